@@ -1,0 +1,1 @@
+//! Makes a placement decision real on a node.

@@ -1,0 +1,1 @@
+//! A simulated GPU node behind the NVML ABI.

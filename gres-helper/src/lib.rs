@@ -1,0 +1,1 @@
+//! Job submit plugin.

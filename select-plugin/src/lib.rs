@@ -1,0 +1,1 @@
+//! Select plugin in front of cons_tres.

@@ -1,1 +1,18 @@
-//! What the Slurm plugins share.
+//! What Tessera's Slurm plugins share: a guard round every entry point, the log facade, the panic hook.
+//!
+//! Slurm's daemons are other people's processes. Three rules follow, and this crate holds them in one place:
+//!
+//! - nothing unwinds into C: every hook runs inside [`guard`];
+//! - a failure is one line in Slurm's own log, with its causes ([`Chain`]), never a message on stderr;
+//! - text from users (job names, option values) is data: it is passed through a constant `"%s"`.
+//!
+//! Each cdylib links its own copy of this crate, so the panic hook and the sink are per plugin.
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
+
+mod chain;
+mod ffi;
+mod guard;
+pub mod log;
+
+pub use chain::Chain;
+pub use guard::{guard, install_panic_hook, set_job};

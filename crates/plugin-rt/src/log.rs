@@ -1,0 +1,88 @@
+//! Log lines that go where the hosting Slurm process logs.
+//!
+//! Levels as the plugins use them: *error* means an admin must act, *info* a rare change of state, *verbose* a
+//! decision, *debug* its report, *user* a line for the person at the terminal. Every line begins with `tessera: `.
+
+use std::ffi::{CStr, CString};
+use std::fmt;
+use std::sync::OnceLock;
+
+use crate::ffi;
+
+/// How much a line matters, and to whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// An admin must act.
+    Error,
+    /// A rare change of state.
+    Info,
+    /// A decision.
+    Verbose,
+    /// The report behind a decision.
+    Debug,
+    /// For the user who typed the command (`slurm_spank_log`: SPANK contexts only).
+    User,
+}
+
+/// Takes one finished line. The text holds no newline and must never be used as a format.
+pub type Sink = fn(Level, &CStr);
+
+static SINK: OnceLock<Sink> = OnceLock::new();
+
+/// Sends all further lines to `sink` instead of Slurm's log; the first call wins. For tests and tools.
+pub fn set_sink(sink: Sink) {
+    let _first_wins = SINK.set(sink);
+}
+
+/// Logs at [`Level::Error`].
+pub fn error(text: impl fmt::Display) {
+    write(Level::Error, text);
+}
+
+/// Logs at [`Level::Info`].
+pub fn info(text: impl fmt::Display) {
+    write(Level::Info, text);
+}
+
+/// Logs at [`Level::Verbose`].
+pub fn verbose(text: impl fmt::Display) {
+    write(Level::Verbose, text);
+}
+
+/// Logs at [`Level::Debug`].
+pub fn debug(text: impl fmt::Display) {
+    write(Level::Debug, text);
+}
+
+/// Logs at [`Level::User`].
+pub fn user(text: impl fmt::Display) {
+    write(Level::User, text);
+}
+
+fn write(level: Level, text: impl fmt::Display) {
+    let sink = SINK.get().copied().unwrap_or(ffi::slurm_sink);
+    sink(level, &line(&text));
+}
+
+/// Returns `tessera: ` and the text as one line: control characters become spaces, so a user's newline cannot
+/// forge a log entry and an interior NUL cannot cut one.
+fn line(text: &dyn fmt::Display) -> CString {
+    let folded: String =
+        format!("tessera: {text}").chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    CString::new(folded).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folds_newlines_and_nuls() {
+        assert_eq!(line(&"job \"a\nb\0c%s\"").to_str().unwrap(), "tessera: job \"a b c%s\"");
+    }
+
+    #[test]
+    fn without_slurm_a_line_goes_nowhere() {
+        error("nobody hears this");
+    }
+}

@@ -1,0 +1,51 @@
+//! Running other programs: one line on stderr says what runs, an error says what failed.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// What went wrong in a task, in words for the person who started it.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TaskError {
+    /// A program could not be started.
+    #[error("cannot run {program}: {source}")]
+    Start { program: String, source: std::io::Error },
+    /// A program ended with an error.
+    #[error("{line}: {status}{output}")]
+    Failed { line: String, status: std::process::ExitStatus, output: String },
+    /// A file could not be read or written.
+    #[error("{path}: {source}")]
+    File { path: String, source: std::io::Error },
+    /// Anything else, said in full.
+    #[error("{0}")]
+    Other(String),
+}
+
+/// Attaches the path to an I/O error.
+pub(crate) fn at<T>(path: &Path, result: std::io::Result<T>) -> Result<T, TaskError> {
+    result.map_err(|source| TaskError::File { path: path.display().to_string(), source })
+}
+
+/// The command as a person would type it.
+pub(crate) fn line(command: &Command) -> String {
+    let mut words = vec![command.get_program().to_string_lossy().into_owned()];
+    words.extend(command.get_args().map(|arg| arg.to_string_lossy().into_owned()));
+    words.join(" ")
+}
+
+
+/// Runs a command quietly and returns its stdout; on failure the error carries the end of what it printed.
+pub(crate) fn output(command: &mut Command) -> Result<String, TaskError> {
+    let done = command.stdin(Stdio::null()).output().map_err(|source| start_error(command, source))?;
+    let stdout = String::from_utf8_lossy(&done.stdout).into_owned();
+    if done.status.success() {
+        return Ok(stdout);
+    }
+    let all = format!("{stdout}{}", String::from_utf8_lossy(&done.stderr));
+    let lines: Vec<&str> = all.lines().collect();
+    let tail = lines[lines.len().saturating_sub(20)..].join("\n");
+    Err(TaskError::Failed { line: line(command), status: done.status, output: format!("\n{tail}") })
+}
+
+fn start_error(command: &Command, source: std::io::Error) -> TaskError {
+    TaskError::Start { program: command.get_program().to_string_lossy().into_owned(), source }
+}

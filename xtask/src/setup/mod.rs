@@ -1,0 +1,64 @@
+//! `cargo xtask setup`: what building and testing need, from Debian 12 with only Rust.
+//!
+//! Every step looks first whether its work is done, so a second run takes well below a second. Everything but
+//! the Debian packages and the two test users lies under `target/`.
+
+mod apt;
+mod chroot;
+mod packages;
+mod real_parts;
+mod slurm_source;
+mod sources;
+mod users;
+
+use std::fs;
+use std::path::Path;
+use std::time::Instant;
+
+use e2e::paths::{SlurmVersion, target_dir};
+
+use crate::command::{TaskError, at};
+
+/// Sets up for one Slurm version, or for all.
+pub(crate) fn run(only: Option<SlurmVersion>) -> Result<(), TaskError> {
+    packages::check_machine()?;
+    let target = target_dir();
+    at(&target, fs::create_dir_all(&target))?;
+    let lock_path = target.join("setup.lock");
+    let lock = at(&lock_path, fs::File::create(&lock_path))?;
+    at(&lock_path, lock.lock())?;
+
+    packages::install()?;
+    users::create(None)?;
+    for version in SlurmVersion::ALL {
+        if only.is_some_and(|wanted| wanted != version) {
+            continue;
+        }
+        slurm_source::configure(version)?;
+        if let Some(root) = version.chroot() {
+            chroot::create(version, &root)?;
+            users::create(Some(&root))?;
+        }
+    }
+    real_parts::unpack()
+}
+
+/// Runs `work` unless the file `stamp` already says `key`; writes it afterwards.
+///
+/// The key names what was done (package versions, say), so a change of mind does the work again.
+fn once(
+    stamp: &Path,
+    key: &str,
+    what: &str,
+    work: impl FnOnce() -> Result<(), TaskError>,
+) -> Result<(), TaskError> {
+    if fs::read_to_string(stamp).is_ok_and(|done| done == key) {
+        return Ok(());
+    }
+    eprintln!("setup: {what}");
+    let begin = Instant::now();
+    work()?;
+    at(stamp, fs::write(stamp, key))?;
+    eprintln!("setup: {what}: done in {:.1} s", begin.elapsed().as_secs_f64());
+    Ok(())
+}

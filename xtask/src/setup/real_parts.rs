@@ -1,0 +1,52 @@
+//! NVIDIA's and Slurm's own programs, unpacked beside the system: they run against the simulator.
+//!
+//! `libnvidia-ml1` is left out on purpose: the simulator takes its place.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::process::Command;
+
+use e2e::paths::{SlurmVersion, real_parts, real_python};
+
+use super::apt::Apt;
+use super::once;
+use crate::command::{TaskError, at, output};
+
+/// Debian packages, unpacked only.
+const PACKAGES: [&str; 3] = ["nvidia-smi", "nvidia-cuda-mps", "slurm-wlm-nvml-plugin"];
+/// PyPI's package of NVML bindings, NVIDIA's own.
+const PYTHON: &str = "nvidia-ml-py";
+
+/// Unpacks the real parts into `target/real-parts`.
+pub(super) fn unpack() -> Result<(), TaskError> {
+    let root = real_parts();
+    let dir = root.parent().unwrap_or(&root).to_path_buf();
+    at(&dir, fs::create_dir_all(&dir))?;
+    once(
+        &dir.join("root.done"),
+        &format!("{PACKAGES:?}\n"),
+        "nvidia-smi, nvidia-cuda-mps, gpu_nvml.so",
+        || {
+            let debs = dir.join("debs");
+            for old in [&root, &debs] {
+                if old.exists() {
+                    at(old, fs::remove_dir_all(old))?;
+                }
+            }
+            at(&debs, fs::create_dir_all(&debs))?;
+            Apt::update(SlurmVersion::V22_05.suite())?.download(&PACKAGES, &debs)?;
+            for entry in at(&debs, fs::read_dir(&debs))?.filter_map(Result::ok) {
+                output(Command::new("dpkg").arg("-x").arg(entry.path()).arg(&root))?;
+            }
+            // Debian reaches it through its alternatives; here it is the only one.
+            let link = root.join("usr/bin/nvidia-smi");
+            at(&link, symlink("../lib/nvidia/current/nvidia-smi", &link))
+        },
+    )?;
+    let python = real_python();
+    once(&dir.join("python.done"), &format!("{PYTHON}\n"), PYTHON, || {
+        let mut pip = Command::new("/usr/bin/pip3");
+        pip.args(["install", "--quiet", "--upgrade", "--no-deps", "--target"]).arg(&python).arg(PYTHON);
+        output(&mut pip).map(drop)
+    })
+}

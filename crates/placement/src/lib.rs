@@ -1,1 +1,21 @@
-//! Placement.
+//! Where a GPU request goes: the pure core of Tessera.
+//!
+//! Takes a node's state and a request, returns a decision with its report. No I/O, no clock, no randomness, no
+//! logging, no Slurm or NVML type: the shells around it (the Slurm plugins, the node side, the command line) carry
+//! decisions out. Memory is MiB throughout; GPU indices are NVML's.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
+
+pub mod decision;
+pub mod ids;
+pub mod model;
+pub mod request;
+pub mod size;
+pub mod state;
+pub mod wire;
+
+pub use decision::{Grant, MigSpec};
+pub use ids::{GpuIndex, JobId, Placement, ProfileId, Slice, Uid};
+pub use model::{MigReset, Model, Profile};
+pub use request::{Bandwidth, Isolation, Pattern, Request};
+pub use state::{Gpu, GpuState, Holder, Instance, LinkMatrix, MigPolicy, Node, Share};

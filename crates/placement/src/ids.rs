@@ -1,0 +1,50 @@
+//! Newtypes for the numbers that C calls `int`.
+
+use std::fmt;
+
+/// A Slurm job id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobId(pub u32);
+
+/// A Unix user id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Uid(pub u32);
+
+/// A GPU of a node, in NVML order from 0. Equals the bit in Slurm's GRES bitmap when gres.conf lists the device
+/// files in that order; `tessera doctor` checks it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GpuIndex(pub u16);
+
+/// A GPU instance profile's id, as `nvidia-smi mig -lgip` prints it. Only unique within one GPU model, and another
+/// number than the enum that NVML's profile queries take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProfileId(pub u32);
+
+/// A position on a GPU in NVML's placement units (memory slices; a third of one on the RTX PRO 6000).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Slice(pub u8);
+
+/// A run of placement units on one GPU: `start..start + size`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Placement {
+    /// First unit.
+    pub start: Slice,
+    /// Number of units, at least 1.
+    pub size: u8,
+}
+
+impl Placement {
+    /// The units as a bit mask, bit 0 for unit 0. No GPU has more than 16 units; higher ones are cut off.
+    #[must_use]
+    pub fn mask(self) -> u16 {
+        let ones = if self.size >= 16 { u16::MAX } else { (1 << self.size) - 1 };
+        u32::from(ones).checked_shl(u32::from(self.start.0)).map_or(0, |m| (m & 0xffff) as u16)
+    }
+}
+
+macro_rules! display_number {
+    ($($t:ty),*) => { $(impl fmt::Display for $t {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result { self.0.fmt(f) }
+    })* };
+}
+display_number!(JobId, Uid, GpuIndex, ProfileId, Slice);

@@ -32,7 +32,6 @@ pub(crate) fn line(command: &Command) -> String {
     words.join(" ")
 }
 
-
 /// Runs a command quietly and returns its stdout; on failure the error carries the end of what it printed.
 pub(crate) fn output(command: &mut Command) -> Result<String, TaskError> {
     let done = command.stdin(Stdio::null()).output().map_err(|source| start_error(command, source))?;

@@ -23,7 +23,11 @@ impl Apt {
         }
         let apt = Self { dir };
         let file = apt.dir.join("debian.sources");
-        at(&file, fs::write(&file, render(&machine_mirrors(HOST_SUITE)?, suite)))?;
+        // The main archive only: an upstream tar file is the same in all, and a mirror of the security archive
+        // was met that lists a source package without having it.
+        let mirrors = machine_mirrors(HOST_SUITE)?;
+        let main: Vec<_> = mirrors.into_iter().filter(|mirror| mirror.suffix.is_empty()).collect();
+        at(&file, fs::write(&file, render(&main, suite)))?;
         output(apt.command("apt-get").arg("update"))?;
         Ok(apt)
     }

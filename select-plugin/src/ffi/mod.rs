@@ -1,0 +1,12 @@
+//! Everything C: Slurm's structs, its functions, and the symbols it looks up in this plugin.
+
+#[macro_use]
+mod forward;
+mod entry;
+mod host;
+mod real;
+mod sys;
+
+#[cfg_attr(slurm_22_05, path = "v22_05.rs")]
+#[cfg_attr(slurm_24_11, path = "v24_11.rs")]
+mod version;

@@ -1,1 +1,70 @@
-//! Site configuration.
+//! Site configuration: `tessera.toml`.
+//!
+//! Text in, types out. Every error in the file is reported at once, with line and column: slurmctld's log gets one
+//! line per error ([`ConfigError`]'s `Display`), a terminal three ([`ConfigError::render`]). The crate opens no file:
+//! topology files named by `discovered` are read through the caller's function, so that it can run where files must
+//! not be opened.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
+
+mod error;
+pub mod hostlist;
+mod matrix;
+mod nodes;
+mod reader;
+mod sections;
+mod systems;
+mod types;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+pub use error::ConfigError;
+pub use systems::{System, systems};
+pub use types::{Defaults, Limit, MemoryLimit, Mps, NodeSettings, NodeSpec, SiteConfig};
+
+use error::Errors;
+use reader::TableReader;
+use toml::de::DeTable;
+
+/// Parses a `tessera.toml`.
+///
+/// `file_name` is only for messages. `read_file` reads the files that `discovered` names, as written there: the
+/// caller resolves them against the directory of the file.
+///
+/// The configuration is given only when there is no error; the errors come in the order of the file.
+pub fn parse(
+    file_name: &str,
+    text: &str,
+    read_file: &dyn Fn(&str) -> io::Result<String>,
+) -> (Option<SiteConfig>, Vec<ConfigError>) {
+    let errors = Errors::new(file_name, text);
+    let (root, syntax) = DeTable::parse_recoverable(text);
+    for e in &syntax {
+        errors.push(e.span().unwrap_or(0..0), e.message().replace('\n', ", "), None);
+    }
+    let mut root = TableReader::new(root.get_ref(), root.span(), "", &errors);
+    let nodes = nodes::read(&mut root, read_file);
+    let config = SiteConfig {
+        defaults: sections::defaults(&mut root, &nodes.models),
+        mps: sections::mps(&mut root),
+        node: sections::node(&mut root),
+        limits: sections::limits(&mut root, &nodes.models),
+        nodes: nodes.specs,
+    };
+    // After a syntax error, what was read is a guess: a key that is "missing" may stand on the broken line.
+    root.finish();
+    let errors = if syntax.is_empty() { errors.into_sorted() } else { errors.keep_first(syntax.len()) };
+    (errors.is_empty().then_some(config), errors)
+}
+
+/// Where `tessera.toml` is: `TESSERA_CONF`, else beside the file that `SLURM_CONF` names, else in `/etc/slurm`.
+#[must_use]
+pub fn config_path(env: &dyn Fn(&str) -> Option<String>) -> PathBuf {
+    let set = |name| env(name).filter(|v| !v.is_empty());
+    match (set("TESSERA_CONF"), set("SLURM_CONF")) {
+        (Some(path), _) => PathBuf::from(path),
+        (None, Some(slurm)) => Path::new(&slurm).with_file_name("tessera.toml"),
+        (None, None) => PathBuf::from("/etc/slurm/tessera.toml"),
+    }
+}

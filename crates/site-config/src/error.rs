@@ -1,0 +1,121 @@
+//! Errors that say where.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::ops::Range;
+
+/// One thing wrong with a file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct ConfigError {
+    /// The file, as it was named to [`crate::parse`].
+    pub file: String,
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+    /// What is wrong, one line.
+    pub what: String,
+    /// What to do about it, one line.
+    pub hint: Option<String>,
+    source_line: String,
+    width: usize,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}: {}", self.file, self.line, self.column, self.what)?;
+        self.hint.as_ref().map_or(Ok(()), |hint| write!(f, " ({hint})"))
+    }
+}
+
+impl ConfigError {
+    /// Three lines for a terminal: what, the line, a caret under the place with the hint. No newline at the end.
+    #[must_use]
+    pub fn render(&self) -> String {
+        let Self { file, line, column, what, source_line, .. } = self;
+        // Tabs stay tabs, so that the caret stands where the terminal shows the place.
+        let pad: String =
+            source_line.chars().take(column - 1).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
+        let underline = "~".repeat(self.width.saturating_sub(1));
+        let hint = self.hint.as_ref().map(|h| format!("  hint: {h}")).unwrap_or_default();
+        format!("{file}:{line}:{column}: {what}\n{source_line}\n{pad}^{underline}{hint}")
+    }
+}
+
+/// The errors of one file as they are found.
+pub(crate) struct Errors<'t> {
+    file: &'t str,
+    text: &'t str,
+    found: RefCell<Vec<(usize, ConfigError)>>,
+}
+
+impl<'t> Errors<'t> {
+    pub(crate) fn new(file: &'t str, text: &'t str) -> Self {
+        Self { file, text, found: RefCell::default() }
+    }
+
+    /// Notes an error at a byte range of the text.
+    pub(crate) fn push(&self, span: Range<usize>, what: impl Into<String>, hint: Option<String>) {
+        let found = self.at(self.inside_quotes(span), what.into(), hint);
+        self.found.borrow_mut().push(found);
+    }
+
+    /// Takes over the errors of another file that is named at this byte.
+    pub(crate) fn adopt(&self, offset: usize, others: Vec<ConfigError>) {
+        self.found.borrow_mut().extend(others.into_iter().map(|e| (offset, e)));
+    }
+
+    pub(crate) fn into_sorted(self) -> Vec<ConfigError> {
+        let mut found = self.found.into_inner();
+        found.sort_by_key(|(offset, _)| *offset);
+        found.into_iter().map(|(_, e)| e).collect()
+    }
+
+    /// Only the first `n` that were noted.
+    pub(crate) fn keep_first(self, n: usize) -> Vec<ConfigError> {
+        self.found.borrow_mut().truncate(n);
+        self.into_sorted()
+    }
+
+    /// A string's own characters: `"2g.11gb"` without its quotes.
+    fn inside_quotes(&self, span: Range<usize>) -> Range<usize> {
+        let quoted = self.text.get(span.clone()).is_some_and(|s| {
+            s.len() > 2 && ['"', '\''].into_iter().any(|q| s.starts_with(q) && s.ends_with(q))
+        });
+        if quoted { span.start + 1..span.end - 1 } else { span }
+    }
+
+    fn at(&self, span: Range<usize>, what: String, hint: Option<String>) -> (usize, ConfigError) {
+        let mut start = span.start.min(self.text.len());
+        while !self.text.is_char_boundary(start) {
+            start -= 1;
+        }
+        let before = &self.text[..start];
+        let line_start = before.rfind('\n').map_or(0, |i| i + 1);
+        let source_line = self.text[line_start..].lines().next().unwrap_or_default().to_owned();
+        let column = self.text[line_start..start].chars().count() + 1;
+        let marked = self.text.get(start..span.end).unwrap_or_default();
+        let width = marked.lines().next().unwrap_or_default().trim_end().chars().count().max(1);
+        let line = before.matches('\n').count() + 1;
+        (start, ConfigError { file: self.file.to_owned(), line, column, what, hint, source_line, width })
+    }
+}
+
+/// The candidate nearest to `typed`, if it is near enough to be meant.
+pub(crate) fn nearest<'a>(typed: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let limit = (typed.chars().count() / 3).max(1) + 1;
+    candidates
+        .into_iter()
+        .map(|c| (strsim::damerau_levenshtein(&typed.to_lowercase(), &c.to_lowercase()), c))
+        .filter(|(distance, _)| *distance <= limit)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, c)| c)
+}
+
+/// `did you mean X?` for a word that is none of `candidates`, or all of them.
+pub(crate) fn suggest(typed: &str, candidates: &[&str]) -> String {
+    match nearest(typed, candidates.iter().copied()) {
+        Some(c) => format!("did you mean {c}?"),
+        None => format!("one of {}", candidates.join(", ")),
+    }
+}

@@ -1,0 +1,194 @@
+//! `[[nodes]]`: which nodes, which GPUs, which links.
+
+use std::collections::HashMap;
+use std::io;
+
+use placement::{LinkMatrix, MigPolicy, Model};
+
+use crate::error::nearest;
+use crate::hostlist;
+use crate::matrix::{discovered, matrix};
+use crate::reader::{At, TableReader};
+use crate::systems::{System, systems};
+use crate::types::NodeSpec;
+
+/// Reads a file that the configuration names.
+pub(crate) type ReadFile<'f> = &'f dyn Fn(&str) -> io::Result<String>;
+
+/// More than any machine has.
+const MOST_GPUS: u64 = 64;
+
+/// What `[[nodes]]` says.
+pub(crate) struct Nodes {
+    /// The sets without errors.
+    pub(crate) specs: Vec<NodeSpec>,
+    /// The models of all sets, each once, also of sets that have other errors; every model there is while a set's
+    /// is not known. Checks against them thus never report what another error caused.
+    pub(crate) models: Vec<&'static Model>,
+}
+
+pub(crate) fn read(root: &mut TableReader<'_, '_>, read_file: ReadFile<'_>) -> Nodes {
+    let tables = root.tables("nodes");
+    if tables.is_empty() && !root.has("nodes") {
+        let hint = "add [[nodes]] with names, gpu and count; `tessera discover` writes one".to_owned();
+        root.errors.push(0..0, "no nodes are described", Some(hint));
+    }
+    let (mut seen, mut models) = (HashMap::new(), Some(Vec::new()));
+    let set = |table| node_set(table, read_file, &mut seen, &mut models);
+    let specs = tables.into_iter().filter_map(set).collect();
+    let models = models.filter(|m| !m.is_empty()).unwrap_or_else(|| Model::all().iter().collect());
+    Nodes { specs, models }
+}
+
+/// `None` if anything that the rest needs is missing or wrong, which is then among the errors.
+fn node_set(
+    table: TableReader<'_, '_>,
+    read_file: ReadFile<'_>,
+    seen: &mut HashMap<String, String>,
+    models: &mut Option<Vec<&'static Model>>,
+) -> Option<NodeSpec> {
+    let names = names(&table, seen);
+    let gpus = gpus(&table);
+    match (&gpus, models.as_mut()) {
+        (Some(gpus), Some(known)) => {
+            for model in gpus {
+                if !known.iter().any(|k| k.key == model.key) {
+                    known.push(model);
+                }
+            }
+        }
+        _ => *models = None,
+    }
+    let policies = [("on", MigPolicy::On), ("off", MigPolicy::Off), ("dynamic", MigPolicy::Dynamic)];
+    let mig = if table.has("mig") { table.word("mig", &policies) } else { Some(MigPolicy::Dynamic) };
+    let links = links(&table, gpus.as_ref().map(Vec::len), read_file);
+    table.finish();
+    let (interconnect, links) = links?;
+    Some(NodeSpec { names: names?, gpus: gpus?, mig: mig?, links, interconnect })
+}
+
+fn names(table: &TableReader<'_, '_>, seen: &mut HashMap<String, String>) -> Option<Vec<String>> {
+    let Some(_) = table.get("names") else {
+        let hint = "add names = \"n[1-2]\", a Slurm hostlist".to_owned();
+        table.errors.push(table.span.clone(), "[[nodes]] has no names", Some(hint));
+        return None;
+    };
+    let expand = |text: &str| {
+        let hint = || Some("a Slurm hostlist such as n[1-4,7]".to_owned());
+        hostlist::expand(text)
+            .map(|n| (text.to_owned(), n))
+            .map_err(|e| (format!("names = {text:?} {e}"), hint()))
+    };
+    let At { value: (written, names), span } = table.parsed("names", expand)?;
+    for name in &names {
+        if let Some(before) = seen.insert(name.clone(), written.clone()) {
+            let what = if before == written {
+                format!("node {name} is named twice")
+            } else {
+                format!("node {name} is already in names = {before:?}")
+            };
+            table.errors.push(span, what, None);
+            return None;
+        }
+    }
+    Some(names)
+}
+
+/// From `gpu` and `count`, or from `gpus`.
+fn gpus(table: &TableReader<'_, '_>) -> Option<Vec<&'static Model>> {
+    let count = table.number("count", 1..MOST_GPUS + 1);
+    let one = table.parsed("gpu", model);
+    let many = table.strings("gpus");
+    let errors = table.errors;
+    match (table.has("gpu"), many) {
+        (true, Some(_)) => {
+            let hint = Some("gpu for one model, gpus for a list".to_owned());
+            errors.push(table.key_span("gpus"), "gpu and gpus are both given", hint);
+            None
+        }
+        (true, None) => {
+            if !table.has("count") {
+                let hint = Some("add count = 8, the GPUs of each node".to_owned());
+                errors.push(table.key_span("gpu"), "gpu without count", hint);
+            }
+            Some(vec![one?.value; usize::try_from(count?.value).ok()?])
+        }
+        (false, Some(list)) => {
+            let asked = list.len();
+            if asked == 0 {
+                errors.push(table.key_span("gpus"), "gpus is empty", None);
+            }
+            if let Some(count) = count.filter(|c| usize::try_from(c.value) != Ok(asked)) {
+                let what = format!("count = {} but gpus lists {asked}", count.value);
+                errors.push(count.span, what, Some("leave count out".to_owned()));
+            }
+            let known = list.into_iter().filter_map(|At { value, span }| {
+                model(&value).map_err(|(what, hint)| errors.push(span, what, hint)).ok()
+            });
+            let known: Vec<_> = known.collect();
+            (known.len() == asked && asked > 0).then_some(known)
+        }
+        (false, None) => {
+            if !table.has("gpus") {
+                let hint = Some("add gpu = \"a100-40gb\" and count = 8".to_owned());
+                errors.push(table.span.clone(), "[[nodes]] has no gpu", hint);
+            }
+            None
+        }
+    }
+}
+
+fn model(text: &str) -> Result<&'static Model, (String, Option<String>)> {
+    Model::find(text).ok_or_else(|| {
+        let all = Model::all().iter().flat_map(|m| m.names.iter().chain([&m.key]));
+        let meant = nearest(text, all.map(String::as_str)).map(|m| format!("did you mean {m}? "));
+        let hint = format!("{}`tessera profiles` lists all models", meant.unwrap_or_default());
+        (format!("unknown GPU model {text:?}"), Some(hint))
+    })
+}
+
+/// The links between `n` GPUs and where they were read; PCIe alone if nothing is said.
+fn links(
+    table: &TableReader<'_, '_>,
+    n: Option<usize>,
+    read_file: ReadFile<'_>,
+) -> Option<(String, LinkMatrix)> {
+    let ways = ["interconnect", "matrix", "discovered"];
+    let given: Vec<&str> = ways.into_iter().filter(|w| table.has(w)).collect();
+    let system = table.parsed("interconnect", system);
+    let inline = table.get("matrix");
+    let file = table.string("discovered");
+    if let [first, second, ..] = given[..] {
+        let hint = Some("one of interconnect, matrix, discovered".to_owned());
+        table.errors.push(table.key_span(second), format!("{first} and {second} are both given"), hint);
+        return None;
+    }
+    match given.first() {
+        None => Some(("pcie".to_owned(), System::find("pcie")?.matrix(n?)?)),
+        Some(&"interconnect") => of_system(table, &system?, n?),
+        Some(&"matrix") => matrix(inline?, n, table.errors).map(|m| ("matrix".to_owned(), m)),
+        Some(_) => discovered(table, &file?, n, read_file),
+    }
+}
+
+fn system(text: &str) -> Result<&'static System, (String, Option<String>)> {
+    System::find(text).ok_or_else(|| {
+        let names: Vec<&str> = systems().iter().map(|s| s.name.as_str()).collect();
+        (format!("unknown interconnect {text:?}"), Some(crate::error::suggest(text, &names)))
+    })
+}
+
+fn of_system(
+    table: &TableReader<'_, '_>,
+    system: &At<&'static System>,
+    n: usize,
+) -> Option<(String, LinkMatrix)> {
+    let At { value: system, span } = system;
+    let matrix = system.matrix(n);
+    if matrix.is_none() {
+        let what = format!("interconnect {} links {} GPUs, not {n}", system.name, system.size);
+        let hint = "give a matrix, or discovered = FILE, for another number".to_owned();
+        table.errors.push(span.clone(), what, Some(hint));
+    }
+    matrix.map(|m| (system.name.clone(), m))
+}

@@ -1,0 +1,217 @@
+//! `[defaults]`, `[mps]`, `[node]` and `[[limits]]`.
+
+use std::path::PathBuf;
+
+use placement::{Bandwidth, Isolation, Model, Pattern, size};
+
+use crate::error::nearest;
+use crate::reader::{At, TableReader, pick};
+use crate::types::{Defaults, Limit, MemoryLimit, Mps, NodeSettings};
+
+const PATTERNS: &[(&str, Pattern)] = &[
+    ("ring", Pattern::Ring),
+    ("tree", Pattern::Tree),
+    ("chain", Pattern::Chain),
+    ("star", Pattern::Star),
+    ("all", Pattern::All),
+    ("none", Pattern::None),
+];
+const KINDS: &[(&str, Isolation)] =
+    &[("mig", Isolation::Mig(None)), ("mps", Isolation::Mps), ("whole", Isolation::Whole)];
+
+type Read<T> = Result<T, (String, Option<String>)>;
+
+pub(crate) fn defaults(root: &mut TableReader<'_, '_>, models: &[&Model]) -> Defaults {
+    let unset = Defaults {
+        isolation: Isolation::Auto,
+        gpu_mem_mib: None,
+        mps_threads: None,
+        bandwidth: Bandwidth::Insensitive,
+        pattern: Pattern::Ring,
+        auto: KINDS.iter().map(|(_, kind)| kind.clone()).collect(),
+    };
+    let Some(table) = root.table("defaults") else { return unset };
+    let bandwidths = [("sensitive", Bandwidth::Sensitive), ("insensitive", Bandwidth::Insensitive)];
+    let read = Defaults {
+        isolation: table
+            .parsed("isolation", |text| isolation(text, models))
+            .map_or(unset.isolation, |at| at.value),
+        gpu_mem_mib: table.parsed("gpu_mem", |text| memory("gpu_mem", text, models)).map(|at| at.value),
+        mps_threads: table.number("mps_threads", 1..101).and_then(|at| u8::try_from(at.value).ok()),
+        bandwidth: table.word("bandwidth", &bandwidths).unwrap_or(unset.bandwidth),
+        pattern: table.word("pattern", PATTERNS).unwrap_or(unset.pattern),
+        auto: kinds(&table).unwrap_or(unset.auto),
+    };
+    table.finish();
+    read
+}
+
+/// `auto`: some of `mig`, `mps`, `whole`, each once.
+fn kinds(table: &TableReader<'_, '_>) -> Option<Vec<Isolation>> {
+    let mut kinds = Vec::new();
+    let words = table.strings("auto")?;
+    for At { value, span } in &words {
+        match pick("auto", value, KINDS) {
+            Ok(kind) if kinds.contains(&kind) => {
+                table.errors.push(span.clone(), format!("auto has {value} twice"), None);
+            }
+            Ok(kind) => kinds.push(kind),
+            Err((what, hint)) => table.errors.push(span.clone(), what, hint),
+        }
+    }
+    if words.is_empty() {
+        let hint = "leave it out for all of mig, mps, whole".to_owned();
+        table.errors.push(table.key_span("auto"), "auto is empty", Some(hint));
+    }
+    Some(kinds)
+}
+
+/// An isolation whose profile, if it names one, some node has.
+fn isolation(text: &str, models: &[&Model]) -> Read<Isolation> {
+    let words = ["auto", "mig", "mig:PROFILE", "mps", "whole", "none"].map(|w| (w, ()));
+    let Ok(read) = Isolation::parse(text) else {
+        return pick("isolation", text, &words).map(|()| Isolation::Auto).map_err(|(what, hint)| {
+            // `mig:` with a name that cannot be one.
+            (what, if text.starts_with("mig:") { Some(see_profiles(None)) } else { hint })
+        });
+    };
+    let Isolation::Mig(Some(profile)) = &read else { return Ok(read) };
+    if models.iter().any(|m| m.profile(profile).is_some()) {
+        return Ok(read);
+    }
+    let known = models.iter().flat_map(|m| &m.profiles).map(|p| p.name.as_str());
+    let keys = models.iter().map(|m| m.key.as_str()).collect::<Vec<_>>().join(" or ");
+    let on = if models.len() > 3 { "any GPU of these nodes".to_owned() } else { keys };
+    Err((format!("profile {profile} does not exist on {on}"), Some(see_profiles(nearest(profile, known)))))
+}
+
+fn see_profiles(meant: Option<&str>) -> String {
+    let meant = meant.map(|name| format!("did you mean {name}? ")).unwrap_or_default();
+    format!("{meant}`tessera profiles` lists all")
+}
+
+/// A size that some GPU has.
+fn memory(key: &str, text: &str, models: &[&Model]) -> Read<u64> {
+    let mib = size::parse_mib(text)
+        .map_err(|why| (format!("{key} = {text:?} {why}"), Some("such as \"10G\"".to_owned())))?;
+    let largest = models.iter().max_by_key(|m| m.total_memory_mib);
+    match largest.filter(|m| m.total_memory_mib < mib) {
+        None => Ok(mib),
+        Some(m) => {
+            let has = format!("{} has {}", m.key, size::display_gb(m.total_memory_mib));
+            Err((format!("{key} = {text:?} is more than any GPU here has"), Some(has)))
+        }
+    }
+}
+
+pub(crate) fn mps(root: &mut TableReader<'_, '_>) -> Mps {
+    let unset = Mps { share_between_users: false, max_threads: 100, memory_limit: MemoryLimit::Mps };
+    let Some(table) = root.table("mps") else { return unset };
+    let backends = [("mps", MemoryLimit::Mps), ("advisory", MemoryLimit::Advisory)];
+    let read = Mps {
+        share_between_users: table.boolean("share_between_users").unwrap_or(unset.share_between_users),
+        max_threads: table
+            .number("max_threads", 1..1001)
+            .and_then(|at| u32::try_from(at.value).ok())
+            .unwrap_or(unset.max_threads),
+        memory_limit: table.word("memory_limit", &backends).unwrap_or(unset.memory_limit),
+    };
+    table.finish();
+    read
+}
+
+pub(crate) fn node(root: &mut TableReader<'_, '_>) -> NodeSettings {
+    let unset = NodeSettings {
+        dev_root: PathBuf::from("/dev"),
+        proc_root: PathBuf::from("/proc"),
+        state_dir: PathBuf::from("/var/lib/tessera"),
+        run_dir: PathBuf::from("/run/tessera"),
+        nvml_library: "libnvidia-ml.so.1".to_owned(),
+        mps_control: "nvidia-cuda-mps-control".to_owned(),
+        gpu_reset_command: ["nvidia-smi", "--gpu-reset", "-i", "%i"].map(str::to_owned).to_vec(),
+        operation_timeout_ms: 30_000,
+        manage_device_nodes: true,
+    };
+    let Some(table) = root.table("node") else { return unset };
+    let path = |key, otherwise| directory(&table, key).unwrap_or(otherwise);
+    let text = |key: &'static str, otherwise| {
+        let not_empty = |t: &str| {
+            if t.is_empty() { Err((format!("{key} is empty"), None)) } else { Ok(t.to_owned()) }
+        };
+        table.parsed(key, not_empty).map_or(otherwise, |at| at.value)
+    };
+    let read = NodeSettings {
+        dev_root: path("dev_root", unset.dev_root),
+        proc_root: path("proc_root", unset.proc_root),
+        state_dir: path("state_dir", unset.state_dir),
+        run_dir: path("run_dir", unset.run_dir),
+        nvml_library: text("nvml_library", unset.nvml_library),
+        mps_control: text("mps_control", unset.mps_control),
+        gpu_reset_command: reset_command(&table).unwrap_or(unset.gpu_reset_command),
+        operation_timeout_ms: table
+            .number("operation_timeout_ms", 100..600_001)
+            .map_or(unset.operation_timeout_ms, |at| at.value),
+        manage_device_nodes: table.boolean("manage_device_nodes").unwrap_or(unset.manage_device_nodes),
+    };
+    table.finish();
+    read
+}
+
+fn directory(table: &TableReader<'_, '_>, key: &'static str) -> Option<PathBuf> {
+    let absolute = |text: &str| {
+        if text.starts_with('/') {
+            Ok(PathBuf::from(text))
+        } else {
+            let what = format!("{key} = {text:?} is not an absolute path");
+            Err((what, Some("begin it with /; %n stands for the node's name".to_owned())))
+        }
+    };
+    table.parsed(key, absolute).map(|at| at.value)
+}
+
+fn reset_command(table: &TableReader<'_, '_>) -> Option<Vec<String>> {
+    let words: Vec<String> = table.strings("gpu_reset_command")?.into_iter().map(|at| at.value).collect();
+    if !words.iter().any(|w| w.contains("%i")) {
+        let what = "gpu_reset_command does not say which GPU";
+        let hint = "write %i where the GPU's index goes".to_owned();
+        table.errors.push(table.key_span("gpu_reset_command"), what, Some(hint));
+    }
+    Some(words)
+}
+
+pub(crate) fn limits(root: &mut TableReader<'_, '_>, models: &[&Model]) -> Vec<Limit> {
+    root.tables("limits").into_iter().map(|table| limit(table, models)).collect()
+}
+
+fn limit(table: TableReader<'_, '_>, models: &[&Model]) -> Limit {
+    let text = |key| table.string(key).map(|at| at.value);
+    let (partition, account) = (text("partition"), text("account"));
+    if !table.has("partition") && !table.has("account") {
+        let hint = "add partition = \"…\" or account = \"…\"".to_owned();
+        table.errors.push(table.span.clone(), "[[limits]] does not say for whom", Some(hint));
+    }
+    let isolation = table.strings("isolation").map(|list| {
+        let one = |At { value, span }: At<String>| match isolation(&value, models) {
+            Ok(Isolation::Auto | Isolation::None) => {
+                let hint = "mig, mig:PROFILE, mps or whole".to_owned();
+                table.errors.push(span, format!("isolation cannot be limited to {value}"), Some(hint));
+                None
+            }
+            Ok(kind) => Some(kind),
+            Err((what, hint)) => {
+                table.errors.push(span, what, hint);
+                None
+            }
+        };
+        list.into_iter().filter_map(one).collect()
+    });
+    let read = Limit {
+        partition,
+        account,
+        isolation,
+        max_instances: table.number("max_instances", 1..1025).and_then(|at| u32::try_from(at.value).ok()),
+        max_mem_mib: table.parsed("max_mem", |text| memory("max_mem", text, models)).map(|at| at.value),
+    };
+    table.finish();
+    read
+}

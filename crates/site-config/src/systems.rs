@@ -1,0 +1,90 @@
+//! Interconnects that have a name: `data/systems.toml`.
+
+use std::sync::OnceLock;
+
+use placement::LinkMatrix;
+use serde::Deserialize;
+
+/// A known interconnect.
+#[derive(Debug, Deserialize)]
+pub struct System {
+    /// As `interconnect` names it: `dgx-v`.
+    pub name: String,
+    /// Its number of GPUs; 0 fits any number.
+    pub size: usize,
+    /// Bandwidth between GPUs that are not linked directly, GB/s.
+    other_gbps: f64,
+    /// GPU, GPU, GB/s, MAPA's kind of link.
+    links: Vec<(usize, usize, f64, String)>,
+}
+
+impl System {
+    /// The system with this name.
+    #[must_use]
+    pub fn find(name: &str) -> Option<&'static System> {
+        systems().iter().find(|s| s.name == name)
+    }
+
+    /// The bandwidths between `n` GPUs; `None` if the system has another number of them.
+    #[must_use]
+    pub fn matrix(&self, n: usize) -> Option<LinkMatrix> {
+        if self.size != 0 && self.size != n {
+            return None;
+        }
+        let cell = |a: usize, b: usize| {
+            let linked = |l: &&(usize, usize, f64, String)| (l.0, l.1) == (a, b) || (l.0, l.1) == (b, a);
+            if a == b { 0.0 } else { self.links.iter().find(linked).map_or(self.other_gbps, |l| l.2) }
+        };
+        let rows: Vec<Vec<f64>> = (0..n).map(|a| (0..n).map(|b| cell(a, b)).collect()).collect();
+        LinkMatrix::from_rows(&rows)
+    }
+}
+
+/// Every known interconnect.
+#[must_use]
+pub fn systems() -> &'static [System] {
+    #[derive(Deserialize)]
+    struct File {
+        system: Vec<System>,
+    }
+    static SYSTEMS: OnceLock<Vec<System>> = OnceLock::new();
+    SYSTEMS.get_or_init(|| {
+        // Part of the program, read by a unit test: an unreadable file is no systems, not a panic.
+        let file = toml::from_str(include_str!("../data/systems.toml"));
+        file.map(|f: File| f.system).unwrap_or_default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use placement::GpuIndex;
+
+    /// Ordered pairs of GPUs by bandwidth: (10, 20 or 25, 50).
+    fn counts(name: &str) -> (usize, usize, usize) {
+        let system = System::find(name).unwrap();
+        let matrix = system.matrix(system.size).unwrap();
+        let n = u16::try_from(system.size).unwrap();
+        let pairs = (0..n).flat_map(|a| (a + 1..n).map(move |b| (a, b)));
+        let all: Vec<f64> = pairs.map(|(a, b)| matrix.bw_gbps(GpuIndex(a), GpuIndex(b))).collect();
+        let among = |low: f64, high: f64| all.iter().filter(|w| (low..=high).contains(*w)).count();
+        (among(10.0, 10.0), among(20.0, 25.0), among(50.0, 50.0))
+    }
+
+    #[test]
+    fn the_graphs_have_the_links_that_were_counted() {
+        assert_eq!(counts("dgx-v"), (12, 8, 8));
+        assert_eq!(counts("dgx-p"), (12, 16, 0));
+        assert_eq!(counts("summit"), (9, 0, 6));
+        assert_eq!(counts("torus-2d"), (89, 17, 14));
+        // Four links of 25 GB/s that MAPA counts as double.
+        assert_eq!(counts("cubemesh-16"), (90, 21, 9));
+    }
+
+    #[test]
+    fn every_system_has_a_matrix() {
+        assert_eq!(systems().len(), 9);
+        assert!(systems().iter().all(|s| s.matrix(if s.size == 0 { 3 } else { s.size }).is_some()));
+        assert!(System::find("dgx-v").unwrap().matrix(4).is_none());
+    }
+}

@@ -1,0 +1,201 @@
+//! What a `tessera.toml` says.
+
+use std::path::PathBuf;
+
+use placement::size::display_gb;
+use placement::{Bandwidth, Gpu, GpuState, Isolation, LinkMatrix, MigPolicy, Model, Node, Pattern, Request};
+
+/// A whole `tessera.toml` without errors.
+#[derive(Clone, Debug)]
+pub struct SiteConfig {
+    /// `[defaults]`
+    pub defaults: Defaults,
+    /// `[mps]`
+    pub mps: Mps,
+    /// `[node]`, with `%n` as written: see [`NodeSettings::for_node`].
+    pub node: NodeSettings,
+    /// `[[limits]]`
+    pub limits: Vec<Limit>,
+    /// `[[nodes]]`; no node is in two of them.
+    pub nodes: Vec<NodeSpec>,
+}
+
+/// What holds where a job does not say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Defaults {
+    /// What a request without isolation means once Tessera manages it.
+    pub isolation: Isolation,
+    /// Memory per instance or share, MiB; `None`: the job must say, or any.
+    pub gpu_mem_mib: Option<u64>,
+    /// Threads of an MPS share, percent; `None`: its share of the memory, rounded up.
+    pub mps_threads: Option<u8>,
+    /// Whether bandwidth between a job's GPUs matters.
+    pub bandwidth: Bandwidth,
+    /// How a job's GPUs talk to each other.
+    pub pattern: Pattern,
+    /// What `auto` may use: `Mig(None)`, `Mps`, `Whole`, each once, cheapest first.
+    pub auto: Vec<Isolation>,
+}
+
+/// How GPUs are shared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mps {
+    /// Whether jobs of different users may share one MPS daemon.
+    pub share_between_users: bool,
+    /// Sum of thread shares beyond which another GPU is preferred, percent; above 100 oversubscribes.
+    pub max_threads: u32,
+    /// What holds a share to its memory.
+    pub memory_limit: MemoryLimit,
+}
+
+/// What holds an MPS share to its memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryLimit {
+    /// MPS itself: `CUDA_MPS_PINNED_DEVICE_MEM_LIMIT`.
+    Mps,
+    /// Nothing: the job is told its share.
+    Advisory,
+}
+
+/// Paths and programs of the node side.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeSettings {
+    /// Where device nodes are: `/dev`.
+    pub dev_root: PathBuf,
+    /// Where `driver/nvidia-caps` is: `/proc`.
+    pub proc_root: PathBuf,
+    /// The journal's directory.
+    pub state_dir: PathBuf,
+    /// The directory of MPS pipes and logs.
+    pub run_dir: PathBuf,
+    /// NVML's file name or path, as for `dlopen`.
+    pub nvml_library: String,
+    /// The MPS control program's name or path.
+    pub mps_control: String,
+    /// Resets one GPU, whose index replaces `%i`; never empty.
+    pub gpu_reset_command: Vec<String>,
+    /// Deadline of one NVML create or destroy, retries included, ms.
+    pub operation_timeout_ms: u64,
+    /// Whether owners and modes of device nodes are changed.
+    pub manage_device_nodes: bool,
+}
+
+impl NodeSettings {
+    /// The settings on one node: `%n` is its name.
+    #[must_use]
+    pub fn for_node(&self, name: &str) -> Self {
+        let text = |s: &str| s.replace("%n", name);
+        let path = |p: &PathBuf| PathBuf::from(text(&p.to_string_lossy()));
+        Self {
+            dev_root: path(&self.dev_root),
+            proc_root: path(&self.proc_root),
+            state_dir: path(&self.state_dir),
+            run_dir: path(&self.run_dir),
+            nvml_library: text(&self.nvml_library),
+            mps_control: text(&self.mps_control),
+            gpu_reset_command: self.gpu_reset_command.iter().map(|s| text(s)).collect(),
+            ..*self
+        }
+    }
+}
+
+/// A set of nodes that are alike.
+#[derive(Clone, Debug)]
+pub struct NodeSpec {
+    /// Their names, in the order of the hostlist; never empty.
+    pub names: Vec<String>,
+    /// The GPUs of each, in NVML order; never empty.
+    pub gpus: Vec<&'static Model>,
+    /// Whether they may be partitioned.
+    pub mig: MigPolicy,
+    /// The links between them; as many rows as `gpus`.
+    pub links: LinkMatrix,
+    /// Where `links` comes from: a system's name, `matrix`, or the file that was discovered.
+    pub interconnect: String,
+}
+
+impl NodeSpec {
+    /// Such a node with nothing on it.
+    #[must_use]
+    pub fn to_node(&self) -> Node {
+        let gpu = |model: &&'static Model| Gpu { model, policy: self.mig, state: GpuState::Free };
+        Node { gpus: self.gpus.iter().map(gpu).collect(), links: self.links.clone() }
+    }
+}
+
+/// What jobs of a partition or an account may ask for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// For jobs in this partition.
+    pub partition: Option<String>,
+    /// For jobs of this account.
+    pub account: Option<String>,
+    /// The only kinds allowed: `Mig(None)`, `Mig(profile)`, `Mps`, `Whole`. `None`: all.
+    pub isolation: Option<Vec<Isolation>>,
+    /// Most instances per node.
+    pub max_instances: Option<u32>,
+    /// Most memory per instance or share, MiB.
+    pub max_mem_mib: Option<u64>,
+}
+
+impl Limit {
+    /// Whether a job may be given this kind.
+    ///
+    /// `mig` in the file allows every profile, `mig:PROFILE` only that one: [`Isolation::Mig`] without a profile is
+    /// then allowed too, since the engine may be held to the profile. `auto` and `none` are always allowed.
+    #[must_use]
+    pub fn allows(&self, isolation: &Isolation) -> bool {
+        let Some(allowed) = &self.isolation else { return true };
+        match isolation {
+            Isolation::Auto | Isolation::None => true,
+            Isolation::Mig(None) => allowed.iter().any(|a| matches!(a, Isolation::Mig(_))),
+            Isolation::Mig(Some(_)) => allowed.contains(isolation) || allowed.contains(&Isolation::Mig(None)),
+            Isolation::Mps | Isolation::Whole => allowed.contains(isolation),
+        }
+    }
+
+    /// Why a request is refused, naming option, value and what would do; `None` if it is not.
+    #[must_use]
+    pub fn refusal(&self, request: &Request) -> Option<String> {
+        let whom = self.whom();
+        if !self.allows(&request.isolation) {
+            let allowed: Vec<String> = self.isolation.iter().flatten().map(ToString::to_string).collect();
+            let (asked, allowed) = (&request.isolation, allowed.join(", "));
+            return Some(format!("--gpu-isolation={asked} is not allowed {whom}: use {allowed}"));
+        }
+        if let Some(most) = self.max_instances.filter(|most| request.instances > *most) {
+            return Some(format!("--gpu-instances={} is too many {whom}: at most {most}", request.instances));
+        }
+        let most = self.max_mem_mib.filter(|most| request.mem_mib.is_some_and(|asked| asked > *most))?;
+        let asked = display_gb(request.mem_mib.unwrap_or_default());
+        Some(format!("--gpu-mem={asked} is too much {whom}: at most {}", display_gb(most)))
+    }
+
+    fn whom(&self) -> String {
+        match (&self.partition, &self.account) {
+            (Some(p), Some(a)) => format!("in partition {p} for account {a}"),
+            (Some(p), None) => format!("in partition {p}"),
+            (None, Some(a)) => format!("for account {a}"),
+            (None, None) => String::from("here"),
+        }
+    }
+}
+
+impl SiteConfig {
+    /// The node set that holds this node.
+    #[must_use]
+    pub fn node(&self, name: &str) -> Option<&NodeSpec> {
+        self.nodes.iter().find(|spec| spec.names.iter().any(|n| n == name))
+    }
+
+    /// The limits that hold for jobs of this partition and account.
+    pub fn limits_for<'a>(
+        &'a self,
+        partition: Option<&'a str>,
+        account: Option<&'a str>,
+    ) -> impl Iterator<Item = &'a Limit> {
+        let holds =
+            |wanted: &Option<String>, is: Option<&str>| wanted.as_deref().is_none_or(|w| is == Some(w));
+        self.limits.iter().filter(move |l| holds(&l.partition, partition) && holds(&l.account, account))
+    }
+}

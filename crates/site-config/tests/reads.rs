@@ -1,0 +1,130 @@
+//! What a good `tessera.toml` is read as.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use placement::{Bandwidth, GpuIndex, Isolation, MigPolicy, Pattern, Request};
+use site_config::{MemoryLimit, SiteConfig, config_path, parse};
+
+const FULL: &str = r#"
+[defaults]
+isolation = "mig"
+gpu_mem = "5G"
+mps_threads = 25
+bandwidth = "sensitive"
+pattern = "tree"
+auto = ["mps", "whole"]
+
+[mps]
+share_between_users = true
+max_threads = 200
+memory_limit = "advisory"
+
+[node]
+dev_root = "/tmp/%n/dev"
+proc_root = "/tmp/%n/proc"
+state_dir = "/tmp/%n/state"
+run_dir = "/tmp/%n/run"
+nvml_library = "/opt/sim/libnvidia-ml.so.1"
+mps_control = "/opt/mps/%n"
+gpu_reset_command = ["reset", "%n", "%i"]
+operation_timeout_ms = 1_000
+manage_device_nodes = false
+
+[[nodes]]
+names = "n[1-2]"
+gpu = "NVIDIA A100-SXM4-40GB"
+count = 8
+interconnect = "dgx-v"
+
+[[nodes]]
+names = "mixed"
+gpus = ["a100-40gb", "a30-24gb"]
+mig = "off"
+matrix = [[0, 12.5], [12.5, 0]]
+
+[[limits]]
+partition = "debug"
+isolation = ["mig:1g.5gb", "mps"]
+max_instances = 2
+max_mem = "40G"
+"#;
+
+fn read(text: &str) -> SiteConfig {
+    let (config, errors) = parse("tessera.toml", text, &|_| Err(io::ErrorKind::NotFound.into()));
+    assert_eq!(errors, []);
+    config.unwrap()
+}
+
+#[test]
+fn everything_is_read() {
+    let config = read(FULL);
+    assert_eq!(config.defaults.isolation, Isolation::Mig(None));
+    assert_eq!(config.defaults.gpu_mem_mib, Some(4769));
+    assert_eq!(config.defaults.bandwidth, Bandwidth::Sensitive);
+    assert_eq!(config.defaults.auto, [Isolation::Mps, Isolation::Whole]);
+    assert_eq!(config.mps.memory_limit, MemoryLimit::Advisory);
+    assert_eq!(config.mps.max_threads, 200);
+    let node = config.node.for_node("n2");
+    assert_eq!(node.dev_root, Path::new("/tmp/n2/dev"));
+    assert_eq!(node.gpu_reset_command, ["reset", "n2", "%i"]);
+    assert_eq!(node.operation_timeout_ms, 1000);
+    assert!(!node.manage_device_nodes);
+    let n2 = config.node("n2").unwrap();
+    assert_eq!((n2.gpus.len(), n2.mig, n2.gpus[7].key.as_str()), (8, MigPolicy::Dynamic, "a100-40gb"));
+    assert_eq!(n2.links.bw_gbps(GpuIndex(0), GpuIndex(3)), 50.0);
+    let mixed = config.node("mixed").unwrap().to_node();
+    assert_eq!((mixed.gpus[1].model.key.as_str(), mixed.gpus[1].policy), ("a30-24gb", MigPolicy::Off));
+    assert_eq!(mixed.links.bw_gbps(GpuIndex(1), GpuIndex(0)), 12.5);
+    assert!(config.node("n3").is_none());
+}
+
+#[test]
+fn unset_means_the_defaults() {
+    let config = read("[[nodes]]\nnames = \"n1\"\ngpu = \"h200-141gb\"\ncount = 4\n");
+    assert_eq!(config.defaults.isolation, Isolation::Auto);
+    assert_eq!(config.defaults.pattern, Pattern::Ring);
+    assert_eq!(config.defaults.auto.len(), 3);
+    assert_eq!(config.mps.memory_limit, MemoryLimit::Mps);
+    assert_eq!(config.node.state_dir, Path::new("/var/lib/tessera"));
+    assert_eq!(config.nodes[0].interconnect, "pcie");
+    assert_eq!(config.nodes[0].mig, MigPolicy::Dynamic);
+}
+
+#[test]
+fn limits_hold_for_their_partition() {
+    let config = read(FULL);
+    let refusal = |partition, request: &Request| {
+        config.limits_for(Some(partition), None).find_map(|l| l.refusal(request))
+    };
+    let mut request = Request::new(Isolation::Whole);
+    assert_eq!(refusal("other", &request), None);
+    let said = refusal("debug", &request).unwrap();
+    assert_eq!(said, "--gpu-isolation=whole is not allowed in partition debug: use mig:1g.5gb, mps");
+    request.isolation = Isolation::Mig(Some("1g.5gb".to_owned()));
+    assert_eq!(refusal("debug", &request), None);
+    request.instances = 3;
+    assert_eq!(
+        refusal("debug", &request).unwrap(),
+        "--gpu-instances=3 is too many in partition debug: at most 2"
+    );
+    request = Request { mem_mib: Some(40_000), ..Request::new(Isolation::Auto) };
+    assert_eq!(
+        refusal("debug", &request).unwrap(),
+        "--gpu-mem=41.9 GB is too much in partition debug: at most 40.0 GB"
+    );
+}
+
+#[test]
+fn where_the_file_is() {
+    let path = |tessera: Option<&str>, slurm: Option<&str>| {
+        config_path(&|name| {
+            let value = if name == "TESSERA_CONF" { tessera } else { slurm };
+            value.map(str::to_owned)
+        })
+    };
+    assert_eq!(path(Some("/a/t.toml"), Some("/b/slurm.conf")), PathBuf::from("/a/t.toml"));
+    assert_eq!(path(Some(""), Some("/b/slurm.conf")), PathBuf::from("/b/tessera.toml"));
+    assert_eq!(path(None, None), PathBuf::from("/etc/slurm/tessera.toml"));
+}

@@ -6,16 +6,25 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
+pub mod apply;
+pub mod ask;
+pub mod decide;
 pub mod decision;
 pub mod ids;
 pub mod model;
+pub mod report;
 pub mod request;
+pub mod score;
 pub mod size;
 pub mod state;
 pub mod wire;
 
+pub use apply::ApplyError;
+pub use ask::{Ask, GpuSet, Kind, Policy};
+pub use decide::{Decision, decide};
 pub use decision::{Grant, MigSpec};
 pub use ids::{GpuIndex, JobId, Placement, ProfileId, Slice, Uid};
 pub use model::{MigReset, Model, Profile};
+pub use report::Report;
 pub use request::{Bandwidth, Isolation, Pattern, Request};
 pub use state::{Gpu, GpuState, Holder, Instance, LinkMatrix, MigPolicy, Node, Share};

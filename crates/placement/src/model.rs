@@ -24,7 +24,7 @@ pub enum MigReset {
 }
 
 /// One GPU model.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Model {
     /// Our name for it, as `tessera.toml` writes it: `a100-40gb`.
     pub key: String,
@@ -44,10 +44,12 @@ pub struct Model {
     pub full_gpu_sm: u32,
     /// Profiles, smallest first: by placement units, then compute slices, then id.
     pub profiles: Vec<Profile>,
+    /// Placements left for each mask of taken units: see [`Model::placements_left`].
+    left: Vec<u16>,
 }
 
 /// One GPU instance profile of a model.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Profile {
     /// `2g.10gb`.
     pub name: String,
@@ -118,6 +120,31 @@ impl Model {
     #[must_use]
     pub fn profile_by_id(&self, id: ProfileId) -> Option<&Profile> {
         self.profiles.iter().find(|p| p.id == id)
+    }
+
+    /// How many (base profile, start) pairs are still free on a GPU whose units in `taken` are held.
+    #[must_use]
+    pub fn placements_left(&self, taken: u16) -> u16 {
+        self.left.get(usize::from(taken)).copied().unwrap_or(0)
+    }
+
+    /// Memory that a share or a whole-GPU job can be promised without MIG, MiB: what the largest instance holds. The
+    /// rest of the framebuffer is the driver's; no capture says how much of it a GPU outside MIG mode could use.
+    #[must_use]
+    pub fn usable_mib(&self) -> u64 {
+        self.profiles.iter().map(|p| p.memory_mib).max().unwrap_or(0)
+    }
+
+    /// SMs that MIG can give: those of the largest instance, 98 of an A100's 108.
+    #[must_use]
+    pub fn mig_sm(&self) -> u32 {
+        self.profiles.iter().map(|p| p.sm).max().unwrap_or(0)
+    }
+
+    /// A profile's part of the framebuffer by its units, MiB: 1/8 for a `1g.5gb`. Comparable between models.
+    #[must_use]
+    pub fn span_mib(&self, profile: &Profile) -> u64 {
+        self.total_memory_mib * u64::from(profile.size) / u64::from(self.placement_units.max(1))
     }
 
     /// Shards of the whole GPU in Slurm: nominal gigabytes, memory slices times the smallest profile's.
@@ -216,6 +243,7 @@ fn model(raw: RawModel) -> Option<Model> {
         compute_slices: raw.compute_slices,
         placement_units,
         full_gpu_sm,
+        left: crate::score::placements_left(placement_units, &profiles),
         profiles,
     })
 }

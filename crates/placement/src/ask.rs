@@ -1,0 +1,146 @@
+//! Whose request it is, what the controller permits, and what the site prefers.
+
+use crate::ids::{GpuIndex, JobId, Uid};
+use crate::request::Request;
+
+/// A set of a node's GPUs. GPUs from index 64 on are in no set: no node has so many.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GpuSet(u64);
+
+impl GpuSet {
+    /// No GPU.
+    pub const EMPTY: Self = Self(0);
+
+    /// The set whose bit `i` stands for GPU `i`.
+    #[must_use]
+    pub const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    /// Bit `i` stands for GPU `i`.
+    #[must_use]
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// Adds a GPU; one from index 64 on is left out.
+    pub fn insert(&mut self, gpu: GpuIndex) {
+        self.0 |= 1_u64.checked_shl(u32::from(gpu.0)).unwrap_or(0);
+    }
+
+    /// Whether the GPU is in the set.
+    #[must_use]
+    pub fn contains(self, gpu: GpuIndex) -> bool {
+        self.0.checked_shr(u32::from(gpu.0)).is_some_and(|bits| bits & 1 == 1)
+    }
+
+    /// Number of GPUs.
+    #[must_use]
+    pub fn len(self) -> usize {
+        self.0.count_ones() as usize
+    }
+
+    /// True for no GPU at all.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The GPUs, ascending.
+    pub fn iter(self) -> impl Iterator<Item = GpuIndex> {
+        (0..64_u16).map(GpuIndex).filter(move |g| self.contains(*g))
+    }
+}
+
+impl FromIterator<GpuIndex> for GpuSet {
+    fn from_iter<I: IntoIterator<Item = GpuIndex>>(gpus: I) -> Self {
+        let mut set = Self::EMPTY;
+        gpus.into_iter().for_each(|g| set.insert(g));
+        set
+    }
+}
+
+/// One job's request to one node, with what the controller permits there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// Who asks.
+    pub job: JobId,
+    /// The job's user: MPS daemons serve one user each unless the site says otherwise.
+    pub uid: Uid,
+    /// What for.
+    pub request: Request,
+    /// GPUs that may be used, such as those of the sockets the job has cores on; `None`: all.
+    pub allowed: Option<GpuSet>,
+    /// All instances must lie on one GPU: Slurm 22.05 gives all of a job's shards on a node from one GPU.
+    pub same_gpu_only: bool,
+}
+
+impl Ask {
+    /// A request with every GPU of the node permitted.
+    #[must_use]
+    pub fn new(job: JobId, uid: Uid, request: Request) -> Self {
+        Self { job, uid, request, allowed: None, same_gpu_only: false }
+    }
+
+    /// Whether the controller permits this GPU.
+    #[must_use]
+    pub fn permits(&self, gpu: GpuIndex) -> bool {
+        self.allowed.is_none_or(|set| set.contains(gpu))
+    }
+}
+
+/// The kinds of grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// MIG instances.
+    Mig,
+    /// A share through MPS.
+    Mps,
+    /// Whole GPUs.
+    Whole,
+}
+
+impl Kind {
+    /// As users and `tessera.toml` write it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Mig => "mig",
+            Self::Mps => "mps",
+            Self::Whole => "whole",
+        }
+    }
+}
+
+impl std::fmt::Display for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What the site prefers: the same for every request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// Kinds that `auto` may use; among equally cheap ones the first.
+    pub auto: Vec<Kind>,
+    /// Users may share one MPS daemon, and so one GPU or instance.
+    pub share_between_users: bool,
+    /// Sum of the shares' threads on one device, percent, beyond which another device is preferred.
+    pub max_threads: u32,
+    /// Threads of a share that asks for none, percent; `None`: its part of the device's memory, rounded up.
+    pub mps_threads: Option<u8>,
+    /// Memory for a request that names neither memory nor profile, MiB; not for `whole`.
+    pub default_mem_mib: Option<u64>,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            auto: vec![Kind::Mig, Kind::Mps, Kind::Whole],
+            share_between_users: false,
+            max_threads: 100,
+            mps_threads: None,
+            default_mem_mib: None,
+        }
+    }
+}

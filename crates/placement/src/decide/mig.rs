@@ -1,0 +1,347 @@
+//! MIG instances for one job: the smallest profile that satisfies, placed where most is left.
+//!
+//! # Problem
+//! `n` instances of the smallest satisfying profile, on any GPUs or all on one, such that their summed
+//! [`Cost`] is least. The profile depends on the GPU's model; on one GPU all instances are of one profile.
+//!
+//! # Approach
+//! Wherever a larger satisfying profile fits, the smallest one fits as well and costs less (a test checks it for
+//! every model and every partition), so each GPU has one profile to consider. Per GPU every set of at most `n` free
+//! starts is weighed: at most 2^7 on the models known, never more than 2^16. Cost is a sum over GPUs, so the best
+//! set per GPU and count, combined by dynamic programming over GPUs, is the exact optimum:
+//! O(GPUs x n x starts) steps.
+//!
+//! # Ties
+//! The list of (GPU, start), ascending, that comes first in lexicographic order.
+
+use super::view::View;
+use crate::ask::{Ask, Kind};
+use crate::decision::MigSpec;
+use crate::ids::Slice;
+use crate::model::Profile;
+use crate::report::{Candidate, Constraint, GPU_PARTS, Report, Starts, Takes, Verdict};
+use crate::score::Cost;
+use crate::state::{Holder, MigPolicy};
+
+/// What is looked for on each GPU.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Want<'a> {
+    /// This profile and no other.
+    pub(super) profile: Option<&'a str>,
+    /// At least this much memory, MiB.
+    pub(super) mem_mib: u64,
+    /// At least this share of the SMs that MIG can give, percent.
+    pub(super) sm_percent: u32,
+}
+
+/// The best set of starts for a number of instances on one GPU.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Choice {
+    pub(super) starts: u16,
+    pub(super) cost: Cost,
+}
+
+/// What the search found.
+pub(super) struct Found {
+    pub(super) specs: Vec<MigSpec>,
+    pub(super) takes: Takes,
+}
+
+/// Finds the best `n` instances, or `None` where they do not all fit. `n` is at least 1.
+pub(super) fn search(views: &[View<'_>], ask: &Ask, want: Want<'_>, report: &mut Report) -> Option<Found> {
+    let n = usize::try_from(ask.request.instances.max(1)).unwrap_or(usize::MAX);
+    let mut table = Table::new(views.len(), n)?;
+    let mut profiles = Profiles::new(want);
+    for view in views {
+        match profile_here(view, ask, &mut profiles) {
+            Ok(profile) => weigh_gpu(view, profile, table.row(view), n, ask.same_gpu_only, report),
+            Err(constraint) => report.push(Candidate {
+                kind: Kind::Mig,
+                gpu: view.gpu,
+                instances: None,
+                verdict: Verdict::Ruled(constraint),
+            }),
+        }
+    }
+    let counts = if ask.same_gpu_only { table.best_single(n) } else { table.best_joint(n) }?;
+    let mut specs = Vec::with_capacity(n);
+    let mut takes = Takes { oversubscribed: false, parts: 0, units: 0, of_units: 0 };
+    for (view, count) in views.iter().zip(counts) {
+        let (Some(choice), Some(Ok(profile))) = (table.row(view)[count], profiles.known(view)) else {
+            continue;
+        };
+        if count == 0 {
+            continue;
+        }
+        let units = u32::from(profile.size) * u32::try_from(count).unwrap_or(0);
+        takes.parts += units * GPU_PARTS / u32::from(view.model.placement_units.max(1));
+        takes.units += units;
+        takes.of_units += u32::from(view.model.placement_units);
+        let start = (0..16).filter(|s| choice.starts >> s & 1 == 1).map(Slice);
+        specs.extend(start.map(|start| MigSpec { gpu: view.gpu, profile: profile.id, start }));
+    }
+    Some(Found { specs, takes })
+}
+
+fn profile_here(
+    view: &View<'_>,
+    ask: &Ask,
+    profiles: &mut Profiles<'_>,
+) -> Result<&'static Profile, Constraint> {
+    if !ask.permits(view.gpu) {
+        return Err(Constraint::NotOffered);
+    }
+    if view.mig == Err(Constraint::MigOff) {
+        return Err(Constraint::MigOff);
+    }
+    let profile = profiles.of(view)?;
+    view.mig.map(|()| profile)
+}
+
+/// The profile per model: nodes have few models, so the last one asked is nearly always the next one.
+pub(super) struct Profiles<'a> {
+    want: Want<'a>,
+    known: Vec<(&'static str, Result<&'static Profile, Constraint>)>,
+}
+
+impl<'a> Profiles<'a> {
+    pub(super) fn new(want: Want<'a>) -> Self {
+        Self { want, known: Vec::new() }
+    }
+
+    fn known(&self, view: &View<'_>) -> Option<Result<&'static Profile, Constraint>> {
+        let same = |key: &str| std::ptr::eq(key, view.model.key.as_str());
+        self.known.iter().find(|(key, _)| same(key)).map(|(_, found)| *found)
+    }
+
+    pub(super) fn of(&mut self, view: &View<'_>) -> Result<&'static Profile, Constraint> {
+        if let Some(found) = self.known(view) {
+            return found;
+        }
+        let found = smallest(view, self.want);
+        self.known.push((view.model.key.as_str(), found));
+        found
+    }
+}
+
+/// The smallest base profile that satisfies, or the one named if it does.
+fn smallest(view: &View<'_>, want: Want<'_>) -> Result<&'static Profile, Constraint> {
+    let model = view.model;
+    let sm_need = (want.sm_percent * model.mig_sm()).div_ceil(100);
+    let enough = |p: &Profile| {
+        if p.memory_mib < want.mem_mib {
+            Err(Constraint::TooLittleMemory { need: want.mem_mib, has: p.memory_mib })
+        } else if p.sm < sm_need {
+            Err(Constraint::TooFewSms { need: sm_need, has: p.sm })
+        } else {
+            Ok(())
+        }
+    };
+    if let Some(name) = want.profile {
+        let profile = model.profile(name).ok_or(Constraint::NoSuchProfile(model))?;
+        return enough(profile).map(|()| profile);
+    }
+    let mut base = model.profiles.iter().filter(|p| !p.is_variant());
+    let Some(found) = base.clone().find(|p| enough(p).is_ok()) else {
+        let none = Constraint::TooLittleMemory { need: want.mem_mib, has: 0 };
+        return Err(base.next_back().map_or(none, |largest| enough(largest).err().unwrap_or(none)));
+    };
+    Ok(found)
+}
+
+/// Weighs every set of at most `n` free starts on one GPU, keeps the best per count in `row`, and reports: each
+/// start when one instance is asked for, the best set per count otherwise.
+fn weigh_gpu(
+    view: &View<'_>,
+    profile: &'static Profile,
+    row: &mut [Option<Choice>],
+    n: usize,
+    all_here: bool,
+    report: &mut Report,
+) {
+    let candidate = |starts: u16, verdict| Candidate {
+        kind: Kind::Mig,
+        gpu: view.gpu,
+        instances: Some((profile, Starts(starts))),
+        verdict,
+    };
+    let room = view.room_for(profile);
+    let free = if room == 0 { 0 } else { free_starts(view, profile) };
+    if n == 1 || free == 0 {
+        for start in profile.starts.iter().filter(|s| free >> s.0 & 1 == 0) {
+            let why = view.holder_of(profile.at(*start)).map_or(Constraint::ProfileLimit, Constraint::Taken);
+            report.push(candidate(1 << start.0, Verdict::Ruled(why)));
+        }
+    }
+    let most = n.min(row.len() - 1).min(room as usize);
+    for_each_set(profile, free, most, &mut |starts, union, count| {
+        let choice = Choice { starts, cost: cost_of(view, profile, starts, union) };
+        if n == 1 {
+            report.push(candidate(starts, Verdict::Costs(choice.cost)));
+        }
+        if row[count].is_none_or(|best| better(choice, best)) {
+            row[count] = Some(choice);
+        }
+    });
+    if n > 1 && free != 0 {
+        report_counts(row, n, all_here, report, candidate);
+    }
+}
+
+fn report_counts(
+    row: &[Option<Choice>],
+    n: usize,
+    all_here: bool,
+    report: &mut Report,
+    candidate: impl Fn(u16, Verdict) -> Candidate,
+) {
+    let fits = row.iter().rposition(Option::is_some).unwrap_or(0);
+    for choice in row.iter().skip(1).flatten() {
+        let short = all_here && (choice.starts.count_ones() as usize) < n;
+        if !short {
+            report.push(candidate(choice.starts, Verdict::Costs(choice.cost)));
+        } else if choice.starts.count_ones() as usize == fits {
+            let fits = Constraint::FitsOnly(choice.starts.count_ones());
+            report.push(candidate(choice.starts, Verdict::Ruled(fits)));
+        }
+    }
+}
+
+/// Less cost first, then the starts that come first in lexicographic order: at the lowest start where two sets
+/// differ, the one that has it.
+fn better(a: Choice, b: Choice) -> bool {
+    (a.cost, std::cmp::Reverse(a.starts.reverse_bits()))
+        < (b.cost, std::cmp::Reverse(b.starts.reverse_bits()))
+}
+
+/// Bit mask of the starts of `profile` whose units nobody holds.
+pub(super) fn free_starts(view: &View<'_>, profile: &Profile) -> u16 {
+    let free = profile.starts.iter().filter(|s| profile.at(**s).mask() & view.held == 0);
+    free.fold(0, |mask, s| mask | 1_u16.checked_shl(u32::from(s.0)).unwrap_or(0))
+}
+
+/// Calls `f(starts, units, count)` for every set of 1 to `most` starts in `free` that do not overlap.
+fn for_each_set(profile: &Profile, free: u16, most: usize, f: &mut impl FnMut(u16, u16, usize)) {
+    fn extend(
+        profile: &Profile,
+        free: u16,
+        most: usize,
+        chosen: (u16, u16, usize),
+        f: &mut impl FnMut(u16, u16, usize),
+    ) {
+        let (starts, union, count) = chosen;
+        if count >= most {
+            return;
+        }
+        let mut rest = free;
+        while rest != 0 {
+            let start = rest & rest.wrapping_neg();
+            rest &= rest - 1;
+            let place = profile.at(Slice(u8::try_from(start.trailing_zeros()).unwrap_or(u8::MAX))).mask();
+            if place & union == 0 {
+                let next = (starts | start, union | place, count + 1);
+                f(next.0, next.1, next.2);
+                extend(profile, rest, most, next, f);
+            }
+        }
+    }
+    extend(profile, free, most, (0, 0, 0), f);
+}
+
+/// What instances of `profile` at `starts`, together the units `union`, cost on this GPU.
+pub(super) fn cost_of(view: &View<'_>, profile: &Profile, starts: u16, union: u16) -> Cost {
+    let mut reused = 0_u16;
+    let mut destroyed = 0;
+    for idle in view.instances().iter().filter(|i| i.holder == Holder::Idle) {
+        let bit = 1_u16.checked_shl(u32::from(idle.start.0)).unwrap_or(0);
+        if idle.profile == profile.id && starts & bit != 0 {
+            reused |= bit;
+        } else if view.model.profile_by_id(idle.profile).is_none_or(|p| p.at(idle.start).mask() & union != 0)
+        {
+            destroyed += 1;
+        }
+    }
+    let n = starts.count_ones();
+    let switch = view.policy == MigPolicy::Dynamic && view.instances().is_empty();
+    let switch = switch && matches!(view.state, crate::state::GpuState::Free);
+    Cost {
+        memory_mib: view.model.span_mib(profile) * u64::from(n),
+        sm: profile.sm * n,
+        opened: u32::from(view.untouched),
+        lost: view.left(0, None) - view.left(union, Some(profile)),
+        switched: u32::from(switch),
+        created: (starts & !reused).count_ones(),
+        destroyed,
+    }
+}
+
+/// The best choice per GPU (row) and number of instances (column).
+struct Table {
+    columns: usize,
+    cells: Vec<Option<Choice>>,
+}
+
+/// No GPU has more starts.
+const MAX_STARTS: usize = 16;
+
+impl Table {
+    /// `None` if so many instances fit on no node with so many GPUs.
+    fn new(gpus: usize, n: usize) -> Option<Self> {
+        if n > gpus.saturating_mul(MAX_STARTS) {
+            return None;
+        }
+        let columns = n.min(MAX_STARTS) + 1;
+        Some(Self { columns, cells: vec![None; gpus * columns] })
+    }
+
+    fn row(&mut self, view: &View<'_>) -> &mut [Option<Choice>] {
+        let at = usize::from(view.gpu.0) * self.columns;
+        &mut self.cells[at..at + self.columns]
+    }
+
+    fn rows(&self) -> usize {
+        self.cells.len() / self.columns
+    }
+
+    /// All `n` on one GPU: how many on each.
+    fn best_single(&self, n: usize) -> Option<Vec<usize>> {
+        let cost = |g: &usize| self.cells.get(g * self.columns + n).copied().flatten().map(|c| c.cost);
+        let fits = (0..self.rows()).filter(|_| n < self.columns).filter(|g| cost(g).is_some());
+        let best = fits.min_by_key(|g| (cost(g), *g))?;
+        Some((0..self.rows()).map(|g| if g == best { n } else { 0 }).collect())
+    }
+
+    /// `n` on any GPUs: how many on each. Dynamic programming from the last GPU to the first; `least[g][j]` is the
+    /// least cost of `j` instances on GPUs `g..`.
+    fn best_joint(&self, n: usize) -> Option<Vec<usize>> {
+        let (rows, wide) = (self.rows(), n + 1);
+        let mut least: Vec<Option<Cost>> = vec![None; (rows + 1) * wide];
+        let mut take = vec![0_usize; rows * wide];
+        least[rows * wide] = Some(Cost::default());
+        for g in (0..rows).rev() {
+            for j in 0..wide {
+                let mut best: Option<Choice> =
+                    least[(g + 1) * wide + j].map(|cost| Choice { starts: 0, cost });
+                for count in 1..self.columns.min(j + 1) {
+                    let Some(here) = self.cells[g * self.columns + count] else { continue };
+                    let Some(rest) = least[(g + 1) * wide + j - count] else { continue };
+                    let choice = Choice { starts: here.starts, cost: here.cost + rest };
+                    if best.is_none_or(|b| better(choice, b)) {
+                        best = Some(choice);
+                        take[g * wide + j] = count;
+                    }
+                }
+                least[g * wide + j] = best.map(|b| b.cost);
+            }
+        }
+        least[n]?;
+        let mut left = n;
+        let mut counts = Vec::with_capacity(rows);
+        for g in 0..rows {
+            let count = take[g * wide + left];
+            counts.push(count);
+            left -= count;
+        }
+        Some(counts)
+    }
+}

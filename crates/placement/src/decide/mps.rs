@@ -1,0 +1,255 @@
+//! A share of a GPU or instance through MPS.
+//!
+//! # Rules
+//! Memory is hard: the shares on a device never add up to more than it holds (`Model::usable_mib` for a GPU outside
+//! MIG mode). Threads are soft. One user per device unless the site says otherwise, because one MPS daemon serves
+//! one user. An instance that a job has to itself takes no shares; other instances of the same GPU may.
+//!
+//! # Approach
+//! Classes of devices, best first: shared already with threads to spare; to be opened (a free GPU, an idle instance,
+//! a new one of the smallest fitting profile on a GPU that is always in MIG mode); a new instance on a GPU that
+//! happens to be in MIG mode; shared already with all threads promised. Within the first and last class the
+//! device with the fewest in-use warps, within the others the one whose opening costs least ([`crate::score`],
+//! size not counted: what one share leaves of a device, the next can have). Ties: lowest GPU, then lowest start.
+//!
+//! # Source
+//! Algorithm 3 of CASE (PPoPP'22) and algorithm 2 of its MIG version (GPGPU'22): memory hard, then the device with
+//! the fewest in-use warps, none that has an isolated job.
+//! Differs: they range over all devices, so a new task goes to an empty GPU whenever there is one. On a shared
+//! cluster an empty GPU is what whole-GPU and MIG jobs need, so we range over the devices already shared first and
+//! open another only when their threads are all promised. In-use warps are what is promised (percent of threads
+//! times SMs; all MIG-capable data centre GPUs have 64 warps per SM), not what kernels run at the moment.
+//! They admit `MemReq < FreeMem`; we admit equality, because both are limits and not measurements.
+
+use super::mig::{Profiles, Want, cost_of, free_starts};
+use super::view::{View, first_job};
+use crate::ask::{Ask, Kind, Policy};
+use crate::decision::{MigSpec, ShareOn};
+use crate::ids::Slice;
+use crate::model::Profile;
+use crate::report::{
+    Candidate, Constraint, GPU_PARTS, Report, ShareClass, ShareScore, Starts, Takes, Verdict,
+};
+use crate::score::Cost;
+use crate::state::{GpuState, Holder, MigPolicy, Share};
+
+/// What the search found.
+pub(super) struct Found {
+    pub(super) on: ShareOn,
+    pub(super) threads: u8,
+    pub(super) takes: Takes,
+}
+
+/// The threads of a share, percent: asked, else the site's default, else its part of the memory rounded up.
+pub(super) fn threads(ask: &Ask, policy: &Policy, mem_mib: u64, device_mib: u64) -> u8 {
+    let by_memory = || {
+        let percent = (mem_mib * 100).div_ceil(device_mib.max(1)).clamp(1, 100);
+        u8::try_from(percent).unwrap_or(100)
+    };
+    ask.request.threads.or(policy.mps_threads).unwrap_or_else(by_memory).clamp(1, 100)
+}
+
+struct Search<'a> {
+    ask: &'a Ask,
+    policy: &'a Policy,
+    mem_mib: u64,
+    report: &'a mut Report,
+    best: Option<(ShareScore, Found)>,
+}
+
+/// A GPU or instance that could hold the share.
+struct Device {
+    on: ShareOn,
+    profile: Option<&'static Profile>,
+    memory_mib: u64,
+    sm: u32,
+}
+
+/// Finds the best device for a share of `mem_mib`.
+pub(super) fn search(
+    views: &[View<'_>],
+    ask: &Ask,
+    policy: &Policy,
+    mem_mib: u64,
+    report: &mut Report,
+) -> Option<Found> {
+    let mut profiles = Profiles::new(Want { profile: None, mem_mib, sm_percent: 0 });
+    let mut search = Search { ask, policy, mem_mib, report, best: None };
+    for view in views {
+        search.gpu(view, &mut profiles);
+    }
+    search.best.map(|(_, found)| found)
+}
+
+impl Search<'_> {
+    fn gpu(&mut self, view: &View<'_>, profiles: &mut Profiles<'_>) {
+        if !self.ask.permits(view.gpu) {
+            return self.rule_out(view, None, Constraint::NotOffered);
+        }
+        let whole = Device {
+            on: ShareOn::Gpu(view.gpu),
+            profile: None,
+            memory_mib: view.model.usable_mib(),
+            sm: view.model.full_gpu_sm,
+        };
+        match view.state {
+            GpuState::Whole(job) => self.rule_out(view, None, Constraint::Taken(*job)),
+            GpuState::Mps(shares) => self.join(view, &whole, shares),
+            GpuState::Free if view.policy != MigPolicy::On => {
+                let cost = Cost { opened: 1, lost: view.left(0, None), ..Cost::default() };
+                self.open(view, &whole, ShareClass::Open, cost);
+            }
+            GpuState::Free => self.new_instances(view, profiles),
+            GpuState::Mig(_) => {
+                self.instances(view);
+                self.new_instances(view, profiles);
+            }
+        }
+    }
+
+    fn instances(&mut self, view: &View<'_>) {
+        for instance in view.instances() {
+            let Some(profile) = view.model.profile_by_id(instance.profile) else { continue };
+            let device = Device::instance(view, profile, instance.start);
+            match &instance.holder {
+                Holder::Isolated(job) => self.rule_out(view, Some(&device), Constraint::IsolatedFor(*job)),
+                Holder::Shared(shares) => self.join(view, &device, shares),
+                Holder::Idle if profile.is_variant() => {
+                    self.rule_out(view, Some(&device), Constraint::VariantNotNamed);
+                }
+                Holder::Idle if view.room_for(profile) == 0 => {
+                    self.rule_out(view, Some(&device), Constraint::ProfileLimit);
+                }
+                Holder::Idle => {
+                    let units = profile.at(instance.start).mask();
+                    let cost = cost_of(view, profile, 1 << instance.start.0, units).without_size();
+                    self.open(view, &device, ShareClass::Open, cost);
+                }
+            }
+        }
+    }
+
+    fn new_instances(&mut self, view: &View<'_>, profiles: &mut Profiles<'_>) {
+        let profile = match profiles.of(view).and_then(|p| view.mig.map(|()| p)) {
+            Ok(profile) => profile,
+            Err(constraint) => return self.rule_out(view, None, constraint),
+        };
+        let class = if view.policy == MigPolicy::On { ShareClass::Open } else { ShareClass::Carve };
+        let free = if view.room_for(profile) == 0 { 0 } else { free_starts(view, profile) };
+        let idle = |start: Slice| {
+            view.instances()
+                .iter()
+                .any(|i| i.holder == Holder::Idle && i.profile == profile.id && i.start == start)
+        };
+        for start in profile.starts.iter().copied().filter(|s| !idle(*s)) {
+            let device = Device::instance(view, profile, start);
+            if free >> start.0 & 1 == 1 {
+                let cost = cost_of(view, profile, 1 << start.0, profile.at(start).mask()).without_size();
+                self.open(view, &device, class, cost);
+            } else {
+                let holder = view.holder_of(profile.at(start));
+                self.rule_out(
+                    view,
+                    Some(&device),
+                    holder.map_or(Constraint::ProfileLimit, Constraint::Taken),
+                );
+            }
+        }
+    }
+
+    fn join(&mut self, view: &View<'_>, device: &Device, shares: &[Share]) {
+        let other =
+            shares.iter().find(|s| s.uid != self.ask.uid).filter(|_| !self.policy.share_between_users);
+        if let Some(other) = other {
+            return self.rule_out(view, Some(device), Constraint::OtherUser(other.uid));
+        }
+        let promised: u64 = shares.iter().map(|s| s.mem_mib).sum();
+        let left = device.memory_mib.saturating_sub(promised);
+        if left < self.mem_mib {
+            let constraint = Constraint::MemoryPromised { need: self.mem_mib, left };
+            return self.rule_out(view, Some(device), constraint);
+        }
+        let in_use: u32 = shares.iter().map(|s| u32::from(s.threads)).sum();
+        let threads = threads(self.ask, self.policy, self.mem_mib, device.memory_mib);
+        let crowded = in_use + u32::from(threads) > self.policy.max_threads;
+        let score = ShareScore {
+            class: if crowded { ShareClass::Oversubscribe } else { ShareClass::Join },
+            in_use_sm_percent: u64::from(in_use) * u64::from(device.sm),
+            cost: Cost::default(),
+        };
+        let takes = Takes { oversubscribed: crowded, parts: 0, units: 0, of_units: units_of(view) };
+        self.weigh(view, device, score, threads, takes);
+    }
+
+    fn open(&mut self, view: &View<'_>, device: &Device, class: ShareClass, cost: Cost) {
+        if device.memory_mib < self.mem_mib {
+            let has = device.memory_mib;
+            let constraint = Constraint::TooLittleMemory { need: self.mem_mib, has };
+            return self.rule_out(view, Some(device), constraint);
+        }
+        let threads = threads(self.ask, self.policy, self.mem_mib, device.memory_mib);
+        let units = device.profile.map_or(units_of(view), |p| u32::from(p.size));
+        let of_units = units_of(view);
+        let parts = units * GPU_PARTS / of_units.max(1);
+        let takes = Takes { oversubscribed: false, parts, units, of_units };
+        self.weigh(view, device, ShareScore { class, in_use_sm_percent: 0, cost }, threads, takes);
+    }
+
+    fn weigh(&mut self, view: &View<'_>, device: &Device, score: ShareScore, threads: u8, takes: Takes) {
+        self.report.push(device.candidate(view, Verdict::Share(score)));
+        let better = self
+            .best
+            .as_ref()
+            .is_none_or(|(best, found)| (score, place(device.on)) < (*best, place(found.on)));
+        if better {
+            self.best = Some((score, Found { on: device.on, threads, takes }));
+        }
+    }
+
+    fn rule_out(&mut self, view: &View<'_>, device: Option<&Device>, constraint: Constraint) {
+        let verdict = Verdict::Ruled(constraint);
+        self.report.push(match device {
+            Some(device) => device.candidate(view, verdict),
+            None => Candidate { kind: Kind::Mps, gpu: view.gpu, instances: None, verdict },
+        });
+    }
+}
+
+impl Device {
+    fn instance(view: &View<'_>, profile: &'static Profile, start: Slice) -> Self {
+        let on = ShareOn::Instance(MigSpec { gpu: view.gpu, profile: profile.id, start });
+        Self { on, profile: Some(profile), memory_mib: profile.memory_mib, sm: profile.sm }
+    }
+
+    fn candidate(&self, view: &View<'_>, verdict: Verdict) -> Candidate {
+        let instances = match (self.on, self.profile) {
+            (ShareOn::Instance(spec), Some(profile)) => Some((profile, Starts(1 << spec.start.0))),
+            _ => None,
+        };
+        Candidate { kind: Kind::Mps, gpu: view.gpu, instances, verdict }
+    }
+}
+
+fn units_of(view: &View<'_>) -> u32 {
+    u32::from(view.model.placement_units)
+}
+
+/// Order of devices that are equally good.
+fn place(on: ShareOn) -> (u16, u8) {
+    match on {
+        ShareOn::Gpu(gpu) => (gpu.0, 0),
+        ShareOn::Instance(spec) => (spec.gpu.0, spec.start.0),
+    }
+}
+
+/// The job that keeps a GPU from being used otherwise.
+pub(super) fn blocker(view: &View<'_>) -> Option<Constraint> {
+    match view.state {
+        GpuState::Free => None,
+        GpuState::Whole(job) => Some(Constraint::Taken(*job)),
+        GpuState::Mps(shares) => shares.first().map(|s| Constraint::SharedBy(s.job)),
+        GpuState::Mig(instances) => {
+            instances.iter().find_map(|i| first_job(&i.holder)).map(Constraint::Taken)
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! One GPU's state, boiled down to what the searches ask of it.
+
+use crate::ids::{GpuIndex, JobId, Placement};
+use crate::model::{Model, Profile};
+use crate::report::Constraint;
+use crate::state::{Gpu, GpuState, Holder, Instance, MigPolicy};
+
+/// Media engines of a profile, as far as they exclude others. `+me.all` has all of them, `+me` the single JPEG and
+/// OFA engines, `-me` none (comments in nvml.h; `max_instances` alone would allow `1g+me` beside `2g+me`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Media {
+    Plain,
+    Single,
+    All,
+    None,
+}
+
+fn media(profile: &Profile) -> Media {
+    let name = &profile.name;
+    if !profile.is_variant() {
+        Media::Plain
+    } else if name.ends_with("+me.all") {
+        Media::All
+    } else if name.ends_with("+me") {
+        Media::Single
+    } else if name.ends_with("-me") {
+        Media::None
+    } else {
+        Media::Plain
+    }
+}
+
+/// Whether instances of these profiles can exist on one GPU at the same time, places apart.
+pub(crate) fn coexist(a: &Profile, b: &Profile) -> bool {
+    match (media(a), media(b)) {
+        (Media::All, Media::None) | (Media::None, Media::All) => true,
+        (Media::All, _) | (_, Media::All) | (Media::Single, Media::Single) => false,
+        _ => true,
+    }
+}
+
+/// One GPU, boiled down.
+pub(super) struct View<'a> {
+    pub(super) gpu: GpuIndex,
+    pub(super) model: &'static Model,
+    pub(super) policy: MigPolicy,
+    pub(super) state: &'a GpuState,
+    /// Units that jobs hold. All of them if an instance is of a profile that the model does not have.
+    pub(super) held: u16,
+    /// Compute slices that jobs hold.
+    held_compute: u8,
+    /// A held instance has every media engine: base profiles are out.
+    all_media_held: bool,
+    /// Some held instance is of a variant: only then can profiles exclude each other.
+    variant_held: bool,
+    /// No job is on it.
+    pub(super) untouched: bool,
+    /// It may be partitioned, and is or can be now.
+    pub(super) mig: Result<(), Constraint>,
+}
+
+impl<'a> View<'a> {
+    pub(super) fn new(index: usize, gpu: &'a Gpu) -> Self {
+        let mut view = Self {
+            gpu: GpuIndex(u16::try_from(index).unwrap_or(u16::MAX)),
+            model: gpu.model,
+            policy: gpu.policy,
+            state: &gpu.state,
+            held: 0,
+            held_compute: 0,
+            all_media_held: false,
+            variant_held: false,
+            untouched: matches!(gpu.state, GpuState::Free),
+            mig: mig_possible(gpu),
+        };
+        if let GpuState::Mig(instances) = &gpu.state {
+            view.untouched = instances.iter().all(|i| i.holder == Holder::Idle);
+            for instance in instances.iter().filter(|i| i.holder != Holder::Idle) {
+                view.hold(gpu.profile_of(instance), instance);
+            }
+        }
+        view
+    }
+
+    fn hold(&mut self, profile: Option<&'static Profile>, instance: &Instance) {
+        let Some(profile) = profile else {
+            self.held = u16::MAX;
+            return;
+        };
+        self.held |= profile.at(instance.start).mask();
+        self.held_compute = self.held_compute.saturating_add(profile.compute_slices);
+        self.all_media_held |= media(profile) == Media::All;
+        self.variant_held |= profile.is_variant();
+    }
+
+    pub(super) fn instances(&self) -> &'a [Instance] {
+        match self.state {
+            GpuState::Mig(instances) => instances,
+            _ => &[],
+        }
+    }
+
+    /// Base placements that remain when `more` units are held as well.
+    pub(super) fn left(&self, more: u16, profile: Option<&Profile>) -> u32 {
+        if self.mig.is_err() || self.all_media_held || profile.is_some_and(|p| media(p) == Media::All) {
+            return 0;
+        }
+        u32::from(self.model.placements_left(self.held | more))
+    }
+
+    /// How many more instances of `profile` the counted limits allow (places apart): its own maximum, the GPU's
+    /// compute slices, and the media engines.
+    pub(super) fn room_for(&self, profile: &Profile) -> u32 {
+        let compute =
+            self.model.compute_slices.saturating_sub(self.held_compute) / profile.compute_slices.max(1);
+        let held = || self.instances().iter().filter(|i| i.holder != Holder::Idle);
+        if (self.variant_held || profile.is_variant())
+            && held().any(|i| {
+                self.model
+                    .profile_by_id(i.profile)
+                    .is_some_and(|p| p.id != profile.id && !coexist(p, profile))
+            })
+        {
+            return 0;
+        }
+        let same = held().filter(|i| i.profile == profile.id).count();
+        let count = profile.max_instances.saturating_sub(u32::try_from(same).unwrap_or(u32::MAX));
+        count.min(u32::from(compute))
+    }
+
+    /// The job on the first held instance that overlaps `place`.
+    pub(super) fn holder_of(&self, place: Placement) -> Option<JobId> {
+        self.instances()
+            .iter()
+            .filter(|i| {
+                self.model.profile_by_id(i.profile).is_none_or(|p| p.at(i.start).mask() & place.mask() != 0)
+            })
+            .find_map(|i| first_job(&i.holder))
+    }
+}
+
+/// One of the jobs that hold an instance.
+pub(super) fn first_job(holder: &Holder) -> Option<JobId> {
+    match holder {
+        Holder::Isolated(job) => Some(*job),
+        Holder::Shared(shares) => shares.first().map(|s| s.job),
+        Holder::Idle => None,
+    }
+}
+
+fn mig_possible(gpu: &Gpu) -> Result<(), Constraint> {
+    match (&gpu.state, gpu.policy) {
+        (_, MigPolicy::Off) => Err(Constraint::MigOff),
+        (GpuState::Whole(job), _) => Err(Constraint::Taken(*job)),
+        (GpuState::Mps(shares), _) => Err(Constraint::SharedBy(shares.first().map_or(JobId(0), |s| s.job))),
+        (GpuState::Free | GpuState::Mig(_), _) => Ok(()),
+    }
+}

@@ -1,3 +1,26 @@
 //! Cluster harness: a real Slurm with simulated GPUs on one machine, for the demo and the end-to-end tests.
+//!
+//! [`Cluster::builder`] starts one, from the project's own example files with directories, host names and ports
+//! changed; [`Cluster::run`] runs a command on it as one of the test users; dropping it ends all it started. Several
+//! clusters can run beside each other: each has its own munged, ports and directory.
 
+pub mod artefacts;
+mod builder;
+pub mod cluster;
+pub mod command;
+pub mod config;
+mod error;
+pub mod guardian;
+mod inside;
+mod jobs;
+mod layout;
 pub mod paths;
+mod ports;
+pub mod process;
+mod sim;
+
+pub use builder::Builder;
+pub use cluster::{Cluster, Daemon, User};
+pub use error::HarnessError;
+pub use jobs::{Job, JobId};
+pub use layout::Layout;

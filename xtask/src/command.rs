@@ -15,6 +15,9 @@ pub(crate) enum TaskError {
     /// A file could not be read or written.
     #[error("{path}: {source}")]
     File { path: String, source: std::io::Error },
+    /// The cluster harness reported an error.
+    #[error(transparent)]
+    Harness(#[from] e2e::HarnessError),
     /// Anything else, said in full.
     #[error("{0}")]
     Other(String),

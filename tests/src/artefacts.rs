@@ -1,0 +1,124 @@
+//! Building what a cluster loads, and bringing it into the cluster's directory.
+//!
+//! Everything is copied: users' jobs read it, and a checkout need not be readable for them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::command::run;
+use crate::error::{HarnessError, at};
+use crate::layout::Layout;
+use crate::paths::{SlurmVersion, real_parts, target_dir, workspace};
+
+/// How the artefacts are built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Profile {
+    /// Quick to build, with all checks: what the tests use.
+    Debug,
+    /// What a site installs: demo and benchmarks.
+    Release,
+}
+
+impl Profile {
+    fn dir(self) -> &'static str {
+        match self {
+            Self::Debug => "debug",
+            Self::Release => "release",
+        }
+    }
+}
+
+/// Set by `cargo xtask test`, which has built everything: saves a look at every source file per test.
+pub const BUILT: &str = "TESSERA_E2E_BUILT";
+
+/// The plugins, bound to one Slurm version.
+const PLUGINS: [&str; 3] = ["spank-plugin", "select-plugin", "gres-helper"];
+const PLUGIN_FILES: [(&str, &str); 3] = [
+    ("libspank_tessera.so", "spank_tessera.so"),
+    ("libselect_cons_tres.so", "select_cons_tres.so"),
+    ("libjob_submit_tessera.so", "job_submit_tessera.so"),
+];
+/// Programs and the simulator, the same for every Slurm.
+const COMMON: [&str; 2] = ["tessera", "nvml-sim"];
+
+/// Where the plugins for `version` are built.
+fn plugin_target(version: SlurmVersion) -> PathBuf {
+    match version {
+        SlurmVersion::V22_05 => target_dir(),
+        SlurmVersion::V24_11 => version.dir().join("build"),
+    }
+}
+
+/// Builds plugins, CLI and simulator.
+///
+/// # Errors
+///
+/// cargo's output, if it fails.
+pub fn build(version: SlurmVersion, profile: Profile) -> Result<(), HarnessError> {
+    let built = std::env::var_os(BUILT).is_some();
+    if !(built && version == SlurmVersion::V22_05 && profile == Profile::Debug) {
+        let mut packages = vec!["tessera-cli", "nvml-sim"];
+        if version == SlurmVersion::V22_05 {
+            packages.extend(PLUGINS);
+        }
+        cargo(&packages, profile, &target_dir(), None)?;
+    }
+    if version == SlurmVersion::V22_05 {
+        return Ok(());
+    }
+    cargo(&PLUGINS, profile, &plugin_target(version), Some(&version.source()))
+}
+
+fn cargo(
+    packages: &[&str],
+    profile: Profile,
+    target: &Path,
+    slurm: Option<&Path>,
+) -> Result<(), HarnessError> {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(workspace()).arg("build").arg("--target-dir").arg(target);
+    for package in packages {
+        command.args(["-p", package]);
+    }
+    if profile == Profile::Release {
+        command.arg("--release");
+    }
+    if let Some(source) = slurm {
+        command.env("TESSERA_SLURM_SRC", source);
+    }
+    run(&mut command)?.ok().map(drop)
+}
+
+/// Copies the simulator, the programs and the real NVIDIA ones into the cluster's directory.
+pub(crate) fn install_common(layout: &Layout, profile: Profile) -> Result<(), HarnessError> {
+    let from = target_dir().join(profile.dir());
+    for program in COMMON {
+        copy(&from.join(program), &layout.at("bin").join(program))?;
+    }
+    copy(&from.join("libnvidia_ml.so"), &layout.at("lib").join("libnvidia-ml.so.1"))?;
+    let real = real_parts().join("usr/bin");
+    for program in ["nvidia-smi", "nvidia-cuda-mps-control"] {
+        copy(&real.join(program), &layout.at("bin").join(program))?;
+    }
+    Ok(())
+}
+
+/// Copies the three plugins into the cluster's plugin directory.
+pub(crate) fn install_plugins(
+    layout: &Layout,
+    version: SlurmVersion,
+    profile: Profile,
+) -> Result<(), HarnessError> {
+    let from = plugin_target(version).join(profile.dir());
+    for (built, name) in PLUGIN_FILES {
+        copy(&from.join(built), &layout.at("plugins").join(name))?;
+    }
+    Ok(())
+}
+
+fn copy(from: &Path, to: &Path) -> Result<(), HarnessError> {
+    // A library that a process has mapped must not change under it: a new file takes its place.
+    let _ = fs::remove_file(to);
+    at(from, fs::copy(from, to)).map(drop)
+}

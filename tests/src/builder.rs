@@ -1,0 +1,299 @@
+//! Laying out and starting a cluster.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::artefacts::{self, Profile};
+use crate::cluster::{Cluster, Daemon, User};
+use crate::command::{run, wait_for};
+use crate::config::{Place, Templates};
+use crate::error::{HarnessError, at};
+use crate::inside::Inside;
+use crate::layout::Layout;
+use crate::paths::SlurmVersion;
+use crate::{ports, sim};
+
+/// How long a fresh cluster may take until all nodes are idle.
+const READY: Duration = Duration::from_secs(60);
+
+/// What kind of cluster is wanted; [`Builder::start`] makes it.
+#[derive(Debug)]
+pub struct Builder {
+    dir: Option<PathBuf>,
+    version: SlurmVersion,
+    profile: Profile,
+    stock: bool,
+    templates: Option<Templates>,
+    guardian: Option<Vec<String>>,
+    extra_slurm_conf: String,
+}
+
+impl Cluster {
+    /// A cluster of the project's example files: two nodes, Tessera's plugins, in a directory of its own.
+    #[must_use]
+    pub fn builder() -> Builder {
+        Builder {
+            dir: None,
+            version: SlurmVersion::V22_05,
+            profile: Profile::Debug,
+            stock: false,
+            templates: None,
+            guardian: None,
+            extra_slurm_conf: String::new(),
+        }
+    }
+}
+
+impl Builder {
+    /// Uses `dir`, which stays afterwards. Without this, a directory under `/tmp` is made and removed.
+    #[must_use]
+    pub fn dir(mut self, dir: &Path) -> Self {
+        self.dir = Some(dir.to_path_buf());
+        self
+    }
+
+    /// Takes another Slurm than 22.05.
+    #[must_use]
+    pub fn slurm(mut self, version: SlurmVersion) -> Self {
+        self.version = version;
+        self
+    }
+
+    /// Builds for release instead of debugging.
+    #[must_use]
+    pub fn release(mut self) -> Self {
+        self.profile = Profile::Release;
+        self
+    }
+
+    /// Slurm alone, without any part of Tessera: what is compared with.
+    #[must_use]
+    pub fn stock(mut self, stock: bool) -> Self {
+        self.stock = stock;
+        self
+    }
+
+    /// Other files than the project's examples.
+    #[must_use]
+    pub fn templates(mut self, templates: Templates) -> Self {
+        self.templates = Some(templates);
+        self
+    }
+
+    /// Lines to add to slurm.conf.
+    #[must_use]
+    pub fn slurm_conf(mut self, lines: &str) -> Self {
+        self.extra_slurm_conf.push_str(lines);
+        self.extra_slurm_conf.push('\n');
+        self
+    }
+
+    /// A program that ends the cluster when its stdin closes: [`crate::guardian::main`] in some binary. The cluster's
+    /// directory is its last argument. It makes the cluster end also when this process is killed.
+    #[must_use]
+    pub fn guardian(mut self, program: Vec<String>) -> Self {
+        self.guardian = Some(program);
+        self
+    }
+
+    /// Builds, lays out, starts, and waits until every node is idle.
+    ///
+    /// # Errors
+    ///
+    /// What did not work; if a daemon did not come up, with the end of its log.
+    pub fn start(self) -> Result<Cluster, HarnessError> {
+        let mut cluster = self.lay_out()?;
+        cluster.start(&Daemon::Munged)?;
+        let socket = cluster.layout.munge_socket();
+        wait_for("munged's socket", Duration::from_secs(10), || {
+            if socket.exists() { Ok(()) } else { Err("no socket".to_owned()) }
+        })?;
+        cluster.start(&Daemon::Slurmctld)?;
+        for node in cluster.nodes.clone() {
+            cluster.start(&Daemon::Slurmd(node))?;
+        }
+        cluster.wait_ready(READY)?;
+        Ok(cluster)
+    }
+
+    /// Everything but starting the daemons.
+    ///
+    /// # Errors
+    ///
+    /// What could not be built or written.
+    pub fn lay_out(self) -> Result<Cluster, HarnessError> {
+        let templates = self.templates.map_or_else(Templates::shipped, Ok)?;
+        if !self.stock {
+            artefacts::build(self.version, self.profile)?;
+        }
+        let (dir, remove_dir) = match self.dir {
+            Some(dir) => (dir, false),
+            None => (fresh_dir()?, true),
+        };
+        let layout = Layout::new(&dir);
+        check_reachable(&dir)?;
+        make_dirs(&layout, &templates.node_names())?;
+        let cluster = Cluster {
+            inside: Inside { chroot: self.version.chroot() },
+            guardian: self.guardian.map(|program| start_guardian(&program, &dir)).transpose()?,
+            nodes: templates.node_names(),
+            version: self.version,
+            children: Vec::new(),
+            keep: false,
+            remove_dir,
+            layout,
+        };
+        cluster.describe()?;
+        write_config(&cluster, &templates, self.stock, &self.extra_slurm_conf)?;
+        if self.stock {
+            sim::plain_device_nodes(&cluster.layout, &templates)?;
+        } else {
+            artefacts::install_common(&cluster.layout, self.profile)?;
+            artefacts::install_plugins(&cluster.layout, self.version, self.profile)?;
+            sim::create_nodes(&cluster, &templates)?;
+        }
+        Ok(cluster)
+    }
+}
+
+fn start_guardian(program: &[String], dir: &Path) -> Result<std::process::Child, HarnessError> {
+    let mut command = Command::new(&program[0]);
+    command.args(&program[1..]).arg(dir).stdin(Stdio::piped()).stdout(Stdio::null());
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    command.spawn().map_err(|source| HarnessError::Start { program: program[0].clone(), source })
+}
+
+/// A new directory that users' jobs can read.
+fn fresh_dir() -> Result<PathBuf, HarnessError> {
+    let base = std::env::temp_dir();
+    for attempt in 0..1000_u32 {
+        let dir = base.join(format!("tessera-{}-{attempt}", std::process::id()));
+        match fs::create_dir(&dir) {
+            Ok(()) => return Ok(dir),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(source) => return Err(HarnessError::File { path: dir.display().to_string(), source }),
+        }
+    }
+    Err(HarnessError::Unexpected(format!("no free directory name in {}", base.display())))
+}
+
+/// Users' jobs read the cluster's files: every directory above must let them pass.
+fn check_reachable(dir: &Path) -> Result<(), HarnessError> {
+    for above in dir.ancestors().skip(1) {
+        let Ok(meta) = fs::metadata(above) else { continue };
+        if meta.permissions().mode() & 0o001 == 0 {
+            return Err(HarnessError::Unexpected(format!(
+                "other users cannot pass through {0}: jobs would not find the cluster in {1}; chmod o+x {0}, or take another place",
+                above.display(),
+                dir.display()
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn make_dirs(layout: &Layout, nodes: &[String]) -> Result<(), HarnessError> {
+    for name in ["etc", "run", "state", "spool", "log", "nodes", "bin", "lib", "plugins", "jobs", "munge"] {
+        let path = layout.at(name);
+        at(&path, fs::create_dir_all(&path))?;
+    }
+    // The controller runs as Slurm's own user.
+    let slurm = run(Command::new("id").args(["-u", "slurm"]))?.ok()?;
+    for name in ["state", "log", "run"] {
+        let path = layout.at(name);
+        at(&path, chown(&path, slurm.trim().parse().ok(), None))?;
+    }
+    for node in nodes {
+        let spool = layout.at("spool").join(node);
+        at(&spool, fs::create_dir_all(&spool))?;
+        for name in ["dev", "proc", "state", "run"] {
+            let path = layout.node(node).join(name);
+            at(&path, fs::create_dir_all(&path))?;
+        }
+    }
+    at(layout.dir(), fs::set_permissions(layout.dir(), fs::Permissions::from_mode(0o755)))?;
+    let jobs = layout.jobs();
+    at(&jobs, fs::set_permissions(&jobs, fs::Permissions::from_mode(0o1777)))
+}
+
+fn write_config(
+    cluster: &Cluster,
+    templates: &Templates,
+    stock: bool,
+    extra: &str,
+) -> Result<(), HarnessError> {
+    let layout = &cluster.layout;
+    let host = run(&mut Command::new("hostname"))?.ok()?;
+    let ports = ports::free(cluster.nodes.len() + 1)?;
+    let place = Place {
+        layout,
+        host: host.trim(),
+        controller_port: ports[0],
+        node_ports: &ports[1..],
+        slurm_plugins: "/usr/lib/x86_64-linux-gnu/slurm-wlm",
+        stock,
+    };
+    let write = |name: &str, text: &str, mode: u32| {
+        let path = layout.etc(name);
+        at(&path, fs::write(&path, text))?;
+        at(&path, fs::set_permissions(&path, fs::Permissions::from_mode(mode)))
+    };
+    write("slurm.conf", &format!("{}{extra}", place.slurm(&templates.slurm)), 0o644)?;
+    write("gres.conf", &place.gres(&templates.gres), 0o644)?;
+    write("plugstack.conf", if stock { "" } else { &templates.plugstack }, 0o644)?;
+    write("tessera.toml", &place.tessera(&templates.tessera), 0o644)?;
+    if cluster.version != SlurmVersion::V22_05 {
+        // Without systemd there is no cgroup tree to work in; 22.05 has no such setting and asks for none.
+        write("cgroup.conf", "CgroupPlugin=disabled\n", 0o644)?;
+    }
+    write("task-prolog", &place.task_prolog(), 0o755)?;
+    let key = layout.munge("key");
+    let random = Path::new("/dev/urandom");
+    let mut bytes = vec![0_u8; 128];
+    at(random, fs::File::open(random).and_then(|mut file| std::io::Read::read_exact(&mut file, &mut bytes)))?;
+    at(&key, fs::write(&key, bytes))?;
+    at(&key, fs::set_permissions(&key, fs::Permissions::from_mode(0o600)))
+}
+
+impl Cluster {
+    /// Waits until every node is idle or busy with jobs, that is, up.
+    ///
+    /// # Errors
+    ///
+    /// The nodes' states and the end of the daemons' logs.
+    pub fn wait_ready(&self, limit: Duration) -> Result<(), HarnessError> {
+        let ready = |state: &str| ["idle", "mixed", "allocated", "completing"].contains(&state.trim());
+        let waited = wait_for("all nodes to be up", limit, || {
+            if let Some(dead) = self.dead_daemon() {
+                return Ok(Err(HarnessError::Unexpected(format!("{dead} ended"))));
+            }
+            let done = self.run(User::Root, "sinfo", &["-h", "-N", "-o", "%T"]).map_err(|e| e.to_string())?;
+            let all_up = done.stdout.lines().count() >= self.nodes.len() && done.stdout.lines().all(ready);
+            if all_up { Ok(Ok(())) } else { Err(format!("{}{}", done.stdout, done.stderr)) }
+        });
+        waited
+            .and_then(|outcome| outcome)
+            .map_err(|error| HarnessError::Unexpected(format!("{error}\n{}", self.log_tails())))
+    }
+
+    /// The last lines of every daemon's log.
+    #[must_use]
+    pub fn log_tails(&self) -> String {
+        let mut names = vec!["slurmctld".to_owned()];
+        names.extend(self.nodes.iter().map(|node| format!("slurmd-{node}")));
+        let mut out = String::new();
+        for name in names {
+            for path in [self.layout.log(&name), self.layout.at("log").join(format!("{name}.out"))] {
+                let text =
+                    fs::read(&path).map(|b| String::from_utf8_lossy(&b).into_owned()).unwrap_or_default();
+                let lines: Vec<&str> = text.lines().collect();
+                let tail = lines[lines.len().saturating_sub(15)..].join("\n");
+                out.push_str(&format!("--- {}\n{tail}\n", path.display()));
+            }
+        }
+        out
+    }
+}

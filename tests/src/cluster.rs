@@ -1,0 +1,336 @@
+//! One cluster: its directory, its daemons, and the commands run on it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::Duration;
+
+use crate::command::{Done, run, wait_for};
+use crate::error::{HarnessError, at};
+use crate::inside::Inside;
+use crate::layout::Layout;
+use crate::paths::SlurmVersion;
+use crate::process::{PidFile, Started, leftovers};
+
+/// Who runs a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum User {
+    /// The administrator.
+    Root,
+    /// The first test user.
+    Alice,
+    /// The second test user.
+    Bob,
+}
+
+impl User {
+    /// Login name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Root => "root",
+            Self::Alice => crate::paths::TEST_USERS[0],
+            Self::Bob => crate::paths::TEST_USERS[1],
+        }
+    }
+
+    /// User and group id, as the machine's passwd file has them.
+    ///
+    /// # Errors
+    ///
+    /// If the user is not there: `cargo xtask setup` creates it.
+    pub fn ids(self) -> Result<(u32, u32), HarnessError> {
+        let path = Path::new("/etc/passwd");
+        let text = at(path, fs::read_to_string(path))?;
+        let entry =
+            text.lines().map(|line| line.split(':').collect::<Vec<_>>()).find(|f| f[0] == self.name());
+        entry.and_then(|f| Some((f.get(2)?.parse().ok()?, f.get(3)?.parse().ok()?))).ok_or_else(|| {
+            HarnessError::Unexpected(format!("no user {}: run `cargo xtask setup`", self.name()))
+        })
+    }
+}
+
+/// A daemon of the cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Daemon {
+    /// Authentication for this cluster alone.
+    Munged,
+    /// The controller.
+    Slurmctld,
+    /// The daemon of one node.
+    Slurmd(String),
+}
+
+impl Daemon {
+    /// Name in the pid file and of its log.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self {
+            Self::Munged => "munged".to_owned(),
+            Self::Slurmctld => "slurmctld".to_owned(),
+            Self::Slurmd(node) => format!("slurmd-{node}"),
+        }
+    }
+}
+
+/// A running cluster. Dropped, it ends its daemons and everything they left running, unless it is kept.
+#[derive(Debug)]
+pub struct Cluster {
+    pub(crate) layout: Layout,
+    pub(crate) version: SlurmVersion,
+    pub(crate) nodes: Vec<String>,
+    pub(crate) inside: Inside,
+    /// Daemons that are our children, to be waited for when they end.
+    pub(crate) children: Vec<(String, Child)>,
+    /// Its other end makes the guardian act when we are gone, however that comes.
+    pub(crate) guardian: Option<Child>,
+    pub(crate) keep: bool,
+    /// Whether the directory was made by us and goes with the cluster.
+    pub(crate) remove_dir: bool,
+}
+
+impl Cluster {
+    /// A cluster that was started earlier, by another process; dropping this does not end it.
+    ///
+    /// # Errors
+    ///
+    /// If `dir` holds no cluster.
+    pub fn open(dir: &Path) -> Result<Self, HarnessError> {
+        let layout = Layout::new(dir);
+        let path = layout.at("cluster.json");
+        let text = at(&path, fs::read_to_string(&path))?;
+        let bad = || HarnessError::Unexpected(format!("{}: not a cluster's description", path.display()));
+        let value: serde_json::Value = serde_json::from_str(&text).map_err(|_| bad())?;
+        let version: SlurmVersion = value["slurm"].as_str().and_then(|v| v.parse().ok()).ok_or_else(bad)?;
+        let names = value["nodes"].as_array().ok_or_else(bad)?;
+        let nodes = names.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect();
+        Ok(Self {
+            layout,
+            version,
+            nodes,
+            inside: Inside { chroot: version.chroot() },
+            children: Vec::new(),
+            guardian: None,
+            keep: true,
+            remove_dir: false,
+        })
+    }
+
+    /// Writes what [`Cluster::open`] reads.
+    pub(crate) fn describe(&self) -> Result<(), HarnessError> {
+        let value = serde_json::json!({ "slurm": self.version.as_str(), "nodes": self.nodes });
+        let path = self.layout.at("cluster.json");
+        at(&path, fs::write(&path, value.to_string()))
+    }
+
+    /// Where its files lie.
+    #[must_use]
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Names of its nodes, in slurm.conf's order.
+    #[must_use]
+    pub fn nodes(&self) -> &[String] {
+        &self.nodes
+    }
+
+    /// The Slurm it runs.
+    #[must_use]
+    pub fn version(&self) -> SlurmVersion {
+        self.version
+    }
+
+    /// What `cluster env` prints: the variables under which Slurm's commands and Tessera's speak to this cluster.
+    #[must_use]
+    pub fn environment(&self) -> Vec<(&'static str, String)> {
+        let path = std::env::var("PATH").unwrap_or_default();
+        let mut all = vec![
+            ("SLURM_CONF", self.layout.etc("slurm.conf").display().to_string()),
+            ("LD_LIBRARY_PATH", self.layout.at("lib").display().to_string()),
+            ("PATH", format!("{}:{path}:/usr/sbin:/sbin", self.layout.at("bin").display())),
+        ];
+        if let Some(first) = self.nodes.first() {
+            all.push(("NVML_SIM_STATE", self.layout.sim_state(first).display().to_string()));
+        }
+        all
+    }
+
+    /// A command on the controller's side, run by `user`.
+    ///
+    /// # Errors
+    ///
+    /// If the user does not exist.
+    pub fn command(&self, user: User, program: &str) -> Result<Command, HarnessError> {
+        let ids = if user == User::Root { None } else { Some(user.ids()?) };
+        let mut command = self.inside.command(self.layout.dir(), ids, program);
+        command.envs(self.environment()).env("USER", user.name()).env("HOME", "/nonexistent");
+        command.current_dir(self.layout.jobs());
+        for (name, _) in
+            std::env::vars().filter(|(name, _)| name.starts_with("SLURM_") && name != "SLURM_CONF")
+        {
+            command.env_remove(name);
+        }
+        Ok(command)
+    }
+
+    /// Runs a command to its end.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be started; its own failure is in [`Done`].
+    pub fn run(&self, user: User, program: &str, args: &[&str]) -> Result<Done, HarnessError> {
+        run(self.command(user, program)?.args(args))
+    }
+
+    /// A command with the simulated driver of `node`, as on that node.
+    ///
+    /// # Errors
+    ///
+    /// If the user does not exist.
+    pub fn command_on(&self, node: &str, user: User, program: &str) -> Result<Command, HarnessError> {
+        let mut command = self.command(user, program)?;
+        command.env("NVML_SIM_STATE", self.layout.sim_state(node)).env("SLURMD_NODENAME", node);
+        Ok(command)
+    }
+
+    /// Starts a daemon and records it.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be started; that it works is seen later, by [`Cluster::wait_ready`].
+    pub fn start(&mut self, daemon: &Daemon) -> Result<(), HarnessError> {
+        let mut command = match daemon {
+            Daemon::Munged => self.munged(),
+            Daemon::Slurmctld => self.daemon_command("slurmctld", &["-D"]),
+            Daemon::Slurmd(node) => {
+                let mut command = self.daemon_command("slurmd", &["-D", "-N", node]);
+                command.env("NVML_SIM_STATE", self.layout.sim_state(node));
+                command
+            }
+        };
+        let name = daemon.name();
+        let out = self.layout.at("log").join(format!("{name}.out"));
+        let open = || at(&out, fs::OpenOptions::new().create(true).append(true).open(&out));
+        command.stdin(std::process::Stdio::null()).stdout(open()?).stderr(open()?);
+        // A group of its own: Ctrl-C at the terminal is for us, who then end it in order.
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let child = command.spawn().map_err(|source| HarnessError::Start {
+            program: command.get_program().to_string_lossy().into_owned(),
+            source,
+        })?;
+        let pid = i32::try_from(child.id()).unwrap_or_default();
+        if let Some(process) = Started::of(&name, pid) {
+            PidFile::new(self.layout.dir()).add(&process)?;
+        }
+        self.children.push((name, child));
+        Ok(())
+    }
+
+    fn daemon_command(&self, program: &str, args: &[&str]) -> Command {
+        let mut command = self.inside.command(self.layout.dir(), None, &format!("/usr/sbin/{program}"));
+        command.args(args).envs(self.environment()).env_remove("NVML_SIM_STATE");
+        command
+    }
+
+    /// munged runs on the machine itself, also for a cluster in a chroot: both speak the same protocol.
+    fn munged(&self) -> Command {
+        let mut command = Command::new("/usr/sbin/munged");
+        command.args(["--foreground", "--num-threads=2"]);
+        let file = |option: &str, path: PathBuf| format!("--{option}={}", path.display());
+        command.args([
+            file("key-file", self.layout.munge("key")),
+            file("socket", self.layout.munge_socket()),
+            file("pid-file", self.layout.munge("pid")),
+            file("seed-file", self.layout.munge("seed")),
+            file("log-file", self.layout.munge("log")),
+        ]);
+        command
+    }
+
+    /// The recorded process of a daemon, if it runs.
+    #[must_use]
+    pub fn process(&self, daemon: &Daemon) -> Option<Started> {
+        let name = daemon.name();
+        PidFile::new(self.layout.dir()).read().into_iter().find(|p| p.name == name && p.is_alive())
+    }
+
+    /// The first recorded daemon that does not run any more.
+    pub(crate) fn dead_daemon(&self) -> Option<String> {
+        PidFile::new(self.layout.dir()).read().into_iter().find(|process| !process.is_alive()).map(|p| p.name)
+    }
+
+    /// Kills a daemon with SIGKILL and waits until it is gone.
+    ///
+    /// # Errors
+    ///
+    /// If it was not running.
+    pub fn kill9(&mut self, daemon: &Daemon) -> Result<(), HarnessError> {
+        let process = self
+            .process(daemon)
+            .ok_or_else(|| HarnessError::Unexpected(format!("{} is not running", daemon.name())))?;
+        process.signal(rustix::process::Signal::KILL);
+        self.reap();
+        wait_for("a killed daemon to be gone", Duration::from_secs(10), || {
+            self.reap();
+            if process.is_alive() { Err("alive".to_owned()) } else { Ok(()) }
+        })
+    }
+
+    /// Waits for children that have ended, so that they are gone from the process table.
+    fn reap(&mut self) {
+        self.children.retain_mut(|(_, child)| !matches!(child.try_wait(), Ok(Some(_))));
+    }
+
+    /// Ends everything that was started, newest first, and removes the directory if it was made for this cluster.
+    pub fn down(&mut self) {
+        end(self.layout.dir());
+        for (_, mut child) in self.children.drain(..) {
+            let _ = child.wait();
+        }
+        if let Some(mut guardian) = self.guardian.take() {
+            drop(guardian.stdin.take());
+            let _ = guardian.wait();
+        }
+        self.keep = true;
+        if self.remove_dir {
+            let _ = fs::remove_dir_all(self.layout.dir());
+        }
+    }
+
+    /// Leaves the cluster running when this is dropped.
+    pub fn keep(&mut self) {
+        self.keep = true;
+        // Killed before its input closes, the guardian has nothing left to do.
+        if let Some(mut guardian) = self.guardian.take() {
+            let _ = guardian.kill();
+            let _ = guardian.wait();
+        }
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if self.keep {
+            return;
+        }
+        if std::thread::panicking() {
+            // What failed is seen in the logs: they stay.
+            self.remove_dir = false;
+            eprintln!("cluster: the test failed; logs stay in {}", self.layout.at("log").display());
+        }
+        self.down();
+    }
+}
+
+/// Ends all processes of the cluster in `dir`: recorded daemons, newest first, then what they left running.
+pub fn end(dir: &Path) {
+    let daemons = PidFile::new(dir).read();
+    for process in daemons.iter().rev() {
+        // Nobody is interested in a graceful end of a node daemon, but slurmctld saves its state.
+        process.end(Duration::from_secs(5));
+    }
+    for process in leftovers(dir) {
+        process.signal(rustix::process::Signal::KILL);
+    }
+}

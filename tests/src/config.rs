@@ -1,0 +1,186 @@
+//! Slurm's and Tessera's configuration: the files the project ships, with directories, hosts and ports changed.
+
+use std::fs;
+use std::path::Path;
+
+use crate::error::{HarnessError, at};
+use crate::layout::Layout;
+use crate::paths::workspace;
+
+/// The text of the four files, as shipped or as a test wants them.
+#[derive(Debug, Clone)]
+pub struct Templates {
+    /// slurm.conf
+    pub slurm: String,
+    /// gres.conf
+    pub gres: String,
+    /// plugstack.conf
+    pub plugstack: String,
+    /// tessera.toml
+    pub tessera: String,
+    /// How long the simulated driver takes for an instance, as a multiple of the real one's time.
+    pub time_scale: f64,
+}
+
+impl Templates {
+    /// The example files of the project.
+    ///
+    /// # Errors
+    ///
+    /// The file that cannot be read.
+    pub fn shipped() -> Result<Self, HarnessError> {
+        let read = |path: &str| {
+            let path = workspace().join(path);
+            at(&path, fs::read_to_string(&path))
+        };
+        Ok(Self {
+            slurm: read("slurm.conf.example")?,
+            gres: read("contrib/example/gres.conf")?,
+            plugstack: read("contrib/example/plugstack.conf")?,
+            tessera: read("contrib/example/tessera.toml")?,
+            time_scale: 0.0,
+        })
+    }
+
+    /// Names of the nodes in slurm.conf, in order. The harness reads plain names only, no lists.
+    #[must_use]
+    pub fn node_names(&self) -> Vec<String> {
+        let name = |line: &str| line.strip_prefix("NodeName=")?.split_whitespace().next().map(str::to_owned);
+        self.slurm.lines().filter_map(name).collect()
+    }
+}
+
+/// What differs from one cluster on this machine to the next.
+#[derive(Debug, Clone)]
+pub(crate) struct Place<'a> {
+    pub(crate) layout: &'a Layout,
+    /// This machine's host name.
+    pub(crate) host: &'a str,
+    pub(crate) controller_port: u16,
+    /// One port per node, in the order of slurm.conf.
+    pub(crate) node_ports: &'a [u16],
+    /// Directory of Slurm's own plugins, as the daemons see it.
+    pub(crate) slurm_plugins: &'a str,
+    /// Slurm alone, without any part of Tessera.
+    pub(crate) stock: bool,
+}
+
+impl Place<'_> {
+    fn path(&self, below: &str) -> String {
+        self.layout.at(below).display().to_string()
+    }
+
+    /// slurm.conf for this place.
+    pub(crate) fn slurm(&self, text: &str) -> String {
+        let mut ports = self.node_ports.iter();
+        let mut out = String::new();
+        for line in text.lines() {
+            if line.starts_with("NodeName=") {
+                let port = ports.next().copied().unwrap_or_default();
+                out.push_str(&self.node_line(line, port));
+                out.push('\n');
+                continue;
+            }
+            let key = line.split('=').next().unwrap_or_default();
+            if self.stock && key == "JobSubmitPlugins" {
+                continue;
+            }
+            match self.value(key) {
+                Some(value) => out.push_str(&format!("{key}={value}\n")),
+                None => out.push_str(&format!("{line}\n")),
+            }
+        }
+        // The simulated driver is found through the environment; on a real node there is nothing to find.
+        out.push_str(&format!("TaskProlog={}\n", self.path("etc/task-prolog")));
+        out
+    }
+
+    fn value(&self, key: &str) -> Option<String> {
+        let plugins = || {
+            if self.stock {
+                self.slurm_plugins.to_owned()
+            } else {
+                format!("{}:{}", self.path("plugins"), self.slurm_plugins)
+            }
+        };
+        Some(match key {
+            "SlurmctldHost" => format!("{}(127.0.0.1)", self.host),
+            "SlurmctldPort" => self.controller_port.to_string(),
+            "AuthInfo" => format!("socket={}", self.layout.munge_socket().display()),
+            "StateSaveLocation" => self.path("state"),
+            "SlurmdSpoolDir" => self.path("spool/%n"),
+            "SlurmctldPidFile" => self.path("run/slurmctld.pid"),
+            "SlurmdPidFile" => self.path("run/slurmd-%n.pid"),
+            "SlurmctldLogFile" => self.path("log/slurmctld.log"),
+            "SlurmdLogFile" => self.path("log/slurmd-%n.log"),
+            "PluginDir" => plugins(),
+            "PlugStackConfig" => self.path("etc/plugstack.conf"),
+            _ => return None,
+        })
+    }
+
+    fn node_line(&self, line: &str, port: u16) -> String {
+        let word = |word: &str| match word.split('=').next() {
+            Some("NodeHostname") => format!("NodeHostname={} NodeAddr=127.0.0.1", self.host),
+            Some("Port") => format!("Port={port}"),
+            _ => word.to_owned(),
+        };
+        line.split_whitespace().map(word).collect::<Vec<_>>().join(" ")
+    }
+
+    /// gres.conf for this place: each node has a `/dev` of its own.
+    pub(crate) fn gres(&self, text: &str) -> String {
+        let line = |line: &str| {
+            let node = line.strip_prefix("NodeName=").and_then(|rest| rest.split_whitespace().next());
+            match node {
+                Some(node) => line.replace(
+                    "File=/dev/",
+                    &format!("File={}/", self.layout.node(node).join("dev").display()),
+                ),
+                None => line.to_owned(),
+            }
+        };
+        text.lines().map(line).collect::<Vec<_>>().join("\n") + "\n"
+    }
+
+    /// tessera.toml for this place.
+    pub(crate) fn tessera(&self, text: &str) -> String {
+        let line = |line: &str| {
+            let key = line.split('=').next().unwrap_or_default().trim();
+            let value = match key {
+                "state_dir" => self.path("nodes/%n/state"),
+                "run_dir" => self.path("nodes/%n/run"),
+                "dev_root" => self.path("nodes/%n/dev"),
+                "proc_root" => self.path("nodes/%n/proc"),
+                "nvml_library" => self.path("lib/libnvidia-ml.so.1"),
+                "mps_control" => self.path("bin/nvidia-cuda-mps-control"),
+                _ => return line.replace("\"nvidia-smi\"", &format!("\"{}\"", self.path("bin/nvidia-smi"))),
+            };
+            format!("{key} = \"{value}\"")
+        };
+        text.lines().map(line).collect::<Vec<_>>().join("\n") + "\n"
+    }
+
+    /// The script that hands the simulator's environment to every task.
+    pub(crate) fn task_prolog(&self) -> String {
+        format!(
+            "#!/bin/sh\n\
+             echo \"export NVML_SIM_STATE={}\"\n\
+             echo \"export LD_LIBRARY_PATH={}\"\n\
+             echo \"export PATH={}:$PATH\"\n",
+            self.layout.sim_state("$SLURMD_NODENAME").display(),
+            self.path("lib"),
+            self.path("bin"),
+        )
+    }
+}
+
+/// Lines of a rewritten file that still name a directory of the system's, for the test of the example files.
+#[must_use]
+pub fn foreign_paths(text: &str, dir: &Path) -> Vec<String> {
+    let dir = dir.display().to_string();
+    let names_system = |line: &&str| {
+        ["/etc/", "/var/", "/run/"].iter().any(|root| line.replace(&dir, "DIR").contains(&format!("={root}")))
+    };
+    text.lines().filter(|line| !line.starts_with('#')).filter(names_system).map(str::to_owned).collect()
+}

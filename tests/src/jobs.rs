@@ -1,0 +1,182 @@
+//! Submitting jobs and looking at them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use crate::cluster::{Cluster, User};
+use crate::command::{Done, wait_for};
+use crate::error::{HarnessError, at};
+
+/// Slurm's number of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct JobId(pub u32);
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What `scontrol show job` says of a job.
+#[derive(Debug, Clone)]
+pub struct Job {
+    fields: BTreeMap<String, String>,
+}
+
+impl Job {
+    /// A field, by scontrol's name; empty if it is not shown.
+    #[must_use]
+    pub fn get(&self, key: &str) -> &str {
+        self.fields.get(key).map_or("", String::as_str)
+    }
+
+    /// `PENDING`, `RUNNING`, `COMPLETED` and so on.
+    #[must_use]
+    pub fn state(&self) -> &str {
+        self.get("JobState")
+    }
+
+    /// Why it waits.
+    #[must_use]
+    pub fn reason(&self) -> &str {
+        self.get("Reason")
+    }
+}
+
+/// States a job does not leave.
+const FINAL: [&str; 8] =
+    ["COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY"];
+
+impl Cluster {
+    /// Submits `script` (without its first line) and gives sbatch's own result, for submissions that must fail.
+    ///
+    /// # Errors
+    ///
+    /// If sbatch cannot be started.
+    pub fn try_sbatch(&self, user: User, args: &[&str], script: &str) -> Result<Done, HarnessError> {
+        let name = format!("script-{:x}.sh", fnv(script));
+        let path = self.layout().jobs().join(name);
+        if !path.exists() {
+            at(&path, fs::write(&path, format!("#!/bin/sh\n{script}\n")))?;
+            at(&path, fs::set_permissions(&path, fs::Permissions::from_mode(0o755)))?;
+        }
+        let output = format!("--output={}", self.layout().jobs().join("%j.out").display());
+        let chdir = format!("--chdir={}", self.layout().jobs().display());
+        let mut all = vec!["--parsable", &output, &chdir];
+        all.extend(args);
+        let path = path.display().to_string();
+        all.push(&path);
+        self.run(user, "sbatch", &all)
+    }
+
+    /// Submits `script` and returns the job.
+    ///
+    /// # Errors
+    ///
+    /// What sbatch said, if it refused.
+    pub fn sbatch(&self, user: User, args: &[&str], script: &str) -> Result<JobId, HarnessError> {
+        let out = self.try_sbatch(user, args, script)?.ok()?;
+        let number = out.trim().split(';').next().unwrap_or_default();
+        number
+            .parse()
+            .map(JobId)
+            .map_err(|_| HarnessError::Unexpected(format!("sbatch printed no job: {out}")))
+    }
+
+    /// What Slurm knows of a job.
+    ///
+    /// # Errors
+    ///
+    /// If scontrol fails.
+    pub fn job(&self, id: JobId) -> Result<Job, HarnessError> {
+        let out = self.run(User::Root, "scontrol", &["-d", "-o", "show", "job", &id.to_string()])?.ok()?;
+        let pair = |word: &str| word.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()));
+        Ok(Job { fields: out.split_whitespace().filter_map(pair).collect() })
+    }
+
+    /// Waits until `wish` holds for the job.
+    ///
+    /// # Errors
+    ///
+    /// The job's last state and reason, and what it printed.
+    pub fn wait_job(
+        &self,
+        id: JobId,
+        what: &str,
+        limit: Duration,
+        wish: impl Fn(&Job) -> bool,
+    ) -> Result<Job, HarnessError> {
+        wait_for(&format!("job {id} to be {what}"), limit, || {
+            let job = self.job(id).map_err(|error| error.to_string())?;
+            if wish(&job) {
+                return Ok(job);
+            }
+            Err(format!("{} ({}); output: {}", job.state(), job.reason(), self.output(id)))
+        })
+    }
+
+    /// Waits until the job runs.
+    ///
+    /// # Errors
+    ///
+    /// As [`Cluster::wait_job`].
+    pub fn wait_running(&self, id: JobId) -> Result<Job, HarnessError> {
+        self.wait_job(id, "running", Duration::from_secs(60), |job| job.state() == "RUNNING")
+    }
+
+    /// Waits until the job has ended, in whatever way.
+    ///
+    /// # Errors
+    ///
+    /// As [`Cluster::wait_job`].
+    pub fn wait_end(&self, id: JobId) -> Result<Job, HarnessError> {
+        self.wait_job(id, "ended", Duration::from_secs(120), |job| FINAL.contains(&job.state()))
+    }
+
+    /// Submits, waits for success, and returns what the job printed.
+    ///
+    /// # Errors
+    ///
+    /// State and output of a job that did not end with `COMPLETED`.
+    pub fn complete(&self, user: User, args: &[&str], script: &str) -> Result<String, HarnessError> {
+        let id = self.sbatch(user, args, script)?;
+        let job = self.wait_end(id)?;
+        let output = self.output(id);
+        if job.state() == "COMPLETED" {
+            return Ok(output);
+        }
+        Err(HarnessError::Unexpected(format!("job {id} ended {} ({}): {output}", job.state(), job.reason())))
+    }
+
+    /// What a job has printed so far.
+    #[must_use]
+    pub fn output(&self, id: JobId) -> String {
+        let path = self.layout().jobs().join(format!("{id}.out"));
+        fs::read(&path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+    }
+
+    /// Waits until no job runs or completes any more.
+    ///
+    /// # Errors
+    ///
+    /// The jobs that are left.
+    pub fn wait_idle(&self) -> Result<(), HarnessError> {
+        wait_for("all nodes to be idle", Duration::from_secs(60), || {
+            let nodes =
+                self.run(User::Root, "sinfo", &["-h", "-N", "-o", "%N %T"]).map_err(|e| e.to_string())?;
+            if nodes.stdout.lines().all(|line| line.ends_with(" idle")) && nodes.code == Some(0) {
+                return Ok(());
+            }
+            Err(format!("{}{}", nodes.stdout, nodes.stderr))
+        })
+    }
+}
+
+/// A short name for a text (FNV-1a, 64 bits).
+fn fnv(text: &str) -> u64 {
+    text.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}

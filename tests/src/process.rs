@@ -1,0 +1,138 @@
+//! Processes by id, and only ours: an id is used together with the time its process began.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::error::{HarnessError, at};
+
+/// A process that was started here: its id may since belong to another one, its start time cannot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Started {
+    /// What it is, `slurmd-n1` for instance.
+    pub name: String,
+    /// Process id.
+    pub pid: i32,
+    /// Start time in clock ticks since boot (field 22 of `/proc/PID/stat`).
+    pub since: u64,
+}
+
+impl Started {
+    /// The running process `pid`, or `None` if it has ended.
+    #[must_use]
+    pub fn of(name: &str, pid: i32) -> Option<Self> {
+        Some(Self { name: name.to_owned(), pid, since: stat(pid)?.since })
+    }
+
+    /// Whether it still runs (a zombie does not).
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        stat(self.pid).is_some_and(|now| now.since == self.since && now.state != 'Z')
+    }
+
+    /// Sends it a signal, if it is still the same process.
+    pub fn signal(&self, signal: Signal) {
+        if !self.is_alive() {
+            return;
+        }
+        if let Some(pid) = Pid::from_raw(self.pid) {
+            // It may end between the look and the call; then there is nothing to do.
+            let _ = kill_process(pid, signal);
+        }
+    }
+
+    /// Asks it to end, and makes it end after `patience`.
+    pub fn end(&self, patience: Duration) {
+        self.signal(Signal::TERM);
+        let begin = Instant::now();
+        while self.is_alive() && begin.elapsed() < patience {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        self.signal(Signal::KILL);
+    }
+}
+
+/// What is read of `/proc/PID/stat`.
+struct Stat {
+    state: char,
+    parent: i32,
+    since: u64,
+}
+
+fn stat(pid: i32) -> Option<Stat> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The command name stands in parentheses and may itself hold any character.
+    let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
+    Some(Stat {
+        state: fields.first()?.chars().next()?,
+        parent: fields.get(1)?.parse().ok()?,
+        since: fields.get(19)?.parse().ok()?,
+    })
+}
+
+/// The file in which a cluster's daemons are recorded, one `name pid since` per line.
+#[derive(Debug, Clone)]
+pub(crate) struct PidFile(PathBuf);
+
+impl PidFile {
+    pub(crate) fn new(dir: &Path) -> Self {
+        Self(dir.join("pids"))
+    }
+
+    /// All processes recorded, in the order they were started.
+    pub(crate) fn read(&self) -> Vec<Started> {
+        let text = fs::read_to_string(&self.0).unwrap_or_default();
+        let parse = |line: &str| {
+            let mut words = line.split(' ');
+            let name = words.next()?.to_owned();
+            let pid = words.next()?.parse().ok()?;
+            Some(Started { name, pid, since: words.next()?.parse().ok()? })
+        };
+        text.lines().filter_map(parse).collect()
+    }
+
+    /// Records a process; an older one of the same name is forgotten.
+    pub(crate) fn add(&self, process: &Started) -> Result<(), HarnessError> {
+        let mut all = self.read();
+        all.retain(|other| other.name != process.name);
+        all.push(process.clone());
+        let text: String = all.iter().map(|p| format!("{} {} {}\n", p.name, p.pid, p.since)).collect();
+        at(&self.0, fs::write(&self.0, text))
+    }
+}
+
+/// Programs that outlive the daemon that started them.
+const LEFTOVERS: [&str; 4] = ["slurmstepd", "nvidia-cuda-mps", "slurmd", "slurmscriptd"];
+
+/// Processes of the cluster under `dir` that are in no pid file: step daemons with their jobs, MPS daemons.
+///
+/// A process is the cluster's if it is one of [`LEFTOVERS`] and its environment or command line names `dir`,
+/// or if such a one is its ancestor.
+pub(crate) fn leftovers(dir: &Path) -> Vec<Started> {
+    let mark = dir.as_os_str().as_encoded_bytes();
+    let holds = |bytes: Vec<u8>| bytes.windows(mark.len()).any(|part| part == mark);
+    let mut all: Vec<(i32, i32, bool)> = Vec::new();
+    for entry in fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok) {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        let Some(stat) = stat(pid) else { continue };
+        let proc = entry.path();
+        let comm = fs::read_to_string(proc.join("comm")).unwrap_or_default();
+        let ours = LEFTOVERS.iter().any(|name| comm.starts_with(name))
+            && (fs::read(proc.join("environ")).is_ok_and(holds)
+                || fs::read(proc.join("cmdline")).is_ok_and(holds));
+        all.push((pid, stat.parent, ours));
+    }
+    // Ancestors first is not promised by /proc, so repeat until nothing is added.
+    loop {
+        let heads: Vec<i32> = all.iter().filter(|(_, _, ours)| *ours).map(|(pid, _, _)| *pid).collect();
+        let before = heads.len();
+        for (_, parent, ours) in &mut all {
+            *ours |= heads.contains(parent);
+        }
+        if all.iter().filter(|(_, _, ours)| *ours).count() == before {
+            return heads.into_iter().filter_map(|pid| Started::of("leftover", pid)).collect();
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The simulated driver of each node.
+
+use std::fs;
+use std::process::Command;
+
+use crate::cluster::{Cluster, User};
+use crate::command::run;
+use crate::config::Templates;
+use crate::error::{HarnessError, at};
+use crate::layout::Layout;
+
+/// For Slurm alone: device nodes that gres.conf can name. Nothing ever opens them.
+pub(crate) fn plain_device_nodes(layout: &Layout, templates: &Templates) -> Result<(), HarnessError> {
+    for node in templates.node_names() {
+        let dev = layout.node(&node).join("dev");
+        for index in 0..16 {
+            let path = dev.join(format!("nvidia{index}"));
+            if !path.exists() {
+                run(Command::new("mknod").arg(&path).args(["c", "1", "3"]))?.ok()?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Creates the simulated node behind each Slurm node.
+pub(crate) fn create_nodes(cluster: &Cluster, templates: &Templates) -> Result<(), HarnessError> {
+    for node in cluster.nodes() {
+        let file = cluster.layout().node(node).join("node.toml");
+        at(&file, fs::write(&file, node_description(templates, node)?))?;
+        let mut create = cluster.command(User::Root, "nvml-sim")?;
+        create.args(["create", "--node"]).arg(&file);
+        create.arg("--state").arg(cluster.layout().sim_state(node));
+        create.arg("--root").arg(cluster.layout().node(node));
+        run(&mut create)?.ok()?;
+    }
+    Ok(())
+}
+
+/// The simulated hardware of one node: what tessera.toml says of it.
+fn node_description(templates: &Templates, node: &str) -> Result<String, HarnessError> {
+    let table = templates
+        .tessera
+        .split("[[nodes]]")
+        .skip(1)
+        .find(|table| value(table, "names") == Some(&format!("\"{node}\"")))
+        .ok_or_else(|| {
+            HarnessError::Unexpected(format!("tessera.toml has no [[nodes]] with names = \"{node}\""))
+        })?;
+    let get = |key: &str, default: &'static str| value(table, key).unwrap_or(default).to_owned();
+    // A node that may switch MIG on begins without it, as the cards come.
+    let mig = if get("mig", "\"dynamic\"") == "\"on\"" { "on" } else { "off" };
+    Ok(format!(
+        "name = \"{node}\"\ninterconnect = {}\ntime_scale = {}\nset_mode_resets = true\n\
+         [[gpus]]\nmodel = {}\ncount = {}\nmig = \"{mig}\"\n",
+        get("interconnect", "\"nvswitch\""),
+        templates.time_scale,
+        get("gpu", "\"\""),
+        get("count", "0"),
+    ))
+}
+
+/// The value of a key in one table, as written, without its comment.
+fn value<'a>(table: &'a str, key: &str) -> Option<&'a str> {
+    let own = table.split("\n[").next().unwrap_or_default();
+    own.lines().find_map(|line| {
+        let (name, value) = line.split_once('=')?;
+        (name.trim() == key).then(|| value.split('#').next().unwrap_or_default().trim())
+    })
+}

@@ -1,0 +1,113 @@
+//! `cargo xtask cluster …`: a cluster to try things on.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use e2e::Cluster;
+use e2e::paths::SlurmVersion;
+
+use crate::command::{TaskError, at};
+use crate::setup;
+
+/// What to do with the cluster.
+#[derive(Subcommand)]
+pub(crate) enum Action {
+    /// Build, lay out and start a cluster, and leave it running
+    Up(Up),
+    /// End the cluster's daemons and what they left running
+    Down(Dir),
+    /// Print the shell exports under which commands speak to the cluster
+    Env(Dir),
+    /// Print the end of the daemons' logs
+    Logs(Dir),
+}
+
+/// Options of `cluster up`.
+#[derive(Args)]
+pub(crate) struct Up {
+    /// Where the cluster's files go
+    #[arg(long)]
+    dir: PathBuf,
+    /// Slurm to run
+    #[arg(long, default_value_t = SlurmVersion::V22_05)]
+    slurm: SlurmVersion,
+    /// Build for release
+    #[arg(long)]
+    release: bool,
+    /// Slurm alone, without any part of Tessera
+    #[arg(long)]
+    stock: bool,
+    /// Remove what an earlier cluster left in the directory
+    #[arg(long)]
+    fresh: bool,
+}
+
+/// Which cluster.
+#[derive(Args)]
+pub(crate) struct Dir {
+    /// The cluster's directory
+    #[arg(long)]
+    dir: PathBuf,
+}
+
+/// Runs one action.
+pub(crate) fn run(action: Action) -> Result<(), TaskError> {
+    match action {
+        Action::Up(up) => start(&up),
+        Action::Down(Dir { dir }) => {
+            let mut cluster = Cluster::open(&absolute(&dir)?)?;
+            cluster.down();
+            Ok(())
+        }
+        Action::Env(Dir { dir }) => {
+            let cluster = Cluster::open(&absolute(&dir)?)?;
+            let mut text = String::new();
+            for (name, value) in cluster.environment() {
+                // Written to a String: cannot fail.
+                let _ = writeln!(text, "export {name}='{}'", value.replace('\'', "'\\''"));
+            }
+            print(&text)
+        }
+        Action::Logs(Dir { dir }) => print(&Cluster::open(&absolute(&dir)?)?.log_tails()),
+    }
+}
+
+fn start(up: &Up) -> Result<(), TaskError> {
+    setup::run(Some(up.slurm))?;
+    let dir = absolute(&up.dir)?;
+    if Cluster::open(&dir).is_ok() {
+        e2e::cluster::end(&dir);
+        if up.fresh {
+            at(&dir, std::fs::remove_dir_all(&dir))?;
+        }
+    }
+    let mut builder = Cluster::builder().dir(&dir).slurm(up.slurm).stock(up.stock).guardian(guardian()?);
+    if up.release {
+        builder = builder.release();
+    }
+    let mut cluster = builder.start()?;
+    cluster.keep();
+    eprintln!(
+        "cluster: up; `eval \"$(cargo xtask cluster env --dir {0})\"`, end it with `cargo xtask cluster down --dir {0}`",
+        dir.display()
+    );
+    Ok(())
+}
+
+/// This program, as the process that ends a cluster whose starter is gone.
+pub(crate) fn guardian() -> Result<Vec<String>, TaskError> {
+    let program =
+        std::env::current_exe().map_err(|error| TaskError::Other(format!("own program: {error}")))?;
+    Ok(vec![program.display().to_string(), "guard".to_owned()])
+}
+
+/// `dir` as every daemon can use it.
+fn absolute(dir: &Path) -> Result<PathBuf, TaskError> {
+    at(dir, std::path::absolute(dir))
+}
+
+fn print(text: &str) -> Result<(), TaskError> {
+    at(Path::new("stdout"), std::io::stdout().write_all(text.as_bytes()))
+}

@@ -1,0 +1,336 @@
+//! Makes and steers a simulated GPU node.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use nvidia_ml::engine::code::{Answer, Code};
+use nvidia_ml::engine::fault::{self, Fault, Kind};
+use nvidia_ml::engine::process::{Process, start_time};
+use nvidia_ml::engine::session::{STATE_VARIABLE, Session};
+use nvidia_ml::engine::state::State;
+use nvidia_ml::engine::store::Store;
+use nvidia_ml::engine::{node, tree};
+
+/// Makes and steers a simulated GPU node: the state behind libnvidia-ml.so.1
+#[derive(Parser)]
+#[command(version)]
+struct Cli {
+    /// State file of the node
+    #[arg(long, global = true, env = STATE_VARIABLE, value_name = "PATH")]
+    state: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Make a node: its state file, device nodes and proc files
+    Create {
+        /// Description of the node, TOML
+        #[arg(long, value_name = "FILE")]
+        node: PathBuf,
+        /// Directory that gets dev/ and proc/
+        #[arg(long, value_name = "DIR")]
+        root: PathBuf,
+        /// Name of the node, over the file's; UUIDs depend on it
+        #[arg(long)]
+        name: Option<String>,
+    },
+    /// Show the state
+    Show {
+        /// Everything, as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Reset GPUs, as nvidia-smi --gpu-reset does
+    Reset {
+        /// GPU; all without it
+        #[arg(long)]
+        gpu: Option<u32>,
+    },
+    /// Show or set a power limit
+    Power {
+        /// GPU
+        #[arg(long)]
+        gpu: u32,
+        /// New limit in W
+        #[arg(long)]
+        limit: Option<u32>,
+    },
+    /// Register or remove processes that use a GPU
+    Proc {
+        #[command(subcommand)]
+        command: ProcCommand,
+    },
+    /// Add or clear faults
+    Fault {
+        #[command(subcommand)]
+        command: FaultCommand,
+    },
+}
+
+#[derive(Subcommand)]
+enum ProcCommand {
+    /// Count a live process as a user of a GPU until it ends
+    Add {
+        /// GPU
+        #[arg(long)]
+        gpu: u32,
+        /// Process id
+        #[arg(long)]
+        pid: u32,
+        /// Memory it holds, MiB
+        #[arg(long, default_value_t = 0)]
+        memory_mib: u64,
+        /// GPU instance it runs in
+        #[arg(long)]
+        gi: Option<u32>,
+        /// Compute instance it runs in
+        #[arg(long, requires = "gi")]
+        ci: Option<u32>,
+        /// It is an MPS client
+        #[arg(long)]
+        mps: bool,
+    },
+    /// Forget a process
+    Remove {
+        /// Process id
+        #[arg(long)]
+        pid: u32,
+    },
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum FaultKind {
+    /// Destroying answers IN_USE
+    BusyDestroy,
+    /// Creating answers INSUFFICIENT_RESOURCES
+    OutOfResources,
+    /// Every change answers NO_PERMISSION
+    NoPermission,
+    /// Every call on the GPU answers GPU_IS_LOST
+    GpuLost,
+    /// Creating and destroying takes longer
+    Slow,
+}
+
+#[derive(Subcommand)]
+enum FaultCommand {
+    /// Let something go wrong on a GPU
+    Add {
+        /// GPU; all without it
+        #[arg(long)]
+        gpu: Option<u32>,
+        /// What goes wrong
+        #[arg(long, value_enum)]
+        kind: FaultKind,
+        /// Until then it stays: 5s, 200ms, 2m
+        #[arg(long = "for", value_parser = duration)]
+        lasts: Option<Duration>,
+        /// Over after this many calls met it
+        #[arg(long)]
+        count: Option<u32>,
+        /// How many times as long, for `slow`
+        #[arg(long, default_value_t = 10.0)]
+        factor: f64,
+    },
+    /// Remove faults
+    Clear {
+        /// GPU; all without it
+        #[arg(long)]
+        gpu: Option<u32>,
+    },
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let number: f64 = digits.parse().map_err(|_| format!("{text:?} is not a time such as 5s or 200ms"))?;
+    let unit = match &text[digits.len()..] {
+        "ms" => 0.001,
+        "" | "s" => 1.0,
+        "m" => 60.0,
+        other => return Err(format!("unit {other:?}: ms, s or m")),
+    };
+    Duration::try_from_secs_f64(number * unit).map_err(|e| e.to_string())
+}
+
+/// A sentence for the user.
+type Failure = String;
+
+fn main() -> ExitCode {
+    match run(Cli::parse()) {
+        Ok(text) => {
+            // A reader that went away is not our failure.
+            let _ = std::io::stdout().write_all(text.as_bytes());
+            ExitCode::SUCCESS
+        }
+        Err(message) => {
+            let _ = writeln!(std::io::stderr(), "nvml-sim: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: Cli) -> Result<String, Failure> {
+    let path = cli.state.ok_or_else(|| format!("no state file: give --state or set {STATE_VARIABLE}"))?;
+    let failed = |what: &str, e: Code| format!("{}: {what}: {e}", path.display());
+    match cli.command {
+        Command::Create { node, root, name } => create(&node, &path, &root, name),
+        Command::Show { json } => show(&path, json),
+        Command::Reset { gpu } => each_gpu(&path, gpu, |s, gpu| {
+            s.reset(gpu).map_err(|e| failed(&format!("cannot reset GPU {gpu}"), e))
+        }),
+        Command::Power { gpu, limit } => power(&path, gpu, limit),
+        Command::Proc { command } => {
+            change(&path, |s| proc(s, &command)).map_err(|e| failed("cannot register the process", e))
+        }
+        Command::Fault { command } => {
+            change(&path, |s| fault(s, &command)).map_err(|e| failed("cannot change faults", e))
+        }
+    }
+}
+
+fn create(file: &Path, state: &Path, root: &Path, name: Option<String>) -> Result<String, Failure> {
+    let text = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
+    let default_name = name.clone().unwrap_or_else(|| state.display().to_string());
+    let (mut described, mig) =
+        node::parse(&text, &default_name).map_err(|e| format!("{}: {e}", file.display()))?;
+    if let Some(name) = name.filter(|n| *n != described.name) {
+        // Parsed again, for the UUIDs come from the name.
+        let renamed = text.lines().filter(|l| !l.trim_start().starts_with("name")).collect::<Vec<_>>();
+        described = node::parse(&renamed.join("\n"), &name).map_err(|e| e.to_string())?.0;
+    }
+    std::fs::create_dir_all(root).map_err(|e| format!("{}: {e}", root.display()))?;
+    let root = root.canonicalize().map_err(|e| format!("{}: {e}", root.display()))?;
+    let mut fresh = State::new(described, &mig, root, tree::free_major());
+    tree::create(&fresh).map_err(|e| format!("{}: {e}", fresh.root.display()))?;
+    fresh.tree_dirty = false;
+    Store::create(state, &fresh).map_err(|e| format!("{}: {e}", state.display()))?;
+    Ok(String::new())
+}
+
+fn each_gpu(
+    path: &Path,
+    gpu: Option<u32>,
+    f: impl Fn(&Session, u32) -> Result<(), Failure>,
+) -> Result<String, Failure> {
+    let session = Session::at(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    match gpu {
+        Some(gpu) => f(&session, gpu)?,
+        None => session.visible().iter().try_for_each(|gpu| f(&session, *gpu))?,
+    }
+    Ok(String::new())
+}
+
+fn change(path: &Path, f: impl FnOnce(&mut State) -> Answer<()>) -> Answer<String> {
+    Store::new(path).update(f)?;
+    Ok(String::new())
+}
+
+fn power(path: &Path, gpu: u32, limit: Option<u32>) -> Result<String, Failure> {
+    let session = Session::at(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    if let Some(watt) = limit {
+        let handle = nvidia_ml::engine::handle::Handle::Gpu(gpu);
+        session
+            .set_power_limit(handle, watt.saturating_mul(1000))
+            .map_err(|e| format!("cannot set the power limit of GPU {gpu} to {watt} W: {e}"))?;
+    }
+    let read = |s: &State| -> Answer<String> {
+        let (min, max) = s.power_constraints(gpu)?;
+        let (now, limit) = (s.power_usage(gpu)?, s.gpu(gpu)?.power_limit_mw);
+        Ok(format!(
+            "GPU {gpu}: {} W of {} W ({} to {} W)\n",
+            now / 1000,
+            limit / 1000,
+            min / 1000,
+            max / 1000
+        ))
+    };
+    session.state().and_then(|s| read(&s)).map_err(|e| format!("GPU {gpu}: {e}"))
+}
+
+fn proc(state: &mut State, command: &ProcCommand) -> Answer<()> {
+    match *command {
+        ProcCommand::Add { gpu, pid, memory_mib, gi, ci, mps } => {
+            let started = start_time(pid).ok_or(Code::NotFound)?;
+            if let Some(id) = gi {
+                let found = state.gpu(gpu)?.instances.iter().find(|g| g.id == id).ok_or(Code::NotFound)?;
+                if ci.is_some_and(|ci| found.cis.iter().all(|c| c.id != ci)) {
+                    return Err(Code::NotFound);
+                }
+            }
+            let processes = &mut state.gpu_mut(gpu)?.processes;
+            processes.retain(|p| p.pid != pid);
+            processes.push(Process { pid, started, gi, ci, memory_mib, mps });
+        }
+        ProcCommand::Remove { pid } => {
+            for gpu in &mut state.gpus {
+                gpu.processes.retain(|p| p.pid != pid);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn fault(state: &mut State, command: &FaultCommand) -> Answer<()> {
+    let (gpu, new) = match *command {
+        FaultCommand::Clear { gpu } => (gpu, None),
+        FaultCommand::Add { gpu, kind, lasts, count, factor } => {
+            let kind = match kind {
+                FaultKind::BusyDestroy => Kind::BusyDestroy,
+                FaultKind::OutOfResources => Kind::OutOfResources,
+                FaultKind::NoPermission => Kind::NoPermission,
+                FaultKind::GpuLost => Kind::GpuLost,
+                FaultKind::Slow => Kind::Slow(factor),
+            };
+            let until = |d: Duration| fault::now_ms() + u64::try_from(d.as_millis()).unwrap_or(u64::MAX / 2);
+            (gpu, Some(Fault { kind, until_ms: lasts.map(until), remaining: count }))
+        }
+    };
+    let n_gpus = u32::try_from(state.gpus.len()).unwrap_or(0);
+    for index in gpu.map_or(0..n_gpus, |g| g..g.saturating_add(1)) {
+        let faults = &mut state.gpu_mut(index)?.faults;
+        match &new {
+            Some(fault) => faults.push(fault.clone()),
+            None => faults.clear(),
+        }
+    }
+    Ok(())
+}
+
+fn show(path: &Path, json: bool) -> Result<String, Failure> {
+    let state = Store::new(path).read().map_err(|e| format!("{}: {e}", path.display()))?;
+    if json {
+        return serde_json::to_string_pretty(&*state).map(|t| t + "\n").map_err(|e| e.to_string());
+    }
+    let mut out = format!(
+        "{} (driver {}), root {}\n",
+        state.node.name,
+        state.node.driver_version,
+        state.root.display()
+    );
+    for (index, (gpu, spec)) in state.gpus.iter().zip(&state.node.gpus).enumerate() {
+        let mode = |on: bool| if on { "on" } else { "off" };
+        out += &format!("GPU {index}: {} {}, MIG {}", spec.name, spec.uuid, mode(gpu.mig));
+        if gpu.mig != gpu.mig_pending {
+            out += &format!(" (pending {})", mode(gpu.mig_pending));
+        }
+        out += &format!(
+            ", {} processes, faults {:?}\n",
+            gpu.processes.iter().filter(|p| p.is_alive()).count(),
+            gpu.faults
+        );
+        for gi in &gpu.instances {
+            let name = state.chip(u32::try_from(index).unwrap_or(0)).ok().and_then(|c| c.profile(gi.profile));
+            let name = name.map_or("?", |p| p.base.name.as_str());
+            out += &format!("  GI {} {name} at {}:{}\n", gi.id, gi.start, gi.size);
+            for ci in &gi.cis {
+                out += &format!("    CI {} at {}:{} {}\n", ci.id, ci.start, ci.size, ci.uuid);
+            }
+        }
+    }
+    Ok(out)
+}

@@ -1,0 +1,77 @@
+//! Faults on demand: what a test asks of the simulated driver. They stay until their time or their count is over, or they are cleared.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Destroying an instance answers `IN_USE`.
+    BusyDestroy,
+    /// Creating an instance answers `INSUFFICIENT_RESOURCES`.
+    OutOfResources,
+    /// Every change answers `NO_PERMISSION`, also for root.
+    NoPermission,
+    /// Every call on the GPU answers `GPU_IS_LOST`.
+    GpuLost,
+    /// Creation and destruction take this many times as long.
+    Slow(f64),
+}
+
+/// One fault on one GPU.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Fault {
+    /// What goes wrong.
+    pub kind: Kind,
+    /// Over at this time, milliseconds since the epoch.
+    pub until_ms: Option<u64>,
+    /// Over after this many calls met it.
+    pub remaining: Option<u32>,
+}
+
+/// Milliseconds since the epoch: the one clock that every process of a node shares across restarts.
+#[must_use]
+pub fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl Fault {
+    /// True while it is in force.
+    #[must_use]
+    pub fn is_active(&self, now_ms: u64) -> bool {
+        self.until_ms.is_none_or(|until| now_ms < until) && self.remaining != Some(0)
+    }
+}
+
+/// The first fault in force that `matches`.
+pub fn find(faults: &[Fault], now_ms: u64, matches: impl Fn(&Kind) -> bool) -> Option<usize> {
+    faults.iter().position(|f| f.is_active(now_ms) && matches(&f.kind))
+}
+
+/// Counts one call against a fault and drops those that are over.
+pub fn count_down(faults: &mut Vec<Fault>, index: usize, now_ms: u64) {
+    if let Some(left) = faults.get_mut(index).and_then(|f| f.remaining.as_mut()) {
+        *left = left.saturating_sub(1);
+    }
+    faults.retain(|f| f.is_active(now_ms));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_and_count_limits() {
+        let fault = |until_ms, remaining| Fault { kind: Kind::BusyDestroy, until_ms, remaining };
+        assert!(fault(None, None).is_active(5));
+        assert!(!fault(Some(5), None).is_active(5));
+        let mut faults = vec![fault(None, Some(2))];
+        count_down(&mut faults, 0, 0);
+        assert_eq!(find(&faults, 0, |k| *k == Kind::BusyDestroy), Some(0));
+        count_down(&mut faults, 0, 0);
+        assert!(faults.is_empty());
+    }
+}

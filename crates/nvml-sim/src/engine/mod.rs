@@ -1,0 +1,20 @@
+//! Behaviour of the simulated node, in safe Rust: no C type appears below this module.
+//!
+//! [`session::Session`] is what a process holds between `nvmlInit` and `nvmlShutdown`; everything it answers comes from one
+//! [`state::State`], read through [`store::Store`].
+
+pub mod chip;
+pub mod code;
+pub mod fault;
+pub mod handle;
+pub mod ids;
+pub mod mig;
+pub mod node;
+pub mod ops;
+pub mod process;
+pub mod session;
+pub mod state;
+pub mod store;
+pub mod timing;
+pub mod topology;
+pub mod tree;

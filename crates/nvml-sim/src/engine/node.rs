@@ -1,0 +1,385 @@
+//! The node file: what a person writes to describe a node. See the crate's README for every key.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::chip::Chip;
+
+/// A node file, as written.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeFile {
+    /// Goes into the UUIDs, so that two nodes of one description differ.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// What `nvmlSystemGetDriverVersion` answers.
+    #[serde(default = "default_driver")]
+    pub driver_version: String,
+    /// CUDA version, `12.8`.
+    #[serde(default = "default_cuda")]
+    pub cuda_version: String,
+    /// Factor on the creation and destruction times; 0 for none.
+    #[serde(default)]
+    pub time_scale: f64,
+    /// Permission bits of a new instance's capability node, octal text. The driver's own is 0444.
+    #[serde(default = "default_cap_mode")]
+    pub cap_mode: String,
+    /// Named interconnect: one of `models/systems.toml`, `nvswitch` or `none`.
+    #[serde(default)]
+    pub interconnect: Option<String>,
+    /// Number of NVLink connections between each pair of GPUs; instead of `interconnect`.
+    #[serde(default)]
+    pub links: Option<Vec<Vec<u32>>>,
+    /// Topology level of each pair: `internal`, `single`, `multiple`, `hostbridge`, `node`, `system`.
+    #[serde(default)]
+    pub levels: Option<Vec<Vec<String>>>,
+    /// True where `SetMigMode` on Ampere resets an unused GPU by itself, as a bare-metal driver does.
+    #[serde(default)]
+    pub set_mode_resets: bool,
+    /// GPUs, in NVML order.
+    pub gpus: Vec<GpuGroup>,
+}
+
+/// `count` equal GPUs.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GpuGroup {
+    /// Model key or NVML name.
+    pub model: String,
+    /// Name to report, if it is not the model's first one.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// How many.
+    #[serde(default = "one")]
+    pub count: u32,
+    /// MIG mode at the start: `on` or `off`.
+    #[serde(default)]
+    pub mig: Option<String>,
+    /// PCI bus ids `0000:07:00.0`, one per GPU.
+    #[serde(default)]
+    pub pci: Vec<String>,
+    /// NUMA node of each GPU.
+    #[serde(default)]
+    pub numa: Vec<u32>,
+    /// CPUs near each GPU: `0-15,32-47`.
+    #[serde(default)]
+    pub cpus: Vec<String>,
+    /// Default power limit in W, if it is not the board's.
+    #[serde(default)]
+    pub power_w: Option<u32>,
+}
+
+fn default_driver() -> String {
+    "570.133.20".into()
+}
+fn default_cuda() -> String {
+    "12.8".into()
+}
+fn default_cap_mode() -> String {
+    "0444".into()
+}
+fn one() -> u32 {
+    1
+}
+
+/// A described GPU, with every default filled in.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GpuSpec {
+    /// Model key.
+    pub model: String,
+    /// Name to report.
+    pub name: String,
+    /// `GPU-…`.
+    pub uuid: String,
+    /// Serial number of the board.
+    pub serial: String,
+    /// PCI domain, bus, device.
+    pub pci: [u32; 3],
+    /// NUMA node.
+    pub numa: u32,
+    /// CPUs near it, as inclusive ranges.
+    pub cpus: Vec<(u32, u32)>,
+    /// Default power limit, mW.
+    pub power_default_mw: u32,
+}
+
+/// A described node, with every default filled in.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Node {
+    /// Name.
+    pub name: String,
+    /// Driver version.
+    pub driver_version: String,
+    /// CUDA version times 1000, as NVML gives it: 12080.
+    pub cuda_version: i32,
+    /// Factor on the creation and destruction times.
+    pub time_scale: f64,
+    /// Permission bits of a new instance's capability node.
+    pub cap_mode: u32,
+    /// NVLink connections per pair.
+    pub links: Vec<Vec<u32>>,
+    /// NVLink connections of each GPU to NVSwitches.
+    pub switch_links: Vec<u32>,
+    /// NVML topology level per pair.
+    pub levels: Vec<Vec<u32>>,
+    /// See [`NodeFile::set_mode_resets`].
+    pub set_mode_resets: bool,
+    /// GPUs, in NVML order.
+    pub gpus: Vec<GpuSpec>,
+}
+
+/// A node file that cannot be simulated, in a sentence.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct NodeError(pub String);
+
+fn fail<T>(message: impl Into<String>) -> Result<T, NodeError> {
+    Err(NodeError(message.into()))
+}
+
+/// Reads a node file.
+///
+/// # Errors
+///
+/// A sentence for the first thing that is wrong; TOML's own errors carry line and column.
+pub fn parse(text: &str, default_name: &str) -> Result<(Node, Vec<bool>), NodeError> {
+    let file: NodeFile = toml::from_str(text).map_err(|e| NodeError(e.to_string()))?;
+    let name = file.name.clone().unwrap_or_else(|| default_name.to_owned());
+    let mut gpus = Vec::new();
+    let mut mig = Vec::new();
+    let total: u32 = file.gpus.iter().map(|g| g.count).sum();
+    if total == 0 || total > 32 {
+        return fail(format!("{total} GPUs: a node has 1 to 32"));
+    }
+    for group in &file.gpus {
+        let on = match group.mig.as_deref() {
+            None | Some("off") => false,
+            Some("on") => true,
+            Some(other) => return fail(format!("mig = {other:?}: \"on\" or \"off\"")),
+        };
+        for i in 0..group.count as usize {
+            gpus.push(gpu(group, i, gpus.len(), total as usize, &name)?);
+            mig.push(on);
+        }
+    }
+    let (links, switch_links) = links(&file, &gpus)?;
+    let levels = levels(&file, &gpus)?;
+    let cap_mode = u32::from_str_radix(&file.cap_mode, 8)
+        .map_err(|_| NodeError(format!("cap_mode = {:?}: octal permission bits", file.cap_mode)))?;
+    let node = Node {
+        name,
+        driver_version: file.driver_version,
+        cuda_version: cuda_version(&file.cuda_version)?,
+        time_scale: file.time_scale,
+        cap_mode,
+        links,
+        switch_links,
+        levels,
+        set_mode_resets: file.set_mode_resets,
+        gpus,
+    };
+    Ok((node, mig))
+}
+
+fn cuda_version(text: &str) -> Result<i32, NodeError> {
+    let parsed = text.split_once('.').and_then(|(major, minor)| {
+        let (major, minor): (i32, i32) = (major.parse().ok()?, minor.parse().ok()?);
+        Some(major * 1000 + minor * 10)
+    });
+    parsed.ok_or_else(|| NodeError(format!("cuda_version = {text:?}: MAJOR.MINOR")))
+}
+
+fn gpu(
+    group: &GpuGroup,
+    i: usize,
+    index: usize,
+    total: usize,
+    node_name: &str,
+) -> Result<GpuSpec, NodeError> {
+    let Some(chip) = Chip::find(&group.model) else {
+        let known: Vec<_> = Chip::all().iter().map(|c| c.model.key.as_str()).collect();
+        return fail(format!("model {:?} is not known; known: {}", group.model, known.join(", ")));
+    };
+    let model = chip.model;
+    let named = model.names.iter().find(|n| n.eq_ignore_ascii_case(&group.model));
+    let name = group.name.as_ref().or(named).or(model.names.first()).cloned().unwrap_or_default();
+    let index_text = index.to_string();
+    let uuid = super::ids::uuid(&[node_name, &index_text, &model.key]);
+    let digits: u64 = uuid.bytes().fold(7, |a, b| (a * 31 + u64::from(b)) % 10_000_000_000);
+    let numa = match group.numa.get(i) {
+        Some(n) => *n,
+        None if group.numa.is_empty() => u32::from(total >= 4 && index >= total / 2),
+        None => return fail(format!("numa has {} entries for {} GPUs", group.numa.len(), group.count)),
+    };
+    let cpus = match group.cpus.get(i) {
+        Some(text) => cpu_ranges(text)?,
+        None => {
+            let n = std::thread::available_parallelism().map_or(1, usize::from);
+            vec![(0, u32::try_from(n).unwrap_or(1).saturating_sub(1))]
+        }
+    };
+    let pci = match group.pci.get(i) {
+        Some(text) => pci_id(text)?,
+        None => [0, u32::try_from(default_bus(index)).unwrap_or(0), 0],
+    };
+    Ok(GpuSpec {
+        model: model.key.clone(),
+        name,
+        serial: format!("1{digits:012}"),
+        uuid: format!("GPU-{uuid}"),
+        pci,
+        numa,
+        cpus,
+        power_default_mw: group.power_w.unwrap_or(chip.board.power_w) * 1000,
+    })
+}
+
+/// Bus numbers of a DGX A100, then evenly on.
+fn default_bus(index: usize) -> usize {
+    const DGX: [usize; 8] = [0x07, 0x0f, 0x47, 0x4e, 0x87, 0x90, 0xb7, 0xbd];
+    DGX.get(index).copied().unwrap_or(0xc0 + index)
+}
+
+/// `0000:07:00.0` or `07:00.0`, domain of any width.
+///
+/// # Errors
+///
+/// A sentence.
+pub fn pci_id(text: &str) -> Result<[u32; 3], NodeError> {
+    let parts: Vec<&str> = text.trim().trim_end_matches(".0").split(':').collect();
+    let hex = |t: &str| u32::from_str_radix(t, 16).ok();
+    let id = match parts.as_slice() {
+        [domain, bus, device] => hex(domain).zip(hex(bus)).zip(hex(device)).map(|((d, b), v)| [d, b, v]),
+        [bus, device] => hex(bus).zip(hex(device)).map(|(b, v)| [0, b, v]),
+        _ => None,
+    };
+    id.ok_or_else(|| NodeError(format!("{text:?} is not a PCI bus id such as 0000:07:00.0")))
+}
+
+fn cpu_ranges(text: &str) -> Result<Vec<(u32, u32)>, NodeError> {
+    let range = |part: &str| {
+        let (a, b) = part.split_once('-').unwrap_or((part, part));
+        let (a, b): (u32, u32) = (a.trim().parse().ok()?, b.trim().parse().ok()?);
+        (a <= b && b < 4096).then_some((a, b))
+    };
+    let ranges: Option<Vec<_>> = text.split(',').map(range).collect();
+    ranges.ok_or_else(|| NodeError(format!("{text:?} is not a CPU list such as 0-15,32-47")))
+}
+
+#[derive(Deserialize)]
+struct System {
+    gpus: usize,
+    links: Vec<[usize; 3]>,
+}
+
+type Links = (Vec<Vec<u32>>, Vec<u32>);
+
+fn links(file: &NodeFile, gpus: &[GpuSpec]) -> Result<Links, NodeError> {
+    let n = gpus.len();
+    let mut matrix = vec![vec![0u32; n]; n];
+    let mut to_switch = vec![0; n];
+    match (&file.links, file.interconnect.as_deref()) {
+        (Some(_), Some(_)) => return fail("`links` and `interconnect` exclude each other"),
+        (Some(rows), None) => {
+            let square = rows.len() == n && rows.iter().all(|r| r.len() == n);
+            let symmetric = square && (0..n).all(|a| (0..n).all(|b| rows[a][b] == rows[b][a]));
+            if !symmetric || (0..n).any(|a| rows[a][a] != 0) {
+                return fail(format!("links must be {n} x {n}, symmetric, with 0 on the diagonal"));
+            }
+            matrix.clone_from(rows);
+        }
+        (None, None | Some("none")) => {}
+        (None, Some("nvswitch")) => {
+            for (switch, gpu) in to_switch.iter_mut().zip(gpus) {
+                *switch = Chip::find(&gpu.model).map_or(0, |c| c.board.links);
+            }
+        }
+        (None, Some(name)) => {
+            let systems: BTreeMap<String, System> =
+                toml::from_str(include_str!("../../models/systems.toml")).unwrap_or_default();
+            let Some(system) = systems.get(name) else {
+                let known: Vec<_> = systems.keys().map(String::as_str).collect();
+                return fail(format!(
+                    "interconnect {name:?} is not known; known: none, nvswitch, {}",
+                    known.join(", ")
+                ));
+            };
+            if system.gpus != n {
+                return fail(format!("interconnect {name:?} has {} GPUs, the node {n}", system.gpus));
+            }
+            for &[a, b, count] in &system.links {
+                matrix[a][b] = u32::try_from(count).unwrap_or(0);
+                matrix[b][a] = matrix[a][b];
+            }
+        }
+    }
+    if let Some(row) = matrix.iter().find(|r| r.iter().sum::<u32>() > 18) {
+        return fail(format!("a GPU has {} links; NVML counts at most 18", row.iter().sum::<u32>()));
+    }
+    Ok((matrix, to_switch))
+}
+
+/// Same NUMA node: neighbours share a PCIe switch, others the node; else the system.
+fn levels(file: &NodeFile, gpus: &[GpuSpec]) -> Result<Vec<Vec<u32>>, NodeError> {
+    let n = gpus.len();
+    let default = |a: usize, b: usize| match () {
+        () if a == b => 0,
+        () if gpus[a].numa != gpus[b].numa => 50,
+        () if a / 2 == b / 2 => 10,
+        () => 40,
+    };
+    let Some(rows) = &file.levels else {
+        return Ok((0..n).map(|a| (0..n).map(|b| default(a, b)).collect()).collect());
+    };
+    if rows.len() != n || rows.iter().any(|r| r.len() != n) {
+        return fail(format!("levels must be {n} x {n}"));
+    }
+    let level = |text: &String| match text.as_str() {
+        "internal" => Ok(0),
+        "single" => Ok(10),
+        "multiple" => Ok(20),
+        "hostbridge" => Ok(30),
+        "node" => Ok(40),
+        "system" => Ok(50),
+        other => fail(format!("level {other:?}: internal, single, multiple, hostbridge, node or system")),
+    };
+    rows.iter().map(|row| row.iter().map(level).collect()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dgx_v_of_a100s() {
+        let text = "interconnect = \"dgx-v\"\n[[gpus]]\nmodel = \"a100-40gb\"\ncount = 8\nmig = \"on\"\n";
+        let (node, mig) = parse(text, "n1").unwrap();
+        assert_eq!(node.gpus.len(), 8);
+        assert_eq!(node.links[0], [0, 1, 1, 2, 2, 0, 0, 0]);
+        assert_eq!((node.levels[0][1], node.levels[0][2], node.levels[0][4]), (10, 40, 50));
+        assert!(mig.iter().all(|m| *m));
+        assert_eq!(node.gpus[0].name, "NVIDIA A100-SXM4-40GB");
+        assert_eq!(node.cuda_version, 12080);
+        let (other, _) = parse(text, "n2").unwrap();
+        assert_ne!(node.gpus[0].uuid, other.gpus[0].uuid);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let message = |text: &str| parse(text, "n").unwrap_err().to_string();
+        assert!(message("[[gpus]]\nmodel = \"k80\"\n").contains("a100-40gb"));
+        assert!(message("gpus = []\n").contains("1 to 32"));
+        assert!(message("interconnect = \"dgx-v\"\n[[gpus]]\nmodel = \"a30-24gb\"\n").contains("8 GPUs"));
+        assert!(message("colour = 1\n[[gpus]]\nmodel = \"a30-24gb\"\n").contains("colour"));
+        assert!(message("links = [[1]]\n[[gpus]]\nmodel = \"a30-24gb\"\n").contains("diagonal"));
+        assert!(message("[[gpus]]\nmodel = \"a30-24gb\"\ncpus = [\"9-1\"]\n").contains("CPU list"));
+    }
+
+    #[test]
+    fn pci_ids() {
+        assert_eq!(pci_id("00000000:4E:00.0").unwrap(), [0, 0x4e, 0]);
+        assert_eq!(pci_id("07:01.0").unwrap(), [0, 7, 1]);
+        assert!(pci_id("x").is_err());
+    }
+}

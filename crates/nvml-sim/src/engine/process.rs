@@ -1,0 +1,65 @@
+//! Processes that use a GPU, as `nvml-sim proc add` registers them.
+
+use serde::{Deserialize, Serialize};
+
+/// A registered process. It counts while the process lives; a pid that died, or was reused, does not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Process {
+    /// Process id.
+    pub pid: u32,
+    /// Start time from `/proc/PID/stat`, so that a reused pid is not taken for it.
+    pub started: u64,
+    /// GPU instance it runs in.
+    pub gi: Option<u32>,
+    /// Compute instance it runs in.
+    pub ci: Option<u32>,
+    /// Memory it holds, MiB.
+    pub memory_mib: u64,
+    /// True for a client of an MPS daemon.
+    pub mps: bool,
+}
+
+impl Process {
+    /// True while the process it was registered for lives.
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        start_time(self.pid) == Some(self.started)
+    }
+}
+
+/// When a process started, in clock ticks since boot; `None` if there is none or it is a zombie.
+#[must_use]
+pub fn start_time(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The command's name may hold spaces and parentheses: fields count from the last one.
+    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
+    let state = fields.next()?;
+    if state == "Z" || state == "X" {
+        return None;
+    }
+    fields.nth(18)?.parse().ok()
+}
+
+/// The first argument of a process's command line.
+#[must_use]
+pub fn name(pid: u32) -> Option<String> {
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let first = line.split(|b| *b == 0).next()?;
+    Some(String::from_utf8_lossy(first).into_owned()).filter(|n| !n.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_lives_and_a_reused_pid_does_not_count() {
+        let pid = std::process::id();
+        let started = start_time(pid).unwrap();
+        let mut p = Process { pid, started, gi: None, ci: None, memory_mib: 1, mps: false };
+        assert!(p.is_alive());
+        p.started += 1;
+        assert!(!p.is_alive());
+        assert_eq!(start_time(u32::MAX), None);
+    }
+}

@@ -1,0 +1,152 @@
+//! The state file: one file, shared by every process of the node.
+//!
+//! Problem: any process may be killed (`kill -9`) between any two instructions, and readers must be fast, for a client asks hundreds of
+//! questions.
+//!
+//! Approach: the file is never changed in place. A writer holds the lock, writes a whole new copy beside it and renames it over; a reader
+//! therefore always finds either the old or the new state, complete. Locks are `flock`s, which the kernel releases with the process. The
+//! first line carries a generation, so that a reader with a cached state reads 35 bytes and no JSON. There is no fsync: a kill loses
+//! nothing that was written, and nothing has to survive a power failure of a simulated node.
+//!
+//! Files: `STATE`, `STATE.lock` (writers), `STATE.gpuN.lock` (one long operation per GPU at a time), and, for a moment, `STATE.new`.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use super::code::{Answer, Code};
+use super::state::State;
+
+const MAGIC: &str = "nvml-sim";
+/// Magic, format version, generation, newline.
+const HEADER: usize = 8 + 1 + 1 + 1 + 16 + 1;
+
+/// A state file, and the last state read from it.
+#[derive(Debug)]
+pub struct Store {
+    path: PathBuf,
+    cache: Mutex<Option<(u64, Arc<State>)>>,
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+impl Store {
+    /// Names a state file; it is opened at each access.
+    #[must_use]
+    pub fn new(path: &Path) -> Store {
+        Store { path: path.to_owned(), cache: Mutex::new(None) }
+    }
+
+    /// Writes the first state, over whatever was there.
+    ///
+    /// # Errors
+    ///
+    /// The file system's.
+    pub fn create(path: &Path, state: &State) -> io::Result<Store> {
+        if let Some(dir) = path.parent().filter(|d| !d.as_os_str().is_empty()) {
+            fs::create_dir_all(dir)?;
+        }
+        let store = Store::new(path);
+        let _lock = store.lock(".lock")?;
+        // Starting from the clock, a new state in an old place never has a generation that some process has cached.
+        store.write(super::fault::now_ms() << 16, state)?;
+        Ok(store)
+    }
+
+    /// The state now.
+    ///
+    /// # Errors
+    ///
+    /// [`Code::DriverNotLoaded`] without a readable state file.
+    pub fn read(&self) -> Answer<Arc<State>> {
+        let mut cache = self.cache.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut file = File::open(&self.path).map_err(|_| Code::DriverNotLoaded)?;
+        let generation = read_header(&mut file)?;
+        if let Some((_, state)) = cache.as_ref().filter(|c| c.0 == generation) {
+            return Ok(Arc::clone(state));
+        }
+        let mut text = Vec::new();
+        file.read_to_end(&mut text).map_err(|_| Code::DriverNotLoaded)?;
+        let state: Arc<State> = Arc::new(serde_json::from_slice(&text).map_err(|_| Code::DriverNotLoaded)?);
+        *cache = Some((generation, Arc::clone(&state)));
+        Ok(state)
+    }
+
+    /// Changes the state: all of `change`, or nothing if it fails or the process dies. Instances that changed are followed by the
+    /// files under the root, also when an earlier writer died before it could do that.
+    ///
+    /// # Errors
+    ///
+    /// What `change` gives; [`Code::NoPermission`] if the caller may not write the state file; [`Code::Unknown`] if it cannot be written.
+    pub fn update<T>(&self, change: impl FnOnce(&mut State) -> Answer<T>) -> Answer<T> {
+        let _lock = self.lock(".lock").map_err(|e| match e.kind() {
+            io::ErrorKind::PermissionDenied => Code::NoPermission,
+            _ => Code::Unknown,
+        })?;
+        let old = self.read()?;
+        let generation = {
+            let mut file = File::open(&self.path).map_err(|_| Code::DriverNotLoaded)?;
+            read_header(&mut file)?
+        };
+        if old.tree_dirty {
+            // An earlier writer died between the state and the files: finish its work before changing anything.
+            super::tree::follow(&old, None).map_err(|_| Code::OperatingSystem)?;
+        }
+        let mut state = State::clone(&old);
+        let answer = change(&mut state)?;
+        for gpu in &mut state.gpus {
+            gpu.processes.retain(super::process::Process::is_alive);
+        }
+        state.tree_dirty = state.gpus.iter().zip(&old.gpus).any(|(a, b)| a.instances != b.instances);
+        if state != *old {
+            self.write(generation + 1, &state).map_err(|_| Code::Unknown)?;
+        }
+        if state.tree_dirty {
+            super::tree::follow(&state, Some(&old)).map_err(|_| Code::OperatingSystem)?;
+            state.tree_dirty = false;
+            self.write(generation + 2, &state).map_err(|_| Code::Unknown)?;
+        }
+        Ok(answer)
+    }
+
+    /// Waits until no other process changes GPU `index`, and keeps others out until the result is dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`Code::NoPermission`] if the caller may not write beside the state file.
+    pub fn lock_gpu(&self, index: u32) -> Answer<File> {
+        self.lock(&format!(".gpu{index}.lock")).map_err(|_| Code::NoPermission)
+    }
+
+    fn lock(&self, suffix: &str) -> io::Result<File> {
+        let path = with_suffix(&self.path, suffix);
+        let file = OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
+        file.lock()?;
+        Ok(file)
+    }
+
+    fn write(&self, generation: u64, state: &State) -> io::Result<()> {
+        let mut text = format!("{MAGIC} 1 {generation:016x}\n").into_bytes();
+        serde_json::to_writer(&mut text, state)?;
+        let new = with_suffix(&self.path, ".new");
+        let mut file = OpenOptions::new().create(true).truncate(true).write(true).open(&new)?;
+        // Jobs of any user read it, whatever the umask of the daemon that wrote it.
+        file.set_permissions(fs::Permissions::from_mode(0o644))?;
+        file.write_all(&text)?;
+        fs::rename(&new, &self.path)
+    }
+}
+
+fn read_header(file: &mut File) -> Answer<u64> {
+    let mut header = [0u8; HEADER];
+    file.read_exact(&mut header).map_err(|_| Code::DriverNotLoaded)?;
+    let text = str::from_utf8(&header).map_err(|_| Code::DriverNotLoaded)?;
+    let hex = text.strip_prefix(MAGIC).and_then(|t| t.strip_prefix(" 1 ")).map(str::trim_end);
+    hex.and_then(|h| u64::from_str_radix(h, 16).ok()).ok_or(Code::DriverNotLoaded)
+}

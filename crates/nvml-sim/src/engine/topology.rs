@@ -1,0 +1,101 @@
+//! Links, power and load: what the node reports beside MIG.
+
+use super::chip::Chip;
+use super::code::{Answer, Code};
+use super::process::Process;
+use super::state::State;
+
+/// The far end of an NVLink connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remote {
+    /// Another GPU, by index among all.
+    Gpu(u32),
+    /// An NVSwitch, by number from 0.
+    Switch(u32),
+}
+
+impl State {
+    /// The NVLink connections of a GPU in link order: to lower-numbered peers first, then to switches, shared out evenly over six.
+    #[must_use]
+    pub fn nvlinks(&self, gpu: u32) -> Vec<Remote> {
+        let row = self.node.links.get(gpu as usize).map_or(&[][..], Vec::as_slice);
+        let peers = (0u32..).zip(row).flat_map(|(peer, &n)| (0..n).map(move |_| Remote::Gpu(peer)));
+        let switches = self.node.switch_links.get(gpu as usize).copied().unwrap_or(0);
+        peers.chain((0..switches).map(|i| Remote::Switch(i % 6))).collect()
+    }
+
+    /// NVML's topology level of a pair.
+    ///
+    /// # Errors
+    ///
+    /// [`Code::InvalidArgument`] for a GPU that does not exist.
+    pub fn level(&self, a: u32, b: u32) -> Answer<u32> {
+        let row = self.node.levels.get(a as usize).ok_or(Code::InvalidArgument)?;
+        row.get(b as usize).copied().ok_or(Code::InvalidArgument)
+    }
+
+    /// Lowest and highest power limit, mW. The highest is the described GPU's default.
+    ///
+    /// # Errors
+    ///
+    /// As [`State::gpu`].
+    pub fn power_constraints(&self, gpu: u32) -> Answer<(u32, u32)> {
+        let spec = self.node.gpus.get(gpu as usize).ok_or(Code::InvalidArgument)?;
+        Ok((self.chip(gpu)?.board.min_power_w * 1000, spec.power_default_mw))
+    }
+
+    /// Live processes of a GPU that `filter` lets through.
+    ///
+    /// # Errors
+    ///
+    /// As [`State::gpu`].
+    pub fn processes(&self, gpu: u32, filter: impl Fn(&Process) -> bool) -> Answer<Vec<Process>> {
+        let all = self.gpu(gpu)?.processes.iter();
+        Ok(all.filter(|p| filter(p) && p.is_alive()).cloned().collect())
+    }
+
+    /// Utilisation in percent: 100 with a process, 0 without. Nothing computes here.
+    ///
+    /// # Errors
+    ///
+    /// As [`State::gpu`].
+    pub fn utilisation(&self, gpu: u32) -> Answer<u32> {
+        Ok(if self.processes(gpu, |_| true)?.is_empty() { 0 } else { 100 })
+    }
+
+    /// Power draw, mW: an eighth of the default when idle, 90 % of it under load, never above the limit.
+    ///
+    /// # Errors
+    ///
+    /// As [`State::gpu`].
+    pub fn power_usage(&self, gpu: u32) -> Answer<u32> {
+        let (_, default) = self.power_constraints(gpu)?;
+        let busy = self.utilisation(gpu)? > 0;
+        let draw = if busy { default / 10 * 9 } else { default / 8 };
+        Ok(draw.min(self.gpu(gpu)?.power_limit_mw))
+    }
+
+    /// Memory of a GPU or of one GPU instance on it: total, reserved, used; MiB. `used` is what processes hold, without `reserved`.
+    ///
+    /// # Errors
+    ///
+    /// As [`State::gpu`]; [`Code::InvalidArgument`] for an instance that does not exist.
+    pub fn memory(&self, gpu: u32, gi: Option<u32>) -> Answer<[u64; 3]> {
+        let chip = self.chip(gpu)?;
+        let held = |f: &dyn Fn(&Process) -> bool| -> Answer<u64> {
+            Ok(self.processes(gpu, f)?.iter().map(|p| p.memory_mib).sum())
+        };
+        let Some(id) = gi else {
+            return Ok([chip.model.total_memory_mib, reserved_mib(chip), held(&|_| true)?]);
+        };
+        let gi = self.gpu(gpu)?.instances.iter().find(|g| g.id == id).ok_or(Code::InvalidArgument)?;
+        let total = chip.profile(gi.profile).ok_or(Code::Unknown)?.base.memory_mib;
+        Ok([total, 0, held(&|p| p.gi == Some(id))?])
+    }
+}
+
+/// What the driver keeps for itself: what the largest profile lacks of the framebuffer, at most 1 GiB.
+fn reserved_mib(chip: &Chip) -> u64 {
+    let largest = chip.model.profiles.iter().map(|p| p.memory_mib).max().unwrap_or(0);
+    chip.model.total_memory_mib.saturating_sub(largest).min(1024)
+}

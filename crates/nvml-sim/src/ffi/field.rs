@@ -1,0 +1,5 @@
+//! placeholder
+
+use super::abi::exports;
+
+exports! {}

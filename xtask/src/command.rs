@@ -35,6 +35,15 @@ pub(crate) fn line(command: &Command) -> String {
     words.join(" ")
 }
 
+/// Runs a command whose output the user sees.
+pub(crate) fn run(command: &mut Command) -> Result<(), TaskError> {
+    let status = command.status().map_err(|source| start_error(command, source))?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(TaskError::Failed { line: line(command), status, output: String::new() })
+}
+
 /// Runs a command quietly and returns its stdout; on failure the error carries the end of what it printed.
 pub(crate) fn output(command: &mut Command) -> Result<String, TaskError> {
     let done = command.stdin(Stdio::null()).output().map_err(|source| start_error(command, source))?;

@@ -2,7 +2,9 @@
 
 mod cluster;
 mod command;
+mod install;
 mod setup;
+mod test;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -29,6 +31,25 @@ enum Task {
     /// Start, end and look at a cluster of simulated GPU nodes
     #[command(subcommand)]
     Cluster(cluster::Action),
+    /// Set up, check format and lints, build, and run all tests
+    #[command(alias = "ci")]
+    Test {
+        /// Only tests whose name contains this
+        #[arg(long)]
+        filter: Option<String>,
+    },
+    /// Build for release and install plugins, CLI, completions, documentation and examples
+    Install {
+        /// Where they will be used from
+        #[arg(long, default_value = "/usr/local")]
+        prefix: PathBuf,
+        /// Where they are put instead, for packaging
+        #[arg(long)]
+        destdir: Option<PathBuf>,
+        /// Slurm the plugins are for
+        #[arg(long, default_value_t = SlurmVersion::V22_05)]
+        slurm: SlurmVersion,
+    },
     /// End the cluster in a directory when stdin closes
     #[command(hide = true)]
     Guard {
@@ -41,6 +62,8 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().task {
         Task::Setup { slurm } => setup::run(slurm),
         Task::Cluster(action) => cluster::run(action),
+        Task::Test { filter } => test::run_all(filter.as_deref()),
+        Task::Install { prefix, destdir, slurm } => install::run(&prefix, destdir.as_deref(), slurm),
         Task::Guard { dir } => {
             e2e::guardian::main(&dir);
             Ok(())

@@ -1,0 +1,87 @@
+//! `cargo xtask install`: what a site needs, from a release build for the Slurm the headers are of.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use e2e::artefacts::{self, Profile};
+use e2e::paths::{SlurmVersion, target_dir, workspace};
+
+use crate::command::{TaskError, at, output};
+
+/// Shells, with the file name of the completion and where it goes below the prefix.
+const COMPLETIONS: [(&str, &str); 3] = [
+    ("bash", "share/bash-completion/completions/tessera"),
+    ("zsh", "share/zsh/site-functions/_tessera"),
+    ("fish", "share/fish/vendor_completions.d/tessera.fish"),
+];
+
+/// Builds and installs below `prefix`, staged under `destdir` if there is one.
+pub(crate) fn run(prefix: &Path, destdir: Option<&Path>, slurm: SlurmVersion) -> Result<(), TaskError> {
+    if !prefix.is_absolute() {
+        return Err(TaskError::Other(format!("--prefix {}: must be absolute", prefix.display())));
+    }
+    artefacts::build(slurm, Profile::Release)?;
+    let root = match destdir {
+        // Joining an absolute path would replace the staging directory.
+        Some(stage) => stage.join(prefix.strip_prefix("/").unwrap_or(prefix)),
+        None => prefix.to_path_buf(),
+    };
+    for (from, name) in artefacts::plugins(slurm, Profile::Release) {
+        put(&from, &root.join("lib/tessera").join(name))?;
+    }
+    let program = target_dir().join("release/tessera");
+    put(&program, &root.join("bin/tessera"))?;
+    for (shell, file) in COMPLETIONS {
+        let text = output(Command::new(&program).args(["completions", shell]))?;
+        write(&root.join(file), &text)?;
+    }
+    let shared = workspace();
+    put(&shared.join("slurm.conf.example"), &root.join("share/doc/tessera/slurm.conf.example"))?;
+    for (from, to) in
+        [("contrib/example", "share/doc/tessera/examples"), ("docs/man", "share/doc/tessera/man")]
+    {
+        for path in files(&shared.join(from))? {
+            if let Some(name) = path.file_name() {
+                put(&path, &root.join(to).join(name))?;
+            }
+        }
+    }
+    eprintln!(
+        "installed. In slurm.conf: PluginDir={}:<Slurm's own>; see {}",
+        prefix.join("lib/tessera").display(),
+        prefix.join("share/doc/tessera/slurm.conf.example").display()
+    );
+    Ok(())
+}
+
+/// Files directly in `dir`; none if it is not there.
+fn files(dir: &Path) -> Result<Vec<PathBuf>, TaskError> {
+    if !dir.exists() {
+        return Ok(Vec::new());
+    }
+    let entries = at(dir, fs::read_dir(dir))?;
+    Ok(entries.filter_map(Result::ok).map(|entry| entry.path()).filter(|path| path.is_file()).collect())
+}
+
+fn put(from: &Path, to: &Path) -> Result<(), TaskError> {
+    make_parent(to)?;
+    // slurmctld may have the old one mapped: it keeps that file, the name gets a new one.
+    let fresh = to.with_extension("new");
+    at(from, fs::copy(from, &fresh))?;
+    at(to, fs::rename(&fresh, to))?;
+    eprintln!("install: {}", to.display());
+    Ok(())
+}
+
+fn write(to: &Path, text: &str) -> Result<(), TaskError> {
+    make_parent(to)?;
+    at(to, fs::write(to, text))?;
+    eprintln!("install: {}", to.display());
+    Ok(())
+}
+
+fn make_parent(path: &Path) -> Result<(), TaskError> {
+    let parent = path.parent().unwrap_or(path);
+    at(parent, fs::create_dir_all(parent))
+}

@@ -1,0 +1,46 @@
+//! `cargo xtask test`: everything that must hold before a commit goes out; what CI runs.
+
+use std::process::Command;
+use std::time::Instant;
+
+use e2e::artefacts::{self, Profile};
+use e2e::paths::{SlurmVersion, workspace};
+
+use crate::command::{TaskError, run};
+use crate::setup;
+
+/// Sets up, checks format and lints, builds, and runs every test whose name contains `filter`.
+pub(crate) fn run_all(filter: Option<&str>) -> Result<(), TaskError> {
+    setup::run(None)?;
+    step("format", cargo(&["fmt", "--all", "--check"]))?;
+    step("lints", cargo(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
+    let mut doc = cargo(&["doc", "--quiet", "--workspace", "--no-deps", "--document-private-items"]);
+    doc.env("RUSTDOCFLAGS", "-D warnings");
+    step("documentation", doc)?;
+    step("build", cargo(&["build", "--quiet", "--workspace", "--all-targets"]))?;
+    eprintln!("== plugins for Slurm {}", SlurmVersion::V24_11);
+    artefacts::build(SlurmVersion::V24_11, Profile::Debug)?;
+    let mut test = cargo(&["test", "--workspace", "--no-fail-fast"]);
+    test.env(artefacts::BUILT, "1");
+    if let Some(filter) = filter {
+        test.arg(filter);
+    }
+    // Last, so that the runner's own words are the last ones.
+    eprintln!("== tests");
+    run(&mut test)
+}
+
+fn step(name: &str, mut command: Command) -> Result<(), TaskError> {
+    eprintln!("== {name}");
+    let begin = Instant::now();
+    run(&mut command)?;
+    eprintln!("== {name}: {:.0} s", begin.elapsed().as_secs_f64());
+    Ok(())
+}
+
+/// This very cargo, in the workspace.
+pub(crate) fn cargo(args: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(args).current_dir(workspace());
+    command
+}

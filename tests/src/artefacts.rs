@@ -104,15 +104,21 @@ pub(crate) fn install_common(layout: &Layout, profile: Profile) -> Result<(), Ha
     Ok(())
 }
 
+/// The three plugins as built, each with the name Slurm looks for.
+#[must_use]
+pub fn plugins(version: SlurmVersion, profile: Profile) -> Vec<(PathBuf, &'static str)> {
+    let from = plugin_target(version).join(profile.dir());
+    PLUGIN_FILES.iter().map(|(built, name)| (from.join(built), *name)).collect()
+}
+
 /// Copies the three plugins into the cluster's plugin directory.
 pub(crate) fn install_plugins(
     layout: &Layout,
     version: SlurmVersion,
     profile: Profile,
 ) -> Result<(), HarnessError> {
-    let from = plugin_target(version).join(profile.dir());
-    for (built, name) in PLUGIN_FILES {
-        copy(&from.join(built), &layout.at("plugins").join(name))?;
+    for (from, name) in plugins(version, profile) {
+        copy(&from, &layout.at("plugins").join(name))?;
     }
     Ok(())
 }

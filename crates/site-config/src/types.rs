@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use placement::ask::{Kind, Policy};
 use placement::size::display_gb;
 use placement::{Bandwidth, Gpu, GpuState, Isolation, LinkMatrix, MigPolicy, Model, Node, Pattern, Request};
 
@@ -33,7 +34,7 @@ pub struct Defaults {
     pub bandwidth: Bandwidth,
     /// How a job's GPUs talk to each other.
     pub pattern: Pattern,
-    /// What `auto` may use: `Mig(None)`, `Mps`, `Whole`, each once, cheapest first.
+    /// What `auto` may use: `Mig(None)`, `Mps`, `Whole`, each once; among equally cheap ones the first.
     pub auto: Vec<Isolation>,
 }
 
@@ -182,6 +183,24 @@ impl Limit {
 }
 
 impl SiteConfig {
+    /// What the site prefers, as the placement engine takes it.
+    #[must_use]
+    pub fn policy(&self) -> Policy {
+        let kind = |isolation: &Isolation| match isolation {
+            Isolation::Mig(_) => Some(Kind::Mig),
+            Isolation::Mps => Some(Kind::Mps),
+            Isolation::Whole => Some(Kind::Whole),
+            Isolation::Auto | Isolation::None => None,
+        };
+        Policy {
+            auto: self.defaults.auto.iter().filter_map(kind).collect(),
+            share_between_users: self.mps.share_between_users,
+            max_threads: self.mps.max_threads,
+            mps_threads: self.defaults.mps_threads,
+            default_mem_mib: self.defaults.gpu_mem_mib,
+        }
+    }
+
     /// The node set that holds this node.
     #[must_use]
     pub fn node(&self, name: &str) -> Option<&NodeSpec> {

@@ -4,6 +4,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use placement::ask::Kind;
 use placement::{Bandwidth, GpuIndex, Isolation, MigPolicy, Pattern, Request};
 use site_config::{MemoryLimit, SiteConfig, config_path, parse};
 
@@ -64,6 +65,7 @@ fn everything_is_read() {
     assert_eq!(config.defaults.gpu_mem_mib, Some(4769));
     assert_eq!(config.defaults.bandwidth, Bandwidth::Sensitive);
     assert_eq!(config.defaults.auto, [Isolation::Mps, Isolation::Whole]);
+    assert_eq!(config.policy().auto, [Kind::Mps, Kind::Whole]);
     assert_eq!(config.mps.memory_limit, MemoryLimit::Advisory);
     assert_eq!(config.mps.max_threads, 200);
     let node = config.node.for_node("n2");

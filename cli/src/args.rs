@@ -1,0 +1,111 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// See and explain what Tessera does with a cluster's GPUs
+///
+/// Tessera gives Slurm jobs MIG instances made at job start, memory-limited shares and well-linked sets of whole GPUs.
+/// This command shows the layout of each GPU, explains why a request gets what it gets, writes the configuration for
+/// new nodes and checks that everything agrees.
+///
+/// Results go to stdout, messages to stderr. Exit status: 0 for success, 1 for something you or the site can put
+/// right, 2 for wrong usage, 70 for a bug in tessera.
+#[derive(Parser)]
+#[command(name = "tessera", version, max_term_width = 100, disable_help_subcommand = true, after_long_help = EXAMPLES)]
+pub(crate) struct Cli {
+    /// Read this tessera.toml
+    ///
+    /// Without it: the file that TESSERA_CONF names, else tessera.toml beside the file that SLURM_CONF names, else
+    /// /etc/slurm/tessera.toml.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tessera layout                                every GPU of the cluster, drawn as its slices
+  tessera profiles a100-40gb                    what an A100 can be cut into
+  tessera check                                 is tessera.toml good?";
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    Layout(LayoutArgs),
+    Profiles(ProfilesArgs),
+    Check(CheckArgs),
+    /// Print the completion script of a shell
+    ///
+    /// For bash, put it where bash-completion looks: `tessera completions bash > /etc/bash_completion.d/tessera`.
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// When to use colour.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum ColorWhen {
+    /// On a terminal, unless NO_COLOR is set
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// List GPU models and their MIG profiles
+///
+/// Without MODEL: every model known. With one: memory, SMs, shards and placements of each of its profiles. A placement
+/// is where an instance may begin, and how many units of the GPU it takes from there.
+#[derive(Args)]
+pub(crate) struct ProfilesArgs {
+    /// A model's key or NVML name, such as a100-40gb or "NVIDIA A100-SXM4-40GB"
+    pub(crate) model: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Check tessera.toml
+///
+/// Reports every error at once, each with its line, the place and what would do. Exit status 1 if there is one. slurmctld
+/// refuses to start with such a file.
+#[derive(Args)]
+pub(crate) struct CheckArgs {
+    /// The file; without it the one that --config, TESSERA_CONF or SLURM_CONF lead to
+    pub(crate) file: Option<PathBuf>,
+}
+
+/// Draw each GPU as its slices
+///
+/// Shows what the controller publishes for the nodes of tessera.toml: which instances there are, who has them, and what
+/// is free. Each GPU is a row of its placement units; a GPU that is cut has its profiles above and their holders below.
+/// "job 12" has an instance alone, "mps 13 14" share one, "idle" is kept for the next job of its shape.
+#[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  tessera layout --node n[1-2]
+  tessera layout --svg layout.svg
+  sinfo -h -O 'nodelist:20,extra:4000' | tessera layout --from -")]
+pub(crate) struct LayoutArgs {
+    /// Only these nodes, a hostlist such as n[1-2]
+    #[arg(long, value_name = "NODES")]
+    pub(crate) node: Option<String>,
+    /// Read layouts from FILE instead of asking Slurm, - for standard input
+    ///
+    /// A node's name and its layout per line, as sinfo -O nodelist,extra prints them.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) from: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long, conflicts_with = "svg")]
+    pub(crate) json: bool,
+    /// Write a picture to FILE, - for standard output
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+    /// Use colour
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub(crate) color: ColorWhen,
+}

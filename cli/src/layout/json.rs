@@ -1,0 +1,34 @@
+//! The layout as JSON.
+
+use serde_json::{Value, json};
+
+use super::Drawn;
+use super::pieces::{self, Job, Piece};
+
+/// `{"nodes": [{"name", "links", "gpus": [{"index", "model", "units", "pieces": […]}]}]}`; free units are pieces too.
+pub(crate) fn value(nodes: &[Drawn]) -> Value {
+    json!({ "nodes": nodes.iter().map(node).collect::<Vec<_>>() })
+}
+
+fn node(drawn: &Drawn) -> Value {
+    let gpus = drawn.node.gpus.iter().enumerate().map(|(index, gpu)| {
+        let pieces: Vec<Value> = pieces::of(gpu).iter().map(piece).collect();
+        json!({ "index": index, "model": gpu.model.key, "units": gpu.model.placement_units, "pieces": pieces })
+    });
+    let gpus: Vec<Value> = gpus.collect();
+    json!({ "name": drawn.name, "links": drawn.links, "note": drawn.note, "gpus": gpus })
+}
+
+fn piece(piece: &Piece) -> Value {
+    json!({
+        "start": piece.start, "size": piece.size, "owner": piece.owner.name(), "profile": piece.profile,
+        "jobs": piece.jobs.iter().map(job).collect::<Vec<_>>(),
+    })
+}
+
+fn job(job: &Job) -> Value {
+    match job.share {
+        Some((mem_mib, threads)) => json!({ "id": job.id.0, "mem_mib": mem_mib, "threads": threads }),
+        None => json!({ "id": job.id.0 }),
+    }
+}

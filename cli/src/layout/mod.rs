@@ -1,0 +1,47 @@
+//! `tessera layout`: each GPU drawn as its slices.
+
+mod json;
+mod pieces;
+mod source;
+mod svg;
+mod text;
+mod words;
+
+use std::fs;
+
+use placement::Node;
+
+use crate::args::{Cli, LayoutArgs};
+use crate::outcome::{Failure, Outcome};
+use crate::paint::Paint;
+use crate::site;
+
+pub(crate) use words::read as read_words;
+
+/// One node to draw.
+pub(crate) struct Drawn {
+    pub(crate) name: String,
+    /// The interconnect's name, for the title.
+    pub(crate) links: String,
+    pub(crate) node: Node,
+    /// What the reader should know of where the state comes from.
+    pub(crate) note: Option<String>,
+}
+
+pub(crate) fn run(args: &LayoutArgs, cli: &Cli) -> Result<Outcome, Failure> {
+    let config = site::load(cli.config.as_deref())?;
+    let nodes = source::nodes(args, &config)?;
+    if let Some(path) = &args.svg {
+        let picture = svg::picture(&nodes);
+        if path.as_os_str() == "-" {
+            return Ok(Outcome::ok(picture));
+        }
+        fs::write(path, picture)
+            .map_err(|e| Failure::new(format!("cannot write {}: {e}", path.display())))?;
+        return Ok(Outcome::ok(""));
+    }
+    if args.json {
+        return Ok(Outcome::json(&json::value(&nodes), 0));
+    }
+    Ok(Outcome::ok(text::picture(&nodes, Paint::new(args.color))))
+}

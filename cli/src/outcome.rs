@@ -1,0 +1,45 @@
+//! What a command ends with.
+
+use std::fmt;
+
+/// Text for stdout and an exit status.
+pub(crate) struct Outcome {
+    /// Ends with a newline unless empty.
+    pub(crate) text: String,
+    /// 0, or 1 where the text itself says what is wrong.
+    pub(crate) status: u8,
+}
+
+impl Outcome {
+    pub(crate) fn ok(text: impl Into<String>) -> Self {
+        Self { text: text.into(), status: 0 }
+    }
+
+    pub(crate) fn json(value: &serde_json::Value, status: u8) -> Self {
+        Self { text: format!("{value:#}\n"), status }
+    }
+}
+
+/// Something that the user or the site can put right; for stderr.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    what: String,
+    hint: Option<String>,
+}
+
+impl Failure {
+    pub(crate) fn new(what: impl Into<String>) -> Self {
+        Self { what: what.into(), hint: None }
+    }
+
+    pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "tessera: {}", self.what.trim_end())?;
+        self.hint.as_ref().map_or(Ok(()), |hint| writeln!(f, "hint: {hint}"))
+    }
+}

@@ -1,0 +1,38 @@
+//! The site's `tessera.toml`, read from where it is.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use site_config::{ConfigError, SiteConfig};
+
+use crate::outcome::Failure;
+
+/// The file to read: the one named on the command line, else the usual one.
+pub(crate) fn path(named: Option<&Path>) -> PathBuf {
+    named.map_or_else(|| site_config::config_path(&|name| env::var(name).ok()), Path::to_path_buf)
+}
+
+/// Reads and parses a file.
+pub(crate) fn parse(path: &Path) -> Result<(Option<SiteConfig>, Vec<ConfigError>), Failure> {
+    let text = fs::read_to_string(path).map_err(|e| {
+        Failure::new(format!("cannot read {}: {e}", path.display()))
+            .hint("name another with --config FILE or TESSERA_CONF; `tessera discover` writes a first one")
+    })?;
+    let beside = path.parent().unwrap_or(Path::new(".")).to_path_buf();
+    Ok(site_config::parse(&path.to_string_lossy(), &text, &|name| fs::read_to_string(beside.join(name))))
+}
+
+/// The configuration, or its errors as a terminal shows them.
+pub(crate) fn load(named: Option<&Path>) -> Result<SiteConfig, Failure> {
+    let path = path(named);
+    let (config, errors) = parse(&path)?;
+    let shown: Vec<String> = errors.iter().map(ConfigError::render).collect();
+    config.ok_or_else(|| {
+        Failure::new(format!("{} has {}\n{}", path.display(), count(errors.len()), shown.join("\n")))
+    })
+}
+
+/// `1 error`, `2 errors`.
+pub(crate) fn count(n: usize) -> String {
+    format!("{n} error{}", if n == 1 { "" } else { "s" })
+}

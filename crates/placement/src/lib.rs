@@ -6,11 +6,15 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
+pub mod admit;
 pub mod apply;
 pub mod ask;
 pub mod decide;
 pub mod decision;
+mod explain;
+pub mod far;
 pub mod ids;
+pub mod layout;
 pub mod model;
 pub mod report;
 pub mod request;
@@ -19,11 +23,13 @@ pub mod size;
 pub mod state;
 pub mod wire;
 
+pub use admit::{Admission, Never};
 pub use apply::ApplyError;
 pub use ask::{Ask, GpuSet, Kind, Policy};
 pub use decide::{Decision, decide};
 pub use decision::{Grant, MigSpec};
 pub use ids::{GpuIndex, JobId, Placement, ProfileId, Slice, Uid};
+pub use layout::{Layout, parse_layout};
 pub use model::{MigReset, Model, Profile};
 pub use report::Report;
 pub use request::{Bandwidth, Isolation, Pattern, Request};

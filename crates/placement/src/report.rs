@@ -19,10 +19,16 @@ pub struct Report {
     pub kinds: Vec<KindTried>,
     /// Memory that was looked for, MiB: the request's or the site's default.
     pub mem_mib: Option<u64>,
+    /// The request names a profile.
+    pub named: bool,
     /// Placements left on the node before this decision: see [`crate::score`].
     pub placements_before: u32,
-    /// Candidates that could have been chosen.
-    pub feasible: u32,
+    /// Model of each GPU, so that ids can be turned into names.
+    pub models: Vec<&'static Model>,
+    /// The chosen one's verdict; for several instances their summed cost.
+    pub best: Option<Verdict>,
+    /// Candidates that could have been chosen, so far.
+    pub(crate) feasible_now: u32,
     /// The search for whole GPUs stopped at its limit: the set is the best found, not proven best.
     pub inexact: bool,
 }
@@ -34,6 +40,8 @@ pub struct KindTried {
     pub kind: Kind,
     /// What its best choice would take, or why it was not tried at all; `Err(None)`: tried, nothing fits.
     pub outcome: Result<Takes, Option<Unsuitable>>,
+    /// Candidates of this kind that could have been chosen.
+    pub feasible: u32,
     /// This one was taken.
     pub chosen: bool,
 }
@@ -42,7 +50,7 @@ pub struct KindTried {
 ///
 /// Instances count their units; a whole GPU, or a GPU opened for shares, counts all of its own; a share that joins
 /// others takes nothing that was still to be had. Oversubscribing a device is dearer than anything that does not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Takes {
     /// The device's threads are promised more than once.
     pub oversubscribed: bool,
@@ -52,6 +60,14 @@ pub struct Takes {
     pub units: u32,
     /// Of so many on the GPUs concerned.
     pub of_units: u32,
+}
+
+impl Takes {
+    /// Whether it takes strictly less from everyone else.
+    #[must_use]
+    pub fn less_than(self, other: Self) -> bool {
+        (self.oversubscribed, self.parts) < (other.oversubscribed, other.parts)
+    }
 }
 
 /// Parts of a GPU in [`Takes`]: a multiple of every model's number of placement units.
@@ -180,7 +196,7 @@ pub enum Constraint {
 impl Report {
     pub(crate) fn push(&mut self, candidate: Candidate) {
         if !matches!(candidate.verdict, Verdict::Ruled(_)) {
-            self.feasible += 1;
+            self.feasible_now += 1;
         }
         if self.weighed.len() < MAX_WEIGHED {
             self.weighed.push(candidate);

@@ -33,8 +33,8 @@ fn each_kind_once() {
         a.request.instances = inst;
         a.request.gpus = gpus;
         let d = decide(&n, &a, &p);
-        let g = d.chosen.unwrap();
-        eprintln!("{job}: {g:?} {:?}", d.report.kinds);
+        let g = d.chosen.clone().unwrap();
+        eprintln!("{job}: {}", if job == 7 || job == 1 { d.to_string() } else { d.why() });
         n.apply(JobId(job), Uid(1000), &g).unwrap();
     }
     for job in 1..8 {

@@ -45,6 +45,7 @@ pub(super) struct Choice {
 pub(super) struct Found {
     pub(super) specs: Vec<MigSpec>,
     pub(super) takes: Takes,
+    pub(super) cost: Cost,
 }
 
 /// Finds the best `n` instances, or `None` where they do not all fit. `n` is at least 1.
@@ -65,6 +66,7 @@ pub(super) fn search(views: &[View<'_>], ask: &Ask, want: Want<'_>, report: &mut
     }
     let counts = if ask.same_gpu_only { table.best_single(n) } else { table.best_joint(n) }?;
     let mut specs = Vec::with_capacity(n);
+    let mut cost = Cost::default();
     let mut takes = Takes { oversubscribed: false, parts: 0, units: 0, of_units: 0 };
     for (view, count) in views.iter().zip(counts) {
         let (Some(choice), Some(Ok(profile))) = (table.row(view)[count], profiles.known(view)) else {
@@ -73,6 +75,7 @@ pub(super) fn search(views: &[View<'_>], ask: &Ask, want: Want<'_>, report: &mut
         if count == 0 {
             continue;
         }
+        cost = cost + choice.cost;
         let units = u32::from(profile.size) * u32::try_from(count).unwrap_or(0);
         takes.parts += units * GPU_PARTS / u32::from(view.model.placement_units.max(1));
         takes.units += units;
@@ -80,7 +83,7 @@ pub(super) fn search(views: &[View<'_>], ask: &Ask, want: Want<'_>, report: &mut
         let start = (0..16).filter(|s| choice.starts >> s & 1 == 1).map(Slice);
         specs.extend(start.map(|start| MigSpec { gpu: view.gpu, profile: profile.id, start }));
     }
-    Some(Found { specs, takes })
+    Some(Found { specs, takes, cost })
 }
 
 fn profile_here(

@@ -9,7 +9,7 @@ pub(crate) use view::coexist;
 
 use crate::ask::{Ask, Kind, Policy};
 use crate::decision::Grant;
-use crate::report::{KindTried, Report, Takes, Unsuitable};
+use crate::report::{KindTried, Report, Takes, Unsuitable, Verdict};
 use crate::request::Isolation;
 use crate::state::Node;
 use view::View;
@@ -34,6 +34,8 @@ pub fn decide(node: &Node, ask: &Ask, policy: &Policy) -> Decision {
     let mut search = Search { node, ask, policy, views: &views, report: Report::default() };
     search.report.placements_before = views.iter().map(|v| v.left(0, None)).sum();
     search.report.weighed.reserve_exact((8 * views.len()).min(crate::report::MAX_WEIGHED));
+    search.report.named = matches!(ask.request.isolation, Isolation::Mig(Some(_)));
+    search.report.models = node.gpus.iter().map(|g| g.model).collect();
     let chosen = match &ask.request.isolation {
         Isolation::Mig(_) => search.one(Kind::Mig),
         Isolation::Mps => search.one(Kind::Mps),
@@ -52,65 +54,79 @@ struct Search<'a> {
     report: Report,
 }
 
+/// The best of one kind.
+struct Best {
+    grant: Grant,
+    takes: Takes,
+    verdict: Verdict,
+}
+
 impl Search<'_> {
     fn one(&mut self, kind: Kind) -> Option<Grant> {
-        let found = self.attempt(kind);
-        let outcome = found.as_ref().map(|(_, takes)| *takes).map_err(|why| *why);
-        self.report.kinds.push(KindTried { kind, outcome, chosen: found.is_ok() });
-        found.ok().map(|(grant, _)| grant)
+        let found = self.attempt(kind)?;
+        self.choose(0, found)
     }
 
     fn auto(&mut self) -> Option<Grant> {
-        let mut best: Option<(Grant, Takes, usize)> = None;
+        let mut best: Option<(usize, Best)> = None;
         for (i, kind) in self.policy.auto.iter().enumerate() {
-            let found = self.attempt(*kind);
-            let outcome = found.as_ref().map(|(_, takes)| *takes).map_err(|why| *why);
-            self.report.kinds.push(KindTried { kind: *kind, outcome, chosen: false });
-            if let Ok((grant, takes)) = found
-                && best
-                    .as_ref()
-                    .is_none_or(|(_, b, _)| (takes.oversubscribed, takes.parts) < (b.oversubscribed, b.parts))
+            if let Some(found) = self.attempt(*kind)
+                && best.as_ref().is_none_or(|(_, b)| found.takes.less_than(b.takes))
             {
-                best = Some((grant, takes, i));
+                best = Some((i, found));
             }
         }
-        let (grant, _, i) = best?;
-        if let Some(tried) = self.report.kinds.get_mut(i) {
-            tried.chosen = true;
-        }
-        Some(grant)
+        let (i, found) = best?;
+        self.choose(i, found)
     }
 
-    /// The best grant of one kind; the error says why the kind does not suit the request at all, if so.
-    fn attempt(&mut self, kind: Kind) -> Result<(Grant, Takes), Option<Unsuitable>> {
+    fn choose(&mut self, tried: usize, best: Best) -> Option<Grant> {
+        self.report.kinds.get_mut(tried)?.chosen = true;
+        self.report.best = Some(best.verdict);
+        Some(best.grant)
+    }
+
+    /// The best grant of one kind, and an entry in the report on how it went.
+    fn attempt(&mut self, kind: Kind) -> Option<Best> {
+        let before = self.report.feasible_now;
+        let unsuitable = unsuitable(&self.ask.request, kind, self.policy);
+        let found = if unsuitable.is_some() { None } else { self.search(kind) };
+        let outcome = found.as_ref().map(|b| b.takes).ok_or(unsuitable);
+        let feasible = self.report.feasible_now - before;
+        self.report.kinds.push(KindTried { kind, outcome, feasible, chosen: false });
+        found
+    }
+
+    fn search(&mut self, kind: Kind) -> Option<Best> {
         let request = &self.ask.request;
-        if let Some(why) = unsuitable(request, kind, self.policy) {
-            return Err(Some(why));
-        }
         let mem = memory(request, kind, self.policy);
-        self.report.mem_mib = mem;
+        self.report.mem_mib = self.report.mem_mib.or(mem);
         let mem_mib = mem.unwrap_or(0);
-        match kind {
+        let (views, report) = (self.views, &mut self.report);
+        Some(match kind {
             Kind::Mig => {
                 let profile = match &request.isolation {
                     Isolation::Mig(profile) => profile.as_deref(),
                     _ => None,
                 };
-                let sm_percent = request.threads.map_or(0, u32::from);
-                let want = mig::Want { profile, mem_mib, sm_percent };
-                let found = mig::search(self.views, self.ask, want, &mut self.report);
-                found.map(|f| (Grant::Mig(f.specs), f.takes))
+                let want = mig::Want { profile, mem_mib, sm_percent: request.threads.map_or(0, u32::from) };
+                let found = mig::search(views, self.ask, want, report)?;
+                Best {
+                    grant: Grant::Mig(found.specs),
+                    takes: found.takes,
+                    verdict: Verdict::Costs(found.cost),
+                }
             }
             Kind::Mps => {
-                let found = mps::search(self.views, self.ask, self.policy, mem_mib, &mut self.report);
-                found.map(|f| (Grant::Mps { on: f.on, mem_mib, threads: f.threads }, f.takes))
+                let found = mps::search(views, self.ask, self.policy, mem_mib, report)?;
+                let grant = Grant::Mps { on: found.on, mem_mib, threads: found.threads };
+                Best { grant, takes: found.takes, verdict: Verdict::Share(found.score) }
             }
             Kind::Whole => {
-                let found = whole::search(self.views, &self.node.links, self.ask, mem_mib, &mut self.report);
-                found.map(|f| (Grant::Whole(f.gpus), f.takes))
+                let found = whole::search(views, &self.node.links, self.ask, mem_mib, report)?;
+                Best { grant: Grant::Whole(found.gpus), takes: found.takes, verdict: found.verdict }
             }
-        }
-        .ok_or(None)
+        })
     }
 }
 

@@ -38,6 +38,7 @@ pub(super) struct Found {
     pub(super) on: ShareOn,
     pub(super) threads: u8,
     pub(super) takes: Takes,
+    pub(super) score: ShareScore,
 }
 
 /// The threads of a share, percent: asked, else the site's default, else its part of the memory rounded up.
@@ -54,7 +55,7 @@ struct Search<'a> {
     policy: &'a Policy,
     mem_mib: u64,
     report: &'a mut Report,
-    best: Option<(ShareScore, Found)>,
+    best: Option<Found>,
 }
 
 /// A GPU or instance that could hold the share.
@@ -78,7 +79,7 @@ pub(super) fn search(
     for view in views {
         search.gpu(view, &mut profiles);
     }
-    search.best.map(|(_, found)| found)
+    search.best
 }
 
 impl Search<'_> {
@@ -197,12 +198,10 @@ impl Search<'_> {
 
     fn weigh(&mut self, view: &View<'_>, device: &Device, score: ShareScore, threads: u8, takes: Takes) {
         self.report.push(device.candidate(view, Verdict::Share(score)));
-        let better = self
-            .best
-            .as_ref()
-            .is_none_or(|(best, found)| (score, place(device.on)) < (*best, place(found.on)));
+        let better =
+            self.best.as_ref().is_none_or(|best| (score, place(device.on)) < (best.score, place(best.on)));
         if better {
-            self.best = Some((score, Found { on: device.on, threads, takes }));
+            self.best = Some(Found { on: device.on, threads, takes, score });
         }
     }
 

@@ -170,6 +170,7 @@ impl Search<'_> {
 pub(super) struct Found {
     pub(super) gpus: Vec<GpuIndex>,
     pub(super) takes: Takes,
+    pub(super) verdict: Verdict,
 }
 
 /// Finds whole GPUs for a job, each with at least `mem_mib`.
@@ -211,7 +212,7 @@ pub(super) fn search(
         gpus.iter().filter_map(|g| views.get(usize::from(g.0))).map(|v| u32::from(v.model.placement_units));
     let units = units.sum();
     let parts = u32::try_from(gpus.len()).unwrap_or(u32::MAX).saturating_mul(GPU_PARTS);
-    Some(Found { gpus, takes: Takes { oversubscribed: false, parts, units, of_units: units } })
+    Some(Found { gpus, takes: Takes { oversubscribed: false, parts, units, of_units: units }, verdict })
 }
 
 fn ruled_out(view: &View<'_>, ask: &Ask, mem_mib: u64) -> Option<Constraint> {

@@ -1,0 +1,159 @@
+//! Runs another program: no shell, a deadline, its output kept for messages.
+
+use std::io::{Read, Seek, Write};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::fs::MemfdFlags;
+
+use crate::deadline::{Backoff, Deadline};
+
+/// A program that did not do its work.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandError {
+    /// It could not be started.
+    #[error("cannot run {program}")]
+    Start {
+        /// Which.
+        program: PathBuf,
+        /// The system's answer.
+        #[source]
+        source: std::io::Error,
+    },
+    /// It did not end in time and was killed.
+    #[error("{program} did not end within {timeout_ms} ms")]
+    Timeout {
+        /// Which.
+        program: PathBuf,
+        /// How long was waited.
+        timeout_ms: u128,
+    },
+    /// It ended with an error.
+    #[error("{program} failed ({status}): {output}")]
+    Failed {
+        /// Which.
+        program: PathBuf,
+        /// How it ended.
+        status: ExitStatus,
+        /// The last of what it wrote, on one line.
+        output: String,
+    },
+}
+
+/// A program to run.
+pub(crate) struct Run<'a> {
+    pub(crate) program: PathBuf,
+    pub(crate) args: Vec<String>,
+    /// Beside ours, from which everything that a job can influence is removed.
+    pub(crate) env: Vec<(&'a str, String)>,
+    /// Fed to its standard input.
+    pub(crate) input: &'a str,
+    /// User and group to run as; `None`: as we are.
+    pub(crate) user: Option<(u32, u32)>,
+}
+
+/// Most of a program's output that is kept.
+const OUTPUT_LIMIT: u64 = 64 * 1024;
+
+impl Run<'_> {
+    /// Runs it to its end and returns what it wrote.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be started, fails, or does not end in time.
+    pub(crate) fn output(self, deadline: &Deadline) -> Result<String, CommandError> {
+        let program = self.program.clone();
+        let start = |source| CommandError::Start { program: program.clone(), source };
+        // Files, not pipes: a daemon that the program leaves behind may keep its end open for ever.
+        let mut input = scratch().map_err(start)?;
+        input.write_all(self.input.as_bytes()).and_then(|()| input.rewind()).map_err(start)?;
+        let mut output = scratch().map_err(start)?;
+        let share = |f: &std::fs::File| f.try_clone().map(Stdio::from);
+        let mut command = Command::new(&self.program);
+        command.args(&self.args).current_dir("/");
+        command.stdin(Stdio::from(input)).stdout(share(&output).map_err(start)?);
+        command.stderr(share(&output).map_err(start)?).process_group(0);
+        clean_environment(&mut command);
+        command.envs(self.env.iter().map(|(k, v)| (*k, v.as_str())));
+        if let Some((uid, gid)) = self.user {
+            // The standard library drops supplementary groups with the user.
+            command.gid(gid).uid(uid);
+        }
+        let mut child = command.spawn().map_err(start)?;
+        let mut backoff = Backoff::new(Duration::from_micros(200), Duration::from_millis(20));
+        let status = loop {
+            if let Some(status) = child.try_wait().map_err(start)? {
+                break status;
+            }
+            if !backoff.pause(deadline) {
+                // Both fail only for a child that has ended by itself.
+                let _ = child.kill();
+                let _ = child.wait();
+                let timeout_ms = deadline.timeout.as_millis();
+                return Err(CommandError::Timeout { program, timeout_ms });
+            }
+        };
+        let mut text = Vec::new();
+        output.rewind().map_err(start)?;
+        output.take(OUTPUT_LIMIT).read_to_end(&mut text).map_err(start)?;
+        let text = String::from_utf8_lossy(&text).into_owned();
+        if status.success() {
+            Ok(text)
+        } else {
+            Err(CommandError::Failed { program, status, output: tail(&text) })
+        }
+    }
+}
+
+fn scratch() -> std::io::Result<std::fs::File> {
+    let fd = rustix::fs::memfd_create("tessera", MemfdFlags::CLOEXEC)?;
+    Ok(std::fs::File::from(fd))
+}
+
+/// Keeps our environment but for what a job or its user can set.
+fn clean_environment(command: &mut Command) {
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if ["SPANK_", "SLURM", "TESSERA_", "CUDA_"].iter().any(|p| text.starts_with(p)) {
+            command.env_remove(&name);
+        }
+    }
+    if std::env::var_os("PATH").is_none() {
+        command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+    }
+}
+
+fn tail(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let skip = line.chars().count().saturating_sub(200);
+    line.chars().skip(skip).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(program: &str, args: &[&str], input: &str, ms: u64) -> Result<String, CommandError> {
+        let args = args.iter().map(|a| (*a).to_owned()).collect();
+        let run =
+            Run { program: program.into(), args, env: vec![("GREETING", "hi".into())], input, user: None };
+        run.output(&Deadline::after(Duration::from_millis(ms)))
+    }
+
+    #[test]
+    fn output_status_and_deadline() {
+        assert_eq!(run("/bin/cat", &[], "in", 5000).unwrap(), "in");
+        assert_eq!(run("/usr/bin/printenv", &["GREETING"], "", 5000).unwrap(), "hi\n");
+        assert!(matches!(run("/bin/sleep", &["60"], "", 50), Err(CommandError::Timeout { .. })));
+        let failed = run("/bin/ls", &["/nonexistent"], "", 5000).unwrap_err().to_string();
+        assert!(failed.contains("/nonexistent"), "{failed}");
+        assert!(matches!(run("/nonexistent", &[], "", 50), Err(CommandError::Start { .. })));
+    }
+
+    #[test]
+    fn arguments_never_reach_a_shell() {
+        assert_eq!(run("/bin/echo", &["$(id)", ";id"], "", 5000).unwrap(), "$(id) ;id\n");
+    }
+}

@@ -1,0 +1,112 @@
+//! Directories of our own, opened so that no other user can redirect us.
+//!
+//! Every file below them is reached by `*at` calls relative to the opened directory, never through a link.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::io::Errno;
+
+/// A directory that is not safe to use, or cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum DirError {
+    /// A system call failed.
+    #[error("{path}: cannot {what}")]
+    Io {
+        /// Of what.
+        path: PathBuf,
+        /// Tried.
+        what: &'static str,
+        /// The system's answer.
+        #[source]
+        source: std::io::Error,
+    },
+    /// It belongs to somebody else or others may write to it.
+    #[error(
+        "{path}: belongs to uid {uid} with mode {mode:04o}: it must belong to uid {want} and be writable by nobody else"
+    )]
+    Unsafe {
+        /// Which.
+        path: PathBuf,
+        /// Its owner.
+        uid: u32,
+        /// Its mode.
+        mode: u32,
+        /// Who it should belong to.
+        want: u32,
+    },
+}
+
+pub(crate) fn io(path: &Path, what: &'static str) -> impl Fn(Errno) -> DirError {
+    move |e| DirError::Io { path: path.to_owned(), what, source: e.into() }
+}
+
+/// Opens a directory of ours, making it with `mode` (and its parents with 0755) where it is missing.
+///
+/// # Errors
+///
+/// It is a link, belongs to another user or may be written by others.
+pub(crate) fn own(path: &Path, mode: Mode) -> Result<OwnedFd, DirError> {
+    match rustix::fs::mkdir(path, mode) {
+        Err(Errno::NOENT) => {
+            let parent = path.parent().unwrap_or(Path::new("/"));
+            std::fs::create_dir_all(parent).map_err(|source| DirError::Io {
+                path: parent.to_owned(),
+                what: "create it",
+                source,
+            })?;
+            ignore_exists(rustix::fs::mkdir(path, mode)).map_err(io(path, "create it"))?;
+        }
+        other => ignore_exists(other).map_err(io(path, "create it"))?,
+    }
+    open_own(CWD, path, path)
+}
+
+/// The same for a name within a directory of ours.
+pub(crate) fn own_at(dir: impl AsFd, base: &Path, name: &str, mode: Mode) -> Result<OwnedFd, DirError> {
+    let path = base.join(name);
+    ignore_exists(rustix::fs::mkdirat(&dir, name, mode)).map_err(io(&path, "create it"))?;
+    open_own(dir, Path::new(name), &path)
+}
+
+fn open_own(dir: impl AsFd, name: &Path, path: &Path) -> Result<OwnedFd, DirError> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
+    let fd =
+        rustix::fs::openat(dir, name, flags, Mode::empty()).map_err(io(path, "open it as a directory"))?;
+    let stat = rustix::fs::fstat(&fd).map_err(io(path, "look at it"))?;
+    let want = rustix::process::geteuid().as_raw();
+    if stat.st_uid != want || stat.st_mode & 0o022 != 0 {
+        let mode = stat.st_mode & 0o7777;
+        return Err(DirError::Unsafe { path: path.to_owned(), uid: stat.st_uid, mode, want });
+    }
+    Ok(fd)
+}
+
+fn ignore_exists(result: Result<(), Errno>) -> Result<(), Errno> {
+    match result {
+        Err(Errno::EXIST) => Ok(()),
+        other => other,
+    }
+}
+
+/// Names in a directory, without `.` and `..`, sorted.
+pub(crate) fn names(dir: impl AsFd) -> Result<Vec<String>, Errno> {
+    let mut names = Vec::new();
+    for entry in rustix::fs::Dir::read_from(dir)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if name != "." && name != ".." {
+            names.push(name);
+        }
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// Removes a file; one that is gone is no error.
+pub(crate) fn unlink(dir: impl AsFd, name: &str) -> Result<(), Errno> {
+    match rustix::fs::unlinkat(dir, name, AtFlags::empty()) {
+        Err(Errno::NOENT) => Ok(()),
+        other => other,
+    }
+}

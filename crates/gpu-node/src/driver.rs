@@ -1,0 +1,88 @@
+//! The driver over one operation: loaded when first needed, let go of for a GPU reset.
+
+use placement::{GpuIndex, Model};
+
+use crate::command::Run;
+use crate::deadline::{Backoff, Deadline};
+use crate::fault::Fault;
+use crate::nvml::{Code, Nvml, NvmlError};
+use crate::settings::Settings;
+
+pub(crate) struct Driver<'a> {
+    settings: &'a Settings,
+    nvml: Option<Nvml>,
+}
+
+impl<'a> Driver<'a> {
+    pub(crate) fn new(settings: &'a Settings) -> Self {
+        Self { settings, nvml: None }
+    }
+
+    pub(crate) fn nvml(&mut self) -> Result<&Nvml, NvmlError> {
+        match &mut self.nvml {
+            Some(nvml) => Ok(nvml),
+            none => Ok(none.insert(Nvml::load(&self.settings.nvml_library)?)),
+        }
+    }
+
+    /// The geometry of a GPU: as NVML names it, else as the site says.
+    pub(crate) fn model(&mut self, gpu: GpuIndex) -> Result<&'static Model, Fault> {
+        let name = self.nvml()?.name(gpu)?;
+        let described = self.settings.gpu(gpu).map(|g| g.model);
+        Model::find(&name).or(described).ok_or(Fault::UnknownModel { gpu, name })
+    }
+
+    /// Brings a GPU into a MIG mode. The caller has made sure that nobody uses the GPU and, for switching it off,
+    /// that no instance is left.
+    pub(crate) fn set_mode(&mut self, gpu: GpuIndex, on: bool, deadline: &Deadline) -> Result<(), Fault> {
+        let busy = || Fault::Busy {
+            gpu,
+            what: format!("the GPU, whose MIG mode must be {},", if on { "on" } else { "off" }),
+            timeout: deadline.timeout,
+        };
+        let mut backoff = Backoff::driver();
+        loop {
+            let mode = self.nvml()?.mig_mode(gpu)?;
+            if mode.current == on && mode.pending == on {
+                return Ok(());
+            }
+            crate::crash::point("before MIG mode");
+            let activation = match self.nvml()?.set_mig_mode(gpu, on) {
+                Ok(activation) => activation,
+                Err(e) if e.code() == Some(Code::IN_USE) => Err(Code::IN_USE),
+                Err(e) => return Err(e.into()),
+            };
+            crate::crash::point("after MIG mode");
+            let mode = self.nvml()?.mig_mode(gpu)?;
+            match activation {
+                Ok(()) | Err(Code::RESET_REQUIRED) if mode.current == on && mode.pending == on => {
+                    return Ok(());
+                }
+                Ok(()) | Err(Code::RESET_REQUIRED) if mode.pending == on => self.reset(gpu, deadline)?,
+                Ok(()) | Err(Code::IN_USE | Code::NOT_READY | Code::RESET_REQUIRED) => {}
+                Err(code) => {
+                    return Err(NvmlError::Gpu {
+                        gpu,
+                        what: "cannot activate its MIG mode".to_owned(),
+                        code,
+                    }
+                    .into());
+                }
+            }
+            if !backoff.pause(deadline) {
+                return Err(busy());
+            }
+        }
+    }
+
+    /// Resets a GPU by the site's command. Our own handle would keep the GPU in use.
+    fn reset(&mut self, gpu: GpuIndex, deadline: &Deadline) -> Result<(), Fault> {
+        let uuid = self.nvml()?.uuid(gpu)?;
+        self.nvml = None;
+        let fill = |s: &String| s.replace("%i", &gpu.to_string()).replace("%u", &uuid);
+        let mut words = self.settings.gpu_reset_command.iter().map(fill);
+        let program = words.next().unwrap_or_default().into();
+        let run = Run { program, args: words.collect(), env: Vec::new(), input: "", user: None };
+        run.output(deadline).map(|_| ()).map_err(|source| Fault::Reset { gpu, source })
+    }
+}

@@ -1,0 +1,84 @@
+//! What a task sees of its job's GPUs.
+
+use placement::size::display_gb;
+
+use crate::journal::{Entry, Kind};
+
+/// The environment of one task: `local_task` of `n_tasks` tasks on this node, both from 0 and 1.
+///
+/// A task of a job with as many instances as tasks on the node gets its own instance; other tasks get all of the
+/// job's. Names are NVIDIA's, but for `TESSERA_*`, which is for people and scripts.
+#[must_use]
+pub fn task_environment(entry: &Entry, local_task: u32, n_tasks: u32) -> Vec<(String, String)> {
+    let mut env = Env::default();
+    env.set("CUDA_DEVICE_ORDER", "PCI_BUS_ID");
+    match entry.kind {
+        Kind::Mig => mig(entry, local_task, n_tasks, &mut env),
+        Kind::Whole => whole(entry, &mut env),
+        Kind::Mps => share(entry, &mut env),
+    }
+    env.set("TESSERA_DECISION", &entry.decision);
+    env.vars
+}
+
+#[derive(Default)]
+struct Env {
+    vars: Vec<(String, String)>,
+}
+
+impl Env {
+    fn set(&mut self, name: &str, value: &str) {
+        self.vars.push((name.to_owned(), value.to_owned()));
+    }
+
+    fn devices(&mut self, kind: &str, cuda: &str, container: &str) {
+        self.set("CUDA_VISIBLE_DEVICES", cuda);
+        self.set("NVIDIA_VISIBLE_DEVICES", container);
+        self.set("TESSERA_ISOLATION", kind);
+    }
+}
+
+fn mig(entry: &Entry, local_task: u32, n_tasks: u32, env: &mut Env) {
+    let n = entry.instances.len();
+    let own = usize::try_from(n_tasks).is_ok_and(|t| t == n && n > 1);
+    let mine: Vec<_> = match (own, usize::try_from(local_task)) {
+        (true, Ok(task)) => entry.instances.iter().skip(task).take(1).collect(),
+        _ => entry.instances.iter().collect(),
+    };
+    let join = |f: &dyn Fn(&&crate::journal::InstanceRecord) -> String| {
+        mine.iter().map(f).collect::<Vec<_>>().join(",")
+    };
+    let uuids = join(&|i| i.live.as_ref().map(|l| l.uuid.clone()).unwrap_or_default());
+    env.devices("mig", &uuids, &uuids);
+    env.set("TESSERA_INSTANCES", &join(&|i| format!("{}@{}:{}", i.name, i.gpu, i.start)));
+    env.set("TESSERA_GPU_MEM_MIB", &join(&|i| i.memory_mib.to_string()));
+}
+
+fn whole(entry: &Entry, env: &mut Env) {
+    let list = |f: &dyn Fn(&crate::journal::GpuRecord) -> String| {
+        entry.gpus.iter().map(f).collect::<Vec<_>>().join(",")
+    };
+    let uuids = list(&|g| g.uuid.clone());
+    env.devices("whole", &list(&|g| g.index.to_string()), &uuids);
+    env.set("TESSERA_GPUS", &uuids);
+}
+
+fn share(entry: &Entry, env: &mut Env) {
+    let Some(share) = &entry.share else { return };
+    let instance = entry.instances.first().and_then(|i| i.live.as_ref()).map(|l| l.uuid.clone());
+    let device = instance.or_else(|| entry.gpus.first().map(|g| g.uuid.clone())).unwrap_or_default();
+    // The daemon sees this device alone: for its clients it is number 0 under whatever name.
+    env.devices("mps", &device, &device);
+    env.set("CUDA_MPS_PIPE_DIRECTORY", &share.pipe_dir.display().to_string());
+    env.set("CUDA_MPS_LOG_DIRECTORY", &share.log_dir.display().to_string());
+    env.set("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", &share.threads.to_string());
+    if share.memory_enforced {
+        env.set("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", &format!("0={}M", share.mem_mib));
+    }
+    env.set("TESSERA_GPU_MEM_MIB", &share.mem_mib.to_string());
+    let held = if share.memory_enforced { "limit" } else { "advice" };
+    env.set(
+        "TESSERA_GPU_SHARE",
+        &format!("{} ({held}), {}% of SMs", display_gb(share.mem_mib), share.threads),
+    );
+}

@@ -1,0 +1,153 @@
+//! Why a job's resources could not be made, and whether that is the node's fault.
+
+use std::time::Duration;
+
+use placement::{GpuIndex, JobId, ProfileId, Slice};
+
+use crate::command::CommandError;
+use crate::devices::DeviceError;
+use crate::dirs::DirError;
+use crate::lock::LockError;
+use crate::mps::MpsError;
+use crate::nvml::NvmlError;
+
+/// What went wrong.
+#[derive(Debug, thiserror::Error)]
+pub enum Fault {
+    /// Only root may do this.
+    #[error("the node side of Tessera must run as root, not as uid {0}")]
+    NotRoot(u32),
+    /// The journal, or a directory of ours.
+    #[error(transparent)]
+    Dir(#[from] DirError),
+    /// Another process works on the same GPU for too long.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// The driver's answer.
+    #[error(transparent)]
+    Nvml(#[from] NvmlError),
+    /// A device node.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// The MPS daemon.
+    #[error(transparent)]
+    Mps(#[from] MpsError),
+    /// The node has fewer GPUs than the site says.
+    #[error("GPU {gpu} was granted but the driver shows {count} GPUs")]
+    NoSuchGpu {
+        /// Granted.
+        gpu: GpuIndex,
+        /// Present.
+        count: u16,
+    },
+    /// The GPU offers no such profile.
+    #[error("GPU {gpu}: the driver offers no profile {name} (id {profile})")]
+    NoSuchProfile {
+        /// Where.
+        gpu: GpuIndex,
+        /// Granted.
+        profile: ProfileId,
+        /// Its name in the geometry table.
+        name: String,
+    },
+    /// The driver does not place the profile there.
+    #[error("GPU {gpu}: the driver places no {name} at {start}")]
+    NoSuchPlacement {
+        /// Where.
+        gpu: GpuIndex,
+        /// Profile.
+        name: String,
+        /// Granted start.
+        start: Slice,
+    },
+    /// The GPU's model has no geometry.
+    #[error("GPU {gpu}: {name} is not a model that Tessera knows")]
+    UnknownModel {
+        /// Which.
+        gpu: GpuIndex,
+        /// As NVML names it.
+        name: String,
+    },
+    /// The site fixed the mode.
+    #[error("GPU {gpu}: MIG mode would have to be {}, which the site does not allow", on_off(*.on))]
+    Policy {
+        /// Which.
+        gpu: GpuIndex,
+        /// The mode that the grant needs.
+        on: bool,
+    },
+    /// What was granted belongs to another job.
+    #[error("GPU {gpu}: {what} is held by job {holder}")]
+    Held {
+        /// Which.
+        gpu: GpuIndex,
+        /// What of it.
+        what: String,
+        /// By whom.
+        holder: JobId,
+    },
+    /// Something stayed in use until the deadline.
+    #[error("GPU {gpu}: {what} was still in use after {} ms", .timeout.as_millis())]
+    Busy {
+        /// Which.
+        gpu: GpuIndex,
+        /// What.
+        what: String,
+        /// How long was waited.
+        timeout: Duration,
+    },
+    /// The reset command failed.
+    #[error("GPU {gpu}: cannot be reset to switch its MIG mode")]
+    Reset {
+        /// Which.
+        gpu: GpuIndex,
+        /// How.
+        #[source]
+        source: CommandError,
+    },
+}
+
+fn on_off(on: bool) -> &'static str {
+    if on { "on" } else { "off" }
+}
+
+impl Fault {
+    /// True where no job could be started on this node. A job-specific fault, such as an instance that stays busy,
+    /// must not drain it.
+    #[must_use]
+    pub fn node_unfit(&self) -> bool {
+        match self {
+            Self::NotRoot(_)
+            | Self::Dir(_)
+            | Self::Device(_)
+            | Self::NoSuchGpu { .. }
+            | Self::UnknownModel { .. }
+            | Self::Reset { .. } => true,
+            Self::Nvml(e) => e.node_unfit(),
+            Self::Mps(e) => e.node_unfit(),
+            Self::Lock(e) => matches!(e, LockError::Dir(_)),
+            Self::NoSuchProfile { .. }
+            | Self::NoSuchPlacement { .. }
+            | Self::Policy { .. }
+            | Self::Held { .. }
+            | Self::Busy { .. } => false,
+        }
+    }
+}
+
+/// Why a job's resources were not made.
+#[derive(Debug, thiserror::Error)]
+pub enum RealiseError {
+    /// No job can be started here: the prolog must fail, which drains the node.
+    #[error("this node is unfit for any job: {0}")]
+    NodeUnfit(#[source] Fault),
+    /// Only this job failed: the journal says why and its tasks are refused; the prolog succeeds.
+    #[error("{0}")]
+    JobFailed(#[source] Fault),
+}
+
+impl From<Fault> for RealiseError {
+    fn from(fault: Fault) -> Self {
+        if fault.node_unfit() { Self::NodeUnfit(fault) } else { Self::JobFailed(fault) }
+    }
+}

@@ -1,0 +1,193 @@
+//! Makes the instances of one GPU that a job was granted.
+//!
+//! Approach: what already stands at the right place with the right profile is used again; what lies in the way and
+//! belongs to nobody is destroyed; the rest is created at its placement. `IN_USE` is waited out until the deadline,
+//! `INSUFFICIENT_RESOURCES` answered once by cleaning up and trying again.
+
+use placement::{GpuIndex, MigSpec, Placement, ProfileId};
+
+use crate::deadline::{Backoff, Deadline};
+use crate::driver::Driver;
+use crate::fault::Fault;
+use crate::journal::{InstanceRecord, LiveInstance};
+use crate::nvml::{Code, GpuInstance, LiveProfile, Nvml, NvmlError};
+
+/// An instance as planned, before it exists: size and name from the geometry table, because a driver may not list
+/// profiles while MIG is off.
+pub(crate) fn plan(driver: &mut Driver<'_>, spec: MigSpec) -> Result<InstanceRecord, Fault> {
+    let model = driver.model(spec.gpu)?;
+    let profile = model.profile_by_id(spec.profile).ok_or_else(|| Fault::NoSuchProfile {
+        gpu: spec.gpu,
+        profile: spec.profile,
+        name: format!("of {}", model.key),
+    })?;
+    Ok(InstanceRecord {
+        gpu: spec.gpu.0,
+        profile: profile.id.0,
+        name: profile.name.clone(),
+        start: spec.start.0,
+        size: profile.size,
+        memory_mib: profile.memory_mib,
+        live: None,
+    })
+}
+
+/// Makes `wanted`, all on `gpu`, which is in MIG mode, and fills in what exists. `kept` are the places of other
+/// jobs' instances.
+pub(crate) fn make(
+    driver: &mut Driver<'_>,
+    gpu: GpuIndex,
+    wanted: &mut [&mut InstanceRecord],
+    kept: &[Placement],
+    deadline: &Deadline,
+) -> Result<(), Fault> {
+    let model = driver.model(gpu)?;
+    let nvml = driver.nvml()?;
+    let mut profiles = Vec::new();
+    for record in wanted.iter_mut() {
+        let missing =
+            || Fault::NoSuchProfile { gpu, profile: ProfileId(record.profile), name: record.name.clone() };
+        let planned = model.profile_by_id(ProfileId(record.profile)).ok_or_else(missing)?;
+        let live = nvml.profile_like(gpu, planned)?.ok_or_else(missing)?;
+        let place = nvml.placements(gpu, live.id)?.into_iter().find(|p| p.start.0 == record.start);
+        let place = place.ok_or_else(|| Fault::NoSuchPlacement {
+            gpu,
+            name: record.name.clone(),
+            start: record.placement().start,
+        })?;
+        record.size = place.size;
+        record.memory_mib = live.memory_mib;
+        profiles.push(live);
+    }
+    clear(nvml, gpu, wanted, &profiles, kept, deadline)?;
+    for (record, profile) in wanted.iter_mut().zip(&profiles) {
+        let standing = nvml.instances(gpu)?.into_iter().find(|i| fits(i, record, profile));
+        let instance = match standing {
+            Some(instance) => instance,
+            None => create(nvml, gpu, profile, record.placement(), kept, deadline)?,
+        };
+        record.live = instance.compute.first().map(|ci| LiveInstance {
+            gi: instance.id,
+            ci: ci.id,
+            uuid: ci.uuid.clone(),
+        });
+    }
+    Ok(())
+}
+
+/// Destroys every instance of a GPU that nobody holds.
+pub(crate) fn destroy_all(nvml: &Nvml, gpu: GpuIndex, deadline: &Deadline) -> Result<(), Fault> {
+    for instance in nvml.instances(gpu)? {
+        destroy(nvml, gpu, &instance, deadline)?;
+    }
+    Ok(())
+}
+
+/// True for the instance that is wanted: one compute instance that takes all of it.
+fn fits(instance: &GpuInstance, record: &InstanceRecord, profile: &LiveProfile) -> bool {
+    instance.profile == profile.id
+        && instance.placement == record.placement()
+        && matches!(&instance.compute[..], [ci] if ci.slices == profile.slices)
+}
+
+/// Destroys what lies where the wanted instances go.
+fn clear(
+    nvml: &Nvml,
+    gpu: GpuIndex,
+    wanted: &[&mut InstanceRecord],
+    profiles: &[LiveProfile],
+    kept: &[Placement],
+    deadline: &Deadline,
+) -> Result<(), Fault> {
+    for instance in nvml.instances(gpu)? {
+        let wanted_here = || wanted.iter().zip(profiles);
+        let in_the_way = wanted_here().any(|(r, _)| instance.overlaps(r.placement()))
+            && !wanted_here().any(|(r, p)| fits(&instance, r, p));
+        if in_the_way && !kept.contains(&instance.placement) {
+            destroy(nvml, gpu, &instance, deadline)?;
+        }
+    }
+    Ok(())
+}
+
+/// Destroys one instance, waiting while it is in use.
+pub(crate) fn destroy(
+    nvml: &Nvml,
+    gpu: GpuIndex,
+    instance: &GpuInstance,
+    deadline: &Deadline,
+) -> Result<(), Fault> {
+    crate::crash::point("before destroy");
+    let what = || format!("GPU instance {} at {}, which must go,", instance.id, instance.placement.start);
+    wait_in_use(gpu, what, deadline, || nvml.destroy(gpu, instance))?;
+    crate::crash::point("after destroy");
+    Ok(())
+}
+
+fn create(
+    nvml: &Nvml,
+    gpu: GpuIndex,
+    profile: &LiveProfile,
+    at: Placement,
+    kept: &[Placement],
+    deadline: &Deadline,
+) -> Result<GpuInstance, Fault> {
+    let what = || format!("the GPU, where profile {} goes to {},", profile.name, at.start);
+    let attempt = || wait_in_use(gpu, what, deadline, || nvml.create_gpu_instance(gpu, profile.id, at));
+    crate::crash::point("before create");
+    let mut instance = match attempt() {
+        Err(Fault::Nvml(e)) if e.code() == Some(Code::INSUFFICIENT_RESOURCES) => {
+            sweep(nvml, gpu, at, kept, deadline)?;
+            attempt()?
+        }
+        other => other?,
+    };
+    crate::crash::point("GPU instance without compute instance");
+    let made = wait_in_use(gpu, what, deadline, || nvml.create_compute_instance(gpu, &instance));
+    match made {
+        Ok(ci) => instance.compute = vec![ci],
+        Err(fault) => {
+            // Best effort: what is left of it is destroyed by the next job that needs the place.
+            let _ = nvml.destroy(gpu, &instance);
+            return Err(fault);
+        }
+    }
+    crate::crash::point("after create");
+    Ok(instance)
+}
+
+/// The driver says that there is no room where there should be: half-made instances count, wherever they lie.
+fn sweep(
+    nvml: &Nvml,
+    gpu: GpuIndex,
+    at: Placement,
+    kept: &[Placement],
+    deadline: &Deadline,
+) -> Result<(), Fault> {
+    for instance in nvml.instances(gpu)? {
+        let remnant = instance.compute.is_empty() || instance.overlaps(at);
+        if remnant && !kept.contains(&instance.placement) {
+            destroy(nvml, gpu, &instance, deadline)?;
+        }
+    }
+    Ok(())
+}
+
+fn wait_in_use<T>(
+    gpu: GpuIndex,
+    what: impl Fn() -> String,
+    deadline: &Deadline,
+    mut attempt: impl FnMut() -> Result<T, NvmlError>,
+) -> Result<T, Fault> {
+    let mut backoff = Backoff::driver();
+    loop {
+        match attempt() {
+            Err(e) if matches!(e.code(), Some(Code::IN_USE | Code::NOT_READY)) => {
+                if !backoff.pause(deadline) {
+                    return Err(Fault::Busy { gpu, what: what(), timeout: deadline.timeout });
+                }
+            }
+            other => return Ok(other?),
+        }
+    }
+}

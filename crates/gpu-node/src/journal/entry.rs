@@ -1,0 +1,201 @@
+//! What the journal says about one job and one MPS daemon.
+
+use std::path::PathBuf;
+
+use placement::decision::ShareOn;
+use placement::{GpuIndex, Grant, JobId, MigSpec, Placement, ProfileId, Slice};
+use serde::{Deserialize, Serialize};
+
+/// The version of the files below. A file of another version is moved aside, like a damaged one.
+pub const VERSION: u32 = 1;
+
+/// How far a job's resources are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// Being made: any part may exist.
+    Intent,
+    /// All there, and the job may use it.
+    Ready,
+    /// Could not be made, for this reason; nothing is held for the job.
+    Failed(String),
+}
+
+/// What the job was granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Instances of its own.
+    Mig,
+    /// A share.
+    Mps,
+    /// Whole GPUs.
+    Whole,
+}
+
+/// A GPU that a job uses.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GpuRecord {
+    /// NVML's index.
+    pub index: u16,
+    /// N of /dev/nvidiaN.
+    pub minor: u32,
+    /// `GPU-…`.
+    pub uuid: String,
+}
+
+/// An instance that exists.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LiveInstance {
+    /// GPU instance id.
+    pub gi: u32,
+    /// Compute instance id.
+    pub ci: u32,
+    /// `MIG-…`.
+    pub uuid: String,
+}
+
+/// An instance that a job uses, alone or shared.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InstanceRecord {
+    /// NVML's index of its GPU.
+    pub gpu: u16,
+    /// Profile id.
+    pub profile: u32,
+    /// The profile's name.
+    pub name: String,
+    /// First unit.
+    pub start: u8,
+    /// Units.
+    pub size: u8,
+    /// Memory, MiB, as the driver says.
+    pub memory_mib: u64,
+    /// `None` until it exists.
+    pub live: Option<LiveInstance>,
+}
+
+impl InstanceRecord {
+    /// Where it lies.
+    #[must_use]
+    pub fn placement(&self) -> Placement {
+        Placement { start: Slice(self.start), size: self.size }
+    }
+
+    /// As the engine plans it.
+    #[must_use]
+    pub fn spec(&self) -> MigSpec {
+        MigSpec { gpu: GpuIndex(self.gpu), profile: ProfileId(self.profile), start: Slice(self.start) }
+    }
+}
+
+/// A job's share of a device under MPS.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShareRecord {
+    /// The daemon's key: see [`daemon_key`].
+    pub daemon: String,
+    /// Memory, MiB.
+    pub mem_mib: u64,
+    /// Percent of the device's SMs.
+    pub threads: u8,
+    /// Whether MPS holds the job to its memory.
+    pub memory_enforced: bool,
+    /// For `CUDA_MPS_PIPE_DIRECTORY`.
+    pub pipe_dir: PathBuf,
+    /// For `CUDA_MPS_LOG_DIRECTORY`.
+    pub log_dir: PathBuf,
+}
+
+/// One job on this node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// [`VERSION`].
+    pub version: u32,
+    /// The kernel's boot id: nothing on a GPU survives a boot.
+    pub boot: String,
+    /// Job id.
+    pub job: u32,
+    /// The job's user.
+    pub uid: u32,
+    /// The user's group.
+    pub gid: u32,
+    /// How often the job was requeued.
+    pub restart: u32,
+    /// Why it got this, in one line.
+    pub decision: String,
+    /// How far it is.
+    pub phase: Phase,
+    /// What it is.
+    pub kind: Kind,
+    /// The GPUs, in the order the job sees them.
+    pub gpus: Vec<GpuRecord>,
+    /// The instances, in the order the job sees them; for a share inside an instance, that one.
+    pub instances: Vec<InstanceRecord>,
+    /// For [`Kind::Mps`].
+    pub share: Option<ShareRecord>,
+    /// Device nodes under `dev_root` that were given to the job, relative to it.
+    pub device_nodes: Vec<String>,
+}
+
+impl Entry {
+    /// The job's id.
+    #[must_use]
+    pub fn job(&self) -> JobId {
+        JobId(self.job)
+    }
+
+    /// True while GPUs, instances or shares are held for the job.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        !matches!(self.phase, Phase::Failed(_))
+    }
+
+    /// True where the job uses this GPU in any way.
+    #[must_use]
+    pub fn uses(&self, gpu: GpuIndex) -> bool {
+        self.gpus.iter().any(|g| g.index == gpu.0)
+    }
+
+    /// What the engine granted.
+    #[must_use]
+    pub fn grant(&self) -> Grant {
+        let specs: Vec<MigSpec> = self.instances.iter().map(InstanceRecord::spec).collect();
+        let gpus: Vec<GpuIndex> = self.gpus.iter().map(|g| GpuIndex(g.index)).collect();
+        match (self.kind, &self.share) {
+            (Kind::Mps, Some(share)) => {
+                let whole = ShareOn::Gpu(gpus.first().copied().unwrap_or(GpuIndex(0)));
+                let on = specs.first().copied().map_or(whole, ShareOn::Instance);
+                Grant::Mps { on, mem_mib: share.mem_mib, threads: share.threads }
+            }
+            (Kind::Mig, _) => Grant::Mig(specs),
+            (Kind::Whole | Kind::Mps, _) => Grant::Whole(gpus),
+        }
+    }
+}
+
+/// An MPS control daemon that we started or are about to start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DaemonRecord {
+    /// [`VERSION`].
+    pub version: u32,
+    /// The kernel's boot id.
+    pub boot: String,
+    /// Its key: see [`daemon_key`].
+    pub key: String,
+    /// The user it runs as.
+    pub uid: u32,
+    /// The user's group.
+    pub gid: u32,
+    /// UUID of the GPU or instance it serves.
+    pub device: String,
+    /// Process id and start time in clock ticks since boot; `None` until it runs.
+    pub process: Option<(u32, u64)>,
+}
+
+/// Names the daemon of a GPU or of an instance: `gpu0`, `gpu0-14-2` (profile id, start).
+#[must_use]
+pub fn daemon_key(on: ShareOn) -> String {
+    match on {
+        ShareOn::Gpu(gpu) => format!("gpu{gpu}"),
+        ShareOn::Instance(spec) => format!("gpu{}-{}-{}", spec.gpu, spec.profile, spec.start),
+    }
+}

@@ -1,0 +1,278 @@
+//! The node's memory: one file per job and per MPS daemon, written before each change and after it.
+//!
+//! A file is replaced whole (temporary file, fsync, rename, fsync of the directory), so that a crash leaves the old
+//! one or the new one. A file that cannot be understood is moved to `bad/` and reported; no other job is touched.
+
+mod entry;
+
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use placement::JobId;
+use rustix::fs::{Mode, OFlags};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::dirs::{self, DirError, io};
+
+pub use entry::{
+    DaemonRecord, Entry, GpuRecord, InstanceRecord, Kind, LiveInstance, Phase, ShareRecord, VERSION,
+    daemon_key,
+};
+
+/// A journal file that could not be understood and where it is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadFile {
+    /// Where it is kept.
+    pub moved_to: PathBuf,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+/// The open journal.
+pub struct Journal {
+    base: PathBuf,
+    jobs: OwnedFd,
+    daemons: OwnedFd,
+    bad: OwnedFd,
+    boot: String,
+}
+
+/// What a file may be at most; a longer one is not ours.
+const SIZE_LIMIT: u64 = 1 << 20;
+
+trait Versioned: Serialize + DeserializeOwned {
+    fn version(&self) -> u32;
+}
+impl Versioned for Entry {
+    fn version(&self) -> u32 {
+        self.version
+    }
+}
+impl Versioned for DaemonRecord {
+    fn version(&self) -> u32 {
+        self.version
+    }
+}
+
+impl Journal {
+    /// Opens the journal, making its directories where they are missing.
+    ///
+    /// # Errors
+    ///
+    /// A directory cannot be made, is not ours, or may be written by others.
+    pub fn open(state_dir: &Path) -> Result<Self, DirError> {
+        let state = dirs::own(state_dir, Mode::RWXU)?;
+        let sub = |name| dirs::own_at(&state, state_dir, name, Mode::RWXU);
+        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        Ok(Self {
+            base: state_dir.to_owned(),
+            jobs: sub("jobs")?,
+            daemons: sub("daemons")?,
+            bad: sub("bad")?,
+            boot: boot.trim().to_owned(),
+        })
+    }
+
+    /// This boot's id.
+    #[must_use]
+    pub fn boot(&self) -> &str {
+        &self.boot
+    }
+
+    /// A job's entry. One that cannot be understood is moved aside and counts as absent.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read.
+    pub fn job(&self, job: JobId) -> Result<Option<Entry>, DirError> {
+        let mut bad = Vec::new();
+        self.load(&self.jobs, "jobs", &file_of(job), &mut bad)
+    }
+
+    /// Every job's entry, by job id; files that could not be understood are moved aside and added to `bad`.
+    ///
+    /// # Errors
+    ///
+    /// The directory or a file cannot be read.
+    pub fn jobs(&self, bad: &mut Vec<BadFile>) -> Result<Vec<Entry>, DirError> {
+        let mut entries: Vec<Entry> = self.load_all(&self.jobs, "jobs", bad)?;
+        entries.sort_by_key(|e| e.job);
+        Ok(entries)
+    }
+
+    /// Writes a job's entry and waits until it is on disk.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written: no job may be started.
+    pub fn store(&self, entry: &Entry) -> Result<(), DirError> {
+        self.write(&self.jobs, "jobs", &file_of(entry.job()), entry)
+    }
+
+    /// Forgets a job.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be removed.
+    pub fn remove(&self, job: JobId) -> Result<(), DirError> {
+        self.delete(&self.jobs, "jobs", &file_of(job))
+    }
+
+    /// A daemon's record.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read.
+    pub fn daemon(&self, key: &str) -> Result<Option<DaemonRecord>, DirError> {
+        self.load(&self.daemons, "daemons", &format!("{key}.json"), &mut Vec::new())
+    }
+
+    /// Every daemon's record, by key.
+    ///
+    /// # Errors
+    ///
+    /// The directory or a file cannot be read.
+    pub fn daemons(&self, bad: &mut Vec<BadFile>) -> Result<Vec<DaemonRecord>, DirError> {
+        self.load_all(&self.daemons, "daemons", bad)
+    }
+
+    /// Writes a daemon's record and waits until it is on disk.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    pub fn store_daemon(&self, record: &DaemonRecord) -> Result<(), DirError> {
+        self.write(&self.daemons, "daemons", &format!("{}.json", record.key), record)
+    }
+
+    /// Forgets a daemon.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be removed.
+    pub fn remove_daemon(&self, key: &str) -> Result<(), DirError> {
+        self.delete(&self.daemons, "daemons", &format!("{key}.json"))
+    }
+
+    /// Files moved aside so far.
+    ///
+    /// # Errors
+    ///
+    /// The directory cannot be read.
+    pub fn bad_files(&self) -> Result<Vec<String>, DirError> {
+        dirs::names(&self.bad).map_err(io(&self.base.join("bad"), "list it"))
+    }
+
+    /// Removes what writers that were killed left behind. Only while nobody else writes.
+    pub(crate) fn sweep(&self) -> Result<(), DirError> {
+        for (dir, sub) in [(&self.jobs, "jobs"), (&self.daemons, "daemons")] {
+            let path = self.base.join(sub);
+            for name in dirs::names(dir).map_err(io(&path, "list it"))? {
+                if name.starts_with('.') {
+                    dirs::unlink(dir, &name).map_err(io(&path, "sweep it"))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn load_all<T: Versioned>(
+        &self,
+        dir: &OwnedFd,
+        sub: &str,
+        bad: &mut Vec<BadFile>,
+    ) -> Result<Vec<T>, DirError> {
+        let names = dirs::names(dir).map_err(io(&self.base.join(sub), "list it"))?;
+        let mut all = Vec::new();
+        for name in names.iter().filter(|n| !n.starts_with('.')) {
+            all.extend(self.load(dir, sub, name, bad)?);
+        }
+        Ok(all)
+    }
+
+    fn load<T: Versioned>(
+        &self,
+        dir: &OwnedFd,
+        sub: &str,
+        name: &str,
+        bad: &mut Vec<BadFile>,
+    ) -> Result<Option<T>, DirError> {
+        let path = self.base.join(sub).join(name);
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let fd = match rustix::fs::openat(dir, name, flags, Mode::empty()) {
+            Ok(fd) => fd,
+            Err(rustix::io::Errno::NOENT) => return Ok(None),
+            Err(rustix::io::Errno::LOOP) => {
+                return self.set_aside(dir, name, "it is a link", bad).map(|()| None);
+            }
+            Err(e) => return Err(io(&path, "open it")(e)),
+        };
+        let mut text = Vec::new();
+        let read = std::fs::File::from(fd).take(SIZE_LIMIT).read_to_end(&mut text);
+        let parsed = match read {
+            Ok(_) => serde_json::from_slice::<T>(&text).map_err(|e| e.to_string()),
+            Err(e) => Err(e.to_string()),
+        };
+        match parsed {
+            Ok(value) if value.version() == VERSION => Ok(Some(value)),
+            Ok(value) => {
+                let why = format!("version {} is not {VERSION}", value.version());
+                self.set_aside(dir, name, &why, bad).map(|()| None)
+            }
+            Err(why) => self.set_aside(dir, name, &why, bad).map(|()| None),
+        }
+    }
+
+    fn set_aside(
+        &self,
+        dir: &OwnedFd,
+        name: &str,
+        why: &str,
+        bad: &mut Vec<BadFile>,
+    ) -> Result<(), DirError> {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let kept = format!("{name}.{}", since.as_millis());
+        let moved_to = self.base.join("bad").join(&kept);
+        match rustix::fs::renameat(dir, name, &self.bad, &kept) {
+            Ok(()) => bad.push(BadFile { moved_to, why: why.to_owned() }),
+            // Another process was quicker.
+            Err(rustix::io::Errno::NOENT) => {}
+            Err(e) => return Err(io(&moved_to, "move a damaged file there")(e)),
+        }
+        Ok(())
+    }
+
+    fn write<T: Versioned>(&self, dir: &OwnedFd, sub: &str, name: &str, value: &T) -> Result<(), DirError> {
+        let path = self.base.join(sub).join(name);
+        let text = serde_json::to_vec_pretty(value).map_err(|e| DirError::Io {
+            path: path.clone(),
+            what: "write it",
+            source: e.into(),
+        })?;
+        let temporary = format!(".{name}.{}", std::process::id());
+        let flags = OFlags::CREATE | OFlags::TRUNC | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = rustix::fs::openat(dir, &temporary, flags, Mode::RUSR | Mode::WUSR)
+            .map_err(io(&path, "create it"))?;
+        let mut file = std::fs::File::from(fd);
+        let written = file.write_all(&text).and_then(|()| file.sync_all());
+        written.map_err(|source| DirError::Io { path: path.clone(), what: "write it", source })?;
+        crate::crash::point("written, not renamed");
+        rustix::fs::renameat(dir, &temporary, dir, name).map_err(io(&path, "replace it"))?;
+        rustix::fs::fsync(dir).map_err(io(&path, "sync its directory"))?;
+        crate::crash::point("journal written");
+        Ok(())
+    }
+
+    fn delete(&self, dir: &OwnedFd, sub: &str, name: &str) -> Result<(), DirError> {
+        let path = self.base.join(sub).join(name);
+        crate::crash::point("before journal removal");
+        dirs::unlink(dir, name).map_err(io(&path, "remove it"))?;
+        rustix::fs::fsync(dir).map_err(io(&path, "sync its directory"))
+    }
+}
+
+fn file_of(job: JobId) -> String {
+    format!("{job}.json")
+}

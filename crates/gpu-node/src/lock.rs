@@ -1,0 +1,102 @@
+//! Locks between the processes that work on a node: prologs, epilogs, `tessera node reconcile`.
+//!
+//! Order: node (shared, or exclusive for reconciliation), then the job, then GPUs ascending. The kernel gives a lock
+//! back when its holder dies.
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use placement::{GpuIndex, JobId};
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::deadline::{Backoff, Deadline};
+use crate::dirs::{self, DirError};
+
+/// A lock that could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Its file cannot be opened.
+    #[error(transparent)]
+    Dir(#[from] DirError),
+    /// Somebody else holds it until after the deadline.
+    #[error("lock {name} is still held by another process after {waited_ms} ms")]
+    Timeout {
+        /// Which.
+        name: String,
+        /// How long was waited.
+        waited_ms: u128,
+    },
+}
+
+/// Locks held; given back when dropped.
+#[must_use]
+pub(crate) struct Locks {
+    _held: Vec<OwnedFd>,
+}
+
+/// Job locks are shared by jobs with the same remainder, so that their files need not be removed.
+const JOB_LOCKS: u32 = 64;
+
+impl Locks {
+    /// For work on one job and its GPUs.
+    pub(crate) fn for_job(
+        state_dir: &Path,
+        job: JobId,
+        gpus: &[GpuIndex],
+        deadline: &Deadline,
+    ) -> Result<Self, LockError> {
+        let dir = open(state_dir)?;
+        let mut held = vec![
+            take(&dir, state_dir, "node", FlockOperation::NonBlockingLockShared, deadline)?,
+            exclusive(&dir, state_dir, &format!("job-{:02}", job.0 % JOB_LOCKS), deadline)?,
+        ];
+        let mut gpus = gpus.to_vec();
+        gpus.sort_unstable();
+        gpus.dedup();
+        for gpu in gpus {
+            held.push(exclusive(&dir, state_dir, &format!("gpu-{gpu}"), deadline)?);
+        }
+        Ok(Self { _held: held })
+    }
+
+    /// For work on everything.
+    pub(crate) fn for_node(state_dir: &Path, deadline: &Deadline) -> Result<Self, LockError> {
+        let dir = open(state_dir)?;
+        Ok(Self { _held: vec![exclusive(&dir, state_dir, "node", deadline)?] })
+    }
+}
+
+fn open(state_dir: &Path) -> Result<OwnedFd, LockError> {
+    let state = dirs::own(state_dir, Mode::RWXU)?;
+    Ok(dirs::own_at(state, state_dir, "locks", Mode::RWXU)?)
+}
+
+fn exclusive(dir: &OwnedFd, base: &Path, name: &str, deadline: &Deadline) -> Result<OwnedFd, LockError> {
+    take(dir, base, name, FlockOperation::NonBlockingLockExclusive, deadline)
+}
+
+fn take(
+    dir: &OwnedFd,
+    base: &Path,
+    name: &str,
+    how: FlockOperation,
+    deadline: &Deadline,
+) -> Result<OwnedFd, LockError> {
+    let path = base.join("locks").join(name);
+    let flags = OFlags::CREATE | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let fd =
+        rustix::fs::openat(dir, name, flags, Mode::RUSR | Mode::WUSR).map_err(dirs::io(&path, "open it"))?;
+    let mut backoff = Backoff::quick();
+    loop {
+        match rustix::fs::flock(&fd, how) {
+            Ok(()) => return Ok(fd),
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(e) => return Err(dirs::io(&path, "lock it")(e).into()),
+        }
+        if !backoff.pause(deadline) {
+            let waited_ms = deadline.timeout.as_millis();
+            return Err(LockError::Timeout { name: name.to_owned(), waited_ms });
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! MPS control daemons: one per GPU or instance that jobs share.
+//!
+//! Started by the first share, ended after the last. A daemon runs as its jobs' user, in directories that only that
+//! user can write to, so nothing that is found there is trusted: a process is ours when the kernel says that it is
+//! an MPS program of that user. Where users share a daemon it runs as root.
+
+mod process;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::{AtFlags, CWD, Mode};
+use rustix::process::{Gid, Signal, Uid};
+
+use crate::command::{CommandError, Run};
+use crate::deadline::{Backoff, Deadline};
+use crate::dirs::{self, DirError, io};
+use crate::journal::{DaemonRecord, Journal, VERSION};
+use crate::settings::Settings;
+use process::Held;
+
+/// An MPS daemon that could not be started or ended.
+#[derive(Debug, thiserror::Error)]
+pub enum MpsError {
+    /// A directory of ours.
+    #[error(transparent)]
+    Dir(#[from] DirError),
+    /// The control program failed.
+    #[error("MPS daemon {key} cannot be started")]
+    Start {
+        /// Which daemon.
+        key: String,
+        /// How.
+        #[source]
+        source: CommandError,
+    },
+    /// It was started but does not listen.
+    #[error("MPS daemon {key} does not answer after {timeout_ms} ms")]
+    Silent {
+        /// Which daemon.
+        key: String,
+        /// How long was waited.
+        timeout_ms: u128,
+    },
+}
+
+impl MpsError {
+    /// True where no job could share a GPU here.
+    #[must_use]
+    pub fn node_unfit(&self) -> bool {
+        match self {
+            Self::Dir(_) => true,
+            Self::Start { source, .. } => matches!(source, CommandError::Start { .. }),
+            Self::Silent { .. } => false,
+        }
+    }
+}
+
+/// Where a daemon keeps its pipes and logs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Paths {
+    pub(crate) pipe: PathBuf,
+    pub(crate) log: PathBuf,
+}
+
+impl Paths {
+    pub(crate) fn of(settings: &Settings, key: &str) -> Self {
+        let dir = settings.run_dir.join("mps").join(key);
+        Self { pipe: dir.join("pipe"), log: dir.join("log") }
+    }
+}
+
+/// How long a daemon gets to end by itself before it is killed.
+const QUIT_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long a killed process gets to disappear.
+const KILL_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Makes sure that the daemon `key` serves `device` for this user.
+pub(crate) fn ensure(
+    settings: &Settings,
+    journal: &Journal,
+    key: &str,
+    (uid, gid): (u32, u32),
+    device: &str,
+    deadline: &Deadline,
+) -> Result<Paths, MpsError> {
+    let (uid, gid) = if settings.share_between_users { (0, 0) } else { (uid, gid) };
+    let paths = Paths::of(settings, key);
+    let boot = journal.boot().to_owned();
+    let mut record = DaemonRecord {
+        version: VERSION,
+        boot,
+        key: key.to_owned(),
+        uid,
+        gid,
+        device: device.to_owned(),
+        process: None,
+    };
+    if let Some(old) = journal.daemon(key)? {
+        let listening = listens(settings, &old);
+        if listening && (DaemonRecord { process: None, ..old.clone() }) == record {
+            return Ok(paths);
+        }
+        stop(settings, journal, &old)?;
+    }
+    journal.store_daemon(&record)?;
+    make_dirs(settings, key, uid, gid)?;
+    crate::crash::point("before MPS daemon");
+    let run = |flags: &[&str]| control(settings, &record, flags, "").output(&deadline.at_most(START_TIMEOUT));
+    // Newer drivers need a flag to let users in at the same time; older ones end with an error at it.
+    let shared = settings.share_between_users && run(&["-d", "-multiuser-server"]).is_ok();
+    if !shared {
+        run(&["-d"]).map_err(|source| MpsError::Start { key: key.to_owned(), source })?;
+    }
+    crate::crash::point("MPS daemon not recorded");
+    let mut backoff = Backoff::quick();
+    let held = loop {
+        if let Some(held) = process::listener(&paths.pipe, uid) {
+            break held;
+        }
+        if !backoff.pause(deadline) {
+            stop(settings, journal, &record)?;
+            return Err(MpsError::Silent { key: key.to_owned(), timeout_ms: deadline.timeout.as_millis() });
+        }
+    };
+    record.process = Some((held.pid, held.start_time));
+    journal.store_daemon(&record)?;
+    Ok(paths)
+}
+
+/// How long the control program gets to turn itself into a daemon.
+const START_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// True while the recorded daemon runs and is the one that listens.
+pub(crate) fn listens(settings: &Settings, record: &DaemonRecord) -> bool {
+    let listener = process::listener(&Paths::of(settings, &record.key).pipe, record.uid);
+    listener.is_some_and(|l| record.process == Some((l.pid, l.start_time)))
+}
+
+/// Ends a daemon, asked first and killed then, and forgets it.
+pub(crate) fn stop(settings: &Settings, journal: &Journal, record: &DaemonRecord) -> Result<(), MpsError> {
+    let paths = Paths::of(settings, &record.key);
+    let recorded = record.process.and_then(|(pid, start)| Held::find(pid, Some(start), record.uid));
+    let found = recorded.or_else(|| process::listener(&paths.pipe, record.uid));
+    crate::crash::point("before MPS quit");
+    let gone = found.is_some_and(|daemon| {
+        let asked = control(settings, record, &[], "quit\n").output(&Deadline::after(QUIT_TIMEOUT));
+        asked.is_ok() && wait_end(&[&daemon], QUIT_TIMEOUT)
+    });
+    if !gone {
+        kill_all(&paths.pipe, record.uid);
+    }
+    crate::crash::point("MPS daemon ended, still recorded");
+    remove_dirs(settings, &record.key)?;
+    journal.remove_daemon(&record.key)?;
+    Ok(())
+}
+
+fn kill_all(pipe_dir: &Path, uid: u32) {
+    for signal in [Signal::TERM, Signal::KILL] {
+        let left = process::all_of(pipe_dir, uid);
+        for process in &left {
+            process.signal(signal);
+        }
+        if wait_end(&left.iter().collect::<Vec<_>>(), KILL_TIMEOUT) {
+            return;
+        }
+    }
+}
+
+fn wait_end(processes: &[&Held], timeout: Duration) -> bool {
+    let deadline = Deadline::after(timeout);
+    let mut backoff = Backoff::quick();
+    loop {
+        if processes.iter().all(|p| !p.alive()) {
+            return true;
+        }
+        if !backoff.pause(&deadline) {
+            return false;
+        }
+    }
+}
+
+/// The control program, for this daemon, as its user.
+fn control<'a>(settings: &Settings, record: &DaemonRecord, flags: &[&str], input: &'a str) -> Run<'a> {
+    let paths = Paths::of(settings, &record.key);
+    Run {
+        program: settings.mps_control.clone(),
+        args: flags.iter().map(|f| (*f).to_owned()).collect(),
+        env: vec![
+            ("CUDA_MPS_PIPE_DIRECTORY", paths.pipe.display().to_string()),
+            ("CUDA_MPS_LOG_DIRECTORY", paths.log.display().to_string()),
+            ("CUDA_VISIBLE_DEVICES", record.device.clone()),
+        ],
+        input,
+        user: (record.uid != 0).then_some((record.uid, record.gid)),
+    }
+}
+
+fn make_dirs(settings: &Settings, key: &str, uid: u32, gid: u32) -> Result<(), DirError> {
+    remove_dirs(settings, key)?;
+    let public = Mode::from_bits_truncate(0o755);
+    let run = dirs::own(&settings.run_dir, public)?;
+    let mps = dirs::own_at(run, &settings.run_dir, "mps", public)?;
+    let base = settings.run_dir.join("mps");
+    let dir = dirs::own_at(mps, &base, key, public)?;
+    let mode = if uid == 0 { public } else { Mode::RWXU };
+    for name in ["pipe", "log"] {
+        let path = base.join(key).join(name);
+        // Made by root in root's directory: nobody can have put a link there.
+        drop(dirs::own_at(&dir, &base.join(key), name, mode)?);
+        rustix::fs::chownat(
+            &dir,
+            name,
+            Some(Uid::from_raw(uid)),
+            Some(Gid::from_raw(gid)),
+            AtFlags::SYMLINK_NOFOLLOW,
+        )
+        .map_err(io(&path, "give it to the job's user"))?;
+    }
+    Ok(())
+}
+
+/// Removes a daemon's directories, in which its user may have left anything: links are removed, never followed.
+fn remove_dirs(settings: &Settings, key: &str) -> Result<(), DirError> {
+    let base = settings.run_dir.join("mps");
+    match rustix::fs::statat(CWD, &base, AtFlags::SYMLINK_NOFOLLOW) {
+        Err(_) => return Ok(()),
+        Ok(_) => {
+            // Refuses a `run_dir` or `mps` that somebody else could have redirected.
+            let run = dirs::own(&settings.run_dir, Mode::from_bits_truncate(0o755))?;
+            drop(dirs::own_at(run, &settings.run_dir, "mps", Mode::from_bits_truncate(0o755))?);
+        }
+    }
+    let path = base.join(key);
+    match std::fs::remove_dir_all(&path) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+            Err(DirError::Io { path, what: "remove it", source: e })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Keys of directories that daemons left behind.
+pub(crate) fn left_dirs(settings: &Settings) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(settings.run_dir.join("mps")) else { return Vec::new() };
+    entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect()
+}

@@ -1,0 +1,395 @@
+//! Every call into the driver's library. Nothing else in this crate is `unsafe`.
+//!
+//! Handles are only made by the library and only used while it is loaded: they borrow it.
+
+use std::ffi::{CStr, c_char, c_uint};
+use std::marker::PhantomData;
+
+use nvml_wrapper_sys::bindings as sys;
+
+use super::code::Code;
+
+/// The loaded and initialised library; shut down when dropped.
+pub(super) struct Lib {
+    raw: sys::NvmlLib,
+}
+
+macro_rules! handle {
+    ($(#[$doc:meta])* $name:ident, $raw:ty) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy)]
+        pub(super) struct $name<'lib> { raw: $raw, lib: PhantomData<&'lib Lib> }
+        impl<'lib> $name<'lib> {
+            fn of(_: &'lib Lib, raw: $raw) -> Self { Self { raw, lib: PhantomData } }
+        }
+    };
+}
+handle!(
+    /// A GPU or a MIG device.
+    Device, sys::nvmlDevice_t);
+handle!(
+    /// A GPU instance.
+    Gi, sys::nvmlGpuInstance_t);
+handle!(
+    /// A compute instance.
+    Ci, sys::nvmlComputeInstance_t);
+
+/// More instances than any GPU has. NVML does not check the length of the arrays it fills and says they need hold
+/// as many entries as the profile's count, which is wrong on the A30.
+const MAX_INSTANCES: usize = 64;
+/// Longest name or UUID that NVML returns (`NVML_DEVICE_UUID_V2_BUFFER_SIZE`, `NVML_DEVICE_NAME_V2_BUFFER_SIZE`).
+const TEXT: usize = 96;
+const TEXT_LEN: c_uint = 96;
+
+macro_rules! call {
+    ($lib:expr, $name:ident ( $($arg:expr),* )) => {
+        match $lib.raw.$name.as_ref() {
+            // SAFETY: nvml.h: the signature is that of the bindings; the library is initialised; handles come from
+            // this library and borrow it; pointers are to locals of at least the size that nvml.h names.
+            Ok(function) => Code::check(unsafe { function($($arg),*) }),
+            Err(_) => Err(Code::FUNCTION_NOT_FOUND),
+        }
+    };
+}
+
+/// An out-parameter of plain C data.
+trait Plain: Sized {
+    fn zeroed() -> Self;
+}
+macro_rules! plain {
+    ($($t:ty),*) => { $(impl Plain for $t {
+        fn zeroed() -> Self {
+            // SAFETY: a C struct of integers, integer arrays and raw pointers only: all zeroes is a valid value.
+            unsafe { std::mem::zeroed() }
+        }
+    })* };
+}
+plain!(
+    sys::nvmlGpuInstanceProfileInfo_t,
+    sys::nvmlGpuInstanceProfileInfo_v2_t,
+    sys::nvmlGpuInstanceProfileInfo_v3_st,
+    sys::nvmlGpuInstanceInfo_t,
+    sys::nvmlGpuInstancePlacement_t,
+    sys::nvmlComputeInstanceProfileInfo_t,
+    sys::nvmlComputeInstanceInfo_t,
+    sys::nvmlPciInfo_t,
+    sys::nvmlProcessInfo_t,
+    sys::nvmlMemory_t
+);
+
+/// A profile as the driver describes it; `name` is empty before version 2 of the struct.
+pub(super) struct RawProfile {
+    pub(super) id: u32,
+    pub(super) slices: u32,
+    pub(super) instances: u32,
+    pub(super) sm: u32,
+    pub(super) memory_mib: u64,
+    pub(super) name: String,
+}
+
+/// `sizeof(struct) | version << 24`, as nvml.h builds version words.
+const fn version_word(size: usize, version: u32) -> u32 {
+    #[expect(clippy::cast_possible_truncation, reason = "struct sizes of some hundred bytes")]
+    let size = size as u32;
+    size | (version << 24)
+}
+
+fn text(chars: &[c_char]) -> String {
+    let bytes: Vec<u8> = chars.iter().map(|c| c.cast_unsigned()).take_while(|b| *b != 0).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+impl Lib {
+    /// Loads the library from `path` (or by name through the loader's path) and initialises it.
+    pub(super) fn load(path: &std::path::Path) -> Result<Self, LoadError> {
+        // SAFETY: loading runs the library's initialisers; the path comes from the site's configuration and names
+        // NVIDIA's library or the simulator.
+        let raw = unsafe { sys::NvmlLib::new(path) }.map_err(|e| LoadError::Open(e.to_string()))?;
+        match raw.nvmlInit_v2.as_ref() {
+            // SAFETY: nvml.h: no preconditions.
+            Ok(init) => Code::check(unsafe { init() }).map_err(LoadError::Init)?,
+            Err(e) => return Err(LoadError::Open(e.to_string())),
+        }
+        Ok(Self { raw })
+    }
+
+    pub(super) fn driver_version(&self) -> Result<String, Code> {
+        let mut buf = [0; TEXT];
+        call!(self, nvmlSystemGetDriverVersion(buf.as_mut_ptr(), TEXT_LEN))?;
+        Ok(text(&buf))
+    }
+
+    pub(super) fn device_count(&self) -> Result<u32, Code> {
+        let mut n = 0;
+        call!(self, nvmlDeviceGetCount_v2(&raw mut n))?;
+        Ok(n)
+    }
+
+    pub(super) fn device(&self, index: u32) -> Result<Device<'_>, Code> {
+        let mut raw = std::ptr::null_mut();
+        call!(self, nvmlDeviceGetHandleByIndex_v2(index, &raw mut raw))?;
+        Ok(Device::of(self, raw))
+    }
+
+    pub(super) fn uuid(&self, device: Device<'_>) -> Result<String, Code> {
+        let mut buf = [0; TEXT];
+        call!(self, nvmlDeviceGetUUID(device.raw, buf.as_mut_ptr(), TEXT_LEN))?;
+        Ok(text(&buf))
+    }
+
+    pub(super) fn name(&self, device: Device<'_>) -> Result<String, Code> {
+        let mut buf = [0; TEXT];
+        call!(self, nvmlDeviceGetName(device.raw, buf.as_mut_ptr(), TEXT_LEN))?;
+        Ok(text(&buf))
+    }
+
+    pub(super) fn minor(&self, device: Device<'_>) -> Result<u32, Code> {
+        let mut n = 0;
+        call!(self, nvmlDeviceGetMinorNumber(device.raw, &raw mut n))?;
+        Ok(n)
+    }
+
+    /// Bus id, lower case as the kernel writes it: `00000000:07:00.0`.
+    pub(super) fn pci_bus_id(&self, device: Device<'_>) -> Result<String, Code> {
+        let mut pci = sys::nvmlPciInfo_t::zeroed();
+        call!(self, nvmlDeviceGetPciInfo_v3(device.raw, &raw mut pci))?;
+        Ok(text(&pci.busId).to_ascii_lowercase())
+    }
+
+    /// Total and used memory, bytes.
+    pub(super) fn memory(&self, device: Device<'_>) -> Result<(u64, u64), Code> {
+        let mut memory = sys::nvmlMemory_t::zeroed();
+        call!(self, nvmlDeviceGetMemoryInfo(device.raw, &raw mut memory))?;
+        Ok((memory.total, memory.used))
+    }
+
+    /// Process ids with a CUDA context, and the GPU instance each is in (`u32::MAX`: none).
+    pub(super) fn processes(&self, device: Device<'_>) -> Result<Vec<(u32, u32)>, Code> {
+        let mut infos = vec![sys::nvmlProcessInfo_t::zeroed(); 256];
+        let mut n: c_uint = 256;
+        call!(self, nvmlDeviceGetComputeRunningProcesses_v3(device.raw, &raw mut n, infos.as_mut_ptr()))?;
+        Ok(infos.iter().take(n as usize).map(|p| (p.pid, p.gpuInstanceId)).collect())
+    }
+
+    /// Current and pending MIG mode, 0 or 1.
+    pub(super) fn mig_mode(&self, device: Device<'_>) -> Result<(u32, u32), Code> {
+        let (mut current, mut pending) = (0, 0);
+        call!(self, nvmlDeviceGetMigMode(device.raw, &raw mut current, &raw mut pending))?;
+        Ok((current, pending))
+    }
+
+    /// Sets the MIG mode; the inner result is the activation status.
+    pub(super) fn set_mig_mode(&self, device: Device<'_>, mode: u32) -> Result<Result<(), Code>, Code> {
+        let mut activation = 0;
+        call!(self, nvmlDeviceSetMigMode(device.raw, mode, &raw mut activation))?;
+        Ok(Code::check(activation))
+    }
+
+    /// Profile number `index` of NVML's own enumeration, by the newest struct that the driver knows.
+    pub(super) fn gi_profile(&self, device: Device<'_>, index: u32) -> Result<RawProfile, Code> {
+        let older = |code| matches!(code, Code::FUNCTION_NOT_FOUND | Code::ARGUMENT_VERSION_MISMATCH);
+        match self.gi_profile_v3(device, index) {
+            Err(code) if older(code) => {}
+            done => return done,
+        }
+        match self.gi_profile_v2(device, index) {
+            Err(code) if older(code) => self.gi_profile_v1(device, index),
+            done => done,
+        }
+    }
+
+    fn gi_profile_v3(&self, device: Device<'_>, index: u32) -> Result<RawProfile, Code> {
+        let mut info = sys::nvmlGpuInstanceProfileInfo_v3_st::zeroed();
+        info.version = version_word(size_of_val(&info), 3);
+        // The call is declared with version 2 of the struct and reads the version word first.
+        call!(self, nvmlDeviceGetGpuInstanceProfileInfoV(device.raw, index, (&raw mut info).cast()))?;
+        let name = text(&info.name);
+        let (slices, instances) = (info.sliceCount, info.instanceCount);
+        let (sm, memory_mib) = (info.multiprocessorCount, info.memorySizeMB);
+        Ok(RawProfile { id: info.id, slices, instances, sm, memory_mib, name })
+    }
+
+    fn gi_profile_v2(&self, device: Device<'_>, index: u32) -> Result<RawProfile, Code> {
+        let mut info = sys::nvmlGpuInstanceProfileInfo_v2_t::zeroed();
+        info.version = version_word(size_of_val(&info), 2);
+        call!(self, nvmlDeviceGetGpuInstanceProfileInfoV(device.raw, index, &raw mut info))?;
+        let name = text(&info.name);
+        let (slices, instances) = (info.sliceCount, info.instanceCount);
+        let (sm, memory_mib) = (info.multiprocessorCount, info.memorySizeMB);
+        Ok(RawProfile { id: info.id, slices, instances, sm, memory_mib, name })
+    }
+
+    fn gi_profile_v1(&self, device: Device<'_>, index: u32) -> Result<RawProfile, Code> {
+        let mut info = sys::nvmlGpuInstanceProfileInfo_t::zeroed();
+        call!(self, nvmlDeviceGetGpuInstanceProfileInfo(device.raw, index, &raw mut info))?;
+        let (slices, instances) = (info.sliceCount, info.instanceCount);
+        let (sm, memory_mib) = (info.multiprocessorCount, info.memorySizeMB);
+        Ok(RawProfile { id: info.id, slices, instances, sm, memory_mib, name: String::new() })
+    }
+
+    /// Legal placements of a profile, free or not: (start, size).
+    pub(super) fn placements(&self, device: Device<'_>, profile: u32) -> Result<Vec<(u32, u32)>, Code> {
+        let mut buf = [sys::nvmlGpuInstancePlacement_t::zeroed(); MAX_INSTANCES];
+        // In: the array's length, which recent drivers check; out: entries.
+        let mut n: c_uint = 64;
+        call!(
+            self,
+            nvmlDeviceGetGpuInstancePossiblePlacements_v2(device.raw, profile, buf.as_mut_ptr(), &raw mut n)
+        )?;
+        Ok(buf.iter().take(n as usize).map(|p| (p.start, p.size)).collect())
+    }
+
+    pub(super) fn create_gi(
+        &self,
+        device: Device<'_>,
+        profile: u32,
+        (start, size): (u32, u32),
+    ) -> Result<Gi<'_>, Code> {
+        let at = sys::nvmlGpuInstancePlacement_t { start, size };
+        let mut raw = std::ptr::null_mut();
+        call!(
+            self,
+            nvmlDeviceCreateGpuInstanceWithPlacement(device.raw, profile, &raw const at, &raw mut raw)
+        )?;
+        Ok(Gi::of(self, raw))
+    }
+
+    /// Every GPU instance of one profile.
+    pub(super) fn gis(&self, device: Device<'_>, profile: u32) -> Result<Vec<Gi<'_>>, Code> {
+        let mut buf = [std::ptr::null_mut(); MAX_INSTANCES];
+        let mut n: c_uint = 64;
+        call!(self, nvmlDeviceGetGpuInstances(device.raw, profile, buf.as_mut_ptr(), &raw mut n))?;
+        Ok(buf.iter().take(n as usize).map(|raw| Gi::of(self, *raw)).collect())
+    }
+
+    /// (id, profile id, start, size) of a GPU instance.
+    pub(super) fn gi_info(&self, gi: Gi<'_>) -> Result<(u32, u32, u32, u32), Code> {
+        let mut info = sys::nvmlGpuInstanceInfo_t::zeroed();
+        call!(self, nvmlGpuInstanceGetInfo(gi.raw, &raw mut info))?;
+        Ok((info.id, info.profileId, info.placement.start, info.placement.size))
+    }
+
+    pub(super) fn destroy_gi(&self, gi: Gi<'_>) -> Result<(), Code> {
+        call!(self, nvmlGpuInstanceDestroy(gi.raw))
+    }
+
+    /// (id, slices) of compute instance profile `index` with the shared engine profile.
+    pub(super) fn ci_profile(&self, gi: Gi<'_>, index: u32) -> Result<(u32, u32), Code> {
+        let mut info = sys::nvmlComputeInstanceProfileInfo_t::zeroed();
+        call!(self, nvmlGpuInstanceGetComputeInstanceProfileInfo(gi.raw, index, 0, &raw mut info))?;
+        Ok((info.id, info.sliceCount))
+    }
+
+    pub(super) fn create_ci(&self, gi: Gi<'_>, profile: u32) -> Result<Ci<'_>, Code> {
+        let mut raw = std::ptr::null_mut();
+        call!(self, nvmlGpuInstanceCreateComputeInstance(gi.raw, profile, &raw mut raw))?;
+        Ok(Ci::of(self, raw))
+    }
+
+    /// Every compute instance of one profile.
+    pub(super) fn cis(&self, gi: Gi<'_>, profile: u32) -> Result<Vec<Ci<'_>>, Code> {
+        let mut buf = [std::ptr::null_mut(); MAX_INSTANCES];
+        let mut n: c_uint = 64;
+        call!(self, nvmlGpuInstanceGetComputeInstances(gi.raw, profile, buf.as_mut_ptr(), &raw mut n))?;
+        Ok(buf.iter().take(n as usize).map(|raw| Ci::of(self, *raw)).collect())
+    }
+
+    /// The MIG device and id of a compute instance.
+    pub(super) fn ci_info(&self, ci: Ci<'_>) -> Result<(Device<'_>, u32), Code> {
+        let mut info = sys::nvmlComputeInstanceInfo_t::zeroed();
+        call!(self, nvmlComputeInstanceGetInfo_v2(ci.raw, &raw mut info))?;
+        Ok((Device::of(self, info.device), info.id))
+    }
+
+    pub(super) fn destroy_ci(&self, ci: Ci<'_>) -> Result<(), Code> {
+        call!(self, nvmlComputeInstanceDestroy(ci.raw))
+    }
+
+    /// Power limit, milliwatts.
+    pub(super) fn power_limit(&self, device: Device<'_>) -> Result<u32, Code> {
+        let mut limit = 0;
+        call!(self, nvmlDeviceGetPowerManagementLimit(device.raw, &raw mut limit))?;
+        Ok(limit)
+    }
+
+    /// Least and greatest power limit, milliwatts.
+    pub(super) fn power_range(&self, device: Device<'_>) -> Result<(u32, u32), Code> {
+        let (mut least, mut greatest) = (0, 0);
+        call!(
+            self,
+            nvmlDeviceGetPowerManagementLimitConstraints(device.raw, &raw mut least, &raw mut greatest)
+        )?;
+        Ok((least, greatest))
+    }
+
+    pub(super) fn set_power_limit(&self, device: Device<'_>, limit_mw: u32) -> Result<(), Code> {
+        call!(self, nvmlDeviceSetPowerManagementLimit(device.raw, limit_mw))
+    }
+
+    /// True for an active NVLink.
+    pub(super) fn nvlink_active(&self, device: Device<'_>, link: u32) -> Result<bool, Code> {
+        let mut active = 0;
+        call!(self, nvmlDeviceGetNvLinkState(device.raw, link, &raw mut active))?;
+        Ok(active != 0)
+    }
+
+    pub(super) fn nvlink_version(&self, device: Device<'_>, link: u32) -> Result<u32, Code> {
+        let mut version = 0;
+        call!(self, nvmlDeviceGetNvLinkVersion(device.raw, link, &raw mut version))?;
+        Ok(version)
+    }
+
+    /// Bus id at the other end, lower case.
+    pub(super) fn nvlink_remote(&self, device: Device<'_>, link: u32) -> Result<String, Code> {
+        let mut pci = sys::nvmlPciInfo_t::zeroed();
+        call!(self, nvmlDeviceGetNvLinkRemotePciInfo_v2(device.raw, link, &raw mut pci))?;
+        Ok(text(&pci.busId).to_ascii_lowercase())
+    }
+
+    /// What is at the other end: 0 GPU, 1 CPU, 2 switch, 255 unknown.
+    pub(super) fn nvlink_remote_type(&self, device: Device<'_>, link: u32) -> Result<u32, Code> {
+        let mut kind = 0;
+        call!(self, nvmlDeviceGetNvLinkRemoteDeviceType(device.raw, link, &raw mut kind))?;
+        Ok(kind)
+    }
+
+    /// PCIe distance: 0 same board, 10 one switch, 20 several, 30 host bridge, 40 NUMA node, 50 system.
+    pub(super) fn pcie_level(&self, a: Device<'_>, b: Device<'_>) -> Result<u32, Code> {
+        let mut level = 0;
+        call!(self, nvmlDeviceGetTopologyCommonAncestor(a.raw, b.raw, &raw mut level))?;
+        Ok(level)
+    }
+
+    /// NUMA nodes of the GPU's memory affinity, as a mask of the first 64.
+    pub(super) fn numa_mask(&self, device: Device<'_>) -> Result<u64, Code> {
+        let mut mask = 0;
+        call!(self, nvmlDeviceGetMemoryAffinity(device.raw, 1, &raw mut mask, 0))?;
+        Ok(mask)
+    }
+
+    /// The library's own words for a code.
+    pub(super) fn error_string(&self, code: Code) -> Option<String> {
+        let function = self.raw.nvmlErrorString.as_ref().ok()?;
+        // SAFETY: nvml.h: any code is allowed.
+        let raw = unsafe { function(code.0) };
+        if raw.is_null() {
+            return None;
+        }
+        // SAFETY: nvml.h: a static NUL-terminated string.
+        let words = unsafe { CStr::from_ptr(raw) };
+        Some(words.to_string_lossy().into_owned())
+    }
+}
+
+impl Drop for Lib {
+    fn drop(&mut self) {
+        // A failed shutdown leaves nothing to do: the process is about to end or to load the library again.
+        let _ = call!(self, nvmlShutdown());
+    }
+}
+
+/// Why there is no library.
+pub(super) enum LoadError {
+    Open(String),
+    Init(Code),
+}

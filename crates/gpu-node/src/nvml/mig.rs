@@ -1,0 +1,257 @@
+//! MIG instances: what the driver offers, what exists, and making and destroying them, one driver call at a time.
+//! Retries and choices are the caller's.
+
+use placement::{GpuIndex, Placement, Profile, ProfileId, Slice};
+
+use super::{Code, Nvml, NvmlError, at, ffi};
+
+/// A GPU instance profile as the driver describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveProfile {
+    /// The id that every call but the query takes.
+    pub id: ProfileId,
+    /// Empty where the driver is too old to name profiles.
+    pub name: String,
+    /// Compute slices.
+    pub slices: u32,
+    /// How many instances of it the driver says a GPU holds.
+    pub instances: u32,
+    /// Streaming multiprocessors.
+    pub sm: u32,
+    /// Memory of an instance, MiB.
+    pub memory_mib: u64,
+}
+
+/// A compute instance that exists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ComputeInstance {
+    /// Within its GPU instance.
+    pub id: u32,
+    /// Compute slices; fewer than its GPU instance's where something else than Tessera made it.
+    pub slices: u32,
+    /// `MIG-…`.
+    pub uuid: String,
+}
+
+/// A GPU instance that exists. Without compute instances it is half made or half destroyed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GpuInstance {
+    /// Within its GPU; used again after destruction.
+    pub id: u32,
+    /// Its profile.
+    pub profile: ProfileId,
+    /// Where it lies.
+    pub placement: Placement,
+    /// Its compute instances; one, when Tessera made it.
+    pub compute: Vec<ComputeInstance>,
+}
+
+impl GpuInstance {
+    /// True where the two share a unit of the GPU.
+    #[must_use]
+    pub fn overlaps(&self, placement: Placement) -> bool {
+        self.placement.mask() & placement.mask() != 0
+    }
+}
+
+/// NVML's profile numbers end at the first that is an invalid argument; no driver has this many.
+const PROFILE_NUMBERS: u32 = 64;
+/// As for profiles, of compute instances.
+const CI_PROFILE_NUMBERS: u32 = 16;
+
+impl Nvml {
+    /// Every GPU instance profile that the GPU offers now. Needs MIG mode on older drivers.
+    ///
+    /// # Errors
+    ///
+    /// As NVML answers.
+    pub fn profiles(&self, gpu: GpuIndex) -> Result<Vec<LiveProfile>, NvmlError> {
+        let device = self.device(gpu)?;
+        let mut found = Vec::new();
+        for number in 0..PROFILE_NUMBERS {
+            match self.lib.gi_profile(device, number) {
+                Ok(p) => found.push(LiveProfile {
+                    id: ProfileId(p.id),
+                    name: p.name.trim_start_matches("MIG ").to_owned(),
+                    slices: p.slices,
+                    instances: p.instances,
+                    sm: p.sm,
+                    memory_mib: p.memory_mib,
+                }),
+                Err(Code::INVALID_ARGUMENT) => break,
+                Err(Code::NOT_SUPPORTED) => {}
+                Err(code) => return Err(at(gpu, "cannot query its profiles")(code)),
+            }
+        }
+        Ok(found)
+    }
+
+    /// The driver's profile for a planned one: by name, else by id, because drivers rename profiles
+    /// (`1g.24gb` became `1g.23gb`) and old ones do not name them at all.
+    ///
+    /// # Errors
+    ///
+    /// As NVML answers; `None` where the GPU offers no such profile.
+    pub fn profile_like(&self, gpu: GpuIndex, planned: &Profile) -> Result<Option<LiveProfile>, NvmlError> {
+        let mut all = self.profiles(gpu)?;
+        let found = all
+            .iter()
+            .position(|p| p.name == planned.name)
+            .or_else(|| all.iter().position(|p| p.id == planned.id));
+        Ok(found.map(|i| all.swap_remove(i)))
+    }
+
+    /// Legal placements of a profile, free or not.
+    ///
+    /// # Errors
+    ///
+    /// As NVML answers: MIG is off, no permission.
+    pub fn placements(&self, gpu: GpuIndex, profile: ProfileId) -> Result<Vec<Placement>, NvmlError> {
+        let raw = self.lib.placements(self.device(gpu)?, profile.0).map_err(|code| NvmlError::Gpu {
+            gpu,
+            what: format!("cannot query placements of profile {profile}"),
+            code,
+        })?;
+        let small = |n: u32| u8::try_from(n).ok();
+        Ok(raw
+            .into_iter()
+            .filter_map(|(start, size)| Some(Placement { start: Slice(small(start)?), size: small(size)? }))
+            .collect())
+    }
+
+    /// Every GPU instance with its compute instances, half-made ones too, by start.
+    ///
+    /// # Errors
+    ///
+    /// As NVML answers.
+    pub fn instances(&self, gpu: GpuIndex) -> Result<Vec<GpuInstance>, NvmlError> {
+        if !self.mig_mode(gpu)?.current {
+            return Ok(Vec::new());
+        }
+        let device = self.device(gpu)?;
+        let mut found = Vec::new();
+        for profile in self.profiles(gpu)? {
+            let handles = match self.lib.gis(device, profile.id.0) {
+                Err(Code::NOT_SUPPORTED | Code::NOT_FOUND) => continue,
+                other => other.map_err(at(gpu, "cannot list its instances"))?,
+            };
+            for handle in handles {
+                match self.describe(gpu, handle) {
+                    // Another process destroyed it between the two calls.
+                    Err(e) if e.code() == Some(Code::NOT_FOUND) => {}
+                    other => found.push(other?),
+                }
+            }
+        }
+        found.sort_by_key(|i| (i.placement.start, i.id));
+        Ok(found)
+    }
+
+    /// Makes a GPU instance at a placement, without its compute instance.
+    ///
+    /// # Errors
+    ///
+    /// As NVML answers: `INSUFFICIENT_RESOURCES` also where the place is taken, `IN_USE` while another client holds
+    /// the GPU.
+    pub fn create_gpu_instance(
+        &self,
+        gpu: GpuIndex,
+        profile: ProfileId,
+        at: Placement,
+    ) -> Result<GpuInstance, NvmlError> {
+        let place = (u32::from(at.start.0), u32::from(at.size));
+        let handle = self.lib.create_gi(self.device(gpu)?, profile.0, place).map_err(|code| {
+            NvmlError::Gpu { gpu, what: format!("cannot create profile {profile} at {}", at.start), code }
+        })?;
+        self.describe(gpu, handle)
+    }
+
+    /// Makes the compute instance that takes all of a GPU instance.
+    ///
+    /// # Errors
+    ///
+    /// As NVML answers.
+    pub fn create_compute_instance(
+        &self,
+        gpu: GpuIndex,
+        gi: &GpuInstance,
+    ) -> Result<ComputeInstance, NvmlError> {
+        let fail = |code| NvmlError::Gpu {
+            gpu,
+            what: format!("cannot create the compute instance of GPU instance {}", gi.id),
+            code,
+        };
+        let handle = self.handle(gpu, gi)?;
+        let (profile, slices) =
+            self.ci_profiles(handle).into_iter().max_by_key(|p| p.1).ok_or(fail(Code::NOT_SUPPORTED))?;
+        let ci = self.lib.create_ci(handle, profile).map_err(fail)?;
+        self.compute_instance(ci, slices).map_err(fail)
+    }
+
+    /// Destroys a GPU instance and what is in it: one attempt.
+    ///
+    /// # Errors
+    ///
+    /// `IN_USE` while a process or another client holds it. One that is gone already is no error.
+    pub fn destroy(&self, gpu: GpuIndex, gi: &GpuInstance) -> Result<(), NvmlError> {
+        let fail = |code| NvmlError::Gpu {
+            gpu,
+            what: format!("cannot destroy GPU instance {} at {}", gi.id, gi.placement.start),
+            code,
+        };
+        let gone_is_fine = |r: Result<(), Code>| match r {
+            Err(Code::NOT_FOUND) => Ok(()),
+            other => other,
+        };
+        let handle = match self.handle(gpu, gi) {
+            Err(e) if e.code() == Some(Code::NOT_FOUND) => return Ok(()),
+            other => other?,
+        };
+        for (profile, _) in self.ci_profiles(handle) {
+            for ci in self.lib.cis(handle, profile).unwrap_or_default() {
+                gone_is_fine(self.lib.destroy_ci(ci)).map_err(fail)?;
+            }
+        }
+        gone_is_fine(self.lib.destroy_gi(handle)).map_err(fail)
+    }
+
+    /// The handle of the instance with this id, profile and place: ids are used again, so all three must match.
+    fn handle(&self, gpu: GpuIndex, gi: &GpuInstance) -> Result<ffi::Gi<'_>, NvmlError> {
+        let fail = |code| NvmlError::Gpu { gpu, what: format!("cannot open GPU instance {}", gi.id), code };
+        let all = self.lib.gis(self.device(gpu)?, gi.profile.0).map_err(fail)?;
+        let wanted = (gi.id, gi.profile.0, u32::from(gi.placement.start.0), u32::from(gi.placement.size));
+        all.into_iter().find(|h| self.lib.gi_info(*h) == Ok(wanted)).ok_or(fail(Code::NOT_FOUND))
+    }
+
+    fn describe(&self, gpu: GpuIndex, handle: ffi::Gi<'_>) -> Result<GpuInstance, NvmlError> {
+        let fail = at(gpu, "cannot describe an instance");
+        let (id, profile, start, size) = self.lib.gi_info(handle).map_err(&fail)?;
+        let small = |n: u32| u8::try_from(n).map_err(|_| fail(Code(999)));
+        let placement = Placement { start: Slice(small(start)?), size: small(size)? };
+        let mut compute = Vec::new();
+        for (ci_profile, slices) in self.ci_profiles(handle) {
+            for ci in self.lib.cis(handle, ci_profile).unwrap_or_default() {
+                compute.push(self.compute_instance(ci, slices).map_err(&fail)?);
+            }
+        }
+        Ok(GpuInstance { id, profile: ProfileId(profile), placement, compute })
+    }
+
+    fn compute_instance(&self, ci: ffi::Ci<'_>, slices: u32) -> Result<ComputeInstance, Code> {
+        let (device, id) = self.lib.ci_info(ci)?;
+        Ok(ComputeInstance { id, slices, uuid: self.lib.uuid(device)? })
+    }
+
+    /// Compute instance profiles of a GPU instance: (id, slices).
+    fn ci_profiles(&self, handle: ffi::Gi<'_>) -> Vec<(u32, u32)> {
+        let mut found = Vec::new();
+        for number in 0..CI_PROFILE_NUMBERS {
+            match self.lib.ci_profile(handle, number) {
+                Ok(profile) => found.push(profile),
+                Err(Code::NOT_SUPPORTED) => {}
+                Err(_) => break,
+            }
+        }
+        found
+    }
+}

@@ -5,4 +5,10 @@
 //! forwards every symbol to it. slurmd and the commands load it as well: there it only forwards.
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
+mod commit;
+mod config;
+mod engine;
 mod ffi;
+mod layout;
+mod narrow;
+mod view;

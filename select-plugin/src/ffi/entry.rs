@@ -1,10 +1,14 @@
 //! The symbols Slurm reads and calls, beside those that only forward.
 
-use std::ffi::{c_int, c_void};
+use std::convert::Infallible;
+use std::ffi::c_int;
+use std::path::Path;
 
-use plugin_rt::{Chain, log};
+use plugin_rt::{Chain, guard, log};
 
-use super::{real, sys};
+use super::{hooks, host, real, sys};
+use crate::config::{self, LoadError};
+use crate::engine::Engine;
 
 /// Text that Slurm reads as `const char name[]`.
 #[repr(transparent)]
@@ -46,19 +50,98 @@ extern "C" fn init() -> c_int {
         log::error(format_args!("select plugin: {}", Chain(&e)));
         return ERROR;
     }
-    call_real!(init() -> c_int, else SUCCESS)
+    let rc = call_real!(init() -> c_int, else SUCCESS);
+    if rc != SUCCESS || !host::in_slurmctld() {
+        return rc;
+    }
+    guard("init", ERROR, || Ok::<_, Infallible>(if configure(None) { SUCCESS } else { ERROR }))
+}
+
+/// Reads the configuration and starts from an empty state; false: it is bad, and `keep` says what happens then.
+fn configure(keep: Option<&str>) -> bool {
+    let Some(slurm_conf) = host::conf_string(|c| c.slurm_conf) else { return true };
+    match config::load(Path::new(&slurm_conf)) {
+        Ok(config) => {
+            log::info(format_args!("select plugin: {} node sets in tessera.toml", config.nodes.len()));
+            hooks::configure(Some(Engine::new(config)));
+            true
+        }
+        Err(LoadError::Missing(path)) => {
+            log::error(format_args!(
+                "select plugin: {} does not exist: GPUs are placed by Slurm alone",
+                path.display()
+            ));
+            hooks::configure(None);
+            true
+        }
+        Err(LoadError::Bad(errors)) => {
+            errors.iter().for_each(log::error);
+            keep.into_iter().for_each(log::error);
+            false
+        }
+        Err(e) => {
+            log::error(Chain(&e));
+            keep.into_iter().for_each(log::error);
+            false
+        }
+    }
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn fini() -> c_int {
     call_real!(fini() -> c_int, else SUCCESS)
 }
-type Any = *mut c_void;
-forward! {
-    fn select_p_job_expand(from: Any, to: Any) -> c_int, else ERROR;
-    fn select_p_job_resized(job: Any, node: Any) -> c_int, else ERROR;
-    fn select_p_job_fini(job: Any) -> c_int, else ERROR;
-    fn select_p_reconfigure() -> c_int, else ERROR;
-    fn select_p_select_nodeinfo_set(job: Any) -> c_int, else ERROR;
-    fn select_p_job_test(job: Any, bitmap: Any, min: u32, max: u32, req: u32, mode: u16, cand: Any, list: Any, exc: Any) -> c_int, else ERROR;
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn select_p_reconfigure() -> c_int {
+    if host::in_slurmctld() {
+        // The old configuration stays where the new one is bad, with the state it has.
+        guard("reconfigure", true, || {
+            Ok::<_, Infallible>(configure(Some(
+                "select plugin: the configuration read before stays in force",
+            )))
+        });
+    }
+    let rc = call_real!(select_p_reconfigure() -> c_int, else ERROR);
+    guard("reconfigure", (), || Ok::<_, Infallible>(hooks::rebuild()));
+    rc
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn select_p_select_nodeinfo_set(job: *mut sys::job_record_t) -> c_int {
+    let rc = call_real!(select_p_select_nodeinfo_set(job: *mut sys::job_record_t) -> c_int, else ERROR);
+    guard("select_nodeinfo_set", (), || Ok::<_, Infallible>(hooks::allocated(job)));
+    rc
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn select_p_job_fini(job: *mut sys::job_record_t) -> c_int {
+    let rc = call_real!(select_p_job_fini(job: *mut sys::job_record_t) -> c_int, else ERROR);
+    guard("job_fini", (), || Ok::<_, Infallible>(hooks::ended(job)));
+    rc
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn select_p_job_resized(
+    job: *mut sys::job_record_t,
+    node: *mut sys::node_record_t,
+) -> c_int {
+    let rc = call_real!(
+        select_p_job_resized(job: *mut sys::job_record_t, node: *mut sys::node_record_t) -> c_int,
+        else ERROR
+    );
+    guard("job_resized", (), || Ok::<_, Infallible>(hooks::lost_node(job, node)));
+    rc
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn select_p_job_expand(from: *mut sys::job_record_t, to: *mut sys::job_record_t) -> c_int {
+    if !guard("job_expand", false, || Ok::<_, Infallible>(hooks::may_merge(from, to))) {
+        log::info("job_expand: jobs with GPUs cannot be merged");
+        return ERROR;
+    }
+    call_real!(
+        select_p_job_expand(from: *mut sys::job_record_t, to: *mut sys::job_record_t) -> c_int,
+        else ERROR
+    )
 }

@@ -3,21 +3,25 @@
 //! They are looked up by name when first needed, never linked: the same file is loaded by slurmd and the commands,
 //! which lack some of them, and unit tests have none.
 
-use std::ffi::{CStr, c_char, c_void};
-use std::ptr;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr::{self, NonNull};
+use std::sync::OnceLock;
 
-use super::sys;
+use super::{ptr as read, sys};
+
+/// A list of Slurm's; only ever handled by pointer.
+pub(super) type List = c_void;
 
 /// The address of a symbol of the hosting process; `None` if it has none of that name.
-pub(super) fn symbol(name: &CStr) -> Option<ptr::NonNull<c_void>> {
+fn symbol(name: &CStr) -> Option<NonNull<c_void>> {
     // SAFETY: POSIX dlsym: RTLD_DEFAULT and a NUL-terminated name.
-    ptr::NonNull::new(unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) })
+    NonNull::new(unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) })
 }
 
 /// Whether the process is slurmctld, as Slurm itself tells by its program name.
 pub(super) fn in_slurmctld() -> bool {
     type Ask = unsafe extern "C" fn() -> bool;
-    symbol(c"running_in_slurmctld").is_some_and(|f| {
+    symbol(c"slurm_running_in_slurmctld").or_else(|| symbol(c"running_in_slurmctld")).is_some_and(|f| {
         // SAFETY: src/common/run_in_daemon.h: `extern bool running_in_slurmctld(void)`.
         let ask = unsafe { std::mem::transmute::<*mut c_void, Ask>(f.as_ptr()) };
         // SAFETY: as above; it reads the program's name.
@@ -30,10 +34,208 @@ pub(super) fn conf_string(field: fn(&sys::slurm_conf_t) -> *mut c_char) -> Optio
     let conf = symbol(c"slurm_conf")?.cast::<sys::slurm_conf_t>();
     // SAFETY: src/common/read_config.h: `extern slurm_conf_t slurm_conf`, alive as long as the process.
     let text = field(unsafe { conf.as_ref() });
-    if text.is_null() {
-        return None;
+    // SAFETY: Slurm's strings are null or NUL-terminated.
+    unsafe { read::text(text) }
+}
+
+macro_rules! host {
+    ($(#[doc = $doc:literal] $field:ident = $symbol:literal: fn($($arg:ty),*) $(-> $ret:ty)?;)*) => {
+        /// The functions taken from slurmctld, with the prototypes of Slurm's headers.
+        pub(super) struct Host {
+            $(#[doc = $doc] pub(super) $field: unsafe extern "C" fn($($arg),*) $(-> $ret)?,)*
+            nodes: NonNull<*mut *mut sys::node_record_t>,
+            node_count: NonNull<c_int>,
+            jobs: NonNull<*mut List>,
+            completing: NonNull<*mut sys::bitstr_t>,
+            nodes_changed: NonNull<libc::time_t>,
+        }
+
+        impl Host {
+            /// The functions of this process; `None` unless it has every one of them.
+            pub(super) fn get() -> Option<&'static Self> {
+                static HOST: OnceLock<Option<Host>> = OnceLock::new();
+                HOST.get_or_init(Self::look_up).as_ref()
+            }
+
+            fn look_up() -> Option<Self> {
+                $(let $field = {
+                    let address = symbol($symbol)?;
+                    // SAFETY: the prototype is the one in the header named beside the field.
+                    unsafe {
+                        std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($arg),*) $(-> $ret)?>(
+                            address.as_ptr(),
+                        )
+                    }
+                };)*
+                Some(Self {
+                    $($field,)*
+                    nodes: symbol(c"node_record_table_ptr")?.cast(),
+                    node_count: symbol(c"node_record_count")?.cast(),
+                    jobs: symbol(c"job_list")?.cast(),
+                    completing: symbol(c"cg_node_bitmap")?.cast(),
+                    nodes_changed: symbol(c"last_node_update")?.cast(),
+                })
+            }
+        }
+    };
+}
+
+host! {
+    #[doc = "src/common/bitstring.h"]
+    bit_test = c"slurm_bit_test": fn(*mut sys::bitstr_t, i64) -> c_int;
+    #[doc = "src/common/bitstring.h"]
+    bit_size = c"slurm_bit_size": fn(*mut sys::bitstr_t) -> i64;
+    #[doc = "src/common/bitstring.h"]
+    bit_set = c"slurm_bit_set": fn(*mut sys::bitstr_t, i64);
+    #[doc = "src/common/bitstring.h"]
+    bit_clear = c"slurm_bit_clear": fn(*mut sys::bitstr_t, i64);
+    #[doc = "src/common/list.h"]
+    list_iterator_create = c"slurm_list_iterator_create": fn(*mut List) -> *mut c_void;
+    #[doc = "src/common/list.h"]
+    list_next = c"slurm_list_next": fn(*mut c_void) -> *mut c_void;
+    #[doc = "src/common/list.h"]
+    list_iterator_destroy = c"slurm_list_iterator_destroy": fn(*mut c_void);
+    #[doc = "src/common/list.h"]
+    list_count = c"slurm_list_count": fn(*mut List) -> c_int;
+    #[doc = "src/common/xmalloc.h"]
+    xfree = c"slurm_xfree": fn(*mut *mut c_void);
+    #[doc = "src/common/xmalloc.h"]
+    xrecalloc = c"slurm_xrecalloc":
+        fn(*mut *mut c_void, usize, usize, bool, bool, *const c_char, c_int, *const c_char) -> *mut c_void;
+    #[doc = "src/common/xstring.h"]
+    xstrdup = c"slurm_xstrdup": fn(*const c_char) -> *mut c_char;
+    #[doc = "src/common/job_resources.h"]
+    free_job_resources = c"free_job_resources": fn(*mut *mut sys::job_resources_t);
+    #[doc = "src/slurmctld/slurmctld.h"]
+    find_job_record = c"find_job_record": fn(u32) -> *mut sys::job_record_t;
+}
+
+// SAFETY: addresses of functions and of globals of the process, the same for every thread; what they point to is
+// only touched inside hooks, where slurmctld holds the locks that belong to it.
+unsafe impl Send for Host {}
+// SAFETY: as above.
+unsafe impl Sync for Host {}
+
+impl Host {
+    /// The elements of a list, in its order; none for null.
+    ///
+    /// # Safety
+    ///
+    /// `list` is null or a live list, which nothing changes during the call.
+    pub(super) unsafe fn elements<T>(&self, list: *mut List) -> Vec<*mut T> {
+        let mut found = Vec::new();
+        if list.is_null() {
+            return found;
+        }
+        // SAFETY: list.h; the list is live.
+        let iterator = unsafe { (self.list_iterator_create)(list) };
+        loop {
+            // SAFETY: the iterator made above.
+            let element = unsafe { (self.list_next)(iterator) };
+            if element.is_null() {
+                break;
+            }
+            found.push(element.cast());
+        }
+        // SAFETY: the iterator made above, destroyed once.
+        unsafe { (self.list_iterator_destroy)(iterator) };
+        found
     }
-    // SAFETY: Slurm's strings are NUL-terminated; it is copied before anything can change it.
-    let text = unsafe { CStr::from_ptr(text) };
-    Some(text.to_string_lossy().into_owned())
+
+    /// The bits below `limit` that are set; none for null.
+    ///
+    /// # Safety
+    ///
+    /// `bits` is null or a live bit string.
+    pub(super) unsafe fn bits_set(&self, bits: *mut sys::bitstr_t, limit: usize) -> Vec<usize> {
+        // SAFETY: the caller's promise.
+        let size = unsafe { self.size(bits) }.min(limit);
+        // SAFETY: the caller's promise; below the size.
+        (0..size).filter(|i| unsafe { self.test(bits, *i) }).collect()
+    }
+
+    /// The length of a bit string; 0 for null.
+    ///
+    /// # Safety
+    ///
+    /// `bits` is null or a live bit string.
+    pub(super) unsafe fn size(&self, bits: *mut sys::bitstr_t) -> usize {
+        if bits.is_null() {
+            return 0;
+        }
+        // SAFETY: the caller's promise.
+        usize::try_from(unsafe { (self.bit_size)(bits) }).unwrap_or(0)
+    }
+
+    /// Whether a bit is set; false for null and for a bit beyond the end.
+    ///
+    /// # Safety
+    ///
+    /// `bits` is null or a live bit string.
+    pub(super) unsafe fn test(&self, bits: *mut sys::bitstr_t, index: usize) -> bool {
+        // SAFETY: the caller's promise.
+        if index >= unsafe { self.size(bits) } {
+            return false;
+        }
+        let Ok(index) = i64::try_from(index) else { return false };
+        // SAFETY: not null, since its size is not 0, and inside.
+        unsafe { (self.bit_test)(bits, index) != 0 }
+    }
+
+    /// Sets or clears a bit; nothing for one beyond the end.
+    ///
+    /// # Safety
+    ///
+    /// `bits` is null or a live bit string that the hook may write to.
+    pub(super) unsafe fn put(&self, bits: *mut sys::bitstr_t, index: usize, value: bool) {
+        // SAFETY: the caller's promise.
+        if index >= unsafe { self.size(bits) } {
+            return;
+        }
+        let Ok(index) = i64::try_from(index) else { return };
+        let change = if value { self.bit_set } else { self.bit_clear };
+        // SAFETY: not null, since its size is not 0, and inside.
+        unsafe { change(bits, index) }
+    }
+
+    /// Number of slots in the node table.
+    pub(super) fn node_count(&self) -> usize {
+        // SAFETY: src/common/node_conf.h: `extern int node_record_count`; hooks run under the node lock.
+        usize::try_from(unsafe { self.node_count.read() }).unwrap_or(0)
+    }
+
+    /// A node record; `None` for an empty slot.
+    pub(super) fn node(&self, index: usize) -> Option<NonNull<sys::node_record_t>> {
+        if index >= self.node_count() {
+            return None;
+        }
+        // SAFETY: src/common/node_conf.h: `extern node_record_t **node_record_table_ptr`.
+        let table = unsafe { self.nodes.read() };
+        // SAFETY: the table has `node_record_count` slots.
+        unsafe { read::item(table, index) }.and_then(NonNull::new)
+    }
+
+    /// Every job slurmctld knows.
+    pub(super) fn jobs(&self) -> Vec<*mut sys::job_record_t> {
+        // SAFETY: src/slurmctld/slurmctld.h: `extern List job_list`.
+        let list = unsafe { self.jobs.read() };
+        // SAFETY: null or live; hooks run under the job lock.
+        unsafe { self.elements(list) }
+    }
+
+    /// Whether a job's epilog is not over on a node.
+    pub(super) fn completing(&self, index: usize) -> bool {
+        // SAFETY: src/slurmctld/slurmctld.h: `extern bitstr_t *cg_node_bitmap`.
+        let bits = unsafe { self.completing.read() };
+        // SAFETY: null or live.
+        unsafe { self.test(bits, index) }
+    }
+
+    /// Tells slurmctld that node records have changed, so that `sinfo` gets them anew.
+    pub(super) fn nodes_changed(&self) {
+        // SAFETY: time(2) with no place to store.
+        let now = unsafe { libc::time(ptr::null_mut()) };
+        // SAFETY: src/common/node_conf.h: `extern time_t last_node_update`; hooks run under the node lock.
+        unsafe { self.nodes_changed.write(now) };
+    }
 }

@@ -3,9 +3,13 @@
 #[macro_use]
 mod forward;
 mod entry;
+mod hooks;
 mod host;
+mod ptr;
+mod read;
 mod real;
 mod sys;
+mod write;
 
 #[cfg_attr(slurm_22_05, path = "v22_05.rs")]
 #[cfg_attr(slurm_24_11, path = "v24_11.rs")]

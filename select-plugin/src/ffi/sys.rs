@@ -7,6 +7,7 @@
     unreachable_pub,
     dead_code,
     clippy::all,
+    clippy::allow_attributes_without_reason,
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,
     clippy::cast_possible_truncation,

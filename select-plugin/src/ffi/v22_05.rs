@@ -3,6 +3,9 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
 
+use super::hooks::{self, Test};
+use super::{ptr as read, sys};
+
 type Any = *mut c_void;
 const FAIL: c_int = -1;
 
@@ -38,4 +41,51 @@ forward! {
     fn select_p_get_info_from_plugin(what: u32, job: Any, data: Any) -> c_int, else FAIL;
     fn select_p_update_node_config(index: c_int) -> c_int, else FAIL;
     fn select_p_resv_test(desc: Any, nodes: u32, avail: Any, cores: Any) -> Any, else null_mut();
+}
+
+/// Tests where a job can run; `candidates` are the jobs that may be preempted for it.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn select_p_job_test(
+    job: *mut sys::job_record_t,
+    bitmap: *mut sys::bitstr_t,
+    min_nodes: u32,
+    max_nodes: u32,
+    req_nodes: u32,
+    mode: u16,
+    candidates: Any,
+    preempted: *mut Any,
+    cores: Any,
+) -> c_int {
+    let test = Test { job, bitmap, min_nodes, mode, preempt: !candidates.is_null(), preempted };
+    hooks::job_test(&test, || {
+        call_real!(
+            select_p_job_test(
+                job: *mut sys::job_record_t,
+                bitmap: *mut sys::bitstr_t,
+                min_nodes: u32,
+                max_nodes: u32,
+                req_nodes: u32,
+                mode: u16,
+                candidates: Any,
+                preempted: *mut Any,
+                cores: Any
+            ) -> c_int,
+            else FAIL
+        )
+    })
+}
+
+/// The accounts of the GRES that shares the same devices: `shard` for `gpu`, and the other way round.
+pub(super) fn sharing(state: &sys::gres_node_state_t) -> Option<&sys::gres_node_state_t> {
+    // SAFETY: src/common/gres.h: null, or the state of the other GRES of the same node.
+    unsafe { read::struct_at(state.alt_gres_ns) }
+}
+
+/// Amounts per device do not exist in this version: a job's shards on a node come from one device.
+pub(super) fn move_amounts(
+    _: &sys::gres_job_state_t,
+    _node: usize,
+    _n_devices: usize,
+    _amounts: &[(usize, u64)],
+) {
 }

@@ -3,6 +3,9 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
 
+use super::hooks::{self, Test};
+use super::{ptr as read, sys};
+
 type Any = *mut c_void;
 const FAIL: c_int = -1;
 
@@ -32,4 +35,67 @@ forward! {
     fn select_p_select_jobinfo_pack(info: Any, buffer: Any, version: u16) -> c_int, else FAIL;
     fn select_p_select_jobinfo_unpack(info: Any, buffer: Any, version: u16) -> c_int, else FAIL;
     fn select_p_get_info_from_plugin(what: u32, job: Any, data: Any) -> c_int, else FAIL;
+}
+
+/// Tests where a job can run; `candidates` are the jobs that may be preempted for it.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn select_p_job_test(
+    job: *mut sys::job_record_t,
+    bitmap: *mut sys::bitstr_t,
+    min_nodes: u32,
+    max_nodes: u32,
+    req_nodes: u32,
+    mode: u16,
+    candidates: Any,
+    preempted: *mut Any,
+    reserved: Any,
+    will_run: Any,
+) -> c_int {
+    let test = Test { job, bitmap, min_nodes, mode, preempt: !candidates.is_null(), preempted };
+    hooks::job_test(&test, || {
+        call_real!(
+            select_p_job_test(
+                job: *mut sys::job_record_t,
+                bitmap: *mut sys::bitstr_t,
+                min_nodes: u32,
+                max_nodes: u32,
+                req_nodes: u32,
+                mode: u16,
+                candidates: Any,
+                preempted: *mut Any,
+                reserved: Any,
+                will_run: Any
+            ) -> c_int,
+            else FAIL
+        )
+    })
+}
+
+/// The accounts of the GRES that shares the same devices: `shard` for `gpu`, and the other way round.
+pub(super) fn sharing(state: &sys::gres_node_state_t) -> Option<&sys::gres_node_state_t> {
+    // SAFETY: src/interfaces/gres.h: null, or the entry of the other GRES of the same node.
+    let entry = unsafe { read::struct_at(state.alt_gres) }?;
+    // SAFETY: the data of a node's GRES entry is a `gres_node_state_t`.
+    unsafe { read::struct_at(entry.gres_data.cast()) }
+}
+
+/// Writes how much of the job's shards comes from each device of a node.
+pub(super) fn move_amounts(
+    state: &sys::gres_job_state_t,
+    node: usize,
+    n_devices: usize,
+    amounts: &[(usize, u64)],
+) {
+    // SAFETY: src/interfaces/gres.h: an array over the node table, or null for GRES that are not shared.
+    let per_device = unsafe { read::item(state.gres_per_bit_select, node) }.unwrap_or(null_mut());
+    if per_device.is_null() {
+        return;
+    }
+    for i in 0..n_devices {
+        let amount = amounts.iter().find(|(device, _)| *device == i).map_or(0, |(_, n)| *n);
+        // SAFETY: one element per device of the node.
+        let slot = unsafe { per_device.add(i) };
+        // SAFETY: as above.
+        unsafe { slot.write(amount) };
+    }
 }

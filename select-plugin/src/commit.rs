@@ -1,0 +1,111 @@
+//! From Slurm's choice of nodes to a placement. Pure: it only says what to write.
+
+use placement::ask::GpuSet;
+use placement::decision::ShareOn;
+use placement::wire::JobPlacement;
+use placement::{Grant, JobId, Uid, decide};
+
+use crate::engine::Engine;
+use crate::view::{Allocated, ChosenView, GresKind, SHARD_MIB, Want};
+
+/// What becomes of one node's device bits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Placed {
+    /// What the job gets.
+    pub(crate) grant: Grant,
+    /// Its devices in Slurm's accounts, each with the number of parts of the job that it carries.
+    pub(crate) devices: Vec<(usize, u64)>,
+}
+
+/// Slurm's choice cannot be used, and nothing else fits.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no legal placement on {node} among the devices Slurm has free for it")]
+pub(crate) struct Veto {
+    node: String,
+}
+
+/// Decides for one of the nodes that cons_tres chose; `None`: the node is not managed.
+///
+/// Only devices that Slurm could have chosen itself come into question, so its accounts stay true.
+pub(crate) fn place(
+    engine: &Engine,
+    job: JobId,
+    uid: Uid,
+    want: &Want,
+    slurm: &ChosenView,
+) -> Option<Result<Placed, Veto>> {
+    let node = engine.node(&slurm.name)?;
+    let (mut ask, policy) = engine.ask(job, uid, want);
+    let choice = if want.keep_choice { slurm.chosen } else { slurm.available };
+    ask.allowed = Some(choice);
+    if want.kind == GresKind::Gpu {
+        ask.request.gpus = u32::try_from(slurm.chosen.len()).ok();
+    }
+    let decision = decide(node, &ask, &policy);
+    Some(
+        decision
+            .chosen
+            .map(|grant| placed(grant, want.kind))
+            .ok_or_else(|| Veto { node: slurm.name.clone() }),
+    )
+}
+
+fn placed(grant: Grant, kind: GresKind) -> Placed {
+    let parts = |gpu| match (&grant, kind) {
+        (Grant::Mig(specs), GresKind::Shard) => specs.iter().filter(|s| s.gpu == gpu).count() as u64,
+        _ => 1,
+    };
+    let devices = grant.gpus().into_iter().map(|g| (usize::from(g.0), parts(g))).collect();
+    Placed { grant, devices }
+}
+
+/// Completes a job's placement by what Slurm has allocated to it without one: a job from before Tessera was installed,
+/// `--exclusive`, or a mixture of GRES. Its devices are then taken, whatever it does with them.
+pub(crate) fn unmanaged(
+    engine: &Engine,
+    job: JobId,
+    placement: Option<JobPlacement>,
+    allocated: &[Allocated],
+) -> JobPlacement {
+    let mut all = placement.unwrap_or(JobPlacement { job, nodes: Vec::new() });
+    for Allocated { node, kind, gpus, amount } in allocated {
+        let free: GpuSet = gpus.iter().filter(|g| engine.model_of(node, *g).is_some()).collect();
+        if free.is_empty() || all.on(node).is_some() {
+            continue;
+        }
+        let grant = match (kind, free.iter().next()) {
+            (GresKind::Shard, Some(gpu)) if free.len() == 1 => {
+                let total = engine.model_of(node, gpu).map_or(1, |m| m.total_memory_mib.max(1));
+                let mem_mib = amount.saturating_mul(SHARD_MIB).clamp(1, total);
+                let threads = u8::try_from((mem_mib * 100).div_ceil(total)).unwrap_or(100);
+                Grant::Mps { on: ShareOn::Gpu(gpu), mem_mib, threads }
+            }
+            _ => Grant::Whole(free.iter().collect()),
+        };
+        all.nodes.push((node.clone(), grant));
+    }
+    all
+}
+
+/// Splits a job's shards on a node over its devices in proportion to their parts; the first gets what is left over.
+pub(crate) fn split(total: u64, devices: &[(usize, u64)]) -> Vec<(usize, u64)> {
+    let parts: u64 = devices.iter().map(|(_, n)| n).sum::<u64>().max(1);
+    let mut out: Vec<(usize, u64)> = devices.iter().map(|(i, n)| (*i, total * n / parts)).collect();
+    let given: u64 = out.iter().map(|(_, n)| n).sum();
+    if let Some(first) = out.first_mut() {
+        first.1 += total - given;
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shards_are_split_without_loss() {
+        assert_eq!(split(40, &[(3, 1)]), [(3, 40)]);
+        assert_eq!(split(25, &[(1, 2), (4, 1)]), [(1, 17), (4, 8)]);
+        assert_eq!(split(0, &[]), []);
+    }
+}

@@ -1,0 +1,220 @@
+//! The state of every GPU, as slurmctld's plugin keeps it.
+//!
+//! The truth is what running jobs' placements say: the state is rebuilt from them alone after a restart, and changes
+//! at two moments only, the commit of an allocation and the end of a job. Idle instances are kept in memory between
+//! the two and lost by a restart, which does no harm: the node destroys idle ones that are in the way.
+//!
+//! Answers to "could this request be placed here" are cached until the node changes, because slurmctld asks for every
+//! pending job and node again in each round.
+
+use std::collections::{BTreeMap, HashMap};
+
+use placement::ask::{Ask, Kind, Policy};
+use placement::wire::JobPlacement;
+use placement::{GpuIndex, GpuState, Grant, Holder, Isolation, JobId, Model, Node, Uid, decide};
+use site_config::SiteConfig;
+
+use crate::layout;
+use crate::view::{GresKind, Want};
+
+/// Most cached answers per node; a site's jobs ask for far fewer shapes.
+const CACHE_LIMIT: usize = 256;
+
+/// The state of every GPU of the site.
+pub(crate) struct Engine {
+    config: SiteConfig,
+    policy: Policy,
+    nodes: HashMap<String, NodeEntry>,
+    /// Answers for a node with nothing on it, by node set and question.
+    ever: HashMap<(usize, Question), bool>,
+}
+
+struct NodeEntry {
+    spec: usize,
+    node: Node,
+    jobs: BTreeMap<JobId, Grant>,
+    /// Answers for the state as it is now.
+    now: HashMap<Question, bool>,
+}
+
+/// What an answer depends on, beside the node's state.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Question {
+    request: String,
+    uid: Uid,
+    kind: bool,
+}
+
+impl Engine {
+    /// A site with nothing running.
+    pub(crate) fn new(config: SiteConfig) -> Self {
+        let mut nodes = HashMap::new();
+        for (spec, set) in config.nodes.iter().enumerate() {
+            for name in &set.names {
+                let entry =
+                    NodeEntry { spec, node: set.to_node(), jobs: BTreeMap::new(), now: HashMap::new() };
+                nodes.insert(name.clone(), entry);
+            }
+        }
+        Self { policy: policy_of(&config), config, nodes, ever: HashMap::new() }
+    }
+
+    /// Names of all managed nodes.
+    pub(crate) fn node_names(&self) -> impl Iterator<Item = &str> {
+        self.nodes.keys().map(String::as_str)
+    }
+
+    /// The model of a GPU.
+    pub(crate) fn model_of(&self, node: &str, gpu: GpuIndex) -> Option<&'static Model> {
+        self.nodes.get(node)?.node.gpus.get(usize::from(gpu.0)).map(|g| g.model)
+    }
+
+    /// Whether the request can be placed on the node as it is now; `None`: the node is not managed.
+    pub(crate) fn fits_now(&mut self, node: &str, uid: Uid, want: &Want) -> Option<bool> {
+        let question = question(uid, want);
+        let (ask, policy) = self.ask(JobId(0), uid, want);
+        let entry = self.nodes.get_mut(node)?;
+        if let Some(known) = entry.now.get(&question) {
+            return Some(*known);
+        }
+        let fits = decide(&entry.node, &ask, &policy).chosen.is_some();
+        if entry.now.len() >= CACHE_LIMIT {
+            entry.now.clear();
+        }
+        entry.now.insert(question, fits);
+        Some(fits)
+    }
+
+    /// Whether the request could be placed on the node with nothing else on it; `None`: the node is not managed.
+    pub(crate) fn fits_ever(&mut self, node: &str, uid: Uid, want: &Want) -> Option<bool> {
+        let spec = self.nodes.get(node)?.spec;
+        let key = (spec, question(uid, want));
+        if let Some(known) = self.ever.get(&key) {
+            return Some(*known);
+        }
+        let (ask, policy) = self.ask(JobId(0), uid, want);
+        let fits = decide(&self.config.nodes.get(spec)?.to_node(), &ask, &policy).chosen.is_some();
+        if self.ever.len() >= CACHE_LIMIT {
+            self.ever.clear();
+        }
+        self.ever.insert(key, fits);
+        Some(fits)
+    }
+
+    /// The node's state; `None`: it is not managed.
+    pub(crate) fn node(&self, name: &str) -> Option<&Node> {
+        self.nodes.get(name).map(|e| &e.node)
+    }
+
+    /// The jobs that hold something on the node.
+    pub(crate) fn jobs_on(&self, name: &str) -> Vec<JobId> {
+        self.nodes.get(name).map(|e| e.jobs.keys().copied().collect()).unwrap_or_default()
+    }
+
+    /// The question to ask `decide`, with the site's defaults filled in.
+    pub(crate) fn ask(&self, job: JobId, uid: Uid, want: &Want) -> (Ask, Policy) {
+        let mut ask = Ask::new(job, uid, want.request.clone());
+        ask.same_gpu_only = true;
+        let defaults = &self.config.defaults;
+        ask.request.pattern.get_or_insert_with(|| defaults.pattern.clone());
+        ask.request.bandwidth.get_or_insert(defaults.bandwidth);
+        let mut policy = self.policy.clone();
+        if want.kind == GresKind::Shard {
+            // Slurm accounts for it by shards: a whole GPU would be used behind its back.
+            policy.auto.retain(|k| *k != Kind::Whole);
+        }
+        (ask, policy)
+    }
+
+    /// Makes a job's placement part of the state, instead of what it held before; nodes that are not managed are
+    /// passed over. A grant that does not fit the state, after a change of configuration, is described in the answer,
+    /// and its GPUs are blocked as far as nobody else is on them.
+    pub(crate) fn commit(&mut self, uid: Uid, placement: &JobPlacement) -> Vec<String> {
+        self.release(placement.job);
+        let mut refused = Vec::new();
+        for (name, grant) in &placement.nodes {
+            let Some(entry) = self.nodes.get_mut(name) else { continue };
+            if let Err(e) = entry.node.apply(placement.job, uid, grant) {
+                // It runs nevertheless: nobody else may have what it has.
+                let blocked = block(&mut entry.node, placement.job, grant);
+                refused.push(format!("{name}: {e}; {blocked} of its GPUs are kept for it alone"));
+            }
+            entry.jobs.insert(placement.job, grant.clone());
+            entry.now.clear();
+        }
+        refused
+    }
+
+    /// Ends what a job holds everywhere; the nodes that changed.
+    pub(crate) fn release(&mut self, job: JobId) -> Vec<String> {
+        let held: Vec<String> =
+            self.nodes.iter().filter(|(_, e)| e.jobs.contains_key(&job)).map(|(n, _)| n.clone()).collect();
+        for name in &held {
+            self.release_on(job, name);
+        }
+        held
+    }
+
+    /// Ends what a job holds on one node; true if it held something.
+    pub(crate) fn release_on(&mut self, job: JobId, node: &str) -> bool {
+        let Some(entry) = self.nodes.get_mut(node) else { return false };
+        if entry.jobs.remove(&job).is_none() {
+            return false;
+        }
+        entry.node.release(job);
+        entry.now.clear();
+        true
+    }
+
+    /// Whether a job holds anything.
+    pub(crate) fn holds(&self, job: JobId) -> bool {
+        self.nodes.values().any(|e| e.jobs.contains_key(&job))
+    }
+
+    /// The node's layout for `sinfo`; `None`: it is not managed.
+    pub(crate) fn layout(&self, node: &str) -> Option<String> {
+        self.nodes.get(node).map(|e| layout::text(&e.node))
+    }
+}
+
+/// Gives a job its grant's GPUs whole, where nobody else is on them; how many.
+fn block(node: &mut Node, job: JobId, grant: &Grant) -> usize {
+    let idle = |state: &GpuState| match state {
+        GpuState::Free => true,
+        GpuState::Mig(list) => list.iter().all(|i| i.holder == Holder::Idle),
+        GpuState::Whole(_) | GpuState::Mps(_) => false,
+    };
+    let mut blocked = 0;
+    for index in grant.gpus() {
+        if let Some(gpu) = node.gpus.get_mut(usize::from(index.0)).filter(|g| idle(&g.state)) {
+            gpu.state = GpuState::Whole(job);
+            blocked += 1;
+        }
+    }
+    blocked
+}
+
+fn question(uid: Uid, want: &Want) -> Question {
+    Question {
+        request: placement::wire::encode_request(&want.request),
+        uid,
+        kind: want.kind == GresKind::Shard,
+    }
+}
+
+/// What the site prefers, as `decide` takes it.
+fn policy_of(config: &SiteConfig) -> Policy {
+    let kind = |isolation: &Isolation| match isolation {
+        Isolation::Mig(_) => Some(Kind::Mig),
+        Isolation::Mps => Some(Kind::Mps),
+        Isolation::Whole => Some(Kind::Whole),
+        Isolation::Auto | Isolation::None => None,
+    };
+    Policy {
+        auto: config.defaults.auto.iter().filter_map(kind).collect(),
+        share_between_users: config.mps.share_between_users,
+        max_threads: config.mps.max_threads,
+        mps_threads: config.defaults.mps_threads,
+        default_mem_mib: config.defaults.gpu_mem_mib,
+    }
+}

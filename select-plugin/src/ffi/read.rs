@@ -1,0 +1,288 @@
+//! Slurm's structs to the plain types of `view`.
+
+use std::ffi::c_char;
+
+use placement::ask::GpuSet;
+use placement::{JobId, Uid};
+
+use super::host::{Host, List};
+use super::{ptr as read, sys, version};
+use crate::view::{Allocated, ChosenView, GresKind, GresRequest, JobView, NodeView};
+
+/// Most GPUs per node that are looked at: as many as a [`GpuSet`] holds.
+const MAX_GPUS: usize = 64;
+
+/// Whether the struct layouts this plugin was built with are those of the running slurmctld, as far as the magic
+/// numbers behind them can tell: `details` and `part_ptr` lie on either side of the fields that are changed.
+pub(super) fn job_layout_fits(job: &sys::job_record_t) -> bool {
+    // SAFETY: a pointer of a job record; if the layout is another one, the first word behind it is not the magic,
+    // and slurmctld fills both before it tests a job.
+    let details = unsafe { read::struct_at(job.details) };
+    // SAFETY: as above.
+    let part = unsafe { read::struct_at(job.part_ptr) };
+    job.magic == sys::JOB_MAGIC
+        && details.is_none_or(|d| d.magic == sys::DETAILS_MAGIC)
+        && part.is_none_or(|p| p.magic == sys::PART_MAGIC)
+        && job.spank_job_env_size < 1 << 16
+        && (job.spank_job_env_size == 0 || !job.spank_job_env.is_null())
+}
+
+/// The same for the node table.
+pub(super) fn node_layout_fits(host: &Host) -> bool {
+    let node = (0..host.node_count()).find_map(|i| host.node(i));
+    // SAFETY: a slot of the node table; hooks run under the node lock.
+    node.is_none_or(|n| unsafe { n.as_ref() }.magic == sys::NODE_MAGIC)
+}
+
+/// Whether the job can be of any interest: it asks for GRES, or carries something from SPANK.
+pub(super) fn concerns_us(job: &sys::job_record_t) -> bool {
+    !job.gres_list_req.is_null() || job.spank_job_env_size > 0
+}
+
+/// The job, as far as placement goes.
+pub(super) fn job(host: &Host, job: &sys::job_record_t) -> JobView {
+    // SAFETY: null or live details of a live job.
+    let details = unsafe { read::struct_at(job.details) };
+    let whole_node = u8::try_from(sys::WHOLE_NODE_REQUIRED).unwrap_or(1);
+    JobView {
+        id: JobId(job.job_id),
+        uid: Uid(job.user_id),
+        request: spank_env(job, placement::wire::REQUEST_ENV),
+        gres: gres_requests(host, job.gres_list_req.cast()),
+        exclusive: details.is_some_and(|d| d.whole_node == whole_node),
+        enforce_bind: job.bit_flags & u64::from(sys::TESSERA_GRES_ENFORCE_BIND) != 0,
+    }
+}
+
+/// The value of a variable in the job's SPANK environment, the last one if it stands there twice.
+pub(super) fn spank_env(job: &sys::job_record_t, name: &str) -> Option<String> {
+    (0..job.spank_job_env_size as usize)
+        .filter_map(|i| {
+            // SAFETY: src/slurmctld/slurmctld.h: `spank_job_env` has `spank_job_env_size` elements.
+            let entry: *mut c_char = unsafe { read::item(job.spank_job_env, i) }?;
+            // SAFETY: null or NUL-terminated.
+            unsafe { read::text(entry) }?.strip_prefix(name)?.strip_prefix('=').map(str::to_owned)
+        })
+        .next_back()
+}
+
+/// A job's or node's GRES entries of our kinds with their data.
+fn gres_states<T>(host: &Host, list: *mut List) -> Vec<(GresKind, *mut T)> {
+    // SAFETY: null or a live list of `gres_state_t` (src/common/gres.h).
+    let entries = unsafe { host.elements::<sys::gres_state_t>(list) };
+    entries
+        .into_iter()
+        .filter_map(|entry| {
+            // SAFETY: an element of that list.
+            let entry = unsafe { read::struct_at(entry) }?;
+            // SAFETY: null or NUL-terminated.
+            let kind = match unsafe { read::text(entry.gres_name) }?.as_str() {
+                "gpu" => GresKind::Gpu,
+                "shard" => GresKind::Shard,
+                _ => return None,
+            };
+            Some((kind, entry.gres_data.cast::<T>()))
+        })
+        .collect()
+}
+
+fn gres_requests(host: &Host, list: *mut List) -> Vec<GresRequest> {
+    gres_states::<sys::gres_job_state_t>(host, list)
+        .into_iter()
+        .filter_map(|(kind, data)| {
+            // SAFETY: the data of a job's GRES entry is a `gres_job_state_t`.
+            let state = unsafe { read::struct_at(data) }?;
+            Some(GresRequest { kind, per_node: state.gres_per_node, per_socket: state.gres_per_socket > 0 })
+        })
+        .collect()
+}
+
+/// The nodes whose bits are set.
+pub(super) fn nodes(host: &Host, bitmap: *mut sys::bitstr_t) -> Vec<NodeView> {
+    // SAFETY: null or a live bitmap over the node table.
+    let indices = unsafe { host.bits_set(bitmap, host.node_count()) };
+    indices
+        .into_iter()
+        .filter_map(|index| {
+            let node = host.node(index)?;
+            // SAFETY: a slot of the node table; hooks run under the node lock.
+            let node = unsafe { node.as_ref() };
+            Some(NodeView {
+                index,
+                // SAFETY: null for a deleted node, else NUL-terminated.
+                name: unsafe { read::text(node.name) }?,
+                config: node.config_ptr.addr(),
+                completing: host.completing(index),
+            })
+        })
+        .collect()
+}
+
+/// The job's GRES entries of our kinds after a successful test, for `write`.
+pub(super) fn job_gres(host: &Host, job: &sys::job_record_t) -> Vec<(GresKind, *mut sys::gres_job_state_t)> {
+    gres_states(host, job.gres_list_req.cast())
+}
+
+/// Slurm's choice on one node over all entries of the job, and what else it had.
+pub(super) fn choice(
+    host: &Host,
+    job: &sys::job_record_t,
+    view: &JobView,
+    node: &NodeView,
+) -> Option<ChosenView> {
+    let record = host.node(node.index)?;
+    // SAFETY: a slot of the node table.
+    let record = unsafe { record.as_ref() };
+    let cores = view.enforce_bind.then(|| job_cores(host, job, node.index));
+    let mut chosen = GpuSet::EMPTY;
+    let mut available = GpuSet::EMPTY;
+    for (kind, state) in job_gres(host, job) {
+        // SAFETY: an element of the job's list.
+        let state = unsafe { read::struct_at(state) }?;
+        // SAFETY: an array over the node table, or null.
+        let bits = unsafe { read::item(state.gres_bit_select, node.index) }.unwrap_or(std::ptr::null_mut());
+        // SAFETY: null or a live bit string.
+        for i in unsafe { host.bits_set(bits, MAX_GPUS) } {
+            chosen.insert(gpu_index(i));
+        }
+        let accounts = gres_states::<sys::gres_node_state_t>(host, record.gres_list.cast());
+        let (_, of_node) = accounts.into_iter().find(|(k, _)| *k == kind)?;
+        // SAFETY: the data of a node's GRES entry is a `gres_node_state_t`.
+        let of_node = unsafe { read::struct_at(of_node) }?;
+        let amount = amount_on(state, node.index);
+        for i in free_devices(host, kind, of_node, state.type_id, amount, cores.as_deref()) {
+            available.insert(gpu_index(i));
+        }
+    }
+    let available = GpuSet::from_bits(available.bits() | chosen.bits());
+    Some(ChosenView { name: node.name.clone(), chosen, available })
+}
+
+/// How much of the entry cons_tres means to take on a node.
+pub(super) fn amount_on(state: &sys::gres_job_state_t, node: usize) -> u64 {
+    // SAFETY: an array over the node table, or null.
+    let selected = unsafe { read::item(state.gres_cnt_node_select, node) };
+    selected.filter(|n| *n > 0).unwrap_or(state.gres_per_node)
+}
+
+/// Devices that Slurm could give: unallocated for `gpu`; for `shard` with `amount` left and not allocated whole.
+fn free_devices(
+    host: &Host,
+    kind: GresKind,
+    state: &sys::gres_node_state_t,
+    type_id: u32,
+    amount: u64,
+    cores: Option<&[usize]>,
+) -> Vec<usize> {
+    let other = version::sharing(state);
+    // SAFETY: the bit string of a node's GRES; null without device files.
+    let size = unsafe { host.size(state.gres_bit_alloc) }.min(MAX_GPUS);
+    let allocated = |s: &sys::gres_node_state_t, i: usize| {
+        // SAFETY: null or a live bit string.
+        unsafe { host.test(s.gres_bit_alloc, i) }
+    };
+    let free = |i: &usize| match kind {
+        GresKind::Gpu => {
+            !allocated(state, *i)
+                && other.is_none_or(|shared| topo_count(host, shared, *i).is_none_or(|t| t.used == 0))
+        }
+        GresKind::Shard => {
+            topo_count(host, state, *i).is_some_and(|t| t.used + amount <= t.total)
+                && !other.is_some_and(|whole| allocated(whole, *i))
+        }
+    };
+    (0..size).filter(free).filter(|i| fits_topology(host, state, *i, type_id, cores)).collect()
+}
+
+struct Count {
+    used: u64,
+    total: u64,
+}
+
+/// The topology records of a GRES that contain device `i`.
+fn topo_records(host: &Host, state: &sys::gres_node_state_t, i: usize) -> Vec<usize> {
+    let contains = |t: &usize| {
+        // SAFETY: src/common/gres.h: the `topo_` arrays have `topo_cnt` elements, or are null.
+        let bits = unsafe { read::item(state.topo_gres_bitmap, *t) }.unwrap_or(std::ptr::null_mut());
+        // SAFETY: null or a live bit string.
+        unsafe { host.test(bits, i) }
+    };
+    (0..usize::from(state.topo_cnt)).filter(contains).collect()
+}
+
+fn topo_count(host: &Host, state: &sys::gres_node_state_t, i: usize) -> Option<Count> {
+    let record = *topo_records(host, state, i).first()?;
+    // SAFETY: as in `topo_records`.
+    let used = unsafe { read::item(state.topo_gres_cnt_alloc, record) }?;
+    // SAFETY: as in `topo_records`.
+    let total = unsafe { read::item(state.topo_gres_cnt_avail, record) }?;
+    Some(Count { used, total })
+}
+
+/// Whether a device is of the type asked for and, where that is enforced, near the job's cores.
+fn fits_topology(
+    host: &Host,
+    state: &sys::gres_node_state_t,
+    i: usize,
+    type_id: u32,
+    cores: Option<&[usize]>,
+) -> bool {
+    let records = topo_records(host, state, i);
+    let of_type = |t: &usize| {
+        // SAFETY: as in `topo_records`.
+        unsafe { read::item(state.topo_type_id, *t) }.is_some_and(|id| id == type_id)
+    };
+    let near = |t: &usize| {
+        let Some(cores) = cores else { return true };
+        // SAFETY: as in `topo_records`.
+        let bits = unsafe { read::item(state.topo_core_bitmap, *t) }.unwrap_or(std::ptr::null_mut());
+        // SAFETY: null or a live bit string; null means near every core.
+        bits.is_null() || cores.iter().any(|c| unsafe { host.test(bits, *c) })
+    };
+    (type_id == 0 || records.iter().any(of_type)) && (records.is_empty() || records.iter().any(near))
+}
+
+/// The cores cons_tres chose on a node, numbered within it.
+fn job_cores(host: &Host, job: &sys::job_record_t, node: usize) -> Vec<usize> {
+    // SAFETY: null or the live resources of the job that was just tested.
+    let Some(resources) = (unsafe { read::struct_at(job.job_resrcs) }) else { return Vec::new() };
+    let cores_of = |i: usize| {
+        // SAFETY: a slot of the node table.
+        host.node(i).map_or(0, |n| usize::from(unsafe { n.as_ref() }.tot_cores))
+    };
+    // SAFETY: a bitmap over the node table.
+    let before: usize = unsafe { host.bits_set(resources.node_bitmap, node) }.into_iter().map(cores_of).sum();
+    let set = |c: &usize| {
+        // SAFETY: src/common/job_resources.h: the cores of the job's nodes one after another.
+        unsafe { host.test(resources.core_bitmap, before + c) }
+    };
+    (0..cores_of(node)).filter(set).collect()
+}
+
+/// What Slurm has allocated to a running job, per node: whole devices, and shards with their devices.
+pub(super) fn allocated(host: &Host, job: &sys::job_record_t) -> Vec<Allocated> {
+    // SAFETY: null or the live resources of a running job.
+    let Some(resources) = (unsafe { read::struct_at(job.job_resrcs) }) else { return Vec::new() };
+    let nodes = nodes(host, resources.node_bitmap);
+    let mut found = Vec::new();
+    for (kind, state) in gres_states::<sys::gres_job_state_t>(host, job.gres_list_alloc.cast()) {
+        // SAFETY: an element of the job's list.
+        let Some(state) = (unsafe { read::struct_at(state) }) else { continue };
+        for (i, node) in nodes.iter().enumerate().take(state.node_cnt as usize) {
+            // SAFETY: the `_alloc` arrays have `node_cnt` elements, or are null.
+            let bits = unsafe { read::item(state.gres_bit_alloc, i) }.unwrap_or(std::ptr::null_mut());
+            // SAFETY: as above.
+            let amount = unsafe { read::item(state.gres_cnt_node_alloc, i) }.unwrap_or(0);
+            // SAFETY: null or a live bit string.
+            let gpus: GpuSet = unsafe { host.bits_set(bits, MAX_GPUS) }.into_iter().map(gpu_index).collect();
+            if !gpus.is_empty() {
+                found.push(Allocated { node: node.name.clone(), kind, gpus, amount });
+            }
+        }
+    }
+    found
+}
+
+fn gpu_index(bit: usize) -> placement::GpuIndex {
+    placement::GpuIndex(u16::try_from(bit).unwrap_or(u16::MAX))
+}

@@ -1,0 +1,136 @@
+//! The few writes into slurmctld: node bitmap, device bits, SPANK environment, node text.
+
+use std::ffi::{CString, c_char};
+use std::ptr::NonNull;
+
+use placement::wire::PLACEMENT_ENV;
+
+use super::host::Host;
+use super::{ptr as read, sys, version};
+use crate::commit::{Placed, split};
+use crate::layout::MARKER;
+use crate::view::NodeView;
+
+/// Takes nodes out of the bitmap of candidates.
+pub(super) fn rule_out(host: &Host, bitmap: *mut sys::bitstr_t, nodes: &[usize]) {
+    for node in nodes {
+        // SAFETY: select.h: the bitmap is in/out for the test.
+        unsafe { host.put(bitmap, *node, false) };
+    }
+}
+
+/// Replaces the devices that cons_tres chose for the job on a node; its amounts of shards move with them.
+///
+/// A job with several entries, such as two types of GPU, keeps its devices: see [`crate::view::Want::keep_choice`].
+pub(super) fn devices(host: &Host, job: &sys::job_record_t, node: &NodeView, placed: &Placed) {
+    let states = super::read::job_gres(host, job);
+    let [(_, state)] = states[..] else { return };
+    // SAFETY: an element of the job's list, which the test has just filled.
+    let Some(state) = (unsafe { state.as_mut() }) else { return };
+    // SAFETY: an array over the node table, or null.
+    let Some(bits) = (unsafe { read::item(state.gres_bit_select, node.index) }) else { return };
+    // SAFETY: null or a live bit string.
+    let size = unsafe { host.size(bits) };
+    for i in 0..size {
+        let ours = placed.devices.iter().any(|(device, _)| *device == i);
+        // SAFETY: a bit string of the job's own.
+        unsafe { host.put(bits, i, ours) };
+    }
+    let total = super::read::amount_on(state, node.index);
+    version::move_amounts(state, node.index, size, &split(total, &placed.devices));
+}
+
+/// Gives the job's SPANK environment exactly this placement, or none at all: whatever else claims to be one goes,
+/// because the environment is the user's to fill.
+pub(super) fn placement(host: &Host, job: &mut sys::job_record_t, value: Option<&str>) {
+    let size = job.spank_job_env_size as usize;
+    let mut kept: Vec<*mut c_char> = Vec::with_capacity(size + 1);
+    let mut dropped: Vec<*mut c_char> = Vec::new();
+    for i in 0..size {
+        // SAFETY: the array has `spank_job_env_size` elements.
+        let Some(entry) = (unsafe { read::item(job.spank_job_env, i) }) else { continue };
+        // SAFETY: null or NUL-terminated.
+        let text = unsafe { read::text(entry) }.unwrap_or_default();
+        if is_placement(&text) { dropped.push(entry) } else { kept.push(entry) }
+    }
+    if let Some(value) = value {
+        let Ok(line) = CString::new(format!("{PLACEMENT_ENV}={value}")) else { return };
+        // SAFETY: src/common/xstring.h: copies a NUL-terminated string.
+        kept.push(unsafe { (host.xstrdup)(line.as_ptr()) });
+    }
+    if dropped.is_empty() && value.is_none() {
+        return;
+    }
+    for mut entry in dropped {
+        // SAFETY: src/common/xmalloc.h: an element that Slurm allocated, freed once.
+        unsafe { (host.xfree)((&raw mut entry).cast()) };
+    }
+    if kept.len() > size || job.spank_job_env.is_null() {
+        // SAFETY: xmalloc.h: grows an array that Slurm allocated, or null; it exits rather than fail.
+        unsafe {
+            (host.xrecalloc)(
+                (&raw mut job.spank_job_env).cast(),
+                kept.len() + 1,
+                size_of::<*mut c_char>(),
+                true,
+                false,
+                c"tessera".as_ptr(),
+                0,
+                c"placement".as_ptr(),
+            )
+        };
+    }
+    for (i, entry) in kept.iter().enumerate() {
+        // SAFETY: the array has at least `kept.len()` elements.
+        let slot = unsafe { job.spank_job_env.add(i) };
+        // SAFETY: as above.
+        unsafe { slot.write(*entry) };
+    }
+    job.spank_job_env_size = u32::try_from(kept.len()).unwrap_or(u32::MAX);
+}
+
+fn is_placement(entry: &str) -> bool {
+    let name = entry.split('=').next().unwrap_or_default();
+    name == PLACEMENT_ENV || name.strip_prefix("SPANK_") == Some(PLACEMENT_ENV)
+}
+
+/// Shows a layout in the node's `extra`; a text of the site's own is left alone.
+pub(super) fn extra(host: &Host, mut node: NonNull<sys::node_record_t>, text: &str) {
+    // SAFETY: a slot of the node table; hooks run under the node write lock.
+    let node = unsafe { node.as_mut() };
+    // SAFETY: null or NUL-terminated.
+    let before = unsafe { read::text(node.extra) };
+    if before.as_deref().is_some_and(|b| b == text || !(b.is_empty() || b.starts_with(MARKER))) {
+        return;
+    }
+    let Ok(line) = CString::new(text) else { return };
+    // SAFETY: xmalloc.h: a string that Slurm allocated, or null; xfree sets the field to null.
+    unsafe { (host.xfree)((&raw mut node.extra).cast()) };
+    // SAFETY: xstring.h: copies a NUL-terminated string.
+    node.extra = unsafe { (host.xstrdup)(line.as_ptr()) };
+}
+
+/// Undoes a successful test: slurmctld then sees that the job cannot start now.
+pub(super) fn refuse(host: &Host, job: &mut sys::job_record_t) {
+    // SAFETY: src/common/job_resources.h: frees what the test made and sets the field to null; cons_tres itself does
+    // the same when it fails late.
+    unsafe { (host.free_job_resources)(&raw mut job.job_resrcs) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_placement;
+
+    #[test]
+    fn only_the_variable_itself_is_ours() {
+        for text in
+            ["TESSERA_PLACEMENT=x", "TESSERA_PLACEMENT", "SPANK_TESSERA_PLACEMENT=x", "TESSERA_PLACEMENT="]
+        {
+            assert!(is_placement(text), "{text}");
+        }
+        for text in ["TESSERA_REQUEST=TESSERA_PLACEMENT=", "XTESSERA_PLACEMENT=x", "TESSERA_PLACEMENTS=x", ""]
+        {
+            assert!(!is_placement(text), "{text}");
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Which of the nodes Slurm offers cannot serve a job. Pure: it only names nodes.
+//!
+//! What "cannot" means depends on what Slurm wants to know:
+//!
+//! - *Run now*: the node has no legal placement in its present state. With preemption candidates it must be one that
+//!   it could never have: which jobs go is for Slurm to choose, and what they leave is checked afterwards.
+//! - *Test only* asks whether the job could run on an empty cluster: only a node that could never serve it is ruled
+//!   out. Ruling out busy ones would make slurmctld reject a job that merely has to wait.
+//! - *Will run* asks when. cons_tres answers by taking running jobs away in the order of their end, so busy nodes must
+//!   stay, or backfill would never reserve anything for the job. Yet it counts shards, not slices, and may say "now,
+//!   on n1" where only n2 has room: a busy node is therefore ruled out when enough nodes *of the same configuration
+//!   record* have room now. Whatever the busy one could ever serve, they can too. A start on a busy node that is left
+//!   is moved to when its jobs are over: see `hooks::after`.
+
+use placement::Uid;
+
+use crate::engine::Engine;
+use crate::view::{NodeView, Want};
+
+/// What Slurm wants to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Start it.
+    RunNow {
+        /// There are jobs that may be preempted for it.
+        preempt: bool,
+    },
+    /// Could it run on an empty cluster?
+    TestOnly,
+    /// When can it start?
+    WillRun,
+}
+
+/// The indices of the nodes to take out of Slurm's bitmap.
+pub(crate) fn narrow(
+    engine: &mut Engine,
+    uid: Uid,
+    want: &Want,
+    mode: Mode,
+    min_nodes: u32,
+    nodes: &[NodeView],
+) -> Vec<usize> {
+    let verdicts: Vec<Verdict> = nodes.iter().map(|n| judge(engine, uid, want, n)).collect();
+    let out = |i: &usize| match mode {
+        Mode::RunNow { preempt: false } => verdicts[*i] != Verdict::Now,
+        Mode::RunNow { preempt: true } | Mode::TestOnly => verdicts[*i] == Verdict::Never,
+        Mode::WillRun => match verdicts[*i] {
+            Verdict::Never => true,
+            Verdict::Now => false,
+            Verdict::Later => {
+                let alike = |j: &usize| verdicts[*j] == Verdict::Now && nodes[*j].config == nodes[*i].config;
+                let ready = (0..nodes.len()).filter(alike).count();
+                u32::try_from(ready).unwrap_or(u32::MAX) >= min_nodes.max(1)
+            }
+        },
+    };
+    (0..nodes.len()).filter(out).map(|i| nodes[i].index).collect()
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Now,
+    Later,
+    Never,
+}
+
+fn judge(engine: &mut Engine, uid: Uid, want: &Want, node: &NodeView) -> Verdict {
+    match engine.fits_now(&node.name, uid, want) {
+        // Slurm alone decides on nodes that Tessera does not manage, for jobs that do not ask for it.
+        None if want.managed => Verdict::Never,
+        None => Verdict::Now,
+        // What the last job held is not given back before its epilog is over.
+        Some(true) if node.completing => Verdict::Later,
+        Some(true) => Verdict::Now,
+        Some(false) if engine.fits_ever(&node.name, uid, want) == Some(true) => Verdict::Later,
+        Some(false) => Verdict::Never,
+    }
+}

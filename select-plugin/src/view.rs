@@ -1,0 +1,199 @@
+//! What the plugin takes from Slurm's structs, as plain values.
+//!
+//! Read by `ffi::read` once per hook; everything after that is safe code on these types.
+
+use placement::ask::GpuSet;
+use placement::wire::parse_request;
+use placement::{Isolation, JobId, Request, Uid};
+
+/// The kinds of GRES this plugin knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GresKind {
+    /// `gpu`: whole devices.
+    Gpu,
+    /// `shard`: nominal GB of one.
+    Shard,
+}
+
+/// One entry of a job's GRES request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct GresRequest {
+    /// Of which kind.
+    pub(crate) kind: GresKind,
+    /// Asked per node; 0 where it was asked per job, socket or task.
+    pub(crate) per_node: u64,
+    /// Asked per socket: Slurm's own choice then stands.
+    pub(crate) per_socket: bool,
+}
+
+/// A job as its record shows it.
+#[derive(Clone, Debug)]
+pub(crate) struct JobView {
+    /// Its id. An array task gets another one when it starts: a decision is stamped at commit.
+    pub(crate) id: JobId,
+    /// Its user.
+    pub(crate) uid: Uid,
+    /// The request SPANK stored, as text from the user.
+    pub(crate) request: Option<String>,
+    /// Entries for `gpu` and `shard`; others do not concern us.
+    pub(crate) gres: Vec<GresRequest>,
+    /// `--exclusive`: Slurm gives it every device of its nodes.
+    pub(crate) exclusive: bool,
+    /// `--gres-flags=enforce-binding`.
+    pub(crate) enforce_bind: bool,
+}
+
+/// What a job wants from a node's GPUs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Want {
+    /// The request, its isolation never `none`.
+    pub(crate) request: Request,
+    /// Which GRES stands for it in Slurm's accounts.
+    pub(crate) kind: GresKind,
+    /// It came from our options: nodes that Tessera does not manage cannot serve it.
+    pub(crate) managed: bool,
+    /// Only Slurm's own choice may be used: several types of GPU, or numbers per socket.
+    pub(crate) keep_choice: bool,
+}
+
+/// MiB in a shard, rounded up: one nominal, decimal GB.
+pub(crate) const SHARD_MIB: u64 = 954;
+
+impl JobView {
+    /// What the job wants; `None`: no GPU, or a mixture that is left to Slurm alone.
+    ///
+    /// The GRES counts and the request agree when `job_submit_tessera` has seen the job. They may not: a job
+    /// submitted without it, a record from before it was installed. Then the GRES counts, because Slurm accounts
+    /// by them: `shard:G` alone is an MPS share of G GB, `gpu:N` alone N whole GPUs.
+    pub(crate) fn want(&self) -> Option<Want> {
+        let first = self.gres.first()?;
+        if self.gres.iter().any(|g| g.kind != first.kind) {
+            return None;
+        }
+        let asked = self.request.as_deref().and_then(|text| parse_request(text).ok());
+        let keep_choice = self.gres.len() > 1 || self.gres.iter().any(|g| g.per_socket);
+        let want = |request, managed| Want { request, kind: first.kind, managed, keep_choice };
+        match first.kind {
+            // `--exclusive` gives it every GPU of the node, whatever it asked for.
+            GresKind::Gpu if self.exclusive => None,
+            GresKind::Gpu => {
+                let managed =
+                    matches!(&asked, Some(r) if matches!(r.isolation, Isolation::Whole | Isolation::Auto));
+                let mut request = asked.unwrap_or_else(|| Request::new(Isolation::Whole));
+                request.isolation = Isolation::Whole;
+                request.instances = 1;
+                let count: u64 = self.gres.iter().map(|g| g.per_node).sum();
+                request.gpus = u32::try_from(count).ok().filter(|n| *n > 0);
+                Some(want(request, managed))
+            }
+            GresKind::Shard => match asked {
+                Some(r) if matches!(r.isolation, Isolation::Mig(_) | Isolation::Mps | Isolation::Auto) => {
+                    Some(want(r, true))
+                }
+                _ => {
+                    let mut request = Request::new(Isolation::Mps);
+                    request.mem_mib = Some(first.per_node.max(1).saturating_mul(SHARD_MIB));
+                    Some(want(request, false))
+                }
+            },
+        }
+    }
+}
+
+/// A node a job may get.
+#[derive(Clone, Debug)]
+pub(crate) struct NodeView {
+    /// Slurm's index.
+    pub(crate) index: usize,
+    /// Its name.
+    pub(crate) name: String,
+    /// Identity of its configuration record: equal for nodes that are configured alike.
+    pub(crate) config: usize,
+    /// A job's epilog is not over.
+    pub(crate) completing: bool,
+}
+
+/// Slurm's choice of devices for a job on one node.
+#[derive(Clone, Debug)]
+pub(crate) struct ChosenView {
+    /// The node's name.
+    pub(crate) name: String,
+    /// What cons_tres chose.
+    pub(crate) chosen: GpuSet,
+    /// What it could have chosen: enough is free there, of the right type, near the job's cores where that is
+    /// enforced. A superset of `chosen`.
+    pub(crate) available: GpuSet,
+}
+
+/// What Slurm has allocated to a running job on one node.
+#[derive(Clone, Debug)]
+pub(crate) struct Allocated {
+    /// The node's name.
+    pub(crate) node: String,
+    /// As which GRES.
+    pub(crate) kind: GresKind,
+    /// Which devices, never none.
+    pub(crate) gpus: GpuSet,
+    /// How much of the GRES.
+    pub(crate) amount: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(request: Option<&str>, gres: &[(GresKind, u64)]) -> JobView {
+        let entry = |(kind, per_node): &(GresKind, u64)| GresRequest {
+            kind: *kind,
+            per_node: *per_node,
+            per_socket: false,
+        };
+        JobView {
+            id: JobId(1),
+            uid: Uid(1000),
+            request: request.map(str::to_owned),
+            gres: gres.iter().map(entry).collect(),
+            exclusive: false,
+            enforce_bind: false,
+        }
+    }
+
+    #[test]
+    fn jobs_without_gpus_want_nothing() {
+        assert_eq!(job(Some("v1 iso=mig mem=10"), &[]).want(), None);
+    }
+
+    #[test]
+    fn plain_gpus_are_whole_ones() {
+        let want = job(None, &[(GresKind::Gpu, 3)]).want().unwrap();
+        assert_eq!(
+            (want.request.isolation, want.request.gpus, want.managed),
+            (Isolation::Whole, Some(3), false)
+        );
+    }
+
+    #[test]
+    fn two_types_of_gpu_add_up() {
+        let want = job(None, &[(GresKind::Gpu, 1), (GresKind::Gpu, 2)]).want().unwrap();
+        assert_eq!(want.request.gpus, Some(3));
+    }
+
+    #[test]
+    fn plain_shards_are_a_share_of_that_memory() {
+        let want = job(None, &[(GresKind::Shard, 10)]).want().unwrap();
+        assert_eq!((want.request.isolation, want.request.mem_mib), (Isolation::Mps, Some(9540)));
+    }
+
+    #[test]
+    fn a_crafted_request_does_not_turn_shards_into_whole_gpus() {
+        for text in ["v1 iso=whole gpus=8", "v1 iso=none", "rubbish"] {
+            let want = job(Some(text), &[(GresKind::Shard, 1)]).want().unwrap();
+            assert_eq!((want.request.isolation, want.kind), (Isolation::Mps, GresKind::Shard), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_mixture_is_left_to_slurm() {
+        assert_eq!(job(None, &[(GresKind::Gpu, 1), (GresKind::Shard, 1)]).want(), None);
+    }
+}

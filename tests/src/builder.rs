@@ -243,7 +243,8 @@ fn write_config(
     };
     write("slurm.conf", &format!("{}{extra}", place.slurm(&templates.slurm)), 0o644)?;
     write("gres.conf", &place.gres(&templates.gres), 0o644)?;
-    write("plugstack.conf", if stock { "" } else { &templates.plugstack }, 0o644)?;
+    let plugstack = if stock { String::new() } else { place.plugstack(&templates.plugstack) };
+    write("plugstack.conf", &plugstack, 0o644)?;
     write("tessera.toml", &place.tessera(&templates.tessera), 0o644)?;
     if cluster.version != SlurmVersion::V22_05 {
         // Without systemd there is no cgroup tree to work in; 22.05 has no such setting and asks for none.

@@ -278,7 +278,7 @@ impl Cluster {
     }
 
     /// Waits for children that have ended, so that they are gone from the process table.
-    fn reap(&mut self) {
+    pub fn reap(&mut self) {
         self.children.retain_mut(|(_, child)| !matches!(child.try_wait(), Ok(Some(_))));
     }
 
@@ -295,6 +295,13 @@ impl Cluster {
         self.keep = true;
         if self.remove_dir {
             let _ = fs::remove_dir_all(self.layout.dir());
+        }
+    }
+
+    /// Closes the guardian's input, as the kernel does when this process is killed.
+    pub fn abandon(&mut self) {
+        if let Some(guardian) = &mut self.guardian {
+            drop(guardian.stdin.take());
         }
     }
 

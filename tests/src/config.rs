@@ -143,6 +143,12 @@ impl Place<'_> {
         text.lines().map(line).collect::<Vec<_>>().join("\n") + "\n"
     }
 
+    /// plugstack.conf for this place.
+    pub(crate) fn plugstack(&self, text: &str) -> String {
+        text.replace("=/etc/slurm/", &format!("={}/", self.path("etc")))
+            .replace("=/usr/local/bin/", &format!("={}/", self.path("bin")))
+    }
+
     /// tessera.toml for this place.
     pub(crate) fn tessera(&self, text: &str) -> String {
         let line = |line: &str| {

@@ -1,9 +1,10 @@
 //! What can go wrong in the harness, said so that the failing test needs no second run.
 
+use std::fmt;
 use std::path::Path;
 
 /// An error of the harness, or of a command it ran.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum HarnessError {
     /// A program could not be started.
     #[error("cannot run {program}: {source}")]
@@ -34,6 +35,13 @@ pub enum HarnessError {
         /// What was there instead.
         last: String,
     },
+}
+
+/// As for a person: a failed test shows errors through `Debug`, and line breaks as such are what one reads then.
+impl fmt::Debug for HarnessError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 /// Attaches the path to an I/O error.

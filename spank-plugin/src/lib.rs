@@ -1,1 +1,7 @@
-//! SPANK plugin.
+//! The SPANK plugin.
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
+mod args;
+mod ffi;
+mod options;
+mod slurmd;
+mod submit;

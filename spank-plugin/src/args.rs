@@ -1,0 +1,131 @@
+//! The arguments of our line in `plugstack.conf`.
+//!
+//! ```text
+//! required spank_tessera.so config=/etc/slurm/tessera.toml rename=gpu-mem:site-gpu-mem notice=off
+//! ```
+
+use std::path::PathBuf;
+
+use crate::options::{Renames, Spec};
+
+/// Slurm's limit on an option's name (`SPANK_OPTION_MAXLEN`).
+const MAX_NAME: usize = 75;
+
+/// What the site set there.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Args {
+    /// `config=PATH`: the node side's `tessera.toml`, where it is not in its usual place.
+    pub(crate) config: Option<PathBuf>,
+    /// `tessera=PATH`: the command that reconciles the node when slurmd starts.
+    pub(crate) tessera: PathBuf,
+    /// `notice=off`: no line in a step's stderr about what it got.
+    pub(crate) notice: bool,
+    /// `rename=gpu-mem:site-gpu-mem`: the site's names for our options.
+    pub(crate) renames: Renames,
+}
+
+impl Default for Args {
+    fn default() -> Self {
+        Self {
+            config: None,
+            tessera: PathBuf::from("/usr/bin/tessera"),
+            notice: true,
+            renames: Renames::new(),
+        }
+    }
+}
+
+impl Args {
+    /// Reads all arguments. Those that are wrong are left out and described, one line each.
+    pub(crate) fn parse<'a>(args: impl IntoIterator<Item = &'a str>) -> (Self, Vec<String>) {
+        let mut out = Self::default();
+        let mut problems = Vec::new();
+        for arg in args {
+            if let Err(why) = out.take(arg) {
+                problems.push(format!("plugstack.conf: {arg}: {why}"));
+            }
+        }
+        (out, problems)
+    }
+
+    fn take(&mut self, arg: &str) -> Result<(), &'static str> {
+        match arg.split_once('=') {
+            Some(("config", path)) => self.config = Some(absolute(path)?),
+            Some(("tessera", path)) => self.tessera = absolute(path)?,
+            Some(("notice", "on")) => self.notice = true,
+            Some(("notice", "off")) => self.notice = false,
+            Some(("notice", _)) => return Err("expected on or off"),
+            Some(("rename", pair)) => self.rename(pair)?,
+            _ => return Err("unknown; known are config=, tessera=, notice= and rename="),
+        }
+        Ok(())
+    }
+
+    fn rename(&mut self, pair: &str) -> Result<(), &'static str> {
+        let (ours, theirs) = pair.split_once(':').ok_or("expected rename=OURS:YOURS")?;
+        let spec = Spec::by_name(ours).ok_or("there is no such option to rename")?;
+        let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+        if theirs.is_empty()
+            || theirs.len() > MAX_NAME
+            || !theirs.bytes().all(plain)
+            || theirs.starts_with('-')
+        {
+            return Err("the new name must be lower-case letters, digits and dashes");
+        }
+        let taken =
+            |s: &Spec| s.opt != spec.opt && self.renames.get(&s.opt).map_or(s.name, String::as_str) == theirs;
+        if Spec::ALL.iter().any(taken) {
+            return Err("another option already has this name");
+        }
+        self.renames.insert(spec.opt, theirs.to_owned());
+        Ok(())
+    }
+
+    /// The name under which this site shows an option, without dashes.
+    pub(crate) fn name_of<'a>(&'a self, spec: &'a Spec) -> &'a str {
+        self.renames.get(&spec.opt).map_or(spec.name, String::as_str)
+    }
+}
+
+fn absolute(path: &str) -> Result<PathBuf, &'static str> {
+    if path.starts_with('/') { Ok(PathBuf::from(path)) } else { Err("expected an absolute path") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Opt;
+
+    #[test]
+    fn reads_what_it_knows() {
+        let (args, problems) = Args::parse([
+            "config=/c/tessera.toml",
+            "tessera=/opt/bin/tessera",
+            "notice=off",
+            "rename=gpu-mem:site-gpu-mem",
+        ]);
+        assert_eq!(problems, Vec::<String>::new());
+        assert_eq!(args.config, Some(PathBuf::from("/c/tessera.toml")));
+        assert_eq!(args.tessera, PathBuf::from("/opt/bin/tessera"));
+        assert!(!args.notice);
+        assert_eq!(args.name_of(Opt::Mem.spec()), "site-gpu-mem");
+        assert_eq!(args.name_of(Opt::Threads.spec()), "gpu-threads");
+    }
+
+    #[test]
+    fn names_what_it_does_not() {
+        for (arg, why) in [
+            ("debug", "unknown"),
+            ("config=tessera.toml", "absolute"),
+            ("notice=maybe", "on or off"),
+            ("rename=gpu-mem", "OURS:YOURS"),
+            ("rename=gpu-ram:x", "no such option"),
+            ("rename=gpu-mem:Bad Name", "lower-case"),
+            ("rename=gpu-mem:gpu-threads", "another option"),
+        ] {
+            let (args, problems) = Args::parse([arg]);
+            assert_eq!(args, Args::default(), "{arg}");
+            assert!(problems.len() == 1 && problems[0].contains(why), "{problems:?}");
+        }
+    }
+}

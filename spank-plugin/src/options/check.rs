@@ -1,0 +1,170 @@
+//! Refuses options that contradict each other, or that no GPU of any known model could satisfy.
+//!
+//! What only the site's nodes can tell (is there such a GPU, is it ever free) is the controller's to refuse.
+
+use placement::size::display_gb;
+use placement::{Bandwidth, Isolation, Model, Pattern, Request};
+
+use super::table::Opt;
+use super::value::Value;
+use super::{Refusal, Renames, shown};
+
+/// The values by option.
+#[derive(Default)]
+struct Given {
+    isolation: Option<Isolation>,
+    mem: Option<u64>,
+    instances: Option<u32>,
+    threads: Option<u8>,
+    pattern: Option<Pattern>,
+    bandwidth: Option<Bandwidth>,
+}
+
+/// Makes the request, or says everything that is wrong with the combination.
+pub(super) fn request(values: Vec<Value>, renames: &Renames) -> Result<Request, Vec<Refusal>> {
+    let mut given = Given::default();
+    for value in values {
+        match value {
+            Value::Isolation(v) => given.isolation = Some(v),
+            Value::Mem(v) => given.mem = Some(v),
+            Value::Instances(v) => given.instances = Some(v),
+            Value::Threads(v) => given.threads = Some(v),
+            Value::Pattern(v) => given.pattern = Some(v),
+            Value::Bandwidth(v) => given.bandwidth = Some(v),
+        }
+    }
+    let name = |opt| shown(opt, renames);
+    let Some(isolation) = given.isolation.clone().or_else(|| implied(&given)) else {
+        let alone = if given.instances.is_some() { Opt::Instances } else { Opt::Threads };
+        return Err(vec![Refusal(format!(
+            "{}: needs {} or {} beside it",
+            name(alone),
+            name(Opt::Isolation),
+            name(Opt::Mem)
+        ))]);
+    };
+    let mut problems = contradictions(&isolation, &given, &name);
+    if problems.is_empty() {
+        problems.extend(impossible(&isolation, &given, &name));
+    }
+    if !problems.is_empty() {
+        return Err(problems.into_iter().map(Refusal).collect());
+    }
+    Ok(Request {
+        isolation,
+        mem_mib: given.mem,
+        instances: given.instances.unwrap_or(1),
+        threads: given.threads,
+        pattern: given.pattern,
+        bandwidth: given.bandwidth,
+        // Whole GPUs are counted by Slurm's own options, which SPANK cannot see: the controller fills this in.
+        gpus: None,
+    })
+}
+
+/// The isolation that the other options imply.
+fn implied(given: &Given) -> Option<Isolation> {
+    if given.mem.is_some() {
+        return Some(Isolation::Auto);
+    }
+    let about_links = given.pattern.is_some() || given.bandwidth.is_some();
+    (about_links && given.instances.is_none() && given.threads.is_none()).then_some(Isolation::Whole)
+}
+
+fn contradictions(isolation: &Isolation, given: &Given, name: &dyn Fn(Opt) -> String) -> Vec<String> {
+    let mut out = Vec::new();
+    let mut refuse = |given: bool, opt: Opt, why: &str| {
+        if given {
+            out.push(format!("{} does not go with {}={isolation}: {why}", name(opt), name(Opt::Isolation)));
+        }
+    };
+    let several = given.instances.is_some_and(|n| n > 1);
+    let linked = given.pattern.as_ref().is_some_and(|p| *p != Pattern::None);
+    match isolation {
+        Isolation::None => {
+            let why = "none means that nothing is changed; leave it out";
+            refuse(given.mem.is_some(), Opt::Mem, why);
+            refuse(given.instances.is_some(), Opt::Instances, why);
+            refuse(given.threads.is_some(), Opt::Threads, why);
+            refuse(given.pattern.is_some(), Opt::Pattern, why);
+            refuse(given.bandwidth.is_some(), Opt::Bandwidth, why);
+        }
+        Isolation::Whole => {
+            refuse(several, Opt::Instances, "whole GPUs are counted by --gpus-per-node or --gres=gpu:N");
+            refuse(given.threads.is_some(), Opt::Threads, "a whole GPU has all its multiprocessors");
+        }
+        Isolation::Mps => {
+            refuse(several, Opt::Instances, "an mps job has one share per node; take mig for several");
+            refuse(linked, Opt::Pattern, "one share talks to no other GPU; take whole");
+        }
+        Isolation::Mig(_) => {
+            refuse(linked, Opt::Pattern, "MIG instances have no links to each other; take whole");
+        }
+        Isolation::Auto => {}
+    }
+    out
+}
+
+/// What no known GPU model has.
+fn impossible(isolation: &Isolation, given: &Given, name: &dyn Fn(Opt) -> String) -> Option<String> {
+    let mem = given.mem.unwrap_or(0);
+    match isolation {
+        Isolation::Mig(Some(profile)) => {
+            let of_that_name: Vec<_> =
+                Model::all().iter().filter_map(|m| Some((m, m.profile(profile)?))).collect();
+            let Some(most) = of_that_name.iter().map(|(_, p)| p.memory_mib).max() else {
+                return Some(format!(
+                    "{}=mig:{profile}: no GPU has this profile; {}",
+                    name(Opt::Isolation),
+                    known_profiles(profile)
+                ));
+            };
+            if mem > most {
+                return Some(format!(
+                    "{}: asks for {}, but {}=mig:{profile} has at most {}",
+                    name(Opt::Mem),
+                    display_gb(mem),
+                    name(Opt::Isolation),
+                    display_gb(most)
+                ));
+            }
+            let share = |(m, p): &(&Model, &placement::Profile)| p.sm * 100 / m.full_gpu_sm.max(1);
+            let widest = of_that_name.iter().map(share).max().unwrap_or(100);
+            given.threads.filter(|t| u32::from(*t) > widest).map(|t| {
+                format!(
+                    "{}: asks for at least {t} %, but {}=mig:{profile} has {widest} % of its GPU",
+                    name(Opt::Threads),
+                    name(Opt::Isolation)
+                )
+            })
+        }
+        _ => {
+            let largest = Model::all().iter().map(|m| m.total_memory_mib).max().unwrap_or(u64::MAX);
+            (mem > largest).then(|| {
+                format!(
+                    "{}: asks for {}, but no GPU has more than {}",
+                    name(Opt::Mem),
+                    display_gb(mem),
+                    display_gb(largest)
+                )
+            })
+        }
+    }
+}
+
+/// Existing profiles nearest to a wrong name, those with as many compute slices, as the end of a message.
+fn known_profiles(wrong: &str) -> String {
+    let slices = |name: &str| name.split('.').next().map(str::to_owned);
+    let mut names: Vec<&str> = Model::all()
+        .iter()
+        .flat_map(|m| &m.profiles)
+        .filter(|p| !p.is_variant() && slices(&p.name) == slices(wrong))
+        .map(|p| p.name.as_str())
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    if names.is_empty() {
+        return "`tessera profiles` lists them all".to_owned();
+    }
+    format!("known are {}", names.join(", "))
+}

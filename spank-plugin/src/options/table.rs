@@ -1,0 +1,103 @@
+//! The options' names, variables and help.
+
+/// One of the options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Opt {
+    /// `--gpu-isolation`
+    Isolation,
+    /// `--gpu-mem`
+    Mem,
+    /// `--gpu-instances`
+    Instances,
+    /// `--gpu-threads`
+    Threads,
+    /// `--gpu-pattern`
+    Pattern,
+    /// `--gpu-bandwidth`
+    Bandwidth,
+}
+
+/// How an option appears to users.
+#[derive(Debug)]
+pub(crate) struct Spec {
+    /// Which one.
+    pub(crate) opt: Opt,
+    /// Long option without dashes; a site may rename it.
+    pub(crate) name: &'static str,
+    /// Environment twin; never renamed.
+    pub(crate) env: &'static str,
+    /// One word for the argument in `--help`. Slurm starts a new line when name and word exceed 30 columns.
+    pub(crate) arginfo: &'static str,
+    /// Help text. Slurm wraps it at the terminal's width.
+    pub(crate) usage: &'static str,
+}
+
+impl Spec {
+    /// All options, in the order of `--help`.
+    pub(crate) const ALL: [Spec; 6] = [
+        Spec {
+            opt: Opt::Isolation,
+            name: "gpu-isolation",
+            env: "TESSERA_GPU_ISOLATION",
+            arginfo: "kind",
+            usage: "[tessera] auto, mig, mig:PROFILE, mps, whole or none (default: auto if --gpu-mem is given)",
+        },
+        Spec {
+            opt: Opt::Mem,
+            name: "gpu-mem",
+            env: "TESSERA_GPU_MEM",
+            arginfo: "size",
+            usage: "[tessera] GPU memory per MIG instance or share, such as 10G (host memory is --mem)",
+        },
+        Spec {
+            opt: Opt::Instances,
+            name: "gpu-instances",
+            env: "TESSERA_GPU_INSTANCES",
+            arginfo: "n",
+            usage: "[tessera] MIG instances per node (default: 1)",
+        },
+        Spec {
+            opt: Opt::Threads,
+            name: "gpu-threads",
+            env: "TESSERA_GPU_THREADS",
+            arginfo: "percent",
+            usage: "[tessera] share of the GPU's multiprocessors, 1 to 100: the most for mps, the least for mig",
+        },
+        Spec {
+            opt: Opt::Pattern,
+            name: "gpu-pattern",
+            env: "TESSERA_GPU_PATTERN",
+            arginfo: "shape",
+            usage: "[tessera] how whole GPUs talk to each other: ring, tree, chain, star, all, none or file:PATH \
+                    (lines of two ranks)",
+        },
+        Spec {
+            opt: Opt::Bandwidth,
+            name: "gpu-bandwidth",
+            env: "TESSERA_GPU_BANDWIDTH",
+            arginfo: "need",
+            usage: "[tessera] sensitive or insensitive to the bandwidth between whole GPUs",
+        },
+    ];
+
+    /// The option that the site's configuration calls `name`.
+    pub(crate) fn by_name(name: &str) -> Option<&'static Spec> {
+        const ALL: &[Spec] = &Spec::ALL;
+        ALL.iter().find(|s| s.name == name)
+    }
+
+    /// The option at this position of [`Spec::ALL`], which is the number Slurm hands back to the callback.
+    pub(crate) fn by_position(position: usize) -> Option<&'static Spec> {
+        const ALL: &[Spec] = &Spec::ALL;
+        ALL.get(position)
+    }
+}
+
+impl Opt {
+    /// Its row of the table.
+    pub(crate) fn spec(self) -> &'static Spec {
+        const ALL: &[Spec] = &Spec::ALL;
+        // Rows stand in the order of the enum; a unit test holds them to it.
+        &ALL[self as usize]
+    }
+}

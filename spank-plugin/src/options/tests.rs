@@ -1,0 +1,215 @@
+//! Every value and every refusal, as a user sees it.
+
+use std::collections::BTreeMap;
+
+use placement::wire::{encode_request, parse_request};
+use proptest::prelude::*;
+
+use super::*;
+
+fn no_file(_: &str) -> Result<String, String> {
+    Err("cannot be read: no such file".to_owned())
+}
+
+fn parse_with(given: &[(Opt, &str)], file: &str) -> Result<Option<Request>, Vec<Refusal>> {
+    let mut typed = Typed::default();
+    for (opt, text) in given {
+        typed.push(*opt, text);
+    }
+    typed.request(&Renames::new(), &|_| Ok(file.to_owned()))
+}
+
+/// The request's wire form, or the refusal's lines.
+fn outcome(given: &[(Opt, &str)]) -> String {
+    match parse_with(given, "0 1\n1-2 # back\n\n2 1\n") {
+        Ok(None) => "nothing".to_owned(),
+        Ok(Some(request)) => {
+            let wire = encode_request(&request);
+            assert_eq!(parse_request(&wire).as_ref(), Ok(&request), "the wire carries all of it");
+            wire
+        }
+        Err(refusals) => refusals.iter().map(|r| format!("refused: {r}")).collect::<Vec<_>>().join("\n"),
+    }
+}
+
+#[test]
+fn accepted() {
+    use Opt::{Bandwidth, Instances, Isolation, Mem, Pattern, Threads};
+    let cases: &[(&[(Opt, &str)], &str)] = &[
+        (&[], "nothing"),
+        (&[(Mem, "10G")], "v1 iso=auto mem=9537"),
+        (&[(Mem, "10G"), (Instances, "2")], "v1 iso=auto mem=9537 inst=2"),
+        (&[(Isolation, "mig"), (Mem, "10Gi")], "v1 iso=mig mem=10240"),
+        (&[(Isolation, "mig:2g.10gb"), (Instances, "2")], "v1 iso=mig:2g.10gb inst=2"),
+        (&[(Isolation, "mig:2g.10gb"), (Mem, "10G")], "v1 iso=mig:2g.10gb mem=9537"),
+        (&[(Isolation, "mps"), (Mem, "3G"), (Threads, "25%")], "v1 iso=mps mem=2862 threads=25"),
+        (&[(Isolation, "mps"), (Instances, "1")], "v1 iso=mps"),
+        (&[(Isolation, "mig"), (Threads, "100")], "v1 iso=mig threads=100"),
+        (
+            &[(Isolation, "whole"), (Pattern, "ring"), (Bandwidth, "sensitive")],
+            "v1 iso=whole pattern=ring bw=sensitive",
+        ),
+        (&[(Pattern, "file:/x")], "v1 iso=whole pattern=edges:0-1,1-2"),
+        (&[(Bandwidth, "insensitive")], "v1 iso=whole bw=insensitive"),
+        (&[(Isolation, "none")], "v1 iso=none"),
+        (&[(Mem, "10G"), (Mem, "10G"), (Mem, "10000M")], "v1 iso=auto mem=9537"),
+    ];
+    for (given, want) in cases {
+        assert_eq!(outcome(given), *want, "{given:?}");
+    }
+}
+
+#[test]
+fn refused_values() {
+    let cases: &[(Opt, &[&str])] = &[
+        (Opt::Isolation, &["mgi", "", "mig:", "mig:2G.10GB", "mig:../x", "%s"]),
+        (Opt::Mem, &["0", "-3G", "10X", "lots", "", "9999T"]),
+        (Opt::Instances, &["0", "-1", "two", "1.5", "99999999999999999999", ""]),
+        (Opt::Threads, &["0", "101", "101%", "%", "-5", "25%%", "2 5"]),
+        (Opt::Pattern, &["Ring", "file:", "mesh"]),
+        (Opt::Bandwidth, &["high", ""]),
+    ];
+    let mut lines = String::new();
+    for (opt, texts) in cases {
+        for text in *texts {
+            lines += &(outcome(&[(*opt, text)]) + "\n");
+        }
+    }
+    insta::assert_snapshot!(lines);
+}
+
+#[test]
+fn refused_combinations() {
+    use Opt::{Bandwidth, Instances, Isolation, Mem, Pattern, Threads};
+    let cases: &[&[(Opt, &str)]] = &[
+        &[(Instances, "2")],
+        &[(Threads, "25")],
+        &[(Threads, "25"), (Pattern, "ring")],
+        &[(Isolation, "mps"), (Instances, "2")],
+        &[(Isolation, "mps"), (Pattern, "ring")],
+        &[(Isolation, "mig"), (Pattern, "file:/x")],
+        &[(Isolation, "whole"), (Threads, "50"), (Instances, "4")],
+        &[(Isolation, "none"), (Mem, "1G"), (Bandwidth, "sensitive")],
+        &[(Isolation, "mig:2g.10gb"), (Mem, "10Gi")],
+        &[(Isolation, "mig:2g.11gb")],
+        &[(Isolation, "mig:9g.1gb")],
+        &[(Isolation, "mig:1g.5gb"), (Threads, "50")],
+        &[(Mem, "999G")],
+        &[(Mem, "10G"), (Mem, "20G")],
+        &[(Mem, "0"), (Threads, "101")],
+    ];
+    let lines: Vec<String> = cases.iter().map(|given| outcome(given)).collect();
+    insta::assert_snapshot!(lines.join("\n"));
+}
+
+#[test]
+fn refused_edge_lists() {
+    let many =
+        (0..1100u16).map(|i| format!("{} {}\n", i % 1000, i % 1000 + 1 + i / 1000)).collect::<String>();
+    for (file, want) in [
+        ("", "has no edges"),
+        ("# nothing\n", "has no edges"),
+        ("0 1\n1\n", "line 2: \"1\""),
+        ("0 0", "line 1"),
+        ("0 1 2", "line 1"),
+        ("-1 2 3", "line 1"),
+        ("0 1024", "line 1"),
+        (&many, "more than 1024 edges"),
+    ] {
+        let refusals = parse_with(&[(Opt::Pattern, "file:/e")], file).unwrap_err();
+        assert!(refusals[0].0.contains(want), "{file:.20}: {refusals:?}");
+        assert!(refusals[0].0.starts_with("--gpu-pattern=file:/e: "), "{refusals:?}");
+    }
+    let mut typed = Typed::default();
+    typed.push(Opt::Pattern, "file:/nowhere");
+    let refusals = typed.request(&Renames::new(), &no_file).unwrap_err();
+    assert_eq!(refusals[0].0, "--gpu-pattern=file:/nowhere: cannot be read: no such file");
+}
+
+#[test]
+fn only_small_regular_files_are_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(path("edges"), "0 1\n").unwrap();
+    std::fs::write(path("big"), vec![b'#'; 70_000]).unwrap();
+    assert_eq!(read_regular_file(&path("edges")), Ok("0 1\n".to_owned()));
+    for (file, want) in [
+        (path("big"), "larger than 65536 bytes"),
+        (path(""), "not a regular file"),
+        ("/dev/zero".to_owned(), "not a regular file"),
+        (path("none"), "No such file"),
+    ] {
+        let why = read_regular_file(&file).unwrap_err();
+        assert!(why.contains(want), "{file}: {why}");
+    }
+}
+
+#[test]
+fn the_environment_fills_in_what_was_not_typed() {
+    let env: BTreeMap<&str, &str> =
+        [("TESSERA_GPU_MEM", "20G"), ("TESSERA_GPU_THREADS", "101"), ("TESSERA_GPU_PATTERN", "")].into();
+    let mut typed = Typed::default();
+    typed.push(Opt::Mem, "10G");
+    typed.fill_from_env(&|name| env.get(name).map(ToString::to_string));
+    let refusals = typed.request(&Renames::new(), &no_file).unwrap_err();
+    assert_eq!(refusals.len(), 1, "{refusals:?}");
+    assert!(refusals[0].0.starts_with("TESSERA_GPU_THREADS=101: "), "{refusals:?}");
+}
+
+#[test]
+fn a_previous_components_value_is_dropped_once() {
+    let mut typed = Typed::default();
+    typed.push(Opt::Mem, "10G");
+    typed.push(Opt::Mem, "5G");
+    typed.drop_one(Opt::Mem, "10G");
+    let wire =
+        |typed: &Typed| typed.request(&Renames::new(), &no_file).map(|r| r.map(|r| encode_request(&r)));
+    assert_eq!(wire(&typed), Ok(Some("v1 iso=auto mem=4769".to_owned())));
+    typed.drop_one(Opt::Mem, "5G");
+    typed.drop_one(Opt::Threads, "5");
+    assert_eq!(wire(&typed), Ok(None));
+}
+
+#[test]
+fn messages_use_the_sites_names() {
+    let renames: Renames = [(Opt::Mem, "site-gpu-mem".to_owned())].into();
+    let mut typed = Typed::default();
+    typed.push(Opt::Mem, &format!("{}x", "9".repeat(100)));
+    let refusals = typed.request(&renames, &no_file).unwrap_err();
+    assert!(refusals[0].0.starts_with("--site-gpu-mem=999999"), "{refusals:?}");
+    assert!(refusals[0].0.len() < 250, "{refusals:?}");
+    assert_eq!(typed.names(&renames), ["--site-gpu-mem"]);
+}
+
+#[test]
+fn the_table_is_in_order_and_within_slurms_limits() {
+    for (i, spec) in Spec::ALL.iter().enumerate() {
+        assert_eq!(spec.opt.spec().name, spec.name);
+        assert_eq!(spec.opt as usize, i);
+        assert!(spec.usage.starts_with("[tessera] "));
+        assert_eq!(spec.env, format!("TESSERA_{}", spec.name.to_uppercase().replace('-', "_")));
+    }
+    let help: String =
+        Spec::ALL.iter().map(|s| format!("--{}={}\n    {}\n", s.name, s.arginfo, s.usage)).collect();
+    insta::assert_snapshot!(help);
+}
+
+proptest! {
+    #[test]
+    fn no_text_panics(opt in 0usize..6, text in ".*", file in any::<Vec<u8>>()) {
+        let opt = Spec::ALL[opt].opt;
+        let file = String::from_utf8_lossy(&file).into_owned();
+        let _ = parse_with(&[(opt, &text), (Opt::Pattern, "file:x")], &file);
+        let _ = outcome(&[(opt, &text)]);
+    }
+
+    #[test]
+    fn refusals_are_one_line(opt in 0usize..6, text in "[^\\x00-\\x1f\\x7f-\\u{9f}]*") {
+        let opt = Spec::ALL[opt].opt;
+        if let Err(refusals) = parse_with(&[(opt, &text)], "0 1") {
+            for refusal in refusals {
+                prop_assert!(!refusal.0.contains('\n') && refusal.0.len() < 800, "{refusal}");
+            }
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Reads one option's text.
+
+use placement::size::parse_mib;
+use placement::{Bandwidth, Isolation, Pattern};
+
+use super::pattern;
+use super::table::Opt;
+
+/// One option with its value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Value {
+    /// `--gpu-isolation`
+    Isolation(Isolation),
+    /// `--gpu-mem`, MiB
+    Mem(u64),
+    /// `--gpu-instances`
+    Instances(u32),
+    /// `--gpu-threads`, percent
+    Threads(u8),
+    /// `--gpu-pattern`
+    Pattern(Pattern),
+    /// `--gpu-bandwidth`
+    Bandwidth(Bandwidth),
+}
+
+/// Most instances that a request can carry.
+const MAX_INSTANCES: u32 = 1024;
+
+/// Reads `text`.
+///
+/// # Errors
+///
+/// What is wrong with the text and what would be accepted, as the end of a line that already names both.
+pub(super) fn read(
+    opt: Opt,
+    text: &str,
+    read_file: &dyn Fn(&str) -> Result<String, String>,
+) -> Result<Value, String> {
+    match opt {
+        Opt::Isolation => isolation(text).map(Value::Isolation),
+        Opt::Mem => mem(text).map(Value::Mem),
+        Opt::Instances => whole_number(text, MAX_INSTANCES).map(Value::Instances).ok_or_else(|| {
+            format!("is not a number of instances per node: expected 1 to {MAX_INSTANCES}, such as 2")
+        }),
+        Opt::Threads => threads(text).map(Value::Threads),
+        Opt::Pattern => pattern::read(text, read_file).map(Value::Pattern),
+        Opt::Bandwidth => match text {
+            "sensitive" => Ok(Value::Bandwidth(Bandwidth::Sensitive)),
+            "insensitive" => Ok(Value::Bandwidth(Bandwidth::Insensitive)),
+            _ => Err("is unknown: expected sensitive or insensitive".to_owned()),
+        },
+    }
+}
+
+fn isolation(text: &str) -> Result<Isolation, String> {
+    Isolation::parse(text).map_err(|e| {
+        let problem = match text.strip_prefix("mig:") {
+            Some("") => "names no profile",
+            Some(_) => "is not a profile's name",
+            None => "is unknown",
+        };
+        format!("{problem}: {e}, such as mig:2g.10gb")
+    })
+}
+
+fn mem(text: &str) -> Result<u64, String> {
+    parse_mib(text).map_err(|why| {
+        // Where the reason already lists the suffixes, an example is enough.
+        let hint = if why.contains("suffix") { "" } else { "expected a size " };
+        format!("{why}: {hint}such as 10G or 500M (10^9 and 10^6 bytes), or 10Gi (2^30)")
+    })
+}
+
+fn threads(text: &str) -> Result<u8, String> {
+    let number = text.strip_suffix('%').unwrap_or(text);
+    whole_number(number, 100)
+        .and_then(|n| u8::try_from(n).ok())
+        .ok_or_else(|| "is not a share of the GPU: expected 1 to 100, such as 25 or 25%".to_owned())
+}
+
+/// A plain decimal number from 1 to `most`, without sign or spaces.
+fn whole_number(text: &str, most: u32) -> Option<u32> {
+    let plain = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    plain.then(|| text.parse().ok()).flatten().filter(|n| (1..=most).contains(n))
+}

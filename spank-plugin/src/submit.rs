@@ -1,0 +1,99 @@
+//! In sbatch, salloc and srun: the user's options become the job's request.
+
+use placement::wire::{PLACEMENT_ENV, REQUEST_ENV, encode_request};
+use plugin_rt::log;
+
+use crate::args::Args;
+use crate::ffi::{Context, Spank, SpankError};
+use crate::options::{Refusal, Spec, Typed, read_regular_file};
+
+/// What to do with the submission.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Go on.
+    Proceed,
+    /// Nothing is submitted; the user reads these lines.
+    Refuse(Vec<Refusal>),
+}
+
+/// Variables through which Slurm would hand an outer job's options to a submission inside that job.
+///
+/// sbatch and salloc export `SLURM_SPANK_<variable of the option>`; commands inside the job read it back as if it had
+/// been typed. For pyxis-like options of a step that is wanted; ours belong to one job, and a second job made inside
+/// it would fail with "given twice". Outside a job somebody set the variable on purpose, and it stays.
+pub(crate) fn inherited_variables(args: &Args, env: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
+    if !inside_a_job(env) {
+        return Vec::new();
+    }
+    Spec::ALL
+        .iter()
+        .map(|spec| option_variable(args, spec))
+        .chain([format!("SLURM_SPANK_{REQUEST_ENV}"), format!("SLURM_SPANK_{PLACEMENT_ENV}")])
+        .collect()
+}
+
+/// Takes back what a heterogeneous job's previous component left behind.
+///
+/// sbatch and salloc export an option for the job's steps before they parse the next component, where the exported
+/// value then comes back through the option's callback, besides what was typed for that component.
+pub(crate) fn drop_previous_component(typed: &mut Typed, args: &Args, env: &dyn Fn(&str) -> Option<String>) {
+    for spec in &Spec::ALL {
+        if let Some(value) = env(&option_variable(args, spec)) {
+            typed.drop_one(spec.opt, &value);
+        }
+    }
+}
+
+/// The variable through which Slurm exports an option: `SLURM_SPANK_`, `_SLURM_SPANK_OPTION_`, the plugin's name and
+/// the option's, other characters as `_` [plugstack.c, `_opt_env_name`].
+fn option_variable(args: &Args, spec: &Spec) -> String {
+    let name = args.name_of(spec).replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+    format!("SLURM_SPANK__SLURM_SPANK_OPTION_tessera_{name}")
+}
+
+fn inside_a_job(env: &dyn Fn(&str) -> Option<String>) -> bool {
+    ["SLURM_JOB_ID", "SLURM_JOBID"].iter().any(|name| env(name).is_some_and(|v| !v.is_empty()))
+}
+
+/// Everything has been parsed: checks it and stores the request with the job to be.
+///
+/// Called once per component of a heterogeneous job, with that component's options in `typed`.
+pub(crate) fn init_post_opt(
+    spank: &Spank<'_>,
+    context: Context,
+    args: &Args,
+    mut typed: Typed,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<Verdict, SpankError> {
+    if context == Context::Local && inside_a_job(env) {
+        let names = typed.names(&args.renames);
+        if !names.is_empty() {
+            log::user(format_args!(
+                "{} ignored: a step uses the GPUs of its job; give it to sbatch or salloc",
+                names.join(", ")
+            ));
+        }
+        return Ok(Verdict::Proceed);
+    }
+    typed.fill_from_env(env);
+    match typed.request(&args.renames, &read_regular_file) {
+        Err(refusals) => return Ok(Verdict::Refuse(refusals)),
+        // The previous component of a heterogeneous job may have left its request there.
+        Ok(None) => spank.control_unsetenv(REQUEST_ENV),
+        Ok(Some(request)) => spank.control_setenv(REQUEST_ENV, &encode_request(&request))?,
+    }
+    // Only slurmctld decides. It strips this as well: a user may send what he likes.
+    spank.control_unsetenv(PLACEMENT_ENV);
+    Ok(Verdict::Proceed)
+}
+
+/// The status that Slurm's commands end with after an error: `SLURM_EXIT_ERROR`, else 1.
+pub(crate) fn exit_status(env: &dyn Fn(&str) -> Option<String>) -> i32 {
+    env("SLURM_EXIT_ERROR").and_then(|v| v.parse().ok()).filter(|status| *status != 0).unwrap_or(1)
+}
+
+/// Why options cannot be used in this command: scrontab parses them but never asks what they mean.
+pub(crate) fn unusable_command(comm: &str) -> Option<&'static str> {
+    (comm == "scrontab")
+        .then_some("the --gpu options do not work in scrontab: let the entry call sbatch with them")
+}

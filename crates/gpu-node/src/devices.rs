@@ -182,6 +182,14 @@ impl Devices {
         names.iter().filter(|n| n.starts_with("nvidia-cap")).map(|n| format!("{CAPS}/{n}")).collect()
     }
 
+    /// The nodes that let administrators configure and monitor MIG, relative to the root.
+    pub(crate) fn admin_caps(&self) -> Vec<String> {
+        let table = std::fs::read_to_string(self.proc_root.join("driver/nvidia-caps/mig-minors"));
+        let table = table.unwrap_or_default();
+        let minor = |l: &str| l.strip_prefix("config ").or(l.strip_prefix("monitor ")).map(str::to_owned);
+        table.lines().filter_map(minor).map(|m| format!("{CAPS}/nvidia-cap{}", m.trim())).collect()
+    }
+
     fn look(&self, name: &str) -> Result<Node, DeviceError> {
         let path = self.root.join(name);
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;

@@ -156,6 +156,15 @@ pub(crate) fn stop(settings: &Settings, journal: &Journal, record: &DaemonRecord
     Ok(())
 }
 
+/// Ends a daemon that is not recorded, whoever it runs as, and removes its directories.
+pub(crate) fn stop_unrecorded(settings: &Settings, key: &str) -> Result<(), DirError> {
+    let pipe = Paths::of(settings, key).pipe;
+    if let Ok(stat) = rustix::fs::statat(CWD, &pipe, AtFlags::SYMLINK_NOFOLLOW) {
+        kill_all(&pipe, stat.st_uid);
+    }
+    remove_dirs(settings, key)
+}
+
 fn kill_all(pipe_dir: &Path, uid: u32) {
     for signal in [Signal::TERM, Signal::KILL] {
         let left = process::all_of(pipe_dir, uid);

@@ -1,0 +1,288 @@
+//! The node as it is, for `tessera layout` and `tessera doctor`.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use placement::{GpuIndex, GpuState, Holder, Instance, JobId, MigPolicy, Node, Share, Uid};
+
+use crate::devices::Devices;
+use crate::expected::{GpuFacts, device_nodes, whole_holder};
+use crate::fault::Fault;
+use crate::journal::{BadFile, Entry, InstanceRecord, Journal, Kind, Phase, ShareRecord};
+use crate::mps;
+use crate::nvml::{GpuInfo, GpuInstance, MigMode, Nvml};
+use crate::realise::{chain, require_root};
+use crate::reconcile::is_live;
+use crate::settings::{GpuSettings, Settings};
+
+/// Two sources that say different things about one GPU or job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Disagreement {
+    /// About this GPU, if about one.
+    pub gpu: Option<GpuIndex>,
+    /// About this job, if about one.
+    pub job: Option<JobId>,
+    /// In words.
+    pub what: String,
+}
+
+impl fmt::Display for Disagreement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(gpu) = self.gpu {
+            write!(f, "GPU {gpu}: ")?;
+        }
+        if let Some(job) = self.job {
+            write!(f, "job {job}: ")?;
+        }
+        f.write_str(&self.what)
+    }
+}
+
+/// One GPU as it is.
+#[derive(Clone, Debug)]
+pub struct GpuView {
+    /// What it is.
+    pub info: GpuInfo,
+    /// Its MIG mode.
+    pub mode: MigMode,
+    /// Its instances, by start.
+    pub instances: Vec<GpuInstance>,
+}
+
+/// The node as it is.
+#[derive(Clone, Debug)]
+pub struct Inspection {
+    /// As the engine sees it. A GPU whose model is unknown is left out together with all after it.
+    pub node: Node,
+    /// As the driver says.
+    pub gpus: Vec<GpuView>,
+    /// As the journal says, by job id.
+    pub entries: Vec<Entry>,
+    /// Where they differ; empty on a healthy node.
+    pub disagreements: Vec<Disagreement>,
+}
+
+/// Looks at everything and changes nothing, but for moving damaged journal files aside. `live` are the jobs on the
+/// node, where known.
+///
+/// # Errors
+///
+/// Not root, the journal cannot be read, or the driver does not answer at all.
+pub fn inspect(settings: &Settings, live: Option<&HashSet<JobId>>) -> Result<Inspection, Fault> {
+    require_root()?;
+    let journal = Journal::open(&settings.state_dir)?;
+    let mut bad = Vec::new();
+    let entries = journal.jobs(&mut bad)?;
+    let nvml = Nvml::load(&settings.nvml_library)?;
+    let mut found = Findings { list: Vec::new() };
+    found.bad_files(&bad);
+    let mut gpus = Vec::new();
+    for gpu in (0..nvml.count()?).map(GpuIndex) {
+        match view(&nvml, gpu) {
+            Ok(v) => gpus.push(v),
+            Err(e) => found.gpu(gpu, chain(&e)),
+        }
+    }
+    found.jobs(&journal, &entries, live);
+    found.gpus(settings, &gpus, &entries);
+    found.instances(&gpus, &entries);
+    found.daemons(settings, &journal, &entries)?;
+    if let Err(e) = found.nodes(settings, &gpus, &entries) {
+        found.list.push(Disagreement { gpu: None, job: None, what: chain(&e) });
+    }
+    let node = engine_view(settings, &gpus, &entries);
+    Ok(Inspection { node, gpus, entries, disagreements: found.list })
+}
+
+fn view(nvml: &Nvml, gpu: GpuIndex) -> Result<GpuView, Fault> {
+    Ok(GpuView { info: nvml.info(gpu)?, mode: nvml.mig_mode(gpu)?, instances: nvml.instances(gpu)? })
+}
+
+/// True where the record and the instance are the same one.
+fn same(record: &InstanceRecord, gpu: GpuIndex, instance: &GpuInstance) -> bool {
+    record.gpu == gpu.0
+        && record.placement() == instance.placement
+        && record.live.as_ref().is_some_and(|l| {
+            l.gi == instance.id && instance.compute.iter().any(|c| c.id == l.ci && c.uuid == l.uuid)
+        })
+}
+
+struct Findings {
+    list: Vec<Disagreement>,
+}
+
+impl Findings {
+    fn gpu(&mut self, gpu: GpuIndex, what: String) {
+        self.list.push(Disagreement { gpu: Some(gpu), job: None, what });
+    }
+
+    fn job(&mut self, entry: &Entry, gpu: Option<u16>, what: String) {
+        self.list.push(Disagreement { gpu: gpu.map(GpuIndex), job: Some(entry.job()), what });
+    }
+
+    fn bad_files(&mut self, bad: &[BadFile]) {
+        for file in bad {
+            let what = format!("damaged journal file ({}), kept as {}", file.why, file.moved_to.display());
+            self.list.push(Disagreement { gpu: None, job: None, what });
+        }
+    }
+
+    fn jobs(&mut self, journal: &Journal, entries: &[Entry], live: Option<&HashSet<JobId>>) {
+        for entry in entries {
+            if !is_live(entry, journal.boot(), live) {
+                self.job(entry, None, "is journalled but not on this node any more".to_owned());
+            }
+        }
+    }
+
+    fn gpus(&mut self, settings: &Settings, gpus: &[GpuView], entries: &[Entry]) {
+        let (described, present) = (settings.gpus.len(), gpus.len());
+        if described != present {
+            let what = format!("the site describes {described} GPUs, the driver shows {present}");
+            self.list.push(Disagreement { gpu: None, job: None, what });
+        }
+        for view in gpus {
+            let gpu = view.info.index;
+            if view.mode.current != view.mode.pending {
+                self.gpu(gpu, "a change of MIG mode is pending until the GPU is reset".to_owned());
+            }
+            let Some(GpuSettings { model, policy }) = settings.gpu(gpu) else { continue };
+            if view.info.model().is_some_and(|m| m.key != model.key) {
+                self.gpu(gpu, format!("is {}, the site says {}", view.info.name, model.key));
+            }
+            if policy == MigPolicy::Off && view.mode.current {
+                self.gpu(gpu, "MIG mode is on, the site says off".to_owned());
+            }
+            if let Some(entry) = whole_holder(entries, gpu)
+                && view.mode.current
+            {
+                self.job(entry, Some(gpu.0), "has the GPU whole, but MIG mode is on".to_owned());
+            }
+        }
+    }
+
+    fn instances(&mut self, gpus: &[GpuView], entries: &[Entry]) {
+        for view in gpus {
+            for instance in view.instances.iter().filter(|i| i.compute.is_empty()) {
+                let what = format!("GPU instance {} has no compute instance", instance.id);
+                self.gpu(view.info.index, what);
+            }
+        }
+        for entry in entries.iter().filter(|e| e.phase == Phase::Ready) {
+            for record in &entry.instances {
+                let gpu = GpuIndex(record.gpu);
+                let view = gpus.iter().find(|v| v.info.index == gpu);
+                if !view.is_some_and(|v| v.instances.iter().any(|i| same(record, gpu, i))) {
+                    let what = format!("its {} at {} does not exist", record.name, record.start);
+                    self.job(entry, Some(record.gpu), what);
+                }
+            }
+        }
+    }
+
+    fn daemons(&mut self, settings: &Settings, journal: &Journal, entries: &[Entry]) -> Result<(), Fault> {
+        let daemons = journal.daemons(&mut Vec::new())?;
+        let uses = |e: &Entry, key: &str| e.holds() && e.share.as_ref().is_some_and(|s| s.daemon == key);
+        for daemon in &daemons {
+            if !entries.iter().any(|e| uses(e, &daemon.key)) {
+                let what = format!("MPS daemon {} serves no job", daemon.key);
+                self.list.push(Disagreement { gpu: None, job: None, what });
+            }
+        }
+        for key in mps::left_dirs(settings) {
+            if !daemons.iter().any(|d| d.key == key) {
+                let what = format!("MPS directory {key} belongs to no daemon");
+                self.list.push(Disagreement { gpu: None, job: None, what });
+            }
+        }
+        for entry in entries.iter().filter(|e| e.phase == Phase::Ready) {
+            let Some(ShareRecord { daemon: key, .. }) = &entry.share else { continue };
+            let runs = daemons.iter().any(|d| d.key == *key && mps::listens(settings, d));
+            if !runs {
+                self.job(entry, None, format!("its MPS daemon {key} does not answer"));
+            }
+        }
+        Ok(())
+    }
+
+    fn nodes(&mut self, settings: &Settings, gpus: &[GpuView], entries: &[Entry]) -> Result<(), Fault> {
+        if !settings.manage_device_nodes {
+            return Ok(());
+        }
+        let devices = Devices::open(settings)?;
+        let fact = |v: &GpuView| GpuFacts { gpu: v.info.index, minor: v.info.minor, mig: v.mode.current };
+        let facts: Vec<GpuFacts> = gpus.iter().map(fact).collect();
+        // A job that is just being started has some of its nodes.
+        let changing = entries.iter().any(|e| e.phase == Phase::Intent);
+        for (name, want) in device_nodes(settings, &devices, &facts, entries)? {
+            let gpu = facts.iter().find(|f| crate::devices::gpu_node(f.minor) == name).map(|f| f.gpu);
+            let what = match devices.get(&name) {
+                Ok(Some(is)) if is == want || changing => continue,
+                Ok(Some(is)) => format!(
+                    "device node {name} belongs to uid {} with mode {:04o}: should be uid {}, {:04o}",
+                    is.uid, is.mode, want.uid, want.mode
+                ),
+                Ok(None) => format!("device node {name} is missing"),
+                Err(e) => chain(&e),
+            };
+            self.list.push(Disagreement { gpu, job: None, what });
+        }
+        Ok(())
+    }
+}
+
+/// The node in the engine's terms.
+fn engine_view(settings: &Settings, gpus: &[GpuView], entries: &[Entry]) -> Node {
+    let mut node = Vec::new();
+    for view in gpus {
+        let described = settings.gpu(view.info.index);
+        let Some(model) = view.info.model().or(described.map(|d| d.model)) else { break };
+        let policy = described.map_or(MigPolicy::Dynamic, |d| d.policy);
+        node.push(placement::Gpu { model, policy, state: state(view, entries) });
+    }
+    let n = node.len();
+    Node { gpus: node, links: placement::LinkMatrix::uniform(n, 0.0) }
+}
+
+fn state(view: &GpuView, entries: &[Entry]) -> GpuState {
+    let gpu = view.info.index;
+    let holders: Vec<&Entry> = entries.iter().filter(|e| e.holds() && e.uses(gpu)).collect();
+    if let Some(entry) = holders.iter().find(|e| e.kind == Kind::Whole) {
+        return GpuState::Whole(entry.job());
+    }
+    let shares: Vec<Share> =
+        holders.iter().filter(|e| e.instances.is_empty()).filter_map(|e| share_of(e)).collect();
+    if !shares.is_empty() {
+        return GpuState::Mps(shares);
+    }
+    if !view.mode.current {
+        return GpuState::Free;
+    }
+    let whole = view.instances.iter().filter(|i| !i.compute.is_empty());
+    GpuState::Mig(
+        whole
+            .map(|i| Instance {
+                profile: i.profile,
+                start: i.placement.start,
+                holder: holder(&holders, gpu, i),
+            })
+            .collect(),
+    )
+}
+
+fn holder(entries: &[&Entry], gpu: GpuIndex, instance: &GpuInstance) -> Holder {
+    let held =
+        |e: &&&Entry| e.instances.iter().any(|r| r.gpu == gpu.0 && r.placement() == instance.placement);
+    let mine: Vec<&&Entry> = entries.iter().filter(held).collect();
+    let shares: Vec<Share> = mine.iter().filter_map(|e| share_of(e)).collect();
+    match mine.first() {
+        None => Holder::Idle,
+        Some(_) if !shares.is_empty() => Holder::Shared(shares),
+        Some(entry) => Holder::Isolated(entry.job()),
+    }
+}
+
+fn share_of(entry: &Entry) -> Option<Share> {
+    let share = entry.share.as_ref()?;
+    Some(Share { job: entry.job(), uid: Uid(entry.uid), mem_mib: share.mem_mib, threads: share.threads })
+}

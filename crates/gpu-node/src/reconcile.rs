@@ -1,0 +1,185 @@
+//! After a crash: what no live job owns is free again.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use placement::{GpuIndex, JobId};
+
+use crate::deadline::Deadline;
+use crate::devices::Devices;
+use crate::expected::{GpuFacts, device_nodes};
+use crate::fault::Fault;
+use crate::journal::{BadFile, Entry, Journal, Phase};
+use crate::lock::Locks;
+use crate::nvml::Nvml;
+use crate::realise::{chain, require_root};
+use crate::settings::Settings;
+use crate::{instances, mps, release};
+
+/// What a reconciliation did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReconcileReport {
+    /// Dead jobs whose release was finished.
+    pub finished: Vec<JobId>,
+    /// Half-made GPU instances that were destroyed: GPU, GPU instance id.
+    pub destroyed: Vec<(GpuIndex, u32)>,
+    /// Device nodes that were given back or set right, relative to `dev_root`.
+    pub device_nodes: Vec<String>,
+    /// MPS daemons that were ended.
+    pub daemons: Vec<String>,
+    /// Journal files that could not be understood.
+    pub bad_files: Vec<BadFile>,
+    /// What could not be set right; for the log.
+    pub problems: Vec<String>,
+}
+
+impl ReconcileReport {
+    /// True where there was nothing to do.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// How long a half-made instance that is in use is waited for: it can be destroyed when its place is needed, too.
+const DESTROY_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Finishes what was interrupted. `live` are the jobs that are on this node now; `None` where that is not known: then
+/// every job journalled since the node booted counts as live.
+///
+/// # Errors
+///
+/// Not root, the journal cannot be used, or another process works on the node until after the deadline. Everything
+/// else is a problem in the report, and the rest is still done.
+pub fn reconcile(settings: &Settings, live: Option<&HashSet<JobId>>) -> Result<ReconcileReport, Fault> {
+    require_root()?;
+    let deadline = Deadline::after(settings.operation_timeout);
+    let _lock = Locks::for_node(&settings.state_dir, &deadline)?;
+    let journal = Journal::open(&settings.state_dir)?;
+    journal.sweep()?;
+    let mut report = ReconcileReport::default();
+    let mut kept = Vec::new();
+    for entry in journal.jobs(&mut report.bad_files)? {
+        if is_live(&entry, journal.boot(), live) {
+            kept.push(entry);
+        } else {
+            report.problems.extend(release::finish(settings, &journal, &entry)?.problems);
+            report.finished.push(entry.job());
+        }
+    }
+    end_daemons(settings, &journal, &kept, &mut report)?;
+    let held_unknown = unknown_holders(&journal, &report, live)?;
+    match Nvml::load(&settings.nvml_library) {
+        Err(e) => report.problems.push(chain(&e)),
+        Ok(nvml) => {
+            destroy_remnants(&nvml, &mut report);
+            if held_unknown {
+                let why = "device nodes are left as they are: the journal of a live job is damaged";
+                report.problems.push(why.to_owned());
+            } else if let Err(e) = set_nodes(settings, &nvml, &kept, &mut report) {
+                report.problems.push(chain(&e));
+            }
+        }
+    }
+    Ok(report)
+}
+
+/// True for a job whose entry still counts.
+pub(crate) fn is_live(entry: &Entry, boot: &str, live: Option<&HashSet<JobId>>) -> bool {
+    entry.boot == boot && live.is_none_or(|l| l.contains(&entry.job()))
+}
+
+/// True where a damaged file belonged to a job that may be live: what it holds must not be taken from it.
+fn unknown_holders(
+    journal: &Journal,
+    report: &ReconcileReport,
+    live: Option<&HashSet<JobId>>,
+) -> Result<bool, Fault> {
+    let may_live = |name: &String| match (name.split('.').next().and_then(|j| j.parse().ok()), live) {
+        (Some(job), Some(live)) => {
+            live.contains(&JobId(job)) && journal.job(JobId(job)).is_ok_and(|e| e.is_none())
+        }
+        (Some(_), None) => !report.bad_files.is_empty(),
+        (None, _) => false,
+    };
+    Ok(journal.bad_files()?.iter().any(may_live))
+}
+
+fn end_daemons(
+    settings: &Settings,
+    journal: &Journal,
+    kept: &[Entry],
+    report: &mut ReconcileReport,
+) -> Result<(), Fault> {
+    let wanted =
+        |key: &str| kept.iter().any(|e| e.holds() && e.share.as_ref().is_some_and(|s| s.daemon == key));
+    for daemon in journal.daemons(&mut report.bad_files)? {
+        if !wanted(&daemon.key) {
+            match mps::stop(settings, journal, &daemon) {
+                Ok(()) => report.daemons.push(daemon.key),
+                Err(e) => report.problems.push(chain(&e)),
+            }
+        }
+    }
+    // Without a record: the file was damaged. The directory's owner is the daemon's user.
+    for key in mps::left_dirs(settings) {
+        if !wanted(&key) {
+            match mps::stop_unrecorded(settings, &key) {
+                Ok(()) => report.daemons.push(key),
+                Err(e) => report.problems.push(chain(&e)),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Nobody makes an instance while the node is locked: one without a compute instance is a remnant.
+fn destroy_remnants(nvml: &Nvml, report: &mut ReconcileReport) {
+    let deadline = Deadline::after(DESTROY_TIMEOUT);
+    let gpus = nvml.count().unwrap_or(0);
+    for gpu in (0..gpus).map(GpuIndex) {
+        let all = match nvml.instances(gpu) {
+            Ok(all) => all,
+            Err(e) => {
+                report.problems.push(chain(&e));
+                continue;
+            }
+        };
+        for instance in all.iter().filter(|i| i.compute.is_empty()) {
+            match instances::destroy(nvml, gpu, instance, &deadline) {
+                Ok(()) => report.destroyed.push((gpu, instance.id)),
+                Err(e) => report.problems.push(chain(&e)),
+            }
+        }
+    }
+}
+
+fn set_nodes(
+    settings: &Settings,
+    nvml: &Nvml,
+    kept: &[Entry],
+    report: &mut ReconcileReport,
+) -> Result<(), Fault> {
+    if !settings.manage_device_nodes {
+        return Ok(());
+    }
+    let facts = (0..nvml.count()?)
+        .map(GpuIndex)
+        .map(|gpu| Ok(GpuFacts { gpu, minor: nvml.minor(gpu)?, mig: nvml.mig_mode(gpu)?.current }));
+    let facts: Vec<GpuFacts> = facts.collect::<Result<_, Fault>>()?;
+    let devices = Devices::open(settings)?;
+    let ready: Vec<Entry> = kept.iter().filter(|e| e.phase == Phase::Ready).cloned().collect();
+    for (name, access) in device_nodes(settings, &devices, &facts, &ready)? {
+        match devices.get(&name) {
+            Ok(Some(now)) if now == access => {}
+            // The driver makes a GPU's node when it is first used.
+            Ok(None) if !name.contains('/') => {}
+            Ok(_) => match devices.set(&name, access) {
+                Ok(()) => report.device_nodes.push(name),
+                Err(e) => report.problems.push(chain(&e)),
+            },
+            Err(e) => report.problems.push(chain(&e)),
+        }
+    }
+    Ok(())
+}

@@ -157,6 +157,11 @@ impl<T: Copy> Out<T> {
         Out(self.0.wrapping_add(index))
     }
 
+    /// The address, as a number.
+    pub(super) fn address(self) -> u64 {
+        self.0.addr() as u64
+    }
+
     /// The same pointer to another type that begins at the same place.
     pub(super) fn cast<U>(self) -> Out<U> {
         Out(self.0.cast())

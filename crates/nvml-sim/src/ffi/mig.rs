@@ -18,13 +18,14 @@ const CAPABILITY_GFX: u32 = 2;
 /// From this driver on profiles can be listed while MIG is off.
 const MODE_INDEPENDENT_DRIVER: u32 = 550;
 
-fn profiles_can_be_listed(state: &State, gpu: u32) -> Answer<()> {
+/// True if this driver lists profiles of a GPU whose MIG mode is off.
+pub(super) fn mode_independent(state: &State) -> bool {
     let major = state.node.driver_version.split('.').next().and_then(|m| m.parse::<u32>().ok());
-    if state.gpu(gpu)?.mig || major.is_none_or(|m| m >= MODE_INDEPENDENT_DRIVER) {
-        Ok(())
-    } else {
-        Err(Code::NotSupported)
-    }
+    major.is_none_or(|m| m >= MODE_INDEPENDENT_DRIVER)
+}
+
+fn profiles_can_be_listed(state: &State, gpu: u32) -> Answer<()> {
+    if state.gpu(gpu)?.mig || mode_independent(state) { Ok(()) } else { Err(Code::NotSupported) }
 }
 
 fn profile_by_enum(session: &Session, state: &State, device: Ref, value: u32) -> Answer<&'static GiProfile> {

@@ -1,20 +1,20 @@
 //! The state of every GPU, as slurmctld's plugin keeps it.
 //!
 //! The truth is what running jobs' placements say: the state is rebuilt from them alone after a restart, and changes
-//! at two moments only, the commit of an allocation and the end of a job. Idle instances are kept in memory between
-//! the two and lost by a restart, which does no harm: the node destroys idle ones that are in the way.
+//! at two moments only, the commit of an allocation and the end of a job. Idle instances are taken from the layout in
+//! the node's `extra` again; one that is wrong there does no harm, since the node makes what it finds match.
 //!
 //! Answers to "could this request be placed here" are cached until the node changes, because slurmctld asks for every
 //! pending job and node again in each round.
 
 use std::collections::{BTreeMap, HashMap};
 
-use placement::ask::{Ask, Kind, Policy};
 use placement::wire::JobPlacement;
-use placement::{GpuIndex, GpuState, Grant, Holder, Isolation, JobId, Model, Node, Uid, decide};
+use placement::{
+    Ask, GpuIndex, GpuState, Grant, Holder, JobId, Kind, Model, Node, Policy, Uid, decide, parse_layout,
+};
 use site_config::SiteConfig;
 
-use crate::layout;
 use crate::view::{GresKind, Want};
 
 /// Most cached answers per node; a site's jobs ask for far fewer shapes.
@@ -56,7 +56,7 @@ impl Engine {
                 nodes.insert(name.clone(), entry);
             }
         }
-        Self { policy: policy_of(&config), config, nodes, ever: HashMap::new() }
+        Self { policy: config.policy(), config, nodes, ever: HashMap::new() }
     }
 
     /// Names of all managed nodes.
@@ -171,9 +171,18 @@ impl Engine {
         self.nodes.values().any(|e| e.jobs.contains_key(&job))
     }
 
+    /// Takes over the idle instances that a layout published earlier names; what is not a layout is ignored.
+    pub(crate) fn remember_idle(&mut self, node: &str, published: &str) {
+        let Some(entry) = self.nodes.get_mut(node) else { return };
+        if let Ok(layout) = parse_layout(published) {
+            entry.node.remember_idle(&layout);
+            entry.now.clear();
+        }
+    }
+
     /// The node's layout for `sinfo`; `None`: it is not managed.
     pub(crate) fn layout(&self, node: &str) -> Option<String> {
-        self.nodes.get(node).map(|e| layout::text(&e.node))
+        self.nodes.get(node).map(|e| e.node.layout())
     }
 }
 
@@ -199,22 +208,5 @@ fn question(uid: Uid, want: &Want) -> Question {
         request: placement::wire::encode_request(&want.request),
         uid,
         kind: want.kind == GresKind::Shard,
-    }
-}
-
-/// What the site prefers, as `decide` takes it.
-fn policy_of(config: &SiteConfig) -> Policy {
-    let kind = |isolation: &Isolation| match isolation {
-        Isolation::Mig(_) => Some(Kind::Mig),
-        Isolation::Mps => Some(Kind::Mps),
-        Isolation::Whole => Some(Kind::Whole),
-        Isolation::Auto | Isolation::None => None,
-    };
-    Policy {
-        auto: config.defaults.auto.iter().filter_map(kind).collect(),
-        share_between_users: config.mps.share_between_users,
-        max_threads: config.mps.max_threads,
-        mps_threads: config.defaults.mps_threads,
-        default_mem_mib: config.defaults.gpu_mem_mib,
     }
 }

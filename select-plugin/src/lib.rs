@@ -9,6 +9,5 @@ mod commit;
 mod config;
 mod engine;
 mod ffi;
-mod layout;
 mod narrow;
 mod view;

@@ -35,6 +35,11 @@ pub fn guard<T, E: Error>(hook: &'static str, fallback: T, body: impl FnOnce() -
     answer
 }
 
+/// As [`guard`], for a hook that only a bug can make fail.
+pub fn guard_ok<T>(hook: &'static str, fallback: T, body: impl FnOnce() -> T) -> T {
+    guard(hook, fallback, || Ok::<_, std::convert::Infallible>(body()))
+}
+
 /// Runs `body`; `None` if it panicked.
 fn quietly<T>(body: impl FnOnce() -> T) -> Option<T> {
     match panic::catch_unwind(AssertUnwindSafe(body)) {

@@ -15,4 +15,4 @@ mod guard;
 pub mod log;
 
 pub use chain::Chain;
-pub use guard::{guard, install_panic_hook, set_job};
+pub use guard::{guard, guard_ok, install_panic_hook, set_job};

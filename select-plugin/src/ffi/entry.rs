@@ -1,10 +1,9 @@
 //! The symbols Slurm reads and calls, beside those that only forward.
 
-use std::convert::Infallible;
 use std::ffi::c_int;
 use std::path::Path;
 
-use plugin_rt::{Chain, guard, log};
+use plugin_rt::{Chain, guard_ok, log};
 
 use super::{hooks, host, real, sys};
 use crate::config::{self, LoadError};
@@ -54,7 +53,7 @@ extern "C" fn init() -> c_int {
     if rc != SUCCESS || !host::in_slurmctld() {
         return rc;
     }
-    guard("init", ERROR, || Ok::<_, Infallible>(if configure(None) { SUCCESS } else { ERROR }))
+    guard_ok("init", ERROR, || if configure(None) { SUCCESS } else { ERROR })
 }
 
 /// Reads the configuration and starts from an empty state; false: it is bad, and `keep` says what happens then.
@@ -96,28 +95,25 @@ extern "C" fn fini() -> c_int {
 unsafe extern "C" fn select_p_reconfigure() -> c_int {
     if host::in_slurmctld() {
         // The old configuration stays where the new one is bad, with the state it has.
-        guard("reconfigure", true, || {
-            Ok::<_, Infallible>(configure(Some(
-                "select plugin: the configuration read before stays in force",
-            )))
-        });
+        let keeps = "select plugin: the configuration read before stays in force";
+        guard_ok("reconfigure", true, || configure(Some(keeps)));
     }
     let rc = call_real!(select_p_reconfigure() -> c_int, else ERROR);
-    guard("reconfigure", (), || Ok::<_, Infallible>(hooks::rebuild()));
+    guard_ok("reconfigure", (), hooks::rebuild);
     rc
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn select_p_select_nodeinfo_set(job: *mut sys::job_record_t) -> c_int {
     let rc = call_real!(select_p_select_nodeinfo_set(job: *mut sys::job_record_t) -> c_int, else ERROR);
-    guard("select_nodeinfo_set", (), || Ok::<_, Infallible>(hooks::allocated(job)));
+    guard_ok("select_nodeinfo_set", (), || hooks::allocated(job));
     rc
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn select_p_job_fini(job: *mut sys::job_record_t) -> c_int {
     let rc = call_real!(select_p_job_fini(job: *mut sys::job_record_t) -> c_int, else ERROR);
-    guard("job_fini", (), || Ok::<_, Infallible>(hooks::ended(job)));
+    guard_ok("job_fini", (), || hooks::ended(job));
     rc
 }
 
@@ -130,13 +126,13 @@ unsafe extern "C" fn select_p_job_resized(
         select_p_job_resized(job: *mut sys::job_record_t, node: *mut sys::node_record_t) -> c_int,
         else ERROR
     );
-    guard("job_resized", (), || Ok::<_, Infallible>(hooks::lost_node(job, node)));
+    guard_ok("job_resized", (), || hooks::lost_node(job, node));
     rc
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn select_p_job_expand(from: *mut sys::job_record_t, to: *mut sys::job_record_t) -> c_int {
-    if !guard("job_expand", false, || Ok::<_, Infallible>(hooks::may_merge(from, to))) {
+    if !guard_ok("job_expand", false, || hooks::may_merge(from, to)) {
         log::info("job_expand: jobs with GPUs cannot be merged");
         return ERROR;
     }

@@ -10,13 +10,12 @@
 //!
 //! Slurm's own plugin is asked exactly once in each, outside every guard.
 
-use std::convert::Infallible;
 use std::ffi::{c_int, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use placement::wire::{JobPlacement, PLACEMENT_ENV, encode_placement, parse_placement};
 use placement::{JobId, Node};
-use plugin_rt::{guard, log, set_job};
+use plugin_rt::{guard_ok, log, set_job};
 
 use super::host::Host;
 use super::{ptr as pointer, read, sys, write};
@@ -53,6 +52,8 @@ struct State {
     /// array task gets its id only when it starts.
     pending: Option<(usize, JobPlacement)>,
     layout_checked: bool,
+    /// The state knows all running jobs. Before that, the layouts from before a restart must stay readable.
+    rebuilt: bool,
 }
 
 static STATE: Mutex<Option<State>> = Mutex::new(None);
@@ -64,8 +65,7 @@ fn lock() -> MutexGuard<'static, Option<State>> {
 
 /// Sets or replaces the configuration; the state is empty until it is rebuilt.
 pub(super) fn configure(engine: Option<Engine>) {
-    let mut state = lock();
-    state.get_or_insert_default().engine = engine;
+    *lock() = Some(State { engine, ..State::default() });
 }
 
 /// Runs `body` if the plugin places jobs in this process and its view of the structs is the process's.
@@ -102,16 +102,15 @@ fn layout_fits(state: &mut State, host: &Host, job: &sys::job_record_t) -> bool 
 
 /// The whole of `select_p_job_test`: `real` is Slurm's own.
 pub(super) fn job_test(test: &Test, real: impl FnOnce() -> c_int) -> c_int {
-    guard("job_test", (), || Ok::<_, Infallible>(before(test)));
+    guard_ok("job_test", (), || before(test));
     let rc = real();
     if rc != SUCCESS {
         return rc;
     }
     // If our part fails now, a job with devices of its own starts as under plain cons_tres. One with a part of a
     // device must not: another job may have its slices.
-    let on_failure =
-        if guard("job_test", false, || Ok::<_, Infallible>(wants_part(test))) { REFUSED } else { rc };
-    guard("job_test", on_failure, || Ok::<_, Infallible>(after(test).unwrap_or(rc)))
+    let on_failure = if guard_ok("job_test", false, || wants_part(test)) { REFUSED } else { rc };
+    guard_ok("job_test", on_failure, || after(test).unwrap_or(rc))
 }
 
 fn mode(test: &Test) -> Option<Mode> {
@@ -333,17 +332,16 @@ fn take_over(state: &mut State, host: &Host, job: &sys::job_record_t, placement:
     for refused in engine.commit(view.uid, &placement) {
         log::error(format_args!("job {}: {refused}", job.job_id));
     }
-    let names: Vec<String> = placement.nodes.into_iter().map(|(name, _)| name).collect();
-    publish(engine, host, &names);
+    if state.rebuilt {
+        let names: Vec<String> = placement.nodes.into_iter().map(|(name, _)| name).collect();
+        publish(engine, host, &names);
+    }
 }
 
 /// Shows the layouts of these nodes.
 fn publish(engine: &Engine, host: &Host, names: &[String]) {
     let mut changed = false;
-    for index in 0..host.node_count() {
-        let Some(node) = host.node(index) else { continue };
-        // SAFETY: a slot of the node table; its name is null or NUL-terminated.
-        let Some(name) = (unsafe { pointer::text(node.as_ref().name) }) else { continue };
+    for (name, node) in read::named_nodes(host) {
         if let Some(text) = engine.layout(&name).filter(|_| names.contains(&name)) {
             write::extra(host, node, &text);
             changed = true;
@@ -392,7 +390,14 @@ pub(super) fn rebuild() {
         });
     }
     let mut state = lock();
-    let Some(engine) = state.as_mut().and_then(|s| s.engine.as_mut()) else { return };
+    let Some(state) = state.as_mut() else { return };
+    let Some(engine) = state.engine.as_mut() else { return };
+    state.rebuilt = true;
+    for (name, node) in read::named_nodes(host) {
+        if let Some(published) = read::extra(node) {
+            engine.remember_idle(&name, &published);
+        }
+    }
     let names: Vec<String> = engine.node_names().map(str::to_owned).collect();
     publish(engine, host, &names);
 }

@@ -1,6 +1,7 @@
 //! Slurm's structs to the plain types of `view`.
 
 use std::ffi::c_char;
+use std::ptr::NonNull;
 
 use placement::ask::GpuSet;
 use placement::{JobId, Uid};
@@ -116,6 +117,25 @@ pub(super) fn nodes(host: &Host, bitmap: *mut sys::bitstr_t) -> Vec<NodeView> {
             })
         })
         .collect()
+}
+
+/// Every node with its name.
+pub(super) fn named_nodes(host: &Host) -> Vec<(String, NonNull<sys::node_record_t>)> {
+    let named = |node: NonNull<sys::node_record_t>| {
+        // SAFETY: a slot of the node table; hooks run under the node lock.
+        let record = unsafe { node.as_ref() };
+        // SAFETY: null for a deleted node, else NUL-terminated.
+        Some((unsafe { read::text(record.name) }?, node))
+    };
+    (0..host.node_count()).filter_map(|i| host.node(i)).filter_map(named).collect()
+}
+
+/// The node's `extra`.
+pub(super) fn extra(node: NonNull<sys::node_record_t>) -> Option<String> {
+    // SAFETY: a slot of the node table; hooks run under the node lock.
+    let record = unsafe { node.as_ref() };
+    // SAFETY: null or NUL-terminated.
+    unsafe { read::text(record.extra) }
 }
 
 /// The job's GRES entries of our kinds after a successful test, for `write`.

@@ -8,7 +8,6 @@ use placement::wire::PLACEMENT_ENV;
 use super::host::Host;
 use super::{ptr as read, sys, version};
 use crate::commit::{Placed, split};
-use crate::layout::MARKER;
 use crate::view::NodeView;
 
 /// Takes nodes out of the bitmap of candidates.
@@ -93,6 +92,9 @@ fn is_placement(entry: &str) -> bool {
     let name = entry.split('=').next().unwrap_or_default();
     name == PLACEMENT_ENV || name.strip_prefix("SPANK_") == Some(PLACEMENT_ENV)
 }
+
+/// Every layout begins with this; a site's own text in `extra` does not.
+const MARKER: &str = "tessera ";
 
 /// Shows a layout in the node's `extra`; a text of the site's own is left alone.
 pub(super) fn extra(host: &Host, mut node: NonNull<sys::node_record_t>, text: &str) {

@@ -14,6 +14,7 @@ pub mod guardian;
 mod inside;
 mod jobs;
 mod layout;
+mod look;
 pub mod paths;
 mod ports;
 pub mod process;

@@ -104,7 +104,7 @@ pub(crate) fn guardian() -> Result<Vec<String>, TaskError> {
 }
 
 /// `dir` as every daemon can use it.
-fn absolute(dir: &Path) -> Result<PathBuf, TaskError> {
+pub(crate) fn absolute(dir: &Path) -> Result<PathBuf, TaskError> {
     at(dir, std::path::absolute(dir))
 }
 

@@ -2,6 +2,7 @@
 
 mod cluster;
 mod command;
+mod demo;
 mod install;
 mod setup;
 mod test;
@@ -31,6 +32,15 @@ enum Task {
     /// Start, end and look at a cluster of simulated GPU nodes
     #[command(subcommand)]
     Cluster(cluster::Action),
+    /// Show users' jobs on a cluster of simulated GPUs, and check what is shown
+    Demo {
+        /// Leave the cluster running
+        #[arg(long)]
+        keep: bool,
+        /// Where the cluster's files go; without it, in a directory of their own that is removed
+        #[arg(long)]
+        dir: Option<PathBuf>,
+    },
     /// Set up, check format and lints, build, and run all tests
     #[command(alias = "ci")]
     Test {
@@ -62,6 +72,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().task {
         Task::Setup { slurm } => setup::run(slurm),
         Task::Cluster(action) => cluster::run(action),
+        Task::Demo { keep, dir } => demo::run(keep, dir),
         Task::Test { filter } => test::run_all(filter.as_deref()),
         Task::Install { prefix, destdir, slurm } => install::run(&prefix, destdir.as_deref(), slurm),
         Task::Guard { dir } => {

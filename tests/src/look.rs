@@ -1,0 +1,143 @@
+//! Looking at what a cluster's nodes and jobs have.
+
+use std::fs;
+
+use crate::cluster::{Cluster, User};
+use crate::command::run;
+use crate::error::{HarnessError, at};
+use crate::jobs::JobId;
+use crate::process::leftovers;
+
+impl Cluster {
+    /// The layout line of each node, as the controller publishes it.
+    ///
+    /// # Errors
+    ///
+    /// If sinfo fails.
+    pub fn published_layouts(&self) -> Result<Vec<(String, String)>, HarnessError> {
+        let out = self.run(User::Root, "sinfo", &["-h", "-N", "-O", "nodelist:64,extra:16000"])?.ok()?;
+        let split = |line: &str| {
+            let (node, layout) = line.split_once(' ')?;
+            Some((node.to_owned(), layout.trim().to_owned()))
+        };
+        Ok(out.lines().filter_map(split).collect())
+    }
+
+    /// Indices of the GPUs that Slurm gave a job on its one node.
+    ///
+    /// # Errors
+    ///
+    /// If scontrol fails.
+    pub fn gpus_of(&self, id: JobId) -> Result<Vec<u32>, HarnessError> {
+        let out = self.run(User::Root, "scontrol", &["-d", "-o", "show", "job", &id.to_string()])?.ok()?;
+        let list = out
+            .split_once("GRES=gpu")
+            .and_then(|(_, rest)| rest.split_once("(IDX:"))
+            .and_then(|(_, rest)| rest.split(')').next())
+            .unwrap_or_default();
+        Ok(index_list(list))
+    }
+
+    /// NVLinks among a set of GPUs of `node`, by the `Links` of gres.conf.
+    ///
+    /// # Errors
+    ///
+    /// If gres.conf cannot be read.
+    pub fn links_within(&self, node: &str, gpus: &[u32]) -> Result<u32, HarnessError> {
+        let path = self.layout().etc("gres.conf");
+        let text = at(&path, fs::read_to_string(&path))?;
+        let own = format!("NodeName={node} ");
+        let rows: Vec<Vec<i32>> = text
+            .lines()
+            .filter(|line| line.starts_with(&own))
+            .filter_map(|line| line.split_once("Links="))
+            .map(|(_, links)| links.split(',').filter_map(|link| link.trim().parse().ok()).collect())
+            .collect();
+        let link = |a: u32, b: u32| -> u32 {
+            let row = rows.get(a as usize);
+            row.and_then(|row| row.get(b as usize)).map_or(0, |links| u32::try_from(*links).unwrap_or(0))
+        };
+        let pairs = gpus.iter().enumerate().flat_map(|(i, a)| gpus[i + 1..].iter().map(move |b| (*a, *b)));
+        Ok(pairs.map(|(a, b)| link(a, b)).sum())
+    }
+
+    /// What must not be there when no job runs: journal entries, MPS daemons, step daemons. One line each.
+    ///
+    /// # Errors
+    ///
+    /// If a node's directory cannot be read.
+    pub fn leftovers(&self) -> Result<Vec<String>, HarnessError> {
+        let mut left = Vec::new();
+        for node in self.nodes() {
+            let state = self.layout().node(node).join("state");
+            for file in files_below(&state)? {
+                let name =
+                    file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+                if name.starts_with("job") {
+                    left.push(format!("{node}: journal {}", file.display()));
+                }
+            }
+        }
+        for process in leftovers(self.layout().dir()) {
+            let comm = fs::read_to_string(format!("/proc/{}/comm", process.pid)).unwrap_or_default();
+            if comm.starts_with("nvidia-cuda-mps") || comm.starts_with("slurmstepd") {
+                left.push(format!("process {} {}", process.pid, comm.trim()));
+            }
+        }
+        Ok(left)
+    }
+
+    /// Runs `tessera doctor` on every node and looks for [`Cluster::leftovers`].
+    ///
+    /// # Errors
+    ///
+    /// Everything that was found.
+    pub fn assert_clean(&self) -> Result<(), HarnessError> {
+        let mut found = self.leftovers()?;
+        for node in self.nodes() {
+            let done = run(self.command_on(node, User::Root, "tessera")?.arg("doctor"))?;
+            if done.code != Some(0) {
+                found.push(format!("doctor on {node}: {}{}", done.stdout, done.stderr));
+            }
+        }
+        if found.is_empty() { Ok(()) } else { Err(HarnessError::Unexpected(found.join("\n"))) }
+    }
+
+    /// Adds or clears faults of a node's simulated driver: arguments of `nvml-sim fault`.
+    ///
+    /// # Errors
+    ///
+    /// What nvml-sim said.
+    pub fn fault(&self, node: &str, args: &[&str]) -> Result<(), HarnessError> {
+        run(self.command_on(node, User::Root, "nvml-sim")?.arg("fault").args(args))?.ok().map(drop)
+    }
+}
+
+/// Files in a directory and below; none if it is not there.
+fn files_below(dir: &std::path::Path) -> Result<Vec<std::path::PathBuf>, HarnessError> {
+    let mut files = Vec::new();
+    let Ok(entries) = fs::read_dir(dir) else { return Ok(files) };
+    for entry in entries {
+        let path = at(dir, entry)?.path();
+        if path.is_dir() { files.extend(files_below(&path)?) } else { files.push(path) }
+    }
+    Ok(files)
+}
+
+/// Reads `0,3-5`.
+fn index_list(text: &str) -> Vec<u32> {
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.parse().ok()?..=last.parse::<u32>().ok()?)
+    };
+    text.split(',').filter_map(range).flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn index_lists_are_expanded() {
+        assert_eq!(super::index_list("0,3-5"), [0, 3, 4, 5]);
+        assert_eq!(super::index_list(""), Vec::<u32>::new());
+    }
+}

@@ -1,0 +1,52 @@
+//! `cargo xtask demo`: users' jobs get what they ask for, on a real Slurm with simulated GPUs, and give it back.
+//!
+//! It checks what it shows: anything not as said makes it end with 1.
+
+mod held;
+mod show;
+mod steps;
+
+use std::path::PathBuf;
+
+use e2e::{Cluster, User};
+
+use crate::cluster::guardian;
+use crate::command::TaskError;
+use crate::setup;
+use show::Show;
+
+/// Sets up, builds, and runs the demo; with `keep`, its cluster stays.
+pub(crate) fn run(keep: bool, dir: Option<PathBuf>) -> Result<(), TaskError> {
+    setup::run(Some(e2e::paths::SlurmVersion::V22_05))?;
+    eprintln!("demo: building for release");
+    let mut templates = e2e::config::Templates::shipped()?;
+    // As long as the real driver takes.
+    templates.time_scale = 1.0;
+    let mut builder = Cluster::builder().release().templates(templates).guardian(guardian()?);
+    if let Some(dir) = dir {
+        builder = builder.dir(&crate::cluster::absolute(&dir)?);
+    }
+    let mut cluster = builder.start()?;
+    let mut show = Show::new();
+    let outcome = steps::all(&cluster, &mut show);
+    if keep {
+        cluster.keep();
+        let dir = cluster.layout().dir().display();
+        eprintln!(
+            "demo: the cluster stays; `eval \"$(cargo xtask cluster env --dir {dir})\"`, `cargo xtask cluster down --dir {dir}`"
+        );
+    } else if outcome.is_err() {
+        eprintln!("{}", cluster.log_tails());
+    }
+    outcome?;
+    show.verdict().map_err(TaskError::Other)
+}
+
+/// Name of a user in the demo's prompts.
+fn short(user: User) -> &'static str {
+    match user {
+        User::Root => "root",
+        User::Alice => "alice",
+        User::Bob => "bob",
+    }
+}

@@ -8,13 +8,12 @@ use std::env;
 use std::error::Error;
 use std::path::PathBuf;
 
-const FUNCTIONS: [&str; 9] = [
+const FUNCTIONS: [&str; 8] = [
     "spank_context",
     "spank_option_register",
     "spank_get_item",
     "spank_getenv",
     "spank_setenv",
-    "spank_unsetenv",
     "spank_job_control_setenv",
     "spank_job_control_getenv",
     "spank_job_control_unsetenv",

@@ -1,7 +1,36 @@
-//! The SPANK plugin.
+//! `spank_tessera.so`: Tessera's options in the submitting commands, its work on the node, its environment in tasks.
+//!
+//! # Which hook does what, and what its failure does
+//!
+//! Slurm heeds an error only from a plugin that `plugstack.conf` calls `required`; the last column says what happens
+//! to one called `optional`.
+//!
+//! | hook | process, user | does | on an error | under `optional` |
+//! |---|---|---|---|---|
+//! | `init` | sbatch, salloc, srun, slurmstepd | registers the options | the command or step fails | the option is unknown |
+//! | `init` | slurmd, root | starts `tessera node reconcile`, detached | one log line; slurmd starts | the same |
+//! | option callback | sbatch, salloc, srun, user | keeps the text; refuses in scrontab, which never asks further | the command ends, nothing is submitted | the same |
+//! | `init_post_opt` | sbatch, salloc, srun, user | checks the options together, stores the request | one line per problem, the command ends itself with `SLURM_EXIT_ERROR` or 1 | the same |
+//! | `init_post_opt` | slurmstepd, root | reads the step's share from the journal | kept for `task_init` | the same |
+//! | `job_prolog` | slurmstepd, root | realises the placement | **drains the node**: only if it is unfit for any job. What concerns one job is journalled | the job starts, `task_init` refuses |
+//! | `task_init` | the task, user | sets the environment, says what was got | the step fails with the journalled reason | the task runs, without any GPU in its environment |
+//! | `job_epilog` | slurmstepd, root | takes everything back | **drains the node**: only if the journal is unusable | logged |
+//!
+//! `user_init` is not used: up to 23.02 its error does not reach srun. A panic in any hook is one log line and counts
+//! as that hook's error.
+//!
+//! # Trust
+//!
+//! The request is the user's and is parsed strictly wherever it is read. The placement is believed only in prolog and
+//! epilog, where slurmctld wrote it; see [`slurmd`]. No option's text reaches a shell, a path (but for the file that
+//! `--gpu-pattern=file:PATH` names, opened as the user) or a format string.
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
+
 mod args;
+mod describe;
 mod ffi;
+mod node;
 mod options;
 mod slurmd;
+mod slurmstepd;
 mod submit;

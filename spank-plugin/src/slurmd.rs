@@ -1,9 +1,53 @@
 //! On the node as root: reconciliation at slurmd's start, then each job's prolog and epilog.
+//!
+//! A failed prolog or epilog drains the node. Both fail only where the node is unfit for any job; what concerns one
+//! job alone is journalled, and the job's own steps are refused with the reason.
 
-use plugin_rt::log;
+use gpu_node::journal::{Entry, Journal, Kind, Phase, VERSION};
+use gpu_node::{DirError, Fault, JobContext, RealiseError};
+use placement::wire::{PLACEMENT_ENV, REQUEST_ENV, parse_placement, parse_request};
+use placement::{GpuIndex, Grant, JobId};
+use plugin_rt::{log, set_job};
 
 use crate::args::Args;
-use crate::ffi::spawn_detached;
+use crate::describe;
+use crate::ffi::{Spank, SpankError, spawn_detached};
+use crate::node::{NoNode, ThisNode};
+
+/// Why a prolog or epilog fails, and the node with it.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unfit {
+    /// Slurm does not answer.
+    #[error(transparent)]
+    Spank(#[from] SpankError),
+    /// The node cannot be managed although a job has GPUs on it.
+    #[error("node drained: job {job} has GPUs here, but")]
+    NoNode {
+        /// The job.
+        job: u32,
+        /// What is wrong.
+        #[source]
+        source: NoNode,
+    },
+    /// No job can be started.
+    #[error("node drained, it is unfit for any job (met by job {job})")]
+    Node {
+        /// The job that met it.
+        job: u32,
+        /// What is wrong.
+        #[source]
+        source: Fault,
+    },
+    /// The journal cannot be written.
+    #[error("node drained: job {job} cannot be journalled")]
+    Journal {
+        /// The job.
+        job: u32,
+        /// What is wrong.
+        #[source]
+        source: DirError,
+    },
+}
 
 /// slurmd starts: lets the command clean up what no live job owns, without waiting for it.
 ///
@@ -47,6 +91,152 @@ fn node_name(args: impl IntoIterator<Item = String>, env: &dyn Fn(&str) -> Optio
         }
     }
     env("SLURMD_NODENAME").filter(|n| !n.is_empty())
+}
+
+/// Makes the job's placement real. A job without GPUs costs two look-ups in the environment.
+pub(crate) fn prolog(
+    spank: &Spank<'_>,
+    args: &Args,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<(), Unfit> {
+    let placement = env(&job_variable(PLACEMENT_ENV));
+    let devices = env("SLURM_JOB_GPUS").filter(|d| !d.is_empty());
+    if placement.is_none() && devices.is_none() {
+        return Ok(());
+    }
+    let job = spank.job_id()?;
+    set_job(job);
+    let node = match ThisNode::load(args, env) {
+        Err(e) if e.unmanaged() && placement.is_none() => {
+            log::verbose(format_args!("job {job}: {e}: its GPUs are left as Slurm gave them"));
+            return Ok(());
+        }
+        other => other.map_err(|source| Unfit::NoNode { job, source })?,
+    };
+    let asked = env(&job_variable(REQUEST_ENV)).and_then(|text| parse_request(&text).ok());
+    let mut context = JobContext {
+        job: JobId(job),
+        uid: spank.job_uid()?,
+        gid: spank.job_gid()?,
+        restart: env("SLURM_JOB_RESTART_COUNT").and_then(|v| v.parse().ok()).unwrap_or(0),
+        grant: Grant::Whole(Vec::new()),
+        decision: asked.map_or_else(|| "GPUs by --gres".to_owned(), |r| describe::asked(&r)),
+        live: None,
+    };
+    match granted(&node, job, placement.as_deref(), devices.as_deref()) {
+        Err(why) => refuse(&node, &context, &why),
+        Ok(grant) => {
+            context.grant = grant;
+            realise(&node, &context)
+        }
+    }
+}
+
+fn realise(node: &ThisNode, context: &JobContext) -> Result<(), Unfit> {
+    let job = context.job.0;
+    match gpu_node::realise(&node.settings, context) {
+        Ok(done) => {
+            log::verbose(format_args!("job {job} on {}: {}", node.name, describe::got(&done.entry)));
+            Ok(())
+        }
+        Err(RealiseError::NodeUnfit(source)) => Err(Unfit::Node { job, source }),
+        Err(RealiseError::JobFailed(fault)) => {
+            // Journalled by `realise`; its steps will be refused with this reason.
+            log::error(format_args!("job {job}: {}", plugin_rt::Chain(&fault)));
+            Ok(())
+        }
+    }
+}
+
+/// Takes everything back. What could not be taken back is logged; the next reconciliation or prolog tries again.
+pub(crate) fn epilog(
+    spank: &Spank<'_>,
+    args: &Args,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<(), Unfit> {
+    let ours = env(&job_variable(PLACEMENT_ENV)).is_some() || env("SLURM_JOB_GPUS").is_some();
+    if !ours {
+        return Ok(());
+    }
+    let job = spank.job_id()?;
+    set_job(job);
+    let node = match ThisNode::load(args, env) {
+        Err(e) if e.unmanaged() => return Ok(()),
+        other => other.map_err(|source| Unfit::NoNode { job, source })?,
+    };
+    let released =
+        gpu_node::release(&node.settings, JobId(job)).map_err(|source| Unfit::Node { job, source })?;
+    for problem in &released.problems {
+        log::error(format_args!("job {job}: not taken back yet: {problem}"));
+    }
+    Ok(())
+}
+
+/// The job's variable as prolog and epilog see it: Slurm adds the prefix.
+fn job_variable(name: &str) -> String {
+    format!("SPANK_{name}")
+}
+
+/// What slurmctld granted here.
+///
+/// The placement comes from the job's SPANK environment, which a client may fill. slurmctld strips what clients send;
+/// for a site whose slurmctld lacks our plugins, the placement must also lie on GPUs that Slurm itself allocated.
+fn granted(
+    node: &ThisNode,
+    job: u32,
+    placement: Option<&str>,
+    devices: Option<&str>,
+) -> Result<Grant, String> {
+    let allocated = devices.map(device_list).transpose()?.unwrap_or_default();
+    let Some(text) = placement else { return Ok(Grant::Whole(allocated)) };
+    let model_of = |name: &str, gpu: GpuIndex| {
+        node.site.node(name).and_then(|spec| spec.gpus.get(usize::from(gpu.0)).copied())
+    };
+    let placement =
+        parse_placement(text, &model_of).map_err(|e| format!("slurmctld's placement is malformed: {e}"))?;
+    if placement.job.0 != job {
+        return Err(format!("the placement was made for job {}, not for this one", placement.job));
+    }
+    let Some(grant) = placement.on(&node.name) else {
+        return Err(format!("the placement says nothing about {}", node.name));
+    };
+    match grant.gpus().iter().find(|gpu| !allocated.contains(gpu)) {
+        Some(gpu) => Err(format!("the placement is on GPU {gpu}, which Slurm has not allocated to this job")),
+        None => Ok(grant.clone()),
+    }
+}
+
+/// `SLURM_JOB_GPUS`: device numbers separated by commas.
+fn device_list(text: &str) -> Result<Vec<GpuIndex>, String> {
+    let one = |n: &str| n.trim().parse().map(GpuIndex);
+    text.split(',')
+        .map(one)
+        .collect::<Result<_, _>>()
+        .map_err(|_| format!("SLURM_JOB_GPUS={text} is not a list"))
+}
+
+/// Journals why only this job cannot start.
+fn refuse(node: &ThisNode, context: &JobContext, why: &str) -> Result<(), Unfit> {
+    let job = context.job.0;
+    log::error(format_args!("job {job}: {why}"));
+    let fail = |source| Unfit::Journal { job, source };
+    let journal = Journal::open(&node.settings.state_dir).map_err(fail)?;
+    let entry = Entry {
+        version: VERSION,
+        boot: journal.boot().to_owned(),
+        job,
+        uid: context.uid,
+        gid: context.gid,
+        restart: context.restart,
+        decision: context.decision.clone(),
+        phase: Phase::Failed(why.to_owned()),
+        kind: Kind::Whole,
+        gpus: Vec::new(),
+        instances: Vec::new(),
+        share: None,
+        device_nodes: Vec::new(),
+    };
+    journal.store(&entry).map_err(fail)
 }
 
 #[cfg(test)]

@@ -14,13 +14,13 @@ use std::sync::{Mutex, PoisonError};
 
 use plugin_rt::{guard, install_panic_hook, log};
 
-pub(crate) use process::spawn_detached;
+pub(crate) use process::{effective_uid, spawn_detached};
 pub(crate) use spank::{Context, Spank, SpankError};
 
 use crate::args::Args;
 use crate::options::{Spec, Typed};
 use crate::submit::Verdict;
-use crate::{slurmd, submit};
+use crate::{slurmd, slurmstepd, submit};
 
 const OK: c_int = 0;
 const FAILED: c_int = -1;
@@ -163,10 +163,62 @@ pub(crate) unsafe extern "C" fn slurm_spank_init_post_opt(
                         process::end_command(submit::exit_status(&env));
                     }
                 }
-                Context::Remote | Context::Slurmd | Context::JobScript | Context::Other => {}
+                Context::Remote => slurmstepd::init_post_opt(spank, args, &env)?,
+                Context::Slurmd | Context::JobScript | Context::Other => {}
             }
             Ok::<_, SpankError>(OK)
         })
+    }
+}
+
+/// Root, before the job's first process on the node: makes the placement real.
+///
+/// # Safety
+///
+/// For Slurm only: see `slurm/spank.h`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn slurm_spank_job_prolog(
+    raw: sys::spank_t,
+    argc: c_int,
+    argv: *mut *mut c_char,
+) -> c_int {
+    // SAFETY: Slurm's arguments, passed on as they came.
+    unsafe {
+        hook("job_prolog", raw, argc, argv, |spank, args| slurmd::prolog(spank, args, &env).map(|()| OK))
+    }
+}
+
+/// Root, after the job's last process on the node: takes everything back.
+///
+/// # Safety
+///
+/// For Slurm only: see `slurm/spank.h`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn slurm_spank_job_epilog(
+    raw: sys::spank_t,
+    argc: c_int,
+    argv: *mut *mut c_char,
+) -> c_int {
+    // SAFETY: Slurm's arguments, passed on as they came.
+    unsafe {
+        hook("job_epilog", raw, argc, argv, |spank, args| slurmd::epilog(spank, args, &env).map(|()| OK))
+    }
+}
+
+/// The user, in each task before exec: the environment of what it got.
+///
+/// # Safety
+///
+/// For Slurm only: see `slurm/spank.h`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn slurm_spank_task_init(
+    raw: sys::spank_t,
+    argc: c_int,
+    argv: *mut *mut c_char,
+) -> c_int {
+    // SAFETY: Slurm's arguments, passed on as they came.
+    unsafe {
+        hook("task_init", raw, argc, argv, |spank, args| slurmstepd::task_init(spank, args).map(|()| OK))
     }
 }
 

@@ -83,12 +83,12 @@ impl Spank<'_> {
         checked("S_JOB_UID", code).map(|()| value)
     }
 
-    /// The step's id; values near `u32::MAX` are the batch, extern and interactive steps.
-    pub(crate) fn step_id(&self) -> Result<u32, SpankError> {
-        let mut value: u32 = 0;
-        // SAFETY: slurm/spank.h: S_JOB_STEPID takes a `uint32_t *`; the handle is this hook's.
-        let code = unsafe { sys::spank_get_item(self.raw, sys::S_JOB_STEPID, &raw mut value) };
-        checked("S_JOB_STEPID", code).map(|()| value)
+    /// The job's group.
+    pub(crate) fn job_gid(&self) -> Result<u32, SpankError> {
+        let mut value: libc::gid_t = 0;
+        // SAFETY: slurm/spank.h: S_JOB_GID takes a `gid_t *`; the handle is this hook's.
+        let code = unsafe { sys::spank_get_item(self.raw, sys::S_JOB_GID, &raw mut value) };
+        checked("S_JOB_GID", code).map(|()| value)
     }
 
     /// Tasks of this step on this node.
@@ -125,14 +125,6 @@ impl Spank<'_> {
         // SAFETY: slurm/spank.h: both strings are NUL-terminated and copied by the call.
         let code = unsafe { sys::spank_setenv(self.raw, name.as_ptr(), value.as_ptr(), 1) };
         checked("spank_setenv", code)
-    }
-
-    /// Removes a variable from the same environment; one that is not set is no error.
-    pub(crate) fn unsetenv(&self, name: &str) -> Result<(), SpankError> {
-        let name = no_nul(name);
-        // SAFETY: slurm/spank.h: the string is NUL-terminated and outlives the call.
-        let code = unsafe { sys::spank_unsetenv(self.raw, name.as_ptr()) };
-        checked("spank_unsetenv", code)
     }
 
     /// Sets a variable that travels with the job to slurmctld, prolog and epilog.

@@ -4,8 +4,6 @@
     dead_code,
     unreachable_pub,
     clippy::allow_attributes_without_reason,
-    clippy::undocumented_unsafe_blocks,
-    clippy::multiple_unsafe_ops_per_block,
     reason = "generated"
 )]
 

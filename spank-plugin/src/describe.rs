@@ -1,0 +1,70 @@
+//! What a job asked for and what it got, in words for the person who reads its output.
+
+use gpu_node::journal::{Entry, InstanceRecord, Kind};
+use placement::size::display_gb;
+use placement::{Bandwidth, Isolation, Pattern, Request};
+
+/// What was asked for: `mig with at least 10.0 GB`. Made from checked values: none of the user's own text is in it.
+pub(crate) fn asked(request: &Request) -> String {
+    let mut out = request.isolation.to_string();
+    let mut with = Vec::new();
+    if request.instances > 1 {
+        with.push(format!("{} instances", request.instances));
+    }
+    if let Some(mem) = request.mem_mib {
+        let each = if request.instances > 1 { " each" } else { "" };
+        with.push(format!("at least {}{each}", display_gb(mem)));
+    }
+    if let Some(threads) = request.threads {
+        let bound = if request.isolation == Isolation::Mps { "at most" } else { "at least" };
+        with.push(format!("{bound} {threads} % of the SMs"));
+    }
+    match &request.pattern {
+        None => {}
+        Some(Pattern::Edges(edges)) => with.push(format!("a pattern of {} edges", edges.len())),
+        Some(pattern) => with.push(format!("pattern {}", format!("{pattern:?}").to_lowercase())),
+    }
+    if request.bandwidth == Some(Bandwidth::Sensitive) {
+        with.push("bandwidth that matters".to_owned());
+    }
+    if !with.is_empty() {
+        out += " with ";
+        out += &with.join(", ");
+    }
+    out
+}
+
+/// What the job got on this node: `2g.10gb (10.3 GB) on GPU 3, slices 4-5, MIG-…`.
+pub(crate) fn got(entry: &Entry) -> String {
+    match (entry.kind, &entry.share) {
+        (Kind::Mig, _) => {
+            let each: Vec<String> = entry.instances.iter().map(instance).collect();
+            each.join("; ")
+        }
+        (Kind::Mps, Some(share)) => {
+            let held = if share.memory_enforced { "limit" } else { "advice" };
+            let gpu = || entry.gpus.first().map_or_else(String::new, |g| format!("GPU {}", g.index));
+            let on = entry.instances.first().map_or_else(gpu, instance);
+            format!(
+                "a share of {} ({held}) and {} % of the SMs of {on}",
+                display_gb(share.mem_mib),
+                share.threads
+            )
+        }
+        (Kind::Whole | Kind::Mps, _) => {
+            let gpus: Vec<String> = entry.gpus.iter().map(|g| g.index.to_string()).collect();
+            format!("whole GPU{} {}", if gpus.len() == 1 { "" } else { "s" }, gpus.join(", "))
+        }
+    }
+}
+
+fn instance(record: &InstanceRecord) -> String {
+    let last = record.start + record.size.saturating_sub(1);
+    let slices = if last == record.start {
+        format!("slice {last}")
+    } else {
+        format!("slices {}-{last}", record.start)
+    };
+    let uuid = record.live.as_ref().map_or("not there", |live| live.uuid.as_str());
+    format!("{} ({}) on GPU {}, {slices}, {uuid}", record.name, display_gb(record.memory_mib), record.gpu)
+}

@@ -1,0 +1,145 @@
+//! In slurmstepd: what the step's tasks see of their job's GPUs.
+//!
+//! The journal is root's. It is read once per step while slurmstepd is still root; the tasks, forked later and already
+//! the user's, only use what was read. An error found before the tasks exist is kept and raised in `task_init`: up to
+//! 23.02 one in `user_init` does not reach srun.
+
+use std::sync::{Mutex, PoisonError};
+
+use gpu_node::journal::{Entry, Journal, Phase};
+use gpu_node::task_environment;
+use placement::JobId;
+use plugin_rt::{Chain, log, set_job};
+
+use crate::args::Args;
+use crate::describe;
+use crate::ffi::{Spank, SpankError, effective_uid};
+use crate::node::{NoNode, ThisNode};
+
+/// What the journal says about this step's job.
+#[derive(Clone, Debug)]
+enum Share {
+    /// No job of ours.
+    None,
+    /// Ready to be used on the node of this name.
+    Ready(Box<Entry>, String),
+    /// Nothing to use, for this reason.
+    Failed(String),
+    /// The journal cannot be read: a job that Slurm gave GPUs must not run on them unmanaged.
+    Unreadable(String),
+}
+
+static SHARE: Mutex<Share> = Mutex::new(Share::None);
+
+/// Why a step's task does not start.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TaskError {
+    /// Slurm does not answer.
+    #[error(transparent)]
+    Spank(#[from] SpankError),
+    /// The job's GPUs could not be made.
+    #[error("job {job} cannot use its GPUs on this node: {why}")]
+    NoGpus {
+        /// The job.
+        job: u32,
+        /// From the journal.
+        why: String,
+    },
+}
+
+/// As root, once per step: reads the journal.
+pub(crate) fn init_post_opt(
+    spank: &Spank<'_>,
+    args: &Args,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<(), SpankError> {
+    if effective_uid() != 0 {
+        // A slurmd that is not root has refused every job with GPUs in its prolog.
+        return Ok(());
+    }
+    let job = spank.job_id()?;
+    set_job(job);
+    let share = look_up(job, args, env);
+    *SHARE.lock().unwrap_or_else(PoisonError::into_inner) = share;
+    Ok(())
+}
+
+fn look_up(job: u32, args: &Args, env: &dyn Fn(&str) -> Option<String>) -> Share {
+    let node = match ThisNode::load(args, env) {
+        Ok(node) => node,
+        Err(e) if e.unmanaged() || matches!(e, NoNode::Nameless) => return Share::None,
+        Err(e) => return Share::Unreadable(Chain(&e).to_string()),
+    };
+    let read = Journal::open(&node.settings.state_dir).and_then(|j| Ok((j.job(JobId(job))?, j)));
+    match read {
+        Err(e) => Share::Unreadable(Chain(&e).to_string()),
+        Ok((None, _)) => Share::None,
+        Ok((Some(entry), journal)) => match &entry.phase {
+            _ if entry.boot != journal.boot() => Share::Failed("the node has been rebooted".to_owned()),
+            Phase::Failed(why) => Share::Failed(why.clone()),
+            Phase::Intent => Share::Failed("the prolog did not finish".to_owned()),
+            Phase::Ready => Share::Ready(Box::new(entry), node.name),
+        },
+    }
+}
+
+/// As the user, in each task: sets its environment. The first task of the step on this node says what it got.
+pub(crate) fn task_init(spank: &Spank<'_>, args: &Args) -> Result<(), TaskError> {
+    let share = SHARE.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let job = spank.job_id()?;
+    set_job(job);
+    let (entry, node) = match share {
+        Share::None => return Ok(()),
+        Share::Ready(entry, node) => (entry, node),
+        Share::Unreadable(_) if !has_gpus(spank) => return Ok(()),
+        Share::Failed(why) | Share::Unreadable(why) => {
+            hide_gpus(spank)?;
+            return Err(TaskError::NoGpus { job, why });
+        }
+    };
+    let task = spank.local_task()?;
+    for (name, value) in task_environment(&entry, task, spank.local_task_count()?) {
+        if !(keeps_slurms(&entry, spank) && is_device_list(&name)) {
+            spank.setenv(&name, &value)?;
+        }
+    }
+    if args.notice && task == 0 {
+        log::user(format_args!(
+            "job {job} on {node}: {} (asked for: {})",
+            describe::got(&entry),
+            entry.decision
+        ));
+    }
+    Ok(())
+}
+
+fn is_device_list(name: &str) -> bool {
+    matches!(name, "CUDA_VISIBLE_DEVICES" | "NVIDIA_VISIBLE_DEVICES")
+}
+
+/// True where Slurm's own `CUDA_VISIBLE_DEVICES` must stand: whole GPUs of which this step or task has a part, or
+/// which a device cgroup has renumbered. Where it lists just the job's GPUs, ours has them in the pattern's order.
+fn keeps_slurms(entry: &Entry, spank: &Spank<'_>) -> bool {
+    if !entry.instances.is_empty() || entry.share.is_some() {
+        return false;
+    }
+    let Some(slurms) = spank.getenv(c"CUDA_VISIBLE_DEVICES") else { return false };
+    let mut theirs: Vec<&str> = slurms.split(',').collect();
+    let mut ours: Vec<String> = entry.gpus.iter().map(|g| g.index.to_string()).collect();
+    theirs.sort_unstable();
+    ours.sort_unstable();
+    theirs != ours
+}
+
+/// Whether Slurm thinks that this step has GPUs.
+fn has_gpus(spank: &Spank<'_>) -> bool {
+    [c"SLURM_JOB_GPUS", c"SLURM_STEP_GPUS", c"CUDA_VISIBLE_DEVICES"]
+        .iter()
+        .any(|name| spank.getenv(name).is_some_and(|v| !v.is_empty()))
+}
+
+/// Under `optional` in plugstack.conf the task starts in spite of our error: it must not find a GPU that way.
+fn hide_gpus(spank: &Spank<'_>) -> Result<(), SpankError> {
+    spank.setenv("CUDA_VISIBLE_DEVICES", "NoDevFiles")?;
+    spank.setenv("NVIDIA_VISIBLE_DEVICES", "void")
+}

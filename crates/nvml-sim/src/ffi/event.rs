@@ -47,7 +47,8 @@ fn number(set: Out<u8>) -> u64 {
 
 fn look(state: &State, gpu: u32) -> Answer<Seen> {
     let g = state.gpu(gpu)?;
-    let serials = g.instances.iter().flat_map(|i| std::iter::once(i.serial).chain(i.cis.iter().map(|c| c.serial)));
+    let serials =
+        g.instances.iter().flat_map(|i| std::iter::once(i.serial).chain(i.cis.iter().map(|c| c.serial)));
     let lost = fault::find(&g.faults, fault::now_ms(), |k| *k == Kind::GpuLost).is_some();
     Ok(Seen { instances: serials.collect(), mig: g.mig, lost })
 }

@@ -25,6 +25,10 @@ fn answer(state: &State, gpu: u32, field: u32, scope: u32) -> Answer<Value> {
     let links = state.nvlinks(gpu);
     let n_links = u32::try_from(links.len()).unwrap_or(0);
     let (min, default) = state.power_constraints(gpu)?;
+    // Scope 0 is the GPU; module and memory are measured on other boards.
+    if matches!(field, fi::NVML_FI_DEV_POWER_AVERAGE..=fi::NVML_FI_DEV_POWER_REQUESTED_LIMIT) && scope != 0 {
+        return Err(Code::NotSupported);
+    }
     let has_link = |index: u32| if index < n_links { Ok(()) } else { Err(Code::NotSupported) };
     Ok(match field {
         fi::NVML_FI_DEV_ECC_CURRENT | fi::NVML_FI_DEV_ECC_PENDING => Value::Uint(1),

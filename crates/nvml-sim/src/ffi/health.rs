@@ -88,7 +88,7 @@ exports! {
     }
     fn nvmlDeviceGetInforomImageVersion(device: Ref, out: Out<c_char>, length: c_uint) |session, state| {
         device.gpu(session, state)?;
-        out.put_text(length, "SIM.0000.00.00.00")
+        out.put_text(length, "SIM.0000.00.00")
     }
     fn nvmlDeviceGetAPIRestriction(device: Ref, kind: c_uint, out: Out<c_uint>) |session, state| {
         device.gpu(session, state)?;

@@ -78,11 +78,7 @@ fn cpus(session: &Session, state: &State, device: Ref, words: c_uint, out: Out<c
     put_set(ranges.iter().flat_map(|&(a, b)| a..=b), words, out)
 }
 
-fn put_gpus(
-    gpus: &[u32],
-    count: Out<c_uint>,
-    out: Out<sys::nvmlDevice_t>,
-) -> Answer<()> {
+fn put_gpus(gpus: &[u32], count: Out<c_uint>, out: Out<sys::nvmlDevice_t>) -> Answer<()> {
     let handles: Vec<_> = gpus.iter().map(|g| pointer(Handle::Gpu(*g))).collect();
     if out.is_null() {
         return count.put(c_uint::try_from(handles.len()).map_err(|_| Code::Unknown)?);
@@ -145,9 +141,6 @@ exports! {
     fn nvmlDeviceGetMemoryAffinity(device: Ref, words: c_uint, out: Out<c_ulong>, _scope: c_uint) |session, state| {
         let numa = spec(state, device.gpu(session, state)?)?.numa;
         put_set(std::iter::once(numa), words, out)
-    }
-    fn nvmlDeviceGetNumaNodeId(device: Ref, out: Out<c_uint>) |session, state| {
-        out.put(spec(state, device.gpu(session, state)?)?.numa)
     }
     fn nvmlDeviceGetNvLinkState(device: Ref, index: c_uint, out: Out<c_uint>) |session, state| {
         out.put(link(session, state, device, index)?.1.is_some().into())

@@ -36,8 +36,7 @@ fn list_v1(
     out: Out<sys::nvmlProcessInfo_v1_t>,
 ) -> Answer<()> {
     let list = processes(session, state, device, mps)?;
-    let convert =
-        |p: &Process| sys::nvmlProcessInfo_v1_t { pid: p.pid, usedGpuMemory: p.memory_mib * MIB };
+    let convert = |p: &Process| sys::nvmlProcessInfo_v1_t { pid: p.pid, usedGpuMemory: p.memory_mib * MIB };
     out.put_list(count, &list.iter().map(convert).collect::<Vec<_>>())
 }
 

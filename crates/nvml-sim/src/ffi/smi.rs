@@ -1,30 +1,132 @@
-//! TEMP
-use std::ffi::{c_uint, c_void};
-use super::abi::{guard, Out};
+//! `nvmlInternalGetExportTable`: what `nvidia-smi` asks outside the header.
+//!
+//! The table is not documented. What stands here was found by running Debian's `nvidia-smi` 535 on the simulator and recording which slots
+//! it calls with what; the table's id and the layout of a process entry also agree with what NVIDIA/k8s-test-infra recorded for 580. Every other
+//! slot answers `NVML_ERROR_NOT_SUPPORTED`, which `nvidia-smi` shows as N/A.
+//!
+//! | slot | arguments | meaning |
+//! |---|---|---|
+//! | 23 | bus id, bus id, `unsigned *` | relation of two devices for `topo -m`: 0 PIX, 1 PXB, 2 PHB, 3 NODE, 4 SYS |
+//! | 213, 214, 215 | device, `unsigned *` count, entries of 4128 bytes | compute, graphics and MPS processes |
+//! | 230 | device, `unsigned *` | the host's highest PCIe generation |
 
+use std::ffi::{c_char, c_uint, c_void};
+
+use super::abi::{Out, Ref, Text, guard, with_state};
+use super::load::processes;
+use crate::engine::code::{Answer, Code};
+use crate::engine::node;
+use crate::engine::process::{self, Process};
+
+/// The functions of this module.
 pub(super) const NAMES: &[&str] = &["nvmlInternalGetExportTable"];
 
-type Slot = extern "C" fn(usize, usize, usize, usize) -> c_uint;
+/// The only table asked for: 6c3efec4-8fc9-4e6c-a327-ee696e12f7c4, first three groups little-endian.
+const TABLE_ID: [u8; 16] =
+    [0xc4, 0xfe, 0x3e, 0x6c, 0xc9, 0x8f, 0x6c, 0x4e, 0xa3, 0x27, 0xee, 0x69, 0x6e, 0x12, 0xf7, 0xc4];
 
+const RELATION: usize = 23;
+const COMPUTE: usize = 213;
+const GRAPHICS: usize = 214;
+const MPS: usize = 215;
+const HOST_PCIE: usize = 230;
+const N_SLOTS: usize = 512;
+
+/// One slot. The C functions take different arguments, all in registers; a slot that is called with fewer never looks at the rest.
+#[derive(Clone, Copy)]
 #[repr(C)]
-struct Table { size: usize, slots: [Slot; 511] }
-
-extern "C" fn slot<const N: usize>(a: usize, b: usize, c: usize, d: usize) -> c_uint {
-    if std::env::var_os("NVML_SIM_TRACE").is_some() { eprintln!("slot {N}: {a:#x} {b:#x} {c:#x} {d:#x}"); }
-    let force = std::env::var("NVML_SIM_RC").ok().and_then(|v| v.parse().ok()).unwrap_or(3);
-    super::smi_answer(N, a, b, c).unwrap_or(force)
+union Slot {
+    unknown: extern "C" fn() -> c_uint,
+    relation: extern "C" fn(Text, Text, Out<c_uint>) -> c_uint,
+    list: extern "C" fn(Ref, Out<c_uint>, Out<Entry>) -> c_uint,
+    number: extern "C" fn(Ref, Out<c_uint>) -> c_uint,
+    size: usize,
 }
 
-macro_rules! row16 { ($($b:expr),*) => { [$(
-  slot::<{$b}>, slot::<{$b+1}>, slot::<{$b+2}>, slot::<{$b+3}>, slot::<{$b+4}>, slot::<{$b+5}>, slot::<{$b+6}>, slot::<{$b+7}>,
-  slot::<{$b+8}>, slot::<{$b+9}>, slot::<{$b+10}>, slot::<{$b+11}>, slot::<{$b+12}>, slot::<{$b+13}>, slot::<{$b+14}>, slot::<{$b+15}>),*] } }
-static ALL: [Slot; 512] = row16!(0,16,32,48,64,80,96,112,128,144,160,176,192,208,224,240,256,272,288,304,320,336,352,368,384,400,416,432,448,464,480,496);
-static TABLE: Table = Table { size: 4096, slots: { let mut t: [Slot; 511] = [slot::<0>; 511]; let mut i = 0; while i < 511 { t[i] = ALL[i+1]; i += 1; } t } };
+/// Slot 0 holds the table's size in bytes.
+static TABLE: [Slot; N_SLOTS] = {
+    let mut table = [Slot { unknown }; N_SLOTS];
+    table[0] = Slot { size: N_SLOTS * size_of::<Slot>() };
+    table[RELATION] = Slot { relation };
+    table[COMPUTE] = Slot { list: compute };
+    table[GRAPHICS] = Slot { list: graphics };
+    table[MPS] = Slot { list: mps };
+    table[HOST_PCIE] = Slot { number: host_pcie };
+    table
+};
+
+/// A process as `nvidia-smi` reads it.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Entry {
+    pid: c_uint,
+    used_bytes: u64,
+    gpu_instance: c_uint,
+    compute_instance: c_uint,
+    protected_bytes: u64,
+    name: [c_char; 4096],
+}
+
+const _: () = assert!(size_of::<Entry>() == 4128);
 
 #[unsafe(no_mangle)]
 extern "C" fn nvmlInternalGetExportTable(out: Out<*const c_void>, id: Out<[u8; 16]>) -> c_uint {
     guard(|| {
-        if std::env::var_os("NVML_SIM_TRACE").is_some() { eprintln!("table {:02x?}", id.get()?); }
+        if id.get()? != TABLE_ID {
+            return Err(Code::NotFound);
+        }
         out.put((&raw const TABLE).cast())
+    })
+}
+
+extern "C" fn unknown() -> c_uint {
+    Code::NotSupported as c_uint
+}
+
+extern "C" fn relation(a: Text, b: Text, out: Out<c_uint>) -> c_uint {
+    with_state(|_, state| {
+        let gpu = |text: Text| -> Answer<u32> {
+            let pci = node::pci_id(&text.get()?).map_err(|_| Code::InvalidArgument)?;
+            let found = state.node.gpus.iter().position(|g| g.pci == pci).ok_or(Code::NotFound)?;
+            u32::try_from(found).map_err(|_| Code::Unknown)
+        };
+        let level = state.level(gpu(a)?, gpu(b)?)?;
+        out.put((level / 10).saturating_sub(1))
+    })
+}
+
+extern "C" fn compute(device: Ref, count: Out<c_uint>, out: Out<Entry>) -> c_uint {
+    list(device, count, out, false)
+}
+
+extern "C" fn mps(device: Ref, count: Out<c_uint>, out: Out<Entry>) -> c_uint {
+    list(device, count, out, true)
+}
+
+/// Nothing here draws.
+extern "C" fn graphics(_device: Ref, count: Out<c_uint>, _out: Out<Entry>) -> c_uint {
+    guard(|| count.put(0))
+}
+
+fn list(device: Ref, count: Out<c_uint>, out: Out<Entry>, is_mps: bool) -> c_uint {
+    with_state(|session, state| {
+        let found = processes(session, state, device, is_mps)?;
+        let entry = |p: &Process| Entry {
+            pid: p.pid,
+            used_bytes: p.memory_mib << 20,
+            gpu_instance: p.gi.unwrap_or(c_uint::MAX),
+            compute_instance: p.ci.unwrap_or(c_uint::MAX),
+            protected_bytes: 0,
+            name: super::abi::chars(&process::name(p.pid).unwrap_or_default()),
+        };
+        let entries: Vec<Entry> = found.iter().map(entry).collect();
+        out.put_list(count, &entries)
+    })
+}
+
+extern "C" fn host_pcie(device: Ref, out: Out<c_uint>) -> c_uint {
+    with_state(|session, state| {
+        let gpu = device.gpu(session, state)?;
+        out.put(state.chip(gpu)?.board.pcie_gen)
     })
 }

@@ -71,6 +71,7 @@ not_supported! {
     nvmlDeviceGetMemClkVfOffset
     nvmlDeviceGetMinMaxClockOfPState
     nvmlDeviceGetMinMaxFanSpeed
+    nvmlDeviceGetNumaNodeId
     nvmlDeviceGetNvLinkInfo
     nvmlDeviceGetNvLinkUtilizationControl
     nvmlDeviceGetNvLinkUtilizationCounter

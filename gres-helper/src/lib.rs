@@ -1,1 +1,11 @@
-//! Job submit plugin.
+//! `job_submit_tessera.so`: turns a job's request into GRES, and refuses what no node could ever satisfy.
+//!
+//! Everything here runs in slurmctld on what a user sent: the client-side checks of the SPANK plugin are a courtesy,
+//! these are the rule. Whatever claims to be a placement is stripped, because only the select plugin writes those.
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
+
+mod admit;
+mod ffi;
+mod modify;
+mod site;
+mod tres;

@@ -1,0 +1,306 @@
+//! What becomes of a submission. Pure: the job as plain values in, a verdict out.
+
+use std::collections::BTreeSet;
+
+use placement::size::display_gb;
+use placement::wire::parse_request;
+use placement::{Admission, Isolation, Request};
+use site_config::{NodeSpec, SiteConfig};
+
+use crate::tres::Tres;
+
+/// A submission, as far as it concerns GPUs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Submission {
+    /// The request SPANK stored: text from the user.
+    pub(crate) request: Option<String>,
+    /// What it asks from Slurm itself.
+    pub(crate) tres: Tres,
+    /// Partitions it may run in, the default one where it names none.
+    pub(crate) partitions: Vec<String>,
+    /// The nodes of those; `None`: not known, all.
+    pub(crate) partition_nodes: Option<BTreeSet<String>>,
+    /// Nodes it insists on.
+    pub(crate) required_nodes: Option<BTreeSet<String>>,
+    /// The account it is charged to.
+    pub(crate) account: Option<String>,
+}
+
+/// What becomes of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It asks nothing of Tessera.
+    Untouched,
+    /// It is managed.
+    Accepted {
+        /// The request with the site's defaults filled in.
+        request: Request,
+        /// GRES to add, name and count; `None`: what it asks for itself stands.
+        add: Option<(&'static str, u32)>,
+    },
+    /// It is refused; this is for the user.
+    Refused(String),
+}
+
+/// Judges a submission. `config` is `None` where the site has no `tessera.toml`.
+pub(crate) fn judge(job: &Submission, config: Option<&SiteConfig>) -> Verdict {
+    let Some(text) = &job.request else { return Verdict::Untouched };
+    let outcome =
+        parse_request(text).map_err(|e| format!("the GPU request is unreadable: {e}")).and_then(|request| {
+            if request.isolation == Isolation::None {
+                return Ok(Verdict::Untouched);
+            }
+            let config =
+                config.ok_or("this cluster has no tessera.toml: the --gpu options do not work here")?;
+            accept(job, request, config)
+        });
+    outcome.unwrap_or_else(Verdict::Refused)
+}
+
+fn accept(job: &Submission, request: Request, config: &SiteConfig) -> Result<Verdict, String> {
+    let request = with_slurms_own(with_defaults(request, config), &job.tres)?;
+    limits(job, &request, config)?;
+    let candidates: Vec<&NodeSpec> =
+        config.nodes.iter().filter(|spec| spec.names.iter().any(|n| reaches(job, n))).collect();
+    if candidates.is_empty() {
+        return Err(format!("{}: no node that this job may use is managed by Tessera", words(&request)));
+    }
+    let policy = config.policy();
+    let answers: Vec<_> =
+        candidates.iter().map(|s| s.to_node().admits_ever(&request, &policy, true)).collect();
+    let admitted = answers.iter().filter_map(|a| a.as_ref().ok().copied());
+    // Slurm can only be asked for one kind: shards where any node can give a part, and as few as any node counts.
+    let shards =
+        admitted.clone().filter_map(|a| if let Admission::Shards(n) = a { Some(n) } else { None }).min();
+    let gpus = admitted.filter_map(|a| if let Admission::Gpus(n) = a { Some(n) } else { None }).min();
+    match (shards, gpus) {
+        (Some(shards), _) => Ok(Verdict::Accepted { request, add: Some(("shard", shards)) }),
+        (None, Some(gpus)) => {
+            let has_gpus = !job.tres.gpu_entries().is_empty();
+            let request = Request { isolation: Isolation::Whole, ..request };
+            Ok(Verdict::Accepted { request, add: (!has_gpus).then_some(("gpu", gpus)) })
+        }
+        (None, None) => Err(never(&request, &candidates, &policy, &answers)),
+    }
+}
+
+/// The request with what the site says where the job does not.
+fn with_defaults(mut request: Request, config: &SiteConfig) -> Request {
+    let defaults = &config.defaults;
+    if request.isolation == Isolation::Auto {
+        request.isolation = defaults.isolation.clone();
+    }
+    let by_memory = match &request.isolation {
+        Isolation::Mig(profile) => profile.is_none(),
+        Isolation::Mps | Isolation::Auto => true,
+        Isolation::Whole | Isolation::None => false,
+    };
+    if by_memory && request.mem_mib.is_none() {
+        request.mem_mib = defaults.gpu_mem_mib;
+    }
+    if request.isolation == Isolation::Mps && request.threads.is_none() {
+        request.threads = defaults.mps_threads;
+    }
+    request
+}
+
+/// Takes what the job asks from Slurm itself into account, or says how it contradicts the request.
+fn with_slurms_own(mut request: Request, tres: &Tres) -> Result<Request, String> {
+    let entries = tres.gpu_entries();
+    let asked = words(&request);
+    if let Some(shard) = entries.iter().find(|e| e.name == "shard") {
+        return Err(format!(
+            "{}={} does not go with {asked}: Tessera asks for the shards itself; leave it out",
+            shard.option, shard.text
+        ));
+    }
+    let Some(first) = entries.first() else {
+        return Ok(request);
+    };
+    match request.isolation {
+        // "Cheapest that fits" among whole GPUs, because whole GPUs are what it counts.
+        Isolation::Auto | Isolation::Whole => {
+            if request.instances > 1 {
+                return Err(format!(
+                    "{}={} does not go with --gpu-instances={}: use one of them",
+                    first.option, first.text, request.instances
+                ));
+            }
+            request.isolation = Isolation::Whole;
+            let per_node: u64 = entries.iter().filter(|e| e.per_node).map(|e| e.count).sum();
+            request.gpus = u32::try_from(per_node).ok().filter(|n| *n > 0);
+            Ok(request)
+        }
+        _ => Err(format!(
+            "{}={} does not go with {asked}: it asks for whole GPUs; leave it out, or use --gpu-isolation=whole",
+            first.option, first.text
+        )),
+    }
+}
+
+fn limits(job: &Submission, request: &Request, config: &SiteConfig) -> Result<(), String> {
+    let account = job.account.as_deref();
+    let partitions: Vec<Option<&str>> = if job.partitions.is_empty() {
+        vec![None]
+    } else {
+        job.partitions.iter().map(|p| Some(p.as_str())).collect()
+    };
+    // Slurm may start it in any of them.
+    partitions
+        .into_iter()
+        .flat_map(|p| config.limits_for(p, account))
+        .find_map(|limit| limit.refusal(request))
+        .map_or(Ok(()), Err)
+}
+
+/// Whether the job may run on the node.
+fn reaches(job: &Submission, node: &str) -> bool {
+    let within = |set: &Option<BTreeSet<String>>| set.as_ref().is_none_or(|s| s.contains(node));
+    within(&job.partition_nodes) && within(&job.required_nodes)
+}
+
+/// Why no node could ever satisfy the request: the first reason that comes with something nearer.
+fn never(
+    request: &Request,
+    candidates: &[&NodeSpec],
+    policy: &placement::Policy,
+    answers: &[Result<Admission, placement::Never>],
+) -> String {
+    let on_several = |spec: &&NodeSpec| spec.to_node().admits_ever(request, policy, false).is_ok();
+    if candidates.iter().any(on_several) {
+        return format!(
+            "{}: no single GPU holds all of it, and Slurm takes a job's shards on a node from one GPU; ask fewer \
+             instances per node and more nodes, or --gpu-isolation=whole",
+            words(request)
+        );
+    }
+    let reasons = || answers.iter().filter_map(|a| a.as_ref().err());
+    let best = reasons().find(|n| n.nearest.is_some()).or_else(|| reasons().next());
+    let why = best.map_or_else(String::new, ToString::to_string);
+    format!("{}: no node could ever satisfy this: {why}", words(request))
+}
+
+/// The request as the options a user types.
+fn words(request: &Request) -> String {
+    let mut out = vec![format!("--gpu-isolation={}", request.isolation)];
+    out.extend(request.mem_mib.map(|m| format!("--gpu-mem={}", display_gb(m).replace(' ', ""))));
+    out.extend((request.instances > 1).then(|| format!("--gpu-instances={}", request.instances)));
+    out.extend(request.threads.map(|t| format!("--gpu-threads={t}")));
+    out.extend(request.gpus.map(|n| format!("--gpus-per-node={n}")));
+    out.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn site(extra: &str) -> SiteConfig {
+        let text = format!(
+            "{extra}\n[[nodes]]\nnames = \"n[1-2]\"\ngpu = \"a100-40gb\"\ncount = 8\nmig = \"dynamic\"\n\
+             interconnect = \"dgx-v\"\n"
+        );
+        let (config, errors) = site_config::parse("t", &text, &|_| Err(std::io::ErrorKind::NotFound.into()));
+        assert_eq!(errors, [], "{text}");
+        config.unwrap()
+    }
+
+    fn verdict(request: &str, per_node: Option<&str>, extra: &str) -> Verdict {
+        let job = Submission {
+            request: Some(request.to_owned()),
+            tres: Tres { per_node: per_node.map(str::to_owned), ..Tres::default() },
+            partitions: vec!["debug".to_owned()],
+            ..Submission::default()
+        };
+        judge(&job, Some(&site(extra)))
+    }
+
+    fn added(request: &str, per_node: Option<&str>) -> Option<(&'static str, u32)> {
+        match verdict(request, per_node, "") {
+            Verdict::Accepted { add, .. } => add,
+            other => panic!("{request}: {other:?}"),
+        }
+    }
+
+    fn refusal(request: &str, per_node: Option<&str>, extra: &str) -> String {
+        match verdict(request, per_node, extra) {
+            Verdict::Refused(why) => why,
+            other => panic!("{request}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_job_without_request_is_left_alone() {
+        assert_eq!(judge(&Submission::default(), Some(&site(""))), Verdict::Untouched);
+        assert_eq!(judge(&Submission::default(), None), Verdict::Untouched);
+        assert_eq!(verdict("v1 iso=none", Some("gres:gpu:2"), ""), Verdict::Untouched);
+    }
+
+    #[test]
+    fn parts_become_shards_of_nominal_gigabytes() {
+        assert_eq!(added("v1 iso=mig:2g.10gb", None), Some(("shard", 10)));
+        assert_eq!(added("v1 iso=mig:1g.5gb inst=3", None), Some(("shard", 15)));
+        assert_eq!(added("v1 iso=mps mem=2862", None), Some(("shard", 3)));
+        assert_eq!(added("v1 iso=auto mem=9537", None), Some(("shard", 10)));
+    }
+
+    #[test]
+    fn whole_gpus_become_gpus_unless_asked_for_already() {
+        assert_eq!(added("v1 iso=whole", None), Some(("gpu", 1)));
+        assert_eq!(added("v1 iso=whole pattern=ring", Some("gres:gpu:3")), None);
+        assert_eq!(added("v1 iso=auto mem=9537", Some("gres:gpu:2")), None);
+    }
+
+    #[test]
+    fn contradictions_name_both_sides() {
+        let why = refusal("v1 iso=mig:2g.10gb", Some("gres:gpu:2"), "");
+        assert!(why.contains("--gres=gpu:2") && why.contains("--gpu-isolation=mig:2g.10gb"), "{why}");
+        let why = refusal("v1 iso=mps mem=100", Some("gres:shard:3"), "");
+        assert!(why.contains("--gres=shard:3"), "{why}");
+    }
+
+    #[test]
+    fn the_impossible_is_refused_with_the_nearest_thing() {
+        let why = refusal("v1 iso=mig mem=60000", None, "");
+        assert!(why.contains("no node could ever") && why.contains("7g.40gb"), "{why}");
+        let why = refusal("v1 iso=whole", Some("gres:gpu:9"), "");
+        assert!(why.contains("--gpus-per-node=8"), "{why}");
+    }
+
+    #[test]
+    fn more_than_one_gpu_holds_is_refused_with_that_reason() {
+        let why = refusal("v1 iso=mig:2g.10gb inst=5", None, "");
+        assert!(why.contains("from one GPU"), "{why}");
+    }
+
+    #[test]
+    fn limits_of_the_partition_hold() {
+        let limit = "[[limits]]\npartition = \"debug\"\nisolation = [\"mps\"]\n";
+        assert!(refusal("v1 iso=mig:2g.10gb", None, limit).contains("in partition debug"));
+    }
+
+    #[test]
+    fn a_crafted_request_is_refused_not_believed() {
+        for text in ["", "v2 iso=mig", "v1 iso=mig mem=-1", "v1 iso=mig inst=99999999999", "v1 iso=../../x"] {
+            assert!(matches!(verdict(text, None, ""), Verdict::Refused(_)), "{text}");
+        }
+    }
+
+    #[test]
+    fn without_configuration_a_request_is_refused() {
+        let job = Submission { request: Some("v1 iso=whole".to_owned()), ..Submission::default() };
+        assert!(matches!(judge(&job, None), Verdict::Refused(why) if why.contains("tessera.toml")));
+    }
+
+    #[test]
+    fn nodes_out_of_reach_do_not_count() {
+        let only = |name: &str| Some([name.to_owned()].into_iter().collect());
+        let job = Submission {
+            request: Some("v1 iso=whole".to_owned()),
+            required_nodes: only("cpu1"),
+            ..Submission::default()
+        };
+        assert!(matches!(judge(&job, Some(&site(""))), Verdict::Refused(_)));
+        let job = Submission { required_nodes: only("n2"), ..job };
+        assert!(matches!(judge(&job, Some(&site(""))), Verdict::Accepted { .. }));
+    }
+}

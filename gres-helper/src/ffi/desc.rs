@@ -1,0 +1,115 @@
+//! Job descriptions and records: reading what concerns us, writing the little that changes.
+
+use std::collections::BTreeSet;
+use std::ffi::c_char;
+
+use placement::wire::{PLACEMENT_ENV, REQUEST_ENV};
+
+use super::host::{Host, text};
+use super::{sys, version};
+use crate::admit::Submission;
+use crate::tres::{Tres, with_entry};
+
+/// The value of a variable in a SPANK job environment, the last one if it stands there twice.
+///
+/// # Safety
+///
+/// `env` is null or an array of `size` pointers, each null or to a NUL-terminated string.
+pub(super) unsafe fn spank_env(env: *mut *mut c_char, size: u32, name: &str) -> Option<String> {
+    // SAFETY: the caller's promise.
+    let entries = unsafe { entries(env, size) };
+    entries
+        .into_iter()
+        .filter_map(|(_, entry)| entry.strip_prefix(name)?.strip_prefix('=').map(str::to_owned))
+        .next_back()
+}
+
+/// # Safety
+///
+/// As [`spank_env`].
+unsafe fn entries(env: *mut *mut c_char, size: u32) -> Vec<(*mut c_char, String)> {
+    let count = if env.is_null() { 0 } else { size as usize };
+    let mut found = Vec::with_capacity(count);
+    for i in 0..count {
+        // SAFETY: the caller's promise: inside the array.
+        let slot = unsafe { env.add(i) };
+        // SAFETY: as above.
+        let entry = unsafe { slot.read() };
+        // SAFETY: the caller's promise.
+        found.push((entry, unsafe { text(entry) }.unwrap_or_default()));
+    }
+    found
+}
+
+/// The submission as plain values.
+pub(super) fn submission(host: &Host, desc: &sys::job_desc_msg_t) -> Submission {
+    // SAFETY: slurm.h: `spank_job_env` has `spank_job_env_size` elements.
+    let request = unsafe { spank_env(desc.spank_job_env, desc.spank_job_env_size, REQUEST_ENV) };
+    // SAFETY: null or NUL-terminated, here and below.
+    let partition = unsafe { text(desc.partition) }.or_else(|| host.default_partition());
+    let partitions: Vec<String> =
+        partition.iter().flat_map(|p| p.split(',')).filter(|p| !p.is_empty()).map(str::to_owned).collect();
+    let nodes: Option<Vec<BTreeSet<String>>> = partitions.iter().map(|p| host.partition_nodes(p)).collect();
+    // SAFETY: as above.
+    let required = unsafe { text(desc.req_nodes) };
+    Submission {
+        request,
+        tres: tres(desc),
+        partition_nodes: nodes
+            .filter(|sets| !sets.is_empty())
+            .map(|sets| sets.into_iter().flatten().collect()),
+        partitions,
+        required_nodes: required
+            .filter(|list| !list.is_empty())
+            .and_then(|list| site_config::hostlist::expand(&list).ok())
+            .map(|list| list.into_iter().collect()),
+        // SAFETY: as above.
+        account: unsafe { text(desc.account) },
+    }
+}
+
+/// The lists of resources.
+pub(super) fn tres(desc: &sys::job_desc_msg_t) -> Tres {
+    // SAFETY: slurm.h: strings of a job description are null or NUL-terminated.
+    let list = |field: *mut c_char| unsafe { text(field) }.filter(|t| !t.is_empty());
+    Tres {
+        per_job: list(desc.tres_per_job),
+        per_node: list(desc.tres_per_node),
+        per_socket: list(desc.tres_per_socket),
+        per_task: list(desc.tres_per_task),
+    }
+}
+
+/// Adds GRES to the job.
+pub(super) fn add_gres(host: &Host, desc: &mut sys::job_desc_msg_t, name: &str, count: u32) {
+    let list = with_entry(tres(desc).per_node.as_deref(), &version::gres(name, count));
+    host.replace(&mut desc.tres_per_node, &list);
+}
+
+/// Removes every placement from the job's SPANK environment, and sets the request to `request` where there is one.
+pub(super) fn rewrite_env(host: &Host, desc: &mut sys::job_desc_msg_t, request: Option<&str>) {
+    // SAFETY: slurm.h: `spank_job_env` has `spank_job_env_size` elements.
+    let before = unsafe { entries(desc.spank_job_env, desc.spank_job_env_size) };
+    let replaces = |entry: &str| {
+        let name = entry.split('=').next().unwrap_or_default();
+        let name = name.strip_prefix("SPANK_").unwrap_or(name);
+        name == PLACEMENT_ENV || (name == REQUEST_ENV && request.is_some())
+    };
+    let (dropped, kept): (Vec<_>, Vec<_>) = before.into_iter().partition(|(_, entry)| replaces(entry));
+    if dropped.is_empty() && request.is_none() {
+        return;
+    }
+    let mut kept: Vec<*mut c_char> = kept.into_iter().map(|(entry, _)| entry).collect();
+    kept.extend(request.map(|r| host.duplicate(&format!("{REQUEST_ENV}={r}"))));
+    for (mut entry, _) in dropped {
+        host.drop_string(&mut entry);
+    }
+    host.grow(&mut desc.spank_job_env, kept.len().max(desc.spank_job_env_size as usize) + 1);
+    for (i, entry) in kept.iter().enumerate() {
+        // SAFETY: the array has room for one more than `kept`.
+        let slot = unsafe { desc.spank_job_env.add(i) };
+        // SAFETY: as above.
+        unsafe { slot.write(*entry) };
+    }
+    desc.spank_job_env_size = u32::try_from(kept.len()).unwrap_or(u32::MAX);
+}

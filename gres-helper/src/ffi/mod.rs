@@ -1,0 +1,10 @@
+//! Everything C: the symbols slurmctld looks up, and what is read from and written to its structs.
+
+mod desc;
+mod entry;
+mod host;
+mod sys;
+
+#[cfg_attr(slurm_22_05, path = "v22_05.rs")]
+#[cfg_attr(slurm_24_11, path = "v24_11.rs")]
+mod version;

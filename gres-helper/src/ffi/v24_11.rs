@@ -1,0 +1,21 @@
+//! Slurm 24.11: how GRES are written in a job description, and the hook that has another prototype elsewhere.
+
+use std::ffi::{c_char, c_int};
+
+use super::{entry, sys};
+
+/// One entry of `tres_per_node`.
+pub(super) fn gres(name: &str, count: u32) -> String {
+    format!("gres/{name}:{count}")
+}
+
+/// A change to a job.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn job_modify(
+    desc: *mut sys::job_desc_msg_t,
+    job: *mut sys::job_record_t,
+    uid: u32,
+    message: *mut *mut c_char,
+) -> c_int {
+    entry::modify(desc, job, uid, message)
+}

@@ -1,0 +1,51 @@
+//! What a user may change about a job that Tessera manages.
+
+use placement::Isolation;
+use placement::wire::parse_request;
+use site_config::SiteConfig;
+
+use crate::tres::Tres;
+
+/// Judges a change; `Err` says why not, for the log and, where Slurm has a place for it, the user.
+///
+/// The GRES of a managed job come from its request: other ones would let Slurm and the engine disagree, whoever asks.
+/// A move to another partition is held to that one's limits, except for root.
+pub(crate) fn judge(
+    request: Option<&str>,
+    new_tres: &Tres,
+    new_partition: Option<&str>,
+    account: Option<&str>,
+    root: bool,
+    config: Option<&SiteConfig>,
+) -> Result<(), String> {
+    let Some(request) = request.and_then(|text| parse_request(text).ok()) else { return Ok(()) };
+    if request.isolation == Isolation::None {
+        return Ok(());
+    }
+    if let Some(entry) = new_tres.gpu_entries().first() {
+        return Err(format!(
+            "gres {} does not go with --gpu-isolation={}: cancel the job and submit it anew",
+            entry.text, request.isolation
+        ));
+    }
+    let Some(config) = config.filter(|_| !root) else { return Ok(()) };
+    let partitions = new_partition.unwrap_or_default().split(',').filter(|p| !p.is_empty());
+    partitions
+        .flat_map(|p| config.limits_for(Some(p), account))
+        .find_map(|limit| limit.refusal(&request))
+        .map_or(Ok(()), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gres_of_a_managed_job_stay() {
+        let gres = Tres { per_node: Some("gres:gpu:8".to_owned()), ..Tres::default() };
+        assert!(judge(Some("v1 iso=mig:1g.5gb"), &gres, None, None, true, None).is_err());
+        assert!(judge(None, &gres, None, None, false, None).is_ok());
+        assert!(judge(Some("v1 iso=none"), &gres, None, None, false, None).is_ok());
+        assert!(judge(Some("v1 iso=mig:1g.5gb"), &Tres::default(), None, None, false, None).is_ok());
+    }
+}

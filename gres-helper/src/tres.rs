@@ -1,0 +1,105 @@
+//! The lists of trackable resources in a job description: `gres:gpu:a100:2,gres:nic:1`.
+
+/// A job's four lists as it was submitted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tres {
+    /// `--gpus`, total.
+    pub(crate) per_job: Option<String>,
+    /// `--gres`, `--gpus-per-node`.
+    pub(crate) per_node: Option<String>,
+    /// `--gpus-per-socket`.
+    pub(crate) per_socket: Option<String>,
+    /// `--gpus-per-task`.
+    pub(crate) per_task: Option<String>,
+}
+
+/// One entry of ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// `gpu` or `shard`.
+    pub(crate) name: String,
+    /// How many; 1 where no number is given.
+    pub(crate) count: u64,
+    /// The option it most likely came from, for messages.
+    pub(crate) option: &'static str,
+    /// Counted per node.
+    pub(crate) per_node: bool,
+    /// As written, without `gres:`.
+    pub(crate) text: String,
+}
+
+impl Tres {
+    /// The entries for `gpu` and `shard`.
+    pub(crate) fn gpu_entries(&self) -> Vec<Entry> {
+        let lists = [
+            (&self.per_job, "--gpus", false),
+            (&self.per_node, "--gres", true),
+            (&self.per_socket, "--gpus-per-socket", false),
+            (&self.per_task, "--gpus-per-task", false),
+        ];
+        lists
+            .into_iter()
+            .flat_map(|(list, option, per_node)| entries(list.as_deref(), option, per_node))
+            .collect()
+    }
+}
+
+fn entries(list: Option<&str>, option: &'static str, per_node: bool) -> Vec<Entry> {
+    let parts = list.unwrap_or_default().split([',', ';']).map(str::trim);
+    parts
+        .filter_map(|part| {
+            let text = part.strip_prefix("gres:").or_else(|| part.strip_prefix("gres/")).unwrap_or(part);
+            let mut fields = text.split([':', '=']);
+            let name = fields.next().filter(|n| *n == "gpu" || *n == "shard")?.to_owned();
+            let count = fields.next_back().and_then(number).unwrap_or(1);
+            Some(Entry { name, count, option, per_node, text: text.to_owned() })
+        })
+        .collect()
+}
+
+/// A count as Slurm takes it: a number, with K for 1024.
+fn number(text: &str) -> Option<u64> {
+    let (digits, factor) = match text.strip_suffix(['k', 'K']) {
+        Some(digits) => (digits, 1024),
+        None => (text, 1),
+    };
+    digits.parse::<u64>().ok()?.checked_mul(factor)
+}
+
+/// `list` with one more entry.
+pub(crate) fn with_entry(list: Option<&str>, entry: &str) -> String {
+    match list.filter(|l| !l.is_empty()) {
+        Some(list) => format!("{list},{entry}"),
+        None => entry.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(per_node: &str, expect: &[(&str, u64)]) {
+        let tres = Tres { per_node: Some(per_node.to_owned()), ..Tres::default() };
+        let found = tres.gpu_entries();
+        let found: Vec<(&str, u64)> = found.iter().map(|e| (e.name.as_str(), e.count)).collect();
+        assert_eq!(found, expect, "{per_node}");
+    }
+
+    #[test]
+    fn both_spellings_and_types() {
+        check("gres:gpu:2", &[("gpu", 2)]);
+        check("gres/gpu:a100:3", &[("gpu", 3)]);
+        check("gres/gpu=4", &[("gpu", 4)]);
+        check("gres:gpu", &[("gpu", 1)]);
+        check("gres:gpu:a100", &[("gpu", 1)]);
+        check("gres:nic:1,gres:shard:2K", &[("shard", 2048)]);
+        check("gres:nic:1;license:gpu:2", &[]);
+        check("", &[]);
+    }
+
+    #[test]
+    fn entries_are_appended() {
+        assert_eq!(with_entry(None, "gres:gpu:1"), "gres:gpu:1");
+        assert_eq!(with_entry(Some("gres:nic:1"), "gres:gpu:1"), "gres:nic:1,gres:gpu:1");
+    }
+}

@@ -6,11 +6,14 @@
 
 mod args;
 mod check;
+mod explain;
 mod layout;
 mod outcome;
 mod paint;
 mod profiles;
+mod request;
 mod site;
+mod slurm;
 mod table;
 
 use std::io::Write as _;
@@ -60,6 +63,7 @@ fn complain(text: &str) {
 fn run(cli: &Cli) -> Result<Outcome, Failure> {
     match &cli.command {
         Command::Layout(args) => layout::run(args, cli),
+        Command::Explain(args) => explain::run(args, cli),
         Command::Check(args) => check::run(args, cli),
         Command::Profiles(args) => profiles::run(args),
         Command::Completions { shell } => {

@@ -36,3 +36,11 @@ pub(crate) fn load(named: Option<&Path>) -> Result<SiteConfig, Failure> {
 pub(crate) fn count(n: usize) -> String {
     format!("{n} error{}", if n == 1 { "" } else { "s" })
 }
+
+/// The error for a node that `tessera.toml` does not have.
+pub(crate) fn unknown_node(name: &str, config: &SiteConfig) -> Failure {
+    let known: Vec<&str> = config.nodes.iter().flat_map(|s| &s.names).map(String::as_str).take(8).collect();
+    let more = if known.len() == 8 { ", …" } else { "" };
+    Failure::new(format!("node {name} is not in tessera.toml"))
+        .hint(format!("it has {}{more}", known.join(", ")))
+}

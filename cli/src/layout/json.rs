@@ -11,9 +11,9 @@ pub(crate) fn value(nodes: &[Drawn]) -> Value {
 }
 
 fn node(drawn: &Drawn) -> Value {
-    let gpus = drawn.node.gpus.iter().enumerate().map(|(index, gpu)| {
-        let pieces: Vec<Value> = pieces::of(gpu).iter().map(piece).collect();
-        json!({ "index": index, "model": gpu.model.key, "units": gpu.model.placement_units, "pieces": pieces })
+    let gpus = drawn.gpus.iter().enumerate().map(|(index, (model, gpu))| {
+        let pieces: Vec<Value> = pieces::of(model, gpu).iter().map(piece).collect();
+        json!({ "index": index, "model": model.key, "units": model.placement_units, "pieces": pieces })
     });
     let gpus: Vec<Value> = gpus.collect();
     json!({ "name": drawn.name, "links": drawn.links, "note": drawn.note, "gpus": gpus })
@@ -22,7 +22,7 @@ fn node(drawn: &Drawn) -> Value {
 fn piece(piece: &Piece) -> Value {
     json!({
         "start": piece.start, "size": piece.size, "owner": piece.owner.name(), "profile": piece.profile,
-        "jobs": piece.jobs.iter().map(job).collect::<Vec<_>>(),
+        "jobs": piece.jobs.iter().map(job).collect::<Vec<_>>(), "more_jobs": piece.more,
     })
 }
 

@@ -3,27 +3,29 @@
 mod json;
 mod pieces;
 mod source;
+mod state;
 mod svg;
 mod text;
-mod words;
 
 use std::fs;
 
-use placement::Node;
+use placement::Model;
+use placement::layout::GpuLayout;
 
 use crate::args::{Cli, LayoutArgs};
 use crate::outcome::{Failure, Outcome};
 use crate::paint::Paint;
 use crate::site;
 
-pub(crate) use words::read as read_words;
+pub(crate) use state::{read, take_over};
 
 /// One node to draw.
 pub(crate) struct Drawn {
     pub(crate) name: String,
     /// The interconnect's name, for the title.
     pub(crate) links: String,
-    pub(crate) node: Node,
+    /// In NVML order.
+    pub(crate) gpus: Vec<(&'static Model, GpuLayout)>,
     /// What the reader should know of where the state comes from.
     pub(crate) note: Option<String>,
 }

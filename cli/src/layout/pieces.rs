@@ -1,7 +1,8 @@
 //! A GPU as the pieces that are drawn: jobs' and idle instances, and the free units between them.
 
+use placement::layout::{GpuLayout, HolderLayout, InstanceLayout, Shares};
 use placement::size::display_gb;
-use placement::{Gpu, GpuState, Holder, Instance, JobId, Share};
+use placement::{JobId, Model};
 
 use crate::paint::Owner;
 
@@ -13,8 +14,10 @@ pub(crate) struct Piece {
     pub(crate) size: u8,
     pub(crate) owner: Owner,
     /// The instance's profile; `None` for a GPU that is not cut, and for free units.
-    pub(crate) profile: Option<&'static str>,
+    pub(crate) profile: Option<String>,
     pub(crate) jobs: Vec<Job>,
+    /// Shares beyond those that the layout lists.
+    pub(crate) more: usize,
 }
 
 /// A job on a piece.
@@ -38,7 +41,8 @@ impl Piece {
 
     /// The jobs' ids alone.
     pub(crate) fn ids(&self) -> String {
-        self.jobs.iter().map(|j| j.id.to_string()).collect::<Vec<_>>().join(" ")
+        let ids = self.jobs.iter().map(|j| j.id.to_string()).collect::<Vec<_>>().join(" ");
+        if self.more > 0 { format!("{ids} +{}", self.more) } else { ids }
     }
 
     /// The shares with their limits: `mps 13 (3.0 GB, 25 %), 14 (…)`; otherwise as [`Piece::holder`].
@@ -48,26 +52,30 @@ impl Piece {
             None => j.id.to_string(),
         };
         match self.owner {
-            Owner::Shared => format!("mps {}", self.jobs.iter().map(share).collect::<Vec<_>>().join(", ")),
+            Owner::Shared if self.more == 0 => {
+                format!("mps {}", self.jobs.iter().map(share).collect::<Vec<_>>().join(", "))
+            }
             _ => self.holder(),
         }
     }
 }
 
 /// The pieces of a GPU in the order of its units, without gaps.
-pub(crate) fn of(gpu: &Gpu) -> Vec<Piece> {
-    let all =
-        |owner, jobs| vec![Piece { start: 0, size: gpu.model.placement_units, owner, profile: None, jobs }];
-    match &gpu.state {
-        GpuState::Free => all(Owner::Free, Vec::new()),
-        GpuState::Whole(job) => all(Owner::Whole, vec![Job { id: *job, share: None }]),
-        GpuState::Mps(shares) => all(Owner::Shared, jobs(shares)),
-        GpuState::Mig(instances) => mig(gpu, instances),
+pub(crate) fn of(model: &Model, gpu: &GpuLayout) -> Vec<Piece> {
+    let all = |owner, jobs: Vec<Job>, more| {
+        let whole = Piece { start: 0, size: model.placement_units, owner, profile: None, jobs, more };
+        vec![whole]
+    };
+    match gpu {
+        GpuLayout::Free => all(Owner::Free, Vec::new(), 0),
+        GpuLayout::Whole(job) => all(Owner::Whole, vec![Job { id: *job, share: None }], 0),
+        GpuLayout::Mps(shares) => all(Owner::Shared, jobs(shares), shares.more),
+        GpuLayout::Mig(instances) => mig(model, instances),
     }
 }
 
-fn mig(gpu: &Gpu, instances: &[Instance]) -> Vec<Piece> {
-    let mut pieces: Vec<Piece> = instances.iter().filter_map(|i| piece(gpu, i)).collect();
+fn mig(model: &Model, instances: &[InstanceLayout]) -> Vec<Piece> {
+    let mut pieces: Vec<Piece> = instances.iter().filter_map(|i| piece(model, i)).collect();
     pieces.sort_by_key(|p| p.start);
     let (mut whole, mut at) = (Vec::new(), 0);
     for piece in pieces {
@@ -77,26 +85,28 @@ fn mig(gpu: &Gpu, instances: &[Instance]) -> Vec<Piece> {
         at = piece.start + piece.size;
         whole.push(piece);
     }
-    if at < gpu.model.placement_units {
-        whole.push(free(at, gpu.model.placement_units - at));
+    if at < model.placement_units {
+        whole.push(free(at, model.placement_units - at));
     }
     whole
 }
 
 fn free(start: u8, size: u8) -> Piece {
-    Piece { start, size, owner: Owner::Free, profile: None, jobs: Vec::new() }
+    Piece { start, size, owner: Owner::Free, profile: None, jobs: Vec::new(), more: 0 }
 }
 
-fn piece(gpu: &Gpu, instance: &Instance) -> Option<Piece> {
-    let profile = gpu.profile_of(instance)?;
-    let (owner, jobs) = match &instance.holder {
-        Holder::Isolated(job) => (Owner::Isolated, vec![Job { id: *job, share: None }]),
-        Holder::Shared(shares) => (Owner::Shared, jobs(shares)),
-        Holder::Idle => (Owner::Idle, Vec::new()),
+/// `None` for a profile that the model does not have, which the reader of a layout has refused already.
+fn piece(model: &Model, instance: &InstanceLayout) -> Option<Piece> {
+    let profile = model.profile(&instance.profile)?;
+    let (owner, jobs, more) = match &instance.holder {
+        HolderLayout::Job(job) => (Owner::Isolated, vec![Job { id: *job, share: None }], 0),
+        HolderLayout::Mps(shares) => (Owner::Shared, jobs(shares), shares.more),
+        HolderLayout::Idle => (Owner::Idle, Vec::new(), 0),
     };
-    Some(Piece { start: instance.start.0, size: profile.size, owner, profile: Some(&profile.name), jobs })
+    let profile_name = Some(profile.name.clone());
+    Some(Piece { start: instance.start.0, size: profile.size, owner, profile: profile_name, jobs, more })
 }
 
-fn jobs(shares: &[Share]) -> Vec<Job> {
-    shares.iter().map(|s| Job { id: s.job, share: Some((s.mem_mib, s.threads)) }).collect()
+fn jobs(shares: &Shares) -> Vec<Job> {
+    shares.listed.iter().map(|s| Job { id: s.job, share: Some((s.mem_mib, s.threads)) }).collect()
 }

@@ -39,11 +39,11 @@ pub(crate) fn picture(nodes: &[Drawn]) -> String {
             escape(&title(drawn))
         );
         y += TITLE;
-        for (i, gpu) in drawn.node.gpus.iter().enumerate() {
+        for (i, (model, gpu)) in drawn.gpus.iter().enumerate() {
             let middle = y + ROW / 2 + 4;
             let _ = writeln!(body, "<text class=\"dim\" x=\"{MARGIN}\" y=\"{middle}\">GPU {i}</text>");
-            let unit = GPU / usize::from(gpu.model.placement_units.max(1));
-            pieces::of(gpu).iter().for_each(|p| piece(&mut body, p, unit, y));
+            let unit = GPU / usize::from(model.placement_units.max(1));
+            pieces::of(model, gpu).iter().for_each(|p| piece(&mut body, p, unit, y));
             y += ROW + GAP;
         }
         y += GAP;
@@ -62,7 +62,7 @@ pub(crate) fn picture(nodes: &[Drawn]) -> String {
 fn piece(body: &mut String, piece: &Piece, unit: usize, y: usize) {
     let (x, width) = (MARGIN + LABEL + usize::from(piece.start) * unit, usize::from(piece.size) * unit);
     let class = piece.owner.name();
-    let tip = match piece.profile {
+    let tip = match &piece.profile {
         Some(profile) => format!("{profile} at {}: {}", piece.start, piece.detail()),
         None => piece.detail(),
     };
@@ -94,8 +94,8 @@ fn labels(body: &mut String, piece: &Piece, x: usize, room: usize, y: usize) {
     let fits = |text: &String| text.chars().count() * 7 <= room;
     let choices = [piece.detail(), piece.holder(), piece.ids()];
     let holder = choices.iter().find(|c| fits(c)).or(choices.last()).map_or("", String::as_str);
-    let (first, second) = match piece.profile {
-        Some(profile) => (profile, Some(holder)),
+    let (first, second) = match &piece.profile {
+        Some(profile) => (profile.as_str(), Some(holder)),
         None => (holder, None),
     };
     let at = if second.is_some() { y + 19 } else { y + ROW / 2 + 4 };

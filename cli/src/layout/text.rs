@@ -1,6 +1,7 @@
 //! The layout for a terminal.
 
-use placement::Gpu;
+use placement::Model;
+use placement::layout::GpuLayout;
 
 use super::Drawn;
 use super::pieces::{self, Piece};
@@ -21,8 +22,8 @@ pub(crate) fn picture(nodes: &[Drawn], paint: Paint) -> String {
 
 fn node(drawn: &Drawn, paint: Paint) -> String {
     let mut out = format!("{}\n", paint.bold(&title(drawn)));
-    for (i, gpu) in drawn.node.gpus.iter().enumerate() {
-        out.push_str(&row(i, gpu, paint));
+    for (i, (model, gpu)) in drawn.gpus.iter().enumerate() {
+        out.push_str(&row(i, model, gpu, paint));
     }
     out
 }
@@ -30,10 +31,10 @@ fn node(drawn: &Drawn, paint: Paint) -> String {
 /// `n1: 8 x a100-40gb, links dgx-v`.
 pub(super) fn title(drawn: &Drawn) -> String {
     let mut models: Vec<(&str, usize)> = Vec::new();
-    for gpu in &drawn.node.gpus {
-        match models.iter_mut().find(|(key, _)| *key == gpu.model.key) {
+    for (model, _) in &drawn.gpus {
+        match models.iter_mut().find(|(key, _)| *key == model.key) {
             Some((_, n)) => *n += 1,
-            None => models.push((&gpu.model.key, 1)),
+            None => models.push((&model.key, 1)),
         }
     }
     let gpus: Vec<String> = models.iter().map(|(key, n)| format!("{n} x {key}")).collect();
@@ -42,9 +43,9 @@ pub(super) fn title(drawn: &Drawn) -> String {
 }
 
 /// One line, or two where the GPU is cut: profiles above, holders below.
-fn row(index: usize, gpu: &Gpu, paint: Paint) -> String {
-    let pieces = pieces::of(gpu);
-    let unit = WIDTH / usize::from(gpu.model.placement_units.max(1));
+fn row(index: usize, model: &Model, gpu: &GpuLayout, paint: Paint) -> String {
+    let pieces = pieces::of(model, gpu);
+    let unit = WIDTH / usize::from(model.placement_units.max(1));
     let cut = pieces.iter().any(|p| p.profile.is_some());
     let line = |label: &str, words: &dyn Fn(&Piece, usize) -> String| {
         let mut line = format!("{label:<6}");
@@ -57,7 +58,8 @@ fn row(index: usize, gpu: &Gpu, paint: Paint) -> String {
     };
     let label = format!("GPU {index}");
     if cut {
-        line(&label, &|p, _| format!(" {}", p.profile.unwrap_or_default())) + &line("", &|p, w| holder(p, w))
+        line(&label, &|p, _| format!(" {}", p.profile.as_deref().unwrap_or_default()))
+            + &line("", &|p, w| holder(p, w))
     } else {
         line(&label, &|p, w| holder(p, w))
     }

@@ -1,0 +1,55 @@
+//! An explanation as JSON.
+
+use placement::admit::Admission;
+use placement::decision::ShareOn;
+use placement::report::{Candidate, Verdict};
+use placement::{Grant, MigSpec};
+use serde_json::{Value, json};
+
+use super::{Explained, outcome};
+
+pub(super) fn node(explained: &Explained) -> Value {
+    let Explained { name, decision, ever } = explained;
+    let report = &decision.report;
+    let kinds = report.kinds.iter().map(|k| {
+        json!({ "kind": k.kind.name(), "fits": k.outcome.is_ok(), "chosen": k.chosen, "outcome": outcome(k) })
+    });
+    let admission = match ever {
+        Ok(Admission::Shards(n)) => json!({ "shard": n }),
+        Ok(Admission::Gpus(n)) => json!({ "gpu": n }),
+        Err(never) => json!({ "never": never.to_string() }),
+    };
+    json!({
+        "name": name, "chosen": decision.chosen.as_ref().map(grant_json), "why": decision.why(), "gres": admission,
+        "kinds": kinds.collect::<Vec<_>>(),
+        "candidates": report.weighed.iter().map(candidate_json).collect::<Vec<_>>(), "omitted": report.omitted,
+    })
+}
+
+fn grant_json(grant: &Grant) -> Value {
+    let spec = |s: &MigSpec| json!({ "gpu": s.gpu.0, "profile_id": s.profile.0, "start": s.start.0 });
+    match grant {
+        Grant::Mig(specs) => {
+            json!({ "kind": "mig", "instances": specs.iter().map(spec).collect::<Vec<_>>() })
+        }
+        Grant::Mps { on, mem_mib, threads } => {
+            let instance = match on {
+                ShareOn::Gpu(_) => Value::Null,
+                ShareOn::Instance(s) => spec(s),
+            };
+            json!({ "kind": "mps", "gpu": on.gpu().0, "instance": instance, "mem_mib": mem_mib, "threads": threads })
+        }
+        Grant::Whole(gpus) => {
+            json!({ "kind": "whole", "gpus": gpus.iter().map(|g| g.0).collect::<Vec<_>>() })
+        }
+    }
+}
+
+fn candidate_json(candidate: &Candidate) -> Value {
+    let starts = candidate.instances.map(|(_, s)| (0..16).filter(|i| s.0 >> i & 1 == 1).collect::<Vec<u8>>());
+    json!({
+        "kind": candidate.kind.name(), "gpu": candidate.gpu.0, "profile": candidate.instances.map(|(p, _)| &p.name),
+        "starts": starts, "possible": !matches!(candidate.verdict, Verdict::Ruled(_)),
+        "verdict": candidate.verdict.to_string(),
+    })
+}

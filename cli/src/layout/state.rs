@@ -1,0 +1,96 @@
+//! A published layout, read for a node that `tessera.toml` describes.
+
+use placement::layout::{GpuLayout, HolderLayout, Shares};
+use placement::{GpuState, Holder, Instance, Layout, Model, Node, Share, Slice, Uid, parse_layout};
+
+/// Reads a layout and checks it against the node's models. A line that ended early leaves the other GPUs out.
+pub(crate) fn read(line: &str, models: &[&'static Model]) -> Result<Layout, String> {
+    let layout = parse_layout(line.trim()).map_err(|e| e.to_string())?;
+    if layout.gpus.len() > models.len() {
+        return Err(format!("it has {} GPUs, the node {}", layout.gpus.len(), models.len()));
+    }
+    for (i, (gpu, model)) in layout.gpus.iter().zip(models).enumerate() {
+        let GpuLayout::Mig(instances) = gpu else { continue };
+        let mut taken = 0;
+        for instance in instances {
+            let at = |p: &&placement::Profile| p.starts.contains(&instance.start);
+            let profile = model.profile(&instance.profile).filter(at).ok_or_else(|| {
+                format!("gpu{i}: no {} can start at {} of a {}", instance.profile, instance.start, model.key)
+            })?;
+            let mask = profile.at(instance.start).mask();
+            if taken & mask != 0 {
+                return Err(format!("gpu{i}: {} at {} overlaps another", instance.profile, instance.start));
+            }
+            taken |= mask;
+        }
+    }
+    Ok(layout)
+}
+
+/// Puts a layout onto a node. Layouts do not name users, so every share is given to `uid`; shares that a layout only
+/// counts are left out. GPUs that it does not have stay as they are.
+pub(crate) fn take_over(layout: &Layout, node: &mut Node, uid: Uid) {
+    for (gpu, says) in node.gpus.iter_mut().zip(&layout.gpus) {
+        gpu.state = match says {
+            GpuLayout::Free => GpuState::Free,
+            GpuLayout::Whole(job) => GpuState::Whole(*job),
+            GpuLayout::Mps(list) => GpuState::Mps(shares(list, uid)),
+            GpuLayout::Mig(instances) => {
+                let known = instances.iter().filter_map(|i| {
+                    let profile = gpu.model.profile(&i.profile)?.id;
+                    Some(Instance { profile, start: Slice(i.start.0), holder: holder(&i.holder, uid) })
+                });
+                GpuState::Mig(known.collect())
+            }
+        };
+    }
+}
+
+fn holder(holder: &HolderLayout, uid: Uid) -> Holder {
+    match holder {
+        HolderLayout::Job(job) => Holder::Isolated(*job),
+        HolderLayout::Mps(list) => Holder::Shared(shares(list, uid)),
+        HolderLayout::Idle => Holder::Idle,
+    }
+}
+
+fn shares(list: &Shares, uid: Uid) -> Vec<Share> {
+    let share = |s: &placement::layout::ShareLayout| Share {
+        job: s.job,
+        uid,
+        mem_mib: s.mem_mib,
+        threads: s.threads,
+    };
+    list.listed.iter().map(share).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use placement::{Gpu, LinkMatrix, MigPolicy};
+
+    #[test]
+    fn a_layout_comes_back_from_the_node_it_is_put_onto() {
+        let model = Model::find("a100-40gb").unwrap();
+        let gpu = Gpu { model, policy: MigPolicy::Dynamic, state: GpuState::Free };
+        let mut node = Node { gpus: vec![gpu; 4], links: LinkMatrix::uniform(4, 10.0) };
+        let line = "tessera gpu0=mig[2g.10gb@0:job12,1g.5gb@2:mps[job3:100M/5%,job4:200M/6%],1g.5gb@3:idle] \
+                    gpu1=whole[job13] gpu2=mps[job14:2862M/25%] gpu3=free";
+        take_over(&read(line, &[model; 4]).unwrap(), &mut node, Uid(7));
+        assert_eq!(node.layout(), line);
+    }
+
+    #[test]
+    fn what_the_node_cannot_have_is_refused() {
+        let model = Model::find("a100-40gb").unwrap();
+        for line in [
+            "tessera gpu0-1=free",
+            "tessera gpu0=mig[2g.11gb@0:idle]",
+            "tessera gpu0=mig[2g.10gb@1:idle]",
+            "tessera gpu0=mig[2g.10gb@0:idle,1g.5gb@1:idle]",
+            "gpu0=free",
+        ] {
+            assert!(read(line, &[model]).is_err(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! The options of sbatch that make a request, as `tessera explain` takes them.
+
+use clap::Args;
+use placement::size::parse_mib;
+use placement::{Bandwidth, Isolation, Pattern, Request};
+
+/// A request, in the words of sbatch.
+#[derive(Args)]
+#[command(next_help_heading = "Request, as for sbatch")]
+pub(crate) struct RequestArgs {
+    /// auto, mig, mig:PROFILE, mps, whole or none
+    ///
+    /// Without it: auto, or whole where only GPUs, a pattern or bandwidth are asked for.
+    #[arg(long, value_name = "KIND", value_parser = isolation)]
+    gpu_isolation: Option<Isolation>,
+    /// Memory per instance or share, such as 10G
+    #[arg(long, value_name = "SIZE", value_parser = memory, allow_hyphen_values = true)]
+    gpu_mem: Option<u64>,
+    /// MIG instances per node
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    gpu_instances: Option<u32>,
+    /// Share of the SMs in percent: the most for mps, the least for mig
+    #[arg(long, value_name = "PERCENT", value_parser = threads)]
+    gpu_threads: Option<u8>,
+    /// How whole GPUs talk to each other: ring, tree, chain, star, all or none
+    #[arg(long, value_name = "SHAPE", value_parser = pattern)]
+    gpu_pattern: Option<Pattern>,
+    /// sensitive or insensitive to the bandwidth between whole GPUs
+    #[arg(long, value_name = "NEED", value_parser = bandwidth)]
+    gpu_bandwidth: Option<Bandwidth>,
+    /// Whole GPUs per node
+    #[arg(long, visible_alias = "gpus-per-node", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    gpus: Option<u32>,
+}
+
+impl RequestArgs {
+    /// The request; `None` if no option was given.
+    pub(crate) fn request(&self) -> Option<Request> {
+        let partial = self.gpu_mem.is_some() || self.gpu_instances.is_some() || self.gpu_threads.is_some();
+        let whole = self.gpus.is_some() || self.gpu_pattern.is_some() || self.gpu_bandwidth.is_some();
+        let isolation = match &self.gpu_isolation {
+            Some(isolation) => isolation.clone(),
+            None if partial => Isolation::Auto,
+            None if whole => Isolation::Whole,
+            None => return None,
+        };
+        Some(Request {
+            mem_mib: self.gpu_mem,
+            instances: self.gpu_instances.unwrap_or(1),
+            threads: self.gpu_threads,
+            pattern: self.gpu_pattern.clone(),
+            bandwidth: self.gpu_bandwidth,
+            gpus: self.gpus,
+            ..Request::new(isolation)
+        })
+    }
+}
+
+fn isolation(text: &str) -> Result<Isolation, String> {
+    Isolation::parse(text).map_err(|e| e.to_string())
+}
+
+fn memory(text: &str) -> Result<u64, String> {
+    parse_mib(text).map_err(|why| format!("it {why}"))
+}
+
+fn threads(text: &str) -> Result<u8, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).parse().ok();
+    number.filter(|n| (1..=100).contains(n)).ok_or_else(|| "expected 1 to 100".to_owned())
+}
+
+fn pattern(text: &str) -> Result<Pattern, String> {
+    match text {
+        "ring" => Ok(Pattern::Ring),
+        "tree" => Ok(Pattern::Tree),
+        "chain" => Ok(Pattern::Chain),
+        "star" => Ok(Pattern::Star),
+        "all" => Ok(Pattern::All),
+        "none" => Ok(Pattern::None),
+        _ => Err("expected ring, tree, chain, star, all or none".to_owned()),
+    }
+}
+
+fn bandwidth(text: &str) -> Result<Bandwidth, String> {
+    match text {
+        "sensitive" => Ok(Bandwidth::Sensitive),
+        "insensitive" => Ok(Bandwidth::Insensitive),
+        _ => Err("expected sensitive or insensitive".to_owned()),
+    }
+}

@@ -1,0 +1,53 @@
+//! What Slurm's own commands say.
+
+use std::collections::HashMap;
+use std::process::Command;
+
+use crate::outcome::Failure;
+
+/// A Slurm command's output.
+pub(crate) fn run(program: &str, args: &[&str]) -> Result<String, Failure> {
+    let line = || format!("{program} {}", args.join(" "));
+    let out = Command::new(program).args(args).output().map_err(|e| {
+        Failure::new(format!("cannot run `{}`: {e}", line())).hint("is Slurm installed here?")
+    })?;
+    if !out.status.success() {
+        let said = String::from_utf8_lossy(&out.stderr);
+        return Err(Failure::new(format!("`{}` failed: {}", line(), said.trim())));
+    }
+    Ok(String::from_utf8_lossy(&out.stdout).into_owned())
+}
+
+/// The layouts that the controller publishes, by node.
+pub(crate) fn layouts() -> Result<HashMap<String, String>, Failure> {
+    Ok(layouts_in(&run("scontrol", &["show", "nodes"])?))
+}
+
+/// `scontrol show nodes` in its form of several lines, where `Extra=` has one to itself.
+fn layouts_in(text: &str) -> HashMap<String, String> {
+    let (mut found, mut name) = (HashMap::new(), String::new());
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("NodeName=") {
+            name = rest.split(' ').next().unwrap_or_default().to_owned();
+        } else if let Some(extra) = line.trim_start().strip_prefix("Extra=")
+            && extra.starts_with("tessera")
+        {
+            found.insert(name.clone(), extra.to_owned());
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extra_is_found_by_node() {
+        let text = "NodeName=n1 Arch=x86_64 CoresPerSocket=1\n   Gres=gpu:8\n   Extra=tessera gpu0=free\n\n\
+                    NodeName=n2 Arch=x86_64\n   Comment=x\n   Extra=somebody else's\n\n";
+        let found = layouts_in(text);
+        assert_eq!(found.get("n1").map(String::as_str), Some("tessera gpu0=free"));
+        assert_eq!(found.len(), 1);
+    }
+}

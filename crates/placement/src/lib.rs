@@ -9,6 +9,7 @@
 pub mod admit;
 pub mod apply;
 pub mod ask;
+pub mod audit;
 pub mod decide;
 pub mod decision;
 mod explain;
@@ -26,6 +27,7 @@ pub mod wire;
 pub use admit::{Admission, Never};
 pub use apply::ApplyError;
 pub use ask::{Ask, GpuSet, Kind, Policy};
+pub use audit::{Finding, audit, audit_node};
 pub use decide::{Decision, decide};
 pub use decision::{Grant, MigSpec};
 pub use ids::{GpuIndex, JobId, Placement, ProfileId, Slice, Uid};

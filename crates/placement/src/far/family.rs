@@ -11,6 +11,14 @@ use std::collections::BinaryHeap;
 use super::problem::Micros;
 use super::table::{NEVER, Table};
 
+/// Which size counts where two have the same least work. The paper says the smaller; the authors' program takes
+/// whichever its hash table yields first, which is mostly the larger, and its published results rest on that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tie {
+    Smaller,
+    Larger,
+}
+
 /// The family: the first allocation and what changes from each to the next.
 pub(super) struct Family {
     first: Vec<u8>,
@@ -21,8 +29,8 @@ pub(super) struct Family {
 }
 
 impl Family {
-    pub(super) fn new(table: &Table<'_>) -> Self {
-        let first: Vec<u8> = (0..table.tasks()).filter_map(|t| least_work(table, t, 0)).collect();
+    pub(super) fn new(table: &Table<'_>, tie: Tie) -> Self {
+        let first: Vec<u8> = (0..table.tasks()).filter_map(|t| least_work(table, t, 0, tie)).collect();
         let mut family = Self { changes: Vec::new(), bounds: Vec::new(), first };
         let mut heap: BinaryHeap<(Micros, Reverse<u32>, u8)> = BinaryHeap::with_capacity(table.tasks());
         let mut area = 0;
@@ -33,8 +41,9 @@ impl Family {
         while let Some(mut longest) = heap.peek_mut() {
             let (time, Reverse(task), class) = *longest;
             family.bounds.push(time.max(area.div_ceil(table.slices())));
-            let Some(larger) = least_work(table, task as usize, usize::from(class) + 1) else { break };
-            area = area - table.work(task as usize, usize::from(class)) + table.work(task as usize, usize::from(larger));
+            let Some(larger) = least_work(table, task as usize, usize::from(class) + 1, tie) else { break };
+            area = area - table.work(task as usize, usize::from(class))
+                + table.work(task as usize, usize::from(larger));
             family.changes.push((task, larger));
             *longest = (table.time(task as usize, usize::from(larger)), Reverse(task), larger);
         }
@@ -58,8 +67,22 @@ impl Family {
     }
 }
 
-/// The class of least work from `from` up; the smaller one on a tie.
-fn least_work(table: &Table<'_>, task: usize, from: usize) -> Option<u8> {
-    let possible = (from..table.classes).filter(|&c| table.time(task, c) < NEVER);
-    possible.min_by_key(|&c| table.work(task, c)).and_then(|c| u8::try_from(c).ok())
+/// The class of least work from `from` up.
+fn least_work(table: &Table<'_>, task: usize, from: usize, tie: Tie) -> Option<u8> {
+    let mut best = None;
+    for class in (from..table.classes).filter(|&c| table.time(task, c) < NEVER) {
+        let work = table.work(task, class);
+        if best.is_none_or(|(least, _)| work < least || (work == least && tie == Tie::Larger)) {
+            best = Some((work, class));
+        }
+    }
+    best.and_then(|(_, class)| u8::try_from(class).ok())
+}
+
+/// Whether any task has two sizes of equal work, so that the two ways to break ties can differ.
+pub(super) fn has_ties(table: &Table<'_>) -> bool {
+    (0..table.tasks()).any(|t| {
+        let tied = |a: usize, b: usize| table.time(t, a) < NEVER && table.work(t, a) == table.work(t, b);
+        (0..table.classes).any(|a| (a + 1..table.classes).any(|b| tied(a, b)))
+    })
 }

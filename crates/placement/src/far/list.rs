@@ -3,14 +3,13 @@
 //! The instance that ends first takes the longest unscheduled task of its size; when there is none it is destroyed and
 //! its children take its place. Creations and destructions follow one another (`reconfig_end`).
 //!
-//! Source: FAR, section 3.2, Algorithm 1. Differs: an instance is only split when a task is left for a place below it;
-//! the paper's text splits whenever any task is left, which can only add a destruction nobody needs.
+//! Source: FAR, section 3.2, Algorithm 1.
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
 use super::problem::Micros;
-use super::table::{Site, Table};
+use super::table::{Site, Table, members};
 
 /// Tasks sorted once per size, longest first; filtered per allocation.
 pub(super) struct Sorted {
@@ -38,7 +37,7 @@ pub(super) struct Lists {
 /// Scratch space of [`schedule`], so that a family costs no allocation per member.
 pub(super) struct Scratch {
     queues: Vec<Vec<u32>>,
-    heap: BinaryHeap<Reverse<(Micros, u32, u32)>>,
+    heap: BinaryHeap<Open>,
     placed: Vec<(u32, u32)>,
     used: Vec<bool>,
 }
@@ -53,13 +52,12 @@ impl Scratch {
         }
     }
 
-    /// The lists of the last successful [`schedule`].
-    pub(super) fn lists(&self, table: &Table<'_>) -> Lists {
-        let mut lists = Lists { tasks: vec![Vec::new(); table.sites()] };
+    /// Copies the lists of the last successful [`schedule`].
+    pub(super) fn copy(&self, lists: &mut Lists) {
+        lists.tasks.iter_mut().for_each(Vec::clear);
         for &(task, site) in &self.placed {
             lists.tasks[site as usize].push(task);
         }
-        lists
     }
 }
 
@@ -76,27 +74,24 @@ pub(super) fn schedule(
         let mine = sorted.by_class[class].iter().filter(|&&t| usize::from(sizes[t as usize]) == class);
         queue.extend(mine.rev());
     }
-    let below = classes_below(table);
-    let mut waiting: u32 = (0u32..).zip(&scratch.queues).filter(|(_, q)| !q.is_empty()).map(|(c, _)| 1 << c).sum();
+    let mut waiting: u32 =
+        (0u32..).zip(&scratch.queues).filter(|(_, q)| !q.is_empty()).map(|(c, _)| 1 << c).sum();
     scratch.heap.clear();
     scratch.placed.clear();
     scratch.used.clear();
     scratch.used.resize(table.sites(), false);
-    let mut tick = 0;
-    for root in roots(table) {
-        scratch.heap.push(Reverse((0, tick, root)));
-        tick += 1;
-    }
+    scratch.heap.extend(roots(table).map(|site| Open { end: 0, site }));
     let (mut reconfig_end, mut makespan) = (0, 0);
     while waiting != 0
-        && let Some(Reverse((mut end, _, site))) = scratch.heap.pop()
+        && let Some(Open { mut end, site }) = scratch.heap.pop()
     {
         let s = site as usize;
-        let class = table.class(s);
+        let place = table.at(s);
+        let class = place.class;
         if let Some(task) = scratch.queues[class].pop() {
             if !scratch.used[s] {
                 scratch.used[s] = true;
-                reconfig_end = reconfig_end.max(end) + table.create(s);
+                reconfig_end = reconfig_end.max(end) + place.create;
                 end = reconfig_end;
             }
             end += table.time(task as usize, class);
@@ -105,36 +100,52 @@ pub(super) fn schedule(
                 return None;
             }
             scratch.placed.push((task, site));
-            scratch.heap.push(Reverse((end, tick, site)));
-            tick += 1;
+            scratch.heap.push(Open { end, site });
             if scratch.queues[class].is_empty() {
                 waiting &= !(1 << class);
             }
-        } else if below[s % table.places] & waiting != 0 {
+        } else {
             if scratch.used[s] {
-                reconfig_end = reconfig_end.max(end) + table.destroy(s);
+                reconfig_end = reconfig_end.max(end) + place.destroy;
             }
-            for child in table.children(s) {
-                scratch.heap.push(Reverse((end, tick, u32::try_from(child).unwrap_or(u32::MAX))));
-                tick += 1;
+            let first = s - s % table.places;
+            for child in members(place.children) {
+                scratch.heap.push(Open { end, site: u32::try_from(first + child).unwrap_or(u32::MAX) });
             }
         }
     }
     (waiting == 0).then_some(makespan)
 }
 
-fn roots(table: &Table<'_>) -> impl Iterator<Item = u32> + '_ {
-    let sites = 0..u32::try_from(table.sites()).unwrap_or(u32::MAX);
-    sites.filter(|&s| table.parent(s as Site).is_none())
+/// An instance in the heap. Greater is earlier; equal ends compare equal, so that ties fall as in any binary heap that
+/// sifts a hole down and the last element up, the authors' included.
+#[derive(Clone, Copy)]
+struct Open {
+    end: Micros,
+    site: u32,
 }
 
-/// Per place, the classes of the places below it as bits.
-fn classes_below(table: &Table<'_>) -> [u32; super::tree::MAX_NODES] {
-    let mut below = [0; super::tree::MAX_NODES];
-    for (n, node) in table.problem.tree.nodes.iter().enumerate().rev() {
-        if let Some(parent) = node.parent {
-            below[parent] |= below[n] | 1 << node.class;
-        }
+impl Ord for Open {
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.end.cmp(&self.end)
     }
-    below
+}
+
+impl PartialOrd for Open {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Open {
+    fn eq(&self, other: &Self) -> bool {
+        self.end == other.end
+    }
+}
+
+impl Eq for Open {}
+
+fn roots<'a>(table: &'a Table<'a>) -> impl Iterator<Item = u32> + 'a {
+    let sites = 0..u32::try_from(table.sites()).unwrap_or(u32::MAX);
+    sites.filter(|&s| table.parent(s as Site).is_none())
 }

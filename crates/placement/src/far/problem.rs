@@ -182,8 +182,11 @@ impl Problem {
         if given.peek().is_none() || given.any(|&time| time == 0 || time > MAX_TIME) {
             return Err(ProblemError::Time { task });
         }
-        let possible = |gpu: usize, node: usize| self.usable(gpu, node) && t.times[self.tree.nodes[node].class].is_some();
-        let somewhere = (0..self.gpus.len()).any(|gpu| (0..self.tree.nodes.len()).any(|node| possible(gpu, node)));
+        let possible = |gpu: usize, node: usize| {
+            self.usable(gpu, node) && t.times[self.tree.nodes[node].class].is_some()
+        };
+        let somewhere =
+            (0..self.gpus.len()).any(|gpu| (0..self.tree.nodes.len()).any(|node| possible(gpu, node)));
         if somewhere { Ok(()) } else { Err(ProblemError::Nowhere { task }) }
     }
 
@@ -205,7 +208,8 @@ impl Problem {
     #[must_use]
     pub fn baseline(&self) -> Micros {
         let work = |t: &Task| {
-            let per_size = t.times.iter().zip(&self.tree.sizes).filter_map(|(&t, &s)| Some(t? * u64::from(s)));
+            let per_size =
+                t.times.iter().zip(&self.tree.sizes).filter_map(|(&t, &s)| Some(t? * u64::from(s)));
             per_size.min().unwrap_or(0)
         };
         let slices = u64::from(self.tree.slices) * self.gpus.len() as u64;

@@ -119,6 +119,8 @@ pub fn replay(problem: &Problem, schedule: &Schedule) -> Result<Replay, Violatio
         early.happen(problem, &event, begin);
         event.push(&mut earliest, begin);
     }
+    earliest.runs.sort_by_key(|r| r.task);
+    earliest.ops.sort_by_key(|o| (o.begin, o.kind));
     Ok(Replay { earliest, makespan: schedule.runs.iter().map(|r| r.end).max().unwrap_or(0) })
 }
 
@@ -151,7 +153,8 @@ struct Event {
 
 /// All events by claimed begin; at the same instant destructions, then creations, then tasks.
 fn events(schedule: &Schedule) -> Vec<Event> {
-    let run = |r: &Run| Event { what: What::Run(r.task), gpu: r.gpu, node: r.node, begin: r.begin, end: r.end };
+    let run =
+        |r: &Run| Event { what: What::Run(r.task), gpu: r.gpu, node: r.node, begin: r.begin, end: r.end };
     let op = |o: &Op| {
         let what = if o.kind == OpKind::Create { What::Create } else { What::Destroy };
         Event { what, gpu: o.gpu, node: o.node, begin: o.begin, end: o.end }
@@ -260,7 +263,9 @@ impl World {
         let end = begin + event.length();
         let alive = &mut self.alive[event.gpu];
         match event.what {
-            What::Run(_) => alive.iter_mut().filter(|(n, _)| *n == event.node).for_each(|(_, free)| *free = Some(end)),
+            What::Run(_) => {
+                alive.iter_mut().filter(|(n, _)| *n == event.node).for_each(|(_, free)| *free = Some(end))
+            }
             What::Create => alive.push((event.node, Some(end))),
             What::Destroy => {
                 alive.retain(|(n, _)| *n != event.node);

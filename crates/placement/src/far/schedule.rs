@@ -56,10 +56,4 @@ impl Schedule {
     pub fn makespan(&self) -> Micros {
         self.runs.iter().map(|r| r.end).max().unwrap_or(0)
     }
-
-    pub(crate) fn sorted(mut self) -> Self {
-        self.runs.sort_by_key(|r| r.task);
-        self.ops.sort_by_key(|o| (o.begin, o.kind));
-        self
-    }
 }

@@ -1,12 +1,16 @@
 //! The problem as flat tables, for the planners' inner loops.
 
 use super::problem::{Micros, Problem};
+use super::tree::MAX_NODES;
 
 /// A time no plan reaches: a task at a size it cannot run on. Sums of a hundred still fit.
 pub(super) const NEVER: Micros = 1 << 56;
 
 /// A place of one of the GPUs: `gpu * places per GPU + place`.
 pub(super) type Site = usize;
+
+/// A set of places of one GPU, bit 0 for place 0.
+pub(super) type Places = u32;
 
 pub(super) struct Table<'a> {
     pub(super) problem: &'a Problem,
@@ -16,25 +20,70 @@ pub(super) struct Table<'a> {
     pub(super) places: usize,
     /// Running time of (task, class) at `task * classes + class`.
     times: Vec<Micros>,
+    place: [Place; MAX_NODES],
+    /// Per GPU, the places that will be free one day.
+    pub(super) usable: Vec<Places>,
+}
+
+/// What is asked of one place again and again.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Place {
+    pub(super) class: usize,
+    pub(super) parent: Option<usize>,
+    pub(super) create: Micros,
+    pub(super) destroy: Micros,
+    pub(super) children: Places,
+    /// Places that share a unit with this one, itself included.
+    pub(super) overlap: Places,
+    /// Leaves at or below this one: the paper's slices.
+    pub(super) leaves: Places,
 }
 
 impl<'a> Table<'a> {
     pub(super) fn new(problem: &'a Problem) -> Self {
         let times = problem.tasks.iter().flat_map(|t| t.times.iter().map(|t| t.unwrap_or(NEVER))).collect();
-        Self { problem, classes: problem.tree.sizes.len(), places: problem.tree.nodes.len(), times }
+        let nodes = &problem.tree.nodes;
+        let mut place = [Place::default(); MAX_NODES];
+        for (n, node) in nodes.iter().enumerate().rev() {
+            let overlap =
+                nodes.iter().enumerate().filter(|(_, o)| o.mask & node.mask != 0).map(|(o, _)| 1 << o).sum();
+            let below: Places = node.children.iter().map(|&c| place[c].leaves).sum();
+            place[n] = Place {
+                class: node.class,
+                parent: node.parent,
+                create: problem.costs.create[node.class],
+                destroy: problem.costs.destroy[node.class],
+                children: node.children.iter().map(|c| 1 << c).sum(),
+                overlap,
+                leaves: if below == 0 { 1 << n } else { below },
+            };
+        }
+        let free = |g| (0..nodes.len()).filter(|&n| problem.usable(g, n)).map(|n| 1 << n).sum();
+        Self {
+            problem,
+            classes: problem.tree.sizes.len(),
+            places: nodes.len(),
+            times,
+            place,
+            usable: (0..problem.gpus.len()).map(free).collect(),
+        }
     }
 
     pub(super) fn tasks(&self) -> usize {
         self.problem.tasks.len()
     }
 
+    pub(super) fn gpus(&self) -> usize {
+        self.problem.gpus.len()
+    }
+
     pub(super) fn sites(&self) -> usize {
-        self.places * self.problem.gpus.len()
+        self.places * self.gpus()
     }
 
     /// Compute slices of all GPUs.
     pub(super) fn slices(&self) -> u64 {
-        u64::from(self.problem.tree.slices) * self.problem.gpus.len() as u64
+        u64::from(self.problem.tree.slices) * self.gpus() as u64
     }
 
     pub(super) fn time(&self, task: usize, class: usize) -> Micros {
@@ -46,35 +95,41 @@ impl<'a> Table<'a> {
         self.time(task, class) * u64::from(self.problem.tree.sizes[class])
     }
 
+    /// A place of whichever GPU.
+    pub(super) fn place(&self, place: usize) -> &Place {
+        &self.place[place]
+    }
+
+    pub(super) fn all_places(&self) -> Places {
+        Places::MAX >> (Places::BITS as usize - self.places)
+    }
+
+    pub(super) fn at(&self, site: Site) -> &Place {
+        &self.place[site % self.places]
+    }
+
     pub(super) fn class(&self, site: Site) -> usize {
-        self.problem.tree.nodes[site % self.places].class
+        self.at(site).class
     }
 
     pub(super) fn gpu(&self, site: Site) -> usize {
         site / self.places
     }
 
+    pub(super) fn is_usable(&self, site: Site) -> bool {
+        self.usable[self.gpu(site)] >> (site % self.places) & 1 == 1
+    }
+
     pub(super) fn parent(&self, site: Site) -> Option<Site> {
-        let parent = self.problem.tree.nodes[site % self.places].parent?;
-        Some(site - site % self.places + parent)
+        Some(site - site % self.places + self.at(site).parent?)
     }
+}
 
-    pub(super) fn children(&self, site: Site) -> impl Iterator<Item = Site> + '_ {
-        let base = site - site % self.places;
-        self.problem.tree.nodes[site % self.places].children.iter().map(move |&c| base + c)
-    }
-
-    /// Whether no part of one site is part of the other.
-    pub(super) fn overlap(&self, a: Site, b: Site) -> bool {
-        let mask = |s: Site| self.problem.tree.nodes[s % self.places].mask;
-        self.gpu(a) == self.gpu(b) && mask(a) & mask(b) != 0
-    }
-
-    pub(super) fn create(&self, site: Site) -> Micros {
-        self.problem.costs.create[self.class(site)]
-    }
-
-    pub(super) fn destroy(&self, site: Site) -> Micros {
-        self.problem.costs.destroy[self.class(site)]
-    }
+/// The members of a set of places, ascending.
+pub(super) fn members(mut places: Places) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let next = places.trailing_zeros();
+        places &= places.wrapping_sub(1);
+        (next < Places::BITS).then_some(next as usize)
+    })
 }

@@ -109,7 +109,13 @@ impl Tree {
         found
     }
 
-    fn extend_partition(&self, from: usize, taken: u16, chosen: &mut Vec<usize>, found: &mut Vec<Vec<usize>>) {
+    fn extend_partition(
+        &self,
+        from: usize,
+        taken: u16,
+        chosen: &mut Vec<usize>,
+        found: &mut Vec<Vec<usize>>,
+    ) {
         if self.nodes.iter().all(|n| n.mask & taken != 0) {
             let mut partition = chosen.clone();
             partition.sort_by_key(|&n| self.nodes[n].start);
@@ -148,7 +154,9 @@ mod tests {
     fn shape(key: &str) -> String {
         let tree = Tree::of(Model::find(key).unwrap()).unwrap();
         let node = |n: &TreeNode| {
-            let up = n.parent.map_or(String::from("-"), |p| format!("{}@{}", tree.nodes[p].size, tree.nodes[p].start));
+            let up = n
+                .parent
+                .map_or(String::from("-"), |p| format!("{}@{}", tree.nodes[p].size, tree.nodes[p].start));
             format!("{}@{}<{up}", n.size, n.start)
         };
         tree.nodes.iter().map(node).collect::<Vec<_>>().join(" ")
@@ -156,9 +164,14 @@ mod tests {
 
     #[test]
     fn trees_are_those_of_the_paper() {
-        insta::assert_snapshot!(shape("a30-24gb"), @"");
-        insta::assert_snapshot!(shape("a100-40gb"), @"");
-        insta::assert_snapshot!(shape("rtx-pro-6000-96gb"), @"");
+        let of_four = "4@0<- 2@0<4@0 2@U<4@0 1@0<2@0 1@V<2@0 1@U<2@U 1@W<2@U";
+        let with = |u: &str, v: &str, w: &str| of_four.replace('U', u).replace('V', v).replace('W', w);
+        assert_eq!(shape("a30-24gb"), with("2", "1", "3"));
+        assert_eq!(shape("rtx-pro-6000-96gb"), with("6", "3", "9"), "12 units");
+        let of_seven = "7@0<- 4@0<7@0 3@0<4@0 3@4<7@0 2@0<3@0 2@2<3@0 2@4<3@4 \
+                        1@0<2@0 1@1<2@0 1@2<2@2 1@3<2@2 1@4<2@4 1@5<2@4 1@6<3@4";
+        assert_eq!(shape("a100-40gb"), of_seven);
+        assert_eq!(shape("h100-80gb-sxm"), of_seven);
     }
 
     #[test]

@@ -1,0 +1,19 @@
+//! Planning a batch of moldable tasks on GPUs that repartition: FAR.
+
+mod classic;
+mod family;
+mod list;
+pub mod problem;
+mod refine;
+pub mod replay;
+pub mod schedule;
+mod table;
+mod timing;
+pub mod tree;
+
+pub use classic::{Far, far};
+pub use problem::{Busy, Costs, GpuNow, Held, MAX_TIME, Micros, Problem, ProblemError, Task};
+pub use refine::Operations;
+pub use replay::{Replay, Violation, replay};
+pub use schedule::{Op, OpKind, Run, Schedule};
+pub use tree::{Tree, TreeError, TreeNode};

@@ -92,7 +92,7 @@ impl Builder {
     }
 
     /// A program that ends the cluster when its stdin closes: [`crate::guardian::main`] in some binary. The cluster's
-    /// directory is its last argument. It makes the cluster end also when this process is killed.
+    /// directory is added to its arguments, and `remove` if that is to go. It makes the cluster end also when this process is killed.
     #[must_use]
     pub fn guardian(mut self, program: Vec<String>) -> Self {
         self.guardian = Some(program);
@@ -138,7 +138,7 @@ impl Builder {
         make_dirs(&layout, &templates.node_names())?;
         let cluster = Cluster {
             inside: Inside { chroot: self.version.chroot() },
-            guardian: self.guardian.map(|program| start_guardian(&program, &dir)).transpose()?,
+            guardian: self.guardian.map(|program| start_guardian(&program, &dir, remove_dir)).transpose()?,
             nodes: templates.node_names(),
             version: self.version,
             children: Vec::new(),
@@ -159,9 +159,10 @@ impl Builder {
     }
 }
 
-fn start_guardian(program: &[String], dir: &Path) -> Result<std::process::Child, HarnessError> {
+fn start_guardian(program: &[String], dir: &Path, remove: bool) -> Result<std::process::Child, HarnessError> {
     let mut command = Command::new(&program[0]);
     command.args(&program[1..]).arg(dir).stdin(Stdio::piped()).stdout(Stdio::null());
+    command.args(remove.then_some("remove"));
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     command.spawn().map_err(|source| HarnessError::Start { program: program[0].clone(), source })
 }

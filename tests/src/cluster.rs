@@ -305,6 +305,13 @@ impl Cluster {
         }
     }
 
+    /// Leaves the cluster's files where they are when it ends.
+    pub fn keep_files(&mut self) {
+        self.remove_dir = false;
+        // The guardian looks for it; without it, the worst is that the files go.
+        let _ = fs::write(self.layout.at(crate::guardian::KEEP), "");
+    }
+
     /// Leaves the cluster running when this is dropped.
     pub fn keep(&mut self) {
         self.keep = true;
@@ -323,7 +330,7 @@ impl Drop for Cluster {
         }
         if std::thread::panicking() {
             // What failed is seen in the logs: they stay.
-            self.remove_dir = false;
+            self.keep_files();
             eprintln!("cluster: the test failed; logs stay in {}", self.layout.at("log").display());
         }
         self.down();

@@ -65,6 +65,8 @@ enum Task {
     Guard {
         /// The cluster's directory
         dir: PathBuf,
+        /// `remove` if the directory is to go too
+        remove: Option<String>,
     },
 }
 
@@ -75,8 +77,8 @@ fn main() -> ExitCode {
         Task::Demo { keep, dir } => demo::run(keep, dir),
         Task::Test { filter } => test::run_all(filter.as_deref()),
         Task::Install { prefix, destdir, slurm } => install::run(&prefix, destdir.as_deref(), slurm),
-        Task::Guard { dir } => {
-            e2e::guardian::main(&dir);
+        Task::Guard { dir, remove } => {
+            e2e::guardian::main(&dir, remove.is_some());
             Ok(())
         }
     };

@@ -1,0 +1,166 @@
+//! Daemons that die in the middle of a job, and a driver that is slow or busy.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{LOOK, LOOK_AND_STAY, instances, looked, with};
+use e2e::command::wait_for;
+use e2e::process::Started;
+use e2e::{Cluster, Daemon, User};
+use rustix::process::Signal;
+
+const MIG: [&str; 3] = ["--gpu-isolation=mig:1g.5gb", "-w", "n1"];
+
+fn n1() -> Daemon {
+    Daemon::Slurmd("n1".to_owned())
+}
+
+fn restart(cluster: &mut Cluster, daemon: &Daemon) {
+    cluster.start(daemon).unwrap();
+    cluster.wait_ready(Duration::from_secs(60)).unwrap();
+}
+
+/// The node takes jobs again, whatever was made of it.
+fn resume(cluster: &Cluster) {
+    cluster.run(User::Root, "scontrol", &["update", "nodename=n1", "state=resume"]).unwrap();
+}
+
+#[test]
+fn a_killed_slurmctld_knows_who_has_what() {
+    with(|cluster| {
+        let job = cluster.sbatch(User::Alice, &MIG, LOOK_AND_STAY).unwrap();
+        let hers = instances(&looked(cluster, job));
+        let before = cluster.published_layouts().unwrap();
+        cluster.kill9(&Daemon::Slurmctld).unwrap();
+        restart(cluster, &Daemon::Slurmctld);
+        wait_for("the layouts to be as before", Duration::from_secs(30), || {
+            let now = cluster.published_layouts().map_err(|error| error.to_string())?;
+            if now == before { Ok(()) } else { Err(format!("{now:?}, before {before:?}")) }
+        })
+        .unwrap();
+        let other = cluster.complete(User::Bob, &MIG, LOOK).unwrap();
+        assert_ne!(instances(&other), hers, "{other}");
+        assert_eq!(cluster.job(job).unwrap().state(), "RUNNING");
+    });
+}
+
+#[test]
+fn a_killed_slurmd_loses_no_job() {
+    with(|cluster| {
+        let job = cluster.sbatch(User::Alice, &MIG, LOOK_AND_STAY).unwrap();
+        let hers = instances(&looked(cluster, job));
+        cluster.kill9(&n1()).unwrap();
+        restart(cluster, &n1());
+        // Reconciliation, begun at slurmd's start, leaves the live job's instance alone.
+        std::thread::sleep(Duration::from_secs(2));
+        let other = cluster.complete(User::Bob, &MIG, LOOK).unwrap();
+        assert_eq!(instances(&other).len(), 1, "{other}");
+        assert_ne!(instances(&other), hers, "{other}");
+    });
+}
+
+#[test]
+fn a_killed_step_daemon_gives_its_instance_back() {
+    with(|cluster| {
+        let job = cluster.sbatch(User::Alice, &MIG, LOOK_AND_STAY).unwrap();
+        looked(cluster, job);
+        for process in processes("slurmstepd", cluster) {
+            process.signal(Signal::KILL);
+        }
+        cluster.wait_job(job, "over", Duration::from_secs(90), |job| job.state() != "RUNNING").unwrap();
+        resume(cluster);
+    });
+}
+
+#[test]
+fn a_slurmd_killed_with_its_steps_leaves_nothing() {
+    with(|cluster| {
+        let job = cluster.sbatch(User::Alice, &MIG, LOOK_AND_STAY).unwrap();
+        looked(cluster, job);
+        cluster.kill9(&n1()).unwrap();
+        for process in processes("slurmstepd", cluster) {
+            process.signal(Signal::KILL);
+        }
+        cluster.run(User::Root, "scancel", &[&job.to_string()]).unwrap();
+        restart(cluster, &n1());
+        resume(cluster);
+        cluster.wait_idle().unwrap();
+    });
+}
+
+#[test]
+fn a_killed_prolog_leaves_nothing() {
+    with(|cluster| {
+        // Long enough to meet the prolog at work on an instance that is not there yet.
+        cluster.fault("n1", &["add", "--kind", "busy-destroy", "--for", "20s"]).unwrap();
+        let keep = cluster.complete(User::Alice, &["--gpu-isolation=mig:1g.5gb", "-w", "n1"], LOOK).unwrap();
+        assert_eq!(instances(&keep).len(), 1, "{keep}");
+        // Needs the slices of every idle instance on its GPU, which cannot be destroyed for now.
+        let options = ["--gpu-isolation=mig:7g.40gb", "-w", "n1"];
+        let jobs: Vec<_> =
+            (0..8).map(|_| cluster.sbatch(User::Bob, &options, LOOK_AND_STAY).unwrap()).collect();
+        let met = wait_for("a prolog", Duration::from_secs(15), || {
+            let found = processes("slurmstepd", cluster);
+            let prolog = found.into_iter().find(|process| command_line(process.pid).contains("prolog"));
+            prolog.ok_or_else(|| "none".to_owned())
+        });
+        if let Ok(prolog) = met {
+            prolog.signal(Signal::KILL);
+        }
+        for job in jobs {
+            cluster.run(User::Root, "scancel", &[&job.to_string()]).unwrap();
+        }
+        cluster.fault("n1", &["clear"]).unwrap();
+        cluster.kill9(&n1()).unwrap();
+        restart_after_drain(cluster);
+    });
+}
+
+fn restart_after_drain(cluster: &mut Cluster) {
+    cluster.start(&n1()).unwrap();
+    wait_for("n1 to be idle", Duration::from_secs(60), || {
+        resume(cluster);
+        cluster.wait_ready(Duration::from_secs(1)).map_err(|error| error.to_string())
+    })
+    .unwrap();
+    cluster.wait_idle().unwrap();
+}
+
+#[test]
+fn a_destroy_that_is_busy_drains_no_node() {
+    with(|cluster| {
+        // An idle instance stays behind on a GPU; then all GPUs are wanted whole while destroying is refused.
+        cluster.complete(User::Alice, &MIG, LOOK).unwrap();
+        cluster.fault("n1", &["add", "--kind", "busy-destroy", "--for", "5s"]).unwrap();
+        let options = ["--gpu-isolation=whole", "--gpus-per-node=8", "-w", "n1"];
+        let job = cluster.sbatch(User::Bob, &options, LOOK).unwrap();
+        assert_eq!(cluster.wait_end(job).unwrap().state(), "COMPLETED");
+        let state = cluster.run(User::Root, "sinfo", &["-h", "-n", "n1", "-o", "%T"]).unwrap().ok().unwrap();
+        assert!(!state.contains("drain"), "{state}");
+        assert_eq!(cluster.output(job).matches("GPU ").count(), 8, "{}", cluster.output(job));
+    });
+}
+
+/// Processes of a program that belong to this cluster.
+fn processes(name: &str, cluster: &Cluster) -> Vec<Started> {
+    let dir = cluster.layout().dir().display().to_string();
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|pid| pid.parse().ok()) else { continue };
+        let comm = std::fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
+        let environ = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+        let ours = String::from_utf8_lossy(&environ).contains(&dir) || command_line(pid).contains(&dir);
+        if comm.trim() == name && ours {
+            found.extend(Started::of(name, pid));
+        }
+    }
+    found
+}
+
+fn command_line(pid: i32) -> String {
+    let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).replace('\0', " ")
+}

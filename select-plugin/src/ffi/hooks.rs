@@ -294,6 +294,10 @@ fn first_fit(
 /// After Slurm has allocated a job, or found it running at its start.
 pub(super) fn allocated(job: *mut sys::job_record_t) {
     with(job, |state, host, job| {
+        // At its start slurmctld calls this for finished jobs as well.
+        if !runs(job) {
+            return;
+        }
         let pending = state.pending.take().filter(|(address, _)| *address == std::ptr::from_ref(job).addr());
         let placement = match pending {
             Some((_, mut placement)) => {
@@ -305,6 +309,12 @@ pub(super) fn allocated(job: *mut sys::job_record_t) {
         };
         take_over(state, host, job, placement);
     });
+}
+
+/// Whether a job holds what it was given; a suspended one keeps its GPUs.
+fn runs(job: &sys::job_record_t) -> bool {
+    let base = job.job_state & sys::JOB_STATE_BASE;
+    base == sys::JOB_RUNNING || base == sys::JOB_SUSPENDED
 }
 
 /// The placement a job was started with, from its record; not one that was copied from another job.
@@ -382,8 +392,7 @@ pub(super) fn rebuild() {
     let Some(host) = Host::get() else { return };
     for job in host.jobs() {
         with(job, |state, host, job| {
-            let base = job.job_state & sys::JOB_STATE_BASE;
-            if base == sys::JOB_RUNNING || base == sys::JOB_SUSPENDED {
+            if runs(job) {
                 let placement = saved(state, job);
                 take_over(state, host, job, placement);
             }

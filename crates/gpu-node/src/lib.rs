@@ -45,3 +45,6 @@ pub use realise::{JobContext, Realised, realise};
 pub use reconcile::{ReconcileReport, reconcile};
 pub use release::{Released, release};
 pub use settings::{GpuSettings, Settings};
+
+#[cfg(test)]
+mod tests;

@@ -43,7 +43,6 @@ pub struct JobContext {
 
 /// A job's resources exist and are the job's.
 #[derive(Clone, Debug)]
-#[must_use]
 pub struct Realised {
     /// As journalled.
     pub entry: Entry,

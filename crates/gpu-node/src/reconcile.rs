@@ -23,6 +23,8 @@ pub struct ReconcileReport {
     pub finished: Vec<JobId>,
     /// Half-made GPU instances that were destroyed: GPU, GPU instance id.
     pub destroyed: Vec<(GpuIndex, u32)>,
+    /// GPUs whose pending change of MIG mode was taken back.
+    pub modes: Vec<GpuIndex>,
     /// Device nodes that were given back or set right, relative to `dev_root`.
     pub device_nodes: Vec<String>,
     /// MPS daemons that were ended.
@@ -73,6 +75,7 @@ pub fn reconcile(settings: &Settings, live: Option<&HashSet<JobId>>) -> Result<R
         Err(e) => report.problems.push(chain(&e)),
         Ok(nvml) => {
             destroy_remnants(&nvml, &mut report);
+            settle_modes(&nvml, &kept, &mut report);
             if held_unknown {
                 let why = "device nodes are left as they are: the journal of a live job is damaged";
                 report.problems.push(why.to_owned());
@@ -150,6 +153,22 @@ fn destroy_remnants(nvml: &Nvml, report: &mut ReconcileReport) {
                 Ok(()) => report.destroyed.push((gpu, instance.id)),
                 Err(e) => report.problems.push(chain(&e)),
             }
+        }
+    }
+}
+
+/// A prolog was killed between asking for a mode and the reset that brings it into force: the next job that needs
+/// the mode asks again.
+fn settle_modes(nvml: &Nvml, kept: &[Entry], report: &mut ReconcileReport) {
+    for gpu in (0..nvml.count().unwrap_or(0)).map(GpuIndex) {
+        let Ok(mode) = nvml.mig_mode(gpu) else { continue };
+        if mode.current == mode.pending || kept.iter().any(|e| e.holds() && e.uses(gpu)) {
+            continue;
+        }
+        match nvml.set_mig_mode(gpu, mode.current) {
+            Ok(Ok(())) => report.modes.push(gpu),
+            Ok(Err(code)) => report.problems.push(format!("GPU {gpu}: its pending MIG mode stays: {code}")),
+            Err(e) => report.problems.push(chain(&e)),
         }
     }
 }

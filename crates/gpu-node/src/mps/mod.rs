@@ -6,10 +6,11 @@
 
 mod process;
 
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, CWD, Mode};
+use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags};
 use rustix::process::{Gid, Signal, Uid};
 
 use crate::command::{CommandError, Run};
@@ -73,7 +74,7 @@ impl Paths {
 /// How long a daemon gets to end by itself before it is killed.
 const QUIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a killed process gets to disappear.
-const KILL_TIMEOUT: Duration = Duration::from_secs(1);
+const KILL_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// Makes sure that the daemon `key` serves `device` for this user.
 pub(crate) fn ensure(
@@ -104,7 +105,7 @@ pub(crate) fn ensure(
         stop(settings, journal, &old)?;
     }
     journal.store_daemon(&record)?;
-    make_dirs(settings, key, uid, gid)?;
+    let life = make_dirs(settings, key, uid, gid)?;
     crate::crash::point("before MPS daemon");
     let run = |flags: &[&str]| control(settings, &record, flags, "").output(&deadline.at_most(START_TIMEOUT));
     // Newer drivers need a flag to let users in at the same time; older ones end with an error at it.
@@ -112,6 +113,7 @@ pub(crate) fn ensure(
     if !shared {
         run(&["-d"]).map_err(|source| MpsError::Start { key: key.to_owned(), source })?;
     }
+    drop(life);
     crate::crash::point("MPS daemon not recorded");
     let mut backoff = Backoff::quick();
     let held = loop {
@@ -147,8 +149,8 @@ pub(crate) fn stop(settings: &Settings, journal: &Journal, record: &DaemonRecord
         let asked = control(settings, record, &[], "quit\n").output(&Deadline::after(QUIT_TIMEOUT));
         asked.is_ok() && wait_end(&[&daemon], QUIT_TIMEOUT)
     });
-    if !gone {
-        kill_all(&paths.pipe, record.uid);
+    if !gone || life_held(settings, &record.key) {
+        kill_all(settings, &record.key, record.uid);
     }
     crate::crash::point("MPS daemon ended, still recorded");
     remove_dirs(settings, &record.key)?;
@@ -160,20 +162,28 @@ pub(crate) fn stop(settings: &Settings, journal: &Journal, record: &DaemonRecord
 pub(crate) fn stop_unrecorded(settings: &Settings, key: &str) -> Result<(), DirError> {
     let pipe = Paths::of(settings, key).pipe;
     if let Ok(stat) = rustix::fs::statat(CWD, &pipe, AtFlags::SYMLINK_NOFOLLOW) {
-        kill_all(&pipe, stat.st_uid);
+        kill_all(settings, key, stat.st_uid);
     }
     remove_dirs(settings, key)
 }
 
-fn kill_all(pipe_dir: &Path, uid: u32) {
-    for signal in [Signal::TERM, Signal::KILL] {
-        let left = process::all_of(pipe_dir, uid);
+/// Ends every process of a daemon, also one that is still between being forked and being a daemon: a prolog may
+/// have been killed just after it started the control program.
+fn kill_all(settings: &Settings, key: &str, uid: u32) {
+    let pipe_dir = Paths::of(settings, key).pipe;
+    let deadline = Deadline::after(KILL_TIMEOUT);
+    let mut backoff = Backoff::quick();
+    let mut signal = Signal::TERM;
+    loop {
+        let left = process::all_of(&pipe_dir, uid);
         for process in &left {
             process.signal(signal);
         }
-        if wait_end(&left.iter().collect::<Vec<_>>(), KILL_TIMEOUT) {
+        let ended = wait_end(&left.iter().collect::<Vec<_>>(), KILL_TIMEOUT / 4);
+        if (ended && !life_held(settings, key)) || !backoff.pause(&deadline) {
             return;
         }
+        signal = Signal::KILL;
     }
 }
 
@@ -188,6 +198,24 @@ fn wait_end(processes: &[&Held], timeout: Duration) -> bool {
             return false;
         }
     }
+}
+
+/// A file in the daemon's directory that the daemon inherits open and locked: whoever finds it locked knows that a
+/// process of the daemon still lives, even one that has no other trace yet.
+const LIFE: &str = "life";
+
+fn life_held(settings: &Settings, key: &str) -> bool {
+    let path = settings.run_dir.join("mps").join(key).join(LIFE);
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(CWD, &path, flags, Mode::empty())
+        .is_ok_and(|file| rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err())
+}
+
+fn lock_life(dir: &OwnedFd, path: &Path) -> Result<OwnedFd, DirError> {
+    let flags = OFlags::CREATE | OFlags::RDONLY | OFlags::NOFOLLOW;
+    let file = rustix::fs::openat(dir, LIFE, flags, Mode::RUSR).map_err(io(path, "create it"))?;
+    rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(io(path, "lock it"))?;
+    Ok(file)
 }
 
 /// The control program, for this daemon, as its user.
@@ -206,7 +234,8 @@ fn control<'a>(settings: &Settings, record: &DaemonRecord, flags: &[&str], input
     }
 }
 
-fn make_dirs(settings: &Settings, key: &str, uid: u32, gid: u32) -> Result<(), DirError> {
+/// Makes the daemon's directories and returns the lock that it is to inherit.
+fn make_dirs(settings: &Settings, key: &str, uid: u32, gid: u32) -> Result<OwnedFd, DirError> {
     remove_dirs(settings, key)?;
     let public = Mode::from_bits_truncate(0o755);
     let run = dirs::own(&settings.run_dir, public)?;
@@ -227,7 +256,7 @@ fn make_dirs(settings: &Settings, key: &str, uid: u32, gid: u32) -> Result<(), D
         )
         .map_err(io(&path, "give it to the job's user"))?;
     }
-    Ok(())
+    lock_life(&dir, &base.join(key).join(LIFE))
 }
 
 /// Removes a daemon's directories, in which its user may have left anything: links are removed, never followed.

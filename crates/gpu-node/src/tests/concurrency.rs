@@ -1,0 +1,62 @@
+//! Several prologs and epilogs at once.
+
+use std::process::Child;
+
+use super::*;
+
+const ACT: &str = "tests::concurrency::act";
+
+/// Not a test of its own: one prolog or epilog, in a process of its own.
+#[test]
+#[ignore = "run by other tests"]
+fn act() {
+    let Some(dir) = std::env::var_os(NODE_DIR) else { return };
+    let node = TestNode::open(Path::new(&dir));
+    let number = |name: &str| std::env::var(name).unwrap().parse::<u32>().unwrap();
+    let job = number("ACT_JOB");
+    if std::env::var("ACT").unwrap() == "release" {
+        node.release(job);
+    } else {
+        let (gpu, start) = (u16::try_from(number("ACT_GPU")).unwrap(), number("ACT_START"));
+        let grant = mig(&[(gpu, "1g.5gb", u8::try_from(start).unwrap())]);
+        node.realise(job, ALICE, grant).unwrap();
+    }
+}
+
+fn start(node: &TestNode, what: &str, job: u32) -> Child {
+    let (gpu, start) = (job / 7, job % 7);
+    let mut child = command(ACT, &node.dir);
+    child.env("ACT", what).env("ACT_JOB", job.to_string());
+    child.env("ACT_GPU", gpu.to_string()).env("ACT_START", start.to_string());
+    child.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap()
+}
+
+fn finish(children: Vec<Child>) {
+    for child in children {
+        let output = child.wait_with_output().unwrap();
+        eprintln!("{}", String::from_utf8_lossy(&output.stderr));
+        assert_ran(ACT, &output);
+    }
+}
+
+#[test]
+fn fourteen_prologs_and_epilogs_at_once() {
+    on_node("tests::concurrency::fourteen_prologs_and_epilogs_at_once", |node| {
+        let jobs: Vec<u32> = (0..14).collect();
+        finish(jobs.iter().map(|j| start(node, "realise", *j)).collect());
+        node.reconcile(&jobs);
+        node.assert_clean(&jobs);
+        let seen = node.inspect();
+        assert_eq!(seen.gpus.iter().map(|g| g.instances.len()).collect::<Vec<_>>(), [7, 7, 0]);
+        assert_eq!(seen.entries.len(), 14);
+        // Epilogs of some beside new prologs on the other GPU's freed slices.
+        finish(jobs.iter().map(|j| start(node, "release", *j)).collect());
+        node.assert_clean(&[]);
+        let mixed = jobs.iter().filter(|j| **j % 2 == 0).map(|j| start(node, "realise", *j));
+        finish(mixed.collect());
+        let swap = jobs.iter().map(|j| start(node, if j % 2 == 0 { "release" } else { "realise" }, *j));
+        finish(swap.collect());
+        let odd: Vec<u32> = jobs.iter().copied().filter(|j| j % 2 == 1).collect();
+        node.assert_clean(&odd);
+    });
+}

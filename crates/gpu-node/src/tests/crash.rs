@@ -1,0 +1,154 @@
+//! `kill -9` at every point of a prolog and an epilog, then reconciliation.
+
+use placement::decision::ShareOn;
+
+use super::*;
+use crate::journal::Journal;
+
+const ACT: &str = "tests::crash::act";
+
+/// The grants that are interrupted. Before each, what was left idle lies in their way.
+fn grants() -> Vec<(&'static str, Grant)> {
+    vec![
+        ("two instances", mig(&[(0, "2g.10gb", 2), (0, "3g.20gb", 4)])),
+        ("mode and whole", whole(&[0, 2])),
+        ("share", Grant::Mps { on: ShareOn::Gpu(GpuIndex(1)), mem_mib: 1000, threads: 25 }),
+        (
+            "share of an instance",
+            Grant::Mps { on: ShareOn::Instance(spec(0, "4g.20gb", 0)), mem_mib: 1000, threads: 25 },
+        ),
+    ]
+}
+
+/// Not a test of its own: the prolog or epilog that is killed.
+#[test]
+#[ignore = "run by other tests"]
+fn act() {
+    let Some(dir) = std::env::var_os(NODE_DIR) else { return };
+    let node = TestNode::open(Path::new(&dir));
+    let which: usize = std::env::var("ACT_GRANT").unwrap().parse().unwrap();
+    match std::env::var("ACT").unwrap().as_str() {
+        "release" => node.release(7),
+        _ => drop(node.realise(7, ALICE, grants()[which].1.clone()).unwrap()),
+    }
+}
+
+/// Leaves idle instances of other shapes, in MIG mode.
+fn litter(node: &TestNode) {
+    node.realise(1, BOB, mig(&[(0, "1g.5gb", 1), (0, "1g.5gb", 3), (0, "2g.10gb", 4)])).unwrap();
+    node.release(1);
+}
+
+/// What must hold after any crash: the dead job's things are free, a live neighbour's are untouched, and the same
+/// job can be started.
+fn check(node: &TestNode, neighbour: &crate::journal::Entry, which: usize, at: &str) {
+    node.reconcile(&[2]);
+    assert_eq!(node.disagreements(&[2]), Vec::<String>::new(), "{at}");
+    let seen = node.inspect();
+    assert_eq!(seen.entries, std::slice::from_ref(neighbour), "{at}");
+    assert_eq!(node.access(&neighbour.device_nodes[0]), (BOB, 0o400), "{at}");
+    assert_eq!(node.daemons().len(), 0, "{at}");
+    assert!(node.reconcile(&[2]).is_clean(), "{at}: a second reconciliation has nothing to do");
+    assert!(Journal::open(&node.settings.state_dir).unwrap().bad_files().unwrap().is_empty());
+    node.realise(7, ALICE, grants()[which].1.clone()).unwrap_or_else(|e| panic!("{at}: {e}"));
+    node.release(7);
+}
+
+fn neighbour(node: &TestNode, which: usize) -> crate::journal::Entry {
+    let gpu = if which == 2 { 0 } else { 1 };
+    node.realise(2, BOB, mig(&[(gpu, "1g.5gb", 0)])).unwrap().entry
+}
+
+fn every_point(node: &TestNode, which: usize) {
+    let what = grants()[which].0;
+    let neighbour = neighbour(node, which);
+    for act in ["realise", "release"] {
+        let mut points = 0;
+        loop {
+            if which != 2 {
+                litter(node);
+            }
+            if act == "release" {
+                node.realise(7, ALICE, grants()[which].1.clone()).unwrap();
+            }
+            let (at, grant) = (points.to_string(), which.to_string());
+            let output =
+                rerun(ACT, &node.dir, &[("ACT", act), ("ACT_GRANT", &grant), ("GPU_NODE_CRASH_AT", &at)]);
+            let done = output.status.success();
+            assert!(done || output.status.code().is_none(), "{}", String::from_utf8_lossy(&output.stderr));
+            check(node, &neighbour, which, &format!("{what}, {act}, point {points}"));
+            if done {
+                break;
+            }
+            points += 1;
+        }
+        println!("{what}, {act}: {points} points");
+        assert!(points >= if act == "realise" { 8 } else { 1 }, "{what}, {act}: only {points} points");
+    }
+}
+
+#[test]
+fn instances() {
+    on_node("tests::crash::instances", |node| every_point(node, 0));
+}
+
+#[test]
+fn mode_and_whole() {
+    on_node("tests::crash::mode_and_whole", |node| every_point(node, 1));
+}
+
+#[test]
+fn share() {
+    on_node("tests::crash::share", |node| every_point(node, 2));
+}
+
+#[test]
+fn share_of_an_instance() {
+    on_node("tests::crash::share_of_an_instance", |node| every_point(node, 3));
+}
+
+#[test]
+fn a_killed_prolog_can_be_run_again() {
+    on_node("tests::crash::a_killed_prolog_can_be_run_again", |node| {
+        let neighbour = neighbour(node, 0);
+        for (which, (what, grant)) in grants().into_iter().enumerate().filter(|(i, _)| *i != 2) {
+            for at in (0..40).step_by(3) {
+                litter(node);
+                let (text, index) = (at.to_string(), which.to_string());
+                rerun(
+                    ACT,
+                    &node.dir,
+                    &[("ACT", "realise"), ("ACT_GRANT", &index), ("GPU_NODE_CRASH_AT", &text)],
+                );
+                // Neither reconciliation nor epilog between.
+                node.realise(7, ALICE, grant.clone()).unwrap_or_else(|e| panic!("{what} at {at}: {e}"));
+                node.reconcile(&[2, 7]);
+                assert_eq!(node.disagreements(&[2, 7]), Vec::<String>::new(), "{what} at {at}");
+                node.release(7);
+            }
+        }
+        assert_eq!(node.inspect().entries, [neighbour]);
+    });
+}
+
+/// Also inside the driver's calls, which no point of ours marks.
+#[test]
+fn killed_at_any_time() {
+    on_node("tests::crash::killed_at_any_time", |node| {
+        node.sim(&["fault", "add", "--kind", "slow", "--factor", "1"]);
+        for round in 0..40_usize {
+            let which = [0, 1, 3][round % 3];
+            let neighbour = neighbour(node, which);
+            litter(node);
+            let mut child = command(ACT, &node.dir);
+            child.env("ACT", "realise").env("ACT_GRANT", which.to_string());
+            child.env("NVML_SIM_TIME_SCALE", "0.1");
+            let mut child = child.stdout(std::process::Stdio::null()).spawn().unwrap();
+            std::thread::sleep(Duration::from_millis(5 + (round as u64 * 37) % 180));
+            let _ = child.kill();
+            let _ = child.wait();
+            check(node, &neighbour, which, &format!("round {round}"));
+            node.release(2);
+        }
+    });
+}

@@ -1,0 +1,192 @@
+//! Shares, with the real `nvidia-cuda-mps-control`.
+
+use std::os::unix::fs::symlink;
+
+use placement::GpuState;
+use placement::decision::ShareOn;
+
+use super::*;
+use crate::journal::Journal;
+use crate::{Fault, task_environment};
+
+fn on_gpu(gpu: u16, mem_mib: u64, threads: u8) -> Grant {
+    Grant::Mps { on: ShareOn::Gpu(GpuIndex(gpu)), mem_mib, threads }
+}
+
+fn inside(gpu: u16, profile: &str, start: u8) -> Grant {
+    Grant::Mps { on: ShareOn::Instance(spec(gpu, profile, start)), mem_mib: 2048, threads: 50 }
+}
+
+/// Asks the daemon that a task would use, as the task would: its answer to a command.
+fn ask(node: &TestNode, env: &[(String, String)], uid: u32, words: &str) -> String {
+    use std::io::Write;
+    use std::os::unix::process::CommandExt;
+    let mut client = Command::new(&node.settings.mps_control);
+    client.envs(env.iter().cloned()).uid(uid).gid(uid);
+    client.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+    let mut child = client.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(words.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{words}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn the_daemon_lives_from_the_first_share_to_the_last() {
+    on_node("tests::mps::the_daemon_lives_from_the_first_share_to_the_last", |node| {
+        let first = node.realise(1, ALICE, on_gpu(1, 2862, 25)).unwrap().entry;
+        let daemons = node.daemons();
+        assert_eq!(daemons.len(), 1);
+        assert_eq!(std::fs::metadata(format!("/proc/{}", daemons[0])).unwrap().uid(), ALICE);
+        assert_eq!(node.access("nvidia1"), (ALICE, 0o600));
+        let env = task_environment(&first, 0, 1);
+        assert_eq!(var(&env, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"), "0=2862M");
+        assert_eq!(var(&env, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"), "25");
+        assert_eq!(var(&env, "CUDA_VISIBLE_DEVICES"), first.gpus[0].uuid);
+        assert_eq!(ask(node, &env, ALICE, "get_default_active_thread_percentage\n").trim(), "100.0");
+        let environ = std::fs::read_to_string(format!("/proc/{}/environ", daemons[0])).unwrap();
+        assert!(environ.contains(&format!("CUDA_VISIBLE_DEVICES={}", first.gpus[0].uuid)));
+
+        node.realise(2, ALICE, on_gpu(1, 1000, 25)).unwrap();
+        assert_eq!(node.daemons(), daemons, "one daemon for both");
+        let GpuState::Mps(shares) = &node.inspect().node.gpus[1].state else { panic!("shared") };
+        assert_eq!(shares.len(), 2);
+        let error = node.realise(3, BOB, on_gpu(1, 1000, 25)).unwrap_err();
+        assert!(matches!(error, RealiseError::JobFailed(Fault::Held { .. })), "{error}");
+        node.release(1);
+        assert_eq!(node.daemons(), daemons);
+        assert_eq!(node.access("nvidia1"), (ALICE, 0o600));
+        node.release(2);
+        assert_eq!(node.daemons(), Vec::<u32>::new());
+        assert_eq!(node.access("nvidia1"), (0, 0o600));
+        node.release(3);
+        node.realise(3, BOB, on_gpu(1, 1000, 25)).unwrap();
+        node.release(3);
+        node.reconcile(&[]);
+        node.assert_clean(&[]);
+    });
+}
+
+#[test]
+fn an_instance_is_shared_by_its_own_daemon() {
+    on_node("tests::mps::an_instance_is_shared_by_its_own_daemon", |node| {
+        let first = node.realise(1, ALICE, inside(0, "3g.20gb", 0)).unwrap().entry;
+        let second = node.realise(2, ALICE, inside(0, "3g.20gb", 0)).unwrap().entry;
+        let beside = node.realise(3, BOB, inside(0, "3g.20gb", 4)).unwrap().entry;
+        assert_eq!(node.daemons().len(), 2);
+        assert_eq!(first.instances, second.instances);
+        assert_eq!(node.access(&first.device_nodes[0]), (ALICE, 0o400));
+        assert_eq!(node.access(&beside.device_nodes[1]), (BOB, 0o400));
+        let env = task_environment(&second, 0, 4);
+        assert_eq!(var(&env, "CUDA_VISIBLE_DEVICES"), first.instances[0].live.clone().unwrap().uuid);
+        let error = node.realise(4, ALICE, mig(&[(0, "3g.20gb", 0)])).unwrap_err();
+        assert!(matches!(error, RealiseError::JobFailed(Fault::Held { .. })), "alone and shared never mix");
+        node.release(1);
+        assert_eq!(node.access(&first.device_nodes[0]), (ALICE, 0o400), "job 2 still uses it");
+        node.release(2);
+        assert_eq!(node.access(&first.device_nodes[0]), (0, 0o400));
+        assert_eq!(node.daemons().len(), 1);
+        node.release(3);
+        node.release(4);
+        node.reconcile(&[]);
+        node.assert_clean(&[]);
+    });
+}
+
+#[test]
+fn users_share_a_daemon_where_the_site_says_so() {
+    on_node("tests::mps::users_share_a_daemon_where_the_site_says_so", |node| {
+        let mut settings = node.settings.clone();
+        settings.share_between_users = true;
+        let entry = crate::realise(&settings, &node.job(1, ALICE, on_gpu(1, 1000, 50))).unwrap().entry;
+        crate::realise(&settings, &node.job(2, BOB, on_gpu(1, 1000, 50))).unwrap();
+        assert_eq!(node.access("nvidia1"), (0, 0o666));
+        assert_eq!(node.daemons().len(), 1);
+        let env = task_environment(&entry, 0, 1);
+        assert_eq!(ask(node, &env, BOB, "get_default_active_thread_percentage\n").trim(), "100.0");
+        for job in [1, 2] {
+            crate::release(&settings, JobId(job)).unwrap();
+        }
+        assert_eq!(node.daemons().len(), 0);
+    });
+}
+
+#[test]
+fn a_dead_daemon_is_noticed_and_replaced() {
+    on_node("tests::mps::a_dead_daemon_is_noticed_and_replaced", |node| {
+        node.realise(1, ALICE, on_gpu(1, 1000, 50)).unwrap();
+        let before = node.daemons();
+        kill(before[0]);
+        while !node.daemons().is_empty() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let seen = node.disagreements(&[1]);
+        assert!(seen.iter().any(|d| d.contains("its MPS daemon gpu1 does not answer")), "{seen:?}");
+        node.realise(2, ALICE, on_gpu(1, 1000, 50)).unwrap();
+        let after = node.daemons();
+        assert!(after.len() == 1 && after != before);
+        node.release(1);
+        node.release(2);
+        assert_eq!(node.daemons().len(), 0);
+    });
+}
+
+#[test]
+fn a_daemon_without_its_record_is_ended() {
+    on_node("tests::mps::a_daemon_without_its_record_is_ended", |node| {
+        node.realise(1, ALICE, on_gpu(1, 1000, 50)).unwrap();
+        let record = node.settings.state_dir.join("daemons/gpu1.json");
+        // A stale process id: some other process has it now.
+        let text = std::fs::read_to_string(&record).unwrap();
+        let pid = node.daemons()[0].to_string();
+        std::fs::write(&record, text.replace(&pid, &std::process::id().to_string())).unwrap();
+        node.reconcile(&[]);
+        assert_eq!(node.daemons().len(), 0);
+        node.assert_clean(&[]);
+        node.realise(1, ALICE, on_gpu(1, 1000, 50)).unwrap();
+        std::fs::write(&record, "{").unwrap();
+        std::fs::remove_file(node.settings.run_dir.join("mps/gpu1/pipe/control")).unwrap();
+        node.reconcile(&[]);
+        assert_eq!(node.daemons().len(), 0);
+        node.assert_clean(&[]);
+    });
+}
+
+#[test]
+fn what_a_user_plants_beside_a_daemon_is_not_followed() {
+    on_node("tests::mps::what_a_user_plants_beside_a_daemon_is_not_followed", |node| {
+        let entry = node.realise(1, ALICE, on_gpu(1, 1000, 50)).unwrap().entry;
+        let pipe = entry.share.clone().unwrap().pipe_dir;
+        let victim = node.dir.join("precious");
+        std::fs::create_dir(&victim).unwrap();
+        std::fs::write(victim.join("file"), "x").unwrap();
+        symlink(&victim, pipe.join("dir")).unwrap();
+        std::fs::remove_file(pipe.join("control")).unwrap();
+        symlink(victim.join("file"), pipe.join("control")).unwrap();
+        node.release(1);
+        assert_eq!(node.daemons().len(), 0);
+        assert!(victim.join("file").exists() && !pipe.exists());
+        // A run directory that leads elsewhere is refused.
+        std::fs::remove_dir_all(&node.settings.run_dir).unwrap();
+        symlink(&victim, &node.settings.run_dir).unwrap();
+        let error = node.realise(2, ALICE, on_gpu(1, 1000, 50)).unwrap_err();
+        assert!(matches!(error, RealiseError::NodeUnfit(_)), "{error}");
+        assert_eq!(std::fs::read_dir(&victim).unwrap().count(), 1);
+    });
+}
+
+#[test]
+fn a_missing_control_program_drains_the_node() {
+    on_node("tests::mps::a_missing_control_program_drains_the_node", |node| {
+        let mut settings = node.settings.clone();
+        settings.mps_control = "/nonexistent/nvidia-cuda-mps-control".into();
+        let error = crate::realise(&settings, &node.job(1, ALICE, on_gpu(1, 1000, 50))).unwrap_err();
+        assert!(matches!(error, RealiseError::NodeUnfit(Fault::Mps(_))), "{error}");
+        settings.mps_control = "/bin/false".into();
+        let error = crate::realise(&settings, &node.job(1, ALICE, on_gpu(1, 1000, 50))).unwrap_err();
+        assert!(matches!(error, RealiseError::JobFailed(Fault::Mps(_))), "{error}");
+        assert_eq!(node.access("nvidia1"), (0, 0o600));
+        let journal = Journal::open(&settings.state_dir).unwrap();
+        assert!(journal.daemons(&mut Vec::new()).unwrap().is_empty());
+    });
+}

@@ -1,0 +1,138 @@
+//! The driver in trouble: what drains a node, what fails a job, what is waited out.
+
+use std::time::Instant;
+
+use super::*;
+use crate::Fault;
+use crate::journal::{Journal, Phase};
+use crate::nvml::{Code, Nvml};
+
+fn idle_instance(node: &TestNode) {
+    node.realise(1, ALICE, mig(&[(0, "3g.20gb", 0)])).unwrap();
+    node.release(1);
+}
+
+#[test]
+fn a_destroy_that_is_busy_for_5_s_is_waited_out() {
+    on_node("tests::trouble::a_destroy_that_is_busy_for_5_s_is_waited_out", |node| {
+        idle_instance(node);
+        node.sim(&["fault", "add", "--gpu", "0", "--kind", "busy-destroy", "--for", "5s"]);
+        let started = Instant::now();
+        node.realise(2, BOB, mig(&[(0, "1g.5gb", 1)])).unwrap();
+        let took = started.elapsed();
+        assert!(took > Duration::from_secs(4) && took < Duration::from_secs(7), "{took:?}");
+        // The epilog does not notice: it destroys nothing.
+        node.sim(&["fault", "add", "--gpu", "0", "--kind", "busy-destroy"]);
+        node.release(2);
+    });
+}
+
+#[test]
+fn a_destroy_that_stays_busy_fails_the_job_alone() {
+    on_node("tests::trouble::a_destroy_that_stays_busy_fails_the_job_alone", |node| {
+        idle_instance(node);
+        node.sim(&["fault", "add", "--gpu", "0", "--kind", "busy-destroy"]);
+        let mut settings = node.settings.clone();
+        settings.operation_timeout = Duration::from_millis(500);
+        let job = node.job(2, BOB, mig(&[(0, "7g.40gb", 0)]));
+        let error = crate::realise(&settings, &job).unwrap_err();
+        assert!(matches!(error, RealiseError::JobFailed(Fault::Busy { .. })), "{error}");
+        let entry = Journal::open(&settings.state_dir).unwrap().job(JobId(2)).unwrap().unwrap();
+        assert!(matches!(entry.phase, Phase::Failed(why) if why.contains("in use after 500 ms")));
+        node.sim(&["fault", "clear"]);
+        node.release(2);
+        node.reconcile(&[]);
+        node.assert_clean(&[]);
+    });
+}
+
+#[test]
+fn out_of_resources_is_tried_again_once() {
+    on_node("tests::trouble::out_of_resources_is_tried_again_once", |node| {
+        node.sim(&["fault", "add", "--gpu", "0", "--kind", "out-of-resources", "--count", "1"]);
+        node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap();
+        node.sim(&["fault", "add", "--gpu", "0", "--kind", "out-of-resources"]);
+        let error = node.realise(2, BOB, mig(&[(0, "1g.5gb", 1)])).unwrap_err();
+        let RealiseError::JobFailed(Fault::Nvml(e)) = &error else { panic!("{error}") };
+        assert_eq!(e.code(), Some(Code::INSUFFICIENT_RESOURCES));
+        assert_eq!(
+            error.to_string(),
+            "GPU 0: cannot create profile 19 at 1: not enough free slices (NVML 23)"
+        );
+    });
+}
+
+#[test]
+fn a_broken_node_is_drained() {
+    on_node("tests::trouble::a_broken_node_is_drained", |node| {
+        for (kind, words) in [("no-permission", "no permission"), ("gpu-lost", "the GPU is lost")] {
+            node.sim(&["fault", "add", "--gpu", "0", "--kind", kind]);
+            let error = node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap_err();
+            assert!(matches!(error, RealiseError::NodeUnfit(_)), "{error}");
+            assert!(error.to_string().contains(words), "{error}");
+            node.sim(&["fault", "clear"]);
+            node.release(1);
+        }
+        let mut settings = node.settings.clone();
+        settings.nvml_library = "/nonexistent/libnvidia-ml.so.1".into();
+        let error = crate::realise(&settings, &node.job(1, ALICE, whole(&[0]))).unwrap_err();
+        assert!(matches!(error, RealiseError::NodeUnfit(_)), "{error}");
+        let error = node.realise(1, ALICE, whole(&[7])).unwrap_err();
+        assert!(matches!(error, RealiseError::NodeUnfit(Fault::NoSuchGpu { count: 3, .. })), "{error}");
+        // Another GPU is no worse for it.
+        node.realise(2, BOB, mig(&[(1, "1g.5gb", 0)])).unwrap();
+    });
+}
+
+#[test]
+fn a_slow_driver_is_waited_for() {
+    on_node("tests::trouble::a_slow_driver_is_waited_for", |node| {
+        node.sim(&["fault", "add", "--gpu", "0", "--kind", "slow", "--factor", "10"]);
+        node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0), (0, "1g.5gb", 1)])).unwrap();
+        node.release(1);
+    });
+}
+
+#[test]
+fn a_half_made_instance_gives_way() {
+    on_node("tests::trouble::a_half_made_instance_gives_way", |node| {
+        idle_instance(node);
+        let nvml = Nvml::load(&node.settings.nvml_library).unwrap();
+        let gpu = GpuIndex(0);
+        let profile = spec(0, "2g.10gb", 4);
+        let at = nvml.placements(gpu, profile.profile).unwrap().into_iter().find(|p| p.start.0 == 4).unwrap();
+        let remnant = nvml.create_gpu_instance(gpu, profile.profile, at).unwrap();
+        assert!(remnant.compute.is_empty());
+        assert_eq!(node.disagreements(&[]).iter().filter(|d| d.contains("no compute instance")).count(), 1);
+        // Of the right shape and at the right place, but not whole.
+        let entry = node.realise(2, BOB, mig(&[(0, "2g.10gb", 4)])).unwrap().entry;
+        assert!(entry.instances[0].live.is_some());
+        node.release(2);
+        let elsewhere = nvml.placements(gpu, spec(0, "1g.5gb", 6).profile).unwrap();
+        let at = elsewhere.into_iter().find(|p| p.start.0 == 6).unwrap();
+        nvml.create_gpu_instance(gpu, spec(0, "1g.5gb", 6).profile, at).unwrap();
+        assert_eq!(node.reconcile(&[]).destroyed.len(), 1);
+        node.assert_clean(&[]);
+    });
+}
+
+#[test]
+fn a_missing_capability_node_is_made() {
+    on_node("tests::trouble::a_missing_capability_node_is_made", |node| {
+        let entry = node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap().entry;
+        node.release(1);
+        let path = node.settings.dev_root.join(&entry.device_nodes[0]);
+        std::fs::remove_file(&path).unwrap();
+        node.realise(2, BOB, mig(&[(0, "1g.5gb", 0)])).unwrap();
+        assert_eq!(node.access(&entry.device_nodes[0]), (BOB, 0o400));
+        node.release(2);
+        // Not a device: refused, and what it points to is left alone.
+        let victim = node.dir.join("victim");
+        std::fs::write(&victim, "").unwrap();
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink(&victim, &path).unwrap();
+        let error = node.realise(3, BOB, mig(&[(0, "1g.5gb", 0)])).unwrap_err();
+        assert!(error.to_string().contains("is not the character device"), "{error}");
+        assert_eq!(std::fs::metadata(&victim).unwrap().uid(), 0);
+    });
+}

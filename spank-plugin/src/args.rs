@@ -20,6 +20,9 @@ pub(crate) struct Args {
     pub(crate) tessera: PathBuf,
     /// `notice=off`: no line in a step's stderr about what it got.
     pub(crate) notice: bool,
+    /// `env=NAME=VALUE`: variables for the node side's driver and programs, `%n` in them as written. Slurm starts
+    /// prolog and epilog with an environment of its own, without anything of slurmd's.
+    pub(crate) env: Vec<(String, String)>,
     /// `rename=gpu-mem:site-gpu-mem`: the site's names for our options.
     pub(crate) renames: Renames,
 }
@@ -30,6 +33,7 @@ impl Default for Args {
             config: None,
             tessera: PathBuf::from("/usr/bin/tessera"),
             notice: true,
+            env: Vec::new(),
             renames: Renames::new(),
         }
     }
@@ -55,8 +59,9 @@ impl Args {
             Some(("notice", "on")) => self.notice = true,
             Some(("notice", "off")) => self.notice = false,
             Some(("notice", _)) => return Err("expected on or off"),
+            Some(("env", pair)) => self.env.push(variable(pair)?),
             Some(("rename", pair)) => self.rename(pair)?,
-            _ => return Err("unknown; known are config=, tessera=, notice= and rename="),
+            _ => return Err("unknown; known are config=, tessera=, notice=, env= and rename="),
         }
         Ok(())
     }
@@ -81,10 +86,28 @@ impl Args {
         Ok(())
     }
 
+    /// The variables of `env=` on the node of this name.
+    pub(crate) fn env_on<'a>(&'a self, node: &'a str) -> impl Iterator<Item = (&'a str, String)> {
+        self.env.iter().map(move |(name, value)| (name.as_str(), value.replace("%n", node)))
+    }
+
     /// The name under which this site shows an option, without dashes.
     pub(crate) fn name_of<'a>(&'a self, spec: &'a Spec) -> &'a str {
         self.renames.get(&spec.opt).map_or(spec.name, String::as_str)
     }
+}
+
+/// `NAME=VALUE`. What Slurm itself tells us cannot be replaced.
+fn variable(pair: &str) -> Result<(String, String), &'static str> {
+    let (name, value) = pair.split_once('=').ok_or("expected env=NAME=VALUE")?;
+    let plain = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_';
+    if name.is_empty() || !name.bytes().all(plain) {
+        return Err("the name must be upper-case letters, digits and _");
+    }
+    if name.starts_with("SLURM") || name.starts_with("SPANK") {
+        return Err("Slurm's own variables cannot be set");
+    }
+    Ok((name.to_owned(), value.to_owned()))
 }
 
 fn absolute(path: &str) -> Result<PathBuf, &'static str> {
@@ -102,12 +125,14 @@ mod tests {
             "config=/c/tessera.toml",
             "tessera=/opt/bin/tessera",
             "notice=off",
+            "env=PATH=/opt/%n/bin:/usr/bin",
             "rename=gpu-mem:site-gpu-mem",
         ]);
         assert_eq!(problems, Vec::<String>::new());
         assert_eq!(args.config, Some(PathBuf::from("/c/tessera.toml")));
         assert_eq!(args.tessera, PathBuf::from("/opt/bin/tessera"));
         assert!(!args.notice);
+        assert_eq!(args.env_on("n1").collect::<Vec<_>>(), [("PATH", "/opt/n1/bin:/usr/bin".to_owned())]);
         assert_eq!(args.name_of(Opt::Mem.spec()), "site-gpu-mem");
         assert_eq!(args.name_of(Opt::Threads.spec()), "gpu-threads");
     }
@@ -118,6 +143,9 @@ mod tests {
             ("debug", "unknown"),
             ("config=tessera.toml", "absolute"),
             ("notice=maybe", "on or off"),
+            ("env=PATH", "NAME=VALUE"),
+            ("env=path=/x", "upper-case"),
+            ("env=SLURM_JOB_ID=3", "own variables"),
             ("rename=gpu-mem", "OURS:YOURS"),
             ("rename=gpu-ram:x", "no such option"),
             ("rename=gpu-mem:Bad Name", "lower-case"),

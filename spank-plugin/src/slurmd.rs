@@ -11,7 +11,7 @@ use plugin_rt::{log, set_job};
 
 use crate::args::Args;
 use crate::describe;
-use crate::ffi::{Spank, SpankError, spawn_detached};
+use crate::ffi::{Spank, SpankError, set_env, spawn_detached};
 use crate::node::{NoNode, ThisNode};
 
 /// Why a prolog or epilog fails, and the node with it.
@@ -71,6 +71,10 @@ pub(crate) fn init(args: &Args) {
         env.push(format!("TESSERA_CONF={}", config.display()));
     }
     if let Some(node) = node_name(std::env::args(), &|name| std::env::var(name).ok()) {
+        for (name, value) in args.env_on(&node) {
+            env.retain(|v| v.split_once('=').is_none_or(|(known, _)| known != name));
+            env.push(format!("{name}={value}"));
+        }
         env.push(format!("SLURMD_NODENAME={node}"));
     }
     match spawn_detached(&argv, &env) {
@@ -113,6 +117,7 @@ pub(crate) fn prolog(
         }
         other => other.map_err(|source| Unfit::NoNode { job, source })?,
     };
+    args.env_on(&node.name).for_each(|(name, value)| set_env(name, &value));
     let asked = env(&job_variable(REQUEST_ENV)).and_then(|text| parse_request(&text).ok());
     let mut context = JobContext {
         job: JobId(job),
@@ -164,6 +169,7 @@ pub(crate) fn epilog(
         Err(e) if e.unmanaged() => return Ok(()),
         other => other.map_err(|source| Unfit::NoNode { job, source })?,
     };
+    args.env_on(&node.name).for_each(|(name, value)| set_env(name, &value));
     let released =
         gpu_node::release(&node.settings, JobId(job)).map_err(|source| Unfit::Node { job, source })?;
     for problem in &released.problems {

@@ -14,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 
 use plugin_rt::{guard, install_panic_hook, log};
 
-pub(crate) use process::{effective_uid, spawn_detached};
+pub(crate) use process::{effective_uid, set_env, spawn_detached};
 pub(crate) use spank::{Context, Spank, SpankError};
 
 use crate::args::Args;

@@ -1,4 +1,4 @@
-//! What std offers only as unsafe or not at all: a variable taken out of the environment before Slurm reads it, a
+//! What std offers only as unsafe or not at all: variables of this process, a
 //! command's end with Slurm's own exit status, and a process that outlives its parent without becoming its child.
 
 use std::ffi::{CString, c_char, c_int};
@@ -11,6 +11,13 @@ pub(crate) fn forget_env(name: &str) {
     let Ok(name) = CString::new(name) else { return };
     // SAFETY: POSIX unsetenv with a NUL-terminated name; the command is single-threaded at this point.
     let _never_fails_on_a_plain_name = unsafe { libc::unsetenv(name.as_ptr()) };
+}
+
+/// Sets a variable of this process. Only for prolog and epilog, which Slurm runs in a process without threads.
+pub(crate) fn set_env(name: &str, value: &str) {
+    let (Ok(name), Ok(value)) = (CString::new(name), CString::new(value)) else { return };
+    // SAFETY: POSIX setenv with NUL-terminated strings, which it copies; the process is single-threaded.
+    let _only_fails_without_memory = unsafe { libc::setenv(name.as_ptr(), value.as_ptr(), 1) };
 }
 
 /// Ends a submitting command as Slurm itself does after a refusal, running its exit handlers.

@@ -143,10 +143,17 @@ impl Place<'_> {
         text.lines().map(line).collect::<Vec<_>>().join("\n") + "\n"
     }
 
-    /// plugstack.conf for this place.
+    /// plugstack.conf for this place. Slurm starts prolog and epilog with an environment of its own: the simulator's
+    /// has to be named here.
     pub(crate) fn plugstack(&self, text: &str) -> String {
+        let simulator = format!(
+            "required spank_tessera.so env=NVML_SIM_STATE={} env=LD_LIBRARY_PATH={}",
+            self.layout.sim_state("%n").display(),
+            self.path("lib")
+        );
         text.replace("=/etc/slurm/", &format!("={}/", self.path("etc")))
             .replace("=/usr/local/bin/", &format!("={}/", self.path("bin")))
+            .replace("required spank_tessera.so", &simulator)
     }
 
     /// tessera.toml for this place.

@@ -68,7 +68,7 @@ impl Node {
             Isolation::Auto => {
                 let decision = try_one(request);
                 if decision.chosen.is_none() {
-                    return Err(never(&node, request, &decision, &try_one));
+                    return Err(never(&node, request, same_gpu_only, &decision, &try_one));
                 }
                 let fits = |kind| decision.report.kinds.iter().any(|k| k.kind == kind && k.outcome.is_ok());
                 let partial = [Kind::Mig, Kind::Mps].into_iter().filter(|k| fits(*k));
@@ -78,7 +78,7 @@ impl Node {
             Isolation::Mig(_) | Isolation::Mps | Isolation::Whole => {
                 let decision = try_one(request);
                 let kind = match decision.chosen {
-                    None => return Err(never(&node, request, &decision, &try_one)),
+                    None => return Err(never(&node, request, same_gpu_only, &decision, &try_one)),
                     Some(Grant::Whole(_)) => return Ok(Admission::Gpus(whole)),
                     Some(Grant::Mig(_)) => Kind::Mig,
                     Some(Grant::Mps { .. }) => Kind::Mps,
@@ -121,6 +121,7 @@ fn fewest_shards(node: &Node, kind: Kind, request: &Request, policy: &Policy) ->
 fn never(
     node: &Node,
     request: &Request,
+    same_gpu_only: bool,
     decision: &Decision,
     try_one: &impl Fn(&Request) -> Decision,
 ) -> Never {
@@ -137,11 +138,11 @@ fn never(
         let nearest = Some("ask --gpu-isolation=mig for several".to_owned());
         return Never { reason: "a job has one share per node, not several instances".to_owned(), nearest };
     }
-    fewer(request, try_one).unwrap_or_else(|| by_constraint(node, request, decision))
+    fewer(request, same_gpu_only, try_one).unwrap_or_else(|| by_constraint(node, request, decision))
 }
 
 /// Where only the number is too large: the largest that fits.
-fn fewer(request: &Request, try_one: &impl Fn(&Request) -> Decision) -> Option<Never> {
+fn fewer(request: &Request, same_gpu_only: bool, try_one: &impl Fn(&Request) -> Decision) -> Option<Never> {
     let counts_gpus = request.gpus.is_some() || request.isolation == Isolation::Whole;
     let (asked, option, what) = if counts_gpus {
         (request.gpus.unwrap_or(1), "--gpus-per-node", "GPUs")
@@ -165,8 +166,12 @@ fn fewer(request: &Request, try_one: &impl Fn(&Request) -> Decision) -> Option<N
         let middle = fits + (not - fits) / 2;
         if with(middle) { fits = middle } else { not = middle }
     }
+    let place = match same_gpu_only && !counts_gpus {
+        true => "one GPU, which is where this Slurm puts all that a job has on a node",
+        false => "an empty node",
+    };
     Some(Never {
-        reason: format!("{asked} {what} do not fit on an empty node, {fits} do"),
+        reason: format!("{asked} {what} do not fit on {place}, {fits} do"),
         nearest: Some(format!("ask {option}={fits} or less")),
     })
 }

@@ -1,5 +1,7 @@
 //! Whose request it is, what the controller permits, and what the site prefers.
 
+use std::fmt;
+
 use crate::ids::{GpuIndex, JobId, Uid};
 use crate::request::Request;
 
@@ -49,6 +51,26 @@ impl GpuSet {
     /// The GPUs, ascending.
     pub fn iter(self) -> impl Iterator<Item = GpuIndex> {
         (0..64_u16).map(GpuIndex).filter(move |g| self.contains(*g))
+    }
+}
+
+impl fmt::Display for GpuSet {
+    /// Ranges, ascending: `0-3,5`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut gpus = self.iter().map(|g| g.0).peekable();
+        let mut comma = "";
+        while let Some(first) = gpus.next() {
+            let mut last = first;
+            while let Some(next) = gpus.next_if_eq(&(last + 1)) {
+                last = next;
+            }
+            write!(f, "{comma}{first}")?;
+            if last > first {
+                write!(f, "-{last}")?;
+            }
+            comma = ",";
+        }
+        Ok(())
     }
 }
 
@@ -112,8 +134,8 @@ impl Kind {
     }
 }
 
-impl std::fmt::Display for Kind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }

@@ -93,8 +93,7 @@ impl fmt::Display for Starts {
 impl fmt::Display for Candidate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Verdict::Links { set, .. } = self.verdict {
-            let gpus: Vec<String> = crate::GpuSet::from_bits(set).iter().map(|g| g.to_string()).collect();
-            write!(f, "GPU {}: ", gpus.join(", "))?;
+            write!(f, "GPU {}: ", crate::GpuSet::from_bits(set))?;
         } else if let Some((profile, starts)) = &self.instances {
             write!(f, "GPU {} {} at {starts}: ", self.gpu, profile.name)?;
         } else {
@@ -181,7 +180,7 @@ impl fmt::Display for Constraint {
                 write!(f, "{} left, {} asked", display_gb(*left), display_gb(*need))
             }
             Self::ProfileLimit => f.write_str("no more of this profile beside the others"),
-            Self::FitsOnly(n) => write!(f, "only {n} fit"),
+            Self::FitsOnly(n) => write!(f, "only {n} to be had"),
             Self::VariantNotNamed => f.write_str("special engines, only for those who name it"),
         }
     }
@@ -290,10 +289,11 @@ impl Report {
         let mut reasons: Vec<_> = by_reason.into_iter().collect();
         reasons.sort_by_key(|(reason, gpus)| (std::cmp::Reverse(gpus.len()), reason.clone()));
         let more = reasons.len().saturating_sub(MAX_REASONS);
-        parts.extend(reasons.iter().take(MAX_REASONS).map(|(reason, gpus)| {
-            let list: Vec<String> = gpus.iter().map(|g| g.to_string()).collect();
-            format!("GPU {} {reason}", list.join(","))
-        }));
+        parts.extend(
+            reasons.iter().take(MAX_REASONS).map(|(reason, gpus)| {
+                format!("GPU{} {gpus}: {reason}", if gpus.len() == 1 { "" } else { "s" })
+            }),
+        );
         if more > 0 {
             parts.push(format!("{more} more reasons"));
         }

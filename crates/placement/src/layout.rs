@@ -111,7 +111,8 @@ impl Layout {
 }
 
 fn gpu_layout(gpu: &Gpu) -> GpuLayout {
-    let name = |i: &Instance| gpu.profile_of(i).map_or_else(|| format!("id{}", i.profile), |p| p.name.clone());
+    let name =
+        |i: &Instance| gpu.profile_of(i).map_or_else(|| format!("id{}", i.profile), |p| p.name.clone());
     match &gpu.state {
         GpuState::Free => GpuLayout::Free,
         GpuState::Whole(job) => GpuLayout::Whole(*job),
@@ -157,7 +158,9 @@ impl Node {
             return false;
         };
         let model = gpu.model;
-        let Some(profile) = model.profile(profile).filter(|p| p.starts.contains(&start)) else { return false };
+        let Some(profile) = model.profile(profile).filter(|p| p.starts.contains(&start)) else {
+            return false;
+        };
         if gpu.state == GpuState::Free {
             gpu.state = GpuState::Mig(Vec::new());
         }
@@ -169,8 +172,10 @@ impl Node {
                     && (other.id == profile.id || crate::decide::coexist(other, profile))
             },
         );
-        let compute =
-            instances.iter().filter_map(|i| model.profile_by_id(i.profile)).map(|p| u32::from(p.compute_slices));
+        let compute = instances
+            .iter()
+            .filter_map(|i| model.profile_by_id(i.profile))
+            .map(|p| u32::from(p.compute_slices));
         let compute = compute.sum::<u32>() + u32::from(profile.compute_slices);
         if !fits || same >= profile.max_instances as usize || compute > u32::from(model.compute_slices) {
             return false;
@@ -187,7 +192,8 @@ impl fmt::Display for Layout {
         let mut at = 0;
         while let Some(gpu) = self.gpus.get(at) {
             let run = self.gpus[at..].iter().take_while(|g| *g == gpu).count();
-            let mut entry = if run == 1 { format!(" gpu{at}=") } else { format!(" gpu{at}-{}=", at + run - 1) };
+            let mut entry =
+                if run == 1 { format!(" gpu{at}=") } else { format!(" gpu{at}-{}=", at + run - 1) };
             entry.push_str(&gpu.to_string());
             if line.len() + entry.len() + CUT.len() > MAX_LEN {
                 break;

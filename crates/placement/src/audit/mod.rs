@@ -1,0 +1,163 @@
+//! A second opinion: checks decisions and node states without any code of [`decide`](mod@crate::decide).
+//!
+//! Meant to be slow, plain and obviously right: occupancy is a list of units, scores are recounted from scratch, and
+//! every alternative that is cheap to enumerate is weighed again. It runs in tests and in debug builds.
+
+mod legal;
+mod price;
+mod state;
+
+pub use legal::legal;
+pub use price::{Price, price};
+pub use state::audit_node;
+
+use std::fmt;
+
+use crate::ask::{Ask, Kind, Policy};
+use crate::decide::Decision;
+use crate::decision::{Grant, MigSpec, ShareOn};
+use crate::ids::GpuIndex;
+use crate::request::Isolation;
+use crate::state::{GpuState, Node};
+
+/// Something that is not as it must be: a bug of ours, or a state that did not come from us.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// On this GPU, where it is about one.
+    pub gpu: Option<GpuIndex>,
+    /// What.
+    pub what: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.gpu {
+            Some(gpu) => write!(f, "GPU {gpu}: {}", self.what),
+            None => f.write_str(&self.what),
+        }
+    }
+}
+
+fn finding(gpu: impl Into<Option<GpuIndex>>, what: impl Into<String>) -> Finding {
+    Finding { gpu: gpu.into(), what: what.into() }
+}
+
+/// Checks a decision: what was chosen is legal, and among the alternatives that are cheap to enumerate (every single
+/// instance, every device for a share, every exchange of one whole GPU) none is better; where nothing was chosen, none
+/// of them is legal. Empty: no objection.
+#[must_use]
+pub fn audit(node: &Node, ask: &Ask, policy: &Policy, decision: &Decision) -> Vec<Finding> {
+    let Some(chosen) = &decision.chosen else {
+        let possible = alternatives(node, ask, policy, None);
+        let possible = possible.iter().find(|g| legal(node, ask, policy, g).is_empty());
+        return possible
+            .map(|g| finding(None, format!("nothing chosen, but {g:?} is legal")))
+            .into_iter()
+            .collect();
+    };
+    let mut findings = legal(node, ask, policy, chosen);
+    if !findings.is_empty() {
+        return findings;
+    }
+    let paid = price(node, policy, chosen);
+    let others = alternatives(node, ask, policy, Some(chosen));
+    let legal = others.into_iter().filter(|g| legal(node, ask, policy, g).is_empty());
+    let mut best: Vec<(Price, Grant)> = Vec::new();
+    for (price, grant) in legal.map(|g| (price(node, policy, &g), g)) {
+        match best.iter_mut().find(|(known, _)| known.kind == price.kind) {
+            Some(known) if price.beats_same_kind(&known.0) => *known = (price, grant),
+            Some(_) => {}
+            None => best.push((price, grant)),
+        }
+    }
+    for (price, other) in best {
+        let same = price.kind == paid.kind;
+        if (same && price.beats_same_kind(&paid)) || (!same && price.beats_other_kind(&paid)) {
+            findings.push(finding(None, format!("{other:?} is better than {chosen:?}")));
+        }
+    }
+    findings
+}
+
+fn kind_of(grant: &Grant) -> Kind {
+    match grant {
+        Grant::Mig(_) => Kind::Mig,
+        Grant::Mps { .. } => Kind::Mps,
+        Grant::Whole(_) => Kind::Whole,
+    }
+}
+
+/// Kinds that the request may be given.
+fn kinds<'a>(ask: &Ask, policy: &'a Policy) -> &'a [Kind] {
+    match &ask.request.isolation {
+        Isolation::Mig(_) => &[Kind::Mig],
+        Isolation::Mps => &[Kind::Mps],
+        Isolation::Whole => &[Kind::Whole],
+        Isolation::Auto => &policy.auto,
+        Isolation::None => &[],
+    }
+}
+
+/// Grants worth comparing with, legal or not: all single instances, all devices, all exchanges of one GPU.
+fn alternatives(node: &Node, ask: &Ask, policy: &Policy, chosen: Option<&Grant>) -> Vec<Grant> {
+    let kinds = kinds(ask, policy);
+    let mut grants = Vec::new();
+    if kinds.contains(&Kind::Mig) && ask.request.instances <= 1 {
+        grants.extend(every_place(node).map(|spec| Grant::Mig(vec![spec])));
+    }
+    if kinds.contains(&Kind::Mps) {
+        grants.extend(shares(node, ask, policy));
+    }
+    if kinds.contains(&Kind::Whole) {
+        grants.extend(whole_sets(node, ask, chosen));
+    }
+    grants
+}
+
+/// Every legal start of every profile of every GPU.
+pub fn every_place(node: &Node) -> impl Iterator<Item = MigSpec> {
+    node.gpus.iter().zip(0_u16..).flat_map(|(gpu, i)| {
+        gpu.model.profiles.iter().flat_map(move |profile| {
+            let spec = move |start| MigSpec { gpu: GpuIndex(i), profile: profile.id, start };
+            profile.starts.iter().copied().map(spec)
+        })
+    })
+}
+
+/// The share asked for, on every device of the node that is or could be.
+pub fn shares(node: &Node, ask: &Ask, policy: &Policy) -> Vec<Grant> {
+    let Some(mem_mib) = ask.request.mem_mib.or(policy.default_mem_mib) else { return Vec::new() };
+    let gpus = (0_u16..).take(node.gpus.len()).map(|i| ShareOn::Gpu(GpuIndex(i)));
+    let devices = gpus.chain(every_place(node).map(ShareOn::Instance));
+    let threads = |on| legal::threads(node, ask, policy, mem_mib, on);
+    devices.filter_map(|on| Some(Grant::Mps { on, mem_mib, threads: threads(on)? })).collect()
+}
+
+fn whole_sets(node: &Node, ask: &Ask, chosen: Option<&Grant>) -> Vec<Grant> {
+    let all = (0_u16..).take(node.gpus.len()).map(GpuIndex);
+    if let Some(Grant::Whole(gpus)) = chosen {
+        let out = gpus.iter().flat_map(|old| all.clone().map(move |new| (*old, new)));
+        return out
+            .filter(|(_, new)| !gpus.contains(new))
+            .map(|(old, new)| {
+                let mut set: Vec<GpuIndex> =
+                    gpus.iter().copied().filter(|g| *g != old).chain([new]).collect();
+                set.sort_unstable();
+                Grant::Whole(set)
+            })
+            .collect();
+    }
+    let n = ask.request.gpus.unwrap_or(1) as usize;
+    let free = all.filter(|i| legal::could_be_whole(node, ask, *i)).take(n);
+    let set: Vec<GpuIndex> = free.collect();
+    if set.len() == n { vec![Grant::Whole(set)] } else { Vec::new() }
+}
+
+/// Whether nobody has anything on the GPU.
+fn unused(state: &GpuState) -> bool {
+    match state {
+        GpuState::Free => true,
+        GpuState::Whole(_) | GpuState::Mps(_) => false,
+        GpuState::Mig(instances) => instances.iter().all(|i| matches!(i.holder, crate::Holder::Idle)),
+    }
+}

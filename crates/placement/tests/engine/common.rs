@@ -1,0 +1,136 @@
+//! Nodes and requests for the tests.
+
+use placement::*;
+use proptest::prelude::*;
+
+/// GPUs of these models, all under one policy, evenly linked.
+pub(crate) fn node(keys: &[&str], policy: MigPolicy) -> Node {
+    let gpu = |key: &&str| Gpu { model: Model::find(key).unwrap(), policy, state: GpuState::Free };
+    Node { gpus: keys.iter().map(gpu).collect(), links: LinkMatrix::uniform(keys.len(), 25.0) }
+}
+
+/// A request of user 1000.
+pub(crate) fn ask(job: u32, isolation: &str, mem: &str) -> Ask {
+    let mut request = Request::new(Isolation::parse(isolation).unwrap());
+    if !mem.is_empty() {
+        request.mem_mib = Some(size::parse_mib(mem).unwrap());
+    }
+    Ask::new(JobId(job), Uid(1000), request)
+}
+
+/// Decides, audits, applies, audits again.
+pub(crate) fn run(node: &mut Node, ask: &Ask, policy: &Policy) -> Decision {
+    let decision = decide(node, ask, policy);
+    assert_eq!(audit(node, ask, policy, &decision), [], "{decision}\n{}", node.layout());
+    if let Some(grant) = &decision.chosen {
+        node.apply(ask.job, ask.uid, grant).unwrap();
+        assert_eq!(audit_node(node), [], "{decision}\n{}", node.layout());
+    }
+    decision
+}
+
+const MODELS: [&str; 4] = ["a30-24gb", "a100-40gb", "h100-80gb-sxm", "rtx-pro-6000-96gb"];
+
+fn policies() -> impl Strategy<Value = MigPolicy> {
+    prop_oneof![1 => Just(MigPolicy::On), 1 => Just(MigPolicy::Off), 3 => Just(MigPolicy::Dynamic)]
+}
+
+/// An empty node of 1 to `most` GPUs, of one or several models, with random links.
+pub(crate) fn empty_nodes(most: usize) -> impl Strategy<Value = Node> {
+    let gpus = prop_oneof![
+        3 => (0..MODELS.len(), 1..=most).prop_map(|(m, n)| vec![m; n]),
+        1 => prop::collection::vec(0..MODELS.len(), 1..=most),
+    ];
+    (gpus, policies(), prop::collection::vec(0..4_u8, 256)).prop_map(|(models, policy, links)| {
+        let n = models.len();
+        let bw = |i: usize, j: usize| f64::from(links[i.min(j) * 16 + i.max(j)]) * 12.5;
+        let row = |i: usize| (0..n).map(|j| if i == j { 0.0 } else { bw(i, j) }).collect();
+        let rows: Vec<Vec<f64>> = (0..n).map(row).collect();
+        let gpu = |m: &usize| Gpu { model: Model::find(MODELS[*m]).unwrap(), policy, state: GpuState::Free };
+        Node { gpus: models.iter().map(gpu).collect(), links: LinkMatrix::from_rows(&rows).unwrap() }
+    })
+}
+
+/// Requests of every kind, sizes from tiny to more than any GPU has.
+pub(crate) fn asks(most_instances: u32) -> impl Strategy<Value = Ask> {
+    let isolation = prop_oneof![
+        3 => Just("auto"), 5 => Just("mig"), 3 => Just("mps"), 2 => Just("whole"),
+        1 => Just("mig:2g.10gb"), 1 => Just("mig:1g.5gb"), 1 => Just("mig:3g.20gb"), 1 => Just("mig:1g.6gb+me"),
+        1 => Just("mig:2g.12gb+me"), 1 => Just("mig:1g.24gb+me.all"), 1 => Just("mig:1g.24gb-me"), 1 => Just("mig:1g.5gb+me"),
+    ];
+    let mem = prop_oneof![1 => Just(None), 6 => (1_u64..24_000).prop_map(Some), 1 => (1_u64..110_000).prop_map(Some)];
+    let threads = prop_oneof![5 => Just(None), 2 => (1_u8..=100).prop_map(Some)];
+    let allowed = prop_oneof![5 => Just(None), 1 => (0_u64..256).prop_map(|b| Some(GpuSet::from_bits(b)))];
+    let gpus = prop_oneof![2 => Just(None), 1 => (1_u32..6).prop_map(Some)];
+    (isolation, mem, threads, 1..=most_instances, allowed, any::<bool>(), gpus, 0..3_u32).prop_map(
+        |(isolation, mem_mib, threads, instances, allowed, same_gpu_only, gpus, uid)| {
+            let isolation = Isolation::parse(isolation).unwrap();
+            let gpus =
+                gpus.filter(|_| isolation == Isolation::Whole || (isolation == Isolation::Auto && uid == 0));
+            let instances = if isolation == Isolation::Mps { 1 } else { instances };
+            let request = Request { mem_mib, threads, instances, gpus, ..Request::new(isolation) };
+            Ask { allowed, same_gpu_only, ..Ask::new(JobId(0), Uid(1000 + uid), request) }
+        },
+    )
+}
+
+/// Site policies.
+pub(crate) fn site_policies() -> impl Strategy<Value = Policy> {
+    let orders = prop_oneof![
+        Just(vec![Kind::Mig, Kind::Mps, Kind::Whole]),
+        Just(vec![Kind::Mps, Kind::Whole, Kind::Mig]),
+        Just(vec![Kind::Whole, Kind::Mig]),
+    ];
+    (orders, any::<bool>(), 50_u32..150, prop::option::of(1_u8..60), prop::option::of(500_u64..9000))
+        .prop_map(|(auto, share_between_users, max_threads, mps_threads, default_mem_mib)| Policy {
+            auto,
+            share_between_users,
+            max_threads,
+            mps_threads,
+            default_mem_mib,
+        })
+}
+
+/// What happens to a node before the question is put: instances at places nobody would choose, jobs, ends of jobs.
+#[derive(Clone, Debug)]
+pub(crate) enum Event {
+    /// An instance of any profile anywhere, if it fits.
+    Place(usize, usize),
+    /// A job, placed by `decide`.
+    Job(Box<Ask>),
+    /// The end of the n-th job.
+    End(u32),
+}
+
+pub(crate) fn events(most: usize) -> impl Strategy<Value = Vec<Event>> {
+    let event = prop_oneof![
+        2 => (any::<prop::sample::Index>(), any::<prop::sample::Index>()).prop_map(|(a, b)| Event::Place(a.index(1000), b.index(3))),
+        2 => asks(3).prop_map(|a| Event::Job(Box::new(a))),
+        2 => (1..40_u32).prop_map(Event::End),
+    ];
+    prop::collection::vec(event, 0..=most)
+}
+
+/// Lets events happen; jobs get numbers from 1.
+pub(crate) fn live(node: &mut Node, policy: &Policy, events: &[Event]) {
+    for (event, job) in events.iter().zip(1..) {
+        match event {
+            Event::Place(at, holder) => {
+                let places: Vec<MigSpec> = audit::every_place(node).collect();
+                let spec = places[at % places.len()];
+                let _ = node.apply(JobId(job), Uid(1000), &Grant::Mig(vec![spec]));
+                if *holder == 0 {
+                    node.release(JobId(job));
+                }
+            }
+            Event::Job(ask) => {
+                let ask = Ask { job: JobId(job), ..(**ask).clone() };
+                let _ = run(node, &ask, policy);
+            }
+            Event::End(job) => {
+                node.release(JobId(*job));
+            }
+        }
+        assert_eq!(audit_node(node), [], "{}", node.layout());
+    }
+}

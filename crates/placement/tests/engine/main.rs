@@ -1,0 +1,9 @@
+//! The decision engine: rules by example, words as users read them, and properties against independent code.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+mod geometry;
+mod oracle;
+mod rules;
+mod streams;
+mod words;

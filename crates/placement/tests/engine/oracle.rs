@@ -1,0 +1,141 @@
+//! `decide` against an exhaustive search that knows nothing of it: a success is legal and no legal choice is better,
+//! and nothing is chosen only where nothing legal exists.
+use crate::common::*;
+use placement::audit::{Price, every_place, legal, price, shares};
+use placement::*;
+use proptest::prelude::*;
+
+/// Every grant that could answer the request, legal or not.
+fn every_grant(node: &Node, ask: &Ask, policy: &Policy) -> Vec<Grant> {
+    let mut grants = Vec::new();
+    // Only instances that are legal alone can be legal together.
+    let alone = Ask { request: Request { instances: 1, ..ask.request.clone() }, ..ask.clone() };
+    let places: Vec<MigSpec> =
+        every_place(node).filter(|s| legal(node, &alone, policy, &Grant::Mig(vec![*s])).is_empty()).collect();
+    subsets(&places, ask.request.instances.max(1) as usize, &mut |set| grants.push(Grant::Mig(set.to_vec())));
+    grants.extend(shares(node, ask, policy));
+    let gpus: Vec<GpuIndex> = (0_u16..).take(node.gpus.len()).map(GpuIndex).collect();
+    subsets(&gpus, ask.request.gpus.unwrap_or(1) as usize, &mut |set| {
+        grants.push(Grant::Whole(set.to_vec()))
+    });
+    grants
+}
+
+fn subsets<T: Copy>(of: &[T], n: usize, f: &mut impl FnMut(&[T])) {
+    fn extend<T: Copy>(of: &[T], n: usize, chosen: &mut Vec<T>, f: &mut impl FnMut(&[T])) {
+        if n == 0 {
+            return f(chosen);
+        }
+        for i in 0..of.len() {
+            chosen.push(of[i]);
+            extend(&of[i + 1..], n - 1, chosen, f);
+            chosen.pop();
+        }
+    }
+    extend(of, n, &mut Vec::new(), f);
+}
+
+fn check(node: &Node, ask: &Ask, policy: &Policy) -> Result<(), TestCaseError> {
+    let decision = decide(node, ask, policy);
+    prop_assert_eq!(audit(node, ask, policy, &decision), []);
+    let grants = every_grant(node, ask, policy);
+    let grants = grants.into_iter().filter(|g| legal(node, ask, policy, g).is_empty());
+    let mut best: Vec<(Price, Grant)> = Vec::new();
+    for (price, grant) in grants.map(|g| (price(node, policy, &g), g)) {
+        match best.iter_mut().find(|(p, _)| p.kind == price.kind) {
+            Some(known) if price.beats_same_kind(&known.0) => *known = (price, grant),
+            Some(_) => {}
+            None => best.push((price, grant)),
+        }
+    }
+    let best = best.into_iter().reduce(|a, b| if b.0.beats_other_kind(&a.0) { b } else { a });
+    prop_assert_eq!(&decision.chosen, &best.map(|(_, grant)| grant), "{}\n{}", decision, node.layout());
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn one_of_each((mut node, events) in (empty_nodes(4), events(12)), ask in asks(1), policy in site_policies()) {
+        live(&mut node, &policy, &events);
+        check(&node, &Ask { job: JobId(999), ..ask }, &policy)?;
+    }
+
+    #[test]
+    fn several_instances((mut node, events) in (empty_nodes(2), events(6)), ask in asks(3), policy in site_policies()) {
+        live(&mut node, &policy, &events);
+        check(&node, &Ask { job: JobId(999), ..ask }, &policy)?;
+    }
+
+    #[test]
+    fn whole_sets((mut node, events) in (empty_nodes(8), events(3)), n in 1..8_u32, policy in site_policies()) {
+        live(&mut node, &policy, &events);
+        let mut whole = ask(999, "whole", "");
+        whole.request.gpus = Some(n);
+        check(&node, &whole, &policy)?;
+    }
+
+    #[test]
+    fn release_takes_back_all_that_apply_gave((mut node, events) in (empty_nodes(3), events(10)), ask in asks(3), policy in site_policies()) {
+        live(&mut node, &policy, &events);
+        let ask = Ask { job: JobId(999), ..ask };
+        let before = node.clone();
+        if let Some(grant) = decide(&node, &ask, &policy).chosen {
+            node.apply(ask.job, ask.uid, &grant).unwrap();
+            prop_assert_eq!(node.gpus_of(ask.job).collect::<Vec<_>>(), grant.gpus());
+            prop_assert_eq!(node.apply(ask.job, ask.uid, &grant), Err(ApplyError::AlreadyHere(ask.job)));
+            prop_assert!(node.release(ask.job));
+        }
+        prop_assert!(!node.release(ask.job));
+        // Idle instances may differ; whatever a job holds does not, and what could be decided next is as good.
+        let held = |node: &Node| {
+            let mut node = node.clone();
+            for gpu in &mut node.gpus {
+                if let GpuState::Mig(instances) = &mut gpu.state {
+                    instances.retain(|i| i.holder != Holder::Idle);
+                    if instances.is_empty() {
+                        gpu.state = GpuState::Free;
+                    }
+                }
+            }
+            node.layout()
+        };
+        prop_assert_eq!(held(&before), held(&node));
+    }
+
+    #[test]
+    fn a_refused_grant_changes_nothing((mut node, events) in (empty_nodes(2), events(10)), other in empty_nodes(2), ask in asks(2), policy in site_policies()) {
+        live(&mut node, &policy, &events);
+        if let Some(grant) = decide(&other, &ask, &policy).chosen {
+            let before = node.layout();
+            if node.apply(JobId(999), ask.uid, &grant).is_err() {
+                prop_assert_eq!(before, node.layout());
+            }
+            prop_assert_eq!(audit_node(&node), []);
+        }
+    }
+
+    #[test]
+    fn layouts_are_read_back((mut node, events) in (empty_nodes(6), events(20)), policy in site_policies()) {
+        live(&mut node, &policy, &events);
+        let line = node.layout();
+        let layout = parse_layout(&line).unwrap();
+        prop_assert_eq!(&layout, &Layout::of(&node));
+        let mut restarted = node.clone();
+        for gpu in &mut restarted.gpus {
+            if let GpuState::Mig(instances) = &mut gpu.state {
+                instances.retain(|i| i.holder != Holder::Idle);
+            }
+        }
+        restarted.remember_idle(&layout);
+        prop_assert_eq!(restarted.layout(), line);
+    }
+
+    #[test]
+    fn no_text_makes_the_layout_parser_panic(text in "tessera( gpu[0-9]{1,2}=(free|mig|whole|mps)?[\\[\\]@:,+%/a-z0-9.]{0,20}){0,4}", cut in 0..80_usize) {
+        let cut: String = text.chars().take(cut).collect();
+        let _ = parse_layout(&text);
+        let _ = parse_layout(&cut);
+    }
+}

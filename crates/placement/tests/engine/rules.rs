@@ -1,0 +1,322 @@
+//! One test per rule.
+
+use crate::common::*;
+use placement::decide::whole::{Question, best_set};
+use placement::*;
+
+const A100: &str = "a100-40gb";
+
+fn mig(decision: &Decision) -> Vec<(u16, String, u8)> {
+    let Some(Grant::Mig(specs)) = &decision.chosen else { panic!("{decision}") };
+    let name = |s: &MigSpec| {
+        let models = &decision.report.models;
+        models[usize::from(s.gpu.0)].profile_by_id(s.profile).unwrap().name.clone()
+    };
+    specs.iter().map(|s| (s.gpu.0, name(s), s.start.0)).collect()
+}
+
+fn gpus(list: &[u16]) -> Vec<GpuIndex> {
+    list.iter().copied().map(GpuIndex).collect()
+}
+
+fn held(node: &mut Node, job: u32, gpu: u16, profile: &str, start: u8) {
+    let profile = node.gpus[usize::from(gpu)].model.profile(profile).unwrap().id;
+    let spec = MigSpec { gpu: GpuIndex(gpu), profile, start: Slice(start) };
+    node.apply(JobId(job), Uid(1), &Grant::Mig(vec![spec])).unwrap();
+}
+
+#[test]
+fn the_smallest_profile_with_the_memory_is_chosen() {
+    let p = Policy::default();
+    for (mem, want) in [
+        ("4G", "1g.5gb"),
+        ("5.1G", "1g.5gb"),
+        ("5.2G", "1g.10gb"),
+        ("10G", "1g.10gb"),
+        ("10Gi", "3g.20gb"),
+        ("42G", "7g.40gb"),
+    ] {
+        let mut n = node(&[A100], MigPolicy::Dynamic);
+        assert_eq!(mig(&run(&mut n, &ask(1, "mig", mem), &p))[0].1, want, "{mem}");
+    }
+    assert_eq!(run(&mut node(&[A100], MigPolicy::Dynamic), &ask(1, "mig", "43G"), &p).chosen, None);
+}
+
+#[test]
+fn threads_ask_for_sms() {
+    for (threads, want) in
+        [(14, "1g.5gb"), (15, "2g.10gb"), (43, "4g.20gb"), (58, "7g.40gb"), (100, "7g.40gb")]
+    {
+        let mut a = ask(1, "mig", "1G");
+        a.request.threads = Some(threads);
+        let d = run(&mut node(&[A100], MigPolicy::On), &a, &Policy::default());
+        assert_eq!(mig(&d)[0].1, want, "{threads}");
+    }
+}
+
+#[test]
+fn a_partly_used_gpu_goes_before_a_free_one() {
+    let mut n = node(&[A100, A100], MigPolicy::Dynamic);
+    held(&mut n, 1, 1, "2g.10gb", 0);
+    assert_eq!(mig(&run(&mut n, &ask(2, "mig", "4G"), &Policy::default())), [(1, "1g.5gb".to_owned(), 2)]);
+}
+
+#[test]
+fn an_idle_instance_is_reused_among_equals() {
+    let mut n = node(&[A100, A100], MigPolicy::On);
+    held(&mut n, 1, 1, "1g.5gb", 6);
+    n.release(JobId(1));
+    assert_eq!(mig(&run(&mut n, &ask(2, "mig", "4G"), &Policy::default())), [(1, "1g.5gb".to_owned(), 6)]);
+}
+
+#[test]
+fn idle_instances_are_never_in_the_way() {
+    let mut n = node(&[A100], MigPolicy::Dynamic);
+    held(&mut n, 1, 0, "1g.5gb", 3);
+    n.release(JobId(1));
+    assert_eq!(mig(&run(&mut n, &ask(2, "mig:7g.40gb", ""), &Policy::default()))[0].1, "7g.40gb");
+    let mut n = node(&["a30-24gb"], MigPolicy::On);
+    held(&mut n, 1, 0, "1g.6gb+me", 3);
+    n.release(JobId(1));
+    assert_eq!(mig(&run(&mut n, &ask(2, "mig:2g.12gb+me", ""), &Policy::default()))[0].1, "2g.12gb+me");
+    assert_eq!(n.layout(), "tessera gpu0=mig[2g.12gb+me@0:job2]");
+}
+
+#[test]
+fn instances_of_one_job_are_chosen_together() {
+    let mut n = node(&[A100, A100, A100], MigPolicy::On);
+    held(&mut n, 1, 1, "4g.20gb", 0);
+    let mut a = ask(2, "mig:2g.10gb", "");
+    a.request.instances = 3;
+    let at = |gpu, start| (gpu, "2g.10gb".to_owned(), start);
+    assert_eq!(
+        mig(&decide(&n, &a, &Policy::default())),
+        [at(0, 0), at(0, 2), at(0, 4)],
+        "loses 16; 1 on GPU 1, 17"
+    );
+    a.request.instances = 2;
+    held(&mut n, 9, 2, "4g.20gb", 0);
+    assert_eq!(mig(&decide(&n, &a, &Policy::default())), [at(1, 4), at(2, 4)], "opens no GPU");
+    a.same_gpu_only = true;
+    assert_eq!(mig(&run(&mut n, &a, &Policy::default())), [at(0, 0), at(0, 2)]);
+    a.job = JobId(3);
+    a.request.instances = 4;
+    assert_eq!(run(&mut n, &a, &Policy::default()).chosen, None, "three at most on one GPU");
+    a.same_gpu_only = false;
+    a.request.instances = 3;
+    assert_eq!(mig(&run(&mut n, &a, &Policy::default())), [at(0, 4), at(1, 4), at(2, 4)]);
+}
+
+#[test]
+fn more_instances_than_anybody_has_are_refused_at_once() {
+    let mut a = ask(1, "mig", "1G");
+    for n in [15, 33, 1 << 20, u32::MAX] {
+        a.request.instances = n;
+        assert_eq!(run(&mut node(&[A100, A100], MigPolicy::On), &a, &Policy::default()).chosen, None);
+    }
+}
+
+#[test]
+fn full_media_engines_exclude_all_but_those_without() {
+    let mut n = node(&["rtx-pro-6000-96gb"], MigPolicy::On);
+    held(&mut n, 1, 0, "1g.24gb+me.all", 9);
+    assert_eq!(run(&mut n, &ask(2, "mig", "4G"), &Policy::default()).chosen, None);
+    assert_eq!(mig(&run(&mut n, &ask(3, "mig:1g.24gb-me", ""), &Policy::default())).len(), 1);
+}
+
+#[test]
+fn policy_decides_on_mig_mode() {
+    let p = Policy::default();
+    assert_eq!(run(&mut node(&[A100], MigPolicy::Off), &ask(1, "mig", "4G"), &p).chosen, None);
+    assert_eq!(run(&mut node(&[A100], MigPolicy::On), &ask(1, "whole", ""), &p).chosen, None);
+    assert!(run(&mut node(&[A100], MigPolicy::Dynamic), &ask(1, "whole", ""), &p).chosen.is_some());
+    let share = run(&mut node(&[A100], MigPolicy::On), &ask(1, "mps", "3G"), &p).chosen;
+    assert!(matches!(share, Some(Grant::Mps { on: decision::ShareOn::Instance(_), .. })), "{share:?}");
+}
+
+#[test]
+fn shares_fill_a_gpu_before_another_is_opened() {
+    let mut n = node(&[A100, A100, A100], MigPolicy::Dynamic);
+    let p = Policy::default();
+    let on = |d: Decision| match d.chosen {
+        Some(Grant::Mps { on, threads, .. }) => (on.gpu().0, threads),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(on(run(&mut n, &ask(1, "mps", "10G"), &p)), (0, 24), "9537 of 40192 MiB");
+    assert_eq!(on(run(&mut n, &ask(2, "mps", "10G"), &p)), (0, 24));
+    let other = Ask { uid: Uid(7), ..ask(3, "mps", "10G") };
+    assert_eq!(on(run(&mut n, &other, &p)).0, 1, "another user's daemon");
+    let mut wide = ask(4, "mps", "1G");
+    wide.request.threads = Some(90);
+    assert_eq!(on(run(&mut n, &wide, &p)), (2, 90), "48 + 90 percent");
+    let wide = Ask { job: JobId(5), ..wide };
+    assert_eq!(on(run(&mut n, &wide, &p)).0, 0, "oversubscribed where the fewest warps are in use");
+    assert_eq!(run(&mut n, &ask(6, "mps", "42.2G"), &p).chosen, None, "memory is hard");
+    let together = Policy { share_between_users: true, ..p };
+    assert_eq!(on(run(&mut n, &Ask { uid: Uid(9), ..ask(7, "mps", "1G") }, &together)).0, 1);
+}
+
+#[test]
+fn isolated_and_shared_never_mix_in_one_instance() {
+    let mut n = node(&[A100], MigPolicy::On);
+    held(&mut n, 1, 0, "4g.20gb", 0);
+    for job in 2..8 {
+        if let Some(Grant::Mps { on: decision::ShareOn::Instance(spec), .. }) =
+            run(&mut n, &ask(job, "mps", "3G"), &Policy::default()).chosen
+        {
+            assert!(spec.start.0 >= 4);
+        }
+    }
+}
+
+#[test]
+fn an_ended_share_leaves_the_device_as_it_was() {
+    let mut n = node(&[A100], MigPolicy::Dynamic);
+    for job in [1, 2] {
+        let _ = run(&mut n, &ask(job, "mps", "3G"), &Policy::default());
+    }
+    n.release(JobId(1));
+    assert_eq!(n.layout(), "tessera gpu0=mps[job2:2862M/8%]");
+    n.release(JobId(2));
+    assert_eq!(n.layout(), "tessera gpu0=free");
+}
+
+/// NVLinks of a DGX-1 with V100: 0 none, 1 single, 2 double, of 25 GB/s each.
+fn dgx1() -> LinkMatrix {
+    let links = [
+        [0, 1, 1, 2, 2, 0, 0, 0],
+        [1, 0, 2, 1, 0, 2, 0, 0],
+        [1, 2, 0, 2, 0, 0, 1, 0],
+        [2, 1, 2, 0, 0, 0, 0, 1],
+        [2, 0, 0, 0, 0, 1, 1, 2],
+        [0, 2, 0, 0, 1, 0, 2, 1],
+        [0, 0, 1, 0, 1, 2, 0, 2],
+        [0, 0, 0, 1, 2, 1, 2, 0],
+    ];
+    let row = |r: &[i32; 8]| r.iter().map(|l| f64::from(*l) * 25.0).collect();
+    LinkMatrix::from_rows(&links.iter().map(row).collect::<Vec<_>>()).unwrap()
+}
+
+#[test]
+fn whole_gpus_are_the_best_linked_free_ones() {
+    let mut n = node(&[A100; 8], MigPolicy::Dynamic);
+    n.links = dgx1();
+    for (count, want, links) in
+        [(2, &[0, 3][..], 50_000), (3, &[0, 2, 3], 125_000), (4, &[0, 1, 2, 3], 225_000)]
+    {
+        let free = (0..8).map(GpuIndex).collect();
+        let q = Question { free, n: count, links: &n.links, pattern: None, bandwidth: None };
+        let best = best_set(&q).unwrap();
+        assert_eq!(
+            (best.gpus.iter().collect::<Vec<_>>(), best.links_mbps, best.exact),
+            (gpus(want), links, true)
+        );
+    }
+    held(&mut n, 1, 3, "1g.5gb", 0);
+    let mut a = ask(2, "whole", "");
+    a.request.gpus = Some(3);
+    assert_eq!(run(&mut n, &a, &Policy::default()).chosen, Some(Grant::Whole(gpus(&[4, 6, 7]))));
+    a.allowed = Some(GpuSet::from_bits(0b0100_0111));
+    a.job = JobId(3);
+    assert_eq!(run(&mut n, &a, &Policy::default()).chosen, Some(Grant::Whole(gpus(&[0, 1, 2]))));
+}
+
+/// Cliques hidden among strong stars: the bound must not cut the best set, and the limit must hold for 16 GPUs.
+#[test]
+fn sixteen_gpus_stay_within_the_limit() {
+    let mut seed = 12345_u64;
+    for round in 0..20 {
+        let mut draw = || {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            f64::from(u32::try_from(seed >> 33).unwrap() % (round + 2)) * 12.5
+        };
+        let half: Vec<f64> = (0..256).map(|_| draw()).collect();
+        let bw = |i: usize, j: usize| if i == j { 0.0 } else { half[i.min(j) * 16 + i.max(j)] };
+        let rows: Vec<Vec<f64>> = (0..16).map(|i| (0..16).map(|j| bw(i, j)).collect()).collect();
+        let links = LinkMatrix::from_rows(&rows).unwrap();
+        for n in 1..=16 {
+            let q = Question {
+                free: GpuSet::from_bits(0xffff),
+                n,
+                links: &links,
+                pattern: None,
+                bandwidth: None,
+            };
+            let best = best_set(&q).unwrap();
+            assert!(best.exact, "{n} of 16");
+            let sum = |set: u32| {
+                let of: Vec<GpuIndex> = GpuSet::from_bits(u64::from(set)).iter().collect();
+                let pairs = of.iter().enumerate().flat_map(|(i, a)| of[..i].iter().map(move |b| (*a, *b)));
+                pairs.map(|(a, b)| links.bw_gbps(a, b)).sum::<f64>()
+            };
+            if round % 7 == 0 {
+                let all = (0_u32..1 << 16).filter(|s| s.count_ones() as usize == n);
+                let most = all.map(sum).fold(0.0, f64::max);
+                #[expect(clippy::cast_precision_loss, reason = "small")]
+                let found = best.links_mbps as f64 / 1000.0;
+                assert!((found - most).abs() < 1e-6, "{n}: {found} {most}");
+            }
+        }
+        let q =
+            Question { free: GpuSet::from_bits(0xff), n: 9, links: &links, pattern: None, bandwidth: None };
+        assert_eq!(best_set(&q), None);
+    }
+}
+
+#[test]
+fn auto_takes_what_costs_others_least() {
+    let p = Policy::default();
+    let mut n = node(&[A100, A100], MigPolicy::Dynamic);
+    assert_eq!(mig(&run(&mut n, &ask(1, "auto", "10G"), &p))[0].1, "1g.10gb");
+    let _ = run(&mut n, &ask(2, "mps", "3G"), &p);
+    let joined = run(&mut n, &ask(3, "auto", "3G"), &p);
+    assert!(matches!(joined.chosen, Some(Grant::Mps { .. })), "{joined}");
+    let off = run(&mut node(&[A100], MigPolicy::Off), &ask(1, "auto", "10G"), &p);
+    assert!(matches!(off.chosen, Some(Grant::Mps { .. })), "{off}");
+    let mut three = ask(1, "auto", "10G");
+    three.request.gpus = Some(3);
+    let whole = run(&mut node(&[A100; 4], MigPolicy::Dynamic), &three, &p);
+    assert_eq!(whole.chosen, Some(Grant::Whole(gpus(&[0, 1, 2]))));
+}
+
+#[test]
+fn defaults_fill_in_memory_but_never_against_a_named_profile() {
+    let p = Policy { default_mem_mib: Some(9000), mps_threads: Some(25), ..Policy::default() };
+    let d = run(&mut node(&[A100], MigPolicy::Dynamic), &ask(1, "mps", ""), &p);
+    assert!(matches!(d.chosen, Some(Grant::Mps { mem_mib: 9000, threads: 25, .. })), "{d}");
+    assert_eq!(mig(&run(&mut node(&[A100], MigPolicy::On), &ask(1, "mig", ""), &p))[0].1, "1g.10gb");
+    assert_eq!(mig(&run(&mut node(&[A100], MigPolicy::On), &ask(1, "mig:1g.5gb", ""), &p))[0].1, "1g.5gb");
+    let none = run(&mut node(&[A100], MigPolicy::On), &ask(1, "mps", ""), &Policy::default());
+    assert_eq!(none.chosen, None);
+}
+
+#[test]
+fn a_forged_or_stale_grant_is_refused() {
+    let mut n = node(&[A100], MigPolicy::On);
+    held(&mut n, 1, 0, "2g.10gb", 2);
+    let spec = |gpu, profile, start| MigSpec {
+        gpu: GpuIndex(gpu),
+        profile: ProfileId(profile),
+        start: Slice(start),
+    };
+    let mig = |s| Grant::Mig(vec![s]);
+    let share = |s| Grant::Mps { on: decision::ShareOn::Instance(s), mem_mib: 100, threads: 1 };
+    for grant in [
+        mig(spec(0, 19, 3)),
+        mig(spec(0, 19, 7)),
+        mig(spec(0, 77, 0)),
+        mig(spec(0, 0, 255)),
+        mig(spec(9, 19, 0)),
+        Grant::Mig(vec![spec(0, 19, 0), spec(0, 19, 0)]),
+        Grant::Mig(vec![]),
+        Grant::Whole(vec![]),
+        Grant::Whole(gpus(&[0])),
+        share(spec(0, 14, 2)),
+        Grant::Mps { on: decision::ShareOn::Gpu(GpuIndex(0)), mem_mib: 100, threads: 1 },
+        Grant::Mps { on: decision::ShareOn::Instance(spec(0, 19, 0)), mem_mib: 4865, threads: 1 },
+    ] {
+        let before = n.layout();
+        assert!(n.apply(JobId(2), Uid(1), &grant).is_err(), "{grant:?}");
+        assert_eq!(n.layout(), before);
+    }
+}

@@ -1,0 +1,138 @@
+//! What users and administrators read.
+
+use crate::common::*;
+use insta::assert_snapshot;
+use placement::*;
+
+fn half_full() -> Node {
+    let mut n = node(&["a100-40gb"; 4], MigPolicy::Dynamic);
+    let p = Policy::default();
+    for (job, isolation, mem) in
+        [(12, "mig:2g.10gb", ""), (13, "whole", ""), (14, "mps", "3G"), (15, "mig", "4G")]
+    {
+        assert!(run(&mut n, &ask(job, isolation, mem), &p).chosen.is_some());
+    }
+    n.release(JobId(15));
+    n
+}
+
+#[test]
+fn layout() {
+    assert_snapshot!(half_full().layout(), @"tessera gpu0=mig[2g.10gb@4:job12,1g.5gb@6:idle] gpu1=whole[job13] gpu2=mps[job14:2862M/8%] gpu3=free");
+    assert_snapshot!(node(&["a30-24gb"; 8], MigPolicy::On).layout(), @"tessera gpu0-7=free");
+    let mut shared = node(&["a100-40gb"], MigPolicy::Dynamic);
+    for job in 1..12 {
+        let _ = run(&mut shared, &ask(job, "mps", "1G"), &Policy::default());
+    }
+    assert_snapshot!(shared.layout(), @"tessera gpu0=mps[job1:954M/3%,job2:954M/3%,job3:954M/3%,job4:954M/3%,job5:954M/3%,job6:954M/3%,job7:954M/3%,job8:954M/3%+3]");
+    assert_snapshot!(parse_layout("tessera gpu0=mig[2g.10gb@0:job12,1g.5gb@x:idle]").unwrap_err(), @"not a number at byte 40 of the layout");
+    assert_eq!(parse_layout("tessera gpu0-63=free ...").unwrap().gpus.len(), 64);
+    assert!(parse_layout("tessera gpu0-64=free").is_err());
+}
+
+#[test]
+fn one_line() {
+    let p = Policy::default();
+    let why = |ask: &Ask| decide(&half_full(), ask, &p).why();
+    assert_snapshot!(why(&ask(20, "auto", "10G")), @"10.0 GB and 24% of the threads of GPU 2: of those already shared the one with the fewest warps in use (552); mps takes a device already shared, mig would take 2 of 8 slices, whole would take 8 of 8 slices");
+    assert_snapshot!(why(&ask(20, "mig", "4G")), @"1g.5gb at slice 6 of GPU 0: smallest profile with 4.0 GB; leaves 28 placements, best of 12; reuses an idle instance");
+    assert_snapshot!(why(&ask(20, "mig:2g.10gb", "")), @"2g.10gb at slice 0 of GPU 0: as named; leaves 24 placements, best of 5");
+    assert_snapshot!(why(&ask(20, "mps", "3G")), @"3.0 GB and 8% of the threads of GPU 2: of those already shared the one with the fewest warps in use (552)");
+    assert_snapshot!(why(&ask(20, "whole", "")), @"GPU 3: the lowest of 1 free");
+    assert_snapshot!(why(&ask(20, "mig:2g.12gb", "")), @"nothing fits: GPUs 0-3: a100-40gb has no such profile");
+    assert_snapshot!(why(&ask(20, "mig", "41G")), @"7g.40gb at slice 0 of GPU 3: smallest profile with 41.0 GB; leaves 12 placements");
+    assert_snapshot!(why(&ask(20, "auto", "100G")), @"nothing fits: GPUs 0-3: 42.1 GB at most, 100.0 GB asked; GPU 2: 39.1 GB left, 100.0 GB asked; GPU 0: 5.1 GB at most, 100.0 GB asked; GPU 0: isolated for job 12; 3 more reasons");
+    let mut two = ask(20, "mig:1g.5gb", "");
+    two.request.instances = 2;
+    assert_snapshot!(why(&two), @"1g.5gb at slices 0 and 1 of GPU 0: as named; leaves 24 placements");
+    let mut three = ask(20, "whole", "");
+    three.request.gpus = Some(3);
+    assert_snapshot!(why(&three), @"nothing fits: GPU 3: only 1 to be had; GPU 2: shared through MPS by job 14; GPU 0: taken by job 12; GPU 1: taken by job 13");
+    let other = Ask { uid: Uid(1), ..ask(20, "mps", "3G") };
+    assert_snapshot!(why(&other), @"3.0 GB and 59% of the threads of 1g.5gb at slice 6 of GPU 0: opened for sharing, loses 2 placements");
+}
+
+#[test]
+fn all_candidates() {
+    let p = Policy::default();
+    assert_snapshot!(decide(&half_full(), &ask(20, "auto", "10G"), &p), @r#"
+    10.0 GB and 24% of the threads of GPU 2: of those already shared the one with the fewest warps in use (552); mps takes a device already shared, mig would take 2 of 8 slices, whole would take 8 of 8 slices
+    mig   2 of 8 slices
+      GPU 0 1g.10gb at 4: no: taken by job 12
+      GPU 0 1g.10gb at 0: loses 6 placements
+      GPU 0 1g.10gb at 2: loses 6 placements
+      GPU 0 1g.10gb at 6: loses 2 placements, destroys an idle instance
+      GPU 1: no: taken by job 13
+      GPU 2: no: shared through MPS by job 14
+      GPU 3 1g.10gb at 0: loses 7 placements, opens an unused GPU, switches MIG mode on
+      GPU 3 1g.10gb at 2: loses 7 placements, opens an unused GPU, switches MIG mode on
+      GPU 3 1g.10gb at 4: loses 6 placements, opens an unused GPU, switches MIG mode on
+      GPU 3 1g.10gb at 6: loses 4 placements, opens an unused GPU, switches MIG mode on
+    mps   a device already shared, chosen
+      GPU 0 2g.10gb at 4: no: isolated for job 12
+      GPU 0 1g.5gb at 6: no: 5.1 GB at most, 10.0 GB asked
+      GPU 0 1g.10gb at 0: a new instance, loses 6 placements
+      GPU 0 1g.10gb at 2: a new instance, loses 6 placements
+      GPU 0 1g.10gb at 4: no: taken by job 12
+      GPU 0 1g.10gb at 6: a new instance, loses 2 placements, destroys an idle instance
+      GPU 1: no: taken by job 13
+      GPU 2: shared already, 552 warps in use
+      GPU 3: to be opened, loses 18 placements, opens an unused GPU
+    whole 8 of 8 slices
+      GPU 0: no: taken by job 12
+      GPU 1: no: taken by job 13
+      GPU 2: no: shared through MPS by job 14
+      GPU 3: links of 0 GB/s, of 1 free GPUs
+    "#);
+    assert_snapshot!(decide(&half_full(), &ask(20, "mig:1g.6gb", ""), &p), @r#"
+    nothing fits: GPUs 0-3: a100-40gb has no such profile
+    mig   nothing fits
+      GPU 0: no: a100-40gb has no such profile
+      GPU 1: no: a100-40gb has no such profile
+      GPU 2: no: a100-40gb has no such profile
+      GPU 3: no: a100-40gb has no such profile
+    "#);
+}
+
+#[test]
+fn a_report_is_bounded() {
+    let n = node(&["a100-40gb"; 60], MigPolicy::On);
+    let d = decide(&n, &ask(1, "auto", "1G"), &Policy::default());
+    assert_eq!(d.report.weighed.len(), report::MAX_WEIGHED);
+    assert!(d.to_string().ends_with("more\n"));
+}
+
+#[test]
+fn admission() {
+    let p = Policy::default();
+    let on = |keys: &[&str], policy, ask: &Ask| match node(keys, policy).admits_ever(&ask.request, &p, true) {
+        Ok(admission) => format!("{admission:?}"),
+        Err(never) => never.to_string(),
+    };
+    let a100 = |ask: &Ask| on(&["a100-40gb"; 8], MigPolicy::Dynamic, ask);
+    assert_snapshot!(a100(&ask(0, "auto", "10G")), @"Shards(10)");
+    assert_snapshot!(a100(&ask(0, "mig", "4G")), @"Shards(5)");
+    assert_snapshot!(a100(&ask(0, "mps", "42G")), @"Shards(40)");
+    assert_snapshot!(a100(&ask(0, "mps", "3G")), @"Shards(3)");
+    assert_snapshot!(a100(&ask(0, "auto", "50G")), @"largest instance on a100-40gb is 7g.40gb with 42.1 GB; ask --gpu-mem=42G or less");
+    assert_snapshot!(a100(&ask(0, "mig", "50G")), @"largest instance on a100-40gb is 7g.40gb with 42.1 GB; ask --gpu-mem=42G or less");
+    assert_snapshot!(a100(&ask(0, "mps", "50G")), @"largest instance on a100-40gb is 7g.40gb with 42.1 GB; ask --gpu-mem=42G or less");
+    assert_snapshot!(a100(&ask(0, "whole", "50G")), @"largest instance on a100-40gb is 7g.40gb with 42.1 GB; ask --gpu-mem=42G or less");
+    assert_snapshot!(a100(&ask(0, "mps", "")), @"a share needs a memory size; ask --gpu-mem=SIZE with it");
+    assert_snapshot!(a100(&ask(0, "mig:1g.6gb", "")), @"a100-40gb has no profile for mig:1g.6gb; it has 1g.5gb, 1g.5gb+me, 1g.10gb, 2g.10gb, 3g.20gb, 4g.20gb, 7g.40gb");
+    assert_snapshot!(a100(&ask(0, "mig:1g.5gb", "10G")), @"1g.5gb holds 5.1 GB, 10.0 GB asked; 1g.10gb has 10.3 GB; ask --gpu-isolation=mig:1g.10gb");
+    assert_snapshot!(on(&["a100-40gb"], MigPolicy::Off, &ask(0, "mig", "5G")), @"the node's a100-40gb are never in MIG mode; ask --gpu-isolation=mps or whole");
+    assert_snapshot!(on(&["a100-40gb"], MigPolicy::On, &ask(0, "whole", "")), @"the node's a100-40gb are always in MIG mode; largest instance on a100-40gb is 7g.40gb with 42.1 GB; ask --gpu-isolation=mig");
+    assert_snapshot!(on(&[], MigPolicy::On, &ask(0, "whole", "")), @"the node has no GPUs");
+    let many = |isolation: &str, instances, gpus| {
+        let mut a = ask(0, isolation, "");
+        (a.request.instances, a.request.gpus) = (instances, gpus);
+        a100(&a)
+    };
+    assert_snapshot!(many("mig:2g.10gb", 3, None), @"Shards(30)");
+    assert_snapshot!(many("mig:2g.10gb", 4, None), @"4 such instances do not fit on one GPU, which is where this Slurm puts all that a job has on a node, 3 do; ask --gpu-instances=3 or less");
+    assert_snapshot!(many("whole", 1, Some(4)), @"Gpus(4)");
+    assert_snapshot!(many("whole", 1, Some(9)), @"9 GPUs do not fit on an empty node, 8 do; ask --gpus-per-node=8 or less");
+    assert_snapshot!(many("mps", 2, None), @"a job has one share per node, not several instances; ask --gpu-isolation=mig for several");
+    assert_snapshot!(on(&["a30-24gb", "a100-40gb"], MigPolicy::On, &ask(0, "mig", "5.5G")), @"Shards(6)");
+}

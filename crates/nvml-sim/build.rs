@@ -1,6 +1,5 @@
 //! Gives the C library the name that programs were linked against.
 
-#[expect(clippy::print_stdout, reason = "how a build script talks to cargo")]
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libnvidia-ml.so.1");

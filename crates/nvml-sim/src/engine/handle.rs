@@ -67,7 +67,6 @@ impl Handle {
 
     /// Reads a pointer's bits; `None` for what this library never gave out.
     #[must_use]
-    #[expect(clippy::cast_possible_truncation, reason = "every field is masked to its width first")]
     pub fn from_bits(bits: u64) -> Option<Handle> {
         if bits >> 33 != TAG {
             return None;

@@ -1,0 +1,135 @@
+//! Sessions over the shared state: time, faults, permission, what other processes see.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::Node;
+use nvidia_ml::engine::code::Code;
+use nvidia_ml::engine::handle::Handle;
+use nvidia_ml::engine::session::Session;
+
+const GPU: Handle = Handle::Gpu(0);
+
+fn session(node: &Node) -> Session {
+    Session::at(&node.state()).unwrap()
+}
+
+#[test]
+fn one_session_sees_what_another_made() {
+    let node = Node::new(common::TWO_MIG);
+    let (a, b) = (session(&node), session(&node));
+    let gi = a.create_gi(GPU, 14, Some((2, 2))).unwrap();
+    let ci = a.create_ci(Handle::Gi(gi), 1, None).unwrap();
+    let uuid = b.state().unwrap().ci(ci).unwrap().1.uuid.clone();
+    assert_eq!(b.by_uuid(&uuid), Ok(Handle::Mig(ci)));
+    b.destroy_ci(Handle::Ci(ci)).unwrap();
+    b.destroy_gi(Handle::Gi(gi)).unwrap();
+    assert_eq!(a.destroy_gi(Handle::Gi(gi)), Err(Code::InvalidArgument));
+    assert_eq!(a.by_uuid(&uuid), Err(Code::NotFound));
+}
+
+#[test]
+fn creation_takes_the_drivers_time_and_readers_do_not_wait() {
+    let node = Node::new(&format!("time_scale = 1.0\n{}", common::TWO_MIG));
+    let s = session(&node);
+    let start = Instant::now();
+    let worker = std::thread::spawn({
+        let s = session(&node);
+        move || s.create_gi(GPU, 0, None)
+    });
+    std::thread::sleep(Duration::from_millis(60));
+    let before = Instant::now();
+    assert!(s.state().unwrap().gpus[0].instances.is_empty(), "the state changes at the end");
+    assert!(before.elapsed() < Duration::from_millis(100));
+    worker.join().unwrap().unwrap();
+    assert!(start.elapsed() >= Duration::from_millis(240), "Table 1: A100, 7 slices");
+    // A refusal is not worth the wait.
+    let before = Instant::now();
+    assert_eq!(s.create_gi(GPU, 19, None), Err(Code::InsufficientResources));
+    assert!(before.elapsed() < Duration::from_millis(100));
+}
+
+#[test]
+fn operations_on_one_gpu_are_serial_and_on_two_are_not() {
+    let node = Node::new(&format!("time_scale = 1.0\n{}", common::TWO_MIG));
+    let both = |gpus: [u32; 2]| {
+        let start = Instant::now();
+        let threads = gpus.map(|gpu| {
+            let s = session(&node);
+            std::thread::spawn(move || s.create_gi(Handle::Gpu(gpu), 9, None).unwrap())
+        });
+        threads.into_iter().for_each(|t| drop(t.join().unwrap()));
+        start.elapsed()
+    };
+    assert!(both([0, 0]) >= Duration::from_millis(400), "twice 0.20 s");
+    node.sim(&["reset"]);
+    assert!(both([0, 1]) < Duration::from_millis(390));
+}
+
+#[test]
+fn faults_come_and_go() {
+    let node = Node::new(common::TWO_MIG);
+    let s = session(&node);
+    let gi = s.create_gi(GPU, 14, None).unwrap();
+    node.sim(&["fault", "add", "--gpu", "0", "--kind", "busy-destroy", "--for", "300ms"]);
+    assert_eq!(s.destroy_gi(Handle::Gi(gi)), Err(Code::InUse));
+    std::thread::sleep(Duration::from_millis(350));
+    s.destroy_gi(Handle::Gi(gi)).unwrap();
+
+    node.sim(&["fault", "add", "--gpu", "0", "--kind", "out-of-resources", "--count", "2"]);
+    assert_eq!(s.create_gi(GPU, 14, None), Err(Code::InsufficientResources));
+    assert_eq!(s.create_gi(GPU, 14, None), Err(Code::InsufficientResources));
+    s.create_gi(GPU, 14, None).unwrap();
+
+    node.sim(&["fault", "add", "--kind", "no-permission"]);
+    assert_eq!(s.set_mig_mode(Handle::Gpu(1), false), Err(Code::NoPermission));
+    node.sim(&["fault", "clear"]);
+
+    node.sim(&["fault", "add", "--gpu", "0", "--kind", "gpu-lost"]);
+    assert_eq!(s.create_gi(GPU, 14, None), Err(Code::GpuIsLost));
+    assert_eq!(s.by_index(0), Err(Code::GpuIsLost));
+    assert_eq!(s.by_index(1), Ok(1));
+    node.sim(&["fault", "clear", "--gpu", "0"]);
+    assert_eq!(s.by_index(0), Ok(0));
+}
+
+#[test]
+fn slow_is_slow() {
+    let node = Node::new(&format!("time_scale = 0.1\n{}", common::TWO_MIG));
+    node.sim(&["fault", "add", "--gpu", "0", "--kind", "slow", "--factor", "20", "--count", "1"]);
+    let start = Instant::now();
+    session(&node).create_gi(GPU, 19, None).unwrap();
+    assert!(start.elapsed() >= Duration::from_millis(320), "0.16 s x 0.1 x 20");
+}
+
+#[test]
+fn a_process_counts_while_it_lives() {
+    let node = Node::new(common::TWO_MIG);
+    let s = session(&node);
+    let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+    node.sim(&["proc", "add", "--gpu", "0", "--pid", &child.id().to_string(), "--memory-mib", "100"]);
+    assert_eq!(s.reset(0), Err(Code::InUse));
+    assert_eq!(s.create_gi(GPU, 14, None), Err(Code::InUse), "first instance beside a process");
+    assert_eq!(s.state().unwrap().memory(0, None).unwrap()[2], 100);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(s.state().unwrap().memory(0, None).unwrap()[2], 0);
+    s.reset(0).unwrap();
+}
+
+#[test]
+fn the_tree_is_the_drivers() {
+    let node = Node::new(common::TWO_MIG);
+    session(&node).create_gi(Handle::Gpu(1), 9, Some((0, 4))).unwrap();
+    // Upper half first: id 2 at start 0; minor 3 + 135 + 9 * 2.
+    let access = node.path("root/proc/driver/nvidia/capabilities/gpu1/mig/gi2/access");
+    let text = std::fs::read_to_string(access).unwrap();
+    assert_eq!(text, "DeviceFileMinor: 156\nDeviceFileMode: 292\nDeviceFileModify: 1\n");
+    assert!(node.path("root/dev/nvidia-caps/nvidia-cap156").exists());
+    let minors = std::fs::read_to_string(node.path("root/proc/driver/nvidia-caps/mig-minors")).unwrap();
+    assert_eq!(minors.lines().count(), 2 + 32 * 15 * 9);
+    assert!(minors.contains("\ngpu1/gi2/access 156\n") && minors.ends_with("ci7/access 4322\n"));
+}

@@ -32,14 +32,23 @@ Examples:
   tessera layout                                every GPU of the cluster, drawn as its slices
   tessera explain --gpu-mem=10G                 what such a job would get on each kind of node, and why
   tessera profiles a100-40gb                    what an A100 can be cut into
-  tessera check                                 is tessera.toml good?";
+  tessera check                                 is tessera.toml good?
+  tessera discover --format all                 configuration lines for the machine this runs on
+  tessera doctor                                do journal, driver, device nodes, MPS and Slurm agree?";
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
     Layout(LayoutArgs),
     Explain(ExplainArgs),
+    Discover(DiscoverArgs),
+    Doctor(DoctorArgs),
     Profiles(ProfilesArgs),
     Check(CheckArgs),
+    /// Do by hand what Slurm's prolog and epilog do on a node
+    ///
+    /// For root, on the node: SLURMD_NODENAME or the host name says which one, or --node.
+    #[command(subcommand, arg_required_else_help = true)]
+    Node(NodeCommand),
     /// Print the completion script of a shell
     ///
     /// For bash, put it where bash-completion looks: `tessera completions bash > /etc/bash_completion.d/tessera`.
@@ -103,6 +112,9 @@ pub(crate) struct LayoutArgs {
     /// A node's name and its layout per line, as sinfo -O nodelist,extra prints them.
     #[arg(long, value_name = "FILE")]
     pub(crate) from: Option<PathBuf>,
+    /// Ask this node's driver and journal instead of Slurm, as root
+    #[arg(long, conflicts_with = "from")]
+    pub(crate) live: bool,
     /// Print JSON
     #[arg(long, conflicts_with = "svg")]
     pub(crate) json: bool,
@@ -158,4 +170,128 @@ pub(crate) struct ExplainArgs {
 
 fn gpu_count(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|n| (1..=64).contains(n)).ok_or_else(|| "expected 1 to 64".to_owned())
+}
+
+/// Write the configuration for this machine's GPUs
+///
+/// Asks the NVIDIA driver for GPUs and links and prints what tessera.toml, gres.conf and slurm.conf need. Bandwidth is
+/// GB/s in one direction. A node whose links are those of a known system gets its name, another a matrix. The TOML can
+/// also be kept in a file of its own and named by discovered = "FILE". Exit status 1 if there is a GPU of an unknown model.
+#[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  tessera discover >> /etc/slurm/tessera.toml
+  tessera discover --format gres >> /etc/slurm/gres.conf")]
+pub(crate) struct DiscoverArgs {
+    /// Name to write; without it SLURMD_NODENAME or the host name
+    #[arg(long, value_name = "NAME")]
+    pub(crate) node: Option<String>,
+    /// What to print
+    #[arg(long, value_name = "FORMAT", default_value = "toml")]
+    pub(crate) format: Format,
+}
+
+/// What discover prints.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum Format {
+    /// [[nodes]] of tessera.toml
+    Toml,
+    /// Lines of gres.conf
+    Gres,
+    /// Lines of slurm.conf
+    Slurm,
+    /// All of them
+    All,
+}
+
+/// Check that journal, driver, device nodes, MPS and Slurm agree
+///
+/// Without --node, every node of tessera.toml is compared with what Slurm says of it; on a node, and as root, its journal,
+/// driver, device nodes and MPS daemons are looked at too. A line per disagreement, beginning with "bad", and exit status 1
+/// if there is one. Nothing is changed: `tessera node reconcile` sets right what no live job owns.
+#[derive(Args)]
+pub(crate) struct DoctorArgs {
+    /// Only this node
+    #[arg(long, value_name = "NAME")]
+    pub(crate) node: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What to do on the node.
+#[derive(Subcommand)]
+pub(crate) enum NodeCommand {
+    /// Give back what no live job owns
+    ///
+    /// Finishes releases that were interrupted, ends MPS daemons and destroys half-made instances that belong to no job,
+    /// and sets the owners of device nodes right. Jobs that Slurm has on the node keep what they have; where Slurm cannot be
+    /// asked, all journalled jobs do. Started by Tessera whenever slurmd starts.
+    Reconcile {
+        /// The node's name
+        #[arg(long, value_name = "NAME")]
+        node: Option<String>,
+    },
+    /// Show the node as driver and journal have it
+    ///
+    /// Draws the GPUs, lists the journalled jobs and what they have, and says where driver, journal, device nodes and MPS
+    /// disagree. Exit status 1 if they do.
+    Status {
+        /// The node's name
+        #[arg(long, value_name = "NAME")]
+        node: Option<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        /// Use colour
+        #[arg(long, value_name = "WHEN", default_value = "auto")]
+        color: ColorWhen,
+    },
+    /// Make a placement real, as the prolog does
+    #[command(visible_alias = "realize")]
+    Realise {
+        /// The node's name
+        #[arg(long, value_name = "NAME")]
+        node: Option<String>,
+        /// As in TESSERA_PLACEMENT: v1 job=12;n1=mig:3/2g.10gb@4
+        #[arg(long, value_name = "TEXT")]
+        placement: String,
+        /// The job's user
+        #[arg(long)]
+        uid: u32,
+        /// The user's group
+        #[arg(long)]
+        gid: u32,
+    },
+    /// Take back what a job has, as the epilog does
+    Release {
+        /// The node's name
+        #[arg(long, value_name = "NAME")]
+        node: Option<String>,
+        /// The job
+        #[arg(long, value_name = "ID")]
+        job: u32,
+    },
+}
+
+impl NodeCommand {
+    /// As it is typed.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Reconcile { .. } => "reconcile",
+            Self::Status { .. } => "status",
+            Self::Realise { .. } => "realise",
+            Self::Release { .. } => "release",
+        }
+    }
+
+    /// The node that was named.
+    pub(crate) fn node(&self) -> Option<&str> {
+        match self {
+            Self::Reconcile { node }
+            | Self::Status { node, .. }
+            | Self::Realise { node, .. }
+            | Self::Release { node, .. } => node.as_deref(),
+        }
+    }
 }

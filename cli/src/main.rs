@@ -6,8 +6,12 @@
 
 mod args;
 mod check;
+mod discover;
+mod doctor;
 mod explain;
 mod layout;
+mod local;
+mod node;
 mod outcome;
 mod paint;
 mod profiles;
@@ -64,6 +68,9 @@ fn run(cli: &Cli) -> Result<Outcome, Failure> {
     match &cli.command {
         Command::Layout(args) => layout::run(args, cli),
         Command::Explain(args) => explain::run(args, cli),
+        Command::Discover(args) => discover::run(args, cli),
+        Command::Doctor(args) => doctor::run(args, cli),
+        Command::Node(command) => node::run(command, cli),
         Command::Check(args) => check::run(args, cli),
         Command::Profiles(args) => profiles::run(args),
         Command::Completions { shell } => {

@@ -37,6 +37,13 @@ impl Failure {
     }
 }
 
+impl Failure {
+    /// What went wrong, without the hint.
+    pub(crate) fn what(&self) -> &str {
+        self.what.trim_end()
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "tessera: {}", self.what.trim_end())?;

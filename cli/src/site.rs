@@ -44,3 +44,10 @@ pub(crate) fn unknown_node(name: &str, config: &SiteConfig) -> Failure {
     Failure::new(format!("node {name} is not in tessera.toml"))
         .hint(format!("it has {}{more}", known.join(", ")))
 }
+
+/// `3 nodes in 2 sets`.
+pub(crate) fn node_count(config: &SiteConfig) -> String {
+    let (nodes, sets) = (config.nodes.iter().map(|s| s.names.len()).sum::<usize>(), config.nodes.len());
+    let plural = |n: usize| if n == 1 { "" } else { "s" };
+    format!("{nodes} node{} in {sets} set{}", plural(nodes), plural(sets))
+}

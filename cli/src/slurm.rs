@@ -23,16 +23,21 @@ pub(crate) fn layouts() -> Result<HashMap<String, String>, Failure> {
     Ok(layouts_in(&run("scontrol", &["show", "nodes"])?))
 }
 
-/// `scontrol show nodes` in its form of several lines, where `Extra=` has one to itself.
-fn layouts_in(text: &str) -> HashMap<String, String> {
+/// The layouts in `scontrol show nodes`.
+pub(crate) fn layouts_in(text: &str) -> HashMap<String, String> {
+    let mut found = field_by_node(text, "Extra=");
+    found.retain(|_, extra| extra.starts_with("tessera"));
+    found
+}
+
+/// A field that has a line to itself in `scontrol show nodes`, by node.
+pub(crate) fn field_by_node(text: &str, field: &str) -> HashMap<String, String> {
     let (mut found, mut name) = (HashMap::new(), String::new());
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("NodeName=") {
             name = rest.split(' ').next().unwrap_or_default().to_owned();
-        } else if let Some(extra) = line.trim_start().strip_prefix("Extra=")
-            && extra.starts_with("tessera")
-        {
-            found.insert(name.clone(), extra.to_owned());
+        } else if let Some(value) = line.trim_start().strip_prefix(field) {
+            found.insert(name.clone(), value.to_owned());
         }
     }
     found

@@ -10,7 +10,8 @@ pub(crate) fn value(nodes: &[Drawn]) -> Value {
     json!({ "nodes": nodes.iter().map(node).collect::<Vec<_>>() })
 }
 
-fn node(drawn: &Drawn) -> Value {
+/// One node.
+pub(crate) fn node(drawn: &Drawn) -> Value {
     let gpus = drawn.gpus.iter().enumerate().map(|(index, (model, gpu))| {
         let pieces: Vec<Value> = pieces::of(model, gpu).iter().map(piece).collect();
         json!({ "index": index, "model": model.key, "units": model.placement_units, "pieces": pieces })

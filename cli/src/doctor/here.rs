@@ -1,0 +1,126 @@
+//! The node this runs on: journal, driver, device nodes, MPS, and Slurm's view of it.
+
+use gpu_node::inspect;
+use placement::layout::{GpuLayout, HolderLayout, Shares};
+use placement::{Layout, parse_layout};
+use site_config::SiteConfig;
+
+use super::Findings;
+use super::cluster::Slurm;
+use crate::local::{Local, chain, jobs_on, require_root, this_node};
+
+/// Looks at this machine, if it is a node that is asked about.
+pub(crate) fn check(config: &SiteConfig, only: Option<&str>, slurm: Option<&Slurm>, findings: &mut Findings) {
+    let here = this_node().filter(|n| config.node(n).is_some());
+    let Some(name) = here.filter(|n| only.is_none_or(|o| o == n)) else {
+        let which = only.map_or_else(
+            || "this machine is no node of tessera.toml".to_owned(),
+            |o| format!("{o} is not this machine"),
+        );
+        findings.skipped(format!("journal, driver, device nodes and MPS: {which}"));
+        return;
+    };
+    if require_root("").is_err() {
+        findings.skipped(format!("{name}: journal, driver, device nodes and MPS: only root may look"));
+        return;
+    }
+    match Local::new(config, Some(&name)) {
+        Ok(local) => node(&local, slurm, findings),
+        Err(e) => findings.bad(e.to_string()),
+    }
+}
+
+fn node(local: &Local<'_>, slurm: Option<&Slurm>, findings: &mut Findings) {
+    let name = &local.name;
+    let live = slurm.and_then(|_| jobs_on(name).ok());
+    let inspection = match inspect(&local.settings, live.as_ref()) {
+        Ok(inspection) => inspection,
+        Err(e) => {
+            findings.bad(format!("{name}: {}", chain(&e)));
+            return;
+        }
+    };
+    let jobs = inspection.entries.len();
+    let s = if jobs == 1 { "" } else { "s" };
+    findings.group(format!("{name}: journal ({jobs} job{s}), driver, device nodes and MPS agree"), |f| {
+        for disagreement in &inspection.disagreements {
+            f.bad(format!("{name}: {disagreement}"));
+        }
+    });
+    let Some(line) = slurm.and_then(|s| s.layouts.get(name)) else { return };
+    findings.group(
+        format!("{name}: the controller and the node have the same jobs in the same places"),
+        |f| match parse_layout(line) {
+            Err(e) => f.bad(format!("{name}: published layout: {e}")),
+            Ok(published) => compare(name, &published, &Layout::of(&inspection.node), f),
+        },
+    );
+}
+
+/// Idle instances may differ: the controller learns of them late, and they bind nobody.
+fn compare(name: &str, published: &Layout, here: &Layout, findings: &mut Findings) {
+    if !published.cut && published.gpus.len() != here.gpus.len() {
+        let (theirs, ours) = (published.gpus.len(), here.gpus.len());
+        findings.bad(format!("{name}: the controller has {theirs} GPUs, the driver shows {ours}"));
+    }
+    for (i, (theirs, ours)) in published.gpus.iter().zip(&here.gpus).enumerate() {
+        let (theirs, ours) = (held(theirs), held(ours));
+        if theirs != ours {
+            findings.bad(format!("{name}: GPU {i}: the controller has {theirs}, the node {ours}"));
+        }
+    }
+}
+
+/// What jobs hold of a GPU, in an order of its own.
+fn held(gpu: &GpuLayout) -> GpuLayout {
+    let sorted = |shares: &Shares| {
+        let mut shares = shares.clone();
+        shares.listed.sort_by_key(|s| s.job);
+        shares
+    };
+    match gpu {
+        GpuLayout::Mps(shares) => GpuLayout::Mps(sorted(shares)),
+        GpuLayout::Mig(instances) => {
+            let mut held: Vec<_> =
+                instances.iter().filter(|i| i.holder != HolderLayout::Idle).cloned().collect();
+            for instance in &mut held {
+                if let HolderLayout::Mps(shares) = &instance.holder {
+                    instance.holder = HolderLayout::Mps(sorted(shares));
+                }
+            }
+            held.sort_by_key(|i| i.start);
+            if held.is_empty() { GpuLayout::Free } else { GpuLayout::Mig(held) }
+        }
+        other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn differences(published: &str, here: &str) -> String {
+        let mut findings = Findings::default();
+        compare("n1", &parse_layout(published).unwrap(), &parse_layout(here).unwrap(), &mut findings);
+        findings.list.into_iter().map(|(_, what)| what).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn idle_instances_and_order_do_not_matter() {
+        let same = |a, b| assert_eq!(differences(a, b), "");
+        same("tessera gpu0=free", "tessera gpu0=mig[1g.5gb@2:idle]");
+        same("tessera gpu0=mps[job1:5M/5%,job2:6M/6%]", "tessera gpu0=mps[job2:6M/6%,job1:5M/5%]");
+        same(
+            "tessera gpu0=mig[1g.5gb@2:job4,1g.5gb@0:job3]",
+            "tessera gpu0=mig[1g.5gb@0:job3,1g.5gb@2:job4]",
+        );
+    }
+
+    #[test]
+    fn jobs_in_other_places_are_told() {
+        insta::assert_snapshot!(
+            differences("tessera gpu0=mig[1g.5gb@2:job4] gpu1=whole[job5]", "tessera gpu0=mig[1g.5gb@3:job4] gpu1=free"),
+            @""
+        );
+    }
+}

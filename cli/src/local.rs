@@ -1,0 +1,85 @@
+//! The node this command runs on.
+
+use std::collections::HashSet;
+
+use gpu_node::Settings;
+use gpu_node::journal::Journal;
+use placement::JobId;
+use site_config::{NodeSpec, SiteConfig};
+
+use crate::outcome::Failure;
+use crate::{site, slurm};
+
+/// A node with what its configuration says.
+pub(crate) struct Local<'c> {
+    pub(crate) name: String,
+    pub(crate) spec: &'c NodeSpec,
+    pub(crate) settings: Settings,
+}
+
+impl<'c> Local<'c> {
+    /// The node of this name, or the one this machine is.
+    pub(crate) fn new(config: &'c SiteConfig, named: Option<&str>) -> Result<Self, Failure> {
+        let name = named.map(str::to_owned).or_else(this_node).unwrap_or_default();
+        let spec = config.node(&name).ok_or_else(|| site::unknown_node(&name, config))?;
+        let settings = Settings::new(&config.node.for_node(&name), &config.mps, &spec.to_node());
+        Ok(Self { name, spec, settings })
+    }
+}
+
+/// This machine's node name: `SLURMD_NODENAME`, which tells several slurmds on one machine apart, else the host name
+/// up to its first dot, as slurmd does it.
+pub(crate) fn this_node() -> Option<String> {
+    let named = std::env::var("SLURMD_NODENAME").ok().filter(|n| !n.is_empty());
+    named.or_else(|| {
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+        host.trim().split('.').next().filter(|n| !n.is_empty()).map(str::to_owned)
+    })
+}
+
+/// Refuses anybody but root, naming what was tried.
+pub(crate) fn require_root(what: &str) -> Result<(), Failure> {
+    let uid = rustix::process::geteuid();
+    if uid.is_root() {
+        return Ok(());
+    }
+    Err(Failure::new(format!("{what} is for root on the node, not for uid {}", uid.as_raw()))
+        .hint("users see their GPUs with `nvidia-smi -L` in a job and the cluster's with `tessera layout`"))
+}
+
+/// Job states in which a job has, or may still have, something on its nodes.
+const ON_THE_NODE: &str = "R,CG,CF,S,SI,SO,ST,RS,RD,RF,SE";
+
+/// The jobs that Slurm has on a node now.
+pub(crate) fn jobs_on(node: &str) -> Result<HashSet<JobId>, Failure> {
+    let text =
+        slurm::run("squeue", &["--noheader", "--nodelist", node, "--states", ON_THE_NODE, "--format", "%A"])?;
+    Ok(text.lines().filter_map(|l| l.trim().parse().ok()).map(JobId).collect())
+}
+
+/// Jobs that the journal has and Slurm has not on this node. The journal is read first: a job that starts in between
+/// is in neither answer, and so never taken for dead.
+pub(crate) fn dead_jobs(local: &Local<'_>) -> Result<Vec<JobId>, Failure> {
+    let journal = Journal::open(&local.settings.state_dir).map_err(|e| Failure::new(chain(&e)))?;
+    let entries = journal.jobs(&mut Vec::new()).map_err(|e| Failure::new(chain(&e)))?;
+    if entries.is_empty() {
+        return Ok(Vec::new());
+    }
+    let live = jobs_on(&local.name)?;
+    Ok(entries.iter().map(|e| e.job()).filter(|job| !live.contains(job)).collect())
+}
+
+/// An error with its causes, one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let (mut text, mut cause) = (error.to_string(), error.source());
+    while let Some(error) = cause {
+        let next = error.to_string();
+        // A transparent error repeats its cause.
+        if !text.ends_with(&next) {
+            text.push_str(": ");
+            text.push_str(&next);
+        }
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,177 @@
+//! `tessera node`: the node side by hand, and at slurmd's start.
+
+use std::fmt::Write as _;
+
+use gpu_node::journal::{Entry, Phase};
+use gpu_node::{Inspection, JobContext, RealiseError, ReconcileReport, inspect, realise, reconcile, release};
+use placement::wire::parse_placement;
+use placement::{JobId, Layout};
+use serde_json::json;
+
+use crate::args::{Cli, NodeCommand};
+use crate::layout::Drawn;
+use crate::local::{Local, chain, dead_jobs, require_root};
+use crate::outcome::{Failure, Outcome};
+use crate::paint::Paint;
+use crate::{layout, site, table};
+
+pub(crate) fn run(command: &NodeCommand, cli: &Cli) -> Result<Outcome, Failure> {
+    require_root(&format!("tessera node {}", command.name()))?;
+    let config = site::load(cli.config.as_deref())?;
+    let local = Local::new(&config, command.node())?;
+    match command {
+        NodeCommand::Reconcile { .. } => reconcile_node(&local),
+        NodeCommand::Status { json, color, .. } => status(&local, *json, Paint::new(*color)),
+        NodeCommand::Realise { placement, uid, gid, .. } => realise_job(&local, placement, *uid, *gid),
+        NodeCommand::Release { job, .. } => release_job(&local, JobId(*job)),
+    }
+}
+
+fn reconcile_node(local: &Local<'_>) -> Result<Outcome, Failure> {
+    let mut text = String::new();
+    // Without Slurm's word every journalled job counts as live: a restart of slurmd must not end anybody's job.
+    match dead_jobs(local) {
+        Ok(dead) => {
+            for job in dead {
+                let done = release(&local.settings, job).map_err(|e| Failure::new(chain(&e)))?;
+                let _ = writeln!(text, "job {job} is not on this node any more: given back");
+                done.problems.iter().for_each(|p| text.push_str(&format!("problem: {p}\n")));
+            }
+        }
+        Err(why) => {
+            let why = why.to_string();
+            let _ = writeln!(
+                text,
+                "every journalled job is taken to be live: {}",
+                why.lines().next().unwrap_or("")
+            );
+        }
+    }
+    let report = reconcile(&local.settings, None).map_err(|e| Failure::new(chain(&e)))?;
+    text.push_str(&reconciled(&report));
+    if text.is_empty() {
+        text = format!("{}: nothing to do\n", local.name);
+    }
+    Ok(Outcome { text, status: u8::from(!report.problems.is_empty()) })
+}
+
+fn reconciled(report: &ReconcileReport) -> String {
+    let mut text = String::new();
+    for job in &report.finished {
+        let _ = writeln!(text, "job {job} was from before the boot: given back");
+    }
+    for (gpu, id) in &report.destroyed {
+        let _ = writeln!(text, "GPU {gpu}: half-made GPU instance {id} destroyed");
+    }
+    for name in &report.device_nodes {
+        let _ = writeln!(text, "device node {name} set right");
+    }
+    for key in &report.daemons {
+        let _ = writeln!(text, "MPS daemon {key} ended");
+    }
+    for file in &report.bad_files {
+        let _ = writeln!(text, "damaged journal file ({}) kept as {}", file.why, file.moved_to.display());
+    }
+    for problem in &report.problems {
+        let _ = writeln!(text, "problem: {problem}");
+    }
+    text
+}
+
+/// The node as it is, for drawing.
+pub(crate) fn drawn(local: &Local<'_>, inspection: &Inspection) -> Drawn {
+    let layout = Layout::of(&inspection.node);
+    let models = inspection.node.gpus.iter().map(|g| g.model);
+    Drawn {
+        name: local.name.clone(),
+        links: local.spec.interconnect.clone(),
+        gpus: models.zip(layout.gpus).collect(),
+        note: None,
+    }
+}
+
+fn status(local: &Local<'_>, as_json: bool, paint: Paint) -> Result<Outcome, Failure> {
+    let inspection = inspect(&local.settings, None).map_err(|e| Failure::new(chain(&e)))?;
+    let status = u8::from(!inspection.disagreements.is_empty());
+    let drawn = drawn(local, &inspection);
+    if as_json {
+        let said: Vec<String> = inspection.disagreements.iter().map(ToString::to_string).collect();
+        let value =
+            json!({ "node": layout::node_json(&drawn), "jobs": inspection.entries, "disagreements": said });
+        return Ok(Outcome::json(&value, status));
+    }
+    let mut text = layout::text_picture(&[drawn], paint);
+    if !inspection.entries.is_empty() {
+        let mut rows = vec![["JOB", "UID", "STATE", "HAS", "WHY"].map(str::to_owned).to_vec()];
+        rows.extend(inspection.entries.iter().map(entry_row));
+        text.push('\n');
+        text.push_str(&table::render(&rows, &[0, 1]));
+    }
+    for disagreement in &inspection.disagreements {
+        let _ = writeln!(text, "bad   {disagreement}");
+    }
+    Ok(Outcome { text, status })
+}
+
+fn entry_row(entry: &Entry) -> Vec<String> {
+    let state = match &entry.phase {
+        Phase::Intent => "being made".to_owned(),
+        Phase::Ready => "ready".to_owned(),
+        Phase::Failed(why) => format!("failed: {why}"),
+    };
+    let on = |list: &[String]| list.join(" ");
+    let instances: Vec<String> =
+        entry.instances.iter().map(|i| format!("{}@{} on GPU {}", i.name, i.start, i.gpu)).collect();
+    let gpus: Vec<String> = entry.gpus.iter().map(|g| format!("GPU {}", g.index)).collect();
+    let device = if instances.is_empty() { on(&gpus) } else { instances.join(", ") };
+    let has = match &entry.share {
+        Some(share) => {
+            let mem = placement::size::display_gb(share.mem_mib);
+            format!("{mem}, {} % of {device}", share.threads)
+        }
+        None => device,
+    };
+    vec![entry.job.to_string(), entry.uid.to_string(), state, has, entry.decision.clone()]
+}
+
+fn realise_job(local: &Local<'_>, placement: &str, uid: u32, gid: u32) -> Result<Outcome, Failure> {
+    let model_of = |node: &str, gpu: placement::GpuIndex| {
+        if node == local.name { local.settings.gpu(gpu).map(|g| g.model) } else { None }
+    };
+    let placed = parse_placement(placement, &model_of).map_err(|e| {
+        Failure::new(format!("--placement: {e}")).hint("such as 'v1 job=12;n1=mig:3/2g.10gb@4'")
+    })?;
+    let grant = placed
+        .on(&local.name)
+        .ok_or_else(|| Failure::new(format!("--placement says nothing about node {}", local.name)))?;
+    let job = JobContext {
+        job: placed.job,
+        uid,
+        gid,
+        restart: 0,
+        grant: grant.clone(),
+        decision: "made by hand with tessera node realise".to_owned(),
+        live: None,
+    };
+    let realised = realise(&local.settings, &job).map_err(|e| {
+        let said = Failure::new(chain(&e));
+        match e {
+            RealiseError::JobFailed(_) => {
+                said.hint("the journal says so too: `tessera node release` forgets it")
+            }
+            RealiseError::NodeUnfit(_) => said,
+        }
+    })?;
+    let row = entry_row(&realised.entry);
+    Ok(Outcome::ok(format!("job {}: {}\n", row[0], row[3])))
+}
+
+fn release_job(local: &Local<'_>, job: JobId) -> Result<Outcome, Failure> {
+    let done = release(&local.settings, job).map_err(|e| Failure::new(chain(&e)))?;
+    if !done.known {
+        return Err(Failure::new(format!("the journal of {} has no job {job}", local.name)));
+    }
+    let mut text = format!("job {job}: given back\n");
+    done.problems.iter().for_each(|p| text.push_str(&format!("problem: {p}\n")));
+    Ok(Outcome { text, status: u8::from(!done.problems.is_empty()) })
+}

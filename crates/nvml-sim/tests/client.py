@@ -1,6 +1,4 @@
 """What a Python program asks through nvidia-ml-py; run by real_clients.rs on two A100s, one 2g.10gb instance on GPU 0."""
-import time
-
 from pynvml import *
 
 nvmlInit()
@@ -13,7 +11,8 @@ assert nvmlDeviceGetMemoryInfo(gpu, version=nvmlMemory_v2).total == 40960 << 20
 
 mig = nvmlDeviceGetMigDeviceHandleByIndex(gpu, 0)
 assert nvmlDeviceIsMigDeviceHandle(mig)
-assert nvmlDeviceGetHandleByUUID(nvmlDeviceGetUUID(mig)).value == mig.value
+same = nvmlDeviceGetHandleByUUID(nvmlDeviceGetUUID(mig))
+assert nvmlDeviceGetName(same) == nvmlDeviceGetName(mig) == "NVIDIA A100-SXM4-40GB MIG 2g.10gb"
 attributes = nvmlDeviceGetAttributes(mig)
 assert (attributes.multiprocessorCount, attributes.memorySizeMB) == (28, 9856)
 assert nvmlDeviceGetGpuInstanceId(mig) == 3 and nvmlDeviceGetComputeInstanceId(mig) == 0

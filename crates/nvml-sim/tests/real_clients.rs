@@ -156,8 +156,8 @@ fn slurm_finds_gpus_links_and_mig_devices() {
 fn nvidia_ml_py() {
     let node = Node::new(TWO_MIG);
     node.smi("mig -i 0 -cgi 14 -C");
-    let script = include_str!("client.py");
-    ok(node.command("python3").arg("-c").arg(script).env("PYTHONPATH", common::python_packages()));
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/client.py");
+    ok(node.command("python3").arg(script).env("PYTHONPATH", common::python_packages()));
 }
 
 const CHILD: &str = "NVML_SIM_TEST_CHILD";

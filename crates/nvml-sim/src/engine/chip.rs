@@ -281,7 +281,7 @@ mod tests {
                 rows += 1;
             }
         }
-        assert!(rows > 40);
+        assert_eq!(rows, 40);
     }
 
     #[test]

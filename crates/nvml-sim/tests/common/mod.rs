@@ -10,19 +10,19 @@ use std::process::{Command, Output};
 use tempfile::TempDir;
 
 /// A DGX-1V of A100s, MIG off.
-pub const DGX_V: &str =
+pub(crate) const DGX_V: &str =
     "interconnect = \"dgx-v\"\n[[gpus]]\nmodel = \"a100-40gb\"\ncount = 8\nnuma = [0,0,0,0,1,1,1,1]\n";
 /// Two A100s in MIG mode.
-pub const TWO_MIG: &str = "[[gpus]]\nmodel = \"a100-40gb\"\ncount = 2\nmig = \"on\"\n";
+pub(crate) const TWO_MIG: &str = "[[gpus]]\nmodel = \"a100-40gb\"\ncount = 2\nmig = \"on\"\n";
 
 /// A simulated node that goes with the value.
-pub struct Node {
+pub(crate) struct Node {
     dir: TempDir,
 }
 
 impl Node {
     /// Makes the node from a description.
-    pub fn new(description: &str) -> Node {
+    pub(crate) fn new(description: &str) -> Node {
         let dir = TempDir::with_prefix("nvml-sim").unwrap();
         // Tests ask as another user too.
         std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).unwrap();
@@ -45,34 +45,34 @@ impl Node {
         node
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    pub fn state(&self) -> PathBuf {
+    pub(crate) fn state(&self) -> PathBuf {
         self.path("state")
     }
 
     /// `nvml-sim` on this node; must succeed.
-    pub fn sim(&self, args: &[&str]) -> String {
+    pub(crate) fn sim(&self, args: &[&str]) -> String {
         let mut command = Command::new(env!("CARGO_BIN_EXE_nvml-sim"));
         text(&ok(command.args(args).arg("--state").arg(self.state())))
     }
 
     /// A program that will find this node.
-    pub fn command(&self, program: impl AsRef<Path>) -> Command {
+    pub(crate) fn command(&self, program: impl AsRef<Path>) -> Command {
         let mut command = Command::new(program.as_ref());
         command.env("NVML_SIM_STATE", self.state()).env("LD_LIBRARY_PATH", self.path("lib"));
         command
     }
 
     /// `nvidia-smi` with these arguments; must succeed.
-    pub fn smi(&self, args: &str) -> String {
+    pub(crate) fn smi(&self, args: &str) -> String {
         text(&ok(self.command(nvidia_smi()).args(args.split_whitespace())))
     }
 
     /// `nvidia-smi` as user `nobody`.
-    pub fn smi_as_nobody(&self, args: &str) -> Output {
+    pub(crate) fn smi_as_nobody(&self, args: &str) -> Output {
         let mut command = self.command("/usr/bin/setpriv");
         command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(nvidia_smi());
         run(command.args(args.split_whitespace()))
@@ -80,25 +80,25 @@ impl Node {
 }
 
 /// Runs a command and prints it with what came of it.
-pub fn run(command: &mut Command) -> Output {
+pub(crate) fn run(command: &mut Command) -> Output {
     let output = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
     eprintln!("{command:?}\n{}{}{}", text(&output), String::from_utf8_lossy(&output.stderr), output.status);
     output
 }
 
 /// As [`run`]; the command must succeed.
-pub fn ok(command: &mut Command) -> Output {
+pub(crate) fn ok(command: &mut Command) -> Output {
     let output = run(command);
     assert!(output.status.success(), "{command:?}: {}", output.status);
     output
 }
 
-pub fn text(output: &Output) -> String {
+pub(crate) fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 /// The C library just built: cargo puts it beside the binary or among the dependencies.
-pub fn library() -> PathBuf {
+pub(crate) fn library() -> PathBuf {
     let dir = Path::new(env!("CARGO_BIN_EXE_nvml-sim")).parent().unwrap();
     let candidates = [dir.join("libnvidia_ml.so"), dir.join("deps/libnvidia_ml.so")];
     let newest =
@@ -107,7 +107,7 @@ pub fn library() -> PathBuf {
 }
 
 /// Where `cargo xtask setup` unpacks the real programs.
-pub fn parts() -> PathBuf {
+pub(crate) fn parts() -> PathBuf {
     let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/real-parts");
     std::env::var_os("TESSERA_REAL_PARTS").map_or(default, PathBuf::from)
 }
@@ -118,14 +118,14 @@ fn part(path: &str) -> PathBuf {
     found
 }
 
-pub fn nvidia_smi() -> PathBuf {
+pub(crate) fn nvidia_smi() -> PathBuf {
     part("root/usr/lib/nvidia/current/nvidia-smi")
 }
 
-pub fn python_packages() -> PathBuf {
+pub(crate) fn python_packages() -> PathBuf {
     part("python")
 }
 
-pub fn slurm_nvml() -> PathBuf {
+pub(crate) fn slurm_nvml() -> PathBuf {
     part("root/usr/lib/x86_64-linux-gnu/slurm-wlm/gpu_nvml.so")
 }

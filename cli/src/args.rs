@@ -29,12 +29,12 @@ pub(crate) struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  tessera layout                                every GPU of the cluster, drawn as its slices
-  tessera explain --gpu-mem=10G                 what such a job would get on each kind of node, and why
-  tessera profiles a100-40gb                    what an A100 can be cut into
-  tessera check                                 is tessera.toml good?
-  tessera discover --format all                 configuration lines for the machine this runs on
-  tessera doctor                                do journal, driver, device nodes, MPS and Slurm agree?";
+  tessera layout                   every GPU of the cluster, drawn as slices
+  tessera explain --gpu-mem=10G    what such a job would get, and why
+  tessera profiles a100-40gb       what an A100 can be cut into
+  tessera check                    is tessera.toml good?
+  tessera discover --format all    configuration for this machine's GPUs
+  tessera doctor                   does everything agree?";
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -102,7 +102,7 @@ pub(crate) struct CheckArgs {
 Examples:
   tessera layout --node n[1-2]
   tessera layout --svg layout.svg
-  sinfo -h -O 'nodelist:20,extra:4000' | tessera layout --from -")]
+  sinfo -h -O nodelist:20,extra:4000 | tessera layout --from -")]
 pub(crate) struct LayoutArgs {
     /// Only these nodes, a hostlist such as n[1-2]
     #[arg(long, value_name = "NODES")]
@@ -139,7 +139,7 @@ Examples:
   tessera explain --gpu-mem=10G
   tessera explain --node n1 --live --gpu-isolation=mig:2g.10gb --gpu-instances=2
   tessera explain --model a100-40gb --count 8 --links dgx-v --gpus=3
-  tessera explain --model a100-40gb --busy 'tessera gpu0=mig[2g.10gb@0:job12]' --gpu-isolation=mig --gpu-mem=10G")]
+  tessera explain --model a30-24gb --busy 'tessera gpu0=mig[1g.6gb@0:job12]' --gpu-mem=6G")]
 pub(crate) struct ExplainArgs {
     /// Ask this node of tessera.toml; without it the first of each set
     #[arg(long, value_name = "NAME", conflicts_with = "model")]

@@ -18,7 +18,13 @@ pub(crate) fn run(args: &ProfilesArgs) -> Result<Outcome, Failure> {
 pub(crate) fn find(name: &str) -> Result<&'static Model, Failure> {
     Model::find(name).ok_or_else(|| {
         let keys: Vec<&str> = Model::all().iter().map(|m| m.key.as_str()).collect();
-        Failure::new(format!("unknown GPU model {name:?}")).hint(format!("one of {}", keys.join(", ")))
+        let begin: Vec<&str> =
+            keys.iter().copied().filter(|k| !name.is_empty() && k.starts_with(name)).collect();
+        let hint = match &begin[..] {
+            [] => format!("one of {}", keys.join(", ")),
+            meant => format!("did you mean {}?", meant.join(" or ")),
+        };
+        Failure::new(format!("unknown GPU model {name:?}")).hint(hint)
     })
 }
 

@@ -185,8 +185,8 @@ mod tests {
         };
         assert_eq!(said(&[ours.clone(), slurms.clone()]), "");
         assert!(said(&[slurms.clone(), ours.clone()]).contains("is found first"));
-        assert!(said(&[ours.clone()]).contains("Slurm's own is missing"));
-        assert!(said(&[slurms.clone()]).contains("no job_submit_tessera.so"));
+        assert!(said(std::slice::from_ref(&ours)).contains("Slurm's own is missing"));
+        assert!(said(std::slice::from_ref(&slurms)).contains("no job_submit_tessera.so"));
         fs::remove_dir_all(ours).unwrap();
         fs::remove_dir_all(slurms).unwrap();
     }

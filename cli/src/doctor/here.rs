@@ -120,7 +120,10 @@ mod tests {
     fn jobs_in_other_places_are_told() {
         insta::assert_snapshot!(
             differences("tessera gpu0=mig[1g.5gb@2:job4] gpu1=whole[job5]", "tessera gpu0=mig[1g.5gb@3:job4] gpu1=free"),
-            @""
+            @r"
+        n1: GPU 0: the controller has mig[1g.5gb@2:job4], the node mig[1g.5gb@3:job4]
+        n1: GPU 1: the controller has whole[job5], the node free
+        "
         );
     }
 }

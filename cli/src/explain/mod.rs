@@ -139,7 +139,8 @@ fn block(explained: &Explained) -> String {
         text.push_str("the job would wait: an empty node could give it\n");
     }
     for tried in &decision.report.kinds {
-        let _ = writeln!(text, "  {:5} {}", tried.kind.name(), outcome(tried));
+        let chosen = if tried.chosen { ", chosen" } else { "" };
+        let _ = writeln!(text, "  {:5} {}{chosen}", tried.kind.name(), outcome(tried));
         text.push_str(&candidates(decision, tried.kind));
     }
     if decision.report.omitted > 0 {
@@ -150,7 +151,6 @@ fn block(explained: &Explained) -> String {
 
 fn outcome(tried: &KindTried) -> String {
     match tried.outcome {
-        Ok(takes) if tried.chosen => format!("{takes}, chosen"),
         Ok(takes) => takes.to_string(),
         Err(Some(why)) => format!("not tried: {why}"),
         Err(None) => "nothing fits".to_owned(),
@@ -177,7 +177,8 @@ fn candidates(decision: &Decision, kind: Kind) -> String {
         let several = members.len() > 1;
         // A set of whole GPUs names them itself.
         if lines.iter().any(|l| !l.starts_with("GPU ")) {
-            let _ = writeln!(text, "    GPU {}{}", ranges(&members), if several { ", each" } else { "" });
+            let (s, each) = if several { ("s", ", each") } else { ("", "") };
+            let _ = writeln!(text, "    GPU{s} {}{each}", ranges(&members));
         }
         for line in lines {
             let taken = chosen.iter().find(|(gpu, l)| members.contains(gpu) && *l == line);
@@ -223,7 +224,7 @@ fn is_chosen(candidate: &Candidate, decision: &Decision) -> bool {
     }
 }
 
-/// `0`, `0 to 7`, `0, 2 to 4`.
+/// `0`, `0-7`, `0,2-4`.
 fn ranges(numbers: &[u16]) -> String {
     let mut runs: Vec<(u16, u16)> = Vec::new();
     for n in numbers {
@@ -232,6 +233,6 @@ fn ranges(numbers: &[u16]) -> String {
             None => runs.push((*n, *n)),
         }
     }
-    let words = runs.iter().map(|(a, b)| if a == b { a.to_string() } else { format!("{a} to {b}") });
-    words.collect::<Vec<_>>().join(", ")
+    let words = runs.iter().map(|(a, b)| if a == b { a.to_string() } else { format!("{a}-{b}") });
+    words.collect::<Vec<_>>().join(",")
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use placement::size::display_gb;
 use placement::wire::parse_request;
 use placement::{Admission, Isolation, Request};
-use site_config::{NodeSpec, SiteConfig};
+use site_config::{Limit, NodeSpec, SiteConfig};
 
 use crate::tres::Tres;
 
@@ -59,7 +59,30 @@ pub(crate) fn judge(job: &Submission, config: Option<&SiteConfig>) -> Verdict {
 
 fn accept(job: &Submission, request: Request, config: &SiteConfig) -> Result<Verdict, String> {
     let request = with_slurms_own(with_defaults(request, config), &job.tres)?;
-    limits(job, &request, config)?;
+    if request.isolation != Isolation::Auto {
+        return admit(job, request, config);
+    }
+    let allowed = |kind: &&Isolation| limits_of(job, config).iter().all(|l| l.allows(kind));
+    let kinds: Vec<&Isolation> = config.defaults.auto.iter().filter(allowed).collect();
+    if kinds.len() == config.defaults.auto.len() {
+        return admit(job, request, config);
+    }
+    // The engine does not know the limits of partitions: what `auto` may be there is settled here.
+    let tries = kinds
+        .into_iter()
+        .map(|kind| admit(job, Request { isolation: kind.clone(), ..request.clone() }, config));
+    let mut refusal = format!("{}: none of what auto stands for is allowed here", words(&request));
+    for outcome in tries {
+        match outcome {
+            Ok(verdict) => return Ok(verdict),
+            Err(why) => refusal = why,
+        }
+    }
+    Err(refusal)
+}
+
+fn admit(job: &Submission, request: Request, config: &SiteConfig) -> Result<Verdict, String> {
+    limits_of(job, config).iter().find_map(|limit| limit.refusal(&request)).map_or(Ok(()), Err)?;
     let candidates: Vec<&NodeSpec> =
         config.nodes.iter().filter(|spec| spec.names.iter().any(|n| reaches(job, n))).collect();
     if candidates.is_empty() {
@@ -138,19 +161,13 @@ fn with_slurms_own(mut request: Request, tres: &Tres) -> Result<Request, String>
     }
 }
 
-fn limits(job: &Submission, request: &Request, config: &SiteConfig) -> Result<(), String> {
+/// The limits that hold: Slurm may start it in any of its partitions.
+fn limits_of<'a>(job: &'a Submission, config: &'a SiteConfig) -> Vec<&'a Limit> {
     let account = job.account.as_deref();
-    let partitions: Vec<Option<&str>> = if job.partitions.is_empty() {
-        vec![None]
-    } else {
-        job.partitions.iter().map(|p| Some(p.as_str())).collect()
-    };
-    // Slurm may start it in any of them.
-    partitions
-        .into_iter()
-        .flat_map(|p| config.limits_for(p, account))
-        .find_map(|limit| limit.refusal(request))
-        .map_or(Ok(()), Err)
+    if job.partitions.is_empty() {
+        return config.limits_for(None, account).collect();
+    }
+    job.partitions.iter().flat_map(|p| config.limits_for(Some(p), account)).collect()
 }
 
 /// Whether the job may run on the node.
@@ -276,6 +293,17 @@ mod tests {
     fn limits_of_the_partition_hold() {
         let limit = "[[limits]]\npartition = \"debug\"\nisolation = [\"mps\"]\n";
         assert!(refusal("v1 iso=mig:2g.10gb", None, limit).contains("in partition debug"));
+    }
+
+    #[test]
+    fn auto_stays_within_the_limits_of_the_partition() {
+        let limit = "[[limits]]\npartition = \"debug\"\nisolation = [\"mps\"]\n";
+        match verdict("v1 iso=auto mem=2862", None, limit) {
+            Verdict::Accepted { request, add } => {
+                assert_eq!((request.isolation, add), (Isolation::Mps, Some(("shard", 3))));
+            }
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]

@@ -3,9 +3,9 @@
 use placement::ask::GpuSet;
 use placement::decision::ShareOn;
 use placement::wire::JobPlacement;
-use placement::{Grant, JobId, Uid, decide};
+use placement::{Grant, JobId};
 
-use crate::engine::Engine;
+use crate::engine::{Engine, Question};
 use crate::view::{Allocated, ChosenView, GresKind, SHARD_MIB, Want};
 
 /// What becomes of one node's device bits.
@@ -29,25 +29,17 @@ pub(crate) struct Veto {
 /// Only devices that Slurm could have chosen itself come into question, so its accounts stay true.
 pub(crate) fn place(
     engine: &Engine,
-    job: JobId,
-    uid: Uid,
+    mut question: Question,
     want: &Want,
     slurm: &ChosenView,
 ) -> Option<Result<Placed, Veto>> {
     let node = engine.node(&slurm.name)?;
-    let (mut ask, policy) = engine.ask(job, uid, want);
-    let choice = if want.keep_choice { slurm.chosen } else { slurm.available };
-    ask.allowed = Some(choice);
+    question.ask.allowed = Some(if want.keep_choice { slurm.chosen } else { slurm.available });
     if want.kind == GresKind::Gpu {
-        ask.request.gpus = u32::try_from(slurm.chosen.len()).ok();
+        question.ask.request.gpus = u32::try_from(slurm.chosen.len()).ok();
     }
-    let decision = decide(node, &ask, &policy);
-    Some(
-        decision
-            .chosen
-            .map(|grant| placed(grant, want.kind))
-            .ok_or_else(|| Veto { node: slurm.name.clone() }),
-    )
+    let chosen = question.decide(node).chosen;
+    Some(chosen.map(|grant| placed(grant, want.kind)).ok_or_else(|| Veto { node: slurm.name.clone() }))
 }
 
 fn placed(grant: Grant, kind: GresKind) -> Placed {

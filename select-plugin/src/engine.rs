@@ -9,9 +9,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use placement::wire::JobPlacement;
+use placement::wire::{JobPlacement, encode_request};
 use placement::{
-    Ask, GpuIndex, GpuState, Grant, Holder, JobId, Kind, Model, Node, Policy, Uid, decide, parse_layout,
+    Ask, Decision, GpuIndex, GpuState, Grant, Holder, JobId, Kind, Model, Node, Policy, Uid, audit, decide,
+    parse_layout,
 };
 use site_config::SiteConfig;
 
@@ -26,7 +27,7 @@ pub(crate) struct Engine {
     policy: Policy,
     nodes: HashMap<String, NodeEntry>,
     /// Answers for a node with nothing on it, by node set and question.
-    ever: HashMap<(usize, Question), bool>,
+    ever: HashMap<(usize, Key), bool>,
 }
 
 struct NodeEntry {
@@ -34,15 +35,36 @@ struct NodeEntry {
     node: Node,
     jobs: BTreeMap<JobId, Grant>,
     /// Answers for the state as it is now.
-    now: HashMap<Question, bool>,
+    now: HashMap<Key, bool>,
+}
+
+/// What a job wants from one node, as `decide` takes it.
+#[derive(Clone)]
+pub(crate) struct Question {
+    /// The request, and who asks.
+    pub(crate) ask: Ask,
+    policy: Policy,
+    key: Key,
 }
 
 /// What an answer depends on, beside the node's state.
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct Question {
+struct Key {
     request: String,
     uid: Uid,
-    kind: bool,
+    shards: bool,
+}
+
+impl Question {
+    /// Decides; a build with debug assertions has every decision audited by code that shares nothing with it.
+    pub(crate) fn decide(&self, node: &Node) -> Decision {
+        let decision = decide(node, &self.ask, &self.policy);
+        if cfg!(debug_assertions) {
+            let findings = audit(node, &self.ask, &self.policy, &decision);
+            assert!(findings.is_empty(), "audit of {:?} on {}: {findings:?}", self.ask, node.layout());
+        }
+        decision
+    }
 }
 
 impl Engine {
@@ -69,31 +91,44 @@ impl Engine {
         self.nodes.get(node)?.node.gpus.get(usize::from(gpu.0)).map(|g| g.model)
     }
 
+    /// Makes a question of what a job wants, with the site's defaults filled in.
+    pub(crate) fn question(&self, job: JobId, uid: Uid, want: &Want) -> Question {
+        let mut ask = Ask::new(job, uid, want.request.clone());
+        ask.same_gpu_only = true;
+        let defaults = &self.config.defaults;
+        ask.request.pattern.get_or_insert_with(|| defaults.pattern.clone());
+        ask.request.bandwidth.get_or_insert(defaults.bandwidth);
+        let mut policy = self.policy.clone();
+        if want.kind == GresKind::Shard {
+            // Slurm accounts for it by shards: a whole GPU would be used behind its back.
+            policy.auto.retain(|k| *k != Kind::Whole);
+        }
+        let key = Key { request: encode_request(&ask.request), uid, shards: want.kind == GresKind::Shard };
+        Question { ask, policy, key }
+    }
+
     /// Whether the request can be placed on the node as it is now; `None`: the node is not managed.
-    pub(crate) fn fits_now(&mut self, node: &str, uid: Uid, want: &Want) -> Option<bool> {
-        let question = question(uid, want);
-        let (ask, policy) = self.ask(JobId(0), uid, want);
+    pub(crate) fn fits_now(&mut self, node: &str, question: &Question) -> Option<bool> {
         let entry = self.nodes.get_mut(node)?;
-        if let Some(known) = entry.now.get(&question) {
+        if let Some(known) = entry.now.get(&question.key) {
             return Some(*known);
         }
-        let fits = decide(&entry.node, &ask, &policy).chosen.is_some();
+        let fits = question.decide(&entry.node).chosen.is_some();
         if entry.now.len() >= CACHE_LIMIT {
             entry.now.clear();
         }
-        entry.now.insert(question, fits);
+        entry.now.insert(question.key.clone(), fits);
         Some(fits)
     }
 
     /// Whether the request could be placed on the node with nothing else on it; `None`: the node is not managed.
-    pub(crate) fn fits_ever(&mut self, node: &str, uid: Uid, want: &Want) -> Option<bool> {
+    pub(crate) fn fits_ever(&mut self, node: &str, question: &Question) -> Option<bool> {
         let spec = self.nodes.get(node)?.spec;
-        let key = (spec, question(uid, want));
+        let key = (spec, question.key.clone());
         if let Some(known) = self.ever.get(&key) {
             return Some(*known);
         }
-        let (ask, policy) = self.ask(JobId(0), uid, want);
-        let fits = decide(&self.config.nodes.get(spec)?.to_node(), &ask, &policy).chosen.is_some();
+        let fits = question.decide(&self.config.nodes.get(spec)?.to_node()).chosen.is_some();
         if self.ever.len() >= CACHE_LIMIT {
             self.ever.clear();
         }
@@ -109,21 +144,6 @@ impl Engine {
     /// The jobs that hold something on the node.
     pub(crate) fn jobs_on(&self, name: &str) -> Vec<JobId> {
         self.nodes.get(name).map(|e| e.jobs.keys().copied().collect()).unwrap_or_default()
-    }
-
-    /// The question to ask `decide`, with the site's defaults filled in.
-    pub(crate) fn ask(&self, job: JobId, uid: Uid, want: &Want) -> (Ask, Policy) {
-        let mut ask = Ask::new(job, uid, want.request.clone());
-        ask.same_gpu_only = true;
-        let defaults = &self.config.defaults;
-        ask.request.pattern.get_or_insert_with(|| defaults.pattern.clone());
-        ask.request.bandwidth.get_or_insert(defaults.bandwidth);
-        let mut policy = self.policy.clone();
-        if want.kind == GresKind::Shard {
-            // Slurm accounts for it by shards: a whole GPU would be used behind its back.
-            policy.auto.retain(|k| *k != Kind::Whole);
-        }
-        (ask, policy)
     }
 
     /// Makes a job's placement part of the state, instead of what it held before; nodes that are not managed are
@@ -201,12 +221,4 @@ fn block(node: &mut Node, job: JobId, grant: &Grant) -> usize {
         }
     }
     blocked
-}
-
-fn question(uid: Uid, want: &Want) -> Question {
-    Question {
-        request: placement::wire::encode_request(&want.request),
-        uid,
-        kind: want.kind == GresKind::Shard,
-    }
 }

@@ -10,4 +10,6 @@ mod config;
 mod engine;
 mod ffi;
 mod narrow;
+#[cfg(test)]
+mod tests;
 mod view;

@@ -10,11 +10,11 @@
 //!   stay, or backfill would never reserve anything for the job. Yet it counts shards, not slices, and may say "now,
 //!   on n1" where only n2 has room: a busy node is therefore ruled out when enough nodes *of the same configuration
 //!   record* have room now. Whatever the busy one could ever serve, they can too. A start on a busy node that is left
-//!   is moved to when its jobs are over: see `hooks::after`.
+//!   is moved to when its jobs are over: [`first_fit`].
 
-use placement::Uid;
+use placement::{JobId, Node};
 
-use crate::engine::Engine;
+use crate::engine::{Engine, Question};
 use crate::view::{NodeView, Want};
 
 /// What Slurm wants to know.
@@ -34,13 +34,13 @@ pub(crate) enum Mode {
 /// The indices of the nodes to take out of Slurm's bitmap.
 pub(crate) fn narrow(
     engine: &mut Engine,
-    uid: Uid,
+    question: &Question,
     want: &Want,
     mode: Mode,
     min_nodes: u32,
     nodes: &[NodeView],
 ) -> Vec<usize> {
-    let verdicts: Vec<Verdict> = nodes.iter().map(|n| judge(engine, uid, want, n)).collect();
+    let verdicts: Vec<Verdict> = nodes.iter().map(|n| judge(engine, question, want, n)).collect();
     let out = |i: &usize| match mode {
         Mode::RunNow { preempt: false } => verdicts[*i] != Verdict::Now,
         Mode::RunNow { preempt: true } | Mode::TestOnly => verdicts[*i] == Verdict::Never,
@@ -64,15 +64,40 @@ enum Verdict {
     Never,
 }
 
-fn judge(engine: &mut Engine, uid: Uid, want: &Want, node: &NodeView) -> Verdict {
-    match engine.fits_now(&node.name, uid, want) {
+fn judge(engine: &mut Engine, question: &Question, want: &Want, node: &NodeView) -> Verdict {
+    match engine.fits_now(&node.name, question) {
         // Slurm alone decides on nodes that Tessera does not manage, for jobs that do not ask for it.
         None if want.managed => Verdict::Never,
         None => Verdict::Now,
         // What the last job held is not given back before its epilog is over.
         Some(true) if node.completing => Verdict::Later,
         Some(true) => Verdict::Now,
-        Some(false) if engine.fits_ever(&node.name, uid, want) == Some(true) => Verdict::Later,
+        Some(false) if engine.fits_ever(&node.name, question) == Some(true) => Verdict::Later,
         Some(false) => Verdict::Never,
     }
+}
+
+/// The first of the jobs' ends, from `start` on, after which the request fits the node, in seconds since 1970; `None`
+/// if it does at `start`, or never.
+///
+/// Jobs that end by `start` are gone then, as in Slurm's own simulation.
+pub(crate) fn first_fit(
+    node: &Node,
+    question: &Question,
+    mut ends: Vec<(i64, JobId)>,
+    start: i64,
+) -> Option<i64> {
+    let mut node = node.clone();
+    ends.sort_unstable();
+    let over = ends.partition_point(|(end, _)| *end <= start);
+    let mut fits_without = |gone: &[(i64, JobId)]| {
+        gone.iter().for_each(|(_, id)| {
+            node.release(*id);
+        });
+        question.decide(&node).chosen.is_some()
+    };
+    if fits_without(&ends[..over]) {
+        return None;
+    }
+    (over..ends.len()).find(|i| fits_without(&ends[*i..=*i])).map(|i| ends[i].0)
 }

@@ -76,6 +76,7 @@ impl JobView {
         match first.kind {
             // `--exclusive` gives it every GPU of the node, whatever it asked for.
             GresKind::Gpu if self.exclusive => None,
+            GresKind::Gpu if matches!(&asked, Some(r) if r.isolation == Isolation::None) => None,
             GresKind::Gpu => {
                 let managed =
                     matches!(&asked, Some(r) if matches!(r.isolation, Isolation::Whole | Isolation::Auto));
@@ -190,6 +191,11 @@ mod tests {
             let want = job(Some(text), &[(GresKind::Shard, 1)]).want().unwrap();
             assert_eq!((want.request.isolation, want.kind), (Isolation::Mps, GresKind::Shard), "{text}");
         }
+    }
+
+    #[test]
+    fn whoever_asks_for_no_change_gets_slurms_choice() {
+        assert_eq!(job(Some("v1 iso=none"), &[(GresKind::Gpu, 2)]).want(), None);
     }
 
     #[test]

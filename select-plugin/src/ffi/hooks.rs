@@ -13,15 +13,15 @@
 use std::ffi::{c_int, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use placement::JobId;
 use placement::wire::{JobPlacement, PLACEMENT_ENV, encode_placement, parse_placement};
-use placement::{JobId, Node};
 use plugin_rt::{guard_ok, log, set_job};
 
 use super::host::Host;
 use super::{ptr as pointer, read, sys, write};
 use crate::commit::{Veto, place, unmanaged};
 use crate::engine::Engine;
-use crate::narrow::{Mode, narrow};
+use crate::narrow::{Mode, first_fit, narrow};
 use crate::view::{GresKind, JobView, NodeView, Want};
 
 const SUCCESS: c_int = 0;
@@ -144,7 +144,8 @@ fn before(test: &Test) {
         let view = read::job(host, job);
         let (Some(want), Some(engine)) = (view.want(), state.engine.as_mut()) else { return };
         let nodes = read::nodes(host, test.bitmap);
-        let out = narrow(engine, view.uid, &want, mode, test.min_nodes, &nodes);
+        let question = engine.question(view.id, view.uid, &want);
+        let out = narrow(engine, &question, &want, mode, test.min_nodes, &nodes);
         write::rule_out(host, test.bitmap, &out);
     });
 }
@@ -197,12 +198,13 @@ fn decide_nodes(
     want: &Want,
     nodes: &[NodeView],
 ) -> Result<JobPlacement, Veto> {
+    let question = engine.question(view.id, view.uid, want);
     let mut grants = Vec::new();
     for node in nodes {
         let Some(slurm) = read::choice(host, job, view, node).filter(|c| !c.chosen.is_empty()) else {
             continue;
         };
-        let Some(placed) = place(engine, view.id, view.uid, want, &slurm) else { continue };
+        let Some(placed) = place(engine, question.clone(), want, &slurm) else { continue };
         let placed = placed?;
         write::devices(host, job, node, &placed);
         grants.push((node.name.clone(), placed.grant));
@@ -250,6 +252,7 @@ fn start_later(
     want: &Want,
     nodes: &[NodeView],
 ) {
+    let question = engine.question(view.id, view.uid, want);
     let end_of = |id: JobId| {
         // SAFETY: src/slurmctld/slurmctld.h: finds a job under the job lock.
         let record = unsafe { (host.find_job_record)(id.0) };
@@ -260,35 +263,9 @@ fn start_later(
     let latest = starts.filter_map(|(n, node)| {
         let ends: Vec<(i64, JobId)> =
             engine.jobs_on(&n.name).into_iter().map(|id| (end_of(id), id)).collect();
-        first_fit(engine, node, view, want, ends, job.start_time)
+        first_fit(node, &question, ends, job.start_time)
     });
     job.start_time = latest.fold(job.start_time, i64::max);
-}
-
-/// The first of `ends`, from `start` on, after which the request fits the node; `None` if it does at `start`.
-fn first_fit(
-    engine: &Engine,
-    node: &Node,
-    view: &JobView,
-    want: &Want,
-    mut ends: Vec<(i64, JobId)>,
-    start: i64,
-) -> Option<i64> {
-    let (ask, policy) = engine.ask(view.id, view.uid, want);
-    let mut node = node.clone();
-    ends.sort_unstable();
-    let over = ends.partition_point(|(end, _)| *end <= start);
-    // Those whose end lies before `start` have been taken away by Slurm's own simulation as well.
-    let mut fits = |gone: &[(i64, JobId)]| {
-        gone.iter().for_each(|(_, id)| {
-            node.release(*id);
-        });
-        placement::decide(&node, &ask, &policy).chosen.is_some()
-    };
-    if fits(&ends[..over]) {
-        return None;
-    }
-    (over..ends.len()).find(|i| fits(&ends[*i..=*i])).map(|i| ends[i].0)
 }
 
 /// After Slurm has allocated a job, or found it running at its start.

@@ -5,6 +5,8 @@ mod forward;
 mod entry;
 mod hooks;
 mod host;
+#[cfg(test)]
+mod layout;
 mod ptr;
 mod read;
 mod real;

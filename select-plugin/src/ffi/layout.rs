@@ -1,0 +1,67 @@
+//! Where the fields that are used lie, compared with a copy kept for each tested Slurm.
+//!
+//! Slurm's internal structs move between micro releases. A build for another Slurm may well have other offsets and be
+//! right; for the very release that `golden/` names, a difference means that the headers are not what they claim.
+//! `UPDATE_GOLDEN=1 cargo test -p select-plugin` writes the file anew.
+
+use std::fmt::Write as _;
+use std::mem::offset_of;
+
+use super::sys::{
+    gres_job_state_t, gres_node_state_t, gres_state_t, job_details, job_record_t, job_resources_t,
+    node_record_t, slurm_conf_t,
+};
+
+macro_rules! table {
+    ($($type:ty { $($field:ident),* $(,)? })*) => {{
+        let mut out = String::new();
+        $(
+            let _ = writeln!(out, "{} size {}", stringify!($type), size_of::<$type>());
+            $(let _ = writeln!(out, "  {} {}", stringify!($field), offset_of!($type, $field));)*
+        )*
+        out
+    }};
+}
+
+fn offsets() -> String {
+    table! {
+        job_record_t {
+            magic, bit_flags, details, end_time, gres_list_alloc, gres_list_req, job_id, job_resrcs, job_state,
+            part_ptr, spank_job_env, spank_job_env_size, start_time, user_id,
+        }
+        job_details { magic, whole_node }
+        job_resources_t { core_bitmap, node_bitmap }
+        node_record_t { config_ptr, extra, gres_list, magic, name, tot_cores }
+        gres_state_t { gres_data, gres_name }
+        gres_job_state_t {
+            gres_per_node, gres_per_socket, gres_bit_select, gres_cnt_node_select, gres_bit_alloc,
+            gres_cnt_node_alloc, node_cnt, type_id,
+        }
+        gres_node_state_t {
+            gres_bit_alloc, topo_cnt, topo_core_bitmap, topo_gres_bitmap, topo_gres_cnt_alloc, topo_gres_cnt_avail,
+            topo_type_id,
+        }
+        slurm_conf_t { plugindir, slurm_conf }
+    }
+}
+
+#[test]
+fn offsets_are_those_of_the_tested_release() {
+    let version = super::sys::SLURM_VERSION_NUMBER;
+    let name = format!("{:02}.{:02}.{}", version >> 16 & 0xff, version >> 8 & 0xff, version & 0xff);
+    let path = format!("{}/golden/layout-{name}.txt", env!("CARGO_MANIFEST_DIR"));
+    let found = offsets();
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, &found).unwrap();
+    }
+    match std::fs::read_to_string(&path) {
+        Ok(expected) => assert_eq!(found, expected, "against {path}"),
+        // A release nobody has tested: its own headers are all there is to go by.
+        Err(_) => println_skip(&name),
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "a test says what it skipped")]
+fn println_skip(name: &str) {
+    println!("no layout is kept for Slurm {name}");
+}

@@ -1,0 +1,196 @@
+//! The pure half as a whole: site, wants, nodes in; what to rule out and what to write, out.
+
+use placement::ask::GpuSet;
+use placement::wire::JobPlacement;
+use placement::{GpuIndex, Grant, JobId, Uid};
+
+use crate::commit::{place, unmanaged};
+use crate::engine::{Engine, Question};
+use crate::narrow::{Mode, first_fit, narrow};
+use crate::view::{Allocated, ChosenView, GresKind, GresRequest, JobView, NodeView, Want};
+
+const USER: Uid = Uid(1000);
+
+fn engine() -> Engine {
+    let text = "[[nodes]]\nnames = \"n[1-3]\"\ngpu = \"a100-40gb\"\ncount = 2\nmig = \"dynamic\"\n\
+                interconnect = \"matrix\"\nmatrix = [[0, 20], [20, 0]]\n";
+    let text = text.replace("interconnect = \"matrix\"\n", "");
+    let (config, errors) = site_config::parse("t", &text, &|_| Err(std::io::ErrorKind::NotFound.into()));
+    assert_eq!(errors, []);
+    Engine::new(config.unwrap())
+}
+
+fn want(request: Option<&str>, kind: GresKind, per_node: u64) -> Want {
+    let job = JobView {
+        id: JobId(9),
+        uid: USER,
+        request: request.map(str::to_owned),
+        gres: vec![GresRequest { kind, per_node, per_socket: false }],
+        exclusive: false,
+        enforce_bind: false,
+    };
+    job.want().unwrap()
+}
+
+fn mig(profile: &str) -> Want {
+    want(Some(&format!("v1 iso=mig:{profile}")), GresKind::Shard, 40)
+}
+
+fn question(engine: &Engine, want: &Want) -> Question {
+    engine.question(JobId(9), USER, want)
+}
+
+fn node(index: usize, name: &str, config: usize) -> NodeView {
+    NodeView { index, name: name.to_owned(), config, completing: false }
+}
+
+/// Gives `job` whole GPUs.
+fn occupy(engine: &mut Engine, job: u32, name: &str, gpus: &[u16]) {
+    let grant = Grant::Whole(gpus.iter().map(|g| GpuIndex(*g)).collect());
+    let placement = JobPlacement { job: JobId(job), nodes: vec![(name.to_owned(), grant)] };
+    assert_eq!(engine.commit(USER, &placement), Vec::<String>::new());
+}
+
+fn ruled_out(engine: &mut Engine, want: &Want, mode: Mode, min_nodes: u32, nodes: &[NodeView]) -> Vec<usize> {
+    let question = question(engine, want);
+    narrow(engine, &question, want, mode, min_nodes, nodes)
+}
+
+#[test]
+fn run_now_rules_out_what_is_full() {
+    let mut engine = engine();
+    occupy(&mut engine, 1, "n1", &[0, 1]);
+    let nodes = [node(0, "n1", 7), node(1, "n2", 7)];
+    let out = ruled_out(&mut engine, &mig("7g.40gb"), Mode::RunNow { preempt: false }, 1, &nodes);
+    assert_eq!(out, [0]);
+    // With preemption it is for Slurm to say who goes.
+    let out = ruled_out(&mut engine, &mig("7g.40gb"), Mode::RunNow { preempt: true }, 1, &nodes);
+    assert_eq!(out, []);
+    assert_eq!(engine.release(JobId(1)), ["n1"]);
+    let out = ruled_out(&mut engine, &mig("7g.40gb"), Mode::RunNow { preempt: false }, 1, &nodes);
+    assert_eq!(out, []);
+}
+
+#[test]
+fn a_completing_node_is_not_free_now() {
+    let mut engine = engine();
+    let nodes = [NodeView { completing: true, ..node(0, "n1", 7) }];
+    assert_eq!(ruled_out(&mut engine, &mig("1g.5gb"), Mode::RunNow { preempt: false }, 1, &nodes), [0]);
+    assert_eq!(ruled_out(&mut engine, &mig("1g.5gb"), Mode::WillRun, 1, &nodes), []);
+}
+
+#[test]
+fn a_job_that_only_has_to_wait_passes_the_test() {
+    let mut engine = engine();
+    occupy(&mut engine, 1, "n1", &[0, 1]);
+    let nodes = [node(0, "n1", 7)];
+    assert_eq!(ruled_out(&mut engine, &mig("7g.40gb"), Mode::TestOnly, 1, &nodes), []);
+    assert_eq!(ruled_out(&mut engine, &mig("7g.40gb"), Mode::WillRun, 1, &nodes), []);
+    assert_eq!(ruled_out(&mut engine, &mig("9g.90gb"), Mode::TestOnly, 1, &nodes), [0]);
+}
+
+#[test]
+fn backfill_is_led_to_a_free_node_only_among_equals() {
+    let mut engine = engine();
+    occupy(&mut engine, 1, "n1", &[0, 1]);
+    let alike = [node(0, "n1", 7), node(1, "n2", 7)];
+    let others = [node(0, "n1", 7), node(1, "n2", 8)];
+    assert_eq!(ruled_out(&mut engine, &mig("7g.40gb"), Mode::WillRun, 1, &alike), [0]);
+    assert_eq!(ruled_out(&mut engine, &mig("7g.40gb"), Mode::WillRun, 1, &others), []);
+    assert_eq!(ruled_out(&mut engine, &mig("7g.40gb"), Mode::WillRun, 2, &alike), []);
+}
+
+#[test]
+fn nodes_without_tessera_serve_only_plain_requests() {
+    let mut engine = engine();
+    let nodes = [node(0, "other", 7)];
+    let now = Mode::RunNow { preempt: false };
+    assert_eq!(ruled_out(&mut engine, &mig("1g.5gb"), now, 1, &nodes), [0]);
+    assert_eq!(ruled_out(&mut engine, &want(None, GresKind::Gpu, 1), now, 1, &nodes), []);
+}
+
+#[test]
+fn a_start_moves_to_the_end_of_the_job_in_the_way() {
+    let mut engine = engine();
+    occupy(&mut engine, 1, "n1", &[0]);
+    occupy(&mut engine, 2, "n1", &[1]);
+    let ends = vec![(300, JobId(2)), (200, JobId(1))];
+    let ask = |w: &Want, start| {
+        let question = engine.question(JobId(9), USER, w);
+        first_fit(engine.node("n1").unwrap(), &question, ends.clone(), start)
+    };
+    assert_eq!(ask(&mig("1g.5gb"), 100), Some(200));
+    assert_eq!(ask(&want(None, GresKind::Gpu, 2), 100), Some(300));
+    assert_eq!(ask(&mig("1g.5gb"), 250), None);
+    assert_eq!(ask(&mig("9g.90gb"), 100), None);
+}
+
+fn choice(chosen: &[u16], available: &[u16]) -> ChosenView {
+    let set = |list: &[u16]| list.iter().map(|g| GpuIndex(*g)).collect::<GpuSet>();
+    ChosenView { name: "n1".to_owned(), chosen: set(chosen), available: set(available) }
+}
+
+#[test]
+fn only_devices_slurm_could_choose_are_given() {
+    let engine = engine();
+    let want = mig("7g.40gb");
+    let placed = place(&engine, question(&engine, &want), &want, &choice(&[1], &[1])).unwrap().unwrap();
+    assert_eq!(placed.devices, [(1, 1)]);
+    let want = self::want(None, GresKind::Gpu, 1);
+    let placed = place(&engine, question(&engine, &want), &want, &choice(&[1], &[0, 1])).unwrap().unwrap();
+    assert_eq!(placed.devices.len(), 1);
+}
+
+#[test]
+fn two_jobs_never_get_one_slice() {
+    let mut engine = engine();
+    occupy(&mut engine, 1, "n1", &[0]);
+    // Slurm thinks both devices have room.
+    let want = mig("7g.40gb");
+    let placed = place(&engine, question(&engine, &want), &want, &choice(&[0], &[0, 1])).unwrap().unwrap();
+    assert_eq!(placed.devices, [(1, 1)]);
+    let veto = place(&engine, question(&engine, &want), &want, &choice(&[0], &[0])).unwrap();
+    assert!(veto.is_err());
+}
+
+#[test]
+fn what_slurm_gave_without_us_is_taken() {
+    let mut engine = engine();
+    let allocated = |kind, gpus: &[u16], amount| Allocated {
+        node: "n1".to_owned(),
+        kind,
+        gpus: gpus.iter().map(|g| GpuIndex(*g)).collect(),
+        amount,
+    };
+    let given = [allocated(GresKind::Gpu, &[0, 1], 2)];
+    let placement = unmanaged(&engine, JobId(5), None, &given);
+    assert_eq!(engine.commit(USER, &placement), Vec::<String>::new());
+    let nodes = [node(0, "n1", 7)];
+    assert_eq!(ruled_out(&mut engine, &mig("1g.5gb"), Mode::RunNow { preempt: false }, 1, &nodes), [0]);
+    // A GPU the configuration does not have is no business of ours.
+    let beyond = unmanaged(&engine, JobId(6), None, &[allocated(GresKind::Gpu, &[7], 1)]);
+    assert_eq!(beyond.nodes, []);
+    let shard = unmanaged(&engine, JobId(6), None, &[allocated(GresKind::Shard, &[1], 10)]);
+    assert!(matches!(shard.nodes[..], [(_, Grant::Mps { mem_mib: 9540, .. })]), "{shard:?}");
+}
+
+#[test]
+fn a_grant_that_no_longer_fits_blocks_its_gpu() {
+    let mut engine = engine();
+    occupy(&mut engine, 1, "n1", &[0]);
+    let both = Grant::Whole(vec![GpuIndex(0), GpuIndex(1)]);
+    let placement = JobPlacement { job: JobId(2), nodes: vec![("n1".to_owned(), both)] };
+    assert_eq!(engine.commit(USER, &placement).len(), 1);
+    assert!(engine.layout("n1").unwrap().contains("gpu0=whole[job1] gpu1=whole[job2]"));
+    engine.release(JobId(2));
+    assert!(engine.layout("n1").unwrap().contains("gpu1=free"));
+}
+
+#[test]
+fn a_commit_replaces_what_the_job_had() {
+    let mut engine = engine();
+    occupy(&mut engine, 1, "n1", &[0, 1]);
+    occupy(&mut engine, 1, "n2", &[0]);
+    assert!(engine.layout("n1").unwrap().contains("gpu0-1=free"));
+    assert!(engine.holds(JobId(1)));
+}

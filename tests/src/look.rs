@@ -1,6 +1,7 @@
 //! Looking at what a cluster's nodes and jobs have.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use crate::cluster::{Cluster, User};
 use crate::command::run;
@@ -69,11 +70,9 @@ impl Cluster {
     pub fn leftovers(&self) -> Result<Vec<String>, HarnessError> {
         let mut left = Vec::new();
         for node in self.nodes() {
-            let state = self.layout().node(node).join("state");
-            for file in files_below(&state)? {
-                let name =
-                    file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-                if name.starts_with("job") {
+            // Journal entries: of jobs, of MPS daemons, and those that could not be read.
+            for kind in ["jobs", "daemons", "bad"] {
+                for file in files_in(&self.layout().node(node).join("state").join(kind))? {
                     left.push(format!("{node}: journal {}", file.display()));
                 }
             }
@@ -113,15 +112,10 @@ impl Cluster {
     }
 }
 
-/// Files in a directory and below; none if it is not there.
-fn files_below(dir: &std::path::Path) -> Result<Vec<std::path::PathBuf>, HarnessError> {
-    let mut files = Vec::new();
-    let Ok(entries) = fs::read_dir(dir) else { return Ok(files) };
-    for entry in entries {
-        let path = at(dir, entry)?.path();
-        if path.is_dir() { files.extend(files_below(&path)?) } else { files.push(path) }
-    }
-    Ok(files)
+/// Files in a directory; none if it is not there.
+fn files_in(dir: &Path) -> Result<Vec<PathBuf>, HarnessError> {
+    let Ok(entries) = fs::read_dir(dir) else { return Ok(Vec::new()) };
+    entries.map(|entry| Ok(at(dir, entry)?.path())).collect()
 }
 
 /// Reads `0,3-5`.

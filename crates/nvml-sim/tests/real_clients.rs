@@ -47,7 +47,13 @@ fn nvidia_smi_mig_mode_waits_for_a_reset() {
     assert!(node.smi("-i 0 -mig 1").contains("pending enable state"));
     let query = "--query-gpu=mig.mode.current,mig.mode.pending --format=csv,noheader";
     assert_eq!(node.smi(query), "Disabled, Enabled\nDisabled, Disabled\n");
-    node.sim(&["reset", "--gpu", "0"]);
+    let mut user = Command::new("sleep").arg("60").spawn().unwrap();
+    node.sim(&["proc", "add", "--gpu", "0", "--pid", &user.id().to_string()]);
+    let busy = common::run(node.command(common::nvidia_smi()).args(["--gpu-reset", "-i", "0"]));
+    assert!(text(&busy).contains("In use by another client") && !busy.status.success());
+    user.kill().unwrap();
+    user.wait().unwrap();
+    assert!(node.smi("--gpu-reset -i 0").contains("GPU 00000000:07:00.0 was successfully reset."));
     assert!(node.smi("-i 1 -mig 1").contains("Enabled MIG Mode"));
     assert_eq!(node.smi(query), "Enabled, Enabled\nEnabled, Enabled\n");
 }

@@ -7,6 +7,10 @@
 //! | slot | arguments | meaning |
 //! |---|---|---|
 //! | 23 | bus id, bus id, `unsigned *` | relation of two devices for `topo -m`: 0 PIX, 1 PXB, 2 PHB, 3 NODE, 4 SYS |
+//! | 20 | device, `unsigned *`, `unsigned *` | is it the primary display, and another flag |
+//! | 168 | count, devices, details, `unsigned *` | `--gpu-reset`: resets the devices; the last says whether NVSwitches were reset too |
+//! | 169 | `unsigned *` | state of the fabric: 0, none |
+//! | 182, 183, 184 | group, … | makes a group of devices, lists those that are missing from it, ends it |
 //! | 213, 214, 215 | device, `unsigned *` count, entries of 4128 bytes | compute, graphics and MPS processes |
 //! | 230 | device, `unsigned *` | the host's highest PCIe generation |
 
@@ -25,7 +29,13 @@ pub(super) const NAMES: &[&str] = &["nvmlInternalGetExportTable"];
 const TABLE_ID: [u8; 16] =
     [0xc4, 0xfe, 0x3e, 0x6c, 0xc9, 0x8f, 0x6c, 0x4e, 0xa3, 0x27, 0xee, 0x69, 0x6e, 0x12, 0xf7, 0xc4];
 
+const PRIMARY: usize = 20;
 const RELATION: usize = 23;
+const RESET: usize = 168;
+const FABRIC: usize = 169;
+const GROUP: usize = 182;
+const GROUP_MISSING: usize = 183;
+const GROUP_END: usize = 184;
 const COMPUTE: usize = 213;
 const GRAPHICS: usize = 214;
 const MPS: usize = 215;
@@ -40,6 +50,11 @@ union Slot {
     relation: extern "C" fn(Text, Text, Out<c_uint>) -> c_uint,
     list: extern "C" fn(Ref, Out<c_uint>, Out<Entry>) -> c_uint,
     number: extern "C" fn(Ref, Out<c_uint>) -> c_uint,
+    flags: extern "C" fn(Ref, Out<c_uint>, Out<c_uint>) -> c_uint,
+    fabric: extern "C" fn(Out<c_uint>) -> c_uint,
+    reset: extern "C" fn(c_uint, Out<Ref>, Out<c_uint>, Out<c_uint>) -> c_uint,
+    group: extern "C" fn(Out<usize>, Out<Ref>, c_uint) -> c_uint,
+    missing: extern "C" fn(usize, Out<Ref>, Out<c_uint>) -> c_uint,
     size: usize,
 }
 
@@ -47,7 +62,13 @@ union Slot {
 static TABLE: [Slot; N_SLOTS] = {
     let mut table = [Slot { unknown }; N_SLOTS];
     table[0] = Slot { size: N_SLOTS * size_of::<Slot>() };
+    table[PRIMARY] = Slot { flags: primary };
     table[RELATION] = Slot { relation };
+    table[RESET] = Slot { reset };
+    table[FABRIC] = Slot { fabric };
+    table[GROUP] = Slot { group };
+    table[GROUP_MISSING] = Slot { missing: group_missing };
+    table[GROUP_END] = Slot { unknown: group_end };
     table[COMPUTE] = Slot { list: compute };
     table[GRAPHICS] = Slot { list: graphics };
     table[MPS] = Slot { list: mps };
@@ -128,5 +149,47 @@ extern "C" fn host_pcie(device: Ref, out: Out<c_uint>) -> c_uint {
     with_state(|session, state| {
         let gpu = device.gpu(session, state)?;
         out.put(state.chip(gpu)?.board.pcie_gen)
+    })
+}
+
+/// No simulated GPU drives a display.
+extern "C" fn primary(device: Ref, is_primary: Out<c_uint>, other: Out<c_uint>) -> c_uint {
+    with_state(|session, state| {
+        device.gpu(session, state)?;
+        is_primary.put(0)?;
+        other.put(0)
+    })
+}
+
+extern "C" fn fabric(out: Out<c_uint>) -> c_uint {
+    guard(|| out.put(0))
+}
+
+/// A group needs no memory: its handle only has to differ from null.
+extern "C" fn group(out: Out<usize>, _devices: Out<Ref>, _count: c_uint) -> c_uint {
+    guard(|| out.put(1))
+}
+
+/// Any GPU may be reset alone.
+extern "C" fn group_missing(_group: usize, _devices: Out<Ref>, count: Out<c_uint>) -> c_uint {
+    guard(|| count.put(0))
+}
+
+extern "C" fn group_end() -> c_uint {
+    0
+}
+
+extern "C" fn reset(
+    count: c_uint,
+    devices: Out<Ref>,
+    _details: Out<c_uint>,
+    switches: Out<c_uint>,
+) -> c_uint {
+    with_state(|session, state| {
+        switches.put(0)?;
+        let devices = (0..count as usize).map(|i| devices.at(i).get()?.gpu(session, state));
+        // All are looked up before the first is reset.
+        let gpus: Vec<u32> = devices.collect::<Answer<_>>()?;
+        gpus.into_iter().try_for_each(|gpu| session.reset(gpu))
     })
 }

@@ -10,8 +10,11 @@ use placement::*;
 fn node(n: usize) -> Node {
     let model = Model::find("a100-40gb").unwrap();
     let gpus = (0..n).map(|_| Gpu { model, policy: MigPolicy::Dynamic, state: GpuState::Free }).collect();
-    // Links that differ, so that no search ends early by luck.
-    let bw = |i: usize, j: usize| f64::from(u8::try_from((i * 7 + j * 7 + (i ^ j) * 5) % 4).unwrap()) * 25.0;
+    // Random links: harder than any real machine's, whose links repeat.
+    let bw = |i: usize, j: usize| {
+        let seed = u32::try_from(i * 64 + j + 1).unwrap().wrapping_mul(2_654_435_761);
+        f64::from((seed ^ (seed >> 15)) >> 8 & 7) * 12.5
+    };
     let row = |i: usize| (0..n).map(|j| if i == j { 0.0 } else { bw(i.min(j), i.max(j)) }).collect();
     Node { gpus, links: LinkMatrix::from_rows(&(0..n).map(row).collect::<Vec<_>>()).unwrap() }
 }
@@ -65,14 +68,17 @@ fn cases() -> Vec<(String, Node, Ask)> {
     for n in [8, 16] {
         let mut four = ask("mig", "4G");
         four.request.instances = 4;
+        let mut hundred = four.clone();
+        hundred.request.instances = 100;
         let mut case = |name: &str, node: Node, ask: Ask| cases.push((format!("{n}xA100 {name}"), node, ask));
         case("half full, mig 10G", half_full(n), ask("mig", "10G"));
         case("half full, mig 4G", half_full(n), ask("mig", "4G"));
         case("half full, 4 instances", half_full(n), four);
+        case("half full, 100 instances: not now", half_full(n), hundred);
         case("half full, mps 3G", half_full(n), ask("mps", "3G"));
         case("half full, auto 10G", half_full(n), ask("auto", "10G"));
         case("half full, auto 100G: never", half_full(n), ask("auto", "100G"));
-        case("half full, mig 41G: not now", full(n), ask("mig", "41G"));
+        case("full, mig 41G: not now", full(n), ask("mig", "41G"));
         case("full, mig 4G: not now", full(n), ask("mig", "4G"));
         case("full, auto 4G: not now", full(n), ask("auto", "4G"));
         let mut whole = ask("whole", "");
@@ -81,7 +87,10 @@ fn cases() -> Vec<(String, Node, Ask)> {
         whole.request.gpus = Some(u32::try_from(n).unwrap());
         case("half full, whole all: not now", half_full(n), whole.clone());
         whole.request.gpus = Some(u32::try_from(n / 2).unwrap());
-        case("empty, whole half", node(n), whole);
+        case("empty, whole half", node(n), whole.clone());
+        let mut even = node(n);
+        even.links = LinkMatrix::uniform(n, 450.0);
+        case("empty, whole half, NVSwitch", even, whole);
     }
     cases
 }

@@ -276,6 +276,19 @@ impl Report {
         text
     }
 
+    /// Where some instances fit, but not as many as asked: how many do.
+    fn too_few_instances(&self) -> Option<String> {
+        let mut fit: BTreeMap<GpuIndex, u32> = BTreeMap::new();
+        for candidate in self.weighed.iter().filter(|c| c.kind == Kind::Mig) {
+            if let (Some((_, starts)), Verdict::Costs(_)) = (&candidate.instances, candidate.verdict) {
+                let most = fit.entry(candidate.gpu).or_default();
+                *most = starts.0.count_ones().max(*most);
+            }
+        }
+        let sum: u32 = fit.values().sum();
+        (sum > 0).then(|| format!("only {sum} such instances to be had"))
+    }
+
     fn why_not(&self) -> String {
         // Constraint in words -> the GPUs it rules out.
         let mut by_reason: BTreeMap<String, crate::GpuSet> = BTreeMap::new();
@@ -288,6 +301,7 @@ impl Report {
         let mut parts: Vec<String> = unsuitable.map(|(kind, why)| format!("{kind}: {why}")).collect();
         let mut reasons: Vec<_> = by_reason.into_iter().collect();
         reasons.sort_by_key(|(reason, gpus)| (std::cmp::Reverse(gpus.len()), reason.clone()));
+        parts.extend(self.too_few_instances());
         let more = reasons.len().saturating_sub(MAX_REASONS);
         parts.extend(
             reasons.iter().take(MAX_REASONS).map(|(reason, gpus)| {

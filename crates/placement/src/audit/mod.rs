@@ -104,6 +104,10 @@ fn alternatives(node: &Node, ask: &Ask, policy: &Policy, chosen: Option<&Grant>)
     let mut grants = Vec::new();
     if kinds.contains(&Kind::Mig) && ask.request.instances <= 1 {
         grants.extend(every_place(node).map(|spec| Grant::Mig(vec![spec])));
+    } else if kinds.contains(&Kind::Mig) {
+        grants.extend(
+            [false, true].into_iter().filter_map(|last_first| one_by_one(node, ask, policy, last_first)),
+        );
     }
     if kinds.contains(&Kind::Mps) {
         grants.extend(shares(node, ask, policy));
@@ -112,6 +116,36 @@ fn alternatives(node: &Node, ask: &Ask, policy: &Policy, chosen: Option<&Grant>)
         grants.extend(whole_sets(node, ask, chosen));
     }
     grants
+}
+
+/// Several instances, each at the first place (or the last) where it can be: not clever, but what it finds exists.
+fn one_by_one(node: &Node, ask: &Ask, policy: &Policy, last_first: bool) -> Option<Grant> {
+    let wanted = ask.request.instances as usize;
+    let mut one = ask.clone();
+    one.request.instances = 1;
+    let mut places: Vec<MigSpec> = every_place(node).collect();
+    if last_first {
+        places.reverse();
+    }
+    places.retain(|spec| legal(node, &one, policy, &Grant::Mig(vec![*spec])).is_empty());
+    let only_on = |gpu: Option<GpuIndex>| {
+        let mut specs: Vec<MigSpec> = Vec::new();
+        for spec in places.iter().filter(|s| gpu.is_none_or(|gpu| s.gpu == gpu)) {
+            specs.push(*spec);
+            let mut together = ask.clone();
+            together.request.instances = u32::try_from(specs.len()).unwrap_or(u32::MAX);
+            if specs.len() > wanted || !legal(node, &together, policy, &Grant::Mig(specs.clone())).is_empty()
+            {
+                specs.pop();
+            }
+        }
+        specs.sort_unstable_by_key(|s| (s.gpu, s.start));
+        (specs.len() == wanted).then_some(Grant::Mig(specs))
+    };
+    if !ask.same_gpu_only {
+        return only_on(None);
+    }
+    (0_u16..).take(node.gpus.len()).find_map(|gpu| only_on(Some(GpuIndex(gpu))))
 }
 
 /// Every legal start of every profile of every GPU.

@@ -318,6 +318,10 @@ impl Table {
     /// least cost of `j` instances on GPUs `g..`.
     fn best_joint(&self, n: usize) -> Option<Vec<usize>> {
         let (rows, wide) = (self.rows(), n + 1);
+        let most = |row: &[Option<Choice>]| row.iter().rposition(Option::is_some).unwrap_or(0);
+        if self.cells.chunks(self.columns).map(most).sum::<usize>() < n {
+            return None;
+        }
         let mut least: Vec<Option<Cost>> = vec![None; (rows + 1) * wide];
         let mut take = vec![0_usize; rows * wide];
         least[rows * wide] = Some(Cost::default());

@@ -48,6 +48,12 @@ fn one_line() {
     let mut three = ask(20, "whole", "");
     three.request.gpus = Some(3);
     assert_snapshot!(why(&three), @"nothing fits: GPU 3: only 1 to be had; GPU 2: shared through MPS by job 14; GPU 0: taken by job 12; GPU 1: taken by job 13");
+    let mut many = ask(20, "mig:3g.20gb", "");
+    many.request.instances = 4;
+    assert_snapshot!(why(&many), @"nothing fits: only 3 such instances to be had; GPU 2: shared through MPS by job 14; GPU 1: taken by job 13");
+    many.same_gpu_only = true;
+    assert_snapshot!(why(&many), @"nothing fits: GPU 0: only 1 to be had; GPU 3: only 2 to be had; GPU 2: shared through MPS by job 14; GPU 1: taken by job 13");
+    assert_snapshot!(why(&ask(20, "none", "")), @"nothing was asked for");
     let other = Ask { uid: Uid(1), ..ask(20, "mps", "3G") };
     assert_snapshot!(why(&other), @"3.0 GB and 59% of the threads of 1g.5gb at slice 6 of GPU 0: opened for sharing, loses 2 placements");
 }

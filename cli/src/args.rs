@@ -208,7 +208,7 @@ pub(crate) enum Format {
 ///
 /// Without --node, every node of tessera.toml is compared with what Slurm says of it; on a node, and as root, its journal,
 /// driver, device nodes and MPS daemons are looked at too. A line per disagreement, beginning with "bad", and exit status 1
-/// if there is one. Nothing is changed: `tessera node reconcile` sets right what no live job owns.
+/// if there is one; one that may be a job just starting or ending is looked at again for two seconds. Nothing is changed: `tessera node reconcile` sets right what no live job owns.
 #[derive(Args)]
 pub(crate) struct DoctorArgs {
     /// Only this node

@@ -771,3 +771,37 @@ fn completions_name_every_command() {
         }
     }
 }
+
+/// `cargo run -p tessera-cli -- completions SHELL > contrib/completions/FILE` brings one up to date.
+#[test]
+fn the_shipped_completions_are_the_printed_ones() {
+    for (shell, file) in [("bash", "tessera.bash"), ("zsh", "_tessera"), ("fish", "tessera.fish")] {
+        let out = Site::new().command(&["completions", shell]).output().unwrap();
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../contrib/completions").join(file);
+        assert!(fs::read(&path).unwrap() == out.stdout, "{} is out of date", path.display());
+    }
+}
+
+#[test]
+fn the_man_page_has_every_command_and_option() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/man/tessera.1.md");
+    let page = fs::read_to_string(path).unwrap();
+    for command in [
+        "layout",
+        "explain",
+        "profiles",
+        "check",
+        "discover",
+        "doctor",
+        "node status",
+        "node reconcile",
+        "node realise",
+        "node release",
+    ] {
+        assert!(page.contains(&format!("**{command}**")), "{command}");
+        let help = run(&format!("{command} -h"));
+        for option in help.lines().filter_map(|l| l.trim_start().split(' ').find(|w| w.starts_with("--"))) {
+            assert!(option == "--help" || page.contains(&format!("**{option}**")), "{command} {option}");
+        }
+    }
+}

@@ -1,5 +1,8 @@
 //! The node this runs on: journal, driver, device nodes, MPS, and Slurm's view of it.
 
+use std::thread;
+use std::time::Duration;
+
 use gpu_node::inspect;
 use placement::layout::{GpuLayout, HolderLayout, Shares};
 use placement::{Layout, parse_layout};
@@ -7,7 +10,9 @@ use site_config::SiteConfig;
 
 use super::Findings;
 use super::cluster::Slurm;
+
 use crate::local::{Local, chain, jobs_on, require_root, this_node};
+use crate::slurm;
 
 /// Looks at this machine, if it is a node that is asked about.
 pub(crate) fn check(config: &SiteConfig, only: Option<&str>, slurm: Option<&Slurm>, findings: &mut Findings) {
@@ -30,9 +35,30 @@ pub(crate) fn check(config: &SiteConfig, only: Option<&str>, slurm: Option<&Slur
     }
 }
 
+/// A job that is just starting or ending is on one side and not yet on the other: a disagreement counts when it stays.
+const LOOKS: u32 = 4;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
+
 fn node(local: &Local<'_>, slurm: Option<&Slurm>, findings: &mut Findings) {
+    let mut published = slurm.and_then(|s| s.layouts.get(&local.name)).cloned();
+    let mut seen = Findings::default();
+    for look in 1..=LOOKS {
+        seen = Findings::default();
+        look_once(local, slurm.is_some(), published.as_deref(), &mut seen);
+        if !seen.any_bad() || look == LOOKS {
+            break;
+        }
+        thread::sleep(BETWEEN_LOOKS);
+        if slurm.is_some() {
+            published = slurm::layouts().ok().and_then(|mut all| all.remove(&local.name));
+        }
+    }
+    findings.append(seen);
+}
+
+fn look_once(local: &Local<'_>, ask_slurm: bool, published: Option<&str>, findings: &mut Findings) {
     let name = &local.name;
-    let live = slurm.and_then(|_| jobs_on(name).ok());
+    let live = if ask_slurm { jobs_on(name).ok() } else { None };
     let inspection = match inspect(&local.settings, live.as_ref()) {
         Ok(inspection) => inspection,
         Err(e) => {
@@ -47,7 +73,7 @@ fn node(local: &Local<'_>, slurm: Option<&Slurm>, findings: &mut Findings) {
             f.bad(format!("{name}: {disagreement}"));
         }
     });
-    let Some(line) = slurm.and_then(|s| s.layouts.get(name)) else { return };
+    let Some(line) = published else { return };
     findings.group(
         format!("{name}: the controller and the node have the same jobs in the same places"),
         |f| match parse_layout(line) {

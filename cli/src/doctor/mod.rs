@@ -45,6 +45,15 @@ impl Findings {
         self.list.push((Verdict::Skipped, what.into()));
     }
 
+    /// True where something disagrees.
+    pub(crate) fn any_bad(&self) -> bool {
+        self.list.iter().any(|(v, _)| *v == Verdict::Bad)
+    }
+
+    pub(crate) fn append(&mut self, mut others: Self) {
+        self.list.append(&mut others.list);
+    }
+
     /// Runs a group of checks: one line if all is well, else a line for each thing that is not.
     pub(crate) fn group(&mut self, ok: impl Into<String>, check: impl FnOnce(&mut Self)) {
         let before = self.list.len();
@@ -72,7 +81,7 @@ pub(crate) fn run(args: &DoctorArgs, cli: &Cli) -> Result<Outcome, Failure> {
         }
     }
     here::check(&config, args.node.as_deref(), slurm.as_ref(), &mut findings);
-    let status = u8::from(findings.list.iter().any(|(v, _)| *v == Verdict::Bad));
+    let status = u8::from(findings.any_bad());
     if args.json {
         let list = findings.list.iter().map(|(v, what)| json!({ "verdict": v.word(), "what": what }));
         return Ok(Outcome::json(&json!({ "checks": list.collect::<Vec<_>>() }), status));

@@ -8,7 +8,8 @@ use placement::admit::Admission;
 use placement::decision::ShareOn;
 use placement::report::{Candidate, KindTried, Verdict};
 use placement::{
-    Ask, Decision, Grant, JobId, Kind, MigPolicy, MigSpec, Node, Policy, Request, Uid, decide, wire,
+    Ask, Decision, Grant, Isolation, JobId, Kind, MigPolicy, MigSpec, Node, Policy, Request, Uid, decide,
+    wire,
 };
 use serde_json::{Value, json};
 use site_config::{SiteConfig, System};
@@ -34,7 +35,13 @@ pub(crate) fn run(args: &ExplainArgs, cli: &Cli) -> Result<Outcome, Failure> {
         Failure::new("nothing is asked for")
             .hint("for example: tessera explain --gpu-isolation=mig --gpu-mem=10G")
     })?;
-    let (nodes, policy) = nodes(args, cli)?;
+    let Site { nodes, policy, default } = nodes(args, cli)?;
+    // As the controller does it at submission.
+    let request = match (&request.isolation, request.gpus) {
+        (Isolation::Auto, Some(_)) => Request { isolation: Isolation::Whole, ..request },
+        (Isolation::Auto, None) => Request { isolation: default, ..request },
+        _ => request,
+    };
     let explained: Vec<Explained> =
         nodes.into_iter().map(|(name, node)| explain(name, &node, &request, &policy)).collect();
     let status = u8::from(explained.iter().all(|e| e.decision.chosen.is_none()));
@@ -61,16 +68,27 @@ fn explain(name: String, node: &Node, request: &Request, policy: &Policy) -> Exp
     Explained { name, decision: decide(node, &ask, &policy), ever }
 }
 
-/// The nodes to ask, as they are, and the site's policy.
-fn nodes(args: &ExplainArgs, cli: &Cli) -> Result<(Vec<(String, Node)>, Policy), Failure> {
-    let (mut nodes, policy) = match &args.model {
+/// Whom to ask.
+struct Site {
+    /// As they are.
+    nodes: Vec<(String, Node)>,
+    policy: Policy,
+    /// What a request without isolation means.
+    default: Isolation,
+}
+
+fn nodes(args: &ExplainArgs, cli: &Cli) -> Result<Site, Failure> {
+    let (mut nodes, policy, default) = match &args.model {
         Some(key) => {
-            let policy = site::load(cli.config.as_deref()).map(|c| c.policy()).unwrap_or_default();
-            (vec![described(key, args.count, &args.links)?], policy)
+            // A model can be asked about where there is no site.
+            let site = site::load(cli.config.as_deref()).ok();
+            let (policy, default) =
+                site.map_or((Policy::default(), Isolation::Auto), |c| (c.policy(), c.defaults.isolation));
+            (vec![described(key, args.count, &args.links)?], policy, default)
         }
         None => {
             let config = site::load(cli.config.as_deref())?;
-            (configured(args, &config)?, config.policy())
+            (configured(args, &config)?, config.policy(), config.defaults.isolation)
         }
     };
     if let Some(text) = &args.busy {
@@ -80,7 +98,7 @@ fn nodes(args: &ExplainArgs, cli: &Cli) -> Result<(Vec<(String, Node)>, Policy),
             })?;
         }
     }
-    Ok((nodes, policy))
+    Ok(Site { nodes, policy, default })
 }
 
 /// Puts a published layout onto a node.

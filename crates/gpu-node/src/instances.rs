@@ -59,11 +59,10 @@ pub(crate) fn make(
         record.memory_mib = live.memory_mib;
         profiles.push(live);
     }
-    clear(nvml, gpu, wanted, &profiles, kept, deadline)?;
+    let standing = clear(nvml, gpu, wanted, &profiles, kept, deadline)?;
     for (record, profile) in wanted.iter_mut().zip(&profiles) {
-        let standing = nvml.instances(gpu)?.into_iter().find(|i| fits(i, record, profile));
-        let instance = match standing {
-            Some(instance) => instance,
+        let instance = match standing.iter().find(|i| fits(i, record, profile)) {
+            Some(instance) => instance.clone(),
             None => create(nvml, gpu, profile, record.placement(), kept, deadline)?,
         };
         record.live = instance.compute.first().map(|ci| LiveInstance {
@@ -90,7 +89,7 @@ fn fits(instance: &GpuInstance, record: &InstanceRecord, profile: &LiveProfile) 
         && matches!(&instance.compute[..], [ci] if ci.slices == profile.slices)
 }
 
-/// Destroys what lies where the wanted instances go.
+/// Destroys what lies where the wanted instances go, and returns what stands there already.
 fn clear(
     nvml: &Nvml,
     gpu: GpuIndex,
@@ -98,16 +97,19 @@ fn clear(
     profiles: &[LiveProfile],
     kept: &[Placement],
     deadline: &Deadline,
-) -> Result<(), Fault> {
+) -> Result<Vec<GpuInstance>, Fault> {
+    let mut standing = Vec::new();
     for instance in nvml.instances(gpu)? {
         let wanted_here = || wanted.iter().zip(profiles);
         let in_the_way = wanted_here().any(|(r, _)| instance.overlaps(r.placement()))
             && !wanted_here().any(|(r, p)| fits(&instance, r, p));
         if in_the_way && !kept.contains(&instance.placement) {
             destroy(nvml, gpu, &instance, deadline)?;
+        } else {
+            standing.push(instance);
         }
     }
-    Ok(())
+    Ok(standing)
 }
 
 /// Destroys one instance, waiting while it is in use.

@@ -4,6 +4,7 @@
 //! finished or replaced.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use placement::decision::ShareOn;
 use placement::{GpuIndex, Grant, JobId, MigPolicy, MigSpec, Placement};
@@ -19,7 +20,7 @@ use crate::journal::{
 };
 use crate::lock::Locks;
 use crate::settings::Settings;
-use crate::{instances, mps, release};
+use crate::{instances, mps, nvml, release};
 
 /// What the prolog knows of a job.
 #[derive(Clone, Debug)]
@@ -46,6 +47,8 @@ pub struct JobContext {
 pub struct Realised {
     /// As journalled.
     pub entry: Entry,
+    /// How much of the time was the driver's.
+    pub driver_time: Duration,
 }
 
 /// Makes real what a job was granted. Returns once the job may start.
@@ -61,6 +64,7 @@ pub fn realise(settings: &Settings, job: &JobContext) -> Result<Realised, Realis
 
 fn realise_until(settings: &Settings, job: &JobContext, deadline: &Deadline) -> Result<Realised, Fault> {
     require_root()?;
+    let driver_time = nvml::driver_time();
     let journal = Journal::open(&settings.state_dir)?;
     let mut gpus = job.grant.gpus();
     if let Some(old) = journal.job(job.job)? {
@@ -76,7 +80,7 @@ fn realise_until(settings: &Settings, job: &JobContext, deadline: &Deadline) -> 
     let mut entry = blank(job, journal.boot());
     let result = plan(settings, &journal, job, &mut entry, deadline);
     match result {
-        Ok(()) => Ok(Realised { entry }),
+        Ok(()) => Ok(Realised { entry, driver_time: nvml::driver_time() - driver_time }),
         Err(fault) => {
             give_up(settings, &journal, entry, &fault)?;
             Err(fault)

@@ -2,8 +2,10 @@
 //!
 //! Handles are only made by the library and only used while it is loaded: they borrow it.
 
+use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_uint};
 use std::marker::PhantomData;
+use std::time::{Duration, Instant};
 
 use nvml_wrapper_sys::bindings as sys;
 
@@ -41,15 +43,31 @@ const MAX_INSTANCES: usize = 64;
 const TEXT: usize = 96;
 const TEXT_LEN: c_uint = 96;
 
+thread_local! {
+    static TIME: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+}
+
+/// Time that this thread has spent in the driver's library, loading included.
+pub(super) fn time() -> Duration {
+    TIME.get()
+}
+
+fn count_since(start: Instant) {
+    TIME.set(TIME.get() + start.elapsed());
+}
+
 macro_rules! call {
-    ($lib:expr, $name:ident ( $($arg:expr),* )) => {
-        match $lib.raw.$name.as_ref() {
+    ($lib:expr, $name:ident ( $($arg:expr),* )) => {{
+        let start = Instant::now();
+        let answer = match $lib.raw.$name.as_ref() {
             // SAFETY: nvml.h: the signature is that of the bindings; the library is initialised; handles come from
             // this library and borrow it; pointers are to locals of at least the size that nvml.h names.
             Ok(function) => Code::check(unsafe { function($($arg),*) }),
             Err(_) => Err(Code::FUNCTION_NOT_FOUND),
-        }
-    };
+        };
+        count_since(start);
+        answer
+    }};
 }
 
 /// An out-parameter of plain C data.
@@ -102,6 +120,13 @@ fn text(chars: &[c_char]) -> String {
 impl Lib {
     /// Loads the library from `path` (or by name through the loader's path) and initialises it.
     pub(super) fn load(path: &std::path::Path) -> Result<Self, LoadError> {
+        let start = Instant::now();
+        let loaded = Self::open(path);
+        count_since(start);
+        loaded
+    }
+
+    fn open(path: &std::path::Path) -> Result<Self, LoadError> {
         // SAFETY: loading runs the library's initialisers; the path comes from the site's configuration and names
         // NVIDIA's library or the simulator.
         let raw = unsafe { sys::NvmlLib::new(path) }.map_err(|e| LoadError::Open(e.to_string()))?;

@@ -1,6 +1,8 @@
 //! MIG instances: what the driver offers, what exists, and making and destroying them, one driver call at a time.
 //! Retries and choices are the caller's.
 
+use std::collections::HashMap;
+
 use placement::{GpuIndex, Placement, Profile, ProfileId, Slice};
 
 use super::{Code, Nvml, NvmlError, at, ffi};
@@ -54,6 +56,14 @@ impl GpuInstance {
     }
 }
 
+/// What does not change while a GPU keeps its mode; each item takes a dozen calls to find out.
+#[derive(Default)]
+pub(super) struct Known {
+    profiles: HashMap<GpuIndex, Vec<LiveProfile>>,
+    /// Compute instance profiles of a GPU instance profile: (id, slices), largest first.
+    compute: HashMap<(GpuIndex, u32), Vec<(u32, u32)>>,
+}
+
 /// NVML's profile numbers end at the first that is an invalid argument; no driver has this many.
 const PROFILE_NUMBERS: u32 = 64;
 /// As for profiles, of compute instances.
@@ -66,6 +76,9 @@ impl Nvml {
     ///
     /// As NVML answers.
     pub fn profiles(&self, gpu: GpuIndex) -> Result<Vec<LiveProfile>, NvmlError> {
+        if let Some(known) = self.known.borrow().profiles.get(&gpu) {
+            return Ok(known.clone());
+        }
         let device = self.device(gpu)?;
         let mut found = Vec::new();
         for number in 0..PROFILE_NUMBERS {
@@ -83,6 +96,7 @@ impl Nvml {
                 Err(code) => return Err(at(gpu, "cannot query its profiles")(code)),
             }
         }
+        self.known.borrow_mut().profiles.insert(gpu, found.clone());
         Ok(found)
     }
 
@@ -183,7 +197,7 @@ impl Nvml {
         };
         let handle = self.handle(gpu, gi)?;
         let (profile, slices) =
-            self.ci_profiles(handle).into_iter().max_by_key(|p| p.1).ok_or(fail(Code::NOT_SUPPORTED))?;
+            self.ci_profiles(gpu, gi.profile.0, handle).first().copied().ok_or(fail(Code::NOT_SUPPORTED))?;
         let ci = self.lib.create_ci(handle, profile).map_err(fail)?;
         self.compute_instance(ci, slices).map_err(fail)
     }
@@ -207,7 +221,7 @@ impl Nvml {
             Err(e) if e.code() == Some(Code::NOT_FOUND) => return Ok(()),
             other => other?,
         };
-        for (profile, _) in self.ci_profiles(handle) {
+        for (profile, _) in self.ci_profiles(gpu, gi.profile.0, handle) {
             for ci in self.lib.cis(handle, profile).unwrap_or_default() {
                 gone_is_fine(self.lib.destroy_ci(ci)).map_err(fail)?;
             }
@@ -228,8 +242,13 @@ impl Nvml {
         let (id, profile, start, size) = self.lib.gi_info(handle).map_err(&fail)?;
         let small = |n: u32| u8::try_from(n).map_err(|_| fail(Code(999)));
         let placement = Placement { start: Slice(small(start)?), size: small(size)? };
-        let mut compute = Vec::new();
-        for (ci_profile, slices) in self.ci_profiles(handle) {
+        let mut compute: Vec<ComputeInstance> = Vec::new();
+        let all = self.ci_profiles(gpu, profile, handle);
+        let total = all.first().map_or(0, |p| p.1);
+        for (ci_profile, slices) in all {
+            if compute.iter().map(|c| c.slices).sum::<u32>() + slices > total {
+                continue;
+            }
             for ci in self.lib.cis(handle, ci_profile).unwrap_or_default() {
                 compute.push(self.compute_instance(ci, slices).map_err(&fail)?);
             }
@@ -242,8 +261,11 @@ impl Nvml {
         Ok(ComputeInstance { id, slices, uuid: self.lib.uuid(device)? })
     }
 
-    /// Compute instance profiles of a GPU instance: (id, slices).
-    fn ci_profiles(&self, handle: ffi::Gi<'_>) -> Vec<(u32, u32)> {
+    /// Compute instance profiles of a GPU instance: (id, slices), largest first.
+    fn ci_profiles(&self, gpu: GpuIndex, gi_profile: u32, handle: ffi::Gi<'_>) -> Vec<(u32, u32)> {
+        if let Some(known) = self.known.borrow().compute.get(&(gpu, gi_profile)) {
+            return known.clone();
+        }
         let mut found = Vec::new();
         for number in 0..CI_PROFILE_NUMBERS {
             match self.lib.ci_profile(handle, number) {
@@ -252,6 +274,8 @@ impl Nvml {
                 Err(_) => break,
             }
         }
+        found.sort_by_key(|(_, slices)| std::cmp::Reverse(*slices));
+        self.known.borrow_mut().compute.insert((gpu, gi_profile), found.clone());
         found
     }
 }

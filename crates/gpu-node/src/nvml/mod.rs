@@ -5,7 +5,9 @@ mod ffi;
 mod mig;
 mod topology;
 
+use std::cell::RefCell;
 use std::path::Path;
+use std::time::Duration;
 
 use placement::{GpuIndex, Model};
 
@@ -64,6 +66,13 @@ impl NvmlError {
 /// The driver's library, initialised.
 pub struct Nvml {
     lib: ffi::Lib,
+    known: RefCell<mig::Known>,
+}
+
+/// Time that this thread has spent in the driver's library so far, loading it included.
+#[must_use]
+pub fn driver_time() -> Duration {
+    ffi::time()
 }
 
 /// What a GPU is, apart from its state.
@@ -108,7 +117,7 @@ impl Nvml {
     /// The library is missing, or the driver is not loaded.
     pub fn load(path: &Path) -> Result<Self, NvmlError> {
         match ffi::Lib::load(path) {
-            Ok(lib) => Ok(Self { lib }),
+            Ok(lib) => Ok(Self { lib, known: RefCell::default() }),
             Err(ffi::LoadError::Open(why)) => Err(NvmlError::Load { path: path.display().to_string(), why }),
             Err(ffi::LoadError::Init(code)) => Err(NvmlError::Node { what: "cannot initialise", code }),
         }
@@ -262,6 +271,8 @@ impl Nvml {
     /// As NVML answers.
     pub fn set_mig_mode(&self, gpu: GpuIndex, on: bool) -> Result<Result<(), Code>, NvmlError> {
         let what = if on { "cannot switch MIG mode on" } else { "cannot switch MIG mode off" };
+        // What a GPU offers may depend on its mode.
+        self.known.take();
         self.lib.set_mig_mode(self.device(gpu)?, u32::from(on)).map_err(at(gpu, what))
     }
 

@@ -82,7 +82,7 @@ fn every_point(node: &TestNode, which: usize) {
             }
             points += 1;
         }
-        println!("{what}, {act}: {points} points");
+        eprintln!("{what}, {act}: {points} points");
         assert!(points >= if act == "realise" { 8 } else { 1 }, "{what}, {act}: only {points} points");
     }
 }

@@ -55,7 +55,7 @@ pub(super) fn on_node(name: &str, body: impl FnOnce(&TestNode)) {
     let dir = tempfile::Builder::new().prefix("tn").tempdir().unwrap();
     TestNode::create(dir.path());
     let output = rerun(name, dir.path(), &[]);
-    println!("{}", String::from_utf8_lossy(&output.stdout));
+    eprintln!("{}", String::from_utf8_lossy(&output.stdout));
     eprintln!("{}", String::from_utf8_lossy(&output.stderr));
     TestNode::open(dir.path()).kill_daemons();
     assert_ran(name, &output);

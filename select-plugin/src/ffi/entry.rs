@@ -104,6 +104,14 @@ unsafe extern "C" fn select_p_reconfigure() -> c_int {
 }
 
 #[unsafe(no_mangle)]
+unsafe extern "C" fn select_p_job_begin(job: *mut sys::job_record_t) -> c_int {
+    if !guard_ok("job_begin", false, || hooks::may_begin(job)) {
+        return ERROR; // the job stays pending, with reason Resources
+    }
+    call_real!(select_p_job_begin(job: *mut sys::job_record_t) -> c_int, else ERROR)
+}
+
+#[unsafe(no_mangle)]
 unsafe extern "C" fn select_p_select_nodeinfo_set(job: *mut sys::job_record_t) -> c_int {
     let rc = call_real!(select_p_select_nodeinfo_set(job: *mut sys::job_record_t) -> c_int, else ERROR);
     guard_ok("select_nodeinfo_set", (), || hooks::allocated(job));

@@ -11,6 +11,7 @@ mod ptr;
 mod read;
 mod real;
 mod sys;
+mod test;
 mod write;
 
 #[cfg_attr(slurm_22_05, path = "v22_05.rs")]

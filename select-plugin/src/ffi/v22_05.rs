@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
 
-use super::hooks::{self, Test};
+use super::test::{self, Test};
 use super::{ptr as read, sys};
 
 type Any = *mut c_void;
@@ -14,7 +14,6 @@ forward! {
     fn select_p_state_restore(dir: *mut c_char) -> c_int, else FAIL;
     fn select_p_job_init(jobs: Any) -> c_int, else FAIL;
     fn select_p_node_init() -> c_int, else FAIL;
-    fn select_p_job_begin(job: Any) -> c_int, else FAIL;
     fn select_p_job_ready(job: Any) -> c_int, else FAIL;
     fn select_p_job_signal(job: Any, signal: c_int) -> c_int, else FAIL;
     fn select_p_job_suspend(job: Any, indefinite: bool) -> c_int, else FAIL;
@@ -56,8 +55,8 @@ unsafe extern "C" fn select_p_job_test(
     preempted: *mut Any,
     cores: Any,
 ) -> c_int {
-    let test = Test { job, bitmap, min_nodes, mode, preempt: !candidates.is_null(), preempted };
-    hooks::job_test(&test, || {
+    let call = Test { job, bitmap, min_nodes, mode, preempt: !candidates.is_null(), preempted };
+    test::job_test(&call, || {
         call_real!(
             select_p_job_test(
                 job: *mut sys::job_record_t,

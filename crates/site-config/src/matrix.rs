@@ -6,8 +6,9 @@ use toml::de::{DeTable, DeValue};
 use crate::error::Errors;
 use crate::nodes::ReadFile;
 use crate::reader::{At, TableReader, Value};
+use crate::systems::System;
 
-/// The matrix in a file that `tessera discover` wrote: that of its first `[[nodes]]`.
+/// The links in a file that `tessera discover` wrote: those of its first `[[nodes]]`.
 pub(crate) fn discovered(
     table: &TableReader<'_, '_>,
     file: &At<String>,
@@ -28,7 +29,7 @@ pub(crate) fn discovered(
     let failed = read.is_none() && found.is_empty();
     table.errors.adopt(file.span.start, found);
     if failed {
-        let what = format!("{} has no matrix in [[nodes]]", file.value);
+        let what = format!("{} has no links in [[nodes]]", file.value);
         table.errors.push(file.span.clone(), what, Some("`tessera discover` writes one".to_owned()));
     }
     read.map(|m| (file.value.clone(), m))
@@ -39,8 +40,17 @@ fn matrix_of_file(text: &str, n: Option<usize>, errors: &Errors<'_>) -> Option<L
     for e in &syntax {
         errors.push(e.span().unwrap_or(0..0), e.message().replace('\n', ", "), None);
     }
-    let first = root.get_ref().get("nodes")?.get_ref().as_array()?.first()?;
-    matrix(first.get_ref().as_table()?.get("matrix")?, n, errors)
+    let first = root.get_ref().get("nodes")?.get_ref().as_array()?.first()?.get_ref().as_table()?;
+    if let Some(named) = first.get("interconnect") {
+        let system = named.get_ref().as_str().and_then(System::find);
+        let known = system.and_then(|s| s.matrix(n.unwrap_or(s.size)));
+        if known.is_none() {
+            let what = format!("no interconnect of this name links {} GPUs", n.unwrap_or(0));
+            errors.push(named.span(), what, None);
+        }
+        return known;
+    }
+    matrix(first.get("matrix")?, n, errors)
 }
 
 /// A matrix as rows of numbers; `n`, where it is known, is the number of GPUs.

@@ -9,6 +9,8 @@ fn file(name: &str) -> io::Result<String> {
     match name {
         "good.toml" => Ok("[[nodes]]\nmatrix = [[0, 25], [25, 0]]\n".to_owned()),
         "bad.toml" => Ok("[[nodes]]\nmatrix = [[0, 25], [50, 0]]\n".to_owned()),
+        "named.toml" => Ok("[[nodes]]\ninterconnect = \"pcie\"\n".to_owned()),
+        "dgx.toml" => Ok("[[nodes]]\ninterconnect = \"dgx-v\"\n".to_owned()),
         "empty.toml" => Ok(String::new()),
         _ => Err(io::ErrorKind::NotFound.into()),
     }
@@ -365,7 +367,7 @@ fn interconnects() {
                   ^~~~~~~~~  hint: `tessera discover` on such a node writes it
     "#);
     assert_snapshot!(two("discovered = \"empty.toml\""), @r#"
-    tessera.toml:5:15: empty.toml has no matrix in [[nodes]]
+    tessera.toml:5:15: empty.toml has no links in [[nodes]]
     discovered = "empty.toml"
                   ^~~~~~~~~~  hint: `tessera discover` writes one
     "#);
@@ -374,7 +376,13 @@ fn interconnects() {
     matrix = [[0, 25], [50, 0]]
                         ^~  hint: both directions are the same
     ");
+    assert_snapshot!(two("discovered = \"dgx.toml\""), @r#"
+    dgx.toml:2:17: no interconnect of this name links 2 GPUs
+    interconnect = "dgx-v"
+                    ^~~~~
+    "#);
     assert_eq!(two("discovered = \"good.toml\""), "");
+    assert_eq!(two("discovered = \"named.toml\""), "");
     assert_eq!(two("matrix = [[0, 2.5e1], [25, 0]]"), "");
 }
 

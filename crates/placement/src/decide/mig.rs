@@ -14,6 +14,7 @@
 //! # Ties
 //! The list of (GPU, start), ascending, that comes first in lexicographic order.
 
+use super::joint::{Choice, Table, better};
 use super::view::View;
 use crate::ask::{Ask, Kind};
 use crate::decision::MigSpec;
@@ -32,13 +33,6 @@ pub(super) struct Want<'a> {
     pub(super) mem_mib: u64,
     /// At least this share of the SMs that MIG can give, percent.
     pub(super) sm_percent: u32,
-}
-
-/// The best set of starts for a number of instances on one GPU.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Choice {
-    pub(super) starts: u16,
-    pub(super) cost: Cost,
 }
 
 /// What the search found.
@@ -210,13 +204,6 @@ fn report_counts(
     }
 }
 
-/// Less cost first, then the starts that come first in lexicographic order: at the lowest start where two sets
-/// differ, the one that has it.
-fn better(a: Choice, b: Choice) -> bool {
-    (a.cost, std::cmp::Reverse(a.starts.reverse_bits()))
-        < (b.cost, std::cmp::Reverse(b.starts.reverse_bits()))
-}
-
 /// Bit mask of the starts of `profile` whose units nobody holds.
 pub(super) fn free_starts(view: &View<'_>, profile: &Profile) -> u16 {
     let free = profile.starts.iter().filter(|s| profile.at(**s).mask() & view.held == 0);
@@ -275,80 +262,5 @@ pub(super) fn cost_of(view: &View<'_>, profile: &Profile, starts: u16, union: u1
         switched: u32::from(switch),
         created: (starts & !reused).count_ones(),
         destroyed,
-    }
-}
-
-/// The best choice per GPU (row) and number of instances (column).
-struct Table {
-    columns: usize,
-    cells: Vec<Option<Choice>>,
-}
-
-/// No GPU has more starts.
-const MAX_STARTS: usize = 16;
-
-impl Table {
-    /// `None` if so many instances fit on no node with so many GPUs.
-    fn new(gpus: usize, n: usize) -> Option<Self> {
-        if n > gpus.saturating_mul(MAX_STARTS) {
-            return None;
-        }
-        let columns = n.min(MAX_STARTS) + 1;
-        Some(Self { columns, cells: vec![None; gpus * columns] })
-    }
-
-    fn row(&mut self, view: &View<'_>) -> &mut [Option<Choice>] {
-        let at = usize::from(view.gpu.0) * self.columns;
-        &mut self.cells[at..at + self.columns]
-    }
-
-    fn rows(&self) -> usize {
-        self.cells.len() / self.columns
-    }
-
-    /// All `n` on one GPU: how many on each.
-    fn best_single(&self, n: usize) -> Option<Vec<usize>> {
-        let cost = |g: &usize| self.cells.get(g * self.columns + n).copied().flatten().map(|c| c.cost);
-        let fits = (0..self.rows()).filter(|_| n < self.columns).filter(|g| cost(g).is_some());
-        let best = fits.min_by_key(|g| (cost(g), *g))?;
-        Some((0..self.rows()).map(|g| if g == best { n } else { 0 }).collect())
-    }
-
-    /// `n` on any GPUs: how many on each. Dynamic programming from the last GPU to the first; `least[g][j]` is the
-    /// least cost of `j` instances on GPUs `g..`.
-    fn best_joint(&self, n: usize) -> Option<Vec<usize>> {
-        let (rows, wide) = (self.rows(), n + 1);
-        let most = |row: &[Option<Choice>]| row.iter().rposition(Option::is_some).unwrap_or(0);
-        if self.cells.chunks(self.columns).map(most).sum::<usize>() < n {
-            return None;
-        }
-        let mut least: Vec<Option<Cost>> = vec![None; (rows + 1) * wide];
-        let mut take = vec![0_usize; rows * wide];
-        least[rows * wide] = Some(Cost::default());
-        for g in (0..rows).rev() {
-            for j in 0..wide {
-                let mut best: Option<Choice> =
-                    least[(g + 1) * wide + j].map(|cost| Choice { starts: 0, cost });
-                for count in 1..self.columns.min(j + 1) {
-                    let Some(here) = self.cells[g * self.columns + count] else { continue };
-                    let Some(rest) = least[(g + 1) * wide + j - count] else { continue };
-                    let choice = Choice { starts: here.starts, cost: here.cost + rest };
-                    if best.is_none_or(|b| better(choice, b)) {
-                        best = Some(choice);
-                        take[g * wide + j] = count;
-                    }
-                }
-                least[g * wide + j] = best.map(|b| b.cost);
-            }
-        }
-        least[n]?;
-        let mut left = n;
-        let mut counts = Vec::with_capacity(rows);
-        for g in 0..rows {
-            let count = take[g * wide + left];
-            counts.push(count);
-            left -= count;
-        }
-        Some(counts)
     }
 }

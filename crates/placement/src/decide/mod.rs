@@ -1,5 +1,6 @@
 //! Deciding what one job gets on one node.
 
+mod joint;
 mod mig;
 mod mps;
 mod view;

@@ -13,7 +13,8 @@ pub(crate) fn asked(request: &Request) -> String {
     }
     if let Some(mem) = request.mem_mib {
         let each = if request.instances > 1 { " each" } else { "" };
-        with.push(format!("at least {}{each}", display_gb(mem)));
+        let bound = if request.isolation == Isolation::Mps { "" } else { "at least " };
+        with.push(format!("{bound}{}{each}", display_gb(mem)));
     }
     if let Some(threads) = request.threads {
         let bound = if request.isolation == Isolation::Mps { "at most" } else { "at least" };

@@ -12,7 +12,7 @@ use std::ffi::{CStr, c_char, c_int, c_uint};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use plugin_rt::{guard, install_panic_hook, log};
+use plugin_rt::{Chain, guard, install_panic_hook, log};
 
 pub(crate) use process::{effective_uid, set_env, spawn_detached};
 pub(crate) use spank::{Context, Spank, SpankError};
@@ -218,7 +218,14 @@ pub(crate) unsafe extern "C" fn slurm_spank_task_init(
 ) -> c_int {
     // SAFETY: Slurm's arguments, passed on as they came.
     unsafe {
-        hook("task_init", raw, argc, argv, |spank, args| slurmstepd::task_init(spank, args).map(|()| OK))
+        hook("task_init", raw, argc, argv, |spank, args| {
+            if let Err(e) = slurmstepd::task_init(spank, args) {
+                // For the user: without the hook's name.
+                log::error(Chain(&e));
+                return Ok(FAILED);
+            }
+            Ok::<_, Infallible>(OK)
+        })
     }
 }
 

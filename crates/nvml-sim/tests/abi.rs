@@ -63,3 +63,11 @@ fn the_library_has_its_soname() {
     let output = common::ok(Command::new("readelf").arg("-d").arg(common::library()));
     assert!(common::text(&output).contains("libnvidia-ml.so.1"));
 }
+
+#[test]
+fn the_documentation_lists_what_is_not_supported() {
+    let text = include_str!("../not-supported.md");
+    let documented: BTreeSet<_> =
+        text.split('`').filter(|w| w.starts_with("nvml") && !w.contains('.')).collect();
+    assert_eq!(documented, nvidia_ml::ffi::NOT_SUPPORTED.iter().copied().collect());
+}

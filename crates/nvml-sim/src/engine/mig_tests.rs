@@ -136,3 +136,72 @@ fn processes_keep_things_in_use() {
     destroy_ci(&mut s, ci).unwrap();
     destroy_gi(&mut s, gi).unwrap();
 }
+
+/// Every way to fill a GPU with base profiles until nothing more fits, each counted once.
+fn maximal_partitions(model: &str) -> usize {
+    fn fill(
+        s: &State,
+        out: &mut std::collections::BTreeSet<Vec<(u32, u8)>>,
+        seen: &mut std::collections::BTreeSet<Vec<(u32, u8)>>,
+    ) {
+        let mut key: Vec<_> = s.gpus[0].instances.iter().map(|i| (i.profile, i.start)).collect();
+        key.sort_unstable();
+        if !seen.insert(key.clone()) {
+            return;
+        }
+        let mut grew = false;
+        for p in s.chip(0).unwrap().profiles.iter().filter(|p| p.base.enum_value <= 4) {
+            for start in &p.base.starts {
+                let mut next = s.clone();
+                let placement = Some((start.0.into(), p.base.size.into()));
+                if create_gi(&mut next, 0, p.base.id.0, placement).is_ok() {
+                    grew = true;
+                    fill(&next, out, seen);
+                }
+            }
+        }
+        if !grew {
+            out.insert(key);
+        }
+    }
+    let mut out = std::collections::BTreeSet::new();
+    fill(&node(model, true), &mut out, &mut std::collections::BTreeSet::new());
+    out.len()
+}
+
+/// FAR (JPDC 2025): an A30 has 5 partitions, an A100 and an H100 19.
+#[test]
+fn partitions_are_as_many_as_published() {
+    assert_eq!(maximal_partitions("a30-24gb"), 5);
+    assert_eq!(maximal_partitions("a100-40gb"), 19);
+    assert_eq!(maximal_partitions("h100-80gb-sxm"), 19);
+}
+
+proptest::proptest! {
+    /// Whatever is created and destroyed in whatever order: instances never overlap, ids and UUIDs are unique, and `remaining` is 0
+    /// exactly when nothing more can be created.
+    #[test]
+    fn any_history_is_legal(steps in proptest::collection::vec((0u8..3, 0usize..7, 0usize..8), 1..60)) {
+        let mut s = node("a100-40gb", true);
+        let profiles: Vec<u32> = s.chip(0).unwrap().profiles.iter().map(|p| p.base.id.0).collect();
+        for (kind, profile, pick) in steps {
+            let profile = profiles[profile % profiles.len()];
+            if kind == 0 {
+                let victim = s.gpus[0].instances.get(pick).map(|i| GiRef { gpu: 0, gi: i.id, serial: i.serial });
+                if let Some(r) = victim {
+                    destroy_gi(&mut s, r).unwrap();
+                }
+            } else {
+                let can = remaining(&s, 0, profile).unwrap() > 0;
+                proptest::prop_assert_eq!(create_gi(&mut s, 0, profile, None).is_ok(), can);
+            }
+            let mut used = 0u16;
+            let mut ids = std::collections::BTreeSet::new();
+            for i in &s.gpus[0].instances {
+                proptest::prop_assert_eq!(used & mask(i.start, i.size), 0);
+                used |= mask(i.start, i.size);
+                proptest::prop_assert!(ids.insert(i.id));
+            }
+        }
+    }
+}

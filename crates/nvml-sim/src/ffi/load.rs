@@ -102,9 +102,14 @@ exports! {
         })
     }
     fn nvmlDeviceGetBAR1MemoryInfo(device: Ref, out: Out<sys::nvmlBAR1Memory_t>) |session, state| {
-        let gpu = device.gpu_of_any(session, state)?;
-        // BAR1 spans the framebuffer, rounded up to a power of two.
-        let total = state.chip(gpu)?.model.total_memory_mib.next_power_of_two() * MIB;
+        let (gpu, mig) = session.any_gpu(state, device.get()?)?;
+        let model = state.chip(gpu)?.model;
+        // BAR1 spans the framebuffer, rounded up to a power of two; an instance has its share of it.
+        let whole = model.total_memory_mib.next_power_of_two() * MIB;
+        let total = match mig {
+            Some(r) => whole * u64::from(state.ci(r)?.0.size) / u64::from(model.placement_units),
+            None => whole,
+        };
         out.put(sys::nvmlBAR1Memory_t { bar1Total: total, bar1Free: total - MIB, bar1Used: MIB })
     }
     fn nvmlDeviceGetComputeRunningProcesses(

@@ -5,7 +5,7 @@
 /// Defines the functions, without arguments: in the C calling convention the callee need not name what it does not read.
 macro_rules! not_supported {
     ($($name:ident)*) => {
-        /// Functions of the header that the simulator does not implement: they answer `NVML_ERROR_NOT_SUPPORTED`.
+        #[doc = include_str!("../../not-supported.md")]
         pub const NOT_SUPPORTED: &[&str] = &[$(stringify!($name)),*];
         $(
             #[unsafe(no_mangle)]

@@ -2,6 +2,7 @@
 
 use super::family::{Family, Tie, has_ties};
 use super::list::{Lists, Scratch, Sorted, schedule};
+use super::local::Steps;
 use super::problem::{Micros, Problem};
 use super::refine::{Operations, refine};
 use super::schedule::Schedule;
@@ -19,7 +20,8 @@ pub struct Far {
     pub operations: Operations,
 }
 
-/// Plans with FAR. The GPUs are taken as empty: see [`super::concat`] for any other state.
+/// Plans with FAR. On GPUs that are not empty the schedule is made as if they were, then timed after what they hold, as
+/// it is or reversed, whichever ends first.
 ///
 /// Two things the paper leaves open are tried both ways and the better plan is kept: which of two sizes of equal work
 /// counts (see the family), and, in the last step, whether the reconfiguration that became possible first comes first
@@ -27,16 +29,10 @@ pub struct Far {
 #[must_use]
 pub fn far(problem: &Problem) -> Far {
     let table = Table::new(problem);
-    let mut planner = Planner::new(&table);
-    let far = planner.plan(Tie::Smaller);
-    if !has_ties(&table) {
-        return far;
-    }
-    let other = planner.plan(Tie::Larger);
-    if other.schedule.makespan() < far.schedule.makespan() { other } else { far }
+    Planner::new(&table).far()
 }
 
-struct Planner<'a> {
+pub(super) struct Planner<'a> {
     table: &'a Table<'a>,
     sorted: Sorted,
     scratch: Scratch,
@@ -45,9 +41,19 @@ struct Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
-    fn new(table: &'a Table<'a>) -> Self {
+    pub(super) fn new(table: &'a Table<'a>) -> Self {
         let (sorted, scratch, timing) = (Sorted::new(table), Scratch::new(table), Timing::new(table));
         Self { table, sorted, scratch, timing, ends: Vec::new() }
+    }
+
+    /// The better of both ways to break ties of equal work.
+    pub(super) fn far(&mut self) -> Far {
+        let far = self.plan(Tie::Smaller);
+        if !has_ties(self.table) {
+            return far;
+        }
+        let other = self.plan(Tie::Larger);
+        if other.schedule.makespan() < far.schedule.makespan() { other } else { far }
     }
 
     /// Phases 1 and 2: the lists of the family's best member.
@@ -72,6 +78,43 @@ impl<'a> Planner<'a> {
         lists
     }
 
+    /// Every promising member of the family, refined: the site of each task in the best of them. A member is promising
+    /// while its bound is below the best makespan found; members cost steps in proportion to their tasks.
+    pub(super) fn start(&mut self, steps: &mut Steps) -> Vec<u32> {
+        let table = self.table;
+        let orders = vec![Order::Down; table.gpus()];
+        let mut sizes = Vec::with_capacity(table.tasks());
+        let mut best = (NEVER, Vec::new());
+        let price = 50 + table.tasks() as u64 / 2;
+        for tie in [Tie::Smaller, Tie::Larger] {
+            let family = Family::new(table, tie);
+            for index in family.by_bound() {
+                let promising = family.bounds[index as usize] < best.0;
+                if !promising || (best.0 < NEVER && steps.0 < price) {
+                    break;
+                }
+                steps.take(price);
+                family.member(index, &mut sizes);
+                if schedule(table, &self.sorted, &sizes, NEVER, &mut self.scratch).is_none() {
+                    continue;
+                }
+                let mut lists = Lists { tasks: vec![Vec::new(); table.sites()] };
+                self.scratch.copy(&mut lists);
+                for refined in [false, true] {
+                    if refined {
+                        self.timing.leaf_ends(table, &mut self.ends);
+                        refine(table, &mut lists, &mut self.ends);
+                    }
+                    let makespan = self.timing.run(table, &loads(table, &lists), &orders, Rule::Tail);
+                    if makespan < best.0 {
+                        best = (makespan, sites(table, &lists));
+                    }
+                }
+            }
+        }
+        best.1
+    }
+
     /// All three phases.
     fn plan(&mut self, tie: Tie) -> Far {
         let table = self.table;
@@ -83,13 +126,26 @@ impl<'a> Planner<'a> {
         let mut best = (unrefined, self.timing.schedule(table, &lists));
         let operations = refine(table, &mut lists, &mut self.ends);
         let after = loads(table, &lists);
-        for rule in [Rule::Fifo, Rule::Tail] {
-            if self.timing.run(table, &after, &orders, rule) < best.0 {
-                best = (self.timing.makespan, self.timing.schedule(table, &lists));
+        // On an empty GPU the reversed order only adds waiting; after other jobs it is section 4's overlap.
+        let reversed = (!table.problem.starts_empty()).then(|| vec![Order::Up; table.gpus()]);
+        for orders in [Some(orders), reversed].into_iter().flatten() {
+            for rule in [Rule::Fifo, Rule::Tail] {
+                if self.timing.run(table, &after, &orders, rule) < best.0 {
+                    best = (self.timing.makespan, self.timing.schedule(table, &lists));
+                }
             }
         }
         Far { schedule: best.1, unrefined, operations }
     }
+}
+
+/// The site of every task.
+fn sites(table: &Table<'_>, lists: &Lists) -> Vec<u32> {
+    let mut sites = vec![0; table.tasks()];
+    for (site, tasks) in (0u32..).zip(&lists.tasks) {
+        tasks.iter().for_each(|&t| sites[t as usize] = site);
+    }
+    sites
 }
 
 /// Task time per site, µs.

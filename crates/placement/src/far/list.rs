@@ -88,7 +88,7 @@ pub(super) fn schedule(
         let s = site as usize;
         let place = table.at(s);
         let class = place.class;
-        if let Some(task) = scratch.queues[class].pop() {
+        if let Some(task) = scratch.queues[class].pop_if(|_| table.is_usable(s)) {
             if !scratch.used[s] {
                 scratch.used[s] = true;
                 reconfig_end = reconfig_end.max(end) + place.create;

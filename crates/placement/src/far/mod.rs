@@ -1,8 +1,13 @@
 //! Planning a batch of moldable tasks on GPUs that repartition: FAR.
 
+mod best;
+mod bound;
+mod chain;
 mod classic;
+mod exact;
 mod family;
 mod list;
+mod local;
 pub mod problem;
 mod refine;
 pub mod replay;
@@ -11,6 +16,7 @@ mod table;
 mod timing;
 pub mod tree;
 
+pub use best::{Plan, STEPS_PER_MS, best};
 pub use classic::{Far, far};
 pub use problem::{Busy, Costs, GpuNow, Held, MAX_TIME, Micros, Problem, ProblemError, Task};
 pub use refine::Operations;

@@ -41,7 +41,6 @@ pub(super) struct Place {
 
 impl<'a> Table<'a> {
     pub(super) fn new(problem: &'a Problem) -> Self {
-        let times = problem.tasks.iter().flat_map(|t| t.times.iter().map(|t| t.unwrap_or(NEVER))).collect();
         let nodes = &problem.tree.nodes;
         let mut place = [Place::default(); MAX_NODES];
         for (n, node) in nodes.iter().enumerate().rev() {
@@ -59,14 +58,14 @@ impl<'a> Table<'a> {
             };
         }
         let free = |g| (0..nodes.len()).filter(|&n| problem.usable(g, n)).map(|n| 1 << n).sum();
-        Self {
-            problem,
-            classes: problem.tree.sizes.len(),
-            places: nodes.len(),
-            times,
-            place,
-            usable: (0..problem.gpus.len()).map(free).collect(),
-        }
+        let usable: Vec<Places> = (0..problem.gpus.len()).map(free).collect();
+        let anywhere = usable.iter().fold(0, |all, places| all | places);
+        // A size whose every place is held for ever is no size any more.
+        let offered = |class: usize| members(anywhere).any(|n| nodes[n].class == class);
+        let offered: Vec<bool> = (0..problem.tree.sizes.len()).map(offered).collect();
+        let time = |(t, ok): (&Option<Micros>, &bool)| t.filter(|_| *ok).unwrap_or(NEVER);
+        let times = problem.tasks.iter().flat_map(|t| t.times.iter().zip(&offered).map(time)).collect();
+        Self { problem, classes: problem.tree.sizes.len(), places: nodes.len(), times, place, usable }
     }
 
     pub(super) fn tasks(&self) -> usize {

@@ -1,0 +1,69 @@
+//! Policy `tessera`: the default. FAR's family as a start, then local search, then an exact search for small batches.
+
+use super::bound::by_area;
+use super::classic::Planner;
+use super::exact::prove;
+use super::local::{Search, Steps};
+use super::problem::{Micros, Problem};
+use super::schedule::Schedule;
+use super::table::Table;
+
+/// Steps per millisecond of budget, measured on one core of an ordinary server: 50 ms of budget stay below 50 ms.
+pub const STEPS_PER_MS: u64 = 4_000;
+
+/// Batches up to this size are worth an exact search; larger ones never finish.
+const EXACT_TASKS: usize = 16;
+
+/// Up to this size the exact search mostly finishes and gets half of the budget; beyond it only the lucky ones do.
+const SURE_TASKS: usize = 12;
+
+/// A plan and what is known about it.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The plan.
+    pub schedule: Schedule,
+    /// No schedule ends earlier, µs.
+    pub lower_bound: Micros,
+    /// The plan's makespan is the lower bound.
+    pub proven_optimal: bool,
+    /// Steps of the budget that were used.
+    pub steps: u64,
+}
+
+/// Plans within `budget` steps; see [`STEPS_PER_MS`]. The same problem and budget give the same plan.
+#[must_use]
+pub fn best(problem: &Problem, budget: u64) -> Plan {
+    let table = Table::new(problem);
+    let floor = by_area(&table);
+    if table.tasks() == 0 {
+        return Plan { schedule: Schedule::default(), lower_bound: 0, proven_optimal: true, steps: 0 };
+    }
+    let mut steps = Steps(budget);
+    let mut planner = Planner::new(&table);
+    let start = planner.start(&mut steps);
+    let mut search = Search::new(&table, &start);
+    let mut bound = floor;
+    let exact = problem.starts_empty() && table.tasks() <= EXACT_TASKS;
+    search.anneal(budget / 10, floor, &mut steps);
+    if exact {
+        let mut share = Steps(if table.tasks() <= SURE_TASKS { steps.0 / 2 } else { steps.0 / 6 });
+        let given = share.0;
+        if let Some(proven) = prove(&table, &mut search, floor, &mut share) {
+            bound = bound.max(proven);
+        }
+        steps.take(given - share.0);
+    }
+    while search.best.makespan > bound && steps.0 > 1000 {
+        search.anneal(steps.0.min(budget / 4), bound, &mut steps);
+    }
+    let mut schedule = search.schedule();
+    if schedule.makespan() > bound {
+        // The search times reconfigurations one way only; FAR also tries the other.
+        let far = planner.far().schedule;
+        if far.makespan() < schedule.makespan() {
+            schedule = far;
+        }
+    }
+    let proven_optimal = schedule.makespan() <= bound;
+    Plan { schedule, lower_bound: bound, proven_optimal, steps: budget - steps.0 }
+}

@@ -1,0 +1,212 @@
+//! Exact search for small batches on empty GPUs: every assignment of tasks to places that a bound does not rule out.
+//!
+//! Tasks are assigned one by one, largest least area first. A partial assignment is dropped when the chains of one GPU
+//! already take too long ([`lower`]), when the area left cannot hold the remaining tasks (slices that no remaining task
+//! fits into do not count), or when an earlier sibling place with equal contents has been tried. A complete one is
+//! timed. What remains between the best timing and the best bound of a complete assignment is the order of
+//! reconfigurations, a few tenths of a second; the answer says so instead of claiming an optimum.
+//!
+//! The bound holds for every schedule that creates an instance at each place at most once, which loses nothing without
+//! reconfiguration times: tasks of one place can always be run together.
+
+use super::bound::least_area;
+use super::chain::lower;
+use super::local::{Search, Steps};
+use super::problem::Micros;
+use super::table::{NEVER, Places, Site, Table, members};
+use super::tree::MAX_NODES;
+
+/// Runs the search in at most `steps`, improving `search.best`. Returns the bound it proved, or `None` if it did not
+/// finish.
+pub(super) fn prove(
+    table: &Table<'_>,
+    search: &mut Search<'_>,
+    floor: Micros,
+    steps: &mut Steps,
+) -> Option<Micros> {
+    let mut proof = Proof::new(table, search, floor, steps)?;
+    let finished = proof.branch(0, 0);
+    let (open, best) = (proof.open, search.best.makespan);
+    finished.then_some(open.min(best))
+}
+
+struct Proof<'a, 'b, 'c> {
+    table: &'a Table<'a>,
+    search: &'b mut Search<'c>,
+    steps: &'b mut Steps,
+    floor: Micros,
+    /// Tasks in the order of assignment.
+    order: Vec<usize>,
+    /// Least area of the tasks from a position of `order` on.
+    areas: Vec<u64>,
+    /// Shortest time, per class, of the tasks from a position on.
+    shortest: Vec<Vec<Micros>>,
+    /// For each place the earlier sibling whose subtree looks the same, if there is one.
+    twins: [Option<usize>; MAX_NODES],
+    sites: Vec<u32>,
+    loads: Vec<Micros>,
+    destroy: Micros,
+    create: Micros,
+    /// The least bound of a complete assignment that could not be timed as well as its bound.
+    open: Micros,
+}
+
+impl<'a, 'b, 'c> Proof<'a, 'b, 'c> {
+    fn new(
+        table: &'a Table<'a>,
+        search: &'b mut Search<'c>,
+        floor: Micros,
+        steps: &'b mut Steps,
+    ) -> Option<Self> {
+        let limit = search.best.makespan;
+        let area = |t: usize| least_area(table, t, limit);
+        let mut order: Vec<(u64, usize)> =
+            (0..table.tasks()).map(|t| Some((area(t)?, t))).collect::<Option<_>>()?;
+        order.sort_by_key(|&(area, t)| (std::cmp::Reverse(area), t));
+        let mut areas = vec![0; order.len() + 1];
+        let mut shortest = vec![vec![NEVER; table.classes]; order.len() + 1];
+        for (k, &(area, task)) in order.iter().enumerate().rev() {
+            areas[k] = areas[k + 1] + area;
+            shortest[k] = (0..table.classes).map(|c| shortest[k + 1][c].min(table.time(task, c))).collect();
+        }
+        let costs = &table.problem.costs;
+        Some(Self {
+            table,
+            floor,
+            areas,
+            shortest,
+            twins: twins(table),
+            sites: vec![0; table.tasks()],
+            loads: vec![0; table.sites()],
+            destroy: costs.destroy.iter().copied().min().unwrap_or(0),
+            create: costs.create.iter().copied().min().unwrap_or(0),
+            open: NEVER,
+            order: order.into_iter().map(|(_, t)| t).collect(),
+            search,
+            steps,
+        })
+    }
+
+    /// Assigns the tasks from position `k` on; `used` GPUs have a task already. False when the steps are spent.
+    fn branch(&mut self, k: usize, used: usize) -> bool {
+        if self.search.best.makespan <= self.floor {
+            return true;
+        }
+        let Some(&task) = self.order.get(k) else { return self.complete() };
+        // Empty GPUs are alike: the first of them stands for all.
+        for gpu in 0..self.table.gpus().min(used + 1) {
+            let base = gpu * self.table.places;
+            let alike = self.alike(base);
+            for p in (0..self.table.places).filter(|p| alike >> p & 1 == 0) {
+                let time = self.table.time(task, self.table.place(p).class);
+                if time >= NEVER {
+                    continue;
+                }
+                if !self.steps.take(4) {
+                    return false;
+                }
+                self.loads[base + p] += time;
+                let fits = self.fits(k + 1, base);
+                self.sites[task] = u32::try_from(base + p).unwrap_or(u32::MAX);
+                let going = !fits || self.branch(k + 1, used.max(gpu + 1));
+                self.loads[base + p] -= time;
+                if !going {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Places of the GPU at `base` that look exactly like an earlier one.
+    fn alike(&self, base: Site) -> Places {
+        let mut alike: Places = 0;
+        for p in 0..self.table.places {
+            let under = self.table.place(p).parent.is_some_and(|q| alike >> q & 1 == 1);
+            if under || self.twins[p].is_some_and(|q| self.same(base, p, q)) {
+                alike |= 1 << p;
+            }
+        }
+        alike
+    }
+
+    fn same(&self, base: Site, p: usize, q: usize) -> bool {
+        let (a, b) = (self.table.place(p).children, self.table.place(q).children);
+        self.loads[base + p] == self.loads[base + q]
+            && members(a).zip(members(b)).all(|(a, b)| self.same(base, a, b))
+    }
+
+    fn complete(&mut self) -> bool {
+        let bound = (0..self.table.gpus()).map(|g| {
+            let base = g * self.table.places;
+            lower(self.table, &self.loads[base..base + self.table.places], self.destroy, None)
+        });
+        let bound = bound.max().unwrap_or(0).max(self.floor);
+        if bound >= self.search.best.makespan {
+            return true;
+        }
+        let made = self.search.consider(&self.sites);
+        if made > bound {
+            self.open = self.open.min(bound);
+        }
+        self.steps.take(100)
+    }
+
+    /// Whether an assignment of all tasks better than the best known may still follow from the loads of the GPU at
+    /// `base`, which has just changed, with the tasks from `k` on still to come.
+    fn fits(&self, k: usize, base: Site) -> bool {
+        let best = self.search.best.makespan;
+        let loads = &self.loads[base..base + self.table.places];
+        if lower(self.table, loads, self.destroy, Some(self.create)) >= best {
+            return false;
+        }
+        let rooms = (0..self.table.gpus()).map(|g| self.room(k, g * self.table.places, best - 1));
+        self.areas[k] <= rooms.sum()
+    }
+
+    /// Slices times time that the tasks from `k` on can still use on the GPU at `base` before `makespan`.
+    fn room(&self, k: usize, base: Site, makespan: Micros) -> u64 {
+        let table = self.table;
+        let mut chain = [0; MAX_NODES];
+        let mut left = [Micros::MAX; MAX_NODES];
+        for p in 0..table.places {
+            let place = table.place(p);
+            let above = place.parent.map_or(0, |q| chain[q]);
+            let load = self.loads[base + p];
+            let between = if above > 0 { self.destroy } else { 0 };
+            chain[p] = if load > 0 { above + between + place.create + load } else { above };
+        }
+        let mut open: Places = 0;
+        for p in (0..table.places).rev() {
+            let place = table.place(p);
+            left[p] = match place.children {
+                0 => makespan.saturating_sub(chain[p]),
+                children => members(children).map(|c| left[c]).min().unwrap_or(0),
+            };
+            let create = if self.loads[base + p] > 0 { 0 } else { place.create };
+            if self.shortest[k][place.class] + create <= left[p] {
+                open |= place.leaves;
+            }
+        }
+        members(open).map(|leaf| left[leaf]).sum()
+    }
+}
+
+/// Siblings with the same sizes all the way down: the later one's earlier twin.
+fn twins(table: &Table<'_>) -> [Option<usize>; MAX_NODES] {
+    let mut twins = [None; MAX_NODES];
+    for (p, twin) in twins.iter_mut().enumerate().take(table.places) {
+        let place = table.place(p);
+        let alike = |&q: &usize| table.place(q).parent == place.parent && same_shape(table, p, q);
+        *twin = (0..p).find(alike).filter(|_| place.parent.is_some());
+    }
+    twins
+}
+
+fn same_shape(table: &Table<'_>, p: usize, q: usize) -> bool {
+    let (a, b) = (table.place(p), table.place(q));
+    a.class == b.class
+        && a.leaves.count_ones() == b.leaves.count_ones()
+        && a.children.count_ones() == b.children.count_ones()
+        && members(a.children).zip(members(b.children)).all(|(a, b)| same_shape(table, a, b))
+}

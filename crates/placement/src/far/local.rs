@@ -1,0 +1,272 @@
+//! Local search over assignments of tasks to places: moves and swaps across sizes, places and GPUs.
+//!
+//! Threshold acceptance with a falling temperature; temperatures and choices come from a fixed sequence of numbers, so
+//! the same problem and the same budget give the same plan on every machine.
+
+use super::chain::{Releases, estimate};
+use super::list::Lists;
+use super::problem::Micros;
+use super::table::{NEVER, Site, Table};
+use super::timing::{Order, Rule, Timing};
+
+/// Work left to do, in steps. One step is about what judging one move costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Steps(pub(super) u64);
+
+impl Steps {
+    pub(super) fn take(&mut self, steps: u64) -> bool {
+        let enough = self.0 >= steps;
+        self.0 = self.0.saturating_sub(steps);
+        enough
+    }
+}
+
+/// An assignment and its timing.
+#[derive(Clone)]
+pub(super) struct Incumbent {
+    pub(super) makespan: Micros,
+    pub(super) sites: Vec<u32>,
+    pub(super) orders: Vec<Order>,
+}
+
+/// A fixed sequence of numbers (64-bit xorshift).
+struct Sequence(u64);
+
+impl Sequence {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        let wide = (self.next() >> 32) * n as u64;
+        usize::try_from(wide >> 32).unwrap_or(0)
+    }
+
+    /// Exponentially distributed, about `mean`: leading zeros count halvings, and the bits below fill the steps.
+    fn wait(&mut self, mean: Micros) -> Micros {
+        let bits = self.next();
+        let halvings = u64::from(bits.leading_zeros().min(20));
+        mean * (halvings * 256 + (bits & 255)) / 369
+    }
+}
+
+pub(super) struct Search<'a> {
+    table: &'a Table<'a>,
+    releases: Vec<Releases>,
+    timing: Timing,
+    sequence: Sequence,
+    /// Sites each task can run at.
+    choices: Vec<Vec<u32>>,
+    sites: Vec<u32>,
+    loads: Vec<Micros>,
+    values: Vec<Micros>,
+    orders: Vec<Order>,
+    work: u64,
+    pub(super) best: Incumbent,
+}
+
+impl<'a> Search<'a> {
+    /// Starts from `start`, whose makespan is timed here.
+    pub(super) fn new(table: &'a Table<'a>, start: &[u32]) -> Self {
+        let possible = |task: usize| {
+            let at =
+                |&s: &u32| table.is_usable(s as Site) && table.time(task, table.class(s as Site)) < NEVER;
+            (0u32..).take(table.sites()).filter(at).collect()
+        };
+        let orders = vec![Order::Down; table.gpus()];
+        let mut search = Self {
+            table,
+            releases: (0..table.gpus()).map(|g| Releases::new(table, g)).collect(),
+            timing: Timing::new(table),
+            sequence: Sequence(0x2545_f491_4f6c_dd1d),
+            choices: (0..table.tasks()).map(possible).collect(),
+            sites: start.to_vec(),
+            loads: vec![0; table.sites()],
+            values: vec![0; table.gpus()],
+            best: Incumbent { makespan: Micros::MAX, sites: start.to_vec(), orders: orders.clone() },
+            orders,
+            work: 0,
+        };
+        search.restart(start);
+        search.try_orders();
+        search
+    }
+
+    /// Takes `sites` as the present assignment and as the best if it is.
+    pub(super) fn restart(&mut self, sites: &[u32]) -> Micros {
+        self.sites.copy_from_slice(sites);
+        self.loads.fill(0);
+        self.work = 0;
+        for (task, &site) in sites.iter().enumerate() {
+            let class = self.table.class(site as Site);
+            self.loads[site as Site] += self.table.time(task, class);
+            self.work += self.table.work(task, class);
+        }
+        for gpu in 0..self.table.gpus() {
+            self.values[gpu] = self.value(gpu);
+        }
+        self.keep_if_best();
+        self.timing.makespan
+    }
+
+    /// Times another assignment in the order of the best one; keeps it if it is better. Returns its makespan.
+    pub(super) fn consider(&mut self, sites: &[u32]) -> Micros {
+        let before = self.best.makespan;
+        self.orders.clone_from(&self.best.orders);
+        let made = self.restart(sites);
+        if made < before {
+            return made;
+        }
+        let best = self.best.makespan;
+        self.try_orders();
+        if self.best.makespan < best { self.best.makespan } else { made }
+    }
+
+    /// Tries both orders on every GPU that is not empty, one at a time.
+    fn try_orders(&mut self) {
+        for gpu in 0..self.table.gpus() {
+            for order in [Order::Up, Order::Down] {
+                self.orders.clone_from(&self.best.orders);
+                self.orders[gpu] = order;
+                self.values[gpu] = self.value(gpu);
+                self.keep_if_best();
+            }
+        }
+        self.orders.clone_from(&self.best.orders);
+        for gpu in 0..self.table.gpus() {
+            self.values[gpu] = self.value(gpu);
+        }
+    }
+
+    fn value(&self, gpu: usize) -> Micros {
+        let base = gpu * self.table.places;
+        let loads = &self.loads[base..base + self.table.places];
+        estimate(self.table, &self.releases[gpu], loads, self.orders[gpu])
+    }
+
+    /// The estimate, plus a little for work and for the other GPUs: what makes room helps a later move.
+    fn energy(&self) -> Micros {
+        let longest = self.values.iter().copied().max().unwrap_or(0);
+        let mean = self.values.iter().sum::<Micros>() / self.values.len().max(1) as u64;
+        longest + mean / 16 + self.work / self.table.slices() / 8
+    }
+
+    fn keep_if_best(&mut self) -> bool {
+        let makespan = self.timing.run(self.table, &self.loads, &self.orders, Rule::Tail);
+        if makespan < self.best.makespan {
+            self.best.makespan = makespan;
+            self.best.sites.clone_from(&self.sites);
+            self.best.orders.clone_from(&self.orders);
+            return true;
+        }
+        false
+    }
+
+    fn put(&mut self, task: usize, site: u32) {
+        let old = self.sites[task] as Site;
+        let (from, to) = (self.table.class(old), self.table.class(site as Site));
+        self.loads[old] -= self.table.time(task, from);
+        self.loads[site as Site] += self.table.time(task, to);
+        self.work = self.work + self.table.work(task, to) - self.table.work(task, from);
+        self.sites[task] = site;
+    }
+
+    fn revalue(&mut self, a: u32, b: u32) {
+        let (a, b) = (self.table.gpu(a as Site), self.table.gpu(b as Site));
+        self.values[a] = self.value(a);
+        if b != a {
+            self.values[b] = self.value(b);
+        }
+    }
+
+    /// One descent from a high to a low temperature in `budget` steps, from the best assignment so far. Ends early when
+    /// `target` (a lower bound) is reached.
+    pub(super) fn anneal(&mut self, budget: u64, target: Micros, steps: &mut Steps) {
+        let best = self.best.clone();
+        self.orders.clone_from(&best.orders);
+        self.restart(&best.sites);
+        let mut energy = self.energy();
+        // From a twelfth of the mean task time to a thousandth of it: two hundred temperatures, each 44/45 of the last.
+        let mean = self.loads.iter().sum::<Micros>() / self.table.tasks().max(1) as u64;
+        let mut temperature = (mean / 12).max(1);
+        let per_temperature = (budget / 200).max(1);
+        let mut left = per_temperature;
+        while self.best.makespan > target && temperature > mean / 1000 && steps.take(1) {
+            left -= 1;
+            if left == 0 {
+                left = per_temperature;
+                temperature -= temperature.div_ceil(45);
+            }
+            let Some(undo) = self.propose() else { continue };
+            let next = self.energy();
+            if next <= energy + self.sequence.wait(temperature) {
+                energy = next;
+                let longest = self.values.iter().copied().max().unwrap_or(0);
+                if longest < self.best.makespan && steps.take(20) {
+                    self.keep_if_best();
+                }
+            } else {
+                self.undo(&undo);
+            }
+        }
+    }
+
+    fn propose(&mut self) -> Option<Undo> {
+        let a = self.sequence.below(self.table.tasks());
+        let from = self.sites[a];
+        if self.sequence.next() & 1 == 0 {
+            let to = self.choices[a][self.sequence.below(self.choices[a].len())];
+            if to == from {
+                return None;
+            }
+            self.put(a, to);
+            self.revalue(from, to);
+            return Some(Undo { a, from, b: None, to });
+        }
+        let b = self.sequence.below(self.table.tasks());
+        let to = self.sites[b];
+        let fits = |task: usize, site: u32| self.table.time(task, self.table.class(site as Site)) < NEVER;
+        if to == from || !fits(a, to) || !fits(b, from) {
+            return None;
+        }
+        self.put(a, to);
+        self.put(b, from);
+        self.revalue(from, to);
+        Some(Undo { a, from, b: Some(b), to })
+    }
+
+    fn undo(&mut self, undo: &Undo) {
+        self.put(undo.a, undo.from);
+        if let Some(b) = undo.b {
+            self.put(b, undo.to);
+        }
+        self.revalue(undo.from, undo.to);
+    }
+
+    /// The best assignment's schedule.
+    pub(super) fn schedule(&mut self) -> super::schedule::Schedule {
+        let mut lists = Lists { tasks: vec![Vec::new(); self.table.sites()] };
+        let mut loads = vec![0; self.table.sites()];
+        for (task, &site) in (0u32..).zip(&self.best.sites) {
+            lists.tasks[site as Site].push(task);
+            loads[site as Site] += self.table.time(task as usize, self.table.class(site as Site));
+        }
+        for (site, tasks) in lists.tasks.iter_mut().enumerate() {
+            let class = self.table.class(site);
+            tasks.sort_by_key(|&t| (std::cmp::Reverse(self.table.time(t as usize, class)), t));
+        }
+        self.timing.run(self.table, &loads, &self.best.orders, Rule::Tail);
+        self.timing.schedule(self.table, &lists)
+    }
+}
+
+/// What a proposal changed.
+struct Undo {
+    a: usize,
+    from: u32,
+    b: Option<usize>,
+    to: u32,
+}

@@ -808,3 +808,19 @@ fn the_man_page_has_every_command_and_option() {
         }
     }
 }
+
+/// `tessera --config contrib/example/tessera.toml layout --from cli/tests/data/layout.txt --svg docs/layout.svg`
+#[test]
+fn the_picture_in_the_documents_is_the_drawn_one() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let at = |path: &str| root.join(path).display().to_string();
+    let (config, from) = (at("contrib/example/tessera.toml"), at("cli/tests/data/layout.txt"));
+    let drawn = Site::new()
+        .command(&["--config", &config, "layout", "--from", &from, "--svg", "-"])
+        .output()
+        .unwrap();
+    assert!(
+        fs::read(root.join("docs/layout.svg")).unwrap() == drawn.stdout,
+        "docs/layout.svg is out of date"
+    );
+}

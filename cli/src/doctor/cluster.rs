@@ -19,6 +19,14 @@ pub(crate) struct Slurm {
     pub(crate) layouts: HashMap<String, String>,
 }
 
+impl Slurm {
+    /// The text of gres.conf, which stands beside slurm.conf; `None` where it cannot be read here.
+    pub(crate) fn gres_conf(&self) -> Option<String> {
+        let slurm_conf = Path::new(self.settings.get("slurm_conf")?);
+        fs::read_to_string(slurm_conf.with_file_name("gres.conf")).ok()
+    }
+}
+
 /// `None`, with a finding, where Slurm does not answer.
 pub(crate) fn ask(findings: &mut Findings) -> Option<Slurm> {
     let answers = slurm::run("scontrol", &["show", "config"])

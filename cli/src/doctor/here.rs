@@ -7,6 +7,7 @@ use gpu_node::inspect;
 use placement::layout::{GpuLayout, HolderLayout, Shares};
 use placement::{Layout, parse_layout};
 use site_config::SiteConfig;
+use site_config::hostlist::expand;
 
 use super::Findings;
 use super::cluster::Slurm;
@@ -41,10 +42,11 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
 
 fn node(local: &Local<'_>, slurm: Option<&Slurm>, findings: &mut Findings) {
     let mut published = slurm.and_then(|s| s.layouts.get(&local.name)).cloned();
+    let gres = slurm.and_then(Slurm::gres_conf);
     let mut seen = Findings::default();
     for look in 1..=LOOKS {
         seen = Findings::default();
-        look_once(local, slurm.is_some(), published.as_deref(), &mut seen);
+        look_once(local, gres.as_deref(), slurm.is_some(), published.as_deref(), &mut seen);
         if !seen.any_bad() || look == LOOKS {
             break;
         }
@@ -56,7 +58,13 @@ fn node(local: &Local<'_>, slurm: Option<&Slurm>, findings: &mut Findings) {
     findings.append(seen);
 }
 
-fn look_once(local: &Local<'_>, ask_slurm: bool, published: Option<&str>, findings: &mut Findings) {
+fn look_once(
+    local: &Local<'_>,
+    gres: Option<&str>,
+    ask_slurm: bool,
+    published: Option<&str>,
+    findings: &mut Findings,
+) {
     let name = &local.name;
     let live = if ask_slurm { jobs_on(name).ok() } else { None };
     let inspection = match inspect(&local.settings, live.as_ref()) {
@@ -73,6 +81,17 @@ fn look_once(local: &Local<'_>, ask_slurm: bool, published: Option<&str>, findin
             f.bad(format!("{name}: {disagreement}"));
         }
     });
+    let minors: Vec<u32> = inspection.gpus.iter().map(|g| g.info.minor).collect();
+    if let Some(gres) = gres {
+        match gpu_files(gres, name, &local.settings.dev_root.display().to_string()) {
+            None => findings.skipped(format!("{name}: gres.conf does not name the GPUs' device files")),
+            Some(files) => {
+                findings.group(format!("{name}: gres.conf lists the GPUs in the driver's order"), |f| {
+                    order(name, &files, &minors, f);
+                })
+            }
+        }
+    }
     let Some(line) = published else { return };
     findings.group(
         format!("{name}: the controller and the node have the same jobs in the same places"),
@@ -81,6 +100,38 @@ fn look_once(local: &Local<'_>, ask_slurm: bool, published: Option<&str>, findin
             Ok(published) => compare(name, &published, &Layout::of(&inspection.node), f),
         },
     );
+}
+
+/// A GPU's number in Slurm is its place in gres.conf, in Tessera its place in NVML's list: they must be the same.
+fn order(name: &str, files: &[String], minors: &[u32], findings: &mut Findings) {
+    let wanted: Vec<String> = minors.iter().map(|m| format!("nvidia{m}")).collect();
+    if files != wanted {
+        let (has, wanted) = (files.join(","), wanted.join(","));
+        findings.bad(format!("{name}: gres.conf lists {has}, the driver {wanted}"));
+    }
+}
+
+/// The names of a node's GPU device files in the order of gres.conf. `None` where it leaves them to Slurm to find, or
+/// where a line cannot be read as one of ours.
+fn gpu_files(gres: &str, node: &str, dev_root: &str) -> Option<Vec<String>> {
+    let mut files = Vec::new();
+    for line in gres.lines().map(|l| l.split('#').next().unwrap_or_default()) {
+        let field = |key: &str| {
+            let of = |word: &str| {
+                let (k, v) = word.split_once('=')?;
+                k.eq_ignore_ascii_case(key).then(|| v.to_owned())
+            };
+            line.split_whitespace().find_map(of)
+        };
+        let here =
+            field("NodeName").is_none_or(|list| expand(&list).is_ok_and(|n| n.iter().any(|n| n == node)));
+        if !here || field("Name").as_deref() != Some("gpu") {
+            continue;
+        }
+        let names = field("File")?.replace(&format!("{dev_root}/"), "");
+        files.extend(expand(&names).ok()?);
+    }
+    (!files.is_empty()).then_some(files)
 }
 
 /// Idle instances may differ: the controller learns of them late, and they bind nobody.
@@ -140,6 +191,17 @@ mod tests {
             "tessera gpu0=mig[1g.5gb@2:job4,1g.5gb@0:job3]",
             "tessera gpu0=mig[1g.5gb@0:job3,1g.5gb@2:job4]",
         );
+    }
+
+    #[test]
+    fn gpu_files_are_read_in_order() {
+        let gres = "AutoDetect=off\nNodeName=n[1-2] Name=gpu Type=a100 File=/dev/nvidia[2-3] # two\n\
+                    NodeName=n1 Name=gpu File=/dev/nvidia0\nNodeName=n1 Name=shard Count=9\n";
+        let files = |node| gpu_files(gres, node, "/dev");
+        assert_eq!(files("n1").unwrap(), ["nvidia2", "nvidia3", "nvidia0"]);
+        assert_eq!(files("n2").unwrap(), ["nvidia2", "nvidia3"]);
+        assert_eq!(files("n3"), None);
+        assert_eq!(gpu_files("Name=gpu AutoDetect=nvml", "n1", "/dev"), None);
     }
 
     #[test]

@@ -195,14 +195,8 @@ fn run(cli: Cli) -> Result<String, Failure> {
 
 fn create(file: &Path, state: &Path, root: &Path, name: Option<String>) -> Result<String, Failure> {
     let text = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
-    let default_name = name.clone().unwrap_or_else(|| state.display().to_string());
-    let (mut described, mig) =
-        node::parse(&text, &default_name).map_err(|e| format!("{}: {e}", file.display()))?;
-    if let Some(name) = name.filter(|n| *n != described.name) {
-        // Parsed again, for the UUIDs come from the name.
-        let renamed = text.lines().filter(|l| !l.trim_start().starts_with("name")).collect::<Vec<_>>();
-        described = node::parse(&renamed.join("\n"), &name).map_err(|e| e.to_string())?.0;
-    }
+    let (described, mig) = node::parse(&text, name.as_deref(), &state.display().to_string())
+        .map_err(|e| format!("{}: {e}", file.display()))?;
     std::fs::create_dir_all(root).map_err(|e| format!("{}: {e}", root.display()))?;
     let root = root.canonicalize().map_err(|e| format!("{}: {e}", root.display()))?;
     let mut fresh = State::new(described, &mig, root, tree::free_major());

@@ -5,7 +5,7 @@ use crate::engine::node;
 
 fn node(model: &str, mig: bool) -> State {
     let text = format!("[[gpus]]\nmodel = \"{model}\"\nmig = \"{}\"\n", if mig { "on" } else { "off" });
-    let (node, mig) = node::parse(&text, "n1").unwrap();
+    let (node, mig) = node::parse(&text, None, "n1").unwrap();
     State::new(node, &mig, "/nowhere".into(), 511)
 }
 

@@ -138,14 +138,16 @@ fn fail<T>(message: impl Into<String>) -> Result<T, NodeError> {
     Err(NodeError(message.into()))
 }
 
-/// Reads a node file.
+/// Reads a node file: the node, and which GPUs start in MIG mode.
+///
+/// The node is called `name` if that is given, else what the file says, else `default_name`.
 ///
 /// # Errors
 ///
 /// A sentence for the first thing that is wrong; TOML's own errors carry line and column.
-pub fn parse(text: &str, default_name: &str) -> Result<(Node, Vec<bool>), NodeError> {
+pub fn parse(text: &str, name: Option<&str>, default_name: &str) -> Result<(Node, Vec<bool>), NodeError> {
     let file: NodeFile = toml::from_str(text).map_err(|e| NodeError(e.to_string()))?;
-    let name = file.name.clone().unwrap_or_else(|| default_name.to_owned());
+    let name = name.or(file.name.as_deref()).unwrap_or(default_name).to_owned();
     let mut gpus = Vec::new();
     let mut mig = Vec::new();
     let total: u32 = file.gpus.iter().map(|g| g.count).sum();
@@ -354,20 +356,20 @@ mod tests {
     #[test]
     fn a_dgx_v_of_a100s() {
         let text = "interconnect = \"dgx-v\"\n[[gpus]]\nmodel = \"a100-40gb\"\ncount = 8\nmig = \"on\"\n";
-        let (node, mig) = parse(text, "n1").unwrap();
+        let (node, mig) = parse(text, None, "n1").unwrap();
         assert_eq!(node.gpus.len(), 8);
         assert_eq!(node.links[0], [0, 1, 1, 2, 2, 0, 0, 0]);
         assert_eq!((node.levels[0][1], node.levels[0][2], node.levels[0][4]), (10, 40, 50));
         assert!(mig.iter().all(|m| *m));
         assert_eq!(node.gpus[0].name, "NVIDIA A100-SXM4-40GB");
         assert_eq!(node.cuda_version, 12080);
-        let (other, _) = parse(text, "n2").unwrap();
+        let (other, _) = parse(text, Some("n2"), "n1").unwrap();
         assert_ne!(node.gpus[0].uuid, other.gpus[0].uuid);
     }
 
     #[test]
     fn what_is_wrong_is_said() {
-        let message = |text: &str| parse(text, "n").unwrap_err().to_string();
+        let message = |text: &str| parse(text, None, "n").unwrap_err().to_string();
         assert!(message("[[gpus]]\nmodel = \"k80\"\n").contains("a100-40gb"));
         assert!(message("gpus = []\n").contains("1 to 32"));
         assert!(message("interconnect = \"dgx-v\"\n[[gpus]]\nmodel = \"a30-24gb\"\n").contains("8 GPUs"));

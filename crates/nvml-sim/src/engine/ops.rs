@@ -56,27 +56,40 @@ impl Session {
         let Some(index) = fault::find(faults, now, |k| code(k).is_some()) else { return Ok(()) };
         let fault = faults.get(index).ok_or(Code::Unknown)?;
         if fault.remaining.is_some() {
-            self.store.update(|s| {
-                let faults = &mut s.gpu_mut(gpu)?.faults;
-                if let Some(index) = fault::find(faults, now, |k| code(k).is_some()) {
-                    fault::count_down(faults, index, now);
-                }
-                Ok(())
-            })?;
+            self.count_down(gpu, now, |k| code(k).is_some())?;
         }
         Err(code(&fault.kind).unwrap_or(Code::Unknown))
+    }
+
+    /// The factor of a `slow` fault in force, or 1; counts this operation against it.
+    fn slowness(&self, state: &State, gpu: u32) -> Answer<f64> {
+        let is_slow = |k: &Kind| matches!(k, Kind::Slow(_));
+        let now = fault::now_ms();
+        let faults = &state.gpu(gpu)?.faults;
+        let Some(fault) = fault::find(faults, now, is_slow).and_then(|i| faults.get(i)) else {
+            return Ok(1.0);
+        };
+        if fault.remaining.is_some() {
+            self.count_down(gpu, now, is_slow)?;
+        }
+        Ok(if let Kind::Slow(factor) = fault.kind { factor } else { 1.0 })
+    }
+
+    fn count_down(&self, gpu: u32, now_ms: u64, matches: impl Fn(&Kind) -> bool) -> Answer<()> {
+        self.store.update(|s| {
+            let faults = &mut s.gpu_mut(gpu)?.faults;
+            if let Some(index) = fault::find(faults, now_ms, matches) {
+                fault::count_down(faults, index, now_ms);
+            }
+            Ok(())
+        })
     }
 
     fn driver_time(&self, state: &State, gpu: u32, op: Op, slices: u8) -> Answer<Duration> {
         if slices == 0 {
             return Ok(Duration::ZERO);
         }
-        let faults = &state.gpu(gpu)?.faults;
-        let slow = fault::find(faults, fault::now_ms(), |k| matches!(k, Kind::Slow(_)));
-        let factor = match slow.and_then(|i| faults.get(i)).map(|f| f.kind) {
-            Some(Kind::Slow(factor)) => factor,
-            _ => 1.0,
-        };
+        let factor = self.slowness(state, gpu)?;
         let model = state.chip(gpu)?.model;
         let scale = timing::scale(state.node.time_scale) * factor;
         Ok(timing::duration(&model.key, &model.arch, slices, op == Op::Create, scale))

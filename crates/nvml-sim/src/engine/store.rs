@@ -14,7 +14,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::code::{Answer, Code};
 use super::state::State;
@@ -65,17 +65,21 @@ impl Store {
     ///
     /// [`Code::DriverNotLoaded`] without a readable state file.
     pub fn read(&self) -> Answer<Arc<State>> {
-        let mut cache = self.cache.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        Ok(self.load()?.1)
+    }
+
+    fn load(&self) -> Answer<(u64, Arc<State>)> {
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         let mut file = File::open(&self.path).map_err(|_| Code::DriverNotLoaded)?;
         let generation = read_header(&mut file)?;
         if let Some((_, state)) = cache.as_ref().filter(|c| c.0 == generation) {
-            return Ok(Arc::clone(state));
+            return Ok((generation, Arc::clone(state)));
         }
         let mut text = Vec::new();
         file.read_to_end(&mut text).map_err(|_| Code::DriverNotLoaded)?;
         let state: Arc<State> = Arc::new(serde_json::from_slice(&text).map_err(|_| Code::DriverNotLoaded)?);
         *cache = Some((generation, Arc::clone(&state)));
-        Ok(state)
+        Ok((generation, state))
     }
 
     /// Changes the state: all of `change`, or nothing if it fails or the process dies. Instances that changed are followed by the
@@ -89,11 +93,7 @@ impl Store {
             io::ErrorKind::PermissionDenied => Code::NoPermission,
             _ => Code::Unknown,
         })?;
-        let old = self.read()?;
-        let generation = {
-            let mut file = File::open(&self.path).map_err(|_| Code::DriverNotLoaded)?;
-            read_header(&mut file)?
-        };
+        let (generation, old) = self.load()?;
         if old.tree_dirty {
             // An earlier writer died between the state and the files: finish its work before changing anything.
             super::tree::follow(&old, None).map_err(|_| Code::OperatingSystem)?;
@@ -139,7 +139,11 @@ impl Store {
         // Jobs of any user read it, whatever the umask of the daemon that wrote it.
         file.set_permissions(fs::Permissions::from_mode(0o644))?;
         file.write_all(&text)?;
-        fs::rename(&new, &self.path)
+        fs::rename(&new, &self.path)?;
+        // The writer is often the next reader.
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        *cache = Some((generation, Arc::new(state.clone())));
+        Ok(())
     }
 }
 

@@ -6,6 +6,7 @@ mod chain;
 mod classic;
 mod exact;
 mod family;
+mod fixed;
 mod list;
 mod local;
 pub mod problem;
@@ -18,6 +19,7 @@ pub mod tree;
 
 pub use best::{Plan, STEPS_PER_MS, best};
 pub use classic::{Far, far};
+pub use fixed::{Fixed, fix_part, fix_part_best, miso};
 pub use problem::{Busy, Costs, GpuNow, Held, MAX_TIME, Micros, Problem, ProblemError, Task};
 pub use refine::Operations;
 pub use replay::{Replay, Violation, replay};

@@ -13,7 +13,7 @@ mod far_brute;
 
 use placement::Model;
 use placement::far::{
-    Costs, GpuNow, Held, OpKind, Problem, STEPS_PER_MS, Task, Tree, Violation, best, far, replay,
+    Costs, GpuNow, Held, OpKind, Problem, STEPS_PER_MS, Task, Tree, Violation, best, far, joined, replay,
 };
 use proptest::prelude::*;
 
@@ -42,7 +42,7 @@ fn busy_problem() -> impl Strategy<Value = Problem> {
         "some place",
         |(mut p, held, lanes)| {
             for (g, (gpu, wanted)) in p.gpus.iter_mut().zip(held).enumerate() {
-                *gpu = GpuNow { lane: if lanes { g } else { 0 }, held: Vec::new() };
+                *gpu = GpuNow { lane: if lanes { g } else { 0 }, held: Vec::new(), blocked: Vec::new() };
                 let mut taken = 0;
                 for (node, until) in wanted {
                     let node = node % p.tree.nodes.len();
@@ -84,6 +84,22 @@ proptest! {
         let replayed = replay(&p, &plan.schedule).unwrap();
         prop_assert_eq!(replayed.makespan, plan.schedule.makespan());
         prop_assert!(plan.lower_bound <= replayed.makespan);
+    }
+
+    #[test]
+    fn batches_follow_one_another(first in problem(1..15), seed in 0usize..15, arrival in 0u64..50_000_000, policy in 0..3) {
+        let plan = |p: &Problem, k: usize| if (policy >> k) & 1 == 0 { far(p).schedule } else { best(p, STEPS_PER_MS).schedule };
+        let one = plan(&first, 0);
+        let mut tasks = first.tasks.clone();
+        tasks.rotate_left(seed % first.tasks.len());
+        let second = first.then(&one, arrival, tasks.clone());
+        let two = plan(&second, 1);
+        prop_assert!(two.runs.iter().all(|r| r.begin >= arrival));
+        prop_assert_eq!(replay(&second, &two).unwrap().makespan, two.makespan());
+        let third = second.then(&two, 0, tasks);
+        let three = plan(&third, 0);
+        let (all, schedule) = joined(&[(&first, &one), (&second, &two), (&third, &three)]).unwrap();
+        prop_assert_eq!(replay(&all, &schedule).unwrap().makespan, schedule.makespan());
     }
 
     #[test]

@@ -31,7 +31,33 @@ impl Releases {
                 releases.at[p] = releases.at[p].max(gone);
             }
         }
+        for blocked in &table.problem.gpus[gpu].blocked {
+            releases.any = true;
+            for (p, node) in table.problem.tree.nodes.iter().enumerate() {
+                if node.mask & blocked.mask != 0 {
+                    releases.at[p] = releases.at[p].max(blocked.until);
+                }
+            }
+        }
         releases
+    }
+
+    /// When the chain of places that ends in each leaf could end if no other chain were in its way, written to `ends`
+    /// for the leaves of `gpu`. After other jobs this takes the part of a slice's end in FAR's refinement.
+    pub(super) fn chain_ends(&self, table: &Table<'_>, gpu: usize, loads: &[Micros], ends: &mut [Micros]) {
+        let base = gpu * table.places;
+        for leaf in (0..table.places).filter(|&p| table.place(p).children == 0) {
+            let mut length = 0;
+            let mut place = Some(leaf);
+            while let Some(p) = place {
+                if loads[base + p] > 0 {
+                    let between = if length > 0 { table.place(p).destroy } else { 0 };
+                    length += table.place(p).create + loads[base + p] + between;
+                }
+                place = table.place(p).parent;
+            }
+            ends[base + leaf] = self.at[leaf] + length;
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Policy `far`: the paper's three phases, nothing else.
 
+use super::chain::Releases;
 use super::family::{Family, Tie, has_ties};
 use super::list::{Lists, Scratch, Sorted, schedule};
 use super::local::Steps;
@@ -20,8 +21,9 @@ pub struct Far {
     pub operations: Operations,
 }
 
-/// Plans with FAR. On GPUs that are not empty the schedule is made as if they were, then timed after what they hold, as
-/// it is or reversed, whichever ends first.
+/// Plans with FAR. On GPUs that are not empty the schedule is made as if they were, then timed after what they hold: as
+/// it is, reversed (section 4.2), and reversed after more moves and swaps with the slices' idle time in the place of the
+/// margin (section 4.3), whichever ends first.
 ///
 /// Two things the paper leaves open are tried both ways and the better plan is kept: which of two sizes of equal work
 /// counts (see the family), and, in the last step, whether the reconfiguration that became possible first comes first
@@ -124,18 +126,33 @@ impl<'a> Planner<'a> {
         let unrefined = self.timing.run(table, &before, &orders, Rule::Fifo);
         self.timing.leaf_ends(table, &mut self.ends);
         let mut best = (unrefined, self.timing.schedule(table, &lists));
-        let operations = refine(table, &mut lists, &mut self.ends);
-        let after = loads(table, &lists);
-        // On an empty GPU the reversed order only adds waiting; after other jobs it is section 4's overlap.
-        let reversed = (!table.problem.starts_empty()).then(|| vec![Order::Up; table.gpus()]);
-        for orders in [Some(orders), reversed].into_iter().flatten() {
+        let mut operations = refine(table, &mut lists, &mut self.ends);
+        self.time_both_ways(&lists, &[Order::Down], &mut best);
+        if !table.problem.starts_empty() {
+            self.time_both_ways(&lists, &[Order::Up], &mut best);
+            let loads = loads(table, &lists);
+            for gpu in 0..table.gpus() {
+                Releases::new(table, gpu).chain_ends(table, gpu, &loads, &mut self.ends);
+            }
+            let more = refine(table, &mut lists, &mut self.ends);
+            operations.moves += more.moves;
+            operations.swaps += more.swaps;
+            self.time_both_ways(&lists, &[Order::Up, Order::Down], &mut best);
+        }
+        Far { schedule: best.1, unrefined, operations }
+    }
+
+    /// Times `lists` with both rules in each of the orders, all GPUs alike.
+    fn time_both_ways(&mut self, lists: &Lists, orders: &[Order], best: &mut (Micros, Schedule)) {
+        let loads = loads(self.table, lists);
+        for &order in orders {
+            let orders = vec![order; self.table.gpus()];
             for rule in [Rule::Fifo, Rule::Tail] {
-                if self.timing.run(table, &after, &orders, rule) < best.0 {
-                    best = (self.timing.makespan, self.timing.schedule(table, &lists));
+                if self.timing.run(self.table, &loads, &orders, rule) < best.0 {
+                    *best = (self.timing.makespan, self.timing.schedule(self.table, lists));
                 }
             }
         }
-        Far { schedule: best.1, unrefined, operations }
     }
 }
 

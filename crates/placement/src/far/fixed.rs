@@ -27,7 +27,7 @@ pub fn fix_part(problem: &Problem, partition: &[usize]) -> Result<Fixed, Problem
     let mut problem = problem.clone();
     for gpu in &mut problem.gpus {
         let held = partition.iter().map(|&node| Held { node, until: Some(0) }).collect();
-        *gpu = GpuNow { lane: gpu.lane, held };
+        *gpu = GpuNow { lane: gpu.lane, held, blocked: Vec::new() };
     }
     problem.busy.clear();
     problem.check()?;

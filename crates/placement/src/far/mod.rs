@@ -4,6 +4,7 @@ mod best;
 mod bound;
 mod chain;
 mod classic;
+mod concat;
 mod exact;
 mod family;
 mod fixed;
@@ -19,8 +20,9 @@ pub mod tree;
 
 pub use best::{Plan, STEPS_PER_MS, best};
 pub use classic::{Far, far};
+pub use concat::joined;
 pub use fixed::{Fixed, fix_part, fix_part_best, miso};
-pub use problem::{Busy, Costs, GpuNow, Held, MAX_TIME, Micros, Problem, ProblemError, Task};
+pub use problem::{Blocked, Busy, Costs, GpuNow, Held, MAX_TIME, Micros, Problem, ProblemError, Task};
 pub use refine::Operations;
 pub use replay::{Replay, Violation, replay};
 pub use schedule::{Op, OpKind, Run, Schedule};

@@ -64,6 +64,15 @@ pub struct Held {
     pub until: Option<Micros>,
 }
 
+/// Units that are free only from some time on, without an instance there: one was destroyed late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Blocked {
+    /// The units, bit 0 for unit 0.
+    pub mask: u16,
+    /// When an instance may be created there, µs.
+    pub until: Micros,
+}
+
 /// One GPU when the plan begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GpuNow {
@@ -71,6 +80,8 @@ pub struct GpuNow {
     pub lane: usize,
     /// Instances that exist; none overlap.
     pub held: Vec<Held>,
+    /// Units that come free later though no instance is there.
+    pub blocked: Vec<Blocked>,
 }
 
 /// A stretch of time in which a lane is already reconfiguring, for a plan that continues another.
@@ -201,7 +212,7 @@ impl Problem {
     /// True if nothing exists and nothing is planned: the paper's starting point.
     #[must_use]
     pub fn starts_empty(&self) -> bool {
-        self.busy.is_empty() && self.gpus.iter().all(|g| g.held.is_empty())
+        self.busy.is_empty() && self.gpus.iter().all(|g| g.held.is_empty() && g.blocked.is_empty())
     }
 
     /// The paper's baseline (section 6.4): every task's least work, spread evenly over all slices; µs, rounded up.

@@ -12,7 +12,7 @@
 //! Differs from the paper's inequality in constraint 3, which counts an instance as destroyed whenever it is idle: an
 //! idle instance may stay here, as it does in the authors' own Algorithm 1.
 
-use super::problem::{Micros, Problem};
+use super::problem::{GpuNow, Micros, Problem};
 use super::schedule::{Op, OpKind, Run, Schedule};
 
 /// Why a schedule cannot be carried out.
@@ -215,12 +215,20 @@ struct World {
     given: usize,
 }
 
+fn blocked_until(gpu: &GpuNow, unit: usize) -> Micros {
+    gpu.blocked.iter().filter(|b| b.mask >> unit & 1 == 1).map(|b| b.until).max().unwrap_or(0)
+}
+
 impl World {
     fn new(problem: &Problem) -> Self {
         let operations: Vec<_> = problem.busy.iter().map(|b| (b.lane, b.begin, b.end)).collect();
         Self {
             alive: problem.gpus.iter().map(|g| g.held.iter().map(|h| (h.node, h.until)).collect()).collect(),
-            cleared: vec![[0; 16]; problem.gpus.len()],
+            cleared: problem
+                .gpus
+                .iter()
+                .map(|g| std::array::from_fn(|unit| blocked_until(g, unit)))
+                .collect(),
             given: operations.len(),
             operations,
         }

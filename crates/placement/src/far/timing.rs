@@ -97,6 +97,11 @@ impl Timing {
                 self.alive[gpu] |= 1 << node;
                 self.free[base + node] = until;
             }
+            for (p, blocked) in (0..table.places).flat_map(|p| now.blocked.iter().map(move |b| (p, b))) {
+                if table.problem.tree.nodes[p].mask & blocked.mask != 0 {
+                    self.cleared[base + p] = self.cleared[base + p].max(blocked.until);
+                }
+            }
             self.set_tails(table, gpu, orders[gpu]);
         }
         for lane in 0..self.lanes.len() {

@@ -48,7 +48,7 @@ pub(crate) fn require_root(what: &str) -> Result<(), Failure> {
 }
 
 /// Job states in which a job has, or may still have, something on its nodes.
-const ON_THE_NODE: &str = "R,CG,CF,S,SI,SO,ST,RS,RD,RF,SE";
+const ON_THE_NODE: &str = "R,CG,CF,S,SI,SO,ST,RS";
 
 /// The jobs that Slurm has on a node now.
 pub(crate) fn jobs_on(node: &str) -> Result<HashSet<JobId>, Failure> {

@@ -24,6 +24,11 @@ interconnect = "dgx-v"
 names = "n2"
 gpu = "h100-80gb-sxm"
 count = 2
+
+[[limits]]
+partition = "debug"
+isolation = ["mps", "whole"]
+max_mem = "20G"
 "#;
 
 const LAYOUT: &str = "\
@@ -197,15 +202,17 @@ fn help() {
     Usage: tessera explain [OPTIONS]
 
     Options:
-          --config <FILE>   Read this tessera.toml
-          --node <NAME>     Ask this node of tessera.toml; without it the first of each set
-          --model <KEY>     Ask a node with GPUs of this model instead of one of tessera.toml
-          --count <N>       GPUs of that node [default: 1]
-          --links <SYSTEM>  Interconnect of that node [default: pcie]
-          --live            Take nodes as they are now
-          --busy <LAYOUT>   Take the node as this layout says, in the words of sinfo -O extra
-          --json            Print JSON
-      -h, --help            Print help (see more with '--help')
+          --config <FILE>     Read this tessera.toml
+          --node <NAME>       Ask this node of tessera.toml; without it the first of each set
+          --model <KEY>       Ask a node with GPUs of this model instead of one of tessera.toml
+          --count <N>         GPUs of that node [default: 1]
+          --links <SYSTEM>    Interconnect of that node [default: pcie]
+          --live              Take nodes as they are now
+          --busy <LAYOUT>     Take the node as this layout says, in the words of sinfo -O extra
+          --partition <NAME>  Hold the request to the limits of this partition
+          --account <NAME>    Hold the request to the limits of this account
+          --json              Print JSON
+      -h, --help              Print help (see more with '--help')
 
     Request, as for sbatch:
           --gpu-isolation <KIND>   auto, mig, mig:PROFILE, mps, whole or none
@@ -634,6 +641,26 @@ fn explain_on_a_busy_node() {
     assert_snapshot!(site.run(&["explain", "--node", "n2", "--busy", "gpu0=free", "--gpu-mem=10G"]), @r"
     stderr: tessera: --busy on n2: something unexpected at byte 0 of the layout
     stderr: hint: as sinfo -O extra prints it
+    exit 1
+    ");
+}
+
+#[test]
+fn explain_within_limits() {
+    assert_snapshot!(run("explain --node n2 --partition debug --gpu-mem=5G"), @r"
+    n2: 5.0 GB and 6% of the threads of GPU 0: opened for sharing, loses 18 placements, opens an unused GPU
+    counts in Slurm as gres/shard:5 per node
+      mps   8 of 8 slices, chosen
+        GPUs 0-1, each
+         *to be opened, loses 18 placements, opens an unused GPU (on GPU 0)
+    exit 0
+    ");
+    assert_snapshot!(run("explain --node n2 --partition debug --gpu-isolation=mig"), @r"
+    stderr: tessera: refused at submission: --gpu-isolation=mig is not allowed in partition debug: use mps, whole
+    exit 1
+    ");
+    assert_snapshot!(run("explain --node n2 --partition debug --gpu-mem=30G"), @r"
+    stderr: tessera: refused at submission: --gpu-mem=30.0 GB is too much in partition debug: at most 20.0 GB
     exit 1
     ");
 }

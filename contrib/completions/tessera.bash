@@ -164,7 +164,7 @@ _tessera() {
             return 0
             ;;
         tessera__subcmd__explain)
-            opts="-h --node --model --count --links --live --busy --json --gpu-isolation --gpu-mem --gpu-instances --gpu-threads --gpu-pattern --gpu-bandwidth --gpus-per-node --gpus --config --help"
+            opts="-h --node --model --count --links --live --busy --partition --account --json --gpu-isolation --gpu-mem --gpu-instances --gpu-threads --gpu-pattern --gpu-bandwidth --gpus-per-node --gpus --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -187,6 +187,14 @@ _tessera() {
                     return 0
                     ;;
                 --busy)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --partition)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --account)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

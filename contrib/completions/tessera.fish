@@ -50,6 +50,8 @@ complete -c tessera -n "__fish_tessera_using_subcommand explain" -l model -d 'As
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l count -d 'GPUs of that node' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l links -d 'Interconnect of that node' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l busy -d 'Take the node as this layout says, in the words of sinfo -O extra' -r
+complete -c tessera -n "__fish_tessera_using_subcommand explain" -l partition -d 'Hold the request to the limits of this partition' -r
+complete -c tessera -n "__fish_tessera_using_subcommand explain" -l account -d 'Hold the request to the limits of this account' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-isolation -d 'auto, mig, mig:PROFILE, mps, whole or none' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-mem -d 'Memory per instance or share, such as 10G' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-instances -d 'MIG instances per node' -r

@@ -1,18 +1,13 @@
 //! `tessera explain`: what a request would get, and why.
 
 mod json;
-
-use std::fmt::Write as _;
+mod text;
 
 use placement::admit::Admission;
-use placement::decision::ShareOn;
-use placement::report::{Candidate, KindTried, Verdict};
-use placement::{
-    Ask, Decision, Grant, Isolation, JobId, Kind, MigPolicy, MigSpec, Node, Policy, Request, Uid, decide,
-    wire,
-};
+use placement::report::KindTried;
+use placement::{Ask, Decision, Isolation, JobId, Kind, MigPolicy, Node, Policy, Request, Uid, decide, wire};
 use serde_json::{Value, json};
-use site_config::{SiteConfig, System};
+use site_config::{Limit, SiteConfig, System};
 
 use crate::args::{Cli, ExplainArgs};
 use crate::layout;
@@ -35,13 +30,19 @@ pub(crate) fn run(args: &ExplainArgs, cli: &Cli) -> Result<Outcome, Failure> {
         Failure::new("nothing is asked for")
             .hint("for example: tessera explain --gpu-isolation=mig --gpu-mem=10G")
     })?;
-    let Site { nodes, policy, default } = nodes(args, cli)?;
+    let Site { nodes, mut policy, default, limits } = nodes(args, cli)?;
     // As the controller does it at submission.
     let request = match (&request.isolation, request.gpus) {
         (Isolation::Auto, Some(_)) => Request { isolation: Isolation::Whole, ..request },
         (Isolation::Auto, None) => Request { isolation: default, ..request },
         _ => request,
     };
+    for limit in &limits {
+        if let Some(why) = limit.refusal(&request) {
+            return Err(Failure::new(format!("refused at submission: {why}")));
+        }
+        policy.auto.retain(|kind| limit.allows(&isolation_of(*kind)));
+    }
     let explained: Vec<Explained> =
         nodes.into_iter().map(|(name, node)| explain(name, &node, &request, &policy)).collect();
     let status = u8::from(explained.iter().all(|e| e.decision.chosen.is_none()));
@@ -52,8 +53,16 @@ pub(crate) fn run(args: &ExplainArgs, cli: &Cli) -> Result<Outcome, Failure> {
             status,
         ));
     }
-    let blocks: Vec<String> = explained.iter().map(block).collect();
+    let blocks: Vec<String> = explained.iter().map(text::block).collect();
     Ok(Outcome { text: blocks.join("\n"), status })
+}
+
+fn isolation_of(kind: Kind) -> Isolation {
+    match kind {
+        Kind::Mig => Isolation::Mig(None),
+        Kind::Mps => Isolation::Mps,
+        Kind::Whole => Isolation::Whole,
+    }
 }
 
 fn explain(name: String, node: &Node, request: &Request, policy: &Policy) -> Explained {
@@ -75,30 +84,43 @@ struct Site {
     policy: Policy,
     /// What a request without isolation means.
     default: Isolation,
+    /// Those of the partition and account that were named.
+    limits: Vec<Limit>,
 }
 
 fn nodes(args: &ExplainArgs, cli: &Cli) -> Result<Site, Failure> {
-    let (mut nodes, policy, default) = match &args.model {
+    let mut site = match &args.model {
         Some(key) => {
             // A model can be asked about where there is no site.
-            let site = site::load(cli.config.as_deref()).ok();
+            let config = site::load(cli.config.as_deref()).ok();
             let (policy, default) =
-                site.map_or((Policy::default(), Isolation::Auto), |c| (c.policy(), c.defaults.isolation));
-            (vec![described(key, args.count, &args.links)?], policy, default)
+                config.map_or((Policy::default(), Isolation::Auto), |c| (c.policy(), c.defaults.isolation));
+            Site {
+                nodes: vec![described(key, args.count, &args.links)?],
+                policy,
+                default,
+                limits: Vec::new(),
+            }
         }
         None => {
             let config = site::load(cli.config.as_deref())?;
-            (configured(args, &config)?, config.policy(), config.defaults.isolation)
+            let limits = config.limits_for(args.partition.as_deref(), args.account.as_deref());
+            Site {
+                nodes: configured(args, &config)?,
+                policy: config.policy(),
+                limits: limits.cloned().collect(),
+                default: config.defaults.isolation.clone(),
+            }
         }
     };
     if let Some(text) = &args.busy {
-        for (name, node) in &mut nodes {
+        for (name, node) in &mut site.nodes {
             put(text, node).map_err(|why| {
                 Failure::new(format!("--busy on {name}: {why}")).hint("as sinfo -O extra prints it")
             })?;
         }
     }
-    Ok(Site { nodes, policy, default })
+    Ok(site)
 }
 
 /// Puts a published layout onto a node.
@@ -139,118 +161,10 @@ fn configured(args: &ExplainArgs, config: &SiteConfig) -> Result<Vec<(String, No
     names.into_iter().map(state).collect()
 }
 
-fn block(explained: &Explained) -> String {
-    let Explained { name, decision, ever } = explained;
-    let mut text = format!("{name}: {}\n", decision.why());
-    match ever {
-        Err(never) => {
-            let _ = writeln!(text, "refused at submission: {never}");
-        }
-        Ok(Admission::Shards(n)) => {
-            let _ = writeln!(text, "counts in Slurm as gres/shard:{n} per node");
-        }
-        Ok(Admission::Gpus(n)) => {
-            let _ = writeln!(text, "counts in Slurm as gres/gpu:{n} per node");
-        }
-    }
-    if ever.is_ok() && decision.chosen.is_none() {
-        text.push_str("the job would wait: an empty node could give it\n");
-    }
-    for tried in &decision.report.kinds {
-        let chosen = if tried.chosen { ", chosen" } else { "" };
-        let _ = writeln!(text, "  {:5} {}{chosen}", tried.kind.name(), outcome(tried));
-        text.push_str(&candidates(decision, tried.kind));
-    }
-    if decision.report.omitted > 0 {
-        let _ = writeln!(text, "  and {} more candidates", decision.report.omitted);
-    }
-    text
-}
-
 fn outcome(tried: &KindTried) -> String {
     match tried.outcome {
         Ok(takes) => takes.to_string(),
         Err(Some(why)) => format!("not tried: {why}"),
         Err(None) => "nothing fits".to_owned(),
     }
-}
-
-/// The candidates of one kind; GPUs that have the same ones are written once. What was chosen has a star.
-fn candidates(decision: &Decision, kind: Kind) -> String {
-    let mut groups: Vec<(Vec<u16>, Vec<String>)> = Vec::new();
-    let of_kind = || decision.report.weighed.iter().filter(|c| c.kind == kind);
-    let mut gpus: Vec<u16> = of_kind().map(|c| c.gpu.0).collect();
-    gpus.dedup();
-    for gpu in gpus {
-        let lines: Vec<String> = of_kind().filter(|c| c.gpu.0 == gpu).map(without_gpu).collect();
-        match groups.iter_mut().find(|(_, known)| *known == lines) {
-            Some((members, _)) => members.push(gpu),
-            None => groups.push((vec![gpu], lines)),
-        }
-    }
-    let chosen: Vec<(u16, String)> =
-        of_kind().filter(|c| is_chosen(c, decision)).map(|c| (c.gpu.0, without_gpu(c))).collect();
-    let mut text = String::new();
-    for (members, lines) in groups {
-        let several = members.len() > 1;
-        // A set of whole GPUs names them itself.
-        if lines.iter().any(|l| !l.starts_with("GPU ")) {
-            let (s, each) = if several { ("s", ", each") } else { ("", "") };
-            let _ = writeln!(text, "    GPU{s} {}{each}", ranges(&members));
-        }
-        for line in lines {
-            let taken = chosen.iter().find(|(gpu, l)| members.contains(gpu) && *l == line);
-            let star = if taken.is_some() { '*' } else { ' ' };
-            let on = taken.filter(|_| several).map_or(String::new(), |(gpu, _)| format!(" (on GPU {gpu})"));
-            let _ = writeln!(text, "     {star}{line}{on}");
-        }
-    }
-    text
-}
-
-fn without_gpu(candidate: &Candidate) -> String {
-    let text = candidate.to_string();
-    let rest = text.strip_prefix(&format!("GPU {}", candidate.gpu)).unwrap_or(&text);
-    match candidate.verdict {
-        // A set of whole GPUs names them all.
-        Verdict::Links { .. } => text,
-        _ => rest.trim_start_matches([':', ' ']).to_owned(),
-    }
-}
-
-fn is_chosen(candidate: &Candidate, decision: &Decision) -> bool {
-    let starts_of = |specs: &[MigSpec]| {
-        let here = specs.iter().filter(|s| s.gpu == candidate.gpu);
-        here.fold(0_u16, |bits, s| bits | 1_u16.checked_shl(u32::from(s.start.0)).unwrap_or(0))
-    };
-    let is = |specs: &[MigSpec]| candidate.instances.is_some_and(|(_, starts)| starts.0 == starts_of(specs));
-    match &decision.chosen {
-        None => false,
-        Some(Grant::Mig(specs)) => candidate.kind == Kind::Mig && is(specs),
-        Some(Grant::Whole(gpus)) => {
-            candidate.kind == Kind::Whole
-                && matches!(candidate.verdict, Verdict::Links { .. })
-                && gpus.contains(&candidate.gpu)
-        }
-        Some(Grant::Mps { on, .. }) => {
-            let same = match on {
-                ShareOn::Gpu(_) => candidate.instances.is_none(),
-                ShareOn::Instance(spec) => is(&[*spec]),
-            };
-            candidate.kind == Kind::Mps && candidate.gpu == on.gpu() && same
-        }
-    }
-}
-
-/// `0`, `0-7`, `0,2-4`.
-fn ranges(numbers: &[u16]) -> String {
-    let mut runs: Vec<(u16, u16)> = Vec::new();
-    for n in numbers {
-        match runs.last_mut().filter(|(_, last)| last + 1 == *n) {
-            Some((_, last)) => *last = *n,
-            None => runs.push((*n, *n)),
-        }
-    }
-    let words = runs.iter().map(|(a, b)| if a == b { a.to_string() } else { format!("{a}-{b}") });
-    words.collect::<Vec<_>>().join(",")
 }

@@ -192,3 +192,6 @@ fn slurm(found: &Found) -> String {
         shards(found)
     )
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,9 +8,11 @@ use std::fmt::Write as _;
 use std::mem::offset_of;
 
 use super::sys::{
-    gres_job_state_t, gres_node_state_t, gres_state_t, job_details, job_record_t, job_resources_t,
-    node_record_t, slurm_conf_t,
+    gres_job_state_t, gres_node_state_t, gres_state_t, job_record_t, job_resources_t, node_record_t,
+    slurm_conf_t,
 };
+
+use super::version::JobDetails;
 
 macro_rules! table {
     ($($type:ty { $($field:ident),* $(,)? })*) => {{
@@ -29,7 +31,7 @@ fn offsets() -> String {
             magic, bit_flags, details, end_time, gres_list_alloc, gres_list_req, job_id, job_resrcs, job_state,
             part_ptr, spank_job_env, spank_job_env_size, start_time, user_id,
         }
-        job_details { magic, whole_node }
+        JobDetails { magic, whole_node }
         job_resources_t { core_bitmap, node_bitmap }
         node_record_t { config_ptr, extra, gres_list, magic, name, tot_cores }
         gres_state_t { gres_data, gres_name }

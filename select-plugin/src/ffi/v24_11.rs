@@ -6,6 +6,9 @@ use std::ptr::null_mut;
 use super::test::{self, Test};
 use super::{ptr as read, sys};
 
+#[cfg(test)]
+pub(super) use super::sys::job_details_t as JobDetails;
+
 type Any = *mut c_void;
 const FAIL: c_int = -1;
 

@@ -92,6 +92,9 @@ fn cases() -> Vec<(String, Node, Ask)> {
         even.links = LinkMatrix::uniform(n, 450.0);
         case("empty, whole half, NVSwitch", even, whole);
     }
+    let mut cut = ask("whole", "");
+    cut.request.gpus = Some(16);
+    cases.push(("32xA100 empty, whole half: ends at the limit".to_owned(), node(32), cut));
     cases
 }
 

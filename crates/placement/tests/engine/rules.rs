@@ -280,6 +280,36 @@ fn auto_takes_what_costs_others_least() {
 }
 
 #[test]
+fn auto_oversubscribes_only_where_nothing_else_fits() {
+    let p = Policy::default();
+    let mut wide = ask(1, "mps", "3G");
+    wide.request.threads = Some(90);
+    let mut n = node(&[A100, A100], MigPolicy::Dynamic);
+    let _ = run(&mut n, &wide, &p);
+    assert_eq!(
+        mig(&run(&mut n, &Ask { job: JobId(2), ..ask(2, "auto", "10G") }, &p)),
+        [(1, "1g.10gb".to_owned(), 6)]
+    );
+    let mut n = node(&[A100], MigPolicy::Dynamic);
+    let _ = run(&mut n, &wide, &p);
+    let crowded = run(&mut n, &ask(2, "auto", "10G"), &p);
+    assert!(matches!(crowded.chosen, Some(Grant::Mps { .. })), "{crowded}");
+}
+
+/// 40192 MiB is what an A100 promises, as a 7g.40gb does.
+#[test]
+fn memory_limits_hold_to_the_last_mebibyte() {
+    for isolation in ["mig", "mps", "whole"] {
+        for (mem_mib, fits) in [(40_192, true), (40_193, false)] {
+            let mut a = ask(1, isolation, "");
+            a.request.mem_mib = Some(mem_mib);
+            let d = run(&mut node(&[A100], MigPolicy::Dynamic), &a, &Policy::default());
+            assert_eq!(d.chosen.is_some(), fits, "{isolation} {mem_mib}");
+        }
+    }
+}
+
+#[test]
 fn defaults_fill_in_memory_but_never_against_a_named_profile() {
     let p = Policy { default_mem_mib: Some(9000), mps_threads: Some(25), ..Policy::default() };
     let d = run(&mut node(&[A100], MigPolicy::Dynamic), &ask(1, "mps", ""), &p);

@@ -87,6 +87,7 @@ fn nvidia_smi_shows_processes() {
     node.sim(&["proc", "add", "--gpu", "2", "--pid", &pid, "--memory-mib", "1234"]);
     let query = node.smi("--query-compute-apps=pid,name,used_memory --format=csv,noheader");
     let plain = node.smi("");
+    let monitors = [node.smi("dmon -c 1 -i 2"), node.smi("pmon -c 1 -i 2")];
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(query, format!("{pid}, sleep, 1234 MiB\n"));
@@ -94,6 +95,7 @@ fn nvidia_smi_shows_processes() {
         plain.lines().any(|l| l.contains(&pid) && l.contains("sleep") && l.contains("1234MiB")),
         "{plain}"
     );
+    assert!(monitors[0].contains("  100 ") && monitors[1].contains("sleep"), "{monitors:?}");
     assert!(node.smi("").contains("No running processes found"), "dead ones do not count");
 }
 

@@ -8,6 +8,7 @@
 //! |---|---|---|
 //! | 23 | bus id, bus id, `unsigned *` | relation of two devices for `topo -m`: 0 PIX, 1 PXB, 2 PHB, 3 NODE, 4 SYS |
 //! | 20 | device, `unsigned *`, `unsigned *` | is it the primary display, and another flag |
+//! | 72 | device, `unsigned *` | can `dmon` and `pmon` watch it |
 //! | 168 | count, devices, details, `unsigned *` | `--gpu-reset`: resets the devices; the last says whether NVSwitches were reset too |
 //! | 169 | `unsigned *` | state of the fabric: 0, none |
 //! | 182, 183, 184 | group, … | makes a group of devices, lists those that are missing from it, ends it |
@@ -31,6 +32,7 @@ const TABLE_ID: [u8; 16] =
 
 const PRIMARY: usize = 20;
 const RELATION: usize = 23;
+const MONITOR: usize = 72;
 const RESET: usize = 168;
 const FABRIC: usize = 169;
 const GROUP: usize = 182;
@@ -64,6 +66,7 @@ static TABLE: [Slot; N_SLOTS] = {
     table[0] = Slot { size: N_SLOTS * size_of::<Slot>() };
     table[PRIMARY] = Slot { flags: primary };
     table[RELATION] = Slot { relation };
+    table[MONITOR] = Slot { number: monitor };
     table[RESET] = Slot { reset };
     table[FABRIC] = Slot { fabric };
     table[GROUP] = Slot { group };
@@ -158,6 +161,13 @@ extern "C" fn primary(device: Ref, is_primary: Out<c_uint>, other: Out<c_uint>) 
         device.gpu(session, state)?;
         is_primary.put(0)?;
         other.put(0)
+    })
+}
+
+extern "C" fn monitor(device: Ref, out: Out<c_uint>) -> c_uint {
+    with_state(|session, state| {
+        device.gpu(session, state)?;
+        out.put(1)
     })
 }
 

@@ -97,6 +97,9 @@ impl<'t> Errors<'t> {
         let marked = self.text.get(start..span.end).unwrap_or_default();
         let width = marked.lines().next().unwrap_or_default().trim_end().chars().count().max(1);
         let line = before.matches('\n').count() + 1;
+        // A file's control characters reach neither a terminal nor a log's lines.
+        let plain = |text: String| text.replace(|c: char| c.is_control() && c != '\t', "\u{fffd}");
+        let (what, hint, source_line) = (plain(what), hint.map(plain), plain(source_line));
         (start, ConfigError { file: self.file.to_owned(), line, column, what, hint, source_line, width })
     }
 }

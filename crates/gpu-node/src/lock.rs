@@ -1,6 +1,7 @@
 //! Locks between the processes that work on a node: prologs, epilogs, `tessera node reconcile`.
 //!
-//! Order: node (shared, or exclusive for reconciliation), then the job, then GPUs ascending. The kernel gives a lock
+//! Order: node (shared, or exclusive for reconciliation), then the job, then GPUs ascending, then an MPS daemon. An
+//! epilog takes no GPU's lock: a prolog may hold it for as long as the driver keeps it waiting. The kernel gives a lock
 //! back when its holder dies.
 
 use std::os::fd::OwnedFd;
@@ -39,11 +40,12 @@ pub(crate) struct Locks {
 const JOB_LOCKS: u32 = 64;
 
 impl Locks {
-    /// For work on one job and its GPUs.
+    /// For work on one job, on GPUs, and on the MPS daemon with this key.
     pub(crate) fn for_job(
         state_dir: &Path,
         job: JobId,
         gpus: &[GpuIndex],
+        daemon: Option<&str>,
         deadline: &Deadline,
     ) -> Result<Self, LockError> {
         let dir = open(state_dir)?;
@@ -56,6 +58,9 @@ impl Locks {
         gpus.dedup();
         for gpu in gpus {
             held.push(exclusive(&dir, state_dir, &format!("gpu-{gpu}"), deadline)?);
+        }
+        if let Some(key) = daemon {
+            held.push(exclusive(&dir, state_dir, &format!("daemon-{key}"), deadline)?);
         }
         Ok(Self { _held: held })
     }

@@ -70,7 +70,11 @@ fn realise_until(settings: &Settings, job: &JobContext, deadline: &Deadline) -> 
     if let Some(old) = journal.job(job.job)? {
         gpus.extend(old.gpus.iter().map(|g| GpuIndex(g.index)));
     }
-    let _locks = Locks::for_job(&settings.state_dir, job.job, &gpus, deadline)?;
+    let daemon = match &job.grant {
+        Grant::Mps { on, .. } => Some(daemon_key(*on)),
+        Grant::Mig(_) | Grant::Whole(_) => None,
+    };
+    let _locks = Locks::for_job(&settings.state_dir, job.job, &gpus, daemon.as_deref(), deadline)?;
     if let Some(old) = journal.job(job.job)?
         && !same_job(&old, job, journal.boot())
     {
@@ -151,7 +155,7 @@ fn plan(
     journal.store(entry)?;
     carry_out(settings, journal, &mut driver, entry, &others, deadline)?;
     entry.phase = Phase::Ready;
-    Ok(journal.store(entry)?)
+    Ok(journal.store_outcome(entry)?)
 }
 
 /// Fills in what is planned, from the driver's answers, before anything is changed.
@@ -214,7 +218,7 @@ fn carry_out(
     let devices = Devices::open(settings)?;
     let grants = access(settings, &devices, entry)?;
     entry.device_nodes = grants.iter().map(|g| g.0.clone()).collect();
-    journal.store(entry)?;
+    journal.note(entry)?;
     if partitioned {
         for gpu in &entry.gpus {
             devices.set(&gpu_node(gpu.minor), Access::OPEN)?;

@@ -3,13 +3,13 @@
 //! Asks the driver nothing: instances stay, idle, for the next job of their shape. What cannot be taken back at once
 //! never fails the epilog, which would drain the node; it is reported, and reconciliation tries again.
 
-use placement::{GpuIndex, JobId};
+use placement::JobId;
 
 use crate::deadline::Deadline;
 use crate::devices::{Access, DeviceError, Devices};
 use crate::fault::Fault;
-use crate::journal::{Entry, Journal, Kind, ShareRecord};
-use crate::lock::Locks;
+use crate::journal::{Entry, Journal, Phase, ShareRecord};
+use crate::lock::{LockError, Locks};
 use crate::mps;
 use crate::realise::{chain, require_root};
 use crate::settings::Settings;
@@ -33,13 +33,22 @@ pub fn release(settings: &Settings, job: JobId) -> Result<Released, Fault> {
     let journal = Journal::open(&settings.state_dir)?;
     let Some(entry) = journal.job(job)? else { return Ok(Released::default()) };
     let deadline = Deadline::after(settings.operation_timeout);
-    // What is the job's alone can be given back while another job's prolog keeps a GPU busy: instances count as held
-    // until the entry is gone, and the entry goes last.
-    let gpus: Vec<GpuIndex> = match entry.kind {
-        Kind::Mig => Vec::new(),
-        Kind::Mps | Kind::Whole => entry.gpus.iter().map(|g| GpuIndex(g.index)).collect(),
+    // No GPU's lock: what is the job's alone can be given back while another job's prolog keeps the GPU, for
+    // instances count as held until the entry is gone, and the entry goes last.
+    let daemon = entry.share.as_ref().map(|s| s.daemon.as_str());
+    let _locks = match Locks::for_job(&settings.state_dir, job, &[], daemon, &deadline) {
+        Err(LockError::Dir(e)) => return Err(e.into()),
+        Err(e @ LockError::Timeout { .. }) => {
+            // Not a reason to drain the node: nothing is held for the job any more, and reconciliation does the rest.
+            let why = chain(&e);
+            journal.store(&Entry {
+                phase: Phase::Failed(format!("its release was cut short: {why}")),
+                ..entry
+            })?;
+            return Ok(Released { known: true, problems: vec![why] });
+        }
+        Ok(locks) => locks,
     };
-    let _locks = Locks::for_job(&settings.state_dir, job, &gpus, &deadline)?;
     match journal.job(job)? {
         Some(entry) => finish(settings, &journal, &entry),
         None => Ok(Released { known: true, problems: Vec::new() }),

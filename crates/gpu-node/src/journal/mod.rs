@@ -1,7 +1,8 @@
 //! The node's memory: one file per job and per MPS daemon, written before each change and after it.
 //!
 //! A file is replaced whole (temporary file, fsync, rename, fsync of the directory), so that a crash leaves the old
-//! one or the new one. A file that cannot be understood is moved to `bad/` and reported; no other job is touched.
+//! one or the new one. What only has to outlive a killed process, and not the machine, is not synced: instances, device
+//! nodes and daemons do not survive a boot, and entries of an earlier boot count as dead. A file that cannot be understood is moved to `bad/` and reported; no other job is touched.
 
 mod entry;
 
@@ -41,6 +42,17 @@ pub struct Journal {
 
 /// What a file may be at most; a longer one is not ours.
 const SIZE_LIMIT: u64 = 1 << 20;
+
+/// What a write has to outlive.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outlive {
+    /// A killed process.
+    Process,
+    /// A power failure, after which the old or the new content is there.
+    Machine,
+    /// A power failure, after which the new content is there.
+    MachineForCertain,
+}
 
 trait Versioned: Serialize + DeserializeOwned {
     fn version(&self) -> u32;
@@ -108,7 +120,17 @@ impl Journal {
     ///
     /// It cannot be written: no job may be started.
     pub fn store(&self, entry: &Entry) -> Result<(), DirError> {
-        self.write(&self.jobs, "jobs", &file_of(entry.job()), entry)
+        self.write(&self.jobs, "jobs", &file_of(entry.job()), entry, Outlive::MachineForCertain)
+    }
+
+    /// Writes a job's entry before a change that only matters while the machine runs.
+    pub(crate) fn note(&self, entry: &Entry) -> Result<(), DirError> {
+        self.write(&self.jobs, "jobs", &file_of(entry.job()), entry, Outlive::Process)
+    }
+
+    /// Writes an entry that is on disk already, with what has come of it.
+    pub(crate) fn store_outcome(&self, entry: &Entry) -> Result<(), DirError> {
+        self.write(&self.jobs, "jobs", &file_of(entry.job()), entry, Outlive::Machine)
     }
 
     /// Forgets a job.
@@ -138,13 +160,13 @@ impl Journal {
         self.load_all(&self.daemons, "daemons", bad)
     }
 
-    /// Writes a daemon's record and waits until it is on disk.
+    /// Writes a daemon's record.
     ///
     /// # Errors
     ///
     /// It cannot be written.
     pub fn store_daemon(&self, record: &DaemonRecord) -> Result<(), DirError> {
-        self.write(&self.daemons, "daemons", &format!("{}.json", record.key), record)
+        self.write(&self.daemons, "daemons", &format!("{}.json", record.key), record, Outlive::Process)
     }
 
     /// Forgets a daemon.
@@ -244,7 +266,14 @@ impl Journal {
         Ok(())
     }
 
-    fn write<T: Versioned>(&self, dir: &OwnedFd, sub: &str, name: &str, value: &T) -> Result<(), DirError> {
+    fn write<T: Versioned>(
+        &self,
+        dir: &OwnedFd,
+        sub: &str,
+        name: &str,
+        value: &T,
+        outlive: Outlive,
+    ) -> Result<(), DirError> {
         let path = self.base.join(sub).join(name);
         let text = serde_json::to_vec_pretty(value).map_err(|e| DirError::Io {
             path: path.clone(),
@@ -256,11 +285,14 @@ impl Journal {
         let fd = rustix::fs::openat(dir, &temporary, flags, Mode::RUSR | Mode::WUSR)
             .map_err(io(&path, "create it"))?;
         let mut file = std::fs::File::from(fd);
-        let written = file.write_all(&text).and_then(|()| file.sync_all());
+        let sync = |file: &std::fs::File| if outlive == Outlive::Process { Ok(()) } else { file.sync_all() };
+        let written = file.write_all(&text).and_then(|()| sync(&file));
         written.map_err(|source| DirError::Io { path: path.clone(), what: "write it", source })?;
         crate::crash::point("written, not renamed");
         rustix::fs::renameat(dir, &temporary, dir, name).map_err(io(&path, "replace it"))?;
-        rustix::fs::fsync(dir).map_err(io(&path, "sync its directory"))?;
+        if outlive == Outlive::MachineForCertain {
+            rustix::fs::fsync(dir).map_err(io(&path, "sync its directory"))?;
+        }
         crate::crash::point("journal written");
         Ok(())
     }
@@ -268,8 +300,8 @@ impl Journal {
     fn delete(&self, dir: &OwnedFd, sub: &str, name: &str) -> Result<(), DirError> {
         let path = self.base.join(sub).join(name);
         crate::crash::point("before journal removal");
-        dirs::unlink(dir, name).map_err(io(&path, "remove it"))?;
-        rustix::fs::fsync(dir).map_err(io(&path, "sync its directory"))
+        // Not synced: what comes back after a power failure is of an earlier boot.
+        dirs::unlink(dir, name).map_err(io(&path, "remove it"))
     }
 }
 

@@ -50,14 +50,22 @@ pub(crate) fn require_root(what: &str) -> Result<(), Failure> {
 /// Job states in which a job has, or may still have, something on its nodes.
 const ON_THE_NODE: &str = "R,CG,CF,S,SI,SO,ST,RS";
 
+/// The same without completing jobs. A slurmd killed after it was told to end a job never runs that job's epilog:
+/// started again, it answers that the job is over. Giving back before the controller has freed the node is safe.
+const STILL_RUNNING: &str = "R,CF,S,SI,SO,ST,RS";
+
 /// The jobs that Slurm has on a node now.
 pub(crate) fn jobs_on(node: &str) -> Result<HashSet<JobId>, Failure> {
+    jobs_in(node, ON_THE_NODE)
+}
+
+fn jobs_in(node: &str, states: &str) -> Result<HashSet<JobId>, Failure> {
     let text =
-        slurm::run("squeue", &["--noheader", "--nodelist", node, "--states", ON_THE_NODE, "--format", "%A"])?;
+        slurm::run("squeue", &["--noheader", "--nodelist", node, "--states", states, "--format", "%A"])?;
     Ok(text.lines().filter_map(|l| l.trim().parse().ok()).map(JobId).collect())
 }
 
-/// Jobs that the journal has and Slurm has not on this node. The journal is read first: a job that starts in between
+/// Jobs that the journal has and that do not run on this node any more. The journal is read first: a job that starts in between
 /// is in neither answer, and so never taken for dead.
 pub(crate) fn dead_jobs(local: &Local<'_>) -> Result<Vec<JobId>, Failure> {
     let journal = Journal::open(&local.settings.state_dir).map_err(|e| Failure::new(chain(&e)))?;
@@ -65,7 +73,7 @@ pub(crate) fn dead_jobs(local: &Local<'_>) -> Result<Vec<JobId>, Failure> {
     if entries.is_empty() {
         return Ok(Vec::new());
     }
-    let live = jobs_on(&local.name)?;
+    let live = jobs_in(&local.name, STILL_RUNNING)?;
     Ok(entries.iter().map(|e| e.job()).filter(|job| !live.contains(job)).collect())
 }
 

@@ -16,15 +16,23 @@ pub(super) fn all(cluster: &Cluster, show: &mut Show) -> Result<(), HarnessError
     show.title("Two nodes: 8 x A100 40GB linked as a DGX-1V, 4 x H100 80GB. Nothing is cut yet");
     layouts(cluster, show)?;
 
+    // No user has two jobs on one node here: what a job's device nodes allow is what its user may use, so each would
+    // list the other's instance too.
     let mut running =
-        vec![whole(cluster, show)?, auto(cluster, show)?, profile(cluster, show)?, two_tasks(cluster, show)?];
-    running.extend(shares(cluster, show)?);
+        vec![whole(cluster, show)?, auto(cluster, show)?, two_tasks(cluster, show)?, profile(cluster, show)?];
     no_two_jobs_share_an_instance(&running, show);
 
     show.title("All of them at once");
     layouts(cluster, show)?;
     picture(cluster, show)?;
 
+    idle_instance(cluster, show, running.pop())?;
+    running.extend(shares(cluster, show)?);
+    layouts(cluster, show)?;
+    for (job, _) in running.drain(1..3) {
+        job.release(cluster)?;
+        cluster.wait_end(job.id)?;
+    }
     running.extend(must_wait(cluster, show)?);
 
     show.title("All jobs end, and everything is given back");
@@ -88,7 +96,7 @@ fn whole(cluster: &Cluster, show: &mut Show) -> Result<(Held, String), HarnessEr
 
 fn auto(cluster: &Cluster, show: &mut Show) -> Result<(Held, String), HarnessError> {
     show.title("10 GB, however: the cheapest thing that gives them");
-    let (held, saw) = job(cluster, show, User::Alice, &["--gpu-mem=10G", "--nodelist=n1"], false)?;
+    let (held, saw) = job(cluster, show, User::Alice, &["--gpu-mem=10G", "--nodelist=n2"], false)?;
     let own = instances(&saw);
     show.check(own.len() == 1, "nvidia-smi lists one instance");
     let large_enough = own.iter().all(|(profile, _)| profile.ends_with(".10gb"));
@@ -109,8 +117,8 @@ fn profile(cluster: &Cluster, show: &mut Show) -> Result<(Held, String), Harness
 
 fn two_tasks(cluster: &Cluster, show: &mut Show) -> Result<(Held, String), HarnessError> {
     show.title("Two instances, two tasks: each task has its own");
-    let options = ["--gpu-isolation=mig", "--gpu-instances=2", "--ntasks=2", "--nodelist=n1"];
-    let (held, saw) = job(cluster, show, User::Alice, &options, true)?;
+    let options = ["--gpu-isolation=mig", "--gpu-instances=2", "--ntasks=2", "--nodelist=n2"];
+    let (held, saw) = job(cluster, show, User::Bob, &options, true)?;
     let of_task = |task: &str| -> String {
         let lines = saw.lines().filter_map(|line| line.trim_start().strip_prefix(task));
         lines.collect::<Vec<_>>().join("\n")
@@ -121,9 +129,29 @@ fn two_tasks(cluster: &Cluster, show: &mut Show) -> Result<(Held, String), Harne
     Ok((held, saw))
 }
 
+/// The job with an instance on n1 ends; the instance stays for the next one of its shape.
+fn idle_instance(
+    cluster: &Cluster,
+    show: &mut Show,
+    job: Option<(Held, String)>,
+) -> Result<(), HarnessError> {
+    let Some((held, _)) = job else { return Ok(()) };
+    show.title("A job ends: its instance is kept, idle, for the next job of that shape");
+    held.release(cluster)?;
+    cluster.wait_end(held.id)?;
+    let kept = e2e::command::wait_for("the idle instance", Duration::from_secs(10), || {
+        let layouts = cluster.published_layouts().map_err(|error| error.to_string())?;
+        let idle = layouts.iter().any(|(_, layout)| layout.contains(":idle"));
+        if idle { Ok(()) } else { Err(format!("{layouts:?}")) }
+    });
+    layouts(cluster, show)?;
+    show.check(kept.is_ok(), format!("job {} is gone and its 2g.10gb is idle", held.id));
+    Ok(())
+}
+
 fn shares(cluster: &Cluster, show: &mut Show) -> Result<Running, HarnessError> {
     show.title("Two shares of one GPU, by MPS, with a memory limit");
-    let options = ["--gpu-isolation=mps", "--gpu-mem=3G", "--gpu-threads=25%", "--nodelist=n1"];
+    let options = ["--gpu-isolation=mps", "--gpu-mem=12G", "--gpu-threads=25%", "--nodelist=n1"];
     let first = job(cluster, show, User::Bob, &options, false)?;
     let second = job(cluster, show, User::Bob, &options, false)?;
     for (_, saw) in [&first, &second] {

@@ -9,8 +9,8 @@
 //! - *Will run* asks when. cons_tres answers by taking running jobs away in the order of their end, so busy nodes must
 //!   stay, or backfill would never reserve anything for the job. Yet it counts shards, not slices, and may say "now,
 //!   on n1" where only n2 has room: a busy node is therefore ruled out when enough nodes *of the same configuration
-//!   record* have room now. Whatever the busy one could ever serve, they can too. A start on a busy node that is left
-//!   is moved to when its jobs are over: [`first_fit`].
+//!   record* have room now and the job insists on none. Whatever the busy one could ever serve, they can too. A start
+//!   on a busy node that is left is moved to when its jobs are over: [`first_fit`].
 
 use placement::{JobId, Node};
 
@@ -47,6 +47,8 @@ pub(crate) fn narrow(
         Mode::WillRun => match verdicts[*i] {
             Verdict::Never => true,
             Verdict::Now => false,
+            // Others are no help to a job that insists on this one.
+            Verdict::Later if nodes.iter().any(|n| n.required) => false,
             Verdict::Later => {
                 let alike = |j: &usize| verdicts[*j] == Verdict::Now && nodes[*j].config == nodes[*i].config;
                 let ready = (0..nodes.len()).filter(alike).count();

@@ -41,7 +41,7 @@ fn question(engine: &Engine, want: &Want) -> Question {
 }
 
 fn node(index: usize, name: &str, config: usize) -> NodeView {
-    NodeView { index, name: name.to_owned(), config, completing: false }
+    NodeView { index, name: name.to_owned(), config, completing: false, required: false }
 }
 
 /// Gives `job` whole GPUs.
@@ -98,6 +98,15 @@ fn backfill_is_led_to_a_free_node_only_among_equals() {
     assert_eq!(ruled_out(&mut engine, &mig("7g.40gb"), Mode::WillRun, 1, &alike), [0]);
     assert_eq!(ruled_out(&mut engine, &mig("7g.40gb"), Mode::WillRun, 1, &others), []);
     assert_eq!(ruled_out(&mut engine, &mig("7g.40gb"), Mode::WillRun, 2, &alike), []);
+}
+
+#[test]
+fn a_job_that_insists_on_a_busy_node_waits_for_it() {
+    let mut engine = engine();
+    occupy(&mut engine, 1, "n1", &[0, 1]);
+    let nodes = [NodeView { required: true, ..node(0, "n1", 7) }, node(1, "n2", 7)];
+    assert_eq!(ruled_out(&mut engine, &mig("7g.40gb"), Mode::WillRun, 1, &nodes), []);
+    assert_eq!(ruled_out(&mut engine, &mig("7g.40gb"), Mode::RunNow { preempt: false }, 1, &nodes), [0]);
 }
 
 #[test]

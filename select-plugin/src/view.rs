@@ -112,6 +112,8 @@ pub(crate) struct NodeView {
     pub(crate) config: usize,
     /// A job's epilog is not over.
     pub(crate) completing: bool,
+    /// The job insists on it.
+    pub(crate) required: bool,
 }
 
 /// Slurm's choice of devices for a job on one node.

@@ -31,7 +31,7 @@ fn offsets() -> String {
             magic, bit_flags, details, end_time, gres_list_alloc, gres_list_req, job_id, job_resrcs, job_state,
             part_ptr, spank_job_env, spank_job_env_size, start_time, user_id,
         }
-        JobDetails { magic, whole_node }
+        JobDetails { magic, req_node_bitmap, whole_node }
         job_resources_t { core_bitmap, node_bitmap }
         node_record_t { config_ptr, extra, gres_list, magic, name, tot_cores }
         gres_state_t { gres_data, gres_name }

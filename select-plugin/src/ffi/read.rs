@@ -99,7 +99,10 @@ fn gres_requests(host: &Host, list: *mut List) -> Vec<GresRequest> {
 }
 
 /// The nodes whose bits are set.
-pub(super) fn nodes(host: &Host, bitmap: *mut sys::bitstr_t) -> Vec<NodeView> {
+pub(super) fn nodes(host: &Host, job: &sys::job_record_t, bitmap: *mut sys::bitstr_t) -> Vec<NodeView> {
+    // SAFETY: null or live details of a live job.
+    let required =
+        unsafe { read::struct_at(job.details) }.map_or(std::ptr::null_mut(), |d| d.req_node_bitmap);
     // SAFETY: null or a live bitmap over the node table.
     let indices = unsafe { host.bits_set(bitmap, host.node_count()) };
     indices
@@ -114,6 +117,8 @@ pub(super) fn nodes(host: &Host, bitmap: *mut sys::bitstr_t) -> Vec<NodeView> {
                 name: unsafe { read::text(node.name) }?,
                 config: node.config_ptr.addr(),
                 completing: host.completing(index),
+                // SAFETY: null or a live bitmap over the node table.
+                required: unsafe { host.test(required, index) },
             })
         })
         .collect()
@@ -283,7 +288,7 @@ fn job_cores(host: &Host, job: &sys::job_record_t, node: usize) -> Vec<usize> {
 pub(super) fn allocated(host: &Host, job: &sys::job_record_t) -> Vec<Allocated> {
     // SAFETY: null or the live resources of a running job.
     let Some(resources) = (unsafe { read::struct_at(job.job_resrcs) }) else { return Vec::new() };
-    let nodes = nodes(host, resources.node_bitmap);
+    let nodes = nodes(host, job, resources.node_bitmap);
     let mut found = Vec::new();
     for (kind, state) in gres_states::<sys::gres_job_state_t>(host, job.gres_list_alloc.cast()) {
         // SAFETY: an element of the job's list.

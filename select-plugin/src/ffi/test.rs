@@ -76,7 +76,7 @@ fn before(test: &Test) {
         }
         let view = read::job(host, job);
         let (Some(want), Some(engine)) = (view.want(), state.engine.as_mut()) else { return };
-        let nodes = read::nodes(host, test.bitmap);
+        let nodes = read::nodes(host, job, test.bitmap);
         let question = engine.question(view.id, view.uid, &want);
         let out = narrow(engine, &question, &want, mode, test.min_nodes, &nodes);
         write::rule_out(host, test.bitmap, &out);
@@ -91,7 +91,7 @@ fn after(test: &Test) -> Option<c_int> {
             return None;
         }
         let view = read::job(host, job);
-        let nodes = read::nodes(host, test.bitmap);
+        let nodes = read::nodes(host, job, test.bitmap);
         match (mode, view.want()) {
             (Mode::TestOnly, _) => None,
             (Mode::WillRun, Some(want)) => {

@@ -69,3 +69,24 @@ fn instance(record: &InstanceRecord) -> String {
     let uuid = record.live.as_ref().map_or("not there", |live| live.uuid.as_str());
     format!("{} ({}) on GPU {}, {slices}, {uuid}", record.name, display_gb(record.memory_mib), record.gpu)
 }
+
+#[cfg(test)]
+mod tests {
+    use placement::wire::parse_request;
+
+    use super::*;
+
+    #[test]
+    fn requests_in_words() {
+        for (wire, want) in [
+            ("v1 iso=mig:2g.10gb", "mig:2g.10gb"),
+            ("v1 iso=auto mem=9537", "auto with at least 10.0 GB"),
+            ("v1 iso=mig mem=4769 inst=2", "mig with 2 instances, at least 5.0 GB each"),
+            ("v1 iso=mps mem=2862 threads=25", "mps with 3.0 GB, at most 25 % of the SMs"),
+            ("v1 iso=whole pattern=ring bw=sensitive", "whole with pattern ring, bandwidth that matters"),
+            ("v1 iso=whole pattern=edges:0-1,1-2", "whole with a pattern of 2 edges"),
+        ] {
+            assert_eq!(asked(&parse_request(wire).unwrap()), want);
+        }
+    }
+}

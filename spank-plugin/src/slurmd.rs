@@ -21,7 +21,7 @@ pub(crate) enum Unfit {
     #[error(transparent)]
     Spank(#[from] SpankError),
     /// The node cannot be managed although a job has GPUs on it.
-    #[error("node drained: job {job} has GPUs here, but")]
+    #[error("Slurm drains this node: job {job} has GPUs here, but")]
     NoNode {
         /// The job.
         job: u32,
@@ -30,7 +30,7 @@ pub(crate) enum Unfit {
         source: NoNode,
     },
     /// No job can be started.
-    #[error("node drained, it is unfit for any job (met by job {job})")]
+    #[error("Slurm drains this node, unfit for any job (met by job {job})")]
     Node {
         /// The job that met it.
         job: u32,
@@ -39,7 +39,7 @@ pub(crate) enum Unfit {
         source: Fault,
     },
     /// The journal cannot be written.
-    #[error("node drained: job {job} cannot be journalled")]
+    #[error("Slurm drains this node: job {job} cannot be journalled")]
     Journal {
         /// The job.
         job: u32,
@@ -248,6 +248,52 @@ fn refuse(node: &ThisNode, context: &JobContext, why: &str) -> Result<(), Unfit>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const SITE: &str = "[[nodes]]\nnames = \"n[1-2]\"\ngpu = \"a100-40gb\"\ncount = 4\n";
+
+    /// What a job with these two variables is granted on n1.
+    fn grant_of(placement: Option<&str>, devices: Option<&str>) -> Result<Grant, String> {
+        let (site, errors) = site_config::parse("t", SITE, &|_| Err(std::io::ErrorKind::NotFound.into()));
+        let site = site.ok_or(format!("{errors:?}"))?;
+        let gpus = site.node("n1").unwrap().to_node();
+        let settings = gpu_node::Settings::new(&site.node.for_node("n1"), &site.mps, &gpus);
+        granted(&ThisNode { name: "n1".to_owned(), site, settings }, 12, placement, devices)
+    }
+
+    #[test]
+    fn without_a_placement_slurms_gpus_are_whole() {
+        assert_eq!(grant_of(None, Some("0,3")), Ok(Grant::Whole(vec![GpuIndex(0), GpuIndex(3)])));
+    }
+
+    #[test]
+    fn a_placement_holds_on_gpus_that_slurm_allocated() {
+        let grant = grant_of(Some("v1 job=12;n2=whole:1;n1=mig:3/2g.10gb@4"), Some("3")).unwrap();
+        assert_eq!(grant.gpus(), [GpuIndex(3)]);
+    }
+
+    #[test]
+    fn a_placement_that_slurmctld_cannot_have_meant_is_refused() {
+        for (placement, devices, want) in [
+            (Some("v1 job=12;n1=whole:0,1"), Some("0"), "on GPU 1, which Slurm has not allocated"),
+            (Some("v1 job=12;n1=whole:0"), None, "on GPU 0, which Slurm has not allocated"),
+            (Some("v1 job=11;n1=whole:0"), Some("0"), "made for job 11"),
+            (Some("v1 job=12;n2=whole:0"), Some("0"), "says nothing about n1"),
+            (Some("v1 job=12;n1=mig:0/9g.90gb@0"), Some("0"), "malformed"),
+            (Some("v1 job=12;n1=whole:7"), Some("7"), "malformed"),
+            (Some("../../etc/passwd"), Some("0"), "malformed"),
+            (None, Some("0,x"), "not a list"),
+        ] {
+            let why = grant_of(placement, devices).unwrap_err();
+            assert!(why.contains(want), "{placement:?} {devices:?}: {why}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_environment_panics(placement in ".*", devices in ".*") {
+            let _ = grant_of(Some(&placement), Some(&devices));
+        }
+    }
 
     #[test]
     fn the_node_name_is_slurmds() {

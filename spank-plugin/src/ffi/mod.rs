@@ -3,9 +3,13 @@
 //! Slurm stops a hook's caller on a negative value only up to 25.04, on any other than 0 later: a failure is always
 //! [`FAILED`].
 
+#[cfg(test)]
+mod fake;
 mod process;
 mod spank;
 mod sys;
+#[cfg(test)]
+mod tests;
 
 use std::convert::Infallible;
 use std::ffi::{CStr, c_char, c_int, c_uint};

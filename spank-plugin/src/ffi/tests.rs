@@ -1,0 +1,63 @@
+//! The hooks as Slurm calls them, in its order.
+
+use std::ffi::{CString, c_char, c_int};
+use std::ptr::null_mut;
+
+use super::fake::{CONTEXT, CONTROL, OPTIONS, STEP};
+use super::*;
+
+/// Calls a hook with the arguments of a `plugstack.conf` line.
+fn call(hook: unsafe extern "C" fn(sys::spank_t, c_int, *mut *mut c_char) -> c_int, args: &[&str]) -> c_int {
+    let args: Vec<CString> = args.iter().map(|a| CString::new(*a).unwrap()).collect();
+    let mut pointers: Vec<*mut c_char> = args.iter().map(|a| a.as_ptr().cast_mut()).collect();
+    // SAFETY: the fake SPANK never reads the handle; the arguments outlive the call.
+    unsafe { hook(null_mut(), c_int::try_from(pointers.len()).unwrap(), pointers.as_mut_ptr()) }
+}
+
+fn give(position: c_int, value: &str, remote: c_int) -> c_int {
+    let value = CString::new(value).unwrap();
+    // SAFETY: a NUL-terminated string that outlives the call.
+    unsafe { option_given(position, value.as_ptr(), remote) }
+}
+
+fn request() -> Option<String> {
+    CONTROL.with_borrow(|c| c.get("TESSERA_REQUEST").cloned())
+}
+
+#[test]
+fn a_submission_from_first_hook_to_last() {
+    assert_eq!(call(slurm_spank_init, &["rename=gpu-mem:site-gpu-mem", "nonsense"]), OK);
+    let names = OPTIONS.with_borrow(|o| o.iter().map(|(n, _)| n.clone()).collect::<Vec<_>>());
+    assert_eq!(names[..2], ["gpu-isolation", "site-gpu-mem"]);
+    assert_eq!(names.len(), 6);
+
+    CONTROL.with_borrow_mut(|c| c.insert("TESSERA_PLACEMENT".to_owned(), "v1 forged".to_owned()));
+    assert_eq!(give(1, "10G", 0), OK);
+    assert_eq!(give(1, "99G", 1), OK, "slurmstepd repeats options: nobody listens");
+    assert_eq!(give(99, "x", 0), FAILED, "not an option of ours");
+    assert_eq!(call(slurm_spank_init_post_opt, &[]), OK);
+    assert_eq!(request().as_deref(), Some("v1 iso=auto mem=9537"));
+    assert!(CONTROL.with_borrow(|c| !c.contains_key("TESSERA_PLACEMENT")), "only slurmctld decides");
+
+    assert_eq!(call(slurm_spank_init_post_opt, &[]), OK);
+    assert_eq!(request(), None, "the next component of a heterogeneous job asked for nothing");
+}
+
+#[test]
+fn a_step_of_a_job_that_is_not_ours_is_left_alone() {
+    CONTEXT.set(sys::S_CTX_REMOTE);
+    let args = ["config=/nonexistent/tessera.toml"];
+    assert_eq!(call(slurm_spank_init, &args), OK);
+    assert_eq!(call(slurm_spank_init_post_opt, &args), OK);
+    assert_eq!(call(slurm_spank_task_init, &args), OK);
+    assert!(STEP.with_borrow(|s| s.is_empty()));
+    CONTEXT.set(sys::S_CTX_JOB_SCRIPT);
+    assert_eq!(call(slurm_spank_job_prolog, &args), OK);
+    assert_eq!(call(slurm_spank_job_epilog, &args), OK);
+}
+
+#[test]
+fn slurmd_starts_without_the_command() {
+    CONTEXT.set(sys::S_CTX_SLURMD);
+    assert_eq!(call(slurm_spank_init, &["tessera=/nonexistent/tessera"]), OK);
+}

@@ -106,8 +106,4 @@ exports! {
         }
         Ok(())
     }
-    fn nvmlDeviceClearFieldValues(device: Ref, _count: c_int) |session, state| {
-        device.gpu_of_any(session, state)?;
-        Ok(())
-    }
 }

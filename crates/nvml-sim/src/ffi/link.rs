@@ -190,12 +190,13 @@ exports! {
         out.put(16)
     }
     fn nvmlDeviceGetPcieLinkMaxSpeed(device: Ref, out: Out<c_uint>) |session, state| {
-        let generation = state.chip(device.gpu(session, state)?)?.board.pcie_gen;
-        out.put(1000 << generation)
+        // An enumeration that counts as the generations do.
+        out.put(state.chip(device.gpu(session, state)?)?.board.pcie_gen)
     }
     fn nvmlDeviceGetPcieSpeed(device: Ref, out: Out<c_uint>) |session, state| {
         let generation = state.chip(device.gpu(session, state)?)?.board.pcie_gen;
-        out.put(1000 << generation)
+        let mbps = [2500, 5000, 8000, 16000, 32000, 64000];
+        out.put(*mbps.get(generation.saturating_sub(1) as usize).ok_or(Code::NotSupported)?)
     }
     fn nvmlDeviceGetPcieThroughput(device: Ref, _counter: c_uint, out: Out<c_uint>) |session, state| {
         device.gpu(session, state)?;

@@ -179,7 +179,10 @@ exports! {
     fn nvmlDeviceGetGpuInstancePossiblePlacements(
         device: Ref, id: c_uint, out: Out<sys::nvmlGpuInstancePlacement_t>, count: Out<c_uint>,
     ) |session, state| {
-        put_placements(&placements(session, state, device, id)?, out, count)
+        // The unversioned function only writes the count: the array is as long as the profile's instance count says.
+        let all = placements(session, state, device, id)?;
+        count.put(c_uint::try_from(all.len()).map_err(|_| Code::Unknown)?)?;
+        out.put_all(&all)
     }
     fn nvmlDeviceGetGpuInstancePossiblePlacements_v2(
         device: Ref, id: c_uint, out: Out<sys::nvmlGpuInstancePlacement_t>, count: Out<c_uint>,

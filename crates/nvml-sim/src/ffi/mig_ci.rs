@@ -15,6 +15,19 @@ use crate::engine::state::State;
 /// The only engine profile: engines are shared by the compute instances of a GPU instance.
 const SHARED: u32 = 0;
 
+/// What the unversioned `nvmlComputeInstanceGetInfo` fills: programs built before the placement was added have no room for more.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct InfoV1 {
+    device: sys::nvmlDevice_t,
+    gpu_instance: sys::nvmlGpuInstance_t,
+    id: c_uint,
+    profile_id: c_uint,
+}
+
+/// What the unversioned `nvmlDeviceGetAttributes` fills: the counts before those of slices and memory.
+type AttributesV1 = [c_uint; 6];
+
 fn profile(
     session: &Session,
     state: &State,
@@ -187,15 +200,28 @@ exports! {
     }
     fn nvmlComputeInstanceGetInfo(instance: Ref, out: Out<sys::nvmlComputeInstanceInfo_t>) |session, state| {
         let (r, profile, start, size) = info(session, state, instance)?;
-        // The first version of the struct ends before `device`'s meaning changed; its size is the same.
-        out.put(ci_info(state, r, profile, start, size)?)
+        let info = ci_info(state, r, profile, start, size)?;
+        out.cast::<InfoV1>().put(InfoV1 {
+            device: info.device,
+            gpu_instance: info.gpuInstance,
+            id: info.id,
+            profile_id: info.profileId,
+        })
     }
     fn nvmlComputeInstanceGetInfo_v2(instance: Ref, out: Out<sys::nvmlComputeInstanceInfo_t>) |session, state| {
         let (r, profile, start, size) = info(session, state, instance)?;
         out.put(ci_info(state, r, profile, start, size)?)
     }
     fn nvmlDeviceGetAttributes(device: Ref, out: Out<sys::nvmlDeviceAttributes_t>) |session, state| {
-        out.put(attributes(session, state, device)?)
+        let a = attributes(session, state, device)?;
+        out.cast::<AttributesV1>().put([
+            a.multiprocessorCount,
+            a.sharedCopyEngineCount,
+            a.sharedDecoderCount,
+            a.sharedEncoderCount,
+            a.sharedJpegCount,
+            a.sharedOfaCount,
+        ])
     }
     fn nvmlDeviceGetAttributes_v2(device: Ref, out: Out<sys::nvmlDeviceAttributes_t>) |session, state| {
         out.put(attributes(session, state, device)?)

@@ -41,6 +41,12 @@ impl Table {
         &mut self.cells[at..at + self.columns]
     }
 
+    /// Takes over another GPU's row.
+    pub(super) fn copy_row(&mut self, from: &View<'_>, to: &View<'_>) {
+        let at = usize::from(from.gpu.0) * self.columns;
+        self.cells.copy_within(at..at + self.columns, usize::from(to.gpu.0) * self.columns);
+    }
+
     fn rows(&self) -> usize {
         self.cells.len() / self.columns
     }

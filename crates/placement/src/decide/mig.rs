@@ -47,9 +47,18 @@ pub(super) fn search(views: &[View<'_>], ask: &Ask, want: Want<'_>, report: &mut
     let n = usize::try_from(ask.request.instances.max(1)).unwrap_or(usize::MAX);
     let mut table = Table::new(views.len(), n)?;
     let mut profiles = Profiles::new(want);
-    for view in views {
+    for (i, view) in views.iter().enumerate() {
         match profile_here(view, ask, &mut profiles) {
-            Ok(profile) => weigh_gpu(view, profile, table.row(view), n, ask.same_gpu_only, report),
+            Ok(profile) => {
+                // Several instances make many sets, and most GPUs of a node look the same: weigh each look once.
+                let seen = views[..i].iter().filter(|_| n > 1);
+                let twin = seen.rev().find(|v| ask.permits(v.gpu) && v.looks_like(view, profile));
+                if let Some(twin) = twin {
+                    table.copy_row(twin, view);
+                }
+                let row = table.row(view);
+                weigh_gpu(view, profile, row, twin.is_some(), (n, ask.same_gpu_only), report);
+            }
             Err(constraint) => report.push(Candidate {
                 kind: Kind::Mig,
                 gpu: view.gpu,
@@ -147,13 +156,13 @@ fn smallest(view: &View<'_>, want: Want<'_>) -> Result<&'static Profile, Constra
 }
 
 /// Weighs every set of at most `n` free starts on one GPU, keeps the best per count in `row`, and reports: each
-/// start when one instance is asked for, the best set per count otherwise.
+/// start when one instance is asked for, the best set per count otherwise. With `known`, `row` is right already.
 fn weigh_gpu(
     view: &View<'_>,
     profile: &'static Profile,
     row: &mut [Option<Choice>],
-    n: usize,
-    all_here: bool,
+    known: bool,
+    (n, all_here): (usize, bool),
     report: &mut Report,
 ) {
     let candidate = |starts: u16, verdict| Candidate {
@@ -170,7 +179,7 @@ fn weigh_gpu(
             report.push(candidate(1 << start.0, Verdict::Ruled(why)));
         }
     }
-    let most = n.min(row.len() - 1).min(room as usize);
+    let most = if known { 0 } else { n.min(row.len() - 1).min(room as usize) };
     for_each_set(profile, free, most, &mut |starts, union, count| {
         let choice = Choice { starts, cost: cost_of(view, profile, starts, union) };
         if n == 1 {

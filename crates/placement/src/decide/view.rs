@@ -1,6 +1,6 @@
 //! One GPU's state, boiled down to what the searches ask of it.
 
-use crate::ids::{GpuIndex, JobId, Placement};
+use crate::ids::{GpuIndex, JobId, Placement, ProfileId, Slice};
 use crate::model::{Model, Profile};
 use crate::report::Constraint;
 use crate::state::{Gpu, GpuState, Holder, Instance, MigPolicy};
@@ -126,6 +126,21 @@ impl<'a> View<'a> {
         let same = held().filter(|i| i.profile == profile.id).count();
         let count = profile.max_instances.saturating_sub(u32::try_from(same).unwrap_or(u32::MAX));
         count.min(u32::from(compute))
+    }
+
+    /// Whether instances of `profile` cost the same here as there, start by start: only the jobs' names may differ.
+    pub(super) fn looks_like(&self, other: &View<'_>, profile: &Profile) -> bool {
+        fn idle<'v>(v: &'v View<'_>) -> impl Iterator<Item = (ProfileId, Slice)> + 'v {
+            let idle = v.instances().iter().filter(|i| i.holder == Holder::Idle);
+            idle.map(|i| (i.profile, i.start))
+        }
+        std::ptr::eq(self.model, other.model)
+            && (self.policy, self.held, self.untouched) == (other.policy, other.held, other.untouched)
+            && self.mig == other.mig
+            && matches!(self.state, GpuState::Free) == matches!(other.state, GpuState::Free)
+            && self.all_media_held == other.all_media_held
+            && self.room_for(profile) == other.room_for(profile)
+            && idle(self).eq(idle(other))
     }
 
     /// The job on the first held instance that overlaps `place`.

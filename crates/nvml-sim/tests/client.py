@@ -1,4 +1,6 @@
 """What a Python program asks through nvidia-ml-py; run by real_clients.rs on two A100s, one 2g.10gb instance on GPU 0."""
+from ctypes import c_void_p
+
 from pynvml import *
 
 nvmlInit()
@@ -43,6 +45,19 @@ except NVMLError_InUse:
     pass
 nvmlComputeInstanceDestroy(ci)
 nvmlGpuInstanceDestroy(gi)
+for call in (
+    lambda: nvmlDeviceGetUUID(made.device),
+    lambda: nvmlGpuInstanceGetInfo(gi),
+    lambda: nvmlComputeInstanceDestroy(ci),
+    lambda: nvmlDeviceGetName(c_void_p(4096)),
+    lambda: nvmlDeviceGetName(c_void_p(None)),
+    lambda: nvmlDeviceGetGpuInstanceProfileInfo(gpu, 0x12),
+):
+    try:
+        call()
+        raise AssertionError("a handle of nothing, or a number beyond the last")
+    except NVMLError_InvalidArgument:
+        pass
 
 resetless = nvmlDeviceGetFieldValues(gpu, [184])[0]
 assert resetless.nvmlReturn == 0 and resetless.value.uiVal == 0

@@ -198,3 +198,33 @@ fn nvml_wrapper_reads_the_node() {
     let again = nvml.device_by_uuid(mig.uuid().unwrap()).unwrap();
     assert_eq!(again.name().unwrap(), "NVIDIA A100-SXM4-40GB MIG 2g.10gb");
 }
+
+#[test]
+fn nvml_wrapper_reads_links_load_and_limits() {
+    if std::env::var_os(CHILD).is_none() {
+        let node = Node::new(DGX_V);
+        let mut child = node.command(std::env::current_exe().unwrap());
+        ok(child
+            .args(["--exact", "nvml_wrapper_reads_links_load_and_limits", "--nocapture"])
+            .env(CHILD, "1"));
+        return;
+    }
+    use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor, TopologyLevel};
+    use nvml_wrapper::error::NvmlError;
+    let nvml = nvml_wrapper::Nvml::init().unwrap();
+    let (first, second) = (nvml.device_by_index(0).unwrap(), nvml.device_by_index(1).unwrap());
+    let links: Vec<bool> = (0..12).map(|i| first.link_wrapper_for(i).is_active().unwrap()).collect();
+    assert_eq!(links.iter().filter(|l| **l).count(), 6, "1 + 1 + 2 + 2");
+    assert!(matches!(first.link_wrapper_for(12).is_active(), Err(NvmlError::NotSupported)));
+    let remote = first.link_wrapper_for(0).remote_pci_info().unwrap();
+    assert_eq!(remote.bus_id, second.pci_info().unwrap().bus_id);
+    assert_eq!(first.topology_common_ancestor(second).unwrap(), TopologyLevel::Single);
+    assert_eq!(first.utilization_rates().unwrap().gpu, 0);
+    assert!(first.temperature(TemperatureSensor::Gpu).unwrap() > 0);
+    assert_eq!(first.max_clock_info(Clock::SM).unwrap(), 1410);
+    assert_eq!(first.power_usage().unwrap(), 50_000);
+    assert_eq!(first.serial().unwrap().len(), 13);
+    assert!(matches!(first.fan_speed(0), Err(NvmlError::NotSupported)));
+    assert!(matches!(nvml.device_by_index(8), Err(NvmlError::InvalidArg)));
+    assert!(matches!(nvml.device_by_uuid("GPU-0"), Err(NvmlError::NotFound)));
+}

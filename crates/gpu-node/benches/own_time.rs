@@ -1,7 +1,7 @@
 //! Our own time in a prolog and an epilog, without the (simulated) driver's: median and 95th percentile over many
 //! rounds, per kind, the journal's fsyncs and the MPS control program included.
 //!
-//! `cargo bench -p gpu-node`. The simulator is built first. The journal is where `TMPDIR` is: fsync counts.
+//! `cargo bench -p gpu-node --bench own_time`. The simulator is built first. The journal is where `TMPDIR` is: fsync counts.
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints and may fail")]
 
 use std::path::{Path, PathBuf};
@@ -28,20 +28,34 @@ fn main() {
 
 /// Makes the node and runs this program again with the simulator's variable.
 fn set_up() {
-    let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
-    let build = ["build", "--quiet", "--release", "--package", "nvml-sim"];
-    let built = Command::new(cargo).args(build).current_dir(env!("CARGO_MANIFEST_DIR")).status().unwrap();
-    assert!(built.success());
     let dir = tempfile::Builder::new().prefix("tb").tempdir().unwrap();
     std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     std::fs::write(dir.path().join("node.toml"), NODE).unwrap();
-    let mut create = Command::new(built_at().join("nvml-sim"));
+    std::os::unix::fs::symlink(simulator(), dir.path().join("sim")).unwrap();
+    let mut create = Command::new(dir.path().join("sim/nvml-sim"));
     create.args(["create", "--node"]).arg(dir.path().join("node.toml"));
     create.arg("--state").arg(dir.path().join("state.sim")).arg("--root").arg(dir.path().join("root"));
     assert!(create.status().unwrap().success());
     let mut again = Command::new(std::env::current_exe().unwrap());
     again.env("GPU_NODE_BENCH_DIR", dir.path()).env("NVML_SIM_STATE", dir.path().join("state.sim"));
-    assert!(again.status().unwrap().success());
+    let ended = again.status().unwrap();
+    let run_dir = Path::new("/dev/shm").join(dir.path().file_name().unwrap());
+    if run_dir.exists() {
+        std::fs::remove_dir_all(run_dir).unwrap();
+    }
+    assert!(ended.success());
+}
+
+/// Where the simulator is; built first unless the environment names a directory that has it.
+fn simulator() -> PathBuf {
+    if let Some(dir) = std::env::var_os("GPU_NODE_TEST_SIM") {
+        return dir.into();
+    }
+    let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
+    let build = ["build", "--quiet", "--release", "--package", "nvml-sim"];
+    let built = Command::new(cargo).args(build).current_dir(env!("CARGO_MANIFEST_DIR")).status().unwrap();
+    assert!(built.success());
+    built_at()
 }
 
 /// `target/release`.
@@ -57,8 +71,9 @@ fn settings(dir: &Path) -> Settings {
         dev_root: dir.join("root/dev"),
         proc_root: dir.join("root/proc"),
         state_dir: dir.join("state"),
-        run_dir: dir.join("run"),
-        nvml_library: built_at().join("libnvidia_ml.so"),
+        // As on a node, where /run is in memory; the journal is on disk.
+        run_dir: Path::new("/dev/shm").join(dir.file_name().unwrap()),
+        nvml_library: dir.join("sim/libnvidia_ml.so"),
         mps_control: built_at().parent().unwrap().join("real-parts/root/usr/bin/nvidia-cuda-mps-control"),
         gpu_reset_command: vec!["/bin/true".into()],
         operation_timeout: Duration::from_secs(10),

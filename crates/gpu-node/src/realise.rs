@@ -155,7 +155,7 @@ fn plan(
     journal.store(entry)?;
     carry_out(settings, journal, &mut driver, entry, &others, deadline)?;
     entry.phase = Phase::Ready;
-    Ok(journal.store_outcome(entry)?)
+    Ok(journal.store(entry)?)
 }
 
 /// Fills in what is planned, from the driver's answers, before anything is changed.

@@ -2,7 +2,12 @@
 
 use std::process::Child;
 
+use placement::decision::ShareOn;
+
 use super::*;
+use crate::Fault;
+use crate::deadline::Deadline;
+use crate::lock::Locks;
 
 const ACT: &str = "tests::concurrency::act";
 
@@ -58,5 +63,33 @@ fn fourteen_prologs_and_epilogs_at_once() {
         finish(swap.collect());
         let odd: Vec<u32> = jobs.iter().copied().filter(|j| j % 2 == 1).collect();
         node.assert_clean(&odd);
+    });
+}
+
+#[test]
+fn an_epilog_does_not_wait_for_a_busy_gpu() {
+    on_node("tests::concurrency::an_epilog_does_not_wait_for_a_busy_gpu", |node| {
+        let share = Grant::Mps { on: ShareOn::Instance(spec(0, "3g.20gb", 4)), mem_mib: 1000, threads: 25 };
+        node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap();
+        node.realise(2, ALICE, share).unwrap();
+        let deadline = Deadline::after(Duration::from_secs(1));
+        // As a prolog that waits for the driver on this GPU.
+        let gpu =
+            Locks::for_job(&node.settings.state_dir, JobId(3), &[GpuIndex(0)], None, &deadline).unwrap();
+        let mut settings = node.settings.clone();
+        settings.operation_timeout = Duration::from_millis(200);
+        let error = crate::realise(&settings, &node.job(4, BOB, mig(&[(0, "1g.5gb", 1)]))).unwrap_err();
+        assert!(matches!(error, RealiseError::JobFailed(Fault::Lock(_))), "{error}");
+        let waiting = crate::release(&settings, JobId(2)).unwrap();
+        assert_eq!(waiting.problems, Vec::<String>::new());
+        node.release(1);
+        drop(gpu);
+        // Somebody works on the whole node for too long: the epilog succeeds all the same.
+        node.realise(5, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap();
+        let all = Locks::for_node(&settings.state_dir, &deadline.at_most(Duration::from_secs(1))).unwrap();
+        assert_eq!(crate::release(&settings, JobId(5)).unwrap().problems.len(), 1);
+        drop(all);
+        node.reconcile(&[]);
+        node.assert_clean(&[]);
     });
 }

@@ -14,6 +14,7 @@ mod local;
 mod node;
 mod outcome;
 mod paint;
+mod plan;
 mod profiles;
 mod request;
 mod site;
@@ -71,6 +72,7 @@ fn run(cli: &Cli) -> Result<Outcome, Failure> {
         Command::Discover(args) => discover::run(args, cli),
         Command::Doctor(args) => doctor::run(args, cli),
         Command::Node(command) => node::run(command, cli),
+        Command::Plan(args) => plan::run(args),
         Command::Check(args) => check::run(args, cli),
         Command::Profiles(args) => profiles::run(args),
         Command::Completions { shell } => {

@@ -88,6 +88,7 @@ fn help() {
       explain      Explain what a request would get, and why
       discover     Write the configuration for this machine's GPUs
       doctor       Check that journal, driver, device nodes, MPS and Slurm agree
+      plan         Plan a batch of tasks on GPUs that repartition
       profiles     List GPU models and their MIG profiles
       check        Check tessera.toml
       node         Do by hand what Slurm's prolog and epilog do on a node
@@ -116,6 +117,7 @@ fn help() {
       explain      Explain what a request would get, and why
       discover     Write the configuration for this machine's GPUs
       doctor       Check that journal, driver, device nodes, MPS and Slurm agree
+      plan         Plan a batch of tasks on GPUs that repartition
       profiles     List GPU models and their MIG profiles
       check        Check tessera.toml
       node         Do by hand what Slurm's prolog and epilog do on a node

@@ -31,6 +31,7 @@ complete -c tessera -n "__fish_tessera_needs_command" -f -a "layout" -d 'Draw ea
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "explain" -d 'Explain what a request would get, and why'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "discover" -d 'Write the configuration for this machine\'s GPUs'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "doctor" -d 'Check that journal, driver, device nodes, MPS and Slurm agree'
+complete -c tessera -n "__fish_tessera_needs_command" -f -a "plan" -d 'Plan a batch of tasks on GPUs that repartition'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "profiles" -d 'List GPU models and their MIG profiles'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "check" -d 'Check tessera.toml'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "node" -d 'Do by hand what Slurm\'s prolog and epilog do on a node'
@@ -74,6 +75,19 @@ complete -c tessera -n "__fish_tessera_using_subcommand doctor" -l node -d 'Only
 complete -c tessera -n "__fish_tessera_using_subcommand doctor" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand doctor" -l json -d 'Print JSON'
 complete -c tessera -n "__fish_tessera_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c tessera -n "__fish_tessera_using_subcommand plan" -l gpu -d 'The GPU model, and how many of them' -r
+complete -c tessera -n "__fish_tessera_using_subcommand plan" -l tasks -d 'Read tasks from FILE, - for standard input' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand plan" -l policy -d 'How to plan' -r
+complete -c tessera -n "__fish_tessera_using_subcommand plan" -l times -d 'Read how long creating and destroying instances takes from FILE' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand plan" -l budget -d 'How long the default policy may search, such as 50ms or 2s' -r
+complete -c tessera -n "__fish_tessera_using_subcommand plan" -l svg -d 'Write a picture to FILE, - for standard output' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand plan" -l color -d 'Use colour' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
+always\t'Always'
+never\t'Never'"
+complete -c tessera -n "__fish_tessera_using_subcommand plan" -l config -d 'Read this tessera.toml' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand plan" -l compare -d 'Print all policies side by side'
+complete -c tessera -n "__fish_tessera_using_subcommand plan" -l json -d 'Print one JSON object per batch'
+complete -c tessera -n "__fish_tessera_using_subcommand plan" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c tessera -n "__fish_tessera_using_subcommand profiles" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand profiles" -l json -d 'Print JSON'
 complete -c tessera -n "__fish_tessera_using_subcommand profiles" -s h -l help -d 'Print help (see more with \'--help\')'

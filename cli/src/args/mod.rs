@@ -46,6 +46,7 @@ pub(crate) enum Command {
     Explain(ExplainArgs),
     Discover(DiscoverArgs),
     Doctor(DoctorArgs),
+    Plan(crate::plan::PlanArgs),
     Profiles(ProfilesArgs),
     Check(CheckArgs),
     /// Do by hand what Slurm's prolog and epilog do on a node

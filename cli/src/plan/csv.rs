@@ -1,0 +1,115 @@
+//! The two CSV files of `tessera plan`: named tasks, and reconfiguration times. No quoting: names have no commas.
+
+use placement::Model;
+use placement::far::{Costs, Micros, Task};
+
+use super::tasks::{Batch, Context, micros, model, names, sizes};
+use crate::outcome::Failure;
+
+/// The lines that say something, numbered from 1, as trimmed fields.
+fn rows(text: &str) -> impl Iterator<Item = (usize, Vec<&str>)> {
+    let lines = (1..).zip(text.lines()).filter(|(_, l)| !l.trim().is_empty() && !l.starts_with('#'));
+    lines.map(|(n, line)| (n, line.split(',').map(str::trim).collect()))
+}
+
+/// Named tasks.
+pub(super) fn tasks(context: &Context<'_>, text: &str) -> Result<Batch, Failure> {
+    let mut rows = rows(text);
+    let (line, header) = rows.next().ok_or_else(|| context.error(1, "no task"))?;
+    let model = model(context, line, None)?;
+    let sizes = sizes(context, line, model)?;
+    let columns = columns(context, line, model, &sizes, &header)?;
+    let id = context.file.rsplit('/').next().unwrap_or_default().to_owned();
+    let mut batch = Batch { id, model, tasks: Vec::new(), names: Vec::new() };
+    for (line, fields) in rows {
+        if fields.len() != header.len() {
+            let what = format!("{} fields, the header has {}", fields.len(), header.len());
+            return Err(context.error(line, what));
+        }
+        let mut times = vec![None; sizes.len()];
+        for ((column, name), field) in columns.iter().zip(&header).zip(&fields) {
+            match column {
+                Some(_) if field.is_empty() => {}
+                Some(size) => times[*size] = Some(time(context, line, name, field)?),
+                None => batch.names.push(Some((*field).to_owned())),
+            }
+        }
+        if times.iter().all(Option::is_none) {
+            return Err(context.error(line, "the task can run at no size"));
+        }
+        batch.tasks.push(Task { times });
+    }
+    batch.names.resize(batch.tasks.len(), None);
+    Ok(batch)
+}
+
+/// For each column the index of its size; `None` for the name.
+fn columns(
+    context: &Context<'_>,
+    line: usize,
+    model: &Model,
+    sizes: &[u8],
+    header: &[&str],
+) -> Result<Vec<Option<usize>>, Failure> {
+    let column = |name: &&str| {
+        if *name == "name" {
+            return Ok(None);
+        }
+        let size = size(name, sizes);
+        let hint = format!("columns are name and the sizes of {}: {}", model.key, names(sizes));
+        size.map(Some).ok_or_else(|| context.error(line, format!("field {name}: no such column")).hint(hint))
+    };
+    let columns: Vec<Option<usize>> = header.iter().map(column).collect::<Result<_, _>>()?;
+    if let Some(k) = (1..columns.len()).find(|&k| columns[..k].contains(&columns[k])) {
+        return Err(context.error(line, format!("field {}: twice", header[k])));
+    }
+    Ok(columns)
+}
+
+/// `2g` or `2` as an index.
+fn size(name: &str, sizes: &[u8]) -> Option<usize> {
+    let size: u8 = name.strip_suffix('g').unwrap_or(name).parse().ok()?;
+    sizes.iter().position(|&s| s == size)
+}
+
+fn time(context: &Context<'_>, line: usize, field: &str, text: &str) -> Result<Micros, Failure> {
+    text.parse().ok().and_then(micros).ok_or_else(|| {
+        let hint = "seconds, more than 0; empty where the task cannot run";
+        context.error(line, format!("field {field}: {text:?} is not a time")).hint(hint)
+    })
+}
+
+/// Reconfiguration times: `size,create,destroy`. Sizes that are not in the file keep their default.
+pub(super) fn costs(
+    context: &Context<'_>,
+    text: &str,
+    sizes: &[u8],
+    costs: &mut Costs,
+) -> Result<(), Failure> {
+    let mut rows = rows(text);
+    let (line, header) = rows.next().ok_or_else(|| context.error(1, "no line size,create,destroy"))?;
+    if header != ["size", "create", "destroy"] {
+        return Err(context.error(line, format!("{:?}: expected size,create,destroy", header.join(","))));
+    }
+    for (line, fields) in rows {
+        let [name, create, destroy] = fields[..] else {
+            return Err(context.error(line, format!("{} fields, expected 3", fields.len())));
+        };
+        let no_size = || context.error(line, format!("field size: {name:?} is none of {}", names(sizes)));
+        let k = size(name, sizes).ok_or_else(no_size)?;
+        costs.create[k] = cost(context, line, "create", create)?;
+        costs.destroy[k] = cost(context, line, "destroy", destroy)?;
+    }
+    Ok(())
+}
+
+/// Like a task's time, but 0 is one.
+fn cost(context: &Context<'_>, line: usize, field: &str, text: &str) -> Result<Micros, Failure> {
+    match text.parse::<f64>() {
+        Ok(0.0) => Ok(0),
+        Ok(seconds) if micros(seconds).is_some() => Ok(micros(seconds).unwrap_or(0)),
+        _ => Err(context
+            .error(line, format!("field {field}: {text:?} is not a time"))
+            .hint("seconds, 0 or more")),
+    }
+}

@@ -1,0 +1,201 @@
+//! What a person reads from `tessera plan`, and what a program can check in its JSON.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use insta::assert_snapshot;
+use serde_json::Value;
+
+const NAMED: &str = "\
+# minutes of a profiling run
+name,1g,2g,3g,4g,7g
+lavamd,60.5,31,22,17,11
+gaussian,20,9,6,6,6
+train-a,,80,55,40,24
+train-b,,75,50,41,25
+hotspot,33,20,14,12,9
+infer,12,11,10,10,10
+";
+
+/// Runs `tessera plan` on a file of this content.
+fn run(name: &str, content: &str, args: &[&str]) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join(name), content).unwrap();
+    fs::write(dir.path().join("free"), "size,create,destroy\n1g,0,0\n2g,0,0\n3g,0,0\n4g,0,0\n7g,0,0\n")
+        .unwrap();
+    command(dir.path(), &[&["plan", "--tasks", name], args].concat())
+}
+
+fn command(dir: &Path, args: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tessera"));
+    command.args(args).current_dir(dir).env_clear().env("COLUMNS", "100").stdin(Stdio::null());
+    let out = command.output().unwrap();
+    let (stdout, stderr) = (String::from_utf8(out.stdout).unwrap(), String::from_utf8(out.stderr).unwrap());
+    let stderr: String = stderr.lines().map(|l| format!("stderr: {l}\n")).collect();
+    format!("{stdout}{stderr}exit {}", out.status.code().unwrap())
+}
+
+#[test]
+fn a_chart_and_a_list() {
+    assert_snapshot!(run("batch.csv", NAMED, &["--gpu", "a100-40gb"]), @r"
+    batch.csv: 6 tasks on 1 x a100-40gb, policy tessera
+    68.580 s, proven the best possible
+
+    GPU 0
+       0 [gaussian=]xx [train-a===========================================][lavamd==============]
+       1 [=========]xx [==================================================][====================]
+       2 [infer=======][==================================================][====================]
+       3 [============][==================================================][====================]
+       4 [train-b=======================================================][hotspot=========]
+       5 [==============================================================][================]
+       6 [==============================================================][================]
+         0                                                                                 68.6 s
+         + create  x destroy
+
+    task      GPU  instance    begin     end
+    infer       0  2g.10gb@2   0.170  11.170
+    gaussian    0  2g.10gb@0   0.340   9.340
+    train-b     0  3g.20gb@4   0.540  50.540
+    train-a     0  4g.20gb@0  11.580  51.580
+    hotspot     0  3g.20gb@4  50.540  64.540
+    lavamd      0  4g.20gb@0  51.580  68.580
+    exit 0
+    ");
+}
+
+#[test]
+fn all_policies_side_by_side() {
+    let text = run("batch.csv", NAMED, &["--gpu", "a100-40gb", "--compare"]);
+    // The last column is the time planning took.
+    let lines = text.lines().map(|l| l.rsplit_once("  ").map_or(l, |(rest, _)| rest).trim_end());
+    assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @r"
+    batch.csv: 6 tasks; 1 x a100-40gb
+
+    policy                 makespan s  of tessera  of baseline  gap at most  proven  operations
+    tessera                     68.58       1.000        1.107        0.0 %       1           6
+    far                         70.62       1.030        1.140       13.7 %       0           5
+    miso                        97.59       1.423        1.576       57.2 %       0           8
+    fixpart-best                71.00       1.035        1.146       14.6 %       0           0
+    fixpart:1,1,1,1,1,1,1           -           -            -            -       -           -
+    fixpart:7                   85.00       1.239        1.373       37.3 %       0           0
+    exit 0
+    ");
+}
+
+#[test]
+fn bad_files_are_refused_with_line_and_field() {
+    let csv = |content: &str| run("batch.csv", content, &["--gpu", "a100-40gb"]);
+    let json = |content: &str| run("batch.jsonl", content, &["--gpu", "a30-24gb"]);
+    let all = [
+        csv(""),
+        csv("name,1g,5g\n"),
+        csv("name,1g,2g\na,1,x\n"),
+        csv("name,1g,2g\na,1\n"),
+        csv("name,1g,2g\na,,\n"),
+        csv("name,1g,2g\na,1,-2\n"),
+        json("{\"t\":[[1,2]]}"),
+        json("{\"t\":[[1,2,3]]}\n{\"t\":[[1,2,3],[1,0,3]]}"),
+        json("{\"t\":[[1,2,3]],\"n\":2}"),
+        json("{\"t\":[[1,2,3]],\"times\":2}"),
+        json("{\"t\":[[null,null,null]]}"),
+        json("{\"id\":\"a\"}"),
+        json("{\"t\":[[1,2,3]}"),
+        run("batch.jsonl", "{\"t\":[[1,2,3]]}", &[]),
+        run("batch.jsonl", "{\"t\":[[1,2,3]],\"gpu\":\"V100\"}", &[]),
+        run("batch.csv", NAMED, &["--gpu", "v100"]),
+        run("batch.csv", NAMED, &["--gpu", "a100-40gb", "--policy", "fixpart:4,4"]),
+        run("batch.csv", NAMED, &["--gpu", "a100-40gb", "--policy", "fixpart:1,1,1,1,1,1,1"]),
+        run("batch.csv", NAMED, &["--gpu", "a100-40gb", "--times", "batch.csv"]),
+    ];
+    let all = all.join("\n").replace("\nexit 1", "");
+    assert_snapshot!(all, @r#"
+    stderr: tessera: batch.csv:1: no task
+    stderr: tessera: batch.csv:1: field 5g: no such column
+    stderr: hint: columns are name and the sizes of a100-40gb: 1g, 2g, 3g, 4g, 7g
+    stderr: tessera: batch.csv:2: field 2g: "x" is not a time
+    stderr: hint: seconds, more than 0; empty where the task cannot run
+    stderr: tessera: batch.csv:2: 2 fields, the header has 3
+    stderr: tessera: batch.csv:2: the task can run at no size
+    stderr: tessera: batch.csv:2: field 2g: "-2" is not a time
+    stderr: hint: seconds, more than 0; empty where the task cannot run
+    stderr: tessera: batch.jsonl:1: field t[0]: 2 times, expected 3
+    stderr: hint: a30-24gb has the sizes 1g, 2g, 4g
+    stderr: tessera: batch.jsonl:2: field t[1][1]: 0 is not a time
+    stderr: hint: seconds, more than 0; null where the task cannot run
+    stderr: tessera: batch.jsonl:1: field n: 2, but t has 1 tasks
+    stderr: tessera: batch.jsonl:1: field times: unknown
+    stderr: hint: fields are id, gpu, n, t and name
+    stderr: tessera: batch.jsonl:1: field t[0]: the task can run at no size
+    stderr: tessera: batch.jsonl:1: field t: missing
+    stderr: tessera: batch.jsonl:1: column 14: not a JSON object: expected `,` or `]`
+    stderr: tessera: batch.jsonl:1: which GPU is not said
+    stderr: hint: give --gpu, or "gpu" in each batch
+    stderr: tessera: batch.jsonl:1: field gpu: no GPU model "V100"
+    stderr: hint: `tessera profiles` lists the models
+    stderr: tessera: --gpu: no GPU model "v100"
+    stderr: hint: `tessera profiles` lists the models
+    stderr: tessera: batch.csv: the GPU has no partition 4,4; its partitions are 7 4,3 4,2,1 4,1,1,1 3,3 3,2,1 3,1,1,1 2,2,3 2,1,1,3 1,1,2,3 1,1,1,1,3 2,2,2,1 2,2,1,1,1 2,1,1,2,1 2,1,1,1,1,1 1,1,2,2,1 1,1,2,1,1,1 1,1,1,1,2,1 1,1,1,1,1,1,1
+    stderr: tessera: batch.csv: fixpart:1,1,1,1,1,1,1: some task runs at no size that this policy offers it
+    stderr: tessera: batch.csv:2: "name,1g,2g,3g,4g,7g": expected size,create,destroy
+    "#);
+}
+
+/// Everything that stands in the answer, checked without any of the planner's code.
+#[test]
+fn the_json_says_all_that_is_needed_to_check_it() {
+    for policy in ["tessera", "far", "miso", "fixpart-best"] {
+        let text = run("batch.csv", NAMED, &["--gpu", "a100-40gb", "--json", "--policy", policy]);
+        let (line, exit) = text.rsplit_once('\n').unwrap();
+        assert_eq!(exit, "exit 0");
+        let plan: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(plan["policy"], policy);
+        let list = |key: &str| plan[key].as_array().cloned().unwrap_or_default();
+        let number = |v: &Value, key: &str| v[key].as_f64().unwrap();
+        let tasks = list("tasks");
+        let order: Vec<u64> = tasks.iter().map(|t| t["task"].as_u64().unwrap()).collect();
+        assert_eq!(order, [0, 1, 2, 3, 4, 5]);
+        let latest = tasks.iter().map(|t| number(t, "end")).fold(0.0, f64::max);
+        assert!((latest - number(&plan, "makespan")).abs() < 1e-9);
+        assert!(number(&plan, "lower_bound") <= latest);
+        let mut ops = list("ops");
+        ops.sort_by(|a, b| number(a, "begin").total_cmp(&number(b, "begin")));
+        assert!(
+            ops.windows(2).all(|w| number(&w[0], "end") <= number(&w[1], "begin") + 1e-9),
+            "one at a time"
+        );
+        for task in &tasks {
+            let at = |v: &Value| (v["gpu"].clone(), v["start"].clone(), v["size"].clone());
+            let made = |o: &&Value| o["op"] == "create" && at(o) == at(task);
+            let before = ops.iter().filter(made).map(|o| number(o, "end")).next();
+            let before = before.or_else(|| list("given").iter().find(|g| at(g) == at(task)).map(|_| 0.0));
+            assert!(before.unwrap() <= number(task, "begin") + 1e-9, "{policy}: created before it is used");
+        }
+    }
+}
+
+#[test]
+fn the_same_plan_every_time() {
+    let plan = || run("batch.csv", NAMED, &["--gpu", "a100-40gb,2", "--budget", "5ms"]);
+    assert_eq!(plan(), plan());
+}
+
+#[test]
+fn the_picture_shows_tasks_and_operations() {
+    let svg = run("batch.csv", NAMED, &["--gpu", "a100-40gb", "--svg", "-"]);
+    assert_eq!(svg.matches("class=\"task\"").count(), 6);
+    for class in ["create", "destroy"] {
+        assert!(
+            svg.matches(&format!("<rect class=\"{class}\"")).count() > 1,
+            "more than the legend's {class}"
+        );
+    }
+    assert!(svg.contains(">train-a</text>") && svg.ends_with("</svg>\nexit 0"));
+}
+
+#[test]
+fn reconfiguration_times_may_be_given() {
+    let text = run("batch.csv", NAMED, &["--gpu", "a100-40gb", "--times", "free"]);
+    assert_eq!(text.lines().nth(1).unwrap(), "68.000 s, proven the best possible");
+}

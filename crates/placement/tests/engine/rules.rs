@@ -107,6 +107,23 @@ fn instances_of_one_job_are_chosen_together() {
     assert_eq!(mig(&run(&mut n, &a, &Policy::default())), [at(0, 4), at(1, 4), at(2, 4)]);
 }
 
+/// GPUs whose free slices are the same need not be the same: an engine in use, a mode to switch.
+#[test]
+fn gpus_that_look_the_same_are_told_apart() {
+    let mut n = node(&[A100, A100], MigPolicy::On);
+    held(&mut n, 1, 0, "1g.5gb", 0);
+    held(&mut n, 2, 1, "1g.5gb+me", 0);
+    let mut a = ask(3, "mig:1g.5gb+me", "");
+    a.request.instances = 2;
+    assert_eq!(run(&mut n, &a, &Policy::default()).chosen, None, "one such instance per GPU");
+    let mut n = node(&[A100, A100], MigPolicy::Dynamic);
+    n.gpus[1].state = GpuState::Mig(Vec::new());
+    let mut a = ask(3, "mig:1g.5gb", "");
+    a.request.instances = 2;
+    let at = |gpu, start| (gpu, "1g.5gb".to_owned(), start);
+    assert_eq!(mig(&run(&mut n, &a, &Policy::default())), [at(1, 4), at(1, 5)], "in MIG mode already");
+}
+
 #[test]
 fn more_instances_than_anybody_has_are_refused_at_once() {
     let mut a = ask(1, "mig", "1G");

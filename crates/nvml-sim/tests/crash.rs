@@ -84,9 +84,9 @@ fn killed_writers_leave_a_whole_state() {
     let end = Instant::now() + Duration::from_secs(5);
     let (mut kills, mut changes, mut seed, mut last) = (0u32, 0u32, 12345u64, None);
     while Instant::now() < end {
-        // A small generator: waits of 0 to 30 ms, victims in turn.
+        // A small generator: waits of 0 to 60 ms, victims in turn.
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        std::thread::sleep(Duration::from_micros((seed >> 33) % 30_000));
+        std::thread::sleep(Duration::from_micros((seed >> 33) % 60_000));
         let index = (seed >> 40) as usize % writers.len();
         let victim = &mut writers[index];
         victim.kill().unwrap();
@@ -103,7 +103,7 @@ fn killed_writers_leave_a_whole_state() {
         w.wait().unwrap();
     }
     eprintln!("{kills} kills, {changes} different states seen");
-    assert!(kills > 50 && changes > 5);
+    assert!(kills > 20 && changes > 5);
 
     // The next one to come finishes what the last victim began.
     let session = Session::at(&node.state()).unwrap();

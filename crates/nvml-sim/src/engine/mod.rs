@@ -8,6 +8,7 @@ pub mod code;
 pub mod fault;
 pub mod handle;
 pub mod ids;
+mod interconnect;
 pub mod mig;
 pub mod node;
 pub mod ops;

@@ -12,7 +12,7 @@ use e2e::config::Templates;
 use e2e::{Daemon, User};
 
 /// Options, and what the refusal must name.
-const BAD: [(&[&str], &[&str]); 16] = [
+const BAD: [(&[&str], &[&str]); 15] = [
     (&["--gpu-isolation=vmm"], &["--gpu-isolation", "vmm", "mig"]),
     (&["--gpu-isolation=mig:9g.99gb"], &["--gpu-isolation", "9g.99gb"]),
     (&["--gpu-isolation=mig:1g.6gb"], &["1g.6gb"]),
@@ -25,7 +25,6 @@ const BAD: [(&[&str], &[&str]); 16] = [
     (&["--gpu-isolation=mps", "--gpu-threads=0"], &["--gpu-threads", "0"]),
     (&["--gpu-instances=2"], &["--gpu-instances"]),
     (&["--gpu-isolation=whole", "--gpu-instances=2"], &["--gpu-instances"]),
-    (&["--gpu-isolation=mig", "--gpu-threads=50"], &["--gpu-threads"]),
     (&["--gpu-isolation=mig", "--gres=gpu:2"], &["gres"]),
     (&["--gpu-isolation=mps", "--gres=shard:2"], &["gres"]),
     (&["--gpu-isolation=mig:7g.40gb", "--gpu-instances=2", "-w", "n1"], &["7g.40gb"]),

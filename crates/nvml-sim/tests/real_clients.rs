@@ -228,3 +228,24 @@ fn nvml_wrapper_reads_links_load_and_limits() {
     assert!(matches!(nvml.device_by_index(8), Err(NvmlError::InvalidArg)));
     assert!(matches!(nvml.device_by_uuid("GPU-0"), Err(NvmlError::NotFound)));
 }
+
+#[test]
+fn nvidia_smi_settings_and_links() {
+    let node = Node::new(DGX_V);
+    assert!(node.smi("-i 0 -pm 1").contains("Enabled persistence mode"));
+    assert!(node.smi("-i 0 -c 3").contains("EXCLUSIVE_PROCESS"));
+    assert!(node.smi("-i 0 -ac 1215,1200").contains("(MEM 1215, SM 1200)"));
+    let set = node.smi(
+        "-i 0 --query-gpu=persistence_mode,compute_mode,clocks.applications.graphics --format=csv,noheader",
+    );
+    assert_eq!(set, "Enabled, Exclusive_Process, 1200 MHz\n");
+    assert_eq!(node.smi("nvlink -s -i 0").matches("25.781 GB/s").count(), 6);
+    let p2p = node.smi("topo -p2p n");
+    let row: Vec<&str> =
+        p2p.lines().find(|l| l.trim().starts_with("GPU0\tX")).unwrap().split_whitespace().collect();
+    assert_eq!(row[1..9], ["X", "OK", "OK", "OK", "OK", "NS", "NS", "NS"]);
+    assert!(node.smi("topo -c 0").contains("0, 1, 2, 3, 4, 5, 6, 7"));
+    let mig = Node::new(TWO_MIG);
+    mig.smi("mig -i 0 -cgi 9");
+    assert!(mig.smi("mig -lcipp -i 0").contains("Profile ID  0 Placements: {0,1,2}:1"));
+}

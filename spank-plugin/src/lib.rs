@@ -22,7 +22,7 @@
 //! # Trust
 //!
 //! The request is the user's and is parsed strictly wherever it is read. The placement is believed only in prolog and
-//! epilog, where slurmctld wrote it; see [`slurmd`]. No option's text reaches a shell, a path (but for the file that
+//! epilog, where slurmctld wrote it; see `slurmd.rs`. No option's text reaches a shell, a path (but for the file that
 //! `--gpu-pattern=file:PATH` names, opened as the user) or a format string.
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 

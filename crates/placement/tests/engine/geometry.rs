@@ -5,7 +5,7 @@ use placement::*;
 use std::collections::BTreeSet;
 
 /// Every set of base instances that can be placed one by one on an empty GPU, and those to which none can be added.
-/// Partitions are counted as in FAR (Euro-Par'24): base profiles of one size of memory per slice, by placement.
+/// Partitions are counted as in FAR (JPDC'25): base profiles of one size of memory per slice, by placement.
 fn partitions(key: &str, double_memory: bool) -> (usize, usize) {
     let model = Model::find(key).unwrap();
     let places: Vec<MigSpec> = audit::every_place(&node(&[key], MigPolicy::On))

@@ -9,7 +9,7 @@ use std::time::Duration;
 use common::{LOOK, LOOK_AND_STAY, instances, looked, with};
 use e2e::command::wait_for;
 use e2e::process::Started;
-use e2e::{Cluster, Daemon, User};
+use e2e::{Cluster, Daemon, Job, User};
 use rustix::process::Signal;
 
 const MIG: [&str; 3] = ["--gpu-isolation=mig:1g.5gb", "-w", "n1"];
@@ -34,6 +34,13 @@ fn a_killed_slurmctld_knows_who_has_what() {
         let job = cluster.sbatch(User::Alice, &MIG, LOOK_AND_STAY).unwrap();
         let hers = instances(&looked(cluster, job));
         let before = cluster.published_layouts().unwrap();
+        // slurmctld writes its jobs down some seconds later; what it has not written, it does not know again.
+        let (state, now) = (cluster.layout().at("state").join("job_state"), std::time::SystemTime::now());
+        wait_for("slurmctld to save the job", Duration::from_secs(30), || {
+            let saved = std::fs::metadata(&state).and_then(|meta| meta.modified());
+            if saved.is_ok_and(|saved| saved > now) { Ok(()) } else { Err("older".to_owned()) }
+        })
+        .unwrap();
         cluster.kill9(&Daemon::Slurmctld).unwrap();
         restart(cluster, &Daemon::Slurmctld);
         wait_for("the layouts to be as before", Duration::from_secs(30), || {
@@ -67,12 +74,24 @@ fn a_killed_step_daemon_gives_its_instance_back() {
     with(|cluster| {
         let job = cluster.sbatch(User::Alice, &MIG, LOOK_AND_STAY).unwrap();
         looked(cluster, job);
-        for process in processes("slurmstepd", cluster) {
-            process.signal(Signal::KILL);
-        }
-        cluster.wait_job(job, "over", Duration::from_secs(90), |job| job.state() != "RUNNING").unwrap();
+        kill_steps(cluster);
+        // slurmctld believes a batch job for ten seconds, and asks the node again when it reads its configuration.
+        std::thread::sleep(Duration::from_secs(12));
+        cluster.run(User::Root, "scontrol", &["reconfigure"]).unwrap().ok().unwrap();
+        let over = |job: &Job| job.state() != "RUNNING" || job.get("Restarts") != "0";
+        cluster.wait_job(job, "over", Duration::from_secs(60), over).unwrap();
+        cluster.run(User::Root, "scancel", &[&job.to_string()]).unwrap();
         resume(cluster);
     });
+}
+
+/// Kills the step daemons, and the tasks they can no longer end.
+fn kill_steps(cluster: &Cluster) {
+    for name in ["slurmstepd", "sleep"] {
+        for process in processes(name, cluster) {
+            process.signal(Signal::KILL);
+        }
+    }
 }
 
 #[test]
@@ -81,9 +100,7 @@ fn a_slurmd_killed_with_its_steps_leaves_nothing() {
         let job = cluster.sbatch(User::Alice, &MIG, LOOK_AND_STAY).unwrap();
         looked(cluster, job);
         cluster.kill9(&n1()).unwrap();
-        for process in processes("slurmstepd", cluster) {
-            process.signal(Signal::KILL);
-        }
+        kill_steps(cluster);
         cluster.run(User::Root, "scancel", &[&job.to_string()]).unwrap();
         restart(cluster, &n1());
         resume(cluster);

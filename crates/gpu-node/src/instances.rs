@@ -7,6 +7,7 @@
 use placement::{GpuIndex, MigSpec, Placement, ProfileId};
 
 use crate::deadline::{Backoff, Deadline};
+use crate::devices::{Access, Devices};
 use crate::driver::Driver;
 use crate::fault::Fault;
 use crate::journal::{InstanceRecord, LiveInstance};
@@ -36,6 +37,7 @@ pub(crate) fn plan(driver: &mut Driver<'_>, spec: MigSpec) -> Result<InstanceRec
 /// jobs' instances.
 pub(crate) fn make(
     driver: &mut Driver<'_>,
+    devices: &Devices,
     gpu: GpuIndex,
     wanted: &mut [&mut InstanceRecord],
     kept: &[Placement],
@@ -63,7 +65,7 @@ pub(crate) fn make(
     for (record, profile) in wanted.iter_mut().zip(&profiles) {
         let instance = match standing.iter().find(|i| fits(i, record, profile)) {
             Some(instance) => instance.clone(),
-            None => create(nvml, gpu, profile, record.placement(), kept, deadline)?,
+            None => create(nvml, devices, gpu, profile, record.placement(), kept, deadline)?,
         };
         record.live = instance.compute.first().map(|ci| LiveInstance {
             gi: instance.id,
@@ -128,6 +130,7 @@ pub(crate) fn destroy(
 
 fn create(
     nvml: &Nvml,
+    devices: &Devices,
     gpu: GpuIndex,
     profile: &LiveProfile,
     at: Placement,
@@ -145,6 +148,10 @@ fn create(
         other => other?,
     };
     crate::crash::point("GPU instance without compute instance");
+    // Where nodes are made with the driver's default mode, anybody could open the new one. Without its GPU instance's
+    // node the compute instance is of no use to them, and it does not exist yet.
+    let [node, _] = devices.caps(nvml.minor(gpu)?, instance.id, 0)?;
+    devices.set(&node, Access::CAP_CLOSED)?;
     let made = wait_in_use(gpu, what, deadline, || nvml.create_compute_instance(gpu, &instance));
     match made {
         Ok(ci) => instance.compute = vec![ci],

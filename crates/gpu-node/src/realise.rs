@@ -205,6 +205,7 @@ fn carry_out(
     deadline: &Deadline,
 ) -> Result<(), Fault> {
     let partitioned = !entry.instances.is_empty();
+    let devices = Devices::open(settings)?;
     for record in entry.gpus.clone() {
         let gpu = GpuIndex(record.index);
         set_mode(settings, driver, gpu, partitioned, deadline)?;
@@ -212,10 +213,9 @@ fn carry_out(
         let mut wanted: Vec<&mut InstanceRecord> =
             entry.instances.iter_mut().filter(|i| i.gpu == gpu.0).collect();
         if partitioned {
-            instances::make(driver, gpu, &mut wanted, &kept, deadline)?;
+            instances::make(driver, &devices, gpu, &mut wanted, &kept, deadline)?;
         }
     }
-    let devices = Devices::open(settings)?;
     let grants = access(settings, &devices, entry)?;
     entry.device_nodes = grants.iter().map(|g| g.0.clone()).collect();
     journal.note(entry)?;

@@ -74,8 +74,8 @@ pub fn reconcile(settings: &Settings, live: Option<&HashSet<JobId>>) -> Result<R
     match Nvml::load(&settings.nvml_library) {
         Err(e) => report.problems.push(chain(&e)),
         Ok(nvml) => {
-            destroy_remnants(&nvml, &mut report);
-            settle_modes(&nvml, &kept, &mut report);
+            let gpus: Vec<GpuIndex> = (0..nvml.count().unwrap_or(0)).map(GpuIndex).collect();
+            tidy(&nvml, &gpus, &kept, &mut report);
             if held_unknown {
                 let why = "device nodes are left as they are: the journal of a live job is damaged";
                 report.problems.push(why.to_owned());
@@ -136,11 +136,17 @@ fn end_daemons(
     Ok(())
 }
 
-/// Nobody makes an instance while the node is locked: one without a compute instance is a remnant.
-fn destroy_remnants(nvml: &Nvml, report: &mut ReconcileReport) {
+/// Removes what an interrupted prolog left half made on GPUs that the caller has locked. `kept` are the entries of
+/// other jobs.
+pub(crate) fn tidy(nvml: &Nvml, gpus: &[GpuIndex], kept: &[Entry], report: &mut ReconcileReport) {
+    destroy_remnants(nvml, gpus, report);
+    settle_modes(nvml, gpus, kept, report);
+}
+
+/// Nobody makes an instance on a locked GPU: one without a compute instance is a remnant.
+fn destroy_remnants(nvml: &Nvml, gpus: &[GpuIndex], report: &mut ReconcileReport) {
     let deadline = Deadline::after(DESTROY_TIMEOUT);
-    let gpus = nvml.count().unwrap_or(0);
-    for gpu in (0..gpus).map(GpuIndex) {
+    for gpu in gpus.iter().copied() {
         let all = match nvml.instances(gpu) {
             Ok(all) => all,
             Err(e) => {
@@ -159,8 +165,8 @@ fn destroy_remnants(nvml: &Nvml, report: &mut ReconcileReport) {
 
 /// A prolog was killed between asking for a mode and the reset that brings it into force: the next job that needs
 /// the mode asks again.
-fn settle_modes(nvml: &Nvml, kept: &[Entry], report: &mut ReconcileReport) {
-    for gpu in (0..nvml.count().unwrap_or(0)).map(GpuIndex) {
+fn settle_modes(nvml: &Nvml, gpus: &[GpuIndex], kept: &[Entry], report: &mut ReconcileReport) {
+    for gpu in gpus.iter().copied() {
         let Ok(mode) = nvml.mig_mode(gpu) else { continue };
         if mode.current == mode.pending || kept.iter().any(|e| e.holds() && e.uses(gpu)) {
             continue;

@@ -1,17 +1,19 @@
 //! Takes back what a job had: the epilog.
 //!
-//! Asks the driver nothing: instances stay, idle, for the next job of their shape. What cannot be taken back at once
+//! Asks the driver nothing, but after a prolog that was killed: instances stay, idle, for the next job of their shape. What cannot be taken back at once
 //! never fails the epilog, which would drain the node; it is reported, and reconciliation tries again.
 
-use placement::JobId;
+use placement::{GpuIndex, JobId};
 
 use crate::deadline::Deadline;
-use crate::devices::{Access, DeviceError, Devices};
+use crate::devices::{Access, DeviceError, Devices, gpu_node};
 use crate::fault::Fault;
-use crate::journal::{Entry, Journal, Phase, ShareRecord};
+use crate::journal::{Entry, GpuRecord, InstanceRecord, Journal, Phase, ShareRecord};
 use crate::lock::{LockError, Locks};
 use crate::mps;
+use crate::nvml::Nvml;
 use crate::realise::{chain, require_root};
+use crate::reconcile::{self, ReconcileReport};
 use crate::settings::Settings;
 
 /// What a release did.
@@ -33,10 +35,18 @@ pub fn release(settings: &Settings, job: JobId) -> Result<Released, Fault> {
     let journal = Journal::open(&settings.state_dir)?;
     let Some(entry) = journal.job(job)? else { return Ok(Released::default()) };
     let deadline = Deadline::after(settings.operation_timeout);
-    // No GPU's lock: what is the job's alone can be given back while another job's prolog keeps the GPU, for
+    let interrupted = entry.phase == Phase::Intent;
+    let gpus: Vec<GpuIndex> = entry.gpus.iter().map(|g| GpuIndex(g.index)).collect();
+    // No GPU's lock, but after a prolog that was killed: what is the job's alone can be given back while another job's prolog keeps the GPU, for
     // instances count as held until the entry is gone, and the entry goes last.
     let daemon = entry.share.as_ref().map(|s| s.daemon.as_str());
-    let _locks = match Locks::for_job(&settings.state_dir, job, &[], daemon, &deadline) {
+    let _locks = match Locks::for_job(
+        &settings.state_dir,
+        job,
+        if interrupted { &gpus } else { &[] },
+        daemon,
+        &deadline,
+    ) {
         Err(LockError::Dir(e)) => return Err(e.into()),
         Err(e @ LockError::Timeout { .. }) => {
             // Not a reason to drain the node: nothing is held for the job any more, and reconciliation does the rest.
@@ -50,9 +60,58 @@ pub fn release(settings: &Settings, job: JobId) -> Result<Released, Fault> {
         Ok(locks) => locks,
     };
     match journal.job(job)? {
+        Some(entry) if interrupted => {
+            let mut problems = tidy(settings, &journal, &entry, &gpus);
+            let released = finish(settings, &journal, &entry)?;
+            problems.extend(released.problems);
+            Ok(Released { problems, ..released })
+        }
         Some(entry) => finish(settings, &journal, &entry),
         None => Ok(Released { known: true, problems: Vec::new() }),
     }
+}
+
+/// The prolog was killed: what it left half made goes, and GPUs' nodes are set as their mode wants. Returns what could
+/// not be done.
+fn tidy(settings: &Settings, journal: &Journal, entry: &Entry, gpus: &[GpuIndex]) -> Vec<String> {
+    let mut report = ReconcileReport::default();
+    let work = |report: &mut ReconcileReport| -> Result<(), Fault> {
+        let mut others = journal.jobs(&mut Vec::new())?;
+        others.retain(|e| e.job != entry.job && e.holds());
+        let nvml = Nvml::load(&settings.nvml_library)?;
+        let devices = Devices::open(settings)?;
+        for gpu in &entry.gpus {
+            close_idle(&nvml, &devices, gpu, &others)?;
+        }
+        reconcile::tidy(&nvml, gpus, &others, report);
+        for gpu in entry.gpus.iter().filter(|g| !others.iter().any(|o| o.uses(GpuIndex(g.index)))) {
+            let partitioned = nvml.mig_mode(GpuIndex(gpu.index))?.current;
+            let access = if partitioned { Access::OPEN } else { Access::CLOSED };
+            devices.set(&gpu_node(gpu.minor), access)?;
+        }
+        Ok(())
+    };
+    if let Err(e) = work(&mut report) {
+        report.problems.push(chain(&e));
+    }
+    report.problems
+}
+
+/// Closes the capability nodes of instances that no other job holds: the driver's default lets everybody in.
+fn close_idle(nvml: &Nvml, devices: &Devices, gpu: &GpuRecord, others: &[Entry]) -> Result<(), Fault> {
+    for instance in nvml.instances(GpuIndex(gpu.index))? {
+        let place = |r: &InstanceRecord| r.gpu == gpu.index && r.placement() == instance.placement;
+        if others.iter().any(|o| o.instances.iter().any(place)) {
+            continue;
+        }
+        let ci = instance.compute.first().map_or(0, |c| c.id);
+        for name in devices.caps(gpu.minor, instance.id, ci)? {
+            if devices.get(&name)?.is_some() {
+                devices.set(&name, Access::CAP_CLOSED)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Takes back everything and forgets the job. The caller holds the locks.

@@ -131,6 +131,30 @@ fn a_killed_prolog_can_be_run_again() {
     });
 }
 
+#[test]
+fn an_epilog_cleans_up_after_a_killed_prolog() {
+    on_node("tests::crash::an_epilog_cleans_up_after_a_killed_prolog", |node| {
+        let neighbour = neighbour(node, 0);
+        node.reconcile(&[2]);
+        for which in [0, 1, 3] {
+            for at in 0..36 {
+                litter(node);
+                let (text, index) = (at.to_string(), which.to_string());
+                rerun(
+                    ACT,
+                    &node.dir,
+                    &[("ACT", "realise"), ("ACT_GRANT", &index), ("GPU_NODE_CRASH_AT", &text)],
+                );
+                // No reconciliation: slurmd lives on.
+                node.release(7);
+                let what = grants()[which].0;
+                assert_eq!(node.disagreements(&[2]), Vec::<String>::new(), "{what} at {at}");
+            }
+        }
+        assert_eq!(node.inspect().entries, [neighbour]);
+    });
+}
+
 /// Also inside the driver's calls, which no point of ours marks.
 #[test]
 fn killed_at_any_time() {

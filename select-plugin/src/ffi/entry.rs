@@ -53,7 +53,11 @@ extern "C" fn init() -> c_int {
     if rc != SUCCESS || !host::in_slurmctld() {
         return rc;
     }
-    guard_ok("init", ERROR, || if configure(None) { SUCCESS } else { ERROR })
+    if !guard_ok("init", false, || configure(None)) {
+        // An error from here would make Slurm take the next file of this name in PluginDir: its own plugin, without us.
+        host::fatal(c"tessera: tessera.toml is bad, see the lines above");
+    }
+    rc
 }
 
 /// Reads the configuration and starts from an empty state; false: it is bad, and `keep` says what happens then.

@@ -29,6 +29,17 @@ pub(super) fn in_slurmctld() -> bool {
     })
 }
 
+/// Ends slurmctld with a line in its log. Returns where there is no Slurm.
+pub(super) fn fatal(text: &CStr) {
+    type Fatal = unsafe extern "C" fn(*const c_char, ...);
+    if let Some(f) = symbol(c"slurm_fatal") {
+        // SAFETY: src/common/log.h: `void fatal(const char *, ...)`, a printf-like function.
+        let fatal = unsafe { std::mem::transmute::<*mut c_void, Fatal>(f.as_ptr()) };
+        // SAFETY: the format is constant and takes one string, which is NUL-terminated and outlives the call.
+        unsafe { fatal(c"%s".as_ptr(), text.as_ptr()) };
+    }
+}
+
 /// One string of `slurm_conf`, copied. Slurm fills it before it loads any plugin.
 pub(super) fn conf_string(field: fn(&sys::slurm_conf_t) -> *mut c_char) -> Option<String> {
     let conf = symbol(c"slurm_conf")?.cast::<sys::slurm_conf_t>();

@@ -102,7 +102,7 @@ impl<'a, 'b, 'c> Proof<'a, 'b, 'c> {
                 if time >= NEVER {
                     continue;
                 }
-                if !self.steps.take(4) {
+                if !self.steps.take(1) {
                     return false;
                 }
                 self.loads[base + p] += time;
@@ -149,7 +149,7 @@ impl<'a, 'b, 'c> Proof<'a, 'b, 'c> {
         if made > bound {
             self.open = self.open.min(bound);
         }
-        self.steps.take(100)
+        self.steps.take(20)
     }
 
     /// Whether an assignment of all tasks better than the best known may still follow from the loads of the GPU at

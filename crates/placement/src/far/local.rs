@@ -174,12 +174,15 @@ impl<'a> Search<'a> {
         self.sites[task] = site;
     }
 
-    fn revalue(&mut self, a: u32, b: u32) {
+    /// Values the GPUs of two sites again; returns what they were.
+    fn revalue(&mut self, a: u32, b: u32) -> (Micros, Micros) {
         let (a, b) = (self.table.gpu(a as Site), self.table.gpu(b as Site));
+        let before = (self.values[a], self.values[b]);
         self.values[a] = self.value(a);
         if b != a {
             self.values[b] = self.value(b);
         }
+        before
     }
 
     /// One descent from a high to a low temperature in `budget` steps, from the best assignment so far. Ends early when
@@ -189,12 +192,15 @@ impl<'a> Search<'a> {
         self.orders.clone_from(&best.orders);
         self.restart(&best.sites);
         let mut energy = self.energy();
-        // From a twelfth of the mean task time to a thousandth of it: two hundred temperatures, each 44/45 of the last.
-        let mean = self.loads.iter().sum::<Micros>() / self.table.tasks().max(1) as u64;
-        let mut temperature = (mean / 12).max(1);
+        // From a twelfth of the mean task time (less in large batches, whose plans differ by less) to a hundredth of that:
+        // two hundred temperatures, each 44/45 of the last.
+        let tasks = self.table.tasks().max(1) as u64;
+        let mean = self.loads.iter().sum::<Micros>() / tasks;
+        let hottest = (mean * 3 / tasks.max(36)).max(1);
+        let mut temperature = hottest;
         let per_temperature = (budget / 200).max(1);
         let mut left = per_temperature;
-        while self.best.makespan > target && temperature > mean / 1000 && steps.take(1) {
+        while self.best.makespan > target && temperature > hottest / 85 && steps.take(1) {
             left -= 1;
             if left == 0 {
                 left = per_temperature;
@@ -205,12 +211,57 @@ impl<'a> Search<'a> {
             if next <= energy + self.sequence.wait(temperature) {
                 energy = next;
                 let longest = self.values.iter().copied().max().unwrap_or(0);
-                if longest < self.best.makespan && steps.take(20) {
+                if longest < self.best.makespan && steps.take(20 * self.values.len() as u64) {
                     self.keep_if_best();
                 }
             } else {
                 self.undo(&undo);
             }
+        }
+    }
+
+    /// Tries every move and every swap around the best assignment, timing those whose estimate is near it, until none is
+    /// better: annealing steers by the estimate, which is a little off.
+    pub(super) fn polish(&mut self, steps: &mut Steps) {
+        loop {
+            let before = self.best.clone();
+            self.orders.clone_from(&before.orders);
+            self.restart(&before.sites);
+            for a in 0..self.table.tasks() {
+                for k in 0..self.choices[a].len() {
+                    let site = self.choices[a][k];
+                    self.try_change(a, site, None, steps);
+                }
+                for b in 0..a {
+                    self.try_change(a, self.sites[b], Some(b), steps);
+                }
+                if steps.0 == 0 {
+                    return;
+                }
+            }
+            if self.best.makespan >= before.makespan {
+                return;
+            }
+        }
+    }
+
+    /// Moves `a` to `site`, and `b`, which is there, to where `a` was; keeps that if it is better than the best.
+    fn try_change(&mut self, a: usize, site: u32, b: Option<usize>, steps: &mut Steps) {
+        let from = self.sites[a];
+        let fits = |task: usize, site: u32| self.table.time(task, self.table.class(site as Site)) < NEVER;
+        if site == from || !fits(a, site) || b.is_some_and(|b| !fits(b, from)) || !steps.take(1) {
+            return;
+        }
+        self.put(a, site);
+        if let Some(b) = b {
+            self.put(b, from);
+        }
+        let values = self.revalue(from, site);
+        let longest = self.values.iter().copied().max().unwrap_or(0);
+        let near = longest <= self.best.makespan + self.best.makespan / 200;
+        let better = near && steps.take(20 * self.values.len() as u64) && self.keep_if_best();
+        if !better {
+            self.undo(&Undo { a, from, b, to: site, values });
         }
     }
 
@@ -223,8 +274,8 @@ impl<'a> Search<'a> {
                 return None;
             }
             self.put(a, to);
-            self.revalue(from, to);
-            return Some(Undo { a, from, b: None, to });
+            let values = self.revalue(from, to);
+            return Some(Undo { a, from, b: None, to, values });
         }
         let b = self.sequence.below(self.table.tasks());
         let to = self.sites[b];
@@ -234,8 +285,8 @@ impl<'a> Search<'a> {
         }
         self.put(a, to);
         self.put(b, from);
-        self.revalue(from, to);
-        Some(Undo { a, from, b: Some(b), to })
+        let values = self.revalue(from, to);
+        Some(Undo { a, from, b: Some(b), to, values })
     }
 
     fn undo(&mut self, undo: &Undo) {
@@ -243,7 +294,9 @@ impl<'a> Search<'a> {
         if let Some(b) = undo.b {
             self.put(b, undo.to);
         }
-        self.revalue(undo.from, undo.to);
+        let gpu = |site: u32| self.table.gpu(site as Site);
+        let (from, to) = (gpu(undo.from), gpu(undo.to));
+        (self.values[from], self.values[to]) = undo.values;
     }
 
     /// The best assignment's schedule.
@@ -269,4 +322,6 @@ struct Undo {
     from: u32,
     b: Option<usize>,
     to: u32,
+    /// Values of the two GPUs before, `from`'s first.
+    values: (Micros, Micros),
 }

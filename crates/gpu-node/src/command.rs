@@ -82,7 +82,7 @@ impl Run<'_> {
             command.gid(gid).uid(uid);
         }
         let mut child = command.spawn().map_err(start)?;
-        let mut backoff = Backoff::new(Duration::from_micros(200), Duration::from_millis(20));
+        let mut backoff = Backoff::new(Duration::from_micros(200), Duration::from_millis(2));
         let status = loop {
             if let Some(status) = child.try_wait().map_err(start)? {
                 break status;

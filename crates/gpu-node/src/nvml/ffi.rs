@@ -2,13 +2,13 @@
 //!
 //! Handles are only made by the library and only used while it is loaded: they borrow it.
 
-use std::cell::Cell;
-use std::ffi::{CStr, c_char, c_uint};
+use std::ffi::{c_char, c_uint};
 use std::marker::PhantomData;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nvml_wrapper_sys::bindings as sys;
 
+use super::clock::count_since;
 use super::code::Code;
 
 /// The loaded and initialised library; shut down when dropped.
@@ -42,19 +42,6 @@ const MAX_INSTANCES: usize = 64;
 /// Longest name or UUID that NVML returns (`NVML_DEVICE_UUID_V2_BUFFER_SIZE`, `NVML_DEVICE_NAME_V2_BUFFER_SIZE`).
 const TEXT: usize = 96;
 const TEXT_LEN: c_uint = 96;
-
-thread_local! {
-    static TIME: Cell<Duration> = const { Cell::new(Duration::ZERO) };
-}
-
-/// Time that this thread has spent in the driver's library, loading included.
-pub(super) fn time() -> Duration {
-    TIME.get()
-}
-
-fn count_since(start: Instant) {
-    TIME.set(TIME.get() + start.elapsed());
-}
 
 macro_rules! call {
     ($lib:expr, $name:ident ( $($arg:expr),* )) => {{
@@ -103,6 +90,14 @@ pub(super) struct RawProfile {
     pub(super) sm: u32,
     pub(super) memory_mib: u64,
     pub(super) name: String,
+}
+
+macro_rules! raw_profile {
+    ($info:ident, $name:expr) => {{
+        let (slices, instances) = ($info.sliceCount, $info.instanceCount);
+        let (sm, memory_mib) = ($info.multiprocessorCount, $info.memorySizeMB);
+        RawProfile { id: $info.id, slices, instances, sm, memory_mib, name: $name }
+    }};
 }
 
 /// `sizeof(struct) | version << 24`, as nvml.h builds version words.
@@ -229,9 +224,7 @@ impl Lib {
         // The call is declared with version 2 of the struct and reads the version word first.
         call!(self, nvmlDeviceGetGpuInstanceProfileInfoV(device.raw, index, (&raw mut info).cast()))?;
         let name = text(&info.name);
-        let (slices, instances) = (info.sliceCount, info.instanceCount);
-        let (sm, memory_mib) = (info.multiprocessorCount, info.memorySizeMB);
-        Ok(RawProfile { id: info.id, slices, instances, sm, memory_mib, name })
+        Ok(raw_profile!(info, name))
     }
 
     fn gi_profile_v2(&self, device: Device<'_>, index: u32) -> Result<RawProfile, Code> {
@@ -239,17 +232,13 @@ impl Lib {
         info.version = version_word(size_of_val(&info), 2);
         call!(self, nvmlDeviceGetGpuInstanceProfileInfoV(device.raw, index, &raw mut info))?;
         let name = text(&info.name);
-        let (slices, instances) = (info.sliceCount, info.instanceCount);
-        let (sm, memory_mib) = (info.multiprocessorCount, info.memorySizeMB);
-        Ok(RawProfile { id: info.id, slices, instances, sm, memory_mib, name })
+        Ok(raw_profile!(info, name))
     }
 
     fn gi_profile_v1(&self, device: Device<'_>, index: u32) -> Result<RawProfile, Code> {
         let mut info = sys::nvmlGpuInstanceProfileInfo_t::zeroed();
         call!(self, nvmlDeviceGetGpuInstanceProfileInfo(device.raw, index, &raw mut info))?;
-        let (slices, instances) = (info.sliceCount, info.instanceCount);
-        let (sm, memory_mib) = (info.multiprocessorCount, info.memorySizeMB);
-        Ok(RawProfile { id: info.id, slices, instances, sm, memory_mib, name: String::new() })
+        Ok(raw_profile!(info, String::new()))
     }
 
     /// Legal placements of a profile, free or not: (start, size).
@@ -390,19 +379,6 @@ impl Lib {
         let mut mask = 0;
         call!(self, nvmlDeviceGetMemoryAffinity(device.raw, 1, &raw mut mask, 0))?;
         Ok(mask)
-    }
-
-    /// The library's own words for a code.
-    pub(super) fn error_string(&self, code: Code) -> Option<String> {
-        let function = self.raw.nvmlErrorString.as_ref().ok()?;
-        // SAFETY: nvml.h: any code is allowed.
-        let raw = unsafe { function(code.0) };
-        if raw.is_null() {
-            return None;
-        }
-        // SAFETY: nvml.h: a static NUL-terminated string.
-        let words = unsafe { CStr::from_ptr(raw) };
-        Some(words.to_string_lossy().into_owned())
     }
 }
 

@@ -1,5 +1,6 @@
 //! NVML as this crate uses it: typed, by GPU index, with errors that name GPU, profile and place.
 
+mod clock;
 mod code;
 mod ffi;
 mod mig;
@@ -7,10 +8,10 @@ mod topology;
 
 use std::cell::RefCell;
 use std::path::Path;
-use std::time::Duration;
 
 use placement::{GpuIndex, Model};
 
+pub use clock::driver_time;
 pub use code::Code;
 pub use mig::{ComputeInstance, GpuInstance, LiveProfile};
 pub use topology::{NvLink, PcieLevel};
@@ -67,12 +68,6 @@ impl NvmlError {
 pub struct Nvml {
     lib: ffi::Lib,
     known: RefCell<mig::Known>,
-}
-
-/// Time that this thread has spent in the driver's library so far, loading it included.
-#[must_use]
-pub fn driver_time() -> Duration {
-    ffi::time()
 }
 
 /// What a GPU is, apart from its state.
@@ -132,12 +127,6 @@ impl Nvml {
         self.lib
             .driver_version()
             .map_err(|code| NvmlError::Node { what: "cannot read the driver version", code })
-    }
-
-    /// The library's own words for a code.
-    #[must_use]
-    pub fn words(&self, code: Code) -> Option<String> {
-        self.lib.error_string(code)
     }
 
     /// Number of GPUs that this process can see.

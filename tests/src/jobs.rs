@@ -164,7 +164,8 @@ impl Cluster {
     ///
     /// The jobs that are left.
     pub fn wait_idle(&self) -> Result<(), HarnessError> {
-        wait_for("all nodes to be idle", Duration::from_secs(60), || {
+        // A slurmd that was away is told again what to end only after a minute.
+        wait_for("all nodes to be idle", Duration::from_secs(150), || {
             let nodes =
                 self.run(User::Root, "sinfo", &["-h", "-N", "-o", "%N %T"]).map_err(|e| e.to_string())?;
             if nodes.stdout.lines().all(|line| line.ends_with(" idle")) && nodes.code == Some(0) {

@@ -40,21 +40,29 @@ pub(super) struct Planner<'a> {
     scratch: Scratch,
     timing: Timing,
     ends: Vec<Micros>,
+    /// The best member's tasks and sites, in the order they were placed.
+    placed: Vec<(u32, u32)>,
 }
 
 impl<'a> Planner<'a> {
     pub(super) fn new(table: &'a Table<'a>) -> Self {
         let (sorted, scratch, timing) = (Sorted::new(table), Scratch::new(table), Timing::new(table));
-        Self { table, sorted, scratch, timing, ends: Vec::new() }
+        Self { table, sorted, scratch, timing, ends: Vec::new(), placed: Vec::new() }
     }
 
     /// The better of both ways to break ties of equal work.
     pub(super) fn far(&mut self) -> Far {
-        let far = self.plan(Tie::Smaller);
+        let lists = self.best_member(Tie::Smaller);
+        let far = self.plan(lists);
         if !has_ties(self.table) {
             return far;
         }
-        let other = self.plan(Tie::Larger);
+        let first = std::mem::take(&mut self.placed);
+        let lists = self.best_member(Tie::Larger);
+        if self.placed == first {
+            return far;
+        }
+        let other = self.plan(lists);
         if other.schedule.makespan() < far.schedule.makespan() { other } else { far }
     }
 
@@ -63,7 +71,7 @@ impl<'a> Planner<'a> {
         let family = Family::new(self.table, tie);
         let mut sizes = Vec::with_capacity(self.table.tasks());
         let mut best = (NEVER, 0);
-        let mut lists = Lists { tasks: vec![Vec::new(); self.table.sites()] };
+        self.placed.clear();
         for index in family.by_bound() {
             // Bounds ascend: no later member can be better. On a tie the earlier member of the family wins.
             if family.bounds[index as usize] > best.0 {
@@ -74,10 +82,10 @@ impl<'a> Planner<'a> {
                 && (makespan, index) < best
             {
                 best = (makespan, index);
-                self.scratch.copy(&mut lists);
+                self.placed.clone_from(&self.scratch.placed);
             }
         }
-        lists
+        Lists::of(self.table, &self.placed)
     }
 
     /// Every promising member of the family, refined: the site of each task in the best of them. A member is promising
@@ -100,8 +108,7 @@ impl<'a> Planner<'a> {
                 if schedule(table, &self.sorted, &sizes, NEVER, &mut self.scratch).is_none() {
                     continue;
                 }
-                let mut lists = Lists { tasks: vec![Vec::new(); table.sites()] };
-                self.scratch.copy(&mut lists);
+                let mut lists = Lists::of(table, &self.scratch.placed);
                 for refined in [false, true] {
                     if refined {
                         self.timing.leaf_ends(table, &mut self.ends);
@@ -117,19 +124,19 @@ impl<'a> Planner<'a> {
         best.1
     }
 
-    /// All three phases.
-    fn plan(&mut self, tie: Tie) -> Far {
+    /// Phase 3 and the final times.
+    fn plan(&mut self, mut lists: Lists) -> Far {
         let table = self.table;
-        let mut lists = self.best_member(tie);
         let orders = vec![Order::Down; table.gpus()];
         let before = loads(table, &lists);
         let unrefined = self.timing.run(table, &before, &orders, Rule::Fifo);
         self.timing.leaf_ends(table, &mut self.ends);
         let mut best = (unrefined, self.timing.schedule(table, &lists));
         let mut operations = refine(table, &mut lists, &mut self.ends);
-        self.time_both_ways(&lists, &[Order::Down], &mut best);
+        let untimed = if operations == Operations::default() { &[Rule::Tail][..] } else { &BOTH };
+        self.time_all_ways(&lists, &[Order::Down], untimed, &mut best);
         if !table.problem.starts_empty() {
-            self.time_both_ways(&lists, &[Order::Up], &mut best);
+            self.time_all_ways(&lists, &[Order::Up], &BOTH, &mut best);
             let loads = loads(table, &lists);
             for gpu in 0..table.gpus() {
                 Releases::new(table, gpu).chain_ends(table, gpu, &loads, &mut self.ends);
@@ -137,17 +144,23 @@ impl<'a> Planner<'a> {
             let more = refine(table, &mut lists, &mut self.ends);
             operations.moves += more.moves;
             operations.swaps += more.swaps;
-            self.time_both_ways(&lists, &[Order::Up, Order::Down], &mut best);
+            self.time_all_ways(&lists, &[Order::Up, Order::Down], &BOTH, &mut best);
         }
         Far { schedule: best.1, unrefined, operations }
     }
 
-    /// Times `lists` with both rules in each of the orders, all GPUs alike.
-    fn time_both_ways(&mut self, lists: &Lists, orders: &[Order], best: &mut (Micros, Schedule)) {
+    /// Times `lists` with each of the rules in each of the orders, all GPUs alike.
+    fn time_all_ways(
+        &mut self,
+        lists: &Lists,
+        orders: &[Order],
+        rules: &[Rule],
+        best: &mut (Micros, Schedule),
+    ) {
         let loads = loads(self.table, lists);
         for &order in orders {
             let orders = vec![order; self.table.gpus()];
-            for rule in [Rule::Fifo, Rule::Tail] {
+            for &rule in rules {
                 if self.timing.run(self.table, &loads, &orders, rule) < best.0 {
                     *best = (self.timing.makespan, self.timing.schedule(self.table, lists));
                 }
@@ -155,6 +168,8 @@ impl<'a> Planner<'a> {
         }
     }
 }
+
+const BOTH: [Rule; 2] = [Rule::Fifo, Rule::Tail];
 
 /// The site of every task.
 fn sites(table: &Table<'_>, lists: &Lists) -> Vec<u32> {

@@ -34,11 +34,22 @@ pub(super) struct Lists {
     pub(super) tasks: Vec<Vec<u32>>,
 }
 
+impl Lists {
+    pub(super) fn of(table: &Table<'_>, placed: &[(u32, u32)]) -> Self {
+        let mut lists = Self { tasks: vec![Vec::new(); table.sites()] };
+        for &(task, site) in placed {
+            lists.tasks[site as Site].push(task);
+        }
+        lists
+    }
+}
+
 /// Scratch space of [`schedule`], so that a family costs no allocation per member.
 pub(super) struct Scratch {
     queues: Vec<Vec<u32>>,
     heap: BinaryHeap<Open>,
-    placed: Vec<(u32, u32)>,
+    /// Task and site, in the order of placement, of the last successful [`schedule`].
+    pub(super) placed: Vec<(u32, u32)>,
     used: Vec<bool>,
 }
 
@@ -49,14 +60,6 @@ impl Scratch {
             heap: BinaryHeap::with_capacity(table.sites()),
             placed: Vec::with_capacity(table.tasks()),
             used: Vec::new(),
-        }
-    }
-
-    /// Copies the lists of the last successful [`schedule`].
-    pub(super) fn copy(&self, lists: &mut Lists) {
-        lists.tasks.iter_mut().for_each(Vec::clear);
-        for &(task, site) in &self.placed {
-            lists.tasks[site as usize].push(task);
         }
     }
 }
@@ -82,9 +85,14 @@ pub(super) fn schedule(
     scratch.used.resize(table.sites(), false);
     scratch.heap.extend(roots(table).map(|site| Open { end: 0, site }));
     let (mut reconfig_end, mut makespan) = (0, 0);
+    let mut work: u64 = sizes.iter().enumerate().map(|(t, &class)| table.work(t, usize::from(class))).sum();
     while waiting != 0
         && let Some(Open { mut end, site }) = scratch.heap.pop()
     {
+        // Whatever is still waiting begins no earlier than the instance that ends first.
+        if end > limit || work > (limit - end).saturating_mul(table.slices()) {
+            return None;
+        }
         let s = site as usize;
         let place = table.at(s);
         let class = place.class;
@@ -95,6 +103,7 @@ pub(super) fn schedule(
                 end = reconfig_end;
             }
             end += table.time(task as usize, class);
+            work -= table.work(task as usize, class);
             makespan = makespan.max(end);
             if makespan > limit {
                 return None;

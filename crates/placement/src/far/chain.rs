@@ -45,7 +45,7 @@ impl Releases {
     /// When the chain of places that ends in each leaf could end if no other chain were in its way, written to `ends`
     /// for the leaves of `gpu`. After other jobs this takes the part of a slice's end in FAR's refinement.
     pub(super) fn chain_ends(&self, table: &Table<'_>, gpu: usize, loads: &[Micros], ends: &mut [Micros]) {
-        let base = gpu * table.places;
+        let base = table.base(gpu);
         for leaf in (0..table.places).filter(|&p| table.place(p).children == 0) {
             let mut length = 0;
             let mut place = Some(leaf);

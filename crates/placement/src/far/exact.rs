@@ -95,7 +95,7 @@ impl<'a, 'b, 'c> Proof<'a, 'b, 'c> {
         let Some(&task) = self.order.get(k) else { return self.complete() };
         // Empty GPUs are alike: the first of them stands for all.
         for gpu in 0..self.table.gpus().min(used + 1) {
-            let base = gpu * self.table.places;
+            let base = self.table.base(gpu);
             let alike = self.alike(base);
             for p in (0..self.table.places).filter(|p| alike >> p & 1 == 0) {
                 let time = self.table.time(task, self.table.place(p).class);
@@ -138,7 +138,7 @@ impl<'a, 'b, 'c> Proof<'a, 'b, 'c> {
 
     fn complete(&mut self) -> bool {
         let bound = (0..self.table.gpus()).map(|g| {
-            let base = g * self.table.places;
+            let base = self.table.base(g);
             lower(self.table, &self.loads[base..base + self.table.places], self.destroy, None)
         });
         let bound = bound.max().unwrap_or(0).max(self.floor);
@@ -160,7 +160,7 @@ impl<'a, 'b, 'c> Proof<'a, 'b, 'c> {
         if lower(self.table, loads, self.destroy, Some(self.create)) >= best {
             return false;
         }
-        let rooms = (0..self.table.gpus()).map(|g| self.room(k, g * self.table.places, best - 1));
+        let rooms = (0..self.table.gpus()).map(|g| self.room(k, self.table.base(g), best - 1));
         self.areas[k] <= rooms.sum()
     }
 

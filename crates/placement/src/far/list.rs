@@ -117,7 +117,7 @@ pub(super) fn schedule(
             if scratch.used[s] {
                 reconfig_end = reconfig_end.max(end) + place.destroy;
             }
-            let first = s - s % table.places;
+            let first = table.base(table.gpu(s));
             for child in members(place.children) {
                 scratch.heap.push(Open { end, site: u32::try_from(first + child).unwrap_or(u32::MAX) });
             }

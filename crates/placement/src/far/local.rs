@@ -142,7 +142,7 @@ impl<'a> Search<'a> {
     }
 
     fn value(&self, gpu: usize) -> Micros {
-        let base = gpu * self.table.places;
+        let base = self.table.base(gpu);
         let loads = &self.loads[base..base + self.table.places];
         estimate(self.table, &self.releases[gpu], loads, self.orders[gpu])
     }

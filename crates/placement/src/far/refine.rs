@@ -29,7 +29,7 @@ pub(super) fn refine(table: &Table<'_>, lists: &mut Lists, ends: &mut [Micros]) 
     let mut operations = Operations::default();
     let mut queue = Vec::new();
     for _ in 0..ITERATIONS {
-        let all = (0..table.sites()).filter(|&s| table.at(s).children == 0);
+        let all = (0..table.sites()).filter(|&s| table.at(s).leaves == 1 << table.node(s));
         let makespan = all.clone().map(|s| ends[s]).max().unwrap_or(0);
         queue.clear();
         queue.extend(all.filter(|&s| ends[s] == makespan));
@@ -52,7 +52,7 @@ pub(super) fn refine(table: &Table<'_>, lists: &mut Lists, ends: &mut [Micros]) 
 
 /// The leaves of a site: the paper's slices.
 fn leaves<'a>(table: &'a Table<'a>, site: Site) -> impl Iterator<Item = Site> + 'a {
-    let base = site - site % table.places;
+    let base = table.base(table.gpu(site));
     members(table.at(site).leaves).map(move |l| base + l)
 }
 

@@ -6,7 +6,8 @@ use super::tree::MAX_NODES;
 /// A time no plan reaches: a task at a size it cannot run on. Sums of a hundred still fit.
 pub(super) const NEVER: Micros = 1 << 56;
 
-/// A place of one of the GPUs: `gpu * places per GPU + place`.
+/// A place of one of the GPUs: the GPU in the upper bits, the place in the lower ones. Numbers between the last place of a
+/// GPU and the first of the next are no site: no task is ever there.
 pub(super) type Site = usize;
 
 /// A set of places of one GPU, bit 0 for place 0.
@@ -18,6 +19,8 @@ pub(super) struct Table<'a> {
     pub(super) classes: usize,
     /// Places per GPU.
     pub(super) places: usize,
+    /// Sites of one GPU, as a power of two.
+    shift: u32,
     /// Running time of (task, class) at `task * classes + class`.
     times: Vec<Micros>,
     place: [Place; MAX_NODES],
@@ -65,7 +68,8 @@ impl<'a> Table<'a> {
         let offered: Vec<bool> = (0..problem.tree.sizes.len()).map(offered).collect();
         let time = |(t, ok): (&Option<Micros>, &bool)| t.filter(|_| *ok).unwrap_or(NEVER);
         let times = problem.tasks.iter().flat_map(|t| t.times.iter().zip(&offered).map(time)).collect();
-        Self { problem, classes: problem.tree.sizes.len(), places: nodes.len(), times, place, usable }
+        let shift = nodes.len().next_power_of_two().trailing_zeros();
+        Self { problem, classes: problem.tree.sizes.len(), places: nodes.len(), shift, times, place, usable }
     }
 
     pub(super) fn tasks(&self) -> usize {
@@ -76,8 +80,18 @@ impl<'a> Table<'a> {
         self.problem.gpus.len()
     }
 
+    /// The first site of a GPU.
+    pub(super) fn base(&self, gpu: usize) -> Site {
+        gpu << self.shift
+    }
+
+    /// The place of a site on its GPU.
+    pub(super) fn node(&self, site: Site) -> usize {
+        site & ((1 << self.shift) - 1)
+    }
+
     pub(super) fn sites(&self) -> usize {
-        self.places * self.gpus()
+        self.gpus() << self.shift
     }
 
     /// Compute slices of all GPUs.
@@ -104,7 +118,7 @@ impl<'a> Table<'a> {
     }
 
     pub(super) fn at(&self, site: Site) -> &Place {
-        &self.place[site % self.places]
+        &self.place[self.node(site)]
     }
 
     pub(super) fn class(&self, site: Site) -> usize {
@@ -112,15 +126,15 @@ impl<'a> Table<'a> {
     }
 
     pub(super) fn gpu(&self, site: Site) -> usize {
-        site / self.places
+        site >> self.shift
     }
 
     pub(super) fn is_usable(&self, site: Site) -> bool {
-        self.usable[self.gpu(site)] >> (site % self.places) & 1 == 1
+        self.usable[self.gpu(site)] >> self.node(site) & 1 == 1
     }
 
     pub(super) fn parent(&self, site: Site) -> Option<Site> {
-        Some(site - site % self.places + self.at(site).parent?)
+        Some(site - self.node(site) + self.at(site).parent?)
     }
 }
 

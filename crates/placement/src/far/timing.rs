@@ -89,7 +89,7 @@ impl Timing {
         self.loads.copy_from_slice(loads);
         self.makespan = 0;
         for (gpu, now) in table.problem.gpus.iter().enumerate() {
-            let base = gpu * table.places;
+            let base = table.base(gpu);
             self.pending[gpu] = (0..table.places).filter(|p| loads[base + p] > 0).map(|p| 1 << p).sum();
             self.alive[gpu] = 0;
             // An instance of unknown end is in nobody's way: no place that overlaps it is used.
@@ -111,7 +111,7 @@ impl Timing {
     }
 
     fn set_tails(&mut self, table: &Table<'_>, gpu: usize, order: Order) {
-        let base = gpu * table.places;
+        let base = table.base(gpu);
         for k in 0..table.places {
             let p = if order == Order::Down { table.places - 1 - k } else { k };
             let behind = match order {
@@ -130,7 +130,7 @@ impl Timing {
     fn run_lane(&mut self, table: &Table<'_>, orders: &[Order], rule: Rule, lane: usize) {
         let mut now = 0;
         while let Some(Choice { kind, site, release }) = self.choose(table, orders, rule, lane, now) {
-            let place = site % table.places;
+            let place = table.node(site);
             let Some(kind) = kind else {
                 self.visit(table, site, release);
                 continue;
@@ -154,7 +154,7 @@ impl Timing {
 
     /// The instance at `site` exists from `begin` on: its tasks run.
     fn visit(&mut self, table: &Table<'_>, site: Site, begin: Micros) {
-        let bit = 1 << (site % table.places);
+        let bit = 1 << table.node(site);
         self.begins[site] = begin;
         self.free[site] = begin + self.loads[site];
         self.makespan = self.makespan.max(self.free[site]);
@@ -172,7 +172,7 @@ impl Timing {
     ) -> Option<Choice> {
         let mut best: Option<((Micros, Micros), Choice)> = None;
         for gpu in (0..table.gpus()).filter(|&g| table.problem.gpus[g].lane == lane) {
-            let base = gpu * table.places;
+            let base = table.base(gpu);
             for p in members(self.pending[gpu]) {
                 let overlap = table.place(p).overlap;
                 let earlier: Places = if orders[gpu] == Order::Down { (1 << p) - 1 } else { !1 << p };
@@ -219,15 +219,14 @@ impl Timing {
             let mut begin = self.begins[site];
             for task in tasks.iter().map(|&t| t as usize) {
                 let end = begin + table.time(task, table.class(site));
-                schedule.runs[task] =
-                    Run { task, gpu: table.gpu(site), node: site % table.places, begin, end };
+                schedule.runs[task] = Run { task, gpu: table.gpu(site), node: table.node(site), begin, end };
                 begin = end;
             }
         }
         let op = |&(kind, site, begin, end): &(OpKind, Site, Micros, Micros)| Op {
             kind,
             gpu: table.gpu(site),
-            node: site % table.places,
+            node: table.node(site),
             begin,
             end,
         };

@@ -4,6 +4,8 @@
 //! changed; [`Cluster::run`] runs a command on it as one of the test users; dropping it ends all it started. Several
 //! clusters can run beside each other: each has its own munged, ports and directory.
 
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
+
 pub mod artefacts;
 mod builder;
 pub mod cluster;
@@ -15,6 +17,7 @@ mod inside;
 mod jobs;
 mod layout;
 mod look;
+mod nodes;
 pub mod paths;
 mod ports;
 pub mod process;

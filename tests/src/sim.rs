@@ -61,7 +61,7 @@ fn node_description(templates: &Templates, node: &str) -> Result<String, Harness
 }
 
 /// The value of a key in one table, as written, without its comment.
-fn value<'a>(table: &'a str, key: &str) -> Option<&'a str> {
+pub(crate) fn value<'a>(table: &'a str, key: &str) -> Option<&'a str> {
     let own = table.split("\n[").next().unwrap_or_default();
     own.lines().find_map(|line| {
         let (name, value) = line.split_once('=')?;

@@ -30,6 +30,9 @@ pub(crate) struct Up {
     /// Where the cluster's files go
     #[arg(long)]
     dir: PathBuf,
+    /// A tessera.toml whose nodes are simulated, instead of the example's; one plain name per [[nodes]]
+    #[arg(long)]
+    nodes: Option<PathBuf>,
     /// Slurm to run
     #[arg(long, default_value_t = SlurmVersion::V22_05)]
     slurm: SlurmVersion,
@@ -84,6 +87,10 @@ fn start(up: &Up) -> Result<(), TaskError> {
         }
     }
     let mut builder = Cluster::builder().dir(&dir).slurm(up.slurm).stock(up.stock).guardian(guardian()?);
+    if let Some(file) = &up.nodes {
+        let text = at(file, std::fs::read_to_string(file))?;
+        builder = builder.templates(e2e::config::Templates::for_nodes(&text)?);
+    }
     if up.release {
         builder = builder.release();
     }

@@ -4,8 +4,8 @@ use super::bound::by_area;
 use super::classic::Planner;
 use super::exact::prove;
 use super::local::{Search, Steps};
-use super::problem::{Micros, Problem};
-use super::schedule::Schedule;
+use super::problem::{GpuNow, Micros, Problem};
+use super::schedule::{Run, Schedule};
 use super::table::Table;
 
 /// Steps per millisecond of budget, measured on one core of an ordinary server: 50 ms of budget stay below 50 ms.
@@ -42,6 +42,9 @@ pub fn best(problem: &Problem, budget: u64) -> Plan {
     let mut planner = Planner::new(&table);
     let start = planner.start(&mut steps);
     let mut search = Search::new(&table, &start);
+    if let Some(sites) = as_if_empty(problem, &table, &mut steps) {
+        search.consider(&sites);
+    }
     let mut bound = floor;
     let exact = problem.starts_empty() && table.tasks() <= EXACT_TASKS;
     search.anneal(budget / 10, floor, &mut steps);
@@ -68,6 +71,20 @@ pub fn best(problem: &Problem, budget: u64) -> Plan {
     }
     let proven_optimal = schedule.makespan() <= bound;
     Plan { schedule, lower_bound: bound, proven_optimal, steps: budget - steps.0 }
+}
+
+/// The assignment for the same GPUs if they were empty, at a third of the budget: started as the present instances come
+/// free it is never much worse than waiting for all of them, and an empty GPU can be searched exactly. `None` on empty
+/// GPUs, and where instances of unknown end make some places impossible.
+fn as_if_empty(problem: &Problem, table: &Table<'_>, steps: &mut Steps) -> Option<Vec<u32>> {
+    if problem.starts_empty() || table.usable.iter().any(|&places| places != table.all_places()) {
+        return None;
+    }
+    let gpus = problem.gpus.iter().map(|g| GpuNow { lane: g.lane, ..GpuNow::default() }).collect();
+    let plan = best(&Problem { gpus, busy: Vec::new(), ..problem.clone() }, steps.0 / 3);
+    steps.take(plan.steps);
+    let site = |r: &Run| u32::try_from(table.base(r.gpu) + r.node).unwrap_or(u32::MAX);
+    Some(plan.schedule.runs.iter().map(site).collect())
 }
 
 /// Polishes with a quarter of what is left: in large batches the neighbourhood alone would eat all of it.

@@ -1,0 +1,250 @@
+//! Prints the measured tables of `docs/figures/far.md`: `cargo run --release -p placement --example far_figures [TABLE]`
+//! with TABLE one of rho, optimum, strategies, refinement, concatenation, batches, growth; all without one.
+#![allow(
+    dead_code,
+    unreachable_pub,
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::cast_possible_truncation,
+    reason = "prints measurements; shares readers with the tests"
+)]
+
+#[path = "../tests/far_common/mod.rs"]
+mod far_common;
+#[path = "../tests/far_common/generate.rs"]
+mod generate;
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use far_common::{Instance, Reference, cell, read, references, seconds};
+use generate::{GOOD, MIXED, NARROW, POOR, WIDE, a100, batch};
+use placement::far::{
+    Micros, Problem, STEPS_PER_MS, Schedule, best, far, fix_part, fix_part_best, miso, replay,
+};
+
+const BUDGET: u64 = 50 * STEPS_PER_MS;
+
+const WORKLOADS: [(&str, [usize; 5], (f64, f64)); 6] = [
+    ("Poor, Narrow", POOR, NARROW),
+    ("Poor, Wide", POOR, WIDE),
+    ("Mixed, Narrow", MIXED, NARROW),
+    ("Mixed, Wide", MIXED, WIDE),
+    ("Good, Narrow", GOOD, NARROW),
+    ("Good, Wide", GOOD, WIDE),
+];
+
+type Table = fn();
+
+fn main() {
+    let tables: [(&str, Table); 7] = [
+        ("rho", rho),
+        ("optimum", optimum),
+        ("strategies", strategies),
+        ("refinement", refinement),
+        ("concatenation", concatenation),
+        ("batches", batches),
+        ("growth", growth),
+    ];
+    let wanted = std::env::args().nth(1);
+    for (name, table) in tables.into_iter().filter(|(name, _)| wanted.as_deref().is_none_or(|w| w == *name)) {
+        println!("\n### {name}\n");
+        table();
+    }
+}
+
+fn replayed(problem: &Problem, schedule: &Schedule) -> f64 {
+    seconds(replay(problem, schedule).unwrap().makespan)
+}
+
+/// Means per cell over the carried instances.
+fn rho() {
+    println!(
+        "| set | cell | reference | far | tessera | tessera over reference | worse than it | bound gap |"
+    );
+    println!("|---|---|---|---|---|---|---|---|");
+    for set in ["psup0", "psup05"] {
+        let reference = references(&format!("reference-{set}.jsonl"));
+        let mut cells: BTreeMap<String, [f64; 7]> = BTreeMap::new();
+        for instance in read::<Instance>(&format!("instances-{set}.jsonl")) {
+            let problem = instance.problem();
+            let r = &reference[&instance.id];
+            let plan = best(&problem, BUDGET);
+            let (ours, theirs) = (replayed(&problem, &plan.schedule), r.sw_replay);
+            let classic = replayed(&problem, &far(&problem).schedule);
+            let c = cells.entry(cell(&instance.id).to_owned()).or_default();
+            let worse = f64::from(u8::from(ours > theirs + 1e-9));
+            let gap = ours / seconds(plan.lower_bound) - 1.0;
+            let add = [1.0, theirs / r.base, classic / r.base, ours / r.base, ours / theirs, worse, gap];
+            c.iter_mut().zip(add).for_each(|(sum, x)| *sum += x);
+        }
+        for (name, [n, theirs, classic, ours, ratio, worse, gap]) in cells {
+            let (gain, gap) = (100.0 * (ratio / n - 1.0), 100.0 * gap / n);
+            let rhos = format!("{:.3} | {:.3} | {:.3}", theirs / n, classic / n, ours / n);
+            println!("| {set} | {name} | {rhos} | {gain:+.2} % | {worse} | {gap:.2} % |");
+        }
+    }
+}
+
+/// Small instances against the other exact search.
+fn optimum() {
+    println!(
+        "| GPU, times | n | instances | tessera over optT | as good or better | proven | gap to own bound | far over optT |"
+    );
+    println!("|---|---|---|---|---|---|---|---|");
+    let known = references("optimum.jsonl");
+    let mut rows: BTreeMap<(String, usize), [f64; 6]> = BTreeMap::new();
+    for instance in read::<Instance>("instances-optimum.jsonl").iter().filter(|i| i.t.len() <= 10) {
+        let problem = instance.problem();
+        let k: &Reference = &known[&instance.id];
+        let plan = best(&problem, BUDGET);
+        let ours = replayed(&problem, &plan.schedule);
+        let classic = replayed(&problem, &far(&problem).schedule);
+        let times = if instance.id.contains("Narrow") { "Narrow" } else { "Wide" };
+        let row = rows.entry((format!("{}, {times}", instance.gpu), instance.t.len())).or_default();
+        let reached = f64::from(u8::from(ours <= k.opt_t + 1e-9));
+        let proven = f64::from(u8::from(plan.proven_optimal));
+        let gap = ours / seconds(plan.lower_bound) - 1.0;
+        let add = [1.0, ours / k.opt_t - 1.0, reached, proven, gap, classic / k.opt_t - 1.0];
+        row.iter_mut().zip(add).for_each(|(sum, x)| *sum += x);
+    }
+    let mut all = [0.0; 6];
+    for ((name, n), row) in rows {
+        all.iter_mut().zip(row).for_each(|(sum, x)| *sum += x);
+        print_optimum(&name, &n.to_string(), row);
+    }
+    print_optimum("all", "3 to 10", all);
+}
+
+fn print_optimum(name: &str, n: &str, [count, gap, reached, proven, own, classic]: [f64; 6]) {
+    let percent = |x: f64| 100.0 * x / count;
+    println!(
+        "| {name} | {n} | {count} | {:+.3} % | {reached} | {proven} | {:.3} % | {:+.2} % |",
+        percent(gap),
+        percent(own),
+        percent(classic)
+    );
+}
+
+/// Table 5: other strategies over FAR, batches of 15.
+fn strategies() {
+    println!("| workload | MISO-opt | FixPart(1,...,1) | FixPartBest | FixPart(7) | tessera |");
+    println!("|---|---|---|---|---|---|");
+    for (name, shares, range) in WORKLOADS {
+        let mut sums = [0.0; 5];
+        let runs = 200;
+        for seed in 0..runs {
+            let problem = a100(batch(seed, 15, shares, range));
+            let partitions = problem.tree.partitions();
+            let ones = fix_part(&problem, partitions.iter().max_by_key(|p| p.len()).unwrap()).unwrap();
+            let whole = fix_part(&problem, partitions.iter().min_by_key(|p| p.len()).unwrap()).unwrap();
+            let most = fix_part_best(&problem).unwrap();
+            let fixed = [ones, most, whole].map(|f| replayed(&f.problem, &f.schedule));
+            let classic = replayed(&problem, &far(&problem).schedule);
+            let miso = replayed(&problem, &miso(&problem).unwrap());
+            let ours = replayed(&problem, &best(&problem, BUDGET / 5).schedule);
+            let all = [miso, fixed[0], fixed[1], fixed[2], ours];
+            sums.iter_mut().zip(all).for_each(|(sum, x)| *sum += x / classic / runs as f64);
+        }
+        println!("| {name} | {} |", sums.map(|s| format!("{s:.2}")).join(" | "));
+    }
+}
+
+/// Table 6: what refinement wins over phase 2, and what it does.
+fn refinement() {
+    println!("| workload | n = 10: gain, moves, swaps | n = 20 | n = 30 |");
+    println!("|---|---|---|---|");
+    for (name, shares, range) in WORKLOADS {
+        let cells = [10, 20, 30].map(|n| {
+            let (runs, mut sums) = (500, [0.0; 3]);
+            for seed in 0..runs {
+                let problem = a100(batch(seed, n, shares, range));
+                let plan = far(&problem);
+                let gain = 100.0 * (seconds(plan.unrefined) / replayed(&problem, &plan.schedule) - 1.0);
+                let add = [gain, plan.operations.moves as f64, plan.operations.swaps as f64];
+                sums.iter_mut().zip(add).for_each(|(sum, x)| *sum += x / runs as f64);
+            }
+            format!("{:.2} %, {:.2}, {:.2}", sums[0], sums[1], sums[2])
+        });
+        println!("| {name} | {} |", cells.join(" | "));
+    }
+}
+
+/// Table 7: one batch after another, what overlap wins over waiting for the last task of the first.
+fn concatenation() {
+    println!("| workload | n = 10: far, tessera | n = 20 | n = 30 |");
+    println!("|---|---|---|---|");
+    for (name, shares, range) in WORKLOADS {
+        let cells = [10, 20, 30].map(|n| {
+            let (runs, mut sums) = (100, [0.0; 2]);
+            for seed in 0..runs {
+                let first = a100(batch(2 * seed, n, shares, range));
+                let tasks = batch(2 * seed + 1, n, shares, range);
+                let plans: [fn(&Problem) -> Schedule; 2] =
+                    [|p| far(p).schedule, |p| best(p, BUDGET / 10).schedule];
+                for (sum, plan) in sums.iter_mut().zip(plans) {
+                    let before = plan(&first);
+                    let after = first.then(&before, before.makespan(), tasks.clone());
+                    let trivial = replayed(&after, &plan(&after));
+                    let next = first.then(&before, 0, tasks.clone());
+                    let overlapped = replayed(&next, &plan(&next));
+                    *sum += 100.0 * (trivial / overlapped - 1.0) / runs as f64;
+                }
+            }
+            format!("{:.2} %, {:.2} %", sums[0], sums[1])
+        });
+        println!("| {name} | {} |", cells.join(" | "));
+    }
+}
+
+/// Table 9: forty batches in a row over the least area of all their tasks.
+fn batches() {
+    println!("| workload | policy | n = 10 | 15 | 20 | 25 | 30 | 35 |");
+    println!("|---|---|---|---|---|---|---|---|");
+    for (name, shares) in [("Poor", POOR), ("Mixed", MIXED), ("Good", GOOD)] {
+        let plans: [(&str, fn(&Problem) -> Schedule); 2] =
+            [("far", |p| far(p).schedule), ("tessera", |p| best(p, BUDGET / 10).schedule)];
+        for (policy, plan) in plans {
+            let cells = [10, 15, 20, 25, 30, 35].map(|n| {
+                let mut problem = a100(batch(0, n, shares, WIDE));
+                let mut least: Micros = problem.baseline();
+                let mut schedule = plan(&problem);
+                for seed in 1..40 {
+                    let tasks = batch(seed, n, shares, WIDE);
+                    least += a100(tasks.clone()).baseline();
+                    problem = problem.then(&schedule, 0, tasks);
+                    schedule = plan(&problem);
+                }
+                let end = replayed(&problem, &schedule);
+                format!("{:.2} %", 100.0 * (end / seconds(least) - 1.0))
+            });
+            println!("| {name} | {policy} | {} |", cells.join(" | "));
+        }
+    }
+}
+
+/// How long planning takes: the least of several runs, mean over 20 batches, µs.
+fn growth() {
+    println!("| tasks | far Poor | far Mixed | far Good | tessera Mixed (50 ms budget) |");
+    println!("|---|---|---|---|---|");
+    for n in [10, 15, 20, 25, 30, 35, 100, 200, 400, 500, 800, 1000] {
+        let clock = |shares, runs: usize, plan: &dyn Fn(&Problem)| {
+            let problems: Vec<_> = (0..20).map(|seed| a100(batch(seed, n, shares, WIDE))).collect();
+            let time = |p: &Problem| {
+                let once = |_| {
+                    let begin = Instant::now();
+                    plan(p);
+                    begin.elapsed().as_secs_f64() * 1e6
+                };
+                (0..runs).map(once).fold(f64::MAX, f64::min)
+            };
+            problems.iter().map(time).sum::<f64>() / problems.len() as f64
+        };
+        let classic = |p: &Problem| drop(std::hint::black_box(far(p)));
+        let default = |p: &Problem| drop(std::hint::black_box(best(p, BUDGET)));
+        let runs = (40_000 / n).min(1000);
+        let us = [POOR, MIXED, GOOD].map(|shares| format!("{:.1} µs", clock(shares, runs, &classic)));
+        println!("| {n} | {} | {:.1} ms |", us.join(" | "), clock(MIXED, 1, &default) / 1e3);
+    }
+}

@@ -3,6 +3,8 @@
 //! A failed prolog or epilog drains the node. Both fail only where the node is unfit for any job; what concerns one
 //! job alone is journalled, and the job's own steps are refused with the reason.
 
+use std::time::{Duration, Instant};
+
 use gpu_node::journal::{Entry, Journal, Kind, Phase, VERSION};
 use gpu_node::{DirError, Fault, JobContext, RealiseError};
 use placement::wire::{PLACEMENT_ENV, REQUEST_ENV, parse_placement, parse_request};
@@ -103,6 +105,7 @@ pub(crate) fn prolog(
     args: &Args,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Result<(), Unfit> {
+    let begin = Instant::now();
     let placement = env(&job_variable(PLACEMENT_ENV));
     let devices = env("SLURM_JOB_GPUS").filter(|d| !d.is_empty());
     if placement.is_none() && devices.is_none() {
@@ -132,16 +135,22 @@ pub(crate) fn prolog(
         Err(why) => refuse(&node, &context, &why),
         Ok(grant) => {
             context.grant = grant;
-            realise(&node, &context)
+            realise(&node, &context, begin)
         }
     }
 }
 
-fn realise(node: &ThisNode, context: &JobContext) -> Result<(), Unfit> {
+fn realise(node: &ThisNode, context: &JobContext, begin: Instant) -> Result<(), Unfit> {
     let job = context.job.0;
     match gpu_node::realise(&node.settings, context) {
         Ok(done) => {
-            log::verbose(format_args!("job {job} on {}: {}", node.name, describe::got(&done.entry)));
+            log::verbose(format_args!(
+                "job {job} on {}: {}; took {:.1} ms, the driver {:.1} ms of it",
+                node.name,
+                describe::got(&done.entry),
+                millis(begin.elapsed()),
+                millis(done.driver_time)
+            ));
             Ok(())
         }
         Err(RealiseError::NodeUnfit(source)) => Err(Unfit::Node { job, source }),
@@ -159,6 +168,7 @@ pub(crate) fn epilog(
     args: &Args,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Result<(), Unfit> {
+    let begin = Instant::now();
     let ours = env(&job_variable(PLACEMENT_ENV)).is_some() || env("SLURM_JOB_GPUS").is_some();
     if !ours {
         return Ok(());
@@ -175,7 +185,18 @@ pub(crate) fn epilog(
     for problem in &released.problems {
         log::error(format_args!("job {job}: not taken back yet: {problem}"));
     }
+    if released.known {
+        log::verbose(format_args!(
+            "job {job} on {}: given back in {:.1} ms",
+            node.name,
+            millis(begin.elapsed())
+        ));
+    }
     Ok(())
+}
+
+fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
 }
 
 /// The job's variable as prolog and epilog see it: Slurm adds the prefix.

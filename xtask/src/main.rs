@@ -1,5 +1,6 @@
 //! Build tasks: `cargo xtask --help`.
 
+mod bench;
 mod cluster;
 mod command;
 mod demo;
@@ -48,6 +49,8 @@ enum Task {
         #[arg(long)]
         filter: Option<String>,
     },
+    /// Measure what Tessera costs beside plain Slurm
+    Bench(bench::Bench),
     /// Build for release and install plugins, CLI, completions, documentation and examples
     Install {
         /// Where they will be used from
@@ -76,6 +79,7 @@ fn main() -> ExitCode {
         Task::Cluster(action) => cluster::run(action),
         Task::Demo { keep, dir } => demo::run(keep, dir),
         Task::Test { filter } => test::run_all(filter.as_deref()),
+        Task::Bench(bench) => bench::run(&bench),
         Task::Install { prefix, destdir, slurm } => install::run(&prefix, destdir.as_deref(), slurm),
         Task::Guard { dir, remove } => {
             e2e::guardian::main(&dir, remove.is_some());

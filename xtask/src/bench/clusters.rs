@@ -1,0 +1,70 @@
+//! The clusters that are compared, and what is looked at on them.
+
+use std::time::Duration;
+
+use e2e::command::wait_for;
+use e2e::config::Templates;
+use e2e::{Cluster, HarnessError, User};
+
+use super::Bench;
+use crate::cluster::guardian;
+use crate::command::TaskError;
+
+/// How long the simulated driver takes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Driver {
+    /// No time: what is left is Slurm's and ours.
+    Instant,
+    /// As long as the real one.
+    Real,
+}
+
+/// A cluster of the example files with Tessera.
+pub(super) fn tessera(bench: &Bench, driver: Driver) -> Result<Cluster, TaskError> {
+    start(bench, driver, false)
+}
+
+/// The same nodes under Slurm alone.
+pub(super) fn stock(bench: &Bench) -> Result<Cluster, TaskError> {
+    start(bench, Driver::Instant, true)
+}
+
+fn start(bench: &Bench, driver: Driver, stock: bool) -> Result<Cluster, TaskError> {
+    let mut templates = Templates::shipped()?;
+    templates.time_scale = if driver == Driver::Real { 1.0 } else { 0.0 };
+    // Every job is still there to be asked about at the end.
+    let builder = Cluster::builder().templates(templates).stock(stock).slurm_conf("MinJobAge=86400");
+    let builder = builder.guardian(guardian()?);
+    let builder = if bench.debug { builder } else { builder.release() };
+    Ok(builder.start()?)
+}
+
+/// Waits until no job is completing: such a node takes no new ones.
+pub(super) fn settled(cluster: &Cluster) -> Result<(), HarnessError> {
+    wait_for("jobs to be over", Duration::from_secs(60), || {
+        let left =
+            cluster.run(User::Root, "squeue", &["-h", "-t", "completing"]).map_err(|e| e.to_string())?;
+        if left.code == Some(0) && left.stdout.trim().is_empty() {
+            return Ok(());
+        }
+        Err(left.stdout)
+    })
+}
+
+/// Everything in the daemons' logs and the nodes' states that should not be there. One line each.
+pub(super) fn findings(cluster: &Cluster) -> Result<Vec<String>, HarnessError> {
+    let mut found = Vec::new();
+    let names = cluster.nodes().iter().map(|node| format!("slurmd-{node}"));
+    for name in names.chain(["slurmctld".to_owned()]) {
+        let log = std::fs::read(cluster.layout().log(&name)).unwrap_or_default();
+        let text = String::from_utf8_lossy(&log);
+        let bad = |line: &&str| line.contains("error: tessera") || line.contains("bug in this plugin");
+        found.extend(text.lines().filter(bad).map(|line| format!("{name}: {line}")));
+    }
+    let nodes = cluster.run(User::Root, "sinfo", &["-h", "-N", "-o", "%N %T %E"])?.ok()?;
+    found.extend(nodes.lines().filter(|line| !line.contains(" idle ")).map(|line| format!("node {line}")));
+    if let Err(error) = cluster.assert_clean() {
+        found.push(error.to_string());
+    }
+    Ok(found)
+}

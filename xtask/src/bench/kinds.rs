@@ -1,0 +1,103 @@
+//! Kinds of jobs, each with the nearest that Slurm alone has.
+
+use e2e::User;
+
+/// A kind of job.
+pub(super) struct Kind {
+    /// As people say it.
+    pub(super) name: &'static str,
+    /// Options under Tessera.
+    pub(super) ours: &'static [&'static str],
+    /// Options under Slurm alone: as many shards as Tessera's admission asks for, or as many GPUs.
+    pub(super) stock: &'static [&'static str],
+}
+
+const fn kind(name: &'static str, ours: &'static [&'static str], stock: &'static [&'static str]) -> Kind {
+    Kind { name, ours, stock }
+}
+
+/// What a stream is made of.
+pub(super) const MIX: [Kind; 16] = [
+    kind("mig:1g.5gb", &["--gpu-isolation=mig:1g.5gb"], &["--gres=shard:5"]),
+    kind("mig:2g.10gb", &["--gpu-isolation=mig:2g.10gb"], &["--gres=shard:10"]),
+    kind("mig:3g.20gb", &["--gpu-isolation=mig:3g.20gb"], &["--gres=shard:20"]),
+    kind("mig:7g.40gb", &["--gpu-isolation=mig:7g.40gb"], &["--gres=shard:40"]),
+    kind("mig:1g.10gb", &["--gpu-isolation=mig:1g.10gb"], &["--gres=shard:10"]),
+    kind("mig:3g.40gb", &["--gpu-isolation=mig:3g.40gb"], &["--gres=shard:40"]),
+    kind("mig, 4 GB", &["--gpu-isolation=mig", "--gpu-mem=4G"], &["--gres=shard:5"]),
+    kind(
+        "mig, twice 4 GB",
+        &["--gpu-isolation=mig", "--gpu-mem=4G", "--gpu-instances=2"],
+        &["--gres=shard:10"],
+    ),
+    kind("mps, 3 GB", &["--gpu-isolation=mps", "--gpu-mem=3G", "--gpu-threads=25"], &["--gres=shard:3"]),
+    kind("mps, 10 GB", &["--gpu-isolation=mps", "--gpu-mem=10G", "--gpu-threads=50"], &["--gres=shard:10"]),
+    kind("one whole GPU", &["--gpu-isolation=whole", "--gpus-per-node=1"], &["--gres=gpu:1"]),
+    kind("two whole GPUs", &["--gpu-isolation=whole", "--gpus-per-node=2"], &["--gres=gpu:2"]),
+    kind("auto, 10 GB", &["--gpu-mem=10G"], &["--gres=shard:10"]),
+    kind("auto, 30 GB", &["--gpu-mem=30G"], &["--gres=shard:40"]),
+    kind("--gres=gpu:1", &["--gres=gpu:1"], &["--gres=gpu:1"]),
+    kind("--gres=gpu:2", &["--gres=gpu:2"], &["--gres=gpu:2"]),
+];
+
+/// What `start` and `prolog` measure, one after the other in each round: the MIG kinds have one GPU of n1 to
+/// themselves, so that each finds what the one before it left there.
+pub(super) const SINGLE: [(User, Kind); 8] = [
+    (User::Alice, kind("--gres=gpu:1", &["-w", "n2", "--gres=gpu:1"], &["-w", "n2", "--gres=gpu:1"])),
+    (
+        User::Alice,
+        kind(
+            "whole",
+            &["-w", "n2", "--gpu-isolation=whole", "--gpus-per-node=1"],
+            &["-w", "n2", "--gres=gpu:1"],
+        ),
+    ),
+    (
+        User::Alice,
+        kind(
+            "mig: one destroyed, one created",
+            &["-w", "n1", "--gpu-isolation=mig:1g.5gb"],
+            &["-w", "n1", "--gres=shard:5"],
+        ),
+    ),
+    (
+        User::Alice,
+        kind(
+            "mig: one created",
+            &["-w", "n1", "--gpu-isolation=mig:2g.10gb"],
+            &["-w", "n1", "--gres=shard:10"],
+        ),
+    ),
+    (
+        User::Alice,
+        kind(
+            "mig: an idle one used again",
+            &["-w", "n1", "--gpu-isolation=mig:2g.10gb"],
+            &["-w", "n1", "--gres=shard:10"],
+        ),
+    ),
+    (
+        User::Alice,
+        kind(
+            "mig: two destroyed, one created",
+            &["-w", "n1", "--gpu-isolation=mig:7g.40gb"],
+            &["-w", "n1", "--gres=shard:40"],
+        ),
+    ),
+    (
+        User::Bob,
+        kind(
+            "mps: the first of a GPU",
+            &["-w", "n2", "--gpu-isolation=mps", "--gpu-mem=9G", "--gpu-threads=25"],
+            &["-w", "n2", "--gres=shard:9"],
+        ),
+    ),
+    (
+        User::Alice,
+        kind(
+            "mps: joining",
+            &["-w", "n2", "--gpu-isolation=mps", "--gpu-mem=3G", "--gpu-threads=25"],
+            &["-w", "n2", "--gres=shard:3"],
+        ),
+    ),
+];

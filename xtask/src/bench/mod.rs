@@ -1,0 +1,80 @@
+//! `cargo xtask bench`: what Tessera costs, each figure beside a reference measured in the same run.
+//!
+//! Absolute times depend on the machine and on what else it does; the ratios are what to look at.
+
+mod clusters;
+mod decide;
+mod kinds;
+mod prolog;
+mod start;
+mod stats;
+mod stream;
+mod table;
+
+use clap::{Args, ValueEnum};
+
+use crate::command::TaskError;
+use crate::setup;
+use table::Row;
+
+/// What to measure, and how often.
+#[derive(Args)]
+pub(crate) struct Bench {
+    /// Only these; all when absent
+    names: Vec<Name>,
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    json: bool,
+    /// start, prolog: jobs of each kind
+    #[arg(long, default_value_t = 20)]
+    rounds: usize,
+    /// stream: jobs
+    #[arg(long, default_value_t = 500)]
+    jobs: usize,
+    /// stream: how often the whole stream is run, on each cluster in turn
+    #[arg(long, default_value_t = 1)]
+    repeat: usize,
+    /// stream: seed of the job mix
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// stream: kill slurmctld with SIGKILL in the middle, and start it again
+    #[arg(long)]
+    kill: bool,
+    /// Debug build: slower, and every decision is audited
+    #[arg(long)]
+    debug: bool,
+}
+
+/// One benchmark.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Name {
+    /// From submission to the first line of the task, against plain Slurm
+    Start,
+    /// Our own time in prolog and epilog, as slurmd's log has it
+    Prolog,
+    /// Many short mixed jobs: none lost, jobs per second against plain Slurm
+    Stream,
+    /// One decision of the placement engine
+    Decide,
+}
+
+/// Runs the chosen benchmarks and prints what they measured.
+pub(crate) fn run(bench: &Bench) -> Result<(), TaskError> {
+    setup::run(Some(e2e::paths::SlurmVersion::V22_05))?;
+    let all = bench.names.is_empty();
+    let wanted = |name| all || bench.names.contains(&name);
+    let before = table::load();
+    let mut rows: Vec<Row> = Vec::new();
+    if wanted(Name::Decide) {
+        rows.extend(decide::measure()?);
+    }
+    if wanted(Name::Start) || wanted(Name::Prolog) {
+        rows.extend(start::measure(bench, wanted(Name::Start), wanted(Name::Prolog))?);
+    }
+    if wanted(Name::Stream) {
+        rows.extend(stream::measure(bench)?);
+    }
+    let load = format!("{before} before, {} after", table::load());
+    let text = if bench.json { table::json(&rows, &load) } else { table::text(&rows, &load) };
+    table::print(&text)
+}

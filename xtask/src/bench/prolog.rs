@@ -1,0 +1,77 @@
+//! Our own time in live prologs and epilogs, from the lines they leave in slurmd's log.
+
+use e2e::{Cluster, JobId};
+
+use super::stats::Spread;
+use super::table::{Reference, Row};
+
+/// Most that our own part of a prolog or an epilog may take.
+const TARGET_MS: f64 = 20.0;
+
+/// Times of one job, in milliseconds.
+#[derive(Debug, Default, PartialEq)]
+struct Times {
+    /// Without the driver's.
+    prolog: Option<f64>,
+    epilog: Option<f64>,
+}
+
+/// What the logs say of these jobs.
+pub(super) fn rows(cluster: &Cluster, kind: &str, jobs: &[JobId]) -> Vec<Row> {
+    let read = |node: &String| std::fs::read(cluster.layout().log(&format!("slurmd-{node}"))).ok();
+    let logs: Vec<String> = cluster
+        .nodes()
+        .iter()
+        .filter_map(read)
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        .collect();
+    let all: Vec<Times> = jobs.iter().map(|job| times(&logs, *job)).collect();
+    let row = |what: &str, values: Vec<f64>| {
+        let ours = Spread::of(&values)?;
+        Some(Row {
+            bench: "prolog",
+            case: format!("{kind}: {what}"),
+            unit: "ms",
+            ours,
+            reference: Reference::Target(TARGET_MS),
+        })
+    };
+    let prologs = row("prolog", all.iter().filter_map(|times| times.prolog).collect());
+    let epilogs = row("epilog", all.iter().filter_map(|times| times.epilog).collect());
+    prologs.into_iter().chain(epilogs).collect()
+}
+
+fn times(logs: &[String], job: JobId) -> Times {
+    let own = format!("tessera: job {job} on ");
+    let mut times = Times::default();
+    for line in logs.iter().flat_map(|log| log.lines()).filter(|line| line.contains(&own)) {
+        if let Some((took, driver)) =
+            line.split_once("; took ").and_then(|(_, rest)| rest.split_once(" ms, the driver "))
+        {
+            times.prolog = number(took).zip(number(driver)).map(|(took, driver)| took - driver);
+        } else if let Some((_, took)) = line.split_once("given back in ") {
+            times.epilog = number(took);
+        }
+    }
+    times
+}
+
+/// The number a text begins with.
+fn number(text: &str) -> Option<f64> {
+    text.split(' ').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_one_job_are_read() {
+        let log = "[t] tessera: job 4 on n1: 1g.5gb on GPU 0; took 12.5 ms, the driver 8.0 ms of it\n\
+                   [t] tessera: job 44 on n1: 1g.5gb on GPU 1; took 99.0 ms, the driver 1.0 ms of it\n\
+                   [t] tessera: job 4 on n1: given back in 2.5 ms\n";
+        let expect = Times { prolog: Some(4.5), epilog: Some(2.5) };
+        assert_eq!(times(&[log.to_owned()], JobId(4)), expect);
+        assert_eq!(times(&[log.to_owned()], JobId(5)), Times::default());
+    }
+}

@@ -1,0 +1,166 @@
+//! Many short mixed jobs of two users: none lost, nothing left behind, and jobs per second beside plain Slurm.
+
+use std::collections::BTreeMap;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use e2e::command::wait_for;
+use e2e::{Cluster, Daemon, HarnessError, JobId, User};
+
+use super::Bench;
+use super::clusters::{self, Driver};
+use super::kinds::MIX;
+use super::stats::Spread;
+use super::table::{Reference, Row};
+use crate::command::TaskError;
+
+/// What the jobs do: between nothing and 0.2 s.
+const SCRIPTS: [&str; 3] = ["true", "sleep 0.1", "sleep 0.2"];
+/// How long a stream may take once all is submitted.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// One job of a stream: index of its kind and its script.
+type Planned = (usize, &'static str);
+
+/// The stream of one user.
+struct Share {
+    user: User,
+    jobs: Vec<Planned>,
+}
+
+/// Jobs per second and what was wrong.
+struct Outcome {
+    per_second: f64,
+    wrong: Vec<String>,
+}
+
+/// Runs the stream on both clusters in turn; anything lost or left behind is an error.
+pub(super) fn measure(bench: &Bench) -> Result<Vec<Row>, TaskError> {
+    let mut stock = clusters::stock(bench)?;
+    let mut ours = clusters::tessera(bench, Driver::Instant)?;
+    let (mut rates, mut stock_rates) = (Vec::new(), Vec::new());
+    for round in 0..bench.repeat {
+        let plan = plan(bench.seed + round as u64, bench.jobs);
+        stock_rates.push(once(&mut stock, &plan, true, false)?.per_second);
+        let outcome = once(&mut ours, &plan, false, bench.kill)?;
+        if !outcome.wrong.is_empty() {
+            ours.keep_files();
+            let logs = ours.layout().at("log");
+            let list = outcome.wrong.join("\n  ");
+            return Err(TaskError::Other(format!("stream (logs: {}):\n  {list}", logs.display())));
+        }
+        rates.push(outcome.per_second);
+        eprintln!("bench: stream: {} of {}: none lost, all clean", round + 1, bench.repeat);
+    }
+    let killed = if bench.kill { ", slurmctld killed once" } else { "" };
+    let spread = |rates: &[f64]| Spread::of(rates).ok_or_else(|| TaskError::Other("no rounds".to_owned()));
+    Ok(vec![Row {
+        bench: "stream",
+        case: format!("{} mixed jobs{killed}", bench.jobs),
+        unit: "jobs/s",
+        ours: spread(&rates)?,
+        reference: Reference::Measured("plain Slurm".to_owned(), spread(&stock_rates)?),
+    }])
+}
+
+/// The same jobs for the same seed (xorshift, Marsaglia 2003).
+fn plan(seed: u64, count: usize) -> Vec<Share> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut below = |limit: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        usize::try_from(state >> 33).unwrap_or_default() % limit
+    };
+    let mut shares = [User::Alice, User::Bob].map(|user| Share { user, jobs: Vec::new() });
+    for _ in 0..count {
+        let job = (below(MIX.len()), SCRIPTS[below(SCRIPTS.len())]);
+        shares[below(2)].jobs.push(job);
+    }
+    Vec::from(shares)
+}
+
+fn once(cluster: &mut Cluster, plan: &[Share], stock: bool, kill: bool) -> Result<Outcome, TaskError> {
+    eprintln!("bench: stream: {}", if stock { "plain Slurm" } else { "Tessera" });
+    let begin = Instant::now();
+    let jobs = submit(cluster, plan, stock)?;
+    if kill {
+        kill_controller(cluster, jobs.len())?;
+    }
+    let mut wrong = Vec::new();
+    let waited = wait_for("the stream's end", LIMIT, || {
+        let left =
+            cluster.run(User::Root, "squeue", &["-h", "-o", "%i %T %r %b"]).map_err(|e| e.to_string())?;
+        if left.code == Some(0) && left.stdout.trim().is_empty() { Ok(()) } else { Err(left.stdout) }
+    });
+    let per_second = jobs.len() as f64 / begin.elapsed().as_secs_f64();
+    wrong.extend(waited.err().map(|error| error.to_string()));
+    if !stock {
+        wrong.extend(not_completed(cluster, &jobs)?);
+        wrong.extend(cluster.wait_idle().err().map(|error| error.to_string()));
+        wrong.extend(clusters::findings(cluster)?);
+    }
+    Ok(Outcome { per_second, wrong })
+}
+
+/// Both users submit at the same time, each one job after the other. Returns every job with the name of its kind.
+fn submit(
+    cluster: &Cluster,
+    plan: &[Share],
+    stock: bool,
+) -> Result<BTreeMap<JobId, &'static str>, HarnessError> {
+    let one = |share: &Share| -> Result<Vec<(JobId, &'static str)>, HarnessError> {
+        let submit = |&(kind, script): &Planned| {
+            let kind = &MIX[kind];
+            let options = if stock { kind.stock } else { kind.ours };
+            Ok((cluster.sbatch(share.user, options, script)?, kind.name))
+        };
+        share.jobs.iter().map(submit).collect()
+    };
+    thread::scope(|scope| {
+        let running: Vec<_> = plan.iter().map(|share| scope.spawn(move || one(share))).collect();
+        let mut all = BTreeMap::new();
+        for thread in running {
+            let failed = || HarnessError::Unexpected("a submitting thread panicked".to_owned());
+            all.extend(thread.join().map_err(|_| failed())??);
+        }
+        Ok(all)
+    })
+}
+
+/// Kills slurmctld while jobs run, once it has saved that they were submitted, and starts it again.
+fn kill_controller(cluster: &mut Cluster, count: usize) -> Result<(), HarnessError> {
+    let (state, now) = (cluster.layout().at("state").join("job_state"), SystemTime::now());
+    wait_for("slurmctld to save its jobs", Duration::from_secs(30), || {
+        let saved = std::fs::metadata(&state).and_then(|meta| meta.modified());
+        if saved.is_ok_and(|saved| saved > now) { Ok(()) } else { Err("older".to_owned()) }
+    })?;
+    let left = cluster.run(User::Root, "squeue", &["-h", "-o", "%T"])?.ok()?;
+    eprintln!("bench: stream: killing slurmctld with {} of {count} jobs left", left.lines().count());
+    cluster.kill9(&Daemon::Slurmctld)?;
+    cluster.start(&Daemon::Slurmctld)?;
+    cluster.wait_ready(Duration::from_secs(60))
+}
+
+/// Jobs that Slurm does not know as completed, with what it says of them.
+fn not_completed(
+    cluster: &Cluster,
+    jobs: &BTreeMap<JobId, &'static str>,
+) -> Result<Vec<String>, HarnessError> {
+    let out = cluster.run(User::Root, "scontrol", &["-o", "show", "job"])?.ok()?;
+    let word = |line: &'_ str, key: &str| -> String {
+        line.split(' ').find_map(|word| word.strip_prefix(key)).unwrap_or_default().to_owned()
+    };
+    let known: BTreeMap<String, String> = out
+        .lines()
+        .map(|line| (word(line, "JobId="), format!("{} {}", word(line, "JobState="), word(line, "Reason="))))
+        .collect();
+    let mut wrong = Vec::new();
+    for (job, kind) in jobs {
+        let state = known.get(&job.to_string()).map_or("unknown", String::as_str);
+        if !state.starts_with("COMPLETED ") {
+            wrong.push(format!("job {job} ({kind}) is {state}: {}", cluster.output(*job).trim()));
+        }
+    }
+    Ok(wrong)
+}

@@ -78,6 +78,7 @@ fn bindings(source: &Path) -> Result<bindgen::Bindings, Box<dyn Error>> {
         "gres_job_state_t",
         "gres_node_state_t",
         "part_record_t",
+        "resv_exc_t",
         "slurm_conf_t",
         "bitstr_t",
         "select_plugin_type",
@@ -97,6 +98,7 @@ fn bindings(source: &Path) -> Result<bindgen::Bindings, Box<dyn Error>> {
         "JOB_STATE_BASE",
         "WHOLE_NODE_REQUIRED",
         "NO_VAL",
+        "PREEMPT_MODE_(REQUEUE|CANCEL)",
         "TESSERA_.*",
     ] {
         builder = builder.allowlist_var(name);

@@ -21,7 +21,8 @@ pub(crate) struct Placed {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no legal placement on {node} among the devices Slurm has free for it")]
 pub(crate) struct Veto {
-    node: String,
+    /// Where.
+    pub(crate) node: String,
 }
 
 /// Decides for one of the nodes that cons_tres chose; `None`: the node is not managed.

@@ -7,7 +7,7 @@
 //! Answers to "could this request be placed here" are cached until the node changes, because slurmctld asks for every
 //! pending job and node again in each round.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use placement::wire::{JobPlacement, encode_request};
 use placement::{
@@ -136,6 +136,49 @@ impl Engine {
         Some(fits)
     }
 
+    /// Whether some of `victims` hold something on the node and the request could be placed there without them.
+    pub(crate) fn fits_without(&self, node: &str, question: &Question, victims: &HashSet<JobId>) -> bool {
+        let Some(entry) = self.nodes.get(node) else { return false };
+        let here: Vec<JobId> = entry.jobs.keys().filter(|id| victims.contains(id)).copied().collect();
+        !here.is_empty() && question.decide(&without(&entry.node, &here)).chosen.is_some()
+    }
+
+    /// Which of `victims` must go, beside those that are `gone` already, for the request to fit the node: as few as
+    /// can be had by taking them in their order, which is Slurm's. `None`: it would not even fit without all of them.
+    pub(crate) fn in_the_way(
+        &self,
+        node: &str,
+        question: &Question,
+        gone: &HashSet<JobId>,
+        victims: &[JobId],
+    ) -> Option<Vec<JobId>> {
+        let entry = self.nodes.get(node)?;
+        let gone: Vec<JobId> = entry.jobs.keys().filter(|id| gone.contains(id)).copied().collect();
+        let mut left: Vec<JobId> =
+            victims.iter().filter(|id| entry.jobs.contains_key(id) && !gone.contains(id)).copied().collect();
+        let fits = |more: &[JobId]| {
+            let node = without(&without(&entry.node, &gone), more);
+            question.decide(&node).chosen.is_some()
+        };
+        let needed = (0..=left.len()).find(|n| fits(&left[..*n]))?;
+        left.truncate(needed);
+        for i in (0..left.len()).rev() {
+            let spared = left.remove(i);
+            if !fits(&left) {
+                left.insert(i, spared);
+            }
+        }
+        Some(left)
+    }
+
+    /// Slurm's own accounts do not let the request be placed on the node as it is now: not asked again until it
+    /// changes, or other nodes would never get a turn.
+    pub(crate) fn refused(&mut self, node: &str, question: &Question) {
+        if let Some(entry) = self.nodes.get_mut(node) {
+            entry.now.insert(question.key.clone(), false);
+        }
+    }
+
     /// The node's state; `None`: it is not managed.
     pub(crate) fn node(&self, name: &str) -> Option<&Node> {
         self.nodes.get(name).map(|e| &e.node)
@@ -204,6 +247,14 @@ impl Engine {
     pub(crate) fn layout(&self, node: &str) -> Option<String> {
         self.nodes.get(node).map(|e| e.node.layout())
     }
+}
+
+fn without(node: &Node, jobs: &[JobId]) -> Node {
+    let mut node = node.clone();
+    for job in jobs {
+        node.release(*job);
+    }
+    node
 }
 
 /// Gives a job its grant's GPUs whole, where nobody else is on them; how many.

@@ -2,8 +2,12 @@
 //!
 //! What "cannot" means depends on what Slurm wants to know:
 //!
-//! - *Run now*: the node has no legal placement in its present state. With preemption candidates it must be one that
-//!   it could never have: which jobs go is for Slurm to choose, and what they leave is checked afterwards.
+//! - *Run now*: the node has no legal placement in its present state.
+//! - *Run now, by preemption*: cons_tres tries without preemption first, and counts shards there, not slices: it would
+//!   choose a node that is full for us and let the job wait although another is free, or some job in its way could go.
+//!   So while enough nodes have room, the full ones are ruled out; the test after one that failed like this has them
+//!   again, as far as the jobs that may be preempted are what fills them. Which of those go is settled afterwards:
+//!   [`Engine::in_the_way`].
 //! - *Test only* asks whether the job could run on an empty cluster: only a node that could never serve it is ruled
 //!   out. Ruling out busy ones would make slurmctld reject a job that merely has to wait.
 //! - *Will run* asks when. cons_tres answers by taking running jobs away in the order of their end, so busy nodes must
@@ -12,6 +16,8 @@
 //!   record* have room now and the job insists on none. Whatever the busy one could ever serve, they can too. A start
 //!   on a busy node that is left is moved to when its jobs are over: [`first_fit`].
 
+use std::collections::{HashMap, HashSet};
+
 use placement::{JobId, Node};
 
 use crate::engine::{Engine, Question};
@@ -19,11 +25,15 @@ use crate::view::{NodeView, Want};
 
 /// What Slurm wants to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub(crate) enum Mode<'a> {
     /// Start it.
-    RunNow {
-        /// There are jobs that may be preempted for it.
-        preempt: bool,
+    RunNow,
+    /// Start it, with the end of others if need be.
+    Preempt {
+        /// Those whose end would free what they hold.
+        victims: &'a HashSet<JobId>,
+        /// The nodes that have room now have been tried without success.
+        widen: bool,
     },
     /// Could it run on an empty cluster?
     TestOnly,
@@ -31,32 +41,52 @@ pub(crate) enum Mode {
     WillRun,
 }
 
-/// The indices of the nodes to take out of Slurm's bitmap.
+/// What to take out of Slurm's bitmap.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Narrowed {
+    /// The indices of the nodes.
+    pub(crate) out: Vec<usize>,
+    /// Nodes that preemption could free are among them.
+    pub(crate) held_back: bool,
+}
+
+/// Names the nodes to take out.
 pub(crate) fn narrow(
     engine: &mut Engine,
     question: &Question,
     want: &Want,
-    mode: Mode,
+    mode: Mode<'_>,
     min_nodes: u32,
     nodes: &[NodeView],
-) -> Vec<usize> {
+) -> Narrowed {
     let verdicts: Vec<Verdict> = nodes.iter().map(|n| judge(engine, question, want, n)).collect();
-    let out = |i: &usize| match mode {
-        Mode::RunNow { preempt: false } => verdicts[*i] != Verdict::Now,
-        Mode::RunNow { preempt: true } | Mode::TestOnly => verdicts[*i] == Verdict::Never,
-        Mode::WillRun => match verdicts[*i] {
-            Verdict::Never => true,
-            Verdict::Now => false,
-            // Others are no help to a job that insists on this one.
-            Verdict::Later if nodes.iter().any(|n| n.required) => false,
-            Verdict::Later => {
-                let alike = |j: &usize| verdicts[*j] == Verdict::Now && nodes[*j].config == nodes[*i].config;
-                let ready = (0..nodes.len()).filter(alike).count();
-                u32::try_from(ready).unwrap_or(u32::MAX) >= min_nodes.max(1)
+    let mut ready_alike: HashMap<usize, u32> = HashMap::new();
+    for (node, _) in nodes.iter().zip(&verdicts).filter(|(_, v)| **v == Verdict::Now) {
+        *ready_alike.entry(node.config).or_default() += 1;
+    }
+    let enough = |ready: u32| ready >= min_nodes.max(1);
+    let enough_anywhere = enough(ready_alike.values().sum());
+    // Other nodes are no help to a job that insists on a busy one.
+    let insists = nodes.iter().any(|n| n.required);
+    let insists_on_busy = nodes.iter().zip(&verdicts).any(|(n, v)| n.required && *v != Verdict::Now);
+    let mut held_back = false;
+    let mut is_out = |node: &NodeView, verdict: Verdict| match (verdict, mode) {
+        (Verdict::Never, _) | (Verdict::Later, Mode::RunNow) => true,
+        (Verdict::Now, _) | (Verdict::Later, Mode::TestOnly) => false,
+        (Verdict::Later, Mode::Preempt { victims, widen }) => {
+            if node.completing || !engine.fits_without(&node.name, question, victims) {
+                return true;
             }
-        },
+            let keep = widen || insists_on_busy || !enough_anywhere;
+            held_back |= !keep;
+            !keep
+        }
+        (Verdict::Later, Mode::WillRun) => {
+            !insists && enough(ready_alike.get(&node.config).copied().unwrap_or(0))
+        }
     };
-    (0..nodes.len()).filter(out).map(|i| nodes[i].index).collect()
+    let out = nodes.iter().zip(&verdicts).filter(|(n, v)| is_out(n, **v)).map(|(n, _)| n.index).collect();
+    Narrowed { out, held_back }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,12 +1,14 @@
 //! The pure half as a whole: site, wants, nodes in; what to rule out and what to write, out.
 
+use std::collections::HashSet;
+
 use placement::ask::GpuSet;
 use placement::wire::JobPlacement;
 use placement::{GpuIndex, Grant, JobId, Uid};
 
 use crate::commit::{place, unmanaged};
 use crate::engine::{Engine, Question};
-use crate::narrow::{Mode, first_fit, narrow};
+use crate::narrow::{Mode, Narrowed, first_fit, narrow};
 use crate::view::{Allocated, ChosenView, GresKind, GresRequest, JobView, NodeView, Want};
 
 const USER: Uid = Uid(1000);
@@ -51,9 +53,28 @@ fn occupy(engine: &mut Engine, job: u32, name: &str, gpus: &[u16]) {
     assert_eq!(engine.commit(USER, &placement), Vec::<String>::new());
 }
 
-fn ruled_out(engine: &mut Engine, want: &Want, mode: Mode, min_nodes: u32, nodes: &[NodeView]) -> Vec<usize> {
+fn ruled_out(
+    engine: &mut Engine,
+    want: &Want,
+    mode: Mode<'_>,
+    min_nodes: u32,
+    nodes: &[NodeView],
+) -> Vec<usize> {
     let question = question(engine, want);
-    narrow(engine, &question, want, mode, min_nodes, nodes)
+    narrow(engine, &question, want, mode, min_nodes, nodes).out
+}
+
+/// With `victims` to preempt: what goes, and whether some of it is only held back.
+fn preempting(
+    engine: &mut Engine,
+    want: &Want,
+    victims: &[u32],
+    widen: bool,
+    nodes: &[NodeView],
+) -> Narrowed {
+    let question = question(engine, want);
+    let victims: HashSet<JobId> = victims.iter().map(|id| JobId(*id)).collect();
+    narrow(engine, &question, want, Mode::Preempt { victims: &victims, widen }, 1, nodes)
 }
 
 #[test]
@@ -61,21 +82,70 @@ fn run_now_rules_out_what_is_full() {
     let mut engine = engine();
     occupy(&mut engine, 1, "n1", &[0, 1]);
     let nodes = [node(0, "n1", 7), node(1, "n2", 7)];
-    let out = ruled_out(&mut engine, &mig("7g.40gb"), Mode::RunNow { preempt: false }, 1, &nodes);
+    let out = ruled_out(&mut engine, &mig("7g.40gb"), Mode::RunNow, 1, &nodes);
     assert_eq!(out, [0]);
-    // With preemption it is for Slurm to say who goes.
-    let out = ruled_out(&mut engine, &mig("7g.40gb"), Mode::RunNow { preempt: true }, 1, &nodes);
-    assert_eq!(out, []);
     assert_eq!(engine.release(JobId(1)), ["n1"]);
-    let out = ruled_out(&mut engine, &mig("7g.40gb"), Mode::RunNow { preempt: false }, 1, &nodes);
+    let out = ruled_out(&mut engine, &mig("7g.40gb"), Mode::RunNow, 1, &nodes);
     assert_eq!(out, []);
+}
+
+#[test]
+fn preemption_comes_after_the_nodes_that_are_free() {
+    let mut engine = engine();
+    occupy(&mut engine, 1, "n1", &[0, 1]);
+    occupy(&mut engine, 2, "n2", &[0, 1]);
+    // The nodes need not be alike: Slurm's first pass is without preemption everywhere.
+    let nodes = [node(0, "n1", 7), node(1, "n2", 7), node(2, "n3", 8)];
+    let mut out = |victims: &[u32], widen, nodes: &[NodeView]| {
+        let n = preempting(&mut engine, &mig("7g.40gb"), victims, widen, nodes);
+        (n.out, n.held_back)
+    };
+    assert_eq!(out(&[1], false, &nodes), (vec![0, 1], true));
+    // What did not help is widened, but never to a node whose jobs must stay.
+    assert_eq!(out(&[1], true, &nodes), (vec![1], false));
+    assert_eq!(out(&[1], false, &nodes[..2]), (vec![1], false));
+    assert_eq!(out(&[], false, &nodes[..2]), (vec![0, 1], false));
+    let insists = [NodeView { required: true, ..node(0, "n1", 7) }, node(2, "n3", 8)];
+    assert_eq!(out(&[1], false, &insists), (vec![], false));
+}
+
+#[test]
+fn only_jobs_that_are_in_the_way_are_preempted() {
+    let mut engine = engine();
+    occupy(&mut engine, 1, "n1", &[0]);
+    occupy(&mut engine, 2, "n1", &[1]);
+    let in_the_way = |want: &Want, gone: &[u32], victims: &[u32]| {
+        let ids = |list: &[u32]| list.iter().map(|id| JobId(*id)).collect::<Vec<JobId>>();
+        let gone = ids(gone).into_iter().collect();
+        engine.in_the_way("n1", &question(&engine, want), &gone, &ids(victims))
+    };
+    let one = mig("1g.5gb");
+    assert_eq!(in_the_way(&one, &[], &[7, 2, 1]), Some(vec![JobId(2)]));
+    assert_eq!(in_the_way(&one, &[1], &[2]), Some(vec![]));
+    assert_eq!(in_the_way(&one, &[], &[7]), None);
+    let both = want(None, GresKind::Gpu, 2);
+    assert_eq!(in_the_way(&both, &[], &[2, 1]), Some(vec![JobId(2), JobId(1)]));
+    assert_eq!(in_the_way(&both, &[], &[1]), None);
+}
+
+#[test]
+fn a_node_slurm_cannot_use_is_passed_over_until_it_changes() {
+    let mut engine = engine();
+    let want = mig("7g.40gb");
+    let nodes = [node(0, "n1", 7), node(1, "n2", 7)];
+    let refused = question(&engine, &want);
+    engine.refused("n1", &refused);
+    assert_eq!(ruled_out(&mut engine, &want, Mode::RunNow, 1, &nodes), [0]);
+    assert_eq!(ruled_out(&mut engine, &want, Mode::TestOnly, 1, &nodes), []);
+    occupy(&mut engine, 1, "n1", &[0]);
+    assert_eq!(ruled_out(&mut engine, &want, Mode::RunNow, 1, &nodes), []);
 }
 
 #[test]
 fn a_completing_node_is_not_free_now() {
     let mut engine = engine();
     let nodes = [NodeView { completing: true, ..node(0, "n1", 7) }];
-    assert_eq!(ruled_out(&mut engine, &mig("1g.5gb"), Mode::RunNow { preempt: false }, 1, &nodes), [0]);
+    assert_eq!(ruled_out(&mut engine, &mig("1g.5gb"), Mode::RunNow, 1, &nodes), [0]);
     assert_eq!(ruled_out(&mut engine, &mig("1g.5gb"), Mode::WillRun, 1, &nodes), []);
 }
 
@@ -106,14 +176,14 @@ fn a_job_that_insists_on_a_busy_node_waits_for_it() {
     occupy(&mut engine, 1, "n1", &[0, 1]);
     let nodes = [NodeView { required: true, ..node(0, "n1", 7) }, node(1, "n2", 7)];
     assert_eq!(ruled_out(&mut engine, &mig("7g.40gb"), Mode::WillRun, 1, &nodes), []);
-    assert_eq!(ruled_out(&mut engine, &mig("7g.40gb"), Mode::RunNow { preempt: false }, 1, &nodes), [0]);
+    assert_eq!(ruled_out(&mut engine, &mig("7g.40gb"), Mode::RunNow, 1, &nodes), [0]);
 }
 
 #[test]
 fn nodes_without_tessera_serve_only_plain_requests() {
     let mut engine = engine();
     let nodes = [node(0, "other", 7)];
-    let now = Mode::RunNow { preempt: false };
+    let now = Mode::RunNow;
     assert_eq!(ruled_out(&mut engine, &mig("1g.5gb"), now, 1, &nodes), [0]);
     assert_eq!(ruled_out(&mut engine, &want(None, GresKind::Gpu, 1), now, 1, &nodes), []);
 }
@@ -175,7 +245,7 @@ fn what_slurm_gave_without_us_is_taken() {
     let placement = unmanaged(&engine, JobId(5), None, &given);
     assert_eq!(engine.commit(USER, &placement), Vec::<String>::new());
     let nodes = [node(0, "n1", 7)];
-    assert_eq!(ruled_out(&mut engine, &mig("1g.5gb"), Mode::RunNow { preempt: false }, 1, &nodes), [0]);
+    assert_eq!(ruled_out(&mut engine, &mig("1g.5gb"), Mode::RunNow, 1, &nodes), [0]);
     // A GPU the configuration does not have is no business of ours.
     let beyond = unmanaged(&engine, JobId(6), None, &[allocated(GresKind::Gpu, &[7], 1)]);
     assert_eq!(beyond.nodes, []);

@@ -11,6 +11,7 @@
 //!
 //! Slurm's own plugin is asked exactly once in each, outside every guard.
 
+use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use placement::JobId;
@@ -31,6 +32,8 @@ pub(super) struct State {
     /// The last decision, until its job starts or another test comes. Its job is known by its record's address: an
     /// array task gets its id only when it starts.
     pub(super) pending: Option<(usize, JobPlacement)>,
+    /// Jobs whose last test with preemption had nodes held back and did not succeed.
+    pub(super) widen: HashSet<JobId>,
     layout_checked: bool,
     /// The state knows all running jobs. Before that, the layouts from before a restart must stay readable.
     rebuilt: bool,
@@ -162,10 +165,10 @@ fn take_over(state: &mut State, host: &Host, job: &sys::job_record_t, placement:
 /// Shows the layouts of these nodes.
 fn publish(engine: &Engine, host: &Host, names: &[String]) {
     let mut changed = false;
-    for (name, node) in read::named_nodes(host) {
-        if let Some(text) = engine.layout(&name).filter(|_| names.contains(&name)) {
-            write::extra(host, node, &text);
-            changed = true;
+    for name in names {
+        let Some(node) = host.node_by_name(name) else { continue };
+        if let Some(text) = engine.layout(name) {
+            changed |= write::extra(host, node, &text);
         }
     }
     if changed {
@@ -192,8 +195,14 @@ pub(super) fn lost_node(job: *mut sys::job_record_t, node: *mut sys::node_record
         let Some(node) = (unsafe { pointer::struct_at(node) }) else { return };
         // SAFETY: null or NUL-terminated.
         let Some(name) = (unsafe { pointer::text(node.name) }) else { return };
-        if engine.release_on(JobId(job.job_id), &name) {
-            publish(engine, host, &[name]);
+        if !engine.release_on(JobId(job.job_id), &name) {
+            return;
+        }
+        publish(engine, host, std::slice::from_ref(&name));
+        // Or the node would be the job's again after a restart of slurmctld.
+        if let Some(mut placement) = saved(state, job) {
+            placement.nodes.retain(|(n, _)| *n != name);
+            stamp(state, host, job, &placement);
         }
     });
 }

@@ -3,7 +3,7 @@
 //! They are looked up by name when first needed, never linked: the same file is loaded by slurmd and the commands,
 //! which lack some of them, and unit tests have none.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::{self, NonNull};
 use std::sync::OnceLock;
 
@@ -107,7 +107,9 @@ host! {
     #[doc = "src/common/list.h"]
     list_iterator_destroy = c"slurm_list_iterator_destroy": fn(*mut c_void);
     #[doc = "src/common/list.h"]
-    list_count = c"slurm_list_count": fn(*mut List) -> c_int;
+    list_create = c"slurm_list_create": fn(*const c_void) -> *mut List;
+    #[doc = "src/common/list.h"]
+    list_append = c"slurm_list_append": fn(*mut List, *mut c_void);
     #[doc = "src/common/xmalloc.h"]
     xfree = c"slurm_xfree": fn(*mut *mut c_void);
     #[doc = "src/common/xmalloc.h"]
@@ -117,6 +119,10 @@ host! {
     xstrdup = c"slurm_xstrdup": fn(*const c_char) -> *mut c_char;
     #[doc = "src/common/job_resources.h"]
     free_job_resources = c"free_job_resources": fn(*mut *mut sys::job_resources_t);
+    #[doc = "src/slurmctld/preempt.h, in 24.11 src/interfaces/preempt.h"]
+    preempt_mode = c"slurm_job_preempt_mode": fn(*mut sys::job_record_t) -> u16;
+    #[doc = "src/common/node_conf.h"]
+    find_node_record = c"find_node_record2": fn(*mut c_char) -> *mut sys::node_record_t;
     #[doc = "src/slurmctld/slurmctld.h"]
     find_job_record = c"find_job_record": fn(u32) -> *mut sys::job_record_t;
 }
@@ -224,6 +230,18 @@ impl Host {
         let table = unsafe { self.nodes.read() };
         // SAFETY: the table has `node_record_count` slots.
         unsafe { read::item(table, index) }.and_then(NonNull::new)
+    }
+
+    /// The node of that name.
+    pub(super) fn node_by_name(&self, name: &str) -> Option<NonNull<sys::node_record_t>> {
+        let name = CString::new(name).ok()?;
+        // SAFETY: node_conf.h: only reads the name; hooks run under the node lock.
+        let node = NonNull::new(unsafe { (self.find_node_record)(name.as_ptr().cast_mut()) })?;
+        // Slurm also finds a node by its host's name.
+        // SAFETY: a record of the node table.
+        let found = unsafe { node.as_ref() }.name;
+        // SAFETY: null or NUL-terminated.
+        (unsafe { read::text(found) }.as_deref().map(str::as_bytes) == Some(name.as_bytes())).then_some(node)
     }
 
     /// Every job slurmctld knows.

@@ -44,13 +44,12 @@ pub(super) fn concerns_us(job: &sys::job_record_t) -> bool {
 pub(super) fn job(host: &Host, job: &sys::job_record_t) -> JobView {
     // SAFETY: null or live details of a live job.
     let details = unsafe { read::struct_at(job.details) };
-    let whole_node = u8::try_from(sys::WHOLE_NODE_REQUIRED).unwrap_or(1);
     JobView {
         id: JobId(job.job_id),
         uid: Uid(job.user_id),
         request: spank_env(job, placement::wire::REQUEST_ENV),
         gres: gres_requests(host, job.gres_list_req.cast()),
-        exclusive: details.is_some_and(|d| d.whole_node == whole_node),
+        exclusive: details.is_some_and(|d| version::exclusive(d.whole_node)),
         enforce_bind: job.bit_flags & u64::from(sys::TESSERA_GRES_ENFORCE_BIND) != 0,
     }
 }
@@ -95,6 +94,22 @@ fn gres_requests(host: &Host, list: *mut List) -> Vec<GresRequest> {
             let state = unsafe { read::struct_at(data) }?;
             Some(GresRequest { kind, per_node: state.gres_per_node, per_socket: state.gres_per_socket > 0 })
         })
+        .collect()
+}
+
+/// Those of a list of jobs that preemption ends, in its order. A suspended job keeps its GPU memory.
+pub(super) fn victims(host: &Host, list: *mut List) -> Vec<(JobId, *mut sys::job_record_t)> {
+    // SAFETY: select.h: null or a live list of job records.
+    let jobs = unsafe { host.elements::<sys::job_record_t>(list) };
+    let ends = |job: &*mut sys::job_record_t| {
+        // SAFETY: preempt.h: asks for the mode of a live job, under slurmctld's job lock.
+        let mode = u32::from(unsafe { (host.preempt_mode)(*job) });
+        mode == sys::PREEMPT_MODE_REQUEUE || mode == sys::PREEMPT_MODE_CANCEL
+    };
+    jobs.into_iter()
+        .filter(ends)
+        // SAFETY: a live job's record.
+        .filter_map(|job| unsafe { read::struct_at(job) }.map(|r| (JobId(r.job_id), job)))
         .collect()
 }
 

@@ -1,5 +1,6 @@
 //! `job_test`: what happens before and after Slurm's own test.
 
+use std::collections::HashSet;
 use std::ffi::{c_int, c_void};
 
 use placement::JobId;
@@ -8,9 +9,9 @@ use plugin_rt::{guard_ok, log};
 
 use super::hooks::{State, stamp, with};
 use super::host::Host;
-use super::{ptr as pointer, read, sys, write};
+use super::{ptr as pointer, read, sys, version, write};
 use crate::commit::{Veto, place};
-use crate::engine::Engine;
+use crate::engine::{Engine, Question};
 use crate::narrow::{Mode, first_fit, narrow};
 use crate::view::{GresKind, JobView, NodeView, Want};
 
@@ -27,10 +28,12 @@ pub(super) struct Test {
     pub(super) min_nodes: u32,
     /// What Slurm wants to know, with flags.
     pub(super) mode: u16,
-    /// Jobs may be preempted for it.
-    pub(super) preempt: bool,
+    /// Jobs that may be preempted for it; null, or a list.
+    pub(super) candidates: *mut c_void,
     /// Out: those that would have to be; null, or a place for a list.
     pub(super) preempted: *mut *mut c_void,
+    /// What reservations keep from the job, as Slurm describes it; null without any.
+    pub(super) reserved: *mut c_void,
 }
 
 /// The whole of `select_p_job_test`: `real` is Slurm's own.
@@ -46,29 +49,26 @@ pub(super) fn job_test(test: &Test, real: impl FnOnce() -> c_int) -> c_int {
     guard_ok("job_test", on_failure, || after(test).unwrap_or(rc))
 }
 
-fn mode(test: &Test) -> Option<Mode> {
-    let base = u32::from(test.mode) & sys::SELECT_MODE_BASE;
-    match base {
-        sys::SELECT_MODE_RUN_NOW => Some(Mode::RunNow { preempt: test.preempt }),
-        sys::SELECT_MODE_TEST_ONLY => Some(Mode::TestOnly),
-        sys::SELECT_MODE_WILL_RUN => Some(Mode::WillRun),
-        _ => None,
-    }
+/// What Slurm wants to know, without the flags.
+fn base(test: &Test) -> u32 {
+    u32::from(test.mode) & sys::SELECT_MODE_BASE
 }
 
 fn wants_part(test: &Test) -> bool {
-    let run_now = matches!(mode(test), Some(Mode::RunNow { .. }));
-    run_now
+    base(test) == sys::SELECT_MODE_RUN_NOW
         && with(test.job, |_, host, job| {
             read::job(host, job).want().is_some_and(|w| w.kind == GresKind::Shard)
         })
         .unwrap_or(false)
 }
 
+/// Most jobs remembered for a wider test; each is forgotten at its next one.
+const WIDEN_LIMIT: usize = 4096;
+
 fn before(test: &Test) {
-    let Some(mode) = mode(test) else { return };
     with(test.job, |state, host, job| {
-        if matches!(mode, Mode::RunNow { .. }) {
+        let run_now = base(test) == sys::SELECT_MODE_RUN_NOW;
+        if run_now {
             state.pending = None;
         }
         if !read::concerns_us(job) {
@@ -76,54 +76,146 @@ fn before(test: &Test) {
         }
         let view = read::job(host, job);
         let (Some(want), Some(engine)) = (view.want(), state.engine.as_mut()) else { return };
+        let victims: HashSet<JobId> = if run_now && !test.candidates.is_null() {
+            read::victims(host, test.candidates).into_iter().map(|(id, _)| id).collect()
+        } else {
+            HashSet::new()
+        };
+        let mode = match base(test) {
+            sys::SELECT_MODE_RUN_NOW if test.candidates.is_null() => Mode::RunNow,
+            sys::SELECT_MODE_RUN_NOW => {
+                Mode::Preempt { victims: &victims, widen: state.widen.remove(&view.id) }
+            }
+            sys::SELECT_MODE_TEST_ONLY => Mode::TestOnly,
+            sys::SELECT_MODE_WILL_RUN => Mode::WillRun,
+            _ => return,
+        };
         let nodes = read::nodes(host, job, test.bitmap);
         let question = engine.question(view.id, view.uid, &want);
-        let out = narrow(engine, &question, &want, mode, test.min_nodes, &nodes);
-        write::rule_out(host, test.bitmap, &out);
+        let narrowed = narrow(engine, &question, &want, mode, test.min_nodes, &nodes);
+        if narrowed.held_back {
+            if state.widen.len() >= WIDEN_LIMIT {
+                state.widen.clear();
+            }
+            // Until the test succeeds, see `after`.
+            state.widen.insert(view.id);
+        }
+        write::rule_out(host, test.bitmap, &narrowed.out);
     });
 }
 
 /// What follows a success of Slurm's own test; `None`: its answer stands.
 fn after(test: &Test) -> Option<c_int> {
-    let mode = mode(test)?;
     with(test.job, |state, host, job| {
         if !read::concerns_us(job) {
             return None;
         }
         let view = read::job(host, job);
-        let nodes = read::nodes(host, job, test.bitmap);
-        match (mode, view.want()) {
-            (Mode::TestOnly, _) => None,
-            (Mode::WillRun, Some(want)) => {
-                if !preempts(test, host) {
+        let want = view.want();
+        match (base(test), want) {
+            (sys::SELECT_MODE_WILL_RUN, Some(want)) => {
+                if preempted(test, host).is_empty() {
+                    let nodes = read::nodes(host, job, test.bitmap);
                     start_later(state.engine.as_ref()?, host, job, &view, &want, &nodes);
                 }
                 None
             }
-            (Mode::RunNow { .. }, Some(want)) => {
-                let outcome = decide_nodes(state.engine.as_ref()?, host, job, &view, &want, &nodes);
-                if outcome.is_err() && preempts(test, host) {
-                    write::placement(host, job, None);
-                    return None;
-                }
-                Some(settle(state, host, job, outcome))
-            }
-            (Mode::RunNow { .. }, _) => {
+            (sys::SELECT_MODE_RUN_NOW, Some(want)) => start_now(test, state, host, job, &view, &want),
+            (sys::SELECT_MODE_RUN_NOW, None) => {
                 write::placement(host, job, None);
                 None
             }
-            (Mode::WillRun, None) => None,
+            _ => None,
         }
     })
     .flatten()
 }
 
-/// Whether Slurm's answer is to preempt jobs first: the test comes again when they are gone.
-fn preempts(test: &Test, host: &Host) -> bool {
+/// A start that Slurm thinks possible: a decision, the jobs that must go first, or a refusal.
+fn start_now(
+    test: &Test,
+    state: &mut State,
+    host: &Host,
+    job: &mut sys::job_record_t,
+    view: &JobView,
+    want: &Want,
+) -> Option<c_int> {
+    state.widen.remove(&view.id);
+    let nodes = read::nodes(host, job, test.bitmap);
+    let asked = Asked {
+        question: state.engine.as_ref()?.question(view.id, view.uid, want),
+        view,
+        want,
+        fixed: version::reserves_devices(test.reserved),
+    };
+    let outcome = decide_nodes(state.engine.as_ref()?, host, job, &asked, &nodes);
+    let Err(veto) = &outcome else { return Some(settle(state, host, job, outcome)) };
+    if preempt(test, state.engine.as_ref()?, host, job, &asked, &nodes) {
+        write::placement(host, job, None);
+        return None;
+    }
+    // Devices near the job's cores and of its type change with other things than the node's GPUs.
+    if want.managed && want.kind == GresKind::Shard && !want.keep_choice && !view.enforce_bind {
+        state.engine.as_mut()?.refused(&veto.node, &asked.question);
+    }
+    Some(settle(state, host, job, outcome))
+}
+
+/// The jobs that Slurm's answer is to preempt first: the test comes again when they are gone.
+fn preempted(test: &Test, host: &Host) -> Vec<*mut sys::job_record_t> {
     // SAFETY: select.h: null, or a place for a list that the test has filled or left null.
     let list = unsafe { pointer::struct_at(test.preempted) }.copied().unwrap_or(std::ptr::null_mut());
-    // SAFETY: a live list.
-    !list.is_null() && unsafe { (host.list_count)(list) } > 0
+    // SAFETY: null or a live list of job records.
+    unsafe { host.elements(list) }
+}
+
+/// Completes Slurm's list of jobs to preempt by those whose slices are in the way; false: that would not help.
+///
+/// cons_tres stops as soon as there are shards enough, and takes a node with enough of them as it is.
+fn preempt(
+    test: &Test,
+    engine: &Engine,
+    host: &Host,
+    job: &sys::job_record_t,
+    asked: &Asked<'_>,
+    nodes: &[NodeView],
+) -> bool {
+    // SAFETY: select.h: null, or a place for a list of job records that the caller frees.
+    let Some(list) = (unsafe { test.preempted.as_mut() }) else { return false };
+    let victims = read::victims(host, test.candidates);
+    let order: Vec<JobId> = victims.iter().map(|(id, _)| *id).collect();
+    let chosen = preempted(test, host);
+    // SAFETY: elements of that list are records of live jobs.
+    let mut gone: HashSet<JobId> =
+        chosen.iter().filter_map(|j| unsafe { j.as_ref() }).map(|j| JobId(j.job_id)).collect();
+    for node in nodes.iter().filter(|n| engine.node(&n.name).is_some()) {
+        let mut question = asked.question.clone();
+        if asked.want.kind == GresKind::Gpu {
+            let chosen = read::choice(host, job, asked.view, node).map_or(0, |c| c.chosen.len());
+            question.ask.request.gpus = u32::try_from(chosen).ok().filter(|n| *n > 0);
+        }
+        let Some(more) = engine.in_the_way(&node.name, &question, &gone, &order) else { return false };
+        for id in more {
+            let Some((_, record)) = victims.iter().find(|(known, _)| *known == id) else { continue };
+            if list.is_null() {
+                // SAFETY: list.h: a list that does not own its elements, as cons_tres makes it.
+                *list = unsafe { (host.list_create)(std::ptr::null()) };
+            }
+            // SAFETY: the list made by Slurm or above.
+            unsafe { (host.list_append)(*list, record.cast()) };
+            gone.insert(id);
+        }
+    }
+    !gone.is_empty()
+}
+
+/// One job's question in the course of a test.
+struct Asked<'a> {
+    question: Question,
+    view: &'a JobView,
+    want: &'a Want,
+    /// A reservation holds some of the devices: only Slurm's own choice of whole GPUs is known to be allowed.
+    fixed: bool,
 }
 
 /// A decision for each of the nodes that Slurm chose, with the device bits replaced.
@@ -131,22 +223,24 @@ fn decide_nodes(
     engine: &Engine,
     host: &Host,
     job: &sys::job_record_t,
-    view: &JobView,
-    want: &Want,
+    asked: &Asked<'_>,
     nodes: &[NodeView],
 ) -> Result<JobPlacement, Veto> {
-    let question = engine.question(view.id, view.uid, want);
     let mut grants = Vec::new();
     for node in nodes {
-        let Some(slurm) = read::choice(host, job, view, node).filter(|c| !c.chosen.is_empty()) else {
+        let Some(mut slurm) = read::choice(host, job, asked.view, node).filter(|c| !c.chosen.is_empty())
+        else {
             continue;
         };
-        let Some(placed) = place(engine, question.clone(), want, &slurm) else { continue };
+        if asked.fixed && asked.want.kind == GresKind::Gpu {
+            slurm.available = slurm.chosen;
+        }
+        let Some(placed) = place(engine, asked.question.clone(), asked.want, &slurm) else { continue };
         let placed = placed?;
         write::devices(host, job, node, &placed);
         grants.push((node.name.clone(), placed.grant));
     }
-    Ok(JobPlacement { job: view.id, nodes: grants })
+    Ok(JobPlacement { job: asked.view.id, nodes: grants })
 }
 
 /// Writes a decision down, or refuses the start.

@@ -58,7 +58,7 @@ unsafe extern "C" fn select_p_job_test(
     preempted: *mut Any,
     cores: Any,
 ) -> c_int {
-    let call = Test { job, bitmap, min_nodes, mode, preempt: !candidates.is_null(), preempted };
+    let call = Test { job, bitmap, min_nodes, mode, candidates, preempted, reserved: null_mut() };
     test::job_test(&call, || {
         call_real!(
             select_p_job_test(
@@ -90,4 +90,14 @@ pub(super) fn move_amounts(
     _n_devices: usize,
     _amounts: &[(usize, u64)],
 ) {
+}
+
+/// `--exclusive`: in this version one value of several.
+pub(super) fn exclusive(whole_node: u8) -> bool {
+    u32::from(whole_node) == sys::WHOLE_NODE_REQUIRED
+}
+
+/// Reservations hold whole nodes or cores in this version, never devices.
+pub(super) fn reserves_devices(_: Any) -> bool {
+    false
 }

@@ -53,7 +53,7 @@ unsafe extern "C" fn select_p_job_test(
     reserved: Any,
     will_run: Any,
 ) -> c_int {
-    let call = Test { job, bitmap, min_nodes, mode, preempt: !candidates.is_null(), preempted };
+    let call = Test { job, bitmap, min_nodes, mode, candidates, preempted, reserved };
     test::job_test(&call, || {
         call_real!(
             select_p_job_test(
@@ -100,4 +100,16 @@ pub(super) fn move_amounts(
         // SAFETY: as above.
         unsafe { slot.write(amount) };
     }
+}
+
+/// `--exclusive`: a flag beside others.
+pub(super) fn exclusive(whole_node: u8) -> bool {
+    u32::from(whole_node) & sys::WHOLE_NODE_REQUIRED != 0
+}
+
+/// Whether reservations keep devices from the job, or keep it to some: cons_tres alone knows which.
+pub(super) fn reserves_devices(reserved: Any) -> bool {
+    // SAFETY: select.h: null, or a `resv_exc_t` (src/slurmctld/slurmctld.h) that lives through the test.
+    unsafe { read::struct_at(reserved.cast::<sys::resv_exc_t>()) }
+        .is_some_and(|r| !r.gres_list_exc.is_null() || !r.gres_list_inc.is_null())
 }

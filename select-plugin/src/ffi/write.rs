@@ -96,20 +96,21 @@ fn is_placement(entry: &str) -> bool {
 /// Every layout begins with this; a site's own text in `extra` does not.
 const MARKER: &str = "tessera ";
 
-/// Shows a layout in the node's `extra`; a text of the site's own is left alone.
-pub(super) fn extra(host: &Host, mut node: NonNull<sys::node_record_t>, text: &str) {
+/// Shows a layout in the node's `extra`, if it is another one; a text of the site's own is left alone.
+pub(super) fn extra(host: &Host, mut node: NonNull<sys::node_record_t>, text: &str) -> bool {
     // SAFETY: a slot of the node table; hooks run under the node write lock.
     let node = unsafe { node.as_mut() };
     // SAFETY: null or NUL-terminated.
     let before = unsafe { read::text(node.extra) };
     if before.as_deref().is_some_and(|b| b == text || !(b.is_empty() || b.starts_with(MARKER))) {
-        return;
+        return false;
     }
-    let Ok(line) = CString::new(text) else { return };
+    let Ok(line) = CString::new(text) else { return false };
     // SAFETY: xmalloc.h: a string that Slurm allocated, or null; xfree sets the field to null.
     unsafe { (host.xfree)((&raw mut node.extra).cast()) };
     // SAFETY: xstring.h: copies a NUL-terminated string.
     node.extra = unsafe { (host.xstrdup)(line.as_ptr()) };
+    true
 }
 
 /// Undoes a successful test: slurmctld then sees that the job cannot start now.

@@ -62,7 +62,7 @@ pub(crate) struct Access {
 impl Access {
     /// `/dev/nvidiaN` of a GPU that nobody uses.
     pub(crate) const CLOSED: Self = Self { uid: 0, mode: 0o600 };
-    /// `/dev/nvidiaN` of a GPU in MIG mode, which the capability nodes guard, or of one shared between users.
+    /// `/dev/nvidiaN` of a GPU on which several users are: capability nodes guard its instances.
     pub(crate) const OPEN: Self = Self { uid: 0, mode: 0o666 };
     /// A capability node that nobody may use.
     pub(crate) const CAP_CLOSED: Self = Self { uid: 0, mode: 0o400 };
@@ -147,8 +147,9 @@ impl Devices {
             return Ok(());
         }
         crate::crash::point("before device node");
-        // The handle is a path handle: its mode can only be changed through /proc. Access narrows first and the
-        // owner changes then, so that no moment gives more than before or after.
+        // The handle is a path handle: its mode can only be changed through /proc. A node that others can open loses
+        // them last, one that they are to open gets them first: no moment gives more than before and after together,
+        // and the user who has it in both never loses it.
         let via_proc = format!("/proc/self/fd/{}", node.fd.as_raw_fd());
         let owner = || {
             let uid = Some(Uid::from_raw(access.uid));
@@ -160,8 +161,13 @@ impl Devices {
             rustix::fs::chmod(&via_proc, Mode::from_bits_truncate(access.mode))
                 .map_err(io(&path, "change its mode"))
         };
-        mode()?;
-        owner()?;
+        if node.access.mode & !access.mode & 0o077 == 0 {
+            mode()?;
+            owner()?;
+        } else {
+            owner()?;
+            mode()?;
+        }
         crate::crash::point("after device node");
         Ok(())
     }

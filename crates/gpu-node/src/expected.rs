@@ -1,4 +1,4 @@
-//! How every device node should be, from the journal and the GPUs' modes.
+//! How every device node should be, from the journal.
 
 use std::collections::BTreeMap;
 
@@ -6,15 +6,15 @@ use placement::GpuIndex;
 
 use crate::devices::{Access, Devices, gpu_node};
 use crate::fault::Fault;
+use crate::gpu_access;
 use crate::journal::{Entry, Kind, Phase};
 use crate::realise;
 use crate::settings::Settings;
 
-/// What decides about a GPU's own node.
+/// A GPU and its node.
 pub(crate) struct GpuFacts {
     pub(crate) gpu: GpuIndex,
     pub(crate) minor: u32,
-    pub(crate) mig: bool,
 }
 
 /// Names relative to `dev_root` with the access they should have. `entries` are those of live jobs. The nodes that
@@ -31,12 +31,10 @@ pub(crate) fn device_nodes(
         expected.insert(name, Access::CAP_CLOSED);
     }
     for facts in gpus {
-        let access = if facts.mig { Access::OPEN } else { Access::CLOSED };
-        expected.insert(gpu_node(facts.minor), access);
+        expected.insert(gpu_node(facts.minor), gpu_access::of(settings, facts.gpu, entries));
     }
     for entry in entries.iter().filter(|e| e.phase == Phase::Ready) {
-        // In MIG mode by mistake or not: the journal says that the job has this GPU whole.
-        expected.extend(realise::access(settings, devices, entry)?);
+        expected.extend(realise::caps(settings, devices, entry)?);
     }
     Ok(expected)
 }

@@ -210,7 +210,7 @@ impl Findings {
             return Ok(());
         }
         let devices = Devices::open(settings)?;
-        let fact = |v: &GpuView| GpuFacts { gpu: v.info.index, minor: v.info.minor, mig: v.mode.current };
+        let fact = |v: &GpuView| GpuFacts { gpu: v.info.index, minor: v.info.minor };
         let facts: Vec<GpuFacts> = gpus.iter().map(fact).collect();
         // A job that is just being started has some of its nodes.
         let changing = entries.iter().any(|e| e.phase == Phase::Intent);

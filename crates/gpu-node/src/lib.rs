@@ -22,6 +22,7 @@ mod driver;
 mod environment;
 mod expected;
 mod fault;
+mod gpu_access;
 mod inspect;
 mod instances;
 pub mod journal;

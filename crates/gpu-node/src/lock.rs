@@ -1,6 +1,6 @@
 //! Locks between the processes that work on a node: prologs, epilogs, `tessera node reconcile`.
 //!
-//! Order: node (shared, or exclusive for reconciliation), then the job, then GPUs ascending, then an MPS daemon. An
+//! Order: node (shared, or exclusive for reconciliation), then the job, then GPUs ascending, then an MPS daemon, then the GPUs' device nodes. An
 //! epilog takes no GPU's lock: a prolog may hold it for as long as the driver keeps it waiting. The kernel gives a lock
 //! back when its holder dies.
 
@@ -63,6 +63,29 @@ impl Locks {
             held.push(exclusive(&dir, state_dir, &format!("daemon-{key}"), deadline)?);
         }
         Ok(Self { _held: held })
+    }
+
+    /// For the owners and modes of the GPUs' own nodes; taken last, held briefly.
+    pub(crate) fn for_nodes(state_dir: &Path, deadline: &Deadline) -> Result<Self, LockError> {
+        let dir = open(state_dir)?;
+        Ok(Self { _held: vec![exclusive(&dir, state_dir, "nodes", deadline)?] })
+    }
+
+    /// For ending another job's hold while working on `own`. It stands outside the order of locks, so it must not be
+    /// waited for long.
+    pub(crate) fn for_other(
+        state_dir: &Path,
+        own: JobId,
+        other: JobId,
+        deadline: &Deadline,
+    ) -> Result<Self, LockError> {
+        if own.0 % JOB_LOCKS == other.0 % JOB_LOCKS {
+            // The same lock, which the caller holds.
+            return Ok(Self { _held: Vec::new() });
+        }
+        let dir = open(state_dir)?;
+        let name = format!("job-{:02}", other.0 % JOB_LOCKS);
+        Ok(Self { _held: vec![exclusive(&dir, state_dir, &name, deadline)?] })
     }
 
     /// For work on everything.

@@ -15,10 +15,11 @@ use crate::deadline::Deadline;
 use crate::devices::{Access, Devices, gpu_node};
 use crate::driver::Driver;
 use crate::fault::{Fault, RealiseError};
+use crate::gpu_access;
 use crate::journal::{
     Entry, GpuRecord, InstanceRecord, Journal, Kind, Phase, ShareRecord, VERSION, daemon_key,
 };
-use crate::lock::Locks;
+use crate::lock::{LockError, Locks};
 use crate::settings::Settings;
 use crate::{instances, mps, nvml, release};
 
@@ -37,8 +38,8 @@ pub struct JobContext {
     pub grant: Grant,
     /// Why, in one line, for the job's log.
     pub decision: String,
-    /// Jobs known to be on this node now, this one among them. `None`: not known; what a journalled job holds is then
-    /// never taken from it.
+    /// Jobs known to be on this node now. What another journalled job holds is taken from it if it is in the way and
+    /// not among these: its epilog was killed. `None`: not known; nothing is taken from anybody.
     pub live: Option<HashSet<JobId>>,
 }
 
@@ -47,6 +48,8 @@ pub struct JobContext {
 pub struct Realised {
     /// As journalled.
     pub entry: Entry,
+    /// Dead jobs that held some of it until now.
+    pub evicted: Vec<JobId>,
     /// How much of the time was the driver's.
     pub driver_time: Duration,
 }
@@ -84,7 +87,7 @@ fn realise_until(settings: &Settings, job: &JobContext, deadline: &Deadline) -> 
     let mut entry = blank(job, journal.boot());
     let result = plan(settings, &journal, job, &mut entry, deadline);
     match result {
-        Ok(()) => Ok(Realised { entry, driver_time: nvml::driver_time() - driver_time }),
+        Ok(evicted) => Ok(Realised { entry, evicted, driver_time: nvml::driver_time() - driver_time }),
         Err(fault) => {
             give_up(settings, &journal, entry, &fault)?;
             Err(fault)
@@ -133,8 +136,9 @@ fn plan(
     job: &JobContext,
     entry: &mut Entry,
     deadline: &Deadline,
-) -> Result<(), Fault> {
+) -> Result<Vec<JobId>, Fault> {
     let mut driver = Driver::new(settings);
+    let mut evicted = Vec::new();
     fill(settings, &mut driver, &job.grant, entry)?;
     let mut others = Vec::new();
     for other in journal.jobs(&mut Vec::new())? {
@@ -147,15 +151,36 @@ fn plan(
         };
         let dead =
             other.boot != journal.boot() || job.live.as_ref().is_some_and(|l| !l.contains(&other.job()));
-        if !dead {
+        if !(dead && evict(settings, journal, job.job, &other)?) {
             return Err(Fault::Held { gpu: held.gpu, what: held.what, holder: other.job() });
         }
-        release::finish(settings, journal, &other)?;
+        evicted.push(other.job());
     }
     journal.store(entry)?;
     carry_out(settings, journal, &mut driver, entry, &others, deadline)?;
     entry.phase = Phase::Ready;
-    Ok(journal.store(entry)?)
+    journal.store(entry)?;
+    Ok(evicted)
+}
+
+/// How long a dead job's lock is waited for: whoever holds it is its epilog, about to give everything back.
+const EVICT_WAIT: Duration = Duration::from_secs(3);
+
+/// Takes everything from a job that is dead. False: another process works on it, or it is another one by now.
+fn evict(settings: &Settings, journal: &Journal, own: JobId, dead: &Entry) -> Result<bool, Fault> {
+    let deadline = Deadline::after(EVICT_WAIT);
+    let _lock = match Locks::for_other(&settings.state_dir, own, dead.job(), &deadline) {
+        Err(LockError::Timeout { .. }) => return Ok(false),
+        other => other?,
+    };
+    match journal.job(dead.job())? {
+        None => Ok(true),
+        Some(now) if now == *dead => {
+            release::finish(settings, journal, &now)?;
+            Ok(true)
+        }
+        Some(now) => Ok(!now.holds()),
+    }
 }
 
 /// Fills in what is planned, from the driver's answers, before anything is changed.
@@ -216,17 +241,7 @@ fn carry_out(
             instances::make(driver, &devices, gpu, &mut wanted, &kept, deadline)?;
         }
     }
-    let grants = access(settings, &devices, entry)?;
-    entry.device_nodes = grants.iter().map(|g| g.0.clone()).collect();
-    journal.note(entry)?;
-    if partitioned {
-        for gpu in &entry.gpus {
-            devices.set(&gpu_node(gpu.minor), Access::OPEN)?;
-        }
-    }
-    for (name, access) in &grants {
-        devices.set(name, *access)?;
-    }
+    give(settings, journal, &devices, entry)?;
     if let Some(share) = &entry.share {
         let live = entry.instances.first().and_then(|i| i.live.as_ref()).map(|l| &l.uuid);
         let device = live.or(entry.gpus.first().map(|g| &g.uuid)).cloned().unwrap_or_default();
@@ -239,18 +254,35 @@ fn places(entry: &Entry, gpu: GpuIndex) -> Vec<Placement> {
     entry.instances.iter().filter(|i| i.gpu == gpu.0).map(InstanceRecord::placement).collect()
 }
 
-/// The device nodes that make a ready job's resources the job's, and how they must be.
-pub(crate) fn access(
+/// Makes the device nodes the job's.
+fn give(settings: &Settings, journal: &Journal, devices: &Devices, entry: &mut Entry) -> Result<(), Fault> {
+    let caps = caps(settings, devices, entry)?;
+    entry.device_nodes = caps.iter().map(|c| c.0.clone()).collect();
+    if entry.instances.is_empty() {
+        entry.device_nodes.extend(entry.gpus.iter().map(|g| gpu_node(g.minor)));
+    }
+    {
+        let _nodes = Locks::for_nodes(&settings.state_dir, &gpu_access::lock_deadline())?;
+        journal.note(entry)?;
+        let failed = gpu_access::settle(settings, journal, devices, entry, true)?;
+        if let Some(e) = failed.into_iter().next() {
+            return Err(e.into());
+        }
+    }
+    for (name, access) in &caps {
+        devices.set(name, *access)?;
+    }
+    Ok(())
+}
+
+/// The capability nodes that make a ready job's instances the job's, and how they must be.
+pub(crate) fn caps(
     settings: &Settings,
     devices: &Devices,
     entry: &Entry,
 ) -> Result<Vec<(String, Access)>, Fault> {
-    let to_all = entry.kind == Kind::Mps && settings.share_between_users;
+    let to_all = gpu_access::shared_by_all(settings, entry);
     let mut grants = Vec::new();
-    if entry.instances.is_empty() {
-        let access = if to_all { Access::OPEN } else { Access::gpu_of(entry.uid) };
-        grants.extend(entry.gpus.iter().map(|g| (gpu_node(g.minor), access)));
-    }
     let access = if to_all { Access::CAP_OPEN } else { Access::cap_of(entry.uid) };
     for instance in &entry.instances {
         let minor = entry.gpus.iter().find(|g| g.index == instance.gpu).map(|g| g.minor);
@@ -289,7 +321,7 @@ fn set_mode(
 
 /// Takes back what a failed attempt gave and journals why it failed.
 fn give_up(settings: &Settings, journal: &Journal, mut entry: Entry, fault: &Fault) -> Result<(), Fault> {
-    release::revoke(settings, journal, &entry)?;
+    let (_problems, _nodes) = release::revoke(settings, journal, &entry)?;
     entry.phase = Phase::Failed(chain(fault));
     entry.device_nodes.clear();
     Ok(journal.store(&entry)?)

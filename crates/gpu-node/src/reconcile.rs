@@ -188,9 +188,7 @@ fn set_nodes(
     if !settings.manage_device_nodes {
         return Ok(());
     }
-    let facts = (0..nvml.count()?)
-        .map(GpuIndex)
-        .map(|gpu| Ok(GpuFacts { gpu, minor: nvml.minor(gpu)?, mig: nvml.mig_mode(gpu)?.current }));
+    let facts = (0..nvml.count()?).map(GpuIndex).map(|gpu| Ok(GpuFacts { gpu, minor: nvml.minor(gpu)? }));
     let facts: Vec<GpuFacts> = facts.collect::<Result<_, Fault>>()?;
     let devices = Devices::open(settings)?;
     let ready: Vec<Entry> = kept.iter().filter(|e| e.phase == Phase::Ready).cloned().collect();

@@ -1,13 +1,15 @@
 //! Takes back what a job had: the epilog.
 //!
-//! Asks the driver nothing, but after a prolog that was killed: instances stay, idle, for the next job of their shape. What cannot be taken back at once
-//! never fails the epilog, which would drain the node; it is reported, and reconciliation tries again.
+//! Asks the driver nothing, but after a prolog that was killed: instances stay, idle, for the next job of their shape.
+//! What cannot be taken back at once never fails the epilog, which would drain the node; it is reported, and
+//! reconciliation tries again.
 
 use placement::{GpuIndex, JobId};
 
 use crate::deadline::Deadline;
-use crate::devices::{Access, DeviceError, Devices, gpu_node};
+use crate::devices::{Access, DeviceError, Devices};
 use crate::fault::Fault;
+use crate::gpu_access;
 use crate::journal::{Entry, GpuRecord, InstanceRecord, Journal, Phase, ShareRecord};
 use crate::lock::{LockError, Locks};
 use crate::mps;
@@ -37,8 +39,8 @@ pub fn release(settings: &Settings, job: JobId) -> Result<Released, Fault> {
     let deadline = Deadline::after(settings.operation_timeout);
     let interrupted = entry.phase == Phase::Intent;
     let gpus: Vec<GpuIndex> = entry.gpus.iter().map(|g| GpuIndex(g.index)).collect();
-    // No GPU's lock, but after a prolog that was killed: what is the job's alone can be given back while another job's prolog keeps the GPU, for
-    // instances count as held until the entry is gone, and the entry goes last.
+    // No GPU's lock, but after a prolog that was killed: what is the job's alone can be given back while another job's
+    // prolog keeps the GPU, for instances count as held until the entry is gone, and the entry goes last.
     let daemon = entry.share.as_ref().map(|s| s.daemon.as_str());
     let _locks = match Locks::for_job(
         &settings.state_dir,
@@ -71,8 +73,7 @@ pub fn release(settings: &Settings, job: JobId) -> Result<Released, Fault> {
     }
 }
 
-/// The prolog was killed: what it left half made goes, and GPUs' nodes are set as their mode wants. Returns what could
-/// not be done.
+/// The prolog was killed: what it left half made goes. Returns what could not be done.
 fn tidy(settings: &Settings, journal: &Journal, entry: &Entry, gpus: &[GpuIndex]) -> Vec<String> {
     let mut report = ReconcileReport::default();
     let work = |report: &mut ReconcileReport| -> Result<(), Fault> {
@@ -84,11 +85,6 @@ fn tidy(settings: &Settings, journal: &Journal, entry: &Entry, gpus: &[GpuIndex]
             close_idle(&nvml, &devices, gpu, &others)?;
         }
         reconcile::tidy(&nvml, gpus, &others, report);
-        for gpu in entry.gpus.iter().filter(|g| !others.iter().any(|o| o.uses(GpuIndex(g.index)))) {
-            let partitioned = nvml.mig_mode(GpuIndex(gpu.index))?.current;
-            let access = if partitioned { Access::OPEN } else { Access::CLOSED };
-            devices.set(&gpu_node(gpu.minor), access)?;
-        }
         Ok(())
     };
     if let Err(e) = work(&mut report) {
@@ -116,19 +112,48 @@ fn close_idle(nvml: &Nvml, devices: &Devices, gpu: &GpuRecord, others: &[Entry])
 
 /// Takes back everything and forgets the job. The caller holds the locks.
 pub(crate) fn finish(settings: &Settings, journal: &Journal, entry: &Entry) -> Result<Released, Fault> {
-    let problems = revoke(settings, journal, entry)?;
+    let (problems, _nodes) = revoke(settings, journal, entry)?;
     journal.remove(entry.job())?;
     Ok(Released { known: true, problems })
 }
 
-/// Takes back device nodes and the share, but keeps the entry.
-pub(crate) fn revoke(settings: &Settings, journal: &Journal, entry: &Entry) -> Result<Vec<String>, Fault> {
+/// Takes back device nodes and the share, but keeps the entry. The nodes' lock comes with the answer, where it could be
+/// had: until the entry is changed nobody else may count who is on the GPUs.
+pub(crate) fn revoke(
+    settings: &Settings,
+    journal: &Journal,
+    entry: &Entry,
+) -> Result<(Vec<String>, Option<Locks>), Fault> {
     let mut problems = Vec::new();
+    revoke_share(settings, journal, entry, &mut problems)?;
+    if entry.gpus.is_empty() || !settings.manage_device_nodes {
+        return Ok((problems, None));
+    }
+    let devices = Devices::open(settings)?;
+    let nodes = Locks::for_nodes(&settings.state_dir, &gpu_access::lock_deadline());
+    let nodes = nodes.map_err(|e| problems.push(chain(&e))).ok();
+    let failed = gpu_access::settle(settings, journal, &devices, entry, false)?;
+    problems.extend(failed.iter().filter(|e| !missing(e)).map(|e| chain(e)));
+    Ok((problems, nodes))
+}
+
+/// The driver takes an instance's nodes away with it.
+fn missing(e: &DeviceError) -> bool {
+    matches!(e, DeviceError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound)
+}
+
+/// Ends the job's share and closes its capability nodes, unless other jobs use the same.
+fn revoke_share(
+    settings: &Settings,
+    journal: &Journal,
+    entry: &Entry,
+    problems: &mut Vec<String>,
+) -> Result<(), Fault> {
     if let Some(share) = &entry.share
         && shared_with_others(journal, entry, share)?
     {
         // The others use the same daemon and, as the same user, the same device nodes.
-        return Ok(problems);
+        return Ok(());
     }
     if let Some(share) = &entry.share
         && let Some(daemon) = journal.daemon(&share.daemon)?
@@ -136,19 +161,18 @@ pub(crate) fn revoke(settings: &Settings, journal: &Journal, entry: &Entry) -> R
     {
         problems.push(chain(&e));
     }
-    if entry.device_nodes.is_empty() {
-        return Ok(problems);
+    let mut caps = entry.device_nodes.iter().filter(|name| name.contains('/')).peekable();
+    if caps.peek().is_none() {
+        return Ok(());
     }
     let devices = Devices::open(settings)?;
-    for name in &entry.device_nodes {
-        let closed = if name.contains('/') { Access::CAP_CLOSED } else { Access::CLOSED };
-        match devices.set(name, closed) {
-            Err(DeviceError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {}
-            Err(e) => problems.push(chain(&e)),
-            Ok(()) => {}
+    for name in caps {
+        match devices.set(name, Access::CAP_CLOSED) {
+            Err(e) if !missing(&e) => problems.push(chain(&e)),
+            _ => {}
         }
     }
-    Ok(problems)
+    Ok(())
 }
 
 fn shared_with_others(journal: &Journal, entry: &Entry, share: &ShareRecord) -> Result<bool, Fault> {

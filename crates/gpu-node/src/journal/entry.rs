@@ -149,6 +149,12 @@ impl Entry {
         !matches!(self.phase, Phase::Failed(_))
     }
 
+    /// True where device nodes may have been given to the job.
+    #[must_use]
+    pub fn is_given(&self) -> bool {
+        self.holds() && (self.phase == Phase::Ready || !self.device_nodes.is_empty())
+    }
+
     /// True where the job uses this GPU in any way.
     #[must_use]
     pub fn uses(&self, gpu: GpuIndex) -> bool {

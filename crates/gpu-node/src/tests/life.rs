@@ -2,10 +2,13 @@
 
 use std::os::unix::process::CommandExt;
 
+use placement::decision::ShareOn;
 use placement::{GpuState, Holder, JobId, MigPolicy};
 
 use super::*;
+use crate::deadline::Deadline;
 use crate::journal::{Journal, Phase};
+use crate::lock::Locks;
 use crate::{Fault, task_environment};
 
 #[test]
@@ -18,7 +21,7 @@ fn instances_are_made_used_again_and_replaced() {
         for cap in &entry.device_nodes {
             assert_eq!(node.access(cap), (ALICE, 0o400), "{cap}");
         }
-        assert_eq!(node.access("nvidia0"), (0, 0o666));
+        assert_eq!(node.access("nvidia0"), (ALICE, 0o600));
         node.assert_clean_but_closed(&[1]);
         let uuid = |i: usize| entry.instances[i].live.clone().unwrap().uuid;
         assert_ne!(uuid(0), uuid(1));
@@ -123,10 +126,54 @@ fn what_a_job_holds_is_only_taken_from_the_dead() {
         }
         let mut job = node.job(2, BOB, mig(&[(0, "1g.5gb", 1)]));
         job.live = Some([JobId(2)].into());
-        let entry = crate::realise(&node.settings, &job).unwrap().entry;
-        assert_eq!(node.access(&entry.device_nodes[0]), (BOB, 0o400));
+        // Its epilog is at work: it does not count as dead, and gives everything back by itself.
+        let deadline = Deadline::after(Duration::from_secs(1));
+        let epilog = Locks::for_job(&node.settings.state_dir, JobId(1), &[], None, &deadline).unwrap();
+        let error = crate::realise(&node.settings, &job).unwrap_err();
+        assert!(matches!(error, RealiseError::JobFailed(Fault::Held { .. })), "{error}");
+        drop(epilog);
+        let realised = crate::realise(&node.settings, &job).unwrap();
+        assert_eq!(realised.evicted, [JobId(1)]);
+        assert_eq!(node.access(&realised.entry.device_nodes[0]), (BOB, 0o400));
+        assert_eq!(node.access("nvidia0"), (BOB, 0o600));
         assert_eq!(node.inspect().entries.len(), 1);
         node.release(2);
+        // A dead job whose number has the same lock.
+        node.realise(3, ALICE, whole(&[0])).unwrap();
+        let mut job = node.job(67, BOB, whole(&[0]));
+        job.live = Some([JobId(67)].into());
+        assert_eq!(crate::realise(&node.settings, &job).unwrap().evicted, [JobId(3)]);
+        node.release(67);
+    });
+}
+
+#[test]
+fn a_gpus_node_is_open_to_its_users_alone() {
+    on_node("tests::life::a_gpus_node_is_open_to_its_users_alone", |node| {
+        let is = |want: (u32, u32)| {
+            assert_eq!(node.access("nvidia0"), want);
+            assert!(node.disagreements(&[1, 2, 3]).iter().all(|d| !d.contains("device node nvidia0 ")));
+        };
+        node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap();
+        is((ALICE, 0o600));
+        node.realise(2, ALICE, mig(&[(0, "1g.5gb", 1)])).unwrap();
+        is((ALICE, 0o600));
+        let share = Grant::Mps { on: ShareOn::Instance(spec(0, "3g.20gb", 4)), mem_mib: 1000, threads: 25 };
+        node.realise(3, BOB, share).unwrap();
+        is((0, 0o666));
+        node.release(1);
+        is((0, 0o666));
+        node.release(2);
+        is((BOB, 0o600));
+        std::fs::set_permissions(node.settings.dev_root.join("nvidia0"), PermissionsExt::from_mode(0o666))
+            .unwrap();
+        let odd = "GPU 0: device node nvidia0 belongs to uid 51002 with mode 0666: should be uid 51002, 0600";
+        assert!(node.disagreements(&[3]).iter().any(|d| d == odd));
+        node.reconcile(&[3]);
+        node.assert_clean(&[3]);
+        node.release(3);
+        is((0, 0o600));
+        assert_eq!(node.inspect().gpus[0].instances.len(), 3, "idle instances stay");
     });
 }
 

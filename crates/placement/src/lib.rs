@@ -16,6 +16,7 @@ mod explain;
 pub mod far;
 pub mod ids;
 pub mod layout;
+pub mod mapa;
 pub mod model;
 pub mod report;
 pub mod request;

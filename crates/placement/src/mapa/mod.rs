@@ -1,0 +1,45 @@
+//! GPU sets by communication pattern and topology (MAPA).
+//!
+//! Units are GB/s (10^9 bytes per second) in one direction; inside the searches whole thousandths of it, so that
+//! sums have no order and ties are ties.
+//!
+//! # Problem
+//! Of the free GPUs of a node, which `n` should a job get whose ranks talk along the edges of a pattern, and which
+//! rank goes on which GPU? A *match* is a set with such an order.
+//!
+//! # Approach
+//! A match is scored by AggBW (Equation 1), by EffBW, which a model predicts (Equation 2 or one with bounds), and by
+//! the bandwidth that stays among the GPUs it leaves (Equation 3). A policy says which of them decides. The best
+//! match is exact. Sets are enumerated; orders of one are not: rings, chains and trees are solved for every set at
+//! once by dynamic programming over subsets, stars and cliques by counting, and only other patterns by branch and
+//! bound, with a limit that the answer tells of.
+//!
+//! # Worst case
+//! 16 free GPUs; the bound of each search is in its module (`path`, `tree`, `counts`, `general`), and
+//! `benches/mapa.rs` measures them. More than 16 free GPUs are taken where all links among them are alike.
+//!
+//! # Source
+//! Ranganath et al., MAPA, SC'21, arXiv:2110.03214; socal-ucr/MAPA@15e58ab for what the paper leaves open.
+
+mod counts;
+mod form;
+mod general;
+mod graph;
+mod link;
+mod memo;
+mod model;
+mod path;
+mod pattern;
+mod policy;
+mod space;
+mod topo;
+mod tree;
+
+pub use general::MOST_STEPS;
+pub use graph::HardwareGraph;
+pub use link::{Link, LinkClass, LinkKind, NVLINK_LANE_GBPS, PCIE_GBPS};
+pub use memo::Memo;
+pub use model::{BandwidthModel, Bounds, Coefficients, Scores, THETA, equation_2, score};
+pub use pattern::{AppPattern, Edge, PatternError};
+pub use policy::{Choice, NoChoice, Query, Selection, choose};
+pub use space::MOST_FREE;

@@ -1,0 +1,387 @@
+//! Which set a job gets, and in which order.
+
+use super::counts;
+use super::form::Form;
+use super::general::{Aim, Budget, GraphPattern, MOST_STEPS, best};
+use super::graph::HardwareGraph;
+use super::model::{BandwidthModel, Bounds, Scores, score};
+use super::pattern::{AppPattern, Edge, PatternError};
+use super::space::{MOST_FREE, Space, subsets};
+use super::topo;
+use crate::ask::GpuSet;
+use crate::ids::GpuIndex;
+
+/// How a set is selected (MAPA sections 3.5 and 4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Selection {
+    /// The lowest GPUs.
+    Baseline,
+    /// Recursive bi-partitioning along the sockets.
+    TopoAware,
+    /// Largest AggBW.
+    Greedy,
+    /// Algorithm 1: largest EffBW for a sensitive job, largest preserved bandwidth for another.
+    #[default]
+    Preserve,
+}
+
+impl Selection {
+    /// Every policy.
+    pub const ALL: [Self; 4] = [Self::Baseline, Self::TopoAware, Self::Greedy, Self::Preserve];
+
+    /// As options and tables name it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Baseline => "baseline",
+            Self::TopoAware => "topo-aware",
+            Self::Greedy => "greedy",
+            Self::Preserve => "preserve",
+        }
+    }
+
+    /// The policy of this name; `topoAware`, as MAPA writes it, too.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        let name = if name == "topoAware" { "topo-aware" } else { name };
+        Self::ALL.into_iter().find(|p| p.name() == name)
+    }
+}
+
+/// What is to be chosen.
+#[derive(Clone, Copy, Debug)]
+pub struct Query<'a> {
+    /// The node.
+    pub graph: &'a HardwareGraph,
+    /// GPUs to choose from.
+    pub free: GpuSet,
+    /// How many.
+    pub n: usize,
+    /// How they talk.
+    pub pattern: &'a AppPattern,
+    /// Whether bandwidth between them matters.
+    pub sensitive: bool,
+    /// How to select.
+    pub policy: Selection,
+    /// How EffBW is predicted.
+    pub model: BandwidthModel,
+}
+
+/// A set of GPUs for a job, and what it scores.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Choice {
+    /// The set.
+    pub gpus: GpuSet,
+    /// The GPU of each rank.
+    pub order: Vec<GpuIndex>,
+    /// Links, AggBW and EffBW.
+    pub scores: Scores,
+    /// Links that remain among the other free GPUs (Equation 3), GB/s.
+    pub preserved_bw: f64,
+    /// Sets that are as good by what the policy asks for, this one included.
+    pub tied_sets: u64,
+    /// Nothing is better. False only where a search of a pattern of one's own used up its steps.
+    pub exact: bool,
+}
+
+/// Why no set was chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoChoice {
+    /// Nothing was asked for.
+    #[error("0 GPUs asked for")]
+    Nothing,
+    /// Fewer free than asked for.
+    #[error("{free} GPUs free, {n} asked for")]
+    TooFew {
+        /// Free.
+        free: usize,
+        /// Asked for.
+        n: usize,
+    },
+    /// More free GPUs, with different links, than an exact search takes.
+    #[error("{0} free GPUs with different links: the search takes {MOST_FREE}")]
+    TooMany(usize),
+    /// Equation 2 for a pattern whose counts have no bounded search.
+    #[error("mapa2021 ranks trees and edge lists only among few GPUs: use the default model")]
+    NotWithMapa2021,
+    /// An edge list that does not fit.
+    #[error(transparent)]
+    Pattern(#[from] PatternError),
+}
+
+/// Chooses a set of GPUs, the best by the policy; ties by larger preserved bandwidth, then by the lowest GPUs.
+///
+/// # Errors
+///
+/// [`NoChoice`], in words for the user.
+pub fn choose(query: &Query<'_>) -> Result<Choice, NoChoice> {
+    let Query { graph, n, .. } = *query;
+    let free: GpuSet = query.free.iter().filter(|g| usize::from(g.0) < graph.len()).collect();
+    if n == 0 {
+        return Err(NoChoice::Nothing);
+    }
+    if free.len() < n {
+        return Err(NoChoice::TooFew { free: free.len(), n });
+    }
+    let edges = query.pattern.edges(n)?;
+    let lowest: Vec<GpuIndex> = free.iter().take(n).collect();
+    if alike(graph, free) {
+        return Ok(finish(query, &edges, lowest, free, combinations(free.len(), n), true));
+    }
+    let fixed = match query.policy {
+        Selection::Baseline => Some(lowest.iter().copied().collect()),
+        Selection::TopoAware => Some(topo::partition(graph.len(), graph.socket(), free, n)),
+        Selection::Greedy | Selection::Preserve => None,
+    };
+    let form = Form::new(query.pattern, &edges, n);
+    let (set, tied, slowest, mut budget) = match fixed {
+        Some(set) => (set, 1, None, Budget(MOST_STEPS)),
+        None => {
+            let space = Space::new(graph, free).ok_or(NoChoice::TooMany(free.len()))?;
+            let mut budget = Budget(MOST_STEPS);
+            let found = ranked(query, &form, &space, &mut budget)?;
+            (space.gpu_set(found.mask), found.tied, found.slowest_mbps, budget)
+        }
+    };
+    let order = arrange(query, &form, (set, slowest), &mut budget)?;
+    Ok(finish(query, &edges, order, free, tied, budget.0 > 0))
+}
+
+fn finish(
+    query: &Query<'_>,
+    edges: &[Edge],
+    order: Vec<GpuIndex>,
+    free: GpuSet,
+    tied_sets: u64,
+    exact: bool,
+) -> Choice {
+    let gpus: GpuSet = order.iter().copied().collect();
+    let rest = GpuSet::from_bits(free.bits() & !gpus.bits());
+    let scores = score(query.graph, edges, &order, query.model);
+    Choice { gpus, order, scores, preserved_bw: query.graph.preserved_bw(rest), tied_sets, exact }
+}
+
+/// Whether every link among these GPUs is like every other, so that sets and orders do not differ.
+fn alike(graph: &HardwareGraph, free: GpuSet) -> bool {
+    let mut links = free.iter().flat_map(|a| free.iter().filter_map(move |b| graph.link(a, b)));
+    let first = links.next();
+    let mut sends = free.iter().map(|g| graph.sends_mbps(g));
+    let send = sends.next();
+    links.all(|l| Some(l) == first) && sends.all(|s| Some(s) == send)
+}
+
+fn combinations(m: usize, n: usize) -> u64 {
+    let part = |c: u64, i: usize| c.saturating_mul((m - i) as u64) / (i as u64 + 1);
+    (0..n.min(m - n)).fold(1, part)
+}
+
+/// What orders of one set are judged by. Equation 2 orders ranks only where Algorithm 1 asks for EffBW, as MAPA's
+/// program does: elsewhere its order would be a slower one.
+fn aim(query: &Query<'_>) -> Aim {
+    let by_eff = query.policy == Selection::Preserve && query.sensitive;
+    match (query.policy, query.model) {
+        (Selection::Greedy, _) => Aim::Sum,
+        (_, BandwidthModel::Bottleneck(_)) => Aim::Slowest,
+        (_, BandwidthModel::Mapa2021) if by_eff => Aim::Equation2,
+        (_, BandwidthModel::Mapa2021) => Aim::Sum,
+    }
+}
+
+/// The order of ranks on a given set, of which the slowest edge may be known.
+fn arrange(
+    query: &Query<'_>,
+    form: &Form,
+    (set, slowest): (GpuSet, Option<u32>),
+    budget: &mut Budget,
+) -> Result<Vec<GpuIndex>, NoChoice> {
+    let space = Space::new(query.graph, set).ok_or(NoChoice::TooMany(set.len()))?;
+    let order = match aim(query) {
+        Aim::Equation2 => form.order_by_equation_2(&space, budget)?,
+        Aim::Slowest | Aim::Reach => form.order_by_slowest(&space, slowest, budget),
+        Aim::Sum => form.order_by_sum(&space, budget),
+    };
+    Ok(order.into_iter().map(|v| space.gpus[v]).collect())
+}
+
+/// A set that won.
+struct Found {
+    mask: u32,
+    tied: u64,
+    /// The slowest edge of its best order, where that was what sets were ranked by.
+    slowest_mbps: Option<u32>,
+}
+
+/// Sets ranked by one number, then preserved bandwidth, then the lowest GPUs.
+struct Ranking<'a> {
+    space: &'a Space,
+    to_all: Vec<u64>,
+    best: Option<(f64, u64, u32)>,
+    tied: u64,
+}
+
+impl<'a> Ranking<'a> {
+    fn new(space: &'a Space) -> Self {
+        let all = (1_u32 << space.len()) - 1;
+        let to_all = (0..space.len()).map(|v| u64::from(space.nvlink_to_set(v, all))).collect();
+        Self { space, to_all, best: None, tied: 0 }
+    }
+
+    /// NVLinks that a set takes away: those among its members and those to the rest.
+    fn lost(&self, mask: u32) -> u64 {
+        let all: u64 = super::space::bits(mask).map(|v| self.to_all[v]).sum();
+        all - u64::from(self.space.nvlink_among(mask))
+    }
+
+    fn offer(&mut self, worth: f64, mask: u32) {
+        let (ahead, tie) = match self.best {
+            None => (true, false),
+            Some((best, ..)) => (worth > best, worth >= best),
+        };
+        if !ahead && !tie {
+            return;
+        }
+        self.tied = if ahead { 1 } else { self.tied + 1 };
+        let lost = self.lost(mask);
+        let first = |a: u32, b: u32| a.reverse_bits() > b.reverse_bits();
+        let wins = self.best.is_none_or(|(_, l, m)| ahead || lost < l || (lost == l && first(mask, m)));
+        if wins {
+            self.best = Some((worth, lost, mask));
+        }
+    }
+
+    fn winner(&self) -> Result<Found, NoChoice> {
+        let found = |(_, _, mask)| Found { mask, tied: self.tied, slowest_mbps: None };
+        self.best.map(found).ok_or(NoChoice::Nothing)
+    }
+}
+
+fn ranked(query: &Query<'_>, form: &Form, space: &Space, budget: &mut Budget) -> Result<Found, NoChoice> {
+    let mut ranking = Ranking::new(space);
+    let sets = || subsets(space.len(), query.n);
+    if query.policy == Selection::Preserve && !query.sensitive {
+        return Ok(preserved(query, space, &ranking));
+    }
+    if matches!(form, Form::Empty) {
+        sets().for_each(|mask| ranking.offer(0.0, mask));
+        return ranking.winner();
+    }
+    match (aim(query), form) {
+        (Aim::Equation2, _) => {
+            for (mask, worth) in sets().zip(form.equation_2(space, query.n, budget)?) {
+                ranking.offer(worth, mask);
+            }
+        }
+        (Aim::Slowest | Aim::Reach, Form::Graph(pattern)) => {
+            lazily_by_slowest(query, pattern, space, &mut ranking, budget)
+        }
+        (Aim::Sum, Form::Graph(pattern)) => lazily_by_sum(query, pattern, space, &mut ranking, budget),
+        (Aim::Slowest | Aim::Reach, _) => {
+            let levels = form.slowest(space, query.n);
+            let mbps = |level: u8| space.levels[usize::from(level)];
+            for (mask, level) in sets().zip(&levels) {
+                ranking.offer(predict(query, space, f64::from(mbps(*level)), mask), mask);
+            }
+            let found = ranking.winner()?;
+            let level = sets().position(|mask| mask == found.mask).map(|at| levels[at]);
+            return Ok(Found { slowest_mbps: level.map(mbps), ..found });
+        }
+        (Aim::Sum, _) => {
+            for (mask, sum) in sets().zip(form.sums(space, query.n)) {
+                ranking.offer(f64::from(sum), mask);
+            }
+        }
+    }
+    ranking.winner()
+}
+
+fn predict(query: &Query<'_>, space: &Space, slowest_mbps: f64, mask: u32) -> f64 {
+    match query.model {
+        BandwidthModel::Bottleneck(c) => c.predict(Bounds { slowest_mbps, sends_mbps: space.sends(mask) }),
+        BandwidthModel::Mapa2021 => slowest_mbps,
+    }
+}
+
+/// The set that leaves most; of several, the one with most links of its own, then the lowest GPUs.
+fn preserved(query: &Query<'_>, space: &Space, ranking: &Ranking<'_>) -> Found {
+    let mut best: Option<(u64, u32, u32)> = None;
+    let mut tied = 0;
+    for mask in subsets(space.len(), query.n) {
+        let (lost, own) = (ranking.lost(mask), space.among(mask));
+        let (ahead, tie) = best.map_or((true, false), |(l, ..)| (lost < l, lost == l));
+        tied = if ahead { 1 } else { tied + u64::from(tie) };
+        let first = |m: u32| mask.reverse_bits() > m.reverse_bits();
+        if ahead || best.is_some_and(|(_, o, m)| tie && (own > o || (own == o && first(m)))) {
+            best = Some((lost, own, mask));
+        }
+    }
+    Found { mask: best.map_or(0, |(_, _, mask)| mask), tied, slowest_mbps: None }
+}
+
+/// Sets in the order of what they could at best be worth; each is searched only while that beats what was found.
+fn lazily_by_slowest(
+    query: &Query<'_>,
+    pattern: &GraphPattern,
+    space: &Space,
+    ranking: &mut Ranking<'_>,
+    budget: &mut Budget,
+) {
+    let adjacent: Vec<Vec<u32>> = (0..space.levels.len()).map(|l| space.adjacent(l)).collect();
+    let lightest = pattern.lightest_share();
+    let hope = |mask: u32| {
+        let level = (0..adjacent.len()).rev().find(|l| pattern.could_fit(&adjacent[*l], mask)).unwrap_or(0);
+        // With equal weights no edge is faster than the level allows; a light edge may look faster than its link.
+        let slowest = if lightest < 1.0 { space.levels.last() } else { space.levels.get(level) };
+        slowest.map_or(0.0, |l| f64::from(*l)) / if lightest < 1.0 { lightest } else { 1.0 }
+    };
+    let mut sets: Vec<(f64, f64, u64, u32)> = subsets(space.len(), query.n)
+        .map(|mask| {
+            let slowest = hope(mask);
+            (predict(query, space, slowest, mask), slowest, ranking.lost(mask), mask)
+        })
+        .collect();
+    sets.sort_unstable_by(|a, b| {
+        b.0.total_cmp(&a.0).then(a.2.cmp(&b.2)).then(b.3.reverse_bits().cmp(&a.3.reverse_bits()))
+    });
+    for (hope, slowest, lost, mask) in sets {
+        let behind = |(worth, l, m): (f64, u64, u32)| {
+            hope < worth
+                || (hope <= worth && (lost > l || (lost == l && mask.reverse_bits() < m.reverse_bits())))
+        };
+        if ranking.best.is_some_and(behind) || (budget.0 == 0 && ranking.best.is_some()) {
+            break;
+        }
+        let floor = (f64::NEG_INFINITY, -1.0);
+        if let Some(found) = best(pattern, &space.part(mask), Aim::Reach, (floor, slowest), budget) {
+            ranking.offer(predict(query, space, found.key.0, mask), mask);
+        }
+    }
+}
+
+fn lazily_by_sum(
+    query: &Query<'_>,
+    pattern: &GraphPattern,
+    space: &Space,
+    ranking: &mut Ranking<'_>,
+    budget: &mut Budget,
+) {
+    let mut sets: Vec<(u32, u64, u32)> =
+        subsets(space.len(), query.n).map(|mask| (space.among(mask), ranking.lost(mask), mask)).collect();
+    sets.sort_unstable_by(|a, b| {
+        b.0.cmp(&a.0).then(a.1.cmp(&b.1)).then(b.2.reverse_bits().cmp(&a.2.reverse_bits()))
+    });
+    for (_, _, mask) in sets {
+        if budget.0 == 0 && ranking.best.is_some() {
+            break;
+        }
+        let floor = (ranking.best.map_or(f64::NEG_INFINITY, |(worth, ..)| worth - 0.5), 0.0);
+        let found = best(pattern, &space.part(mask), Aim::Sum, (floor, f64::INFINITY), budget);
+        if let Some(found) = found {
+            ranking.offer(found.key.0, mask);
+        }
+    }
+}
+
+/// Scores of every set under Equation 2 for rings and chains.
+pub(super) fn path_scores(space: &Space, n: usize, closed: bool) -> Vec<f64> {
+    counts::best(space, n, closed).into_iter().map(|r| r.score).collect()
+}

@@ -1,0 +1,183 @@
+//! Named systems, and an oracle that weighs every order of every set. It shares no search with the library.
+#![allow(clippy::unwrap_used, dead_code, unreachable_pub, missing_docs, reason = "shared test support")]
+
+use placement::mapa::{
+    AppPattern, BandwidthModel, Coefficients, Edge, HardwareGraph, Link, LinkClass, LinkKind, Query,
+    Selection,
+};
+use placement::{GpuIndex, GpuSet};
+
+const SYSTEMS: &str = include_str!("../../../site-config/data/systems.toml");
+
+/// A named system's graph, read from the file of site-config.
+pub fn system(name: &str) -> HardwareGraph {
+    let file: toml::Table = SYSTEMS.parse().unwrap();
+    let all = file["system"].as_array().unwrap();
+    let system = all.iter().find(|s| s["name"].as_str() == Some(name)).unwrap();
+    let n = usize::try_from(system["size"].as_integer().unwrap()).unwrap();
+    let other = system["other_gbps"].as_float().unwrap();
+    let links = system["links"].as_array().unwrap();
+    let index = |v: &toml::Value| usize::try_from(v.as_integer().unwrap()).unwrap();
+    let link = |a: usize, b: usize| {
+        let found = links.iter().find(|l| (index(&l[0]), index(&l[1])) == (a, b));
+        found.map_or_else(
+            || Link::of_bandwidth(other),
+            |l| {
+                let lanes = if l[3].as_str() == Some("D") { 2 } else { 1 };
+                Link::new(LinkKind::NvLink { generation: 2, lanes }, l[2].as_float().unwrap())
+            },
+        )
+    };
+    HardwareGraph::new(n, None, 4, &link)
+}
+
+/// A graph from a list of bandwidths for the pairs in order; repeats it where it is short.
+pub fn from_list(n: usize, list: &[f64]) -> HardwareGraph {
+    let at = |a: usize, b: usize| a * n - a * (a + 1) / 2 + (b - a - 1);
+    HardwareGraph::new(n, None, n.div_ceil(2), &|a, b| Link::of_bandwidth(list[at(a, b) % list.len()]))
+}
+
+/// What a match is worth to a policy; larger is better, and only the first number counts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Truth {
+    /// What the policy asks for.
+    pub worth: f64,
+    /// Sets that have it.
+    pub tied: u64,
+    /// Most bandwidth preserved by one of them.
+    pub preserved: f64,
+}
+
+fn sum(graph: &HardwareGraph, gpus: &[GpuIndex]) -> f64 {
+    let pairs = gpus.iter().enumerate().flat_map(|(i, a)| gpus[i + 1..].iter().map(move |b| (*a, *b)));
+    let links = pairs.map(|(a, b)| graph.link(a, b).unwrap());
+    links.filter(|l| l.class() != LinkClass::Pcie).map(Link::gbps).sum()
+}
+
+/// Equation 2 written out again.
+fn eq2(c: [f64; 3]) -> f64 {
+    let [x, y, z] = c;
+    let t = placement::mapa::THETA;
+    t[0] * x
+        + t[1] * y
+        + t[2] * z
+        + t[3] / (x + 1.0)
+        + t[4] / (y + 1.0)
+        + t[5] / (z + 1.0)
+        + t[6] * x * y
+        + t[7] * y * z
+        + t[8] * z * x
+        + t[9] / (x * y + 1.0)
+        + t[10] / (y * z + 1.0)
+        + t[11] / (z * x + 1.0)
+        + t[12] * x * y * z
+        + t[13] / (x * y * z + 1.0)
+}
+
+fn sends(graph: &HardwareGraph, set: &[GpuIndex], c: Coefficients, slowest: f64) -> f64 {
+    let least = set.iter().map(|a| {
+        let links = set.iter().filter_map(|b| graph.link(*a, *b));
+        let (fast, slow): (Vec<Link>, Vec<Link>) = links.partition(|l| l.class() != LinkClass::Pcie);
+        fast.iter().map(|l| l.gbps()).sum::<f64>() + slow.iter().map(|l| l.gbps()).fold(0.0, f64::max)
+    });
+    c.slowest * slowest + c.sends * least.fold(f64::INFINITY, f64::min)
+}
+
+/// Calls `f` with every order of `items`.
+pub fn permutations<T: Copy>(items: &mut Vec<T>, from: usize, f: &mut dyn FnMut(&[T])) {
+    if from + 1 >= items.len() {
+        f(items);
+        return;
+    }
+    for i in from..items.len() {
+        items.swap(from, i);
+        permutations(items, from + 1, f);
+        items.swap(from, i);
+    }
+}
+
+/// What one order is worth under greedy, or under preserve for a sensitive job.
+pub fn worth(query: &Query<'_>, edges: &[Edge], order: &[GpuIndex]) -> f64 {
+    let heaviest = edges.iter().map(|e| e.weight).fold(0.0, f64::max);
+    let mut counts = [0.0; 3];
+    let (mut agg, mut slowest) = (0.0, f64::INFINITY);
+    for e in edges {
+        let link = query.graph.link(order[e.a], order[e.b]).unwrap();
+        counts[link.class() as usize] += 1.0;
+        agg += link.gbps() * e.weight;
+        slowest = slowest.min(link.gbps() * heaviest / e.weight);
+    }
+    match (query.policy, query.model) {
+        (Selection::Greedy, _) => agg,
+        (_, BandwidthModel::Mapa2021) => eq2(counts),
+        (_, BandwidthModel::Bottleneck(_)) if edges.is_empty() => 0.0,
+        (_, BandwidthModel::Bottleneck(c)) => sends(query.graph, order, c, slowest),
+    }
+}
+
+/// The best there is for greedy and preserve, by weighing everything.
+pub fn truth(query: &Query<'_>) -> Truth {
+    let edges = query.pattern.edges(query.n).unwrap();
+    let gpus: Vec<GpuIndex> = query.free.iter().collect();
+    let mut best = Truth { worth: f64::NEG_INFINITY, tied: 0, preserved: 0.0 };
+    for mask in 0_u64..1 << gpus.len() {
+        if mask.count_ones() as usize != query.n {
+            continue;
+        }
+        let pick = |inside: bool| {
+            let of = |(i, g): (usize, &GpuIndex)| ((mask >> i & 1 == 1) == inside).then_some(*g);
+            gpus.iter().enumerate().filter_map(of).collect::<Vec<_>>()
+        };
+        let (mut set, rest) = (pick(true), pick(false));
+        let preserved = sum(query.graph, &rest);
+        let mut here = f64::NEG_INFINITY;
+        if query.policy == Selection::Preserve && !query.sensitive {
+            here = preserved;
+        } else {
+            permutations(&mut set, 0, &mut |order| here = here.max(worth(query, &edges, order)));
+        }
+        if here > best.worth + 1e-9 {
+            best = Truth { worth: here, tied: 1, preserved };
+        } else if here > best.worth - 1e-9 {
+            best.tied += 1;
+            best.preserved = best.preserved.max(preserved);
+        }
+    }
+    best
+}
+
+/// Checks one answer against the oracle.
+pub fn check(query: &Query<'_>) {
+    let found = placement::mapa::choose(query).unwrap();
+    let expect = truth(query);
+    let edges = query.pattern.edges(query.n).unwrap();
+    let mut order = found.order.clone();
+    let got = if query.policy == Selection::Preserve && !query.sensitive {
+        found.preserved_bw
+    } else {
+        worth(query, &edges, &order)
+    };
+    let what = format!(
+        "{:?} {:?} sensitive {} n {} free {} {:?}: {found:?}",
+        query.pattern, query.policy, query.sensitive, query.n, query.free, query.model
+    );
+    assert!((got - expect.worth).abs() < 1e-6, "{what}: {got}, best is {expect:?}");
+    assert!((found.preserved_bw - expect.preserved).abs() < 1e-6, "{what}: best is {expect:?}");
+    order.sort_unstable();
+    order.dedup();
+    assert_eq!(order.len(), query.n, "{what}");
+    assert!(order.iter().all(|g| query.free.contains(*g)), "{what}");
+    assert_eq!(found.gpus, order.iter().copied().collect::<GpuSet>(), "{what}");
+    assert!(found.exact, "{what}");
+}
+
+/// Patterns to check, with an edge list that is no other pattern and one with weights.
+pub fn patterns(n: usize) -> Vec<AppPattern> {
+    let mut all: Vec<AppPattern> = AppPattern::NAMES.iter().map(|p| AppPattern::parse(p).unwrap()).collect();
+    if n >= 4 {
+        all.push(AppPattern::parse_edges("0 1\n1 2\n2 0\n2 3").unwrap());
+        all.push(AppPattern::parse_edges("0 1 3\n1 2\n2 3 0.5").unwrap());
+        all.push(AppPattern::parse_edges("0 1\n0 2\n2 3").unwrap());
+    }
+    all
+}

@@ -1,0 +1,127 @@
+//! The searches find the best match there is: everything is weighed on up to 8 GPUs.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod mapa_common;
+
+use mapa_common::{check, from_list, patterns, system};
+use placement::GpuSet;
+use placement::mapa::{AppPattern, BandwidthModel, NoChoice, Query, Selection, choose};
+use proptest::prelude::*;
+
+fn queries(graph: &placement::mapa::HardwareGraph, free: GpuSet, n: usize) {
+    for pattern in patterns(n) {
+        for policy in [Selection::Greedy, Selection::Preserve] {
+            for (sensitive, model) in [
+                (true, BandwidthModel::default()),
+                (true, BandwidthModel::Mapa2021),
+                (false, BandwidthModel::default()),
+            ] {
+                let query = Query { graph, free, n, pattern: &pattern, sensitive, policy, model };
+                check(&query);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_pattern_on_an_idle_dgx_v() {
+    let graph = system("dgx-v");
+    for n in 1..=6 {
+        queries(&graph, graph.all(), n);
+    }
+}
+
+#[test]
+fn eight_gpus_ring_chain_and_tree() {
+    let graph = system("dgx-v");
+    for (pattern, n) in [("ring", 8), ("chain", 7), ("tree", 8), ("ring+tree", 8)] {
+        let pattern = AppPattern::parse(pattern).unwrap();
+        for (policy, model) in [
+            (Selection::Preserve, BandwidthModel::default()),
+            (Selection::Preserve, BandwidthModel::Mapa2021),
+            (Selection::Greedy, BandwidthModel::default()),
+        ] {
+            check(&Query {
+                graph: &graph,
+                free: graph.all(),
+                n,
+                pattern: &pattern,
+                sensitive: true,
+                policy,
+                model,
+            });
+        }
+    }
+}
+
+#[test]
+fn named_systems_in_every_occupancy_of_their_first_gpus() {
+    for name in ["dgx-p", "summit", "torus-2d", "cubemesh-16"] {
+        let graph = system(name);
+        for free in [0b11_1111_u64, 0b110_1011, 0b1001_0011] {
+            let free = GpuSet::from_bits(free & graph.all().bits());
+            (1..=free.len().min(4)).for_each(|n| queries(&graph, free, n));
+        }
+    }
+}
+
+#[test]
+fn refusals_are_said() {
+    let graph = system("dgx-v");
+    let pattern = AppPattern::Ring;
+    let ask = |free: u64, n| {
+        let (policy, model) = (Selection::Preserve, BandwidthModel::default());
+        let free = GpuSet::from_bits(free);
+        choose(&Query { graph: &graph, free, n, pattern: &pattern, sensitive: true, policy, model })
+    };
+    assert_eq!(ask(0b111, 4), Err(NoChoice::TooFew { free: 3, n: 4 }));
+    assert_eq!(ask(0b111, 0), Err(NoChoice::Nothing));
+    // GPUs that the node does not have.
+    assert_eq!(ask(1 << 40, 1), Err(NoChoice::TooFew { free: 0, n: 1 }));
+}
+
+#[test]
+fn alike_links_need_no_search() {
+    let graph = placement::mapa::HardwareGraph::from_matrix(&placement::LinkMatrix::uniform(64, 300.0));
+    let pattern = AppPattern::Ring;
+    let (policy, model) = (Selection::Preserve, BandwidthModel::default());
+    let found = choose(&Query {
+        graph: &graph,
+        free: graph.all(),
+        n: 8,
+        pattern: &pattern,
+        sensitive: true,
+        policy,
+        model,
+    })
+    .unwrap();
+    assert_eq!(found.gpus.to_string(), "0-7");
+    // Behind a switch a GPU sends to all what it can send to one.
+    assert_eq!(found.scores.eff_bw.unwrap().round(), 300.0);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_graph_of_up_to_seven(
+        size in 2_usize..=7,
+        links in prop::collection::vec(prop::sample::select(vec![10.0, 12.0, 25.0, 50.0, 100.0]), 1..21),
+        free in 1_u64..128,
+        n in 1_usize..=5,
+        sensitive: bool,
+    ) {
+        let graph = from_list(size, &links);
+        let free = GpuSet::from_bits(free & graph.all().bits());
+        prop_assume!(free.len() >= n);
+        for pattern in patterns(n) {
+            for (policy, model) in [
+                (Selection::Preserve, BandwidthModel::default()),
+                (Selection::Preserve, BandwidthModel::Mapa2021),
+                (Selection::Greedy, BandwidthModel::default()),
+            ] {
+                check(&Query { graph: &graph, free, n, pattern: &pattern, sensitive, policy, model });
+            }
+        }
+    }
+}

@@ -36,6 +36,7 @@ const WORKLOADS: [(&str, [usize; 5], (f64, f64)); 6] = [
 ];
 
 type Table = fn();
+type Planner = fn(&Problem) -> Schedule;
 
 fn main() {
     let tables: [(&str, Table); 7] = [
@@ -181,8 +182,7 @@ fn concatenation() {
             for seed in 0..runs {
                 let first = a100(batch(2 * seed, n, shares, range));
                 let tasks = batch(2 * seed + 1, n, shares, range);
-                let plans: [fn(&Problem) -> Schedule; 2] =
-                    [|p| far(p).schedule, |p| best(p, BUDGET / 10).schedule];
+                let plans: [Planner; 2] = [|p| far(p).schedule, |p| best(p, BUDGET / 10).schedule];
                 for (sum, plan) in sums.iter_mut().zip(plans) {
                     let before = plan(&first);
                     let after = first.then(&before, before.makespan(), tasks.clone());
@@ -203,7 +203,7 @@ fn batches() {
     println!("| workload | policy | n = 10 | 15 | 20 | 25 | 30 | 35 |");
     println!("|---|---|---|---|---|---|---|---|");
     for (name, shares) in [("Poor", POOR), ("Mixed", MIXED), ("Good", GOOD)] {
-        let plans: [(&str, fn(&Problem) -> Schedule); 2] =
+        let plans: [(&str, Planner); 2] =
             [("far", |p| far(p).schedule), ("tessera", |p| best(p, BUDGET / 10).schedule)];
         for (policy, plan) in plans {
             let cells = [10, 15, 20, 25, 30, 35].map(|n| {

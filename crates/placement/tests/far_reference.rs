@@ -41,9 +41,6 @@ fn check(set: &str) {
         c.reference += reference[&instance.id].sw_replay / base;
     }
     assert_eq!(cells.values().map(|c| c.count as usize).sum::<usize>(), reference.len());
-    for (name, c) in &cells {
-        println!("{set} {name:22} rho {:.4}, reference {:.4}", c.ours / c.count, c.reference / c.count);
-    }
     for (name, c) in cells {
         assert!(c.ours <= c.reference, "{set} {name}: {} > {}", c.ours / c.count, c.reference / c.count);
     }

@@ -11,9 +11,11 @@ use std::collections::BinaryHeap;
 use super::problem::Micros;
 use super::table::{Site, Table, members};
 
-/// Tasks sorted once per size, longest first; filtered per allocation.
+/// Tasks sorted once per size, longest first.
 pub(super) struct Sorted {
     by_class: Vec<Vec<u32>>,
+    /// Position of (task, class) in the class's order, at `task * classes + class`.
+    ranks: Vec<u32>,
 }
 
 impl Sorted {
@@ -24,7 +26,57 @@ impl Sorted {
             order.sort_unstable_by_key(|&t| (Reverse(table.time(t as usize, class)), t));
             order
         };
-        Self { by_class: (0..table.classes).map(sort).collect() }
+        let by_class: Vec<Vec<u32>> = (0..table.classes).map(sort).collect();
+        let mut ranks = vec![0; table.tasks() * table.classes];
+        for (class, order) in by_class.iter().enumerate() {
+            for (rank, &task) in (0u32..).zip(order) {
+                ranks[task as usize * table.classes + class] = rank;
+            }
+        }
+        Self { by_class, ranks }
+    }
+}
+
+/// The tasks of an allocation that wait, per class: a bit per rank, so that an allocation is filled in without sorting.
+struct Queues {
+    /// Words per class.
+    words: usize,
+    bits: Vec<u64>,
+    /// Per class: the first word that may have a bit.
+    next: Vec<usize>,
+    left: Vec<u32>,
+}
+
+impl Queues {
+    fn new(table: &Table<'_>) -> Self {
+        let words = table.tasks().div_ceil(64);
+        let classes = table.classes;
+        Self { words, bits: vec![0; words * classes], next: vec![0; classes], left: vec![0; classes] }
+    }
+
+    fn fill(&mut self, sorted: &Sorted, sizes: &[u8]) {
+        self.bits.fill(0);
+        self.next.fill(0);
+        self.left.fill(0);
+        let classes = self.left.len();
+        for (ranks, class) in sorted.ranks.chunks_exact(classes).zip(sizes.iter().map(|&c| usize::from(c))) {
+            let rank = ranks[class] as usize;
+            self.bits[class * self.words + rank / 64] |= 1 << (rank % 64);
+            self.left[class] += 1;
+        }
+    }
+
+    /// The longest task of a class that waits.
+    fn pop(&mut self, sorted: &Sorted, class: usize) -> Option<u32> {
+        self.left[class] = self.left[class].checked_sub(1)?;
+        let words = &mut self.bits[class * self.words..(class + 1) * self.words];
+        while words[self.next[class]] == 0 {
+            self.next[class] += 1;
+        }
+        let word = &mut words[self.next[class]];
+        let rank = self.next[class] * 64 + word.trailing_zeros() as usize;
+        *word &= *word - 1;
+        Some(sorted.by_class[class][rank])
     }
 }
 
@@ -46,7 +98,8 @@ impl Lists {
 
 /// Scratch space of [`schedule`], so that a family costs no allocation per member.
 pub(super) struct Scratch {
-    queues: Vec<Vec<u32>>,
+    queues: Queues,
+    roots: Vec<u32>,
     heap: BinaryHeap<Open>,
     /// Task and site, in the order of placement, of the last successful [`schedule`].
     pub(super) placed: Vec<(u32, u32)>,
@@ -56,7 +109,8 @@ pub(super) struct Scratch {
 impl Scratch {
     pub(super) fn new(table: &Table<'_>) -> Self {
         Self {
-            queues: vec![Vec::with_capacity(table.tasks()); table.classes],
+            queues: Queues::new(table),
+            roots: roots(table).collect(),
             heap: BinaryHeap::with_capacity(table.sites()),
             placed: Vec::with_capacity(table.tasks()),
             used: Vec::new(),
@@ -72,18 +126,14 @@ pub(super) fn schedule(
     limit: Micros,
     scratch: &mut Scratch,
 ) -> Option<Micros> {
-    for (class, queue) in scratch.queues.iter_mut().enumerate() {
-        queue.clear();
-        let mine = sorted.by_class[class].iter().filter(|&&t| usize::from(sizes[t as usize]) == class);
-        queue.extend(mine.rev());
-    }
+    scratch.queues.fill(sorted, sizes);
     let mut waiting: u32 =
-        (0u32..).zip(&scratch.queues).filter(|(_, q)| !q.is_empty()).map(|(c, _)| 1 << c).sum();
+        (0u32..).zip(&scratch.queues.left).filter(|(_, left)| **left > 0).map(|(c, _)| 1 << c).sum();
     scratch.heap.clear();
     scratch.placed.clear();
     scratch.used.clear();
     scratch.used.resize(table.sites(), false);
-    scratch.heap.extend(roots(table).map(|site| Open { end: 0, site }));
+    scratch.heap.extend(scratch.roots.iter().map(|&site| Open { end: 0, site }));
     let (mut reconfig_end, mut makespan) = (0, 0);
     let mut work: u64 = sizes.iter().enumerate().map(|(t, &class)| table.work(t, usize::from(class))).sum();
     while waiting != 0
@@ -96,7 +146,9 @@ pub(super) fn schedule(
         let s = site as usize;
         let place = table.at(s);
         let class = place.class;
-        if let Some(task) = scratch.queues[class].pop_if(|_| table.is_usable(s)) {
+        if table.is_usable(s)
+            && let Some(task) = scratch.queues.pop(sorted, class)
+        {
             if !scratch.used[s] {
                 scratch.used[s] = true;
                 reconfig_end = reconfig_end.max(end) + place.create;
@@ -110,7 +162,7 @@ pub(super) fn schedule(
             }
             scratch.placed.push((task, site));
             scratch.heap.push(Open { end, site });
-            if scratch.queues[class].is_empty() {
+            if scratch.queues.left[class] == 0 {
                 waiting &= !(1 << class);
             }
         } else {

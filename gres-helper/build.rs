@@ -72,7 +72,7 @@ fn bindings(source: &Path) -> Result<bindgen::Bindings, Box<dyn Error>> {
     for name in ["job_desc_msg_t", "job_record_t", "part_record_t", "slurm_conf_t"] {
         builder = builder.allowlist_type(name);
     }
-    for name in ["SLURM_VERSION_NUMBER", "JOB_MAGIC", "PART_MAGIC", "TESSERA_.*"] {
+    for name in ["SLURM_VERSION_NUMBER", "JOB_MAGIC", "PART_MAGIC", "JOB_SHARED_NONE", "TESSERA_.*"] {
         builder = builder.allowlist_var(name);
     }
     Ok(builder.generate()?)

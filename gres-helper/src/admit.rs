@@ -24,6 +24,8 @@ pub(crate) struct Submission {
     pub(crate) required_nodes: Option<BTreeSet<String>>,
     /// The account it is charged to.
     pub(crate) account: Option<String>,
+    /// `--exclusive`, or a partition that is so: Slurm gives it every GPU of its nodes as a whole.
+    pub(crate) exclusive: bool,
 }
 
 /// What becomes of it.
@@ -58,7 +60,10 @@ pub(crate) fn judge(job: &Submission, config: Option<&SiteConfig>) -> Verdict {
 }
 
 fn accept(job: &Submission, request: Request, config: &SiteConfig) -> Result<Verdict, String> {
-    let request = with_slurms_own(with_defaults(request, config), &job.tres)?;
+    let mut request = with_slurms_own(with_defaults(request, config), &job.tres)?;
+    if job.exclusive {
+        request = exclusively(request)?;
+    }
     if request.isolation != Isolation::Auto {
         return admit(job, request, config);
     }
@@ -157,6 +162,19 @@ fn with_slurms_own(mut request: Request, tres: &Tres) -> Result<Request, String>
         _ => Err(format!(
             "{}={} does not go with {asked}: it asks for whole GPUs; leave it out, or use --gpu-isolation=whole",
             first.option, first.text
+        )),
+    }
+}
+
+/// What an exclusive job can have: Slurm allocates shared GRES to none, so one that asks for a part would wait for ever.
+fn exclusively(request: Request) -> Result<Request, String> {
+    match request.isolation {
+        Isolation::Auto if request.instances <= 1 => Ok(Request { isolation: Isolation::Whole, ..request }),
+        Isolation::Whole | Isolation::None => Ok(request),
+        _ => Err(format!(
+            "--exclusive does not go with {}: an exclusive job gets every GPU of its nodes as a whole; leave it out, or \
+             use --gpu-isolation=whole",
+            words(&request)
         )),
     }
 }
@@ -310,6 +328,27 @@ mod tests {
     fn a_crafted_request_is_refused_not_believed() {
         for text in ["", "v2 iso=mig", "v1 iso=mig mem=-1", "v1 iso=mig inst=99999999999", "v1 iso=../../x"] {
             assert!(matches!(verdict(text, None, ""), Verdict::Refused(_)), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_exclusive_job_gets_whole_gpus_or_a_reason() {
+        let verdict = |text: &str| {
+            let request = Some(text.to_owned());
+            judge(&Submission { request, exclusive: true, ..Submission::default() }, Some(&site("")))
+        };
+        match verdict("v1 iso=auto mem=3815") {
+            Verdict::Accepted { request, add } => {
+                assert_eq!((request.isolation, add), (Isolation::Whole, Some(("gpu", 1))));
+            }
+            other => panic!("{other:?}"),
+        }
+        assert!(matches!(verdict("v1 iso=whole"), Verdict::Accepted { .. }));
+        for text in ["v1 iso=mig:1g.5gb", "v1 iso=mps mem=100", "v1 iso=auto mem=3815 inst=2"] {
+            match verdict(text) {
+                Verdict::Refused(why) => assert!(why.contains("--exclusive"), "{why}"),
+                other => panic!("{text}: {other:?}"),
+            }
         }
     }
 

@@ -58,13 +58,15 @@ pub(super) fn submission(host: &Host, desc: &sys::job_desc_msg_t) -> Submission 
         partition_nodes: nodes
             .filter(|sets| !sets.is_empty())
             .map(|sets| sets.into_iter().flatten().collect()),
-        partitions,
         required_nodes: required
             .filter(|list| !list.is_empty())
             .and_then(|list| site_config::hostlist::expand(&list).ok())
             .map(|list| list.into_iter().collect()),
+        exclusive: u32::from(desc.shared) == sys::JOB_SHARED_NONE
+            || partitions.iter().any(|p| host.is_exclusive(p)),
         // SAFETY: as above.
         account: unsafe { text(desc.account) },
+        partitions,
     }
 }
 

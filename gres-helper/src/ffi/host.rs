@@ -118,13 +118,22 @@ impl Host {
         unsafe { text(name) }
     }
 
-    /// The nodes of a partition; `None` for an unknown one or a list that cannot be read.
-    pub(super) fn partition_nodes(&self, name: &str) -> Option<BTreeSet<String>> {
+    fn partition(&self, name: &str) -> Option<&sys::part_record_t> {
         let name = CString::new(name).ok()?;
         // SAFETY: slurmctld.h: only reads the name; hooks run under the partition lock.
         let record = unsafe { (self.find_partition)(name.as_ptr().cast_mut()) };
         // SAFETY: null or a live record.
-        let record = unsafe { record.as_ref() }.filter(|r| r.magic == sys::PART_MAGIC)?;
+        unsafe { record.as_ref() }.filter(|r| r.magic == sys::PART_MAGIC)
+    }
+
+    /// Whether the partition gives whole nodes (`OverSubscribe=EXCLUSIVE`).
+    pub(super) fn is_exclusive(&self, name: &str) -> bool {
+        self.partition(name).is_some_and(|p| p.max_share == 0)
+    }
+
+    /// The nodes of a partition; `None` for an unknown one or a list that cannot be read.
+    pub(super) fn partition_nodes(&self, name: &str) -> Option<BTreeSet<String>> {
+        let record = self.partition(name)?;
         // SAFETY: null or NUL-terminated.
         let nodes = unsafe { text(record.nodes) }?;
         site_config::hostlist::expand(&nodes).ok().map(|list| list.into_iter().collect())

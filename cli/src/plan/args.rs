@@ -68,8 +68,8 @@ pub(crate) struct PlanArgs {
 fn gpu(text: &str) -> Result<(String, usize), String> {
     let (model, count) = text.rsplit_once(',').unwrap_or((text, "1"));
     match count.trim().parse() {
-        Ok(count @ 1..=1024) => Ok((model.trim().to_owned(), count)),
-        _ => Err(format!("{count:?} is not a number of GPUs (1 to 1024)")),
+        Ok(count @ 1..=256) => Ok((model.trim().to_owned(), count)),
+        _ => Err(format!("{count:?} is not a number of GPUs (1 to 256)")),
     }
 }
 

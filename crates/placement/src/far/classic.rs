@@ -3,7 +3,7 @@
 use super::chain::Releases;
 use super::family::{Family, Tie, has_ties};
 use super::list::{Lists, Scratch, Sorted, schedule};
-use super::local::Steps;
+use super::local::{Steps, timing_price};
 use super::problem::{Micros, Problem};
 use super::refine::{Operations, refine};
 use super::schedule::Schedule;
@@ -95,7 +95,7 @@ impl<'a> Planner<'a> {
         let orders = vec![Order::Down; table.gpus()];
         let mut sizes = Vec::with_capacity(table.tasks());
         let mut best = (NEVER, Vec::new());
-        let price = 50 + table.tasks() as u64 / 2;
+        let price = 30 + table.tasks() as u64 / 2 + 2 * timing_price(table);
         for tie in [Tie::Smaller, Tie::Larger] {
             let family = Family::new(table, tie);
             for index in family.by_bound() {

@@ -58,8 +58,12 @@ pub(super) struct Search<'a> {
     releases: Vec<Releases>,
     timing: Timing,
     sequence: Sequence,
-    /// Sites each task can run at.
+    /// The sites of each set of classes that some task can run at, and which of these sets a task has.
     choices: Vec<Vec<u32>>,
+    choice: Vec<usize>,
+    /// Steps that a timing costs, and a proposal: both grow with the number of GPUs.
+    timing_price: u64,
+    price: u64,
     sites: Vec<u32>,
     loads: Vec<Micros>,
     values: Vec<Micros>,
@@ -71,18 +75,17 @@ pub(super) struct Search<'a> {
 impl<'a> Search<'a> {
     /// Starts from `start`, whose makespan is timed here.
     pub(super) fn new(table: &'a Table<'a>, start: &[u32]) -> Self {
-        let possible = |task: usize| {
-            let at =
-                |&s: &u32| table.is_usable(s as Site) && table.time(task, table.class(s as Site)) < NEVER;
-            (0u32..).take(table.sites()).filter(at).collect()
-        };
+        let (choices, choice) = choices(table);
         let orders = vec![Order::Down; table.gpus()];
         let mut search = Self {
             table,
             releases: (0..table.gpus()).map(|g| Releases::new(table, g)).collect(),
             timing: Timing::new(table),
             sequence: Sequence(0x2545_f491_4f6c_dd1d),
-            choices: (0..table.tasks()).map(possible).collect(),
+            choices,
+            choice,
+            timing_price: timing_price(table),
+            price: 1 + table.gpus() as u64 / 8,
             sites: start.to_vec(),
             loads: vec![0; table.sites()],
             values: vec![0; table.gpus()],
@@ -200,7 +203,7 @@ impl<'a> Search<'a> {
         let mut temperature = hottest;
         let per_temperature = (budget / 200).max(1);
         let mut left = per_temperature;
-        while self.best.makespan > target && temperature > hottest / 85 && steps.take(1) {
+        while self.best.makespan > target && temperature > hottest / 85 && steps.take(self.price) {
             left -= 1;
             if left == 0 {
                 left = per_temperature;
@@ -211,7 +214,7 @@ impl<'a> Search<'a> {
             if next <= energy + self.sequence.wait(temperature) {
                 energy = next;
                 let longest = self.values.iter().copied().max().unwrap_or(0);
-                if longest < self.best.makespan && steps.take(20 * self.values.len() as u64) {
+                if longest < self.best.makespan && steps.take(self.timing_price) {
                     self.keep_if_best();
                 }
             } else {
@@ -228,8 +231,8 @@ impl<'a> Search<'a> {
             self.orders.clone_from(&before.orders);
             self.restart(&before.sites);
             for a in 0..self.table.tasks() {
-                for k in 0..self.choices[a].len() {
-                    let site = self.choices[a][k];
+                for k in 0..self.choices[self.choice[a]].len() {
+                    let site = self.choices[self.choice[a]][k];
                     self.try_change(a, site, None, steps);
                 }
                 for b in 0..a {
@@ -249,7 +252,7 @@ impl<'a> Search<'a> {
     fn try_change(&mut self, a: usize, site: u32, b: Option<usize>, steps: &mut Steps) {
         let from = self.sites[a];
         let fits = |task: usize, site: u32| self.table.time(task, self.table.class(site as Site)) < NEVER;
-        if site == from || !fits(a, site) || b.is_some_and(|b| !fits(b, from)) || !steps.take(1) {
+        if site == from || !fits(a, site) || b.is_some_and(|b| !fits(b, from)) || !steps.take(self.price) {
             return;
         }
         self.put(a, site);
@@ -259,7 +262,7 @@ impl<'a> Search<'a> {
         let values = self.revalue(from, site);
         let longest = self.values.iter().copied().max().unwrap_or(0);
         let near = longest <= self.best.makespan + self.best.makespan / 200;
-        let better = near && steps.take(20 * self.values.len() as u64) && self.keep_if_best();
+        let better = near && steps.take(self.timing_price) && self.keep_if_best();
         if !better {
             self.undo(&Undo { a, from, b, to: site, values });
         }
@@ -269,7 +272,8 @@ impl<'a> Search<'a> {
         let a = self.sequence.below(self.table.tasks());
         let from = self.sites[a];
         if self.sequence.next() & 1 == 0 {
-            let to = self.choices[a][self.sequence.below(self.choices[a].len())];
+            let choices = &self.choices[self.choice[a]];
+            let to = choices[self.sequence.below(choices.len())];
             if to == from {
                 return None;
             }
@@ -314,6 +318,33 @@ impl<'a> Search<'a> {
         self.timing.run(self.table, &loads, &self.best.orders, Rule::Tail);
         self.timing.schedule(self.table, &lists)
     }
+}
+
+/// Steps that timing all GPUs once costs: every operation looks at every GPU of its lane.
+pub(super) fn timing_price(table: &Table<'_>) -> u64 {
+    let gpus = table.gpus() as u64;
+    20 * gpus + gpus * gpus
+}
+
+/// The sites of each set of classes that some task can run at, and the index of each task's set.
+fn choices(table: &Table<'_>) -> (Vec<Vec<u32>>, Vec<usize>) {
+    let set = |task: usize| -> u32 {
+        (0..table.classes).filter(|&c| table.time(task, c) < NEVER).map(|c| 1 << c).sum()
+    };
+    let mut sets: Vec<u32> = Vec::new();
+    let mut choice = Vec::with_capacity(table.tasks());
+    for task in 0..table.tasks() {
+        let set = set(task);
+        choice.push(sets.iter().position(|&s| s == set).unwrap_or(sets.len()));
+        if choice[task] == sets.len() {
+            sets.push(set);
+        }
+    }
+    let sites = |set: &u32| {
+        let at = |&s: &u32| table.is_usable(s as Site) && set >> table.class(s as Site) & 1 == 1;
+        (0u32..).take(table.sites()).filter(at).collect()
+    };
+    (sets.iter().map(sites).collect(), choice)
 }
 
 /// What a proposal changed.

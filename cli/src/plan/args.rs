@@ -31,7 +31,8 @@ Examples:
 pub(crate) struct PlanArgs {
     /// The GPU model, and how many of them
     ///
-    /// A model's key or NVML name. Not needed where each batch names its own in \"gpu\": a key, or A30, A100, H100.
+    /// A model's key or NVML name. The GPUs are on one node: all their reconfigurations follow one another. Not needed
+    /// where each batch names its own in "gpu": a key, or A30, A100, H100.
     #[arg(long, value_name = "MODEL[,N]", value_parser = gpu)]
     pub(crate) gpu: Option<(String, usize)>,
     /// Read tasks from FILE, - for standard input
@@ -68,8 +69,8 @@ pub(crate) struct PlanArgs {
 fn gpu(text: &str) -> Result<(String, usize), String> {
     let (model, count) = text.rsplit_once(',').unwrap_or((text, "1"));
     match count.trim().parse() {
-        Ok(count @ 1..=256) => Ok((model.trim().to_owned(), count)),
-        _ => Err(format!("{count:?} is not a number of GPUs (1 to 256)")),
+        Ok(count @ 1..=64) => Ok((model.trim().to_owned(), count)),
+        _ => Err(format!("{count:?} is not a number of GPUs (1 to 64)")),
     }
 }
 

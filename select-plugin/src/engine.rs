@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use placement::wire::{JobPlacement, encode_request};
 use placement::{
-    Ask, Decision, GpuIndex, GpuState, Grant, Holder, JobId, Kind, Model, Node, Policy, Uid, audit, decide,
-    parse_layout,
+    Ask, Decision, GpuIndex, GpuState, Grant, Holder, Isolation, JobId, Kind, Model, Node, Policy, Uid,
+    audit, decide, parse_layout,
 };
 use site_config::SiteConfig;
 
@@ -51,7 +51,8 @@ pub(crate) struct Question {
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Key {
     request: String,
-    uid: Uid,
+    /// Whose shares it may join; `None` where it cannot join any.
+    uid: Option<Uid>,
     shards: bool,
 }
 
@@ -103,7 +104,12 @@ impl Engine {
             // Slurm accounts for it by shards: a whole GPU would be used behind its back.
             policy.auto.retain(|k| *k != Kind::Whole);
         }
-        let key = Key { request: encode_request(&ask.request), uid, shards: want.kind == GresKind::Shard };
+        let joins = matches!(ask.request.isolation, Isolation::Mps | Isolation::Auto);
+        let key = Key {
+            request: encode_request(&ask.request),
+            uid: joins.then_some(uid),
+            shards: want.kind == GresKind::Shard,
+        };
         Question { ask, policy, key }
     }
 

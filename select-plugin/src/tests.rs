@@ -273,3 +273,44 @@ fn a_commit_replaces_what_the_job_had() {
     assert!(engine.layout("n1").unwrap().contains("gpu0-1=free"));
     assert!(engine.holds(JobId(1)));
 }
+
+/// How long a test takes at a large site: `cargo test --release -p select-plugin -- --ignored --nocapture large`.
+#[test]
+#[ignore = "a measurement"]
+#[expect(clippy::print_stdout, reason = "a measurement")]
+fn at_a_large_site() {
+    const NODES: usize = 1000;
+    let text =
+        format!("[[nodes]]\nnames = \"n[1-{NODES}]\"\ngpu = \"a100-40gb\"\ncount = 8\nmig = \"dynamic\"\n");
+    let (config, errors) = site_config::parse("t", &text, &|_| Err(std::io::ErrorKind::NotFound.into()));
+    assert_eq!(errors, []);
+    let mut engine = Engine::new(config.unwrap());
+    for i in 0..NODES {
+        let job = u32::try_from(10 * i + 10).unwrap();
+        // Every other node is full, the rest half so.
+        occupy(
+            &mut engine,
+            job,
+            &format!("n{}", i + 1),
+            if i % 2 == 0 { &[0, 1, 2, 3, 4, 5, 6, 7] } else { &[0, 2, 4, 6] },
+        );
+    }
+    let nodes: Vec<NodeView> = (0..NODES).map(|i| node(i, &format!("n{}", i + 1), 7)).collect();
+    let victims: HashSet<JobId> = (0..NODES).map(|i| JobId(u32::try_from(10 * i + 10).unwrap())).collect();
+    let mut time = |what: &str, want: &Want, mode: Mode<'_>| {
+        let start = std::time::Instant::now();
+        let out = ruled_out(&mut engine, want, mode, 1, &nodes).len();
+        println!("{what}: {:?}, {out} nodes out", start.elapsed());
+    };
+    for (what, want) in [("mig", mig("3g.20gb")), ("whole", want(None, GresKind::Gpu, 4))] {
+        time(&format!("{what}, run now, nothing cached"), &want, Mode::RunNow);
+        time(&format!("{what}, run now, cached"), &want, Mode::RunNow);
+        time(&format!("{what}, will run, cached"), &want, Mode::WillRun);
+        time(&format!("{what}, test only, cached"), &want, Mode::TestOnly);
+        time(&format!("{what}, preempt, cached"), &want, Mode::Preempt { victims: &victims, widen: true });
+    }
+    let start = std::time::Instant::now();
+    occupy(&mut engine, 5, "n2", &[1]);
+    engine.release(JobId(5));
+    println!("commit and release: {:?}", start.elapsed());
+}

@@ -326,3 +326,34 @@ pub(super) fn allocated(host: &Host, job: &sys::job_record_t) -> Vec<Allocated> 
 fn gpu_index(bit: usize) -> placement::GpuIndex {
     placement::GpuIndex(u16::try_from(bit).unwrap_or(u16::MAX))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Zeroed records, as C would make them.
+    fn zeroed<T>() -> Box<T> {
+        // SAFETY: Slurm's records are plain C structs of numbers and pointers, for which zero is a value.
+        unsafe { Box::new(std::mem::zeroed()) }
+    }
+
+    #[test]
+    fn a_record_whose_magic_lies_elsewhere_is_not_trusted() {
+        let mut part: Box<sys::part_record_t> = zeroed();
+        part.magic = sys::PART_MAGIC;
+        let mut job: Box<sys::job_record_t> = zeroed();
+        job.magic = sys::JOB_MAGIC;
+        assert!(job_layout_fits(&job));
+        job.part_ptr = &raw mut *part;
+        assert!(job_layout_fits(&job));
+        part.magic = sys::JOB_MAGIC;
+        job.part_ptr = &raw mut *part;
+        assert!(!job_layout_fits(&job));
+        job.part_ptr = std::ptr::null_mut();
+        job.spank_job_env_size = 3;
+        assert!(!job_layout_fits(&job), "an array of three that is not there");
+        job.spank_job_env_size = 0;
+        job.magic = sys::NODE_MAGIC;
+        assert!(!job_layout_fits(&job));
+    }
+}

@@ -19,6 +19,11 @@ pub const REQUEST_ENV: &str = "TESSERA_REQUEST";
 /// Name of the environment variable that carries the placement.
 pub const PLACEMENT_ENV: &str = "TESSERA_PLACEMENT";
 
+/// Name of the environment variable that says why a job got its placement, for people.
+pub const WHY_ENV: &str = "TESSERA_WHY";
+/// Most bytes of that text.
+pub const MAX_WHY: usize = 200;
+
 /// Longest string that is read at all: thousands of nodes fit, an attack on the controller's memory does not.
 pub const MAX_LEN: usize = 1 << 20;
 /// Most edges of a pattern given as a list.
@@ -36,6 +41,25 @@ pub struct WireError {
 fn bad<T>(what: &'static str, part: &str) -> Result<T, WireError> {
     Err(WireError { what, excerpt: part.chars().take(40).collect() })
 }
+
+/// A reason as it may travel with a job and be shown to its user: one line, no `;`, at most [`MAX_WHY`] bytes.
+#[must_use]
+pub fn plain_why(text: &str) -> String {
+    let plain = |c: char| match c {
+        ';' => ',',
+        c if c.is_control() => ' ',
+        c => c,
+    };
+    let mut out: String = text.trim().chars().map(plain).collect();
+    if out.len() > MAX_WHY {
+        let end = (0..=MAX_WHY - DOTS.len()).rev().find(|i| out.is_char_boundary(*i)).unwrap_or(0);
+        out.truncate(end);
+        out.push_str(DOTS);
+    }
+    out
+}
+
+const DOTS: &str = "...";
 
 /// Writes a request.
 #[must_use]

@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use placement::decision::ShareOn;
-use placement::wire::{JobPlacement, encode_placement, encode_request, parse_placement, parse_request};
+use placement::wire::{
+    JobPlacement, MAX_WHY, encode_placement, encode_request, parse_placement, parse_request, plain_why,
+};
 use placement::{
     Bandwidth, GpuIndex, Grant, Isolation, JobId, MigSpec, Model, Pattern, ProfileId, Request, Slice,
 };
@@ -135,4 +137,12 @@ fn an_unknown_profile_is_written_by_id_and_never_read_back() {
     let text = encode_placement(&placement, &a100);
     assert_eq!(text, "v1 job=1;n=mig:0/#999@0");
     assert!(parse_placement(&text, &a100).is_err());
+}
+
+#[test]
+fn a_reason_is_one_short_line() {
+    assert_eq!(plain_why(" smallest; leaves 3\nplacements\t"), "smallest, leaves 3 placements");
+    let long = plain_why(&"ä".repeat(200));
+    assert!(long.len() <= MAX_WHY && long.ends_with("ä..."), "{long}");
+    assert_eq!(plain_why(&"x".repeat(200)).len(), 200);
 }

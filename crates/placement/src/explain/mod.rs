@@ -19,7 +19,13 @@ impl Decision {
     #[must_use]
     pub fn why(&self) -> String {
         let Some(grant) = &self.chosen else { return self.report.why_not() };
-        let what = self.report.describe(grant);
+        format!("{}: {}", self.report.describe(grant), self.reason())
+    }
+
+    /// Why this one, for a reader who sees what was chosen; empty where nothing was.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        let Some(grant) = &self.chosen else { return String::new() };
         let why = match (grant, self.report.best) {
             (Grant::Mig(specs), Some(Verdict::Costs(cost))) => self.report.why_mig(specs, cost),
             (_, Some(Verdict::Share(score))) => why_share(score),
@@ -29,7 +35,7 @@ impl Decision {
             _ => String::new(),
         };
         let others = self.report.other_kinds();
-        format!("{what}: {why}{others}")
+        format!("{why}{others}")
     }
 }
 

@@ -2,7 +2,7 @@
 
 use placement::ask::GpuSet;
 use placement::decision::ShareOn;
-use placement::wire::JobPlacement;
+use placement::wire::{JobPlacement, plain_why};
 use placement::{Grant, JobId};
 
 use crate::engine::{Engine, Question};
@@ -15,6 +15,8 @@ pub(crate) struct Placed {
     pub(crate) grant: Grant,
     /// Its devices in Slurm's accounts, each with the number of parts of the job that it carries.
     pub(crate) devices: Vec<(usize, u64)>,
+    /// Why this, in a line for the user.
+    pub(crate) why: String,
 }
 
 /// Slurm's choice cannot be used, and nothing else fits.
@@ -39,17 +41,23 @@ pub(crate) fn place(
     if want.kind == GresKind::Gpu {
         question.ask.request.gpus = u32::try_from(slurm.chosen.len()).ok();
     }
-    let chosen = question.decide(node).chosen;
-    Some(chosen.map(|grant| placed(grant, want.kind)).ok_or_else(|| Veto { node: slurm.name.clone() }))
+    let decision = question.decide(node);
+    let why = plain_why(&decision.reason());
+    Some(
+        decision
+            .chosen
+            .map(|grant| placed(grant, want.kind, why))
+            .ok_or_else(|| Veto { node: slurm.name.clone() }),
+    )
 }
 
-fn placed(grant: Grant, kind: GresKind) -> Placed {
+fn placed(grant: Grant, kind: GresKind, why: String) -> Placed {
     let parts = |gpu| match (&grant, kind) {
         (Grant::Mig(specs), GresKind::Shard) => specs.iter().filter(|s| s.gpu == gpu).count() as u64,
         _ => 1,
     };
     let devices = grant.gpus().into_iter().map(|g| (usize::from(g.0), parts(g))).collect();
-    Placed { grant, devices }
+    Placed { grant, devices, why }
 }
 
 /// Completes a job's placement by what Slurm has allocated to it without one: a job from before Tessera was installed,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ffi::c_char;
 
-use placement::wire::{PLACEMENT_ENV, REQUEST_ENV};
+use placement::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV};
 
 use super::host::{Host, text};
 use super::{sys, version};
@@ -88,14 +88,15 @@ pub(super) fn add_gres(host: &Host, desc: &mut sys::job_desc_msg_t, name: &str, 
     host.replace(&mut desc.tres_per_node, &list);
 }
 
-/// Removes every placement from the job's SPANK environment, and sets the request to `request` where there is one.
+/// Removes every placement and its reason from the job's SPANK environment, and sets the request to `request` where
+/// there is one.
 pub(super) fn rewrite_env(host: &Host, desc: &mut sys::job_desc_msg_t, request: Option<&str>) {
     // SAFETY: slurm.h: `spank_job_env` has `spank_job_env_size` elements.
     let before = unsafe { entries(desc.spank_job_env, desc.spank_job_env_size) };
     let replaces = |entry: &str| {
         let name = entry.split('=').next().unwrap_or_default();
         let name = name.strip_prefix("SPANK_").unwrap_or(name);
-        name == PLACEMENT_ENV || (name == REQUEST_ENV && request.is_some())
+        name == PLACEMENT_ENV || name == WHY_ENV || (name == REQUEST_ENV && request.is_some())
     };
     let (dropped, kept): (Vec<_>, Vec<_>) = before.into_iter().partition(|(_, entry)| replaces(entry));
     if dropped.is_empty() && request.is_none() {

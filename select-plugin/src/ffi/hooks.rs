@@ -15,7 +15,7 @@ use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use placement::JobId;
-use placement::wire::{JobPlacement, PLACEMENT_ENV, encode_placement, parse_placement};
+use placement::wire::{JobPlacement, PLACEMENT_ENV, WHY_ENV, encode_placement, parse_placement};
 use plugin_rt::{log, set_job};
 
 use super::host::Host;
@@ -92,6 +92,16 @@ pub(super) fn stamp(state: &State, host: &Host, job: &mut sys::job_record_t, pla
     write::placement(host, job, Some(&text));
 }
 
+/// Shows what a job got, and why, in its AdminComment.
+fn explain(state: &State, host: &Host, job: &mut sys::job_record_t, placement: &JobPlacement) {
+    let Some(engine) = state.engine.as_ref().filter(|_| !placement.nodes.is_empty()) else { return };
+    let Some(why) = read::spank_env(job, WHY_ENV) else { return };
+    let text = encode_placement(placement, &|node, gpu| engine.model_of(node, gpu));
+    // Without the version and the job's own number.
+    let got = text.split_once(';').map_or("", |(_, nodes)| nodes);
+    write::comment(host, job, got, &why);
+}
+
 /// Whether a job may start: one that gets a part of a device only by a decision of ours.
 ///
 /// Preemption by suspension starts a job after a test whose success meant "once these are out of the way"; the
@@ -117,6 +127,7 @@ pub(super) fn allocated(job: *mut sys::job_record_t) {
             Some((_, mut placement)) => {
                 placement.job = JobId(job.job_id);
                 stamp(state, host, job, &placement);
+                explain(state, host, job, &placement);
                 Some(placement)
             }
             None => saved(state, job),

@@ -28,7 +28,7 @@ macro_rules! table {
 fn offsets() -> String {
     table! {
         job_record_t {
-            magic, bit_flags, details, end_time, gres_list_alloc, gres_list_req, job_id, job_resrcs, job_state,
+            admin_comment, magic, bit_flags, details, end_time, gres_list_alloc, gres_list_req, job_id, job_resrcs, job_state,
             part_ptr, spank_job_env, spank_job_env_size, start_time, user_id,
         }
         JobDetails { magic, req_node_bitmap, whole_node }

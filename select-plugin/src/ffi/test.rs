@@ -218,15 +218,16 @@ struct Asked<'a> {
     fixed: bool,
 }
 
-/// A decision for each of the nodes that Slurm chose, with the device bits replaced.
+/// A decision for each of the nodes that Slurm chose, with the device bits replaced, and why the first came out so.
 fn decide_nodes(
     engine: &Engine,
     host: &Host,
     job: &sys::job_record_t,
     asked: &Asked<'_>,
     nodes: &[NodeView],
-) -> Result<JobPlacement, Veto> {
+) -> Result<(JobPlacement, String), Veto> {
     let mut grants = Vec::new();
+    let mut why = String::new();
     for node in nodes {
         let Some(mut slurm) = read::choice(host, job, asked.view, node).filter(|c| !c.chosen.is_empty())
         else {
@@ -238,9 +239,12 @@ fn decide_nodes(
         let Some(placed) = place(engine, asked.question.clone(), asked.want, &slurm) else { continue };
         let placed = placed?;
         write::devices(host, job, node, &placed);
+        if grants.is_empty() {
+            why = placed.why;
+        }
         grants.push((node.name.clone(), placed.grant));
     }
-    Ok(JobPlacement { job: asked.view.id, nodes: grants })
+    Ok((JobPlacement { job: asked.view.id, nodes: grants }, why))
 }
 
 /// Writes a decision down, or refuses the start.
@@ -248,11 +252,12 @@ fn settle(
     state: &mut State,
     host: &Host,
     job: &mut sys::job_record_t,
-    outcome: Result<JobPlacement, Veto>,
+    outcome: Result<(JobPlacement, String), Veto>,
 ) -> c_int {
     match outcome {
-        Ok(placement) => {
+        Ok((placement, why)) => {
             stamp(state, host, job, &placement);
+            write::why(host, job, Some(why.as_str()).filter(|_| !placement.nodes.is_empty()));
             state.pending = Some((std::ptr::from_ref(job).addr(), placement));
             SUCCESS
         }

@@ -3,7 +3,7 @@
 use std::ffi::{CString, c_char};
 use std::ptr::NonNull;
 
-use placement::wire::PLACEMENT_ENV;
+use placement::wire::{PLACEMENT_ENV, WHY_ENV};
 
 use super::host::Host;
 use super::{ptr as read, sys, version};
@@ -39,9 +39,21 @@ pub(super) fn devices(host: &Host, job: &sys::job_record_t, node: &NodeView, pla
     version::move_amounts(state, node.index, size, &split(total, &placed.devices));
 }
 
-/// Gives the job's SPANK environment exactly this placement, or none at all: whatever else claims to be one goes,
-/// because the environment is the user's to fill.
+/// Gives the job's SPANK environment exactly this placement, or none at all and no reason either: whatever else claims
+/// to be one goes, because the environment is the user's to fill.
 pub(super) fn placement(host: &Host, job: &mut sys::job_record_t, value: Option<&str>) {
+    variable(host, job, PLACEMENT_ENV, value);
+    if value.is_none() {
+        why(host, job, None);
+    }
+}
+
+/// The same for the reason of the placement.
+pub(super) fn why(host: &Host, job: &mut sys::job_record_t, value: Option<&str>) {
+    variable(host, job, WHY_ENV, value);
+}
+
+fn variable(host: &Host, job: &mut sys::job_record_t, name: &str, value: Option<&str>) {
     let size = job.spank_job_env_size as usize;
     let mut kept: Vec<*mut c_char> = Vec::with_capacity(size + 1);
     let mut dropped: Vec<*mut c_char> = Vec::new();
@@ -50,10 +62,10 @@ pub(super) fn placement(host: &Host, job: &mut sys::job_record_t, value: Option<
         let Some(entry) = (unsafe { read::item(job.spank_job_env, i) }) else { continue };
         // SAFETY: null or NUL-terminated.
         let text = unsafe { read::text(entry) }.unwrap_or_default();
-        if is_placement(&text) { dropped.push(entry) } else { kept.push(entry) }
+        if is_named(&text, name) { dropped.push(entry) } else { kept.push(entry) }
     }
     if let Some(value) = value {
-        let Ok(line) = CString::new(format!("{PLACEMENT_ENV}={value}")) else { return };
+        let Ok(line) = CString::new(format!("{name}={value}")) else { return };
         // SAFETY: src/common/xstring.h: copies a NUL-terminated string.
         kept.push(unsafe { (host.xstrdup)(line.as_ptr()) });
     }
@@ -88,9 +100,32 @@ pub(super) fn placement(host: &Host, job: &mut sys::job_record_t, value: Option<
     job.spank_job_env_size = u32::try_from(kept.len()).unwrap_or(u32::MAX);
 }
 
-fn is_placement(entry: &str) -> bool {
+fn is_named(entry: &str, wanted: &str) -> bool {
     let name = entry.split('=').next().unwrap_or_default();
-    name == PLACEMENT_ENV || name.strip_prefix("SPANK_") == Some(PLACEMENT_ENV)
+    name == wanted || name.strip_prefix("SPANK_") == Some(wanted)
+}
+
+/// Every comment of ours begins with this; an administrator's own does not.
+const COMMENT: &str = "tessera: ";
+/// Most bytes of a comment.
+const MAX_COMMENT: usize = 400;
+
+/// Says in the job's AdminComment what it got and why, for `scontrol show job` and `sacct`; one that somebody else has
+/// written is left alone.
+pub(super) fn comment(host: &Host, job: &mut sys::job_record_t, got: &str, why: &str) {
+    // SAFETY: null or NUL-terminated.
+    let before = unsafe { read::text(job.admin_comment) }.unwrap_or_default();
+    if !(before.is_empty() || before.starts_with(COMMENT)) {
+        return;
+    }
+    let mut text = format!("{COMMENT}{got}: {why}");
+    let end = (0..=MAX_COMMENT.min(text.len())).rev().find(|i| text.is_char_boundary(*i));
+    text.truncate(end.unwrap_or(0));
+    let Ok(line) = CString::new(text) else { return };
+    // SAFETY: xmalloc.h: a string that Slurm allocated, or null; xfree sets the field to null.
+    unsafe { (host.xfree)((&raw mut job.admin_comment).cast()) };
+    // SAFETY: xstring.h: copies a NUL-terminated string.
+    job.admin_comment = unsafe { (host.xstrdup)(line.as_ptr()) };
 }
 
 /// Every layout begins with this; a site's own text in `extra` does not.
@@ -122,18 +157,18 @@ pub(super) fn refuse(host: &Host, job: &mut sys::job_record_t) {
 
 #[cfg(test)]
 mod tests {
-    use super::is_placement;
+    use super::{PLACEMENT_ENV, is_named};
 
     #[test]
     fn only_the_variable_itself_is_ours() {
         for text in
             ["TESSERA_PLACEMENT=x", "TESSERA_PLACEMENT", "SPANK_TESSERA_PLACEMENT=x", "TESSERA_PLACEMENT="]
         {
-            assert!(is_placement(text), "{text}");
+            assert!(is_named(text, PLACEMENT_ENV), "{text}");
         }
         for text in ["TESSERA_REQUEST=TESSERA_PLACEMENT=", "XTESSERA_PLACEMENT=x", "TESSERA_PLACEMENTS=x", ""]
         {
-            assert!(!is_placement(text), "{text}");
+            assert!(!is_named(text, PLACEMENT_ENV), "{text}");
         }
     }
 }

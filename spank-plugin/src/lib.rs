@@ -33,4 +33,5 @@ mod node;
 mod options;
 mod slurmd;
 mod slurmstepd;
+mod stepd;
 mod submit;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use gpu_node::journal::{Entry, Journal, Kind, Phase, VERSION};
 use gpu_node::{DirError, Fault, JobContext, RealiseError};
-use placement::wire::{PLACEMENT_ENV, REQUEST_ENV, parse_placement, parse_request};
+use placement::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, parse_placement, parse_request, plain_why};
 use placement::{GpuIndex, Grant, JobId};
 use plugin_rt::{log, set_job};
 
@@ -15,6 +15,7 @@ use crate::args::Args;
 use crate::describe;
 use crate::ffi::{Spank, SpankError, set_env, spawn_detached};
 use crate::node::{NoNode, ThisNode};
+use crate::stepd;
 
 /// Why a prolog or epilog fails, and the node with it.
 #[derive(Debug, thiserror::Error)]
@@ -121,15 +122,14 @@ pub(crate) fn prolog(
         other => other.map_err(|source| Unfit::NoNode { job, source })?,
     };
     args.env_on(&node.name).for_each(|(name, value)| set_env(name, &value));
-    let asked = env(&job_variable(REQUEST_ENV)).and_then(|text| parse_request(&text).ok());
     let mut context = JobContext {
         job: JobId(job),
         uid: spank.job_uid()?,
         gid: spank.job_gid()?,
         restart: env("SLURM_JOB_RESTART_COUNT").and_then(|v| v.parse().ok()).unwrap_or(0),
         grant: Grant::Whole(Vec::new()),
-        decision: asked.map_or_else(|| "GPUs by --gres".to_owned(), |r| describe::asked(&r)),
-        live: None,
+        decision: reason(env),
+        live: stepd::jobs_with_steps(&node.name, env),
     };
     match granted(&node, job, placement.as_deref(), devices.as_deref()) {
         Err(why) => refuse(&node, &context, &why),
@@ -140,10 +140,23 @@ pub(crate) fn prolog(
     }
 }
 
+/// slurmctld's own words, else what was asked for.
+fn reason(env: &dyn Fn(&str) -> Option<String>) -> String {
+    let why = env(&job_variable(WHY_ENV)).map(|text| plain_why(&text)).filter(|text| !text.is_empty());
+    let asked = || env(&job_variable(REQUEST_ENV)).and_then(|text| parse_request(&text).ok());
+    why.or_else(|| asked().map(|r| format!("asked for {}", describe::asked(&r))))
+        .unwrap_or_else(|| "GPUs by --gres".to_owned())
+}
+
 fn realise(node: &ThisNode, context: &JobContext, begin: Instant) -> Result<(), Unfit> {
     let job = context.job.0;
     match gpu_node::realise(&node.settings, context) {
         Ok(done) => {
+            for dead in &done.evicted {
+                log::info(format_args!(
+                    "job {job}: took over what job {dead} still held: it has no step here and its epilog did not end"
+                ));
+            }
             log::verbose(format_args!(
                 "job {job} on {}: {}; took {:.1} ms, the driver {:.1} ms of it",
                 node.name,
@@ -279,6 +292,17 @@ mod tests {
         let gpus = site.node("n1").unwrap().to_node();
         let settings = gpu_node::Settings::new(&site.node.for_node("n1"), &site.mps, &gpus);
         granted(&ThisNode { name: "n1".to_owned(), site, settings }, 12, placement, devices)
+    }
+
+    #[test]
+    fn the_reason_is_slurmctlds() {
+        let of = |vars: &[(&str, &str)]| {
+            reason(&|name| vars.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned()))
+        };
+        let request = ("SPANK_TESSERA_REQUEST", "v1 iso=mig:2g.10gb");
+        assert_eq!(of(&[request, ("SPANK_TESSERA_WHY", "as named;\n best")]), "as named,  best");
+        assert_eq!(of(&[request, ("SPANK_TESSERA_WHY", "")]), "asked for mig:2g.10gb");
+        assert_eq!(of(&[]), "GPUs by --gres");
     }
 
     #[test]

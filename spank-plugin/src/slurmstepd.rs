@@ -19,8 +19,10 @@ use crate::node::{NoNode, ThisNode};
 /// What the journal says about this step's job.
 #[derive(Clone, Debug)]
 enum Share {
-    /// No job of ours.
+    /// The node is not ours to manage.
     None,
+    /// The journal does not know the job.
+    Unknown,
     /// Ready to be used on the node of this name.
     Ready(Box<Entry>, String),
     /// Nothing to use, for this reason.
@@ -59,21 +61,33 @@ pub(crate) fn init_post_opt(
     }
     let job = spank.job_id()?;
     set_job(job);
-    let share = look_up(job, args, env);
+    let step = Step { job, uid: spank.job_uid()?, restart: spank.restart_count() };
+    let share = look_up(&step, args, env);
     *SHARE.lock().unwrap_or_else(PoisonError::into_inner) = share;
     Ok(())
 }
 
-fn look_up(job: u32, args: &Args, env: &dyn Fn(&str) -> Option<String>) -> Share {
+/// What slurmctld's credential says about a step.
+struct Step {
+    job: u32,
+    uid: u32,
+    /// 0 in steps that are not told, all but batch scripts.
+    restart: u32,
+}
+
+fn look_up(step: &Step, args: &Args, env: &dyn Fn(&str) -> Option<String>) -> Share {
     let node = match ThisNode::load(args, env) {
         Ok(node) => node,
         Err(e) if e.unmanaged() || matches!(e, NoNode::Nameless) => return Share::None,
         Err(e) => return Share::Unreadable(Chain(&e).to_string()),
     };
-    let read = Journal::open(&node.settings.state_dir).and_then(|j| Ok((j.job(JobId(job))?, j)));
+    let read = Journal::open(&node.settings.state_dir).and_then(|j| Ok((j.job(JobId(step.job))?, j)));
     match read {
         Err(e) => Share::Unreadable(Chain(&e).to_string()),
-        Ok((None, _)) => Share::None,
+        Ok((None, _)) => Share::Unknown,
+        Ok((Some(entry), _)) if entry.uid != step.uid || entry.restart < step.restart => {
+            Share::Failed(NO_PROLOG.to_owned())
+        }
         Ok((Some(entry), journal)) => match &entry.phase {
             _ if entry.boot != journal.boot() => Share::Failed("the node has been rebooted".to_owned()),
             Phase::Failed(why) => Share::Failed(why.clone()),
@@ -83,6 +97,10 @@ fn look_up(job: u32, args: &Args, env: &dyn Fn(&str) -> Option<String>) -> Share
     }
 }
 
+/// A slurmd that knows a job's number from before slurmctld lost it starts the new job of that number without a prolog.
+const NO_PROLOG: &str = "its prolog has not run here, because this slurmd remembers an earlier job of that number; \
+                         submit it again";
+
 /// As the user, in each task: sets its environment. The first task of the step on this node says what it got.
 pub(crate) fn task_init(spank: &Spank<'_>, args: &Args) -> Result<(), TaskError> {
     let share = SHARE.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -90,6 +108,15 @@ pub(crate) fn task_init(spank: &Spank<'_>, args: &Args) -> Result<(), TaskError>
     set_job(job);
     let (entry, node) = match share {
         Share::None => return Ok(()),
+        Share::Unknown if !given_gpus(spank) => return Ok(()),
+        Share::Ready(entry, _) if !on_its_gpus(&entry, spank) => {
+            hide_gpus(spank)?;
+            return Err(TaskError::NoGpus { job, why: NO_PROLOG.to_owned() });
+        }
+        Share::Unknown => {
+            hide_gpus(spank)?;
+            return Err(TaskError::NoGpus { job, why: NO_PROLOG.to_owned() });
+        }
         Share::Ready(entry, node) => (entry, node),
         Share::Unreadable(_) if !has_gpus(spank) => return Ok(()),
         Share::Failed(why) | Share::Unreadable(why) => {
@@ -104,11 +131,7 @@ pub(crate) fn task_init(spank: &Spank<'_>, args: &Args) -> Result<(), TaskError>
         }
     }
     if args.notice && task == 0 {
-        log::user(format_args!(
-            "job {job} on {node}: {} (asked for: {})",
-            describe::got(&entry),
-            entry.decision
-        ));
+        log::user(format_args!("job {job} on {node}: {}: {}", describe::got(&entry), entry.decision));
     }
     Ok(())
 }
@@ -131,6 +154,20 @@ fn keeps_slurms(entry: &Entry, spank: &Spank<'_>) -> bool {
     theirs != ours
 }
 
+/// Whether Slurm gave this very task GPUs: before `task_init` it has unset the variable of those without.
+fn given_gpus(spank: &Spank<'_>) -> bool {
+    spank.getenv(c"CUDA_VISIBLE_DEVICES").is_some_and(|v| !v.is_empty() && v != NO_DEVICES)
+}
+
+/// Whether the journal's job has the GPUs that Slurm gave this one. A list may be inherited from a job in which this
+/// one was submitted, so it takes one that agrees, or none at all.
+fn on_its_gpus(entry: &Entry, spank: &Spank<'_>) -> bool {
+    let lists = [c"SLURM_STEP_GPUS", c"SLURM_JOB_GPUS"].map(|name| spank.getenv(name));
+    let mut known = lists.iter().flatten().filter(|l| !l.is_empty()).peekable();
+    let journalled = |n: &str| n.trim().parse().is_ok_and(|n: u16| entry.gpus.iter().any(|g| g.index == n));
+    known.peek().is_none() || known.any(|list| list.split(',').all(journalled))
+}
+
 /// Whether Slurm thinks that this step has GPUs.
 fn has_gpus(spank: &Spank<'_>) -> bool {
     [c"SLURM_JOB_GPUS", c"SLURM_STEP_GPUS", c"CUDA_VISIBLE_DEVICES"]
@@ -138,8 +175,11 @@ fn has_gpus(spank: &Spank<'_>) -> bool {
         .any(|name| spank.getenv(name).is_some_and(|v| !v.is_empty()))
 }
 
+/// What Slurm itself says where there is none.
+const NO_DEVICES: &str = "NoDevFiles";
+
 /// Under `optional` in plugstack.conf the task starts in spite of our error: it must not find a GPU that way.
 fn hide_gpus(spank: &Spank<'_>) -> Result<(), SpankError> {
-    spank.setenv("CUDA_VISIBLE_DEVICES", "NoDevFiles")?;
+    spank.setenv("CUDA_VISIBLE_DEVICES", NO_DEVICES)?;
     spank.setenv("NVIDIA_VISIBLE_DEVICES", "void")
 }

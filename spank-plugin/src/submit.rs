@@ -1,6 +1,6 @@
 //! In sbatch, salloc and srun: the user's options become the job's request.
 
-use placement::wire::{PLACEMENT_ENV, REQUEST_ENV, encode_request};
+use placement::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, encode_request};
 use plugin_rt::log;
 
 use crate::args::Args;
@@ -28,7 +28,7 @@ pub(crate) fn inherited_variables(args: &Args, env: &dyn Fn(&str) -> Option<Stri
     Spec::ALL
         .iter()
         .map(|spec| option_variable(args, spec))
-        .chain([format!("SLURM_SPANK_{REQUEST_ENV}"), format!("SLURM_SPANK_{PLACEMENT_ENV}")])
+        .chain([REQUEST_ENV, PLACEMENT_ENV, WHY_ENV].map(|name| format!("SLURM_SPANK_{name}")))
         .collect()
 }
 
@@ -84,6 +84,7 @@ pub(crate) fn init_post_opt(
     }
     // Only slurmctld decides. It strips this as well: a user may send what he likes.
     spank.control_unsetenv(PLACEMENT_ENV);
+    spank.control_unsetenv(WHY_ENV);
     Ok(Verdict::Proceed)
 }
 

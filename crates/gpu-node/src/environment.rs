@@ -17,7 +17,7 @@ pub fn task_environment(entry: &Entry, local_task: u32, n_tasks: u32) -> Vec<(St
         Kind::Whole => whole(entry, &mut env),
         Kind::Mps => share(entry, &mut env),
     }
-    env.set("TESSERA_DECISION", &entry.decision);
+    env.set("TESSERA_WHY", &entry.decision);
     env.vars
 }
 

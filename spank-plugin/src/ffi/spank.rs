@@ -91,6 +91,14 @@ impl Spank<'_> {
         checked("S_JOB_GID", code).map(|()| value)
     }
 
+    /// How often the job was requeued; 0 where the step is not told.
+    pub(crate) fn restart_count(&self) -> u32 {
+        let mut value: u32 = 0;
+        // SAFETY: slurm/spank.h: S_SLURM_RESTART_COUNT takes a `uint32_t *`; the handle is this hook's.
+        let code = unsafe { sys::spank_get_item(self.raw, sys::S_SLURM_RESTART_COUNT, &raw mut value) };
+        if code == sys::ESPANK_SUCCESS { value } else { 0 }
+    }
+
     /// Tasks of this step on this node.
     pub(crate) fn local_task_count(&self) -> Result<u32, SpankError> {
         let mut value: u32 = 0;

@@ -1,0 +1,100 @@
+//! Which jobs have a step on this node, by the kernel's word.
+//!
+//! A slurmstepd listens on `SlurmdSpoolDir/NODE_JOB.STEP` for as long as it lives, a batch script's and an extern
+//! step's too [`stepd_api.c`, 22.05 and 24.11]. Its file stays behind when it is killed; the kernel's list of bound
+//! sockets does not keep it. Users can bind sockets with such names as well, but not in a directory that is root's.
+//! Several slurmds on one machine differ by node name, several clusters by the directory that slurm.conf names.
+
+use std::collections::HashSet;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use placement::JobId;
+
+/// Jobs with a live step on `node`; `None` where the kernel does not tell.
+pub(crate) fn jobs_with_steps(node: &str, env: &dyn Fn(&str) -> Option<String>) -> Option<HashSet<JobId>> {
+    // Paths are bytes; a name that is not UTF-8 is nobody's stepd.
+    let sockets = std::fs::read("/proc/net/unix").ok()?;
+    let spool = env("SLURM_CONF")
+        .and_then(|path| std::fs::read_to_string(path).ok())
+        .and_then(|conf| spool_dir(&conf, node));
+    let ours = |dir: &Path| spool.as_ref().is_none_or(|s| s == dir) && only_roots(dir);
+    Some(jobs_of(&String::from_utf8_lossy(&sockets), node, &ours))
+}
+
+/// From `/proc/net/unix`, whose eighth column is the path that a socket was bound to.
+fn jobs_of(sockets: &str, node: &str, ours: &dyn Fn(&Path) -> bool) -> HashSet<JobId> {
+    let job_of = |line: &str| {
+        let path = Path::new(line.split_ascii_whitespace().nth(7)?);
+        let rest = path.file_name()?.to_str()?.strip_prefix(node)?.strip_prefix('_')?;
+        let (job, step) = rest.split_once('.')?;
+        let _step: u32 = step.split('.').next()?.parse().ok()?;
+        let job = JobId(job.parse().ok()?);
+        ours(path.parent()?).then_some(job)
+    };
+    sockets.lines().skip(1).filter_map(job_of).collect()
+}
+
+fn only_roots(dir: &Path) -> bool {
+    std::fs::metadata(dir).is_ok_and(|d| d.is_dir() && d.uid() == 0 && d.mode() & 0o022 == 0)
+}
+
+/// `SlurmdSpoolDir` as slurm.conf has it. `None` where it is not there, or has more than the node's name in it.
+fn spool_dir(conf: &str, node: &str) -> Option<PathBuf> {
+    let words = conf.lines().filter_map(|l| l.split('#').next()).flat_map(str::split_ascii_whitespace);
+    let named =
+        words.filter_map(|w| w.split_once('=')).filter(|(k, _)| k.eq_ignore_ascii_case("SlurmdSpoolDir"));
+    let dir = named.last()?.1.replace("%n", node);
+    (!dir.contains('%') && dir.starts_with('/')).then(|| PathBuf::from(dir.trim_end_matches('/')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOCKETS: &str = "Num       RefCount Protocol Flags    Type St Inode Path
+0000000000000000: 00000002 00000000 00010000 0001 01 30861 /var/spool/slurmd/n1/n1_12.4294967291
+0000000000000000: 00000002 00000000 00010000 0001 01 30862 /var/spool/slurmd/n1/n1_12.0
+0000000000000000: 00000003 00000000 00000000 0001 03 30863
+0000000000000000: 00000002 00000000 00010000 0001 01 30864 /var/spool/slurmd/n1/n1_14.0.1
+0000000000000000: 00000002 00000000 00010000 0001 01 30865 /var/spool/slurmd/n1/n10_15.0
+0000000000000000: 00000002 00000000 00010000 0001 01 30866 /home/mallory/n1_16.0
+0000000000000000: 00000002 00000000 00010000 0001 01 30867 @/var/spool/slurmd/n1/n1_17.0
+0000000000000000: 00000002 00000000 00010000 0001 01 30868 /var/spool/slurmd/n1/n1_x.0
+";
+
+    #[test]
+    fn steps_are_told_by_their_sockets() {
+        let ours = |dir: &Path| dir == Path::new("/var/spool/slurmd/n1");
+        assert_eq!(jobs_of(SOCKETS, "n1", &ours), [JobId(12), JobId(14)].into());
+        assert_eq!(jobs_of(SOCKETS, "n10", &ours), [JobId(15)].into());
+        assert_eq!(jobs_of("", "n1", &ours), HashSet::new());
+    }
+
+    #[test]
+    fn a_socket_dies_with_its_process_and_counts_only_in_roots_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let conf = dir.path().join("slurm.conf");
+        std::fs::write(&conf, format!("SlurmdSpoolDir={}\n", dir.path().display())).unwrap();
+        let env = |name: &str| (name == "SLURM_CONF").then(|| conf.display().to_string());
+        let live = || jobs_with_steps("unit", &env).unwrap();
+        let socket = std::os::unix::net::UnixListener::bind(dir.path().join("unit_77.0")).unwrap();
+        let roots = std::fs::metadata(dir.path()).unwrap().uid() == 0;
+        assert_eq!(live(), if roots { [JobId(77)].into() } else { HashSet::new() });
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+        std::fs::set_permissions(dir.path(), open).unwrap();
+        assert_eq!(live(), HashSet::new(), "anybody could have made it");
+        std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        drop(socket);
+        assert!(dir.path().join("unit_77.0").exists(), "its file stays");
+        assert_eq!(live(), HashSet::new());
+    }
+
+    #[test]
+    fn the_spool_directory_is_slurms() {
+        let dir = |conf| spool_dir(conf, "n1");
+        assert_eq!(dir("slurmdspooldir=/var/spool/%n/ # x\n"), Some("/var/spool/n1".into()));
+        assert_eq!(dir("#SlurmdSpoolDir=/a\n"), None);
+        assert_eq!(dir("SlurmdSpoolDir=/var/%h\n"), None);
+    }
+}

@@ -17,6 +17,8 @@ mod paint;
 mod plan;
 mod profiles;
 mod request;
+mod score;
+mod simulate;
 mod site;
 mod slurm;
 mod table;
@@ -73,6 +75,8 @@ fn run(cli: &Cli) -> Result<Outcome, Failure> {
         Command::Doctor(args) => doctor::run(args, cli),
         Command::Node(command) => node::run(command, cli),
         Command::Plan(args) => plan::run(args),
+        Command::Score(args) => score::run(args),
+        Command::Simulate(command) => simulate::run(command),
         Command::Check(args) => check::run(args, cli),
         Command::Profiles(args) => profiles::run(args),
         Command::Completions { shell } => {

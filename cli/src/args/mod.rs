@@ -47,6 +47,9 @@ pub(crate) enum Command {
     Discover(DiscoverArgs),
     Doctor(DoctorArgs),
     Plan(crate::plan::PlanArgs),
+    Score(crate::score::ScoreArgs),
+    #[command(subcommand, arg_required_else_help = true)]
+    Simulate(crate::simulate::SimulateCommand),
     Profiles(ProfilesArgs),
     Check(CheckArgs),
     /// Do by hand what Slurm's prolog and epilog do on a node

@@ -20,6 +20,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 pub use error::ConfigError;
+pub use matrix::links_of_file;
 pub use systems::{System, systems};
 pub use types::{Defaults, Limit, MemoryLimit, Mps, NodeSettings, NodeSpec, SiteConfig};
 

@@ -35,6 +35,19 @@ pub(crate) fn discovered(
     read.map(|m| (file.value.clone(), m))
 }
 
+/// Links in a file of their own: `matrix = [[…]]`, or the first `[[nodes]]` with a matrix or a known interconnect, as
+/// `tessera discover` writes it. `None` with the errors that say why.
+pub fn links_of_file(file_name: &str, text: &str) -> (Option<LinkMatrix>, Vec<crate::ConfigError>) {
+    let errors = Errors::new(file_name, text);
+    let (root, syntax) = DeTable::parse_recoverable(text);
+    let read = match root.get_ref().get("matrix").filter(|_| syntax.is_empty()) {
+        Some(value) => matrix(value, None, &errors),
+        None => matrix_of_file(text, None, &errors),
+    };
+    let found = errors.into_sorted();
+    (read.filter(|_| found.is_empty()), found)
+}
+
 fn matrix_of_file(text: &str, n: Option<usize>, errors: &Errors<'_>) -> Option<LinkMatrix> {
     let (root, syntax) = DeTable::parse_recoverable(text);
     for e in &syntax {

@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 
 use placement::LinkMatrix;
+use placement::mapa::{HardwareGraph, Link, LinkKind};
 use serde::Deserialize;
 
 /// A known interconnect.
@@ -14,6 +15,12 @@ pub struct System {
     pub size: usize,
     /// Bandwidth between GPUs that are not linked directly, GB/s.
     other_gbps: f64,
+    /// GPUs per CPU socket; 0: half of them.
+    #[serde(default)]
+    socket: usize,
+    /// What a GPU sends to all others together where that is less than its links add up to, GB/s.
+    #[serde(default)]
+    sends_gbps: Option<f64>,
     /// GPU, GPU, GB/s, MAPA's kind of link.
     links: Vec<(usize, usize, f64, String)>,
 }
@@ -22,7 +29,28 @@ impl System {
     /// The system with this name.
     #[must_use]
     pub fn find(name: &str) -> Option<&'static System> {
-        systems().iter().find(|s| s.name == name)
+        systems().iter().find(|s| s.name.eq_ignore_ascii_case(name))
+    }
+
+    /// The hardware graph of `n` GPUs; `None` if the system has another number of them.
+    #[must_use]
+    pub fn graph(&self, n: usize) -> Option<HardwareGraph> {
+        if self.size != 0 && self.size != n {
+            return None;
+        }
+        let link = |a: usize, b: usize| {
+            let found = self.links.iter().find(|l| (l.0, l.1) == (a, b) || (l.0, l.1) == (b, a));
+            found.map_or_else(
+                || Link::of_bandwidth(self.other_gbps),
+                |(_, _, gbps, kind)| {
+                    // MAPA's kind counts, whatever the bandwidth: it has double links of 25 GB/s.
+                    let lanes = if kind == "S" { 1 } else { 2 };
+                    Link::new(LinkKind::NvLink { generation: 0, lanes }, *gbps)
+                },
+            )
+        };
+        let socket = if self.socket == 0 { n.div_ceil(2) } else { self.socket };
+        Some(HardwareGraph::new(n, self.sends_gbps, socket, &link))
     }
 
     /// The bandwidths between `n` GPUs; `None` if the system has another number of them.
@@ -83,7 +111,7 @@ mod tests {
 
     #[test]
     fn every_system_has_a_matrix() {
-        assert_eq!(systems().len(), 9);
+        assert_eq!(systems().len(), 11);
         assert!(systems().iter().all(|s| s.matrix(if s.size == 0 { 3 } else { s.size }).is_some()));
         assert!(System::find("dgx-v").unwrap().matrix(4).is_none());
     }

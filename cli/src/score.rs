@@ -1,0 +1,302 @@
+//! `tessera score`: the set of GPUs that a job would get on a node, and what it scores.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Instant;
+
+use clap::{Args, ValueEnum};
+use placement::mapa::{
+    AppPattern, BandwidthModel, Choice, Coefficients, HardwareGraph, NoChoice, Query, Selection, choose,
+};
+use placement::{GpuIndex, GpuSet};
+use serde_json::{Value, json};
+use site_config::System;
+
+use crate::outcome::{Failure, Outcome};
+use crate::table;
+
+// A doc comment here would take the place of the command's own.
+#[derive(Args)]
+pub(crate) struct TopologyArgs {
+    /// A named system, or a file with matrix = [[…]] or [[nodes]] as `tessera discover` writes it
+    #[arg(long, value_name = "NAME|FILE")]
+    pub(crate) topology: String,
+}
+
+/// Whether bandwidth matters to a job.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Sensitivity {
+    /// Well-linked GPUs make it faster
+    Sensitive,
+    /// Any GPUs do
+    Insensitive,
+}
+
+/// Choose GPUs by pattern and topology, and score them
+///
+/// Prints the set that a policy chooses among the free GPUs of a node, the order of ranks, and the scores of MAPA (SC'21):
+/// x, y and z are the pattern's edges on double, single and no NVLink; bandwidths are GB/s in one direction. Exit status 1
+/// where nothing fits.
+#[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  tessera score --topology dgx-v --gpus 4
+  tessera score --topology dgx-v --gpus 3 --busy 0,3 --bandwidth insensitive
+  tessera score --topology torus-2d --gpus 5 --pattern tree --all")]
+pub(crate) struct ScoreArgs {
+    #[command(flatten)]
+    pub(crate) topology: TopologyArgs,
+    /// How many GPUs
+    #[arg(long, value_name = "N")]
+    pub(crate) gpus: usize,
+    /// ring, tree, chain, star, all, none, ring+tree, or file:PATH with an edge list
+    #[arg(long, value_name = "PATTERN", default_value = "ring")]
+    pub(crate) pattern: String,
+    /// Whether bandwidth matters to the job
+    #[arg(long, value_name = "HOW", default_value = "sensitive")]
+    pub(crate) bandwidth: Sensitivity,
+    /// baseline, topo-aware, greedy or preserve
+    #[arg(long, value_name = "POLICY", default_value = "preserve", value_parser = policy)]
+    pub(crate) policy: Selection,
+    /// bottleneck, mapa2021, or a file that `tessera fit bandwidth` wrote
+    #[arg(long, value_name = "MODEL", default_value = "bottleneck")]
+    pub(crate) model: String,
+    /// GPUs that are not free: 0,3-5
+    #[arg(long, value_name = "LIST", default_value = "", value_parser = gpu_list)]
+    pub(crate) busy: GpuSet,
+    /// Also print every class of candidates: sets that score the same
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+pub(crate) fn policy(text: &str) -> Result<Selection, String> {
+    Selection::parse(text).ok_or_else(|| "expected baseline, topo-aware, greedy or preserve".to_owned())
+}
+
+/// A list of GPUs, ranges allowed; GPUs up to 63.
+pub(crate) fn gpu_list(text: &str) -> Result<GpuSet, String> {
+    let bad = || "expected GPUs such as 0,3-5".to_owned();
+    let number = |t: &str| t.trim().parse::<u16>().ok().filter(|g| *g < 64).ok_or_else(bad);
+    let mut set = GpuSet::EMPTY;
+    for part in text.split(',').filter(|p| !p.trim().is_empty()) {
+        let (from, to) = part.split_once('-').unwrap_or((part, part));
+        let (from, to) = (number(from)?, number(to)?);
+        if from > to {
+            return Err(bad());
+        }
+        (from..=to).for_each(|g| set.insert(GpuIndex(g)));
+    }
+    Ok(set)
+}
+
+/// The hardware graph of a named system or a file; `gpus` is used where a system fits any number.
+pub(crate) fn graph(topology: &str, gpus: usize) -> Result<HardwareGraph, Failure> {
+    if let Some(system) = System::find(topology) {
+        let n = if system.size == 0 { gpus.max(8) } else { system.size };
+        return system.graph(n).ok_or_else(|| Failure::new(format!("{topology} has no graph of {n} GPUs")));
+    }
+    if !Path::new(topology).exists() {
+        let names: Vec<&str> = site_config::systems().iter().map(|s| s.name.as_str()).collect();
+        return Err(Failure::new(format!("{topology:?} is neither a system nor a file"))
+            .hint(format!("systems: {}", names.join(", "))));
+    }
+    let text = std::fs::read_to_string(topology)
+        .map_err(|e| Failure::new(format!("cannot read {topology}: {e}")))?;
+    let (matrix, errors) = site_config::links_of_file(topology, &text);
+    let shown: Vec<String> = errors.iter().map(site_config::ConfigError::render).collect();
+    matrix.map(|m| HardwareGraph::from_matrix(&m)).ok_or_else(|| {
+        Failure::new(format!("{topology} has no links\n{}", shown.join("\n")))
+            .hint("matrix = [[0, 50], [50, 0]], or what `tessera discover` writes")
+    })
+}
+
+/// A pattern by name or from a file.
+pub(crate) fn pattern(text: &str) -> Result<AppPattern, Failure> {
+    let wrong = |e: placement::mapa::PatternError| Failure::new(format!("--pattern {text}: {e}"));
+    let Some(path) = text.strip_prefix("file:") else { return AppPattern::parse(text).map_err(wrong) };
+    let list = std::fs::read_to_string(path).map_err(|e| Failure::new(format!("cannot read {path}: {e}")))?;
+    AppPattern::parse_edges(&list).map_err(wrong)
+}
+
+/// A model by name or from a file of `tessera fit bandwidth`.
+pub(crate) fn model(text: &str) -> Result<BandwidthModel, Failure> {
+    if let Some(model) = BandwidthModel::parse(text) {
+        return Ok(model);
+    }
+    let known = "bottleneck, mapa2021 or a file that `tessera fit bandwidth` wrote";
+    let read = std::fs::read_to_string(text)
+        .map_err(|e| Failure::new(format!("no model {text:?}: {e}")).hint(known))?;
+    let number = |key: &str| {
+        let line = read.lines().find_map(|l| l.split_once('=').filter(|(k, _)| k.trim() == key))?;
+        line.1.trim().parse::<f64>().ok()
+    };
+    number("slowest")
+        .zip(number("sends"))
+        .and_then(|(slowest, sends)| Coefficients::new(slowest, sends))
+        .map(BandwidthModel::Bottleneck)
+        .ok_or_else(|| Failure::new(format!("{text} has no coefficients slowest and sends")).hint(known))
+}
+
+pub(crate) fn run(args: &ScoreArgs) -> Result<Outcome, Failure> {
+    let graph = graph(&args.topology.topology, args.gpus)?;
+    let (pattern, model) = (pattern(&args.pattern)?, model(&args.model)?);
+    let query = Query {
+        graph: &graph,
+        free: GpuSet::from_bits(graph.all().bits() & !args.busy.bits()),
+        n: args.gpus,
+        pattern: &pattern,
+        sensitive: args.bandwidth == Sensitivity::Sensitive,
+        policy: args.policy,
+        model,
+    };
+    let start = Instant::now();
+    let found = choose(&query);
+    let elapsed_us = start.elapsed().as_secs_f64() * 1e6;
+    let classes = if args.all { classes(&query)? } else { Vec::new() };
+    let status = u8::from(found.is_err());
+    if args.json {
+        let mut value = as_json(&query, &found, elapsed_us);
+        if let (true, Some(object)) = (args.all, value.as_object_mut()) {
+            object.insert("classes".to_owned(), classes.iter().map(Class::json).collect());
+        }
+        return Ok(Outcome::json(&value, status));
+    }
+    let mut text = match &found {
+        Ok(choice) => as_text(&query, choice, elapsed_us),
+        Err(reason) => format!("nothing fits: {reason}\n"),
+    };
+    if args.all {
+        text.push('\n');
+        text.push_str(&class_table(&classes));
+    }
+    Ok(Outcome { text, status })
+}
+
+fn numbers(gpus: impl IntoIterator<Item = GpuIndex>) -> Vec<u16> {
+    gpus.into_iter().map(|g| g.0).collect()
+}
+
+fn as_json(query: &Query<'_>, found: &Result<Choice, NoChoice>, elapsed_us: f64) -> Value {
+    let elapsed_us = (elapsed_us * 10.0).round() / 10.0;
+    let (model, policy) = (query.model.name(), query.policy.name());
+    match found {
+        Err(reason) => json!({
+            "chosen": false, "reason": reason.to_string(), "model": model, "policy": policy, "elapsed_us": elapsed_us,
+        }),
+        Ok(c) => json!({
+            "chosen": true, "gpus": numbers(c.gpus.iter()), "order": numbers(c.order.iter().copied()),
+            "x": c.scores.x, "y": c.scores.y, "z": c.scores.z, "agg_bw": c.scores.agg_bw,
+            "eff_bw": c.scores.eff_bw, "preserved_bw": c.preserved_bw, "model": model, "policy": policy,
+            "pattern": query.pattern.name(), "sensitive": query.sensitive, "tied_sets": c.tied_sets, "exact": c.exact,
+            "elapsed_us": elapsed_us,
+        }),
+    }
+}
+
+fn gbps(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".to_owned(), |v| format!("{v:.3}"))
+}
+
+fn as_text(query: &Query<'_>, c: &Choice, elapsed_us: f64) -> String {
+    let list = |gpus: Vec<u16>| gpus.iter().map(u16::to_string).collect::<Vec<_>>().join(" ");
+    let s = &c.scores;
+    let exact = if c.exact { "" } else { " (search ended early: not proven best)" };
+    format!(
+        "GPUs          {}{exact}\norder         {}\nlinks         {} double, {} single, {} without NVLink\n\
+         AggBW         {:.3} GB/s\nEffBW         {} GB/s ({})\npreserved     {:.3} GB/s\npolicy        {}, {} set{} \
+         as good\ntime          {elapsed_us:.0} us\n",
+        list(numbers(c.gpus.iter())),
+        list(numbers(c.order.iter().copied())),
+        s.x,
+        s.y,
+        s.z,
+        s.agg_bw,
+        gbps(s.eff_bw),
+        query.model.name(),
+        c.preserved_bw,
+        query.policy.name(),
+        c.tied_sets,
+        if c.tied_sets == 1 { "" } else { "s" },
+    )
+}
+
+/// Sets that score the same, each in its best order.
+struct Class {
+    example: Choice,
+    sets: u64,
+}
+
+impl Class {
+    fn json(&self) -> Value {
+        let (c, s) = (&self.example, &self.example.scores);
+        json!({
+            "gpus": numbers(c.gpus.iter()), "order": numbers(c.order.iter().copied()), "x": s.x, "y": s.y, "z": s.z,
+            "agg_bw": s.agg_bw, "eff_bw": s.eff_bw, "preserved_bw": c.preserved_bw, "sets": self.sets,
+        })
+    }
+}
+
+/// Every set of the free GPUs, by its scores; best first by what the policy asks for.
+fn classes(query: &Query<'_>) -> Result<Vec<Class>, Failure> {
+    let free: Vec<GpuIndex> = query.free.iter().collect();
+    if free.len() > placement::mapa::MOST_FREE {
+        return Err(Failure::new("--all takes at most 16 free GPUs"));
+    }
+    let mut classes: BTreeMap<[u64; 4], Class> = BTreeMap::new();
+    for mask in (0_u32..1 << free.len()).filter(|m| m.count_ones() as usize == query.n && query.n > 0) {
+        let set: GpuSet =
+            free.iter().enumerate().filter(|(i, _)| mask >> i & 1 == 1).map(|(_, g)| *g).collect();
+        let Ok(mut choice) = choose(&Query { free: set, ..*query }) else { continue };
+        let rest = GpuSet::from_bits(query.free.bits() & !set.bits());
+        choice.preserved_bw = query.graph.preserved_bw(rest);
+        let eff = choice.scores.eff_bw.unwrap_or(0.0);
+        let worth = match (query.policy, query.sensitive) {
+            (Selection::Preserve, true) => eff,
+            (Selection::Preserve, false) => choice.preserved_bw,
+            _ => choice.scores.agg_bw,
+        };
+        // Larger first: the bits of positive numbers have their order.
+        let first = |v: f64| u64::MAX - (v.max(0.0) + 1.0).to_bits();
+        let s = &choice.scores;
+        let counts = u64::from(s.x) << 32 | u64::from(s.y) << 16 | u64::from(s.z);
+        let key = [first(worth), first(choice.preserved_bw), first(eff), counts];
+        let class = classes.entry(key).or_insert(Class { example: choice, sets: 0 });
+        class.sets += 1;
+    }
+    Ok(classes.into_values().collect())
+}
+
+fn class_table(classes: &[Class]) -> String {
+    let head = ["x", "y", "z", "AGGBW", "EFFBW", "PRESERVED", "SETS", "FIRST, IN ORDER"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for class in classes {
+        let (c, s) = (&class.example, &class.example.scores);
+        let order: Vec<String> = c.order.iter().map(ToString::to_string).collect();
+        rows.push(vec![
+            s.x.to_string(),
+            s.y.to_string(),
+            s.z.to_string(),
+            format!("{:.1}", s.agg_bw),
+            gbps(s.eff_bw),
+            format!("{:.1}", c.preserved_bw),
+            class.sets.to_string(),
+            order.join(" "),
+        ]);
+    }
+    table::render(&rows, &[0, 1, 2, 3, 4, 5, 6])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_gpus() {
+        assert_eq!(gpu_list("0,3-5").map(|s| s.to_string()), Ok("0,3-5".to_owned()));
+        assert_eq!(gpu_list(""), Ok(GpuSet::EMPTY));
+        assert!(["a", "5-3", "64", "-1"].iter().all(|t| gpu_list(t).is_err()));
+    }
+}

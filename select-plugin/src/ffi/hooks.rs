@@ -233,10 +233,25 @@ pub(super) fn rebuild() {
     let Some(state) = state.as_mut() else { return };
     let Some(engine) = state.engine.as_mut() else { return };
     state.rebuilt = true;
+    let mut differ = Vec::new();
     for (name, node) in read::named_nodes(host) {
         if let Some(published) = read::extra(node) {
             engine.remember_idle(&name, &published);
         }
+        let slurms = read::configured_gpus(host, node);
+        if let (Some(slurms), Some(ours)) = (slurms, engine.node(&name).map(|n| n.gpus.len() as u64))
+            && slurms != ours
+        {
+            differ.push((name, slurms, ours));
+        }
+    }
+    if let Some((name, slurms, ours)) = differ.first() {
+        // Jobs may then wait, or be refused, for a reason that nothing else tells.
+        log::error(format_args!(
+            "select plugin: {} nodes have another number of GPUs in slurm.conf than in tessera.toml, as {name} {slurms} \
+             and {ours}; jobs get only GPUs that both know: see `tessera doctor`",
+            differ.len()
+        ));
     }
     let names: Vec<String> = engine.node_names().map(str::to_owned).collect();
     publish(engine, host, &names);

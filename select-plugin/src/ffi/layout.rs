@@ -40,7 +40,7 @@ fn offsets() -> String {
             gres_cnt_node_alloc, node_cnt, type_id,
         }
         gres_node_state_t {
-            gres_bit_alloc, topo_cnt, topo_core_bitmap, topo_gres_bitmap, topo_gres_cnt_alloc, topo_gres_cnt_avail,
+            gres_bit_alloc, gres_cnt_config, topo_cnt, topo_core_bitmap, topo_gres_bitmap, topo_gres_cnt_alloc, topo_gres_cnt_avail,
             topo_type_id,
         }
         slurm_conf_t { plugindir, slurm_conf }

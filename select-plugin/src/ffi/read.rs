@@ -158,6 +158,16 @@ pub(super) fn extra(node: NonNull<sys::node_record_t>) -> Option<String> {
     unsafe { read::text(record.extra) }
 }
 
+/// How many GPUs `slurm.conf` gives a node; `None`: it speaks of none.
+pub(super) fn configured_gpus(host: &Host, node: NonNull<sys::node_record_t>) -> Option<u64> {
+    // SAFETY: a slot of the node table; hooks run under the node lock.
+    let list = unsafe { node.as_ref() }.gres_list;
+    let states = gres_states::<sys::gres_node_state_t>(host, list.cast());
+    let (_, state) = states.into_iter().find(|(kind, _)| *kind == GresKind::Gpu)?;
+    // SAFETY: the data of a node's GRES entry is a `gres_node_state_t`.
+    unsafe { read::struct_at(state) }.map(|s| s.gres_cnt_config)
+}
+
 /// The job's GRES entries of our kinds after a successful test, for `write`.
 pub(super) fn job_gres(host: &Host, job: &sys::job_record_t) -> Vec<(GresKind, *mut sys::gres_job_state_t)> {
     gres_states(host, job.gres_list_req.cast())

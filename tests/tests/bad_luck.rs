@@ -132,6 +132,35 @@ fn a_killed_prolog_leaves_nothing() {
     });
 }
 
+#[test]
+fn the_place_of_a_killed_epilog_is_taken_over() {
+    with(|cluster| {
+        let job = cluster.sbatch(User::Alice, &MIG, LOOK_AND_STAY).unwrap();
+        looked(cluster, job);
+        // An epilog waits for this lock before it forgets its job.
+        let lock = std::fs::File::open(cluster.layout().at("nodes/n1/state/locks/nodes")).unwrap();
+        lock.lock().unwrap();
+        cluster.run(User::Root, "scancel", &[&job.to_string()]).unwrap();
+        let epilog = wait_for("the epilog", Duration::from_secs(20), || {
+            let mut found = processes("slurmstepd", cluster).into_iter();
+            found.find(|p| command_line(p.pid).contains("epilog")).ok_or_else(|| "none".to_owned())
+        });
+        epilog.unwrap().signal(Signal::KILL);
+        drop(lock);
+        wait_for("Slurm to notice", Duration::from_secs(20), || {
+            let state = cluster.run(User::Root, "sinfo", &["-h", "-n", "n1", "-o", "%T"]);
+            let state = state.and_then(e2e::command::Done::ok).map_err(|e| e.to_string())?;
+            if state.contains("drain") { Ok(()) } else { Err(state) }
+        })
+        .unwrap();
+        resume(cluster);
+        let options = ["--gpu-isolation=whole", "--gpus-per-node=8", "-w", "n1"];
+        let job = cluster.sbatch(User::Bob, &options, LOOK).unwrap();
+        assert_eq!(cluster.wait_end(job).unwrap().state(), "COMPLETED");
+        assert_eq!(cluster.output(job).matches("GPU ").count(), 8, "{}", cluster.output(job));
+    });
+}
+
 fn restart_after_drain(cluster: &mut Cluster) {
     cluster.start(&n1()).unwrap();
     wait_for("n1 to be idle", Duration::from_secs(60), || {

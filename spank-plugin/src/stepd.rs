@@ -42,9 +42,9 @@ fn only_roots(dir: &Path) -> bool {
 /// `SlurmdSpoolDir` as slurm.conf has it. `None` where it is not there, or has more than the node's name in it.
 fn spool_dir(conf: &str, node: &str) -> Option<PathBuf> {
     let words = conf.lines().filter_map(|l| l.split('#').next()).flat_map(str::split_ascii_whitespace);
-    let named =
+    let mut named =
         words.filter_map(|w| w.split_once('=')).filter(|(k, _)| k.eq_ignore_ascii_case("SlurmdSpoolDir"));
-    let dir = named.last()?.1.replace("%n", node);
+    let dir = named.next_back()?.1.replace("%n", node);
     (!dir.contains('%') && dir.starts_with('/')).then(|| PathBuf::from(dir.trim_end_matches('/')))
 }
 

@@ -444,7 +444,7 @@ fn pictures() {
 #[test]
 fn explain() {
     assert_snapshot!(run("explain --gpu-mem=10G"), @r"
-    n1: 1g.10gb at slice 6 of GPU 0: smallest profile with 10.0 GB; leaves 140 placements, best of 32; mig takes 2 of 8 slices, mps would take 8 of 8 slices
+    n1: 1g.10gb at slice 6 of GPU 0: smallest profile with 10.0 GB; leaves 140 placements to others, best of 32; mig takes 2 of 8 slices, mps would take 8 of 8 slices
     counts in Slurm as gres/shard:10 per node
       mig   2 of 8 slices, chosen
         GPUs 0-7, each
@@ -456,7 +456,7 @@ fn explain() {
         GPUs 0-7, each
           to be opened, loses 18 placements, opens an unused GPU
 
-    n2: 1g.10gb at slice 6 of GPU 0: smallest profile with 10.0 GB; leaves 32 placements, best of 14; mig takes 1 of 8 slices, mps would take 8 of 8 slices
+    n2: 1g.10gb at slice 6 of GPU 0: smallest profile with 10.0 GB; leaves 32 placements to others, best of 14; mig takes 1 of 8 slices, mps would take 8 of 8 slices
     counts in Slurm as gres/shard:10 per node
       mig   1 of 8 slices, chosen
         GPUs 0-1, each
@@ -473,7 +473,7 @@ fn explain() {
     exit 0
     ");
     assert_snapshot!(run("explain --node n2 --gpu-isolation=mps --gpu-mem=3G --gpu-threads=25%"), @r"
-    n2: 3.0 GB and 25% of the threads of GPU 0: opened for sharing, loses 18 placements, opens an unused GPU
+    n2: 3.0 GB and 25% of the threads of GPU 0: the first share there; loses 18 placements, opens an unused GPU
     counts in Slurm as gres/shard:3 per node
       mps   8 of 8 slices, chosen
         GPUs 0-1, each
@@ -532,7 +532,7 @@ fn explain() {
           ],
           "name": "1 x a30-24gb",
           "omitted": 0,
-          "why": "1g.6gb at slices 0 and 1 of GPU 0: as named; leaves 3 placements"
+          "why": "1g.6gb at slices 0 and 1 of GPU 0: as named; leaves 3 placements to others"
         }
       ],
       "request": "v1 iso=mig:1g.6gb inst=2"
@@ -599,7 +599,7 @@ fn explain_on_a_busy_node() {
     let site = Site::new();
     let busy = LAYOUT.lines().nth(1).unwrap().trim_start_matches("n1").trim();
     assert_snapshot!(site.run(&["explain", "--node", "n1", "--busy", busy, "--gpu-isolation=mig", "--gpu-mem=10G"]), @r"
-    n1: 1g.10gb at slice 6 of GPU 1: smallest profile with 10.0 GB; leaves 64 placements, best of 15
+    n1: 1g.10gb at slice 6 of GPU 1: smallest profile with 10.0 GB; leaves 64 placements to others, best of 15
     counts in Slurm as gres/shard:10 per node
       mig   2 of 8 slices, chosen
         GPU 0
@@ -650,7 +650,7 @@ fn explain_on_a_busy_node() {
 #[test]
 fn explain_within_limits() {
     assert_snapshot!(run("explain --node n2 --partition debug --gpu-mem=5G"), @r"
-    n2: 5.0 GB and 6% of the threads of GPU 0: opened for sharing, loses 18 placements, opens an unused GPU
+    n2: 5.0 GB and 6% of the threads of GPU 0: the first share there; loses 18 placements, opens an unused GPU
     counts in Slurm as gres/shard:5 per node
       mps   8 of 8 slices, chosen
         GPUs 0-1, each

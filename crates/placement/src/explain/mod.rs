@@ -58,8 +58,8 @@ impl fmt::Display for Decision {
 fn why_share(score: ShareScore) -> String {
     let warps = score.in_use_sm_percent * WARPS_PER_SM / 100;
     match score.class {
-        ShareClass::Join => format!("of those already shared the one with the fewest warps in use ({warps})"),
-        ShareClass::Open | ShareClass::Carve => format!("opened for sharing, {}", score.cost),
+        ShareClass::Join => format!("joins the shared device with the fewest warps in use ({warps})"),
+        ShareClass::Open | ShareClass::Carve => format!("the first share there; {}", score.cost),
         ShareClass::Oversubscribe => format!("all threads are promised; fewest warps in use ({warps})"),
     }
 }
@@ -125,7 +125,7 @@ impl Report {
         let of = tried.filter(|t| specs.len() == 1 && t.feasible > 1);
         let of = of.map_or_else(String::new, |t| format!(", best of {}", t.feasible));
         let reuse = if cost.created == 0 { "; reuses an idle instance" } else { "" };
-        format!("{smallest}; leaves {left} placements{of}{reuse}")
+        format!("{smallest}; leaves {left} placements to others{of}{reuse}")
     }
 
     /// What the other kinds that `auto` tried would have taken.

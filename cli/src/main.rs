@@ -9,7 +9,9 @@ mod check;
 mod discover;
 mod doctor;
 mod explain;
+mod fit;
 mod layout;
+mod lint;
 mod local;
 mod node;
 mod outcome;
@@ -22,6 +24,7 @@ mod simulate;
 mod site;
 mod slurm;
 mod table;
+mod topology;
 
 use std::io::Write as _;
 use std::panic;
@@ -77,6 +80,9 @@ fn run(cli: &Cli) -> Result<Outcome, Failure> {
         Command::Plan(args) => plan::run(args),
         Command::Score(args) => score::run(args),
         Command::Simulate(command) => simulate::run(command),
+        Command::Topology(command) => topology::run(command),
+        Command::Lint(args) => lint::run(args),
+        Command::Fit(command) => fit::run(command),
         Command::Check(args) => check::run(args, cli),
         Command::Profiles(args) => profiles::run(args),
         Command::Completions { shell } => {

@@ -89,6 +89,11 @@ fn help() {
       discover     Write the configuration for this machine's GPUs
       doctor       Check that journal, driver, device nodes, MPS and Slurm agree
       plan         Plan a batch of tasks on GPUs that repartition
+      score        Choose GPUs by pattern and topology, and score them
+      simulate     Simulate policies on a file of jobs
+      topology     Show how a node's GPUs are linked
+      lint         List where Slurm's own choice of GPUs falls behind
+      fit          Fit a model to measurements
       profiles     List GPU models and their MIG profiles
       check        Check tessera.toml
       node         Do by hand what Slurm's prolog and epilog do on a node
@@ -118,6 +123,11 @@ fn help() {
       discover     Write the configuration for this machine's GPUs
       doctor       Check that journal, driver, device nodes, MPS and Slurm agree
       plan         Plan a batch of tasks on GPUs that repartition
+      score        Choose GPUs by pattern and topology, and score them
+      simulate     Simulate policies on a file of jobs
+      topology     Show how a node's GPUs are linked
+      lint         List where Slurm's own choice of GPUs falls behind
+      fit          Fit a model to measurements
       profiles     List GPU models and their MIG profiles
       check        Check tessera.toml
       node         Do by hand what Slurm's prolog and epilog do on a node

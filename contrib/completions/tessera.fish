@@ -32,6 +32,11 @@ complete -c tessera -n "__fish_tessera_needs_command" -f -a "explain" -d 'Explai
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "discover" -d 'Write the configuration for this machine\'s GPUs'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "doctor" -d 'Check that journal, driver, device nodes, MPS and Slurm agree'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "plan" -d 'Plan a batch of tasks on GPUs that repartition'
+complete -c tessera -n "__fish_tessera_needs_command" -f -a "score" -d 'Choose GPUs by pattern and topology, and score them'
+complete -c tessera -n "__fish_tessera_needs_command" -f -a "simulate" -d 'Simulate policies on a file of jobs'
+complete -c tessera -n "__fish_tessera_needs_command" -f -a "topology" -d 'Show how a node\'s GPUs are linked'
+complete -c tessera -n "__fish_tessera_needs_command" -f -a "lint" -d 'List where Slurm\'s own choice of GPUs falls behind'
+complete -c tessera -n "__fish_tessera_needs_command" -f -a "fit" -d 'Fit a model to measurements'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "profiles" -d 'List GPU models and their MIG profiles'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "check" -d 'Check tessera.toml'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "node" -d 'Do by hand what Slurm\'s prolog and epilog do on a node'
@@ -88,6 +93,67 @@ complete -c tessera -n "__fish_tessera_using_subcommand plan" -l config -d 'Read
 complete -c tessera -n "__fish_tessera_using_subcommand plan" -l compare -d 'Print all policies side by side'
 complete -c tessera -n "__fish_tessera_using_subcommand plan" -l json -d 'Print one JSON object per batch'
 complete -c tessera -n "__fish_tessera_using_subcommand plan" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c tessera -n "__fish_tessera_using_subcommand score" -l topology -d 'A named system, or a file with matrix = [[…]] or [[nodes]] as `tessera discover` writes it' -r
+complete -c tessera -n "__fish_tessera_using_subcommand score" -l gpus -d 'How many GPUs' -r
+complete -c tessera -n "__fish_tessera_using_subcommand score" -l pattern -d 'ring, tree, chain, star, all, none, ring+tree, or file:PATH with an edge list' -r
+complete -c tessera -n "__fish_tessera_using_subcommand score" -l bandwidth -d 'Whether bandwidth matters to the job' -r -f -a "sensitive\t'Well-linked GPUs make it faster'
+insensitive\t'Any GPUs do'"
+complete -c tessera -n "__fish_tessera_using_subcommand score" -l policy -d 'baseline, topo-aware, greedy or preserve' -r
+complete -c tessera -n "__fish_tessera_using_subcommand score" -l model -d 'bottleneck, mapa2021, or a file that `tessera fit bandwidth` wrote' -r
+complete -c tessera -n "__fish_tessera_using_subcommand score" -l busy -d 'GPUs that are not free: 0,3-5' -r
+complete -c tessera -n "__fish_tessera_using_subcommand score" -l config -d 'Read this tessera.toml' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand score" -l all -d 'Also print every class of candidates: sets that score the same'
+complete -c tessera -n "__fish_tessera_using_subcommand score" -l json -d 'Print JSON'
+complete -c tessera -n "__fish_tessera_using_subcommand score" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and not __fish_seen_subcommand_from mapa" -l config -d 'Read this tessera.toml' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and not __fish_seen_subcommand_from mapa" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and not __fish_seen_subcommand_from mapa" -f -a "mapa" -d 'Run jobs through one node, first in, first out'
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l jobs -d 'The jobs' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l topology -d 'A named system, or a file with matrix = [[…]] or [[nodes]] as `tessera discover` writes it' -r
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l policy -d 'baseline, topo-aware, greedy, preserve, or all' -r
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l model -d 'bottleneck, mapa2021, or a file that `tessera fit bandwidth` wrote' -r
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l refuse -d 'Under preserve, refuse a sensitive job\'s set at or below GBPS; the queue waits with it' -r
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l wait-below -d 'Under preserve, let a sensitive job wait for a set above GBPS, and others pass it' -r
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l wait -d 'How many cycles it waits at most' -r
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l communication -d 'Make sensitive jobs slower below 50 GB/s: this share of their run time, 0 to 1, goes with 1/EffBW' -r
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l csv -d 'Write a line per job to FILE' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l config -d 'Read this tessera.toml' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l at-once -d 'Queue all jobs at the start, as MAPA\'s own simulator does'
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l json -d 'Print JSON'
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c tessera -n "__fish_tessera_using_subcommand topology; and not __fish_seen_subcommand_from show svg" -l config -d 'Read this tessera.toml' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand topology; and not __fish_seen_subcommand_from show svg" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c tessera -n "__fish_tessera_using_subcommand topology; and not __fish_seen_subcommand_from show svg" -f -a "show" -d 'Print links as a table, GB/s in one direction'
+complete -c tessera -n "__fish_tessera_using_subcommand topology; and not __fish_seen_subcommand_from show svg" -f -a "svg" -d 'Draw the graph as SVG, on standard output'
+complete -c tessera -n "__fish_tessera_using_subcommand topology; and __fish_seen_subcommand_from show" -l gpus -d 'Mark the set that this many GPUs would get' -r
+complete -c tessera -n "__fish_tessera_using_subcommand topology; and __fish_seen_subcommand_from show" -l pattern -d 'The job\'s pattern, as in `tessera score`' -r
+complete -c tessera -n "__fish_tessera_using_subcommand topology; and __fish_seen_subcommand_from show" -l bandwidth -d 'Whether bandwidth matters to the job' -r -f -a "sensitive\t'Well-linked GPUs make it faster'
+insensitive\t'Any GPUs do'"
+complete -c tessera -n "__fish_tessera_using_subcommand topology; and __fish_seen_subcommand_from show" -l busy -d 'GPUs that are not free: 0,3-5' -r
+complete -c tessera -n "__fish_tessera_using_subcommand topology; and __fish_seen_subcommand_from show" -l config -d 'Read this tessera.toml' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand topology; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c tessera -n "__fish_tessera_using_subcommand topology; and __fish_seen_subcommand_from svg" -l gpus -d 'Mark the set that this many GPUs would get' -r
+complete -c tessera -n "__fish_tessera_using_subcommand topology; and __fish_seen_subcommand_from svg" -l pattern -d 'The job\'s pattern, as in `tessera score`' -r
+complete -c tessera -n "__fish_tessera_using_subcommand topology; and __fish_seen_subcommand_from svg" -l bandwidth -d 'Whether bandwidth matters to the job' -r -f -a "sensitive\t'Well-linked GPUs make it faster'
+insensitive\t'Any GPUs do'"
+complete -c tessera -n "__fish_tessera_using_subcommand topology; and __fish_seen_subcommand_from svg" -l busy -d 'GPUs that are not free: 0,3-5' -r
+complete -c tessera -n "__fish_tessera_using_subcommand topology; and __fish_seen_subcommand_from svg" -l config -d 'Read this tessera.toml' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand topology; and __fish_seen_subcommand_from svg" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c tessera -n "__fish_tessera_using_subcommand lint" -l topology -d 'A named system, or a file with matrix = [[…]] or [[nodes]] as `tessera discover` writes it' -r
+complete -c tessera -n "__fish_tessera_using_subcommand lint" -l pattern -d 'ring, tree, chain, star, all, none, ring+tree, or file:PATH with an edge list' -r
+complete -c tessera -n "__fish_tessera_using_subcommand lint" -l model -d 'bottleneck, mapa2021, or a file that `tessera fit bandwidth` wrote' -r
+complete -c tessera -n "__fish_tessera_using_subcommand lint" -l busy -d 'GPUs that are not free: 0,3-5' -r
+complete -c tessera -n "__fish_tessera_using_subcommand lint" -l config -d 'Read this tessera.toml' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand lint" -l json -d 'Print JSON'
+complete -c tessera -n "__fish_tessera_using_subcommand lint" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c tessera -n "__fish_tessera_using_subcommand fit; and not __fish_seen_subcommand_from bandwidth" -l config -d 'Read this tessera.toml' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand fit; and not __fish_seen_subcommand_from bandwidth" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c tessera -n "__fish_tessera_using_subcommand fit; and not __fish_seen_subcommand_from bandwidth" -f -a "bandwidth" -d 'Fit the bandwidth model to measured all-reduce rates'
+complete -c tessera -n "__fish_tessera_using_subcommand fit; and __fish_seen_subcommand_from bandwidth" -l topology -d 'A named system, or a file with matrix = [[…]] or [[nodes]] as `tessera discover` writes it' -r
+complete -c tessera -n "__fish_tessera_using_subcommand fit; and __fish_seen_subcommand_from bandwidth" -l pattern -d 'The pattern that was measured' -r
+complete -c tessera -n "__fish_tessera_using_subcommand fit; and __fish_seen_subcommand_from bandwidth" -l model -d 'The model to beat' -r
+complete -c tessera -n "__fish_tessera_using_subcommand fit; and __fish_seen_subcommand_from bandwidth" -l config -d 'Read this tessera.toml' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand fit; and __fish_seen_subcommand_from bandwidth" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c tessera -n "__fish_tessera_using_subcommand profiles" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand profiles" -l json -d 'Print JSON'
 complete -c tessera -n "__fish_tessera_using_subcommand profiles" -s h -l help -d 'Print help (see more with \'--help\')'

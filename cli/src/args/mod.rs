@@ -50,6 +50,11 @@ pub(crate) enum Command {
     Score(crate::score::ScoreArgs),
     #[command(subcommand, arg_required_else_help = true)]
     Simulate(crate::simulate::SimulateCommand),
+    #[command(subcommand, arg_required_else_help = true)]
+    Topology(crate::topology::TopologyCommand),
+    Lint(crate::lint::LintArgs),
+    #[command(subcommand, arg_required_else_help = true)]
+    Fit(crate::fit::FitCommand),
     Profiles(ProfilesArgs),
     Check(CheckArgs),
     /// Do by hand what Slurm's prolog and epilog do on a node

@@ -4,7 +4,7 @@
 mod mapa_common;
 
 use mapa_common::system;
-use placement::mapa::{AppPattern, BandwidthModel, Query, Selection, choose};
+use placement::mapa::{AppPattern, BandwidthModel, Query, Selection, StockRule, choose, stock};
 
 /// Every row of its decisions on an idle machine: the same score, or a better one.
 #[test]
@@ -47,4 +47,53 @@ fn idle_decisions() {
     }
     // The twelve others have the score that their policy asks for and preserve more: ties are ours to break.
     assert_eq!((same, better.len()), (68, 12), "{better:#?}");
+}
+
+/// What slurmctld 22.05.8 and 24.11.5 gave on a DGX-1V's links.
+#[test]
+fn what_slurm_picks_by_itself() {
+    let graph = system("dgx-v");
+    let check = |n, rule, expect: &str| {
+        assert_eq!(stock(&graph, graph.all(), n, rule).unwrap().to_string(), expect);
+    };
+    check(2, StockRule::MostLinks, "0,3");
+    check(3, StockRule::MostLinks, "0,3-4");
+    check(4, StockRule::MostLinks, "0-1,3-4");
+    check(2, StockRule::FewestLinks, "0,5");
+    check(3, StockRule::FewestLinks, "0,5,7");
+    check(4, StockRule::FewestLinks, "0,2,5,7");
+    assert!(stock(&graph, graph.all(), 9, StockRule::MostLinks).is_none());
+}
+
+/// Among the paper's measured sizes the default model and Equation 2 order the rings of a DGX-1V alike: of two sets of
+/// one size that differ by 10 GB/s or more under both, the same one is better. One class is left out: rings of four
+/// double links closed over PCIe, for which Equation 2 predicts 53.5 GB/s, five times their slowest edge.
+#[test]
+fn the_default_model_has_the_measured_order() {
+    let graph = system("dgx-v");
+    for n in 2..=5 {
+        let sets = (0_u64..256).filter(|m| m.count_ones() as usize == n).map(placement::GpuSet::from_bits);
+        let both: Vec<(f64, f64)> = sets
+            .filter_map(|free| {
+                let (policy, model) = (Selection::Preserve, BandwidthModel::default());
+                let query = Query {
+                    graph: &graph,
+                    free,
+                    n,
+                    pattern: &AppPattern::Ring,
+                    sensitive: true,
+                    policy,
+                    model,
+                };
+                let s = choose(&query).unwrap().scores;
+                ((s.x, s.y, s.z) != (4, 0, 1))
+                    .then(|| (s.eff_bw.unwrap(), placement::mapa::equation_2(s.x, s.y, s.z)))
+            })
+            .collect();
+        for a in &both {
+            for b in &both {
+                assert!(!(a.0 > b.0 + 10.0 && a.1 < b.1 - 10.0), "n {n}: {a:?} {b:?}");
+            }
+        }
+    }
 }

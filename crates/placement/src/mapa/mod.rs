@@ -33,6 +33,7 @@ mod pattern;
 mod policy;
 mod sim;
 mod space;
+mod stock;
 mod topo;
 mod tree;
 
@@ -45,3 +46,4 @@ pub use pattern::{AppPattern, Edge, PatternError};
 pub use policy::{Choice, NoChoice, Query, Selection, choose};
 pub use sim::{Patience, Ran, Rules, SimJob, parse_jobs, quartiles, simulate};
 pub use space::MOST_FREE;
+pub use stock::{StockRule, stock};

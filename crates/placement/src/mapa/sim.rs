@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 
 use super::graph::HardwareGraph;
+use super::link::PCIE_GBPS;
 use super::memo::Memo;
 use super::model::BandwidthModel;
 use super::pattern::AppPattern;
@@ -97,13 +98,13 @@ const FAST_ENOUGH: f64 = 50.0;
 /// Run time of a job whose file says `run`.
 ///
 /// Assumes that the file's time was measured at 50 GB/s or more, that `share` of it was communication in proportion
-/// to 1/EffBW, and that nothing is gained above 50 GB/s.
+/// to 1/EffBW, and that nothing is gained above 50 GB/s or lost below PCIe's rate, which Equation 2 goes below.
 fn run_time(job: &SimJob, choice: &Choice, share: Option<f64>) -> u64 {
     let (Some(share), Some(eff)) = (share.filter(|_| job.sensitive && job.gpus > 1), choice.scores.eff_bw)
     else {
         return job.run;
     };
-    let slower = 1.0 - share + share * FAST_ENOUGH / eff.clamp(1.0, FAST_ENOUGH);
+    let slower = 1.0 - share + share * FAST_ENOUGH / eff.clamp(PCIE_GBPS, FAST_ENOUGH);
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,

@@ -30,7 +30,7 @@ pub(crate) struct Up {
     /// Where the cluster's files go
     #[arg(long)]
     dir: PathBuf,
-    /// A tessera.toml whose nodes are simulated, instead of the example's; one plain name per [[nodes]]
+    /// A tessera.toml whose nodes are simulated, instead of the example's; one plain name per `[[nodes]]`
     #[arg(long)]
     nodes: Option<PathBuf>,
     /// Slurm to run

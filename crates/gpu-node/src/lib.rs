@@ -2,11 +2,11 @@
 //!
 //! Used in the prolog and epilog (root), by slurmstepd for the tasks' environment, and by the command line:
 //!
-//! - [`realise`]: MIG mode, instances, device nodes, MPS daemon; safe to run again after being killed.
-//! - [`release`]: access revoked, share given back; instances stay for the next job of their shape.
+//! - [`realise()`]: MIG mode, instances, device nodes, MPS daemon; safe to run again after being killed.
+//! - [`release()`]: access revoked, share given back; instances stay for the next job of their shape.
 //! - [`task_environment`]: what a task sees, from the journal alone.
-//! - [`reconcile`]: after a crash: what no live job owns is free again.
-//! - [`inspect`]: the node as it is, and where journal, driver, device nodes and daemons disagree.
+//! - [`reconcile()`]: after a crash: what no live job owns is free again.
+//! - [`inspect()`]: the node as it is, and where journal, driver, device nodes and daemons disagree.
 //!
 //! Invariants: nothing waits without a deadline; no shell is run; `unsafe` is in `nvml::ffi` alone; every change is
 //! journalled before it is made; a journalled job's resources are only taken from it when it is known to be dead.

@@ -2,7 +2,7 @@
 //!
 //! Slurm's daemons are other people's processes. Three rules follow, and this crate holds them in one place:
 //!
-//! - nothing unwinds into C: every hook runs inside [`guard`];
+//! - nothing unwinds into C: every hook runs inside [`guard()`];
 //! - a failure is one line in Slurm's own log, with its causes ([`Chain`]), never a message on stderr;
 //! - text from users (job names, option values) is data: it is passed through a constant `"%s"`.
 //!

@@ -101,7 +101,7 @@ fn alike_links_need_no_search() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn any_graph_of_up_to_seven(
@@ -122,6 +122,33 @@ proptest! {
             ] {
                 check(&Query { graph: &graph, free, n, pattern: &pattern, sensitive, policy, model });
             }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// A better link makes no prediction of the default model worse.
+    #[test]
+    fn the_default_model_is_monotone_in_every_link(
+        links in prop::collection::vec(prop::sample::select(vec![10.0, 12.0, 25.0, 50.0, 100.0]), 15),
+        at in 0_usize..15,
+        more in prop::sample::select(vec![1.0, 15.0, 25.0, 300.0]),
+        n in 2_usize..=6,
+    ) {
+        let mut better = links.clone();
+        better[at] += more;
+        for pattern in patterns(n) {
+            let eff = |links: &[f64]| {
+                let graph = from_list(6, links);
+                let (policy, model) = (Selection::Preserve, BandwidthModel::default());
+                let free = graph.all();
+                let query = Query { graph: &graph, free, n, pattern: &pattern, sensitive: true, policy, model };
+                choose(&query).unwrap().scores.eff_bw
+            };
+            let (before, after) = (eff(&links), eff(&better));
+            prop_assert!(before <= after, "{pattern:?}: {before:?} {after:?}");
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::command::TaskError;
 /// What the jobs do: between nothing and 0.2 s.
 const SCRIPTS: [&str; 3] = ["true", "sleep 0.1", "sleep 0.2"];
 /// How long a stream may take once all is submitted.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// One job of a stream: index of its kind and its script.
 type Planned = (usize, &'static str);

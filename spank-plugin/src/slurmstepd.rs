@@ -7,7 +7,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use gpu_node::journal::{Entry, Journal, Phase};
-use gpu_node::task_environment;
+use gpu_node::{task_environment, uuids_of_part};
 use placement::JobId;
 use plugin_rt::{Chain, log, set_job};
 
@@ -125,9 +125,12 @@ pub(crate) fn task_init(spank: &Spank<'_>, args: &Args) -> Result<(), TaskError>
         }
     };
     let task = spank.local_task()?;
+    let devices = devices(&entry, spank);
     for (name, value) in task_environment(&entry, task, spank.local_task_count()?) {
-        if !(keeps_slurms(&entry, spank) && is_device_list(&name)) {
-            spank.setenv(&name, &value)?;
+        match &devices {
+            Devices::Part(uuids) if is_device_list(&name) => spank.setenv(&name, uuids)?,
+            Devices::Slurms if is_device_list(&name) => {}
+            _ => spank.setenv(&name, &value)?,
         }
     }
     if args.notice && task == 0 {
@@ -140,18 +143,36 @@ fn is_device_list(name: &str) -> bool {
     matches!(name, "CUDA_VISIBLE_DEVICES" | "NVIDIA_VISIBLE_DEVICES")
 }
 
-/// True where Slurm's own `CUDA_VISIBLE_DEVICES` must stand: whole GPUs of which this step or task has a part, or
-/// which a device cgroup has renumbered. Where it lists just the job's GPUs, ours has them in the pattern's order.
-fn keeps_slurms(entry: &Entry, spank: &Spank<'_>) -> bool {
+/// Which GPUs a task sees.
+enum Devices {
+    /// All of the job's, as the journal has them.
+    All,
+    /// Whole GPUs of which this step or task has a part: these UUIDs.
+    Part(String),
+    /// What Slurm says: a device cgroup has renumbered them.
+    Slurms,
+}
+
+fn devices(entry: &Entry, spank: &Spank<'_>) -> Devices {
     if !entry.instances.is_empty() || entry.share.is_some() {
-        return false;
+        return Devices::All;
     }
-    let Some(slurms) = spank.getenv(c"CUDA_VISIBLE_DEVICES") else { return false };
-    let mut theirs: Vec<&str> = slurms.split(',').collect();
-    let mut ours: Vec<String> = entry.gpus.iter().map(|g| g.index.to_string()).collect();
-    theirs.sort_unstable();
-    ours.sort_unstable();
-    theirs != ours
+    let Some(slurms) = spank.getenv(c"CUDA_VISIBLE_DEVICES") else { return Devices::All };
+    let theirs = sorted(&slurms);
+    let ours: Vec<String> = entry.gpus.iter().map(|g| g.index.to_string()).collect();
+    if theirs == sorted(&ours.join(",")) {
+        return Devices::All;
+    }
+    // The step's GPUs by the node's numbers; in a device cgroup the variable counts from 0 instead.
+    let step = [c"SLURM_STEP_GPUS", c"SLURM_JOB_GPUS"].iter().find_map(|name| spank.getenv(name));
+    let by_node = step.is_none_or(|step| theirs.iter().all(|n| sorted(&step).contains(n)));
+    uuids_of_part(entry, &slurms).filter(|_| by_node).map_or(Devices::Slurms, Devices::Part)
+}
+
+fn sorted(list: &str) -> Vec<&str> {
+    let mut items: Vec<&str> = list.split(',').collect();
+    items.sort_unstable();
+    items
 }
 
 /// Whether Slurm gave this very task GPUs: before `task_init` it has unset the variable of those without.

@@ -55,12 +55,22 @@ fn mig(entry: &Entry, local_task: u32, n_tasks: u32, env: &mut Env) {
 }
 
 fn whole(entry: &Entry, env: &mut Env) {
-    let list = |f: &dyn Fn(&crate::journal::GpuRecord) -> String| {
-        entry.gpus.iter().map(f).collect::<Vec<_>>().join(",")
-    };
-    let uuids = list(&|g| g.uuid.clone());
-    env.devices("whole", &list(&|g| g.index.to_string()), &uuids);
+    let uuids = entry.gpus.iter().map(|g| g.uuid.as_str()).collect::<Vec<_>>().join(",");
+    env.devices("whole", &uuids, &uuids);
     env.set("TESSERA_GPUS", &uuids);
+}
+
+/// UUIDs for GPUs that Slurm names by index, in its order: what a step or task with a part of the job's whole GPUs
+/// should see. CUDA counts only the GPUs whose device nodes it may open, so Slurm's indices would miss.
+///
+/// `None` unless every index is one of the job's GPUs.
+#[must_use]
+pub fn uuids_of_part(entry: &Entry, indices: &str) -> Option<String> {
+    let uuid = |index: &str| {
+        let index: u16 = index.trim().parse().ok()?;
+        entry.gpus.iter().find(|g| g.index == index).map(|g| g.uuid.as_str())
+    };
+    indices.split(',').map(uuid).collect::<Option<Vec<_>>>().map(|uuids| uuids.join(","))
 }
 
 fn share(entry: &Entry, env: &mut Env) {

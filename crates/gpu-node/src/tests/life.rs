@@ -9,7 +9,7 @@ use super::*;
 use crate::deadline::Deadline;
 use crate::journal::{Journal, Phase};
 use crate::lock::Locks;
-use crate::{Fault, task_environment};
+use crate::{Fault, task_environment, uuids_of_part};
 
 #[test]
 fn instances_are_made_used_again_and_replaced() {
@@ -68,8 +68,11 @@ fn whole_gpus_change_mode_and_owner() {
         }
         assert_eq!(node.inspect().node.gpus[0].state, GpuState::Whole(JobId(2)));
         let env = task_environment(&entry, 0, 1);
-        assert_eq!(var(&env, "CUDA_VISIBLE_DEVICES"), "2,0", "in the granted order");
-        assert!(var(&env, "NVIDIA_VISIBLE_DEVICES").starts_with("GPU-"));
+        let [two, zero] = [&entry.gpus[0].uuid, &entry.gpus[1].uuid];
+        assert_eq!(var(&env, "CUDA_VISIBLE_DEVICES"), format!("{two},{zero}"), "in the granted order");
+        assert_eq!(var(&env, "NVIDIA_VISIBLE_DEVICES"), format!("{two},{zero}"));
+        assert_eq!(uuids_of_part(&entry, "0").as_ref(), Some(zero));
+        assert_eq!(uuids_of_part(&entry, "0,1"), None, "GPU 1 is not the job's");
         node.release(2);
         assert_eq!(node.access("nvidia0"), (0, 0o600));
         node.reconcile(&[]);

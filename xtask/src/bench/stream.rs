@@ -122,10 +122,11 @@ fn once(
         kill_controller(cluster, jobs.len())?;
     }
     let mut wrong = Vec::new();
+    let mut drained = Vec::new();
     let mut helped = Instant::now();
     let waited = wait_for("the stream's end", LIMIT, || {
         if kill && helped.elapsed() > Duration::from_secs(12) {
-            as_an_admin_would(cluster).map_err(|error| error.to_string())?;
+            drained.extend(as_an_admin_would(cluster).map_err(|error| error.to_string())?);
             helped = Instant::now();
         }
         let left =
@@ -134,6 +135,7 @@ fn once(
     });
     let per_second = jobs.len() as f64 / begin.elapsed().as_secs_f64();
     wrong.extend(waited.err().map(|error| error.to_string()));
+    wrong.extend(drained);
     if !stock {
         wrong.extend(not_completed(cluster, &jobs)?);
         wrong.extend(cluster.wait_idle().err().map(|error| error.to_string()));
@@ -186,15 +188,17 @@ fn kill_controller(cluster: &mut Cluster, count: usize) -> Result<(), HarnessErr
 }
 
 /// Slurm has forgotten the starts of the last seconds: it starts those jobs again, drains nodes that know them already
-/// (`Duplicate jobid`), and believes that others run until their nodes register again.
-fn as_an_admin_would(cluster: &Cluster) -> Result<(), HarnessError> {
+/// (`Duplicate jobid`), and believes that others run until their nodes register again. Returns the nodes that were
+/// drained: they are resumed so that the stream can end, and still count as wrong.
+fn as_an_admin_would(cluster: &Cluster) -> Result<Vec<String>, HarnessError> {
     let nodes = cluster.run(User::Root, "sinfo", &["-h", "-N", "-t", "drain", "-o", "%N %E"])?.ok()?;
     for line in nodes.lines() {
         eprintln!("bench: stream: resuming {line}");
         let node = format!("nodename={}", line.split(' ').next().unwrap_or_default());
         cluster.run(User::Root, "scontrol", &["update", &node, "state=resume"])?.ok()?;
     }
-    cluster.run(User::Root, "scontrol", &["reconfigure"])?.ok().map(drop)
+    cluster.run(User::Root, "scontrol", &["reconfigure"])?.ok()?;
+    Ok(nodes.lines().map(|line| format!("drained after slurmctld was killed: {line}")).collect())
 }
 
 /// Jobs that Slurm does not know as completed, with what it says of them.

@@ -1,6 +1,9 @@
 //! A node's GPUs as the engine sees them.
 
+use std::sync::Arc;
+
 use crate::ids::{GpuIndex, JobId, Placement, ProfileId, Slice, Uid};
+use crate::mapa::{HardwareGraph, Link};
 use crate::model::{Model, Profile};
 
 /// Whether a node's GPUs may be partitioned.
@@ -14,15 +17,20 @@ pub enum MigPolicy {
     Dynamic,
 }
 
-/// Bandwidth between a node's GPUs, GB/s (10^9 bytes per second): n x n in NVML order, symmetric, zero diagonal.
+/// The links between a node's GPUs: bandwidths, and the hardware graph that also knows their kinds.
+///
+/// Bandwidths are GB/s (10^9 bytes per second) in one direction: n x n in NVML order, symmetric, zero diagonal.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkMatrix {
     n: usize,
-    bw_gbps: Vec<f64>,
+    bw_gbps: Arc<[f64]>,
+    graph: Arc<HardwareGraph>,
 }
 
 impl LinkMatrix {
     /// A matrix from rows. `None` unless square, symmetric, finite, non-negative and zero on the diagonal.
+    ///
+    /// Kinds of links are told from the bandwidths: see [`HardwareGraph::of_bandwidths`].
     #[must_use]
     pub fn from_rows(rows: &[Vec<f64>]) -> Option<Self> {
         let n = rows.len();
@@ -36,14 +44,34 @@ impl LinkMatrix {
                             && (rows[i][j] - rows[j][i]).abs() < f64::EPSILON
                     })
             });
-        valid.then(|| Self { n, bw_gbps: rows.concat() })
+        valid.then(|| Self::of_bandwidths(n, &|a, b| rows[a][b]))
     }
 
     /// A matrix of `n` GPUs that all have the same bandwidth to each other.
     #[must_use]
     pub fn uniform(n: usize, bw_gbps: f64) -> Self {
-        let cell = |k: usize| if k / n == k % n { 0.0 } else { bw_gbps };
-        Self { n, bw_gbps: (0..n * n).map(cell).collect() }
+        Self::of_bandwidths(n, &|_, _| bw_gbps)
+    }
+
+    fn of_bandwidths(n: usize, bw_gbps: &dyn Fn(usize, usize) -> f64) -> Self {
+        let cell = |k: usize| if k / n == k % n { 0.0 } else { bw_gbps(k / n, k % n) };
+        let graph = Arc::new(HardwareGraph::of_bandwidths(n, bw_gbps));
+        Self { n, bw_gbps: (0..n * n).map(cell).collect(), graph }
+    }
+
+    /// The links of a graph.
+    #[must_use]
+    pub fn of_graph(graph: Arc<HardwareGraph>) -> Self {
+        let n = graph.len();
+        let gpu = |i: usize| GpuIndex(u16::try_from(i).unwrap_or(u16::MAX));
+        let cell = |k: usize| graph.link(gpu(k / n), gpu(k % n)).map_or(0.0, Link::gbps);
+        Self { n, bw_gbps: (0..n * n).map(cell).collect(), graph }
+    }
+
+    /// The hardware graph: the best link of each pair with its kind.
+    #[must_use]
+    pub fn graph(&self) -> &Arc<HardwareGraph> {
+        &self.graph
     }
 
     /// Number of GPUs.

@@ -1,6 +1,6 @@
 //! Interconnects that have a name: `data/systems.toml`.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use placement::LinkMatrix;
 use placement::mapa::{HardwareGraph, Link, LinkKind};
@@ -53,18 +53,10 @@ impl System {
         Some(HardwareGraph::new(n, self.sends_gbps, socket, &link))
     }
 
-    /// The bandwidths between `n` GPUs; `None` if the system has another number of them.
+    /// The links of `n` GPUs; `None` if the system has another number of them.
     #[must_use]
     pub fn matrix(&self, n: usize) -> Option<LinkMatrix> {
-        if self.size != 0 && self.size != n {
-            return None;
-        }
-        let cell = |a: usize, b: usize| {
-            let linked = |l: &&(usize, usize, f64, String)| (l.0, l.1) == (a, b) || (l.0, l.1) == (b, a);
-            if a == b { 0.0 } else { self.links.iter().find(linked).map_or(self.other_gbps, |l| l.2) }
-        };
-        let rows: Vec<Vec<f64>> = (0..n).map(|a| (0..n).map(|b| cell(a, b)).collect()).collect();
-        LinkMatrix::from_rows(&rows)
+        self.graph(n).map(|graph| LinkMatrix::of_graph(Arc::new(graph)))
     }
 }
 

@@ -22,6 +22,12 @@ pub struct HardwareGraph {
     fingerprint: u64,
 }
 
+impl PartialEq for HardwareGraph {
+    fn eq(&self, other: &Self) -> bool {
+        self.links == other.links && self.sends_mbps == other.sends_mbps && self.socket == other.socket
+    }
+}
+
 impl HardwareGraph {
     /// Most GPUs of a node.
     pub const MOST_GPUS: usize = 64;
@@ -29,11 +35,24 @@ impl HardwareGraph {
     /// The graph of `n` GPUs, 64 at most, whose links `link` tells for each pair `a < b`.
     ///
     /// `sends_gbps` is what one GPU's NVLink ports send together, where something between them (an NVSwitch) shares
-    /// them among the links; without it each GPU can send on all its links at once.
+    /// them among the links; without it each GPU can send on all its links at once. `socket` is the number of GPUs
+    /// per CPU socket, 0 for all of them on one.
     #[must_use]
     pub fn new(
         n: usize,
         sends_gbps: Option<f64>,
+        socket: usize,
+        link: &dyn Fn(usize, usize) -> Link,
+    ) -> Self {
+        Self::with_ports(n, &|_| sends_gbps, socket, link)
+    }
+
+    /// As [`HardwareGraph::new`], with what each GPU's NVLink ports send: not the same everywhere once a link to an
+    /// NVSwitch is down.
+    #[must_use]
+    pub fn with_ports(
+        n: usize,
+        sends_gbps: &dyn Fn(usize) -> Option<f64>,
         socket: usize,
         link: &dyn Fn(usize, usize) -> Link,
     ) -> Self {
@@ -50,12 +69,13 @@ impl HardwareGraph {
                 links[b * n + a] = best;
             }
         }
-        let cap = sends_gbps.map_or(u32::MAX, |g| Link::new(LinkKind::Pix, g).mbps);
+        let port = |gpu| sends_gbps(gpu).map_or(u32::MAX, |g| Link::new(LinkKind::Pix, g).mbps);
+        let sends_mbps: Vec<u32> = (0..n).map(port).collect();
         let socket = if socket == 0 { n } else { socket };
         let mut hash = DefaultHasher::new();
-        (n, cap, socket).hash(&mut hash);
+        (n, &sends_mbps, socket).hash(&mut hash);
         links.iter().for_each(|l| (l.kind, l.mbps).hash(&mut hash));
-        Self { graph, links, sends_mbps: vec![cap; n], socket, fingerprint: hash.finish() }
+        Self { graph, links, sends_mbps, socket, fingerprint: hash.finish() }
     }
 
     /// A number that graphs with the same GPUs and links share.
@@ -64,20 +84,22 @@ impl HardwareGraph {
         self.fingerprint
     }
 
-    /// The graph of a matrix: kinds by bandwidth ([`Link::of_bandwidth`]), one socket per half.
+    /// The graph of a matrix.
+    #[must_use]
+    pub fn from_matrix(matrix: &LinkMatrix) -> Self {
+        Self::clone(matrix.graph())
+    }
+
+    /// The graph of `n` GPUs of whose links only the bandwidths are known, GB/s: kinds by bandwidth
+    /// ([`Link::of_bandwidth`]), one socket per half.
     ///
     /// Equal links of 200 GB/s or more everywhere are taken for an NVSwitch: a GPU sends as much to all as to one.
     #[must_use]
-    pub fn from_matrix(matrix: &LinkMatrix) -> Self {
-        let n = matrix.len();
-        let bw = |a: usize, b: usize| {
-            let gpu = |i| GpuIndex(u16::try_from(i).unwrap_or(u16::MAX));
-            matrix.bw_gbps(gpu(a), gpu(b))
-        };
-        let first = if n > 1 { bw(0, 1) } else { 0.0 };
-        let equal = (0..n).all(|a| (0..n).all(|b| a == b || (bw(a, b) - first).abs() < 1e-9));
+    pub fn of_bandwidths(n: usize, bw_gbps: &dyn Fn(usize, usize) -> f64) -> Self {
+        let first = if n > 1 { bw_gbps(0, 1) } else { 0.0 };
+        let equal = (0..n).all(|a| (0..n).all(|b| a == b || (bw_gbps(a, b) - first).abs() < 1e-9));
         let switch = (equal && first >= 200.0).then_some(first);
-        Self::new(n, switch, n.div_ceil(2), &|a, b| Link::of_bandwidth(bw(a, b)))
+        Self::new(n, switch, n.div_ceil(2), &|a, b| Link::of_bandwidth(bw_gbps(a, b)))
     }
 
     /// Number of GPUs.

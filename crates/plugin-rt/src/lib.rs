@@ -15,4 +15,5 @@ mod guard;
 pub mod log;
 
 pub use chain::Chain;
+pub use ffi::{Text, symbol, text};
 pub use guard::{guard, guard_ok, install_panic_hook, set_job};

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::ffi::c_char;
 
 use placement::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV};
+use plugin_rt::text;
 
-use super::host::{Host, text};
+use super::host::Host;
 use super::{sys, version};
 use crate::admit::Submission;
 use crate::tres::{Tres, with_entry};

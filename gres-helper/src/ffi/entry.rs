@@ -4,34 +4,16 @@ use std::ffi::{c_char, c_int};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use placement::wire::{REQUEST_ENV, encode_request};
-use plugin_rt::{guard_ok, log, set_job};
+use plugin_rt::{guard_ok, log, set_job, text};
 
-use super::host::{Host, text};
+use super::host::Host;
 use super::{desc, sys};
 use crate::admit::{self, Verdict};
 use crate::modify;
 use crate::site::Site;
 
-/// Text that Slurm reads as `const char name[]`.
-#[repr(transparent)]
-struct Text<const N: usize>([u8; N]);
-
-macro_rules! text {
-    ($name:ident, $text:literal) => {
-        #[unsafe(no_mangle)]
-        static $name: Text<{ $text.len() + 1 }> = {
-            let mut bytes = [0; $text.len() + 1];
-            let mut i = 0;
-            while i < $text.len() {
-                bytes[i] = $text.as_bytes()[i];
-                i += 1;
-            }
-            Text(bytes)
-        };
-    };
-}
-text!(plugin_name, "Tessera: GPU requests to GRES");
-text!(plugin_type, "job_submit/tessera");
+plugin_rt::exported_text!(plugin_name, "Tessera: GPU requests to GRES");
+plugin_rt::exported_text!(plugin_type, "job_submit/tessera");
 
 /// The Slurm that the structs were read from: the loader refuses any other.
 #[unsafe(no_mangle)]

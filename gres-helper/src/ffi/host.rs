@@ -1,29 +1,13 @@
 //! What this plugin takes from slurmctld, looked up by name: unit tests have none of it.
 
 use std::collections::BTreeSet;
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 
+use plugin_rt::{symbol, text};
+
 use super::sys;
-
-fn symbol(name: &CStr) -> Option<NonNull<c_void>> {
-    // SAFETY: POSIX dlsym: RTLD_DEFAULT and a NUL-terminated name.
-    NonNull::new(unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) })
-}
-
-/// A copy of a C string; `None` for null. What is not UTF-8 is replaced.
-///
-/// # Safety
-///
-/// A pointer that is not null points to a NUL-terminated string.
-pub(super) unsafe fn text(pointer: *const c_char) -> Option<String> {
-    if pointer.is_null() {
-        return None;
-    }
-    // SAFETY: the caller's promise; copied before anything can change it.
-    Some(unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned())
-}
 
 type Find = unsafe extern "C" fn(*mut c_char) -> *mut sys::part_record_t;
 type Duplicate = unsafe extern "C" fn(*const c_char) -> *mut c_char;

@@ -9,27 +9,8 @@ use super::{hooks, host, real, sys};
 use crate::config::{self, LoadError};
 use crate::engine::Engine;
 
-/// Text that Slurm reads as `const char name[]`.
-#[repr(transparent)]
-struct Text<const N: usize>([u8; N]);
-
-macro_rules! text {
-    ($name:ident, $text:literal) => {
-        /// Read by Slurm's plugin loader.
-        #[unsafe(no_mangle)]
-        static $name: Text<{ $text.len() + 1 }> = {
-            let mut bytes = [0; $text.len() + 1];
-            let mut i = 0;
-            while i < $text.len() {
-                bytes[i] = $text.as_bytes()[i];
-                i += 1;
-            }
-            Text(bytes)
-        };
-    };
-}
-text!(plugin_name, "Tessera: GPU placement on top of select/cons_tres");
-text!(plugin_type, "select/cons_tres");
+plugin_rt::exported_text!(plugin_name, "Tessera: GPU placement on top of select/cons_tres");
+plugin_rt::exported_text!(plugin_type, "select/cons_tres");
 
 /// The id of the plugin this one stands in front of.
 #[unsafe(no_mangle)]

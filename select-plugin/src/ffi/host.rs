@@ -7,16 +7,12 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::{self, NonNull};
 use std::sync::OnceLock;
 
+use plugin_rt::symbol;
+
 use super::{ptr as read, sys};
 
 /// A list of Slurm's; only ever handled by pointer.
 pub(super) type List = c_void;
-
-/// The address of a symbol of the hosting process; `None` if it has none of that name.
-fn symbol(name: &CStr) -> Option<NonNull<c_void>> {
-    // SAFETY: POSIX dlsym: RTLD_DEFAULT and a NUL-terminated name.
-    NonNull::new(unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) })
-}
 
 /// Whether the process is slurmctld, as Slurm itself tells by its program name.
 pub(super) fn in_slurmctld() -> bool {

@@ -7,13 +7,15 @@ mod hooks;
 mod host;
 #[cfg(test)]
 mod layout;
+mod passed_on;
 mod ptr;
 mod read;
 mod real;
-mod sys;
 mod test;
 mod write;
 
 #[cfg_attr(slurm_22_05, path = "v22_05.rs")]
 #[cfg_attr(slurm_24_11, path = "v24_11.rs")]
 mod version;
+
+include!(concat!(env!("OUT_DIR"), "/sys.rs"));

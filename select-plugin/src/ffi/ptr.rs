@@ -1,6 +1,6 @@
 //! The few pointer operations that reading C structs takes.
 
-use std::ffi::{CStr, c_char};
+pub(super) use plugin_rt::text;
 
 /// The struct behind a pointer; `None` for null.
 ///
@@ -26,19 +26,6 @@ pub(super) unsafe fn item<T: Copy>(array: *const T, index: usize) -> Option<T> {
     let element = unsafe { array.add(index) };
     // SAFETY: as above, initialised.
     Some(unsafe { element.read() })
-}
-
-/// A copy of a C string; `None` for null. What is not UTF-8 is replaced.
-///
-/// # Safety
-///
-/// A pointer that is not null points to a NUL-terminated string.
-pub(super) unsafe fn text(pointer: *const c_char) -> Option<String> {
-    if pointer.is_null() {
-        return None;
-    }
-    // SAFETY: the caller's promise; copied before anything can change it.
-    Some(unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned())
 }
 
 #[cfg(test)]

@@ -7,7 +7,6 @@
 mod fake;
 mod process;
 mod spank;
-mod sys;
 #[cfg(test)]
 mod tests;
 
@@ -26,28 +25,22 @@ use crate::options::{Spec, Typed};
 use crate::submit::Verdict;
 use crate::{slurmd, slurmstepd, submit};
 
+include!(concat!(env!("OUT_DIR"), "/sys.rs"));
+
 const OK: c_int = 0;
 const FAILED: c_int = -1;
 
-/// A constant that Slurm reads as a C string or number.
-#[repr(transparent)]
-pub(crate) struct Exported<T>(T);
-
-/// Name of the plugin, also part of the variables in which Slurm forwards options.
-#[unsafe(no_mangle)]
-pub(crate) static plugin_name: Exported<[u8; 8]> = Exported(*b"tessera\0");
-
-/// Type of the plugin.
-#[unsafe(no_mangle)]
-pub(crate) static plugin_type: Exported<[u8; 6]> = Exported(*b"spank\0");
+// The name is also part of the variables in which Slurm forwards options.
+plugin_rt::exported_text!(plugin_name, "tessera");
+plugin_rt::exported_text!(plugin_type, "spank");
 
 /// The Slurm whose headers this was built with; major and minor must be those of the Slurm that loads it.
 #[unsafe(no_mangle)]
-pub(crate) static plugin_version: Exported<c_uint> = Exported(sys::SLURM_VERSION_NUMBER);
+pub(crate) static plugin_version: c_uint = sys::SLURM_VERSION_NUMBER;
 
 /// Version of the plugin itself; Slurm only wants it to be there.
 #[unsafe(no_mangle)]
-pub(crate) static spank_plugin_version: Exported<c_uint> = Exported(1);
+pub(crate) static spank_plugin_version: c_uint = 1;
 
 /// Options as they arrive, until `init_post_opt` takes them.
 static TYPED: Mutex<Typed> = Mutex::new(Typed::new());

@@ -1,9 +1,10 @@
-//! The one call into Slurm: its variadic log functions, found in the hosting process.
+//! The hosting process: its symbols, its strings, its variadic log functions.
 //!
-//! They are looked up rather than linked, so that the same crate works in slurmctld, slurmd and the commands, and
-//! in tests where there is no Slurm. The symbols are those `slurm/spank.h` declares; libslurmfull has them all.
+//! Symbols are looked up rather than linked, so that the same crate works in slurmctld, slurmd and the commands, and
+//! in tests where there is no Slurm. The log functions are those `slurm/spank.h` declares; libslurmfull has them all.
 
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr::NonNull;
 
 use crate::log::Level;
 
@@ -28,11 +29,74 @@ pub(crate) fn slurm_sink(level: Level, line: &CStr) {
 }
 
 fn resolve(name: &CStr) -> Option<Printf> {
+    let address = symbol(name)?;
+    // SAFETY: only the log functions named above are asked for, and slurm/spank.h gives them this type.
+    Some(unsafe { std::mem::transmute::<*mut c_void, Printf>(address.as_ptr()) })
+}
+
+/// The address of a symbol of the hosting process; `None` if it has none of that name.
+#[must_use]
+pub fn symbol(name: &CStr) -> Option<NonNull<c_void>> {
     // SAFETY: POSIX dlsym: RTLD_DEFAULT and a NUL-terminated name.
-    let symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-    if symbol.is_null() {
+    NonNull::new(unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) })
+}
+
+/// A copy of a C string; `None` for null. What is not UTF-8 is replaced.
+///
+/// # Safety
+///
+/// A pointer that is not null points to a NUL-terminated string.
+#[must_use]
+pub unsafe fn text(pointer: *const c_char) -> Option<String> {
+    if pointer.is_null() {
         return None;
     }
-    // SAFETY: only the log functions named above are asked for, and slurm/spank.h gives them this type.
-    Some(unsafe { std::mem::transmute::<*mut libc::c_void, Printf>(symbol) })
+    // SAFETY: the caller's promise; copied before anything can change it.
+    Some(unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned())
+}
+
+/// Text that Slurm reads as `const char name[]`: the bytes and a NUL.
+#[repr(transparent)]
+#[derive(Debug)]
+pub struct Text<const N: usize>([u8; N]);
+
+impl<const N: usize> Text<N> {
+    /// `text` with a NUL after it; `N` is its length and one more.
+    #[must_use]
+    pub const fn new(text: &str) -> Self {
+        assert!(text.len() + 1 == N, "one byte for the NUL");
+        let mut bytes = [0; N];
+        let mut i = 0;
+        while i < text.len() {
+            bytes[i] = text.as_bytes()[i];
+            i += 1;
+        }
+        Self(bytes)
+    }
+}
+
+/// Exports text that Slurm's plugin loader reads: `exported_text!(plugin_type, "spank")`.
+#[macro_export]
+macro_rules! exported_text {
+    ($name:ident, $text:literal) => {
+        /// Read by Slurm's plugin loader.
+        #[unsafe(no_mangle)]
+        static $name: $crate::Text<{ $text.len() + 1 }> = $crate::Text::new($text);
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_and_symbols_are_found_or_not() {
+        // SAFETY: null is allowed.
+        assert_eq!(unsafe { text(std::ptr::null()) }, None);
+        // SAFETY: a literal.
+        assert_eq!(unsafe { text(c"n1".as_ptr()) }.as_deref(), Some("n1"));
+        assert!(symbol(c"getenv").is_some());
+        assert!(symbol(c"slurm_of_no_version").is_none());
+        assert_eq!(Text::<3>::new("n1").0, *b"n1\0");
+    }
 }

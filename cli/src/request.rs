@@ -22,7 +22,7 @@ pub(crate) struct RequestArgs {
     /// Share of the SMs in percent: the most for mps, the least for mig
     #[arg(long, value_name = "PERCENT", value_parser = threads)]
     gpu_threads: Option<u8>,
-    /// How whole GPUs talk to each other: ring, tree, chain, star, all or none
+    /// How whole GPUs talk to each other: ring, tree, chain, star, all, none or ring+tree
     #[arg(long, value_name = "SHAPE", value_parser = pattern)]
     gpu_pattern: Option<Pattern>,
     /// sensitive or insensitive to the bandwidth between whole GPUs
@@ -45,6 +45,7 @@ impl RequestArgs {
             None => return None,
         };
         Some(Request {
+            isolation_typed: self.gpu_isolation.is_some(),
             mem_mib: self.gpu_mem,
             instances: self.gpu_instances.unwrap_or(1),
             threads: self.gpu_threads,
@@ -70,15 +71,7 @@ fn threads(text: &str) -> Result<u8, String> {
 }
 
 fn pattern(text: &str) -> Result<Pattern, String> {
-    match text {
-        "ring" => Ok(Pattern::Ring),
-        "tree" => Ok(Pattern::Tree),
-        "chain" => Ok(Pattern::Chain),
-        "star" => Ok(Pattern::Star),
-        "all" => Ok(Pattern::All),
-        "none" => Ok(Pattern::None),
-        _ => Err("expected ring, tree, chain, star, all or none".to_owned()),
-    }
+    Pattern::by_name(text).ok_or_else(|| "expected ring, tree, chain, star, all, none or ring+tree".to_owned())
 }
 
 fn bandwidth(text: &str) -> Result<Bandwidth, String> {

@@ -545,7 +545,7 @@ fn explain() {
           "why": "1g.6gb at slices 0 and 1 of GPU 0: as named; leaves 3 placements to others"
         }
       ],
-      "request": "v1 iso=mig:1g.6gb inst=2"
+      "request": "v1 iso=mig:1g.6gb typed=1 inst=2"
     }
     exit 0
     "#);

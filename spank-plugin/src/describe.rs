@@ -23,7 +23,7 @@ pub(crate) fn asked(request: &Request) -> String {
     match &request.pattern {
         None => {}
         Some(Pattern::Edges(edges)) => with.push(format!("a pattern of {} edges", edges.len())),
-        Some(pattern) => with.push(format!("pattern {}", format!("{pattern:?}").to_lowercase())),
+        Some(pattern) => with.push(format!("pattern {}", pattern.name())),
     }
     if request.bandwidth == Some(Bandwidth::Sensitive) {
         with.push("bandwidth that matters".to_owned());

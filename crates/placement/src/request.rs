@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use crate::mapa::Selection;
+use crate::moldable::{PlannedStart, SizeTime};
+
 /// How far apart a job's GPU is kept from other jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Isolation {
@@ -94,8 +97,68 @@ pub enum Pattern {
     All,
     /// Not at all.
     None,
-    /// An edge list read at submission: pairs of ranks.
-    Edges(Vec<(u16, u16)>),
+    /// NCCL's ring and tree over the same ranks (MAPA Fig. 8).
+    RingTree,
+    /// An edge list read at submission.
+    Edges(Vec<PatternEdge>),
+}
+
+/// One edge of a pattern given as a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PatternEdge {
+    /// A rank.
+    pub a: u16,
+    /// Another.
+    pub b: u16,
+    /// Its share of the traffic relative to other edges, in thousandths: [`PatternEdge::PLAIN`] where none is said.
+    pub milli: u32,
+}
+
+impl PatternEdge {
+    /// The weight 1.
+    pub const PLAIN: u32 = 1000;
+    /// The largest weight, 1000.
+    pub const MOST: u32 = 1_000_000;
+
+    /// An edge of weight 1.
+    #[must_use]
+    pub const fn new(a: u16, b: u16) -> Self {
+        Self { a, b, milli: Self::PLAIN }
+    }
+}
+
+impl Pattern {
+    /// The patterns that have a name, as users type them.
+    pub const NAMED: [(&str, Self); 7] = [
+        ("ring", Self::Ring),
+        ("tree", Self::Tree),
+        ("chain", Self::Chain),
+        ("star", Self::Star),
+        ("all", Self::All),
+        ("none", Self::None),
+        ("ring+tree", Self::RingTree),
+    ];
+
+    /// The pattern of this name.
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::NAMED.into_iter().find(|(known, _)| *known == name).map(|(_, pattern)| pattern)
+    }
+
+    /// Its name; `edges` for a list.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Ring => "ring",
+            Self::Tree => "tree",
+            Self::Chain => "chain",
+            Self::Star => "star",
+            Self::All => "all",
+            Self::None => "none",
+            Self::RingTree => "ring+tree",
+            Self::Edges(_) => "edges",
+        }
+    }
 }
 
 /// What one job asks for on each of its nodes.
@@ -103,6 +166,8 @@ pub enum Pattern {
 pub struct Request {
     /// How far apart.
     pub isolation: Isolation,
+    /// The user named the isolation; false: it follows from other options, and the site's default may replace it.
+    pub isolation_typed: bool,
     /// Memory per instance, share or GPU, MiB; `None`: any.
     pub mem_mib: Option<u64>,
     /// Instances per node, from 1.
@@ -115,6 +180,14 @@ pub struct Request {
     pub bandwidth: Option<Bandwidth>,
     /// Whole GPUs per node, where the job asked for them.
     pub gpus: Option<u32>,
+    /// How a set of whole GPUs is selected; `None`: as the partition or site says.
+    pub policy: Option<Selection>,
+    /// Run time per instance size, ascending by size: the job is moldable (FAR section 2). Empty: it is not.
+    pub times: Vec<SizeTime>,
+    /// The name under which jobs that scale alike are counted together; their times are learnt from it.
+    pub job_profile: Option<String>,
+    /// Where a plan wants the job's instance.
+    pub place: Option<PlannedStart>,
 }
 
 impl Request {
@@ -123,12 +196,17 @@ impl Request {
     pub fn new(isolation: Isolation) -> Self {
         Self {
             isolation,
+            isolation_typed: false,
             mem_mib: None,
             instances: 1,
             threads: None,
             pattern: None,
             bandwidth: None,
             gpus: None,
+            policy: None,
+            times: Vec::new(),
+            job_profile: None,
+            place: None,
         }
     }
 }

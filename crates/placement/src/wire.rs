@@ -3,16 +3,19 @@
 //! Both live in the job's SPANK environment, which is the user's to fill, so both parsers are strict, bounded and
 //! free of panics, and the placement is only believed where slurmctld wrote it.
 //!
-//! Request: `v1 iso=mig:2g.10gb mem=9537 inst=2 threads=25 pattern=ring bw=sensitive gpus=3`; a key that was not
-//! given is left out. Placement: `v1 job=12;n1=mig:3/2g.10gb@4,3/2g.10gb@0;n2=mps:1/mem=2862/threads=25;n3=whole:0,3,4`,
+//! Request: `v1 iso=mig:2g.10gb typed=1 mem=9537 inst=2 threads=25 pattern=ring bw=sensitive gpus=3 policy=greedy
+//! times=1g:60,2g:35 job-profile=bert place=3@4`; a key that was not given is left out, and an edge list is
+//! `pattern=edges:0-1,1-2*0.5`. Placement: `v1 job=12;n1=mig:3/2g.10gb@4,3/2g.10gb@0;n2=mps:1/mem=2862/threads=25;n3=whole:0,3,4`,
 //! and a share inside an instance `mps:0/1g.5gb@2/mem=2862/threads=25`.
 
 use std::fmt::Write as _;
 
 use crate::decision::{Grant, MigSpec, ShareOn};
 use crate::ids::{GpuIndex, JobId, Slice};
+use crate::mapa::Selection;
 use crate::model::Model;
-use crate::request::{Bandwidth, Isolation, Pattern, Request};
+use crate::moldable::{PlannedStart, is_job_profile_name, parse_times};
+use crate::request::{Bandwidth, Isolation, Pattern, PatternEdge, Request};
 
 /// Name of the environment variable that carries the request.
 pub const REQUEST_ENV: &str = "TESSERA_REQUEST";
@@ -70,12 +73,18 @@ pub fn encode_request(request: &Request) -> String {
             out.push_str(&format!(" {key}={value}"));
         }
     };
+    field("typed", request.isolation_typed.then(|| "1".to_owned()));
     field("mem", request.mem_mib.map(|v| v.to_string()));
     field("inst", (request.instances != 1).then(|| request.instances.to_string()));
     field("threads", request.threads.map(|v| v.to_string()));
     field("pattern", request.pattern.as_ref().map(encode_pattern));
     field("bw", request.bandwidth.map(|b| bandwidth_word(b).to_owned()));
     field("gpus", request.gpus.map(|v| v.to_string()));
+    field("policy", request.policy.map(|p| p.name().to_owned()));
+    let times: Vec<String> = request.times.iter().map(ToString::to_string).collect();
+    field("times", (!times.is_empty()).then(|| times.join(",")));
+    field("job-profile", request.job_profile.clone());
+    field("place", request.place.map(|p| p.to_string()));
     out
 }
 
@@ -99,16 +108,39 @@ pub fn parse_request(text: &str) -> Result<Request, WireError> {
         }
         seen.push(key);
         match key {
+            "typed" => request.isolation_typed = number::<u8>(value, 1, 1)? == 1,
             "mem" => request.mem_mib = Some(number(value, 1, 1 << 20)?),
             "inst" => request.instances = number(value, 1, 1024)?,
             "threads" => request.threads = Some(number(value, 1, 100)?),
             "pattern" => request.pattern = Some(parse_pattern(value)?),
             "bw" => request.bandwidth = Some(parse_bandwidth(value)?),
             "gpus" => request.gpus = Some(number(value, 1, 1024)?),
-            _ => return bad("unknown key", field),
+            _ => read_choice(&mut request, key, value)?,
         }
     }
     Ok(request)
+}
+
+/// Reads a key that says how the choice is made.
+fn read_choice(request: &mut Request, key: &str, value: &str) -> Result<(), WireError> {
+    match key {
+        "policy" => match Selection::parse(value) {
+            Some(policy) => request.policy = Some(policy),
+            None => return bad("unknown policy", value),
+        },
+        "times" => match parse_times(value) {
+            Ok(times) => request.times = times,
+            Err(_) => return bad("not times per size", value),
+        },
+        "job-profile" if is_job_profile_name(value) => request.job_profile = Some(value.to_owned()),
+        "job-profile" => return bad("not a job profile's name", value),
+        "place" => match PlannedStart::parse(value) {
+            Some(place) => request.place = Some(place),
+            None => return bad("not GPU@START", value),
+        },
+        _ => return bad("unknown key", key),
+    }
+    Ok(())
 }
 
 fn bandwidth_word(bandwidth: Bandwidth) -> &'static str {
@@ -128,39 +160,55 @@ fn parse_bandwidth(value: &str) -> Result<Bandwidth, WireError> {
 
 fn encode_pattern(pattern: &Pattern) -> String {
     match pattern {
-        Pattern::Ring => "ring".to_owned(),
-        Pattern::Tree => "tree".to_owned(),
-        Pattern::Chain => "chain".to_owned(),
-        Pattern::Star => "star".to_owned(),
-        Pattern::All => "all".to_owned(),
-        Pattern::None => "none".to_owned(),
         Pattern::Edges(edges) => {
-            let list: Vec<String> = edges.iter().map(|(a, b)| format!("{a}-{b}")).collect();
+            let list: Vec<String> = edges.iter().map(encode_edge).collect();
             format!("edges:{}", list.join(","))
         }
+        named => named.name().to_owned(),
+    }
+}
+
+fn encode_edge(edge: &PatternEdge) -> String {
+    let PatternEdge { a, b, milli } = edge;
+    match milli {
+        &PatternEdge::PLAIN => format!("{a}-{b}"),
+        _ => format!("{a}-{b}*{}.{:03}", milli / 1000, milli % 1000),
     }
 }
 
 fn parse_pattern(value: &str) -> Result<Pattern, WireError> {
-    Ok(match value {
-        "ring" => Pattern::Ring,
-        "tree" => Pattern::Tree,
-        "chain" => Pattern::Chain,
-        "star" => Pattern::Star,
-        "all" => Pattern::All,
-        "none" => Pattern::None,
-        _ => {
-            let Some(list) = value.strip_prefix("edges:") else { return bad("unknown pattern", value) };
-            if list.split(',').count() > MAX_EDGES {
-                return bad("too many edges", list);
-            }
-            let edge = |text: &str| match text.split_once('-') {
-                Some((a, b)) => Ok((number(a, 0, 1023)?, number(b, 0, 1023)?)),
-                None => bad("not an edge", text),
-            };
-            Pattern::Edges(list.split(',').map(edge).collect::<Result<_, _>>()?)
-        }
-    })
+    if let Some(named) = Pattern::by_name(value) {
+        return Ok(named);
+    }
+    let Some(list) = value.strip_prefix("edges:") else { return bad("unknown pattern", value) };
+    if list.split(',').count() > MAX_EDGES {
+        return bad("too many edges", list);
+    }
+    Ok(Pattern::Edges(list.split(',').map(parse_edge).collect::<Result<_, _>>()?))
+}
+
+fn parse_edge(text: &str) -> Result<PatternEdge, WireError> {
+    let (ranks, weight) = text.split_once('*').map_or((text, None), |(ranks, w)| (ranks, Some(w)));
+    let Some((a, b)) = ranks.split_once('-') else { return bad("not an edge", text) };
+    let milli = match weight.map(parse_weight) {
+        None => PatternEdge::PLAIN,
+        Some(Some(milli)) => milli,
+        Some(None) => return bad("not an edge's weight", text),
+    };
+    Ok(PatternEdge { a: number(a, 0, 1023)?, b: number(b, 0, 1023)?, milli })
+}
+
+/// Reads a weight from 0.001 to 1000, such as `0.5` or `2`, as thousandths.
+#[must_use]
+pub fn parse_weight(text: &str) -> Option<u32> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let scale = [1, 100, 10, 1].get(fraction.len()).filter(|_| !fraction.is_empty())?;
+    let plain = |text: &str| text.bytes().all(|b| b.is_ascii_digit()) && (1..=4).contains(&text.len());
+    if !plain(whole) || !plain(fraction) {
+        return None;
+    }
+    let milli = whole.parse::<u32>().ok()? * 1000 + fraction.parse::<u32>().ok()? * scale;
+    (1..=PatternEdge::MOST).contains(&milli).then_some(milli)
 }
 
 /// A job's placement: what it gets on each of its nodes.

@@ -2,6 +2,9 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use placement::decision::ShareOn;
+use placement::mapa::Selection;
+use placement::moldable::{MAX_MILLIS, PlannedStart, SizeTime};
+use placement::request::PatternEdge;
 use placement::wire::{
     JobPlacement, MAX_WHY, encode_placement, encode_request, parse_placement, parse_request, plain_why,
 };
@@ -16,7 +19,8 @@ fn a100(_node: &str, gpu: GpuIndex) -> Option<&'static Model> {
 
 #[test]
 fn request_reads_as_documented() {
-    let text = "v1 iso=mig:2g.10gb mem=9537 inst=2 threads=25 pattern=ring bw=sensitive gpus=3";
+    let text = "v1 iso=mig:2g.10gb typed=1 mem=9537 inst=2 threads=25 pattern=ring bw=sensitive gpus=3 policy=greedy \
+                times=1g:60,2g:35.5 job-profile=bert place=3@4";
     let request = parse_request(text).unwrap();
     assert_eq!(request.isolation, Isolation::Mig(Some("2g.10gb".to_owned())));
     assert_eq!(encode_request(&request), text);
@@ -30,6 +34,12 @@ fn bad_requests_name_the_part() {
     assert_eq!(error("v1 iso=mig threads=101"), "a number out of range in \"101\"");
     assert_eq!(error("v1 iso=mig mem=1 mem=2"), "repeated key in \"mem=2\"");
     assert_eq!(error("v1 iso=mig mem=+1"), "a number out of range in \"+1\"");
+    assert_eq!(error("v1 iso=mig typed=0"), "a number out of range in \"0\"");
+    assert_eq!(error("v1 iso=mig place=3@99"), "not GPU@START in \"3@99\"");
+    assert_eq!(error("v1 iso=mig times=1g:0"), "not times per size in \"1g:0\"");
+    assert_eq!(error("v1 iso=whole policy=best"), "unknown policy in \"best\"");
+    assert_eq!(error("v1 iso=whole pattern=edges:0-1*0"), "not an edge's weight in \"0-1*0\"");
+    assert_eq!(error("v1 iso=whole colour=red"), "unknown key in \"colour\"");
     assert_eq!(error("v1 iso=mig:$(reboot)"), "unknown isolation in \"mig:$(reboot)\"");
 }
 
@@ -84,10 +94,13 @@ fn any_request() -> impl Strategy<Value = Request> {
         Just(Isolation::None),
         prop::option::of("[0-9]g\\.[0-9]{1,3}gb(\\+me)?").prop_map(Isolation::Mig)
     ];
+    let edge = (0u16..1024, 0u16..1024, 1..=PatternEdge::MOST);
+    let edge = edge.prop_map(|(a, b, milli)| PatternEdge { a, b, milli });
     let pattern = prop_oneof![
         Just(Pattern::Ring),
         Just(Pattern::All),
-        prop::collection::vec((0u16..1024, 0u16..1024), 1..20).prop_map(Pattern::Edges)
+        Just(Pattern::RingTree),
+        prop::collection::vec(edge, 1..20).prop_map(Pattern::Edges)
     ];
     let bandwidth = prop_oneof![Just(Bandwidth::Sensitive), Just(Bandwidth::Insensitive)];
     (
@@ -98,8 +111,9 @@ fn any_request() -> impl Strategy<Value = Request> {
         prop::option::of(pattern),
         prop::option::of(bandwidth),
         prop::option::of(1u32..1024),
+        any_choice(),
     )
-        .prop_map(|(isolation, mem_mib, instances, threads, pattern, bandwidth, gpus)| Request {
+        .prop_map(|(isolation, mem_mib, instances, threads, pattern, bandwidth, gpus, choice)| Request {
             isolation,
             mem_mib,
             instances,
@@ -107,6 +121,31 @@ fn any_request() -> impl Strategy<Value = Request> {
             pattern,
             bandwidth,
             gpus,
+            ..choice
+        })
+}
+
+/// A request with the keys that say how the choice is made.
+fn any_choice() -> impl Strategy<Value = Request> {
+    let times = prop::collection::btree_map(1u8..16, 1..MAX_MILLIS, 0..8);
+    let times =
+        times.prop_map(|t| t.into_iter().map(|(slices, millis)| SizeTime { slices, millis }).collect());
+    let place = (0u16..64, 0u8..16);
+    let place = place.prop_map(|(gpu, start)| PlannedStart { gpu: GpuIndex(gpu), start: Slice(start) });
+    (
+        any::<bool>(),
+        prop::option::of(prop::sample::select(&Selection::ALL)),
+        times,
+        prop::option::of("[a-zA-Z0-9._-]{1,64}"),
+        prop::option::of(place),
+    )
+        .prop_map(|(isolation_typed, policy, times, job_profile, place)| Request {
+            isolation_typed,
+            policy,
+            times,
+            job_profile,
+            place,
+            ..Request::new(Isolation::Auto)
         })
 }
 

@@ -8,14 +8,6 @@ use crate::error::nearest;
 use crate::reader::{At, TableReader, pick};
 use crate::types::{Defaults, Limit, MemoryLimit, Mps, NodeSettings};
 
-const PATTERNS: &[(&str, Pattern)] = &[
-    ("ring", Pattern::Ring),
-    ("tree", Pattern::Tree),
-    ("chain", Pattern::Chain),
-    ("star", Pattern::Star),
-    ("all", Pattern::All),
-    ("none", Pattern::None),
-];
 const KINDS: &[(&str, Isolation)] =
     &[("mig", Isolation::Mig(None)), ("mps", Isolation::Mps), ("whole", Isolation::Whole)];
 
@@ -39,7 +31,7 @@ pub(crate) fn defaults(root: &mut TableReader<'_, '_>, models: &[&Model]) -> Def
         gpu_mem_mib: table.parsed("gpu_mem", |text| memory("gpu_mem", text, models)).map(|at| at.value),
         mps_threads: table.number("mps_threads", 1..101).and_then(|at| u8::try_from(at.value).ok()),
         bandwidth: table.word("bandwidth", &bandwidths).unwrap_or(unset.bandwidth),
-        pattern: table.word("pattern", PATTERNS).unwrap_or(unset.pattern),
+        pattern: table.word("pattern", &Pattern::NAMED).unwrap_or(unset.pattern),
         auto: kinds(&table).unwrap_or(unset.auto),
     };
     table.finish();

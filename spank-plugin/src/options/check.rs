@@ -51,14 +51,14 @@ pub(super) fn request(values: Vec<Value>, renames: &Renames) -> Result<Request, 
         return Err(problems.into_iter().map(Refusal).collect());
     }
     Ok(Request {
-        isolation,
+        isolation_typed: given.isolation.is_some(),
         mem_mib: given.mem,
         instances: given.instances.unwrap_or(1),
         threads: given.threads,
         pattern: given.pattern,
         bandwidth: given.bandwidth,
-        // Whole GPUs are counted by Slurm's own options, which SPANK cannot see: the controller fills this in.
-        gpus: None,
+        // Whole GPUs are counted by Slurm's own options, which SPANK cannot see: the controller fills them in.
+        ..Request::new(isolation)
     })
 }
 

@@ -5,39 +5,36 @@ use std::io::Read as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 
 use placement::Pattern;
-use placement::wire::MAX_EDGES;
+use placement::request::PatternEdge;
+use placement::wire::{MAX_EDGES, parse_weight};
 
 /// Most bytes of an edge list: four times what [`MAX_EDGES`] edges with comments need.
 const MAX_BYTES: u64 = 64 * 1024;
 /// Highest rank that a request can carry.
 const MAX_RANK: u16 = 1023;
 
-const EXPECTED: &str = "expected ring, tree, chain, star, all, none or file:PATH";
+const EXPECTED: &str = "expected ring, tree, chain, star, all, none, ring+tree or file:PATH";
 
 /// Reads the option's text; `read_file` reads the named file as the submitting user.
 pub(super) fn read(
     text: &str,
     read_file: &dyn Fn(&str) -> Result<String, String>,
 ) -> Result<Pattern, String> {
-    Ok(match text {
-        "ring" => Pattern::Ring,
-        "tree" => Pattern::Tree,
-        "chain" => Pattern::Chain,
-        "star" => Pattern::Star,
-        "all" => Pattern::All,
-        "none" => Pattern::None,
-        _ => match text.strip_prefix("file:") {
-            None => return Err(format!("is unknown: {EXPECTED}")),
-            Some("") => return Err(format!("names no file: {EXPECTED}")),
-            Some(path) => Pattern::Edges(edges(&read_file(path)?)?),
-        },
-    })
+    if let Some(named) = Pattern::by_name(text) {
+        return Ok(named);
+    }
+    match text.strip_prefix("file:") {
+        None => Err(format!("is unknown: {EXPECTED}")),
+        Some("") => Err(format!("names no file: {EXPECTED}")),
+        Some(path) => Ok(Pattern::Edges(edges(&read_file(path)?)?)),
+    }
 }
 
-/// Reads an edge list: one edge per line, two ranks separated by blanks or `-`, `#` starts a comment.
+/// Reads an edge list: one edge per line, two ranks separated by blanks or `-`, and at will the edge's weight; `#`
+/// starts a comment.
 ///
 /// Edges keep the file's order; one that stands there twice, in either direction, counts once.
-fn edges(text: &str) -> Result<Vec<(u16, u16)>, String> {
+fn edges(text: &str) -> Result<Vec<PatternEdge>, String> {
     let mut edges = Vec::new();
     let mut seen = std::collections::HashSet::new();
     for (index, line) in text.lines().enumerate() {
@@ -45,15 +42,16 @@ fn edges(text: &str) -> Result<Vec<(u16, u16)>, String> {
         if line.is_empty() {
             continue;
         }
-        let Some((a, b)) = edge(line) else {
+        let Some(edge) = edge(line) else {
             return Err(format!(
-                "line {}: {:?} is not an edge: expected two different ranks from 0 to {MAX_RANK}, such as 0 1",
+                "line {}: {:?} is not an edge: expected two different ranks from 0 to {MAX_RANK} and at will a weight \
+                 from 0.001 to 1000, such as 0 1 or 0 1 0.5",
                 index + 1,
                 line.chars().take(20).collect::<String>()
             ));
         };
-        if seen.insert((a.min(b), a.max(b))) {
-            edges.push((a, b));
+        if seen.insert((edge.a.min(edge.b), edge.a.max(edge.b))) {
+            edges.push(edge);
         }
         if edges.len() > MAX_EDGES {
             return Err(format!("has more than {MAX_EDGES} edges"));
@@ -65,10 +63,15 @@ fn edges(text: &str) -> Result<Vec<(u16, u16)>, String> {
     Ok(edges)
 }
 
-fn edge(line: &str) -> Option<(u16, u16)> {
-    let mut ranks = line.split(|c: char| c.is_whitespace() || c == '-').filter(|r| !r.is_empty());
-    let (a, b) = (rank(ranks.next()?)?, rank(ranks.next()?)?);
-    (ranks.next().is_none() && a != b).then_some((a, b))
+fn edge(line: &str) -> Option<PatternEdge> {
+    let mut words = line.split_whitespace();
+    let first = words.next()?;
+    let (a, b) = match first.split_once('-') {
+        Some((a, b)) => (rank(a)?, rank(b)?),
+        None => (rank(first)?, rank(words.next()?)?),
+    };
+    let milli = words.next().map_or(Some(PatternEdge::PLAIN), parse_weight)?;
+    (words.next().is_none() && a != b).then_some(PatternEdge { a, b, milli })
 }
 
 fn rank(text: &str) -> Option<u16> {

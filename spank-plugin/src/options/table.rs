@@ -68,8 +68,8 @@ impl Spec {
             name: "gpu-pattern",
             env: "TESSERA_GPU_PATTERN",
             arginfo: "shape",
-            usage: "[tessera] how whole GPUs talk to each other: ring, tree, chain, star, all, none or file:PATH \
-                    (lines of two ranks)",
+            usage: "[tessera] how whole GPUs talk to each other: ring, tree, chain, star, all, none, \
+                    ring+tree or file:PATH (lines of two ranks and at will a weight)",
         },
         Spec {
             opt: Opt::Bandwidth,

@@ -1,6 +1,6 @@
 //! The application graph: which of a job's GPUs talk to which.
 
-use crate::request::Pattern;
+use crate::request::{Pattern, PatternEdge};
 
 /// One edge: two ranks, and how much of the traffic it carries relative to the others.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -154,7 +154,11 @@ impl AppPattern {
 
 impl From<&Pattern> for AppPattern {
     fn from(pattern: &Pattern) -> Self {
-        let edge = |(a, b): &(u16, u16)| Edge { a: usize::from(*a), b: usize::from(*b), weight: 1.0 };
+        let edge = |e: &PatternEdge| Edge {
+            a: usize::from(e.a),
+            b: usize::from(e.b),
+            weight: f64::from(e.milli) / f64::from(PatternEdge::PLAIN),
+        };
         match pattern {
             Pattern::Ring => Self::Ring,
             Pattern::Tree => Self::Tree,
@@ -162,6 +166,7 @@ impl From<&Pattern> for AppPattern {
             Pattern::Star => Self::Star,
             Pattern::All => Self::All,
             Pattern::None => Self::None,
+            Pattern::RingTree => Self::RingTree,
             Pattern::Edges(edges) => Self::Edges(edges.iter().map(edge).collect()),
         }
     }

@@ -16,6 +16,7 @@ mod explain;
 pub mod far;
 pub mod ids;
 pub mod layout;
+pub mod links;
 pub mod mapa;
 pub mod model;
 pub mod moldable;

@@ -13,7 +13,6 @@ mod matrix;
 mod nodes;
 mod reader;
 mod sections;
-mod systems;
 mod types;
 
 use std::io;
@@ -21,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 pub use error::ConfigError;
 pub use matrix::links_of_file;
-pub use systems::{System, systems};
+pub use placement::links::{System, systems};
 pub use types::{Defaults, Limit, MemoryLimit, Mps, NodeSettings, NodeSpec, SiteConfig};
 
 use error::Errors;

@@ -1,12 +1,12 @@
 //! Bandwidth matrices, inline or in a file of their own.
 
 use placement::LinkMatrix;
+use placement::links::System;
 use toml::de::{DeTable, DeValue};
 
 use crate::error::Errors;
 use crate::nodes::ReadFile;
 use crate::reader::{At, TableReader, Value};
-use crate::systems::System;
 
 /// The links in a file that `tessera discover` wrote: those of its first `[[nodes]]`.
 pub(crate) fn discovered(

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::io;
 
+use placement::links::{System, systems};
 use placement::{LinkMatrix, MigPolicy, Model};
 
 use crate::error::nearest;
 use crate::hostlist;
 use crate::matrix::{discovered, matrix};
 use crate::reader::{At, TableReader};
-use crate::systems::{System, systems};
 use crate::types::NodeSpec;
 
 /// Reads a file that the configuration names.

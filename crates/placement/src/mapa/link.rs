@@ -2,14 +2,9 @@
 
 use std::fmt;
 
-/// GB/s in one direction over one lane of NVLink, by generation from 1.
-///
-/// Sources: NVIDIA's Pascal (P100: 4 lanes, 160 GB/s both directions), Volta (V100: 6 lanes, 300), Ampere (A100:
-/// 12 lanes, 600), Hopper (H100: 18 lanes, 900) and Blackwell (B200: 18 lanes, 1800) architecture papers and data
-/// sheets; each figure there is halved for one direction and divided by the lanes.
-pub const NVLINK_LANE_GBPS: [f64; 5] = [20.0, 25.0, 25.0, 25.0, 50.0];
+use crate::links::{PcieSlot, nvlink_lane_gbps, pcie_gbps};
 
-/// GB/s in one direction between two GPUs without NVLink: what MAPA's program counts for PCIe 3 x16.
+/// GB/s in one direction between two GPUs of which only PCIe is known: what MAPA's program counts for PCIe 3 x16.
 pub const PCIE_GBPS: f64 = 10.0;
 
 /// How two GPUs are connected; the PCIe levels are those of `nvidia-smi topo -m`.
@@ -69,11 +64,17 @@ impl Link {
     /// NVLink of a known generation and number of lanes.
     ///
     /// Lanes that are down are not counted, so a degraded link is a slower edge. `None` for no lane and for a
-    /// generation that is not in [`NVLINK_LANE_GBPS`].
+    /// generation that is not in `data/links.toml`.
     #[must_use]
     pub fn nvlink(generation: u8, lanes: u8) -> Option<Self> {
-        let lane = NVLINK_LANE_GBPS.get(usize::from(generation).checked_sub(1)?)?;
+        let lane = nvlink_lane_gbps(generation)?;
         (lanes > 0).then(|| Self::new(LinkKind::NvLink { generation, lanes }, lane * f64::from(lanes)))
+    }
+
+    /// A way over PCIe between two GPUs in such slots. `None` for an NVLink and for a slot that does not exist.
+    #[must_use]
+    pub fn pcie(level: LinkKind, slot: PcieSlot) -> Option<Self> {
+        pcie_gbps(level, slot).map(|gbps| Self::new(level, gbps))
     }
 
     /// A link of which only the bandwidth is known: from 37.5 GB/s two lanes or more, from 17.5 one, PCIe below.

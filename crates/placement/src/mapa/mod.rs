@@ -39,7 +39,7 @@ mod tree;
 
 pub use general::MOST_STEPS;
 pub use graph::HardwareGraph;
-pub use link::{Link, LinkClass, LinkKind, NVLINK_LANE_GBPS, PCIE_GBPS};
+pub use link::{Link, LinkClass, LinkKind, PCIE_GBPS};
 pub use memo::Memo;
 pub use model::{BandwidthModel, Bounds, Coefficients, Scores, THETA, equation_2, score};
 pub use pattern::{AppPattern, Edge, PatternError};

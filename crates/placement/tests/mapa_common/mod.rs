@@ -1,34 +1,16 @@
 //! Named systems, and an oracle that weighs every order of every set. It shares no search with the library.
 #![allow(clippy::unwrap_used, dead_code, unreachable_pub, missing_docs, reason = "shared test support")]
 
+use placement::links::System;
 use placement::mapa::{
-    AppPattern, BandwidthModel, Coefficients, Edge, HardwareGraph, Link, LinkClass, LinkKind, Query,
-    Selection,
+    AppPattern, BandwidthModel, Coefficients, Edge, HardwareGraph, Link, LinkClass, Query, Selection,
 };
 use placement::{GpuIndex, GpuSet};
 
-const SYSTEMS: &str = include_str!("../../../site-config/data/systems.toml");
-
-/// A named system's graph, read from the file of site-config.
+/// A named system's graph.
 pub fn system(name: &str) -> HardwareGraph {
-    let file: toml::Table = SYSTEMS.parse().unwrap();
-    let all = file["system"].as_array().unwrap();
-    let system = all.iter().find(|s| s["name"].as_str() == Some(name)).unwrap();
-    let n = usize::try_from(system["size"].as_integer().unwrap()).unwrap();
-    let other = system["other_gbps"].as_float().unwrap();
-    let links = system["links"].as_array().unwrap();
-    let index = |v: &toml::Value| usize::try_from(v.as_integer().unwrap()).unwrap();
-    let link = |a: usize, b: usize| {
-        let found = links.iter().find(|l| (index(&l[0]), index(&l[1])) == (a, b));
-        found.map_or_else(
-            || Link::of_bandwidth(other),
-            |l| {
-                let lanes = if l[3].as_str() == Some("D") { 2 } else { 1 };
-                Link::new(LinkKind::NvLink { generation: 2, lanes }, l[2].as_float().unwrap())
-            },
-        )
-    };
-    HardwareGraph::new(n, None, 4, &link)
+    let system = System::find(name).unwrap();
+    system.graph(system.size).unwrap()
 }
 
 /// A graph from a list of bandwidths for the pairs in order; repeats it where it is short.

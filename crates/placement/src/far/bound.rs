@@ -4,7 +4,7 @@
 //! that fit, exceeds what the slices offer until T: on an empty GPU every slice first waits for a creation, on another
 //! one the slices of running instances come free late. The bound is the smallest T that is not ruled out.
 
-use super::problem::{Micros, Problem};
+use super::problem::{GpuNow, Micros, Problem};
 use super::table::{NEVER, Table, members};
 
 /// The bound, µs; 0 for an empty batch.
@@ -25,17 +25,25 @@ pub(super) fn by_area(table: &Table<'_>) -> Micros {
 struct Idle {
     /// The shortest creation any task must wait for; 0 where an instance exists.
     create: Micros,
-    /// (slices, until) that are taken by running instances; `NEVER` for those of unknown end.
-    taken: Vec<(u64, Micros)>,
+    /// Per leaf of the trees: when it comes free; `NEVER` if nobody knows. Every place has at least as many leaves as
+    /// compute slices, so work never needs fewer leaves than slices.
+    free: Vec<Micros>,
 }
 
 impl Idle {
     fn of(table: &Table<'_>) -> Self {
         let problem: &Problem = table.problem;
-        let taken = problem.gpus.iter().flat_map(|g| &g.held);
-        let taken = taken.map(|h| (u64::from(problem.tree.nodes[h.node].size), h.until.unwrap_or(NEVER)));
+        let nodes = &problem.tree.nodes;
+        let leaves = || (0..nodes.len()).filter(|&n| nodes[n].children.is_empty());
+        let free = |(now, leaf): (&GpuNow, usize)| {
+            let held = now.held.iter().map(|h| (nodes[h.node].mask, h.until));
+            let taken = held.chain(now.blocked.iter().map(|b| (b.mask, b.until)));
+            let here = taken.filter(|(mask, _)| mask & nodes[leaf].mask != 0);
+            here.map(|(_, until)| until.unwrap_or(NEVER)).max().unwrap_or(0)
+        };
+        let free = problem.gpus.iter().flat_map(|g| leaves().map(move |l| (g, l))).map(free).collect();
         let shortest = problem.costs.create.iter().copied().min().unwrap_or(0);
-        Self { create: if problem.starts_empty() { shortest } else { 0 }, taken: taken.collect() }
+        Self { create: if problem.starts_empty() { shortest } else { 0 }, free }
     }
 }
 
@@ -48,9 +56,8 @@ fn possible(table: &Table<'_>, idle: &Idle, makespan: Micros) -> bool {
         let Some(least) = fitting.map(|c| table.work(task, c)).min() else { return false };
         work = work.saturating_add(least);
     }
-    let taken =
-        idle.taken.iter().map(|&(slices, until)| slices * until.min(rest)).fold(0, u64::saturating_add);
-    work.saturating_add(taken) <= table.slices().saturating_mul(rest)
+    let room = idle.free.iter().map(|&until| rest.saturating_sub(until)).fold(0, u64::saturating_add);
+    work <= room
 }
 
 /// The least work of one task within `makespan`, in slices held times time; `None` if it fits nowhere.

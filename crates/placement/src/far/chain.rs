@@ -31,11 +31,12 @@ impl Releases {
                 releases.at[p] = releases.at[p].max(gone);
             }
         }
-        for blocked in &table.problem.gpus[gpu].blocked {
+        let blocked = table.problem.gpus[gpu].blocked.iter().filter_map(|b| Some((b.mask, b.until?)));
+        for (mask, until) in blocked {
             releases.any = true;
             for (p, node) in table.problem.tree.nodes.iter().enumerate() {
-                if node.mask & blocked.mask != 0 {
-                    releases.at[p] = releases.at[p].max(blocked.until);
+                if node.mask & mask != 0 {
+                    releases.at[p] = releases.at[p].max(until);
                 }
             }
         }

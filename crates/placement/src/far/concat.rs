@@ -24,7 +24,7 @@ impl Problem {
                 now.held.push(Held { node, until: Some(end) });
             } else {
                 now.held.retain(|h| h.node != node);
-                now.blocked.push(Blocked { mask: self.tree.nodes[node].mask, until: end });
+                now.blocked.push(Blocked { mask: self.tree.nodes[node].mask, until: Some(end) });
             }
         }
         for run in &schedule.runs {
@@ -45,8 +45,8 @@ impl Problem {
         let all = self.tree.nodes.iter().fold(0, |all, n| all | n.mask);
         for gpu in &mut self.gpus {
             gpu.held.iter_mut().for_each(|h| h.until = h.until.map(|until| until.max(instant)));
-            gpu.blocked.retain(|b| b.until > instant);
-            gpu.blocked.push(Blocked { mask: all, until: instant });
+            gpu.blocked.retain(|b| b.until.is_none_or(|until| until > instant));
+            gpu.blocked.push(Blocked { mask: all, until: Some(instant) });
         }
         self.busy.retain(|b| b.end > instant);
         let mut lanes: Vec<usize> = self.gpus.iter().map(|g| g.lane).collect();

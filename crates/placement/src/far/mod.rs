@@ -20,6 +20,7 @@
 //!   on empty GPUs a search that proves a bound.
 //! - [`miso`], [`fix_part`], [`fix_part_best`]: what the paper compares with.
 //! - [`plan()`]: any of them by [`Policy`]; [`Problem::then`]: the state after a plan, for the next batch.
+//! - [`Present`]: plans over GPUs as they are now, named by node, for whoever plans jobs of a running cluster.
 //!
 //! # Limits
 //!
@@ -40,6 +41,7 @@ mod fixed;
 mod list;
 mod local;
 mod policy;
+pub mod present;
 pub mod problem;
 mod refine;
 pub mod replay;
@@ -53,7 +55,13 @@ pub use classic::{Far, far};
 pub use concat::joined;
 pub use fixed::{Fixed, fix_part, fix_part_best, miso};
 pub use policy::{Answer, Policy, PolicyError, UnknownPolicy, plan};
-pub use problem::{Blocked, Busy, Costs, GpuNow, Held, MAX_TIME, Micros, Problem, ProblemError, Task};
+pub use present::{
+    After, Present, PresentError, PresentGpu, PresentInstance, PresentOp, PresentPlace, PresentPlan,
+    PresentRun,
+};
+pub use problem::{
+    Blocked, Busy, Costs, GpuNow, Held, MAX_COST, MAX_TIME, MAX_TOTAL, Micros, Problem, ProblemError, Task,
+};
 pub use refine::Operations;
 pub use replay::{Replay, Violation, replay};
 pub use schedule::{Op, OpKind, Run, Schedule};

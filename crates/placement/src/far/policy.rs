@@ -88,6 +88,9 @@ pub enum PolicyError {
     /// Some task runs at no size of the partition, or at no partition the policy uses.
     #[error("{0}: some task runs at no size that this policy offers it")]
     NoSize(Policy),
+    /// A policy that starts from empty GPUs was asked to plan on others.
+    #[error("{0} plans on empty GPUs only")]
+    NotEmpty(Policy),
     /// The problem itself.
     #[error(transparent)]
     Problem(#[from] ProblemError),
@@ -101,6 +104,10 @@ pub enum PolicyError {
 /// [`Problem::check`] passes.
 pub fn plan(problem: &Problem, policy: &Policy, budget: u64) -> Result<Answer, PolicyError> {
     problem.check()?;
+    let any_state = matches!(policy, Policy::Tessera | Policy::Far);
+    if !any_state && !problem.starts_empty() {
+        return Err(PolicyError::NotEmpty(policy.clone()));
+    }
     let none = || PolicyError::NoSize(policy.clone());
     let (solved, schedule) = match policy {
         Policy::Tessera => {

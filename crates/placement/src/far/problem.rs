@@ -6,8 +6,15 @@ use crate::model::Model;
 /// Microseconds: times are whole numbers, so that sums compare exactly and a plan is the same on every machine.
 pub type Micros = u64;
 
-/// The longest time a task may take, µs (about four months). Sums of a million such times still fit.
+/// The longest time a task may take, µs (about four months).
 pub const MAX_TIME: Micros = 10_000_000_000_000;
+
+/// The most that the tasks' longest times may sum to, and the latest instant of a present state, µs (about a thousand
+/// years): whatever is planned within this stays far from the ends of the numbers.
+pub const MAX_TOTAL: Micros = 1 << 55;
+
+/// The longest a creation or destruction may take, µs (an hour).
+pub const MAX_COST: Micros = 3_600_000_000;
 
 /// How long creating and destroying an instance takes, by size class of the tree. Operations of GPUs with the same
 /// [`GpuNow::lane`] never overlap: the driver runs them one after another.
@@ -54,6 +61,13 @@ pub struct Task {
     pub times: Vec<Option<Micros>>,
 }
 
+impl Task {
+    /// Whether it runs at one of the sizes that are `offered`.
+    pub(super) fn runs_at(&self, offered: &[bool]) -> bool {
+        self.times.iter().zip(offered).any(|(time, &offered)| time.is_some() && offered)
+    }
+}
+
 /// An instance that exists when the plan begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
@@ -64,13 +78,14 @@ pub struct Held {
     pub until: Option<Micros>,
 }
 
-/// Units that are free only from some time on, without an instance there: one was destroyed late.
+/// Units that are free only from some time on, without an instance of the plan there: one was destroyed late, or
+/// something else holds them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blocked {
     /// The units, bit 0 for unit 0.
     pub mask: u16,
-    /// When an instance may be created there, µs.
-    pub until: Micros,
+    /// When an instance may be created there, µs; `None` if nobody knows, and the units stay out of the plan.
+    pub until: Option<Micros>,
 }
 
 /// One GPU when the plan begins.
@@ -141,6 +156,15 @@ pub enum ProblemError {
         /// Index of the GPU.
         gpu: usize,
     },
+    /// Tasks that together last longer than [`MAX_TOTAL`].
+    #[error("the tasks' longest times sum to more than {} years", MAX_TOTAL / YEAR)]
+    Total,
+    /// Costs that are not one per size, or one beyond [`MAX_COST`].
+    #[error("a reconfiguration cost per instance size is needed, each at most {} s", MAX_COST / 1_000_000)]
+    Costs,
+    /// An instant of the present state beyond [`MAX_TOTAL`], or a stretch that ends before it begins.
+    #[error("the present state reaches further than {} years, or backwards", MAX_TOTAL / YEAR)]
+    Instant,
     /// No free place is large enough for the task: the instances in the way have no known end.
     #[error("task {task} fits nowhere: every place of a size it can run on is held without a known end")]
     Nowhere {
@@ -148,6 +172,18 @@ pub enum ProblemError {
         task: usize,
     },
 }
+
+impl ProblemError {
+    /// The task it is about.
+    pub(super) fn task_mut(&mut self) -> Option<&mut usize> {
+        match self {
+            Self::Sizes { task, .. } | Self::Time { task } | Self::Nowhere { task } => Some(task),
+            _ => None,
+        }
+    }
+}
+
+const YEAR: Micros = 31_557_600_000_000;
 
 impl Problem {
     /// `gpus` empty GPUs of `model`, reconfigured one after another, with the costs of Table 1.
@@ -182,10 +218,42 @@ impl Problem {
                 taken |= node.mask;
             }
         }
-        self.tasks.iter().enumerate().try_for_each(|(task, t)| self.check_task(task, t))
+        self.check_costs()?;
+        self.check_instants()?;
+        let offered = self.somewhere();
+        self.tasks.iter().enumerate().try_for_each(|(task, t)| self.check_task(task, t, &offered))?;
+        let longest = |t: &Task| t.times.iter().flatten().copied().max().unwrap_or(0);
+        let total = self.tasks.iter().map(longest).fold(0, Micros::saturating_add);
+        if total > MAX_TOTAL { Err(ProblemError::Total) } else { Ok(()) }
     }
 
-    fn check_task(&self, task: usize, t: &Task) -> Result<(), ProblemError> {
+    fn check_costs(&self) -> Result<(), ProblemError> {
+        let Costs { create, destroy } = &self.costs;
+        let complete = [create, destroy].iter().all(|c| c.len() == self.tree.sizes.len());
+        let small = create.iter().chain(destroy).all(|&c| c <= MAX_COST);
+        if complete && small { Ok(()) } else { Err(ProblemError::Costs) }
+    }
+
+    fn check_instants(&self) -> Result<(), ProblemError> {
+        let held = self.gpus.iter().flat_map(|g| g.held.iter().filter_map(|h| h.until));
+        let blocked = self.gpus.iter().flat_map(|g| g.blocked.iter().filter_map(|b| b.until));
+        let early = held.chain(blocked).chain(self.busy.iter().map(|b| b.end)).all(|at| at <= MAX_TOTAL);
+        let forwards = self.busy.iter().all(|b| b.begin <= b.end);
+        if early && forwards { Ok(()) } else { Err(ProblemError::Instant) }
+    }
+
+    /// Per size class, whether some place of it will be free one day.
+    pub(super) fn somewhere(&self) -> Vec<bool> {
+        let mut offered = vec![false; self.tree.sizes.len()];
+        for gpu in 0..self.gpus.len() {
+            for (node, place) in self.tree.nodes.iter().enumerate() {
+                offered[place.class] |= self.usable(gpu, node);
+            }
+        }
+        offered
+    }
+
+    fn check_task(&self, task: usize, t: &Task, offered: &[bool]) -> Result<(), ProblemError> {
         if t.times.len() != self.tree.sizes.len() {
             return Err(ProblemError::Sizes { task, found: t.times.len(), expected: self.tree.sizes.len() });
         }
@@ -193,20 +261,16 @@ impl Problem {
         if given.peek().is_none() || given.any(|&time| time == 0 || time > MAX_TIME) {
             return Err(ProblemError::Time { task });
         }
-        let possible = |gpu: usize, node: usize| {
-            self.usable(gpu, node) && t.times[self.tree.nodes[node].class].is_some()
-        };
-        let somewhere =
-            (0..self.gpus.len()).any(|gpu| (0..self.tree.nodes.len()).any(|node| possible(gpu, node)));
-        if somewhere { Ok(()) } else { Err(ProblemError::Nowhere { task }) }
+        if t.runs_at(offered) { Ok(()) } else { Err(ProblemError::Nowhere { task }) }
     }
 
-    /// Whether a place of a GPU will be free one day: no instance of unknown end is in it.
+    /// Whether a place of a GPU will be free one day: nothing of unknown end is in it.
     #[must_use]
     pub fn usable(&self, gpu: usize, node: usize) -> bool {
         let mask = self.tree.nodes[node].mask;
-        let stuck = |h: &Held| h.until.is_none() && self.tree.nodes[h.node].mask & mask != 0;
-        !self.gpus[gpu].held.iter().any(stuck)
+        let held = |h: &Held| h.until.is_none() && self.tree.nodes[h.node].mask & mask != 0;
+        let blocked = |b: &Blocked| b.until.is_none() && b.mask & mask != 0;
+        !self.gpus[gpu].held.iter().any(held) && !self.gpus[gpu].blocked.iter().any(blocked)
     }
 
     /// True if nothing exists and nothing is planned: the paper's starting point.

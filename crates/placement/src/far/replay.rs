@@ -216,7 +216,8 @@ struct World {
 }
 
 fn blocked_until(gpu: &GpuNow, unit: usize) -> Micros {
-    gpu.blocked.iter().filter(|b| b.mask >> unit & 1 == 1).map(|b| b.until).max().unwrap_or(0)
+    let blocked = gpu.blocked.iter().filter(|b| b.mask >> unit & 1 == 1);
+    blocked.map(|b| b.until.unwrap_or(Micros::MAX)).max().unwrap_or(0)
 }
 
 impl World {
@@ -261,7 +262,9 @@ impl World {
         let (given, happened) = self.operations.split_at(self.given);
         let mine = |op: &&(usize, Micros, Micros)| op.0 == lane;
         let mut begin = happened.iter().filter(mine).map(|op| op.2).fold(ready, Micros::max);
-        while let Some(op) = given.iter().filter(mine).find(|op| op.1 < begin + length && begin < op.2) {
+        while let Some(op) =
+            given.iter().filter(mine).find(|op| op.1 < begin.saturating_add(length) && begin < op.2)
+        {
             begin = op.2;
         }
         begin

@@ -3,8 +3,9 @@
 use super::problem::{Micros, Problem};
 use super::tree::MAX_NODES;
 
-/// A time no plan reaches: a task at a size it cannot run on. Sums of a hundred still fit.
-pub(super) const NEVER: Micros = 1 << 56;
+/// A time no plan reaches, whose work still fits: a task at a size it cannot run on. Plans end before twice
+/// [`MAX_TOTAL`](super::problem::MAX_TOTAL) and their reconfigurations.
+pub(super) const NEVER: Micros = 1 << 59;
 
 /// A place of one of the GPUs: the GPU in the upper bits, the place in the lower ones. Numbers between the last place of a
 /// GPU and the first of the next are no site: no task is ever there.

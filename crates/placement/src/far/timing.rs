@@ -97,9 +97,12 @@ impl Timing {
                 self.alive[gpu] |= 1 << node;
                 self.free[base + node] = until;
             }
-            for (p, blocked) in (0..table.places).flat_map(|p| now.blocked.iter().map(move |b| (p, b))) {
-                if table.problem.tree.nodes[p].mask & blocked.mask != 0 {
-                    self.cleared[base + p] = self.cleared[base + p].max(blocked.until);
+            for (mask, until) in now.blocked.iter().filter_map(|b| Some((b.mask, b.until?))) {
+                let nodes = table.problem.tree.nodes.iter();
+                for (cleared, _) in
+                    self.cleared[base..].iter_mut().zip(nodes).filter(|(_, n)| n.mask & mask != 0)
+                {
+                    *cleared = (*cleared).max(until);
                 }
             }
             self.set_tails(table, gpu, orders[gpu]);

@@ -183,6 +183,20 @@ mod tests {
         }
     }
 
+    /// What the area bound rests on: work counted in slices never needs fewer leaves than that.
+    #[test]
+    fn every_place_has_a_leaf_per_slice() {
+        for model in Model::all() {
+            let tree = Tree::of(model).unwrap();
+            let leaves = || tree.nodes.iter().filter(|n| n.children.is_empty());
+            for node in &tree.nodes {
+                let below = leaves().filter(|l| l.mask & node.mask != 0).count();
+                assert!(below >= usize::from(node.size), "{}: {}@{}", model.key, node.profile, node.start);
+            }
+            assert_eq!(leaves().count(), usize::from(tree.slices), "{}", model.key);
+        }
+    }
+
     #[test]
     fn partitions_are_those_of_figure_1() {
         let count = |key| Tree::of(Model::find(key).unwrap()).unwrap().partitions().len();

@@ -1,0 +1,231 @@
+//! `tessera explain`.
+
+use insta::assert_snapshot;
+
+use super::{LAYOUT, Site, run};
+
+#[test]
+fn explain() {
+    assert_snapshot!(run("explain --gpu-mem=10G"), @r"
+    n1: 1g.10gb at slice 6 of GPU 0: smallest profile with 10.0 GB; leaves 140 placements to others, best of 32; mig takes 2 of 8 slices, mps would take 8 of 8 slices
+    counts in Slurm as gres/shard:10 per node
+      mig   2 of 8 slices, chosen
+        GPUs 0-7, each
+          1g.10gb at 0: loses 7 placements, opens an unused GPU, switches MIG mode on
+          1g.10gb at 2: loses 7 placements, opens an unused GPU, switches MIG mode on
+          1g.10gb at 4: loses 6 placements, opens an unused GPU, switches MIG mode on
+         *1g.10gb at 6: loses 4 placements, opens an unused GPU, switches MIG mode on (on GPU 0)
+      mps   8 of 8 slices
+        GPUs 0-7, each
+          to be opened, loses 18 placements, opens an unused GPU
+
+    n2: 1g.10gb at slice 6 of GPU 0: smallest profile with 10.0 GB; leaves 32 placements to others, best of 14; mig takes 1 of 8 slices, mps would take 8 of 8 slices
+    counts in Slurm as gres/shard:10 per node
+      mig   1 of 8 slices, chosen
+        GPUs 0-1, each
+          1g.10gb at 0: loses 6 placements, opens an unused GPU, switches MIG mode on
+          1g.10gb at 1: loses 6 placements, opens an unused GPU, switches MIG mode on
+          1g.10gb at 2: loses 6 placements, opens an unused GPU, switches MIG mode on
+          1g.10gb at 3: loses 6 placements, opens an unused GPU, switches MIG mode on
+          1g.10gb at 4: loses 5 placements, opens an unused GPU, switches MIG mode on
+          1g.10gb at 5: loses 5 placements, opens an unused GPU, switches MIG mode on
+         *1g.10gb at 6: loses 4 placements, opens an unused GPU, switches MIG mode on (on GPU 0)
+      mps   8 of 8 slices
+        GPUs 0-1, each
+          to be opened, loses 18 placements, opens an unused GPU
+    exit 0
+    ");
+    assert_snapshot!(run("explain --node n2 --gpu-isolation=mps --gpu-mem=3G --gpu-threads=25%"), @r"
+    n2: 3.0 GB and 25% of the threads of GPU 0: the first share there; loses 18 placements, opens an unused GPU
+    counts in Slurm as gres/shard:3 per node
+      mps   8 of 8 slices, chosen
+        GPUs 0-1, each
+         *to be opened, loses 18 placements, opens an unused GPU (on GPU 0)
+    exit 0
+    ");
+    assert_snapshot!(run("explain --model a100-40gb --count 8 --links dgx-v --gpus=3"), @r"
+    8 x a100-40gb: GPUs 0, 2, 3: largest sum of links, 125 GB/s, of 8 free GPUs
+    counts in Slurm as gres/gpu:3 per node
+      whole 24 of 24 slices, chosen
+         *GPU 0,2-3: links of 125 GB/s, of 8 free GPUs
+    exit 0
+    ");
+    assert_snapshot!(run("explain --model a30-24gb --gpu-isolation=mig:1g.6gb --gpu-instances=2 --json"), @r#"
+    {
+      "nodes": [
+        {
+          "candidates": [
+            {
+              "gpu": 0,
+              "kind": "mig",
+              "possible": true,
+              "profile": "1g.6gb",
+              "starts": [
+                0,
+                1
+              ],
+              "verdict": "loses 4 placements, opens an unused GPU, switches MIG mode on"
+            }
+          ],
+          "chosen": {
+            "instances": [
+              {
+                "gpu": 0,
+                "profile_id": 14,
+                "start": 0
+              },
+              {
+                "gpu": 0,
+                "profile_id": 14,
+                "start": 1
+              }
+            ],
+            "kind": "mig"
+          },
+          "gres": {
+            "shard": 12
+          },
+          "kinds": [
+            {
+              "chosen": true,
+              "fits": true,
+              "kind": "mig",
+              "outcome": "2 of 4 slices"
+            }
+          ],
+          "name": "1 x a30-24gb",
+          "omitted": 0,
+          "why": "1g.6gb at slices 0 and 1 of GPU 0: as named; leaves 3 placements to others"
+        }
+      ],
+      "request": "v1 iso=mig:1g.6gb typed=1 inst=2"
+    }
+    exit 0
+    "#);
+    assert_snapshot!(run("explain --node n2 --gpu-isolation=mig:2g.10gb"), @r"
+    n2: nothing fits: GPUs 0-1: h100-80gb-sxm has no such profile
+    refused at submission: h100-80gb-sxm has no profile for mig:2g.10gb; it has 1g.10gb, 1g.10gb+me, 1g.20gb, 2g.20gb, 3g.40gb, 4g.40gb, 7g.80gb
+      mig   nothing fits
+        GPUs 0-1, each
+          no: h100-80gb-sxm has no such profile
+    exit 1
+    ");
+    assert_snapshot!(run("explain --gpu-mem=200G"), @r"
+    n1: nothing fits: GPUs 0-7: 42.1 GB at most, 200.0 GB asked
+    refused at submission: largest instance on a100-40gb is 7g.40gb with 42.1 GB; ask --gpu-mem=42G or less
+      mig   nothing fits
+        GPUs 0-7, each
+          no: 42.1 GB at most, 200.0 GB asked
+      mps   nothing fits
+        GPUs 0-7, each
+          no: 42.1 GB at most, 200.0 GB asked
+      whole nothing fits
+        GPUs 0-7, each
+          no: 42.1 GB at most, 200.0 GB asked
+
+    n2: nothing fits: GPUs 0-1: 85.1 GB at most, 200.0 GB asked
+    refused at submission: largest instance on h100-80gb-sxm is 7g.80gb with 85.1 GB; ask --gpu-mem=85G or less
+      mig   nothing fits
+        GPUs 0-1, each
+          no: 85.1 GB at most, 200.0 GB asked
+      mps   nothing fits
+        GPUs 0-1, each
+          no: 85.1 GB at most, 200.0 GB asked
+      whole nothing fits
+        GPUs 0-1, each
+          no: 85.1 GB at most, 200.0 GB asked
+    exit 1
+    ");
+    assert_snapshot!(run("explain"), @r"
+    stderr: tessera: nothing is asked for
+    stderr: hint: for example: tessera explain --gpu-isolation=mig --gpu-mem=10G
+    exit 1
+    ");
+    assert_snapshot!(run("explain --node n9 --gpu-mem=1G"), @r"
+    stderr: tessera: node n9 is not in tessera.toml
+    stderr: hint: it has n1, n2
+    exit 1
+    ");
+    assert_snapshot!(run("explain --model a100 --gpu-mem=1G"), @r#"
+    stderr: tessera: unknown GPU model "a100"
+    stderr: hint: did you mean a100-40gb or a100-80gb?
+    exit 1
+    "#);
+    assert_snapshot!(run("explain --model a100-40gb --links dgx-v --gpu-mem=1G"), @r"
+    stderr: tessera: interconnect dgx-v links 8 GPUs, not 1
+    exit 1
+    ");
+}
+
+#[test]
+fn explain_on_a_busy_node() {
+    let site = Site::new();
+    let busy = LAYOUT.lines().nth(1).unwrap().trim_start_matches("n1").trim();
+    assert_snapshot!(site.run(&["explain", "--node", "n1", "--busy", busy, "--gpu-isolation=mig", "--gpu-mem=10G"]), @r"
+    n1: 1g.10gb at slice 6 of GPU 1: smallest profile with 10.0 GB; leaves 64 placements to others, best of 15
+    counts in Slurm as gres/shard:10 per node
+      mig   2 of 8 slices, chosen
+        GPU 0
+          1g.10gb at 0: no: taken by job 12
+          1g.10gb at 2: no: taken by job 31
+          1g.10gb at 4: no: taken by job 18
+          1g.10gb at 6: no: taken by job 18
+        GPU 1
+          1g.10gb at 0: no: taken by job 123456
+          1g.10gb at 2: loses 4 placements
+          1g.10gb at 4: loses 5 placements
+         *1g.10gb at 6: loses 3 placements
+        GPU 2
+          no: shared through MPS by job 14
+        GPUs 3-4, each
+          no: taken by job 13
+        GPUs 5-7, each
+          1g.10gb at 0: loses 7 placements, opens an unused GPU, switches MIG mode on
+          1g.10gb at 2: loses 7 placements, opens an unused GPU, switches MIG mode on
+          1g.10gb at 4: loses 6 placements, opens an unused GPU, switches MIG mode on
+          1g.10gb at 6: loses 4 placements, opens an unused GPU, switches MIG mode on
+    exit 0
+    ");
+    assert_snapshot!(site.run(&["explain", "--node", "n1", "--busy", busy, "--gpu-isolation=whole", "--gpus=4"]), @r"
+    n1: nothing fits: GPUs 5-7: only 3 to be had; GPUs 3-4: taken by job 13; GPU 2: shared through MPS by job 14; GPU 0: taken by job 12; 1 more reasons
+    counts in Slurm as gres/gpu:4 per node
+    the job would wait: an empty node could give it
+      whole nothing fits
+        GPU 0
+          no: taken by job 12
+        GPU 1
+          no: taken by job 123456
+        GPU 2
+          no: shared through MPS by job 14
+        GPUs 3-4, each
+          no: taken by job 13
+        GPUs 5-7, each
+          no: only 3 to be had
+    exit 1
+    ");
+    assert_snapshot!(site.run(&["explain", "--node", "n2", "--busy", "gpu0=free", "--gpu-mem=10G"]), @r"
+    stderr: tessera: --busy on n2: something unexpected at byte 0 of the layout
+    stderr: hint: as sinfo -O extra prints it
+    exit 1
+    ");
+}
+
+#[test]
+fn explain_within_limits() {
+    assert_snapshot!(run("explain --node n2 --partition debug --gpu-mem=5G"), @r"
+    n2: 5.0 GB and 6% of the threads of GPU 0: the first share there; loses 18 placements, opens an unused GPU
+    counts in Slurm as gres/shard:5 per node
+      mps   8 of 8 slices, chosen
+        GPUs 0-1, each
+         *to be opened, loses 18 placements, opens an unused GPU (on GPU 0)
+    exit 0
+    ");
+    assert_snapshot!(run("explain --node n2 --partition debug --gpu-isolation=mig"), @r"
+    stderr: tessera: refused at submission: --gpu-isolation=mig is not allowed in partition debug: use mps, whole
+    exit 1
+    ");
+    assert_snapshot!(run("explain --node n2 --partition debug --gpu-mem=30G"), @r"
+    stderr: tessera: refused at submission: --gpu-mem=30.0 GB is too much in partition debug: at most 20.0 GB
+    exit 1
+    ");
+}

@@ -1,0 +1,277 @@
+//! Help, wrong usage, completions and the man page.
+
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+
+use insta::assert_snapshot;
+
+use super::{Site, run};
+
+#[test]
+fn help() {
+    assert_snapshot!(run("-h"), @r"
+    See and explain what Tessera does with a cluster's GPUs
+
+    Usage: tessera [OPTIONS] <COMMAND>
+
+    Commands:
+      layout       Draw each GPU as its slices
+      explain      Explain what a request would get, and why
+      discover     Write the configuration for this machine's GPUs
+      doctor       Check that journal, driver, device nodes, MPS and Slurm agree
+      plan         Plan a batch of tasks on GPUs that repartition
+      score        Choose GPUs by pattern and topology, and score them
+      simulate     Simulate policies on a file of jobs
+      topology     Show how a node's GPUs are linked
+      lint         List where Slurm's own choice of GPUs falls behind
+      fit          Fit a model to measurements
+      profiles     List GPU models and their MIG profiles
+      check        Check tessera.toml
+      node         Do by hand what Slurm's prolog and epilog do on a node
+      completions  Print the completion script of a shell
+
+    Options:
+          --config <FILE>  Read this tessera.toml
+      -h, --help           Print help (see more with '--help')
+      -V, --version        Print version
+    exit 0
+    ");
+    assert_snapshot!(run("--help"), @r"
+    See and explain what Tessera does with a cluster's GPUs
+
+    Tessera gives Slurm jobs MIG instances made at job start, memory-limited shares and well-linked sets
+    of whole GPUs. This command shows the layout of each GPU, explains why a request gets what it gets,
+    writes the configuration for new nodes and checks that everything agrees.
+
+    Results go to stdout, messages to stderr. Exit status: 0 for success, 1 for something you or the
+    site can put right, 2 for wrong usage, 70 for a bug in tessera.
+
+    Usage: tessera [OPTIONS] <COMMAND>
+
+    Commands:
+      layout       Draw each GPU as its slices
+      explain      Explain what a request would get, and why
+      discover     Write the configuration for this machine's GPUs
+      doctor       Check that journal, driver, device nodes, MPS and Slurm agree
+      plan         Plan a batch of tasks on GPUs that repartition
+      score        Choose GPUs by pattern and topology, and score them
+      simulate     Simulate policies on a file of jobs
+      topology     Show how a node's GPUs are linked
+      lint         List where Slurm's own choice of GPUs falls behind
+      fit          Fit a model to measurements
+      profiles     List GPU models and their MIG profiles
+      check        Check tessera.toml
+      node         Do by hand what Slurm's prolog and epilog do on a node
+      completions  Print the completion script of a shell
+
+    Options:
+          --config <FILE>
+              Read this tessera.toml
+              
+              Without it: the file that TESSERA_CONF names, else tessera.toml beside the file that
+              SLURM_CONF names, else /etc/slurm/tessera.toml.
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    Examples:
+      tessera layout                   every GPU of the cluster, drawn as slices
+      tessera explain --gpu-mem=10G    what such a job would get, and why
+      tessera profiles a100-40gb       what an A100 can be cut into
+      tessera check                    is tessera.toml good?
+      tessera discover --format all    configuration for this machine's GPUs
+      tessera doctor                   does everything agree?
+    exit 0
+    ");
+    assert_snapshot!(run("layout --help"), @r#"
+    Draw each GPU as its slices
+
+    Shows what the controller publishes for the nodes of tessera.toml: which instances there are, who
+    has them, and what is free. Each GPU is a row of its placement units; a GPU that is cut has its
+    profiles above and their holders below. "job 12" has an instance alone, "mps 13 14" share one,
+    "idle" is kept for the next job of its shape.
+
+    Usage: tessera layout [OPTIONS]
+
+    Options:
+          --config <FILE>
+              Read this tessera.toml
+              
+              Without it: the file that TESSERA_CONF names, else tessera.toml beside the file that
+              SLURM_CONF names, else /etc/slurm/tessera.toml.
+
+          --node <NODES>
+              Only these nodes, a hostlist such as n[1-2]
+
+          --from <FILE>
+              Read layouts from FILE instead of asking Slurm, - for standard input
+              
+              A node's name and its layout per line, as sinfo -O nodelist,extra prints them.
+
+          --live
+              Ask this node's driver and journal instead of Slurm, as root
+
+          --json
+              Print JSON
+
+          --svg <FILE>
+              Write a picture to FILE, - for standard output
+
+          --color <WHEN>
+              Use colour
+
+              Possible values:
+              - auto:   On a terminal, unless NO_COLOR is set
+              - always: Always
+              - never:  Never
+              
+              [default: auto]
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+    Examples:
+      tessera layout --node n[1-2]
+      tessera layout --svg layout.svg
+      sinfo -h -O nodelist:20,extra:4000 | tessera layout --from -
+    exit 0
+    "#);
+    assert_snapshot!(run("explain -h"), @r"
+    Explain what a request would get, and why
+
+    Usage: tessera explain [OPTIONS]
+
+    Options:
+          --config <FILE>     Read this tessera.toml
+          --node <NAME>       Ask this node of tessera.toml; without it the first of each set
+          --model <KEY>       Ask a node with GPUs of this model instead of one of tessera.toml
+          --count <N>         GPUs of that node [default: 1]
+          --links <SYSTEM>    Interconnect of that node [default: pcie]
+          --live              Take nodes as they are now
+          --busy <LAYOUT>     Take the node as this layout says, in the words of sinfo -O extra
+          --partition <NAME>  Hold the request to the limits of this partition
+          --account <NAME>    Hold the request to the limits of this account
+          --json              Print JSON
+      -h, --help              Print help (see more with '--help')
+
+    Request, as for sbatch:
+          --gpu-isolation <KIND>   auto, mig, mig:PROFILE, mps, whole or none
+          --gpu-mem <SIZE>         Memory per instance or share, such as 10G
+          --gpu-instances <N>      MIG instances per node
+          --gpu-threads <PERCENT>  Share of the SMs in percent: the most for mps, the least for mig
+          --gpu-pattern <SHAPE>    How whole GPUs talk to each other: ring, tree, chain, star, all, none
+                                   or ring+tree
+          --gpu-bandwidth <NEED>   sensitive or insensitive to the bandwidth between whole GPUs
+          --gpus <N>               Whole GPUs per node [alias: --gpus-per-node]
+    exit 0
+    ");
+    assert_snapshot!(run("node -h"), @r"
+    Do by hand what Slurm's prolog and epilog do on a node
+
+    Usage: tessera node [OPTIONS] <COMMAND>
+
+    Commands:
+      reconcile  Give back what no live job owns
+      status     Show the node as driver and journal have it
+      realise    Make a placement real, as the prolog does [alias: realize]
+      release    Take back what a job has, as the epilog does
+
+    Options:
+          --config <FILE>  Read this tessera.toml
+      -h, --help           Print help (see more with '--help')
+    exit 0
+    ");
+}
+
+#[test]
+fn usage_errors() {
+    assert_snapshot!(run("layuot"), @r"
+    stderr: error: unrecognized subcommand 'layuot'
+    stderr: 
+    stderr:   tip: a similar subcommand exists: 'layout'
+    stderr: 
+    stderr: Usage: tessera [OPTIONS] <COMMAND>
+    stderr: 
+    stderr: For more information, try '--help'.
+    exit 2
+    ");
+    assert_snapshot!(run("explain --gpu-mem=5X"), @r"
+    stderr: error: invalid value '5X' for '--gpu-mem <SIZE>': it has an unknown suffix: use K, M, G, T or Ki, Mi, Gi, Ti
+    stderr: 
+    stderr: For more information, try '--help'.
+    exit 2
+    ");
+    assert_snapshot!(run("explain --gpu-threads=101"), @r"
+    stderr: error: invalid value '101' for '--gpu-threads <PERCENT>': expected 1 to 100
+    stderr: 
+    stderr: For more information, try '--help'.
+    exit 2
+    ");
+    assert_snapshot!(run("explain --gpu-isolation=mug"), @r"
+    stderr: error: invalid value 'mug' for '--gpu-isolation <KIND>': expected auto, mig, mig:PROFILE, mps, whole or none
+    stderr: 
+    stderr: For more information, try '--help'.
+    exit 2
+    ");
+}
+
+#[test]
+fn a_closed_pipe_is_no_error() {
+    let site = Site::new();
+    let mut child =
+        site.command(&["completions", "bash"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let out = child.wait_with_output().unwrap();
+    assert_eq!((out.status.code(), out.stderr), (Some(0), Vec::new()));
+}
+
+#[test]
+fn completions_name_every_command() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = run(&format!("completions {shell}"));
+        for command in ["layout", "explain", "discover", "doctor", "profiles", "check", "reconcile"] {
+            assert!(script.contains(command), "{shell}: {command}");
+        }
+    }
+}
+
+/// `cargo run -p tessera-cli -- completions SHELL > contrib/completions/FILE` brings one up to date.
+#[test]
+fn the_shipped_completions_are_the_printed_ones() {
+    for (shell, file) in [("bash", "tessera.bash"), ("zsh", "_tessera"), ("fish", "tessera.fish")] {
+        let out = Site::new().command(&["completions", shell]).output().unwrap();
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../contrib/completions").join(file);
+        assert!(fs::read(&path).unwrap() == out.stdout, "{} is out of date", path.display());
+    }
+}
+
+#[test]
+fn the_man_page_has_every_command_and_option() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/man/tessera.1.md");
+    let page = fs::read_to_string(path).unwrap();
+    for command in [
+        "layout",
+        "explain",
+        "profiles",
+        "check",
+        "discover",
+        "doctor",
+        "node status",
+        "node reconcile",
+        "node realise",
+        "node release",
+    ] {
+        assert!(page.contains(&format!("**{command}**")), "{command}");
+        let help = run(&format!("{command} -h"));
+        for option in help
+            .lines()
+            .filter_map(|l| l.trim_start().split([' ', '[']).next().filter(|w| w.starts_with("--")))
+        {
+            assert!(option == "--help" || page.contains(&format!("**{option}**")), "{command} {option}");
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! `tessera layout`.
+
+use std::fs;
+use std::path::Path;
+
+use insta::assert_snapshot;
+
+use super::{Site, run};
+
+#[test]
+fn layout() {
+    assert_snapshot!(run("layout --from layout"), @r"
+    n1: 8 x a100-40gb, links dgx-v
+    GPU 0 │ 2g.10gb         │ 1g.5gb │ 1g.5gb │ 3g.20gb                           │
+          │ job 12          │ idle   │ mps 31 │ mps 18 19                         │
+    GPU 1 │ 1g.5gb │                                                              │
+          │ 123456 │ free                                                         │
+    GPU 2 │ mps 14 (3.0 GB, 25 %), 15 (3.0 GB, 25 %)                              │
+    GPU 3 │ whole, job 13                                                         │
+    GPU 4 │ whole, job 13                                                         │
+    GPU 5 │ free                                                                  │
+    GPU 6 │ free                                                                  │
+    GPU 7 │ free                                                                  │
+
+    n2: 2 x h100-80gb-sxm, links pcie
+    GPU 0 │ mps 14 15 16 +12                                                      │
+    GPU 1 │ free                                                                  │
+    exit 0
+    ");
+    assert_snapshot!(run("layout --from layout --node n2 --json"), @r#"
+    {
+      "nodes": [
+        {
+          "gpus": [
+            {
+              "index": 0,
+              "model": "h100-80gb-sxm",
+              "pieces": [
+                {
+                  "jobs": [
+                    {
+                      "id": 14,
+                      "mem_mib": 2862,
+                      "threads": 25
+                    },
+                    {
+                      "id": 15,
+                      "mem_mib": 2862,
+                      "threads": 25
+                    },
+                    {
+                      "id": 16,
+                      "mem_mib": 2862,
+                      "threads": 25
+                    }
+                  ],
+                  "more_jobs": 12,
+                  "owner": "shared",
+                  "profile": null,
+                  "size": 8,
+                  "start": 0
+                }
+              ],
+              "units": 8
+            },
+            {
+              "index": 1,
+              "model": "h100-80gb-sxm",
+              "pieces": [
+                {
+                  "jobs": [],
+                  "more_jobs": 0,
+                  "owner": "free",
+                  "profile": null,
+                  "size": 8,
+                  "start": 0
+                }
+              ],
+              "units": 8
+            }
+          ],
+          "links": "pcie",
+          "name": "n2",
+          "note": null
+        }
+      ]
+    }
+    exit 0
+    "#);
+    assert_snapshot!(run("layout --from layout --node n2 --color always").replace('\x1b', "ESC"), @r"
+    ESC[1mn2: 2 x h100-80gb-sxm, links pcieESC[0m
+    GPU 0 │ESC[38;5;16;48;5;78m mps 14 15 16 +12                                                      ESC[0m│
+    GPU 1 │ free                                                                  │
+
+    ESC[38;5;16;48;5;75m isolated ESC[0m ESC[38;5;16;48;5;78m shared ESC[0m ESC[38;5;16;48;5;250m idle ESC[0m ESC[38;5;16;48;5;215m whole ESC[0m  free 
+    exit 0
+    ");
+    assert_snapshot!(run("layout --from layout --node n[1-3]"), @r"
+    stderr: tessera: node n3 is not in tessera.toml
+    stderr: hint: it has n1, n2
+    exit 1
+    ");
+    assert_snapshot!(run("layout"), @r"
+    stderr: tessera: cannot run `scontrol show nodes`: No such file or directory (os error 2)
+    stderr: hint: is Slurm installed here?
+    exit 1
+    ");
+}
+
+#[test]
+fn layouts_that_cannot_be() {
+    let site = Site::new();
+    fs::write(site.path().join("bad"), "n1 tessera gpu0=mig[9g.1gb@0:idle]\n").unwrap();
+    assert_snapshot!(site.run(&["layout", "--from", "bad"]), @r"
+    stderr: tessera: layout of n1: gpu0: no 9g.1gb can start at 0 of a a100-40gb
+    exit 1
+    ");
+    fs::write(site.path().join("bad"), "n1 tessera gpu0=fee\n").unwrap();
+    assert_snapshot!(site.run(&["layout", "--from", "bad"]), @r"
+    stderr: tessera: layout of n1: something unexpected at byte 13 of the layout
+    exit 1
+    ");
+    assert_snapshot!(site.run(&["layout", "--from", "none"]), @r"
+    stderr: tessera: cannot read none: No such file or directory (os error 2)
+    exit 1
+    ");
+}
+
+#[test]
+fn pictures() {
+    let site = Site::new();
+    let picture = site.run(&["layout", "--from", "layout", "--node", "n2", "--svg", "-"]);
+    assert_snapshot!(picture, @r#"
+    <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 856 188" width="856" height="188" role="img" aria-label="GPU layout">
+    <style>text { font: 13px system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif; fill: #1c2128; }
+    .title { font-weight: 600; font-size: 15px; } .small { font-size: 12px; } .dim { fill: #6b7280; }
+    .bg { fill: #ffffff; stroke: #d0d7de; } .free { fill: #f3f4f6; stroke: #d0d7de; } .tick { stroke: #d0d7de; }
+    .isolated { fill: #8ec5ff; stroke: #4a90d9; } .shared { fill: #95dfb0; stroke: #45a56b; }
+    .idle { fill: #d4d8de; stroke: #9aa3ae; } .whole { fill: #ffc78a; stroke: #d98a35; }
+    .ink { fill: #14181d; }
+    @media (prefers-color-scheme: dark) {
+      text { fill: #e6edf3; } .dim { fill: #9198a1; } .bg { fill: #0d1117; stroke: #3d444d; }
+      .free { fill: #161b22; stroke: #3d444d; } .tick { stroke: #3d444d; } .ink { fill: #14181d; }
+    }</style>
+    <rect class="bg" x="0.5" y="0.5" width="855" height="187" rx="10"/>
+    <text class="title" x="16" y="32">n2: 2 x h100-80gb-sxm, links pcie</text>
+    <text class="dim" x="16" y="73">GPU 0</text>
+    <g><title>mps 14 15 16 +12</title><rect class="shared" x="73" y="46" width="766" height="46" rx="5"/>
+    <text class="ink" x="81" y="73">mps 14 15 16 +12</text>
+    </g>
+    <text class="dim" x="16" y="125">GPU 1</text>
+    <g><title>free</title><rect class="free" x="73" y="98" width="766" height="46" rx="5"/>
+    <path class="tick" d="M168 104v34" stroke-dasharray="2 4"/>
+    <path class="tick" d="M264 104v34" stroke-dasharray="2 4"/>
+    <path class="tick" d="M360 104v34" stroke-dasharray="2 4"/>
+    <path class="tick" d="M456 104v34" stroke-dasharray="2 4"/>
+    <path class="tick" d="M552 104v34" stroke-dasharray="2 4"/>
+    <path class="tick" d="M648 104v34" stroke-dasharray="2 4"/>
+    <path class="tick" d="M744 104v34" stroke-dasharray="2 4"/>
+    </g>
+    <rect class="isolated" x="72" y="156" width="14" height="14" rx="3"/><text class="small dim" x="92" y="167">one job's instance</text>
+    <rect class="shared" x="240" y="156" width="14" height="14" rx="3"/><text class="small dim" x="260" y="167">shared (MPS)</text>
+    <rect class="idle" x="366" y="156" width="14" height="14" rx="3"/><text class="small dim" x="386" y="167">idle, kept for reuse</text>
+    <rect class="whole" x="548" y="156" width="14" height="14" rx="3"/><text class="small dim" x="568" y="167">whole GPU</text>
+    <rect class="free" x="653" y="156" width="14" height="14" rx="3"/><text class="small dim" x="673" y="167">free</text>
+    </svg>
+    exit 0
+    "#);
+    assert_eq!(site.run(&["layout", "--from", "layout", "--svg", "all.svg"]), "exit 0");
+    let all = fs::read_to_string(site.path().join("all.svg")).unwrap();
+    assert_eq!(all.matches("class=\"whole\"").count(), 3, "two GPUs and the legend");
+}
+
+/// `tessera --config contrib/example/tessera.toml layout --from cli/tests/data/layout.txt --svg docs/layout.svg`
+#[test]
+fn the_picture_in_the_documents_is_the_drawn_one() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let at = |path: &str| root.join(path).display().to_string();
+    let (config, from) = (at("contrib/example/tessera.toml"), at("cli/tests/data/layout.txt"));
+    let drawn = Site::new()
+        .command(&["--config", &config, "layout", "--from", &from, "--svg", "-"])
+        .output()
+        .unwrap();
+    assert!(
+        fs::read(root.join("docs/layout.svg")).unwrap() == drawn.stdout,
+        "docs/layout.svg is out of date"
+    );
+}

@@ -20,6 +20,7 @@ pub mod links;
 pub mod mapa;
 pub mod model;
 pub mod moldable;
+pub mod planned;
 pub mod report;
 pub mod request;
 pub mod score;

@@ -41,7 +41,7 @@ pub struct WireError {
     excerpt: String,
 }
 
-fn bad<T>(what: &'static str, part: &str) -> Result<T, WireError> {
+pub(crate) fn bad<T>(what: &'static str, part: &str) -> Result<T, WireError> {
     Err(WireError { what, excerpt: part.chars().take(40).collect() })
 }
 
@@ -357,7 +357,7 @@ fn versioned(text: &str) -> Result<&str, WireError> {
 }
 
 /// A plain decimal number without sign, from `least` to `most`.
-fn number<T: TryFrom<u64>>(text: &str, least: u64, most: u64) -> Result<T, WireError> {
+pub(crate) fn number<T: TryFrom<u64>>(text: &str, least: u64, most: u64) -> Result<T, WireError> {
     let plain = !text.is_empty() && text.len() <= 10 && text.bytes().all(|b| b.is_ascii_digit());
     let value = plain.then(|| text.parse::<u64>().ok()).flatten();
     match value.filter(|v| (least..=most).contains(v)).map(T::try_from) {

@@ -76,7 +76,7 @@ fn without_gpu(candidate: &Candidate) -> String {
     let rest = text.strip_prefix(&format!("GPU {}", candidate.gpu)).unwrap_or(&text);
     match candidate.verdict {
         // A set of whole GPUs names them all.
-        Verdict::Links { .. } => text,
+        Verdict::Set(_) | Verdict::Links { .. } => text,
         _ => rest.trim_start_matches([':', ' ']).to_owned(),
     }
 }
@@ -92,7 +92,7 @@ fn is_chosen(candidate: &Candidate, decision: &Decision) -> bool {
         Some(Grant::Mig(specs)) => candidate.kind == Kind::Mig && is(specs),
         Some(Grant::Whole(gpus)) => {
             candidate.kind == Kind::Whole
-                && matches!(candidate.verdict, Verdict::Links { .. })
+                && matches!(candidate.verdict, Verdict::Set(_) | Verdict::Links { .. })
                 && gpus.contains(&candidate.gpu)
         }
         Some(Grant::Mps { on, .. }) => {

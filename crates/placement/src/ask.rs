@@ -3,7 +3,8 @@
 use std::fmt;
 
 use crate::ids::{GpuIndex, JobId, Uid};
-use crate::request::Request;
+use crate::mapa::{BandwidthModel, Selection};
+use crate::request::{Bandwidth, Pattern, Request};
 
 /// A set of a node's GPUs. GPUs from index 64 on are in no set: no node has so many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -48,6 +49,12 @@ impl GpuSet {
         self.0 == 0
     }
 
+    /// The GPUs in both.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
     /// The GPUs, ascending.
     pub fn iter(self) -> impl Iterator<Item = GpuIndex> {
         (0..64_u16).map(GpuIndex).filter(move |g| self.contains(*g))
@@ -82,6 +89,15 @@ impl FromIterator<GpuIndex> for GpuSet {
     }
 }
 
+/// A number of GPUs that must come from a group of them: a socket, or a type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// The group; groups do not overlap.
+    pub of: GpuSet,
+    /// How many, from 1.
+    pub n: usize,
+}
+
 /// One job's request to one node, with what the controller permits there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
@@ -93,6 +109,8 @@ pub struct Ask {
     pub request: Request,
     /// GPUs that may be used, such as those of the sockets the job has cores on; `None`: all.
     pub allowed: Option<GpuSet>,
+    /// For whole GPUs: how many of which; together as many as the request counts. Empty: any.
+    pub quotas: Vec<Quota>,
     /// All instances must lie on one GPU: Slurm 22.05 gives all of a job's shards on a node from one GPU.
     pub same_gpu_only: bool,
 }
@@ -101,7 +119,7 @@ impl Ask {
     /// A request with every GPU of the node permitted.
     #[must_use]
     pub fn new(job: JobId, uid: Uid, request: Request) -> Self {
-        Self { job, uid, request, allowed: None, same_gpu_only: false }
+        Self { job, uid, request, allowed: None, quotas: Vec::new(), same_gpu_only: false }
     }
 
     /// Whether the controller permits this GPU.
@@ -140,8 +158,33 @@ impl fmt::Display for Kind {
     }
 }
 
-/// What the site prefers: the same for every request.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// How sets of whole GPUs are chosen where a request does not say.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SetPolicy {
+    /// How a set is selected.
+    pub selection: Selection,
+    /// How bandwidth is predicted.
+    pub model: BandwidthModel,
+    /// How a job's GPUs talk to each other.
+    pub pattern: Pattern,
+    /// Whether that matters to it.
+    pub bandwidth: Bandwidth,
+}
+
+impl Default for SetPolicy {
+    /// MAPA's Preserve for rings; a job that does not say is taken to gain from bandwidth.
+    fn default() -> Self {
+        Self {
+            selection: Selection::default(),
+            model: BandwidthModel::default(),
+            pattern: Pattern::Ring,
+            bandwidth: Bandwidth::Sensitive,
+        }
+    }
+}
+
+/// What the site prefers: the same for every request of a partition.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
     /// Kinds that `auto` may use; among equally cheap ones the first.
     pub auto: Vec<Kind>,
@@ -153,6 +196,8 @@ pub struct Policy {
     pub mps_threads: Option<u8>,
     /// Memory for a request that names neither memory nor profile, MiB; not for `whole`.
     pub default_mem_mib: Option<u64>,
+    /// How sets of whole GPUs are chosen.
+    pub sets: SetPolicy,
 }
 
 impl Default for Policy {
@@ -163,6 +208,7 @@ impl Default for Policy {
             max_threads: 100,
             mps_threads: None,
             default_mem_mib: None,
+            sets: SetPolicy::default(),
         }
     }
 }

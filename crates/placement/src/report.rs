@@ -1,7 +1,8 @@
 //! Why a decision came out as it did: every candidate weighed, as data. Nothing is formatted until somebody reads it.
 
-use crate::ask::Kind;
+use crate::ask::{GpuSet, Kind};
 use crate::ids::{GpuIndex, JobId, Uid};
+use crate::mapa::{BandwidthModel, Scores, Selection};
 use crate::model::{Model, Profile};
 use crate::score::Cost;
 
@@ -108,7 +109,9 @@ pub enum Verdict {
     Costs(Cost),
     /// A share is possible.
     Share(ShareScore),
-    /// The best set of whole GPUs: sum of its links, thousandths of GB/s, and the GPUs it was chosen from.
+    /// The set of whole GPUs that the policy asks for.
+    Set(SetScore),
+    /// The set with the largest sum of links, thousandths of GB/s, where no policy has an answer.
     Links {
         /// Sum over all pairs.
         mbps: u64,
@@ -119,6 +122,29 @@ pub enum Verdict {
     },
     /// Not possible.
     Ruled(Constraint),
+}
+
+/// What a set of whole GPUs is worth to the job, and how it was chosen.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SetScore {
+    /// GPUs taken.
+    pub gpus: GpuSet,
+    /// Number of GPUs to choose from.
+    pub free: u32,
+    /// Name of the pattern.
+    pub pattern: &'static str,
+    /// Whether bandwidth matters to the job.
+    pub sensitive: bool,
+    /// How it was selected.
+    pub policy: Selection,
+    /// How bandwidth was predicted.
+    pub model: BandwidthModel,
+    /// Links, AggBW and EffBW of the match.
+    pub scores: Scores,
+    /// NVLinks that remain among the other GPUs to choose from, GB/s.
+    pub preserved_bw: f64,
+    /// Sets as good by what the policy asks for, this one included.
+    pub tied_sets: u64,
 }
 
 /// How good a device is for a share; less is better, fields in order.

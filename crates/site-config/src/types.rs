@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use placement::ask::{Kind, Policy};
+use placement::ask::{Kind, Policy, SetPolicy};
 use placement::size::display_gb;
 use placement::{Bandwidth, Gpu, GpuState, Isolation, LinkMatrix, MigPolicy, Model, Node, Pattern, Request};
 
@@ -198,6 +198,11 @@ impl SiteConfig {
             max_threads: self.mps.max_threads,
             mps_threads: self.defaults.mps_threads,
             default_mem_mib: self.defaults.gpu_mem_mib,
+            sets: SetPolicy {
+                pattern: self.defaults.pattern.clone(),
+                bandwidth: self.defaults.bandwidth,
+                ..SetPolicy::default()
+            },
         }
     }
 

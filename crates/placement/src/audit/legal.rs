@@ -242,6 +242,11 @@ pub(super) fn could_be_whole(node: &Node, ask: &Ask, at: GpuIndex) -> bool {
         && ask.request.mem_mib.unwrap_or(0) <= gpu.model.usable_mib()
 }
 
+/// Whether a set has as many GPUs of each group as the job must have.
+pub(super) fn meets_quotas(ask: &Ask, gpus: &[GpuIndex]) -> bool {
+    ask.quotas.iter().all(|q| gpus.iter().filter(|g| q.of.iter().any(|of| of == **g)).count() == q.n)
+}
+
 fn check_whole(node: &Node, ask: &Ask, gpus: &[GpuIndex], out: &mut Vec<Finding>) {
     if gpus.len() != ask.request.gpus.unwrap_or(1) as usize {
         out.push(finding(None, "another number of GPUs than asked"));
@@ -249,8 +254,11 @@ fn check_whole(node: &Node, ask: &Ask, gpus: &[GpuIndex], out: &mut Vec<Finding>
     if ask.request.isolation == Isolation::Auto && ask.request.instances > 1 {
         out.push(finding(None, "GPUs for a request that asks for instances"));
     }
-    if gpus.windows(2).any(|w| w[0] >= w[1]) {
-        out.push(finding(None, "GPUs not ascending"));
+    if (0..gpus.len()).any(|i| gpus[..i].contains(&gpus[i])) {
+        out.push(finding(None, "a GPU twice"));
+    }
+    if !meets_quotas(ask, gpus) {
+        out.push(finding(None, "another number of GPUs of a group than asked"));
     }
     for at in gpus.iter().filter(|at| !could_be_whole(node, ask, **at)) {
         out.push(finding(*at, "not to be had whole"));

@@ -5,6 +5,7 @@
 
 mod legal;
 mod price;
+mod sets;
 mod state;
 
 pub use legal::legal;
@@ -43,8 +44,8 @@ fn finding(gpu: impl Into<Option<GpuIndex>>, what: impl Into<String>) -> Finding
 }
 
 /// Checks a decision: what was chosen is legal, and among the alternatives that are cheap to enumerate (every single
-/// instance, every device for a share, every exchange of one whole GPU) none is better; where nothing was chosen, none
-/// of them is legal. Empty: no objection.
+/// instance, every device for a share, every order of every small set of whole GPUs) none is better; where nothing was
+/// chosen, none of them is legal. What the report says of a set of whole GPUs is counted again. Empty: no objection.
 #[must_use]
 pub fn audit(node: &Node, ask: &Ask, policy: &Policy, decision: &Decision) -> Vec<Finding> {
     let Some(chosen) = &decision.chosen else {
@@ -58,6 +59,9 @@ pub fn audit(node: &Node, ask: &Ask, policy: &Policy, decision: &Decision) -> Ve
     let mut findings = legal(node, ask, policy, chosen);
     if !findings.is_empty() {
         return findings;
+    }
+    if let Grant::Whole(order) = chosen {
+        findings.extend(sets::check(node, ask, policy, decision, order));
     }
     let paid = price(node, policy, chosen);
     let others = alternatives(node, ask, policy, Some(chosen));
@@ -98,7 +102,7 @@ fn kinds<'a>(ask: &Ask, policy: &'a Policy) -> &'a [Kind] {
     }
 }
 
-/// Grants worth comparing with, legal or not: all single instances, all devices, all exchanges of one GPU.
+/// Grants worth comparing with, legal or not: all single instances, all devices, some whole GPUs.
 fn alternatives(node: &Node, ask: &Ask, policy: &Policy, chosen: Option<&Grant>) -> Vec<Grant> {
     let kinds = kinds(ask, policy);
     let mut grants = Vec::new();
@@ -112,8 +116,8 @@ fn alternatives(node: &Node, ask: &Ask, policy: &Policy, chosen: Option<&Grant>)
     if kinds.contains(&Kind::Mps) {
         grants.extend(shares(node, ask, policy));
     }
-    if kinds.contains(&Kind::Whole) {
-        grants.extend(whole_sets(node, ask, chosen));
+    if kinds.contains(&Kind::Whole) && !matches!(chosen, Some(Grant::Whole(_))) {
+        grants.extend(whole_sets(node, ask));
     }
     grants
 }
@@ -167,23 +171,21 @@ pub fn shares(node: &Node, ask: &Ask, policy: &Policy) -> Vec<Grant> {
     devices.filter_map(|on| Some(Grant::Mps { on, mem_mib, threads: threads(on)? })).collect()
 }
 
-fn whole_sets(node: &Node, ask: &Ask, chosen: Option<&Grant>) -> Vec<Grant> {
+/// The lowest GPUs that would do. Which of several sets is better is for `sets`.
+fn whole_sets(node: &Node, ask: &Ask) -> Vec<Grant> {
     let all = (0_u16..).take(node.gpus.len()).map(GpuIndex);
-    if let Some(Grant::Whole(gpus)) = chosen {
-        let out = gpus.iter().flat_map(|old| all.clone().map(move |new| (*old, new)));
-        return out
-            .filter(|(_, new)| !gpus.contains(new))
-            .map(|(old, new)| {
-                let mut set: Vec<GpuIndex> =
-                    gpus.iter().copied().filter(|g| *g != old).chain([new]).collect();
-                set.sort_unstable();
-                Grant::Whole(set)
-            })
-            .collect();
-    }
+    let free: Vec<GpuIndex> = all.filter(|i| legal::could_be_whole(node, ask, *i)).collect();
     let n = ask.request.gpus.unwrap_or(1) as usize;
-    let free = all.filter(|i| legal::could_be_whole(node, ask, *i)).take(n);
-    let set: Vec<GpuIndex> = free.collect();
+    let set: Vec<GpuIndex> = match &ask.quotas[..] {
+        [] => free.into_iter().take(n).collect(),
+        quotas => {
+            let of = |q: &crate::ask::Quota| {
+                let group = free.iter().copied().filter(|g| q.of.iter().any(|of| of == *g));
+                group.take(q.n).collect::<Vec<_>>()
+            };
+            quotas.iter().flat_map(of).collect()
+        }
+    };
     if set.len() == n { vec![Grant::Whole(set)] } else { Vec::new() }
 }
 

@@ -51,20 +51,8 @@ pub fn price(node: &Node, policy: &Policy, grant: &Grant) -> Price {
             (score, places, taken, false)
         }
         Grant::Mps { on, threads, .. } => price_share(node, policy, *on, *threads),
-        Grant::Whole(gpus) => {
-            let mut links = 0.0;
-            for (i, a) in gpus.iter().enumerate() {
-                links += gpus[..i].iter().map(|b| (node.links.bw_gbps(*a, *b) * 1000.0).round()).sum::<f64>();
-            }
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "sums of links are small"
-            )]
-            let score = vec![u64::MAX - links as u64];
-            let places = gpus.iter().map(|g| (*g, Slice(0))).collect();
-            (score, places, 2520 * gpus.len() as u64, false)
-        }
+        // Which of several sets is best depends on the job: see `sets`.
+        Grant::Whole(gpus) => (Vec::new(), Vec::new(), 2520 * gpus.len() as u64, false),
     };
     let kind = kind_of(grant);
     let rank = policy.auto.iter().position(|k| *k == kind).unwrap_or(usize::MAX);

@@ -3,13 +3,15 @@
 mod joint;
 mod mig;
 mod mps;
+pub mod sum;
 mod view;
-pub mod whole;
+mod whole;
 
 pub(crate) use view::coexist;
 
 use crate::ask::{Ask, Kind, Policy};
 use crate::decision::Grant;
+use crate::mapa::Memo;
 use crate::report::{KindTried, Report, Takes, Unsuitable, Verdict};
 use crate::request::Isolation;
 use crate::state::Node;
@@ -31,8 +33,13 @@ pub struct Decision {
 /// What is legal and what is best: the modules of each kind. `auto` takes the kind that takes least away from
 /// everyone else ([`Takes`]), on ties the first in the site's order.
 pub fn decide(node: &Node, ask: &Ask, policy: &Policy) -> Decision {
-    let views: Vec<View<'_>> = node.gpus.iter().enumerate().map(|(i, gpu)| View::new(i, gpu)).collect();
-    let mut search = Search { node, ask, policy, views: &views, report: Report::default() };
+    decide_with(node, ask, policy, &mut Memo::default())
+}
+
+/// As [`decide`], with sets of whole GPUs that were chosen before.
+pub fn decide_with(node: &Node, ask: &Ask, policy: &Policy, memo: &mut Memo) -> Decision {
+    let views = views(node);
+    let mut search = Search { node, ask, policy, views: &views, memo, report: Report::default() };
     search.report.placements_before = views.iter().map(|v| v.left(0, None)).sum();
     search.report.weighed.reserve_exact((8 * views.len()).min(crate::report::MAX_WEIGHED));
     search.report.named = matches!(ask.request.isolation, Isolation::Mig(Some(_)));
@@ -47,11 +54,26 @@ pub fn decide(node: &Node, ask: &Ask, policy: &Policy) -> Decision {
     Decision { chosen, report: search.report }
 }
 
+/// Whether [`decide`] would choose something, for less: a set of whole GPUs is counted, not chosen.
+#[must_use]
+pub fn fits(node: &Node, ask: &Ask, policy: &Policy) -> bool {
+    if ask.request.isolation != Isolation::Whole {
+        return decide(node, ask, policy).chosen.is_some();
+    }
+    let mem_mib = memory(&ask.request, Kind::Whole, policy).unwrap_or(0);
+    whole::Place { views: &views(node), links: &node.links, ask, policy, mem_mib }.fits()
+}
+
+fn views(node: &Node) -> Vec<View<'_>> {
+    node.gpus.iter().enumerate().map(|(i, gpu)| View::new(i, gpu)).collect()
+}
+
 struct Search<'a> {
     node: &'a Node,
     ask: &'a Ask,
     policy: &'a Policy,
     views: &'a [View<'a>],
+    memo: &'a mut Memo,
     report: Report,
 }
 
@@ -124,7 +146,9 @@ impl Search<'_> {
                 Best { grant, takes: found.takes, verdict: Verdict::Share(found.score) }
             }
             Kind::Whole => {
-                let found = whole::search(views, &self.node.links, self.ask, mem_mib, report)?;
+                let (links, ask, policy) = (&self.node.links, self.ask, self.policy);
+                let place = whole::Place { views, links, ask, policy, mem_mib };
+                let found = whole::search(&place, self.memo, report)?;
                 Best { grant: Grant::Whole(found.gpus), takes: found.takes, verdict: found.verdict }
             }
         })

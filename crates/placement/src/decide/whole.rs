@@ -1,218 +1,233 @@
-//! Whole GPUs: the free set with the largest sum of links.
+//! Whole GPUs: the set that MAPA's policies choose, and the GPU of each rank.
 //!
 //! # Problem
-//! Of the free GPUs, the `n` whose links to each other, over all pairs, add up to most. Sums are in whole
-//! thousandths of GB/s, so that the order of adding cannot decide a tie.
+//! Of the free GPUs, the `n` that the policy in force asks for, in the order in which the job's ranks should use them.
+//! GPUs with instances or shares of a job are not free.
 //!
 //! # Approach
-//! Depth first over sets in lexicographic order; a branch is cut when even the best completion cannot beat the best
-//! set so far. The bound gives each remaining GPU its links to those taken plus half of its strongest links to
-//! any others, and adds up the best. Equal links everywhere (NVSwitch) end after one set. At most [`MAX_STEPS`]
-//! branches are entered: enough for every set of 16 GPUs (2^16); beyond that the best set so far is taken and
-//! [`Match::exact`] is false.
+//! [`crate::mapa`] answers, from memory where the same free GPUs of the same hardware graph were asked about before.
+//! It has no answer for more than 16 free GPUs with different links and for an edge list that does not fit the number
+//! of GPUs: then [`super::sum`] chooses, lowest GPU first. Where `mapa2021` cannot rank a pattern, the default model
+//! does; the report says which model it was.
 //!
-//! # Ties
-//! The set that comes first in lexicographic order.
-//!
-//! # Place of topology matching
-//! [`Question`] carries the job's pattern and its bandwidth sensitivity. They do not matter yet: matching the
-//! pattern's edges into the hardware graph (MAPA, SC'21) takes the place of [`best_set`] behind the same question.
+//! # Quotas
+//! A job that asks per socket, or for several types of GPU, must get so many of each group. Every such set is tried,
+//! up to [`MOST_SETS`]; of more, each group's own best is taken, which the report calls not proven.
 
 use super::mps::blocker;
+use super::sum;
 use super::view::View;
-use crate::ask::{Ask, GpuSet, Kind};
+use crate::ask::{Ask, GpuSet, Kind, Policy, Quota};
 use crate::ids::GpuIndex;
-use crate::report::{Candidate, Constraint, GPU_PARTS, Report, Takes, Verdict};
-use crate::request::{Bandwidth, Pattern};
+use crate::mapa::{AppPattern, BandwidthModel, Choice, Memo, NoChoice, Query, Selection, choose};
+use crate::report::{Candidate, Constraint, GPU_PARTS, Report, SetScore, Takes, Verdict};
+use crate::request::Bandwidth;
 use crate::state::{LinkMatrix, MigPolicy};
 
-/// Most branches one search enters.
-pub const MAX_STEPS: u32 = 1 << 17;
-
-/// Which GPUs to choose from, and for what.
-#[derive(Clone, Copy, Debug)]
-pub struct Question<'a> {
-    /// Free GPUs.
-    pub free: GpuSet,
-    /// How many are wanted, from 1.
-    pub n: usize,
-    /// Links of the whole node.
-    pub links: &'a LinkMatrix,
-    /// How the job's processes talk to each other.
-    pub pattern: Option<&'a Pattern>,
-    /// Whether it matters.
-    pub bandwidth: Option<Bandwidth>,
-}
-
-/// A set of whole GPUs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Match {
-    /// Which.
-    pub gpus: GpuSet,
-    /// Sum of the links over all pairs, thousandths of GB/s.
-    pub links_mbps: u64,
-    /// No set has a larger sum. False only where [`MAX_STEPS`] ended the search.
-    pub exact: bool,
-}
-
-struct Search<'a> {
-    gpus: &'a [GpuIndex],
-    n: usize,
-    /// Link of the `a`th and `b`th free GPU at `a * gpus.len() + b`.
-    link: Vec<u64>,
-    /// Half of the `r` strongest links of the `a`th free GPU, summed, at `a * n + r`.
-    half_top: Vec<u64>,
-    best: Option<(u64, u64)>,
-    steps: u32,
-}
-
-/// Finds the best set, or `None` where fewer than `n` GPUs are free or `n` is 0.
-#[must_use]
-pub fn best_set(question: &Question<'_>) -> Option<Match> {
-    let gpus: Vec<GpuIndex> = question.free.iter().collect();
-    let n = question.n;
-    if n == 0 || n > gpus.len() {
-        return None;
-    }
-    let link: Vec<u64> =
-        gpus.iter().flat_map(|a| gpus.iter().map(|b| mbps(question.links.bw_gbps(*a, *b)))).collect();
-    let half_top = half_top(&link, gpus.len(), n);
-    let mut search = Search { gpus: &gpus, n, link, half_top, best: None, steps: 0 };
-    let mut to_taken = vec![0; gpus.len() * n];
-    search.extend(0, 0, 0, 0, &mut to_taken);
-    let (links_mbps, set) = search.best?;
-    Some(Match { gpus: GpuSet::from_bits(set), links_mbps, exact: search.steps < MAX_STEPS })
-}
-
-/// GB/s as whole thousandths.
-fn mbps(gbps: f64) -> u64 {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "LinkMatrix is finite and >= 0; saturates"
-    )]
-    let thousandths = (gbps * 1000.0).round() as u64;
-    // Far above any link, and small enough that sums over all pairs of 64 GPUs cannot overflow.
-    thousandths.min(u64::from(u32::MAX))
-}
-
-fn half_top(link: &[u64], gpus: usize, n: usize) -> Vec<u64> {
-    let mut row = Vec::with_capacity(gpus);
-    let mut sums = Vec::with_capacity(gpus * n);
-    for a in 0..gpus {
-        row.clear();
-        row.extend_from_slice(&link[a * gpus..(a + 1) * gpus]);
-        row.sort_unstable_by(|x, y| y.cmp(x));
-        let mut sum = 0;
-        for strongest in row.iter().take(n) {
-            sums.push(sum / 2 + sum % 2);
-            sum += strongest;
-        }
-    }
-    sums
-}
-
-impl Search<'_> {
-    /// Extends a set of `taken` GPUs, bit mask `set`, links `sum`, by GPUs from the `from`th on. `to_taken` holds, per
-    /// depth, each GPU's links to the set.
-    fn extend(&mut self, from: usize, taken: usize, set: u64, sum: u64, to_taken: &mut [u64]) {
-        if taken == self.n {
-            if self.best.is_none_or(|(best, _)| sum > best) {
-                self.best = Some((sum, set));
-            }
-            return;
-        }
-        let n_gpus = self.gpus.len();
-        for v in from..=n_gpus - (self.n - taken) {
-            if self.steps >= MAX_STEPS {
-                return;
-            }
-            self.steps += 1;
-            let at = taken * n_gpus;
-            let sum = sum + to_taken[at + v];
-            if taken + 1 < self.n {
-                for w in v + 1..n_gpus {
-                    to_taken[at + n_gpus + w] = to_taken[at + w] + self.link[v * n_gpus + w];
-                }
-                if self.best.is_some_and(|(best, _)| self.bound(v + 1, taken + 1, sum, to_taken) <= best) {
-                    continue;
-                }
-            }
-            self.extend(v + 1, taken + 1, set | 1 << self.gpus[v].0, sum, to_taken);
-        }
-    }
-
-    /// No completion of the set has a larger sum than this.
-    fn bound(&self, from: usize, taken: usize, sum: u64, to_taken: &[u64]) -> u64 {
-        let missing = self.n - taken;
-        let at = taken * self.gpus.len();
-        let mut top = [0_u64; 64];
-        let mut found = 0;
-        for v in from..self.gpus.len() {
-            let worth = to_taken[at + v] + self.half_top[v * self.n + missing - 1];
-            let mut place = found.min(missing);
-            while place > 0 && top[place - 1] < worth {
-                if place < missing {
-                    top[place] = top[place - 1];
-                }
-                place -= 1;
-            }
-            if place < missing {
-                top[place] = worth;
-                found = (found + 1).min(missing);
-            }
-        }
-        sum + top[..missing].iter().sum::<u64>()
-    }
-}
+/// Most sets that are tried one by one where there are quotas: each costs some microseconds.
+pub(super) const MOST_SETS: usize = 128;
 
 /// What the search found.
 pub(super) struct Found {
+    /// In the order of ranks.
     pub(super) gpus: Vec<GpuIndex>,
     pub(super) takes: Takes,
     pub(super) verdict: Verdict,
 }
 
-/// Finds whole GPUs for a job, each with at least `mem_mib`.
-pub(super) fn search(
-    views: &[View<'_>],
-    links: &LinkMatrix,
-    ask: &Ask,
-    mem_mib: u64,
-    report: &mut Report,
-) -> Option<Found> {
-    let mut free = GpuSet::EMPTY;
-    for view in views {
-        match ruled_out(view, ask, mem_mib) {
-            None => free.insert(view.gpu),
-            Some(constraint) => report.push(Candidate {
-                kind: Kind::Whole,
-                gpu: view.gpu,
-                instances: None,
-                verdict: Verdict::Ruled(constraint),
-            }),
+/// Where to search and what for.
+pub(super) struct Place<'a> {
+    pub(super) views: &'a [View<'a>],
+    pub(super) links: &'a LinkMatrix,
+    pub(super) ask: &'a Ask,
+    pub(super) policy: &'a Policy,
+    /// Least memory of each GPU, MiB.
+    pub(super) mem_mib: u64,
+}
+
+impl Place<'_> {
+    /// The GPUs to choose from; `out` is told why others are none.
+    fn free(&self, mut out: impl FnMut(GpuIndex, Constraint)) -> GpuSet {
+        let mut free = GpuSet::EMPTY;
+        for view in self.views {
+            match ruled_out(view, self.ask, self.mem_mib) {
+                None => free.insert(view.gpu),
+                Some(constraint) => out(view.gpu, constraint),
+            }
         }
+        free
     }
-    let n = usize::try_from(ask.request.gpus.unwrap_or(1)).unwrap_or(usize::MAX);
-    let question =
-        Question { free, n, links, pattern: ask.request.pattern.as_ref(), bandwidth: ask.request.bandwidth };
-    let free_count = u32::try_from(free.len()).unwrap_or(u32::MAX);
-    let Some(best) = best_set(&question) else {
-        for gpu in free.iter() {
-            let verdict = Verdict::Ruled(Constraint::FitsOnly(free_count));
-            report.push(Candidate { kind: Kind::Whole, gpu, instances: None, verdict });
-        }
-        return None;
+
+    fn wanted(&self) -> usize {
+        usize::try_from(self.ask.request.gpus.unwrap_or(1)).unwrap_or(usize::MAX)
+    }
+
+    /// Whether so many can be had of these.
+    fn enough(&self, free: GpuSet) -> bool {
+        let (n, quotas) = (self.wanted(), &self.ask.quotas);
+        let each = || quotas.iter().all(|q| free.and(q.of).len() >= q.n);
+        let sum: usize = quotas.iter().map(|q| q.n).sum();
+        n > 0 && free.len() >= n && (quotas.is_empty() || (sum == n && each()))
+    }
+
+    /// Whether [`search`] would find a set.
+    pub(super) fn fits(&self) -> bool {
+        self.enough(self.free(|_, _| ()))
+    }
+}
+
+/// Finds whole GPUs for a job.
+pub(super) fn search(place: &Place<'_>, memo: &mut Memo, report: &mut Report) -> Option<Found> {
+    let ruled = |gpu, constraint| Candidate {
+        kind: Kind::Whole,
+        gpu,
+        instances: None,
+        verdict: Verdict::Ruled(constraint),
     };
-    report.inexact |= !best.exact;
-    let gpus: Vec<GpuIndex> = best.gpus.iter().collect();
-    let verdict = Verdict::Links { mbps: best.links_mbps, set: best.gpus.bits(), free: free_count };
-    report.push(Candidate { kind: Kind::Whole, gpu: *gpus.first()?, instances: None, verdict });
-    let units =
-        gpus.iter().filter_map(|g| views.get(usize::from(g.0))).map(|v| u32::from(v.model.placement_units));
-    let units = units.sum();
+    let free = place.free(|gpu, constraint| report.push(ruled(gpu, constraint)));
+    if !place.enough(free) {
+        let fits = u32::try_from(free.len()).unwrap_or(u32::MAX);
+        free.iter().for_each(|gpu| report.push(ruled(gpu, Constraint::FitsOnly(fits))));
+        return None;
+    }
+    let (gpus, verdict, exact) = match by_policy(place, free, memo) {
+        Some((choice, score)) => (choice.order, Verdict::Set(score), choice.exact),
+        None => by_sum(place, free)?,
+    };
+    report.inexact |= !exact;
+    let lowest = *gpus.iter().min()?;
+    report.push(Candidate { kind: Kind::Whole, gpu: lowest, instances: None, verdict });
+    let units = gpus.iter().filter_map(|g| place.views.get(usize::from(g.0)));
+    let units = units.map(|v| u32::from(v.model.placement_units)).sum();
     let parts = u32::try_from(gpus.len()).unwrap_or(u32::MAX).saturating_mul(GPU_PARTS);
     Some(Found { gpus, takes: Takes { oversubscribed: false, parts, units, of_units: units }, verdict })
+}
+
+/// MAPA's choice; `None` where its search has no answer.
+fn by_policy(place: &Place<'_>, free: GpuSet, memo: &mut Memo) -> Option<(Choice, SetScore)> {
+    let (request, sets) = (&place.ask.request, &place.policy.sets);
+    let pattern = AppPattern::from(request.pattern.as_ref().unwrap_or(&sets.pattern));
+    let asked = Query {
+        graph: place.links.graph(),
+        free,
+        n: place.wanted(),
+        pattern: &pattern,
+        sensitive: request.bandwidth.unwrap_or(sets.bandwidth) == Bandwidth::Sensitive,
+        policy: request.policy.unwrap_or(sets.selection),
+        model: sets.model,
+    };
+    let mut answer = |query: &Query<'_>| match &place.ask.quotas[..] {
+        [] => memo.choose(query),
+        quotas => with_quotas(query, quotas),
+    };
+    let (query, choice) = match answer(&asked) {
+        Err(NoChoice::NotWithMapa2021) => {
+            let query = Query { model: BandwidthModel::default(), ..asked };
+            (query, answer(&query).ok()?)
+        }
+        other => (asked, other.ok()?),
+    };
+    let score = SetScore {
+        gpus: choice.gpus,
+        free: u32::try_from(free.len()).unwrap_or(u32::MAX),
+        pattern: pattern.name(),
+        sensitive: query.sensitive,
+        policy: query.policy,
+        model: query.model,
+        scores: choice.scores,
+        preserved_bw: choice.preserved_bw,
+        tied_sets: choice.tied_sets,
+    };
+    Some((choice, score))
+}
+
+/// The best of the sets with so many GPUs of each group.
+fn with_quotas(query: &Query<'_>, quotas: &[Quota]) -> Result<Choice, NoChoice> {
+    let fixed = |set: GpuSet| {
+        let choice = choose(&Query { free: set, n: set.len(), ..*query });
+        let rest = GpuSet::from_bits(query.free.bits() & !set.bits());
+        choice.map(|c| Choice { preserved_bw: query.graph.preserved_bw(rest), tied_sets: 1, ..c })
+    };
+    let Some(sets) = every_set(query.free, quotas) else {
+        let mut union = GpuSet::EMPTY;
+        for quota in quotas {
+            let of = query.free.and(quota.of);
+            // A pattern of the whole job means nothing for a part of it.
+            let part = Query { free: of, n: quota.n, pattern: &AppPattern::All, ..*query };
+            choose(&part)?.gpus.iter().for_each(|g| union.insert(g));
+        }
+        return Ok(Choice { exact: false, ..fixed(union)? });
+    };
+    let mut best: Option<Choice> = None;
+    for set in sets {
+        let new = fixed(set)?;
+        best = Some(match best {
+            None => new,
+            Some(old) => match compare(query, &new, &old) {
+                std::cmp::Ordering::Greater => new,
+                std::cmp::Ordering::Less => old,
+                std::cmp::Ordering::Equal => Choice { tied_sets: old.tied_sets + 1, ..old },
+            },
+        });
+    }
+    best.ok_or(NoChoice::Nothing)
+}
+
+/// By what the policy asks for, then by the links left to others. Sets come in the order of their lowest GPUs.
+fn compare(query: &Query<'_>, a: &Choice, b: &Choice) -> std::cmp::Ordering {
+    let eff = |c: &Choice| c.scores.eff_bw.unwrap_or(0.0);
+    let left = a.preserved_bw.total_cmp(&b.preserved_bw);
+    match query.policy {
+        Selection::Baseline | Selection::TopoAware => std::cmp::Ordering::Equal,
+        Selection::Greedy => a.scores.agg_bw.total_cmp(&b.scores.agg_bw).then(left),
+        Selection::Preserve if query.sensitive => eff(a).total_cmp(&eff(b)).then(left),
+        Selection::Preserve => left.then(eff(a).total_cmp(&eff(b))),
+    }
+}
+
+/// Every set with so many of each group, those with the lowest GPUs first; `None` where they are too many.
+fn every_set(free: GpuSet, quotas: &[Quota]) -> Option<Vec<GpuSet>> {
+    let mut sets = vec![GpuSet::EMPTY];
+    for quota in quotas {
+        let of: Vec<GpuIndex> = free.and(quota.of).iter().collect();
+        let mut next = Vec::new();
+        for set in &sets {
+            extend(&of, quota.n, *set, &mut next)?;
+        }
+        sets = next;
+    }
+    sets.sort_unstable_by_key(|set| std::cmp::Reverse(set.bits().reverse_bits()));
+    Some(sets)
+}
+
+/// Adds `n` of these GPUs to a set in every way; `None` at more than [`MOST_SETS`] sets.
+fn extend(of: &[GpuIndex], n: usize, set: GpuSet, out: &mut Vec<GpuSet>) -> Option<()> {
+    if n == 0 {
+        out.push(set);
+        return (out.len() <= MOST_SETS).then_some(());
+    }
+    for (i, gpu) in of.iter().enumerate().take((of.len() + 1).saturating_sub(n)) {
+        let mut with = set;
+        with.insert(*gpu);
+        extend(&of[i + 1..], n - 1, with, out)?;
+    }
+    Some(())
+}
+
+/// The largest sums of links, where MAPA has no answer.
+fn by_sum(place: &Place<'_>, free: GpuSet) -> Option<(Vec<GpuIndex>, Verdict, bool)> {
+    let all = [Quota { of: free, n: place.wanted() }];
+    let quotas = if place.ask.quotas.is_empty() { &all[..] } else { &place.ask.quotas };
+    let (mut set, mut exact) = (GpuSet::EMPTY, quotas.len() == 1);
+    for quota in quotas {
+        let question = sum::Question { free: free.and(quota.of), n: quota.n, links: place.links };
+        let best = sum::best_set(&question)?;
+        best.gpus.iter().for_each(|g| set.insert(g));
+        exact &= best.exact;
+    }
+    let free = u32::try_from(free.len()).unwrap_or(u32::MAX);
+    let mbps = sum::links_mbps(set, place.links);
+    Some((set.iter().collect(), Verdict::Links { mbps, set: set.bits(), free }, exact))
 }
 
 fn ruled_out(view: &View<'_>, ask: &Ask, mem_mib: u64) -> Option<Constraint> {

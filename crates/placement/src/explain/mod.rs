@@ -1,6 +1,7 @@
 //! Decisions as text: one line for users, every candidate for administrators.
 
 mod parts;
+mod set;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -29,6 +30,7 @@ impl Decision {
         let why = match (grant, self.report.best) {
             (Grant::Mig(specs), Some(Verdict::Costs(cost))) => self.report.why_mig(specs, cost),
             (_, Some(Verdict::Share(score))) => why_share(score),
+            (Grant::Whole(_), Some(Verdict::Set(score))) => set::why(&score, !self.report.inexact),
             (Grant::Whole(gpus), Some(Verdict::Links { mbps, free, .. })) => {
                 why_whole(gpus.len(), mbps, free, self.report.inexact)
             }

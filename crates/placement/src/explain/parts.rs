@@ -54,8 +54,13 @@ impl fmt::Display for Starts {
 
 impl fmt::Display for Candidate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Verdict::Links { set, .. } = self.verdict {
-            write!(f, "GPU {}: ", crate::GpuSet::from_bits(set))?;
+        let set = match self.verdict {
+            Verdict::Set(score) => Some(score.gpus),
+            Verdict::Links { set, .. } => Some(crate::GpuSet::from_bits(set)),
+            _ => None,
+        };
+        if let Some(set) = set {
+            write!(f, "GPU {set}: ")?;
         } else if let Some((profile, starts)) = &self.instances {
             write!(f, "GPU {} {} at {starts}: ", self.gpu, profile.name)?;
         } else {
@@ -82,6 +87,7 @@ impl fmt::Display for Verdict {
         match self {
             Self::Costs(cost) => cost.fmt(f),
             Self::Share(score) => score.fmt(f),
+            Self::Set(score) => score.fmt(f),
             Self::Links { mbps, free, .. } => write!(f, "links of {}, of {free} free GPUs", gbps(*mbps)),
             Self::Ruled(constraint) => write!(f, "no: {constraint}"),
         }

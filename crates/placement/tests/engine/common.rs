@@ -1,5 +1,6 @@
 //! Nodes and requests for the tests.
 
+use placement::request::PatternEdge;
 use placement::*;
 use proptest::prelude::*;
 
@@ -74,6 +75,52 @@ pub(crate) fn asks(most_instances: u32) -> impl Strategy<Value = Ask> {
     )
 }
 
+fn patterns() -> impl Strategy<Value = Pattern> {
+    let edge = (0..6_u16, 0..6_u16, 1..4_u32).prop_map(|(a, b, w)| PatternEdge { a, b, milli: w * 500 });
+    prop_oneof![
+        5 => prop::sample::select(Pattern::NAMED.map(|(_, p)| p).to_vec()),
+        1 => prop::collection::vec(edge, 1..6).prop_map(Pattern::Edges),
+    ]
+}
+
+fn bandwidths() -> impl Strategy<Value = Bandwidth> {
+    prop_oneof![Just(Bandwidth::Sensitive), Just(Bandwidth::Insensitive)]
+}
+
+/// Requests for 1 to 8 whole GPUs of every pattern, some with so many of each half of the node.
+pub(crate) fn whole_asks() -> impl Strategy<Value = Ask> {
+    let policy = prop::option::of(prop::sample::select(mapa::Selection::ALL.to_vec()));
+    let of = (1..8_usize, prop::option::of(patterns()), prop::option::of(bandwidths()), policy);
+    let quotas = prop_oneof![3 => Just(None), 1 => (1..4_usize, 1..4_usize).prop_map(Some)];
+    (of, quotas).prop_map(|((n, pattern, bandwidth, policy), quotas)| {
+        let mut whole = ask(999, "whole", "");
+        whole.request = Request { pattern, bandwidth, policy, ..whole.request };
+        if let Some((low, high)) = quotas {
+            let quota = |bits, n| Quota { of: GpuSet::from_bits(bits), n };
+            whole.quotas = vec![quota(0b0000_1111, low), quota(0b1111_0000, high)];
+        }
+        let n = quotas.map_or(n, |(low, high)| low + high);
+        whole.request.gpus = u32::try_from(n).ok();
+        whole
+    })
+}
+
+fn set_policies() -> impl Strategy<Value = SetPolicy> {
+    let models = vec![mapa::BandwidthModel::default(), mapa::BandwidthModel::Mapa2021];
+    (
+        prop::sample::select(mapa::Selection::ALL.to_vec()),
+        prop::sample::select(models),
+        patterns(),
+        bandwidths(),
+    )
+        .prop_map(|(selection, model, pattern, bandwidth)| SetPolicy {
+            selection,
+            model,
+            pattern,
+            bandwidth,
+        })
+}
+
 /// Site policies.
 pub(crate) fn site_policies() -> impl Strategy<Value = Policy> {
     let orders = prop_oneof![
@@ -81,14 +128,17 @@ pub(crate) fn site_policies() -> impl Strategy<Value = Policy> {
         Just(vec![Kind::Mps, Kind::Whole, Kind::Mig]),
         Just(vec![Kind::Whole, Kind::Mig]),
     ];
-    (orders, any::<bool>(), 50_u32..150, prop::option::of(1_u8..60), prop::option::of(500_u64..9000))
-        .prop_map(|(auto, share_between_users, max_threads, mps_threads, default_mem_mib)| Policy {
+    let shares = (any::<bool>(), 50_u32..150, prop::option::of(1_u8..60), prop::option::of(500_u64..9000));
+    (orders, shares, set_policies()).prop_map(
+        |(auto, (share_between_users, max_threads, mps_threads, default_mem_mib), sets)| Policy {
             auto,
             share_between_users,
             max_threads,
             mps_threads,
             default_mem_mib,
-        })
+            sets,
+        },
+    )
 }
 
 /// What happens to a node before the question is put: instances at places nobody would choose, jobs, ends of jobs.

@@ -1,7 +1,7 @@
 //! One test per rule.
 
 use crate::common::*;
-use placement::decide::whole::{Question, best_set};
+use placement::decide::sum::{Question, best_set};
 use placement::*;
 
 const A100: &str = "a100-40gb";
@@ -199,7 +199,7 @@ fn an_ended_share_leaves_the_device_as_it_was() {
 }
 
 /// NVLinks of a DGX-1 with V100: 0 none, 1 single, 2 double, of 25 GB/s each.
-fn dgx1() -> LinkMatrix {
+pub(crate) fn dgx1() -> LinkMatrix {
     let links = [
         [0, 1, 1, 2, 2, 0, 0, 0],
         [1, 0, 2, 1, 0, 2, 0, 0],
@@ -222,7 +222,7 @@ fn whole_gpus_are_the_best_linked_free_ones() {
         [(2, &[0, 3][..], 50_000), (3, &[0, 2, 3], 125_000), (4, &[0, 1, 2, 3], 225_000)]
     {
         let free = (0..8).map(GpuIndex).collect();
-        let q = Question { free, n: count, links: &n.links, pattern: None, bandwidth: None };
+        let q = Question { free, n: count, links: &n.links };
         let best = best_set(&q).unwrap();
         assert_eq!(
             (best.gpus.iter().collect::<Vec<_>>(), best.links_mbps, best.exact),
@@ -252,13 +252,7 @@ fn sixteen_gpus_stay_within_the_limit() {
         let rows: Vec<Vec<f64>> = (0..16).map(|i| (0..16).map(|j| bw(i, j)).collect()).collect();
         let links = LinkMatrix::from_rows(&rows).unwrap();
         for n in 1..=16 {
-            let q = Question {
-                free: GpuSet::from_bits(0xffff),
-                n,
-                links: &links,
-                pattern: None,
-                bandwidth: None,
-            };
+            let q = Question { free: GpuSet::from_bits(0xffff), n, links: &links };
             let best = best_set(&q).unwrap();
             assert!(best.exact, "{n} of 16");
             let sum = |set: u32| {
@@ -274,8 +268,7 @@ fn sixteen_gpus_stay_within_the_limit() {
                 assert!((found - most).abs() < 1e-6, "{n}: {found} {most}");
             }
         }
-        let q =
-            Question { free: GpuSet::from_bits(0xff), n: 9, links: &links, pattern: None, bandwidth: None };
+        let q = Question { free: GpuSet::from_bits(0xff), n: 9, links: &links };
         assert_eq!(best_set(&q), None);
     }
 }

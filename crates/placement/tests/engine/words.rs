@@ -1,6 +1,7 @@
 //! What users and administrators read.
 
 use crate::common::*;
+use crate::rules::dgx1;
 use insta::assert_snapshot;
 use placement::*;
 
@@ -38,7 +39,7 @@ fn one_line() {
     assert_snapshot!(why(&ask(20, "mig", "4G")), @"1g.5gb at slice 6 of GPU 0: smallest profile with 4.0 GB; leaves 28 placements to others, best of 12; reuses an idle instance");
     assert_snapshot!(why(&ask(20, "mig:2g.10gb", "")), @"2g.10gb at slice 0 of GPU 0: as named; leaves 24 placements to others, best of 5");
     assert_snapshot!(why(&ask(20, "mps", "3G")), @"3.0 GB and 8% of the threads of GPU 2: joins the shared device with the fewest warps in use (552)");
-    assert_snapshot!(why(&ask(20, "whole", "")), @"GPU 3: the lowest of 1 free");
+    assert_snapshot!(why(&ask(20, "whole", "")), @"GPU 3: the only free GPU");
     assert_snapshot!(why(&ask(20, "mig:2g.12gb", "")), @"nothing fits: GPUs 0-3: a100-40gb has no such profile");
     assert_snapshot!(why(&ask(20, "mig", "41G")), @"7g.40gb at slice 0 of GPU 3: smallest profile with 41.0 GB; leaves 12 placements to others");
     assert_snapshot!(why(&ask(20, "auto", "100G")), @"nothing fits: GPUs 0-3: 42.1 GB at most, 100.0 GB asked; GPU 2: 39.1 GB left, 100.0 GB asked; GPU 0: 5.1 GB at most, 100.0 GB asked; GPU 0: isolated for job 12; 3 more reasons");
@@ -88,7 +89,7 @@ fn all_candidates() {
       GPU 0: no: taken by job 12
       GPU 1: no: taken by job 13
       GPU 2: no: shared through MPS by job 14
-      GPU 3: links of 0 GB/s, of 1 free GPUs
+      GPU 3: leaves 0 GB/s of NVLink, of 1 free GPUs
     "#);
     assert_snapshot!(decide(&half_full(), &ask(20, "mig:1g.6gb", ""), &p), @r#"
     nothing fits: GPUs 0-3: a100-40gb has no such profile
@@ -98,6 +99,53 @@ fn all_candidates() {
       GPU 2: no: a100-40gb has no such profile
       GPU 3: no: a100-40gb has no such profile
     "#);
+}
+
+#[test]
+fn sets_of_whole_gpus() {
+    let mut n = node(&["a100-40gb"; 8], MigPolicy::Dynamic);
+    n.links = dgx1();
+    let p = Policy::default();
+    let why = |n: &Node, count, change: &dyn Fn(&mut Request)| {
+        let mut asked = ask(20, "whole", "");
+        asked.request.gpus = Some(count);
+        change(&mut asked.request);
+        run(&mut n.clone(), &asked, &p).why()
+    };
+    let same = |_: &mut Request| ();
+    let insensitive = |r: &mut Request| r.bandwidth = Some(Bandwidth::Insensitive);
+    let by = |policy| move |r: &mut Request| r.policy = Some(policy);
+    assert_snapshot!(why(&n, 1, &same), @"GPU 0: leaves 450 GB/s of NVLink, the most of 8 free GPUs (preserve)");
+    assert_snapshot!(why(&n, 2, &same), @"GPUs 0, 3: ring at 50 GB/s (bottleneck), the best of 8 free GPUs (preserve)");
+    assert_snapshot!(why(&n, 3, &same), @"GPUs 0, 2, 3: ring at 43 GB/s (bottleneck), the best of 8 free GPUs (preserve)");
+    assert_snapshot!(why(&n, 4, &same), @"GPUs 0, 1, 2, 3: ring at 52 GB/s (bottleneck), the best of 8 free GPUs (preserve)");
+    assert_snapshot!(why(&n, 8, &same), @"GPUs 0, 3, 2, 1, 5, 6, 7, 4: ring at 86 GB/s (bottleneck), the only free GPUs");
+    assert_snapshot!(why(&n, 4, &|r| r.pattern = Some(Pattern::Tree)), @"GPUs 0, 3, 2, 1: tree at 52 GB/s (bottleneck), the best of 8 free GPUs (preserve)");
+    assert_snapshot!(why(&n, 4, &|r| r.pattern = Some(Pattern::None)), @"GPUs 0, 1, 2, 3: leaves 225 GB/s of NVLink, the most of 8 free GPUs (preserve)");
+    assert_snapshot!(why(&n, 4, &by(mapa::Selection::Greedy)), @"GPUs 0, 1, 2, 3: ring at 52 GB/s (bottleneck), the most AggBW of 8 free GPUs (greedy)");
+    assert_snapshot!(why(&n, 3, &by(mapa::Selection::TopoAware)), @"GPUs 0, 1, 2: ring at 34 GB/s (bottleneck), on the fewest sockets of 8 free GPUs (topo-aware)");
+    assert_snapshot!(why(&n, 3, &by(mapa::Selection::Baseline)), @"GPUs 0, 1, 2: ring at 34 GB/s (bottleneck), the lowest of 8 free GPUs (baseline)");
+    let misfit = Pattern::Edges(vec![request::PatternEdge::new(0, 7)]);
+    assert_snapshot!(why(&n, 3, &|r| r.pattern = Some(misfit.clone())), @"GPUs 0, 2, 3: largest sum of links, 125 GB/s, of 8 free GPUs");
+    // GPUs 0 and 3 in use: a sensitive job gets the best that is left, an insensitive one leaves it.
+    for gpu in [0, 3] {
+        n.gpus[gpu].state = GpuState::Whole(JobId(1));
+    }
+    assert_snapshot!(why(&n, 2, &same), @"GPUs 1, 2: ring at 50 GB/s (bottleneck), the best of 6 free GPUs (preserve)");
+    assert_snapshot!(why(&n, 2, &insensitive), @"GPUs 1, 2: ring at 50 GB/s (bottleneck), leaves 225 GB/s of NVLink, the most of 6 free GPUs (preserve)");
+    assert_snapshot!(why(&n, 3, &same), @"GPUs 4, 6, 7: ring at 43 GB/s (bottleneck), the best of 6 free GPUs (preserve)");
+    assert_snapshot!(why(&n, 3, &insensitive), @"GPUs 1, 2, 5: ring at 18 GB/s (bottleneck), leaves 125 GB/s of NVLink, the most of 6 free GPUs (preserve)");
+    let mut two = ask(20, "whole", "");
+    two.request.gpus = Some(2);
+    assert_snapshot!(decide(&n, &two, &p), @r#"
+    GPUs 1, 2: ring at 50 GB/s (bottleneck), the best of 6 free GPUs (preserve)
+    whole 16 of 16 slices, chosen
+      GPU 0: no: taken by job 1
+      GPU 3: no: taken by job 1
+      GPU 1-2: ring at 50 GB/s (bottleneck), AggBW 100 GB/s, leaves 225 GB/s of NVLink, 5 sets as good, of 6 free GPUs
+    "#);
+    let large = node(&["a100-40gb"; 8], MigPolicy::Dynamic);
+    assert_snapshot!(why(&large, 3, &same), @"GPUs 0, 1, 2: ring at 34 GB/s (bottleneck), the lowest of 8 free GPUs (preserve)");
 }
 
 #[test]

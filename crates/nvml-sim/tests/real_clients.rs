@@ -58,12 +58,71 @@ fn nvidia_smi_mig_mode_waits_for_a_reset() {
     assert_eq!(node.smi(query), "Enabled, Enabled\nEnabled, Enabled\n");
 }
 
+/// The table of `nvidia-smi topo -m`: the GPUs' cells, then the NUMA column.
+fn topology(node: &Node) -> Vec<String> {
+    let text = node.smi("topo -m");
+    let rows = text.lines().filter(|l| l.starts_with("GPU"));
+    let cells = rows.map(|row| {
+        let cells: Vec<&str> = row.split('\t').map(str::trim).filter(|c| !c.is_empty()).collect();
+        [&cells[1..cells.len() - 3], &[cells[cells.len() - 2]]].concat().join(" ")
+    });
+    cells.collect()
+}
+
+fn system(lines: &str, model: &str, count: u32) -> Node {
+    Node::new(&format!("{lines}\n[[gpus]]\nmodel = \"{model}\"\ncount = {count}\n"))
+}
+
 #[test]
-fn nvidia_smi_topology_is_a_dgx_1v() {
-    let topo = Node::new(DGX_V).smi("topo -m");
-    let row = topo.lines().find(|l| l.starts_with("GPU0")).unwrap();
-    let cells: Vec<&str> = row.split_whitespace().collect();
-    assert_eq!(cells[1..9], ["X", "NV1", "NV1", "NV2", "NV2", "SYS", "SYS", "SYS"]);
+fn nvidia_smi_topology_of_systems() {
+    let dgx_v = [
+        "X NV1 NV1 NV2 NV2 SYS SYS SYS 0",
+        "NV1 X NV2 NV1 SYS NV2 SYS SYS 0",
+        "NV1 NV2 X NV2 SYS SYS NV1 SYS 0",
+        "NV2 NV1 NV2 X SYS SYS SYS NV1 0",
+        "NV2 SYS SYS SYS X NV1 NV1 NV2 1",
+        "SYS NV2 SYS SYS NV1 X NV2 NV1 1",
+        "SYS SYS NV1 SYS NV1 NV2 X NV2 1",
+        "SYS SYS SYS NV1 NV2 NV1 NV2 X 1",
+    ];
+    assert_eq!(topology(&Node::new(DGX_V)), dgx_v);
+    let bridged = topology(&system("interconnect = \"pcie-8-bridged\"", "a100-40gb", 8));
+    assert_eq!(bridged[0], "X NV12 NODE NODE SYS SYS SYS SYS 0");
+    let plain = topology(&system("interconnect = \"pcie-8\"", "a100-40gb", 8));
+    assert_eq!(plain[5], "SYS SYS SYS SYS PIX X NODE NODE 1");
+    let hgx = topology(&system("interconnect = \"hgx-a100-4\"", "a100-40gb", 4));
+    assert_eq!(hgx[2], "NV4 NV4 X NV4 1");
+    let torus = topology(&system("interconnect = \"torus-2d\"", "a100-40gb", 16));
+    assert_eq!(torus[12], "NV2 SYS SYS SYS SYS SYS SYS SYS NV1 SYS SYS SYS X NV2 NODE NV1 3");
+    for (interconnect, model, lanes) in [("dgx-a100", "a100-40gb", 12), ("dgx-h100", "h100-80gb-sxm", 18)] {
+        let rows = topology(&system(&format!("interconnect = {interconnect:?}"), model, 8));
+        assert_eq!(rows[7], format!("{}X 1", format!("NV{lanes} ").repeat(7)));
+    }
+    let levels = "levels = [[\"internal\", \"multiple\", \"hostbridge\"], [\"multiple\", \"internal\", \"system\"], \
+                  [\"hostbridge\", \"system\", \"internal\"]]";
+    assert_eq!(topology(&system(levels, "a30-24gb", 3)), ["X PXB PHB 0", "PXB X SYS 0", "PHB SYS X 0"]);
+}
+
+#[test]
+fn nvidia_smi_sees_links_that_are_down() {
+    let node = system("interconnect = \"dgx-v\"\nlinks_down = [[0, 2]]", "a100-40gb", 8);
+    assert_eq!(
+        topology(&node)[..4].iter().map(|r| &r[..15]).collect::<Vec<_>>(),
+        ["X NV1 NV1 NV1 N", "NV1 X NV2 NV1 S", "NV1 NV2 X NV2 S", "NV1 NV1 NV2 X S"]
+    );
+    let status = |gpu: u32| node.smi(&format!("nvlink -s -i {gpu}"));
+    assert!(status(0).contains("Link 2: <inactive>") && status(0).contains("Link 3: 25.781 GB/s"));
+    // GPU 3's first link is that to GPU 0.
+    assert!(status(3).contains("Link 0: <inactive>") && status(3).contains("Link 1: 25.781 GB/s"));
+    assert_eq!(status(1).matches("25.781 GB/s").count(), 6);
+    node.sim(&["link", "--gpu", "3", "--link", "0", "up"]);
+    assert!(topology(&node)[0].starts_with("X NV1 NV1 NV2"));
+    node.sim(&["link", "--gpu", "4", "--link", "0", "down"]);
+    node.sim(&["link", "--gpu", "4", "--link", "1", "down"]);
+    assert!(topology(&node)[0].starts_with("X NV1 NV1 NV2 SYS"));
+    let switched = system("interconnect = \"dgx-h100\"\nlinks_down = [[2, 17]]", "h100-80gb-sxm", 8);
+    assert!(switched.smi("nvlink -s -i 2").contains("Link 17: <inactive>"));
+    assert_eq!(switched.smi("nvlink -s -i 3").matches("26.562 GB/s").count(), 18);
 }
 
 #[test]

@@ -60,6 +60,18 @@ enum Command {
         #[arg(long)]
         limit: Option<u32>,
     },
+    /// Take an NVLink down or bring it up, at both ends
+    Link {
+        /// GPU
+        #[arg(long)]
+        gpu: u32,
+        /// Its link number, as in nvidia-smi nvlink -s
+        #[arg(long)]
+        link: u32,
+        /// What becomes of it
+        #[arg(value_enum)]
+        to: LinkState,
+    },
     /// Register or remove processes that use a GPU
     Proc {
         #[command(subcommand)]
@@ -70,6 +82,14 @@ enum Command {
         #[command(subcommand)]
         command: FaultCommand,
     },
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum LinkState {
+    /// Works
+    Up,
+    /// Does not
+    Down,
 }
 
 #[derive(Subcommand)]
@@ -184,6 +204,8 @@ fn run(cli: Cli) -> Result<String, Failure> {
             s.reset(gpu).map_err(|e| failed(&format!("cannot reset GPU {gpu}"), e))
         }),
         Command::Power { gpu, limit } => power(&path, gpu, limit),
+        Command::Link { gpu, link, to } => change(&path, |s| s.set_link(gpu, link, to == LinkState::Up))
+            .map_err(|e| failed(&format!("GPU {gpu}, link {link}"), e)),
         Command::Proc { command } => {
             change(&path, |s| proc(s, &command)).map_err(|e| failed("cannot register the process", e))
         }
@@ -195,11 +217,11 @@ fn run(cli: Cli) -> Result<String, Failure> {
 
 fn create(file: &Path, state: &Path, root: &Path, name: Option<String>) -> Result<String, Failure> {
     let text = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
-    let (described, mig) = node::parse(&text, name.as_deref(), &state.display().to_string())
+    let (described, start) = node::parse(&text, name.as_deref(), &state.display().to_string())
         .map_err(|e| format!("{}: {e}", file.display()))?;
     std::fs::create_dir_all(root).map_err(|e| format!("{}: {e}", root.display()))?;
     let root = root.canonicalize().map_err(|e| format!("{}: {e}", root.display()))?;
-    let mut fresh = State::new(described, &mig, root, tree::free_major());
+    let mut fresh = State::new(described, &start, root, tree::free_major());
     tree::create(&fresh).map_err(|e| format!("{}: {e}", fresh.root.display()))?;
     fresh.tree_dirty = false;
     Store::create(state, &fresh).map_err(|e| format!("{}: {e}", state.display()))?;

@@ -24,12 +24,18 @@ pub struct NodeFile {
     /// Permission bits of a new instance's capability node, octal text. The driver's own is 0444.
     #[serde(default = "default_cap_mode")]
     pub cap_mode: String,
-    /// Named interconnect: one of `models/systems.toml`, `nvswitch` or `none`.
+    /// Named interconnect: one of placement's `data/systems.toml`, `nvswitch` or `none`.
     #[serde(default)]
     pub interconnect: Option<String>,
     /// Number of NVLink connections between each pair of GPUs; instead of `interconnect`.
     #[serde(default)]
     pub links: Option<Vec<Vec<u32>>>,
+    /// NVLink generation, if it is neither the named system's nor the GPUs' own.
+    #[serde(default)]
+    pub nvlink: Option<u8>,
+    /// NVLinks that are down at the start: GPU and its link number; the other end is down too.
+    #[serde(default)]
+    pub links_down: Option<Vec<(u32, u32)>>,
     /// Topology level of each pair: `internal`, `single`, `multiple`, `hostbridge`, `node`, `system`.
     #[serde(default)]
     pub levels: Option<Vec<Vec<String>>>,
@@ -120,6 +126,8 @@ pub struct Node {
     pub links: Vec<Vec<u32>>,
     /// NVLink connections of each GPU to NVSwitches.
     pub switch_links: Vec<u32>,
+    /// NVLink version as NVML numbers it, where it is not that of each GPU's chip.
+    pub nvlink_version: Option<u32>,
     /// NVML topology level per pair.
     pub levels: Vec<Vec<u32>>,
     /// See [`NodeFile::set_mode_resets`].
@@ -137,14 +145,23 @@ pub(super) fn fail<T>(message: impl Into<String>) -> Result<T, NodeError> {
     Err(NodeError(message.into()))
 }
 
-/// Reads a node file: the node, and which GPUs start in MIG mode.
+/// How a node starts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Start {
+    /// GPUs in MIG mode, by index.
+    pub mig: Vec<bool>,
+    /// Ends of NVLinks that are down: GPU, link.
+    pub links_down: Vec<(u32, u32)>,
+}
+
+/// Reads a node file: the node, and how it starts.
 ///
 /// The node is called `name` if that is given, else what the file says, else `default_name`.
 ///
 /// # Errors
 ///
 /// A sentence for the first thing that is wrong; TOML's own errors carry line and column.
-pub fn parse(text: &str, name: Option<&str>, default_name: &str) -> Result<(Node, Vec<bool>), NodeError> {
+pub fn parse(text: &str, name: Option<&str>, default_name: &str) -> Result<(Node, Start), NodeError> {
     let file: NodeFile = toml::from_str(text).map_err(|e| NodeError(e.to_string()))?;
     let name = name.or(file.name.as_deref()).unwrap_or(default_name).to_owned();
     let mut gpus = Vec::new();
@@ -153,6 +170,7 @@ pub fn parse(text: &str, name: Option<&str>, default_name: &str) -> Result<(Node
     if total == 0 || total > 32 {
         return fail(format!("{total} GPUs: a node has 1 to 32"));
     }
+    let system = interconnect::named(&file)?;
     for group in &file.gpus {
         let on = match group.mig.as_deref() {
             None | Some("off") => false,
@@ -160,11 +178,13 @@ pub fn parse(text: &str, name: Option<&str>, default_name: &str) -> Result<(Node
             Some(other) => return fail(format!("mig = {other:?}: \"on\" or \"off\"")),
         };
         for i in 0..group.count as usize {
-            gpus.push(gpu(group, i, gpus.len(), total as usize, &name)?);
+            let default_numa = interconnect::numa(system, gpus.len(), total as usize);
+            gpus.push(gpu(group, i, gpus.len(), default_numa, &name)?);
             mig.push(on);
         }
     }
-    let (links, switch_links) = interconnect::links(&file, &gpus)?;
+    let links = interconnect::links(&file, &gpus)?;
+    let links_down = interconnect::down(&file, &links)?;
     let levels = interconnect::levels(&file, &gpus)?;
     let cap_mode = u32::from_str_radix(&file.cap_mode, 8)
         .map_err(|_| NodeError(format!("cap_mode = {:?}: octal permission bits", file.cap_mode)))?;
@@ -174,13 +194,14 @@ pub fn parse(text: &str, name: Option<&str>, default_name: &str) -> Result<(Node
         cuda_version: cuda_version(&file.cuda_version)?,
         time_scale: file.time_scale,
         cap_mode,
-        links,
-        switch_links,
+        links: links.pairs,
+        switch_links: links.to_switch,
+        nvlink_version: links.version,
         levels,
         set_mode_resets: file.set_mode_resets,
         gpus,
     };
-    Ok((node, mig))
+    Ok((node, Start { mig, links_down }))
 }
 
 fn cuda_version(text: &str) -> Result<i32, NodeError> {
@@ -195,7 +216,7 @@ fn gpu(
     group: &GpuGroup,
     i: usize,
     index: usize,
-    total: usize,
+    default_numa: u32,
     node_name: &str,
 ) -> Result<GpuSpec, NodeError> {
     let Some(chip) = Chip::find(&group.model) else {
@@ -210,7 +231,7 @@ fn gpu(
     let digits: u64 = uuid.bytes().fold(7, |a, b| (a * 31 + u64::from(b)) % 10_000_000_000);
     let numa = match group.numa.get(i) {
         Some(n) => *n,
-        None if group.numa.is_empty() => u32::from(total >= 4 && index >= total / 2),
+        None if group.numa.is_empty() => default_numa,
         None => return fail(format!("numa has {} entries for {} GPUs", group.numa.len(), group.count)),
     };
     let cpus = match group.cpus.get(i) {
@@ -275,11 +296,11 @@ mod tests {
     #[test]
     fn a_dgx_v_of_a100s() {
         let text = "interconnect = \"dgx-v\"\n[[gpus]]\nmodel = \"a100-40gb\"\ncount = 8\nmig = \"on\"\n";
-        let (node, mig) = parse(text, None, "n1").unwrap();
+        let (node, start) = parse(text, None, "n1").unwrap();
         assert_eq!(node.gpus.len(), 8);
         assert_eq!(node.links[0], [0, 1, 1, 2, 2, 0, 0, 0]);
         assert_eq!((node.levels[0][1], node.levels[0][2], node.levels[0][4]), (10, 40, 50));
-        assert!(mig.iter().all(|m| *m));
+        assert!(start.mig.iter().all(|m| *m));
         assert_eq!(node.gpus[0].name, "NVIDIA A100-SXM4-40GB");
         assert_eq!(node.cuda_version, 12080);
         let (other, _) = parse(text, Some("n2"), "n1").unwrap();

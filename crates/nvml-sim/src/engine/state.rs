@@ -6,7 +6,7 @@ use super::chip::Chip;
 use super::code::{Answer, Code};
 use super::fault::Fault;
 use super::handle::{CiRef, GiRef};
-use super::node::Node;
+use super::node::{Node, Start};
 use super::process::Process;
 
 /// Everything about a node at one moment.
@@ -20,6 +20,8 @@ pub struct State {
     pub caps_major: u32,
     /// Set while instances changed but the files under `root` may not follow yet: whoever writes next repairs them.
     pub tree_dirty: bool,
+    /// Ends of NVLinks that are down: GPU, link; ascending.
+    pub links_down: Vec<(u32, u32)>,
     /// GPUs, in NVML order.
     pub gpus: Vec<Gpu>,
 }
@@ -84,13 +86,13 @@ pub struct Ci {
 }
 
 impl State {
-    /// A fresh node: no instances, MIG modes as described.
+    /// A fresh node: no instances, MIG modes and links as described.
     #[must_use]
-    pub fn new(node: Node, mig: &[bool], root: std::path::PathBuf, caps_major: u32) -> State {
+    pub fn new(node: Node, start: &Start, root: std::path::PathBuf, caps_major: u32) -> State {
         let gpus = node
             .gpus
             .iter()
-            .zip(mig)
+            .zip(&start.mig)
             .map(|(spec, &mig)| Gpu {
                 mig,
                 mig_pending: mig,
@@ -104,7 +106,7 @@ impl State {
                 clocks: None,
             })
             .collect();
-        State { node, root, caps_major, tree_dirty: true, gpus }
+        State { node, root, caps_major, tree_dirty: true, links_down: start.links_down.clone(), gpus }
     }
 
     /// One GPU.

@@ -2,6 +2,7 @@
 
 use super::chip::Chip;
 use super::code::{Answer, Code};
+use super::interconnect;
 use super::process::Process;
 use super::state::State;
 
@@ -22,6 +23,35 @@ impl State {
         let peers = (0u32..).zip(row).flat_map(|(peer, &n)| (0..n).map(move |_| Remote::Gpu(peer)));
         let switches = self.node.switch_links.get(gpu as usize).copied().unwrap_or(0);
         peers.chain((0..switches).map(|i| Remote::Switch(i % 6))).collect()
+    }
+
+    /// Whether a link is up. One that is not there is not.
+    #[must_use]
+    pub fn link_up(&self, gpu: u32, link: u32) -> bool {
+        (link as usize) < self.nvlinks(gpu).len() && !self.links_down.contains(&(gpu, link))
+    }
+
+    /// The links of a GPU that are up.
+    #[must_use]
+    pub fn links_up(&self, gpu: u32) -> Vec<Remote> {
+        let all = (0_u32..).zip(self.nvlinks(gpu));
+        all.filter(|(link, _)| self.link_up(gpu, *link)).map(|(_, remote)| remote).collect()
+    }
+
+    /// Takes a link down or brings it up again, at both ends.
+    ///
+    /// # Errors
+    ///
+    /// [`Code::NotFound`] for a link that the node does not have.
+    pub fn set_link(&mut self, gpu: u32, link: u32, up: bool) -> Answer<()> {
+        let ends = interconnect::ends(&self.node.links, &self.node.switch_links, gpu, link);
+        let ends = ends.ok_or(Code::NotFound)?;
+        self.links_down.retain(|end| !ends.contains(end));
+        if !up {
+            self.links_down.extend(ends);
+            self.links_down.sort_unstable();
+        }
+        Ok(())
     }
 
     /// NVML's topology level of a pair.

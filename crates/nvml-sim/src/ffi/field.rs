@@ -16,9 +16,15 @@ enum Value {
     Ullong(u64),
 }
 
-/// Rate of one NVLink connection in one direction, MB/s: 25 GB/s on A100 and H100, 50 on Blackwell.
+/// Rate of one NVLink connection in one direction, MB/s: 20 GB/s on P100, 25 on V100 to H100, 50 on Blackwell, as
+/// `nvidia-smi nvlink -s` has them.
 fn link_mbps(state: &State, gpu: u32) -> Answer<u32> {
-    Ok(if nvlink_version(state, gpu)? >= 7 { 53_125 } else { 25_781 })
+    Ok(match nvlink_version(state, gpu)? {
+        1 => 19_531,
+        6 => 26_562,
+        7.. => 53_125,
+        _ => 25_781,
+    })
 }
 
 fn answer(state: &State, gpu: u32, field: u32, scope: u32) -> Answer<Value> {
@@ -29,7 +35,7 @@ fn answer(state: &State, gpu: u32, field: u32, scope: u32) -> Answer<Value> {
     if matches!(field, fi::NVML_FI_DEV_POWER_AVERAGE..=fi::NVML_FI_DEV_POWER_REQUESTED_LIMIT) && scope != 0 {
         return Err(Code::NotSupported);
     }
-    let has_link = |index: u32| if index < n_links { Ok(()) } else { Err(Code::NotSupported) };
+    let has_link = |index: u32| if state.link_up(gpu, index) { Ok(()) } else { Err(Code::NotSupported) };
     Ok(match field {
         fi::NVML_FI_DEV_ECC_CURRENT | fi::NVML_FI_DEV_ECC_PENDING => Value::Uint(1),
         fi::NVML_FI_DEV_ECC_SBE_VOL_TOTAL..=fi::NVML_FI_DEV_RETIRED_DBE => Value::Ullong(0),
@@ -47,7 +53,7 @@ fn answer(state: &State, gpu: u32, field: u32, scope: u32) -> Answer<Value> {
             Value::Uint(link_mbps(state, gpu)?)
         }
         fi::NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON => {
-            has_link(0)?;
+            (0..n_links).find(|l| state.link_up(gpu, *l)).ok_or(Code::NotSupported)?;
             Value::Uint(link_mbps(state, gpu)?)
         }
         fi::NVML_FI_DEV_NVLINK_LINK_COUNT => Value::Uint(state.chip(gpu)?.board.links.max(n_links)),
@@ -60,7 +66,7 @@ fn answer(state: &State, gpu: u32, field: u32, scope: u32) -> Answer<Value> {
             has_link(scope)?;
             Value::Uint(link_mbps(state, gpu)?)
         }
-        fi::NVML_FI_DEV_NVLINK_GET_STATE => Value::Uint((scope < n_links).into()),
+        fi::NVML_FI_DEV_NVLINK_GET_STATE => Value::Uint(state.link_up(gpu, scope).into()),
         fi::NVML_FI_DEV_NVLINK_GET_VERSION => Value::Uint(nvlink_version(state, gpu)?),
         fi::NVML_FI_DEV_IS_RESETLESS_MIG_SUPPORTED => Value::Uint((!state.chip(gpu)?.needs_reset()).into()),
         fi::NVML_FI_DEV_POWER_AVERAGE | fi::NVML_FI_DEV_POWER_INSTANT => Value::Uint(state.power_usage(gpu)?),

@@ -15,15 +15,17 @@ use crate::engine::topology::Remote;
 /// `NVML_NVLINK_MAX_LINKS`.
 const MAX_LINKS: u32 = 18;
 
-/// A link of a GPU: `None` where the board has the link but nothing is connected to it.
+/// A link of a GPU: `None` where the board has the link but nothing answers on it, because nothing is connected or the
+/// link is down.
 fn link(session: &Session, state: &State, device: Ref, index: u32) -> Answer<(u32, Option<Remote>)> {
     let gpu = device.gpu(session, state)?;
     if index >= MAX_LINKS {
         return Err(Code::InvalidArgument);
     }
     let links = state.nvlinks(gpu);
-    let remote = links.get(index as usize).copied();
-    if remote.is_none() && index >= state.chip(gpu)?.board.links {
+    let wired = links.get(index as usize).copied();
+    let remote = wired.filter(|_| state.link_up(gpu, index));
+    if wired.is_none() && index >= state.chip(gpu)?.board.links {
         return Err(Code::NotSupported);
     }
     Ok((gpu, remote))
@@ -53,8 +55,11 @@ fn remote_pci(state: &State, remote: Remote) -> Answer<sys::nvmlPciInfo_st> {
     }
 }
 
-/// `nvmlNvlinkVersion_t`: 3.0, 4.0 or 5.0.
+/// `nvmlNvlinkVersion_t`: what the description says, else the chip's 3.0, 4.0 or 5.0.
 pub(super) fn nvlink_version(state: &State, gpu: u32) -> Answer<u32> {
+    if let Some(version) = state.node.nvlink_version {
+        return Ok(version);
+    }
     Ok(match state.chip(gpu)?.model.arch.as_str() {
         "ampere" => 4,
         "hopper" => 6,
@@ -95,9 +100,8 @@ fn p2p_status(state: &State, a: u32, b: u32, index: u32) -> Answer<u32> {
     if state.gpu(a)?.mig || state.gpu(b)?.mig {
         return Ok(GPU_NOT_SUPPORTED);
     }
-    let links = state.nvlinks(a);
-    let direct = links.contains(&Remote::Gpu(b));
-    let switched = |g: u32| state.nvlinks(g).iter().any(|r| matches!(r, Remote::Switch(_)));
+    let direct = state.links_up(a).contains(&Remote::Gpu(b));
+    let switched = |g: u32| state.links_up(g).iter().any(|r| matches!(r, Remote::Switch(_)));
     let nvlink = direct || switched(a) && switched(b);
     match index {
         // Read, write, PCI.

@@ -6,6 +6,7 @@
 
 mod args;
 mod check;
+mod clock;
 mod discover;
 mod doctor;
 mod explain;
@@ -23,6 +24,7 @@ mod score;
 mod simulate;
 mod site;
 mod slurm;
+mod squeue;
 mod table;
 mod topology;
 
@@ -77,7 +79,7 @@ fn run(cli: &Cli) -> Result<Outcome, Failure> {
         Command::Discover(args) => discover::run(args, cli),
         Command::Doctor(args) => doctor::run(args, cli),
         Command::Node(command) => node::run(command, cli),
-        Command::Plan(args) => plan::run(args),
+        Command::Plan(args) => plan::run(args, cli),
         Command::Score(args) => score::run(args),
         Command::Simulate(command) => simulate::run(command),
         Command::Topology(command) => topology::run(command),

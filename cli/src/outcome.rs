@@ -1,6 +1,7 @@
 //! What a command ends with.
 
 use std::fmt;
+use std::io::Write as _;
 
 /// Text for stdout and an exit status.
 pub(crate) struct Outcome {
@@ -42,6 +43,12 @@ impl Failure {
     pub(crate) fn what(&self) -> &str {
         self.what.trim_end()
     }
+}
+
+/// Says something on stderr while a command goes on.
+pub(crate) fn status(text: &str) {
+    // Nobody to tell is no error.
+    let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
 impl fmt::Display for Failure {

@@ -21,13 +21,22 @@ use crate::args::ColorWhen;
 ///
 /// Policies: tessera (the default), far (the published algorithm), miso, fixpart-best, fixpart:SIZES such as
 /// fixpart:4,2,1. A fixed partition is there from the beginning and costs nothing.
+///
+/// With --submit the plan is carried out: one Slurm job per task, each on the instance planned, waiting for the jobs that
+/// have its slices before it (afterany: a task that fails or runs late delays the plan but never stops it). The plan then
+/// starts from what --on's GPUs hold now. A task's command stands in the CSV's last column, command, which may contain
+/// commas, or in "command"; or --script is run for all, with {task} replaced by the task's name. What follows -- goes to
+/// sbatch as it is, {task} replaced there too. --reality compares what was planned with what Slurm did.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
   tessera plan --gpu a100-40gb --tasks batch.csv
   tessera plan --gpu a30-24gb,2 --tasks batch.csv --compare
   tessera plan --gpu a100-40gb --tasks batch.csv --svg plan.svg
-  tessera plan --tasks batches.jsonl --policy far --json")]
+  tessera plan --tasks batches.jsonl --policy far --json
+  tessera plan --tasks batch.csv --on n1:0-1 --submit --wait -- --partition=gpu
+  tessera plan --tasks batch.csv --on n1 --submit --script run.sh --dry-run
+  tessera plan --reality tessera-plan-1234.json")]
 pub(crate) struct PlanArgs {
     /// The GPU model, and how many of them
     ///
@@ -36,8 +45,8 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "MODEL[,N]", value_parser = gpu)]
     pub(crate) gpu: Option<(String, usize)>,
     /// Read tasks from FILE, - for standard input
-    #[arg(long, value_name = "FILE")]
-    pub(crate) tasks: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "reality")]
+    pub(crate) tasks: Option<PathBuf>,
     /// How to plan
     #[arg(long, value_name = "POLICY", default_value = "tessera", conflicts_with = "compare")]
     pub(crate) policy: Policy,
@@ -64,6 +73,56 @@ pub(crate) struct PlanArgs {
     /// Use colour
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub(crate) color: ColorWhen,
+    #[command(flatten)]
+    pub(crate) submit: SubmitArgs,
+}
+
+/// Carrying a plan out.
+#[derive(Args)]
+pub(crate) struct SubmitArgs {
+    /// Submit the plan as Slurm jobs
+    #[arg(long, requires = "on", conflicts_with_all = ["compare", "json", "svg"])]
+    pub(crate) submit: bool,
+    /// Plan on these GPUs as they are now: a node of tessera.toml and its GPUs, such as n1 or n1:0-3,5
+    ///
+    /// May be given several times; all GPUs must be of one model. GPUs of one node reconfigure one after another.
+    #[arg(long, value_name = "NODE[:GPUS]", requires = "submit", conflicts_with = "gpu")]
+    pub(crate) on: Vec<String>,
+    /// Run this batch script for every task, {task} replaced by its name; - for standard input
+    #[arg(long, value_name = "FILE", requires = "submit")]
+    pub(crate) script: Option<PathBuf>,
+    /// What Slurm adds to every task's own time: scheduling, prolog and epilog
+    ///
+    /// Measured on an idle node; --reality says what it was for a plan that has run.
+    #[arg(long, value_name = "TIME", default_value = "300ms", value_parser = budget, requires = "submit")]
+    pub(crate) overhead: Duration,
+    /// End a task that takes more than FACTOR times its planned time, rounded up to minutes
+    ///
+    /// Without it jobs have the time limit that --time after -- or the partition gives them.
+    #[arg(long, value_name = "FACTOR", value_parser = factor, requires = "submit")]
+    pub(crate) time_limit: Option<f64>,
+    /// Show the sbatch commands instead of running them
+    #[arg(long, requires = "submit")]
+    pub(crate) dry_run: bool,
+    /// Stay until the last task has ended, then compare plan and reality
+    #[arg(long, requires = "submit", conflicts_with = "dry_run")]
+    pub(crate) wait: bool,
+    /// Keep the plan and its jobs in FILE; without it tessera-plan-JOB.json here
+    #[arg(long, value_name = "FILE", requires = "submit")]
+    pub(crate) record: Option<PathBuf>,
+    /// Compare a submitted plan with what Slurm did
+    ///
+    /// FILE is what --submit has written. Begin and end of every task, planned and real, from the plan's beginning,
+    /// and by how much the end deviates. Jobs that slurmctld has forgotten are looked up with sacct.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["tasks", "gpu", "on", "submit", "compare", "svg"])]
+    pub(crate) reality: Option<PathBuf>,
+    /// Options for sbatch
+    #[arg(last = true, value_name = "SBATCH OPTION", requires = "submit")]
+    pub(crate) sbatch: Vec<String>,
+}
+
+fn factor(text: &str) -> Result<f64, String> {
+    text.parse().ok().filter(|f| (1.0..=1000.0).contains(f)).ok_or_else(|| "expected 1 to 1000".to_owned())
 }
 
 fn gpu(text: &str) -> Result<(String, usize), String> {

@@ -1,4 +1,5 @@
-//! The two CSV files of `tessera plan`: named tasks, and reconfiguration times. No quoting: names have no commas.
+//! The two CSV files of `tessera plan`: named tasks, and reconfiguration times. No quoting: names have no commas, and a
+//! task's command is its line's last field, to the end.
 
 use placement::Model;
 use placement::far::{Costs, Micros, Task};
@@ -8,20 +9,27 @@ use crate::outcome::Failure;
 
 /// The lines that say something, numbered from 1, as trimmed fields.
 fn rows(text: &str) -> impl Iterator<Item = (usize, Vec<&str>)> {
-    let lines = (1..).zip(text.lines()).filter(|(_, l)| !l.trim().is_empty() && !l.starts_with('#'));
-    lines.map(|(n, line)| (n, line.split(',').map(str::trim).collect()))
+    lines(text).map(|(n, line)| (n, line.split(',').map(str::trim).collect()))
+}
+
+fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    (1..).zip(text.lines()).filter(|(_, l)| !l.trim().is_empty() && !l.starts_with('#'))
 }
 
 /// Named tasks.
 pub(super) fn tasks(context: &Context<'_>, text: &str) -> Result<Batch, Failure> {
-    let mut rows = rows(text);
-    let (line, header) = rows.next().ok_or_else(|| context.error(1, "no task"))?;
+    let (line, header) = rows(text).next().ok_or_else(|| context.error(1, "no task"))?;
     let model = model(context, line, None)?;
     let sizes = sizes(context, line, model)?;
     let columns = columns(context, line, model, &sizes, &header)?;
     let id = context.file.rsplit('/').next().unwrap_or_default().to_owned();
-    let mut batch = Batch { id, model, tasks: Vec::new(), names: Vec::new() };
-    for (line, fields) in rows {
+    let mut batch = Batch::new(id, model);
+    for (line, content) in lines(text).skip(1) {
+        let fields: Vec<&str> = if columns.contains(&Column::Command) {
+            content.splitn(header.len(), ',').map(str::trim).collect()
+        } else {
+            content.split(',').map(str::trim).collect()
+        };
         if fields.len() != header.len() {
             let what = format!("{} fields, the header has {}", fields.len(), header.len());
             return Err(context.error(line, what));
@@ -29,9 +37,10 @@ pub(super) fn tasks(context: &Context<'_>, text: &str) -> Result<Batch, Failure>
         let mut times = vec![None; sizes.len()];
         for ((column, name), field) in columns.iter().zip(&header).zip(&fields) {
             match column {
-                Some(_) if field.is_empty() => {}
-                Some(size) => times[*size] = Some(time(context, line, name, field)?),
-                None => batch.names.push(Some((*field).to_owned())),
+                Column::Size(_) if field.is_empty() => {}
+                Column::Size(size) => times[*size] = Some(time(context, line, name, field)?),
+                Column::Name => batch.names.push(Some((*field).to_owned())),
+                Column::Command => batch.commands.push(Some((*field).to_owned()).filter(|c| !c.is_empty())),
             }
         }
         if times.iter().all(Option::is_none) {
@@ -40,26 +49,43 @@ pub(super) fn tasks(context: &Context<'_>, text: &str) -> Result<Batch, Failure>
         batch.tasks.push(Task { times });
     }
     batch.names.resize(batch.tasks.len(), None);
+    batch.commands.resize(batch.tasks.len(), None);
     Ok(batch)
 }
 
-/// For each column the index of its size; `None` for the name.
+/// What a column has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Column {
+    Name,
+    /// Index of the size.
+    Size(usize),
+    /// Only the last one.
+    Command,
+}
+
 fn columns(
     context: &Context<'_>,
     line: usize,
     model: &Model,
     sizes: &[u8],
     header: &[&str],
-) -> Result<Vec<Option<usize>>, Failure> {
+) -> Result<Vec<Column>, Failure> {
     let column = |name: &&str| {
-        if *name == "name" {
-            return Ok(None);
+        match *name {
+            "name" => return Ok(Column::Name),
+            "command" => return Ok(Column::Command),
+            _ => {}
         }
         let size = size(name, sizes);
-        let hint = format!("columns are name and the sizes of {}: {}", model.key, names(sizes));
-        size.map(Some).ok_or_else(|| context.error(line, format!("field {name}: no such column")).hint(hint))
+        let hint = format!("columns are name, the sizes of {}: {}, and command", model.key, names(sizes));
+        size.map(Column::Size)
+            .ok_or_else(|| context.error(line, format!("field {name}: no such column")).hint(hint))
     };
-    let columns: Vec<Option<usize>> = header.iter().map(column).collect::<Result<_, _>>()?;
+    let columns: Vec<Column> = header.iter().map(column).collect::<Result<_, _>>()?;
+    if columns.iter().rev().skip(1).any(|c| *c == Column::Command) {
+        let hint = "a command may contain commas, so it goes to the end of its line";
+        return Err(context.error(line, "field command: not the last column").hint(hint));
+    }
     if let Some(k) = (1..columns.len()).find(|&k| columns[..k].contains(&columns[k])) {
         return Err(context.error(line, format!("field {}: twice", header[k])));
     }

@@ -3,7 +3,12 @@
 mod args;
 mod compare;
 mod csv;
+mod jobs;
 mod json;
+mod on;
+mod reality;
+mod record;
+mod submit;
 mod svg;
 mod tasks;
 mod text;
@@ -19,6 +24,7 @@ use placement::far::{self, Answer, Costs, Micros, Policy, PolicyError, Problem, 
 pub(crate) use args::PlanArgs;
 use tasks::{Batch, Context};
 
+use crate::args::Cli;
 use crate::outcome::{Failure, Outcome};
 use crate::paint::Paint;
 
@@ -32,13 +38,19 @@ struct Planned<'a> {
     took: Duration,
 }
 
-pub(crate) fn run(args: &PlanArgs) -> Result<Outcome, Failure> {
-    let batches = read(args)?;
+pub(crate) fn run(args: &PlanArgs, cli: &Cli) -> Result<Outcome, Failure> {
+    if let Some(path) = &args.submit.reality {
+        return reality::run(path, args.json);
+    }
+    if let Some(on) = on::resolve(&args.submit.on, cli)? {
+        return submit::run(args, &on);
+    }
+    let batches = read(args, None)?;
     let gpus = args.gpu.as_ref().map_or(1, |g| g.1);
     let mut problems = Vec::new();
     for batch in &batches {
         let mut problem = Problem::new(batch.model, gpus, batch.tasks.clone())
-            .map_err(|e| Failure::new(format!("{}: {}: {e}", args.tasks.display(), batch.id)))?;
+            .map_err(|e| Failure::new(format!("{}: {}: {e}", shown(args), batch.id)))?;
         if let Some(path) = &args.times {
             read_costs(path, batch.model, &problem.tree.sizes, &mut problem.costs)?;
         }
@@ -61,6 +73,10 @@ pub(crate) fn run(args: &PlanArgs) -> Result<Outcome, Failure> {
         return write(path, svg::picture(one));
     }
     Ok(Outcome::ok(text::pictures(&plans, Paint::new(args.color))))
+}
+
+fn shown(args: &PlanArgs) -> String {
+    args.tasks.as_deref().map(Path::display).map(|p| p.to_string()).unwrap_or_default()
 }
 
 fn steps(budget: Duration) -> u64 {
@@ -88,15 +104,15 @@ fn plan<'a>(
     Ok(Planned { batch, policy: policy.clone(), answer, makespan, took })
 }
 
-fn read(args: &PlanArgs) -> Result<Vec<Batch>, Failure> {
+fn read(args: &PlanArgs, on: Option<&'static Model>) -> Result<Vec<Batch>, Failure> {
     let model = match &args.gpu {
-        None => None,
+        None => on,
         Some((name, _)) => Some(Model::find(name).ok_or_else(|| {
             Failure::new(format!("--gpu: no GPU model {name:?}")).hint("`tessera profiles` lists the models")
         })?),
     };
-    let text = read_text(&args.tasks)?;
-    let file = args.tasks.display().to_string();
+    let text = read_text(args.tasks.as_deref().unwrap_or(Path::new("-")))?;
+    let file = shown(args);
     let context = Context { file: &file, model };
     let batches = tasks::read(&context, &text)?;
     if batches.is_empty() {
@@ -140,9 +156,8 @@ fn given(problem: &Problem) -> impl Iterator<Item = (usize, usize)> + '_ {
 }
 
 impl Planned<'_> {
-    /// A task's name, or its number from 0.
     fn name(&self, task: usize) -> String {
-        self.batch.names[task].clone().unwrap_or_else(|| task.to_string())
+        self.batch.name(task)
     }
 
     /// How far the plan can be from the best, as a share of the bound.

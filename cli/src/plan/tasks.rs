@@ -14,6 +14,20 @@ pub(super) struct Batch {
     pub(super) tasks: Vec<Task>,
     /// One per task, where the file has names.
     pub(super) names: Vec<Option<String>>,
+    /// One per task, where the file has commands.
+    pub(super) commands: Vec<Option<String>>,
+}
+
+impl Batch {
+    /// A batch without tasks yet.
+    pub(super) fn new(id: String, model: &'static Model) -> Self {
+        Self { id, model, tasks: Vec::new(), names: Vec::new(), commands: Vec::new() }
+    }
+
+    /// A task's name, or its number from 0.
+    pub(super) fn name(&self, task: usize) -> String {
+        self.names[task].clone().unwrap_or_else(|| task.to_string())
+    }
 }
 
 /// Where something stands, and for which GPU it is meant.
@@ -79,11 +93,11 @@ fn json_lines(context: &Context<'_>, text: &str) -> Result<Vec<Batch>, Failure> 
     for (line, content) in (1..).zip(text.lines()).filter(|(_, l)| !l.trim().is_empty()) {
         let object: Map<String, Value> =
             serde_json::from_str(content).map_err(|e| context.error(line, not_json(&e)))?;
-        let known = ["id", "gpu", "n", "t", "name"];
+        let known = ["id", "gpu", "n", "t", "name", "command"];
         if let Some(key) = object.keys().find(|k| !known.contains(&k.as_str())) {
             return Err(context
                 .error(line, format!("field {key}: unknown"))
-                .hint("fields are id, gpu, n, t and name"));
+                .hint("fields are id, gpu, n, t, name and command"));
         }
         let text = |key: &str| match object.get(key) {
             None => Ok(None),
@@ -96,13 +110,13 @@ fn json_lines(context: &Context<'_>, text: &str) -> Result<Vec<Batch>, Failure> 
         let one_task = !rows.is_empty() && rows.iter().all(|r| !r.is_array());
         if one_task {
             let id = context.file.rsplit('/').next().unwrap_or_default().to_owned();
-            let batch =
-                single.get_or_insert_with(|| Batch { id, model, tasks: Vec::new(), names: Vec::new() });
+            let batch = single.get_or_insert_with(|| Batch::new(id, model));
             if batch.model.key != model.key {
                 return Err(context.error(line, "field gpu: tasks of one batch name different GPUs"));
             }
             batch.tasks.push(task(context, line, model, "t", rows)?);
             batch.names.push(text("name")?.or(text("id")?).map(str::to_owned));
+            batch.commands.push(text("command")?.map(str::to_owned));
         } else {
             batches.push(batch(context, line, model, text("id")?, &object, rows)?);
         }
@@ -144,7 +158,8 @@ fn batch(
     };
     let tasks: Vec<Task> = rows.iter().enumerate().map(row).collect::<Result<_, _>>()?;
     let id = id.map_or_else(|| format!("line {line}"), str::to_owned);
-    Ok(Batch { id, model, names: vec![None; tasks.len()], tasks })
+    let nothing = vec![None; tasks.len()];
+    Ok(Batch { id, model, names: nothing.clone(), commands: nothing, tasks })
 }
 
 fn task(

@@ -1,0 +1,106 @@
+//! What was planned and submitted, kept in a file, so that reality can be compared with it later.
+
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::jobs::PlannedJob;
+use crate::outcome::Failure;
+
+/// The only version there is.
+const VERSION: u32 = 1;
+
+/// A submitted plan. Times are seconds from the plan's beginning unless they say otherwise.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Record {
+    version: u32,
+    pub(super) batch: String,
+    pub(super) policy: String,
+    pub(super) makespan: f64,
+    /// What every task's time has been lengthened by.
+    pub(super) overhead: f64,
+    /// When submission began, seconds since the epoch.
+    pub(super) submitted: u64,
+    pub(super) jobs: Vec<Entry>,
+}
+
+/// One task.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Entry {
+    pub(super) task: String,
+    pub(super) job: u32,
+    pub(super) node: String,
+    pub(super) gpu: usize,
+    pub(super) profile: String,
+    pub(super) start: u8,
+    /// Jobs of the plan that it follows.
+    pub(super) after: Vec<u32>,
+    pub(super) begin: f64,
+    pub(super) end: f64,
+    /// Where it really ran, in the words of AdminComment, once it is known.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(super) got: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(super) state: Option<String>,
+    /// Seconds since the epoch.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(super) real_begin: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(super) real_end: Option<u64>,
+}
+
+impl Entry {
+    /// A job just submitted.
+    pub(super) fn new(planned: &PlannedJob, job: u32, after: Vec<u32>) -> Self {
+        Self {
+            task: planned.name.clone(),
+            job,
+            node: planned.node.clone(),
+            gpu: planned.gpu,
+            profile: planned.profile.clone(),
+            start: planned.start,
+            after,
+            begin: planned.begin,
+            end: planned.end,
+            got: None,
+            state: None,
+            real_begin: None,
+            real_end: None,
+        }
+    }
+
+    /// Whether it ran elsewhere than planned; `None` while that is not known.
+    pub(super) fn moved(&self) -> Option<bool> {
+        let planned = format!("{}=mig:{}/{}@{}", self.node, self.gpu, self.profile, self.start);
+        self.got.as_ref().map(|got| *got != planned)
+    }
+
+    pub(super) fn ended(&self) -> bool {
+        self.real_end.is_some()
+    }
+}
+
+impl Record {
+    pub(super) fn new(batch: &str, policy: &str, makespan: f64, overhead: f64, submitted: u64) -> Self {
+        let (batch, policy) = (batch.to_owned(), policy.to_owned());
+        Self { version: VERSION, batch, policy, makespan, overhead, submitted, jobs: Vec::new() }
+    }
+
+    pub(super) fn read(path: &Path) -> Result<Self, Failure> {
+        let wrong = |why: String| Failure::new(format!("{}: {why}", path.display()));
+        let text = fs::read_to_string(path).map_err(|e| wrong(e.to_string()))?;
+        let hint = "--reality reads what `tessera plan --submit` has written";
+        let record: Self = serde_json::from_str(&text)
+            .map_err(|e| wrong(format!("not a submitted plan: {e}")).hint(hint))?;
+        if record.version != VERSION {
+            return Err(wrong(format!("version {}, expected {VERSION}", record.version)));
+        }
+        Ok(record)
+    }
+
+    pub(super) fn write(&self, path: &Path) -> Result<(), Failure> {
+        let text = serde_json::to_string_pretty(self).unwrap_or_default() + "\n";
+        fs::write(path, text).map_err(|e| Failure::new(format!("cannot write {}: {e}", path.display())))
+    }
+}

@@ -1,0 +1,186 @@
+//! Jobs as `squeue` tells of them: columns of fixed width, which no user's text can shift. Job names and comments of
+//! users are not asked for.
+//!
+//! `squeue --json` differs from release to release and needs a plugin that not every site installs; `scontrol show job`
+//! mixes users' words with fields. These columns are the same in 22.05 and 24.11.
+
+use std::process::Command;
+
+use crate::outcome::Failure;
+
+/// Columns and their widths, in bytes; a longer value is cut.
+const COLUMNS: [(&str, usize); 18] = [
+    ("JobID", 14),
+    ("ArrayJobID", 14),
+    ("HetJobID", 14),
+    ("UserName", 64),
+    ("Account", 64),
+    ("Partition", 128),
+    ("QOS", 64),
+    ("PriorityLong", 22),
+    ("Nice", 14),
+    ("State", 20),
+    ("Reason", 40),
+    ("Dependency", 64),
+    ("NumNodes", 10),
+    ("NodeList", 256),
+    ("ReqNodes", 256),
+    ("StartTime", 22),
+    ("EndTime", 22),
+    ("admin_comment", 2048),
+];
+
+/// One job.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Job {
+    pub(crate) id: u32,
+    /// An array's task or a heterogeneous job's component.
+    pub(crate) compound: bool,
+    pub(crate) user: String,
+    pub(crate) account: String,
+    pub(crate) partition: String,
+    pub(crate) qos: String,
+    pub(crate) priority: u64,
+    pub(crate) nice: i64,
+    pub(crate) state: String,
+    pub(crate) reason: String,
+    pub(crate) dependency: String,
+    pub(crate) n_nodes: String,
+    pub(crate) nodes: String,
+    pub(crate) wanted_nodes: String,
+    /// Seconds since the epoch; for a running job its begin, for a pending one what Slurm expects, if anything.
+    pub(crate) start: Option<u64>,
+    /// Seconds since the epoch; for a running job when its time limit ends it.
+    pub(crate) end: Option<u64>,
+    /// AdminComment.
+    pub(crate) comment: String,
+}
+
+impl Job {
+    /// Whether it will not change any more.
+    pub(crate) fn ended(&self) -> bool {
+        !["PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "REQUEUED", "STOPPED", "SIGNALING"]
+            .contains(&self.state.as_str())
+    }
+}
+
+/// Jobs that Slurm still knows: all, or some of them, in whatever state.
+pub(crate) fn jobs(only: Option<&[u32]>) -> Result<Vec<Job>, Failure> {
+    let format: Vec<String> = COLUMNS.iter().map(|(name, width)| format!("{name}:{width}")).collect();
+    let mut command = Command::new("squeue");
+    command.args(["-h", "-a", "-t", "all", "-O", &format.join(",")]).env("SLURM_TIME_FORMAT", "%s");
+    let ids: Option<Vec<String>> = only.map(|ids| ids.iter().map(u32::to_string).collect());
+    if let Some(ids) = ids {
+        command.arg(format!("--jobs={}", ids.join(",")));
+    }
+    let out = command
+        .output()
+        .map_err(|e| Failure::new(format!("cannot run squeue: {e}")).hint("is Slurm installed here?"))?;
+    let said = String::from_utf8_lossy(&out.stderr);
+    // Slurm forgets a job MinJobAge after its end, and squeue fails when it knows none of those asked for.
+    if !out.status.success() && !said.contains("Invalid job id specified") {
+        return Err(Failure::new(format!("squeue failed: {}", said.trim())));
+    }
+    Ok(out.stdout.split(|b| *b == b'\n').filter_map(parse).collect())
+}
+
+fn parse(line: &[u8]) -> Option<Job> {
+    let mut at = 0;
+    let mut column = || {
+        let width = COLUMNS.get(at).map_or(0, |c| c.1);
+        let begin: usize = COLUMNS[..at].iter().map(|c| c.1).sum();
+        at += 1;
+        let bytes = line.get(begin..(begin + width).min(line.len())).unwrap_or_default();
+        let text = String::from_utf8_lossy(bytes).trim().to_owned();
+        if text == "(null)" || text == "N/A" { String::new() } else { text }
+    };
+    let id = column().parse().ok()?;
+    let array: Option<u32> = column().parse().ok();
+    let het: Option<u32> = column().parse().ok();
+    Some(Job {
+        id,
+        // squeue shows a plain job as an array of itself.
+        compound: array.is_some_and(|a| a != id) || het.is_some_and(|h| h != 0),
+        user: column(),
+        account: column(),
+        partition: column(),
+        qos: column(),
+        priority: column().parse().unwrap_or(0),
+        nice: column().parse().unwrap_or(0),
+        state: column(),
+        reason: column(),
+        dependency: column(),
+        n_nodes: column(),
+        nodes: column(),
+        wanted_nodes: column(),
+        start: column().parse().ok(),
+        end: column().parse().ok(),
+        comment: column(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(values: [&str; 18]) -> String {
+        COLUMNS.iter().zip(values).map(|((_, width), value)| format!("{value:<width$}")).collect()
+    }
+
+    #[test]
+    fn columns_are_read_by_their_width() {
+        let text = line([
+            "12",
+            "12",
+            "N/A",
+            "alice",
+            "(null)",
+            "gpu",
+            "(null)",
+            "4294901759",
+            "5",
+            "PENDING",
+            "Dependency",
+            "afterany:7(unfulfilled)",
+            "1",
+            "",
+            "n1",
+            "N/A",
+            "N/A",
+            "tessera: asks v1 iso=mig times=1g:60",
+        ]);
+        let job = parse(text.as_bytes()).unwrap();
+        assert_eq!((job.id, job.compound, job.nice, job.start), (12, false, 5, None));
+        assert_eq!((job.user.as_str(), job.account.as_str(), job.wanted_nodes.as_str()), ("alice", "", "n1"));
+        assert_eq!(job.comment, "tessera: asks v1 iso=mig times=1g:60");
+        assert!(!job.ended());
+    }
+
+    #[test]
+    fn what_is_no_job_is_passed_over() {
+        assert_eq!(parse(b""), None);
+        assert_eq!(parse(b"squeue: something went wrong"), None);
+        let array = line([
+            "12",
+            "9",
+            "N/A",
+            "a",
+            "b",
+            "c",
+            "d",
+            "1",
+            "0",
+            "COMPLETED",
+            "None",
+            "",
+            "1",
+            "n1",
+            "",
+            "1",
+            "2",
+            "",
+        ]);
+        let job = parse(array.as_bytes()).unwrap();
+        assert!(job.compound && job.ended());
+    }
+}

@@ -1,0 +1,361 @@
+//! What a person reads from `tessera plan --submit` and `--reality`, and what sbatch is given. Slurm's commands are stand-ins
+//! that keep what they are asked; the end-to-end tests run the real ones.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use insta::assert_snapshot;
+use tempfile::TempDir;
+
+const TASKS: &str = "\
+name,1g,2g,3g,4g,7g,command
+lavamd,60.5,31,22,17,11,./lavamd -n 4,5
+train,,80,55,40,24,train.py --size {task}
+hotspot,33,20,14,12,9,hotspot 'a b'
+infer,12,11,10,10,10,infer
+";
+
+const SITE: &str = "\
+[[nodes]]
+names = \"n1\"
+gpu = \"a100-40gb\"
+count = 2
+mig = \"dynamic\"
+
+[[nodes]]
+names = \"n2\"
+gpu = \"h100-80gb-sxm\"
+count = 1
+mig = \"dynamic\"
+";
+
+/// A directory with the stand-ins; sbatch counts jobs from 101 and refuses what its file `refuse` names.
+fn world(extra: &str, jobs: &[(&str, &str)]) -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    fs::create_dir(at("bin")).unwrap();
+    fs::write(at("tessera.toml"), SITE).unwrap();
+    fs::write(at("batch.csv"), TASKS).unwrap();
+    fs::write(at("nodes"), format!("NodeName=n1 Arch=x\n   Extra={extra}\n\n")).unwrap();
+    squeue(dir.path(), jobs);
+    let program = |name: &str, text: &str| {
+        let path = dir.path().join("bin").join(name);
+        fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    program("scontrol", "cat nodes");
+    program("squeue", "cat squeue");
+    program("scancel", "echo scancel \"$@\" >> log");
+    program("sacct", "echo 'You are not running a supported accounting_storage plugin' >&2; exit 1");
+    program(
+        "sbatch",
+        "for a; do printf '<%s> ' \"$a\"; done >> log; echo >> log\n\
+         case \" $* \" in *--wrap=*) ;; *) sed 's/^/  stdin: /' >> log ;; esac\n\
+         n=$(cat count 2>/dev/null || echo 101); echo $((n+1)) > count\n\
+         if [ \"$n\" = \"$(cat refuse 2>/dev/null)\" ]; then echo 'sbatch: error: no' >&2; exit 1; fi\n\
+         echo \"$n;cluster\"",
+    );
+    dir
+}
+
+/// Lines of squeue: (id, "state start end comment").
+fn squeue(dir: &Path, jobs: &[(&str, &str)]) {
+    let widths = [14, 14, 14, 64, 64, 128, 64, 22, 14, 20, 40, 64, 10, 256, 256, 22, 22, 2048];
+    let line = |(id, rest): &(&str, &str)| {
+        let mut rest = rest.splitn(4, ' ');
+        let mut next = || rest.next().unwrap();
+        let (state, start, end, comment) = (next(), next(), next(), next());
+        let values = [
+            id, id, "N/A", "alice", "", "gpu", "", "1", "0", state, "None", "", "1", "n1", "", start, end,
+            comment,
+        ];
+        values.iter().zip(widths).map(|(v, w)| format!("{v:<w$}")).collect::<String>() + "\n"
+    };
+    fs::write(dir.join("squeue"), jobs.iter().map(line).collect::<String>()).unwrap();
+}
+
+fn run(dir: &Path, args: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tessera"));
+    let path = format!("{}:/usr/bin:/bin", dir.join("bin").display());
+    command.args(args).current_dir(dir).env_clear().env("COLUMNS", "100").env("PATH", path);
+    let out = command.env("TESSERA_CONF", dir.join("tessera.toml")).stdin(Stdio::null()).output().unwrap();
+    let (stdout, stderr) = (String::from_utf8(out.stdout).unwrap(), String::from_utf8(out.stderr).unwrap());
+    let stderr: String = stderr.lines().map(|l| format!("stderr: {l}\n")).collect();
+    format!("{stdout}{stderr}exit {}", out.status.code().unwrap())
+}
+
+fn log(dir: &Path) -> String {
+    fs::read_to_string(dir.join("log")).unwrap_or_default()
+}
+
+const SUBMIT: [&str; 5] = ["plan", "--tasks", "batch.csv", "--on", "n1:1"];
+
+#[test]
+fn a_plan_becomes_jobs_that_follow_one_another() {
+    let dir = world("tessera gpu0-1=free", &[]);
+    let said =
+        run(dir.path(), &[&SUBMIT[..], &["--submit", "--", "--partition=gpu", "--comment={task}"]].concat());
+    assert_snapshot!(said + "\n" + &log(dir.path()), @r"
+    batch.csv: 4 tasks on 1 x a100-40gb, policy tessera
+    42.770 s with 0.3 s per task for Slurm; at most 0.00 % could be won
+
+    task     job  instance        after   begin     end
+    lavamd   101  n1:1 2g.10gb@4          0.170  31.470
+    train    102  n1:1 4g.20gb@0          0.380  40.680
+    hotspot  103  n1:1 1g.5gb@6           0.540  33.840
+    infer    104  n1:1 2g.10gb@4  101    31.470  42.770
+
+    submitted 4 jobs; `tessera plan --reality tessera-plan-101.json` compares them with the plan
+    exit 0
+    <--parsable> <--job-name=lavamd> <--nodelist=n1> <--gpu-isolation=mig:2g.10gb> <--gpu-place=1@4> <--partition=gpu> <--comment=lavamd> <--wrap=./lavamd -n 4,5> 
+    <--parsable> <--job-name=train> <--nodelist=n1> <--gpu-isolation=mig:4g.20gb> <--gpu-place=1@0> <--partition=gpu> <--comment=train> <--wrap=train.py --size {task}> 
+    <--parsable> <--job-name=hotspot> <--nodelist=n1> <--gpu-isolation=mig:1g.5gb> <--gpu-place=1@6> <--partition=gpu> <--comment=hotspot> <--wrap=hotspot 'a b'> 
+    <--parsable> <--job-name=infer> <--nodelist=n1> <--gpu-isolation=mig:2g.10gb> <--gpu-place=1@4> <--dependency=afterany:101> <--partition=gpu> <--comment=infer> <--wrap=infer>
+    ");
+    let record = fs::read_to_string(dir.path().join("tessera-plan-101.json")).unwrap();
+    assert!(record.contains("\"job\": 104") && record.contains("\"version\": 1"), "{record}");
+}
+
+#[test]
+fn what_runs_now_is_waited_for() {
+    // Job 7 ends in 20 s by its limit, job 8 has none: its half of the GPU stays out of the plan.
+    let end = (std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() + 20)
+        .to_string();
+    let seven = format!("RUNNING 1 {end} tessera: n1=mig:1/3g.20gb@0: why");
+    let jobs = [("7", seven.as_str()), ("8", "RUNNING 1 N/A tessera: n1=mig:1/3g.20gb@4: why")];
+    let dir = world("tessera gpu0=free gpu1=mig[3g.20gb@0:job7,3g.20gb@4:job8]", &jobs);
+    let said = run(dir.path(), &[&SUBMIT[..], &["--submit", "--dry-run"]].concat());
+    let commands: Vec<&str> = said.lines().filter(|l| l.starts_with("JOB")).collect();
+    assert_eq!(commands.len(), 4, "{said}");
+    for command in &commands {
+        assert!(command.contains("--dependency=afterany:"), "{command}");
+        assert!(!command.contains("@4") && !command.contains("@5") && !command.contains("@6"), "{command}");
+    }
+    assert!(commands[0].contains("--dependency=afterany:7 "), "{}", commands[0]);
+    assert_eq!(log(dir.path()), "", "a dry run submits nothing");
+}
+
+#[test]
+fn a_refused_job_takes_the_others_back() {
+    let dir = world("tessera gpu0-1=free", &[]);
+    fs::write(dir.path().join("refuse"), "103").unwrap();
+    let said = run(dir.path(), &[&SUBMIT[..], &["--submit"]].concat());
+    let last = log(dir.path()).lines().last().unwrap().to_owned();
+    assert_snapshot!(said + "\n" + &last, @r"
+    stderr: tessera: task hotspot: sbatch: error: no
+    stderr: hint: the jobs submitted before it were cancelled: 101 102
+    exit 1
+    scancel 101 102
+    ");
+    assert!(!dir.path().join("tessera-plan-101.json").exists());
+}
+
+#[test]
+fn a_script_is_run_for_every_task() {
+    let dir = world("tessera gpu0-1=free", &[]);
+    fs::write(dir.path().join("batch.csv"), "name,1g,7g\na.1,60,20\nb,30,10\n").unwrap();
+    fs::write(dir.path().join("run.sh"), "#!/bin/sh\n./model {task}\n").unwrap();
+    let args = ["--submit", "--script", "run.sh", "--time-limit", "2", "--policy", "fixpart-best"];
+    run(dir.path(), &[&SUBMIT[..], &args].concat());
+    assert_snapshot!(log(dir.path()), @r"
+    <--parsable> <--job-name=a.1> <--nodelist=n1> <--gpu-isolation=mig:7g.40gb> <--gpu-place=1@0> <--time=1> 
+      stdin: #!/bin/sh
+      stdin: ./model a.1
+    <--parsable> <--job-name=b> <--nodelist=n1> <--gpu-isolation=mig:7g.40gb> <--gpu-place=1@0> <--dependency=afterany:101> <--time=1> 
+      stdin: #!/bin/sh
+      stdin: ./model b
+    ");
+}
+
+#[test]
+fn bad_submissions_are_refused_before_anything_is_submitted() {
+    let dir = world("tessera gpu0=free gpu1=mig[7g.40gb@0:job8]", &[("8", "RUNNING 1 N/A tessera: x")]);
+    let try_with = |tasks: &str, args: &[&str]| {
+        fs::write(dir.path().join("batch.csv"), tasks).unwrap();
+        run(dir.path(), &[&["plan", "--tasks", "batch.csv", "--submit"], args].concat())
+            .replace("\nexit 1", "")
+    };
+    let plain = "name,1g,7g\na b,60,20\n";
+    fs::write(dir.path().join("run.sh"), "#!/bin/sh\n./model {task}\n").unwrap();
+    let all = [
+        try_with(plain, &["--on", "n1:0"]),
+        try_with(plain, &["--on", "n1:0", "--script", "run.sh"]),
+        try_with("name,1g,7g,command\na,60,20,x\n", &["--on", "n1:0", "--script", "run.sh"]),
+        try_with("name,1g,command,7g\na,60,x,20\n", &["--on", "n1:0"]),
+        try_with(plain, &["--on", "n1:2"]),
+        try_with(plain, &["--on", "n1:a"]),
+        try_with(plain, &["--on", "n3"]),
+        try_with(plain, &["--on", "n1:0", "--on", "n2"]),
+        try_with(plain, &["--on", "n1:0,0"]),
+        try_with("name,1g,7g,command\na,60,20,x\n", &["--on", "n1:1"]),
+        try_with("name,1g,7g,command\na,60,20,x\n", &["--on", "n1:1", "--policy", "fixpart:7"]),
+        run(dir.path(), &["plan", "--tasks", "batch.csv", "--submit"]),
+        run(dir.path(), &["plan", "--reality", "batch.csv"]),
+    ];
+    assert_snapshot!(all.join("\n"), @r#"
+    stderr: tessera: task a b: no command
+    stderr: hint: give the tasks file a last column command, or --script FILE
+    stderr: tessera: task "a b": not a name that {task} can be replaced by
+    stderr: hint: letters, digits, dots, underscores and hyphens
+    stderr: tessera: task a: has a command, and --script is given
+    stderr: tessera: batch.csv:1: field command: not the last column
+    stderr: hint: a command may contain commas, so it goes to the end of its line
+    stderr: tessera: --on n1:2: not a list of n1's GPUs such as 0-3,5
+    stderr: hint: n1 has GPUs 0 to 1
+    stderr: tessera: --on n1:a: not a list of n1's GPUs such as 0-3,5
+    stderr: hint: n1 has GPUs 0 to 1
+    stderr: tessera: node n3 is not in tessera.toml
+    stderr: hint: it has n1, n2
+    stderr: tessera: --on: a100-40gb and h100-80gb-sxm in one plan
+    stderr: hint: a plan is for GPUs of one model: make one for each
+    stderr: tessera: --on: GPU 0 of n1 is named twice
+    stderr: tessera: batch.csv: task a fits nowhere
+    stderr: hint: jobs without a time limit have the GPUs: name others, or wait
+    stderr: tessera: batch.csv: policy fixpart:7 plans on empty GPUs only
+    stderr: hint: jobs are on the GPUs of --on: name others, or wait
+    stderr: error: the following required arguments were not provided:
+    stderr:   --on <NODE[:GPUS]>
+    stderr: 
+    stderr: Usage: tessera plan --submit --on <NODE[:GPUS]> --tasks <FILE> [-- <SBATCH OPTION>...]
+    stderr: 
+    stderr: For more information, try '--help'.
+    exit 2
+    stderr: tessera: batch.csv: not a submitted plan: expected ident at line 1 column 2
+    stderr: hint: --reality reads what `tessera plan --submit` has written
+    exit 1
+    "#);
+    assert_eq!(log(dir.path()), "");
+}
+
+#[test]
+fn plan_against_reality() {
+    let dir = world("tessera gpu0-1=free", &[]);
+    run(dir.path(), &[&SUBMIT[..], &["--submit"]].concat());
+    let reality = |jobs: &[(&str, &str)], args: &[&str]| {
+        squeue(dir.path(), jobs);
+        run(dir.path(), &[&["plan", "--reality", "tessera-plan-101.json"], args].concat())
+    };
+    let placed = |job: usize| {
+        let text = fs::read_to_string(dir.path().join("tessera-plan-101.json")).unwrap();
+        let record: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let entry = &record["jobs"][job];
+        let text = |key: &str| entry[key].as_str().unwrap().to_owned();
+        format!("{}=mig:{}/{}@{}", text("node"), entry["gpu"], text("profile"), entry["start"])
+    };
+    let done =
+        |k, begin: u32, end: u32| format!("COMPLETED {begin} {end} tessera: {}: as planned", placed(k));
+    let first = [done(0, 1000, 1011), done(1, 1000, 1032)];
+    let running = format!("RUNNING 1011 N/A tessera: {}: as planned", placed(2));
+    let partly = reality(
+        &[("101", &first[0]), ("102", &first[1]), ("103", &running), ("104", "PENDING N/A N/A (null)")],
+        &[],
+    );
+    // slurmctld has forgotten the first two by now: the record knows them.
+    let rest = ["COMPLETED 1012 1045 tessera: n1=mig:0/1g.5gb@6: elsewhere", "FAILED 1045 1050 tessera: x"];
+    let at_the_end = reality(&[("103", rest[0]), ("104", rest[1])], &[]);
+    assert_snapshot!(partly + "\n" + &at_the_end, @r"
+    task     job  state      instance        begin  real    end  real  deviation
+    lavamd   101  COMPLETED  n1:1 2g.10gb@4   0.17     0  31.47    11   -65.05 %
+    hotspot  103  RUNNING    n1:1 1g.5gb@6    0.54    11  33.84     -          -
+    train    102  COMPLETED  n1:1 4g.20gb@0   0.38     0  40.68    32   -21.34 %
+    infer    104  PENDING    n1:1 2g.10gb@4  31.47     -  42.77     -          -
+
+    batch.csv: planned 42.77 s; 2 of 4 tasks have ended
+    exit 1
+    task     job  state      instance               begin  real    end  real  deviation
+    lavamd   101  COMPLETED  n1:1 2g.10gb@4          0.17     0  31.47    11   -65.05 %
+    hotspot  103  COMPLETED  n1:1 1g.5gb@6 (moved)   0.54    12  33.84    45   +32.98 %
+    train    102  COMPLETED  n1:1 4g.20gb@0          0.38     0  40.68    32   -21.34 %
+    infer    104  FAILED     n1:1 2g.10gb@4         31.47    45  42.77    50   +16.90 %
+
+    batch.csv: planned 42.77 s, really 50 s: +16.90 %
+    per task, beside its own time: planned 0.30 s, really 28.00 s
+    1 on other instances than planned: something else was there
+    exit 1
+    ");
+    assert_snapshot!(reality(&[], &["--json"]), @r#"
+    {
+      "deviation_percent": 16.90437222352115,
+      "id": "batch.csv",
+      "makespan": 42.77,
+      "overhead": 0.3,
+      "policy": "tessera",
+      "real_makespan": 50.0,
+      "real_overhead": 27.999999999999996,
+      "tasks": [
+        {
+          "begin": 0.17,
+          "deviation_percent": -65.04607562758183,
+          "end": 31.47,
+          "gpu": 1,
+          "job": 101,
+          "moved": false,
+          "node": "n1",
+          "profile": "2g.10gb",
+          "real_begin": 0.0,
+          "real_end": 11.0,
+          "start": 4,
+          "state": "COMPLETED",
+          "task": "lavamd"
+        },
+        {
+          "begin": 0.38,
+          "deviation_percent": -21.337266470009833,
+          "end": 40.68,
+          "gpu": 1,
+          "job": 102,
+          "moved": false,
+          "node": "n1",
+          "profile": "4g.20gb",
+          "real_begin": 0.0,
+          "real_end": 32.0,
+          "start": 0,
+          "state": "COMPLETED",
+          "task": "train"
+        },
+        {
+          "begin": 0.54,
+          "deviation_percent": 32.978723404255305,
+          "end": 33.84,
+          "gpu": 1,
+          "job": 103,
+          "moved": true,
+          "node": "n1",
+          "profile": "1g.5gb",
+          "real_begin": 12.0,
+          "real_end": 45.0,
+          "start": 6,
+          "state": "COMPLETED",
+          "task": "hotspot"
+        },
+        {
+          "begin": 31.47,
+          "deviation_percent": 16.90437222352115,
+          "end": 42.77,
+          "gpu": 1,
+          "job": 104,
+          "moved": null,
+          "node": "n1",
+          "profile": "2g.10gb",
+          "real_begin": 45.0,
+          "real_end": 50.0,
+          "start": 4,
+          "state": "FAILED",
+          "task": "infer"
+        }
+      ]
+    }
+    exit 1
+    "#);
+}
+
+#[test]
+fn jobs_that_nobody_knows_any_more_are_named() {
+    let dir = world("tessera gpu0-1=free", &[]);
+    run(dir.path(), &[&SUBMIT[..], &["--submit"]].concat());
+    let said = run(dir.path(), &["plan", "--reality", "tessera-plan-101.json"]);
+    assert!(said.ends_with("does not know: 101 102 103 104\nexit 1"), "{said}");
+}

@@ -13,6 +13,7 @@ mod matrix;
 mod nodes;
 mod reader;
 mod sections;
+mod sets;
 mod types;
 
 use std::io;
@@ -21,7 +22,7 @@ use std::path::{Path, PathBuf};
 pub use error::ConfigError;
 pub use matrix::links_of_file;
 pub use placement::links::{System, systems};
-pub use types::{Defaults, Limit, MemoryLimit, Mps, NodeSettings, NodeSpec, SiteConfig};
+pub use types::{Defaults, Limit, MemoryLimit, Mps, NodeSettings, NodeSpec, Partition, SiteConfig};
 
 use error::Errors;
 use reader::TableReader;
@@ -45,10 +46,13 @@ pub fn parse(
     }
     let mut root = TableReader::new(root.get_ref(), root.span(), "", &errors);
     let nodes = nodes::read(&mut root, read_file);
+    let bandwidth_model = sets::bandwidth(&mut root);
     let config = SiteConfig {
         defaults: sections::defaults(&mut root, &nodes.models),
         mps: sections::mps(&mut root),
         node: sections::node(&mut root),
+        bandwidth_model,
+        partitions: sets::partitions(&mut root, bandwidth_model),
         limits: sections::limits(&mut root, &nodes.models),
         nodes: nodes.specs,
     };

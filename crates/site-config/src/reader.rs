@@ -1,7 +1,7 @@
 //! A TOML table read key by key: wrong types and leftover keys become errors, reading goes on.
 
 use std::cell::RefCell;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -104,6 +104,25 @@ impl<'a, 'i> TableReader<'a, 'i> {
             self.errors.push(value.span(), what, Some(hint));
         }
         read.map(|value_| At { value: value_, span: value.span() })
+    }
+
+    /// A number, with or without a point, within a range.
+    pub(crate) fn decimal(&self, key: &'static str, range: RangeInclusive<f64>) -> Option<f64> {
+        let value = self.get(key)?;
+        let text = match value.get_ref() {
+            DeValue::Integer(i) => i.as_str(),
+            DeValue::Float(f) => f.as_str(),
+            _ => {
+                self.wrong_type(value, key, "a number");
+                return None;
+            }
+        };
+        let read = text.replace('_', "").parse().ok().filter(|n| range.contains(n));
+        if read.is_none() {
+            let hint = format!("{} to {}", range.start(), range.end());
+            self.errors.push(value.span(), format!("{key} = {text} is out of range"), Some(hint));
+        }
+        read
     }
 
     /// An array of strings; `None` if the key is absent or not an array.

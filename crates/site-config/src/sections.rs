@@ -2,14 +2,19 @@
 
 use std::path::PathBuf;
 
+use placement::mapa::Selection;
 use placement::{Bandwidth, Isolation, Model, Pattern, size};
 
 use crate::error::nearest;
 use crate::reader::{At, TableReader, pick};
+use crate::sets;
 use crate::types::{Defaults, Limit, MemoryLimit, Mps, NodeSettings};
 
 const KINDS: &[(&str, Isolation)] =
     &[("mig", Isolation::Mig(None)), ("mps", Isolation::Mps), ("whole", Isolation::Whole)];
+
+pub(crate) const BANDWIDTHS: [(&str, Bandwidth); 2] =
+    [("sensitive", Bandwidth::Sensitive), ("insensitive", Bandwidth::Insensitive)];
 
 type Read<T> = Result<T, (String, Option<String>)>;
 
@@ -18,20 +23,21 @@ pub(crate) fn defaults(root: &mut TableReader<'_, '_>, models: &[&Model]) -> Def
         isolation: Isolation::Auto,
         gpu_mem_mib: None,
         mps_threads: None,
-        bandwidth: Bandwidth::Insensitive,
+        bandwidth: Bandwidth::Sensitive,
         pattern: Pattern::Ring,
+        selection: Selection::default(),
         auto: KINDS.iter().map(|(_, kind)| kind.clone()).collect(),
     };
     let Some(table) = root.table("defaults") else { return unset };
-    let bandwidths = [("sensitive", Bandwidth::Sensitive), ("insensitive", Bandwidth::Insensitive)];
     let read = Defaults {
         isolation: table
             .parsed("isolation", |text| isolation(text, models))
             .map_or(unset.isolation, |at| at.value),
         gpu_mem_mib: table.parsed("gpu_mem", |text| memory("gpu_mem", text, models)).map(|at| at.value),
         mps_threads: table.number("mps_threads", 1..101).and_then(|at| u8::try_from(at.value).ok()),
-        bandwidth: table.word("bandwidth", &bandwidths).unwrap_or(unset.bandwidth),
+        bandwidth: table.word("bandwidth", &BANDWIDTHS).unwrap_or(unset.bandwidth),
         pattern: table.word("pattern", &Pattern::NAMED).unwrap_or(unset.pattern),
+        selection: sets::policy(&table).unwrap_or(unset.selection),
         auto: kinds(&table).unwrap_or(unset.auto),
     };
     table.finish();

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use placement::ask::{Kind, Policy, SetPolicy};
+use placement::mapa::{BandwidthModel, Selection};
 use placement::size::display_gb;
 use placement::{Bandwidth, Gpu, GpuState, Isolation, LinkMatrix, MigPolicy, Model, Node, Pattern, Request};
 
@@ -15,6 +16,10 @@ pub struct SiteConfig {
     pub mps: Mps,
     /// `[node]`, with `%n` as written: see [`NodeSettings::for_node`].
     pub node: NodeSettings,
+    /// `[bandwidth]`: how bandwidth between GPUs is predicted.
+    pub bandwidth_model: BandwidthModel,
+    /// `[[partitions]]`, each named once.
+    pub partitions: Vec<Partition>,
     /// `[[limits]]`
     pub limits: Vec<Limit>,
     /// `[[nodes]]`; no node is in two of them.
@@ -34,6 +39,8 @@ pub struct Defaults {
     pub bandwidth: Bandwidth,
     /// How a job's GPUs talk to each other.
     pub pattern: Pattern,
+    /// How a set of whole GPUs is selected.
+    pub selection: Selection,
     /// What `auto` may use: `Mig(None)`, `Mps`, `Whole`, each once; among equally cheap ones the first.
     pub auto: Vec<Isolation>,
 }
@@ -124,6 +131,21 @@ impl NodeSpec {
     }
 }
 
+/// How sets of whole GPUs are chosen for the jobs of one partition, where that differs from the site's defaults.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Partition {
+    /// Its name in slurm.conf.
+    pub name: String,
+    /// How a set is selected.
+    pub selection: Option<Selection>,
+    /// How bandwidth is predicted.
+    pub model: Option<BandwidthModel>,
+    /// How a job's GPUs talk to each other.
+    pub pattern: Option<Pattern>,
+    /// Whether bandwidth between a job's GPUs matters.
+    pub bandwidth: Option<Bandwidth>,
+}
+
 /// What jobs of a partition or an account may ask for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limit {
@@ -183,6 +205,19 @@ impl Limit {
 }
 
 impl SiteConfig {
+    /// How sets of whole GPUs are chosen for jobs of a partition that do not say.
+    #[must_use]
+    pub fn sets(&self, partition: Option<&str>) -> SetPolicy {
+        let Defaults { pattern, bandwidth, selection, .. } = &self.defaults;
+        let own = partition.and_then(|name| self.partitions.iter().find(|p| p.name == name));
+        SetPolicy {
+            selection: own.and_then(|p| p.selection).unwrap_or(*selection),
+            model: own.and_then(|p| p.model).unwrap_or(self.bandwidth_model),
+            pattern: own.and_then(|p| p.pattern.clone()).unwrap_or_else(|| pattern.clone()),
+            bandwidth: own.and_then(|p| p.bandwidth).unwrap_or(*bandwidth),
+        }
+    }
+
     /// What the site prefers, as the placement engine takes it.
     #[must_use]
     pub fn policy(&self) -> Policy {
@@ -198,11 +233,7 @@ impl SiteConfig {
             max_threads: self.mps.max_threads,
             mps_threads: self.defaults.mps_threads,
             default_mem_mib: self.defaults.gpu_mem_mib,
-            sets: SetPolicy {
-                pattern: self.defaults.pattern.clone(),
-                bandwidth: self.defaults.bandwidth,
-                ..SetPolicy::default()
-            },
+            sets: self.sets(None),
         }
     }
 

@@ -213,7 +213,7 @@ fn impossible_defaults() {
                  ^~~~~~~~  hint: did you mean sensitive?
     tessera.toml:3:12: pattern cannot be "circle"
     pattern = "circle"
-               ^~~~~~  hint: one of ring, tree, chain, star, all, none
+               ^~~~~~  hint: one of ring, tree, chain, star, all, none, ring+tree
     "#);
     assert_snapshot!(beside("[defaults]\nauto = [\"mig\", \"mig\", \"full\"]"), @r#"
     tessera.toml:2:17: auto has mig twice
@@ -422,6 +422,62 @@ fn columns_count_characters_and_tabs_stay() {
     assert_snapshot!(beside("[defaults]\n\tpattern = \"größer\" # ü\n"), @r#"
     tessera.toml:2:13: pattern cannot be "größer"
     	pattern = "größer" # ü
-    	           ^~~~~~  hint: one of ring, tree, chain, star, all, none
+    	           ^~~~~~  hint: one of ring, tree, chain, star, all, none, ring+tree
+    "#);
+}
+
+#[test]
+fn how_sets_are_chosen() {
+    assert_snapshot!(beside("[defaults]\ngpu_set_policy = \"presreve\"\n[bandwidth]\nmodel = \"mapa\"\nslowest = 11\nsends = \"1\"\ncoefficients = [1, 2]"), @r#"
+    tessera.toml:2:19: gpu_set_policy cannot be "presreve"
+    gpu_set_policy = "presreve"
+                      ^~~~~~~~  hint: did you mean preserve?
+    tessera.toml:4:10: model cannot be "mapa"
+    model = "mapa"
+             ^~~~  hint: one of bottleneck, mapa2021
+    tessera.toml:5:11: slowest = 11 is out of range
+    slowest = 11
+              ^~  hint: 0 to 10
+    tessera.toml:6:10: sends is a string, not a number
+    sends = "1"
+             ^
+    tessera.toml:7:1: unknown key coefficients in [bandwidth]
+    coefficients = [1, 2]
+    ^~~~~~~~~~~~  hint: one of model, slowest, sends
+    "#);
+    assert_snapshot!(beside("[bandwidth]\nslowest = 0.6"), @r#"
+    tessera.toml:2:1: slowest without sends
+    slowest = 0.6
+    ^~~~~~~  hint: give both, as `tessera fit bandwidth` prints them
+    "#);
+    assert_snapshot!(beside("[bandwidth]\nslowest = 0.0\nsends = 0"), @r#"
+    tessera.toml:2:1: slowest and sends are both 0
+    slowest = 0.0
+    ^~~~~~~  hint: one of them must be above 0
+    "#);
+    assert_snapshot!(beside("[bandwidth]\nmodel = \"mapa2021\"\nsends = 0.4"), @r#"
+    tessera.toml:3:1: sends with model mapa2021, whose coefficients are fixed
+    sends = 0.4
+    ^~~~~  hint: leave slowest and sends out, or take model = "bottleneck"
+    "#);
+    assert_snapshot!(beside("[[partitions]]\ngpu_set_policy = \"greedy\"\n[[partitions]]\nname = \"a\"\n[[partitions]]\nname = \"a\"\npattern = \"rings\"\nbandwidth_model = \"eq2\"\nbandwidth = \"high\"\npolicy = 1"), @r#"
+    tessera.toml:1:1: [[partitions]] has no name
+    [[partitions]]
+    ^~~~~~~~~~~~~~  hint: add name = "…", a partition of slurm.conf
+    tessera.toml:6:9: partition a is described twice
+    name = "a"
+            ^  hint: put its keys into one [[partitions]]
+    tessera.toml:7:12: pattern cannot be "rings"
+    pattern = "rings"
+               ^~~~~  hint: did you mean ring?
+    tessera.toml:8:20: bandwidth_model cannot be "eq2"
+    bandwidth_model = "eq2"
+                       ^~~  hint: one of bottleneck, mapa2021
+    tessera.toml:9:14: bandwidth cannot be "high"
+    bandwidth = "high"
+                 ^~~~  hint: one of sensitive, insensitive
+    tessera.toml:10:1: unknown key policy in [partitions]
+    policy = 1
+    ^~~~~~  hint: one of name, gpu_set_policy, bandwidth_model, pattern, bandwidth
     "#);
 }

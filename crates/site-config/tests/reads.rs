@@ -5,7 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use placement::ask::Kind;
-use placement::{Bandwidth, GpuIndex, Isolation, MigPolicy, Pattern, Request};
+use placement::mapa::{BandwidthModel, Coefficients, Selection};
+use placement::{Bandwidth, GpuIndex, Isolation, MigPolicy, Pattern, Request, SetPolicy};
 use site_config::{MemoryLimit, SiteConfig, config_path, parse};
 
 const FULL: &str = r#"
@@ -13,9 +14,15 @@ const FULL: &str = r#"
 isolation = "mig"
 gpu_mem = "5G"
 mps_threads = 25
-bandwidth = "sensitive"
+bandwidth = "insensitive"
 pattern = "tree"
+gpu_set_policy = "greedy"
 auto = ["mps", "whole"]
+
+[bandwidth]
+model = "bottleneck"
+slowest = 0.7
+sends = 1
 
 [mps]
 share_between_users = true
@@ -45,6 +52,17 @@ gpus = ["a100-40gb", "a30-24gb"]
 mig = "off"
 matrix = [[0, 12.5], [12.5, 0]]
 
+[[partitions]]
+name = "paper"
+gpu_set_policy = "preserve"
+bandwidth_model = "mapa2021"
+pattern = "ring+tree"
+bandwidth = "sensitive"
+
+[[partitions]]
+name = "plain"
+bandwidth_model = "bottleneck"
+
 [[limits]]
 partition = "debug"
 isolation = ["mig:1g.5gb", "mps"]
@@ -63,7 +81,7 @@ fn everything_is_read() {
     let config = read(FULL);
     assert_eq!(config.defaults.isolation, Isolation::Mig(None));
     assert_eq!(config.defaults.gpu_mem_mib, Some(4769));
-    assert_eq!(config.defaults.bandwidth, Bandwidth::Sensitive);
+    assert_eq!(config.defaults.bandwidth, Bandwidth::Insensitive);
     assert_eq!(config.defaults.auto, [Isolation::Mps, Isolation::Whole]);
     assert_eq!(config.policy().auto, [Kind::Mps, Kind::Whole]);
     assert_eq!(config.mps.memory_limit, MemoryLimit::Advisory);
@@ -83,11 +101,35 @@ fn everything_is_read() {
 }
 
 #[test]
+fn sets_are_chosen_as_the_partition_says_then_the_site() {
+    let config = read(FULL);
+    let own = Coefficients::new(0.7, 1.0).map(BandwidthModel::Bottleneck).unwrap();
+    let site = SetPolicy {
+        selection: Selection::Greedy,
+        model: own,
+        pattern: Pattern::Tree,
+        bandwidth: Bandwidth::Insensitive,
+    };
+    let paper = SetPolicy {
+        selection: Selection::Preserve,
+        model: BandwidthModel::Mapa2021,
+        pattern: Pattern::RingTree,
+        bandwidth: Bandwidth::Sensitive,
+    };
+    assert_eq!(config.sets(Some("paper")), paper);
+    for partition in [None, Some("plain"), Some("unknown")] {
+        assert_eq!(config.sets(partition), site);
+    }
+    assert_eq!(config.policy().sets, site);
+}
+
+#[test]
 fn unset_means_the_defaults() {
     let config = read("[[nodes]]\nnames = \"n1\"\ngpu = \"h200-141gb\"\ncount = 4\n");
     assert_eq!(config.defaults.isolation, Isolation::Auto);
     assert_eq!(config.defaults.pattern, Pattern::Ring);
     assert_eq!(config.defaults.auto.len(), 3);
+    assert_eq!(config.policy().sets, SetPolicy::default());
     assert_eq!(config.mps.memory_limit, MemoryLimit::Mps);
     assert_eq!(config.node.state_dir, Path::new("/var/lib/tessera"));
     assert_eq!(config.nodes[0].interconnect, "pcie");

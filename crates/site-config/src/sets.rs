@@ -1,0 +1,82 @@
+//! `[bandwidth]` and `[[partitions]]`: how sets of whole GPUs are chosen.
+
+use placement::Pattern;
+use placement::mapa::{BandwidthModel, Coefficients, Selection};
+
+use crate::reader::TableReader;
+use crate::sections::BANDWIDTHS;
+use crate::types::Partition;
+
+/// The words of `gpu_set_policy`.
+pub(crate) fn policy(table: &TableReader<'_, '_>) -> Option<Selection> {
+    table.word("gpu_set_policy", &Selection::ALL.map(|policy| (policy.name(), policy)))
+}
+
+/// The site's model of bandwidth.
+pub(crate) fn bandwidth(root: &mut TableReader<'_, '_>) -> BandwidthModel {
+    let Some(table) = root.table("bandwidth") else { return BandwidthModel::default() };
+    let model = table.word("model", &models()).unwrap_or_default();
+    let given = ["slowest", "sends"].map(|key| table.decimal(key, 0.0..=10.0));
+    let both = table.has("slowest") && table.has("sends");
+    if let Some(key) = ["slowest", "sends"].into_iter().find(|key| table.has(key)) {
+        let fixed = "leave slowest and sends out, or take model = \"bottleneck\"".to_owned();
+        let fit = "give both, as `tessera fit bandwidth` prints them".to_owned();
+        match model {
+            BandwidthModel::Mapa2021 => {
+                let what = format!("{key} with model mapa2021, whose coefficients are fixed");
+                table.errors.push(table.key_span(key), what, Some(fixed));
+            }
+            BandwidthModel::Bottleneck(_) if !both => {
+                let other = if key == "slowest" { "sends" } else { "slowest" };
+                table.errors.push(table.key_span(key), format!("{key} without {other}"), Some(fit));
+            }
+            BandwidthModel::Bottleneck(_) => {}
+        }
+    }
+    let read = match (model, given) {
+        (BandwidthModel::Bottleneck(_), [Some(slowest), Some(sends)]) => {
+            let coefficients = Coefficients::new(slowest, sends);
+            if coefficients.is_none() {
+                let hint = "one of them must be above 0".to_owned();
+                table.errors.push(table.key_span("slowest"), "slowest and sends are both 0", Some(hint));
+            }
+            coefficients.map_or(model, BandwidthModel::Bottleneck)
+        }
+        _ => model,
+    };
+    table.finish();
+    read
+}
+
+fn models() -> [(&'static str, BandwidthModel); 2] {
+    [BandwidthModel::default(), BandwidthModel::Mapa2021].map(|model| (model.name(), model))
+}
+
+/// What is different in some partitions; `site` is the site's own model.
+pub(crate) fn partitions(root: &mut TableReader<'_, '_>, site: BandwidthModel) -> Vec<Partition> {
+    let mut read: Vec<Partition> = Vec::new();
+    for table in root.tables("partitions") {
+        let name = table.string("name");
+        if !table.has("name") {
+            let hint = "add name = \"…\", a partition of slurm.conf".to_owned();
+            table.errors.push(table.span.clone(), "[[partitions]] has no name", Some(hint));
+        }
+        // `bottleneck` is the site's own where the site has one.
+        let own =
+            models().map(|(word, model)| (word, if model.name() == site.name() { site } else { model }));
+        let partition = Partition {
+            name: name.as_ref().map(|at| at.value.clone()).unwrap_or_default(),
+            selection: policy(&table),
+            model: table.word("bandwidth_model", &own),
+            pattern: table.word("pattern", &Pattern::NAMED),
+            bandwidth: table.word("bandwidth", &BANDWIDTHS),
+        };
+        if let Some(at) = name.filter(|at| read.iter().any(|known| known.name == at.value)) {
+            let what = format!("partition {} is described twice", at.value);
+            table.errors.push(at.span, what, Some("put its keys into one [[partitions]]".to_owned()));
+        }
+        table.finish();
+        read.push(partition);
+    }
+    read
+}

@@ -247,10 +247,13 @@ fn write_config(
     let plugstack = if stock { String::new() } else { place.plugstack(&templates.plugstack) };
     write("plugstack.conf", &plugstack, 0o644)?;
     write("tessera.toml", &place.tessera(&templates.tessera), 0o644)?;
-    if cluster.version != SlurmVersion::V22_05 {
-        // Without systemd there is no cgroup tree to work in; 22.05 has no such setting and asks for none.
-        write("cgroup.conf", "CgroupPlugin=disabled\n", 0o644)?;
-    }
+    // No systemd and perhaps no writable cgroup tree, as in a container. 22.05 cannot do without a plugin, but its v1 one
+    // touches nothing before it is used; left to choose, slurmd ends where no tree is mounted.
+    let cgroup = match cluster.version {
+        SlurmVersion::V22_05 => "CgroupPlugin=cgroup/v1\n",
+        SlurmVersion::V24_11 => "CgroupPlugin=disabled\n",
+    };
+    write("cgroup.conf", cgroup, 0o644)?;
     write("task-prolog", &place.task_prolog(), 0o755)?;
     let key = layout.munge("key");
     let random = Path::new("/dev/urandom");

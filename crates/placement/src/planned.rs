@@ -109,7 +109,7 @@ pub fn parse_plan(comment: &str) -> Result<Option<Plan>, WireError> {
         let Some(rank) = ["size", "place", "begin", "end", "until"].iter().position(|k| *k == key) else {
             return bad("unknown key", field);
         };
-        if rank + 1 <= last {
+        if rank < last {
             return bad("a key repeated or out of order", field);
         }
         last = rank + 1;

@@ -4,6 +4,7 @@ use crate::ask::{GpuSet, Kind};
 use crate::ids::{GpuIndex, JobId, Uid};
 use crate::mapa::{BandwidthModel, Scores, Selection};
 use crate::model::{Model, Profile};
+use crate::moldable::{PlannedStart, SizeTime};
 use crate::score::Cost;
 
 /// Most candidates that one report holds; [`Report::omitted`] counts the rest.
@@ -22,6 +23,10 @@ pub struct Report {
     pub mem_mib: Option<u64>,
     /// The request names a profile.
     pub named: bool,
+    /// The sizes of a moldable job.
+    pub times: Vec<SizeTime>,
+    /// Where a plan wanted the instance, and whether it could be there.
+    pub planned: Option<(PlannedStart, bool)>,
     /// Placements left on the node before this decision: see [`crate::score`].
     pub placements_before: u32,
     /// Model of each GPU, so that ids can be turned into names.

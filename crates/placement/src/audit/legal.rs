@@ -42,18 +42,52 @@ fn offered(ask: &Ask, at: GpuIndex) -> bool {
 /// Memory that an instance for this request must have, MiB.
 fn instance_memory(ask: &Ask, policy: &Policy) -> u64 {
     let named = matches!(ask.request.isolation, Isolation::Mig(Some(_)));
-    let default = if named { None } else { policy.default_mem_mib };
+    let default = if named || !ask.request.times.is_empty() { None } else { policy.default_mem_mib };
     ask.request.mem_mib.or(default).unwrap_or(0)
 }
 
 fn satisfies(model: &Model, profile: &Profile, ask: &Ask, policy: &Policy) -> bool {
-    let all_sm: u32 = model.profiles.iter().map(|p| p.sm).max().unwrap_or(0);
-    let sm_ok = ask.request.threads.is_none_or(|t| profile.sm * 100 >= u32::from(t) * all_sm);
     let named = match &ask.request.isolation {
         Isolation::Mig(Some(name)) => profile.name == *name,
-        _ => !profile.name.contains('+') && !profile.name.contains('-'),
+        _ if !ask.request.times.is_empty() => {
+            // None that would do is less work.
+            let work = |p: &Profile| {
+                let time = ask.request.times.iter().find(|t| t.slices == p.compute_slices)?;
+                let will_do = plain(p) && suffices(model, p, ask, policy) && leanest(model, p);
+                will_do.then_some((time.millis * u64::from(time.slices), p.compute_slices))
+            };
+            let all = model.profiles.iter().filter_map(work);
+            work(profile).is_some() && all.min() == work(profile)
+        }
+        _ => plain(profile),
     };
-    named && sm_ok && profile.memory_mib >= instance_memory(ask, policy)
+    named && suffices(model, profile, ask, policy)
+}
+
+fn plain(profile: &Profile) -> bool {
+    !profile.name.contains('+') && !profile.name.contains('-')
+}
+
+fn suffices(model: &Model, profile: &Profile, ask: &Ask, policy: &Policy) -> bool {
+    let all_sm: u32 = model.profiles.iter().map(|p| p.sm).max().unwrap_or(0);
+    let sm_ok = ask.request.threads.is_none_or(|t| profile.sm * 100 >= u32::from(t) * all_sm);
+    sm_ok && profile.memory_mib >= instance_memory(ask, policy)
+}
+
+/// Whether no plain profile has as many compute slices in fewer units.
+fn leanest(model: &Model, profile: &Profile) -> bool {
+    let same = model.profiles.iter().filter(|p| plain(p) && p.compute_slices == profile.compute_slices);
+    same.map(|p| p.size).min() == Some(profile.size)
+}
+
+/// The grants, legal or not, that put the request's one instance where its plan wants it: of the first profile by units,
+/// then compute slices, that it may have there.
+pub(super) fn as_planned(node: &Node, ask: &Ask, policy: &Policy) -> Option<Grant> {
+    let place = ask.request.place.filter(|_| ask.request.instances <= 1)?;
+    let model = node.gpus.get(usize::from(place.gpu.0))?.model;
+    let will_do = model.profiles.iter().filter(|p| satisfies(model, p, ask, policy));
+    let profile = will_do.min_by_key(|p| (p.size, p.compute_slices, p.id))?;
+    Some(Grant::Mig(vec![MigSpec { gpu: place.gpu, profile: profile.id, start: place.start }]))
 }
 
 fn check_instances(node: &Node, ask: &Ask, policy: &Policy, specs: &[MigSpec], out: &mut Vec<Finding>) {

@@ -64,7 +64,15 @@ pub fn audit(node: &Node, ask: &Ask, policy: &Policy, decision: &Decision) -> Ve
         findings.extend(sets::check(node, ask, policy, decision, order));
     }
     let paid = price(node, policy, chosen);
-    let others = alternatives(node, ask, policy, Some(chosen));
+    let mut others = alternatives(node, ask, policy, Some(chosen));
+    // A planned place that can be had comes before every other.
+    let planned = legal::as_planned(node, ask, policy).filter(|g| legal(node, ask, policy, g).is_empty());
+    if let (Some(planned), Grant::Mig(_)) = (planned, chosen) {
+        if planned != *chosen {
+            findings.push(finding(None, format!("{planned:?} is planned and legal, not {chosen:?}")));
+        }
+        others.retain(|g| kind_of(g) != Kind::Mig);
+    }
     let legal = others.into_iter().filter(|g| legal(node, ask, policy, g).is_empty());
     let mut best: Vec<(Price, Grant)> = Vec::new();
     for (price, grant) in legal.map(|g| (price(node, policy, &g), g)) {

@@ -11,6 +11,9 @@
 //! set per GPU and count, combined by dynamic programming over GPUs, is the exact optimum:
 //! O(GPUs x n x starts) steps.
 //!
+//! # Plans
+//! One instance that a plan wants at a certain place gets that place if it can be there, whatever it costs.
+//!
 //! # Ties
 //! The list of (GPU, start), ascending, that comes first in lexicographic order.
 
@@ -20,7 +23,9 @@ use crate::ask::{Ask, Kind};
 use crate::decision::MigSpec;
 use crate::ids::Slice;
 use crate::model::Profile;
+use crate::moldable::PlannedStart;
 use crate::report::{Candidate, Constraint, GPU_PARTS, Report, Starts, Takes, Verdict};
+use crate::request::Request;
 use crate::score::Cost;
 use crate::state::{Holder, MigPolicy};
 
@@ -33,6 +38,8 @@ pub(super) struct Want<'a> {
     pub(super) mem_mib: u64,
     /// At least this share of the SMs that MIG can give, percent.
     pub(super) sm_percent: u32,
+    /// The size with the least work for this request, see [`Request::least_work`], rather than the smallest.
+    pub(super) least_work: Option<&'a Request>,
 }
 
 /// What the search found.
@@ -67,6 +74,13 @@ pub(super) fn search(views: &[View<'_>], ask: &Ask, want: Want<'_>, report: &mut
             }),
         }
     }
+    if let Some(place) = ask.request.place.filter(|_| n == 1) {
+        let found = planned(views, ask, &mut profiles, place);
+        report.planned = Some((place, found.is_some()));
+        if found.is_some() {
+            return found;
+        }
+    }
     let counts = if ask.same_gpu_only { table.best_single(n) } else { table.best_joint(n) }?;
     let mut specs = Vec::with_capacity(n);
     let mut cost = Cost::default();
@@ -87,6 +101,24 @@ pub(super) fn search(views: &[View<'_>], ask: &Ask, want: Want<'_>, report: &mut
         specs.extend(start.map(|start| MigSpec { gpu: view.gpu, profile: profile.id, start }));
     }
     Some(Found { specs, takes, cost })
+}
+
+/// The instance where a plan wants it, if it can be there.
+fn planned(views: &[View<'_>], ask: &Ask, profiles: &mut Profiles<'_>, place: PlannedStart) -> Option<Found> {
+    let view = views.get(usize::from(place.gpu.0))?;
+    let profile = profile_here(view, ask, profiles).ok()?;
+    let bit = 1_u16.checked_shl(u32::from(place.start.0))?;
+    if view.room_for(profile) == 0 || free_starts(view, profile) & bit == 0 {
+        return None;
+    }
+    let of_units = u32::from(view.model.placement_units);
+    let units = u32::from(profile.size);
+    let parts = units * GPU_PARTS / of_units.max(1);
+    Some(Found {
+        specs: vec![MigSpec { gpu: view.gpu, profile: profile.id, start: place.start }],
+        takes: Takes { oversubscribed: false, parts, units, of_units },
+        cost: cost_of(view, profile, bit, profile.at(place.start).mask()),
+    })
 }
 
 fn profile_here(
@@ -130,7 +162,7 @@ impl<'a> Profiles<'a> {
     }
 }
 
-/// The smallest base profile that satisfies, or the one named if it does.
+/// The smallest base profile that satisfies, or the one named if it does; for a moldable job the one with least work.
 fn smallest(view: &View<'_>, want: Want<'_>) -> Result<&'static Profile, Constraint> {
     let model = view.model;
     let sm_need = (want.sm_percent * model.mig_sm()).div_ceil(100);
@@ -148,6 +180,12 @@ fn smallest(view: &View<'_>, want: Want<'_>) -> Result<&'static Profile, Constra
         return enough(profile).map(|()| profile);
     }
     let mut base = model.profiles.iter().filter(|p| !p.is_variant());
+    if let Some(request) = want.least_work {
+        let listed = |p: &&Profile| request.times.iter().any(|t| t.slices == p.compute_slices);
+        let largest = base.rfind(listed).ok_or(Constraint::NoSuchProfile(model))?;
+        let none = || enough(largest).err().unwrap_or(Constraint::NoSuchProfile(model));
+        return request.least_work(model).ok_or_else(none);
+    }
     let Some(found) = base.clone().find(|p| enough(p).is_ok()) else {
         let none = Constraint::TooLittleMemory { need: want.mem_mib, has: 0 };
         return Err(base.next_back().map_or(none, |largest| enough(largest).err().unwrap_or(none)));

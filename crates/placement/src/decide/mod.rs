@@ -43,6 +43,7 @@ pub fn decide_with(node: &Node, ask: &Ask, policy: &Policy, memo: &mut Memo) -> 
     search.report.placements_before = views.iter().map(|v| v.left(0, None)).sum();
     search.report.weighed.reserve_exact((8 * views.len()).min(crate::report::MAX_WEIGHED));
     search.report.named = matches!(ask.request.isolation, Isolation::Mig(Some(_)));
+    search.report.times.clone_from(&ask.request.times);
     search.report.models = node.gpus.iter().map(|g| g.model).collect();
     let chosen = match &ask.request.isolation {
         Isolation::Mig(_) => search.one(Kind::Mig),
@@ -132,7 +133,12 @@ impl Search<'_> {
                     Isolation::Mig(profile) => profile.as_deref(),
                     _ => None,
                 };
-                let want = mig::Want { profile, mem_mib, sm_percent: request.threads.map_or(0, u32::from) };
+                let want = mig::Want {
+                    profile,
+                    mem_mib,
+                    sm_percent: request.threads.map_or(0, u32::from),
+                    least_work: Some(request).filter(|r| !r.times.is_empty()),
+                };
                 let found = mig::search(views, self.ask, want, report)?;
                 Best {
                     grant: Grant::Mig(found.specs),
@@ -171,7 +177,9 @@ pub(crate) fn unsuitable(request: &crate::Request, kind: Kind, policy: &Policy) 
 pub(crate) fn memory(request: &crate::Request, kind: Kind, policy: &Policy) -> Option<u64> {
     let takes_default = match (&request.isolation, kind) {
         (Isolation::Mig(Some(_)), _) | (_, Kind::Whole) => false,
-        (_, Kind::Mig | Kind::Mps) => true,
+        // Whoever says how long it runs on a size says that it fits there.
+        (_, Kind::Mig) => request.times.is_empty(),
+        (_, Kind::Mps) => true,
     };
     request.mem_mib.or(policy.default_mem_mib.filter(|_| takes_default))
 }

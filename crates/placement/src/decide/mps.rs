@@ -74,7 +74,7 @@ pub(super) fn search(
     mem_mib: u64,
     report: &mut Report,
 ) -> Option<Found> {
-    let mut profiles = Profiles::new(Want { profile: None, mem_mib, sm_percent: 0 });
+    let mut profiles = Profiles::new(Want { profile: None, mem_mib, sm_percent: 0, least_work: None });
     let mut search = Search { ask, policy, mem_mib, report, best: None };
     for view in views {
         search.gpu(view, &mut profiles);

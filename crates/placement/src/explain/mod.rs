@@ -119,15 +119,25 @@ impl Report {
     fn why_mig(&self, specs: &[MigSpec], cost: Cost) -> String {
         let smallest = match self.mem_mib {
             _ if self.named => "as named".to_owned(),
+            _ if !self.times.is_empty() => {
+                let sizes: Vec<String> = self.times.iter().map(|t| format!("{}g", t.slices)).collect();
+                format!("least time x slices of {}", sizes.join(", "))
+            }
             Some(mem) => format!("smallest profile with {}", display_gb(mem)),
             None => "smallest profile".to_owned(),
         };
         let left = self.placements_before.saturating_sub(cost.lost);
         let tried = self.kinds.iter().find(|k| k.kind == Kind::Mig);
         let of = tried.filter(|t| specs.len() == 1 && t.feasible > 1);
+        let of = of.filter(|_| !matches!(self.planned, Some((_, true))));
         let of = of.map_or_else(String::new, |t| format!(", best of {}", t.feasible));
+        let place = match self.planned {
+            Some((_, true)) => ", at the planned place".to_owned(),
+            Some((place, false)) => format!(", the planned place {place} is not free"),
+            None => String::new(),
+        };
         let reuse = if cost.created == 0 { "; reuses an idle instance" } else { "" };
-        format!("{smallest}; leaves {left} placements to others{of}{reuse}")
+        format!("{smallest}{place}; leaves {left} placements to others{of}{reuse}")
     }
 
     /// What the other kinds that `auto` tried would have taken.

@@ -4,6 +4,7 @@
 mod common;
 mod geometry;
 mod oracle;
+mod planned;
 mod rules;
 mod streams;
 mod words;

@@ -151,6 +151,7 @@ fn realise_job(local: &Local<'_>, placement: &str, uid: u32, gid: u32) -> Result
         restart: 0,
         grant: grant.clone(),
         decision: "made by hand with tessera node realise".to_owned(),
+        matched: None,
         live: None,
     };
     let realised = realise(&local.settings, &job).map_err(|e| {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use gpu_node::journal::{Entry, Journal, Kind, Phase, VERSION};
 use gpu_node::{DirError, Fault, JobContext, RealiseError};
+use placement::matched::{MATCH_ENV, on_node};
 use placement::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, parse_placement, parse_request, plain_why};
 use placement::{GpuIndex, Grant, JobId};
 use plugin_rt::{log, set_job};
@@ -129,6 +130,7 @@ pub(crate) fn prolog(
         restart: env("SLURM_JOB_RESTART_COUNT").and_then(|v| v.parse().ok()).unwrap_or(0),
         grant: Grant::Whole(Vec::new()),
         decision: reason(env),
+        matched: env(&job_variable(MATCH_ENV)).and_then(|text| on_node(&text, &node.name)),
         live: stepd::jobs_with_steps(&node.name, env),
     };
     match granted(&node, job, placement.as_deref(), devices.as_deref()) {
@@ -269,6 +271,7 @@ fn refuse(node: &ThisNode, context: &JobContext, why: &str) -> Result<(), Unfit>
         gid: context.gid,
         restart: context.restart,
         decision: context.decision.clone(),
+        matched: None,
         phase: Phase::Failed(why.to_owned()),
         kind: Kind::Whole,
         gpus: Vec::new(),

@@ -118,6 +118,7 @@ fn context(job: u32, grant: Grant) -> JobContext {
         restart: 0,
         grant,
         decision: String::new(),
+        matched: None,
         live: None,
     }
 }

@@ -1,5 +1,6 @@
 //! What a task sees of its job's GPUs.
 
+use placement::matched::Matched;
 use placement::size::display_gb;
 
 use crate::journal::{Entry, Kind};
@@ -58,6 +59,14 @@ fn whole(entry: &Entry, env: &mut Env) {
     let uuids = entry.gpus.iter().map(|g| g.uuid.as_str()).collect::<Vec<_>>().join(",");
     env.devices("whole", &uuids, &uuids);
     env.set("TESSERA_GPUS", &uuids);
+    let set = entry.gpus.iter().map(|g| g.index.to_string()).collect::<Vec<_>>().join(",");
+    env.set("TESSERA_GPU_SET", &set);
+    if let Some(matched) = entry.matched.as_deref().and_then(Matched::parse) {
+        env.set("TESSERA_GPU_MATCH", &matched.words());
+        if let Some(gbps) = matched.gbps() {
+            env.set("TESSERA_GPU_BANDWIDTH_GBPS", gbps);
+        }
+    }
 }
 
 /// UUIDs for GPUs that Slurm names by index, in its order: what a step or task with a part of the job's whole GPUs

@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use placement::decision::ShareOn;
+use placement::matched::Matched;
 use placement::{GpuIndex, Grant, JobId, MigPolicy, MigSpec, Placement};
 use site_config::MemoryLimit;
 
@@ -38,6 +39,8 @@ pub struct JobContext {
     pub grant: Grant,
     /// Why, in one line, for the job's log.
     pub decision: String,
+    /// For whole GPUs: how the set was chosen and what it promises, as the controller says.
+    pub matched: Option<Matched>,
     /// Jobs known to be on this node now. What another journalled job holds is taken from it if it is in the way and
     /// not among these: its epilog was killed. `None`: not known; nothing is taken from anybody.
     pub live: Option<HashSet<JobId>>,
@@ -117,6 +120,7 @@ fn blank(job: &JobContext, boot: &str) -> Entry {
         gid: job.gid,
         restart: job.restart,
         decision: job.decision.clone(),
+        matched: job.matched.as_ref().map(ToString::to_string),
         phase: Phase::Intent,
         kind: match job.grant {
             Grant::Mig(_) => Kind::Mig,

@@ -18,6 +18,7 @@ pub mod ids;
 pub mod layout;
 pub mod links;
 pub mod mapa;
+pub mod matched;
 pub mod model;
 pub mod moldable;
 pub mod planned;

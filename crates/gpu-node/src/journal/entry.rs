@@ -122,6 +122,8 @@ pub struct Entry {
     pub restart: u32,
     /// Why it got this, in one line.
     pub decision: String,
+    /// For whole GPUs: how the set was chosen and what it promises, as [`placement::matched`] writes it.
+    pub matched: Option<String>,
     /// How far it is.
     pub phase: Phase,
     /// What it is.

@@ -10,6 +10,7 @@
 mod error;
 pub mod hostlist;
 mod matrix;
+mod matrix_text;
 mod nodes;
 mod reader;
 mod sections;
@@ -21,6 +22,7 @@ use std::path::{Path, PathBuf};
 
 pub use error::ConfigError;
 pub use matrix::links_of_file;
+pub use matrix_text::links_text;
 pub use placement::links::{System, systems};
 pub use types::{Defaults, Limit, MemoryLimit, Mps, NodeSettings, NodeSpec, Partition, SiteConfig};
 

@@ -8,7 +8,7 @@ use placement::{LinkMatrix, MigPolicy, Model};
 
 use crate::error::nearest;
 use crate::hostlist;
-use crate::matrix::{discovered, matrix};
+use crate::matrix::{BESIDE, discovered, matrix};
 use crate::reader::{At, TableReader};
 use crate::types::NodeSpec;
 
@@ -61,7 +61,7 @@ fn node_set(
     }
     let policies = [("on", MigPolicy::On), ("off", MigPolicy::Off), ("dynamic", MigPolicy::Dynamic)];
     let mig = if table.has("mig") { table.word("mig", &policies) } else { Some(MigPolicy::Dynamic) };
-    let links = links(&table, gpus.as_ref().map(Vec::len), read_file);
+    let links = links(&table, gpus.as_deref(), read_file);
     table.finish();
     let (interconnect, links) = links?;
     Some(NodeSpec { names: names?, gpus: gpus?, mig: mig?, links, interconnect })
@@ -147,27 +147,39 @@ fn model(text: &str) -> Result<&'static Model, (String, Option<String>)> {
     })
 }
 
-/// The links between `n` GPUs and where they were read; PCIe alone if nothing is said.
+/// The links between these GPUs and where they were read; PCIe alone if nothing is said.
 fn links(
     table: &TableReader<'_, '_>,
-    n: Option<usize>,
+    gpus: Option<&[&'static Model]>,
     read_file: ReadFile<'_>,
 ) -> Option<(String, LinkMatrix)> {
     let ways = ["interconnect", "matrix", "discovered"];
     let given: Vec<&str> = ways.into_iter().filter(|w| table.has(w)).collect();
     let system = table.parsed("interconnect", system);
-    let inline = table.get("matrix");
     let file = table.string("discovered");
+    for key in BESIDE.into_iter().chain(["matrix"]) {
+        table.get(key);
+    }
     if let [first, second, ..] = given[..] {
         let hint = Some("one of interconnect, matrix, discovered".to_owned());
         table.errors.push(table.key_span(second), format!("{first} and {second} are both given"), hint);
         return None;
     }
+    let n = gpus.map(<[_]>::len);
+    if given != ["matrix"] {
+        for key in BESIDE.into_iter().filter(|k| table.has(k)) {
+            let hint = Some("a named or discovered interconnect has its own".to_owned());
+            table.errors.push(table.key_span(key), format!("{key} goes with matrix"), hint);
+        }
+    }
     match given.first() {
         None => Some(("pcie".to_owned(), System::find("pcie")?.matrix(n?)?)),
         Some(&"interconnect") => of_system(table, &system?, n?),
-        Some(&"matrix") => matrix(inline?, n, table.errors).map(|m| ("matrix".to_owned(), m)),
-        Some(_) => discovered(table, &file?, n, read_file),
+        Some(&"matrix") => {
+            let model = gpus.and_then(|g| g.first()).copied();
+            matrix(table, n, model).map(|m| ("matrix".to_owned(), m))
+        }
+        Some(_) => discovered(table, &file?, gpus, read_file),
     }
 }
 

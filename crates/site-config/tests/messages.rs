@@ -342,7 +342,7 @@ fn interconnects() {
              ^~~~~
     ");
     assert_snapshot!(two("matrix = [[0, 25], [25]]"), @r"
-    tessera.toml:5:20: this row has 1 numbers in a matrix of 2 rows
+    tessera.toml:5:20: this row has 1 entries in a matrix of 2 rows
     matrix = [[0, 25], [25]]
                        ^~~~
     ");
@@ -351,15 +351,15 @@ fn interconnects() {
     matrix = [[0, 25], [50, 0]]
                         ^~  hint: both directions are the same
     ");
-    assert_snapshot!(two("matrix = [[10, 25], [25, 0]]"), @r"
+    assert_snapshot!(two("matrix = [[10, 25], [25, 0]]"), @r#"
     tessera.toml:5:12: matrix has 10 between GPU 0 and itself
     matrix = [[10, 25], [25, 0]]
-               ^~  hint: write 0
-    ");
+               ^~  hint: write 0 or "X"
+    "#);
     assert_snapshot!(two("matrix = [[0, \"NV1\"], [25, 0]]"), @r#"
-    tessera.toml:5:16: not a bandwidth in GB/s
+    tessera.toml:5:24: matrix has 25 from GPU 1 to 0 but NV1 back
     matrix = [[0, "NV1"], [25, 0]]
-                   ^~~
+                           ^~  hint: both directions are the same
     "#);
     assert_snapshot!(two("discovered = \"none.toml\""), @r#"
     tessera.toml:5:15: cannot read none.toml: entity not found

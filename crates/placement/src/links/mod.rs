@@ -33,6 +33,14 @@ struct Rates {
     nvlink: Vec<NvLink>,
     pcie: Pcie,
     level: Vec<Level>,
+    arch: Vec<Arch>,
+}
+
+#[derive(Deserialize)]
+struct Arch {
+    name: String,
+    nvlink: u8,
+    pcie: u8,
 }
 
 #[derive(Deserialize)]
@@ -89,6 +97,18 @@ pub fn newest_pcie() -> u8 {
     u8::try_from(rates().pcie.x16_gbps.len()).unwrap_or(u8::MAX)
 }
 
+/// The NVLink generation of an architecture's GPUs; `None` for one without NVLink and for one that is not known.
+#[must_use]
+pub fn nvlink_of(arch: &str) -> Option<u8> {
+    rates().arch.iter().find(|a| a.name == arch).map(|a| a.nvlink).filter(|g| *g > 0)
+}
+
+/// The PCIe generation of an architecture's GPUs.
+#[must_use]
+pub fn pcie_of(arch: &str) -> Option<u8> {
+    rates().arch.iter().find(|a| a.name == arch).map(|a| a.pcie)
+}
+
 /// What two GPUs in such slots exchange over a PCIe way, GB/s; `None` for an NVLink and for a slot that does not exist.
 #[must_use]
 pub fn pcie_gbps(level: LinkKind, slot: PcieSlot) -> Option<f64> {
@@ -127,5 +147,13 @@ mod tests {
         assert_eq!(nvlink_generation(0), None);
         assert_eq!((1..=5).map(nvml_version).collect::<Vec<_>>(), [1, 2, 4, 6, 7].map(Some));
         assert_eq!((newest_nvlink(), newest_pcie()), (5, 6));
+    }
+
+    #[test]
+    fn every_models_architecture_is_known() {
+        for model in crate::Model::all() {
+            assert!(pcie_of(&model.arch).is_some(), "{}", model.arch);
+        }
+        assert_eq!((nvlink_of("hopper"), nvlink_of("blackwell-gb202")), (Some(4), None));
     }
 }

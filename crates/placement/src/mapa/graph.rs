@@ -84,6 +84,14 @@ impl HardwareGraph {
         self.fingerprint
     }
 
+    /// The same links with another number of GPUs per CPU socket.
+    #[must_use]
+    pub fn with_socket(&self, socket: usize) -> Self {
+        let port =
+            |g: usize| self.sends_mbps.get(g).filter(|m| **m < u32::MAX).map(|m| f64::from(*m) / 1000.0);
+        Self::with_ports(self.len(), &port, socket, &|a, b| self.links[a * self.len() + b])
+    }
+
     /// The graph of a matrix.
     #[must_use]
     pub fn from_matrix(matrix: &LinkMatrix) -> Self {

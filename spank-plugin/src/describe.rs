@@ -28,6 +28,15 @@ pub(crate) fn asked(request: &Request) -> String {
     if request.bandwidth == Some(Bandwidth::Sensitive) {
         with.push("bandwidth that matters".to_owned());
     }
+    if !request.times.is_empty() {
+        with.push(format!("times for {}", request.listed()));
+    }
+    if let Some(name) = &request.job_profile {
+        with.push(format!("job profile {name}"));
+    }
+    if let Some(place) = request.place {
+        with.push(format!("a wish for GPU {} from slice {}", place.gpu, place.start));
+    }
     if !with.is_empty() {
         out += " with ";
         out += &with.join(", ");
@@ -85,6 +94,10 @@ mod tests {
             ("v1 iso=mps mem=2862 threads=25", "mps with 3.0 GB, at most 25 % of the SMs"),
             ("v1 iso=whole pattern=ring bw=sensitive", "whole with pattern ring, bandwidth that matters"),
             ("v1 iso=whole pattern=edges:0-1,1-2", "whole with a pattern of 2 edges"),
+            (
+                "v1 iso=mig times=1g:60,2g:35 job-profile=bert place=3@4",
+                "mig with times for 1g, 2g, job profile bert, a wish for GPU 3 from slice 4",
+            ),
         ] {
             assert_eq!(asked(&parse_request(wire).unwrap()), want);
         }

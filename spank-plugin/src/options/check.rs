@@ -2,22 +2,26 @@
 //!
 //! What only the site's nodes can tell (is there such a GPU, is it ever free) is the controller's to refuse.
 
+use placement::moldable::{PlannedStart, SizeTime};
 use placement::size::display_gb;
 use placement::{Bandwidth, Isolation, Model, Pattern, Request};
 
 use super::table::Opt;
 use super::value::Value;
-use super::{Refusal, Renames, shown};
+use super::{Refusal, Renames, moldable, shown};
 
 /// The values by option.
 #[derive(Default)]
-struct Given {
+pub(super) struct Given {
     isolation: Option<Isolation>,
-    mem: Option<u64>,
-    instances: Option<u32>,
-    threads: Option<u8>,
+    pub(super) mem: Option<u64>,
+    pub(super) instances: Option<u32>,
+    pub(super) threads: Option<u8>,
     pattern: Option<Pattern>,
     bandwidth: Option<Bandwidth>,
+    pub(super) times: Option<Vec<SizeTime>>,
+    pub(super) profile: Option<String>,
+    pub(super) place: Option<PlannedStart>,
 }
 
 /// Makes the request, or says everything that is wrong with the combination.
@@ -31,10 +35,14 @@ pub(super) fn request(values: Vec<Value>, renames: &Renames) -> Result<Request, 
             Value::Threads(v) => given.threads = Some(v),
             Value::Pattern(v) => given.pattern = Some(v),
             Value::Bandwidth(v) => given.bandwidth = Some(v),
+            Value::Times(v) => given.times = Some(v),
+            Value::Profile(v) => given.profile = Some(v),
+            Value::Place(v) => given.place = Some(v),
         }
     }
     let name = |opt| shown(opt, renames);
-    let Some(isolation) = given.isolation.clone().or_else(|| implied(&given)) else {
+    let typed = given.isolation.clone().filter(|i| *i != Isolation::Auto || !moldable::concerns(&given));
+    let Some(isolation) = typed.or_else(|| implied(&given)) else {
         let alone = if given.instances.is_some() { Opt::Instances } else { Opt::Threads };
         return Err(vec![Refusal(format!(
             "{}: needs {} or {} beside it",
@@ -44,8 +52,12 @@ pub(super) fn request(values: Vec<Value>, renames: &Renames) -> Result<Request, 
         ))]);
     };
     let mut problems = contradictions(&isolation, &given, &name);
+    problems.extend(moldable::contradictions(&isolation, &given, &name));
     if problems.is_empty() {
         problems.extend(impossible(&isolation, &given, &name));
+    }
+    if problems.is_empty() {
+        problems.extend(moldable::impossible(&isolation, &given, &name));
     }
     if !problems.is_empty() {
         return Err(problems.into_iter().map(Refusal).collect());
@@ -57,6 +69,9 @@ pub(super) fn request(values: Vec<Value>, renames: &Renames) -> Result<Request, 
         threads: given.threads,
         pattern: given.pattern,
         bandwidth: given.bandwidth,
+        times: given.times.unwrap_or_default(),
+        job_profile: given.profile,
+        place: given.place,
         // Whole GPUs are counted by Slurm's own options, which SPANK cannot see: the controller fills them in.
         ..Request::new(isolation)
     })
@@ -64,6 +79,9 @@ pub(super) fn request(values: Vec<Value>, renames: &Renames) -> Result<Request, 
 
 /// The isolation that the other options imply.
 fn implied(given: &Given) -> Option<Isolation> {
+    if moldable::concerns(given) {
+        return Some(Isolation::Mig(None));
+    }
     if given.mem.is_some() {
         return Some(Isolation::Auto);
     }

@@ -4,6 +4,7 @@
 //! Nothing here knows SPANK: texts go in, a [`Request`] or a list of [`Refusal`]s comes out.
 
 mod check;
+mod moldable;
 mod pattern;
 mod table;
 mod value;

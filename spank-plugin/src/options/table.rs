@@ -15,6 +15,12 @@ pub(crate) enum Opt {
     Pattern,
     /// `--gpu-bandwidth`
     Bandwidth,
+    /// `--gpu-times`
+    Times,
+    /// `--gpu-profile`
+    Profile,
+    /// `--gpu-place`
+    Place,
 }
 
 /// How an option appears to users.
@@ -34,7 +40,7 @@ pub(crate) struct Spec {
 
 impl Spec {
     /// All options, in the order of `--help`.
-    pub(crate) const ALL: [Spec; 6] = [
+    pub(crate) const ALL: [Spec; 9] = [
         Spec {
             opt: Opt::Isolation,
             name: "gpu-isolation",
@@ -77,6 +83,28 @@ impl Spec {
             env: "TESSERA_GPU_BANDWIDTH",
             arginfo: "need",
             usage: "[tessera] sensitive or insensitive to the bandwidth between whole GPUs",
+        },
+        Spec {
+            opt: Opt::Times,
+            name: "gpu-times",
+            env: "TESSERA_GPU_TIMES",
+            arginfo: "list",
+            usage: "[tessera] run time on a MIG instance of each size, such as 1g:60,2g:35 (seconds or H:MM:SS): the \
+                    planner may choose among them",
+        },
+        Spec {
+            opt: Opt::Profile,
+            name: "gpu-profile",
+            env: "TESSERA_GPU_PROFILE",
+            arginfo: "name",
+            usage: "[tessera] name of jobs that scale alike: their run times per size are learnt from past ones",
+        },
+        Spec {
+            opt: Opt::Place,
+            name: "gpu-place",
+            env: "TESSERA_GPU_PLACE",
+            arginfo: "gpu@start",
+            usage: "[tessera] where the MIG instance should be if that is free, such as 3@4: GPU 3 from slice 4",
         },
     ];
 

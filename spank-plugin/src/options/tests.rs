@@ -200,7 +200,7 @@ fn the_table_is_in_order_and_within_slurms_limits() {
 
 proptest! {
     #[test]
-    fn no_text_panics(opt in 0usize..6, text in ".*", file in any::<Vec<u8>>()) {
+    fn no_text_panics(opt in 0usize..9, text in ".*", file in any::<Vec<u8>>()) {
         let opt = Spec::ALL[opt].opt;
         let file = String::from_utf8_lossy(&file).into_owned();
         let _ = parse_with(&[(opt, &text), (Opt::Pattern, "file:x")], &file);
@@ -208,7 +208,7 @@ proptest! {
     }
 
     #[test]
-    fn refusals_are_one_line(opt in 0usize..6, text in "[^\\x00-\\x1f\\x7f-\\u{9f}]*") {
+    fn refusals_are_one_line(opt in 0usize..9, text in "[^\\x00-\\x1f\\x7f-\\u{9f}]*") {
         let opt = Spec::ALL[opt].opt;
         if let Err(refusals) = parse_with(&[(opt, &text)], "0 1") {
             for refusal in refusals {

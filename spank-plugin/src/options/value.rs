@@ -1,7 +1,8 @@
 //! Reads one option's text.
 
+use placement::moldable::{PlannedStart, SizeTime, is_job_profile_name, parse_times};
 use placement::size::parse_mib;
-use placement::{Bandwidth, Isolation, Pattern};
+use placement::{Bandwidth, Isolation, Model, Pattern};
 
 use super::pattern;
 use super::table::Opt;
@@ -21,6 +22,12 @@ pub(super) enum Value {
     Pattern(Pattern),
     /// `--gpu-bandwidth`
     Bandwidth(Bandwidth),
+    /// `--gpu-times`, ascending by size
+    Times(Vec<SizeTime>),
+    /// `--gpu-profile`
+    Profile(String),
+    /// `--gpu-place`
+    Place(PlannedStart),
 }
 
 /// Most instances that a request can carry.
@@ -49,7 +56,23 @@ pub(super) fn read(
             "insensitive" => Ok(Value::Bandwidth(Bandwidth::Insensitive)),
             _ => Err("is unknown: expected sensitive or insensitive".to_owned()),
         },
+        Opt::Times => parse_times(text).map(Value::Times).map_err(|e| e.to_string()),
+        Opt::Profile => job_profile(text).map(Value::Profile),
+        Opt::Place => PlannedStart::parse(text).map(Value::Place).ok_or_else(|| {
+            "is no place: expected a GPU's index and a first memory slice, such as 3@4".to_owned()
+        }),
     }
+}
+
+fn job_profile(text: &str) -> Result<String, String> {
+    if Model::all().iter().any(|m| m.profile(text).is_some()) {
+        return Err(format!(
+            "is a MIG profile, not a name for jobs that scale alike: expected mig:{text} as isolation"
+        ));
+    }
+    let expected =
+        "is not a job profile's name: expected up to 64 letters, digits, dots, dashes and underscores";
+    if is_job_profile_name(text) { Ok(text.to_owned()) } else { Err(expected.to_owned()) }
 }
 
 fn isolation(text: &str) -> Result<Isolation, String> {

@@ -14,6 +14,9 @@
 //! scontrol update JobId=17 AdminComment=
 //! ```
 //!
+//! A planner sees what a pending job asks by `job_submit_tessera`'s comment at submission, `tessera: asks REQUEST`: no
+//! command of Slurm's shows the SPANK environment. A plan keeps it at its end, `…; asks REQUEST`, for the next planner.
+//!
 //! `size` is the name of a MIG profile; `place` (may be left out) node, GPU and first memory slice; `begin` and `end`
 //! (may be left out) what the planner predicts; `until` when the plan lapses. Times are seconds since 1970.
 //!
@@ -43,6 +46,29 @@ const MAX_INSTANT: u64 = 9_999_999_999;
 #[must_use]
 pub fn is_ours(comment: &str) -> bool {
     comment.is_empty() || comment.starts_with(OURS)
+}
+
+/// Between a plan and the request behind it.
+const ASKS: &str = "; asks ";
+
+/// The AdminComment that shows what a pending moldable job asks, as [`crate::wire::encode_request`] writes it.
+#[must_use]
+pub fn encode_asks(request: &str) -> String {
+    format!("{OURS}asks {request}")
+}
+
+/// A plan that keeps the request behind it.
+#[must_use]
+pub fn encode_plan_asks(plan: &Plan, request: &str) -> String {
+    format!("{}{ASKS}{request}", encode_plan(plan))
+}
+
+/// What a pending job asks, as its AdminComment says it: alone or behind a plan.
+#[must_use]
+pub fn asks(comment: &str) -> Option<&str> {
+    let alone = comment.strip_prefix(OURS).and_then(|c| c.strip_prefix("asks "));
+    let behind = || comment.strip_prefix(PLAN).and_then(|c| c.split_once(ASKS)).map(|(_, asks)| asks);
+    alone.or_else(behind).map(str::trim_end)
 }
 
 /// A planner's decision for one pending job.
@@ -91,6 +117,7 @@ pub fn encode_plan(plan: &Plan) -> String {
 ///
 /// It begins as a plan does, and this part of it is unknown, missing, repeated or out of range.
 pub fn parse_plan(comment: &str) -> Result<Option<Plan>, WireError> {
+    let comment = comment.split_once(ASKS).map_or(comment, |(plan, _)| plan);
     let Some(text) = comment.strip_prefix(PLAN) else {
         return if comment.trim_end() == PLAN.trim_end() { bad("an empty plan", comment) } else { Ok(None) };
     };

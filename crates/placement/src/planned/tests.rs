@@ -27,6 +27,20 @@ fn plans_read_as_documented() {
 }
 
 #[test]
+fn a_plan_keeps_the_request_behind_it() {
+    let request = "v1 iso=mig times=1g:60,2g:35";
+    assert_eq!(asks(&encode_asks(request)), Some(request));
+    assert_eq!(parse_plan(&encode_asks(request)), Ok(None), "a request is no plan");
+    let both = encode_plan_asks(&plan(FULL), request);
+    assert_eq!(both, format!("{FULL}; asks {request}"));
+    assert_eq!((asks(&both), plan(&both)), (Some(request), plan(FULL)));
+    assert!(is_ours(&both) && is_ours(&encode_asks(request)));
+    for other in ["", FULL, "tessera: n1=mig:3/2g.10gb@4: why; asks v1", "; asks v1", "benchmark; asks v1"] {
+        assert_eq!(asks(other), None, "{other}");
+    }
+}
+
+#[test]
 fn what_is_no_plan_means_none() {
     for text in
         ["", "benchmark of June", "tessera: n1=mig:3/2g.10gb@4: why", "tessera: planned", "Tessera: plan v1"]

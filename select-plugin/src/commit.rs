@@ -1,12 +1,13 @@
 //! From Slurm's choice of nodes to a placement. Pure: it only says what to write.
 
-use placement::ask::GpuSet;
+use placement::ask::{GpuSet, Quota};
 use placement::decision::ShareOn;
+use placement::matched::Matched;
 use placement::wire::{JobPlacement, plain_why};
 use placement::{Grant, JobId};
 
 use crate::engine::{Engine, Question};
-use crate::view::{Allocated, ChosenView, GresKind, SHARD_MIB, Want};
+use crate::view::{Allocated, ChosenView, GresKind, SHARD_MIB, Want, union};
 
 /// What becomes of one node's device bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,8 +16,12 @@ pub(crate) struct Placed {
     pub(crate) grant: Grant,
     /// Its devices in Slurm's accounts, each with the number of parts of the job that it carries.
     pub(crate) devices: Vec<(usize, u64)>,
+    /// Which devices each of the job's entries in Slurm's accounts may have.
+    pub(crate) entries: Vec<GpuSet>,
     /// Why this, in a line for the user.
     pub(crate) why: String,
+    /// For whole GPUs: how the set was chosen and what it promises.
+    pub(crate) matched: Option<Matched>,
 }
 
 /// Slurm's choice cannot be used, and nothing else fits.
@@ -37,27 +42,60 @@ pub(crate) fn place(
     slurm: &ChosenView,
 ) -> Option<Result<Placed, Veto>> {
     let node = engine.node(&slurm.name)?;
-    question.ask.allowed = Some(if want.keep_choice { slurm.chosen } else { slurm.available });
-    if want.kind == GresKind::Gpu {
-        question.ask.request.gpus = u32::try_from(slurm.chosen.len()).ok();
+    let mut entries: Vec<GpuSet> = slurm.entries.iter().map(|e| e.available).collect();
+    match want.kind {
+        GresKind::Shard => {
+            question.ask.allowed = Some(if want.keep_choice { slurm.chosen() } else { slurm.available() });
+        }
+        GresKind::Gpu => {
+            question.ask.request.gpus = u32::try_from(slurm.chosen().len()).ok();
+            question.ask.allowed = Some(slurm.available());
+            question.ask.quotas = quotas(slurm, !question.pays_for_links());
+            if overlap(&entries) {
+                // An entry of any type beside one of a certain type: only the order is ours.
+                question.ask.allowed = Some(slurm.chosen());
+                question.ask.quotas.clear();
+                entries = slurm.entries.iter().map(|e| e.chosen).collect();
+            }
+        }
     }
     let decision = question.decide(node);
     let why = plain_why(&decision.reason());
-    Some(
-        decision
-            .chosen
-            .map(|grant| placed(grant, want.kind, why))
-            .ok_or_else(|| Veto { node: slurm.name.clone() }),
-    )
+    let matched = Matched::of(&decision);
+    let placed = |grant| Placed { devices: devices(&grant, want.kind), grant, entries, why, matched };
+    Some(decision.chosen.map(placed).ok_or_else(|| Veto { node: slurm.name.clone() }))
 }
 
-fn placed(grant: Grant, kind: GresKind, why: String) -> Placed {
-    let parts = |gpu| match (&grant, kind) {
+/// How many of which GPUs: of each type and socket as many as Slurm chose. Where `local`, those near the job's cores as
+/// far as they suffice, as Slurm itself prefers them. Empty where any will do.
+fn quotas(slurm: &ChosenView, local: bool) -> Vec<Quota> {
+    let mut quotas = Vec::new();
+    for entry in &slurm.entries {
+        let groups =
+            if entry.sockets.is_empty() { std::slice::from_ref(&entry.available) } else { &entry.sockets };
+        for group in groups {
+            let (of, n) = (entry.available.and(*group), entry.chosen.and(*group).len());
+            let near = of.and(slurm.near);
+            let of = if local && near.len() >= n { near } else { of };
+            quotas.extend((n > 0).then_some(Quota { of, n }));
+        }
+    }
+    match quotas[..] {
+        [Quota { of, .. }] if of == slurm.available() => Vec::new(),
+        _ => quotas,
+    }
+}
+
+fn overlap(sets: &[GpuSet]) -> bool {
+    union(sets.iter().copied()).len() < sets.iter().map(|s| s.len()).sum()
+}
+
+fn devices(grant: &Grant, kind: GresKind) -> Vec<(usize, u64)> {
+    let parts = |gpu| match (grant, kind) {
         (Grant::Mig(specs), GresKind::Shard) => specs.iter().filter(|s| s.gpu == gpu).count() as u64,
         _ => 1,
     };
-    let devices = grant.gpus().into_iter().map(|g| (usize::from(g.0), parts(g))).collect();
-    Placed { grant, devices, why }
+    grant.gpus().into_iter().map(|g| (usize::from(g.0), parts(g))).collect()
 }
 
 /// Completes a job's placement by what Slurm has allocated to it without one: a job from before Tessera was installed,

@@ -8,11 +8,13 @@
 //! pending job and node again in each round.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use placement::mapa::Memo;
 use placement::wire::{JobPlacement, encode_request};
 use placement::{
-    Ask, Decision, GpuIndex, GpuState, Grant, Holder, Isolation, JobId, Kind, Model, Node, Policy, Uid,
-    audit, decide, parse_layout,
+    Ask, Bandwidth, Decision, GpuIndex, GpuState, Grant, Holder, Isolation, JobId, Kind, Model, Node, Policy,
+    Uid, audit, decide_with, fits, parse_layout,
 };
 use site_config::SiteConfig;
 
@@ -25,6 +27,8 @@ const CACHE_LIMIT: usize = 256;
 pub(crate) struct Engine {
     config: SiteConfig,
     policy: Policy,
+    /// Sets of whole GPUs chosen before: nodes with the same links and free GPUs share them.
+    memo: Arc<Mutex<Memo>>,
     nodes: HashMap<String, NodeEntry>,
     /// Answers for a node with nothing on it, by node set and question.
     ever: HashMap<(usize, Key), bool>,
@@ -45,6 +49,7 @@ pub(crate) struct Question {
     pub(crate) ask: Ask,
     policy: Policy,
     key: Key,
+    memo: Arc<Mutex<Memo>>,
 }
 
 /// What an answer depends on, beside the node's state.
@@ -59,12 +64,30 @@ struct Key {
 impl Question {
     /// Decides; a build with debug assertions has every decision audited by code that shares nothing with it.
     pub(crate) fn decide(&self, node: &Node) -> Decision {
-        let decision = decide(node, &self.ask, &self.policy);
+        let mut memo = self.memo.lock().unwrap_or_else(PoisonError::into_inner);
+        let decision = decide_with(node, &self.ask, &self.policy, &mut memo);
+        drop(memo);
         if cfg!(debug_assertions) {
             let findings = audit(node, &self.ask, &self.policy, &decision);
             assert!(findings.is_empty(), "audit of {:?} on {}: {findings:?}", self.ask, node.layout());
         }
         decision
+    }
+
+    /// Whether anything would be chosen.
+    pub(crate) fn fits(&self, node: &Node) -> bool {
+        let fits = fits(node, &self.ask, &self.policy);
+        if cfg!(debug_assertions) {
+            assert_eq!(fits, self.decide(node).chosen.is_some(), "{:?} on {}", self.ask, node.layout());
+        }
+        fits
+    }
+
+    /// Whether the job wants good links between several GPUs, rather than GPUs near its cores.
+    pub(crate) fn pays_for_links(&self) -> bool {
+        let request = &self.ask.request;
+        let needs = request.bandwidth.unwrap_or(self.policy.sets.bandwidth) == Bandwidth::Sensitive;
+        needs && request.gpus.is_some_and(|n| n > 1)
     }
 }
 
@@ -79,7 +102,7 @@ impl Engine {
                 nodes.insert(name.clone(), entry);
             }
         }
-        Self { policy: config.policy(), config, nodes, ever: HashMap::new() }
+        Self { policy: config.policy(), config, nodes, ever: HashMap::new(), memo: Arc::default() }
     }
 
     /// Names of all managed nodes.
@@ -96,10 +119,8 @@ impl Engine {
     pub(crate) fn question(&self, job: JobId, uid: Uid, want: &Want) -> Question {
         let mut ask = Ask::new(job, uid, want.request.clone());
         ask.same_gpu_only = true;
-        let defaults = &self.config.defaults;
-        ask.request.pattern.get_or_insert_with(|| defaults.pattern.clone());
-        ask.request.bandwidth.get_or_insert(defaults.bandwidth);
         let mut policy = self.policy.clone();
+        policy.sets = self.config.sets(want.partition.as_deref());
         if want.kind == GresKind::Shard {
             // Slurm accounts for it by shards: a whole GPU would be used behind its back.
             policy.auto.retain(|k| *k != Kind::Whole);
@@ -110,7 +131,7 @@ impl Engine {
             uid: joins.then_some(uid),
             shards: want.kind == GresKind::Shard,
         };
-        Question { ask, policy, key }
+        Question { ask, policy, key, memo: Arc::clone(&self.memo) }
     }
 
     /// Whether the request can be placed on the node as it is now; `None`: the node is not managed.
@@ -119,7 +140,7 @@ impl Engine {
         if let Some(known) = entry.now.get(&question.key) {
             return Some(*known);
         }
-        let fits = question.decide(&entry.node).chosen.is_some();
+        let fits = question.fits(&entry.node);
         if entry.now.len() >= CACHE_LIMIT {
             entry.now.clear();
         }
@@ -134,7 +155,7 @@ impl Engine {
         if let Some(known) = self.ever.get(&key) {
             return Some(*known);
         }
-        let fits = question.decide(&self.config.nodes.get(spec)?.to_node()).chosen.is_some();
+        let fits = question.fits(&self.config.nodes.get(spec)?.to_node());
         if self.ever.len() >= CACHE_LIMIT {
             self.ever.clear();
         }
@@ -146,7 +167,7 @@ impl Engine {
     pub(crate) fn fits_without(&self, node: &str, question: &Question, victims: &HashSet<JobId>) -> bool {
         let Some(entry) = self.nodes.get(node) else { return false };
         let here: Vec<JobId> = entry.jobs.keys().filter(|id| victims.contains(id)).copied().collect();
-        !here.is_empty() && question.decide(&without(&entry.node, &here)).chosen.is_some()
+        !here.is_empty() && question.fits(&without(&entry.node, &here))
     }
 
     /// Which of `victims` must go, beside those that are `gone` already, for the request to fit the node: as few as
@@ -164,7 +185,7 @@ impl Engine {
             victims.iter().filter(|id| entry.jobs.contains_key(id) && !gone.contains(id)).copied().collect();
         let fits = |more: &[JobId]| {
             let node = without(&without(&entry.node, &gone), more);
-            question.decide(&node).chosen.is_some()
+            question.fits(&node)
         };
         let needed = (0..=left.len()).find(|n| fits(&left[..*n]))?;
         left.truncate(needed);

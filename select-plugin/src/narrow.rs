@@ -126,7 +126,7 @@ pub(crate) fn first_fit(
         gone.iter().for_each(|(_, id)| {
             node.release(*id);
         });
-        question.decide(&node).chosen.is_some()
+        question.fits(&node)
     };
     if fits_without(&ends[..over]) {
         return None;

@@ -22,7 +22,7 @@ pub(crate) struct GresRequest {
     pub(crate) kind: GresKind,
     /// Asked per node; 0 where it was asked per job, socket or task.
     pub(crate) per_node: u64,
-    /// Asked per socket: Slurm's own choice then stands.
+    /// Asked per socket: as many of each socket's GPUs as Slurm chose.
     pub(crate) per_socket: bool,
 }
 
@@ -41,6 +41,8 @@ pub(crate) struct JobView {
     pub(crate) exclusive: bool,
     /// `--gres-flags=enforce-binding`.
     pub(crate) enforce_bind: bool,
+    /// The partition it is tested in.
+    pub(crate) partition: Option<String>,
 }
 
 /// What a job wants from a node's GPUs.
@@ -52,8 +54,10 @@ pub(crate) struct Want {
     pub(crate) kind: GresKind,
     /// It came from our options: nodes that Tessera does not manage cannot serve it.
     pub(crate) managed: bool,
-    /// Only Slurm's own choice may be used: several types of GPU, or numbers per socket.
+    /// For shards: only Slurm's own choice may be used, because there are several entries or numbers per socket.
     pub(crate) keep_choice: bool,
+    /// The partition that the job is tested in.
+    pub(crate) partition: Option<String>,
 }
 
 /// MiB in a shard, rounded up: one nominal, decimal GB.
@@ -72,7 +76,8 @@ impl JobView {
         }
         let asked = self.request.as_deref().and_then(|text| parse_request(text).ok());
         let keep_choice = self.gres.len() > 1 || self.gres.iter().any(|g| g.per_socket);
-        let want = |request, managed| Want { request, kind: first.kind, managed, keep_choice };
+        let partition = self.partition.clone();
+        let want = |request, managed| Want { request, kind: first.kind, managed, keep_choice, partition };
         match first.kind {
             // `--exclusive` gives it every GPU of the node, whatever it asked for.
             GresKind::Gpu if self.exclusive => None,
@@ -121,11 +126,39 @@ pub(crate) struct NodeView {
 pub(crate) struct ChosenView {
     /// The node's name.
     pub(crate) name: String,
+    /// Its choice for each of the job's entries.
+    pub(crate) entries: Vec<EntryChoice>,
+    /// GPUs near the cores that it chose.
+    pub(crate) near: GpuSet,
+}
+
+/// Slurm's choice for one entry of a job, such as one type of GPU.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct EntryChoice {
     /// What cons_tres chose.
     pub(crate) chosen: GpuSet,
     /// What it could have chosen: enough is free there, of the right type, near the job's cores where that is
     /// enforced. A superset of `chosen`.
     pub(crate) available: GpuSet,
+    /// The entry is per socket: each socket's devices. Empty otherwise.
+    pub(crate) sockets: Vec<GpuSet>,
+}
+
+impl ChosenView {
+    /// What cons_tres chose, over all entries.
+    pub(crate) fn chosen(&self) -> GpuSet {
+        union(self.entries.iter().map(|e| e.chosen))
+    }
+
+    /// What it could have chosen, over all entries.
+    pub(crate) fn available(&self) -> GpuSet {
+        union(self.entries.iter().map(|e| e.available))
+    }
+}
+
+/// What is in any of the sets.
+pub(crate) fn union(sets: impl Iterator<Item = GpuSet>) -> GpuSet {
+    GpuSet::from_bits(sets.fold(0, |bits, set| bits | set.bits()))
 }
 
 /// What Slurm has allocated to a running job on one node.
@@ -158,6 +191,7 @@ mod tests {
             gres: gres.iter().map(entry).collect(),
             exclusive: false,
             enforce_bind: false,
+            partition: None,
         }
     }
 

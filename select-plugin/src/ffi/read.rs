@@ -8,7 +8,7 @@ use placement::{JobId, Uid};
 
 use super::host::{Host, List};
 use super::{ptr as read, sys, version};
-use crate::view::{Allocated, ChosenView, GresKind, GresRequest, JobView, NodeView};
+use crate::view::{Allocated, ChosenView, EntryChoice, GresKind, GresRequest, JobView, NodeView, union};
 
 /// Most GPUs per node that are looked at: as many as a [`GpuSet`] holds.
 const MAX_GPUS: usize = 64;
@@ -51,7 +51,16 @@ pub(super) fn job(host: &Host, job: &sys::job_record_t) -> JobView {
         gres: gres_requests(host, job.gres_list_req.cast()),
         exclusive: details.is_some_and(|d| version::exclusive(d.whole_node)),
         enforce_bind: job.bit_flags & u64::from(sys::TESSERA_GRES_ENFORCE_BIND) != 0,
+        partition: partition(job),
     }
+}
+
+/// The name of the partition that the job is tested or runs in.
+fn partition(job: &sys::job_record_t) -> Option<String> {
+    // SAFETY: null or a live partition's record.
+    let part = unsafe { read::struct_at(job.part_ptr) }?;
+    // SAFETY: null or NUL-terminated.
+    unsafe { read::text(part.name) }
 }
 
 /// The value of a variable in the job's SPANK environment, the last one if it stands there twice.
@@ -183,29 +192,52 @@ pub(super) fn choice(
     let record = host.node(node.index)?;
     // SAFETY: a slot of the node table.
     let record = unsafe { record.as_ref() };
-    let cores = view.enforce_bind.then(|| job_cores(host, job, node.index));
-    let mut chosen = GpuSet::EMPTY;
-    let mut available = GpuSet::EMPTY;
+    let cores = job_cores(host, job, node.index);
+    let bound = Some(&cores[..]).filter(|_| view.enforce_bind);
+    let mut entries = Vec::new();
+    let mut near = GpuSet::EMPTY;
     for (kind, state) in job_gres(host, job) {
         // SAFETY: an element of the job's list.
         let state = unsafe { read::struct_at(state) }?;
         // SAFETY: an array over the node table, or null.
         let bits = unsafe { read::item(state.gres_bit_select, node.index) }.unwrap_or(std::ptr::null_mut());
         // SAFETY: null or a live bit string.
-        for i in unsafe { host.bits_set(bits, MAX_GPUS) } {
-            chosen.insert(gpu_index(i));
-        }
+        let chosen: GpuSet = unsafe { host.bits_set(bits, MAX_GPUS) }.into_iter().map(gpu_index).collect();
         let accounts = gres_states::<sys::gres_node_state_t>(host, record.gres_list.cast());
         let (_, of_node) = accounts.into_iter().find(|(k, _)| *k == kind)?;
         // SAFETY: the data of a node's GRES entry is a `gres_node_state_t`.
         let of_node = unsafe { read::struct_at(of_node) }?;
         let amount = amount_on(state, node.index);
-        for i in free_devices(host, kind, of_node, state.type_id, amount, cores.as_deref()) {
-            available.insert(gpu_index(i));
+        let free = free_devices(host, kind, of_node, state.type_id, amount, bound);
+        let free: GpuSet = free.into_iter().map(gpu_index).collect();
+        let available = union([free, chosen].into_iter());
+        let sockets = sockets(host, of_node, available);
+        let local = |(at, _): &&(Vec<usize>, GpuSet)| at.is_empty() || at.iter().any(|c| cores.contains(c));
+        near = union(sockets.iter().filter(local).map(|(_, gpus)| *gpus).chain([near]));
+        let sockets =
+            if state.gres_per_socket > 0 { sockets.into_iter().map(|s| s.1).collect() } else { Vec::new() };
+        entries.push(EntryChoice { chosen, available, sockets });
+    }
+    Some(ChosenView { name: node.name.clone(), entries, near })
+}
+
+/// Devices by the cores they are near to, numbered within the node; none for those near every core.
+fn sockets(host: &Host, state: &sys::gres_node_state_t, devices: GpuSet) -> Vec<(Vec<usize>, GpuSet)> {
+    let mut groups: Vec<(Vec<usize>, GpuSet)> = Vec::new();
+    for gpu in devices.iter() {
+        let record = topo_records(host, state, usize::from(gpu.0)).first().copied();
+        let bits = record.and_then(|t| {
+            // SAFETY: as in `topo_records`.
+            unsafe { read::item(state.topo_core_bitmap, t) }
+        });
+        // SAFETY: null or a live bit string.
+        let cores = unsafe { host.bits_set(bits.unwrap_or(std::ptr::null_mut()), usize::MAX) };
+        match groups.iter_mut().find(|(known, _)| *known == cores) {
+            Some((_, group)) => group.insert(gpu),
+            None => groups.push((cores, [gpu].into_iter().collect())),
         }
     }
-    let available = GpuSet::from_bits(available.bits() | chosen.bits());
-    Some(ChosenView { name: node.name.clone(), chosen, available })
+    groups
 }
 
 /// How much of the entry cons_tres means to take on a node.

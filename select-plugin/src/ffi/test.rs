@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::ffi::{c_int, c_void};
 
 use placement::JobId;
-use placement::wire::JobPlacement;
+use placement::matched::{Matched, encode};
+use placement::wire::{JobPlacement, plain_why};
 use plugin_rt::{guard_ok, log};
 
 use super::hooks::{State, stamp, with};
@@ -191,7 +192,7 @@ fn preempt(
     for node in nodes.iter().filter(|n| engine.node(&n.name).is_some()) {
         let mut question = asked.question.clone();
         if asked.want.kind == GresKind::Gpu {
-            let chosen = read::choice(host, job, asked.view, node).map_or(0, |c| c.chosen.len());
+            let chosen = read::choice(host, job, asked.view, node).map_or(0, |c| c.chosen().len());
             question.ask.request.gpus = u32::try_from(chosen).ok().filter(|n| *n > 0);
         }
         let Some(more) = engine.in_the_way(&node.name, &question, &gone, &order) else { return false };
@@ -218,33 +219,51 @@ struct Asked<'a> {
     fixed: bool,
 }
 
-/// A decision for each of the nodes that Slurm chose, with the device bits replaced, and why the first came out so.
+/// What was decided for a job on all its nodes.
+struct Decided {
+    placement: JobPlacement,
+    /// Why, for the job's user: of several nodes, the one with the least bandwidth.
+    why: String,
+    /// How sets of whole GPUs were chosen, by node.
+    matched: Vec<(String, Matched)>,
+}
+
+/// A decision for each of the nodes that Slurm chose, with the device bits replaced.
 fn decide_nodes(
     engine: &Engine,
     host: &Host,
     job: &sys::job_record_t,
     asked: &Asked<'_>,
     nodes: &[NodeView],
-) -> Result<(JobPlacement, String), Veto> {
+) -> Result<Decided, Veto> {
     let mut grants = Vec::new();
-    let mut why = String::new();
+    let mut whys: Vec<(f64, String)> = Vec::new();
+    let mut matched = Vec::new();
     for node in nodes {
-        let Some(mut slurm) = read::choice(host, job, asked.view, node).filter(|c| !c.chosen.is_empty())
+        let Some(mut slurm) = read::choice(host, job, asked.view, node).filter(|c| !c.chosen().is_empty())
         else {
             continue;
         };
         if asked.fixed && asked.want.kind == GresKind::Gpu {
-            slurm.available = slurm.chosen;
+            slurm.entries.iter_mut().for_each(|entry| entry.available = entry.chosen);
         }
         let Some(placed) = place(engine, asked.question.clone(), asked.want, &slurm) else { continue };
         let placed = placed?;
         write::devices(host, job, node, &placed);
-        if grants.is_empty() {
-            why = placed.why;
-        }
+        let gbps = placed.matched.as_ref().and_then(|m| m.gbps()?.parse().ok()).unwrap_or(f64::INFINITY);
+        whys.push((gbps, placed.why));
+        matched.extend(placed.matched.map(|m| (node.name.clone(), m)));
         grants.push((node.name.clone(), placed.grant));
     }
-    Ok((JobPlacement { job: asked.view.id, nodes: grants }, why))
+    let slowest = whys.into_iter().enumerate().min_by(|(i, a), (j, b)| a.0.total_cmp(&b.0).then(i.cmp(j)));
+    let why = match slowest {
+        Some((i, (gbps, why))) if gbps.is_finite() && grants.len() > 1 => {
+            plain_why(&format!("{}: {why}", grants[i].0))
+        }
+        Some((_, (_, why))) => why,
+        None => String::new(),
+    };
+    Ok(Decided { placement: JobPlacement { job: asked.view.id, nodes: grants }, why, matched })
 }
 
 /// Writes a decision down, or refuses the start.
@@ -252,12 +271,14 @@ fn settle(
     state: &mut State,
     host: &Host,
     job: &mut sys::job_record_t,
-    outcome: Result<(JobPlacement, String), Veto>,
+    outcome: Result<Decided, Veto>,
 ) -> c_int {
     match outcome {
-        Ok((placement, why)) => {
+        Ok(Decided { placement, why, matched }) => {
             stamp(state, host, job, &placement);
             write::why(host, job, Some(why.as_str()).filter(|_| !placement.nodes.is_empty()));
+            let told = (!matched.is_empty()).then(|| encode(&matched));
+            write::matched(host, job, told.as_deref());
             state.pending = Some((std::ptr::from_ref(job).addr(), placement));
             SUCCESS
         }

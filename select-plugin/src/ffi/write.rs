@@ -3,12 +3,13 @@
 use std::ffi::{CString, c_char};
 use std::ptr::NonNull;
 
+use placement::matched::MATCH_ENV;
 use placement::wire::{PLACEMENT_ENV, WHY_ENV};
 
 use super::host::Host;
 use super::{ptr as read, sys, version};
 use crate::commit::{Placed, split};
-use crate::view::NodeView;
+use crate::view::{GresKind, NodeView};
 
 /// Takes nodes out of the bitmap of candidates.
 pub(super) fn rule_out(host: &Host, bitmap: *mut sys::bitstr_t, nodes: &[usize]) {
@@ -20,23 +21,33 @@ pub(super) fn rule_out(host: &Host, bitmap: *mut sys::bitstr_t, nodes: &[usize])
 
 /// Replaces the devices that cons_tres chose for the job on a node; its amounts of shards move with them.
 ///
-/// A job with several entries, such as two types of GPU, keeps its devices: see [`crate::view::Want::keep_choice`].
+/// A job with several entries, such as two types of GPU, has those of its devices in each that the entry may have;
+/// shards of several entries keep theirs.
 pub(super) fn devices(host: &Host, job: &sys::job_record_t, node: &NodeView, placed: &Placed) {
     let states = super::read::job_gres(host, job);
-    let [(_, state)] = states[..] else { return };
-    // SAFETY: an element of the job's list, which the test has just filled.
-    let Some(state) = (unsafe { state.as_mut() }) else { return };
-    // SAFETY: an array over the node table, or null.
-    let Some(bits) = (unsafe { read::item(state.gres_bit_select, node.index) }) else { return };
-    // SAFETY: null or a live bit string.
-    let size = unsafe { host.size(bits) };
-    for i in 0..size {
-        let ours = placed.devices.iter().any(|(device, _)| *device == i);
-        // SAFETY: a bit string of the job's own.
-        unsafe { host.put(bits, i, ours) };
+    if states.len() != placed.entries.len() || (states.len() > 1 && states[0].0 == GresKind::Shard) {
+        return;
     }
-    let total = super::read::amount_on(state, node.index);
-    version::move_amounts(state, node.index, size, &split(total, &placed.devices));
+    for ((_, state), own) in states.into_iter().zip(&placed.entries) {
+        // SAFETY: an element of the job's list, which the test has just filled.
+        let Some(state) = (unsafe { state.as_mut() }) else { continue };
+        // SAFETY: an array over the node table, or null.
+        let Some(bits) = (unsafe { read::item(state.gres_bit_select, node.index) }) else { continue };
+        // SAFETY: null or a live bit string.
+        let size = unsafe { host.size(bits) };
+        let ours: Vec<(usize, u64)> = placed
+            .devices
+            .iter()
+            .copied()
+            .filter(|(i, _)| own.iter().any(|g| usize::from(g.0) == *i))
+            .collect();
+        for i in 0..size {
+            // SAFETY: a bit string of the job's own.
+            unsafe { host.put(bits, i, ours.iter().any(|(device, _)| *device == i)) };
+        }
+        let total = super::read::amount_on(state, node.index);
+        version::move_amounts(state, node.index, size, &split(total, &ours));
+    }
 }
 
 /// Gives the job's SPANK environment exactly this placement, or none at all and no reason either: whatever else claims
@@ -45,12 +56,18 @@ pub(super) fn placement(host: &Host, job: &mut sys::job_record_t, value: Option<
     variable(host, job, PLACEMENT_ENV, value);
     if value.is_none() {
         why(host, job, None);
+        matched(host, job, None);
     }
 }
 
 /// The same for the reason of the placement.
 pub(super) fn why(host: &Host, job: &mut sys::job_record_t, value: Option<&str>) {
     variable(host, job, WHY_ENV, value);
+}
+
+/// The same for what the job is told of its whole GPUs.
+pub(super) fn matched(host: &Host, job: &mut sys::job_record_t, value: Option<&str>) {
+    variable(host, job, MATCH_ENV, value);
 }
 
 fn variable(host: &Host, job: &mut sys::job_record_t, name: &str, value: Option<&str>) {

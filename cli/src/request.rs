@@ -1,6 +1,7 @@
 //! The options of sbatch that make a request, as `tessera explain` takes them.
 
 use clap::Args;
+use placement::mapa::Selection;
 use placement::size::parse_mib;
 use placement::{Bandwidth, Isolation, Pattern, Request};
 
@@ -28,6 +29,9 @@ pub(crate) struct RequestArgs {
     /// sensitive or insensitive to the bandwidth between whole GPUs
     #[arg(long, value_name = "NEED", value_parser = bandwidth)]
     gpu_bandwidth: Option<Bandwidth>,
+    /// How a set of whole GPUs is selected: preserve, greedy, topo-aware or baseline
+    #[arg(long, value_name = "POLICY", value_parser = set_policy)]
+    gpu_set_policy: Option<Selection>,
     /// Whole GPUs per node
     #[arg(long, visible_alias = "gpus-per-node", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     gpus: Option<u32>,
@@ -38,6 +42,7 @@ impl RequestArgs {
     pub(crate) fn request(&self) -> Option<Request> {
         let partial = self.gpu_mem.is_some() || self.gpu_instances.is_some() || self.gpu_threads.is_some();
         let whole = self.gpus.is_some() || self.gpu_pattern.is_some() || self.gpu_bandwidth.is_some();
+        let whole = whole || self.gpu_set_policy.is_some();
         let isolation = match &self.gpu_isolation {
             Some(isolation) => isolation.clone(),
             None if partial => Isolation::Auto,
@@ -51,6 +56,7 @@ impl RequestArgs {
             threads: self.gpu_threads,
             pattern: self.gpu_pattern.clone(),
             bandwidth: self.gpu_bandwidth,
+            policy: self.gpu_set_policy,
             gpus: self.gpus,
             ..Request::new(isolation)
         })
@@ -71,7 +77,12 @@ fn threads(text: &str) -> Result<u8, String> {
 }
 
 fn pattern(text: &str) -> Result<Pattern, String> {
-    Pattern::by_name(text).ok_or_else(|| "expected ring, tree, chain, star, all, none or ring+tree".to_owned())
+    Pattern::by_name(text)
+        .ok_or_else(|| "expected ring, tree, chain, star, all, none or ring+tree".to_owned())
+}
+
+fn set_policy(text: &str) -> Result<Selection, String> {
+    Selection::parse(text).ok_or_else(|| "expected preserve, greedy, topo-aware or baseline".to_owned())
 }
 
 fn bandwidth(text: &str) -> Result<Bandwidth, String> {

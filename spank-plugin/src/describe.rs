@@ -28,6 +28,9 @@ pub(crate) fn asked(request: &Request) -> String {
     if request.bandwidth == Some(Bandwidth::Sensitive) {
         with.push("bandwidth that matters".to_owned());
     }
+    if let Some(policy) = request.policy {
+        with.push(format!("a set by {}", policy.name()));
+    }
     if !request.times.is_empty() {
         with.push(format!("times for {}", request.listed()));
     }
@@ -93,6 +96,7 @@ mod tests {
             ("v1 iso=mig mem=4769 inst=2", "mig with 2 instances, at least 5.0 GB each"),
             ("v1 iso=mps mem=2862 threads=25", "mps with 3.0 GB, at most 25 % of the SMs"),
             ("v1 iso=whole pattern=ring bw=sensitive", "whole with pattern ring, bandwidth that matters"),
+            ("v1 iso=whole policy=topo-aware", "whole with a set by topo-aware"),
             ("v1 iso=whole pattern=edges:0-1,1-2", "whole with a pattern of 2 edges"),
             (
                 "v1 iso=mig times=1g:60,2g:35 job-profile=bert place=3@4",

@@ -2,6 +2,7 @@
 //!
 //! What only the site's nodes can tell (is there such a GPU, is it ever free) is the controller's to refuse.
 
+use placement::mapa::Selection;
 use placement::moldable::{PlannedStart, SizeTime};
 use placement::size::display_gb;
 use placement::{Bandwidth, Isolation, Model, Pattern, Request};
@@ -19,6 +20,7 @@ pub(super) struct Given {
     pub(super) threads: Option<u8>,
     pattern: Option<Pattern>,
     bandwidth: Option<Bandwidth>,
+    policy: Option<Selection>,
     pub(super) times: Option<Vec<SizeTime>>,
     pub(super) profile: Option<String>,
     pub(super) place: Option<PlannedStart>,
@@ -35,6 +37,7 @@ pub(super) fn request(values: Vec<Value>, renames: &Renames) -> Result<Request, 
             Value::Threads(v) => given.threads = Some(v),
             Value::Pattern(v) => given.pattern = Some(v),
             Value::Bandwidth(v) => given.bandwidth = Some(v),
+            Value::SetPolicy(v) => given.policy = Some(v),
             Value::Times(v) => given.times = Some(v),
             Value::Profile(v) => given.profile = Some(v),
             Value::Place(v) => given.place = Some(v),
@@ -69,6 +72,7 @@ pub(super) fn request(values: Vec<Value>, renames: &Renames) -> Result<Request, 
         threads: given.threads,
         pattern: given.pattern,
         bandwidth: given.bandwidth,
+        policy: given.policy,
         times: given.times.unwrap_or_default(),
         job_profile: given.profile,
         place: given.place,
@@ -85,7 +89,7 @@ fn implied(given: &Given) -> Option<Isolation> {
     if given.mem.is_some() {
         return Some(Isolation::Auto);
     }
-    let about_links = given.pattern.is_some() || given.bandwidth.is_some();
+    let about_links = given.pattern.is_some() || given.bandwidth.is_some() || given.policy.is_some();
     (about_links && given.instances.is_none() && given.threads.is_none()).then_some(Isolation::Whole)
 }
 
@@ -106,6 +110,7 @@ fn contradictions(isolation: &Isolation, given: &Given, name: &dyn Fn(Opt) -> St
             refuse(given.threads.is_some(), Opt::Threads, why);
             refuse(given.pattern.is_some(), Opt::Pattern, why);
             refuse(given.bandwidth.is_some(), Opt::Bandwidth, why);
+            refuse(given.policy.is_some(), Opt::SetPolicy, why);
         }
         Isolation::Whole => {
             refuse(several, Opt::Instances, "whole GPUs are counted by --gpus-per-node or --gres=gpu:N");
@@ -114,9 +119,11 @@ fn contradictions(isolation: &Isolation, given: &Given, name: &dyn Fn(Opt) -> St
         Isolation::Mps => {
             refuse(several, Opt::Instances, "an mps job has one share per node; take mig for several");
             refuse(linked, Opt::Pattern, "one share talks to no other GPU; take whole");
+            refuse(given.policy.is_some(), Opt::SetPolicy, "one share is no set of GPUs; take whole");
         }
         Isolation::Mig(_) => {
             refuse(linked, Opt::Pattern, "MIG instances have no links to each other; take whole");
+            refuse(given.policy.is_some(), Opt::SetPolicy, "instances are no set of whole GPUs; take whole");
         }
         Isolation::Auto => {}
     }

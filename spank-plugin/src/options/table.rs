@@ -15,6 +15,8 @@ pub(crate) enum Opt {
     Pattern,
     /// `--gpu-bandwidth`
     Bandwidth,
+    /// `--gpu-set-policy`
+    SetPolicy,
     /// `--gpu-times`
     Times,
     /// `--gpu-profile`
@@ -40,7 +42,7 @@ pub(crate) struct Spec {
 
 impl Spec {
     /// All options, in the order of `--help`.
-    pub(crate) const ALL: [Spec; 9] = [
+    pub(crate) const ALL: [Spec; 10] = [
         Spec {
             opt: Opt::Isolation,
             name: "gpu-isolation",
@@ -83,6 +85,13 @@ impl Spec {
             env: "TESSERA_GPU_BANDWIDTH",
             arginfo: "need",
             usage: "[tessera] sensitive or insensitive to the bandwidth between whole GPUs",
+        },
+        Spec {
+            opt: Opt::SetPolicy,
+            name: "gpu-set-policy",
+            env: "TESSERA_GPU_SET_POLICY",
+            arginfo: "policy",
+            usage: "[tessera] how a set of whole GPUs is selected: preserve, greedy, topo-aware or baseline",
         },
         Spec {
             opt: Opt::Times,

@@ -52,6 +52,7 @@ fn accepted() {
         (&[(Pattern, "ring+tree")], "v1 iso=whole pattern=ring+tree"),
         (&[(Pattern, "file:/x")], "v1 iso=whole pattern=edges:0-1,1-2"),
         (&[(Bandwidth, "insensitive")], "v1 iso=whole bw=insensitive"),
+        (&[(Opt::SetPolicy, "preserve")], "v1 iso=whole policy=preserve"),
         (&[(Isolation, "none")], "v1 iso=none typed=1"),
         (&[(Mem, "10G"), (Mem, "10G"), (Mem, "10000M")], "v1 iso=auto mem=9537"),
     ];
@@ -69,6 +70,7 @@ fn refused_values() {
         (Opt::Threads, &["0", "101", "101%", "%", "-5", "25%%", "2 5"]),
         (Opt::Pattern, &["Ring", "file:", "mesh"]),
         (Opt::Bandwidth, &["high", ""]),
+        (Opt::SetPolicy, &["best", ""]),
     ];
     let mut lines = String::new();
     for (opt, texts) in cases {
@@ -91,6 +93,8 @@ fn refused_combinations() {
         &[(Isolation, "mig"), (Pattern, "file:/x")],
         &[(Isolation, "whole"), (Threads, "50"), (Instances, "4")],
         &[(Isolation, "none"), (Mem, "1G"), (Bandwidth, "sensitive")],
+        &[(Isolation, "mig"), (Opt::SetPolicy, "greedy")],
+        &[(Isolation, "mps"), (Opt::SetPolicy, "greedy")],
         &[(Isolation, "mig:2g.10gb"), (Mem, "10Gi")],
         &[(Isolation, "mig:2g.11gb")],
         &[(Isolation, "mig:9g.1gb")],

@@ -1,5 +1,6 @@
 //! Reads one option's text.
 
+use placement::mapa::Selection;
 use placement::moldable::{PlannedStart, SizeTime, is_job_profile_name, parse_times};
 use placement::size::parse_mib;
 use placement::{Bandwidth, Isolation, Model, Pattern};
@@ -22,6 +23,8 @@ pub(super) enum Value {
     Pattern(Pattern),
     /// `--gpu-bandwidth`
     Bandwidth(Bandwidth),
+    /// `--gpu-set-policy`
+    SetPolicy(Selection),
     /// `--gpu-times`, ascending by size
     Times(Vec<SizeTime>),
     /// `--gpu-profile`
@@ -56,6 +59,9 @@ pub(super) fn read(
             "insensitive" => Ok(Value::Bandwidth(Bandwidth::Insensitive)),
             _ => Err("is unknown: expected sensitive or insensitive".to_owned()),
         },
+        Opt::SetPolicy => Selection::parse(text)
+            .map(Value::SetPolicy)
+            .ok_or_else(|| "is unknown: expected preserve, greedy, topo-aware or baseline".to_owned()),
         Opt::Times => parse_times(text).map(Value::Times).map_err(|e| e.to_string()),
         Opt::Profile => job_profile(text).map(Value::Profile),
         Opt::Place => PlannedStart::parse(text).map(Value::Place).ok_or_else(|| {

@@ -2,7 +2,15 @@
 
 fn main() -> Result<(), slurm_bindings_build::Failure> {
     slurm_bindings_build::internal(
-        &["job_desc_msg_t", "job_record_t", "part_record_t", "slurm_conf_t"],
-        &["SLURM_VERSION_NUMBER", "JOB_MAGIC", "PART_MAGIC", "JOB_SHARED_NONE", "TESSERA_.*"],
+        &["job_desc_msg_t", "job_record_t", "part_record_t", "slurm_conf_t", "job_states"],
+        &[
+            "SLURM_VERSION_NUMBER",
+            "JOB_MAGIC",
+            "JOB_PENDING",
+            "JOB_STATE_BASE",
+            "PART_MAGIC",
+            "JOB_SHARED_NONE",
+            "TESSERA_.*",
+        ],
     )
 }

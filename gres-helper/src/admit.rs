@@ -7,6 +7,7 @@ use placement::wire::parse_request;
 use placement::{Admission, Isolation, Request};
 use site_config::{Limit, NodeSpec, SiteConfig};
 
+use crate::plan;
 use crate::tres::Tres;
 
 /// A submission, as far as it concerns GPUs.
@@ -49,6 +50,7 @@ pub(crate) fn judge(job: &Submission, config: Option<&SiteConfig>) -> Verdict {
     let Some(text) = &job.request else { return Verdict::Untouched };
     let outcome =
         parse_request(text).map_err(|e| format!("the GPU request is unreadable: {e}")).and_then(|request| {
+            let request = plan::meant(request);
             if request.isolation == Isolation::None {
                 return Ok(Verdict::Untouched);
             }
@@ -86,7 +88,7 @@ fn accept(job: &Submission, request: Request, config: &SiteConfig) -> Result<Ver
     Err(refusal)
 }
 
-fn admit(job: &Submission, request: Request, config: &SiteConfig) -> Result<Verdict, String> {
+pub(crate) fn admit(job: &Submission, request: Request, config: &SiteConfig) -> Result<Verdict, String> {
     limits_of(job, config).iter().find_map(|limit| limit.refusal(&request)).map_or(Ok(()), Err)?;
     let candidates: Vec<&NodeSpec> =
         config.nodes.iter().filter(|spec| spec.names.iter().any(|n| reaches(job, n))).collect();
@@ -102,7 +104,10 @@ fn admit(job: &Submission, request: Request, config: &SiteConfig) -> Result<Verd
         admitted.clone().filter_map(|a| if let Admission::Shards(n) = a { Some(n) } else { None }).min();
     let gpus = admitted.filter_map(|a| if let Admission::Gpus(n) = a { Some(n) } else { None }).min();
     match (shards, gpus) {
-        (Some(shards), _) => Ok(Verdict::Accepted { request, add: Some(("shard", shards)) }),
+        (Some(shards), _) => {
+            let request = plan::without_impossible_sizes(request, &candidates);
+            Ok(Verdict::Accepted { request, add: Some(("shard", shards)) })
+        }
         (None, Some(gpus)) => {
             let has_gpus = !job.tres.gpu_entries().is_empty();
             let request = Request { isolation: Isolation::Whole, ..request };
@@ -119,7 +124,8 @@ fn with_defaults(mut request: Request, config: &SiteConfig) -> Request {
         request.isolation = defaults.isolation.clone();
     }
     let by_memory = match &request.isolation {
-        Isolation::Mig(profile) => profile.is_none(),
+        // Whoever says how long a job runs on a size says that it fits there.
+        Isolation::Mig(profile) => profile.is_none() && request.times.is_empty(),
         Isolation::Mps | Isolation::Auto => true,
         Isolation::Whole | Isolation::None => false,
     };
@@ -180,7 +186,7 @@ fn exclusively(request: Request) -> Result<Request, String> {
 }
 
 /// The limits that hold: Slurm may start it in any of its partitions.
-fn limits_of<'a>(job: &'a Submission, config: &'a SiteConfig) -> Vec<&'a Limit> {
+pub(crate) fn limits_of<'a>(job: &'a Submission, config: &'a SiteConfig) -> Vec<&'a Limit> {
     let account = job.account.as_deref();
     if job.partitions.is_empty() {
         return config.limits_for(None, account).collect();
@@ -221,6 +227,9 @@ fn words(request: &Request) -> String {
     out.extend(request.mem_mib.map(|m| format!("--gpu-mem={}", display_gb(m).replace(' ', ""))));
     out.extend((request.instances > 1).then(|| format!("--gpu-instances={}", request.instances)));
     out.extend(request.threads.map(|t| format!("--gpu-threads={t}")));
+    out.extend(
+        (!request.times.is_empty()).then(|| format!("--gpu-times={}", request.listed().replace(", ", ","))),
+    );
     out.extend(request.gpus.map(|n| format!("--gpus-per-node={n}")));
     out.join(" ")
 }

@@ -7,5 +7,6 @@
 mod admit;
 mod ffi;
 mod modify;
+mod plan;
 mod site;
 mod tres;

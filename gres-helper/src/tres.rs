@@ -66,6 +66,16 @@ fn number(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(factor)
 }
 
+/// `list` with `entry` in the place of its entries for shards.
+pub(crate) fn with_shards(list: Option<&str>, entry: &str) -> String {
+    let others = list.unwrap_or_default().split([',', ';']).map(str::trim).filter(|part| {
+        let text = part.strip_prefix("gres:").or_else(|| part.strip_prefix("gres/")).unwrap_or(part);
+        !part.is_empty() && text.split([':', '=']).next() != Some("shard")
+    });
+    let kept: Vec<&str> = others.chain([entry]).collect();
+    kept.join(",")
+}
+
 /// `list` with one more entry.
 pub(crate) fn with_entry(list: Option<&str>, entry: &str) -> String {
     match list.filter(|l| !l.is_empty()) {
@@ -95,6 +105,13 @@ mod tests {
         check("gres:nic:1,gres:shard:2K", &[("shard", 2048)]);
         check("gres:nic:1;license:gpu:2", &[]);
         check("", &[]);
+    }
+
+    #[test]
+    fn shards_are_replaced() {
+        assert_eq!(with_shards(Some("gres:shard:5"), "gres:shard:10"), "gres:shard:10");
+        assert_eq!(with_shards(Some("gres/shard=5,gres/nic:1"), "gres/shard:10"), "gres/nic:1,gres/shard:10");
+        assert_eq!(with_shards(None, "gres:shard:10"), "gres:shard:10");
     }
 
     #[test]

@@ -196,7 +196,10 @@ fn by_constraint(node: &Node, request: &Request, decision: &Decision) -> Never {
     };
     let (reason, nearest) = match constraint {
         Constraint::NoSuchProfile(_) => {
-            let asked = request.isolation.to_string();
+            let asked = match &request.isolation {
+                Isolation::Mig(None) if !request.times.is_empty() => request.listed(),
+                other => other.to_string(),
+            };
             (format!("{} has no profile for {asked}", model.key), Some(format!("it has {}", names())))
         }
         Constraint::TooLittleMemory { need, has } => too_little_memory(gpu, request, need, has),

@@ -9,7 +9,7 @@ use plugin_rt::text;
 use super::host::Host;
 use super::{sys, version};
 use crate::admit::Submission;
-use crate::tres::{Tres, with_entry};
+use crate::tres::{Tres, with_entry, with_shards};
 
 /// The value of a variable in a SPANK job environment, the last one if it stands there twice.
 ///
@@ -50,15 +50,12 @@ pub(super) fn submission(host: &Host, desc: &sys::job_desc_msg_t) -> Submission 
     let partition = unsafe { text(desc.partition) }.or_else(|| host.default_partition());
     let partitions: Vec<String> =
         partition.iter().flat_map(|p| p.split(',')).filter(|p| !p.is_empty()).map(str::to_owned).collect();
-    let nodes: Option<Vec<BTreeSet<String>>> = partitions.iter().map(|p| host.partition_nodes(p)).collect();
     // SAFETY: as above.
     let required = unsafe { text(desc.req_nodes) };
     Submission {
         request,
         tres: tres(desc),
-        partition_nodes: nodes
-            .filter(|sets| !sets.is_empty())
-            .map(|sets| sets.into_iter().flatten().collect()),
+        partition_nodes: nodes_of(host, &partitions),
         required_nodes: required
             .filter(|list| !list.is_empty())
             .and_then(|list| site_config::hostlist::expand(&list).ok())
@@ -87,6 +84,52 @@ pub(super) fn tres(desc: &sys::job_desc_msg_t) -> Tres {
 pub(super) fn add_gres(host: &Host, desc: &mut sys::job_desc_msg_t, name: &str, count: u32) {
     let list = with_entry(tres(desc).per_node.as_deref(), &version::gres(name, count));
     host.replace(&mut desc.tres_per_node, &list);
+}
+
+/// Gives the job of a change this many shards per node instead of what `job` has.
+pub(super) fn set_shards(host: &Host, change: &mut sys::job_desc_msg_t, job: &sys::job_record_t, count: u32) {
+    // SAFETY: slurmctld.h: null or NUL-terminated.
+    let before = unsafe { text(job.tres_per_node) };
+    let list = with_shards(before.as_deref(), &version::gres("shard", count));
+    host.replace(&mut change.tres_per_node, &list);
+}
+
+/// A pending job and a change to it as the submission it would be.
+pub(super) fn changed(host: &Host, change: &sys::job_desc_msg_t, job: &sys::job_record_t) -> Submission {
+    // SAFETY: slurmctld.h: null or the live details of a live job.
+    let details = unsafe { job.details.as_ref() };
+    let first = |new: *mut c_char, old: *mut c_char| {
+        // SAFETY: null or NUL-terminated.
+        let new = unsafe { text(new) }.filter(|t| !t.is_empty());
+        // SAFETY: as above.
+        new.or_else(|| unsafe { text(old) }).filter(|t| !t.is_empty())
+    };
+    let none = std::ptr::null_mut();
+    let partitions: Vec<String> = first(change.partition, job.partition)
+        .iter()
+        .flat_map(|p| p.split(','))
+        .filter(|p| !p.is_empty())
+        .map(str::to_owned)
+        .collect();
+    let required = first(change.req_nodes, details.map_or(none, |d| d.req_nodes));
+    Submission {
+        // SAFETY: slurmctld.h: `spank_job_env` has `spank_job_env_size` elements.
+        request: unsafe { spank_env(job.spank_job_env, job.spank_job_env_size, REQUEST_ENV) },
+        tres: Tres::default(),
+        partition_nodes: nodes_of(host, &partitions),
+        required_nodes: required
+            .and_then(|list| site_config::hostlist::expand(&list).ok())
+            .map(|list| list.into_iter().collect()),
+        account: first(change.account, job.account),
+        exclusive: false,
+        partitions,
+    }
+}
+
+/// The nodes of all these partitions; `None`: not known of one, or no partition.
+fn nodes_of(host: &Host, partitions: &[String]) -> Option<BTreeSet<String>> {
+    let sets: Option<Vec<BTreeSet<String>>> = partitions.iter().map(|p| host.partition_nodes(p)).collect();
+    sets.filter(|sets| !sets.is_empty()).map(|sets| sets.into_iter().flatten().collect())
 }
 
 /// Removes every placement and its reason from the job's SPANK environment, and sets the request to `request` where

@@ -2,6 +2,7 @@
 
 use std::ffi::{c_char, c_int};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use placement::wire::{REQUEST_ENV, encode_request};
 use plugin_rt::{guard_ok, log, set_job, text};
@@ -9,8 +10,8 @@ use plugin_rt::{guard_ok, log, set_job, text};
 use super::host::Host;
 use super::{desc, sys};
 use crate::admit::{self, Verdict};
-use crate::modify;
 use crate::site::Site;
+use crate::{modify, plan};
 
 plugin_rt::exported_text!(plugin_name, "Tessera: GPU requests to GRES");
 plugin_rt::exported_text!(plugin_type, "job_submit/tessera");
@@ -121,15 +122,31 @@ pub(super) fn modify(
         let mut site = lock();
         let config = site.get_or_insert_default().config();
         let new = desc::tres(change);
-        match modify::judge(
-            request.as_deref(),
-            &new,
-            partition.as_deref(),
-            account.as_deref(),
-            uid == 0,
-            config,
-        ) {
-            Ok(()) => SUCCESS,
+        // Slurm has already refused it from anybody but root, SlurmUser and administrators of the accounts.
+        // SAFETY: null or NUL-terminated.
+        let comment = unsafe { text(change.admin_comment) };
+        let pending = job.job_state & sys::JOB_STATE_BASE == sys::JOB_PENDING;
+        let planned = comment.map_or(Ok(None), |comment| {
+            plan::judge(&desc::changed(host, change, job), &comment, pending, now(), config)
+        });
+        let verdict = planned.and_then(|planned| {
+            modify::judge(
+                request.as_deref(),
+                &new,
+                partition.as_deref(),
+                account.as_deref(),
+                uid == 0,
+                planned,
+                config,
+            )
+            .map(|()| planned)
+        });
+        match verdict {
+            Ok(None) => SUCCESS,
+            Ok(Some(shards)) => {
+                desc::set_shards(host, change, job, shards);
+                SUCCESS
+            }
             Err(why) => {
                 log::info(format_args!("job {}: change refused: {why}", job.job_id));
                 tell(host, message, &why);
@@ -137,4 +154,9 @@ pub(super) fn modify(
             }
         }
     })
+}
+
+/// Seconds since 1970.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs())
 }

@@ -1,0 +1,211 @@
+//! A planner's change to a pending moldable job: another size, told by the job's AdminComment, and the shards that go
+//! with it. The comment's form and meaning: [`placement::planned`].
+
+use placement::planned::{Plan, parse_plan};
+use placement::size::display_gb;
+use placement::wire::parse_request;
+use placement::{Isolation, MigPolicy, Model, Request};
+use site_config::{NodeSpec, SiteConfig};
+
+use crate::admit::{Submission, Verdict, admit, limits_of};
+
+/// What a new AdminComment makes of a job's shards, per node; `None`: nothing. `job` is what its record says, `now`
+/// seconds since 1970.
+///
+/// # Errors
+///
+/// The comment is a plan that this job cannot have: why, for the log and, where Slurm has a place for it, the planner.
+pub(crate) fn judge(
+    job: &Submission,
+    comment: &str,
+    pending: bool,
+    now: u64,
+    config: Option<&SiteConfig>,
+) -> Result<Option<u32>, String> {
+    let plan = parse_plan(comment).map_err(|e| format!("the plan cannot be read: {e}"))?;
+    let request = job.request.as_deref().and_then(|text| parse_request(text).ok());
+    let request = request.filter(|r| matches!(r.isolation, Isolation::Mig(_)));
+    let (Some(request), Some(config)) = (request, config) else {
+        return plan
+            .map_or(Ok(None), |_| Err("a plan for a job that has no MIG instance of ours".to_owned()));
+    };
+    let wanted = match plan {
+        None if !pending || !request.is_moldable() => return Ok(None),
+        None => request,
+        Some(_) if !pending => return Err("a plan is for a pending job, this one has started".to_owned()),
+        Some(plan) if !plan.counts_at(now) => return Err(format!("the plan lapsed at {}", plan.until)),
+        Some(plan) => {
+            exists(&plan, config)?;
+            within_limits(&plan, job, config)?;
+            plan.apply(&request).map_err(|e| e.to_string())?
+        }
+    };
+    match admit(job, wanted, config)? {
+        Verdict::Accepted { add: Some(("shard", shards)), .. } => Ok(Some(shards)),
+        _ => Err("no node that this job may use counts it by shards".to_owned()),
+    }
+}
+
+/// Whether there is such a place, free or not.
+fn exists(plan: &Plan, config: &SiteConfig) -> Result<(), String> {
+    let Some(place) = &plan.place else { return Ok(()) };
+    let node =
+        config.node(&place.node).ok_or_else(|| format!("{} is not a node of tessera.toml", place.node))?;
+    let gpus = node.to_node().gpus;
+    let profile = gpus.get(usize::from(place.start.gpu.0)).and_then(|g| g.model.profile(&plan.size));
+    match profile {
+        Some(profile) if profile.starts.contains(&place.start.start) => Ok(()),
+        _ => Err(format!("{} has no place {} for {}", place.node, place.start, plan.size)),
+    }
+}
+
+/// Whether an instance of the planned size is no more memory than the job may ask for. The other limits, and its own
+/// request, are held where any request is.
+fn within_limits(plan: &Plan, job: &Submission, config: &SiteConfig) -> Result<(), String> {
+    let of_that_name = Model::all().iter().filter_map(|m| m.profile(&plan.size));
+    let least = of_that_name.map(|p| p.memory_mib).min().unwrap_or(0);
+    let most = limits_of(job, config).into_iter().filter_map(|l| l.max_mem_mib).min();
+    match most.filter(|most| least > *most) {
+        Some(most) => {
+            Err(format!("{} has more memory than the site allows this job, {}", plan.size, display_gb(most)))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The isolation that a moldable job, or one that wants a certain place, means where it names none.
+pub(crate) fn meant(mut request: Request) -> Request {
+    if request.isolation == Isolation::Auto && (request.is_moldable() || request.place.is_some()) {
+        request.isolation = Isolation::Mig(None);
+    }
+    request
+}
+
+/// The request without the sizes that no GPU of these nodes could serve it with.
+pub(crate) fn without_impossible_sizes(mut request: Request, nodes: &[&NodeSpec]) -> Request {
+    if !request.times.is_empty() {
+        let gpus = nodes.iter().flat_map(|spec| spec.to_node().gpus).filter(|g| g.policy != MigPolicy::Off);
+        let mut models: Vec<_> = gpus.map(|g| g.model).collect();
+        models.dedup_by_key(|m| m.key.as_str());
+        let sizes = models.iter().flat_map(|m| request.sizes_on(m)).map(|s| s.profile.compute_slices);
+        let possible: Vec<u8> = sizes.collect();
+        request.times.retain(|t| possible.contains(&t.slices));
+    }
+    request
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tres::Tres;
+
+    fn site(extra: &str) -> SiteConfig {
+        let text = format!(
+            "[defaults]\ngpu_mem = \"20G\"\n{extra}[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 2\n\
+             mig = \"on\"\n[[nodes]]\nnames = \"n2\"\ngpu = \"a30-24gb\"\ncount = 1\nmig = \"dynamic\"\n"
+        );
+        let (config, errors) = site_config::parse("t", &text, &|_| Err(std::io::ErrorKind::NotFound.into()));
+        assert_eq!(errors, [], "{text}");
+        config.unwrap()
+    }
+
+    fn job(request: &str) -> Submission {
+        Submission {
+            request: Some(request.to_owned()),
+            tres: Tres::default(),
+            partitions: vec!["gpu".to_owned()],
+            ..Submission::default()
+        }
+    }
+
+    const MOLDABLE: &str = "v1 iso=mig times=1g:60,2g:40,3g:35";
+
+    fn shards(comment: &str) -> Result<Option<u32>, String> {
+        judge(&job(MOLDABLE), comment, true, 100, Some(&site("")))
+    }
+
+    #[test]
+    fn a_size_brings_its_shards_and_none_the_requested_size() {
+        assert_eq!(shards("tessera: plan v1 size=2g.10gb until=200"), Ok(Some(10)));
+        assert_eq!(shards("tessera: plan v1 size=3g.20gb place=n1:1@4 until=200"), Ok(Some(20)));
+        assert_eq!(shards("tessera: plan v1 size=2g.12gb place=n2:0@2 until=200"), Ok(Some(12)));
+        for none in ["", "benchmark of June", "tessera: n1=mig:0/1g.5gb@0: why"] {
+            assert_eq!(shards(none), Ok(Some(5)), "{none}");
+        }
+    }
+
+    #[test]
+    fn other_jobs_are_left_alone() {
+        let site = site("");
+        let judge =
+            |request: &str, pending, comment: &str| judge(&job(request), comment, pending, 100, Some(&site));
+        assert_eq!(judge("v1 iso=mig:2g.10gb", true, "benchmark of June"), Ok(None));
+        assert_eq!(judge("v1 iso=whole gpus=2", true, ""), Ok(None));
+        assert_eq!(judge(MOLDABLE, false, "benchmark of June"), Ok(None));
+        assert_eq!(super::judge(&Submission::default(), "benchmark of June", true, 100, None), Ok(None));
+    }
+
+    #[test]
+    fn plans_that_cannot_be_had_are_refused_with_the_reason() {
+        let limit = site("[[limits]]\npartition = \"gpu\"\nmax_mem = \"8G\"\n");
+        let why = |request: &str, pending, comment: &str, config: &SiteConfig| {
+            judge(&job(request), comment, pending, 100, Some(config)).unwrap_err()
+        };
+        let site = site("");
+        let plan = "tessera: plan v1 size=2g.10gb until=200";
+        assert_eq!(
+            why(MOLDABLE, true, "tessera: plan v1 size=2g until=x", &site),
+            "the plan cannot be read: a number out of range in \"x\""
+        );
+        assert_eq!(why(MOLDABLE, false, plan, &site), "a plan is for a pending job, this one has started");
+        assert_eq!(
+            why(MOLDABLE, true, "tessera: plan v1 size=2g.10gb until=99", &site),
+            "the plan lapsed at 99"
+        );
+        assert_eq!(
+            why("v1 iso=mig mem=5", true, plan, &site),
+            "the job is not moldable: it has neither --gpu-times nor --gpu-profile"
+        );
+        assert_eq!(
+            why("v1 iso=whole", true, plan, &site),
+            "a plan for a job that has no MIG instance of ours"
+        );
+        let seven = "tessera: plan v1 size=7g.40gb until=200";
+        assert_eq!(
+            why(MOLDABLE, true, seven, &site),
+            "7g.40gb is not among the sizes of the job, 1g, 2g, 3g"
+        );
+        let place = |place: &str| format!("tessera: plan v1 size=2g.10gb place={place} until=200");
+        assert_eq!(why(MOLDABLE, true, &place("n9:0@0"), &site), "n9 is not a node of tessera.toml");
+        for at in ["n1:2@0", "n1:0@1", "n2:0@0"] {
+            assert!(why(MOLDABLE, true, &place(at), &site).contains("has no place"), "{at}");
+        }
+        assert_eq!(
+            why(MOLDABLE, true, plan, &limit),
+            "2g.10gb has more memory than the site allows this job, 8.0 GB"
+        );
+        let h200 = "tessera: plan v1 size=1g.18gb until=200";
+        assert!(why(MOLDABLE, true, h200, &site).contains("no node could ever"));
+    }
+
+    #[test]
+    fn sizes_that_are_too_small_are_left_out_and_the_sites_default_is_not_for_them() {
+        let admitted = |request: &str| match crate::admit::judge(&job(request), Some(&site(""))) {
+            Verdict::Accepted { request, add } => (placement::wire::encode_request(&request), add),
+            other => panic!("{request}: {other:?}"),
+        };
+        assert_eq!(
+            admitted("v1 iso=mig times=1g:60,2g:35"),
+            ("v1 iso=mig times=1g:60,2g:35".to_owned(), Some(("shard", 5)))
+        );
+        assert_eq!(
+            admitted("v1 iso=auto mem=9537 times=1g:60,2g:35,4g:30"),
+            ("v1 iso=mig mem=9537 times=2g:35,4g:30".to_owned(), Some(("shard", 10)))
+        );
+        let refused = crate::admit::judge(&job("v1 iso=mig mem=30000 times=1g:60,2g:35"), Some(&site("")));
+        assert!(
+            matches!(&refused, Verdict::Refused(why) if why.contains("--gpu-times=1g,2g")),
+            "{refused:?}"
+        );
+    }
+}

@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use gpu_node::nvml::{GpuInfo, NvLink, Nvml};
-use placement::{GpuIndex, LinkMatrix, Model};
-use site_config::systems;
+use gpu_node::nvml::{GpuInfo, LinkAnswers, Nvml};
+use placement::mapa::{HardwareGraph, LinkKind};
+use placement::{GpuIndex, Model};
+use site_config::{System, systems};
 
 use crate::args::{Cli, DiscoverArgs, Format};
 use crate::local::{chain, this_node};
@@ -18,13 +19,8 @@ struct Found {
     driver: String,
     gpus: Vec<GpuInfo>,
     models: Vec<&'static Model>,
-    /// NVLinks between each two, as gres.conf counts them.
-    links: Vec<Vec<u32>>,
-    matrix: LinkMatrix,
+    links: LinkAnswers,
 }
-
-/// GB/s between GPUs that are joined by PCIe alone: MAPA's figure (socal-ucr/MAPA, 10 in its code).
-const PCIE_GBPS: f64 = 10.0;
 
 pub(crate) fn run(args: &DiscoverArgs, cli: &Cli) -> Result<Outcome, Failure> {
     // Discovery comes before configuration: without a file, or with a bad one, the usual library is asked.
@@ -57,52 +53,47 @@ fn look(name: String, library: &Path) -> Result<Found, gpu_node::nvml::NvmlError
     let indices = || (0..nvml.count().unwrap_or(0)).map(GpuIndex);
     nvml.count()?;
     let gpus: Vec<GpuInfo> = indices().map(|i| nvml.info(i)).collect::<Result<_, _>>()?;
-    let nvlinks: Vec<Vec<NvLink>> = indices().map(|i| nvml.nvlinks(i)).collect::<Result<_, _>>()?;
     let models = gpus.iter().filter_map(GpuInfo::model).collect();
-    let rows: Vec<Vec<f64>> =
-        indices().map(|a| indices().map(|b| bandwidth(&nvlinks, a, b)).collect()).collect();
-    let matrix = LinkMatrix::from_rows(&rows).unwrap_or_else(|| LinkMatrix::uniform(gpus.len(), PCIE_GBPS));
-    let links = indices().map(|a| indices().map(|b| direct(&nvlinks, a, b)).collect()).collect();
-    let driver = nvml.driver_version()?;
-    Ok(Found { name, driver, gpus, models, links, matrix })
+    let (links, driver) = (nvml.links()?, nvml.driver_version()?);
+    Ok(Found { name, driver, gpus, models, links })
 }
 
-/// NVLinks from `a` straight to `b`.
-fn direct(nvlinks: &[Vec<NvLink>], a: GpuIndex, b: GpuIndex) -> u32 {
-    let of = |x: GpuIndex| nvlinks.get(usize::from(x.0)).map_or(&[][..], Vec::as_slice);
-    // The two ends may disagree while a link trains: what both have.
-    let count = |from, to| of(from).iter().filter(|l| l.peer == Some(to)).count();
-    if a == b { 0 } else { u32::try_from(count(a, b).min(count(b, a))).unwrap_or(0) }
+/// The known system that is just this, and the one that has the same NVLinks.
+fn known(graph: &HardwareGraph) -> (Option<&'static System>, Option<&'static System>) {
+    let same = |system: &&System| system.graph(graph.len()).is_some_and(|g| g == *graph);
+    let nvlinks = |g: &HardwareGraph| -> Vec<LinkKind> {
+        let all = || g.all().iter();
+        let kinds = all().flat_map(|a| all().filter_map(move |b| g.link(a, b))).map(|l| l.kind);
+        kinds.map(|k| if matches!(k, LinkKind::NvLink { .. }) { k } else { LinkKind::Sys }).collect()
+    };
+    let mine = nvlinks(graph);
+    let any = mine.iter().any(|k| *k != LinkKind::Sys);
+    let alike = |system: &&System| any && system.graph(graph.len()).is_some_and(|g| nvlinks(&g) == mine);
+    (systems().iter().find(same), systems().iter().find(alike))
 }
 
-/// GB/s in one direction between two GPUs: their own links, else the narrower way to the switch, else PCIe.
-fn bandwidth(nvlinks: &[Vec<NvLink>], a: GpuIndex, b: GpuIndex) -> f64 {
-    let of = |x: GpuIndex| nvlinks.get(usize::from(x.0)).map_or(&[][..], Vec::as_slice);
-    let own: f64 = of(a).iter().filter(|l| l.peer == Some(b)).map(per_link).sum();
-    let back: f64 = of(b).iter().filter(|l| l.peer == Some(a)).map(per_link).sum();
-    let to_switch = |x| of(x).iter().filter(|l| l.to_switch).map(per_link).sum::<f64>();
-    let switched = to_switch(a).min(to_switch(b));
-    match own.min(back).max(switched) {
-        _ if a == b => 0.0,
-        nvlink if nvlink > 0.0 => nvlink,
-        _ => PCIE_GBPS,
+/// The links, as `[[nodes]]` has them.
+fn links(found: &Found) -> String {
+    let graph = found.links.graph();
+    let mut text = String::new();
+    let off = |(i, mig): (usize, &bool)| (*mig && found.links.nvlinks[i].is_empty()).then(|| i.to_string());
+    let off: Vec<String> = found.links.mig.iter().enumerate().filter_map(off).collect();
+    if !off.is_empty() && found.links.nvlinks.iter().any(|l| !l.is_empty()) {
+        let _ = writeln!(text, "# In MIG mode, which turns an A100's NVLinks off: GPU {}.", off.join(", "));
     }
-}
-
-/// GB/s of one link in one direction, by `nvmlNvlinkVersion_t`: 1 is NVLink 1, 7 is NVLink 5. NVIDIA's data sheets,
-/// both directions: P100 160 GB/s over 4 links, V100 300 over 6, A100 600 over 12, H100 900 over 18, B200 1800 over 18.
-fn per_link(link: &NvLink) -> f64 {
-    match link.version {
-        1 => 20.0,
-        7.. => 50.0,
-        _ => 25.0,
+    match known(&graph) {
+        (Some(system), _) => {
+            let _ = writeln!(text, "interconnect = {:?}", system.name);
+        }
+        _ if graph.len() < 2 => text.push_str("interconnect = \"pcie\"\n"),
+        (None, alike) => {
+            if let Some(system) = alike {
+                let _ = writeln!(text, "# NVLinks are those of {}.", system.name);
+            }
+            text.push_str(&site_config::links_text(&graph, found.links.slot()));
+        }
     }
-}
-
-/// The known interconnect with exactly these bandwidths.
-fn system(found: &Found) -> Option<&'static str> {
-    let n = found.gpus.len();
-    systems().iter().find(|s| s.matrix(n).as_ref() == Some(&found.matrix)).map(|s| s.name.as_str())
+    text
 }
 
 fn toml(found: &Found) -> String {
@@ -125,21 +116,7 @@ fn toml(found: &Found) -> String {
         }
     }
     text.push_str("mig = \"dynamic\"\n");
-    match system(found) {
-        Some(name) => {
-            let _ = writeln!(text, "interconnect = {name:?}");
-        }
-        None => {
-            text.push_str("matrix = [ # GB/s in one direction\n");
-            let n = u16::try_from(found.gpus.len()).unwrap_or(0);
-            for a in (0..n).map(GpuIndex) {
-                let row: Vec<String> =
-                    (0..n).map(|b| found.matrix.bw_gbps(a, GpuIndex(b)).to_string()).collect();
-                let _ = writeln!(text, "  [{}],", row.join(", "));
-            }
-            text.push_str("]\n");
-        }
-    }
+    text.push_str(&links(found));
     text
 }
 
@@ -153,8 +130,8 @@ fn shards(found: &Found) -> u32 {
 }
 
 fn gres(found: &Found) -> String {
-    let linked = found.links.iter().flatten().any(|n| *n > 0);
     let n = found.gpus.len();
+    let linked = (0..n).any(|a| (0..n).any(|b| found.links.direct(a, b) > 0));
     let minors_in_order = found.gpus.iter().enumerate().all(|(i, g)| usize::try_from(g.minor) == Ok(i));
     let one_model = found.models.len() == n && found.models.windows(2).all(|w| w[0].key == w[1].key);
     let mut text = String::new();
@@ -166,8 +143,8 @@ fn gres(found: &Found) -> String {
         line(&mut text, 0, &format!("/dev/nvidia[0-{}]", n - 1), "");
     } else {
         for (i, gpu) in found.gpus.iter().enumerate() {
-            let count = |(j, links): (usize, &u32)| if i == j { "-1".to_owned() } else { links.to_string() };
-            let row: Vec<String> = found.links[i].iter().enumerate().map(count).collect();
+            let count = |j| if i == j { "-1".to_owned() } else { found.links.direct(i, j).to_string() };
+            let row: Vec<String> = (0..n).map(count).collect();
             let links = if linked { format!(" Links={}", row.join(",")) } else { String::new() };
             line(&mut text, i, &format!("/dev/nvidia{}", gpu.minor), &links);
         }

@@ -1,8 +1,11 @@
-//! Made-up machines and what is written for them.
+//! Made-up machines and what is written for them. Simulated ones are in `tests/links.rs`.
+
+use gpu_node::nvml::NvLink;
+use placement::links::PcieSlot;
 
 use super::*;
 
-/// `n` GPUs of a model with these NVLinks: from, to (`None`: a switch), how many.
+/// `n` GPUs of a model with these NVLinks: from, to (`None`: a switch), how many. All on one NUMA node, one PCIe switch.
 fn found(key: &str, n: u16, links: &[(u16, Option<u16>, u32)], version: u32) -> Found {
     let model = Model::find(key).unwrap();
     let info = |i: u16| GpuInfo {
@@ -19,17 +22,20 @@ fn found(key: &str, n: u16, links: &[(u16, Option<u16>, u32)], version: u32) -> 
             |to: Option<u16>| NvLink { link: 0, version, peer: to.map(GpuIndex), to_switch: to.is_none() };
         mine.flat_map(move |l| (0..l.2).map(move |_| link(l.1))).collect::<Vec<NvLink>>()
     };
-    let nvlinks: Vec<Vec<NvLink>> = (0..n).map(of).collect();
-    let square = |a| (0..n).map(move |b| (GpuIndex(a), GpuIndex(b)));
-    let rows: Vec<Vec<f64>> =
-        (0..n).map(|a| square(a).map(|(a, b)| bandwidth(&nvlinks, a, b)).collect()).collect();
+    let all = usize::from(n);
     Found {
         name: "n1".to_owned(),
         driver: "1.2".to_owned(),
         gpus: (0..n).map(info).collect(),
-        models: vec![model; usize::from(n)],
-        links: (0..n).map(|a| square(a).map(|(a, b)| direct(&nvlinks, a, b)).collect()).collect(),
-        matrix: LinkMatrix::from_rows(&rows).unwrap(),
+        models: vec![model; all],
+        links: LinkAnswers {
+            names: vec![model.names[0].clone(); all],
+            nvlinks: (0..n).map(of).collect(),
+            levels: vec![vec![LinkKind::Pix; all]; all],
+            numa: vec![Some(0); all],
+            slots: vec![Some(PcieSlot::x16(4)); all],
+            mig: vec![false; all],
+        },
     }
 }
 
@@ -39,23 +45,29 @@ fn all(found: &Found) -> String {
 
 #[test]
 fn links_of_their_own_are_told_to_slurm() {
-    let pair = found("a100-40gb", 2, &[(0, Some(1), 4), (1, Some(0), 4)], 4);
+    // The two ends disagree about one of four: it trains, or is broken.
+    let pair = found("a100-40gb", 3, &[(0, Some(1), 4), (1, Some(0), 3)], 4);
     insta::assert_snapshot!(all(&pair), @r#"
     # Written by `tessera discover` on n1, driver 1.2.
     [[nodes]]
     names = "n1"
     gpu = "a100-40gb"
-    count = 2
+    count = 3
     mig = "dynamic"
-    matrix = [ # GB/s in one direction
-      [0, 100],
-      [100, 0],
+    nvlink = 3 # generation
+    pcie = 4 # generation
+    socket = 3 # GPUs
+    matrix = [ # as `nvidia-smi topo -m` has them
+      [  "X", "NV3", "PIX"],
+      ["NV3",   "X", "PIX"],
+      ["PIX", "PIX",   "X"],
     ]
-    NodeName=n1 Name=gpu Type=a100 File=/dev/nvidia0 Links=-1,4
-    NodeName=n1 Name=gpu Type=a100 File=/dev/nvidia1 Links=4,-1
-    NodeName=n1 Name=shard Count=80
+    NodeName=n1 Name=gpu Type=a100 File=/dev/nvidia0 Links=-1,3,0
+    NodeName=n1 Name=gpu Type=a100 File=/dev/nvidia1 Links=3,-1,0
+    NodeName=n1 Name=gpu Type=a100 File=/dev/nvidia2 Links=0,0,-1
+    NodeName=n1 Name=shard Count=120
     GresTypes=gpu,shard
-    NodeName=n1 Gres=gpu:a100:2,shard:80 # and CPUs, RealMemory as `slurmd -C` prints them
+    NodeName=n1 Gres=gpu:a100:3,shard:120 # and CPUs, RealMemory as `slurmd -C` prints them
     "#);
 }
 
@@ -69,10 +81,13 @@ fn a_switch_links_all_alike() {
     gpu = "h100-80gb-sxm"
     count = 3
     mig = "dynamic"
-    matrix = [ # GB/s in one direction
-      [0, 450, 450],
-      [450, 0, 450],
-      [450, 450, 0],
+    nvlink = 4 # generation
+    nvswitch = true
+    socket = 3 # GPUs
+    matrix = [ # as `nvidia-smi topo -m` has them
+      [   "X", "NV18", "NV18"],
+      ["NV18",    "X", "NV18"],
+      ["NV18", "NV18",    "X"],
     ]
     NodeName=n1 Name=gpu Type=h100 File=/dev/nvidia[0-2]
     NodeName=n1 Name=shard Count=240
@@ -82,19 +97,70 @@ fn a_switch_links_all_alike() {
 }
 
 #[test]
-fn a_known_system_has_its_name() {
-    let links: Vec<_> = (0..8).map(|a| (a, None, 12)).collect();
-    assert!(toml(&found("a100-40gb", 8, &links, 4)).contains("interconnect = \"dgx-a100\""));
-    assert!(toml(&found("a30-24gb", 4, &[], 0)).contains("interconnect = \"pcie\""));
+fn what_the_driver_does_not_say_is_the_models() {
+    let mut pair = found("a100-40gb", 2, &[(0, Some(1), 2), (1, Some(0), 2)], 0);
+    pair.links.numa = vec![None; 2];
+    insta::assert_snapshot!(links(&pair), @r#"
+    nvlink = 3 # generation
+    matrix = [ # as `nvidia-smi topo -m` has them
+      [  "X", "NV2"],
+      ["NV2",   "X"],
+    ]
+    "#);
+    let mut apart = found("a30-24gb", 3, &[], 0);
+    apart.links.slots[1] = None;
+    insta::assert_snapshot!(links(&apart), @r#"
+    socket = 3 # GPUs
+    matrix = [ # as `nvidia-smi topo -m` has them
+      ["X",  10,  10],
+      [ 10, "X",  10],
+      [ 10,  10, "X"],
+    ]
+    "#);
+    apart.links.slots[1] = Some(PcieSlot { generation: 4, lanes: 8 });
+    insta::assert_snapshot!(links(&apart), @r#"
+    pcie = 4 # generation
+    pcie_lanes = 8
+    socket = 3 # GPUs
+    matrix = [ # as `nvidia-smi topo -m` has them
+      [  "X", "PIX", "PIX"],
+      ["PIX",   "X", "PIX"],
+      ["PIX", "PIX",   "X"],
+    ]
+    "#);
+    assert_eq!(links(&found("a30-24gb", 1, &[], 0)), "interconnect = \"pcie\"\n");
 }
 
 #[test]
-fn what_is_written_is_read_back() {
-    for found in [found("a30-24gb", 4, &[], 0), found("a100-40gb", 2, &[(0, Some(1), 4), (1, Some(0), 4)], 4)]
-    {
-        let text = toml(&found);
-        let (config, errors) = site_config::parse("f", &text, &|_| Err(std::io::ErrorKind::NotFound.into()));
-        assert_eq!(errors, []);
-        assert_eq!(config.unwrap().nodes[0].links, found.matrix, "{text}");
-    }
+fn links_that_mig_turned_off_are_told() {
+    let links = [(0, None, 12), (1, None, 12)];
+    let mut machine = found("a100-40gb", 3, &links, 4);
+    machine.links.mig[2] = true;
+    insta::assert_snapshot!(super::links(&machine), @r#"
+    # In MIG mode, which turns an A100's NVLinks off: GPU 2.
+    nvlink = 3 # generation
+    nvswitch = true
+    pcie = 4 # generation
+    socket = 3 # GPUs
+    matrix = [ # as `nvidia-smi topo -m` has them
+      [   "X", "NV12",  "PIX"],
+      ["NV12",    "X",  "PIX"],
+      [ "PIX",  "PIX",    "X"],
+    ]
+    "#);
+}
+
+#[test]
+fn a_known_system_has_its_name() {
+    let links: Vec<_> = (0..8).map(|a| (a, None, 12)).collect();
+    let mut dgx = found("a100-40gb", 8, &links, 4);
+    dgx.links.numa = [0, 0, 0, 0, 1, 1, 1, 1].map(Some).to_vec();
+    assert!(toml(&dgx).contains("interconnect = \"dgx-a100\""));
+    // As DGX A100 boots: a NUMA node for each two GPUs.
+    dgx.links.numa = [3, 3, 1, 1, 7, 7, 5, 5].map(Some).to_vec();
+    assert!(
+        toml(&dgx).contains(
+            "# NVLinks are those of dgx-a100.\nnvlink = 3 # generation\nnvswitch = true\nsocket = 2"
+        )
+    );
 }

@@ -11,6 +11,7 @@ use site_config::hostlist::expand;
 
 use super::Findings;
 use super::cluster::Slurm;
+use super::links;
 
 use crate::local::{Local, chain, jobs_on, require_root, this_node};
 use crate::slurm;
@@ -92,6 +93,7 @@ fn look_once(
             }
         }
     }
+    links::check(local, findings);
     let Some(line) = published else { return };
     findings.group(
         format!("{name}: the controller and the node have the same jobs in the same places"),

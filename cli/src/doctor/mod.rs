@@ -2,6 +2,7 @@
 
 mod cluster;
 mod here;
+mod links;
 
 use serde_json::json;
 use site_config::SiteConfig;

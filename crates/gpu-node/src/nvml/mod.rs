@@ -14,7 +14,7 @@ use placement::{GpuIndex, Model};
 pub use clock::driver_time;
 pub use code::Code;
 pub use mig::{ComputeInstance, GpuInstance, LiveProfile};
-pub use topology::{NvLink, PcieLevel};
+pub use topology::{Answers as LinkAnswers, NvLink};
 
 /// A failed driver call.
 #[derive(Clone, Debug, thiserror::Error)]

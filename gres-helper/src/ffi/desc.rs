@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::ffi::c_char;
 
+use placement::planned::{encode_asks, is_ours};
 use placement::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV};
 use plugin_rt::text;
 
@@ -84,6 +85,16 @@ pub(super) fn tres(desc: &sys::job_desc_msg_t) -> Tres {
 pub(super) fn add_gres(host: &Host, desc: &mut sys::job_desc_msg_t, name: &str, count: u32) {
     let list = with_entry(tres(desc).per_node.as_deref(), &version::gres(name, count));
     host.replace(&mut desc.tres_per_node, &list);
+}
+
+/// Shows a moldable job's request in its AdminComment, the only place where a planner can see it; a text that somebody
+/// else has written is left alone.
+pub(super) fn show_request(host: &Host, desc: &mut sys::job_desc_msg_t, request: &str) {
+    // SAFETY: slurmctld.h: null or NUL-terminated.
+    let before = unsafe { text(desc.admin_comment) }.unwrap_or_default();
+    if is_ours(&before) {
+        host.replace(&mut desc.admin_comment, &encode_asks(request));
+    }
 }
 
 /// Gives the job of a change this many shards per node instead of what `job` has.

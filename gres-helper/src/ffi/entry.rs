@@ -75,7 +75,11 @@ fn submit(job: *mut sys::job_desc_msg_t, message: *mut *mut c_char) -> c_int {
     match admit::judge(&desc::submission(host, job), site.config()) {
         Verdict::Untouched => desc::rewrite_env(host, job, None),
         Verdict::Accepted { request, add } => {
-            desc::rewrite_env(host, job, Some(&encode_request(&request)));
+            let wire = encode_request(&request);
+            desc::rewrite_env(host, job, Some(&wire));
+            if request.is_moldable() {
+                desc::show_request(host, job, &wire);
+            }
             if let Some((name, count)) = add {
                 desc::add_gres(host, job, name, count);
             }

@@ -194,7 +194,7 @@ _tessera() {
             return 0
             ;;
         tessera__subcmd__explain)
-            opts="-h --node --model --count --links --live --busy --partition --account --json --gpu-isolation --gpu-mem --gpu-instances --gpu-threads --gpu-pattern --gpu-bandwidth --gpus-per-node --gpus --config --help"
+            opts="-h --node --model --count --links --live --busy --partition --account --json --gpu-isolation --gpu-mem --gpu-instances --gpu-threads --gpu-pattern --gpu-bandwidth --gpu-set-policy --gpus-per-node --gpus --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -249,6 +249,10 @@ _tessera() {
                     return 0
                     ;;
                 --gpu-bandwidth)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --gpu-set-policy)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -514,7 +518,7 @@ _tessera() {
             return 0
             ;;
         tessera__subcmd__plan)
-            opts="-h --gpu --tasks --policy --times --budget --compare --json --svg --color --config --help"
+            opts="-h --gpu --tasks --policy --times --budget --compare --json --svg --color --submit --on --script --overhead --time-limit --dry-run --wait --record --reality --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -546,6 +550,30 @@ _tessera() {
                     ;;
                 --color)
                     COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                --on)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --script)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --overhead)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --time-limit)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --record)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --reality)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --config)

@@ -62,8 +62,9 @@ complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-isolatio
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-mem -d 'Memory per instance or share, such as 10G' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-instances -d 'MIG instances per node' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-threads -d 'Share of the SMs in percent: the most for mps, the least for mig' -r
-complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-pattern -d 'How whole GPUs talk to each other: ring, tree, chain, star, all or none' -r
+complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-pattern -d 'How whole GPUs talk to each other: ring, tree, chain, star, all, none or ring+tree' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-bandwidth -d 'sensitive or insensitive to the bandwidth between whole GPUs' -r
+complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-set-policy -d 'How a set of whole GPUs is selected: preserve, greedy, topo-aware or baseline' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpus -l gpus-per-node -d 'Whole GPUs per node' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l live -d 'Take nodes as they are now'
@@ -89,9 +90,18 @@ complete -c tessera -n "__fish_tessera_using_subcommand plan" -l svg -d 'Write a
 complete -c tessera -n "__fish_tessera_using_subcommand plan" -l color -d 'Use colour' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
 always\t'Always'
 never\t'Never'"
+complete -c tessera -n "__fish_tessera_using_subcommand plan" -l on -d 'Plan on these GPUs as they are now: a node of tessera.toml and its GPUs, such as n1 or n1:0-3,5' -r
+complete -c tessera -n "__fish_tessera_using_subcommand plan" -l script -d 'Run this batch script for every task, {task} replaced by its name; - for standard input' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand plan" -l overhead -d 'What Slurm adds to every task\'s own time: scheduling, prolog and epilog' -r
+complete -c tessera -n "__fish_tessera_using_subcommand plan" -l time-limit -d 'End a task that takes more than FACTOR times its planned time, rounded up to minutes' -r
+complete -c tessera -n "__fish_tessera_using_subcommand plan" -l record -d 'Keep the plan and its jobs in FILE; without it tessera-plan-JOB.json here' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand plan" -l reality -d 'Compare a submitted plan with what Slurm did' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand plan" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand plan" -l compare -d 'Print all policies side by side'
 complete -c tessera -n "__fish_tessera_using_subcommand plan" -l json -d 'Print one JSON object per batch'
+complete -c tessera -n "__fish_tessera_using_subcommand plan" -l submit -d 'Submit the plan as Slurm jobs'
+complete -c tessera -n "__fish_tessera_using_subcommand plan" -l dry-run -d 'Show the sbatch commands instead of running them'
+complete -c tessera -n "__fish_tessera_using_subcommand plan" -l wait -d 'Stay until the last task has ended, then compare plan and reality'
 complete -c tessera -n "__fish_tessera_using_subcommand plan" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c tessera -n "__fish_tessera_using_subcommand score" -l topology -d 'A named system, or a file with matrix = [[…]] or [[nodes]] as `tessera discover` writes it' -r
 complete -c tessera -n "__fish_tessera_using_subcommand score" -l gpus -d 'How many GPUs' -r

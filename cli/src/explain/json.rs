@@ -6,10 +6,10 @@ use placement::report::{Candidate, Verdict};
 use placement::{Grant, MigSpec};
 use serde_json::{Value, json};
 
-use super::{Explained, outcome};
+use super::{Explained, outcome, rivals};
 
 pub(super) fn node(explained: &Explained) -> Value {
-    let Explained { name, decision, ever } = explained;
+    let Explained { name, decision, ever, rivals } = explained;
     let report = &decision.report;
     let kinds = report.kinds.iter().map(|k| {
         json!({ "kind": k.kind.name(), "fits": k.outcome.is_ok(), "chosen": k.chosen, "outcome": outcome(k) })
@@ -23,6 +23,7 @@ pub(super) fn node(explained: &Explained) -> Value {
         "name": name, "chosen": decision.chosen.as_ref().map(grant_json), "why": decision.why(), "gres": admission,
         "kinds": kinds.collect::<Vec<_>>(),
         "candidates": report.weighed.iter().map(candidate_json).collect::<Vec<_>>(), "omitted": report.omitted,
+        "rivals": rivals.iter().map(rivals::Rival::json).collect::<Vec<_>>(),
     })
 }
 

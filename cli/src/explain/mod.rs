@@ -1,6 +1,7 @@
 //! `tessera explain`: what a request would get, and why.
 
 mod json;
+mod rivals;
 mod text;
 
 use placement::admit::Admission;
@@ -20,6 +21,8 @@ struct Explained {
     decision: Decision,
     /// What it counts for in Slurm, or why this node could never satisfy it.
     ever: Result<Admission, placement::admit::Never>,
+    /// For a set of whole GPUs: what others would choose.
+    rivals: Vec<rivals::Rival>,
 }
 
 /// The job that asks: no real job has this id.
@@ -74,7 +77,9 @@ fn explain(name: String, node: &Node, request: &Request, policy: &Policy) -> Exp
         // What Slurm counts in shards cannot become a whole GPU, which it counts as gpu.
         policy.auto.retain(|kind| *kind != Kind::Whole);
     }
-    Explained { name, decision: decide(node, &ask, &policy), ever }
+    let decision = decide(node, &ask, &policy);
+    let rivals = rivals::of(node, &ask, &policy, &decision);
+    Explained { name, decision, ever, rivals }
 }
 
 /// Whom to ask.
@@ -107,7 +112,7 @@ fn nodes(args: &ExplainArgs, cli: &Cli) -> Result<Site, Failure> {
             let limits = config.limits_for(args.partition.as_deref(), args.account.as_deref());
             Site {
                 nodes: configured(args, &config)?,
-                policy: config.policy(),
+                policy: Policy { sets: config.sets(args.partition.as_deref()), ..config.policy() },
                 limits: limits.cloned().collect(),
                 default: config.defaults.isolation.clone(),
             }

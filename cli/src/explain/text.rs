@@ -11,7 +11,7 @@ use super::{Explained, outcome};
 
 /// One node: what it would give, what that counts for, and every candidate.
 pub(super) fn block(explained: &Explained) -> String {
-    let Explained { name, decision, ever } = explained;
+    let Explained { name, decision, ever, rivals } = explained;
     let mut text = format!("{name}: {}\n", decision.why());
     match ever {
         Err(never) => {
@@ -34,6 +34,12 @@ pub(super) fn block(explained: &Explained) -> String {
     }
     if decision.report.omitted > 0 {
         let _ = writeln!(text, "  and {} more candidates", decision.report.omitted);
+    }
+    if !rivals.is_empty() {
+        text.push_str("  instead\n");
+    }
+    for rival in rivals {
+        let _ = writeln!(text, "      {}", rival.line());
     }
     text
 }

@@ -159,14 +159,16 @@ fn help() {
       -h, --help              Print help (see more with '--help')
 
     Request, as for sbatch:
-          --gpu-isolation <KIND>   auto, mig, mig:PROFILE, mps, whole or none
-          --gpu-mem <SIZE>         Memory per instance or share, such as 10G
-          --gpu-instances <N>      MIG instances per node
-          --gpu-threads <PERCENT>  Share of the SMs in percent: the most for mps, the least for mig
-          --gpu-pattern <SHAPE>    How whole GPUs talk to each other: ring, tree, chain, star, all, none
-                                   or ring+tree
-          --gpu-bandwidth <NEED>   sensitive or insensitive to the bandwidth between whole GPUs
-          --gpus <N>               Whole GPUs per node [alias: --gpus-per-node]
+          --gpu-isolation <KIND>     auto, mig, mig:PROFILE, mps, whole or none
+          --gpu-mem <SIZE>           Memory per instance or share, such as 10G
+          --gpu-instances <N>        MIG instances per node
+          --gpu-threads <PERCENT>    Share of the SMs in percent: the most for mps, the least for mig
+          --gpu-pattern <SHAPE>      How whole GPUs talk to each other: ring, tree, chain, star, all,
+                                     none or ring+tree
+          --gpu-bandwidth <NEED>     sensitive or insensitive to the bandwidth between whole GPUs
+          --gpu-set-policy <POLICY>  How a set of whole GPUs is selected: preserve, greedy, topo-aware
+                                     or baseline
+          --gpus <N>                 Whole GPUs per node [alias: --gpus-per-node]
     exit 0
     ");
     assert_snapshot!(run("node -h"), @r"

@@ -62,6 +62,10 @@ pub(crate) fn judge(job: &Submission, config: Option<&SiteConfig>) -> Verdict {
 }
 
 fn accept(job: &Submission, request: Request, config: &SiteConfig) -> Result<Verdict, String> {
+    let mut request = request;
+    if !request.isolation_typed && request.isolation == Isolation::Auto && !asks_for_whole_gpus(job) {
+        request.isolation = config.defaults.isolation.clone();
+    }
     let mut request = with_slurms_own(with_defaults(request, config), &job.tres)?;
     if job.exclusive {
         request = exclusively(request)?;
@@ -117,12 +121,14 @@ pub(crate) fn admit(job: &Submission, request: Request, config: &SiteConfig) -> 
     }
 }
 
+/// Whether the job says by Slurm's own means that it wants whole GPUs: the site's default is for those that do not say.
+fn asks_for_whole_gpus(job: &Submission) -> bool {
+    job.exclusive || job.tres.gpu_entries().iter().any(|entry| entry.name == "gpu")
+}
+
 /// The request with what the site says where the job does not.
 fn with_defaults(mut request: Request, config: &SiteConfig) -> Request {
     let defaults = &config.defaults;
-    if request.isolation == Isolation::Auto {
-        request.isolation = defaults.isolation.clone();
-    }
     let by_memory = match &request.isolation {
         // Whoever says how long a job runs on a size says that it fits there.
         Isolation::Mig(profile) => profile.is_none() && request.times.is_empty(),
@@ -221,9 +227,10 @@ fn never(
     format!("{}: no node could ever satisfy this: {why}", words(request))
 }
 
-/// The request as the options a user types.
+/// The request as the options a user types, and what was made of them.
 fn words(request: &Request) -> String {
-    let mut out = vec![format!("--gpu-isolation={}", request.isolation)];
+    let mut out = Vec::new();
+    out.extend(request.isolation_typed.then(|| format!("--gpu-isolation={}", request.isolation)));
     out.extend(request.mem_mib.map(|m| format!("--gpu-mem={}", display_gb(m).replace(' ', ""))));
     out.extend((request.instances > 1).then(|| format!("--gpu-instances={}", request.instances)));
     out.extend(request.threads.map(|t| format!("--gpu-threads={t}")));
@@ -231,6 +238,10 @@ fn words(request: &Request) -> String {
         (!request.times.is_empty()).then(|| format!("--gpu-times={}", request.listed().replace(", ", ","))),
     );
     out.extend(request.gpus.map(|n| format!("--gpus-per-node={n}")));
+    if !request.isolation_typed {
+        let meaning = format!("--gpu-isolation={}", request.isolation);
+        out.push(if out.is_empty() { meaning } else { format!("(taken as {meaning})") });
+    }
     out.join(" ")
 }
 
@@ -314,6 +325,32 @@ mod tests {
     fn more_than_one_gpu_holds_is_refused_with_that_reason() {
         let why = refusal("v1 iso=mig:2g.10gb inst=5", None, "");
         assert!(why.contains("from one GPU"), "{why}");
+    }
+
+    #[test]
+    fn the_sites_default_is_for_those_who_name_no_isolation() {
+        let kind = |request: &str, per_node: Option<&str>| match verdict(
+            request,
+            per_node,
+            "[defaults]\nisolation = \"mig\"\n",
+        ) {
+            Verdict::Accepted { request, .. } => request.isolation.to_string(),
+            other => panic!("{request}: {other:?}"),
+        };
+        assert_eq!(kind("v1 iso=auto mem=9537", None), "mig");
+        assert_eq!(kind("v1 iso=auto typed=1 mem=9537", None), "auto");
+        assert_eq!(kind("v1 iso=mps typed=1 mem=9537", None), "mps");
+        // Whole GPUs by Slurm's own options are no contradiction to a default that nobody typed.
+        assert_eq!(kind("v1 iso=auto mem=9537", Some("gres:gpu:2")), "whole");
+    }
+
+    #[test]
+    fn a_refusal_tells_what_was_typed_from_what_was_made_of_it() {
+        let mig = "[defaults]\nisolation = \"mig\"\n";
+        let why = refusal("v1 iso=auto mem=60000", None, mig);
+        assert!(why.starts_with("--gpu-mem=62.9GB (taken as --gpu-isolation=mig): "), "{why}");
+        let why = refusal("v1 iso=mig typed=1 mem=60000", None, mig);
+        assert!(why.starts_with("--gpu-isolation=mig --gpu-mem=62.9GB: "), "{why}");
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub(crate) fn run(args: &ExplainArgs, cli: &Cli) -> Result<Outcome, Failure> {
     // As the controller does it at submission.
     let request = match (&request.isolation, request.gpus) {
         (Isolation::Auto, Some(_)) => Request { isolation: Isolation::Whole, ..request },
-        (Isolation::Auto, None) => Request { isolation: default, ..request },
+        (Isolation::Auto, None) if !request.isolation_typed => Request { isolation: default, ..request },
         _ => request,
     };
     for limit in &limits {

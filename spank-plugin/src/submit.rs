@@ -1,11 +1,13 @@
 //! In sbatch, salloc and srun: the user's options become the job's request.
 
+use std::ops::Range;
+
 use placement::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, encode_request};
 use plugin_rt::log;
 
 use crate::args::Args;
 use crate::ffi::{Context, Spank, SpankError};
-use crate::options::{Refusal, Spec, Typed, read_regular_file};
+use crate::options::{Refusal, Source, Spec, Typed, read_regular_file};
 
 /// What to do with the submission.
 #[derive(Debug, PartialEq, Eq)]
@@ -20,7 +22,8 @@ pub(crate) enum Verdict {
 ///
 /// sbatch and salloc export `SLURM_SPANK_<variable of the option>`; commands inside the job read it back as if it had
 /// been typed. For pyxis-like options of a step that is wanted; ours belong to one job, and a second job made inside
-/// it would fail with "given twice". Outside a job somebody set the variable on purpose, and it stays.
+/// it would ask for the same GPUs without having said so. Outside a job somebody set the variable on purpose, and it
+/// stays.
 pub(crate) fn inherited_variables(args: &Args, env: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
     if !inside_a_job(env) {
         return Vec::new();
@@ -49,6 +52,18 @@ pub(crate) fn drop_previous_component(typed: &mut Typed, args: &Args, env: &dyn 
 fn option_variable(args: &Args, spec: &Spec) -> String {
     let name = args.name_of(spec).replace(|c: char| !c.is_ascii_alphanumeric(), "_");
     format!("SLURM_SPANK__SLURM_SPANK_OPTION_tessera_{name}")
+}
+
+/// Where the option was typed whose text stands at the address `text`.
+///
+/// Slurm does not say, but hands on the pointer that getopt found: into the command line as the kernel laid it out, or
+/// to a copy of an `#SBATCH` line or variable, which only sbatch reads. Slurm calls the callback for the script first,
+/// then for the variable, then for the command line [src/sbatch/opt.c, `process_options_second_pass`].
+pub(crate) fn source(comm: &str, command_line: Option<Range<usize>>, text: usize) -> Source {
+    match command_line {
+        Some(range) if comm == "sbatch" && !range.contains(&text) => Source::Script,
+        _ => Source::CommandLine,
+    }
 }
 
 fn inside_a_job(env: &dyn Fn(&str) -> Option<String>) -> bool {

@@ -122,9 +122,10 @@ unsafe extern "C" fn option_given(position: c_int, text: *const c_char, remote: 
             log::error(why);
             return Ok(FAILED);
         }
+        let source = submit::source(&comm(), process::command_line(), text.addr());
         // SAFETY: slurm/spank.h: the option's argument, NUL-terminated, valid during the call.
         let text = unsafe { CStr::from_ptr(text) }.to_string_lossy();
-        TYPED.lock().unwrap_or_else(PoisonError::into_inner).push(spec.opt, &text);
+        TYPED.lock().unwrap_or_else(PoisonError::into_inner).push(spec.opt, &text, source);
         Ok::<_, Infallible>(OK)
     })
 }

@@ -1,8 +1,9 @@
-//! What std offers only as unsafe or not at all: variables of this process, a
+//! What std offers only as unsafe or not at all: variables and command line of this process, a
 //! command's end with Slurm's own exit status, and a process that outlives its parent without becoming its child.
 
 use std::ffi::{CString, c_char, c_int};
 use std::io;
+use std::ops::Range;
 
 /// Removes a variable from this process's environment, before Slurm reads it for itself.
 ///
@@ -11,6 +12,17 @@ pub(crate) fn forget_env(name: &str) {
     let Ok(name) = CString::new(name) else { return };
     // SAFETY: POSIX unsetenv with a NUL-terminated name; the command is single-threaded at this point.
     let _never_fails_on_a_plain_name = unsafe { libc::unsetenv(name.as_ptr()) };
+}
+
+/// Where this process's command line lies in its memory; `None` where the kernel does not say.
+///
+/// Source: proc(5), fields 48 and 49 of `/proc/PID/stat`.
+pub(crate) fn command_line() -> Option<Range<usize>> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // The second field is the program's name in brackets, and may hold anything.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(45).map(str::parse);
+    let range = fields.next()?.ok()?..fields.next()?.ok()?;
+    (!range.is_empty()).then_some(range)
 }
 
 /// Sets a variable of this process. Only for prolog and epilog, which Slurm runs in a process without threads.

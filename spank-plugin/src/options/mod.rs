@@ -19,23 +19,33 @@ use placement::Request;
 
 pub(crate) use pattern::read_regular_file;
 pub(crate) use table::{Opt, Spec};
-use value::Value;
 
 /// Names under which the site shows the options, where they differ from ours.
 pub(crate) type Renames = BTreeMap<Opt, String>;
 
-/// The options of one submission as typed: command line, `#SBATCH` lines, environment.
+/// The options of one submission as typed: command line, environment, `#SBATCH` lines.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Typed {
     texts: BTreeMap<Opt, Vec<Text>>,
+}
+
+/// Where a value was typed. As with sbatch's own options each overrides those before it, and of several in one place
+/// the last counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Source {
+    /// An `#SBATCH` line, or a variable of Slurm's own that stands for the option.
+    Script,
+    /// The environment twin.
+    Env,
+    /// The command line.
+    CommandLine,
 }
 
 /// One value as typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Text {
     text: String,
-    /// It came from the environment twin.
-    from_env: bool,
+    source: Source,
 }
 
 /// Why a submission is refused: one line for the user, naming option, value and what would do.
@@ -54,9 +64,9 @@ impl Typed {
         Self { texts: BTreeMap::new() }
     }
 
-    /// Takes one value from the command line or an `#SBATCH` line.
-    pub(crate) fn push(&mut self, opt: Opt, text: &str) {
-        self.texts.entry(opt).or_default().push(Text { text: text.to_owned(), from_env: false });
+    /// Takes one value.
+    pub(crate) fn push(&mut self, opt: Opt, text: &str, source: Source) {
+        self.texts.entry(opt).or_default().push(Text { text: text.to_owned(), source });
     }
 
     /// Forgets one value with this text.
@@ -70,11 +80,11 @@ impl Typed {
         }
     }
 
-    /// Takes the environment twin of each option that was not typed. An empty variable counts as unset.
+    /// Takes the environment twin of each option. An empty variable counts as unset.
     pub(crate) fn fill_from_env(&mut self, env: &dyn Fn(&str) -> Option<String>) {
         for spec in Spec::ALL {
             if let Some(text) = env(spec.env).filter(|t| !t.is_empty()) {
-                self.texts.entry(spec.opt).or_insert_with(|| vec![Text { text, from_env: true }]);
+                self.push(spec.opt, &text, Source::Env);
             }
         }
     }
@@ -90,7 +100,7 @@ impl Typed {
     ///
     /// # Errors
     ///
-    /// Every value that cannot be read; or, if all can, every contradiction between them.
+    /// Every value that counts and cannot be read; or, if all can, every contradiction between them.
     pub(crate) fn request(
         &self,
         renames: &Renames,
@@ -98,10 +108,13 @@ impl Typed {
     ) -> Result<Option<Request>, Vec<Refusal>> {
         let mut values = Vec::new();
         let mut refusals = Vec::new();
-        for (opt, texts) in &self.texts {
-            match one_value(*opt, texts, renames, read_file) {
+        for (opt, text) in self.that_count() {
+            match value::read(opt, &text.text, read_file) {
                 Ok(value) => values.push(value),
-                Err(refusal) => refusals.push(refusal),
+                Err(why) => {
+                    let given = given(opt, text, renames);
+                    refusals.push(Refusal(format!("{given}={}: {why}", clip(&text.text))));
+                }
             }
         }
         if !refusals.is_empty() {
@@ -112,39 +125,24 @@ impl Typed {
         }
         check::request(values, renames).map(Some)
     }
-}
 
-/// The one value that all of an option's texts agree on.
-fn one_value(
-    opt: Opt,
-    texts: &[Text],
-    renames: &Renames,
-    read_file: &dyn Fn(&str) -> Result<String, String>,
-) -> Result<Value, Refusal> {
-    let mut first: Option<(&Text, Value)> = None;
-    for text in texts {
-        let value = value::read(opt, &text.text, read_file)
-            .map_err(|why| Refusal(format!("{}={}: {why}", given(opt, text, renames), clip(&text.text))))?;
-        match &first {
-            None => first = Some((text, value)),
-            Some((_, known)) if *known == value => {}
-            Some((known, _)) => {
-                return Err(Refusal(format!(
-                    "{}: given twice with different values, {} and {} (#SBATCH lines count): keep one",
-                    shown(opt, renames),
-                    clip(&known.text),
-                    clip(&text.text)
-                )));
-            }
-        }
+    /// Of each option the value that overrides its others. `--gpu-isolation=none` also overrides the other options of
+    /// places that come before its own: it is how a command line says that nothing of the script's is wanted.
+    fn that_count(&self) -> Vec<(Opt, &Text)> {
+        let winners: Vec<(Opt, &Text)> = self
+            .texts
+            .iter()
+            .filter_map(|(opt, texts)| Some((*opt, texts.iter().max_by_key(|t| t.source)?)))
+            .collect();
+        let none = winners.iter().find(|(opt, text)| *opt == Opt::Isolation && text.text == "none");
+        let least = none.map_or(Source::Script, |(_, text)| text.source);
+        winners.into_iter().filter(|(_, text)| text.source >= least).collect()
     }
-    // An entry is only ever made together with its first text.
-    first.map(|(_, value)| value).ok_or_else(|| Refusal(format!("{}: no value", shown(opt, renames))))
 }
 
 /// What the user typed to give this value: the option's name, or its variable's.
 fn given(opt: Opt, text: &Text, renames: &Renames) -> String {
-    if text.from_env { opt.spec().env.to_owned() } else { shown(opt, renames) }
+    if text.source == Source::Env { opt.spec().env.to_owned() } else { shown(opt, renames) }
 }
 
 /// The option as the user of this site knows it: `--gpu-mem`.

@@ -14,7 +14,7 @@ fn no_file(_: &str) -> Result<String, String> {
 fn parse_with(given: &[(Opt, &str)], file: &str) -> Result<Option<Request>, Vec<Refusal>> {
     let mut typed = Typed::default();
     for (opt, text) in given {
-        typed.push(*opt, text);
+        typed.push(*opt, text, Source::CommandLine);
     }
     typed.request(&Renames::new(), &|_| Ok(file.to_owned()))
 }
@@ -54,7 +54,7 @@ fn accepted() {
         (&[(Bandwidth, "insensitive")], "v1 iso=whole bw=insensitive"),
         (&[(Opt::SetPolicy, "preserve")], "v1 iso=whole policy=preserve"),
         (&[(Isolation, "none")], "v1 iso=none typed=1"),
-        (&[(Mem, "10G"), (Mem, "10G"), (Mem, "10000M")], "v1 iso=auto mem=9537"),
+        (&[(Mem, "20G"), (Mem, "10G")], "v1 iso=auto mem=9537"),
     ];
     for (given, want) in cases {
         assert_eq!(outcome(given), *want, "{given:?}");
@@ -100,7 +100,7 @@ fn refused_combinations() {
         &[(Isolation, "mig:9g.1gb")],
         &[(Isolation, "mig:1g.5gb"), (Threads, "50")],
         &[(Mem, "999G")],
-        &[(Mem, "10G"), (Mem, "20G")],
+        &[(Mem, "10G"), (Mem, "20X")],
         &[(Mem, "0"), (Threads, "101")],
     ];
     let lines: Vec<String> = cases.iter().map(|given| outcome(given)).collect();
@@ -129,7 +129,7 @@ fn refused_edge_lists() {
         assert!(refusals[0].0.starts_with("--gpu-pattern=file:/e: "), "{refusals:?}");
     }
     let mut typed = Typed::default();
-    typed.push(Opt::Pattern, "file:/nowhere");
+    typed.push(Opt::Pattern, "file:/nowhere", Source::CommandLine);
     let refusals = typed.request(&Renames::new(), &no_file).unwrap_err();
     assert_eq!(refusals[0].0, "--gpu-pattern=file:/nowhere: cannot be read: no such file");
 }
@@ -152,23 +152,61 @@ fn only_small_regular_files_are_read() {
     }
 }
 
-#[test]
-fn the_environment_fills_in_what_was_not_typed() {
-    let env: BTreeMap<&str, &str> =
-        [("TESSERA_GPU_MEM", "20G"), ("TESSERA_GPU_THREADS", "101"), ("TESSERA_GPU_PATTERN", "")].into();
+/// What counts of an `#SBATCH` line, the environment and the command line; empty: nothing typed there.
+fn overridden(script: &[(Opt, &str)], env: &[(&str, &str)], command_line: &[(Opt, &str)]) -> String {
+    let env: BTreeMap<&str, &str> = env.iter().copied().collect();
     let mut typed = Typed::default();
-    typed.push(Opt::Mem, "10G");
+    for (opt, text) in script {
+        typed.push(*opt, text, Source::Script);
+    }
+    for (opt, text) in command_line {
+        typed.push(*opt, text, Source::CommandLine);
+    }
     typed.fill_from_env(&|name| env.get(name).map(ToString::to_string));
-    let refusals = typed.request(&Renames::new(), &no_file).unwrap_err();
-    assert_eq!(refusals.len(), 1, "{refusals:?}");
-    assert!(refusals[0].0.starts_with("TESSERA_GPU_THREADS=101: "), "{refusals:?}");
+    match typed.request(&Renames::new(), &no_file) {
+        Ok(request) => request.map_or_else(|| "nothing".to_owned(), |r| encode_request(&r)),
+        Err(refusals) => refusals.iter().map(|r| r.0.clone()).collect::<Vec<_>>().join("\n"),
+    }
+}
+
+#[test]
+fn the_command_line_overrides_the_environment_and_that_the_script() {
+    use Opt::{Instances, Isolation, Mem, Threads};
+    let env = [("TESSERA_GPU_MEM", "20G"), ("TESSERA_GPU_PATTERN", "")];
+    assert_eq!(overridden(&[(Mem, "30G")], &[], &[(Mem, "10G")]), "v1 iso=auto mem=9537");
+    assert_eq!(overridden(&[(Mem, "30G")], &env, &[(Mem, "10G")]), "v1 iso=auto mem=9537");
+    assert_eq!(overridden(&[(Mem, "30G")], &env, &[]), "v1 iso=auto mem=19074");
+    assert_eq!(overridden(&[(Mem, "30G")], &[], &[]), "v1 iso=auto mem=28611");
+    assert_eq!(overridden(&[], &env, &[]), "v1 iso=auto mem=19074");
+    // Options that nobody repeats stand beside each other, wherever they were typed; what is overridden is not read.
+    let (script, line) = ([(Isolation, "mps"), (Mem, "lots")], [(Threads, "25")]);
+    assert_eq!(overridden(&script, &env, &line), "v1 iso=mps typed=1 mem=19074 threads=25");
+    let why = overridden(&[(Instances, "2")], &[("TESSERA_GPU_INSTANCES", "0")], &[(Mem, "1G")]);
+    assert!(why.starts_with("TESSERA_GPU_INSTANCES=0: "), "{why}");
+}
+
+#[test]
+fn none_overrides_the_other_options_of_the_places_before_its_own() {
+    use Opt::{Isolation, Mem};
+    let mem = [(Mem, "10G")];
+    let env_mem = [("TESSERA_GPU_MEM", "20G")];
+    let env_none = [("TESSERA_GPU_ISOLATION", "none")];
+    assert_eq!(overridden(&mem, &env_mem, &[(Isolation, "none")]), "v1 iso=none typed=1");
+    assert_eq!(overridden(&mem, &env_none, &[]), "v1 iso=none typed=1");
+    for both in [
+        overridden(&[(Isolation, "none"), (Mem, "10G")], &[], &[]),
+        overridden(&[(Isolation, "none")], &[], &mem),
+        overridden(&[], &env_none, &mem),
+    ] {
+        assert!(both.starts_with("--gpu-mem does not go with --gpu-isolation=none"), "{both}");
+    }
 }
 
 #[test]
 fn a_previous_components_value_is_dropped_once() {
     let mut typed = Typed::default();
-    typed.push(Opt::Mem, "10G");
-    typed.push(Opt::Mem, "5G");
+    typed.push(Opt::Mem, "10G", Source::Script);
+    typed.push(Opt::Mem, "5G", Source::Script);
     typed.drop_one(Opt::Mem, "10G");
     let wire =
         |typed: &Typed| typed.request(&Renames::new(), &no_file).map(|r| r.map(|r| encode_request(&r)));
@@ -182,7 +220,7 @@ fn a_previous_components_value_is_dropped_once() {
 fn messages_use_the_sites_names() {
     let renames: Renames = [(Opt::Mem, "site-gpu-mem".to_owned())].into();
     let mut typed = Typed::default();
-    typed.push(Opt::Mem, &format!("{}x", "9".repeat(100)));
+    typed.push(Opt::Mem, &format!("{}x", "9".repeat(100)), Source::CommandLine);
     let refusals = typed.request(&renames, &no_file).unwrap_err();
     assert!(refusals[0].0.starts_with("--site-gpu-mem=999999"), "{refusals:?}");
     assert!(refusals[0].0.len() < 250, "{refusals:?}");

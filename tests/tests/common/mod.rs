@@ -88,3 +88,76 @@ pub(crate) fn looked(cluster: &Cluster, job: e2e::JobId) -> String {
         Err(error) => panic!("{error}; {:?}", cluster.job(job)),
     }
 }
+
+/// That sbatch's own order holds for our options: the script, over it the environment, over it the command line.
+pub(crate) fn overrides(cluster: &Cluster) {
+    let script = cluster.layout().jobs().join("overridden.sh");
+    let text = "#!/bin/sh\n#SBATCH --gpu-isolation=mps\n#SBATCH --gpu-mem=8G\necho got=$TESSERA_ISOLATION,$TESSERA_GPU_MEM_MIB\n";
+    std::fs::write(&script, text).unwrap();
+    let got = |env: Option<&str>, options: &[&str]| {
+        let out = cluster.layout().jobs().join("overridden.out");
+        let mut sbatch = vec!["--wait", "-w", "n1"];
+        let output = format!("--output={}", out.display());
+        sbatch.push(&output);
+        sbatch.extend(options);
+        let script = script.display().to_string();
+        sbatch.push(&script);
+        // `env` also where the command runs in a chroot.
+        let words: Vec<&str> = env.into_iter().chain(["sbatch"]).chain(sbatch).collect();
+        cluster.run(User::Alice, "env", &words).unwrap().ok().unwrap();
+        let saw = std::fs::read_to_string(&out).unwrap();
+        variable(&saw, "got").unwrap_or(saw)
+    };
+    let env = Some("TESSERA_GPU_MEM=6G");
+    assert_eq!(got(None, &[]), "mps,7630");
+    assert_eq!(got(env, &[]), "mps,5723");
+    assert_eq!(got(env, &["--gpu-mem=4G"]), "mps,3815");
+    assert_eq!(got(None, &["--gpu-mem", "4G", "--gpu-mem=3G"]), "mps,2862");
+    assert_eq!(got(env, &["--gpu-isolation=none"]), ",");
+}
+
+/// Prints which step and task sees which of the job's GPUs, those as positions in the job's own list.
+const STEPS: &str = r#"
+export ALL=$CUDA_VISIBLE_DEVICES
+cat > part.sh <<'END'
+seen=
+for gpu in $(echo $CUDA_VISIBLE_DEVICES | tr , ' '); do
+  place=$(echo $ALL | tr , '\n' | grep -nx "$gpu" | cut -d: -f1)
+  seen="$seen${place:-$gpu} "
+done
+echo "$1.$SLURM_LOCALID=$seen"
+sleep ${2:-0}
+END
+srun -n2 --overlap sh part.sh all
+srun -n3 --gpus-per-task=1 sh part.sh task
+srun -n1 --exact --gres=gpu:1 sh part.sh beside 3 &
+srun -n1 --exact --gres=gpu:2 sh part.sh beside 3 &
+wait
+SLURM_STEP_GPUS= srun -n1 --overlap sh part.sh empty
+"#;
+
+/// That a step or task with a part of the job's whole GPUs sees that part, by UUID.
+pub(crate) fn parts_of_whole_gpus(cluster: &Cluster) {
+    let options = ["-w", "n1", "--gpu-isolation=whole", "--gpus-per-node=3", "-n3", "-c1"];
+    let saw = cluster.complete(User::Alice, &options, STEPS).unwrap();
+    let seen = |what: &str| variable(&saw, what).map(|places| places.trim().to_owned());
+    let is = |what: &str, places: &str| assert_eq!(seen(what).as_deref(), Some(places), "{what}: {saw}");
+    is("all.0", "1 2 3");
+    is("all.1", "1 2 3");
+    is("empty.0", "1 2 3");
+    for (task, place) in [("task.0", "1"), ("task.1", "2"), ("task.2", "3")] {
+        is(task, place);
+    }
+    // Two steps at a time have no GPU in common.
+    let mut beside: Vec<&str> = saw
+        .lines()
+        .filter_map(|line| line.strip_prefix("beside.0="))
+        .flat_map(str::split_whitespace)
+        .collect();
+    beside.sort_unstable();
+    assert_eq!(beside, ["1", "2", "3"], "{saw}");
+    // A job that Slurm's own option asked for: 22.05 refuses --gres=none to steps of jobs with --gpus-per-node.
+    let script = "srun -n1 --gres=none sh -c 'echo none=$CUDA_VISIBLE_DEVICES,$NVIDIA_VISIBLE_DEVICES'";
+    let saw = cluster.complete(User::Alice, &["-w", "n1", "--gres=gpu:2"], script).unwrap();
+    assert_eq!(variable(&saw, "none").as_deref(), Some("NoDevFiles,void"), "{saw}");
+}

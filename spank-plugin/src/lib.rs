@@ -28,6 +28,7 @@
 
 mod args;
 mod describe;
+mod devices;
 mod ffi;
 mod node;
 mod options;

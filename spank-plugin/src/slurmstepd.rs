@@ -7,12 +7,13 @@
 use std::sync::{Mutex, PoisonError};
 
 use gpu_node::journal::{Entry, Journal, Phase};
-use gpu_node::{task_environment, uuids_of_part};
+use gpu_node::task_environment;
 use placement::JobId;
 use plugin_rt::{Chain, log, set_job};
 
 use crate::args::Args;
 use crate::describe;
+use crate::devices::{Devices, NO_DEVICES, Slurms};
 use crate::ffi::{Spank, SpankError, effective_uid};
 use crate::node::{NoNode, ThisNode};
 
@@ -106,10 +107,11 @@ pub(crate) fn task_init(spank: &Spank<'_>, args: &Args) -> Result<(), TaskError>
     let share = SHARE.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let job = spank.job_id()?;
     set_job(job);
+    let slurms = Slurms::of(spank);
     let (entry, node) = match share {
         Share::None => return Ok(()),
-        Share::Unknown if !given_gpus(spank) => return Ok(()),
-        Share::Ready(entry, _) if !on_its_gpus(&entry, spank) => {
+        Share::Unknown if !slurms.given() => return Ok(()),
+        Share::Ready(entry, _) if !slurms.agree_with(&entry) => {
             hide_gpus(spank)?;
             return Err(TaskError::NoGpus { job, why: NO_PROLOG.to_owned() });
         }
@@ -118,22 +120,25 @@ pub(crate) fn task_init(spank: &Spank<'_>, args: &Args) -> Result<(), TaskError>
             return Err(TaskError::NoGpus { job, why: NO_PROLOG.to_owned() });
         }
         Share::Ready(entry, node) => (entry, node),
-        Share::Unreadable(_) if !has_gpus(spank) => return Ok(()),
+        Share::Unreadable(_) if !slurms.any() => return Ok(()),
         Share::Failed(why) | Share::Unreadable(why) => {
             hide_gpus(spank)?;
             return Err(TaskError::NoGpus { job, why });
         }
     };
     let task = spank.local_task()?;
-    let devices = devices(&entry, spank);
+    let devices = slurms.devices(&entry);
     for (name, value) in task_environment(&entry, task, spank.local_task_count()?) {
         match &devices {
             Devices::Part(uuids) if is_device_list(&name) => spank.setenv(&name, uuids)?,
-            Devices::Slurms if is_device_list(&name) => {}
+            Devices::None | Devices::Slurms if is_device_list(&name) => {}
             _ => spank.setenv(&name, &value)?,
         }
     }
-    if args.notice && task == 0 {
+    if devices == Devices::None {
+        hide_gpus(spank)?;
+    }
+    if args.notice && task == 0 && devices != Devices::None {
         log::user(format_args!("job {job} on {node}: {}: {}", describe::got(&entry), entry.decision));
     }
     Ok(())
@@ -142,62 +147,6 @@ pub(crate) fn task_init(spank: &Spank<'_>, args: &Args) -> Result<(), TaskError>
 fn is_device_list(name: &str) -> bool {
     matches!(name, "CUDA_VISIBLE_DEVICES" | "NVIDIA_VISIBLE_DEVICES")
 }
-
-/// Which GPUs a task sees.
-enum Devices {
-    /// All of the job's, as the journal has them.
-    All,
-    /// Whole GPUs of which this step or task has a part: these UUIDs.
-    Part(String),
-    /// What Slurm says: a device cgroup has renumbered them.
-    Slurms,
-}
-
-fn devices(entry: &Entry, spank: &Spank<'_>) -> Devices {
-    if !entry.instances.is_empty() || entry.share.is_some() {
-        return Devices::All;
-    }
-    let Some(slurms) = spank.getenv(c"CUDA_VISIBLE_DEVICES") else { return Devices::All };
-    let theirs = sorted(&slurms);
-    let ours: Vec<String> = entry.gpus.iter().map(|g| g.index.to_string()).collect();
-    if theirs == sorted(&ours.join(",")) {
-        return Devices::All;
-    }
-    // The step's GPUs by the node's numbers; in a device cgroup the variable counts from 0 instead.
-    let step = [c"SLURM_STEP_GPUS", c"SLURM_JOB_GPUS"].iter().find_map(|name| spank.getenv(name));
-    let by_node = step.is_none_or(|step| theirs.iter().all(|n| sorted(&step).contains(n)));
-    uuids_of_part(entry, &slurms).filter(|_| by_node).map_or(Devices::Slurms, Devices::Part)
-}
-
-fn sorted(list: &str) -> Vec<&str> {
-    let mut items: Vec<&str> = list.split(',').collect();
-    items.sort_unstable();
-    items
-}
-
-/// Whether Slurm gave this very task GPUs: before `task_init` it has unset the variable of those without.
-fn given_gpus(spank: &Spank<'_>) -> bool {
-    spank.getenv(c"CUDA_VISIBLE_DEVICES").is_some_and(|v| !v.is_empty() && v != NO_DEVICES)
-}
-
-/// Whether the journal's job has the GPUs that Slurm gave this one. A list may be inherited from a job in which this
-/// one was submitted, so it takes one that agrees, or none at all.
-fn on_its_gpus(entry: &Entry, spank: &Spank<'_>) -> bool {
-    let lists = [c"SLURM_STEP_GPUS", c"SLURM_JOB_GPUS"].map(|name| spank.getenv(name));
-    let mut known = lists.iter().flatten().filter(|l| !l.is_empty()).peekable();
-    let journalled = |n: &str| n.trim().parse().is_ok_and(|n: u16| entry.gpus.iter().any(|g| g.index == n));
-    known.peek().is_none() || known.any(|list| list.split(',').all(journalled))
-}
-
-/// Whether Slurm thinks that this step has GPUs.
-fn has_gpus(spank: &Spank<'_>) -> bool {
-    [c"SLURM_JOB_GPUS", c"SLURM_STEP_GPUS", c"CUDA_VISIBLE_DEVICES"]
-        .iter()
-        .any(|name| spank.getenv(name).is_some_and(|v| !v.is_empty()))
-}
-
-/// What Slurm itself says where there is none.
-const NO_DEVICES: &str = "NoDevFiles";
 
 /// Under `optional` in plugstack.conf the task starts in spite of our error: it must not find a GPU that way.
 fn hide_gpus(spank: &Spank<'_>) -> Result<(), SpankError> {

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{LOOK, LOOK_AND_STAY, looked, profiles, variable};
+use common::{LOOK, LOOK_AND_STAY, looked, overrides, parts_of_whole_gpus, profiles, variable};
 use e2e::paths::SlurmVersion;
 use e2e::{Cluster, User};
 
@@ -41,6 +41,10 @@ fn one_job_of_each_kind_and_a_linked_pair() {
     let gpus = cluster.gpus_of(job).unwrap();
     assert_eq!(cluster.links_within("n1", &gpus).unwrap(), 5, "{gpus:?}");
     cluster.run(User::Root, "scancel", &[&job.to_string()]).unwrap().ok().unwrap();
+    cluster.wait_idle().unwrap();
+
+    overrides(&cluster);
+    parts_of_whole_gpus(&cluster);
     cluster.wait_idle().unwrap();
     cluster.assert_clean().unwrap();
 }

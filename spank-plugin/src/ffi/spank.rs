@@ -91,6 +91,14 @@ impl Spank<'_> {
         checked("S_JOB_GID", code).map(|()| value)
     }
 
+    /// The step's number; that of a batch script or interactive step is one of slurm/slurm.h's own.
+    pub(crate) fn step_id(&self) -> Result<u32, SpankError> {
+        let mut value: u32 = 0;
+        // SAFETY: slurm/spank.h: S_JOB_STEPID takes a `uint32_t *`; the handle is this hook's.
+        let code = unsafe { sys::spank_get_item(self.raw, sys::S_JOB_STEPID, &raw mut value) };
+        checked("S_JOB_STEPID", code).map(|()| value)
+    }
+
     /// How often the job was requeued; 0 where the step is not told.
     pub(crate) fn restart_count(&self) -> u32 {
         let mut value: u32 = 0;

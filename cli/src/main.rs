@@ -18,6 +18,7 @@ mod node;
 mod outcome;
 mod paint;
 mod plan;
+mod planner;
 mod profiles;
 mod request;
 mod score;
@@ -26,6 +27,7 @@ mod site;
 mod slurm;
 mod squeue;
 mod table;
+mod times;
 mod topology;
 
 use std::io::Write as _;
@@ -80,6 +82,8 @@ fn run(cli: &Cli) -> Result<Outcome, Failure> {
         Command::Doctor(args) => doctor::run(args, cli),
         Command::Node(command) => node::run(command, cli),
         Command::Plan(args) => plan::run(args, cli),
+        Command::Planner(args) => planner::run(args, cli),
+        Command::Times(args) => times::run(args),
         Command::Score(args) => score::run(args),
         Command::Simulate(command) => simulate::run(command),
         Command::Topology(command) => topology::run(command),

@@ -18,6 +18,12 @@ pub(crate) fn run(program: &str, args: &[&str]) -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(&out.stdout).into_owned())
 }
 
+/// A value in `scontrol show config`.
+pub(crate) fn setting<'a>(config: &'a str, key: &str) -> Option<&'a str> {
+    let pair = |line: &'a str| line.split_once('=').filter(|(k, _)| k.trim().eq_ignore_ascii_case(key));
+    config.lines().find_map(pair).map(|(_, value)| value.trim())
+}
+
 /// The layouts that the controller publishes, by node.
 pub(crate) fn layouts() -> Result<HashMap<String, String>, Failure> {
     Ok(layouts_in(&run("scontrol", &["show", "nodes"])?))

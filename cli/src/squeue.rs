@@ -9,7 +9,7 @@ use std::process::Command;
 use crate::outcome::Failure;
 
 /// Columns and their widths, in bytes; a longer value is cut.
-const COLUMNS: [(&str, usize); 18] = [
+const COLUMNS: [(&str, usize); 19] = [
     ("JobID", 14),
     ("ArrayJobID", 14),
     ("HetJobID", 14),
@@ -25,6 +25,7 @@ const COLUMNS: [(&str, usize); 18] = [
     ("NumNodes", 10),
     ("NodeList", 256),
     ("ReqNodes", 256),
+    ("Reservation", 64),
     ("StartTime", 22),
     ("EndTime", 22),
     ("admin_comment", 2048),
@@ -48,6 +49,7 @@ pub(crate) struct Job {
     pub(crate) n_nodes: String,
     pub(crate) nodes: String,
     pub(crate) wanted_nodes: String,
+    pub(crate) reservation: String,
     /// Seconds since the epoch; for a running job its begin, for a pending one what Slurm expects, if anything.
     pub(crate) start: Option<u64>,
     /// Seconds since the epoch; for a running job when its time limit ends it.
@@ -113,6 +115,7 @@ fn parse(line: &[u8]) -> Option<Job> {
         n_nodes: column(),
         nodes: column(),
         wanted_nodes: column(),
+        reservation: column(),
         start: column().parse().ok(),
         end: column().parse().ok(),
         comment: column(),
@@ -123,7 +126,7 @@ fn parse(line: &[u8]) -> Option<Job> {
 mod tests {
     use super::*;
 
-    fn line(values: [&str; 18]) -> String {
+    fn line(values: [&str; 19]) -> String {
         COLUMNS.iter().zip(values).map(|((_, width), value)| format!("{value:<width$}")).collect()
     }
 
@@ -145,6 +148,7 @@ mod tests {
             "1",
             "",
             "n1",
+            "",
             "N/A",
             "N/A",
             "tessera: asks v1 iso=mig times=1g:60",
@@ -175,6 +179,7 @@ mod tests {
             "",
             "1",
             "n1",
+            "",
             "",
             "1",
             "2",

@@ -113,7 +113,7 @@ fn bad_files_are_refused_with_line_and_field() {
     assert_snapshot!(all, @r#"
     stderr: tessera: batch.csv:1: no task
     stderr: tessera: batch.csv:1: field 5g: no such column
-    stderr: hint: columns are name and the sizes of a100-40gb: 1g, 2g, 3g, 4g, 7g
+    stderr: hint: columns are name, the sizes of a100-40gb: 1g, 2g, 3g, 4g, 7g, and command
     stderr: tessera: batch.csv:2: field 2g: "x" is not a time
     stderr: hint: seconds, more than 0; empty where the task cannot run
     stderr: tessera: batch.csv:2: 2 fields, the header has 3
@@ -126,7 +126,7 @@ fn bad_files_are_refused_with_line_and_field() {
     stderr: hint: seconds, more than 0; null where the task cannot run
     stderr: tessera: batch.jsonl:1: field n: 2, but t has 1 tasks
     stderr: tessera: batch.jsonl:1: field times: unknown
-    stderr: hint: fields are id, gpu, n, t and name
+    stderr: hint: fields are id, gpu, n, t, name and command
     stderr: tessera: batch.jsonl:1: field t[0]: the task can run at no size
     stderr: tessera: batch.jsonl:1: field t: missing
     stderr: tessera: batch.jsonl:1: column 14: not a JSON object: expected `,` or `]`

@@ -63,14 +63,14 @@ fn world(extra: &str, jobs: &[(&str, &str)]) -> TempDir {
 
 /// Lines of squeue: (id, "state start end comment").
 fn squeue(dir: &Path, jobs: &[(&str, &str)]) {
-    let widths = [14, 14, 14, 64, 64, 128, 64, 22, 14, 20, 40, 64, 10, 256, 256, 22, 22, 2048];
+    let widths = [14, 14, 14, 64, 64, 128, 64, 22, 14, 20, 40, 64, 10, 256, 256, 64, 22, 22, 2048];
     let line = |(id, rest): &(&str, &str)| {
         let mut rest = rest.splitn(4, ' ');
         let mut next = || rest.next().unwrap();
         let (state, start, end, comment) = (next(), next(), next(), next());
         let values = [
-            id, id, "N/A", "alice", "", "gpu", "", "1", "0", state, "None", "", "1", "n1", "", start, end,
-            comment,
+            id, id, "N/A", "alice", "", "gpu", "", "1", "0", state, "None", "", "1", "n1", "", "", start,
+            end, comment,
         ];
         values.iter().zip(widths).map(|(v, w)| format!("{v:<w$}")).collect::<String>() + "\n"
     };
@@ -257,19 +257,19 @@ fn plan_against_reality() {
     let rest = ["COMPLETED 1012 1045 tessera: n1=mig:0/1g.5gb@6: elsewhere", "FAILED 1045 1050 tessera: x"];
     let at_the_end = reality(&[("103", rest[0]), ("104", rest[1])], &[]);
     assert_snapshot!(partly + "\n" + &at_the_end, @r"
-    task     job  state      instance        begin  real    end  real  deviation
-    lavamd   101  COMPLETED  n1:1 2g.10gb@4   0.17     0  31.47    11   -65.05 %
-    hotspot  103  RUNNING    n1:1 1g.5gb@6    0.54    11  33.84     -          -
-    train    102  COMPLETED  n1:1 4g.20gb@0   0.38     0  40.68    32   -21.34 %
-    infer    104  PENDING    n1:1 2g.10gb@4  31.47     -  42.77     -          -
+    task     job  state      instance        begin  really    end  really  deviation
+    lavamd   101  COMPLETED  n1:1 2g.10gb@4   0.17       0  31.47      11   -65.05 %
+    hotspot  103  RUNNING    n1:1 1g.5gb@6    0.54      11  33.84       -          -
+    train    102  COMPLETED  n1:1 4g.20gb@0   0.38       0  40.68      32   -21.34 %
+    infer    104  PENDING    n1:1 2g.10gb@4  31.47       -  42.77       -          -
 
     batch.csv: planned 42.77 s; 2 of 4 tasks have ended
     exit 1
-    task     job  state      instance               begin  real    end  real  deviation
-    lavamd   101  COMPLETED  n1:1 2g.10gb@4          0.17     0  31.47    11   -65.05 %
-    hotspot  103  COMPLETED  n1:1 1g.5gb@6 (moved)   0.54    12  33.84    45   +32.98 %
-    train    102  COMPLETED  n1:1 4g.20gb@0          0.38     0  40.68    32   -21.34 %
-    infer    104  FAILED     n1:1 2g.10gb@4         31.47    45  42.77    50   +16.90 %
+    task     job  state      instance               begin  really    end  really  deviation
+    lavamd   101  COMPLETED  n1:1 2g.10gb@4          0.17       0  31.47      11   -65.05 %
+    hotspot  103  COMPLETED  n1:1 1g.5gb@6 (moved)   0.54      12  33.84      45   +32.98 %
+    train    102  COMPLETED  n1:1 4g.20gb@0          0.38       0  40.68      32   -21.34 %
+    infer    104  FAILED     n1:1 2g.10gb@4         31.47      45  42.77      50   +16.90 %
 
     batch.csv: planned 42.77 s, really 50 s: +16.90 %
     per task, beside its own time: planned 0.30 s, really 28.00 s

@@ -46,7 +46,9 @@ pub(crate) enum Command {
     Explain(ExplainArgs),
     Discover(DiscoverArgs),
     Doctor(DoctorArgs),
-    Plan(crate::plan::PlanArgs),
+    Plan(Box<crate::plan::PlanArgs>),
+    Planner(crate::planner::PlannerArgs),
+    Times(crate::times::TimesArgs),
     Score(crate::score::ScoreArgs),
     #[command(subcommand, arg_required_else_help = true)]
     Simulate(crate::simulate::SimulateCommand),

@@ -133,7 +133,7 @@ fn gpu(text: &str) -> Result<(String, usize), String> {
     }
 }
 
-fn budget(text: &str) -> Result<Duration, String> {
+pub(crate) fn budget(text: &str) -> Result<Duration, String> {
     let wrong = || format!("{text:?} is not a time such as 50ms or 2s, at most 1h");
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let number: u64 = digits.parse().map_err(|_| wrong())?;

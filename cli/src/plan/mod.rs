@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use placement::Model;
 use placement::far::{self, Answer, Costs, Micros, Policy, PolicyError, Problem, STEPS_PER_MS};
 
-pub(crate) use args::PlanArgs;
+pub(crate) use args::{PlanArgs, budget};
 use tasks::{Batch, Context};
 
 use crate::args::Cli;
@@ -126,7 +126,7 @@ fn read_costs(path: &Path, model: &'static Model, sizes: &[u8], costs: &mut Cost
     csv::costs(&Context { file: &file, model: Some(model) }, &read_text(path)?, sizes, costs)
 }
 
-fn read_text(path: &Path) -> Result<String, Failure> {
+pub(crate) fn read_text(path: &Path) -> Result<String, Failure> {
     let mut text = String::new();
     let read = if path.as_os_str() == "-" {
         std::io::stdin().read_to_string(&mut text).map(|_| ())

@@ -1,0 +1,49 @@
+//! The command line of `tessera planner`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+/// Choose sizes, places and order of pending moldable jobs
+///
+/// Looks at the pending jobs that say how they scale (--gpu-times or --gpu-profile) every interval, plans them over what
+/// the GPUs hold now, and tells slurmctld: the planned size and place stand in the job's AdminComment, where Tessera's select
+/// plugin reads them. Under priority/multifactor it also puts jobs of one user in the planned order by Nice.
+///
+/// It never raises a priority, moves no job past another user's, and leaves alone what is held, waits for a dependency, a
+/// begin time or a reservation, or is over a limit. A plan lapses by itself: without the planner, jobs run with the size
+/// they asked for. Runs as root or SlurmUser, once per cluster; ends at SIGTERM.
+#[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  tessera planner --once --dry-run     what would be planned now?
+  tessera planner --once               plan once
+  tessera planner --interval 30s       the service")]
+pub(crate) struct PlannerArgs {
+    /// Plan once and end
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// How long to wait between plans
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = interval)]
+    pub(crate) interval: Duration,
+    /// Say what would be set, and set nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// How long a plan may search
+    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = crate::plan::budget)]
+    pub(crate) budget: Duration,
+    /// How far back sacct is asked for the times of job profiles, in days
+    #[arg(long, value_name = "DAYS", default_value = "30")]
+    pub(crate) since: u32,
+    /// Hold this file while running, so that there is one planner per cluster
+    ///
+    /// Without it: tessera-planner.lock in StateSaveLocation.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) lock: Option<PathBuf>,
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let time = crate::plan::budget(text)?;
+    if time >= Duration::from_secs(1) { Ok(time) } else { Err("expected at least 1s".to_owned()) }
+}

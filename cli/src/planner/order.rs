@@ -1,0 +1,83 @@
+//! Jobs of one standing in the planned order, by Nice.
+//!
+//! Nice only ever grows above what it was when the planner first saw the job, so no priority is raised; and a job that
+//! is moved back passes no other user's job: where one stands between, the order stays Slurm's.
+
+/// A pending job as far as its order goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Rank {
+    pub(super) job: u32,
+    pub(super) priority: u64,
+    pub(super) nice: i64,
+    /// Nice when the planner first saw it.
+    pub(super) own_nice: i64,
+}
+
+impl Rank {
+    /// Its priority if the planner had not touched it.
+    fn base(&self) -> i128 {
+        i128::from(self.priority) + i128::from(self.nice) - i128::from(self.own_nice)
+    }
+}
+
+/// The greatest Nice that is set: beyond it a job would be as good as held.
+const MOST: i64 = 100_000;
+
+/// New Nice values for jobs in the planned order; empty if nothing has to change or may. `others` are the priorities of
+/// all other pending jobs.
+pub(super) fn nices(planned: &[Rank], others: &[u64]) -> Vec<(u32, i64)> {
+    let mut wanted = Vec::new();
+    let mut before = i128::MAX;
+    for rank in planned {
+        let target = rank.base().min(before - 1);
+        let passed = |p: &&u64| (target..=rank.base()).contains(&i128::from(**p));
+        // 1 is the lowest priority of a job that is not held.
+        if target < 1 || others.iter().any(|p| passed(&p)) {
+            return Vec::new();
+        }
+        let nice = i128::from(rank.own_nice) + rank.base() - target;
+        match i64::try_from(nice) {
+            Ok(nice) if nice <= MOST => wanted.push((rank.job, nice)),
+            _ => return Vec::new(),
+        }
+        before = target;
+    }
+    let changed = |(rank, (_, nice)): &(&Rank, (u32, i64))| rank.nice != *nice;
+    planned.iter().zip(wanted).filter(changed).map(|(_, new)| new).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rank(job: u32, priority: u64, nice: i64, own_nice: i64) -> Rank {
+        Rank { job, priority, nice, own_nice }
+    }
+
+    #[test]
+    fn later_jobs_go_below_earlier_ones() {
+        let planned = [rank(2, 90, 0, 0), rank(1, 100, 0, 0), rank(3, 80, 0, 0)];
+        assert_eq!(nices(&planned, &[]), [(1, 11)]);
+    }
+
+    #[test]
+    fn an_order_that_is_right_already_is_left() {
+        let planned = [rank(1, 100, 0, 0), rank(2, 90, 0, 0), rank(3, 90, 1, 1)];
+        assert_eq!(nices(&planned, &[]), [(3, 2)]);
+        assert_eq!(nices(&planned[..2], &[]), []);
+    }
+
+    #[test]
+    fn what_the_planner_added_is_taken_away_but_never_more() {
+        // Job 1 was put behind job 2 earlier, and its user gave it 5 before that.
+        assert_eq!(nices(&[rank(1, 84, 11, 5), rank(2, 85, 0, 0)], &[]), [(1, 5)]);
+    }
+
+    #[test]
+    fn nobody_elses_job_is_passed() {
+        let planned = [rank(2, 90, 0, 0), rank(1, 100, 0, 0)];
+        assert_eq!(nices(&planned, &[95]), []);
+        assert_eq!(nices(&planned, &[101, 80]), [(1, 11)]);
+        assert_eq!(nices(&[rank(2, 1, 0, 0), rank(1, 5, 0, 0)], &[]), [], "0 is held");
+    }
+}

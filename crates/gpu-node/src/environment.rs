@@ -1,9 +1,10 @@
 //! What a task sees of its job's GPUs.
 
+use placement::GpuIndex;
 use placement::matched::Matched;
 use placement::size::display_gb;
 
-use crate::journal::{Entry, Kind};
+use crate::journal::{Entry, GpuRecord, Kind};
 
 /// The environment of one task: `local_task` of `n_tasks` tasks on this node, both from 0 and 1.
 ///
@@ -82,6 +83,37 @@ pub fn uuids_of_part(entry: &Entry, indices: &str) -> Option<String> {
     indices.split(',').map(uuid).collect::<Option<Vec<_>>>().map(|uuids| uuids.join(","))
 }
 
+/// UUIDs of the whole GPUs of one of a step's tasks, `task` of `n_tasks` on this node, which Slurm names by index, in the
+/// order of the job's ranks.
+///
+/// Slurm deals a job's GPUs out by ascending number. Where each task has its share of all of them, each gets the same
+/// number in the order of ranks instead, so that neighbours in the pattern are linked; but only if `may_open` says that
+/// the task may, for a cgroup may hold it to its own.
+///
+/// `None` unless every index is one of the job's GPUs.
+#[must_use]
+pub fn uuids_of_task(
+    entry: &Entry,
+    indices: &str,
+    (task, n_tasks): (u32, u32),
+    may_open: &dyn Fn(&GpuRecord) -> bool,
+) -> Option<String> {
+    let index = |text: &str| text.trim().parse().ok().filter(|i| entry.uses(GpuIndex(*i)));
+    let mut given = indices.split(',').map(index).collect::<Option<Vec<u16>>>()?;
+    given.sort_unstable();
+    let mut all: Vec<u16> = entry.gpus.iter().map(|g| g.index).collect();
+    all.sort_unstable();
+    let from = given.len() * task as usize;
+    let dealt =
+        given.len() * n_tasks as usize == all.len() && all.get(from..from + given.len()) == Some(&given);
+    let ranked = entry.gpus.get(from..from + given.len()).filter(|own| dealt && own.iter().all(may_open));
+    let uuids: Vec<&str> = match ranked {
+        Some(own) => own.iter().map(|g| g.uuid.as_str()).collect(),
+        None => entry.gpus.iter().filter(|g| given.contains(&g.index)).map(|g| g.uuid.as_str()).collect(),
+    };
+    Some(uuids.join(","))
+}
+
 fn share(entry: &Entry, env: &mut Env) {
     let Some(share) = &entry.share else { return };
     let instance = entry.instances.first().and_then(|i| i.live.as_ref()).map(|l| l.uuid.clone());
@@ -100,4 +132,45 @@ fn share(entry: &Entry, env: &mut Env) {
         "TESSERA_GPU_SHARE",
         &format!("{} ({held}), {}% of SMs", display_gb(share.mem_mib), share.threads),
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A job with these GPUs in the order of its ranks; GPU 3's UUID is `GPU-3`.
+    fn whole(order: &[u16]) -> Entry {
+        let gpu = |i: &u16| serde_json::json!({ "index": i, "minor": i, "uuid": format!("GPU-{i}") });
+        let gpus: Vec<_> = order.iter().map(gpu).collect();
+        serde_json::from_value(serde_json::json!({
+            "version": 1, "boot": "b", "job": 12, "uid": 1000, "gid": 1000, "restart": 0, "decision": "",
+            "phase": "ready", "kind": "whole", "gpus": gpus, "instances": [], "share": null, "device_nodes": [],
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn tasks_have_their_gpus_in_the_order_of_ranks() {
+        let entry = whole(&[0, 3, 7, 4]);
+        let of = |indices: &str, task| uuids_of_task(&entry, indices, task, &|_| true).unwrap_or_default();
+        assert_eq!(["0", "3", "4", "7"].map(|g| of(g, (0, 1))), ["GPU-0", "GPU-3", "GPU-4", "GPU-7"]);
+        assert_eq!(of("0", (0, 4)), "GPU-0");
+        assert_eq!(of("4", (2, 4)), "GPU-7");
+        assert_eq!(of("7", (3, 4)), "GPU-4");
+        assert_eq!(of("4,7", (1, 2)), "GPU-7,GPU-4");
+        // A part of the job's, or dealt out otherwise: only the order changes.
+        assert_eq!(of("3,4,7", (0, 1)), "GPU-3,GPU-7,GPU-4");
+        assert_eq!(of("7", (2, 4)), "GPU-7");
+        assert_eq!(of("4,7", (0, 2)), "GPU-7,GPU-4");
+        assert_eq!(uuids_of_task(&entry, "1", (0, 1), &|_| true), None);
+    }
+
+    #[test]
+    fn a_task_that_a_cgroup_holds_to_its_gpu_keeps_it() {
+        let entry = whole(&[0, 3, 7, 4]);
+        let of =
+            |indices, task, open: u16| uuids_of_task(&entry, indices, task, &|g: &GpuRecord| g.index == open);
+        assert_eq!(of("4", (2, 4), 4).as_deref(), Some("GPU-4"));
+        assert_eq!(of("0", (0, 4), 0).as_deref(), Some("GPU-0"));
+    }
 }

@@ -37,7 +37,7 @@ mod settings;
 pub use command::CommandError;
 pub use devices::DeviceError;
 pub use dirs::DirError;
-pub use environment::{task_environment, uuids_of_part};
+pub use environment::{task_environment, uuids_of_part, uuids_of_task};
 pub use fault::{Fault, RealiseError};
 pub use inspect::{Disagreement, GpuView, Inspection, inspect};
 pub use lock::LockError;

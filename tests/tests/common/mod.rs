@@ -23,16 +23,20 @@ pub(crate) fn with(test: impl FnOnce(&mut Cluster)) {
         Err(error) => panic!("{error}"),
     });
     // A failed test before this one has cleaned up behind itself as well.
-    let mut cluster = shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let outcome = catch_unwind(AssertUnwindSafe(|| test(&mut cluster)));
+    on(&mut shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner), test);
+}
+
+/// The same on a cluster that is there already.
+pub(crate) fn on(cluster: &mut Cluster, test: impl FnOnce(&mut Cluster)) {
+    let outcome = catch_unwind(AssertUnwindSafe(|| test(cluster)));
     if let Err(panic) = outcome {
         cluster.keep_files();
         eprintln!("{}", cluster.log_tails());
         eprintln!("all logs stay in {}", cluster.layout().at("log").display());
-        let _ = settle(&cluster);
+        let _ = settle(cluster);
         resume_unwind(panic);
     }
-    if let Err(error) = settle(&cluster).and_then(|()| cluster.assert_clean()) {
+    if let Err(error) = settle(cluster).and_then(|()| cluster.assert_clean()) {
         cluster.keep_files();
         panic!("after the test: {error}\n{}", cluster.log_tails());
     }

@@ -1,0 +1,328 @@
+//! Which whole GPUs jobs get, in which order, on nodes with the links and sockets of a DGX-1V: every way to ask for
+//! them, and beside what Slurm alone gives.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+
+use std::sync::{Mutex, OnceLock};
+
+use common::{looked, variable};
+use e2e::config::Templates;
+use e2e::paths::SlurmVersion;
+use e2e::{Cluster, JobId, User};
+
+/// NVLinks of each GPU of a DGX-1V to each other one, as gres.conf has them.
+const LINKS: [&str; 8] = [
+    "-1,1,1,2,2,0,0,0",
+    "1,-1,2,1,0,2,0,0",
+    "1,2,-1,2,0,0,1,0",
+    "2,1,2,-1,0,0,0,1",
+    "2,0,0,0,-1,1,1,2",
+    "0,2,0,0,1,-1,2,1",
+    "0,0,1,0,1,2,-1,2",
+    "0,0,0,1,2,1,2,-1",
+];
+
+/// Two such nodes with two sockets, four GPUs near each. The GPUs of n2's sockets have different types.
+fn templates() -> Templates {
+    let mut templates = Templates::shipped().unwrap();
+    let keep = |line: &&str| !line.starts_with("NodeName=") && !line.starts_with("PartitionName=");
+    let mut slurm: Vec<String> = templates.slurm.lines().filter(keep).map(str::to_owned).collect();
+    for (node, gpus) in [("n1", "gpu:a100:8"), ("n2", "gpu:left:4,gpu:right:4")] {
+        slurm.push(format!(
+            "NodeName={node} NodeHostname={node} Port=6818 CPUs=32 Sockets=2 CoresPerSocket=16 ThreadsPerCore=1 \
+             RealMemory=64000 Gres={gpus},shard:320"
+        ));
+    }
+    slurm.push("PartitionName=gpu Nodes=ALL Default=YES MaxTime=INFINITE State=UP".to_owned());
+    slurm.push("PartitionName=plain Nodes=ALL MaxTime=INFINITE State=UP".to_owned());
+    templates.slurm = slurm.join("\n") + "\n";
+    let mut gres = String::new();
+    for node in ["n1", "n2"] {
+        for (gpu, links) in LINKS.iter().enumerate() {
+            let (side, cores) = if gpu < 4 { ("left", "0-15") } else { ("right", "16-31") };
+            let kind = if node == "n1" { "a100" } else { side };
+            gres += &format!(
+                "NodeName={node} Name=gpu Type={kind} File=/dev/nvidia{gpu} Cores={cores} Links={links}\n"
+            );
+        }
+        gres += &format!("NodeName={node} Name=shard Count=320\n");
+    }
+    templates.gres = gres;
+    let (settings, _) = templates.tessera.split_once("[[nodes]]").unwrap();
+    templates.tessera = settings.to_owned();
+    templates.tessera += "[[partitions]]\nname = \"plain\"\ngpu_set_policy = \"baseline\"\n\n";
+    for node in ["n1", "n2"] {
+        templates.tessera += &format!(
+            "[[nodes]]\nnames = \"{node}\"\ngpu = \"a100-40gb\"\ncount = 8\nmig = \"dynamic\"\ninterconnect = \"dgx-v\"\n\n"
+        );
+    }
+    templates
+}
+
+/// The cluster of all tests here but those that start their own.
+fn with(test: impl FnOnce(&mut Cluster)) {
+    static SHARED: OnceLock<Mutex<Cluster>> = OnceLock::new();
+    let shared = SHARED.get_or_init(|| Mutex::new(common::builder().templates(templates()).start().unwrap()));
+    common::on(&mut shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner), test);
+}
+
+/// Says what the job was given, and stays.
+const SAY: &str = "env | grep -E '^(TESSERA_GPU|CUDA_VISIBLE|TESSERA_WHY|TESSERA_INST)' | sort\necho looked\nexec sleep 600";
+
+fn cancel(cluster: &Cluster, jobs: &[JobId]) {
+    let ids: Vec<String> = jobs.iter().map(ToString::to_string).collect();
+    let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+    cluster.run(User::Root, "scancel", &ids).unwrap().ok().unwrap();
+    let wait = |job: &JobId| cluster.wait_end(*job).unwrap();
+    jobs.iter().map(wait).for_each(drop);
+}
+
+/// UUIDs of a node's GPUs, in its order.
+fn uuids(cluster: &Cluster, node: &str) -> Vec<String> {
+    let mut command = cluster.command_on(node, User::Root, "nvidia-smi").unwrap();
+    let out = e2e::command::run(command.arg("-L")).unwrap().ok().unwrap();
+    let uuid = |line: &str| Some(line.split_once("(UUID: ")?.1.split(')').next()?.to_owned());
+    out.lines().filter(|l| l.starts_with("GPU ")).filter_map(uuid).collect()
+}
+
+fn numbers(text: &str) -> Vec<u32> {
+    text.split(',').map(|n| n.parse().unwrap()).collect()
+}
+
+/// Runs a job with these options on one node; its GPUs in the order in which it sees them, and all that it said.
+fn order(cluster: &Cluster, options: &[&str]) -> (Vec<u32>, String) {
+    let job = cluster.sbatch(User::Alice, options, SAY).unwrap();
+    let said = looked(cluster, job);
+    let order = numbers(&variable(&said, "TESSERA_GPU_SET").unwrap());
+    let node = cluster.job(job).unwrap().get("BatchHost").to_owned();
+    let names = uuids(cluster, &node);
+    let seen = variable(&said, "CUDA_VISIBLE_DEVICES").unwrap();
+    let ours: Vec<&str> = order.iter().map(|g| names[*g as usize].as_str()).collect();
+    assert_eq!(seen, ours.join(","), "{said}");
+    let mut sorted = order.clone();
+    sorted.sort_unstable();
+    assert_eq!(cluster.gpus_of(job).unwrap(), sorted, "Slurm's accounts: {said}");
+    let shown =
+        cluster.run(User::Root, "scontrol", &["show", "job", &job.to_string()]).unwrap().ok().unwrap();
+    let comment = shown.lines().find_map(|l| l.trim().strip_prefix("AdminComment=")).unwrap().to_owned();
+    let list = order.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+    assert!(comment.starts_with(&format!("tessera: {node}=whole:{list}: ")), "{comment}");
+    cancel(cluster, &[job]);
+    (order, said + &comment)
+}
+
+fn check(options: &[&str], expect: &[u32]) {
+    with(|cluster| {
+        let mut all = vec!["-w", "n1"];
+        all.extend(options);
+        let (order, said) = order(cluster, &all);
+        assert_eq!(order, expect, "{options:?}: {said}");
+    });
+}
+
+#[test]
+fn a_plain_request_gets_the_best_linked_set_in_ring_order() {
+    check(&["--gres=gpu:2"], &[0, 3]);
+    check(&["--gres=gpu:3"], &[0, 2, 3]);
+    check(&["--gres=gpu:4"], &[0, 1, 2, 3]);
+    check(&["--gpus=4", "-N1"], &[0, 1, 2, 3]);
+    check(&["--gpus-per-node=8"], &[0, 3, 2, 1, 5, 6, 7, 4]);
+    check(&["--gpus-per-task=2", "-n2"], &[0, 1, 2, 3]);
+    check(&["--gres=gpu:a100:3"], &[0, 2, 3]);
+}
+
+#[test]
+fn the_jobs_record_and_environment_name_the_match() {
+    with(|cluster| {
+        let (_, said) = order(cluster, &["-w", "n1", "--gres=gpu:2"]);
+        let variable = |name| variable(&said, name).unwrap();
+        assert_eq!(
+            variable("TESSERA_GPU_MATCH"),
+            "pattern=ring bandwidth=sensitive policy=preserve model=bottleneck"
+        );
+        assert_eq!(variable("TESSERA_GPU_BANDWIDTH_GBPS"), "50.0");
+        let why = "ring at 50 GB/s (bottleneck), the best of 8 free GPUs (preserve)";
+        assert_eq!(variable("TESSERA_WHY"), why);
+        assert!(said.ends_with(&format!("tessera: n1=whole:0,3: {why}")), "{said}");
+    });
+}
+
+#[test]
+fn pattern_and_policy_are_the_jobs_then_the_partitions() {
+    check(&["--gres=gpu:4", "--gpu-pattern=tree"], &[0, 3, 2, 1]);
+    check(&["--gres=gpu:3", "--gpu-set-policy=baseline"], &[0, 1, 2]);
+    check(&["--gres=gpu:3", "-p", "plain"], &[0, 1, 2]);
+    check(&["--gres=gpu:3", "-p", "plain", "--gpu-set-policy=preserve"], &[0, 2, 3]);
+    with(|cluster| {
+        let refused =
+            cluster.try_sbatch(User::Alice, &["--gres=gpu:2", "--gpu-set-policy=best"], SAY).unwrap();
+        assert_ne!(refused.code, Some(0));
+        let why = "--gpu-set-policy=best: is unknown: expected preserve, greedy, topo-aware or baseline";
+        assert!(refused.stderr.contains(why), "{}", refused.stderr);
+    });
+}
+
+#[test]
+fn as_many_of_each_socket_as_asked() {
+    // 0-3 and 4-7 have two links each, as has 0-4; 3-7 has one.
+    let options = ["--gpus-per-socket=2", "--sockets-per-node=2", "--ntasks=2", "--cpus-per-task=16"];
+    with(|cluster| {
+        let mut all = vec!["-w", "n1"];
+        all.extend(options);
+        let (order, said) = order(cluster, &all);
+        let lower = order.iter().filter(|g| **g < 4).count();
+        assert_eq!((order.len(), lower), (4, 2), "{said}");
+        assert_eq!(cluster.links_within("n1", &order).unwrap(), 7, "{said}");
+    });
+}
+
+#[test]
+fn enforced_binding_is_kept() {
+    with(|cluster| {
+        // A job on the lower socket, so that the next one's cores are on the upper.
+        let lower = cluster
+            .sbatch(User::Alice, &["-w", "n1", "--exclusive=user", "-c16", "-n1"], "exec sleep 600")
+            .unwrap();
+        cluster.wait_running(lower).unwrap();
+        let options = ["-w", "n1", "--gres=gpu:2", "--gres-flags=enforce-binding", "-n1", "-c2"];
+        let job = cluster.sbatch(User::Alice, &options, SAY).unwrap();
+        let said = looked(cluster, job);
+        let cores = cluster.job(job).unwrap().get("CPU_IDs").to_owned();
+        let first: u32 = cores.split(['-', ',']).next().unwrap().parse().unwrap();
+        let near = if first < 16 { 0..4 } else { 4..8 };
+        let gpus = numbers(&variable(&said, "TESSERA_GPU_SET").unwrap());
+        assert!(gpus.iter().all(|g| near.contains(g)), "cores {cores}: {said}");
+        assert_eq!(cluster.links_within("n1", &gpus).unwrap(), 2, "cores {cores}: {said}");
+        cancel(cluster, &[lower, job]);
+    });
+}
+
+#[test]
+fn types_and_several_nodes() {
+    with(|cluster| {
+        let (order, said) = order(cluster, &["-w", "n2", "--gres=gpu:right:2"]);
+        assert!(order.iter().all(|g| *g >= 4), "{said}");
+        assert_eq!(cluster.links_within("n2", &order).unwrap(), 2, "{said}");
+        // One of each type: two links are possible.
+        let (order, said) = self::order(cluster, &["-w", "n2", "--gres=gpu:left:1,gpu:right:1"]);
+        assert_eq!(cluster.links_within("n2", &order).unwrap(), 2, "{said}");
+        let both = cluster.sbatch(User::Alice, &["-N2", "--gpus-per-node=2"], SAY).unwrap();
+        let said = looked(cluster, both);
+        let comment = cluster.run(User::Root, "scontrol", &["show", "job", &both.to_string()]).unwrap();
+        let comment =
+            comment.stdout.lines().find_map(|l| l.trim().strip_prefix("AdminComment=")).unwrap().to_owned();
+        assert!(
+            comment.starts_with("tessera: n1=whole:0,3;n2=whole:0,3: n1: ring at 50 GB/s"),
+            "{comment} {said}"
+        );
+        cancel(cluster, &[both]);
+    });
+}
+
+#[test]
+fn gpus_with_instances_are_no_candidates_and_insensitive_jobs_leave_the_good_links() {
+    with(|cluster| {
+        let mig = cluster.sbatch(User::Bob, &["-w", "n1", "--gpu-isolation=mig:1g.5gb"], SAY).unwrap();
+        let said = looked(cluster, mig);
+        let seen = variable(&said, "TESSERA_INSTANCES").unwrap();
+        let on: u32 = seen.split_once('@').unwrap().1.split(':').next().unwrap().parse().unwrap();
+        let (order, told) = order(cluster, &["-w", "n1", "--gres=gpu:4"]);
+        assert!(!order.contains(&on), "{on} in {order:?}: {said}{told}");
+        assert_eq!(cluster.links_within("n1", &order).unwrap(), 9, "{told}");
+        cancel(cluster, &[mig]);
+        let taken = occupy(cluster, &[0, 1]);
+        let (given, said) = self::order(cluster, &["-w", "n1", "--gres=gpu:3"]);
+        assert_eq!(cluster.links_within("n1", &given).unwrap(), 5, "{said}");
+        let options = ["-w", "n1", "--gres=gpu:3", "--gpu-bandwidth=insensitive"];
+        let (given, said) = self::order(cluster, &options);
+        assert!(cluster.links_within("n1", &given).unwrap() < 5, "{said}");
+        assert!(said.contains("leaves") && said.contains("the most of 6 free GPUs (preserve)"), "{said}");
+        cancel(cluster, &taken);
+    });
+}
+
+/// Jobs that hold exactly these GPUs of n1, one each: every GPU is taken, and the others given back.
+fn occupy(cluster: &Cluster, busy: &[u32]) -> Vec<JobId> {
+    let one = || cluster.sbatch(User::Bob, &["-w", "n1", "--gres=gpu:1"], "exec sleep 600").unwrap();
+    if busy.is_empty() {
+        return Vec::new();
+    }
+    let all: Vec<JobId> = (0..8).map(|_| one()).collect();
+    all.iter().for_each(|job| drop(cluster.wait_running(*job).unwrap()));
+    let (kept, gone): (Vec<JobId>, Vec<JobId>) =
+        all.into_iter().partition(|job| busy.contains(&cluster.gpus_of(*job).unwrap()[0]));
+    assert_eq!(kept.len(), busy.len());
+    cancel(cluster, &gone);
+    kept
+}
+
+/// For each occupancy, the sets for 2, 3 and 4 GPUs.
+fn sets(cluster: &Cluster) -> Vec<Vec<u32>> {
+    let mut sets = Vec::new();
+    for busy in BUSY {
+        let taken = occupy(cluster, busy);
+        for n in 2..=4 {
+            let options = ["-w", "n1", &format!("--gres=gpu:{n}")];
+            let job = cluster.sbatch(User::Alice, &options, "exec sleep 600").unwrap();
+            cluster.wait_running(job).unwrap();
+            sets.push(cluster.gpus_of(job).unwrap());
+            cancel(cluster, &[job]);
+        }
+        cancel_all(cluster, &taken);
+    }
+    sets
+}
+
+fn cancel_all(cluster: &Cluster, jobs: &[JobId]) {
+    if !jobs.is_empty() {
+        cancel(cluster, jobs);
+    }
+}
+
+/// GPUs in use.
+const BUSY: [&[u32]; 4] = [&[], &[0, 3], &[0, 1], &[2, 5]];
+
+/// The table of docs/figures/mapa.md: `cargo test -p e2e --test gpu_sets -- --nocapture beside_slurm_alone`.
+fn beside(version: SlurmVersion) {
+    let start = |stock| common::builder().templates(templates()).slurm(version).stock(stock).start().unwrap();
+    let stock = start(true);
+    let theirs = sets(&stock);
+    drop(stock);
+    let cluster = start(false);
+    let ours = sets(&cluster);
+    let predicted = |gpus: &[u32]| predicted(&cluster, gpus);
+    let mut rows = Vec::new();
+    for (i, (theirs, ours)) in theirs.iter().zip(&ours).enumerate() {
+        let (busy, n) = (BUSY[i / 3], i % 3 + 2);
+        rows.push((predicted(theirs), predicted(ours)));
+        eprintln!(
+            "| {version} | {busy:?} | {n} | {theirs:?} | {:.1} | {ours:?} | {:.1} |",
+            rows[i].0, rows[i].1
+        );
+    }
+    for (i, (theirs, ours)) in rows.into_iter().enumerate() {
+        assert!(ours + 0.05 >= theirs, "row {i}: {ours} GB/s, Slurm alone {theirs}");
+    }
+    assert_eq!(ours[..3], [vec![0, 3], vec![0, 2, 3], vec![0, 1, 2, 3]]);
+}
+
+/// GB/s predicted for the best ring on exactly these GPUs.
+fn predicted(cluster: &Cluster, gpus: &[u32]) -> f64 {
+    let busy: Vec<String> = (0..8).filter(|g| !gpus.contains(g)).map(|g| g.to_string()).collect();
+    let (n, busy) = (gpus.len().to_string(), busy.join(","));
+    let args = ["score", "--topology", "dgx-v", "--gpus", &n, "--busy", &busy, "--json"];
+    let out = cluster.run(User::Root, "tessera", &args).unwrap().ok().unwrap();
+    serde_json::from_str::<serde_json::Value>(&out).unwrap()["eff_bw"].as_f64().unwrap()
+}
+
+#[test]
+fn beside_slurm_alone_22_05() {
+    beside(SlurmVersion::V22_05);
+}
+
+#[test]
+fn beside_slurm_alone_24_11() {
+    beside(SlurmVersion::V24_11);
+}

@@ -205,8 +205,8 @@ fn links_that_are_down_lower_the_edge() {
     let both = read_back(&machine.discover());
     assert_eq!(
         both.link(GpuIndex(0), GpuIndex(3)).map(Link::gbps),
-        Some(12.0),
-        "no NVLink left: the way over PCIe"
+        Some(18.0),
+        "no NVLink left: the way over PCIe within the socket"
     );
 }
 

@@ -37,11 +37,12 @@ pub(crate) struct Veto {
 /// Only devices that Slurm could have chosen itself come into question, so its accounts stay true.
 pub(crate) fn place(
     engine: &Engine,
-    mut question: Question,
+    question: Question,
     want: &Want,
     slurm: &ChosenView,
 ) -> Option<Result<Placed, Veto>> {
     let node = engine.node(&slurm.name)?;
+    let mut question = question.on(&slurm.name);
     let mut entries: Vec<GpuSet> = slurm.entries.iter().map(|e| e.available).collect();
     match want.kind {
         GresKind::Shard => {
@@ -60,10 +61,22 @@ pub(crate) fn place(
         }
     }
     let decision = question.decide(node);
-    let why = plain_why(&decision.reason());
+    let why = plain_why(&planned_why(want, decision.reason()));
     let matched = Matched::of(&decision);
     let placed = |grant| Placed { devices: devices(&grant, want.kind), grant, entries, why, matched };
     Some(decision.chosen.map(placed).ok_or_else(|| Veto { node: slurm.name.clone() }))
+}
+
+/// Why a job got its size, where a planner had a say in it.
+fn planned_why(want: &Want, reason: String) -> String {
+    match &want.plan {
+        Some(plan) if !reason.is_empty() => {
+            let rest = reason.strip_prefix("as named").unwrap_or(&reason);
+            format!("{}{rest}", plan.in_words(&want.request))
+        }
+        None if want.lapsed && !reason.is_empty() => format!("its plan had lapsed; {reason}"),
+        _ => reason,
+    }
 }
 
 /// How many of which GPUs: of each type and socket as many as Slurm chose. Where `local`, those near the job's cores as

@@ -7,14 +7,16 @@
 //! Answers to "could this request be placed here" are cached until the node changes, because slurmctld asks for every
 //! pending job and node again in each round.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use placement::mapa::Memo;
+use placement::moldable::PlannedStart;
+use placement::planned::Plan;
 use placement::wire::{JobPlacement, encode_request};
 use placement::{
-    Ask, Bandwidth, Decision, GpuIndex, GpuState, Grant, Holder, Isolation, JobId, Kind, Model, Node, Policy,
-    Uid, audit, decide_with, fits, parse_layout,
+    Admission, Ask, Bandwidth, Decision, GpuIndex, GpuState, Grant, Holder, Isolation, JobId, Kind, Model,
+    Node, Policy, Request, Uid, audit, decide_with, fits, parse_layout,
 };
 use site_config::SiteConfig;
 
@@ -50,6 +52,10 @@ pub(crate) struct Question {
     policy: Policy,
     key: Key,
     memo: Arc<Mutex<Memo>>,
+    /// Where the user wants the instance, on whatever node.
+    wish: Option<PlannedStart>,
+    /// The planner's decision that the request follows.
+    pub(crate) plan: Option<Plan>,
 }
 
 /// What an answer depends on, beside the node's state.
@@ -81,6 +87,15 @@ impl Question {
             assert_eq!(fits, self.decide(node).chosen.is_some(), "{:?} on {}", self.ask, node.layout());
         }
         fits
+    }
+
+    /// The question with the place that is wanted on this node. Whether it fits does not depend on that.
+    pub(crate) fn on(mut self, node: &str) -> Self {
+        self.ask.request.place = match &self.plan {
+            Some(plan) => plan.start_on(node),
+            None => self.wish,
+        };
+        self
     }
 
     /// Whether the job wants good links between several GPUs, rather than GPUs near its cores.
@@ -118,6 +133,7 @@ impl Engine {
     /// Makes a question of what a job wants, with the site's defaults filled in.
     pub(crate) fn question(&self, job: JobId, uid: Uid, want: &Want) -> Question {
         let mut ask = Ask::new(job, uid, want.request.clone());
+        let wish = ask.request.place.take();
         ask.same_gpu_only = true;
         let mut policy = self.policy.clone();
         policy.sets = self.config.sets(want.partition.as_deref());
@@ -131,7 +147,7 @@ impl Engine {
             uid: joins.then_some(uid),
             shards: want.kind == GresKind::Shard,
         };
-        Question { ask, policy, key, memo: Arc::clone(&self.memo) }
+        Question { ask, policy, key, memo: Arc::clone(&self.memo), wish, plan: want.plan.clone() }
     }
 
     /// Whether the request can be placed on the node as it is now; `None`: the node is not managed.
@@ -161,6 +177,27 @@ impl Engine {
         }
         self.ever.insert(key, fits);
         Some(fits)
+    }
+
+    /// Whether a plan's place on its node could be had now; false without a place.
+    pub(crate) fn has_planned_place(&self, question: &Question) -> bool {
+        let place = question.plan.as_ref().and_then(|p| p.place.as_ref());
+        place.and_then(|p| Some((p, self.nodes.get(&p.node)?))).is_some_and(|(place, entry)| {
+            let decision = question.clone().on(&place.node).decide(&entry.node);
+            decision.report.planned == Some((place.start, true))
+        })
+    }
+
+    /// The shards that a request counts for in Slurm, on whichever of these nodes counts fewest; `None`: none of them
+    /// could ever serve it with a part of a GPU.
+    pub(crate) fn shards(&self, request: &Request, names: &[String]) -> Option<u32> {
+        let specs: BTreeSet<usize> = names.iter().filter_map(|n| self.nodes.get(n)).map(|e| e.spec).collect();
+        let nodes = specs.into_iter().filter_map(|spec| self.config.nodes.get(spec));
+        let counts = nodes.filter_map(|n| match n.to_node().admits_ever(request, &self.policy, true) {
+            Ok(Admission::Shards(count)) => Some(count),
+            Ok(Admission::Gpus(_)) | Err(_) => None,
+        });
+        counts.min()
     }
 
     /// Whether some of `victims` hold something on the node and the request could be placed there without them.

@@ -89,6 +89,25 @@ pub(crate) fn narrow(
     Narrowed { out, held_back }
 }
 
+/// Which other nodes to take out, so that a planned job gets the place its plan names: none unless that can be had now.
+/// A node that Slurm then cannot use must not be kept to the next time.
+pub(crate) fn keep_to_plan(
+    engine: &Engine,
+    question: &Question,
+    min_nodes: u32,
+    nodes: &[NodeView],
+) -> Vec<usize> {
+    let place = question.plan.as_ref().and_then(|p| p.place.as_ref());
+    let Some(planned) = place.and_then(|p| nodes.iter().find(|n| n.name == p.node)) else {
+        return Vec::new();
+    };
+    let insists = nodes.iter().any(|n| n.required && n.index != planned.index);
+    if min_nodes > 1 || insists || planned.completing || !engine.has_planned_place(question) {
+        return Vec::new();
+    }
+    nodes.iter().map(|n| n.index).filter(|index| *index != planned.index).collect()
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Now,

@@ -8,7 +8,7 @@ use placement::{GpuIndex, Grant, JobId, Uid};
 
 use crate::commit::{place, unmanaged};
 use crate::engine::{Engine, Question};
-use crate::narrow::{Mode, Narrowed, first_fit, narrow};
+use crate::narrow::{Mode, Narrowed, first_fit, keep_to_plan, narrow};
 use crate::view::{Allocated, ChosenView, EntryChoice, GresKind, GresRequest, JobView, NodeView, Want};
 
 const USER: Uid = Uid(1000);
@@ -31,6 +31,8 @@ fn want(request: Option<&str>, kind: GresKind, per_node: u64) -> Want {
         exclusive: false,
         enforce_bind: false,
         partition: None,
+        comment: String::new(),
+        now: 100,
     };
     job.want().unwrap()
 }
@@ -76,6 +78,70 @@ fn preempting(
     let question = question(engine, want);
     let victims: HashSet<JobId> = victims.iter().map(|id| JobId(*id)).collect();
     narrow(engine, &question, want, Mode::Preempt { victims: &victims, widen }, 1, nodes)
+}
+
+/// A moldable job on nodes of which `n2` is named in its plan, and what becomes of its test.
+fn planned(engine: &Engine, place: &str) -> (Want, Vec<usize>) {
+    let view = JobView {
+        id: JobId(9),
+        uid: USER,
+        request: Some("v1 iso=mig times=1g:60,2g:35".to_owned()),
+        gres: vec![GresRequest { kind: GresKind::Shard, per_node: 10, per_socket: false }],
+        exclusive: false,
+        enforce_bind: false,
+        partition: None,
+        comment: format!("tessera: plan v1 size=2g.10gb{place} end=1790000035 until=200"),
+        now: 100,
+    };
+    let want = view.want().unwrap();
+    let nodes = [node(0, "n1", 7), node(1, "n2", 7), node(2, "n3", 7)];
+    let out = keep_to_plan(engine, &question(engine, &want), 1, &nodes);
+    (want, out)
+}
+
+fn placed_on(engine: &Engine, want: &Want, name: &str) -> (Grant, String) {
+    let slurm = ChosenView { name: name.to_owned(), ..choice(&[0], &[0, 1]) };
+    let placed = place(engine, question(engine, want), want, &slurm).unwrap().unwrap();
+    (placed.grant, placed.why)
+}
+
+#[test]
+fn a_planned_job_gets_its_place_and_the_reason_says_so() {
+    let mut engine = engine();
+    let (want, out) = planned(&engine, " place=n2:1@4");
+    assert_eq!(out, [0, 2], "the other nodes");
+    let at = |gpu: u16, start: u8| {
+        let model = placement::Model::find("a100-40gb").unwrap();
+        let profile = model.profile("2g.10gb").unwrap().id;
+        Grant::Mig(vec![placement::MigSpec { gpu: GpuIndex(gpu), profile, start: placement::Slice(start) }])
+    };
+    let (grant, why) = placed_on(&engine, &want, "n2");
+    assert_eq!(grant, at(1, 4));
+    assert_eq!(
+        why,
+        "2g.10gb chosen by the planner out of 1g, 2g, end expected 2026-09-21T14:13:55Z, at the planned place, leaves \
+         30 placements to others"
+    );
+    assert_ne!(placed_on(&engine, &want, "n1").0, at(1, 4), "a place is of one node");
+    let taken = JobPlacement { job: JobId(1), nodes: vec![("n2".to_owned(), at(1, 4))] };
+    engine.commit(USER, &taken);
+    let (want, out) = planned(&engine, " place=n2:1@4");
+    assert_eq!(out, [], "it does not wait for a place that is taken");
+    let (grant, why) = placed_on(&engine, &want, "n2");
+    assert!(grant != at(1, 4) && why.contains("the planned place 1@4 is not free"), "{why}");
+    assert_eq!(planned(&engine, "").1, []);
+    assert_eq!(planned(&engine, " place=n9:1@4").1, [], "a node that the job cannot use");
+}
+
+#[test]
+fn the_shards_of_a_size_are_those_of_the_node_that_counts_fewest() {
+    let engine = engine();
+    let nodes = ["n1".to_owned(), "n3".to_owned()];
+    let (want, _) = planned(&engine, "");
+    assert_eq!(engine.shards(&want.request, &nodes), Some(10));
+    let unplanned = placement::wire::parse_request("v1 iso=mig times=1g:60,2g:35").unwrap();
+    assert_eq!(engine.shards(&unplanned, &nodes), Some(5));
+    assert_eq!(engine.shards(&unplanned, &["elsewhere".to_owned()]), None);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! Read by `ffi::read` once per hook; everything after that is safe code on these types.
 
 use placement::ask::GpuSet;
+use placement::planned::{Plan, parse_plan, parse_started, plan_of};
 use placement::wire::parse_request;
 use placement::{Isolation, JobId, Request, Uid};
 
@@ -43,6 +44,10 @@ pub(crate) struct JobView {
     pub(crate) enforce_bind: bool,
     /// The partition it is tested in.
     pub(crate) partition: Option<String>,
+    /// Its AdminComment: a planner's decision may stand there.
+    pub(crate) comment: String,
+    /// When this was read, seconds since 1970: plans lapse.
+    pub(crate) now: u64,
 }
 
 /// What a job wants from a node's GPUs.
@@ -58,6 +63,10 @@ pub(crate) struct Want {
     pub(crate) keep_choice: bool,
     /// The partition that the job is tested in.
     pub(crate) partition: Option<String>,
+    /// The planner's decision that made the request what it is.
+    pub(crate) plan: Option<Plan>,
+    /// A planner's decision stands in the job's AdminComment and counts no more.
+    pub(crate) lapsed: bool,
 }
 
 /// MiB in a shard, rounded up: one nominal, decimal GB.
@@ -77,7 +86,15 @@ impl JobView {
         let asked = self.request.as_deref().and_then(|text| parse_request(text).ok());
         let keep_choice = self.gres.len() > 1 || self.gres.iter().any(|g| g.per_socket);
         let partition = self.partition.clone();
-        let want = |request, managed| Want { request, kind: first.kind, managed, keep_choice, partition };
+        let want = |request, managed| Want {
+            request,
+            kind: first.kind,
+            managed,
+            keep_choice,
+            partition,
+            plan: None,
+            lapsed: false,
+        };
         match first.kind {
             // `--exclusive` gives it every GPU of the node, whatever it asked for.
             GresKind::Gpu if self.exclusive => None,
@@ -94,7 +111,10 @@ impl JobView {
             }
             GresKind::Shard => match asked {
                 Some(r) if matches!(r.isolation, Isolation::Mig(_) | Isolation::Mps | Isolation::Auto) => {
-                    Some(want(r, true))
+                    match plan_of(&r, &self.comment, self.now) {
+                        Some((plan, planned)) => Some(Want { plan: Some(plan), ..want(planned, true) }),
+                        None => Some(Want { lapsed: self.had_plan(), ..want(r, true) }),
+                    }
                 }
                 _ => {
                     let mut request = Request::new(Isolation::Mps);
@@ -103,6 +123,21 @@ impl JobView {
                 }
             },
         }
+    }
+
+    /// The same where its plan cannot be carried out.
+    pub(crate) fn want_unplanned(&self) -> Option<Want> {
+        let view = Self { comment: String::new(), ..self.clone() };
+        Some(Want { lapsed: self.had_plan(), ..view.want()? })
+    }
+
+    fn had_plan(&self) -> bool {
+        parse_plan(&self.comment).is_ok_and(|plan| plan.is_some())
+    }
+
+    /// Whether its shards may be those of another size than it is to run on: it was planned, or ran before.
+    pub(crate) fn was_resized(&self) -> bool {
+        self.had_plan() || parse_started(&self.comment).is_some()
     }
 }
 
@@ -192,7 +227,29 @@ mod tests {
             exclusive: false,
             enforce_bind: false,
             partition: None,
+            comment: String::new(),
+            now: 100,
         }
+    }
+
+    #[test]
+    fn a_plan_counts_while_it_lasts_and_only_for_the_sizes_listed() {
+        let mut view = job(Some("v1 iso=mig times=1g:60,2g:35"), &[(GresKind::Shard, 5)]);
+        let mut wanted = |comment: &str| {
+            view.comment = comment.to_owned();
+            let want = view.want().unwrap();
+            (want.request.isolation, want.plan.is_some(), want.lapsed)
+        };
+        let ten = || Isolation::Mig(Some("2g.10gb".to_owned()));
+        assert_eq!(wanted(""), (Isolation::Mig(None), false, false));
+        assert_eq!(wanted("benchmark of June"), (Isolation::Mig(None), false, false));
+        assert_eq!(wanted("tessera: plan v1 size=2g.10gb until=101"), (ten(), true, false));
+        assert_eq!(wanted("tessera: plan v1 size=2g.10gb until=100"), (Isolation::Mig(None), false, true));
+        assert_eq!(wanted("tessera: plan v1 size=3g.20gb until=101"), (Isolation::Mig(None), false, true));
+        assert_eq!(wanted("tessera: plan v1 size=rubbish"), (Isolation::Mig(None), false, false));
+        let mut other = job(Some("v1 iso=mps mem=100"), &[(GresKind::Shard, 5)]);
+        other.comment = "tessera: plan v1 size=2g.10gb until=101".to_owned();
+        assert_eq!(other.want().unwrap().request.isolation, Isolation::Mps);
     }
 
     #[test]

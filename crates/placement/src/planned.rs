@@ -15,7 +15,8 @@
 //! ```
 //!
 //! A planner sees what a pending job asks by `job_submit_tessera`'s comment at submission, `tessera: asks REQUEST`: no
-//! command of Slurm's shows the SPANK environment. A plan keeps it at its end, `…; asks REQUEST`, for the next planner.
+//! command of Slurm's shows the SPANK environment. `job_submit_tessera` keeps it at the end of every plan, `…; asks
+//! REQUEST`, and puts it there again when the comment is cleared.
 //!
 //! `size` is the name of a MIG profile; `place` (may be left out) node, GPU and first memory slice; `begin` and `end`
 //! (may be left out) what the planner predicts; `until` when the plan lapses. Times are seconds since 1970.
@@ -25,7 +26,8 @@
 //! - Where that size fits, the select plugin grants it, at the planned place if it is free. A place that is not free
 //!   does not make the job wait: any other will do, on any node.
 //! - A plan that has lapsed, or that the job's nodes cannot carry out, counts as none: the requested size runs.
-//! - When the job starts, [`Started`] replaces the plan. A job that is requeued is without a plan again.
+//! - When the job starts, [`Started`] replaces the plan, with the request behind it as well. A job that is requeued is
+//!   without a plan again.
 //! - A comment that is not ours is never overwritten: such a job cannot be planned, [`is_ours`] tells.
 
 use crate::model::{Model, Profile};
@@ -60,14 +62,21 @@ pub fn encode_asks(request: &str) -> String {
 /// A plan that keeps the request behind it.
 #[must_use]
 pub fn encode_plan_asks(plan: &Plan, request: &str) -> String {
-    format!("{}{ASKS}{request}", encode_plan(plan))
+    with_asks(&encode_plan(plan), request)
 }
 
-/// What a pending job asks, as its AdminComment says it: alone or behind a plan.
+/// A comment of ours that keeps the request behind it.
+#[must_use]
+pub fn with_asks(comment: &str, request: &str) -> String {
+    format!("{comment}{ASKS}{request}")
+}
+
+/// What a pending job asks, as its AdminComment says it: alone, behind a plan, or, for a job that was requeued, behind
+/// what it had when it started.
 #[must_use]
 pub fn asks(comment: &str) -> Option<&str> {
     let alone = comment.strip_prefix(OURS).and_then(|c| c.strip_prefix("asks "));
-    let behind = || comment.strip_prefix(PLAN).and_then(|c| c.split_once(ASKS)).map(|(_, asks)| asks);
+    let behind = || comment.strip_prefix(OURS).and_then(|c| c.split_once(ASKS)).map(|(_, asks)| asks);
     alone.or_else(behind).map(str::trim_end)
 }
 
@@ -281,6 +290,7 @@ pub fn encode_started(started: &Started) -> String {
 /// Reads it; `None`: it is something else, a plan for example.
 #[must_use]
 pub fn parse_started(comment: &str) -> Option<Started> {
+    let comment = comment.split_once(ASKS).map_or(comment, |(started, _)| started);
     let text = comment.strip_prefix(OURS).filter(|_| !comment.starts_with(PLAN))?;
     let (head, why) = text.split_once(": ").unwrap_or((text, ""));
     let mut fields = head.split(' ');

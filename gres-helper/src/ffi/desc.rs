@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ffi::c_char;
 
-use placement::planned::{encode_asks, is_ours};
+use placement::planned::{asks, encode_asks, is_ours, with_asks};
 use placement::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV};
 use plugin_rt::text;
 
@@ -94,6 +94,16 @@ pub(super) fn show_request(host: &Host, desc: &mut sys::job_desc_msg_t, request:
     let before = unsafe { text(desc.admin_comment) }.unwrap_or_default();
     if is_ours(&before) {
         host.replace(&mut desc.admin_comment, &encode_asks(request));
+    }
+}
+
+/// Lets an AdminComment of ours, in a change to a pending moldable job, still show what the job asks.
+pub(super) fn keep_request_shown(host: &Host, change: &mut sys::job_desc_msg_t, request: Option<&str>) {
+    // SAFETY: slurm.h: null or NUL-terminated.
+    let comment = unsafe { text(change.admin_comment) }.filter(|c| is_ours(c) && asks(c).is_none());
+    if let (Some(comment), Some(request)) = (comment, request) {
+        let shown = if comment.is_empty() { encode_asks(request) } else { with_asks(&comment, request) };
+        host.replace(&mut change.admin_comment, &shown);
     }
 }
 

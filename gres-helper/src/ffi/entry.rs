@@ -149,6 +149,7 @@ pub(super) fn modify(
             Ok(None) => SUCCESS,
             Ok(Some(shards)) => {
                 desc::set_shards(host, change, job, shards);
+                desc::keep_request_shown(host, change, request.as_deref());
                 SUCCESS
             }
             Err(why) => {

@@ -14,8 +14,12 @@
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use placement::JobId;
-use placement::wire::{JobPlacement, PLACEMENT_ENV, WHY_ENV, encode_placement, parse_placement};
+use placement::planned::{Started, encode_started};
+use placement::wire::{
+    JobPlacement, PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, encode_placement, encode_request, parse_placement,
+    parse_request,
+};
+use placement::{JobId, Request};
 use plugin_rt::{log, set_job};
 
 use super::host::Host;
@@ -29,14 +33,31 @@ use crate::view::GresKind;
 pub(super) struct State {
     /// `None`: it only forwards, because there is no configuration or the layout does not fit.
     pub(super) engine: Option<Engine>,
-    /// The last decision, until its job starts or another test comes. Its job is known by its record's address: an
-    /// array task gets its id only when it starts.
-    pub(super) pending: Option<(usize, JobPlacement)>,
+    /// The last decision, until its job starts or another test comes.
+    pub(super) pending: Option<Pending>,
     /// Jobs whose last test with preemption had nodes held back and did not succeed.
     pub(super) widen: HashSet<JobId>,
+    /// Jobs whose last test kept them to the node that their plan names and did not succeed.
+    pub(super) off_plan: HashSet<JobId>,
     layout_checked: bool,
     /// The state knows all running jobs. Before that, the layouts from before a restart must stay readable.
     rebuilt: bool,
+}
+
+/// A decision whose job has not started yet.
+pub(super) struct Pending {
+    /// Whose: the address of its record, because an array task gets its id only when it starts.
+    pub(super) address: usize,
+    /// What it gets.
+    pub(super) placement: JobPlacement,
+    /// Begin and end that its plan predicts, seconds since 1970.
+    pub(super) planned: Option<(u64, u64)>,
+}
+
+impl Pending {
+    fn is_for(&self, job: &sys::job_record_t) -> bool {
+        self.address == std::ptr::from_ref(job).addr()
+    }
 }
 
 static STATE: Mutex<Option<State>> = Mutex::new(None);
@@ -93,13 +114,25 @@ pub(super) fn stamp(state: &State, host: &Host, job: &mut sys::job_record_t, pla
 }
 
 /// Shows what a job got, and why, in its AdminComment.
-fn explain(state: &State, host: &Host, job: &mut sys::job_record_t, placement: &JobPlacement) {
+fn explain(
+    state: &State,
+    host: &Host,
+    job: &mut sys::job_record_t,
+    placement: &JobPlacement,
+    planned: Option<(u64, u64)>,
+) {
     let Some(engine) = state.engine.as_ref().filter(|_| !placement.nodes.is_empty()) else { return };
     let Some(why) = read::spank_env(job, WHY_ENV) else { return };
     let text = encode_placement(placement, &|node, gpu| engine.model_of(node, gpu));
     // Without the version and the job's own number.
-    let got = text.split_once(';').map_or("", |(_, nodes)| nodes);
-    write::comment(host, job, got, &why);
+    let got = text.split_once(';').map_or("", |(_, nodes)| nodes).to_owned();
+    let request = read::spank_env(job, REQUEST_ENV);
+    let request = request.and_then(|text| parse_request(&text).ok()).filter(Request::is_moldable);
+    let job_profile = request.as_ref().and_then(|r| r.job_profile.clone());
+    let started = encode_started(&Started { got, job_profile, planned, why });
+    // A requeued job can be planned again.
+    let asks = request.map(|r| encode_request(&r));
+    write::comment(host, job, &started, asks.as_deref());
 }
 
 /// Whether a job may start: one that gets a part of a device only by a decision of ours.
@@ -108,8 +141,7 @@ fn explain(state: &State, host: &Host, job: &mut sys::job_record_t, placement: &
 /// suspended ones keep their slices.
 pub(super) fn may_begin(job: *mut sys::job_record_t) -> bool {
     with(job, |state, host, job| {
-        let decided =
-            state.pending.as_ref().is_some_and(|(address, _)| *address == std::ptr::from_ref(job).addr());
+        let decided = state.pending.as_ref().is_some_and(|p| p.is_for(job));
         decided || read::job(host, job).want().is_none_or(|w| w.kind == GresKind::Gpu)
     })
     .unwrap_or(true)
@@ -122,12 +154,12 @@ pub(super) fn allocated(job: *mut sys::job_record_t) {
         if !runs(job) {
             return;
         }
-        let pending = state.pending.take().filter(|(address, _)| *address == std::ptr::from_ref(job).addr());
+        let pending = state.pending.take().filter(|p| p.is_for(job));
         let placement = match pending {
-            Some((_, mut placement)) => {
+            Some(Pending { mut placement, planned, .. }) => {
                 placement.job = JobId(job.job_id);
                 stamp(state, host, job, &placement);
-                explain(state, host, job, &placement);
+                explain(state, host, job, &placement, planned);
                 Some(placement)
             }
             None => saved(state, job),

@@ -256,6 +256,12 @@ impl Host {
         unsafe { self.test(bits, index) }
     }
 
+    /// Seconds since 1970.
+    pub(super) fn now(&self) -> u64 {
+        // SAFETY: time(2) with no place to store.
+        u64::try_from(unsafe { libc::time(ptr::null_mut()) }).unwrap_or(0)
+    }
+
     /// Tells slurmctld that node records have changed, so that `sinfo` gets them anew.
     pub(super) fn nodes_changed(&self) {
         // SAFETY: time(2) with no place to store.

@@ -9,7 +9,7 @@ use std::mem::offset_of;
 
 use super::sys::{
     gres_job_state_t, gres_node_state_t, gres_state_t, job_record_t, job_resources_t, node_record_t,
-    slurm_conf_t,
+    part_record_t, slurm_conf_t,
 };
 
 use super::version::JobDetails;
@@ -29,7 +29,7 @@ fn offsets() -> String {
     table! {
         job_record_t {
             admin_comment, magic, bit_flags, details, end_time, gres_list_alloc, gres_list_req, job_id, job_resrcs, job_state,
-            part_ptr, spank_job_env, spank_job_env_size, start_time, user_id,
+            part_ptr, spank_job_env, spank_job_env_size, start_time, tres_per_node, user_id,
         }
         JobDetails { magic, req_node_bitmap, whole_node }
         job_resources_t { core_bitmap, node_bitmap }
@@ -37,12 +37,13 @@ fn offsets() -> String {
         gres_state_t { gres_data, gres_name }
         gres_job_state_t {
             gres_per_node, gres_per_socket, gres_bit_select, gres_cnt_node_select, gres_bit_alloc,
-            gres_cnt_node_alloc, node_cnt, type_id,
+            gres_cnt_node_alloc, node_cnt, total_gres, type_id,
         }
         gres_node_state_t {
             gres_bit_alloc, gres_cnt_config, topo_cnt, topo_core_bitmap, topo_gres_bitmap, topo_gres_cnt_alloc, topo_gres_cnt_avail,
             topo_type_id,
         }
+        part_record_t { magic, node_bitmap }
         slurm_conf_t { plugindir, slurm_conf }
     }
 }

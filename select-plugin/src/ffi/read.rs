@@ -52,7 +52,19 @@ pub(super) fn job(host: &Host, job: &sys::job_record_t) -> JobView {
         exclusive: details.is_some_and(|d| version::exclusive(d.whole_node)),
         enforce_bind: job.bit_flags & u64::from(sys::TESSERA_GRES_ENFORCE_BIND) != 0,
         partition: partition(job),
+        // SAFETY: null or NUL-terminated.
+        comment: unsafe { read::text(job.admin_comment) }.unwrap_or_default(),
+        now: host.now(),
     }
+}
+
+/// The names of the nodes that the job may run on: of the partition it is tested in, and those it insists on.
+pub(super) fn within_reach(host: &Host, job: &sys::job_record_t) -> Vec<String> {
+    // SAFETY: null or a live partition's record.
+    let part = unsafe { read::struct_at(job.part_ptr) }.map_or(std::ptr::null_mut(), |p| p.node_bitmap);
+    let nodes = nodes(host, job, part);
+    let insists = nodes.iter().any(|n| n.required);
+    nodes.into_iter().filter(|n| n.required || !insists).map(|n| n.name).collect()
 }
 
 /// The name of the partition that the job is tested or runs in.

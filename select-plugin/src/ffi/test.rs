@@ -8,12 +8,12 @@ use placement::matched::{Matched, encode};
 use placement::wire::{JobPlacement, plain_why};
 use plugin_rt::{guard_ok, log};
 
-use super::hooks::{State, stamp, with};
+use super::hooks::{Pending, State, stamp, with};
 use super::host::Host;
 use super::{ptr as pointer, read, sys, version, write};
 use crate::commit::{Veto, place};
 use crate::engine::{Engine, Question};
-use crate::narrow::{Mode, first_fit, narrow};
+use crate::narrow::{Mode, first_fit, keep_to_plan, narrow};
 use crate::view::{GresKind, JobView, NodeView, Want};
 
 const SUCCESS: c_int = 0;
@@ -76,7 +76,16 @@ fn before(test: &Test) {
             return;
         }
         let view = read::job(host, job);
-        let (Some(want), Some(engine)) = (view.want(), state.engine.as_mut()) else { return };
+        let nodes = read::nodes(host, job, test.bitmap);
+        let Some(engine) = state.engine.as_mut() else { return };
+        let Some(want) = wanted(engine, &view, &nodes) else { return };
+        if view.was_resized() && want.request.is_moldable() {
+            // A plan that counts no more, or a size of before a requeue, must not stay in Slurm's accounts.
+            let count = engine.shards(&want.request, &read::within_reach(host, job));
+            if let Some(count) = count.filter(|_| want.kind == GresKind::Shard) {
+                write::shards(host, job, u64::from(count));
+            }
+        }
         let victims: HashSet<JobId> = if run_now && !test.candidates.is_null() {
             read::victims(host, test.candidates).into_iter().map(|(id, _)| id).collect()
         } else {
@@ -91,9 +100,19 @@ fn before(test: &Test) {
             sys::SELECT_MODE_WILL_RUN => Mode::WillRun,
             _ => return,
         };
-        let nodes = read::nodes(host, job, test.bitmap);
         let question = engine.question(view.id, view.uid, &want);
-        let narrowed = narrow(engine, &question, &want, mode, test.min_nodes, &nodes);
+        let mut narrowed = narrow(engine, &question, &want, mode, test.min_nodes, &nodes);
+        // A plan's node is kept to in every other test at most, in case Slurm cannot use it.
+        if run_now && !state.off_plan.remove(&view.id) {
+            let others = keep_to_plan(engine, &question, test.min_nodes, &nodes);
+            if !others.is_empty() {
+                narrowed.out.extend(others);
+                if state.off_plan.len() >= WIDEN_LIMIT {
+                    state.off_plan.clear();
+                }
+                state.off_plan.insert(view.id);
+            }
+        }
         if narrowed.held_back {
             if state.widen.len() >= WIDEN_LIMIT {
                 state.widen.clear();
@@ -105,6 +124,19 @@ fn before(test: &Test) {
     });
 }
 
+/// What the job wants on these nodes. A plan that none of them could ever carry out counts as none.
+fn wanted(engine: &mut Engine, view: &JobView, nodes: &[NodeView]) -> Option<Want> {
+    let want = view.want()?;
+    if want.plan.is_none() {
+        return Some(want);
+    }
+    let question = engine.question(view.id, view.uid, &want);
+    if nodes.iter().any(|n| engine.fits_ever(&n.name, &question) == Some(true)) {
+        return Some(want);
+    }
+    view.want_unplanned()
+}
+
 /// What follows a success of Slurm's own test; `None`: its answer stands.
 fn after(test: &Test) -> Option<c_int> {
     with(test.job, |state, host, job| {
@@ -112,11 +144,11 @@ fn after(test: &Test) -> Option<c_int> {
             return None;
         }
         let view = read::job(host, job);
-        let want = view.want();
+        let nodes = read::nodes(host, job, test.bitmap);
+        let want = wanted(state.engine.as_mut()?, &view, &nodes);
         match (base(test), want) {
             (sys::SELECT_MODE_WILL_RUN, Some(want)) => {
                 if preempted(test, host).is_empty() {
-                    let nodes = read::nodes(host, job, test.bitmap);
                     start_later(state.engine.as_ref()?, host, job, &view, &want, &nodes);
                 }
                 None
@@ -142,6 +174,7 @@ fn start_now(
     want: &Want,
 ) -> Option<c_int> {
     state.widen.remove(&view.id);
+    state.off_plan.remove(&view.id);
     let nodes = read::nodes(host, job, test.bitmap);
     let asked = Asked {
         question: state.engine.as_ref()?.question(view.id, view.uid, want),
@@ -150,7 +183,7 @@ fn start_now(
         fixed: version::reserves_devices(test.reserved),
     };
     let outcome = decide_nodes(state.engine.as_ref()?, host, job, &asked, &nodes);
-    let Err(veto) = &outcome else { return Some(settle(state, host, job, outcome)) };
+    let Err(veto) = &outcome else { return Some(settle(state, host, job, want, outcome)) };
     if preempt(test, state.engine.as_ref()?, host, job, &asked, &nodes) {
         write::placement(host, job, None);
         return None;
@@ -159,7 +192,7 @@ fn start_now(
     if want.managed && want.kind == GresKind::Shard && !want.keep_choice && !view.enforce_bind {
         state.engine.as_mut()?.refused(&veto.node, &asked.question);
     }
-    Some(settle(state, host, job, outcome))
+    Some(settle(state, host, job, want, outcome))
 }
 
 /// The jobs that Slurm's answer is to preempt first: the test comes again when they are gone.
@@ -271,6 +304,7 @@ fn settle(
     state: &mut State,
     host: &Host,
     job: &mut sys::job_record_t,
+    want: &Want,
     outcome: Result<Decided, Veto>,
 ) -> c_int {
     match outcome {
@@ -279,7 +313,8 @@ fn settle(
             write::why(host, job, Some(why.as_str()).filter(|_| !placement.nodes.is_empty()));
             let told = (!matched.is_empty()).then(|| encode(&matched));
             write::matched(host, job, told.as_deref());
-            state.pending = Some((std::ptr::from_ref(job).addr(), placement));
+            let planned = want.plan.as_ref().and_then(|p| p.begin.zip(p.end));
+            state.pending = Some(Pending { address: std::ptr::from_ref(job).addr(), placement, planned });
             SUCCESS
         }
         Err(veto) => {

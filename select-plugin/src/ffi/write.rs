@@ -4,6 +4,7 @@ use std::ffi::{CString, c_char};
 use std::ptr::NonNull;
 
 use placement::matched::MATCH_ENV;
+use placement::planned::{is_ours, with_asks};
 use placement::wire::{PLACEMENT_ENV, WHY_ENV};
 
 use super::host::Host;
@@ -122,27 +123,54 @@ fn is_named(entry: &str, wanted: &str) -> bool {
     name == wanted || name.strip_prefix("SPANK_") == Some(wanted)
 }
 
-/// Every comment of ours begins with this; an administrator's own does not.
-const COMMENT: &str = "tessera: ";
 /// Most bytes of a comment.
 const MAX_COMMENT: usize = 400;
 
 /// Says in the job's AdminComment what it got and why, for `scontrol show job` and `sacct`; one that somebody else has
 /// written is left alone.
-pub(super) fn comment(host: &Host, job: &mut sys::job_record_t, got: &str, why: &str) {
+///
+/// `asks` goes behind it where it fits.
+pub(super) fn comment(host: &Host, job: &mut sys::job_record_t, started: &str, asks: Option<&str>) {
     // SAFETY: null or NUL-terminated.
     let before = unsafe { read::text(job.admin_comment) }.unwrap_or_default();
-    if !(before.is_empty() || before.starts_with(COMMENT)) {
+    if !is_ours(&before) {
         return;
     }
-    let mut text = format!("{COMMENT}{got}: {why}");
+    let mut text = started.to_owned();
     let end = (0..=MAX_COMMENT.min(text.len())).rev().find(|i| text.is_char_boundary(*i));
     text.truncate(end.unwrap_or(0));
+    if let Some(asks) = asks {
+        text = with_asks(&text, asks);
+    }
     let Ok(line) = CString::new(text) else { return };
     // SAFETY: xmalloc.h: a string that Slurm allocated, or null; xfree sets the field to null.
     unsafe { (host.xfree)((&raw mut job.admin_comment).cast()) };
     // SAFETY: xstring.h: copies a NUL-terminated string.
     job.admin_comment = unsafe { (host.xstrdup)(line.as_ptr()) };
+}
+
+/// Gives a pending job with a single entry for shards this many per node, in Slurm's request and in the text that shows
+/// it. Its limits were checked with the number that it had.
+pub(super) fn shards(host: &Host, job: &mut sys::job_record_t, count: u64) {
+    let states = super::read::job_gres(host, job);
+    let [(GresKind::Shard, state)] = states[..] else { return };
+    // SAFETY: an element of the job's list, which hooks may change under slurmctld's job lock.
+    let Some(state) = (unsafe { state.as_mut() }) else { return };
+    let before = state.gres_per_node;
+    if before == 0 || before == count {
+        return;
+    }
+    state.total_gres = state.total_gres / before * count;
+    state.gres_per_node = count;
+    // SAFETY: null or NUL-terminated.
+    let Some(text) = (unsafe { read::text(job.tres_per_node) }) else { return };
+    let Ok(line) = CString::new(text.replace(&format!("shard:{before}"), &format!("shard:{count}"))) else {
+        return;
+    };
+    // SAFETY: xmalloc.h: a string that Slurm allocated, or null; xfree sets the field to null.
+    unsafe { (host.xfree)((&raw mut job.tres_per_node).cast()) };
+    // SAFETY: xstring.h: copies a NUL-terminated string.
+    job.tres_per_node = unsafe { (host.xstrdup)(line.as_ptr()) };
 }
 
 /// Every layout begins with this; a site's own text in `extra` does not.

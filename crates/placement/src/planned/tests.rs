@@ -35,7 +35,11 @@ fn a_plan_keeps_the_request_behind_it() {
     assert_eq!(both, format!("{FULL}; asks {request}"));
     assert_eq!((asks(&both), plan(&both)), (Some(request), plan(FULL)));
     assert!(is_ours(&both) && is_ours(&encode_asks(request)));
-    for other in ["", FULL, "tessera: n1=mig:3/2g.10gb@4: why; asks v1", "; asks v1", "benchmark; asks v1"] {
+    let started = "tessera: n1=mig:3/2g.10gb@4: why";
+    let requeued = with_asks(started, request);
+    assert_eq!((asks(&requeued), parse_plan(&requeued)), (Some(request), Ok(None)));
+    assert_eq!(parse_started(&requeued), parse_started(started));
+    for other in ["", FULL, started, "; asks v1", "benchmark; asks v1"] {
         assert_eq!(asks(other), None, "{other}");
     }
 }

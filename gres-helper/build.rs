@@ -2,7 +2,15 @@
 
 fn main() -> Result<(), slurm_bindings_build::Failure> {
     slurm_bindings_build::internal(
-        &["job_desc_msg_t", "job_record_t", "part_record_t", "slurm_conf_t", "job_states"],
+        &[
+            "assoc_mgr_lock_t",
+            "job_desc_msg_t",
+            "job_record_t",
+            "job_states",
+            "part_record_t",
+            "slurm_conf_t",
+            "slurmdb_user_rec_t",
+        ],
         &[
             "SLURM_VERSION_NUMBER",
             "JOB_MAGIC",

@@ -3,6 +3,7 @@
 #include "slurm/slurm.h"
 #include "slurm/slurm_errno.h"
 #include "slurm/slurm_version.h"
+#include "src/common/assoc_mgr.h"
 #include "src/common/read_config.h"
 #include "src/slurmctld/slurmctld.h"
 

@@ -7,6 +7,7 @@ use placement::planned::{asks, encode_asks, is_ours, with_asks};
 use placement::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV};
 use plugin_rt::text;
 
+use super::accounts;
 use super::host::Host;
 use super::{sys, version};
 use crate::admit::Submission;
@@ -64,7 +65,9 @@ pub(super) fn submission(host: &Host, desc: &sys::job_desc_msg_t) -> Submission 
         exclusive: u32::from(desc.shared) == sys::JOB_SHARED_NONE
             || partitions.iter().any(|p| host.is_exclusive(p)),
         // SAFETY: as above.
-        account: unsafe { text(desc.account) },
+        account: unsafe { text(desc.account) }
+            .filter(|account| !account.is_empty())
+            .or_else(|| accounts::default_of(desc.user_id)),
         partitions,
     }
 }

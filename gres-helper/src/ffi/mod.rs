@@ -1,5 +1,6 @@
 //! Everything C: the symbols slurmctld looks up, and what is read from and written to its structs.
 
+mod accounts;
 mod desc;
 mod entry;
 mod host;

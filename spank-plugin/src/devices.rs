@@ -5,8 +5,8 @@
 //! job. `CUDA_VISIBLE_DEVICES` has the same GPUs, but a device cgroup makes it count from 0
 //! [22.05 `gres_common.c`, `gres_g_step_set_env`, `gres_g_task_set_env`]. Only the first can be told in UUIDs.
 
-use gpu_node::journal::Entry;
-use gpu_node::uuids_of_part;
+use gpu_node::journal::{Entry, GpuRecord};
+use gpu_node::{uuids_of_part, uuids_of_task};
 
 use crate::ffi::Spank;
 
@@ -78,13 +78,19 @@ impl Slurms {
         self.by_node().is_none_or(|list| uuids_of_part(entry, list).is_some())
     }
 
-    /// What a task of the journal's job sees.
-    pub(crate) fn devices(&self, entry: &Entry) -> Devices {
+    /// What a task of the journal's job sees: its place among the step's tasks on this node, and whether it may open a
+    /// GPU.
+    pub(crate) fn devices(
+        &self,
+        entry: &Entry,
+        place: (u32, u32),
+        may_open: &dyn Fn(&GpuRecord) -> bool,
+    ) -> Devices {
         if !entry.instances.is_empty() || entry.share.is_some() {
             return Devices::All;
         }
         let Some(list) = self.by_node() else { return Devices::None };
-        match uuids_of_part(entry, list) {
+        match uuids_of_task(entry, list, place, may_open) {
             Some(_) if list.split(',').count() == entry.gpus.len() => Devices::All,
             Some(uuids) => Devices::Part(uuids),
             None => Devices::Slurms,
@@ -124,11 +130,12 @@ mod tests {
     #[test]
     fn a_step_has_what_its_own_list_names() {
         let entry = whole(&[0, 2, 3]);
-        let step = |step, cuda| slurms(false, step, "0,2,3", cuda).devices(&entry);
+        let step = |step, cuda| slurms(false, step, "0,2,3", cuda).devices(&entry, (0, 1), &|_| true);
         assert_eq!(step("0,2,3", "0,2,3"), Devices::All);
         assert_eq!(step("3,2,0", "3,2,0"), Devices::All);
         assert_eq!(step("2", "2"), part("GPU-2"));
-        assert_eq!(step("3,2", "3,2"), part("GPU-3,GPU-2"));
+        // In the order of the job's ranks.
+        assert_eq!(step("3,2", "3,2"), part("GPU-2,GPU-3"));
         // --gres=none: its job's list is inherited from the batch script.
         assert_eq!(step("-", "-"), Devices::None);
     }
@@ -136,18 +143,18 @@ mod tests {
     #[test]
     fn a_device_cgroup_counts_from_nought_and_changes_nothing() {
         let entry = whole(&[1, 3]);
-        assert_eq!(slurms(false, "1,3", "1,3", "0,1").devices(&entry), Devices::All);
+        assert_eq!(slurms(false, "1,3", "1,3", "0,1").devices(&entry, (0, 1), &|_| true), Devices::All);
         // The second of two GPUs, bound to this task: as a number of the node it would be the first.
-        assert_eq!(slurms(false, "3", "1,3", "1").devices(&entry), part("GPU-3"));
-        assert_eq!(slurms(false, "3", "1,3", "0").devices(&entry), part("GPU-3"));
-        assert_eq!(slurms(true, "-", "1,3", "0,1").devices(&entry), Devices::All);
+        assert_eq!(slurms(false, "3", "1,3", "1").devices(&entry, (0, 1), &|_| true), part("GPU-3"));
+        assert_eq!(slurms(false, "3", "1,3", "0").devices(&entry, (0, 1), &|_| true), part("GPU-3"));
+        assert_eq!(slurms(true, "-", "1,3", "0,1").devices(&entry, (0, 1), &|_| true), Devices::All);
     }
 
     #[test]
     fn a_batch_script_has_its_jobs_list_whatever_step_it_was_submitted_from() {
         let entry = whole(&[2, 3]);
-        assert_eq!(slurms(true, "2", "2,3", "2,3").devices(&entry), Devices::All);
-        assert_eq!(slurms(true, "2", "-", "-").devices(&entry), Devices::None);
+        assert_eq!(slurms(true, "2", "2,3", "2,3").devices(&entry, (0, 1), &|_| true), Devices::All);
+        assert_eq!(slurms(true, "2", "-", "-").devices(&entry, (0, 1), &|_| true), Devices::None);
         assert!(slurms(true, "7", "2,3", "2,3").agree_with(&entry));
         assert!(!slurms(true, "2", "7", "7").agree_with(&entry));
     }
@@ -155,15 +162,15 @@ mod tests {
     #[test]
     fn a_step_of_another_launcher_is_told_as_a_job_is() {
         let entry = whole(&[2, 3]);
-        assert_eq!(slurms(false, "-", "2,3", "2,3").devices(&entry), Devices::All);
+        assert_eq!(slurms(false, "-", "2,3", "2,3").devices(&entry, (0, 1), &|_| true), Devices::All);
     }
 
     #[test]
     fn another_jobs_gpus_are_seen_to_be_that() {
         let entry = whole(&[0, 1]);
         assert!(!slurms(false, "2", "0,1", "2").agree_with(&entry));
-        assert_eq!(slurms(false, "2", "0,1", "2").devices(&entry), Devices::Slurms);
-        assert_eq!(slurms(false, "gpu", "0,1", "x").devices(&entry), Devices::Slurms);
+        assert_eq!(slurms(false, "2", "0,1", "2").devices(&entry, (0, 1), &|_| true), Devices::Slurms);
+        assert_eq!(slurms(false, "gpu", "0,1", "x").devices(&entry, (0, 1), &|_| true), Devices::Slurms);
         assert!(slurms(false, "1", "9", "1").agree_with(&entry), "the job's list is another job's");
         assert!(slurms(false, "-", "9", "-").agree_with(&entry), "Slurm says nothing");
     }
@@ -173,7 +180,7 @@ mod tests {
         let share =
             r#"{"daemon":"d","mem_mib":1,"threads":1,"memory_enforced":true,"pipe_dir":"/p","log_dir":"/l"}"#;
         let entry = entry("mps", r#"{"index":3,"minor":3,"uuid":"GPU-3"}"#, share);
-        assert_eq!(slurms(false, "3", "3", "0").devices(&entry), Devices::All);
-        assert_eq!(slurms(false, "-", "-", "-").devices(&entry), Devices::All);
+        assert_eq!(slurms(false, "3", "3", "0").devices(&entry, (0, 1), &|_| true), Devices::All);
+        assert_eq!(slurms(false, "-", "-", "-").devices(&entry, (0, 1), &|_| true), Devices::All);
     }
 }

@@ -9,7 +9,7 @@ use gpu_node::journal::{Entry, Journal, Kind, Phase, VERSION};
 use gpu_node::{DirError, Fault, JobContext, RealiseError};
 use placement::matched::{MATCH_ENV, on_node};
 use placement::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, parse_placement, parse_request, plain_why};
-use placement::{GpuIndex, Grant, JobId};
+use placement::{GpuIndex, Grant, JobId, Model};
 use plugin_rt::{log, set_job};
 
 use crate::args::Args;
@@ -243,6 +243,7 @@ fn granted(
         return Err(format!("the placement says nothing about {}", node.name));
     };
     match grant.gpus().iter().find(|gpu| !allocated.contains(gpu)) {
+        Some(_) if is_one_type_of(&grant, &allocated, &|gpu| model_of(&node.name, gpu)) => Ok(grant.clone()),
         Some(gpu) => Err(format!("the placement is on GPU {gpu}, which Slurm has not allocated to this job")),
         None => Ok(grant.clone()),
     }
@@ -255,6 +256,19 @@ fn device_list(text: &str) -> Result<Vec<GpuIndex>, String> {
         .map(one)
         .collect::<Result<_, _>>()
         .map_err(|_| format!("SLURM_JOB_GPUS={text} is not a list"))
+}
+
+/// Whether these are all of the grant's whole GPUs of one model: to a job with several types of GPU on a node, Slurm's
+/// prolog names only those of the last type [22.05 and 24.11 `gres_common.c`, `env_array_overwrite`].
+fn is_one_type_of(
+    grant: &Grant,
+    allocated: &[GpuIndex],
+    model_of: &dyn Fn(GpuIndex) -> Option<&'static Model>,
+) -> bool {
+    let (Grant::Whole(gpus), Some(first)) = (grant, allocated.first()) else { return false };
+    let key = |gpu: &GpuIndex| model_of(*gpu).map(|m| m.key.as_str());
+    let of_type: Vec<&GpuIndex> = gpus.iter().filter(|gpu| key(gpu) == key(first)).collect();
+    of_type.len() == allocated.len() && of_type.iter().all(|gpu| allocated.contains(gpu))
 }
 
 /// Journals why only this job cannot start.
@@ -311,6 +325,19 @@ mod tests {
     #[test]
     fn without_a_placement_slurms_gpus_are_whole() {
         assert_eq!(grant_of(None, Some("0,3")), Ok(Grant::Whole(vec![GpuIndex(0), GpuIndex(3)])));
+    }
+
+    #[test]
+    fn slurm_may_name_one_of_several_types() {
+        let models = ["a100-40gb", "a100-40gb", "a30-24gb", "a30-24gb"].map(Model::find);
+        let model_of = |gpu: GpuIndex| models.get(usize::from(gpu.0)).copied().flatten();
+        let of = |gpus: &[u16], slurms: &[u16]| {
+            let list = |gpus: &[u16]| gpus.iter().map(|g| GpuIndex(*g)).collect::<Vec<_>>();
+            is_one_type_of(&Grant::Whole(list(gpus)), &list(slurms), &model_of)
+        };
+        assert!(of(&[0, 3], &[3]) && of(&[2, 1, 3], &[2, 3]));
+        // A crafted placement does not get more of the type that Slurm names, nor any without one.
+        assert!(!of(&[0, 2, 3], &[3]) && !of(&[0, 2], &[3]) && !of(&[0, 1], &[]));
     }
 
     #[test]

@@ -4,9 +4,11 @@
 //! the user's, only use what was read. An error found before the tasks exist is kept and raised in `task_init`: up to
 //! 23.02 one in `user_init` does not reach srun.
 
+use std::fs::OpenOptions;
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use gpu_node::journal::{Entry, Journal, Phase};
+use gpu_node::journal::{Entry, GpuRecord, Journal, Phase};
 use gpu_node::task_environment;
 use placement::JobId;
 use plugin_rt::{Chain, log, set_job};
@@ -17,6 +19,14 @@ use crate::devices::{Devices, NO_DEVICES, Slurms};
 use crate::ffi::{Spank, SpankError, effective_uid};
 use crate::node::{NoNode, ThisNode};
 
+/// The node that the step runs on.
+#[derive(Clone, Debug)]
+struct Here {
+    name: String,
+    /// Where its device nodes are.
+    dev_root: PathBuf,
+}
+
 /// What the journal says about this step's job.
 #[derive(Clone, Debug)]
 enum Share {
@@ -24,8 +34,8 @@ enum Share {
     None,
     /// The journal does not know the job.
     Unknown,
-    /// Ready to be used on the node of this name.
-    Ready(Box<Entry>, String),
+    /// Ready to be used here.
+    Ready(Box<Entry>, Here),
     /// Nothing to use, for this reason.
     Failed(String),
     /// The journal cannot be read: a job that Slurm gave GPUs must not run on them unmanaged.
@@ -93,7 +103,9 @@ fn look_up(step: &Step, args: &Args, env: &dyn Fn(&str) -> Option<String>) -> Sh
             _ if entry.boot != journal.boot() => Share::Failed("the node has been rebooted".to_owned()),
             Phase::Failed(why) => Share::Failed(why.clone()),
             Phase::Intent => Share::Failed("the prolog did not finish".to_owned()),
-            Phase::Ready => Share::Ready(Box::new(entry), node.name),
+            Phase::Ready => {
+                Share::Ready(Box::new(entry), Here { name: node.name, dev_root: node.settings.dev_root })
+            }
         },
     }
 }
@@ -127,8 +139,9 @@ pub(crate) fn task_init(spank: &Spank<'_>, args: &Args) -> Result<(), TaskError>
         }
     };
     let task = spank.local_task()?;
-    let devices = slurms.devices(&entry);
-    for (name, value) in task_environment(&entry, task, spank.local_task_count()?) {
+    let place = (task, spank.local_task_count()?);
+    let devices = slurms.devices(&entry, place, &|gpu| may_open(&node, gpu));
+    for (name, value) in task_environment(&entry, task, place.1) {
         match &devices {
             Devices::Part(uuids) if is_device_list(&name) => spank.setenv(&name, uuids)?,
             Devices::None | Devices::Slurms if is_device_list(&name) => {}
@@ -139,13 +152,19 @@ pub(crate) fn task_init(spank: &Spank<'_>, args: &Args) -> Result<(), TaskError>
         hide_gpus(spank)?;
     }
     if args.notice && task == 0 && devices != Devices::None {
-        log::user(format_args!("job {job} on {node}: {}: {}", describe::got(&entry), entry.decision));
+        log::user(format_args!("job {job} on {}: {}: {}", node.name, describe::got(&entry), entry.decision));
     }
     Ok(())
 }
 
 fn is_device_list(name: &str) -> bool {
     matches!(name, "CUDA_VISIBLE_DEVICES" | "NVIDIA_VISIBLE_DEVICES")
+}
+
+/// Whether this task, already the user's and in its cgroup, may open a GPU of its job.
+fn may_open(node: &Here, gpu: &GpuRecord) -> bool {
+    let path = node.dev_root.join(format!("nvidia{}", gpu.minor));
+    OpenOptions::new().read(true).write(true).open(path).is_ok()
 }
 
 /// Under `optional` in plugstack.conf the task starts in spite of our error: it must not find a GPU that way.

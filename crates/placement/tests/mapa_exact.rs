@@ -65,6 +65,27 @@ fn named_systems_in_every_occupancy_of_their_first_gpus() {
     }
 }
 
+/// PCIe levels of different rates, with and without NVLinks beside them.
+#[test]
+fn ways_over_pcie_are_not_alike() {
+    for name in ["pcie-8", "pcie-8-bridged"] {
+        let graph = system(name);
+        for free in [0b1111_1111_u64, 0b1111_0111, 0b0110_1110] {
+            (1..=4).for_each(|n| queries(&graph, GpuSet::from_bits(free), n));
+        }
+    }
+    let insensitive = |busy: u64, n| {
+        let graph = system("pcie-8");
+        let (policy, model) = (Selection::Preserve, BandwidthModel::default());
+        let free = GpuSet::from_bits(0xff & !busy);
+        let query =
+            Query { graph: &graph, free, n, pattern: &AppPattern::Ring, sensitive: false, policy, model };
+        choose(&query).unwrap().gpus.to_string()
+    };
+    // One GPU of a switch is busy already: the other switches stay whole.
+    assert_eq!([insensitive(0b1000, 1), insensitive(0b1000, 2)], ["2", "0-1"]);
+}
+
 #[test]
 fn refusals_are_said() {
     let graph = system("dgx-v");

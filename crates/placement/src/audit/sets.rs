@@ -159,10 +159,16 @@ impl Case<'_> {
             });
         }
         let rest: Vec<GpuIndex> = self.free.iter().copied().filter(|g| !order.contains(g)).collect();
+        let gpus: Vec<GpuIndex> = self.node.links.graph().all().iter().collect();
+        let pairs = gpus.iter().flat_map(|a| gpus.iter().filter(move |b| a < *b).map(|b| self.link(*a, *b)));
+        let slowest_pcie =
+            pairs.filter(|(_, lanes)| lanes.is_none()).map(|l| l.0).fold(f64::INFINITY, f64::min);
         for (i, a) in rest.iter().enumerate() {
             let links = rest[..i].iter().map(|b| self.link(*a, *b));
-            worth.preserved_bw +=
-                links.filter(|(_, lanes)| lanes.is_some()).map(|(gbps, _)| gbps).sum::<f64>();
+            // Of PCIe, what it has over the slowest way on the node.
+            let over =
+                |(gbps, lanes): (f64, Option<u8>)| if lanes.is_some() { gbps } else { gbps - slowest_pcie };
+            worth.preserved_bw += links.map(over).sum::<f64>();
         }
         worth
     }

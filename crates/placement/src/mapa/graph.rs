@@ -19,6 +19,8 @@ pub struct HardwareGraph {
     sends_mbps: Vec<u32>,
     /// GPUs per CPU socket, or all.
     socket: usize,
+    /// The slowest way over PCIe, thousandths of GB/s; all of it where there is none.
+    least_pcie_mbps: u32,
     fingerprint: u64,
 }
 
@@ -75,7 +77,9 @@ impl HardwareGraph {
         let mut hash = DefaultHasher::new();
         (n, &sends_mbps, socket).hash(&mut hash);
         links.iter().for_each(|l| (l.kind, l.mbps).hash(&mut hash));
-        Self { graph, links, sends_mbps, socket, fingerprint: hash.finish() }
+        let over_pcie = graph.edge_weights().filter(|l| l.class() == LinkClass::Pcie).map(|l| l.mbps);
+        let least_pcie_mbps = over_pcie.min().unwrap_or(u32::MAX);
+        Self { graph, links, sends_mbps, socket, least_pcie_mbps, fingerprint: hash.finish() }
     }
 
     /// A number that graphs with the same GPUs and links share.
@@ -153,20 +157,29 @@ impl HardwareGraph {
         self.sends_mbps.get(usize::from(gpu.0)).copied().unwrap_or(0)
     }
 
-    /// Preserved bandwidth (Equation 3): sum of the NVLinks among `gpus`, GB/s.
-    ///
-    /// PCIe is left out, as in MAPA's program: the way over the host is the same for all and cannot be lost.
+    /// Preserved bandwidth (Equation 3): sum of what the links among `gpus` are worth keeping for, GB/s.
     #[must_use]
     pub fn preserved_bw(&self, gpus: GpuSet) -> f64 {
         let sum: u64 = gpus
             .iter()
             .flat_map(|a| gpus.iter().filter(move |b| a < *b).filter_map(move |b| self.link(a, b)))
-            .filter(|l| l.class() != LinkClass::Pcie)
-            .map(|l| u64::from(l.mbps))
+            .map(|l| u64::from(self.kept_mbps(l)))
             .sum();
         #[expect(clippy::cast_precision_loss, reason = "at most 2016 links of 10^6")]
         let gbps = sum as f64 / 1000.0;
         gbps
+    }
+
+    /// What a link between two free GPUs is worth keeping for, thousandths of GB/s: all of an NVLink; of PCIe what it
+    /// has over the slowest way there is, which any two GPUs have and nobody can lose.
+    ///
+    /// MAPA's program, where all ways over PCIe are alike, leaves PCIe out.
+    #[must_use]
+    pub fn kept_mbps(&self, link: Link) -> u32 {
+        match link.class() {
+            LinkClass::Pcie => link.mbps.saturating_sub(self.least_pcie_mbps),
+            _ => link.mbps,
+        }
     }
 
     /// What a member of a set can send to the rest of it, thousandths of GB/s: all its NVLinks there together, as far

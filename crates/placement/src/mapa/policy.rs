@@ -222,14 +222,14 @@ struct Ranking<'a> {
 impl<'a> Ranking<'a> {
     fn new(space: &'a Space) -> Self {
         let all = (1_u32 << space.len()) - 1;
-        let to_all = (0..space.len()).map(|v| u64::from(space.nvlink_to_set(v, all))).collect();
+        let to_all = (0..space.len()).map(|v| u64::from(space.kept_to_set(v, all))).collect();
         Self { space, to_all, best: None, tied: 0 }
     }
 
-    /// NVLinks that a set takes away: those among its members and those to the rest.
+    /// What a set takes of links worth keeping: those among its members and those to the rest.
     fn lost(&self, mask: u32) -> u64 {
         let all: u64 = super::space::bits(mask).map(|v| self.to_all[v]).sum();
-        all - u64::from(self.space.nvlink_among(mask))
+        all - u64::from(self.space.kept_among(mask))
     }
 
     fn offer(&mut self, worth: f64, mask: u32) {

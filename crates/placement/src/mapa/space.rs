@@ -1,7 +1,7 @@
 //! The free GPUs as the searches see them: numbered without gaps, with dense tables.
 
 use super::graph::HardwareGraph;
-use super::link::LinkClass;
+use super::link::{Link, LinkClass};
 use crate::ask::GpuSet;
 use crate::ids::GpuIndex;
 
@@ -79,6 +79,8 @@ pub(super) struct Space {
     sends: Vec<u32>,
     all: Vec<ByteSums>,
     nvlink: Vec<ByteSums>,
+    /// What links are worth keeping for: see [`HardwareGraph::kept_mbps`].
+    kept: Vec<ByteSums>,
     /// Vertices that each vertex reaches by its best PCIe links, best first: (bandwidth, vertices).
     pcie: Vec<Vec<(u32, u32)>>,
 }
@@ -106,19 +108,18 @@ impl Space {
             level[a][b] = u8::try_from(levels.partition_point(|l| *l < found.mbps)).unwrap_or(u8::MAX);
             class[a][b] = found.class();
         }
-        let of_class = |nvlink_only: bool| {
-            let worth = |a: usize, b: usize| {
-                if nvlink_only && class[a][b] == LinkClass::Pcie { 0 } else { weight[a][b] }
-            };
-            let row = |a: usize| (0..m).map(|b| worth(a, b)).collect::<Vec<_>>();
+        let of = |worth: &dyn Fn(Link) -> u32| {
+            let row = |a: usize| (0..m).map(|b| link(a, b).map_or(0, worth)).collect::<Vec<_>>();
             (0..m).map(|a| byte_sums(m, &row(a))).collect::<Vec<_>>()
         };
-        let (all, nvlink) = (of_class(false), of_class(true));
+        let all = of(&|l| l.mbps);
+        let nvlink = of(&|l| if l.class() == LinkClass::Pcie { 0 } else { l.mbps });
+        let kept = of(&|l| graph.kept_mbps(l));
         let sends = gpus.iter().map(|g| graph.sends_mbps(*g)).collect();
         let pcie = (0..m)
             .map(|a| best_pcie(m, &|b| link(a, b).filter(|l| l.class() == LinkClass::Pcie).map(|l| l.mbps)));
         let pcie = pcie.collect();
-        Some(Self { gpus, weight, level, class, levels, sends, all, nvlink, pcie })
+        Some(Self { gpus, weight, level, class, levels, sends, all, nvlink, kept, pcie })
     }
 
     /// Number of vertices.
@@ -142,6 +143,7 @@ impl Space {
             sends: Vec::new(),
             all: Vec::new(),
             nvlink: Vec::new(),
+            kept: Vec::new(),
             pcie: Vec::new(),
         }
     }
@@ -161,14 +163,14 @@ impl Space {
         bits(mask).map(|v| self.to_set(v, mask)).sum::<u32>() / 2
     }
 
-    /// Sum of a vertex's NVLinks to a set.
-    pub(super) fn nvlink_to_set(&self, v: usize, mask: u32) -> u32 {
-        sum(&self.nvlink[v], mask)
+    /// What a vertex's links to a set are worth keeping for.
+    pub(super) fn kept_to_set(&self, v: usize, mask: u32) -> u32 {
+        sum(&self.kept[v], mask)
     }
 
-    /// Sum of the NVLinks among a set.
-    pub(super) fn nvlink_among(&self, mask: u32) -> u32 {
-        bits(mask).map(|v| self.nvlink_to_set(v, mask)).sum::<u32>() / 2
+    /// What the links among a set are worth keeping for.
+    pub(super) fn kept_among(&self, mask: u32) -> u32 {
+        bits(mask).map(|v| self.kept_to_set(v, mask)).sum::<u32>() / 2
     }
 
     /// The least that a member of a set can send to the rest of it; see [`HardwareGraph::sends_within`].

@@ -8,6 +8,7 @@ use e2e::artefacts::{self, Profile};
 use e2e::paths::{SlurmVersion, target_dir, workspace};
 
 use crate::command::{TaskError, at, output};
+use crate::man;
 
 /// Shells, with the file name of the completion and where it goes below the prefix.
 const COMPLETIONS: [(&str, &str); 3] = [
@@ -38,14 +39,13 @@ pub(crate) fn run(prefix: &Path, destdir: Option<&Path>, slurm: SlurmVersion) ->
     }
     let shared = workspace();
     put(&shared.join("slurm.conf.example"), &root.join("share/doc/tessera/slurm.conf.example"))?;
-    for (from, to) in
-        [("contrib/example", "share/doc/tessera/examples"), ("docs/man", "share/doc/tessera/man")]
-    {
-        for path in files(&shared.join(from))? {
-            if let Some(name) = path.file_name() {
-                put(&path, &root.join(to).join(name))?;
-            }
+    for path in files(&shared.join("contrib/example"))? {
+        if let Some(name) = path.file_name() {
+            put(&path, &root.join("share/doc/tessera/examples").join(name))?;
         }
+    }
+    for page in man::pages(&shared.join("docs/man"))? {
+        write(&root.join("share/man").join(page.file), &page.text)?;
     }
     eprintln!(
         "installed. In slurm.conf: PluginDir={}:<Slurm's own>; see {}",

@@ -5,6 +5,7 @@ mod cluster;
 mod command;
 mod demo;
 mod install;
+mod man;
 mod setup;
 mod test;
 

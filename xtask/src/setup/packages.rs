@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::command::{TaskError, at, output};
 
 /// What is installed, each with the reason.
-const PACKAGES: [(&str, &str); 16] = [
+const PACKAGES: [(&str, &str); 17] = [
     ("slurmctld", "the controller"),
     ("slurmd", "the node daemon"),
     ("slurm-client", "sbatch, srun, sinfo"),
@@ -25,6 +25,7 @@ const PACKAGES: [(&str, &str); 16] = [
     ("debootstrap", "the Debian 13 chroot for Slurm 24.11"),
     ("python3-pip", "nvidia-ml-py, run against the simulator"),
     ("hyperfine", "benchmarks of whole commands"),
+    ("man-db", "the manual pages as a reader sees them"),
 ];
 
 /// The file that Debian's maintainer scripts ask whether they may start a service.

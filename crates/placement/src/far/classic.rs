@@ -1,8 +1,9 @@
 //! Policy `far`: the paper's three phases, nothing else.
 
 use super::chain::Releases;
-use super::family::{Family, Tie, has_ties};
-use super::list::{Lists, Scratch, Sorted, schedule};
+use super::family::{Family, Tie};
+use super::list::{Scratch, Sorted, schedule};
+use super::lists::Lists;
 use super::local::{Steps, timing_price};
 use super::problem::{Micros, Problem};
 use super::refine::{Operations, refine};
@@ -38,85 +39,143 @@ pub(super) struct Planner<'a> {
     table: &'a Table<'a>,
     sorted: Sorted,
     scratch: Scratch,
-    timing: Timing,
+    family: Family,
+    order: Vec<(Micros, u32)>,
     ends: Vec<Micros>,
+    loads: Vec<Micros>,
+    /// `[Down, ...]`, then `[Up, ...]`: all GPUs alike.
+    orders: Vec<Order>,
+    timing: Timing,
+    lists: Lists,
     /// The best member's tasks and sites, in the order they were placed.
     placed: Vec<(u32, u32)>,
+    best: Best,
+}
+
+/// The best plan so far: its lists as they were timed.
+struct Best {
+    makespan: Micros,
+    timing: Timing,
+    lists: Lists,
 }
 
 impl<'a> Planner<'a> {
     pub(super) fn new(table: &'a Table<'a>) -> Self {
-        let (sorted, scratch, timing) = (Sorted::new(table), Scratch::new(table), Timing::new(table));
-        Self { table, sorted, scratch, timing, ends: Vec::new(), placed: Vec::new() }
+        let orders = [Order::Down, Order::Up].map(|order| std::iter::repeat_n(order, table.gpus()));
+        let best = Best { makespan: Micros::MAX, timing: Timing::new(table), lists: Lists::default() };
+        Self {
+            table,
+            sorted: Sorted::new(table),
+            scratch: Scratch::new(table),
+            family: Family::new(table),
+            order: Vec::with_capacity(4 * table.tasks()),
+            ends: Vec::with_capacity(table.sites()),
+            loads: Vec::with_capacity(table.sites()),
+            orders: orders.into_iter().flatten().collect(),
+            timing: Timing::new(table),
+            lists: Lists::default(),
+            placed: Vec::with_capacity(table.tasks()),
+            best,
+        }
     }
 
     /// The better of both ways to break ties of equal work.
     pub(super) fn far(&mut self) -> Far {
-        let lists = self.best_member(Tie::Smaller);
-        let far = self.plan(lists);
-        if !has_ties(self.table) {
-            return far;
+        self.best.makespan = Micros::MAX;
+        let likely = self.best_member(Tie::Smaller, 0);
+        let tied = self.family.tied;
+        let (mut unrefined, mut operations) = self.plan();
+        if tied {
+            let first = std::mem::take(&mut self.placed);
+            self.best_member(Tie::Larger, likely);
+            let before = self.best.makespan;
+            if self.placed != first {
+                let other = self.plan();
+                if self.best.makespan < before {
+                    (unrefined, operations) = other;
+                }
+            }
         }
-        let first = std::mem::take(&mut self.placed);
-        let lists = self.best_member(Tie::Larger);
-        if self.placed == first {
-            return far;
-        }
-        let other = self.plan(lists);
-        if other.schedule.makespan() < far.schedule.makespan() { other } else { far }
+        Far { schedule: self.best.timing.schedule(self.table, &self.best.lists), unrefined, operations }
     }
 
-    /// Phases 1 and 2: the lists of the family's best member.
-    fn best_member(&mut self, tie: Tie) -> Lists {
-        let family = Family::new(self.table, tie);
-        let mut sizes = Vec::with_capacity(self.table.tasks());
-        let mut best = (NEVER, 0);
+    /// Phases 1 and 2: places the family's best member, and returns which it is. The member `likely` is tried first: the
+    /// sooner a good one is found, the sooner the others are given up.
+    fn best_member(&mut self, tie: Tie, likely: u32) -> u32 {
+        self.family.fill(self.table, tie, &self.sorted, &mut self.scratch.queues);
         self.placed.clear();
-        for index in family.by_bound() {
+        // No list schedule begins a task before the first creation.
+        let create = self.table.problem.costs.create.iter().copied().min().unwrap_or(0);
+        self.by_bound();
+        let mut best = (NEVER, u32::MAX);
+        if likely > 0 && (likely as usize) < self.order.len() {
+            self.try_member(likely, &mut best);
+        }
+        for k in 0..self.order.len() {
+            let (bound, index) = self.order[k];
             // Bounds ascend: no later member can be better. On a tie the earlier member of the family wins.
-            if family.bounds[index as usize] > best.0 {
+            if bound + create > best.0 {
                 break;
             }
-            family.member(index, &mut sizes);
-            if let Some(makespan) = schedule(self.table, &self.sorted, &sizes, best.0, &mut self.scratch)
-                && (makespan, index) < best
-            {
-                best = (makespan, index);
-                self.placed.clone_from(&self.scratch.placed);
+            if index != best.1 {
+                self.try_member(index, &mut best);
             }
         }
-        Lists::of(self.table, &self.placed)
+        best.1
+    }
+
+    /// Members, lowest bound first.
+    fn by_bound(&mut self) {
+        self.order.clear();
+        self.order.extend(self.family.members.iter().map(|m| m.bound).zip(0..));
+        self.order.sort_unstable();
+    }
+
+    fn try_member(&mut self, index: u32, best: &mut (Micros, u32)) {
+        let made = self.member(index, best.0);
+        if let Some(makespan) = made
+            && (makespan, index) < *best
+        {
+            *best = (makespan, index);
+            self.placed.clone_from(&self.scratch.placed);
+        }
+    }
+
+    /// Schedules a member of the family; see [`schedule`].
+    fn member(&mut self, index: u32, limit: Micros) -> Option<Micros> {
+        let k = index as usize;
+        self.family.go(k, &self.sorted, &mut self.scratch.queues);
+        schedule(self.table, &self.sorted, self.family.members[k].area, limit, &mut self.scratch)
     }
 
     /// Every promising member of the family, refined: the site of each task in the best of them. A member is promising
     /// while its bound is below the best makespan found; members cost steps in proportion to their tasks.
     pub(super) fn start(&mut self, steps: &mut Steps) -> Vec<u32> {
         let table = self.table;
-        let orders = vec![Order::Down; table.gpus()];
-        let mut sizes = Vec::with_capacity(table.tasks());
         let mut best = (NEVER, Vec::new());
         let price = 30 + table.tasks() as u64 / 2 + 2 * timing_price(table);
         for tie in [Tie::Smaller, Tie::Larger] {
-            let family = Family::new(table, tie);
-            for index in family.by_bound() {
-                let promising = family.bounds[index as usize] < best.0;
-                if !promising || (best.0 < NEVER && steps.0 < price) {
+            self.family.fill(table, tie, &self.sorted, &mut self.scratch.queues);
+            self.by_bound();
+            for k in 0..self.order.len() {
+                let (bound, index) = self.order[k];
+                if bound >= best.0 || (best.0 < NEVER && steps.0 < price) {
                     break;
                 }
                 steps.take(price);
-                family.member(index, &mut sizes);
-                if schedule(table, &self.sorted, &sizes, NEVER, &mut self.scratch).is_none() {
+                if self.member(index, NEVER).is_none() {
                     continue;
                 }
-                let mut lists = Lists::of(table, &self.scratch.placed);
+                self.lists.fill(table, self.scratch.placed.iter().copied());
                 for refined in [false, true] {
                     if refined {
                         self.timing.leaf_ends(table, &mut self.ends);
-                        refine(table, &mut lists, &mut self.ends);
+                        refine(table, &mut self.lists, &mut self.ends);
                     }
-                    let makespan = self.timing.run(table, &loads(table, &lists), &orders, Rule::Tail);
+                    set_loads(table, &self.lists, &mut self.loads);
+                    let makespan = self.timing.run(table, &self.loads, &self.orders, Rule::Tail);
                     if makespan < best.0 {
-                        best = (makespan, sites(table, &lists));
+                        best = (makespan, sites(table, &self.lists));
                     }
                 }
             }
@@ -124,48 +183,55 @@ impl<'a> Planner<'a> {
         best.1
     }
 
-    /// Phase 3 and the final times.
-    fn plan(&mut self, mut lists: Lists) -> Far {
+    /// Phase 3 and the final times of the member that is placed; kept in `best` if it is better. Returns the makespan
+    /// without phase 3 and what phase 3 did.
+    fn plan(&mut self) -> (Micros, Operations) {
         let table = self.table;
-        let orders = vec![Order::Down; table.gpus()];
-        let before = loads(table, &lists);
-        let unrefined = self.timing.run(table, &before, &orders, Rule::Fifo);
+        self.lists.fill(table, self.placed.iter().copied());
+        set_loads(table, &self.lists, &mut self.loads);
+        let unrefined = self.timing.run(table, &self.loads, &self.orders, Rule::Fifo);
         self.timing.leaf_ends(table, &mut self.ends);
-        let mut best = (unrefined, self.timing.schedule(table, &lists));
-        let mut operations = refine(table, &mut lists, &mut self.ends);
+        if unrefined < self.best.makespan {
+            self.keep(unrefined);
+        }
+        let mut operations = refine(table, &mut self.lists, &mut self.ends);
         let untimed = if operations == Operations::default() { &[Rule::Tail][..] } else { &BOTH };
-        self.time_all_ways(&lists, &[Order::Down], untimed, &mut best);
+        self.time_all_ways(&[Order::Down], untimed);
         if !table.problem.starts_empty() {
-            self.time_all_ways(&lists, &[Order::Up], &BOTH, &mut best);
-            let loads = loads(table, &lists);
+            self.time_all_ways(&[Order::Up], &BOTH);
             for gpu in 0..table.gpus() {
-                Releases::new(table, gpu).chain_ends(table, gpu, &loads, &mut self.ends);
+                Releases::new(table, gpu).chain_ends(table, gpu, &self.loads, &mut self.ends);
             }
-            let more = refine(table, &mut lists, &mut self.ends);
+            let more = refine(table, &mut self.lists, &mut self.ends);
             operations.moves += more.moves;
             operations.swaps += more.swaps;
-            self.time_all_ways(&lists, &[Order::Up, Order::Down], &BOTH, &mut best);
+            self.time_all_ways(&[Order::Up, Order::Down], &BOTH);
         }
-        Far { schedule: best.1, unrefined, operations }
+        (unrefined, operations)
     }
 
-    /// Times `lists` with each of the rules in each of the orders, all GPUs alike.
-    fn time_all_ways(
-        &mut self,
-        lists: &Lists,
-        orders: &[Order],
-        rules: &[Rule],
-        best: &mut (Micros, Schedule),
-    ) {
-        let loads = loads(self.table, lists);
+    /// Times the lists with each of the rules in each of the orders, all GPUs alike.
+    fn time_all_ways(&mut self, orders: &[Order], rules: &[Rule]) {
+        let table = self.table;
+        set_loads(table, &self.lists, &mut self.loads);
         for &order in orders {
-            let orders = vec![order; self.table.gpus()];
+            let from = if order == Order::Down { 0 } else { table.gpus() };
+            let orders = from..from + table.gpus();
             for &rule in rules {
-                if self.timing.run(self.table, &loads, &orders, rule) < best.0 {
-                    *best = (self.timing.makespan, self.timing.schedule(self.table, lists));
+                let limit = self.best.makespan;
+                let orders = &self.orders[orders.clone()];
+                if let Some(makespan) = self.timing.run_below(table, &self.loads, orders, rule, limit) {
+                    self.keep(makespan);
                 }
             }
         }
+    }
+
+    /// What was timed last is the best.
+    fn keep(&mut self, makespan: Micros) {
+        self.best.makespan = makespan;
+        std::mem::swap(&mut self.best.timing, &mut self.timing);
+        self.best.lists.clone_from(&self.lists);
     }
 }
 
@@ -174,16 +240,18 @@ const BOTH: [Rule; 2] = [Rule::Fifo, Rule::Tail];
 /// The site of every task.
 fn sites(table: &Table<'_>, lists: &Lists) -> Vec<u32> {
     let mut sites = vec![0; table.tasks()];
-    for (site, tasks) in (0u32..).zip(&lists.tasks) {
+    for (site, (_, tasks)) in (0u32..).zip(lists.iter()) {
         tasks.iter().for_each(|&t| sites[t as usize] = site);
     }
     sites
 }
 
 /// Task time per site, µs.
-pub(super) fn loads(table: &Table<'_>, lists: &Lists) -> Vec<Micros> {
-    let load = |(site, tasks): (usize, &Vec<u32>)| -> Micros {
-        tasks.iter().map(|&t| table.time(t as usize, table.class(site))).sum()
+fn set_loads(table: &Table<'_>, lists: &Lists, loads: &mut Vec<Micros>) {
+    let load = |(site, tasks): (usize, &[u32])| -> Micros {
+        let class = table.class(site);
+        tasks.iter().map(|&t| table.time(t as usize, class)).sum()
     };
-    lists.tasks.iter().enumerate().map(load).collect()
+    loads.clear();
+    loads.extend(lists.iter().map(load));
 }

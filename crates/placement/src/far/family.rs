@@ -8,6 +8,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use super::list::{Queues, Sorted};
 use super::problem::Micros;
 use super::table::{NEVER, Table};
 
@@ -19,70 +20,102 @@ pub(super) enum Tie {
     Larger,
 }
 
+/// One allocation of the family.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Member {
+    /// No schedule with its sizes is shorter: its area spread evenly, or its longest task.
+    pub(super) bound: Micros,
+    /// The work of all tasks.
+    pub(super) area: u64,
+}
+
+/// What tells an allocation of the family from the one before.
+#[derive(Clone, Copy)]
+struct Change {
+    task: u32,
+    from: u8,
+    to: u8,
+}
+
 /// The family: the first allocation and what changes from each to the next.
 pub(super) struct Family {
-    first: Vec<u8>,
-    changes: Vec<(u32, u8)>,
-    /// Per member, a lower bound of the makespan of any schedule with its sizes: its area spread evenly, or its
-    /// longest task.
-    pub(super) bounds: Vec<Micros>,
+    changes: Vec<Change>,
+    pub(super) members: Vec<Member>,
+    heap: Vec<(Micros, Reverse<u32>, u8)>,
+    /// The member that the queues have.
+    at: usize,
+    /// Whether two sizes of equal work stood to choice somewhere, so that the other way to choose gives another family.
+    pub(super) tied: bool,
 }
 
 impl Family {
-    pub(super) fn new(table: &Table<'_>, tie: Tie) -> Self {
-        let first: Vec<u8> = (0..table.tasks()).filter_map(|t| least_work(table, t, 0, tie)).collect();
-        let mut family = Self { changes: Vec::new(), bounds: Vec::new(), first };
-        let mut heap: BinaryHeap<(Micros, Reverse<u32>, u8)> = BinaryHeap::with_capacity(table.tasks());
+    pub(super) fn new(table: &Table<'_>) -> Self {
+        let n = table.tasks();
+        let (changes, members) = (Vec::with_capacity(4 * n), Vec::with_capacity(4 * n + 1));
+        Self { changes, members, heap: Vec::with_capacity(n), at: 0, tied: false }
+    }
+
+    /// Finds the family, and fills the queues with its first member.
+    pub(super) fn fill(&mut self, table: &Table<'_>, tie: Tie, sorted: &Sorted, queues: &mut Queues) {
+        self.changes.clear();
+        self.members.clear();
+        (self.at, self.tied) = (0, false);
+        queues.clear();
+        let mut heap = std::mem::take(&mut self.heap);
+        heap.clear();
         let mut area = 0;
-        for (task, &class) in (0u32..).zip(&family.first) {
-            heap.push((table.time(task as usize, usize::from(class)), Reverse(task), class));
-            area += table.work(task as usize, usize::from(class));
+        for (task, t) in (0..table.tasks()).zip(0u32..) {
+            let Some((class, tied)) = least_work(table, task, 0, tie) else { continue };
+            self.tied |= tied;
+            queues.add(sorted, t, class);
+            heap.push((table.time(task, usize::from(class)), Reverse(t), class));
+            area += table.work(task, usize::from(class));
         }
+        let mut heap = BinaryHeap::from(heap);
         while let Some(mut longest) = heap.peek_mut() {
-            let (time, Reverse(task), class) = *longest;
-            family.bounds.push(time.max(area.div_ceil(table.slices())));
-            let Some(larger) = least_work(table, task as usize, usize::from(class) + 1, tie) else { break };
-            area = area - table.work(task as usize, usize::from(class))
-                + table.work(task as usize, usize::from(larger));
-            family.changes.push((task, larger));
-            *longest = (table.time(task as usize, usize::from(larger)), Reverse(task), larger);
+            let (time, Reverse(task), from) = *longest;
+            self.members.push(Member { bound: time.max(area.div_ceil(table.slices())), area });
+            let Some((to, tied)) = least_work(table, task as usize, usize::from(from) + 1, tie) else {
+                break;
+            };
+            self.tied |= tied;
+            area = area - table.work(task as usize, usize::from(from))
+                + table.work(task as usize, usize::from(to));
+            self.changes.push(Change { task, from, to });
+            *longest = (table.time(task as usize, usize::from(to)), Reverse(task), to);
         }
-        family
+        self.heap = heap.into_vec();
     }
 
-    /// Members, lowest bound first.
-    pub(super) fn by_bound(&self) -> Vec<u32> {
-        let mut order: Vec<u32> = (0u32..).take(self.bounds.len()).collect();
-        order.sort_unstable_by_key(|&k| (self.bounds[k as usize], k));
-        order
-    }
-
-    /// The size class of every task in member `k`, written to `sizes`.
-    pub(super) fn member(&self, k: u32, sizes: &mut Vec<u8>) {
-        sizes.clear();
-        sizes.extend_from_slice(&self.first);
-        for &(task, class) in &self.changes[..k as usize] {
-            sizes[task as usize] = class;
+    /// Turns the queues into those of member `k`.
+    pub(super) fn go(&mut self, k: usize, sorted: &Sorted, queues: &mut Queues) {
+        for c in &self.changes[self.at.min(k)..k] {
+            queues.remove(sorted, c.task, c.from);
+            queues.add(sorted, c.task, c.to);
         }
+        for c in self.changes[k..self.at.max(k)].iter().rev() {
+            queues.remove(sorted, c.task, c.to);
+            queues.add(sorted, c.task, c.from);
+        }
+        self.at = k;
     }
 }
 
-/// The class of least work from `from` up.
-fn least_work(table: &Table<'_>, task: usize, from: usize, tie: Tie) -> Option<u8> {
+/// The class of least work from `from` up, and whether another one has as little.
+fn least_work(table: &Table<'_>, task: usize, from: usize, tie: Tie) -> Option<(u8, bool)> {
     let mut best = None;
+    let mut tied = false;
     for class in (from..table.classes).filter(|&c| table.time(task, c) < NEVER) {
         let work = table.work(task, class);
-        if best.is_none_or(|(least, _)| work < least || (work == least && tie == Tie::Larger)) {
-            best = Some((work, class));
+        let equal = best.is_some_and(|(least, _)| work == least);
+        if best.is_none_or(|(least, _)| work < least) {
+            (best, tied) = (Some((work, class)), false);
+        } else if equal {
+            tied = true;
+            if tie == Tie::Larger {
+                best = Some((work, class));
+            }
         }
     }
-    best.and_then(|(_, class)| u8::try_from(class).ok())
-}
-
-/// Whether any task has two sizes of equal work, so that the two ways to break ties can differ.
-pub(super) fn has_ties(table: &Table<'_>) -> bool {
-    (0..table.tasks()).any(|t| {
-        let tied = |a: usize, b: usize| table.time(t, a) < NEVER && table.work(t, a) == table.work(t, b);
-        (0..table.classes).any(|a| (a + 1..table.classes).any(|b| tied(a, b)))
-    })
+    best.and_then(|(_, class)| Some((u8::try_from(class).ok()?, tied)))
 }

@@ -5,112 +5,136 @@
 //!
 //! Source: FAR, section 3.2, Algorithm 1.
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use super::problem::Micros;
-use super::table::{Site, Table, members};
+use super::problem::{MAX_TASKS, MAX_TIME, Micros};
+use super::table::{Places, Site, Table, members};
+use super::tree::MAX_NODES;
 
 /// Tasks sorted once per size, longest first.
 pub(super) struct Sorted {
-    by_class: Vec<Vec<u32>>,
+    /// Per class and rank, one number: the task's time from the longest down, then its index.
+    keys: Vec<u64>,
     /// Position of (task, class) in the class's order, at `task * classes + class`.
     ranks: Vec<u32>,
+    tasks: usize,
+    classes: usize,
 }
 
 impl Sorted {
     pub(super) fn new(table: &Table<'_>) -> Self {
-        let n = u32::try_from(table.tasks()).unwrap_or(u32::MAX);
-        let sort = |class: usize| {
-            let mut order: Vec<u32> = (0..n).collect();
-            order.sort_unstable_by_key(|&t| (Reverse(table.time(t as usize, class)), t));
-            order
+        let tasks = table.tasks();
+        let mut sorted = Self {
+            keys: Vec::with_capacity(tasks * table.classes),
+            ranks: vec![0; tasks * table.classes],
+            tasks,
+            classes: table.classes,
         };
-        let by_class: Vec<Vec<u32>> = (0..table.classes).map(sort).collect();
-        let mut ranks = vec![0; table.tasks() * table.classes];
-        for (class, order) in by_class.iter().enumerate() {
-            for (rank, &task) in (0u32..).zip(order) {
-                ranks[task as usize * table.classes + class] = rank;
+        for class in 0..table.classes {
+            let key = |t: usize| (TIMES - table.time(t, class).min(TIMES)) << TASK_BITS | t as u64;
+            sorted.keys.extend((0..tasks).map(key));
+            sorted.keys[class * tasks..].sort_unstable();
+            for rank in 0..tasks {
+                let task = sorted.task(class, rank) as usize;
+                sorted.ranks[task * table.classes + class] = u32::try_from(rank).unwrap_or(u32::MAX);
             }
         }
-        Self { by_class, ranks }
+        sorted
+    }
+
+    fn task(&self, class: usize, rank: usize) -> u32 {
+        let task = self.keys[class * self.tasks + rank] & ((1 << TASK_BITS) - 1);
+        u32::try_from(task).unwrap_or(u32::MAX)
     }
 }
 
-/// The tasks of an allocation that wait, per class: a bit per rank, so that an allocation is filled in without sorting.
-struct Queues {
+/// Bits for a task's index and, above them, for its time: as many as the limits of a problem need.
+const TASK_BITS: u32 = MAX_TASKS.trailing_zeros();
+const TIMES: Micros = Micros::MAX >> TASK_BITS;
+const _: () = assert!(MAX_TIME < TIMES && MAX_TASKS.is_power_of_two());
+
+/// The tasks of an allocation, per class: a bit per rank, so that none is ever sorted again.
+pub(super) struct Queues {
     /// Words per class.
     words: usize,
+    /// The allocation, then what waits of it.
     bits: Vec<u64>,
+    count: [u32; MAX_NODES],
+    left: [u32; MAX_NODES],
     /// Per class: the first word that may have a bit.
-    next: Vec<usize>,
-    left: Vec<u32>,
+    next: [u32; MAX_NODES],
 }
 
 impl Queues {
     fn new(table: &Table<'_>) -> Self {
         let words = table.tasks().div_ceil(64);
-        let classes = table.classes;
-        Self { words, bits: vec![0; words * classes], next: vec![0; classes], left: vec![0; classes] }
+        let bits = vec![0; 2 * words * table.classes];
+        Self { words, bits, count: [0; MAX_NODES], left: [0; MAX_NODES], next: [0; MAX_NODES] }
     }
 
-    fn fill(&mut self, sorted: &Sorted, sizes: &[u8]) {
+    pub(super) fn clear(&mut self) {
         self.bits.fill(0);
-        self.next.fill(0);
-        self.left.fill(0);
-        let classes = self.left.len();
-        for (ranks, class) in sorted.ranks.chunks_exact(classes).zip(sizes.iter().map(|&c| usize::from(c))) {
-            let rank = ranks[class] as usize;
-            self.bits[class * self.words + rank / 64] |= 1 << (rank % 64);
-            self.left[class] += 1;
-        }
+        self.count = [0; MAX_NODES];
+    }
+
+    pub(super) fn add(&mut self, sorted: &Sorted, task: u32, class: u8) {
+        let (word, bit) = self.place(sorted, task, class);
+        self.bits[word] |= bit;
+        self.count[usize::from(class)] += 1;
+    }
+
+    pub(super) fn remove(&mut self, sorted: &Sorted, task: u32, class: u8) {
+        let (word, bit) = self.place(sorted, task, class);
+        self.bits[word] &= !bit;
+        self.count[usize::from(class)] -= 1;
+    }
+
+    fn place(&self, sorted: &Sorted, task: u32, class: u8) -> (usize, u64) {
+        let rank = sorted.ranks[task as usize * sorted.classes + usize::from(class)] as usize;
+        (usize::from(class) * self.words + rank / 64, 1 << (rank % 64))
+    }
+
+    /// Lets all tasks wait. Returns the classes that have some.
+    fn start(&mut self) -> u32 {
+        let half = self.bits.len() / 2;
+        self.bits.copy_within(..half, half);
+        self.left = self.count;
+        self.next = [0; MAX_NODES];
+        (0u32..).zip(&self.left).map(|(c, &left)| u32::from(left > 0) << c).sum()
     }
 
     /// The longest task of a class that waits.
     fn pop(&mut self, sorted: &Sorted, class: usize) -> Option<u32> {
         self.left[class] = self.left[class].checked_sub(1)?;
-        let words = &mut self.bits[class * self.words..(class + 1) * self.words];
-        while words[self.next[class]] == 0 {
-            self.next[class] += 1;
+        let first = self.bits.len() / 2 + class * self.words;
+        let words = &mut self.bits[first..first + self.words];
+        let mut next = self.next[class] as usize;
+        while words[next] == 0 {
+            next += 1;
         }
-        let word = &mut words[self.next[class]];
-        let rank = self.next[class] * 64 + word.trailing_zeros() as usize;
-        *word &= *word - 1;
-        Some(sorted.by_class[class][rank])
-    }
-}
-
-/// Which tasks run where, in which order: one list per site.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Lists {
-    pub(super) tasks: Vec<Vec<u32>>,
-}
-
-impl Lists {
-    pub(super) fn of(table: &Table<'_>, placed: &[(u32, u32)]) -> Self {
-        let mut lists = Self { tasks: vec![Vec::new(); table.sites()] };
-        for &(task, site) in placed {
-            lists.tasks[site as Site].push(task);
-        }
-        lists
+        let rank = next * 64 + words[next].trailing_zeros() as usize;
+        words[next] &= words[next] - 1;
+        self.next[class] = u32::try_from(next).unwrap_or(u32::MAX);
+        Some(sorted.task(class, rank))
     }
 }
 
 /// Scratch space of [`schedule`], so that a family costs no allocation per member.
 pub(super) struct Scratch {
-    queues: Queues,
-    roots: Vec<u32>,
+    /// The allocation to schedule.
+    pub(super) queues: Queues,
     heap: BinaryHeap<Open>,
     /// Task and site, in the order of placement, of the last successful [`schedule`].
     pub(super) placed: Vec<(u32, u32)>,
-    used: Vec<bool>,
+    /// Per GPU: places where an instance has been.
+    used: Vec<Places>,
 }
 
 impl Scratch {
     pub(super) fn new(table: &Table<'_>) -> Self {
         Self {
             queues: Queues::new(table),
-            roots: roots(table).collect(),
             heap: BinaryHeap::with_capacity(table.sites()),
             placed: Vec::with_capacity(table.tasks()),
             used: Vec::new(),
@@ -118,46 +142,48 @@ impl Scratch {
     }
 }
 
-/// Schedules the allocation `sizes`. Returns the makespan, or `None` as soon as it would exceed `limit`.
+/// Schedules the allocation in the queues, whose tasks have `work` in all. Returns the makespan, or `None` as soon as it is clear
+/// that it would exceed `limit`.
 pub(super) fn schedule(
     table: &Table<'_>,
     sorted: &Sorted,
-    sizes: &[u8],
+    mut work: u64,
     limit: Micros,
     scratch: &mut Scratch,
 ) -> Option<Micros> {
-    scratch.queues.fill(sorted, sizes);
-    let mut waiting: u32 =
-        (0u32..).zip(&scratch.queues.left).filter(|(_, left)| **left > 0).map(|(c, _)| 1 << c).sum();
+    let mut waiting = scratch.queues.start();
     scratch.heap.clear();
     scratch.placed.clear();
     scratch.used.clear();
-    scratch.used.resize(table.sites(), false);
-    scratch.heap.extend(scratch.roots.iter().map(|&site| Open { end: 0, site }));
+    scratch.used.resize(table.gpus(), 0);
+    for base in (0..table.gpus()).map(|g| table.base(g)) {
+        members(table.roots).for_each(|p| scratch.heap.push(Open::new(0, base + p)));
+    }
     let (mut reconfig_end, mut makespan) = (0, 0);
-    let mut work: u64 = sizes.iter().enumerate().map(|(t, &class)| table.work(t, usize::from(class))).sum();
+    // What the leaves can still do until `limit`: each from the end of the instance on it, none once it is given up.
+    let mut room = table.slices().saturating_mul(limit);
     while waiting != 0
         && let Some(Open { mut end, site }) = scratch.heap.pop()
     {
-        // Whatever is still waiting begins no earlier than the instance that ends first.
-        if end > limit || work > (limit - end).saturating_mul(table.slices()) {
-            return None;
-        }
         let s = site as usize;
         let place = table.at(s);
         let class = place.class;
+        let used = &mut scratch.used[table.gpu(s)];
+        let bit: Places = 1 << table.node(s);
         if table.is_usable(s)
             && let Some(task) = scratch.queues.pop(sorted, class)
         {
-            if !scratch.used[s] {
-                scratch.used[s] = true;
+            let begin = end;
+            if *used & bit == 0 {
+                *used |= bit;
                 reconfig_end = reconfig_end.max(end) + place.create;
                 end = reconfig_end;
             }
             end += table.time(task as usize, class);
-            work -= table.work(task as usize, class);
             makespan = makespan.max(end);
-            if makespan > limit {
+            work -= table.work(task as usize, class);
+            room = room.saturating_sub(place.width * (end - begin));
+            if makespan > limit || work > room {
                 return None;
             }
             scratch.placed.push((task, site));
@@ -165,14 +191,20 @@ pub(super) fn schedule(
             if scratch.queues.left[class] == 0 {
                 waiting &= !(1 << class);
             }
-        } else {
-            if scratch.used[s] {
-                reconfig_end = reconfig_end.max(end) + place.destroy;
+            continue;
+        }
+        if *used & bit != 0 {
+            reconfig_end = reconfig_end.max(end) + place.destroy;
+        }
+        if place.children == 0 {
+            room = room.saturating_sub(place.width * (limit - end));
+            if work > room {
+                return None;
             }
-            let first = table.base(table.gpu(s));
-            for child in members(place.children) {
-                scratch.heap.push(Open { end, site: u32::try_from(first + child).unwrap_or(u32::MAX) });
-            }
+        }
+        let first = table.base(table.gpu(s));
+        for child in members(place.children) {
+            scratch.heap.push(Open::new(end, first + child));
         }
     }
     (waiting == 0).then_some(makespan)
@@ -184,6 +216,12 @@ pub(super) fn schedule(
 struct Open {
     end: Micros,
     site: u32,
+}
+
+impl Open {
+    fn new(end: Micros, site: Site) -> Self {
+        Self { end, site: u32::try_from(site).unwrap_or(u32::MAX) }
+    }
 }
 
 impl Ord for Open {
@@ -205,8 +243,3 @@ impl PartialEq for Open {
 }
 
 impl Eq for Open {}
-
-fn roots<'a>(table: &'a Table<'a>) -> impl Iterator<Item = u32> + 'a {
-    let sites = 0..u32::try_from(table.sites()).unwrap_or(u32::MAX);
-    sites.filter(|&s| table.parent(s as Site).is_none())
-}

@@ -4,7 +4,7 @@
 //! the same problem and the same budget give the same plan on every machine.
 
 use super::chain::{Releases, estimate};
-use super::list::Lists;
+use super::lists::Lists;
 use super::problem::Micros;
 use super::table::{NEVER, Site, Table};
 use super::timing::{Order, Rule, Timing};
@@ -305,16 +305,13 @@ impl<'a> Search<'a> {
 
     /// The best assignment's schedule.
     pub(super) fn schedule(&mut self) -> super::schedule::Schedule {
-        let mut lists = Lists { tasks: vec![Vec::new(); self.table.sites()] };
         let mut loads = vec![0; self.table.sites()];
-        for (task, &site) in (0u32..).zip(&self.best.sites) {
-            lists.tasks[site as Site].push(task);
-            loads[site as Site] += self.table.time(task as usize, self.table.class(site as Site));
+        for (task, &site) in self.best.sites.iter().enumerate() {
+            loads[site as Site] += self.table.time(task, self.table.class(site as Site));
         }
-        for (site, tasks) in lists.tasks.iter_mut().enumerate() {
-            let class = self.table.class(site);
-            tasks.sort_by_key(|&t| (std::cmp::Reverse(self.table.time(t as usize, class)), t));
-        }
+        let mut lists = Lists::default();
+        lists.fill(self.table, (0u32..).zip(self.best.sites.iter().copied()));
+        lists.sort(self.table);
         self.timing.run(self.table, &loads, &self.best.orders, Rule::Tail);
         self.timing.schedule(self.table, &lists)
     }

@@ -39,6 +39,7 @@ mod exact;
 mod family;
 mod fixed;
 mod list;
+mod lists;
 mod local;
 mod policy;
 pub mod present;
@@ -60,7 +61,8 @@ pub use present::{
     PresentRun,
 };
 pub use problem::{
-    Blocked, Busy, Costs, GpuNow, Held, MAX_COST, MAX_TIME, MAX_TOTAL, Micros, Problem, ProblemError, Task,
+    Blocked, Busy, Costs, GpuNow, Held, MAX_COST, MAX_TASKS, MAX_TIME, MAX_TOTAL, Micros, Problem,
+    ProblemError, Task,
 };
 pub use refine::Operations;
 pub use replay::{Replay, Violation, replay};

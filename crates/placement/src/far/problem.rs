@@ -13,6 +13,9 @@ pub const MAX_TIME: Micros = 10_000_000_000_000;
 /// years): whatever is planned within this stays far from the ends of the numbers.
 pub const MAX_TOTAL: Micros = 1 << 55;
 
+/// The most tasks of a batch.
+pub const MAX_TASKS: usize = 1 << 20;
+
 /// The longest a creation or destruction may take, µs (an hour).
 pub const MAX_COST: Micros = 3_600_000_000;
 
@@ -159,6 +162,9 @@ pub enum ProblemError {
     /// Tasks that together last longer than [`MAX_TOTAL`].
     #[error("the tasks' longest times sum to more than {} years", MAX_TOTAL / YEAR)]
     Total,
+    /// More tasks than [`MAX_TASKS`].
+    #[error("a batch has at most {MAX_TASKS} tasks")]
+    Many,
     /// Costs that are not one per size, or one beyond [`MAX_COST`].
     #[error("a reconfiguration cost per instance size is needed, each at most {} s", MAX_COST / 1_000_000)]
     Costs,
@@ -217,6 +223,9 @@ impl Problem {
                 }
                 taken |= node.mask;
             }
+        }
+        if self.tasks.len() > MAX_TASKS {
+            return Err(ProblemError::Many);
         }
         self.check_costs()?;
         self.check_instants()?;

@@ -3,9 +3,7 @@
 //! Source: FAR, section 3.3, Algorithm 2. Differs: with several GPUs a root has alternatives too, so the search stops at
 //! a root only when nothing can be moved from it; the number of iterations is bounded by [`ITERATIONS`].
 
-use std::cmp::Reverse;
-
-use super::list::Lists;
+use super::lists::Lists;
 use super::problem::Micros;
 use super::table::{Site, Table, members};
 
@@ -23,9 +21,7 @@ pub struct Operations {
 
 /// Refines `lists`, whose schedule frees leaf `s` at `ends[s]` (indexed by site; only leaves count).
 pub(super) fn refine(table: &Table<'_>, lists: &mut Lists, ends: &mut [Micros]) -> Operations {
-    for (site, tasks) in lists.tasks.iter_mut().enumerate() {
-        tasks.sort_unstable_by_key(|&t| (Reverse(table.time(t as usize, table.class(site))), t));
-    }
+    lists.sort(table);
     let mut operations = Operations::default();
     let mut queue = Vec::new();
     for _ in 0..ITERATIONS {
@@ -71,26 +67,20 @@ struct Step {
 impl Step {
     fn apply(&self, table: &Table<'_>, lists: &mut Lists, ends: &mut [Micros], operations: &mut Operations) {
         let class = table.class(self.from);
-        let there = lists.tasks[self.from].remove(self.there);
+        let there = lists.take(self.from, self.there);
         let mut shift = table.time(there as usize, class);
         if let Some(back) = self.back {
-            let back = lists.tasks[self.to].remove(back);
+            let back = lists.take(self.to, back);
             shift -= table.time(back as usize, class);
-            insert(table, &mut lists.tasks[self.from], class, back);
+            lists.put(table, self.from, back);
             operations.swaps += 1;
         } else {
             operations.moves += 1;
         }
-        insert(table, &mut lists.tasks[self.to], class, there);
+        lists.put(table, self.to, there);
         leaves(table, self.from).for_each(|l| ends[l] -= shift);
         leaves(table, self.to).for_each(|l| ends[l] += shift);
     }
-}
-
-fn insert(table: &Table<'_>, tasks: &mut Vec<u32>, class: usize, task: u32) {
-    let key = |t: u32| (Reverse(table.time(t as usize, class)), t);
-    let at = tasks.partition_point(|&t| key(t) < key(task));
-    tasks.insert(at, task);
 }
 
 /// Lines 11 to 20 of Algorithm 2: the best move, else the best swap, from `site` to the alternative that ends first.
@@ -102,7 +92,7 @@ fn find_step(
     makespan: Micros,
 ) -> Option<Step> {
     let class = table.class(site);
-    let mine = &lists.tasks[site];
+    let mine = lists.at(site);
     if mine.is_empty() {
         return None;
     }
@@ -118,7 +108,7 @@ fn find_step(
         let there = near.min_by_key(|&p| (2 * length(mine[p])).abs_diff(margin)).unwrap_or(fits);
         return Some(Step { from: site, to, there, back: None });
     }
-    swap(mine, &lists.tasks[to], &length, margin).map(|(there, back)| Step {
+    swap(mine, lists.at(to), &length, margin).map(|(there, back)| Step {
         from: site,
         to,
         there,

@@ -1,6 +1,6 @@
 //! The problem as flat tables, for the planners' inner loops.
 
-use super::problem::{Micros, Problem};
+use super::problem::{GpuNow, Micros, Problem};
 use super::tree::MAX_NODES;
 
 /// A time no plan reaches, whose work still fits: a task at a size it cannot run on. Plans end before twice
@@ -25,6 +25,10 @@ pub(super) struct Table<'a> {
     /// Running time of (task, class) at `task * classes + class`.
     times: Vec<Micros>,
     place: [Place; MAX_NODES],
+    /// Places without a parent, and the numbers of a GPU that are no place.
+    pub(super) roots: Places,
+    /// Every lane once, ascending.
+    pub(super) lanes: Vec<usize>,
     /// Per GPU, the places that will be free one day.
     pub(super) usable: Vec<Places>,
 }
@@ -41,36 +45,38 @@ pub(super) struct Place {
     pub(super) overlap: Places,
     /// Leaves at or below this one: the paper's slices.
     pub(super) leaves: Places,
+    /// How many these are.
+    pub(super) width: u64,
 }
 
 impl<'a> Table<'a> {
     pub(super) fn new(problem: &'a Problem) -> Self {
         let nodes = &problem.tree.nodes;
-        let mut place = [Place::default(); MAX_NODES];
-        for (n, node) in nodes.iter().enumerate().rev() {
-            let overlap =
-                nodes.iter().enumerate().filter(|(_, o)| o.mask & node.mask != 0).map(|(o, _)| 1 << o).sum();
-            let below: Places = node.children.iter().map(|&c| place[c].leaves).sum();
-            place[n] = Place {
-                class: node.class,
-                parent: node.parent,
-                create: problem.costs.create[node.class],
-                destroy: problem.costs.destroy[node.class],
-                children: node.children.iter().map(|c| 1 << c).sum(),
-                overlap,
-                leaves: if below == 0 { 1 << n } else { below },
-            };
-        }
-        let free = |g| (0..nodes.len()).filter(|&n| problem.usable(g, n)).map(|n| 1 << n).sum();
-        let usable: Vec<Places> = (0..problem.gpus.len()).map(free).collect();
+        let shift = nodes.len().next_power_of_two().trailing_zeros();
+        let place = places(problem);
+        let parents: Places =
+            (0..1usize << shift).filter(|&n| place[n].parent.is_none()).map(|n| 1 << n).sum();
+        let all = Places::MAX >> (Places::BITS as usize - nodes.len());
+        let free = |gpu: &GpuNow| {
+            let held = gpu.held.iter().filter(|h| h.until.is_none()).map(|h| nodes[h.node].mask);
+            let blocked = gpu.blocked.iter().filter(|b| b.until.is_none()).map(|b| b.mask);
+            match held.chain(blocked).fold(0, |all, mask| all | mask) {
+                0 => all,
+                stuck => (0..nodes.len()).filter(|&n| nodes[n].mask & stuck == 0).map(|n| 1 << n).sum(),
+            }
+        };
+        let usable: Vec<Places> = problem.gpus.iter().map(free).collect();
         let anywhere = usable.iter().fold(0, |all, places| all | places);
         // A size whose every place is held for ever is no size any more.
-        let offered = |class: usize| members(anywhere).any(|n| nodes[n].class == class);
-        let offered: Vec<bool> = (0..problem.tree.sizes.len()).map(offered).collect();
+        let mut offered = [false; MAX_NODES];
+        members(anywhere).for_each(|n| offered[nodes[n].class] = true);
+        let mut lanes: Vec<usize> = problem.gpus.iter().map(|g| g.lane).collect();
+        lanes.sort_unstable();
+        lanes.dedup();
         let time = |(t, ok): (&Option<Micros>, &bool)| t.filter(|_| *ok).unwrap_or(NEVER);
         let times = problem.tasks.iter().flat_map(|t| t.times.iter().zip(&offered).map(time)).collect();
-        let shift = nodes.len().next_power_of_two().trailing_zeros();
-        Self { problem, classes: problem.tree.sizes.len(), places: nodes.len(), shift, times, place, usable }
+        let (classes, places) = (problem.tree.sizes.len(), nodes.len());
+        Self { problem, classes, places, shift, times, place, roots: parents, lanes, usable }
     }
 
     pub(super) fn tasks(&self) -> usize {
@@ -137,6 +143,36 @@ impl<'a> Table<'a> {
     pub(super) fn parent(&self, site: Site) -> Option<Site> {
         Some(site - self.node(site) + self.at(site).parent?)
     }
+}
+
+/// The places of the tree, then empty ones.
+fn places(problem: &Problem) -> [Place; MAX_NODES] {
+    let nodes = &problem.tree.nodes;
+    let mut place = [Place::default(); MAX_NODES];
+    for (n, node) in nodes.iter().enumerate().rev() {
+        let below = node
+            .children
+            .iter()
+            .fold((0, 0), |(leaves, below), &c| (leaves | place[c].leaves, below | place[c].overlap));
+        let leaves = if below.0 == 0 { 1 << n } else { below.0 };
+        place[n] = Place {
+            class: node.class,
+            parent: node.parent,
+            create: problem.costs.create[node.class],
+            destroy: problem.costs.destroy[node.class],
+            children: node.children.iter().map(|c| 1 << c).sum(),
+            overlap: below.1 | 1 << n,
+            leaves,
+            width: u64::from(leaves.count_ones()),
+        };
+    }
+    // So far what is below; in a tree what is above is all that remains.
+    let mut above = [0; MAX_NODES];
+    for (n, node) in nodes.iter().enumerate() {
+        above[n] = node.parent.map_or(0, |p| above[p] | 1 << p);
+        place[n].overlap |= above[n];
+    }
+    place
 }
 
 /// The members of a set of places, ascending.

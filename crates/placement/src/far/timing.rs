@@ -5,7 +5,7 @@
 //! that can begin, [`Rule::Tail`] takes the one with the longest chain of work behind it, [`Rule::Fifo`] the one that
 //! became possible first, as Algorithm 1 does.
 
-use super::list::Lists;
+use super::lists::Lists;
 use super::problem::{Busy, Micros};
 use super::schedule::{Op, OpKind, Run, Schedule};
 use super::table::{Places, Site, Table, members};
@@ -24,26 +24,39 @@ pub(super) enum Rule {
     Tail,
 }
 
-/// Scratch and result of [`Timing::run`]. Vectors are by site unless they say otherwise.
+/// Scratch and result of [`Timing::run`].
 pub(super) struct Timing {
     ops: Vec<(OpKind, Site, Micros, Micros)>,
-    loads: Vec<Micros>,
-    /// When the first task begins; only meaningful where a task is.
-    begins: Vec<Micros>,
-    /// When the instance there has no more tasks; only meaningful where one is alive.
-    free: Vec<Micros>,
-    /// The end of the last destruction that overlapped the site.
-    cleared: Vec<Micros>,
-    /// When the last instance that overlapped the site had no more tasks.
-    since: Vec<Micros>,
-    /// The chain of work from the beginning of the site's creation on.
-    tails: Vec<Micros>,
-    /// Per GPU: places still to be visited.
-    pending: Vec<Places>,
-    /// Per GPU: places where an instance is.
-    alive: Vec<Places>,
-    lanes: Vec<usize>,
+    sites: Vec<At>,
+    gpus: Vec<Gpu>,
     pub(super) makespan: Micros,
+}
+
+/// One site.
+#[derive(Clone, Copy, Default)]
+struct At {
+    load: Micros,
+    /// When the first task begins; only meaningful where a task is.
+    begin: Micros,
+    /// When the instance there has no more tasks; only meaningful where one is alive.
+    free: Micros,
+    /// The end of the last destruction that overlapped the site.
+    cleared: Micros,
+    /// When the last instance that overlapped the site had no more tasks.
+    since: Micros,
+    /// The chain of work from the beginning of the site's creation on.
+    tail: Micros,
+}
+
+/// One GPU.
+#[derive(Clone, Copy, Default)]
+struct Gpu {
+    /// Places still to be visited.
+    pending: Places,
+    /// Places where an instance is.
+    alive: Places,
+    /// Nothing was there at the beginning: every visit begins with a creation, so tails are bounds.
+    empty: bool,
 }
 
 /// A next step: an operation, or (`None`) the use of an instance that is there already.
@@ -56,21 +69,10 @@ struct Choice {
 
 impl Timing {
     pub(super) fn new(table: &Table<'_>) -> Self {
-        let n = table.sites();
-        let mut lanes: Vec<usize> = table.problem.gpus.iter().map(|g| g.lane).collect();
-        lanes.sort_unstable();
-        lanes.dedup();
         Self {
-            ops: Vec::with_capacity(2 * n),
-            loads: vec![0; n],
-            begins: vec![0; n],
-            free: vec![0; n],
-            cleared: vec![0; n],
-            since: vec![0; n],
-            tails: vec![0; n],
-            pending: vec![0; table.gpus()],
-            alive: vec![0; table.gpus()],
-            lanes,
+            ops: Vec::with_capacity(2 * table.places * table.gpus()),
+            sites: vec![At::default(); table.sites()],
+            gpus: vec![Gpu::default(); table.gpus()],
             makespan: 0,
         }
     }
@@ -83,57 +85,90 @@ impl Timing {
         orders: &[Order],
         rule: Rule,
     ) -> Micros {
+        self.run_below(table, loads, orders, rule, Micros::MAX).unwrap_or(Micros::MAX)
+    }
+
+    /// The same, given up with `None` as soon as it is clear that the makespan is not below `limit`.
+    pub(super) fn run_below(
+        &mut self,
+        table: &Table<'_>,
+        loads: &[Micros],
+        orders: &[Order],
+        rule: Rule,
+        limit: Micros,
+    ) -> Option<Micros> {
         self.ops.clear();
-        self.cleared.fill(0);
-        self.since.fill(0);
-        self.loads.copy_from_slice(loads);
+        for (at, &load) in self.sites.iter_mut().zip(loads) {
+            *at = At { load, ..At::default() };
+        }
         self.makespan = 0;
         for (gpu, now) in table.problem.gpus.iter().enumerate() {
             let base = table.base(gpu);
-            self.pending[gpu] = (0..table.places).filter(|p| loads[base + p] > 0).map(|p| 1 << p).sum();
-            self.alive[gpu] = 0;
+            let sites = &mut self.sites[base..base + table.places];
+            let mut pending: Places = 0;
+            for (p, at) in sites.iter().enumerate() {
+                pending |= Places::from(at.load > 0) << p;
+            }
+            let mut alive: Places = 0;
             // An instance of unknown end is in nobody's way: no place that overlaps it is used.
             for (node, until) in now.held.iter().filter_map(|h| Some((h.node, h.until?))) {
-                self.alive[gpu] |= 1 << node;
-                self.free[base + node] = until;
+                alive |= 1 << node;
+                sites[node].free = until;
             }
             for (mask, until) in now.blocked.iter().filter_map(|b| Some((b.mask, b.until?))) {
                 let nodes = table.problem.tree.nodes.iter();
-                for (cleared, _) in
-                    self.cleared[base..].iter_mut().zip(nodes).filter(|(_, n)| n.mask & mask != 0)
-                {
-                    *cleared = (*cleared).max(until);
+                for (at, _) in sites.iter_mut().zip(nodes).filter(|(_, n)| n.mask & mask != 0) {
+                    at.cleared = at.cleared.max(until);
                 }
             }
-            self.set_tails(table, gpu, orders[gpu]);
+            self.gpus[gpu] = Gpu { pending, alive, empty: alive == 0 };
+            let longest = self.set_tails(table, gpu, orders[gpu]);
+            if alive == 0 && longest >= limit {
+                return None;
+            }
         }
-        for lane in 0..self.lanes.len() {
-            self.run_lane(table, orders, rule, self.lanes[lane]);
+        for &lane in &table.lanes {
+            if !self.run_lane(table, orders, rule, lane, limit) {
+                return None;
+            }
         }
-        self.makespan
+        Some(self.makespan)
     }
 
-    fn set_tails(&mut self, table: &Table<'_>, gpu: usize, order: Order) {
+    /// Returns the longest tail.
+    fn set_tails(&mut self, table: &Table<'_>, gpu: usize, order: Order) -> Micros {
         let base = table.base(gpu);
+        let sites = &mut self.sites[base..base + table.places];
+        let mut longest = 0;
         for k in 0..table.places {
             let p = if order == Order::Down { table.places - 1 - k } else { k };
+            let place = table.place(p);
             let behind = match order {
-                Order::Down => {
-                    members(table.place(p).children).map(|c| self.tails[base + c]).max().unwrap_or(0)
-                }
-                Order::Up => table.place(p).parent.map_or(0, |q| self.tails[base + q]),
+                Order::Down => members(place.children).map(|c| sites[c].tail).max().unwrap_or(0),
+                Order::Up => place.parent.map_or(0, |q| sites[q].tail),
             };
-            let between = if behind > 0 { table.place(p).destroy } else { 0 };
-            let load = self.loads[base + p];
-            let here = if load > 0 { table.place(p).create + load + between } else { 0 };
-            self.tails[base + p] = here + behind;
+            let between = if behind > 0 { place.destroy } else { 0 };
+            let load = sites[p].load;
+            let here = if load > 0 { place.create + load + between } else { 0 };
+            sites[p].tail = here + behind;
+            longest = longest.max(sites[p].tail);
         }
+        longest
     }
 
-    fn run_lane(&mut self, table: &Table<'_>, orders: &[Order], rule: Rule, lane: usize) {
+    /// False as soon as the makespan cannot be below `limit`.
+    fn run_lane(
+        &mut self,
+        table: &Table<'_>,
+        orders: &[Order],
+        rule: Rule,
+        lane: usize,
+        limit: Micros,
+    ) -> bool {
         let mut now = 0;
         while let Some(Choice { kind, site, release }) = self.choose(table, orders, rule, lane, now) {
             let place = table.node(site);
+            let gpu = table.gpu(site);
             let Some(kind) = kind else {
                 self.visit(table, site, release);
                 continue;
@@ -145,24 +180,33 @@ impl Timing {
             self.ops.push((kind, site, begin, now));
             if kind == OpKind::Create {
                 self.visit(table, site, now);
+                if self.makespan >= limit || (self.gpus[gpu].empty && begin + self.sites[site].tail >= limit)
+                {
+                    return false;
+                }
                 continue;
             }
-            self.alive[table.gpu(site)] &= !(1 << place);
+            self.gpus[gpu].alive &= !(1 << place);
+            let free = self.sites[site].free;
             for s in members(table.place(place).overlap).map(|p| site - place + p) {
-                self.cleared[s] = self.cleared[s].max(now);
-                self.since[s] = self.since[s].max(self.free[site]);
+                let at = &mut self.sites[s];
+                at.cleared = at.cleared.max(now);
+                at.since = at.since.max(free);
             }
         }
+        self.makespan < limit
     }
 
     /// The instance at `site` exists from `begin` on: its tasks run.
     fn visit(&mut self, table: &Table<'_>, site: Site, begin: Micros) {
         let bit = 1 << table.node(site);
-        self.begins[site] = begin;
-        self.free[site] = begin + self.loads[site];
-        self.makespan = self.makespan.max(self.free[site]);
-        self.alive[table.gpu(site)] |= bit;
-        self.pending[table.gpu(site)] &= !bit;
+        let at = &mut self.sites[site];
+        at.begin = begin;
+        at.free = begin + at.load;
+        self.makespan = self.makespan.max(at.free);
+        let gpu = &mut self.gpus[table.gpu(site)];
+        gpu.alive |= bit;
+        gpu.pending &= !bit;
     }
 
     fn choose(
@@ -176,28 +220,34 @@ impl Timing {
         let mut best: Option<((Micros, Micros), Choice)> = None;
         for gpu in (0..table.gpus()).filter(|&g| table.problem.gpus[g].lane == lane) {
             let base = table.base(gpu);
-            for p in members(self.pending[gpu]) {
+            for p in members(self.gpus[gpu].pending) {
                 let overlap = table.place(p).overlap;
                 let earlier: Places = if orders[gpu] == Order::Down { (1 << p) - 1 } else { !1 << p };
-                if self.pending[gpu] & overlap & earlier != 0 {
+                if self.gpus[gpu].pending & overlap & earlier != 0 {
                     continue;
                 }
-                let in_way = self.alive[gpu] & overlap;
+                let in_way = self.gpus[gpu].alive & overlap;
                 if in_way >> p & 1 == 1 {
-                    return Some(Choice { kind: None, site: base + p, release: self.free[base + p] });
+                    return Some(Choice { kind: None, site: base + p, release: self.sites[base + p].free });
                 }
                 let mut consider = |kind, site, release: Micros, since| {
-                    let rank = if rule == Rule::Tail { Micros::MAX - self.tails[base + p] } else { since };
+                    let rank =
+                        if rule == Rule::Tail { Micros::MAX - self.sites[base + p].tail } else { since };
                     let key = (now.max(release), rank);
                     if best.is_none_or(|(least, _)| key < least) {
                         best = Some((key, Choice { kind: Some(kind), site, release }));
                     }
                 };
                 if in_way == 0 {
-                    consider(OpKind::Create, base + p, self.cleared[base + p], self.since[base + p]);
+                    consider(
+                        OpKind::Create,
+                        base + p,
+                        self.sites[base + p].cleared,
+                        self.sites[base + p].since,
+                    );
                 }
                 for other in members(in_way).map(|o| base + o) {
-                    consider(OpKind::Destroy, other, self.free[other], self.free[other]);
+                    consider(OpKind::Destroy, other, self.sites[other].free, self.sites[other].free);
                 }
             }
         }
@@ -207,8 +257,8 @@ impl Timing {
     /// Per site that is a leaf: when the last task on it or on a place above it ends.
     pub(super) fn leaf_ends(&self, table: &Table<'_>, ends: &mut Vec<Micros>) {
         ends.clear();
-        for site in 0..self.loads.len() {
-            let here = if self.loads[site] > 0 { self.begins[site] + self.loads[site] } else { 0 };
+        for (site, at) in self.sites.iter().enumerate() {
+            let here = if at.load > 0 { at.begin + at.load } else { 0 };
             ends.push(here.max(table.parent(site).map_or(0, |p| ends[p])));
         }
     }
@@ -218,8 +268,8 @@ impl Timing {
         let nowhere = Run { task: 0, gpu: 0, node: 0, begin: 0, end: 0 };
         let mut schedule =
             Schedule { runs: vec![nowhere; table.tasks()], ops: Vec::with_capacity(self.ops.len()) };
-        for (site, tasks) in lists.tasks.iter().enumerate() {
-            let mut begin = self.begins[site];
+        for (site, tasks) in lists.iter() {
+            let mut begin = self.sites[site].begin;
             for task in tasks.iter().map(|&t| t as usize) {
                 let end = begin + table.time(task, table.class(site));
                 schedule.runs[task] = Run { task, gpu: table.gpu(site), node: table.node(site), begin, end };

@@ -11,7 +11,7 @@
 use crate::model::{Model, Profile};
 
 /// The most places a model can have: planners keep per-place arrays of this length on the stack.
-pub const MAX_NODES: usize = 32;
+pub const MAX_NODES: usize = 16;
 
 /// One place where an instance can be made.
 #[derive(Clone, Debug, PartialEq, Eq)]

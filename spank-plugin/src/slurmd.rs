@@ -243,7 +243,7 @@ fn granted(
         return Err(format!("the placement says nothing about {}", node.name));
     };
     match grant.gpus().iter().find(|gpu| !allocated.contains(gpu)) {
-        Some(_) if is_one_type_of(&grant, &allocated, &|gpu| model_of(&node.name, gpu)) => Ok(grant.clone()),
+        Some(_) if is_one_type_of(grant, &allocated, &|gpu| model_of(&node.name, gpu)) => Ok(grant.clone()),
         Some(gpu) => Err(format!("the placement is on GPU {gpu}, which Slurm has not allocated to this job")),
         None => Ok(grant.clone()),
     }

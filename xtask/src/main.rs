@@ -1,5 +1,7 @@
 //! Build tasks: `cargo xtask --help`.
 
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
+
 mod bench;
 mod cluster;
 mod command;

@@ -1,0 +1,138 @@
+//! How long the plugin holds slurmctld's locks at a site of 1000 nodes with 8 GPUs each, half of them full, the rest half
+//! full: `cargo bench -p select-plugin --bench large_site`.
+//!
+//! The plugin is a library for Slurm alone, so its pure half is compiled into this once more.
+#![allow(
+    clippy::unwrap_used,
+    missing_docs,
+    dead_code,
+    unreachable_pub,
+    unused_imports,
+    reason = "a benchmark of modules that have more than it uses"
+)]
+
+use std::collections::HashSet;
+use std::hint::black_box;
+
+use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
+use placement::ask::GpuSet;
+use placement::wire::JobPlacement;
+use placement::{GpuIndex, Grant, JobId, Uid};
+
+#[path = "../src/commit.rs"]
+mod commit;
+#[path = "../src/engine.rs"]
+mod engine;
+#[path = "../src/narrow.rs"]
+mod narrow;
+#[path = "../src/view.rs"]
+mod view;
+
+use commit::place;
+use engine::Engine;
+use narrow::{Mode, narrow};
+use view::{ChosenView, EntryChoice, GresKind, GresRequest, JobView, NodeView, Want};
+
+const NODES: usize = 1000;
+const JOB: JobId = JobId(9);
+const USER: Uid = Uid(1000);
+
+fn holder(node: usize) -> JobId {
+    JobId(u32::try_from(10 * node + 10).unwrap())
+}
+
+fn occupy(engine: &mut Engine, job: JobId, node: usize, gpus: &[u16]) {
+    let grant = Grant::Whole(gpus.iter().map(|g| GpuIndex(*g)).collect());
+    let placement = JobPlacement { job, nodes: vec![(format!("n{}", node + 1), grant)] };
+    assert_eq!(engine.commit(USER, &placement), Vec::<String>::new());
+}
+
+fn site() -> Engine {
+    let text = format!(
+        "[[nodes]]\nnames = \"n[1-{NODES}]\"\ngpu = \"a100-40gb\"\ncount = 8\nmig = \"dynamic\"\ninterconnect = \"dgx-v\"\n"
+    );
+    let (config, errors) = site_config::parse("t", &text, &|_| Err(std::io::ErrorKind::NotFound.into()));
+    assert_eq!(errors, []);
+    let mut engine = Engine::new(config.unwrap());
+    for node in 0..NODES {
+        let gpus: &[u16] = if node % 2 == 0 { &[0, 1, 2, 3, 4, 5, 6, 7] } else { &[0, 2, 4, 6] };
+        occupy(&mut engine, holder(node), node, gpus);
+    }
+    engine
+}
+
+fn want(request: Option<&str>, kind: GresKind, per_node: u64) -> Want {
+    let job = JobView {
+        id: JOB,
+        uid: USER,
+        request: request.map(str::to_owned),
+        gres: vec![GresRequest { kind, per_node, per_socket: false }],
+        exclusive: false,
+        enforce_bind: false,
+        partition: None,
+        comment: String::new(),
+        now: 100,
+    };
+    job.want().unwrap()
+}
+
+fn tests(c: &mut Criterion) {
+    let nodes: Vec<NodeView> = (0..NODES)
+        .map(|i| NodeView {
+            index: i,
+            name: format!("n{}", i + 1),
+            config: 7,
+            completing: false,
+            required: false,
+        })
+        .collect();
+    let victims: HashSet<JobId> = (0..NODES).map(holder).collect();
+    let modes = [
+        ("run now", Mode::RunNow),
+        ("will run", Mode::WillRun),
+        ("test only", Mode::TestOnly),
+        ("preempt", Mode::Preempt { victims: &victims, widen: true }),
+    ];
+    let mut group = c.benchmark_group("1000 nodes");
+    group.sample_size(20);
+    for (what, want) in [
+        ("mig", want(Some("v1 iso=mig:3g.20gb"), GresKind::Shard, 40)),
+        ("whole", want(None, GresKind::Gpu, 4)),
+    ] {
+        let test = |engine: &mut Engine, mode: Mode<'_>| {
+            let question = engine.question(JOB, USER, &want);
+            black_box(narrow(engine, &question, &want, mode, 1, &nodes).out.len())
+        };
+        group.bench_function(format!("{what}/run now, nothing cached"), |b| {
+            b.iter_batched_ref(site, |engine| test(engine, Mode::RunNow), BatchSize::LargeInput);
+        });
+        let mut engine = site();
+        for (name, mode) in modes {
+            group.bench_function(format!("{what}/{name}, cached"), |b| b.iter(|| test(&mut engine, mode)));
+        }
+    }
+    let mut engine = site();
+    let three = want(None, GresKind::Gpu, 3);
+    let chosen = ChosenView {
+        name: "n2".to_owned(),
+        entries: vec![EntryChoice {
+            chosen: GpuSet::from_bits(0b1110),
+            available: GpuSet::from_bits(0xff),
+            sockets: Vec::new(),
+        }],
+        near: GpuSet::from_bits(0xff),
+    };
+    group.bench_function("whole/the set on the chosen node", |b| {
+        b.iter(|| place(&engine, engine.question(JOB, USER, &three), &three, &chosen).unwrap().unwrap());
+    });
+    group.bench_function("commit and release", |b| {
+        b.iter(|| {
+            occupy(&mut engine, JOB, 1, &[1]);
+            engine.release(JOB);
+        });
+    });
+    group.finish();
+}
+
+criterion_group!(benches, tests);
+criterion_main!(benches);

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use placement::matched::MATCH_ENV;
 use placement::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, encode_request};
 use plugin_rt::log;
 
@@ -31,7 +32,7 @@ pub(crate) fn inherited_variables(args: &Args, env: &dyn Fn(&str) -> Option<Stri
     Spec::ALL
         .iter()
         .map(|spec| option_variable(args, spec))
-        .chain([REQUEST_ENV, PLACEMENT_ENV, WHY_ENV].map(|name| format!("SLURM_SPANK_{name}")))
+        .chain([REQUEST_ENV, PLACEMENT_ENV, WHY_ENV, MATCH_ENV].map(|name| format!("SLURM_SPANK_{name}")))
         .collect()
 }
 
@@ -100,6 +101,7 @@ pub(crate) fn init_post_opt(
     // Only slurmctld decides. It strips this as well: a user may send what he likes.
     spank.control_unsetenv(PLACEMENT_ENV);
     spank.control_unsetenv(WHY_ENV);
+    spank.control_unsetenv(MATCH_ENV);
     Ok(Verdict::Proceed)
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::ffi::c_char;
 
 use placement::planned::{asks, encode_asks, is_ours, with_asks};
+use placement::matched::MATCH_ENV;
 use placement::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV};
 use plugin_rt::text;
 
@@ -164,7 +165,7 @@ pub(super) fn rewrite_env(host: &Host, desc: &mut sys::job_desc_msg_t, request: 
     let replaces = |entry: &str| {
         let name = entry.split('=').next().unwrap_or_default();
         let name = name.strip_prefix("SPANK_").unwrap_or(name);
-        name == PLACEMENT_ENV || name == WHY_ENV || (name == REQUEST_ENV && request.is_some())
+        [PLACEMENT_ENV, WHY_ENV, MATCH_ENV].contains(&name) || (name == REQUEST_ENV && request.is_some())
     };
     let (dropped, kept): (Vec<_>, Vec<_>) = before.into_iter().partition(|(_, entry)| replaces(entry));
     if dropped.is_empty() && request.is_none() {

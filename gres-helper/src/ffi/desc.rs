@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::ffi::c_char;
 
-use placement::planned::{asks, encode_asks, is_ours, with_asks};
 use placement::matched::MATCH_ENV;
+use placement::planned::{asks, encode_asks, is_ours, with_asks};
 use placement::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV};
 use plugin_rt::text;
 

@@ -48,6 +48,8 @@ pub(crate) struct Narrowed {
     pub(crate) out: Vec<usize>,
     /// Nodes that preemption could free are among them.
     pub(crate) held_back: bool,
+    /// Nodes that could serve the job, but of whose devices Slurm knows only the number.
+    pub(crate) unregistered: Vec<usize>,
 }
 
 /// Names the nodes to take out.
@@ -74,7 +76,7 @@ pub(crate) fn narrow(
         (Verdict::Never, _) | (Verdict::Later, Mode::RunNow) => true,
         (Verdict::Now, _) | (Verdict::Later, Mode::TestOnly) => false,
         (Verdict::Later, Mode::Preempt { victims, widen }) => {
-            if node.completing || !engine.fits_without(&node.name, question, victims) {
+            if node.completing || !node.registered || !engine.fits_without(&node.name, question, victims) {
                 return true;
             }
             let keep = widen || insists_on_busy || !enough_anywhere;
@@ -86,7 +88,9 @@ pub(crate) fn narrow(
         }
     };
     let out = nodes.iter().zip(&verdicts).filter(|(n, v)| is_out(n, **v)).map(|(n, _)| n.index).collect();
-    Narrowed { out, held_back }
+    let served_later = |(n, v): &(&NodeView, &Verdict)| !n.registered && **v == Verdict::Later;
+    let unregistered = nodes.iter().zip(&verdicts).filter(served_later).map(|(n, _)| n.index).collect();
+    Narrowed { out, held_back, unregistered }
 }
 
 /// Which other nodes to take out, so that a planned job gets the place its plan names: none unless that can be had now.
@@ -120,8 +124,9 @@ fn judge(engine: &mut Engine, question: &Question, want: &Want, node: &NodeView)
         // Slurm alone decides on nodes that Tessera does not manage, for jobs that do not ask for it.
         None if want.managed => Verdict::Never,
         None => Verdict::Now,
-        // What the last job held is not given back before its epilog is over.
-        Some(true) if node.completing => Verdict::Later,
+        // What the last job held is not given back before its epilog is over; and a job that starts before Slurm knows
+        // the node's devices would get none.
+        Some(true) if node.completing || !node.registered => Verdict::Later,
         Some(true) => Verdict::Now,
         Some(false) if engine.fits_ever(&node.name, question) == Some(true) => Verdict::Later,
         Some(false) => Verdict::Never,

@@ -46,7 +46,7 @@ fn question(engine: &Engine, want: &Want) -> Question {
 }
 
 fn node(index: usize, name: &str, config: usize) -> NodeView {
-    NodeView { index, name: name.to_owned(), config, completing: false, required: false }
+    NodeView { index, name: name.to_owned(), config, completing: false, registered: true, required: false }
 }
 
 /// Gives `job` whole GPUs.
@@ -174,6 +174,24 @@ fn preemption_comes_after_the_nodes_that_are_free() {
     assert_eq!(out(&[], false, &nodes[..2]), (vec![0, 1], false));
     let insists = [NodeView { required: true, ..node(0, "n1", 7) }, node(2, "n3", 8)];
     assert_eq!(out(&[1], false, &insists), (vec![], false));
+}
+
+#[test]
+fn no_job_starts_on_a_node_whose_devices_slurm_does_not_know_yet() {
+    let mut engine = engine();
+    let nodes = [NodeView { registered: false, ..node(0, "n1", 7) }, node(1, "n2", 7)];
+    for want in [mig("1g.5gb"), mig("7g.40gb")] {
+        let question = question(&engine, &want);
+        let mut of = |mode, nodes: &[NodeView]| {
+            let n = narrow(&mut engine, &question, &want, mode, 1, nodes);
+            (n.out, n.unregistered)
+        };
+        assert_eq!(of(Mode::RunNow, &nodes), (vec![0], vec![0]));
+        // It could serve the job, and must not be told otherwise.
+        assert_eq!(of(Mode::TestOnly, &nodes[..1]), (vec![], vec![0]));
+        let victims = HashSet::from([JobId(1)]);
+        assert_eq!(of(Mode::Preempt { victims: &victims, widen: true }, &nodes), (vec![0], vec![0]));
+    }
 }
 
 #[test]

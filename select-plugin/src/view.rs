@@ -152,6 +152,8 @@ pub(crate) struct NodeView {
     pub(crate) config: usize,
     /// A job's epilog is not over.
     pub(crate) completing: bool,
+    /// slurmd has registered since slurmctld's start: before that Slurm knows how many devices there are, but not which.
+    pub(crate) registered: bool,
     /// The job insists on it.
     pub(crate) required: bool,
 }

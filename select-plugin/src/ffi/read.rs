@@ -153,6 +153,7 @@ pub(super) fn nodes(host: &Host, job: &sys::job_record_t, bitmap: *mut sys::bits
                 name: unsafe { read::text(node.name) }?,
                 config: node.config_ptr.addr(),
                 completing: host.completing(index),
+                registered: node.slurmd_start_time != 0,
                 // SAFETY: null or a live bitmap over the node table.
                 required: unsafe { host.test(required, index) },
             })

@@ -39,10 +39,10 @@ pub(super) struct Test {
 
 /// The whole of `select_p_job_test`: `real` is Slurm's own.
 pub(super) fn job_test(test: &Test, real: impl FnOnce() -> c_int) -> c_int {
-    guard_ok("job_test", (), || before(test));
+    let unregistered = guard_ok("job_test", Vec::new(), || before(test));
     let rc = real();
     if rc != SUCCESS {
-        return rc;
+        return if guard_ok("job_test", false, || merely_waits(test, &unregistered)) { SUCCESS } else { rc };
     }
     // If our part fails now, a job with devices of its own starts as under plain cons_tres. One with a part of a
     // device must not: another job may have its slices.
@@ -66,19 +66,36 @@ fn wants_part(test: &Test) -> bool {
 /// Most jobs remembered for a wider test; each is forgotten at its next one.
 const WIDEN_LIMIT: usize = 4096;
 
-fn before(test: &Test) {
+/// Whether a job that Slurm calls impossible only has to wait until nodes register: it would be held with
+/// `BadConstraints`, for without devices there is no shard. These nodes are then the answer.
+fn merely_waits(test: &Test, unregistered: &[usize]) -> bool {
+    let wanted = usize::try_from(test.min_nodes.max(1)).unwrap_or(usize::MAX);
+    if base(test) != sys::SELECT_MODE_TEST_ONLY || unregistered.len() < wanted {
+        return false;
+    }
+    let Some(host) = Host::get() else { return false };
+    for index in 0..host.node_count() {
+        // SAFETY: select.h: the bitmap is in/out for the test; a test that fails may leave anything in it.
+        unsafe { host.put(test.bitmap, index, unregistered[..wanted].contains(&index)) };
+    }
+    true
+}
+
+/// What goes before Slurm's own test. Returns the nodes of whose devices Slurm does not know yet and which could serve
+/// the job.
+fn before(test: &Test) -> Vec<usize> {
     with(test.job, |state, host, job| {
         let run_now = base(test) == sys::SELECT_MODE_RUN_NOW;
         if run_now {
             state.pending = None;
         }
         if !read::concerns_us(job) {
-            return;
+            return Vec::new();
         }
         let view = read::job(host, job);
         let nodes = read::nodes(host, job, test.bitmap);
-        let Some(engine) = state.engine.as_mut() else { return };
-        let Some(want) = wanted(engine, &view, &nodes) else { return };
+        let Some(engine) = state.engine.as_mut() else { return Vec::new() };
+        let Some(want) = wanted(engine, &view, &nodes) else { return Vec::new() };
         if view.was_resized() && want.request.is_moldable() {
             // A plan that counts no more, or a size of before a requeue, must not stay in Slurm's accounts.
             let count = engine.shards(&want.request, &read::within_reach(host, job));
@@ -98,7 +115,7 @@ fn before(test: &Test) {
             }
             sys::SELECT_MODE_TEST_ONLY => Mode::TestOnly,
             sys::SELECT_MODE_WILL_RUN => Mode::WillRun,
-            _ => return,
+            _ => return Vec::new(),
         };
         let question = engine.question(view.id, view.uid, &want);
         let mut narrowed = narrow(engine, &question, &want, mode, test.min_nodes, &nodes);
@@ -121,7 +138,9 @@ fn before(test: &Test) {
             state.widen.insert(view.id);
         }
         write::rule_out(host, test.bitmap, &narrowed.out);
-    });
+        narrowed.unregistered
+    })
+    .unwrap_or_default()
 }
 
 /// What the job wants on these nodes. A plan that none of them could ever carry out counts as none.

@@ -11,7 +11,7 @@
 //! | `init` | slurmd, root | starts `tessera node reconcile`, detached | one log line; slurmd starts | the same |
 //! | option callback | sbatch, salloc, srun, user | keeps the text; refuses in scrontab, which never asks further | the command ends, nothing is submitted | the same |
 //! | `init_post_opt` | sbatch, salloc, srun, user | checks the options together, stores the request | one line per problem, the command ends itself with `SLURM_EXIT_ERROR` or 1 | the same |
-//! | `init_post_opt` | slurmstepd, root | reads the step's share from the journal | kept for `task_init` | the same |
+//! | `init_post_opt` | slurmstepd, root | reads the step's share from the journal; makes it where slurmd has skipped the prolog | kept for `task_init` | the same |
 //! | `job_prolog` | slurmstepd, root | realises the placement | **drains the node**: only if it is unfit for any job. What concerns one job is journalled | the job starts, `task_init` refuses |
 //! | `task_init` | the task, user | sets the environment, says what was got | the step fails with the journalled reason | the task runs, without any GPU in its environment |
 //! | `job_epilog` | slurmstepd, root | takes everything back | **drains the node**: only if the journal is unusable | logged |
@@ -30,8 +30,10 @@ mod args;
 mod describe;
 mod devices;
 mod ffi;
+mod late;
 mod node;
 mod options;
+mod reconcile;
 mod slurmd;
 mod slurmstepd;
 mod stepd;

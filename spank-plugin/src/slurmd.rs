@@ -1,12 +1,13 @@
-//! On the node as root: reconciliation at slurmd's start, then each job's prolog and epilog.
+//! On the node as root: each job's prolog and epilog.
 //!
 //! A failed prolog or epilog drains the node. Both fail only where the node is unfit for any job; what concerns one
 //! job alone is journalled, and the job's own steps are refused with the reason.
 
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use gpu_node::journal::{Entry, Journal, Kind, Phase, VERSION};
-use gpu_node::{DirError, Fault, JobContext, RealiseError};
+use gpu_node::{DirError, Fault, JobContext, RealiseError, Realised, Settings};
 use placement::matched::{MATCH_ENV, on_node};
 use placement::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, parse_placement, parse_request, plain_why};
 use placement::{GpuIndex, Grant, JobId, Model};
@@ -14,9 +15,9 @@ use plugin_rt::{log, set_job};
 
 use crate::args::Args;
 use crate::describe;
-use crate::ffi::{Spank, SpankError, set_env, spawn_detached};
+use crate::ffi::{Spank, SpankError, set_env};
 use crate::node::{NoNode, ThisNode};
-use crate::stepd;
+use crate::{reconcile, stepd};
 
 /// Why a prolog or epilog fails, and the node with it.
 #[derive(Debug, thiserror::Error)]
@@ -53,54 +54,6 @@ pub(crate) enum Unfit {
     },
 }
 
-/// slurmd starts: lets the command clean up what no live job owns, without waiting for it.
-///
-/// Never an error: a slurmd that does not start helps nobody, and prologs repair what they meet.
-pub(crate) fn init(args: &Args) {
-    let program = &args.tessera;
-    if !program.is_file() {
-        log::info(format_args!(
-            "{} is not there: this node is not reconciled at slurmd's start (plugstack.conf: tessera=PATH)",
-            program.display()
-        ));
-        return;
-    }
-    let argv = [program.display().to_string(), "node".to_owned(), "reconcile".to_owned()];
-    let mut env: Vec<String> = std::env::vars_os()
-        .filter_map(|(name, value)| Some(format!("{}={}", name.to_str()?, value.to_str()?)))
-        .filter(|v| !v.starts_with("TESSERA_CONF=") || args.config.is_none())
-        .filter(|v| !v.starts_with("SLURMD_NODENAME="))
-        .collect();
-    if let Some(config) = &args.config {
-        env.push(format!("TESSERA_CONF={}", config.display()));
-    }
-    if let Some(node) = node_name(std::env::args(), &|name| std::env::var(name).ok()) {
-        for (name, value) in args.env_on(&node) {
-            env.retain(|v| v.split_once('=').is_none_or(|(known, _)| known != name));
-            env.push(format!("{name}={value}"));
-        }
-        env.push(format!("SLURMD_NODENAME={node}"));
-    }
-    match spawn_detached(&argv, &env) {
-        Ok(()) => log::verbose(format_args!("started {}", argv.join(" "))),
-        Err(e) => log::error(format_args!("cannot start {}: {e}", argv.join(" "))),
-    }
-}
-
-/// The name this slurmd serves: its `-N`, which alone tells several on one machine apart, else `SLURMD_NODENAME`.
-fn node_name(args: impl IntoIterator<Item = String>, env: &dyn Fn(&str) -> Option<String>) -> Option<String> {
-    let mut args = args.into_iter().skip(1);
-    while let Some(arg) = args.next() {
-        if arg == "-N" {
-            return args.next();
-        }
-        if let Some(name) = arg.strip_prefix("-N").filter(|n| !n.is_empty()) {
-            return Some(name.to_owned());
-        }
-    }
-    env("SLURMD_NODENAME").filter(|n| !n.is_empty())
-}
-
 /// Makes the job's placement real. A job without GPUs costs two look-ups in the environment.
 pub(crate) fn prolog(
     spank: &Spank<'_>,
@@ -131,13 +84,16 @@ pub(crate) fn prolog(
         grant: Grant::Whole(Vec::new()),
         decision: reason(env),
         matched: env(&job_variable(MATCH_ENV)).and_then(|text| on_node(&text, &node.name)),
-        live: stepd::jobs_with_steps(&node.name, env),
+        live: None,
     };
     match granted(&node, job, placement.as_deref(), devices.as_deref()) {
         Err(why) => refuse(&node, &context, &why),
         Ok(grant) => {
             context.grant = grant;
-            realise(&node, &context, begin)
+            let live = || stepd::jobs_with_steps(&node.name, env);
+            realise(&node, &mut context, begin, &live)?;
+            reconcile::if_forgotten(args, &node, &context);
+            Ok(())
         }
     }
 }
@@ -150,15 +106,33 @@ fn reason(env: &dyn Fn(&str) -> Option<String>) -> String {
         .unwrap_or_else(|| "GPUs by --gres".to_owned())
 }
 
-fn realise(node: &ThisNode, context: &JobContext, begin: Instant) -> Result<(), Unfit> {
+/// Which jobs have a step on this node now.
+type Live<'a> = &'a dyn Fn() -> Option<HashSet<JobId>>;
+
+/// How long a job waits for another one that still has what slurmctld has given to this one: a slurmctld that was killed
+/// has forgotten that the other was started, and ends it when the node registers.
+const HOLDER_WAIT: Duration = Duration::from_secs(25);
+
+/// Makes what was granted; see [`HOLDER_WAIT`].
+pub(crate) fn realise_waiting(
+    settings: &Settings,
+    context: &mut JobContext,
+    live: Live<'_>,
+) -> Result<Realised, RealiseError> {
+    let done = gpu_node::realise_waiting(settings, context, live, HOLDER_WAIT)?;
+    for dead in &done.evicted {
+        log::info(format_args!(
+            "job {}: took over what job {dead} still held: it has no step here and its epilog did not end",
+            context.job
+        ));
+    }
+    Ok(done)
+}
+
+fn realise(node: &ThisNode, context: &mut JobContext, begin: Instant, live: Live<'_>) -> Result<(), Unfit> {
     let job = context.job.0;
-    match gpu_node::realise(&node.settings, context) {
+    match realise_waiting(&node.settings, context, live) {
         Ok(done) => {
-            for dead in &done.evicted {
-                log::info(format_args!(
-                    "job {job}: took over what job {dead} still held: it has no step here and its epilog did not end"
-                ));
-            }
             log::verbose(format_args!(
                 "job {job} on {}: {}; took {:.1} ms, the driver {:.1} ms of it",
                 node.name,
@@ -231,22 +205,29 @@ fn granted(
 ) -> Result<Grant, String> {
     let allocated = devices.map(device_list).transpose()?.unwrap_or_default();
     let Some(text) = placement else { return Ok(Grant::Whole(allocated)) };
-    let model_of = |name: &str, gpu: GpuIndex| {
-        node.site.node(name).and_then(|spec| spec.gpus.get(usize::from(gpu.0)).copied())
-    };
+    let grant = placed(node, job, text)?;
+    let model_of = |gpu: GpuIndex| model_of(node, &node.name, gpu);
+    match grant.gpus().iter().find(|gpu| !allocated.contains(gpu)) {
+        Some(_) if is_one_type_of(&grant, &allocated, &model_of) => Ok(grant),
+        Some(gpu) => Err(format!("the placement is on GPU {gpu}, which Slurm has not allocated to this job")),
+        None => Ok(grant),
+    }
+}
+
+fn model_of(node: &ThisNode, name: &str, gpu: GpuIndex) -> Option<&'static Model> {
+    node.site.node(name).and_then(|spec| spec.gpus.get(usize::from(gpu.0)).copied())
+}
+
+/// What a placement gives the job here.
+pub(crate) fn placed(node: &ThisNode, job: u32, text: &str) -> Result<Grant, String> {
+    let model_of = |name: &str, gpu: GpuIndex| model_of(node, name, gpu);
     let placement =
         parse_placement(text, &model_of).map_err(|e| format!("slurmctld's placement is malformed: {e}"))?;
     if placement.job.0 != job {
         return Err(format!("the placement was made for job {}, not for this one", placement.job));
     }
-    let Some(grant) = placement.on(&node.name) else {
-        return Err(format!("the placement says nothing about {}", node.name));
-    };
-    match grant.gpus().iter().find(|gpu| !allocated.contains(gpu)) {
-        Some(_) if is_one_type_of(grant, &allocated, &|gpu| model_of(&node.name, gpu)) => Ok(grant.clone()),
-        Some(gpu) => Err(format!("the placement is on GPU {gpu}, which Slurm has not allocated to this job")),
-        None => Ok(grant.clone()),
-    }
+    let grant = placement.on(&node.name).cloned();
+    grant.ok_or_else(|| format!("the placement says nothing about {}", node.name))
 }
 
 /// `SLURM_JOB_GPUS`: device numbers separated by commas.
@@ -292,6 +273,7 @@ fn refuse(node: &ThisNode, context: &JobContext, why: &str) -> Result<(), Unfit>
         instances: Vec::new(),
         share: None,
         device_nodes: Vec::new(),
+        begun: false,
     };
     journal.store(&entry).map_err(fail)
 }
@@ -307,7 +289,7 @@ mod tests {
         let (site, errors) = site_config::parse("t", SITE, &|_| Err(std::io::ErrorKind::NotFound.into()));
         let site = site.ok_or(format!("{errors:?}"))?;
         let gpus = site.node("n1").unwrap().to_node();
-        let settings = gpu_node::Settings::new(&site.node.for_node("n1"), &site.mps, &gpus);
+        let settings = Settings::new(&site.node.for_node("n1"), &site.mps, &gpus);
         granted(&ThisNode { name: "n1".to_owned(), site, settings }, 12, placement, devices)
     }
 
@@ -368,16 +350,5 @@ mod tests {
         fn no_environment_panics(placement in ".*", devices in ".*") {
             let _ = grant_of(Some(&placement), Some(&devices));
         }
-    }
-
-    #[test]
-    fn the_node_name_is_slurmds() {
-        let name = |args: &[&str], env: Option<&str>| {
-            node_name(args.iter().map(ToString::to_string), &|_| env.map(str::to_owned))
-        };
-        assert_eq!(name(&["slurmd", "-N", "n1"], Some("x")).as_deref(), Some("n1"));
-        assert_eq!(name(&["slurmd", "-D", "-Nn2"], None).as_deref(), Some("n2"));
-        assert_eq!(name(&["slurmd", "-D"], Some("n3")).as_deref(), Some("n3"));
-        assert_eq!(name(&["slurmd"], None), None);
     }
 }

@@ -9,15 +9,15 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use gpu_node::journal::{Entry, GpuRecord, Journal, Phase};
-use gpu_node::task_environment;
+use gpu_node::{begin_batch, task_environment};
 use placement::JobId;
 use plugin_rt::{Chain, log, set_job};
 
 use crate::args::Args;
-use crate::describe;
 use crate::devices::{Devices, NO_DEVICES, Slurms};
 use crate::ffi::{Spank, SpankError, effective_uid};
 use crate::node::{NoNode, ThisNode};
+use crate::{describe, late};
 
 /// The node that the step runs on.
 #[derive(Clone, Debug)]
@@ -72,11 +72,21 @@ pub(crate) fn init_post_opt(
     }
     let job = spank.job_id()?;
     set_job(job);
-    let step = Step { job, uid: spank.job_uid()?, restart: spank.restart_count() };
-    let share = look_up(&step, args, env);
+    let slurms = Slurms::of(spank);
+    let step = Step {
+        job,
+        uid: spank.job_uid()?,
+        restart: spank.restart_count(),
+        batch: spank.step_id().is_ok_and(|id| id == BATCH_SCRIPT),
+        has_gpus: slurms.given(),
+    };
+    let share = look_up(&step, args, spank, &slurms, env);
     *SHARE.lock().unwrap_or_else(PoisonError::into_inner) = share;
     Ok(())
 }
+
+/// `SLURM_BATCH_SCRIPT` of slurm/slurm.h.
+const BATCH_SCRIPT: u32 = 0xffff_fffb;
 
 /// What slurmctld's credential says about a step.
 struct Step {
@@ -84,35 +94,77 @@ struct Step {
     uid: u32,
     /// 0 in steps that are not told, all but batch scripts.
     restart: u32,
+    /// A batch script: it begins once per start of its job.
+    batch: bool,
+    /// Slurm gave the step GPUs.
+    has_gpus: bool,
 }
 
-fn look_up(step: &Step, args: &Args, env: &dyn Fn(&str) -> Option<String>) -> Share {
+fn look_up(
+    step: &Step,
+    args: &Args,
+    spank: &Spank<'_>,
+    slurms: &Slurms,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Share {
     let node = match ThisNode::load(args, env) {
         Ok(node) => node,
         Err(e) if e.unmanaged() || matches!(e, NoNode::Nameless) => return Share::None,
         Err(e) => return Share::Unreadable(Chain(&e).to_string()),
     };
     let read = Journal::open(&node.settings.state_dir).and_then(|j| Ok((j.job(JobId(step.job))?, j)));
-    match read {
-        Err(e) => Share::Unreadable(Chain(&e).to_string()),
-        Ok((None, _)) => Share::Unknown,
-        Ok((Some(entry), _)) if entry.uid != step.uid || entry.restart < step.restart => {
-            Share::Failed(NO_PROLOG.to_owned())
-        }
-        Ok((Some(entry), journal)) => match &entry.phase {
-            _ if entry.boot != journal.boot() => Share::Failed("the node has been rebooted".to_owned()),
-            Phase::Failed(why) => Share::Failed(why.clone()),
-            Phase::Intent => Share::Failed("the prolog did not finish".to_owned()),
-            Phase::Ready => {
-                Share::Ready(Box::new(entry), Here { name: node.name, dev_root: node.settings.dev_root })
-            }
+    let left = match read {
+        Err(e) => return Share::Unreadable(Chain(&e).to_string()),
+        Ok((entry, journal)) => prologs(step, entry, journal.boot(), |e| slurms.agree_with(e)),
+    };
+    let left = match left {
+        Left::Nothing if !step.has_gpus => return Share::Unknown,
+        Left::Nothing => late::realise(spank, args, &node, step.batch, env).map_or_else(
+            |why| Left::Failed(format!("{NO_PROLOG}; {why}")),
+            |entry| Left::Ready(Box::new(entry)),
+        ),
+        known if step.batch => match begin_batch(&node.settings, JobId(step.job)) {
+            Err(e) => return Share::Unreadable(Chain(&e).to_string()),
+            Ok(()) => known,
         },
+        known => known,
+    };
+    match left {
+        Left::Ready(entry) => Share::Ready(entry, Here { name: node.name, dev_root: node.settings.dev_root }),
+        Left::Failed(why) => Share::Failed(why),
+        Left::Nothing => Share::Unknown,
+    }
+}
+
+/// What the prolog of a start of the job has left.
+#[derive(Debug)]
+enum Left {
+    /// It has not run.
+    Nothing,
+    Ready(Box<Entry>),
+    Failed(String),
+}
+
+/// What the prolog of this very start has left.
+fn prologs(step: &Step, entry: Option<Entry>, boot: &str, agree: impl Fn(&Entry) -> bool) -> Left {
+    let Some(entry) = entry else { return Left::Nothing };
+    let other = entry.uid != step.uid || entry.restart < step.restart || entry.boot != boot;
+    // What an earlier start of the same job left behind, slurmctld's memory of which was lost.
+    let earlier = step.batch && entry.begun;
+    if other || earlier {
+        return Left::Nothing;
+    }
+    match &entry.phase {
+        Phase::Failed(why) => Left::Failed(why.clone()),
+        Phase::Intent => Left::Failed("the prolog did not finish".to_owned()),
+        Phase::Ready if step.has_gpus && !agree(&entry) => Left::Nothing,
+        Phase::Ready => Left::Ready(Box::new(entry)),
     }
 }
 
 /// A slurmd that knows a job's number from before slurmctld lost it starts the new job of that number without a prolog.
-const NO_PROLOG: &str = "its prolog has not run here, because this slurmd remembers an earlier job of that number; \
-                         submit it again";
+const NO_PROLOG: &str =
+    "its prolog has not run here, because this slurmd remembers an earlier job of that number";
 
 /// As the user, in each task: sets its environment. The first task of the step on this node says what it got.
 pub(crate) fn task_init(spank: &Spank<'_>, args: &Args) -> Result<(), TaskError> {
@@ -171,4 +223,81 @@ fn may_open(node: &Here, gpu: &GpuRecord) -> bool {
 fn hide_gpus(spank: &Spank<'_>) -> Result<(), SpankError> {
     spank.setenv("CUDA_VISIBLE_DEVICES", NO_DEVICES)?;
     spank.setenv("NVIDIA_VISIBLE_DEVICES", "void")
+}
+
+#[cfg(test)]
+mod tests {
+    use gpu_node::journal::{GpuRecord, Kind, VERSION};
+
+    use super::*;
+
+    const BOOT: &str = "this-boot";
+
+    fn entry(phase: Phase) -> Entry {
+        Entry {
+            version: VERSION,
+            boot: BOOT.to_owned(),
+            job: 12,
+            uid: 1001,
+            gid: 1001,
+            restart: 1,
+            decision: String::new(),
+            phase,
+            kind: Kind::Whole,
+            gpus: vec![GpuRecord { index: 3, minor: 3, uuid: "GPU-3".to_owned() }],
+            instances: Vec::new(),
+            share: None,
+            device_nodes: Vec::new(),
+            matched: None,
+            begun: false,
+        }
+    }
+
+    fn batch() -> Step {
+        Step { job: 12, uid: 1001, restart: 1, batch: true, has_gpus: true }
+    }
+
+    /// What is made of a journal's entry: `ready`, `unknown`, or why not.
+    fn of(step: &Step, entry: Option<Entry>) -> String {
+        match prologs(step, entry, BOOT, |e| e.gpus[0].index == 3) {
+            Left::Ready(_) => "ready".to_owned(),
+            Left::Nothing => "unknown".to_owned(),
+            Left::Failed(why) => why,
+        }
+    }
+
+    #[test]
+    fn the_prolog_of_this_very_start_counts() {
+        let ready = || entry(Phase::Ready);
+        let step = || Step { batch: false, restart: 0, ..batch() };
+        assert_eq!(of(&batch(), Some(ready())), "ready");
+        assert_eq!(
+            of(&step(), Some(Entry { begun: true, ..ready() })),
+            "ready",
+            "of the script that has begun"
+        );
+        assert_eq!(of(&batch(), Some(entry(Phase::Failed("why".to_owned())))), "why");
+        assert_eq!(of(&batch(), Some(entry(Phase::Intent))), "the prolog did not finish");
+    }
+
+    #[test]
+    fn what_an_earlier_start_left_does_not_count() {
+        let ready = || entry(Phase::Ready);
+        let mut elsewhere = ready();
+        elsewhere.gpus[0].index = 4;
+        for (what, entry) in [
+            ("nothing", None),
+            ("another user's", Some(Entry { uid: 1002, ..ready() })),
+            ("before a requeue", Some(Entry { restart: 0, ..ready() })),
+            ("before a boot", Some(Entry { boot: "earlier".to_owned(), ..ready() })),
+            ("a script has begun after it", Some(Entry { begun: true, ..ready() })),
+            (
+                "the same for one that failed",
+                Some(Entry { begun: true, ..entry(Phase::Failed(String::new())) }),
+            ),
+            ("other GPUs", Some(elsewhere)),
+        ] {
+            assert_eq!(of(&batch(), entry), "unknown", "{what}");
+        }
+    }
 }

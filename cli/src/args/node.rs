@@ -16,6 +16,9 @@ pub(crate) enum NodeCommand {
         /// The node's name
         #[arg(long, value_name = "NAME")]
         node: Option<String>,
+        /// Do nothing unless a journalled job is not on the node any more: for a health check
+        #[arg(long)]
+        if_dead: bool,
     },
     /// Show the node as driver and journal have it
     ///
@@ -73,7 +76,7 @@ impl NodeCommand {
     /// The node that was named.
     pub(crate) fn node(&self) -> Option<&str> {
         match self {
-            Self::Reconcile { node }
+            Self::Reconcile { node, .. }
             | Self::Status { node, .. }
             | Self::Realise { node, .. }
             | Self::Release { node, .. } => node.as_deref(),

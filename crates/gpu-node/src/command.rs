@@ -42,6 +42,22 @@ pub enum CommandError {
     },
 }
 
+/// Runs a program as we are and returns what it wrote, errors included. No shell; what a job can set in our environment
+/// is kept from it, but for `env`.
+///
+/// # Errors
+///
+/// It cannot be started, fails, or does not end within `timeout`.
+pub fn ask(
+    program: &str,
+    args: Vec<String>,
+    env: Vec<(&str, String)>,
+    timeout: Duration,
+) -> Result<String, CommandError> {
+    let run = Run { program: program.into(), args, env, input: "", user: None };
+    run.output(&Deadline::after(timeout))
+}
+
 /// A program to run.
 pub(crate) struct Run<'a> {
     pub(crate) program: PathBuf,

@@ -33,8 +33,9 @@ mod realise;
 mod reconcile;
 mod release;
 mod settings;
+mod waiting;
 
-pub use command::CommandError;
+pub use command::{CommandError, ask};
 pub use devices::DeviceError;
 pub use dirs::DirError;
 pub use environment::{task_environment, uuids_of_part, uuids_of_task};
@@ -42,10 +43,11 @@ pub use fault::{Fault, RealiseError};
 pub use inspect::{Disagreement, GpuView, Inspection, inspect};
 pub use lock::LockError;
 pub use mps::MpsError;
-pub use realise::{JobContext, Realised, realise};
-pub use reconcile::{ReconcileReport, reconcile};
+pub use realise::{JobContext, Realised, begin_batch, realise};
+pub use reconcile::{ReconcileReport, reconcile, seems_forgotten};
 pub use release::{Released, release};
 pub use settings::{GpuSettings, Settings};
+pub use waiting::realise_waiting;
 
 #[cfg(test)]
 mod tests;

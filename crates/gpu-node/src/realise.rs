@@ -98,6 +98,22 @@ fn realise_until(settings: &Settings, job: &JobContext, deadline: &Deadline) -> 
     }
 }
 
+/// Notes that a job's batch script begins, see [`Entry::begun`]. A job that the journal does not know is no error.
+///
+/// # Errors
+///
+/// Not root, another process works on the job for too long, or the journal cannot be used.
+pub fn begin_batch(settings: &Settings, job: JobId) -> Result<(), Fault> {
+    require_root()?;
+    let deadline = Deadline::after(settings.operation_timeout);
+    let _locks = Locks::for_job(&settings.state_dir, job, &[], None, &deadline)?;
+    let journal = Journal::open(&settings.state_dir)?;
+    match journal.job(job)? {
+        Some(entry) => Ok(journal.note(&Entry { begun: true, ..entry })?),
+        None => Ok(()),
+    }
+}
+
 /// Only root may change anything on the node.
 pub(crate) fn require_root() -> Result<(), Fault> {
     let uid = rustix::process::geteuid();
@@ -131,6 +147,7 @@ fn blank(job: &JobContext, boot: &str) -> Entry {
         instances: Vec::new(),
         share: None,
         device_nodes: Vec::new(),
+        begun: false,
     }
 }
 

@@ -1,6 +1,7 @@
 //! After a crash: what no live job owns is free again.
 
 use std::collections::HashSet;
+use std::path::Path;
 use std::time::Duration;
 
 use placement::{GpuIndex, JobId};
@@ -85,6 +86,27 @@ pub fn reconcile(settings: &Settings, live: Option<&HashSet<JobId>>) -> Result<R
         }
     }
     Ok(report)
+}
+
+/// Whether some other job than `own` is journalled, without a step among `live`, for longer than `after`: it may be one
+/// that slurmctld has forgotten, whose epilog will never run. At most one caller is told so in that time.
+#[must_use]
+pub fn seems_forgotten(settings: &Settings, own: JobId, live: &HashSet<JobId>, after: Duration) -> bool {
+    let Ok(journal) = Journal::open(&settings.state_dir) else { return false };
+    let entries = journal.jobs(&mut Vec::new()).unwrap_or_default();
+    let stale = |e: &Entry| {
+        e.job() != own && !live.contains(&e.job()) && journal.age(e.job()).is_some_and(|age| age > after)
+    };
+    entries.iter().any(stale) && first_in(&settings.state_dir.join("asked"), after)
+}
+
+/// Whether nobody has been here within that time; notes that somebody is now.
+fn first_in(stamp: &Path, time: Duration) -> bool {
+    let last = std::fs::symlink_metadata(stamp).and_then(|meta| meta.modified());
+    if last.is_ok_and(|at| at.elapsed().is_ok_and(|ago| ago < time)) {
+        return false;
+    }
+    std::fs::write(stamp, "").is_ok()
 }
 
 /// True for a job whose entry still counts.

@@ -38,7 +38,7 @@ extern "C" fn spank_get_item(_: *mut c_void, item: c_uint, out: *mut u32) -> c_u
     let value = match item {
         sys::S_JOB_ID => 12,
         sys::S_JOB_LOCAL_TASK_COUNT => 1,
-        sys::S_TASK_ID => 0,
+        sys::S_TASK_ID | sys::S_JOB_STEPID => 0,
         sys::S_JOB_UID | sys::S_JOB_GID => 1000,
         _ => return 1,
     };

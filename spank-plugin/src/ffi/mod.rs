@@ -23,7 +23,7 @@ pub(crate) use spank::{Context, Spank, SpankError};
 use crate::args::Args;
 use crate::options::{Spec, Typed};
 use crate::submit::Verdict;
-use crate::{slurmd, slurmstepd, submit};
+use crate::{reconcile, slurmd, slurmstepd, submit};
 
 include!(concat!(env!("OUT_DIR"), "/sys.rs"));
 
@@ -87,7 +87,7 @@ pub(crate) unsafe extern "C" fn slurm_spank_init(
     unsafe {
         hook("init", raw, argc, argv, |spank, args| {
             match spank::context() {
-                Context::Slurmd => slurmd::init(args),
+                Context::Slurmd => reconcile::init(args),
                 Context::JobScript | Context::Other => {}
                 Context::Local | Context::Allocator => {
                     submit::inherited_variables(args, &env).iter().for_each(|v| process::forget_env(v));

@@ -136,6 +136,9 @@ pub struct Entry {
     pub share: Option<ShareRecord>,
     /// Device nodes under `dev_root` that were given to the job, relative to it.
     pub device_nodes: Vec<String>,
+    /// The job's batch script has begun here. It begins once after each prolog: again means without one.
+    #[serde(default)]
+    pub begun: bool,
 }
 
 impl Entry {

@@ -10,6 +10,7 @@ mod entry;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use placement::JobId;
 use rustix::fs::{Mode, OFlags};
@@ -125,6 +126,13 @@ impl Journal {
     /// Writes a job's entry before a change that only matters while the machine runs.
     pub(crate) fn note(&self, entry: &Entry) -> Result<(), DirError> {
         self.write(&self.jobs, "jobs", &file_of(entry.job()), entry, Outlive::Process)
+    }
+
+    /// How long ago a job's entry was last written; `None`: it is not there, or the clock was set back.
+    #[must_use]
+    pub fn age(&self, job: JobId) -> Option<Duration> {
+        let path = self.base.join("jobs").join(file_of(job));
+        std::fs::symlink_metadata(path).ok()?.modified().ok()?.elapsed().ok()
     }
 
     /// Forgets a job.

@@ -5,6 +5,7 @@
 
 mod concurrency;
 mod crash;
+mod forgotten;
 mod journal;
 mod life;
 mod mps;

@@ -1,0 +1,163 @@
+//! A step that begins although its job's prolog has not run: what the prolog would have made is made now.
+//!
+//! slurmd skips the prolog for a job whose number it remembers. That is so after slurmctld was killed, forgot the last
+//! seconds and starts a job again or gives its number to another one; and in Slurm before 23.02 also for a job that was
+//! requeued within two minutes to a busy node, see `docs/slurm-quirks.md`.
+//!
+//! A step daemon is still root in `init_post_opt`, and no task exists. Slurm does not send it the placement, and what
+//! the step's environment holds is the user's to fill. So slurmctld is asked what it has written into the job's
+//! AdminComment, which only it and administrators can write. It is asked only by such a step.
+
+use std::time::{Duration, Instant};
+
+use gpu_node::journal::Entry;
+use gpu_node::{JobContext, begin_batch};
+use placement::JobId;
+use placement::wire::plain_why;
+use plugin_rt::{Chain, log};
+
+use crate::args::Args;
+use crate::ffi::{Spank, SpankError, set_env};
+use crate::node::ThisNode;
+use crate::{describe, slurmd, stepd};
+
+/// How long slurmctld may take to answer.
+const ASK_TIMEOUT: Duration = Duration::from_secs(15);
+/// What the select plugin's AdminComment begins with.
+const COMMENT: &str = "tessera: ";
+/// Columns of [`ask`], with their widths: job, user, state, restarts, comment.
+const FORMAT: &str = "jobid:12,userid:12,statecompact:6,restartcnt:12,admin_comment:1000";
+const WIDTHS: [usize; 4] = [12, 12, 6, 12];
+
+/// What slurmctld says of a job.
+#[derive(Debug, PartialEq, Eq)]
+struct Told {
+    restart: u32,
+    /// As in `TESSERA_PLACEMENT`.
+    placement: String,
+    why: String,
+}
+
+/// Makes what slurmctld has granted to the step's job; the answer is what the prolog would have journalled, or why it
+/// cannot be had.
+pub(crate) fn realise(
+    spank: &Spank<'_>,
+    args: &Args,
+    node: &ThisNode,
+    batch: bool,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<Entry, String> {
+    let begin = Instant::now();
+    let lost = |e: SpankError| Chain(&e).to_string();
+    let (job, uid, gid) =
+        (spank.job_id().map_err(lost)?, spank.job_uid().map_err(lost)?, spank.job_gid().map_err(lost)?);
+    let text = ask(job, env)?;
+    let told = told(&text, job, uid).map_err(|why| format!("slurmctld was asked for its GPUs, but {why}"))?;
+    // Whether it agrees with the GPUs in the step's credential is seen in each task.
+    let grant = slurmd::placed(node, job, &told.placement)?;
+    args.env_on(&node.name).for_each(|(name, value)| set_env(name, &value));
+    let mut context = JobContext {
+        job: JobId(job),
+        uid,
+        gid,
+        restart: told.restart,
+        grant,
+        decision: told.why,
+        // Only told to the user; slurmctld does not show it.
+        matched: None,
+        live: None,
+    };
+    let done =
+        slurmd::realise_waiting(&node.settings, &mut context, &|| stepd::jobs_with_steps(&node.name, env))
+            .map_err(|fault| Chain(&fault).to_string())?;
+    if batch {
+        begin_batch(&node.settings, JobId(job)).map_err(|fault| Chain(&fault).to_string())?;
+    }
+    log::info(format_args!(
+        "job {job} on {}: {}; made at its start, for slurmd has not run its prolog; took {} ms",
+        node.name,
+        describe::got(&done.entry),
+        begin.elapsed().as_millis()
+    ));
+    Ok(done.entry)
+}
+
+fn ask(job: u32, env: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
+    let args = ["--noheader", "--jobs", &job.to_string(), "--Format", FORMAT].map(str::to_owned);
+    let conf = env("SLURM_CONF").map(|path| ("SLURM_CONF", path));
+    gpu_node::ask("squeue", args.to_vec(), conf.into_iter().collect(), ASK_TIMEOUT)
+        .map_err(|e| format!("slurmctld cannot be asked for its GPUs: {}", Chain(&e)))
+}
+
+/// Reads `squeue`'s answer, whose columns have fixed widths.
+fn told(text: &str, job: u32, uid: u32) -> Result<Told, String> {
+    let columns = |line: &str| -> Option<(u32, u32, String, u32, String)> {
+        let mut rest = line;
+        let mut cells = [""; WIDTHS.len()];
+        for (cell, width) in cells.iter_mut().zip(WIDTHS) {
+            let (head, tail) = rest.split_at_checked(width)?;
+            *cell = head.trim();
+            rest = tail;
+        }
+        let [id, user, state, restart] = cells;
+        let number = |text: &str| text.parse().ok();
+        Some((number(id)?, number(user)?, state.to_owned(), number(restart)?, rest.trim().to_owned()))
+    };
+    let found = text.lines().filter_map(columns).find(|(id, ..)| *id == job);
+    let (_, user, state, restart, comment) = found.ok_or("it does not know the job")?;
+    if user != uid {
+        return Err(format!("there the job is uid {user}'s"));
+    }
+    if !matches!(state.as_str(), "R" | "CF") {
+        return Err(format!("there the job is in state {state}"));
+    }
+    let (got, why) = comment
+        .strip_prefix(COMMENT)
+        .and_then(|text| text.split_once(": "))
+        .ok_or("the job's AdminComment is not Tessera's")?;
+    Ok(Told { restart, placement: format!("v1 job={job};{got}"), why: plain_why(why) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(job: u32, uid: u32, state: &str, comment: &str) -> String {
+        format!("{job:<12}{uid:<12}{state:<6}{:<12}{comment:<1000}\n", 2)
+    }
+
+    #[test]
+    fn the_controllers_word_is_read() {
+        let comment = "tessera: n1=mig:3/2g.10gb@4;n2=whole:0: as named, leaves 3 places: enough";
+        let text = format!("squeue: a warning\n{}{}", line(7, 7, "R", "x"), line(12, 1001, "CF", comment));
+        let want = Told {
+            restart: 2,
+            placement: "v1 job=12;n1=mig:3/2g.10gb@4;n2=whole:0".to_owned(),
+            why: "as named, leaves 3 places: enough".to_owned(),
+        };
+        assert_eq!(told(&text, 12, 1001), Ok(want));
+    }
+
+    #[test]
+    fn anything_else_is_no_grant() {
+        for (text, want) in [
+            (String::new(), "does not know the job"),
+            (line(13, 1001, "R", "tessera: n1=whole:0: x"), "does not know the job"),
+            (line(12, 1002, "R", "tessera: n1=whole:0: x"), "is uid 1002's"),
+            (line(12, 1001, "PD", "tessera: n1=whole:0: x"), "in state PD"),
+            (line(12, 1001, "R", "ask Ann"), "is not Tessera's"),
+            (line(12, 1001, "R", "tessera: n1=mig:3/2g.10gb@4;n2=wh"), "is not Tessera's"),
+            (line(12, 1001, "R", ""), "is not Tessera's"),
+        ] {
+            let why = told(&text, 12, 1001).unwrap_err();
+            assert!(why.contains(want), "{text}: {why}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_answer_panics(text in ".*") {
+            let _ = told(&text, 12, 1001);
+        }
+    }
+}

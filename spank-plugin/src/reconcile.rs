@@ -1,0 +1,95 @@
+//! On the node as root: starts `tessera node reconcile`, when slurmd starts and when a job seems to be forgotten.
+
+use std::time::Duration;
+
+use gpu_node::JobContext;
+use plugin_rt::log;
+
+use crate::args::Args;
+use crate::ffi::spawn_detached;
+use crate::node::ThisNode;
+
+/// How long a job may be in the journal without a step here before Slurm is asked whether it still runs. An allocation
+/// without steps is asked for again as often.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
+
+/// After a prolog: lets the command ask Slurm, without waiting for it, if another job seems to be forgotten.
+pub(crate) fn if_forgotten(args: &Args, node: &ThisNode, context: &JobContext) {
+    if let Some(live) = &context.live
+        && gpu_node::seems_forgotten(&node.settings, context.job, live, FORGOTTEN_AFTER)
+    {
+        start(args, Some(&node.name), &["--if-dead"]);
+    }
+}
+
+/// slurmd starts: lets the command clean up what no live job owns, without waiting for it.
+///
+/// Never an error: a slurmd that does not start helps nobody, and prologs repair what they meet.
+pub(crate) fn init(args: &Args) {
+    let program = &args.tessera;
+    if !program.is_file() {
+        log::info(format_args!(
+            "{} is not there: this node is not reconciled at slurmd's start (plugstack.conf: tessera=PATH)",
+            program.display()
+        ));
+        return;
+    }
+    let node = node_name(std::env::args(), &|name| std::env::var(name).ok());
+    start(args, node.as_deref(), &[]);
+}
+
+/// Starts `tessera node reconcile` and does not wait for it.
+fn start(args: &Args, node: Option<&str>, options: &[&str]) {
+    let program = args.tessera.display().to_string();
+    let words = [program.as_str(), "node", "reconcile"].into_iter().chain(options.iter().copied());
+    let argv: Vec<String> = words.map(str::to_owned).collect();
+    let mut env: Vec<String> = std::env::vars_os()
+        .filter_map(|(name, value)| Some(format!("{}={}", name.to_str()?, value.to_str()?)))
+        .filter(|v| !v.starts_with("TESSERA_CONF=") || args.config.is_none())
+        .filter(|v| !v.starts_with("SLURMD_NODENAME=") && !v.starts_with("SPANK_"))
+        .collect();
+    if let Some(config) = &args.config {
+        env.push(format!("TESSERA_CONF={}", config.display()));
+    }
+    if let Some(node) = node {
+        for (name, value) in args.env_on(node) {
+            env.retain(|v| v.split_once('=').is_none_or(|(known, _)| known != name));
+            env.push(format!("{name}={value}"));
+        }
+        env.push(format!("SLURMD_NODENAME={node}"));
+    }
+    match spawn_detached(&argv, &env) {
+        Ok(()) => log::verbose(format_args!("started {}", argv.join(" "))),
+        Err(e) => log::error(format_args!("cannot start {}: {e}", argv.join(" "))),
+    }
+}
+
+/// The name this slurmd serves: its `-N`, which alone tells several on one machine apart, else `SLURMD_NODENAME`.
+fn node_name(args: impl IntoIterator<Item = String>, env: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+    let mut args = args.into_iter().skip(1);
+    while let Some(arg) = args.next() {
+        if arg == "-N" {
+            return args.next();
+        }
+        if let Some(name) = arg.strip_prefix("-N").filter(|n| !n.is_empty()) {
+            return Some(name.to_owned());
+        }
+    }
+    env("SLURMD_NODENAME").filter(|n| !n.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_node_name_is_slurmds() {
+        let name = |args: &[&str], env: Option<&str>| {
+            node_name(args.iter().map(ToString::to_string), &|_| env.map(str::to_owned))
+        };
+        assert_eq!(name(&["slurmd", "-N", "n1"], Some("x")).as_deref(), Some("n1"));
+        assert_eq!(name(&["slurmd", "-D", "-Nn2"], None).as_deref(), Some("n2"));
+        assert_eq!(name(&["slurmd", "-D"], Some("n3")).as_deref(), Some("n3"));
+        assert_eq!(name(&["slurmd"], None), None);
+    }
+}

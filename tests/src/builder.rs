@@ -254,6 +254,7 @@ fn write_config(
         SlurmVersion::V24_11 => "CgroupPlugin=disabled\n",
     };
     write("cgroup.conf", cgroup, 0o644)?;
+    write("tessera-health", &place.health(&templates.health), 0o755)?;
     write("task-prolog", &place.task_prolog(), 0o755)?;
     let key = layout.munge("key");
     let random = Path::new("/dev/urandom");

@@ -18,6 +18,8 @@ pub struct Templates {
     pub plugstack: String,
     /// tessera.toml
     pub tessera: String,
+    /// tessera-health
+    pub health: String,
     /// How long the simulated driver takes for an instance, as a multiple of the real one's time.
     pub time_scale: f64,
 }
@@ -38,6 +40,7 @@ impl Templates {
             gres: read("contrib/example/gres.conf")?,
             plugstack: read("contrib/example/plugstack.conf")?,
             tessera: read("contrib/example/tessera.toml")?,
+            health: read("contrib/example/tessera-health")?,
             time_scale: 0.0,
         })
     }
@@ -82,7 +85,7 @@ impl Place<'_> {
                 continue;
             }
             let key = line.split('=').next().unwrap_or_default();
-            if self.stock && key == "JobSubmitPlugins" {
+            if self.stock && (key == "JobSubmitPlugins" || key.starts_with("HealthCheck")) {
                 continue;
             }
             match self.value(key) {
@@ -115,6 +118,7 @@ impl Place<'_> {
             "SlurmdLogFile" => self.path("log/slurmd-%n.log"),
             "PluginDir" => plugins(),
             "PlugStackConfig" => self.path("etc/plugstack.conf"),
+            "HealthCheckProgram" => self.path("etc/tessera-health"),
             _ => return None,
         })
     }
@@ -172,6 +176,18 @@ impl Place<'_> {
             format!("{key} = \"{value}\"")
         };
         text.lines().map(line).collect::<Vec<_>>().join("\n") + "\n"
+    }
+
+    /// tessera-health for this place. slurmd starts it with hardly any environment.
+    pub(crate) fn health(&self, text: &str) -> String {
+        let simulator = format!(
+            "export NVML_SIM_STATE={}\nexport LD_LIBRARY_PATH={}\nexport SLURM_CONF={}\n",
+            self.layout.sim_state("$SLURMD_NODENAME").display(),
+            self.path("lib"),
+            self.path("etc/slurm.conf"),
+        );
+        text.replace("/etc/slurm/", &format!("{}/", self.path("etc")))
+            .replace("setsid /usr/local/bin/", &format!("{simulator}setsid {}/", self.path("bin")))
     }
 
     /// The script that hands the simulator's environment to every task.

@@ -1,0 +1,113 @@
+//! A slurmctld that was killed and does not know the last seconds any more.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+
+use common::{LOOK, variable, with};
+use e2e::command::{run, wait_for};
+use e2e::{Cluster, Daemon, JobId, User};
+
+const MIG: [&str; 3] = ["--gpu-isolation=mig:1g.5gb", "-w", "n1"];
+
+/// What slurmctld knows now, to be all that it knows later.
+fn snapshot(cluster: &Cluster) -> PathBuf {
+    let (state, now) = (cluster.layout().at("state"), SystemTime::now());
+    wait_for("slurmctld to save its jobs", Duration::from_secs(30), || {
+        let saved = std::fs::metadata(state.join("job_state")).and_then(|meta| meta.modified());
+        if saved.is_ok_and(|saved| saved > now) { Ok(()) } else { Err("older".to_owned()) }
+    })
+    .unwrap();
+    let copy = cluster.layout().at("state-then");
+    replace(&state, &copy);
+    copy
+}
+
+fn replace(from: &Path, to: &Path) {
+    let _ = std::fs::remove_dir_all(to);
+    run(Command::new("cp").arg("-a").args([from, to])).unwrap().ok().unwrap();
+}
+
+/// slurmctld is killed, and knows again what it knew then.
+fn forget(cluster: &mut Cluster, then: &Path) {
+    cluster.kill9(&Daemon::Slurmctld).unwrap();
+    replace(then, &cluster.layout().at("state"));
+    cluster.start(&Daemon::Slurmctld).unwrap();
+    cluster.wait_ready(Duration::from_secs(60)).unwrap();
+}
+
+fn partition(cluster: &Cluster, state: &str) {
+    let state = format!("state={state}");
+    cluster.run(User::Root, "scontrol", &["update", "partitionname=gpu", &state]).unwrap().ok().unwrap();
+}
+
+/// Waits for a job's end. Slurm itself may take a job that it starts again for a duplicate, or wait in vain for the
+/// prolog that it has skipped, and then drains the node and holds the job.
+fn ended(cluster: &Cluster, job: JobId) -> String {
+    let over = |state: &str| !["PENDING", "RUNNING", "COMPLETING", "CONFIGURING"].contains(&state);
+    wait_for("the job's end", Duration::from_secs(150), || {
+        let now = cluster.job(job).map_err(|error| error.to_string())?;
+        if over(now.state()) {
+            return Ok(now.state().to_owned());
+        }
+        if now.get("Restarts") != "0" {
+            let id = job.to_string();
+            let _ = cluster.run(User::Root, "scontrol", &["update", "nodename=n1", "state=resume"]);
+            let _ = cluster.run(User::Root, "scontrol", &["release", &id]);
+            let now = format!("jobid={id}");
+            let _ = cluster.run(User::Root, "scontrol", &["update", &now, "StartTime=now"]);
+        }
+        Err(format!("{} ({})", now.state(), now.reason()))
+    })
+    .unwrap()
+}
+
+#[test]
+fn jobs_begun_again_without_a_prolog_get_their_instances() {
+    with(|cluster| {
+        partition(cluster, "down");
+        let jobs: Vec<JobId> = (0..8).map(|_| cluster.sbatch(User::Alice, &MIG, LOOK).unwrap()).collect();
+        let then = snapshot(cluster);
+        partition(cluster, "up");
+        for job in &jobs {
+            assert_eq!(ended(cluster, *job), "COMPLETED", "{}", cluster.output(*job));
+            std::fs::remove_file(cluster.layout().jobs().join(format!("{job}.out"))).unwrap();
+        }
+        cluster.wait_idle().unwrap();
+        forget(cluster, &then);
+        partition(cluster, "up");
+        for job in &jobs {
+            assert_eq!(ended(cluster, *job), "COMPLETED", "{}", cluster.output(*job));
+            let output = cluster.output(*job);
+            let device = variable(&output, "CUDA_VISIBLE_DEVICES").unwrap_or_default();
+            assert!(device.starts_with("MIG-") && !device.contains(','), "{output}");
+            assert!(output.contains(&format!("UUID: {device}")), "it exists, and the job sees it: {output}");
+        }
+        // Slurm 22.05 skips the prologs of all but the first of jobs that it starts again in the same two seconds.
+        let log = std::fs::read(cluster.layout().log("slurmd-n1")).unwrap();
+        let log = String::from_utf8_lossy(&log);
+        assert!(log.contains("made at its start, for slurmd has not run its prolog"));
+    });
+}
+
+#[test]
+fn what_a_forgotten_job_has_is_given_back_by_the_health_check() {
+    with(|cluster| {
+        let (uid, gid) = User::Alice.ids().unwrap();
+        let (uid, gid) = (uid.to_string(), gid.to_string());
+        let args =
+            ["node", "realise", "--uid", &uid, "--gid", &gid, "--placement", "v1 job=99999;n1=whole:0"];
+        run(cluster.command_on("n1", User::Root, "tessera").unwrap().args(args)).unwrap().ok().unwrap();
+        assert!(cluster.assert_clean().is_err(), "the journal has a job that Slurm does not know");
+        let check = cluster.layout().etc("tessera-health");
+        run(Command::new(check).env_clear().env("SLURMD_NODENAME", "n1")).unwrap().ok().unwrap();
+        wait_for("the job to be gone", Duration::from_secs(20), || {
+            cluster.assert_clean().map_err(|error| error.to_string())
+        })
+        .unwrap();
+    });
+}

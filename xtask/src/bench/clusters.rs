@@ -1,5 +1,6 @@
 //! The clusters that are compared, and what is looked at on them.
 
+use std::path::Path;
 use std::time::Duration;
 
 use e2e::command::wait_for;
@@ -21,20 +22,37 @@ pub(super) enum Driver {
 
 /// A cluster of the example files with Tessera.
 pub(super) fn tessera(bench: &Bench, driver: Driver) -> Result<Cluster, TaskError> {
-    start(bench, driver, false)
+    start_in(bench, driver, false, None)
 }
 
 /// The same nodes under Slurm alone.
 pub(super) fn stock(bench: &Bench) -> Result<Cluster, TaskError> {
-    start(bench, Driver::Instant, true)
+    start_in(bench, Driver::Instant, true, None)
 }
 
-fn start(bench: &Bench, driver: Driver, stock: bool) -> Result<Cluster, TaskError> {
+/// One of both; in `dir`, its files stay there and the daemons write down what they do.
+pub(super) fn start_in(
+    bench: &Bench,
+    driver: Driver,
+    stock: bool,
+    dir: Option<&Path>,
+) -> Result<Cluster, TaskError> {
     let mut templates = Templates::shipped()?;
     templates.time_scale = if driver == Driver::Real { 1.0 } else { 0.0 };
+    if dir.is_some() {
+        templates.slurm = templates.slurm.replace("Debug=verbose", "Debug=debug2");
+    }
     // Every job is still there to be asked about at the end.
     let builder = Cluster::builder().templates(templates).stock(stock).slurm_conf("MinJobAge=86400");
     let builder = builder.guardian(guardian()?);
+    let builder = match dir {
+        Some(dir) => {
+            let etc = dir.join("etc");
+            let scripts = format!("Prolog={0}/prolog\nEpilog={0}/epilog", etc.display());
+            builder.dir(dir).slurm_conf(&scripts)
+        }
+        None => builder,
+    };
     let builder = if bench.debug { builder } else { builder.release() };
     Ok(builder.start()?)
 }

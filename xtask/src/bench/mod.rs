@@ -4,12 +4,15 @@
 
 mod clusters;
 mod decide;
+mod kill;
 mod kinds;
 mod prolog;
 mod start;
 mod stats;
 mod stream;
 mod table;
+
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
@@ -37,9 +40,25 @@ pub(crate) struct Bench {
     /// stream: seed of the job mix
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// stream: kill slurmctld with SIGKILL in the middle, and start it again
+    /// stream: kill slurmctld with SIGKILL in the middle, start it again, and say what became of each job, here and
+    /// on plain Slurm
     #[arg(long)]
     kill: bool,
+    /// --kill: how many jobs are left then; half of them when absent
+    #[arg(long)]
+    kill_at: Option<usize>,
+    /// --kill: whether all jobs are queued, and known to slurmctld's files, before the first starts
+    #[arg(long, value_enum, default_value_t = stream::Arrival::Queued)]
+    arrival: stream::Arrival,
+    /// --kill: where the clusters' logs, journals and outcomes stay; else they only stay when something is wrong
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
+    /// --kill: how many seconds jobs may take after the kill, instead of 600
+    #[arg(long)]
+    wait_s: Option<u64>,
+    /// --kill: without the same run on plain Slurm
+    #[arg(long)]
+    no_stock: bool,
     /// Debug build: slower, and every decision is audited
     #[arg(long)]
     debug: bool,
@@ -61,6 +80,9 @@ enum Name {
 /// Runs the chosen benchmarks and prints what they measured.
 pub(crate) fn run(bench: &Bench) -> Result<(), TaskError> {
     setup::run(Some(e2e::paths::SlurmVersion::V22_05))?;
+    if bench.kill {
+        return kill::measure(bench);
+    }
     let all = bench.names.is_empty();
     let wanted = |name| all || bench.names.contains(&name);
     let before = table::load();

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
+use clap::ValueEnum;
 use e2e::command::wait_for;
-use e2e::{Cluster, Daemon, HarnessError, JobId, User};
+use e2e::{Cluster, HarnessError, JobId, User};
 
 use super::Bench;
 use super::clusters::{self, Driver};
@@ -20,12 +21,12 @@ const SCRIPTS: [&str; 3] = ["true", "sleep 0.1", "sleep 0.2"];
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// One job of a stream: index of its kind and its script.
-type Planned = (usize, &'static str);
+pub(super) type Planned = (usize, &'static str);
 
 /// The stream of one user.
-struct Share {
-    user: User,
-    jobs: Vec<Planned>,
+pub(super) struct Share {
+    pub(super) user: User,
+    pub(super) jobs: Vec<Planned>,
 }
 
 /// Jobs per second and what was wrong.
@@ -35,8 +36,8 @@ struct Outcome {
 }
 
 /// How jobs come.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Arrival {
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Arrival {
     /// They start while others are still submitted: `sbatch` takes much of the machine's time.
     Live,
     /// All wait before the first may start: what is timed is Slurm's and our work alone.
@@ -45,16 +46,15 @@ enum Arrival {
 
 /// Runs the stream on both clusters in turn, in both ways; anything lost or left behind is an error.
 pub(super) fn measure(bench: &Bench) -> Result<Vec<Row>, TaskError> {
-    let mut stock = clusters::stock(bench)?;
+    let stock = clusters::stock(bench)?;
     let mut ours = clusters::tessera(bench, Driver::Instant)?;
     let mut rows = Vec::new();
-    let killed = if bench.kill { ", slurmctld killed once" } else { "" };
     for (arrival, how) in [(Arrival::Live, "as they are submitted"), (Arrival::Queued, "from a full queue")] {
         let (mut rates, mut stock_rates) = (Vec::new(), Vec::new());
         for round in 0..bench.repeat {
             let plan = plan(bench.seed + round as u64, bench.jobs);
-            stock_rates.push(once(&mut stock, &plan, true, arrival, false)?.per_second);
-            let outcome = once(&mut ours, &plan, false, arrival, bench.kill)?;
+            stock_rates.push(once(&stock, &plan, true, arrival)?.per_second);
+            let outcome = once(&ours, &plan, false, arrival)?;
             rates.push(clean(&mut ours, outcome)?);
             eprintln!("bench: stream {how}, {} of {}: none lost, all clean", round + 1, bench.repeat);
         }
@@ -62,7 +62,7 @@ pub(super) fn measure(bench: &Bench) -> Result<Vec<Row>, TaskError> {
             |rates: &[f64]| Spread::of(rates).ok_or_else(|| TaskError::Other("no rounds".to_owned()));
         rows.push(Row {
             bench: "stream",
-            case: format!("{} mixed jobs {how}{killed}", bench.jobs),
+            case: format!("{} mixed jobs {how}", bench.jobs),
             unit: "jobs/s",
             ours: spread(&rates)?,
             reference: Reference::Measured("plain Slurm".to_owned(), spread(&stock_rates)?),
@@ -83,7 +83,7 @@ fn clean(cluster: &mut Cluster, outcome: Outcome) -> Result<f64, TaskError> {
 }
 
 /// The same jobs for the same seed (xorshift, Marsaglia 2003).
-fn plan(seed: u64, count: usize) -> Vec<Share> {
+pub(super) fn plan(seed: u64, count: usize) -> Vec<Share> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut below = |limit: usize| {
         state ^= state << 13;
@@ -99,13 +99,7 @@ fn plan(seed: u64, count: usize) -> Vec<Share> {
     Vec::from(shares)
 }
 
-fn once(
-    cluster: &mut Cluster,
-    plan: &[Share],
-    stock: bool,
-    arrival: Arrival,
-    kill: bool,
-) -> Result<Outcome, TaskError> {
+fn once(cluster: &Cluster, plan: &[Share], stock: bool, arrival: Arrival) -> Result<Outcome, TaskError> {
     eprintln!("bench: stream: {}", if stock { "plain Slurm" } else { "Tessera" });
     let partition =
         |state: &str| cluster.run(User::Root, "scontrol", &["update", "partitionname=gpu", state])?.ok();
@@ -118,24 +112,14 @@ fn once(
         begin = Instant::now();
         partition("state=up")?;
     }
-    if kill {
-        kill_controller(cluster, jobs.len())?;
-    }
     let mut wrong = Vec::new();
-    let mut drained = Vec::new();
-    let mut helped = Instant::now();
     let waited = wait_for("the stream's end", LIMIT, || {
-        if kill && helped.elapsed() > Duration::from_secs(12) {
-            drained.extend(as_an_admin_would(cluster).map_err(|error| error.to_string())?);
-            helped = Instant::now();
-        }
         let left =
             cluster.run(User::Root, "squeue", &["-h", "-o", "%i %T %r %b"]).map_err(|e| e.to_string())?;
         if left.code == Some(0) && left.stdout.trim().is_empty() { Ok(()) } else { Err(left.stdout) }
     });
     let per_second = jobs.len() as f64 / begin.elapsed().as_secs_f64();
     wrong.extend(waited.err().map(|error| error.to_string()));
-    wrong.extend(drained);
     if !stock {
         wrong.extend(not_completed(cluster, &jobs)?);
         wrong.extend(cluster.wait_idle().err().map(|error| error.to_string()));
@@ -167,38 +151,6 @@ fn submit(
         }
         Ok(all)
     })
-}
-
-/// Kills slurmctld while jobs run, once it has saved that they were submitted, and starts it again.
-fn kill_controller(cluster: &mut Cluster, count: usize) -> Result<(), HarnessError> {
-    let (state, now) = (cluster.layout().at("state").join("job_state"), SystemTime::now());
-    wait_for("slurmctld to save its jobs", Duration::from_secs(30), || {
-        let saved = std::fs::metadata(&state).and_then(|meta| meta.modified());
-        if saved.is_ok_and(|saved| saved > now) { Ok(()) } else { Err("older".to_owned()) }
-    })?;
-    let left = cluster.run(User::Root, "squeue", &["-h", "-o", "%T"])?.ok()?;
-    eprintln!("bench: stream: killing slurmctld with {} of {count} jobs left", left.lines().count());
-    cluster.kill9(&Daemon::Slurmctld)?;
-    cluster.start(&Daemon::Slurmctld)?;
-    // A node that is drained by now is told of at the end, with all else that is wrong.
-    wait_for("slurmctld to answer", Duration::from_secs(60), || {
-        let done = cluster.run(User::Root, "sinfo", &["-h"]).map_err(|error| error.to_string())?;
-        if done.code == Some(0) { Ok(()) } else { Err(done.stderr) }
-    })
-}
-
-/// Slurm has forgotten the starts of the last seconds: it starts those jobs again, drains nodes that know them already
-/// (`Duplicate jobid`), and believes that others run until their nodes register again. Returns the nodes that were
-/// drained: they are resumed so that the stream can end, and still count as wrong.
-fn as_an_admin_would(cluster: &Cluster) -> Result<Vec<String>, HarnessError> {
-    let nodes = cluster.run(User::Root, "sinfo", &["-h", "-N", "-t", "drain", "-o", "%N %E"])?.ok()?;
-    for line in nodes.lines() {
-        eprintln!("bench: stream: resuming {line}");
-        let node = format!("nodename={}", line.split(' ').next().unwrap_or_default());
-        cluster.run(User::Root, "scontrol", &["update", &node, "state=resume"])?.ok()?;
-    }
-    cluster.run(User::Root, "scontrol", &["reconfigure"])?.ok()?;
-    Ok(nodes.lines().map(|line| format!("drained after slurmctld was killed: {line}")).collect())
 }
 
 /// Jobs that Slurm does not know as completed, with what it says of them.

@@ -32,6 +32,9 @@ fn set_up() {
     std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     std::fs::write(dir.path().join("node.toml"), NODE).unwrap();
     std::os::unix::fs::symlink(simulator(), dir.path().join("sim")).unwrap();
+    // The user runs it, and need not be able to pass the directories above the build.
+    let real = built_at().parent().unwrap().join("real-parts/root/usr/bin/nvidia-cuda-mps-control");
+    std::fs::copy(&real, dir.path().join("nvidia-cuda-mps-control")).unwrap();
     let mut create = Command::new(dir.path().join("sim/nvml-sim"));
     create.args(["create", "--node"]).arg(dir.path().join("node.toml"));
     create.arg("--state").arg(dir.path().join("state.sim")).arg("--root").arg(dir.path().join("root"));
@@ -74,7 +77,7 @@ fn settings(dir: &Path) -> Settings {
         // As on a node, where /run is in memory; the journal is on disk.
         run_dir: Path::new("/dev/shm").join(dir.file_name().unwrap()),
         nvml_library: dir.join("sim/libnvidia_ml.so"),
-        mps_control: built_at().parent().unwrap().join("real-parts/root/usr/bin/nvidia-cuda-mps-control"),
+        mps_control: dir.join("nvidia-cuda-mps-control"),
         gpu_reset_command: vec!["/bin/true".into()],
         operation_timeout: Duration::from_secs(10),
         manage_device_nodes: true,

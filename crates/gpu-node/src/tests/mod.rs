@@ -108,6 +108,9 @@ impl TestNode {
         std::fs::write(dir.join("node.toml"), NODE).unwrap();
         // Built in the parent alone: its children share the build directory.
         std::os::unix::fs::symlink(simulator(), dir.join("sim")).unwrap();
+        // Users run it, and need not be able to pass the directories above the build.
+        let real = build_dir().parent().unwrap().join("real-parts/root/usr/bin/nvidia-cuda-mps-control");
+        std::fs::copy(&real, dir.join("nvidia-cuda-mps-control")).unwrap();
         let node = Self::open(dir);
         let (description, root) = (dir.join("node.toml"), dir.join("root"));
         node.sim(&["create", "--node", description.to_str().unwrap(), "--root", root.to_str().unwrap()]);
@@ -115,7 +118,6 @@ impl TestNode {
 
     pub(super) fn open(dir: &Path) -> Self {
         let sim = dir.join("sim");
-        let mps = build_dir().parent().unwrap().join("real-parts/root/usr/bin/nvidia-cuda-mps-control");
         let gpu = |key, policy| GpuSettings { model: Model::find(key).unwrap(), policy };
         let reset = [sim.join("nvml-sim").display().to_string(), "reset".into(), "--gpu".into(), "%i".into()];
         let settings = Settings {
@@ -124,7 +126,7 @@ impl TestNode {
             state_dir: dir.join("state"),
             run_dir: dir.join("run"),
             nvml_library: sim.join("libnvidia_ml.so"),
-            mps_control: mps,
+            mps_control: dir.join("nvidia-cuda-mps-control"),
             gpu_reset_command: reset.to_vec(),
             operation_timeout: Duration::from_secs(10),
             manage_device_nodes: true,

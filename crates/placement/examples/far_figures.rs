@@ -1,5 +1,5 @@
 //! Prints the measured tables of `docs/figures/far.md`: `cargo run --release -p placement --example far_figures [TABLE]`
-//! with TABLE one of rho, optimum, strategies, refinement, concatenation, batches, growth; all without one.
+//! with TABLE one of rho, optimum, batch-sizes, strategies, refinement, concatenation, operations, batches, growth; all without one.
 #![allow(
     dead_code,
     unreachable_pub,
@@ -39,12 +39,14 @@ type Table = fn();
 type Planner = fn(&Problem) -> Schedule;
 
 fn main() {
-    let tables: [(&str, Table); 7] = [
+    let tables: [(&str, Table); 9] = [
         ("rho", rho),
         ("optimum", optimum),
+        ("batch-sizes", batch_sizes),
         ("strategies", strategies),
         ("refinement", refinement),
         ("concatenation", concatenation),
+        ("operations", operations),
         ("batches", batches),
         ("growth", growth),
     ];
@@ -128,6 +130,26 @@ fn print_optimum(name: &str, n: &str, [count, gap, reached, proven, own, classic
     );
 }
 
+/// Table 4: batches of our own over the least work of their tasks.
+fn batch_sizes() {
+    println!("| workload | policy | n = 10 | 15 | 20 | 25 | 30 | 35 |");
+    println!("|---|---|---|---|---|---|---|---|");
+    for (name, shares) in [("Poor", POOR), ("Mixed", MIXED), ("Good", GOOD)] {
+        let plans: [(&str, u64, Planner); 2] =
+            [("far", 1000, |p| far(p).schedule), ("tessera", 50, |p| best(p, BUDGET).schedule)];
+        for (policy, runs, plan) in plans {
+            let cells = [10, 15, 20, 25, 30, 35].map(|n| {
+                let one = |seed| {
+                    let problem = a100(batch(seed, n, shares, WIDE));
+                    replayed(&problem, &plan(&problem)) / seconds(problem.baseline())
+                };
+                format!("{:.3}", (0..runs).map(one).sum::<f64>() / runs as f64)
+            });
+            println!("| {name} | {policy} | {} |", cells.join(" | "));
+        }
+    }
+}
+
 /// Table 5: other strategies over FAR, batches of 15.
 fn strategies() {
     println!("| workload | MISO-opt | FixPart(1,...,1) | FixPartBest | FixPart(7) | tessera |");
@@ -158,11 +180,11 @@ fn refinement() {
     println!("|---|---|---|---|");
     for (name, shares, range) in WORKLOADS {
         let cells = [10, 20, 30].map(|n| {
-            let (runs, mut sums) = (500, [0.0; 3]);
+            let (runs, mut sums) = (1000, [0.0; 3]);
             for seed in 0..runs {
                 let problem = a100(batch(seed, n, shares, range));
                 let plan = far(&problem);
-                let gain = 100.0 * (seconds(plan.unrefined) / replayed(&problem, &plan.schedule) - 1.0);
+                let gain = 100.0 * (seconds(plan.unrefined) / seconds(plan.refined) - 1.0);
                 let add = [gain, plan.operations.moves as f64, plan.operations.swaps as f64];
                 sums.iter_mut().zip(add).for_each(|(sum, x)| *sum += x / runs as f64);
             }
@@ -172,45 +194,84 @@ fn refinement() {
     }
 }
 
-/// Table 7: one batch after another, what overlap wins over waiting for the last task of the first.
+/// Table 7: one batch after another, what overlap wins over waiting for the last task of the first: turned round, and
+/// with moves and swaps as well; the default policy beside it.
 fn concatenation() {
-    println!("| workload | n = 10: far, tessera | n = 20 | n = 30 |");
+    println!("| workload | n = 10: turned, moved, tessera | n = 20 | n = 30 |");
     println!("|---|---|---|---|");
     for (name, shares, range) in WORKLOADS {
         let cells = [10, 20, 30].map(|n| {
-            let (runs, mut sums) = (100, [0.0; 2]);
+            let (runs, mut sums) = (1000, [0.0; 2]);
             for seed in 0..runs {
-                let first = a100(batch(2 * seed, n, shares, range));
-                let tasks = batch(2 * seed + 1, n, shares, range);
-                let plans: [Planner; 2] = [|p| far(p).schedule, |p| best(p, BUDGET / 10).schedule];
-                for (sum, plan) in sums.iter_mut().zip(plans) {
-                    let before = plan(&first);
-                    let after = first.then(&before, before.makespan(), tasks.clone());
-                    let trivial = replayed(&after, &plan(&after));
-                    let next = first.then(&before, 0, tasks.clone());
-                    let overlapped = replayed(&next, &plan(&next));
-                    *sum += 100.0 * (trivial / overlapped - 1.0) / runs as f64;
-                }
+                let (next, waiting) = pair(seed, n, shares, range, &|p| far(p).schedule);
+                let trivial = replayed(&waiting, &far(&waiting).schedule);
+                let plan = far(&next);
+                let overlapped = [seconds(plan.overlap.turned), replayed(&next, &plan.schedule)];
+                sums.iter_mut().zip(overlapped).for_each(|(s, t)| *s += 100.0 * (trivial / t - 1.0));
             }
-            format!("{:.2} %, {:.2} %", sums[0], sums[1])
+            let some = 50;
+            let default = |p: &Problem| best(p, BUDGET / 10).schedule;
+            let gain = |seed| {
+                let (next, waiting) = pair(seed, n, shares, range, &default);
+                replayed(&waiting, &default(&waiting)) / replayed(&next, &default(&next)) - 1.0
+            };
+            let ours = 100.0 * (0..some).map(gain).sum::<f64>() / some as f64;
+            let [turned, moved] = sums.map(|s| s / runs as f64);
+            format!("{turned:.2} %, {moved:.2} %, {ours:.2} %")
         });
         println!("| {name} | {} |", cells.join(" | "));
     }
 }
 
-/// Table 9: forty batches in a row over the least area of all their tasks.
+/// A batch behind another: as the GPU comes free, and after the last task of the first.
+fn pair(
+    seed: u64,
+    n: usize,
+    shares: [usize; 5],
+    range: (f64, f64),
+    plan: &dyn Fn(&Problem) -> Schedule,
+) -> (Problem, Problem) {
+    let first = a100(batch(2 * seed, n, shares, range));
+    let tasks = batch(2 * seed + 1, n, shares, range);
+    let before = plan(&first);
+    (first.then(&before, 0, tasks.clone()), first.then(&before, before.makespan(), tasks))
+}
+
+/// Table 8: moves and swaps into the overlap, in a chain of 1001 batches.
+fn operations() {
+    println!("| workload | n = 10: moves, swaps | n = 20 | n = 30 |");
+    println!("|---|---|---|---|");
+    for (name, shares, range) in WORKLOADS {
+        let cells = [10, 20, 30].map(|n| {
+            let mut problem = a100(batch(0, n, shares, range));
+            let mut schedule = far(&problem).schedule;
+            let mut sums = [0; 2];
+            for seed in 1..=1000 {
+                problem = problem.then(&schedule, 0, batch(seed, n, shares, range));
+                let plan = far(&problem);
+                sums[0] += plan.overlap.operations.moves;
+                sums[1] += plan.overlap.operations.swaps;
+                schedule = plan.schedule;
+            }
+            format!("{:.2}, {:.2}", sums[0] as f64 / 1000.0, sums[1] as f64 / 1000.0)
+        });
+        println!("| {name} | {} |", cells.join(" | "));
+    }
+}
+
+/// Table 9: batches in a row over the least area of all their tasks, 1001 with far and 101 with the default policy.
 fn batches() {
     println!("| workload | policy | n = 10 | 15 | 20 | 25 | 30 | 35 |");
     println!("|---|---|---|---|---|---|---|---|");
     for (name, shares) in [("Poor", POOR), ("Mixed", MIXED), ("Good", GOOD)] {
-        let plans: [(&str, Planner); 2] =
-            [("far", |p| far(p).schedule), ("tessera", |p| best(p, BUDGET / 10).schedule)];
-        for (policy, plan) in plans {
+        let plans: [(&str, u64, Planner); 2] =
+            [("far", 1000, |p| far(p).schedule), ("tessera", 100, |p| best(p, BUDGET / 10).schedule)];
+        for (policy, more, plan) in plans {
             let cells = [10, 15, 20, 25, 30, 35].map(|n| {
                 let mut problem = a100(batch(0, n, shares, WIDE));
                 let mut least: Micros = problem.baseline();
                 let mut schedule = plan(&problem);
-                for seed in 1..40 {
+                for seed in 1..=more {
                     let tasks = batch(seed, n, shares, WIDE);
                     least += a100(tasks.clone()).baseline();
                     problem = problem.then(&schedule, 0, tasks);

@@ -18,7 +18,20 @@ pub struct Far {
     pub schedule: Schedule,
     /// Makespan after phase 2, µs: what refinement started from.
     pub unrefined: Micros,
+    /// Makespan after phase 3, reconfigurations still in the order of Algorithm 1; phase 2's where that is better.
+    pub refined: Micros,
     /// What refinement did; kept even if it did not pay and `schedule` is phase 2's.
+    pub operations: Operations,
+    /// On GPUs that are not empty, what followed; zero on empty ones.
+    pub overlap: Overlap,
+}
+
+/// How a schedule was fitted behind what the GPUs hold (section 4 of the paper).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Overlap {
+    /// Makespan of the better of both directions, before tasks are moved or swapped into the overlap, µs.
+    pub turned: Micros,
+    /// The moves and swaps into the overlap; kept even if they did not pay.
     pub operations: Operations,
 }
 
@@ -84,7 +97,7 @@ impl<'a> Planner<'a> {
         self.best.makespan = Micros::MAX;
         let likely = self.best_member(Tie::Smaller, 0);
         let tied = self.family.tied;
-        let (mut unrefined, mut operations) = self.plan();
+        let mut steps = self.plan();
         if tied {
             let first = std::mem::take(&mut self.placed);
             self.best_member(Tie::Larger, likely);
@@ -92,11 +105,13 @@ impl<'a> Planner<'a> {
             if self.placed != first {
                 let other = self.plan();
                 if self.best.makespan < before {
-                    (unrefined, operations) = other;
+                    steps = other;
                 }
             }
         }
-        Far { schedule: self.best.timing.schedule(self.table, &self.best.lists), unrefined, operations }
+        let Phases { unrefined, refined, operations, overlap } = steps;
+        let schedule = self.best.timing.schedule(self.table, &self.best.lists);
+        Far { schedule, unrefined, refined, operations, overlap }
     }
 
     /// Phases 1 and 2: places the family's best member, and returns which it is. The member `likely` is tried first: the
@@ -183,9 +198,8 @@ impl<'a> Planner<'a> {
         best.1
     }
 
-    /// Phase 3 and the final times of the member that is placed; kept in `best` if it is better. Returns the makespan
-    /// without phase 3 and what phase 3 did.
-    fn plan(&mut self) -> (Micros, Operations) {
+    /// Phase 3 and the final times of the member that is placed; kept in `best` if it is better.
+    fn plan(&mut self) -> Phases {
         let table = self.table;
         self.lists.fill(table, self.placed.iter().copied());
         set_loads(table, &self.lists, &mut self.loads);
@@ -194,25 +208,29 @@ impl<'a> Planner<'a> {
         if unrefined < self.best.makespan {
             self.keep(unrefined);
         }
-        let mut operations = refine(table, &mut self.lists, &mut self.ends);
-        let untimed = if operations == Operations::default() { &[Rule::Tail][..] } else { &BOTH };
-        self.time_all_ways(&[Order::Down], untimed);
+        let operations = refine(table, &mut self.lists, &mut self.ends);
+        let mut refined = unrefined;
+        if operations != Operations::default() {
+            refined = refined.min(self.time_all_ways(&[Order::Down], &[Rule::Fifo]));
+        }
+        let mut turned = unrefined.min(self.time_all_ways(&[Order::Down], &[Rule::Tail]));
+        let mut overlap = Overlap::default();
         if !table.problem.starts_empty() {
-            self.time_all_ways(&[Order::Up], &BOTH);
+            turned = turned.min(refined).min(self.time_all_ways(&[Order::Up], &BOTH));
             for gpu in 0..table.gpus() {
                 Releases::new(table, gpu).chain_ends(table, gpu, &self.loads, &mut self.ends);
             }
-            let more = refine(table, &mut self.lists, &mut self.ends);
-            operations.moves += more.moves;
-            operations.swaps += more.swaps;
+            overlap = Overlap { turned, operations: refine(table, &mut self.lists, &mut self.ends) };
             self.time_all_ways(&[Order::Up, Order::Down], &BOTH);
         }
-        (unrefined, operations)
+        Phases { unrefined, refined, operations, overlap }
     }
 
-    /// Times the lists with each of the rules in each of the orders, all GPUs alike.
-    fn time_all_ways(&mut self, orders: &[Order], rules: &[Rule]) {
+    /// Times the lists with each of the rules in each of the orders, all GPUs alike. Returns the makespan of the best
+    /// that is better than `best` was.
+    fn time_all_ways(&mut self, orders: &[Order], rules: &[Rule]) -> Micros {
         let table = self.table;
+        let before = self.best.makespan;
         set_loads(table, &self.lists, &mut self.loads);
         for &order in orders {
             let from = if order == Order::Down { 0 } else { table.gpus() };
@@ -225,6 +243,7 @@ impl<'a> Planner<'a> {
                 }
             }
         }
+        if self.best.makespan < before { self.best.makespan } else { Micros::MAX }
     }
 
     /// What was timed last is the best.
@@ -233,6 +252,14 @@ impl<'a> Planner<'a> {
         std::mem::swap(&mut self.best.timing, &mut self.timing);
         self.best.lists.clone_from(&self.lists);
     }
+}
+
+/// See [`Far`].
+struct Phases {
+    unrefined: Micros,
+    refined: Micros,
+    operations: Operations,
+    overlap: Overlap,
 }
 
 const BOTH: [Rule; 2] = [Rule::Fifo, Rule::Tail];

@@ -5,7 +5,7 @@
 //! from the paper, which shifts the next schedule as a whole until the first slice stops it: here every place begins on
 //! its own.
 
-use super::problem::{Blocked, Busy, Held, Micros, Problem, Task};
+use super::problem::{Blocked, Busy, GpuNow, Held, Micros, Problem, Task};
 use super::schedule::{OpKind, Schedule};
 
 impl Problem {
@@ -34,7 +34,40 @@ impl Problem {
             }
         }
         next.not_before(arrival);
+        next.forget();
         next
+    }
+
+    /// Drops what no longer matters: all but the last of what blocks a unit, and reconfigurations that were over before
+    /// any unit of their lane comes free. Without it a chain of batches would carry all of its past along.
+    fn forget(&mut self) {
+        for gpu in &mut self.gpus {
+            let blocked = std::mem::take(&mut gpu.blocked);
+            // Unknown ends last longest.
+            let later = |b: &Blocked| b.until.unwrap_or(Micros::MAX);
+            let last =
+                |unit: usize| blocked.iter().filter(|b| b.mask >> unit & 1 == 1).max_by_key(|b| later(b));
+            for (unit, last) in (0..16).filter_map(|unit| Some((unit, last(unit)?))) {
+                match gpu.blocked.iter_mut().find(|b| b.until == last.until) {
+                    Some(same) => same.mask |= 1 << unit,
+                    None => gpu.blocked.push(Blocked { mask: 1 << unit, until: last.until }),
+                }
+            }
+        }
+        // Every place has a leaf in it, and the first operation there waits for what the leaf has now.
+        let nodes = &self.tree.nodes;
+        let leaves: Vec<u16> = nodes.iter().filter(|n| n.children.is_empty()).map(|n| n.mask).collect();
+        let free = |gpu: &GpuNow, leaf: u16| {
+            let held = gpu.held.iter().find(|h| nodes[h.node].mask & leaf != 0).map(|h| h.until);
+            let blocked = gpu.blocked.iter().filter(|b| b.mask & leaf != 0).map(|b| b.until);
+            let unknown = |until: Option<Micros>| until.unwrap_or(Micros::MAX);
+            held.map_or_else(|| blocked.map(unknown).max().unwrap_or(0), unknown)
+        };
+        let first = |lane: usize| {
+            let gpus = self.gpus.iter().filter(|g| g.lane == lane);
+            gpus.flat_map(|g| leaves.iter().map(move |&leaf| free(g, leaf))).min().unwrap_or(0)
+        };
+        self.busy.retain(|b| b.end > first(b.lane));
     }
 
     /// Lets nothing begin before `instant`.

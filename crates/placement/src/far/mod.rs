@@ -52,7 +52,7 @@ mod timing;
 pub mod tree;
 
 pub use best::{Plan, STEPS_PER_MS, best};
-pub use classic::{Far, far};
+pub use classic::{Far, Overlap, far};
 pub use concat::joined;
 pub use fixed::{Fixed, fix_part, fix_part_best, miso};
 pub use policy::{Answer, Policy, PolicyError, UnknownPolicy, plan};

@@ -143,14 +143,18 @@ fn before(test: &Test) -> Vec<usize> {
     .unwrap_or_default()
 }
 
-/// What the job wants on these nodes. A plan that none of them could ever carry out counts as none.
+/// What the job wants on these nodes. A plan that neither any of them nor its own node could ever carry out counts as
+/// none. Its own node may be missing here because it is full or completing: another model's coming free first must not
+/// undo the plan.
 fn wanted(engine: &mut Engine, view: &JobView, nodes: &[NodeView]) -> Option<Want> {
     let want = view.want()?;
     if want.plan.is_none() {
         return Some(want);
     }
     let question = engine.question(view.id, view.uid, &want);
-    if nodes.iter().any(|n| engine.fits_ever(&n.name, &question) == Some(true)) {
+    let own = want.plan.as_ref().and_then(|plan| Some(plan.place.as_ref()?.node.as_str()));
+    let mut names = nodes.iter().map(|n| n.name.as_str()).chain(own);
+    if names.any(|name| engine.fits_ever(name, &question) == Some(true)) {
         return Some(want);
     }
     view.want_unplanned()

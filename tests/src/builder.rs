@@ -14,7 +14,7 @@ use crate::error::{HarnessError, at};
 use crate::inside::Inside;
 use crate::layout::Layout;
 use crate::paths::SlurmVersion;
-use crate::{ports, sim};
+use crate::{accounting, ports, sim};
 
 /// How long a fresh cluster may take until all nodes are idle.
 const READY: Duration = Duration::from_secs(60);
@@ -29,6 +29,7 @@ pub struct Builder {
     templates: Option<Templates>,
     guardian: Option<Vec<String>>,
     extra_slurm_conf: String,
+    accounting: bool,
 }
 
 impl Cluster {
@@ -43,6 +44,7 @@ impl Cluster {
             templates: None,
             guardian: None,
             extra_slurm_conf: String::new(),
+            accounting: false,
         }
     }
 }
@@ -91,6 +93,13 @@ impl Builder {
         self
     }
 
+    /// With slurmdbd and its database, so that `sacct` has jobs to tell of. Slurm 22.05 only.
+    #[must_use]
+    pub fn accounting(mut self) -> Self {
+        self.accounting = true;
+        self
+    }
+
     /// A program that ends the cluster when its stdin closes: [`crate::guardian::main`] in some binary. The cluster's
     /// directory is added to its arguments, and `remove` if that is to go. It makes the cluster end also when this process is killed.
     #[must_use]
@@ -105,12 +114,16 @@ impl Builder {
     ///
     /// What did not work; if a daemon did not come up, with the end of its log.
     pub fn start(self) -> Result<Cluster, HarnessError> {
+        let accounting = self.accounting;
         let mut cluster = self.lay_out()?;
         cluster.start(&Daemon::Munged)?;
         let socket = cluster.layout.munge_socket();
         wait_for("munged's socket", Duration::from_secs(10), || {
             if socket.exists() { Ok(()) } else { Err("no socket".to_owned()) }
         })?;
+        if accounting {
+            accounting::start(&mut cluster)?;
+        }
         cluster.start(&Daemon::Slurmctld)?;
         for node in cluster.nodes.clone() {
             cluster.start(&Daemon::Slurmd(node))?;
@@ -148,6 +161,9 @@ impl Builder {
         };
         cluster.describe()?;
         write_config(&cluster, &templates, self.stock, &self.extra_slurm_conf)?;
+        if self.accounting {
+            accounting::lay_out(&cluster.layout)?;
+        }
         if self.stock {
             sim::plain_device_nodes(&cluster.layout, &templates)?;
         } else {

@@ -55,6 +55,10 @@ impl User {
 pub enum Daemon {
     /// Authentication for this cluster alone.
     Munged,
+    /// The database behind slurmdbd, on a cluster with accounting.
+    Mariadbd,
+    /// Accounting, on a cluster with it.
+    Slurmdbd,
     /// The controller.
     Slurmctld,
     /// The daemon of one node.
@@ -67,6 +71,8 @@ impl Daemon {
     pub fn name(&self) -> String {
         match self {
             Self::Munged => "munged".to_owned(),
+            Self::Mariadbd => "mariadbd".to_owned(),
+            Self::Slurmdbd => "slurmdbd".to_owned(),
             Self::Slurmctld => "slurmctld".to_owned(),
             Self::Slurmd(node) => format!("slurmd-{node}"),
         }
@@ -202,6 +208,8 @@ impl Cluster {
     pub fn start(&mut self, daemon: &Daemon) -> Result<(), HarnessError> {
         let mut command = match daemon {
             Daemon::Munged => self.munged(),
+            Daemon::Mariadbd => crate::accounting::database(&self.layout),
+            Daemon::Slurmdbd => crate::accounting::slurmdbd(&self.layout),
             Daemon::Slurmctld => self.daemon_command("slurmctld", &["-D"]),
             Daemon::Slurmd(node) => {
                 let mut command = self.daemon_command("slurmd", &["-D", "-N", node]);

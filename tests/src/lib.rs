@@ -6,6 +6,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
+mod accounting;
 pub mod artefacts;
 mod builder;
 pub mod cluster;

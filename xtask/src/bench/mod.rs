@@ -6,6 +6,7 @@ mod clusters;
 mod decide;
 mod kill;
 mod kinds;
+mod plan;
 mod prolog;
 mod start;
 mod stats;
@@ -75,6 +76,8 @@ enum Name {
     Stream,
     /// One decision of the placement engine
     Decide,
+    /// A batch of moldable tasks as planned, against its plan and against no plan (15 minutes; only when named)
+    Plan,
 }
 
 /// Runs the chosen benchmarks and prints what they measured.
@@ -92,6 +95,9 @@ pub(crate) fn run(bench: &Bench) -> Result<(), TaskError> {
     }
     if wanted(Name::Start) || wanted(Name::Prolog) {
         rows.extend(start::measure(bench, wanted(Name::Start), wanted(Name::Prolog))?);
+    }
+    if bench.names.contains(&Name::Plan) {
+        rows.extend(plan::measure(bench)?);
     }
     if wanted(Name::Stream) {
         rows.extend(stream::measure(bench)?);

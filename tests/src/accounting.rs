@@ -1,0 +1,142 @@
+//! Slurm's accounting on a cluster of the harness: slurmdbd and a MariaDB of its own, both unpacked beside the system by
+//! `cargo xtask setup` and reached through sockets and ports of the cluster alone.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::cluster::{Cluster, Daemon, User};
+use crate::command::{run, wait_for};
+use crate::error::{HarnessError, at};
+use crate::layout::Layout;
+use crate::paths::real_parts;
+use crate::ports;
+
+/// How long either may take to answer.
+const READY: Duration = Duration::from_secs(60);
+/// Slurm's own plugins, of which the database's is unpacked elsewhere.
+const SLURM_PLUGINS: &str = "usr/lib/x86_64-linux-gnu/slurm-wlm";
+
+/// Writes slurmdbd.conf, and tells slurm.conf of it.
+pub(crate) fn lay_out(layout: &Layout) -> Result<(), HarnessError> {
+    let host = run(&mut Command::new("hostname"))?.ok()?;
+    let port = ports::free(1)?[0];
+    let socket = layout.munge_socket();
+    let (socket, host) = (socket.display(), host.trim());
+    let plugins = real_parts().join(SLURM_PLUGINS);
+    let text = format!(
+        "AuthType=auth/munge\nAuthInfo=socket={socket}\nDbdHost={host}\nDbdAddr=127.0.0.1\nDbdPort={port}\n\
+         SlurmUser=slurm\nStorageType=accounting_storage/mysql\nStorageHost=localhost\nStorageUser=slurm\n\
+         StorageLoc=slurm_acct_db\nLogFile={}\nPidFile={}\nPluginDir={}:/{SLURM_PLUGINS}\n",
+        layout.log("slurmdbd").display(),
+        layout.at("run").join("slurmdbd.pid").display(),
+        plugins.display(),
+    );
+    let path = layout.etc("slurmdbd.conf");
+    at(&path, fs::write(&path, text))?;
+    // slurmdbd takes no other: a password may stand in it.
+    at(&path, fs::set_permissions(&path, fs::Permissions::from_mode(0o600)))?;
+    let slurm = slurm_uid()?;
+    at(&path, chown(&path, Some(slurm), None))?;
+    let data = layout.at("db");
+    at(&data, fs::create_dir_all(data.join("data")))?;
+    for path in [data.join("data"), data] {
+        at(&path, chown(&path, Some(slurm), None))?;
+    }
+    let path = layout.etc("slurm.conf");
+    let mut file = at(&path, fs::OpenOptions::new().append(true).open(&path))?;
+    // Without its own socket named here, a client asks the system's munged.
+    let lines = format!(
+        "AccountingStorageType=accounting_storage/slurmdbd\nAccountingStorageHost=127.0.0.1\n\
+         AccountingStoragePort={port}\nAccountingStoragePass={socket}\n"
+    );
+    at(&path, file.write_all(lines.as_bytes()))
+}
+
+/// Starts both and makes the cluster known to them.
+pub(crate) fn start(cluster: &mut Cluster) -> Result<(), HarnessError> {
+    bootstrap(cluster.layout())?;
+    cluster.start(&Daemon::Mariadbd)?;
+    let socket = cluster.layout().at("db").join("socket");
+    wait_for(
+        "mariadbd's socket",
+        READY,
+        || {
+            if socket.exists() { Ok(()) } else { Err("no socket".to_owned()) }
+        },
+    )?;
+    cluster.start(&Daemon::Slurmdbd)?;
+    wait_for("slurmdbd to answer", READY, || {
+        let done = cluster.run(User::Root, "sacctmgr", &["-i", "add", "cluster", "tessera"]);
+        done.and_then(crate::command::Done::ok).map(drop).map_err(|e| e.to_string())
+    })
+}
+
+/// The tables that every MariaDB needs, and an empty database for Slurm.
+fn bootstrap(layout: &Layout) -> Result<(), HarnessError> {
+    let share = real_parts().join("usr/share/mysql");
+    let mut sql = "create database mysql;\nuse mysql;\n".to_owned();
+    for name in ["mysql_system_tables.sql", "mysql_system_tables_data.sql"] {
+        let path = share.join(name);
+        sql += &at(&path, fs::read_to_string(&path))?;
+    }
+    sql += "create database slurm_acct_db;\n";
+    let mut command = mariadbd(layout);
+    command.arg("--bootstrap").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    let wrong = |source| HarnessError::Start { program: "mariadbd --bootstrap".to_owned(), source };
+    let mut child = command.spawn().map_err(wrong)?;
+    let written = child.stdin.take().map_or(Ok(()), |mut stdin| stdin.write_all(sql.as_bytes()));
+    let status = child.wait().map_err(wrong)?;
+    match written {
+        Ok(()) if status.success() => Ok(()),
+        _ => Err(HarnessError::Unexpected(format!(
+            "mariadbd --bootstrap: {status}; see {}",
+            layout.log("mariadbd").display()
+        ))),
+    }
+}
+
+fn mariadbd(layout: &Layout) -> Command {
+    let root = real_parts();
+    let mut command = Command::new(root.join("usr/sbin/mariadbd"));
+    command.env("LD_LIBRARY_PATH", root.join("usr/lib/x86_64-linux-gnu"));
+    command.arg("--no-defaults");
+    for (option, path) in [
+        ("basedir", root.join("usr")),
+        ("lc-messages-dir", root.join("usr/share/mysql")),
+        ("plugin-dir", root.join("usr/lib/mysql/plugin")),
+        ("datadir", layout.at("db").join("data")),
+        ("socket", layout.at("db").join("socket")),
+        ("pid-file", layout.at("db").join("pid")),
+        ("log-error", layout.at("db").join("mariadbd.log")),
+    ] {
+        command.arg(format!("--{option}={}", path.display()));
+    }
+    command.args(["--user=slurm", "--skip-networking", "--innodb-buffer-pool-size=32M"]);
+    command.args(["--innodb-log-file-size=16M", "--innodb-flush-log-at-trx-commit=0"]);
+    command
+}
+
+/// Whoever reaches the socket may do anything: it is in a directory of this cluster.
+pub(crate) fn database(layout: &Layout) -> Command {
+    let mut command = mariadbd(layout);
+    command.arg("--skip-grant-tables");
+    command
+}
+
+pub(crate) fn slurmdbd(layout: &Layout) -> Command {
+    let root = real_parts();
+    let mut command = Command::new(root.join("usr/sbin/slurmdbd"));
+    command.arg("-D").env("LD_LIBRARY_PATH", root.join("usr/lib/x86_64-linux-gnu"));
+    command
+        .env("SLURM_CONF", layout.etc("slurm.conf"))
+        .env("MYSQL_UNIX_PORT", layout.at("db").join("socket"));
+    command
+}
+
+fn slurm_uid() -> Result<u32, HarnessError> {
+    let id = run(Command::new("id").args(["-u", "slurm"]))?.ok()?;
+    id.trim().parse().map_err(|_| HarnessError::Unexpected(format!("no user slurm: {id}")))
+}

@@ -46,6 +46,9 @@ _tessera() {
             tessera,plan)
                 cmd="tessera__subcmd__plan"
                 ;;
+            tessera,planner)
+                cmd="tessera__subcmd__planner"
+                ;;
             tessera,profiles)
                 cmd="tessera__subcmd__profiles"
                 ;;
@@ -54,6 +57,9 @@ _tessera() {
                 ;;
             tessera,simulate)
                 cmd="tessera__subcmd__simulate"
+                ;;
+            tessera,times)
+                cmd="tessera__subcmd__times"
                 ;;
             tessera,topology)
                 cmd="tessera__subcmd__topology"
@@ -92,7 +98,7 @@ _tessera() {
 
     case "${cmd}" in
         tessera)
-            opts="-h -V --config --help --version layout explain discover doctor plan score simulate topology lint fit profiles check node completions"
+            opts="-h -V --config --help --version layout explain discover doctor plan planner times score simulate topology lint fit profiles check node completions"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -587,6 +593,40 @@ _tessera() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        tessera__subcmd__planner)
+            opts="-h --once --interval --dry-run --budget --since --lock --config --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --interval)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --budget)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --since)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --lock)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         tessera__subcmd__profiles)
             opts="-h --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -709,6 +749,36 @@ _tessera() {
                     return 0
                     ;;
                 --csv)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        tessera__subcmd__times)
+            opts="-h --profile --since --from --json --config --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --profile)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --since)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --from)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

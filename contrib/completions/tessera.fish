@@ -32,6 +32,8 @@ complete -c tessera -n "__fish_tessera_needs_command" -f -a "explain" -d 'Explai
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "discover" -d 'Write the configuration for this machine\'s GPUs'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "doctor" -d 'Check that journal, driver, device nodes, MPS and Slurm agree'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "plan" -d 'Plan a batch of tasks on GPUs that repartition'
+complete -c tessera -n "__fish_tessera_needs_command" -f -a "planner" -d 'Choose sizes, places and order of pending moldable jobs'
+complete -c tessera -n "__fish_tessera_needs_command" -f -a "times" -d 'Show how long the jobs of each profile took on each instance size'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "score" -d 'Choose GPUs by pattern and topology, and score them'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "simulate" -d 'Simulate policies on a file of jobs'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "topology" -d 'Show how a node\'s GPUs are linked'
@@ -103,6 +105,20 @@ complete -c tessera -n "__fish_tessera_using_subcommand plan" -l submit -d 'Subm
 complete -c tessera -n "__fish_tessera_using_subcommand plan" -l dry-run -d 'Show the sbatch commands instead of running them'
 complete -c tessera -n "__fish_tessera_using_subcommand plan" -l wait -d 'Stay until the last task has ended, then compare plan and reality'
 complete -c tessera -n "__fish_tessera_using_subcommand plan" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c tessera -n "__fish_tessera_using_subcommand planner" -l interval -d 'How long to wait between plans' -r
+complete -c tessera -n "__fish_tessera_using_subcommand planner" -l budget -d 'How long a plan may search' -r
+complete -c tessera -n "__fish_tessera_using_subcommand planner" -l since -d 'How far back sacct is asked for the times of job profiles, in days' -r
+complete -c tessera -n "__fish_tessera_using_subcommand planner" -l lock -d 'Hold this file while running, so that there is one planner per cluster' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand planner" -l config -d 'Read this tessera.toml' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand planner" -l once -d 'Plan once and end'
+complete -c tessera -n "__fish_tessera_using_subcommand planner" -l dry-run -d 'Say what would be set, and set nothing'
+complete -c tessera -n "__fish_tessera_using_subcommand planner" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c tessera -n "__fish_tessera_using_subcommand times" -l profile -d 'Only this profile' -r
+complete -c tessera -n "__fish_tessera_using_subcommand times" -l since -d 'How far back to look, in days' -r
+complete -c tessera -n "__fish_tessera_using_subcommand times" -l from -d 'Read what sacct printed from FILE instead of asking it, - for standard input' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand times" -l config -d 'Read this tessera.toml' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand times" -l json -d 'Print JSON'
+complete -c tessera -n "__fish_tessera_using_subcommand times" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c tessera -n "__fish_tessera_using_subcommand score" -l topology -d 'A named system, or a file with matrix = [[…]] or [[nodes]] as `tessera discover` writes it' -r
 complete -c tessera -n "__fish_tessera_using_subcommand score" -l gpus -d 'How many GPUs' -r
 complete -c tessera -n "__fish_tessera_using_subcommand score" -l pattern -d 'ring, tree, chain, star, all, none, ring+tree, or file:PATH with an edge list' -r

@@ -7,6 +7,7 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
+use placement::planned::parse_started;
 use serde_json::json;
 
 use super::record::{Entry, Record};
@@ -77,9 +78,7 @@ fn note(entry: &mut Entry, state: &str, begin: Option<u64>, end: Option<u64>, co
     entry.real_end = end;
     // A pending job has an expected begin, a job cancelled before it began none worth the name.
     entry.real_begin = begin.filter(|_| state != "PENDING");
-    let got =
-        comment.strip_prefix("tessera: ").and_then(|c| c.split_once(": ")).map(|(got, _)| got.to_owned());
-    entry.got = got.filter(|got| got.contains('=')).or(entry.got.take());
+    entry.got = parse_started(comment).map(|started| started.got).or(entry.got.take());
 }
 
 /// Jobs that slurmctld has forgotten (`MinJobAge` after their end). Where there is no accounting, they stay unknown.

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use placement::Request;
 use placement::far::STEPS_PER_MS;
 use placement::planned::{instant, parse_plan};
 use site_config::SiteConfig;
@@ -44,6 +45,8 @@ struct Planner<'a> {
     multifactor: bool,
     /// Nice of each pending job when it was first seen.
     own_nice: HashMap<u32, i64>,
+    /// What jobs asked while they were pending: how long they run on what they got without a plan.
+    asked: HashMap<u32, Request>,
     learnt: Learnt,
     learnt_at: Option<Instant>,
 }
@@ -65,6 +68,7 @@ pub(crate) fn run(args: &PlannerArgs, cli: &Cli) -> Result<Outcome, Failure> {
         config,
         multifactor,
         own_nice: HashMap::new(),
+        asked: HashMap::new(),
         learnt: Learnt::default(),
         learnt_at: None,
     };
@@ -130,15 +134,17 @@ impl Planner<'_> {
         let jobs = squeue::jobs(None)?;
         let pending: Vec<Pending> = jobs.iter().filter_map(jobs::pending).collect();
         self.own_nice.retain(|id, _| pending.iter().any(|p| p.job.id == *id));
+        self.asked.retain(|id, _| jobs.iter().any(|j| j.id == *id && !j.ended()));
         for p in &pending {
             self.own_nice.entry(p.job.id).or_insert(p.job.nice);
+            self.asked.insert(p.job.id, p.request.clone());
         }
         let mut round = Round { lines: Vec::new(), failed: false };
         if pending.is_empty() {
             return Ok(round);
         }
         self.learn(&pending, &mut round);
-        let gpus = site::gpus(&self.config, &jobs, now)?;
+        let gpus = site::gpus(&self.config, &jobs, &self.asked, now)?;
         let steps =
             u64::try_from(self.args.budget.as_millis()).unwrap_or(u64::MAX).saturating_mul(STEPS_PER_MS);
         let decided = decide::decide(&pending, gpus, &self.learnt, steps)

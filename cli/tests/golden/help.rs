@@ -21,6 +21,8 @@ fn help() {
       discover     Write the configuration for this machine's GPUs
       doctor       Check that journal, driver, device nodes, MPS and Slurm agree
       plan         Plan a batch of tasks on GPUs that repartition
+      planner      Choose sizes, places and order of pending moldable jobs
+      times        Show how long the jobs of each profile took on each instance size
       score        Choose GPUs by pattern and topology, and score them
       simulate     Simulate policies on a file of jobs
       topology     Show how a node's GPUs are linked
@@ -55,6 +57,8 @@ fn help() {
       discover     Write the configuration for this machine's GPUs
       doctor       Check that journal, driver, device nodes, MPS and Slurm agree
       plan         Plan a batch of tasks on GPUs that repartition
+      planner      Choose sizes, places and order of pending moldable jobs
+      times        Show how long the jobs of each profile took on each instance size
       score        Choose GPUs by pattern and topology, and score them
       simulate     Simulate policies on a file of jobs
       topology     Show how a node's GPUs are linked

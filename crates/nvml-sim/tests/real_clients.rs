@@ -115,6 +115,9 @@ fn nvidia_smi_sees_links_that_are_down() {
     // GPU 3's first link is that to GPU 0.
     assert!(status(3).contains("Link 0: <inactive>") && status(3).contains("Link 1: 25.781 GB/s"));
     assert_eq!(status(1).matches("25.781 GB/s").count(), 6);
+    let far = node.smi("nvlink -R -i 0");
+    // It counts only those that are up.
+    assert!(far.contains("Link 2: Remote Device 00000000:4E:00.0: Link 1"), "{far}");
     node.sim(&["link", "--gpu", "3", "--link", "0", "up"]);
     assert!(topology(&node)[0].starts_with("X NV1 NV1 NV2"));
     node.sim(&["link", "--gpu", "4", "--link", "0", "down"]);

@@ -38,6 +38,13 @@ impl State {
         all.filter(|(link, _)| self.link_up(gpu, *link)).map(|(_, remote)| remote).collect()
     }
 
+    /// The link's number at its other end: a GPU's own, or the port of a switch, of which each GPU has the same ones.
+    #[must_use]
+    pub fn far_link(&self, gpu: u32, link: u32) -> Option<u32> {
+        let ends = interconnect::ends(&self.node.links, &self.node.switch_links, gpu, link)?;
+        Some(ends.get(1).map_or(link, |far| far.1))
+    }
+
     /// Takes a link down or brings it up again, at both ends.
     ///
     /// # Errors

@@ -62,6 +62,10 @@ fn answer(state: &State, gpu: u32, field: u32, scope: u32) -> Answer<Value> {
         fi::NVML_FI_DEV_NVSWITCH_CONNECTED_LINK_COUNT => {
             Value::Uint(state.node.switch_links.get(gpu as usize).copied().unwrap_or(0))
         }
+        fi::NVML_FI_DEV_NVLINK_REMOTE_NVLINK_ID => {
+            has_link(scope)?;
+            Value::Uint(state.far_link(gpu, scope).ok_or(Code::NotSupported)?)
+        }
         fi::NVML_FI_DEV_NVLINK_GET_SPEED => {
             has_link(scope)?;
             Value::Uint(link_mbps(state, gpu)?)

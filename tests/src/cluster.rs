@@ -104,7 +104,14 @@ impl Cluster {
     pub fn open(dir: &Path) -> Result<Self, HarnessError> {
         let layout = Layout::new(dir);
         let path = layout.at("cluster.json");
-        let text = at(&path, fs::read_to_string(&path))?;
+        let read = fs::read_to_string(&path);
+        if read.as_ref().is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound) {
+            let dir = dir.display();
+            return Err(HarnessError::Unexpected(format!(
+                "no cluster in {dir}: `cargo xtask cluster up --dir {dir}` starts one there"
+            )));
+        }
+        let text = at(&path, read)?;
         let bad = || HarnessError::Unexpected(format!("{}: not a cluster's description", path.display()));
         let value: serde_json::Value = serde_json::from_str(&text).map_err(|_| bad())?;
         let version: SlurmVersion = value["slurm"].as_str().and_then(|v| v.parse().ok()).ok_or_else(bad)?;

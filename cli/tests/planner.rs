@@ -1,0 +1,214 @@
+//! What a person reads from `tessera planner` and `tessera times`, and what scontrol is told. Slurm's commands are stand-ins.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use insta::assert_snapshot;
+use tempfile::TempDir;
+
+const SITE: &str = "[[nodes]]\nnames = \"n[1-2]\"\ngpu = \"a100-40gb\"\ncount = 1\nmig = \"dynamic\"\n";
+const PAST: &str = "\
+1|COMPLETED|60|tessera: n1=mig:0/1g.5gb@4 job-profile=bert: why
+2|COMPLETED|64|tessera: n1=mig:0/1g.5gb@5 job-profile=bert: why
+3|COMPLETED|61|tessera: n1=mig:0/1g.5gb@6 job-profile=bert: why
+4|COMPLETED|9|tessera: n1=mig:0/7g.40gb@0 job-profile=bert planned=1-9: as planned
+5|COMPLETED|30|tessera: n1=mig:0/2g.10gb@0 job-profile=gpt: why
+6|FAILED|1|tessera: n1=mig:0/2g.10gb@0 job-profile=gpt: why
+";
+
+/// A line of squeue: id, priority, nice, state, reason, AdminComment.
+fn job(id: u32, priority: u32, nice: u32, state: &str, reason: &str, comment: &str) -> String {
+    let widths = [14, 14, 14, 64, 64, 128, 64, 22, 14, 20, 40, 64, 10, 256, 256, 64, 22, 22, 2048];
+    let (id, priority, nice) = (id.to_string(), priority.to_string(), nice.to_string());
+    let values = [
+        &id, &id, "N/A", "alice", "", "gpu", "", &priority, &nice, state, reason, "", "1", "", "", "", "N/A",
+        "N/A", comment,
+    ];
+    values.iter().zip(widths).map(|(v, w)| format!("{v:<w$}")).collect::<String>() + "\n"
+}
+
+fn world(jobs: &str, priority: &str, update: &str) -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    fs::create_dir(at("bin")).unwrap();
+    fs::write(at("tessera.toml"), SITE).unwrap();
+    fs::write(at("past"), PAST).unwrap();
+    fs::write(at("jobs"), jobs).unwrap();
+    let config = format!("StateSaveLocation = {}\nPriorityType = {priority}\n", dir.path().display());
+    fs::write(at("config"), config).unwrap();
+    let nodes =
+        "NodeName=n1 A=x\n   Extra=tessera gpu0=free\n\nNodeName=n2 A=x\n   Extra=tessera gpu0=free\n\n";
+    fs::write(at("nodes"), nodes).unwrap();
+    let program = |name: &str, text: &str| {
+        let path = dir.path().join("bin").join(name);
+        fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    program("squeue", "cat jobs");
+    program("sinfo", "echo 'n1 idle gpu'; echo 'n2 drained gpu'");
+    program(
+        "sacct",
+        "[ -f past ] || { echo 'sacct: error: Slurm accounting storage is disabled' >&2; exit 1; }; cat past",
+    );
+    let update = format!("update) shift; printf '<%s> ' \"$@\" >> log; echo >> log; {update} ;;");
+    program(
+        "scontrol",
+        &format!(
+            "case $1-$2 in show-config) cat config ;; show-nodes) cat nodes ;; esac\ncase $1 in {update} esac"
+        ),
+    );
+    dir
+}
+
+/// Runs `tessera`; instants and seconds since 1970 are blotted out.
+fn run(dir: &Path, args: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tessera"));
+    let path = format!("{}:/usr/bin:/bin", dir.join("bin").display());
+    command.args(args).current_dir(dir).env_clear().env("COLUMNS", "100").env("PATH", path);
+    let out = command.env("TESSERA_CONF", dir.join("tessera.toml")).stdin(Stdio::null()).output().unwrap();
+    let (stdout, stderr) = (String::from_utf8(out.stdout).unwrap(), String::from_utf8(out.stderr).unwrap());
+    let stderr: String = stderr.lines().map(|l| format!("stderr: {l}\n")).collect();
+    blot(&format!("{stdout}{stderr}exit {}", out.status.code().unwrap()), dir)
+}
+
+fn blot(text: &str, dir: &Path) -> String {
+    let word = |word: &str| {
+        let time = word.len() >= 20 && word.starts_with("20") && word.contains('T');
+        let (key, digits) = word.split_once('=').unwrap_or(("", word));
+        let number = digits.trim_end_matches([';', '>']);
+        if time {
+            word.replacen(&word[..20], "TIME", 1)
+        } else if number.len() == 10 && number.bytes().all(|b| b.is_ascii_digit()) {
+            format!("{key}=SECONDS{}", &digits[10..])
+        } else {
+            word.to_owned()
+        }
+    };
+    let line = |l: &str| l.split(' ').map(word).collect::<Vec<_>>().join(" ");
+    let text: Vec<String> = text.lines().map(line).collect();
+    text.join("\n").replace(&dir.display().to_string(), "DIR")
+}
+
+fn log(dir: &Path) -> String {
+    blot(&fs::read_to_string(dir.join("log")).unwrap_or_default(), dir)
+}
+
+fn asks(text: &str) -> String {
+    format!("tessera: asks v1 iso=mig {text}")
+}
+
+/// Jobs of all kinds: three to plan, one of an unknown job profile, one held.
+fn jobs() -> String {
+    [
+        job(11, 500, 0, "PENDING", "Resources", &asks("times=1g:90,7g:40")),
+        job(12, 400, 0, "PENDING", "Priority", &asks("job-profile=bert")),
+        job(13, 300, 0, "PENDING", "Priority", &asks("times=1g:30,2g:16,3g:12,7g:9")),
+        job(14, 200, 0, "PENDING", "Priority", &asks("job-profile=nobody")),
+        job(15, 0, 0, "PENDING", "JobHeldUser", &asks("times=1g:5")),
+        job(16, 100, 0, "RUNNING", "None", "tessera: n2=mig:0/1g.5gb@0: why"),
+    ]
+    .concat()
+}
+
+#[test]
+fn a_round_sets_size_and_place() {
+    let dir = world(&jobs(), "priority/basic", "exit 0");
+    let dry = run(dir.path(), &["planner", "--once", "--dry-run"]);
+    assert_eq!(log(dir.path()), "", "a dry run sets nothing");
+    let said = run(dir.path(), &["planner", "--once"]);
+    assert_eq!(said, dry);
+    assert_snapshot!(said + "\n" + &log(dir.path()), @r"
+    job 11 of alice: 7g.40gb at n1:0@0, TIME to TIME (no plan before; of 1g, 7g)
+    job 12 of alice: 7g.40gb at n1:0@0, TIME to TIME (no plan before; of job profile bert)
+    job 13 of alice: 7g.40gb at n1:0@0, TIME to TIME (no plan before; of 1g, 2g, 3g, 7g)
+    job 14: not planned: nothing is known of job profile nobody yet
+    exit 0
+    <JobId=11> <AdminComment=tessera: plan v1 size=7g.40gb place=n1:0@0 begin=SECONDS end=SECONDS until=SECONDS; asks v1 iso=mig times=1g:90,7g:40> 
+    <JobId=12> <AdminComment=tessera: plan v1 size=7g.40gb place=n1:0@0 begin=SECONDS end=SECONDS until=SECONDS; asks v1 iso=mig job-profile=bert> 
+    <JobId=13> <AdminComment=tessera: plan v1 size=7g.40gb place=n1:0@0 begin=SECONDS end=SECONDS until=SECONDS; asks v1 iso=mig times=1g:30,2g:16,3g:12,7g:9>
+    ");
+}
+
+#[test]
+fn one_users_jobs_are_ordered_by_nice() {
+    let wait = |id, priority, nice, times| job(id, priority, nice, "PENDING", "Priority", &asks(times));
+    let jobs = [
+        wait(21, 400, 0, "times=1g:50,2g:30,7g:9"),
+        wait(22, 300, 0, "times=1g:70,7g:12"),
+        wait(23, 200, 5, "times=1g:100,7g:20"),
+        wait(24, 100, 0, "times=1g:9,2g:8"),
+    ];
+    let dir = world(&jobs.concat(), "priority/multifactor", "exit 0");
+    let said = run(dir.path(), &["planner", "--once"]);
+    let nices =
+        log(dir.path()).lines().filter(|l| l.contains("Nice")).map(|l| format!("{l}\n")).collect::<String>();
+    assert_snapshot!(said + "\n" + &nices, @r"
+    job 24 of alice: 2g.10gb at n1:0@0, TIME to TIME (no plan before; of 1g, 2g)
+    job 23 of alice: 7g.40gb at n1:0@0, TIME to TIME (no plan before; of 1g, 7g)
+    job 22 of alice: 7g.40gb at n1:0@0, TIME to TIME (no plan before; of 1g, 7g)
+    job 21 of alice: 7g.40gb at n1:0@0, TIME to TIME (no plan before; of 1g, 2g, 7g)
+    job 23: nice 106, to run in the planned order
+    job 22: nice 202, to run in the planned order
+    job 21: nice 303, to run in the planned order
+    exit 0
+    <JobId=23> <Nice=106> 
+    <JobId=22> <Nice=202> 
+    <JobId=21> <Nice=303>
+    ");
+    // Somebody else's job between them: the order stays Slurm's.
+    let other = job(30, 150, 0, "PENDING", "Priority", "").replace("alice", "bobby");
+    let dir = world(&(jobs.concat() + &other), "priority/multifactor", "exit 0");
+    run(dir.path(), &["planner", "--once"]);
+    assert!(log(dir.path()).contains("AdminComment") && !log(dir.path()).contains("Nice"));
+}
+
+#[test]
+fn what_slurmctld_refuses_is_said() {
+    let one = job(11, 500, 0, "PENDING", "Resources", &asks("times=1g:90,7g:40"));
+    let dir =
+        world(&one, "priority/basic", "echo 'Invalid generic resource (gres) specification' >&2; exit 1");
+    assert_snapshot!(run(dir.path(), &["planner", "--once"]), @r"
+    job 11: slurmctld refuses the plan: Invalid generic resource (gres) specification
+    exit 1
+    ");
+}
+
+#[test]
+fn a_plan_that_stands_is_not_set_again() {
+    let until = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() + 600;
+    let plan = format!(
+        "tessera: plan v1 size=7g.40gb place=n1:0@0 until={until}; asks v1 iso=mig times=1g:90,7g:40"
+    );
+    let dir = world(&job(11, 500, 0, "PENDING", "Resources", &plan), "priority/basic", "exit 0");
+    assert_eq!(run(dir.path(), &["planner", "--once"]), "exit 0");
+    assert_eq!(log(dir.path()), "");
+}
+
+#[test]
+fn times_by_profile_and_instance() {
+    let dir = world("", "priority/basic", "exit 0");
+    let table = run(dir.path(), &["times"]);
+    let one = run(dir.path(), &["times", "--profile", "gpt", "--from", "past"]);
+    let unknown = run(dir.path(), &["times", "--profile", "nobody"]);
+    fs::remove_file(dir.path().join("past")).unwrap();
+    let without = run(dir.path(), &["times"]);
+    assert_snapshot!([table, one, unknown, without].join("\n"), @r"
+    profile  instance  jobs  median s  quartiles  least  most
+    bert     1g.5gb       3        61   61 to 64     60    64
+    bert     7g.40gb      1         9     9 to 9      9     9
+    gpt      2g.10gb      1        30   30 to 30     30    30
+    exit 0
+    profile  instance  jobs  median s  quartiles  least  most
+    gpt      2g.10gb      1        30   30 to 30     30    30
+    exit 0
+    stderr: tessera: no completed job of profile nobody in sacct
+    stderr: hint: jobs count that were submitted with --gpu-profile; --since looks further back
+    exit 1
+    stderr: tessera: sacct: Slurm accounting storage is disabled
+    stderr: hint: times are learnt from Slurm's accounting: it needs AccountingStorageType=accounting_storage/slurmdbd; jobs can say their times themselves with --gpu-times
+    exit 1
+    ");
+}

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use common::{builder, with};
 use e2e::command::{Done, run, wait_for};
+use e2e::paths::SlurmVersion;
 use e2e::{Cluster, JobId, User};
 use placement::planned::{asks, parse_plan, parse_started};
 use serde_json::Value;
@@ -123,37 +124,47 @@ fn moldable(cluster: &Cluster, count: usize) -> Vec<JobId> {
     jobs
 }
 
+/// Plans pending jobs once and lets them run.
+fn planned_once(cluster: &Cluster) {
+    let full = fill(cluster);
+    let jobs = moldable(cluster, 3);
+    let held = cluster.sbatch(User::Alice, &["--gpu-times=1g:60,7g:9", "-H"], "true").unwrap();
+
+    let dry = tessera(cluster, User::Root, &["planner", "--once", "--dry-run"]).ok().unwrap();
+    assert_eq!(dry.lines().filter(|l| l.starts_with("job ")).count(), 3, "{dry}");
+    assert!(parse_plan(&comment(cluster, jobs[0])).unwrap().is_none(), "a dry run sets nothing");
+
+    let said = tessera(cluster, User::Root, &["planner", "--once"]).ok().unwrap();
+    let plans: Vec<_> = jobs.iter().map(|&j| parse_plan(&comment(cluster, j)).unwrap().unwrap()).collect();
+    for plan in &plans {
+        assert!(plan.size.starts_with("7g."), "alone on its GPU, each is fastest on all of it: {said}");
+    }
+    assert!(asks(&comment(cluster, jobs[0])).is_some(), "the request stays for the next plan");
+    assert!(parse_plan(&comment(cluster, held)).unwrap().is_none(), "a held job is left alone");
+    assert!(!said.contains(&format!("job {held} ")), "{said}");
+
+    full.iter().for_each(|&job| cancel(cluster, job));
+    for (&job, plan) in jobs.iter().zip(&plans) {
+        assert_eq!(cluster.wait_end(job).unwrap().state(), "COMPLETED");
+        let started = parse_started(&comment(cluster, job)).unwrap();
+        let got = started.got.split_once("=mig:").unwrap().1;
+        assert!(got.contains(&format!("/{}@", plan.size)), "planned {plan:?}, got {started:?}");
+    }
+    let again = tessera(cluster, User::Root, &["planner", "--once"]).ok().unwrap();
+    assert_eq!(again, "", "nothing is left to plan");
+}
+
 #[test]
 fn pending_jobs_are_planned_and_run_as_planned() {
-    with(|cluster| {
-        let full = fill(cluster);
-        let jobs = moldable(cluster, 3);
-        let held = cluster.sbatch(User::Alice, &["--gpu-times=1g:60,7g:9", "-H"], "true").unwrap();
+    with(|cluster| planned_once(cluster));
+}
 
-        let dry = tessera(cluster, User::Root, &["planner", "--once", "--dry-run"]).ok().unwrap();
-        assert_eq!(dry.lines().filter(|l| l.starts_with("job ")).count(), 3, "{dry}");
-        assert!(parse_plan(&comment(cluster, jobs[0])).unwrap().is_none(), "a dry run sets nothing");
-
-        let said = tessera(cluster, User::Root, &["planner", "--once"]).ok().unwrap();
-        let plans: Vec<_> =
-            jobs.iter().map(|&j| parse_plan(&comment(cluster, j)).unwrap().unwrap()).collect();
-        for plan in &plans {
-            assert!(plan.size.starts_with("7g."), "alone on its GPU, each is fastest on all of it: {said}");
-        }
-        assert!(asks(&comment(cluster, jobs[0])).is_some(), "the request stays for the next plan");
-        assert!(parse_plan(&comment(cluster, held)).unwrap().is_none(), "a held job is left alone");
-        assert!(!said.contains(&format!("job {held} ")), "{said}");
-
-        full.iter().for_each(|&job| cancel(cluster, job));
-        for (&job, plan) in jobs.iter().zip(&plans) {
-            assert_eq!(cluster.wait_end(job).unwrap().state(), "COMPLETED");
-            let started = parse_started(&comment(cluster, job)).unwrap();
-            let got = started.got.split_once("=mig:").unwrap().1;
-            assert!(got.contains(&format!("/{}@", plan.size)), "planned {plan:?}, got {started:?}");
-        }
-        let again = tessera(cluster, User::Root, &["planner", "--once"]).ok().unwrap();
-        assert_eq!(again, "", "nothing is left to plan");
-    });
+#[test]
+fn the_planner_plans_on_slurm_24_11() {
+    let cluster = builder().slurm(SlurmVersion::V24_11).start().unwrap();
+    planned_once(&cluster);
+    cluster.wait_idle().unwrap();
+    cluster.assert_clean().unwrap();
 }
 
 /// A planner in the background.

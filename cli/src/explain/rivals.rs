@@ -58,7 +58,7 @@ impl Rival {
     pub(super) fn line(&self) -> String {
         let gpus = format!("GPU {}", self.gpus);
         let eff_bw = self.eff_bw.map_or_else(String::new, |gbps| format!("{gbps:.1} GB/s, "));
-        format!("{:16} {gpus:12} {eff_bw}leaves {} GB/s of NVLink", self.name, self.preserved_bw)
+        format!("{:16} {gpus:12} {eff_bw}leaves {} GB/s of links", self.name, self.preserved_bw)
     }
 
     pub(super) fn json(&self) -> Value {

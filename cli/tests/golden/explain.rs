@@ -47,13 +47,13 @@ fn explain() {
     8 x a100-40gb: GPUs 0, 2, 3: ring at 43 GB/s (bottleneck), the best of 8 free GPUs (preserve)
     counts in Slurm as gres/gpu:3 per node
       whole 24 of 24 slices, chosen
-         *GPU 0,2-3: ring at 43 GB/s (bottleneck), AggBW 125 GB/s, leaves 275 GB/s of NVLink, 4 sets as good, of 8 free GPUs
+         *GPU 0,2-3: ring at 43 GB/s (bottleneck), AggBW 125 GB/s, leaves 275 GB/s of links, 4 sets as good, of 8 free GPUs
       instead
-          greedy           GPU 0,2-3    43.0 GB/s, leaves 275 GB/s of NVLink
-          topo-aware       GPU 0-2      34.0 GB/s, leaves 250 GB/s of NVLink
-          baseline         GPU 0-2      34.0 GB/s, leaves 250 GB/s of NVLink
-          Slurm to 23.11   GPU 0,3-4    28.0 GB/s, leaves 250 GB/s of NVLink
-          Slurm from 24.05 GPU 0,5,7    10.0 GB/s, leaves 175 GB/s of NVLink
+          greedy           GPU 0,2-3    43.0 GB/s, leaves 275 GB/s of links
+          topo-aware       GPU 0-2      34.0 GB/s, leaves 250 GB/s of links
+          baseline         GPU 0-2      34.0 GB/s, leaves 250 GB/s of links
+          Slurm to 23.11   GPU 0,3-4    28.0 GB/s, leaves 250 GB/s of links
+          Slurm from 24.05 GPU 0,5,7    10.0 GB/s, leaves 175 GB/s of links
     exit 0
     ");
     assert_snapshot!(run("explain --model a30-24gb --gpu-isolation=mig:1g.6gb --gpu-instances=2 --json"), @r#"

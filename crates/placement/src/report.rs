@@ -146,7 +146,7 @@ pub struct SetScore {
     pub model: BandwidthModel,
     /// Links, AggBW and EffBW of the match.
     pub scores: Scores,
-    /// NVLinks that remain among the other GPUs to choose from, GB/s.
+    /// What remains among the other GPUs to choose from, GB/s (Equation 3).
     pub preserved_bw: f64,
     /// Sets as good by what the policy asks for, this one included.
     pub tied_sets: u64,

@@ -9,7 +9,7 @@ use crate::report::SetScore;
 pub(super) fn why(score: &SetScore, exact: bool) -> String {
     let SetScore { free, policy, preserved_bw, .. } = score;
     let best = if exact { "the" } else { "about the" };
-    let left = || format!("leaves {} GB/s of NVLink, {best} most", number(*preserved_bw));
+    let left = || format!("leaves {} GB/s of links, {best} most", number(*preserved_bw));
     let aim = match policy {
         _ if alike(score) => "the lowest".to_owned(),
         Selection::Baseline => "the lowest".to_owned(),
@@ -60,7 +60,7 @@ impl fmt::Display for SetScore {
         if let Some(prediction) = prediction(self) {
             write!(f, "{prediction}, AggBW {} GB/s, ", number(self.scores.agg_bw))?;
         }
-        write!(f, "leaves {} GB/s of NVLink", number(self.preserved_bw))?;
+        write!(f, "leaves {} GB/s of links", number(self.preserved_bw))?;
         if self.tied_sets > 1 {
             write!(f, ", {} sets as good", self.tied_sets)?;
         }

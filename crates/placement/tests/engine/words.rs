@@ -89,7 +89,7 @@ fn all_candidates() {
       GPU 0: no: taken by job 12
       GPU 1: no: taken by job 13
       GPU 2: no: shared through MPS by job 14
-      GPU 3: leaves 0 GB/s of NVLink, of 1 free GPUs
+      GPU 3: leaves 0 GB/s of links, of 1 free GPUs
     "#);
     assert_snapshot!(decide(&half_full(), &ask(20, "mig:1g.6gb", ""), &p), @r#"
     nothing fits: GPUs 0-3: a100-40gb has no such profile
@@ -115,13 +115,13 @@ fn sets_of_whole_gpus() {
     let same = |_: &mut Request| ();
     let insensitive = |r: &mut Request| r.bandwidth = Some(Bandwidth::Insensitive);
     let by = |policy| move |r: &mut Request| r.policy = Some(policy);
-    assert_snapshot!(why(&n, 1, &same), @"GPU 0: leaves 450 GB/s of NVLink, the most of 8 free GPUs (preserve)");
+    assert_snapshot!(why(&n, 1, &same), @"GPU 0: leaves 450 GB/s of links, the most of 8 free GPUs (preserve)");
     assert_snapshot!(why(&n, 2, &same), @"GPUs 0, 3: ring at 50 GB/s (bottleneck), the best of 8 free GPUs (preserve)");
     assert_snapshot!(why(&n, 3, &same), @"GPUs 0, 2, 3: ring at 43 GB/s (bottleneck), the best of 8 free GPUs (preserve)");
     assert_snapshot!(why(&n, 4, &same), @"GPUs 0, 1, 2, 3: ring at 52 GB/s (bottleneck), the best of 8 free GPUs (preserve)");
     assert_snapshot!(why(&n, 8, &same), @"GPUs 0, 3, 2, 1, 5, 6, 7, 4: ring at 86 GB/s (bottleneck), the only free GPUs");
     assert_snapshot!(why(&n, 4, &|r| r.pattern = Some(Pattern::Tree)), @"GPUs 0, 3, 2, 1: tree at 52 GB/s (bottleneck), the best of 8 free GPUs (preserve)");
-    assert_snapshot!(why(&n, 4, &|r| r.pattern = Some(Pattern::None)), @"GPUs 0, 1, 2, 3: leaves 225 GB/s of NVLink, the most of 8 free GPUs (preserve)");
+    assert_snapshot!(why(&n, 4, &|r| r.pattern = Some(Pattern::None)), @"GPUs 0, 1, 2, 3: leaves 225 GB/s of links, the most of 8 free GPUs (preserve)");
     assert_snapshot!(why(&n, 4, &by(mapa::Selection::Greedy)), @"GPUs 0, 1, 2, 3: ring at 52 GB/s (bottleneck), the most AggBW of 8 free GPUs (greedy)");
     assert_snapshot!(why(&n, 3, &by(mapa::Selection::TopoAware)), @"GPUs 0, 1, 2: ring at 34 GB/s (bottleneck), on the fewest sockets of 8 free GPUs (topo-aware)");
     assert_snapshot!(why(&n, 3, &by(mapa::Selection::Baseline)), @"GPUs 0, 1, 2: ring at 34 GB/s (bottleneck), the lowest of 8 free GPUs (baseline)");
@@ -132,9 +132,9 @@ fn sets_of_whole_gpus() {
         n.gpus[gpu].state = GpuState::Whole(JobId(1));
     }
     assert_snapshot!(why(&n, 2, &same), @"GPUs 1, 2: ring at 50 GB/s (bottleneck), the best of 6 free GPUs (preserve)");
-    assert_snapshot!(why(&n, 2, &insensitive), @"GPUs 1, 2: ring at 50 GB/s (bottleneck), leaves 225 GB/s of NVLink, the most of 6 free GPUs (preserve)");
+    assert_snapshot!(why(&n, 2, &insensitive), @"GPUs 1, 2: ring at 50 GB/s (bottleneck), leaves 225 GB/s of links, the most of 6 free GPUs (preserve)");
     assert_snapshot!(why(&n, 3, &same), @"GPUs 4, 6, 7: ring at 43 GB/s (bottleneck), the best of 6 free GPUs (preserve)");
-    assert_snapshot!(why(&n, 3, &insensitive), @"GPUs 1, 2, 5: ring at 18 GB/s (bottleneck), leaves 125 GB/s of NVLink, the most of 6 free GPUs (preserve)");
+    assert_snapshot!(why(&n, 3, &insensitive), @"GPUs 1, 2, 5: ring at 18 GB/s (bottleneck), leaves 125 GB/s of links, the most of 6 free GPUs (preserve)");
     let mut two = ask(20, "whole", "");
     two.request.gpus = Some(2);
     assert_snapshot!(decide(&n, &two, &p), @r#"
@@ -142,7 +142,7 @@ fn sets_of_whole_gpus() {
     whole 16 of 16 slices, chosen
       GPU 0: no: taken by job 1
       GPU 3: no: taken by job 1
-      GPU 1-2: ring at 50 GB/s (bottleneck), AggBW 100 GB/s, leaves 225 GB/s of NVLink, 5 sets as good, of 6 free GPUs
+      GPU 1-2: ring at 50 GB/s (bottleneck), AggBW 100 GB/s, leaves 225 GB/s of links, 5 sets as good, of 6 free GPUs
     "#);
     let large = node(&["a100-40gb"; 8], MigPolicy::Dynamic);
     assert_snapshot!(why(&large, 3, &same), @"GPUs 0, 1, 2: ring at 34 GB/s (bottleneck), the lowest of 8 free GPUs (preserve)");

@@ -5,6 +5,7 @@
 //! 23.02 one in `user_init` does not reach srun.
 
 use std::fs::OpenOptions;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
@@ -213,10 +214,12 @@ fn is_device_list(name: &str) -> bool {
     matches!(name, "CUDA_VISIBLE_DEVICES" | "NVIDIA_VISIBLE_DEVICES")
 }
 
-/// Whether this task, already the user's and in its cgroup, may open a GPU of its job.
+/// Whether this task, already the user's and in its cgroup, may open a GPU of its job. That no driver answers is not
+/// what is asked.
 fn may_open(node: &Here, gpu: &GpuRecord) -> bool {
     let path = node.dev_root.join(format!("nvidia{}", gpu.minor));
-    OpenOptions::new().read(true).write(true).open(path).is_ok()
+    let opened = OpenOptions::new().read(true).write(true).open(path);
+    !opened.is_err_and(|e| matches!(e.kind(), ErrorKind::PermissionDenied | ErrorKind::NotFound))
 }
 
 /// Under `optional` in plugstack.conf the task starts in spite of our error: it must not find a GPU that way.

@@ -19,8 +19,8 @@ use crate::reader::{At, TableReader, Value};
 /// Keys that say more about a matrix.
 pub(crate) const BESIDE: [&str; 5] = ["nvlink", "nvswitch", "pcie", "pcie_lanes", "socket"];
 
-/// No GPU has more NVLink lanes.
-const MOST_LANES: u8 = 36;
+/// No GPU has more NVLink lanes (nvml.h, `NVML_NVLINK_MAX_LINKS`).
+const MOST_LANES: u8 = 18;
 
 /// The links in a file that `tessera discover` wrote: those of its first `[[nodes]]`.
 pub(crate) fn discovered(
@@ -202,8 +202,9 @@ fn cells(value: &Value<'_>, n: Option<usize>, errors: &Errors<'_>) -> Option<Vec
         errors.push(value.span(), what, None);
         return None;
     }
-    let read: Option<Vec<Vec<_>>> = rows.iter().map(|row| matrix_row(row, rows.len(), errors)).collect();
-    let read = read?;
+    // Every cell that is wrong is told, not only the first.
+    let read: Vec<Option<Row>> = rows.iter().map(|row| matrix_row(row, rows.len(), errors)).collect();
+    let read: Vec<Row> = read.into_iter().collect::<Option<_>>()?;
     for (a, row) in read.iter().enumerate() {
         for (b, (cell, span)) in row.iter().enumerate() {
             let own = matches!(cell, Cell::Own) || *cell == Cell::Gbps(0.0);
@@ -260,7 +261,8 @@ fn matrix_row(row: &Value<'_>, n: usize, errors: &Errors<'_>) -> Option<Row> {
         }
         read.map(|gbps| (Cell::Gbps(gbps), cell.span()))
     };
-    cells.iter().map(read).collect()
+    let read: Vec<Option<_>> = cells.iter().map(read).collect();
+    read.into_iter().collect()
 }
 
 fn number(text: &str) -> Option<f64> {

@@ -137,6 +137,9 @@ fn what_is_wrong_with_words_is_said_where() {
     tessera.toml:5:18: unknown link "pix"
     matrix = [["X", "pix"], ["QPI over there", "X"]]
                      ^~~  hint: did you mean PIX?
+    tessera.toml:5:27: unknown link "QPI over there"
+    matrix = [["X", "pix"], ["QPI over there", "X"]]
+                              ^~~~~~~~~~~~~~  hint: X, NV1 to NV18, PIX, PXB, PHB, NODE, SYS, or GB/s
     "#);
     insta::assert_snapshot!(messages("matrix = [[\"X\", \"NV2\"], [\"NV1\", \"X\"]]"), @r#"
     tessera.toml:5:27: matrix has NV1 from GPU 1 to 0 but NV2 back

@@ -31,12 +31,10 @@ impl Cluster {
     /// If scontrol fails.
     pub fn gpus_of(&self, id: JobId) -> Result<Vec<u32>, HarnessError> {
         let out = self.run(User::Root, "scontrol", &["-d", "-o", "show", "job", &id.to_string()])?.ok()?;
-        let list = out
-            .split_once("GRES=gpu")
-            .and_then(|(_, rest)| rest.split_once("(IDX:"))
-            .and_then(|(_, rest)| rest.split(')').next())
-            .unwrap_or_default();
-        Ok(index_list(list))
+        // One entry per type of GPU: GRES=gpu:a:1(IDX:0),gpu:b:1(IDX:4)
+        let gres = out.split_once(" GRES=gpu").map(|(_, rest)| rest.split(' ').next().unwrap_or_default());
+        let lists = gres.unwrap_or_default().split("(IDX:").skip(1).filter_map(|rest| rest.split(')').next());
+        Ok(lists.flat_map(index_list).collect())
     }
 
     /// NVLinks among a set of GPUs of `node`, by the `Links` of gres.conf.

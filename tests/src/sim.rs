@@ -50,13 +50,18 @@ fn node_description(templates: &Templates, node: &str) -> Result<String, Harness
     let get = |key: &str, default: &'static str| value(table, key).unwrap_or(default).to_owned();
     // A node that may switch MIG on begins without it, as the cards come.
     let mig = if get("mig", "\"dynamic\"") == "\"on\"" { "on" } else { "off" };
+    let list = get("gpus", "");
+    let mixed = list.trim_matches(['[', ']']).split(',').map(|model| (model.trim(), "1".to_owned()));
+    let (alike, count) = (get("gpu", "\"\""), get("count", "0"));
+    let models: Vec<(&str, String)> = if list.is_empty() { vec![(&alike, count)] } else { mixed.collect() };
+    let gpus = models
+        .into_iter()
+        .map(|(model, count)| format!("[[gpus]]\nmodel = {model}\ncount = {count}\nmig = \"{mig}\"\n"));
     Ok(format!(
-        "name = \"{node}\"\ninterconnect = {}\ntime_scale = {}\nset_mode_resets = true\n\
-         [[gpus]]\nmodel = {}\ncount = {}\nmig = \"{mig}\"\n",
+        "name = \"{node}\"\ninterconnect = {}\ntime_scale = {}\nset_mode_resets = true\n{}",
         get("interconnect", "\"nvswitch\""),
         templates.time_scale,
-        get("gpu", "\"\""),
-        get("count", "0"),
+        gpus.collect::<String>(),
     ))
 }
 

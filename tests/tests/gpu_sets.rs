@@ -24,15 +24,15 @@ const LINKS: [&str; 8] = [
     "0,0,0,1,2,1,2,-1",
 ];
 
-/// Two such nodes with two sockets, four GPUs near each. The GPUs of n2's sockets have different types.
+/// Two such nodes with two sockets, four GPUs near each. The GPUs of n2's sockets are of different types.
 fn templates() -> Templates {
     let mut templates = Templates::shipped().unwrap();
     let keep = |line: &&str| !line.starts_with("NodeName=") && !line.starts_with("PartitionName=");
     let mut slurm: Vec<String> = templates.slurm.lines().filter(keep).map(str::to_owned).collect();
-    for (node, gpus) in [("n1", "gpu:a100:8"), ("n2", "gpu:left:4,gpu:right:4")] {
+    for (node, gpus) in [("n1", "gpu:a100:8,shard:320"), ("n2", "gpu:sxm:4,gpu:pcie:4,shard:640")] {
         slurm.push(format!(
             "NodeName={node} NodeHostname={node} Port=6818 CPUs=32 Sockets=2 CoresPerSocket=16 ThreadsPerCore=1 \
-             RealMemory=64000 Gres={gpus},shard:320"
+             RealMemory=64000 Gres={gpus}"
         ));
     }
     slurm.push("PartitionName=gpu Nodes=ALL Default=YES MaxTime=INFINITE State=UP".to_owned());
@@ -41,21 +41,24 @@ fn templates() -> Templates {
     let mut gres = String::new();
     for node in ["n1", "n2"] {
         for (gpu, links) in LINKS.iter().enumerate() {
-            let (side, cores) = if gpu < 4 { ("left", "0-15") } else { ("right", "16-31") };
+            let (side, cores) = if gpu < 4 { ("sxm", "0-15") } else { ("pcie", "16-31") };
             let kind = if node == "n1" { "a100" } else { side };
             gres += &format!(
                 "NodeName={node} Name=gpu Type={kind} File=/dev/nvidia{gpu} Cores={cores} Links={links}\n"
             );
         }
-        gres += &format!("NodeName={node} Name=shard Count=320\n");
+        let shards = if node == "n1" { 320 } else { 640 };
+        gres += &format!("NodeName={node} Name=shard Count={shards}\n");
     }
     templates.gres = gres;
     let (settings, _) = templates.tessera.split_once("[[nodes]]").unwrap();
     templates.tessera = settings.to_owned();
     templates.tessera += "[[partitions]]\nname = \"plain\"\ngpu_set_policy = \"baseline\"\n\n";
-    for node in ["n1", "n2"] {
+    let list =
+        ["\"h100-80gb-sxm\""; 4].into_iter().chain(["\"h100-80gb-pcie\""; 4]).collect::<Vec<_>>().join(", ");
+    for (node, gpus) in [("n1", "gpu = \"a100-40gb\"\ncount = 8"), ("n2", &format!("gpus = [{list}]"))] {
         templates.tessera += &format!(
-            "[[nodes]]\nnames = \"{node}\"\ngpu = \"a100-40gb\"\ncount = 8\nmig = \"dynamic\"\ninterconnect = \"dgx-v\"\n\n"
+            "[[nodes]]\nnames = \"{node}\"\n{gpus}\nmig = \"dynamic\"\ninterconnect = \"dgx-v\"\n\n"
         );
     }
     templates
@@ -179,6 +182,37 @@ fn as_many_of_each_socket_as_asked() {
 }
 
 #[test]
+fn each_tasks_own_gpus_follow_the_order_of_ranks() {
+    // A tree's ranks: 0 has 2 below it, 2 has 1 and 3.
+    for (options, step, per_task) in [
+        (&["-n4", "--gpus-per-task=1"][..], "-n4", 1),
+        (&["-n2", "--gpus-per-task=2"], "-n2", 2),
+        (&["-n1", "--gres=gpu:4"], "-n1 --gres=gpu:3", 3),
+    ] {
+        with(|cluster| {
+            let say = "sh -c 'echo task=$SLURM_PROCID=$CUDA_VISIBLE_DEVICES'\necho set=$TESSERA_GPU_SET";
+            let mut all = vec!["-w", "n1", "--gpu-pattern=tree"];
+            all.extend(options);
+            let said = cluster.complete(User::Alice, &all, &format!("srun {step} {say}")).unwrap();
+            let order = numbers(&variable(&said, "set").unwrap());
+            assert_eq!(order, [0, 3, 2, 1], "{said}");
+            let names = uuids(cluster, "n1");
+            let number = |uuid: &str| names.iter().position(|name| name == uuid).unwrap();
+            let mut seen: Vec<&str> = said.lines().filter_map(|line| line.strip_prefix("task=")).collect();
+            seen.sort_unstable();
+            let seen: Vec<Vec<usize>> = seen
+                .iter()
+                .map(|line| line.split_once('=').unwrap().1.split(',').map(number).collect())
+                .collect();
+            assert!(seen.iter().all(|gpus| gpus.len() == per_task), "{said}");
+            let seen: Vec<u32> = seen.concat().into_iter().map(|g| u32::try_from(g).unwrap()).collect();
+            let in_order: Vec<u32> = order.iter().copied().filter(|g| seen.contains(g)).collect();
+            assert_eq!(seen, in_order, "{options:?}: {said}");
+        });
+    }
+}
+
+#[test]
 fn enforced_binding_is_kept() {
     with(|cluster| {
         // A job on the lower socket, so that the next one's cores are on the upper.
@@ -202,11 +236,11 @@ fn enforced_binding_is_kept() {
 #[test]
 fn types_and_several_nodes() {
     with(|cluster| {
-        let (order, said) = order(cluster, &["-w", "n2", "--gres=gpu:right:2"]);
+        let (order, said) = order(cluster, &["-w", "n2", "--gres=gpu:pcie:2"]);
         assert!(order.iter().all(|g| *g >= 4), "{said}");
         assert_eq!(cluster.links_within("n2", &order).unwrap(), 2, "{said}");
         // One of each type: two links are possible.
-        let (order, said) = self::order(cluster, &["-w", "n2", "--gres=gpu:left:1,gpu:right:1"]);
+        let (order, said) = self::order(cluster, &["-w", "n2", "--gres=gpu:sxm:1,gpu:pcie:1"]);
         assert_eq!(cluster.links_within("n2", &order).unwrap(), 2, "{said}");
         let both = cluster.sbatch(User::Alice, &["-N2", "--gpus-per-node=2"], SAY).unwrap();
         let said = looked(cluster, both);
@@ -241,6 +275,29 @@ fn gpus_with_instances_are_no_candidates_and_insensitive_jobs_leave_the_good_lin
         assert!(said.contains("leaves") && said.contains("the most of 6 free GPUs (preserve)"), "{said}");
         cancel(cluster, &taken);
     });
+}
+
+#[test]
+fn the_same_on_24_11() {
+    let cluster = common::builder().templates(templates()).slurm(SlurmVersion::V24_11).start().unwrap();
+    let expect = |options: &[&str], expect: &[u32]| {
+        let mut all = vec!["-w", "n1"];
+        all.extend(options);
+        let (order, said) = order(&cluster, &all);
+        assert_eq!(order, expect, "{options:?}: {said}");
+    };
+    expect(&["--gres=gpu:3"], &[0, 2, 3]);
+    expect(&["--gpus=4", "-N1", "--gpu-pattern=tree"], &[0, 3, 2, 1]);
+    expect(&["--gpus-per-node=8"], &[0, 3, 2, 1, 5, 6, 7, 4]);
+    expect(&["--gpus-per-task=1", "-n4"], &[0, 1, 2, 3]);
+    expect(&["--gres=gpu:3", "-p", "plain"], &[0, 1, 2]);
+    let per_socket = ["--gpus-per-socket=2", "--sockets-per-node=2", "--ntasks=2", "--cpus-per-task=16"];
+    let (order, said) = order(&cluster, &[&["-w", "n1"][..], &per_socket].concat());
+    assert_eq!((order.len(), order.iter().filter(|g| **g < 4).count()), (4, 2), "{said}");
+    assert_eq!(cluster.links_within("n1", &order).unwrap(), 7, "{said}");
+    let (order, said) = self::order(&cluster, &["-w", "n2", "--gres=gpu:sxm:1,gpu:pcie:1"]);
+    assert_eq!(cluster.links_within("n2", &order).unwrap(), 2, "{said}");
+    cluster.assert_clean().unwrap();
 }
 
 /// Jobs that hold exactly these GPUs of n1, one each: every GPU is taken, and the others given back.

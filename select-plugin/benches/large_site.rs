@@ -83,6 +83,7 @@ fn tests(c: &mut Criterion) {
             name: format!("n{}", i + 1),
             config: 7,
             completing: false,
+            registered: true,
             required: false,
         })
         .collect();

@@ -106,7 +106,12 @@ pub(crate) fn keep_to_plan(
         return Vec::new();
     };
     let insists = nodes.iter().any(|n| n.required && n.index != planned.index);
-    if min_nodes > 1 || insists || planned.completing || !engine.has_planned_place(question) {
+    if min_nodes > 1
+        || insists
+        || planned.completing
+        || !planned.registered
+        || !engine.has_planned_place(question)
+    {
         return Vec::new();
     }
     nodes.iter().map(|n| n.index).filter(|index| *index != planned.index).collect()

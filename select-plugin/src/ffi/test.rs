@@ -93,9 +93,10 @@ fn before(test: &Test) -> Vec<usize> {
             return Vec::new();
         }
         let view = read::job(host, job);
-        let nodes = read::nodes(host, job, test.bitmap);
         let Some(engine) = state.engine.as_mut() else { return Vec::new() };
-        let Some(want) = wanted(engine, &view, &nodes) else { return Vec::new() };
+        let Some(want) = wanted(engine, &view, || read::nodes(host, job, test.bitmap)) else {
+            return Vec::new();
+        };
         if view.was_resized() && want.request.is_moldable() {
             // A plan that counts no more, or a size of before a requeue, must not stay in Slurm's accounts.
             let count = engine.shards(&want.request, &read::within_reach(host, job));
@@ -117,6 +118,7 @@ fn before(test: &Test) -> Vec<usize> {
             sys::SELECT_MODE_WILL_RUN => Mode::WillRun,
             _ => return Vec::new(),
         };
+        let nodes = read::nodes(host, job, test.bitmap);
         let question = engine.question(view.id, view.uid, &want);
         let mut narrowed = narrow(engine, &question, &want, mode, test.min_nodes, &nodes);
         // A plan's node is kept to in every other test at most, in case Slurm cannot use it.
@@ -146,13 +148,14 @@ fn before(test: &Test) -> Vec<usize> {
 /// What the job wants on these nodes. A plan that neither any of them nor its own node could ever carry out counts as
 /// none. Its own node may be missing here because it is full or completing: another model's coming free first must not
 /// undo the plan.
-fn wanted(engine: &mut Engine, view: &JobView, nodes: &[NodeView]) -> Option<Want> {
+fn wanted(engine: &mut Engine, view: &JobView, nodes: impl FnOnce() -> Vec<NodeView>) -> Option<Want> {
     let want = view.want()?;
     if want.plan.is_none() {
         return Some(want);
     }
     let question = engine.question(view.id, view.uid, &want);
     let own = want.plan.as_ref().and_then(|plan| Some(plan.place.as_ref()?.node.as_str()));
+    let nodes = nodes();
     let mut names = nodes.iter().map(|n| n.name.as_str()).chain(own);
     if names.any(|name| engine.fits_ever(name, &question) == Some(true)) {
         return Some(want);
@@ -167,11 +170,11 @@ fn after(test: &Test) -> Option<c_int> {
             return None;
         }
         let view = read::job(host, job);
-        let nodes = read::nodes(host, job, test.bitmap);
-        let want = wanted(state.engine.as_mut()?, &view, &nodes);
+        let want = wanted(state.engine.as_mut()?, &view, || read::nodes(host, job, test.bitmap));
         match (base(test), want) {
             (sys::SELECT_MODE_WILL_RUN, Some(want)) => {
                 if preempted(test, host).is_empty() {
+                    let nodes = read::nodes(host, job, test.bitmap);
                     start_later(state.engine.as_ref()?, host, job, &view, &want, &nodes);
                 }
                 None

@@ -46,6 +46,7 @@ pub fn best(problem: &Problem, budget: u64) -> Plan {
         search.consider(&sites);
     }
     let mut bound = floor;
+    let mut better: Option<Schedule> = None;
     let exact = problem.starts_empty() && table.tasks() <= EXACT_TASKS;
     search.anneal(budget / 10, floor, &mut steps);
     polish(&mut search, &mut steps);
@@ -53,15 +54,20 @@ pub fn best(problem: &Problem, budget: u64) -> Plan {
         let mut share = Steps(if table.tasks() <= SURE_TASKS { steps.0 / 2 } else { steps.0 / 6 });
         let given = share.0;
         if let Some(proven) = prove(&table, &mut search, floor, &mut share) {
-            bound = bound.max(proven);
+            bound = bound.max(proven.bound);
+            better = proven.better;
         }
         steps.take(given - share.0);
     }
-    while search.best.makespan > bound && steps.0 > 1000 {
+    let target = better.as_ref().map_or(Micros::MAX, Schedule::makespan);
+    while search.best.makespan.min(target) > bound && steps.0 > 1000 {
         search.anneal(steps.0.min(budget / 4), bound, &mut steps);
         polish(&mut search, &mut steps);
     }
-    let mut schedule = search.schedule();
+    let mut schedule = match better {
+        Some(better) if target < search.best.makespan => better,
+        _ => search.schedule(),
+    };
     if schedule.makespan() > bound {
         // The search times reconfigurations one way only; FAR also tries the other.
         let far = planner.far().schedule;

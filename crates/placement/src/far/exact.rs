@@ -3,32 +3,50 @@
 //! Tasks are assigned one by one, largest least area first. A partial assignment is dropped when the chains of one GPU
 //! already take too long ([`lower`]), when the area left cannot hold the remaining tasks (slices that no remaining task
 //! fits into do not count), or when an earlier sibling place with equal contents has been tried. A complete one is
-//! timed. What remains between the best timing and the best bound of a complete assignment is the order of
-//! reconfigurations, a few tenths of a second; the answer says so instead of claiming an optimum.
+//! timed. What remains between its timing and its bound is the order of reconfigurations, a few tenths of a second: when
+//! all assignments have been seen, those whose bound is below the best makespan have all their orders tried
+//! ([`shortest`]), and what cannot be tried in time stays in the bound.
 //!
 //! The bound holds for every schedule that creates an instance at each place at most once, which loses nothing without
 //! reconfiguration times: tasks of one place can always be run together.
 
 use super::bound::least_area;
 use super::chain::lower;
+use super::lists::Lists;
 use super::local::{Search, Steps};
+use super::order::{OutOfSteps, shortest};
 use super::problem::Micros;
+use super::schedule::Schedule;
 use super::table::{NEVER, Places, Site, Table, members};
+use super::timing::Timing;
 use super::tree::MAX_NODES;
 
-/// Runs the search in at most `steps`, improving `search.best`. Returns the bound it proved, or `None` if it did not
-/// finish.
+/// What the search came to.
+pub(super) struct Proven {
+    /// No schedule ends earlier.
+    pub(super) bound: Micros,
+    /// A schedule that is better than `search.best`, in an order of reconfigurations that no timing finds.
+    pub(super) better: Option<Schedule>,
+}
+
+/// Runs the search in at most `steps`, improving `search.best`. `None` if it did not finish.
 pub(super) fn prove(
     table: &Table<'_>,
     search: &mut Search<'_>,
     floor: Micros,
     steps: &mut Steps,
-) -> Option<Micros> {
+) -> Option<Proven> {
     let mut proof = Proof::new(table, search, floor, steps)?;
-    let finished = proof.branch(0, 0);
-    let (open, best) = (proof.open, search.best.makespan);
-    finished.then_some(open.min(best))
+    if !proof.branch(0, 0) {
+        return None;
+    }
+    let better = proof.orders();
+    let best = better.as_ref().map_or(proof.search.best.makespan, |(makespan, _)| *makespan);
+    Some(Proven { bound: proof.open.min(best), better: better.map(|(_, schedule)| schedule) })
 }
+
+/// Most assignments to keep for [`Proof::orders`].
+const MOST: usize = 512;
 
 struct Proof<'a, 'b, 'c> {
     table: &'a Table<'a>,
@@ -49,6 +67,8 @@ struct Proof<'a, 'b, 'c> {
     create: Micros,
     /// The least bound of a complete assignment that could not be timed as well as its bound.
     open: Micros,
+    /// Those that are still to have their orders tried: bound and sites.
+    untried: Vec<(Micros, Vec<u32>)>,
 }
 
 impl<'a, 'b, 'c> Proof<'a, 'b, 'c> {
@@ -81,6 +101,7 @@ impl<'a, 'b, 'c> Proof<'a, 'b, 'c> {
             destroy: costs.destroy.iter().copied().min().unwrap_or(0),
             create: costs.create.iter().copied().min().unwrap_or(0),
             open: NEVER,
+            untried: Vec::new(),
             order: order.into_iter().map(|(_, t)| t).collect(),
             search,
             steps,
@@ -147,9 +168,49 @@ impl<'a, 'b, 'c> Proof<'a, 'b, 'c> {
         }
         let made = self.search.consider(&self.sites);
         if made > bound {
-            self.open = self.open.min(bound);
+            if self.table.gpus() == 1 && self.untried.len() < MOST {
+                self.untried.push((bound, self.sites.clone()));
+            } else {
+                self.open = self.open.min(bound);
+            }
         }
         self.steps.take(20)
+    }
+
+    /// Tries the orders of what [`Proof::complete`] left, the lowest bound first: the best makespan below the search's and
+    /// its schedule. What the steps do not reach goes into `open`.
+    fn orders(&mut self) -> Option<(Micros, Schedule)> {
+        let mut untried = std::mem::take(&mut self.untried);
+        untried.sort_unstable();
+        let mut limit = self.search.best.makespan;
+        let mut better = None;
+        for (bound, sites) in untried {
+            if bound >= limit {
+                break;
+            }
+            let mut loads = vec![0; self.table.sites()];
+            for (task, &site) in sites.iter().enumerate() {
+                loads[site as Site] += self.table.time(task, self.table.class(site as Site));
+            }
+            match shortest(self.table, &loads, limit, self.steps) {
+                Ok(None) => {}
+                Ok(Some((makespan, sequence))) => {
+                    limit = makespan;
+                    better = Some((makespan, sites, loads, sequence));
+                }
+                Err(OutOfSteps) => {
+                    self.open = self.open.min(bound);
+                    break;
+                }
+            }
+        }
+        let (makespan, sites, loads, sequence) = better?;
+        let mut lists = Lists::default();
+        lists.fill(self.table, (0u32..).zip(sites));
+        lists.sort(self.table);
+        let mut timing = Timing::new(self.table);
+        timing.follow(self.table, &loads, &sequence);
+        Some((makespan, timing.schedule(self.table, &lists)))
     }
 
     /// Whether an assignment of all tasks better than the best known may still follow from the loads of the GPU at

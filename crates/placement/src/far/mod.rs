@@ -41,6 +41,7 @@ mod fixed;
 mod list;
 mod lists;
 mod local;
+mod order;
 mod policy;
 pub mod present;
 pub mod problem;

@@ -135,6 +135,29 @@ impl Timing {
         Some(self.makespan)
     }
 
+    /// Times the places in a given order of operations, on one GPU that is empty; each operation as early as possible.
+    pub(super) fn follow(&mut self, table: &Table<'_>, loads: &[Micros], sequence: &[(OpKind, Site)]) {
+        self.ops.clear();
+        self.makespan = 0;
+        self.gpus.fill(Gpu::default());
+        for (at, &load) in self.sites.iter_mut().zip(loads) {
+            *at = At { load, ..At::default() };
+        }
+        let mut now = 0;
+        for &(kind, site) in sequence {
+            let place = table.at(site);
+            let (begin, length) = match kind {
+                OpKind::Create => (now, place.create),
+                OpKind::Destroy => (now.max(self.sites[site].free), place.destroy),
+            };
+            now = begin + length;
+            self.ops.push((kind, site, begin, now));
+            if kind == OpKind::Create {
+                self.visit(table, site, now);
+            }
+        }
+    }
+
     /// Returns the longest tail.
     fn set_tails(&mut self, table: &Table<'_>, gpu: usize, order: Order) -> Micros {
         let base = table.base(gpu);

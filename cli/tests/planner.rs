@@ -188,6 +188,21 @@ fn a_plan_that_stands_is_not_set_again() {
 }
 
 #[test]
+fn a_plan_that_keeps_its_job_waiting_is_taken_back() {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let (begin, until) = (now - 100, now + 500);
+    let plan = format!(
+        "tessera: plan v1 size=7g.40gb place=n1:0@0 begin={begin} end={now} until={until}; asks v1 iso=mig times=1g:90,7g:40"
+    );
+    let dir = world(&job(11, 500, 0, "PENDING", "Resources", &plan), "priority/basic", "exit 0");
+    assert_snapshot!(run(dir.path(), &["planner", "--once"]) + "\n" + &log(dir.path()), @r"
+    job 11: does not start on 7g.40gb at n1:0@0, which is free: its plan is taken back
+    exit 0
+    <JobId=11> <AdminComment=tessera: asks v1 iso=mig times=1g:90,7g:40>
+    ");
+}
+
+#[test]
 fn times_by_profile_and_instance() {
     let dir = world("", "priority/basic", "exit 0");
     let table = run(dir.path(), &["times"]);

@@ -7,7 +7,7 @@ mod jobs;
 mod order;
 mod site;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use placement::Request;
 use placement::far::STEPS_PER_MS;
-use placement::planned::{instant, parse_plan};
+use placement::planned::{encode_asks, instant, parse_plan};
 use site_config::SiteConfig;
 
 pub(crate) use args::PlannerArgs;
@@ -34,6 +34,10 @@ use crate::{clock, site as config_file, slurm, squeue};
 const LIVES: u64 = 3;
 /// A plan counts at least so many seconds, for `--once`.
 const SHORTEST: u64 = 600;
+/// How many seconds after its planned begin a job may still not have started, at least.
+const GRACE: u64 = 60;
+/// A place is free if a job could begin there in so many µs: instances have to be made and unmade.
+const AT_ONCE: u64 = 5_000_000;
 /// How often learnt times are asked for again.
 const LEARN_AGAIN: Duration = Duration::from_secs(600);
 
@@ -47,6 +51,11 @@ struct Planner<'a> {
     own_nice: HashMap<u32, i64>,
     /// What jobs asked while they were pending: how long they run on what they got without a plan.
     asked: HashMap<u32, Request>,
+    /// Jobs that did not start although their planned place was free, and when they are planned again, in seconds since
+    /// the epoch.
+    stuck: HashMap<u32, u64>,
+    /// Jobs that looked like that in the last round.
+    suspects: HashSet<u32>,
     learnt: Learnt,
     learnt_at: Option<Instant>,
 }
@@ -69,6 +78,8 @@ pub(crate) fn run(args: &PlannerArgs, cli: &Cli) -> Result<Outcome, Failure> {
         multifactor,
         own_nice: HashMap::new(),
         asked: HashMap::new(),
+        stuck: HashMap::new(),
+        suspects: HashSet::new(),
         learnt: Learnt::default(),
         learnt_at: None,
     };
@@ -132,7 +143,10 @@ impl Planner<'_> {
     fn round(&mut self) -> Result<Round, Failure> {
         let now = clock::epoch_seconds();
         let jobs = squeue::jobs(None)?;
-        let pending: Vec<Pending> = jobs.iter().filter_map(jobs::pending).collect();
+        self.stuck.retain(|_, until| *until > now);
+        self.suspects.retain(|id| jobs.iter().any(|j| j.id == *id));
+        let free = |p: &Pending| !self.stuck.contains_key(&p.job.id);
+        let pending: Vec<Pending> = jobs.iter().filter_map(jobs::pending).filter(free).collect();
         self.own_nice.retain(|id, _| pending.iter().any(|p| p.job.id == *id));
         self.asked.retain(|id, _| jobs.iter().any(|j| j.id == *id && !j.ended()));
         for p in &pending {
@@ -167,7 +181,7 @@ impl Planner<'_> {
     }
 
     fn carry_out(
-        &self,
+        &mut self,
         decided: &Decided,
         pending: &[Pending],
         jobs: &[squeue::Job],
@@ -194,11 +208,22 @@ impl Planner<'_> {
     }
 
     /// Writes the plan unless it stands there already and counts long enough.
-    fn set_plan(&self, choice: &Choice, p: &Pending, now: u64, until: u64, round: &mut Round) {
+    fn set_plan(&mut self, choice: &Choice, p: &Pending, now: u64, until: u64, round: &mut Round) {
         let old = parse_plan(&p.job.comment).ok().flatten();
         let same = |plan: &placement::planned::Plan| {
             plan.size == choice.size && plan.place.as_ref() == Some(&choice.place)
         };
+        let grace = (2 * self.args.interval.as_secs()).max(GRACE);
+        let late = |plan: &placement::planned::Plan| plan.begin.is_some_and(|begin| begin + grace < now);
+        if choice.begin < AT_ONCE && old.as_ref().is_some_and(|plan| same(plan) && late(plan)) {
+            // Seen twice: the place may have come free just now.
+            if self.args.once || !self.suspects.insert(p.job.id) {
+                self.take_back(choice, p, now, round);
+                return;
+            }
+        } else {
+            self.suspects.remove(&p.job.id);
+        }
         let fresh = now + self.args.interval.as_secs() * (LIVES - 1);
         if old.as_ref().is_some_and(|plan| same(plan) && plan.until > fresh.min(until - SHORTEST / 2)) {
             return;
@@ -227,6 +252,24 @@ impl Planner<'_> {
             at(choice.end),
             sizes(p),
         ));
+    }
+
+    /// Gives up on a plan whose place is free while the job does not start: cores, memory or something else is missing
+    /// there, and without a plan the job may find it elsewhere.
+    fn take_back(&mut self, choice: &Choice, p: &Pending, now: u64, round: &mut Round) {
+        self.stuck.insert(p.job.id, now + SHORTEST);
+        let field = format!("AdminComment={}", encode_asks(&p.asks));
+        let done = if self.args.dry_run { Ok(()) } else { carry::update(p.job.id, &field) };
+        let at = format!("{} at {}:{}", choice.size, choice.place.node, choice.place.start);
+        round.lines.push(match done {
+            Ok(()) => {
+                format!("job {}: does not start on {at}, which is free: its plan is taken back\n", p.job.id)
+            }
+            Err(why) => {
+                round.failed = true;
+                format!("job {}: slurmctld refuses to take its plan back: {why}\n", p.job.id)
+            }
+        });
     }
 
     /// Puts the jobs of one standing, `mine`, in the planned order.

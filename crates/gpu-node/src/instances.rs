@@ -2,7 +2,8 @@
 //!
 //! Approach: what already stands at the right place with the right profile is used again; what lies in the way and
 //! belongs to nobody is destroyed; the rest is created at its placement. `IN_USE` is waited out until the deadline,
-//! `INSUFFICIENT_RESOURCES` answered once by cleaning up and trying again.
+//! `INSUFFICIENT_RESOURCES` answered by cleaning up and trying again: once for what is half made, then for one idle
+//! instance after the other, because some hold more than their slices (the media engines of `+me`).
 
 use placement::{GpuIndex, MigSpec, Placement, ProfileId};
 
@@ -62,10 +63,11 @@ pub(crate) fn make(
         profiles.push(live);
     }
     let standing = clear(nvml, gpu, wanted, &profiles, kept, deadline)?;
+    let needed: Vec<Placement> = kept.iter().copied().chain(wanted.iter().map(|r| r.placement())).collect();
     for (record, profile) in wanted.iter_mut().zip(&profiles) {
         let instance = match standing.iter().find(|i| fits(i, record, profile)) {
             Some(instance) => instance.clone(),
-            None => create(nvml, devices, gpu, profile, record.placement(), kept, deadline)?,
+            None => create(nvml, devices, gpu, profile, record.placement(), (kept, &needed), deadline)?,
         };
         record.live = instance.compute.first().map(|ci| LiveInstance {
             gi: instance.id,
@@ -128,25 +130,38 @@ pub(crate) fn destroy(
     Ok(())
 }
 
+/// Creates one instance. Nothing at the places of other jobs' instances, `kept`, is destroyed for it; nor, once complete,
+/// at those that the job itself needs, which `needed` has as well.
 fn create(
     nvml: &Nvml,
     devices: &Devices,
     gpu: GpuIndex,
     profile: &LiveProfile,
     at: Placement,
-    kept: &[Placement],
+    (kept, needed): (&[Placement], &[Placement]),
     deadline: &Deadline,
 ) -> Result<GpuInstance, Fault> {
     let what = || format!("the GPU, where profile {} goes to {},", profile.name, at.start);
     let attempt = || wait_in_use(gpu, what, deadline, || nvml.create_gpu_instance(gpu, profile.id, at));
     crate::crash::point("before create");
-    let mut instance = match attempt() {
-        Err(Fault::Nvml(e)) if e.code() == Some(Code::INSUFFICIENT_RESOURCES) => {
-            sweep(nvml, gpu, at, kept, deadline)?;
-            attempt()?
+    let mut made = attempt();
+    if no_room(&made) {
+        sweep(nvml, gpu, at, kept, deadline)?;
+        made = attempt();
+    }
+    if no_room(&made) {
+        let mut idle = nvml.instances(gpu)?;
+        idle.retain(|i| !needed.contains(&i.placement));
+        idle.sort_by_key(|i| (i.profile != profile.id, i.placement.size));
+        for instance in idle {
+            destroy(nvml, gpu, &instance, deadline)?;
+            made = attempt();
+            if !no_room(&made) {
+                break;
+            }
         }
-        other => other?,
-    };
+    }
+    let mut instance = made?;
     crate::crash::point("GPU instance without compute instance");
     // Where nodes are made with the driver's default mode, anybody could open the new one. Without its GPU instance's
     // node the compute instance is of no use to them, and it does not exist yet.
@@ -163,6 +178,10 @@ fn create(
     }
     crate::crash::point("after create");
     Ok(instance)
+}
+
+fn no_room<T>(made: &Result<T, Fault>) -> bool {
+    matches!(made, Err(Fault::Nvml(e)) if e.code() == Some(Code::INSUFFICIENT_RESOURCES))
 }
 
 /// The driver says that there is no room where there should be: half-made instances count, wherever they lie.

@@ -136,3 +136,29 @@ fn a_missing_capability_node_is_made() {
         assert_eq!(std::fs::metadata(&victim).unwrap().uid(), 0);
     });
 }
+
+#[test]
+fn an_idle_instance_gives_up_the_media_engines() {
+    on_node("tests::trouble::an_idle_instance_gives_up_the_media_engines", |node| {
+        let shapes = || -> Vec<(String, u8)> {
+            let seen = node.inspect();
+            let placement::GpuState::Mig(list) = &seen.node.gpus[0].state else { return Vec::new() };
+            let name = |i: &placement::Instance| {
+                let profile = seen.node.gpus[0].model.profile_by_id(i.profile).unwrap();
+                (profile.name.clone(), i.start.0)
+            };
+            list.iter().map(name).collect()
+        };
+        node.realise(1, ALICE, mig(&[(0, "1g.5gb+me", 0), (0, "1g.5gb", 1)])).unwrap();
+        node.release(1);
+        // There are media engines for one such instance, and the idle one has them.
+        node.realise(2, BOB, mig(&[(0, "1g.5gb+me", 4)])).unwrap();
+        let left = [("1g.5gb".to_owned(), 1), ("1g.5gb+me".to_owned(), 4)];
+        assert_eq!(shapes(), left, "the other idle instance stays");
+        // What a job holds stays its own.
+        let refused = node.realise(3, ALICE, mig(&[(0, "1g.5gb+me", 0)])).unwrap_err();
+        assert!(matches!(refused, RealiseError::JobFailed(Fault::Nvml(_))), "{refused}");
+        assert_eq!(shapes(), left[1..]);
+        node.release(2);
+    });
+}

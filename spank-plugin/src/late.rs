@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use gpu_node::journal::Entry;
 use gpu_node::{JobContext, begin_batch};
 use placement::JobId;
+use placement::planned::parse_started;
 use placement::wire::plain_why;
 use plugin_rt::{Chain, log};
 
@@ -111,11 +112,11 @@ fn told(text: &str, job: u32, uid: u32) -> Result<Told, String> {
     if !matches!(state.as_str(), "R" | "CF") {
         return Err(format!("there the job is in state {state}"));
     }
-    let (got, why) = comment
-        .strip_prefix(COMMENT)
-        .and_then(|text| text.split_once(": "))
-        .ok_or("the job's AdminComment is not Tessera's")?;
-    Ok(Told { restart, placement: format!("v1 job={job};{got}"), why: plain_why(why) })
+    // One that was cut short, at slurmctld's limit, may end within the placement.
+    let whole = comment.strip_prefix(COMMENT).is_some_and(|text| text.contains(": "));
+    let started =
+        parse_started(&comment).filter(|_| whole).ok_or("the job's AdminComment has no placement")?;
+    Ok(Told { restart, placement: format!("v1 job={job};{}", started.got), why: plain_why(&started.why) })
 }
 
 #[cfg(test)]
@@ -145,9 +146,10 @@ mod tests {
             (line(13, 1001, "R", "tessera: n1=whole:0: x"), "does not know the job"),
             (line(12, 1002, "R", "tessera: n1=whole:0: x"), "is uid 1002's"),
             (line(12, 1001, "PD", "tessera: n1=whole:0: x"), "in state PD"),
-            (line(12, 1001, "R", "ask Ann"), "is not Tessera's"),
-            (line(12, 1001, "R", "tessera: n1=mig:3/2g.10gb@4;n2=wh"), "is not Tessera's"),
-            (line(12, 1001, "R", ""), "is not Tessera's"),
+            (line(12, 1001, "R", "ask Ann"), "has no placement"),
+            (line(12, 1001, "R", "tessera: n1=mig:3/2g.10gb@4;n2=wh"), "has no placement"),
+            (line(12, 1001, "R", "tessera: plan v1 size=7g.40gb until=9: x"), "has no placement"),
+            (line(12, 1001, "R", ""), "has no placement"),
         ] {
             let why = told(&text, 12, 1001).unwrap_err();
             assert!(why.contains(want), "{text}: {why}");

@@ -190,10 +190,15 @@ fn as_json(query: &Query<'_>, found: &Result<Choice, NoChoice>, elapsed_us: f64)
             "chosen": true, "gpus": numbers(c.gpus.iter()), "order": numbers(c.order.iter().copied()),
             "x": c.scores.x, "y": c.scores.y, "z": c.scores.z, "agg_bw": c.scores.agg_bw,
             "eff_bw": c.scores.eff_bw, "preserved_bw": c.preserved_bw, "model": model, "policy": policy,
-            "pattern": query.pattern.name(), "sensitive": query.sensitive, "tied_sets": c.tied_sets, "exact": c.exact,
+            "pattern": query.pattern.name(), "sensitive": query.sensitive, "tied_sets": tied(query, c), "exact": c.exact,
             "elapsed_us": elapsed_us,
         }),
     }
+}
+
+/// Sets as good as the chosen one; not part of the decision's time where they are counted only now.
+fn tied(query: &Query<'_>, c: &Choice) -> u64 {
+    c.tied_sets.unwrap_or_else(|| placement::mapa::count_ties(query, c))
 }
 
 fn gbps(value: Option<f64>) -> String {
@@ -202,7 +207,7 @@ fn gbps(value: Option<f64>) -> String {
 
 fn as_text(query: &Query<'_>, c: &Choice, elapsed_us: f64) -> String {
     let list = |gpus: Vec<u16>| gpus.iter().map(u16::to_string).collect::<Vec<_>>().join(" ");
-    let s = &c.scores;
+    let (s, tied) = (&c.scores, tied(query, c));
     let exact = if c.exact { "" } else { " (search ended early: not proven best)" };
     format!(
         "GPUs          {}{exact}\norder         {}\nlinks         {} double, {} single, {} without NVLink\n\
@@ -218,8 +223,8 @@ fn as_text(query: &Query<'_>, c: &Choice, elapsed_us: f64) -> String {
         query.model.name(),
         c.preserved_bw,
         query.policy.name(),
-        c.tied_sets,
-        if c.tied_sets == 1 { "" } else { "s" },
+        tied,
+        if tied == 1 { "" } else { "s" },
     )
 }
 

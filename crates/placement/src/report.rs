@@ -148,8 +148,8 @@ pub struct SetScore {
     pub scores: Scores,
     /// What remains among the other GPUs to choose from, GB/s (Equation 3).
     pub preserved_bw: f64,
-    /// Sets as good by what the policy asks for, this one included.
-    pub tied_sets: u64,
+    /// Sets as good by what the policy asks for, this one included, where the search counts them.
+    pub tied_sets: Option<u64>,
 }
 
 /// How good a device is for a share; less is better, fields in order.

@@ -146,7 +146,7 @@ fn with_quotas(query: &Query<'_>, quotas: &[Quota]) -> Result<Choice, NoChoice> 
     let fixed = |set: GpuSet| {
         let choice = choose(&Query { free: set, n: set.len(), ..*query });
         let rest = GpuSet::from_bits(query.free.bits() & !set.bits());
-        choice.map(|c| Choice { preserved_bw: query.graph.preserved_bw(rest), tied_sets: 1, ..c })
+        choice.map(|c| Choice { preserved_bw: query.graph.preserved_bw(rest), tied_sets: Some(1), ..c })
     };
     let Some(sets) = every_set(query.free, quotas) else {
         let mut union = GpuSet::EMPTY;
@@ -166,7 +166,7 @@ fn with_quotas(query: &Query<'_>, quotas: &[Quota]) -> Result<Choice, NoChoice> 
             Some(old) => match compare(query, &new, &old) {
                 std::cmp::Ordering::Greater => new,
                 std::cmp::Ordering::Less => old,
-                std::cmp::Ordering::Equal => Choice { tied_sets: old.tied_sets + 1, ..old },
+                std::cmp::Ordering::Equal => Choice { tied_sets: old.tied_sets.map(|t| t + 1), ..old },
             },
         });
     }

@@ -45,7 +45,7 @@ fn alike(score: &SetScore) -> bool {
     for i in 0..n.min(free.saturating_sub(n)) {
         sets = sets.saturating_mul(free - i) / (i + 1);
     }
-    score.tied_sets >= sets
+    score.tied_sets.is_some_and(|tied| tied >= sets)
 }
 
 /// At most one decimal, none where there is none.
@@ -61,8 +61,8 @@ impl fmt::Display for SetScore {
             write!(f, "{prediction}, AggBW {} GB/s, ", number(self.scores.agg_bw))?;
         }
         write!(f, "leaves {} GB/s of links", number(self.preserved_bw))?;
-        if self.tied_sets > 1 {
-            write!(f, ", {} sets as good", self.tied_sets)?;
+        if let Some(tied) = self.tied_sets.filter(|tied| *tied > 1) {
+            write!(f, ", {tied} sets as good")?;
         }
         write!(f, ", of {} free GPUs", self.free)
     }

@@ -1,17 +1,17 @@
 //! Patterns by the search that is exact for them.
 
-use super::counts;
 use super::general::{Aim, Budget, GraphPattern, best};
 use super::link::LinkClass;
 use super::model::equation_2;
+use super::number::{Byte, Number, Scale, Weights};
 use super::path::{self, PathTable};
 use super::pattern::{AppPattern, Edge};
-use super::policy::{NoChoice, path_scores};
-use super::space::{Number, Space, bits, exact, subsets};
+use super::policy::NoChoice;
+use super::ranks::RANKS;
+use super::ringtree::{self, RingTree};
+use super::space::{Space, bits, subsets};
 use super::tree::{self, TreeShape};
-
-/// Most orders that are weighed one by one under Equation 2.
-const MOST_ORDERS: u64 = 50_000;
+use super::wanted;
 
 /// A pattern as the searches take it. Rank `i` is on the `i`th vertex of an order.
 pub(super) enum Form {
@@ -25,6 +25,8 @@ pub(super) enum Form {
     All,
     /// A tree.
     Tree(TreeShape),
+    /// NCCL's ring and tree, over four ranks or more.
+    RingTree(Vec<Edge>),
     /// Anything else.
     Graph(GraphPattern),
 }
@@ -38,6 +40,7 @@ impl Form {
             AppPattern::Ring => Self::Path { closed: true },
             // Up to three ranks the tree is part of the ring.
             AppPattern::RingTree if edges.len() == n => Self::Path { closed: true },
+            AppPattern::RingTree => Self::RingTree(edges.to_vec()),
             AppPattern::Chain => Self::Path { closed: false },
             AppPattern::Star => Self::Star,
             AppPattern::All => Self::All,
@@ -62,7 +65,7 @@ impl Form {
                 };
                 slowest.iter_mut().zip(subsets(m, n)).for_each(|(s, mask)| *s = of(mask).unwrap_or(0));
             }
-            Self::Path { .. } | Self::Tree(_) => {
+            Self::Path { .. } | Self::Tree(_) | Self::RingTree(_) => {
                 for level in (1..space.levels.len()).rev() {
                     let fits: Vec<bool> = match self {
                         Self::Tree(shape) => tree::feasible(shape, &space.adjacent(level)),
@@ -70,7 +73,7 @@ impl Form {
                             let found = path::feasible(space, level, n, *closed);
                             subsets(m, n).map(|mask| found[mask as usize]).collect()
                         }
-                        _ => Vec::new(),
+                        _ => ring_tree_fits(space, level, n),
                     };
                     let mark = u8::try_from(level).unwrap_or(u8::MAX);
                     slowest.iter_mut().zip(&fits).for_each(|(s, fits)| {
@@ -88,75 +91,115 @@ impl Form {
         slowest
     }
 
-    /// For each set of `n`, the largest sum over the edges of a match.
-    pub(super) fn sums(&self, space: &Space, n: usize) -> Vec<f32> {
+    /// For each set of `n`, the largest sum over the edges of a match, thousandths of GB/s.
+    pub(super) fn sums(&self, space: &Space, n: usize) -> Vec<i64> {
         let m = space.len();
         match self {
-            Self::Path { .. } | Self::Tree(_) => match space.unit() {
-                Some(unit) => self.sums_in::<i16>(space, n, unit),
-                None => self.sums_in::<f32>(space, n, 1),
-            },
-            Self::Star => subsets(m, n)
-                .map(|mask| bits(mask).map(|v| exact(space.to_set(v, mask))).fold(0.0, f32::max))
-                .collect(),
-            Self::All => subsets(m, n).map(|mask| exact(space.among(mask))).collect(),
-            Self::Empty | Self::Graph(_) => subsets(m, n).map(|_| 0.0).collect(),
+            Self::Path { .. } | Self::Tree(_) | Self::RingTree(_) => {
+                let (scale, edges) = (space.scale(), self.edges(n));
+                match () {
+                    () if scale.fits::<Byte>(edges) => self.sums_in::<Byte>(space, n, &scale),
+                    () if scale.fits::<i16>(edges) => self.sums_in::<i16>(space, n, &scale),
+                    () => self.sums_in::<i32>(space, n, &scale),
+                }
+            }
+            Self::Star => {
+                let of = |mask: u32| bits(mask).map(|v| space.to_set(v, mask)).max().unwrap_or(0);
+                subsets(m, n).map(|mask| i64::from(of(mask))).collect()
+            }
+            Self::All => subsets(m, n).map(|mask| i64::from(space.among(mask))).collect(),
+            Self::Empty | Self::Graph(_) => subsets(m, n).map(|_| 0).collect(),
         }
     }
 
-    fn sums_in<T: Number>(&self, space: &Space, n: usize, unit: u32) -> Vec<f32> {
-        let weights = space.weights::<T>(0, unit);
+    /// Edges over `n` ranks, as far as sums over them are searched for.
+    fn edges(&self, n: usize) -> usize {
+        match self {
+            Self::RingTree(edges) => edges.len(),
+            _ => n,
+        }
+    }
+
+    fn sums_in<T: Number>(&self, space: &Space, n: usize, scale: &Scale) -> Vec<i64> {
+        let weights = space.weights::<T>(0, scale);
         match self {
             Self::Path { closed } => {
                 let table = PathTable::new(&weights, n, *closed);
-                subsets(space.len(), n).map(|mask| table.value(&weights, mask).mbps(unit)).collect()
+                let edges = n - usize::from(!closed);
+                let of = |mask| scale.sum_mbps(edges, table.value(&weights, mask));
+                subsets(space.len(), n).map(of).collect()
+            }
+            Self::RingTree(edges) => {
+                let (best, sets) = RingTree::best(&weights, n, ringtree::limit(&weights, edges, n));
+                let mut sums = vec![i64::MIN; subsets(space.len(), n).count()];
+                sets.iter().for_each(|set| sums[RANKS.of(*set)] = scale.sum_mbps(edges.len(), best));
+                sums
             }
             Self::Tree(shape) => {
-                tree::sums(shape, &weights).values().into_iter().map(|s| s.mbps(unit)).collect()
+                let values = tree::sums(shape, &weights).values();
+                values.into_iter().map(|lacks| scale.sum_mbps(n - 1, lacks)).collect()
             }
             _ => Vec::new(),
         }
     }
 
-    /// For each set of `n`, the largest value of Equation 2.
-    pub(super) fn equation_2(
-        &self,
-        space: &Space,
-        n: usize,
-        budget: &mut Budget,
-    ) -> Result<Vec<f64>, NoChoice> {
+    /// For each set of `n`, the largest value of Equation 2; `None` for patterns that [`Form::wanted`] is for.
+    pub(super) fn equation_2(&self, space: &Space, n: usize) -> Option<Vec<f64>> {
         let m = space.len();
-        match self {
-            Self::Path { closed } => Ok(path_scores(space, n, *closed)),
+        Some(match self {
             Self::Star => {
                 let worth = |mask: u32, v: usize| of_counts(star_counts(space, mask, v));
                 let most = |mask: u32| bits(mask).map(|v| worth(mask, v)).fold(f64::NEG_INFINITY, f64::max);
-                Ok(subsets(m, n).map(most).collect())
+                subsets(m, n).map(most).collect()
             }
-            Self::All => Ok(subsets(m, n).map(|mask| of_counts(all_counts(space, mask))).collect()),
-            Self::Empty => Ok(subsets(m, n).map(|_| 0.0).collect()),
-            Self::Tree(_) | Self::Graph(_) => {
-                if GraphPattern::orders(m, n) > MOST_ORDERS {
-                    return Err(NoChoice::NotWithMapa2021);
-                }
-                let Some(pattern) = self.as_graph(n) else { return Err(NoChoice::NotWithMapa2021) };
-                let steps = budget.0;
-                let worth = subsets(m, n).map(|mask| {
-                    budget.0 = u32::MAX;
-                    let found = best(&pattern, &space.part(mask), Aim::Equation2, ANY, budget);
-                    found.map_or(f64::NEG_INFINITY, |p| p.key.0)
-                });
-                let worth = worth.collect();
-                budget.0 = steps;
-                Ok(worth)
-            }
-        }
+            Self::All => subsets(m, n).map(|mask| of_counts(all_counts(space, mask))).collect(),
+            Self::Empty => subsets(m, n).map(|_| 0.0).collect(),
+            Self::Path { .. } | Self::Tree(_) | Self::RingTree(_) | Self::Graph(_) => return None,
+        })
     }
 
-    fn as_graph(&self, n: usize) -> Option<GraphPattern> {
+    /// The best match under Equation 2 among these sets of `n`, the first of those that have it.
+    pub(super) fn wanted(
+        &self,
+        space: &Space,
+        n: usize,
+        sets: &[u32],
+        budget: &mut Budget,
+    ) -> Result<wanted::Best, NoChoice> {
+        let pattern = match self {
+            Self::Path { closed } => {
+                let pattern = if *closed { AppPattern::Ring } else { AppPattern::Chain };
+                GraphPattern::new(&pattern.edges(n)?, n)
+            }
+            Self::Tree(shape) => GraphPattern::new(&shape.edges(), n),
+            Self::RingTree(edges) => GraphPattern::new(edges, n),
+            Self::Graph(pattern) => pattern.clone(),
+            _ => return Err(NoChoice::NotWithMapa2021),
+        };
+        let within =
+            |set: u32, lacks: [Option<u32>; 3], limit: u32| self.within(&space.part(set), n, lacks, limit);
+        wanted::best(space, &pattern, sets, &within, budget).ok_or(NoChoice::NotWithMapa2021)
+    }
+
+    /// Whether some match of `n` lacks at most `limit` if each class of links lacks so much.
+    fn within(&self, space: &Space, n: usize, lacks: [Option<u32>; 3], limit: u32) -> Option<bool> {
+        let m = space.len();
+        let of = |a: usize, b: usize| {
+            let lacks = lacks[place(space.class[a][b])].filter(|_| a != b && b < m);
+            lacks.map_or(Byte::NONE, Byte::of)
+        };
+        let weights = Weights::new((0..m).map(|a| std::array::from_fn(|b| of(a, b))).collect());
+        let limit = Byte::of(limit);
         match self {
-            Self::Tree(shape) => Some(GraphPattern::new(&shape.edges(), n)),
-            Self::Graph(pattern) => Some(pattern.clone()),
+            Self::Path { closed } => {
+                let table = PathTable::new(&weights, n, *closed);
+                Some(subsets(m, n).any(|set| !limit.ahead(table.value(&weights, set))))
+            }
+            Self::Tree(shape) => {
+                let values = tree::sums_within(shape, &weights, limit).values();
+                Some(values.into_iter().any(|lacks| !limit.ahead(lacks)))
+            }
+            Self::RingTree(_) => Some(RingTree::fits(&weights, n, limit)),
             _ => None,
         }
     }
@@ -168,26 +211,11 @@ impl Form {
         budget: &mut Budget,
     ) -> Result<Vec<usize>, NoChoice> {
         let m = space.len();
-        let as_is = || (0..m).collect::<Vec<_>>();
+        let all = (1_u32 << m) - 1;
         Ok(match self {
-            Self::Path { closed } => {
-                let top = counts::best(space, m, *closed).into_iter().next();
-                top.and_then(|r| counts::order(space, *closed, r.x, r.y)).unwrap_or_else(as_is)
-            }
-            Self::Star => {
-                let all = (1_u32 << m) - 1;
-                star_order(m, &|v| of_counts(star_counts(space, all, v)))
-            }
-            Self::All | Self::Empty => as_is(),
-            Self::Tree(_) | Self::Graph(_) => {
-                let pattern = self.as_graph(m).filter(|_| GraphPattern::orders(m, m) <= MOST_ORDERS);
-                let pattern = pattern.ok_or(NoChoice::NotWithMapa2021)?;
-                let steps = budget.0;
-                budget.0 = u32::MAX;
-                let found = best(&pattern, space, Aim::Equation2, ANY, budget);
-                budget.0 = steps;
-                found.map_or_else(as_is, |p| p.order)
-            }
+            Self::Star => star_order(m, &|v| of_counts(star_counts(space, all, v))),
+            Self::All | Self::Empty => (0..m).collect(),
+            _ => self.wanted(space, m, &[all], budget)?.order,
         })
     }
 
@@ -201,11 +229,11 @@ impl Form {
         let m = space.len();
         let all = (1_u32 << m) - 1;
         match self {
-            Self::Path { .. } | Self::Tree(_) => {
+            Self::Path { .. } | Self::Tree(_) | Self::RingTree(_) => {
                 let search = || usize::from(self.slowest(space, m).first().copied().unwrap_or(0));
                 let level =
                     known_mbps.map_or_else(search, |mbps| space.levels.partition_point(|l| *l < mbps));
-                self.order_from(space, level)
+                self.order_from(space, level, None)
             }
             Self::Star => star_order(m, &|v| {
                 let slowest = bits(all ^ 1 << v).map(|u| space.level[v][u]).min().unwrap_or(0);
@@ -219,10 +247,15 @@ impl Form {
     }
 
     /// The order with the largest sum.
-    pub(super) fn order_by_sum(&self, space: &Space, budget: &mut Budget) -> Vec<usize> {
+    pub(super) fn order_by_sum(
+        &self,
+        space: &Space,
+        known_mbps: Option<i64>,
+        budget: &mut Budget,
+    ) -> Vec<usize> {
         let m = space.len();
         match self {
-            Self::Path { .. } | Self::Tree(_) => self.order_from(space, 0),
+            Self::Path { .. } | Self::Tree(_) | Self::RingTree(_) => self.order_from(space, 0, known_mbps),
             Self::Star => star_order(m, &|v| f64::from(space.to_set(v, (1_u32 << m) - 1))),
             Self::Graph(pattern) => {
                 best(pattern, space, Aim::Sum, ANY, budget).map_or_else(|| (0..m).collect(), |p| p.order)
@@ -231,23 +264,47 @@ impl Form {
         }
     }
 
-    fn order_from(&self, space: &Space, level: usize) -> Vec<usize> {
-        match space.unit() {
-            Some(unit) => self.order_in::<i16>(space, level, unit),
-            None => self.order_in::<f32>(space, level, 1),
+    fn order_from(&self, space: &Space, level: usize, known_mbps: Option<i64>) -> Vec<usize> {
+        let scale = space.scale();
+        match self.edges(space.len()) {
+            m if scale.fits::<Byte>(m) => self.order_in::<Byte>(space, level, &scale, known_mbps),
+            m if scale.fits::<i16>(m) => self.order_in::<i16>(space, level, &scale, known_mbps),
+            _ => self.order_in::<i32>(space, level, &scale, known_mbps),
         }
     }
 
-    fn order_in<T: Number>(&self, space: &Space, level: usize, unit: u32) -> Vec<usize> {
+    fn order_in<T: Number>(
+        &self,
+        space: &Space,
+        level: usize,
+        scale: &Scale,
+        known_mbps: Option<i64>,
+    ) -> Vec<usize> {
         let m = space.len();
         let all = (1_u32 << m) - 1;
-        let weights = space.weights::<T>(level, unit);
+        let weights = space.weights::<T>(level, scale);
         match self {
             Self::Path { closed } => PathTable::new(&weights, m, *closed).order(&weights, all),
             Self::Tree(shape) => tree::sums(shape, &weights).order(shape, &weights, all),
+            Self::RingTree(edges) => {
+                let known = known_mbps.and_then(|sum| scale.lacking(edges.len(), sum));
+                let limit = known.unwrap_or_else(|| ringtree::limit(&weights, edges, m));
+                RingTree::order(&weights, limit).unwrap_or_else(|| (0..m).collect())
+            }
             _ => (0..m).collect(),
         }
     }
+}
+
+/// For each set of `n`, whether ring and tree fit on links of at least this level.
+fn ring_tree_fits(space: &Space, level: usize, n: usize) -> Vec<bool> {
+    let lacks = |there: bool| if there { Byte::ZERO } else { Byte::NONE };
+    let adjacent = space.adjacent(level);
+    let row = |near: &u32| std::array::from_fn(|v| lacks(near >> v & 1 == 1));
+    let weights = Weights::new(adjacent.iter().map(row).collect());
+    let mut fits = vec![false; subsets(space.len(), n).count()];
+    RingTree::best(&weights, n, Byte::ZERO).1.iter().for_each(|set| fits[RANKS.of(*set)] = true);
+    fits
 }
 
 /// Any match beats this.

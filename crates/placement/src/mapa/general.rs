@@ -96,9 +96,32 @@ impl GraphPattern {
         self.back.iter().flatten().map(|(_, _, share)| *share).fold(1.0, f64::min)
     }
 
-    /// Orders that an exhaustive search weighs over every set of a space.
-    pub(super) fn orders(m: usize, n: usize) -> u64 {
-        (0..n as u64).fold(1_u64, |all, i| all.saturating_mul((m as u64).saturating_sub(i)))
+    /// Number of edges.
+    pub(super) fn edges(&self) -> usize {
+        self.back.iter().map(Vec::len).sum()
+    }
+
+    /// The edges of a place to earlier ones; `None` past the last.
+    pub(super) fn back(&self, place: usize) -> Option<&[(usize, f64, f64)]> {
+        self.back.get(place).map(Vec::as_slice)
+    }
+
+    /// The vertex of each rank, from those of the places.
+    pub(super) fn in_rank_order(&self, at: &[usize]) -> Vec<usize> {
+        let mut order = vec![0; self.n];
+        self.ranks.iter().zip(at).for_each(|(rank, v)| order[*rank] = *v);
+        order
+    }
+
+    /// Most edges that can lie on links of which the vertices have so many ends, most first.
+    pub(super) fn most_edges(&self, ends: &[u32]) -> usize {
+        // Several edges between two ranks may share a link.
+        let twice = self.back.iter().any(|b| b.iter().any(|e| b.iter().filter(|f| f.0 == e.0).count() > 1));
+        if twice {
+            return if ends.is_empty() { 0 } else { self.edges() };
+        }
+        let ends: u32 = self.degrees.iter().zip(ends).map(|(need, has)| need.min(has)).sum();
+        ends as usize / 2
     }
 }
 

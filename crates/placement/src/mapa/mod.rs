@@ -11,31 +11,40 @@
 //! A match is scored by AggBW (Equation 1), by EffBW, which a model predicts (Equation 2 or one with bounds), and by
 //! the bandwidth that stays among the GPUs it leaves (Equation 3). A policy says which of them decides. The best
 //! match is exact. Sets are enumerated; orders of one are not: rings, chains and trees are solved for every set at
-//! once by dynamic programming over subsets, stars and cliques by counting, and only other patterns by branch and
-//! bound, with a limit that the answer tells of.
+//! once by dynamic programming over subsets (`path`, `tree`, `ringtree`), stars and cliques by counting, Equation 2 by
+//! looking for the counts with the best score (`wanted`), and only other patterns by branch and bound (`general`), with
+//! a limit that the answer tells of.
 //!
 //! # Worst case
-//! 16 free GPUs; the bound of each search is in its module (`path`, `tree`, `counts`, `general`), and
-//! `benches/mapa.rs` measures them. More than 16 free GPUs are taken where all links among them are alike.
+//! 16 free GPUs; the bound of each search is in its module. `benches/mapa.rs` measures them,
+//! `docs/figures/mapa.md` has the figures. More than 16 free GPUs are taken where all links among them are alike.
 //!
 //! # Source
 //! Ranganath et al., MAPA, SC'21, arXiv:2110.03214; socal-ucr/MAPA@15e58ab for what the paper leaves open.
 
-mod counts;
+mod bytes;
+mod climb;
 mod form;
 mod general;
 mod graph;
 mod link;
 mod memo;
 mod model;
+mod number;
 mod path;
 mod pattern;
 mod policy;
+mod ranking;
+mod ranks;
+mod ringtree;
 mod sim;
 mod space;
 mod stock;
+mod swaps;
+mod ties;
 mod topo;
 mod tree;
+mod wanted;
 
 pub use general::MOST_STEPS;
 pub use graph::HardwareGraph;
@@ -47,3 +56,4 @@ pub use policy::{Choice, NoChoice, Query, Selection, choose};
 pub use sim::{Patience, Ran, Rules, SimJob, parse_jobs, quartiles, simulate};
 pub use space::MOST_FREE;
 pub use stock::{StockRule, stock};
+pub use ties::count_ties;

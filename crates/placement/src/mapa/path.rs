@@ -6,33 +6,16 @@
 //! One table answers for every subset at once: the value of a set of `n` is read at its own row.
 //!
 //! # Worst case
-//! 16 free GPUs and n = 16: 2^16 rows of 32 bytes, or 64 where bandwidths have no common unit (2 or 4 MiB), and
+//! 16 free GPUs and n = 16: 2^16 rows of 16 bytes, or up to 64 where bandwidths have no common unit (1 to 4 MiB), and
 //! 2^16 * 16 / 2 steps of 16 lanes for a chain, half of that for a ring.
 
-use super::space::{Lanes, MOST_FREE, Number, Space, bits};
+use super::number::{Number, Weights, best_of};
+use super::space::{MOST_FREE, Space, bits};
 
 /// Values by set of vertices.
-pub(super) struct PathTable<T> {
-    rows: Vec<Lanes<T>>,
+pub(super) struct PathTable<T: Number> {
+    rows: Vec<T::Row>,
     closed: bool,
-}
-
-fn max_lane<T: Number>(row: &Lanes<T>) -> T {
-    let mut all = *row;
-    for half in [8, 4, 2, 1] {
-        for i in 0..half {
-            all[i] = all[i].most(all[i + half]);
-        }
-    }
-    all[0]
-}
-
-fn plus<T: Number>(a: &Lanes<T>, b: &Lanes<T>) -> Lanes<T> {
-    let mut out = [T::NONE; MOST_FREE];
-    for i in 0..MOST_FREE {
-        out[i] = a[i].plus(b[i]);
-    }
-    out
 }
 
 /// Whether a path of this set can be part of a set of `n`: a ring begins at the lowest vertex of its set, above which
@@ -43,52 +26,56 @@ fn needed(mask: u32, m: usize, n: usize, closed: bool) -> bool {
 
 impl<T: Number> PathTable<T> {
     /// Fills the table for sets of up to `n` vertices over these weights.
-    pub(super) fn new(weights: &[Lanes<T>], n: usize, closed: bool) -> Self {
-        let m = weights.len();
-        let mut rows = vec![[T::NONE; MOST_FREE]; 1 << m];
+    pub(super) fn new(weights: &Weights<T>, n: usize, closed: bool) -> Self {
+        let m = weights.rows.len();
+        let none = T::NONE.each();
+        let mut rows = vec![none; 1 << m];
         for mask in 1_u32..1 << m {
             if !needed(mask, m, n, closed) {
                 continue;
             }
             let first = mask.trailing_zeros() as usize;
-            let mut row = [T::NONE; MOST_FREE];
-            if mask & (mask - 1) == 0 {
-                row[first] = T::ZERO;
+            rows[mask as usize] = if mask & (mask - 1) == 0 {
+                let mut lanes = [T::NONE; MOST_FREE];
+                lanes[first] = T::ZERO;
+                T::row(lanes)
             } else {
-                let last = if closed { mask & (mask - 1) } else { mask };
-                for v in bits(last) {
-                    row[v] = max_lane(&plus(&rows[(mask ^ 1 << v) as usize], &weights[v])).most(T::NONE);
-                }
-            }
-            rows[mask as usize] = row;
+                // A vertex that is not in the set gets the set's own row, which is still empty; a ring never ends at
+                // the vertex where it begins.
+                let before = |v: usize| {
+                    let rest = if closed && v == first { mask } else { mask & !(1 << v) };
+                    rows[rest as usize]
+                };
+                let of = |v: usize| if v < m { T::rows_plus(before(v), weights.rows[v]) } else { none };
+                T::best_of_each(&std::array::from_fn(of))
+            };
         }
         Self { rows, closed }
     }
 
-    /// The largest sum over the rings or chains of exactly this set; below 0 where there is none.
-    pub(super) fn value(&self, weights: &[Lanes<T>], mask: u32) -> T {
-        let row = &self.rows[mask as usize];
-        if self.closed && mask.count_ones() > 1 {
-            max_lane(&plus(row, &weights[mask.trailing_zeros() as usize]))
-        } else {
-            max_lane(row)
-        }
+    /// What the best ring or chain of exactly this set lacks.
+    pub(super) fn value(&self, weights: &Weights<T>, mask: u32) -> T {
+        T::best_lane(self.ends(weights, mask))
+    }
+
+    fn ends(&self, weights: &Weights<T>, mask: u32) -> T::Row {
+        let row = self.rows[mask as usize];
+        let first = mask.trailing_zeros() as usize;
+        let closes = self.closed && mask.count_ones() > 1;
+        if closes { T::rows_plus(row, weights.rows[first]) } else { row }
     }
 
     /// A ring or chain of that sum, as vertices in order.
-    pub(super) fn order(&self, weights: &[Lanes<T>], mask: u32) -> Vec<usize> {
-        let first = mask.trailing_zeros() as usize;
-        let row = self.rows[mask as usize];
-        let ends = if self.closed && mask.count_ones() > 1 { plus(&row, &weights[first]) } else { row };
+    pub(super) fn order(&self, weights: &Weights<T>, mask: u32) -> Vec<usize> {
         let mut order = Vec::with_capacity(MOST_FREE);
         let mut left = mask;
-        let mut last = best_of(&ends, mask);
+        let mut last = best_of::<T>(self.ends(weights, mask), mask);
         while let Some(v) = last {
             order.push(v);
             left ^= 1 << v;
             last = (left != 0)
-                .then(|| plus(&self.rows[left as usize], &weights[v]))
-                .and_then(|r| best_of(&r, left));
+                .then(|| T::rows_plus(self.rows[left as usize], weights.rows[v]))
+                .and_then(|row| best_of::<T>(row, left));
         }
         order.reverse();
         // Both ways round are the same ring.
@@ -97,11 +84,6 @@ impl<T: Number> PathTable<T> {
         }
         order
     }
-}
-
-/// The lowest vertex of the set with the largest value.
-fn best_of<T: Number>(row: &Lanes<T>, mask: u32) -> Option<usize> {
-    bits(mask).reduce(|best, v| if row[v] > row[best] { v } else { best })
 }
 
 /// For each set of up to `n` vertices, whether a ring or chain visits it on links of at least this level.

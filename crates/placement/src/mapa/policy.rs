@@ -1,13 +1,15 @@
 //! Which set a job gets, and in which order.
 
-use super::counts;
 use super::form::Form;
 use super::general::{Aim, Budget, GraphPattern, MOST_STEPS, best};
 use super::graph::HardwareGraph;
 use super::model::{BandwidthModel, Bounds, Scores, score};
 use super::pattern::{AppPattern, Edge, PatternError};
+use super::ranking::{Found, Known, Ranking};
+use super::ranks::RANKS;
 use super::space::{MOST_FREE, Space, subsets};
 use super::topo;
+use super::wanted::MOST_PLACED;
 use crate::ask::GpuSet;
 use crate::ids::GpuIndex;
 
@@ -78,8 +80,9 @@ pub struct Choice {
     pub scores: Scores,
     /// Links that remain among the other free GPUs (Equation 3), GB/s.
     pub preserved_bw: f64,
-    /// Sets that are as good by what the policy asks for, this one included.
-    pub tied_sets: u64,
+    /// Sets that are as good by what the policy asks for, this one included. `None` where counting them takes longer
+    /// than the decision: trees, ring+tree and edge lists under `mapa2021`, and edge lists with cycles.
+    pub tied_sets: Option<u64>,
     /// Nothing is better. False only where a search of a pattern of one's own used up its steps.
     pub exact: bool,
 }
@@ -101,8 +104,8 @@ pub enum NoChoice {
     /// More free GPUs, with different links, than an exact search takes.
     #[error("{0} free GPUs with different links: the search takes {MOST_FREE}")]
     TooMany(usize),
-    /// Equation 2 for a pattern whose counts have no bounded search.
-    #[error("mapa2021 ranks trees and edge lists only among few GPUs: use the default model")]
+    /// Equation 2 for an edge list whose best counts were not found in so many steps.
+    #[error("no match found under mapa2021 in {MOST_PLACED} steps: use the default model")]
     NotWithMapa2021,
     /// An edge list that does not fit.
     #[error(transparent)]
@@ -126,7 +129,7 @@ pub fn choose(query: &Query<'_>) -> Result<Choice, NoChoice> {
     let edges = query.pattern.edges(n)?;
     let lowest: Vec<GpuIndex> = free.iter().take(n).collect();
     if alike(graph, free) {
-        return Ok(finish(query, &edges, lowest, free, combinations(free.len(), n), true));
+        return Ok(finish(query, &edges, lowest, free, Some(combinations(free.len(), n)), true));
     }
     let fixed = match query.policy {
         Selection::Baseline => Some(lowest.iter().copied().collect()),
@@ -134,17 +137,22 @@ pub fn choose(query: &Query<'_>) -> Result<Choice, NoChoice> {
         Selection::Greedy | Selection::Preserve => None,
     };
     let form = Form::new(query.pattern, &edges, n);
-    let (set, tied, slowest, mut budget) = match fixed {
-        Some(set) => (set, 1, None, Budget(MOST_STEPS)),
+    let fixed = if free.len() == n { Some(free) } else { fixed };
+    let (set, tied, known, mut budget) = match fixed {
+        Some(set) => (set, Some(1), Known::default(), budget(query)),
         None => {
             let space = Space::new(graph, free).ok_or(NoChoice::TooMany(free.len()))?;
-            let mut budget = Budget(MOST_STEPS);
+            let mut budget = budget(query);
             let found = ranked(query, &form, &space, &mut budget)?;
-            (space.gpu_set(found.mask), found.tied, found.slowest_mbps, budget)
+            (space.gpu_set(found.mask), found.tied, found.known, budget)
         }
     };
-    let order = arrange(query, &form, (set, slowest), &mut budget)?;
+    let order = arrange(query, &form, (set, known), &mut budget)?;
     Ok(finish(query, &edges, order, free, tied, budget.0 > 0))
+}
+
+fn budget(query: &Query<'_>) -> Budget {
+    Budget(if aim(query) == Aim::Equation2 { MOST_PLACED } else { MOST_STEPS })
 }
 
 fn finish(
@@ -152,7 +160,7 @@ fn finish(
     edges: &[Edge],
     order: Vec<GpuIndex>,
     free: GpuSet,
-    tied_sets: u64,
+    tied_sets: Option<u64>,
     exact: bool,
 ) -> Choice {
     let gpus: GpuSet = order.iter().copied().collect();
@@ -187,72 +195,20 @@ fn aim(query: &Query<'_>) -> Aim {
     }
 }
 
-/// The order of ranks on a given set, of which the slowest edge may be known.
+/// The order of ranks on a given set.
 fn arrange(
     query: &Query<'_>,
     form: &Form,
-    (set, slowest): (GpuSet, Option<u32>),
+    (set, known): (GpuSet, Known),
     budget: &mut Budget,
 ) -> Result<Vec<GpuIndex>, NoChoice> {
     let space = Space::new(query.graph, set).ok_or(NoChoice::TooMany(set.len()))?;
     let order = match aim(query) {
         Aim::Equation2 => form.order_by_equation_2(&space, budget)?,
-        Aim::Slowest | Aim::Reach => form.order_by_slowest(&space, slowest, budget),
-        Aim::Sum => form.order_by_sum(&space, budget),
+        Aim::Slowest | Aim::Reach => form.order_by_slowest(&space, known.slowest_mbps, budget),
+        Aim::Sum => form.order_by_sum(&space, known.sum_mbps, budget),
     };
     Ok(order.into_iter().map(|v| space.gpus[v]).collect())
-}
-
-/// A set that won.
-struct Found {
-    mask: u32,
-    tied: u64,
-    /// The slowest edge of its best order, where that was what sets were ranked by.
-    slowest_mbps: Option<u32>,
-}
-
-/// Sets ranked by one number, then preserved bandwidth, then the lowest GPUs.
-struct Ranking<'a> {
-    space: &'a Space,
-    to_all: Vec<u64>,
-    best: Option<(f64, u64, u32)>,
-    tied: u64,
-}
-
-impl<'a> Ranking<'a> {
-    fn new(space: &'a Space) -> Self {
-        let all = (1_u32 << space.len()) - 1;
-        let to_all = (0..space.len()).map(|v| u64::from(space.kept_to_set(v, all))).collect();
-        Self { space, to_all, best: None, tied: 0 }
-    }
-
-    /// What a set takes of links worth keeping: those among its members and those to the rest.
-    fn lost(&self, mask: u32) -> u64 {
-        let all: u64 = super::space::bits(mask).map(|v| self.to_all[v]).sum();
-        all - u64::from(self.space.kept_among(mask))
-    }
-
-    fn offer(&mut self, worth: f64, mask: u32) {
-        let (ahead, tie) = match self.best {
-            None => (true, false),
-            Some((best, ..)) => (worth > best, worth >= best),
-        };
-        if !ahead && !tie {
-            return;
-        }
-        self.tied = if ahead { 1 } else { self.tied + 1 };
-        let lost = self.lost(mask);
-        let first = |a: u32, b: u32| a.reverse_bits() > b.reverse_bits();
-        let wins = self.best.is_none_or(|(_, l, m)| ahead || lost < l || (lost == l && first(mask, m)));
-        if wins {
-            self.best = Some((worth, lost, mask));
-        }
-    }
-
-    fn winner(&self) -> Result<Found, NoChoice> {
-        let found = |(_, _, mask)| Found { mask, tied: self.tied, slowest_mbps: None };
-        self.best.map(found).ok_or(NoChoice::Nothing)
-    }
 }
 
 fn ranked(query: &Query<'_>, form: &Form, space: &Space, budget: &mut Budget) -> Result<Found, NoChoice> {
@@ -267,14 +223,20 @@ fn ranked(query: &Query<'_>, form: &Form, space: &Space, budget: &mut Budget) ->
     }
     match (aim(query), form) {
         (Aim::Equation2, _) => {
-            for (mask, worth) in sets().zip(form.equation_2(space, query.n, budget)?) {
-                ranking.offer(worth, mask);
-            }
+            let Some(worth) = form.equation_2(space, query.n) else {
+                let found = form.wanted(space, query.n, &ranking.ordered(query.n), budget)?;
+                return Ok(Found { mask: found.mask, tied: None, known: Known::default() });
+            };
+            sets().zip(worth).for_each(|(mask, worth)| ranking.offer(worth, mask));
         }
         (Aim::Slowest | Aim::Reach, Form::Graph(pattern)) => {
-            lazily_by_slowest(query, pattern, space, &mut ranking, budget)
+            lazily_by_slowest(query, pattern, space, &mut ranking, budget);
+            return Ok(Found { tied: None, ..ranking.winner()? });
         }
-        (Aim::Sum, Form::Graph(pattern)) => lazily_by_sum(query, pattern, space, &mut ranking, budget),
+        (Aim::Sum, Form::Graph(pattern)) => {
+            lazily_by_sum(query, pattern, space, &mut ranking, budget);
+            return Ok(Found { tied: None, ..ranking.winner()? });
+        }
         (Aim::Slowest | Aim::Reach, _) => {
             let levels = form.slowest(space, query.n);
             let mbps = |level: u8| space.levels[usize::from(level)];
@@ -282,16 +244,24 @@ fn ranked(query: &Query<'_>, form: &Form, space: &Space, budget: &mut Budget) ->
                 ranking.offer(predict(query, space, f64::from(mbps(*level)), mask), mask);
             }
             let found = ranking.winner()?;
-            let level = sets().position(|mask| mask == found.mask).map(|at| levels[at]);
-            return Ok(Found { slowest_mbps: level.map(mbps), ..found });
+            let level = levels.get(RANKS.of(found.mask)).copied();
+            return Ok(Found { known: Known { slowest_mbps: level.map(mbps), sum_mbps: None }, ..found });
         }
         (Aim::Sum, _) => {
-            for (mask, sum) in sets().zip(form.sums(space, query.n)) {
-                ranking.offer(f64::from(sum), mask);
-            }
+            let sums = form.sums(space, query.n);
+            sets().zip(&sums).for_each(|(mask, sum)| ranking.offer(whole(*sum), mask));
+            let found = ranking.winner()?;
+            let sum_mbps = sums.get(RANKS.of(found.mask)).copied();
+            return Ok(Found { known: Known { slowest_mbps: None, sum_mbps }, ..found });
         }
     }
     ranking.winner()
+}
+
+/// Sums are far below 2^53.
+#[expect(clippy::cast_precision_loss, reason = "sums of 120 links of 10^6")]
+fn whole(mbps: i64) -> f64 {
+    mbps as f64
 }
 
 fn predict(query: &Query<'_>, space: &Space, slowest_mbps: f64, mask: u32) -> f64 {
@@ -314,7 +284,7 @@ fn preserved(query: &Query<'_>, space: &Space, ranking: &Ranking<'_>) -> Found {
             best = Some((lost, own, mask));
         }
     }
-    Found { mask: best.map_or(0, |(_, _, mask)| mask), tied, slowest_mbps: None }
+    Found { mask: best.map_or(0, |(_, _, mask)| mask), tied: Some(tied), known: Known::default() }
 }
 
 /// Sets in the order of what they could at best be worth; each is searched only while that beats what was found.
@@ -379,9 +349,4 @@ fn lazily_by_sum(
             ranking.offer(found.key.0, mask);
         }
     }
-}
-
-/// Scores of every set under Equation 2 for rings and chains.
-pub(super) fn path_scores(space: &Space, n: usize, closed: bool) -> Vec<f64> {
-    counts::best(space, n, closed).into_iter().map(|r| r.score).collect()
 }

@@ -2,64 +2,12 @@
 
 use super::graph::HardwareGraph;
 use super::link::{Link, LinkClass};
+use super::number::{Number, Scale, Weights};
 use crate::ask::GpuSet;
 use crate::ids::GpuIndex;
 
 /// Most free GPUs that the searches over subsets take; a set of vertices is a `u16`.
 pub const MOST_FREE: usize = 16;
-
-/// Row of one number per vertex.
-pub(super) type Lanes<T> = [T; MOST_FREE];
-
-/// What sums are counted in: `i16` where the node's bandwidths have a large enough common divisor, which is most
-/// everywhere and twice as fast, `f32` elsewhere. Both are exact.
-pub(super) trait Number: Copy + PartialOrd {
-    /// No link, no match: below 0 whatever is added to it.
-    const NONE: Self;
-    /// Nothing.
-    const ZERO: Self;
-    /// The sum.
-    fn plus(self, other: Self) -> Self;
-    /// The larger one.
-    fn most(self, other: Self) -> Self {
-        if other > self { other } else { self }
-    }
-    /// A weight in this unit.
-    fn of(mbps: u32, unit: u32) -> Self;
-    /// Thousandths of GB/s; negative where there is no match.
-    fn mbps(self, unit: u32) -> f32;
-}
-
-impl Number for f32 {
-    const NONE: Self = -1e9;
-    const ZERO: Self = 0.0;
-    fn plus(self, other: Self) -> Self {
-        self + other
-    }
-    fn of(mbps: u32, _: u32) -> Self {
-        exact(mbps)
-    }
-    fn mbps(self, _: u32) -> f32 {
-        self
-    }
-}
-
-impl Number for i16 {
-    const NONE: Self = -16_384;
-    const ZERO: Self = 0;
-    fn plus(self, other: Self) -> Self {
-        self.saturating_add(other)
-    }
-    fn of(mbps: u32, unit: u32) -> Self {
-        i16::try_from(mbps / unit).unwrap_or(i16::MAX)
-    }
-    fn mbps(self, unit: u32) -> f32 {
-        f32::from(self) * exact(unit)
-    }
-}
-
-/// Largest link, in units, of which 16 stay below `-i16::NONE`.
-const MOST_UNITS: u32 = 1000;
 
 /// Sums over the bits of a set by table, one for its low byte and one for its high byte.
 type ByteSums = [Vec<u32>; 2];
@@ -189,32 +137,20 @@ impl Space {
         (0..m).map(|a| (0..m).filter(|b| near(a, *b)).fold(0, |set, b| set | 1 << b)).collect()
     }
 
-    /// The unit that `i16` sums can count in; `None` where the bandwidths are too many units of it.
-    pub(super) fn unit(&self) -> Option<u32> {
-        let unit = self.levels.iter().fold(0, |a, b| divisor(a, *b)).max(1);
-        self.levels.last().filter(|l| *l / unit <= MOST_UNITS).map(|_| unit)
+    /// How sums over the links of this space are counted.
+    pub(super) fn scale(&self) -> Scale {
+        Scale::new(&self.levels)
     }
 
-    /// The links of at least this level, in this unit.
-    pub(super) fn weights<T: Number>(&self, level: usize, unit: u32) -> Vec<Lanes<T>> {
+    /// What the links of at least this level lack.
+    pub(super) fn weights<T: Number>(&self, level: usize, scale: &Scale) -> Weights<T> {
         let m = self.len();
         let of = |a: usize, b: usize| {
             let linked = a != b && b < m && usize::from(self.level[a][b]) >= level;
-            if linked { T::of(self.weight[a][b], unit) } else { T::NONE }
+            if linked { scale.lacks(self.weight[a][b]) } else { T::NONE }
         };
-        (0..m).map(|a| std::array::from_fn(|b| of(a, b))).collect()
+        Weights::new((0..m).map(|a| std::array::from_fn(|b| of(a, b))).collect())
     }
-}
-
-fn divisor(a: u32, b: u32) -> u32 {
-    if b == 0 { a } else { divisor(b, a % b) }
-}
-
-/// Whole thousandths as `f32`: exact below 2^24, and a sum of 16 links stays below that.
-pub(super) fn exact(mbps: u32) -> f32 {
-    #[expect(clippy::cast_precision_loss, reason = "links are at most 10^6")]
-    let w = mbps as f32;
-    w
 }
 
 fn byte_sums(m: usize, worth: &[u32]) -> ByteSums {

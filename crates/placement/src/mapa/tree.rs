@@ -12,8 +12,11 @@
 //! # Worst case
 //! Steps are (set, split) pairs of 16 lanes. 16 free GPUs, NCCL's tree: 12 ranks, 960 960 pairs.
 
+use super::climb;
+use super::number::{Number, Weights, best_of};
 use super::pattern::Edge;
-use super::space::{Lanes, MOST_FREE, Number, bits, subsets};
+use super::ranks::RANKS;
+use super::space::{MOST_FREE, bits, subsets};
 
 /// A tree of ranks as shapes of its subtrees.
 pub(super) struct TreeShape {
@@ -82,54 +85,61 @@ impl TreeShape {
 
 /// What a table holds per set: sums in lanes, or only whether there is a match.
 pub(super) trait Cell: Copy {
-    const NOTHING: Self;
-    /// Small enough for a table with a place for every set, which needs no ranking.
-    const SMALL: bool;
-    fn single(v: usize) -> Self;
+    /// What a match must reach.
+    type Limit;
+    fn nothing() -> Self;
     /// Both below the same vertex.
     fn both(self, other: Self) -> Self;
     fn better(self, other: Self) -> Self;
-    /// Keeps lane `v` only.
-    fn take(&mut self, from: &Self, v: usize);
-    /// Known to match nothing.
-    fn is_nothing(&self) -> bool;
+    /// Rooted on each vertex of a set, with the rest of it hanging below; `None`: a leaf.
+    fn root(mask: u32, below: impl Fn(u32) -> Option<Self>) -> Self;
+    /// The least that any match lacks; more than [`Cell::most`] where there is none.
+    fn lacks(&self) -> u32;
+    /// The most that a match may lack.
+    fn most(limit: &Self::Limit) -> u32;
 }
 
-impl<T: Number> Cell for Lanes<T> {
-    const NOTHING: Self = [T::NONE; MOST_FREE];
-    const SMALL: bool = false;
-    fn single(v: usize) -> Self {
-        let mut row = Self::NOTHING;
-        row[v] = T::ZERO;
-        row
+/// A row of sums.
+pub(super) struct Sums<T: Number>(T::Row);
+
+impl<T: Number> Clone for Sums<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: Number> Copy for Sums<T> {}
+
+impl<T: Number> Cell for Sums<T> {
+    type Limit = T;
+    fn nothing() -> Self {
+        Self(T::NONE.each())
     }
     fn both(self, other: Self) -> Self {
-        let mut out = Self::NOTHING;
-        for i in 0..MOST_FREE {
-            out[i] = self[i].plus(other[i]);
-        }
-        out
+        Self(T::rows_plus(self.0, other.0))
     }
     fn better(self, other: Self) -> Self {
-        let mut out = self;
-        for i in 0..MOST_FREE {
-            out[i] = out[i].most(other[i]);
+        Self(T::rows_most(self.0, other.0))
+    }
+    fn root(mask: u32, below: impl Fn(u32) -> Option<Self>) -> Self {
+        let mut lanes = [T::NONE; MOST_FREE];
+        for v in bits(mask) {
+            lanes[v] = below(mask ^ 1 << v).map_or(T::ZERO, |row| T::lane(&row.0, v));
         }
-        out
+        Self(T::row(lanes))
     }
-    fn take(&mut self, from: &Self, v: usize) {
-        self[v] = from[v].most(T::NONE);
+    fn lacks(&self) -> u32 {
+        T::best_lane(self.0).units().unwrap_or(u32::MAX)
     }
-    fn is_nothing(&self) -> bool {
-        false
+    fn most(limit: &T) -> u32 {
+        limit.units().unwrap_or(u32::MAX - 1)
     }
 }
 
 impl Cell for u16 {
-    const NOTHING: Self = 0;
-    const SMALL: bool = true;
-    fn single(v: usize) -> Self {
-        1 << v
+    type Limit = ();
+    fn nothing() -> Self {
+        0
     }
     fn both(self, other: Self) -> Self {
         self & other
@@ -137,162 +147,103 @@ impl Cell for u16 {
     fn better(self, other: Self) -> Self {
         self | other
     }
-    fn take(&mut self, from: &Self, v: usize) {
-        *self |= from & 1 << v;
+    fn root(mask: u32, below: impl Fn(u32) -> Option<Self>) -> Self {
+        bits(mask).fold(0, |set, v| set | below(mask ^ 1 << v).unwrap_or(u16::MAX) & 1 << v)
     }
-    fn is_nothing(&self) -> bool {
-        *self == 0
+    fn lacks(&self) -> u32 {
+        u32::from(*self == 0)
     }
-}
-
-/// Position of each set among the sets of its size.
-struct Ranking(Vec<u16>);
-
-impl Ranking {
-    fn new(m: usize) -> Self {
-        let mut next = [0_u16; MOST_FREE + 1];
-        // Sets in ascending order, as `subsets` lists them.
-        let rank = |mask: u32| {
-            let at = next[mask.count_ones() as usize];
-            next[mask.count_ones() as usize] += 1;
-            at
-        };
-        Self((0..1_u32 << m).map(rank).collect())
-    }
-
-    fn of(&self, mask: u32) -> usize {
-        usize::from(self.0[mask as usize])
+    fn most((): &()) -> u32 {
+        0
     }
 }
 
-/// Tables of one search.
+/// Tables of one search; rows are in the order of [`subsets`].
 pub(super) struct TreeTable<C> {
     m: usize,
-    ranking: Ranking,
     rooted: Vec<Vec<C>>,
     hung: Vec<Vec<C>>,
-    /// Per shape, per child: the first children up to that one hung together.
+    /// Per shape, per child from the second on: the first children up to that one hung together.
     folds: Vec<Vec<Vec<C>>>,
 }
 
-/// How a rooted table becomes a hung one.
-type Hang<'a, C> = &'a dyn Fn(u32, &C) -> C;
-
 impl<C: Cell> TreeTable<C> {
-    fn at(&self, mask: u32) -> usize {
-        if C::SMALL { mask as usize } else { self.ranking.of(mask) }
-    }
-
-    fn rows(&self, size: usize) -> Vec<C> {
-        vec![C::NOTHING; if C::SMALL { 1 << self.m } else { count(self.m, size) }]
-    }
-
-    fn fill(shape: &TreeShape, m: usize, hang: Hang<'_, C>) -> Self {
-        let ranking = Ranking::new(m);
-        let mut table = Self { m, ranking, rooted: Vec::new(), hung: Vec::new(), folds: Vec::new() };
+    fn fill(shape: &TreeShape, m: usize, limit: &C::Limit, hang: impl Fn(u32, &C) -> C) -> Self {
+        let mut table = Self { m, rooted: Vec::new(), hung: Vec::new(), folds: Vec::new() };
         for (id, children) in shape.children.iter().enumerate() {
-            let folds = table.fold(shape, children);
+            let folds = table.fold(shape, children, limit);
+            table.folds.push(folds);
             let size = shape.size[id];
-            let mut rooted = table.rows(size);
-            for mask in subsets(m, size) {
-                let at = table.at(mask);
-                match folds.last() {
-                    None => rooted[at] = C::single(mask.trailing_zeros() as usize),
-                    Some(below) => {
-                        bits(mask).for_each(|v| rooted[at].take(&below[table.at(mask ^ 1 << v)], v))
-                    }
-                }
-            }
+            let all = children.len().checked_sub(1).map(|last| table.below(shape, id, last));
+            let below = |rest: u32| all.map(|rows| rows[RANKS.of(rest)]);
+            let rooted: Vec<C> = subsets(m, size).map(|mask| C::root(mask, below)).collect();
             let whole = id + 1 == shape.children.len();
-            let mut hung = table.rows(if whole { 0 } else { size });
-            if !whole {
-                subsets(m, size).for_each(|s| hung[table.at(s)] = hang(s, &rooted[table.at(s)]));
-            }
+            let sets = subsets(m, size).zip(&rooted).filter(|_| !whole);
+            let hung = sets.map(|(mask, row)| hang(mask, row)).collect();
             table.rooted.push(rooted);
             table.hung.push(hung);
-            table.folds.push(folds);
         }
         table
     }
 
-    fn fold(&self, shape: &TreeShape, children: &[usize]) -> Vec<Vec<C>> {
+    /// The first children of a shape up to this one, hung together.
+    fn below(&self, shape: &TreeShape, id: usize, child: usize) -> &[C] {
+        match child.checked_sub(1) {
+            None => &self.hung[shape.children[id][0]],
+            Some(at) => &self.folds[id][at],
+        }
+    }
+
+    fn fold(&self, shape: &TreeShape, children: &[usize], limit: &C::Limit) -> Vec<Vec<C>> {
         let mut folds: Vec<Vec<C>> = Vec::new();
-        let mut size = 0;
-        for (k, child) in children.iter().enumerate() {
-            let next = &self.hung[*child];
-            let Some(before) = folds.last() else {
-                folds.push(next.clone());
-                size = shape.size[*child];
-                continue;
-            };
+        let mut size = children.first().map_or(0, |c| shape.size[*c]);
+        for (k, child) in children.iter().enumerate().skip(1) {
+            let before = folds.last().unwrap_or(&self.hung[children[0]]);
             // Two subtrees of one shape may change places: the first takes the set's lowest vertex.
             let twins = k == 1 && children[0] == *child;
-            let fold = self.split(before, next, (size, shape.size[*child]), twins);
+            let sizes = (size, shape.size[*child]);
+            let fold = self.split((before, &self.hung[*child]), sizes, twins, C::most(limit));
             folds.push(fold);
             size += shape.size[*child];
         }
         folds
     }
 
-    fn split(&self, before: &[C], next: &[C], (size, more): (usize, usize), twins: bool) -> Vec<C> {
+    /// The best of hanging the sets of `before` and those of `next` below one vertex.
+    fn split(
+        &self,
+        (before, next): (&[C], &[C]),
+        (size, more): (usize, usize),
+        twins: bool,
+        most: u32,
+    ) -> Vec<C> {
         let total = size + more;
-        let mut fold = self.rows(total);
-        let some = |rows: &[C], k: usize| -> Vec<u32> {
-            subsets(self.m, k).filter(|s| !rows[self.at(*s)].is_nothing()).collect()
+        let mut fold = vec![C::nothing(); count(self.m, total)];
+        let least = |rows: &[C]| rows.iter().map(Cell::lacks).min().unwrap_or(u32::MAX);
+        let list = |rows: &[C], k: usize, other: u32| {
+            let lacking = rows.iter().zip(subsets(self.m, k)).map(|(row, set)| (row.lacks(), set));
+            lacking.filter(|(lacks, _)| lacks.saturating_add(other) <= most).collect::<Vec<(u32, u32)>>()
         };
-        let splits: Vec<u32> = subsets(total, size).filter(|s| !twins || s & 1 != 0).collect();
-        if C::SMALL {
-            let (first, second) = (some(before, size), some(next, more));
-            if first.len() * second.len() < splits.len() * count(self.m, total) {
-                for a in &first {
-                    for b in second.iter().filter(|b| a & **b == 0) {
-                        let both = before[self.at(*a)].both(next[self.at(*b)]);
-                        let at = self.at(a | b);
-                        fold[at] = fold[at].better(both);
-                    }
+        let (first, mut second) = (list(before, size, least(next)), list(next, more, least(before)));
+        second.sort_unstable();
+        // How many of `second` can go with a set: they are sorted.
+        let partners = |lacks: u32| second.partition_point(|(other, _)| lacks.saturating_add(*other) <= most);
+        let pairs: usize = first.iter().map(|(lacks, _)| partners(*lacks)).sum();
+        if pairs < count(total, size) / (1 + usize::from(twins)) * fold.len() {
+            for (lacks, a) in &first {
+                for (_, b) in second[..partners(*lacks)].iter().filter(|(_, b)| a & b == 0) {
+                    let both = before[RANKS.of(*a)].both(next[RANKS.of(*b)]);
+                    let at = RANKS.of(a | b);
+                    fold[at] = fold[at].better(both);
                 }
-                return fold;
             }
+            return fold;
         }
-        for mask in subsets(self.m, total) {
-            let spread = Spread::new(mask);
-            let mut best = C::NOTHING;
-            for split in &splits {
-                let part = spread.of(*split);
-                best = best.better(before[self.at(part)].both(next[self.at(mask ^ part)]));
-            }
-            fold[self.at(mask)] = best;
+        for (mask, best) in subsets(self.m, total).zip(&mut fold) {
+            let better = |best: C, a: usize, b: usize| best.better(before[a].both(next[b]));
+            *best = RANKS.parts(mask, size, twins, C::nothing(), better);
         }
         fold
-    }
-}
-
-/// Puts the bits of a number at the places of a set's members.
-struct Spread {
-    low: [u16; 256],
-    high: [u16; 256],
-}
-
-impl Spread {
-    fn new(mask: u32) -> Self {
-        let mut at = [0_u16; MOST_FREE];
-        let mut n = 0;
-        for v in bits(mask) {
-            at[n] = 1 << v;
-            n += 1;
-        }
-        let mut spread = Self { low: [0; 256], high: [0; 256] };
-        for i in 1..1_usize << n.min(8) {
-            spread.low[i] = spread.low[i & (i - 1)] | at[i.trailing_zeros() as usize];
-        }
-        for i in 1..1_usize << n.saturating_sub(8) {
-            spread.high[i] = spread.high[i & (i - 1)] | at[8 + i.trailing_zeros() as usize];
-        }
-        spread
-    }
-
-    fn of(&self, split: u32) -> u32 {
-        u32::from(self.low[(split & 0xff) as usize] | self.high[(split >> 8 & 0xff) as usize])
     }
 }
 
@@ -306,71 +257,70 @@ pub(super) fn feasible(shape: &TreeShape, adjacent: &[u32]) -> Vec<bool> {
         let near = bits(u32::from(*rooted)).fold(0, |set, u| set | adjacent[u]) & !mask;
         (near & 0xffff) as u16
     };
-    let (m, n) = (adjacent.len(), shape.of_rank.len());
-    let table = TreeTable::<u16>::fill(shape, m, &hang);
-    let Some(rows) = table.rooted.last() else { return Vec::new() };
-    subsets(m, n).map(|mask| rows[mask as usize] != 0).collect()
+    let table = TreeTable::<u16>::fill(shape, adjacent.len(), &(), hang);
+    table.rooted.last().map(|rows| rows.iter().map(|row| *row != 0).collect()).unwrap_or_default()
 }
 
 /// Sums of the best matches.
-pub(super) fn sums<T: Number>(shape: &TreeShape, weights: &[Lanes<T>]) -> TreeTable<Lanes<T>> {
-    let hang = |mask: u32, rooted: &Lanes<T>| {
-        let mut row = [T::NONE; MOST_FREE];
-        for u in bits(mask) {
-            for i in 0..MOST_FREE {
-                row[i] = row[i].most(rooted[u].plus(weights[u][i]));
-            }
-        }
-        row
-    };
-    TreeTable::fill(shape, weights.len(), &hang)
+pub(super) fn sums<T: Number>(shape: &TreeShape, weights: &Weights<T>) -> TreeTable<Sums<T>> {
+    let limit = climb::limit(weights, &shape.edges(), shape.of_rank.len());
+    sums_within(shape, weights, limit)
 }
 
-impl<T: Number> TreeTable<Lanes<T>> {
-    /// The largest sum for each set, in the order of [`subsets`].
+/// Sums of the matches that lack at most `limit`.
+pub(super) fn sums_within<T: Number>(
+    shape: &TreeShape,
+    weights: &Weights<T>,
+    limit: T,
+) -> TreeTable<Sums<T>> {
+    let hang = |mask: u32, rooted: &Sums<T>| {
+        let (mut row, lanes) = (T::NONE.each(), T::lanes(rooted.0));
+        for u in bits(mask) {
+            row = T::rows_most(row, T::rows_plus(weights.rows[u], lanes[u].each()));
+        }
+        Sums(row)
+    };
+    TreeTable::fill(shape, weights.rows.len(), &limit, hang)
+}
+
+impl<T: Number> TreeTable<Sums<T>> {
+    /// What the best match lacks for each set, in the order of [`subsets`]; nothing for sets without one of the best.
     pub(super) fn values(&self) -> Vec<T> {
-        let best = |row: &Lanes<T>| row.iter().copied().fold(T::NONE, T::most);
-        self.rooted.last().map(|rows| rows.iter().map(best).collect()).unwrap_or_default()
+        self.rooted.last().map(|rows| rows.iter().map(|s| T::best_lane(s.0)).collect()).unwrap_or_default()
     }
 
     /// A match of the largest sum on this set: the vertex of each rank.
-    pub(super) fn order(&self, shape: &TreeShape, weights: &[Lanes<T>], mask: u32) -> Vec<usize> {
+    pub(super) fn order(&self, shape: &TreeShape, weights: &Weights<T>, mask: u32) -> Vec<usize> {
         let mut order = vec![0; shape.of_rank.len()];
-        let top = shape.of_rank[0];
-        let row = &self.rooted[top][self.at(mask)];
-        let root = bits(mask).reduce(|best, v| if row[v] > row[best] { v } else { best });
-        if let Some(root) = root {
+        let row = self.rooted[shape.of_rank[0]][RANKS.of(mask)];
+        if let Some(root) = best_of::<T>(row.0, mask) {
             self.place((shape, weights), 0, mask, root, &mut order);
         }
         order
     }
 
-    fn place(&self, of: (&TreeShape, &[Lanes<T>]), rank: usize, mask: u32, v: usize, order: &mut [usize]) {
+    fn place(&self, of: (&TreeShape, &Weights<T>), rank: usize, mask: u32, v: usize, order: &mut [usize]) {
         order[rank] = v;
         let (shape, weights) = of;
         let mut left = mask ^ 1 << v;
-        let id = shape.of_rank[rank];
         for k in (0..shape.below[rank].len()).rev() {
-            let child = shape.children[id][k];
-            let part = if k == 0 { left } else { self.last_part((id, k), child, left, v, shape.size[child]) };
+            let child = shape.children[shape.of_rank[rank]][k];
+            let part = if k == 0 { left } else { self.last_part((shape, rank), k, left, v) };
             left ^= part;
-            let rows = &self.rooted[child][self.at(part)];
-            let worth = |u: usize| rows[u].plus(weights[u][v]);
-            let root = bits(part).reduce(|best, u| if worth(u) > worth(best) { u } else { best });
-            if let Some(root) = root {
+            let row = T::rows_plus(self.rooted[child][RANKS.of(part)].0, weights.rows[v]);
+            if let Some(root) = best_of::<T>(row, part) {
                 self.place(of, shape.below[rank][k], part, root, order);
             }
         }
     }
 
-    /// The part of `mask` that a shape's `k`th child takes in a best split.
-    fn last_part(&self, (id, k): (usize, usize), child: usize, mask: u32, v: usize, size: usize) -> u32 {
-        let spread = Spread::new(mask);
-        let before = &self.folds[id][k - 1];
-        let worth = |part: u32| before[self.at(mask ^ part)][v].plus(self.hung[child][self.at(part)][v]);
-        subsets(mask.count_ones() as usize, size)
-            .map(|s| spread.of(s))
-            .reduce(|best, part| if worth(part) > worth(best) { part } else { best })
-            .unwrap_or(mask)
+    /// The part of `mask` that the `k`th child of a rank on `v` takes in a best split.
+    fn last_part(&self, (shape, rank): (&TreeShape, usize), k: usize, mask: u32, v: usize) -> u32 {
+        let id = shape.of_rank[rank];
+        let (before, child) = (self.below(shape, id, k - 1), shape.children[id][k]);
+        let lane = |rows: &[Sums<T>], set: u32| T::lane(&rows[RANKS.of(set)].0, v);
+        let worth = |part: u32| lane(before, mask ^ part).plus(lane(&self.hung[child], part));
+        let parts = subsets(self.m, shape.size[child]).filter(|part| part & !mask == 0);
+        parts.reduce(|best, part| if worth(part).ahead(worth(best)) { part } else { best }).unwrap_or(mask)
     }
 }

@@ -1,0 +1,52 @@
+//! Rows of sixteen bytes, one per vertex.
+//!
+//! The compiler finds these operations in only some of the searches, and they are most of what the searches do.
+
+use wide::u8x16;
+
+/// A row of bytes.
+pub(super) type Bytes = u8x16;
+
+/// The lesser of each two lanes that are eight apart, of `a` in even lanes, of `b` in odd ones.
+fn halves(a: Bytes, b: Bytes) -> Bytes {
+    u8x16::unpack_low(a, b).min(u8x16::unpack_high(a, b))
+}
+
+/// The least byte.
+pub(super) fn least(row: Bytes) -> u8 {
+    let mut all = row;
+    for _ in 0..4 {
+        all = halves(all, all);
+    }
+    all.as_array_ref()[0]
+}
+
+/// The least byte of each row.
+pub(super) fn least_of_each(rows: &[Bytes; 16]) -> Bytes {
+    let eight: [Bytes; 8] = std::array::from_fn(|i| halves(rows[i], rows[i + 8]));
+    let four: [Bytes; 4] = std::array::from_fn(|i| halves(eight[i], eight[i + 4]));
+    halves(halves(four[0], four[2]), halves(four[1], four[3]))
+}
+
+/// The lanes that are at most this, as a set.
+pub(super) fn at_most(row: Bytes, limit: u8) -> u16 {
+    let lanes = row.saturating_sub(u8x16::splat(limit)).cmp_eq(u8x16::splat(0)).move_mask();
+    (lanes & 0xffff) as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn least_bytes() {
+        let row =
+            |seed: u8| u8x16::new(std::array::from_fn(|i| (i as u8).wrapping_mul(37).wrapping_add(seed)));
+        let rows: [Bytes; 16] = std::array::from_fn(|i| row(i as u8 * 29));
+        let expect = rows.map(|r| r.to_array().into_iter().min().unwrap());
+        assert_eq!(least_of_each(&rows).to_array(), expect);
+        assert_eq!(rows.map(least), expect);
+        let few = u8x16::new(std::array::from_fn(|i| 200 + i as u8));
+        assert_eq!(at_most(few, 202), 0b111);
+    }
+}

@@ -285,7 +285,14 @@ impl Form {
         let weights = space.weights::<T>(level, scale);
         match self {
             Self::Path { closed } => PathTable::new(&weights, m, *closed).order(&weights, all),
-            Self::Tree(shape) => tree::sums(shape, &weights).order(shape, &weights, all),
+            Self::Tree(shape) => {
+                let known = known_mbps.and_then(|sum| scale.lacking(m - 1, sum));
+                let table = match known {
+                    Some(limit) => tree::sums_within(shape, &weights, limit),
+                    None => tree::sums(shape, &weights),
+                };
+                table.order(shape, &weights, all)
+            }
             Self::RingTree(edges) => {
                 let known = known_mbps.and_then(|sum| scale.lacking(edges.len(), sum));
                 let limit = known.unwrap_or_else(|| ringtree::limit(&weights, edges, m));

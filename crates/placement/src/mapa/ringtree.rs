@@ -412,8 +412,9 @@ impl<'a, T: Number> RingTree<'a, T> {
     }
 }
 
-/// What a good match lacks.
+/// What a good match lacks; the most that there is where finding one takes as long as the search.
 pub(super) fn limit<T: Number>(weights: &Weights<T>, edges: &[Edge], n: usize) -> T {
-    let limit = climb::limit(weights, edges, n);
+    let few = weights.of.len() <= 8;
+    let limit = if few { T::NONE } else { climb::limit(weights, edges, n) };
     if limit.units().is_some() { limit } else { T::of(T::MOST) }
 }

@@ -43,6 +43,12 @@ pub(crate) fn place(
 ) -> Option<Result<Placed, Veto>> {
     let node = engine.node(&slurm.name)?;
     let mut question = question.on(&slurm.name);
+    if want.kind == GresKind::Shard && !want.managed && slurm.chosen().len() > 1 {
+        // Plain shards of several devices, as later Slurms can give them (MULTIPLE_SHARING_GRES_PJ): the devices become
+        // the job's as a whole, so nobody may be on them, and Slurm's choice stands.
+        let whole = question.of_whole(slurm.chosen());
+        return if whole.fits(node) { None } else { Some(Err(Veto { node: slurm.name.clone() })) };
+    }
     let mut entries: Vec<GpuSet> = slurm.entries.iter().map(|e| e.available).collect();
     match want.kind {
         GresKind::Shard => {

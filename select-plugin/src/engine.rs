@@ -10,6 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use placement::ask::GpuSet;
 use placement::mapa::Memo;
 use placement::moldable::PlannedStart;
 use placement::planned::Plan;
@@ -42,6 +43,8 @@ struct NodeEntry {
     jobs: BTreeMap<JobId, Grant>,
     /// Answers for the state as it is now.
     now: HashMap<Key, bool>,
+    /// It is left to Slurm: what Slurm counts there are not the GPUs that the site describes.
+    aside: bool,
 }
 
 /// What a job wants from one node, as `decide` takes it.
@@ -98,6 +101,15 @@ impl Question {
         self
     }
 
+    /// The question whether exactly these GPUs are free as whole ones.
+    pub(crate) fn of_whole(mut self, gpus: GpuSet) -> Self {
+        let count = u32::try_from(gpus.len()).ok();
+        self.ask.request = Request { gpus: count, ..Request::new(Isolation::Whole) };
+        self.ask.allowed = Some(gpus);
+        self.ask.quotas.clear();
+        self
+    }
+
     /// Whether the job wants good links between several GPUs, rather than GPUs near its cores.
     pub(crate) fn pays_for_links(&self) -> bool {
         let request = &self.ask.request;
@@ -112,8 +124,13 @@ impl Engine {
         let mut nodes = HashMap::new();
         for (spec, set) in config.nodes.iter().enumerate() {
             for name in &set.names {
-                let entry =
-                    NodeEntry { spec, node: set.to_node(), jobs: BTreeMap::new(), now: HashMap::new() };
+                let entry = NodeEntry {
+                    spec,
+                    node: set.to_node(),
+                    jobs: BTreeMap::new(),
+                    now: HashMap::new(),
+                    aside: false,
+                };
                 nodes.insert(name.clone(), entry);
             }
         }
@@ -122,7 +139,23 @@ impl Engine {
 
     /// Names of all managed nodes.
     pub(crate) fn node_names(&self) -> impl Iterator<Item = &str> {
-        self.nodes.keys().map(String::as_str)
+        self.nodes.iter().filter(|(_, e)| !e.aside).map(|(name, _)| name.as_str())
+    }
+
+    /// Leaves a node to Slurm from now on: it counts as not managed.
+    pub(crate) fn step_aside(&mut self, node: &str) {
+        if let Some(entry) = self.nodes.get_mut(node) {
+            entry.aside = true;
+        }
+    }
+
+    fn managed(&self, node: &str) -> Option<&NodeEntry> {
+        self.nodes.get(node).filter(|e| !e.aside)
+    }
+
+    /// The number of GPUs that the site describes on a node, managed or not.
+    pub(crate) fn described_gpus(&self, node: &str) -> Option<u64> {
+        self.nodes.get(node).map(|e| e.node.gpus.len() as u64)
     }
 
     /// The model of a GPU.
@@ -152,7 +185,7 @@ impl Engine {
 
     /// Whether the request can be placed on the node as it is now; `None`: the node is not managed.
     pub(crate) fn fits_now(&mut self, node: &str, question: &Question) -> Option<bool> {
-        let entry = self.nodes.get_mut(node)?;
+        let entry = self.nodes.get_mut(node).filter(|e| !e.aside)?;
         if let Some(known) = entry.now.get(&question.key) {
             return Some(*known);
         }
@@ -166,7 +199,7 @@ impl Engine {
 
     /// Whether the request could be placed on the node with nothing else on it; `None`: the node is not managed.
     pub(crate) fn fits_ever(&mut self, node: &str, question: &Question) -> Option<bool> {
-        let spec = self.nodes.get(node)?.spec;
+        let spec = self.managed(node)?.spec;
         let key = (spec, question.key.clone());
         if let Some(known) = self.ever.get(&key) {
             return Some(*known);
@@ -182,7 +215,7 @@ impl Engine {
     /// Whether a plan's place on its node could be had now; false without a place.
     pub(crate) fn has_planned_place(&self, question: &Question) -> bool {
         let place = question.plan.as_ref().and_then(|p| p.place.as_ref());
-        place.and_then(|p| Some((p, self.nodes.get(&p.node)?))).is_some_and(|(place, entry)| {
+        place.and_then(|p| Some((p, self.managed(&p.node)?))).is_some_and(|(place, entry)| {
             let decision = question.clone().on(&place.node).decide(&entry.node);
             decision.report.planned == Some((place.start, true))
         })
@@ -191,7 +224,7 @@ impl Engine {
     /// The shards that a request counts for in Slurm, on whichever of these nodes counts fewest; `None`: none of them
     /// could ever serve it with a part of a GPU.
     pub(crate) fn shards(&self, request: &Request, names: &[String]) -> Option<u32> {
-        let specs: BTreeSet<usize> = names.iter().filter_map(|n| self.nodes.get(n)).map(|e| e.spec).collect();
+        let specs: BTreeSet<usize> = names.iter().filter_map(|n| self.managed(n)).map(|e| e.spec).collect();
         let nodes = specs.into_iter().filter_map(|spec| self.config.nodes.get(spec));
         let counts = nodes.filter_map(|n| match n.to_node().admits_ever(request, &self.policy, true) {
             Ok(Admission::Shards(count)) => Some(count),
@@ -245,7 +278,7 @@ impl Engine {
 
     /// The node's state; `None`: it is not managed.
     pub(crate) fn node(&self, name: &str) -> Option<&Node> {
-        self.nodes.get(name).map(|e| &e.node)
+        self.managed(name).map(|e| &e.node)
     }
 
     /// The jobs that hold something on the node.
@@ -309,7 +342,7 @@ impl Engine {
 
     /// The node's layout for `sinfo`; `None`: it is not managed.
     pub(crate) fn layout(&self, node: &str) -> Option<String> {
-        self.nodes.get(node).map(|e| e.node.layout())
+        self.managed(node).map(|e| e.node.layout())
     }
 }
 

@@ -21,7 +21,7 @@ use std::collections::{HashMap, HashSet};
 use placement::{JobId, Node};
 
 use crate::engine::{Engine, Question};
-use crate::view::{NodeView, Want};
+use crate::view::{GresKind, NodeView, Want};
 
 /// What Slurm wants to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,6 +134,14 @@ fn judge(engine: &mut Engine, question: &Question, want: &Want, node: &NodeView)
         Some(true) if node.completing || !node.registered => Verdict::Later,
         Some(true) => Verdict::Now,
         Some(false) if engine.fits_ever(&node.name, question) == Some(true) => Verdict::Later,
+        // Plain shards, more than a device has: Slurm may have them from several.
+        Some(false) if !want.managed && want.kind == GresKind::Shard => {
+            if node.completing {
+                Verdict::Later
+            } else {
+                Verdict::Now
+            }
+        }
         Some(false) => Verdict::Never,
     }
 }

@@ -126,10 +126,10 @@ fn a_planned_job_gets_its_place_and_the_reason_says_so() {
     let taken = JobPlacement { job: JobId(1), nodes: vec![("n2".to_owned(), at(1, 4))] };
     engine.commit(USER, &taken);
     let (want, out) = planned(&engine, " place=n2:1@4");
-    assert_eq!(out, [], "it does not wait for a place that is taken");
+    assert_eq!(out, [0; 0], "it does not wait for a place that is taken");
     let (grant, why) = placed_on(&engine, &want, "n2");
     assert!(grant != at(1, 4) && why.contains("the planned place 1@4 is not free"), "{why}");
-    assert_eq!(planned(&engine, "").1, []);
+    assert_eq!(planned(&engine, "").1, [0; 0]);
     assert_eq!(planned(&engine, " place=n9:1@4").1, [], "a node that the job cannot use");
 }
 
@@ -445,4 +445,41 @@ fn a_commit_replaces_what_the_job_had() {
     occupy(&mut engine, 1, "n2", &[0]);
     assert!(engine.layout("n1").unwrap().contains("gpu0-1=free"));
     assert!(engine.holds(JobId(1)));
+}
+
+#[test]
+fn a_node_that_is_left_to_slurm_is_not_managed_any_more() {
+    let mut engine = engine();
+    occupy(&mut engine, 1, "n2", &[0]);
+    engine.step_aside("n2");
+    let nodes = [node(0, "n1", 7), node(1, "n2", 7)];
+    // Nothing of Tessera's can be had there; jobs that ask for nothing of it get what Slurm gives.
+    assert_eq!(ruled_out(&mut engine, &mig("2g.10gb"), Mode::RunNow, 1, &nodes), [1]);
+    let plain = want(None, GresKind::Gpu, 2);
+    assert_eq!(ruled_out(&mut engine, &plain, Mode::RunNow, 1, &nodes), [0; 0]);
+    let chosen = ChosenView { name: "n2".to_owned(), ..choice(&[1], &[0, 1]) };
+    assert_eq!(place(&engine, question(&engine, &plain), &plain, &chosen), None);
+    assert!(engine.layout("n2").is_none() && engine.node_names().all(|n| n != "n2"));
+    // Its jobs are still known, for the day it is described rightly again.
+    assert!(engine.holds(JobId(1)) && engine.model_of("n2", GpuIndex(0)).is_some());
+}
+
+#[test]
+fn plain_shards_of_several_devices_need_them_empty_and_stay_slurms_choice() {
+    let mut engine = engine();
+    let shards = want(None, GresKind::Shard, 57);
+    let nodes = [node(0, "n1", 7)];
+    for mode in [Mode::RunNow, Mode::TestOnly, Mode::WillRun] {
+        assert_eq!(
+            ruled_out(&mut engine, &shards, mode, 1, &nodes),
+            [0; 0],
+            "no device has so many: Slurm's to say"
+        );
+    }
+    let both = || ChosenView { name: "n1".to_owned(), ..choice(&[0, 1], &[0, 1]) };
+    assert_eq!(place(&engine, question(&engine, &shards), &shards, &both()), None);
+    let shares = Grant::Mps { on: placement::decision::ShareOn::Gpu(GpuIndex(1)), mem_mib: 100, threads: 1 };
+    let placement = JobPlacement { job: JobId(3), nodes: vec![("n1".to_owned(), shares)] };
+    assert_eq!(engine.commit(USER, &placement), Vec::<String>::new());
+    assert!(matches!(place(&engine, question(&engine, &shards), &shards, &both()), Some(Err(_))));
 }

@@ -133,7 +133,10 @@ pub(crate) fn node(slurm: &Slurm, name: &str, config: &SiteConfig, findings: &mu
             }
         }
         match slurm.layouts.get(name) {
-            None => f.bad(format!("{name}: no layout published: is Tessera's select plugin loaded?")),
+            None => f.bad(format!(
+                "{name}: no layout published: is Tessera's select plugin loaded, or has it left the node to Slurm \
+                 (slurmctld's log)?"
+            )),
             Some(line) => {
                 if let Err(why) = crate::layout::read(line, &spec.gpus) {
                     f.bad(format!("{name}: published layout: {why}"));
@@ -143,10 +146,10 @@ pub(crate) fn node(slurm: &Slurm, name: &str, config: &SiteConfig, findings: &mu
     });
 }
 
-/// The number of a GRES: `gpu:a100:8(S:0-1),shard:320` has 8 `gpu`.
-fn count(gres: &str, kind: &str) -> u32 {
+/// The entries of a node's GRES, without what stands in brackets.
+fn entries(gres: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0_u32;
-    let parts = gres.split(|c: char| {
+    let parts = gres.split(move |c: char| {
         match c {
             '(' => depth += 1,
             ')' => depth = depth.saturating_sub(1),
@@ -154,12 +157,16 @@ fn count(gres: &str, kind: &str) -> u32 {
         }
         depth == 0 && c == ','
     });
+    parts.map(|part| part.split('(').next().unwrap_or_default())
+}
+
+/// The number of a GRES: `gpu:a100:8(S:0-1),shard:320` has 8 `gpu`.
+fn count(gres: &str, kind: &str) -> u32 {
     let number = |part: &str| {
-        let part = part.split('(').next().unwrap_or_default();
         let mut words = part.split(':');
         (words.next() == Some(kind)).then(|| words.next_back().and_then(|n| n.parse().ok()).unwrap_or(1_u32))
     };
-    parts.filter_map(number).sum()
+    entries(gres).filter_map(number).sum()
 }
 
 #[cfg(test)]
@@ -171,6 +178,7 @@ mod tests {
         assert_eq!(count("gpu:a100:8(S:0-1),shard:320(S:0,1)", "gpu"), 8);
         assert_eq!(count("gpu:a100:4,gpu:h100:2,shard:9", "gpu"), 6);
         assert_eq!(count("(null)", "shard"), 0);
+        assert_eq!(count("gpu:h100:no_consume:4(S:0,1),shard:9", "gpu"), 4);
     }
 
     #[test]

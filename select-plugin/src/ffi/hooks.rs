@@ -39,6 +39,8 @@ pub(super) struct State {
     pub(super) widen: HashSet<JobId>,
     /// Jobs whose last test kept them to the node that their plan names and did not succeed.
     pub(super) off_plan: HashSet<JobId>,
+    /// There is no `tessera.toml`: only what an earlier one has left is taken away.
+    unconfigured: bool,
     layout_checked: bool,
     /// The state knows all running jobs. Before that, the layouts from before a restart must stay readable.
     rebuilt: bool,
@@ -69,7 +71,23 @@ fn lock() -> MutexGuard<'static, Option<State>> {
 
 /// Sets or replaces the configuration; the state is empty until it is rebuilt.
 pub(super) fn configure(engine: Option<Engine>) {
-    *lock() = Some(State { engine, ..State::default() });
+    *lock() = Some(State { unconfigured: engine.is_none(), engine, ..State::default() });
+}
+
+/// Without a configuration, takes away what an earlier one placed: a requeued job, or the rest of an array, would have
+/// it carried out on whatever GPUs Slurm now gives it.
+pub(super) fn forget_placement(job: *mut sys::job_record_t) {
+    let mut state = lock();
+    let Some(state) = state.as_mut().filter(|s| s.unconfigured) else { return };
+    let Some(host) = Host::get() else { return };
+    // SAFETY: select.h: the record of a live job, under slurmctld's job write lock.
+    let Some(job) = (unsafe { job.as_mut() }) else { return };
+    set_job(job.job_id);
+    if !layout_fits(state, host, job) {
+        state.unconfigured = false;
+    } else if read::spank_env(job, PLACEMENT_ENV).is_some() {
+        write::placement(host, job, None);
+    }
 }
 
 /// Runs `body` if the plugin places jobs in this process and its view of the structs is the process's.
@@ -253,6 +271,7 @@ pub(super) fn lost_node(job: *mut sys::job_record_t, node: *mut sys::node_record
 /// Rebuilds the state from the running jobs, after a new configuration.
 pub(super) fn rebuild() {
     let Some(host) = Host::get() else { return };
+    step_aside(host);
     for job in host.jobs() {
         with(job, |state, host, job| {
             if runs(job) {
@@ -265,28 +284,41 @@ pub(super) fn rebuild() {
     let Some(state) = state.as_mut() else { return };
     let Some(engine) = state.engine.as_mut() else { return };
     state.rebuilt = true;
-    let mut differ = Vec::new();
     for (name, node) in read::named_nodes(host) {
         if let Some(published) = read::extra(node) {
             engine.remember_idle(&name, &published);
         }
-        let slurms = read::configured_gpus(host, node);
-        if let (Some(slurms), Some(ours)) = (slurms, engine.node(&name).map(|n| n.gpus.len() as u64))
-            && slurms != ours
-        {
-            differ.push((name, slurms, ours));
-        }
-    }
-    if let Some((name, slurms, ours)) = differ.first() {
-        // Jobs may then wait, or be refused, for a reason that nothing else tells.
-        log::error(format_args!(
-            "select plugin: {} nodes have another number of GPUs in slurm.conf than in tessera.toml, as {name} {slurms} \
-             and {ours}; jobs get only GPUs that both know: see `tessera doctor`",
-            differ.len()
-        ));
     }
     let names: Vec<String> = engine.node_names().map(str::to_owned).collect();
     publish(engine, host, &names);
+}
+
+/// Leaves the nodes to Slurm on which a GPU's number there need not be the one here, or on which jobs take nothing from
+/// each other in Slurm's accounts. Jobs then wait, or run elsewhere, for a reason that nothing but this line tells.
+fn step_aside(host: &Host) {
+    let mut state = lock();
+    let Some(engine) = state.as_mut().and_then(|s| s.engine.as_mut()) else { return };
+    let mut aside = Vec::new();
+    for (name, node) in read::named_nodes(host) {
+        let Some(ours) = engine.described_gpus(&name) else { continue };
+        let slurms = read::configured(host, node);
+        let why = match slurms.gpus {
+            _ if slurms.no_consume => "its GPUs are no_consume in slurm.conf".to_owned(),
+            Some(gpus) if gpus != ours => format!("{gpus} GPUs in slurm.conf, {ours} in tessera.toml"),
+            _ => continue,
+        };
+        engine.step_aside(&name);
+        if read::extra(node).is_some_and(|text| !text.is_empty()) && write::extra(host, node, "") {
+            host.nodes_changed();
+        }
+        aside.push(format!("{name}: {why}"));
+    }
+    if let Some(first) = aside.first() {
+        log::error(format_args!(
+            "select plugin: {} nodes are left to Slurm alone, such as {first}: see `tessera doctor`",
+            aside.len()
+        ));
+    }
 }
 
 /// Whether either job has GPUs here: their allocations cannot be merged.

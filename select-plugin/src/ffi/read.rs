@@ -180,14 +180,28 @@ pub(super) fn extra(node: NonNull<sys::node_record_t>) -> Option<String> {
     unsafe { read::text(record.extra) }
 }
 
-/// How many GPUs `slurm.conf` gives a node; `None`: it speaks of none.
-pub(super) fn configured_gpus(host: &Host, node: NonNull<sys::node_record_t>) -> Option<u64> {
+/// What Slurm says of a node's GPUs.
+pub(super) struct Configured {
+    /// How many `slurm.conf` gives it; `None`: it speaks of none.
+    pub(super) gpus: Option<u64>,
+    /// GPUs or shards are not consumed by jobs: any number of them gets the same.
+    pub(super) no_consume: bool,
+}
+
+/// What Slurm says of a node's GPUs.
+pub(super) fn configured(host: &Host, node: NonNull<sys::node_record_t>) -> Configured {
     // SAFETY: a slot of the node table; hooks run under the node lock.
     let list = unsafe { node.as_ref() }.gres_list;
-    let states = gres_states::<sys::gres_node_state_t>(host, list.cast());
-    let (_, state) = states.into_iter().find(|(kind, _)| *kind == GresKind::Gpu)?;
-    // SAFETY: the data of a node's GRES entry is a `gres_node_state_t`.
-    unsafe { read::struct_at(state) }.map(|s| s.gres_cnt_config)
+    let mut found = Configured { gpus: None, no_consume: false };
+    for (kind, state) in gres_states::<sys::gres_node_state_t>(host, list.cast()) {
+        // SAFETY: the data of a node's GRES entry is a `gres_node_state_t`.
+        let Some(state) = (unsafe { read::struct_at(state) }) else { continue };
+        found.no_consume |= state.no_consume;
+        if kind == GresKind::Gpu {
+            found.gpus = Some(state.gres_cnt_config);
+        }
+    }
+    found
 }
 
 /// The job's GRES entries of our kinds after a successful test, for `write`.
@@ -223,7 +237,9 @@ pub(super) fn choice(
         let amount = amount_on(state, node.index);
         let free = free_devices(host, kind, of_node, state.type_id, amount, bound);
         let free: GpuSet = free.into_iter().map(gpu_index).collect();
-        let available = union([free, chosen].into_iter());
+        // Cores that Slurm keeps for one GPU go with that GPU: then only its own choice has its cores.
+        let keeps_cores = version::keeps_cores_per_gpu(record);
+        let available = if keeps_cores { chosen } else { union([free, chosen].into_iter()) };
         let sockets = sockets(host, of_node, available);
         let local = |(at, _): &&(Vec<usize>, GpuSet)| at.is_empty() || at.iter().any(|c| cores.contains(c));
         near = union(sockets.iter().filter(local).map(|(_, gpus)| *gpus).chain([near]));

@@ -8,7 +8,7 @@ use placement::matched::{Matched, encode};
 use placement::wire::{JobPlacement, plain_why};
 use plugin_rt::{guard_ok, log};
 
-use super::hooks::{Pending, State, stamp, with};
+use super::hooks::{Pending, State, forget_placement, stamp, with};
 use super::host::Host;
 use super::{ptr as pointer, read, sys, version, write};
 use crate::commit::{Veto, place};
@@ -84,6 +84,9 @@ fn merely_waits(test: &Test, unregistered: &[usize]) -> bool {
 /// What goes before Slurm's own test. Returns the nodes of whose devices Slurm does not know yet and which could serve
 /// the job.
 fn before(test: &Test) -> Vec<usize> {
+    if base(test) == sys::SELECT_MODE_RUN_NOW {
+        forget_placement(test.job);
+    }
     with(test.job, |state, host, job| {
         let run_now = base(test) == sys::SELECT_MODE_RUN_NOW;
         if run_now {

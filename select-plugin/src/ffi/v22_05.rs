@@ -73,6 +73,11 @@ pub(super) fn exclusive(whole_node: u8) -> bool {
     u32::from(whole_node) == sys::WHOLE_NODE_REQUIRED
 }
 
+/// `RestrictedCoresPerGPU` does not exist in this version.
+pub(super) fn keeps_cores_per_gpu(_: &sys::node_record_t) -> bool {
+    false
+}
+
 /// Reservations hold whole nodes or cores in this version, never devices.
 pub(super) fn reserves_devices(_: Any) -> bool {
     false

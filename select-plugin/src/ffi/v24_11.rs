@@ -80,6 +80,11 @@ pub(super) fn exclusive(whole_node: u8) -> bool {
     u32::from(whole_node) & sys::WHOLE_NODE_REQUIRED != 0
 }
 
+/// `RestrictedCoresPerGPU`: cores that only jobs with a certain GPU may use.
+pub(super) fn keeps_cores_per_gpu(node: &sys::node_record_t) -> bool {
+    node.res_cores_per_gpu > 0
+}
+
 /// Whether reservations keep devices from the job, or keep it to some: cons_tres alone knows which.
 pub(super) fn reserves_devices(reserved: Any) -> bool {
     // SAFETY: select.h: null, or a `resv_exc_t` (src/slurmctld/slurmctld.h) that lives through the test.

@@ -1,0 +1,122 @@
+//! Where Slurm's configuration and Tessera's do not agree, or one of them goes away: plain Slurm, and a line that says so.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{LOOK_AND_STAY, builder, looked, with};
+use e2e::command::wait_for;
+use e2e::config::Templates;
+use e2e::{Cluster, Daemon, User};
+
+fn slurmctld_log(cluster: &Cluster) -> String {
+    std::fs::read_to_string(cluster.layout().at("log/slurmctld.log")).unwrap()
+}
+
+/// A cluster whose n2 Slurm and Tessera know differently, what slurmctld says of it, and what a job has there.
+fn left_to_slurm(templates: Templates, why: &str, doctors: &str) {
+    let cluster = builder().templates(templates).start().unwrap();
+    let log = slurmctld_log(&cluster);
+    assert!(log.contains(&format!("1 nodes are left to Slurm alone, such as n2: {why}")), "{log}");
+    // A job that asks for nothing of Tessera's starts there; one that does goes elsewhere, or waits.
+    let saw = cluster.complete(User::Alice, &["-w", "n2", "--gres=gpu:1"], "echo started").unwrap();
+    assert!(saw.contains("started"), "{saw}");
+    let done =
+        cluster.complete(User::Alice, &["--gpu-isolation=mig", "--gpu-mem=9G"], "echo on=$SLURMD_NODENAME");
+    assert!(done.unwrap().contains("on=n1"));
+    let layouts = cluster.published_layouts().unwrap();
+    assert!(layouts.iter().all(|(node, layout)| node != "n2" || !layout.contains("gpu0")), "{layouts:?}");
+    let mut doctor = cluster.command_on("n1", User::Root, "tessera").unwrap();
+    let said = e2e::command::run(doctor.arg("doctor")).unwrap();
+    assert!(said.stdout.contains(doctors), "{}", said.stdout);
+}
+
+#[test]
+fn a_node_with_other_gpus_than_described_is_left_to_slurm() {
+    let mut templates = Templates::shipped().unwrap();
+    // A GPU that gres.conf leaves out: the others' places there are not NVML's numbers.
+    templates.slurm = templates.slurm.replace("gpu:h100:4", "gpu:h100:3");
+    templates.gres =
+        templates.gres.replace("Type=h100 File=/dev/nvidia[0-3]", "Type=h100 File=/dev/nvidia[1-3]");
+    left_to_slurm(
+        templates,
+        "3 GPUs in slurm.conf, 4 in tessera.toml",
+        "n2: Slurm counts gpu:3, tessera.toml comes to gpu:4",
+    );
+}
+
+#[test]
+fn gpus_that_jobs_do_not_consume_are_left_to_slurm() {
+    let mut templates = Templates::shipped().unwrap();
+    templates.slurm = templates.slurm.replace("Gres=gpu:h100:4", "Gres=gpu:h100:no_consume:4");
+    left_to_slurm(
+        templates,
+        "its GPUs are no_consume in slurm.conf",
+        "n2: no layout published: is Tessera's select plugin loaded, or has it left the node to Slurm",
+    );
+}
+
+#[test]
+fn a_placement_does_not_outlive_the_configuration_it_was_made_under() {
+    let mut cluster = builder().start().unwrap();
+    let options = ["-w", "n1", "--requeue", "--gpu-isolation=mig:2g.10gb"];
+    let job = cluster.sbatch(User::Alice, &options, LOOK_AND_STAY).unwrap();
+    looked(&cluster, job);
+    let saved = |cluster: &Cluster| {
+        let state = std::fs::read(cluster.layout().at("state/job_state")).unwrap();
+        String::from_utf8_lossy(&state).contains("TESSERA_PLACEMENT=")
+    };
+    wait_for("slurmctld to save its state", Duration::from_secs(30), || {
+        if saved(&cluster) { Ok(()) } else { Err("not yet".to_owned()) }
+    })
+    .unwrap();
+    std::fs::remove_file(cluster.layout().etc("tessera.toml")).unwrap();
+    cluster.kill9(&Daemon::Slurmctld).unwrap();
+    cluster.start(&Daemon::Slurmctld).unwrap();
+    cluster.wait_ready(Duration::from_secs(60)).unwrap();
+    cluster.run(User::Root, "scontrol", &["requeue", &job.to_string()]).unwrap().ok().unwrap();
+    // Slurm holds a requeued job for two minutes unless it is told otherwise.
+    wait_for("the job to run again", Duration::from_secs(180), || {
+        let _ = cluster.run(User::Root, "scontrol", &["update", &format!("JobId={job}"), "StartTime=now"]);
+        let now = cluster.job(job).unwrap();
+        if now.state() == "RUNNING" && now.get("Restarts") == "1" { Ok(()) } else { Err(format!("{now:?}")) }
+    })
+    .unwrap();
+    wait_for("its placement to be gone", Duration::from_secs(30), || {
+        if saved(&cluster) { Err("still there".to_owned()) } else { Ok(()) }
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_node_that_a_running_job_gives_up_is_free_at_once() {
+    with(|cluster| {
+        let options = ["-N2", "-n2", "--gpu-isolation=mig", "--gpu-mem=9G"];
+        let job = cluster.sbatch(User::Alice, &options, LOOK_AND_STAY).unwrap();
+        looked(cluster, job);
+        let holds = |cluster: &Cluster| {
+            let layouts = cluster.published_layouts().unwrap();
+            let mark = format!("job{job}");
+            layouts.into_iter().filter(|(_, l)| l.contains(&mark)).map(|(n, _)| n).collect::<Vec<_>>()
+        };
+        assert_eq!(holds(cluster), ["n1", "n2"]);
+        cluster
+            .run(User::Root, "scontrol", &["update", &format!("JobId={job}"), "NumNodes=1"])
+            .unwrap()
+            .ok()
+            .unwrap();
+        wait_for("the other node to be free", Duration::from_secs(30), || {
+            let nodes = holds(cluster);
+            if nodes == ["n1"] { Ok(()) } else { Err(format!("{nodes:?}")) }
+        })
+        .unwrap();
+        // What it kept is still its own, and the other node's whole GPUs can be had.
+        let gpus = ["-w", "n2", "--gpu-isolation=whole", "--gpus-per-node=4"];
+        let saw = cluster.complete(User::Bob, &gpus, "nvidia-smi -L").unwrap();
+        assert_eq!(saw.lines().filter(|l| l.starts_with("GPU ")).count(), 4, "{saw}");
+        assert_eq!(cluster.job(job).unwrap().state(), "RUNNING");
+        assert_eq!(holds(cluster), ["n1"]);
+    });
+}

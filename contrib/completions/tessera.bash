@@ -450,7 +450,7 @@ _tessera() {
             return 0
             ;;
         tessera__subcmd__node__subcmd__reconcile)
-            opts="-h --node --config --help"
+            opts="-h --node --if-dead --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

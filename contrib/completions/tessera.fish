@@ -194,6 +194,7 @@ complete -c tessera -n "__fish_tessera_using_subcommand node; and not __fish_see
 complete -c tessera -n "__fish_tessera_using_subcommand node; and not __fish_seen_subcommand_from reconcile status realise realize release" -f -a "release" -d 'Take back what a job has, as the epilog does'
 complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from reconcile" -l node -d 'The node\'s name' -r
 complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from reconcile" -l config -d 'Read this tessera.toml' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from reconcile" -l if-dead -d 'Do nothing unless a journalled job is not on the node any more: for a health check'
 complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from reconcile" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from status" -l node -d 'The node\'s name' -r
 complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from status" -l color -d 'Use colour' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'

@@ -20,7 +20,8 @@ pub(super) fn measure() -> Result<Vec<Row>, TaskError> {
     output(&mut cargo(&["bench", "-p", "placement", "--bench", "decide", "--", CASES]))?;
     let mut rows = Vec::new();
     for dir in cases(&target_dir().join("criterion"))? {
-        let case = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let case =
+            title(&dir).unwrap_or_else(|| dir.file_name().unwrap_or_default().to_string_lossy().into_owned());
         if let Some(ours) = times_us(&dir)?.as_deref().and_then(Spread::of) {
             rows.push(Row {
                 bench: "decide",
@@ -41,6 +42,13 @@ fn cases(criterion: &Path) -> Result<Vec<PathBuf>, TaskError> {
     let mut dirs: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(ours).collect();
     dirs.sort();
     Ok(dirs)
+}
+
+/// The case as the benchmark calls it; the directory's name lacks what file names cannot have.
+fn title(dir: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(dir.join("new").join("benchmark.json")).ok()?;
+    let value: Value = serde_json::from_str(&text).ok()?;
+    value["title"].as_str().map(str::to_owned)
 }
 
 /// Time per decision of each sample, in microseconds.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use placement::ask::{Kind, Policy, SetPolicy};
 use placement::mapa::{BandwidthModel, Selection};
-use placement::size::display_gb;
+use placement::size::{display_gb, parse_mib};
 use placement::{Bandwidth, Gpu, GpuState, Isolation, LinkMatrix, MigPolicy, Model, Node, Pattern, Request};
 
 /// A whole `tessera.toml` without errors.
@@ -189,9 +189,15 @@ impl Limit {
         if let Some(most) = self.max_instances.filter(|most| request.instances > *most) {
             return Some(format!("--gpu-instances={} is too many {whom}: at most {most}", request.instances));
         }
-        let most = self.max_mem_mib.filter(|most| request.mem_mib.is_some_and(|asked| asked > *most))?;
-        let asked = display_gb(request.mem_mib.unwrap_or_default());
-        Some(format!("--gpu-mem={asked} is too much {whom}: at most {}", display_gb(most)))
+        let most = self.max_mem_mib?;
+        if let Some(asked) = request.mem_mib.filter(|asked| *asked > most) {
+            let (asked, most) = (display_gb(asked), display_gb(most));
+            return Some(format!("--gpu-mem={asked} is too much {whom}: at most {most}"));
+        }
+        // By the size in its name: an instance holds a little more, and who may have 10 GB may have 2g.10gb.
+        let Isolation::Mig(Some(profile)) = &request.isolation else { return None };
+        let most = display_gb(named_mib(profile).filter(|named| *named > most).and(Some(most))?);
+        Some(format!("--gpu-isolation=mig:{profile} is too much {whom}: at most {most}"))
     }
 
     fn whom(&self) -> String {
@@ -202,6 +208,12 @@ impl Limit {
             (None, None) => String::from("here"),
         }
     }
+}
+
+/// The decimal size in a profile's name, `2g.10gb`, in MiB.
+fn named_mib(profile: &str) -> Option<u64> {
+    let size = profile.split_once('.')?.1;
+    parse_mib(&size.get(..size.find("gb")?)?.parse::<u32>().ok().map(|gb| format!("{gb}G"))?).ok()
 }
 
 impl SiteConfig {

@@ -161,6 +161,20 @@ fn limits_hold_for_their_partition() {
 }
 
 #[test]
+fn a_profiles_name_does_not_pass_a_limit_on_memory() {
+    let text =
+        FULL.replacen("[[limits]]", "[[limits]]\npartition = \"small\"\nmax_mem = \"10G\"\n\n[[limits]]", 1);
+    let config = read(&text);
+    let refusal = |profile: &str| {
+        let request = Request::new(Isolation::Mig(Some(profile.to_owned())));
+        config.limits_for(Some("small"), None).find_map(|l| l.refusal(&request))
+    };
+    assert_eq!([refusal("2g.10gb"), refusal("1g.5gb+me")], [None, None]);
+    let said = "--gpu-isolation=mig:3g.20gb is too much in partition small: at most 10.0 GB";
+    assert_eq!(refusal("3g.20gb").as_deref(), Some(said));
+}
+
+#[test]
 fn where_the_file_is() {
     let path = |tessera: Option<&str>, slurm: Option<&str>| {
         config_path(&|name| {

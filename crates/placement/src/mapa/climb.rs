@@ -29,10 +29,8 @@ const KICKS: usize = 8;
 pub(super) fn limit<T: Number>(weights: &Weights<T>, edges: &[Edge], n: usize) -> T {
     let m = weights.of.len();
     let mut lacks = [[MISSING; MOST_FREE]; MOST_FREE];
-    for a in 0..m {
-        for b in 0..m {
-            lacks[a][b] = weights.of[a][b].units().unwrap_or(MISSING);
-        }
+    for (row, of) in lacks.iter_mut().zip(&weights.of) {
+        row.iter_mut().zip(of).for_each(|(lacks, of)| *lacks = of.units().unwrap_or(MISSING));
     }
     let mut near = vec![Vec::new(); n];
     for e in edges {

@@ -58,6 +58,7 @@ impl Ranks {
         ranks
     }
 
+    #[expect(clippy::cast_possible_truncation, reason = "a part of a byte")]
     const fn list_parts(&mut self) {
         let (mut at, mut set) = (0, 0_usize);
         while set < 256 {
@@ -67,7 +68,7 @@ impl Ranks {
                 let mut part = 0_usize;
                 while part <= set {
                     if part & !set == 0 && self.count[part] as usize == size {
-                        self.parts[at as usize] = (part & 0xff) as u8;
+                        self.parts[at as usize] = part as u8;
                         at += 1;
                     }
                     part += 1;

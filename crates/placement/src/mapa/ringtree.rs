@@ -221,7 +221,7 @@ impl<'a, T: Number> RingTree<'a, T> {
             if let Some((left, right)) = left_table.zip(right_table) {
                 self.join((left, right), (&least_left, &least_right));
             }
-            if !self.found.sets.is_empty() || !most.units().is_some_and(|m| m > floor + step) {
+            if !self.found.sets.is_empty() || most.units().is_none_or(|m| m <= floor + step) {
                 return;
             }
             step += 1 + floor / 8;
@@ -374,7 +374,7 @@ impl<'a, T: Number> RingTree<'a, T> {
                 let rest = all & !(a.set | 1 << top);
                 RANKS.parts(rest, right.size, false, (), |(), b, _| {
                     let Some(b) = usize::from(at[b]).checked_sub(1).map(|b| &second[b]) else { return };
-                    if !self.limit.ahead(a.best.plus(b.best)) && !(twins && a.set > b.set) {
+                    if !(self.limit.ahead(a.best.plus(b.best)) || twins && a.set > b.set) {
                         self.offer(a, b, 1 << top);
                     }
                 });

@@ -1,4 +1,4 @@
-//! The free set with the largest sum of links: what is left where MAPA's search has no answer (see [`super::whole`]).
+//! The free set with the largest sum of links: what is left where MAPA's search has no answer (see `whole`).
 //!
 //! # Problem
 //! Of the free GPUs, the `n` whose links to each other, over all pairs, add up to most. Sums are in whole

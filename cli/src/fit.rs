@@ -5,10 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use nalgebra::{DMatrix, DVector};
-use placement::GpuSet;
-use placement::mapa::{
-    AppPattern, BandwidthModel, Bounds, Coefficients, HardwareGraph, Query, Selection, choose,
-};
+use placement::mapa::{BandwidthModel, Bounds, Coefficients, HardwareGraph, Query, Selection, choose};
+use placement::{GpuSet, Pattern};
 
 use crate::outcome::{Failure, Outcome};
 use crate::score::{self, TopologyArgs};
@@ -33,8 +31,8 @@ pub(crate) struct FitArgs {
     #[command(flatten)]
     topology: TopologyArgs,
     /// The pattern that was measured
-    #[arg(long, value_name = "PATTERN", default_value = "ring")]
-    pattern: String,
+    #[arg(long, value_name = "PATTERN", default_value = "ring", value_parser = crate::request::pattern)]
+    pattern: Pattern,
     /// The model to beat
     #[arg(long, value_name = "MODEL", default_value = "bottleneck")]
     model: String,
@@ -48,11 +46,10 @@ struct Sample {
 pub(crate) fn run(command: &FitCommand) -> Result<Outcome, Failure> {
     let FitCommand::Bandwidth(args) = command;
     let graph = score::graph(&args.topology.topology, 8)?;
-    let pattern = score::pattern(&args.pattern)?;
     let BandwidthModel::Bottleneck(current) = score::model(&args.model)? else {
         return Err(Failure::new("mapa2021 has fixed coefficients").hint("fit replaces those of bottleneck"));
     };
-    let samples = read(args, &graph, &pattern)?;
+    let samples = read(args, &graph, &args.pattern)?;
     if samples.len() < 4 {
         return Err(Failure::new(format!("{} usable samples: too few to fit", samples.len()))
             .hint("measure 4 sets or more"));
@@ -76,7 +73,7 @@ pub(crate) fn run(command: &FitCommand) -> Result<Outcome, Failure> {
     Ok(Outcome::ok(text))
 }
 
-fn read(args: &FitArgs, graph: &HardwareGraph, pattern: &AppPattern) -> Result<Vec<Sample>, Failure> {
+fn read(args: &FitArgs, graph: &HardwareGraph, pattern: &Pattern) -> Result<Vec<Sample>, Failure> {
     let file = args.samples.display();
     let text = std::fs::read_to_string(&args.samples)
         .map_err(|e| Failure::new(format!("cannot read {file}: {e}")))?;
@@ -100,7 +97,7 @@ fn read(args: &FitArgs, graph: &HardwareGraph, pattern: &AppPattern) -> Result<V
     Ok(samples)
 }
 
-fn bounds(graph: &HardwareGraph, free: GpuSet, pattern: &AppPattern) -> Option<Bounds> {
+fn bounds(graph: &HardwareGraph, free: GpuSet, pattern: &Pattern) -> Option<Bounds> {
     let (policy, model) = (Selection::Preserve, BandwidthModel::default());
     let query = Query { graph, free, n: free.len(), pattern, sensitive: true, policy, model };
     choose(&query).ok()?.scores.bounds

@@ -1,10 +1,8 @@
 //! `tessera lint`: where Slurm's own choice of GPUs falls behind.
 
 use clap::Args;
-use placement::mapa::{
-    AppPattern, BandwidthModel, Choice, HardwareGraph, Query, Selection, StockRule, choose, stock,
-};
-use placement::{GpuSet, mapa};
+use placement::mapa::{BandwidthModel, Choice, HardwareGraph, Query, Selection, StockRule, choose, stock};
+use placement::{GpuSet, Pattern, mapa};
 use serde_json::{Value, json};
 
 use crate::outcome::{Failure, Outcome};
@@ -20,8 +18,8 @@ pub(crate) struct LintArgs {
     #[command(flatten)]
     topology: TopologyArgs,
     /// ring, tree, chain, star, all, none, ring+tree, or file:PATH with an edge list
-    #[arg(long, value_name = "PATTERN", default_value = "ring")]
-    pattern: String,
+    #[arg(long, value_name = "PATTERN", default_value = "ring", value_parser = crate::request::pattern)]
+    pattern: Pattern,
     /// bottleneck, mapa2021, or a file that `tessera fit bandwidth` wrote
     #[arg(long, value_name = "MODEL", default_value = "bottleneck")]
     model: String,
@@ -40,21 +38,21 @@ struct Line {
 }
 
 /// The set with its ranks in the best order.
-fn scored(graph: &HardwareGraph, set: GpuSet, pattern: &AppPattern, model: BandwidthModel) -> Option<Choice> {
+fn scored(graph: &HardwareGraph, set: GpuSet, pattern: &Pattern, model: BandwidthModel) -> Option<Choice> {
     let policy = Selection::Preserve;
     choose(&Query { graph, free: set, n: set.len(), pattern, sensitive: true, policy, model }).ok()
 }
 
 pub(crate) fn run(args: &LintArgs) -> Result<Outcome, Failure> {
     let graph = score::graph(&args.topology.topology, 8)?;
-    let (pattern, model) = (score::pattern(&args.pattern)?, score::model(&args.model)?);
+    let model = score::model(&args.model)?;
     let free = GpuSet::from_bits(graph.all().bits() & !args.busy.bits());
     let mut lines = Vec::new();
     for n in 2..=free.len() {
         let policy = Selection::Preserve;
-        let query = Query { graph: &graph, free, n, pattern: &pattern, sensitive: true, policy, model };
+        let query = Query { graph: &graph, free, n, pattern: &args.pattern, sensitive: true, policy, model };
         let best = choose(&query).map_err(|e: mapa::NoChoice| Failure::new(format!("{n} GPUs: {e}")))?;
-        let of = |rule| scored(&graph, stock(&graph, free, n, rule)?, &pattern, model);
+        let of = |rule| scored(&graph, stock(&graph, free, n, rule)?, &args.pattern, model);
         if let (Some(old), Some(new)) = (of(StockRule::MostLinks), of(StockRule::FewestLinks)) {
             lines.push(Line { n, best, stock: [old, new] });
         }

@@ -76,9 +76,14 @@ fn threads(text: &str) -> Result<u8, String> {
     number.filter(|n| (1..=100).contains(n)).ok_or_else(|| "expected 1 to 100".to_owned())
 }
 
-fn pattern(text: &str) -> Result<Pattern, String> {
-    Pattern::by_name(text)
-        .ok_or_else(|| "expected ring, tree, chain, star, all, none or ring+tree".to_owned())
+/// A pattern by name, or the edge list of `file:PATH`.
+pub(crate) fn pattern(text: &str) -> Result<Pattern, String> {
+    if let Some(named) = Pattern::by_name(text) {
+        return Ok(named);
+    }
+    let path = text.strip_prefix("file:").ok_or(Pattern::EXPECTED)?;
+    let list = std::fs::read_to_string(path).map_err(|e| format!("cannot read {path}: {e}"))?;
+    Pattern::parse_edges(&list).map_err(|e| format!("{path}: {e}"))
 }
 
 fn set_policy(text: &str) -> Result<Selection, String> {

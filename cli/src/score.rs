@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use placement::mapa::{
-    AppPattern, BandwidthModel, Choice, Coefficients, HardwareGraph, NoChoice, Query, Selection, choose,
+    BandwidthModel, Choice, Coefficients, HardwareGraph, NoChoice, Query, Selection, choose,
 };
-use placement::{GpuIndex, GpuSet};
+use placement::{GpuIndex, GpuSet, Pattern};
 use serde_json::{Value, json};
 use site_config::System;
 
@@ -50,8 +50,8 @@ pub(crate) struct ScoreArgs {
     #[arg(long, value_name = "N")]
     pub(crate) gpus: usize,
     /// ring, tree, chain, star, all, none, ring+tree, or file:PATH with an edge list
-    #[arg(long, value_name = "PATTERN", default_value = "ring")]
-    pub(crate) pattern: String,
+    #[arg(long, value_name = "PATTERN", default_value = "ring", value_parser = crate::request::pattern)]
+    pub(crate) pattern: Pattern,
     /// Whether bandwidth matters to the job
     #[arg(long, value_name = "HOW", default_value = "sensitive")]
     pub(crate) bandwidth: Sensitivity,
@@ -113,14 +113,6 @@ pub(crate) fn graph(topology: &str, gpus: usize) -> Result<HardwareGraph, Failur
     })
 }
 
-/// A pattern by name or from a file.
-pub(crate) fn pattern(text: &str) -> Result<AppPattern, Failure> {
-    let wrong = |e: placement::mapa::PatternError| Failure::new(format!("--pattern {text}: {e}"));
-    let Some(path) = text.strip_prefix("file:") else { return AppPattern::parse(text).map_err(wrong) };
-    let list = std::fs::read_to_string(path).map_err(|e| Failure::new(format!("cannot read {path}: {e}")))?;
-    AppPattern::parse_edges(&list).map_err(wrong)
-}
-
 /// A model by name or from a file of `tessera fit bandwidth`.
 pub(crate) fn model(text: &str) -> Result<BandwidthModel, Failure> {
     if let Some(model) = BandwidthModel::parse(text) {
@@ -142,12 +134,12 @@ pub(crate) fn model(text: &str) -> Result<BandwidthModel, Failure> {
 
 pub(crate) fn run(args: &ScoreArgs) -> Result<Outcome, Failure> {
     let graph = graph(&args.topology.topology, args.gpus)?;
-    let (pattern, model) = (pattern(&args.pattern)?, model(&args.model)?);
+    let model = model(&args.model)?;
     let query = Query {
         graph: &graph,
         free: GpuSet::from_bits(graph.all().bits() & !args.busy.bits()),
         n: args.gpus,
-        pattern: &pattern,
+        pattern: &args.pattern,
         sensitive: args.bandwidth == Sensitivity::Sensitive,
         policy: args.policy,
         model,

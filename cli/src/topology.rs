@@ -30,8 +30,8 @@ pub(crate) struct TopologyGraphArgs {
     #[arg(long, value_name = "N")]
     gpus: Option<usize>,
     /// The job's pattern, as in `tessera score`
-    #[arg(long, value_name = "PATTERN", default_value = "ring")]
-    pattern: String,
+    #[arg(long, value_name = "PATTERN", default_value = "ring", value_parser = crate::request::pattern)]
+    pattern: placement::Pattern,
     /// Whether bandwidth matters to the job
     #[arg(long, value_name = "HOW", default_value = "sensitive")]
     bandwidth: Sensitivity,
@@ -43,13 +43,12 @@ pub(crate) struct TopologyGraphArgs {
 pub(crate) fn run(command: &TopologyCommand) -> Result<Outcome, Failure> {
     let (TopologyCommand::Show(args) | TopologyCommand::Svg(args)) = command;
     let graph = score::graph(&args.topology, args.gpus.unwrap_or(8))?;
-    let pattern = score::pattern(&args.pattern)?;
     let chosen = args.gpus.map(|n| {
         choose(&Query {
             graph: &graph,
             free: GpuSet::from_bits(graph.all().bits() & !args.busy.bits()),
             n,
-            pattern: &pattern,
+            pattern: &args.pattern,
             sensitive: args.bandwidth == Sensitivity::Sensitive,
             policy: placement::mapa::Selection::Preserve,
             model: placement::mapa::BandwidthModel::default(),
@@ -57,7 +56,7 @@ pub(crate) fn run(command: &TopologyCommand) -> Result<Outcome, Failure> {
     });
     let chosen = chosen.transpose().map_err(|e| Failure::new(format!("nothing fits: {e}")))?;
     let edges = chosen.as_ref().and_then(|c| {
-        let edges = pattern.edges(c.order.len()).ok()?;
+        let edges = args.pattern.edges(c.order.len()).ok()?;
         Some(edges.iter().filter_map(|e| Some((*c.order.get(e.a)?, *c.order.get(e.b)?))).collect::<Vec<_>>())
     });
     let edges = edges.unwrap_or_default();

@@ -1,6 +1,6 @@
 //! What other policies, and Slurm alone, would give where a set of whole GPUs was chosen.
 
-use placement::mapa::{AppPattern, Choice, Query, Selection, StockRule, choose, stock};
+use placement::mapa::{Choice, Query, Selection, StockRule, choose, stock};
 use placement::report::{SetScore, Verdict};
 use placement::{Ask, Decision, GpuSet, Node, Policy, decide};
 use serde_json::{Value, json};
@@ -34,12 +34,12 @@ pub(super) fn of(node: &Node, ask: &Ask, policy: &Policy, decision: &Decision) -
     let ruled: GpuSet = ruled.map(|c| c.gpu).collect();
     let graph = node.links.graph();
     let free = GpuSet::from_bits(graph.all().bits() & !ruled.bits());
-    let pattern = AppPattern::from(ask.request.pattern.as_ref().unwrap_or(&policy.sets.pattern));
+    let pattern = ask.request.pattern.as_ref().unwrap_or(&policy.sets.pattern);
     let rules = [("Slurm to 23.11", StockRule::MostLinks), ("Slurm from 24.05", StockRule::FewestLinks)];
     for (name, rule) in rules {
         let Some(set) = stock(graph, free, n, rule) else { continue };
         let (policy, model, sensitive) = (Selection::Preserve, chosen.model, true);
-        let query = Query { graph, free: set, n, pattern: &pattern, sensitive, policy, model };
+        let query = Query { graph, free: set, n, pattern, sensitive, policy, model };
         if let Ok(Choice { scores, .. }) = choose(&query) {
             let rest = GpuSet::from_bits(free.bits() & !set.bits());
             let eff_bw = scores.eff_bw.filter(|_| scores.bounds.is_some());

@@ -12,8 +12,8 @@ use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use mapa_common::{from_list, system};
-use placement::GpuSet;
-use placement::mapa::{AppPattern, BandwidthModel, HardwareGraph, Memo, Query, Selection, choose};
+use placement::mapa::{BandwidthModel, HardwareGraph, Memo, Query, Selection, choose};
+use placement::{GpuSet, Pattern};
 use rustix::time::{ClockId, clock_gettime};
 
 /// Counts what is allocated.
@@ -80,8 +80,7 @@ struct Worst {
 fn table(name: &str, graph: &HardwareGraph, n_occupancies: usize) {
     println!("\n{name}, {n_occupancies} occupancies; µs for n = 1, 2, …");
     let mut all = Worst::default();
-    for pattern in AppPattern::NAMES {
-        let edges = AppPattern::parse(pattern).unwrap();
+    for (pattern, edges) in Pattern::NAMED {
         for (what, policy, sensitive) in [
             ("baseline", Selection::Baseline, true),
             ("topo-aware", Selection::TopoAware, true),
@@ -142,7 +141,7 @@ fn decisions(c: &mut Criterion) {
         table(name, &system(name), if few { 4 } else { 12 });
     }
     table("random links", &random(2), if few { 1 } else { 4 });
-    let ring = AppPattern::Ring;
+    let ring = Pattern::Ring;
     let query = |graph, free, n| Query {
         graph,
         free,

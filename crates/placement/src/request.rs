@@ -139,6 +139,9 @@ impl Pattern {
         ("ring+tree", Self::RingTree),
     ];
 
+    /// What a user may write for a pattern.
+    pub const EXPECTED: &str = "expected ring, tree, chain, star, all, none, ring+tree or file:PATH";
+
     /// The pattern of this name.
     #[must_use]
     pub fn by_name(name: &str) -> Option<Self> {

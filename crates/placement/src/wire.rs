@@ -31,6 +31,8 @@ pub const MAX_WHY: usize = 200;
 pub const MAX_LEN: usize = 1 << 20;
 /// Most edges of a pattern given as a list.
 pub const MAX_EDGES: usize = 1024;
+/// Highest rank of an edge.
+pub const MAX_RANK: u16 = 1023;
 
 /// A string that is not a request or placement of this version.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -195,7 +197,7 @@ fn parse_edge(text: &str) -> Result<PatternEdge, WireError> {
         Some(Some(milli)) => milli,
         Some(None) => return bad("not an edge's weight", text),
     };
-    Ok(PatternEdge { a: number(a, 0, 1023)?, b: number(b, 0, 1023)?, milli })
+    Ok(PatternEdge { a: number(a, 0, MAX_RANK.into())?, b: number(b, 0, MAX_RANK.into())?, milli })
 }
 
 /// Reads a weight from 0.001 to 1000, such as `0.5` or `2`, as thousandths.

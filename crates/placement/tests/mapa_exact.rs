@@ -4,8 +4,8 @@
 mod mapa_common;
 
 use mapa_common::{check, from_list, patterns, system};
-use placement::GpuSet;
-use placement::mapa::{AppPattern, BandwidthModel, NoChoice, Query, Selection, choose};
+use placement::mapa::{BandwidthModel, NoChoice, Query, Selection, choose};
+use placement::{GpuSet, Pattern};
 use proptest::prelude::*;
 
 fn queries(graph: &placement::mapa::HardwareGraph, free: GpuSet, n: usize) {
@@ -35,7 +35,7 @@ fn every_pattern_on_an_idle_dgx_v() {
 fn eight_gpus_ring_chain_and_tree() {
     let graph = system("dgx-v");
     for (pattern, n) in [("ring", 8), ("chain", 7), ("tree", 8), ("ring+tree", 8)] {
-        let pattern = AppPattern::parse(pattern).unwrap();
+        let pattern = Pattern::by_name(pattern).unwrap();
         for (policy, model) in [
             (Selection::Preserve, BandwidthModel::default()),
             (Selection::Preserve, BandwidthModel::Mapa2021),
@@ -79,7 +79,7 @@ fn ways_over_pcie_are_not_alike() {
         let (policy, model) = (Selection::Preserve, BandwidthModel::default());
         let free = GpuSet::from_bits(0xff & !busy);
         let query =
-            Query { graph: &graph, free, n, pattern: &AppPattern::Ring, sensitive: false, policy, model };
+            Query { graph: &graph, free, n, pattern: &Pattern::Ring, sensitive: false, policy, model };
         choose(&query).unwrap().gpus.to_string()
     };
     // One GPU of a switch is busy already: the other switches stay whole.
@@ -89,7 +89,7 @@ fn ways_over_pcie_are_not_alike() {
 #[test]
 fn refusals_are_said() {
     let graph = system("dgx-v");
-    let pattern = AppPattern::Ring;
+    let pattern = Pattern::Ring;
     let ask = |free: u64, n| {
         let (policy, model) = (Selection::Preserve, BandwidthModel::default());
         let free = GpuSet::from_bits(free);
@@ -104,7 +104,7 @@ fn refusals_are_said() {
 #[test]
 fn alike_links_need_no_search() {
     let graph = placement::mapa::HardwareGraph::from_matrix(&placement::LinkMatrix::uniform(64, 300.0));
-    let pattern = AppPattern::Ring;
+    let pattern = Pattern::Ring;
     let (policy, model) = (Selection::Preserve, BandwidthModel::default());
     let found = choose(&Query {
         graph: &graph,

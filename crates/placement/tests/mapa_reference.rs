@@ -4,7 +4,8 @@
 mod mapa_common;
 
 use mapa_common::system;
-use placement::mapa::{AppPattern, BandwidthModel, Query, Selection, StockRule, choose, stock};
+use placement::Pattern;
+use placement::mapa::{BandwidthModel, Query, Selection, StockRule, choose, stock};
 
 /// Every row of its decisions on an idle machine: the same score, or a better one.
 #[test]
@@ -16,7 +17,7 @@ fn idle_decisions() {
         let graph = system(cells[0]);
         let (n, policy) = (cells[1].parse().unwrap(), Selection::parse(cells[4]).unwrap());
         let sensitive = cells[3] == "1";
-        let pattern = AppPattern::parse(cells[2]).unwrap();
+        let pattern = Pattern::by_name(cells[2]).unwrap();
         let model = BandwidthModel::Mapa2021;
         let query =
             Query { graph: &graph, free: graph.all(), n, pattern: &pattern, sensitive, policy, model };
@@ -77,15 +78,8 @@ fn the_default_model_has_the_measured_order() {
         let both: Vec<(f64, f64)> = sets
             .filter_map(|free| {
                 let (policy, model) = (Selection::Preserve, BandwidthModel::default());
-                let query = Query {
-                    graph: &graph,
-                    free,
-                    n,
-                    pattern: &AppPattern::Ring,
-                    sensitive: true,
-                    policy,
-                    model,
-                };
+                let query =
+                    Query { graph: &graph, free, n, pattern: &Pattern::Ring, sensitive: true, policy, model };
                 let s = choose(&query).unwrap().scores;
                 ((s.x, s.y, s.z) != (4, 0, 1))
                     .then(|| (s.eff_bw.unwrap(), placement::mapa::equation_2(s.x, s.y, s.z)))

@@ -19,9 +19,9 @@ use super::sum;
 use super::view::View;
 use crate::ask::{Ask, GpuSet, Kind, Policy, Quota};
 use crate::ids::GpuIndex;
-use crate::mapa::{AppPattern, BandwidthModel, Choice, Memo, NoChoice, Query, Selection, choose};
+use crate::mapa::{BandwidthModel, Choice, Memo, NoChoice, Query, Selection, choose};
 use crate::report::{Candidate, Constraint, GPU_PARTS, Report, SetScore, Takes, Verdict};
-use crate::request::Bandwidth;
+use crate::request::{Bandwidth, Pattern};
 use crate::state::{LinkMatrix, MigPolicy};
 
 /// Most sets that are tried one by one where there are quotas: each costs some microseconds.
@@ -106,12 +106,12 @@ pub(super) fn search(place: &Place<'_>, memo: &mut Memo, report: &mut Report) ->
 /// MAPA's choice; `None` where its search has no answer.
 fn by_policy(place: &Place<'_>, free: GpuSet, memo: &mut Memo) -> Option<(Choice, SetScore)> {
     let (request, sets) = (&place.ask.request, &place.policy.sets);
-    let pattern = AppPattern::from(request.pattern.as_ref().unwrap_or(&sets.pattern));
+    let pattern = request.pattern.as_ref().unwrap_or(&sets.pattern);
     let asked = Query {
         graph: place.links.graph(),
         free,
         n: place.wanted(),
-        pattern: &pattern,
+        pattern,
         sensitive: request.bandwidth.unwrap_or(sets.bandwidth) == Bandwidth::Sensitive,
         policy: request.policy.unwrap_or(sets.selection),
         model: sets.model,
@@ -153,7 +153,7 @@ fn with_quotas(query: &Query<'_>, quotas: &[Quota]) -> Result<Choice, NoChoice> 
         for quota in quotas {
             let of = query.free.and(quota.of);
             // A pattern of the whole job means nothing for a part of it.
-            let part = Query { free: of, n: quota.n, pattern: &AppPattern::All, ..*query };
+            let part = Query { free: of, n: quota.n, pattern: &Pattern::All, ..*query };
             choose(&part)?.gpus.iter().for_each(|g| union.insert(g));
         }
         return Ok(Choice { exact: false, ..fixed(union)? });

@@ -5,13 +5,14 @@ use super::link::LinkClass;
 use super::model::equation_2;
 use super::number::{Byte, Number, Scale, Weights};
 use super::path::{self, PathTable};
-use super::pattern::{AppPattern, Edge};
+use super::pattern::Edge;
 use super::policy::NoChoice;
 use super::ranks::RANKS;
 use super::ringtree::{self, RingTree};
 use super::space::{Space, bits, subsets};
 use super::tree::{self, TreeShape};
 use super::wanted;
+use crate::request::Pattern;
 
 /// A pattern as the searches take it. Rank `i` is on the `i`th vertex of an order.
 pub(super) enum Form {
@@ -32,18 +33,18 @@ pub(super) enum Form {
 }
 
 impl Form {
-    pub(super) fn new(pattern: &AppPattern, edges: &[Edge], n: usize) -> Self {
+    pub(super) fn new(pattern: &Pattern, edges: &[Edge], n: usize) -> Self {
         if edges.is_empty() {
             return Self::Empty;
         }
         match pattern {
-            AppPattern::Ring => Self::Path { closed: true },
+            Pattern::Ring => Self::Path { closed: true },
             // Up to three ranks the tree is part of the ring.
-            AppPattern::RingTree if edges.len() == n => Self::Path { closed: true },
-            AppPattern::RingTree => Self::RingTree(edges.to_vec()),
-            AppPattern::Chain => Self::Path { closed: false },
-            AppPattern::Star => Self::Star,
-            AppPattern::All => Self::All,
+            Pattern::RingTree if edges.len() == n => Self::Path { closed: true },
+            Pattern::RingTree => Self::RingTree(edges.to_vec()),
+            Pattern::Chain => Self::Path { closed: false },
+            Pattern::Star => Self::Star,
+            Pattern::All => Self::All,
             _ => {
                 TreeShape::new(edges, n).map_or_else(|| Self::Graph(GraphPattern::new(edges, n)), Self::Tree)
             }
@@ -168,7 +169,7 @@ impl Form {
     ) -> Result<wanted::Best, NoChoice> {
         let pattern = match self {
             Self::Path { closed } => {
-                let pattern = if *closed { AppPattern::Ring } else { AppPattern::Chain };
+                let pattern = if *closed { Pattern::Ring } else { Pattern::Chain };
                 GraphPattern::new(&pattern.edges(n)?, n)
             }
             Self::Tree(shape) => GraphPattern::new(&shape.edges(), n),

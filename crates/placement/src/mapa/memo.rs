@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use super::model::BandwidthModel;
-use super::pattern::AppPattern;
 use super::policy::{Choice, NoChoice, Query, Selection, choose};
+use crate::request::Pattern;
 
 /// Most answers kept; when there are more, all are forgotten.
 const MOST_KEPT: usize = 512;
@@ -14,7 +14,7 @@ struct Key {
     graph: u64,
     free: u64,
     n: usize,
-    pattern: (&'static str, Vec<(usize, usize, u64)>),
+    pattern: (&'static str, Vec<(u16, u16, u32)>),
     sensitive: bool,
     policy: Selection,
     model: [u64; 2],
@@ -23,7 +23,7 @@ struct Key {
 impl Key {
     fn new(query: &Query<'_>) -> Self {
         let edges = match query.pattern {
-            AppPattern::Edges(edges) => edges.iter().map(|e| (e.a, e.b, e.weight.to_bits())).collect(),
+            Pattern::Edges(edges) => edges.iter().map(|e| (e.a, e.b, e.milli)).collect(),
             _ => Vec::new(),
         };
         let model = match query.model {

@@ -51,7 +51,7 @@ pub use graph::HardwareGraph;
 pub use link::{Link, LinkClass, LinkKind, PCIE_GBPS};
 pub use memo::Memo;
 pub use model::{BandwidthModel, Bounds, Coefficients, Scores, THETA, equation_2, score};
-pub use pattern::{AppPattern, Edge, PatternError};
+pub use pattern::{Edge, PatternError};
 pub use policy::{Choice, NoChoice, Query, Selection, choose};
 pub use sim::{Patience, Ran, Rules, SimJob, parse_jobs, quartiles, simulate};
 pub use space::MOST_FREE;

@@ -13,27 +13,6 @@ pub struct Edge {
     pub weight: f64,
 }
 
-/// How a job's GPUs talk to each other (MAPA section 3.1, Fig. 8).
-#[derive(Clone, Debug, PartialEq)]
-pub enum AppPattern {
-    /// Each with the next, the last with the first. Two GPUs use their link twice, as NCCL's ring and MAPA count.
-    Ring,
-    /// NCCL's binary tree.
-    Tree,
-    /// Each with the next.
-    Chain,
-    /// All with the first.
-    Star,
-    /// All with all.
-    All,
-    /// Not at all.
-    None,
-    /// NCCL's ring and tree over the same ranks; an edge that both have counts once.
-    RingTree,
-    /// Edges of one's own.
-    Edges(Vec<Edge>),
-}
-
 /// Edges that cannot be those of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
@@ -43,60 +22,9 @@ pub enum PatternError {
     /// An edge joins a rank to itself, or its weight is not above 0.
     #[error("edge {0}-{1} joins a rank to itself or has no weight above 0")]
     BadEdge(usize, usize),
-    /// A name that is none of [`AppPattern::NAMES`].
-    #[error("expected ring, tree, chain, star, all, none, ring+tree or file:PATH")]
-    UnknownName,
-    /// A line of an edge list.
-    #[error("line {0}: expected two ranks and, at will, a weight")]
-    BadLine(usize),
 }
 
-impl AppPattern {
-    /// The patterns that have a name.
-    pub const NAMES: [&'static str; 7] = ["ring", "tree", "chain", "star", "all", "none", "ring+tree"];
-
-    /// The pattern of this name.
-    ///
-    /// # Errors
-    ///
-    /// [`PatternError::UnknownName`].
-    pub fn parse(name: &str) -> Result<Self, PatternError> {
-        Ok(match name {
-            "ring" => Self::Ring,
-            "tree" => Self::Tree,
-            "chain" => Self::Chain,
-            "star" => Self::Star,
-            "all" => Self::All,
-            "none" => Self::None,
-            "ring+tree" => Self::RingTree,
-            _ => return Err(PatternError::UnknownName),
-        })
-    }
-
-    /// Reads an edge list: `RANK RANK [WEIGHT]` per line, ranks from 0, `#` begins a comment.
-    ///
-    /// # Errors
-    ///
-    /// [`PatternError::BadLine`].
-    pub fn parse_edges(text: &str) -> Result<Self, PatternError> {
-        let mut edges = Vec::new();
-        for (at, line) in text.lines().enumerate() {
-            let line = line.split('#').next().unwrap_or_default();
-            let bad = || PatternError::BadLine(at + 1);
-            let words: Vec<&str> = line.split([' ', '\t', ',']).filter(|w| !w.is_empty()).collect();
-            let (a, b, weight) = match words[..] {
-                [] => continue,
-                [a, b] => (a, b, "1"),
-                [a, b, w] => (a, b, w),
-                _ => return Err(bad()),
-            };
-            let rank = |w: &str| w.parse::<usize>().map_err(|_| bad());
-            let weight: f64 = weight.parse().ok().filter(|w: &f64| w.is_finite()).ok_or_else(bad)?;
-            edges.push(Edge { a: rank(a)?, b: rank(b)?, weight });
-        }
-        Ok(Self::Edges(edges))
-    }
-
+impl Pattern {
     /// The edges among `n` ranks.
     ///
     /// # Errors
@@ -122,54 +50,21 @@ impl AppPattern {
                 pairs.extend(extra);
                 plain(pairs)
             }
-            Self::Edges(edges) => {
-                for e in edges {
-                    if e.a >= n || e.b >= n {
-                        return Err(PatternError::NoSuchRank(e.a, e.b, n));
-                    }
-                    if e.a == e.b || e.weight <= 0.0 {
-                        return Err(PatternError::BadEdge(e.a, e.b));
-                    }
-                }
-                edges.clone()
-            }
+            Self::Edges(edges) => return edges.iter().map(|e| edge_of(e, n)).collect(),
         })
-    }
-
-    /// Its name; `edges` for a list of one's own.
-    #[must_use]
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Ring => "ring",
-            Self::Tree => "tree",
-            Self::Chain => "chain",
-            Self::Star => "star",
-            Self::All => "all",
-            Self::None => "none",
-            Self::RingTree => "ring+tree",
-            Self::Edges(_) => "edges",
-        }
     }
 }
 
-impl From<&Pattern> for AppPattern {
-    fn from(pattern: &Pattern) -> Self {
-        let edge = |e: &PatternEdge| Edge {
-            a: usize::from(e.a),
-            b: usize::from(e.b),
-            weight: f64::from(e.milli) / f64::from(PatternEdge::PLAIN),
-        };
-        match pattern {
-            Pattern::Ring => Self::Ring,
-            Pattern::Tree => Self::Tree,
-            Pattern::Chain => Self::Chain,
-            Pattern::Star => Self::Star,
-            Pattern::All => Self::All,
-            Pattern::None => Self::None,
-            Pattern::RingTree => Self::RingTree,
-            Pattern::Edges(edges) => Self::Edges(edges.iter().map(edge).collect()),
-        }
+/// The listed edge in a job of `n`.
+fn edge_of(listed: &PatternEdge, n: usize) -> Result<Edge, PatternError> {
+    let (a, b) = (usize::from(listed.a), usize::from(listed.b));
+    if a >= n || b >= n {
+        return Err(PatternError::NoSuchRank(a, b, n));
     }
+    if a == b || listed.milli == 0 {
+        return Err(PatternError::BadEdge(a, b));
+    }
+    Ok(Edge { a, b, weight: f64::from(listed.milli) / f64::from(PatternEdge::PLAIN) })
 }
 
 /// NCCL's binary tree: a rank's parent is the rank with its lowest set bit cleared and the next one set, or, where
@@ -187,14 +82,14 @@ fn nccl_tree(n: usize) -> Vec<(usize, usize)> {
 mod tests {
     use super::*;
 
-    fn pairs(pattern: &AppPattern, n: usize) -> Vec<(usize, usize)> {
+    fn pairs(pattern: &Pattern, n: usize) -> Vec<(usize, usize)> {
         pattern.edges(n).unwrap().iter().map(|e| (e.a.min(e.b), e.a.max(e.b))).collect()
     }
 
     #[test]
     fn numbers_of_edges() {
         for n in 0..=16 {
-            let count = |name: &str| AppPattern::parse(name).unwrap().edges(n).unwrap().len();
+            let count = |name: &str| Pattern::by_name(name).unwrap().edges(n).unwrap().len();
             assert_eq!(count("ring"), if n < 2 { 0 } else { n });
             assert_eq!(["tree", "chain", "star"].map(count), [n.saturating_sub(1); 3]);
             assert_eq!((count("all"), count("none")), (n * n.saturating_sub(1) / 2, 0));
@@ -204,7 +99,7 @@ mod tests {
     #[test]
     fn the_tree_is_a_tree_with_leaves_at_odd_ranks() {
         for n in 1..=16_usize {
-            let edges = pairs(&AppPattern::Tree, n);
+            let edges = pairs(&Pattern::Tree, n);
             let mut reached = vec![false; n];
             reached[0] = true;
             for _ in 0..n {
@@ -221,16 +116,15 @@ mod tests {
 
     #[test]
     fn ring_and_tree_share_edges() {
-        assert_eq!(pairs(&AppPattern::RingTree, 5), [(0, 1), (1, 2), (2, 3), (3, 4), (0, 4), (2, 4)]);
+        assert_eq!(pairs(&Pattern::RingTree, 5), [(0, 1), (1, 2), (2, 3), (3, 4), (0, 4), (2, 4)]);
     }
 
     #[test]
-    fn edge_lists() {
-        let read = AppPattern::parse_edges("0 1\n1,2 0.5 # slow\n\n").unwrap();
-        assert_eq!(read.edges(3).unwrap()[1], Edge { a: 1, b: 2, weight: 0.5 });
-        assert_eq!(read.edges(2), Err(PatternError::NoSuchRank(1, 2, 2)));
-        assert_eq!(AppPattern::parse_edges("0\n"), Err(PatternError::BadLine(1)));
-        assert_eq!(AppPattern::parse_edges("1 1").unwrap().edges(2), Err(PatternError::BadEdge(1, 1)));
-        assert_eq!(AppPattern::parse_edges("0 1 -2").unwrap().edges(2), Err(PatternError::BadEdge(0, 1)));
+    fn a_listed_edge_must_fit_the_job() {
+        let listed = |a, b, milli| Pattern::Edges(vec![PatternEdge { a, b, milli }]);
+        assert_eq!(listed(1, 2, 500).edges(3).unwrap(), [Edge { a: 1, b: 2, weight: 0.5 }]);
+        assert_eq!(listed(1, 2, 500).edges(2), Err(PatternError::NoSuchRank(1, 2, 2)));
+        assert_eq!(listed(1, 1, 1000).edges(2), Err(PatternError::BadEdge(1, 1)));
+        assert_eq!(listed(0, 1, 0).edges(2), Err(PatternError::BadEdge(0, 1)));
     }
 }

@@ -4,7 +4,7 @@ use super::form::Form;
 use super::general::{Aim, Budget, GraphPattern, MOST_STEPS, best};
 use super::graph::HardwareGraph;
 use super::model::{BandwidthModel, Bounds, Scores, score};
-use super::pattern::{AppPattern, Edge, PatternError};
+use super::pattern::{Edge, PatternError};
 use super::ranking::{Found, Known, Ranking};
 use super::ranks::RANKS;
 use super::space::{MOST_FREE, Space, subsets};
@@ -12,6 +12,7 @@ use super::topo;
 use super::wanted::MOST_PLACED;
 use crate::ask::GpuSet;
 use crate::ids::GpuIndex;
+use crate::request::Pattern;
 
 /// How a set is selected (MAPA sections 3.5 and 4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -60,7 +61,7 @@ pub struct Query<'a> {
     /// How many.
     pub n: usize,
     /// How they talk.
-    pub pattern: &'a AppPattern,
+    pub pattern: &'a Pattern,
     /// Whether bandwidth between them matters.
     pub sensitive: bool,
     /// How to select.

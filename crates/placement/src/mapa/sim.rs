@@ -9,9 +9,9 @@ use super::graph::HardwareGraph;
 use super::link::PCIE_GBPS;
 use super::memo::Memo;
 use super::model::BandwidthModel;
-use super::pattern::AppPattern;
 use super::policy::{Choice, Query, Selection};
 use crate::ask::GpuSet;
+use crate::request::Pattern;
 
 /// A line of a job file.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,7 +19,7 @@ pub struct SimJob {
     /// GPUs.
     pub gpus: usize,
     /// How they talk.
-    pub pattern: AppPattern,
+    pub pattern: Pattern,
     /// Cycle of arrival.
     pub arrival: u64,
     /// Cycles that it runs.
@@ -41,7 +41,7 @@ pub fn parse_jobs(text: &str) -> Result<Vec<SimJob>, usize> {
         let [gpus, pattern, arrival, run, sensitive, name] = cells[..] else { return None };
         Some(SimJob {
             gpus: gpus.parse().ok().filter(|n| (1..=HardwareGraph::MOST_GPUS).contains(n))?,
-            pattern: AppPattern::parse(pattern).ok()?,
+            pattern: Pattern::by_name(pattern)?,
             arrival: arrival.parse().ok().filter(|t| *t < u64::MAX / 4)?,
             run: run.parse().ok().filter(|t| *t < u64::MAX / 4)?,
             sensitive: match sensitive {

@@ -2,10 +2,8 @@
 #![allow(clippy::unwrap_used, dead_code, unreachable_pub, missing_docs, reason = "shared test support")]
 
 use placement::links::System;
-use placement::mapa::{
-    AppPattern, BandwidthModel, Coefficients, Edge, HardwareGraph, Link, LinkClass, Query, Selection,
-};
-use placement::{GpuIndex, GpuSet};
+use placement::mapa::{BandwidthModel, Coefficients, Edge, HardwareGraph, Link, LinkClass, Query, Selection};
+use placement::{GpuIndex, GpuSet, Pattern};
 
 /// A named system's graph.
 pub fn system(name: &str) -> HardwareGraph {
@@ -158,12 +156,12 @@ pub fn check(query: &Query<'_>) {
 }
 
 /// Patterns to check, with an edge list that is no other pattern and one with weights.
-pub fn patterns(n: usize) -> Vec<AppPattern> {
-    let mut all: Vec<AppPattern> = AppPattern::NAMES.iter().map(|p| AppPattern::parse(p).unwrap()).collect();
+pub fn patterns(n: usize) -> Vec<Pattern> {
+    let mut all: Vec<Pattern> = Pattern::NAMED.into_iter().map(|(_, pattern)| pattern).collect();
     if n >= 4 {
-        all.push(AppPattern::parse_edges("0 1\n1 2\n2 0\n2 3").unwrap());
-        all.push(AppPattern::parse_edges("0 1 3\n1 2\n2 3 0.5").unwrap());
-        all.push(AppPattern::parse_edges("0 1\n0 2\n2 3").unwrap());
+        all.push(Pattern::parse_edges("0 1\n1 2\n2 0\n2 3").unwrap());
+        all.push(Pattern::parse_edges("0 1 3\n1 2\n2 3 0.5").unwrap());
+        all.push(Pattern::parse_edges("0 1\n0 2\n2 3").unwrap());
     }
     all
 }

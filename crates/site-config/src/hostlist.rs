@@ -1,7 +1,13 @@
 //! Slurm's hostlists: `n[1-2,7]`, `a[01-03]b`, `r[1-2]n[1-4],login`.
+//!
+//! slurmctld reads users' lists with this, under its locks and on a small stack: time, memory and depth are bounded.
 
 /// More names than any cluster has; `n[1-999999999]` must not fill the memory.
 const MOST_NAMES: usize = 65536;
+/// Longer than any host's name: so many names of a long one must not fill the memory either.
+const MOST_BYTES: usize = 255;
+/// More dimensions than any cluster has.
+const MOST_BRACKETS: usize = 8;
 
 /// The names that a hostlist stands for, in order, as written (duplicates stay).
 ///
@@ -45,29 +51,46 @@ fn split_outside_brackets(text: &str) -> Result<Vec<&str>, String> {
 }
 
 fn expand_one(part: &str) -> Result<Vec<String>, String> {
-    let Some((prefix, rest)) = part.split_once('[') else { return literal(part).map(|name| vec![name]) };
-    let (ranges, suffix) = rest.split_once(']').ok_or("has a [ without a ]")?;
-    let tails = if suffix.is_empty() { vec![String::new()] } else { expand_one(suffix)? };
-    let prefix = if prefix.is_empty() { String::new() } else { literal(prefix)? };
-    let mut names = Vec::new();
-    for range in ranges.split(',') {
-        for number in numbers(range)? {
-            names.extend(tails.iter().map(|tail| format!("{prefix}{number}{tail}")));
-            if names.len() > MOST_NAMES {
-                return Err(too_many());
-            }
-        }
+    let (mut names, mut rest, mut length, mut brackets) = (vec![String::new()], part, 0, 0);
+    if part.is_empty() {
+        return Err("has an empty name".to_owned());
     }
+    while let Some((text, after)) = rest.split_once('[') {
+        let (ranges, after) = after.split_once(']').ok_or("has a [ without a ]")?;
+        (length, brackets) = (length + text.len(), brackets + 1);
+        if brackets > MOST_BRACKETS {
+            return Err(format!("has more than {MOST_BRACKETS} [ ] in one name"));
+        }
+        names = product(&names, literal(text, length)?, ranges)?;
+        rest = after;
+    }
+    let tail = literal(rest, length + rest.len())?;
+    names.iter_mut().for_each(|name| name.push_str(tail));
     Ok(names)
 }
 
-fn literal(name: &str) -> Result<String, String> {
-    if name.is_empty() {
-        return Err("has an empty name".to_owned());
+/// Each of `names` with `text` and each number of `ranges` behind it.
+fn product(names: &[String], text: &str, ranges: &str) -> Result<Vec<String>, String> {
+    let mut tails = Vec::new();
+    for range in ranges.split(',') {
+        tails.extend(numbers(range)?.take(MOST_NAMES + 1));
+        if tails.len() * names.len() > MOST_NAMES {
+            return Err(too_many());
+        }
     }
-    match name.chars().find(|c| !(c.is_ascii_alphanumeric() || "-_.".contains(*c))) {
+    let with_tails =
+        |name: &String| tails.iter().map(|tail| format!("{name}{text}{tail}")).collect::<Vec<_>>();
+    Ok(names.iter().flat_map(with_tails).collect())
+}
+
+/// `text` if a name may have it; `length` is how much of the name it and what comes before it make.
+fn literal(text: &str, length: usize) -> Result<&str, String> {
+    if length > MOST_BYTES {
+        return Err(format!("has a name of more than {MOST_BYTES} characters"));
+    }
+    match text.chars().find(|c| !(c.is_ascii_alphanumeric() || "-_.".contains(*c))) {
         Some(c) => Err(format!("has the character {c:?}, which no node name has")),
-        None => Ok(name.to_owned()),
+        None => Ok(text),
     }
 }
 
@@ -114,5 +137,22 @@ mod tests {
             assert!(expand(text).is_err(), "{text}");
         }
         assert!(expand("a[1-999]b[1-999]").is_err());
+    }
+
+    /// What a user may write after `--nodelist`, on a stack of the size that slurmctld gives its threads.
+    #[test]
+    fn hostile_lists_cost_neither_stack_nor_memory() {
+        let lists = [
+            format!("n{}", "[1]".repeat(100_000)),
+            format!("n{}", "[1-2]".repeat(1000)),
+            format!("{}[1-65536]", "n".repeat(100_000)),
+            format!("n[1-9]{}", "n".repeat(100_000)),
+            format!("n[{}]", "1-999999999,".repeat(1000)),
+        ];
+        let refuse = move || lists.iter().all(|list| expand(list).is_err_and(|why| why.len() < 100));
+        let thread = std::thread::Builder::new().stack_size(256 << 10).spawn(refuse).unwrap();
+        assert!(thread.join().unwrap());
+        let longest = format!("n[1]-[2]{}", "x".repeat(MOST_BYTES - 2));
+        assert_eq!(expand(&longest).unwrap().len(), 1);
     }
 }

@@ -62,7 +62,7 @@ pub enum Patience {
     /// It takes the best there is.
     Take,
     /// Under preserve it refuses a set of two or more whose EffBW is at or below this, and the queue waits with it:
-    /// what MAPA's program does at 12.335.
+    /// what MAPA's program does at 12.335. That one also refuses one GPU that would leave no NVLink among the free ones.
     Refuse(f64),
     /// It waits for a better one, at most so many cycles from when it could first have started; others pass it.
     Wait(f64, u64),

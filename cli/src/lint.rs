@@ -46,7 +46,7 @@ fn scored(graph: &HardwareGraph, set: GpuSet, pattern: &Pattern, model: Bandwidt
 pub(crate) fn run(args: &LintArgs) -> Result<Outcome, Failure> {
     let graph = score::graph(&args.topology.topology, 8)?;
     let model = score::model(&args.model)?;
-    let free = GpuSet::from_bits(graph.all().bits() & !args.busy.bits());
+    let free = score::free(&graph, args.busy)?;
     let mut lines = Vec::new();
     for n in 2..=free.len() {
         let policy = Selection::Preserve;

@@ -47,7 +47,7 @@ pub(crate) struct ScoreArgs {
     #[command(flatten)]
     pub(crate) topology: TopologyArgs,
     /// How many GPUs
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = gpu_count)]
     pub(crate) gpus: usize,
     /// ring, tree, chain, star, all, none, ring+tree, or file:PATH with an edge list
     #[arg(long, value_name = "PATTERN", default_value = "ring", value_parser = crate::request::pattern)]
@@ -113,6 +113,22 @@ pub(crate) fn graph(topology: &str, gpus: usize) -> Result<HardwareGraph, Failur
     })
 }
 
+/// A number of GPUs, 1 or more.
+pub(crate) fn gpu_count(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|n| *n > 0).ok_or_else(|| "expected 1 or more".to_owned())
+}
+
+/// The GPUs that are not busy.
+pub(crate) fn free(graph: &HardwareGraph, busy: GpuSet) -> Result<GpuSet, Failure> {
+    let strange: Vec<String> =
+        busy.iter().filter(|g| !graph.all().contains(*g)).map(|g| g.to_string()).collect();
+    if strange.is_empty() {
+        return Ok(GpuSet::from_bits(graph.all().bits() & !busy.bits()));
+    }
+    let last = graph.len().saturating_sub(1);
+    Err(Failure::new(format!("--busy: no GPU {}", strange.join(", "))).hint(format!("GPUs 0 to {last}")))
+}
+
 /// A model by name or from a file of `tessera fit bandwidth`.
 pub(crate) fn model(text: &str) -> Result<BandwidthModel, Failure> {
     if let Some(model) = BandwidthModel::parse(text) {
@@ -137,7 +153,7 @@ pub(crate) fn run(args: &ScoreArgs) -> Result<Outcome, Failure> {
     let model = model(&args.model)?;
     let query = Query {
         graph: &graph,
-        free: GpuSet::from_bits(graph.all().bits() & !args.busy.bits()),
+        free: free(&graph, args.busy)?,
         n: args.gpus,
         pattern: &args.pattern,
         sensitive: args.bandwidth == Sensitivity::Sensitive,

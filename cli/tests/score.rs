@@ -33,6 +33,10 @@ fn what_does_not_fit_is_not_chosen() {
     let (found, status) = json("score --topology dgx-v --gpus 5 --busy 0-3 --json");
     assert_eq!((found["chosen"].as_bool(), status), (Some(false), Some(1)));
     assert_eq!(found["reason"], "4 GPUs free, 5 asked for");
+    // A GPU that the node does not have is a mistake of the user, not a set that does not fit.
+    for command in ["score --gpus 2 --topology dgx-v --busy 8", "topology svg dgx-v --gpus 2 --busy 3-9"] {
+        assert_eq!(run(&command.split(' ').collect::<Vec<_>>()), (String::new(), Some(1)), "{command}");
+    }
 }
 
 #[test]
@@ -84,6 +88,7 @@ fn the_graph_is_drawn_with_the_set() {
     assert_eq!(status, Some(0));
     assert_eq!(svg.matches("class=\"chosen\"").count(), 4);
     assert_eq!(svg.matches(" used\"").count(), 4);
+    assert!(svg.contains(">dgx-v: ring on 0 1 2 3, 52.0 GB/s</text>"), "{svg}");
     let (table, _) = run(&["topology", "show", "dgx-v", "--gpus", "4"]);
     assert_eq!(table.matches("chosen\n").count(), 4);
 }

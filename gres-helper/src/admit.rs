@@ -1,33 +1,13 @@
 //! What becomes of a submission. Pure: the job as plain values in, a verdict out.
 
-use std::collections::BTreeSet;
-
 use placement::size::display_gb;
 use placement::wire::parse_request;
 use placement::{Admission, Isolation, Request};
 use site_config::{Limit, NodeSpec, SiteConfig};
 
 use crate::plan;
+use crate::submission::Submission;
 use crate::tres::Tres;
-
-/// A submission, as far as it concerns GPUs.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Submission {
-    /// The request SPANK stored: text from the user.
-    pub(crate) request: Option<String>,
-    /// What it asks from Slurm itself.
-    pub(crate) tres: Tres,
-    /// Partitions it may run in, the default one where it names none.
-    pub(crate) partitions: Vec<String>,
-    /// The nodes of those; `None`: not known, all.
-    pub(crate) partition_nodes: Option<BTreeSet<String>>,
-    /// Nodes it insists on.
-    pub(crate) required_nodes: Option<BTreeSet<String>>,
-    /// The account it is charged to.
-    pub(crate) account: Option<String>,
-    /// `--exclusive`, or a partition that is so: Slurm gives it every GPU of its nodes as a whole.
-    pub(crate) exclusive: bool,
-}
 
 /// What becomes of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,7 +75,7 @@ fn accept(job: &Submission, request: Request, config: &SiteConfig) -> Result<Ver
 pub(crate) fn admit(job: &Submission, request: Request, config: &SiteConfig) -> Result<Verdict, String> {
     limits_of(job, config).iter().find_map(|limit| limit.refusal(&request)).map_or(Ok(()), Err)?;
     let candidates: Vec<&NodeSpec> =
-        config.nodes.iter().filter(|spec| spec.names.iter().any(|n| reaches(job, n))).collect();
+        config.nodes.iter().filter(|spec| spec.names.iter().any(|n| job.reaches(n))).collect();
     if candidates.is_empty() {
         return Err(format!("{}: no node that this job may use is managed by Tessera", words(&request)));
     }
@@ -167,8 +147,9 @@ fn with_slurms_own(mut request: Request, tres: &Tres) -> Result<Request, String>
                 ));
             }
             request.isolation = Isolation::Whole;
-            let per_node: u64 = entries.iter().filter(|e| e.per_node).map(|e| e.count).sum();
-            request.gpus = u32::try_from(per_node).ok().filter(|n| *n > 0);
+            let per_node =
+                entries.iter().filter(|e| e.per_node).fold(0, |n: u64, e| n.saturating_add(e.count));
+            request.gpus = Some(u32::try_from(per_node).unwrap_or(u32::MAX)).filter(|n| *n > 0);
             Ok(request)
         }
         _ => Err(format!(
@@ -198,12 +179,6 @@ pub(crate) fn limits_of<'a>(job: &'a Submission, config: &'a SiteConfig) -> Vec<
         return config.limits_for(None, account).collect();
     }
     job.partitions.iter().flat_map(|p| config.limits_for(Some(p), account)).collect()
-}
-
-/// Whether the job may run on the node.
-fn reaches(job: &Submission, node: &str) -> bool {
-    let within = |set: &Option<BTreeSet<String>>| set.as_ref().is_none_or(|s| s.contains(node));
-    within(&job.partition_nodes) && within(&job.required_nodes)
 }
 
 /// Why no node could ever satisfy the request: the first reason that comes with something nearer.
@@ -246,174 +221,4 @@ fn words(request: &Request) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn site(extra: &str) -> SiteConfig {
-        let text = format!(
-            "{extra}\n[[nodes]]\nnames = \"n[1-2]\"\ngpu = \"a100-40gb\"\ncount = 8\nmig = \"dynamic\"\n\
-             interconnect = \"dgx-v\"\n"
-        );
-        let (config, errors) = site_config::parse("t", &text, &|_| Err(std::io::ErrorKind::NotFound.into()));
-        assert_eq!(errors, [], "{text}");
-        config.unwrap()
-    }
-
-    fn verdict(request: &str, per_node: Option<&str>, extra: &str) -> Verdict {
-        let job = Submission {
-            request: Some(request.to_owned()),
-            tres: Tres { per_node: per_node.map(str::to_owned), ..Tres::default() },
-            partitions: vec!["debug".to_owned()],
-            ..Submission::default()
-        };
-        judge(&job, Some(&site(extra)))
-    }
-
-    fn added(request: &str, per_node: Option<&str>) -> Option<(&'static str, u32)> {
-        match verdict(request, per_node, "") {
-            Verdict::Accepted { add, .. } => add,
-            other => panic!("{request}: {other:?}"),
-        }
-    }
-
-    fn refusal(request: &str, per_node: Option<&str>, extra: &str) -> String {
-        match verdict(request, per_node, extra) {
-            Verdict::Refused(why) => why,
-            other => panic!("{request}: {other:?}"),
-        }
-    }
-
-    #[test]
-    fn a_job_without_request_is_left_alone() {
-        assert_eq!(judge(&Submission::default(), Some(&site(""))), Verdict::Untouched);
-        assert_eq!(judge(&Submission::default(), None), Verdict::Untouched);
-        assert_eq!(verdict("v1 iso=none", Some("gres:gpu:2"), ""), Verdict::Untouched);
-    }
-
-    #[test]
-    fn parts_become_shards_of_nominal_gigabytes() {
-        assert_eq!(added("v1 iso=mig:2g.10gb", None), Some(("shard", 10)));
-        assert_eq!(added("v1 iso=mig:1g.5gb inst=3", None), Some(("shard", 15)));
-        assert_eq!(added("v1 iso=mps mem=2862", None), Some(("shard", 3)));
-        assert_eq!(added("v1 iso=auto mem=9537", None), Some(("shard", 10)));
-    }
-
-    #[test]
-    fn whole_gpus_become_gpus_unless_asked_for_already() {
-        assert_eq!(added("v1 iso=whole", None), Some(("gpu", 1)));
-        assert_eq!(added("v1 iso=whole pattern=ring", Some("gres:gpu:3")), None);
-        assert_eq!(added("v1 iso=auto mem=9537", Some("gres:gpu:2")), None);
-    }
-
-    #[test]
-    fn contradictions_name_both_sides() {
-        let why = refusal("v1 iso=mig:2g.10gb", Some("gres:gpu:2"), "");
-        assert!(why.contains("--gres=gpu:2") && why.contains("--gpu-isolation=mig:2g.10gb"), "{why}");
-        let why = refusal("v1 iso=mps mem=100", Some("gres:shard:3"), "");
-        assert!(why.contains("--gres=shard:3"), "{why}");
-    }
-
-    #[test]
-    fn the_impossible_is_refused_with_the_nearest_thing() {
-        let why = refusal("v1 iso=mig mem=60000", None, "");
-        assert!(why.contains("no node could ever") && why.contains("7g.40gb"), "{why}");
-        let why = refusal("v1 iso=whole", Some("gres:gpu:9"), "");
-        assert!(why.contains("--gpus-per-node=8"), "{why}");
-    }
-
-    #[test]
-    fn more_than_one_gpu_holds_is_refused_with_that_reason() {
-        let why = refusal("v1 iso=mig:2g.10gb inst=5", None, "");
-        assert!(why.contains("from one GPU"), "{why}");
-    }
-
-    #[test]
-    fn the_sites_default_is_for_those_who_name_no_isolation() {
-        let kind = |request: &str, per_node: Option<&str>| match verdict(
-            request,
-            per_node,
-            "[defaults]\nisolation = \"mig\"\n",
-        ) {
-            Verdict::Accepted { request, .. } => request.isolation.to_string(),
-            other => panic!("{request}: {other:?}"),
-        };
-        assert_eq!(kind("v1 iso=auto mem=9537", None), "mig");
-        assert_eq!(kind("v1 iso=auto typed=1 mem=9537", None), "auto");
-        assert_eq!(kind("v1 iso=mps typed=1 mem=9537", None), "mps");
-        // Whole GPUs by Slurm's own options are no contradiction to a default that nobody typed.
-        assert_eq!(kind("v1 iso=auto mem=9537", Some("gres:gpu:2")), "whole");
-    }
-
-    #[test]
-    fn a_refusal_tells_what_was_typed_from_what_was_made_of_it() {
-        let mig = "[defaults]\nisolation = \"mig\"\n";
-        let why = refusal("v1 iso=auto mem=60000", None, mig);
-        assert!(why.starts_with("--gpu-mem=62.9GB (taken as --gpu-isolation=mig): "), "{why}");
-        let why = refusal("v1 iso=mig typed=1 mem=60000", None, mig);
-        assert!(why.starts_with("--gpu-isolation=mig --gpu-mem=62.9GB: "), "{why}");
-    }
-
-    #[test]
-    fn limits_of_the_partition_hold() {
-        let limit = "[[limits]]\npartition = \"debug\"\nisolation = [\"mps\"]\n";
-        assert!(refusal("v1 iso=mig:2g.10gb", None, limit).contains("in partition debug"));
-    }
-
-    #[test]
-    fn auto_stays_within_the_limits_of_the_partition() {
-        let limit = "[[limits]]\npartition = \"debug\"\nisolation = [\"mps\"]\n";
-        match verdict("v1 iso=auto mem=2862", None, limit) {
-            Verdict::Accepted { request, add } => {
-                assert_eq!((request.isolation, add), (Isolation::Mps, Some(("shard", 3))));
-            }
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn a_crafted_request_is_refused_not_believed() {
-        for text in ["", "v2 iso=mig", "v1 iso=mig mem=-1", "v1 iso=mig inst=99999999999", "v1 iso=../../x"] {
-            assert!(matches!(verdict(text, None, ""), Verdict::Refused(_)), "{text}");
-        }
-    }
-
-    #[test]
-    fn an_exclusive_job_gets_whole_gpus_or_a_reason() {
-        let verdict = |text: &str| {
-            let request = Some(text.to_owned());
-            judge(&Submission { request, exclusive: true, ..Submission::default() }, Some(&site("")))
-        };
-        match verdict("v1 iso=auto mem=3815") {
-            Verdict::Accepted { request, add } => {
-                assert_eq!((request.isolation, add), (Isolation::Whole, Some(("gpu", 1))));
-            }
-            other => panic!("{other:?}"),
-        }
-        assert!(matches!(verdict("v1 iso=whole"), Verdict::Accepted { .. }));
-        for text in ["v1 iso=mig:1g.5gb", "v1 iso=mps mem=100", "v1 iso=auto mem=3815 inst=2"] {
-            match verdict(text) {
-                Verdict::Refused(why) => assert!(why.contains("--exclusive"), "{why}"),
-                other => panic!("{text}: {other:?}"),
-            }
-        }
-    }
-
-    #[test]
-    fn without_configuration_a_request_is_refused() {
-        let job = Submission { request: Some("v1 iso=whole".to_owned()), ..Submission::default() };
-        assert!(matches!(judge(&job, None), Verdict::Refused(why) if why.contains("tessera.toml")));
-    }
-
-    #[test]
-    fn nodes_out_of_reach_do_not_count() {
-        let only = |name: &str| Some([name.to_owned()].into_iter().collect());
-        let job = Submission {
-            request: Some("v1 iso=whole".to_owned()),
-            required_nodes: only("cpu1"),
-            ..Submission::default()
-        };
-        assert!(matches!(judge(&job, Some(&site(""))), Verdict::Refused(_)));
-        let job = Submission { required_nodes: only("n2"), ..job };
-        assert!(matches!(judge(&job, Some(&site(""))), Verdict::Accepted { .. }));
-    }
-}
+mod tests;

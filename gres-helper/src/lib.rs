@@ -9,4 +9,5 @@ mod ffi;
 mod modify;
 mod plan;
 mod site;
+mod submission;
 mod tres;

@@ -4,6 +4,7 @@ use placement::Isolation;
 use placement::wire::parse_request;
 use site_config::SiteConfig;
 
+use crate::submission::distinct;
 use crate::tres::{Entry, Tres};
 
 /// Judges a change; `Err` says why not, for the log and, where Slurm has a place for it, the user.
@@ -34,8 +35,8 @@ pub(crate) fn judge(
         ));
     }
     let Some(config) = config.filter(|_| !root) else { return Ok(()) };
-    let partitions = new_partition.unwrap_or_default().split(',').filter(|p| !p.is_empty());
-    partitions
+    distinct(new_partition.unwrap_or_default())
+        .iter()
         .flat_map(|p| config.limits_for(Some(p), account))
         .find_map(|limit| limit.refusal(&request))
         .map_or(Ok(()), Err)

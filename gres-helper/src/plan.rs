@@ -7,7 +7,8 @@ use placement::wire::parse_request;
 use placement::{Isolation, MigPolicy, Model, Request};
 use site_config::{NodeSpec, SiteConfig};
 
-use crate::admit::{Submission, Verdict, admit, limits_of};
+use crate::admit::{Verdict, admit, limits_of};
+use crate::submission::Submission;
 
 /// What a new AdminComment makes of a job's shards, per node; `None`: nothing. `job` is what its record says, `now`
 /// seconds since 1970.

@@ -24,7 +24,7 @@ pub(crate) struct Entry {
     pub(crate) option: &'static str,
     /// Counted per node.
     pub(crate) per_node: bool,
-    /// As written, without `gres:`.
+    /// As written, without `gres:`, but no longer than fits a message.
     pub(crate) text: String,
 }
 
@@ -44,6 +44,8 @@ impl Tres {
     }
 }
 
+const MOST_TEXT: usize = 60;
+
 fn entries(list: Option<&str>, option: &'static str, per_node: bool) -> Vec<Entry> {
     let parts = list.unwrap_or_default().split([',', ';']).map(str::trim);
     parts
@@ -52,7 +54,7 @@ fn entries(list: Option<&str>, option: &'static str, per_node: bool) -> Vec<Entr
             let mut fields = text.split([':', '=']);
             let name = fields.next().filter(|n| *n == "gpu" || *n == "shard")?.to_owned();
             let count = fields.next_back().and_then(number).unwrap_or(1);
-            Some(Entry { name, count, option, per_node, text: text.to_owned() })
+            Some(Entry { name, count, option, per_node, text: text.chars().take(MOST_TEXT).collect() })
         })
         .collect()
 }

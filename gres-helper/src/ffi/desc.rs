@@ -11,7 +11,7 @@ use plugin_rt::text;
 use super::accounts;
 use super::host::Host;
 use super::{sys, version};
-use crate::admit::Submission;
+use crate::submission::{Submission, distinct};
 use crate::tres::{Tres, with_entry, with_shards};
 
 /// The value of a variable in a SPANK job environment, the last one if it stands there twice.
@@ -45,14 +45,16 @@ unsafe fn entries(env: *mut *mut c_char, size: u32) -> Vec<(*mut c_char, String)
     found
 }
 
-/// The submission as plain values.
+/// The submission as plain values; nothing is looked up for one that asks nothing of Tessera.
 pub(super) fn submission(host: &Host, desc: &sys::job_desc_msg_t) -> Submission {
     // SAFETY: slurm.h: `spank_job_env` has `spank_job_env_size` elements.
     let request = unsafe { spank_env(desc.spank_job_env, desc.spank_job_env_size, REQUEST_ENV) };
+    if request.is_none() {
+        return Submission::default();
+    }
     // SAFETY: null or NUL-terminated, here and below.
     let partition = unsafe { text(desc.partition) }.or_else(|| host.default_partition());
-    let partitions: Vec<String> =
-        partition.iter().flat_map(|p| p.split(',')).filter(|p| !p.is_empty()).map(str::to_owned).collect();
+    let partitions = distinct(&partition.unwrap_or_default());
     // SAFETY: as above.
     let required = unsafe { text(desc.req_nodes) };
     Submission {
@@ -130,12 +132,7 @@ pub(super) fn changed(host: &Host, change: &sys::job_desc_msg_t, job: &sys::job_
         new.or_else(|| unsafe { text(old) }).filter(|t| !t.is_empty())
     };
     let none = std::ptr::null_mut();
-    let partitions: Vec<String> = first(change.partition, job.partition)
-        .iter()
-        .flat_map(|p| p.split(','))
-        .filter(|p| !p.is_empty())
-        .map(str::to_owned)
-        .collect();
+    let partitions = distinct(&first(change.partition, job.partition).unwrap_or_default());
     let required = first(change.req_nodes, details.map_or(none, |d| d.req_nodes));
     Submission {
         // SAFETY: slurmctld.h: `spank_job_env` has `spank_job_env_size` elements.

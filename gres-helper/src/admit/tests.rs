@@ -1,0 +1,177 @@
+//! Verdicts on submissions.
+
+use super::*;
+
+fn site(extra: &str) -> SiteConfig {
+    let text = format!(
+        "{extra}\n[[nodes]]\nnames = \"n[1-2]\"\ngpu = \"a100-40gb\"\ncount = 8\nmig = \"dynamic\"\n\
+         interconnect = \"dgx-v\"\n"
+    );
+    let (config, errors) = site_config::parse("t", &text, &|_| Err(std::io::ErrorKind::NotFound.into()));
+    assert_eq!(errors, [], "{text}");
+    config.unwrap()
+}
+
+fn verdict(request: &str, per_node: Option<&str>, extra: &str) -> Verdict {
+    let job = Submission {
+        request: Some(request.to_owned()),
+        tres: Tres { per_node: per_node.map(str::to_owned), ..Tres::default() },
+        partitions: vec!["debug".to_owned()],
+        ..Submission::default()
+    };
+    judge(&job, Some(&site(extra)))
+}
+
+fn added(request: &str, per_node: Option<&str>) -> Option<(&'static str, u32)> {
+    match verdict(request, per_node, "") {
+        Verdict::Accepted { add, .. } => add,
+        other => panic!("{request}: {other:?}"),
+    }
+}
+
+fn refusal(request: &str, per_node: Option<&str>, extra: &str) -> String {
+    match verdict(request, per_node, extra) {
+        Verdict::Refused(why) => why,
+        other => panic!("{request}: {other:?}"),
+    }
+}
+
+#[test]
+fn a_job_without_request_is_left_alone() {
+    assert_eq!(judge(&Submission::default(), Some(&site(""))), Verdict::Untouched);
+    assert_eq!(judge(&Submission::default(), None), Verdict::Untouched);
+    assert_eq!(verdict("v1 iso=none", Some("gres:gpu:2"), ""), Verdict::Untouched);
+}
+
+#[test]
+fn parts_become_shards_of_nominal_gigabytes() {
+    assert_eq!(added("v1 iso=mig:2g.10gb", None), Some(("shard", 10)));
+    assert_eq!(added("v1 iso=mig:1g.5gb inst=3", None), Some(("shard", 15)));
+    assert_eq!(added("v1 iso=mps mem=2862", None), Some(("shard", 3)));
+    assert_eq!(added("v1 iso=auto mem=9537", None), Some(("shard", 10)));
+}
+
+#[test]
+fn whole_gpus_become_gpus_unless_asked_for_already() {
+    assert_eq!(added("v1 iso=whole", None), Some(("gpu", 1)));
+    assert_eq!(added("v1 iso=whole pattern=ring", Some("gres:gpu:3")), None);
+    assert_eq!(added("v1 iso=auto mem=9537", Some("gres:gpu:2")), None);
+}
+
+#[test]
+fn counts_that_no_number_holds_are_refused_like_too_many() {
+    let why = refusal("v1 iso=whole", Some("gres:gpu:18446744073709551615,gres:gpu:a100:2"), "");
+    assert!(why.contains("no node could ever"), "{why}");
+}
+
+#[test]
+fn contradictions_name_both_sides() {
+    let why = refusal("v1 iso=mig:2g.10gb", Some("gres:gpu:2"), "");
+    assert!(why.contains("--gres=gpu:2") && why.contains("--gpu-isolation=mig:2g.10gb"), "{why}");
+    let why = refusal("v1 iso=mps mem=100", Some("gres:shard:3"), "");
+    assert!(why.contains("--gres=shard:3"), "{why}");
+}
+
+#[test]
+fn the_impossible_is_refused_with_the_nearest_thing() {
+    let why = refusal("v1 iso=mig mem=60000", None, "");
+    assert!(why.contains("no node could ever") && why.contains("7g.40gb"), "{why}");
+    let why = refusal("v1 iso=whole", Some("gres:gpu:9"), "");
+    assert!(why.contains("--gpus-per-node=8"), "{why}");
+}
+
+#[test]
+fn more_than_one_gpu_holds_is_refused_with_that_reason() {
+    let why = refusal("v1 iso=mig:2g.10gb inst=5", None, "");
+    assert!(why.contains("from one GPU"), "{why}");
+}
+
+#[test]
+fn the_sites_default_is_for_those_who_name_no_isolation() {
+    let kind = |request: &str, per_node: Option<&str>| match verdict(
+        request,
+        per_node,
+        "[defaults]\nisolation = \"mig\"\n",
+    ) {
+        Verdict::Accepted { request, .. } => request.isolation.to_string(),
+        other => panic!("{request}: {other:?}"),
+    };
+    assert_eq!(kind("v1 iso=auto mem=9537", None), "mig");
+    assert_eq!(kind("v1 iso=auto typed=1 mem=9537", None), "auto");
+    assert_eq!(kind("v1 iso=mps typed=1 mem=9537", None), "mps");
+    // Whole GPUs by Slurm's own options are no contradiction to a default that nobody typed.
+    assert_eq!(kind("v1 iso=auto mem=9537", Some("gres:gpu:2")), "whole");
+}
+
+#[test]
+fn a_refusal_tells_what_was_typed_from_what_was_made_of_it() {
+    let mig = "[defaults]\nisolation = \"mig\"\n";
+    let why = refusal("v1 iso=auto mem=60000", None, mig);
+    assert!(why.starts_with("--gpu-mem=62.9GB (taken as --gpu-isolation=mig): "), "{why}");
+    let why = refusal("v1 iso=mig typed=1 mem=60000", None, mig);
+    assert!(why.starts_with("--gpu-isolation=mig --gpu-mem=62.9GB: "), "{why}");
+}
+
+#[test]
+fn limits_of_the_partition_hold() {
+    let limit = "[[limits]]\npartition = \"debug\"\nisolation = [\"mps\"]\n";
+    assert!(refusal("v1 iso=mig:2g.10gb", None, limit).contains("in partition debug"));
+}
+
+#[test]
+fn auto_stays_within_the_limits_of_the_partition() {
+    let limit = "[[limits]]\npartition = \"debug\"\nisolation = [\"mps\"]\n";
+    match verdict("v1 iso=auto mem=2862", None, limit) {
+        Verdict::Accepted { request, add } => {
+            assert_eq!((request.isolation, add), (Isolation::Mps, Some(("shard", 3))));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_crafted_request_is_refused_not_believed() {
+    for text in ["", "v2 iso=mig", "v1 iso=mig mem=-1", "v1 iso=mig inst=99999999999", "v1 iso=../../x"] {
+        assert!(matches!(verdict(text, None, ""), Verdict::Refused(_)), "{text}");
+    }
+}
+
+#[test]
+fn an_exclusive_job_gets_whole_gpus_or_a_reason() {
+    let verdict = |text: &str| {
+        let request = Some(text.to_owned());
+        judge(&Submission { request, exclusive: true, ..Submission::default() }, Some(&site("")))
+    };
+    match verdict("v1 iso=auto mem=3815") {
+        Verdict::Accepted { request, add } => {
+            assert_eq!((request.isolation, add), (Isolation::Whole, Some(("gpu", 1))));
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(matches!(verdict("v1 iso=whole"), Verdict::Accepted { .. }));
+    for text in ["v1 iso=mig:1g.5gb", "v1 iso=mps mem=100", "v1 iso=auto mem=3815 inst=2"] {
+        match verdict(text) {
+            Verdict::Refused(why) => assert!(why.contains("--exclusive"), "{why}"),
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn without_configuration_a_request_is_refused() {
+    let job = Submission { request: Some("v1 iso=whole".to_owned()), ..Submission::default() };
+    assert!(matches!(judge(&job, None), Verdict::Refused(why) if why.contains("tessera.toml")));
+}
+
+#[test]
+fn nodes_out_of_reach_do_not_count() {
+    let only = |name: &str| Some([name.to_owned()].into_iter().collect());
+    let job = Submission {
+        request: Some("v1 iso=whole".to_owned()),
+        required_nodes: only("cpu1"),
+        ..Submission::default()
+    };
+    assert!(matches!(judge(&job, Some(&site(""))), Verdict::Refused(_)));
+    let job = Submission { required_nodes: only("n2"), ..job };
+    assert!(matches!(judge(&job, Some(&site(""))), Verdict::Accepted { .. }));
+}

@@ -15,9 +15,23 @@ const MOST_BRACKETS: usize = 8;
 ///
 /// What is wrong with the text, one phrase.
 pub fn expand(text: &str) -> Result<Vec<String>, String> {
+    expand_with(text, "-_.")
+}
+
+/// The same for a list of files, as gres.conf has them: `/dev/nvidia[0-3]`.
+///
+/// # Errors
+///
+/// As [`expand`].
+pub fn expand_files(text: &str) -> Result<Vec<String>, String> {
+    expand_with(text, "-_./:")
+}
+
+/// `marks` are the characters that a name may have beside letters and digits.
+fn expand_with(text: &str, marks: &str) -> Result<Vec<String>, String> {
     let mut names = Vec::new();
     for part in split_outside_brackets(text)? {
-        names.extend(expand_one(part)?);
+        names.extend(expand_one(part, marks)?);
         if names.len() > MOST_NAMES {
             return Err(too_many());
         }
@@ -50,7 +64,7 @@ fn split_outside_brackets(text: &str) -> Result<Vec<&str>, String> {
     Ok(parts)
 }
 
-fn expand_one(part: &str) -> Result<Vec<String>, String> {
+fn expand_one(part: &str, marks: &str) -> Result<Vec<String>, String> {
     let (mut names, mut rest, mut length, mut brackets) = (vec![String::new()], part, 0, 0);
     if part.is_empty() {
         return Err("has an empty name".to_owned());
@@ -61,10 +75,10 @@ fn expand_one(part: &str) -> Result<Vec<String>, String> {
         if brackets > MOST_BRACKETS {
             return Err(format!("has more than {MOST_BRACKETS} [ ] in one name"));
         }
-        names = product(&names, literal(text, length)?, ranges)?;
+        names = product(&names, literal(text, length, marks)?, ranges)?;
         rest = after;
     }
-    let tail = literal(rest, length + rest.len())?;
+    let tail = literal(rest, length + rest.len(), marks)?;
     names.iter_mut().for_each(|name| name.push_str(tail));
     Ok(names)
 }
@@ -84,12 +98,12 @@ fn product(names: &[String], text: &str, ranges: &str) -> Result<Vec<String>, St
 }
 
 /// `text` if a name may have it; `length` is how much of the name it and what comes before it make.
-fn literal(text: &str, length: usize) -> Result<&str, String> {
+fn literal<'t>(text: &'t str, length: usize, marks: &str) -> Result<&'t str, String> {
     if length > MOST_BYTES {
         return Err(format!("has a name of more than {MOST_BYTES} characters"));
     }
-    match text.chars().find(|c| !(c.is_ascii_alphanumeric() || "-_.".contains(*c))) {
-        Some(c) => Err(format!("has the character {c:?}, which no node name has")),
+    match text.chars().find(|c| !(c.is_ascii_alphanumeric() || marks.contains(*c))) {
+        Some(c) => Err(format!("has the character {c:?}, which no name has")),
         None => Ok(text),
     }
 }
@@ -126,6 +140,10 @@ mod tests {
         check("n[1-2,7],login", "n1 n2 n7 login");
         check("a[01-03]b", "a01b a02b a03b");
         check("a[8-10]", "a8 a9 a10");
+        assert_eq!(
+            expand_files("/dev/nvidia[2-3],/dev/x").unwrap(),
+            ["/dev/nvidia2", "/dev/nvidia3", "/dev/x"]
+        );
         check("r[1-2]n[1-2]", "r1n1 r1n2 r2n1 r2n2");
     }
 

@@ -8,6 +8,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
 mod error;
+mod gres_conf;
 pub mod hostlist;
 mod matrix;
 mod matrix_text;
@@ -21,6 +22,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 pub use error::ConfigError;
+pub use gres_conf::{GpuOrder, gpu_order};
 pub use matrix::links_of_file;
 pub use matrix_text::links_text;
 pub use placement::links::{System, systems};

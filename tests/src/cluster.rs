@@ -23,6 +23,22 @@ pub enum User {
     Bob,
 }
 
+impl std::str::FromStr for User {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = [Self::Root, Self::Alice, Self::Bob];
+        let found = known.into_iter().find(|user| user.name() == text);
+        found.ok_or_else(|| format!("expected {}", known.map(Self::name).join(", ")))
+    }
+}
+
+impl std::fmt::Display for User {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 impl User {
     /// Login name.
     #[must_use]

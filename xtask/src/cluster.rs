@@ -5,10 +5,10 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use e2e::Cluster;
 use e2e::paths::SlurmVersion;
+use e2e::{Cluster, User};
 
-use crate::command::{TaskError, at};
+use crate::command::{self, TaskError, at};
 use crate::setup;
 
 /// What to do with the cluster.
@@ -20,6 +20,8 @@ pub(crate) enum Action {
     Down(Dir),
     /// Print the shell exports under which commands speak to the cluster
     Env(Dir),
+    /// Run a command where the cluster's Slurm is, 24.11's chroot included; without one, a shell
+    Run(Inside),
     /// Print the end of the daemons' logs
     Logs(Dir),
 }
@@ -55,6 +57,20 @@ pub(crate) struct Dir {
     dir: PathBuf,
 }
 
+/// A command, and where.
+#[derive(Args)]
+pub(crate) struct Inside {
+    /// The cluster's directory
+    #[arg(long)]
+    dir: PathBuf,
+    /// Who runs it: root, tessera-alice or tessera-bob
+    #[arg(long, default_value_t = User::Root)]
+    user: User,
+    /// The command and its arguments
+    #[arg(last = true)]
+    command: Vec<String>,
+}
+
 /// Runs one action.
 pub(crate) fn run(action: Action) -> Result<(), TaskError> {
     match action {
@@ -66,6 +82,13 @@ pub(crate) fn run(action: Action) -> Result<(), TaskError> {
         }
         Action::Env(Dir { dir }) => {
             let cluster = Cluster::open(&absolute(&dir)?)?;
+            if cluster.version().chroot().is_some() {
+                return Err(TaskError::Other(format!(
+                    "Slurm {} of this cluster runs in a chroot: `cargo xtask cluster run --dir {} -- sinfo`",
+                    cluster.version(),
+                    dir.display()
+                )));
+            }
             let mut text = String::new();
             for (name, value) in cluster.environment() {
                 // Written to a String: cannot fail.
@@ -73,8 +96,15 @@ pub(crate) fn run(action: Action) -> Result<(), TaskError> {
             }
             print(&text)
         }
+        Action::Run(inside) => run_inside(&inside),
         Action::Logs(Dir { dir }) => print(&Cluster::open(&absolute(&dir)?)?.log_tails()),
     }
+}
+
+fn run_inside(inside: &Inside) -> Result<(), TaskError> {
+    let cluster = Cluster::open(&absolute(&inside.dir)?)?;
+    let (program, args) = inside.command.split_first().map_or(("sh", &[][..]), |(p, args)| (p, args));
+    command::run(cluster.command(inside.user, program)?.args(args))
 }
 
 fn start(up: &Up) -> Result<(), TaskError> {
@@ -96,10 +126,12 @@ fn start(up: &Up) -> Result<(), TaskError> {
     }
     let mut cluster = builder.start()?;
     cluster.keep();
-    eprintln!(
-        "cluster: up; `eval \"$(cargo xtask cluster env --dir {0})\"`, end it with `cargo xtask cluster down --dir {0}`",
-        dir.display()
-    );
+    let dir = dir.display();
+    let speak = match up.slurm.chroot() {
+        None => format!("`eval \"$(cargo xtask cluster env --dir {dir})\"`"),
+        Some(_) => format!("`cargo xtask cluster run --dir {dir}` for a shell in it"),
+    };
+    eprintln!("cluster: up; {speak}, end it with `cargo xtask cluster down --dir {dir}`");
     Ok(())
 }
 

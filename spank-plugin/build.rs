@@ -5,12 +5,13 @@
 
 use slurm_bindings_build::{Builder, Failure, public};
 
-const FUNCTIONS: [&str; 8] = [
+const FUNCTIONS: [&str; 9] = [
     "spank_context",
     "spank_option_register",
     "spank_get_item",
     "spank_getenv",
     "spank_setenv",
+    "spank_unsetenv",
     "spank_job_control_setenv",
     "spank_job_control_getenv",
     "spank_job_control_unsetenv",

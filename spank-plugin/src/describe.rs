@@ -4,6 +4,18 @@ use gpu_node::journal::{Entry, InstanceRecord, Kind};
 use placement::size::display_gb;
 use placement::{Bandwidth, Isolation, Pattern, Request};
 
+/// Why a job got what it has on `node`. slurmctld says it of the node with the least bandwidth, and names that if there
+/// are others.
+pub(crate) fn why_on(node: &str, placement: &str, why: &str) -> String {
+    match why.split_once(": ") {
+        Some((slowest, why)) if slowest == node => why.to_owned(),
+        Some((slowest, _)) if placement.contains(&format!(";{slowest}=")) => {
+            format!("the slowest set of the job is on {why}")
+        }
+        _ => why.to_owned(),
+    }
+}
+
 /// What was asked for: `mig with at least 10.0 GB`. Made from checked values: none of the user's own text is in it.
 pub(crate) fn asked(request: &Request) -> String {
     let mut out = request.isolation.to_string();
@@ -87,6 +99,19 @@ mod tests {
     use placement::wire::parse_request;
 
     use super::*;
+
+    #[test]
+    fn the_reason_of_several_nodes_holds_on_each() {
+        let placement = "v1 job=12;n1=whole:0,2;n2=whole:0,3";
+        for (node, why, want) in [
+            ("n1", "n1: ring at 43 GB/s", "ring at 43 GB/s"),
+            ("n2", "n1: ring at 43 GB/s", "the slowest set of the job is on n1: ring at 43 GB/s"),
+            ("n1", "smallest profile with 5.0 GB", "smallest profile with 5.0 GB"),
+            ("n1", "n3: of another job", "n3: of another job"),
+        ] {
+            assert_eq!(why_on(node, placement, why), want);
+        }
+    }
 
     #[test]
     fn requests_in_words() {

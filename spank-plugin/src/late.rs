@@ -63,7 +63,7 @@ pub(crate) fn realise(
         gid,
         restart: told.restart,
         grant,
-        decision: told.why,
+        decision: describe::why_on(&node.name, &told.placement, &told.why),
         // Only told to the user; slurmctld does not show it.
         matched: None,
         live: None,

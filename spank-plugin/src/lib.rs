@@ -30,6 +30,7 @@ mod args;
 mod describe;
 mod devices;
 mod ffi;
+mod inherited;
 mod late;
 mod node;
 mod options;

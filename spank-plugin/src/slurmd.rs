@@ -82,7 +82,7 @@ pub(crate) fn prolog(
         gid: spank.job_gid()?,
         restart: env("SLURM_JOB_RESTART_COUNT").and_then(|v| v.parse().ok()).unwrap_or(0),
         grant: Grant::Whole(Vec::new()),
-        decision: reason(env),
+        decision: describe::why_on(&node.name, placement.as_deref().unwrap_or_default(), &reason(env)),
         matched: env(&job_variable(MATCH_ENV)).and_then(|text| on_node(&text, &node.name)),
         live: None,
     };

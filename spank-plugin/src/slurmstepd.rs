@@ -17,6 +17,7 @@ use plugin_rt::{Chain, log, set_job};
 use crate::args::Args;
 use crate::devices::{Devices, NO_DEVICES, Slurms};
 use crate::ffi::{Spank, SpankError, effective_uid};
+use crate::inherited::stale;
 use crate::node::{NoNode, ThisNode};
 use crate::{describe, late};
 
@@ -167,7 +168,7 @@ fn prologs(step: &Step, entry: Option<Entry>, boot: &str, agree: impl Fn(&Entry)
 const NO_PROLOG: &str =
     "its prolog has not run here, because this slurmd remembers an earlier job of that number";
 
-/// As the user, in each task: sets its environment. The first task of the step on this node says what it got.
+/// As the user, in each task: sets its environment. The first task of the job on this node says what it got.
 pub(crate) fn task_init(spank: &Spank<'_>, args: &Args) -> Result<(), TaskError> {
     let share = SHARE.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let job = spank.job_id()?;
@@ -194,7 +195,11 @@ pub(crate) fn task_init(spank: &Spank<'_>, args: &Args) -> Result<(), TaskError>
     let task = spank.local_task()?;
     let place = (task, spank.local_task_count()?);
     let devices = slurms.devices(&entry, place, &|gpu| may_open(&node, gpu));
-    for (name, value) in task_environment(&entry, task, place.1) {
+    let environment = task_environment(&entry, task, place.1);
+    for name in stale(&environment, spank.getenv(c"TESSERA_ISOLATION").as_deref()) {
+        spank.unsetenv(name);
+    }
+    for (name, value) in environment {
         match &devices {
             Devices::Part(uuids) if is_device_list(&name) => spank.setenv(&name, uuids)?,
             Devices::None | Devices::Slurms if is_device_list(&name) => {}
@@ -204,7 +209,8 @@ pub(crate) fn task_init(spank: &Spank<'_>, args: &Args) -> Result<(), TaskError>
     if devices == Devices::None {
         hide_gpus(spank)?;
     }
-    if args.notice && task == 0 && devices != Devices::None {
+    // A batch script that has begun has said it on this node already.
+    if args.notice && task == 0 && !entry.begun && devices != Devices::None {
         log::user(format_args!("job {job} on {}: {}: {}", node.name, describe::got(&entry), entry.decision));
     }
     Ok(())

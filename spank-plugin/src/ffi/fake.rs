@@ -61,6 +61,12 @@ extern "C" fn spank_setenv(_: *mut c_void, name: *const c_char, value: *const c_
 }
 
 #[unsafe(no_mangle)]
+extern "C" fn spank_unsetenv(_: *mut c_void, name: *const c_char) -> c_uint {
+    let known = STEP.with_borrow_mut(|s| s.remove(&text(name)));
+    if known.is_some() { sys::ESPANK_SUCCESS } else { sys::ESPANK_ENV_NOEXIST }
+}
+
+#[unsafe(no_mangle)]
 extern "C" fn spank_job_control_setenv(
     _: *mut c_void,
     name: *const c_char,

@@ -143,6 +143,13 @@ impl Spank<'_> {
         checked("spank_setenv", code)
     }
 
+    /// Takes a variable out of the task's environment, in a task hook; one that is not set is no error.
+    pub(crate) fn unsetenv(&self, name: &str) {
+        let name = no_nul(name);
+        // SAFETY: slurm/spank.h: the string is NUL-terminated and outlives the call.
+        let _not_set = unsafe { sys::spank_unsetenv(self.raw, name.as_ptr()) };
+    }
+
     /// Sets a variable that travels with the job to slurmctld, prolog and epilog.
     pub(crate) fn control_setenv(&self, name: &str, value: &str) -> Result<(), SpankError> {
         let (name, value) = (no_nul(name), no_nul(value));

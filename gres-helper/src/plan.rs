@@ -1,7 +1,7 @@
 //! A planner's change to a pending moldable job: another size, told by the job's AdminComment, and the shards that go
 //! with it. The comment's form and meaning: [`placement::planned`].
 
-use placement::planned::{Plan, parse_plan};
+use placement::planned::{Plan, asks, is_ours, parse_plan};
 use placement::size::display_gb;
 use placement::wire::parse_request;
 use placement::{Isolation, MigPolicy, Model, Request};
@@ -10,8 +10,11 @@ use site_config::{NodeSpec, SiteConfig};
 use crate::admit::{Verdict, admit, limits_of};
 use crate::submission::Submission;
 
-/// What a new AdminComment makes of a job's shards, per node; `None`: nothing. `job` is what its record says, `now`
-/// seconds since 1970.
+/// What a new AdminComment makes of a job's shards, per node; `None`: nothing. `job` is what its record says, `before` its
+/// AdminComment so far, `now` seconds since 1970.
+///
+/// A planner writes by what it saw a moment ago. What the job got stays if it has started since, and so does a text that
+/// somebody else has written since.
 ///
 /// # Errors
 ///
@@ -19,12 +22,19 @@ use crate::submission::Submission;
 pub(crate) fn judge(
     job: &Submission,
     comment: &str,
+    before: &str,
     pending: bool,
     now: u64,
     config: Option<&SiteConfig>,
 ) -> Result<Option<u32>, String> {
     let plan = parse_plan(comment).map_err(|e| format!("the plan cannot be read: {e}"))?;
     let request = job.request.as_deref().and_then(|text| parse_request(text).ok());
+    if request.is_some() && plan.is_none() && asks(comment).is_some() && !pending {
+        return Err("what a job asks stands there while it is pending, this one has started".to_owned());
+    }
+    if (plan.is_some() || asks(comment).is_some()) && !is_ours(before) {
+        return Err("its AdminComment is somebody else's: clear that first".to_owned());
+    }
     let request = request.filter(|r| matches!(r.isolation, Isolation::Mig(_)));
     let (Some(request), Some(config)) = (request, config) else {
         return plan
@@ -122,7 +132,7 @@ mod tests {
     const MOLDABLE: &str = "v1 iso=mig times=1g:60,2g:40,3g:35";
 
     fn shards(comment: &str) -> Result<Option<u32>, String> {
-        judge(&job(MOLDABLE), comment, true, 100, Some(&site("")))
+        judge(&job(MOLDABLE), comment, "", true, 100, Some(&site("")))
     }
 
     #[test]
@@ -138,19 +148,38 @@ mod tests {
     #[test]
     fn other_jobs_are_left_alone() {
         let site = site("");
-        let judge =
-            |request: &str, pending, comment: &str| judge(&job(request), comment, pending, 100, Some(&site));
+        let judge = |request: &str, pending, comment: &str| {
+            judge(&job(request), comment, "", pending, 100, Some(&site))
+        };
         assert_eq!(judge("v1 iso=mig:2g.10gb", true, "benchmark of June"), Ok(None));
         assert_eq!(judge("v1 iso=whole gpus=2", true, ""), Ok(None));
         assert_eq!(judge(MOLDABLE, false, "benchmark of June"), Ok(None));
-        assert_eq!(super::judge(&Submission::default(), "benchmark of June", true, 100, None), Ok(None));
+        assert_eq!(super::judge(&Submission::default(), "benchmark of June", "", true, 100, None), Ok(None));
+    }
+
+    #[test]
+    fn what_has_changed_since_the_planner_looked_stays() {
+        let site = site("");
+        let (plan, asks) =
+            ("tessera: plan v1 size=2g.10gb until=200", "tessera: asks v1 iso=mig times=1g:60");
+        let judge = |comment: &str, before: &str, pending| {
+            judge(&job(MOLDABLE), comment, before, pending, 100, Some(&site))
+        };
+        let got = "tessera: n1=mig:0/1g.5gb@0: why; asks v1 iso=mig times=1g:60";
+        assert!(judge(asks, got, false).unwrap_err().contains("has started"));
+        assert!(judge(plan, got, false).unwrap_err().contains("has started"));
+        assert_eq!((judge(asks, plan, true), judge(plan, got, true)), (Ok(Some(5)), Ok(Some(10))));
+        for comment in [plan, asks] {
+            assert!(judge(comment, "benchmark of June", true).unwrap_err().contains("somebody else's"));
+        }
+        assert_eq!(judge("", "benchmark of June", true), Ok(Some(5)));
     }
 
     #[test]
     fn plans_that_cannot_be_had_are_refused_with_the_reason() {
         let limit = site("[[limits]]\npartition = \"gpu\"\nmax_mem = \"8G\"\n");
         let why = |request: &str, pending, comment: &str, config: &SiteConfig| {
-            judge(&job(request), comment, pending, 100, Some(config)).unwrap_err()
+            judge(&job(request), comment, "", pending, 100, Some(config)).unwrap_err()
         };
         let site = site("");
         let plan = "tessera: plan v1 size=2g.10gb until=200";

@@ -130,8 +130,10 @@ pub(super) fn modify(
         // SAFETY: null or NUL-terminated.
         let comment = unsafe { text(change.admin_comment) };
         let pending = job.job_state & sys::JOB_STATE_BASE == sys::JOB_PENDING;
+        // SAFETY: null or NUL-terminated.
+        let before = unsafe { text(job.admin_comment) }.unwrap_or_default();
         let planned = comment.map_or(Ok(None), |comment| {
-            plan::judge(&desc::changed(host, change, job), &comment, pending, now(), config)
+            plan::judge(&desc::changed(host, change, job), &comment, &before, pending, now(), config)
         });
         let verdict = planned.and_then(|planned| {
             modify::judge(

@@ -9,6 +9,7 @@ mod check;
 mod clock;
 mod discover;
 mod doctor;
+mod ends;
 mod explain;
 mod fit;
 mod layout;

@@ -9,9 +9,10 @@ use std::process::Command;
 use crate::outcome::Failure;
 
 /// Columns and their widths, in bytes; a longer value is cut.
-const COLUMNS: [(&str, usize); 19] = [
+const COLUMNS: [(&str, usize); 21] = [
     ("JobID", 14),
     ("ArrayJobID", 14),
+    ("ArrayTaskID", 24),
     ("HetJobID", 14),
     ("UserName", 64),
     ("Account", 64),
@@ -28,6 +29,7 @@ const COLUMNS: [(&str, usize); 19] = [
     ("Reservation", 64),
     ("StartTime", 22),
     ("EndTime", 22),
+    ("TimeLimit", 22),
     ("admin_comment", 2048),
 ];
 
@@ -35,7 +37,7 @@ const COLUMNS: [(&str, usize); 19] = [
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Job {
     pub(crate) id: u32,
-    /// An array's task or a heterogeneous job's component.
+    /// An array, its task, or a heterogeneous job's component.
     pub(crate) compound: bool,
     pub(crate) user: String,
     pub(crate) account: String,
@@ -54,6 +56,8 @@ pub(crate) struct Job {
     pub(crate) start: Option<u64>,
     /// Seconds since the epoch; for a running job when its time limit ends it.
     pub(crate) end: Option<u64>,
+    /// Seconds; `None` for a job without a limit, or of which none is known.
+    pub(crate) limit: Option<u64>,
     /// AdminComment.
     pub(crate) comment: String,
 }
@@ -98,11 +102,13 @@ fn parse(line: &[u8]) -> Option<Job> {
     };
     let id = column().parse().ok()?;
     let array: Option<u32> = column().parse().ok();
+    // The tasks of an array that has not been split yet: `1-3`.
+    let tasks = column();
     let het: Option<u32> = column().parse().ok();
     Some(Job {
         id,
         // squeue shows a plain job as an array of itself.
-        compound: array.is_some_and(|a| a != id) || het.is_some_and(|h| h != 0),
+        compound: array.is_some_and(|a| a != id) || !tasks.is_empty() || het.is_some_and(|h| h != 0),
         user: column(),
         account: column(),
         partition: column(),
@@ -118,15 +124,26 @@ fn parse(line: &[u8]) -> Option<Job> {
         reservation: column(),
         start: column().parse().ok(),
         end: column().parse().ok(),
+        limit: limit(&column()),
         comment: column(),
     })
+}
+
+/// Seconds in a limit as Slurm writes it, `1-02:03:04`, `2:03:04` or `3:04`.
+fn limit(text: &str) -> Option<u64> {
+    let (days, time) = text.split_once('-').unwrap_or(("0", text));
+    let parts: Vec<u64> = time.split(':').map(|p| p.parse().ok()).collect::<Option<_>>()?;
+    let seconds = parts.iter().try_fold(0_u64, |sum, part| sum.checked_mul(60)?.checked_add(*part))?;
+    // "5" alone would be minutes; Slurm does not write that.
+    let days = days.parse::<u64>().ok()?.checked_mul(86_400)?;
+    (parts.len() > 1).then(|| days.checked_add(seconds)).flatten()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn line(values: [&str; 19]) -> String {
+    fn line(values: [&str; 21]) -> String {
         COLUMNS.iter().zip(values).map(|((_, width), value)| format!("{value:<width$}")).collect()
     }
 
@@ -135,6 +152,7 @@ mod tests {
         let text = line([
             "12",
             "12",
+            "N/A",
             "N/A",
             "alice",
             "(null)",
@@ -151,6 +169,7 @@ mod tests {
             "",
             "N/A",
             "N/A",
+            "1-00:01:00",
             "tessera: asks v1 iso=mig times=1g:60",
         ]);
         let job = parse(text.as_bytes()).unwrap();
@@ -158,6 +177,25 @@ mod tests {
         assert_eq!((job.user.as_str(), job.account.as_str(), job.wanted_nodes.as_str()), ("alice", "", "n1"));
         assert_eq!(job.comment, "tessera: asks v1 iso=mig times=1g:60");
         assert!(!job.ended());
+        assert_eq!(job.limit, Some(86_460));
+    }
+
+    #[test]
+    fn an_array_that_waits_has_the_number_of_its_first_job() {
+        let mut values = [""; 21];
+        (values[0], values[1], values[2], values[3]) = ("12", "12", "1-3", "N/A");
+        assert!(parse(line(values).as_bytes()).unwrap().compound);
+        values[2] = "N/A";
+        assert!(!parse(line(values).as_bytes()).unwrap().compound);
+    }
+
+    #[test]
+    fn limits_are_seconds() {
+        let limits = ["1:00", "2:03:04", "1-02:03:04", "365-00:00:00"].map(limit);
+        assert_eq!(limits, [Some(60), Some(7384), Some(93_784), Some(31_536_000)]);
+        for none in ["UNLIMITED", "NOT_SET", "INVALID", "", "5", "1:x"] {
+            assert_eq!(limit(none), None, "{none}");
+        }
     }
 
     #[test]
@@ -167,6 +205,7 @@ mod tests {
         let array = line([
             "12",
             "9",
+            "2",
             "N/A",
             "a",
             "b",
@@ -183,6 +222,7 @@ mod tests {
             "",
             "1",
             "2",
+            "UNLIMITED",
             "",
         ]);
         let job = parse(array.as_bytes()).unwrap();

@@ -21,11 +21,30 @@ const PAST: &str = "\
 
 /// A line of squeue: id, priority, nice, state, reason, AdminComment.
 fn job(id: u32, priority: u32, nice: u32, state: &str, reason: &str, comment: &str) -> String {
-    let widths = [14, 14, 14, 64, 64, 128, 64, 22, 14, 20, 40, 64, 10, 256, 256, 64, 22, 22, 2048];
+    let widths = [14, 14, 24, 14, 64, 64, 128, 64, 22, 14, 20, 40, 64, 10, 256, 256, 64, 22, 22, 22, 2048];
     let (id, priority, nice) = (id.to_string(), priority.to_string(), nice.to_string());
     let values = [
-        &id, &id, "N/A", "alice", "", "gpu", "", &priority, &nice, state, reason, "", "1", "", "", "", "N/A",
-        "N/A", comment,
+        &id,
+        &id,
+        "N/A",
+        "N/A",
+        "alice",
+        "",
+        "gpu",
+        "",
+        &priority,
+        &nice,
+        state,
+        reason,
+        "",
+        "1",
+        "",
+        "",
+        "",
+        "N/A",
+        "N/A",
+        "UNLIMITED",
+        comment,
     ];
     values.iter().zip(widths).map(|(v, w)| format!("{v:<w$}")).collect::<String>() + "\n"
 }
@@ -163,6 +182,37 @@ fn one_users_jobs_are_ordered_by_nice() {
     let dir = world(&(jobs.concat() + &other), "priority/multifactor", "exit 0");
     run(dir.path(), &["planner", "--once"]);
     assert!(log(dir.path()).contains("AdminComment") && !log(dir.path()).contains("Nice"));
+}
+
+#[test]
+fn nice_that_an_earlier_planner_gave_is_taken_back_and_other_nice_is_not() {
+    // Given by a planner that was killed: 31 as it says, 32 changed by somebody since. 33 and 34 are not to be planned any more.
+    let wait = |id, priority, nice, times| job(id, priority, nice, "PENDING", "Priority", &asks(times));
+    let jobs = [
+        wait(31, 200, 303, "times=7g:9"),
+        wait(32, 100, 1000, "times=7g:9"),
+        job(33, 50, 11, "PENDING", "Dependency", &asks("times=1g:5")),
+        job(34, 0, 11, "PENDING", "JobHeldUser", &asks("times=1g:5")),
+    ];
+    let dir = world(&jobs.concat(), "priority/multifactor", "exit 0");
+    let lock = dir.path().join("tessera-planner.lock");
+    fs::write(&lock, "31 3 303\n32 0 4\n33 1 11\n34 0 11\n40 0 5\n").unwrap();
+    let dry = run(dir.path(), &["planner", "--once", "--dry-run"]);
+    assert_eq!(fs::read_to_string(&lock).unwrap(), "31 3 303\n32 0 4\n33 1 11\n34 0 11\n40 0 5\n");
+    let said = run(dir.path(), &["planner", "--once"]);
+    assert_eq!(said, dry);
+    assert_snapshot!(said, @r"
+    job 31 of alice: 7g.40gb at n1:0@0, TIME to TIME (no plan before; of 7g)
+    job 32 of alice: 7g.40gb at n1:0@0, TIME to TIME (no plan before; of 7g)
+    job 31: nice 3, its own again
+    job 33: nice 1, its own again
+    exit 0
+    ");
+    assert_eq!(
+        fs::read_to_string(&lock).unwrap(),
+        "32 0 4\n34 0 11\n",
+        "held: it would be released with its Nice"
+    );
 }
 
 #[test]

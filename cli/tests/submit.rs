@@ -63,14 +63,33 @@ fn world(extra: &str, jobs: &[(&str, &str)]) -> TempDir {
 
 /// Lines of squeue: (id, "state start end comment").
 fn squeue(dir: &Path, jobs: &[(&str, &str)]) {
-    let widths = [14, 14, 14, 64, 64, 128, 64, 22, 14, 20, 40, 64, 10, 256, 256, 64, 22, 22, 2048];
+    let widths = [14, 14, 24, 14, 64, 64, 128, 64, 22, 14, 20, 40, 64, 10, 256, 256, 64, 22, 22, 22, 2048];
     let line = |(id, rest): &(&str, &str)| {
         let mut rest = rest.splitn(4, ' ');
         let mut next = || rest.next().unwrap();
         let (state, start, end, comment) = (next(), next(), next(), next());
         let values = [
-            id, id, "N/A", "alice", "", "gpu", "", "1", "0", state, "None", "", "1", "n1", "", "", start,
-            end, comment,
+            id,
+            id,
+            "N/A",
+            "N/A",
+            "alice",
+            "",
+            "gpu",
+            "",
+            "1",
+            "0",
+            state,
+            "None",
+            "",
+            "1",
+            "n1",
+            "",
+            "",
+            start,
+            end,
+            "UNLIMITED",
+            comment,
         ];
         values.iter().zip(widths).map(|(v, w)| format!("{v:<w$}")).collect::<String>() + "\n"
     };

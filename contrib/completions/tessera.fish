@@ -87,7 +87,7 @@ complete -c tessera -n "__fish_tessera_using_subcommand plan" -l gpu -d 'The GPU
 complete -c tessera -n "__fish_tessera_using_subcommand plan" -l tasks -d 'Read tasks from FILE, - for standard input' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand plan" -l policy -d 'How to plan' -r
 complete -c tessera -n "__fish_tessera_using_subcommand plan" -l times -d 'Read how long creating and destroying instances takes from FILE' -r -F
-complete -c tessera -n "__fish_tessera_using_subcommand plan" -l budget -d 'How long the default policy may search, such as 50ms or 2s' -r
+complete -c tessera -n "__fish_tessera_using_subcommand plan" -l budget -d 'How long the default policy may search, such as 50ms, 2s or 10m; at most 1h' -r
 complete -c tessera -n "__fish_tessera_using_subcommand plan" -l svg -d 'Write a picture to FILE, - for standard output' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand plan" -l color -d 'Use colour' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
 always\t'Always'

@@ -7,6 +7,7 @@ use clap::Args;
 use placement::far::Policy;
 
 use crate::args::ColorWhen;
+use crate::clock::duration;
 
 /// Plan a batch of tasks on GPUs that repartition
 ///
@@ -56,10 +57,10 @@ pub(crate) struct PlanArgs {
     /// measured on A30, A100 and H100.
     #[arg(long, value_name = "FILE")]
     pub(crate) times: Option<PathBuf>,
-    /// How long the default policy may search, such as 50ms or 2s
+    /// How long the default policy may search, such as 50ms, 2s or 10m; at most 1h
     ///
     /// Counted in steps of about that length, so that the plan does not depend on the machine.
-    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = budget)]
+    #[arg(long, value_name = "TIME", default_value = "50ms", allow_hyphen_values = true, value_parser = duration)]
     pub(crate) budget: Duration,
     /// Print all policies side by side
     #[arg(long, conflicts_with_all = ["json", "svg"])]
@@ -94,7 +95,7 @@ pub(crate) struct SubmitArgs {
     /// What Slurm adds to every task's own time: scheduling, prolog and epilog
     ///
     /// Measured on an idle node; --reality says what it was for a plan that has run.
-    #[arg(long, value_name = "TIME", default_value = "300ms", value_parser = budget, requires = "submit")]
+    #[arg(long, value_name = "TIME", default_value = "300ms", allow_hyphen_values = true, value_parser = duration, requires = "submit")]
     pub(crate) overhead: Duration,
     /// End a task that takes more than FACTOR times its planned time, rounded up to minutes
     ///
@@ -131,16 +132,4 @@ fn gpu(text: &str) -> Result<(String, usize), String> {
         Ok(count @ 1..=64) => Ok((model.trim().to_owned(), count)),
         _ => Err(format!("{count:?} is not a number of GPUs (1 to 64)")),
     }
-}
-
-pub(crate) fn budget(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("{text:?} is not a time such as 50ms or 2s, at most 1h");
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let number: u64 = digits.parse().map_err(|_| wrong())?;
-    let milliseconds = match &text[digits.len()..] {
-        "ms" | "" => number,
-        "s" => number.saturating_mul(1000),
-        _ => return Err(wrong()),
-    };
-    if milliseconds <= 3_600_000 { Ok(Duration::from_millis(milliseconds)) } else { Err(wrong()) }
 }

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use placement::Model;
 use placement::far::{self, Answer, Costs, Micros, Policy, PolicyError, Problem, STEPS_PER_MS};
 
-pub(crate) use args::{PlanArgs, budget};
+pub(crate) use args::PlanArgs;
 use tasks::{Batch, Context};
 
 use crate::args::Cli;

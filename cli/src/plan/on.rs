@@ -9,7 +9,11 @@ use site_config::SiteConfig;
 
 use crate::args::Cli;
 use crate::outcome::Failure;
-use crate::{layout, site, slurm, squeue};
+use crate::times::{Learnt, sacct};
+use crate::{ends, layout, site, slurm, squeue};
+
+/// How far back past jobs are looked at.
+const LEARN_DAYS: u32 = 30;
 
 /// GPUs of one model, in the order of the plan.
 pub(super) struct On {
@@ -128,14 +132,13 @@ fn held(model: &Model, gpu: &GpuLayout) -> Vec<Holding> {
     }
 }
 
-/// How long running jobs may still run by their limits, µs; jobs without a limit are not in it.
+/// How long running jobs still run, µs, as far as anything is known of that.
 fn ends() -> Result<HashMap<JobId, Micros>, Failure> {
-    let now = crate::clock::epoch_seconds();
-    let end = |job: squeue::Job| {
-        let limit = job.end.filter(|_| job.state == "RUNNING" || job.state == "COMPLETING")?;
-        Some((JobId(job.id), limit.saturating_sub(now) * 1_000_000))
-    };
-    Ok(squeue::jobs(None)?.into_iter().filter_map(end).collect())
+    let jobs = squeue::jobs(None)?;
+    // Without accounting, or a user who may not ask, time limits have to do.
+    let past =
+        if jobs.iter().any(ends::needs_learnt) { sacct(LEARN_DAYS).unwrap_or_default() } else { Vec::new() };
+    Ok(ends::ends(&jobs, &Learnt::of(past), crate::clock::epoch_seconds()))
 }
 
 /// Reads `0,3-5`.

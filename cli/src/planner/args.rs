@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use clap::Args;
 
+use crate::clock::duration;
+
 /// Choose sizes, places and order of pending moldable jobs
 ///
 /// Looks at the pending jobs that say how they scale (--gpu-times or --gpu-profile) every interval, plans them over what
@@ -25,13 +27,13 @@ pub(crate) struct PlannerArgs {
     #[arg(long)]
     pub(crate) once: bool,
     /// How long to wait between plans
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = interval)]
+    #[arg(long, value_name = "TIME", default_value = "30s", allow_hyphen_values = true, value_parser = interval)]
     pub(crate) interval: Duration,
     /// Say what would be set, and set nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// How long a plan may search
-    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = crate::plan::budget)]
+    #[arg(long, value_name = "TIME", default_value = "50ms", allow_hyphen_values = true, value_parser = duration)]
     pub(crate) budget: Duration,
     /// How far back sacct is asked for the times of job profiles, in days
     #[arg(long, value_name = "DAYS", default_value = "30")]
@@ -44,6 +46,6 @@ pub(crate) struct PlannerArgs {
 }
 
 fn interval(text: &str) -> Result<Duration, String> {
-    let time = crate::plan::budget(text)?;
+    let time = duration(text)?;
     if time >= Duration::from_secs(1) { Ok(time) } else { Err("expected at least 1s".to_owned()) }
 }

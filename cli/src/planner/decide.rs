@@ -6,7 +6,9 @@
 //! work so far.
 
 use placement::Model;
-use placement::far::{Micros, Policy, Present, PresentError, PresentGpu, PresentInstance, PresentRun};
+use placement::far::{
+    MAX_TIME, Micros, Policy, Present, PresentError, PresentGpu, PresentInstance, PresentPlan, PresentRun,
+};
 use placement::moldable::PlannedStart;
 use placement::planned::{PlannedPlace, Size};
 use placement::{GpuIndex, Slice};
@@ -47,21 +49,25 @@ struct Sized<'a> {
     times: Vec<(u8, Micros)>,
 }
 
-pub(super) fn decide(
-    pending: &[Pending],
-    mut gpus: Vec<Gpu>,
-    learnt: &Learnt,
-    steps: u64,
-) -> Result<Decided, PresentError> {
+/// Jobs that are planned in one round, those of the highest priority. Slurm starts none far behind them meanwhile, and
+/// each costs slurmctld an update.
+pub(super) const MOST_JOBS: usize = 1000;
+
+pub(super) fn decide(pending: &[Pending], mut gpus: Vec<Gpu>, learnt: &Learnt, steps: u64) -> Decided {
     let mut decided = Decided::default();
-    for (standing, jobs) in batches(pending) {
+    for (standing, jobs) in batches(pending, &mut decided.left) {
         let mut choices = Vec::new();
         for (members, batch) in by_model(&standing, &jobs, &gpus, learnt, &mut decided.left) {
-            let now: Vec<PresentGpu> = members.iter().map(|&g| gpus[g].now.clone()).collect();
-            let present = Present::new(gpus[members[0]].model, now)?;
-            let tasks =
-                batch.iter().map(|s| present.task(&s.times)).collect::<Result<Vec<_>, PresentError>>()?;
-            let plan = present.plan(&tasks, &Policy::Tessera, steps)?;
+            // One batch that cannot be planned is no reason to plan nobody else's.
+            let (present, plan) = match planned(&members, &batch, &gpus, steps) {
+                Ok(planned) => planned,
+                Err(e) => {
+                    decided
+                        .left
+                        .extend(batch.iter().map(|s| (s.pending.job.id, format!("cannot be planned: {e}"))));
+                    continue;
+                }
+            };
             let none = |&task: &usize| {
                 (batch[task].pending.job.id, "all places are held by jobs of unknown end".to_owned())
             };
@@ -75,13 +81,29 @@ pub(super) fn decide(
         choices.sort_by_key(|c| (c.begin, c.job));
         decided.batches.push((standing, choices));
     }
-    Ok(decided)
+    decided
+}
+
+/// One batch on the GPUs `members`, all of one model.
+fn planned(
+    members: &[usize],
+    batch: &[Sized<'_>],
+    gpus: &[Gpu],
+    steps: u64,
+) -> Result<(Present, PresentPlan), PresentError> {
+    let now: Vec<PresentGpu> = members.iter().map(|&g| gpus[g].now.clone()).collect();
+    let present = Present::new(gpus[members[0]].model, now)?;
+    let tasks = batch.iter().map(|s| present.task(&s.times)).collect::<Result<Vec<_>, PresentError>>()?;
+    let plan = present.plan(&tasks, &Policy::Tessera, steps)?;
+    Ok((present, plan))
 }
 
 /// Jobs by standing, the batch with the highest priority first, jobs in Slurm's order.
-fn batches(pending: &[Pending]) -> Vec<(Standing, Vec<&Pending>)> {
+fn batches<'a>(pending: &'a [Pending], left: &mut Vec<(u32, String)>) -> Vec<(Standing, Vec<&'a Pending>)> {
     let mut sorted: Vec<&Pending> = pending.iter().collect();
     sorted.sort_by_key(|p| (std::cmp::Reverse(p.job.priority), p.job.id));
+    let far_behind = sorted.split_off(sorted.len().min(MOST_JOBS));
+    left.extend(far_behind.iter().map(|p| (p.job.id, format!("{MOST_JOBS} jobs are before it"))));
     let mut batches: Vec<(Standing, Vec<&Pending>)> = Vec::new();
     for job in sorted {
         match batches.iter_mut().find(|(standing, _)| *standing == job.standing()) {
@@ -140,18 +162,23 @@ fn why_not(pending: &Pending, learnt: &Learnt) -> String {
         Some(name) if pending.request.times.is_empty() && !learnt.knows(name) => {
             format!("nothing is known of job profile {name} yet")
         }
+        _ if pending.job.limit.is_some() => {
+            "none of its sizes is one of this partition's GPUs and within its time limit".to_owned()
+        }
         _ => "none of its sizes is one of this partition's GPUs".to_owned(),
     }
 }
 
-/// Compute slices and µs of the sizes a job may have on a model: as it says itself, else as was learnt.
+/// Compute slices and µs of the sizes a job may have on a model: as it says itself, else as was learnt. A size on which
+/// its time limit would end it is none.
 fn times(pending: &Pending, model: &'static Model, learnt: &Learnt) -> Vec<(u8, Micros)> {
+    let most = pending.job.limit.map_or(MAX_TIME, |limit| limit.saturating_mul(1_000_000).min(MAX_TIME));
     let time = |size: &Size| {
         let slices = size.profile.compute_slices;
         let own = size.millis.map(|ms| ms * 1000);
         let profile = pending.request.job_profile.as_deref();
         let time = own.or_else(|| profile.and_then(|name| learnt.median(name, model, slices)))?;
-        Some((slices, time))
+        (time <= most).then_some((slices, time))
     };
     pending.request.sizes_on(model).iter().filter_map(time).collect()
 }

@@ -40,7 +40,8 @@ pub(super) fn pending(job: &Job) -> Option<Pending> {
     // Only what waits for its turn or for room. Anything else (held, a dependency, a begin time, a limit) is somebody's
     // decision; without a reason the scheduler has not looked yet.
     let waits = ["Priority", "Resources", "None", ""].contains(&job.reason.as_str());
-    let plain = !job.compound && job.n_nodes.split('-').next() == Some("1") && job.reservation.is_empty();
+    // Tasks of an array have one AdminComment between them until they start: one place for all.
+    let plain = !job.compound && ["1", "1-1"].contains(&job.n_nodes.as_str()) && job.reservation.is_empty();
     if job.state != "PENDING" || job.priority == 0 || !waits || !plain || !is_ours(&job.comment) {
         return None;
     }
@@ -92,6 +93,7 @@ mod tests {
             Job { reason: "QOSMaxJobsPerUserLimit".to_owned(), ..good.clone() },
             Job { reservation: "maint".to_owned(), ..good.clone() },
             Job { n_nodes: "2-2".to_owned(), ..good.clone() },
+            Job { n_nodes: "1-2".to_owned(), ..good.clone() },
             Job { compound: true, ..good.clone() },
             job("somebody else's comment"),
             job(""),

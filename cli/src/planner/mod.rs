@@ -4,18 +4,19 @@ mod args;
 mod carry;
 mod decide;
 mod jobs;
+mod nice;
 mod order;
+mod reorder;
 mod site;
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use placement::Request;
 use placement::far::STEPS_PER_MS;
 use placement::planned::{encode_asks, instant, parse_plan};
 use site_config::SiteConfig;
@@ -23,12 +24,12 @@ use site_config::SiteConfig;
 pub(crate) use args::PlannerArgs;
 use decide::{Choice, Decided};
 use jobs::Pending;
-use order::Rank;
+use nice::Nices;
 
 use crate::args::Cli;
 use crate::outcome::{Failure, Outcome, status};
 use crate::times::{Learnt, sacct};
-use crate::{clock, site as config_file, slurm, squeue};
+use crate::{clock, ends, site as config_file, slurm, squeue};
 
 /// How many intervals a plan counts: two may be missed before jobs run as they asked.
 const LIVES: u64 = 3;
@@ -47,10 +48,10 @@ struct Planner<'a> {
     config: SiteConfig,
     /// Whether Nice orders jobs and does nothing else: under priority/basic an update also sends a job to the end.
     multifactor: bool,
-    /// Nice of each pending job when it was first seen.
-    own_nice: HashMap<u32, i64>,
-    /// What jobs asked while they were pending: how long they run on what they got without a plan.
-    asked: HashMap<u32, Request>,
+    /// Nice that it has given to pending jobs.
+    nices: Nices,
+    /// Where they are kept, and what keeps a second planner out; `None` in a dry run.
+    lock: Option<File>,
     /// Jobs that did not start although their planned place was free, and when they are planned again, in seconds since
     /// the epoch.
     stuck: HashMap<u32, u64>,
@@ -70,14 +71,20 @@ pub(crate) fn run(args: &PlannerArgs, cli: &Cli) -> Result<Outcome, Failure> {
     let config = config_file::load(cli.config.as_deref())?;
     let settings = slurm::run("scontrol", &["show", "config"])?;
     let setting = |key: &str| slurm::setting(&settings, key).unwrap_or_default().to_owned();
-    let _lock = if args.dry_run { None } else { Some(lock(args, &setting("StateSaveLocation"))?) };
+    let path = lock_path(args, &setting("StateSaveLocation"));
+    let mut lock = if args.dry_run { None } else { Some(hold(&path)?) };
+    // A dry run reads what it may.
+    let nices = match &mut lock {
+        Some(file) => Nices::read(file),
+        None => File::open(&path).map(|mut file| Nices::read(&mut file)).unwrap_or_default(),
+    };
     let multifactor = setting("PriorityType") == "priority/multifactor";
     let mut planner = Planner {
         args,
         config,
         multifactor,
-        own_nice: HashMap::new(),
-        asked: HashMap::new(),
+        nices,
+        lock,
         stuck: HashMap::new(),
         suspects: HashSet::new(),
         learnt: Learnt::default(),
@@ -121,15 +128,20 @@ fn serve(planner: &mut Planner<'_>) -> Result<Outcome, Failure> {
     Ok(Outcome::ok(""))
 }
 
+fn lock_path(args: &PlannerArgs, state_dir: &str) -> PathBuf {
+    args.lock.clone().unwrap_or_else(|| PathBuf::from(state_dir).join("tessera-planner.lock"))
+}
+
 /// Keeps a second planner out for as long as the file is open.
-fn lock(args: &PlannerArgs, state_dir: &str) -> Result<File, Failure> {
-    let path = args.lock.clone().unwrap_or_else(|| PathBuf::from(state_dir).join("tessera-planner.lock"));
+fn hold(path: &Path) -> Result<File, Failure> {
     let shown = path.display();
     let wrong = |e: std::io::Error| {
         Failure::new(format!("cannot hold {shown}: {e}"))
             .hint("run as root or SlurmUser where slurmctld runs, or name another file with --lock")
     };
-    let file = File::create(&path).map_err(wrong)?;
+    // Not truncated: it may be another planner's, and says which Nice an earlier one has given.
+    let open = File::options().read(true).write(true).create(true).truncate(false).open(path);
+    let file = open.map_err(wrong)?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(std::fs::TryLockError::WouldBlock) => {
@@ -147,29 +159,27 @@ impl Planner<'_> {
         self.suspects.retain(|id| jobs.iter().any(|j| j.id == *id));
         let free = |p: &Pending| !self.stuck.contains_key(&p.job.id);
         let pending: Vec<Pending> = jobs.iter().filter_map(jobs::pending).filter(free).collect();
-        self.own_nice.retain(|id, _| pending.iter().any(|p| p.job.id == *id));
-        self.asked.retain(|id, _| jobs.iter().any(|j| j.id == *id && !j.ended()));
-        for p in &pending {
-            self.own_nice.entry(p.job.id).or_insert(p.job.nice);
-            self.asked.insert(p.job.id, p.request.clone());
-        }
+        let waiting: HashSet<u32> = jobs.iter().filter(|j| j.state == "PENDING").map(|j| j.id).collect();
+        self.nices.keep(|id| waiting.contains(&id));
         let mut round = Round { lines: Vec::new(), failed: false };
         if pending.is_empty() {
+            self.give_back(&Decided::default(), &jobs, &mut round);
             return Ok(round);
         }
-        self.learn(&pending, &mut round);
-        let gpus = site::gpus(&self.config, &jobs, &self.asked, now)?;
+        self.learn(&pending, &jobs, &mut round);
+        let gpus = site::gpus(&self.config, &ends::ends(&jobs, &self.learnt, now))?;
         let steps =
             u64::try_from(self.args.budget.as_millis()).unwrap_or(u64::MAX).saturating_mul(STEPS_PER_MS);
-        let decided = decide::decide(&pending, gpus, &self.learnt, steps)
-            .map_err(|e| Failure::new(format!("cannot plan: {e}")))?;
+        let decided = decide::decide(&pending, gpus, &self.learnt, steps);
         self.carry_out(&decided, &pending, &jobs, now, &mut round);
+        self.give_back(&decided, &jobs, &mut round);
         Ok(round)
     }
 
     /// Asks sacct for times, if a job needs them and not all too often.
-    fn learn(&mut self, pending: &[Pending], round: &mut Round) {
-        let needed = pending.iter().any(|p| p.request.times.is_empty());
+    fn learn(&mut self, pending: &[Pending], jobs: &[squeue::Job], round: &mut Round) {
+        let needed =
+            pending.iter().any(|p| p.request.times.is_empty()) || jobs.iter().any(ends::needs_learnt);
         if !needed || self.learnt_at.is_some_and(|at| at.elapsed() < LEARN_AGAIN) {
             return;
         }
@@ -270,28 +280,6 @@ impl Planner<'_> {
                 format!("job {}: slurmctld refuses to take its plan back: {why}\n", p.job.id)
             }
         });
-    }
-
-    /// Puts the jobs of one standing, `mine`, in the planned order.
-    fn set_order(&self, choices: &[Choice], mine: &[u32], jobs: &[squeue::Job], round: &mut Round) {
-        let rank = |c: &Choice| {
-            let job = jobs.iter().find(|j| j.id == c.job)?;
-            let own_nice = self.own_nice.get(&c.job).copied().unwrap_or(job.nice);
-            Some(Rank { job: c.job, priority: job.priority, nice: job.nice, own_nice })
-        };
-        let ranks: Vec<Rank> = choices.iter().filter_map(rank).collect();
-        let other = |j: &&squeue::Job| j.state == "PENDING" && j.priority > 0 && !mine.contains(&j.id);
-        let others: Vec<u64> = jobs.iter().filter(other).map(|j| j.priority).collect();
-        for (job, nice) in order::nices(&ranks, &others) {
-            let done = if self.args.dry_run { Ok(()) } else { carry::update(job, &format!("Nice={nice}")) };
-            match done {
-                Ok(()) => round.lines.push(format!("job {job}: nice {nice}, to run in the planned order\n")),
-                Err(why) => {
-                    round.failed = true;
-                    round.lines.push(format!("job {job}: slurmctld refuses nice {nice}: {why}\n"));
-                }
-            }
-        }
     }
 }
 

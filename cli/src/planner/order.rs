@@ -1,7 +1,7 @@
 //! Jobs of one standing in the planned order, by Nice.
 //!
-//! Nice only ever grows above what it was when the planner first saw the job, so no priority is raised; and a job that
-//! is moved back passes no other user's job: where one stands between, the order stays Slurm's.
+//! Nice only ever grows above what it was without the planner, so no priority is raised; and no other user's job is
+//! passed: where one stands between, also one that came later, all jobs get their own Nice back and the order is Slurm's.
 
 /// A pending job as far as its order goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,7 +9,7 @@ pub(super) struct Rank {
     pub(super) job: u32,
     pub(super) priority: u64,
     pub(super) nice: i64,
-    /// Nice when the planner first saw it.
+    /// Nice without the planner.
     pub(super) own_nice: i64,
 }
 
@@ -23,9 +23,17 @@ impl Rank {
 /// The greatest Nice that is set: beyond it a job would be as good as held.
 const MOST: i64 = 100_000;
 
-/// New Nice values for jobs in the planned order; empty if nothing has to change or may. `others` are the priorities of
-/// all other pending jobs.
+/// New Nice values for jobs in the planned order; empty if nothing has to change. `others` are the priorities of all other
+/// pending jobs.
 pub(super) fn nices(planned: &[Rank], others: &[u64]) -> Vec<(u32, i64)> {
+    let own = || planned.iter().map(|rank| rank.own_nice).collect();
+    let wanted = ordered(planned, others).unwrap_or_else(own);
+    let changed = |(rank, nice): &(&Rank, i64)| rank.nice != *nice;
+    planned.iter().zip(wanted).filter(changed).map(|(rank, nice)| (rank.job, nice)).collect()
+}
+
+/// Nice for each job of the planned order; `None` if it may not be had.
+fn ordered(planned: &[Rank], others: &[u64]) -> Option<Vec<i64>> {
     let mut wanted = Vec::new();
     let mut before = i128::MAX;
     for rank in planned {
@@ -33,17 +41,13 @@ pub(super) fn nices(planned: &[Rank], others: &[u64]) -> Vec<(u32, i64)> {
         let passed = |p: &&u64| (target..=rank.base()).contains(&i128::from(**p));
         // 1 is the lowest priority of a job that is not held.
         if target < 1 || others.iter().any(|p| passed(&p)) {
-            return Vec::new();
+            return None;
         }
         let nice = i128::from(rank.own_nice) + rank.base() - target;
-        match i64::try_from(nice) {
-            Ok(nice) if nice <= MOST => wanted.push((rank.job, nice)),
-            _ => return Vec::new(),
-        }
+        wanted.push(i64::try_from(nice).ok().filter(|nice| *nice <= MOST)?);
         before = target;
     }
-    let changed = |(rank, (_, nice)): &(&Rank, (u32, i64))| rank.nice != *nice;
-    planned.iter().zip(wanted).filter(changed).map(|(_, new)| new).collect()
+    Some(wanted)
 }
 
 #[cfg(test)]
@@ -78,6 +82,8 @@ mod tests {
         let planned = [rank(2, 90, 0, 0), rank(1, 100, 0, 0)];
         assert_eq!(nices(&planned, &[95]), []);
         assert_eq!(nices(&planned, &[101, 80]), [(1, 11)]);
+        // Bob's job came between after job 1 had been put behind job 2: it would have been behind job 1.
+        assert_eq!(nices(&[rank(2, 90, 0, 0), rank(1, 89, 11, 0)], &[95]), [(1, 0)]);
         assert_eq!(nices(&[rank(2, 1, 0, 0), rank(1, 5, 0, 0)], &[]), [], "0 is held");
     }
 }

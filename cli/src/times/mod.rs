@@ -67,12 +67,17 @@ impl Learnt {
         self.times.keys().any(|(name, _)| name == job_profile)
     }
 
+    /// Median time of a job profile on a MIG profile, seconds.
+    pub(crate) fn seconds(&self, job_profile: &str, instance: &str) -> Option<u64> {
+        let found = self.times.get(&(job_profile.to_owned(), instance.to_owned()))?;
+        Some(Spread::of(found)?.median.max(1))
+    }
+
     /// Median time of a job profile on a model's plain instance of this many compute slices. Jobs count by the name of
     /// the MIG profile, which tells A100 from H100.
     pub(crate) fn median(&self, job_profile: &str, model: &Model, slices: u8) -> Option<Micros> {
         let mut plain = model.profiles.iter().filter(|p| !p.is_variant() && p.compute_slices == slices);
-        let found = plain.find_map(|p| self.times.get(&(job_profile.to_owned(), p.name.clone())))?;
-        Some(Spread::of(found)?.median.max(1) * 1_000_000)
+        Some(plain.find_map(|p| self.seconds(job_profile, &p.name))? * 1_000_000)
     }
 }
 

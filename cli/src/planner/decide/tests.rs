@@ -21,7 +21,7 @@ fn gpu(node: &str, index: u16, model: &str) -> Gpu {
 }
 
 fn decided(pending: &[Pending], gpus: Vec<Gpu>) -> Decided {
-    decide(pending, gpus, &Learnt::default(), 1000).unwrap()
+    decide(pending, gpus, &Learnt::default(), 1000)
 }
 
 fn all(decided: &Decided) -> Vec<(u32, String, String)> {
@@ -89,7 +89,7 @@ fn learnt_times_are_used_where_a_job_says_none() {
     let learnt = Learnt::of(vec![past("1g.5gb", 60), past("7g.40gb", 50), past("1g.10gb", 1)]);
     let decided =
         decide(&[job(1, "a", 9, "job-profile=bert")], vec![gpu("n1", 0, "a100-40gb")], &learnt, 1000);
-    let choice = &decided.unwrap().batches[0].1[0];
+    let choice = &decided.batches[0].1[0];
     assert_eq!((choice.size.as_str(), (choice.end - choice.begin) / 1_000_000), ("7g.40gb", 50));
 }
 
@@ -100,4 +100,42 @@ fn busy_places_are_planned_for_when_they_come_free() {
         vec![PresentInstance { profile: "7g.40gb".to_owned(), start: 0, until: Some(30_000_000) }];
     let decided = decided(&[job(1, "a", 9, "times=7g:10")], vec![busy]);
     assert_eq!(decided.batches[0].1[0].begin, 30_000_000);
+}
+
+#[test]
+fn one_jobs_nonsense_leaves_the_others_their_plans() {
+    // 116 days, more than a plan can hold, and 366, which --gpu-times takes at most.
+    let jobs = [
+        job(1, "a", 9, "times=1g:10000001"),
+        job(2, "a", 9, "times=1g:31622400,7g:10"),
+        job(3, "b", 1, "times=7g:10"),
+    ];
+    let decided = decided(&jobs, vec![gpu("n1", 0, "a100-40gb")]);
+    assert_eq!(all(&decided).iter().map(|(job, ..)| *job).collect::<Vec<_>>(), [2, 3]);
+    assert_eq!(decided.left[0].0, 1);
+}
+
+#[test]
+fn a_size_on_which_its_limit_would_end_the_job_is_not_chosen() {
+    let mut short = job(1, "a", 9, "times=1g:61,2g:60");
+    short.job.limit = Some(60);
+    let mut shorter = job(2, "a", 9, "times=1g:61,2g:60");
+    shorter.job.limit = Some(59);
+    let decided = decided(&[short, shorter], vec![gpu("n1", 0, "a100-40gb")]);
+    assert_eq!(
+        all(&decided).iter().map(|(job, size, _)| (*job, size.as_str())).collect::<Vec<_>>(),
+        [(1, "2g.10gb")]
+    );
+    assert_eq!(
+        decided.left,
+        [(2, "none of its sizes is one of this partition's GPUs and within its time limit".to_owned())]
+    );
+}
+
+#[test]
+fn a_round_has_a_bounded_number_of_jobs() {
+    let jobs: Vec<Pending> = (1..=1003).map(|id| job(id, "a", 2000 - u64::from(id), "times=1g:10")).collect();
+    let decided = decided(&jobs, vec![gpu("n1", 0, "a100-40gb")]);
+    assert_eq!(all(&decided).len(), MOST_JOBS);
+    assert_eq!(decided.left.iter().map(|(job, _)| *job).collect::<Vec<_>>(), [1001, 1002, 1003]);
 }

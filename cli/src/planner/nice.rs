@@ -1,0 +1,101 @@
+//! What Nice the planner has given to jobs, and what they had before it: kept in the lock file, so that a planner that
+//! was killed, or runs once every minute, never takes its own work for the user's.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{Read as _, Seek as _, Write as _};
+
+/// Nice of one job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Given {
+    /// What it had before.
+    own: i64,
+    /// What the planner gave it.
+    ours: i64,
+}
+
+/// By job id.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Nices(HashMap<u32, Given>);
+
+impl Nices {
+    /// What a planner before this one has left; lines that are no such are passed over.
+    pub(super) fn read(file: &mut File) -> Self {
+        let mut text = String::new();
+        // A file that cannot be read is one without jobs: their Nice then counts as their own.
+        let _ = file.read_to_string(&mut text);
+        Self::parse(&text)
+    }
+
+    fn parse(text: &str) -> Self {
+        let one = |line: &str| {
+            let mut words = line.split(' ');
+            let job = words.next()?.parse().ok()?;
+            Some((job, Given { own: words.next()?.parse().ok()?, ours: words.next()?.parse().ok()? }))
+        };
+        Self(text.lines().filter_map(one).collect())
+    }
+
+    fn text(&self) -> String {
+        let mut lines: Vec<_> = self.0.iter().collect();
+        lines.sort_by_key(|(job, _)| **job);
+        lines.iter().fold(String::new(), |mut text, (job, given)| {
+            // Written to a String: cannot fail.
+            let _ = writeln!(text, "{job} {} {}", given.own, given.ours);
+            text
+        })
+    }
+
+    /// Replaces what the file says.
+    pub(super) fn write(&self, file: &mut File) -> std::io::Result<()> {
+        file.rewind()?;
+        file.set_len(0)?;
+        file.write_all(self.text().as_bytes())
+    }
+
+    /// Forgets jobs that are not among these any more.
+    pub(super) fn keep(&mut self, alive: impl Fn(u32) -> bool) {
+        self.0.retain(|job, _| alive(*job));
+    }
+
+    /// What a job with this Nice had before the planner: somebody else's change since then is its own.
+    pub(super) fn own(&self, job: u32, nice: i64) -> i64 {
+        self.0.get(&job).filter(|given| given.ours == nice).map_or(nice, |given| given.own)
+    }
+
+    /// Notes that a job whose own Nice is `own` gets `ours`.
+    pub(super) fn note(&mut self, job: u32, own: i64, ours: i64) {
+        if own == ours {
+            self.0.remove(&job);
+        } else {
+            self.0.insert(job, Given { own, ours });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn somebody_elses_nice_is_not_taken_for_the_planners() {
+        let mut nices = Nices::default();
+        nices.note(7, 5, 16);
+        assert_eq!((nices.own(7, 16), nices.own(7, 1000), nices.own(8, 3)), (5, 1000, 3));
+        nices.note(7, 5, 5);
+        assert_eq!(nices, Nices::default());
+    }
+
+    #[test]
+    fn it_is_read_back_as_it_was_written() {
+        let mut nices = Nices::default();
+        nices.note(7, -5, 16);
+        nices.note(12, 0, 1);
+        assert_eq!(nices.text(), "7 -5 16\n12 0 1\n");
+        assert_eq!(Nices::parse(&nices.text()), nices);
+        assert_eq!(Nices::parse("rubbish\n7 -5\n\n12 0 1\nx 1 2\n").text(), "12 0 1\n");
+        nices.keep(|job| job == 7);
+        assert_eq!(nices.text(), "7 -5 16\n");
+    }
+}

@@ -44,7 +44,7 @@ struct Told {
 pub(crate) fn realise(
     spank: &Spank<'_>,
     args: &Args,
-    node: &ThisNode,
+    node: &mut ThisNode,
     batch: bool,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Entry, String> {
@@ -57,6 +57,7 @@ pub(crate) fn realise(
     // Whether it agrees with the GPUs in the step's credential is seen in each task.
     let grant = slurmd::placed(node, job, &told.placement)?;
     args.env_on(&node.name).for_each(|(name, value)| set_env(name, &value));
+    let grant = node.as_nvml_counts(&grant, env)?;
     let mut context = JobContext {
         job: JobId(job),
         uid,

@@ -3,8 +3,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use gpu_node::Settings;
-use plugin_rt::log;
+use gpu_node::{Numbers, Settings};
+use placement::Grant;
+use plugin_rt::{Chain, log};
 use site_config::SiteConfig;
 
 use crate::args::Args;
@@ -85,5 +86,80 @@ impl ThisNode {
         let Some(spec) = site.node(&name) else { return Err(NoNode::NotListed { path, node: name }) };
         let settings = Settings::new(&site.node.for_node(&name), &site.mps, &spec.to_node());
         Ok(Self { name, settings, site })
+    }
+
+    /// A grant in NVML's indices, from one in Slurm's numbers, which count the device files in gres.conf.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be told which GPUs Slurm means: why, and what to do.
+    pub(crate) fn as_nvml_counts(
+        &mut self,
+        grant: &Grant,
+        env: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Grant, String> {
+        let conf = env("SLURM_CONF").filter(|path| !path.is_empty());
+        let path = Path::new(conf.as_deref().unwrap_or("/etc/slurm/slurm.conf")).with_file_name("gres.conf");
+        let order = std::fs::read_to_string(&path)
+            .map_err(|e| e.to_string())
+            .and_then(|text| site_config::gpu_order(&text, &self.name))
+            .map_err(|why| {
+                format!(
+                    "which GPUs Slurm means is not known: {}: {why}; list {}'s GPUs there with File=, one line per type",
+                    path.display(),
+                    self.name
+                )
+            })?;
+        let numbers = Numbers::of(&self.settings, &order);
+        let granted = numbers.and_then(|numbers| Ok((numbers.grant(grant)?, numbers)));
+        let (granted, numbers) =
+            granted.map_err(|e| format!("{}; see `tessera doctor` on {}", Chain(&e), self.name))?;
+        self.settings.numbers = numbers;
+        Ok(granted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use placement::GpuIndex;
+
+    use super::*;
+
+    const SITE: &str = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 4\n";
+
+    /// What a job with Slurm's GPU 0 gets on n1, whose gres.conf has this text.
+    fn first(gres: Option<&str>) -> Result<Grant, String> {
+        let dir = tempfile::tempdir().unwrap();
+        if let Some(text) = gres {
+            std::fs::write(dir.path().join("gres.conf"), text).unwrap();
+        }
+        let (site, _) = site_config::parse("t", SITE, &|_| Err(io::ErrorKind::NotFound.into()));
+        let mut site = site.unwrap();
+        site.node.proc_root = dir.path().to_owned();
+        let gpus = site.node("n1").unwrap().to_node();
+        let settings = Settings::new(&site.node.for_node("n1"), &site.mps, &gpus);
+        let mut node = ThisNode { name: "n1".to_owned(), site, settings };
+        for minor in 0..4 {
+            let gpu = dir.path().join(format!("driver/nvidia/gpus/0000:0{minor}:00.0"));
+            std::fs::create_dir_all(&gpu).unwrap();
+            std::fs::write(gpu.join("information"), format!("Device Minor: {minor}\n")).unwrap();
+        }
+        let conf = dir.path().join("slurm.conf").display().to_string();
+        let grant = Grant::Whole(vec![GpuIndex(0)]);
+        node.as_nvml_counts(&grant, &|name| (name == "SLURM_CONF").then(|| conf.clone()))
+    }
+
+    #[test]
+    fn what_gres_conf_does_not_tell_is_refused_with_what_to_do() {
+        assert_eq!(first(Some("AutoDetect=nvml\n")), Ok(Grant::Whole(vec![GpuIndex(0)])));
+        for (gres, want) in [
+            (None, "gres.conf: No such file"),
+            (Some("Include other.conf\n"), "it includes another file; list n1's GPUs there"),
+            (Some("Name=gpu File=/dev/null\n"), "no GPU's device file; see `tessera doctor` on n1"),
+            (Some("Name=gpu File=/dev/nvidia99\n"), "/dev/nvidia99, which cannot be looked at"),
+        ] {
+            let why = first(gres).unwrap_err();
+            assert!(why.contains(want), "{gres:?}: {why}");
+        }
     }
 }

@@ -68,7 +68,7 @@ pub(crate) fn prolog(
     }
     let job = spank.job_id()?;
     set_job(job);
-    let node = match ThisNode::load(args, env) {
+    let mut node = match ThisNode::load(args, env) {
         Err(e) if e.unmanaged() && placement.is_none() => {
             log::verbose(format_args!("job {job}: {e}: its GPUs are left as Slurm gave them"));
             return Ok(());
@@ -86,7 +86,8 @@ pub(crate) fn prolog(
         matched: env(&job_variable(MATCH_ENV)).and_then(|text| on_node(&text, &node.name)),
         live: None,
     };
-    match granted(&node, job, placement.as_deref(), devices.as_deref()) {
+    let granted = granted(&node, job, placement.as_deref(), devices.as_deref());
+    match granted.and_then(|grant| node.as_nvml_counts(&grant, env)) {
         Err(why) => refuse(&node, &context, &why),
         Ok(grant) => {
             context.grant = grant;
@@ -193,7 +194,7 @@ fn job_variable(name: &str) -> String {
     format!("SPANK_{name}")
 }
 
-/// What slurmctld granted here.
+/// What slurmctld granted here, by Slurm's numbers.
 ///
 /// The placement comes from the job's SPANK environment, which a client may fill. slurmctld strips what clients send;
 /// for a site whose slurmctld lacks our plugins, the placement must also lie on GPUs that Slurm itself allocated.
@@ -218,7 +219,7 @@ fn model_of(node: &ThisNode, name: &str, gpu: GpuIndex) -> Option<&'static Model
     node.site.node(name).and_then(|spec| spec.gpus.get(usize::from(gpu.0)).copied())
 }
 
-/// What a placement gives the job here.
+/// What a placement gives the job here, by Slurm's numbers.
 pub(crate) fn placed(node: &ThisNode, job: u32, text: &str) -> Result<Grant, String> {
     let model_of = |name: &str, gpu: GpuIndex| model_of(node, name, gpu);
     let placement =
@@ -230,7 +231,7 @@ pub(crate) fn placed(node: &ThisNode, job: u32, text: &str) -> Result<Grant, Str
     grant.ok_or_else(|| format!("the placement says nothing about {}", node.name))
 }
 
-/// `SLURM_JOB_GPUS`: device numbers separated by commas.
+/// `SLURM_JOB_GPUS`: places in gres.conf separated by commas.
 fn device_list(text: &str) -> Result<Vec<GpuIndex>, String> {
     let one = |n: &str| n.trim().parse().map(GpuIndex);
     text.split(',')

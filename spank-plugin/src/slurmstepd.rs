@@ -109,7 +109,7 @@ fn look_up(
     slurms: &Slurms,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Share {
-    let node = match ThisNode::load(args, env) {
+    let mut node = match ThisNode::load(args, env) {
         Ok(node) => node,
         Err(e) if e.unmanaged() || matches!(e, NoNode::Nameless) => return Share::None,
         Err(e) => return Share::Unreadable(Chain(&e).to_string()),
@@ -121,7 +121,7 @@ fn look_up(
     };
     let left = match left {
         Left::Nothing if !step.has_gpus => return Share::Unknown,
-        Left::Nothing => late::realise(spank, args, &node, step.batch, env).map_or_else(
+        Left::Nothing => late::realise(spank, args, &mut node, step.batch, env).map_or_else(
             |why| Left::Failed(format!("{NO_PROLOG}; {why}")),
             |entry| Left::Ready(Box::new(entry)),
         ),
@@ -253,7 +253,7 @@ mod tests {
             decision: String::new(),
             phase,
             kind: Kind::Whole,
-            gpus: vec![GpuRecord { index: 3, minor: 3, uuid: "GPU-3".to_owned() }],
+            gpus: vec![GpuRecord { index: 3, minor: 3, uuid: "GPU-3".to_owned(), number: None }],
             instances: Vec::new(),
             share: None,
             device_nodes: Vec::new(),

@@ -3,11 +3,10 @@
 use std::thread;
 use std::time::Duration;
 
-use gpu_node::inspect;
+use gpu_node::{Numbers, inspect};
 use placement::layout::{GpuLayout, HolderLayout, Shares};
-use placement::{Layout, parse_layout};
-use site_config::SiteConfig;
-use site_config::hostlist::expand;
+use placement::{GpuIndex, Layout, parse_layout};
+use site_config::{GpuOrder, SiteConfig, gpu_order};
 
 use super::Findings;
 use super::cluster::Slurm;
@@ -82,15 +81,25 @@ fn look_once(
             f.bad(format!("{name}: {disagreement}"));
         }
     });
-    let minors: Vec<u32> = inspection.gpus.iter().map(|g| g.info.minor).collect();
-    if let Some(gres) = gres {
-        match gpu_files(gres, name, &local.settings.dev_root.display().to_string()) {
-            None => findings.skipped(format!("{name}: gres.conf does not name the GPUs' device files")),
-            Some(files) => {
-                findings.group(format!("{name}: gres.conf lists the GPUs in the driver's order"), |f| {
-                    order(name, &files, &minors, f);
-                })
-            }
+    let mut listed = None;
+    match gres.map(|gres| gpu_order(gres, name)) {
+        None => {}
+        Some(Err(why)) => {
+            findings.bad(format!("{name}: gres.conf: {why}: which GPUs Slurm means is not known"))
+        }
+        Some(Ok(GpuOrder::Drivers)) => {
+            findings.skipped(format!("{name}: gres.conf does not name the GPUs' device files"));
+        }
+        Some(Ok(order)) => {
+            findings.group(format!("{name}: gres.conf lists the GPUs in the driver's order"), |f| {
+                match Numbers::of(&local.settings, &order) {
+                    Err(e) => f.bad(format!("{name}: {}", chain(&e))),
+                    Ok(numbers) => {
+                        listed = numbers.listed();
+                        in_order(name, listed.as_deref().unwrap_or_default(), inspection.gpus.len(), f);
+                    }
+                }
+            });
         }
     }
     links::check(local, findings);
@@ -99,41 +108,30 @@ fn look_once(
         format!("{name}: the controller and the node have the same jobs in the same places"),
         |f| match parse_layout(line) {
             Err(e) => f.bad(format!("{name}: published layout: {e}")),
-            Ok(published) => compare(name, &published, &Layout::of(&inspection.node), f),
+            Ok(published) => {
+                let here = as_slurm_counts(Layout::of(&inspection.node), listed.as_deref());
+                compare(name, &published, &here, f);
+            }
         },
     );
 }
 
-/// A GPU's number in Slurm is its place in gres.conf, in Tessera its place in NVML's list: they must be the same.
-fn order(name: &str, files: &[String], minors: &[u32], findings: &mut Findings) {
-    let wanted: Vec<String> = minors.iter().map(|m| format!("nvidia{m}")).collect();
-    if files != wanted {
-        let (has, wanted) = (files.join(","), wanted.join(","));
-        findings.bad(format!("{name}: gres.conf lists {has}, the driver {wanted}"));
+/// A GPU's number in Slurm is its place in gres.conf, in Tessera its place in NVML's list. Prologs translate, but sets of
+/// GPUs are chosen for the links of those that tessera.toml describes.
+fn in_order(name: &str, listed: &[GpuIndex], present: usize, findings: &mut Findings) {
+    let list = |gpus: &mut dyn Iterator<Item = String>| gpus.collect::<Vec<_>>().join(",");
+    let slurms = list(&mut listed.iter().map(ToString::to_string));
+    let drivers = list(&mut (0..present).map(|i| i.to_string()));
+    if slurms != drivers {
+        findings.bad(format!("{name}: gres.conf lists GPUs {slurms} of the driver's {drivers}"));
     }
 }
 
-/// The names of a node's GPU device files in the order of gres.conf. `None` where it leaves them to Slurm to find, or
-/// where a line cannot be read as one of ours.
-fn gpu_files(gres: &str, node: &str, dev_root: &str) -> Option<Vec<String>> {
-    let mut files = Vec::new();
-    for line in gres.lines().map(|l| l.split('#').next().unwrap_or_default()) {
-        let field = |key: &str| {
-            let of = |word: &str| {
-                let (k, v) = word.split_once('=')?;
-                k.eq_ignore_ascii_case(key).then(|| v.to_owned())
-            };
-            line.split_whitespace().find_map(of)
-        };
-        let here =
-            field("NodeName").is_none_or(|list| expand(&list).is_ok_and(|n| n.iter().any(|n| n == node)));
-        if !here || field("Name").as_deref() != Some("gpu") {
-            continue;
-        }
-        let names = field("File")?.replace(&format!("{dev_root}/"), "");
-        files.extend(expand(&names).ok()?);
-    }
-    (!files.is_empty()).then_some(files)
+/// The GPUs of the node in Slurm's order, which the controller publishes.
+fn as_slurm_counts(here: Layout, listed: Option<&[GpuIndex]>) -> Layout {
+    let Some(listed) = listed else { return here };
+    let gpu = |g: &GpuIndex| here.gpus.get(usize::from(g.0)).cloned();
+    Layout { gpus: listed.iter().filter_map(gpu).collect(), ..here }
 }
 
 /// Idle instances may differ: the controller learns of them late, and they bind nobody.
@@ -196,14 +194,17 @@ mod tests {
     }
 
     #[test]
-    fn gpu_files_are_read_in_order() {
-        let gres = "AutoDetect=off\nNodeName=n[1-2] Name=gpu Type=a100 File=/dev/nvidia[2-3] # two\n\
-                    NodeName=n1 Name=gpu File=/dev/nvidia0\nNodeName=n1 Name=shard Count=9\n";
-        let files = |node| gpu_files(gres, node, "/dev");
-        assert_eq!(files("n1").unwrap(), ["nvidia2", "nvidia3", "nvidia0"]);
-        assert_eq!(files("n2").unwrap(), ["nvidia2", "nvidia3"]);
-        assert_eq!(files("n3"), None);
-        assert_eq!(gpu_files("Name=gpu AutoDetect=nvml", "n1", "/dev"), None);
+    fn gpus_that_slurm_counts_otherwise_are_told_and_compared_by_its_numbers() {
+        let listed = [GpuIndex(1), GpuIndex(0)];
+        let mut findings = Findings::default();
+        in_order("n1", &listed, 3, &mut findings);
+        in_order("n1", &[GpuIndex(0), GpuIndex(1)], 2, &mut findings);
+        let said: Vec<String> = findings.list.into_iter().map(|(_, what)| what).collect();
+        assert_eq!(said, ["n1: gres.conf lists GPUs 1,0 of the driver's 0,1,2"]);
+        let here = || parse_layout("tessera gpu0=free gpu1=whole[job5] gpu2=free").unwrap();
+        let wanted = parse_layout("tessera gpu0=whole[job5] gpu1=free").unwrap();
+        assert_eq!(as_slurm_counts(here(), Some(&listed)), wanted);
+        assert_eq!(as_slurm_counts(here(), None), here());
     }
 
     #[test]

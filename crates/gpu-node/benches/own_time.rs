@@ -84,6 +84,7 @@ fn settings(dir: &Path) -> Settings {
         share_between_users: false,
         memory_limit: MemoryLimit::Mps,
         gpus,
+        numbers: gpu_node::Numbers::default(),
     }
 }
 

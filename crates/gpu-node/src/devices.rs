@@ -91,7 +91,7 @@ pub(crate) struct Devices {
 }
 
 /// Major number of GPUs, fixed in the kernel's list of devices.
-const GPU_MAJOR: u32 = 195;
+pub(crate) const GPU_MAJOR: u32 = 195;
 const CAPS: &str = "nvidia-caps";
 
 /// `nvidiaN`.

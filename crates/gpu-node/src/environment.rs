@@ -1,6 +1,5 @@
 //! What a task sees of its job's GPUs.
 
-use placement::GpuIndex;
 use placement::matched::Matched;
 use placement::size::display_gb;
 
@@ -78,7 +77,7 @@ fn whole(entry: &Entry, env: &mut Env) {
 pub fn uuids_of_part(entry: &Entry, indices: &str) -> Option<String> {
     let uuid = |index: &str| {
         let index: u16 = index.trim().parse().ok()?;
-        entry.gpus.iter().find(|g| g.index == index).map(|g| g.uuid.as_str())
+        entry.gpus.iter().find(|g| g.slurms() == index).map(|g| g.uuid.as_str())
     };
     indices.split(',').map(uuid).collect::<Option<Vec<_>>>().map(|uuids| uuids.join(","))
 }
@@ -98,10 +97,11 @@ pub fn uuids_of_task(
     (task, n_tasks): (u32, u32),
     may_open: &dyn Fn(&GpuRecord) -> bool,
 ) -> Option<String> {
-    let index = |text: &str| text.trim().parse().ok().filter(|i| entry.uses(GpuIndex(*i)));
+    let known = |number: &u16| entry.gpus.iter().any(|g| g.slurms() == *number);
+    let index = |text: &str| text.trim().parse().ok().filter(known);
     let mut given = indices.split(',').map(index).collect::<Option<Vec<u16>>>()?;
     given.sort_unstable();
-    let mut all: Vec<u16> = entry.gpus.iter().map(|g| g.index).collect();
+    let mut all: Vec<u16> = entry.gpus.iter().map(GpuRecord::slurms).collect();
     all.sort_unstable();
     let from = given.len() * task as usize;
     let dealt =
@@ -109,7 +109,7 @@ pub fn uuids_of_task(
     let ranked = entry.gpus.get(from..from + given.len()).filter(|own| dealt && own.iter().all(may_open));
     let uuids: Vec<&str> = match ranked {
         Some(own) => own.iter().map(|g| g.uuid.as_str()).collect(),
-        None => entry.gpus.iter().filter(|g| given.contains(&g.index)).map(|g| g.uuid.as_str()).collect(),
+        None => entry.gpus.iter().filter(|g| given.contains(&g.slurms())).map(|g| g.uuid.as_str()).collect(),
     };
     Some(uuids.join(","))
 }

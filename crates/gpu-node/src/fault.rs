@@ -40,6 +40,16 @@ pub enum Fault {
         /// Present.
         count: u16,
     },
+    /// NVML does not count by bus id.
+    #[error("GPU {gpu}: NVML counts it as nvidia{minor}, /proc/driver/nvidia as nvidia{meant}")]
+    Miscounted {
+        /// NVML's index.
+        gpu: GpuIndex,
+        /// By NVML.
+        minor: u32,
+        /// By the kernel driver, which Slurm's number was traced to.
+        meant: u32,
+    },
     /// The GPU offers no such profile.
     #[error("GPU {gpu}: the driver offers no profile {name} (id {profile})")]
     NoSuchProfile {
@@ -127,6 +137,7 @@ impl Fault {
             Self::Mps(e) => e.node_unfit(),
             Self::Lock(e) => matches!(e, LockError::Dir(_)),
             Self::NoSuchProfile { .. }
+            | Self::Miscounted { .. }
             | Self::NoSuchPlacement { .. }
             | Self::Policy { .. }
             | Self::Held { .. }

@@ -217,7 +217,11 @@ fn fill(settings: &Settings, driver: &mut Driver<'_>, grant: &Grant, entry: &mut
             return Err(Fault::NoSuchGpu { gpu, count });
         }
         let nvml = driver.nvml()?;
-        entry.gpus.push(GpuRecord { index: gpu.0, minor: nvml.minor(gpu)?, uuid: nvml.uuid(gpu)? });
+        let (minor, uuid) = (nvml.minor(gpu)?, nvml.uuid(gpu)?);
+        if let Some(meant) = settings.numbers.minor_of(gpu).filter(|meant| *meant != minor) {
+            return Err(Fault::Miscounted { gpu, minor, meant });
+        }
+        entry.gpus.push(GpuRecord { index: gpu.0, minor, uuid, number: settings.numbers.number_of(gpu) });
     }
     let specs: Vec<MigSpec> = match grant {
         Grant::Mig(specs) => specs.clone(),

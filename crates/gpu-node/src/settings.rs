@@ -6,6 +6,8 @@ use std::time::Duration;
 use placement::{GpuIndex, MigPolicy, Model, Node};
 use site_config::{MemoryLimit, Mps, NodeSettings};
 
+use crate::numbers::Numbers;
+
 /// The model and MIG policy of one GPU, as the site describes it.
 #[derive(Clone, Copy, Debug)]
 pub struct GpuSettings {
@@ -40,8 +42,10 @@ pub struct Settings {
     pub share_between_users: bool,
     /// What holds an MPS share to its memory.
     pub memory_limit: MemoryLimit,
-    /// The node's GPUs in NVML order.
+    /// The GPUs that the site describes: all in NVML's order, or those that Slurm counts in its order.
     pub gpus: Vec<GpuSettings>,
+    /// What Slurm calls them.
+    pub numbers: Numbers,
 }
 
 impl Settings {
@@ -62,12 +66,18 @@ impl Settings {
             share_between_users: mps.share_between_users,
             memory_limit: mps.memory_limit,
             gpus: gpus.gpus.iter().map(|g| GpuSettings { model: g.model, policy: g.policy }).collect(),
+            numbers: Numbers::default(),
         }
     }
 
     /// The description of one GPU; `None` for a GPU that the site does not describe.
     #[must_use]
     pub fn gpu(&self, gpu: GpuIndex) -> Option<GpuSettings> {
-        self.gpus.get(usize::from(gpu.0)).copied()
+        let at = match self.numbers.count() {
+            // A site that describes as many GPUs as Slurm counts describes those.
+            Some(count) if count == self.gpus.len() => self.numbers.place_of(gpu)?,
+            _ => usize::from(gpu.0),
+        };
+        self.gpus.get(at).copied()
     }
 }

@@ -42,6 +42,17 @@ pub struct GpuRecord {
     pub minor: u32,
     /// `GPU-…`.
     pub uuid: String,
+    /// What Slurm calls it, where that is not NVML's index: see [`crate::Numbers`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<u16>,
+}
+
+impl GpuRecord {
+    /// Slurm's number of it.
+    #[must_use]
+    pub fn slurms(&self) -> u16 {
+        self.number.unwrap_or(self.index)
+    }
 }
 
 /// An instance that exists.

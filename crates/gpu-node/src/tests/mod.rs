@@ -9,6 +9,7 @@ mod forgotten;
 mod journal;
 mod life;
 mod mps;
+mod numbers;
 mod trouble;
 
 use std::collections::HashSet;
@@ -132,6 +133,7 @@ impl TestNode {
             manage_device_nodes: true,
             share_between_users: false,
             memory_limit: MemoryLimit::Mps,
+            numbers: crate::Numbers::default(),
             gpus: vec![
                 gpu("a100-40gb", MigPolicy::Dynamic),
                 gpu("a100-40gb", MigPolicy::Dynamic),

@@ -255,6 +255,30 @@ fn types_and_several_nodes() {
     });
 }
 
+/// srun hands the script's environment, which is the first node's, to the tasks on both.
+#[test]
+fn a_task_is_told_of_its_own_node_only_and_once() {
+    with(|cluster| {
+        let each = "srun -l sh -c 'echo $SLURMD_NODENAME=$TESSERA_GPU_SET/$TESSERA_GPU_BANDWIDTH_GBPS'\n";
+        let script = format!("{each}{each}{SAY}");
+        let job = cluster.sbatch(User::Alice, &["-N2", "--gpus=3"], &script).unwrap();
+        let said = looked(cluster, job);
+        let sets: Vec<&str> =
+            said.lines().filter_map(|l| Some(l.split_once(": n")?.1.split_once('=')?.1)).collect();
+        let single = |set: &&&str| !set.contains(',');
+        assert_eq!((sets.len(), sets.iter().filter(single).count()), (4, 2), "{said}");
+        for set in sets {
+            let (gpus, gbps) = set.split_once('/').unwrap();
+            assert_eq!(gpus.contains(','), !gbps.is_empty(), "{said}");
+        }
+        let told = |node: &str| said.matches(&format!("tessera: job {job} on {node}: ")).count();
+        // By the script on its node; by each step on the other one.
+        assert_eq!((told("n1"), told("n2")), (1, 2), "{said}");
+        assert!(said.contains(": the slowest set of the job is on n1: ring at "), "{said}");
+        cancel(cluster, &[job]);
+    });
+}
+
 #[test]
 fn gpus_with_instances_are_no_candidates_and_insensitive_jobs_leave_the_good_links() {
     with(|cluster| {

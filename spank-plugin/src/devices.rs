@@ -86,10 +86,10 @@ impl Slurms {
         place: (u32, u32),
         may_open: &dyn Fn(&GpuRecord) -> bool,
     ) -> Devices {
+        let Some(list) = self.by_node() else { return Devices::None };
         if !entry.instances.is_empty() || entry.share.is_some() {
             return Devices::All;
         }
-        let Some(list) = self.by_node() else { return Devices::None };
         match uuids_of_task(entry, list, place, may_open) {
             Some(_) if list.split(',').count() == entry.gpus.len() => Devices::All,
             Some(uuids) => Devices::Part(uuids),
@@ -181,6 +181,8 @@ mod tests {
             r#"{"daemon":"d","mem_mib":1,"threads":1,"memory_enforced":true,"pipe_dir":"/p","log_dir":"/l"}"#;
         let entry = entry("mps", r#"{"index":3,"minor":3,"uuid":"GPU-3"}"#, share);
         assert_eq!(slurms(false, "3", "3", "0").devices(&entry, (0, 1), &|_| true), Devices::All);
-        assert_eq!(slurms(false, "-", "-", "-").devices(&entry, (0, 1), &|_| true), Devices::All);
+        assert_eq!(slurms(true, "-", "3", "3").devices(&entry, (0, 1), &|_| true), Devices::All);
+        // --gres=none: nothing is divided, but nothing is given either.
+        assert_eq!(slurms(false, "-", "3", "-").devices(&entry, (0, 1), &|_| true), Devices::None);
     }
 }

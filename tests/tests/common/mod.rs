@@ -162,6 +162,8 @@ pub(crate) fn parts_of_whole_gpus(cluster: &Cluster) {
     assert_eq!(beside, ["1", "2", "3"], "{saw}");
     // A job that Slurm's own option asked for: 22.05 refuses --gres=none to steps of jobs with --gpus-per-node.
     let script = "srun -n1 --gres=none sh -c 'echo none=$CUDA_VISIBLE_DEVICES,$NVIDIA_VISIBLE_DEVICES'";
-    let saw = cluster.complete(User::Alice, &["-w", "n1", "--gres=gpu:2"], script).unwrap();
-    assert_eq!(variable(&saw, "none").as_deref(), Some("NoDevFiles,void"), "{saw}");
+    for gpus in ["--gres=gpu:2", "--gpu-isolation=mig:1g.5gb", "--gpu-isolation=mps"] {
+        let saw = cluster.complete(User::Alice, &["-w", "n1", gpus], script).unwrap();
+        assert_eq!(variable(&saw, "none").as_deref(), Some("NoDevFiles,void"), "{gpus}: {saw}");
+    }
 }

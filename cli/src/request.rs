@@ -2,6 +2,7 @@
 
 use clap::Args;
 use placement::mapa::Selection;
+use placement::moldable::{PlannedStart, SizeTime, is_job_profile_name, parse_times};
 use placement::size::parse_mib;
 use placement::{Bandwidth, Isolation, Pattern, Request};
 
@@ -32,6 +33,15 @@ pub(crate) struct RequestArgs {
     /// How a set of whole GPUs is selected: preserve, greedy, topo-aware or baseline
     #[arg(long, value_name = "POLICY", value_parser = set_policy)]
     gpu_set_policy: Option<Selection>,
+    /// A moldable job: how long it runs on each size, such as 1g:60,2g:35; a planner chooses among them
+    #[arg(long, value_name = "LIST", value_parser = times)]
+    gpu_times: Option<Times>,
+    /// A moldable job: times are learnt from past jobs of this name
+    #[arg(long, value_name = "NAME", value_parser = job_profile)]
+    gpu_profile: Option<String>,
+    /// Where the instance is wanted: GPU and first slice, such as 3@4; elsewhere if that is taken
+    #[arg(long, value_name = "GPU@START", value_parser = place)]
+    gpu_place: Option<PlannedStart>,
     /// Whole GPUs per node
     #[arg(long, visible_alias = "gpus-per-node", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     gpus: Option<u32>,
@@ -43,8 +53,10 @@ impl RequestArgs {
         let partial = self.gpu_mem.is_some() || self.gpu_instances.is_some() || self.gpu_threads.is_some();
         let whole = self.gpus.is_some() || self.gpu_pattern.is_some() || self.gpu_bandwidth.is_some();
         let whole = whole || self.gpu_set_policy.is_some();
+        let moldable = self.about_one_instance().is_some();
         let isolation = match &self.gpu_isolation {
             Some(isolation) => isolation.clone(),
+            None if moldable => Isolation::Mig(None),
             None if partial => Isolation::Auto,
             None if whole => Isolation::Whole,
             None => return None,
@@ -58,9 +70,55 @@ impl RequestArgs {
             bandwidth: self.gpu_bandwidth,
             policy: self.gpu_set_policy,
             gpus: self.gpus,
+            times: self.gpu_times.clone().map(|times| times.0).unwrap_or_default(),
+            job_profile: self.gpu_profile.clone(),
+            place: self.gpu_place,
             ..Request::new(isolation)
         })
     }
+
+    /// The first option that is about one MIG instance, whose size or place others may choose.
+    fn about_one_instance(&self) -> Option<&'static str> {
+        let given = [
+            (self.gpu_times.is_some(), "--gpu-times"),
+            (self.gpu_profile.is_some(), "--gpu-profile"),
+            (self.gpu_place.is_some(), "--gpu-place"),
+        ];
+        given.into_iter().find(|(given, _)| *given).map(|(_, name)| name)
+    }
+
+    /// Why no job can be submitted with these options, if so: those about one MIG instance beside others that are not.
+    pub(crate) fn contradiction(&self) -> Option<String> {
+        let about = self.about_one_instance()?;
+        let isolation =
+            self.gpu_isolation.as_ref().filter(|i| !matches!(i, Isolation::Mig(_) | Isolation::Auto));
+        if let Some(other) = isolation {
+            return Some(format!(
+                "{about} does not go with --gpu-isolation={other}: it is about a MIG instance"
+            ));
+        }
+        if self.gpu_instances.is_some_and(|n| n > 1) {
+            return Some(format!("{about} does not go with --gpu-instances: it is about one instance"));
+        }
+        self.gpus.map(|_| format!("{about} does not go with --gpus: it is about a MIG instance"))
+    }
+}
+
+/// Times by size: a list is one value of its option.
+#[derive(Clone)]
+struct Times(Vec<SizeTime>);
+
+fn times(text: &str) -> Result<Times, String> {
+    parse_times(text).map(Times).map_err(|e| e.to_string())
+}
+
+fn job_profile(text: &str) -> Result<String, String> {
+    let expected = || "expected letters, digits, dots, underscores and hyphens, at most 64".to_owned();
+    Some(text.to_owned()).filter(|t| is_job_profile_name(t)).ok_or_else(expected)
+}
+
+fn place(text: &str) -> Result<PlannedStart, String> {
+    PlannedStart::parse(text).ok_or_else(|| "expected a GPU and a first slice, such as 3@4".to_owned())
 }
 
 fn isolation(text: &str) -> Result<Isolation, String> {

@@ -67,6 +67,9 @@ complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-threads 
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-pattern -d 'How whole GPUs talk to each other: ring, tree, chain, star, all, none or ring+tree' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-bandwidth -d 'sensitive or insensitive to the bandwidth between whole GPUs' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-set-policy -d 'How a set of whole GPUs is selected: preserve, greedy, topo-aware or baseline' -r
+complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-times -d 'A moldable job: how long it runs on each size, such as 1g:60,2g:35; a planner chooses among them' -r
+complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-profile -d 'A moldable job: times are learnt from past jobs of this name' -r
+complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-place -d 'Where the instance is wanted: GPU and first slice, such as 3@4; elsewhere if that is taken' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpus -l gpus-per-node -d 'Whole GPUs per node' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l live -d 'Take nodes as they are now'
@@ -97,7 +100,7 @@ complete -c tessera -n "__fish_tessera_using_subcommand plan" -l script -d 'Run 
 complete -c tessera -n "__fish_tessera_using_subcommand plan" -l overhead -d 'What Slurm adds to every task\'s own time: scheduling, prolog and epilog' -r
 complete -c tessera -n "__fish_tessera_using_subcommand plan" -l time-limit -d 'End a task that takes more than FACTOR times its planned time, rounded up to minutes' -r
 complete -c tessera -n "__fish_tessera_using_subcommand plan" -l record -d 'Keep the plan and its jobs in FILE; without it tessera-plan-JOB.json here' -r -F
-complete -c tessera -n "__fish_tessera_using_subcommand plan" -l reality -d 'Compare a submitted plan with what Slurm did' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand plan" -l reality -d 'Compare a plan with what Slurm did' -r
 complete -c tessera -n "__fish_tessera_using_subcommand plan" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand plan" -l compare -d 'Print all policies side by side'
 complete -c tessera -n "__fish_tessera_using_subcommand plan" -l json -d 'Print one JSON object per batch'

@@ -2,6 +2,7 @@
 
 use placement::admit::Admission;
 use placement::decision::ShareOn;
+use placement::planned::Size;
 use placement::report::{Candidate, Verdict};
 use placement::{Grant, MigSpec};
 use serde_json::{Value, json};
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 use super::{Explained, outcome, rivals};
 
 pub(super) fn node(explained: &Explained) -> Value {
-    let Explained { name, decision, ever, rivals } = explained;
+    let Explained { name, decision, ever, rivals, sizes } = explained;
     let report = &decision.report;
     let kinds = report.kinds.iter().map(|k| {
         json!({ "kind": k.kind.name(), "fits": k.outcome.is_ok(), "chosen": k.chosen, "outcome": outcome(k) })
@@ -19,12 +20,17 @@ pub(super) fn node(explained: &Explained) -> Value {
         Ok(Admission::Gpus(n)) => json!({ "gpu": n }),
         Err(never) => json!({ "never": never.to_string() }),
     };
-    json!({
+    let mut value = json!({
         "name": name, "chosen": decision.chosen.as_ref().map(grant_json), "why": decision.why(), "gres": admission,
         "kinds": kinds.collect::<Vec<_>>(),
         "candidates": report.weighed.iter().map(candidate_json).collect::<Vec<_>>(), "omitted": report.omitted,
         "rivals": rivals.iter().map(rivals::Rival::json).collect::<Vec<_>>(),
-    })
+    });
+    if !sizes.is_empty() {
+        let size = |s: &Size| json!({ "profile": s.profile.name, "milliseconds": s.millis });
+        value["sizes"] = sizes.iter().map(size).collect();
+    }
+    value
 }
 
 fn grant_json(grant: &Grant) -> Value {

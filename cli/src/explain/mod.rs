@@ -5,6 +5,7 @@ mod rivals;
 mod text;
 
 use placement::admit::Admission;
+use placement::planned::Size;
 use placement::report::KindTried;
 use placement::{Ask, Decision, Isolation, JobId, Kind, MigPolicy, Node, Policy, Request, Uid, decide, wire};
 use serde_json::{Value, json};
@@ -23,6 +24,8 @@ struct Explained {
     ever: Result<Admission, placement::admit::Never>,
     /// For a set of whole GPUs: what others would choose.
     rivals: Vec<rivals::Rival>,
+    /// What a planner may choose instead, by size; only for a moldable job.
+    sizes: Vec<Size>,
 }
 
 /// The job that asks: no real job has this id.
@@ -33,10 +36,16 @@ pub(crate) fn run(args: &ExplainArgs, cli: &Cli) -> Result<Outcome, Failure> {
         Failure::new("nothing is asked for")
             .hint("for example: tessera explain --gpu-isolation=mig --gpu-mem=10G")
     })?;
+    if let Some(why) = args.request.contradiction() {
+        return Err(Failure::new(format!("refused at submission: {why}")));
+    }
     let Site { nodes, mut policy, default, limits } = nodes(args, cli)?;
     // As the controller does it at submission.
     let request = match (&request.isolation, request.gpus) {
         (Isolation::Auto, Some(_)) => Request { isolation: Isolation::Whole, ..request },
+        (Isolation::Auto, None) if request.is_moldable() || request.place.is_some() => {
+            Request { isolation: Isolation::Mig(None), ..request }
+        }
         (Isolation::Auto, None) if !request.isolation_typed => Request { isolation: default, ..request },
         _ => request,
     };
@@ -79,7 +88,10 @@ fn explain(name: String, node: &Node, request: &Request, policy: &Policy) -> Exp
     }
     let decision = decide(node, &ask, &policy);
     let rivals = rivals::of(node, &ask, &policy, &decision);
-    Explained { name, decision, ever, rivals }
+    let mut sizes: Vec<Size> = node.gpus.iter().flat_map(|g| request.sizes_on(g.model)).collect();
+    sizes.sort_by_key(|s| (s.profile.compute_slices, &s.profile.name));
+    sizes.dedup_by_key(|s| &s.profile.name);
+    Explained { name, decision, ever, rivals, sizes }
 }
 
 /// Whom to ask.

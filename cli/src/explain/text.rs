@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use placement::admit::Admission;
 use placement::decision::ShareOn;
+use placement::planned::Size;
 use placement::report::{Candidate, Verdict};
 use placement::{Decision, Grant, Kind, MigSpec};
 
@@ -11,7 +12,7 @@ use super::{Explained, outcome};
 
 /// One node: what it would give, what that counts for, and every candidate.
 pub(super) fn block(explained: &Explained) -> String {
-    let Explained { name, decision, ever, rivals } = explained;
+    let Explained { name, decision, ever, rivals, sizes } = explained;
     let mut text = format!("{name}: {}\n", decision.why());
     match ever {
         Err(never) => {
@@ -26,6 +27,10 @@ pub(super) fn block(explained: &Explained) -> String {
     }
     if ever.is_ok() && decision.chosen.is_none() {
         text.push_str("the job would wait: an empty node could give it\n");
+    }
+    if !sizes.is_empty() {
+        let _ =
+            writeln!(text, "a planner may choose {}", sizes.iter().map(size).collect::<Vec<_>>().join(", "));
     }
     for tried in &decision.report.kinds {
         let chosen = if tried.chosen { ", chosen" } else { "" };
@@ -42,6 +47,18 @@ pub(super) fn block(explained: &Explained) -> String {
         let _ = writeln!(text, "      {}", rival.line());
     }
     text
+}
+
+/// `2g.10gb (35 s)`.
+fn size(size: &Size) -> String {
+    let time = size.millis.map_or("as learnt".to_owned(), |ms| format!("{} s", seconds(ms)));
+    format!("{} ({time})", size.profile.name)
+}
+
+/// Milliseconds as seconds, which the user has written with at most three decimals.
+#[expect(clippy::cast_precision_loss, reason = "a year at most")]
+fn seconds(millis: u64) -> f64 {
+    millis as f64 / 1000.0
 }
 
 /// The candidates of one kind; GPUs that have the same ones are written once. What was chosen has a star.

@@ -236,3 +236,56 @@ fn explain_within_limits() {
     exit 1
     ");
 }
+
+#[test]
+fn explain_moldable_jobs() {
+    assert_snapshot!(run("explain --node n1 --gpu-times=1g:60,2g:35,3g:0:20 --gpu-place=1@4"), @r"
+    n1: 1g.5gb at slice 4 of GPU 1: least time x slices of 1g, 2g, 3g, at the planned place; leaves 139 placements to others
+    counts in Slurm as gres/shard:5 per node
+    a planner may choose 1g.5gb (60 s), 2g.10gb (35 s), 3g.20gb (20 s)
+      mig   1 of 8 slices, chosen
+        GPUs 0-7, each
+          1g.5gb at 0: loses 6 placements, opens an unused GPU, switches MIG mode on
+          1g.5gb at 1: loses 6 placements, opens an unused GPU, switches MIG mode on
+          1g.5gb at 2: loses 6 placements, opens an unused GPU, switches MIG mode on
+          1g.5gb at 3: loses 6 placements, opens an unused GPU, switches MIG mode on
+         *1g.5gb at 4: loses 5 placements, opens an unused GPU, switches MIG mode on (on GPU 1)
+          1g.5gb at 5: loses 5 placements, opens an unused GPU, switches MIG mode on
+          1g.5gb at 6: loses 4 placements, opens an unused GPU, switches MIG mode on
+    exit 0
+    ");
+    assert_snapshot!(run("explain --node n1 --gpu-profile=bert --gpu-mem=8G"), @r"
+    n1: 1g.10gb at slice 6 of GPU 0: smallest profile with 8.0 GB; leaves 140 placements to others, best of 32
+    counts in Slurm as gres/shard:10 per node
+    a planner may choose 2g.10gb (as learnt), 3g.20gb (as learnt), 4g.20gb (as learnt), 7g.40gb (as learnt)
+      mig   2 of 8 slices, chosen
+        GPUs 0-7, each
+          1g.10gb at 0: loses 7 placements, opens an unused GPU, switches MIG mode on
+          1g.10gb at 2: loses 7 placements, opens an unused GPU, switches MIG mode on
+          1g.10gb at 4: loses 6 placements, opens an unused GPU, switches MIG mode on
+         *1g.10gb at 6: loses 4 placements, opens an unused GPU, switches MIG mode on (on GPU 0)
+    exit 0
+    ");
+    assert_snapshot!(run("explain --node n1 --gpu-times=1g:60 --gpu-isolation=whole"), @r"
+    stderr: tessera: refused at submission: --gpu-times does not go with --gpu-isolation=whole: it is about a MIG instance
+    exit 1
+    ");
+    assert_snapshot!(run("explain --node n1 --gpu-place=1@4 --gpu-isolation=mig:2g.10gb --gpu-instances=2"), @r"
+    stderr: tessera: refused at submission: --gpu-place does not go with --gpu-instances: it is about one instance
+    exit 1
+    ");
+    assert_snapshot!(run("explain --node n1 --gpu-times=1g:0 --gpu-place=99@4"), @r#"
+    stderr: error: invalid value '1g:0' for '--gpu-times <LIST>': "1g:0" is no size with its time: expected sizes with their run time in seconds or H:MM:SS, such as 1g:60,2g:35
+    stderr: 
+    stderr: For more information, try '--help'.
+    exit 2
+    "#);
+    let json: serde_json::Value = serde_json::from_str(
+        run("explain --node n1 --gpu-times=1g:60,2g:35 --json").strip_suffix("exit 0").unwrap(),
+    )
+    .unwrap();
+    assert_eq!(
+        json["nodes"][0]["sizes"][1],
+        serde_json::json!({ "profile": "2g.10gb", "milliseconds": 35000 })
+    );
+}

@@ -172,6 +172,11 @@ fn help() {
           --gpu-bandwidth <NEED>     sensitive or insensitive to the bandwidth between whole GPUs
           --gpu-set-policy <POLICY>  How a set of whole GPUs is selected: preserve, greedy, topo-aware
                                      or baseline
+          --gpu-times <LIST>         A moldable job: how long it runs on each size, such as 1g:60,2g:35;
+                                     a planner chooses among them
+          --gpu-profile <NAME>       A moldable job: times are learnt from past jobs of this name
+          --gpu-place <GPU@START>    Where the instance is wanted: GPU and first slice, such as 3@4;
+                                     elsewhere if that is taken
           --gpus <N>                 Whole GPUs per node [alias: --gpus-per-node]
     exit 0
     ");

@@ -18,6 +18,30 @@ pub(crate) fn run(program: &str, args: &[&str]) -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(&out.stdout).into_owned())
 }
 
+/// States of a node that takes jobs.
+const USABLE: [&str; 4] = ["idle", "mixed", "allocated", "completing"];
+
+/// The nodes that take jobs, with their partitions: not those that are drained, down, reserved or in maintenance.
+pub(crate) fn usable() -> Result<HashMap<String, Vec<String>>, Failure> {
+    let columns = "nodelist:256,statelong:32,partitionname:128";
+    Ok(usable_in(&run("sinfo", &["-h", "-N", "-a", "-O", columns])?))
+}
+
+/// A node has a line per partition.
+fn usable_in(text: &str) -> HashMap<String, Vec<String>> {
+    let mut nodes: HashMap<String, Vec<String>> = HashMap::new();
+    for line in text.lines() {
+        let mut words = line.split_whitespace();
+        let (Some(node), Some(state), Some(partition)) = (words.next(), words.next(), words.next()) else {
+            continue;
+        };
+        if USABLE.contains(&state) {
+            nodes.entry(node.to_owned()).or_default().push(partition.to_owned());
+        }
+    }
+    nodes
+}
+
 /// A value in `scontrol show config`.
 pub(crate) fn setting<'a>(config: &'a str, key: &str) -> Option<&'a str> {
     let pair = |line: &'a str| line.split_once('=').filter(|(k, _)| k.trim().eq_ignore_ascii_case(key));
@@ -52,6 +76,16 @@ pub(crate) fn field_by_node(text: &str, field: &str) -> HashMap<String, String> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_nodes_that_take_jobs() {
+        let text = "n1   idle     gpu\nn1   idle     debug\nn2   drained  gpu\nn3   mixed    gpu\nn4 reserved gpu\nn5\n";
+        let nodes = usable_in(text);
+        assert_eq!(nodes.get("n1").map(Vec::len), Some(2));
+        let mut names: Vec<_> = nodes.keys().map(String::as_str).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["n1", "n3"]);
+    }
 
     #[test]
     fn extra_is_found_by_node() {

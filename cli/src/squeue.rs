@@ -1,5 +1,5 @@
-//! Jobs as `squeue` tells of them: columns of fixed width, which no user's text can shift. Job names and comments of
-//! users are not asked for.
+//! Jobs as `squeue` tells of them: columns of fixed width, which no user's text can shift. Job names of users are
+//! not asked for, and their comments only by who wants just these.
 //!
 //! `squeue --json` differs from release to release and needs a plugin that not every site installs; `scontrol show job`
 //! mixes users' words with fields. These columns are the same in 22.05 and 24.11.
@@ -32,6 +32,9 @@ const COLUMNS: [(&str, usize); 21] = [
     ("TimeLimit", 22),
     ("admin_comment", 2048),
 ];
+
+/// Jobs that are named to a command at once.
+pub(crate) const MOST_IDS: usize = 5000;
 
 /// One job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -70,13 +73,30 @@ impl Job {
     }
 }
 
-/// Jobs that Slurm still knows: all, or some of them, in whatever state.
+/// Jobs that Slurm still knows: all, or some of them and perhaps others, in whatever state.
 pub(crate) fn jobs(only: Option<&[u32]>) -> Result<Vec<Job>, Failure> {
     let format: Vec<String> = COLUMNS.iter().map(|(name, width)| format!("{name}:{width}")).collect();
+    Ok(asked(&format.join(","), only)?.split(|b| *b == b'\n').filter_map(parse).collect())
+}
+
+/// The Comment of each of these jobs, or of all, which is whatever the job's user wrote.
+pub(crate) fn comments(only: Option<&[u32]>) -> Result<Vec<(u32, String)>, Failure> {
+    let out = asked("JobID:14,Comment:1024", only)?;
+    let one = |line: &[u8]| {
+        let (id, comment) = line.split_at_checked(14)?;
+        let text = |bytes| String::from_utf8_lossy(bytes).trim().to_owned();
+        Some((text(id).parse().ok()?, text(comment)))
+    };
+    Ok(out.split(|b| *b == b'\n').filter_map(one).collect())
+}
+
+/// What squeue prints in these columns.
+fn asked(format: &str, only: Option<&[u32]>) -> Result<Vec<u8>, Failure> {
     let mut command = Command::new("squeue");
-    command.args(["-h", "-a", "-t", "all", "-O", &format.join(",")]).env("SLURM_TIME_FORMAT", "%s");
-    let ids: Option<Vec<String>> = only.map(|ids| ids.iter().map(u32::to_string).collect());
-    if let Some(ids) = ids {
+    command.args(["-h", "-a", "-t", "all", "-O", format]).env("SLURM_TIME_FORMAT", "%s");
+    // A longer list would not fit into an argument: then all jobs are asked for.
+    if let Some(ids) = only.filter(|ids| ids.len() <= MOST_IDS) {
+        let ids: Vec<String> = ids.iter().map(u32::to_string).collect();
         command.arg(format!("--jobs={}", ids.join(",")));
     }
     let out = command
@@ -87,7 +107,7 @@ pub(crate) fn jobs(only: Option<&[u32]>) -> Result<Vec<Job>, Failure> {
     if !out.status.success() && !said.contains("Invalid job id specified") {
         return Err(Failure::new(format!("squeue failed: {}", said.trim())));
     }
-    Ok(out.stdout.split(|b| *b == b'\n').filter_map(parse).collect())
+    Ok(out.stdout)
 }
 
 fn parse(line: &[u8]) -> Option<Job> {

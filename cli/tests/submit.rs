@@ -47,7 +47,8 @@ fn world(extra: &str, jobs: &[(&str, &str)]) -> TempDir {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     };
     program("scontrol", "cat nodes");
-    program("squeue", "cat squeue");
+    program("sinfo", "cat sinfo 2>/dev/null || { echo 'n1 idle gpu'; echo 'n2 idle gpu'; }");
+    program("squeue", "case \"$*\" in *Comment:*) cat comments 2>/dev/null; true ;; *) cat squeue ;; esac");
     program("scancel", "echo scancel \"$@\" >> log");
     program("sacct", "echo 'You are not running a supported accounting_storage plugin' >&2; exit 1");
     program(
@@ -103,11 +104,17 @@ fn run(dir: &Path, args: &[&str]) -> String {
     let out = command.env("TESSERA_CONF", dir.join("tessera.toml")).stdin(Stdio::null()).output().unwrap();
     let (stdout, stderr) = (String::from_utf8(out.stdout).unwrap(), String::from_utf8(out.stderr).unwrap());
     let stderr: String = stderr.lines().map(|l| format!("stderr: {l}\n")).collect();
-    format!("{stdout}{stderr}exit {}", out.status.code().unwrap())
+    blot(&format!("{stdout}{stderr}exit {}", out.status.code().unwrap()))
+}
+
+/// Without the time of day that a plan's note has.
+fn blot(text: &str) -> String {
+    let word = |word: &str| if word.starts_with("at=1") { "at=SECONDS".to_owned() } else { word.to_owned() };
+    text.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }
 
 fn log(dir: &Path) -> String {
-    fs::read_to_string(dir.join("log")).unwrap_or_default()
+    blot(&fs::read_to_string(dir.join("log")).unwrap_or_default())
 }
 
 const SUBMIT: [&str; 5] = ["plan", "--tasks", "batch.csv", "--on", "n1:1"];
@@ -165,7 +172,7 @@ fn a_refused_job_takes_the_others_back() {
     let last = log(dir.path()).lines().last().unwrap().to_owned();
     assert_snapshot!(said + "\n" + &last, @r"
     stderr: tessera: task hotspot: sbatch: error: no
-    stderr: hint: the jobs submitted before it were cancelled: 101 102
+    stderr: hint: the jobs submitted were cancelled: 101 102
     exit 1
     scancel 101 102
     ");
@@ -180,10 +187,10 @@ fn a_script_is_run_for_every_task() {
     let args = ["--submit", "--script", "run.sh", "--time-limit", "2", "--policy", "fixpart-best"];
     run(dir.path(), &[&SUBMIT[..], &args].concat());
     assert_snapshot!(log(dir.path()), @r"
-    <--parsable> <--job-name=a.1> <--nodelist=n1> <--gpu-isolation=mig:7g.40gb> <--gpu-place=1@0> <--time=1> 
+    <--parsable> <--job-name=a.1> <--nodelist=n1> <--gpu-isolation=mig:7g.40gb> <--gpu-place=1@0> <--comment=tessera-plan v1 plan=batch.csv at=SECONDS policy=fixpart-best overhead=0.3 task=a.1 on=n1:1/7g.40gb@0 begin=0 end=20.3> <--time=1> 
       stdin: #!/bin/sh
       stdin: ./model a.1
-    <--parsable> <--job-name=b> <--nodelist=n1> <--gpu-isolation=mig:7g.40gb> <--gpu-place=1@0> <--dependency=afterany:101> <--time=1> 
+    <--parsable> <--job-name=b> <--nodelist=n1> <--gpu-isolation=mig:7g.40gb> <--gpu-place=1@0> <--comment=tessera-plan v1 plan=batch.csv at=SECONDS policy=fixpart-best overhead=0.3 task=b on=n1:1/7g.40gb@0 begin=20.3 end=30.6> <--dependency=afterany:101> <--time=1> 
       stdin: #!/bin/sh
       stdin: ./model b
     ");
@@ -211,8 +218,14 @@ fn bad_submissions_are_refused_before_anything_is_submitted() {
         try_with(plain, &["--on", "n1:0,0"]),
         try_with("name,1g,7g,command\na,60,20,x\n", &["--on", "n1:1"]),
         try_with("name,1g,7g,command\na,60,20,x\n", &["--on", "n1:1", "--policy", "fixpart:7"]),
+        try_with("name,1g,7g,command\n", &["--on", "n1:0"]),
+        try_with("name,1g,7g,command\na,60,20,x\n", &["--on", "n1:0", "--", "--mem=1G", "--array=1-3"]),
+        try_with("name,1g,7g,command\na\u{7},60,20,x\n", &["--on", "n1:0"]),
+        try_with("name,1g,7g,command\na,60,20,x\n", &["--on", "n1:0", "--record", "nowhere/plan.json"]),
         run(dir.path(), &["plan", "--tasks", "batch.csv", "--submit"]),
         run(dir.path(), &["plan", "--reality", "batch.csv"]),
+        run(dir.path(), &["plan", "--reality", "nothing"]),
+        run(dir.path(), &["plan", "--reality", "8,900-905"]),
     ];
     assert_snapshot!(all.join("\n"), @r#"
     stderr: tessera: task a b: no command
@@ -235,6 +248,12 @@ fn bad_submissions_are_refused_before_anything_is_submitted() {
     stderr: hint: jobs without a time limit have the GPUs: name others, or wait
     stderr: tessera: batch.csv: policy fixpart:7 plans on empty GPUs only
     stderr: hint: jobs are on the GPUs of --on: name others, or wait
+    stderr: tessera: batch.csv:1: no task after the header
+    stderr: tessera: --array=1-3 behind --: that is what the plan decides
+    stderr: hint: one job per task, on its place and after the jobs before it there; other options of sbatch may follow --
+    stderr: tessera: batch.csv:2: field name: "a\u{7}" has control characters
+    stderr: tessera: cannot write nowhere/plan.json: No such file or directory (os error 2)
+    stderr: hint: the jobs submitted were cancelled: 101
     stderr: error: the following required arguments were not provided:
     stderr:   --on <NODE[:GPUS]>
     stderr: 
@@ -245,8 +264,93 @@ fn bad_submissions_are_refused_before_anything_is_submitted() {
     stderr: tessera: batch.csv: not a submitted plan: expected ident at line 1 column 2
     stderr: hint: --reality reads what `tessera plan --submit` has written
     exit 1
+    stderr: tessera: --reality nothing: no such file, and no plan of that name
+    stderr: hint: take the file that `tessera plan --submit` has written, or jobs, such as 12,15-20
+    exit 1
+    stderr: tessera: --reality: Slurm knows of no plan for these jobs
+    stderr: hint: jobs that ended a while ago are only known by the file that `tessera plan --submit` has written
+    exit 1
     "#);
-    assert_eq!(log(dir.path()), "");
+    let log = log(dir.path());
+    assert!(
+        log.lines().count() == 2 && log.ends_with("scancel 101\n"),
+        "only where the record cannot be written: {log}"
+    );
+    fs::write(dir.path().join("sinfo"), "n1 drained gpu\n").unwrap();
+    let drained = try_with("name,1g,7g,command\na,60,20,x\n", &["--on", "n1:0"]);
+    assert_snapshot!(drained, @r"
+    stderr: tessera: --on: n1 takes no jobs now
+    stderr: hint: sinfo says why; a plan begins at once
+    ");
+}
+
+/// A plan is found by its jobs and by its name, without its file: what is planned stands in the jobs.
+#[test]
+fn a_plan_is_found_in_slurm() {
+    let dir = world("tessera gpu0-1=free", &[]);
+    run(dir.path(), &[&SUBMIT[..], &["--submit"]].concat());
+    fs::remove_file(dir.path().join("tessera-plan-101.json")).unwrap();
+    let notes: Vec<String> = fs::read_to_string(dir.path().join("log"))
+        .unwrap()
+        .lines()
+        .map(|l| l.split("<--comment=").nth(1).unwrap().split('>').next().unwrap().to_owned())
+        .collect();
+    assert_eq!(
+        notes[3].split_once(" policy").unwrap().1,
+        "=tessera overhead=0.3 task=infer on=n1:1/2g.10gb@4 begin=31.47 end=42.77"
+    );
+    let got = ["1/2g.10gb@4", "1/4g.20gb@0", "1/1g.5gb@6", "1/2g.10gb@4"];
+    let done = |k: usize| format!("COMPLETED 1000 {} tessera: n1=mig:{}: as named", 1031 + k, got[k]);
+    let states: Vec<String> = (0..4).map(done).collect();
+    let ids = ["101", "102", "103", "104"];
+    squeue(dir.path(), &ids.iter().zip(&states).map(|(id, s)| (*id, s.as_str())).collect::<Vec<_>>());
+    let comments: String =
+        ids.iter().zip(&notes).map(|(id, note)| format!("{id:<14}{note:<1024}\n")).collect();
+    fs::write(dir.path().join("comments"), comments).unwrap();
+    let by_jobs = run(dir.path(), &["plan", "--reality", "100-110"]);
+    assert_snapshot!(by_jobs, @r"
+    task     job  state      instance        begin  really    end  really  deviation
+    lavamd   101  COMPLETED  n1:1 2g.10gb@4   0.17       0  31.47      31    -1.49 %
+    hotspot  103  COMPLETED  n1:1 1g.5gb@6    0.54       0  33.84      33    -2.48 %
+    train    102  COMPLETED  n1:1 4g.20gb@0   0.38       0  40.68      32   -21.34 %
+    infer    104  COMPLETED  n1:1 2g.10gb@4  31.47       0  42.77      34   -20.51 %
+
+    batch.csv: planned 42.77 s, really 34 s: -20.51 %
+    exit 0
+    ");
+    // The tasks' file is here, and is no record; the name is the plan's all the same.
+    assert_eq!(run(dir.path(), &["plan", "--reality", "batch.csv"]), by_jobs);
+    let some = run(dir.path(), &["plan", "--reality", "101,103"]);
+    assert!(some.contains("batch.csv: planned 33.84 s, really 33 s"), "{some}");
+
+    // The planner's: times since 1970 in AdminComment.
+    let planner = [
+        (
+            "201",
+            "COMPLETED 1002 1035 tessera: n1=mig:1/2g.10gb@4 planned=1000-1031: 2g.10gb chosen by the planner, at the planned place, x",
+        ),
+        (
+            "202",
+            "RUNNING 1036 N/A tessera: n1=mig:0/1g.5gb@6 planned=1031-1050: 1g.5gb chosen by the planner, x",
+        ),
+        (
+            "203",
+            "PENDING N/A N/A tessera: plan v1 size=7g.40gb place=n1:0@0 begin=1050 end=1060 until=1900; asks v1 iso=mig times=7g:10",
+        ),
+        ("204", "RUNNING 1036 N/A tessera: n1=mig:0/1g.5gb@5: smallest"),
+    ];
+    squeue(dir.path(), &planner);
+    fs::write(dir.path().join("comments"), "").unwrap();
+    assert_snapshot!(run(dir.path(), &["plan", "--reality", "201-204"]), @r"
+    task  job  state      instance               begin  really    end  really  deviation
+    201   201  COMPLETED  n1:1 2g.10gb@4          0.00       0  31.00      33    +6.45 %
+    202   202  RUNNING    n1:0 1g.5gb@6 (moved)  31.00      34  50.00       -          -
+    203   203  PENDING    n1:0 7g.40gb@0         50.00       -  60.00       -          -
+
+    planner: planned 60.00 s; 1 of 3 tasks have ended
+    1 on other instances than planned: something else was there
+    exit 1
+    ");
 }
 
 #[test]

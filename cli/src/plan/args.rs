@@ -37,7 +37,8 @@ Examples:
   tessera plan --tasks batches.jsonl --policy far --json
   tessera plan --tasks batch.csv --on n1:0-1 --submit --wait -- --partition=gpu
   tessera plan --tasks batch.csv --on n1 --submit --script run.sh --dry-run
-  tessera plan --reality tessera-plan-1234.json")]
+  tessera plan --reality tessera-plan-1234.json
+  tessera plan --reality 1234-1249")]
 pub(crate) struct PlanArgs {
     /// The GPU model, and how many of them
     ///
@@ -111,12 +112,13 @@ pub(crate) struct SubmitArgs {
     /// Keep the plan and its jobs in FILE; without it tessera-plan-JOB.json here
     #[arg(long, value_name = "FILE", requires = "submit")]
     pub(crate) record: Option<PathBuf>,
-    /// Compare a submitted plan with what Slurm did
+    /// Compare a plan with what Slurm did
     ///
-    /// FILE is what --submit has written. Begin and end of every task, planned and real, from the plan's beginning,
-    /// and by how much the end deviates. Jobs that slurmctld has forgotten are looked up with sacct.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["tasks", "gpu", "on", "submit", "compare", "svg"])]
-    pub(crate) reality: Option<PathBuf>,
+    /// PLAN is the file that --submit has written, the name of a plan, which is that of its tasks' file, or jobs, such as
+    /// 12,15-20: of --submit, or of the planner. Begin and end of every task, planned and real, from the plan's beginning,
+    /// and by how much the end deviates. Jobs of a file that slurmctld has forgotten are looked up with sacct.
+    #[arg(long, value_name = "PLAN", conflicts_with_all = ["tasks", "gpu", "on", "submit", "compare", "svg"])]
+    pub(crate) reality: Option<String>,
     /// Options for sbatch
     #[arg(last = true, value_name = "SBATCH OPTION", requires = "submit")]
     pub(crate) sbatch: Vec<String>,

@@ -39,7 +39,7 @@ pub(super) fn tasks(context: &Context<'_>, text: &str) -> Result<Batch, Failure>
             match column {
                 Column::Size(_) if field.is_empty() => {}
                 Column::Size(size) => times[*size] = Some(time(context, line, name, field)?),
-                Column::Name => batch.names.push(Some((*field).to_owned())),
+                Column::Name => batch.names.push(name_of(context, line, field)?),
                 Column::Command => batch.commands.push(Some((*field).to_owned()).filter(|c| !c.is_empty())),
             }
         }
@@ -48,9 +48,20 @@ pub(super) fn tasks(context: &Context<'_>, text: &str) -> Result<Batch, Failure>
         }
         batch.tasks.push(Task { times });
     }
+    if batch.tasks.is_empty() {
+        return Err(context.error(line, "no task after the header"));
+    }
     batch.names.resize(batch.tasks.len(), None);
     batch.commands.resize(batch.tasks.len(), None);
     Ok(batch)
+}
+
+/// A task's name; `None` where it has none. Names go to the terminal and to Slurm.
+fn name_of(context: &Context<'_>, line: usize, field: &str) -> Result<Option<String>, Failure> {
+    if field.chars().any(char::is_control) {
+        return Err(context.error(line, format!("field name: {field:?} has control characters")));
+    }
+    Ok(Some(field.to_owned()).filter(|name| !name.is_empty()))
 }
 
 /// What a column has.
@@ -100,7 +111,7 @@ fn size(name: &str, sizes: &[u8]) -> Option<usize> {
 
 fn time(context: &Context<'_>, line: usize, field: &str, text: &str) -> Result<Micros, Failure> {
     text.parse().ok().and_then(micros).ok_or_else(|| {
-        let hint = "seconds, more than 0; empty where the task cannot run";
+        let hint = "seconds, more than 0 and at most 10000000; empty where the task cannot run";
         context.error(line, format!("field {field}: {text:?} is not a time")).hint(hint)
     })
 }

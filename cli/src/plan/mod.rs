@@ -3,9 +3,12 @@
 mod args;
 mod compare;
 mod csv;
+mod find;
 mod jobs;
 mod json;
+mod note;
 mod on;
+mod options;
 mod reality;
 mod record;
 mod submit;
@@ -39,8 +42,8 @@ struct Planned<'a> {
 }
 
 pub(crate) fn run(args: &PlanArgs, cli: &Cli) -> Result<Outcome, Failure> {
-    if let Some(path) = &args.submit.reality {
-        return reality::run(path, args.json);
+    if let Some(what) = &args.submit.reality {
+        return reality::run(what, args.json);
     }
     if let Some(on) = on::resolve(&args.submit.on, cli)? {
         return submit::run(args, &on);
@@ -133,6 +136,8 @@ pub(crate) fn read_text(path: &Path) -> Result<String, Failure> {
     } else {
         fs::read_to_string(path).map(|t| text = t)
     };
+    // Spreadsheets begin a file with a byte order mark.
+    let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
     read.map(|()| text).map_err(|e| Failure::new(format!("cannot read {}: {e}", path.display())))
 }
 

@@ -82,13 +82,22 @@ pub(super) fn resolve(names: &[String], cli: &Cli) -> Result<Option<On>, Failure
 }
 
 fn state(config: &SiteConfig, model: &'static Model, gpus: Vec<GpuAt>) -> Result<On, Failure> {
+    let usable = slurm::usable()?;
+    if let Some(at) = gpus.iter().find(|at| !usable.contains_key(&at.node)) {
+        let what = format!("--on: {} takes no jobs now", at.node);
+        return Err(Failure::new(what).hint("sinfo says why; a plan begins at once"));
+    }
     let layouts = layouts(config, &gpus)?;
     let ends = ends()?;
     let end = |job: JobId| ends.get(&job).copied();
     let (mut present, mut holdings) = (Vec::new(), Vec::new());
     for at in &gpus {
         let index = GpuIndex(u16::try_from(at.gpu).unwrap_or(u16::MAX));
-        let layout = layouts.get(&at.node).and_then(|l| l.gpus.get(at.gpu)).unwrap_or(&GpuLayout::Free);
+        let layout = layouts.get(&at.node).ok_or_else(|| {
+            Failure::new(format!("--on: Tessera places no jobs on {}", at.node))
+                .hint("`tessera doctor` there says what Slurm and tessera.toml know differently")
+        })?;
+        let layout = layout.gpus.get(at.gpu).unwrap_or(&GpuLayout::Free);
         present.push(PresentGpu::of_layout(&at.node, index, layout, &end));
         holdings.push(held(model, layout));
     }

@@ -2,7 +2,7 @@
 //!
 //! Both count from their own beginning: the plan's, and the begin of the first job that began. Slurm counts in seconds.
 
-use std::path::Path;
+use std::collections::HashMap;
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
@@ -10,18 +10,22 @@ use std::time::Duration;
 use placement::planned::parse_started;
 use serde_json::json;
 
+use super::find;
 use super::record::{Entry, Record};
 use crate::outcome::{Failure, Outcome};
+use crate::squeue::MOST_IDS;
 use crate::{squeue, table};
 
 /// How often `--wait` asks Slurm.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-pub(super) fn run(path: &Path, as_json: bool) -> Result<Outcome, Failure> {
-    let mut record = Record::read(path)?;
+pub(super) fn run(what: &str, as_json: bool) -> Result<Outcome, Failure> {
+    let (mut record, path) = find::plan(what)?;
     look(&mut record)?;
-    // What is known now may be forgotten by Slurm when somebody asks next.
-    let _ = record.write(path);
+    if let Some(path) = path {
+        // What is known now may be forgotten by Slurm when somebody asks next.
+        let _ = record.write(&path);
+    }
     if as_json {
         return Ok(Outcome::json(&value(&record), status(&record)));
     }
@@ -83,22 +87,35 @@ fn note(entry: &mut Entry, state: &str, begin: Option<u64>, end: Option<u64>, co
 
 /// Jobs that slurmctld has forgotten (`MinJobAge` after their end). Where there is no accounting, they stay unknown.
 fn from_sacct(record: &mut Record, ids: &[u32]) {
-    let list: Vec<String> = ids.iter().map(u32::to_string).collect();
-    let mut command = Command::new("sacct");
-    command.args(["-X", "-n", "-P", "-o", "JobIDRaw,State,Start,End,AdminComment", "-j", &list.join(",")]);
-    let out = command.env("SLURM_TIME_FORMAT", "%s").output();
-    let text =
-        out.ok().filter(|o| o.status.success()).map(|o| String::from_utf8_lossy(&o.stdout).into_owned());
-    let text = text.unwrap_or_default();
+    let rows = sacct(ids, "State,Start,End,AdminComment");
     for entry in record.jobs.iter_mut().filter(|e| ids.contains(&e.job)) {
-        let id = entry.job.to_string();
         // The comment is last and may contain the separator.
-        let mut rows = text.lines().map(|l| l.splitn(5, '|').collect::<Vec<_>>());
-        match rows.find(|r| r.len() == 5 && r[0] == id) {
-            Some(row) => note(entry, row[1], row[2].parse().ok(), row[3].parse().ok(), row[4]),
-            None => entry.state = Some(GONE.to_owned()),
+        let fields = rows.get(&entry.job).map(|row| row.splitn(4, '|').collect::<Vec<_>>());
+        match fields.as_deref() {
+            Some([state, start, end, comment]) => {
+                note(entry, state, start.parse().ok(), end.parse().ok(), comment);
+            }
+            _ => entry.state = Some(GONE.to_owned()),
         }
     }
+}
+
+/// What sacct says of these jobs, separated by bars; nothing where there is no accounting.
+pub(super) fn sacct(ids: &[u32], fields: &str) -> HashMap<u32, String> {
+    let mut rows = HashMap::new();
+    for ids in ids.chunks(MOST_IDS) {
+        let list: Vec<String> = ids.iter().map(u32::to_string).collect();
+        let mut command = Command::new("sacct");
+        command.args(["-X", "-n", "-P", "-o", &format!("JobIDRaw,{fields}"), "-j", &list.join(",")]);
+        let out = command.env("SLURM_TIME_FORMAT", "%s").output().ok().filter(|o| o.status.success());
+        let text = out.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default();
+        let row = |line: &str| {
+            let (id, rest) = line.split_once('|')?;
+            Some((id.parse().ok()?, rest.to_owned()))
+        };
+        rows.extend(text.lines().filter_map(row));
+    }
+    rows
 }
 
 /// Where the real times begin.

@@ -48,6 +48,9 @@ pub(super) struct Entry {
     pub(super) real_begin: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(super) real_end: Option<u64>,
+    /// Whether it ran elsewhere than planned, where the planned place itself is not known any more.
+    #[serde(skip)]
+    pub(super) elsewhere: Option<bool>,
 }
 
 impl Entry {
@@ -67,13 +70,41 @@ impl Entry {
             state: None,
             real_begin: None,
             real_end: None,
+            elsewhere: None,
+        }
+    }
+
+    /// A job whose plan was found in Slurm. `place`: node, GPU, profile, first unit.
+    pub(super) fn found(
+        task: String,
+        job: u32,
+        place: (String, usize, String, u8),
+        begin: f64,
+        end: f64,
+    ) -> Self {
+        let (node, gpu, profile, start) = place;
+        Self {
+            task,
+            job,
+            node,
+            gpu,
+            profile,
+            start,
+            after: Vec::new(),
+            begin,
+            end,
+            got: None,
+            state: None,
+            real_begin: None,
+            real_end: None,
+            elsewhere: None,
         }
     }
 
     /// Whether it ran elsewhere than planned; `None` while that is not known.
     pub(super) fn moved(&self) -> Option<bool> {
         let planned = format!("{}=mig:{}/{}@{}", self.node, self.gpu, self.profile, self.start);
-        self.got.as_ref().map(|got| *got != planned)
+        self.elsewhere.or_else(|| self.got.as_ref().map(|got| *got != planned))
     }
 
     pub(super) fn ended(&self) -> bool {
@@ -85,6 +116,20 @@ impl Record {
     pub(super) fn new(batch: &str, policy: &str, makespan: f64, overhead: f64, submitted: u64) -> Self {
         let (batch, policy) = (batch.to_owned(), policy.to_owned());
         Self { version: VERSION, batch, policy, makespan, overhead, submitted, jobs: Vec::new() }
+    }
+
+    /// The plan of these jobs, with its times from its beginning on.
+    pub(super) fn with(mut self, mut jobs: Vec<Entry>) -> Self {
+        // Those of `--submit` count from it already.
+        let zero =
+            if self.submitted > 0 { 0.0 } else { jobs.iter().map(|e| e.begin).fold(f64::MAX, f64::min) };
+        for entry in &mut jobs {
+            entry.begin -= zero;
+            entry.end -= zero;
+        }
+        self.makespan = jobs.iter().map(|e| e.end).fold(0.0, f64::max);
+        self.jobs = jobs;
+        self
     }
 
     pub(super) fn read(path: &Path) -> Result<Self, Failure> {

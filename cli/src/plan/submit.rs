@@ -14,7 +14,7 @@ use super::jobs::{self, PlannedJob, Run};
 use super::on::On;
 use super::record::{Entry, Record};
 use super::tasks::Batch;
-use super::{plan, read, read_costs, read_text, reality, refuse, seconds, steps};
+use super::{note, options, plan, read, read_costs, read_text, reality, refuse, seconds, steps};
 use crate::outcome::{Failure, Outcome, status};
 use crate::table;
 
@@ -38,31 +38,40 @@ struct Plan {
 }
 
 pub(super) fn run(args: &PlanArgs, on: &On) -> Result<Outcome, Failure> {
+    options::check(&args.submit)?;
     let plan = planned(args, on)?;
     let args = &args.submit;
     let works = works(&plan, args)?;
+    let (policy, now) = (plan.policy.to_string(), crate::clock::epoch_seconds());
+    let mut record = Record::new(&plan.batch.id, &policy, seconds(plan.makespan), plan.overhead, now);
     if args.dry_run {
         let lines = plan.jobs.iter().zip(&works).enumerate().map(|(k, (job, work))| {
             let earlier = |a: usize| format!("JOB{}", a + 1);
-            format!("JOB{}: {}\n", k + 1, typed(&sbatch(job, work, args, &earlier)))
+            let note = note(&record, job, work, args);
+            format!("JOB{}: {}\n", k + 1, typed(&sbatch(job, work, args, note.as_deref(), &earlier)))
         });
         return Ok(Outcome::ok(heading(&plan) + &lines.collect::<String>()));
     }
-    let (policy, now) = (plan.policy.to_string(), crate::clock::epoch_seconds());
-    let mut record = Record::new(&plan.batch.id, &policy, seconds(plan.makespan), plan.overhead, now);
     for (job, work) in plan.jobs.iter().zip(&works) {
         let ids: Vec<u32> = record.jobs.iter().map(|e| e.job).collect();
-        let words = sbatch(job, work, args, &|a| ids[a].to_string());
+        let after: Vec<u32> = job.after.iter().map(|&a| ids[a]).collect();
+        let note = note(&record, job, work, args);
+        let words = sbatch(job, work, args, note.as_deref(), &|a| ids[a].to_string());
         match submit(&words, work) {
-            Ok(id) => record.jobs.push(Entry::new(job, id, job.after.iter().map(|&a| ids[a]).collect())),
-            Err(why) => return Err(cancelled(&job.name, &why, &ids)),
+            Ok(id) => record.jobs.push(Entry::new(job, id, after)),
+            Err(why) => {
+                // Of jobs that are not to be.
+                let _ = std::fs::remove_file(record_path(args, &record));
+                return Err(cancelled(&format!("task {}: {why}", job.name), &ids));
+            }
+        }
+        // After each: whoever is interrupted here knows what runs.
+        if let Err(e) = record.write(&record_path(args, &record)) {
+            let ids: Vec<u32> = record.jobs.iter().map(|e| e.job).collect();
+            return Err(cancelled(e.what(), &ids));
         }
     }
     let path = record_path(args, &record);
-    record.write(&path).map_err(|e| {
-        let first = record.jobs.first().map_or(0, |e| e.job);
-        e.hint(format!("the {} jobs from {first} on run nevertheless", record.jobs.len()))
-    })?;
     let submitted = heading(&plan) + &list(&record) + &said(&record, &path);
     if !args.wait {
         return Ok(Outcome::ok(submitted));
@@ -80,6 +89,9 @@ fn planned(args: &PlanArgs, on: &On) -> Result<Plan, Failure> {
     let (Some(batch), true) = (batches.pop(), batches.is_empty()) else {
         return Err(Failure::new("--submit runs one batch, the file has several"));
     };
+    if batch.tasks.is_empty() {
+        return Err(Failure::new(format!("{}: no task to submit", batch.id)));
+    }
     let overhead = Micros::try_from(args.submit.overhead.as_micros()).unwrap_or(Micros::MAX);
     let longer =
         |t: &Task| Task { times: t.times.iter().map(|t| t.map(|t| t.saturating_add(overhead))).collect() };
@@ -165,6 +177,7 @@ fn record_path(args: &SubmitArgs, record: &Record) -> PathBuf {
 /// What each job runs, in the order of the jobs.
 fn works(plan: &Plan, args: &SubmitArgs) -> Result<Vec<Work>, Failure> {
     let script = args.script.as_deref().map(read_text).transpose()?;
+    options::check_script(script.as_deref().unwrap_or_default())?;
     let uses_name = script.iter().chain(&args.sbatch).any(|t| t.contains(TASK));
     let one = |job: &PlannedJob| {
         let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
@@ -189,8 +202,21 @@ fn works(plan: &Plan, args: &SubmitArgs) -> Result<Vec<Work>, Failure> {
 /// Stands for the task's name in a script and in options.
 const TASK: &str = "{task}";
 
+/// The job's Comment, unless the user gives it another.
+fn note(record: &Record, job: &PlannedJob, work: &Work, args: &SubmitArgs) -> Option<String> {
+    let script = if let Work::Script(text) = work { text.as_str() } else { "" };
+    let text = || note::text(record, &Entry::new(job, 0, Vec::new()));
+    (!options::has_comment(args, script)).then(text)
+}
+
 /// The arguments of sbatch; `id` gives an earlier job's number.
-fn sbatch(job: &PlannedJob, work: &Work, args: &SubmitArgs, id: &dyn Fn(usize) -> String) -> Vec<String> {
+fn sbatch(
+    job: &PlannedJob,
+    work: &Work,
+    args: &SubmitArgs,
+    note: Option<&str>,
+    id: &dyn Fn(usize) -> String,
+) -> Vec<String> {
     let mut words = vec![
         "--parsable".to_owned(),
         format!("--job-name={}", job.name),
@@ -198,6 +224,7 @@ fn sbatch(job: &PlannedJob, work: &Work, args: &SubmitArgs, id: &dyn Fn(usize) -
         format!("--gpu-isolation=mig:{}", job.profile),
         format!("--gpu-place={}@{}", job.gpu, job.start),
     ];
+    words.extend(note.map(|note| format!("--comment={note}")));
     let running = job.after_running.iter().map(ToString::to_string);
     let after: Vec<String> = running.chain(job.after.iter().map(|&a| id(a))).collect();
     if !after.is_empty() {
@@ -223,6 +250,9 @@ fn minutes(seconds: f64) -> u64 {
 fn submit(words: &[String], work: &Work) -> Result<u32, String> {
     let mut command = Command::new("sbatch");
     command.args(words).stdout(Stdio::piped()).stderr(Stdio::piped());
+    for variable in options::ENVIRONMENT {
+        command.env_remove(variable);
+    }
     command.stdin(if matches!(work, Work::Script(_)) { Stdio::piped() } else { Stdio::null() });
     let mut child = command.spawn().map_err(|e| format!("cannot run sbatch: {e}"))?;
     if let (Work::Script(text), Some(mut stdin)) = (work, child.stdin.take()) {
@@ -239,8 +269,8 @@ fn submit(words: &[String], work: &Work) -> Result<u32, String> {
 }
 
 /// Takes back what was submitted before the job that was refused.
-fn cancelled(name: &str, why: &str, ids: &[u32]) -> Failure {
-    let failure = Failure::new(format!("task {name}: {why}"));
+fn cancelled(why: &str, ids: &[u32]) -> Failure {
+    let failure = Failure::new(why.to_owned());
     if ids.is_empty() {
         return failure.hint("nothing was submitted");
     }
@@ -248,9 +278,9 @@ fn cancelled(name: &str, why: &str, ids: &[u32]) -> Failure {
     let done = Command::new("scancel").args(&words).output();
     let list = words.join(" ");
     if done.is_ok_and(|out| out.status.success()) {
-        return failure.hint(format!("the jobs submitted before it were cancelled: {list}"));
+        return failure.hint(format!("the jobs submitted were cancelled: {list}"));
     }
-    failure.hint(format!("the jobs submitted before it could NOT be cancelled: scancel {list}"))
+    failure.hint(format!("the jobs submitted could NOT be cancelled: scancel {list}"))
 }
 
 /// The command as a person would type it.

@@ -115,7 +115,11 @@ fn json_lines(context: &Context<'_>, text: &str) -> Result<Vec<Batch>, Failure> 
                 return Err(context.error(line, "field gpu: tasks of one batch name different GPUs"));
             }
             batch.tasks.push(task(context, line, model, "t", rows)?);
-            batch.names.push(text("name")?.or(text("id")?).map(str::to_owned));
+            let name = text("name")?.or(text("id")?);
+            if name.is_some_and(|name| name.chars().any(char::is_control)) {
+                return Err(context.error(line, "field name: has control characters"));
+            }
+            batch.names.push(name.map(str::to_owned));
             batch.commands.push(text("command")?.map(str::to_owned));
         } else {
             batches.push(batch(context, line, model, text("id")?, &object, rows)?);
@@ -181,7 +185,9 @@ fn task(
         Value::Null => Ok(None),
         _ => value.as_f64().and_then(micros).map(Some).ok_or_else(|| {
             let what = format!("field {field}[{k}]: {value} is not a time");
-            context.error(line, what).hint("seconds, more than 0; null where the task cannot run")
+            context
+                .error(line, what)
+                .hint("seconds, more than 0 and at most 10000000; null where the task cannot run")
         }),
     };
     let times: Vec<Option<Micros>> = values.iter().enumerate().map(time).collect::<Result<_, _>>()?;

@@ -115,15 +115,15 @@ fn bad_files_are_refused_with_line_and_field() {
     stderr: tessera: batch.csv:1: field 5g: no such column
     stderr: hint: columns are name, the sizes of a100-40gb: 1g, 2g, 3g, 4g, 7g, and command
     stderr: tessera: batch.csv:2: field 2g: "x" is not a time
-    stderr: hint: seconds, more than 0; empty where the task cannot run
+    stderr: hint: seconds, more than 0 and at most 10000000; empty where the task cannot run
     stderr: tessera: batch.csv:2: 2 fields, the header has 3
     stderr: tessera: batch.csv:2: the task can run at no size
     stderr: tessera: batch.csv:2: field 2g: "-2" is not a time
-    stderr: hint: seconds, more than 0; empty where the task cannot run
+    stderr: hint: seconds, more than 0 and at most 10000000; empty where the task cannot run
     stderr: tessera: batch.jsonl:1: field t[0]: 2 times, expected 3
     stderr: hint: a30-24gb has the sizes 1g, 2g, 4g
     stderr: tessera: batch.jsonl:2: field t[1][1]: 0 is not a time
-    stderr: hint: seconds, more than 0; null where the task cannot run
+    stderr: hint: seconds, more than 0 and at most 10000000; null where the task cannot run
     stderr: tessera: batch.jsonl:1: field n: 2, but t has 1 tasks
     stderr: tessera: batch.jsonl:1: field times: unknown
     stderr: hint: fields are id, gpu, n, t, name and command

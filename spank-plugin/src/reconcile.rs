@@ -6,7 +6,7 @@ use gpu_node::JobContext;
 use plugin_rt::log;
 
 use crate::args::Args;
-use crate::ffi::spawn_detached;
+use crate::ffi::{Errors, spawn_detached};
 use crate::node::ThisNode;
 
 /// How long a job may be in the journal without a step here before Slurm is asked whether it still runs. An allocation
@@ -18,7 +18,7 @@ pub(crate) fn if_forgotten(args: &Args, node: &ThisNode, context: &JobContext) {
     if let Some(live) = &context.live
         && gpu_node::seems_forgotten(&node.settings, context.job, live, FORGOTTEN_AFTER)
     {
-        start(args, Some(&node.name), &["--if-dead"]);
+        start(args, Some(&node.name), &["--if-dead"], Errors::Nowhere);
     }
 }
 
@@ -35,11 +35,11 @@ pub(crate) fn init(args: &Args) {
         return;
     }
     let node = node_name(std::env::args(), &|name| std::env::var(name).ok());
-    start(args, node.as_deref(), &[]);
+    start(args, node.as_deref(), &[], Errors::Ours);
 }
 
 /// Starts `tessera node reconcile` and does not wait for it.
-fn start(args: &Args, node: Option<&str>, options: &[&str]) {
+fn start(args: &Args, node: Option<&str>, options: &[&str], errors: Errors) {
     let program = args.tessera.display().to_string();
     let words = [program.as_str(), "node", "reconcile"].into_iter().chain(options.iter().copied());
     let argv: Vec<String> = words.map(str::to_owned).collect();
@@ -58,7 +58,7 @@ fn start(args: &Args, node: Option<&str>, options: &[&str]) {
         }
         env.push(format!("SLURMD_NODENAME={node}"));
     }
-    match spawn_detached(&argv, &env) {
+    match spawn_detached(&argv, &env, errors) {
         Ok(()) => log::verbose(format_args!("started {}", argv.join(" "))),
         Err(e) => log::error(format_args!("cannot start {}: {e}", argv.join(" "))),
     }

@@ -17,7 +17,7 @@ use std::sync::{Mutex, PoisonError};
 
 use plugin_rt::{Chain, guard, install_panic_hook, log};
 
-pub(crate) use process::{effective_uid, set_env, spawn_detached};
+pub(crate) use process::{Errors, effective_uid, set_env, spawn_detached};
 pub(crate) use spank::{Context, Spank, SpankError};
 
 use crate::args::Args;

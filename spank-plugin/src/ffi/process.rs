@@ -44,15 +44,25 @@ pub(crate) fn effective_uid() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// Starts `argv` in a session of its own, adopted by init: no zombie, no wait. stdin and stdout are `/dev/null`,
-/// stderr stays, every other descriptor is closed (a listening socket of slurmd would outlive slurmd in it).
+/// Where a detached program's errors go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Errors {
+    /// To our own stderr: slurmd's log or journal.
+    Ours,
+    /// Nowhere. In 24.11 a prolog's stderr is a pipe that slurmd reads to its end: whoever keeps it open keeps the job
+    /// waiting, and at `PrologEpilogTimeout` the node is drained [24.11 `run_command.c`].
+    Nowhere,
+}
+
+/// Starts `argv` in a session of its own, adopted by init: no zombie, no wait. stdin and stdout are `/dev/null`; every
+/// descriptor above stderr is closed (a listening socket of slurmd would outlive slurmd in it).
 ///
 /// An `execve` that fails is silent: the caller checks the program beforehand.
 ///
 /// # Errors
 ///
 /// A string with a NUL in it, or a `fork` that failed.
-pub(crate) fn spawn_detached(argv: &[String], env: &[String]) -> io::Result<()> {
+pub(crate) fn spawn_detached(argv: &[String], env: &[String], errors: Errors) -> io::Result<()> {
     let own = |texts: &[String]| -> io::Result<Vec<CString>> {
         texts.iter().map(|t| CString::new(t.as_str()).map_err(io::Error::other)).collect()
     };
@@ -69,7 +79,7 @@ pub(crate) fn spawn_detached(argv: &[String], env: &[String]) -> io::Result<()> 
     match child {
         -1 => Err(io::Error::last_os_error()),
         // SAFETY: this is the child of the fork above, and the vectors end with a null pointer.
-        0 => unsafe { detach_and_exec(program, &argv, &env) },
+        0 => unsafe { detach_and_exec(program, &argv, &env, errors) },
         _ => {
             let mut status = 0;
             // SAFETY: POSIX waitpid for our own child, which ends at once.
@@ -84,7 +94,12 @@ pub(crate) fn spawn_detached(argv: &[String], env: &[String]) -> io::Result<()> 
 /// # Safety
 ///
 /// In a forked child only; `argv` and `env` end with a null pointer and hold NUL-terminated strings.
-unsafe fn detach_and_exec(program: *const c_char, argv: &[*const c_char], env: &[*const c_char]) -> ! {
+unsafe fn detach_and_exec(
+    program: *const c_char,
+    argv: &[*const c_char],
+    env: &[*const c_char],
+    errors: Errors,
+) -> ! {
     // SAFETY: async-signal-safe calls on descriptors and strings prepared by the parent; the signal set is only
     // passed on after sigemptyset has filled it.
     #[expect(clippy::multiple_unsafe_ops_per_block, reason = "one straight line of system calls after fork")]
@@ -94,6 +109,9 @@ unsafe fn detach_and_exec(program: *const c_char, argv: &[*const c_char], env: &
             let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
             libc::dup2(null, 0);
             libc::dup2(null, 1);
+            if errors == Errors::Nowhere {
+                libc::dup2(null, 2);
+            }
             libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, 0u32);
             let mut none: libc::sigset_t = std::mem::zeroed();
             libc::sigemptyset(&raw mut none);

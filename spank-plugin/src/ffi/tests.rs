@@ -61,3 +61,22 @@ fn slurmd_starts_without_the_command() {
     CONTEXT.set(sys::S_CTX_SLURMD);
     assert_eq!(call(slurm_spank_init, &["tessera=/nonexistent/tessera"]), OK);
 }
+
+#[test]
+fn what_a_prolog_leaves_running_holds_none_of_its_pipes() {
+    let dir = tempfile::tempdir().unwrap();
+    let errors_of = |errors: Errors, name: &str| {
+        let out = dir.path().join(name);
+        let text = format!("readlink /proc/$$/fd/2 > {0}.new; mv {0}.new {0}", out.display());
+        let argv = ["/bin/sh", "-c", text.as_str()].map(str::to_owned);
+        spawn_detached(&argv, &["PATH=/usr/bin:/bin".to_owned()], errors).unwrap();
+        let begin = std::time::Instant::now();
+        while !out.exists() && begin.elapsed().as_secs() < 20 {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        std::fs::read_to_string(&out).unwrap()
+    };
+    assert_eq!(errors_of(Errors::Nowhere, "nowhere").lines().next(), Some("/dev/null"));
+    let ours = std::fs::read_link("/proc/self/fd/2").unwrap().display().to_string();
+    assert_eq!(errors_of(Errors::Ours, "ours").lines().next(), Some(ours.as_str()));
+}

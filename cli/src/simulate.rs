@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use placement::mapa::{Patience, Ran, Rules, Selection, SimJob, parse_jobs, quartiles, simulate};
+use placement::mapa::{
+    JobFileError, Patience, Ran, Rules, Selection, SimJob, parse_jobs, quartiles, simulate,
+};
 use serde_json::{Value, json};
 
 use crate::outcome::{Failure, Outcome};
@@ -52,7 +54,7 @@ pub(crate) struct MapaArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Write a line per job to FILE
+    /// Write a line per job to FILE, - for standard output and nothing else there
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
 }
@@ -88,7 +90,11 @@ pub(crate) fn run(command: &SimulateCommand) -> Result<Outcome, Failure> {
         })
         .collect();
     if let Some(path) = &args.csv {
-        std::fs::write(path, csv(&jobs, &results))
+        let lines = csv(&jobs, &results);
+        if path.as_os_str() == "-" {
+            return Ok(Outcome::ok(lines));
+        }
+        std::fs::write(path, lines)
             .map_err(|e| Failure::new(format!("cannot write {}: {e}", path.display())))?;
     }
     if args.json {
@@ -106,8 +112,8 @@ fn read(args: &MapaArgs) -> Result<Vec<SimJob>, Failure> {
     let file = args.jobs.display();
     let text =
         std::fs::read_to_string(&args.jobs).map_err(|e| Failure::new(format!("cannot read {file}: {e}")))?;
-    let mut jobs = parse_jobs(&text).map_err(|line| {
-        Failure::new(format!("{file}:{line}: not a job")).hint("GPUS,PATTERN,ARRIVAL,RUN,SENSITIVE,NAME")
+    let mut jobs = parse_jobs(&text).map_err(|JobFileError(line, expected)| {
+        Failure::new(format!("{file}:{line}: {expected}")).hint("4,ring,0,20,1,resnet")
     })?;
     if args.at_once {
         jobs.iter_mut().for_each(|j| j.arrival = 0);
@@ -119,6 +125,17 @@ impl Simulated {
     fn sensitive(&self, jobs: &[SimJob], least: usize) -> Option<[f64; 5]> {
         let of = jobs.iter().zip(&self.ran).filter(|(j, _)| j.sensitive && j.gpus >= least);
         quartiles(&of.filter_map(|(_, r)| r.as_ref()?.choice.scores.eff_bw).collect::<Vec<_>>())
+    }
+
+    /// Which jobs could not start on the idle node, in words.
+    fn never(&self, jobs: &[SimJob]) -> Option<String> {
+        let lost = jobs.iter().zip(&self.ran).enumerate().filter(|(_, (_, ran))| ran.is_none());
+        let lost: Vec<String> =
+            lost.map(|(at, (job, _))| format!("{} ({} GPUs)", at + 1, job.gpus)).collect();
+        let dots = if lost.len() > 5 { ", …" } else { "" };
+        let named = || lost.iter().take(5).cloned().collect::<Vec<_>>().join(", ");
+        (!lost.is_empty())
+            .then(|| format!("not run, because the idle node has no set for them: job {}{dots}", named()))
     }
 
     fn makespan(&self) -> u64 {
@@ -208,8 +225,13 @@ fn text(jobs: &[SimJob], results: &[Simulated]) -> String {
         row.push(format!("{throughput:.3}x"));
         rows.push(row);
     }
-    format!(
+    let mut out = format!(
         "EffBW of sensitive jobs in GB/s; speed-ups of their run times and of throughput over the first row\n\n{}",
         table::render(&rows, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11])
-    )
+    );
+    // The same under every policy: the idle node has a set or not.
+    if let Some(never) = results.first().and_then(|result| result.never(jobs)) {
+        let _ = writeln!(out, "\n{never}");
+    }
+    out
 }

@@ -72,7 +72,7 @@ fn first_in_first_out() {
 
 #[test]
 fn jobs_that_fit_nowhere_do_not_stop_the_others() {
-    let jobs = parse_jobs("9,ring,0,5,1,big\n2,ring,0,5,1,small\n").unwrap();
+    let jobs = parse_jobs("4,ring,0,5,1,long\n9,ring,0,5,1,big\n2,ring,0,5,1,small\n").unwrap();
     let rules = Rules {
         policy: Selection::Preserve,
         model: BandwidthModel::default(),
@@ -80,7 +80,21 @@ fn jobs_that_fit_nowhere_do_not_stop_the_others() {
         communication: None,
     };
     let ran = simulate(&system("dgx-v"), &jobs, rules);
-    assert!(ran[0].is_none() && ran[1].is_some());
-    assert_eq!(parse_jobs("2,ring,0,5,1\n"), Err(1));
-    assert_eq!(parse_jobs("2,ring,0,5,1,a\n2,maze,0,5,1,b\n"), Err(2));
+    let starts: Vec<Option<u64>> = ran.iter().map(|r| r.as_ref().map(|r| r.start)).collect();
+    assert_eq!(starts, [Some(0), None, Some(0)]);
+    let wrong = |text: &str| parse_jobs(text).unwrap_err().to_string();
+    assert_eq!(
+        wrong("2,ring,0,5,1\n"),
+        "line 1: expected six fields: GPUS,PATTERN,ARRIVAL,RUN,SENSITIVE,NAME"
+    );
+    for (line, field) in [
+        ("0,ring,0,5,1,b", "GPUS"),
+        ("2,maze,0,5,1,b", "PATTERN"),
+        ("2,ring,-1,5,1,b", "ARRIVAL"),
+        ("2,ring,0,x,1,b", "RUN"),
+        ("2,ring,0,5,yes,b", "SENSITIVE"),
+    ] {
+        let why = wrong(&format!("2,ring,0,5,1,a\n\n{line}\n"));
+        assert!(why.starts_with(&format!("line 3: {field}: expected ")), "{why}");
+    }
 }

@@ -53,7 +53,7 @@ pub use memo::Memo;
 pub use model::{BandwidthModel, Bounds, Coefficients, Scores, THETA, equation_2, score};
 pub use pattern::{Edge, PatternError};
 pub use policy::{Choice, NoChoice, Query, Selection, choose};
-pub use sim::{Patience, Ran, Rules, SimJob, parse_jobs, quartiles, simulate};
+pub use sim::{JobFileError, Patience, Ran, Rules, SimJob, parse_jobs, quartiles, simulate};
 pub use space::MOST_FREE;
 pub use stock::{StockRule, stock};
 pub use ties::count_ties;

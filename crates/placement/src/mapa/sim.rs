@@ -30,30 +30,41 @@ pub struct SimJob {
     pub name: String,
 }
 
+/// What is wrong with a job file: the line, from 1, and what its bad field should be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {0}: {1}")]
+pub struct JobFileError(pub usize, pub &'static str);
+
 /// Reads a job file: `GPUS,PATTERN,ARRIVAL,RUN,SENSITIVE,NAME` per line; the line is the job's number.
 ///
 /// # Errors
 ///
-/// The number of the first line that is not one.
-pub fn parse_jobs(text: &str) -> Result<Vec<SimJob>, usize> {
-    let job = |line: &str| {
-        let cells: Vec<&str> = line.split(',').map(str::trim).collect();
-        let [gpus, pattern, arrival, run, sensitive, name] = cells[..] else { return None };
-        Some(SimJob {
-            gpus: gpus.parse().ok().filter(|n| (1..=HardwareGraph::MOST_GPUS).contains(n))?,
-            pattern: Pattern::by_name(pattern)?,
-            arrival: arrival.parse().ok().filter(|t| *t < u64::MAX / 4)?,
-            run: run.parse().ok().filter(|t| *t < u64::MAX / 4)?,
-            sensitive: match sensitive {
-                "0" => false,
-                "1" => true,
-                _ => return None,
-            },
-            name: name.to_owned(),
-        })
-    };
+/// The first line that is not one.
+pub fn parse_jobs(text: &str) -> Result<Vec<SimJob>, JobFileError> {
     let lines = text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty());
-    lines.map(|(at, line)| job(line).ok_or(at + 1)).collect()
+    lines.map(|(at, line)| parse_job(line).map_err(|expected| JobFileError(at + 1, expected))).collect()
+}
+
+fn parse_job(line: &str) -> Result<SimJob, &'static str> {
+    let cells: Vec<&str> = line.split(',').map(str::trim).collect();
+    let [gpus, pattern, arrival, run, sensitive, name] = cells[..] else {
+        return Err("expected six fields: GPUS,PATTERN,ARRIVAL,RUN,SENSITIVE,NAME");
+    };
+    let gpus = gpus.parse().ok().filter(|n| (1..=HardwareGraph::MOST_GPUS).contains(n));
+    let cycles = |text: &str| text.parse().ok().filter(|t| *t < u64::MAX / 4);
+    Ok(SimJob {
+        gpus: gpus.ok_or("GPUS: expected 1 to 64")?,
+        pattern: Pattern::by_name(pattern)
+            .ok_or("PATTERN: expected ring, tree, chain, star, all, none or ring+tree")?,
+        arrival: cycles(arrival).ok_or("ARRIVAL: expected a cycle, from 0")?,
+        run: cycles(run).ok_or("RUN: expected a number of cycles")?,
+        sensitive: match sensitive {
+            "0" => false,
+            "1" => true,
+            _ => return Err("SENSITIVE: expected 0 or 1"),
+        },
+        name: name.to_owned(),
+    })
 }
 
 /// What a sensitive job does about a poor set.
@@ -126,7 +137,7 @@ struct State<'a> {
     waits_since: Vec<Option<u64>>,
 }
 
-/// Runs the jobs; `None` for one that no occupancy of this node could ever serve.
+/// Runs the jobs; `None` for one that the idle node has no set for.
 #[must_use]
 pub fn simulate(graph: &HardwareGraph, jobs: &[SimJob], rules: Rules) -> Vec<Option<Ran>> {
     let mut order: Vec<usize> = (0..jobs.len()).collect();
@@ -144,7 +155,8 @@ pub fn simulate(graph: &HardwareGraph, jobs: &[SimJob], rules: Rules) -> Vec<Opt
             done.is_none()
         });
         while arrivals.front().is_some_and(|i| jobs[*i].arrival <= now) {
-            queue.extend(arrivals.pop_front());
+            // A job that the idle node has no set for is turned away, and blocks nobody.
+            queue.extend(arrivals.pop_front().filter(|i| state.choose(*i, graph.all()).is_some()));
         }
         state.start(&mut queue, &mut running, now);
         let ends = running.iter().filter_map(|i| state.ran[*i].as_ref()).map(|r| r.end);
@@ -152,8 +164,6 @@ pub fn simulate(graph: &HardwareGraph, jobs: &[SimJob], rules: Rules) -> Vec<Opt
         let next = ends.chain(deadlines).chain(arrivals.front().map(|i| jobs[*i].arrival));
         match next.filter(|t| *t > now).min() {
             Some(t) => now = t,
-            // Nothing runs and nothing comes: what is left can never start here.
-            None if queue.pop_front().is_some() => {}
             None => return state.ran,
         }
     }
@@ -171,7 +181,7 @@ impl State<'_> {
     fn start(&mut self, queue: &mut VecDeque<usize>, running: &mut Vec<usize>, now: u64) {
         let mut at = 0;
         while let Some(i) = queue.get(at).copied() {
-            let Some(choice) = self.choose(i) else { return };
+            let Some(choice) = self.choose(i, self.free) else { return };
             if self.is_poor(i, &choice) {
                 match self.rules.patience {
                     Patience::Wait(_, cycles)
@@ -193,11 +203,11 @@ impl State<'_> {
         }
     }
 
-    fn choose(&mut self, job: usize) -> Option<Choice> {
+    fn choose(&mut self, job: usize, free: GpuSet) -> Option<Choice> {
         let (job, rules) = (&self.jobs[job], self.rules);
         let query = Query {
             graph: self.graph,
-            free: self.free,
+            free,
             n: job.gpus,
             pattern: &job.pattern,
             sensitive: job.sensitive,

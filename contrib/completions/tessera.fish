@@ -145,7 +145,7 @@ complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_see
 complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l wait-below -d 'Under preserve, let a sensitive job wait for a set above GBPS, and others pass it' -r
 complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l wait -d 'How many cycles it waits at most' -r
 complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l communication -d 'Make sensitive jobs slower below 50 GB/s: this share of their run time, 0 to 1, goes with 1/EffBW' -r
-complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l csv -d 'Write a line per job to FILE' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l csv -d 'Write a line per job to FILE, - for standard output and nothing else there' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l at-once -d 'Queue all jobs at the start, as MAPA\'s own simulator does'
 complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l json -d 'Print JSON'

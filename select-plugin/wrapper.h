@@ -17,6 +17,7 @@
 
 /* Macros with arguments or casts, which bindgen does not evaluate. */
 enum {
+	TESSERA_BACKFILL_TEST = BACKFILL_TEST,
 	TESSERA_GRES_ENFORCE_BIND = GRES_ENFORCE_BIND,
 	TESSERA_GRES_CONF_SHARED = GRES_CONF_SHARED,
 };

@@ -21,7 +21,7 @@ use placement::{GpuIndex, Grant, JobId, Uid};
 
 #[path = "../src/commit.rs"]
 mod commit;
-#[path = "../src/engine.rs"]
+#[path = "../src/engine/mod.rs"]
 mod engine;
 #[path = "../src/narrow.rs"]
 mod narrow;

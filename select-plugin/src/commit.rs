@@ -6,11 +6,11 @@ use placement::matched::Matched;
 use placement::wire::{JobPlacement, plain_why};
 use placement::{Grant, JobId};
 
-use crate::engine::{Engine, Question};
+use crate::engine::{Engine, Question, predicted};
 use crate::view::{Allocated, ChosenView, GresKind, SHARD_MIB, Want, union};
 
 /// What becomes of one node's device bits.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Placed {
     /// What the job gets.
     pub(crate) grant: Grant,
@@ -20,6 +20,8 @@ pub(crate) struct Placed {
     pub(crate) entries: Vec<GpuSet>,
     /// Why this, in a line for the user.
     pub(crate) why: String,
+    /// What the set of whole GPUs is predicted to reach, GB/s; infinity where nothing is predicted.
+    pub(crate) gbps: f64,
     /// For whole GPUs: how the set was chosen and what it promises.
     pub(crate) matched: Option<Matched>,
 }
@@ -69,7 +71,8 @@ pub(crate) fn place(
     let decision = question.decide(node);
     let why = plain_why(&planned_why(want, decision.reason()));
     let matched = Matched::of(&decision);
-    let placed = |grant| Placed { devices: devices(&grant, want.kind), grant, entries, why, matched };
+    let gbps = predicted(&decision);
+    let placed = |grant| Placed { devices: devices(&grant, want.kind), grant, entries, why, gbps, matched };
     Some(decision.chosen.map(placed).ok_or_else(|| Veto { node: slurm.name.clone() }))
 }
 

@@ -10,6 +10,7 @@ mod config;
 mod engine;
 mod ffi;
 mod narrow;
+mod patience;
 #[cfg(test)]
 mod tests;
 mod view;

@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::ids::{GpuIndex, JobId, Uid};
 use crate::mapa::{BandwidthModel, Selection};
+use crate::patience::SetWait;
 use crate::request::{Bandwidth, Pattern, Request};
 
 /// A set of a node's GPUs. GPUs from index 64 on are in no set: no node has so many.
@@ -169,6 +170,8 @@ pub struct SetPolicy {
     pub pattern: Pattern,
     /// Whether that matters to it.
     pub bandwidth: Bandwidth,
+    /// How long it waits for a better set than it could have.
+    pub wait: Option<SetWait>,
 }
 
 impl Default for SetPolicy {
@@ -179,6 +182,7 @@ impl Default for SetPolicy {
             model: BandwidthModel::default(),
             pattern: Pattern::Ring,
             bandwidth: Bandwidth::Sensitive,
+            wait: None,
         }
     }
 }

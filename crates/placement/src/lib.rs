@@ -22,6 +22,7 @@ pub mod mapa;
 pub mod matched;
 pub mod model;
 pub mod moldable;
+pub mod patience;
 pub mod planned;
 pub mod report;
 pub mod request;

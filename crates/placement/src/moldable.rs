@@ -78,7 +78,7 @@ fn parse_time(part: &str) -> Option<SizeTime> {
 }
 
 /// `SECONDS[.FRACTION]`, `MM:SS` or `H:MM:SS`.
-fn parse_millis(text: &str) -> Option<u64> {
+pub(crate) fn parse_millis(text: &str) -> Option<u64> {
     if text.contains(':') {
         let fields: Vec<&str> = text.split(':').collect();
         let (first, rest) = fields.split_first()?;

@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::mapa::Selection;
 use crate::moldable::{PlannedStart, SizeTime};
+use crate::patience::SetWait;
 
 /// How far apart a job's GPU is kept from other jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -185,6 +186,8 @@ pub struct Request {
     pub gpus: Option<u32>,
     /// How a set of whole GPUs is selected; `None`: as the partition or site says.
     pub policy: Option<Selection>,
+    /// For whole GPUs: how long the job waits for a better set; `None`: as the partition or site says.
+    pub wait: Option<SetWait>,
     /// Run time per instance size, ascending by size: the job is moldable (FAR section 2). Empty: it is not.
     pub times: Vec<SizeTime>,
     /// The name under which jobs that scale alike are counted together; their times are learnt from it.
@@ -207,6 +210,7 @@ impl Request {
             bandwidth: None,
             gpus: None,
             policy: None,
+            wait: None,
             times: Vec::new(),
             job_profile: None,
             place: None,

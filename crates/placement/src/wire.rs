@@ -3,7 +3,7 @@
 //! Both live in the job's SPANK environment, which is the user's to fill, so both parsers are strict, bounded and
 //! free of panics, and the placement is only believed where slurmctld wrote it.
 //!
-//! Request: `v1 iso=mig:2g.10gb typed=1 mem=9537 inst=2 threads=25 pattern=ring bw=sensitive gpus=3 policy=greedy
+//! Request: `v1 iso=mig:2g.10gb typed=1 mem=9537 inst=2 threads=25 pattern=ring bw=sensitive gpus=3 policy=greedy wait=25:1200
 //! times=1g:60,2g:35 job-profile=bert place=3@4`; a key that was not given is left out, and an edge list is
 //! `pattern=edges:0-1,1-2*0.5`. Placement: `v1 job=12;n1=mig:3/2g.10gb@4,3/2g.10gb@0;n2=mps:1/mem=2862/threads=25;n3=whole:0,3,4`,
 //! and a share inside an instance `mps:0/1g.5gb@2/mem=2862/threads=25`.
@@ -15,6 +15,7 @@ use crate::ids::{GpuIndex, JobId, Slice};
 use crate::mapa::Selection;
 use crate::model::Model;
 use crate::moldable::{PlannedStart, is_job_profile_name, parse_times};
+use crate::patience::SetWait;
 use crate::request::{Bandwidth, Isolation, Pattern, PatternEdge, Request};
 
 /// Name of the environment variable that carries the request.
@@ -83,6 +84,7 @@ pub fn encode_request(request: &Request) -> String {
     field("bw", request.bandwidth.map(|b| bandwidth_word(b).to_owned()));
     field("gpus", request.gpus.map(|v| v.to_string()));
     field("policy", request.policy.map(|p| p.name().to_owned()));
+    field("wait", request.wait.map(|w| w.to_string()));
     let times: Vec<String> = request.times.iter().map(ToString::to_string).collect();
     field("times", (!times.is_empty()).then(|| times.join(",")));
     field("job-profile", request.job_profile.clone());
@@ -129,6 +131,10 @@ fn read_choice(request: &mut Request, key: &str, value: &str) -> Result<(), Wire
         "policy" => match Selection::parse(value) {
             Some(policy) => request.policy = Some(policy),
             None => return bad("unknown policy", value),
+        },
+        "wait" => match SetWait::parse(value) {
+            Some(wait) => request.wait = Some(wait),
+            None => return bad("not GBPS:SECONDS", value),
         },
         "times" => match parse_times(value) {
             Ok(times) => request.times = times,

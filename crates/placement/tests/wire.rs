@@ -4,6 +4,7 @@
 use placement::decision::ShareOn;
 use placement::mapa::Selection;
 use placement::moldable::{MAX_MILLIS, PlannedStart, SizeTime};
+use placement::patience::{MOST_SECONDS, SetWait};
 use placement::request::PatternEdge;
 use placement::wire::{
     JobPlacement, MAX_WHY, encode_placement, encode_request, parse_placement, parse_request, plain_why,
@@ -20,7 +21,7 @@ fn a100(_node: &str, gpu: GpuIndex) -> Option<&'static Model> {
 #[test]
 fn request_reads_as_documented() {
     let text = "v1 iso=mig:2g.10gb typed=1 mem=9537 inst=2 threads=25 pattern=ring bw=sensitive gpus=3 policy=greedy \
-                times=1g:60,2g:35.5 job-profile=bert place=3@4";
+                wait=12.5:1200 times=1g:60,2g:35.5 job-profile=bert place=3@4";
     let request = parse_request(text).unwrap();
     assert_eq!(request.isolation, Isolation::Mig(Some("2g.10gb".to_owned())));
     assert_eq!(encode_request(&request), text);
@@ -38,6 +39,7 @@ fn bad_requests_name_the_part() {
     assert_eq!(error("v1 iso=mig place=3@99"), "not GPU@START in \"3@99\"");
     assert_eq!(error("v1 iso=mig times=1g:0"), "not times per size in \"1g:0\"");
     assert_eq!(error("v1 iso=whole policy=best"), "unknown policy in \"best\"");
+    assert_eq!(error("v1 iso=whole wait=25"), "not GBPS:SECONDS in \"25\"");
     assert_eq!(error("v1 iso=whole pattern=edges:0-1*0"), "not an edge's weight in \"0-1*0\"");
     assert_eq!(error("v1 iso=whole colour=red"), "unknown key in \"colour\"");
     assert_eq!(error("v1 iso=mig:$(reboot)"), "unknown isolation in \"mig:$(reboot)\"");
@@ -138,10 +140,12 @@ fn any_choice() -> impl Strategy<Value = Request> {
         times,
         prop::option::of("[a-zA-Z0-9._-]{1,64}"),
         prop::option::of(place),
+        prop::option::of((0..1_000_000_u32, 1..=MOST_SECONDS)),
     )
-        .prop_map(|(isolation_typed, policy, times, job_profile, place)| Request {
+        .prop_map(|(isolation_typed, policy, times, job_profile, place, wait)| Request {
             isolation_typed,
             policy,
+            wait: wait.map(|(above_mbps, seconds)| SetWait { above_mbps, seconds }),
             times,
             job_profile,
             place,

@@ -26,6 +26,7 @@ pub(crate) fn defaults(root: &mut TableReader<'_, '_>, models: &[&Model]) -> Def
         bandwidth: Bandwidth::Sensitive,
         pattern: Pattern::Ring,
         selection: Selection::default(),
+        wait: None,
         auto: KINDS.iter().map(|(_, kind)| kind.clone()).collect(),
     };
     let Some(table) = root.table("defaults") else { return unset };
@@ -38,6 +39,7 @@ pub(crate) fn defaults(root: &mut TableReader<'_, '_>, models: &[&Model]) -> Def
         bandwidth: table.word("bandwidth", &BANDWIDTHS).unwrap_or(unset.bandwidth),
         pattern: table.word("pattern", &Pattern::NAMED).unwrap_or(unset.pattern),
         selection: sets::policy(&table).unwrap_or(unset.selection),
+        wait: sets::wait(&table),
         auto: kinds(&table).unwrap_or(unset.auto),
     };
     table.finish();

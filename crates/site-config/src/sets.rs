@@ -2,6 +2,7 @@
 
 use placement::Pattern;
 use placement::mapa::{BandwidthModel, Coefficients, Selection};
+use placement::patience::SetWait;
 
 use crate::reader::TableReader;
 use crate::sections::BANDWIDTHS;
@@ -10,6 +11,15 @@ use crate::types::Partition;
 /// The words of `gpu_set_policy`.
 pub(crate) fn policy(table: &TableReader<'_, '_>) -> Option<Selection> {
     table.word("gpu_set_policy", &Selection::ALL.map(|policy| (policy.name(), policy)))
+}
+
+/// `gpu_wait`: how long jobs wait for a better set.
+pub(crate) fn wait(table: &TableReader<'_, '_>) -> Option<SetWait> {
+    let read = |text: &str| {
+        let what = || format!("gpu_wait = {text:?} is no bandwidth with a time");
+        SetWait::parse(text).ok_or_else(|| (what(), Some(SetWait::EXPECTED.to_owned())))
+    };
+    table.parsed("gpu_wait", read).map(|at| at.value)
 }
 
 /// The site's model of bandwidth.
@@ -70,6 +80,7 @@ pub(crate) fn partitions(root: &mut TableReader<'_, '_>, site: BandwidthModel) -
             model: table.word("bandwidth_model", &own),
             pattern: table.word("pattern", &Pattern::NAMED),
             bandwidth: table.word("bandwidth", &BANDWIDTHS),
+            wait: wait(&table),
         };
         if let Some(at) = name.filter(|at| read.iter().any(|known| known.name == at.value)) {
             let what = format!("partition {} is described twice", at.value);

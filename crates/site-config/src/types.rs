@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use placement::ask::{Kind, Policy, SetPolicy};
 use placement::mapa::{BandwidthModel, Selection};
+use placement::patience::SetWait;
 use placement::size::{display_gb, parse_mib};
 use placement::{Bandwidth, Gpu, GpuState, Isolation, LinkMatrix, MigPolicy, Model, Node, Pattern, Request};
 
@@ -41,6 +42,8 @@ pub struct Defaults {
     pub pattern: Pattern,
     /// How a set of whole GPUs is selected.
     pub selection: Selection,
+    /// How long a job waits for a better set of whole GPUs.
+    pub wait: Option<SetWait>,
     /// What `auto` may use: `Mig(None)`, `Mps`, `Whole`, each once; among equally cheap ones the first.
     pub auto: Vec<Isolation>,
 }
@@ -144,6 +147,8 @@ pub struct Partition {
     pub pattern: Option<Pattern>,
     /// Whether bandwidth between a job's GPUs matters.
     pub bandwidth: Option<Bandwidth>,
+    /// How long a job waits for a better set of whole GPUs.
+    pub wait: Option<SetWait>,
 }
 
 /// What jobs of a partition or an account may ask for.
@@ -220,13 +225,14 @@ impl SiteConfig {
     /// How sets of whole GPUs are chosen for jobs of a partition that do not say.
     #[must_use]
     pub fn sets(&self, partition: Option<&str>) -> SetPolicy {
-        let Defaults { pattern, bandwidth, selection, .. } = &self.defaults;
+        let Defaults { pattern, bandwidth, selection, wait, .. } = &self.defaults;
         let own = partition.and_then(|name| self.partitions.iter().find(|p| p.name == name));
         SetPolicy {
             selection: own.and_then(|p| p.selection).unwrap_or(*selection),
             model: own.and_then(|p| p.model).unwrap_or(self.bandwidth_model),
             pattern: own.and_then(|p| p.pattern.clone()).unwrap_or_else(|| pattern.clone()),
             bandwidth: own.and_then(|p| p.bandwidth).unwrap_or(*bandwidth),
+            wait: own.and_then(|p| p.wait).or(*wait),
         }
     }
 

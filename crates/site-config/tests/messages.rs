@@ -428,20 +428,23 @@ fn columns_count_characters_and_tabs_stay() {
 
 #[test]
 fn how_sets_are_chosen() {
-    assert_snapshot!(beside("[defaults]\ngpu_set_policy = \"presreve\"\n[bandwidth]\nmodel = \"mapa\"\nslowest = 11\nsends = \"1\"\ncoefficients = [1, 2]"), @r#"
+    assert_snapshot!(beside("[defaults]\ngpu_set_policy = \"presreve\"\ngpu_wait = \"25\"\n[bandwidth]\nmodel = \"mapa\"\nslowest = 11\nsends = \"1\"\ncoefficients = [1, 2]"), @r#"
     tessera.toml:2:19: gpu_set_policy cannot be "presreve"
     gpu_set_policy = "presreve"
                       ^~~~~~~~  hint: did you mean preserve?
-    tessera.toml:4:10: model cannot be "mapa"
+    tessera.toml:3:13: gpu_wait = "25" is no bandwidth with a time
+    gpu_wait = "25"
+                ^~  hint: expected GBPS:TIME, a bandwidth and seconds or H:MM:SS, such as 25:20:00, or none
+    tessera.toml:5:10: model cannot be "mapa"
     model = "mapa"
              ^~~~  hint: one of bottleneck, mapa2021
-    tessera.toml:5:11: slowest = 11 is out of range
+    tessera.toml:6:11: slowest = 11 is out of range
     slowest = 11
               ^~  hint: 0 to 10
-    tessera.toml:6:10: sends is a string, not a number
+    tessera.toml:7:10: sends is a string, not a number
     sends = "1"
              ^
-    tessera.toml:7:1: unknown key coefficients in [bandwidth]
+    tessera.toml:8:1: unknown key coefficients in [bandwidth]
     coefficients = [1, 2]
     ^~~~~~~~~~~~  hint: one of model, slowest, sends
     "#);
@@ -478,6 +481,6 @@ fn how_sets_are_chosen() {
                  ^~~~  hint: one of sensitive, insensitive
     tessera.toml:10:1: unknown key policy in [partitions]
     policy = 1
-    ^~~~~~  hint: one of name, gpu_set_policy, bandwidth_model, pattern, bandwidth
+    ^~~~~~  hint: one of name, gpu_set_policy, bandwidth_model, pattern, bandwidth, gpu_wait
     "#);
 }

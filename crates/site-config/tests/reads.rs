@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use placement::ask::Kind;
 use placement::mapa::{BandwidthModel, Coefficients, Selection};
+use placement::patience::SetWait;
 use placement::{Bandwidth, GpuIndex, Isolation, MigPolicy, Pattern, Request, SetPolicy};
 use site_config::{MemoryLimit, SiteConfig, config_path, parse};
 
@@ -17,6 +18,7 @@ mps_threads = 25
 bandwidth = "insensitive"
 pattern = "tree"
 gpu_set_policy = "greedy"
+gpu_wait = "25:20:00"
 auto = ["mps", "whole"]
 
 [bandwidth]
@@ -58,10 +60,15 @@ gpu_set_policy = "preserve"
 bandwidth_model = "mapa2021"
 pattern = "ring+tree"
 bandwidth = "sensitive"
+gpu_wait = "40:60"
 
 [[partitions]]
 name = "plain"
 bandwidth_model = "bottleneck"
+
+[[partitions]]
+name = "hurried"
+gpu_wait = "none"
 
 [[limits]]
 partition = "debug"
@@ -109,17 +116,20 @@ fn sets_are_chosen_as_the_partition_says_then_the_site() {
         model: own,
         pattern: Pattern::Tree,
         bandwidth: Bandwidth::Insensitive,
+        wait: SetWait::parse("25:1200"),
     };
     let paper = SetPolicy {
         selection: Selection::Preserve,
         model: BandwidthModel::Mapa2021,
         pattern: Pattern::RingTree,
         bandwidth: Bandwidth::Sensitive,
+        wait: SetWait::parse("40:60"),
     };
     assert_eq!(config.sets(Some("paper")), paper);
     for partition in [None, Some("plain"), Some("unknown")] {
         assert_eq!(config.sets(partition), site);
     }
+    assert_eq!(config.sets(Some("hurried")), SetPolicy { wait: Some(SetWait::NONE), ..site.clone() });
     assert_eq!(config.policy().sets, site);
 }
 

@@ -7,6 +7,8 @@
 //! Answers to "could this request be placed here" are cached until the node changes, because slurmctld asks for every
 //! pending job and node again in each round.
 
+mod best;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -23,6 +25,8 @@ use site_config::SiteConfig;
 
 use crate::view::{GresKind, Want};
 
+pub(crate) use best::{SEARCHES, predicted};
+
 /// Most cached answers per node; a site's jobs ask for far fewer shapes.
 const CACHE_LIMIT: usize = 256;
 
@@ -35,6 +39,8 @@ pub(crate) struct Engine {
     nodes: HashMap<String, NodeEntry>,
     /// Answers for a node with nothing on it, by node set and question.
     ever: HashMap<(usize, Key), bool>,
+    /// GB/s of the best set there.
+    best_ever: HashMap<(usize, Key), f64>,
 }
 
 struct NodeEntry {
@@ -43,8 +49,18 @@ struct NodeEntry {
     jobs: BTreeMap<JobId, Grant>,
     /// Answers for the state as it is now.
     now: HashMap<Key, bool>,
+    /// GB/s of the best set, for the same state.
+    best: HashMap<Key, f64>,
     /// It is left to Slurm: what Slurm counts there are not the GPUs that the site describes.
     aside: bool,
+}
+
+impl NodeEntry {
+    /// Forgets what was answered for the state before.
+    fn changed(&mut self) {
+        self.now.clear();
+        self.best.clear();
+    }
 }
 
 /// What a job wants from one node, as `decide` takes it.
@@ -129,12 +145,14 @@ impl Engine {
                     node: set.to_node(),
                     jobs: BTreeMap::new(),
                     now: HashMap::new(),
+                    best: HashMap::new(),
                     aside: false,
                 };
                 nodes.insert(name.clone(), entry);
             }
         }
-        Self { policy: config.policy(), config, nodes, ever: HashMap::new(), memo: Arc::default() }
+        let (ever, best_ever) = (HashMap::new(), HashMap::new());
+        Self { policy: config.policy(), config, nodes, ever, best_ever, memo: Arc::default() }
     }
 
     /// Names of all managed nodes.
@@ -300,7 +318,7 @@ impl Engine {
                 refused.push(format!("{name}: {e}; {blocked} of its GPUs are kept for it alone"));
             }
             entry.jobs.insert(placement.job, grant.clone());
-            entry.now.clear();
+            entry.changed();
         }
         refused
     }
@@ -322,7 +340,7 @@ impl Engine {
             return false;
         }
         entry.node.release(job);
-        entry.now.clear();
+        entry.changed();
         true
     }
 
@@ -336,7 +354,7 @@ impl Engine {
         let Some(entry) = self.nodes.get_mut(node) else { return };
         if let Ok(layout) = parse_layout(published) {
             entry.node.remember_idle(&layout);
-            entry.now.clear();
+            entry.changed();
         }
     }
 

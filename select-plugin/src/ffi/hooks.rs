@@ -39,6 +39,8 @@ pub(super) struct State {
     pub(super) widen: HashSet<JobId>,
     /// Jobs whose last test kept them to the node that their plan names and did not succeed.
     pub(super) off_plan: HashSet<JobId>,
+    /// Jobs whose last test kept them to nodes with the GPUs that they wait for and did not succeed.
+    pub(super) off_good: HashSet<JobId>,
     /// There is no `tessera.toml`: only what an earlier one has left is taken away.
     unconfigured: bool,
     layout_checked: bool,

@@ -12,6 +12,7 @@ mod ptr;
 mod read;
 mod real;
 mod test;
+mod wait;
 mod write;
 
 #[cfg_attr(slurm_22_05, path = "v22_05.rs")]

@@ -58,6 +58,11 @@ pub(super) fn job(host: &Host, job: &sys::job_record_t) -> JobView {
     }
 }
 
+/// Whether backfill asks: it holds nodes for a job that could start, and passes over one that could not.
+pub(super) fn in_backfill(job: &sys::job_record_t) -> bool {
+    job.bit_flags & u64::from(sys::TESSERA_BACKFILL_TEST) != 0
+}
+
 /// The names of the nodes that the job may run on: of the partition it is tested in, and those it insists on.
 pub(super) fn within_reach(host: &Host, job: &sys::job_record_t) -> Vec<String> {
     // SAFETY: null or a live partition's record.

@@ -10,14 +10,16 @@ use plugin_rt::{guard_ok, log};
 
 use super::hooks::{Pending, State, forget_placement, stamp, with};
 use super::host::Host;
+use super::wait::{start_later, wait_later, wait_now};
 use super::{ptr as pointer, read, sys, version, write};
 use crate::commit::{Veto, place};
 use crate::engine::{Engine, Question};
-use crate::narrow::{Mode, first_fit, keep_to_plan, narrow};
+use crate::narrow::{Mode, keep_to_plan, narrow};
+use crate::patience::Patient;
 use crate::view::{GresKind, JobView, NodeView, Want};
 
 const SUCCESS: c_int = 0;
-const REFUSED: c_int = sys::SLURM_ERROR;
+pub(super) const REFUSED: c_int = sys::SLURM_ERROR;
 
 /// The arguments of a test that matter here.
 pub(super) struct Test {
@@ -39,15 +41,19 @@ pub(super) struct Test {
 
 /// The whole of `select_p_job_test`: `real` is Slurm's own.
 pub(super) fn job_test(test: &Test, real: impl FnOnce() -> c_int) -> c_int {
-    let unregistered = guard_ok("job_test", Vec::new(), || before(test));
+    let before = guard_ok("job_test", Before::default(), || before(test));
     let rc = real();
     if rc != SUCCESS {
-        return if guard_ok("job_test", false, || merely_waits(test, &unregistered)) { SUCCESS } else { rc };
+        return if guard_ok("job_test", false, || merely_waits(test, &before.unregistered)) {
+            SUCCESS
+        } else {
+            rc
+        };
     }
     // If our part fails now, a job with devices of its own starts as under plain cons_tres. One with a part of a
     // device must not: another job may have its slices.
     let on_failure = if guard_ok("job_test", false, || wants_part(test)) { REFUSED } else { rc };
-    guard_ok("job_test", on_failure, || after(test).unwrap_or(rc))
+    guard_ok("job_test", on_failure, || after(test, &before).unwrap_or(rc))
 }
 
 /// What Slurm wants to know, without the flags.
@@ -66,6 +72,13 @@ fn wants_part(test: &Test) -> bool {
 /// Most jobs remembered for a wider test; each is forgotten at its next one.
 const WIDEN_LIMIT: usize = 4096;
 
+fn remember(jobs: &mut HashSet<JobId>, id: JobId) {
+    if jobs.len() >= WIDEN_LIMIT {
+        jobs.clear();
+    }
+    jobs.insert(id);
+}
+
 /// Whether a job that Slurm calls impossible only has to wait until nodes register: it would be held with
 /// `BadConstraints`, for without devices there is no shard. These nodes are then the answer.
 fn merely_waits(test: &Test, unregistered: &[usize]) -> bool {
@@ -81,9 +94,17 @@ fn merely_waits(test: &Test, unregistered: &[usize]) -> bool {
     true
 }
 
-/// What goes before Slurm's own test. Returns the nodes of whose devices Slurm does not know yet and which could serve
-/// the job.
-fn before(test: &Test) -> Vec<usize> {
+/// What was seen before Slurm's own test.
+#[derive(Default)]
+struct Before {
+    /// Nodes of whose devices Slurm does not know yet and which could serve the job.
+    unregistered: Vec<usize>,
+    /// Enough nodes have GPUs above what the job waits for.
+    has_good: bool,
+}
+
+/// What goes before Slurm's own test.
+fn before(test: &Test) -> Before {
     if base(test) == sys::SELECT_MODE_RUN_NOW {
         forget_placement(test.job);
     }
@@ -93,12 +114,12 @@ fn before(test: &Test) -> Vec<usize> {
             state.pending = None;
         }
         if !read::concerns_us(job) {
-            return Vec::new();
+            return Before::default();
         }
         let view = read::job(host, job);
-        let Some(engine) = state.engine.as_mut() else { return Vec::new() };
+        let Some(engine) = state.engine.as_mut() else { return Before::default() };
         let Some(want) = wanted(engine, &view, || read::nodes(host, job, test.bitmap)) else {
-            return Vec::new();
+            return Before::default();
         };
         if view.was_resized() && want.request.is_moldable() {
             // A plan that counts no more, or a size of before a requeue, must not stay in Slurm's accounts.
@@ -119,7 +140,7 @@ fn before(test: &Test) -> Vec<usize> {
             }
             sys::SELECT_MODE_TEST_ONLY => Mode::TestOnly,
             sys::SELECT_MODE_WILL_RUN => Mode::WillRun,
-            _ => return Vec::new(),
+            _ => return Before::default(),
         };
         let nodes = read::nodes(host, job, test.bitmap);
         let question = engine.question(view.id, view.uid, &want);
@@ -129,21 +150,25 @@ fn before(test: &Test) -> Vec<usize> {
             let others = keep_to_plan(engine, &question, test.min_nodes, &nodes);
             if !others.is_empty() {
                 narrowed.out.extend(others);
-                if state.off_plan.len() >= WIDEN_LIMIT {
-                    state.off_plan.clear();
-                }
-                state.off_plan.insert(view.id);
+                remember(&mut state.off_plan, view.id);
+            }
+        }
+        let mut has_good = false;
+        if let Some(patient) = Patient::of(&question, &view).filter(|_| mode != Mode::TestOnly) {
+            let split = patient.split(engine, &question, &nodes);
+            has_good = split.good >= test.min_nodes.max(1);
+            // In every other test at most, in case Slurm cannot use the good ones.
+            if run_now && has_good && !state.off_good.remove(&view.id) {
+                narrowed.out.extend(split.poor);
+                remember(&mut state.off_good, view.id);
             }
         }
         if narrowed.held_back {
-            if state.widen.len() >= WIDEN_LIMIT {
-                state.widen.clear();
-            }
             // Until the test succeeds, see `after`.
-            state.widen.insert(view.id);
+            remember(&mut state.widen, view.id);
         }
         write::rule_out(host, test.bitmap, &narrowed.out);
-        narrowed.unregistered
+        Before { unregistered: narrowed.unregistered, has_good }
     })
     .unwrap_or_default()
 }
@@ -167,7 +192,7 @@ fn wanted(engine: &mut Engine, view: &JobView, nodes: impl FnOnce() -> Vec<NodeV
 }
 
 /// What follows a success of Slurm's own test; `None`: its answer stands.
-fn after(test: &Test) -> Option<c_int> {
+fn after(test: &Test, before: &Before) -> Option<c_int> {
     with(test.job, |state, host, job| {
         if !read::concerns_us(job) {
             return None;
@@ -176,11 +201,14 @@ fn after(test: &Test) -> Option<c_int> {
         let want = wanted(state.engine.as_mut()?, &view, || read::nodes(host, job, test.bitmap));
         match (base(test), want) {
             (sys::SELECT_MODE_WILL_RUN, Some(want)) => {
-                if preempted(test, host).is_empty() {
-                    let nodes = read::nodes(host, job, test.bitmap);
-                    start_later(state.engine.as_ref()?, host, job, &view, &want, &nodes);
+                if !preempted(test, host).is_empty() {
+                    return None;
                 }
-                None
+                let nodes = read::nodes(host, job, test.bitmap);
+                start_later(state.engine.as_ref()?, host, job, &view, &want, &nodes);
+                let question = state.engine.as_ref()?.question(view.id, view.uid, &want);
+                let asked = Asked { question, view: &view, want: &want, fixed: false };
+                wait_later(state.engine.as_mut()?, host, job, &asked, &nodes, before.has_good)
             }
             (sys::SELECT_MODE_RUN_NOW, Some(want)) => start_now(test, state, host, job, &view, &want),
             (sys::SELECT_MODE_RUN_NOW, None) => {
@@ -204,6 +232,7 @@ fn start_now(
 ) -> Option<c_int> {
     state.widen.remove(&view.id);
     state.off_plan.remove(&view.id);
+    state.off_good.remove(&view.id);
     let nodes = read::nodes(host, job, test.bitmap);
     let asked = Asked {
         question: state.engine.as_ref()?.question(view.id, view.uid, want),
@@ -212,7 +241,13 @@ fn start_now(
         fixed: version::reserves_devices(test.reserved),
     };
     let outcome = decide_nodes(state.engine.as_ref()?, host, job, &asked, &nodes);
-    let Err(veto) = &outcome else { return Some(settle(state, host, job, want, outcome)) };
+    let veto = match &outcome {
+        Ok(decided) => {
+            let refused = wait_now(state.engine.as_mut()?, host, job, &asked, decided);
+            return Some(refused.unwrap_or_else(|| settle(state, host, job, want, outcome)));
+        }
+        Err(veto) => veto,
+    };
     if preempt(test, state.engine.as_ref()?, host, job, &asked, &nodes) {
         write::placement(host, job, None);
         return None;
@@ -273,21 +308,23 @@ fn preempt(
 }
 
 /// One job's question in the course of a test.
-struct Asked<'a> {
-    question: Question,
-    view: &'a JobView,
+pub(super) struct Asked<'a> {
+    pub(super) question: Question,
+    pub(super) view: &'a JobView,
     want: &'a Want,
     /// A reservation holds some of the devices: only Slurm's own choice of whole GPUs is known to be allowed.
     fixed: bool,
 }
 
 /// What was decided for a job on all its nodes.
-struct Decided {
+pub(super) struct Decided {
     placement: JobPlacement,
     /// Why, for the job's user: of several nodes, the one with the least bandwidth.
     why: String,
     /// How sets of whole GPUs were chosen, by node.
     matched: Vec<(String, Matched)>,
+    /// The node whose set is predicted to reach the least, and that, GB/s.
+    pub(super) poorest: Option<(String, f64)>,
 }
 
 /// A decision for each of the nodes that Slurm chose, with the device bits replaced.
@@ -301,6 +338,7 @@ fn decide_nodes(
     let mut grants = Vec::new();
     let mut whys: Vec<(f64, String)> = Vec::new();
     let mut matched = Vec::new();
+    let mut poorest: Option<(String, f64)> = None;
     for node in nodes {
         let Some(mut slurm) = read::choice(host, job, asked.view, node).filter(|c| !c.chosen().is_empty())
         else {
@@ -314,6 +352,9 @@ fn decide_nodes(
         write::devices(host, job, node, &placed);
         let gbps = placed.matched.as_ref().and_then(|m| m.gbps()?.parse().ok()).unwrap_or(f64::INFINITY);
         whys.push((gbps, placed.why));
+        if poorest.as_ref().is_none_or(|(_, least)| placed.gbps < *least) {
+            poorest = Some((node.name.clone(), placed.gbps));
+        }
         matched.extend(placed.matched.map(|m| (node.name.clone(), m)));
         grants.push((node.name.clone(), placed.grant));
     }
@@ -325,7 +366,7 @@ fn decide_nodes(
         Some((_, (_, why))) => why,
         None => String::new(),
     };
-    Ok(Decided { placement: JobPlacement { job: asked.view.id, nodes: grants }, why, matched })
+    Ok(Decided { placement: JobPlacement { job: asked.view.id, nodes: grants }, why, matched, poorest })
 }
 
 /// Writes a decision down, or refuses the start.
@@ -337,7 +378,7 @@ fn settle(
     outcome: Result<Decided, Veto>,
 ) -> c_int {
     match outcome {
-        Ok(Decided { placement, why, matched }) => {
+        Ok(Decided { placement, why, matched, .. }) => {
             stamp(state, host, job, &placement);
             write::why(host, job, Some(why.as_str()).filter(|_| !placement.nodes.is_empty()));
             let told = (!matched.is_empty()).then(|| encode(&matched));
@@ -353,29 +394,4 @@ fn settle(
             REFUSED
         }
     }
-}
-
-/// Moves a start that Slurm thinks possible to when enough jobs are over, for our slices are not its shards.
-fn start_later(
-    engine: &Engine,
-    host: &Host,
-    job: &mut sys::job_record_t,
-    view: &JobView,
-    want: &Want,
-    nodes: &[NodeView],
-) {
-    let question = engine.question(view.id, view.uid, want);
-    let end_of = |id: JobId| {
-        // SAFETY: src/slurmctld/slurmctld.h: finds a job under the job lock.
-        let record = unsafe { (host.find_job_record)(id.0) };
-        // SAFETY: null or live.
-        unsafe { pointer::struct_at(record) }.map_or(0, |r| r.end_time)
-    };
-    let starts = nodes.iter().filter_map(|n| engine.node(&n.name).map(|node| (n, node)));
-    let latest = starts.filter_map(|(n, node)| {
-        let ends: Vec<(i64, JobId)> =
-            engine.jobs_on(&n.name).into_iter().map(|id| (end_of(id), id)).collect();
-        first_fit(node, &question, ends, job.start_time)
-    });
-    job.start_time = latest.fold(job.start_time, i64::max);
 }

@@ -4,6 +4,7 @@
 
 use placement::mapa::Selection;
 use placement::moldable::{PlannedStart, SizeTime};
+use placement::patience::SetWait;
 use placement::size::display_gb;
 use placement::{Bandwidth, Isolation, Model, Pattern, Request};
 
@@ -21,6 +22,7 @@ pub(super) struct Given {
     pattern: Option<Pattern>,
     bandwidth: Option<Bandwidth>,
     policy: Option<Selection>,
+    wait: Option<SetWait>,
     pub(super) times: Option<Vec<SizeTime>>,
     pub(super) profile: Option<String>,
     pub(super) place: Option<PlannedStart>,
@@ -38,6 +40,7 @@ pub(super) fn request(values: Vec<Value>, renames: &Renames) -> Result<Request, 
             Value::Pattern(v) => given.pattern = Some(v),
             Value::Bandwidth(v) => given.bandwidth = Some(v),
             Value::SetPolicy(v) => given.policy = Some(v),
+            Value::Wait(v) => given.wait = Some(v),
             Value::Times(v) => given.times = Some(v),
             Value::Profile(v) => given.profile = Some(v),
             Value::Place(v) => given.place = Some(v),
@@ -73,6 +76,7 @@ pub(super) fn request(values: Vec<Value>, renames: &Renames) -> Result<Request, 
         pattern: given.pattern,
         bandwidth: given.bandwidth,
         policy: given.policy,
+        wait: given.wait,
         times: given.times.unwrap_or_default(),
         job_profile: given.profile,
         place: given.place,
@@ -89,7 +93,10 @@ fn implied(given: &Given) -> Option<Isolation> {
     if given.mem.is_some() {
         return Some(Isolation::Auto);
     }
-    let about_links = given.pattern.is_some() || given.bandwidth.is_some() || given.policy.is_some();
+    let about_links = given.pattern.is_some()
+        || given.bandwidth.is_some()
+        || given.policy.is_some()
+        || given.wait.is_some();
     (about_links && given.instances.is_none() && given.threads.is_none()).then_some(Isolation::Whole)
 }
 
@@ -101,6 +108,7 @@ fn contradictions(isolation: &Isolation, given: &Given, name: &dyn Fn(Opt) -> St
         }
     };
     let several = given.instances.is_some_and(|n| n > 1);
+    let waits = given.wait.is_some_and(|w| w != SetWait::NONE);
     let linked = given.pattern.as_ref().is_some_and(|p| *p != Pattern::None);
     match isolation {
         Isolation::None => {
@@ -111,6 +119,7 @@ fn contradictions(isolation: &Isolation, given: &Given, name: &dyn Fn(Opt) -> St
             refuse(given.pattern.is_some(), Opt::Pattern, why);
             refuse(given.bandwidth.is_some(), Opt::Bandwidth, why);
             refuse(given.policy.is_some(), Opt::SetPolicy, why);
+            refuse(given.wait.is_some(), Opt::Wait, why);
         }
         Isolation::Whole => {
             refuse(several, Opt::Instances, "whole GPUs are counted by --gpus-per-node or --gres=gpu:N");
@@ -120,12 +129,20 @@ fn contradictions(isolation: &Isolation, given: &Given, name: &dyn Fn(Opt) -> St
             refuse(several, Opt::Instances, "an mps job has one share per node; take mig for several");
             refuse(linked, Opt::Pattern, "one share talks to no other GPU; take whole");
             refuse(given.policy.is_some(), Opt::SetPolicy, "one share is no set of GPUs; take whole");
+            refuse(waits, Opt::Wait, "one share has no links; take whole");
         }
         Isolation::Mig(_) => {
             refuse(linked, Opt::Pattern, "MIG instances have no links to each other; take whole");
             refuse(given.policy.is_some(), Opt::SetPolicy, "instances are no set of whole GPUs; take whole");
+            refuse(waits, Opt::Wait, "instances have no links; take whole");
         }
         Isolation::Auto => {}
+    }
+    if waits && given.bandwidth == Some(Bandwidth::Insensitive) {
+        let (wait, bandwidth) = (name(Opt::Wait), name(Opt::Bandwidth));
+        out.push(format!(
+            "{wait} does not go with {bandwidth}=insensitive: such a job gains nothing by waiting"
+        ));
     }
     out
 }

@@ -17,6 +17,8 @@ pub(crate) enum Opt {
     Bandwidth,
     /// `--gpu-set-policy`
     SetPolicy,
+    /// `--gpu-wait`
+    Wait,
     /// `--gpu-times`
     Times,
     /// `--gpu-profile`
@@ -42,7 +44,7 @@ pub(crate) struct Spec {
 
 impl Spec {
     /// All options, in the order of `--help`.
-    pub(crate) const ALL: [Spec; 10] = [
+    pub(crate) const ALL: [Spec; 11] = [
         Spec {
             opt: Opt::Isolation,
             name: "gpu-isolation",
@@ -92,6 +94,14 @@ impl Spec {
             env: "TESSERA_GPU_SET_POLICY",
             arginfo: "policy",
             usage: "[tessera] how a set of whole GPUs is selected: preserve, greedy, topo-aware or baseline",
+        },
+        Spec {
+            opt: Opt::Wait,
+            name: "gpu-wait",
+            env: "TESSERA_GPU_WAIT",
+            arginfo: "gbps:time",
+            usage: "[tessera] wait at most so long (seconds or H:MM:SS) for whole GPUs predicted above so many GB/s, such \
+                    as 25:20:00; others pass meanwhile. none: take what there is",
         },
         Spec {
             opt: Opt::Times,

@@ -53,6 +53,8 @@ fn accepted() {
         (&[(Pattern, "file:/x")], "v1 iso=whole pattern=edges:0-1,1-2"),
         (&[(Bandwidth, "insensitive")], "v1 iso=whole bw=insensitive"),
         (&[(Opt::SetPolicy, "preserve")], "v1 iso=whole policy=preserve"),
+        (&[(Opt::Wait, "25:20:00")], "v1 iso=whole wait=25:1200"),
+        (&[(Opt::Wait, "none"), (Isolation, "mig")], "v1 iso=mig typed=1 wait=none"),
         (&[(Isolation, "none")], "v1 iso=none typed=1"),
         (&[(Mem, "20G"), (Mem, "10G")], "v1 iso=auto mem=9537"),
     ];
@@ -71,6 +73,7 @@ fn refused_values() {
         (Opt::Pattern, &["Ring", "file:", "mesh"]),
         (Opt::Bandwidth, &["high", ""]),
         (Opt::SetPolicy, &["best", ""]),
+        (Opt::Wait, &["25", "25:0", "fast:60"]),
     ];
     let mut lines = String::new();
     for (opt, texts) in cases {
@@ -95,6 +98,8 @@ fn refused_combinations() {
         &[(Isolation, "none"), (Mem, "1G"), (Bandwidth, "sensitive")],
         &[(Isolation, "mig"), (Opt::SetPolicy, "greedy")],
         &[(Isolation, "mps"), (Opt::SetPolicy, "greedy")],
+        &[(Isolation, "mps"), (Opt::Wait, "25:60")],
+        &[(Bandwidth, "insensitive"), (Opt::Wait, "25:60")],
         &[(Isolation, "mig:2g.10gb"), (Mem, "10Gi")],
         &[(Isolation, "mig:2g.11gb")],
         &[(Isolation, "mig:9g.1gb")],
@@ -242,7 +247,7 @@ fn the_table_is_in_order_and_within_slurms_limits() {
 
 proptest! {
     #[test]
-    fn no_text_panics(opt in 0usize..9, text in ".*", file in any::<Vec<u8>>()) {
+    fn no_text_panics(opt in 0usize..11, text in ".*", file in any::<Vec<u8>>()) {
         let opt = Spec::ALL[opt].opt;
         let file = String::from_utf8_lossy(&file).into_owned();
         let _ = parse_with(&[(opt, &text), (Opt::Pattern, "file:x")], &file);
@@ -250,7 +255,7 @@ proptest! {
     }
 
     #[test]
-    fn refusals_are_one_line(opt in 0usize..9, text in "[^\\x00-\\x1f\\x7f-\\u{9f}]*") {
+    fn refusals_are_one_line(opt in 0usize..11, text in "[^\\x00-\\x1f\\x7f-\\u{9f}]*") {
         let opt = Spec::ALL[opt].opt;
         if let Err(refusals) = parse_with(&[(opt, &text)], "0 1") {
             for refusal in refusals {

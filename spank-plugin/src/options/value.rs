@@ -2,6 +2,7 @@
 
 use placement::mapa::Selection;
 use placement::moldable::{PlannedStart, SizeTime, is_job_profile_name, parse_times};
+use placement::patience::SetWait;
 use placement::size::parse_mib;
 use placement::{Bandwidth, Isolation, Model, Pattern};
 
@@ -25,6 +26,8 @@ pub(super) enum Value {
     Bandwidth(Bandwidth),
     /// `--gpu-set-policy`
     SetPolicy(Selection),
+    /// `--gpu-wait`
+    Wait(SetWait),
     /// `--gpu-times`, ascending by size
     Times(Vec<SizeTime>),
     /// `--gpu-profile`
@@ -62,6 +65,9 @@ pub(super) fn read(
         Opt::SetPolicy => Selection::parse(text)
             .map(Value::SetPolicy)
             .ok_or_else(|| "is unknown: expected preserve, greedy, topo-aware or baseline".to_owned()),
+        Opt::Wait => SetWait::parse(text)
+            .map(Value::Wait)
+            .ok_or_else(|| format!("is no bandwidth with a time: {}", SetWait::EXPECTED)),
         Opt::Times => parse_times(text).map(Value::Times).map_err(|e| e.to_string()),
         Opt::Profile => job_profile(text).map(Value::Profile),
         Opt::Place => PlannedStart::parse(text).map(Value::Place).ok_or_else(|| {

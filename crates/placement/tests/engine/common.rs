@@ -118,6 +118,7 @@ fn set_policies() -> impl Strategy<Value = SetPolicy> {
             model,
             pattern,
             bandwidth,
+            wait: None,
         })
 }
 

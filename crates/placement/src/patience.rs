@@ -1,0 +1,239 @@
+//! A job that lets worse GPUs pass: how long it waits for a better set than it could have now, and how that is kept.
+//!
+//! A sensitive job for several whole GPUs of a node may say, or its site for it, that it rather waits for a set whose
+//! predicted bandwidth is above a threshold. The wait begins when the job could first have started, on a set that is
+//! not; others pass it meanwhile. When the time is over it takes what there is. It never waits for what none of the
+//! nodes could give even with nothing on them.
+//!
+//! When the wait ends stands in the job's AdminComment, which Slurm saves and shows, so that a restarted slurmctld
+//! knows it: `tessera: waits until 2026-11-21T10:20:00Z for GPUs above 25 GB/s: 20.0 GB/s on n1 now`. A job whose
+//! AdminComment somebody else has written does not wait. One that is requeued waits anew; the tasks of an array wait
+//! together.
+
+use std::fmt;
+
+use crate::moldable::parse_millis;
+use crate::planned::{OURS, is_ours};
+
+/// Longest wait, in seconds: 30 days.
+pub const MOST_SECONDS: u32 = 30 * 24 * 3600;
+/// Largest threshold, GB/s.
+const MOST_GBPS: u32 = 100_000;
+
+/// Up to when a job waits for a set with more bandwidth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SetWait {
+    /// It waits for a set that is predicted above this, in thousandths of GB/s.
+    pub above_mbps: u32,
+    /// At most so long, in seconds. 0: it does not wait.
+    pub seconds: u32,
+}
+
+impl SetWait {
+    /// What a user may write.
+    pub const EXPECTED: &str =
+        "expected GBPS:TIME, a bandwidth and seconds or H:MM:SS, such as 25:20:00, or none";
+
+    /// No wait, for a job whose site would have it wait.
+    pub const NONE: Self = Self { above_mbps: 0, seconds: 0 };
+
+    /// Reads `GBPS:TIME` or `none`.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        if text == "none" {
+            return Some(Self::NONE);
+        }
+        let (gbps, time) = text.split_once(':')?;
+        let above_mbps = thousandths(gbps).filter(|mbps| *mbps <= MOST_GBPS * 1000)?;
+        let millis = parse_millis(time).filter(|millis| millis % 1000 == 0)?;
+        let seconds = u32::try_from(millis / 1000).ok().filter(|s| (1..=MOST_SECONDS).contains(s))?;
+        Some(Self { above_mbps, seconds })
+    }
+
+    /// The threshold, GB/s.
+    #[must_use]
+    pub fn above_gbps(self) -> f64 {
+        f64::from(self.above_mbps) / 1000.0
+    }
+
+    /// Whether a set that is predicted so is what the job waits for.
+    #[must_use]
+    pub fn is_met_by(self, gbps: f64) -> bool {
+        gbps > self.above_gbps()
+    }
+
+    /// What a job does at `now` (seconds since 1970) that could start on a set predicted `gbps`, on a node of which
+    /// nothing better than `best_gbps` can ever be had. `comment` is its AdminComment.
+    #[must_use]
+    pub fn turn(self, gbps: f64, best_gbps: f64, comment: &str, now: u64) -> Turn {
+        if self.seconds == 0 || self.is_met_by(gbps) || !self.is_met_by(best_gbps) || !is_ours(comment) {
+            return Turn::Take;
+        }
+        match waits_until(comment) {
+            None => Turn::Wait { until: now + u64::from(self.seconds), begins: true },
+            Some(until) if now < until => Turn::Wait { until, begins: false },
+            Some(_) => Turn::Take,
+        }
+    }
+
+    /// The AdminComment of a job that begins to wait, which could now have `gbps` on `node`.
+    #[must_use]
+    pub fn comment(self, until: u64, gbps: f64, node: &str) -> String {
+        format!(
+            "{WAITS}{} for GPUs above {} GB/s: {gbps:.1} GB/s on {node} now",
+            utc(until),
+            self.above_gbps()
+        )
+    }
+}
+
+impl fmt::Display for SetWait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self { seconds: 0, .. } => f.write_str("none"),
+            Self { seconds, .. } => write!(f, "{}:{seconds}", self.above_gbps()),
+        }
+    }
+}
+
+/// What a job does about a set that it could have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// It starts.
+    Take,
+    /// It waits for a better one.
+    Wait {
+        /// At most until then, seconds since 1970.
+        until: u64,
+        /// From now on.
+        begins: bool,
+    },
+}
+
+const WAITS: &str = "tessera: waits until ";
+
+/// Until when a pending job waits for better GPUs, as its AdminComment says it, in seconds since 1970.
+#[must_use]
+pub fn waits_until(comment: &str) -> Option<u64> {
+    debug_assert!(WAITS.starts_with(OURS), "a comment of ours");
+    from_utc(comment.strip_prefix(WAITS)?.get(..20)?)
+}
+
+/// Digits, and up to three after a point, in thousandths.
+fn thousandths(text: &str) -> Option<u32> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = |text: &str| (1..=6).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
+    let scale = [1, 100, 10, 1].get(fraction.len())?;
+    if !digits(whole) || !digits(fraction) {
+        return None;
+    }
+    let (whole, fraction): (u32, u32) = (whole.parse().ok()?, fraction.parse().ok()?);
+    whole.checked_mul(1000)?.checked_add(fraction * scale)
+}
+
+/// Days from 1970-01-01 to a date of the Gregorian calendar, for years from 1970 on.
+fn days(year: u64, month: u64, day: u64) -> u64 {
+    // Years and months from March on, so that leap days come last.
+    let (y, m) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    y * 365 + y / 4 - y / 100 + y / 400 + (m * 153 + 2) / 5 + day - 1 - 719_468
+}
+
+/// `2026-11-21T10:20:00Z`.
+fn utc(seconds: u64) -> String {
+    let (day, time) = (seconds / 86_400, seconds % 86_400);
+    let year = (1970..=9999).rev().find(|y| days(*y, 1, 1) <= day).unwrap_or(1970);
+    let month = (1..=12).rev().find(|m| days(year, *m, 1) <= day).unwrap_or(1);
+    let of_month = day - days(year, month, 1) + 1;
+    let (hour, minute, second) = (time / 3600, time / 60 % 60, time % 60);
+    format!("{year:04}-{month:02}-{of_month:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+/// Reads what [`utc`] writes.
+fn from_utc(text: &str) -> Option<u64> {
+    let at = |from: usize, to: usize| {
+        text.get(from..to).filter(|t| t.bytes().all(|b| b.is_ascii_digit()))?.parse::<u64>().ok()
+    };
+    let (year, month, day) = (at(0, 4)?, at(5, 7)?, at(8, 10)?);
+    let seconds = days(year.max(1970), month.clamp(1, 12), day.max(1)) * 86_400
+        + at(11, 13)? * 3600
+        + at(14, 16)? * 60
+        + at(17, 19)?;
+    (utc(seconds) == text).then_some(seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_users_write() {
+        let read = |text| SetWait::parse(text).map(|w| (w.above_mbps, w.seconds, w.to_string()));
+        assert_eq!(read("25:1200"), Some((25_000, 1200, "25:1200".to_owned())));
+        assert_eq!(read("25:20:00"), Some((25_000, 1200, "25:1200".to_owned())));
+        assert_eq!(read("12.336:1:00:00"), Some((12_336, 3600, "12.336:3600".to_owned())));
+        assert_eq!(read("0.5:1"), Some((500, 1, "0.5:1".to_owned())));
+        assert_eq!(read("none"), Some((0, 0, "none".to_owned())));
+        for bad in [
+            "",
+            ":",
+            "25",
+            "25:",
+            ":20",
+            "25:0",
+            "25:0.5",
+            "-1:20",
+            "1e3:20",
+            "25.:20",
+            ".5:20",
+            "25.1234:1",
+            "nan:1",
+            "25:2592001",
+            "100001:1",
+            "9999999:1",
+            "25:20 ",
+            "None",
+        ] {
+            assert_eq!(SetWait::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn instants_survive_being_written() {
+        for (seconds, text) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_399, "2000-02-28T23:59:59Z"),
+            (951_868_799, "2000-02-29T23:59:59Z"),
+            (951_868_800, "2000-03-01T00:00:00Z"),
+            (1_795_256_400, "2026-11-21T10:20:00Z"),
+            (4_107_542_400, "2100-03-01T00:00:00Z"),
+        ] {
+            assert_eq!(utc(seconds), text);
+            assert_eq!(from_utc(text), Some(seconds));
+        }
+        for bad in
+            ["2026-13-01T00:00:00Z", "2026-02-29T00:00:00Z", "2026-11-21 09:00:00Z", "2026-11-21T09:00:0xZ"]
+        {
+            assert_eq!(from_utc(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_job_waits_once_and_only_for_what_there_can_be() {
+        let wait = SetWait::parse("25:60").unwrap();
+        let began = wait.comment(1060, 10.0, "n1");
+        assert_eq!(
+            began,
+            "tessera: waits until 1970-01-01T00:17:40Z for GPUs above 25 GB/s: 10.0 GB/s on n1 now"
+        );
+        assert_eq!(waits_until(&began), Some(1060));
+        assert_eq!(wait.turn(10.0, 50.0, "", 1000), Turn::Wait { until: 1060, begins: true });
+        assert_eq!(wait.turn(25.0, 50.0, &began, 1059), Turn::Wait { until: 1060, begins: false });
+        assert_eq!(wait.turn(10.0, 50.0, &began, 1060), Turn::Take, "the time is over");
+        assert_eq!(wait.turn(25.001, 50.0, &began, 1001), Turn::Take, "a better set");
+        assert_eq!(wait.turn(10.0, 25.0, "", 1000), Turn::Take, "no set is above");
+        assert_eq!(wait.turn(10.0, 50.0, "by the site", 1000), Turn::Take, "nowhere to keep it");
+        assert_eq!(SetWait::NONE.turn(0.0, 50.0, "", 1000), Turn::Take);
+        let ran_before = "tessera: n1=whole:0,1: ring of 2";
+        assert_eq!(wait.turn(10.0, 50.0, ran_before, 5), Turn::Wait { until: 65, begins: true });
+    }
+}

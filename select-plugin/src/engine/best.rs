@@ -1,0 +1,76 @@
+//! The bandwidth of the best set of whole GPUs that a node has for a question.
+
+use placement::patience::SetWait;
+use placement::report::Verdict;
+use placement::{Decision, Node};
+
+use super::{CACHE_LIMIT, Engine, Question};
+
+/// How many searches one test may make that no memory answers, in units of a node with up to 8 free GPUs: each takes
+/// some ten microseconds there, and milliseconds with 16.
+pub(crate) const SEARCHES: u32 = 64;
+const FEW_FREE: usize = 8;
+const MANY_COST: u32 = 16;
+
+/// What a decision's set is predicted to reach, GB/s. Infinity where nothing is predicted: there is nothing to wait for.
+pub(crate) fn predicted(decision: &Decision) -> f64 {
+    match decision.report.best {
+        Some(Verdict::Set(score)) => score.scores.eff_bw.unwrap_or(f64::INFINITY),
+        _ => f64::INFINITY,
+    }
+}
+
+impl Question {
+    /// How long its job waits for a better set, if it is one that may: sensitive, with a known number of several whole
+    /// GPUs per node.
+    pub(crate) fn wait(&self) -> Option<SetWait> {
+        let wait = self.ask.request.wait.or(self.policy.sets.wait)?;
+        (wait != SetWait::NONE && self.pays_for_links()).then_some(wait)
+    }
+
+    /// What the best set that it could get of a node is predicted to reach, GB/s; 0 where it does not fit.
+    pub(crate) fn best_on(&self, node: &Node) -> f64 {
+        let decision = self.decide(node);
+        if decision.chosen.is_some() { predicted(&decision) } else { 0.0 }
+    }
+}
+
+impl Engine {
+    /// What the question's best set on the node as it is now is predicted to reach, GB/s. `None`: it is not known, and
+    /// `searches` does not last for it.
+    pub(crate) fn best_now(&mut self, node: &str, question: &Question, searches: &mut u32) -> Option<f64> {
+        let entry = self.nodes.get_mut(node).filter(|e| !e.aside)?;
+        if let Some(known) = entry.best.get(&question.key) {
+            return Some(*known);
+        }
+        let cost = if entry.node.gpus.len() > FEW_FREE { MANY_COST } else { 1 };
+        *searches = searches.checked_sub(cost)?;
+        let best = question.best_on(&entry.node);
+        if entry.best.len() >= CACHE_LIMIT {
+            entry.best.clear();
+        }
+        entry.best.insert(question.key.clone(), best);
+        Some(best)
+    }
+
+    /// The same for the best of these nodes with nothing on them.
+    pub(crate) fn best_ever(&mut self, names: &[String], question: &Question) -> f64 {
+        let mut specs: Vec<usize> = names.iter().filter_map(|n| self.managed(n)).map(|e| e.spec).collect();
+        specs.sort_unstable();
+        specs.dedup();
+        specs.into_iter().map(|spec| self.best_of_spec(spec, question)).fold(0.0, f64::max)
+    }
+
+    fn best_of_spec(&mut self, spec: usize, question: &Question) -> f64 {
+        let key = (spec, question.key.clone());
+        if let Some(known) = self.best_ever.get(&key) {
+            return *known;
+        }
+        let best = self.config.nodes.get(spec).map_or(0.0, |set| question.best_on(&set.to_node()));
+        if self.best_ever.len() >= CACHE_LIMIT {
+            self.best_ever.clear();
+        }
+        self.best_ever.insert(key, best);
+        best
+    }
+}

@@ -1,0 +1,122 @@
+//! Sensitive jobs that wait for better GPUs than they could have now. Pure: clock and records are inputs.
+//!
+//! What a waiting job is told depends on what Slurm wants to know:
+//!
+//! - *Run now*: while enough nodes have a set above the job's threshold, the other nodes are ruled out; in every other
+//!   test at most, in case Slurm cannot use those. A start on less is refused, and the wait begins.
+//! - *Will run*, asked by backfill: a start that would be refused now is refused here as well. Backfill then passes the
+//!   job over and reserves nothing for it: others pass.
+//! - *Will run*, asked by anybody else: when the wait is over, or the end of jobs leaves a set above the threshold.
+//!
+//! The wait of a job that may have several kinds of node is for the best of them: the others are taken when it is over.
+
+use placement::patience::{SetWait, Turn, waits_until};
+use placement::planned::is_ours;
+use placement::{JobId, Node};
+
+use crate::engine::{Engine, Question, SEARCHES};
+use crate::view::{JobView, NodeView};
+
+/// A job that still lets poor sets pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Patient {
+    pub(crate) wait: SetWait,
+    /// When its wait ends, seconds since 1970; `None`: it has not begun.
+    pub(crate) until: Option<u64>,
+}
+
+/// The nodes with room now.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Split {
+    /// How many have a set above the threshold, or one of which nothing is predicted.
+    pub(crate) good: u32,
+    /// The indices of the others, those included that were too many to be looked at this time.
+    pub(crate) poor: Vec<usize>,
+}
+
+impl Patient {
+    /// `None`: the job takes what there is.
+    pub(crate) fn of(question: &Question, view: &JobView) -> Option<Self> {
+        let wait = question.wait()?;
+        let until = waits_until(&view.comment);
+        let over = until.is_some_and(|until| until <= view.now);
+        (!over && is_ours(&view.comment)).then_some(Self { wait, until })
+    }
+
+    /// Tells nodes with a set above the threshold from those with less.
+    pub(crate) fn split(self, engine: &mut Engine, question: &Question, nodes: &[NodeView]) -> Split {
+        let mut split = Split::default();
+        let mut searches = SEARCHES;
+        for node in nodes.iter().filter(|n| !n.completing && n.registered) {
+            match engine.fits_now(&node.name, question) {
+                None => split.good += 1,
+                Some(false) => {}
+                Some(true) => {
+                    let best = engine.best_now(&node.name, question, &mut searches);
+                    if best.is_some_and(|gbps| self.wait.is_met_by(gbps)) {
+                        split.good += 1;
+                    } else {
+                        split.poor.push(node.index);
+                    }
+                }
+            }
+        }
+        split
+    }
+
+    /// The node among those chosen with the least bandwidth, if that is not above the threshold, and that bandwidth.
+    pub(crate) fn poorest<'a>(
+        self,
+        engine: &mut Engine,
+        question: &Question,
+        nodes: &'a [NodeView],
+    ) -> Option<(&'a str, f64)> {
+        let mut searches = SEARCHES;
+        let best = nodes
+            .iter()
+            .filter_map(|n| Some((n.name.as_str(), engine.best_now(&n.name, question, &mut searches)?)));
+        best.filter(|(_, gbps)| !self.wait.is_met_by(*gbps)).min_by(|a, b| a.1.total_cmp(&b.1))
+    }
+
+    /// What it does about a set of `gbps`, on nodes of which the best could have `best_gbps`.
+    pub(crate) fn turn(self, gbps: f64, best_gbps: f64, view: &JobView) -> Turn {
+        self.wait.turn(gbps, best_gbps, &view.comment, view.now)
+    }
+
+    /// When it would start on a node where it could at `start`, in seconds since 1970: at the first of the jobs' ends
+    /// that leaves a set above the threshold, or when its wait is over.
+    ///
+    /// At most one search per job on the node.
+    pub(crate) fn start(
+        self,
+        node: &Node,
+        question: &Question,
+        mut ends: Vec<(i64, JobId)>,
+        start: i64,
+    ) -> i64 {
+        let begun = self.until.map(|until| i64::try_from(until).unwrap_or(i64::MAX));
+        let over = begun.unwrap_or_else(|| start.saturating_add(i64::from(self.wait.seconds))).max(start);
+        let mut node = node.clone();
+        ends.sort_unstable();
+        let gone = ends.partition_point(|(end, _)| *end <= start);
+        ends[..gone].iter().for_each(|(_, id)| {
+            node.release(*id);
+        });
+        if self.wait.is_met_by(question.best_on(&node)) {
+            return start;
+        }
+        for (end, id) in &ends[gone..] {
+            if *end >= over {
+                break;
+            }
+            node.release(*id);
+            if self.wait.is_met_by(question.best_on(&node)) {
+                return *end;
+            }
+        }
+        over
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,106 @@
+//! Jobs that wait for better GPUs than they could have now, on a node with the links of a DGX-1V, with slurmctld's own
+//! two schedulers at work.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use e2e::paths::SlurmVersion;
+use e2e::{Cluster, JobId, User};
+
+/// Both schedulers soon after each other.
+const OFTEN: &str = "SchedulerParameters=bf_interval=3,sched_interval=6,batch_sched_delay=1\n";
+const STAY: &str = "exec sleep 600";
+
+fn submit(cluster: &Cluster, options: &[&str]) -> JobId {
+    let mut all = vec!["-w", "n1", "-t", "30"];
+    all.extend(options);
+    cluster.sbatch(User::Alice, &all, STAY).unwrap()
+}
+
+fn end(cluster: &Cluster, jobs: &[JobId]) {
+    for job in jobs {
+        cluster.run(User::Root, "scancel", &[&job.to_string()]).unwrap().ok().unwrap();
+    }
+    jobs.iter().for_each(|job| drop(cluster.wait_end(*job).unwrap()));
+}
+
+/// A job on each GPU of n1, by GPU.
+fn fill(cluster: &Cluster) -> Vec<JobId> {
+    let jobs: Vec<JobId> = (0..8).map(|_| submit(cluster, &["--gres=gpu:1"])).collect();
+    jobs.iter().for_each(|job| drop(cluster.wait_running(*job).unwrap()));
+    let mut by_gpu: Vec<(u32, JobId)> =
+        jobs.into_iter().map(|job| (cluster.gpus_of(job).unwrap()[0], job)).collect();
+    by_gpu.sort_unstable();
+    by_gpu.into_iter().map(|(_, job)| job).collect()
+}
+
+fn admin_comment(cluster: &Cluster, job: JobId) -> String {
+    let shown =
+        cluster.run(User::Alice, "scontrol", &["show", "job", &job.to_string()]).unwrap().ok().unwrap();
+    let comment = shown.lines().find_map(|l| l.trim().strip_prefix("AdminComment="));
+    comment.unwrap_or_default().to_owned()
+}
+
+fn wait_waiting(cluster: &Cluster, job: JobId) -> String {
+    e2e::command::wait_for(&format!("job {job} to wait"), Duration::from_secs(60), || {
+        let comment = admin_comment(cluster, job);
+        if comment.starts_with("tessera: waits until ") { Ok(comment) } else { Err(comment) }
+    })
+    .unwrap()
+}
+
+fn lets_pass_and_gets_better(version: SlurmVersion) {
+    let cluster = common::builder().slurm(version).slurm_conf(OFTEN).start().unwrap();
+    let busy = fill(&cluster);
+    // GPUs 0 and 6 have no link: 10 GB/s.
+    end(&cluster, &[busy[0], busy[6]]);
+
+    // What could never be had is not waited for: a DGX-1V has no pair above 50 GB/s.
+    let job = submit(&cluster, &["--gres=gpu:2", "--gpu-wait=50:10:00"]);
+    cluster.wait_running(job).unwrap();
+    end(&cluster, &[job]);
+    // Nor for a single GPU.
+    let job = submit(&cluster, &["--gres=gpu:1", "--gpu-wait=25:10:00"]);
+    cluster.wait_running(job).unwrap();
+    end(&cluster, &[job]);
+
+    // The others pass, also one that needs the same node for longer than the wait.
+    let patient = submit(&cluster, &["--gres=gpu:2", "--gpu-wait=25:10:00"]);
+    let comment = wait_waiting(&cluster, patient);
+    assert!(comment.ends_with(" for GPUs above 25 GB/s: 10.0 GB/s on n1 now"), "{comment}");
+    let passes = submit(&cluster, &["--gres=gpu:2"]);
+    cluster.wait_running(passes).unwrap();
+    assert_eq!(cluster.gpus_of(passes).unwrap(), [0, 6]);
+    let waiting = cluster.job(patient).unwrap();
+    assert_eq!((waiting.state(), waiting.reason()), ("PENDING", "Resources"));
+    assert_eq!(admin_comment(&cluster, patient), comment, "the wait began once");
+
+    // A pair with two links comes free beside the others: GPUs 0 and 3.
+    end(&cluster, &[passes, busy[3]]);
+    cluster.wait_running(patient).unwrap();
+    assert_eq!(cluster.gpus_of(patient).unwrap(), [0, 3]);
+    let got = admin_comment(&cluster, patient);
+    assert!(got.starts_with("tessera: n1=whole:0,3: "), "{got}");
+
+    // Nothing better comes free: when its time is over the job takes what there is, GPUs 1 and 6 without a link.
+    end(&cluster, &[busy[1]]);
+    let began = Instant::now();
+    let hurried = submit(&cluster, &["--gres=gpu:2", "--gpu-wait=25:12"]);
+    wait_waiting(&cluster, hurried);
+    cluster.wait_running(hurried).unwrap();
+    assert_eq!(cluster.gpus_of(hurried).unwrap(), [1, 6]);
+    assert!(began.elapsed() >= Duration::from_secs(12), "{:?}", began.elapsed());
+}
+
+#[test]
+fn a_job_waits_for_better_gpus_and_others_pass_22_05() {
+    lets_pass_and_gets_better(SlurmVersion::V22_05);
+}
+
+#[test]
+fn a_job_waits_for_better_gpus_and_others_pass_24_11() {
+    lets_pass_and_gets_better(SlurmVersion::V24_11);
+}

@@ -6,8 +6,7 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use gpu_node::journal::{Entry, Journal, Kind, Phase, VERSION};
-use gpu_node::{DirError, Fault, JobContext, RealiseError, Realised, Settings};
+use gpu_node::{Fault, JobContext, RealiseError, Realised, Settings};
 use placement::matched::{MATCH_ENV, on_node};
 use placement::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, parse_placement, parse_request, plain_why};
 use placement::{GpuIndex, Grant, JobId, Model};
@@ -42,15 +41,6 @@ pub(crate) enum Unfit {
         /// What is wrong.
         #[source]
         source: Fault,
-    },
-    /// The journal cannot be written.
-    #[error("Slurm drains this node: job {job} cannot be journalled")]
-    Journal {
-        /// The job.
-        job: u32,
-        /// What is wrong.
-        #[source]
-        source: DirError,
     },
 }
 
@@ -257,26 +247,18 @@ fn is_one_type_of(
 fn refuse(node: &ThisNode, context: &JobContext, why: &str) -> Result<(), Unfit> {
     let job = context.job.0;
     log::error(format_args!("job {job}: {why}"));
-    let fail = |source| Unfit::Journal { job, source };
-    let journal = Journal::open(&node.settings.state_dir).map_err(fail)?;
-    let entry = Entry {
-        version: VERSION,
-        boot: journal.boot().to_owned(),
-        job,
-        uid: context.uid,
-        gid: context.gid,
-        restart: context.restart,
-        decision: context.decision.clone(),
-        matched: None,
-        phase: Phase::Failed(why.to_owned()),
-        kind: Kind::Whole,
-        gpus: Vec::new(),
-        instances: Vec::new(),
-        share: None,
-        device_nodes: Vec::new(),
-        begun: false,
-    };
-    journal.store(&entry).map_err(fail)
+    match gpu_node::refuse(&node.settings, context, why) {
+        Ok(left) => {
+            left.problems.iter().for_each(|p| log::error(format_args!("job {job}: not taken back yet: {p}")));
+            Ok(())
+        }
+        Err(source) if source.node_unfit() => Err(Unfit::Node { job, source }),
+        // Its steps find no entry, and are refused as well.
+        Err(fault) => {
+            log::error(format_args!("job {job}: {}", plugin_rt::Chain(&fault)));
+            Ok(())
+        }
+    }
 }
 
 #[cfg(test)]

@@ -81,13 +81,16 @@ fn realise_until(settings: &Settings, job: &JobContext, deadline: &Deadline) -> 
         Grant::Mig(_) | Grant::Whole(_) => None,
     };
     let _locks = Locks::for_job(&settings.state_dir, job.job, &gpus, daemon.as_deref(), deadline)?;
-    if let Some(old) = journal.job(job.job)?
-        && !same_job(&old, job, journal.boot())
-    {
-        // Requeued, and its epilog never ran here.
-        release::finish(settings, &journal, &old)?;
-    }
     let mut entry = blank(job, journal.boot());
+    match journal.job(job.job)? {
+        // What it has been given already is taken back should this attempt fail.
+        Some(old) if same_job(&old, job, journal.boot()) => {
+            (entry.gpus, entry.device_nodes) = (old.gpus, old.device_nodes);
+        }
+        // Requeued, and its epilog never ran here.
+        Some(old) => drop(release::finish(settings, &journal, &old)?),
+        None => {}
+    }
     let result = plan(settings, &journal, job, &mut entry, deadline);
     match result {
         Ok(evicted) => Ok(Realised { entry, evicted, driver_time: nvml::driver_time() - driver_time }),
@@ -127,7 +130,7 @@ fn same_job(old: &Entry, job: &JobContext, boot: &str) -> bool {
         && old.grant() == job.grant
 }
 
-fn blank(job: &JobContext, boot: &str) -> Entry {
+pub(crate) fn blank(job: &JobContext, boot: &str) -> Entry {
     Entry {
         version: VERSION,
         boot: boot.to_owned(),
@@ -212,6 +215,7 @@ fn fill(settings: &Settings, driver: &mut Driver<'_>, grant: &Grant, entry: &mut
         Grant::Mig(_) | Grant::Mps { .. } => grant.gpus(),
     };
     let count = driver.nvml()?.count()?;
+    let mut gpus = Vec::new();
     for gpu in in_order {
         if gpu.0 >= count {
             return Err(Fault::NoSuchGpu { gpu, count });
@@ -221,8 +225,9 @@ fn fill(settings: &Settings, driver: &mut Driver<'_>, grant: &Grant, entry: &mut
         if let Some(meant) = settings.numbers.minor_of(gpu).filter(|meant| *meant != minor) {
             return Err(Fault::Miscounted { gpu, minor, meant });
         }
-        entry.gpus.push(GpuRecord { index: gpu.0, minor, uuid, number: settings.numbers.number_of(gpu) });
+        gpus.push(GpuRecord { index: gpu.0, minor, uuid, number: settings.numbers.number_of(gpu) });
     }
+    entry.gpus = gpus;
     let specs: Vec<MigSpec> = match grant {
         Grant::Mig(specs) => specs.clone(),
         Grant::Mps { on: ShareOn::Instance(spec), .. } => vec![*spec],

@@ -35,8 +35,19 @@ pub struct Released {
 pub fn release(settings: &Settings, job: JobId) -> Result<Released, Fault> {
     require_root()?;
     let journal = Journal::open(&settings.state_dir)?;
-    let Some(entry) = journal.job(job)? else { return Ok(Released::default()) };
     let deadline = Deadline::after(settings.operation_timeout);
+    let mut entry = journal.job(job)?;
+    if entry.is_none() {
+        // The prolog of a slurmd that was killed may be about to write it.
+        match Locks::for_job(&settings.state_dir, job, &[], None, &deadline) {
+            Err(LockError::Dir(e)) => return Err(e.into()),
+            Err(e @ LockError::Timeout { .. }) => {
+                return Ok(Released { known: false, problems: vec![chain(&e)] });
+            }
+            Ok(_its) => entry = journal.job(job)?,
+        }
+    }
+    let Some(entry) = entry else { return Ok(Released::default()) };
     let interrupted = entry.phase == Phase::Intent;
     let gpus: Vec<GpuIndex> = entry.gpus.iter().map(|g| GpuIndex(g.index)).collect();
     // No GPU's lock, but after a prolog that was killed: what is the job's alone can be given back while another job's

@@ -3,6 +3,7 @@
 //! The simulator finds its node by an environment variable, so every test runs its body in a process of its own:
 //! [`on_node`] makes a node and runs this test binary again, for that test alone.
 
+mod again;
 mod concurrency;
 mod crash;
 mod forgotten;

@@ -1,0 +1,29 @@
+//! Journals that a job cannot be given what it was granted.
+
+use crate::deadline::Deadline;
+use crate::fault::Fault;
+use crate::journal::{Entry, Journal, Phase};
+use crate::lock::Locks;
+use crate::realise::{JobContext, blank, require_root};
+use crate::release::{self, Released};
+use crate::settings::Settings;
+
+/// Journals why a job cannot be given what it was granted; its steps are refused with the reason. What an earlier start
+/// of the job has left here is taken back first: its entry is the only trace of it.
+///
+/// # Errors
+///
+/// Not root, another process works on the job for too long, or the journal cannot be used.
+pub fn refuse(settings: &Settings, job: &JobContext, why: &str) -> Result<Released, Fault> {
+    require_root()?;
+    let deadline = Deadline::after(settings.operation_timeout);
+    let journal = Journal::open(&settings.state_dir)?;
+    let daemon = journal.job(job.job)?.and_then(|old| old.share).map(|share| share.daemon);
+    let _locks = Locks::for_job(&settings.state_dir, job.job, &[], daemon.as_deref(), &deadline)?;
+    let left = match journal.job(job.job)? {
+        Some(old) => release::finish(settings, &journal, &old)?,
+        None => Released::default(),
+    };
+    journal.store(&Entry { phase: Phase::Failed(why.to_owned()), ..blank(job, journal.boot()) })?;
+    Ok(left)
+}

@@ -1,0 +1,65 @@
+//! A job that comes to the node again, or whose prolog and epilog overlap: nothing of it stays with its user.
+
+use super::*;
+use crate::deadline::Deadline;
+use crate::journal::{Entry, Journal, Phase};
+use crate::lock::Locks;
+
+fn entry(node: &TestNode, job: u32) -> Option<Entry> {
+    Journal::open(&node.settings.state_dir).unwrap().job(JobId(job)).unwrap()
+}
+
+#[test]
+fn a_refused_start_takes_back_what_an_earlier_one_left() {
+    on_node("tests::again::a_refused_start_takes_back_what_an_earlier_one_left", |node| {
+        let had = node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap().entry;
+        let again = JobContext { restart: 1, ..node.job(1, ALICE, whole(&[])) };
+        let left = crate::refuse(&node.settings, &again, "the placement is malformed").unwrap();
+        assert!(left.known && left.problems.is_empty());
+        for cap in &had.device_nodes {
+            assert_eq!(node.access(cap), (0, 0o400), "{cap}");
+        }
+        assert_eq!(node.access("nvidia0"), (0, 0o600));
+        let now = entry(node, 1).unwrap();
+        assert_eq!((now.restart, now.phase), (1, Phase::Failed("the placement is malformed".to_owned())));
+        node.release(1);
+        assert_eq!(entry(node, 1), None);
+    });
+}
+
+#[test]
+fn a_second_attempt_that_fails_takes_back_what_the_first_gave() {
+    on_node("tests::again::a_second_attempt_that_fails_takes_back_what_the_first_gave", |node| {
+        let grant = mig(&[(0, "1g.5gb", 0)]);
+        let had = node.realise(1, ALICE, grant.clone()).unwrap().entry;
+        let broken = Settings { nvml_library: node.dir.join("none.so"), ..node.settings.clone() };
+        let failed = crate::realise(&broken, &node.job(1, ALICE, grant));
+        assert!(matches!(failed, Err(RealiseError::NodeUnfit(_))));
+        for cap in &had.device_nodes {
+            assert_eq!(node.access(cap), (0, 0o400), "{cap}");
+        }
+        assert_eq!(node.access("nvidia0"), (0, 0o600));
+    });
+}
+
+#[test]
+fn an_epilog_waits_for_a_prolog_that_has_written_nothing_yet() {
+    on_node("tests::again::an_epilog_waits_for_a_prolog_that_has_written_nothing_yet", |node| {
+        let had = node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap().entry;
+        let journal = Journal::open(&node.settings.state_dir).unwrap();
+        journal.remove(JobId(1)).unwrap();
+        // As a prolog that has its locks and is about to write its entry.
+        let deadline = Deadline::after(Duration::from_secs(5));
+        let lock = Locks::for_job(&node.settings.state_dir, JobId(1), &[], None, &deadline).unwrap();
+        let epilog = std::thread::scope(|scope| {
+            let epilog = scope.spawn(|| crate::release(&node.settings, JobId(1)).unwrap());
+            std::thread::sleep(Duration::from_millis(300));
+            journal.store(&had).unwrap();
+            drop(lock);
+            epilog.join().unwrap()
+        });
+        assert!(epilog.known && epilog.problems.is_empty(), "{epilog:?}");
+        assert_eq!(entry(node, 1), None);
+        assert_eq!(node.access("nvidia0"), (0, 0o600));
+    });
+}

@@ -24,25 +24,12 @@ pub(crate) fn run(args: &CheckArgs, cli: &Cli) -> Result<Outcome, Failure> {
 fn summary(config: &SiteConfig) -> String {
     let mut text = String::new();
     for spec in &config.nodes {
-        let mut models: Vec<(&str, usize)> = Vec::new();
-        for gpu in &spec.gpus {
-            match models.last_mut().filter(|(key, _)| *key == gpu.key) {
-                Some((_, n)) => *n += 1,
-                None => models.push((&gpu.key, 1)),
-            }
-        }
-        let gpus: Vec<String> = models.iter().map(|(key, n)| format!("{n} x {key}")).collect();
-        let names = match &spec.names[..] {
-            [one] => one.clone(),
-            [first, .., last] => format!("{first} to {last} ({} nodes)", spec.names.len()),
-            [] => String::new(),
-        };
         let mig = match spec.mig {
             MigPolicy::On => "on",
             MigPolicy::Off => "off",
             MigPolicy::Dynamic => "dynamic",
         };
-        let _ = writeln!(text, "  {names}: {}, links {}, MIG {mig}", gpus.join(" + "), spec.interconnect);
+        let _ = writeln!(text, "  {}, MIG {mig}", site::title(spec));
     }
     text
 }

@@ -8,8 +8,10 @@ use nalgebra::{DMatrix, DVector};
 use placement::mapa::{BandwidthModel, Bounds, Coefficients, HardwareGraph, Query, Selection, choose};
 use placement::{GpuSet, Pattern};
 
+use crate::args::Cli;
+use crate::links::TopologyArgs;
 use crate::outcome::{Failure, Outcome};
-use crate::score::{self, TopologyArgs};
+use crate::score;
 
 /// Fit a model to measurements
 #[derive(Subcommand)]
@@ -43,9 +45,9 @@ struct Sample {
     gbps: f64,
 }
 
-pub(crate) fn run(command: &FitCommand) -> Result<Outcome, Failure> {
+pub(crate) fn run(command: &FitCommand, cli: &Cli) -> Result<Outcome, Failure> {
     let FitCommand::Bandwidth(args) = command;
-    let graph = score::graph(&args.topology.topology, 8)?;
+    let graph = args.topology.one(cli, 8)?;
     let BandwidthModel::Bottleneck(current) = score::model(&args.model)? else {
         return Err(Failure::new("mapa2021 has fixed coefficients").hint("fit replaces those of bottleneck"));
     };

@@ -5,14 +5,17 @@ use placement::mapa::{BandwidthModel, Choice, HardwareGraph, Query, Selection, S
 use placement::{GpuSet, Pattern, mapa};
 use serde_json::{Value, json};
 
+use crate::args::Cli;
+use crate::links::{Linked, TopologyArgs};
 use crate::outcome::{Failure, Outcome};
-use crate::score::{self, TopologyArgs};
+use crate::score;
 use crate::table;
 
 /// List where Slurm's own choice of GPUs falls behind
 ///
 /// For each number of GPUs: the best set, the set that Slurm picks by itself from gres.conf's Links, up to 23.11 and since
 /// 24.05, and how many GB/s of predicted bandwidth each loses. Since 24.05 it takes the GPUs with the fewest links.
+/// Without --topology, for every kind of node of tessera.toml.
 #[derive(Args)]
 pub(crate) struct LintArgs {
     #[command(flatten)]
@@ -43,28 +46,49 @@ fn scored(graph: &HardwareGraph, set: GpuSet, pattern: &Pattern, model: Bandwidt
     choose(&Query { graph, free: set, n: set.len(), pattern, sensitive: true, policy, model }).ok()
 }
 
-pub(crate) fn run(args: &LintArgs) -> Result<Outcome, Failure> {
-    let graph = score::graph(&args.topology.topology, 8)?;
+pub(crate) fn run(args: &LintArgs, cli: &Cli) -> Result<Outcome, Failure> {
     let model = score::model(&args.model)?;
-    let free = score::free(&graph, args.busy)?;
+    let nodes = args.topology.all(cli)?;
+    let found =
+        nodes.iter().map(|linked| lines(args, &linked.graph, model)).collect::<Result<Vec<_>, _>>()?;
+    let sections = || nodes.iter().zip(&found);
+    if args.json {
+        let rows = |lines: &[Line]| lines.iter().map(Line::json).collect::<Value>();
+        let all = match &found[..] {
+            [one] if args.topology.named() => rows(one),
+            _ => sections().map(|(on, lines)| json!({ "nodes": on.title, "lines": rows(lines) })).collect(),
+        };
+        return Ok(Outcome::json(&all, 0));
+    }
+    if args.topology.named() {
+        return Ok(Outcome::ok(found.iter().map(|lines| table(lines)).collect::<String>()));
+    }
+    let text = |(on, lines): (&Linked, &Vec<Line>)| format!("{}\n{}", on.title, table(lines));
+    Ok(Outcome::ok(sections().map(text).collect::<Vec<_>>().join("\n")))
+}
+
+/// What is lost for each number of GPUs.
+fn lines(args: &LintArgs, graph: &HardwareGraph, model: BandwidthModel) -> Result<Vec<Line>, Failure> {
+    let free = score::free(graph, args.busy)?;
     let mut lines = Vec::new();
     for n in 2..=free.len() {
         let policy = Selection::Preserve;
-        let query = Query { graph: &graph, free, n, pattern: &args.pattern, sensitive: true, policy, model };
+        let query = Query { graph, free, n, pattern: &args.pattern, sensitive: true, policy, model };
         let best = choose(&query).map_err(|e: mapa::NoChoice| Failure::new(format!("{n} GPUs: {e}")))?;
-        let of = |rule| scored(&graph, stock(&graph, free, n, rule)?, &args.pattern, model);
+        let of = |rule| scored(graph, stock(graph, free, n, rule)?, &args.pattern, model);
         if let (Some(old), Some(new)) = (of(StockRule::MostLinks), of(StockRule::FewestLinks)) {
             lines.push(Line { n, best, stock: [old, new] });
         }
     }
-    if args.json {
-        return Ok(Outcome::json(&lines.iter().map(Line::json).collect(), 0));
-    }
+    Ok(lines)
+}
+
+fn table(lines: &[Line]) -> String {
     let head =
         ["GPUS", "BEST", "GB/s", "SLURM TO 23.11", "GB/s", "BEHIND", "SLURM FROM 24.05", "GB/s", "BEHIND"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     rows.extend(lines.iter().map(Line::row));
-    Ok(Outcome::ok(table::render(&rows, &[0, 2, 4, 5, 7, 8])))
+    table::render(&rows, &[0, 2, 4, 5, 7, 8])
 }
 
 impl Line {

@@ -13,6 +13,7 @@ mod ends;
 mod explain;
 mod fit;
 mod layout;
+mod links;
 mod lint;
 mod local;
 mod node;
@@ -85,11 +86,11 @@ fn run(cli: &Cli) -> Result<Outcome, Failure> {
         Command::Plan(args) => plan::run(args, cli),
         Command::Planner(args) => planner::run(args, cli),
         Command::Times(args) => times::run(args),
-        Command::Score(args) => score::run(args),
-        Command::Simulate(command) => simulate::run(command),
-        Command::Topology(command) => topology::run(command),
-        Command::Lint(args) => lint::run(args),
-        Command::Fit(command) => fit::run(command),
+        Command::Score(args) => score::run(args, cli),
+        Command::Simulate(command) => simulate::run(command, cli),
+        Command::Topology(command) => topology::run(command, cli),
+        Command::Lint(args) => lint::run(args, cli),
+        Command::Fit(command) => fit::run(command, cli),
         Command::Check(args) => check::run(args, cli),
         Command::Profiles(args) => profiles::run(args),
         Command::Completions { shell } => {

@@ -1,7 +1,6 @@
 //! `tessera score`: the set of GPUs that a job would get on a node, and what it scores.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
@@ -10,18 +9,11 @@ use placement::mapa::{
 };
 use placement::{GpuIndex, GpuSet, Pattern};
 use serde_json::{Value, json};
-use site_config::System;
 
+use crate::args::Cli;
+use crate::links::TopologyArgs;
 use crate::outcome::{Failure, Outcome};
 use crate::table;
-
-// A doc comment here would take the place of the command's own.
-#[derive(Args)]
-pub(crate) struct TopologyArgs {
-    /// A named system, or a file with matrix = [[…]] or [[nodes]] as `tessera discover` writes it
-    #[arg(long, value_name = "NAME|FILE")]
-    pub(crate) topology: String,
-}
 
 /// Whether bandwidth matters to a job.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -92,27 +84,6 @@ pub(crate) fn gpu_list(text: &str) -> Result<GpuSet, String> {
     Ok(set)
 }
 
-/// The hardware graph of a named system or a file; `gpus` is used where a system fits any number.
-pub(crate) fn graph(topology: &str, gpus: usize) -> Result<HardwareGraph, Failure> {
-    if let Some(system) = System::find(topology) {
-        let n = if system.size == 0 { gpus.max(8) } else { system.size };
-        return system.graph(n).ok_or_else(|| Failure::new(format!("{topology} has no graph of {n} GPUs")));
-    }
-    if !Path::new(topology).exists() {
-        let names: Vec<&str> = site_config::systems().iter().map(|s| s.name.as_str()).collect();
-        return Err(Failure::new(format!("{topology:?} is neither a system nor a file"))
-            .hint(format!("systems: {}", names.join(", "))));
-    }
-    let text = std::fs::read_to_string(topology)
-        .map_err(|e| Failure::new(format!("cannot read {topology}: {e}")))?;
-    let (matrix, errors) = site_config::links_of_file(topology, &text);
-    let shown: Vec<String> = errors.iter().map(site_config::ConfigError::render).collect();
-    matrix.map(|m| HardwareGraph::from_matrix(&m)).ok_or_else(|| {
-        Failure::new(format!("{topology} has no links\n{}", shown.join("\n")))
-            .hint("matrix = [[0, 50], [50, 0]], or what `tessera discover` writes")
-    })
-}
-
 /// A number of GPUs, 1 or more.
 pub(crate) fn gpu_count(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|n| *n > 0).ok_or_else(|| "expected 1 or more".to_owned())
@@ -148,8 +119,8 @@ pub(crate) fn model(text: &str) -> Result<BandwidthModel, Failure> {
         .ok_or_else(|| Failure::new(format!("{text} has no coefficients slowest and sends")).hint(known))
 }
 
-pub(crate) fn run(args: &ScoreArgs) -> Result<Outcome, Failure> {
-    let graph = graph(&args.topology.topology, args.gpus)?;
+pub(crate) fn run(args: &ScoreArgs, cli: &Cli) -> Result<Outcome, Failure> {
+    let graph = args.topology.one(cli, args.gpus)?;
     let model = model(&args.model)?;
     let query = Query {
         graph: &graph,

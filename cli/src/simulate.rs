@@ -9,8 +9,10 @@ use placement::mapa::{
 };
 use serde_json::{Value, json};
 
+use crate::args::Cli;
+use crate::links::TopologyArgs;
 use crate::outcome::{Failure, Outcome};
-use crate::score::{self, TopologyArgs};
+use crate::score;
 use crate::table;
 
 /// Simulate policies on a file of jobs
@@ -64,7 +66,7 @@ struct Simulated {
     ran: Vec<Option<Ran>>,
 }
 
-pub(crate) fn run(command: &SimulateCommand) -> Result<Outcome, Failure> {
+pub(crate) fn run(command: &SimulateCommand, cli: &Cli) -> Result<Outcome, Failure> {
     let SimulateCommand::Mapa(args) = command;
     let jobs = read(args)?;
     let policies = match args.policy.as_str() {
@@ -72,7 +74,7 @@ pub(crate) fn run(command: &SimulateCommand) -> Result<Outcome, Failure> {
         name => vec![score::policy(name).map_err(|e| Failure::new(format!("--policy {name}: {e}")))?],
     };
     let most = jobs.iter().map(|j| j.gpus).max().unwrap_or(0);
-    let graph = score::graph(&args.topology.topology, most)?;
+    let graph = args.topology.one(cli, most)?;
     let model = score::model(&args.model)?;
     if args.communication.is_some_and(|c| !(0.0..=1.0).contains(&c)) {
         return Err(Failure::new("--communication: expected a share from 0 to 1"));

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use site_config::{ConfigError, SiteConfig};
+use site_config::{ConfigError, NodeSpec, SiteConfig};
 
 use crate::outcome::Failure;
 
@@ -50,4 +50,22 @@ pub(crate) fn node_count(config: &SiteConfig) -> String {
     let (nodes, sets) = (config.nodes.iter().map(|s| s.names.len()).sum::<usize>(), config.nodes.len());
     let plural = |n: usize| if n == 1 { "" } else { "s" };
     format!("{nodes} node{} in {sets} set{}", plural(nodes), plural(sets))
+}
+
+/// `n1 to n9 (9 nodes): 8 x a100-40gb, links dgx-v`.
+pub(crate) fn title(spec: &NodeSpec) -> String {
+    let mut models: Vec<(&str, usize)> = Vec::new();
+    for gpu in &spec.gpus {
+        match models.last_mut().filter(|(key, _)| *key == gpu.key) {
+            Some((_, n)) => *n += 1,
+            None => models.push((&gpu.key, 1)),
+        }
+    }
+    let gpus: Vec<String> = models.iter().map(|(key, n)| format!("{n} x {key}")).collect();
+    let names = match &spec.names[..] {
+        [one] => one.clone(),
+        [first, .., last] => format!("{first} to {last} ({} nodes)", spec.names.len()),
+        [] => String::new(),
+    };
+    format!("{names}: {}, links {}", gpus.join(" + "), spec.interconnect)
 }

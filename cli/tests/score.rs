@@ -82,6 +82,43 @@ fn slurms_own_choice_falls_behind() {
     assert!(four["slurm_from_24_05"]["behind_gbps"].as_f64().unwrap() > 30.0);
 }
 
+/// Without --topology the links are those of tessera.toml; nodes that are linked alike are shown once.
+#[test]
+fn the_sites_own_nodes() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = |name: &str, count: usize, links: &str| {
+        format!(
+            "[[nodes]]\nnames = \"{name}\"\ngpu = \"a100-40gb\"\ncount = {count}\ninterconnect = \"{links}\"\n"
+        )
+    };
+    let file = dir.path().join("tessera.toml");
+    let on = |nodes: &str, args: &[&str]| {
+        fs::write(&file, nodes).unwrap();
+        run(&[&["--config", file.to_str().unwrap()], args].concat())
+    };
+    let alike = [node("n[1-3]", 8, "dgx-v"), node("n4", 8, "dgx-v"), node("n5", 1, "pcie")].concat();
+    let mixed = format!("{alike}{}", node("n6", 4, "hgx-a100-4"));
+    let (text, status) = on(&mixed, &["lint"]);
+    assert_eq!(status, Some(0));
+    let titles: Vec<&str> = text.lines().filter(|l| l.contains(" x a100-40gb, ")).collect();
+    let expect = [
+        "n1 to n3 (3 nodes): 8 x a100-40gb, links dgx-v",
+        "n4: 8 x a100-40gb, links dgx-v",
+        "n6: 4 x a100-40gb, links hgx-a100-4",
+    ];
+    assert_eq!(titles, expect, "{text}");
+    assert_eq!(text.matches("SLURM TO 23.11").count(), 2, "{text}");
+    let (found, _) = on(&mixed, &["lint", "--json"]);
+    let found: serde_json::Value = serde_json::from_str(&found).unwrap();
+    assert_eq!(found[1]["lines"].as_array().unwrap().len(), 3, "{found}");
+    let (named, _) = run(&["lint", "--topology", "dgx-v"]);
+    assert_eq!(on(&mixed, &["lint", "--topology", "n4"]), (named, Some(0)));
+    assert_eq!(on(&alike, &["score", "--gpus", "3"]).1, Some(0));
+    assert_eq!(on(&mixed, &["score", "--gpus", "3"]), (String::new(), Some(1)), "which links is not said");
+    assert_eq!(on(&mixed, &["topology", "show", "n7"]), (String::new(), Some(1)));
+    assert_eq!(on(&mixed, &["topology", "show", "n2"]), run(&["topology", "show", "dgx-v"]));
+}
+
 #[test]
 fn the_graph_is_drawn_with_the_set() {
     let (svg, status) = run(&["topology", "svg", "dgx-v", "--gpus", "4"]);

@@ -8,6 +8,8 @@ use clap::{Args, Subcommand};
 use placement::mapa::{Choice, HardwareGraph, Query, choose};
 use placement::{GpuIndex, GpuSet};
 
+use crate::args::Cli;
+use crate::links;
 use crate::outcome::{Failure, Outcome};
 use crate::score::{self, Sensitivity};
 use crate::table;
@@ -24,8 +26,8 @@ pub(crate) enum TopologyCommand {
 // A doc comment here would take the place of the command's own.
 #[derive(Args)]
 pub(crate) struct TopologyGraphArgs {
-    /// A named system, or a file with matrix = [[…]] or [[nodes]] as `tessera discover` writes it
-    #[arg(value_name = "NAME|FILE")]
+    /// A named system, a file with matrix = [[…]] or [[nodes]] as `tessera discover` writes it, or a node
+    #[arg(value_name = "NAME|FILE|NODE")]
     topology: String,
     /// Mark the set that this many GPUs would get
     #[arg(long, value_name = "N", value_parser = score::gpu_count)]
@@ -41,9 +43,9 @@ pub(crate) struct TopologyGraphArgs {
     busy: GpuSet,
 }
 
-pub(crate) fn run(command: &TopologyCommand) -> Result<Outcome, Failure> {
+pub(crate) fn run(command: &TopologyCommand, cli: &Cli) -> Result<Outcome, Failure> {
     let (TopologyCommand::Show(args) | TopologyCommand::Svg(args)) = command;
-    let graph = score::graph(&args.topology, args.gpus.unwrap_or(8))?;
+    let graph = links::graph(&args.topology, cli, args.gpus.unwrap_or(8))?;
     let free = score::free(&graph, args.busy)?;
     let chosen = args.gpus.map(|n| {
         choose(&Query {

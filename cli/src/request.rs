@@ -3,6 +3,7 @@
 use clap::Args;
 use placement::mapa::Selection;
 use placement::moldable::{PlannedStart, SizeTime, is_job_profile_name, parse_times};
+use placement::patience::SetWait;
 use placement::size::parse_mib;
 use placement::{Bandwidth, Isolation, Pattern, Request};
 
@@ -42,6 +43,9 @@ pub(crate) struct RequestArgs {
     /// Where the instance is wanted: GPU and first slice, such as 3@4; elsewhere if that is taken
     #[arg(long, value_name = "GPU@START", value_parser = place)]
     gpu_place: Option<PlannedStart>,
+    /// Wait so long for whole GPUs predicted above so many GB/s, or none
+    #[arg(long, value_name = "GBPS:TIME", value_parser = wait)]
+    gpu_wait: Option<SetWait>,
     /// Whole GPUs per node
     #[arg(long, visible_alias = "gpus-per-node", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     gpus: Option<u32>,
@@ -52,7 +56,7 @@ impl RequestArgs {
     pub(crate) fn request(&self) -> Option<Request> {
         let partial = self.gpu_mem.is_some() || self.gpu_instances.is_some() || self.gpu_threads.is_some();
         let whole = self.gpus.is_some() || self.gpu_pattern.is_some() || self.gpu_bandwidth.is_some();
-        let whole = whole || self.gpu_set_policy.is_some();
+        let whole = whole || self.gpu_set_policy.is_some() || self.gpu_wait.is_some();
         let moldable = self.about_one_instance().is_some();
         let isolation = match &self.gpu_isolation {
             Some(isolation) => isolation.clone(),
@@ -69,6 +73,7 @@ impl RequestArgs {
             pattern: self.gpu_pattern.clone(),
             bandwidth: self.gpu_bandwidth,
             policy: self.gpu_set_policy,
+            wait: self.gpu_wait,
             gpus: self.gpus,
             times: self.gpu_times.clone().map(|times| times.0).unwrap_or_default(),
             job_profile: self.gpu_profile.clone(),
@@ -146,6 +151,10 @@ pub(crate) fn pattern(text: &str) -> Result<Pattern, String> {
 
 fn set_policy(text: &str) -> Result<Selection, String> {
     Selection::parse(text).ok_or_else(|| "expected preserve, greedy, topo-aware or baseline".to_owned())
+}
+
+fn wait(text: &str) -> Result<SetWait, String> {
+    SetWait::parse(text).ok_or_else(|| SetWait::EXPECTED.to_owned())
 }
 
 fn bandwidth(text: &str) -> Result<Bandwidth, String> {

@@ -200,7 +200,7 @@ _tessera() {
             return 0
             ;;
         tessera__subcmd__explain)
-            opts="-h --node --model --count --links --live --busy --partition --account --json --gpu-isolation --gpu-mem --gpu-instances --gpu-threads --gpu-pattern --gpu-bandwidth --gpu-set-policy --gpu-times --gpu-profile --gpu-place --gpus-per-node --gpus --config --help"
+            opts="-h --node --model --count --links --live --busy --partition --account --json --gpu-isolation --gpu-mem --gpu-instances --gpu-threads --gpu-pattern --gpu-bandwidth --gpu-set-policy --gpu-times --gpu-profile --gpu-place --gpu-wait --gpus-per-node --gpus --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -271,6 +271,10 @@ _tessera() {
                     return 0
                     ;;
                 --gpu-place)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --gpu-wait)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -70,6 +70,7 @@ complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-set-poli
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-times -d 'A moldable job: how long it runs on each size, such as 1g:60,2g:35; a planner chooses among them' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-profile -d 'A moldable job: times are learnt from past jobs of this name' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-place -d 'Where the instance is wanted: GPU and first slice, such as 3@4; elsewhere if that is taken' -r
+complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-wait -d 'Wait so long for whole GPUs predicted above so many GB/s, or none' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpus -l gpus-per-node -d 'Whole GPUs per node' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l live -d 'Take nodes as they are now'

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{Explained, outcome, rivals};
 
 pub(super) fn node(explained: &Explained) -> Value {
-    let Explained { name, decision, ever, rivals, sizes } = explained;
+    let Explained { name, decision, ever, waits, rivals, sizes } = explained;
     let report = &decision.report;
     let kinds = report.kinds.iter().map(|k| {
         json!({ "kind": k.kind.name(), "fits": k.outcome.is_ok(), "chosen": k.chosen, "outcome": outcome(k) })
@@ -26,6 +26,9 @@ pub(super) fn node(explained: &Explained) -> Value {
         "candidates": report.weighed.iter().map(candidate_json).collect::<Vec<_>>(), "omitted": report.omitted,
         "rivals": rivals.iter().map(rivals::Rival::json).collect::<Vec<_>>(),
     });
+    if let Some(wait) = waits {
+        value["waits"] = json!({ "above_gbps": wait.above_gbps(), "seconds": wait.seconds });
+    }
     if !sizes.is_empty() {
         let size = |s: &Size| json!({ "profile": s.profile.name, "milliseconds": s.millis });
         value["sizes"] = sizes.iter().map(size).collect();

@@ -3,8 +3,10 @@
 mod json;
 mod rivals;
 mod text;
+mod waits;
 
 use placement::admit::Admission;
+use placement::patience::SetWait;
 use placement::planned::Size;
 use placement::report::KindTried;
 use placement::{Ask, Decision, Isolation, JobId, Kind, MigPolicy, Node, Policy, Request, Uid, decide, wire};
@@ -22,6 +24,8 @@ struct Explained {
     decision: Decision,
     /// What it counts for in Slurm, or why this node could never satisfy it.
     ever: Result<Admission, placement::admit::Never>,
+    /// The job would first wait for better GPUs.
+    waits: Option<SetWait>,
     /// For a set of whole GPUs: what others would choose.
     rivals: Vec<rivals::Rival>,
     /// What a planner may choose instead, by size; only for a moldable job.
@@ -91,7 +95,8 @@ fn explain(name: String, node: &Node, request: &Request, policy: &Policy) -> Exp
     let mut sizes: Vec<Size> = node.gpus.iter().flat_map(|g| request.sizes_on(g.model)).collect();
     sizes.sort_by_key(|s| (s.profile.compute_slices, &s.profile.name));
     sizes.dedup_by_key(|s| &s.profile.name);
-    Explained { name, decision, ever, rivals, sizes }
+    let waits = waits::of(node, &ask, &policy, &decision);
+    Explained { name, decision, ever, waits, rivals, sizes }
 }
 
 /// Whom to ask.

@@ -12,7 +12,7 @@ use super::{Explained, outcome};
 
 /// One node: what it would give, what that counts for, and every candidate.
 pub(super) fn block(explained: &Explained) -> String {
-    let Explained { name, decision, ever, rivals, sizes } = explained;
+    let Explained { name, decision, ever, waits, rivals, sizes } = explained;
     let mut text = format!("{name}: {}\n", decision.why());
     match ever {
         Err(never) => {
@@ -27,6 +27,10 @@ pub(super) fn block(explained: &Explained) -> String {
     }
     if ever.is_ok() && decision.chosen.is_none() {
         text.push_str("the job would wait: an empty node could give it\n");
+    }
+    if let Some(wait) = waits {
+        let (seconds, gbps) = (wait.seconds, wait.above_gbps());
+        let _ = writeln!(text, "the job would first wait for more than {gbps} GB/s, at most {seconds} s");
     }
     if !sizes.is_empty() {
         let _ =

@@ -193,6 +193,18 @@ fn explain_on_a_busy_node() {
           1g.10gb at 6: loses 4 placements, opens an unused GPU, switches MIG mode on
     exit 0
     ");
+    let apart = "tessera gpu0=free gpu1-5=whole[job1] gpu6=free gpu7=whole[job1]";
+    let wait = ["explain", "--node", "n1", "--busy", apart, "--gpus=2", "--gpu-wait=25:20:00"];
+    assert_snapshot!(site.run(&wait), @r"
+    n1: GPUs 0, 6: ring at 10 GB/s (bottleneck), the only free GPUs
+    counts in Slurm as gres/gpu:2 per node
+    the job would first wait for more than 25 GB/s, at most 1200 s
+      whole 16 of 16 slices, chosen
+        GPUs 1-5,7, each
+          no: taken by job 1
+         *GPU 0,6: ring at 10 GB/s (bottleneck), AggBW 20 GB/s, leaves 0 GB/s of links, of 2 free GPUs
+    exit 0
+    ");
     assert_snapshot!(site.run(&["explain", "--node", "n1", "--busy", busy, "--gpu-isolation=whole", "--gpus=4"]), @r"
     n1: nothing fits: GPUs 5-7: only 3 to be had; GPUs 3-4: taken by job 13; GPU 2: shared through MPS by job 14; GPU 0: taken by job 12; 1 more reasons
     counts in Slurm as gres/gpu:4 per node

@@ -177,6 +177,7 @@ fn help() {
           --gpu-profile <NAME>       A moldable job: times are learnt from past jobs of this name
           --gpu-place <GPU@START>    Where the instance is wanted: GPU and first slice, such as 3@4;
                                      elsewhere if that is taken
+          --gpu-wait <GBPS:TIME>     Wait so long for whole GPUs predicted above so many GB/s, or none
           --gpus <N>                 Whole GPUs per node [alias: --gpus-per-node]
     exit 0
     ");

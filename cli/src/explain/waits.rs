@@ -1,0 +1,24 @@
+//! Whether a job would rather wait for better GPUs than have those that are free.
+
+use placement::patience::{SetWait, Turn};
+use placement::report::Verdict;
+use placement::{Ask, Bandwidth, Decision, GpuState, Node, Policy, decide};
+
+/// How long it would wait, where this set is poor and the node with nothing on it has a better one.
+pub(super) fn of(node: &Node, ask: &Ask, policy: &Policy, decision: &Decision) -> Option<SetWait> {
+    let (request, sets) = (&ask.request, &policy.sets);
+    let sensitive = request.bandwidth.unwrap_or(sets.bandwidth) == Bandwidth::Sensitive;
+    let several = request.gpus.is_some_and(|n| n > 1);
+    let wait = request.wait.or(sets.wait).filter(|_| sensitive && several)?;
+    let mut empty = node.clone();
+    empty.gpus.iter_mut().for_each(|gpu| gpu.state = GpuState::Free);
+    let (now, best) = (predicted(decision)?, predicted(&decide(&empty, ask, policy))?);
+    matches!(wait.turn(now, best, "", 0), Turn::Wait { .. }).then_some(wait)
+}
+
+fn predicted(decision: &Decision) -> Option<f64> {
+    match decision.report.best {
+        Some(Verdict::Set(score)) if decision.chosen.is_some() => score.scores.eff_bw,
+        _ => None,
+    }
+}

@@ -235,6 +235,11 @@ fn a_plan_that_stands_is_not_set_again() {
     let dir = world(&job(11, 500, 0, "PENDING", "Resources", &plan), "priority/basic", "exit 0");
     assert_eq!(run(dir.path(), &["planner", "--once"]), "exit 0");
     assert_eq!(log(dir.path()), "");
+    // What it predicted is true no more: the GPU is free now.
+    let late = plan.replace(" until", &format!(" begin={} end={} until", until - 100, until));
+    let dir = world(&job(11, 500, 0, "PENDING", "Resources", &late), "priority/basic", "exit 0");
+    assert_eq!(run(dir.path(), &["planner", "--once"]), "exit 0");
+    assert_eq!(log(dir.path()).lines().count(), 1);
 }
 
 #[test]

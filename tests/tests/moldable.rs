@@ -112,6 +112,16 @@ fn stale(cluster: &mut Cluster) {
     set(cluster, first, &plan("2g.10gb", "n1:5@2"));
     cluster.run(User::Root, "scontrol", &["release", &first.to_string()]).unwrap().ok().unwrap();
     looked(cluster, first);
+    // It has started since a planner looked: what it got stays.
+    let got = comment(cluster, first);
+    for late in [plan("3g.20gb", "n1:5@4"), "tessera: asks v1 iso=mig times=1g:60,2g:35,3g:25".to_owned()] {
+        assert_ne!(
+            update(cluster, User::Root, first, &format!("AdminComment={late}")).code,
+            Some(0),
+            "{late}"
+        );
+        assert_eq!(comment(cluster, first), got);
+    }
     let second = held(cluster, &[TIMES]);
     set(cluster, second, &plan("2g.10gb", "n1:5@2"));
     cluster.run(User::Root, "scontrol", &["release", &second.to_string()]).unwrap().ok().unwrap();

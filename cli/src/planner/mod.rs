@@ -235,7 +235,15 @@ impl Planner<'_> {
             self.suspects.remove(&p.job.id);
         }
         let fresh = now + self.args.interval.as_secs() * (LIVES - 1);
-        if old.as_ref().is_some_and(|plan| same(plan) && plan.until > fresh.min(until - SHORTEST / 2)) {
+        let begin = now + choice.begin / 1_000_000;
+        // What is predicted is kept true, but not where the job may begin at any moment: see `late`.
+        let holds = |plan: &placement::planned::Plan| {
+            let far_off = plan.begin.is_some_and(|was| was.abs_diff(begin) > self.args.interval.as_secs());
+            let any_moment = choice.begin < AT_ONCE && plan.begin.is_some_and(|was| was <= now);
+            !far_off || any_moment
+        };
+        let lasts = |plan: &placement::planned::Plan| plan.until > fresh.min(until - SHORTEST / 2);
+        if old.as_ref().is_some_and(|plan| same(plan) && holds(plan) && lasts(plan)) {
             return;
         }
         let comment = carry::comment(choice, &p.asks, now, until);

@@ -1,0 +1,124 @@
+//! The planner among jobs of several users, with priorities that a site sets: on real daemons, one A100.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{builder, on};
+use e2e::command::{Done, run};
+use e2e::config::Templates;
+use e2e::paths::SlurmVersion;
+use e2e::{Cluster, JobId, User};
+use placement::planned::{asks, parse_plan};
+
+const ONE_GPU: &str = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 1\nmig = \"dynamic\"\n";
+/// Every job of the one partition has priority 1000, less its Nice.
+const PRIORITIES: &str = "PriorityType=priority/multifactor\nPriorityWeightPartition=1000";
+/// Sizes on which the best order of three such jobs is not the one in which they came.
+const TIMES: [&str; 3] = ["1g:90,2g:80", "1g:500,7g:90", "1g:700,7g:120"];
+
+fn tessera(cluster: &Cluster, user: User, args: &[&str]) -> Done {
+    run(cluster.command(user, "tessera").unwrap().args(args)).unwrap()
+}
+
+fn planned(cluster: &Cluster) -> String {
+    tessera(cluster, User::Root, &["planner", "--once"]).ok().unwrap()
+}
+
+fn comment(cluster: &Cluster, job: JobId) -> String {
+    let args = ["-h", "-t", "all", "-O", "admin_comment:1000", &format!("--jobs={job}")];
+    cluster.run(User::Root, "squeue", &args).unwrap().ok().unwrap().trim().to_owned()
+}
+
+fn number(cluster: &Cluster, job: JobId, field: &str) -> i64 {
+    cluster.job(job).unwrap().get(field).parse().unwrap()
+}
+
+fn update(cluster: &Cluster, job: JobId, field: &str) {
+    let args = ["update", &format!("JobId={job}"), field];
+    cluster.run(User::Root, "scontrol", &args).unwrap().ok().unwrap();
+}
+
+fn waiting(cluster: &Cluster, user: User, options: &[&str]) -> JobId {
+    let job = cluster.sbatch(user, options, "sleep 1").unwrap();
+    cluster.wait_job(job, "pending", Duration::from_secs(20), |j| j.state() == "PENDING").unwrap();
+    job
+}
+
+/// When each is planned to begin.
+fn begins(cluster: &Cluster, jobs: &[JobId]) -> Vec<u64> {
+    let begin = |&job: &JobId| parse_plan(&comment(cluster, job)).unwrap().unwrap().begin.unwrap();
+    jobs.iter().map(begin).collect()
+}
+
+fn among_others(cluster: &mut Cluster) {
+    let whole = ["--gpu-isolation=whole", "--gpus-per-node=1", "--time=5"];
+    let full = cluster.sbatch(User::Bob, &whole, "sleep 300").unwrap();
+    cluster.wait_running(full).unwrap();
+    let alices = TIMES.map(|times| waiting(cluster, User::Alice, &[&format!("--gpu-times={times}")]));
+    let array = waiting(cluster, User::Alice, &["--array=1-2", "--gpu-times=1g:60,7g:9"]);
+    // Below all of them, so that it is in nobody's way.
+    update(cluster, array, "Nice=900");
+
+    let said = planned(cluster);
+    let mut order: Vec<(u64, JobId)> = begins(cluster, &alices).into_iter().zip(alices).collect();
+    order.sort_unstable();
+    let priorities: Vec<i64> = order.iter().map(|(_, job)| number(cluster, *job, "Priority")).collect();
+    assert!(priorities.is_sorted_by(|a, b| a > b) && priorities[0] <= 1000, "{priorities:?}: {said}");
+    let array_asks = comment(cluster, array);
+    assert!(asks(&array_asks).is_some() && parse_plan(&array_asks).unwrap().is_none(), "{array_asks}");
+
+    // An administrator's Nice stays, though the planner had given another.
+    let last = order[2].1;
+    update(cluster, last, "Nice=500");
+    planned(cluster);
+    assert_eq!((number(cluster, last, "Nice"), number(cluster, last, "Priority")), (500, 500));
+
+    // Bob's job comes between: Alice's get back what they had, so that none of them stands behind it for the planner.
+    update(cluster, last, "Nice=0");
+    planned(cluster);
+    let bobs = waiting(cluster, User::Bob, &["--gpu-times=7g:90", "--nice=1"]);
+    let said = planned(cluster);
+    let nices: Vec<i64> = alices.iter().map(|&job| number(cluster, job, "Nice")).collect();
+    assert_eq!(nices, [0, 0, 0], "{said}");
+    assert!(begins(cluster, &[bobs])[0] > *begins(cluster, &alices).iter().max().unwrap(), "{said}");
+
+    // The site's priority counts before any plan.
+    update(cluster, bobs, "Priority=5000");
+    let said = planned(cluster);
+    assert!(begins(cluster, &[bobs])[0] < *begins(cluster, &alices).iter().min().unwrap(), "{said}");
+    assert_eq!(number(cluster, bobs, "Priority"), 5000);
+
+    // What a user may not do, the planner does not do for them.
+    let lock = cluster.layout().jobs().join("alices.lock").display().to_string();
+    update(cluster, alices[0], "AdminComment=");
+    let refused = tessera(cluster, User::Alice, &["planner", "--once", "--lock", &lock]);
+    assert_eq!(refused.code, Some(1), "{}{}", refused.stdout, refused.stderr);
+    assert!(refused.stdout.contains("slurmctld refuses the plan: "), "{}", refused.stdout);
+    assert_eq!(parse_plan(&comment(cluster, alices[0])), Ok(None));
+
+    cluster.run(User::Root, "scancel", &[&full.to_string()]).unwrap().ok().unwrap();
+    for job in alices.into_iter().chain([bobs, array]) {
+        assert_eq!(cluster.wait_end(job).unwrap().state(), "COMPLETED");
+    }
+    let starts = |job: JobId| cluster.job(job).unwrap().get("StartTime").to_owned();
+    assert!(alices.iter().all(|&job| starts(bobs) <= starts(job)), "Bob's job has the higher priority");
+    assert_eq!(planned(cluster), "");
+}
+
+fn cluster(version: SlurmVersion) -> Cluster {
+    let templates = Templates::for_nodes(ONE_GPU).unwrap();
+    builder().slurm(version).templates(templates).slurm_conf(PRIORITIES).start().unwrap()
+}
+
+#[test]
+fn priorities_are_the_sites_and_the_order_among_equals_the_planners() {
+    on(&mut cluster(SlurmVersion::V22_05), among_others);
+}
+
+#[test]
+fn and_on_24_11() {
+    on(&mut cluster(SlurmVersion::V24_11), among_others);
+}

@@ -95,14 +95,13 @@ impl<'a> Planner<'a> {
     /// The better of both ways to break ties of equal work.
     pub(super) fn far(&mut self) -> Far {
         self.best.makespan = Micros::MAX;
-        let likely = self.best_member(Tie::Smaller, 0);
+        let likely = self.best_member(Tie::Smaller, 0).unwrap_or(0);
         let tied = self.family.tied;
         let mut steps = self.plan();
         if tied {
             let first = std::mem::take(&mut self.placed);
-            self.best_member(Tie::Larger, likely);
             let before = self.best.makespan;
-            if self.placed != first {
+            if self.best_member(Tie::Larger, likely).is_some() && self.placed != first {
                 let other = self.plan();
                 if self.best.makespan < before {
                     steps = other;
@@ -114,29 +113,39 @@ impl<'a> Planner<'a> {
         Far { schedule, unrefined, refined, operations, overlap }
     }
 
-    /// Phases 1 and 2: places the family's best member, and returns which it is. The member `likely` is tried first: the
-    /// sooner a good one is found, the sooner the others are given up.
-    fn best_member(&mut self, tie: Tie, likely: u32) -> u32 {
+    /// Phases 1 and 2: places the family's best member, and returns which it is; `None` if no plan of its sizes can be
+    /// better than `best`. The member `likely` is tried first: the sooner a good one is found, the sooner the others are
+    /// given up.
+    fn best_member(&mut self, tie: Tie, likely: u32) -> Option<u32> {
         self.family.fill(self.table, tie, &self.sorted, &mut self.scratch.queues);
         self.placed.clear();
-        // No list schedule begins a task before the first creation.
+        // No list schedule begins a task before the first creation, and on empty GPUs no plan does.
         let create = self.table.problem.costs.create.iter().copied().min().unwrap_or(0);
+        let waits = if self.table.problem.starts_empty() { create } else { 0 };
+        let target = self.best.makespan - waits;
         self.by_bound();
         let mut best = (NEVER, u32::MAX);
+        // The bound of the best member.
+        let mut least = NEVER;
         if likely > 0 && (likely as usize) < self.order.len() {
             self.try_member(likely, &mut best);
+            least = self.family.members[likely as usize].bound;
         }
         for k in 0..self.order.len() {
             let (bound, index) = self.order[k];
-            // Bounds ascend: no later member can be better. On a tie the earlier member of the family wins.
-            if bound + create > best.0 {
+            // Bounds ascend: no later member can be better. On a tie the earlier member of the family wins. And where
+            // neither the best member nor one still to come can lead to a better plan, it does not matter which is best.
+            if bound + create > best.0 || least.min(bound) >= target {
                 break;
             }
             if index != best.1 {
                 self.try_member(index, &mut best);
+                if index == best.1 {
+                    least = bound;
+                }
             }
         }
-        best.1
+        (least < target).then_some(best.1)
     }
 
     /// Members, lowest bound first.

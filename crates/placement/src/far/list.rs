@@ -36,21 +36,23 @@ impl Sorted {
             sorted.keys.extend((0..tasks).map(key));
             sorted.keys[class * tasks..].sort_unstable();
             for rank in 0..tasks {
-                let task = sorted.task(class, rank) as usize;
+                let task = sorted.task(class, rank).0 as usize;
                 sorted.ranks[task * table.classes + class] = u32::try_from(rank).unwrap_or(u32::MAX);
             }
         }
         sorted
     }
 
-    fn task(&self, class: usize, rank: usize) -> u32 {
-        let task = self.keys[class * self.tasks + rank] & ((1 << TASK_BITS) - 1);
-        u32::try_from(task).unwrap_or(u32::MAX)
+    /// The task of a rank, and its time.
+    fn task(&self, class: usize, rank: usize) -> (u32, Micros) {
+        let key = self.keys[class * self.tasks + rank];
+        let task = u32::try_from(key & ((1 << TASK_BITS) - 1)).unwrap_or(u32::MAX);
+        (task, TIMES - (key >> TASK_BITS))
     }
 }
 
 /// Bits for a task's index and, above them, for its time: as many as the limits of a problem need.
-const TASK_BITS: u32 = MAX_TASKS.trailing_zeros();
+pub(super) const TASK_BITS: u32 = MAX_TASKS.trailing_zeros();
 const TIMES: Micros = Micros::MAX >> TASK_BITS;
 const _: () = assert!(MAX_TIME < TIMES && MAX_TASKS.is_power_of_two());
 
@@ -58,19 +60,26 @@ const _: () = assert!(MAX_TIME < TIMES && MAX_TASKS.is_power_of_two());
 pub(super) struct Queues {
     /// Words per class.
     words: usize,
-    /// The allocation, then what waits of it.
     bits: Vec<u64>,
     count: [u32; MAX_NODES],
-    left: [u32; MAX_NODES],
-    /// Per class: the first word that may have a bit.
-    next: [u32; MAX_NODES],
+    /// Per class, what waits.
+    waiting: [Waiting; MAX_NODES],
+}
+
+/// What waits of one class.
+#[derive(Clone, Copy, Default)]
+struct Waiting {
+    count: u32,
+    /// The word of the longest, and which of its tasks wait.
+    word: u32,
+    bits: u64,
 }
 
 impl Queues {
     fn new(table: &Table<'_>) -> Self {
         let words = table.tasks().div_ceil(64);
-        let bits = vec![0; 2 * words * table.classes];
-        Self { words, bits, count: [0; MAX_NODES], left: [0; MAX_NODES], next: [0; MAX_NODES] }
+        let bits = vec![0; words * table.classes];
+        Self { words, bits, count: [0; MAX_NODES], waiting: [Waiting::default(); MAX_NODES] }
     }
 
     pub(super) fn clear(&mut self) {
@@ -96,27 +105,30 @@ impl Queues {
     }
 
     /// Lets all tasks wait. Returns the classes that have some.
-    fn start(&mut self) -> u32 {
-        let half = self.bits.len() / 2;
-        self.bits.copy_within(..half, half);
-        self.left = self.count;
-        self.next = [0; MAX_NODES];
-        (0u32..).zip(&self.left).map(|(c, &left)| u32::from(left > 0) << c).sum()
+    fn start(&mut self, classes: usize) -> u32 {
+        let mut some = 0;
+        for class in 0..classes {
+            let count = self.count[class];
+            if count > 0 {
+                some |= 1 << class;
+                self.waiting[class] = Waiting { count, word: 0, bits: self.bits[class * self.words] };
+            }
+        }
+        some
     }
 
-    /// The longest task of a class that waits.
-    fn pop(&mut self, sorted: &Sorted, class: usize) -> Option<u32> {
-        self.left[class] = self.left[class].checked_sub(1)?;
-        let first = self.bits.len() / 2 + class * self.words;
-        let words = &mut self.bits[first..first + self.words];
-        let mut next = self.next[class] as usize;
-        while words[next] == 0 {
-            next += 1;
+    /// The longest task of a class that has some left, its time, and whether there are more.
+    fn pop(&mut self, sorted: &Sorted, class: usize) -> (u32, Micros, bool) {
+        let waiting = &mut self.waiting[class];
+        while waiting.bits == 0 {
+            waiting.word += 1;
+            waiting.bits = self.bits[class * self.words + waiting.word as usize];
         }
-        let rank = next * 64 + words[next].trailing_zeros() as usize;
-        words[next] &= words[next] - 1;
-        self.next[class] = u32::try_from(next).unwrap_or(u32::MAX);
-        Some(sorted.task(class, rank))
+        let rank = waiting.word as usize * 64 + waiting.bits.trailing_zeros() as usize;
+        waiting.bits &= waiting.bits - 1;
+        waiting.count -= 1;
+        let (task, time) = sorted.task(class, rank);
+        (task, time, waiting.count > 0)
     }
 }
 
@@ -151,45 +163,49 @@ pub(super) fn schedule(
     limit: Micros,
     scratch: &mut Scratch,
 ) -> Option<Micros> {
-    let mut waiting = scratch.queues.start();
-    scratch.heap.clear();
-    scratch.placed.clear();
-    scratch.used.clear();
-    scratch.used.resize(table.gpus(), 0);
+    let Scratch { queues, heap, placed, used } = scratch;
+    let mut waiting = queues.start(table.classes);
+    heap.clear();
+    placed.clear();
+    used.clear();
+    used.resize(table.gpus(), 0);
+    // Numbers that are no place leave the heap at once; on one GPU whose root is used nobody can tell whether they were there.
+    let rooted = waiting >> table.place(0).class & table.usable[0] & 1 == 1;
+    let alone = table.gpus() == 1 && table.roots & table.all_places() == 1;
+    let roots = if rooted && alone { 1 } else { table.roots };
     for base in (0..table.gpus()).map(|g| table.base(g)) {
-        members(table.roots).for_each(|p| scratch.heap.push(Open::new(0, base + p)));
+        members(roots).for_each(|p| heap.push(Open::new(0, base + p)));
     }
     let (mut reconfig_end, mut makespan) = (0, 0);
     // What the leaves can still do until `limit`: each from the end of the instance on it, none once it is given up.
     let mut room = table.slices().saturating_mul(limit);
     while waiting != 0
-        && let Some(Open { mut end, site }) = scratch.heap.pop()
+        && let Some(Open { mut end, site }) = heap.pop()
     {
         let s = site as usize;
-        let place = table.at(s);
-        let class = place.class;
-        let used = &mut scratch.used[table.gpu(s)];
-        let bit: Places = 1 << table.node(s);
-        if table.is_usable(s)
-            && let Some(task) = scratch.queues.pop(sorted, class)
-        {
+        let (gpu, node) = (table.gpu(s), table.node(s));
+        let place = table.place(node);
+        let used = &mut used[gpu];
+        let bit: Places = 1 << node;
+        if waiting >> place.class & 1 == 1 && table.usable[gpu] & bit != 0 {
             let begin = end;
             if *used & bit == 0 {
                 *used |= bit;
                 reconfig_end = reconfig_end.max(end) + place.create;
                 end = reconfig_end;
             }
-            end += table.time(task as usize, class);
+            let (task, time, more) = queues.pop(sorted, place.class);
+            end += time;
             makespan = makespan.max(end);
-            work -= table.work(task as usize, class);
+            work -= place.slices * time;
             room = room.saturating_sub(place.width * (end - begin));
             if makespan > limit || work > room {
                 return None;
             }
-            scratch.placed.push((task, site));
-            scratch.heap.push(Open { end, site });
-            if scratch.queues.left[class] == 0 {
-                waiting &= !(1 << class);
+            placed.push((task, site));
+            heap.push(Open { end, site });
+            if !more {
+                waiting &= !(1 << place.class);
             }
             continue;
         }
@@ -202,9 +218,9 @@ pub(super) fn schedule(
                 return None;
             }
         }
-        let first = table.base(table.gpu(s));
+        let first = table.base(gpu);
         for child in members(place.children) {
-            scratch.heap.push(Open::new(end, first + child));
+            heap.push(Open::new(end, first + child));
         }
     }
     (waiting == 0).then_some(makespan)

@@ -31,12 +31,18 @@ pub(super) struct Table<'a> {
     pub(super) lanes: Vec<usize>,
     /// Per GPU, the places that will be free one day.
     pub(super) usable: Vec<Places>,
+    /// See [`Table::shares`].
+    shares: Vec<u64>,
+    /// What [`Table::shares`] of all GPUs sum to.
+    pub(super) whole: u64,
 }
 
 /// What is asked of one place again and again.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Place {
     pub(super) class: usize,
+    /// Compute slices.
+    pub(super) slices: u64,
     pub(super) parent: Option<usize>,
     pub(super) create: Micros,
     pub(super) destroy: Micros,
@@ -74,9 +80,18 @@ impl<'a> Table<'a> {
         lanes.sort_unstable();
         lanes.dedup();
         let time = |(t, ok): (&Option<Micros>, &bool)| t.filter(|_| *ok).unwrap_or(NEVER);
-        let times = problem.tasks.iter().flat_map(|t| t.times.iter().zip(&offered).map(time)).collect();
         let (classes, places) = (problem.tree.sizes.len(), nodes.len());
-        Self { problem, classes, places, shift, times, place, roots: parents, lanes, usable }
+        let mut times = Vec::with_capacity(problem.tasks.len() * classes);
+        problem.tasks.iter().for_each(|t| times.extend(t.times.iter().zip(&offered).map(time)));
+        let (shares, whole) = shares(problem, &place);
+        let whole = whole * problem.gpus.len() as u64;
+        Self { problem, classes, places, shift, times, place, roots: parents, lanes, usable, shares, whole }
+    }
+
+    /// What a task of a class takes at least, per class of places: how many of these lie in its own.
+    /// Scaled so that all places of any class on all GPUs are as much as [`Table::whole`] (of one GPU, less than 2^8).
+    pub(super) fn shares(&self, class: usize) -> &[u64] {
+        &self.shares[class * self.classes..][..self.classes]
     }
 
     pub(super) fn tasks(&self) -> usize {
@@ -110,9 +125,19 @@ impl<'a> Table<'a> {
         self.times[task * self.classes + class]
     }
 
+    /// The running times of each task, by class.
+    pub(super) fn rows(&self) -> impl Iterator<Item = &[Micros]> {
+        self.times.chunks_exact(self.classes)
+    }
+
+    /// Compute slices of a class.
+    pub(super) fn slices_of(&self, class: usize) -> u64 {
+        u64::from(self.problem.tree.sizes[class])
+    }
+
     /// Slices times time.
     pub(super) fn work(&self, task: usize, class: usize) -> u64 {
-        self.time(task, class) * u64::from(self.problem.tree.sizes[class])
+        self.time(task, class) * self.slices_of(class)
     }
 
     /// A place of whichever GPU.
@@ -150,18 +175,23 @@ fn places(problem: &Problem) -> [Place; MAX_NODES] {
     let nodes = &problem.tree.nodes;
     let mut place = [Place::default(); MAX_NODES];
     for (n, node) in nodes.iter().enumerate().rev() {
-        let below = node
-            .children
-            .iter()
-            .fold((0, 0), |(leaves, below), &c| (leaves | place[c].leaves, below | place[c].overlap));
-        let leaves = if below.0 == 0 { 1 << n } else { below.0 };
+        let (mut children, mut leaves, mut below) = (0, 0, 0);
+        for &c in &node.children {
+            children |= 1 << c;
+            leaves |= place[c].leaves;
+            below |= place[c].overlap;
+        }
+        if children == 0 {
+            leaves = 1 << n;
+        }
         place[n] = Place {
             class: node.class,
+            slices: u64::from(node.size),
             parent: node.parent,
             create: problem.costs.create[node.class],
             destroy: problem.costs.destroy[node.class],
-            children: node.children.iter().map(|c| 1 << c).sum(),
-            overlap: below.1 | 1 << n,
+            children,
+            overlap: below | 1 << n,
             leaves,
             width: u64::from(leaves.count_ones()),
         };
@@ -175,6 +205,31 @@ fn places(problem: &Problem) -> [Place; MAX_NODES] {
     place
 }
 
+/// See [`Table::shares`], by class and class; and what all places of a class sum to.
+fn shares(problem: &Problem, place: &[Place; MAX_NODES]) -> (Vec<u64>, u64) {
+    let (nodes, classes) = (&problem.tree.nodes, problem.tree.sizes.len());
+    let mut count = [0; MAX_NODES];
+    let mut least = vec![u64::MAX; classes * classes];
+    // Per place, how many places of each class are in it, itself included: eight bits each.
+    let mut inside = [0u128; MAX_NODES];
+    for (n, node) in nodes.iter().enumerate().rev() {
+        inside[n] = members(place[n].children).fold(1 << (8 * node.class), |sum, c| sum + inside[c]);
+        count[node.class] += 1;
+        let least = &mut least[node.class * classes..][..classes];
+        let here = inside[n].to_le_bytes();
+        least.iter_mut().zip(here).for_each(|(least, here)| *least = u64::from(here).min(*least));
+    }
+    let whole = count[..classes].iter().fold(1, |whole, &count| lcm(whole, count));
+    for (c, &count) in count[..classes].iter().enumerate() {
+        least.iter_mut().skip(c).step_by(classes).for_each(|least| *least *= whole / count);
+    }
+    (least, whole)
+}
+
+fn lcm(a: u64, b: u64) -> u64 {
+    (1..=b).map(|k| k * a).find(|m| m.is_multiple_of(b)).unwrap_or(a)
+}
+
 /// The members of a set of places, ascending.
 pub(super) fn members(mut places: Places) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
@@ -182,4 +237,30 @@ pub(super) fn members(mut places: Places) -> impl Iterator<Item = usize> {
         places &= places.wrapping_sub(1);
         (next < Places::BITS).then_some(next as usize)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Model;
+
+    #[test]
+    fn shares_are_what_a_place_holds_of_each_size() {
+        for model in Model::all() {
+            let problem = Problem::new(model, 1, Vec::new()).unwrap();
+            let table = Table::new(&problem);
+            assert!(table.whole < 1 << 8, "{}: sums of the longest times stay within 64 bits", model.key);
+            let root = table.shares(table.classes - 1);
+            assert!(root.iter().all(|&share| share == table.whole), "{}: the whole GPU holds all", model.key);
+        }
+        let problem = Problem::new(Model::find("a100-40gb").unwrap(), 3, Vec::new()).unwrap();
+        let table = Table::new(&problem);
+        let rows: Vec<&[u64]> = (0..table.classes).map(|class| table.shares(class)).collect();
+        // Of 7, 3, 2, 1 and 1 places; 3@4 holds one place of two slices and three of one, less than 3@0.
+        assert_eq!(rows[0], [6, 0, 0, 0, 0]);
+        assert_eq!(rows[1], [12, 14, 0, 0, 0]);
+        assert_eq!(rows[2], [18, 14, 21, 0, 0]);
+        assert_eq!(rows[3], [24, 28, 21, 42, 0]);
+        assert_eq!((rows[4], table.whole), (&[42; 5][..], 3 * 42));
+    }
 }

@@ -122,9 +122,12 @@ impl Timing {
                 }
             }
             self.gpus[gpu] = Gpu { pending, alive, empty: alive == 0 };
-            let longest = self.set_tails(table, gpu, orders[gpu]);
-            if alive == 0 && longest >= limit {
-                return None;
+            // Nobody asks for tails that neither rank anything nor can reach the limit.
+            if rule == Rule::Tail || limit < Micros::MAX {
+                let longest = self.set_tails(table, gpu, orders[gpu]);
+                if alive == 0 && longest >= limit {
+                    return None;
+                }
             }
         }
         for &lane in &table.lanes {
@@ -243,12 +246,8 @@ impl Timing {
         let mut best: Option<((Micros, Micros), Choice)> = None;
         for gpu in (0..table.gpus()).filter(|&g| table.problem.gpus[g].lane == lane) {
             let base = table.base(gpu);
-            for p in members(self.gpus[gpu].pending) {
+            for p in members(ready(table, self.gpus[gpu].pending, orders[gpu])) {
                 let overlap = table.place(p).overlap;
-                let earlier: Places = if orders[gpu] == Order::Down { (1 << p) - 1 } else { !1 << p };
-                if self.gpus[gpu].pending & overlap & earlier != 0 {
-                    continue;
-                }
                 let in_way = self.gpus[gpu].alive & overlap;
                 if in_way >> p & 1 == 1 {
                     return Some(Choice { kind: None, site: base + p, release: self.sites[base + p].free });
@@ -310,6 +309,21 @@ impl Timing {
         schedule.ops.sort_by_key(|o| (o.begin, o.kind));
         schedule
     }
+}
+
+/// The places of `pending` that wait for no other one of them: none above them (`Down`) or below them (`Up`).
+fn ready(table: &Table<'_>, mut pending: Places, order: Order) -> Places {
+    let mut ready = 0;
+    while pending != 0 {
+        // Places above have lower numbers, so the first (last) one waits for none, and all that overlap wait for it.
+        let p = match order {
+            Order::Down => pending.trailing_zeros(),
+            Order::Up => Places::BITS - 1 - pending.leading_zeros(),
+        };
+        ready |= 1 << p;
+        pending &= !table.place(p as usize).overlap;
+    }
+    ready
 }
 
 /// The beginning of the first stretch of `length` from `ready` on in which the lane has nothing planned.

@@ -123,7 +123,7 @@ complete -c tessera -n "__fish_tessera_using_subcommand times" -l from -d 'Read 
 complete -c tessera -n "__fish_tessera_using_subcommand times" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand times" -l json -d 'Print JSON'
 complete -c tessera -n "__fish_tessera_using_subcommand times" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c tessera -n "__fish_tessera_using_subcommand score" -l topology -d 'A named system, or a file with matrix = [[…]] or [[nodes]] as `tessera discover` writes it' -r
+complete -c tessera -n "__fish_tessera_using_subcommand score" -l topology -d 'A named system, a file with matrix = [[…]] or [[nodes]] as `tessera discover` writes it, or a node' -r
 complete -c tessera -n "__fish_tessera_using_subcommand score" -l gpus -d 'How many GPUs' -r
 complete -c tessera -n "__fish_tessera_using_subcommand score" -l pattern -d 'ring, tree, chain, star, all, none, ring+tree, or file:PATH with an edge list' -r
 complete -c tessera -n "__fish_tessera_using_subcommand score" -l bandwidth -d 'Whether bandwidth matters to the job' -r -f -a "sensitive\t'Well-linked GPUs make it faster'
@@ -139,7 +139,7 @@ complete -c tessera -n "__fish_tessera_using_subcommand simulate; and not __fish
 complete -c tessera -n "__fish_tessera_using_subcommand simulate; and not __fish_seen_subcommand_from mapa" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c tessera -n "__fish_tessera_using_subcommand simulate; and not __fish_seen_subcommand_from mapa" -f -a "mapa" -d 'Run jobs through one node, first in, first out'
 complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l jobs -d 'The jobs' -r -F
-complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l topology -d 'A named system, or a file with matrix = [[…]] or [[nodes]] as `tessera discover` writes it' -r
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l topology -d 'A named system, a file with matrix = [[…]] or [[nodes]] as `tessera discover` writes it, or a node' -r
 complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l policy -d 'baseline, topo-aware, greedy, preserve, or all' -r
 complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l model -d 'bottleneck, mapa2021, or a file that `tessera fit bandwidth` wrote' -r
 complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l refuse -d 'Under preserve, refuse a sensitive job\'s set at or below GBPS; the queue waits with it' -r
@@ -169,7 +169,7 @@ insensitive\t'Any GPUs do'"
 complete -c tessera -n "__fish_tessera_using_subcommand topology; and __fish_seen_subcommand_from svg" -l busy -d 'GPUs that are not free: 0,3-5' -r
 complete -c tessera -n "__fish_tessera_using_subcommand topology; and __fish_seen_subcommand_from svg" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand topology; and __fish_seen_subcommand_from svg" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c tessera -n "__fish_tessera_using_subcommand lint" -l topology -d 'A named system, or a file with matrix = [[…]] or [[nodes]] as `tessera discover` writes it' -r
+complete -c tessera -n "__fish_tessera_using_subcommand lint" -l topology -d 'A named system, a file with matrix = [[…]] or [[nodes]] as `tessera discover` writes it, or a node' -r
 complete -c tessera -n "__fish_tessera_using_subcommand lint" -l pattern -d 'ring, tree, chain, star, all, none, ring+tree, or file:PATH with an edge list' -r
 complete -c tessera -n "__fish_tessera_using_subcommand lint" -l model -d 'bottleneck, mapa2021, or a file that `tessera fit bandwidth` wrote' -r
 complete -c tessera -n "__fish_tessera_using_subcommand lint" -l busy -d 'GPUs that are not free: 0,3-5' -r
@@ -179,7 +179,7 @@ complete -c tessera -n "__fish_tessera_using_subcommand lint" -s h -l help -d 'P
 complete -c tessera -n "__fish_tessera_using_subcommand fit; and not __fish_seen_subcommand_from bandwidth" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand fit; and not __fish_seen_subcommand_from bandwidth" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c tessera -n "__fish_tessera_using_subcommand fit; and not __fish_seen_subcommand_from bandwidth" -f -a "bandwidth" -d 'Fit the bandwidth model to measured all-reduce rates'
-complete -c tessera -n "__fish_tessera_using_subcommand fit; and __fish_seen_subcommand_from bandwidth" -l topology -d 'A named system, or a file with matrix = [[…]] or [[nodes]] as `tessera discover` writes it' -r
+complete -c tessera -n "__fish_tessera_using_subcommand fit; and __fish_seen_subcommand_from bandwidth" -l topology -d 'A named system, a file with matrix = [[…]] or [[nodes]] as `tessera discover` writes it, or a node' -r
 complete -c tessera -n "__fish_tessera_using_subcommand fit; and __fish_seen_subcommand_from bandwidth" -l pattern -d 'The pattern that was measured' -r
 complete -c tessera -n "__fish_tessera_using_subcommand fit; and __fish_seen_subcommand_from bandwidth" -l model -d 'The model to beat' -r
 complete -c tessera -n "__fish_tessera_using_subcommand fit; and __fish_seen_subcommand_from bandwidth" -l config -d 'Read this tessera.toml' -r -F

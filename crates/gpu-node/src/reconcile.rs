@@ -146,6 +146,11 @@ fn end_daemons(
             }
         }
     }
+    for path in mps::still_there(settings) {
+        report
+            .problems
+            .push(format!("{}: cannot be emptied: a process may still write to it", path.display()));
+    }
     // Without a record: the file was damaged. The directory's owner is the daemon's user.
     for key in mps::left_dirs(settings) {
         if !wanted(&key) {

@@ -4,21 +4,23 @@
 //! user can write to, so nothing that is found there is trusted: a process is ours when the kernel says that it is
 //! an MPS program of that user. Where users share a daemon it runs as root.
 
+mod folders;
 mod process;
 
-use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags};
-use rustix::process::{Gid, Signal, Uid};
+use rustix::fs::{AtFlags, CWD};
+use rustix::process::Signal;
 
 use crate::command::{CommandError, Run};
 use crate::deadline::{Backoff, Deadline};
-use crate::dirs::{self, DirError, io};
+use crate::dirs::DirError;
 use crate::journal::{DaemonRecord, Journal, VERSION};
 use crate::settings::Settings;
+use folders::{life_held, make_dirs, remove_dirs};
 use process::Held;
+
+pub(crate) use folders::{Paths, left_dirs, still_there};
 
 /// An MPS daemon that could not be started or ended.
 #[derive(Debug, thiserror::Error)]
@@ -54,20 +56,6 @@ impl MpsError {
             Self::Start { source, .. } => matches!(source, CommandError::Start { .. }),
             Self::Silent { .. } => false,
         }
-    }
-}
-
-/// Where a daemon keeps its pipes and logs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Paths {
-    pub(crate) pipe: PathBuf,
-    pub(crate) log: PathBuf,
-}
-
-impl Paths {
-    pub(crate) fn of(settings: &Settings, key: &str) -> Self {
-        let dir = settings.run_dir.join("mps").join(key);
-        Self { pipe: dir.join("pipe"), log: dir.join("log") }
     }
 }
 
@@ -200,24 +188,6 @@ fn wait_end(processes: &[&Held], timeout: Duration) -> bool {
     }
 }
 
-/// A file in the daemon's directory that the daemon inherits open and locked: whoever finds it locked knows that a
-/// process of the daemon still lives, even one that has no other trace yet.
-const LIFE: &str = "life";
-
-fn life_held(settings: &Settings, key: &str) -> bool {
-    let path = settings.run_dir.join("mps").join(key).join(LIFE);
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    rustix::fs::openat(CWD, &path, flags, Mode::empty())
-        .is_ok_and(|file| rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err())
-}
-
-fn lock_life(dir: &OwnedFd, path: &Path) -> Result<OwnedFd, DirError> {
-    let flags = OFlags::CREATE | OFlags::RDONLY | OFlags::NOFOLLOW;
-    let file = rustix::fs::openat(dir, LIFE, flags, Mode::RUSR).map_err(io(path, "create it"))?;
-    rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(io(path, "lock it"))?;
-    Ok(file)
-}
-
 /// The control program, for this daemon, as its user.
 fn control<'a>(settings: &Settings, record: &DaemonRecord, flags: &[&str], input: &'a str) -> Run<'a> {
     let paths = Paths::of(settings, &record.key);
@@ -232,55 +202,4 @@ fn control<'a>(settings: &Settings, record: &DaemonRecord, flags: &[&str], input
         input,
         user: (record.uid != 0).then_some((record.uid, record.gid)),
     }
-}
-
-/// Makes the daemon's directories and returns the lock that it is to inherit.
-fn make_dirs(settings: &Settings, key: &str, uid: u32, gid: u32) -> Result<OwnedFd, DirError> {
-    remove_dirs(settings, key)?;
-    let public = Mode::from_bits_truncate(0o755);
-    let run = dirs::own(&settings.run_dir, public)?;
-    let mps = dirs::own_at(run, &settings.run_dir, "mps", public)?;
-    let base = settings.run_dir.join("mps");
-    let dir = dirs::own_at(mps, &base, key, public)?;
-    let mode = if uid == 0 { public } else { Mode::RWXU };
-    for name in ["pipe", "log"] {
-        let path = base.join(key).join(name);
-        // Made by root in root's directory: nobody can have put a link there.
-        drop(dirs::own_at(&dir, &base.join(key), name, mode)?);
-        rustix::fs::chownat(
-            &dir,
-            name,
-            Some(Uid::from_raw(uid)),
-            Some(Gid::from_raw(gid)),
-            AtFlags::SYMLINK_NOFOLLOW,
-        )
-        .map_err(io(&path, "give it to the job's user"))?;
-    }
-    lock_life(&dir, &base.join(key).join(LIFE))
-}
-
-/// Removes a daemon's directories, in which its user may have left anything: links are removed, never followed.
-fn remove_dirs(settings: &Settings, key: &str) -> Result<(), DirError> {
-    let base = settings.run_dir.join("mps");
-    match rustix::fs::statat(CWD, &base, AtFlags::SYMLINK_NOFOLLOW) {
-        Err(_) => return Ok(()),
-        Ok(_) => {
-            // Refuses a `run_dir` or `mps` that somebody else could have redirected.
-            let run = dirs::own(&settings.run_dir, Mode::from_bits_truncate(0o755))?;
-            drop(dirs::own_at(run, &settings.run_dir, "mps", Mode::from_bits_truncate(0o755))?);
-        }
-    }
-    let path = base.join(key);
-    match std::fs::remove_dir_all(&path) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-            Err(DirError::Io { path, what: "remove it", source: e })
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Keys of directories that daemons left behind.
-pub(crate) fn left_dirs(settings: &Settings) -> Vec<String> {
-    let Ok(entries) = std::fs::read_dir(settings.run_dir.join("mps")) else { return Vec::new() };
-    entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect()
 }

@@ -190,3 +190,42 @@ fn a_missing_control_program_drains_the_node() {
         assert!(journal.daemons(&mut Vec::new()).unwrap().is_empty());
     });
 }
+
+/// What a user can leave in a daemon's directories is no reason to drain a node, or to let a prolog run out of stack.
+#[test]
+fn a_tree_that_a_user_left_keeps_nobody_from_sharing() {
+    on_node("tests::mps::a_tree_that_a_user_left_keeps_nobody_from_sharing", |node| {
+        // As on a node, where /run is in memory.
+        let run = tempfile::Builder::new().prefix("tn").tempdir_in("/dev/shm").unwrap();
+        std::fs::set_permissions(run.path(), PermissionsExt::from_mode(0o755)).unwrap();
+        let settings = Settings { run_dir: run.path().join("run"), ..node.settings.clone() };
+        let node = TestNode { dir: node.dir.clone(), settings };
+        let entry = node.realise(1, ALICE, on_gpu(1, 1000, 25)).unwrap().entry;
+        let pipe = entry.share.unwrap().pipe_dir;
+        let mode = rustix::fs::Mode::RWXU;
+        let open = |dir: &std::os::fd::OwnedFd, name: &str| {
+            rustix::fs::openat(dir, name, rustix::fs::OFlags::PATH, rustix::fs::Mode::empty()).unwrap()
+        };
+        let mut dir = rustix::fs::open(&pipe, rustix::fs::OFlags::PATH, mode).unwrap();
+        for _ in 0..30_000 {
+            rustix::fs::mkdirat(&dir, "deep", mode).unwrap();
+            dir = open(&dir, "deep");
+        }
+        std::fs::write(pipe.join("file"), "x").unwrap();
+        symlink("/etc", pipe.join("link")).unwrap();
+        node.release(1);
+        assert!(!pipe.exists() && Path::new("/etc/passwd").exists());
+        node.realise(2, BOB, on_gpu(1, 1000, 25)).unwrap();
+        node.release(2);
+        // What was too much for an epilog is gone after some reconciliations.
+        let left = || std::fs::read_dir(node.settings.run_dir.join("mps")).unwrap().count();
+        for _ in 0..60 {
+            let live = HashSet::new();
+            if crate::reconcile(&node.settings, Some(&live)).unwrap().problems.is_empty() {
+                break;
+            }
+        }
+        assert_eq!(left(), 0);
+        node.assert_clean(&[]);
+    });
+}

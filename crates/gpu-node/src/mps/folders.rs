@@ -1,0 +1,171 @@
+//! The daemons' directories: root's, with two in them that belong to a daemon's user, who may leave anything there.
+//!
+//! What is removed is first moved away, which nothing in it can prevent, and only then emptied: a tree that is too deep or
+//! too large, or a process that still writes to it, must not keep the next daemon from starting, nor fail a prolog.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{AtFlags, CWD, Dir, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::process::{Gid, Uid};
+
+use crate::deadline::Deadline;
+use crate::dirs::{self, DirError, io};
+use crate::settings::Settings;
+
+/// Where a daemon keeps its pipes and logs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Paths {
+    pub(crate) pipe: PathBuf,
+    pub(crate) log: PathBuf,
+}
+
+impl Paths {
+    pub(crate) fn of(settings: &Settings, key: &str) -> Self {
+        let dir = settings.run_dir.join("mps").join(key);
+        Self { pipe: dir.join("pipe"), log: dir.join("log") }
+    }
+}
+
+/// A file in the daemon's directory that the daemon inherits open and locked: whoever finds it locked knows that a
+/// process of the daemon still lives, even one that has no other trace yet.
+const LIFE: &str = "life";
+
+pub(super) fn life_held(settings: &Settings, key: &str) -> bool {
+    let path = settings.run_dir.join("mps").join(key).join(LIFE);
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(CWD, &path, flags, Mode::empty())
+        .is_ok_and(|file| rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err())
+}
+
+fn lock_life(dir: &OwnedFd, path: &Path) -> Result<OwnedFd, DirError> {
+    let flags = OFlags::CREATE | OFlags::RDONLY | OFlags::NOFOLLOW;
+    let file = rustix::fs::openat(dir, LIFE, flags, Mode::RUSR).map_err(io(path, "create it"))?;
+    rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(io(path, "lock it"))?;
+    Ok(file)
+}
+
+/// Makes the daemon's directories and returns the lock that it is to inherit.
+pub(super) fn make_dirs(settings: &Settings, key: &str, uid: u32, gid: u32) -> Result<OwnedFd, DirError> {
+    remove_dirs(settings, key)?;
+    let public = Mode::from_bits_truncate(0o755);
+    let run = dirs::own(&settings.run_dir, public)?;
+    let mps = dirs::own_at(run, &settings.run_dir, "mps", public)?;
+    let base = settings.run_dir.join("mps");
+    let dir = dirs::own_at(mps, &base, key, public)?;
+    let mode = if uid == 0 { public } else { Mode::RWXU };
+    for name in ["pipe", "log"] {
+        let path = base.join(key).join(name);
+        // Made by root in root's directory: nobody can have put a link there.
+        drop(dirs::own_at(&dir, &base.join(key), name, mode)?);
+        rustix::fs::chownat(
+            &dir,
+            name,
+            Some(Uid::from_raw(uid)),
+            Some(Gid::from_raw(gid)),
+            AtFlags::SYMLINK_NOFOLLOW,
+        )
+        .map_err(io(&path, "give it to the job's user"))?;
+    }
+    lock_life(&dir, &base.join(key).join(LIFE))
+}
+
+/// Removes a daemon's directories. Links in them are removed, never followed. What cannot be removed at once is out of
+/// the way, for [`still_there`].
+pub(super) fn remove_dirs(settings: &Settings, key: &str) -> Result<(), DirError> {
+    let base = settings.run_dir.join("mps");
+    if rustix::fs::statat(CWD, &base, AtFlags::SYMLINK_NOFOLLOW).is_err() {
+        return Ok(());
+    }
+    // Refuses a `run_dir` or `mps` that somebody else could have redirected.
+    let run = dirs::own(&settings.run_dir, Mode::from_bits_truncate(0o755))?;
+    let mps = dirs::own_at(run, &settings.run_dir, "mps", Mode::from_bits_truncate(0o755))?;
+    let away = format!("{AWAY}{key}-{}", unique());
+    match rustix::fs::renameat(&mps, key, &mps, &away) {
+        Err(Errno::NOENT) => return Ok(()),
+        other => other.map_err(io(&base.join(key), "move it away"))?,
+    }
+    discard(&mps, &away);
+    Ok(())
+}
+
+/// What begins so has been moved away.
+const AWAY: &str = ".away-";
+
+/// Distinguishes what is moved: two processes do not share an id, nor one process a moment.
+fn unique() -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    format!("{}-{}", std::process::id(), now.as_nanos())
+}
+
+/// Most names that are read at once.
+const MOST: usize = 10_000;
+/// How long may be spent on what was left in one go.
+const TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Empties and removes `name` in `dir`; false: something is left.
+///
+/// Whatever the depth, no more than three directories are open, and this does not call itself: directories found
+/// in one are moved up to the top, which only root can write to, and looked into there.
+fn discard(dir: &OwnedFd, name: &str) -> bool {
+    let Ok(top) = open_dir(dir, name) else { return false };
+    let (deadline, mut moved, unique) = (Deadline::after(TIMEOUT), 0, unique());
+    loop {
+        let Ok(names) = entries(&top) else { return false };
+        if names.is_empty() {
+            return rustix::fs::unlinkat(dir, name, AtFlags::REMOVEDIR).is_ok();
+        }
+        for inner in names {
+            if deadline.passed() {
+                return false;
+            }
+            if rustix::fs::unlinkat(&top, &inner, AtFlags::empty()).is_ok() {
+                continue;
+            }
+            if let Ok(sub) = open_dir(&top, &inner) {
+                for leaf in entries(&sub).unwrap_or_default() {
+                    if rustix::fs::unlinkat(&sub, &leaf, AtFlags::empty()).is_err() {
+                        moved += 1;
+                        // It stays, and is met again, where somebody else was quicker.
+                        let _ = rustix::fs::renameat(&sub, &leaf, &top, format!("{unique}-{moved}"));
+                    }
+                }
+            }
+            let _ = rustix::fs::unlinkat(&top, &inner, AtFlags::REMOVEDIR);
+        }
+    }
+}
+
+fn open_dir(dir: impl AsFd, name: impl rustix::path::Arg) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
+    rustix::fs::openat(dir, name, flags, Mode::empty())
+}
+
+/// Names in a directory, at most [`MOST`].
+fn entries(dir: &OwnedFd) -> Result<Vec<std::ffi::CString>, Errno> {
+    let names = Dir::read_from(dir)?.map(|entry| entry.map(|e| e.file_name().to_owned()));
+    let own = |name: &Result<std::ffi::CString, Errno>| {
+        !name.as_ref().is_ok_and(|n| matches!(n.to_bytes(), b"." | b".."))
+    };
+    names.filter(own).take(MOST).collect()
+}
+
+/// Keys of directories that daemons left behind.
+pub(crate) fn left_dirs(settings: &Settings) -> Vec<String> {
+    names(settings).filter(|name| !name.starts_with(AWAY)).collect()
+}
+
+/// Tries again to remove what was moved away; the paths of what is still there.
+pub(crate) fn still_there(settings: &Settings) -> Vec<PathBuf> {
+    let base = settings.run_dir.join("mps");
+    let Ok(mps) = open_dir(CWD, &base) else { return Vec::new() };
+    let away = names(settings).filter(|name| name.starts_with(AWAY));
+    away.filter(|name| !discard(&mps, name)).map(|name| base.join(name)).collect()
+}
+
+fn names(settings: &Settings) -> impl Iterator<Item = String> {
+    let entries = std::fs::read_dir(settings.run_dir.join("mps")).into_iter().flatten().flatten();
+    entries.map(|e| e.file_name().to_string_lossy().into_owned())
+}

@@ -5,7 +5,7 @@
 
 mod common;
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use e2e::paths::SlurmVersion;
 use e2e::{Cluster, JobId, User};
@@ -66,6 +66,23 @@ fn lets_pass_and_gets_better(version: SlurmVersion) {
     let job = submit(&cluster, &["--gres=gpu:1", "--gpu-wait=25:10:00"]);
     cluster.wait_running(job).unwrap();
     end(&cluster, &[job]);
+
+    // Slurm asks when it could start: when the wait is over, for the others stay longer.
+    let asks = |options: &[&str]| {
+        let mut words =
+            vec!["SLURM_TIME_FORMAT=%s", "sbatch", "--test-only", "-w", "n1", "-t", "30", "--gres=gpu:2"];
+        words.extend(options);
+        words.extend(["--wrap", "true"]);
+        let said = cluster.run(User::Alice, "env", &words).unwrap();
+        let said = said.stdout + &said.stderr;
+        let start =
+            said.split_once(" to start at ").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok());
+        let start: u64 = start.unwrap_or_else(|| panic!("{said}"));
+        start.saturating_sub(UNIX_EPOCH.elapsed().unwrap().as_secs())
+    };
+    assert!(asks(&[]) < 60);
+    let after = asks(&["--gpu-wait=25:10:00"]);
+    assert!((590..=600).contains(&after), "{after}");
 
     // The others pass, also one that needs the same node for longer than the wait.
     let patient = submit(&cluster, &["--gres=gpu:2", "--gpu-wait=25:10:00"]);

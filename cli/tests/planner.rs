@@ -258,6 +258,23 @@ fn a_plan_that_keeps_its_job_waiting_is_taken_back() {
 }
 
 #[test]
+fn a_plan_under_which_a_limit_holds_its_job_is_taken_back() {
+    let until = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() + 500;
+    let plan = format!("tessera: plan v1 size=7g.40gb until={until}; asks v1 iso=mig times=1g:90,7g:40");
+    let jobs = [
+        job(11, 500, 0, "PENDING", "QOSMaxGRESPerUser", &plan),
+        job(12, 500, 0, "PENDING", "QOSMaxGRESPerUser", &asks("times=1g:90,7g:40")),
+        job(13, 500, 0, "PENDING", "Dependency", &plan),
+    ];
+    let dir = world(&jobs.concat(), "priority/basic", "exit 0");
+    assert_snapshot!(run(dir.path(), &["planner", "--once"]) + "\n" + &log(dir.path()), @r"
+    job 11: waits by a limit (QOSMaxGRESPerUser): its plan is taken back
+    exit 0
+    <JobId=11> <AdminComment=tessera: asks v1 iso=mig times=1g:90,7g:40>
+    ");
+}
+
+#[test]
 fn times_by_profile_and_instance() {
     let dir = world("", "priority/basic", "exit 0");
     let table = run(dir.path(), &["times"]);

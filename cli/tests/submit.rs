@@ -395,7 +395,6 @@ fn plan_against_reality() {
     infer    104  FAILED     n1:1 2g.10gb@4         31.47      45  42.77      50   +16.90 %
 
     batch.csv: planned 42.77 s, really 50 s: +16.90 %
-    per task, beside its own time: planned 0.30 s, really 28.00 s
     1 on other instances than planned: something else was there
     exit 1
     ");
@@ -407,7 +406,7 @@ fn plan_against_reality() {
       "overhead": 0.3,
       "policy": "tessera",
       "real_makespan": 50.0,
-      "real_overhead": 27.999999999999996,
+      "real_overhead": null,
       "tasks": [
         {
           "begin": 0.17,

@@ -80,8 +80,9 @@ fn look(record: &mut Record) -> Result<(), Failure> {
 fn note(entry: &mut Entry, state: &str, begin: Option<u64>, end: Option<u64>, comment: &str) {
     entry.state = Some(state.split(' ').next().unwrap_or(state).to_owned());
     entry.real_end = end;
-    // A pending job has an expected begin, a job cancelled before it began none worth the name.
-    entry.real_begin = begin.filter(|_| state != "PENDING");
+    // A pending job has an expected begin; one cancelled before it began has its end as such.
+    let never = state == "PENDING" || (state.starts_with("CANCELLED") && begin == end);
+    entry.real_begin = begin.filter(|_| !never);
     entry.got = parse_started(comment).map(|started| started.got).or(entry.got.take());
 }
 
@@ -196,11 +197,12 @@ fn summary(record: &Record) -> String {
     text
 }
 
-/// Mean of what a task took beside its own planned time, from the end of the last job it followed to its own end.
+/// Mean of what a task that completed took beside its own planned time, from the end of the last job it followed to its
+/// own end.
 fn extra(record: &Record) -> Option<f64> {
     let zero = zero(record);
     let mut all = Vec::new();
-    for entry in &record.jobs {
+    for entry in record.jobs.iter().filter(|e| e.state.as_deref() == Some("COMPLETED")) {
         let ends: Vec<Option<u64>> =
             record.jobs.iter().filter(|e| entry.after.contains(&e.job)).map(|e| e.real_end).collect();
         let Some(before) = ends.into_iter().collect::<Option<Vec<u64>>>().and_then(|e| e.into_iter().max())

@@ -35,6 +35,11 @@ impl Pending {
     }
 }
 
+/// Whether the job waits by a limit of its user, account or QOS.
+pub(super) fn is_limited(job: &Job) -> bool {
+    job.state == "PENDING" && ["QOS", "Assoc"].iter().any(|who| job.reason.starts_with(who))
+}
+
 /// The job as one to plan; `None` if it is not a planner's business.
 pub(super) fn pending(job: &Job) -> Option<Pending> {
     // Only what waits for its turn or for room. Anything else (held, a dependency, a begin time, a limit) is somebody's

@@ -18,7 +18,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use placement::far::STEPS_PER_MS;
-use placement::planned::{encode_asks, instant, parse_plan};
+use placement::planned::{asks, encode_asks, instant, parse_plan};
 use site_config::SiteConfig;
 
 pub(crate) use args::PlannerArgs;
@@ -157,11 +157,12 @@ impl Planner<'_> {
         let jobs = squeue::jobs(None)?;
         self.stuck.retain(|_, until| *until > now);
         self.suspects.retain(|id| jobs.iter().any(|j| j.id == *id));
+        let mut round = Round { lines: Vec::new(), failed: false };
+        self.without_limited_plans(&jobs, now, &mut round);
         let free = |p: &Pending| !self.stuck.contains_key(&p.job.id);
         let pending: Vec<Pending> = jobs.iter().filter_map(jobs::pending).filter(free).collect();
         let waiting: HashSet<u32> = jobs.iter().filter(|j| j.state == "PENDING").map(|j| j.id).collect();
         self.nices.keep(|id| waiting.contains(&id));
-        let mut round = Round { lines: Vec::new(), failed: false };
         if pending.is_empty() {
             self.give_back(&Decided::default(), &jobs, &mut round);
             return Ok(round);
@@ -275,17 +276,29 @@ impl Planner<'_> {
     /// Gives up on a plan whose place is free while the job does not start: cores, memory or something else is missing
     /// there, and without a plan the job may find it elsewhere.
     fn take_back(&mut self, choice: &Choice, p: &Pending, now: u64, round: &mut Round) {
-        self.stuck.insert(p.job.id, now + SHORTEST);
-        let field = format!("AdminComment={}", encode_asks(&p.asks));
-        let done = if self.args.dry_run { Ok(()) } else { carry::update(p.job.id, &field) };
         let at = format!("{} at {}:{}", choice.size, choice.place.node, choice.place.start);
-        round.lines.push(match done {
-            Ok(()) => {
-                format!("job {}: does not start on {at}, which is free: its plan is taken back\n", p.job.id)
+        self.unplan(p.job.id, &p.asks, &format!("does not start on {at}, which is free"), now, round);
+    }
+
+    /// Takes back the plans of jobs that a limit holds: it may be one of shards, within which the requested size is.
+    fn without_limited_plans(&mut self, jobs: &[squeue::Job], now: u64, round: &mut Round) {
+        for job in jobs.iter().filter(|job| jobs::is_limited(job)) {
+            let planned = parse_plan(&job.comment).is_ok_and(|plan| plan.is_some());
+            if let Some(asks) = asks(&job.comment).filter(|_| planned) {
+                self.unplan(job.id, asks, &format!("waits by a limit ({})", job.reason), now, round);
             }
-            Err(why) => {
+        }
+    }
+
+    fn unplan(&mut self, job: u32, asks: &str, why: &str, now: u64, round: &mut Round) {
+        self.stuck.insert(job, now + SHORTEST);
+        let field = format!("AdminComment={}", encode_asks(asks));
+        let done = if self.args.dry_run { Ok(()) } else { carry::update(job, &field) };
+        round.lines.push(match done {
+            Ok(()) => format!("job {job}: {why}: its plan is taken back\n"),
+            Err(refused) => {
                 round.failed = true;
-                format!("job {}: slurmctld refuses to take its plan back: {why}\n", p.job.id)
+                format!("job {job}: slurmctld refuses to take its plan back: {refused}\n")
             }
         });
     }

@@ -144,7 +144,7 @@ pub(crate) fn node(root: &mut TableReader<'_, '_>) -> NodeSettings {
         dev_root: path("dev_root", unset.dev_root),
         proc_root: path("proc_root", unset.proc_root),
         state_dir: path("state_dir", unset.state_dir),
-        run_dir: path("run_dir", unset.run_dir),
+        run_dir: run_dir(&table).unwrap_or(unset.run_dir),
         nvml_library: text("nvml_library", unset.nvml_library),
         mps_control: text("mps_control", unset.mps_control),
         gpu_reset_command: reset_command(&table).unwrap_or(unset.gpu_reset_command),
@@ -167,6 +167,20 @@ fn directory(table: &TableReader<'_, '_>, key: &'static str) -> Option<PathBuf> 
         }
     };
     table.parsed(key, absolute).map(|at| at.value)
+}
+
+/// Longest `run_dir`. Below it are sockets, `mps/gpu63-999-7/pipe/control`, whose paths the kernel takes up to 107 bytes.
+const MOST_RUN_DIR: usize = 107 - "/mps/gpu63-999-7/pipe/control".len();
+
+fn run_dir(table: &TableReader<'_, '_>) -> Option<PathBuf> {
+    let path = directory(table, "run_dir")?;
+    let length = path.as_os_str().len();
+    if length > MOST_RUN_DIR {
+        let what = format!("run_dir has {length} characters: MPS could not make its sockets there");
+        let hint = Some(format!("at most {MOST_RUN_DIR}, the node's name for %n included"));
+        table.errors.push(table.key_span("run_dir"), what, hint);
+    }
+    Some(path)
 }
 
 fn reset_command(table: &TableReader<'_, '_>) -> Option<Vec<String>> {

@@ -1,0 +1,133 @@
+//! `[[nodes]]`.
+
+use insta::assert_snapshot;
+
+use super::of_nodes;
+
+#[test]
+fn node_names() {
+    let set = |names: &str| of_nodes(&format!("names = \"{names}\"\ngpu = \"a30-24gb\"\ncount = 4"));
+    assert_snapshot!(set("n[1-"), @r#"
+    tessera.toml:2:10: names = "n[1-" has a [ without a ]
+    names = "n[1-"
+             ^~~~  hint: a Slurm hostlist such as n[1-4,7]
+    "#);
+    assert_snapshot!(set("n[3-1]"), @r#"
+    tessera.toml:2:10: names = "n[3-1]" has the range 3-1, which ends before it begins
+    names = "n[3-1]"
+             ^~~~~~  hint: a Slurm hostlist such as n[1-4,7]
+    "#);
+    assert_snapshot!(set("n1,n[1-2]"), @r#"
+    tessera.toml:2:10: node n1 is named twice
+    names = "n1,n[1-2]"
+             ^~~~~~~~~
+    "#);
+    assert_snapshot!(set("n[1-9999999]"), @r#"
+    tessera.toml:2:10: names = "n[1-9999999]" stands for more than 65536 names
+    names = "n[1-9999999]"
+             ^~~~~~~~~~~~  hint: a Slurm hostlist such as n[1-4,7]
+    "#);
+}
+
+#[test]
+fn models_and_counts() {
+    assert_snapshot!(of_nodes("names = \"n1\"\ngpu = \"NVIDIA A100-SXM4-40G\"\ncount = 8"), @r#"
+    tessera.toml:3:8: unknown GPU model "NVIDIA A100-SXM4-40G"
+    gpu = "NVIDIA A100-SXM4-40G"
+           ^~~~~~~~~~~~~~~~~~~~  hint: did you mean NVIDIA A100-SXM4-40GB? `tessera profiles` lists all models
+    "#);
+    assert_snapshot!(of_nodes("names = \"n1\"\ngpu = \"voodoo\"\ncount = 0"), @r#"
+    tessera.toml:3:8: unknown GPU model "voodoo"
+    gpu = "voodoo"
+           ^~~~~~  hint: `tessera profiles` lists all models
+    tessera.toml:4:9: count = 0 is out of range
+    count = 0
+            ^  hint: 1 to 64
+    "#);
+    assert_snapshot!(of_nodes("names = \"n1\"\ngpu = \"a30-24gb\""), @r#"
+    tessera.toml:3:1: gpu without count
+    gpu = "a30-24gb"
+    ^~~  hint: add count = 8, the GPUs of each node
+    "#);
+    assert_snapshot!(of_nodes("names = \"n1\"\ngpu = \"a30-24gb\"\ngpus = [\"a30-24gb\"]"), @r#"
+    tessera.toml:4:1: gpu and gpus are both given
+    gpus = ["a30-24gb"]
+    ^~~~  hint: gpu for one model, gpus for a list
+    "#);
+    assert_snapshot!(of_nodes("names = \"n1\"\ngpus = [\"a30-24gb\", \"a31\"]\ncount = 3"), @r#"
+    tessera.toml:3:22: unknown GPU model "a31"
+    gpus = ["a30-24gb", "a31"]
+                         ^~~  hint: did you mean A30? `tessera profiles` lists all models
+    tessera.toml:4:9: count = 3 but gpus lists 2
+    count = 3
+            ^  hint: leave count out
+    "#);
+}
+
+#[test]
+fn interconnects() {
+    let two = |lines: &str| of_nodes(&format!("names = \"n1\"\ngpu = \"a30-24gb\"\ncount = 2\n{lines}"));
+    assert_snapshot!(two("interconnect = \"dgx-v\""), @r#"
+    tessera.toml:5:17: interconnect dgx-v links 8 GPUs, not 2
+    interconnect = "dgx-v"
+                    ^~~~~  hint: give a matrix, or discovered = FILE, for another number
+    "#);
+    assert_snapshot!(two("interconnect = \"dgx-q\""), @r#"
+    tessera.toml:5:17: unknown interconnect "dgx-q"
+    interconnect = "dgx-q"
+                    ^~~~~  hint: did you mean dgx-v?
+    "#);
+    assert_snapshot!(two("interconnect = \"pcie\"\nmatrix = [[0, 1], [1, 0]]"), @r"
+    tessera.toml:6:1: interconnect and matrix are both given
+    matrix = [[0, 1], [1, 0]]
+    ^~~~~~  hint: one of interconnect, matrix, discovered
+    ");
+    assert_snapshot!(two("matrix = [[0]]"), @r"
+    tessera.toml:5:10: matrix has 1 rows for 2 GPUs
+    matrix = [[0]]
+             ^~~~~
+    ");
+    assert_snapshot!(two("matrix = [[0, 25], [25]]"), @r"
+    tessera.toml:5:20: this row has 1 entries in a matrix of 2 rows
+    matrix = [[0, 25], [25]]
+                       ^~~~
+    ");
+    assert_snapshot!(two("matrix = [[0, 25], [50, 0]]"), @r"
+    tessera.toml:5:21: matrix has 50 from GPU 1 to 0 but 25 back
+    matrix = [[0, 25], [50, 0]]
+                        ^~  hint: both directions are the same
+    ");
+    assert_snapshot!(two("matrix = [[10, 25], [25, 0]]"), @r#"
+    tessera.toml:5:12: matrix has 10 between GPU 0 and itself
+    matrix = [[10, 25], [25, 0]]
+               ^~  hint: write 0 or "X"
+    "#);
+    assert_snapshot!(two("matrix = [[0, \"NV1\"], [25, 0]]"), @r#"
+    tessera.toml:5:24: matrix has 25 from GPU 1 to 0 but NV1 back
+    matrix = [[0, "NV1"], [25, 0]]
+                           ^~  hint: both directions are the same
+    "#);
+    assert_snapshot!(two("discovered = \"none.toml\""), @r#"
+    tessera.toml:5:15: cannot read none.toml: entity not found
+    discovered = "none.toml"
+                  ^~~~~~~~~  hint: `tessera discover` on such a node writes it
+    "#);
+    assert_snapshot!(two("discovered = \"empty.toml\""), @r#"
+    tessera.toml:5:15: empty.toml has no links in [[nodes]]
+    discovered = "empty.toml"
+                  ^~~~~~~~~~  hint: `tessera discover` writes one
+    "#);
+    assert_snapshot!(two("discovered = \"bad.toml\""), @r"
+    bad.toml:2:21: matrix has 50 from GPU 1 to 0 but 25 back
+    matrix = [[0, 25], [50, 0]]
+                        ^~  hint: both directions are the same
+    ");
+    assert_snapshot!(two("discovered = \"dgx.toml\""), @r#"
+    dgx.toml:2:17: no interconnect of this name links 2 GPUs
+    interconnect = "dgx-v"
+                    ^~~~~
+    "#);
+    assert_eq!(two("discovered = \"good.toml\""), "");
+    assert_eq!(two("discovered = \"named.toml\""), "");
+    assert_eq!(two("matrix = [[0, 2.5e1], [25, 0]]"), "");
+}

@@ -25,12 +25,15 @@ mod commit;
 mod engine;
 #[path = "../src/narrow.rs"]
 mod narrow;
+#[path = "../src/patience.rs"]
+mod patience;
 #[path = "../src/view.rs"]
 mod view;
 
 use commit::place;
 use engine::Engine;
 use narrow::{Mode, narrow};
+use patience::Patient;
 use view::{ChosenView, EntryChoice, GresKind, GresRequest, JobView, NodeView, Want};
 
 const NODES: usize = 1000;
@@ -61,8 +64,8 @@ fn site() -> Engine {
     engine
 }
 
-fn want(request: Option<&str>, kind: GresKind, per_node: u64) -> Want {
-    let job = JobView {
+fn view(request: Option<&str>, kind: GresKind, per_node: u64) -> JobView {
+    JobView {
         id: JOB,
         uid: USER,
         request: request.map(str::to_owned),
@@ -72,8 +75,11 @@ fn want(request: Option<&str>, kind: GresKind, per_node: u64) -> Want {
         partition: None,
         comment: String::new(),
         now: 100,
-    };
-    job.want().unwrap()
+    }
+}
+
+fn want(request: Option<&str>, kind: GresKind, per_node: u64) -> Want {
+    view(request, kind, per_node).want().unwrap()
 }
 
 fn tests(c: &mut Criterion) {
@@ -112,6 +118,17 @@ fn tests(c: &mut Criterion) {
             group.bench_function(format!("{what}/{name}, cached"), |b| b.iter(|| test(&mut engine, mode)));
         }
     }
+    let waits = view(Some("v1 iso=whole wait=43:60"), GresKind::Gpu, 3);
+    let split = |engine: &mut Engine| {
+        let question = engine.question(JOB, USER, &waits.want().unwrap());
+        black_box(Patient::of(&question, &waits).unwrap().split(engine, &question, &nodes).good)
+    };
+    group.bench_function("whole/nodes with better GPUs, nothing cached", |b| {
+        b.iter_batched_ref(site, split, BatchSize::LargeInput);
+    });
+    let mut engine = site();
+    (0..10).for_each(|_| drop(split(&mut engine)));
+    group.bench_function("whole/nodes with better GPUs, cached", |b| b.iter(|| split(&mut engine)));
     let mut engine = site();
     let three = want(None, GresKind::Gpu, 3);
     let chosen = ChosenView {

@@ -8,7 +8,7 @@ mod common;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use e2e::paths::SlurmVersion;
-use e2e::{Cluster, JobId, User};
+use e2e::{Cluster, Daemon, JobId, User};
 
 /// Both schedulers soon after each other.
 const OFTEN: &str = "SchedulerParameters=bf_interval=3,sched_interval=6,batch_sched_delay=1\n";
@@ -53,7 +53,7 @@ fn wait_waiting(cluster: &Cluster, job: JobId) -> String {
 }
 
 fn lets_pass_and_gets_better(version: SlurmVersion) {
-    let cluster = common::builder().slurm(version).slurm_conf(OFTEN).start().unwrap();
+    let mut cluster = common::builder().slurm(version).slurm_conf(OFTEN).start().unwrap();
     let busy = fill(&cluster);
     // GPUs 0 and 6 have no link: 10 GB/s.
     end(&cluster, &[busy[0], busy[6]]);
@@ -94,6 +94,12 @@ fn lets_pass_and_gets_better(version: SlurmVersion) {
     let waiting = cluster.job(patient).unwrap();
     assert_eq!((waiting.state(), waiting.reason()), ("PENDING", "Resources"));
     assert_eq!(admin_comment(&cluster, patient), comment, "the wait began once");
+    // slurmctld saves its jobs every 5 s.
+    std::thread::sleep(Duration::from_secs(6));
+    cluster.kill9(&Daemon::Slurmctld).unwrap();
+    cluster.start(&Daemon::Slurmctld).unwrap();
+    cluster.wait_ready(Duration::from_secs(60)).unwrap();
+    assert_eq!(admin_comment(&cluster, patient), comment, "and goes on");
 
     // A pair with two links comes free beside the others: GPUs 0 and 3.
     end(&cluster, &[passes, busy[3]]);

@@ -11,6 +11,8 @@ use crate::engine::{Engine, Question};
 use crate::narrow::{Mode, Narrowed, first_fit, keep_to_plan, narrow};
 use crate::view::{Allocated, ChosenView, EntryChoice, GresKind, GresRequest, JobView, NodeView, Want};
 
+mod given;
+
 const USER: Uid = Uid(1000);
 
 fn engine() -> Engine {
@@ -293,104 +295,6 @@ fn choice(chosen: &[u16], available: &[u16]) -> ChosenView {
     let set = |list: &[u16]| list.iter().map(|g| GpuIndex(*g)).collect::<GpuSet>();
     let entry = EntryChoice { chosen: set(chosen), available: set(available), sockets: Vec::new() };
     ChosenView { name: "n1".to_owned(), entries: vec![entry], near: GpuSet::from_bits(u64::MAX) }
-}
-
-#[test]
-fn only_devices_slurm_could_choose_are_given() {
-    let engine = engine();
-    let want = mig("7g.40gb");
-    let placed = place(&engine, question(&engine, &want), &want, &choice(&[1], &[1])).unwrap().unwrap();
-    assert_eq!(placed.devices, [(1, 1)]);
-    let want = self::want(None, GresKind::Gpu, 1);
-    let placed = place(&engine, question(&engine, &want), &want, &choice(&[1], &[0, 1])).unwrap().unwrap();
-    assert_eq!(placed.devices.len(), 1);
-}
-
-/// A DGX-1V, GPU 0 in use: 2-3 and 1-2 have two links, 1-3 has one.
-fn linked() -> Engine {
-    let text = "[defaults]\nbandwidth = \"insensitive\"\n[[partitions]]\nname = \"plain\"\ngpu_set_policy = \"baseline\"\n\
-                [[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 8\ninterconnect = \"dgx-v\"\n";
-    let (config, errors) = site_config::parse("t", text, &|_| Err(std::io::ErrorKind::NotFound.into()));
-    assert_eq!(errors, []);
-    let mut engine = Engine::new(config.unwrap());
-    occupy(&mut engine, 1, "n1", &[0]);
-    engine
-}
-
-/// The GPUs given where Slurm has this choice: `(chosen, available, sockets)` per entry.
-fn given(want: &Want, entries: &[(u64, u64, &[u64])], near: u64) -> (Vec<u16>, Option<String>) {
-    let engine = linked();
-    let entry = |(chosen, available, sockets): &(u64, u64, &[u64])| EntryChoice {
-        chosen: GpuSet::from_bits(*chosen),
-        available: GpuSet::from_bits(*available),
-        sockets: sockets.iter().map(|s| GpuSet::from_bits(*s)).collect(),
-    };
-    let entries = entries.iter().map(entry).collect();
-    let view = ChosenView { name: "n1".to_owned(), entries, near: GpuSet::from_bits(near) };
-    let placed = place(&engine, question(&engine, want), want, &view).unwrap().unwrap();
-    let Grant::Whole(order) = placed.grant else { panic!("{placed:?}") };
-    (order.into_iter().map(|g| g.0).collect(), placed.matched.map(|m| m.to_string()))
-}
-
-const SENSITIVE: &str = "v1 iso=whole bw=sensitive";
-
-#[test]
-fn whole_gpus_are_given_in_the_order_of_ranks() {
-    let sensitive = want(Some(SENSITIVE), GresKind::Gpu, 7);
-    let (order, matched) = given(&sensitive, &[(0xfe, 0xfe, &[])], 0xff);
-    assert_eq!(order, [1, 2, 3, 7, 4, 6, 5]);
-    assert_eq!(matched.as_deref(), Some("ring/sensitive/preserve/bottleneck/55.6"));
-    let (order, _) = given(&sensitive, &[(0b1110, 0xfe, &[])], 0xff);
-    assert_eq!(order, [1, 2, 3]);
-    let tree = want(Some("v1 iso=whole pattern=tree bw=sensitive policy=greedy"), GresKind::Gpu, 3);
-    assert_eq!(
-        given(&tree, &[(0b1110, 0xfe, &[])], 0xff).1.as_deref(),
-        Some("tree/sensitive/greedy/bottleneck/59.0")
-    );
-}
-
-#[test]
-fn a_partitions_policy_is_its_jobs() {
-    let mut plain = want(Some(SENSITIVE), GresKind::Gpu, 2);
-    assert_eq!(given(&plain, &[(0b0110_0000, 0xfe, &[])], 0xff).0, [2, 3]);
-    plain.partition = Some("plain".to_owned());
-    assert_eq!(given(&plain, &[(0b0110_0000, 0xfe, &[])], 0xff).0, [1, 2]);
-    let own = want(Some("v1 iso=whole bw=sensitive policy=preserve"), GresKind::Gpu, 2);
-    let own = Want { partition: plain.partition, ..own };
-    assert_eq!(given(&own, &[(0b0110_0000, 0xfe, &[])], 0xff).0, [2, 3]);
-}
-
-#[test]
-fn as_many_of_each_socket_and_type_as_slurm_chose() {
-    let sensitive = want(Some(SENSITIVE), GresKind::Gpu, 2);
-    let sockets: &[u64] = &[0x0f, 0xf0];
-    // One of each: 1-5 has two links.
-    assert_eq!(given(&sensitive, &[(0b0001_0010, 0xfe, sockets)], 0xff).0, [1, 5]);
-    assert_eq!(given(&sensitive, &[(0b0011_0010, 0xfe, sockets)], 0xff).0, [1, 5, 6]);
-    // GPUs 1, 2, 4 of one type and the others of another.
-    assert_eq!(
-        given(&sensitive, &[(0b0000_0010, 0b0001_0110, &[]), (0b1000_0000, 0b1110_1000, &[])], 0xff).0,
-        [2, 3]
-    );
-    // One of any type beside one of a certain one: Slurm's choice stands.
-    assert_eq!(
-        given(&sensitive, &[(0b0000_0010, 0b0001_0110, &[]), (0b1000_0000, 0xfe, &[])], 0xff).0,
-        [1, 7]
-    );
-}
-
-#[test]
-fn a_job_that_needs_no_links_gets_gpus_near_its_cores() {
-    let single = want(None, GresKind::Gpu, 1);
-    let upper = [(0b0001_0000, 0xfe, &[][..])];
-    assert!(given(&single, &upper, 0xf0).0[0] >= 4);
-    let pair = want(None, GresKind::Gpu, 2);
-    assert!(given(&pair, &[(0b0011_0000, 0xfe, &[])], 0xf0).0.iter().all(|g| *g >= 4));
-    // Where those do not suffice, any.
-    assert_eq!(given(&pair, &[(0b0011_0000, 0xfe, &[])], 0x10).0.len(), 2);
-    // Links come first where they matter.
-    let sensitive = want(Some(SENSITIVE), GresKind::Gpu, 2);
-    assert_eq!(given(&sensitive, &[(0b0011_0000, 0xfe, &[])], 0xf0).0, [2, 3]);
 }
 
 #[test]

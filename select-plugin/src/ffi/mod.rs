@@ -2,6 +2,7 @@
 
 #[macro_use]
 mod forward;
+mod choice;
 mod entry;
 mod hooks;
 mod host;

@@ -11,7 +11,7 @@ use plugin_rt::{guard_ok, log};
 use super::hooks::{Pending, State, forget_placement, stamp, with};
 use super::host::Host;
 use super::wait::{start_later, wait_later, wait_now};
-use super::{ptr as pointer, read, sys, version, write};
+use super::{choice, ptr as pointer, read, sys, version, write};
 use crate::commit::{Veto, place};
 use crate::engine::{Engine, Question};
 use crate::narrow::{Mode, keep_to_plan, narrow};
@@ -289,7 +289,7 @@ fn preempt(
     for node in nodes.iter().filter(|n| engine.node(&n.name).is_some()) {
         let mut question = asked.question.clone();
         if asked.want.kind == GresKind::Gpu {
-            let chosen = read::choice(host, job, asked.view, node).map_or(0, |c| c.chosen().len());
+            let chosen = choice::choice(host, job, asked.view, node).map_or(0, |c| c.chosen().len());
             question.ask.request.gpus = u32::try_from(chosen).ok().filter(|n| *n > 0);
         }
         let Some(more) = engine.in_the_way(&node.name, &question, &gone, &order) else { return false };
@@ -340,7 +340,7 @@ fn decide_nodes(
     let mut matched = Vec::new();
     let mut poorest: Option<(String, f64)> = None;
     for node in nodes {
-        let Some(mut slurm) = read::choice(host, job, asked.view, node).filter(|c| !c.chosen().is_empty())
+        let Some(mut slurm) = choice::choice(host, job, asked.view, node).filter(|c| !c.chosen().is_empty())
         else {
             continue;
         };

@@ -46,7 +46,7 @@ pub(super) fn devices(host: &Host, job: &sys::job_record_t, node: &NodeView, pla
             // SAFETY: a bit string of the job's own.
             unsafe { host.put(bits, i, ours.iter().any(|(device, _)| *device == i)) };
         }
-        let total = super::read::amount_on(state, node.index);
+        let total = super::choice::amount_on(state, node.index);
         version::move_amounts(state, node.index, size, &split(total, &ours));
     }
 }

@@ -289,11 +289,16 @@ impl Journal {
         let mut file = std::fs::File::from(fd);
         let sync = |file: &std::fs::File| if outlive == Outlive::Process { Ok(()) } else { file.sync_all() };
         let written = file.write_all(&text).and_then(|()| sync(&file));
-        written.map_err(|source| DirError::Io { path: path.clone(), what: "write it", source })?;
+        let written = written.map_err(|source| DirError::Io { path: path.clone(), what: "write it", source });
         crate::crash::point("written, not renamed");
-        rustix::fs::renameat(dir, &temporary, dir, name).map_err(io(&path, "replace it"))?;
+        let replaced = written
+            .and_then(|()| rustix::fs::renameat(dir, &temporary, dir, name).map_err(io(&path, "replace it")));
+        if replaced.is_err() {
+            // A full disk should not be filled further; what cannot be removed either is swept later.
+            let _ = dirs::unlink(dir, &temporary);
+        }
         crate::crash::point("journal written");
-        Ok(())
+        replaced
     }
 
     fn delete(&self, dir: &OwnedFd, sub: &str, name: &str) -> Result<(), DirError> {

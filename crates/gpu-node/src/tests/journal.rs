@@ -103,3 +103,52 @@ fn a_planted_journal_file_is_not_followed() {
         node.release(1);
     });
 }
+
+/// A small file system in memory in a directory's place, for as long as this lives.
+struct Small<'d>(&'d Path);
+
+impl<'d> Small<'d> {
+    fn over(dir: &'d Path) -> Self {
+        std::fs::create_dir_all(dir).unwrap();
+        std::fs::set_permissions(dir, PermissionsExt::from_mode(0o700)).unwrap();
+        let mount = |args: &[&str]| Command::new("mount").args(args).arg(dir).status().unwrap();
+        assert!(mount(&["-t", "tmpfs", "-o", "size=64k,mode=700", "tessera-test"]).success());
+        Self(dir)
+    }
+}
+
+impl Drop for Small<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(self.0).status();
+    }
+}
+
+#[test]
+fn a_full_disk_drains_the_node_and_loses_nothing() {
+    on_node("tests::journal::a_full_disk_drains_the_node_and_loses_nothing", |node| {
+        let _small = Small::over(&node.settings.state_dir);
+        let first = node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap().entry;
+        let rubbish = node.settings.state_dir.join("rubbish");
+        // Until the last page is taken.
+        let mut file = std::fs::File::create(&rubbish).unwrap();
+        while std::io::Write::write(&mut file, &[1; 512]).is_ok() {}
+        let error = node.realise(2, BOB, mig(&[(0, "1g.5gb", 1)])).unwrap_err();
+        assert!(matches!(error, RealiseError::NodeUnfit(Fault::Dir(_))), "{error}");
+        assert!(crate::begin_batch(&node.settings, JobId(1)).is_err());
+        let names = |sub: &str| {
+            let dir = std::fs::read_dir(node.settings.state_dir.join(sub)).unwrap();
+            dir.map(|e| e.unwrap().file_name().into_string().unwrap()).collect::<Vec<_>>()
+        };
+        assert_eq!((names("jobs"), names("bad").len()), (vec!["1.json".to_owned()], 0));
+        assert_eq!(node.access(&first.device_nodes[0]), (ALICE, 0o400));
+        assert_eq!(node.inspect().gpus[0].instances.len(), 1, "nothing was made for the other job");
+        // Nothing has to be written to give back.
+        node.release(1);
+        assert_eq!(node.access(&first.device_nodes[0]), (0, 0o400));
+        drop(file);
+        std::fs::remove_file(&rubbish).unwrap();
+        node.realise(3, BOB, mig(&[(0, "1g.5gb", 1)])).unwrap();
+        node.reconcile(&[3]);
+        node.assert_clean(&[3]);
+    });
+}

@@ -52,7 +52,8 @@ pub struct GpuView {
 /// The node as it is.
 #[derive(Clone, Debug)]
 pub struct Inspection {
-    /// As the engine sees it. A GPU whose model is unknown is left out together with all after it.
+    /// As the engine sees it. A GPU that does not answer, or whose model is unknown, is left out together with all after
+    /// it: a GPU's place is its number.
     pub node: Node,
     /// As the driver says.
     pub gpus: Vec<GpuView>,
@@ -234,7 +235,10 @@ impl Findings {
 /// The node in the engine's terms.
 fn engine_view(settings: &Settings, gpus: &[GpuView], entries: &[Entry]) -> Node {
     let mut node = Vec::new();
-    for view in gpus {
+    for (place, view) in gpus.iter().enumerate() {
+        if usize::from(view.info.index.0) != place {
+            break;
+        }
         let described = settings.gpu(view.info.index);
         let Some(model) = view.info.model().or(described.map(|d| d.model)) else { break };
         let policy = described.map_or(MigPolicy::Dynamic, |d| d.policy);

@@ -215,8 +215,14 @@ fn set_nodes(
     if !settings.manage_device_nodes {
         return Ok(());
     }
-    let facts = (0..nvml.count()?).map(GpuIndex).map(|gpu| Ok(GpuFacts { gpu, minor: nvml.minor(gpu)? }));
-    let facts: Vec<GpuFacts> = facts.collect::<Result<_, Fault>>()?;
+    let mut facts = Vec::new();
+    for gpu in (0..nvml.count()?).map(GpuIndex) {
+        match nvml.minor(gpu) {
+            Ok(minor) => facts.push(GpuFacts { gpu, minor }),
+            // Lost: its node stays as it is, the others' are set right.
+            Err(e) => report.problems.push(chain(&e)),
+        }
+    }
     let devices = Devices::open(settings)?;
     let ready: Vec<Entry> = kept.iter().filter(|e| e.phase == Phase::Ready).cloned().collect();
     for (name, access) in device_nodes(settings, &devices, &facts, &ready)? {

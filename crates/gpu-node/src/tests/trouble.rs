@@ -162,3 +162,28 @@ fn an_idle_instance_gives_up_the_media_engines() {
         node.release(2);
     });
 }
+
+#[test]
+fn a_lost_gpu_is_not_taken_for_its_neighbour() {
+    on_node("tests::trouble::a_lost_gpu_is_not_taken_for_its_neighbour", |node| {
+        node.realise(1, ALICE, whole(&[0])).unwrap();
+        node.realise(2, BOB, whole(&[1])).unwrap();
+        node.sim(&["fault", "add", "--gpu", "0", "--kind", "gpu-lost"]);
+        let seen = node.inspect();
+        assert!(
+            seen.disagreements.iter().any(|d| d.to_string().contains("GPU 0: ")),
+            "{:?}",
+            seen.disagreements
+        );
+        assert_eq!(seen.node.gpus.len(), 0, "GPU 1 is not GPU 0");
+        assert_eq!(seen.gpus[0].info.index, GpuIndex(1));
+        // Its job's epilog needs no driver.
+        node.release(1);
+        assert_eq!(node.access("nvidia0"), (0, 0o600));
+        assert_eq!(node.access("nvidia1"), (BOB, 0o600));
+        // The other GPUs' nodes are set right, whoever is on them.
+        assert!(node.reconcile(&[2]).problems.iter().all(|p| p.contains("GPU 0: ")));
+        assert_eq!(node.access("nvidia1"), (BOB, 0o600));
+        assert_eq!(node.access("nvidia2"), (0, 0o600));
+    });
+}

@@ -11,13 +11,17 @@ use std::path::{Path, PathBuf};
 
 use placement::JobId;
 
-/// Jobs with a live step on `node`; `None` where the kernel does not tell.
+/// Jobs with a live step on `node`; `None` where the kernel does not tell, or others than root can write to Slurm's
+/// directory: to take nobody for live would take from the living.
 pub(crate) fn jobs_with_steps(node: &str, env: &dyn Fn(&str) -> Option<String>) -> Option<HashSet<JobId>> {
     // Paths are bytes; a name that is not UTF-8 is nobody's stepd.
     let sockets = std::fs::read("/proc/net/unix").ok()?;
     let spool = env("SLURM_CONF")
         .and_then(|path| std::fs::read_to_string(path).ok())
         .and_then(|conf| spool_dir(&conf, node));
+    if spool.as_ref().is_some_and(|dir| !only_roots(dir)) {
+        return None;
+    }
     let ours = |dir: &Path| spool.as_ref().is_none_or(|s| s == dir) && only_roots(dir);
     Some(jobs_of(&String::from_utf8_lossy(&sockets), node, &ours))
 }
@@ -77,17 +81,17 @@ mod tests {
         let conf = dir.path().join("slurm.conf");
         std::fs::write(&conf, format!("SlurmdSpoolDir={}\n", dir.path().display())).unwrap();
         let env = |name: &str| (name == "SLURM_CONF").then(|| conf.display().to_string());
-        let live = || jobs_with_steps("unit", &env).unwrap();
+        let live = || jobs_with_steps("unit", &env);
         let socket = std::os::unix::net::UnixListener::bind(dir.path().join("unit_77.0")).unwrap();
         let roots = std::fs::metadata(dir.path()).unwrap().uid() == 0;
-        assert_eq!(live(), if roots { [JobId(77)].into() } else { HashSet::new() });
+        assert_eq!(live(), roots.then(|| [JobId(77)].into()));
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
         std::fs::set_permissions(dir.path(), open).unwrap();
-        assert_eq!(live(), HashSet::new(), "anybody could have made it");
+        assert_eq!(live(), None, "anybody could have made it");
         std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
         drop(socket);
         assert!(dir.path().join("unit_77.0").exists(), "its file stays");
-        assert_eq!(live(), HashSet::new());
+        assert_eq!(live(), roots.then(HashSet::new));
     }
 
     #[test]

@@ -135,6 +135,7 @@ proptest! {
         a100 in any::<bool>(),
         times in prop::collection::vec(prop::collection::vec(1u64..40, 5), 1..4),
         cost in 0u64..6,
+        few in 0u64..4000,
     ) {
         let model = Model::find(if a100 { "a100-40gb" } else { "a30-24gb" }).unwrap();
         let sizes = if a100 { 5 } else { 3 };
@@ -148,6 +149,9 @@ proptest! {
         prop_assert_eq!(&replayed.earliest, &plan.schedule);
         let optimum = far_brute::optimum(&p);
         prop_assert_eq!((replayed.makespan, plan.lower_bound, plan.proven_optimal), (optimum, optimum, true));
+        // A search that ends too early still gives no bound above the optimum.
+        let cut = best(&p, few);
+        prop_assert!(cut.lower_bound <= optimum && replay(&p, &cut.schedule).unwrap().makespan >= optimum);
     }
 
     /// Without costs nothing is left open: the search is exact and must say so.

@@ -2,7 +2,7 @@
 
 use super::bound::by_area;
 use super::classic::Planner;
-use super::exact::prove;
+use super::exact::{prove, raise};
 use super::local::{Search, Steps};
 use super::problem::{GpuNow, Micros, Problem};
 use super::schedule::{Run, Schedule};
@@ -14,7 +14,7 @@ pub const STEPS_PER_MS: u64 = 5_000;
 /// Batches up to this size are worth an exact search; larger ones never finish.
 const EXACT_TASKS: usize = 16;
 
-/// Up to this size the exact search mostly finishes and gets half of the budget; beyond it only the lucky ones do.
+/// Up to this size the exact search mostly finishes and gets most of the budget; beyond it only the lucky ones do.
 const SURE_TASKS: usize = 12;
 
 /// A plan and what is known about it.
@@ -51,7 +51,7 @@ pub fn best(problem: &Problem, budget: u64) -> Plan {
     search.anneal(budget / 10, floor, &mut steps);
     polish(&mut search, &mut steps);
     if exact {
-        let mut share = Steps(if table.tasks() <= SURE_TASKS { steps.0 / 2 } else { steps.0 / 6 });
+        let mut share = Steps(if table.tasks() <= SURE_TASKS { steps.0 / 5 * 4 } else { steps.0 / 6 });
         let given = share.0;
         if let Some(proven) = prove(&table, &mut search, floor, &mut share) {
             bound = bound.max(proven.bound);
@@ -59,10 +59,15 @@ pub fn best(problem: &Problem, budget: u64) -> Plan {
         }
         steps.take(given - share.0);
     }
+    // Where the search did not finish, a part of it still finds a better bound than areas do.
+    let kept = if exact && bound == floor { steps.0 / 5 } else { 0 };
     let target = better.as_ref().map_or(Micros::MAX, Schedule::makespan);
-    while search.best.makespan.min(target) > bound && steps.0 > 1000 {
-        search.anneal(steps.0.min(budget / 4), bound, &mut steps);
+    while search.best.makespan.min(target) > bound && steps.0 > kept + 1000 {
+        search.anneal((steps.0 - kept).min(budget / 4), bound, &mut steps);
         polish(&mut search, &mut steps);
+    }
+    if kept > 0 {
+        bound = raise(&table, &mut search, bound, &mut steps);
     }
     let mut schedule = match better {
         Some(better) if target < search.best.makespan => better,

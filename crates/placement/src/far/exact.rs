@@ -1,11 +1,15 @@
 //! Exact search for small batches on empty GPUs: every assignment of tasks to places that a bound does not rule out.
 //!
 //! Tasks are assigned one by one, largest least area first. A partial assignment is dropped when the chains of one GPU
-//! already take too long ([`lower`]), when the area left cannot hold the remaining tasks (slices that no remaining task
-//! fits into do not count), or when an earlier sibling place with equal contents has been tried. A complete one is
-//! timed. What remains between its timing and its bound is the order of reconfigurations, a few tenths of a second: when
-//! all assignments have been seen, those whose bound is below the best makespan have all their orders tried
-//! ([`shortest`]), and what cannot be tried in time stays in the bound.
+//! already take too long ([`lower`]), when a task that is left fits nowhere any more, when the area left cannot hold those
+//! tasks, each where it still fits at its least (slices that none of them fits into do not count), or when an earlier
+//! sibling place with equal contents has been tried. A complete one is timed. What remains between its timing and its
+//! bound is the order of reconfigurations, a few tenths of a second: when all assignments have been seen, those whose bound
+//! is below the best makespan have all their orders tried ([`shortest`]), and what cannot be tried in time stays in the
+//! bound.
+//!
+//! A search that does not finish leaves the bound of areas; [`raise`] then searches below makespans close to it, which is
+//! over sooner because less fits.
 //!
 //! The bound holds for every schedule that creates an instance at each place at most once, which loses nothing without
 //! reconfiguration times: tasks of one place can always be run together.
@@ -45,6 +49,33 @@ pub(super) fn prove(
     Some(Proven { bound: proof.open.min(best), better: better.map(|(_, schedule)| schedule) })
 }
 
+/// Raises `floor`, no schedule being shorter, in at most `steps`: a makespan between it and the best is ruled out if a search
+/// below it finds no assignment whose bound is shorter. The smaller the makespan asked for, the sooner the search is over.
+pub(super) fn raise(
+    table: &Table<'_>,
+    search: &mut Search<'_>,
+    mut floor: Micros,
+    steps: &mut Steps,
+) -> Micros {
+    let mut part = 4;
+    while part <= 64 && search.best.makespan > floor && steps.0 > 0 {
+        let limit = floor + (search.best.makespan - floor).div_ceil(part);
+        let given = steps.0 / 4;
+        let mut share = Steps(given);
+        let ruled_out = Proof::new(table, search, floor, &mut share).is_some_and(|mut proof| {
+            proof.limit = limit;
+            proof.branch(0, 0)
+        });
+        steps.take(given - share.0);
+        if ruled_out {
+            floor = limit.min(search.best.makespan);
+        } else {
+            part *= 2;
+        }
+    }
+    floor
+}
+
 /// Most assignments to keep for [`Proof::orders`].
 const MOST: usize = 512;
 
@@ -53,6 +84,9 @@ struct Proof<'a, 'b, 'c> {
     search: &'b mut Search<'c>,
     steps: &'b mut Steps,
     floor: Micros,
+    /// Assignments at least as long do not matter, nor do those as long as the best. Where this is not `NEVER`, the search
+    /// ends at the first that is shorter and cannot be timed as well as its bound.
+    limit: Micros,
     /// Tasks in the order of assignment.
     order: Vec<usize>,
     /// Least area of the tasks from a position of `order` on.
@@ -63,6 +97,8 @@ struct Proof<'a, 'b, 'c> {
     twins: [Option<usize>; MAX_NODES],
     sites: Vec<u32>,
     loads: Vec<Micros>,
+    /// Per site, the longest task that still fits.
+    left: Vec<Micros>,
     destroy: Micros,
     create: Micros,
     /// The least bound of a complete assignment that could not be timed as well as its bound.
@@ -93,11 +129,13 @@ impl<'a, 'b, 'c> Proof<'a, 'b, 'c> {
         Some(Self {
             table,
             floor,
+            limit: NEVER,
             areas,
             shortest,
             twins: twins(table),
             sites: vec![0; table.tasks()],
             loads: vec![0; table.sites()],
+            left: vec![0; table.sites()],
             destroy: costs.destroy.iter().copied().min().unwrap_or(0),
             create: costs.create.iter().copied().min().unwrap_or(0),
             open: NEVER,
@@ -163,11 +201,14 @@ impl<'a, 'b, 'c> Proof<'a, 'b, 'c> {
             lower(self.table, &self.loads[base..base + self.table.places], self.destroy, None)
         });
         let bound = bound.max().unwrap_or(0).max(self.floor);
-        if bound >= self.search.best.makespan {
+        if bound >= self.search.best.makespan.min(self.limit) {
             return true;
         }
         let made = self.search.consider(&self.sites);
         if made > bound {
+            if self.limit < NEVER {
+                return false;
+            }
             if self.table.gpus() == 1 && self.untried.len() < MOST {
                 self.untried.push((bound, self.sites.clone()));
             } else {
@@ -215,19 +256,20 @@ impl<'a, 'b, 'c> Proof<'a, 'b, 'c> {
 
     /// Whether an assignment of all tasks better than the best known may still follow from the loads of the GPU at
     /// `base`, which has just changed, with the tasks from `k` on still to come.
-    fn fits(&self, k: usize, base: Site) -> bool {
-        let best = self.search.best.makespan;
+    fn fits(&mut self, k: usize, base: Site) -> bool {
+        let best = self.search.best.makespan.min(self.limit);
         let loads = &self.loads[base..base + self.table.places];
         if lower(self.table, loads, self.destroy, Some(self.create)) >= best {
             return false;
         }
-        let rooms = (0..self.table.gpus()).map(|g| self.room(k, self.table.base(g), best - 1));
-        self.areas[k] <= rooms.sum()
+        let room = (0..self.table.gpus()).map(|g| self.room(k, g, best - 1)).sum();
+        self.areas[k] <= room && self.area(k, room)
     }
 
-    /// Slices times time that the tasks from `k` on can still use on the GPU at `base` before `makespan`.
-    fn room(&self, k: usize, base: Site, makespan: Micros) -> u64 {
+    /// Slices times time that the tasks from `k` on can still use on a GPU before `makespan`. Sets what is `left` there.
+    fn room(&mut self, k: usize, gpu: usize, makespan: Micros) -> u64 {
         let table = self.table;
+        let base = table.base(gpu);
         let mut chain = [0; MAX_NODES];
         let mut left = [Micros::MAX; MAX_NODES];
         for p in 0..table.places {
@@ -238,6 +280,7 @@ impl<'a, 'b, 'c> Proof<'a, 'b, 'c> {
             chain[p] = if load > 0 { above + between + place.create + load } else { above };
         }
         let mut open: Places = 0;
+        let mut room = 0;
         for p in (0..table.places).rev() {
             let place = table.place(p);
             left[p] = match place.children {
@@ -245,11 +288,37 @@ impl<'a, 'b, 'c> Proof<'a, 'b, 'c> {
                 children => members(children).map(|c| left[c]).min().unwrap_or(0),
             };
             let create = if self.loads[base + p] > 0 { 0 } else { place.create };
-            if self.shortest[k][place.class] + create <= left[p] {
+            let longest = left[p].saturating_sub(create);
+            self.left[base + p] = longest;
+            if self.shortest[k][place.class] <= longest {
                 open |= place.leaves;
             }
         }
-        members(open).map(|leaf| left[leaf]).sum()
+        members(open).for_each(|leaf| room += left[leaf]);
+        room
+    }
+
+    /// Whether each of the tasks from `k` on still fits somewhere, and all of them into `room`.
+    fn area(&self, k: usize, mut room: u64) -> bool {
+        let table = self.table;
+        for &task in &self.order[k..] {
+            let mut least = u64::MAX;
+            for gpu in 0..table.gpus() {
+                let base = table.base(gpu);
+                for (p, &left) in self.left[base..base + table.places].iter().enumerate() {
+                    let place = table.place(p);
+                    let time = table.time(task, place.class);
+                    if time <= left {
+                        least = least.min(place.width * time);
+                    }
+                }
+            }
+            if least > room {
+                return false;
+            }
+            room -= least;
+        }
+        true
     }
 }
 

@@ -258,6 +258,22 @@ fn a_plan_that_keeps_its_job_waiting_is_taken_back() {
 }
 
 #[test]
+fn a_node_whose_layout_cannot_be_read_is_left_out() {
+    let one = job(11, 500, 0, "PENDING", "Resources", &asks("times=1g:90,7g:40"));
+    let dir = world(&one, "priority/basic", "exit 0");
+    let nodes =
+        "NodeName=n1 A=x\n   Extra=tessera gpu0=free\n\nNodeName=n2 A=x\n   Extra=tessera nonsense\n\n";
+    fs::write(dir.path().join("nodes"), nodes).unwrap();
+    let sinfo = dir.path().join("bin/sinfo");
+    fs::write(&sinfo, "#!/bin/sh\necho 'n1 idle gpu'; echo 'n2 idle gpu'\n").unwrap();
+    assert_snapshot!(run(dir.path(), &["planner", "--once"]), @r"
+    node n2 is not planned: its layout: something unexpected at byte 7 of the layout
+    job 11 of alice: 7g.40gb at n1:0@0, TIME to TIME (no plan before; of 1g, 7g)
+    exit 0
+    ");
+}
+
+#[test]
 fn a_plan_under_which_a_limit_holds_its_job_is_taken_back() {
     let until = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() + 500;
     let plan = format!("tessera: plan v1 size=7g.40gb until={until}; asks v1 iso=mig times=1g:90,7g:40");

@@ -168,7 +168,7 @@ impl Planner<'_> {
             return Ok(round);
         }
         self.learn(&pending, &jobs, &mut round);
-        let gpus = site::gpus(&self.config, &ends::ends(&jobs, &self.learnt, now))?;
+        let gpus = site::gpus(&self.config, &ends::ends(&jobs, &self.learnt, now), &mut round.lines)?;
         let steps =
             u64::try_from(self.args.budget.as_millis()).unwrap_or(u64::MAX).saturating_mul(STEPS_PER_MS);
         let decided = decide::decide(&pending, gpus, &self.learnt, steps);

@@ -12,7 +12,12 @@ use crate::outcome::Failure;
 use crate::{layout, slurm};
 
 /// All GPUs that may be planned. A node that is drained, down, reserved or in maintenance is left out.
-pub(super) fn gpus(config: &SiteConfig, ends: &HashMap<JobId, Micros>) -> Result<Vec<Gpu>, Failure> {
+/// A node whose layout cannot be read is named in `lines` and left out as well.
+pub(super) fn gpus(
+    config: &SiteConfig,
+    ends: &HashMap<JobId, Micros>,
+    lines: &mut Vec<String>,
+) -> Result<Vec<Gpu>, Failure> {
     let nodes = slurm::usable()?;
     let published = slurm::layouts()?;
     let end = |job: JobId| ends.get(&job).copied();
@@ -22,8 +27,13 @@ pub(super) fn gpus(config: &SiteConfig, ends: &HashMap<JobId, Micros>) -> Result
         if spec.mig == MigPolicy::Off {
             continue;
         }
-        let layout =
-            layout::read(line, &spec.gpus).map_err(|why| Failure::new(format!("layout of {name}: {why}")))?;
+        let layout = match layout::read(line, &spec.gpus) {
+            Ok(layout) => layout,
+            Err(why) => {
+                lines.push(format!("node {name} is not planned: its layout: {why}\n"));
+                continue;
+            }
+        };
         for (index, &model) in (0_u16..).zip(&spec.gpus) {
             let here = layout.gpus.get(usize::from(index)).unwrap_or(&GpuLayout::Free);
             let now = PresentGpu::of_layout(name, GpuIndex(index), here, &end);

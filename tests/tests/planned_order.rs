@@ -122,3 +122,43 @@ fn priorities_are_the_sites_and_the_order_among_equals_the_planners() {
 fn and_on_24_11() {
     on(&mut cluster(SlurmVersion::V24_11), among_others);
 }
+
+/// Alice's account may have 45 shards at once: a job of 10 runs, the planned size of the other has 40, the requested 5.
+#[test]
+fn a_plan_is_no_reason_to_wait_by_a_limit() {
+    // A job that a limit held is looked at again by intervals only.
+    let limits = "AccountingStorageTRES=gres/shard\nAccountingStorageEnforce=limits\n\
+                  SchedulerParameters=sched_interval=2,bf_interval=2";
+    let templates = Templates::for_nodes(&ONE_GPU.replace("count = 1", "count = 2")).unwrap();
+    let mut cluster = builder().accounting().templates(templates).slurm_conf(limits).start().unwrap();
+    on(&mut cluster, |cluster| {
+        let sacctmgr = |args: &[&str]| {
+            cluster.run(User::Root, "sacctmgr", &[&["-i"], args].concat()).unwrap().ok().unwrap();
+        };
+        sacctmgr(&["add", "account", "a", "GrpTRES=gres/shard=45"]);
+        sacctmgr(&["add", "user", User::Alice.name(), "account=a"]);
+        let ten = cluster.sbatch(User::Alice, &["--gpu-isolation=mig:2g.10gb"], "sleep 300").unwrap();
+        cluster.wait_running(ten).unwrap();
+        let wait = |plan_lasts: u64| {
+            let job = cluster.sbatch(User::Alice, &["-H", "--gpu-times=1g:60,7g:9"], "sleep 1").unwrap();
+            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+            update(
+                cluster,
+                job,
+                &format!("AdminComment=tessera: plan v1 size=7g.40gb until={}", now + plan_lasts),
+            );
+            cluster.run(User::Root, "scontrol", &["release", &job.to_string()]).unwrap().ok().unwrap();
+            let limited = |j: &e2e::Job| j.reason().starts_with("AssocGrp");
+            cluster.wait_job(job, "held by the limit", Duration::from_secs(20), limited).unwrap();
+            job
+        };
+        let taken_back = wait(600);
+        let said = planned(cluster);
+        assert!(said.contains("waits by a limit (AssocGrp"), "{said}");
+        assert_eq!(cluster.wait_end(taken_back).unwrap().state(), "COMPLETED");
+        // Without a planner it lapses: the limit is then checked with the size that it runs on.
+        let lapsed = wait(8);
+        assert_eq!(cluster.wait_end(lapsed).unwrap().state(), "COMPLETED");
+        assert!(comment(cluster, lapsed).contains("/1g.5gb@"), "{}", comment(cluster, lapsed));
+    });
+}

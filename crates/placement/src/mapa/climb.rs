@@ -27,6 +27,11 @@ const KICKS: usize = 8;
 
 /// What a good match of `n` ranks lacks; [`Number::NONE`] where none was found.
 pub(super) fn limit<T: Number>(weights: &Weights<T>, edges: &[Edge], n: usize) -> T {
+    good(weights, edges, n).map_or(T::NONE, |(lacks, _)| lacks)
+}
+
+/// A good match of `n` ranks: what it lacks, and the vertex of each rank.
+pub(super) fn good<T: Number>(weights: &Weights<T>, edges: &[Edge], n: usize) -> Option<(T, Vec<usize>)> {
     let m = weights.of.len();
     let mut lacks = [[MISSING; MOST_FREE]; MOST_FREE];
     for (row, of) in lacks.iter_mut().zip(&weights.of) {
@@ -39,8 +44,14 @@ pub(super) fn limit<T: Number>(weights: &Weights<T>, edges: &[Edge], n: usize) -
     }
     let mut climb = Climb { lacks, near, at: Vec::with_capacity(m), next: 1 };
     let kicks = if m > 8 { KICKS } else { 0 };
-    let best = (0..m).map(|start| climb.run(m, start, kicks)).min().unwrap_or(MISSING);
-    if best < MISSING { T::of(best) } else { T::NONE }
+    let mut best = (MISSING, Vec::new());
+    for start in 0..m {
+        let lacks = climb.run(m, start, kicks);
+        if lacks < best.0 {
+            best = (lacks, climb.at[..n].to_vec());
+        }
+    }
+    (best.0 < MISSING).then(|| (T::of(best.0), best.1))
 }
 
 impl Climb {

@@ -8,8 +8,8 @@ use super::path::{self, PathTable};
 use super::pattern::Edge;
 use super::policy::NoChoice;
 use super::ranks::RANKS;
-use super::ringtree::{self, RingTree};
-use super::space::{Space, bits, subsets};
+use super::ringtree::RingTree;
+use super::space::{Space, bits, count, subsets};
 use super::tree::{self, TreeShape};
 use super::wanted;
 use crate::request::Pattern;
@@ -54,7 +54,7 @@ impl Form {
     /// For each set of `n`, the level of the slowest edge of its best match.
     pub(super) fn slowest(&self, space: &Space, n: usize) -> Vec<u8> {
         let m = space.len();
-        let count = subsets(m, n).count();
+        let count = count(m, n);
         let mut slowest = vec![0_u8; count];
         match self {
             Self::Star | Self::All => {
@@ -131,8 +131,8 @@ impl Form {
                 subsets(space.len(), n).map(of).collect()
             }
             Self::RingTree(edges) => {
-                let (best, sets) = RingTree::best(&weights, n, ringtree::limit(&weights, edges, n));
-                let mut sums = vec![i64::MIN; subsets(space.len(), n).count()];
+                let (best, sets) = RingTree::best(&weights, n, edges);
+                let mut sums = vec![i64::MIN; count(space.len(), n)];
                 sets.iter().for_each(|set| sums[RANKS.of(*set)] = scale.sum_mbps(edges.len(), best));
                 sums
             }
@@ -296,8 +296,7 @@ impl Form {
             }
             Self::RingTree(edges) => {
                 let known = known_mbps.and_then(|sum| scale.lacking(edges.len(), sum));
-                let limit = known.unwrap_or_else(|| ringtree::limit(&weights, edges, m));
-                RingTree::order(&weights, limit).unwrap_or_else(|| (0..m).collect())
+                RingTree::one(&weights, edges, known).map_or_else(|| (0..m).collect(), |(_, order)| order)
             }
             _ => (0..m).collect(),
         }
@@ -310,8 +309,8 @@ fn ring_tree_fits(space: &Space, level: usize, n: usize) -> Vec<bool> {
     let adjacent = space.adjacent(level);
     let row = |near: &u32| std::array::from_fn(|v| lacks(near >> v & 1 == 1));
     let weights = Weights::new(adjacent.iter().map(row).collect());
-    let mut fits = vec![false; subsets(space.len(), n).count()];
-    RingTree::best(&weights, n, Byte::ZERO).1.iter().for_each(|set| fits[RANKS.of(*set)] = true);
+    let mut fits = vec![false; count(space.len(), n)];
+    RingTree::perfect(&weights, n).iter().for_each(|set| fits[RANKS.of(*set)] = true);
     fits
 }
 

@@ -35,6 +35,8 @@ pub(super) trait Number: Copy {
     fn rows_plus(a: Self::Row, b: Self::Row) -> Self::Row;
     /// The better ones, lane by lane.
     fn rows_most(a: Self::Row, b: Self::Row) -> Self::Row;
+    /// The worse ones, lane by lane.
+    fn rows_least(a: Self::Row, b: Self::Row) -> Self::Row;
     /// The best lane.
     fn best_lane(row: Self::Row) -> Self;
     /// The best lane of each of sixteen rows.
@@ -91,6 +93,9 @@ impl Number for Byte {
     fn rows_most(a: Bytes, b: Bytes) -> Bytes {
         a.min(b)
     }
+    fn rows_least(a: Bytes, b: Bytes) -> Bytes {
+        a.max(b)
+    }
     fn best_lane(row: Bytes) -> Self {
         Self(least(row))
     }
@@ -143,6 +148,11 @@ macro_rules! wider {
             fn rows_most(a: Self::Row, b: Self::Row) -> Self::Row {
                 let mut out = a;
                 out.iter_mut().zip(b).for_each(|(a, b)| *a = (*a).max(b));
+                out
+            }
+            fn rows_least(a: Self::Row, b: Self::Row) -> Self::Row {
+                let mut out = a;
+                out.iter_mut().zip(b).for_each(|(a, b)| *a = (*a).min(b));
                 out
             }
             fn best_lane(row: Self::Row) -> Self {

@@ -193,6 +193,11 @@ pub(super) fn bits(mut mask: u32) -> impl Iterator<Item = usize> {
     })
 }
 
+/// How many sets of `k` of `m` vertices there are.
+pub(super) fn count(m: usize, k: usize) -> usize {
+    (0..k).fold(1, |c, i| c * (m - i.min(m)) / (i + 1))
+}
+
 /// Every set of `k` of `m` vertices (16 at most), in ascending order of their numbers.
 pub(super) fn subsets(m: usize, k: usize) -> impl Iterator<Item = u32> {
     let first = if k <= m { Some((1_u32 << k) - 1) } else { None };

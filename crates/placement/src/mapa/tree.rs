@@ -16,7 +16,7 @@ use super::climb;
 use super::number::{Number, Weights, best_of};
 use super::pattern::Edge;
 use super::ranks::RANKS;
-use super::space::{MOST_FREE, bits, subsets};
+use super::space::{MOST_FREE, bits, count, subsets};
 
 /// A tree of ranks as shapes of its subtrees.
 pub(super) struct TreeShape {
@@ -245,10 +245,6 @@ impl<C: Cell> TreeTable<C> {
         }
         fold
     }
-}
-
-fn count(m: usize, k: usize) -> usize {
-    (0..k).fold(1, |c, i| c * (m - i.min(m)) / (i + 1))
 }
 
 /// For each set of `n` vertices, in the order of [`subsets`], whether the tree fits on links from this adjacency.

@@ -1,0 +1,121 @@
+//! Sides of four to seven ranks from their root and two halves.
+
+use super::super::number::Number;
+use super::super::ranks::RANKS;
+use super::super::space::count;
+use super::hung::{Hung, Part};
+use super::sides::{Ends, Room, Side, Sides};
+use super::{Stretch, vertices};
+
+/// Sides as they are found, one per set.
+struct Table<T: Number> {
+    sides: Vec<Side<T>>,
+    /// Where each set's is, from 1, by the set's position.
+    at: Vec<u16>,
+}
+
+impl<T: Number> Table<T> {
+    fn add(&mut self, set: u32, row: T::Row) {
+        let at = &mut self.at[RANKS.of(set)];
+        if *at == 0 {
+            self.sides.push(Part { best: T::NONE, set, row: T::NONE.each() });
+            // At most 11 440.
+            *at = u16::try_from(self.sides.len()).unwrap_or(u16::MAX);
+        }
+        let side = &mut self.sides[usize::from(*at) - 1];
+        side.row = T::rows_most(side.row, row);
+    }
+}
+
+/// A far half, and what a match with it lacks at least, the near half and root not counted.
+struct Far<T: Number> {
+    whole: T,
+    part: Part<T>,
+}
+
+/// The search below one root.
+struct Root<'a, T: Number> {
+    ends: &'a Ends<T>,
+    room: Room<'a, T>,
+    root: usize,
+    /// From the root to the top.
+    edge: T,
+}
+
+impl<T: Number> Sides<'_, T> {
+    /// Every side of this size that can be part of a match.
+    pub(super) fn compose(&self, side: Stretch, ends: &Ends<T>, room: Room<'_, T>) -> Vec<Side<T>> {
+        let mut table = Table { sides: Vec::new(), at: vec![0; count(self.m, side.size)] };
+        let Some((near, far)) = self.halves(side) else { return table.sides };
+        let mut next = Vec::new();
+        for root in (0..self.m).filter(|root| *root != ends.top) {
+            let below = Root { ends, room, root, edge: self.weights.of[root][ends.top] };
+            below.list_far(near, far, &mut next);
+            below.pair(near, far, &next, &mut table);
+        }
+        for side in &mut table.sides {
+            side.row = T::rows_without(side.row, side.set | 1 << ends.top);
+            side.best = T::best_lane(side.row);
+        }
+        table.sides
+    }
+}
+
+impl<T: Number> Root<'_, T> {
+    fn is_too_much(&self, row: T::Row, taken: u32) -> bool {
+        T::reaching(self.room.whole(row), self.ends.limit) & !vertices(taken) == 0
+    }
+
+    /// The far halves that can go with some near half, best first.
+    fn list_far(&self, near: &Hung<T>, far: &Hung<T>, next: &mut Vec<Far<T>>) {
+        next.clear();
+        let (limit, top) = (self.ends.limit, 1_u32 << self.ends.top);
+        let least = T::lane(&near.least[self.root], self.ends.top).plus(self.edge);
+        if self.is_too_much(T::rows_plus(least.each(), far.least[self.root]), top) {
+            return;
+        }
+        for b in far.below[self.root].iter().filter(|b| b.set & top == 0) {
+            let whole = T::best_lane(self.room.whole(b.row));
+            if !limit.ahead(self.room.whole_with(least, whole)) {
+                next.push(Far { whole, part: *b });
+            }
+        }
+        next.sort_unstable_by_key(|far| far.whole.units());
+    }
+
+    /// Near halves with far ones.
+    fn pair(&self, near: &Hung<T>, far: &Hung<T>, next: &[Far<T>], table: &mut Table<T>) {
+        let Some(Far { whole, .. }) = next.first() else { return };
+        let limit = self.ends.limit;
+        for (a, apart) in near.below[self.root].iter().zip(&far.apart[self.root]) {
+            let lacks = T::lane(&a.row, self.ends.top).plus(self.edge);
+            if limit.ahead(self.room.whole_with(lacks, *whole)) {
+                continue;
+            }
+            let taken = a.set | 1 << self.ends.top | 1 << self.root;
+            let far_half = T::rows_least(far.least[self.root], apart.each());
+            let bound = T::rows_plus(lacks.each(), far_half);
+            let hopeless =
+                self.is_too_much(bound, taken) || self.room.has_no_other(T::best_lane(bound), taken, limit);
+            if !hopeless {
+                self.pair_one(a.set | 1 << self.root, lacks, next, table);
+            }
+        }
+    }
+
+    /// A near half with its root, which lack so much, with far halves.
+    fn pair_one(&self, half: u32, lacks: T, next: &[Far<T>], table: &mut Table<T>) {
+        let taken = half | 1 << self.ends.top;
+        for Far { whole, part } in next {
+            if self.ends.limit.ahead(self.room.whole_with(lacks, *whole)) {
+                return;
+            }
+            if part.set & taken == 0 {
+                let row = T::rows_plus(lacks.each(), part.row);
+                if !self.is_too_much(row, taken) {
+                    table.add(half | part.set, row);
+                }
+            }
+        }
+    }
+}

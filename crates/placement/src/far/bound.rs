@@ -13,7 +13,12 @@ pub(super) fn by_area(table: &Table<'_>) -> Micros {
         return 0;
     }
     let idle = Idle::of(table);
-    let (mut low, mut high) = (0, NEVER);
+    // No less than all work at its least, spread over slices that are free from the first creation on; mostly not much more.
+    let mut low = table.problem.baseline() + idle.create;
+    let (mut high, mut step) = (low, 1);
+    while high < NEVER && !possible(table, &idle, high) {
+        (low, high, step) = (high + 1, high + step, 2 * step);
+    }
     while low < high {
         let middle = low + (high - low) / 2;
         if possible(table, &idle, middle) { high = middle } else { low = middle + 1 }

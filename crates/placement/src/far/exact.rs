@@ -204,7 +204,7 @@ impl<'a, 'b, 'c> Proof<'a, 'b, 'c> {
         if bound >= self.search.best.makespan.min(self.limit) {
             return true;
         }
-        let made = self.search.consider(&self.sites);
+        let made = self.search.consider(&self.sites, self.steps);
         if made > bound {
             if self.limit < NEVER {
                 return false;
@@ -215,7 +215,7 @@ impl<'a, 'b, 'c> Proof<'a, 'b, 'c> {
                 self.open = self.open.min(bound);
             }
         }
-        self.steps.take(20)
+        self.steps.0 > 0
     }
 
     /// Tries the orders of what [`Proof::complete`] left, the lowest bound first: the best makespan below the search's and

@@ -73,8 +73,8 @@ pub(super) struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// Starts from `start`, whose makespan is timed here.
-    pub(super) fn new(table: &'a Table<'a>, start: &[u32]) -> Self {
+    /// Starts from `start`, which is timed here; its orders are tried as far as the steps reach.
+    pub(super) fn new(table: &'a Table<'a>, start: &[u32], steps: &mut Steps) -> Self {
         let (choices, choice) = choices(table);
         let orders = vec![Order::Down; table.gpus()];
         let mut search = Self {
@@ -94,7 +94,7 @@ impl<'a> Search<'a> {
             work: 0,
         };
         search.restart(start);
-        search.try_orders();
+        search.try_orders(steps);
         search
     }
 
@@ -116,25 +116,28 @@ impl<'a> Search<'a> {
     }
 
     /// Times another assignment in the order of the best one; keeps it if it is better. Returns its makespan.
-    pub(super) fn consider(&mut self, sites: &[u32]) -> Micros {
+    pub(super) fn consider(&mut self, sites: &[u32], steps: &mut Steps) -> Micros {
         let before = self.best.makespan;
+        steps.take(self.timing_price);
         self.orders.clone_from(&self.best.orders);
         let made = self.restart(sites);
         if made < before {
             return made;
         }
         let best = self.best.makespan;
-        self.try_orders();
+        self.try_orders(steps);
         if self.best.makespan < best { self.best.makespan } else { made }
     }
 
-    /// Tries both orders on every GPU that is not empty, one at a time.
-    fn try_orders(&mut self) {
+    /// Tries both orders on every GPU, one at a time.
+    fn try_orders(&mut self, steps: &mut Steps) {
         for gpu in 0..self.table.gpus() {
             for order in [Order::Up, Order::Down] {
+                if !steps.take(self.timing_price) {
+                    break;
+                }
                 self.orders.clone_from(&self.best.orders);
                 self.orders[gpu] = order;
-                self.values[gpu] = self.value(gpu);
                 self.keep_if_best();
             }
         }
@@ -226,7 +229,7 @@ impl<'a> Search<'a> {
     /// Tries every move and every swap around the best assignment, timing those whose estimate is near it, until none is
     /// better: annealing steers by the estimate, which is a little off.
     pub(super) fn polish(&mut self, steps: &mut Steps) {
-        loop {
+        while steps.take(self.timing_price) {
             let before = self.best.clone();
             self.orders.clone_from(&before.orders);
             self.restart(&before.sites);

@@ -24,8 +24,8 @@
 //!
 //! # Limits
 //!
-//! The default policy's work is counted in steps, never in time, so an answer does not depend on the machine. An
-//! instance is created at most once per place and plan.
+//! The default policy's work is counted in steps, never in time, so an answer does not depend on the machine; what [`best()`]
+//! must do whatever its budget grows with the batch. An instance is created at most once per place and plan.
 //!
 //! Source: Villarrubia, Costero, Igual and Olcoz, "Leveraging Multi-Instance GPUs through moldable task scheduling",
 //! Journal of Parallel and Distributed Computing 204 (2025) 105128.

@@ -62,6 +62,13 @@ fn a_submitted_plan_runs_on_the_planned_instances_in_the_planned_order() {
             assert_eq!(task["moved"], false, "{json}");
             assert_eq!((&task["node"], &task["gpu"]), (&Value::from("n1"), &Value::from(5)), "{json}");
         }
+        // The same is found by the jobs alone.
+        let ids: Vec<String> = tasks.iter().map(|task| task["job"].to_string()).collect();
+        let by_jobs = tessera(cluster, User::Alice, &["plan", "--json", "--reality", &ids.join(",")]).stdout;
+        let by_jobs: Value = serde_json::from_str(&by_jobs).unwrap();
+        for key in ["id", "makespan", "real_makespan", "tasks"] {
+            assert_eq!(by_jobs[key], value[key]);
+        }
         // On one slice nothing begins before the one planned before it has ended, failed or not.
         let get = |task: &Value, key: &str| task[key].as_f64().unwrap();
         let units = |task: &Value| {
@@ -152,6 +159,12 @@ fn planned_once(cluster: &Cluster) {
     }
     let again = tessera(cluster, User::Root, &["planner", "--once"]).ok().unwrap();
     assert_eq!(again, "", "nothing is left to plan");
+    // Plan against reality.
+    let ids: Vec<String> = jobs.iter().map(ToString::to_string).collect();
+    let json = tessera(cluster, User::Alice, &["plan", "--json", "--reality", &ids.join(",")]).ok().unwrap();
+    let value: Value = serde_json::from_str(&json).unwrap();
+    let tasks = value["tasks"].as_array().unwrap();
+    assert!(tasks.len() == 3 && tasks.iter().all(|task| task["real_end"].is_number()), "{json}");
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Named systems, and an oracle that weighs every order of every set. It shares no search with the library.
 #![allow(clippy::unwrap_used, dead_code, unreachable_pub, missing_docs, reason = "shared test support")]
 
+pub mod ring_tree;
+
 use placement::links::System;
 use placement::mapa::{BandwidthModel, Coefficients, Edge, HardwareGraph, Link, LinkClass, Query, Selection};
 use placement::{GpuIndex, GpuSet, Pattern};
@@ -26,6 +28,18 @@ pub struct Truth {
     pub tied: u64,
     /// Most bandwidth preserved by one of them.
     pub preserved: f64,
+}
+
+impl Truth {
+    /// Takes a set into account.
+    fn weigh(&mut self, worth: f64, preserved: f64) {
+        if worth > self.worth + 1e-9 {
+            *self = Self { worth, tied: 1, preserved };
+        } else if worth > self.worth - 1e-9 {
+            self.tied += 1;
+            self.preserved = self.preserved.max(preserved);
+        }
+    }
 }
 
 fn sum(graph: &HardwareGraph, gpus: &[GpuIndex]) -> f64 {
@@ -120,12 +134,7 @@ pub fn truth(query: &Query<'_>) -> Truth {
         } else {
             permutations(&mut set, 0, &mut |order| here = here.max(worth(query, &edges, order)));
         }
-        if here > best.worth + 1e-9 {
-            best = Truth { worth: here, tied: 1, preserved };
-        } else if here > best.worth - 1e-9 {
-            best.tied += 1;
-            best.preserved = best.preserved.max(preserved);
-        }
+        best.weigh(here, preserved);
     }
     best
 }

@@ -12,7 +12,8 @@
 //!
 //! # Quotas
 //! A job that asks per socket, or for several types of GPU, must get so many of each group. Every such set is tried,
-//! up to [`MOST_SETS`]; of more, each group's own best is taken, which the report calls not proven.
+//! up to [`MOST_SETS`]; of more, each group's own best is taken, which the report calls not proven. Answers are
+//! remembered with their quotas.
 
 use super::mps::blocker;
 use super::sum;
@@ -116,10 +117,7 @@ fn by_policy(place: &Place<'_>, free: GpuSet, memo: &mut Memo) -> Option<(Choice
         policy: request.policy.unwrap_or(sets.selection),
         model: sets.model,
     };
-    let mut answer = |query: &Query<'_>| match &place.ask.quotas[..] {
-        [] => memo.choose(query),
-        quotas => with_quotas(query, quotas),
-    };
+    let mut answer = |query: &Query<'_>| remembered(query, &place.ask.quotas, memo);
     let (query, choice) = match answer(&asked) {
         Err(NoChoice::NotWithMapa2021) => {
             let query = Query { model: BandwidthModel::default(), ..asked };
@@ -139,6 +137,14 @@ fn by_policy(place: &Place<'_>, free: GpuSet, memo: &mut Memo) -> Option<(Choice
         tied_sets: choice.tied_sets,
     };
     Some((choice, score))
+}
+
+/// The answer, from memory where it was asked for before.
+fn remembered(query: &Query<'_>, quotas: &[Quota], memo: &mut Memo) -> Result<Choice, NoChoice> {
+    match quotas {
+        [] => memo.choose(query),
+        quotas => memo.recall(query, quotas, || with_quotas(query, quotas)),
+    }
 }
 
 /// The best of the sets with so many GPUs of each group.
@@ -242,4 +248,52 @@ fn ruled_out(view: &View<'_>, ask: &Ask, mem_mib: u64) -> Option<Constraint> {
     }
     let has = view.model.usable_mib();
     (has < mem_mib).then_some(Constraint::TooLittleMemory { need: mem_mib, has })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::links::System;
+    use crate::mapa::HardwareGraph;
+
+    fn query<'a>(graph: &'a HardwareGraph, pattern: &'a Pattern, busy: u64, policy: Selection) -> Query<'a> {
+        let free = GpuSet::from_bits(graph.all().bits() & !busy);
+        Query { graph, free, n: 4, pattern, sensitive: true, policy, model: BandwidthModel::default() }
+    }
+
+    #[test]
+    fn remembered_quotas_are_those_asked_for() {
+        let graph = System::find("dgx-v").and_then(|s| s.graph(8)).unwrap();
+        let half = |of: u64, n| Quota { of: GpuSet::from_bits(of), n };
+        let quotas =
+            [[half(0x0f, 2), half(0xf0, 2)], [half(0x0f, 1), half(0xf0, 3)], [half(0x33, 2), half(0xcc, 2)]];
+        let mut memo = Memo::default();
+        // What was asked for first must not be mixed up with what comes later, without quotas neither.
+        for _ in 0..2 {
+            for policy in Selection::ALL {
+                for (busy, quotas) in
+                    [0, 0x02, 0x81].into_iter().flat_map(|b| quotas.iter().map(move |q| (b, q)))
+                {
+                    let query = query(&graph, &Pattern::Ring, busy, policy);
+                    let found = remembered(&query, quotas, &mut memo);
+                    assert_eq!(found, with_quotas(&query, quotas), "{policy:?} {busy} {quotas:?}");
+                    let gpus = found.unwrap().gpus;
+                    assert!(quotas.iter().all(|q| gpus.and(q.of).len() == q.n), "{gpus} {quotas:?}");
+                    assert_eq!(remembered(&query, &[], &mut memo), choose(&query));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn quotas_are_searched_for_once() {
+        let graph = System::find("dgx-v").and_then(|s| s.graph(8)).unwrap();
+        let query = query(&graph, &Pattern::Ring, 0, Selection::Preserve);
+        let quotas =
+            [Quota { of: GpuSet::from_bits(0x0f), n: 2 }, Quota { of: GpuSet::from_bits(0xf0), n: 2 }];
+        let mut memo = Memo::default();
+        let first = remembered(&query, &quotas, &mut memo);
+        let again = memo.recall(&query, &quotas, || Err(NoChoice::Nothing));
+        assert!(first.is_ok() && first == again);
+    }
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::model::BandwidthModel;
 use super::policy::{Choice, NoChoice, Query, Selection, choose};
+use crate::ask::Quota;
 use crate::request::Pattern;
 
 /// Most answers kept; when there are more, all are forgotten.
@@ -18,10 +19,12 @@ struct Key {
     sensitive: bool,
     policy: Selection,
     model: [u64; 2],
+    /// GPUs of each group that may be taken, and how many of them.
+    quotas: Vec<(u64, usize)>,
 }
 
 impl Key {
-    fn new(query: &Query<'_>) -> Self {
+    fn new(query: &Query<'_>, quotas: &[Quota]) -> Self {
         let edges = match query.pattern {
             Pattern::Edges(edges) => edges.iter().map(|e| (e.a, e.b, e.milli)).collect(),
             _ => Vec::new(),
@@ -38,11 +41,12 @@ impl Key {
             sensitive: query.sensitive,
             policy: query.policy,
             model,
+            quotas: quotas.iter().map(|q| (query.free.and(q.of).bits(), q.n)).collect(),
         }
     }
 }
 
-/// Answers by topology, free set, number, pattern, policy and model.
+/// Answers by topology, free set, number, pattern, policy, model and quotas.
 #[derive(Default)]
 pub struct Memo {
     answers: HashMap<Key, Result<Choice, NoChoice>>,
@@ -55,11 +59,21 @@ impl Memo {
     ///
     /// As [`choose`].
     pub fn choose(&mut self, query: &Query<'_>) -> Result<Choice, NoChoice> {
-        let key = Key::new(query);
+        self.recall(query, &[], || choose(query))
+    }
+
+    /// What `find` answers to a query with these quotas, from memory where it was asked before.
+    pub(crate) fn recall(
+        &mut self,
+        query: &Query<'_>,
+        quotas: &[Quota],
+        find: impl FnOnce() -> Result<Choice, NoChoice>,
+    ) -> Result<Choice, NoChoice> {
+        let key = Key::new(query, quotas);
         if let Some(answer) = self.answers.get(&key) {
             return answer.clone();
         }
-        let answer = choose(query);
+        let answer = find();
         if self.answers.len() >= MOST_KEPT {
             self.answers.clear();
         }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use gpu_node::Settings;
-use gpu_node::journal::Journal;
+use gpu_node::journal::{Entry, Journal};
 use placement::JobId;
 use site_config::{NodeSpec, SiteConfig};
 
@@ -67,14 +67,14 @@ fn jobs_in(node: &str, states: &str) -> Result<HashSet<JobId>, Failure> {
 
 /// Jobs that the journal has and that do not run on this node any more. The journal is read first: a job that starts in between
 /// is in neither answer, and so never taken for dead.
-pub(crate) fn dead_jobs(local: &Local<'_>) -> Result<Vec<JobId>, Failure> {
+pub(crate) fn dead_jobs(local: &Local<'_>) -> Result<Vec<Entry>, Failure> {
     let journal = Journal::open(&local.settings.state_dir).map_err(|e| Failure::new(chain(&e)))?;
     let entries = journal.jobs(&mut Vec::new()).map_err(|e| Failure::new(chain(&e)))?;
     if entries.is_empty() {
         return Ok(Vec::new());
     }
     let live = jobs_in(&local.name, STILL_RUNNING)?;
-    Ok(entries.iter().map(|e| e.job()).filter(|job| !live.contains(job)).collect())
+    Ok(entries.into_iter().filter(|e| !live.contains(&e.job())).collect())
 }
 
 /// An error with its causes, one line.

@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 
 use gpu_node::journal::{Entry, Phase};
-use gpu_node::{Inspection, JobContext, RealiseError, ReconcileReport, inspect, realise, reconcile, release};
+use gpu_node::{
+    Inspection, JobContext, RealiseError, ReconcileReport, inspect, realise, reconcile, release, release_dead,
+};
 use placement::wire::parse_placement;
 use placement::{JobId, Layout};
 use serde_json::json;
@@ -35,9 +37,13 @@ fn reconcile_node(local: &Local<'_>, if_dead: bool) -> Result<Outcome, Failure> 
         Ok(dead) if if_dead && dead.is_empty() => return Ok(Outcome::ok(String::new())),
         Err(_) if if_dead => return Ok(Outcome::ok(String::new())),
         Ok(dead) => {
-            for job in dead {
-                let done = release(&local.settings, job).map_err(|e| Failure::new(chain(&e)))?;
-                let _ = writeln!(text, "job {job} is not on this node any more: given back");
+            for entry in dead {
+                let done = release_dead(&local.settings, &entry).map_err(|e| Failure::new(chain(&e)))?;
+                if !done.known {
+                    // Started again, or given back by its epilog, since Slurm was asked.
+                    continue;
+                }
+                let _ = writeln!(text, "job {} is not on this node any more: given back", entry.job);
                 done.problems.iter().for_each(|p| text.push_str(&format!("problem: {p}\n")));
             }
         }

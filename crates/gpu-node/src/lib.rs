@@ -49,7 +49,7 @@ pub use numbers::{NumberError, Numbers};
 pub use realise::{JobContext, Realised, begin_batch, realise};
 pub use reconcile::{ReconcileReport, reconcile, seems_forgotten};
 pub use refuse::refuse;
-pub use release::{Released, release};
+pub use release::{Released, release, release_dead};
 pub use settings::{GpuSettings, Settings};
 pub use waiting::realise_waiting;
 

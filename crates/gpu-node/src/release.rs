@@ -33,6 +33,20 @@ pub struct Released {
 ///
 /// Not root, or the journal cannot be read or written: the node is unfit.
 pub fn release(settings: &Settings, job: JobId) -> Result<Released, Fault> {
+    release_if(settings, job, &|_| true)
+}
+
+/// The same for a job that was found dead with this entry; nothing is done if it has another one by now. Whoever asked
+/// Slurm may have waited long since: the job may have been started again.
+///
+/// # Errors
+///
+/// As [`release`].
+pub fn release_dead(settings: &Settings, dead: &Entry) -> Result<Released, Fault> {
+    release_if(settings, dead.job(), &|now| now == dead)
+}
+
+fn release_if(settings: &Settings, job: JobId, wanted: &dyn Fn(&Entry) -> bool) -> Result<Released, Fault> {
     require_root()?;
     let journal = Journal::open(&settings.state_dir)?;
     let deadline = Deadline::after(settings.operation_timeout);
@@ -47,7 +61,7 @@ pub fn release(settings: &Settings, job: JobId) -> Result<Released, Fault> {
             Ok(_its) => entry = journal.job(job)?,
         }
     }
-    let Some(entry) = entry else { return Ok(Released::default()) };
+    let Some(entry) = entry.filter(|e| wanted(e)) else { return Ok(Released::default()) };
     let interrupted = entry.phase == Phase::Intent;
     let gpus: Vec<GpuIndex> = entry.gpus.iter().map(|g| GpuIndex(g.index)).collect();
     // No GPU's lock, but after a prolog that was killed: what is the job's alone can be given back while another job's
@@ -73,6 +87,7 @@ pub fn release(settings: &Settings, job: JobId) -> Result<Released, Fault> {
         Ok(locks) => locks,
     };
     match journal.job(job)? {
+        Some(entry) if !wanted(&entry) => Ok(Released::default()),
         Some(entry) if interrupted => {
             let mut problems = tidy(settings, &journal, &entry, &gpus);
             let released = finish(settings, &journal, &entry)?;

@@ -63,3 +63,17 @@ fn an_epilog_waits_for_a_prolog_that_has_written_nothing_yet() {
         assert_eq!(node.access("nvidia0"), (0, 0o600));
     });
 }
+
+#[test]
+fn a_job_that_was_started_again_is_not_given_back_for_dead() {
+    on_node("tests::again::a_job_that_was_started_again_is_not_given_back_for_dead", |node| {
+        let dead = node.realise(1, ALICE, whole(&[0])).unwrap().entry;
+        let again = JobContext { restart: 1, ..node.job(1, ALICE, whole(&[1])) };
+        let live = crate::realise(&node.settings, &again).unwrap().entry;
+        assert!(!crate::release_dead(&node.settings, &dead).unwrap().known);
+        assert_eq!(entry(node, 1), Some(live.clone()));
+        assert_eq!(node.access("nvidia1"), (ALICE, 0o600));
+        assert!(crate::release_dead(&node.settings, &live).unwrap().known);
+        assert_eq!(entry(node, 1), None);
+    });
+}

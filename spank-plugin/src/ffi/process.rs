@@ -25,10 +25,17 @@ pub(crate) fn command_line() -> Option<Range<usize>> {
     (!range.is_empty()).then_some(range)
 }
 
-/// Sets a variable of this process. Only for prolog and epilog, which Slurm runs in a process without threads.
+/// Sets a variable of this process, unless it has that value already.
+///
+/// Only for prolog and epilog, which Slurm runs in a process without threads, and for a step that stands in for a prolog
+/// before it has tasks. Beside that one is slurmstepd's thread for messages, which reads no variable [22.05 and 24.11
+/// `slurmstepd/req.c`].
 pub(crate) fn set_env(name: &str, value: &str) {
+    if std::env::var_os(name).is_some_and(|now| now == value) {
+        return;
+    }
     let (Ok(name), Ok(value)) = (CString::new(name), CString::new(value)) else { return };
-    // SAFETY: POSIX setenv with NUL-terminated strings, which it copies; the process is single-threaded.
+    // SAFETY: POSIX setenv with NUL-terminated strings, which it copies; no other thread reads variables, as said above.
     let _only_fails_without_memory = unsafe { libc::setenv(name.as_ptr(), value.as_ptr(), 1) };
 }
 

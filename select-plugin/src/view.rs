@@ -21,7 +21,7 @@ pub(crate) enum GresKind {
 pub(crate) struct GresRequest {
     /// Of which kind.
     pub(crate) kind: GresKind,
-    /// Asked per node; 0 where it was asked per job, socket or task.
+    /// Asked per node; 0 where it was asked per job on several nodes, per socket or task.
     pub(crate) per_node: u64,
     /// Asked per socket: as many of each socket's GPUs as Slurm chose.
     pub(crate) per_socket: bool,

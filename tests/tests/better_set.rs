@@ -111,7 +111,7 @@ fn lets_pass_and_gets_better(version: SlurmVersion) {
     // Nothing better comes free: when its time is over the job takes what there is, GPUs 1 and 6 without a link.
     end(&cluster, &[busy[1]]);
     let began = Instant::now();
-    let hurried = submit(&cluster, &["--gres=gpu:2", "--gpu-wait=25:12"]);
+    let hurried = submit(&cluster, &["--gpus=2", "-N1", "--gpu-wait=25:12"]);
     wait_waiting(&cluster, hurried);
     cluster.wait_running(hurried).unwrap();
     assert_eq!(cluster.gpus_of(hurried).unwrap(), [1, 6]);

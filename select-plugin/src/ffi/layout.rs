@@ -31,12 +31,12 @@ fn offsets() -> String {
             admin_comment, magic, bit_flags, details, end_time, gres_list_alloc, gres_list_req, job_id, job_resrcs, job_state,
             part_ptr, spank_job_env, spank_job_env_size, start_time, tres_per_node, user_id,
         }
-        JobDetails { magic, req_node_bitmap, whole_node }
+        JobDetails { magic, max_nodes, req_node_bitmap, whole_node }
         job_resources_t { core_bitmap, node_bitmap }
         node_record_t { config_ptr, extra, gres_list, magic, name, tot_cores }
         gres_state_t { gres_data, gres_name }
         gres_job_state_t {
-            gres_per_node, gres_per_socket, gres_bit_select, gres_cnt_node_select, gres_bit_alloc,
+            gres_per_job, gres_per_node, gres_per_socket, gres_bit_select, gres_cnt_node_select, gres_bit_alloc,
             gres_cnt_node_alloc, node_cnt, total_gres, type_id,
         }
         gres_node_state_t {

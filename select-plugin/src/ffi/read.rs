@@ -48,7 +48,7 @@ pub(super) fn job(host: &Host, job: &sys::job_record_t) -> JobView {
         id: JobId(job.job_id),
         uid: Uid(job.user_id),
         request: spank_env(job, placement::wire::REQUEST_ENV),
-        gres: gres_requests(host, job.gres_list_req.cast()),
+        gres: gres_requests(host, job.gres_list_req.cast(), details.is_some_and(|d| d.max_nodes == 1)),
         exclusive: details.is_some_and(|d| version::exclusive(d.whole_node)),
         enforce_bind: job.bit_flags & u64::from(sys::TESSERA_GRES_ENFORCE_BIND) != 0,
         partition: partition(job),
@@ -112,13 +112,18 @@ pub(super) fn gres_states<T>(host: &Host, list: *mut List) -> Vec<(GresKind, *mu
         .collect()
 }
 
-fn gres_requests(host: &Host, list: *mut List) -> Vec<GresRequest> {
+/// `one_node`: the job runs on a single one, so that what it asks per job it asks of that node.
+fn gres_requests(host: &Host, list: *mut List, one_node: bool) -> Vec<GresRequest> {
     gres_states::<sys::gres_job_state_t>(host, list)
         .into_iter()
         .filter_map(|(kind, data)| {
             // SAFETY: the data of a job's GRES entry is a `gres_job_state_t`.
             let state = unsafe { read::struct_at(data) }?;
-            Some(GresRequest { kind, per_node: state.gres_per_node, per_socket: state.gres_per_socket > 0 })
+            let per_node = match state.gres_per_node {
+                0 if one_node && kind == GresKind::Gpu => state.gres_per_job,
+                per_node => per_node,
+            };
+            Some(GresRequest { kind, per_node, per_socket: state.gres_per_socket > 0 })
         })
         .collect()
 }

@@ -98,10 +98,26 @@ fn cases() -> Vec<(String, Node, Ask)> {
     cases
 }
 
+/// So many GPUs of each of two sockets.
+fn per_socket(n: u16, each: usize) -> Ask {
+    let mut whole = ask("whole", "");
+    whole.request.gpus = u32::try_from(2 * each).ok();
+    let half = |from: u16| (from..from + n / 2).map(GpuIndex).collect();
+    whole.quotas = [0, n / 2].map(|from| Quota { of: half(from), n: each }).to_vec();
+    whole
+}
+
 fn bench(c: &mut Criterion) {
     let policy = Policy::default();
     for (name, node, ask) in cases() {
         c.bench_function(&name, |b| b.iter(|| decide(black_box(&node), black_box(&ask), &policy)));
+    }
+    for (name, n, each) in [("8xA100", 8_u16, 2), ("16xA100", 16, 1), ("16xA100", 16, 2)] {
+        let (node, ask, mut memo) = (node(usize::from(n)), per_socket(n, each), mapa::Memo::default());
+        let name = format!("{name} empty, {each} of each socket");
+        c.bench_function(&name, |b| b.iter(|| decide(black_box(&node), black_box(&ask), &policy)));
+        let again = |memo: &mut mapa::Memo| decide_with(black_box(&node), black_box(&ask), &policy, memo);
+        c.bench_function(&format!("{name}, remembered"), |b| b.iter(|| again(&mut memo)));
     }
 }
 

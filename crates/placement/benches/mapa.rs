@@ -140,7 +140,9 @@ fn decisions(c: &mut Criterion) {
     for name in ["dgx-v", "torus-2d", "cubemesh-16"] {
         table(name, &system(name), if few { 4 } else { 12 });
     }
-    table("random links", &random(2), if few { 1 } else { 4 });
+    for seed in [2, 3] {
+        table(&format!("random links {seed}"), &random(seed), if few { 1 } else { 4 });
+    }
     let ring = Pattern::Ring;
     let query = |graph, free, n| Query {
         graph,

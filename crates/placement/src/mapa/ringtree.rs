@@ -20,7 +20,8 @@
 //!
 //! # Worst case
 //! 16 free GPUs, if no bound held: 16 tops, 15 roots below each, 455 near halves, 120 far ones, of one row each. Bounds
-//! leave some thousands per top (`docs/figures/mapa.md`). Memory: 7 280 stretches of three, 0.3 MiB; 11 440 sides.
+//! leave some ten thousand pairs per top (`docs/figures/mapa.md`). Memory: 7 280 stretches of three, 0.3 MiB; 11 440
+//! sides.
 
 mod build;
 mod compose;

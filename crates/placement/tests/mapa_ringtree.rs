@@ -81,3 +81,16 @@ fn random_links() {
     }
     check(&random(11, &few, 7), 0x7ff, 9..=11, equation_2());
 }
+
+/// From 13 GPUs on both sides of the tree's top are put together from halves, and bound each other.
+#[test]
+fn random_links_for_two_large_sides() {
+    let few = [10.0, 10.0, 10.0, 25.0, 50.0];
+    let many = [10.0, 13.0, 24.5, 25.0, 48.25, 50.0, 100.0];
+    for seed in 1..=4 {
+        check(&random(14, &few, seed), 0x3fff, 13..=14, SUM);
+        check(&random(14, &many, seed), 0x3fff, 13..=14, SUM);
+    }
+    check(&random(14, &few, 5), 0x3fff, 13..=14, slowest());
+    check(&random(15, &many, 6), 0x7fff, 13..=15, SUM);
+}

@@ -1,7 +1,7 @@
 //! Slurm's `gres.conf`, as far as it says which GPU a number of Slurm's is.
 //!
-//! Slurm numbers a node's GPUs by their places in the file, whatever their device files are called [22.05 and 24.11
-//! `gres_common.c`: `gres_device->index`]. Lines of one type come in the order of the file; those of several types in
+//! Slurm numbers a node's GPUs by their places in the file, whatever their device files are called (22.05 and 24.11
+//! `gres_common.c`: `gres_device->index`). Lines of one type come in the order of the file; those of several types in
 //! the order in which slurm.conf's `Gres=` has the types [`gres.c`, `_merge_config`]; with `AutoDetect` Slurm sorts
 //! anew [`gres_gpu.c`, `_merge_system_gres_conf`].
 

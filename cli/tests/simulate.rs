@@ -103,7 +103,7 @@ fn a_bad_file_names_line_and_field() {
     assert_snapshot!(run("", &["--refuse", "12", "--wait-below", "40"]), @r#"
     error: the argument '--refuse <GBPS>' cannot be used with '--wait-below <GBPS>'
 
-    Usage: tessera simulate mapa --jobs <FILE> --topology <NAME|FILE> --refuse <GBPS>
+    Usage: tessera simulate mapa --jobs <FILE> --topology <NAME|FILE|NODE> --refuse <GBPS>
 
     For more information, try '--help'.
     exit 2

@@ -208,6 +208,8 @@ fn slurm_finds_gpus_links_and_mig_devices() {
     );
     std::fs::write(dir.join("slurm.conf"), conf).unwrap();
     std::fs::write(dir.join("gres.conf"), "AutoDetect=nvml\n").unwrap();
+    // Where no cgroup tree is mounted, as in a container, slurmd ends with any other plugin.
+    std::fs::write(dir.join("cgroup.conf"), "CgroupPlugin=cgroup/v1\n").unwrap();
     // Slurm reads /proc/driver and /dev as they are: in a mount namespace of its own it finds the node's.
     let script = format!(
         "mount --bind {root}/proc/driver /proc/driver && mount -t overlay overlay -o lowerdir={root}/dev:/dev /dev && \

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use e2e::paths::SlurmVersion;
 use e2e::{Cluster, User};
 
-use crate::command::{self, TaskError, at};
+use crate::command::{TaskError, at};
 use crate::setup;
 
 /// What to do with the cluster.
@@ -104,7 +104,9 @@ pub(crate) fn run(action: Action) -> Result<(), TaskError> {
 fn run_inside(inside: &Inside) -> Result<(), TaskError> {
     let cluster = Cluster::open(&absolute(&inside.dir)?)?;
     let (program, args) = inside.command.split_first().map_or(("sh", &[][..]), |(p, args)| (p, args));
-    command::run(cluster.command(inside.user, program)?.args(args))
+    // The line that enters a chroot would say nothing to whoever typed the command.
+    let status = at(Path::new(program), cluster.command(inside.user, program)?.args(args).status())?;
+    if status.success() { Ok(()) } else { Err(TaskError::Other(format!("{program}: {status}"))) }
 }
 
 fn start(up: &Up) -> Result<(), TaskError> {

@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -18,6 +19,10 @@ use crate::ports;
 const READY: Duration = Duration::from_secs(60);
 /// Slurm's own plugins, of which the database's is unpacked elsewhere.
 const SLURM_PLUGINS: &str = "usr/lib/x86_64-linux-gnu/slurm-wlm";
+const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
+/// The database's plugin, and the library that it needs.
+const STORAGE: &str = "accounting_storage_mysql.so";
+const CLIENT: &str = "libmariadb.so.3";
 
 /// Writes slurmdbd.conf, and tells slurm.conf of it.
 pub(crate) fn lay_out(layout: &Layout) -> Result<(), HarnessError> {
@@ -25,7 +30,7 @@ pub(crate) fn lay_out(layout: &Layout) -> Result<(), HarnessError> {
     let port = ports::free(1)?[0];
     let socket = layout.munge_socket();
     let (socket, host) = (socket.display(), host.trim());
-    let plugins = real_parts().join(SLURM_PLUGINS);
+    let plugins = readable(layout)?;
     let text = format!(
         "AuthType=auth/munge\nAuthInfo=socket={socket}\nDbdHost={host}\nDbdAddr=127.0.0.1\nDbdPort={port}\n\
          SlurmUser=slurm\nStorageType=accounting_storage/mysql\nStorageHost=localhost\nStorageUser=slurm\n\
@@ -53,6 +58,24 @@ pub(crate) fn lay_out(layout: &Layout) -> Result<(), HarnessError> {
          AccountingStoragePort={port}\nAccountingStoragePass={socket}\n"
     );
     at(&path, file.write_all(lines.as_bytes()))
+}
+
+/// Copies what slurmdbd opens after it has become its own user, who may not be able to reach the checkout: a home
+/// directory of root's, say. Returns the plugins' directory.
+fn readable(layout: &Layout) -> Result<PathBuf, HarnessError> {
+    let (plugins, libraries) = (layout.at("db").join("plugins"), client_library(layout));
+    for dir in [&plugins, &libraries] {
+        at(dir, fs::create_dir_all(dir))?;
+    }
+    let from = real_parts().join(SLURM_PLUGINS).join(STORAGE);
+    at(&from, fs::copy(&from, plugins.join(STORAGE)))?;
+    let from = real_parts().join(LIBRARIES).join(CLIENT);
+    at(&from, fs::copy(&from, libraries.join(CLIENT)))?;
+    Ok(plugins)
+}
+
+fn client_library(layout: &Layout) -> PathBuf {
+    layout.at("db").join("lib")
 }
 
 /// Starts both and makes the cluster known to them.
@@ -101,7 +124,7 @@ fn bootstrap(layout: &Layout) -> Result<(), HarnessError> {
 fn mariadbd(layout: &Layout) -> Command {
     let root = real_parts();
     let mut command = Command::new(root.join("usr/sbin/mariadbd"));
-    command.env("LD_LIBRARY_PATH", root.join("usr/lib/x86_64-linux-gnu"));
+    command.env("LD_LIBRARY_PATH", root.join(LIBRARIES));
     command.arg("--no-defaults");
     for (option, path) in [
         ("basedir", root.join("usr")),
@@ -129,7 +152,8 @@ pub(crate) fn database(layout: &Layout) -> Command {
 pub(crate) fn slurmdbd(layout: &Layout) -> Command {
     let root = real_parts();
     let mut command = Command::new(root.join("usr/sbin/slurmdbd"));
-    command.arg("-D").env("LD_LIBRARY_PATH", root.join("usr/lib/x86_64-linux-gnu"));
+    let libraries = [client_library(layout), root.join(LIBRARIES)].map(|dir| dir.display().to_string());
+    command.arg("-D").env("LD_LIBRARY_PATH", libraries.join(":"));
     command
         .env("SLURM_CONF", layout.etc("slurm.conf"))
         .env("MYSQL_UNIX_PORT", layout.at("db").join("socket"));

@@ -84,15 +84,15 @@ impl Patient {
     }
 
     /// When it would start on a node where it could at `start`, in seconds since 1970: at the first of the jobs' ends
-    /// that leaves a set above the threshold, or when its wait is over.
-    ///
-    /// At most one search per job on the node.
+    /// that leaves a set above the threshold, or when its wait is over. The latter also where `searches`, which all
+    /// nodes of a test share, does not last: whoever asks holds slurmctld's locks.
     pub(crate) fn start(
         self,
         node: &Node,
         question: &Question,
         mut ends: Vec<(i64, JobId)>,
         start: i64,
+        searches: &mut u32,
     ) -> i64 {
         let begun = self.until.map(|until| i64::try_from(until).unwrap_or(i64::MAX));
         let over = begun.unwrap_or_else(|| start.saturating_add(i64::from(self.wait.seconds))).max(start);
@@ -102,16 +102,21 @@ impl Patient {
         ends[..gone].iter().for_each(|(_, id)| {
             node.release(*id);
         });
-        if self.wait.is_met_by(question.best_on(&node)) {
-            return start;
+        let mut is_good = |node: &Node| Some(self.wait.is_met_by(question.best_within(node, searches)?));
+        match is_good(&node) {
+            Some(true) => return start,
+            Some(false) => {}
+            None => return over,
         }
         for (end, id) in &ends[gone..] {
             if *end >= over {
                 break;
             }
             node.release(*id);
-            if self.wait.is_met_by(question.best_on(&node)) {
-                return *end;
+            match is_good(&node) {
+                Some(true) => return *end,
+                Some(false) => {}
+                None => break,
             }
         }
         over

@@ -33,6 +33,13 @@ impl Question {
         let decision = self.decide(node);
         if decision.chosen.is_some() { predicted(&decision) } else { 0.0 }
     }
+
+    /// The same, if `searches` lasts for it.
+    pub(crate) fn best_within(&self, node: &Node, searches: &mut u32) -> Option<f64> {
+        let cost = if node.gpus.len() > FEW_FREE { MANY_COST } else { 1 };
+        *searches = searches.checked_sub(cost)?;
+        Some(self.best_on(node))
+    }
 }
 
 impl Engine {
@@ -43,9 +50,7 @@ impl Engine {
         if let Some(known) = entry.best.get(&question.key) {
             return Some(*known);
         }
-        let cost = if entry.node.gpus.len() > FEW_FREE { MANY_COST } else { 1 };
-        *searches = searches.checked_sub(cost)?;
-        let best = question.best_on(&entry.node);
+        let best = question.best_within(&entry.node, searches)?;
         if entry.best.len() >= CACHE_LIMIT {
             entry.best.clear();
         }

@@ -9,7 +9,7 @@ use placement::patience::Turn;
 use super::host::Host;
 use super::test::{Asked, Decided, REFUSED};
 use super::{ptr as pointer, read, sys, write};
-use crate::engine::Engine;
+use crate::engine::{Engine, SEARCHES};
 use crate::narrow::first_fit;
 use crate::patience::Patient;
 use crate::view::{JobView, NodeView, Want};
@@ -49,9 +49,10 @@ pub(super) fn wait_later(
     if has_good && job.start_time <= now || !patient.wait.is_met_by(best) {
         return None;
     }
+    let mut searches = SEARCHES;
     let starts = nodes.iter().filter_map(|n| {
-        let node = engine.node(&n.name)?;
-        Some(patient.start(node, &asked.question, ends(engine, host, &n.name), job.start_time))
+        let (node, ends) = (engine.node(&n.name)?, ends(engine, host, &n.name));
+        Some(patient.start(node, &asked.question, ends, job.start_time, &mut searches))
     });
     job.start_time = starts.fold(job.start_time, i64::max);
     None

@@ -113,9 +113,17 @@ fn a_start_is_foretold_for_the_better_set_or_the_end_of_the_wait() {
     let (question, patient) = asked(&engine, &view);
     let node = engine.node("n1").unwrap();
     let patient = patient.unwrap();
-    let start = |patient: Patient, end_of_3, start| {
-        patient.start(node, &question, vec![(9000, JobId(1)), (end_of_3, JobId(2))], start)
+    let within = |mut searches, patient: Patient, end_of_3, start| {
+        let ends = vec![(9000, JobId(1)), (end_of_3, JobId(2))];
+        patient.start(node, &question, ends, start, &mut searches)
     };
+    let start = |patient, end_of_3, start| within(SEARCHES, patient, end_of_3, start);
+    assert_eq!(within(2, patient, 1030, 1000), 1030, "one for now, one for each end");
+    assert_eq!(
+        [0, 1].map(|searches| within(searches, patient, 1030, 1000)),
+        [1060; 2],
+        "the end of the wait"
+    );
     assert_eq!(start(patient, 1030, 1000), 1030, "0 and 3 have two links");
     assert_eq!(start(patient, 1060, 1000), 1060);
     assert_eq!(start(patient, 5000, 1000), 1060, "then it takes 0 and 6");

@@ -176,7 +176,8 @@ impl<'a, T: Number> RingTree<'a, T> {
         if best.ahead(limit) {
             self.found.clear();
         }
-        if best.ahead(limit) || self.example.is_none() {
+        // One match is wanted: the limit is already below what the last one lacks.
+        if best.ahead(limit) || self.example.is_none() || self.wanted == Wanted::One {
             self.example = Some((best, sections));
             self.limit = match self.wanted {
                 Wanted::Sets => Some(best),
@@ -215,4 +216,54 @@ fn better<T: Number>(lacks: T) -> Option<T> {
 /// A set of vertices as lanes.
 fn vertices(set: u32) -> u16 {
     (set & 0xffff) as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::number::Byte;
+    use super::super::space::MOST_FREE;
+    use super::*;
+    use crate::request::Pattern;
+
+    /// Links that lack 0, 5 or 8 units, in no order.
+    fn links(m: usize, seed: u64) -> Weights<Byte> {
+        let mut state = seed;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state >> 60
+        };
+        let mut of = vec![[Byte::NONE; MOST_FREE]; m];
+        for a in 0..m {
+            for b in 0..a {
+                let lacks = Byte::of([8, 8, 5, 8, 0, 8, 5, 8][(next() % 8) as usize]);
+                (of[a][b], of[b][a]) = (lacks, lacks);
+            }
+        }
+        Weights::new(of)
+    }
+
+    /// A climb is mostly so good that bounds never decide. From a poor limit they have to, and find the same.
+    #[test]
+    fn a_poor_limit_leads_to_the_same_sets() {
+        for seed in 0..12 {
+            for (m, n) in [(12, 11), (13, 13), (14, 13), (14, 14), (15, 14), (15, 15)] {
+                let weights = links(m, seed);
+                let edges = Pattern::RingTree.edges(n).unwrap();
+                let (best, mut sets) = RingTree::best(&weights, n, &edges);
+                sets.sort_unstable();
+                for more in [2, 6, 14] {
+                    let limit = Byte::of(best.units().unwrap() + more);
+                    let wanted = if m == n { Wanted::One } else { Wanted::Sets };
+                    let search = RingTree::new(&weights, n, Some(limit), wanted).run();
+                    let (lacks, _) = search.example.expect("the best one is within the limit");
+                    assert_eq!(lacks.units(), best.units(), "seed {seed}: {n} of {m}, {more} more");
+                    if wanted == Wanted::Sets {
+                        let mut found = search.found.sets;
+                        found.sort_unstable();
+                        assert_eq!(found, sets, "seed {seed}: {n} of {m}, {more} more");
+                    }
+                }
+            }
+        }
+    }
 }

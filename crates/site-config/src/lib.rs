@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
+mod depth;
 mod error;
 mod gres_conf;
 pub mod hostlist;
@@ -30,7 +31,6 @@ pub use types::{Defaults, Limit, MemoryLimit, Mps, NodeSettings, NodeSpec, Parti
 
 use error::Errors;
 use reader::TableReader;
-use toml::de::DeTable;
 
 /// Parses a `tessera.toml`.
 ///
@@ -44,10 +44,7 @@ pub fn parse(
     read_file: &dyn Fn(&str) -> io::Result<String>,
 ) -> (Option<SiteConfig>, Vec<ConfigError>) {
     let errors = Errors::new(file_name, text);
-    let (root, syntax) = DeTable::parse_recoverable(text);
-    for e in &syntax {
-        errors.push(e.span().unwrap_or(0..0), e.message().replace('\n', ", "), None);
-    }
+    let (root, syntax) = depth::tables(text, &errors);
     let mut root = TableReader::new(root.get_ref(), root.span(), "", &errors);
     let nodes = nodes::read(&mut root, read_file);
     let bandwidth_model = sets::bandwidth(&mut root);
@@ -62,7 +59,7 @@ pub fn parse(
     };
     // After a syntax error, what was read is a guess: a key that is "missing" may stand on the broken line.
     root.finish();
-    let errors = if syntax.is_empty() { errors.into_sorted() } else { errors.keep_first(syntax.len()) };
+    let errors = if syntax == 0 { errors.into_sorted() } else { errors.keep_first(syntax) };
     (errors.is_empty().then_some(config), errors)
 }
 

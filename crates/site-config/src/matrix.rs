@@ -10,7 +10,7 @@ use std::sync::Arc;
 use placement::links::{PcieSlot, System, newest_nvlink, newest_pcie, nvlink_of, pcie_of};
 use placement::mapa::{HardwareGraph, Link, LinkKind};
 use placement::{LinkMatrix, Model};
-use toml::de::{DeTable, DeValue};
+use toml::de::DeValue;
 
 use crate::error::{Errors, nearest};
 use crate::nodes::ReadFile;
@@ -59,11 +59,8 @@ pub fn links_of_file(file_name: &str, text: &str) -> (Option<LinkMatrix>, Vec<cr
 }
 
 fn links_of_text(text: &str, gpus: Option<&[&'static Model]>, errors: &Errors<'_>) -> Option<LinkMatrix> {
-    let (root, syntax) = DeTable::parse_recoverable(text);
-    for e in &syntax {
-        errors.push(e.span().unwrap_or(0..0), e.message().replace('\n', ", "), None);
-    }
-    if !syntax.is_empty() {
+    let (root, syntax) = crate::depth::tables(text, errors);
+    if syntax > 0 {
         return None;
     }
     let root = TableReader::new(root.get_ref(), root.span(), "", errors);

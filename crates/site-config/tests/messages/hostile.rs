@@ -15,14 +15,16 @@ fn errors(text: String) -> usize {
 
 #[test]
 fn nothing_is_too_deep_or_too_odd() {
-    let (many, some) = (20_000, 50);
+    let many = 20_000;
+    let mixed = format!("a = {}", format!("{{{}b = ", "a.".repeat(78)).repeat(79));
     for text in [
         format!("a = {}", "[".repeat(many)),
         format!("a = {}{}", "[".repeat(many), "]".repeat(many)),
         format!("a = {}", "{b=".repeat(many)),
-        format!("{}a = 1", "a.".repeat(some)),
-        format!("[{}a]", "a.".repeat(some)),
-        format!("[[{}a]]\n", "a.".repeat(some)),
+        format!("{}a = 1", "a.".repeat(many)),
+        format!("[{}a]", "a.".repeat(many)),
+        format!("[[{}a]]\n", "a.".repeat(many)),
+        format!("{mixed}1{}", "}".repeat(79)),
         "\u{0}\u{feff}\r\r\n=".to_owned(),
         "[[nodes]]\nnames = \"\u{202e}n[1-2]\"\ngpu = 3\ncount = -1\n".repeat(50),
         "[[nodes]]\nnames = \"n[1-70000]\"\n".to_owned(),

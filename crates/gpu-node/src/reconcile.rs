@@ -122,7 +122,7 @@ fn unknown_holders(
 ) -> Result<bool, Fault> {
     let may_live = |name: &String| match (name.split('.').next().and_then(|j| j.parse().ok()), live) {
         (Some(job), Some(live)) => {
-            live.contains(&JobId(job)) && journal.job(JobId(job)).is_ok_and(|e| e.is_none())
+            live.contains(&JobId(job)) && !journal.job(JobId(job)).is_ok_and(|e| e.is_some())
         }
         (Some(_), None) => !report.bad_files.is_empty(),
         (None, _) => false,

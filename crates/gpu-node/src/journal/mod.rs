@@ -3,7 +3,10 @@
 //! A file is replaced whole (temporary file, fsync, rename), so that a crash of any kind leaves the old one or the new
 //! one, never half of one. The directory is not synced: a power failure may undo the last replacement or removal, but
 //! instances, device nodes and daemons do not survive a boot either, and entries of an earlier boot count as dead. An
-//! fsync costs 2 to 7 ms on a busy disk, which is most of a prolog's own time. A file that cannot be understood is moved to `bad/` and reported; no other job is touched.
+//! fsync costs 2 to 7 ms on a busy disk, which is most of a prolog's own time.
+//!
+//! A file that cannot be understood is moved to `bad/` and reported; no other job is touched. One that cannot be read
+//! stays where it is, and nothing is done that it might forbid: what it says may be all that keeps a job's GPUs its own.
 
 mod entry;
 
@@ -73,17 +76,17 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// A directory cannot be made, is not ours, or may be written by others.
+    /// A directory cannot be made, is not ours, or may be written by others; the kernel does not say which boot this is.
     pub fn open(state_dir: &Path) -> Result<Self, DirError> {
         let state = dirs::own(state_dir, Mode::RWXU)?;
         let sub = |name| dirs::own_at(&state, state_dir, name, Mode::RWXU);
-        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let boot = boot_id(Path::new("/proc/sys/kernel/random/boot_id"))?;
         Ok(Self {
             base: state_dir.to_owned(),
             jobs: sub("jobs")?,
             daemons: sub("daemons")?,
             bad: sub("bad")?,
-            boot: boot.trim().to_owned(),
+            boot,
         })
     }
 
@@ -234,10 +237,10 @@ impl Journal {
             Err(e) => return Err(io(&path, "open it")(e)),
         };
         let mut text = Vec::new();
-        let read = std::fs::File::from(fd).take(SIZE_LIMIT).read_to_end(&mut text);
-        let parsed = match read {
+        let parsed = match std::fs::File::from(fd).take(SIZE_LIMIT).read_to_end(&mut text) {
             Ok(_) => serde_json::from_slice::<T>(&text).map_err(|e| e.to_string()),
-            Err(e) => Err(e.to_string()),
+            Err(e) if e.kind() == std::io::ErrorKind::IsADirectory => Err("it is a directory".to_owned()),
+            Err(source) => return Err(DirError::Io { path, what: "read it", source }),
         };
         match parsed {
             Ok(value) if value.version() == VERSION => Ok(Some(value)),
@@ -310,4 +313,22 @@ impl Journal {
 
 fn file_of(job: JobId) -> String {
     format!("{job}.json")
+}
+
+/// Which boot this is. Without it every entry would seem to be of another one, and its job dead.
+fn boot_id(path: &Path) -> Result<String, DirError> {
+    let text = std::fs::read_to_string(path);
+    let text = text.map_err(|source| DirError::Io { path: path.to_owned(), what: "read it", source })?;
+    Ok(text.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_boot_that_is_not_known_is_not_another_one() {
+        let error = boot_id(Path::new("/nonexistent/boot_id")).unwrap_err();
+        assert_eq!(error.to_string(), "/nonexistent/boot_id: cannot read it");
+    }
 }

@@ -152,3 +152,46 @@ fn a_full_disk_drains_the_node_and_loses_nothing() {
         node.assert_clean(&[3]);
     });
 }
+
+/// Something that cannot be read in a file's place, for as long as this lives.
+struct Unreadable<'f>(&'f Path);
+
+impl<'f> Unreadable<'f> {
+    /// No process has memory at address 0: the file opens, and reading it is an input/output error.
+    fn over(file: &'f Path) -> Self {
+        let memory = format!("/proc/{}/mem", std::process::id());
+        assert!(Command::new("mount").args(["--bind", &memory]).arg(file).status().unwrap().success());
+        Self(file)
+    }
+}
+
+impl Drop for Unreadable<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(self.0).status();
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_stays_and_is_read_again() {
+    on_node("tests::journal::a_file_that_cannot_be_read_stays_and_is_read_again", |node| {
+        let entry = node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap().entry;
+        let file = node.settings.state_dir.join("jobs/1.json");
+        let journal = Journal::open(&node.settings.state_dir).unwrap();
+        let unreadable = Unreadable::over(&file);
+        let mut bad = Vec::new();
+        let error = journal.jobs(&mut bad).unwrap_err();
+        assert_eq!(error.to_string(), format!("{}: cannot read it", file.display()));
+        assert_eq!((bad, journal.bad_files().unwrap()), (Vec::new(), Vec::new()));
+        // What it says of the GPU is not known: neither given away nor taken back, though no job is live.
+        let error = node.realise(2, BOB, whole(&[0])).unwrap_err();
+        assert!(matches!(error, RealiseError::NodeUnfit(Fault::Dir(_))), "{error}");
+        let error = reconcile(&node.settings, Some(&HashSet::new())).unwrap_err();
+        assert!(matches!(error, Fault::Dir(_)), "{error}");
+        assert_eq!(node.access(&entry.device_nodes[0]), (ALICE, 0o400));
+        drop(unreadable);
+        assert_eq!(journal.job(JobId(1)).unwrap(), Some(entry));
+        node.release(2);
+        node.reconcile(&[1]);
+        node.assert_clean(&[1]);
+    });
+}

@@ -177,7 +177,7 @@ impl Nvml {
         let handle = self.lib.create_gi(self.device(gpu)?, profile.0, place).map_err(|code| {
             NvmlError::Gpu { gpu, what: format!("cannot create profile {profile} at {}", at.start), code }
         })?;
-        self.describe(gpu, handle)
+        self.bare(gpu, handle)
     }
 
     /// Makes the compute instance that takes all of a GPU instance.
@@ -196,8 +196,8 @@ impl Nvml {
             code,
         };
         let handle = self.handle(gpu, gi)?;
-        let (profile, slices) =
-            self.ci_profiles(gpu, gi.profile.0, handle).first().copied().ok_or(fail(Code::NOT_SUPPORTED))?;
+        let profiles = self.ci_profiles(gpu, gi.profile.0, handle).map_err(fail)?;
+        let (profile, slices) = profiles.first().copied().ok_or(fail(Code::NOT_SUPPORTED))?;
         let ci = self.lib.create_ci(handle, profile).map_err(fail)?;
         self.compute_instance(ci, slices).map_err(fail)
     }
@@ -221,8 +221,8 @@ impl Nvml {
             Err(e) if e.code() == Some(Code::NOT_FOUND) => return Ok(()),
             other => other?,
         };
-        for (profile, _) in self.ci_profiles(gpu, gi.profile.0, handle) {
-            for ci in self.lib.cis(handle, profile).unwrap_or_default() {
+        for (profile, _) in self.ci_profiles(gpu, gi.profile.0, handle).map_err(fail)? {
+            for ci in self.cis(handle, profile).map_err(fail)? {
                 gone_is_fine(self.lib.destroy_ci(ci)).map_err(fail)?;
             }
         }
@@ -234,26 +234,53 @@ impl Nvml {
         let fail = |code| NvmlError::Gpu { gpu, what: format!("cannot open GPU instance {}", gi.id), code };
         let all = self.lib.gis(self.device(gpu)?, gi.profile.0).map_err(fail)?;
         let wanted = (gi.id, gi.profile.0, u32::from(gi.placement.start.0), u32::from(gi.placement.size));
-        all.into_iter().find(|h| self.lib.gi_info(*h) == Ok(wanted)).ok_or(fail(Code::NOT_FOUND))
+        for handle in all {
+            match self.lib.gi_info(handle) {
+                Ok(found) if found == wanted => return Ok(handle),
+                Ok(_) | Err(Code::NOT_FOUND) => {}
+                Err(code) => return Err(fail(code)),
+            }
+        }
+        Err(fail(Code::NOT_FOUND))
     }
 
     fn describe(&self, gpu: GpuIndex, handle: ffi::Gi<'_>) -> Result<GpuInstance, NvmlError> {
-        let fail = at(gpu, "cannot describe an instance");
-        let (id, profile, start, size) = self.lib.gi_info(handle).map_err(&fail)?;
-        let small = |n: u32| u8::try_from(n).map_err(|_| fail(Code(999)));
-        let placement = Placement { start: Slice(small(start)?), size: small(size)? };
+        let bare = self.bare(gpu, handle)?;
+        let fail = |code| NvmlError::Gpu {
+            gpu,
+            what: format!("cannot list the compute instances of GPU instance {}", bare.id),
+            code,
+        };
         let mut compute: Vec<ComputeInstance> = Vec::new();
-        let all = self.ci_profiles(gpu, profile, handle);
+        let all = self.ci_profiles(gpu, bare.profile.0, handle).map_err(fail)?;
         let total = all.first().map_or(0, |p| p.1);
         for (ci_profile, slices) in all {
             if compute.iter().map(|c| c.slices).sum::<u32>() + slices > total {
                 continue;
             }
-            for ci in self.lib.cis(handle, ci_profile).unwrap_or_default() {
-                compute.push(self.compute_instance(ci, slices).map_err(&fail)?);
+            for ci in self.cis(handle, ci_profile).map_err(fail)? {
+                compute.push(self.compute_instance(ci, slices).map_err(fail)?);
             }
         }
-        Ok(GpuInstance { id, profile: ProfileId(profile), placement, compute })
+        Ok(GpuInstance { compute, ..bare })
+    }
+
+    /// The GPU instance without what is in it.
+    fn bare(&self, gpu: GpuIndex, handle: ffi::Gi<'_>) -> Result<GpuInstance, NvmlError> {
+        let fail = at(gpu, "cannot describe an instance");
+        let (id, profile, start, size) = self.lib.gi_info(handle).map_err(&fail)?;
+        let small = |n: u32| u8::try_from(n).map_err(|_| fail(Code(999)));
+        let placement = Placement { start: Slice(small(start)?), size: small(size)? };
+        Ok(GpuInstance { id, profile: ProfileId(profile), placement, compute: Vec::new() })
+    }
+
+    /// The compute instances of one profile. That they cannot be listed does not mean that there are none: the GPU
+    /// instance would seem half made, and those are destroyed.
+    fn cis(&self, handle: ffi::Gi<'_>, profile: u32) -> Result<Vec<ffi::Ci<'_>>, Code> {
+        match self.lib.cis(handle, profile) {
+            Err(Code::NOT_SUPPORTED) => Ok(Vec::new()),
+            other => other,
+        }
     }
 
     fn compute_instance(&self, ci: ffi::Ci<'_>, slices: u32) -> Result<ComputeInstance, Code> {
@@ -261,21 +288,30 @@ impl Nvml {
         Ok(ComputeInstance { id, slices, uuid: self.lib.uuid(device)? })
     }
 
-    /// Compute instance profiles of a GPU instance: (id, slices), largest first.
-    fn ci_profiles(&self, gpu: GpuIndex, gi_profile: u32, handle: ffi::Gi<'_>) -> Vec<(u32, u32)> {
+    /// Compute instance profiles of a GPU instance: (id, slices), largest first; there is one at least.
+    fn ci_profiles(
+        &self,
+        gpu: GpuIndex,
+        gi_profile: u32,
+        handle: ffi::Gi<'_>,
+    ) -> Result<Vec<(u32, u32)>, Code> {
         if let Some(known) = self.known.borrow().compute.get(&(gpu, gi_profile)) {
-            return known.clone();
+            return Ok(known.clone());
         }
         let mut found = Vec::new();
         for number in 0..CI_PROFILE_NUMBERS {
             match self.lib.ci_profile(handle, number) {
                 Ok(profile) => found.push(profile),
+                Err(Code::INVALID_ARGUMENT) => break,
                 Err(Code::NOT_SUPPORTED) => {}
-                Err(_) => break,
+                Err(code) => return Err(code),
             }
+        }
+        if found.is_empty() {
+            return Err(Code::NOT_SUPPORTED);
         }
         found.sort_by_key(|(_, slices)| std::cmp::Reverse(*slices));
         self.known.borrow_mut().compute.insert((gpu, gi_profile), found.clone());
-        found
+        Ok(found)
     }
 }

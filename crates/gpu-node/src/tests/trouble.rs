@@ -117,6 +117,42 @@ fn a_half_made_instance_gives_way() {
 }
 
 #[test]
+fn what_the_driver_does_not_list_is_not_half_made() {
+    on_node("tests::trouble::what_the_driver_does_not_list_is_not_half_made", |node| {
+        let entry = node.realise(1, ALICE, mig(&[(0, "2g.10gb", 4)])).unwrap().entry;
+        // An idle one that is whole, in the way of the next.
+        node.realise(2, BOB, mig(&[(0, "1g.5gb", 0)])).unwrap();
+        node.release(2);
+        let gpu = GpuIndex(0);
+        let fresh = || Nvml::load(&node.settings.nvml_library).unwrap();
+        let asked_before = fresh();
+        let all = asked_before.instances(gpu).unwrap();
+        node.sim(&["fault", "add", "--gpu", "0", "--kind", "list-timeout"]);
+        for nvml in [&fresh(), &asked_before] {
+            let error = nvml.instances(gpu).unwrap_err();
+            let words = "GPU 0: cannot list the compute instances of GPU instance ";
+            assert!(error.to_string().starts_with(words), "{error}");
+            assert_eq!(error.code(), Some(Code(10)));
+            assert_eq!(nvml.destroy(gpu, &all[0]).unwrap_err().code(), Some(Code(10)));
+        }
+        let report = node.reconcile(&[1]);
+        assert_eq!(report.destroyed, []);
+        assert!(report.problems.iter().any(|p| p.contains("cannot list the compute")), "{report:?}");
+        let error = node.realise(3, BOB, mig(&[(0, "3g.20gb", 0)])).unwrap_err();
+        assert!(matches!(error, RealiseError::JobFailed(Fault::Nvml(_))), "{error}");
+        node.sim(&["fault", "clear"]);
+        assert_eq!(fresh().instances(gpu).unwrap(), all);
+        assert_eq!(asked_before.instances(gpu).unwrap(), all);
+        // No driver is asked for it.
+        assert_eq!(node.access(&entry.device_nodes[0]), (ALICE, 0o400));
+        node.release(1);
+        node.release(3);
+        node.reconcile(&[]);
+        node.assert_clean(&[]);
+    });
+}
+
+#[test]
 fn a_missing_capability_node_is_made() {
     on_node("tests::trouble::a_missing_capability_node_is_made", |node| {
         let entry = node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap().entry;

@@ -131,6 +131,8 @@ enum FaultKind {
     OutOfResources,
     /// Every change answers NO_PERMISSION
     NoPermission,
+    /// Listing compute instances or their profiles answers TIMEOUT
+    ListTimeout,
     /// Every call on the GPU answers GPU_IS_LOST
     GpuLost,
     /// Creating and destroying takes longer
@@ -299,6 +301,7 @@ fn fault(state: &mut State, command: &FaultCommand) -> Answer<()> {
                 FaultKind::BusyDestroy => Kind::BusyDestroy,
                 FaultKind::OutOfResources => Kind::OutOfResources,
                 FaultKind::NoPermission => Kind::NoPermission,
+                FaultKind::ListTimeout => Kind::ListTimeout,
                 FaultKind::GpuLost => Kind::GpuLost,
                 FaultKind::Slow => Kind::Slow(factor),
             };

@@ -14,6 +14,8 @@ pub enum Kind {
     OutOfResources,
     /// Every change answers `NO_PERMISSION`, also for root.
     NoPermission,
+    /// Listing compute instances or their profiles answers `TIMEOUT`.
+    ListTimeout,
     /// Every call on the GPU answers `GPU_IS_LOST`.
     GpuLost,
     /// Creation and destruction take this many times as long.

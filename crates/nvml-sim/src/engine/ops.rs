@@ -19,6 +19,7 @@ use super::timing;
 enum Op {
     Create,
     Destroy,
+    List,
     Other,
 }
 
@@ -45,7 +46,8 @@ impl Session {
     fn meet_fault(&self, gpu: u32, op: Op) -> Answer<()> {
         let code = |kind: &Kind| match kind {
             Kind::GpuLost => Some(Code::GpuIsLost),
-            Kind::NoPermission => Some(Code::NoPermission),
+            Kind::ListTimeout if op == Op::List => Some(Code::Timeout),
+            Kind::NoPermission if op != Op::List => Some(Code::NoPermission),
             Kind::BusyDestroy if op == Op::Destroy => Some(Code::InUse),
             Kind::OutOfResources if op == Op::Create => Some(Code::InsufficientResources),
             _ => None,
@@ -59,6 +61,15 @@ impl Session {
             self.count_down(gpu, now, |k| code(k).is_some())?;
         }
         Err(code(&fault.kind).unwrap_or(Code::Unknown))
+    }
+
+    /// Before compute instances or their profiles are listed.
+    ///
+    /// # Errors
+    ///
+    /// What a fault on the GPU says.
+    pub fn begin_list(&self, gpu: u32) -> Answer<()> {
+        self.meet_fault(gpu, Op::List)
     }
 
     /// The factor of a `slow` fault in force, or 1; counts this operation against it.

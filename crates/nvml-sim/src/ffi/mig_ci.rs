@@ -39,6 +39,7 @@ fn profile(
     if engines != SHARED {
         return Err(Code::InvalidArgument);
     }
+    session.begin_list(r.gpu)?;
     let gi = state.chip(r.gpu)?.profile(state.gi(r)?.profile).ok_or(Code::Unknown)?;
     Ok((mig::ci_profile(state, r, id)?, gi.engines))
 }
@@ -182,6 +183,7 @@ exports! {
     ) |session, state| {
         session.privileged()?;
         let r = session.gi(state, instance.get()?)?;
+        session.begin_list(r.gpu)?;
         mig::ci_profile(state, r, id)?;
         let gi = state.gi(r)?;
         let found = gi.cis.iter().filter(|c| c.profile == id);

@@ -1,10 +1,10 @@
 //! What a person reads from `tessera planner` and `tessera times`, and what scontrol is told. Slurm's commands are stand-ins.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod slurm;
+
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 use insta::assert_snapshot;
 use tempfile::TempDir;
@@ -21,32 +21,24 @@ const PAST: &str = "\
 
 /// A line of squeue: id, priority, nice, state, reason, AdminComment.
 fn job(id: u32, priority: u32, nice: u32, state: &str, reason: &str, comment: &str) -> String {
-    let widths = [14, 14, 24, 14, 64, 64, 128, 64, 22, 14, 20, 40, 64, 10, 256, 256, 64, 22, 22, 22, 2048];
-    let (id, priority, nice) = (id.to_string(), priority.to_string(), nice.to_string());
-    let values = [
-        &id,
-        &id,
-        "N/A",
-        "N/A",
-        "alice",
-        "",
-        "gpu",
-        "",
-        &priority,
-        &nice,
-        state,
-        reason,
-        "",
-        "1",
-        "",
-        "",
-        "",
-        "N/A",
-        "N/A",
-        "UNLIMITED",
-        comment,
-    ];
-    values.iter().zip(widths).map(|(v, w)| format!("{v:<w$}")).collect::<String>() + "\n"
+    let id = id.to_string();
+    slurm::line(&[
+        ("JobID", &id),
+        ("ArrayJobID", &id),
+        ("ArrayTaskID", "N/A"),
+        ("HetJobID", "N/A"),
+        ("UserName", "alice"),
+        ("Partition", "gpu"),
+        ("PriorityLong", &priority.to_string()),
+        ("Nice", &nice.to_string()),
+        ("State", state),
+        ("Reason", reason),
+        ("NumNodes", "1"),
+        ("StartTime", "N/A"),
+        ("EndTime", "N/A"),
+        ("TimeLimit", "UNLIMITED"),
+        ("admin_comment", comment),
+    ]) + "\n"
 }
 
 fn world(jobs: &str, priority: &str, update: &str) -> TempDir {
@@ -61,11 +53,7 @@ fn world(jobs: &str, priority: &str, update: &str) -> TempDir {
     let nodes =
         "NodeName=n1 A=x\n   Extra=tessera gpu0=free\n\nNodeName=n2 A=x\n   Extra=tessera gpu0=free\n\n";
     fs::write(at("nodes"), nodes).unwrap();
-    let program = |name: &str, text: &str| {
-        let path = dir.path().join("bin").join(name);
-        fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    };
+    let program = |name: &str, text: &str| slurm::program(dir.path(), name, text);
     program("squeue", "cat jobs");
     program("sinfo", "echo 'n1 idle gpu'; echo 'n2 drained gpu'");
     program(
@@ -84,13 +72,7 @@ fn world(jobs: &str, priority: &str, update: &str) -> TempDir {
 
 /// Runs `tessera`; instants and seconds since 1970 are blotted out.
 fn run(dir: &Path, args: &[&str]) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tessera"));
-    let path = format!("{}:/usr/bin:/bin", dir.join("bin").display());
-    command.args(args).current_dir(dir).env_clear().env("COLUMNS", "100").env("PATH", path);
-    let out = command.env("TESSERA_CONF", dir.join("tessera.toml")).stdin(Stdio::null()).output().unwrap();
-    let (stdout, stderr) = (String::from_utf8(out.stdout).unwrap(), String::from_utf8(out.stderr).unwrap());
-    let stderr: String = stderr.lines().map(|l| format!("stderr: {l}\n")).collect();
-    blot(&format!("{stdout}{stderr}exit {}", out.status.code().unwrap()), dir)
+    blot(&slurm::tessera(dir, args), dir)
 }
 
 fn blot(text: &str, dir: &Path) -> String {

@@ -3,11 +3,11 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod reality;
+#[path = "../slurm/mod.rs"]
+mod slurm;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 use insta::assert_snapshot;
 use tempfile::TempDir;
@@ -43,11 +43,7 @@ fn world(extra: &str, jobs: &[(&str, &str)]) -> TempDir {
     fs::write(at("batch.csv"), TASKS).unwrap();
     fs::write(at("nodes"), format!("NodeName=n1 Arch=x\n   Extra={extra}\n\n")).unwrap();
     squeue(dir.path(), jobs);
-    let program = |name: &str, text: &str| {
-        let path = dir.path().join("bin").join(name);
-        fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    };
+    let program = |name: &str, text: &str| slurm::program(dir.path(), name, text);
     program("scontrol", "cat nodes");
     program("sinfo", "cat sinfo 2>/dev/null || { echo 'n1 idle gpu'; echo 'n2 idle gpu'; }");
     program("squeue", "case \"$*\" in *Comment:*) cat comments 2>/dev/null; true ;; *) cat squeue ;; esac");
@@ -66,47 +62,33 @@ fn world(extra: &str, jobs: &[(&str, &str)]) -> TempDir {
 
 /// Lines of squeue: (id, "state start end comment").
 fn squeue(dir: &Path, jobs: &[(&str, &str)]) {
-    let widths = [14, 14, 24, 14, 64, 64, 128, 64, 22, 14, 20, 40, 64, 10, 256, 256, 64, 22, 22, 22, 2048];
     let line = |(id, rest): &(&str, &str)| {
         let mut rest = rest.splitn(4, ' ');
         let mut next = || rest.next().unwrap();
-        let (state, start, end, comment) = (next(), next(), next(), next());
-        let values = [
-            id,
-            id,
-            "N/A",
-            "N/A",
-            "alice",
-            "",
-            "gpu",
-            "",
-            "1",
-            "0",
-            state,
-            "None",
-            "",
-            "1",
-            "n1",
-            "",
-            "",
-            start,
-            end,
-            "UNLIMITED",
-            comment,
-        ];
-        values.iter().zip(widths).map(|(v, w)| format!("{v:<w$}")).collect::<String>() + "\n"
+        slurm::line(&[
+            ("JobID", id),
+            ("ArrayJobID", id),
+            ("ArrayTaskID", "N/A"),
+            ("HetJobID", "N/A"),
+            ("UserName", "alice"),
+            ("Partition", "gpu"),
+            ("PriorityLong", "1"),
+            ("Nice", "0"),
+            ("State", next()),
+            ("Reason", "None"),
+            ("NumNodes", "1"),
+            ("NodeList", "n1"),
+            ("StartTime", next()),
+            ("EndTime", next()),
+            ("TimeLimit", "UNLIMITED"),
+            ("admin_comment", next()),
+        ]) + "\n"
     };
     fs::write(dir.join("squeue"), jobs.iter().map(line).collect::<String>()).unwrap();
 }
 
 fn run(dir: &Path, args: &[&str]) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tessera"));
-    let path = format!("{}:/usr/bin:/bin", dir.join("bin").display());
-    command.args(args).current_dir(dir).env_clear().env("COLUMNS", "100").env("PATH", path);
-    let out = command.env("TESSERA_CONF", dir.join("tessera.toml")).stdin(Stdio::null()).output().unwrap();
-    let (stdout, stderr) = (String::from_utf8(out.stdout).unwrap(), String::from_utf8(out.stderr).unwrap());
-    let stderr: String = stderr.lines().map(|l| format!("stderr: {l}\n")).collect();
-    blot(&format!("{stdout}{stderr}exit {}", out.status.code().unwrap()))
+    blot(&slurm::tessera(dir, args))
 }
 
 /// Without the time of day that a plan's note has.

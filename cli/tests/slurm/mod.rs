@@ -1,0 +1,29 @@
+//! Stand-ins for Slurm's commands, and `tessera` run with them.
+
+#[path = "../../src/squeue/columns.rs"]
+mod columns;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+pub(crate) use columns::line;
+
+/// A shell script in a command's place, run in `dir`.
+pub(crate) fn program(dir: &Path, name: &str, text: &str) {
+    let path = dir.join("bin").join(name);
+    fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// Runs `tessera` in `dir`; all that it says and how it exits.
+pub(crate) fn tessera(dir: &Path, args: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tessera"));
+    let path = format!("{}:/usr/bin:/bin", dir.join("bin").display());
+    command.args(args).current_dir(dir).env_clear().env("COLUMNS", "100").env("PATH", path);
+    let out = command.env("TESSERA_CONF", dir.join("tessera.toml")).stdin(Stdio::null()).output().unwrap();
+    let (stdout, stderr) = (String::from_utf8(out.stdout).unwrap(), String::from_utf8(out.stderr).unwrap());
+    let stderr: String = stderr.lines().map(|l| format!("stderr: {l}\n")).collect();
+    format!("{stdout}{stderr}exit {}", out.status.code().unwrap())
+}

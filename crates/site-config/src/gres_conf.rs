@@ -24,18 +24,22 @@ pub enum GpuOrder {
 ///
 /// What of the file cannot be read here, one phrase.
 pub fn gpu_order(text: &str, node: &str) -> Result<GpuOrder, String> {
-    let (mut files, mut types, mut detect) = (Vec::new(), Vec::new(), false);
+    // Slurm puts the lines of nodes behind those of all nodes [`gres.c`, `gres_g_node_config_load`].
+    let (mut of_all, mut of_node) = (Vec::new(), Vec::new());
+    let (mut detect_all, mut detect_node) = (None, None);
     for line in lines(text) {
-        let line = Line { words: words(&line) };
-        if line.words.first().is_some_and(|w| w.eq_ignore_ascii_case("include")) {
+        if line.trim_start().get(..7).is_some_and(|word| word.eq_ignore_ascii_case("include")) {
             return Err("it includes another file".to_owned());
         }
-        if !line.is_for(node)? {
+        let line = Line { fields: fields(&line) };
+        let own = line.begins("NodeName");
+        if own && !line.is_for(node)? {
             continue;
         }
-        if let Some(how) = line.field("AutoDetect") {
-            // Without a node and a name it is for all nodes, and a later line for one node overrides it.
-            detect = !["off", "none"].iter().any(|w| how.eq_ignore_ascii_case(w));
+        let detect = line.field("AutoDetect").and_then(detects);
+        // In a line that begins with GPUs of all nodes it has no effect.
+        if detect.is_some() && !line.begins("Name") {
+            *(if own { &mut detect_node } else { &mut detect_all }) = detect;
         }
         if !line.field("Name").is_some_and(|name| name.eq_ignore_ascii_case("gpu")) {
             continue;
@@ -43,13 +47,16 @@ pub fn gpu_order(text: &str, node: &str) -> Result<GpuOrder, String> {
         if line.field("MultipleFiles").is_some() {
             return Err("MultipleFiles= gives GPUs several device files".to_owned());
         }
-        if let Some(list) = line.field("File") {
-            files.extend(expand_files(list).map_err(|why| format!("File={list} {why}"))?);
-            types.push(line.field("Type").map(str::to_ascii_lowercase));
+        if let Some(list) = line.field("File").or_else(|| line.field("Files")) {
+            let files = expand_files(list).map_err(|why| format!("File={list} {why}"))?;
+            let kind = line.field("Type").map(str::to_ascii_lowercase);
+            if own { &mut of_node } else { &mut of_all }.push((kind, files));
         }
     }
+    let (mut types, files): (Vec<_>, Vec<_>) = of_all.into_iter().chain(of_node).unzip();
+    let files: Vec<String> = files.into_iter().flatten().collect();
     types.dedup();
-    Ok(match (files.is_empty(), detect, types.len()) {
+    Ok(match (files.is_empty(), detect_node.or(detect_all) == Some(true), types.len()) {
         (true, ..) => GpuOrder::Drivers,
         (false, true, _) => GpuOrder::IfDrivers(files, "AutoDetect sorts them anew"),
         (false, false, 0 | 1) => GpuOrder::Files(files),
@@ -57,32 +64,69 @@ pub fn gpu_order(text: &str, node: &str) -> Result<GpuOrder, String> {
     })
 }
 
-/// Lines without comments; one that ends in a backslash goes on in the next.
+/// Whether `AutoDetect` with this value finds GPUs; `None`: Slurm takes no notice of it.
+fn detects(how: &str) -> Option<bool> {
+    let is = |word: &str| how.eq_ignore_ascii_case(word);
+    if is("none") { None } else { Some(!is("off")) }
+}
+
+/// Lines without comments and escapes; one that ends in a backslash goes on in the next.
 fn lines(text: &str) -> Vec<String> {
     let (mut out, mut begun) = (Vec::new(), String::new());
     for line in text.lines() {
-        let line = line.split('#').next().unwrap_or_default().trim_end();
-        match line.strip_suffix('\\') {
-            Some(part) => begun.push_str(part),
-            None => out.push(std::mem::take(&mut begun) + line),
+        let (mut escaped, mut goes_on) = (false, false);
+        for c in line.chars() {
+            match c {
+                '#' if !escaped => break,
+                '\\' if !escaped => (escaped, goes_on) = (true, true),
+                c => {
+                    begun.push(c);
+                    (escaped, goes_on) = (false, goes_on && c.is_whitespace());
+                }
+            }
+        }
+        if !goes_on {
+            out.push(std::mem::take(&mut begun));
         }
     }
     out.push(begun);
     out
 }
 
-fn words(line: &str) -> Vec<String> {
-    line.split_whitespace().map(|word| word.replace('"', "")).collect()
+/// Keys and values, up to what is neither [`parse_config.c`, `keyvalue_pattern`].
+fn fields(mut line: &str) -> Vec<(String, String)> {
+    let mut out = Vec::new();
+    while let Some((key, rest)) = line.split_once('=') {
+        let key = key.trim().trim_end_matches(['-', '+', '*', '/']).trim_end();
+        if key.is_empty() || !key.chars().all(|c| c.is_ascii_alphanumeric() || "_.".contains(c)) {
+            break;
+        }
+        let rest = rest.trim_start();
+        let quoted = rest.strip_prefix('"').and_then(|r| r.split_once('"'));
+        let (value, rest) = match quoted.filter(|(_, r)| r.is_empty() || r.starts_with(char::is_whitespace)) {
+            Some(quoted) => quoted,
+            None => rest.split_at(rest.find(char::is_whitespace).unwrap_or(rest.len())),
+        };
+        out.push((key.to_owned(), value.to_owned()));
+        line = rest;
+    }
+    out
 }
 
 struct Line {
-    words: Vec<String>,
+    fields: Vec<(String, String)>,
 }
 
 impl Line {
+    /// Whether this is its first key.
+    fn begins(&self, key: &str) -> bool {
+        self.fields.first().is_some_and(|(k, _)| k.eq_ignore_ascii_case(key))
+    }
+
+    /// A key's value, the last where it is there twice.
     fn field(&self, key: &str) -> Option<&str> {
-        let fields = self.words.iter().filter_map(|word| word.split_once('='));
-        fields.filter(|(k, _)| k.eq_ignore_ascii_case(key)).map(|(_, value)| value).next()
+        let mut found = self.fields.iter().rev().filter(|(k, _)| k.eq_ignore_ascii_case(key));
+        found.next().map(|(_, value)| value.as_str())
     }
 
     fn is_for(&self, node: &str) -> Result<bool, String> {
@@ -125,6 +169,27 @@ mod tests {
         assert_eq!(gpu_order("AutoDetect=nvml\n", "n1"), Ok(GpuOrder::Drivers));
         let off_here = "AutoDetect=nvml\nNodeName=n1 AutoDetect=off Name=gpu File=/dev/nvidia0\n";
         assert_eq!(gpu_order(off_here, "n1"), Ok(GpuOrder::Files(files(&["0"]))));
+        // A node's own counts wherever it stands, and none in a line for GPUs of all nodes.
+        let own = "NodeName=n1 AutoDetect=nvml\nAutoDetect=off\nName=gpu File=/dev/nvidia0\n";
+        assert!(reason(own).contains("AutoDetect"));
+        let off_first = "NodeName=n1 AutoDetect=off\nAutoDetect=nvml\nName=gpu File=/dev/nvidia0\n";
+        assert_eq!(gpu_order(off_first, "n1"), Ok(GpuOrder::Files(files(&["0"]))));
+        let in_line = "AutoDetect=nvml\nName=gpu File=/dev/nvidia0 AutoDetect=off\n";
+        assert!(reason(in_line).contains("AutoDetect"));
+    }
+
+    #[test]
+    fn lines_are_read_as_slurm_reads_them() {
+        let of = |text: &str, names: &[&str]| {
+            assert_eq!(gpu_order(text, "n1"), Ok(GpuOrder::Files(files(names))), "{text}");
+        };
+        of("  Name = gpu  File =/dev/nvidia3\n", &["3"]);
+        of("Name=gpu Flags=\"a File=b\" Files= \"/dev/nvidia2\"\n", &["2"]);
+        of("Name=gpu File=/dev/nvidia1 File+=/dev/nvidia2\n", &["2"]);
+        of("Name=gpu Type=a\\#b \\  \n  File=/dev/nvidia1 # x \\\nFile=/dev/nvidia2\n", &["1"]);
+        of("Name=gpu\\ \\ # two\nFile=/dev/nvidia1\n", &["1"]);
+        // Those of a node come behind those of all nodes.
+        of("NodeName=n1 Name=gpu File=/dev/nvidia3\nName=gpu File=/dev/nvidia[0-1]\n", &["0", "1", "3"]);
     }
 
     #[test]

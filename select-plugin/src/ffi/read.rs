@@ -63,11 +63,19 @@ pub(super) fn in_backfill(job: &sys::job_record_t) -> bool {
     job.bit_flags & u64::from(sys::TESSERA_BACKFILL_TEST) != 0
 }
 
-/// The names of the nodes that the job may run on: of the partition it is tested in, and those it insists on.
+/// The names of the nodes that the job may run on: of any of its partitions, and those it insists on.
 pub(super) fn within_reach(host: &Host, job: &sys::job_record_t) -> Vec<String> {
-    // SAFETY: null or a live partition's record.
-    let part = unsafe { read::struct_at(job.part_ptr) }.map_or(std::ptr::null_mut(), |p| p.node_bitmap);
-    let nodes = nodes(host, job, part);
+    // SAFETY: null, or the live list of a job's partitions' records where it has several.
+    let mut parts = unsafe { host.elements::<sys::part_record_t>(job.part_ptr_list.cast()) };
+    if parts.is_empty() {
+        parts.push(job.part_ptr);
+    }
+    let nodes_of = |part: *mut sys::part_record_t| {
+        // SAFETY: null or a live partition's record.
+        let bits = unsafe { read::struct_at(part) }.map_or(std::ptr::null_mut(), |p| p.node_bitmap);
+        nodes(host, job, bits)
+    };
+    let nodes: Vec<NodeView> = parts.into_iter().flat_map(nodes_of).collect();
     let insists = nodes.iter().any(|n| n.required);
     nodes.into_iter().filter(|n| n.required || !insists).map(|n| n.name).collect()
 }

@@ -3,12 +3,15 @@
 //! What a waiting job is told depends on what Slurm wants to know:
 //!
 //! - *Run now*: while enough nodes have a set above the job's threshold, the other nodes are ruled out; in every other
-//!   test at most, in case Slurm cannot use those. A start on less is refused, and the wait begins.
+//!   test at most, in case Slurm cannot use those. A start on less is refused, and the wait begins. No job is preempted
+//!   for less either.
 //! - *Will run*, asked by backfill: a start that would be refused now is refused here as well. Backfill then passes the
 //!   job over and reserves nothing for it: others pass.
 //! - *Will run*, asked by anybody else: when the wait is over, or the end of jobs leaves a set above the threshold.
 //!
 //! The wait of a job that may have several kinds of node is for the best of them: the others are taken when it is over.
+
+use std::collections::HashSet;
 
 use placement::patience::{SetWait, Turn, waits_until};
 use placement::planned::is_ours;
@@ -32,6 +35,15 @@ pub(crate) struct Split {
     pub(crate) good: u32,
     /// The indices of the others, those included that were too many to be looked at this time.
     pub(crate) poor: Vec<usize>,
+    /// The job insists on one of the latter.
+    pub(crate) insists_on_poor: bool,
+}
+
+impl Split {
+    /// Whether the job could do with good nodes alone.
+    pub(crate) fn has_good(&self, min_nodes: u32) -> bool {
+        !self.insists_on_poor && self.good >= min_nodes.max(1)
+    }
 }
 
 impl Patient {
@@ -57,6 +69,7 @@ impl Patient {
                         split.good += 1;
                     } else {
                         split.poor.push(node.index);
+                        split.insists_on_poor |= node.required;
                     }
                 }
             }
@@ -75,6 +88,25 @@ impl Patient {
         let best = nodes
             .iter()
             .filter_map(|n| Some((n.name.as_str(), engine.best_now(&n.name, question, &mut searches)?)));
+        best.filter(|(_, gbps)| !self.wait.is_met_by(*gbps)).min_by(|a, b| a.1.total_cmp(&b.1))
+    }
+
+    /// The same once these jobs are gone.
+    pub(crate) fn poorest_without<'a>(
+        self,
+        engine: &Engine,
+        question: &Question,
+        nodes: &'a [NodeView],
+        gone: &HashSet<JobId>,
+    ) -> Option<(&'a str, f64)> {
+        let mut searches = SEARCHES;
+        let best = nodes.iter().filter_map(|n| {
+            let mut node = engine.node(&n.name)?.clone();
+            gone.iter().for_each(|id| {
+                node.release(*id);
+            });
+            Some((n.name.as_str(), question.best_within(&node, &mut searches)?))
+        });
         best.filter(|(_, gbps)| !self.wait.is_met_by(*gbps)).min_by(|a, b| a.1.total_cmp(&b.1))
     }
 

@@ -28,8 +28,8 @@ fn end(cluster: &Cluster, jobs: &[JobId]) {
 }
 
 /// A job on each GPU of n1, by GPU.
-fn fill(cluster: &Cluster) -> Vec<JobId> {
-    let jobs: Vec<JobId> = (0..8).map(|_| submit(cluster, &["--gres=gpu:1"])).collect();
+fn fill(cluster: &Cluster, partition: &str) -> Vec<JobId> {
+    let jobs: Vec<JobId> = (0..8).map(|_| submit(cluster, &["-p", partition, "--gres=gpu:1"])).collect();
     jobs.iter().for_each(|job| drop(cluster.wait_running(*job).unwrap()));
     let mut by_gpu: Vec<(u32, JobId)> =
         jobs.into_iter().map(|job| (cluster.gpus_of(job).unwrap()[0], job)).collect();
@@ -54,7 +54,7 @@ fn wait_waiting(cluster: &Cluster, job: JobId) -> String {
 
 fn lets_pass_and_gets_better(version: SlurmVersion) {
     let mut cluster = common::builder().slurm(version).slurm_conf(OFTEN).start().unwrap();
-    let busy = fill(&cluster);
+    let busy = fill(&cluster, "gpu");
     // GPUs 0 and 6 have no link: 10 GB/s.
     end(&cluster, &[busy[0], busy[6]]);
 
@@ -126,4 +126,44 @@ fn a_job_waits_for_better_gpus_and_others_pass_22_05() {
 #[test]
 fn a_job_waits_for_better_gpus_and_others_pass_24_11() {
     lets_pass_and_gets_better(SlurmVersion::V24_11);
+}
+
+/// `gpu` is the lowest of these partitions, and its jobs make way for those of the others.
+const PARTITIONS: &str = "PreemptType=preempt/partition_prio\nPreemptMode=REQUEUE\n\
+    PartitionName=linked Nodes=n1 PriorityTier=2 PreemptMode=OFF\n\
+    PartitionName=pcie Nodes=n2 PriorityTier=2 PreemptMode=OFF\n";
+
+#[test]
+fn a_job_that_waits_in_several_partitions_preempts_nobody_and_is_not_forgotten() {
+    let cluster = common::builder().slurm_conf(OFTEN).slurm_conf(PARTITIONS).start().unwrap();
+    let busy = fill(&cluster, "linked");
+    end(&cluster, &[busy[0], busy[6]]);
+    let waits = ["-t", "30", "--gres=gpu:2", "--gpu-wait=25:10:00"];
+    let patient = |options: &[&str]| {
+        let job = cluster.sbatch(User::Alice, &[&waits, options].concat(), STAY).unwrap();
+        wait_waiting(&cluster, job);
+        job
+    };
+
+    // n2 is idle and has no links at all, but n1 is in reach as well.
+    let job = patient(&["-p", "linked,pcie"]);
+    end(&cluster, &[job]);
+
+    // GPUs 0 and 6 are a lower job's, and not worth ending it.
+    let low = submit(&cluster, &["--gres=gpu:2"]);
+    cluster.wait_running(low).unwrap();
+    let job = patient(&["-p", "linked"]);
+    std::thread::sleep(Duration::from_secs(8));
+    assert_eq!(cluster.job(low).unwrap().state(), "RUNNING");
+    end(&cluster, &[job, low]);
+
+    // Nothing else happens on the cluster when the wait is over, and the main scheduler does not start such a job.
+    let began = Instant::now();
+    let options =
+        ["-p", "linked", "-t", "30", "--gres=gpu:2", "--gpu-wait=25:10", ":", "-p", "pcie", "--gres=gpu:1"];
+    let job = cluster.sbatch(User::Alice, &options, STAY).unwrap();
+    wait_waiting(&cluster, job);
+    cluster.wait_running(job).unwrap();
+    assert_eq!(cluster.gpus_of(job).unwrap(), [0, 6]);
+    assert!(began.elapsed() < Duration::from_secs(40), "{:?}", began.elapsed());
 }

@@ -55,6 +55,7 @@ macro_rules! host {
             jobs: NonNull<*mut List>,
             completing: NonNull<*mut sys::bitstr_t>,
             nodes_changed: NonNull<libc::time_t>,
+            jobs_changed: NonNull<libc::time_t>,
         }
 
         impl Host {
@@ -81,6 +82,7 @@ macro_rules! host {
                     jobs: symbol(c"job_list")?.cast(),
                     completing: symbol(c"cg_node_bitmap")?.cast(),
                     nodes_changed: symbol(c"last_node_update")?.cast(),
+                    jobs_changed: symbol(c"last_job_update")?.cast(),
                 })
             }
         }
@@ -268,5 +270,13 @@ impl Host {
         let now = unsafe { libc::time(ptr::null_mut()) };
         // SAFETY: src/common/node_conf.h: `extern time_t last_node_update`; hooks run under the node lock.
         unsafe { self.nodes_changed.write(now) };
+    }
+
+    /// Tells slurmctld that job records have changed. Backfill sleeps on while nothing has.
+    pub(super) fn jobs_changed(&self) {
+        // SAFETY: time(2) with no place to store.
+        let now = unsafe { libc::time(ptr::null_mut()) };
+        // SAFETY: src/slurmctld/slurmctld.h: `extern time_t last_job_update`; hooks run under the job lock.
+        unsafe { self.jobs_changed.write(now) };
     }
 }

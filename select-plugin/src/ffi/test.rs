@@ -10,7 +10,7 @@ use plugin_rt::{guard_ok, log};
 
 use super::hooks::{Pending, State, forget_placement, stamp, with};
 use super::host::Host;
-use super::wait::{start_later, wait_later, wait_now};
+use super::wait::{start_later, wait_alone, wait_later, wait_now};
 use super::{choice, ptr as pointer, read, sys, version, write};
 use crate::commit::{Veto, place};
 use crate::engine::{Engine, Question};
@@ -156,7 +156,7 @@ fn before(test: &Test) -> Before {
         let mut has_good = false;
         if let Some(patient) = Patient::of(&question, &view).filter(|_| mode != Mode::TestOnly) {
             let split = patient.split(engine, &question, &nodes);
-            has_good = split.good >= test.min_nodes.max(1);
+            has_good = split.has_good(test.min_nodes);
             // In every other test at most, in case Slurm cannot use the good ones.
             if run_now && has_good && !state.off_good.remove(&view.id) {
                 narrowed.out.extend(split.poor);
@@ -201,13 +201,17 @@ fn after(test: &Test, before: &Before) -> Option<c_int> {
         let want = wanted(state.engine.as_mut()?, &view, || read::nodes(host, job, test.bitmap));
         match (base(test), want) {
             (sys::SELECT_MODE_WILL_RUN, Some(want)) => {
-                if !preempted(test, host).is_empty() {
-                    return None;
-                }
                 let nodes = read::nodes(host, job, test.bitmap);
-                start_later(state.engine.as_ref()?, host, job, &view, &want, &nodes);
                 let question = state.engine.as_ref()?.question(view.id, view.uid, &want);
                 let asked = Asked { question, view: &view, want: &want, fixed: false };
+                let gone = preempted(test, host);
+                if !gone.is_empty() {
+                    let engine = state.engine.as_mut()?;
+                    return read::in_backfill(job)
+                        .then(|| wait_alone(engine, host, job, &asked, &nodes, &gone))
+                        .flatten();
+                }
+                start_later(state.engine.as_ref()?, host, job, &view, &want, &nodes);
                 wait_later(state.engine.as_mut()?, host, job, &asked, &nodes, before.has_good)
             }
             (sys::SELECT_MODE_RUN_NOW, Some(want)) => start_now(test, state, host, job, &view, &want),
@@ -248,9 +252,9 @@ fn start_now(
         }
         Err(veto) => veto,
     };
-    if preempt(test, state.engine.as_ref()?, host, job, &asked, &nodes) {
+    if let Some(gone) = preempt(test, state.engine.as_ref()?, host, job, &asked, &nodes) {
         write::placement(host, job, None);
-        return None;
+        return wait_alone(state.engine.as_mut()?, host, job, &asked, &nodes, &gone);
     }
     // Devices near the job's cores and of its type change with other things than the node's GPUs.
     if want.managed && want.kind == GresKind::Shard && !want.keep_choice && !view.enforce_bind {
@@ -260,14 +264,16 @@ fn start_now(
 }
 
 /// The jobs that Slurm's answer is to preempt first: the test comes again when they are gone.
-fn preempted(test: &Test, host: &Host) -> Vec<*mut sys::job_record_t> {
+fn preempted(test: &Test, host: &Host) -> HashSet<JobId> {
     // SAFETY: select.h: null, or a place for a list that the test has filled or left null.
     let list = unsafe { pointer::struct_at(test.preempted) }.copied().unwrap_or(std::ptr::null_mut());
     // SAFETY: null or a live list of job records.
-    unsafe { host.elements(list) }
+    let jobs = unsafe { host.elements::<sys::job_record_t>(list) };
+    // SAFETY: elements of that list are records of live jobs.
+    jobs.iter().filter_map(|j| unsafe { j.as_ref() }).map(|j| JobId(j.job_id)).collect()
 }
 
-/// Completes Slurm's list of jobs to preempt by those whose slices are in the way; false: that would not help.
+/// Completes Slurm's list of jobs to preempt by those whose slices are in the way; `None`: that would not help.
 ///
 /// cons_tres stops as soon as there are shards enough, and takes a node with enough of them as it is.
 fn preempt(
@@ -277,23 +283,19 @@ fn preempt(
     job: &sys::job_record_t,
     asked: &Asked<'_>,
     nodes: &[NodeView],
-) -> bool {
+) -> Option<HashSet<JobId>> {
     // SAFETY: select.h: null, or a place for a list of job records that the caller frees.
-    let Some(list) = (unsafe { test.preempted.as_mut() }) else { return false };
+    let list = unsafe { test.preempted.as_mut() }?;
     let victims = read::victims(host, test.candidates);
     let order: Vec<JobId> = victims.iter().map(|(id, _)| *id).collect();
-    let chosen = preempted(test, host);
-    // SAFETY: elements of that list are records of live jobs.
-    let mut gone: HashSet<JobId> =
-        chosen.iter().filter_map(|j| unsafe { j.as_ref() }).map(|j| JobId(j.job_id)).collect();
+    let mut gone = preempted(test, host);
     for node in nodes.iter().filter(|n| engine.node(&n.name).is_some()) {
         let mut question = asked.question.clone();
         if asked.want.kind == GresKind::Gpu {
             let chosen = choice::choice(host, job, asked.view, node).map_or(0, |c| c.chosen().len());
             question.ask.request.gpus = u32::try_from(chosen).ok().filter(|n| *n > 0);
         }
-        let Some(more) = engine.in_the_way(&node.name, &question, &gone, &order) else { return false };
-        for id in more {
+        for id in engine.in_the_way(&node.name, &question, &gone, &order)? {
             let Some((_, record)) = victims.iter().find(|(known, _)| *known == id) else { continue };
             if list.is_null() {
                 // SAFETY: list.h: a list that does not own its elements, as cons_tres makes it.
@@ -304,7 +306,7 @@ fn preempt(
             gone.insert(id);
         }
     }
-    !gone.is_empty()
+    (!gone.is_empty()).then_some(gone)
 }
 
 /// One job's question in the course of a test.

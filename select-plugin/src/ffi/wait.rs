@@ -1,6 +1,7 @@
 //! Starts that are put off: until slices are free that Slurm's shards are not, or until there are GPUs that a sensitive
 //! job waits for.
 
+use std::collections::HashSet;
 use std::ffi::c_int;
 
 use placement::JobId;
@@ -27,7 +28,21 @@ pub(super) fn wait_now(
     hold(engine, host, job, asked, patient, (node, *gbps))
 }
 
-/// The same where Slurm asks when it could start.
+/// A start that needs the end of these jobs first, whom nothing is to end for GPUs that the job would then let pass.
+pub(super) fn wait_alone(
+    engine: &mut Engine,
+    host: &Host,
+    job: &mut sys::job_record_t,
+    asked: &Asked<'_>,
+    nodes: &[NodeView],
+    gone: &HashSet<JobId>,
+) -> Option<c_int> {
+    let patient = Patient::of(&asked.question, asked.view)?;
+    let poorest = patient.poorest_without(engine, &asked.question, nodes, gone)?;
+    hold(engine, host, job, asked, patient, poorest)
+}
+
+/// A start that Slurm thinks possible where it asks when that could be.
 pub(super) fn wait_later(
     engine: &mut Engine,
     host: &Host,
@@ -75,6 +90,8 @@ fn hold(
     if begins {
         write::comment(host, job, &patient.wait.comment(until, gbps, node), None);
     }
+    // Or the end of the wait would be no news to backfill, which alone starts some jobs.
+    host.jobs_changed();
     write::placement(host, job, None);
     write::refuse(host, job);
     Some(REFUSED)

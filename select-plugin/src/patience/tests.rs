@@ -75,7 +75,9 @@ fn nodes_with_good_gpus_come_before_others() {
     let (question, patient) = asked(&engine, &view);
     let patient = patient.unwrap();
     let nodes = [node(0, "n1"), node(1, "n2"), node(2, "slow"), node(3, "unmanaged")];
-    assert_eq!(patient.split(&mut engine, &question, &nodes), Split { good: 2, poor: vec![0, 2] });
+    let split = patient.split(&mut engine, &question, &nodes);
+    assert_eq!(split, Split { good: 2, poor: vec![0, 2], insists_on_poor: false });
+    assert_eq!([1, 2, 3].map(|min_nodes| split.has_good(min_nodes)), [true, true, false]);
     let all: Vec<&str> = nodes.iter().map(|n| n.name.as_str()).collect();
     assert_eq!(patient.poorest(&mut engine, &question, &nodes), Some(("n1", 10.0)), "{all:?}");
     assert_eq!(patient.poorest(&mut engine, &question, &nodes[1..2]), None);
@@ -143,4 +145,31 @@ fn searches_of_one_test_are_bounded_and_go_on_in_the_next() {
     let nodes: Vec<NodeView> = (0..70).map(|i| node(i, &format!("n{}", i + 1))).collect();
     let mut good = || patient.unwrap().split(&mut engine, &question, &nodes).good;
     assert_eq!((good(), good()), (64, 70));
+}
+
+#[test]
+fn good_gpus_elsewhere_do_not_help_a_job_that_insists_on_a_node() {
+    let mut engine = engine();
+    occupy(&mut engine, 1, "n1", &[1, 2, 3, 4, 5, 7]);
+    let (question, patient) = asked(&engine, &job(None, 2, ""));
+    let mut nodes = [node(0, "n1"), node(1, "n2")];
+    assert!(patient.unwrap().split(&mut engine, &question, &nodes).has_good(1));
+    nodes[0].required = true;
+    assert!(!patient.unwrap().split(&mut engine, &question, &nodes).has_good(1));
+}
+
+#[test]
+fn nobody_is_preempted_for_gpus_that_the_job_would_let_pass() {
+    let mut engine = engine();
+    occupy(&mut engine, 1, "n1", &[0, 6]);
+    occupy(&mut engine, 2, "n1", &[1, 2, 4, 5, 7]);
+    occupy(&mut engine, 3, "n1", &[3]);
+    let (question, patient) = asked(&engine, &job(None, 2, ""));
+    let nodes = [node(0, "n1")];
+    let without = |gone: &[u32]| {
+        let gone = gone.iter().map(|id| JobId(*id)).collect();
+        patient.unwrap().poorest_without(&engine, &question, &nodes, &gone)
+    };
+    assert_eq!(without(&[1]), Some(("n1", 10.0)));
+    assert_eq!(without(&[1, 3]), None, "GPUs 0 and 3 have two links");
 }

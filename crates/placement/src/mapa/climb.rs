@@ -18,6 +18,8 @@ struct Climb {
     near: Vec<Vec<usize>>,
     /// Vertex of each rank, then the free ones.
     at: Vec<usize>,
+    /// By place and vertex: what the place's edges would lack if that vertex were there and all others stayed.
+    there: [[u32; MOST_FREE]; MOST_FREE],
     /// Chooses the places that a kick exchanges: always the same ones.
     next: usize,
 }
@@ -27,34 +29,49 @@ const KICKS: usize = 8;
 
 /// What a good match of `n` ranks lacks; [`Number::NONE`] where none was found.
 pub(super) fn limit<T: Number>(weights: &Weights<T>, edges: &[Edge], n: usize) -> T {
-    good(weights, edges, n).map_or(T::NONE, |(lacks, _)| lacks)
+    good(weights, edges, n, None).map_or(T::NONE, |(lacks, _)| lacks)
 }
 
-/// A good match of `n` ranks: what it lacks, and the vertex of each rank.
-pub(super) fn good<T: Number>(weights: &Weights<T>, edges: &[Edge], n: usize) -> Option<(T, Vec<usize>)> {
+/// A good match of `n` ranks: what it lacks, and the vertex of each rank. One that lacks `enough` or less ends it.
+pub(super) fn good<T: Number>(
+    weights: &Weights<T>,
+    edges: &[Edge],
+    n: usize,
+    enough: Option<T>,
+) -> Option<(T, Vec<usize>)> {
     let m = weights.of.len();
-    let mut lacks = [[MISSING; MOST_FREE]; MOST_FREE];
-    for (row, of) in lacks.iter_mut().zip(&weights.of) {
-        row.iter_mut().zip(of).for_each(|(lacks, of)| *lacks = of.units().unwrap_or(MISSING));
-    }
-    let mut near = vec![Vec::new(); n];
-    for e in edges {
-        near[e.a].push(e.b);
-        near[e.b].push(e.a);
-    }
-    let mut climb = Climb { lacks, near, at: Vec::with_capacity(m), next: 1 };
+    let enough = enough.and_then(Number::units).unwrap_or(0);
+    let mut climb = Climb::new(weights, edges, n);
     let kicks = if m > 8 { KICKS } else { 0 };
     let mut best = (MISSING, Vec::new());
     for start in 0..m {
-        let lacks = climb.run(m, start, kicks);
+        let lacks = climb.run(m, start, kicks, enough);
         if lacks < best.0 {
             best = (lacks, climb.at[..n].to_vec());
+        }
+        if lacks <= enough {
+            break;
         }
     }
     (best.0 < MISSING).then(|| (T::of(best.0), best.1))
 }
 
 impl Climb {
+    fn new<T: Number>(weights: &Weights<T>, edges: &[Edge], n: usize) -> Self {
+        let mut lacks = [[MISSING; MOST_FREE]; MOST_FREE];
+        for (v, (row, of)) in lacks.iter_mut().zip(&weights.of).enumerate() {
+            row.iter_mut().zip(of).for_each(|(lacks, of)| *lacks = of.units().unwrap_or(MISSING));
+            row[v] = 0;
+        }
+        let mut near = vec![Vec::new(); n];
+        for e in edges {
+            near[e.a].push(e.b);
+            near[e.b].push(e.a);
+        }
+        let (at, there) = (Vec::with_capacity(weights.of.len()), [[0; MOST_FREE]; MOST_FREE]);
+        Self { lacks, near, at, there, next: 1 }
+    }
+
     /// The ranks in breadth-first order, each on the vertex that lacks least to its placed neighbours.
     fn begin(&mut self, m: usize, start: usize) {
         let n = self.near.len();
@@ -81,23 +98,37 @@ impl Climb {
         }
         at.extend(super::space::bits(left));
         self.at = at;
+        self.measure();
     }
 
-    fn run(&mut self, m: usize, start: usize, kicks: usize) -> u32 {
+    fn measure(&mut self) {
+        self.there = [[0; MOST_FREE]; MOST_FREE];
+        for (there, near) in self.there.iter_mut().zip(&self.near) {
+            for to in near {
+                there.iter_mut().zip(&self.lacks[self.at[*to]]).for_each(|(sum, lacks)| *sum += lacks);
+            }
+        }
+    }
+
+    fn run(&mut self, m: usize, start: usize, kicks: usize, enough: u32) -> u32 {
         self.begin(m, start);
         while self.better() {}
         let mut best = self.total();
         for _ in 0..kicks {
+            if best <= enough {
+                break;
+            }
             let before = self.at.clone();
             for _ in 0..2 {
                 self.next = self.next * 37 % 1009;
                 let (a, b) = (self.next % self.near.len(), self.next / 16 % m);
-                self.at.swap(a, b);
+                self.swap(a, b);
             }
             while self.better() {}
             let total = self.total();
             if total > best {
                 self.at = before;
+                self.measure();
             }
             best = best.min(total);
         }
@@ -105,14 +136,26 @@ impl Climb {
     }
 
     fn total(&self) -> u32 {
-        let of = |r: usize| self.near[r].iter().map(|s| self.lacks[self.at[r]][self.at[*s]]).sum::<u32>();
+        let of = |place: usize| self.there[place][self.at[place]];
         (0..self.near.len()).map(of).sum::<u32>() / 2
     }
 
-    /// What the edges of a place lack if vertex `v` were there, without those to place `but`.
-    fn lacking(&self, place: usize, v: usize, but: usize) -> u32 {
-        let Some(near) = self.near.get(place) else { return 0 };
-        near.iter().filter(|s| **s != but).map(|s| self.lacks[v][self.at[*s]]).sum()
+    /// Exchanges what is on two places.
+    fn swap(&mut self, a: usize, b: usize) {
+        let (u, v) = (self.at[a], self.at[b]);
+        self.at.swap(a, b);
+        self.moved(a, u, v);
+        self.moved(b, v, u);
+    }
+
+    /// What is near a place sees another vertex there.
+    fn moved(&mut self, place: usize, from: usize, to: usize) {
+        let Some(near) = self.near.get(place) else { return };
+        for place in near {
+            let change = self.lacks[from].iter().zip(&self.lacks[to]);
+            let there = &mut self.there[*place];
+            there.iter_mut().zip(change).for_each(|(sum, (from, to))| *sum = *sum + to - from);
+        }
     }
 
     /// Makes every change of two places that helps, once.
@@ -121,10 +164,11 @@ impl Climb {
         for a in 0..self.near.len() {
             for b in a + 1..self.at.len() {
                 let (u, v) = (self.at[a], self.at[b]);
-                let before = self.lacking(a, u, b) + self.lacking(b, v, a);
-                let after = self.lacking(a, v, b) + self.lacking(b, u, a);
-                if after < before {
-                    self.at.swap(a, b);
+                let before = self.there[a][u] + self.there[b][v];
+                let after = self.there[a][v] + self.there[b][u];
+                // An edge between them stays as it is, and is counted only before.
+                if after < before && (!self.near[a].contains(&b) || after + 2 * self.lacks[u][v] < before) {
+                    self.swap(a, b);
                     changed = true;
                 }
             }

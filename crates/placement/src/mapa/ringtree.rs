@@ -118,7 +118,7 @@ impl<'a, T: Number> RingTree<'a, T> {
             let lacks = Self::one(weights, edges, None).map_or(T::NONE, |(lacks, _)| lacks);
             return (lacks, vec![(1 << m) - 1]);
         }
-        let good = climb::good(weights, edges, n).map_or(T::of(T::MOST), |(lacks, _)| lacks);
+        let good = climb::good(weights, edges, n, None).map_or(T::of(T::MOST), |(lacks, _)| lacks);
         let search = Self::new(weights, n, Some(good), Wanted::Sets).run();
         (search.example.map_or(T::NONE, |(lacks, _)| lacks), search.found.sets)
     }
@@ -138,7 +138,7 @@ impl<'a, T: Number> RingTree<'a, T> {
     /// `None` where there is none. `known`: what it lacks.
     pub(super) fn one(weights: &'a Weights<T>, edges: &[Edge], known: Option<T>) -> Option<(T, Vec<usize>)> {
         let n = weights.rows.len();
-        let good = climb::good(weights, edges, n);
+        let good = climb::good(weights, edges, n, known);
         let known_best = |lacks: T| known.is_some_and(|known| !known.ahead(lacks));
         let limit = match &good {
             Some((lacks, _)) if known_best(*lacks) => return good,

@@ -28,6 +28,14 @@ pub(super) fn least_of_each(rows: &[Bytes; 16]) -> Bytes {
     halves(halves(four[0], four[2]), halves(four[1], four[3]))
 }
 
+/// 255 in the lanes of a set, 0 in the others.
+pub(super) fn lanes_of(set: u16) -> Bytes {
+    let [low, high] = set.to_le_bytes();
+    let sets = u8x16::new(std::array::from_fn(|i| if i < 8 { low } else { high }));
+    let each = u8x16::new(std::array::from_fn(|i| 1 << (i % 8)));
+    (sets & each).cmp_eq(each)
+}
+
 /// The lanes that are at most this, as a set.
 pub(super) fn at_most(row: Bytes, limit: u8) -> u16 {
     let lanes = row.saturating_sub(u8x16::splat(limit)).cmp_eq(u8x16::splat(0)).move_mask();
@@ -48,5 +56,7 @@ mod tests {
         assert_eq!(rows.map(least), expect);
         let few = u8x16::new(std::array::from_fn(|i| byte(200 + i)));
         assert_eq!(at_most(few, 202), 0b111);
+        let lanes = std::array::from_fn(|i| if [0, 7, 8, 14].contains(&i) { 255 } else { 0 });
+        assert_eq!(lanes_of(0x4181).to_array(), lanes);
     }
 }

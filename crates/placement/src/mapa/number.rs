@@ -4,7 +4,7 @@
 //! differences between links. So a byte holds most nodes' sums, sixteen of them one register, and no partial sum is
 //! ever better than what it is a part of: a search leaves what already lacks too much.
 
-use super::bytes::{Bytes, at_most, least, least_of_each};
+use super::bytes::{Bytes, at_most, lanes_of, least, least_of_each};
 use super::space::{MOST_FREE, bits};
 
 /// What a sum lacks. All kinds are exact.
@@ -33,12 +33,20 @@ pub(super) trait Number: Copy {
     fn lane(row: &Self::Row, v: usize) -> Self;
     /// Sums, lane by lane.
     fn rows_plus(a: Self::Row, b: Self::Row) -> Self::Row;
+    /// Differences, lane by lane, of what is at least as much.
+    fn rows_minus(a: Self::Row, b: Self::Row) -> Self::Row;
     /// The better ones, lane by lane.
     fn rows_most(a: Self::Row, b: Self::Row) -> Self::Row;
     /// The worse ones, lane by lane.
     fn rows_least(a: Self::Row, b: Self::Row) -> Self::Row;
     /// The best lane.
     fn best_lane(row: Self::Row) -> Self;
+    /// The worst one of some lanes.
+    fn worst_lane(row: Self::Row, lanes: u16) -> Self {
+        let lanes_of = Self::lanes(row);
+        let worse = |worst: Self, v: usize| if worst.ahead(lanes_of[v]) { lanes_of[v] } else { worst };
+        bits(u32::from(lanes)).fold(Self::ZERO, worse)
+    }
     /// The best lane of each of sixteen rows.
     fn best_of_each(rows: &[Self::Row; MOST_FREE]) -> Self::Row {
         Self::row(std::array::from_fn(|i| Self::best_lane(rows[i])))
@@ -90,6 +98,9 @@ impl Number for Byte {
     fn rows_plus(a: Bytes, b: Bytes) -> Bytes {
         a.saturating_add(b)
     }
+    fn rows_minus(a: Bytes, b: Bytes) -> Bytes {
+        a.saturating_sub(b)
+    }
     fn rows_most(a: Bytes, b: Bytes) -> Bytes {
         a.min(b)
     }
@@ -104,6 +115,9 @@ impl Number for Byte {
     }
     fn reaching(row: Bytes, least: Self) -> u16 {
         at_most(row, least.0)
+    }
+    fn rows_without(row: Bytes, set: u32) -> Bytes {
+        row | lanes_of((set & 0xffff) as u16)
     }
     fn each(self) -> Bytes {
         Bytes::splat(self.0)
@@ -143,6 +157,11 @@ macro_rules! wider {
             fn rows_plus(a: Self::Row, b: Self::Row) -> Self::Row {
                 let mut out = a;
                 out.iter_mut().zip(b).for_each(|(a, b)| *a = a.saturating_add(b));
+                out
+            }
+            fn rows_minus(a: Self::Row, b: Self::Row) -> Self::Row {
+                let mut out = a;
+                out.iter_mut().zip(b).for_each(|(a, b)| *a = a.saturating_sub(b));
                 out
             }
             fn rows_most(a: Self::Row, b: Self::Row) -> Self::Row {

@@ -12,9 +12,10 @@
 //!
 //! # Algorithm
 //! A good match is known before (`climb`); only what lacks no more is looked for, or, where one set is left, less.
-//! `hung`: stretches of up to three ranks below each vertex. For each vertex as the top, which is rank 2^k, stretches
-//! of up to seven ranks on both sides are put together from two of those (`compose`), as far as the least that the
-//! rest lacks allows, and then the sides (`join`). Of two sides of seven the cheaper one lacks at most half, so only
+//! `hung`: stretches of up to three ranks below each vertex. Vertices have prices, so that parts which take the well
+//! linked ones lack more (`prices`). For each vertex as the top, which is rank 2^k, stretches of up to seven ranks on
+//! both sides are put together from two of those (`near`, `compose`), as far as the least that the rest lacks allows,
+//! and then the sides (`join`). Of two sides of seven the cheaper one lacks at most half, so only
 //! such are listed, and the other one is looked up on the vertices that are left. In a list with the best first a loop
 //! ends at the first that lacks too much; lanes of a row are the vertices for rank 0.
 //!
@@ -28,11 +29,15 @@ mod compose;
 mod found;
 mod hung;
 mod join;
+mod near;
+mod prices;
 mod sides;
 
 use build::Build;
 use found::Found;
 use hung::Hung;
+use near::NearHalves;
+use prices::Prices;
 use sides::{Ends, Sides};
 
 use super::climb;
@@ -90,6 +95,8 @@ impl Sections {
 pub(super) struct RingTree<'a, T: Number> {
     weights: &'a Weights<T>,
     m: usize,
+    /// Everything below counts them in, but `limit` and what is found.
+    prices: Prices<T>,
     wanted: Wanted,
     /// Left and right of the top; the right one is not larger.
     sides: (Stretch, Stretch),
@@ -107,8 +114,8 @@ impl<'a, T: Number> RingTree<'a, T> {
     fn new(weights: &'a Weights<T>, n: usize, limit: Option<T>, wanted: Wanted) -> Self {
         let m = weights.rows.len();
         let sides = Stretch { size: n - 1 }.halves();
-        let hung = hung::needed(weights, sides);
-        Self { weights, m, wanted, sides, hung, limit, found: Found::new(m, n), example: None }
+        let (prices, hung) = hung::needed(weights, n, limit, sides);
+        Self { weights, m, prices, wanted, sides, hung, limit, found: Found::new(m, n), example: None }
     }
 
     /// The sets of `n` vertices, 4 at least, whose best match lacks least, and what that is.
@@ -155,19 +162,29 @@ impl<'a, T: Number> RingTree<'a, T> {
     fn run(mut self) -> Self {
         for top in 0..self.m {
             let Some(limit) = self.limit else { break };
-            self.join(&Ends { top, edge: self.weights.rows[top], limit });
+            let edge = T::rows_plus(self.weights.rows[top], self.prices.with_each(1 << top));
+            let near = self.near_halves(top);
+            self.join(&Ends { top, edge, near: &near, limit: limit.plus(self.prices.most()) });
         }
         self
     }
 
+    /// What near halves of sides lack with their root and the edge to this top, where sides are composed.
+    fn near_halves(&self, top: usize) -> NearHalves<T> {
+        let composed = self.hung[Stretch::MOST_HUNG].as_ref().filter(|_| self.sides.0.is_composed());
+        let near = composed.map_or(&[][..], |near| &near.below);
+        NearHalves::new(near, top, |root| self.weights.of[root][top].plus(self.prices.of(root)))
+    }
+
     fn sides(&self) -> Sides<'_, T> {
-        Sides { weights: self.weights, hung: &self.hung, m: self.m }
+        Sides { hung: &self.hung, m: self.m }
     }
 
     /// A match of these sections: lanes are rank 0.
     fn offer(&mut self, row: T::Row, sections: Sections) {
         let Some(limit) = self.limit else { return };
         let set = sections.set();
+        let row = T::rows_minus(row, self.prices.with_each(set));
         if T::reaching(row, limit) & !vertices(set) == 0 {
             return;
         }
@@ -219,51 +236,4 @@ fn vertices(set: u32) -> u16 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::number::Byte;
-    use super::super::space::MOST_FREE;
-    use super::*;
-    use crate::request::Pattern;
-
-    /// Links that lack 0, 5 or 8 units, in no order.
-    fn links(m: usize, seed: u64) -> Weights<Byte> {
-        let mut state = seed;
-        let mut next = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            state >> 60
-        };
-        let mut of = vec![[Byte::NONE; MOST_FREE]; m];
-        for a in 0..m {
-            for b in 0..a {
-                let lacks = Byte::of([8, 8, 5, 8, 0, 8, 5, 8][(next() % 8) as usize]);
-                (of[a][b], of[b][a]) = (lacks, lacks);
-            }
-        }
-        Weights::new(of)
-    }
-
-    /// A climb is mostly so good that bounds never decide. From a poor limit they have to, and find the same.
-    #[test]
-    fn a_poor_limit_leads_to_the_same_sets() {
-        for seed in 0..12 {
-            for (m, n) in [(12, 11), (13, 13), (14, 13), (14, 14), (15, 14), (15, 15)] {
-                let weights = links(m, seed);
-                let edges = Pattern::RingTree.edges(n).unwrap();
-                let (best, mut sets) = RingTree::best(&weights, n, &edges);
-                sets.sort_unstable();
-                for more in [2, 6, 14] {
-                    let limit = Byte::of(best.units().unwrap() + more);
-                    let wanted = if m == n { Wanted::One } else { Wanted::Sets };
-                    let search = RingTree::new(&weights, n, Some(limit), wanted).run();
-                    let (lacks, _) = search.example.expect("the best one is within the limit");
-                    assert_eq!(lacks.units(), best.units(), "seed {seed}: {n} of {m}, {more} more");
-                    if wanted == Wanted::Sets {
-                        let mut found = search.found.sets;
-                        found.sort_unstable();
-                        assert_eq!(found, sets, "seed {seed}: {n} of {m}, {more} more");
-                    }
-                }
-            }
-        }
-    }
-}
+mod tests;

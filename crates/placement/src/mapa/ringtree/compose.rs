@@ -35,22 +35,20 @@ struct Far<T: Number> {
 
 /// The search below one root.
 struct Root<'a, T: Number> {
-    ends: &'a Ends<T>,
+    ends: &'a Ends<'a, T>,
     room: Room<'a, T>,
     root: usize,
-    /// From the root to the top.
-    edge: T,
 }
 
 impl<T: Number> Sides<'_, T> {
     /// Every side of this size that can be part of a match.
-    pub(super) fn compose(&self, side: Stretch, ends: &Ends<T>, room: Room<'_, T>) -> Vec<Side<T>> {
+    pub(super) fn compose(&self, side: Stretch, ends: &Ends<'_, T>, room: Room<'_, T>) -> Vec<Side<T>> {
         let mut table = Table { sides: Vec::new(), at: vec![0; count(self.m, side.size)] };
         let Some((near, far)) = self.halves(side) else { return table.sides };
         let mut next = Vec::new();
         for root in (0..self.m).filter(|root| *root != ends.top) {
-            let below = Root { ends, room, root, edge: self.weights.of[root][ends.top] };
-            below.list_far(near, far, &mut next);
+            let below = Root { ends, room, root };
+            below.list_far(far, &mut next);
             below.pair(near, far, &next, &mut table);
         }
         for side in &mut table.sides {
@@ -67,31 +65,33 @@ impl<T: Number> Root<'_, T> {
     }
 
     /// The far halves that can go with some near half, best first.
-    fn list_far(&self, near: &Hung<T>, far: &Hung<T>, next: &mut Vec<Far<T>>) {
+    fn list_far(&self, far: &Hung<T>, next: &mut Vec<Far<T>>) {
         next.clear();
         let (limit, top) = (self.ends.limit, 1_u32 << self.ends.top);
-        let least = T::lane(&near.least[self.root], self.ends.top).plus(self.edge);
+        let least = self.ends.near.least(self.root);
         if self.is_too_much(T::rows_plus(least.each(), far.least[self.root]), top) {
             return;
         }
-        for b in far.below[self.root].iter().filter(|b| b.set & top == 0) {
+        let rest = T::best_lane(self.room.rest);
+        for b in &far.below[self.root] {
+            if limit.ahead(self.room.whole_with(least.plus(b.best), rest)) {
+                break;
+            }
             let whole = T::best_lane(self.room.whole(b.row));
-            if !limit.ahead(self.room.whole_with(least, whole)) {
+            if b.set & top == 0 && !limit.ahead(self.room.whole_with(least, whole)) {
                 next.push(Far { whole, part: *b });
             }
         }
-        next.sort_unstable_by_key(|far| far.whole.units());
+        next.sort_unstable_by_key(|far| far.whole.units().unwrap_or(u32::MAX));
     }
 
     /// Near halves with far ones.
     fn pair(&self, near: &Hung<T>, far: &Hung<T>, next: &[Far<T>], table: &mut Table<T>) {
         let Some(Far { whole, .. }) = next.first() else { return };
         let limit = self.ends.limit;
-        for (a, apart) in near.below[self.root].iter().zip(&far.apart[self.root]) {
-            let lacks = T::lane(&a.row, self.ends.top).plus(self.edge);
-            if limit.ahead(self.room.whole_with(lacks, *whole)) {
-                continue;
-            }
+        let within = |row| T::reaching(self.room.rows_with(row, *whole), limit);
+        for (at, lacks) in self.ends.near.select(self.root, within) {
+            let (a, apart) = (&near.below[self.root][at], far.apart[self.root][at]);
             let taken = a.set | 1 << self.ends.top | 1 << self.root;
             let far_half = T::rows_least(far.least[self.root], apart.each());
             let bound = T::rows_plus(lacks.each(), far_half);

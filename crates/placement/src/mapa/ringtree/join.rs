@@ -9,7 +9,7 @@ use super::{RingTree, Sections, Stretch};
 
 impl<T: Number> RingTree<'_, T> {
     /// Every match with this top.
-    pub(super) fn join(&mut self, ends: &Ends<T>) {
+    pub(super) fn join(&mut self, ends: &Ends<'_, T>) {
         let (left, right) = self.sides;
         match (left == right, left.is_composed()) {
             (true, true) => self.join_large_twins(ends),
@@ -26,20 +26,20 @@ impl<T: Number> RingTree<'_, T> {
     }
 
     /// Sides of different sizes: the small ones first, as they bound the large ones.
-    fn list_sides(&self, ends: &Ends<T>) -> (Vec<Side<T>>, Vec<Side<T>>) {
+    fn list_sides(&self, ends: &Ends<'_, T>) -> (Vec<Side<T>>, Vec<Side<T>>) {
         let (sides, (left, right)) = (self.sides(), self.sides);
-        let rest = T::rows_plus(ends.edge, sides.least(left, ends.top));
+        let rest = T::rows_plus(ends.edge, sides.least(left, ends));
         let second = sides.list(right, ends, Room { rest, twice: false, others: None });
         let room = room_beside(ends, &second, T::NONE, least(&second));
         (sides.list(left, ends, room), second)
     }
 
     /// Where both are composed, the better right ones bound the left ones, and those all right ones.
-    fn list_composed(&self, ends: &Ends<T>) -> (Vec<Side<T>>, Vec<Side<T>>) {
+    fn list_composed(&self, ends: &Ends<'_, T>) -> (Vec<Side<T>>, Vec<Side<T>>) {
         let nothing = || (Vec::new(), Vec::new());
         let (sides, (left, right)) = (self.sides(), self.sides);
-        let least_right = sides.least(right, ends.top);
-        let rest = T::rows_plus(ends.edge, sides.least(left, ends.top));
+        let least_right = sides.least(right, ends);
+        let rest = T::rows_plus(ends.edge, sides.least(left, ends));
         let floor = T::best_lane(T::rows_plus(rest, least_right)).units();
         let Some((floor, limit)) = floor.zip(ends.limit.units()).filter(|(floor, limit)| floor <= limit)
         else {
@@ -57,7 +57,7 @@ impl<T: Number> RingTree<'_, T> {
         (first, second)
     }
 
-    fn join_lists(&mut self, ends: &Ends<T>, first: &[Side<T>], second: &[Side<T>]) {
+    fn join_lists(&mut self, ends: &Ends<'_, T>, first: &[Side<T>], second: &[Side<T>]) {
         let (left, right) = self.sides;
         let parts = count(self.m - 1 - left.size, right.size);
         // A step of the list is half of one through the parts of what is left.
@@ -80,11 +80,11 @@ impl<T: Number> RingTree<'_, T> {
     }
 
     /// One side with others, best first.
-    fn join_one(&mut self, ends: &Ends<T>, a: &Side<T>, others: &[Side<T>]) {
+    fn join_one(&mut self, ends: &Ends<'_, T>, a: &Side<T>, others: &[Side<T>]) {
         let row = T::rows_plus(a.row, ends.edge);
         let best = T::best_lane(row);
         for b in others {
-            if self.limit.is_none_or(|limit| limit.ahead(best.plus(b.best))) {
+            if self.limit.is_none_or(|limit| limit.plus(self.prices.most()).ahead(best.plus(b.best))) {
                 return;
             }
             if a.set & b.set == 0 {
@@ -94,9 +94,9 @@ impl<T: Number> RingTree<'_, T> {
         }
     }
 
-    fn join_small_twins(&mut self, ends: &Ends<T>) {
+    fn join_small_twins(&mut self, ends: &Ends<'_, T>) {
         let (sides, (side, _)) = (self.sides(), self.sides);
-        let rest = T::rows_plus(ends.edge, sides.least(side, ends.top));
+        let rest = T::rows_plus(ends.edge, sides.least(side, ends));
         let all = sides.list(side, ends, Room { rest, twice: false, others: None });
         for (i, a) in all.iter().enumerate() {
             self.join_one(ends, a, &all[i + 1..]);
@@ -104,7 +104,7 @@ impl<T: Number> RingTree<'_, T> {
     }
 
     /// Two sides of seven on 16 vertices: one lacks at most half, and the other one takes what is left.
-    fn join_large_twins(&mut self, ends: &Ends<T>) {
+    fn join_large_twins(&mut self, ends: &Ends<'_, T>) {
         let all = (1_u32 << self.m) - 1;
         let (sides, (side, _)) = (self.sides(), self.sides);
         let half = sides.compose(side, ends, Room { rest: ends.edge, twice: true, others: None });
@@ -117,6 +117,7 @@ impl<T: Number> RingTree<'_, T> {
         };
         for a in &half {
             let Some(limit) = self.limit else { return };
+            let limit = limit.plus(self.prices.most());
             let whole = T::rows_plus(T::rows_plus(a.row, a.row), ends.edge);
             for zero in bits(u32::from(T::reaching(whole, limit))) {
                 let rest = all & !(a.set | 1 << ends.top | 1 << zero);
@@ -134,9 +135,10 @@ impl<T: Number> RingTree<'_, T> {
         let Some((limit, hung)) = self.limit.zip(self.hung[Stretch::MOST_HUNG].as_ref()) else {
             return T::NONE;
         };
+        let limit = limit.plus(self.prices.most());
         let better = |best: T, lacks: T| if lacks.ahead(best) { lacks } else { best };
         bits(set).fold(T::NONE, |best, root| {
-            let edge = self.weights.of[root][top];
+            let edge = self.weights.of[root][top].plus(self.prices.of(root));
             let least = T::lane(&hung.least[root], top).plus(T::lane(&hung.least[root], zero));
             if limit.ahead(here.plus(edge).plus(least)) {
                 return best;
@@ -152,7 +154,12 @@ impl<T: Number> RingTree<'_, T> {
 }
 
 /// What a side may lack beside these, which are best first; `more`: what each that is not among them lacks at least.
-fn room_beside<'a, T: Number>(ends: &Ends<T>, sides: &'a [Side<T>], more: T, least: T::Row) -> Room<'a, T> {
+fn room_beside<'a, T: Number>(
+    ends: &Ends<'_, T>,
+    sides: &'a [Side<T>],
+    more: T,
+    least: T::Row,
+) -> Room<'a, T> {
     let others = Others { sides, more, edge: T::best_lane(ends.edge) };
     Room { rest: T::rows_plus(ends.edge, least), twice: false, others: Some(others) }
 }

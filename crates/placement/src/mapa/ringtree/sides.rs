@@ -1,25 +1,27 @@
 //! The stretches on both sides of the top.
 
-use super::super::number::{Number, Weights};
-use super::Stretch;
-use super::hung::{Hung, Part};
+use super::super::number::Number;
+use super::hung::{Hung, Part, best_first};
+use super::near::NearHalves;
+use super::{Stretch, vertices};
 
 /// A side of the top: lanes are rank 0.
 pub(super) type Side<T> = Part<T>;
 
 /// A top.
 #[derive(Clone, Copy)]
-pub(super) struct Ends<T: Number> {
+pub(super) struct Ends<'a, T: Number> {
     pub(super) top: usize,
-    /// From the top to rank 0.
+    /// From the top to rank 0, with their prices.
     pub(super) edge: T::Row,
-    /// Matches may lack so much.
+    /// What near halves lack, as far as sides are composed.
+    pub(super) near: &'a NearHalves<T>,
+    /// Matches may lack so much, with prices.
     pub(super) limit: T,
 }
 
 /// What sides are made from.
 pub(super) struct Sides<'a, T: Number> {
-    pub(super) weights: &'a Weights<T>,
     pub(super) hung: &'a [Option<Hung<T>>; 4],
     pub(super) m: usize,
 }
@@ -61,6 +63,12 @@ impl<T: Number> Room<'_, T> {
         lacks.plus(known)
     }
 
+    /// The same for a row of such sides.
+    pub(super) fn rows_with(&self, lacks: T::Row, known: T) -> T::Row {
+        let lacks = if self.twice { T::rows_plus(lacks, lacks) } else { lacks };
+        T::rows_plus(lacks, known.each())
+    }
+
     /// Whether every other side on other vertices is too bad for one that lacks so much.
     pub(super) fn has_no_other(&self, lacks: T, taken: u32, limit: T) -> bool {
         let Some(Others { sides, more, edge }) = self.others else { return false };
@@ -78,38 +86,45 @@ impl<'a, T: Number> Sides<'a, T> {
         self.hung[near.size].as_ref().zip(self.hung[far.size].as_ref())
     }
 
-    /// What a side lacks at least, by rank 0.
-    pub(super) fn least(&self, side: Stretch, top: usize) -> T::Row {
+    /// What a side lacks at least, by rank 0, as far as that is within the limit.
+    pub(super) fn least(&self, side: Stretch, ends: &Ends<'_, T>) -> T::Row {
         match side.size {
             0 => T::ZERO.each(),
-            size if !side.is_composed() => self.hung[size].as_ref().map_or(T::NONE.each(), |h| h.least[top]),
-            _ => self.least_composed(side, top),
+            size if !side.is_composed() => {
+                self.hung[size].as_ref().map_or(T::NONE.each(), |h| h.least[ends.top])
+            }
+            _ => self.least_composed(side, ends),
         }
     }
 
     /// Halves are disjoint here, but only the best lane of the far one is known then.
-    fn least_composed(&self, side: Stretch, top: usize) -> T::Row {
+    fn least_composed(&self, side: Stretch, ends: &Ends<'_, T>) -> T::Row {
         let mut least = T::NONE.each();
-        let Some((near, far)) = self.halves(side) else { return least };
-        for root in (0..self.m).filter(|root| *root != top) {
-            let edge = self.weights.of[root][top];
-            for (a, apart) in near.below[root].iter().zip(&far.apart[root]) {
-                let lacks = T::lane(&a.row, top).plus(edge);
-                let far_half = T::rows_least(far.least[root], apart.each());
+        let Some((_, far)) = self.halves(side) else { return least };
+        let lanes = vertices(((1 << self.m) - 1) & !(1 << ends.top));
+        // The worst lane so far: what reaches it nowhere helps nowhere.
+        let mut worst = ends.limit;
+        for root in (0..self.m).filter(|root| *root != ends.top) {
+            let far_best = T::best_lane(far.least[root]).each();
+            let may_help = |row| T::reaching(T::rows_plus(row, far_best), worst);
+            for (at, lacks) in ends.near.select(root, may_help) {
+                let far_half = T::rows_least(far.least[root], far.apart[root][at].each());
                 least = T::rows_most(least, T::rows_plus(lacks.each(), far_half));
             }
+            let worst_lane = T::worst_lane(least, lanes);
+            worst = if worst_lane.ahead(worst) { worst_lane } else { worst };
         }
         least
     }
 
     /// Every side that can be part of a match; best first.
-    pub(super) fn list(&self, side: Stretch, ends: &Ends<T>, room: Room<'_, T>) -> Vec<Side<T>> {
+    pub(super) fn list(&self, side: Stretch, ends: &Ends<'_, T>, room: Room<'_, T>) -> Vec<Side<T>> {
         if side.size == 0 {
             return vec![Part { best: T::ZERO, set: 0, row: T::ZERO.each() }];
         }
         if side.is_composed() {
             let mut sides = self.compose(side, ends, room);
-            sides.sort_unstable_by_key(|s| s.best.units());
+            best_first(&mut sides);
             return sides;
         }
         let Some(hung) = &self.hung[side.size] else { return Vec::new() };

@@ -54,12 +54,14 @@ impl Job {
 /// Jobs that Slurm still knows: all, or some of them and perhaps others, in whatever state.
 pub(crate) fn jobs(only: Option<&[u32]>) -> Result<Vec<Job>, Failure> {
     let format: Vec<String> = COLUMNS.iter().map(|(name, width)| format!("{name}:{width}")).collect();
-    Ok(asked(&format.join(","), only)?.split(|b| *b == b'\n').filter_map(parse).collect())
+    Ok(asked(&format.join(","), only, false)?.split(|b| *b == b'\n').filter_map(parse).collect())
 }
 
-/// The Comment of each of these jobs, or of all, which is whatever the job's user wrote.
+/// The Comment of each of these jobs, or of all of one's own, root's being everybody's. It is whatever the job's user
+/// wrote.
 pub(crate) fn comments(only: Option<&[u32]>) -> Result<Vec<(u32, String)>, Failure> {
-    let out = asked("JobID:14,Comment:1024", only)?;
+    let own = only.is_none() && !rustix::process::geteuid().is_root();
+    let out = asked("JobID:14,Comment:1024", only, own)?;
     let one = |line: &[u8]| {
         let (id, comment) = line.split_at_checked(14)?;
         let text = |bytes| String::from_utf8_lossy(bytes).trim().to_owned();
@@ -68,16 +70,25 @@ pub(crate) fn comments(only: Option<&[u32]>) -> Result<Vec<(u32, String)>, Failu
     Ok(out.split(|b| *b == b'\n').filter_map(one).collect())
 }
 
-/// What squeue prints in these columns.
-fn asked(format: &str, only: Option<&[u32]>) -> Result<Vec<u8>, Failure> {
-    let mut command = Command::new("squeue");
-    command.args(["-h", "-a", "-t", "all", "-O", format]).env("SLURM_TIME_FORMAT", "%s");
+fn arguments(format: &str, only: Option<&[u32]>, own: bool) -> Vec<String> {
+    let mut arguments: Vec<String> = ["-h", "-a", "-t", "all", "-O", format].map(str::to_owned).to_vec();
     // A longer list would not fit into an argument: then all jobs are asked for.
     if let Some(ids) = only.filter(|ids| ids.len() <= MOST_IDS) {
         let ids: Vec<String> = ids.iter().map(u32::to_string).collect();
-        command.arg(format!("--jobs={}", ids.join(",")));
+        arguments.push(format!("--jobs={}", ids.join(",")));
     }
+    if own {
+        arguments.push("--me".to_owned());
+    }
+    arguments
+}
+
+/// What squeue prints in these columns, of these jobs or of all, of one's `own` alone.
+fn asked(format: &str, only: Option<&[u32]>, own: bool) -> Result<Vec<u8>, Failure> {
+    let mut command = Command::new("squeue");
     let out = command
+        .args(arguments(format, only, own))
+        .env("SLURM_TIME_FORMAT", "%s")
         .output()
         .map_err(|e| Failure::new(format!("cannot run squeue: {e}")).hint("is Slurm installed here?"))?;
     let said = String::from_utf8_lossy(&out.stderr);
@@ -181,6 +192,14 @@ mod tests {
         };
         assert!(compound("1-3"));
         assert!(!compound("N/A"));
+    }
+
+    #[test]
+    fn ones_own_jobs_are_asked_for_by_me() {
+        let of = |only: Option<&[u32]>, own| arguments("JobID:14", only, own)[6..].join(" ");
+        assert_eq!((of(None, false), of(None, true)), (String::new(), "--me".to_owned()));
+        assert_eq!(of(Some(&[7, 9]), false), "--jobs=7,9");
+        assert_eq!(of(Some(&[1; MOST_IDS + 1]), false), "");
     }
 
     #[test]

@@ -114,9 +114,9 @@ pub(crate) struct SubmitArgs {
     pub(crate) record: Option<PathBuf>,
     /// Compare a plan with what Slurm did
     ///
-    /// PLAN is the file that --submit has written, the name of a plan, which is that of its tasks' file, or jobs, such as
-    /// 12,15-20: of --submit, or of the planner. Begin and end of every task, planned and real, from the plan's beginning,
-    /// and by how much the end deviates. Jobs of a file that slurmctld has forgotten are looked up with sacct.
+    /// PLAN is the file that --submit has written, the name of a plan of yours, which is that of its tasks' file, or jobs,
+    /// such as 12,15-20: of --submit, or of the planner. Begin and end of every task, planned and real, from the plan's
+    /// beginning, and by how much the end deviates. Jobs of a file that slurmctld has forgotten are looked up with sacct.
     #[arg(long, value_name = "PLAN", conflicts_with_all = ["tasks", "gpu", "on", "submit", "compare", "svg"])]
     pub(crate) reality: Option<String>,
     /// Options for sbatch

@@ -47,7 +47,8 @@ fn ids(text: &str) -> Option<Vec<u32>> {
     Some(ids)
 }
 
-/// The latest plan of a name: among the records in this directory, else among the jobs that Slurm still knows.
+/// The latest plan of a name: among the records in this directory, else among one's own jobs that Slurm still knows.
+/// Others have files of the same name, and may write anything into their jobs' Comments.
 fn named(name: &str) -> Result<Option<(Record, Option<PathBuf>)>, Failure> {
     let files = fs::read_dir(".").into_iter().flatten().flatten().map(|file| file.path());
     let is_record = |path: &PathBuf| path.extension().is_some_and(|e| e == "json");

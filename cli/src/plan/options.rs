@@ -19,8 +19,9 @@ const LONG: [&str; 11] = [
 ];
 /// The same as letters.
 const SHORT: [char; 5] = ['W', 'a', 'd', 'w', 'x'];
-/// Variables that sbatch takes for such options.
-pub(super) const ENVIRONMENT: [&str; 2] = ["SBATCH_ARRAY_INX", "SBATCH_WAIT"];
+/// Variables that sbatch takes for such options, where the command line does not have them.
+pub(super) const ENVIRONMENT: [&str; 4] =
+    ["SBATCH_ARRAY_INX", "SBATCH_WAIT", "TESSERA_GPU_INSTANCES", "TESSERA_GPU_TIMES"];
 
 /// Refuses such options behind `--`.
 pub(super) fn check(args: &SubmitArgs) -> Result<(), Failure> {
@@ -52,10 +53,10 @@ fn in_script(script: &str) -> impl Iterator<Item = (usize, &str)> {
 fn is_plans(word: &str) -> bool {
     if let Some(long) = word.strip_prefix("--") {
         let name = long.split('=').next().unwrap_or_default();
-        // sbatch takes any beginning that only one option has; of two letters several have one.
+        // sbatch takes any beginning that only one option has, such as `ar`; of one letter several have one.
         return LONG
             .iter()
-            .any(|option| *option == name || (name.len() > 2 && name != "gpu" && option.starts_with(name)));
+            .any(|option| *option == name || (name.len() > 1 && name != "gpu" && option.starts_with(name)));
     }
     word.strip_prefix('-').and_then(|short| short.chars().next()).is_some_and(|c| SHORT.contains(&c))
 }
@@ -69,6 +70,8 @@ mod tests {
         for word in [
             "--array=1-3",
             "--arr=1",
+            "--ar=1",
+            "--wr=x",
             "-a",
             "-a1-3",
             "--dependency=singleton",

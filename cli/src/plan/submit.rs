@@ -60,8 +60,10 @@ pub(super) fn run(args: &PlanArgs, on: &On) -> Result<Outcome, Failure> {
         match submit(&words, work) {
             Ok(id) => record.jobs.push(Entry::new(job, id, after)),
             Err(why) => {
-                // Of jobs that are not to be.
-                let _ = std::fs::remove_file(record_path(args, &record));
+                if !ids.is_empty() {
+                    // Of jobs that are not to be. Before the first, the file is still an earlier plan's.
+                    let _ = std::fs::remove_file(record_path(args, &record));
+                }
                 return Err(cancelled(&format!("task {}: {why}", job.name), &ids));
             }
         }

@@ -17,12 +17,23 @@ pub(crate) fn program(dir: &Path, name: &str, text: &str) {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// Runs `tessera` in `dir`; all that it says and how it exits.
-pub(crate) fn tessera(dir: &Path, args: &[&str]) -> String {
+/// `tessera` in `dir`, without other variables than it needs.
+pub(crate) fn command(dir: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tessera"));
     let path = format!("{}:/usr/bin:/bin", dir.join("bin").display());
     command.args(args).current_dir(dir).env_clear().env("COLUMNS", "100").env("PATH", path);
-    let out = command.env("TESSERA_CONF", dir.join("tessera.toml")).stdin(Stdio::null()).output().unwrap();
+    command.env("TESSERA_CONF", dir.join("tessera.toml")).stdin(Stdio::null());
+    command
+}
+
+/// Runs it; all that it says and how it exits.
+pub(crate) fn tessera(dir: &Path, args: &[&str]) -> String {
+    said(&mut command(dir, args))
+}
+
+/// All that a command says and how it exits.
+pub(crate) fn said(command: &mut Command) -> String {
+    let out = command.output().unwrap();
     let (stdout, stderr) = (String::from_utf8(out.stdout).unwrap(), String::from_utf8(out.stderr).unwrap());
     let stderr: String = stderr.lines().map(|l| format!("stderr: {l}\n")).collect();
     format!("{stdout}{stderr}exit {}", out.status.code().unwrap())

@@ -51,7 +51,7 @@ fn world(extra: &str, jobs: &[(&str, &str)]) -> TempDir {
     program("sacct", "echo 'You are not running a supported accounting_storage plugin' >&2; exit 1");
     program(
         "sbatch",
-        "for a; do printf '<%s> ' \"$a\"; done >> log; echo >> log\n\
+        "env | grep ^TESSERA_GPU_ >> log; for a; do printf '<%s> ' \"$a\"; done >> log; echo >> log\n\
          case \" $* \" in *--wrap=*) ;; *) sed 's/^/  stdin: /' >> log ;; esac\n\
          n=$(cat count 2>/dev/null || echo 101); echo $((n+1)) > count\n\
          if [ \"$n\" = \"$(cat refuse 2>/dev/null)\" ]; then echo 'sbatch: error: no' >&2; exit 1; fi\n\
@@ -161,6 +161,32 @@ fn a_refused_job_takes_the_others_back() {
     scancel 101 102
     ");
     assert!(!dir.path().join("tessera-plan-101.json").exists());
+}
+
+#[test]
+fn an_earlier_record_outlives_a_submission_that_submits_nothing() {
+    let dir = world("tessera gpu0-1=free", &[]);
+    let record = dir.path().join("plan.json");
+    fs::write(&record, "an earlier plan's").unwrap();
+    fs::write(dir.path().join("refuse"), "101").unwrap();
+    let said = run(dir.path(), &[&SUBMIT[..], &["--submit", "--record", "plan.json"]].concat());
+    assert!(said.contains("hint: nothing was submitted"), "{said}");
+    assert_eq!(fs::read_to_string(&record).unwrap(), "an earlier plan's");
+}
+
+#[test]
+fn what_the_user_sets_for_all_jobs_does_not_undo_the_plan() {
+    let dir = world("tessera gpu0-1=free", &[]);
+    let mut command = slurm::command(dir.path(), &[&SUBMIT[..], &["--submit"]].concat());
+    command
+        .env("TESSERA_GPU_INSTANCES", "2")
+        .env("TESSERA_GPU_TIMES", "1g:5")
+        .env("TESSERA_GPU_WAIT", "none");
+    let said = slurm::said(&mut command);
+    assert!(said.ends_with("exit 0"), "{said}");
+    let given = log(dir.path());
+    let set: Vec<&str> = given.lines().filter(|line| line.starts_with("TESSERA_")).collect();
+    assert_eq!(set, ["TESSERA_GPU_WAIT=none"; 4], "{given}");
 }
 
 #[test]

@@ -167,6 +167,22 @@ fn one_users_jobs_are_ordered_by_nice() {
 }
 
 #[test]
+fn nice_that_cannot_be_noted_is_not_given() {
+    let wait = |id, priority, times| job(id, priority, 0, "PENDING", "Priority", &asks(times));
+    let jobs = [wait(23, 200, "times=1g:100,7g:20"), wait(24, 100, "times=1g:9,2g:8")].concat();
+    let dir = world(&jobs, "priority/multifactor", "exit 0");
+    // No file can grow, as on a full disk.
+    let once = slurm::command(dir.path(), &["planner", "--once"]);
+    let mut limited = std::process::Command::new("sh");
+    let line = "trap '' XFSZ; ulimit -f 0; exec \"$0\" \"$@\"";
+    limited.args(["-c", line]).arg(once.get_program()).args(once.get_args()).current_dir(dir.path());
+    limited.env_clear().envs(once.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let said = blot(&slurm::said(&mut limited), dir.path());
+    assert!(said.contains("cannot be noted: File too large"), "{said}");
+    assert!(!said.contains("to run in the planned order") && said.ends_with("exit 1"), "{said}");
+}
+
+#[test]
 fn nice_that_an_earlier_planner_gave_is_taken_back_and_other_nice_is_not() {
     // Given by a planner that was killed: 31 as it says, 32 changed by somebody since. 33 and 34 are not to be planned any more.
     let wait = |id, priority, nice, times| job(id, priority, nice, "PENDING", "Priority", &asks(times));

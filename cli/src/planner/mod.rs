@@ -206,7 +206,7 @@ impl Planner<'_> {
                 self.set_plan(choice, p, now, until, round);
             }
             if self.multifactor {
-                let mine: Vec<u32> =
+                let mine: HashSet<u32> =
                     pending.iter().filter(|p| p.standing() == *standing).map(|p| p.job.id).collect();
                 self.set_order(choices, &mine, jobs, round);
             }

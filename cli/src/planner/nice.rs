@@ -47,11 +47,15 @@ impl Nices {
         })
     }
 
-    /// Replaces what the file says.
+    /// Replaces what the file says. Not another file in its place: it is locked. What was longer is overwritten by empty
+    /// lines before it is cut off, so that a planner that is killed on the way leaves no part of a line.
     pub(super) fn write(&self, file: &mut File) -> std::io::Result<()> {
+        let text = self.text();
+        let before = usize::try_from(file.metadata()?.len()).unwrap_or(0);
+        let padded = text.clone() + &"\n".repeat(before.saturating_sub(text.len()));
         file.rewind()?;
-        file.set_len(0)?;
-        file.write_all(self.text().as_bytes())
+        file.write_all(padded.as_bytes())?;
+        file.set_len(text.len() as u64)
     }
 
     /// Forgets jobs that are not among these any more.
@@ -85,6 +89,21 @@ mod tests {
         assert_eq!((nices.own(7, 16), nices.own(7, 1000), nices.own(8, 3)), (5, 1000, 3));
         nices.note(7, 5, 5);
         assert_eq!(nices, Nices::default());
+    }
+
+    #[test]
+    fn a_file_is_replaced_whole() {
+        let mut file = tempfile::tempfile().unwrap();
+        let (mut many, mut few) = (Nices::default(), Nices::default());
+        (1..50).for_each(|job| many.note(job, 0, 1000));
+        few.note(49, 0, 1000);
+        for nices in [&few, &many, &few] {
+            nices.write(&mut file).unwrap();
+            file.rewind().unwrap();
+            let mut text = String::new();
+            file.read_to_string(&mut text).unwrap();
+            assert_eq!(text, nices.text());
+        }
     }
 
     #[test]

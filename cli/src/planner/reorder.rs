@@ -1,5 +1,7 @@
 //! Carrying the planned order out: Nice of pending jobs, and its way back.
 
+use std::collections::HashSet;
+
 use super::decide::{Choice, Decided};
 use super::order::{self, Rank};
 use super::{Planner, Round, carry};
@@ -10,7 +12,7 @@ impl Planner<'_> {
     pub(super) fn set_order(
         &mut self,
         choices: &[Choice],
-        mine: &[u32],
+        mine: &HashSet<u32>,
         jobs: &[squeue::Job],
         round: &mut Round,
     ) {
@@ -44,15 +46,19 @@ impl Planner<'_> {
 
     fn set_nice(&mut self, job: u32, own: i64, nice: i64, round: &mut Round) {
         if !self.args.dry_run {
-            // Before the change: a planner that is killed in between has noted a Nice that is not there.
+            // Before the change: a planner that is killed in between has noted a Nice that is not there. One that is
+            // there and not noted would be taken for the user's, for ever.
             let before = self.nices.clone();
             self.nices.note(job, own, nice);
-            self.keep_nices(round);
-            if let Err(why) = carry::update(job, &format!("Nice={nice}")) {
+            let given = self.keep_nices().and_then(|()| {
+                carry::update(job, &format!("Nice={nice}"))
+                    .map_err(|why| format!("job {job}: slurmctld refuses nice {nice}: {why}\n"))
+            });
+            if let Err(why) = given {
                 self.nices = before;
-                self.keep_nices(round);
                 round.failed = true;
-                round.lines.push(format!("job {job}: slurmctld refuses nice {nice}: {why}\n"));
+                round.lines.push(why);
+                round.lines.extend(self.keep_nices().err());
                 return;
             }
         }
@@ -60,10 +66,8 @@ impl Planner<'_> {
         round.lines.push(format!("job {job}: nice {nice}, {why}\n"));
     }
 
-    fn keep_nices(&mut self, round: &mut Round) {
-        if let Some(Err(e)) = self.lock.as_mut().map(|file| self.nices.write(file)) {
-            round.failed = true;
-            round.lines.push(format!("cannot note which Nice was given: {e}\n"));
-        }
+    fn keep_nices(&mut self) -> Result<(), String> {
+        let kept = self.lock.as_mut().map_or(Ok(()), |file| self.nices.write(file));
+        kept.map_err(|e| format!("Nice is left as it is, for what is given cannot be noted: {e}\n"))
     }
 }

@@ -83,3 +83,26 @@ proptest! {
         prop_assert_eq!((plans[0].lower_bound, plans[0].steps), (plans[1].lower_bound, plans[1].steps));
     }
 }
+
+/// Where no task fits the slices beside the others, those of all GPUs together are idle for longer than a number holds.
+#[test]
+fn many_gpus_with_slices_that_fit_nothing() {
+    for model in Model::all() {
+        let sizes = Tree::of(model).unwrap().sizes.len();
+        for (gpus, size) in [8, 33, 64].into_iter().flat_map(|gpus| (0..sizes).map(move |size| (gpus, size)))
+        {
+            let mut times = vec![None; sizes];
+            times[size] = Some(1_000_000);
+            let problem = Problem::new(model, gpus, vec![Task { times }; 4 * gpus + 1]).unwrap();
+            for schedule in [far(&problem).schedule, best(&problem, 0).schedule] {
+                let replayed = replay(&problem, &schedule);
+                assert_eq!(
+                    replayed.map(|r| r.makespan),
+                    Ok(schedule.makespan()),
+                    "{} {gpus} {size}",
+                    model.key
+                );
+            }
+        }
+    }
+}

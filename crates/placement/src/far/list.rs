@@ -177,8 +177,9 @@ pub(super) fn schedule(
         members(roots).for_each(|p| heap.push(Open::new(0, base + p)));
     }
     let (mut reconfig_end, mut makespan) = (0, 0);
-    // What the leaves can still do until `limit`: each from the end of the instance on it, none once it is given up.
-    let mut room = table.slices().saturating_mul(limit);
+    // What the leaves can still do until `limit`: each from the end of the instance on it, none once it is given up. `None`:
+    // more than a number holds.
+    let mut room = table.slices().checked_mul(limit);
     while waiting != 0
         && let Some(Open { mut end, site }) = heap.pop()
     {
@@ -198,8 +199,7 @@ pub(super) fn schedule(
             end += time;
             makespan = makespan.max(end);
             work -= place.slices * time;
-            room = room.saturating_sub(place.width * (end - begin));
-            if makespan > limit || work > room {
+            if makespan > limit || !holds(&mut room, place.width, end - begin, work) {
                 return None;
             }
             placed.push((task, site));
@@ -212,11 +212,8 @@ pub(super) fn schedule(
         if *used & bit != 0 {
             reconfig_end = reconfig_end.max(end) + place.destroy;
         }
-        if place.children == 0 {
-            room = room.saturating_sub(place.width * (limit - end));
-            if work > room {
-                return None;
-            }
+        if place.children == 0 && !holds(&mut room, place.width, limit - end, work) {
+            return None;
         }
         let first = table.base(gpu);
         for child in members(place.children) {
@@ -224,6 +221,13 @@ pub(super) fn schedule(
         }
     }
     (waiting == 0).then_some(makespan)
+}
+
+/// Whether there is room for `work` when leaves of this `width` are taken for so long.
+fn holds(room: &mut Option<u64>, width: u64, time: Micros, work: u64) -> bool {
+    let Some(room) = room else { return true };
+    *room = room.saturating_sub(width * time);
+    work <= *room
 }
 
 /// An instance in the heap. Greater is earlier; equal ends compare equal, so that ties fall as in any binary heap that

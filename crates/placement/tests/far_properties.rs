@@ -86,6 +86,18 @@ proptest! {
         prop_assert!(plan.lower_bound <= replayed.makespan);
     }
 
+    /// Short times, so that much happens at the same instant.
+    #[test]
+    fn some_reconfigurations_may_take_no_time(mut p in problem(1..12), some in any::<u32>()) {
+        p.tasks.iter_mut().flat_map(|t| t.times.iter_mut().flatten()).for_each(|time| *time = 1 + *time % 3);
+        let costs = p.costs.create.iter_mut().chain(&mut p.costs.destroy);
+        costs.enumerate().for_each(|(k, cost)| *cost = u64::from(some >> k & 1));
+        for schedule in [far(&p).schedule, best(&p, STEPS_PER_MS).schedule] {
+            let replayed = replay(&p, &schedule);
+            prop_assert_eq!(replayed.map(|r| r.earliest), Ok(schedule));
+        }
+    }
+
     #[test]
     fn batches_follow_one_another(first in problem(1..15), seed in 0usize..15, arrival in 0u64..50_000_000, policy in 0..3) {
         let plan = |p: &Problem, k: usize| if (policy >> k) & 1 == 0 { far(p).schedule } else { best(p, STEPS_PER_MS).schedule };

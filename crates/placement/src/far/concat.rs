@@ -16,7 +16,7 @@ impl Problem {
         let mut next = Problem { tasks, ..self.clone() };
         let mut events: Vec<_> =
             schedule.ops.iter().map(|o| (o.begin, o.gpu, o.node, o.kind, o.end)).collect();
-        events.sort_unstable_by_key(|e| (e.0, e.3));
+        events.sort_unstable_by_key(|e| (e.0, e.4, e.3));
         for (begin, gpu, node, kind, end) in events {
             next.busy.push(Busy { lane: self.gpus[gpu].lane, begin, end });
             let now = &mut next.gpus[gpu];
@@ -101,6 +101,6 @@ pub fn joined(parts: &[(&Problem, &Schedule)]) -> Option<(Problem, Schedule)> {
         all.runs.extend(schedule.runs.iter().map(|r| super::schedule::Run { task: first + r.task, ..*r }));
         all.ops.extend(&schedule.ops);
     }
-    all.ops.sort_by_key(|o| (o.begin, o.kind));
+    all.ops.sort_by_key(|o| (o.begin, o.end, o.kind));
     Some((problem, all))
 }

@@ -83,7 +83,7 @@ pub fn miso(problem: &Problem) -> Option<Schedule> {
         device.run(&table, gpu, &round.1, &mut reconfig_end[lane].1, &mut schedule);
     }
     schedule.runs.sort_by_key(|r| r.task);
-    schedule.ops.sort_by_key(|o| (o.begin, o.kind));
+    schedule.ops.sort_by_key(|o| (o.begin, o.end, o.kind));
     Some(schedule)
 }
 

@@ -120,7 +120,7 @@ pub fn replay(problem: &Problem, schedule: &Schedule) -> Result<Replay, Violatio
         event.push(&mut earliest, begin);
     }
     earliest.runs.sort_by_key(|r| r.task);
-    earliest.ops.sort_by_key(|o| (o.begin, o.kind));
+    earliest.ops.sort_by_key(|o| (o.begin, o.end, o.kind));
     Ok(Replay { earliest, makespan: schedule.runs.iter().map(|r| r.end).max().unwrap_or(0) })
 }
 
@@ -151,7 +151,8 @@ struct Event {
     end: Micros,
 }
 
-/// All events by claimed begin; at the same instant destructions, then creations, then tasks.
+/// All events by claimed begin; at the same instant first what takes no time, else destructions, then creations, then
+/// tasks.
 fn events(schedule: &Schedule) -> Vec<Event> {
     let run =
         |r: &Run| Event { what: What::Run(r.task), gpu: r.gpu, node: r.node, begin: r.begin, end: r.end };
@@ -160,7 +161,7 @@ fn events(schedule: &Schedule) -> Vec<Event> {
         Event { what, gpu: o.gpu, node: o.node, begin: o.begin, end: o.end }
     };
     let mut events: Vec<Event> = schedule.runs.iter().map(run).chain(schedule.ops.iter().map(op)).collect();
-    events.sort_by_key(|e| (e.begin, e.what));
+    events.sort_by_key(|e| (e.begin, e.end, e.what));
     events
 }
 

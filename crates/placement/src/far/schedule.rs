@@ -46,7 +46,7 @@ pub struct Op {
 pub struct Schedule {
     /// One per task, by task index.
     pub runs: Vec<Run>,
-    /// Reconfigurations, by begin.
+    /// Reconfigurations, by begin and end.
     pub ops: Vec<Op>,
 }
 

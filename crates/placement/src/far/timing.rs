@@ -306,7 +306,7 @@ impl Timing {
             end,
         };
         schedule.ops.extend(self.ops.iter().map(op));
-        schedule.ops.sort_by_key(|o| (o.begin, o.kind));
+        schedule.ops.sort_by_key(|o| (o.begin, o.end, o.kind));
         schedule
     }
 }

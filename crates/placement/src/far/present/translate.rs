@@ -165,7 +165,7 @@ impl Present {
                 ops.push(PresentOp { kind: OpKind::Destroy, at, begin: removal.begin, end: removal.end });
             }
         }
-        ops.sort_by_key(|o| (o.begin, o.kind));
+        ops.sort_by_key(|o| (o.begin, o.end, o.kind));
         ops
     }
 

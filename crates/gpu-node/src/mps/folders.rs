@@ -87,7 +87,7 @@ pub(super) fn remove_dirs(settings: &Settings, key: &str) -> Result<(), DirError
         Err(Errno::NOENT) => return Ok(()),
         other => other.map_err(io(&base.join(key), "move it away"))?,
     }
-    discard(&mps, &away);
+    discard(&mps, &away, &Deadline::after(TIMEOUT));
     Ok(())
 }
 
@@ -102,16 +102,16 @@ fn unique() -> String {
 
 /// Most names that are read at once.
 const MOST: usize = 10_000;
-/// How long may be spent on what was left in one go.
+/// How long may be spent on all that was left in one go: whoever looks at the node keeps every prolog waiting.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Empties and removes `name` in `dir`; false: something is left.
+/// Empties and removes `name` in `dir` until the deadline; false: something is left.
 ///
 /// Whatever the depth, no more than three directories are open, and this does not call itself: directories found
 /// in one are moved up to the top, which only root can write to, and looked into there.
-fn discard(dir: &OwnedFd, name: &str) -> bool {
+fn discard(dir: &OwnedFd, name: &str, deadline: &Deadline) -> bool {
     let Ok(top) = open_dir(dir, name) else { return false };
-    let (deadline, mut moved, unique) = (Deadline::after(TIMEOUT), 0, unique());
+    let (mut moved, unique) = (0, unique());
     loop {
         let Ok(names) = entries(&top) else { return false };
         if names.is_empty() {
@@ -161,8 +161,11 @@ pub(crate) fn left_dirs(settings: &Settings) -> Vec<String> {
 pub(crate) fn still_there(settings: &Settings) -> Vec<PathBuf> {
     let base = settings.run_dir.join("mps");
     let Ok(mps) = open_dir(CWD, &base) else { return Vec::new() };
-    let away = names(settings).filter(|name| name.starts_with(AWAY));
-    away.filter(|name| !discard(&mps, name)).map(|name| base.join(name)).collect()
+    let mut away: Vec<String> = names(settings).filter(|name| name.starts_with(AWAY)).collect();
+    // One that somebody still writes to must not take the time of all others.
+    let each = TIMEOUT / u32::try_from(away.len().max(1)).unwrap_or(u32::MAX);
+    away.retain(|name| !discard(&mps, name, &Deadline::after(each)));
+    away.iter().map(|name| base.join(name)).collect()
 }
 
 fn names(settings: &Settings) -> impl Iterator<Item = String> {

@@ -229,3 +229,27 @@ fn a_tree_that_a_user_left_keeps_nobody_from_sharing() {
         node.assert_clean(&[]);
     });
 }
+
+/// Prologs and epilogs wait while a reconciliation looks at what was left.
+#[test]
+fn much_that_cannot_be_removed_takes_no_longer_than_little() {
+    on_node("tests::mps::much_that_cannot_be_removed_takes_no_longer_than_little", |node| {
+        node.reconcile(&[]);
+        let mps = node.settings.run_dir.join("mps");
+        let dirs: Vec<PathBuf> = (0..20).map(|k| mps.join(format!(".away-gpu{k}-1-1"))).collect();
+        let mount =
+            |args: &[&str], dir: &Path| Command::new(args[0]).args(&args[1..]).arg(dir).status().unwrap();
+        for dir in &dirs {
+            std::fs::create_dir_all(dir.join("pipe")).unwrap();
+            assert!(mount(&["mount", "-t", "tmpfs", "tessera-test"], &dir.join("pipe")).success());
+        }
+        let start = std::time::Instant::now();
+        let report = node.reconcile(&[]);
+        let took = start.elapsed();
+        dirs.iter().for_each(|dir| assert!(mount(&["umount", "--lazy"], &dir.join("pipe")).success()));
+        assert_eq!(report.problems.len(), dirs.len(), "{report:?}");
+        assert!(took < Duration::from_secs(10), "{took:?}");
+        assert_eq!(node.reconcile(&[]).problems, Vec::<String>::new());
+        node.assert_clean(&[]);
+    });
+}

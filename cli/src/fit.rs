@@ -101,7 +101,8 @@ fn read(args: &FitArgs, graph: &HardwareGraph, pattern: &Pattern) -> Result<Vec<
 
 fn bounds(graph: &HardwareGraph, free: GpuSet, pattern: &Pattern) -> Option<Bounds> {
     let (policy, model) = (Selection::Preserve, BandwidthModel::default());
-    let query = Query { graph, free, n: free.len(), pattern, sensitive: true, policy, model };
+    let query =
+        Query { graph, free, next: GpuSet::EMPTY, n: free.len(), pattern, sensitive: true, policy, model };
     choose(&query).ok()?.scores.bounds
 }
 

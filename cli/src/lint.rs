@@ -43,7 +43,17 @@ struct Line {
 /// The set with its ranks in the best order.
 fn scored(graph: &HardwareGraph, set: GpuSet, pattern: &Pattern, model: BandwidthModel) -> Option<Choice> {
     let policy = Selection::Preserve;
-    choose(&Query { graph, free: set, n: set.len(), pattern, sensitive: true, policy, model }).ok()
+    choose(&Query {
+        graph,
+        free: set,
+        next: GpuSet::EMPTY,
+        n: set.len(),
+        pattern,
+        sensitive: true,
+        policy,
+        model,
+    })
+    .ok()
 }
 
 pub(crate) fn run(args: &LintArgs, cli: &Cli) -> Result<Outcome, Failure> {
@@ -73,7 +83,16 @@ fn lines(args: &LintArgs, graph: &HardwareGraph, model: BandwidthModel) -> Resul
     let mut lines = Vec::new();
     for n in 2..=free.len() {
         let policy = Selection::Preserve;
-        let query = Query { graph, free, n, pattern: &args.pattern, sensitive: true, policy, model };
+        let query = Query {
+            graph,
+            free,
+            next: GpuSet::EMPTY,
+            n,
+            pattern: &args.pattern,
+            sensitive: true,
+            policy,
+            model,
+        };
         let best = choose(&query).map_err(|e: mapa::NoChoice| Failure::new(format!("{n} GPUs: {e}")))?;
         let of = |rule| scored(graph, stock(graph, free, n, rule)?, &args.pattern, model);
         if let (Some(old), Some(new)) = (of(StockRule::MostLinks), of(StockRule::FewestLinks)) {

@@ -125,6 +125,7 @@ pub(crate) fn run(args: &ScoreArgs, cli: &Cli) -> Result<Outcome, Failure> {
     let query = Query {
         graph: &graph,
         free: free(&graph, args.busy)?,
+        next: GpuSet::EMPTY,
         n: args.gpus,
         pattern: &args.pattern,
         sensitive: args.bandwidth == Sensitivity::Sensitive,

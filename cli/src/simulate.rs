@@ -44,6 +44,9 @@ pub(crate) struct MapaArgs {
     /// Under preserve, refuse a sensitive job's set at or below GBPS; the queue waits with it
     #[arg(long, value_name = "GBPS", conflicts_with = "wait_below")]
     refuse: Option<f64>,
+    /// Let a job of one GPU refuse it, too, where no good link would remain among the other free GPUs
+    #[arg(long, requires = "refuse")]
+    refuse_last_links: bool,
     /// Under preserve, let a sensitive job wait for a set above GBPS, and others pass it
     #[arg(long, value_name = "GBPS")]
     wait_below: Option<f64>,
@@ -80,7 +83,7 @@ pub(crate) fn run(command: &SimulateCommand, cli: &Cli) -> Result<Outcome, Failu
         return Err(Failure::new("--communication: expected a share from 0 to 1"));
     }
     let patience = match (args.refuse, args.wait_below) {
-        (Some(gbps), _) => Patience::Refuse(gbps),
+        (Some(least), _) => Patience::Refuse { least, last_links: args.refuse_last_links },
         (None, Some(gbps)) => Patience::Wait(gbps, args.wait),
         (None, None) => Patience::Take,
     };

@@ -726,7 +726,7 @@ _tessera() {
             return 0
             ;;
         tessera__subcmd__simulate__subcmd__mapa)
-            opts="-h --jobs --topology --policy --model --at-once --refuse --wait-below --wait --communication --json --csv --config --help"
+            opts="-h --jobs --topology --policy --model --at-once --refuse --refuse-last-links --wait-below --wait --communication --json --csv --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -149,6 +149,7 @@ complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_see
 complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l csv -d 'Write a line per job to FILE, - for standard output and nothing else there' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l at-once -d 'Queue all jobs at the start, as MAPA\'s own simulator does'
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l refuse-last-links -d 'Let a job of one GPU refuse it, too, where no good link would remain among the other free GPUs'
 complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l json -d 'Print JSON'
 complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c tessera -n "__fish_tessera_using_subcommand topology; and not __fish_seen_subcommand_from show svg" -l config -d 'Read this tessera.toml' -r -F

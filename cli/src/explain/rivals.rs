@@ -39,7 +39,7 @@ pub(super) fn of(node: &Node, ask: &Ask, policy: &Policy, decision: &Decision) -
     for (name, rule) in rules {
         let Some(set) = stock(graph, free, n, rule) else { continue };
         let (policy, model, sensitive) = (Selection::Preserve, chosen.model, true);
-        let query = Query { graph, free: set, n, pattern, sensitive, policy, model };
+        let query = Query { graph, free: set, next: GpuSet::EMPTY, n, pattern, sensitive, policy, model };
         if let Ok(Choice { scores, .. }) = choose(&query) {
             let rest = GpuSet::from_bits(free.bits() & !set.bits());
             let eff_bw = scores.eff_bw.filter(|_| scores.bounds.is_some());

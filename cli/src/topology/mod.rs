@@ -51,6 +51,7 @@ pub(crate) fn run(command: &TopologyCommand, cli: &Cli) -> Result<Outcome, Failu
         choose(&Query {
             graph: &graph,
             free,
+            next: GpuSet::EMPTY,
             n,
             pattern: &args.pattern,
             sensitive: args.bandwidth == Sensitivity::Sensitive,

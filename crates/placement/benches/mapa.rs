@@ -94,7 +94,16 @@ fn table(name: &str, graph: &HardwareGraph, n_occupancies: usize) {
                 for n in 1..=graph.len() {
                     let mut worst = 0.0_f64;
                     for free in occupancies(graph, n_occupancies) {
-                        let query = Query { graph, free, n, pattern: &edges, sensitive, policy, model };
+                        let query = Query {
+                            graph,
+                            free,
+                            next: GpuSet::EMPTY,
+                            n,
+                            pattern: &edges,
+                            sensitive,
+                            policy,
+                            model,
+                        };
                         let line = format!("{pattern} {what} {} n={n} free {free}", model.name());
                         let us = time(&query, &line);
                         worst = worst.max(us);
@@ -147,6 +156,7 @@ fn decisions(c: &mut Criterion) {
     let query = |graph, free, n| Query {
         graph,
         free,
+        next: GpuSet::EMPTY,
         n,
         pattern: &ring,
         sensitive: true,

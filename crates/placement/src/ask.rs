@@ -110,6 +110,8 @@ pub struct Ask {
     pub request: Request,
     /// GPUs that may be used, such as those of the sockets the job has cores on; `None`: all.
     pub allowed: Option<GpuSet>,
+    /// GPUs in use that are expected back first, where that is known: they break ties between sets of whole GPUs.
+    pub next: GpuSet,
     /// For whole GPUs: how many of which; together as many as the request counts. Empty: any.
     pub quotas: Vec<Quota>,
     /// All instances must lie on one GPU: Slurm 22.05 gives all of a job's shards on a node from one GPU.
@@ -120,7 +122,15 @@ impl Ask {
     /// A request with every GPU of the node permitted.
     #[must_use]
     pub fn new(job: JobId, uid: Uid, request: Request) -> Self {
-        Self { job, uid, request, allowed: None, quotas: Vec::new(), same_gpu_only: false }
+        Self {
+            job,
+            uid,
+            request,
+            allowed: None,
+            next: GpuSet::EMPTY,
+            quotas: Vec::new(),
+            same_gpu_only: false,
+        }
     }
 
     /// Whether the controller permits this GPU.

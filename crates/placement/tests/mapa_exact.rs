@@ -16,7 +16,16 @@ fn queries(graph: &placement::mapa::HardwareGraph, free: GpuSet, n: usize) {
                 (true, BandwidthModel::Mapa2021),
                 (false, BandwidthModel::default()),
             ] {
-                let query = Query { graph, free, n, pattern: &pattern, sensitive, policy, model };
+                let query = Query {
+                    graph,
+                    free,
+                    next: GpuSet::EMPTY,
+                    n,
+                    pattern: &pattern,
+                    sensitive,
+                    policy,
+                    model,
+                };
                 check(&query);
             }
         }
@@ -44,6 +53,7 @@ fn eight_gpus_ring_chain_and_tree() {
             check(&Query {
                 graph: &graph,
                 free: graph.all(),
+                next: GpuSet::EMPTY,
                 n,
                 pattern: &pattern,
                 sensitive: true,
@@ -78,8 +88,16 @@ fn ways_over_pcie_are_not_alike() {
         let graph = system("pcie-8");
         let (policy, model) = (Selection::Preserve, BandwidthModel::default());
         let free = GpuSet::from_bits(0xff & !busy);
-        let query =
-            Query { graph: &graph, free, n, pattern: &Pattern::Ring, sensitive: false, policy, model };
+        let query = Query {
+            graph: &graph,
+            free,
+            next: GpuSet::EMPTY,
+            n,
+            pattern: &Pattern::Ring,
+            sensitive: false,
+            policy,
+            model,
+        };
         choose(&query).unwrap().gpus.to_string()
     };
     // One GPU of a switch is busy already: the other switches stay whole.
@@ -93,7 +111,16 @@ fn refusals_are_said() {
     let ask = |free: u64, n| {
         let (policy, model) = (Selection::Preserve, BandwidthModel::default());
         let free = GpuSet::from_bits(free);
-        choose(&Query { graph: &graph, free, n, pattern: &pattern, sensitive: true, policy, model })
+        choose(&Query {
+            graph: &graph,
+            free,
+            next: GpuSet::EMPTY,
+            n,
+            pattern: &pattern,
+            sensitive: true,
+            policy,
+            model,
+        })
     };
     assert_eq!(ask(0b111, 4), Err(NoChoice::TooFew { free: 3, n: 4 }));
     assert_eq!(ask(0b111, 0), Err(NoChoice::Nothing));
@@ -109,6 +136,7 @@ fn alike_links_need_no_search() {
     let found = choose(&Query {
         graph: &graph,
         free: graph.all(),
+        next: GpuSet::EMPTY,
         n: 8,
         pattern: &pattern,
         sensitive: true,
@@ -129,11 +157,13 @@ proptest! {
         size in 2_usize..=7,
         links in prop::collection::vec(prop::sample::select(vec![10.0, 12.0, 25.0, 50.0, 100.0]), 1..21),
         free in 1_u64..128,
+        next in 0_u64..128,
         n in 1_usize..=5,
         sensitive: bool,
     ) {
         let graph = from_list(size, &links);
         let free = GpuSet::from_bits(free & graph.all().bits());
+        let next = GpuSet::from_bits(next);
         prop_assume!(free.len() >= n);
         for pattern in patterns(n) {
             for (policy, model) in [
@@ -141,7 +171,7 @@ proptest! {
                 (Selection::Preserve, BandwidthModel::Mapa2021),
                 (Selection::Greedy, BandwidthModel::default()),
             ] {
-                check(&Query { graph: &graph, free, n, pattern: &pattern, sensitive, policy, model });
+                check(&Query { graph: &graph, free, next, n, pattern: &pattern, sensitive, policy, model });
             }
         }
     }
@@ -165,7 +195,7 @@ proptest! {
                 let graph = from_list(6, links);
                 let (policy, model) = (Selection::Preserve, BandwidthModel::default());
                 let free = graph.all();
-                let query = Query { graph: &graph, free, n, pattern: &pattern, sensitive: true, policy, model };
+                let query = Query { graph: &graph, free, next: GpuSet::EMPTY, n, pattern: &pattern, sensitive: true, policy, model };
                 choose(&query).unwrap().scores.eff_bw
             };
             let (before, after) = (eff(&links), eff(&better));

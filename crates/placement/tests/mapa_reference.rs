@@ -4,8 +4,8 @@
 mod mapa_common;
 
 use mapa_common::system;
-use placement::Pattern;
 use placement::mapa::{BandwidthModel, Query, Selection, StockRule, choose, stock};
+use placement::{GpuSet, Pattern};
 
 /// Every row of its decisions on an idle machine: the same score, or a better one.
 #[test]
@@ -19,8 +19,16 @@ fn idle_decisions() {
         let sensitive = cells[3] == "1";
         let pattern = Pattern::by_name(cells[2]).unwrap();
         let model = BandwidthModel::Mapa2021;
-        let query =
-            Query { graph: &graph, free: graph.all(), n, pattern: &pattern, sensitive, policy, model };
+        let query = Query {
+            graph: &graph,
+            free: graph.all(),
+            next: GpuSet::EMPTY,
+            n,
+            pattern: &pattern,
+            sensitive,
+            policy,
+            model,
+        };
         let found = choose(&query).unwrap();
         let number = |i: usize| cells[i].parse::<f64>().unwrap();
         let theirs = (number(10), number(11), number(12));
@@ -74,12 +82,20 @@ fn what_slurm_picks_by_itself() {
 fn the_default_model_has_the_measured_order() {
     let graph = system("dgx-v");
     for n in 2..=5 {
-        let sets = (0_u64..256).filter(|m| m.count_ones() as usize == n).map(placement::GpuSet::from_bits);
+        let sets = (0_u64..256).filter(|m| m.count_ones() as usize == n).map(GpuSet::from_bits);
         let both: Vec<(f64, f64)> = sets
             .filter_map(|free| {
                 let (policy, model) = (Selection::Preserve, BandwidthModel::default());
-                let query =
-                    Query { graph: &graph, free, n, pattern: &Pattern::Ring, sensitive: true, policy, model };
+                let query = Query {
+                    graph: &graph,
+                    free,
+                    next: GpuSet::EMPTY,
+                    n,
+                    pattern: &Pattern::Ring,
+                    sensitive: true,
+                    policy,
+                    model,
+                };
                 let s = choose(&query).unwrap().scores;
                 ((s.x, s.y, s.z) != (4, 0, 1))
                     .then(|| (s.eff_bw.unwrap(), placement::mapa::equation_2(s.x, s.y, s.z)))

@@ -5,7 +5,7 @@
 mod mapa_common;
 
 use mapa_common::ring_tree::best;
-use mapa_common::{from_list, system, worth};
+use mapa_common::{from_list, gbps, left, system, worth};
 use placement::mapa::{BandwidthModel, HardwareGraph, Query, Selection, choose};
 use placement::{GpuSet, Pattern};
 
@@ -17,13 +17,23 @@ fn check(
     (policy, model): (Selection, BandwidthModel),
 ) {
     let free = GpuSet::from_bits(free);
-    let query = |n| Query { graph, free, n, pattern: &Pattern::RingTree, sensitive: true, policy, model };
+    let query = |n| Query {
+        graph,
+        free,
+        next: GpuSet::EMPTY,
+        n,
+        pattern: &Pattern::RingTree,
+        sensitive: true,
+        policy,
+        model,
+    };
     for (n, expect) in numbers.clone().zip(best(&query(0), numbers)) {
         let (query, found) = (query(n), choose(&query(n)).unwrap());
         let what = format!("{n} of {free}, {policy:?}, {model:?}: {found:?}, best is {expect:?}");
         let edges = Pattern::RingTree.edges(n).unwrap();
         assert!((worth(&query, &edges, &found.order) - expect.worth).abs() < 1e-6, "{what}");
-        assert!((found.preserved_bw - expect.preserved).abs() < 1e-6, "{what}");
+        assert_eq!(left(&query, &found.order), expect.left, "{what}");
+        assert!((found.preserved_bw - gbps(expect.left[0])).abs() < 1e-6, "{what}");
         assert!(found.tied_sets.is_none_or(|tied| tied == expect.tied), "{what}");
         assert_eq!(found.order.iter().copied().collect::<GpuSet>(), found.gpus, "{what}");
         assert!(found.gpus.len() == n && found.gpus.and(free) == found.gpus && found.exact, "{what}");

@@ -111,6 +111,7 @@ fn by_policy(place: &Place<'_>, free: GpuSet, memo: &mut Memo) -> Option<(Choice
     let asked = Query {
         graph: place.links.graph(),
         free,
+        next: place.ask.next,
         n: place.wanted(),
         pattern,
         sensitive: request.bandwidth.unwrap_or(sets.bandwidth) == Bandwidth::Sensitive,
@@ -179,10 +180,15 @@ fn with_quotas(query: &Query<'_>, quotas: &[Quota]) -> Result<Choice, NoChoice> 
     best.ok_or(NoChoice::Nothing)
 }
 
-/// By what the policy asks for, then by the links left to others. Sets come in the order of their lowest GPUs.
+/// By what the policy asks for, then by the links left to others: those that are free, those and the ones that come
+/// back next, all. Sets come in the order of their lowest GPUs.
 fn compare(query: &Query<'_>, a: &Choice, b: &Choice) -> std::cmp::Ordering {
     let eff = |c: &Choice| c.scores.eff_bw.unwrap_or(0.0);
-    let left = a.preserved_bw.total_cmp(&b.preserved_bw);
+    let (free, next, all) = (query.free.bits(), query.next.bits(), query.graph.all().bits());
+    let among =
+        |others: u64, c: &Choice| query.graph.preserved_bw(GpuSet::from_bits(others & !c.gpus.bits()));
+    let later = |others| among(others, a).total_cmp(&among(others, b));
+    let left = a.preserved_bw.total_cmp(&b.preserved_bw).then_with(|| later(free | next).then(later(all)));
     match query.policy {
         Selection::Baseline | Selection::TopoAware => std::cmp::Ordering::Equal,
         Selection::Greedy => a.scores.agg_bw.total_cmp(&b.scores.agg_bw).then(left),
@@ -258,7 +264,16 @@ mod tests {
 
     fn query<'a>(graph: &'a HardwareGraph, pattern: &'a Pattern, busy: u64, policy: Selection) -> Query<'a> {
         let free = GpuSet::from_bits(graph.all().bits() & !busy);
-        Query { graph, free, n: 4, pattern, sensitive: true, policy, model: BandwidthModel::default() }
+        Query {
+            graph,
+            free,
+            next: GpuSet::EMPTY,
+            n: 4,
+            pattern,
+            sensitive: true,
+            policy,
+            model: BandwidthModel::default(),
+        }
     }
 
     #[test]

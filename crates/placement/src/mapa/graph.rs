@@ -170,6 +170,11 @@ impl HardwareGraph {
         gbps
     }
 
+    /// What the links of a GPU to a set are worth keeping for, thousandths of GB/s.
+    pub(super) fn kept_to(&self, gpu: GpuIndex, set: GpuSet) -> u64 {
+        set.iter().filter_map(|other| self.link(gpu, other)).map(|l| u64::from(self.kept_mbps(l))).sum()
+    }
+
     /// What a link between two free GPUs is worth keeping for, thousandths of GB/s: all of an NVLink; of PCIe what it
     /// has over the slowest way there is, which any two GPUs have and nobody can lose.
     ///

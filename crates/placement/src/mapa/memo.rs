@@ -14,6 +14,8 @@ const MOST_KEPT: usize = 512;
 struct Key {
     graph: u64,
     free: u64,
+    /// Those of the others that break ties.
+    next: u64,
     n: usize,
     pattern: (&'static str, Vec<(u16, u16, u32)>),
     sensitive: bool,
@@ -36,6 +38,7 @@ impl Key {
         Self {
             graph: query.graph.fingerprint(),
             free: query.free.bits(),
+            next: query.next.bits() & !query.free.bits(),
             n: query.n,
             pattern: (query.pattern.name(), edges),
             sensitive: query.sensitive,
@@ -46,7 +49,7 @@ impl Key {
     }
 }
 
-/// Answers by topology, free set, number, pattern, policy, model and quotas.
+/// Answers by topology, free set, GPUs that come back next, number, pattern, policy, model and quotas.
 #[derive(Default)]
 pub struct Memo {
     answers: HashMap<Key, Result<Choice, NoChoice>>,

@@ -5,7 +5,7 @@ use super::general::{Aim, Budget, GraphPattern, MOST_STEPS, best};
 use super::graph::HardwareGraph;
 use super::model::{BandwidthModel, Bounds, Scores, score};
 use super::pattern::{Edge, PatternError};
-use super::ranking::{Found, Known, Ranking};
+use super::ranking::{Found, Known, Lost, Ranking, least_missed};
 use super::ranks::RANKS;
 use super::space::{MOST_FREE, Space, subsets};
 use super::topo;
@@ -58,6 +58,8 @@ pub struct Query<'a> {
     pub graph: &'a HardwareGraph,
     /// GPUs to choose from.
     pub free: GpuSet,
+    /// Of the others, those that are expected back first, where that is known: they break ties.
+    pub next: GpuSet,
     /// How many.
     pub n: usize,
     /// How they talk.
@@ -113,7 +115,8 @@ pub enum NoChoice {
     Pattern(#[from] PatternError),
 }
 
-/// Chooses a set of GPUs, the best by the policy; ties by larger preserved bandwidth, then by the lowest GPUs.
+/// Chooses a set of GPUs, the best by the policy. Of sets that tie, the one that leaves most links among the free GPUs;
+/// then among those and the ones that come back next; then among all others of the node; then the lowest.
 ///
 /// # Errors
 ///
@@ -130,7 +133,11 @@ pub fn choose(query: &Query<'_>) -> Result<Choice, NoChoice> {
     let edges = query.pattern.edges(n)?;
     let lowest: Vec<GpuIndex> = free.iter().take(n).collect();
     if alike(graph, free) {
-        return Ok(finish(query, &edges, lowest, free, Some(combinations(free.len(), n)), true));
+        let order = match query.policy {
+            Selection::Baseline | Selection::TopoAware => lowest,
+            Selection::Greedy | Selection::Preserve => least_missed(query, free),
+        };
+        return Ok(finish(query, &edges, order, free, Some(combinations(free.len(), n)), true));
     }
     let fixed = match query.policy {
         Selection::Baseline => Some(lowest.iter().copied().collect()),
@@ -213,7 +220,7 @@ fn arrange(
 }
 
 fn ranked(query: &Query<'_>, form: &Form, space: &Space, budget: &mut Budget) -> Result<Found, NoChoice> {
-    let mut ranking = Ranking::new(space);
+    let mut ranking = Ranking::new(space, query);
     let sets = || subsets(space.len(), query.n);
     if query.policy == Selection::Preserve && !query.sensitive {
         return Ok(preserved(query, space, &ranking));
@@ -272,20 +279,26 @@ fn predict(query: &Query<'_>, space: &Space, slowest_mbps: f64, mask: u32) -> f6
     }
 }
 
-/// The set that leaves most; of several, the one with most links of its own, then the lowest GPUs.
+/// The set that leaves most; of several that leave as much to all others, too, the one with most links of its own, then
+/// the lowest GPUs.
 fn preserved(query: &Query<'_>, space: &Space, ranking: &Ranking<'_>) -> Found {
-    let mut best: Option<(u64, u32, u32)> = None;
+    let mut best: Option<(Lost, u32, u32)> = None;
     let mut tied = 0;
     for mask in subsets(space.len(), query.n) {
-        let (lost, own) = (ranking.lost(mask), space.among(mask));
-        let (ahead, tie) = best.map_or((true, false), |(l, ..)| (lost < l, lost == l));
-        tied = if ahead { 1 } else { tied + u64::from(tie) };
-        let first = |m: u32| mask.reverse_bits() > m.reverse_bits();
-        if ahead || best.is_some_and(|(_, o, m)| tie && (own > o || (own == o && first(m)))) {
-            best = Some((lost, own, mask));
+        let lost = ranking.lost(mask);
+        let behind = best.is_some_and(|(l, ..)| lost[0] > l[0]);
+        if behind {
+            continue;
+        }
+        let ahead = best.is_none_or(|(l, ..)| lost[0] < l[0]);
+        tied = if ahead { 1 } else { tied + 1 };
+        let key = (lost, u32::MAX - space.among(mask), u32::MAX - mask.reverse_bits());
+        if best.is_none_or(|b| key < b) {
+            best = Some(key);
         }
     }
-    Found { mask: best.map_or(0, |(_, _, mask)| mask), tied: Some(tied), known: Known::default() }
+    let mask = best.map_or(0, |(_, _, key)| (u32::MAX - key).reverse_bits());
+    Found { mask, tied: Some(tied), known: Known::default() }
 }
 
 /// Sets in the order of what they could at best be worth; each is searched only while that beats what was found.
@@ -304,7 +317,7 @@ fn lazily_by_slowest(
         let slowest = if lightest < 1.0 { space.levels.last() } else { space.levels.get(level) };
         slowest.map_or(0.0, |l| f64::from(*l)) / if lightest < 1.0 { lightest } else { 1.0 }
     };
-    let mut sets: Vec<(f64, f64, u64, u32)> = subsets(space.len(), query.n)
+    let mut sets: Vec<(f64, f64, Lost, u32)> = subsets(space.len(), query.n)
         .map(|mask| {
             let slowest = hope(mask);
             (predict(query, space, slowest, mask), slowest, ranking.lost(mask), mask)
@@ -314,7 +327,7 @@ fn lazily_by_slowest(
         b.0.total_cmp(&a.0).then(a.2.cmp(&b.2)).then(b.3.reverse_bits().cmp(&a.3.reverse_bits()))
     });
     for (hope, slowest, lost, mask) in sets {
-        let behind = |(worth, l, m): (f64, u64, u32)| {
+        let behind = |(worth, l, m): (f64, Lost, u32)| {
             hope < worth
                 || (hope <= worth && (lost > l || (lost == l && mask.reverse_bits() < m.reverse_bits())))
         };
@@ -335,7 +348,7 @@ fn lazily_by_sum(
     ranking: &mut Ranking<'_>,
     budget: &mut Budget,
 ) {
-    let mut sets: Vec<(u32, u64, u32)> =
+    let mut sets: Vec<(u32, Lost, u32)> =
         subsets(space.len(), query.n).map(|mask| (space.among(mask), ranking.lost(mask), mask)).collect();
     sets.sort_unstable_by(|a, b| {
         b.0.cmp(&a.0).then(a.1.cmp(&b.1)).then(b.2.reverse_bits().cmp(&a.2.reverse_bits()))

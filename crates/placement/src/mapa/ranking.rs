@@ -1,7 +1,13 @@
 //! Sets by what they are worth, and what breaks ties.
+//!
+//! Of sets that tie, the one wins that takes fewest links from the other free GPUs; then from those with the GPUs that
+//! come back next; then from all others of the node; then the lowest. What is free is soon given away, and a set's
+//! links are worth most to a job that starts on what it leaves and what the next job gives back.
 
-use super::policy::NoChoice;
+use super::policy::{NoChoice, Query};
 use super::space::{Space, bits, subsets};
+use crate::ask::GpuSet;
+use crate::ids::GpuIndex;
 
 /// What is known of a set's best order, where sets were ranked by that.
 #[derive(Clone, Copy, Default)]
@@ -17,25 +23,38 @@ pub(super) struct Found {
     pub(super) known: Known,
 }
 
-/// Sets ranked by one number, then preserved bandwidth, then the lowest GPUs.
+/// What a set takes of links worth keeping, thousandths of GB/s, what matters most first: of those among the free GPUs,
+/// of those to the GPUs that come back next, of those to every GPU that is not free.
+pub(super) type Lost = [u64; 3];
+
+/// Sets ranked by one number, then by what they take from others, then the lowest GPUs.
 pub(super) struct Ranking<'a> {
     space: &'a Space,
-    to_all: Vec<u64>,
-    pub(super) best: Option<(f64, u64, u32)>,
+    /// By vertex: its links to all free GPUs, to those that come back next, and to all that are not free.
+    links: Vec<Lost>,
+    pub(super) best: Option<(f64, Lost, u32)>,
     tied: u64,
 }
 
 impl<'a> Ranking<'a> {
-    pub(super) fn new(space: &'a Space) -> Self {
+    pub(super) fn new(space: &'a Space, query: &Query<'_>) -> Self {
         let all = (1_u32 << space.len()) - 1;
-        let to_all = (0..space.len()).map(|v| u64::from(space.kept_to_set(v, all))).collect();
-        Self { space, to_all, best: None, tied: 0 }
+        let taken = taken(query, space.gpus.iter().copied().collect());
+        let links = space.gpus.iter().enumerate().map(|(v, gpu)| {
+            let [next, rest] = taken.map(|set| query.graph.kept_to(*gpu, set));
+            [u64::from(space.kept_to_set(v, all)), next, rest]
+        });
+        Self { space, links: links.collect(), best: None, tied: 0 }
     }
 
-    /// What a set takes of links worth keeping: those among its members and those to the rest.
-    pub(super) fn lost(&self, mask: u32) -> u64 {
-        let all: u64 = bits(mask).map(|v| self.to_all[v]).sum();
-        all - u64::from(self.space.kept_among(mask))
+    pub(super) fn lost(&self, mask: u32) -> Lost {
+        let mut lost = [0; 3];
+        for v in bits(mask) {
+            lost.iter_mut().zip(self.links[v]).for_each(|(sum, links)| *sum += links);
+        }
+        // Links among the set were counted from both ends.
+        lost[0] -= u64::from(self.space.kept_among(mask));
+        lost
     }
 
     pub(super) fn offer(&mut self, worth: f64, mask: u32) {
@@ -58,7 +77,7 @@ impl<'a> Ranking<'a> {
     /// Every set of `n` in the order in which ties are broken.
     pub(super) fn ordered(&self, n: usize) -> Vec<u32> {
         let key = |mask: u32| (self.lost(mask), u32::MAX - mask.reverse_bits());
-        let mut sets: Vec<((u64, u32), u32)> =
+        let mut sets: Vec<((Lost, u32), u32)> =
             subsets(self.space.len(), n).map(|mask| (key(mask), mask)).collect();
         sets.sort_unstable();
         sets.into_iter().map(|(_, mask)| mask).collect()
@@ -68,4 +87,20 @@ impl<'a> Ranking<'a> {
         let found = |(_, _, mask)| Found { mask, tied: Some(self.tied), known: Known::default() };
         self.best.map(found).ok_or(NoChoice::Nothing)
     }
+}
+
+/// The GPUs that are not free: those that come back next, and all of them.
+fn taken(query: &Query<'_>, free: GpuSet) -> [GpuSet; 2] {
+    let taken = GpuSet::from_bits(query.graph.all().bits() & !free.bits());
+    [query.next.and(taken), taken]
+}
+
+/// Of free GPUs whose links to each other are alike, the `n` whose links to others are missed least, ascending.
+pub(super) fn least_missed(query: &Query<'_>, free: GpuSet) -> Vec<GpuIndex> {
+    let taken = taken(query, free);
+    let mut gpus: Vec<GpuIndex> = free.iter().collect();
+    gpus.sort_by_key(|gpu| taken.map(|set| query.graph.kept_to(*gpu, set)));
+    gpus.truncate(query.n);
+    gpus.sort_unstable();
+    gpus
 }

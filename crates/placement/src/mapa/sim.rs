@@ -2,6 +2,8 @@
 //!
 //! Time is in cycles. What ends at a cycle is free in it; a job that arrives at a cycle may start in it. The queue is
 //! first in, first out: nothing passes a job that waits, with the one exception of [`Patience::Wait`].
+//!
+//! When a job will end is known while it runs, as a controller knows it from time limits: it breaks ties among sets.
 
 use std::collections::VecDeque;
 
@@ -72,9 +74,15 @@ fn parse_job(line: &str) -> Result<SimJob, &'static str> {
 pub enum Patience {
     /// It takes the best there is.
     Take,
-    /// Under preserve it refuses a set of two or more whose EffBW is at or below this, and the queue waits with it:
-    /// what MAPA's program does at 12.335. That one also refuses one GPU that would leave no NVLink among the free ones.
-    Refuse(f64),
+    /// Under preserve it refuses a set of two or more whose EffBW is poor, and the queue waits with it: what MAPA's program
+    /// does at 12.335.
+    Refuse {
+        /// Poor is at or below this.
+        least: f64,
+        /// A job of one GPU, sensitive or not, refuses it, too, where no good link would remain among the other free ones:
+        /// what that program does beside.
+        last_links: bool,
+    },
     /// It waits for a better one, at most so many cycles from when it could first have started; others pass it.
     Wait(f64, u64),
 }
@@ -131,6 +139,8 @@ struct State<'a> {
     jobs: &'a [SimJob],
     rules: Rules,
     free: GpuSet,
+    /// GPUs of the running jobs that end first.
+    next: GpuSet,
     memo: Memo,
     ran: Vec<Option<Ran>>,
     /// When a job that waits for a better set could first have started.
@@ -143,7 +153,16 @@ pub fn simulate(graph: &HardwareGraph, jobs: &[SimJob], rules: Rules) -> Vec<Opt
     let mut order: Vec<usize> = (0..jobs.len()).collect();
     order.sort_by_key(|i| jobs[*i].arrival);
     let (ran, waits_since) = (vec![None; jobs.len()], vec![None; jobs.len()]);
-    let mut state = State { graph, jobs, rules, free: graph.all(), memo: Memo::default(), ran, waits_since };
+    let mut state = State {
+        graph,
+        jobs,
+        rules,
+        free: graph.all(),
+        next: GpuSet::EMPTY,
+        memo: Memo::default(),
+        ran,
+        waits_since,
+    };
     let mut arrivals = VecDeque::from(order);
     let mut queue: VecDeque<usize> = VecDeque::new();
     let mut running: Vec<usize> = Vec::new();
@@ -181,6 +200,7 @@ impl State<'_> {
     fn start(&mut self, queue: &mut VecDeque<usize>, running: &mut Vec<usize>, now: u64) {
         let mut at = 0;
         while let Some(i) = queue.get(at).copied() {
+            self.next = self.first_back(running);
             let Some(choice) = self.choose(i, self.free) else { return };
             if self.is_poor(i, &choice) {
                 match self.rules.patience {
@@ -191,7 +211,7 @@ impl State<'_> {
                         at += 1;
                         continue;
                     }
-                    Patience::Refuse(_) => return,
+                    Patience::Refuse { .. } => return,
                     _ => {}
                 }
             }
@@ -203,11 +223,19 @@ impl State<'_> {
         }
     }
 
+    fn first_back(&self, running: &[usize]) -> GpuSet {
+        let runs = || running.iter().filter_map(|i| self.ran[*i].as_ref());
+        let first = runs().map(|r| r.end).min();
+        let bits = runs().filter(|r| Some(r.end) == first).fold(0, |bits, r| bits | r.choice.gpus.bits());
+        GpuSet::from_bits(bits)
+    }
+
     fn choose(&mut self, job: usize, free: GpuSet) -> Option<Choice> {
         let (job, rules) = (&self.jobs[job], self.rules);
         let query = Query {
             graph: self.graph,
             free,
+            next: self.next,
             n: job.gpus,
             pattern: &job.pattern,
             sensitive: job.sensitive,
@@ -218,15 +246,19 @@ impl State<'_> {
     }
 
     fn is_poor(&self, job: usize, choice: &Choice) -> bool {
-        let applies = self.jobs[job].sensitive
-            && self.jobs[job].gpus > 1
-            && self.rules.policy == Selection::Preserve
-            && self.free != self.graph.all();
-        let least = match self.rules.patience {
+        let job = &self.jobs[job];
+        let (least, last_links) = match self.rules.patience {
             Patience::Take => return false,
-            Patience::Refuse(least) | Patience::Wait(least, _) => least,
+            Patience::Refuse { least, last_links } => (least, last_links),
+            Patience::Wait(least, _) => (least, false),
         };
-        applies && choice.scores.eff_bw.is_some_and(|eff| eff <= least)
+        if self.rules.policy != Selection::Preserve || self.free == self.graph.all() {
+            return false;
+        }
+        match job.gpus {
+            1 => last_links && choice.preserved_bw <= 0.0,
+            _ => job.sensitive && choice.scores.eff_bw.is_some_and(|eff| eff <= least),
+        }
     }
 }
 

@@ -1,5 +1,13 @@
 //! Named systems, and an oracle that weighs every order of every set. It shares no search with the library.
-#![allow(clippy::unwrap_used, dead_code, unreachable_pub, missing_docs, reason = "shared test support")]
+#![allow(
+    clippy::unwrap_used,
+    dead_code,
+    unreachable_pub,
+    missing_docs,
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    reason = "shared test support"
+)]
 
 pub mod ring_tree;
 
@@ -26,18 +34,19 @@ pub struct Truth {
     pub worth: f64,
     /// Sets that have it.
     pub tied: u64,
-    /// Most bandwidth preserved by one of them.
-    pub preserved: f64,
+    /// What the one of them that leaves most leaves: among the free GPUs, these and the ones that come back next, and all.
+    /// Thousandths of GB/s, so that a sum has no order.
+    pub left: [i64; 3],
 }
 
 impl Truth {
     /// Takes a set into account.
-    fn weigh(&mut self, worth: f64, preserved: f64) {
+    fn weigh(&mut self, worth: f64, left: impl FnOnce() -> [i64; 3]) {
         if worth > self.worth + 1e-9 {
-            *self = Self { worth, tied: 1, preserved };
+            *self = Self { worth, tied: 1, left: left() };
         } else if worth > self.worth - 1e-9 {
             self.tied += 1;
-            self.preserved = self.preserved.max(preserved);
+            self.left = self.left.max(left());
         }
     }
 }
@@ -50,6 +59,22 @@ fn sum(graph: &HardwareGraph, gpus: &[GpuIndex]) -> f64 {
     let slowest =
         graph.graph().edge_weights().filter(|l| pcie(l)).map(|l| l.gbps()).fold(f64::INFINITY, f64::min);
     links.map(|l| if pcie(&l) { l.gbps() - slowest } else { l.gbps() }).sum()
+}
+
+/// What a set leaves to others: [`Truth::left`].
+pub fn left(query: &Query<'_>, set: &[GpuIndex]) -> [i64; 3] {
+    let next = |g: &GpuIndex| query.free.contains(*g) || query.next.contains(*g);
+    let free = |g: &GpuIndex| query.free.contains(*g);
+    let among = |others: &dyn Fn(&GpuIndex) -> bool| {
+        let gpus = query.graph.all().iter().filter(|g| others(g) && !set.contains(g));
+        (sum(query.graph, &gpus.collect::<Vec<_>>()) * 1000.0).round() as i64
+    };
+    [among(&free), among(&next), among(&|_| true)]
+}
+
+/// Thousandths of GB/s in GB/s.
+pub fn gbps(thousandths: i64) -> f64 {
+    thousandths as f64 / 1000.0
 }
 
 /// Equation 2 written out again.
@@ -117,24 +142,20 @@ pub fn worth(query: &Query<'_>, edges: &[Edge], order: &[GpuIndex]) -> f64 {
 pub fn truth(query: &Query<'_>) -> Truth {
     let edges = query.pattern.edges(query.n).unwrap();
     let gpus: Vec<GpuIndex> = query.free.iter().collect();
-    let mut best = Truth { worth: f64::NEG_INFINITY, tied: 0, preserved: 0.0 };
+    let mut best = Truth { worth: f64::NEG_INFINITY, tied: 0, left: [0; 3] };
     for mask in 0_u64..1 << gpus.len() {
         if mask.count_ones() as usize != query.n {
             continue;
         }
-        let pick = |inside: bool| {
-            let of = |(i, g): (usize, &GpuIndex)| ((mask >> i & 1 == 1) == inside).then_some(*g);
-            gpus.iter().enumerate().filter_map(of).collect::<Vec<_>>()
-        };
-        let (mut set, rest) = (pick(true), pick(false));
-        let preserved = sum(query.graph, &rest);
+        let of = |(i, g): (usize, &GpuIndex)| (mask >> i & 1 == 1).then_some(*g);
+        let mut set: Vec<GpuIndex> = gpus.iter().enumerate().filter_map(of).collect();
         let mut here = f64::NEG_INFINITY;
         if query.policy == Selection::Preserve && !query.sensitive {
-            here = preserved;
+            here = gbps(left(query, &set)[0]);
         } else {
             permutations(&mut set, 0, &mut |order| here = here.max(worth(query, &edges, order)));
         }
-        best.weigh(here, preserved);
+        best.weigh(here, || left(query, &set));
     }
     best
 }
@@ -151,11 +172,12 @@ pub fn check(query: &Query<'_>) {
         worth(query, &edges, &order)
     };
     let what = format!(
-        "{:?} {:?} sensitive {} n {} free {} {:?}: {found:?}",
-        query.pattern, query.policy, query.sensitive, query.n, query.free, query.model
+        "{:?} {:?} sensitive {} n {} free {} next {} {:?}: {found:?}",
+        query.pattern, query.policy, query.sensitive, query.n, query.free, query.next, query.model
     );
     assert!((got - expect.worth).abs() < 1e-6, "{what}: {got}, best is {expect:?}");
-    assert!((found.preserved_bw - expect.preserved).abs() < 1e-6, "{what}: best is {expect:?}");
+    assert_eq!(left(query, &order), expect.left, "{what}: best is {expect:?}");
+    assert!((found.preserved_bw - gbps(expect.left[0])).abs() < 1e-6, "{what}: best is {expect:?}");
     order.sort_unstable();
     order.dedup();
     assert_eq!(order.len(), query.n, "{what}");

@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use placement::GpuIndex;
 use placement::mapa::{BandwidthModel, Coefficients, HardwareGraph, LinkClass, Query, Selection};
 
-use super::{Truth, eq2, sends, sum};
+use super::{Truth, eq2, left, sends};
 
 /// What is known of the best order of some ranks.
 trait Value: Clone {
@@ -266,11 +266,10 @@ fn truths<V: Value>(
     let mut plain = Plain::<V>::new(query.graph, gpus);
     let of = |n: usize| {
         let best = plain.best(n);
-        let mut truth = Truth { worth: f64::NEG_INFINITY, tied: 0, preserved: 0.0 };
+        let mut truth = Truth { worth: f64::NEG_INFINITY, tied: 0, left: [0; 3] };
         for mask in sets(gpus.len(), n) {
             let set: Vec<GpuIndex> = members(mask).into_iter().map(|v| gpus[v]).collect();
-            let rest: Vec<GpuIndex> = gpus.iter().filter(|g| !set.contains(g)).copied().collect();
-            truth.weigh(worth(&set, &best[mask]), sum(query.graph, &rest));
+            truth.weigh(worth(&set, &best[mask]), || left(query, &set));
         }
         truth
     };

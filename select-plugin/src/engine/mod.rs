@@ -7,6 +7,7 @@
 //! Answers to "could this request be placed here" are cached until the node changes, because slurmctld asks for every
 //! pending job and node again in each round.
 
+mod back;
 mod best;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};

@@ -10,7 +10,7 @@ use plugin_rt::{guard_ok, log};
 
 use super::hooks::{Pending, State, forget_placement, stamp, with};
 use super::host::Host;
-use super::wait::{start_later, wait_alone, wait_later, wait_now};
+use super::wait::{ends, start_later, wait_alone, wait_later, wait_now};
 use super::{choice, ptr as pointer, read, sys, version, write};
 use crate::commit::{Veto, place};
 use crate::engine::{Engine, Question};
@@ -349,7 +349,8 @@ fn decide_nodes(
         if asked.fixed && asked.want.kind == GresKind::Gpu {
             slurm.entries.iter_mut().for_each(|entry| entry.available = entry.chosen);
         }
-        let Some(placed) = place(engine, asked.question.clone(), asked.want, &slurm) else { continue };
+        let question = engine.with_next(asked.question.clone(), &node.name, &ends(engine, host, &node.name));
+        let Some(placed) = place(engine, question, asked.want, &slurm) else { continue };
         let placed = placed?;
         write::devices(host, job, node, &placed);
         let gbps = placed.matched.as_ref().and_then(|m| m.gbps()?.parse().ok()).unwrap_or(f64::INFINITY);

@@ -98,7 +98,7 @@ fn hold(
 }
 
 /// When the jobs on a node end, seconds since 1970.
-fn ends(engine: &Engine, host: &Host, node: &str) -> Vec<(i64, JobId)> {
+pub(super) fn ends(engine: &Engine, host: &Host, node: &str) -> Vec<(i64, JobId)> {
     let end_of = |id: JobId| {
         // SAFETY: src/slurmctld/slurmctld.h: finds a job under the job lock.
         let record = unsafe { (host.find_job_record)(id.0) };

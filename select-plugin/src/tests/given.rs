@@ -99,3 +99,43 @@ fn a_job_that_needs_no_links_gets_gpus_near_its_cores() {
     let sensitive = want(Some(SENSITIVE), GresKind::Gpu, 2);
     assert_eq!(given(&sensitive, &[(0b0011_0000, 0xfe, &[])], 0xf0).0, [2, 3]);
 }
+
+/// GPUs of a DGX-1V on which 1 and 4 are free: jobs with 0, 2, 3, with 5, 6 and with 7 are on the others.
+#[test]
+fn a_tie_goes_to_the_gpu_whose_links_nobody_waits_for() {
+    let mut engine = linked();
+    occupy(&mut engine, 1, "n1", &[0, 2, 3]);
+    occupy(&mut engine, 2, "n1", &[5, 6]);
+    occupy(&mut engine, 3, "n1", &[7]);
+    let want = want(None, GresKind::Gpu, 1);
+    let given = |ends: [i64; 3]| {
+        let ends: Vec<(i64, JobId)> = ends.into_iter().zip((1..).map(JobId)).collect();
+        let question = engine.with_next(question(&engine, &want), "n1", &ends);
+        let placed = place(&engine, question, &want, &choice(&[1], &[1, 4])).unwrap().unwrap();
+        (engine.first_back("n1", &ends).to_string(), placed.grant)
+    };
+    let whole = |gpu| Grant::Whole(vec![GpuIndex(gpu)]);
+    // GPU 1 has four lanes to 0, 2 and 3, two to 5 and 6, none to 7; GPU 4 has two to each of these. Where that ties, too,
+    // so do all their links, and the lowest is taken.
+    assert_eq!(given([10, 20, 30]), ("0,2-3".to_owned(), whole(4)));
+    assert_eq!(given([20, 10, 30]), ("5-6".to_owned(), whole(1)));
+    assert_eq!(given([30, 20, 10]), ("7".to_owned(), whole(1)));
+}
+
+#[test]
+fn a_shared_gpu_comes_back_with_its_last_job() {
+    let mut engine = engine();
+    for (job, request) in [(1, "v1 iso=mps mem=4000"), (2, "v1 iso=mps mem=4000")] {
+        let want = want(Some(request), GresKind::Shard, 4);
+        let placed = place(&engine, question(&engine, &want), &want, &choice(&[0], &[0])).unwrap().unwrap();
+        let placement = JobPlacement { job: JobId(job), nodes: vec![("n1".to_owned(), placed.grant)] };
+        assert_eq!(engine.commit(USER, &placement), Vec::<String>::new());
+    }
+    occupy(&mut engine, 3, "n1", &[1]);
+    let first = |ends: [i64; 3]| {
+        let ends: Vec<(i64, JobId)> = ends.into_iter().zip((1..).map(JobId)).collect();
+        engine.first_back("n1", &ends).to_string()
+    };
+    assert_eq!(first([10, 30, 20]), "1");
+    assert_eq!(first([10, 15, 20]), "0");
+}

@@ -29,6 +29,7 @@ fn main() -> Result<(), slurm_bindings_build::Failure> {
             "JOB_STATE_BASE",
             "WHOLE_NODE_REQUIRED",
             "NO_VAL",
+            "INFINITE",
             "PREEMPT_MODE_(REQUEUE|CANCEL)",
             "TESSERA_.*",
         ],

@@ -75,6 +75,7 @@ fn view(request: Option<&str>, kind: GresKind, per_node: u64) -> JobView {
         partition: None,
         comment: String::new(),
         now: 100,
+        starts_by: None,
     }
 }
 

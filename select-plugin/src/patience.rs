@@ -26,7 +26,13 @@ pub(crate) struct Patient {
     pub(crate) wait: SetWait,
     /// When its wait ends, seconds since 1970; `None`: it has not begun.
     pub(crate) until: Option<u64>,
+    /// When it ends at the latest: a job with a deadline has to start.
+    latest: Option<u64>,
 }
+
+/// How long before the last start that a deadline leaves the wait ends, in seconds: both schedulers come by meanwhile,
+/// with Slurm's default intervals of one minute and half of one. Slurm cancels a job that has missed it.
+const BEFORE_DEADLINE: u64 = 120;
 
 /// The nodes with room now.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -51,8 +57,9 @@ impl Patient {
     pub(crate) fn of(question: &Question, view: &JobView) -> Option<Self> {
         let wait = question.wait()?;
         let until = waits_until(&view.comment);
-        let over = until.is_some_and(|until| until <= view.now);
-        (!over && is_ours(&view.comment)).then_some(Self { wait, until })
+        let latest = view.starts_by.map(|start| start.saturating_sub(BEFORE_DEADLINE));
+        let over = [until, latest].into_iter().flatten().any(|end| end <= view.now);
+        (!over && is_ours(&view.comment)).then_some(Self { wait, until, latest })
     }
 
     /// Tells nodes with a set above the threshold from those with less.
@@ -112,7 +119,12 @@ impl Patient {
 
     /// What it does about a set of `gbps`, on nodes of which the best could have `best_gbps`.
     pub(crate) fn turn(self, gbps: f64, best_gbps: f64, view: &JobView) -> Turn {
-        self.wait.turn(gbps, best_gbps, &view.comment, view.now)
+        match self.wait.turn(gbps, best_gbps, &view.comment, view.now) {
+            Turn::Wait { until, begins } => {
+                Turn::Wait { until: self.latest.map_or(until, |latest| until.min(latest)), begins }
+            }
+            Turn::Take => Turn::Take,
+        }
     }
 
     /// When it would start on a node where it could at `start`, in seconds since 1970: at the first of the jobs' ends
@@ -126,8 +138,10 @@ impl Patient {
         start: i64,
         searches: &mut u32,
     ) -> i64 {
-        let begun = self.until.map(|until| i64::try_from(until).unwrap_or(i64::MAX));
-        let over = begun.unwrap_or_else(|| start.saturating_add(i64::from(self.wait.seconds))).max(start);
+        let instant = |seconds| i64::try_from(seconds).unwrap_or(i64::MAX);
+        let begun = self.until.map(instant);
+        let over = begun.unwrap_or_else(|| start.saturating_add(i64::from(self.wait.seconds)));
+        let over = self.latest.map_or(over, |latest| over.min(instant(latest))).max(start);
         let mut node = node.clone();
         ends.sort_unstable();
         let gone = ends.partition_point(|(end, _)| *end <= start);

@@ -35,6 +35,7 @@ fn want(request: Option<&str>, kind: GresKind, per_node: u64) -> Want {
         partition: None,
         comment: String::new(),
         now: 100,
+        starts_by: None,
     };
     job.want().unwrap()
 }
@@ -94,6 +95,7 @@ fn planned(engine: &Engine, place: &str) -> (Want, Vec<usize>) {
         partition: None,
         comment: format!("tessera: plan v1 size=2g.10gb{place} end=1790000035 until=200"),
         now: 100,
+        starts_by: None,
     };
     let want = view.want().unwrap();
     let nodes = [node(0, "n1", 7), node(1, "n2", 7), node(2, "n3", 7)];

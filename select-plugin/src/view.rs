@@ -48,6 +48,8 @@ pub(crate) struct JobView {
     pub(crate) comment: String,
     /// When this was read, seconds since 1970: plans lapse.
     pub(crate) now: u64,
+    /// The last start that its deadline leaves, seconds since 1970.
+    pub(crate) starts_by: Option<u64>,
 }
 
 /// What a job wants from a node's GPUs.
@@ -231,6 +233,7 @@ mod tests {
             partition: None,
             comment: String::new(),
             now: 100,
+            starts_by: None,
         }
     }
 

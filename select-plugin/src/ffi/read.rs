@@ -55,7 +55,16 @@ pub(super) fn job(host: &Host, job: &sys::job_record_t) -> JobView {
         // SAFETY: null or NUL-terminated.
         comment: unsafe { read::text(job.admin_comment) }.unwrap_or_default(),
         now: host.now(),
+        starts_by: starts_by(job),
     }
+}
+
+/// The last start that the job's deadline leaves: Slurm cancels it when its least run time does not fit any more.
+fn starts_by(job: &sys::job_record_t) -> Option<u64> {
+    let known = |minutes: u32| minutes != 0 && minutes != sys::NO_VAL && minutes != sys::INFINITE;
+    let deadline = u64::try_from(job.deadline).ok().filter(|d| *d != 0 && *d != u64::from(sys::NO_VAL))?;
+    let minutes = [job.time_min, job.time_limit].into_iter().find(|m| known(*m)).unwrap_or(0);
+    Some(deadline.saturating_sub(u64::from(minutes) * 60))
 }
 
 /// Whether backfill asks: it holds nodes for a job that could start, and passes over one that could not.
@@ -283,5 +292,19 @@ mod tests {
         job.spank_job_env_size = 0;
         job.magic = sys::NODE_MAGIC;
         assert!(!job_layout_fits(&job));
+    }
+
+    #[test]
+    fn a_deadline_leaves_time_for_the_least_run_time() {
+        let mut job: Box<sys::job_record_t> = zeroed();
+        let mut last = |deadline, time_min, time_limit| {
+            (job.deadline, job.time_min, job.time_limit) = (deadline, time_min, time_limit);
+            starts_by(&job)
+        };
+        assert_eq!(last(0, 0, 3), None);
+        assert_eq!(last(sys::NO_VAL.into(), 0, 3), None);
+        assert_eq!(last(10_000, 0, 3), Some(9820));
+        assert_eq!(last(10_000, 2, 3), Some(9880));
+        assert_eq!(last(10_000, sys::NO_VAL, sys::INFINITE), Some(10_000));
     }
 }

@@ -34,6 +34,7 @@ fn job(request: Option<&str>, gpus: u64, comment: &str) -> JobView {
         partition: None,
         comment: comment.to_owned(),
         now: 1000,
+        starts_by: None,
     }
 }
 
@@ -172,4 +173,21 @@ fn nobody_is_preempted_for_gpus_that_the_job_would_let_pass() {
     };
     assert_eq!(without(&[1]), Some(("n1", 10.0)));
     assert_eq!(without(&[1, 3]), None, "GPUs 0 and 3 have two links");
+}
+
+#[test]
+fn a_deadline_ends_the_wait_in_time_for_both_schedulers() {
+    let mut engine = engine();
+    occupy(&mut engine, 1, "n1", &[1, 2, 3, 4, 5, 7]);
+    let waits = |starts_by: u64| {
+        let view = JobView { starts_by: Some(starts_by), ..job(None, 2, "") };
+        let (question, patient) = asked(&engine, &view);
+        let patient = patient?;
+        let node = engine.node("n1").unwrap();
+        Some((patient.turn(10.0, 50.0, &view), patient.start(node, &question, Vec::new(), 1000, &mut 9)))
+    };
+    let until = |until: u64| Some((Turn::Wait { until, begins: true }, i64::try_from(until).unwrap()));
+    assert_eq!(waits(9000), until(1060));
+    assert_eq!(waits(1150), until(1030));
+    assert_eq!(waits(1120), None);
 }

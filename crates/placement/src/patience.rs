@@ -13,7 +13,7 @@
 use std::fmt;
 
 use crate::moldable::parse_millis;
-use crate::planned::{OURS, is_ours};
+use crate::planned::{OURS, instant, is_ours};
 
 /// Longest wait, in seconds: 30 days.
 pub const MOST_SECONDS: u32 = 30 * 24 * 3600;
@@ -81,7 +81,7 @@ impl SetWait {
     pub fn comment(self, until: u64, gbps: f64, node: &str) -> String {
         format!(
             "{WAITS}{} for GPUs above {} GB/s: {gbps:.1} GB/s on {node} now",
-            utc(until),
+            instant(until),
             self.above_gbps()
         )
     }
@@ -138,17 +138,7 @@ fn days(year: u64, month: u64, day: u64) -> u64 {
     y * 365 + y / 4 - y / 100 + y / 400 + (m * 153 + 2) / 5 + day - 1 - 719_468
 }
 
-/// `2026-11-21T10:20:00Z`.
-fn utc(seconds: u64) -> String {
-    let (day, time) = (seconds / 86_400, seconds % 86_400);
-    let year = (1970..=9999).rev().find(|y| days(*y, 1, 1) <= day).unwrap_or(1970);
-    let month = (1..=12).rev().find(|m| days(year, *m, 1) <= day).unwrap_or(1);
-    let of_month = day - days(year, month, 1) + 1;
-    let (hour, minute, second) = (time / 3600, time / 60 % 60, time % 60);
-    format!("{year:04}-{month:02}-{of_month:02}T{hour:02}:{minute:02}:{second:02}Z")
-}
-
-/// Reads what [`utc`] writes.
+/// Reads what [`instant`] writes.
 fn from_utc(text: &str) -> Option<u64> {
     let at = |from: usize, to: usize| {
         text.get(from..to).filter(|t| t.bytes().all(|b| b.is_ascii_digit()))?.parse::<u64>().ok()
@@ -158,7 +148,7 @@ fn from_utc(text: &str) -> Option<u64> {
         + at(11, 13)? * 3600
         + at(14, 16)? * 60
         + at(17, 19)?;
-    (utc(seconds) == text).then_some(seconds)
+    (instant(seconds) == text).then_some(seconds)
 }
 
 #[cfg(test)]
@@ -207,7 +197,7 @@ mod tests {
             (1_795_256_400, "2026-11-21T10:20:00Z"),
             (4_107_542_400, "2100-03-01T00:00:00Z"),
         ] {
-            assert_eq!(utc(seconds), text);
+            assert_eq!(instant(seconds), text);
             assert_eq!(from_utc(text), Some(seconds));
         }
         for bad in

@@ -2,7 +2,8 @@
 //!
 //! A slurmstepd listens on `SlurmdSpoolDir/NODE_JOB.STEP` for as long as it lives, a batch script's and an extern
 //! step's too [`stepd_api.c`, 22.05 and 24.11]. Its file stays behind when it is killed; the kernel's list of bound
-//! sockets does not keep it. Users can bind sockets with such names as well, but not in a directory that is root's.
+//! sockets does not keep it. Users can bind sockets with such names as well, but not in a directory that is root's; and
+//! as the kernel prints names as they are, one with a newline in it looks like a line of its own: so each is called.
 //! Several slurmds on one machine differ by node name, several clusters by the directory that slurm.conf names.
 
 use std::collections::HashSet;
@@ -10,6 +11,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use placement::JobId;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 /// Jobs with a live step on `node`; `None` where the kernel does not tell, or others than root can write to Slurm's
 /// directory: to take nobody for live would take from the living.
@@ -22,7 +25,10 @@ pub(crate) fn jobs_with_steps(node: &str, env: &dyn Fn(&str) -> Option<String>) 
     if spool.as_ref().is_some_and(|dir| !only_roots(dir)) {
         return None;
     }
-    let ours = |dir: &Path| spool.as_ref().is_none_or(|s| s == dir) && only_roots(dir);
+    let ours = |path: &Path| {
+        path.parent().is_some_and(|dir| spool.as_ref().is_none_or(|s| s == dir) && only_roots(dir))
+            && may_listen(path)
+    };
     Some(jobs_of(&String::from_utf8_lossy(&sockets), node, &ours))
 }
 
@@ -34,9 +40,18 @@ fn jobs_of(sockets: &str, node: &str, ours: &dyn Fn(&Path) -> bool) -> HashSet<J
         let (job, step) = rest.split_once('.')?;
         let _step: u32 = step.split('.').next()?.parse().ok()?;
         let job = JobId(job.parse().ok()?);
-        ours(path.parent()?).then_some(job)
+        ours(path).then_some(job)
     };
     sockets.lines().skip(1).filter_map(job_of).collect()
+}
+
+/// Whether somebody answers at a socket, or that cannot be told. A step daemon takes no offence at a caller that hangs up,
+/// and is not waited for.
+fn may_listen(path: &Path) -> bool {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+    let (Ok(socket), Ok(address)) = (socket, SocketAddrUnix::new(path)) else { return true };
+    !matches!(rustix::net::connect(&socket, &address), Err(Errno::CONNREFUSED | Errno::NOENT))
 }
 
 fn only_roots(dir: &Path) -> bool {
@@ -54,6 +69,9 @@ fn spool_dir(conf: &str, node: &str) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::linux::net::SocketAddrExt as _;
+    use std::os::unix::net::{SocketAddr, UnixListener};
+
     use super::*;
 
     const SOCKETS: &str = "Num       RefCount Protocol Flags    Type St Inode Path
@@ -69,7 +87,7 @@ mod tests {
 
     #[test]
     fn steps_are_told_by_their_sockets() {
-        let ours = |dir: &Path| dir == Path::new("/var/spool/slurmd/n1");
+        let ours = |path: &Path| path.parent() == Some(Path::new("/var/spool/slurmd/n1"));
         assert_eq!(jobs_of(SOCKETS, "n1", &ours), [JobId(12), JobId(14)].into());
         assert_eq!(jobs_of(SOCKETS, "n10", &ours), [JobId(15)].into());
         assert_eq!(jobs_of("", "n1", &ours), HashSet::new());
@@ -82,7 +100,7 @@ mod tests {
         std::fs::write(&conf, format!("SlurmdSpoolDir={}\n", dir.path().display())).unwrap();
         let env = |name: &str| (name == "SLURM_CONF").then(|| conf.display().to_string());
         let live = || jobs_with_steps("unit", &env);
-        let socket = std::os::unix::net::UnixListener::bind(dir.path().join("unit_77.0")).unwrap();
+        let socket = UnixListener::bind(dir.path().join("unit_77.0")).unwrap();
         let roots = std::fs::metadata(dir.path()).unwrap().uid() == 0;
         assert_eq!(live(), roots.then(|| [JobId(77)].into()));
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
@@ -91,6 +109,14 @@ mod tests {
         std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
         drop(socket);
         assert!(dir.path().join("unit_77.0").exists(), "its file stays");
+        assert_eq!(live(), roots.then(HashSet::new));
+        // Whose name is a line like those of the two steps, of which one has left its file.
+        let lines: String = ["77", "78"]
+            .map(|job| format!("\n0: 2 0 10000 1 01 1 {}/unit_{job}.0", dir.path().display()))
+            .concat();
+        let name = SocketAddr::from_abstract_name(&lines).unwrap();
+        let _planted = UnixListener::bind_addr(&name).unwrap();
+        assert!(std::fs::read_to_string("/proc/net/unix").unwrap().contains(&lines));
         assert_eq!(live(), roots.then(HashSet::new));
     }
 

@@ -95,6 +95,7 @@ impl Sections {
 pub(super) struct RingTree<'a, T: Number> {
     weights: &'a Weights<T>,
     m: usize,
+    n: usize,
     /// Everything below counts them in, but `limit` and what is found.
     prices: Prices<T>,
     wanted: Wanted,
@@ -115,7 +116,7 @@ impl<'a, T: Number> RingTree<'a, T> {
         let m = weights.rows.len();
         let sides = Stretch { size: n - 1 }.halves();
         let (prices, hung) = hung::needed(weights, n, limit, sides);
-        Self { weights, m, prices, wanted, sides, hung, limit, found: Found::new(m, n), example: None }
+        Self { weights, m, n, prices, wanted, sides, hung, limit, found: Found::new(m, n), example: None }
     }
 
     /// The sets of `n` vertices, 4 at least, whose best match lacks least, and what that is.
@@ -180,10 +181,21 @@ impl<'a, T: Number> RingTree<'a, T> {
         Sides { hung: &self.hung, m: self.m }
     }
 
+    /// Whether nothing can be better than what is found.
+    fn only_new_sets(&self) -> bool {
+        self.wanted == Wanted::Sets && self.limit.and_then(Number::units) == Some(0)
+    }
+
     /// A match of these sections: lanes are rank 0.
     fn offer(&mut self, row: T::Row, sections: Sections) {
         let Some(limit) = self.limit else { return };
         let set = sections.set();
+        if self.only_new_sets() && self.found.open(set) & !vertices(set) == 0 {
+            return;
+        }
+        if T::reaching(row, limit.plus(self.prices.most())) & !vertices(set) == 0 {
+            return;
+        }
         let row = T::rows_minus(row, self.prices.with_each(set));
         if T::reaching(row, limit) & !vertices(set) == 0 {
             return;

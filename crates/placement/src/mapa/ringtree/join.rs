@@ -7,6 +7,9 @@ use super::hung::least;
 use super::sides::{Ends, Others, Room, Side};
 use super::{RingTree, Sections, Stretch};
 
+/// So few sets that are not found are gone through for each side.
+const FEW_SETS: usize = 128;
+
 impl<T: Number> RingTree<'_, T> {
     /// Every match with this top.
     pub(super) fn join(&mut self, ends: &Ends<'_, T>) {
@@ -16,11 +19,11 @@ impl<T: Number> RingTree<'_, T> {
             (true, false) => self.join_small_twins(ends),
             (false, _) if right.is_composed() => {
                 let (first, second) = self.list_composed(ends);
-                self.join_lists(ends, &first, &second);
+                self.join_lists(ends, first, second);
             }
             (false, _) => {
                 let (first, second) = self.list_sides(ends);
-                self.join_lists(ends, &first, &second);
+                self.join_lists(ends, first, second);
             }
         }
     }
@@ -57,12 +60,18 @@ impl<T: Number> RingTree<'_, T> {
         (first, second)
     }
 
-    fn join_lists(&mut self, ends: &Ends<'_, T>, first: &[Side<T>], second: &[Side<T>]) {
+    fn join_lists(&mut self, ends: &Ends<'_, T>, mut first: Vec<Side<T>>, mut second: Vec<Side<T>>) {
+        if self.only_new_sets() && self.found.left() <= FEW_SETS {
+            let new = self.found.not_yet(self.n, ends.top);
+            let is_in_one = |a: &Side<T>| new.iter().any(|set| a.set & !set == 0);
+            first.retain(is_in_one);
+            second.retain(is_in_one);
+        }
         let (left, right) = self.sides;
         let parts = count(self.m - 1 - left.size, right.size);
         // A step of the list is half of one through the parts of what is left.
         if second.len() < 2 * parts {
-            first.iter().for_each(|a| self.join_one(ends, a, second));
+            first.iter().for_each(|a| self.join_one(ends, a, &second));
             return;
         }
         let mut at = vec![0_u16; count(self.m, right.size)];
@@ -70,7 +79,7 @@ impl<T: Number> RingTree<'_, T> {
             at[RANKS.of(b.set)] = u16::try_from(i + 1).unwrap_or(u16::MAX);
         }
         let all = (1_u32 << self.m) - 1;
-        for a in first {
+        for a in &first {
             RANKS.parts(all & !(a.set | 1 << ends.top), right.size, false, (), |(), b, _| {
                 if let Some(b) = usize::from(at[b]).checked_sub(1) {
                     self.join_one(ends, a, &second[b..=b]);

@@ -1,5 +1,6 @@
 //! What becomes of a submission. Pure: the job as plain values in, a verdict out.
 
+use placement::request::Pattern;
 use placement::size::display_gb;
 use placement::wire::parse_request;
 use placement::{Admission, Isolation, Request};
@@ -150,6 +151,7 @@ fn with_slurms_own(mut request: Request, tres: &Tres) -> Result<Request, String>
             let per_node =
                 entries.iter().filter(|e| e.per_node).fold(0, |n: u64, e| n.saturating_add(e.count));
             request.gpus = Some(u32::try_from(per_node).unwrap_or(u32::MAX)).filter(|n| *n > 0);
+            has_its_ranks(&request)?;
             Ok(request)
         }
         _ => Err(format!(
@@ -157,6 +159,15 @@ fn with_slurms_own(mut request: Request, tres: &Tres) -> Result<Request, String>
             first.option, first.text
         )),
     }
+}
+
+/// Whether a pattern of the user's own speaks of the GPUs that the job has, where their number per node is known.
+fn has_its_ranks(request: &Request) -> Result<(), String> {
+    let (Some(pattern @ Pattern::Edges(_)), Some(gpus)) = (&request.pattern, request.gpus) else {
+        return Ok(());
+    };
+    let edges = pattern.edges(usize::try_from(gpus).unwrap_or(usize::MAX));
+    edges.map(drop).map_err(|e| format!("--gpu-pattern: {e}: ranks are a node's GPUs, counted from 0"))
 }
 
 /// What an exclusive job can have: Slurm allocates shared GRES to none, so one that asks for a part would wait for ever.

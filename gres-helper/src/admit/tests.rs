@@ -52,6 +52,16 @@ fn parts_become_shards_of_nominal_gigabytes() {
 }
 
 #[test]
+fn a_pattern_with_ranks_that_the_job_lacks_is_refused() {
+    let pattern = "v1 iso=whole pattern=edges:0-1,1-4";
+    assert_eq!(added(pattern, Some("gres:gpu:5")), None);
+    assert_eq!(
+        refusal(pattern, Some("gres:gpu:4"), ""),
+        "--gpu-pattern: edge 1-4 has a rank that a job of 4 GPUs does not have: ranks are a node's GPUs, counted from 0"
+    );
+}
+
+#[test]
 fn whole_gpus_become_gpus_unless_asked_for_already() {
     assert_eq!(added("v1 iso=whole", None), Some(("gpu", 1)));
     assert_eq!(added("v1 iso=whole pattern=ring", Some("gres:gpu:3")), None);

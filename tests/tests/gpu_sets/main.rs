@@ -326,6 +326,31 @@ fn the_same_on_24_11() {
     cluster.assert_clean().unwrap();
 }
 
+/// GPUs 1 and 3 are free. Only 1 is linked to 5, only 3 to 7; else they are alike.
+#[test]
+fn the_links_to_gpus_that_come_back_next_are_kept() {
+    with(|cluster| {
+        let taken = occupy(cluster, &[0, 2, 4, 5, 6, 7]);
+        let on = |gpu: u32| *taken.iter().find(|job| cluster.gpus_of(**job).unwrap() == [gpu]).unwrap();
+        let given = || {
+            let job = cluster.sbatch(User::Alice, &["-w", "n1", "--gres=gpu:1"], "exec sleep 600").unwrap();
+            cluster.wait_running(job).unwrap();
+            let gpus = cluster.gpus_of(job).unwrap();
+            cancel(cluster, &[job]);
+            gpus
+        };
+        for (first, expect) in [(5, 3), (7, 1), (5, 3)] {
+            for job in &taken {
+                let minutes = if *job == on(first) { 20 } else { 40 };
+                let change = ["update", &format!("JobId={job}"), &format!("TimeLimit={minutes}")];
+                cluster.run(User::Root, "scontrol", &change).unwrap().ok().unwrap();
+            }
+            assert_eq!(given(), [expect], "GPU {first} comes back first");
+        }
+        cancel(cluster, &taken);
+    });
+}
+
 /// Jobs that hold exactly these GPUs of n1, one each: every GPU is taken, and the others given back.
 fn occupy(cluster: &Cluster, busy: &[u32]) -> Vec<JobId> {
     let one = || cluster.sbatch(User::Bob, &["-w", "n1", "--gres=gpu:1"], "exec sleep 600").unwrap();

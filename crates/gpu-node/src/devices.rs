@@ -188,12 +188,16 @@ impl Devices {
         names.iter().filter(|n| n.starts_with("nvidia-cap")).map(|n| format!("{CAPS}/{n}")).collect()
     }
 
-    /// The nodes that let administrators configure and monitor MIG, relative to the root.
-    pub(crate) fn admin_caps(&self) -> Vec<String> {
-        let table = std::fs::read_to_string(self.proc_root.join("driver/nvidia-caps/mig-minors"));
-        let table = table.unwrap_or_default();
+    /// The nodes that let administrators configure and monitor MIG, relative to the root; none where the driver has no
+    /// table of them.
+    pub(crate) fn admin_caps(&self) -> Result<Vec<String>, DeviceError> {
+        let path = self.proc_root.join("driver/nvidia-caps/mig-minors");
+        let table = match std::fs::read_to_string(&path) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => String::new(),
+            other => other.map_err(|source| DeviceError::Io { path, what: "read it", source })?,
+        };
         let minor = |l: &str| l.strip_prefix("config ").or(l.strip_prefix("monitor ")).map(str::to_owned);
-        table.lines().filter_map(minor).map(|m| format!("{CAPS}/nvidia-cap{}", m.trim())).collect()
+        Ok(table.lines().filter_map(minor).map(|m| format!("{CAPS}/nvidia-cap{}", m.trim())).collect())
     }
 
     fn look(&self, name: &str) -> Result<Node, DeviceError> {

@@ -26,7 +26,7 @@ pub(crate) fn device_nodes(
     entries: &[Entry],
 ) -> Result<BTreeMap<String, Access>, Fault> {
     let mut expected = BTreeMap::new();
-    let spared = devices.admin_caps();
+    let spared = devices.admin_caps()?;
     for name in devices.cap_nodes().into_iter().filter(|n| !spared.contains(n)) {
         expected.insert(name, Access::CAP_CLOSED);
     }

@@ -223,3 +223,29 @@ fn a_lost_gpu_is_not_taken_for_its_neighbour() {
         assert_eq!(node.access("nvidia2"), (0, 0o600));
     });
 }
+
+#[test]
+fn administrators_nodes_are_left_alone_where_they_are_not_known() {
+    on_node("tests::trouble::administrators_nodes_are_left_alone_where_they_are_not_known", |node| {
+        node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap();
+        node.release(1);
+        let table = node.settings.proc_root.join("driver/nvidia-caps/mig-minors");
+        let text = std::fs::read_to_string(&table).unwrap();
+        let minor = text.lines().find_map(|line| line.strip_prefix("monitor ")).unwrap();
+        let monitor = format!("nvidia-caps/nvidia-cap{minor}");
+        let path = node.settings.dev_root.join(&monitor);
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o444)).unwrap();
+        node.reconcile(&[]);
+        assert_eq!(node.access(&monitor), (0, 0o444));
+        // Reading it is an error, as it would be with too many files open.
+        std::fs::remove_file(&table).unwrap();
+        std::fs::create_dir(&table).unwrap();
+        let report = node.reconcile(&[]);
+        assert!(report.problems.iter().any(|p| p.contains("mig-minors: cannot read it")), "{report:?}");
+        assert_eq!(node.access(&monitor), (0, 0o444));
+        std::fs::remove_dir(&table).unwrap();
+        std::fs::write(&table, text).unwrap();
+        node.reconcile(&[]);
+        node.assert_clean(&[]);
+    });
+}

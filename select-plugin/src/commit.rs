@@ -76,6 +76,19 @@ pub(crate) fn place(
     Some(decision.chosen.map(placed).ok_or_else(|| Veto { node: slurm.name.clone() }))
 }
 
+/// Why a job got what it has, for its user: of several nodes, the one with the least bandwidth. `whys` has each node's,
+/// with what its set is predicted to reach, in the order of `grants`.
+pub(crate) fn why_of_all(whys: Vec<(f64, String)>, grants: &[(String, Grant)]) -> String {
+    let slowest = whys.into_iter().zip(grants).min_by(|((a, _), _), ((b, _), _)| a.total_cmp(b));
+    match slowest {
+        Some(((gbps, why), (node, _))) if gbps.is_finite() && grants.len() > 1 => {
+            plain_why(&format!("{node}: {why}"))
+        }
+        Some(((_, why), _)) => why,
+        None => String::new(),
+    }
+}
+
 /// Why a job got its size, where a planner had a say in it.
 fn planned_why(want: &Want, reason: String) -> String {
     match &want.plan {
@@ -162,6 +175,19 @@ pub(crate) fn split(total: u64, devices: &[(usize, u64)]) -> Vec<(usize, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_several_nodes_the_slowest_says_why() {
+        let on = |node: &str| (node.to_owned(), Grant::Whole(Vec::new()));
+        let said = |gbps: &[f64], nodes: &[&str]| {
+            let whys = gbps.iter().map(|g| (*g, format!("{g} GB/s"))).collect();
+            why_of_all(whys, &nodes.iter().map(|n| on(n)).collect::<Vec<_>>())
+        };
+        assert_eq!(said(&[50.0], &["n1"]), "50 GB/s");
+        assert_eq!(said(&[50.0, 10.0, 10.0], &["n1", "n2", "n3"]), "n2: 10 GB/s");
+        assert_eq!(said(&[f64::INFINITY, f64::INFINITY], &["n1", "n2"]), "inf GB/s");
+        assert_eq!(said(&[], &[]), "");
+    }
 
     #[test]
     fn shards_are_split_without_loss() {

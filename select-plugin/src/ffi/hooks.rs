@@ -23,6 +23,7 @@ use placement::{JobId, Request};
 use plugin_rt::{log, set_job};
 
 use super::host::Host;
+use super::whole_node::in_order;
 use super::{ptr as pointer, read, sys, write};
 use crate::commit::unmanaged;
 use crate::engine::Engine;
@@ -182,10 +183,21 @@ pub(super) fn allocated(job: *mut sys::job_record_t) {
                 explain(state, host, job, &placement, planned);
                 Some(placement)
             }
-            None => saved(state, job),
+            None => saved(state, job).or_else(|| started_whole(state, host, job)),
         };
         take_over(state, host, job, placement);
     });
+}
+
+/// What a job gets that has every GPU of its nodes and starts now, not one that ran before slurmctld did.
+fn started_whole(state: &State, host: &Host, job: &mut sys::job_record_t) -> Option<JobPlacement> {
+    if !state.rebuilt {
+        return None;
+    }
+    let placement = in_order(state, host, job)?;
+    stamp(state, host, job, &placement);
+    explain(state, host, job, &placement, None);
+    Some(placement)
 }
 
 /// Whether a job holds what it was given; a suspended one keeps its GPUs.

@@ -14,6 +14,7 @@ mod read;
 mod real;
 mod test;
 mod wait;
+mod whole_node;
 mod write;
 
 #[cfg_attr(slurm_22_05, path = "v22_05.rs")]

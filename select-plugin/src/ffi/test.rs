@@ -5,14 +5,14 @@ use std::ffi::{c_int, c_void};
 
 use placement::JobId;
 use placement::matched::{Matched, encode};
-use placement::wire::{JobPlacement, plain_why};
+use placement::wire::JobPlacement;
 use plugin_rt::{guard_ok, log};
 
 use super::hooks::{Pending, State, forget_placement, stamp, with};
 use super::host::Host;
 use super::wait::{ends, start_later, wait_alone, wait_later, wait_now};
 use super::{choice, ptr as pointer, read, sys, version, write};
-use crate::commit::{Veto, place};
+use crate::commit::{Veto, place, why_of_all};
 use crate::engine::{Engine, Question};
 use crate::narrow::{Mode, keep_to_plan, narrow};
 use crate::patience::Patient;
@@ -361,14 +361,7 @@ fn decide_nodes(
         matched.extend(placed.matched.map(|m| (node.name.clone(), m)));
         grants.push((node.name.clone(), placed.grant));
     }
-    let slowest = whys.into_iter().enumerate().min_by(|(i, a), (j, b)| a.0.total_cmp(&b.0).then(i.cmp(j)));
-    let why = match slowest {
-        Some((i, (gbps, why))) if gbps.is_finite() && grants.len() > 1 => {
-            plain_why(&format!("{}: {why}", grants[i].0))
-        }
-        Some((_, (_, why))) => why,
-        None => String::new(),
-    };
+    let why = why_of_all(whys, &grants);
     Ok(Decided { placement: JobPlacement { job: asked.view.id, nodes: grants }, why, matched, poorest })
 }
 

@@ -134,6 +134,7 @@ fn a_plain_request_gets_the_best_linked_set_in_ring_order() {
     check(&["--gres=gpu:4"], &[0, 1, 2, 3]);
     check(&["--gpus=4", "-N1"], &[0, 1, 2, 3]);
     check(&["--gpus-per-node=8"], &[0, 3, 2, 1, 5, 6, 7, 4]);
+    check(&["--exclusive", "--gres=gpu:2"], &[0, 3, 2, 1, 5, 6, 7, 4]);
     check(&["--gpus-per-task=2", "-n2"], &[0, 1, 2, 3]);
     check(&["--gres=gpu:a100:3"], &[0, 2, 3]);
 }

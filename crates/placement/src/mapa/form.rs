@@ -1,5 +1,6 @@
 //! Patterns by the search that is exact for them.
 
+use super::form_sums::FormSums;
 use super::general::{Aim, Budget, GraphPattern, best};
 use super::link::LinkClass;
 use super::model::equation_2;
@@ -177,32 +178,8 @@ impl Form {
             Self::Graph(pattern) => pattern.clone(),
             _ => return Err(NoChoice::NotWithMapa2021),
         };
-        let within =
-            |set: u32, lacks: [Option<u32>; 3], limit: u32| self.within(&space.part(set), n, lacks, limit);
-        wanted::best(space, &pattern, sets, &within, budget).ok_or(NoChoice::NotWithMapa2021)
-    }
-
-    /// Whether some match of `n` lacks at most `limit` if each class of links lacks so much.
-    fn within(&self, space: &Space, n: usize, lacks: [Option<u32>; 3], limit: u32) -> Option<bool> {
-        let m = space.len();
-        let of = |a: usize, b: usize| {
-            let lacks = lacks[place(space.class[a][b])].filter(|_| a != b && b < m);
-            lacks.map_or(Byte::NONE, Byte::of)
-        };
-        let weights = Weights::new((0..m).map(|a| std::array::from_fn(|b| of(a, b))).collect());
-        let limit = Byte::of(limit);
-        match self {
-            Self::Path { closed } => {
-                let table = PathTable::new(&weights, n, *closed);
-                Some(subsets(m, n).any(|set| !limit.ahead(table.value(&weights, set))))
-            }
-            Self::Tree(shape) => {
-                let values = tree::sums_within(shape, &weights, limit).values();
-                Some(values.into_iter().any(|lacks| !limit.ahead(lacks)))
-            }
-            Self::RingTree(_) => Some(RingTree::fits(&weights, n, limit)),
-            _ => None,
-        }
+        let sums = FormSums { form: self, space, n };
+        wanted::best(space, &pattern, sets, &sums, budget).ok_or(NoChoice::NotWithMapa2021)
     }
 
     /// The best order of all vertices of `space` under Equation 2.
@@ -336,7 +313,8 @@ fn all_counts(space: &Space, mask: u32) -> [u32; 3] {
     counts
 }
 
-fn place(class: LinkClass) -> usize {
+/// Where Equation 2 counts a class of links.
+pub(super) fn place(class: LinkClass) -> usize {
     match class {
         LinkClass::Double => 0,
         LinkClass::Single => 1,

@@ -113,6 +113,11 @@ impl GraphPattern {
         order
     }
 
+    /// The vertex of each place, from those of the ranks.
+    pub(super) fn in_place_order(&self, order: &[usize]) -> Vec<usize> {
+        self.ranks.iter().map(|rank| order[*rank]).collect()
+    }
+
     /// Most edges that can lie on links of which the vertices have so many ends, most first.
     pub(super) fn most_edges(&self, ends: &[u32]) -> usize {
         // Several edges between two ranks may share a link.

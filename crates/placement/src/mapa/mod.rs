@@ -25,6 +25,7 @@
 mod bytes;
 mod climb;
 mod form;
+mod form_sums;
 mod general;
 mod graph;
 mod link;

@@ -77,7 +77,7 @@ enum Wanted {
     Any,
 }
 
-/// Left side, right side and top of a match; rank 0 is what is left.
+/// Left side, right side and top of a match.
 #[derive(Clone, Copy)]
 struct Sections {
     left: u32,
@@ -88,6 +88,28 @@ struct Sections {
 impl Sections {
     fn set(self) -> u32 {
         self.left | self.right | 1 << self.top
+    }
+}
+
+/// A match.
+#[derive(Clone, Copy)]
+struct Match<T: Number> {
+    lacks: T,
+    sections: Sections,
+    /// The vertex of rank 0.
+    zero: usize,
+}
+
+impl<T: Number> Match<T> {
+    /// The vertex of each of `n` ranks.
+    fn ranks(self, weights: &Weights<T>, n: usize) -> Vec<usize> {
+        let Self { sections: Sections { left, right, top }, zero, .. } = self;
+        let middle = 1 + left.count_ones() as usize;
+        let (mut order, build) = (vec![0; n], Build { weights });
+        (order[0], order[middle]) = (zero, top);
+        build.place(left, (top, zero), &mut |at, v| order[middle - at] = v);
+        build.place(right, (top, zero), &mut |at, v| order[middle + at] = v);
+        order
     }
 }
 
@@ -107,8 +129,8 @@ pub(super) struct RingTree<'a, T: Number> {
     limit: Option<T>,
     /// Sets that have a match at the limit.
     found: Found,
-    /// The best match and what it lacks.
-    example: Option<(T, Sections)>,
+    /// The best match.
+    example: Option<Match<T>>,
 }
 
 impl<'a, T: Number> RingTree<'a, T> {
@@ -128,7 +150,7 @@ impl<'a, T: Number> RingTree<'a, T> {
         }
         let good = climb::good(weights, edges, n, None).map_or(T::of(T::MOST), |(lacks, _)| lacks);
         let search = Self::new(weights, n, Some(good), Wanted::Sets).run();
-        (search.example.map_or(T::NONE, |(lacks, _)| lacks), search.found.sets)
+        (search.example.map_or(T::NONE, |example| example.lacks), search.found.sets)
     }
 
     /// Every set of `n` vertices on which a match lacks nothing.
@@ -136,9 +158,24 @@ impl<'a, T: Number> RingTree<'a, T> {
         Self::new(weights, n, Some(T::ZERO), Wanted::Sets).run().found.sets
     }
 
-    /// Whether a match lacks at most `limit`.
-    pub(super) fn fits(weights: &'a Weights<T>, n: usize, limit: T) -> bool {
-        Self::new(weights, n, Some(limit), Wanted::Any).run().example.is_some()
+    /// A match of `n` vertices that lacks at most `limit`: what it lacks and the vertex of each rank.
+    pub(super) fn within(
+        weights: &'a Weights<T>,
+        edges: &[Edge],
+        n: usize,
+        limit: T,
+    ) -> Option<(T, Vec<usize>)> {
+        let good = climb::good(weights, edges, n, Some(limit));
+        good.filter(|(lacks, _)| !limit.ahead(*lacks)).or_else(|| {
+            let example = Self::new(weights, n, Some(limit), Wanted::Any).run().example?;
+            Some((example.lacks, example.ranks(weights, n)))
+        })
+    }
+
+    /// The sets that have a match at the limit, if none has one below it.
+    pub(super) fn sets_at(weights: &'a Weights<T>, n: usize, limit: T) -> Option<Vec<u32>> {
+        let search = Self::new(weights, n, Some(limit), Wanted::Sets).run();
+        search.example.is_none_or(|example| !example.lacks.ahead(limit)).then_some(search.found.sets)
     }
 
     /// The best match of all vertices: what it lacks and the vertex of each rank.
@@ -155,7 +192,7 @@ impl<'a, T: Number> RingTree<'a, T> {
         };
         let wanted = if known.is_some() { Wanted::Any } else { Wanted::One };
         match Self::new(weights, n, limit, wanted).run().example {
-            Some((lacks, sections)) => Some((lacks, ranks_of(weights, sections))),
+            Some(example) => Some((example.lacks, example.ranks(weights, n))),
             None => good,
         }
     }
@@ -207,7 +244,8 @@ impl<'a, T: Number> RingTree<'a, T> {
         }
         // One match is wanted: the limit is already below what the last one lacks.
         if best.ahead(limit) || self.example.is_none() || self.wanted == Wanted::One {
-            self.example = Some((best, sections));
+            let zero = T::reaching(row, best).trailing_zeros() as usize;
+            self.example = Some(Match { lacks: best, sections, zero });
             self.limit = match self.wanted {
                 Wanted::Sets => Some(best),
                 Wanted::One => better(best),
@@ -222,19 +260,6 @@ impl<'a, T: Number> RingTree<'a, T> {
             }
         }
     }
-}
-
-/// The vertex of each rank in a best match of these sections and the one vertex that is left.
-fn ranks_of<T: Number>(weights: &Weights<T>, sections: Sections) -> Vec<usize> {
-    let n = weights.rows.len();
-    // The lowest vertex that is in none of them.
-    let zero = sections.set().trailing_ones() as usize;
-    let (top, middle) = (sections.top, 1 + sections.left.count_ones() as usize);
-    let (mut order, build) = (vec![0; n], Build { weights });
-    (order[0], order[middle]) = (zero, top);
-    build.place(sections.left, (top, zero), &mut |at, v| order[middle - at] = v);
-    build.place(sections.right, (top, zero), &mut |at, v| order[middle + at] = v);
-    order
 }
 
 /// Better than this by one unit.

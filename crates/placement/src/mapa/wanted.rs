@@ -11,7 +11,8 @@
 //! Counts are ruled out by the degrees of vertices and ranks before any placement; where they have no double link, as
 //! the best ones of large patterns have, also by the fewest PCIe links and the fewest single links that a match
 //! without double ones can have, which the searches for sums know for every set. What remains mostly has a match,
-//! which exchanging places finds at once; only where it does not every placement is gone through.
+//! which exchanging places finds at once, or the search for the fewest; only where neither does every placement is
+//! gone through.
 //!
 //! # Limit
 //! Steps are counted ([`MOST_STEPS`](super::general::MOST_STEPS) is for other searches): the named systems stay far
@@ -45,9 +46,30 @@ pub(super) struct Best {
     pub(super) order: Vec<usize>,
 }
 
-/// Whether a match on vertices of this set lacks at most so much, if each class of links lacks that much; `None`:
-/// unknown.
-pub(super) type Within<'a> = &'a dyn Fn(u32, [Option<u32>; 3], u32) -> Option<bool>;
+/// Whether a match lacks at most so much.
+pub(super) enum Within {
+    /// Nobody knows.
+    Unknown,
+    /// No match does.
+    No,
+    /// One does.
+    Yes,
+    /// One lacks exactly so much: the vertex of each rank.
+    Exactly(Vec<usize>),
+}
+
+/// What links of each class lack; such ones are not used that have no number.
+pub(super) type Lacks = [Option<u32>; 3];
+
+/// What the searches for sums know, if each class of links lacks so much.
+pub(super) trait Sums {
+    /// Whether a match on vertices of this set is within a limit.
+    fn within(&self, set: u32, lacks: Lacks, limit: u32) -> Within;
+    /// The vertex of each rank of a match on vertices of this set that is at the limit, if one is found at once.
+    fn good(&self, set: u32, lacks: Lacks, limit: u32) -> Option<Vec<usize>>;
+    /// The sets that have a match at the limit, where none has one below it; `None`: unknown.
+    fn sets(&self, lacks: Lacks, limit: u32) -> Option<Vec<u32>>;
+}
 
 /// The best match among these sets of `n`, of which the first one with the best counts is taken.
 ///
@@ -56,7 +78,7 @@ pub(super) fn best(
     space: &Space,
     pattern: &GraphPattern,
     sets: &[u32],
-    within: Within<'_>,
+    sums: &dyn Sums,
     budget: &mut Budget,
 ) -> Option<Best> {
     let (class, near) = classes(space);
@@ -70,9 +92,9 @@ pub(super) fn best(
         if !placing.could(all, counts) {
             continue;
         }
-        let mut look = Look { placing, swaps: &mut swaps, within, counts };
+        let mut look = Look { placing, swaps: &mut swaps, sums, sets: None, may_ask: sets.len() > 1, counts };
         // Any set that has these counts will do.
-        if sets.len() > 1 && look.on(all, budget).is_none() {
+        if sets.len() > 1 && !look.on_any(all, budget) {
             continue;
         }
         for set in sets {
@@ -84,6 +106,10 @@ pub(super) fn best(
     None
 }
 
+/// What lacks least then has the fewest PCIe links, or the fewest single NVLinks, and no double ones.
+const FEWEST_PCIE: Lacks = [None, Some(0), Some(1)];
+const FEWEST_SINGLE: Lacks = [None, Some(1), Some(0)];
+
 /// Most placements before something else is tried.
 const FEW_PLACED: [u32; 2] = [400, 2_000];
 
@@ -91,40 +117,85 @@ const FEW_PLACED: [u32; 2] = [400, 2_000];
 struct Look<'a, 's> {
     placing: Placing<'a>,
     swaps: &'s mut Swaps<'a>,
-    within: Within<'a>,
+    sums: &'a dyn Sums,
+    /// The sets that can have a match, where that is known.
+    sets: Option<Vec<u32>>,
+    /// There are several, and they were not asked for.
+    may_ask: bool,
     counts: Counts,
 }
 
 impl Look<'_, '_> {
-    /// The vertex of each place of a match on vertices of this set.
-    fn on(&mut self, set: u32, budget: &mut Budget) -> Option<Vec<usize>> {
-        let counts = self.counts;
-        if !self.placing.could(set, counts) {
-            return None;
+    /// Whether there is a match on any vertices.
+    fn on_any(&mut self, all: u32, budget: &mut Budget) -> bool {
+        if let Some(done) = self.quickly(all, FEW_PLACED[0], budget) {
+            return done.is_some();
         }
-        for few in FEW_PLACED {
-            let mut few = Budget(few.min(budget.0));
-            if let Some(done) = self.every_placement(set, &mut few) {
-                return done;
-            }
-            if let Some(at) = self.swaps.find(set, counts, SHORT) {
-                return Some(at.to_vec());
-            }
+        self.ask_for_sets();
+        match &self.sets {
+            Some(sets) => !sets.is_empty(),
+            None => self.slowly(all, budget).is_some(),
         }
-        if self.is_ruled_out(set) {
-            return None;
-        }
-        if let Some(at) = self.swaps.find(set, counts, LONG) {
-            return Some(at.to_vec());
-        }
-        self.every_placement(set, budget).flatten()
     }
 
-    /// Whether the fewest PCIe links or the fewest single links that a match without double ones has are too many.
-    fn is_ruled_out(&self, set: u32) -> bool {
+    /// The PCIe links of a match without double NVLinks.
+    fn fewest_pcie(&self) -> Option<u32> {
+        let [x, _, z] = self.counts;
+        u32::try_from(z).ok().filter(|_| x == 0)
+    }
+
+    fn ask_for_sets(&mut self) {
+        if std::mem::take(&mut self.may_ask) {
+            self.sets = self.fewest_pcie().and_then(|z| self.sums.sets(FEWEST_PCIE, z));
+        }
+    }
+
+    /// The vertex of each place of a match on vertices of this set.
+    fn on(&mut self, set: u32, budget: &mut Budget) -> Option<Vec<usize>> {
+        if !self.placing.could(set, self.counts)
+            || self.sets.as_ref().is_some_and(|sets| !sets.contains(&set))
+        {
+            return None;
+        }
+        self.quickly(set, FEW_PLACED[0], budget).unwrap_or_else(|| self.slowly(set, budget))
+    }
+
+    /// `None`: that was not enough to tell.
+    fn quickly(&mut self, set: u32, few: u32, budget: &Budget) -> Option<Option<Vec<usize>>> {
+        let mut few = Budget(few.min(budget.0));
+        self.every_placement(set, &mut few).or_else(|| {
+            let good = self.fewest_pcie().and_then(|z| self.sums.good(set, FEWEST_PCIE, z));
+            let at = good.map(|order| self.placing.pattern.in_place_order(&order));
+            at.or_else(|| self.swaps.find(set, self.counts, SHORT).map(<[usize]>::to_vec)).map(Some)
+        })
+    }
+
+    fn slowly(&mut self, set: u32, budget: &mut Budget) -> Option<Vec<usize>> {
+        let known = self.by_bounds(set);
+        if known.as_ref().is_some_and(Option::is_none) {
+            // Others may be ruled out as well.
+            self.ask_for_sets();
+        }
+        let known = known.or_else(|| self.quickly(set, FEW_PLACED[1], budget));
+        let known = known.or_else(|| self.swaps.find(set, self.counts, LONG).map(|at| Some(at.to_vec())));
+        known.unwrap_or_else(|| self.every_placement(set, budget).flatten())
+    }
+
+    /// What the fewest PCIe links and the fewest single links say that a match without double ones has: too many, or
+    /// just so many. `None`: neither.
+    fn by_bounds(&self, set: u32) -> Option<Option<Vec<usize>>> {
         let [x, y, z] = self.counts.map(|c| u32::try_from(c).unwrap_or(u32::MAX));
-        let too_many = |lacks, limit| (self.within)(set, lacks, limit) == Some(false);
-        x == 0 && (too_many([None, Some(0), Some(1)], z) || too_many([None, Some(1), Some(0)], y))
+        if x > 0 {
+            return None;
+        }
+        for (lacks, limit) in [(FEWEST_PCIE, z), (FEWEST_SINGLE, y)] {
+            match self.sums.within(set, lacks, limit) {
+                Within::No => return Some(None),
+                Within::Exactly(order) => return Some(Some(self.placing.pattern.in_place_order(&order))),
+                Within::Yes | Within::Unknown => {}
+            }
+        }
+        None
     }
 
     /// `None`: the steps were used up.

@@ -33,7 +33,7 @@ fn same_from_poor_limits<T: Number>(seeds: std::ops::Range<usize>) {
                 let limit = T::of(best.units().unwrap() + more);
                 let wanted = if m == n { Wanted::One } else { Wanted::Sets };
                 let search = RingTree::new(&weights, n, Some(limit), wanted).run();
-                let (lacks, _) = search.example.expect("the best one is within the limit");
+                let lacks = search.example.expect("the best one is within the limit").lacks;
                 assert_eq!(lacks.units(), best.units(), "seed {seed}: {n} of {m}, {more} more");
                 if wanted == Wanted::Sets {
                     let mut found = search.found.sets;
@@ -85,9 +85,9 @@ fn what_a_match_lacks_is_without_prices() {
         let limit = climb::limit(&weights, &edges, m).plus(Byte::of(3));
         let search = RingTree::new(&weights, m, Some(limit), Wanted::One).run();
         assert!(search.prices.most().units() > Some(0), "seed {seed}: no prices");
-        let (lacks, sections) = search.example.unwrap();
-        let order = ranks_of(&weights, sections);
+        let example = search.example.unwrap();
+        let order = example.ranks(&weights, m);
         let each = edges.iter().map(|e| weights.of[order[e.a]][order[e.b]].units().unwrap());
-        assert_eq!(lacks.units(), Some(each.sum()), "seed {seed}");
+        assert_eq!(example.lacks.units(), Some(each.sum()), "seed {seed}");
     }
 }

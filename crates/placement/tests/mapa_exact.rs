@@ -75,6 +75,56 @@ fn named_systems_in_every_occupancy_of_their_first_gpus() {
     }
 }
 
+/// Edge lists with cycles, also such as name an edge twice or give weights, where the fastest slowest edge is asked for.
+#[test]
+fn edge_lists_with_cycles() {
+    let prism = "0 1\n1 2\n2 0\n3 4\n4 5\n5 3\n0 3\n1 4\n2 5";
+    let two = "0 1\n1 2\n2 0\n2 3\n3 4\n4 5\n5 3\n0 1";
+    let weighted = "0 1 2\n1 2\n2 3 2\n3 0\n3 4 0.5\n4 5\n5 0";
+    for (name, free) in [("dgx-v", 0xff_u64), ("torus-2d", 0xf10f), ("cubemesh-16", 0x0c7e)] {
+        let graph = system(name);
+        for list in [prism, two, weighted] {
+            check(&Query {
+                graph: &graph,
+                free: GpuSet::from_bits(free),
+                next: GpuSet::EMPTY,
+                n: 6,
+                pattern: &Pattern::parse_edges(list).unwrap(),
+                sensitive: true,
+                policy: Selection::Preserve,
+                model: BandwidthModel::default(),
+            });
+        }
+    }
+}
+
+/// On 16 GPUs, too, where the sum over the edges is not proven.
+#[test]
+fn edge_lists_on_sixteen_gpus_are_exact_by_their_slowest_edge() {
+    let grid = "0 1\n1 2\n3 4\n4 5\n6 7\n7 8\n0 3\n3 6\n1 4\n4 7\n2 5\n5 8";
+    // The middle has four edges, and no GPU of these has more than three links of 50 GB/s.
+    for name in ["torus-2d", "cubemesh-16"] {
+        let graph = system(name);
+        let pattern = Pattern::parse_edges(grid).unwrap();
+        let query = |policy| Query {
+            graph: &graph,
+            free: graph.all(),
+            next: GpuSet::EMPTY,
+            n: 9,
+            pattern: &pattern,
+            sensitive: true,
+            policy,
+            model: BandwidthModel::default(),
+        };
+        let (fast, large) =
+            (choose(&query(Selection::Preserve)).unwrap(), choose(&query(Selection::Greedy)).unwrap());
+        let edges = pattern.edges(9).unwrap();
+        let links = edges.iter().map(|e| graph.link(fast.order[e.a], fast.order[e.b]).unwrap().gbps());
+        assert_eq!((links.fold(f64::INFINITY, f64::min), fast.exact), (25.0, true), "{name}");
+        assert!(large.scores.agg_bw >= fast.scores.agg_bw && !large.exact, "{name}: {large:?}");
+    }
+}
+
 /// PCIe levels of different rates, with and without NVLinks beside them.
 #[test]
 fn ways_over_pcie_are_not_alike() {

@@ -9,8 +9,14 @@ use super::number::{Number, Weights};
 use super::pattern::Edge;
 use super::space::MOST_FREE;
 
-/// What a missing link counts, units: more than a match of any links lacks.
-const MISSING: u32 = 1 << 26;
+/// What a missing link counts, units: more than a match of any links lacks. Twice [`MOST_EDGES`] of them fit.
+const MISSING: u32 = 1 << 24;
+
+/// Most edges of a pattern, all with all of 16.
+pub(super) const MOST_EDGES: usize = 120;
+
+/// Most rounds of exchanges until none helps; some five do.
+const ROUNDS: usize = 100;
 
 /// A pattern and what its edges lack, in units.
 struct Climb {
@@ -33,6 +39,7 @@ pub(super) fn limit<T: Number>(weights: &Weights<T>, edges: &[Edge], n: usize) -
 }
 
 /// A good match of `n` ranks: what it lacks, and the vertex of each rank. One that lacks `enough` or less ends it.
+/// At most [`MOST_EDGES`] edges.
 pub(super) fn good<T: Number>(
     weights: &Weights<T>,
     edges: &[Edge],
@@ -60,7 +67,9 @@ impl Climb {
     fn new<T: Number>(weights: &Weights<T>, edges: &[Edge], n: usize) -> Self {
         let mut lacks = [[MISSING; MOST_FREE]; MOST_FREE];
         for (v, (row, of)) in lacks.iter_mut().zip(&weights.of).enumerate() {
-            row.iter_mut().zip(of).for_each(|(lacks, of)| *lacks = of.units().unwrap_or(MISSING));
+            row.iter_mut()
+                .zip(of)
+                .for_each(|(lacks, of)| *lacks = of.units().unwrap_or(MISSING).min(MISSING));
             row[v] = 0;
         }
         let mut near = vec![Vec::new(); n];
@@ -112,7 +121,7 @@ impl Climb {
 
     fn run(&mut self, m: usize, start: usize, kicks: usize, enough: u32) -> u32 {
         self.begin(m, start);
-        while self.better() {}
+        self.settle();
         let mut best = self.total();
         for _ in 0..kicks {
             if best <= enough {
@@ -124,7 +133,7 @@ impl Climb {
                 let (a, b) = (self.next % self.near.len(), self.next / 16 % m);
                 self.swap(a, b);
             }
-            while self.better() {}
+            self.settle();
             let total = self.total();
             if total > best {
                 self.at = before;
@@ -133,6 +142,15 @@ impl Climb {
             best = best.min(total);
         }
         best
+    }
+
+    /// Makes changes as long as one helps.
+    fn settle(&mut self) {
+        for _ in 0..ROUNDS {
+            if !self.better() {
+                return;
+            }
+        }
     }
 
     fn total(&self) -> u32 {
@@ -166,13 +184,39 @@ impl Climb {
                 let (u, v) = (self.at[a], self.at[b]);
                 let before = self.there[a][u] + self.there[b][v];
                 let after = self.there[a][v] + self.there[b][u];
-                // An edge between them stays as it is, and is counted only before.
-                if after < before && (!self.near[a].contains(&b) || after + 2 * self.lacks[u][v] < before) {
+                if after >= before {
+                    continue;
+                }
+                // Edges between them stay as they are, and are counted only before.
+                let between = self.near[a].iter().map(|to| if *to == b { 2 * self.lacks[u][v] } else { 0 });
+                if after + between.sum::<u32>() < before {
                     self.swap(a, b);
                     changed = true;
                 }
             }
         }
         changed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::number::Byte;
+    use super::*;
+
+    /// An edge list may name an edge twice.
+    #[test]
+    fn what_a_climb_finds_lacks_what_its_edges_lack() {
+        let of = |a: usize, b: usize| Byte::of([0, 3, 5, 5][(a * b + a + b) % 4]);
+        let lanes = |a: usize| std::array::from_fn(|b| if a == b || b > 8 { Byte::NONE } else { of(a, b) });
+        let weights = Weights::new((0..9).map(lanes).collect());
+        let edge = |(a, b)| Edge { a, b, weight: 1.0 };
+        let ring = (0..7).map(|a| (a, (a + 1) % 7));
+        for more in [vec![], vec![(0, 1), (1, 0)], vec![(0, 3), (3, 0), (0, 3), (2, 5)]] {
+            let edges: Vec<Edge> = ring.clone().chain(more).map(edge).collect();
+            let (lacks, order) = good(&weights, &edges, 7, None).unwrap();
+            let each = edges.iter().map(|e| weights.of[order[e.a]][order[e.b]].units().unwrap());
+            assert_eq!(lacks.units(), Some(each.sum()), "{edges:?}");
+        }
     }
 }

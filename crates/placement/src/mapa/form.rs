@@ -1,7 +1,8 @@
 //! Patterns by the search that is exact for them.
 
+use super::fit::{Fit, ladder};
 use super::form_sums::FormSums;
-use super::general::{Aim, Budget, GraphPattern, best};
+use super::general::{Aim, Budget, FEW_STEPS, GraphPattern, best, good_sum};
 use super::link::LinkClass;
 use super::model::equation_2;
 use super::number::{Byte, Number, Scale, Weights};
@@ -217,9 +218,7 @@ impl Form {
                 let slowest = bits(all ^ 1 << v).map(|u| space.level[v][u]).min().unwrap_or(0);
                 f64::from(slowest) * 1e9 + f64::from(space.to_set(v, all))
             }),
-            Self::Graph(pattern) => {
-                best(pattern, space, Aim::Slowest, ANY, budget).map_or_else(|| (0..m).collect(), |p| p.order)
-            }
+            Self::Graph(pattern) => fastest_order(pattern, space, budget),
             Self::All | Self::Empty => (0..m).collect(),
         }
     }
@@ -236,7 +235,9 @@ impl Form {
             Self::Path { .. } | Self::Tree(_) | Self::RingTree(_) => self.order_from(space, 0, known_mbps),
             Self::Star => star_order(m, &|v| f64::from(space.to_set(v, (1_u32 << m) - 1))),
             Self::Graph(pattern) => {
-                best(pattern, space, Aim::Sum, ANY, budget).map_or_else(|| (0..m).collect(), |p| p.order)
+                let (sum, order) =
+                    good_sum(pattern, space, 0).unwrap_or((f64::NEG_INFINITY, (0..m).collect()));
+                best(pattern, space, Aim::Sum, (sum, 0.0), budget).map_or(order, |p| p.order)
             }
             Self::All | Self::Empty => (0..m).collect(),
         }
@@ -291,8 +292,22 @@ fn ring_tree_fits(space: &Space, level: usize, n: usize) -> Vec<bool> {
     fits
 }
 
-/// Any match beats this.
-const ANY: ((f64, f64), f64) = ((f64::NEG_INFINITY, f64::NEG_INFINITY), f64::INFINITY);
+/// An order of all vertices whose slowest edge is as fast as can be, and of those one with a large sum.
+fn fastest_order(pattern: &GraphPattern, space: &Space, budget: &mut Budget) -> Vec<usize> {
+    let all = (1_u32 << space.len()) - 1;
+    let on = |slowest: f64, budget: &mut Budget| {
+        Fit::new(pattern, space, slowest).on(all, budget).map(|order| (slowest, order))
+    };
+    let Some((slowest, order)) = ladder(pattern, space).into_iter().find_map(|slowest| on(slowest, budget))
+    else {
+        return (0..space.len()).collect();
+    };
+    let sum = pattern.sum(space, &order);
+    let level = space.levels.partition_point(|l| f64::from(*l) < slowest);
+    let good = good_sum(pattern, space, level).filter(|(good, _)| *good > sum);
+    let (sum, order) = good.unwrap_or((sum, order));
+    best(pattern, space, Aim::Slowest, (slowest, sum), &mut Budget(FEW_STEPS)).map_or(order, |p| p.order)
+}
 
 fn star_order(m: usize, worth: &dyn Fn(usize) -> f64) -> Vec<usize> {
     let centre = (0..m).reduce(|best, v| if worth(v) > worth(best) { v } else { best }).unwrap_or(0);

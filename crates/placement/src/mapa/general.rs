@@ -7,9 +7,11 @@
 //!
 //! # Limit
 //! [`MOST_STEPS`] placements of one rank per search. When they are used up the best match so far is taken, and the
-//! answer says that it is not proven: patterns that are no ring, chain, star, tree or clique have no bound short of
-//! all orders of their ranks.
+//! answer says that it is not proven: for sums over patterns that are no ring, chain, star, tree or clique there is no
+//! bound short of all orders of their ranks. How fast the slowest edge can be is found otherwise (`fit`); then this
+//! looks for the largest sum, [`FEW_STEPS`] long.
 
+use super::climb;
 use super::link::LinkClass;
 use super::model::equation_2;
 use super::pattern::Edge;
@@ -18,13 +20,14 @@ use super::space::{MOST_FREE, Space};
 /// Most placements of one rank in a search.
 pub const MOST_STEPS: u32 = 60_000;
 
+/// Most of them where only the sum of an order depends on it, and for sums of many sets.
+pub(super) const FEW_STEPS: u32 = 15_000;
+
 /// What a match is judged by; the larger first number wins, then the larger second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Aim {
     /// Slowest edge, then sum.
     Slowest,
-    /// Slowest edge alone.
-    Reach,
     /// Sum.
     Sum,
     /// Equation 2.
@@ -82,18 +85,37 @@ impl GraphPattern {
         Self { n, ranks, back, open, degrees }
     }
 
-    /// Whether the links of this adjacency within a set have enough ends for the pattern's edges: necessary, not
-    /// sufficient.
-    pub(super) fn could_fit(&self, adjacent: &[u32], mask: u32) -> bool {
-        let mut degrees: Vec<u32> =
-            super::space::bits(mask).map(|v| (adjacent[v] & mask).count_ones()).collect();
-        degrees.sort_unstable_by(|a, b| b.cmp(a));
-        self.degrees.iter().zip(&degrees).all(|(need, has)| need <= has)
+    /// Number of ranks.
+    pub(super) fn ranks(&self) -> usize {
+        self.n
     }
 
-    /// The lightest edge's weight over the heaviest's.
-    pub(super) fn lightest_share(&self) -> f64 {
-        self.back.iter().flatten().map(|(_, _, share)| *share).fold(1.0, f64::min)
+    /// Two ranks and the weight over that of the heaviest edge, for each edge.
+    pub(super) fn edge_shares(&self) -> impl Iterator<Item = (usize, usize, f64)> {
+        let of = move |(place, back): (usize, &Vec<(usize, f64, f64)>)| {
+            let rank = self.ranks[place];
+            back.iter().map(move |(to, _, share)| (rank, self.ranks[*to], *share)).collect::<Vec<_>>()
+        };
+        self.back.iter().enumerate().flat_map(of)
+    }
+
+    /// The shares that there are, ascending.
+    pub(super) fn shares(&self) -> Vec<f64> {
+        let mut shares: Vec<f64> = self.edge_shares().map(|(.., share)| share).collect();
+        shares.sort_unstable_by(f64::total_cmp);
+        shares.dedup();
+        shares
+    }
+
+    /// Sum of a match's links, thousandths of GB/s, times the edges' weights.
+    pub(super) fn sum(&self, space: &Space, order: &[usize]) -> f64 {
+        let at = self.in_place_order(order);
+        let of = |(place, back): (usize, &Vec<(usize, f64, f64)>)| {
+            back.iter()
+                .map(|(to, weight, _)| f64::from(space.weight[at[*to]][at[place]]) * weight)
+                .sum::<f64>()
+        };
+        self.back.iter().enumerate().map(of).sum()
     }
 
     /// Number of edges.
@@ -130,6 +152,18 @@ impl GraphPattern {
     }
 }
 
+/// A match of good sum on links of at least this level: the sum and the vertex of each rank; `None` if none is found.
+///
+/// Weights of edges only count in the sum.
+pub(super) fn good_sum(pattern: &GraphPattern, space: &Space, level: usize) -> Option<(f64, Vec<usize>)> {
+    if pattern.edges() > climb::MOST_EDGES {
+        return None;
+    }
+    let edges: Vec<Edge> = pattern.edge_shares().map(|(a, b, weight)| Edge { a, b, weight }).collect();
+    let (_, order) = climb::good::<i32>(&space.weights(level, &space.scale()), &edges, pattern.n, None)?;
+    Some((pattern.sum(space, &order), order))
+}
+
 /// A match: its two numbers and the vertex of each rank.
 #[derive(Clone, Debug)]
 pub(super) struct Placed {
@@ -150,19 +184,16 @@ struct Search<'a> {
     best: Option<Placed>,
     /// Matches must beat this.
     floor: (f64, f64),
-    /// A slowest edge that cannot be exceeded.
-    enough: f64,
 }
 
-/// The best match onto all vertices of `space` that beats `floor`; `None` if none does. No match has a slowest edge
-/// above `enough`.
+/// The best match onto all vertices of `space` that beats `floor`; `None` if none does.
 ///
 /// The slowest edge is in thousandths of GB/s over the edge's share of the heaviest one's weight.
 pub(super) fn best(
     pattern: &GraphPattern,
     space: &Space,
     aim: Aim,
-    (floor, enough): ((f64, f64), f64),
+    floor: (f64, f64),
     budget: &mut Budget,
 ) -> Option<Placed> {
     let m = space.len();
@@ -176,8 +207,7 @@ pub(super) fn best(
     let link = |i: usize| links.get(if twice { 0 } else { i }).copied().unwrap_or(0.0);
     let sum = |open: &Vec<f64>| open.iter().enumerate().map(|(i, w)| w * link(i)).sum();
     let most_open = pattern.open.iter().map(sum).collect();
-    let mut search =
-        Search { pattern, space, aim, most_open, at: Vec::with_capacity(m), best: None, floor, enough };
+    let mut search = Search { pattern, space, aim, most_open, at: Vec::with_capacity(m), best: None, floor };
     search.extend(0, f64::INFINITY, 0.0, [0; 3], budget);
     search.best
 }
@@ -191,7 +221,6 @@ impl Search<'_> {
     fn key(&self, slowest: f64, sum: f64, counts: [u32; 3]) -> (f64, f64) {
         match self.aim {
             Aim::Slowest => (slowest, sum),
-            Aim::Reach => (slowest, 0.0),
             Aim::Sum => (sum, 0.0),
             Aim::Equation2 => (equation_2(counts[0], counts[1], counts[2]), sum),
         }
@@ -229,13 +258,9 @@ impl Search<'_> {
             budget.0 -= 1;
             let hope = match self.aim {
                 Aim::Slowest => (slow, total + self.most_open[place]),
-                Aim::Reach => (slow, 0.0),
                 Aim::Sum => (total + self.most_open[place], 0.0),
                 Aim::Equation2 => (f64::INFINITY, 0.0),
             };
-            if self.best.as_ref().is_some_and(|b| b.key.0 >= self.enough) && self.aim == Aim::Reach {
-                return;
-            }
             if self.beats(hope) {
                 self.at.push(v);
                 self.extend(used | 1 << v, slow, total, counts, budget);

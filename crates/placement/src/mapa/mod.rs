@@ -24,6 +24,7 @@
 
 mod bytes;
 mod climb;
+mod fit;
 mod form;
 mod form_sums;
 mod general;
@@ -39,6 +40,7 @@ mod ranking;
 mod ranks;
 mod ringtree;
 mod sim;
+mod slowest;
 mod space;
 mod stock;
 mod swaps;

@@ -1,12 +1,13 @@
 //! Which set a job gets, and in which order.
 
 use super::form::Form;
-use super::general::{Aim, Budget, GraphPattern, MOST_STEPS, best};
+use super::general::{Aim, Budget, FEW_STEPS, GraphPattern, MOST_STEPS, best, good_sum};
 use super::graph::HardwareGraph;
 use super::model::{BandwidthModel, Bounds, Scores, score};
 use super::pattern::{Edge, PatternError};
 use super::ranking::{Found, Known, Lost, Ranking, least_missed};
 use super::ranks::RANKS;
+use super::slowest::by_slowest;
 use super::space::{MOST_FREE, Space, subsets};
 use super::topo;
 use super::wanted::MOST_PLACED;
@@ -151,6 +152,9 @@ pub fn choose(query: &Query<'_>) -> Result<Choice, NoChoice> {
         None => {
             let space = Space::new(graph, free).ok_or(NoChoice::TooMany(free.len()))?;
             let mut budget = budget(query);
+            if matches!(form, Form::Graph(_)) && aim(query) == Aim::Sum && space.len() > MOST_PROVEN {
+                budget = Budget(FEW_STEPS);
+            }
             let found = ranked(query, &form, &space, &mut budget)?;
             (space.gpu_set(found.mask), found.tied, found.known, budget)
         }
@@ -158,6 +162,9 @@ pub fn choose(query: &Query<'_>) -> Result<Choice, NoChoice> {
     let order = arrange(query, &form, (set, known), &mut budget)?;
     Ok(finish(query, &edges, order, free, tied, budget.0 > 0))
 }
+
+/// For sums of edge lists over more GPUs nothing is proven with any number of steps that a controller has time for.
+const MOST_PROVEN: usize = 8;
 
 fn budget(query: &Query<'_>) -> Budget {
     Budget(if aim(query) == Aim::Equation2 { MOST_PLACED } else { MOST_STEPS })
@@ -213,7 +220,7 @@ fn arrange(
     let space = Space::new(query.graph, set).ok_or(NoChoice::TooMany(set.len()))?;
     let order = match aim(query) {
         Aim::Equation2 => form.order_by_equation_2(&space, budget)?,
-        Aim::Slowest | Aim::Reach => form.order_by_slowest(&space, known.slowest_mbps, budget),
+        Aim::Slowest => form.order_by_slowest(&space, known.slowest_mbps, budget),
         Aim::Sum => form.order_by_sum(&space, known.sum_mbps, budget),
     };
     Ok(order.into_iter().map(|v| space.gpus[v]).collect())
@@ -237,15 +244,15 @@ fn ranked(query: &Query<'_>, form: &Form, space: &Space, budget: &mut Budget) ->
             };
             sets().zip(worth).for_each(|(mask, worth)| ranking.offer(worth, mask));
         }
-        (Aim::Slowest | Aim::Reach, Form::Graph(pattern)) => {
-            lazily_by_slowest(query, pattern, space, &mut ranking, budget);
-            return Ok(Found { tied: None, ..ranking.winner()? });
+        (Aim::Slowest, Form::Graph(pattern)) => {
+            let mask = by_slowest(query, pattern, space, &ranking, budget).ok_or(NoChoice::Nothing)?;
+            return Ok(Found { mask, tied: None, known: Known::default() });
         }
         (Aim::Sum, Form::Graph(pattern)) => {
             lazily_by_sum(query, pattern, space, &mut ranking, budget);
             return Ok(Found { tied: None, ..ranking.winner()? });
         }
-        (Aim::Slowest | Aim::Reach, _) => {
+        (Aim::Slowest, _) => {
             let levels = form.slowest(space, query.n);
             let mbps = |level: u8| space.levels[usize::from(level)];
             for (mask, level) in sets().zip(&levels) {
@@ -272,7 +279,8 @@ fn whole(mbps: i64) -> f64 {
     mbps as f64
 }
 
-fn predict(query: &Query<'_>, space: &Space, slowest_mbps: f64, mask: u32) -> f64 {
+/// The bandwidth of a set whose match has so fast a slowest edge.
+pub(super) fn predict(query: &Query<'_>, space: &Space, slowest_mbps: f64, mask: u32) -> f64 {
     match query.model {
         BandwidthModel::Bottleneck(c) => c.predict(Bounds { slowest_mbps, sends_mbps: space.sends(mask) }),
         BandwidthModel::Mapa2021 => slowest_mbps,
@@ -301,46 +309,6 @@ fn preserved(query: &Query<'_>, space: &Space, ranking: &Ranking<'_>) -> Found {
     Found { mask, tied: Some(tied), known: Known::default() }
 }
 
-/// Sets in the order of what they could at best be worth; each is searched only while that beats what was found.
-fn lazily_by_slowest(
-    query: &Query<'_>,
-    pattern: &GraphPattern,
-    space: &Space,
-    ranking: &mut Ranking<'_>,
-    budget: &mut Budget,
-) {
-    let adjacent: Vec<Vec<u32>> = (0..space.levels.len()).map(|l| space.adjacent(l)).collect();
-    let lightest = pattern.lightest_share();
-    let hope = |mask: u32| {
-        let level = (0..adjacent.len()).rev().find(|l| pattern.could_fit(&adjacent[*l], mask)).unwrap_or(0);
-        // With equal weights no edge is faster than the level allows; a light edge may look faster than its link.
-        let slowest = if lightest < 1.0 { space.levels.last() } else { space.levels.get(level) };
-        slowest.map_or(0.0, |l| f64::from(*l)) / if lightest < 1.0 { lightest } else { 1.0 }
-    };
-    let mut sets: Vec<(f64, f64, Lost, u32)> = subsets(space.len(), query.n)
-        .map(|mask| {
-            let slowest = hope(mask);
-            (predict(query, space, slowest, mask), slowest, ranking.lost(mask), mask)
-        })
-        .collect();
-    sets.sort_unstable_by(|a, b| {
-        b.0.total_cmp(&a.0).then(a.2.cmp(&b.2)).then(b.3.reverse_bits().cmp(&a.3.reverse_bits()))
-    });
-    for (hope, slowest, lost, mask) in sets {
-        let behind = |(worth, l, m): (f64, Lost, u32)| {
-            hope < worth
-                || (hope <= worth && (lost > l || (lost == l && mask.reverse_bits() < m.reverse_bits())))
-        };
-        if ranking.best.is_some_and(behind) || (budget.0 == 0 && ranking.best.is_some()) {
-            break;
-        }
-        let floor = (f64::NEG_INFINITY, -1.0);
-        if let Some(found) = best(pattern, &space.part(mask), Aim::Reach, (floor, slowest), budget) {
-            ranking.offer(predict(query, space, found.key.0, mask), mask);
-        }
-    }
-}
-
 fn lazily_by_sum(
     query: &Query<'_>,
     pattern: &GraphPattern,
@@ -353,12 +321,15 @@ fn lazily_by_sum(
     sets.sort_unstable_by(|a, b| {
         b.0.cmp(&a.0).then(a.1.cmp(&b.1)).then(b.2.reverse_bits().cmp(&a.2.reverse_bits()))
     });
+    if let Some((sum, order)) = good_sum(pattern, space, 0) {
+        ranking.offer(sum, order.into_iter().fold(0, |mask, v| mask | 1 << v));
+    }
     for (_, _, mask) in sets {
         if budget.0 == 0 && ranking.best.is_some() {
             break;
         }
         let floor = (ranking.best.map_or(f64::NEG_INFINITY, |(worth, ..)| worth - 0.5), 0.0);
-        let found = best(pattern, &space.part(mask), Aim::Sum, (floor, f64::INFINITY), budget);
+        let found = best(pattern, &space.part(mask), Aim::Sum, floor, budget);
         if let Some(found) = found {
             ranking.offer(found.key.0, mask);
         }

@@ -125,6 +125,26 @@ fn edge_lists_on_sixteen_gpus_are_exact_by_their_slowest_edge() {
     }
 }
 
+/// Five triangles can be put on the GPUs in so many equal ways that nothing is proven: the answer is a good one.
+#[test]
+fn what_cannot_be_proven_is_good_and_said() {
+    let triangles = (0..5).map(|i| format!("{} {}\n{1} {}\n{2} {0}", 3 * i, 3 * i + 1, 3 * i + 2));
+    let pattern = Pattern::parse_edges(&triangles.collect::<Vec<_>>().join("\n")).unwrap();
+    let graph = system("cubemesh-16");
+    let choice = choose(&Query {
+        graph: &graph,
+        free: graph.all(),
+        next: GpuSet::EMPTY,
+        n: 15,
+        pattern: &pattern,
+        sensitive: true,
+        policy: Selection::Preserve,
+        model: BandwidthModel::default(),
+    });
+    let choice = choice.unwrap();
+    assert!(!choice.exact && choice.scores.agg_bw > 450.0, "{choice:?}");
+}
+
 /// PCIe levels of different rates, with and without NVLinks beside them.
 #[test]
 fn ways_over_pcie_are_not_alike() {

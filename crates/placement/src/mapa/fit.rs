@@ -11,6 +11,16 @@ use super::space::{MOST_FREE, Space, bits};
 /// The vertices that each rank may have.
 type Domains = [u32; MOST_FREE];
 
+/// Whether there is a match.
+pub(super) enum Fits {
+    /// One: the vertex of each rank.
+    Yes(Vec<usize>),
+    /// None.
+    No,
+    /// None was found, and the steps were used up.
+    Unsure,
+}
+
 /// A pattern and the links that are fast enough for its edges.
 pub(super) struct Fit {
     n: usize,
@@ -38,8 +48,17 @@ impl Fit {
         Self { n: pattern.ranks(), edges, near }
     }
 
-    /// The vertex of each rank of a match on vertices of this set; `None` if there is none or the steps are used up.
-    pub(super) fn on(&self, set: u32, budget: &mut Budget) -> Option<Vec<usize>> {
+    /// The vertex of each rank of a match on vertices of this set, looked for with half of the steps that are left.
+    pub(super) fn on(&self, set: u32, budget: &mut Budget) -> Fits {
+        let mut half = Budget(budget.0 / 2);
+        let found = self.search(set, &mut half);
+        let is_sure = half.0 > 0;
+        budget.0 -= budget.0 / 2 - half.0;
+        found.map_or(if is_sure { Fits::No } else { Fits::Unsure }, Fits::Yes)
+    }
+
+    /// `None`: there is none, or the steps are used up.
+    fn search(&self, set: u32, budget: &mut Budget) -> Option<Vec<usize>> {
         let mut domains = [0; MOST_FREE];
         for (domain, edges) in domains.iter_mut().zip(&self.edges) {
             let enough = |v: usize| {

@@ -1,6 +1,6 @@
 //! Patterns by the search that is exact for them.
 
-use super::fit::{Fit, ladder};
+use super::fit::{Fit, Fits, ladder};
 use super::form_sums::FormSums;
 use super::general::{Aim, Budget, FEW_STEPS, GraphPattern, best, good_sum};
 use super::link::LinkClass;
@@ -295,13 +295,19 @@ fn ring_tree_fits(space: &Space, level: usize, n: usize) -> Vec<bool> {
 /// An order of all vertices whose slowest edge is as fast as can be, and of those one with a large sum.
 fn fastest_order(pattern: &GraphPattern, space: &Space, budget: &mut Budget) -> Vec<usize> {
     let all = (1_u32 << space.len()) - 1;
-    let on = |slowest: f64, budget: &mut Budget| {
-        Fit::new(pattern, space, slowest).on(all, budget).map(|order| (slowest, order))
-    };
-    let Some((slowest, order)) = ladder(pattern, space).into_iter().find_map(|slowest| on(slowest, budget))
-    else {
-        return (0..space.len()).collect();
-    };
+    let mut is_sure = true;
+    let found = ladder(pattern, space).into_iter().find_map(|slowest| {
+        match Fit::new(pattern, space, slowest).on(all, budget) {
+            Fits::Yes(order) => return Some((slowest, order)),
+            Fits::No => {}
+            Fits::Unsure => is_sure = false,
+        }
+        None
+    });
+    if !is_sure {
+        budget.0 = 0;
+    }
+    let Some((slowest, order)) = found else { return (0..space.len()).collect() };
     let sum = pattern.sum(space, &order);
     let level = space.levels.partition_point(|l| f64::from(*l) < slowest);
     let good = good_sum(pattern, space, level).filter(|(good, _)| *good > sum);

@@ -159,8 +159,11 @@ pub fn choose(query: &Query<'_>) -> Result<Choice, NoChoice> {
             (space.gpu_set(found.mask), found.tied, found.known, budget)
         }
     };
+    let is_best_set = budget.0 > 0;
+    // The order of a set that is not proven is looked for no less.
+    budget.0 = budget.0.max(FEW_STEPS);
     let order = arrange(query, &form, (set, known), &mut budget)?;
-    Ok(finish(query, &edges, order, free, tied, budget.0 > 0))
+    Ok(finish(query, &edges, order, free, tied, is_best_set && budget.0 > 0))
 }
 
 /// For sums of edge lists over more GPUs nothing is proven with any number of steps that a controller has time for.

@@ -3,7 +3,7 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-use super::fit::{Fit, ladder};
+use super::fit::{Fit, Fits, ladder};
 use super::general::{Budget, GraphPattern};
 use super::policy::{Query, predict};
 use super::ranking::{Lost, Ranking};
@@ -52,20 +52,32 @@ pub(super) fn by_slowest(
     let all = (1_u32 << space.len()) - 1;
     let ladder = ladder(pattern, space);
     let fits: Vec<Fit> = ladder.iter().map(|slowest| Fit::new(pattern, space, *slowest)).collect();
-    // What no set has need not be refused for each. Without steps left any set will do.
-    let top = fits.iter().position(|fit| fit.on(all, budget).is_some()).unwrap_or(0);
+    let mut is_sure = true;
+    let mut is_on = |rung: usize, mask: u32, budget: &mut Budget| {
+        let fits = fits.get(rung).map_or(Fits::Unsure, |fit: &Fit| fit.on(mask, budget));
+        is_sure &= !matches!(fits, Fits::Unsure);
+        matches!(fits, Fits::Yes(_))
+    };
+    // What no set has need not be refused for each.
+    let top = (0..ladder.len()).find(|rung| is_on(*rung, all, budget)).unwrap_or(0);
     let hope = |mask: u32, rung: usize| {
         let worth = ladder.get(rung).map(|slowest| predict(query, space, *slowest, mask))?;
         Some(Hope { worth, lost: Reverse(ranking.lost(mask)), first: mask.reverse_bits(), rung })
     };
     let mut hopes: BinaryHeap<Hope> =
         subsets(space.len(), query.n).filter_map(|mask| hope(mask, top)).collect();
+    let mut found = None;
     while let Some(best) = hopes.pop() {
         let mask = best.mask();
-        if fits[best.rung].on(mask, budget).is_some() || budget.0 == 0 {
-            return Some(mask);
+        // Without steps left any set will do.
+        if is_on(best.rung, mask, budget) || budget.0 <= 1 {
+            found = Some(mask);
+            break;
         }
         hopes.extend(hope(mask, best.rung + 1));
     }
-    None
+    if !is_sure {
+        budget.0 = 0;
+    }
+    found
 }

@@ -4,6 +4,8 @@
 //! Each rank keeps the vertices it may still have: those that are linked fast enough to the vertices of all its placed
 //! neighbours, and to as many others as it has edges. The rank with the fewest is placed next. A branch ends when a
 //! rank has none left, or all together too few.
+//!
+//! Which links are the fastest that a match needs is found by halving (`Ladder`).
 
 use super::general::{Budget, GraphPattern};
 use super::space::{MOST_FREE, Space, bits};
@@ -11,28 +13,20 @@ use super::space::{MOST_FREE, Space, bits};
 /// The vertices that each rank may have.
 type Domains = [u32; MOST_FREE];
 
-/// Whether there is a match.
-pub(super) enum Fits {
-    /// One: the vertex of each rank.
-    Yes(Vec<usize>),
-    /// None.
-    No,
-    /// None was found, and the steps were used up.
-    Unsure,
-}
-
 /// A pattern and the links that are fast enough for its edges.
-pub(super) struct Fit {
+struct Fit {
     n: usize,
     /// Per rank: other rank, and which links are fast enough for the edge.
     edges: Vec<Vec<(usize, usize)>>,
+    /// Other ranks that each rank has edges to.
+    degrees: Vec<u32>,
     /// Links that are fast enough, by how much an edge needs and vertex.
     near: Vec<Vec<u32>>,
 }
 
 impl Fit {
     /// For edges that are as fast as this, thousandths of GB/s over their share of the heaviest one's weight.
-    pub(super) fn new(pattern: &GraphPattern, space: &Space, slowest: f64) -> Self {
+    fn new(pattern: &GraphPattern, space: &Space, slowest: f64) -> Self {
         let shares = pattern.shares();
         let m = space.len();
         let fast =
@@ -45,30 +39,19 @@ impl Fit {
             edges[a].push((b, need));
             edges[b].push((a, need));
         }
-        Self { n: pattern.ranks(), edges, near }
-    }
-
-    /// The vertex of each rank of a match on vertices of this set, looked for with half of the steps that are left.
-    pub(super) fn on(&self, set: u32, budget: &mut Budget) -> Fits {
-        let mut half = Budget(budget.0 / 2);
-        let found = self.search(set, &mut half);
-        let is_sure = half.0 > 0;
-        budget.0 -= budget.0 / 2 - half.0;
-        found.map_or(if is_sure { Fits::No } else { Fits::Unsure }, Fits::Yes)
+        let others = |edges: &Vec<(usize, usize)>| edges.iter().fold(0_u32, |set, (to, _)| set | 1 << to);
+        let degrees = edges.iter().map(|edges| others(edges).count_ones()).collect();
+        Self { n: pattern.ranks(), edges, degrees, near }
     }
 
     /// `None`: there is none, or the steps are used up.
     fn search(&self, set: u32, budget: &mut Budget) -> Option<Vec<usize>> {
         let mut domains = [0; MOST_FREE];
-        for (domain, edges) in domains.iter_mut().zip(&self.edges) {
-            let enough = |v: usize| {
-                let ends = |need: usize| (self.near[need][v] & set).count_ones() as usize;
-                let mut others: Vec<usize> = edges.iter().map(|(to, _)| *to).collect();
-                others.sort_unstable();
-                others.dedup();
-                ends(0) >= others.len() && edges.iter().all(|(_, need)| ends(*need) > 0)
-            };
-            *domain = bits(set).filter(|v| enough(*v)).fold(0, |domain, v| domain | 1 << v);
+        for ((domain, edges), degree) in domains.iter_mut().zip(&self.edges).zip(&self.degrees) {
+            let ends = |need: usize, v: usize| (self.near[need][v] & set).count_ones();
+            let enough =
+                |v: &usize| ends(0, *v) >= *degree && edges.iter().all(|(_, need)| ends(*need, *v) > 0);
+            *domain = bits(set).filter(enough).fold(0, |domain, v| domain | 1 << v);
         }
         let mut order = vec![0; self.n];
         self.place((1 << self.n) - 1, domains, &mut order, budget).then_some(order)
@@ -105,13 +88,100 @@ impl Fit {
     }
 }
 
-/// How fast the slowest edge of a match can be, fastest first.
-pub(super) fn ladder(pattern: &GraphPattern, space: &Space) -> Vec<f64> {
-    let shares = pattern.shares();
-    let rates =
-        space.levels.iter().flat_map(|level| shares.iter().map(move |share| f64::from(*level) / share));
-    let mut ladder: Vec<f64> = rates.collect();
-    ladder.sort_unstable_by(|a, b| b.total_cmp(a));
-    ladder.dedup();
-    ladder
+/// How fast the slowest edge of a match can be, fastest first, and what fits so far.
+pub(super) struct Ladder<'a> {
+    pattern: &'a GraphPattern,
+    space: &'a Space,
+    rates: Vec<f64>,
+    /// By rung, as far as it was asked for: weights of many kinds make thousands.
+    fits: Vec<Option<Fit>>,
+    /// No search has ended for want of steps.
+    pub(super) is_sure: bool,
+}
+
+impl<'a> Ladder<'a> {
+    pub(super) fn new(pattern: &'a GraphPattern, space: &'a Space) -> Self {
+        let shares = pattern.shares();
+        let rates = space.levels.iter().flat_map(|level| shares.iter().map(move |s| f64::from(*level) / s));
+        let mut rates: Vec<f64> = rates.collect();
+        rates.sort_unstable_by(|a, b| b.total_cmp(a));
+        rates.dedup();
+        let fits = rates.iter().map(|_| None).collect();
+        Self { pattern, space, rates, fits, is_sure: true }
+    }
+
+    /// Thousandths of GB/s over an edge's share of the heaviest one's weight.
+    pub(super) fn rate(&self, rung: usize) -> Option<f64> {
+        self.rates.get(rung).copied()
+    }
+
+    /// The fastest rung, from this one down, on which there is a match on vertices of this set, and the vertex of each
+    /// rank. `None`: the steps are used up.
+    ///
+    /// What fits on a rung fits on all below.
+    pub(super) fn fastest(
+        &mut self,
+        set: u32,
+        from: usize,
+        budget: &mut Budget,
+    ) -> Option<(usize, Vec<usize>)> {
+        let (mut at, mut low, mut high) = (from, from, self.rates.len());
+        let mut best = None;
+        while low < high {
+            match self.on(at, set, budget) {
+                Some(order) => (best, high) = (Some((at, order)), at),
+                None => low = at + 1,
+            }
+            at = usize::midpoint(low, high);
+        }
+        best
+    }
+
+    /// Takes a step, and looks with half of those that are left.
+    fn on(&mut self, rung: usize, set: u32, budget: &mut Budget) -> Option<Vec<usize>> {
+        if budget.0 < 3 {
+            self.is_sure = false;
+            return None;
+        }
+        let (pattern, space, rate) = (self.pattern, self.space, *self.rates.get(rung)?);
+        let fit = self.fits.get_mut(rung)?.get_or_insert_with(|| Fit::new(pattern, space, rate));
+        let steps = (budget.0 - 1) / 2;
+        let mut half = Budget(steps);
+        let found = fit.search(set, &mut half);
+        budget.0 -= 1 + steps - half.0;
+        self.is_sure &= found.is_some() || half.0 > 0;
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::graph::HardwareGraph;
+    use super::super::link::Link;
+    use super::super::pattern::Edge;
+    use super::*;
+
+    /// Sixteen GPUs of which no two pairs have the same rate, and a pattern of which no two edges have the same weight.
+    #[test]
+    fn of_thousands_of_rungs_few_are_looked_at() {
+        let rate = |a: usize, b: usize| 10.0 + ((a * 16 + b) * 37 % 257) as f64 / 8.0;
+        let graph = HardwareGraph::new(16, None, 8, &|a, b| Link::of_bandwidth(rate(a.min(b), a.max(b))));
+        let space = Space::new(&graph, graph.all()).unwrap();
+        let pairs = (0..9).flat_map(|a| (0..a).map(move |b| (a, b)));
+        let edges = pairs.enumerate().map(|(i, (a, b))| Edge { a, b, weight: 1.0 + i as f64 / 16.0 });
+        let pattern = GraphPattern::new(&edges.collect::<Vec<_>>(), 9);
+        let mut ladder = Ladder::new(&pattern, &space);
+        assert!(ladder.rates.len() > 3_000, "{}", ladder.rates.len());
+        for set in [0xffff, 0x3ff, 0xf0f3] {
+            let mut budget = Budget(10_000_000);
+            let (rung, order) = ladder.fastest(set, 0, &mut budget).unwrap();
+            assert!(ladder.is_sure && order.iter().all(|v| set >> v & 1 == 1), "{set:x}");
+            let slowest = pattern
+                .edge_shares()
+                .map(|(a, b, share)| f64::from(space.weight[order[a]][order[b]]) / share);
+            assert!(slowest.fold(f64::INFINITY, f64::min) >= ladder.rate(rung).unwrap(), "{set:x}");
+            assert!(ladder.on(rung - 1, set, &mut budget).is_none() && ladder.is_sure, "{set:x}");
+        }
+        assert!(ladder.fits.iter().flatten().count() < 50);
+    }
 }

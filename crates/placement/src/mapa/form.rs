@@ -1,6 +1,6 @@
 //! Patterns by the search that is exact for them.
 
-use super::fit::{Fit, Fits, ladder};
+use super::fit::Ladder;
 use super::form_sums::FormSums;
 use super::general::{Aim, Budget, FEW_STEPS, GraphPattern, best, good_sum};
 use super::link::LinkClass;
@@ -295,16 +295,9 @@ fn ring_tree_fits(space: &Space, level: usize, n: usize) -> Vec<bool> {
 /// An order of all vertices whose slowest edge is as fast as can be, and of those one with a large sum.
 fn fastest_order(pattern: &GraphPattern, space: &Space, budget: &mut Budget) -> Vec<usize> {
     let all = (1_u32 << space.len()) - 1;
-    let mut is_sure = true;
-    let found = ladder(pattern, space).into_iter().find_map(|slowest| {
-        match Fit::new(pattern, space, slowest).on(all, budget) {
-            Fits::Yes(order) => return Some((slowest, order)),
-            Fits::No => {}
-            Fits::Unsure => is_sure = false,
-        }
-        None
-    });
-    if !is_sure {
+    let mut ladder = Ladder::new(pattern, space);
+    let found = ladder.fastest(all, 0, budget).and_then(|(rung, order)| Some((ladder.rate(rung)?, order)));
+    if !ladder.is_sure {
         budget.0 = 0;
     }
     let Some((slowest, order)) = found else { return (0..space.len()).collect() };

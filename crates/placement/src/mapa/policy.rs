@@ -148,13 +148,10 @@ pub fn choose(query: &Query<'_>) -> Result<Choice, NoChoice> {
     let form = Form::new(query.pattern, &edges, n);
     let fixed = if free.len() == n { Some(free) } else { fixed };
     let (set, tied, known, mut budget) = match fixed {
-        Some(set) => (set, Some(1), Known::default(), budget(query)),
+        Some(set) => (set, Some(1), Known::default(), budget(query, &form)),
         None => {
             let space = Space::new(graph, free).ok_or(NoChoice::TooMany(free.len()))?;
-            let mut budget = budget(query);
-            if matches!(form, Form::Graph(_)) && aim(query) == Aim::Sum && space.len() > MOST_PROVEN {
-                budget = Budget(FEW_STEPS);
-            }
+            let mut budget = budget(query, &form);
             let found = ranked(query, &form, &space, &mut budget)?;
             (space.gpu_set(found.mask), found.tied, found.known, budget)
         }
@@ -169,8 +166,12 @@ pub fn choose(query: &Query<'_>) -> Result<Choice, NoChoice> {
 /// For sums of edge lists over more GPUs nothing is proven with any number of steps that a controller has time for.
 const MOST_PROVEN: usize = 8;
 
-fn budget(query: &Query<'_>) -> Budget {
-    Budget(if aim(query) == Aim::Equation2 { MOST_PLACED } else { MOST_STEPS })
+fn budget(query: &Query<'_>, form: &Form) -> Budget {
+    Budget(match (aim(query), form) {
+        (Aim::Equation2, _) => MOST_PLACED,
+        (Aim::Sum, Form::Graph(_)) if query.free.len() > MOST_PROVEN => FEW_STEPS,
+        _ => MOST_STEPS,
+    })
 }
 
 fn finish(

@@ -3,20 +3,20 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-use super::fit::{Fit, Fits, ladder};
+use super::fit::Ladder;
 use super::general::{Budget, GraphPattern};
 use super::policy::{Query, predict};
 use super::ranking::{Lost, Ranking};
 use super::space::{Space, subsets};
 
-/// What a set could at best be worth, links that it takes from others, its lowest GPUs first, and how far down the
-/// ladder its slowest edge is then.
+/// What a set could at best be worth, links that it takes from others, and its lowest GPUs first.
 #[derive(PartialEq)]
 struct Hope {
     worth: f64,
     lost: Reverse<Lost>,
     first: u32,
-    rung: usize,
+    /// There is such a match.
+    is_met: bool,
 }
 
 impl Hope {
@@ -40,8 +40,8 @@ impl Ord for Hope {
     }
 }
 
-/// The set whose match has the fastest slowest edge: sets are tried in the order of what they could be worth, each
-/// with the fastest links that it has not been refused for, and the first one that the pattern fits on is the best.
+/// The set whose match has the fastest slowest edge: sets are tried in the order of what they could be worth, and come
+/// back with what they are; the first one that does is the best.
 pub(super) fn by_slowest(
     query: &Query<'_>,
     pattern: &GraphPattern,
@@ -50,33 +50,28 @@ pub(super) fn by_slowest(
     budget: &mut Budget,
 ) -> Option<u32> {
     let all = (1_u32 << space.len()) - 1;
-    let ladder = ladder(pattern, space);
-    let fits: Vec<Fit> = ladder.iter().map(|slowest| Fit::new(pattern, space, *slowest)).collect();
-    let mut is_sure = true;
-    let mut is_on = |rung: usize, mask: u32, budget: &mut Budget| {
-        let fits = fits.get(rung).map_or(Fits::Unsure, |fit: &Fit| fit.on(mask, budget));
-        is_sure &= !matches!(fits, Fits::Unsure);
-        matches!(fits, Fits::Yes(_))
-    };
+    let mut ladder = Ladder::new(pattern, space);
     // What no set has need not be refused for each.
-    let top = (0..ladder.len()).find(|rung| is_on(*rung, all, budget)).unwrap_or(0);
-    let hope = |mask: u32, rung: usize| {
-        let worth = ladder.get(rung).map(|slowest| predict(query, space, *slowest, mask))?;
-        Some(Hope { worth, lost: Reverse(ranking.lost(mask)), first: mask.reverse_bits(), rung })
+    let top = ladder.fastest(all, 0, budget).map_or(0, |(rung, _)| rung);
+    let hope = |mask: u32, slowest: f64, is_met: bool| {
+        let worth = predict(query, space, slowest, mask);
+        Hope { worth, lost: Reverse(ranking.lost(mask)), first: mask.reverse_bits(), is_met }
     };
+    let fastest = ladder.rate(top)?;
     let mut hopes: BinaryHeap<Hope> =
-        subsets(space.len(), query.n).filter_map(|mask| hope(mask, top)).collect();
-    let mut found = None;
+        subsets(space.len(), query.n).map(|mask| hope(mask, fastest, false)).collect();
+    // Without steps left any set will do.
+    let mut found = hopes.peek().map(Hope::mask);
     while let Some(best) = hopes.pop() {
         let mask = best.mask();
-        // Without steps left any set will do.
-        if is_on(best.rung, mask, budget) || budget.0 <= 1 {
+        if best.is_met {
             found = Some(mask);
             break;
         }
-        hopes.extend(hope(mask, best.rung + 1));
+        let met = ladder.fastest(mask, top, budget).and_then(|(rung, _)| ladder.rate(rung));
+        hopes.extend(met.map(|slowest| hope(mask, slowest, true)));
     }
-    if !is_sure {
+    if !ladder.is_sure {
         budget.0 = 0;
     }
     found

@@ -50,6 +50,8 @@ fn accept(job: &Submission, request: Request, config: &SiteConfig) -> Result<Ver
     let mut request = with_slurms_own(with_defaults(request, config), &job.tres)?;
     if job.exclusive {
         request = exclusively(request)?;
+    } else {
+        has_its_ranks(&request)?;
     }
     if request.isolation != Isolation::Auto {
         return admit(job, request, config);
@@ -151,7 +153,6 @@ fn with_slurms_own(mut request: Request, tres: &Tres) -> Result<Request, String>
             let per_node =
                 entries.iter().filter(|e| e.per_node).fold(0, |n: u64, e| n.saturating_add(e.count));
             request.gpus = Some(u32::try_from(per_node).unwrap_or(u32::MAX)).filter(|n| *n > 0);
-            has_its_ranks(&request)?;
             Ok(request)
         }
         _ => Err(format!(
@@ -161,7 +162,8 @@ fn with_slurms_own(mut request: Request, tres: &Tres) -> Result<Request, String>
     }
 }
 
-/// Whether a pattern of the user's own speaks of the GPUs that the job has, where their number per node is known.
+/// Whether a pattern of the user's own speaks of the GPUs that the job has, where their number per node is known: an
+/// exclusive job has all of its nodes'.
 fn has_its_ranks(request: &Request) -> Result<(), String> {
     let (Some(pattern @ Pattern::Edges(_)), Some(gpus)) = (&request.pattern, request.gpus) else {
         return Ok(());

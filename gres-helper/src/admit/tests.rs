@@ -159,6 +159,15 @@ fn an_exclusive_job_gets_whole_gpus_or_a_reason() {
         other => panic!("{other:?}"),
     }
     assert!(matches!(verdict("v1 iso=whole"), Verdict::Accepted { .. }));
+    // It has ranks on all of a node's GPUs, however few it counts.
+    let job = Submission {
+        request: Some("v1 iso=whole pattern=edges:0-1,1-7".to_owned()),
+        tres: Tres { per_node: Some("gres:gpu:2".to_owned()), ..Tres::default() },
+        exclusive: true,
+        ..Submission::default()
+    };
+    let got = judge(&job, Some(&site("")));
+    assert!(matches!(got, Verdict::Accepted { add: None, .. }), "{got:?}");
     for text in ["v1 iso=mig:1g.5gb", "v1 iso=mps mem=100", "v1 iso=auto mem=3815 inst=2"] {
         match verdict(text) {
             Verdict::Refused(why) => assert!(why.contains("--exclusive"), "{why}"),

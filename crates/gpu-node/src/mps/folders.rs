@@ -102,7 +102,8 @@ fn unique() -> String {
 
 /// Most names that are read at once.
 const MOST: usize = 10_000;
-/// How long may be spent on all that was left in one go: whoever looks at the node keeps every prolog waiting.
+/// How long may be spent on a daemon that ends, or on all that was left, in one go: whoever looks at the node keeps every
+/// prolog waiting.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Empties and removes `name` in `dir` until the deadline; false: something is left.
@@ -126,6 +127,9 @@ fn discard(dir: &OwnedFd, name: &str, deadline: &Deadline) -> bool {
             }
             if let Ok(sub) = open_dir(&top, &inner) {
                 for leaf in entries(&sub).unwrap_or_default() {
+                    if deadline.passed() {
+                        return false;
+                    }
                     if rustix::fs::unlinkat(&sub, &leaf, AtFlags::empty()).is_err() {
                         moved += 1;
                         // It stays, and is met again, where somebody else was quicker.
@@ -171,4 +175,22 @@ pub(crate) fn still_there(settings: &Settings) -> Vec<PathBuf> {
 fn names(settings: &Settings) -> impl Iterator<Item = String> {
     let entries = std::fs::read_dir(settings.run_dir.join("mps")).into_iter().flatten().flatten();
     entries.map(|e| e.file_name().to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_directory_takes_no_more_time_than_there_is() {
+        let mps = tempfile::Builder::new().prefix("tn").tempdir_in("/dev/shm").unwrap();
+        let pipe = mps.path().join("away/pipe");
+        std::fs::create_dir_all(&pipe).unwrap();
+        (0..MOST).for_each(|k| std::fs::write(pipe.join(k.to_string()), "").unwrap());
+        let dir = open_dir(CWD, mps.path()).unwrap();
+        // No system unlinks two files in a microsecond.
+        assert!(!discard(&dir, "away", &Deadline::after(Duration::from_millis(5))));
+        assert!(discard(&dir, "away", &Deadline::after(Duration::from_secs(60))));
+        assert!(!mps.path().join("away").exists());
+    }
 }

@@ -104,20 +104,29 @@ fn a_planted_journal_file_is_not_followed() {
     });
 }
 
-/// A small file system in memory in a directory's place, for as long as this lives.
-struct Small<'d>(&'d Path);
+/// What is mounted in a path's place, for as long as this lives.
+struct Mounted<'p>(&'p Path);
 
-impl<'d> Small<'d> {
-    fn over(dir: &'d Path) -> Self {
+impl<'p> Mounted<'p> {
+    /// A small file system in memory.
+    fn small(dir: &'p Path) -> Self {
         std::fs::create_dir_all(dir).unwrap();
         std::fs::set_permissions(dir, PermissionsExt::from_mode(0o700)).unwrap();
-        let mount = |args: &[&str]| Command::new("mount").args(args).arg(dir).status().unwrap();
-        assert!(mount(&["-t", "tmpfs", "-o", "size=64k,mode=700", "tessera-test"]).success());
-        Self(dir)
+        Self::over(dir, &["-t", "tmpfs", "-o", "size=64k,mode=700", "tessera-test"])
+    }
+
+    /// No process has memory at address 0: the file opens, and reading it is an input/output error.
+    fn unreadable(file: &'p Path) -> Self {
+        Self::over(file, &["--bind", &format!("/proc/{}/mem", std::process::id())])
+    }
+
+    fn over(path: &'p Path, args: &[&str]) -> Self {
+        assert!(Command::new("mount").args(args).arg(path).status().unwrap().success());
+        Self(path)
     }
 }
 
-impl Drop for Small<'_> {
+impl Drop for Mounted<'_> {
     fn drop(&mut self) {
         let _ = Command::new("umount").arg("--lazy").arg(self.0).status();
     }
@@ -126,7 +135,7 @@ impl Drop for Small<'_> {
 #[test]
 fn a_full_disk_drains_the_node_and_loses_nothing() {
     on_node("tests::journal::a_full_disk_drains_the_node_and_loses_nothing", |node| {
-        let _small = Small::over(&node.settings.state_dir);
+        let _small = Mounted::small(&node.settings.state_dir);
         let first = node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap().entry;
         let rubbish = node.settings.state_dir.join("rubbish");
         // Until the last page is taken.
@@ -153,31 +162,13 @@ fn a_full_disk_drains_the_node_and_loses_nothing() {
     });
 }
 
-/// Something that cannot be read in a file's place, for as long as this lives.
-struct Unreadable<'f>(&'f Path);
-
-impl<'f> Unreadable<'f> {
-    /// No process has memory at address 0: the file opens, and reading it is an input/output error.
-    fn over(file: &'f Path) -> Self {
-        let memory = format!("/proc/{}/mem", std::process::id());
-        assert!(Command::new("mount").args(["--bind", &memory]).arg(file).status().unwrap().success());
-        Self(file)
-    }
-}
-
-impl Drop for Unreadable<'_> {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("--lazy").arg(self.0).status();
-    }
-}
-
 #[test]
 fn a_file_that_cannot_be_read_stays_and_is_read_again() {
     on_node("tests::journal::a_file_that_cannot_be_read_stays_and_is_read_again", |node| {
         let entry = node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap().entry;
         let file = node.settings.state_dir.join("jobs/1.json");
         let journal = Journal::open(&node.settings.state_dir).unwrap();
-        let unreadable = Unreadable::over(&file);
+        let unreadable = Mounted::unreadable(&file);
         let mut bad = Vec::new();
         let error = journal.jobs(&mut bad).unwrap_err();
         assert_eq!(error.to_string(), format!("{}: cannot read it", file.display()));

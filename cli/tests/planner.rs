@@ -183,6 +183,19 @@ fn nice_that_cannot_be_noted_is_not_given() {
 }
 
 #[test]
+fn a_planner_that_does_not_know_what_nice_was_given_gives_none() {
+    let dir = world(&jobs(), "priority/multifactor", "exit 0");
+    // It opens, and no process has memory at address 0.
+    let said = run(dir.path(), &["planner", "--once", "--lock", "/proc/self/mem"]);
+    assert_snapshot!(said, @r"
+    stderr: tessera: cannot read /proc/self/mem, which says what Nice jobs were given: Input/output error (os error 5)
+    stderr: hint: with another file, by --lock, the Nice that jobs have counts as their users'
+    exit 1
+    ");
+    assert_eq!(log(dir.path()), "");
+}
+
+#[test]
 fn nice_that_an_earlier_planner_gave_is_taken_back_and_other_nice_is_not() {
     // Given by a planner that was killed: 31 as it says, 32 changed by somebody since. 33 and 34 are not to be planned any more.
     let wait = |id, priority, nice, times| job(id, priority, nice, "PENDING", "Priority", &asks(times));

@@ -75,8 +75,11 @@ pub(crate) fn run(args: &PlannerArgs, cli: &Cli) -> Result<Outcome, Failure> {
     let mut lock = if args.dry_run { None } else { Some(hold(&path)?) };
     // A dry run reads what it may.
     let nices = match &mut lock {
-        Some(file) => Nices::read(file),
-        None => File::open(&path).map(|mut file| Nices::read(&mut file)).unwrap_or_default(),
+        Some(file) => Nices::read(file).map_err(|e| {
+            Failure::new(format!("cannot read {}, which says what Nice jobs were given: {e}", path.display()))
+                .hint("with another file, by --lock, the Nice that jobs have counts as their users'")
+        })?,
+        None => File::open(&path).and_then(|mut file| Nices::read(&mut file)).unwrap_or_default(),
     };
     let multifactor = setting("PriorityType") == "priority/multifactor";
     let mut planner = Planner {

@@ -20,12 +20,12 @@ struct Given {
 pub(super) struct Nices(HashMap<u32, Given>);
 
 impl Nices {
-    /// What a planner before this one has left; lines that are no such are passed over.
-    pub(super) fn read(file: &mut File) -> Self {
-        let mut text = String::new();
-        // A file that cannot be read is one without jobs: their Nice then counts as their own.
-        let _ = file.read_to_string(&mut text);
-        Self::parse(&text)
+    /// What a planner before this one has left; lines that are no such are passed over. A file that cannot be read is not
+    /// one without jobs: their Nice would count as their own.
+    pub(super) fn read(file: &mut File) -> std::io::Result<Self> {
+        let mut text = Vec::new();
+        file.read_to_end(&mut text)?;
+        Ok(Self::parse(&String::from_utf8_lossy(&text)))
     }
 
     fn parse(text: &str) -> Self {
@@ -89,6 +89,14 @@ mod tests {
         assert_eq!((nices.own(7, 16), nices.own(7, 1000), nices.own(8, 3)), (5, 1000, 3));
         nices.note(7, 5, 5);
         assert_eq!(nices, Nices::default());
+    }
+
+    #[test]
+    fn a_line_that_is_no_text_hides_no_other() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"7 5 16\n\xff\xff\n12 0 1\n").unwrap();
+        file.rewind().unwrap();
+        assert_eq!(Nices::read(&mut file).unwrap().text(), "7 5 16\n12 0 1\n");
     }
 
     #[test]

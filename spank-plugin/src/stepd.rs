@@ -110,13 +110,13 @@ mod tests {
         drop(socket);
         assert!(dir.path().join("unit_77.0").exists(), "its file stays");
         assert_eq!(live(), roots.then(HashSet::new));
-        // Whose name is a line like those of the two steps, of which one has left its file.
-        let lines: String = ["77", "78"]
-            .map(|job| format!("\n0: 2 0 10000 1 01 1 {}/unit_{job}.0", dir.path().display()))
-            .concat();
-        let name = SocketAddr::from_abstract_name(&lines).unwrap();
-        let _planted = UnixListener::bind_addr(&name).unwrap();
-        assert!(std::fs::read_to_string("/proc/net/unix").unwrap().contains(&lines));
+        // Whose names are a line like those of the two steps, of which one has left its file.
+        let _planted = ["77", "78"].map(|job| {
+            let line = format!("\n0: 2 0 10000 1 01 1 {}/unit_{job}.0", dir.path().display());
+            let planted = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&line).unwrap()).unwrap();
+            assert!(std::fs::read_to_string("/proc/net/unix").unwrap().contains(&line));
+            planted
+        });
         assert_eq!(live(), roots.then(HashSet::new));
     }
 

@@ -51,7 +51,7 @@ fn accept(job: &Submission, request: Request, config: &SiteConfig) -> Result<Ver
     if job.exclusive {
         request = exclusively(request)?;
     } else {
-        has_its_ranks(&request)?;
+        has_its_ranks(&request, &job.tres)?;
     }
     if request.isolation != Isolation::Auto {
         return admit(job, request, config);
@@ -163,13 +163,19 @@ fn with_slurms_own(mut request: Request, tres: &Tres) -> Result<Request, String>
 }
 
 /// Whether a pattern of the user's own speaks of the GPUs that the job has, where their number per node is known: an
-/// exclusive job has all of its nodes'.
-fn has_its_ranks(request: &Request) -> Result<(), String> {
-    let (Some(pattern @ Pattern::Edges(_)), Some(gpus)) = (&request.pattern, request.gpus) else {
+/// exclusive job has all of its nodes', one that says nothing of GPUs to Slurm has one.
+fn has_its_ranks(request: &Request, tres: &Tres) -> Result<(), String> {
+    let one = || (request.isolation == Isolation::Whole && tres.gpu_entries().is_empty()).then_some(1);
+    let (Some(pattern @ Pattern::Edges(_)), Some(gpus)) = (&request.pattern, request.gpus.or_else(one))
+    else {
         return Ok(());
     };
     let edges = pattern.edges(usize::try_from(gpus).unwrap_or(usize::MAX));
-    edges.map(drop).map_err(|e| format!("--gpu-pattern: {e}: ranks are a node's GPUs, counted from 0"))
+    edges.map(drop).map_err(|e| {
+        format!(
+            "--gpu-pattern: {e}: ranks are a node's GPUs, counted from 0, as many as --gpus-per-node or --gres=gpu:N says"
+        )
+    })
 }
 
 /// What an exclusive job can have: Slurm allocates shared GRES to none, so one that asks for a part would wait for ever.

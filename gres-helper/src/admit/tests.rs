@@ -55,10 +55,15 @@ fn parts_become_shards_of_nominal_gigabytes() {
 fn a_pattern_with_ranks_that_the_job_lacks_is_refused() {
     let pattern = "v1 iso=whole pattern=edges:0-1,1-4";
     assert_eq!(added(pattern, Some("gres:gpu:5")), None);
-    assert_eq!(
-        refusal(pattern, Some("gres:gpu:4"), ""),
-        "--gpu-pattern: edge 1-4 has a rank that a job of 4 GPUs does not have: ranks are a node's GPUs, counted from 0"
-    );
+    let why = |edge: &str, of: &str| {
+        format!(
+            "--gpu-pattern: edge {edge} has a rank that a job of {of} GPUs does not have: ranks are a node's GPUs, counted \
+             from 0, as many as --gpus-per-node or --gres=gpu:N says"
+        )
+    };
+    assert_eq!(refusal(pattern, Some("gres:gpu:4"), ""), why("1-4", "4"));
+    // Nothing said, it has one.
+    assert_eq!(refusal(pattern, None, ""), why("0-1", "1"));
 }
 
 #[test]

@@ -19,7 +19,7 @@ pub(crate) fn run_all(filter: Option<&str>) -> Result<(), TaskError> {
     doc.arg("--document-private-items");
     doc.env("RUSTDOCFLAGS", "-D warnings");
     step("documentation", doc)?;
-    step("build", cargo(&["build", "--quiet", "--workspace", "--all-targets"]))?;
+    step("build", cargo(&["build", "--quiet", "--workspace", "--lib", "--bins", "--tests", "--examples"]))?;
     eprintln!("== plugins for Slurm {}", SlurmVersion::V24_11);
     artefacts::build(SlurmVersion::V24_11, Profile::Debug)?;
     eprintln!("== tests");

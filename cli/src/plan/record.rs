@@ -146,6 +146,22 @@ impl Record {
 
     pub(super) fn write(&self, path: &Path) -> Result<(), Failure> {
         let text = serde_json::to_string_pretty(self).unwrap_or_default() + "\n";
-        fs::write(path, text).map_err(|e| Failure::new(format!("cannot write {}: {e}", path.display())))
+        replace(path, &text).map_err(|e| Failure::new(format!("cannot write {}: {e}", path.display())))
     }
+}
+
+/// Writes a file such that what it said stays if there is no room: only this file may know what has been submitted.
+fn replace(path: &Path, text: &str) -> std::io::Result<()> {
+    // Not the link in the file's place, nor a file in that of a device.
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    if fs::metadata(&path).is_ok_and(|there| !there.is_file()) {
+        return fs::write(&path, text);
+    }
+    let mut new = path.clone().into_os_string();
+    new.push(".new");
+    let written = fs::write(&new, text).and_then(|()| fs::rename(&new, &path));
+    if written.is_err() {
+        let _ = fs::remove_file(&new);
+    }
+    written
 }

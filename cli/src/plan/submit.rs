@@ -57,20 +57,21 @@ pub(super) fn run(args: &PlanArgs, on: &On) -> Result<Outcome, Failure> {
         let after: Vec<u32> = job.after.iter().map(|&a| ids[a]).collect();
         let note = note(&record, job, work, args);
         let words = sbatch(job, work, args, note.as_deref(), &|a| ids[a].to_string());
-        match submit(&words, work) {
-            Ok(id) => record.jobs.push(Entry::new(job, id, after)),
-            Err(why) => {
-                if !ids.is_empty() {
-                    // Of jobs that are not to be. Before the first, the file is still an earlier plan's.
-                    let _ = std::fs::remove_file(record_path(args, &record));
-                }
-                return Err(cancelled(&format!("task {}: {why}", job.name), &ids));
+        let kept = match submit(&words, work) {
+            Ok(id) => {
+                record.jobs.push(Entry::new(job, id, after));
+                // After each: whoever is interrupted here knows what runs.
+                record.write(&record_path(args, &record)).map_err(|e| e.what().to_owned())
             }
-        }
-        // After each: whoever is interrupted here knows what runs.
-        if let Err(e) = record.write(&record_path(args, &record)) {
+            Err(why) => Err(format!("task {}: {why}", job.name)),
+        };
+        if let Err(why) = kept {
+            if !ids.is_empty() {
+                // Of jobs that are not to be. Before the first, the file is still an earlier plan's.
+                let _ = std::fs::remove_file(record_path(args, &record));
+            }
             let ids: Vec<u32> = record.jobs.iter().map(|e| e.job).collect();
-            return Err(cancelled(e.what(), &ids));
+            return Err(cancelled(&why, &ids));
         }
     }
     let path = record_path(args, &record);

@@ -4,7 +4,7 @@ use std::fs;
 
 use insta::assert_snapshot;
 
-use super::{SUBMIT, run, squeue, world};
+use super::{SUBMIT, run, slurm, squeue, world};
 
 /// A plan is found by its jobs and by its name, without its file: what is planned stands in the jobs.
 #[test]
@@ -202,4 +202,26 @@ fn jobs_that_nobody_knows_any_more_are_named() {
     run(dir.path(), &[&SUBMIT[..], &["--submit"]].concat());
     let said = run(dir.path(), &["plan", "--reality", "tessera-plan-101.json"]);
     assert!(said.ends_with("does not know: 101 102 103 104\nexit 1"), "{said}");
+}
+
+#[test]
+fn a_full_disk_takes_no_record() {
+    let dir = world("tessera gpu0-1=free", &[]);
+    run(dir.path(), &[&SUBMIT[..], &["--submit"]].concat());
+    let record = dir.path().join("tessera-plan-101.json");
+    let before = fs::read_to_string(&record).unwrap();
+    // No file may grow; without the signal the write fails as on a full disk.
+    let full = |args: &[&str]| {
+        let command = slurm::command(dir.path(), &[]);
+        let program = command.get_program().to_owned();
+        let limit = "trap '' XFSZ; ulimit -f 0; exec \"$@\"";
+        let mut limited = std::process::Command::new("/bin/sh");
+        limited.args(["-c", limit, "sh"]).arg(program).args(args).current_dir(dir.path()).env_clear();
+        limited.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        slurm::said(&mut limited)
+    };
+    let said = full(&["plan", "--reality", "tessera-plan-101.json"]);
+    assert!(said.ends_with("does not know: 101 102 103 104\nexit 1"), "{said}");
+    assert_eq!(fs::read_to_string(&record).unwrap(), before);
+    assert!(!dir.path().join("tessera-plan-101.json.new").exists());
 }

@@ -46,10 +46,12 @@ impl Sums for FormSums<'_> {
     }
 
     fn sets(&self, lacks: Lacks, limit: u32) -> Option<Vec<u32>> {
-        match self.form {
-            Form::RingTree(_) => RingTree::sets_at(&by_class(self.space, lacks), self.n, Byte::of(limit)),
-            _ => None,
-        }
+        let Form::RingTree(edges) = self.form else { return None };
+        let (weights, limit) = (by_class(self.space, lacks), Byte::of(limit));
+        let below = limit.units().and_then(|units| units.checked_sub(1)).map(Byte::of);
+        let good = below.and_then(|below| climb::good(&weights, edges, self.n, Some(below)));
+        let is_below = good.is_some_and(|(lacks, _)| lacks.ahead(limit));
+        if is_below { None } else { RingTree::sets_at(&weights, self.n, limit) }
     }
 }
 

@@ -71,6 +71,8 @@ impl Stretch {
 enum Wanted {
     /// Every set that has a best match.
     Sets,
+    /// Every set that has a match at the limit, unless one lacks less.
+    SetsAt,
     /// One best match.
     One,
     /// Any match within the limit.
@@ -174,7 +176,7 @@ impl<'a, T: Number> RingTree<'a, T> {
 
     /// The sets that have a match at the limit, if none has one below it.
     pub(super) fn sets_at(weights: &'a Weights<T>, n: usize, limit: T) -> Option<Vec<u32>> {
-        let search = Self::new(weights, n, Some(limit), Wanted::Sets).run();
+        let search = Self::new(weights, n, Some(limit), Wanted::SetsAt).run();
         search.example.is_none_or(|example| !example.lacks.ahead(limit)).then_some(search.found.sets)
     }
 
@@ -218,9 +220,13 @@ impl<'a, T: Number> RingTree<'a, T> {
         Sides { hung: &self.hung, m: self.m }
     }
 
+    fn wants_sets(&self) -> bool {
+        matches!(self.wanted, Wanted::Sets | Wanted::SetsAt)
+    }
+
     /// Whether nothing can be better than what is found.
     fn only_new_sets(&self) -> bool {
-        self.wanted == Wanted::Sets && self.limit.and_then(Number::units) == Some(0)
+        self.wants_sets() && self.limit.and_then(Number::units) == Some(0)
     }
 
     /// A match of these sections: lanes are rank 0.
@@ -248,11 +254,12 @@ impl<'a, T: Number> RingTree<'a, T> {
             self.example = Some(Match { lacks: best, sections, zero });
             self.limit = match self.wanted {
                 Wanted::Sets => Some(best),
+                Wanted::SetsAt => Some(best).filter(|best| !best.ahead(limit)),
                 Wanted::One => better(best),
                 Wanted::Any => None,
             };
         }
-        if self.wanted == Wanted::Sets {
+        if self.wants_sets() {
             let new = u32::from(T::reaching(row, best) & self.found.open(set));
             bits(new).for_each(|zero| self.found.add(set | 1 << zero));
             if self.found.is_full() && best.units() == Some(0) {

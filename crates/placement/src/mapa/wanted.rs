@@ -92,7 +92,8 @@ pub(super) fn best(
         if !placing.could(all, counts) {
             continue;
         }
-        let mut look = Look { placing, swaps: &mut swaps, sums, sets: None, may_ask: sets.len() > 1, counts };
+        let (ask_after, swaps) = (ask_after(sets.len()), &mut swaps);
+        let mut look = Look { placing, swaps, sums, sets: None, ask_after, refused: 0, counts };
         // Any set that has these counts will do.
         if sets.len() > 1 && !look.on_any(all, budget) {
             continue;
@@ -113,6 +114,15 @@ const FEWEST_SINGLE: Lacks = [None, Some(1), Some(0)];
 /// Most placements before something else is tried.
 const FEW_PLACED: [u32; 2] = [400, 2_000];
 
+/// To ask which of so many sets have a match takes as long as to rule out a few, or more.
+fn ask_after(sets: usize) -> Option<usize> {
+    match sets {
+        0..=1 => None,
+        2..=100 => Some(1),
+        _ => Some(2),
+    }
+}
+
 /// The ways to find a match with given counts, the fast ones first.
 struct Look<'a, 's> {
     placing: Placing<'a>,
@@ -120,8 +130,10 @@ struct Look<'a, 's> {
     sums: &'a dyn Sums,
     /// The sets that can have a match, where that is known.
     sets: Option<Vec<u32>>,
-    /// There are several, and they were not asked for.
-    may_ask: bool,
+    /// How many must be ruled out one by one before they are asked for; `None`: never, or it is done.
+    ask_after: Option<usize>,
+    /// Sets that bounds have ruled out.
+    refused: usize,
     counts: Counts,
 }
 
@@ -145,16 +157,18 @@ impl Look<'_, '_> {
     }
 
     fn ask_for_sets(&mut self) {
-        if std::mem::take(&mut self.may_ask) {
+        if self.ask_after.take().is_some() {
             self.sets = self.fewest_pcie().and_then(|z| self.sums.sets(FEWEST_PCIE, z));
         }
     }
 
+    fn is_out(&self, set: u32) -> bool {
+        self.sets.as_ref().is_some_and(|sets| !sets.contains(&set))
+    }
+
     /// The vertex of each place of a match on vertices of this set.
     fn on(&mut self, set: u32, budget: &mut Budget) -> Option<Vec<usize>> {
-        if !self.placing.could(set, self.counts)
-            || self.sets.as_ref().is_some_and(|sets| !sets.contains(&set))
-        {
+        if !self.placing.could(set, self.counts) || self.is_out(set) {
             return None;
         }
         self.quickly(set, FEW_PLACED[0], budget).unwrap_or_else(|| self.slowly(set, budget))
@@ -171,11 +185,14 @@ impl Look<'_, '_> {
     }
 
     fn slowly(&mut self, set: u32, budget: &mut Budget) -> Option<Vec<usize>> {
-        let known = self.by_bounds(set);
-        if known.as_ref().is_some_and(Option::is_none) {
-            // Others may be ruled out as well.
+        if self.ask_after.is_some_and(|after| self.refused >= after) {
             self.ask_for_sets();
+            if self.is_out(set) {
+                return None;
+            }
         }
+        let known = self.by_bounds(set);
+        self.refused += usize::from(known.as_ref().is_some_and(Option::is_none));
         let known = known.or_else(|| self.quickly(set, FEW_PLACED[1], budget));
         let known = known.or_else(|| self.swaps.find(set, self.counts, LONG).map(|at| Some(at.to_vec())));
         known.unwrap_or_else(|| self.every_placement(set, budget).flatten())

@@ -10,7 +10,7 @@ use super::ranks::RANKS;
 use super::slowest::by_slowest;
 use super::space::{MOST_FREE, Space, subsets};
 use super::topo;
-use super::wanted::MOST_PLACED;
+use super::wanted::{MOST_PLACED, MOST_PLACED_LISTED};
 use crate::ask::GpuSet;
 use crate::ids::GpuIndex;
 use crate::request::Pattern;
@@ -85,7 +85,7 @@ pub struct Choice {
     /// Links that remain among the other free GPUs (Equation 3), GB/s.
     pub preserved_bw: f64,
     /// Sets that are as good by what the policy asks for, this one included. `None` where counting them takes longer
-    /// than the decision: trees, ring+tree and edge lists under `mapa2021`, and edge lists with cycles.
+    /// than the decision: all but stars and cliques under `mapa2021`, and edge lists with cycles.
     pub tied_sets: Option<u64>,
     /// Nothing is better. False only where a search of a pattern of one's own used up its steps.
     pub exact: bool,
@@ -109,7 +109,7 @@ pub enum NoChoice {
     #[error("{0} free GPUs with different links: the search takes {MOST_FREE}")]
     TooMany(usize),
     /// Equation 2 for an edge list whose best counts were not found in so many steps.
-    #[error("no match found under mapa2021 in {MOST_PLACED} steps: use the default model")]
+    #[error("no match found under mapa2021 in {MOST_PLACED_LISTED} steps: use the default model")]
     NotWithMapa2021,
     /// An edge list that does not fit.
     #[error(transparent)]
@@ -168,6 +168,7 @@ const MOST_PROVEN: usize = 8;
 
 fn budget(query: &Query<'_>, form: &Form) -> Budget {
     Budget(match (aim(query), form) {
+        (Aim::Equation2, Form::Graph(_)) => MOST_PLACED_LISTED,
         (Aim::Equation2, _) => MOST_PLACED,
         (Aim::Sum, Form::Graph(_)) if query.free.len() > MOST_PROVEN => FEW_STEPS,
         _ => MOST_STEPS,
@@ -221,6 +222,9 @@ fn arrange(
     (set, known): (GpuSet, Known),
     budget: &mut Budget,
 ) -> Result<Vec<GpuIndex>, NoChoice> {
+    if let Some(order) = known.order {
+        return Ok(order);
+    }
     let space = Space::new(query.graph, set).ok_or(NoChoice::TooMany(set.len()))?;
     let order = match aim(query) {
         Aim::Equation2 => form.order_by_equation_2(&space, budget)?,
@@ -244,7 +248,9 @@ fn ranked(query: &Query<'_>, form: &Form, space: &Space, budget: &mut Budget) ->
         (Aim::Equation2, _) => {
             let Some(worth) = form.equation_2(space, query.n) else {
                 let found = form.wanted(space, query.n, &ranking.ordered(query.n), budget)?;
-                return Ok(Found { mask: found.mask, tied: None, known: Known::default() });
+                let order = found.order.iter().map(|v| space.gpus[*v]).collect();
+                let known = Known { order: Some(order), ..Known::default() };
+                return Ok(Found { mask: found.mask, tied: None, known });
             };
             sets().zip(worth).for_each(|(mask, worth)| ranking.offer(worth, mask));
         }
@@ -264,14 +270,14 @@ fn ranked(query: &Query<'_>, form: &Form, space: &Space, budget: &mut Budget) ->
             }
             let found = ranking.winner()?;
             let level = levels.get(RANKS.of(found.mask)).copied();
-            return Ok(Found { known: Known { slowest_mbps: level.map(mbps), sum_mbps: None }, ..found });
+            return Ok(Found { known: Known { slowest_mbps: level.map(mbps), ..Known::default() }, ..found });
         }
         (Aim::Sum, _) => {
             let sums = form.sums(space, query.n);
             sets().zip(&sums).for_each(|(mask, sum)| ranking.offer(whole(*sum), mask));
             let found = ranking.winner()?;
             let sum_mbps = sums.get(RANKS.of(found.mask)).copied();
-            return Ok(Found { known: Known { slowest_mbps: None, sum_mbps }, ..found });
+            return Ok(Found { known: Known { sum_mbps, ..Known::default() }, ..found });
         }
     }
     ranking.winner()

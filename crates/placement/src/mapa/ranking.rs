@@ -10,8 +10,10 @@ use crate::ask::GpuSet;
 use crate::ids::GpuIndex;
 
 /// What is known of a set's best order, where sets were ranked by that.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 pub(super) struct Known {
+    /// The order itself.
+    pub(super) order: Option<Vec<GpuIndex>>,
     pub(super) slowest_mbps: Option<u32>,
     pub(super) sum_mbps: Option<i64>,
 }

@@ -3,7 +3,7 @@
 //! Finding nothing proves nothing: the search that must be exact ([`wanted`](super::wanted)) asks here first, because
 //! where matches are many this finds one in microseconds.
 
-use super::general::GraphPattern;
+use super::general::{Budget, GraphPattern};
 use super::space::{MOST_FREE, bits};
 
 /// How often it begins anew, and exchanges some places after each.
@@ -40,13 +40,16 @@ impl<'a> Swaps<'a> {
         Self { class, near, at: Vec::new(), counts: [0; 3], next: 1 }
     }
 
-    /// The vertex of each place of a match on this set with these counts, if one is found.
+    /// The vertex of each place of a match on this set with these counts, if one is found. A round of exchanges takes as
+    /// long as a step per place, and counts so.
     pub(super) fn find(
         &mut self,
         set: u32,
         counts: [usize; 3],
         (starts, kicks): Patience,
+        budget: &mut Budget,
     ) -> Option<&[usize]> {
+        let steps = u32::try_from(self.near.len()).unwrap_or(u32::MAX);
         let wanted = counts.map(|c| i32::try_from(c).unwrap_or(i32::MAX));
         let m = set.count_ones() as usize;
         for start in 0..starts {
@@ -54,7 +57,15 @@ impl<'a> Swaps<'a> {
             self.at.rotate_left(start * m / starts);
             self.count();
             for _ in 0..kicks {
-                while self.closer(wanted) {}
+                let mut changed = true;
+                while changed {
+                    if budget.0 < steps {
+                        budget.0 = 0;
+                        return None;
+                    }
+                    budget.0 -= steps;
+                    changed = self.closer(wanted);
+                }
                 if self.counts == wanted {
                     return Some(&self.at[..self.near.len()]);
                 }

@@ -15,8 +15,10 @@
 //! gone through.
 //!
 //! # Limit
-//! Steps are counted ([`MOST_STEPS`](super::general::MOST_STEPS) is for other searches): the named systems stay far
-//! below [`MOST_PLACED`]; if it is reached the answer says so.
+//! Steps are counted, those of exchanges too ([`MOST_STEPS`](super::general::MOST_STEPS) is for other searches): named
+//! patterns on the named systems stay far below [`MOST_PLACED`]. Edge lists have less, for what a user writes must not
+//! hold a controller up. Where half of the steps end before the proof, the other half finds a match, and the answer says
+//! so.
 
 use super::general::{Budget, GraphPattern};
 use super::link::LinkClass;
@@ -24,8 +26,11 @@ use super::model::equation_2;
 use super::space::{MOST_FREE, Space, bits};
 use super::swaps::{LONG, SHORT, Swaps};
 
-/// Most placements of one rank.
+/// Most steps: placements of one rank, and as many for each round of exchanges.
 pub(super) const MOST_PLACED: u32 = 20_000_000;
+
+/// Most of them for an edge list, some fifty milliseconds: users write those.
+pub(super) const MOST_PLACED_LISTED: u32 = 400_000;
 
 /// Numbers of double, single and other links.
 type Counts = [usize; 3];
@@ -71,9 +76,11 @@ pub(super) trait Sums {
     fn sets(&self, lacks: Lacks, limit: u32) -> Option<Vec<u32>>;
 }
 
-/// The best match among these sets of `n`, of which the first one with the best counts is taken.
+/// The best match among these sets of `n`, of which the first one with the best counts is taken; one set, of all vertices,
+/// or all of them.
 ///
-/// `None` where the steps are used up before any match was found.
+/// Half of the steps are for proofs. Where those do not last, `budget` ends at 0, and the other half looks for any match, of
+/// the best counts at which one is found at once. `None`: none was.
 pub(super) fn best(
     space: &Space,
     pattern: &GraphPattern,
@@ -87,6 +94,8 @@ pub(super) fn best(
     scarce.sort_unstable_by_key(|class| links(*class));
     let all = (1_u32 << space.len()) - 1;
     let mut swaps = Swaps::new(&class, pattern);
+    let mut rest = Budget(budget.0 / 2);
+    budget.0 -= rest.0;
     for counts in by_score(pattern.edges()) {
         let placing = Placing { pattern, near: &near, scarce, at: Vec::with_capacity(MOST_FREE) };
         if !placing.could(all, counts) {
@@ -94,13 +103,25 @@ pub(super) fn best(
         }
         let (ask_after, swaps) = (ask_after(sets.len()), &mut swaps);
         let mut look = Look { placing, swaps, sums, sets: None, ask_after, refused: 0, counts };
+        let found = |mask: u32, at: &[usize]| Some(Best { mask, order: pattern.in_rank_order(at) });
         // Any set that has these counts will do.
-        if sets.len() > 1 && !look.on_any(all, budget) {
-            continue;
+        if budget.0 > 0 && (sets.len() == 1 || look.on_any(all, budget)) {
+            for set in sets {
+                if let Some(at) = look.on(*set, budget) {
+                    budget.0 += rest.0;
+                    return found(*set, &at);
+                }
+                if budget.0 == 0 {
+                    break;
+                }
+            }
         }
-        for set in sets {
-            if let Some(at) = look.on(*set, budget) {
-                return Some(Best { mask: *set, order: pattern.in_rank_order(&at) });
+        if budget.0 == 0 {
+            if let Some(at) = look.quickly(all, FEW_PLACED[0], &mut rest).flatten() {
+                return found(at.iter().fold(0, |mask, v| mask | 1 << v), &at);
+            }
+            if rest.0 == 0 {
+                break;
             }
         }
     }
@@ -175,12 +196,15 @@ impl Look<'_, '_> {
     }
 
     /// `None`: that was not enough to tell.
-    fn quickly(&mut self, set: u32, few: u32, budget: &Budget) -> Option<Option<Vec<usize>>> {
-        let mut few = Budget(few.min(budget.0));
-        self.every_placement(set, &mut few).or_else(|| {
+    fn quickly(&mut self, set: u32, few: u32, budget: &mut Budget) -> Option<Option<Vec<usize>>> {
+        let few = few.min(budget.0);
+        let mut left = Budget(few);
+        let known = self.every_placement(set, &mut left);
+        budget.0 -= few - left.0;
+        known.or_else(|| {
             let good = self.fewest_pcie().and_then(|z| self.sums.good(set, FEWEST_PCIE, z));
             let at = good.map(|order| self.placing.pattern.in_place_order(&order));
-            at.or_else(|| self.swaps.find(set, self.counts, SHORT).map(<[usize]>::to_vec)).map(Some)
+            at.or_else(|| self.swaps.find(set, self.counts, SHORT, budget).map(<[usize]>::to_vec)).map(Some)
         })
     }
 
@@ -194,7 +218,8 @@ impl Look<'_, '_> {
         let known = self.by_bounds(set);
         self.refused += usize::from(known.as_ref().is_some_and(Option::is_none));
         let known = known.or_else(|| self.quickly(set, FEW_PLACED[1], budget));
-        let known = known.or_else(|| self.swaps.find(set, self.counts, LONG).map(|at| Some(at.to_vec())));
+        let known =
+            known.or_else(|| self.swaps.find(set, self.counts, LONG, budget).map(|at| Some(at.to_vec())));
         known.unwrap_or_else(|| self.every_placement(set, budget).flatten())
     }
 
@@ -304,5 +329,46 @@ impl Placing<'_> {
             counts[class] = counts[class].checked_sub(1)?;
         }
         Some(counts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::space::subsets;
+    use super::*;
+    use crate::links::System;
+    use crate::request::{Pattern, PatternEdge};
+
+    struct KnowsNothing;
+
+    impl Sums for KnowsNothing {
+        fn within(&self, _: u32, _: Lacks, _: u32) -> Within {
+            Within::Unknown
+        }
+        fn good(&self, _: u32, _: Lacks, _: u32) -> Option<Vec<usize>> {
+            None
+        }
+        fn sets(&self, _: Lacks, _: u32) -> Option<Vec<u32>> {
+            None
+        }
+    }
+
+    /// Three threes of ranks, each rank with those of the two other threes.
+    #[test]
+    fn without_steps_nothing_is_tried() {
+        let system = System::find("cubemesh-16").unwrap();
+        let graph = system.graph(system.size).unwrap();
+        let space = Space::new(&graph, graph.all()).unwrap();
+        let pairs = (0..9).flat_map(|a| (0..a).map(move |b| (a, b))).filter(|(a, b)| a % 3 != b % 3);
+        let edges = Pattern::Edges(pairs.map(|(a, b)| PatternEdge::new(a, b)).collect()).edges(9).unwrap();
+        let pattern = GraphPattern::new(&edges, 9);
+        let sets: Vec<u32> = subsets(16, 9).collect();
+        let found = |steps: u32| {
+            let mut budget = Budget(steps);
+            let found = best(&space, &pattern, &sets, &KnowsNothing, &mut budget);
+            (found.map(|best| best.mask.count_ones()), budget.0)
+        };
+        assert_eq!(found(0), (None, 0));
+        assert_eq!(found(MOST_PLACED_LISTED), (Some(9), 0), "not proven");
     }
 }

@@ -70,7 +70,10 @@ const VERSION_HEADER: &str = "slurm/slurm_version.h";
 /// The directory that the headers are included from: it has `witness` in it.
 fn include_dir(witness: &str, besides: &[&Path]) -> Result<PathBuf, Failure> {
     println!("cargo::rerun-if-env-changed=TESSERA_SLURM_SRC");
-    let fetched = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("../target/slurm/22.05/src");
+    println!("cargo::rerun-if-env-changed=CARGO_TARGET_DIR");
+    let workspace = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("..");
+    let target = env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    let fetched = workspace.join(target).join("slurm/22.05/src");
     let dir = match env::var_os("TESSERA_SLURM_SRC") {
         Some(tree) => first_with(witness, &[Path::new(&tree)])?,
         None => {

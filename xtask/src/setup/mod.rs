@@ -5,6 +5,7 @@
 
 mod apt;
 mod chroot;
+mod disk;
 mod packages;
 mod real_parts;
 mod slurm_source;
@@ -24,6 +25,9 @@ pub(crate) fn run(only: Option<SlurmVersion>) -> Result<(), TaskError> {
     packages::check_machine()?;
     let target = target_dir();
     at(&target, fs::create_dir_all(&target))?;
+    if let Some(warning) = disk::warning(&target) {
+        eprintln!("setup: {warning}");
+    }
     let lock_path = target.join("setup.lock");
     let lock = at(&lock_path, fs::File::create(&lock_path))?;
     at(&lock_path, lock.lock())?;

@@ -108,7 +108,8 @@ pub(crate) fn library() -> PathBuf {
 
 /// Where `cargo xtask setup` unpacks the real programs.
 pub(crate) fn parts() -> PathBuf {
-    let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/real-parts");
+    let target = Path::new(env!("CARGO_BIN_EXE_nvml-sim")).ancestors().nth(2);
+    let default = target.expect("target/PROFILE/nvml-sim").join("real-parts");
     std::env::var_os("TESSERA_REAL_PARTS").map_or(default, PathBuf::from)
 }
 

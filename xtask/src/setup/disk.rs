@@ -1,0 +1,42 @@
+//! Room on the disk.
+
+use std::path::Path;
+
+/// What a first `cargo xtask test` puts under `target/`, and its clusters under the temporary directory, MB.
+const FIRST_RUN: u64 = 2_500;
+
+/// What to know beforehand: later it is some compiler or daemon that fails.
+pub(super) fn warning(target: &Path) -> Option<String> {
+    let disk = rustix::fs::statvfs(target).ok()?;
+    shortage(disk.f_bavail.saturating_mul(disk.f_frsize) / 1_000_000, target)
+}
+
+fn shortage(free: u64, target: &Path) -> Option<String> {
+    (free < FIRST_RUN).then(|| {
+        format!(
+            "{free} MB are free for {}, a first run of all tests takes about {FIRST_RUN}; \
+             CARGO_TARGET_DIR names another place",
+            target.display()
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_disk_is_said_with_what_would_help() {
+        let said = shortage(287, Path::new("/src/target")).unwrap();
+        assert_eq!(
+            said,
+            "287 MB are free for /src/target, a first run of all tests takes about 2500; \
+             CARGO_TARGET_DIR names another place"
+        );
+        assert_eq!(shortage(FIRST_RUN, Path::new("/src/target")), None);
+        // The build that runs this needs more room than that.
+        assert!(
+            warning(Path::new(env!("CARGO_MANIFEST_DIR"))).is_none_or(|said| said.contains("MB are free"))
+        );
+    }
+}

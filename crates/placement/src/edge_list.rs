@@ -32,7 +32,6 @@ impl Pattern {
     /// [`EdgeListError`].
     pub fn parse_edges(text: &str) -> Result<Self, EdgeListError> {
         let mut edges: Vec<PatternEdge> = Vec::new();
-        let ends = |e: &PatternEdge| (e.a.min(e.b), e.a.max(e.b));
         for (at, line) in text.lines().enumerate() {
             let line = line.split('#').next().unwrap_or_default().trim();
             if line.is_empty() {
@@ -40,7 +39,7 @@ impl Pattern {
             }
             let start = || line.chars().take(20).collect();
             let edge = edge(line).ok_or_else(|| EdgeListError::NoEdge(at + 1, start()))?;
-            match edges.iter().find(|known| ends(known) == ends(&edge)) {
+            match edges.iter().find(|known| known.ends() == edge.ends()) {
                 None if edges.len() == MAX_EDGES => return Err(EdgeListError::TooMany),
                 None => edges.push(edge),
                 Some(known) if known.milli == edge.milli => {}

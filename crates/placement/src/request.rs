@@ -126,6 +126,11 @@ impl PatternEdge {
     pub const fn new(a: u16, b: u16) -> Self {
         Self { a, b, milli: Self::PLAIN }
     }
+
+    /// Its ranks, the lower one first.
+    pub(crate) fn ends(&self) -> (u16, u16) {
+        (self.a.min(self.b), self.a.max(self.b))
+    }
 }
 
 impl Pattern {

@@ -192,7 +192,15 @@ fn parse_pattern(value: &str) -> Result<Pattern, WireError> {
     if list.split(',').count() > MAX_EDGES {
         return bad("too many edges", list);
     }
-    Ok(Pattern::Edges(list.split(',').map(parse_edge).collect::<Result<_, _>>()?))
+    let mut edges: Vec<PatternEdge> = Vec::new();
+    for text in list.split(',') {
+        let edge = parse_edge(text)?;
+        if edges.iter().any(|known| known.ends() == edge.ends()) {
+            return bad("an edge that stands there twice", text);
+        }
+        edges.push(edge);
+    }
+    Ok(Pattern::Edges(edges))
 }
 
 fn parse_edge(text: &str) -> Result<PatternEdge, WireError> {

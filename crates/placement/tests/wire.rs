@@ -41,6 +41,8 @@ fn bad_requests_name_the_part() {
     assert_eq!(error("v1 iso=whole policy=best"), "unknown policy in \"best\"");
     assert_eq!(error("v1 iso=whole wait=25"), "not GBPS:SECONDS in \"25\"");
     assert_eq!(error("v1 iso=whole pattern=edges:0-1*0"), "not an edge's weight in \"0-1*0\"");
+    let twice = "v1 iso=whole pattern=edges:0-1,1-2,1-0*2";
+    assert_eq!(error(twice), "an edge that stands there twice in \"1-0*2\"");
     assert_eq!(error("v1 iso=whole colour=red"), "unknown key in \"colour\"");
     assert_eq!(error("v1 iso=mig:$(reboot)"), "unknown isolation in \"mig:$(reboot)\"");
 }

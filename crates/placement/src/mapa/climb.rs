@@ -9,7 +9,8 @@ use super::number::{Number, Weights};
 use super::pattern::Edge;
 use super::space::MOST_FREE;
 
-/// What a missing link counts, units: more than a match of any links lacks. Twice [`MOST_EDGES`] of them fit.
+/// What a missing link counts, units. Twice [`MOST_EDGES`] of them fit. A match that lacks as much, of 17 edges or more in
+/// units of 1 MB/s, is not found here.
 const MISSING: u32 = 1 << 24;
 
 /// Most edges of a pattern, all with all of 16.

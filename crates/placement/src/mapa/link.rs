@@ -50,7 +50,8 @@ pub struct Link {
 }
 
 impl Link {
-    /// 1 TB/s. Sixteen links of this add up exactly in `f32`, which the searches count in.
+    /// 1 TB/s. What 23 edges lack of it, ring+tree's on 16 GPUs, fits the widest number that the searches count in, and all
+    /// links of a node add up in a `u32`.
     pub const MOST_MBPS: u32 = 1_000_000;
 
     /// A link of this bandwidth, GB/s; what is negative or no number counts as 0.

@@ -19,6 +19,8 @@ const LONG: [&str; 11] = [
 ];
 /// The same as letters.
 const SHORT: [char; 5] = ['W', 'a', 'd', 'w', 'x'];
+/// Letters that take no argument: others may follow in the same word.
+const FLAGS: [char; 10] = ['H', 'O', 'Q', 'V', 'b', 'h', 'k', 's', 'u', 'v'];
 /// Variables that sbatch takes for such options, where the command line does not have them.
 pub(super) const ENVIRONMENT: [&str; 4] =
     ["SBATCH_ARRAY_INX", "SBATCH_WAIT", "TESSERA_GPU_INSTANCES", "TESSERA_GPU_TIMES"];
@@ -58,7 +60,7 @@ fn is_plans(word: &str) -> bool {
             .iter()
             .any(|option| *option == name || (name.len() > 1 && name != "gpu" && option.starts_with(name)));
     }
-    word.strip_prefix('-').and_then(|short| short.chars().next()).is_some_and(|c| SHORT.contains(&c))
+    word.strip_prefix('-').is_some_and(|letters| letters.trim_start_matches(FLAGS).starts_with(SHORT))
 }
 
 #[cfg(test)]
@@ -79,6 +81,7 @@ mod tests {
             "--dep=x",
             "-w",
             "-wn2",
+            "-Hvwn2",
             "--nodelist=n2",
             "--wrap=x",
             "--wait",

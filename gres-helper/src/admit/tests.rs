@@ -57,13 +57,13 @@ fn a_pattern_with_ranks_that_the_job_lacks_is_refused() {
     assert_eq!(added(pattern, Some("gres:gpu:5")), None);
     let why = |edge: &str, of: &str| {
         format!(
-            "--gpu-pattern: edge {edge} has a rank that a job of {of} GPUs does not have: ranks are a node's GPUs, counted \
+            "--gpu-pattern: edge {edge} has a rank that a job of {of} does not have: ranks are a node's GPUs, counted \
              from 0, as many as --gpus-per-node or --gres=gpu:N says"
         )
     };
-    assert_eq!(refusal(pattern, Some("gres:gpu:4"), ""), why("1-4", "4"));
+    assert_eq!(refusal(pattern, Some("gres:gpu:4"), ""), why("1-4", "4 GPUs"));
     // Nothing said, it has one.
-    assert_eq!(refusal(pattern, None, ""), why("0-1", "1"));
+    assert_eq!(refusal(pattern, None, ""), why("0-1", "1 GPU"));
 }
 
 #[test]

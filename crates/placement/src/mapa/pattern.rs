@@ -17,7 +17,7 @@ pub struct Edge {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
     /// An edge names a rank that the job does not have.
-    #[error("edge {0}-{1} has a rank that a job of {2} GPUs does not have")]
+    #[error("edge {0}-{1} has a rank that a job of {2} GPU{s} does not have", s = if *.2 == 1 { "" } else { "s" })]
     NoSuchRank(usize, usize, usize),
     /// An edge joins a rank to itself, or its weight is not above 0.
     #[error("edge {0}-{1} joins a rank to itself or has no weight above 0")]

@@ -46,7 +46,7 @@ fn one_line_per_job() {
     assert_snapshot!(run(JOBS, &["--policy", "preserve", "--csv", "-"]), @r#"
     policy,job,name,gpus,sensitive,arrival,start,end,set,agg_bw,eff_bw,preserved_bw
     preserve,1,resnet,4,1,0,0,20,0 3 2 1,175,68.70692109774998,225
-    preserve,2,vgg,3,1,0,0,10,4 6 7,125,57.857863510333324,0
+    preserve,2,vgg,3,1,0,0,10,4 7 6,125,57.857863510333324,0
     preserve,3,too-large,9,1,2,,,,,,
     preserve,4,cusimann,2,0,3,10,17,4 7,50,39.079190347,50
     preserve,5,alexnet,2,1,4,10,19,5 6,100,58.925035865333335,0

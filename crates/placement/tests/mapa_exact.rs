@@ -225,7 +225,10 @@ proptest! {
     #[test]
     fn any_graph_of_up_to_seven(
         size in 2_usize..=7,
-        links in prop::collection::vec(prop::sample::select(vec![10.0, 12.0, 25.0, 50.0, 100.0]), 1..21),
+        links in prop_oneof![
+            prop::collection::vec(prop::sample::select(vec![10.0, 12.0, 25.0, 50.0, 100.0]), 1..21),
+            prop::collection::vec(5.0..100.0, 1..=21),
+        ],
         free in 1_u64..128,
         next in 0_u64..128,
         n in 1_usize..=5,

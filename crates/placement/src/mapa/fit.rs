@@ -7,8 +7,11 @@
 //!
 //! Which links are the fastest that a match needs is found by halving (`Ladder`).
 
+use std::ops::Range;
+
 use super::general::{Budget, GraphPattern};
 use super::space::{MOST_FREE, Space, bits};
+use super::tables::Tables;
 
 /// The vertices that each rank may have.
 type Domains = [u32; MOST_FREE];
@@ -95,9 +98,14 @@ pub(super) struct Ladder<'a> {
     rates: Vec<f64>,
     /// By rung, as far as it was asked for: weights of many kinds make thousands.
     fits: Vec<Option<Fit>>,
+    /// Tells what a search of few steps does not.
+    tables: Option<Tables<'a>>,
     /// No search has ended for want of steps.
     pub(super) is_sure: bool,
 }
+
+/// Most steps before tables are asked, and as how many those count.
+const TABLES: u32 = 500;
 
 impl<'a> Ladder<'a> {
     pub(super) fn new(pattern: &'a GraphPattern, space: &'a Space) -> Self {
@@ -107,7 +115,12 @@ impl<'a> Ladder<'a> {
         rates.sort_unstable_by(|a, b| b.total_cmp(a));
         rates.dedup();
         let fits = rates.iter().map(|_| None).collect();
-        Self { pattern, space, rates, fits, is_sure: true }
+        Self { pattern, space, rates, fits, tables: None, is_sure: true }
+    }
+
+    /// With tables, which are slower than most searches and end where those do not.
+    pub(super) fn with_tables(self, tables: Option<Tables<'a>>) -> Self {
+        Self { tables, ..self }
     }
 
     /// Thousandths of GB/s over an edge's share of the heaviest one's weight.
@@ -115,42 +128,71 @@ impl<'a> Ladder<'a> {
         self.rates.get(rung).copied()
     }
 
-    /// The fastest rung, from this one down, on which there is a match on vertices of this set, and the vertex of each
-    /// rank. `None`: the steps are used up.
+    /// Number of rungs.
+    pub(super) fn len(&self) -> usize {
+        self.rates.len()
+    }
+
+    /// The end of the rungs from this one down that are fast enough.
+    pub(super) fn end(&self, from: usize, is_enough: impl Fn(f64) -> bool) -> usize {
+        from + self.rates[from..].partition_point(|rate| is_enough(*rate))
+    }
+
+    /// The fastest of these rungs on which there is a match on vertices of this set. `None`: there is on none of them, or
+    /// the steps are used up.
     ///
     /// What fits on a rung fits on all below.
-    pub(super) fn fastest(
-        &mut self,
-        set: u32,
-        from: usize,
-        budget: &mut Budget,
-    ) -> Option<(usize, Vec<usize>)> {
-        let (mut at, mut low, mut high) = (from, from, self.rates.len());
-        let mut best = None;
+    pub(super) fn fastest(&mut self, set: u32, rungs: Range<usize>, budget: &mut Budget) -> Option<usize> {
+        let (mut low, mut high) = (rungs.start, rungs.end.checked_sub(1)?);
+        if !self.is_on(high, set, budget) {
+            return None;
+        }
+        let mut at = low;
         while low < high {
-            match self.on(at, set, budget) {
-                Some(order) => (best, high) = (Some((at, order)), at),
-                None => low = at + 1,
+            if self.is_on(at, set, budget) {
+                high = at;
+            } else {
+                low = at + 1;
             }
             at = usize::midpoint(low, high);
         }
-        best
+        Some(high)
     }
 
-    /// Takes a step, and looks with half of those that are left.
-    fn on(&mut self, rung: usize, set: u32, budget: &mut Budget) -> Option<Vec<usize>> {
-        if budget.0 < 3 {
-            self.is_sure = false;
-            return None;
-        }
+    /// The vertex of each rank of a match on this rung.
+    pub(super) fn order(&mut self, rung: usize, set: u32, budget: &mut Budget) -> Option<Vec<usize>> {
+        self.fit(rung)?.search(set, budget)
+    }
+
+    fn fit(&mut self, rung: usize) -> Option<&Fit> {
         let (pattern, space, rate) = (self.pattern, self.space, *self.rates.get(rung)?);
-        let fit = self.fits.get_mut(rung)?.get_or_insert_with(|| Fit::new(pattern, space, rate));
-        let steps = (budget.0 - 1) / 2;
-        let mut half = Budget(steps);
-        let found = fit.search(set, &mut half);
-        budget.0 -= 1 + steps - half.0;
-        self.is_sure &= found.is_some() || half.0 > 0;
-        found
+        Some(self.fits.get_mut(rung)?.get_or_insert_with(|| Fit::new(pattern, space, rate)))
+    }
+
+    /// Takes a step, and looks with half of those that are left, where there are no tables.
+    pub(super) fn is_on(&mut self, rung: usize, set: u32, budget: &mut Budget) -> bool {
+        let Some(rate) = self.rate(rung) else { return false };
+        if let Some(known) = self.tables.as_ref().and_then(|tables| tables.known(set, rate)) {
+            return known;
+        }
+        let most = if self.tables.is_some() { TABLES } else { u32::MAX };
+        let steps = most.min(budget.0.saturating_sub(1) / 2);
+        let mut left = Budget(steps);
+        let found = steps > 0 && self.fit(rung).is_some_and(|fit| fit.search(set, &mut left).is_some());
+        budget.0 -= (1 + steps - left.0).min(budget.0);
+        if found || left.0 > 0 {
+            return found;
+        }
+        match &mut self.tables {
+            Some(tables) if budget.0 > TABLES => {
+                budget.0 -= TABLES;
+                tables.ask(set, rate)
+            }
+            _ => {
+                self.is_sure = false;
+                false
+            }
+        }
     }
 }
 
@@ -174,13 +216,14 @@ mod tests {
         assert!(ladder.rates.len() > 3_000, "{}", ladder.rates.len());
         for set in [0xffff, 0x3ff, 0xf0f3] {
             let mut budget = Budget(10_000_000);
-            let (rung, order) = ladder.fastest(set, 0, &mut budget).unwrap();
+            let rung = ladder.fastest(set, 0..ladder.len(), &mut budget).unwrap();
+            let order = ladder.order(rung, set, &mut budget).unwrap();
             assert!(ladder.is_sure && order.iter().all(|v| set >> v & 1 == 1), "{set:x}");
             let slowest = pattern
                 .edge_shares()
                 .map(|(a, b, share)| f64::from(space.weight[order[a]][order[b]]) / share);
             assert!(slowest.fold(f64::INFINITY, f64::min) >= ladder.rate(rung).unwrap(), "{set:x}");
-            assert!(ladder.on(rung - 1, set, &mut budget).is_none() && ladder.is_sure, "{set:x}");
+            assert!(!ladder.is_on(rung - 1, set, &mut budget) && ladder.is_sure, "{set:x}");
         }
         assert!(ladder.fits.iter().flatten().count() < 50);
     }

@@ -2,7 +2,7 @@
 
 use super::fit::Ladder;
 use super::form_sums::FormSums;
-use super::general::{Aim, Budget, FEW_STEPS, GraphPattern, best, good_sum};
+use super::general::{Aim, Budget, FEW_STEPS, GraphPattern, MOST_STEPS, best, good_sum};
 use super::link::LinkClass;
 use super::model::equation_2;
 use super::number::{Byte, Number, Scale, Weights};
@@ -12,6 +12,7 @@ use super::policy::NoChoice;
 use super::ranks::RANKS;
 use super::ringtree::RingTree;
 use super::space::{Space, bits, count, subsets};
+use super::tables::Tables;
 use super::tree::{self, TreeShape};
 use super::wanted;
 use crate::request::Pattern;
@@ -53,45 +54,50 @@ impl Form {
         }
     }
 
-    /// For each set of `n`, the level of the slowest edge of its best match.
+    /// For each set of `n`, the level of the slowest edge of a star or of all links.
     pub(super) fn slowest(&self, space: &Space, n: usize) -> Vec<u8> {
-        let m = space.len();
-        let count = count(m, n);
-        let mut slowest = vec![0_u8; count];
+        let level = |mask: u32, v: usize| bits(mask ^ 1 << v).map(|u| space.level[v][u]).min().unwrap_or(0);
+        let of = |mask: u32| {
+            let each = bits(mask).map(|v| level(mask, v));
+            if matches!(self, Self::Star) { each.max() } else { each.min() }
+        };
+        subsets(space.len(), n).map(|mask| of(mask).unwrap_or(0)).collect()
+    }
+
+    /// For each set of `n`, whether it fits on links of at least this level: paths, trees, ring+tree.
+    pub(super) fn fits(&self, space: &Space, level: usize, n: usize) -> Vec<bool> {
         match self {
-            Self::Star | Self::All => {
-                let level =
-                    |mask: u32, v: usize| bits(mask ^ 1 << v).map(|u| space.level[v][u]).min().unwrap_or(0);
-                let of = |mask: u32| {
-                    let each = bits(mask).map(|v| level(mask, v));
-                    if matches!(self, Self::Star) { each.max() } else { each.min() }
-                };
-                slowest.iter_mut().zip(subsets(m, n)).for_each(|(s, mask)| *s = of(mask).unwrap_or(0));
+            Self::Tree(shape) => tree::feasible(shape, &space.adjacent(level)),
+            Self::Path { closed } => {
+                let found = path::feasible(space, level, n, *closed);
+                subsets(space.len(), n).map(|mask| found[mask as usize]).collect()
             }
-            Self::Path { .. } | Self::Tree(_) | Self::RingTree(_) => {
-                for level in (1..space.levels.len()).rev() {
-                    let fits: Vec<bool> = match self {
-                        Self::Tree(shape) => tree::feasible(shape, &space.adjacent(level)),
-                        Self::Path { closed } => {
-                            let found = path::feasible(space, level, n, *closed);
-                            subsets(m, n).map(|mask| found[mask as usize]).collect()
-                        }
-                        _ => ring_tree_fits(space, level, n),
-                    };
-                    let mark = u8::try_from(level).unwrap_or(u8::MAX);
-                    slowest.iter_mut().zip(&fits).for_each(|(s, fits)| {
-                        if *fits && *s == 0 {
-                            *s = mark;
-                        }
-                    });
-                    if slowest.iter().all(|s| *s > 0) {
-                        break;
-                    }
-                }
-            }
-            Self::Empty | Self::Graph(_) => {}
+            _ => ring_tree_fits(space, level, n),
         }
-        slowest
+    }
+
+    /// The level of the slowest edge of the best match of all vertices.
+    fn slowest_of_all(&self, space: &Space, budget: &mut Budget) -> usize {
+        let m = space.len();
+        let Some(pattern) = self.graph(m) else { return 0 };
+        let mut ladder = Ladder::new(&pattern, space).with_tables(Some(Tables::new(self, space, m)));
+        let rung = ladder.fastest((1 << m) - 1, 0..ladder.len(), budget);
+        let mbps = rung.and_then(|rung| ladder.rate(rung)).unwrap_or(0.0);
+        space.levels.partition_point(|l| f64::from(*l) < mbps)
+    }
+
+    /// The edges over `n` ranks, for searches that take any; `None` for patterns that need none.
+    pub(super) fn graph(&self, n: usize) -> Option<GraphPattern> {
+        Some(match self {
+            Self::Path { closed } => {
+                let pattern = if *closed { Pattern::Ring } else { Pattern::Chain };
+                GraphPattern::new(&pattern.edges(n).ok()?, n)
+            }
+            Self::Tree(shape) => GraphPattern::new(&shape.edges(), n),
+            Self::RingTree(edges) => GraphPattern::new(edges, n),
+            Self::Graph(pattern) => pattern.clone(),
+            Self::Empty | Self::Star | Self::All => return None,
+        })
     }
 
     /// For each set of `n`, the largest sum over the edges of a match, thousandths of GB/s.
@@ -169,16 +175,7 @@ impl Form {
         sets: &[u32],
         budget: &mut Budget,
     ) -> Result<wanted::Best, NoChoice> {
-        let pattern = match self {
-            Self::Path { closed } => {
-                let pattern = if *closed { Pattern::Ring } else { Pattern::Chain };
-                GraphPattern::new(&pattern.edges(n)?, n)
-            }
-            Self::Tree(shape) => GraphPattern::new(&shape.edges(), n),
-            Self::RingTree(edges) => GraphPattern::new(edges, n),
-            Self::Graph(pattern) => pattern.clone(),
-            _ => return Err(NoChoice::NotWithMapa2021),
-        };
+        let pattern = self.graph(n).ok_or(NoChoice::NotWithMapa2021)?;
         let sums = FormSums { form: self, space, n };
         wanted::best(space, &pattern, sets, &sums, budget).ok_or(NoChoice::NotWithMapa2021)
     }
@@ -209,9 +206,10 @@ impl Form {
         let all = (1_u32 << m) - 1;
         match self {
             Self::Path { .. } | Self::Tree(_) | Self::RingTree(_) => {
-                let search = || usize::from(self.slowest(space, m).first().copied().unwrap_or(0));
-                let level =
-                    known_mbps.map_or_else(search, |mbps| space.levels.partition_point(|l| *l < mbps));
+                let level = match known_mbps {
+                    Some(mbps) => space.levels.partition_point(|l| *l < mbps),
+                    None => self.slowest_of_all(space, budget),
+                };
                 self.order_from(space, level, None)
             }
             Self::Star => star_order(m, &|v| {
@@ -296,10 +294,12 @@ fn ring_tree_fits(space: &Space, level: usize, n: usize) -> Vec<bool> {
 fn fastest_order(pattern: &GraphPattern, space: &Space, budget: &mut Budget) -> Vec<usize> {
     let all = (1_u32 << space.len()) - 1;
     let mut ladder = Ladder::new(pattern, space);
-    let found = ladder.fastest(all, 0, budget).and_then(|(rung, order)| Some((ladder.rate(rung)?, order)));
+    let rung = ladder.fastest(all, 0..ladder.len(), budget);
     if !ladder.is_sure {
         budget.0 = 0;
     }
+    let found =
+        rung.and_then(|rung| Some((ladder.rate(rung)?, ladder.order(rung, all, &mut Budget(MOST_STEPS))?)));
     let Some((slowest, order)) = found else { return (0..space.len()).collect() };
     let sum = pattern.sum(space, &order);
     let level = space.levels.partition_point(|l| f64::from(*l) < slowest);

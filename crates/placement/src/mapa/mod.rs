@@ -44,6 +44,7 @@ mod slowest;
 mod space;
 mod stock;
 mod swaps;
+mod tables;
 mod ties;
 mod topo;
 mod tree;

@@ -7,8 +7,9 @@ use super::model::{BandwidthModel, Bounds, Scores, score};
 use super::pattern::{Edge, PatternError};
 use super::ranking::{Found, Known, Lost, Ranking, least_missed};
 use super::ranks::RANKS;
-use super::slowest::by_slowest;
+use super::slowest::{Slowest, by_slowest};
 use super::space::{MOST_FREE, Space, subsets};
+use super::tables::Tables;
 use super::topo;
 use super::wanted::{MOST_PLACED, MOST_PLACED_LISTED};
 use crate::ask::GpuSet;
@@ -85,9 +86,10 @@ pub struct Choice {
     /// Links that remain among the other free GPUs (Equation 3), GB/s.
     pub preserved_bw: f64,
     /// Sets that are as good by what the policy asks for, this one included. `None` where counting them takes longer
-    /// than the decision: all but stars and cliques under `mapa2021`, and edge lists with cycles.
+    /// than the decision: all but stars and cliques under `mapa2021`, edge lists with cycles, and where many sets may be
+    /// as good.
     pub tied_sets: Option<u64>,
-    /// Nothing is better. False only where a search of a pattern of one's own used up its steps.
+    /// Nothing is better. False where a search used up its steps: edge lists may; named patterns were not seen to.
     pub exact: bool,
 }
 
@@ -166,12 +168,16 @@ pub fn choose(query: &Query<'_>) -> Result<Choice, NoChoice> {
 /// For sums of edge lists over more GPUs nothing is proven with any number of steps that a controller has time for.
 const MOST_PROVEN: usize = 8;
 
+/// For patterns that have tables where steps do not tell.
+const MOST_TABLED: u32 = 4 * MOST_STEPS;
+
 fn budget(query: &Query<'_>, form: &Form) -> Budget {
     Budget(match (aim(query), form) {
         (Aim::Equation2, Form::Graph(_)) => MOST_PLACED_LISTED,
         (Aim::Equation2, _) => MOST_PLACED,
         (Aim::Sum, Form::Graph(_)) if query.free.len() > MOST_PROVEN => FEW_STEPS,
-        _ => MOST_STEPS,
+        (_, Form::Graph(_)) => MOST_STEPS,
+        _ => MOST_TABLED,
     })
 }
 
@@ -254,15 +260,17 @@ fn ranked(query: &Query<'_>, form: &Form, space: &Space, budget: &mut Budget) ->
             };
             sets().zip(worth).for_each(|(mask, worth)| ranking.offer(worth, mask));
         }
-        (Aim::Slowest, Form::Graph(pattern)) => {
-            let mask = by_slowest(query, pattern, space, &ranking, budget).ok_or(NoChoice::Nothing)?;
-            return Ok(Found { mask, tied: None, known: Known::default() });
-        }
         (Aim::Sum, Form::Graph(pattern)) => {
             lazily_by_sum(query, pattern, space, &mut ranking, budget);
             return Ok(Found { tied: None, ..ranking.winner()? });
         }
         (Aim::Slowest, _) => {
+            if let Some(pattern) = form.graph(query.n) {
+                let has_tables = !matches!(form, Form::Graph(_));
+                let tables = has_tables.then(|| Tables::new(form, space, query.n));
+                let found = by_slowest(query, &pattern, (space, &ranking), tables, budget);
+                return found.map(|found| set_of(&found, space)).ok_or(NoChoice::Nothing);
+            }
             let levels = form.slowest(space, query.n);
             let mbps = |level: u8| space.levels[usize::from(level)];
             for (mask, level) in sets().zip(&levels) {
@@ -281,6 +289,12 @@ fn ranked(query: &Query<'_>, form: &Form, space: &Space, budget: &mut Budget) ->
         }
     }
     ranking.winner()
+}
+
+fn set_of(found: &Slowest, space: &Space) -> Found {
+    let level = found.mbps.and_then(|mbps| space.levels.iter().find(|level| f64::from(**level) >= mbps));
+    let known = Known { slowest_mbps: level.copied(), ..Known::default() };
+    Found { mask: found.mask, tied: found.tied, known }
 }
 
 /// Sums are far below 2^53.

@@ -108,8 +108,8 @@ const LEFTOVERS: [&str; 4] = ["slurmstepd", "nvidia-cuda-mps", "slurmd", "slurms
 
 /// Processes of the cluster under `dir` that are in no pid file: step daemons with their jobs, MPS daemons.
 ///
-/// A process is the cluster's if it is one of [`LEFTOVERS`] and its environment or command line names `dir`,
-/// or if such a one is its ancestor.
+/// A process is the cluster's if it is one of [`LEFTOVERS`] and its environment or command line names `dir`, or if `dir` is
+/// mounted for it (24.11's step daemons write their title over their environment), or if such a one is its ancestor.
 pub(crate) fn leftovers(dir: &Path) -> Vec<Started> {
     let mark = dir.as_os_str().as_encoded_bytes();
     let holds = |bytes: Vec<u8>| bytes.windows(mark.len()).any(|part| part == mark);
@@ -121,7 +121,8 @@ pub(crate) fn leftovers(dir: &Path) -> Vec<Started> {
         let comm = fs::read_to_string(proc.join("comm")).unwrap_or_default();
         let ours = LEFTOVERS.iter().any(|name| comm.starts_with(name))
             && (fs::read(proc.join("environ")).is_ok_and(holds)
-                || fs::read(proc.join("cmdline")).is_ok_and(holds));
+                || fs::read(proc.join("cmdline")).is_ok_and(holds)
+                || fs::read(proc.join("mountinfo")).is_ok_and(|mounts| is_mounted(&mounts, mark)));
         all.push((pid, stat.parent, ours));
     }
     // Ancestors first is not promised by /proc, so repeat until nothing is added.
@@ -135,4 +136,10 @@ pub(crate) fn leftovers(dir: &Path) -> Vec<Started> {
             return heads.into_iter().filter_map(|pid| Started::of("leftover", pid)).collect();
         }
     }
+}
+
+/// Whether a line of mountinfo(5) has this mount point: its fifth word.
+fn is_mounted(mounts: &[u8], dir: &[u8]) -> bool {
+    let point = |line: &[u8]| line.split(|b| *b == b' ').nth(4).is_some_and(|point| point == dir);
+    mounts.split(|b| *b == b'\n').any(point)
 }

@@ -1,6 +1,8 @@
 //! What was planned and submitted, kept in a file, so that reality can be compared with it later.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::os::unix::fs::{MetadataExt as _, fchown};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -154,12 +156,23 @@ impl Record {
 fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     // Not the link in the file's place, nor a file in that of a device.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    if fs::metadata(&path).is_ok_and(|there| !there.is_file()) {
+    let there = fs::metadata(&path).ok();
+    if there.as_ref().is_some_and(|there| !there.is_file()) {
         return fs::write(&path, text);
     }
     let mut new = path.clone().into_os_string();
     new.push(".new");
-    let written = fs::write(&new, text).and_then(|()| fs::rename(&new, &path));
+    // What a run that was killed has left, or a link that somebody else has laid there.
+    let _ = fs::remove_file(&new);
+    let written = File::create_new(&new).and_then(|mut file| {
+        if let Some(there) = there {
+            // An administrator's look must not take a user's record away; only root can, and need, give it back.
+            let _ = fchown(&file, Some(there.uid()), Some(there.gid()));
+            file.set_permissions(there.permissions())?;
+        }
+        file.write_all(text.as_bytes())?;
+        fs::rename(&new, &path)
+    });
     if written.is_err() {
         let _ = fs::remove_file(&new);
     }

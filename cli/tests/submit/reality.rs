@@ -1,6 +1,7 @@
 //! `tessera plan --reality`: plans beside what Slurm did.
 
 use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 
 use insta::assert_snapshot;
 
@@ -224,4 +225,19 @@ fn a_full_disk_takes_no_record() {
     assert!(said.ends_with("does not know: 101 102 103 104\nexit 1"), "{said}");
     assert_eq!(fs::read_to_string(&record).unwrap(), before);
     assert!(!dir.path().join("tessera-plan-101.json.new").exists());
+}
+
+#[test]
+fn a_record_stays_its_users() {
+    let dir = world("tessera gpu0-1=free", &[]);
+    run(dir.path(), &[&SUBMIT[..], &["--submit"]].concat());
+    let record = dir.path().join("tessera-plan-101.json");
+    fs::set_permissions(&record, fs::Permissions::from_mode(0o640)).unwrap();
+    // Only root can give it to somebody; others keep it.
+    let _ = chown(&record, Some(12_345), None);
+    let whose = || fs::metadata(&record).map(|m| (m.uid(), m.gid(), m.mode())).unwrap();
+    let (before, old) = (whose(), fs::metadata(&record).unwrap().ino());
+    run(dir.path(), &["plan", "--reality", "tessera-plan-101.json"]);
+    assert_eq!(whose(), before);
+    assert_ne!(fs::metadata(&record).unwrap().ino(), old, "it was written");
 }

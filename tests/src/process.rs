@@ -143,3 +143,18 @@ fn is_mounted(mounts: &[u8], dir: &[u8]) -> bool {
     let point = |line: &[u8]| line.split(|b| *b == b' ').nth(4).is_some_and(|point| point == dir);
     mounts.split(|b| *b == b'\n').any(point)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mount_beneath_a_directory_is_not_of_it() {
+        let mounts = b"21 1 0:20 / / rw - ext4 /dev/vda rw\n\
+            602 598 254:0 /tmp/a /tmp/a rw,relatime - ext4 /dev/vda rw\n\
+            603 598 0:51 / /tmp/b/run rw - tmpfs tmpfs rw\n";
+        assert!(
+            is_mounted(mounts, b"/tmp/a") && !is_mounted(mounts, b"/tmp/b") && !is_mounted(mounts, b"/tmp")
+        );
+    }
+}

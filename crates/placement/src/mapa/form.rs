@@ -82,6 +82,9 @@ impl Form {
         let Some(pattern) = self.graph(m) else { return 0 };
         let mut ladder = Ladder::new(&pattern, space).with_tables(Some(Tables::new(self, space, m)));
         let rung = ladder.fastest((1 << m) - 1, 0..ladder.len(), budget);
+        if !ladder.is_sure {
+            budget.0 = 0;
+        }
         let mbps = rung.and_then(|rung| ladder.rate(rung)).unwrap_or(0.0);
         space.levels.partition_point(|l| f64::from(*l) < mbps)
     }

@@ -77,10 +77,13 @@ fn describe(info: &PanicHookInfo<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::RefCell;
     use std::fmt;
-    use std::sync::Mutex;
 
-    static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    thread_local! {
+        // Of the thread: the sink is the process's, and other tests log at the same time.
+        static LINES: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+    }
 
     #[derive(Debug)]
     struct Bad;
@@ -93,7 +96,7 @@ mod tests {
 
     #[test]
     fn errors_and_panics_become_the_fallback_and_one_line() {
-        log::set_sink(|_, line| LINES.lock().unwrap().push(line.to_string_lossy().into()));
+        log::set_sink(|_, line| LINES.with_borrow_mut(|lines| lines.push(line.to_string_lossy().into())));
         install_panic_hook();
         assert_eq!(guard("ok", 1, || Ok::<_, Bad>(2)), 2);
         assert_eq!(guard("bad", 1, || Err::<i32, _>(Bad)), 1);
@@ -103,9 +106,13 @@ mod tests {
         });
         assert_eq!(by_panic, 7);
         let _default = panic::take_hook();
-        let lines = LINES.lock().unwrap();
-        let last = lines.last().unwrap();
-        assert!(last.starts_with("tessera: job_test: bug in this plugin (job 42): two lines at "), "{last}");
+        let lines = LINES.take();
+        let [display, two_lines] = lines.as_slice() else { panic!("not one line each: {lines:?}") };
+        assert!(display.starts_with("tessera: bad: bug in this plugin: in display at "), "{display}");
+        assert!(
+            two_lines.starts_with("tessera: job_test: bug in this plugin (job 42): two lines at "),
+            "{two_lines}"
+        );
         assert_eq!(HOOK.get(), "outside any hook");
     }
 }

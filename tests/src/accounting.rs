@@ -6,17 +6,14 @@ use std::io::Write as _;
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use crate::cluster::{Cluster, Daemon, User};
-use crate::command::{run, wait_for};
+use crate::command::{PATIENCE, run, wait_for};
 use crate::error::{HarnessError, at};
 use crate::layout::Layout;
 use crate::paths::real_parts;
 use crate::ports;
 
-/// How long either may take to answer.
-const READY: Duration = Duration::from_secs(60);
 /// Slurm's own plugins, of which the database's is unpacked elsewhere.
 const SLURM_PLUGINS: &str = "usr/lib/x86_64-linux-gnu/slurm-wlm";
 const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
@@ -83,15 +80,11 @@ pub(crate) fn start(cluster: &mut Cluster) -> Result<(), HarnessError> {
     bootstrap(cluster.layout())?;
     cluster.start(&Daemon::Mariadbd)?;
     let socket = cluster.layout().at("db").join("socket");
-    wait_for(
-        "mariadbd's socket",
-        READY,
-        || {
-            if socket.exists() { Ok(()) } else { Err("no socket".to_owned()) }
-        },
-    )?;
+    wait_for("mariadbd's socket", PATIENCE, || {
+        if socket.exists() { Ok(()) } else { Err("no socket".to_owned()) }
+    })?;
     cluster.start(&Daemon::Slurmdbd)?;
-    wait_for("slurmdbd to answer", READY, || {
+    wait_for("slurmdbd to answer", PATIENCE, || {
         let done = cluster.run(User::Root, "sacctmgr", &["-i", "add", "cluster", "tessera"]);
         done.and_then(crate::command::Done::ok).map(drop).map_err(|e| e.to_string())
     })

@@ -8,16 +8,13 @@ use std::time::Duration;
 
 use crate::artefacts::{self, Profile};
 use crate::cluster::{Cluster, Daemon, User};
-use crate::command::{run, wait_for};
+use crate::command::{PATIENCE, run, wait_for};
 use crate::config::{Place, Templates};
 use crate::error::{HarnessError, at};
 use crate::inside::Inside;
 use crate::layout::Layout;
 use crate::paths::SlurmVersion;
 use crate::{accounting, ports, sim};
-
-/// How long a fresh cluster may take until all nodes are idle.
-const READY: Duration = Duration::from_secs(60);
 
 /// What kind of cluster is wanted; [`Builder::start`] makes it.
 #[derive(Debug)]
@@ -117,10 +114,7 @@ impl Builder {
         let accounting = self.accounting;
         let mut cluster = self.lay_out()?;
         cluster.start(&Daemon::Munged)?;
-        let socket = cluster.layout.munge_socket();
-        wait_for("munged's socket", Duration::from_secs(10), || {
-            if socket.exists() { Ok(()) } else { Err("no socket".to_owned()) }
-        })?;
+        cluster.wait_munged()?;
         if accounting {
             accounting::start(&mut cluster)?;
         }
@@ -128,7 +122,7 @@ impl Builder {
         for node in cluster.nodes.clone() {
             cluster.start(&Daemon::Slurmd(node))?;
         }
-        cluster.wait_ready(READY)?;
+        cluster.wait_ready(PATIENCE)?;
         Ok(cluster)
     }
 
@@ -281,6 +275,18 @@ fn write_config(
 }
 
 impl Cluster {
+    /// Waits until munged can be asked.
+    ///
+    /// # Errors
+    ///
+    /// If it has no socket.
+    pub fn wait_munged(&self) -> Result<(), HarnessError> {
+        let socket = self.layout.munge_socket();
+        wait_for("munged's socket", PATIENCE, || {
+            if socket.exists() { Ok(()) } else { Err("no socket".to_owned()) }
+        })
+    }
+
     /// Waits until every node is idle or busy with jobs, that is, up.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use crate::command::{Done, run, wait_for};
+use crate::command::{Done, PATIENCE, run, wait_for};
 use crate::error::{HarnessError, at};
 use crate::inside::Inside;
 use crate::layout::Layout;
@@ -302,7 +302,7 @@ impl Cluster {
             .ok_or_else(|| HarnessError::Unexpected(format!("{} is not running", daemon.name())))?;
         process.signal(rustix::process::Signal::KILL);
         self.reap();
-        wait_for("a killed daemon to be gone", Duration::from_secs(10), || {
+        wait_for("a killed daemon to be gone", PATIENCE, || {
             self.reap();
             if process.is_alive() { Err("alive".to_owned()) } else { Ok(()) }
         })

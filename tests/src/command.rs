@@ -72,6 +72,10 @@ pub fn line(command: &Command) -> String {
     words.join(" ")
 }
 
+/// How long is waited for what must come: a machine may be ten times slower than ours, or stand still for seconds. Only a
+/// failure takes that long.
+pub const PATIENCE: Duration = Duration::from_secs(300);
+
 /// Calls `look` until it gives a value, at most `limit`; it returns what it saw instead as `Err`.
 ///
 /// # Errors

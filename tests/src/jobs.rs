@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::time::Duration;
 
 use crate::cluster::{Cluster, User};
-use crate::command::{Done, wait_for};
+use crate::command::{Done, PATIENCE, wait_for};
 use crate::error::{HarnessError, at};
 
 /// Slurm's number of a job.
@@ -102,14 +101,8 @@ impl Cluster {
     /// # Errors
     ///
     /// The job's last state and reason, and what it printed.
-    pub fn wait_job(
-        &self,
-        id: JobId,
-        what: &str,
-        limit: Duration,
-        wish: impl Fn(&Job) -> bool,
-    ) -> Result<Job, HarnessError> {
-        wait_for(&format!("job {id} to be {what}"), limit, || {
+    pub fn wait_job(&self, id: JobId, what: &str, wish: impl Fn(&Job) -> bool) -> Result<Job, HarnessError> {
+        wait_for(&format!("job {id} to be {what}"), PATIENCE, || {
             let job = self.job(id).map_err(|error| error.to_string())?;
             if wish(&job) {
                 return Ok(job);
@@ -124,7 +117,7 @@ impl Cluster {
     ///
     /// As [`Cluster::wait_job`].
     pub fn wait_running(&self, id: JobId) -> Result<Job, HarnessError> {
-        self.wait_job(id, "running", Duration::from_secs(60), |job| job.state() == "RUNNING")
+        self.wait_job(id, "running", |job| job.state() == "RUNNING")
     }
 
     /// Waits until the job has ended, in whatever way.
@@ -133,7 +126,7 @@ impl Cluster {
     ///
     /// As [`Cluster::wait_job`].
     pub fn wait_end(&self, id: JobId) -> Result<Job, HarnessError> {
-        self.wait_job(id, "ended", Duration::from_secs(120), |job| FINAL.contains(&job.state()))
+        self.wait_job(id, "ended", |job| FINAL.contains(&job.state()))
     }
 
     /// Submits, waits for success, and returns what the job printed.
@@ -164,8 +157,7 @@ impl Cluster {
     ///
     /// The jobs that are left.
     pub fn wait_idle(&self) -> Result<(), HarnessError> {
-        // A slurmd that was away is told again what to end only after a minute.
-        wait_for("all nodes to be idle", Duration::from_secs(150), || {
+        wait_for("all nodes to be idle", PATIENCE, || {
             let nodes =
                 self.run(User::Root, "sinfo", &["-h", "-N", "-o", "%N %T"]).map_err(|e| e.to_string())?;
             if nodes.stdout.lines().all(|line| line.ends_with(" idle")) && nodes.code == Some(0) {

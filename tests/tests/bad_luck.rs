@@ -7,7 +7,7 @@ mod common;
 use std::time::Duration;
 
 use common::{LOOK, LOOK_AND_STAY, instances, looked, with};
-use e2e::command::wait_for;
+use e2e::command::{PATIENCE, wait_for};
 use e2e::process::Started;
 use e2e::{Cluster, Daemon, User};
 use rustix::process::Signal;
@@ -20,7 +20,7 @@ fn n1() -> Daemon {
 
 fn restart(cluster: &mut Cluster, daemon: &Daemon) {
     cluster.start(daemon).unwrap();
-    cluster.wait_ready(Duration::from_secs(60)).unwrap();
+    cluster.wait_ready(PATIENCE).unwrap();
 }
 
 /// The node takes jobs again, whatever was made of it.
@@ -43,7 +43,7 @@ fn a_killed_slurmctld_knows_who_has_what() {
         .unwrap();
         cluster.kill9(&Daemon::Slurmctld).unwrap();
         restart(cluster, &Daemon::Slurmctld);
-        wait_for("the layouts to be as before", Duration::from_secs(30), || {
+        wait_for("the layouts to be as before", PATIENCE, || {
             let now = cluster.published_layouts().map_err(|error| error.to_string())?;
             if now == before { Ok(()) } else { Err(format!("{now:?}, before {before:?}")) }
         })
@@ -141,7 +141,7 @@ fn the_place_of_a_killed_epilog_is_taken_over() {
         let lock = std::fs::File::open(cluster.layout().at("nodes/n1/state/locks/nodes")).unwrap();
         lock.lock().unwrap();
         cluster.run(User::Root, "scancel", &[&job.to_string()]).unwrap();
-        let epilog = wait_for("the epilog", Duration::from_secs(20), || {
+        let epilog = wait_for("the epilog", PATIENCE, || {
             let mut found = processes("slurmstepd", cluster).into_iter();
             found.find(|p| command_line(p.pid).contains("epilog")).ok_or_else(|| "none".to_owned())
         });

@@ -7,7 +7,7 @@ mod common;
 use std::time::Duration;
 
 use common::{LOOK_AND_STAY, builder, looked, with};
-use e2e::command::wait_for;
+use e2e::command::{PATIENCE, wait_for};
 use e2e::config::Templates;
 use e2e::{Cluster, Daemon, User};
 
@@ -75,12 +75,12 @@ fn a_placement_does_not_outlive_the_configuration_it_was_made_under() {
     std::fs::remove_file(cluster.layout().etc("tessera.toml")).unwrap();
     cluster.kill9(&Daemon::Slurmctld).unwrap();
     cluster.start(&Daemon::Slurmctld).unwrap();
-    cluster.wait_ready(Duration::from_secs(60)).unwrap();
+    cluster.wait_ready(PATIENCE).unwrap();
     cluster.run(User::Root, "scontrol", &["requeue", &job.to_string()]).unwrap().ok().unwrap();
     // Slurm holds a requeued job for two minutes unless it is told otherwise.
-    wait_for("the job to run again", Duration::from_secs(180), || {
+    wait_for("the job to run again", PATIENCE, || {
         let _ = cluster.run(User::Root, "scontrol", &["update", &format!("JobId={job}"), "StartTime=now"]);
-        let now = cluster.job(job).unwrap();
+        let now = cluster.job(job).map_err(|error| error.to_string())?;
         if now.state() == "RUNNING" && now.get("Restarts") == "1" { Ok(()) } else { Err(format!("{now:?}")) }
     })
     .unwrap();
@@ -107,7 +107,7 @@ fn a_node_that_a_running_job_gives_up_is_free_at_once() {
             .unwrap()
             .ok()
             .unwrap();
-        wait_for("the other node to be free", Duration::from_secs(30), || {
+        wait_for("the other node to be free", PATIENCE, || {
             let nodes = holds(cluster);
             if nodes == ["n1"] { Ok(()) } else { Err(format!("{nodes:?}")) }
         })

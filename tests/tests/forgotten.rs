@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use common::{LOOK, variable, with};
-use e2e::command::{run, wait_for};
+use e2e::command::{PATIENCE, run, wait_for};
 use e2e::{Cluster, Daemon, JobId, User};
 
 const MIG: [&str; 3] = ["--gpu-isolation=mig:1g.5gb", "-w", "n1"];
@@ -37,7 +37,7 @@ fn forget(cluster: &mut Cluster, then: &Path) {
     cluster.kill9(&Daemon::Slurmctld).unwrap();
     replace(then, &cluster.layout().at("state"));
     cluster.start(&Daemon::Slurmctld).unwrap();
-    cluster.wait_ready(Duration::from_secs(60)).unwrap();
+    cluster.wait_ready(PATIENCE).unwrap();
 }
 
 fn partition(cluster: &Cluster, state: &str) {
@@ -49,7 +49,7 @@ fn partition(cluster: &Cluster, state: &str) {
 /// prolog that it has skipped, and then drains the node and holds the job.
 fn ended(cluster: &Cluster, job: JobId) -> String {
     let over = |state: &str| !["PENDING", "RUNNING", "COMPLETING", "CONFIGURING"].contains(&state);
-    wait_for("the job's end", Duration::from_secs(150), || {
+    wait_for("the job's end", PATIENCE, || {
         let now = cluster.job(job).map_err(|error| error.to_string())?;
         if over(now.state()) {
             return Ok(now.state().to_owned());
@@ -105,7 +105,7 @@ fn what_a_forgotten_job_has_is_given_back_by_the_health_check() {
         assert!(cluster.assert_clean().is_err(), "the journal has a job that Slurm does not know");
         let check = cluster.layout().etc("tessera-health");
         run(Command::new(check).env_clear().env("SLURMD_NODENAME", "n1")).unwrap().ok().unwrap();
-        wait_for("the job to be gone", Duration::from_secs(20), || {
+        wait_for("the job to be gone", PATIENCE, || {
             cluster.assert_clean().map_err(|error| error.to_string())
         })
         .unwrap();

@@ -4,9 +4,7 @@
 
 mod common;
 
-use std::time::Duration;
-
-use e2e::command::wait_for;
+use e2e::command::{PATIENCE, wait_for};
 use e2e::config::{Templates, foreign_paths};
 use e2e::paths::SlurmVersion;
 use e2e::{Cluster, Daemon, User};
@@ -58,7 +56,7 @@ fn the_guardian_ends_a_cluster_whose_starter_is_gone() {
     let mut cluster = common::builder().stock(true).start().unwrap();
     let slurmctld = cluster.process(&Daemon::Slurmctld).unwrap();
     cluster.abandon();
-    wait_for("slurmctld to be ended", Duration::from_secs(20), || {
+    wait_for("slurmctld to be ended", PATIENCE, || {
         cluster.reap();
         if slurmctld.is_alive() { Err("alive".to_owned()) } else { Ok(()) }
     })
@@ -79,5 +77,6 @@ fn only_places_differ_from_the_shipped_files() {
     wanted.retain(|key| key != "JobSubmitPlugins" && !key.starts_with("HealthCheck"));
     // Only the simulated driver needs a variable in every task.
     wanted.push("TaskProlog".to_owned());
+    wanted.extend(keys(common::STALLS));
     assert_eq!(keys(&written), wanted);
 }

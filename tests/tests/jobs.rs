@@ -5,7 +5,6 @@
 mod common;
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use common::{LOOK, LOOK_AND_STAY, instances, looked, profiles, variable, with};
 use e2e::User;
@@ -95,7 +94,7 @@ fn a_job_waits_for_a_slice_and_starts_when_there_is_one() {
         let small = ["--gpu-isolation=mig:1g.10gb", "-w", "n2"];
         let waiting = cluster.sbatch(User::Bob, &small, LOOK).unwrap();
         cluster
-            .wait_job(waiting, "waiting for resources", Duration::from_secs(30), |job| {
+            .wait_job(waiting, "waiting for resources", |job| {
                 job.state() == "PENDING" && job.reason() == "Resources"
             })
             .unwrap();

@@ -5,10 +5,9 @@
 mod common;
 
 use std::fs;
-use std::time::Duration;
 
 use common::{looked, variable};
-use e2e::command::{run, wait_for};
+use e2e::command::{PATIENCE, run, wait_for};
 use e2e::{Cluster, User};
 
 const SAY: &str = "env | grep ^TESSERA_GPU_SET=\necho looked\nexec sleep 600";
@@ -57,7 +56,7 @@ fn a_link_that_is_down_lowers_the_edge_once_it_is_discovered() {
         fs::write(&file, text.replacen("interconnect = \"dgx-v\"", "discovered = \"n1.toml\"", 1)).unwrap();
         cluster.run(User::Root, "scontrol", &["reconfigure"]).unwrap().ok().unwrap();
         // slurmctld reads the file some time after scontrol's answer.
-        let wait = wait_for("the discovered links to decide", Duration::from_secs(60), || {
+        let wait = wait_for("the discovered links to decide", PATIENCE, || {
             match order(cluster, "--gres=gpu:2").as_str() {
                 "0,4" => Ok(()),
                 other => Err(other.to_owned()),

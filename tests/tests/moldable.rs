@@ -7,7 +7,7 @@ mod common;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use common::{LOOK, LOOK_AND_STAY, looked, on, profiles, with};
-use e2e::command::{Done, wait_for};
+use e2e::command::{Done, PATIENCE, wait_for};
 use e2e::config::Templates;
 use e2e::paths::SlurmVersion;
 use e2e::{Cluster, Daemon, JobId, User};
@@ -139,10 +139,8 @@ fn stale(cluster: &mut Cluster) {
     let until = now() + 2;
     set(cluster, job, &format!("tessera: plan v1 size=3g.20gb until={until}"));
     assert_eq!(shards(cluster, job), "20");
-    wait_for("the plan to lapse", Duration::from_secs(10), || {
-        if now() > until { Ok(()) } else { Err(String::new()) }
-    })
-    .unwrap();
+    wait_for("the plan to lapse", PATIENCE, || if now() > until { Ok(()) } else { Err(String::new()) })
+        .unwrap();
     cluster.run(User::Root, "scontrol", &["release", &job.to_string()]).unwrap().ok().unwrap();
     assert_eq!(profiles(&looked(cluster, job)), ["1g.5gb"]);
     assert_eq!(shards(cluster, job), "5");
@@ -217,7 +215,7 @@ fn survives_slurmctld(cluster: &mut Cluster) {
     .unwrap();
     cluster.kill9(&Daemon::Slurmctld).unwrap();
     cluster.start(&Daemon::Slurmctld).unwrap();
-    cluster.wait_ready(Duration::from_secs(60)).unwrap();
+    cluster.wait_ready(PATIENCE).unwrap();
     assert_eq!((comment(cluster, job), shards(cluster, job)), (planned, "10".to_owned()));
     let (got, said) = ran(cluster, job);
     assert_eq!(got, ["2g.10gb"]);
@@ -230,7 +228,7 @@ fn requeued(cluster: &mut Cluster) {
     cluster.run(User::Root, "scontrol", &["release", &job.to_string()]).unwrap().ok().unwrap();
     looked(cluster, job);
     cluster.run(User::Root, "scontrol", &["requeuehold", &job.to_string()]).unwrap().ok().unwrap();
-    cluster.wait_job(job, "pending", Duration::from_secs(60), |j| j.state() == "PENDING").unwrap();
+    cluster.wait_job(job, "pending", |j| j.state() == "PENDING").unwrap();
     cluster.wait_idle().unwrap();
     std::fs::remove_file(cluster.layout().jobs().join(format!("{job}.out"))).unwrap();
     // No plan any more: the requested size, and its shards.

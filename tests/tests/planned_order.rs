@@ -4,8 +4,6 @@
 
 mod common;
 
-use std::time::Duration;
-
 use common::{builder, on};
 use e2e::command::{Done, run};
 use e2e::config::Templates;
@@ -43,7 +41,7 @@ fn update(cluster: &Cluster, job: JobId, field: &str) {
 
 fn waiting(cluster: &Cluster, user: User, options: &[&str]) -> JobId {
     let job = cluster.sbatch(user, options, "sleep 1").unwrap();
-    cluster.wait_job(job, "pending", Duration::from_secs(20), |j| j.state() == "PENDING").unwrap();
+    cluster.wait_job(job, "pending", |j| j.state() == "PENDING").unwrap();
     job
 }
 
@@ -149,7 +147,7 @@ fn a_plan_is_no_reason_to_wait_by_a_limit() {
             );
             cluster.run(User::Root, "scontrol", &["release", &job.to_string()]).unwrap().ok().unwrap();
             let limited = |j: &e2e::Job| j.reason().starts_with("AssocGrp");
-            cluster.wait_job(job, "held by the limit", Duration::from_secs(20), limited).unwrap();
+            cluster.wait_job(job, "held by the limit", limited).unwrap();
             job
         };
         let taken_back = wait(600);

@@ -8,7 +8,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use common::{builder, with};
-use e2e::command::{Done, run, wait_for};
+use e2e::command::{Done, PATIENCE, run, wait_for};
 use e2e::paths::SlurmVersion;
 use e2e::{Cluster, JobId, User};
 use placement::planned::{asks, parse_plan, parse_started};
@@ -125,7 +125,7 @@ fn moldable(cluster: &Cluster, count: usize) -> Vec<JobId> {
     let submit = |_| cluster.sbatch(User::Alice, &options, "sleep 1").unwrap();
     let jobs: Vec<JobId> = (0..count).map(submit).collect();
     for &job in &jobs {
-        cluster.wait_job(job, "pending", Duration::from_secs(20), |j| j.state() == "PENDING").unwrap();
+        cluster.wait_job(job, "pending", |j| j.state() == "PENDING").unwrap();
         assert!(asks(&comment(cluster, job)).is_some(), "{}", comment(cluster, job));
     }
     jobs
@@ -188,7 +188,7 @@ fn planner(cluster: &Cluster) -> Child {
 }
 
 fn planned(cluster: &Cluster, jobs: &[JobId]) {
-    wait_for("the jobs to be planned", Duration::from_secs(30), || {
+    wait_for("the jobs to be planned", PATIENCE, || {
         let comments: Vec<String> = jobs.iter().map(|&j| comment(cluster, j)).collect();
         let all = comments.iter().all(|c| matches!(parse_plan(c), Ok(Some(_))));
         if all { Ok(()) } else { Err(comments.join("\n")) }
@@ -224,7 +224,7 @@ fn the_planner_ends_cleanly_when_told() {
         std::thread::sleep(Duration::from_secs(2));
         let pid = rustix::process::Pid::from_child(&child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-        let status = wait_for("the planner to end", Duration::from_secs(10), || {
+        let status = wait_for("the planner to end", PATIENCE, || {
             child.try_wait().map_err(|e| e.to_string())?.ok_or_else(|| "alive".to_owned())
         });
         assert!(status.unwrap().success());
@@ -268,7 +268,7 @@ fn times_are_learnt_from_accounting() {
     // A job that only names its profile is planned by what was learnt: 7g is faster.
     let full = fill(&cluster);
     let job = cluster.sbatch(User::Alice, &["--gpu-profile=bert", "--gpu-mem=4G"], "true").unwrap();
-    cluster.wait_job(job, "pending", Duration::from_secs(20), |j| j.state() == "PENDING").unwrap();
+    cluster.wait_job(job, "pending", |j| j.state() == "PENDING").unwrap();
     let said = tessera(&cluster, User::Root, &["planner", "--once"]).ok().unwrap();
     let plan = parse_plan(&comment(&cluster, job)).unwrap();
     assert_eq!(plan.map(|p| p.size).as_deref(), Some("7g.40gb"), "{said}");

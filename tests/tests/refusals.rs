@@ -4,10 +4,8 @@
 
 mod common;
 
-use std::time::Duration;
-
 use common::{LOOK, with};
-use e2e::command::wait_for;
+use e2e::command::{PATIENCE, wait_for};
 use e2e::config::Templates;
 use e2e::{Daemon, User};
 
@@ -120,9 +118,9 @@ fn slurmctld_does_not_start_with_a_bad_tessera_toml() {
     templates.tessera = templates.tessera.replace("mig = \"dynamic\"", "mig = \"sometimes\"");
     let mut cluster = common::builder().templates(templates).lay_out().unwrap();
     cluster.start(&Daemon::Munged).unwrap();
-    std::thread::sleep(Duration::from_millis(500));
+    cluster.wait_munged().unwrap();
     cluster.start(&Daemon::Slurmctld).unwrap();
-    wait_for("slurmctld to give up", Duration::from_secs(30), || {
+    wait_for("slurmctld to give up", PATIENCE, || {
         cluster.reap();
         if cluster.process(&Daemon::Slurmctld).is_some() { Err(cluster.log_tails()) } else { Ok(()) }
     })

@@ -10,7 +10,7 @@ use e2e::{Cluster, User};
 
 fn pair(cluster: &Cluster) -> Vec<u32> {
     let job =
-        cluster.sbatch(User::Alice, &["--gres=gpu:2", "-w", "n1"], "echo looked; exec sleep 60").unwrap();
+        cluster.sbatch(User::Alice, &["--gres=gpu:2", "-w", "n1"], "echo looked; exec sleep 600").unwrap();
     looked(cluster, job);
     let gpus = cluster.gpus_of(job).unwrap();
     cluster.run(User::Root, "scancel", &[&job.to_string()]).unwrap().ok().unwrap();

@@ -5,11 +5,17 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Mutex, OnceLock};
 
+use e2e::command::{PATIENCE, wait_for};
 use e2e::{Builder, Cluster, User};
+
+/// For a machine that stands still for seconds: Slurm's own 10 s are too short then. With KillWait, this also says how
+/// soon a slurmd that was away is told again what to end: 65 s.
+pub(crate) const STALLS: &str = "MessageTimeout=30\nKillWait=5";
 
 /// A builder whose cluster ends with the test's process, however that ends.
 pub(crate) fn builder() -> Builder {
-    Cluster::builder().guardian(vec![env!("CARGO_BIN_EXE_cluster-guard").to_owned()])
+    let guard = vec![env!("CARGO_BIN_EXE_cluster-guard").to_owned()];
+    Cluster::builder().guardian(guard).slurm_conf(STALLS)
 }
 
 /// The cluster that the tests of one file share, one test at a time. The guardian ends it.
@@ -79,14 +85,10 @@ pub(crate) fn variable(text: &str, name: &str) -> Option<String> {
 
 /// Waits until a running job of [`LOOK_AND_STAY`] has said what it sees.
 pub(crate) fn looked(cluster: &Cluster, job: e2e::JobId) -> String {
-    let wait = e2e::command::wait_for(
-        &format!("job {job} to look at its GPUs"),
-        std::time::Duration::from_secs(60),
-        || {
-            let text = cluster.output(job);
-            if text.contains("looked\n") { Ok(text) } else { Err(text) }
-        },
-    );
+    let wait = wait_for(&format!("job {job} to look at its GPUs"), PATIENCE, || {
+        let text = cluster.output(job);
+        if text.contains("looked\n") { Ok(text) } else { Err(text) }
+    });
     match wait {
         Ok(text) => text,
         Err(error) => panic!("{error}; {:?}", cluster.job(job)),

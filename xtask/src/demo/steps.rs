@@ -181,7 +181,7 @@ fn must_wait(cluster: &Cluster, show: &mut Show) -> Result<Running, HarnessError
     let small = ["--gpu-isolation=mig:1g.10gb", "--nodelist=n2"];
     show.typed("bob", &format!("sbatch {} job.sh", small.join(" ")));
     let waiting = Held::submit(cluster, User::Bob, &small, false)?;
-    let waited = cluster.wait_job(waiting.id, "waiting for resources", Duration::from_secs(30), |job| {
+    let waited = cluster.wait_job(waiting.id, "waiting for resources", |job| {
         job.state() == "PENDING" && job.reason() == "Resources"
     });
     show.typed("root", "squeue");

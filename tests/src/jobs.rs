@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::cluster::{Cluster, User};
 use crate::command::{Done, PATIENCE, wait_for};
@@ -127,6 +128,38 @@ impl Cluster {
     /// As [`Cluster::wait_job`].
     pub fn wait_end(&self, id: JobId) -> Result<Job, HarnessError> {
         self.wait_job(id, "ended", |job| FINAL.contains(&job.state()))
+    }
+
+    /// Waits until slurmctld has written down what it knows now, which it does some seconds later: killed then, it knows
+    /// it again. `id` is a job of any kind and state; its comment is overwritten.
+    ///
+    /// # Errors
+    ///
+    /// What scontrol said, or that nothing was written.
+    pub fn wait_saved(&self, id: JobId) -> Result<(), HarnessError> {
+        static MARKS: AtomicU32 = AtomicU32::new(0);
+        // A file's time does not tell: it is written some time after what it holds was gathered, and not again if nothing
+        // has changed since.
+        let mark = format!("saved-{}-{}", std::process::id(), MARKS.fetch_add(1, Ordering::Relaxed));
+        let change = ["update", &format!("JobId={id}"), &format!("Comment={mark}")];
+        self.run(User::Root, "scontrol", &change)?.ok()?;
+        wait_for("slurmctld to save its jobs", PATIENCE, || match self.saved_jobs_hold(&mark) {
+            Ok(true) => Ok(()),
+            other => Err(format!("{other:?}")),
+        })
+    }
+
+    /// Whether slurmctld's file of jobs holds a text.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such file.
+    pub fn saved_jobs_hold(&self, text: &str) -> Result<bool, HarnessError> {
+        let path = self.layout().at("state").join("job_state");
+        // It is not there for a moment whenever it is replaced.
+        let state =
+            wait_for("slurmctld's file of jobs", PATIENCE, || fs::read(&path).map_err(|e| e.to_string()))?;
+        Ok(state.windows(text.len()).any(|part| part == text.as_bytes()))
     }
 
     /// Submits, waits for success, and returns what the job printed.

@@ -34,13 +34,7 @@ fn a_killed_slurmctld_knows_who_has_what() {
         let job = cluster.sbatch(User::Alice, &MIG, LOOK_AND_STAY).unwrap();
         let hers = instances(&looked(cluster, job));
         let before = cluster.published_layouts().unwrap();
-        // slurmctld writes its jobs down some seconds later; what it has not written, it does not know again.
-        let (state, now) = (cluster.layout().at("state").join("job_state"), std::time::SystemTime::now());
-        wait_for("slurmctld to save the job", Duration::from_secs(30), || {
-            let saved = std::fs::metadata(&state).and_then(|meta| meta.modified());
-            if saved.is_ok_and(|saved| saved > now) { Ok(()) } else { Err("older".to_owned()) }
-        })
-        .unwrap();
+        cluster.wait_saved(job).unwrap();
         cluster.kill9(&Daemon::Slurmctld).unwrap();
         restart(cluster, &Daemon::Slurmctld);
         wait_for("the layouts to be as before", PATIENCE, || {

@@ -4,8 +4,6 @@
 
 mod common;
 
-use std::time::Duration;
-
 use common::{LOOK_AND_STAY, builder, looked, with};
 use e2e::command::{PATIENCE, wait_for};
 use e2e::config::Templates;
@@ -64,14 +62,8 @@ fn a_placement_does_not_outlive_the_configuration_it_was_made_under() {
     let options = ["-w", "n1", "--requeue", "--gpu-isolation=mig:2g.10gb"];
     let job = cluster.sbatch(User::Alice, &options, LOOK_AND_STAY).unwrap();
     looked(&cluster, job);
-    let saved = |cluster: &Cluster| {
-        let state = std::fs::read(cluster.layout().at("state/job_state")).unwrap();
-        String::from_utf8_lossy(&state).contains("TESSERA_PLACEMENT=")
-    };
-    wait_for("slurmctld to save its state", Duration::from_secs(30), || {
-        if saved(&cluster) { Ok(()) } else { Err("not yet".to_owned()) }
-    })
-    .unwrap();
+    cluster.wait_saved(job).unwrap();
+    assert!(cluster.saved_jobs_hold("TESSERA_PLACEMENT=").unwrap());
     std::fs::remove_file(cluster.layout().etc("tessera.toml")).unwrap();
     cluster.kill9(&Daemon::Slurmctld).unwrap();
     cluster.start(&Daemon::Slurmctld).unwrap();
@@ -84,10 +76,8 @@ fn a_placement_does_not_outlive_the_configuration_it_was_made_under() {
         if now.state() == "RUNNING" && now.get("Restarts") == "1" { Ok(()) } else { Err(format!("{now:?}")) }
     })
     .unwrap();
-    wait_for("its placement to be gone", Duration::from_secs(30), || {
-        if saved(&cluster) { Err("still there".to_owned()) } else { Ok(()) }
-    })
-    .unwrap();
+    cluster.wait_saved(job).unwrap();
+    assert!(!cluster.saved_jobs_hold("TESSERA_PLACEMENT=").unwrap());
 }
 
 #[test]

@@ -6,30 +6,32 @@ mod common;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, SystemTime};
 
 use common::{LOOK, variable, with};
-use e2e::command::{PATIENCE, run, wait_for};
+use e2e::command::{Done, PATIENCE, run, wait_for};
 use e2e::{Cluster, Daemon, JobId, User};
 
 const MIG: [&str; 3] = ["--gpu-isolation=mig:1g.5gb", "-w", "n1"];
 
-/// What slurmctld knows now, to be all that it knows later.
-fn snapshot(cluster: &Cluster) -> PathBuf {
-    let (state, now) = (cluster.layout().at("state"), SystemTime::now());
-    wait_for("slurmctld to save its jobs", Duration::from_secs(30), || {
-        let saved = std::fs::metadata(state.join("job_state")).and_then(|meta| meta.modified());
-        if saved.is_ok_and(|saved| saved > now) { Ok(()) } else { Err("older".to_owned()) }
-    })
-    .unwrap();
+/// What slurmctld knows now, to be all that it knows later. `job` is one that it knows.
+fn snapshot(cluster: &Cluster, job: JobId) -> PathBuf {
+    cluster.wait_saved(job).unwrap();
     let copy = cluster.layout().at("state-then");
-    replace(&state, &copy);
+    replace(&cluster.layout().at("state"), &copy);
     copy
 }
 
 fn replace(from: &Path, to: &Path) {
-    let _ = std::fs::remove_dir_all(to);
-    run(Command::new("cp").arg("-a").args([from, to])).unwrap().ok().unwrap();
+    // slurmctld may be at work there: for a moment a file that it replaces has no name, or only one that ends in `.new`.
+    wait_for("a copy of slurmctld's files at rest", PATIENCE, || {
+        let _ = std::fs::remove_dir_all(to);
+        run(Command::new("cp").arg("-a").args([from, to])).and_then(Done::ok).map_err(|e| e.to_string())?;
+        let files = std::fs::read_dir(to).map_err(|e| e.to_string())?;
+        let names: Vec<_> = files.flatten().map(|file| file.file_name()).collect();
+        let moving = names.iter().any(|name| name.as_encoded_bytes().ends_with(b".new"));
+        if moving { Err(format!("{names:?}")) } else { Ok(()) }
+    })
+    .unwrap();
 }
 
 /// slurmctld is killed, and knows again what it knew then.
@@ -71,7 +73,7 @@ fn jobs_begun_again_without_a_prolog_get_their_instances() {
     with(|cluster| {
         partition(cluster, "down");
         let jobs: Vec<JobId> = (0..8).map(|_| cluster.sbatch(User::Alice, &MIG, LOOK).unwrap()).collect();
-        let then = snapshot(cluster);
+        let then = snapshot(cluster, jobs[7]);
         partition(cluster, "up");
         for job in &jobs {
             assert_eq!(ended(cluster, *job), "COMPLETED", "{}", cluster.output(*job));

@@ -4,7 +4,7 @@
 
 mod common;
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use common::{LOOK, LOOK_AND_STAY, looked, on, profiles, with};
 use e2e::command::{Done, PATIENCE, wait_for};
@@ -207,12 +207,7 @@ fn survives_slurmctld(cluster: &mut Cluster) {
     let job = held(cluster, &[TIMES]);
     set(cluster, job, &plan("2g.10gb", "n1:6@4"));
     let planned = comment(cluster, job);
-    let (state, before) = (cluster.layout().at("state").join("job_state"), SystemTime::now());
-    wait_for("slurmctld to save the job", Duration::from_secs(30), || {
-        let saved = std::fs::metadata(&state).and_then(|meta| meta.modified());
-        if saved.is_ok_and(|saved| saved > before) { Ok(()) } else { Err("older".to_owned()) }
-    })
-    .unwrap();
+    cluster.wait_saved(job).unwrap();
     cluster.kill9(&Daemon::Slurmctld).unwrap();
     cluster.start(&Daemon::Slurmctld).unwrap();
     cluster.wait_ready(PATIENCE).unwrap();

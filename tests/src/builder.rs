@@ -300,11 +300,29 @@ impl Cluster {
             }
             let done = self.run(User::Root, "sinfo", &["-h", "-N", "-o", "%T"]).map_err(|e| e.to_string())?;
             let all_up = done.stdout.lines().count() >= self.nodes.len() && done.stdout.lines().all(ready);
-            if all_up { Ok(Ok(())) } else { Err(format!("{}{}", done.stdout, done.stderr)) }
+            if !all_up {
+                return Err(format!("{}{}", done.stdout, done.stderr));
+            }
+            // slurmctld does not notice at once that a slurmd is away or new.
+            self.nodes.iter().try_for_each(|node| self.answers(node)).map(Ok)
         });
         waited
             .and_then(|outcome| outcome)
             .map_err(|error| HarnessError::Unexpected(format!("{error}\n{}", self.log_tails())))
+    }
+
+    /// That the slurmd of a node does, the recorded one.
+    fn answers(&self, node: &str) -> Result<(), String> {
+        let Some(process) = self.process(&Daemon::Slurmd(node.to_owned())) else { return Ok(()) };
+        let asked = self.command_on(node, User::Root, "scontrol").map_err(|e| e.to_string())?;
+        let done = run({ asked }.args(["show", "slurmd"])).map_err(|e| e.to_string())?;
+        let pid =
+            done.stdout.lines().find_map(|line| line.strip_prefix("Slurmd PID")?.split_whitespace().last());
+        if pid == Some(&process.pid.to_string()) {
+            Ok(())
+        } else {
+            Err(format!("{}{}", done.stdout, done.stderr))
+        }
     }
 
     /// The last lines of every daemon's log.

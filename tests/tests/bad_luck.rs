@@ -7,7 +7,7 @@ mod common;
 use std::time::Duration;
 
 use common::{LOOK, LOOK_AND_STAY, instances, looked, with};
-use e2e::command::{PATIENCE, wait_for};
+use e2e::command::{Done, PATIENCE, wait_for};
 use e2e::process::Started;
 use e2e::{Cluster, Daemon, User};
 use rustix::process::Signal;
@@ -23,9 +23,25 @@ fn restart(cluster: &mut Cluster, daemon: &Daemon) {
     cluster.wait_ready(PATIENCE).unwrap();
 }
 
-/// The node takes jobs again, whatever was made of it.
-fn resume(cluster: &Cluster) {
-    cluster.run(User::Root, "scontrol", &["update", "nodename=n1", "state=resume"]).unwrap();
+fn state(cluster: &Cluster) -> Result<String, String> {
+    let state = cluster.run(User::Root, "sinfo", &["-h", "-n", "n1", "-o", "%T"]);
+    state.and_then(Done::ok).map_err(|e| e.to_string())
+}
+
+/// Waits until the node has no job and takes some again, whatever was made of it, and whenever.
+fn wait_resumed(cluster: &Cluster) {
+    wait_for("n1 to be idle", PATIENCE, || {
+        let state = state(cluster)?;
+        if state.trim() == "idle" {
+            return Ok(());
+        }
+        if state.contains("drain") || state.contains("down") {
+            let _ = cluster.run(User::Root, "scontrol", &["update", "nodename=n1", "state=resume"]);
+        }
+        Err(state)
+    })
+    .unwrap();
+    cluster.wait_ready(PATIENCE).unwrap();
 }
 
 #[test]
@@ -71,13 +87,13 @@ fn a_killed_step_daemon_gives_its_instance_back() {
         kill_steps(cluster);
         // slurmctld takes the job for running until somebody, or its time limit, ends it.
         cluster.run(User::Root, "scancel", &[&job.to_string()]).unwrap();
-        resume(cluster);
+        wait_resumed(cluster);
     });
 }
 
 /// Kills the step daemons, and the tasks they can no longer end.
 fn kill_steps(cluster: &Cluster) {
-    for name in ["slurmstepd", "sleep"] {
+    for name in ["slurmstepd", "slurm_script", "sleep"] {
         for process in processes(name, cluster) {
             process.signal(Signal::KILL);
         }
@@ -93,8 +109,7 @@ fn a_slurmd_killed_with_its_steps_leaves_nothing() {
         kill_steps(cluster);
         cluster.run(User::Root, "scancel", &[&job.to_string()]).unwrap();
         restart(cluster, &n1());
-        resume(cluster);
-        cluster.wait_idle().unwrap();
+        wait_resumed(cluster);
     });
 }
 
@@ -122,7 +137,8 @@ fn a_killed_prolog_leaves_nothing() {
         }
         cluster.fault("n1", &["clear"]).unwrap();
         cluster.kill9(&n1()).unwrap();
-        restart_after_drain(cluster);
+        cluster.start(&n1()).unwrap();
+        wait_resumed(cluster);
     });
 }
 
@@ -141,28 +157,17 @@ fn the_place_of_a_killed_epilog_is_taken_over() {
         });
         epilog.unwrap().signal(Signal::KILL);
         drop(lock);
-        wait_for("Slurm to notice", Duration::from_secs(20), || {
-            let state = cluster.run(User::Root, "sinfo", &["-h", "-n", "n1", "-o", "%T"]);
-            let state = state.and_then(e2e::command::Done::ok).map_err(|e| e.to_string())?;
+        wait_for("Slurm to notice", PATIENCE, || {
+            let state = state(cluster)?;
             if state.contains("drain") { Ok(()) } else { Err(state) }
         })
         .unwrap();
-        resume(cluster);
+        wait_resumed(cluster);
         let options = ["--gpu-isolation=whole", "--gpus-per-node=8", "-w", "n1"];
         let job = cluster.sbatch(User::Bob, &options, LOOK).unwrap();
         assert_eq!(cluster.wait_end(job).unwrap().state(), "COMPLETED");
         assert_eq!(cluster.output(job).matches("GPU ").count(), 8, "{}", cluster.output(job));
     });
-}
-
-fn restart_after_drain(cluster: &mut Cluster) {
-    cluster.start(&n1()).unwrap();
-    wait_for("n1 to be idle", Duration::from_secs(60), || {
-        resume(cluster);
-        cluster.wait_ready(Duration::from_secs(1)).map_err(|error| error.to_string())
-    })
-    .unwrap();
-    cluster.wait_idle().unwrap();
 }
 
 #[test]
@@ -174,7 +179,7 @@ fn a_destroy_that_is_busy_drains_no_node() {
         let options = ["--gpu-isolation=whole", "--gpus-per-node=8", "-w", "n1"];
         let job = cluster.sbatch(User::Bob, &options, LOOK).unwrap();
         assert_eq!(cluster.wait_end(job).unwrap().state(), "COMPLETED");
-        let state = cluster.run(User::Root, "sinfo", &["-h", "-n", "n1", "-o", "%T"]).unwrap().ok().unwrap();
+        let state = state(cluster).unwrap();
         assert!(!state.contains("drain"), "{state}");
         assert_eq!(cluster.output(job).matches("GPU ").count(), 8, "{}", cluster.output(job));
     });

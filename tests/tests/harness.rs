@@ -47,6 +47,7 @@ fn a_killed_slurmd_comes_back() {
     cluster.kill9(&daemon).unwrap();
     assert!(cluster.process(&daemon).is_none());
     cluster.start(&daemon).unwrap();
+    cluster.wait_ready(PATIENCE).unwrap();
     let done = cluster.complete(User::Bob, &["-w", "n2"], "id -un").unwrap();
     assert_eq!(done.trim(), "tessera-bob");
 }

@@ -29,7 +29,8 @@ impl Profile {
     }
 }
 
-/// Set by `cargo xtask test`, which has built everything: saves a look at every source file per test.
+/// Set by `cargo xtask test`, which has built everything for debugging: saves a look at every source file per test, and no
+/// program is replaced while another test copies it.
 pub const BUILT: &str = "TESSERA_E2E_BUILT";
 
 /// The plugins, bound to one Slurm version.
@@ -56,14 +57,14 @@ fn plugin_target(version: SlurmVersion) -> PathBuf {
 ///
 /// cargo's output, if it fails.
 pub fn build(version: SlurmVersion, profile: Profile) -> Result<(), HarnessError> {
-    let built = std::env::var_os(BUILT).is_some();
-    if !(built && version == SlurmVersion::V22_05 && profile == Profile::Debug) {
-        let mut packages = vec!["tessera-cli", "nvml-sim"];
-        if version == SlurmVersion::V22_05 {
-            packages.extend(PLUGINS);
-        }
-        cargo(&packages, profile, &target_dir(), None)?;
+    if std::env::var_os(BUILT).is_some() && profile == Profile::Debug {
+        return Ok(());
     }
+    let mut packages = vec!["tessera-cli", "nvml-sim"];
+    if version == SlurmVersion::V22_05 {
+        packages.extend(PLUGINS);
+    }
+    cargo(&packages, profile, &target_dir(), None)?;
     if version == SlurmVersion::V22_05 {
         return Ok(());
     }

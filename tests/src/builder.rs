@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::artefacts::{self, Profile};
@@ -177,11 +178,14 @@ fn start_guardian(program: &[String], dir: &Path, remove: bool) -> Result<std::p
     command.spawn().map_err(|source| HarnessError::Start { program: program[0].clone(), source })
 }
 
-/// A new directory that users' jobs can read.
+/// A new directory that users' jobs can read. No name comes twice, for its removal may still be under way, and none begins
+/// another one, by which a cluster's processes are told.
 fn fresh_dir() -> Result<PathBuf, HarnessError> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
     let base = std::env::temp_dir();
-    for attempt in 0..1000_u32 {
-        let dir = base.join(format!("tessera-{}-{attempt}", std::process::id()));
+    for _ in 0..1000 {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let dir = base.join(format!("tessera-{}-{number:04}", std::process::id()));
         match fs::create_dir(&dir) {
             Ok(()) => return Ok(dir),
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}

@@ -375,7 +375,8 @@ pub fn end(dir: &Path) {
         // Nobody is interested in a graceful end of a node daemon, but slurmctld saves its state.
         process.end(Duration::from_secs(5));
     }
+    // Gone before their files are: what still runs may write another one.
     for process in leftovers(dir) {
-        process.signal(rustix::process::Signal::KILL);
+        process.end(Duration::ZERO);
     }
 }

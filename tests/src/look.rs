@@ -2,12 +2,17 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use crate::cluster::{Cluster, User};
 use crate::command::run;
 use crate::error::{HarnessError, at};
 use crate::jobs::JobId;
 use crate::process::leftovers;
+
+const STEP_DAEMON: &str = "slurmstepd";
+/// How long the processes of step daemons may take to end.
+const STEP_DAEMONS_END: Duration = Duration::from_secs(30);
 
 impl Cluster {
     /// The layout line of each node, as the controller publishes it.
@@ -75,13 +80,23 @@ impl Cluster {
                 }
             }
         }
-        for process in leftovers(self.layout().dir()) {
-            let comm = fs::read_to_string(format!("/proc/{}/comm", process.pid)).unwrap_or_default();
-            if comm.starts_with("nvidia-cuda-mps") || comm.starts_with("slurmstepd") {
-                left.push(format!("process {} {}", process.pid, comm.trim()));
-            }
+        // A step daemon is gone for Slurm a moment before its process is.
+        let begin = Instant::now();
+        let mut processes = self.left_processes();
+        while processes.iter().any(|line| line.ends_with(STEP_DAEMON)) && begin.elapsed() < STEP_DAEMONS_END {
+            std::thread::sleep(Duration::from_millis(50));
+            processes = self.left_processes();
         }
+        left.extend(processes);
         Ok(left)
+    }
+
+    fn left_processes(&self) -> Vec<String> {
+        let comm = |pid: i32| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let all = leftovers(self.layout().dir()).into_iter().map(|p| (p.pid, comm(p.pid)));
+        all.filter(|(_, comm)| comm.starts_with("nvidia-cuda-mps") || comm.starts_with(STEP_DAEMON))
+            .map(|(pid, comm)| format!("process {pid} {}", comm.trim()))
+            .collect()
     }
 
     /// Runs `tessera doctor` on every node and looks for [`Cluster::leftovers`].

@@ -43,14 +43,20 @@ impl Started {
         }
     }
 
-    /// Asks it to end, and makes it end after `patience`.
+    /// Asks it to end, makes it end after `patience`, and waits until it is gone.
     pub fn end(&self, patience: Duration) {
         self.signal(Signal::TERM);
+        self.wait_end(patience);
+        self.signal(Signal::KILL);
+        // The kernel ends it, unless a device that does not answer holds it.
+        self.wait_end(Duration::from_secs(30));
+    }
+
+    fn wait_end(&self, limit: Duration) {
         let begin = Instant::now();
-        while self.is_alive() && begin.elapsed() < patience {
+        while self.is_alive() && begin.elapsed() < limit {
             std::thread::sleep(Duration::from_millis(20));
         }
-        self.signal(Signal::KILL);
     }
 }
 

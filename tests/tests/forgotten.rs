@@ -77,22 +77,31 @@ fn jobs_begun_again_without_a_prolog_get_their_instances() {
         partition(cluster, "up");
         for job in &jobs {
             assert_eq!(ended(cluster, *job), "COMPLETED", "{}", cluster.output(*job));
-            std::fs::remove_file(cluster.layout().jobs().join(format!("{job}.out"))).unwrap();
         }
         cluster.wait_idle().unwrap();
-        forget(cluster, &then);
-        partition(cluster, "up");
-        for job in &jobs {
-            assert_eq!(ended(cluster, *job), "COMPLETED", "{}", cluster.output(*job));
-            let output = cluster.output(*job);
-            let device = variable(&output, "CUDA_VISIBLE_DEVICES").unwrap_or_default();
-            assert!(device.starts_with("MIG-") && !device.contains(','), "{output}");
-            assert!(output.contains(&format!("UUID: {device}")), "it exists, and the job sees it: {output}");
-        }
-        // Slurm 22.05 skips the prologs of all but the first of jobs that it starts again in the same two seconds.
-        let log = std::fs::read(cluster.layout().log("slurmd-n1")).unwrap();
-        let log = String::from_utf8_lossy(&log);
-        assert!(log.contains("made at its start, for slurmd has not run its prolog"));
+        // Slurm 22.05 skips the prologs of all but the first of jobs that it starts again in the same two seconds: on a slow
+        // machine there may be none.
+        let skipped = (0..4).any(|_| {
+            for job in &jobs {
+                std::fs::remove_file(cluster.layout().jobs().join(format!("{job}.out"))).unwrap();
+            }
+            forget(cluster, &then);
+            partition(cluster, "up");
+            for job in &jobs {
+                assert_eq!(ended(cluster, *job), "COMPLETED", "{}", cluster.output(*job));
+                let output = cluster.output(*job);
+                let device = variable(&output, "CUDA_VISIBLE_DEVICES").unwrap_or_default();
+                assert!(device.starts_with("MIG-") && !device.contains(','), "{output}");
+                assert!(
+                    output.contains(&format!("UUID: {device}")),
+                    "it exists, and the job sees it: {output}"
+                );
+            }
+            cluster.wait_idle().unwrap();
+            let log = std::fs::read(cluster.layout().log("slurmd-n1")).unwrap();
+            String::from_utf8_lossy(&log).contains("made at its start, for slurmd has not run its prolog")
+        });
+        assert!(skipped, "no prolog was skipped");
     });
 }
 
@@ -103,8 +112,12 @@ fn what_a_forgotten_job_has_is_given_back_by_the_health_check() {
         let (uid, gid) = (uid.to_string(), gid.to_string());
         let args =
             ["node", "realise", "--uid", &uid, "--gid", &gid, "--placement", "v1 job=99999;n1=whole:0"];
-        run(cluster.command_on("n1", User::Root, "tessera").unwrap().args(args)).unwrap().ok().unwrap();
-        assert!(cluster.assert_clean().is_err(), "the journal has a job that Slurm does not know");
+        wait_for("the journal to have a job that Slurm does not know", PATIENCE, || {
+            run(cluster.command_on("n1", User::Root, "tessera").unwrap().args(args)).unwrap().ok().unwrap();
+            // slurmd's own health check may just have come by.
+            if cluster.leftovers().unwrap().is_empty() { Err("clean".to_owned()) } else { Ok(()) }
+        })
+        .unwrap();
         let check = cluster.layout().etc("tessera-health");
         run(Command::new(check).env_clear().env("SLURMD_NODENAME", "n1")).unwrap().ok().unwrap();
         wait_for("the job to be gone", PATIENCE, || {

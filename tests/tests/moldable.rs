@@ -136,7 +136,7 @@ fn stale(cluster: &mut Cluster) {
 
     // It lapses while the job waits: requested size, requested shards.
     let job = held(cluster, &[TIMES, "-w", "n1"]);
-    let until = now() + 2;
+    let until = now() + 10;
     set(cluster, job, &format!("tessera: plan v1 size=3g.20gb until={until}"));
     assert_eq!(shards(cluster, job), "20");
     wait_for("the plan to lapse", PATIENCE, || if now() > until { Ok(()) } else { Err(String::new()) })

@@ -5,7 +5,7 @@
 mod common;
 
 use common::{builder, on};
-use e2e::command::{Done, run};
+use e2e::command::{Done, PATIENCE, run, wait_for};
 use e2e::config::Templates;
 use e2e::paths::SlurmVersion;
 use e2e::{Cluster, JobId, User};
@@ -135,7 +135,12 @@ fn a_plan_is_no_reason_to_wait_by_a_limit() {
         };
         sacctmgr(&["add", "account", "a", "GrpTRES=gres/shard=45"]);
         sacctmgr(&["add", "user", User::Alice.name(), "account=a"]);
-        let ten = cluster.sbatch(User::Alice, &["--gpu-isolation=mig:2g.10gb"], "sleep 300").unwrap();
+        // slurmdbd tells slurmctld of the account.
+        let ten = wait_for("slurmctld to know the account", PATIENCE, || {
+            let options = ["--gpu-isolation=mig:2g.10gb"];
+            cluster.sbatch(User::Alice, &options, "sleep 600").map_err(|e| e.to_string())
+        });
+        let ten = ten.unwrap();
         cluster.wait_running(ten).unwrap();
         let wait = |plan_lasts: u64| {
             let job = cluster.sbatch(User::Alice, &["-H", "--gpu-times=1g:60,7g:9"], "sleep 1").unwrap();
@@ -155,7 +160,7 @@ fn a_plan_is_no_reason_to_wait_by_a_limit() {
         assert!(said.contains("waits by a limit (AssocGrp"), "{said}");
         assert_eq!(cluster.wait_end(taken_back).unwrap().state(), "COMPLETED");
         // Without a planner it lapses: the limit is then checked with the size that it runs on.
-        let lapsed = wait(8);
+        let lapsed = wait(30);
         assert_eq!(cluster.wait_end(lapsed).unwrap().state(), "COMPLETED");
         assert!(comment(cluster, lapsed).contains("/1g.5gb@"), "{}", comment(cluster, lapsed));
     });

@@ -132,12 +132,13 @@ for gpu in $(echo $CUDA_VISIBLE_DEVICES | tr , ' '); do
   seen="$seen${place:-$gpu} "
 done
 echo "$1.$SLURM_LOCALID=$seen"
-sleep ${2:-0}
+# Two beside each other end only when both have begun.
+[ $1 != beside ] || { echo >> begun; until [ $(wc -l < begun) = 2 ]; do sleep 0.1; done; }
 END
 srun -n2 --overlap sh part.sh all
 srun -n3 --gpus-per-task=1 sh part.sh task
-srun -n1 --exact --gres=gpu:1 sh part.sh beside 3 &
-srun -n1 --exact --gres=gpu:2 sh part.sh beside 3 &
+srun -n1 --exact --gres=gpu:1 sh part.sh beside &
+srun -n1 --exact --gres=gpu:2 sh part.sh beside &
 wait
 SLURM_STEP_GPUS= srun -n1 --overlap sh part.sh empty
 "#;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::command::run;
-use crate::error::{HarnessError, at};
+use crate::error::HarnessError;
 use crate::layout::Layout;
 use crate::paths::{SlurmVersion, real_parts, target_dir, workspace};
 
@@ -127,5 +127,7 @@ pub(crate) fn install_plugins(
 fn copy(from: &Path, to: &Path) -> Result<(), HarnessError> {
     // A library that a process has mapped must not change under it: a new file takes its place.
     let _ = fs::remove_file(to);
-    at(from, fs::copy(from, to)).map(drop)
+    // By another process: a child that another thread starts meanwhile holds all files that this one is writing until its
+    // own exec, and a program that is open for writing cannot be run ("Text file busy").
+    run(Command::new("cp").arg("--preserve=mode").args([from, to]))?.ok().map(drop)
 }

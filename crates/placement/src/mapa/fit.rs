@@ -101,7 +101,7 @@ pub(super) struct Ladder<'a> {
     /// Tells what a search of few steps does not.
     tables: Option<Tables<'a>>,
     /// No search has ended for want of steps.
-    pub(super) is_sure: bool,
+    is_sure: bool,
 }
 
 /// Most steps before tables are asked, and as how many those count.
@@ -126,6 +126,13 @@ impl<'a> Ladder<'a> {
     /// Thousandths of GB/s over an edge's share of the heaviest one's weight.
     pub(super) fn rate(&self, rung: usize) -> Option<f64> {
         self.rates.get(rung).copied()
+    }
+
+    /// Leaves no steps if a search has ended for want of them: what it led to is not proven.
+    pub(super) fn own_up(&self, budget: &mut Budget) {
+        if !self.is_sure {
+            budget.0 = 0;
+        }
     }
 
     /// Number of rungs.

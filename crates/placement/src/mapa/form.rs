@@ -82,9 +82,7 @@ impl Form {
         let Some(pattern) = self.graph(m) else { return 0 };
         let mut ladder = Ladder::new(&pattern, space).with_tables(Some(Tables::new(self, space, m)));
         let rung = ladder.fastest((1 << m) - 1, 0..ladder.len(), budget);
-        if !ladder.is_sure {
-            budget.0 = 0;
-        }
+        ladder.own_up(budget);
         let mbps = rung.and_then(|rung| ladder.rate(rung)).unwrap_or(0.0);
         space.levels.partition_point(|l| f64::from(*l) < mbps)
     }
@@ -298,9 +296,7 @@ fn fastest_order(pattern: &GraphPattern, space: &Space, budget: &mut Budget) -> 
     let all = (1_u32 << space.len()) - 1;
     let mut ladder = Ladder::new(pattern, space);
     let rung = ladder.fastest(all, 0..ladder.len(), budget);
-    if !ladder.is_sure {
-        budget.0 = 0;
-    }
+    ladder.own_up(budget);
     let found =
         rung.and_then(|rung| Some((ladder.rate(rung)?, ladder.order(rung, all, &mut Budget(MOST_STEPS))?)));
     let Some((slowest, order)) = found else { return (0..space.len()).collect() };

@@ -104,9 +104,7 @@ pub(super) fn by_slowest(
         };
         tied + hopes.iter().filter(level).filter(is_tied).count() as u64
     });
-    if !ladder.is_sure {
-        budget.0 = 0;
-    }
+    ladder.own_up(budget);
     Some(Slowest { mask: best.mask(), mbps: Some(mbps), tied })
 }
 

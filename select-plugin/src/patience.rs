@@ -98,7 +98,7 @@ impl Patient {
         best.filter(|(_, gbps)| !self.wait.is_met_by(*gbps)).min_by(|a, b| a.1.total_cmp(&b.1))
     }
 
-    /// The same once these jobs are gone.
+    /// The same once these jobs are gone; nodes where more are in the way do not count.
     pub(crate) fn poorest_without<'a>(
         self,
         engine: &Engine,
@@ -114,7 +114,7 @@ impl Patient {
             });
             Some((n.name.as_str(), question.best_within(&node, &mut searches)?))
         });
-        best.filter(|(_, gbps)| !self.wait.is_met_by(*gbps)).min_by(|a, b| a.1.total_cmp(&b.1))
+        best.filter(|(_, gbps)| *gbps > 0.0 && !self.wait.is_met_by(*gbps)).min_by(|a, b| a.1.total_cmp(&b.1))
     }
 
     /// What it does about a set of `gbps`, on nodes of which the best could have `best_gbps`.

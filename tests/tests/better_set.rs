@@ -61,6 +61,8 @@ fn lets_pass_and_gets_better(version: SlurmVersion) {
     // What could never be had is not waited for: a DGX-1V has no pair above 50 GB/s.
     let job = submit(&cluster, &["--gres=gpu:2", "--gpu-wait=50:10:00"]);
     cluster.wait_running(job).unwrap();
+    let got = admin_comment(&cluster, job);
+    assert!(got.ends_with(", no set in its reach is above 50 GB/s"), "{got}");
     end(&cluster, &[job]);
     // Nor for a single GPU.
     let job = submit(&cluster, &["--gres=gpu:1", "--gpu-wait=25:10:00"]);
@@ -106,7 +108,7 @@ fn lets_pass_and_gets_better(version: SlurmVersion) {
     cluster.wait_running(patient).unwrap();
     assert_eq!(cluster.gpus_of(patient).unwrap(), [0, 3]);
     let got = admin_comment(&cluster, patient);
-    assert!(got.starts_with("tessera: n1=whole:0,3: "), "{got}");
+    assert!(got.starts_with("tessera: n1=whole:0,3: ") && !got.contains("wait"), "{got}");
 
     // Nothing better comes free: when its time is over the job takes what there is, GPUs 1 and 6 without a link.
     end(&cluster, &[busy[1]]);
@@ -115,6 +117,8 @@ fn lets_pass_and_gets_better(version: SlurmVersion) {
     wait_waiting(&cluster, hurried);
     cluster.wait_running(hurried).unwrap();
     assert_eq!(cluster.gpus_of(hurried).unwrap(), [1, 6]);
+    let got = admin_comment(&cluster, hurried);
+    assert!(got.ends_with(", its wait for more than 25 GB/s is over"), "{got}");
     assert!(began.elapsed() >= Duration::from_secs(12), "{:?}", began.elapsed());
 }
 

@@ -76,6 +76,20 @@ impl SetWait {
         }
     }
 
+    /// Why a job takes a set that is not above what it waits for, for its user. `best_gbps` and `comment` as for
+    /// [`Self::turn`].
+    #[must_use]
+    pub fn why_taken(self, best_gbps: f64, comment: &str) -> String {
+        let above = self.above_gbps();
+        if !self.is_met_by(best_gbps) {
+            format!("no set in its reach is above {above} GB/s")
+        } else if waits_until(comment).is_some() {
+            format!("its wait for more than {above} GB/s is over")
+        } else {
+            format!("it could not wait for more than {above} GB/s")
+        }
+    }
+
     /// The AdminComment of a job that begins to wait, which could now have `gbps` on `node`.
     #[must_use]
     pub fn comment(self, until: u64, gbps: f64, node: &str) -> String {
@@ -223,6 +237,9 @@ mod tests {
         assert_eq!(wait.turn(10.0, 25.0, "", 1000), Turn::Take, "no set is above");
         assert_eq!(wait.turn(10.0, 50.0, "by the site", 1000), Turn::Take, "nowhere to keep it");
         assert_eq!(SetWait::NONE.turn(0.0, 50.0, "", 1000), Turn::Take);
+        assert_eq!(wait.why_taken(50.0, &began), "its wait for more than 25 GB/s is over");
+        assert_eq!(wait.why_taken(25.0, ""), "no set in its reach is above 25 GB/s");
+        assert_eq!(wait.why_taken(50.0, "by the site"), "it could not wait for more than 25 GB/s");
         let ran_before = "tessera: n1=whole:0,1: ring of 2";
         assert_eq!(wait.turn(10.0, 50.0, ran_before, 5), Turn::Wait { until: 65, begins: true });
     }

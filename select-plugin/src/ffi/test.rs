@@ -244,8 +244,8 @@ fn start_now(
         want,
         fixed: version::reserves_devices(test.reserved),
     };
-    let outcome = decide_nodes(state.engine.as_ref()?, host, job, &asked, &nodes);
-    let veto = match &outcome {
+    let mut outcome = decide_nodes(state.engine.as_ref()?, host, job, &asked, &nodes);
+    let veto = match &mut outcome {
         Ok(decided) => {
             let refused = wait_now(state.engine.as_mut()?, host, job, &asked, decided);
             return Some(refused.unwrap_or_else(|| settle(state, host, job, want, outcome)));
@@ -322,7 +322,7 @@ pub(super) struct Asked<'a> {
 pub(super) struct Decided {
     placement: JobPlacement,
     /// Why, for the job's user: of several nodes, the one with the least bandwidth.
-    why: String,
+    pub(super) why: String,
     /// How sets of whole GPUs were chosen, by node.
     matched: Vec<(String, Matched)>,
     /// The node whose set is predicted to reach the least, and that, GB/s.

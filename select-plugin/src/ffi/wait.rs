@@ -6,6 +6,7 @@ use std::ffi::c_int;
 
 use placement::JobId;
 use placement::patience::Turn;
+use placement::wire::plain_why;
 
 use super::host::Host;
 use super::test::{Asked, Decided, REFUSED};
@@ -15,17 +16,24 @@ use crate::narrow::first_fit;
 use crate::patience::Patient;
 use crate::view::{JobView, NodeView, Want};
 
-/// A start that Slurm thinks possible, on GPUs that the job rather lets pass; `None`: it takes them.
+/// A start that Slurm thinks possible, on GPUs that the job rather lets pass; `None`: it takes them, and is told why.
 pub(super) fn wait_now(
     engine: &mut Engine,
     host: &Host,
     job: &mut sys::job_record_t,
     asked: &Asked<'_>,
-    decided: &Decided,
+    decided: &mut Decided,
 ) -> Option<c_int> {
-    let patient = Patient::of(&asked.question, asked.view)?;
     let (node, gbps) = decided.poorest.as_ref()?;
-    hold(engine, host, job, asked, patient, (node, *gbps))
+    let wait = asked.question.wait().filter(|wait| !wait.is_met_by(*gbps))?;
+    let held = Patient::of(&asked.question, asked.view)
+        .and_then(|patient| hold(engine, host, job, asked, patient, (node, *gbps)));
+    if held.is_none() {
+        let best = engine.best_ever(&read::within_reach(host, job), &asked.question);
+        let taken = wait.why_taken(best, &asked.view.comment);
+        decided.why = plain_why(&format!("{}, {taken}", decided.why));
+    }
+    held
 }
 
 /// A start that needs the end of these jobs first, whom nothing is to end for GPUs that the job would then let pass.

@@ -173,6 +173,7 @@ fn nobody_is_preempted_for_gpus_that_the_job_would_let_pass() {
     };
     assert_eq!(without(&[1]), Some(("n1", 10.0)));
     assert_eq!(without(&[1, 3]), None, "GPUs 0 and 3 have two links");
+    assert_eq!(without(&[]), None, "there is no room for it yet");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 mod common;
 
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use common::Node;
@@ -15,6 +16,33 @@ const GPU: Handle = Handle::Gpu(0);
 
 fn session(node: &Node) -> Session {
     Session::at(&node.state()).unwrap()
+}
+
+/// What `body` gives, which must not wait for a driver that takes hours.
+fn at_once<T: Send + 'static>(node: &Node, body: impl FnOnce(&Session) -> T + Send + 'static) -> T {
+    let session = session(node);
+    let (done, answer) = mpsc::channel();
+    std::thread::spawn(move || done.send(body(&session)));
+    answer.recv_timeout(Duration::from_secs(60)).expect("it waits for the driver")
+}
+
+/// From now on the driver takes hours to create anything on this GPU.
+fn make_slow(node: &Node, gpu: u32) {
+    node.sim(&["fault", "add", "--gpu", &gpu.to_string(), "--kind", "slow", "--factor", "100000"]);
+}
+
+/// Lets the driver work on an empty GPU until long after the tests.
+fn occupy(node: &Node, gpu: u32) {
+    make_slow(node, gpu);
+    let s = session(node);
+    std::thread::spawn(move || s.create_gi(Handle::Gpu(gpu), 0, None));
+    let lock = node.path(&format!("state.gpu{gpu}.lock"));
+    let is_free = || !lock.exists() || std::fs::File::open(&lock).unwrap().try_lock().is_ok();
+    let begin = Instant::now();
+    while is_free() {
+        assert!(begin.elapsed().as_secs() < 60, "nothing is done on GPU {gpu}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 #[test]
@@ -34,41 +62,32 @@ fn one_session_sees_what_another_made() {
 #[test]
 fn creation_takes_the_drivers_time_and_readers_do_not_wait() {
     let node = Node::new(&format!("time_scale = 1.0\n{}", common::TWO_MIG));
-    let s = session(&node);
     let start = Instant::now();
-    let worker = std::thread::spawn({
-        let s = session(&node);
-        move || s.create_gi(GPU, 0, None)
-    });
-    std::thread::sleep(Duration::from_millis(60));
-    let before = Instant::now();
-    assert!(s.state().unwrap().gpus[0].instances.is_empty(), "the state changes at the end");
-    assert!(before.elapsed() < Duration::from_millis(100));
-    worker.join().unwrap().unwrap();
+    session(&node).create_gi(GPU, 0, None).unwrap();
     assert!(start.elapsed() >= Duration::from_millis(240), "Table 1: A100, 7 slices");
     // A refusal is not worth the wait.
-    let before = Instant::now();
-    assert_eq!(s.create_gi(GPU, 19, None), Err(Code::InsufficientResources));
-    assert!(before.elapsed() < Duration::from_millis(100));
+    make_slow(&node, 0);
+    assert_eq!(at_once(&node, |s| s.create_gi(GPU, 19, None)), Err(Code::InsufficientResources));
+    occupy(&node, 1);
+    let state = at_once(&node, |s| s.state().unwrap());
+    assert!(state.gpus[1].instances.is_empty(), "the state changes at the end");
 }
 
 #[test]
 fn operations_on_one_gpu_are_serial_and_on_two_are_not() {
     let node = Node::new(&format!("time_scale = 1.0\n{}", common::TWO_MIG));
-    let both = |gpus: [u32; 2]| {
-        let start = Instant::now();
-        let threads = gpus.map(|gpu| {
-            let s = session(&node);
-            std::thread::spawn(move || s.create_gi(Handle::Gpu(gpu), 9, None).unwrap())
-        });
-        for thread in threads {
-            thread.join().unwrap();
-        }
-        start.elapsed()
-    };
-    assert!(both([0, 0]) >= Duration::from_millis(400), "twice 0.20 s");
+    let start = Instant::now();
+    let threads = [(); 2].map(|()| {
+        let s = session(&node);
+        std::thread::spawn(move || s.create_gi(GPU, 9, None).unwrap())
+    });
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    assert!(start.elapsed() >= Duration::from_millis(400), "twice 0.20 s");
     node.sim(&["reset"]);
-    assert!(both([0, 1]) < Duration::from_millis(390));
+    occupy(&node, 1);
+    at_once(&node, |s| s.create_gi(GPU, 9, None)).unwrap();
 }
 
 #[test]
@@ -76,9 +95,14 @@ fn faults_come_and_go() {
     let node = Node::new(common::TWO_MIG);
     let s = session(&node);
     let gi = s.create_gi(GPU, 14, None).unwrap();
-    node.sim(&["fault", "add", "--gpu", "0", "--kind", "busy-destroy", "--for", "300ms"]);
+    let busy_for = |time: &str| {
+        node.sim(&["fault", "add", "--gpu", "0", "--kind", "busy-destroy", "--for", time]);
+    };
+    busy_for("60m");
     assert_eq!(s.destroy_gi(Handle::Gi(gi)), Err(Code::InUse));
-    std::thread::sleep(Duration::from_millis(350));
+    node.sim(&["fault", "clear"]);
+    busy_for("50ms");
+    std::thread::sleep(Duration::from_millis(60));
     s.destroy_gi(Handle::Gi(gi)).unwrap();
 
     node.sim(&["fault", "add", "--gpu", "0", "--kind", "out-of-resources", "--count", "2"]);
@@ -102,12 +126,14 @@ fn faults_come_and_go() {
 fn slow_is_slow() {
     let node = Node::new(&format!("time_scale = 0.1\n{}", common::TWO_MIG));
     node.sim(&["fault", "add", "--gpu", "0", "--kind", "slow", "--factor", "20", "--count", "1"]);
-    let start = Instant::now();
-    session(&node).create_gi(GPU, 19, None).unwrap();
-    assert!(start.elapsed() >= Duration::from_millis(320), "0.16 s x 0.1 x 20");
-    let start = Instant::now();
-    session(&node).create_gi(GPU, 19, None).unwrap();
-    assert!(start.elapsed() < Duration::from_millis(320), "it was slow once");
+    let slow = || {
+        let start = Instant::now();
+        session(&node).create_gi(GPU, 19, None).unwrap();
+        start.elapsed() >= Duration::from_millis(320)
+    };
+    assert!(slow(), "0.16 s x 0.1 x 20");
+    // A busy machine makes one of them slow as well, not all.
+    assert!((0..6).any(|_| !slow()), "it was slow once");
 }
 
 #[test]

@@ -275,8 +275,7 @@ fn a_node_whose_layout_cannot_be_read_is_left_out() {
     let nodes =
         "NodeName=n1 A=x\n   Extra=tessera gpu0=free\n\nNodeName=n2 A=x\n   Extra=tessera nonsense\n\n";
     fs::write(dir.path().join("nodes"), nodes).unwrap();
-    let sinfo = dir.path().join("bin/sinfo");
-    fs::write(&sinfo, "#!/bin/sh\necho 'n1 idle gpu'; echo 'n2 idle gpu'\n").unwrap();
+    slurm::program(dir.path(), "sinfo", "echo 'n1 idle gpu'; echo 'n2 idle gpu'");
     assert_snapshot!(run(dir.path(), &["planner", "--once"]), @r"
     node n2 is not planned: its layout: something unexpected at byte 7 of the layout
     job 11 of alice: 7g.40gb at n1:0@0, TIME to TIME (no plan before; of 1g, 7g)

@@ -5,7 +5,7 @@ use std::fs;
 use std::process::Command;
 
 fn run(args: &[&str]) -> (String, Option<i32>) {
-    let out = Command::new(env!("CARGO_BIN_EXE_tessera")).args(args).output().unwrap();
+    let out = Command::new(env!("CARGO_BIN_EXE_tessera")).args(args).env_clear().output().unwrap();
     (String::from_utf8(out.stdout).unwrap(), out.status.code())
 }
 

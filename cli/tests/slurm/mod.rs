@@ -3,18 +3,20 @@
 #[path = "../../src/squeue/columns.rs"]
 mod columns;
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 pub(crate) use columns::line;
 
 /// A shell script in a command's place, run in `dir`.
+///
+/// Written by a process of its own: what another test starts meanwhile would hold the script open for writing for a moment,
+/// and nobody could run it then.
 pub(crate) fn program(dir: &Path, name: &str, text: &str) {
-    let path = dir.join("bin").join(name);
-    fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    let write = "printf '%s\\n' '#!/bin/sh' \"$2\" > \"$1\" && chmod 755 \"$1\"";
+    let mut writer = Command::new("/bin/sh");
+    writer.args(["-c", write, "sh"]).arg(dir.join("bin").join(name)).arg(text);
+    assert!(writer.status().unwrap().success(), "{name}");
 }
 
 /// `tessera` in `dir`, without other variables than it needs.

@@ -131,8 +131,8 @@ fn a_plan_becomes_jobs_that_follow_one_another() {
 
 #[test]
 fn what_runs_now_is_waited_for() {
-    // Job 7 ends in 20 s by its limit, job 8 has none: its half of the GPU stays out of the plan.
-    let end = (std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() + 20)
+    // Job 7 ends in 600 s by its limit, job 8 has none: its half of the GPU stays out of the plan.
+    let end = (std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() + 600)
         .to_string();
     let seven = format!("RUNNING 1 {end} tessera: n1=mig:1/3g.20gb@0: why");
     let jobs = [("7", seven.as_str()), ("8", "RUNNING 1 N/A tessera: n1=mig:1/3g.20gb@4: why")];

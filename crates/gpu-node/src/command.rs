@@ -160,16 +160,16 @@ mod tests {
 
     #[test]
     fn output_status_and_deadline() {
-        assert_eq!(run("/bin/cat", &[], "in", 5000).unwrap(), "in");
-        assert_eq!(run("/usr/bin/printenv", &["GREETING"], "", 5000).unwrap(), "hi\n");
+        assert_eq!(run("/bin/cat", &[], "in", 60_000).unwrap(), "in");
+        assert_eq!(run("/usr/bin/printenv", &["GREETING"], "", 60_000).unwrap(), "hi\n");
         assert!(matches!(run("/bin/sleep", &["60"], "", 50), Err(CommandError::Timeout { .. })));
-        let failed = run("/bin/ls", &["/nonexistent"], "", 5000).unwrap_err().to_string();
+        let failed = run("/bin/ls", &["/nonexistent"], "", 60_000).unwrap_err().to_string();
         assert!(failed.contains("/nonexistent"), "{failed}");
         assert!(matches!(run("/nonexistent", &[], "", 50), Err(CommandError::Start { .. })));
     }
 
     #[test]
     fn arguments_never_reach_a_shell() {
-        assert_eq!(run("/bin/echo", &["$(id)", ";id"], "", 5000).unwrap(), "$(id) ;id\n");
+        assert_eq!(run("/bin/echo", &["$(id)", ";id"], "", 60_000).unwrap(), "$(id) ;id\n");
     }
 }

@@ -195,10 +195,10 @@ mod tests {
         std::fs::create_dir_all(&pipe).unwrap();
         (0..10 * MOST).for_each(|k| std::fs::write(pipe.join(k.to_string()), "").unwrap());
         let dir = open_dir(CWD, mps.path()).unwrap();
-        // No system unlinks two files in a microsecond; but each time some are gone.
+        // No system unlinks two files in a microsecond; but each time at least one is gone.
         let discard = || discard(&dir, "away", &Deadline::after(Duration::from_millis(5)));
-        let times = (0..2 * MOST).take_while(|_| !discard()).count();
-        assert!((1..2 * MOST).contains(&times), "{times}");
+        let times = (0..=10 * MOST).take_while(|_| !discard()).count();
+        assert!((1..=10 * MOST).contains(&times), "{times}");
         assert!(!mps.path().join("away").exists());
     }
 }

@@ -24,7 +24,7 @@ fn a_holder_that_is_about_to_end_is_waited_for() {
                 std::thread::sleep(Duration::from_millis(500));
                 node.release(1);
             });
-            let done = start(10_000).unwrap();
+            let done = start(60_000).unwrap();
             assert_eq!(done.evicted, [], "it was given back, not taken");
         });
         assert_eq!(node.inspect().entries.len(), 1);

@@ -110,9 +110,10 @@ impl TestNode {
         std::fs::write(dir.join("node.toml"), NODE).unwrap();
         // Built in the parent alone: its children share the build directory.
         std::os::unix::fs::symlink(simulator(), dir.join("sim")).unwrap();
-        // Users run it, and need not be able to pass the directories above the build.
+        // Users run it, and need not be able to pass the directories above the build. Copied by a process of its own: what
+        // another test starts meanwhile would hold the copy open for writing for a moment, and nobody could run it then.
         let real = build_dir().parent().unwrap().join("real-parts/root/usr/bin/nvidia-cuda-mps-control");
-        std::fs::copy(&real, dir.join("nvidia-cuda-mps-control")).unwrap();
+        assert!(Command::new("cp").arg(&real).arg(dir).status().unwrap().success());
         let node = Self::open(dir);
         let (description, root) = (dir.join("node.toml"), dir.join("root"));
         node.sim(&["create", "--node", description.to_str().unwrap(), "--root", root.to_str().unwrap()]);
@@ -130,7 +131,7 @@ impl TestNode {
             nvml_library: sim.join("libnvidia_ml.so"),
             mps_control: dir.join("nvidia-cuda-mps-control"),
             gpu_reset_command: reset.to_vec(),
-            operation_timeout: Duration::from_secs(10),
+            operation_timeout: Duration::from_secs(60),
             manage_device_nodes: true,
             share_between_users: false,
             memory_limit: MemoryLimit::Mps,

@@ -236,7 +236,7 @@ fn much_that_cannot_be_removed_takes_no_longer_than_little() {
     on_node("tests::mps::much_that_cannot_be_removed_takes_no_longer_than_little", |node| {
         node.reconcile(&[]);
         let mps = node.settings.run_dir.join("mps");
-        let dirs: Vec<PathBuf> = (0..20).map(|k| mps.join(format!(".away-gpu{k}-1-1"))).collect();
+        let dirs: Vec<PathBuf> = (0..60).map(|k| mps.join(format!(".away-gpu{k}-1-1"))).collect();
         let mount =
             |args: &[&str], dir: &Path| Command::new(args[0]).args(&args[1..]).arg(dir).status().unwrap();
         for dir in &dirs {
@@ -248,7 +248,8 @@ fn much_that_cannot_be_removed_takes_no_longer_than_little() {
         let took = start.elapsed();
         dirs.iter().for_each(|dir| assert!(mount(&["umount", "--lazy"], &dir.join("pipe")).success()));
         assert_eq!(report.problems.len(), dirs.len(), "{report:?}");
-        assert!(took < Duration::from_secs(10), "{took:?}");
+        // A second for all, not for each.
+        assert!(took < Duration::from_secs(40), "{took:?}");
         assert_eq!(node.reconcile(&[]).problems, Vec::<String>::new());
         node.assert_clean(&[]);
     });

@@ -16,11 +16,14 @@ fn idle_instance(node: &TestNode) {
 fn a_destroy_that_is_busy_for_5_s_is_waited_out() {
     on_node("tests::trouble::a_destroy_that_is_busy_for_5_s_is_waited_out", |node| {
         idle_instance(node);
-        node.sim(&["fault", "add", "--gpu", "0", "--kind", "busy-destroy", "--for", "5s"]);
+        let mut settings = node.settings.clone();
+        settings.operation_timeout = Duration::from_secs(300);
         let started = Instant::now();
-        node.realise(2, BOB, mig(&[(0, "1g.5gb", 1)])).unwrap();
+        node.sim(&["fault", "add", "--gpu", "0", "--kind", "busy-destroy", "--for", "5s"]);
+        crate::realise(&settings, &node.job(2, BOB, mig(&[(0, "1g.5gb", 1)]))).unwrap();
         let took = started.elapsed();
-        assert!(took > Duration::from_secs(4) && took < Duration::from_secs(7), "{took:?}");
+        // Not all the time that there is.
+        assert!(took > Duration::from_millis(4900) && took < Duration::from_secs(150), "{took:?}");
         // The epilog does not notice: it destroys nothing.
         node.sim(&["fault", "add", "--gpu", "0", "--kind", "busy-destroy"]);
         node.release(2);

@@ -18,8 +18,10 @@ pub(crate) fn run(program: &str, args: &[&str]) -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(&out.stdout).into_owned())
 }
 
-/// States of a node that takes jobs.
-const USABLE: [&str; 4] = ["idle", "mixed", "allocated", "completing"];
+/// States of a node that takes jobs. `planned` is an idle one that backfill keeps for a pending job.
+const USABLE: [&str; 5] = ["idle", "planned", "mixed", "allocated", "completing"];
+/// What sinfo adds to such a state: backfill keeps the rest of the node for a pending job, or a job is just ending there.
+const STILL_USABLE: [char; 2] = ['-', '+'];
 
 /// The nodes that take jobs, with their partitions: not those that are drained, down, reserved or in maintenance.
 pub(crate) fn usable() -> Result<HashMap<String, Vec<String>>, Failure> {
@@ -35,7 +37,7 @@ fn usable_in(text: &str) -> HashMap<String, Vec<String>> {
         let (Some(node), Some(state), Some(partition)) = (words.next(), words.next(), words.next()) else {
             continue;
         };
-        if USABLE.contains(&state) {
+        if USABLE.contains(&state.trim_end_matches(STILL_USABLE)) {
             nodes.entry(node.to_owned()).or_default().push(partition.to_owned());
         }
     }
@@ -79,12 +81,13 @@ mod tests {
 
     #[test]
     fn only_nodes_that_take_jobs() {
-        let text = "n1   idle     gpu\nn1   idle     debug\nn2   drained  gpu\nn3   mixed    gpu\nn4 reserved gpu\nn5\n";
+        let text = "n1   idle     gpu\nn1   idle     debug\nn2   drained  gpu\nn3   mixed    gpu\nn4 reserved gpu\nn5\n\
+                    n6 mixed- gpu\nn7 planned gpu\nn8 allocated+ gpu\nn9 idle* gpu\nn10 mixed@ gpu\n";
         let nodes = usable_in(text);
         assert_eq!(nodes.get("n1").map(Vec::len), Some(2));
         let mut names: Vec<_> = nodes.keys().map(String::as_str).collect();
         names.sort_unstable();
-        assert_eq!(names, ["n1", "n3"]);
+        assert_eq!(names, ["n1", "n3", "n6", "n7", "n8"]);
     }
 
     #[test]

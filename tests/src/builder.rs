@@ -297,7 +297,9 @@ impl Cluster {
     ///
     /// The nodes' states and the end of the daemons' logs.
     pub fn wait_ready(&self, limit: Duration) -> Result<(), HarnessError> {
-        let ready = |state: &str| ["idle", "mixed", "allocated", "completing"].contains(&state.trim());
+        // Also with a job that ends there (+), and where backfill keeps the rest for a pending one (-, planned).
+        let states = ["idle", "planned", "mixed", "allocated", "completing"];
+        let ready = |state: &str| states.contains(&state.trim().trim_end_matches(['-', '+']));
         let waited = wait_for("all nodes to be up", limit, || {
             if let Some(dead) = self.dead_daemon() {
                 return Ok(Err(HarnessError::Unexpected(format!("{dead} ended"))));

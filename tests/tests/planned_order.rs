@@ -12,8 +12,9 @@ use e2e::{Cluster, JobId, User};
 use placement::planned::{asks, parse_plan};
 
 const ONE_GPU: &str = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 1\nmig = \"dynamic\"\n";
-/// Every job of the one partition has priority 1000, less its Nice.
-const PRIORITIES: &str = "PriorityType=priority/multifactor\nPriorityWeightPartition=1000";
+/// Every job of the one partition has priority 1000, less its Nice. Backfill looks at once what it can keep for whom.
+const PRIORITIES: &str = "PriorityType=priority/multifactor\nPriorityWeightPartition=1000\n\
+                          SchedulerParameters=bf_interval=1";
 /// Sizes on which the best order of three such jobs is not the one in which they came.
 const TIMES: [&str; 3] = ["1g:90,2g:80", "1g:500,7g:90", "1g:700,7g:120"];
 
@@ -59,6 +60,14 @@ fn among_others(cluster: &mut Cluster) {
     let array = waiting(cluster, User::Alice, &["--array=1-2", "--gpu-times=1g:60,7g:9"]);
     // Below all of them, so that it is in nobody's way.
     update(cluster, array, "Nice=900");
+    if cluster.version() == SlurmVersion::V24_11 {
+        wait_for("backfill to keep the node for the first of them", PATIENCE, || {
+            let state = cluster.run(User::Root, "sinfo", &["-h", "-o", "%T"]).and_then(Done::ok);
+            let state = state.map_err(|e| e.to_string())?;
+            if state.trim() == "mixed-" { Ok(()) } else { Err(state) }
+        })
+        .unwrap();
+    }
 
     let said = planned(cluster);
     let mut order: Vec<(u64, JobId)> = begins(cluster, &alices).into_iter().zip(alices).collect();

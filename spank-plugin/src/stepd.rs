@@ -14,11 +14,13 @@ use placement::JobId;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
+const SOCKETS: &str = "/proc/net/unix";
+
 /// Jobs with a live step on `node`; `None` where the kernel does not tell, or others than root can write to Slurm's
 /// directory: to take nobody for live would take from the living.
 pub(crate) fn jobs_with_steps(node: &str, env: &dyn Fn(&str) -> Option<String>) -> Option<HashSet<JobId>> {
-    // Paths are bytes; a name that is not UTF-8 is nobody's stepd.
-    let sockets = std::fs::read("/proc/net/unix").ok()?;
+    // The kernel tells them in pieces, and one that goes between two pieces can hide another that stays: twice.
+    let sockets = [std::fs::read(SOCKETS).ok()?, std::fs::read(SOCKETS).ok()?];
     let spool = env("SLURM_CONF")
         .and_then(|path| std::fs::read_to_string(path).ok())
         .and_then(|conf| spool_dir(&conf, node));
@@ -29,7 +31,8 @@ pub(crate) fn jobs_with_steps(node: &str, env: &dyn Fn(&str) -> Option<String>) 
         path.parent().is_some_and(|dir| spool.as_ref().is_none_or(|s| s == dir) && only_roots(dir))
             && may_listen(path)
     };
-    Some(jobs_of(&String::from_utf8_lossy(&sockets), node, &ours))
+    // Paths are bytes; a name that is not UTF-8 is nobody's stepd.
+    Some(sockets.iter().flat_map(|list| jobs_of(&String::from_utf8_lossy(list), node, &ours)).collect())
 }
 
 /// From `/proc/net/unix`, whose eighth column is the path that a socket was bound to.
@@ -74,7 +77,7 @@ mod tests {
 
     use super::*;
 
-    const SOCKETS: &str = "Num       RefCount Protocol Flags    Type St Inode Path
+    const LIST: &str = "Num       RefCount Protocol Flags    Type St Inode Path
 0000000000000000: 00000002 00000000 00010000 0001 01 30861 /var/spool/slurmd/n1/n1_12.4294967291
 0000000000000000: 00000002 00000000 00010000 0001 01 30862 /var/spool/slurmd/n1/n1_12.0
 0000000000000000: 00000003 00000000 00000000 0001 03 30863
@@ -88,8 +91,8 @@ mod tests {
     #[test]
     fn steps_are_told_by_their_sockets() {
         let ours = |path: &Path| path.parent() == Some(Path::new("/var/spool/slurmd/n1"));
-        assert_eq!(jobs_of(SOCKETS, "n1", &ours), [JobId(12), JobId(14)].into());
-        assert_eq!(jobs_of(SOCKETS, "n10", &ours), [JobId(15)].into());
+        assert_eq!(jobs_of(LIST, "n1", &ours), [JobId(12), JobId(14)].into());
+        assert_eq!(jobs_of(LIST, "n10", &ours), [JobId(15)].into());
         assert_eq!(jobs_of("", "n1", &ours), HashSet::new());
     }
 
@@ -119,7 +122,7 @@ mod tests {
         let _planted = ["77", "78"].map(|job| {
             let line = format!("\n0: 2 0 10000 1 01 1 {}/unit_{job}.0", dir.path().display());
             let planted = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&line).unwrap()).unwrap();
-            assert!(std::fs::read_to_string("/proc/net/unix").unwrap().contains(&line));
+            assert!(std::fs::read_to_string(SOCKETS).unwrap().contains(&line));
             planted
         });
         assert_eq!(live(), roots.then(HashSet::new));

@@ -85,6 +85,7 @@ impl Patient {
     }
 
     /// The node among those chosen with the least bandwidth, if that is not above the threshold, and that bandwidth.
+    /// Nodes on which the job does not fit do not count.
     pub(crate) fn poorest<'a>(
         self,
         engine: &mut Engine,
@@ -95,10 +96,10 @@ impl Patient {
         let best = nodes
             .iter()
             .filter_map(|n| Some((n.name.as_str(), engine.best_now(&n.name, question, &mut searches)?)));
-        best.filter(|(_, gbps)| !self.wait.is_met_by(*gbps)).min_by(|a, b| a.1.total_cmp(&b.1))
+        self.least(best)
     }
 
-    /// The same once these jobs are gone; nodes where more are in the way do not count.
+    /// The same once these jobs are gone.
     pub(crate) fn poorest_without<'a>(
         self,
         engine: &Engine,
@@ -114,6 +115,10 @@ impl Patient {
             });
             Some((n.name.as_str(), question.best_within(&node, &mut searches)?))
         });
+        self.least(best)
+    }
+
+    fn least<'a>(self, best: impl Iterator<Item = (&'a str, f64)>) -> Option<(&'a str, f64)> {
         best.filter(|(_, gbps)| *gbps > 0.0 && !self.wait.is_met_by(*gbps)).min_by(|a, b| a.1.total_cmp(&b.1))
     }
 

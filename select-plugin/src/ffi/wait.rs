@@ -90,9 +90,6 @@ fn hold(
     patient: Patient,
     (node, gbps): (&str, f64),
 ) -> Option<c_int> {
-    if patient.wait.is_met_by(gbps) {
-        return None;
-    }
     let best = engine.best_ever(&read::within_reach(host, job), &asked.question);
     let Turn::Wait { until, begins } = patient.turn(gbps, best, asked.view) else { return None };
     if begins {

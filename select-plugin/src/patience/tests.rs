@@ -87,6 +87,7 @@ fn nodes_with_good_gpus_come_before_others() {
     occupy(&mut engine, 3, "n1", &[0]);
     let split = patient.split(&mut engine, &question, &[node(0, "n1"), completing]);
     assert_eq!(split, Split::default());
+    assert_eq!(patient.poorest(&mut engine, &question, &nodes[..1]), None, "it does not fit");
     // What ended is seen.
     engine.release(JobId(1));
     assert_eq!(patient.split(&mut engine, &question, &[node(0, "n1")]).good, 1);

@@ -19,8 +19,6 @@ const SOCKETS: &str = "/proc/net/unix";
 /// Jobs with a live step on `node`; `None` where the kernel does not tell, or others than root can write to Slurm's
 /// directory: to take nobody for live would take from the living.
 pub(crate) fn jobs_with_steps(node: &str, env: &dyn Fn(&str) -> Option<String>) -> Option<HashSet<JobId>> {
-    // The kernel tells them in pieces, and one that goes between two pieces can hide another that stays: twice.
-    let sockets = [std::fs::read(SOCKETS).ok()?, std::fs::read(SOCKETS).ok()?];
     let spool = env("SLURM_CONF")
         .and_then(|path| std::fs::read_to_string(path).ok())
         .and_then(|conf| spool_dir(&conf, node));
@@ -31,8 +29,19 @@ pub(crate) fn jobs_with_steps(node: &str, env: &dyn Fn(&str) -> Option<String>) 
         path.parent().is_some_and(|dir| spool.as_ref().is_none_or(|s| s == dir) && only_roots(dir))
             && may_listen(path)
     };
+    jobs_listed(|| std::fs::read(SOCKETS).ok(), node, &ours)
+}
+
+/// The kernel tells its sockets in pieces, and one that goes between two pieces can hide another that stays: it is asked
+/// twice, and both answers count.
+fn jobs_listed(
+    mut read: impl FnMut() -> Option<Vec<u8>>,
+    node: &str,
+    ours: &dyn Fn(&Path) -> bool,
+) -> Option<HashSet<JobId>> {
     // Paths are bytes; a name that is not UTF-8 is nobody's stepd.
-    Some(sockets.iter().flat_map(|list| jobs_of(&String::from_utf8_lossy(list), node, &ours)).collect())
+    let mut jobs = || Some(jobs_of(&String::from_utf8_lossy(&read()?), node, ours));
+    Some(&jobs()? | &jobs()?)
 }
 
 /// From `/proc/net/unix`, whose eighth column is the path that a socket was bound to.
@@ -94,6 +103,21 @@ mod tests {
         assert_eq!(jobs_of(LIST, "n1", &ours), [JobId(12), JobId(14)].into());
         assert_eq!(jobs_of(LIST, "n10", &ours), [JobId(15)].into());
         assert_eq!(jobs_of("", "n1", &ours), HashSet::new());
+    }
+
+    #[test]
+    fn a_step_that_one_answer_lacks_is_in_the_other() {
+        let without = |job: &str| {
+            let lines = LIST.lines().filter(|line| !line.contains(job));
+            lines.map(|line| format!("{line}\n")).collect::<String>().into_bytes()
+        };
+        let listed = |answers: [Option<Vec<u8>>; 2]| {
+            let mut answers = answers.into_iter();
+            jobs_listed(|| answers.next()?, "n1", &|path| path.starts_with("/var/spool"))
+        };
+        let both = Some([JobId(12), JobId(14)].into());
+        assert_eq!(listed([Some(without("n1_14.")), Some(without("n1_12."))]), both);
+        assert_eq!(listed([Some(without("n1_14.")), None]), None);
     }
 
     #[test]

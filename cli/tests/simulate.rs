@@ -20,14 +20,8 @@ fn run(jobs: &str, args: &[&str]) -> String {
     fs::write(dir.path().join("jobs"), jobs).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_tessera"));
     // Colours are not to be forced from outside.
-    command.env_clear().current_dir(dir.path()).args([
-        "simulate",
-        "mapa",
-        "--jobs",
-        "jobs",
-        "--topology",
-        "dgx-v",
-    ]);
+    command.env_clear().current_dir(dir.path());
+    command.args(["simulate", "mapa", "--jobs", "jobs", "--topology", "dgx-v"]);
     let out = command.args(args).output().unwrap();
     let text = [out.stdout, out.stderr].concat();
     format!("{}exit {}", String::from_utf8(text).unwrap(), out.status.code().unwrap())

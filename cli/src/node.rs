@@ -31,37 +31,45 @@ pub(crate) fn run(command: &NodeCommand, cli: &Cli) -> Result<Outcome, Failure> 
 
 fn reconcile_node(local: &Local<'_>, if_dead: bool) -> Result<Outcome, Failure> {
     let mut text = String::new();
-    // Without Slurm's word every journalled job counts as live: a restart of slurmd must not end anybody's job.
-    match dead_jobs(local) {
+    let changed = match dead_jobs(local) {
         // Nothing is known to be wrong, and to look at the driver keeps prologs waiting.
         Ok(dead) if if_dead && dead.is_empty() => return Ok(Outcome::ok(String::new())),
         Err(_) if if_dead => return Ok(Outcome::ok(String::new())),
-        Ok(dead) => {
-            for entry in dead {
-                let done = release_dead(&local.settings, &entry).map_err(|e| Failure::new(chain(&e)))?;
-                if !done.known {
-                    // Started again, or given back by its epilog, since Slurm was asked.
-                    continue;
-                }
-                let _ = writeln!(text, "job {} is not on this node any more: given back", entry.job);
-                done.problems.iter().for_each(|p| text.push_str(&format!("problem: {p}\n")));
-            }
-        }
+        Ok(dead) => give_back(local, dead, &mut text)?,
         Err(why) => {
+            // A restart of slurmd must not end anybody's job.
             let why = why.to_string();
-            let _ = writeln!(
-                text,
-                "every journalled job is taken to be live: {}",
-                why.lines().next().unwrap_or("")
-            );
+            let first = why.lines().next().unwrap_or("");
+            let _ = writeln!(text, "every journalled job is taken to be live: {first}");
+            false
         }
-    }
+    };
     let report = reconcile(&local.settings, None).map_err(|e| Failure::new(chain(&e)))?;
     text.push_str(&reconciled(&report));
+    if changed {
+        // Every prolog that was at work then has ended: reconciliation has waited for it.
+        give_back(local, dead_jobs(local)?, &mut text)?;
+    }
     if text.is_empty() {
         text = format!("{}: nothing to do\n", local.name);
     }
     Ok(Outcome { text, status: u8::from(!report.problems.is_empty()) })
+}
+
+/// Gives back what these dead jobs have. True where an entry has changed since Slurm was asked: the job was started
+/// again, its epilog has run, or its prolog has outlived its slurmd and only finished now.
+fn give_back(local: &Local<'_>, dead: Vec<Entry>, text: &mut String) -> Result<bool, Failure> {
+    let mut changed = false;
+    for entry in dead {
+        let done = release_dead(&local.settings, &entry).map_err(|e| Failure::new(chain(&e)))?;
+        if !done.known {
+            changed = true;
+            continue;
+        }
+        let _ = writeln!(text, "job {} is not on this node any more: given back", entry.job);
+        done.problems.iter().for_each(|p| text.push_str(&format!("problem: {p}\n")));
+    }
+    Ok(changed)
 }
 
 fn reconciled(report: &ReconcileReport) -> String {

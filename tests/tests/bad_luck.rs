@@ -6,9 +6,9 @@ mod common;
 
 use std::time::Duration;
 
+use common::processes::{outlive_slurmd, processes, wait_quiet, working};
 use common::{LOOK, LOOK_AND_STAY, instances, looked, with};
 use e2e::command::{Done, PATIENCE, wait_for};
-use e2e::process::Started;
 use e2e::{Cluster, Daemon, User};
 use rustix::process::Signal;
 
@@ -28,8 +28,10 @@ fn state(cluster: &Cluster) -> Result<String, String> {
     state.and_then(Done::ok).map_err(|e| e.to_string())
 }
 
-/// Waits until the node has no job and takes some again, whatever was made of it, and whenever.
+/// Waits until the node has no job and takes some again, whatever was made of it, and whenever; and until nobody works on
+/// its GPUs.
 fn wait_resumed(cluster: &Cluster) {
+    wait_quiet(cluster);
     wait_for("n1 to be idle", PATIENCE, || {
         let state = state(cluster)?;
         if state.trim() == "idle" {
@@ -125,9 +127,7 @@ fn a_killed_prolog_leaves_nothing() {
         let jobs: Vec<_> =
             (0..8).map(|_| cluster.sbatch(User::Bob, &options, LOOK_AND_STAY).unwrap()).collect();
         let met = wait_for("a prolog", Duration::from_secs(15), || {
-            let found = processes("slurmstepd", cluster);
-            let prolog = found.into_iter().find(|process| command_line(process.pid).contains("prolog"));
-            prolog.ok_or_else(|| "none".to_owned())
+            working(cluster, "slurmstepd", "prolog").ok_or_else(|| "none".to_owned())
         });
         if let Ok(prolog) = met {
             prolog.signal(Signal::KILL);
@@ -143,6 +143,14 @@ fn a_killed_prolog_leaves_nothing() {
 }
 
 #[test]
+fn a_prolog_that_outlives_its_slurmd_leaves_nothing() {
+    with(|cluster| {
+        outlive_slurmd(cluster);
+        wait_resumed(cluster);
+    });
+}
+
+#[test]
 fn the_place_of_a_killed_epilog_is_taken_over() {
     with(|cluster| {
         let job = cluster.sbatch(User::Alice, &MIG, LOOK_AND_STAY).unwrap();
@@ -152,8 +160,7 @@ fn the_place_of_a_killed_epilog_is_taken_over() {
         lock.lock().unwrap();
         cluster.run(User::Root, "scancel", &[&job.to_string()]).unwrap();
         let epilog = wait_for("the epilog", PATIENCE, || {
-            let mut found = processes("slurmstepd", cluster).into_iter();
-            found.find(|p| command_line(p.pid).contains("epilog")).ok_or_else(|| "none".to_owned())
+            working(cluster, "slurmstepd", "epilog").ok_or_else(|| "none".to_owned())
         });
         epilog.unwrap().signal(Signal::KILL);
         drop(lock);
@@ -183,25 +190,4 @@ fn a_destroy_that_is_busy_drains_no_node() {
         assert!(!state.contains("drain"), "{state}");
         assert_eq!(cluster.output(job).matches("GPU ").count(), 8, "{}", cluster.output(job));
     });
-}
-
-/// Processes of a program that belong to this cluster.
-fn processes(name: &str, cluster: &Cluster) -> Vec<Started> {
-    let dir = cluster.layout().dir().display().to_string();
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|pid| pid.parse().ok()) else { continue };
-        let comm = std::fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
-        let environ = std::fs::read(entry.path().join("environ")).unwrap_or_default();
-        let ours = String::from_utf8_lossy(&environ).contains(&dir) || command_line(pid).contains(&dir);
-        if comm.trim() == name && ours {
-            found.extend(Started::of(name, pid));
-        }
-    }
-    found
-}
-
-fn command_line(pid: i32) -> String {
-    let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    String::from_utf8_lossy(&bytes).replace('\0', " ")
 }

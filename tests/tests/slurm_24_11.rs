@@ -4,6 +4,7 @@
 
 mod common;
 
+use common::processes::outlive_slurmd;
 use common::{LOOK, LOOK_AND_STAY, looked, overrides, parts_of_whole_gpus, profiles, variable};
 use e2e::paths::SlurmVersion;
 use e2e::{Cluster, User};
@@ -24,7 +25,7 @@ fn one_job_of_each_kind_and_a_linked_pair() {
     let stock_pair = pair(&stock);
     drop(stock);
 
-    let cluster = common::builder().slurm(SlurmVersion::V24_11).start().unwrap();
+    let mut cluster = common::builder().slurm(SlurmVersion::V24_11).start().unwrap();
     let our_pair = pair(&cluster);
     eprintln!("--gres=gpu:2 on DGX-1V links: stock 24.11.5 gives {stock_pair:?}, with Tessera {our_pair:?}");
     assert_eq!(cluster.links_within("n1", &stock_pair).unwrap(), 0, "{stock_pair:?}");
@@ -47,4 +48,5 @@ fn one_job_of_each_kind_and_a_linked_pair() {
     parts_of_whole_gpus(&cluster);
     cluster.wait_idle().unwrap();
     cluster.assert_clean().unwrap();
+    outlive_slurmd(&mut cluster);
 }

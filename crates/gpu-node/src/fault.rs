@@ -106,6 +106,9 @@ pub enum Fault {
         /// How long was waited.
         timeout: Duration,
     },
+    /// Whoever started the prolog has died. What was made is given back, and the journal does not know the job.
+    #[error("slurmd has died since it started this prolog: nothing is made for the job")]
+    Abandoned,
     /// The reset command failed.
     #[error("GPU {gpu}: cannot be reset to switch its MIG mode")]
     Reset {
@@ -141,7 +144,8 @@ impl Fault {
             | Self::NoSuchPlacement { .. }
             | Self::Policy { .. }
             | Self::Held { .. }
-            | Self::Busy { .. } => false,
+            | Self::Busy { .. }
+            | Self::Abandoned => false,
         }
     }
 }

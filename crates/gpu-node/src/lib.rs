@@ -35,6 +35,7 @@ mod reconcile;
 mod refuse;
 mod release;
 mod settings;
+mod starter;
 mod waiting;
 
 pub use command::{CommandError, ask};
@@ -51,6 +52,7 @@ pub use reconcile::{ReconcileReport, reconcile, seems_forgotten};
 pub use refuse::refuse;
 pub use release::{Released, release, release_dead};
 pub use settings::{GpuSettings, Settings};
+pub use starter::Starter;
 pub use waiting::realise_waiting;
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ use crate::journal::{
 };
 use crate::lock::{LockError, Locks};
 use crate::settings::Settings;
+use crate::starter::Starter;
 use crate::{instances, mps, nvml, release};
 
 /// What the prolog knows of a job.
@@ -44,6 +45,15 @@ pub struct JobContext {
     /// Jobs known to be on this node now. What another journalled job holds is taken from it if it is in the way and
     /// not among these: its epilog was killed. `None`: not known; nothing is taken from anybody.
     pub live: Option<HashSet<JobId>>,
+    /// Who waits for the outcome; if that is gone at the end, everything is given back. `None`: nobody looks.
+    pub starter: Option<Starter>,
+}
+
+impl JobContext {
+    /// True where nobody will begin the job, nor end it.
+    pub(crate) fn abandoned(&self) -> bool {
+        self.starter.is_some_and(Starter::is_gone)
+    }
 }
 
 /// A job's resources exist and are the job's.
@@ -82,9 +92,11 @@ fn realise_until(settings: &Settings, job: &JobContext, deadline: &Deadline) -> 
     };
     let _locks = Locks::for_job(&settings.state_dir, job.job, &gpus, daemon.as_deref(), deadline)?;
     let mut entry = blank(job, journal.boot());
+    let mut made_before = false;
     match journal.job(job.job)? {
         // What it has been given already is taken back should this attempt fail.
         Some(old) if same_job(&old, job, journal.boot()) => {
+            made_before = old.phase == Phase::Ready;
             (entry.gpus, entry.device_nodes) = (old.gpus, old.device_nodes);
         }
         // Requeued, and its epilog never ran here.
@@ -92,6 +104,10 @@ fn realise_until(settings: &Settings, job: &JobContext, deadline: &Deadline) -> 
         None => {}
     }
     let result = plan(settings, &journal, job, &mut entry, deadline);
+    if !made_before && job.abandoned() {
+        release::finish(settings, &journal, &entry)?;
+        return Err(Fault::Abandoned);
+    }
     match result {
         Ok(evicted) => Ok(Realised { entry, evicted, driver_time: nvml::driver_time() - driver_time }),
         Err(fault) => {

@@ -9,7 +9,8 @@ use crate::release::{self, Released};
 use crate::settings::Settings;
 
 /// Journals why a job cannot be given what it was granted; its steps are refused with the reason. What an earlier start
-/// of the job has left here is taken back first: its entry is the only trace of it.
+/// of the job has left here is taken back first: its entry is the only trace of it. A job whose [`JobContext::starter`] is gone
+/// is not journalled: nobody would take that back.
 ///
 /// # Errors
 ///
@@ -24,6 +25,8 @@ pub fn refuse(settings: &Settings, job: &JobContext, why: &str) -> Result<Releas
         Some(old) => release::finish(settings, &journal, &old)?,
         None => Released::default(),
     };
-    journal.store(&Entry { phase: Phase::Failed(why.to_owned()), ..blank(job, journal.boot()) })?;
+    if !job.abandoned() {
+        journal.store(&Entry { phase: Phase::Failed(why.to_owned()), ..blank(job, journal.boot()) })?;
+    }
     Ok(left)
 }

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test file uses its own part of this")]
 
+pub(crate) mod processes;
+
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Mutex, OnceLock};
 

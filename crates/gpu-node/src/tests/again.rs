@@ -1,9 +1,12 @@
 //! A job that comes to the node again, or whose prolog and epilog overlap: nothing of it stays with its user.
 
+use placement::decision::ShareOn;
+
 use super::*;
 use crate::deadline::Deadline;
 use crate::journal::{Entry, Journal, Phase};
 use crate::lock::Locks;
+use crate::{Fault, Starter};
 
 fn entry(node: &TestNode, job: u32) -> Option<Entry> {
     Journal::open(&node.settings.state_dir).unwrap().job(JobId(job)).unwrap()
@@ -61,6 +64,40 @@ fn an_epilog_waits_for_a_prolog_that_has_written_nothing_yet() {
         assert!(epilog.known && epilog.problems.is_empty(), "{epilog:?}");
         assert_eq!(entry(node, 1), None);
         assert_eq!(node.access("nvidia0"), (0, 0o600));
+    });
+}
+
+#[test]
+fn a_prolog_whose_slurmd_has_died_leaves_nothing() {
+    on_node("tests::again::a_prolog_whose_slurmd_has_died_leaves_nothing", |node| {
+        let share = Grant::Mps { on: ShareOn::Gpu(GpuIndex(1)), mem_mib: 1000, threads: 25 };
+        let abandoned =
+            |job, grant| JobContext { starter: Some(Starter::gone()), ..node.job(job, ALICE, grant) };
+        node.realise(9, BOB, mig(&[(0, "1g.5gb", 6)])).unwrap();
+        node.reconcile(&[9]);
+        for grant in [mig(&[(0, "2g.10gb", 0)]), share, whole(&[2]), mig(&[(0, "1g.5gb", 6)])] {
+            let error = crate::realise(&node.settings, &abandoned(1, grant.clone())).unwrap_err();
+            assert!(matches!(error, RealiseError::JobFailed(Fault::Abandoned)), "{grant:?}: {error}");
+            assert_eq!(entry(node, 1), None, "{grant:?}");
+            assert_eq!(node.daemons().len(), 0, "{grant:?}");
+            node.assert_clean(&[9]);
+        }
+        crate::refuse(&node.settings, &abandoned(1, whole(&[])), "the placement is malformed").unwrap();
+        assert_eq!(entry(node, 1), None);
+    });
+}
+
+#[test]
+fn what_a_prolog_found_made_is_not_its_own_to_give_back() {
+    on_node("tests::again::what_a_prolog_found_made_is_not_its_own_to_give_back", |node| {
+        node.reconcile(&[]);
+        let grant = mig(&[(0, "1g.5gb", 0)]);
+        let starter = Some(Starter::of_this_prolog());
+        crate::realise(&node.settings, &JobContext { starter, ..node.job(1, ALICE, grant.clone()) }).unwrap();
+        let starter = Some(Starter::gone());
+        crate::realise(&node.settings, &JobContext { starter, ..node.job(1, ALICE, grant) }).unwrap();
+        assert_eq!(entry(node, 1).unwrap().phase, Phase::Ready);
+        node.assert_clean(&[1]);
     });
 }
 

@@ -155,7 +155,17 @@ impl TestNode {
 
     pub(super) fn job(&self, job: u32, uid: u32, grant: Grant) -> JobContext {
         let decision = "smallest that fits".to_owned();
-        JobContext { job: JobId(job), uid, gid: uid, restart: 0, grant, decision, matched: None, live: None }
+        JobContext {
+            job: JobId(job),
+            uid,
+            gid: uid,
+            restart: 0,
+            grant,
+            decision,
+            matched: None,
+            live: None,
+            starter: None,
+        }
     }
 
     pub(super) fn realise(&self, job: u32, uid: u32, grant: Grant) -> Result<Realised, RealiseError> {

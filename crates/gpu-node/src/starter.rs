@@ -1,0 +1,67 @@
+//! Whether anybody still waits for a prolog.
+
+use rustix::process::{Pid, getppid};
+
+/// The process that started this one and waits for its outcome: a prolog's slurmd.
+///
+/// Once that has died nobody begins the job by this prolog, and often no epilog follows: a slurmd started again runs none
+/// for a job that it does not know, or that was to end before it died [22.05 and 24.11 `slurmd/req.c`, "Not running
+/// epilog"].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Starter {
+    parent: Option<Pid>,
+    /// It had died before it was looked for.
+    adopted: bool,
+}
+
+impl Starter {
+    /// The slurmd that has started this prolog.
+    #[must_use]
+    pub fn of_this_prolog() -> Self {
+        let parent = getppid();
+        let adopted = parent.is_some_and(|p| p.is_init() && may_be_slurmd(p) == Some(false));
+        Self { parent, adopted }
+    }
+
+    /// True once it has died: this process has been given another parent.
+    #[must_use]
+    pub fn is_gone(self) -> bool {
+        self.adopted || getppid() != self.parent
+    }
+
+    /// One that is gone.
+    #[cfg(test)]
+    pub(crate) fn gone() -> Self {
+        Self { parent: Some(rustix::process::getpid()), adopted: false }
+    }
+}
+
+/// In a container slurmd may be process 1 itself. `None`: not known.
+fn may_be_slurmd(pid: Pid) -> Option<bool> {
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok().filter(|line| !line.is_empty())?;
+    Some(String::from_utf8_lossy(&line).contains("slurmd"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::CommandExt;
+    use std::process::Command;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn slurmd_is_known_by_its_command_line() {
+        for (name, known) in [("/usr/sbin/slurmd", true), ("/usr/bin/tini", false)] {
+            let mut first = Command::new("sleep").arg0(name).arg("600").spawn().unwrap();
+            // Its command line is there a moment after the program.
+            let seen = (0..30_000).find_map(|_| {
+                std::thread::sleep(Duration::from_millis(2));
+                may_be_slurmd(Pid::from_child(&first))
+            });
+            first.kill().unwrap();
+            first.wait().unwrap();
+            assert_eq!(seen, Some(known), "{name}");
+        }
+    }
+}

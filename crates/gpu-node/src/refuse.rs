@@ -9,8 +9,8 @@ use crate::release::{self, Released};
 use crate::settings::Settings;
 
 /// Journals why a job cannot be given what it was granted; its steps are refused with the reason. What an earlier start
-/// of the job has left here is taken back first: its entry is the only trace of it. A job whose [`JobContext::starter`] is gone
-/// is not journalled: nobody would take that back.
+/// of the job has left here is taken back first: its entry is the only trace of it. A job whose [`JobContext::starter`]
+/// is gone is not journalled: nobody would take that back.
 ///
 /// # Errors
 ///

@@ -18,7 +18,10 @@ impl Starter {
     /// The slurmd that has started this prolog.
     #[must_use]
     pub fn of_this_prolog() -> Self {
-        let parent = getppid();
+        Self::with_parent(getppid(), may_be_slurmd)
+    }
+
+    fn with_parent(parent: Option<Pid>, may_be_slurmd: impl Fn(Pid) -> Option<bool>) -> Self {
         let adopted = parent.is_some_and(|p| p.is_init() && may_be_slurmd(p) == Some(false));
         Self { parent, adopted }
     }
@@ -49,6 +52,17 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    #[test]
+    fn a_prolog_that_process_1_has_adopted_has_lost_its_slurmd() {
+        let adopted = |parent, slurmd| Starter::with_parent(Some(parent), |_| slurmd).adopted;
+        let (first, other) = (Pid::INIT, rustix::process::getpid());
+        assert!(adopted(first, Some(false)));
+        assert!(!adopted(first, Some(true)), "slurmd itself, in a container");
+        assert!(!adopted(first, None) && !adopted(other, Some(false)));
+        assert!(Starter { parent: getppid(), adopted: true }.is_gone());
+        assert!(!Starter { parent: getppid(), adopted: false }.is_gone());
+    }
 
     #[test]
     fn slurmd_is_known_by_its_command_line() {

@@ -6,8 +6,8 @@ use gpu_node::journal::{Entry, Phase};
 use gpu_node::{
     Inspection, JobContext, RealiseError, ReconcileReport, inspect, realise, reconcile, release, release_dead,
 };
+use placement::JobId;
 use placement::wire::parse_placement;
-use placement::{JobId, Layout};
 use serde_json::json;
 
 use crate::args::{Cli, NodeCommand};
@@ -97,7 +97,7 @@ fn reconciled(report: &ReconcileReport) -> String {
 
 /// The node as it is, for drawing.
 pub(crate) fn drawn(local: &Local<'_>, inspection: &Inspection) -> Drawn {
-    let layout = Layout::of(&inspection.node);
+    let layout = placement::layout_of(&inspection.node);
     let models = inspection.node.gpus.iter().map(|g| g.model);
     Drawn {
         name: local.name.clone(),

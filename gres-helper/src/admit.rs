@@ -84,7 +84,7 @@ pub(crate) fn admit(job: &Submission, request: Request, config: &SiteConfig) -> 
     }
     let policy = config.policy();
     let answers: Vec<_> =
-        candidates.iter().map(|s| s.to_node().admits_ever(&request, &policy, true)).collect();
+        candidates.iter().map(|s| placement::admits_ever(&s.to_node(), &request, &policy, true)).collect();
     let admitted = answers.iter().filter_map(|a| a.as_ref().ok().copied());
     // Slurm can only be asked for one kind: shards where any node can give a part, and as few as any node counts.
     let shards =
@@ -207,7 +207,8 @@ fn never(
     policy: &placement::Policy,
     answers: &[Result<Admission, placement::Never>],
 ) -> String {
-    let on_several = |spec: &&NodeSpec| spec.to_node().admits_ever(request, policy, false).is_ok();
+    let on_several =
+        |spec: &&NodeSpec| placement::admits_ever(&spec.to_node(), request, policy, false).is_ok();
     if candidates.iter().any(on_several) {
         return format!(
             "{}: no single GPU holds all of it, and Slurm takes a job's shards on a node from one GPU; ask fewer \

@@ -70,7 +70,7 @@ pub(crate) fn place(
     }
     let decision = question.decide(node);
     let why = plain_why(&planned_why(want, decision.reason()));
-    let matched = Matched::of(&decision);
+    let matched = decision.matched();
     let gbps = predicted(&decision);
     let placed = |grant| Placed { devices: devices(&grant, want.kind), grant, entries, why, gbps, matched };
     Some(decision.chosen.map(placed).ok_or_else(|| Veto { node: slurm.name.clone() }))

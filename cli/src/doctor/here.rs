@@ -109,7 +109,7 @@ fn look_once(
         |f| match parse_layout(line) {
             Err(e) => f.bad(format!("{name}: published layout: {e}")),
             Ok(published) => {
-                let here = as_slurm_counts(Layout::of(&inspection.node), listed.as_deref());
+                let here = as_slurm_counts(placement::layout_of(&inspection.node), listed.as_deref());
                 compare(name, &published, &here, f);
             }
         },

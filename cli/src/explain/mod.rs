@@ -84,7 +84,7 @@ fn isolation_of(kind: Kind) -> Isolation {
 fn explain(name: String, node: &Node, request: &Request, policy: &Policy) -> Explained {
     // Slurm 22.05 gives all of a job's shards on a node from one GPU; the controller asks the same way.
     let ask = Ask { same_gpu_only: true, ..Ask::new(ASKER.0, ASKER.1, request.clone()) };
-    let ever = node.admits_ever(request, policy, ask.same_gpu_only);
+    let ever = placement::admits_ever(node, request, policy, ask.same_gpu_only);
     let mut policy = policy.clone();
     if matches!(ever, Ok(Admission::Shards(_))) {
         // What Slurm counts in shards cannot become a whole GPU, which it counts as gpu.

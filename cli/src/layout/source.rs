@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::io::Read as _;
 use std::{fs, io};
 
-use placement::Layout;
 use site_config::{SiteConfig, hostlist};
 
 use super::Drawn;
@@ -33,7 +32,7 @@ pub(crate) fn nodes(args: &LayoutArgs, config: &SiteConfig) -> Result<Vec<Drawn>
             }
             // A file with some nodes means those.
             None if args.from.is_some() && wanted.is_none() => continue,
-            None => (Layout::of(&spec.to_node()), Some("no layout published".to_owned())),
+            None => (placement::layout_of(&spec.to_node()), Some("no layout published".to_owned())),
         };
         let gpus = spec.gpus.iter().copied().zip(layout.gpus).collect();
         drawn.push(Drawn { name: name.clone(), links: spec.interconnect.clone(), gpus, note });

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use placement::far::{Micros, Present, PresentGpu};
+use placement::far::{Micros, Present};
 use placement::layout::{GpuLayout, HolderLayout, Layout, Shares};
 use placement::{GpuIndex, JobId, Model};
 use site_config::SiteConfig;
@@ -98,7 +98,7 @@ fn state(config: &SiteConfig, model: &'static Model, gpus: Vec<GpuAt>) -> Result
                 .hint("`tessera doctor` there says what Slurm and tessera.toml know differently")
         })?;
         let layout = layout.gpus.get(at.gpu).unwrap_or(&GpuLayout::Free);
-        present.push(PresentGpu::of_layout(&at.node, index, layout, &end));
+        present.push(placement::present::of_layout(&at.node, index, layout, &end));
         holdings.push(held(model, layout));
     }
     let present = Present::new(model, present).map_err(|e| Failure::new(format!("--on: {e}")))?;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use placement::far::{Micros, PresentGpu};
+use placement::far::Micros;
 use placement::layout::GpuLayout;
 use placement::{GpuIndex, JobId, MigPolicy};
 use site_config::SiteConfig;
@@ -36,7 +36,7 @@ pub(super) fn gpus(
         };
         for (index, &model) in (0_u16..).zip(&spec.gpus) {
             let here = layout.gpus.get(usize::from(index)).unwrap_or(&GpuLayout::Free);
-            let now = PresentGpu::of_layout(name, GpuIndex(index), here, &end);
+            let now = placement::present::of_layout(name, GpuIndex(index), here, &end);
             gpus.push(Gpu { model, now, partitions: partitions.clone() });
         }
     }

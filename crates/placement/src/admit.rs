@@ -2,14 +2,12 @@
 
 use std::fmt;
 
-use crate::ask::{Ask, Kind, Policy};
-use crate::decide::{Decision, decide};
-use crate::decision::{Grant, ShareOn};
-use crate::ids::{JobId, Uid};
-use crate::report::{Constraint, Unsuitable, Verdict};
-use crate::request::{Isolation, Request};
-use crate::size::{display_gb, shards};
-use crate::state::{Gpu, GpuState, MigPolicy, Node};
+use crate::decide::decide;
+use geometry::size::{display_gb, shards};
+use geometry::{JobId, Uid};
+use node_state::report::{Constraint, Unsuitable, Verdict};
+use node_state::{Ask, Decision, Gpu, Kind, MigPolicy, Node, Policy};
+use protocol::{Grant, Isolation, Request, ShareOn};
 
 /// What a request counts for in Slurm's own books, per node. A relaxed bound: the placement engine is the truth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,56 +34,46 @@ impl fmt::Display for Never {
     }
 }
 
-impl Node {
-    /// The same node with nothing on it.
-    #[must_use]
-    pub fn emptied(&self) -> Self {
-        let mut node = self.clone();
-        node.gpus.iter_mut().for_each(|gpu| gpu.state = GpuState::Free);
-        node
-    }
-
-    /// Whether this node could satisfy the request when empty, and what that counts for. What is on it does not matter.
-    /// `same_gpu_only` as in [`Ask`].
-    ///
-    /// # Errors
-    ///
-    /// It could not: why, and what it could give instead.
-    pub fn admits_ever(
-        &self,
-        request: &Request,
-        policy: &Policy,
-        same_gpu_only: bool,
-    ) -> Result<Admission, Never> {
-        let node = self.emptied();
-        let try_one = |request: &Request| {
-            let ask = Ask { same_gpu_only, ..Ask::new(JobId(0), Uid(0), request.clone()) };
-            decide(&node, &ask, policy)
-        };
-        let whole = request.gpus.unwrap_or(1);
-        match request.isolation {
-            Isolation::None => Ok(Admission::Gpus(whole)),
-            Isolation::Auto => {
-                let decision = try_one(request);
-                if decision.chosen.is_none() {
-                    return Err(never(&node, request, same_gpu_only, &decision, &try_one));
-                }
-                let fits = |kind| decision.report.kinds.iter().any(|k| k.kind == kind && k.outcome.is_ok());
-                let partial = [Kind::Mig, Kind::Mps].into_iter().filter(|k| fits(*k));
-                let fewest = partial.filter_map(|kind| fewest_shards(&node, kind, request, policy)).min();
-                Ok(fewest.map_or(Admission::Gpus(whole), Admission::Shards))
+/// Whether `node` could satisfy the request when empty, and what that counts for. What is on it does not matter.
+/// `same_gpu_only` as in [`Ask`].
+///
+/// # Errors
+///
+/// It could not: why, and what it could give instead.
+pub fn admits_ever(
+    node: &Node,
+    request: &Request,
+    policy: &Policy,
+    same_gpu_only: bool,
+) -> Result<Admission, Never> {
+    let node = node.emptied();
+    let try_one = |request: &Request| {
+        let ask = Ask { same_gpu_only, ..Ask::new(JobId(0), Uid(0), request.clone()) };
+        decide(&node, &ask, policy)
+    };
+    let whole = request.gpus.unwrap_or(1);
+    match request.isolation {
+        Isolation::None => Ok(Admission::Gpus(whole)),
+        Isolation::Auto => {
+            let decision = try_one(request);
+            if decision.chosen.is_none() {
+                return Err(never(&node, request, same_gpu_only, &decision, &try_one));
             }
-            Isolation::Mig(_) | Isolation::Mps | Isolation::Whole => {
-                let decision = try_one(request);
-                let kind = match decision.chosen {
-                    None => return Err(never(&node, request, same_gpu_only, &decision, &try_one)),
-                    Some(Grant::Whole(_)) => return Ok(Admission::Gpus(whole)),
-                    Some(Grant::Mig(_)) => Kind::Mig,
-                    Some(Grant::Mps { .. }) => Kind::Mps,
-                };
-                let fewest = fewest_shards(&node, kind, request, policy);
-                Ok(Admission::Shards(fewest.unwrap_or(1)))
-            }
+            let fits = |kind| decision.report.kinds.iter().any(|k| k.kind == kind && k.outcome.is_ok());
+            let partial = [Kind::Mig, Kind::Mps].into_iter().filter(|k| fits(*k));
+            let fewest = partial.filter_map(|kind| fewest_shards(&node, kind, request, policy)).min();
+            Ok(fewest.map_or(Admission::Gpus(whole), Admission::Shards))
+        }
+        Isolation::Mig(_) | Isolation::Mps | Isolation::Whole => {
+            let decision = try_one(request);
+            let kind = match decision.chosen {
+                None => return Err(never(&node, request, same_gpu_only, &decision, &try_one)),
+                Some(Grant::Whole(_)) => return Ok(Admission::Gpus(whole)),
+                Some(Grant::Mig(_)) => Kind::Mig,
+                Some(Grant::Mps { .. }) => Kind::Mps,
+            };
+            let fewest = fewest_shards(&node, kind, request, policy);
+            Ok(Admission::Shards(fewest.unwrap_or(1)))
         }
     }
 }
@@ -93,7 +81,7 @@ impl Node {
 /// The fewest shards that any of the node's GPUs would count for the request. A GPU never counts more than it has.
 fn fewest_shards(node: &Node, kind: Kind, request: &Request, policy: &Policy) -> Option<u32> {
     let per_gpu = node.gpus.iter().enumerate().filter_map(|(i, gpu)| {
-        let alone = Node { gpus: vec![gpu.clone()], links: crate::LinkMatrix::uniform(1, 0.0) };
+        let alone = Node { gpus: vec![gpu.clone()], links: topology::LinkMatrix::uniform(1, 0.0) };
         let isolation = match (&request.isolation, kind) {
             (Isolation::Mig(profile), _) => Isolation::Mig(profile.clone()),
             (_, Kind::Mig) => Isolation::Mig(None),

@@ -7,40 +7,67 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
 pub mod admit;
-pub mod apply;
-pub mod ask;
-pub mod audit;
 pub mod decide;
-pub mod decision;
-pub mod edge_list;
-mod explain;
-pub mod far;
-pub mod ids;
-pub mod layout;
-pub mod links;
-pub mod mapa;
-pub mod matched;
-pub mod model;
-pub mod moldable;
-pub mod patience;
-pub mod planned;
-pub mod report;
-pub mod request;
-pub mod score;
-pub mod size;
-pub mod state;
-pub mod wire;
+pub mod present;
 
-pub use admit::{Admission, Never};
-pub use apply::ApplyError;
-pub use ask::{Ask, GpuSet, Kind, Policy, Quota, SetPolicy};
-pub use audit::{Finding, audit, audit_node};
-pub use decide::{Decision, decide, decide_with, fits};
-pub use decision::{Grant, MigSpec};
-pub use edge_list::EdgeListError;
-pub use ids::{GpuIndex, JobId, Placement, ProfileId, Slice, Uid};
-pub use layout::{Layout, parse_layout};
-pub use model::{MigReset, Model, Profile};
-pub use report::Report;
-pub use request::{Bandwidth, Isolation, Pattern, Request};
-pub use state::{Gpu, GpuState, Holder, Instance, LinkMatrix, MigPolicy, Node, Share};
+pub use admit::{Admission, Never, admits_ever};
+pub use decide::{decide, decide_with, fits};
+
+// Old paths, until every import names the crate that holds a thing.
+pub use ::audit::{self, Finding, audit, audit_node};
+pub use ::far;
+pub use geometry::{GpuIndex, JobId, MigReset, Model, Placement, Profile, ProfileId, Slice, Uid, size};
+pub use node_state::{
+    ApplyError, Ask, Decision, Gpu, GpuState, Holder, Instance, Kind, MigPolicy, Node, Policy, Report,
+    SetPolicy, Share, layout_of, report, score,
+};
+pub use protocol::{
+    Bandwidth, Grant, Isolation, Layout, MigSpec, Request, layout, matched, moldable, parse_layout, patience,
+    planned,
+};
+pub use topology::{EdgeListError, GpuSet, LinkMatrix, Pattern, Quota};
+/// Old path.
+pub mod ids {
+    pub use geometry::{GpuIndex, JobId, Placement, ProfileId, Slice, Uid};
+}
+/// Old path.
+pub mod model {
+    pub use geometry::{GEOMETRY, MigReset, Model, Profile};
+}
+/// Old path.
+pub mod state {
+    pub use node_state::{Gpu, GpuState, Holder, Instance, MigPolicy, Node, Share};
+    pub use topology::LinkMatrix;
+}
+/// Old path.
+pub mod ask {
+    pub use node_state::{Ask, Kind, Policy, SetPolicy};
+    pub use topology::{GpuSet, Quota};
+}
+/// Old path.
+pub mod request {
+    pub use protocol::{Bandwidth, Isolation, Request, UnknownIsolation, is_profile_name};
+    pub use topology::{Pattern, PatternEdge};
+}
+/// Old path.
+pub mod decision {
+    pub use protocol::{Grant, MigSpec, ShareOn};
+}
+/// Old path.
+pub mod wire {
+    pub use protocol::wire::*;
+    pub use topology::{MAX_EDGES, MAX_RANK, parse_weight};
+}
+/// Old path.
+pub mod links {
+    pub use topology::*;
+}
+/// Old path.
+pub mod mapa {
+    pub use ::mapa::*;
+    pub use topology::{Edge, HardwareGraph, Link, LinkClass, LinkKind, PCIE_GBPS, PatternError, Selection};
+}
+/// Old path.
+pub mod edge_list {
+    pub use topology::EdgeListError;
+}

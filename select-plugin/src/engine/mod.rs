@@ -245,10 +245,11 @@ impl Engine {
     pub(crate) fn shards(&self, request: &Request, names: &[String]) -> Option<u32> {
         let specs: BTreeSet<usize> = names.iter().filter_map(|n| self.managed(n)).map(|e| e.spec).collect();
         let nodes = specs.into_iter().filter_map(|spec| self.config.nodes.get(spec));
-        let counts = nodes.filter_map(|n| match n.to_node().admits_ever(request, &self.policy, true) {
-            Ok(Admission::Shards(count)) => Some(count),
-            Ok(Admission::Gpus(_)) | Err(_) => None,
-        });
+        let counts =
+            nodes.filter_map(|n| match placement::admits_ever(&n.to_node(), request, &self.policy, true) {
+                Ok(Admission::Shards(count)) => Some(count),
+                Ok(Admission::Gpus(_)) | Err(_) => None,
+            });
         counts.min()
     }
 

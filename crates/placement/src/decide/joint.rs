@@ -1,7 +1,7 @@
 //! Choosing on which GPUs how many instances go, from the best choice per GPU and count.
 
 use super::view::View;
-use crate::score::Cost;
+use node_state::Cost;
 
 /// The best set of starts for a number of instances on one GPU.
 #[derive(Clone, Copy, Debug)]

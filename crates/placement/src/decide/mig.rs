@@ -19,15 +19,11 @@
 
 use super::joint::{Choice, Table, better};
 use super::view::View;
-use crate::ask::{Ask, Kind};
-use crate::decision::MigSpec;
-use crate::ids::Slice;
-use crate::model::Profile;
-use crate::moldable::PlannedStart;
-use crate::report::{Candidate, Constraint, GPU_PARTS, Report, Starts, Takes, Verdict};
-use crate::request::Request;
-use crate::score::Cost;
-use crate::state::{Holder, MigPolicy};
+use geometry::{Profile, Slice};
+use node_state::report::{Candidate, Constraint, GPU_PARTS, Report, Starts, Takes, Verdict};
+use node_state::{Ask, Cost, Holder, Kind, MigPolicy};
+use protocol::moldable::PlannedStart;
+use protocol::{MigSpec, Request};
 
 /// What is looked for on each GPU.
 #[derive(Clone, Copy, Debug)]
@@ -300,7 +296,7 @@ pub(super) fn cost_of(view: &View<'_>, profile: &Profile, starts: u16, union: u1
     }
     let n = starts.count_ones();
     let switch = view.policy == MigPolicy::Dynamic && view.instances().is_empty();
-    let switch = switch && matches!(view.state, crate::state::GpuState::Free);
+    let switch = switch && matches!(view.state, node_state::GpuState::Free);
     Cost {
         memory_mib: view.model.span_mib(profile) * u64::from(n),
         sm: profile.sm * n,

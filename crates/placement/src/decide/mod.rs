@@ -7,25 +7,11 @@ pub mod sum;
 mod view;
 mod whole;
 
-pub(crate) use view::coexist;
-
-use crate::ask::{Ask, Kind, Policy};
-use crate::decision::Grant;
-use crate::mapa::Memo;
-use crate::report::{KindTried, Report, Takes, Unsuitable, Verdict};
-use crate::request::Isolation;
-use crate::state::Node;
+use mapa::Memo;
+use node_state::report::{KindTried, Report, Takes, Unsuitable, Verdict};
+use node_state::{Ask, Decision, Kind, Node, Policy};
+use protocol::{Grant, Isolation};
 use view::View;
-
-/// What one job gets on one node, and why.
-#[derive(Clone, Debug, PartialEq)]
-#[must_use = "a decision nobody reads is a GPU nobody gets"]
-pub struct Decision {
-    /// `None`: nothing fits now. `report` names the constraint that ruled out each candidate.
-    pub chosen: Option<Grant>,
-    /// Every candidate weighed, in the order weighed.
-    pub report: Report,
-}
 
 /// Decides what `ask` gets on `node` as it is now; changes nothing.
 ///
@@ -41,7 +27,7 @@ pub fn decide_with(node: &Node, ask: &Ask, policy: &Policy, memo: &mut Memo) -> 
     let views = views(node);
     let mut search = Search { node, ask, policy, views: &views, memo, report: Report::default() };
     search.report.placements_before = views.iter().map(|v| v.left(0, None)).sum();
-    search.report.weighed.reserve_exact((8 * views.len()).min(crate::report::MAX_WEIGHED));
+    search.report.weighed.reserve_exact((8 * views.len()).min(node_state::report::MAX_WEIGHED));
     search.report.named = matches!(ask.request.isolation, Isolation::Mig(Some(_)));
     search.report.times.clone_from(&ask.request.times);
     search.report.models = node.gpus.iter().map(|g| g.model).collect();
@@ -162,7 +148,7 @@ impl Search<'_> {
 }
 
 /// Why a request cannot be met by this kind on any node.
-pub(crate) fn unsuitable(request: &crate::Request, kind: Kind, policy: &Policy) -> Option<Unsuitable> {
+pub(crate) fn unsuitable(request: &protocol::Request, kind: Kind, policy: &Policy) -> Option<Unsuitable> {
     let auto = request.isolation == Isolation::Auto;
     match kind {
         Kind::Mig | Kind::Mps if auto && request.gpus.is_some() => Some(Unsuitable::CountsGpus),
@@ -174,7 +160,7 @@ pub(crate) fn unsuitable(request: &crate::Request, kind: Kind, policy: &Policy) 
 }
 
 /// Memory that the request means for a grant of this kind, MiB.
-pub(crate) fn memory(request: &crate::Request, kind: Kind, policy: &Policy) -> Option<u64> {
+pub(crate) fn memory(request: &protocol::Request, kind: Kind, policy: &Policy) -> Option<u64> {
     let takes_default = match (&request.isolation, kind) {
         (Isolation::Mig(Some(_)), _) | (_, Kind::Whole) => false,
         // Whoever says how long it runs on a size says that it fits there.

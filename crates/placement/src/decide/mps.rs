@@ -9,7 +9,7 @@
 //! Classes of devices, best first: shared already with threads to spare; to be opened (a free GPU, an idle instance,
 //! a new one of the smallest fitting profile on a GPU that is always in MIG mode); a new instance on a GPU that
 //! happens to be in MIG mode; shared already with all threads promised. Within the first and last class the
-//! device with the fewest in-use warps, within the others the one whose opening costs least ([`crate::score`],
+//! device with the fewest in-use warps, within the others the one whose opening costs least ([`node_state::score`],
 //! size not counted: what one share leaves of a device, the next can have). Ties: lowest GPU, then lowest start.
 //!
 //! # Source
@@ -23,15 +23,12 @@
 
 use super::mig::{Profiles, Want, cost_of, free_starts};
 use super::view::{View, first_job};
-use crate::ask::{Ask, Kind, Policy};
-use crate::decision::{MigSpec, ShareOn};
-use crate::ids::Slice;
-use crate::model::Profile;
-use crate::report::{
+use geometry::{Profile, Slice};
+use node_state::report::{
     Candidate, Constraint, GPU_PARTS, Report, ShareClass, ShareScore, Starts, Takes, Verdict,
 };
-use crate::score::Cost;
-use crate::state::{GpuState, Holder, MigPolicy, Share};
+use node_state::{Ask, Cost, GpuState, Holder, Kind, MigPolicy, Policy, Share};
+use protocol::{MigSpec, ShareOn};
 
 /// What the search found.
 pub(super) struct Found {

@@ -14,9 +14,8 @@
 //! # Ties
 //! The set that comes first in lexicographic order.
 
-use crate::ask::GpuSet;
-use crate::ids::GpuIndex;
-use crate::state::LinkMatrix;
+use geometry::GpuIndex;
+use topology::{GpuSet, LinkMatrix};
 
 /// Most branches one search enters.
 pub const MAX_STEPS: u32 = 1 << 17;

@@ -1,43 +1,8 @@
 //! One GPU's state, boiled down to what the searches ask of it.
 
-use crate::ids::{GpuIndex, JobId, Placement, ProfileId, Slice};
-use crate::model::{Model, Profile};
-use crate::report::Constraint;
-use crate::state::{Gpu, GpuState, Holder, Instance, MigPolicy};
-
-/// Media engines of a profile, as far as they exclude others. `+me.all` has all of them, `+me` the single JPEG and
-/// OFA engines, `-me` none (comments in nvml.h; `max_instances` alone would allow `1g+me` beside `2g+me`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Media {
-    Plain,
-    Single,
-    All,
-    None,
-}
-
-fn media(profile: &Profile) -> Media {
-    let name = &profile.name;
-    if !profile.is_variant() {
-        Media::Plain
-    } else if name.ends_with("+me.all") {
-        Media::All
-    } else if name.ends_with("+me") {
-        Media::Single
-    } else if name.ends_with("-me") {
-        Media::None
-    } else {
-        Media::Plain
-    }
-}
-
-/// Whether instances of these profiles can exist on one GPU at the same time, places apart.
-pub(crate) fn coexist(a: &Profile, b: &Profile) -> bool {
-    match (media(a), media(b)) {
-        (Media::All, Media::None) | (Media::None, Media::All) => true,
-        (Media::All, _) | (_, Media::All) | (Media::Single, Media::Single) => false,
-        _ => true,
-    }
-}
+use geometry::{GpuIndex, JobId, Model, Placement, Profile, ProfileId, Slice};
+use node_state::report::Constraint;
+use node_state::{Gpu, GpuState, Holder, Instance, MigPolicy};
 
 /// One GPU, boiled down.
 pub(super) struct View<'a> {
@@ -89,7 +54,7 @@ impl<'a> View<'a> {
         };
         self.held |= profile.at(instance.start).mask();
         self.held_compute = self.held_compute.saturating_add(profile.compute_slices);
-        self.all_media_held |= media(profile) == Media::All;
+        self.all_media_held |= profile.has_all_media();
         self.variant_held |= profile.is_variant();
     }
 
@@ -102,7 +67,7 @@ impl<'a> View<'a> {
 
     /// Base placements that remain when `more` units are held as well.
     pub(super) fn left(&self, more: u16, profile: Option<&Profile>) -> u32 {
-        if self.mig.is_err() || self.all_media_held || profile.is_some_and(|p| media(p) == Media::All) {
+        if self.mig.is_err() || self.all_media_held || profile.is_some_and(Profile::has_all_media) {
             return 0;
         }
         u32::from(self.model.placements_left(self.held | more))
@@ -118,7 +83,7 @@ impl<'a> View<'a> {
             && held().any(|i| {
                 self.model
                     .profile_by_id(i.profile)
-                    .is_some_and(|p| p.id != profile.id && !coexist(p, profile))
+                    .is_some_and(|p| p.id != profile.id && !geometry::coexist(p, profile))
             })
         {
             return 0;

@@ -5,7 +5,7 @@
 //! GPUs with instances or shares of a job are not free.
 //!
 //! # Approach
-//! [`crate::mapa`] answers, from memory where the same free GPUs of the same hardware graph were asked about before.
+//! [`mapa`] answers, from memory where the same free GPUs of the same hardware graph were asked about before.
 //! It has no answer for more than 16 free GPUs with different links and for an edge list that does not fit the number
 //! of GPUs: then [`super::sum`] chooses, lowest GPU first. Where `mapa2021` cannot rank a pattern, the default model
 //! does; the report says which model it was.
@@ -18,12 +18,12 @@
 use super::mps::blocker;
 use super::sum;
 use super::view::View;
-use crate::ask::{Ask, GpuSet, Kind, Policy, Quota};
-use crate::ids::GpuIndex;
-use crate::mapa::{BandwidthModel, Choice, Memo, NoChoice, Query, Selection, choose};
-use crate::report::{Candidate, Constraint, GPU_PARTS, Report, SetScore, Takes, Verdict};
-use crate::request::{Bandwidth, Pattern};
-use crate::state::{LinkMatrix, MigPolicy};
+use geometry::GpuIndex;
+use mapa::{BandwidthModel, Choice, Memo, NoChoice, Query, choose};
+use node_state::report::{Candidate, Constraint, GPU_PARTS, Report, SetScore, Takes, Verdict};
+use node_state::{Ask, Kind, MigPolicy, Policy};
+use protocol::Bandwidth;
+use topology::{GpuSet, LinkMatrix, Pattern, Quota, Selection};
 
 /// Most sets that are tried one by one where there are quotas: each costs some microseconds.
 pub(super) const MOST_SETS: usize = 128;
@@ -259,8 +259,7 @@ fn ruled_out(view: &View<'_>, ask: &Ask, mem_mib: u64) -> Option<Constraint> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::links::System;
-    use crate::mapa::HardwareGraph;
+    use topology::{HardwareGraph, System};
 
     fn query<'a>(graph: &'a HardwareGraph, pattern: &'a Pattern, busy: u64, policy: Selection) -> Query<'a> {
         let free = GpuSet::from_bits(graph.all().bits() & !busy);

@@ -133,7 +133,7 @@ proptest! {
         live(&mut node, &policy, &events);
         let line = node.layout();
         let layout = parse_layout(&line).unwrap();
-        prop_assert_eq!(&layout, &Layout::of(&node));
+        prop_assert_eq!(&layout, &layout_of(&node));
         let mut restarted = node.clone();
         for gpu in &mut restarted.gpus {
             if let GpuState::Mig(instances) = &mut gpu.state {

@@ -159,7 +159,8 @@ fn a_report_is_bounded() {
 #[test]
 fn admission() {
     let p = Policy::default();
-    let on = |keys: &[&str], policy, ask: &Ask| match node(keys, policy).admits_ever(&ask.request, &p, true) {
+    let on = |keys: &[&str], policy, ask: &Ask| match admits_ever(&node(keys, policy), &ask.request, &p, true)
+    {
         Ok(admission) => format!("{admission:?}"),
         Err(never) => never.to_string(),
     };

@@ -1,0 +1,297 @@
+//! Whether a grant is one that the request may be given on a node.
+
+use super::state::{held_units, media_clash, units_of};
+use super::{Finding, finding, kind_of, kinds, unused};
+use geometry::{GpuIndex, Model, Profile};
+use node_state::{Ask, Gpu, GpuState, Holder, MigPolicy, Node, Policy, Share};
+use protocol::{Grant, Isolation, MigSpec, ShareOn};
+
+/// Why the grant may not be given; empty: it may. Says nothing on whether it is the best.
+#[must_use]
+pub fn legal(node: &Node, ask: &Ask, policy: &Policy, grant: &Grant) -> Vec<Finding> {
+    let mut out = Vec::new();
+    let kind = kind_of(grant);
+    if !kinds(ask, policy).contains(&kind) {
+        out.push(finding(None, format!("{kind} was not asked for")));
+    }
+    for gpu in grant.gpus() {
+        if usize::from(gpu.0) >= node.gpus.len() {
+            return vec![finding(gpu, "does not exist")];
+        }
+        if !offered(ask, gpu) {
+            out.push(finding(gpu, "not offered"));
+        }
+    }
+    match grant {
+        Grant::Mig(specs) => check_instances(node, ask, policy, specs, &mut out),
+        Grant::Mps { on, mem_mib, threads } => {
+            check_share(node, ask, policy, *on, (*mem_mib, *threads), &mut out);
+        }
+        Grant::Whole(gpus) => check_whole(node, ask, gpus, &mut out),
+    }
+    out
+}
+
+fn offered(ask: &Ask, at: GpuIndex) -> bool {
+    ask.allowed.is_none_or(|set| set.iter().any(|gpu| gpu == at))
+}
+
+/// Memory that an instance for this request must have, MiB.
+fn instance_memory(ask: &Ask, policy: &Policy) -> u64 {
+    let named = matches!(ask.request.isolation, Isolation::Mig(Some(_)));
+    let default = if named || !ask.request.times.is_empty() { None } else { policy.default_mem_mib };
+    ask.request.mem_mib.or(default).unwrap_or(0)
+}
+
+fn satisfies(model: &Model, profile: &Profile, ask: &Ask, policy: &Policy) -> bool {
+    let named = match &ask.request.isolation {
+        Isolation::Mig(Some(name)) => profile.name == *name,
+        _ if !ask.request.times.is_empty() => {
+            // None that would do is less work.
+            let work = |p: &Profile| {
+                let time = ask.request.times.iter().find(|t| t.slices == p.compute_slices)?;
+                let will_do = plain(p) && suffices(model, p, ask, policy) && leanest(model, p);
+                will_do.then_some((time.millis * u64::from(time.slices), p.compute_slices))
+            };
+            let all = model.profiles.iter().filter_map(work);
+            work(profile).is_some() && all.min() == work(profile)
+        }
+        _ => plain(profile),
+    };
+    named && suffices(model, profile, ask, policy)
+}
+
+fn plain(profile: &Profile) -> bool {
+    !profile.name.contains('+') && !profile.name.contains('-')
+}
+
+fn suffices(model: &Model, profile: &Profile, ask: &Ask, policy: &Policy) -> bool {
+    let all_sm: u32 = model.profiles.iter().map(|p| p.sm).max().unwrap_or(0);
+    let sm_ok = ask.request.threads.is_none_or(|t| profile.sm * 100 >= u32::from(t) * all_sm);
+    sm_ok && profile.memory_mib >= instance_memory(ask, policy)
+}
+
+/// Whether no plain profile has as many compute slices in fewer units.
+fn leanest(model: &Model, profile: &Profile) -> bool {
+    let same = model.profiles.iter().filter(|p| plain(p) && p.compute_slices == profile.compute_slices);
+    same.map(|p| p.size).min() == Some(profile.size)
+}
+
+/// The grants, legal or not, that put the request's one instance where its plan wants it: of the first profile by units,
+/// then compute slices, that it may have there.
+pub(super) fn as_planned(node: &Node, ask: &Ask, policy: &Policy) -> Option<Grant> {
+    let place = ask.request.place.filter(|_| ask.request.instances <= 1)?;
+    let model = node.gpus.get(usize::from(place.gpu.0))?.model;
+    let will_do = model.profiles.iter().filter(|p| satisfies(model, p, ask, policy));
+    let profile = will_do.min_by_key(|p| (p.size, p.compute_slices, p.id))?;
+    Some(Grant::Mig(vec![MigSpec { gpu: place.gpu, profile: profile.id, start: place.start }]))
+}
+
+fn check_instances(node: &Node, ask: &Ask, policy: &Policy, specs: &[MigSpec], out: &mut Vec<Finding>) {
+    if specs.len() != ask.request.instances.max(1) as usize {
+        out.push(finding(None, "another number of instances than asked"));
+    }
+    if ask.request.isolation == Isolation::Auto && ask.request.gpus.is_some() {
+        out.push(finding(None, "instances for a request that counts GPUs"));
+    }
+    if ask.same_gpu_only && specs.iter().any(|s| s.gpu != specs[0].gpu) {
+        out.push(finding(None, "instances on several GPUs"));
+    }
+    for (i, gpu) in node.gpus.iter().enumerate() {
+        let here: Vec<&MigSpec> = specs.iter().filter(|s| usize::from(s.gpu.0) == i).collect();
+        if !here.is_empty() {
+            check_places(gpu, &here, out);
+        }
+        for spec in here {
+            let profile = gpu.model.profiles.iter().find(|p| p.id == spec.profile);
+            if !profile.is_some_and(|p| satisfies(gpu.model, p, ask, policy)) {
+                out.push(finding(spec.gpu, format!("profile {} is not what was asked for", spec.profile)));
+            }
+        }
+    }
+}
+
+/// Whether these new instances can exist beside the held ones.
+fn check_places(gpu: &Gpu, specs: &[&MigSpec], out: &mut Vec<Finding>) {
+    let at = specs[0].gpu;
+    if gpu.policy == MigPolicy::Off {
+        out.push(finding(at, "never in MIG mode"));
+    }
+    if matches!(gpu.state, GpuState::Whole(_) | GpuState::Mps(_)) {
+        out.push(finding(at, "in use without MIG"));
+    }
+    let mut taken = held_units(gpu);
+    let mut all: Vec<&Profile> = match &gpu.state {
+        GpuState::Mig(instances) => {
+            let held = instances.iter().filter(|i| i.holder != Holder::Idle);
+            held.filter_map(|i| gpu.model.profiles.iter().find(|p| p.id == i.profile)).collect()
+        }
+        _ => Vec::new(),
+    };
+    for spec in specs {
+        let Some(profile) = gpu.model.profiles.iter().find(|p| p.id == spec.profile) else {
+            out.push(finding(at, format!("no profile {}", spec.profile)));
+            continue;
+        };
+        if !profile.starts.iter().any(|s| s.0 == spec.start.0) {
+            out.push(finding(at, format!("{} cannot start at {}", profile.name, spec.start)));
+        }
+        for unit in units_of(profile, spec.start) {
+            if taken.contains(&unit) {
+                out.push(finding(at, format!("slice {unit} is taken")));
+            }
+            taken.push(unit);
+        }
+        all.push(profile);
+    }
+    check_counts(gpu, at, &all, out);
+}
+
+fn check_counts(gpu: &Gpu, at: GpuIndex, all: &[&Profile], out: &mut Vec<Finding>) {
+    let compute: u32 = all.iter().map(|p| u32::from(p.compute_slices)).sum();
+    if compute > u32::from(gpu.model.compute_slices) {
+        out.push(finding(at, format!("{compute} compute slices")));
+    }
+    for (i, profile) in all.iter().enumerate() {
+        let same = all.iter().filter(|p| p.id == profile.id).count();
+        if same > profile.max_instances as usize {
+            out.push(finding(at, format!("{same} instances of {}", profile.name)));
+        }
+        if all[..i].iter().any(|other| other.id != profile.id && media_clash(&other.name, &profile.name)) {
+            out.push(finding(at, format!("{} beside one with the same engines", profile.name)));
+        }
+    }
+}
+
+/// The threads that a share on this device should have, percent; `None` for a device that does not exist.
+pub(super) fn threads(node: &Node, ask: &Ask, policy: &Policy, mem_mib: u64, on: ShareOn) -> Option<u8> {
+    let (memory_mib, _) = device(node, on)?;
+    let mut percent = 1;
+    while u64::from(percent) * memory_mib < mem_mib * 100 && percent < 100 {
+        percent += 1;
+    }
+    Some(ask.request.threads.or(policy.mps_threads).unwrap_or(percent))
+}
+
+/// Memory and SMs of a device.
+pub(super) fn device(node: &Node, on: ShareOn) -> Option<(u64, u32)> {
+    let gpu = node.gpus.get(usize::from(on.gpu().0))?;
+    match on {
+        ShareOn::Gpu(_) => Some((gpu.model.usable_mib(), gpu.model.full_gpu_sm)),
+        ShareOn::Instance(spec) => {
+            let profile = gpu.model.profiles.iter().find(|p| p.id == spec.profile)?;
+            Some((profile.memory_mib, profile.sm))
+        }
+    }
+}
+
+/// The shares now on a device; `None`: it would have to be opened.
+pub(super) fn sharers(node: &Node, on: ShareOn) -> Option<&[Share]> {
+    let gpu = node.gpus.get(usize::from(on.gpu().0))?;
+    match (on, &gpu.state) {
+        (ShareOn::Gpu(_), GpuState::Mps(shares)) => Some(shares),
+        (ShareOn::Instance(spec), GpuState::Mig(instances)) => {
+            instances.iter().find_map(|i| match &i.holder {
+                Holder::Shared(shares) if i.profile == spec.profile && i.start == spec.start => {
+                    Some(shares.as_slice())
+                }
+                _ => None,
+            })
+        }
+        _ => None,
+    }
+}
+
+fn check_share(
+    node: &Node,
+    ask: &Ask,
+    policy: &Policy,
+    on: ShareOn,
+    (mem_mib, percent): (u64, u8),
+    out: &mut Vec<Finding>,
+) {
+    let at = on.gpu();
+    if ask.request.instances > 1 || (ask.request.isolation == Isolation::Auto && ask.request.gpus.is_some()) {
+        out.push(finding(None, "a share for a request that is not for one"));
+    }
+    if ask.request.mem_mib.or(policy.default_mem_mib) != Some(mem_mib) {
+        out.push(finding(at, "another memory limit than asked"));
+    }
+    if threads(node, ask, policy, mem_mib, on) != Some(percent) {
+        out.push(finding(at, format!("{percent}% of the threads")));
+    }
+    let Some((memory_mib, _)) = device(node, on) else {
+        return out.push(finding(at, "no such device"));
+    };
+    let sharers_now = sharers(node, on);
+    let promised: u64 = sharers_now.unwrap_or_default().iter().map(|s| s.mem_mib).sum();
+    if promised + mem_mib > memory_mib {
+        out.push(finding(at, format!("{} MiB promised of {memory_mib}", promised + mem_mib)));
+    }
+    if !policy.share_between_users && sharers_now.unwrap_or_default().iter().any(|s| s.uid != ask.uid) {
+        out.push(finding(at, "shared by another user"));
+    }
+    if sharers_now.is_none() {
+        check_opened(node, ask, policy, on, out);
+    }
+}
+
+fn check_opened(node: &Node, ask: &Ask, policy: &Policy, on: ShareOn, out: &mut Vec<Finding>) {
+    let gpu = &node.gpus[usize::from(on.gpu().0)];
+    match on {
+        ShareOn::Gpu(at) => {
+            if gpu.policy == MigPolicy::On || gpu.state != GpuState::Free {
+                out.push(finding(at, "not free for shares"));
+            }
+        }
+        ShareOn::Instance(spec) => {
+            if gpu.policy == MigPolicy::Dynamic && gpu.state == GpuState::Free {
+                out.push(finding(spec.gpu, "MIG mode would be switched on for a share"));
+            }
+            check_places(gpu, &[&spec], out);
+            let exists = matches!(&gpu.state, GpuState::Mig(instances) if instances.iter().any(|i| {
+                i.profile == spec.profile && i.start == spec.start
+            }));
+            let need = ask.request.mem_mib.or(policy.default_mem_mib).unwrap_or(0);
+            let base = |p: &&Profile| !p.name.contains('+') && !p.name.contains('-');
+            let fitting = gpu.model.profiles.iter().filter(base).filter(|p| p.memory_mib >= need);
+            let smallest = fitting.min_by_key(|p| (p.size, p.compute_slices)).map(|p| p.id);
+            let named = gpu.model.profiles.iter().filter(base).any(|p| p.id == spec.profile);
+            if !named || (!exists && smallest != Some(spec.profile)) {
+                out.push(finding(spec.gpu, "a new instance that is not the smallest"));
+            }
+        }
+    }
+}
+
+/// Whether the GPU could be given whole to this request.
+pub(super) fn could_be_whole(node: &Node, ask: &Ask, at: GpuIndex) -> bool {
+    let Some(gpu) = node.gpus.get(usize::from(at.0)) else { return false };
+    offered(ask, at)
+        && gpu.policy != MigPolicy::On
+        && unused(&gpu.state)
+        && ask.request.mem_mib.unwrap_or(0) <= gpu.model.usable_mib()
+}
+
+/// Whether a set has as many GPUs of each group as the job must have.
+pub(super) fn meets_quotas(ask: &Ask, gpus: &[GpuIndex]) -> bool {
+    ask.quotas.iter().all(|q| gpus.iter().filter(|g| q.of.iter().any(|of| of == **g)).count() == q.n)
+}
+
+fn check_whole(node: &Node, ask: &Ask, gpus: &[GpuIndex], out: &mut Vec<Finding>) {
+    if gpus.len() != ask.request.gpus.unwrap_or(1) as usize {
+        out.push(finding(None, "another number of GPUs than asked"));
+    }
+    if ask.request.isolation == Isolation::Auto && ask.request.instances > 1 {
+        out.push(finding(None, "GPUs for a request that asks for instances"));
+    }
+    if (0..gpus.len()).any(|i| gpus[..i].contains(&gpus[i])) {
+        out.push(finding(None, "a GPU twice"));
+    }
+    if !meets_quotas(ask, gpus) {
+        out.push(finding(None, "another number of GPUs of a group than asked"));
+    }
+    for at in gpus.iter().filter(|at| !could_be_whole(node, ask, **at)) {
+        out.push(finding(*at, "not to be had whole"));
+    }
+}

@@ -1,0 +1,149 @@
+//! What a grant costs, counted from scratch.
+
+use super::legal::{device, sharers};
+use super::state::{held_units, media_clash, units_of};
+use super::{kind_of, unused};
+use geometry::{GpuIndex, Profile, Slice};
+use node_state::{Gpu, GpuState, Holder, Kind, MigPolicy, Node, Policy};
+use protocol::{Grant, MigSpec, ShareOn};
+
+/// How good a legal grant is. Only for comparing grants of one request on one node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Price {
+    /// Of this kind.
+    pub kind: Kind,
+    /// What is taken from everyone else: threads promised twice, then 2520ths of GPUs, then the site's order of kinds.
+    takes: (bool, u64, usize),
+    /// The kind's own score; less is better.
+    score: Vec<u64>,
+    /// Ties: less is better.
+    places: Vec<(GpuIndex, Slice)>,
+}
+
+impl Price {
+    /// Whether it is better than a grant of the same kind. Nothing of one kind is better than itself.
+    #[must_use]
+    pub fn beats_same_kind(&self, other: &Self) -> bool {
+        (&self.score, &self.places) < (&other.score, &other.places)
+    }
+
+    /// Whether `auto` takes this, the best of its kind, rather than `other`, the best of another kind.
+    #[must_use]
+    pub fn beats_other_kind(&self, other: &Self) -> bool {
+        self.takes < other.takes
+    }
+}
+
+/// The price of a grant that is legal.
+#[must_use]
+pub fn price(node: &Node, policy: &Policy, grant: &Grant) -> Price {
+    let (score, places, taken, crowded) = match grant {
+        Grant::Mig(specs) => {
+            let mut score =
+                vec![size(node, specs, |g, p| g.model.total_memory_mib * u64::from(p.size) / units(g))];
+            score.push(size(node, specs, |_, p| u64::from(p.sm)));
+            score.extend(losses(node, specs));
+            let mut places: Vec<_> = specs.iter().map(|s| (s.gpu, s.start)).collect();
+            places.sort_unstable();
+            let taken = size(node, specs, |g, p| 2520 * u64::from(p.size) / units(g));
+            (score, places, taken, false)
+        }
+        Grant::Mps { on, threads, .. } => price_share(node, policy, *on, *threads),
+        // Which of several sets is best depends on the job: see `sets`.
+        Grant::Whole(gpus) => (Vec::new(), Vec::new(), 2520 * gpus.len() as u64, false),
+    };
+    let kind = kind_of(grant);
+    let rank = policy.auto.iter().position(|k| *k == kind).unwrap_or(usize::MAX);
+    Price { kind, takes: (crowded, taken, rank), score, places }
+}
+
+type Parts = (Vec<u64>, Vec<(GpuIndex, Slice)>, u64, bool);
+
+fn price_share(node: &Node, policy: &Policy, on: ShareOn, threads: u8) -> Parts {
+    let gpu = &node.gpus[usize::from(on.gpu().0)];
+    let (start, spec) = match on {
+        ShareOn::Gpu(_) => (Slice(0), None),
+        ShareOn::Instance(spec) => (spec.start, Some(spec)),
+    };
+    let places = vec![(on.gpu(), start)];
+    if let Some(sharers) = sharers(node, on) {
+        let percent: u32 = sharers.iter().map(|s| u32::from(s.threads)).sum();
+        let crowded = percent + u32::from(threads) > policy.max_threads;
+        let (_, sm) = device(node, on).unwrap_or((0, 0));
+        return (vec![if crowded { 3 } else { 0 }, u64::from(percent) * u64::from(sm)], places, 0, crowded);
+    }
+    let Some(spec) = spec else {
+        let lost = if gpu.policy == MigPolicy::Off { 0 } else { placeable(gpu, &held_units(gpu), None) };
+        return (vec![1, 0, 1, lost, 0, 0, 0], places, 2520, false);
+    };
+    let exists = matches!(&gpu.state, GpuState::Mig(all) if all.iter().any(|i| (i.profile, i.start) == (spec.profile, spec.start)));
+    let class = if exists || gpu.policy == MigPolicy::On { 1 } else { 2 };
+    let mut score = vec![class, 0];
+    score.extend(losses(node, &[spec]));
+    let taken = size(node, &[spec], |g, p| 2520 * u64::from(p.size) / units(g));
+    (score, places, taken, false)
+}
+
+fn units(gpu: &Gpu) -> u64 {
+    u64::from(gpu.model.placement_units)
+}
+
+fn size(node: &Node, specs: &[MigSpec], of: impl Fn(&Gpu, &Profile) -> u64) -> u64 {
+    let one = |spec: &MigSpec| {
+        let gpu = &node.gpus[usize::from(spec.gpu.0)];
+        gpu.model.profiles.iter().find(|p| p.id == spec.profile).map_or(0, |p| of(gpu, p))
+    };
+    specs.iter().map(one).sum()
+}
+
+/// Base placements that fit beside these units, and beside an instance of `also`.
+fn placeable(gpu: &Gpu, taken: &[u32], also: Option<&Profile>) -> u64 {
+    let mut names: Vec<&str> = also.iter().map(|p| p.name.as_str()).collect();
+    if let GpuState::Mig(instances) = &gpu.state {
+        let held = instances.iter().filter(|i| i.holder != Holder::Idle);
+        names.extend(
+            held.filter_map(|i| gpu.model.profiles.iter().find(|p| p.id == i.profile))
+                .map(|p| p.name.as_str()),
+        );
+    }
+    let mut n = 0;
+    for profile in gpu.model.profiles.iter().filter(|p| !p.name.contains(['+', '-'])) {
+        for start in &profile.starts {
+            let free = units_of(profile, *start).iter().all(|u| !taken.contains(u));
+            n += u64::from(free && !names.iter().any(|other| media_clash(other, &profile.name)));
+        }
+    }
+    n
+}
+
+/// GPUs opened, placements lost, GPUs switched to MIG, instances created, idle ones destroyed.
+fn losses(node: &Node, specs: &[MigSpec]) -> [u64; 5] {
+    let mut sum = [0; 5];
+    for (i, gpu) in node.gpus.iter().enumerate() {
+        let here: Vec<&MigSpec> = specs.iter().filter(|s| usize::from(s.gpu.0) == i).collect();
+        let Some(profile) = here.first().and_then(|s| gpu.model.profiles.iter().find(|p| p.id == s.profile))
+        else {
+            continue;
+        };
+        let before = held_units(gpu);
+        let new: Vec<u32> = here.iter().flat_map(|s| units_of(profile, s.start)).collect();
+        let after: Vec<u32> = before.iter().chain(&new).copied().collect();
+        let none = Vec::new();
+        let idle = match &gpu.state {
+            GpuState::Mig(instances) => instances.iter().filter(|i| i.holder == Holder::Idle).collect(),
+            _ => none,
+        };
+        let reused = |s: &&&MigSpec| idle.iter().any(|i| (i.profile, i.start) == (s.profile, s.start));
+        let destroyed = idle.iter().filter(|i| {
+            let kept = here.iter().any(|s| (i.profile, i.start) == (s.profile, s.start));
+            let profile = gpu.model.profiles.iter().find(|p| p.id == i.profile);
+            !kept && profile.is_some_and(|p| units_of(p, i.start).iter().any(|u| new.contains(u)))
+        });
+        sum[0] += u64::from(unused(&gpu.state));
+        sum[1] += placeable(gpu, &before, None) - placeable(gpu, &after, Some(profile));
+        sum[2] += u64::from(gpu.policy == MigPolicy::Dynamic && gpu.state == GpuState::Free);
+        sum[3] += (here.len() - here.iter().filter(reused).count()) as u64;
+        sum[4] += destroyed.count() as u64;
+    }
+    sum
+}

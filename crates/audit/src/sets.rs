@@ -1,0 +1,291 @@
+//! Whether a set of whole GPUs is worth what the report says, and whether another one is worth more.
+//!
+//! Every order of every set is weighed where there are at most [`MOST_ORDERS`]; of more, those that differ from the
+//! chosen one by one GPU or by two ranks.
+
+use super::{Finding, finding, legal};
+use geometry::GpuIndex;
+use mapa::{BandwidthModel, THETA};
+use node_state::report::{SetScore, Verdict};
+use node_state::{Ask, Decision, Node, Policy};
+use protocol::Bandwidth;
+use topology::{LinkKind, Pattern, Selection};
+
+const MOST_ORDERS: usize = 2000;
+
+/// Ranks, and the edge's weight.
+type Edge = (usize, usize, f64);
+
+/// The GPUs that the job could be given whole.
+fn free(node: &Node, ask: &Ask) -> Vec<GpuIndex> {
+    let all = (0_u16..).take(node.gpus.len()).map(GpuIndex);
+    all.filter(|at| legal::could_be_whole(node, ask, *at)).collect()
+}
+
+/// Checks a legal set in its order against what was said of it, and against others.
+pub(super) fn check(
+    node: &Node,
+    ask: &Ask,
+    policy: &Policy,
+    decision: &Decision,
+    order: &[GpuIndex],
+) -> Vec<Finding> {
+    let free = free(node, ask);
+    let pattern = ask.request.pattern.as_ref().unwrap_or(&policy.sets.pattern);
+    let edges = edges(pattern, order.len());
+    match (decision.report.best, edges) {
+        (Some(Verdict::Set(said)), Some(edges)) => {
+            let case = Case { node, ask, free: &free, edges: &edges, said: &said };
+            let mut findings = case.stated(policy, pattern, order);
+            if !decision.report.inexact {
+                findings.extend(case.none_better(order));
+            }
+            findings
+        }
+        (Some(Verdict::Links { mbps, .. }), edges) => {
+            let mut findings = Vec::new();
+            if edges.is_some() && free.len() <= 16 {
+                findings.push(finding(None, "no policy was asked"));
+            }
+            if sum(node, order) != mbps {
+                findings.push(finding(None, format!("links add up to {}, not {mbps}", sum(node, order))));
+            }
+            findings
+        }
+        _ => vec![finding(None, "no word on the set's worth, or an edge list that does not fit")],
+    }
+}
+
+fn sum(node: &Node, gpus: &[GpuIndex]) -> u64 {
+    let mut links = 0;
+    for (i, a) in gpus.iter().enumerate() {
+        links += gpus[..i]
+            .iter()
+            .filter_map(|b| node.links.graph().link(*a, *b))
+            .map(|l| u64::from(l.mbps))
+            .sum::<u64>();
+    }
+    links
+}
+
+/// The pattern written out; `None` for an edge list that a job of `n` does not have.
+fn edges(pattern: &Pattern, n: usize) -> Option<Vec<Edge>> {
+    let ring = || if n < 2 { vec![] } else { (0..n).map(|i| (i, (i + 1) % n)).collect() };
+    let pairs: Vec<(usize, usize)> = match pattern {
+        Pattern::None => vec![],
+        Pattern::Ring => ring(),
+        Pattern::Chain => (1..n).map(|i| (i, i - 1)).collect(),
+        Pattern::Star => (1..n).map(|i| (i, 0)).collect(),
+        Pattern::All => (0..n).flat_map(|b| (0..b).map(move |a| (a, b))).collect(),
+        Pattern::Tree => (1..n).map(|i| (i, tree_parent(i, n))).collect(),
+        Pattern::RingTree => {
+            let mut all = ring();
+            for (a, b) in (1..n).map(|i| (i, tree_parent(i, n))) {
+                if !all.contains(&(a, b)) && !all.contains(&(b, a)) {
+                    all.push((a, b));
+                }
+            }
+            all
+        }
+        Pattern::Edges(list) => {
+            let edge = |e: &topology::PatternEdge| {
+                let (a, b) = (usize::from(e.a), usize::from(e.b));
+                (a < n && b < n && a != b && e.milli > 0).then(|| (a, b, f64::from(e.milli) / 1000.0))
+            };
+            return list.iter().map(edge).collect();
+        }
+    };
+    Some(pairs.into_iter().map(|(a, b)| (a, b, 1.0)).collect())
+}
+
+fn tree_parent(rank: usize, n: usize) -> usize {
+    let low = 1 << rank.trailing_zeros();
+    let up = if (rank / low) % 4 == 3 { rank - low } else { rank + low };
+    if up < n { up } else { rank - low }
+}
+
+/// What one order is worth.
+struct Worth {
+    xyz: [u32; 3],
+    agg_bw: f64,
+    /// `None` without edges.
+    eff_bw: Option<f64>,
+    preserved_bw: f64,
+}
+
+struct Case<'a> {
+    node: &'a Node,
+    ask: &'a Ask,
+    free: &'a [GpuIndex],
+    edges: &'a [Edge],
+    said: &'a SetScore,
+}
+
+fn close(a: f64, b: f64) -> bool {
+    (a - b).abs() < 1e-6
+}
+
+impl Case<'_> {
+    /// GB/s and whether it is NVLink, and of how many lanes.
+    fn link(&self, a: GpuIndex, b: GpuIndex) -> (f64, Option<u8>) {
+        match self.node.links.graph().link(a, b) {
+            Some(l) => match l.kind {
+                LinkKind::NvLink { lanes, .. } => (f64::from(l.mbps) / 1000.0, Some(lanes)),
+                _ => (f64::from(l.mbps) / 1000.0, None),
+            },
+            None => (0.0, None),
+        }
+    }
+
+    fn worth(&self, order: &[GpuIndex]) -> Worth {
+        let mut worth = Worth { xyz: [0; 3], agg_bw: 0.0, eff_bw: None, preserved_bw: 0.0 };
+        let heaviest = self.edges.iter().fold(0.0, |h: f64, e| h.max(e.2));
+        let mut slowest = f64::INFINITY;
+        for (a, b, weight) in self.edges {
+            let (gbps, lanes) = self.link(order[*a], order[*b]);
+            worth.xyz[match lanes {
+                None => 2,
+                Some(0 | 1) => 1,
+                Some(_) => 0,
+            }] += 1;
+            worth.agg_bw += gbps * weight;
+            slowest = slowest.min(gbps * heaviest / weight);
+        }
+        if !self.edges.is_empty() {
+            worth.eff_bw = Some(match self.said.model {
+                BandwidthModel::Mapa2021 => eq2(worth.xyz.map(f64::from)),
+                BandwidthModel::Bottleneck(c) => c.slowest * slowest + c.sends * self.sends(order),
+            });
+        }
+        let rest: Vec<GpuIndex> = self.free.iter().copied().filter(|g| !order.contains(g)).collect();
+        let gpus: Vec<GpuIndex> = self.node.links.graph().all().iter().collect();
+        let pairs = gpus.iter().flat_map(|a| gpus.iter().filter(move |b| a < *b).map(|b| self.link(*a, *b)));
+        let slowest_pcie =
+            pairs.filter(|(_, lanes)| lanes.is_none()).map(|l| l.0).fold(f64::INFINITY, f64::min);
+        for (i, a) in rest.iter().enumerate() {
+            let links = rest[..i].iter().map(|b| self.link(*a, *b));
+            // Of PCIe, what it has over the slowest way on the node.
+            let over =
+                |(gbps, lanes): (f64, Option<u8>)| if lanes.is_some() { gbps } else { gbps - slowest_pcie };
+            worth.preserved_bw += links.map(over).sum::<f64>();
+        }
+        worth
+    }
+
+    fn sends(&self, set: &[GpuIndex]) -> f64 {
+        let of = |a: GpuIndex| {
+            let links = set.iter().filter(|b| **b != a).map(|b| self.link(a, *b));
+            let (mut nvlink, mut pcie) = (0.0, 0.0_f64);
+            for (gbps, lanes) in links {
+                match lanes {
+                    Some(_) => nvlink += gbps,
+                    None => pcie = pcie.max(gbps),
+                }
+            }
+            pcie + nvlink.min(f64::from(self.node.links.graph().sends_mbps(a)) / 1000.0)
+        };
+        set.iter().map(|a| of(*a)).fold(f64::INFINITY, f64::min)
+    }
+
+    /// What was said of the set, counted again.
+    fn stated(&self, policy: &Policy, pattern: &Pattern, order: &[GpuIndex]) -> Vec<Finding> {
+        let (said, own) = (self.said, self.worth(order));
+        let request = &self.ask.request;
+        let sensitive = request.bandwidth.unwrap_or(policy.sets.bandwidth) == Bandwidth::Sensitive;
+        let fallback =
+            policy.sets.model == BandwidthModel::Mapa2021 && said.model == BandwidthModel::default();
+        let eff_matches = match own.eff_bw {
+            Some(own) => said.scores.eff_bw.is_some_and(|said| close(said, own)),
+            None => said.scores.bounds.is_none(),
+        };
+        let lowest: Vec<GpuIndex> = self.free.iter().copied().take(order.len()).collect();
+        let baseline = said.policy == Selection::Baseline && self.ask.quotas.is_empty();
+        let checks = [
+            ("policy", said.policy == request.policy.unwrap_or(policy.sets.selection)),
+            ("model", said.model == policy.sets.model || fallback),
+            ("pattern", said.pattern == pattern.name()),
+            ("sensitivity", said.sensitive == sensitive),
+            ("set", said.gpus == order.iter().copied().collect()),
+            ("number of free GPUs", said.free as usize == self.free.len()),
+            ("counts of links", [said.scores.x, said.scores.y, said.scores.z] == own.xyz),
+            ("AggBW", close(said.scores.agg_bw, own.agg_bw)),
+            ("EffBW", eff_matches),
+            ("preserved bandwidth", close(said.preserved_bw, own.preserved_bw)),
+            ("choice of the lowest", !baseline || order.iter().all(|g| lowest.contains(g))),
+        ];
+        let wrong = checks.into_iter().filter(|(_, right)| !right);
+        wrong.map(|(what, _)| finding(None, format!("the set's {what} is not as said: {said:?}"))).collect()
+    }
+
+    /// What the policy asks for, then what it breaks ties by.
+    fn key(&self, order: &[GpuIndex]) -> (f64, f64) {
+        let worth = self.worth(order);
+        match self.said.policy {
+            Selection::Greedy => (worth.agg_bw, worth.preserved_bw),
+            Selection::Preserve if self.said.sensitive => (worth.eff_bw.unwrap_or(0.0), worth.preserved_bw),
+            Selection::Preserve => (worth.preserved_bw, 0.0),
+            // Rules, not goals.
+            Selection::Baseline | Selection::TopoAware => (0.0, 0.0),
+        }
+    }
+
+    fn none_better(&self, order: &[GpuIndex]) -> Option<Finding> {
+        let chosen = self.key(order);
+        let mut better = None;
+        let mut weigh = |other: &[GpuIndex]| {
+            if better.is_none() && legal::meets_quotas(self.ask, other) {
+                let key = self.key(other);
+                if key.0 > chosen.0 + 1e-6 || (close(key.0, chosen.0) && key.1 > chosen.1 + 1e-6) {
+                    better = Some(finding(None, format!("{other:?} has {key:?}, {order:?} only {chosen:?}")));
+                }
+            }
+        };
+        let orders =
+            (0..order.len()).fold(1_usize, |n, i| n.saturating_mul(self.free.len().saturating_sub(i)));
+        if orders <= MOST_ORDERS {
+            every_order(self.free, order.len(), &mut Vec::new(), &mut weigh);
+        } else {
+            neighbours(self.free, order, &mut weigh);
+        }
+        better
+    }
+}
+
+fn every_order(free: &[GpuIndex], n: usize, order: &mut Vec<GpuIndex>, f: &mut dyn FnMut(&[GpuIndex])) {
+    if order.len() == n {
+        return f(order);
+    }
+    for gpu in free {
+        if !order.contains(gpu) {
+            order.push(*gpu);
+            every_order(free, n, order, f);
+            order.pop();
+        }
+    }
+}
+
+fn neighbours(free: &[GpuIndex], order: &[GpuIndex], f: &mut dyn FnMut(&[GpuIndex])) {
+    let mut other = order.to_vec();
+    for i in 0..order.len() {
+        for j in 0..i {
+            other.swap(i, j);
+            f(&other);
+            other.swap(i, j);
+        }
+        for gpu in free.iter().filter(|g| !order.contains(g)) {
+            other[i] = *gpu;
+            f(&other);
+            other[i] = order[i];
+        }
+    }
+}
+
+/// Equation 2, term by term.
+fn eq2([x, y, z]: [f64; 3]) -> f64 {
+    let one = |v: f64| 1.0 / (1.0 + v);
+    let linear = THETA[0] * x + THETA[1] * y + THETA[2] * z;
+    let inverse = THETA[3] * one(x) + THETA[4] * one(y) + THETA[5] * one(z);
+    let pairs = THETA[6] * x * y + THETA[7] * y * z + THETA[8] * z * x;
+    let pairs_inverse = THETA[9] * one(x * y) + THETA[10] * one(y * z) + THETA[11] * one(z * x);
+    linear + inverse + pairs + pairs_inverse + THETA[12] * x * y * z + THETA[13] * one(x * y * z)
+}

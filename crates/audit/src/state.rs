@@ -1,0 +1,129 @@
+//! What must hold of every node state.
+
+use super::{Finding, finding};
+use geometry::{GpuIndex, JobId, Profile, Slice};
+use node_state::{Gpu, GpuState, Holder, Instance, MigPolicy, Node, Share};
+
+/// The units of an instance.
+pub(super) fn units_of(profile: &Profile, start: Slice) -> Vec<u32> {
+    (0..u32::from(profile.size)).map(|i| u32::from(start.0) + i).collect()
+}
+
+/// The units that jobs hold on a GPU.
+pub(super) fn held_units(gpu: &Gpu) -> Vec<u32> {
+    let GpuState::Mig(instances) = &gpu.state else { return Vec::new() };
+    let held = instances.iter().filter(|i| i.holder != Holder::Idle);
+    held.flat_map(|i| match gpu.model.profiles.iter().find(|p| p.id == i.profile) {
+        Some(profile) => units_of(profile, i.start),
+        None => (0..32).collect(),
+    })
+    .collect()
+}
+
+/// Whether two profiles, by name, need engines that only one instance can have: `+me` and `+me.all` exclude each other
+/// and themselves, and `+me.all` everything that is not `-me`.
+pub(super) fn media_clash(a: &str, b: &str) -> bool {
+    let clash = |x: &str, y: &str| {
+        (x.ends_with("+me.all") && !y.ends_with("-me")) || (x.ends_with("+me") && y.ends_with("+me"))
+    };
+    clash(a, b) || clash(b, a)
+}
+
+/// Checks a node's state on its own. Empty: no objection.
+#[must_use]
+pub fn audit_node(node: &Node) -> Vec<Finding> {
+    let mut out = Vec::new();
+    if node.links.len() != node.gpus.len() {
+        out.push(finding(None, format!("{} GPUs, links of {}", node.gpus.len(), node.links.len())));
+    }
+    let mut seen: Vec<(JobId, &'static str)> = Vec::new();
+    for (gpu, i) in node.gpus.iter().zip(0_u16..) {
+        let at = GpuIndex(i);
+        match &gpu.state {
+            GpuState::Free => {}
+            GpuState::Whole(job) => {
+                not_on(gpu, at, &mut out);
+                seen.push((*job, "whole"));
+            }
+            GpuState::Mps(shares) => {
+                not_on(gpu, at, &mut out);
+                check_shares(shares, gpu.model.usable_mib(), at, &mut out);
+                seen.extend(shares.iter().map(|s| (s.job, "mps")));
+            }
+            GpuState::Mig(instances) => {
+                if gpu.policy == MigPolicy::Off {
+                    out.push(finding(at, "partitioned, though never in MIG mode"));
+                }
+                check_instances(gpu, at, instances, &mut out);
+                for instance in instances {
+                    match &instance.holder {
+                        Holder::Isolated(job) => seen.push((*job, "mig")),
+                        Holder::Shared(shares) => seen.extend(shares.iter().map(|s| (s.job, "mps"))),
+                        Holder::Idle => {}
+                    }
+                }
+            }
+        }
+    }
+    for (i, (job, kind)) in seen.iter().enumerate() {
+        let again = seen[..i].iter().any(|(j, k)| j == job && (k != kind || *kind == "mps"));
+        if again {
+            out.push(finding(None, format!("job {job} has two grants")));
+        }
+    }
+    out
+}
+
+fn not_on(gpu: &Gpu, at: GpuIndex, out: &mut Vec<Finding>) {
+    if gpu.policy == MigPolicy::On {
+        out.push(finding(at, "used without MIG, though always in MIG mode"));
+    }
+}
+
+fn check_shares(shares: &[Share], memory_mib: u64, at: GpuIndex, out: &mut Vec<Finding>) {
+    let promised: u64 = shares.iter().map(|s| s.mem_mib).sum();
+    if shares.is_empty() {
+        out.push(finding(at, "shared by nobody"));
+    }
+    if promised > memory_mib {
+        out.push(finding(at, format!("{promised} MiB promised of {memory_mib}")));
+    }
+    if shares.iter().any(|s| !(1..=100).contains(&s.threads)) {
+        out.push(finding(at, "threads outside 1 to 100"));
+    }
+}
+
+fn check_instances(gpu: &Gpu, at: GpuIndex, instances: &[Instance], out: &mut Vec<Finding>) {
+    let mut taken: Vec<u32> = Vec::new();
+    let mut profiles: Vec<&Profile> = Vec::new();
+    for instance in instances {
+        let Some(profile) = gpu.model.profiles.iter().find(|p| p.id == instance.profile) else {
+            out.push(finding(at, format!("no profile {}", instance.profile)));
+            continue;
+        };
+        if !profile.starts.contains(&instance.start) {
+            out.push(finding(at, format!("{} cannot start at {}", profile.name, instance.start)));
+        }
+        for unit in units_of(profile, instance.start) {
+            if taken.contains(&unit) {
+                out.push(finding(at, format!("slice {unit} in two instances")));
+            }
+            taken.push(unit);
+        }
+        if let Holder::Shared(shares) = &instance.holder {
+            check_shares(shares, profile.memory_mib, at, out);
+        }
+        if profiles.iter().any(|p| p.id != profile.id && media_clash(&p.name, &profile.name)) {
+            out.push(finding(at, format!("{} beside one with the same engines", profile.name)));
+        }
+        profiles.push(profile);
+        let same = profiles.iter().filter(|p| p.id == profile.id).count();
+        if same > profile.max_instances as usize {
+            out.push(finding(at, format!("{same} instances of {}", profile.name)));
+        }
+    }
+    let compute: u32 = profiles.iter().map(|p| u32::from(p.compute_slices)).sum();
+    if compute > u32::from(gpu.model.compute_slices) {
+        out.push(finding(at, format!("{compute} compute slices")));
+    }
+}

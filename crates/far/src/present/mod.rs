@@ -1,0 +1,313 @@
+//! Planning over GPUs as they are now: what a service that plans pending jobs, or a plan that is submitted while others
+//! run, is given and gets back.
+//!
+//! [`Present`] names GPUs of one model on any nodes, what exists on each and how long it is taken by jobs that are not the
+//! plan's to move. [`Present::plan`] answers in the same words: node, GPU, profile, start, begin and end. Everything
+//! around the plan stays as it is: a busy instance is neither moved nor destroyed before its end, one of unknown end not
+//! at all, and idle ones are kept for tasks of their size or destroyed where something else is better there.
+//!
+//! - **Lanes.** Reconfigurations on one node follow one another; nodes do not wait for each other.
+//! - **Estimates.** `until` is the caller's estimate. A job that is past it and still runs should be given as `None` or
+//!   with a new estimate, never as idle. Planning again when a job ends replaces a plan whose estimates were wrong.
+//! - **Other profiles.** Plans use one profile per compute size (`1g.5gb`, not `1g.10gb` or `1g.5gb+me`). An instance of
+//!   another profile is not used: if a task is planned over its units it is destroyed first, as soon as it is free.
+//! - **Several models.** A plan is for one model, because times and sizes are: [`Present::by_model`] sorts GPUs into one
+//!   `Present` each, and which jobs go to which group is for the caller.
+//!
+//! ```
+//! use geometry::Model;
+//! use far::{Policy, Present, PresentGpu, PresentInstance, STEPS_PER_MS};
+//!
+//! let second = 1_000_000;
+//! let instance = |profile: &str, start, until| PresentInstance { profile: profile.into(), start, until };
+//! let mut n1 = PresentGpu::empty("n1", 0);
+//! n1.instances = vec![
+//!     instance("3g.20gb", 4, Some(40 * second)), // a job that should end in 40 s
+//!     instance("2g.10gb", 0, Some(0)),           // idle
+//!     instance("1g.5gb", 3, None),               // a job without an end
+//! ];
+//! let n2 = PresentGpu { usable_from: Some(60 * second), ..PresentGpu::empty("n2", 0) }; // a job has all of it
+//! let model = Model::find("a100-40gb").ok_or("no such model")?;
+//! let present = Present::new(model, vec![n1, n2])?;
+//!
+//! // As `--gpu-times=1g:60,2g:35` says.
+//! let tasks = vec![present.task(&[(1, 60 * second), (2, 35 * second)])?; 2];
+//! let plan = present.plan(&tasks, &Policy::Tessera, 10 * STEPS_PER_MS)?;
+//!
+//! assert!(plan.left_out.is_empty());
+//! let (run, gpu) = (&plan.runs[0], &present.gpus()[plan.runs[0].at.gpu]);
+//! assert_eq!((gpu.node.as_str(), run.at.profile, run.at.start, run.begin), ("n1", "2g.10gb", 0, 0));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod state;
+mod translate;
+
+pub use state::{PresentGpu, PresentInstance};
+
+use super::policy::{Answer, Policy, PolicyError, plan};
+use super::problem::{Costs, Micros, Task};
+use super::replay::{Violation, replay};
+use super::schedule::OpKind;
+use super::tree::{Tree, TreeError};
+use geometry::{GpuIndex, Model, Slice};
+
+/// GPUs of one model as they are now, checked.
+#[derive(Clone, Debug)]
+pub struct Present {
+    model: &'static Model,
+    tree: Tree,
+    costs: Costs,
+    gpus: Vec<PresentGpu>,
+}
+
+/// A present state or a task that makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PresentError {
+    /// The model's placements make no tree.
+    #[error("GPU model has no repartitioning tree")]
+    Tree(#[from] TreeError),
+    /// An instance that the model does not have.
+    #[error("{node} GPU {index}: the model has no {profile} at {start}")]
+    NoPlace {
+        /// The node.
+        node: String,
+        /// The GPU.
+        index: GpuIndex,
+        /// The instance's profile.
+        profile: String,
+        /// Its start.
+        start: u8,
+    },
+    /// Two instances that share a unit.
+    #[error("{node} GPU {index}: instances overlap at {profile}@{start}")]
+    Overlap {
+        /// The node.
+        node: String,
+        /// The GPU.
+        index: GpuIndex,
+        /// The later instance's profile.
+        profile: String,
+        /// Its start.
+        start: u8,
+    },
+    /// The same GPU twice.
+    #[error("{node} GPU {index} is given twice")]
+    Twice {
+        /// The node.
+        node: String,
+        /// The GPU.
+        index: GpuIndex,
+    },
+    /// No size of the model is among a task's times.
+    #[error("none of the task's sizes is one of the model's: {0}")]
+    NoSize(String),
+    /// The tasks or the state cannot be planned.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// The plan was refused by its own replay: a bug in the planner, and no plan.
+    #[error("the plan does not replay, which is a bug")]
+    Bug(#[source] Violation),
+}
+
+/// Where something is planned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PresentPlace {
+    /// Which of [`Present::gpus`].
+    pub gpu: usize,
+    /// The instance's profile.
+    pub profile: &'static str,
+    /// Its compute slices.
+    pub size: u8,
+    /// Its first unit.
+    pub start: u8,
+}
+
+/// What has the units of a run before it, on the same GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum After {
+    /// The job that has the whole GPU: the run waits for [`PresentGpu::usable_from`].
+    Gpu,
+    /// A job on an instance that exists now: index in [`PresentGpu::instances`].
+    Instance(usize),
+    /// Another task of the plan.
+    Task(usize),
+}
+
+/// One task's run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PresentRun {
+    /// Index of the task.
+    pub task: usize,
+    /// Its instance.
+    pub at: PresentPlace,
+    /// First instant, µs from now.
+    pub begin: Micros,
+    /// First instant after it.
+    pub end: Micros,
+    /// What had its units last and must be over before it begins, ascending. Empty where they are free now.
+    pub after: Vec<After>,
+}
+
+/// One reconfiguration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PresentOp {
+    /// Creation or destruction.
+    pub kind: OpKind,
+    /// The instance.
+    pub at: PresentPlace,
+    /// First instant, µs from now.
+    pub begin: Micros,
+    /// First instant after it.
+    pub end: Micros,
+}
+
+/// A plan over the present state, replayed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct PresentPlan {
+    /// One per planned task, by task index.
+    pub runs: Vec<PresentRun>,
+    /// Reconfigurations, by begin.
+    pub ops: Vec<PresentOp>,
+    /// Tasks without a run: every place of a size they run at is taken without a known end.
+    pub left_out: Vec<usize>,
+    /// When the last task ends, µs from now.
+    pub makespan: Micros,
+    /// No plan of these tasks ends earlier, µs from now.
+    pub lower_bound: Micros,
+}
+
+impl Present {
+    /// GPUs of `model`, with the reconfiguration times of Table 1.
+    ///
+    /// # Errors
+    ///
+    /// [`PresentError`] for instances that cannot exist together; one GPU given twice.
+    pub fn new(model: &'static Model, gpus: Vec<PresentGpu>) -> Result<Self, PresentError> {
+        let tree = Tree::of(model)?;
+        let costs = Costs::table_1(model, &tree);
+        for (k, gpu) in gpus.iter().enumerate() {
+            let (node, index) = (&gpu.node, gpu.index);
+            if gpus[..k].iter().any(|g| g.node == *node && g.index == index) {
+                return Err(PresentError::Twice { node: node.clone(), index });
+            }
+            check_instances(model, gpu)?;
+        }
+        Ok(Self { model, tree, costs, gpus })
+    }
+
+    /// One [`Present`] per model, in order of the first GPU of each.
+    ///
+    /// # Errors
+    ///
+    /// As [`Present::new`].
+    pub fn by_model(gpus: Vec<(&'static Model, PresentGpu)>) -> Result<Vec<Self>, PresentError> {
+        let mut groups: Vec<(&'static Model, Vec<PresentGpu>)> = Vec::new();
+        for (model, gpu) in gpus {
+            match groups.iter_mut().find(|(m, _)| m.key == model.key) {
+                Some((_, group)) => group.push(gpu),
+                None => groups.push((model, vec![gpu])),
+            }
+        }
+        groups.into_iter().map(|(model, gpus)| Self::new(model, gpus)).collect()
+    }
+
+    /// The same with other reconfiguration times; as many as [`Present::sizes`].
+    #[must_use]
+    pub fn with_costs(mut self, costs: Costs) -> Self {
+        self.costs = costs;
+        self
+    }
+
+    /// The GPUs, in the order given.
+    #[must_use]
+    pub fn gpus(&self) -> &[PresentGpu] {
+        &self.gpus
+    }
+
+    /// Their model.
+    #[must_use]
+    pub fn model(&self) -> &'static Model {
+        self.model
+    }
+
+    /// The instance sizes plans use, in compute slices, ascending.
+    #[must_use]
+    pub fn sizes(&self) -> &[u8] {
+        &self.tree.sizes
+    }
+
+    /// A task from (compute slices, µs). Sizes that the model does not have are left out; of two times for one size the
+    /// last counts.
+    ///
+    /// # Errors
+    ///
+    /// [`PresentError::NoSize`] if none is left.
+    pub fn task(&self, times: &[(u8, Micros)]) -> Result<Task, PresentError> {
+        let of = |size: &u8| times.iter().rev().find(|t| t.0 == *size).map(|t| t.1);
+        let task = Task { times: self.tree.sizes.iter().map(of).collect() };
+        if task.times.iter().all(Option::is_none) {
+            let sizes: Vec<String> = self.tree.sizes.iter().map(|s| format!("{s}g")).collect();
+            return Err(PresentError::NoSize(sizes.join(", ")));
+        }
+        Ok(task)
+    }
+
+    /// Plans `tasks` with `policy` ([`Policy::Tessera`] or [`Policy::Far`]) in `budget` steps
+    /// ([`super::STEPS_PER_MS`]). The same state, tasks and budget give the same plan.
+    ///
+    /// # Errors
+    ///
+    /// [`PresentError::Policy`] for a task of no legal time or another policy on GPUs that are not empty;
+    /// [`PresentError::Bug`] never, unless there is one.
+    pub fn plan(&self, tasks: &[Task], policy: &Policy, budget: u64) -> Result<PresentPlan, PresentError> {
+        let mut problem = self.problem();
+        let somewhere = problem.somewhere();
+        // What is wrong with a task is for the check to say; only a task that must wait is left out.
+        let sound = |t: &Task| t.times.len() == somewhere.len() && t.times.iter().any(Option::is_some);
+        let (planned, left_out): (Vec<usize>, Vec<usize>) =
+            (0..tasks.len()).partition(|&k| !sound(&tasks[k]) || tasks[k].runs_at(&somewhere));
+        if planned.is_empty() {
+            let (runs, ops) = (Vec::new(), Vec::new());
+            return Ok(PresentPlan { runs, ops, left_out, makespan: 0, lower_bound: 0 });
+        }
+        problem.tasks = planned.iter().map(|&k| tasks[k].clone()).collect();
+        let answer = plan(&problem, policy, budget).map_err(|e| renumbered(e, &planned))?;
+        let Answer { schedule, lower_bound, .. } = answer;
+        let makespan = replay(&problem, &schedule).map_err(PresentError::Bug)?.makespan;
+        let runs = self.runs(&schedule, &planned);
+        let ops = self.ops(&schedule, &runs);
+        Ok(PresentPlan { runs, ops, left_out, makespan, lower_bound })
+    }
+}
+
+/// The error with the index of the task among all that were given.
+fn renumbered(mut error: PolicyError, planned: &[usize]) -> PolicyError {
+    if let PolicyError::Problem(problem) = &mut error
+        && let Some(task) = problem.task_mut()
+        && let Some(&given) = planned.get(*task)
+    {
+        *task = given;
+    }
+    error
+}
+
+fn check_instances(model: &Model, gpu: &PresentGpu) -> Result<(), PresentError> {
+    let mut taken = 0;
+    for PresentInstance { profile, start, .. } in &gpu.instances {
+        let at = || (gpu.node.clone(), gpu.index, profile.clone(), *start);
+        let legal = model.profile(profile).filter(|p| p.starts.contains(&Slice(*start)));
+        let Some(legal) = legal else {
+            let (node, index, profile, start) = at();
+            return Err(PresentError::NoPlace { node, index, profile, start });
+        };
+        let mask = legal.at(Slice(*start)).mask();
+        if taken & mask != 0 {
+            let (node, index, profile, start) = at();
+            return Err(PresentError::Overlap { node, index, profile, start });
+        }
+        taken |= mask;
+    }
+    Ok(())
+}

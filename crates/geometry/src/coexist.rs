@@ -1,0 +1,46 @@
+//! Which instances may exist on one GPU at the same time.
+
+use crate::Profile;
+
+/// Media engines of a profile, as far as they exclude others. `+me.all` has all of them, `+me` the single JPEG and
+/// OFA engines, `-me` none (comments in nvml.h; `max_instances` alone would allow `1g+me` beside `2g+me`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Media {
+    Plain,
+    Single,
+    All,
+    None,
+}
+
+fn media(profile: &Profile) -> Media {
+    let name = &profile.name;
+    if !profile.is_variant() {
+        Media::Plain
+    } else if name.ends_with("+me.all") {
+        Media::All
+    } else if name.ends_with("+me") {
+        Media::Single
+    } else if name.ends_with("-me") {
+        Media::None
+    } else {
+        Media::Plain
+    }
+}
+
+/// Whether instances of these profiles can exist on one GPU at the same time, places apart.
+#[must_use]
+pub fn coexist(a: &Profile, b: &Profile) -> bool {
+    match (media(a), media(b)) {
+        (Media::All, Media::None) | (Media::None, Media::All) => true,
+        (Media::All, _) | (_, Media::All) | (Media::Single, Media::Single) => false,
+        _ => true,
+    }
+}
+
+impl Profile {
+    /// Whether an instance of this profile has every media engine, so that no base profile can stand beside it.
+    #[must_use]
+    pub fn has_all_media(&self) -> bool {
+        media(self) == Media::All
+    }
+}

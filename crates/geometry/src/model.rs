@@ -1,0 +1,295 @@
+//! GPU models and their MIG geometry.
+//!
+//! The data is `data/models.toml`: public captures and headers, each row with its source. It serves planning,
+//! simulation and checks; on a node the driver's own answer is asked before anything is created.
+
+use std::sync::OnceLock;
+
+use serde::Deserialize;
+
+use crate::{Placement, ProfileId, Slice};
+
+/// The geometry file itself, with sources, engines and compute instances that [`Model`] leaves out.
+pub const GEOMETRY: &str = include_str!("../data/models.toml");
+
+/// What a change of MIG mode takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub enum MigReset {
+    /// Pending until the GPU is reset: A30, A100.
+    #[serde(rename = "gpu-reset")]
+    GpuReset,
+    /// In force at once: Hopper and later.
+    #[serde(rename = "resetless")]
+    Resetless,
+}
+
+/// One GPU model.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Model {
+    /// Our name for it, as `tessera.toml` writes it: `a100-40gb`.
+    pub key: String,
+    /// Names that NVML reports for it.
+    pub names: Vec<String>,
+    /// Architecture, lower case: `ampere`.
+    pub arch: String,
+    /// What a change of MIG mode takes.
+    pub mig_reset: MigReset,
+    /// Framebuffer, MiB.
+    pub total_memory_mib: u64,
+    /// Compute slices of the GPU: 7, or 4 on an A30.
+    pub compute_slices: u8,
+    /// Placement units of the GPU: 8, 4 on an A30, 12 on an RTX PRO 6000.
+    pub placement_units: u8,
+    /// Streaming multiprocessors of the whole GPU.
+    pub full_gpu_sm: u32,
+    /// Profiles, smallest first: by placement units, then compute slices, then id.
+    pub profiles: Vec<Profile>,
+    /// Placements left for each mask of taken units: see [`Model::placements_left`].
+    left: Vec<u16>,
+}
+
+/// One GPU instance profile of a model.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Profile {
+    /// `2g.10gb`.
+    pub name: String,
+    /// Device-level id.
+    pub id: ProfileId,
+    /// Index for NVML's profile queries; another number space than `id`.
+    pub enum_value: u32,
+    /// Compute slices.
+    pub compute_slices: u8,
+    /// Memory of an instance, MiB.
+    pub memory_mib: u64,
+    /// False where no capture gives `memory_mib` and it is a cautious estimate.
+    pub memory_known: bool,
+    /// Streaming multiprocessors; an estimate by compute slices where no capture gives them.
+    pub sm: u32,
+    /// Most instances of this profile on one GPU.
+    pub max_instances: u32,
+    /// Legal first units, ascending.
+    pub starts: Vec<Slice>,
+    /// Placement units taken.
+    pub size: u8,
+}
+
+impl Profile {
+    /// A variant with other engines (`+me`, `-me`, `+gfx`): given only to a request that names it.
+    #[must_use]
+    pub fn is_variant(&self) -> bool {
+        self.name.contains(['+', '-'])
+    }
+
+    /// The gigabytes in the profile's name: 10 for `2g.10gb`.
+    #[must_use]
+    pub fn nominal_gb(&self) -> u32 {
+        let after_dot = self.name.split_once('.').map_or("", |(_, rest)| rest);
+        let digits = after_dot.len() - after_dot.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        after_dot[..digits].parse().unwrap_or(0)
+    }
+
+    /// The placement that starts at `start`. Whether `start` is legal is for the caller: see `starts`.
+    #[must_use]
+    pub fn at(&self, start: Slice) -> Placement {
+        Placement { start, size: self.size }
+    }
+}
+
+impl Model {
+    /// Every model whose geometry is known well enough to place on, in the file's order.
+    #[must_use]
+    pub fn all() -> &'static [Model] {
+        static MODELS: OnceLock<Vec<Model>> = OnceLock::new();
+        MODELS.get_or_init(load)
+    }
+
+    /// The model with this key or NVML name, upper and lower case alike.
+    #[must_use]
+    pub fn find(name: &str) -> Option<&'static Model> {
+        let same = |s: &String| s.eq_ignore_ascii_case(name);
+        Model::all().iter().find(|m| same(&m.key) || m.names.iter().any(same))
+    }
+
+    /// The profile with this name.
+    #[must_use]
+    pub fn profile(&self, name: &str) -> Option<&Profile> {
+        self.profiles.iter().find(|p| p.name == name)
+    }
+
+    /// The profile with this id.
+    #[must_use]
+    pub fn profile_by_id(&self, id: ProfileId) -> Option<&Profile> {
+        self.profiles.iter().find(|p| p.id == id)
+    }
+
+    /// How many (base profile, start) pairs are still free on a GPU whose units in `taken` are held.
+    #[must_use]
+    pub fn placements_left(&self, taken: u16) -> u16 {
+        self.left.get(usize::from(taken)).copied().unwrap_or(0)
+    }
+
+    /// Memory that a share or a whole-GPU job can be promised without MIG, MiB: what the largest instance holds. The
+    /// rest of the framebuffer is the driver's; no capture says how much of it a GPU outside MIG mode could use.
+    #[must_use]
+    pub fn usable_mib(&self) -> u64 {
+        self.profiles.iter().map(|p| p.memory_mib).max().unwrap_or(0)
+    }
+
+    /// SMs that MIG can give: those of the largest instance, 98 of an A100's 108.
+    #[must_use]
+    pub fn mig_sm(&self) -> u32 {
+        self.profiles.iter().map(|p| p.sm).max().unwrap_or(0)
+    }
+
+    /// A profile's part of the framebuffer by its units, MiB: 1/8 for a `1g.5gb`. Comparable between models.
+    #[must_use]
+    pub fn span_mib(&self, profile: &Profile) -> u64 {
+        self.total_memory_mib * u64::from(profile.size) / u64::from(self.placement_units.max(1))
+    }
+
+    /// Shards of the whole GPU in Slurm: nominal gigabytes, memory slices times the smallest profile's.
+    /// A30 24, A100-40 40, H100-80 80, H200 144.
+    #[must_use]
+    pub fn shards(&self) -> u32 {
+        self.shards_of_units(self.placement_units)
+    }
+
+    /// Shards that an instance of `profile` counts for.
+    #[must_use]
+    pub fn profile_shards(&self, profile: &Profile) -> u32 {
+        self.shards_of_units(profile.size)
+    }
+
+    fn shards_of_units(&self, units: u8) -> u32 {
+        self.profiles
+            .first()
+            .map_or(0, |smallest| u32::from(units) / u32::from(smallest.size) * smallest.nominal_gb())
+    }
+}
+
+#[derive(Deserialize)]
+struct File {
+    model: Vec<RawModel>,
+}
+
+#[derive(Deserialize)]
+struct RawModel {
+    key: String,
+    names: Vec<String>,
+    arch: String,
+    mig_reset: MigReset,
+    total_memory_mib: u64,
+    compute_slices: u8,
+    placement_units: Option<u8>,
+    full_gpu_sm: Option<u32>,
+    simulate: Option<bool>,
+    profiles: Vec<RawProfile>,
+}
+
+#[derive(Deserialize)]
+struct RawProfile {
+    name: String,
+    id: Option<u32>,
+    enum_value: u32,
+    compute_slices: u8,
+    memory_mib: Option<u64>,
+    sm: Option<u32>,
+    max_instances: u32,
+    starts: Option<Vec<u8>>,
+    size: Option<u8>,
+}
+
+fn load() -> Vec<Model> {
+    // The file is part of the program and a unit test reads it: an unreadable one is no models, not a panic.
+    let file: File = toml::from_str(GEOMETRY).unwrap_or(File { model: Vec::new() });
+    file.model.into_iter().filter(|m| m.simulate != Some(false)).filter_map(model).collect()
+}
+
+/// SMs that MIG can use where the whole GPU's count is unknown: no model has fewer per compute slice than the A100.
+const SM_PER_SLICE_FLOOR: u32 = 14;
+
+fn model(raw: RawModel) -> Option<Model> {
+    let placement_units = raw.placement_units?;
+    let full_gpu_sm = raw.full_gpu_sm.unwrap_or(SM_PER_SLICE_FLOOR * u32::from(raw.compute_slices));
+    let mut profiles: Vec<Profile> = raw
+        .profiles
+        .into_iter()
+        .filter_map(|p| {
+            let size = p.size?;
+            let slices = u32::from(p.compute_slices);
+            Some(Profile {
+                id: ProfileId(p.id?),
+                starts: p.starts?.into_iter().map(Slice).collect(),
+                size,
+                memory_mib: p
+                    .memory_mib
+                    .unwrap_or_else(|| cautious_memory_mib(raw.total_memory_mib, size, placement_units)),
+                memory_known: p.memory_mib.is_some(),
+                sm: p.sm.unwrap_or(full_gpu_sm * slices / (u32::from(raw.compute_slices) + 1)),
+                name: p.name,
+                enum_value: p.enum_value,
+                compute_slices: p.compute_slices,
+                max_instances: p.max_instances,
+            })
+        })
+        .collect();
+    profiles.sort_by_key(|p| (p.size, p.compute_slices, p.is_variant(), p.id));
+    (!profiles.is_empty()).then_some(Model {
+        key: raw.key,
+        names: raw.names,
+        arch: raw.arch,
+        mig_reset: raw.mig_reset,
+        total_memory_mib: raw.total_memory_mib,
+        compute_slices: raw.compute_slices,
+        placement_units,
+        full_gpu_sm,
+        left: crate::capability::placements_left(placement_units, &profiles),
+        profiles,
+    })
+}
+
+/// A lower bound for a profile nobody has captured: captured profiles hold 91 to 99 % of their share of the
+/// framebuffer, and promising too little is the safe side.
+fn cautious_memory_mib(total_mib: u64, size: u8, units: u8) -> u64 {
+    total_mib * u64::from(size) / u64::from(units) * 90 / 100 / 64 * 64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_usable_models_are_read() {
+        assert!(toml::from_str::<File>(GEOMETRY).is_ok());
+        assert_eq!(Model::all().len(), 16, "18 in the file, two marked simulate = false");
+        assert!(Model::all().iter().all(|m| m.profiles.iter().all(|p| p.memory_mib > 0 && p.sm > 0)));
+    }
+
+    #[test]
+    fn cautious_memory_never_exceeds_a_capture() {
+        for m in Model::all() {
+            for p in m.profiles.iter().filter(|p| p.memory_known) {
+                let guess = cautious_memory_mib(m.total_memory_mib, p.size, m.placement_units);
+                assert!(guess <= p.memory_mib, "{} {}: {guess} > {}", m.key, p.name, p.memory_mib);
+            }
+        }
+    }
+
+    #[test]
+    fn shards_are_nominal_gigabytes() {
+        let shards = |key: &str| Model::find(key).unwrap().shards();
+        assert_eq!(
+            [shards("a30-24gb"), shards("a100-40gb"), shards("h100-80gb-sxm"), shards("h200-141gb")],
+            [24, 40, 80, 144]
+        );
+        assert_eq!(shards("rtx-pro-6000-96gb"), 96);
+        let a100 = Model::find("NVIDIA A100-SXM4-40GB").unwrap();
+        assert_eq!(a100.profile_shards(a100.profile("3g.20gb").unwrap()), 20);
+    }
+
+    #[test]
+    fn placement_masks() {
+        assert_eq!(Placement { start: Slice(4), size: 4 }.mask(), 0xf0);
+        assert_eq!(Placement { start: Slice(0), size: 12 }.mask(), 0xfff);
+    }
+}

@@ -1,0 +1,85 @@
+//! Answers that were found before.
+
+use std::collections::HashMap;
+
+use super::model::BandwidthModel;
+use super::policy::{Choice, NoChoice, Query, choose};
+use topology::{Pattern, Quota, Selection};
+
+/// Most answers kept; when there are more, all are forgotten.
+const MOST_KEPT: usize = 512;
+
+#[derive(PartialEq, Eq, Hash)]
+struct Key {
+    graph: u64,
+    free: u64,
+    /// Those of the others that break ties.
+    next: u64,
+    n: usize,
+    pattern: (&'static str, Vec<(u16, u16, u32)>),
+    sensitive: bool,
+    policy: Selection,
+    model: [u64; 2],
+    /// GPUs of each group that may be taken, and how many of them.
+    quotas: Vec<(u64, usize)>,
+}
+
+impl Key {
+    fn new(query: &Query<'_>, quotas: &[Quota]) -> Self {
+        let edges = match query.pattern {
+            Pattern::Edges(edges) => edges.iter().map(|e| (e.a, e.b, e.milli)).collect(),
+            _ => Vec::new(),
+        };
+        let model = match query.model {
+            BandwidthModel::Mapa2021 => [u64::MAX; 2],
+            BandwidthModel::Bottleneck(c) => [c.slowest.to_bits(), c.sends.to_bits()],
+        };
+        Self {
+            graph: query.graph.fingerprint(),
+            free: query.free.bits(),
+            next: query.next.bits() & !query.free.bits(),
+            n: query.n,
+            pattern: (query.pattern.name(), edges),
+            sensitive: query.sensitive,
+            policy: query.policy,
+            model,
+            quotas: quotas.iter().map(|q| (query.free.and(q.of).bits(), q.n)).collect(),
+        }
+    }
+}
+
+/// Answers by topology, free set, GPUs that come back next, number, pattern, policy, model and quotas.
+#[derive(Default)]
+pub struct Memo {
+    answers: HashMap<Key, Result<Choice, NoChoice>>,
+}
+
+impl Memo {
+    /// The answer of [`choose`], from memory where it was asked before.
+    ///
+    /// # Errors
+    ///
+    /// As [`choose`].
+    pub fn choose(&mut self, query: &Query<'_>) -> Result<Choice, NoChoice> {
+        self.recall(query, &[], || choose(query))
+    }
+
+    /// What `find` answers to a query with these quotas, from memory where it was asked before.
+    pub fn recall(
+        &mut self,
+        query: &Query<'_>,
+        quotas: &[Quota],
+        find: impl FnOnce() -> Result<Choice, NoChoice>,
+    ) -> Result<Choice, NoChoice> {
+        let key = Key::new(query, quotas);
+        if let Some(answer) = self.answers.get(&key) {
+            return answer.clone();
+        }
+        let answer = find();
+        if self.answers.len() >= MOST_KEPT {
+            self.answers.clear();
+        }
+        self.answers.insert(key, answer.clone());
+        answer
+    }
+}

@@ -1,0 +1,260 @@
+//! Carrying a grant into a node's state, and taking it back.
+
+use crate::{Gpu, GpuState, Holder, Instance, MigPolicy, Node, Share};
+use geometry::{GpuIndex, JobId, Profile, Uid, coexist};
+use protocol::{Grant, MigSpec, ShareOn};
+
+/// Why a grant cannot be carried into a node's state: state and grant are not of one time, or the grant is forged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ApplyError {
+    /// The job has something on the node already.
+    #[error("job {0} already has a grant on this node")]
+    AlreadyHere(JobId),
+    /// The grant names no GPU at all.
+    #[error("the grant is empty")]
+    Empty,
+    /// The node has no such GPU.
+    #[error("the node has no GPU {0}")]
+    NoGpu(GpuIndex),
+    /// The GPU's model has no such profile, or no instance of it can start there.
+    #[error("GPU {}: no profile {} at slice {}", .0.gpu, .0.profile, .0.start)]
+    NoPlace(MigSpec),
+    /// Somebody holds it, or the node's MIG policy rules it out.
+    #[error("GPU {0} is not free for this")]
+    Busy(GpuIndex),
+    /// The shares would add up to more memory than the device has.
+    #[error("GPU {gpu}: {need} MiB asked, {left} MiB left")]
+    Memory {
+        /// On this GPU.
+        gpu: GpuIndex,
+        /// Asked, MiB.
+        need: u64,
+        /// Left, MiB.
+        left: u64,
+    },
+}
+
+impl Node {
+    /// Carries a grant into the state. Idle instances in its way are dropped; all or nothing is changed.
+    ///
+    /// Checks what holds on any site: free slices, limits, memory. Who may share with whom is for `decide`.
+    ///
+    /// # Errors
+    ///
+    /// The grant does not fit this state; the state is as before.
+    pub fn apply(&mut self, job: JobId, uid: Uid, grant: &Grant) -> Result<(), ApplyError> {
+        if self.gpus_of(job).next().is_some() {
+            return Err(ApplyError::AlreadyHere(job));
+        }
+        let mut next = self.gpus.clone();
+        match grant {
+            Grant::Mig(specs) if specs.is_empty() => return Err(ApplyError::Empty),
+            Grant::Whole(gpus) if gpus.is_empty() => return Err(ApplyError::Empty),
+            Grant::Mig(specs) => {
+                for spec in specs {
+                    place(&mut next, *spec, Holder::Isolated(job))?;
+                }
+            }
+            Grant::Mps { on, mem_mib, threads } => {
+                let share = Share { job, uid, mem_mib: *mem_mib, threads: *threads };
+                add_share(&mut next, *on, share)?;
+            }
+            Grant::Whole(gpus) => {
+                for index in gpus {
+                    let gpu = gpu(&mut next, *index)?;
+                    if gpu.policy == MigPolicy::On || !unheld(gpu) {
+                        return Err(ApplyError::Busy(*index));
+                    }
+                    gpu.state = GpuState::Whole(job);
+                }
+            }
+        }
+        self.gpus = next;
+        Ok(())
+    }
+
+    /// Takes back all that a job has: its instances become idle, its shares go, and with the last share the instance
+    /// becomes idle or the GPU free. Returns whether it had anything.
+    pub fn release(&mut self, job: JobId) -> bool {
+        let mut had = false;
+        for gpu in &mut self.gpus {
+            match &mut gpu.state {
+                GpuState::Free => {}
+                GpuState::Whole(holder) => {
+                    if *holder == job {
+                        gpu.state = GpuState::Free;
+                        had = true;
+                    }
+                }
+                GpuState::Mps(shares) => {
+                    had |= drop_shares(shares, job);
+                    if shares.is_empty() {
+                        gpu.state = GpuState::Free;
+                    }
+                }
+                GpuState::Mig(instances) => {
+                    for instance in instances {
+                        had |= release_instance(&mut instance.holder, job);
+                    }
+                }
+            }
+        }
+        had
+    }
+
+    /// The GPUs that a job has something on, ascending.
+    pub fn gpus_of(&self, job: JobId) -> impl Iterator<Item = GpuIndex> {
+        let all = self.gpus.iter().enumerate();
+        all.filter(move |(_, gpu)| has_job(&gpu.state, job))
+            .map(|(i, _)| GpuIndex(u16::try_from(i).unwrap_or(u16::MAX)))
+    }
+}
+
+fn has_job(state: &GpuState, job: JobId) -> bool {
+    let shares_have = |shares: &[Share]| shares.iter().any(|s| s.job == job);
+    match state {
+        GpuState::Free => false,
+        GpuState::Whole(holder) => *holder == job,
+        GpuState::Mps(shares) => shares_have(shares),
+        GpuState::Mig(instances) => instances.iter().any(|i| match &i.holder {
+            Holder::Isolated(holder) => *holder == job,
+            Holder::Shared(shares) => shares_have(shares),
+            Holder::Idle => false,
+        }),
+    }
+}
+
+fn gpu(gpus: &mut [Gpu], index: GpuIndex) -> Result<&mut Gpu, ApplyError> {
+    gpus.get_mut(usize::from(index.0)).ok_or(ApplyError::NoGpu(index))
+}
+
+/// No job is on it.
+fn unheld(gpu: &Gpu) -> bool {
+    match &gpu.state {
+        GpuState::Free => true,
+        GpuState::Whole(_) | GpuState::Mps(_) => false,
+        GpuState::Mig(instances) => instances.iter().all(|i| i.holder == Holder::Idle),
+    }
+}
+
+/// Puts an instance onto a GPU: an idle one of the same profile and place is reused, others in the way are dropped.
+fn place(gpus: &mut [Gpu], spec: MigSpec, holder: Holder) -> Result<(), ApplyError> {
+    let gpu = gpu(gpus, spec.gpu)?;
+    let (model, policy) = (gpu.model, gpu.policy);
+    let profile = model.profile_by_id(spec.profile).filter(|p| p.starts.contains(&spec.start));
+    let profile = profile.ok_or(ApplyError::NoPlace(spec))?;
+    if policy == MigPolicy::Off {
+        return Err(ApplyError::Busy(spec.gpu));
+    }
+    if gpu.state == GpuState::Free {
+        gpu.state = GpuState::Mig(Vec::new());
+    }
+    let GpuState::Mig(instances) = &mut gpu.state else { return Err(ApplyError::Busy(spec.gpu)) };
+    let mask = profile.at(spec.start).mask();
+    let profile_of = |i: &Instance| model.profile_by_id(i.profile);
+    let overlaps = |i: &Instance| profile_of(i).is_none_or(|p| p.at(i.start).mask() & mask != 0);
+    let excludes = |p: &Profile, i: &Instance| {
+        i.profile != p.id && profile_of(i).is_some_and(|other| !coexist(p, other))
+    };
+    let held = |i: &&Instance| i.holder != Holder::Idle;
+    if instances.iter().filter(held).any(|i| overlaps(i) || excludes(profile, i)) {
+        return Err(ApplyError::Busy(spec.gpu));
+    }
+    let same = instances.iter().filter(held).filter(|i| i.profile == profile.id).count();
+    let compute: u32 = instances
+        .iter()
+        .filter(held)
+        .map(|i| profile_of(i).map_or(0, |p| u32::from(p.compute_slices)))
+        .sum::<u32>()
+        + u32::from(profile.compute_slices);
+    if same >= profile.max_instances as usize || compute > u32::from(model.compute_slices) {
+        return Err(ApplyError::Busy(spec.gpu));
+    }
+    instances.retain(|i| i.holder != Holder::Idle || !(overlaps(i) || excludes(profile, i)));
+    instances.push(Instance { profile: spec.profile, start: spec.start, holder });
+    drop_idle_beyond_limits(model, profile, instances);
+    instances.sort_by_key(|i| i.start);
+    Ok(())
+}
+
+/// Idle instances never stand in the way of a held one, so they go where a limit on counts would be exceeded.
+fn drop_idle_beyond_limits(model: &geometry::Model, profile: &Profile, instances: &mut Vec<Instance>) {
+    let exceeded = |instances: &[Instance]| {
+        let same = instances.iter().filter(|i| i.profile == profile.id).count();
+        let compute =
+            |i: &Instance| model.profile_by_id(i.profile).map_or(0, |p| u32::from(p.compute_slices));
+        let compute: u32 = instances.iter().map(compute).sum();
+        (same > profile.max_instances as usize, compute > u32::from(model.compute_slices))
+    };
+    loop {
+        let (count, compute) = exceeded(instances);
+        let goes = |i: &Instance| i.holder == Holder::Idle && ((count && i.profile == profile.id) || compute);
+        match instances.iter().position(goes) {
+            Some(at) if count || compute => instances.remove(at),
+            _ => return,
+        };
+    }
+}
+
+fn add_share(gpus: &mut [Gpu], on: ShareOn, share: Share) -> Result<(), ApplyError> {
+    let index = on.gpu();
+    let fits = |shares: &[Share], memory_mib: u64| {
+        let left = memory_mib.saturating_sub(shares.iter().map(|s| s.mem_mib).sum());
+        let error = ApplyError::Memory { gpu: index, need: share.mem_mib, left };
+        (share.mem_mib <= left).then_some(()).ok_or(error)
+    };
+    match on {
+        ShareOn::Gpu(_) => {
+            let gpu = gpu(gpus, index)?;
+            let memory_mib = gpu.model.usable_mib();
+            if let GpuState::Mps(shares) = &mut gpu.state {
+                fits(shares, memory_mib)?;
+                shares.push(share);
+            } else if gpu.policy != MigPolicy::On && unheld(gpu) {
+                fits(&[], memory_mib)?;
+                gpu.state = GpuState::Mps(vec![share]);
+            } else {
+                return Err(ApplyError::Busy(index));
+            }
+        }
+        ShareOn::Instance(spec) => {
+            let target = gpu(gpus, index)?;
+            let profile = target.model.profile_by_id(spec.profile).ok_or(ApplyError::NoPlace(spec))?;
+            if let GpuState::Mig(instances) = &mut target.state {
+                let here = instances.iter_mut().find(|i| i.profile == spec.profile && i.start == spec.start);
+                if let Some(Instance { holder: Holder::Shared(shares), .. }) = here {
+                    fits(shares, profile.memory_mib)?;
+                    shares.push(share);
+                    return Ok(());
+                }
+            }
+            fits(&[], profile.memory_mib)?;
+            place(gpus, spec, Holder::Shared(vec![share]))?;
+        }
+    }
+    Ok(())
+}
+
+fn drop_shares(shares: &mut Vec<Share>, job: JobId) -> bool {
+    let before = shares.len();
+    shares.retain(|s| s.job != job);
+    shares.len() < before
+}
+
+fn release_instance(holder: &mut Holder, job: JobId) -> bool {
+    let had = match holder {
+        Holder::Isolated(owner) => *owner == job,
+        Holder::Shared(shares) => {
+            let had = drop_shares(shares, job);
+            if !shares.is_empty() {
+                return had;
+            }
+            had
+        }
+        Holder::Idle => false,
+    };
+    if had {
+        *holder = Holder::Idle;
+    }
+    had
+}

@@ -1,0 +1,137 @@
+//! Whose request it is, what the controller permits, and what the site prefers.
+
+use std::fmt;
+
+use geometry::{GpuIndex, JobId, Uid};
+use mapa::BandwidthModel;
+use protocol::patience::SetWait;
+use protocol::{Bandwidth, Request};
+use topology::{GpuSet, Pattern, Quota, Selection};
+
+/// One job's request to one node, with what the controller permits there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// Who asks.
+    pub job: JobId,
+    /// The job's user: MPS daemons serve one user each unless the site says otherwise.
+    pub uid: Uid,
+    /// What for.
+    pub request: Request,
+    /// GPUs that may be used, such as those of the sockets the job has cores on; `None`: all.
+    pub allowed: Option<GpuSet>,
+    /// GPUs in use that are expected back first, where that is known: they break ties between sets of whole GPUs.
+    pub next: GpuSet,
+    /// For whole GPUs: how many of which; together as many as the request counts. Empty: any.
+    pub quotas: Vec<Quota>,
+    /// All instances must lie on one GPU: Slurm 22.05 gives all of a job's shards on a node from one GPU.
+    pub same_gpu_only: bool,
+}
+
+impl Ask {
+    /// A request with every GPU of the node permitted.
+    #[must_use]
+    pub fn new(job: JobId, uid: Uid, request: Request) -> Self {
+        Self {
+            job,
+            uid,
+            request,
+            allowed: None,
+            next: GpuSet::EMPTY,
+            quotas: Vec::new(),
+            same_gpu_only: false,
+        }
+    }
+
+    /// Whether the controller permits this GPU.
+    #[must_use]
+    pub fn permits(&self, gpu: GpuIndex) -> bool {
+        self.allowed.is_none_or(|set| set.contains(gpu))
+    }
+}
+
+/// The kinds of grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// MIG instances.
+    Mig,
+    /// A share through MPS.
+    Mps,
+    /// Whole GPUs.
+    Whole,
+}
+
+impl Kind {
+    /// As users and `tessera.toml` write it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Mig => "mig",
+            Self::Mps => "mps",
+            Self::Whole => "whole",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// How sets of whole GPUs are chosen where a request does not say.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SetPolicy {
+    /// How a set is selected.
+    pub selection: Selection,
+    /// How bandwidth is predicted.
+    pub model: BandwidthModel,
+    /// How a job's GPUs talk to each other.
+    pub pattern: Pattern,
+    /// Whether that matters to it.
+    pub bandwidth: Bandwidth,
+    /// How long it waits for a better set than it could have.
+    pub wait: Option<SetWait>,
+}
+
+impl Default for SetPolicy {
+    /// MAPA's Preserve for rings; a job that does not say is taken to gain from bandwidth.
+    fn default() -> Self {
+        Self {
+            selection: Selection::default(),
+            model: BandwidthModel::default(),
+            pattern: Pattern::Ring,
+            bandwidth: Bandwidth::Sensitive,
+            wait: None,
+        }
+    }
+}
+
+/// What the site prefers: the same for every request of a partition.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Policy {
+    /// Kinds that `auto` may use; among equally cheap ones the first.
+    pub auto: Vec<Kind>,
+    /// Users may share one MPS daemon, and so one GPU or instance.
+    pub share_between_users: bool,
+    /// Sum of the shares' threads on one device, percent, beyond which another device is preferred.
+    pub max_threads: u32,
+    /// Threads of a share that asks for none, percent; `None`: its part of the device's memory, rounded up.
+    pub mps_threads: Option<u8>,
+    /// Memory for a request that names neither memory nor profile, MiB; not for `whole`.
+    pub default_mem_mib: Option<u64>,
+    /// How sets of whole GPUs are chosen.
+    pub sets: SetPolicy,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            auto: vec![Kind::Mig, Kind::Mps, Kind::Whole],
+            share_between_users: false,
+            max_threads: 100,
+            mps_threads: None,
+            default_mem_mib: None,
+            sets: SetPolicy::default(),
+        }
+    }
+}

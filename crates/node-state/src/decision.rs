@@ -1,0 +1,28 @@
+//! What one job gets on one node, with the reasons.
+
+use protocol::Grant;
+use protocol::matched::Matched;
+
+use crate::report::{Report, Verdict};
+
+/// What one job gets on one node, and why.
+#[derive(Clone, Debug, PartialEq)]
+#[must_use = "a decision nobody reads is a GPU nobody gets"]
+pub struct Decision {
+    /// `None`: nothing fits now. `report` names the constraint that ruled out each candidate.
+    pub chosen: Option<Grant>,
+    /// Every candidate weighed, in the order weighed.
+    pub report: Report,
+}
+
+impl Decision {
+    /// What a job is told of its set of whole GPUs; `None` where no policy chose one.
+    #[must_use]
+    pub fn matched(&self) -> Option<Matched> {
+        let Some(Verdict::Set(score)) = self.report.best.filter(|_| self.chosen.is_some()) else {
+            return None;
+        };
+        let eff_bw = score.scores.eff_bw.filter(|_| score.scores.bounds.is_some());
+        Some(Matched::new(score.pattern, score.sensitive, score.policy, score.model.name(), eff_bw))
+    }
+}

@@ -1,0 +1,203 @@
+//! Decisions as text: one line for users, every candidate for administrators.
+
+mod parts;
+mod set;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::Decision;
+use crate::report::{KindTried, Report, ShareClass, ShareScore, Verdict};
+use crate::{Cost, Kind};
+use geometry::size::display_gb;
+use geometry::{GpuIndex, ProfileId};
+use parts::{Outcome, WARPS_PER_SM};
+use protocol::{Grant, MigSpec, ShareOn};
+
+impl Decision {
+    /// One line for the user: what was chosen and why, or what stands in the way.
+    #[must_use]
+    pub fn why(&self) -> String {
+        let Some(grant) = &self.chosen else { return self.report.why_not() };
+        format!("{}: {}", self.report.describe(grant), self.reason())
+    }
+
+    /// Why this one, for a reader who sees what was chosen; empty where nothing was.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        let Some(grant) = &self.chosen else { return String::new() };
+        let why = match (grant, self.report.best) {
+            (Grant::Mig(specs), Some(Verdict::Costs(cost))) => self.report.why_mig(specs, cost),
+            (_, Some(Verdict::Share(score))) => why_share(score),
+            (Grant::Whole(_), Some(Verdict::Set(score))) => set::why(&score, !self.report.inexact),
+            (Grant::Whole(gpus), Some(Verdict::Links { mbps, free, .. })) => {
+                why_whole(gpus.len(), mbps, free, self.report.inexact)
+            }
+            _ => String::new(),
+        };
+        let others = self.report.other_kinds();
+        format!("{why}{others}")
+    }
+}
+
+impl fmt::Display for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.why())?;
+        for tried in &self.report.kinds {
+            writeln!(f, "{:5} {}", tried.kind.name(), Outcome(tried))?;
+            for candidate in self.report.weighed.iter().filter(|c| c.kind == tried.kind) {
+                writeln!(f, "  {candidate}")?;
+            }
+        }
+        if self.report.omitted > 0 {
+            writeln!(f, "  and {} more", self.report.omitted)?;
+        }
+        Ok(())
+    }
+}
+
+fn why_share(score: ShareScore) -> String {
+    let warps = score.in_use_sm_percent * WARPS_PER_SM / 100;
+    match score.class {
+        ShareClass::Join => format!("joins the shared device with the fewest warps in use ({warps})"),
+        ShareClass::Open | ShareClass::Carve => format!("the first share there; {}", score.cost),
+        ShareClass::Oversubscribe => format!("all threads are promised; fewest warps in use ({warps})"),
+    }
+}
+
+fn why_whole(n: usize, mbps: u64, free: u32, inexact: bool) -> String {
+    let best = if inexact { "large" } else { "largest" };
+    match n {
+        1 => format!("the lowest of {free} free"),
+        _ => format!("{best} sum of links, {}, of {free} free GPUs", gbps(mbps)),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for people")]
+fn gbps(mbps: u64) -> String {
+    format!("{} GB/s", mbps as f64 / 1000.0)
+}
+
+impl Report {
+    /// A grant in words: `2g.10gb at slice 4 of GPU 3`.
+    #[must_use]
+    pub fn describe(&self, grant: &Grant) -> String {
+        match grant {
+            Grant::Mig(specs) => self.describe_instances(specs),
+            Grant::Mps { on, mem_mib, threads } => {
+                let device = match on {
+                    ShareOn::Gpu(gpu) => format!("GPU {gpu}"),
+                    ShareOn::Instance(spec) => self.describe_instances(&[*spec]),
+                };
+                format!("{} and {threads}% of the threads of {device}", display_gb(*mem_mib))
+            }
+            Grant::Whole(gpus) => {
+                let list: Vec<String> = gpus.iter().map(ToString::to_string).collect();
+                format!("GPU{} {}", if gpus.len() == 1 { "" } else { "s" }, list.join(", "))
+            }
+        }
+    }
+
+    fn describe_instances(&self, specs: &[MigSpec]) -> String {
+        let mut places: BTreeMap<(GpuIndex, ProfileId), Vec<String>> = BTreeMap::new();
+        for spec in specs {
+            places.entry((spec.gpu, spec.profile)).or_default().push(spec.start.to_string());
+        }
+        let of = |((gpu, profile), starts): (&(GpuIndex, ProfileId), &Vec<String>)| {
+            let s = if starts.len() == 1 { "" } else { "s" };
+            format!("{} at slice{s} {} of GPU {gpu}", self.profile_name(*gpu, *profile), starts.join(" and "))
+        };
+        places.iter().map(of).collect::<Vec<_>>().join(", ")
+    }
+
+    fn profile_name(&self, gpu: GpuIndex, id: ProfileId) -> String {
+        let profile = self.models.get(usize::from(gpu.0)).and_then(|m| m.profile_by_id(id));
+        profile.map_or_else(|| format!("profile {id}"), |p| p.name.clone())
+    }
+
+    fn why_mig(&self, specs: &[MigSpec], cost: Cost) -> String {
+        let smallest = match self.mem_mib {
+            _ if self.named => "as named".to_owned(),
+            _ if !self.times.is_empty() => {
+                let sizes: Vec<String> = self.times.iter().map(|t| format!("{}g", t.slices)).collect();
+                format!("least time x slices of {}", sizes.join(", "))
+            }
+            Some(mem) => format!("smallest profile with {}", display_gb(mem)),
+            None => "smallest profile".to_owned(),
+        };
+        let left = self.placements_before.saturating_sub(cost.lost);
+        let tried = self.kinds.iter().find(|k| k.kind == Kind::Mig);
+        let of = tried.filter(|t| specs.len() == 1 && t.feasible > 1);
+        let of = of.filter(|_| !matches!(self.planned, Some((_, true))));
+        let of = of.map_or_else(String::new, |t| format!(", best of {}", t.feasible));
+        let place = match self.planned {
+            Some((_, true)) => ", at the planned place".to_owned(),
+            Some((place, false)) => format!(", the planned place {place} is not free"),
+            None => String::new(),
+        };
+        let reuse = if cost.created == 0 { "; reuses an idle instance" } else { "" };
+        format!("{smallest}{place}; leaves {left} placements to others{of}{reuse}")
+    }
+
+    /// What the other kinds that `auto` tried would have taken.
+    fn other_kinds(&self) -> String {
+        let Some(chosen) = self.kinds.iter().find(|k| k.chosen).filter(|_| self.kinds.len() > 1) else {
+            return String::new();
+        };
+        let takes = |k: &KindTried| k.outcome.ok().map(|t| t.to_string());
+        let mut text = format!("; {} takes {}", chosen.kind, takes(chosen).unwrap_or_default());
+        for other in self.kinds.iter().filter(|k| !k.chosen) {
+            match other.outcome {
+                Ok(takes) => text.push_str(&format!(", {} would take {takes}", other.kind)),
+                Err(None) => text.push_str(&format!(", {} does not fit", other.kind)),
+                Err(Some(_)) => {}
+            }
+        }
+        text
+    }
+
+    /// Where some instances fit, but not as many as asked: how many do.
+    fn too_few_instances(&self) -> Option<String> {
+        let mut fit: BTreeMap<GpuIndex, u32> = BTreeMap::new();
+        for candidate in self.weighed.iter().filter(|c| c.kind == Kind::Mig) {
+            if let (Some((_, starts)), Verdict::Costs(_)) = (&candidate.instances, candidate.verdict) {
+                let most = fit.entry(candidate.gpu).or_default();
+                *most = starts.0.count_ones().max(*most);
+            }
+        }
+        let sum: u32 = fit.values().sum();
+        (sum > 0).then(|| format!("only {sum} such instances to be had"))
+    }
+
+    fn why_not(&self) -> String {
+        // Constraint in words -> the GPUs it rules out.
+        let mut by_reason: BTreeMap<String, topology::GpuSet> = BTreeMap::new();
+        for candidate in &self.weighed {
+            if let Verdict::Ruled(constraint) = candidate.verdict {
+                by_reason.entry(constraint.to_string()).or_default().insert(candidate.gpu);
+            }
+        }
+        let unsuitable = self.kinds.iter().filter_map(|k| k.outcome.err().flatten().map(|why| (k.kind, why)));
+        let mut parts: Vec<String> = unsuitable.map(|(kind, why)| format!("{kind}: {why}")).collect();
+        let mut reasons: Vec<_> = by_reason.into_iter().collect();
+        reasons.sort_by_key(|(reason, gpus)| (std::cmp::Reverse(gpus.len()), reason.clone()));
+        parts.extend(self.too_few_instances());
+        let more = reasons.len().saturating_sub(MAX_REASONS);
+        parts.extend(
+            reasons.iter().take(MAX_REASONS).map(|(reason, gpus)| {
+                format!("GPU{} {gpus}: {reason}", if gpus.len() == 1 { "" } else { "s" })
+            }),
+        );
+        if more > 0 {
+            parts.push(format!("{more} more reasons"));
+        }
+        if parts.is_empty() {
+            "nothing was asked for".to_owned()
+        } else {
+            format!("nothing fits: {}", parts.join("; "))
+        }
+    }
+}
+
+/// Most reasons in the one line that says why nothing fits.
+const MAX_REASONS: usize = 4;

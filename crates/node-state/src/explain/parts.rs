@@ -1,0 +1,155 @@
+//! The parts of a report as text.
+
+use std::fmt;
+
+use super::gbps;
+use crate::Cost;
+use crate::report::{
+    Candidate, Constraint, KindTried, ShareClass, ShareScore, Starts, Takes, Unsuitable, Verdict,
+};
+use geometry::size::display_gb;
+
+/// How it went with one kind.
+pub(super) struct Outcome<'a>(pub(super) &'a KindTried);
+
+impl fmt::Display for Outcome<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.outcome {
+            Ok(takes) => {
+                write!(f, "{takes}{}", if self.0.chosen { ", chosen" } else { "" })
+            }
+            Err(Some(why)) => write!(f, "not tried: {why}"),
+            Err(None) => f.write_str("nothing fits"),
+        }
+    }
+}
+
+impl fmt::Display for Takes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.oversubscribed, self.units) {
+            (true, _) => f.write_str("an oversubscribed device"),
+            (false, 0) => f.write_str("a device already shared"),
+            (false, units) => write!(f, "{units} of {} slices", self.of_units),
+        }
+    }
+}
+
+impl fmt::Display for Unsuitable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::CountsGpus => "the request counts GPUs",
+            Self::SeveralInstances => "the request asks for several instances",
+            Self::NoMemoryNamed => "a share needs a memory size",
+        })
+    }
+}
+
+impl fmt::Display for Starts {
+    /// The starts, ascending: `0, 2`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let starts: Vec<String> = (0..16).filter(|s| self.0 >> s & 1 == 1).map(|s| s.to_string()).collect();
+        f.write_str(&starts.join(", "))
+    }
+}
+
+impl fmt::Display for Candidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let set = match self.verdict {
+            Verdict::Set(score) => Some(score.gpus),
+            Verdict::Links { set, .. } => Some(topology::GpuSet::from_bits(set)),
+            _ => None,
+        };
+        if let Some(set) = set {
+            write!(f, "GPU {set}: ")?;
+        } else if let Some((profile, starts)) = &self.instances {
+            write!(f, "GPU {} {} at {starts}: ", self.gpu, profile.name)?;
+        } else {
+            write!(f, "GPU {}: ", self.gpu)?;
+        }
+        self.verdict.fmt(f)?;
+        let created = match self.verdict {
+            Verdict::Costs(cost) => cost.created,
+            Verdict::Share(ShareScore { class: ShareClass::Open | ShareClass::Carve, cost, .. }) => {
+                cost.created
+            }
+            _ => return Ok(()),
+        };
+        if self.instances.is_some() && created == 0 {
+            f.write_str(", reuses an idle instance")
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Costs(cost) => cost.fmt(f),
+            Self::Share(score) => score.fmt(f),
+            Self::Set(score) => score.fmt(f),
+            Self::Links { mbps, free, .. } => write!(f, "links of {}, of {free} free GPUs", gbps(*mbps)),
+            Self::Ruled(constraint) => write!(f, "no: {constraint}"),
+        }
+    }
+}
+
+impl fmt::Display for Cost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "loses {} placements", self.lost)?;
+        for (n, what) in [
+            (self.opened, "opens an unused GPU"),
+            (self.switched, "switches MIG mode on"),
+            (self.destroyed, "destroys an idle instance"),
+        ] {
+            match n {
+                0 => {}
+                1 => write!(f, ", {what}")?,
+                n => write!(f, ", {what} {n} times")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for ShareScore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let warps = self.in_use_sm_percent * WARPS_PER_SM / 100;
+        match self.class {
+            ShareClass::Join => write!(f, "shared already, {warps} warps in use"),
+            ShareClass::Open => write!(f, "to be opened, {}", self.cost),
+            ShareClass::Carve => write!(f, "a new instance, {}", self.cost),
+            ShareClass::Oversubscribe => {
+                write!(f, "shared already, all threads promised, {warps} warps in use")
+            }
+        }
+    }
+}
+
+/// Warps that an SM of an A100, A30 or H100 holds.
+pub(super) const WARPS_PER_SM: u64 = 64;
+
+impl fmt::Display for Constraint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotOffered => f.write_str("not offered to this job by Slurm"),
+            Self::MigOff => f.write_str("never in MIG mode (mig = \"off\")"),
+            Self::MigAlways => f.write_str("always in MIG mode (mig = \"on\"), instances only"),
+            Self::NoSuchProfile(model) => write!(f, "{} has no such profile", model.key),
+            Self::TooLittleMemory { need, has } => {
+                write!(f, "{} at most, {} asked", display_gb(*has), display_gb(*need))
+            }
+            Self::TooFewSms { need, has } => write!(f, "{has} SMs at most, {need} asked"),
+            Self::Taken(job) => write!(f, "taken by job {job}"),
+            Self::SharedBy(job) => write!(f, "shared through MPS by job {job}"),
+            Self::IsolatedFor(job) => write!(f, "isolated for job {job}"),
+            Self::OtherUser(uid) => write!(f, "shared by another user ({uid})"),
+            Self::MemoryPromised { need, left } => {
+                write!(f, "{} left, {} asked", display_gb(*left), display_gb(*need))
+            }
+            Self::ProfileLimit => f.write_str("no more of this profile beside the others"),
+            Self::FitsOnly(n) => write!(f, "only {n} to be had"),
+            Self::VariantNotNamed => f.write_str("special engines, only for those who name it"),
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! From a node's state to its layout line, and back as far as the line tells.
+
+use geometry::{GpuIndex, Slice, coexist};
+use protocol::Layout;
+use protocol::layout::{GpuLayout, HolderLayout, InstanceLayout, MAX_SHARES, ShareLayout, Shares};
+
+use crate::state::{Gpu, GpuState, Holder, Instance, MigPolicy, Node, Share};
+
+/// The layout of a node.
+#[must_use]
+pub fn layout_of(node: &Node) -> Layout {
+    Layout { gpus: node.gpus.iter().map(gpu_layout).collect(), cut: false }
+}
+
+fn gpu_layout(gpu: &Gpu) -> GpuLayout {
+    let name =
+        |i: &Instance| gpu.profile_of(i).map_or_else(|| format!("id{}", i.profile), |p| p.name.clone());
+    match &gpu.state {
+        GpuState::Free => GpuLayout::Free,
+        GpuState::Whole(job) => GpuLayout::Whole(*job),
+        GpuState::Mps(shares) => GpuLayout::Mps(share_layout(shares)),
+        GpuState::Mig(instances) => {
+            let one = |i: &Instance| InstanceLayout {
+                profile: name(i),
+                start: i.start,
+                holder: match &i.holder {
+                    Holder::Isolated(job) => HolderLayout::Job(*job),
+                    Holder::Shared(shares) => HolderLayout::Mps(share_layout(shares)),
+                    Holder::Idle => HolderLayout::Idle,
+                },
+            };
+            GpuLayout::Mig(instances.iter().map(one).collect())
+        }
+    }
+}
+
+fn share_layout(shares: &[Share]) -> Shares {
+    let one = |s: &Share| ShareLayout { job: s.job, mem_mib: s.mem_mib, threads: s.threads };
+    Shares {
+        listed: shares.iter().take(MAX_SHARES).map(one).collect(),
+        more: shares.len().saturating_sub(MAX_SHARES),
+    }
+}
+
+impl Node {
+    /// The node's layout in one line: see [`protocol::layout`].
+    #[must_use]
+    pub fn layout(&self) -> String {
+        layout_of(self).to_string()
+    }
+
+    /// Takes over idle instances that a layout names and that nothing here contradicts: the controller's memory across
+    /// a restart. Returns how many. What does not fit is left out; nothing held changes.
+    pub fn remember_idle(&mut self, layout: &Layout) -> usize {
+        layout.idle().filter(|(gpu, profile, start)| self.add_idle(*gpu, profile, *start)).count()
+    }
+
+    fn add_idle(&mut self, gpu: GpuIndex, profile: &str, start: Slice) -> bool {
+        let Some(gpu) = self.gpus.get_mut(usize::from(gpu.0)).filter(|g| g.policy != MigPolicy::Off) else {
+            return false;
+        };
+        let model = gpu.model;
+        let Some(profile) = model.profile(profile).filter(|p| p.starts.contains(&start)) else {
+            return false;
+        };
+        if gpu.state == GpuState::Free {
+            gpu.state = GpuState::Mig(Vec::new());
+        }
+        let GpuState::Mig(instances) = &mut gpu.state else { return false };
+        let same = instances.iter().filter(|i| i.profile == profile.id).count();
+        let fits = instances.iter().filter_map(|i| model.profile_by_id(i.profile).map(|p| (p, i.start))).all(
+            |(other, at)| {
+                other.at(at).mask() & profile.at(start).mask() == 0
+                    && (other.id == profile.id || coexist(other, profile))
+            },
+        );
+        let compute = instances
+            .iter()
+            .filter_map(|i| model.profile_by_id(i.profile))
+            .map(|p| u32::from(p.compute_slices));
+        let compute = compute.sum::<u32>() + u32::from(profile.compute_slices);
+        if !fits || same >= profile.max_instances as usize || compute > u32::from(model.compute_slices) {
+            return false;
+        }
+        instances.push(Instance { profile: profile.id, start, holder: Holder::Idle });
+        instances.sort_by_key(|i| i.start);
+        true
+    }
+}

@@ -1,0 +1,22 @@
+//! A node's GPUs and who holds them, what is asked of them, and what was decided, as data and in words.
+//!
+//! Decides nothing: the placement crate does, and the audit crate checks it over these types.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
+
+mod apply;
+mod ask;
+mod decision;
+mod explain;
+mod layout;
+pub mod report;
+pub mod score;
+mod state;
+
+pub use apply::ApplyError;
+pub use ask::{Ask, Kind, Policy, SetPolicy};
+pub use decision::Decision;
+pub use layout::layout_of;
+pub use report::Report;
+pub use score::Cost;
+pub use state::{Gpu, GpuState, Holder, Instance, MigPolicy, Node, Share};

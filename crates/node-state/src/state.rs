@@ -1,0 +1,107 @@
+//! A node's GPUs as the engine sees them.
+
+use geometry::{JobId, Model, Placement, Profile, ProfileId, Slice, Uid};
+use topology::LinkMatrix;
+
+/// Whether a node's GPUs may be partitioned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MigPolicy {
+    /// Always in MIG mode: instances only.
+    On,
+    /// Never in MIG mode.
+    Off,
+    /// The mode is switched on an idle GPU as jobs need it.
+    Dynamic,
+}
+
+/// A job's share of a GPU or instance under MPS. Memory is a hard limit, threads a soft one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Whose.
+    pub job: JobId,
+    /// The job's user: one MPS daemon serves one user unless the site says otherwise.
+    pub uid: Uid,
+    /// Memory, MiB.
+    pub mem_mib: u64,
+    /// Share of the device's SMs, percent, 1 to 100.
+    pub threads: u8,
+}
+
+/// Who holds an instance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// One job alone.
+    Isolated(JobId),
+    /// Jobs that share it through MPS; never empty.
+    Shared(Vec<Share>),
+    /// Nobody: kept for the next job of its shape, destroyed when its slices are needed.
+    Idle,
+}
+
+/// A MIG instance, as planned or existing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Instance {
+    /// Its profile.
+    pub profile: ProfileId,
+    /// Its first unit.
+    pub start: Slice,
+    /// Who holds it.
+    pub holder: Holder,
+}
+
+/// What one GPU is used for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GpuState {
+    /// Nothing.
+    Free,
+    /// One job has all of it.
+    Whole(JobId),
+    /// Jobs share it through MPS, without MIG; never empty.
+    Mps(Vec<Share>),
+    /// It is partitioned; instances do not overlap. Empty or all idle: free to be used otherwise where the policy allows.
+    Mig(Vec<Instance>),
+}
+
+/// One GPU of a node.
+#[derive(Clone, Debug)]
+pub struct Gpu {
+    /// Its model.
+    pub model: &'static Model,
+    /// Whether it may be partitioned.
+    pub policy: MigPolicy,
+    /// What it is used for.
+    pub state: GpuState,
+}
+
+/// A node's GPUs, in NVML order, and the links between them.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// In NVML order.
+    pub gpus: Vec<Gpu>,
+    /// As many rows as `gpus`.
+    pub links: LinkMatrix,
+}
+
+impl Gpu {
+    /// The profile of an instance on this GPU; `None` for an id that its model does not have.
+    #[must_use]
+    pub fn profile_of(&self, instance: &Instance) -> Option<&'static Profile> {
+        self.model.profile_by_id(instance.profile)
+    }
+
+    /// Where an instance lies; `None` for a profile that this model does not have.
+    #[must_use]
+    pub fn placement_of(&self, instance: &Instance) -> Option<Placement> {
+        self.profile_of(instance).map(|p| p.at(instance.start))
+    }
+}
+
+impl Node {
+    /// The same node with nothing on it.
+    #[must_use]
+    pub fn emptied(&self) -> Self {
+        let mut node = self.clone();
+        node.gpus.iter_mut().for_each(|gpu| gpu.state = GpuState::Free);
+        node
+    }
+}

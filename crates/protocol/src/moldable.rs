@@ -1,0 +1,172 @@
+//! Jobs that may run on instances of several sizes, in the words of options, wire strings and tables.
+
+use std::fmt;
+
+use geometry::{GpuIndex, Slice};
+
+/// Most sizes one job may list: no GPU has so many.
+pub const MAX_SIZES: usize = 16;
+/// Longest run time, a year, in milliseconds.
+pub const MAX_MILLIS: u64 = 366 * 24 * 3600 * 1000;
+/// Longest name of a job's profile, in characters.
+pub const MAX_PROFILE_NAME: usize = 64;
+
+/// How long a job runs on an instance of one size (FAR section 2.1, t_i(s)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SizeTime {
+    /// Compute slices of the instance, from 1.
+    pub slices: u8,
+    /// Run time in milliseconds, from 1 to [`MAX_MILLIS`].
+    pub millis: u64,
+}
+
+impl SizeTime {
+    /// The time in seconds.
+    #[must_use]
+    pub fn seconds(self) -> f64 {
+        // Below 2^35: exact.
+        #[expect(clippy::cast_precision_loss, reason = "at most MAX_MILLIS, far below 2^52")]
+        let millis = self.millis as f64;
+        millis / 1000.0
+    }
+}
+
+impl fmt::Display for SizeTime {
+    /// `2g:35`, and `2g:0.25` where the time is no whole number of seconds.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}g:{}", self.slices, self.millis / 1000)?;
+        match self.millis % 1000 {
+            0 => Ok(()),
+            rest => write!(f, ".{}", format!("{rest:03}").trim_end_matches('0')),
+        }
+    }
+}
+
+/// A list of times that cannot be read; the text is the end of a line that names option and value.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}: expected sizes with their run time in seconds or H:MM:SS, such as 1g:60,2g:35")]
+pub struct BadTimes(String);
+
+/// Reads `1g:60,2g:35,7g:0:01:30`; the result ascends by size.
+///
+/// # Errors
+///
+/// The first part that is no size with a time, a size listed twice, or more than [`MAX_SIZES`].
+pub fn parse_times(text: &str) -> Result<Vec<SizeTime>, BadTimes> {
+    let mut times: Vec<SizeTime> = Vec::new();
+    for part in text.split(',') {
+        let shown: String = part.chars().take(20).collect();
+        let time = parse_time(part).ok_or_else(|| BadTimes(format!("{shown:?} is no size with its time")))?;
+        if times.iter().any(|t| t.slices == time.slices) {
+            return Err(BadTimes(format!("{}g is there twice", time.slices)));
+        }
+        if times.len() == MAX_SIZES {
+            return Err(BadTimes(format!("more than {MAX_SIZES} sizes")));
+        }
+        times.push(time);
+    }
+    times.sort_unstable();
+    Ok(times)
+}
+
+fn parse_time(part: &str) -> Option<SizeTime> {
+    let (size, time) = part.split_once(':')?;
+    let slices = digits(size.strip_suffix('g')?, 2)?;
+    let slices = u8::try_from(slices).ok().filter(|s| *s >= 1)?;
+    let millis = parse_millis(time).filter(|m| (1..=MAX_MILLIS).contains(m))?;
+    Some(SizeTime { slices, millis })
+}
+
+/// `SECONDS[.FRACTION]`, `MM:SS` or `H:MM:SS`.
+pub(crate) fn parse_millis(text: &str) -> Option<u64> {
+    if text.contains(':') {
+        let fields: Vec<&str> = text.split(':').collect();
+        let (first, rest) = fields.split_first()?;
+        if rest.len() > 2 || rest.iter().any(|f| f.len() != 2) {
+            return None;
+        }
+        let add = |sum: u64, field: &str| Some(sum * 60 + digits(field, 2).filter(|v| *v < 60)?);
+        let seconds = rest.iter().try_fold(digits(first, 8)?, |sum, field| add(sum, field))?;
+        return Some(seconds * 1000);
+    }
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let scale = [1, 100, 10, 1].get(fraction.len()).filter(|_| !fraction.is_empty())?;
+    Some(digits(whole, 8)? * 1000 + digits(fraction, 3)? * scale)
+}
+
+fn digits(text: &str, most: usize) -> Option<u64> {
+    let plain = (1..=most).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
+    plain.then(|| text.parse().ok()).flatten()
+}
+
+/// Where a plan wants a job's instance: `3@4`, GPU 3 from slice 4.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlannedStart {
+    /// Which GPU of the node.
+    pub gpu: GpuIndex,
+    /// Its first memory slice.
+    pub start: Slice,
+}
+
+impl PlannedStart {
+    /// Reads `GPU@START`.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (gpu, start) = text.split_once('@')?;
+        let gpu = u16::try_from(digits(gpu, 2)?).ok().filter(|g| *g < 64)?;
+        let start = u8::try_from(digits(start, 2)?).ok().filter(|s| *s < 16)?;
+        Some(Self { gpu: GpuIndex(gpu), start: Slice(start) })
+    }
+}
+
+impl fmt::Display for PlannedStart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.gpu, self.start)
+    }
+}
+
+/// Whether a job's profile may have this name: letters, digits, `.`, `_` and `-`, at most [`MAX_PROFILE_NAME`].
+#[must_use]
+pub fn is_job_profile_name(text: &str) -> bool {
+    (1..=MAX_PROFILE_NAME).contains(&text.len())
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_in_all_their_forms() {
+        let shown =
+            |text| parse_times(text).map(|t| t.iter().map(ToString::to_string).collect::<Vec<_>>().join(","));
+        assert_eq!(shown("7g:10,1g:60").unwrap(), "1g:60,7g:10");
+        assert_eq!(shown("1g:1:30,2g:1:00:05,3g:0.25,4g:1.5").unwrap(), "1g:90,2g:3605,3g:0.25,4g:1.5");
+    }
+
+    #[test]
+    fn bad_times_name_the_part() {
+        let end = ": expected sizes with their run time in seconds or H:MM:SS, such as 1g:60,2g:35";
+        for (text, why) in [
+            ("", "\"\" is no size with its time"),
+            ("1g", "\"1g\" is no size with its time"),
+            ("0g:1", "\"0g:1\" is no size with its time"),
+            ("1g:0", "\"1g:0\" is no size with its time"),
+            ("1g:-5", "\"1g:-5\" is no size with its time"),
+            ("1g:1e3", "\"1g:1e3\" is no size with its time"),
+            ("1g:1.2345", "\"1g:1.2345\" is no size with its time"),
+            ("1g:1:60", "\"1g:1:60\" is no size with its time"),
+            ("1g:5,1g:6", "1g is there twice"),
+        ] {
+            assert_eq!(parse_times(text).unwrap_err().to_string(), format!("{why}{end}"), "{text}");
+        }
+    }
+
+    #[test]
+    fn planned_starts() {
+        assert_eq!(PlannedStart::parse("3@4").unwrap().to_string(), "3@4");
+        for bad in ["", "3", "@4", "3@", "64@0", "0@16", "-1@0", "0@+1"] {
+            assert_eq!(PlannedStart::parse(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! What one job asks for on each of its nodes.
+
+use std::fmt;
+
+use crate::moldable::{PlannedStart, SizeTime};
+use crate::patience::SetWait;
+use topology::{Pattern, Selection};
+
+/// How far apart a job's GPU is kept from other jobs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Isolation {
+    /// The cheapest kind that satisfies the rest of the request.
+    Auto,
+    /// MIG instances of its own, of this profile where one is named.
+    Mig(Option<String>),
+    /// A memory-limited share of a GPU or instance, through MPS.
+    Mps,
+    /// Whole GPUs.
+    Whole,
+    /// Nothing is changed: what Slurm gives.
+    None,
+}
+
+impl Isolation {
+    /// The values a user may type, for messages.
+    pub const ACCEPTED: &str = "auto, mig, mig:PROFILE, mps, whole or none";
+
+    /// Parses what a user types after `--gpu-isolation=`. A profile's name is only checked for its characters:
+    /// which ones exist depends on the node.
+    ///
+    /// # Errors
+    ///
+    /// The text is none of [`Isolation::ACCEPTED`].
+    pub fn parse(text: &str) -> Result<Self, UnknownIsolation> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "mig" => Ok(Self::Mig(None)),
+            "mps" => Ok(Self::Mps),
+            "whole" => Ok(Self::Whole),
+            "none" => Ok(Self::None),
+            _ => text
+                .strip_prefix("mig:")
+                .filter(|p| is_profile_name(p))
+                .map(|p| Self::Mig(Some(p.to_owned())))
+                .ok_or(UnknownIsolation),
+        }
+    }
+}
+
+/// Not an isolation: see [`Isolation::ACCEPTED`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected {}", Isolation::ACCEPTED)]
+pub struct UnknownIsolation;
+
+impl fmt::Display for Isolation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::Mig(None) => f.write_str("mig"),
+            Self::Mig(Some(profile)) => write!(f, "mig:{profile}"),
+            Self::Mps => f.write_str("mps"),
+            Self::Whole => f.write_str("whole"),
+            Self::None => f.write_str("none"),
+        }
+    }
+}
+
+/// Characters that profile names are made of, and no others: the name comes from a user.
+#[must_use]
+pub fn is_profile_name(text: &str) -> bool {
+    (1..=24).contains(&text.len())
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'.' | b'+' | b'-'))
+}
+
+/// Whether a job's run time depends on the bandwidth between its GPUs (MAPA section 3.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bandwidth {
+    /// Well-linked GPUs make it faster.
+    Sensitive,
+    /// Any GPUs do.
+    Insensitive,
+}
+
+/// What one job asks for on each of its nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// How far apart.
+    pub isolation: Isolation,
+    /// The user named the isolation; false: it follows from other options, and the site's default may replace it.
+    pub isolation_typed: bool,
+    /// Memory per instance, share or GPU, MiB; `None`: any.
+    pub mem_mib: Option<u64>,
+    /// Instances per node, from 1.
+    pub instances: u32,
+    /// Share of the GPU's SMs, percent, 1 to 100: the limit of an MPS share, the least of a MIG instance.
+    pub threads: Option<u8>,
+    /// How the GPUs talk to each other.
+    pub pattern: Option<Pattern>,
+    /// Whether bandwidth between them matters.
+    pub bandwidth: Option<Bandwidth>,
+    /// Whole GPUs per node, where the job asked for them.
+    pub gpus: Option<u32>,
+    /// How a set of whole GPUs is selected; `None`: as the partition or site says.
+    pub policy: Option<Selection>,
+    /// For whole GPUs: how long the job waits for a better set; `None`: as the partition or site says.
+    pub wait: Option<SetWait>,
+    /// Run time per instance size, ascending by size: the job is moldable (FAR section 2). Empty: it is not.
+    pub times: Vec<SizeTime>,
+    /// The name under which jobs that scale alike are counted together; their times are learnt from it.
+    pub job_profile: Option<String>,
+    /// Where a plan wants the job's instance.
+    pub place: Option<PlannedStart>,
+}
+
+impl Request {
+    /// A request of this isolation with nothing else asked.
+    #[must_use]
+    pub fn new(isolation: Isolation) -> Self {
+        Self {
+            isolation,
+            isolation_typed: false,
+            mem_mib: None,
+            instances: 1,
+            threads: None,
+            pattern: None,
+            bandwidth: None,
+            gpus: None,
+            policy: None,
+            wait: None,
+            times: Vec::new(),
+            job_profile: None,
+            place: None,
+        }
+    }
+}

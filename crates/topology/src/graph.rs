@@ -1,0 +1,203 @@
+//! The hardware graph: GPUs and the best link between each two of them.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use petgraph::graph::{NodeIndex, UnGraph};
+
+use crate::{GpuSet, Link, LinkClass, LinkKind, LinkMatrix};
+use geometry::GpuIndex;
+
+/// A node's GPUs and links (MAPA section 3.2): complete, each edge the best link between its two GPUs.
+#[derive(Clone, Debug)]
+pub struct HardwareGraph {
+    graph: UnGraph<GpuIndex, Link>,
+    /// The edges again, row by row: searches ask for them by the million.
+    links: Vec<Link>,
+    /// What each GPU can send to all others together, thousandths of GB/s.
+    sends_mbps: Vec<u32>,
+    /// GPUs per CPU socket, or all.
+    socket: usize,
+    /// The slowest way over PCIe, thousandths of GB/s; all of it where there is none.
+    least_pcie_mbps: u32,
+    fingerprint: u64,
+}
+
+impl PartialEq for HardwareGraph {
+    fn eq(&self, other: &Self) -> bool {
+        self.links == other.links && self.sends_mbps == other.sends_mbps && self.socket == other.socket
+    }
+}
+
+impl HardwareGraph {
+    /// Most GPUs of a node.
+    pub const MOST_GPUS: usize = 64;
+
+    /// The graph of `n` GPUs, 64 at most, whose links `link` tells for each pair `a < b`.
+    ///
+    /// `sends_gbps` is what one GPU's NVLink ports send together, where something between them (an NVSwitch) shares
+    /// them among the links; without it each GPU can send on all its links at once. `socket` is the number of GPUs
+    /// per CPU socket, 0 for all of them on one.
+    #[must_use]
+    pub fn new(
+        n: usize,
+        sends_gbps: Option<f64>,
+        socket: usize,
+        link: &dyn Fn(usize, usize) -> Link,
+    ) -> Self {
+        Self::with_ports(n, &|_| sends_gbps, socket, link)
+    }
+
+    /// As [`HardwareGraph::new`], with what each GPU's NVLink ports send: not the same everywhere once a link to an
+    /// NVSwitch is down.
+    #[must_use]
+    pub fn with_ports(
+        n: usize,
+        sends_gbps: &dyn Fn(usize) -> Option<f64>,
+        socket: usize,
+        link: &dyn Fn(usize, usize) -> Link,
+    ) -> Self {
+        let n = n.min(Self::MOST_GPUS);
+        let mut graph = UnGraph::with_capacity(n, n * n / 2);
+        let gpu = |i: usize| GpuIndex(u16::try_from(i).unwrap_or(u16::MAX));
+        let nodes: Vec<NodeIndex> = (0..n).map(|i| graph.add_node(gpu(i))).collect();
+        let mut links = vec![Link { kind: LinkKind::Pix, mbps: 0 }; n * n];
+        for a in 0..n {
+            for b in a + 1..n {
+                let best = link(a, b);
+                graph.add_edge(nodes[a], nodes[b], best);
+                links[a * n + b] = best;
+                links[b * n + a] = best;
+            }
+        }
+        let port = |gpu| sends_gbps(gpu).map_or(u32::MAX, |g| Link::new(LinkKind::Pix, g).mbps);
+        let sends_mbps: Vec<u32> = (0..n).map(port).collect();
+        let socket = if socket == 0 { n } else { socket };
+        let mut hash = DefaultHasher::new();
+        (n, &sends_mbps, socket).hash(&mut hash);
+        links.iter().for_each(|l| (l.kind, l.mbps).hash(&mut hash));
+        let over_pcie = graph.edge_weights().filter(|l| l.class() == LinkClass::Pcie).map(|l| l.mbps);
+        let least_pcie_mbps = over_pcie.min().unwrap_or(u32::MAX);
+        Self { graph, links, sends_mbps, socket, least_pcie_mbps, fingerprint: hash.finish() }
+    }
+
+    /// A number that graphs with the same GPUs and links share.
+    #[must_use]
+    pub fn fingerprint(&self) -> u64 {
+        self.fingerprint
+    }
+
+    /// The same links with another number of GPUs per CPU socket.
+    #[must_use]
+    pub fn with_socket(&self, socket: usize) -> Self {
+        let port =
+            |g: usize| self.sends_mbps.get(g).filter(|m| **m < u32::MAX).map(|m| f64::from(*m) / 1000.0);
+        Self::with_ports(self.len(), &port, socket, &|a, b| self.links[a * self.len() + b])
+    }
+
+    /// The graph of a matrix.
+    #[must_use]
+    pub fn from_matrix(matrix: &LinkMatrix) -> Self {
+        Self::clone(matrix.graph())
+    }
+
+    /// The graph of `n` GPUs of whose links only the bandwidths are known, GB/s: kinds by bandwidth
+    /// ([`Link::of_bandwidth`]), one socket per half.
+    ///
+    /// Equal links of 200 GB/s or more everywhere are taken for an NVSwitch: a GPU sends as much to all as to one.
+    #[must_use]
+    pub fn of_bandwidths(n: usize, bw_gbps: &dyn Fn(usize, usize) -> f64) -> Self {
+        let first = if n > 1 { bw_gbps(0, 1) } else { 0.0 };
+        let equal = (0..n).all(|a| (0..n).all(|b| a == b || (bw_gbps(a, b) - first).abs() < 1e-9));
+        let switch = (equal && first >= 200.0).then_some(first);
+        Self::new(n, switch, n.div_ceil(2), &|a, b| Link::of_bandwidth(bw_gbps(a, b)))
+    }
+
+    /// Number of GPUs.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.graph.node_count()
+    }
+
+    /// True for a node without GPUs.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The graph itself.
+    #[must_use]
+    pub fn graph(&self) -> &UnGraph<GpuIndex, Link> {
+        &self.graph
+    }
+
+    /// The link between two GPUs; `None` for a GPU and itself and for one that is not there.
+    #[must_use]
+    pub fn link(&self, a: GpuIndex, b: GpuIndex) -> Option<Link> {
+        let (a, b, n) = (usize::from(a.0), usize::from(b.0), self.len());
+        (a != b && a < n && b < n).then(|| self.links[a * n + b])
+    }
+
+    /// Every GPU.
+    #[must_use]
+    pub fn all(&self) -> GpuSet {
+        self.graph.node_weights().copied().collect()
+    }
+
+    /// GPUs per CPU socket.
+    #[must_use]
+    pub fn socket(&self) -> usize {
+        self.socket
+    }
+
+    /// What a GPU's NVLink ports send together, thousandths of GB/s.
+    #[must_use]
+    pub fn sends_mbps(&self, gpu: GpuIndex) -> u32 {
+        self.sends_mbps.get(usize::from(gpu.0)).copied().unwrap_or(0)
+    }
+
+    /// Preserved bandwidth (Equation 3): sum of what the links among `gpus` are worth keeping for, GB/s.
+    #[must_use]
+    pub fn preserved_bw(&self, gpus: GpuSet) -> f64 {
+        let sum: u64 = gpus
+            .iter()
+            .flat_map(|a| gpus.iter().filter(move |b| a < *b).filter_map(move |b| self.link(a, b)))
+            .map(|l| u64::from(self.kept_mbps(l)))
+            .sum();
+        #[expect(clippy::cast_precision_loss, reason = "at most 2016 links of 10^6")]
+        let gbps = sum as f64 / 1000.0;
+        gbps
+    }
+
+    /// What the links of a GPU to a set are worth keeping for, thousandths of GB/s.
+    #[must_use]
+    pub fn kept_to(&self, gpu: GpuIndex, set: GpuSet) -> u64 {
+        set.iter().filter_map(|other| self.link(gpu, other)).map(|l| u64::from(self.kept_mbps(l))).sum()
+    }
+
+    /// What a link between two free GPUs is worth keeping for, thousandths of GB/s: all of an NVLink; of PCIe what it
+    /// has over the slowest way there is, which any two GPUs have and nobody can lose.
+    ///
+    /// MAPA's program, where all ways over PCIe are alike, leaves PCIe out.
+    #[must_use]
+    pub fn kept_mbps(&self, link: Link) -> u32 {
+        match link.class() {
+            LinkClass::Pcie => link.mbps.saturating_sub(self.least_pcie_mbps),
+            _ => link.mbps,
+        }
+    }
+
+    /// What a member of a set can send to the rest of it, thousandths of GB/s: all its NVLinks there together, as far
+    /// as its ports allow, and one PCIe link beside them, because a GPU has one.
+    #[must_use]
+    pub fn sends_within(&self, gpu: GpuIndex, set: GpuSet) -> u32 {
+        let links = set.iter().filter_map(|other| self.link(gpu, other));
+        let (mut nvlink, mut pcie) = (0_u32, 0_u32);
+        for link in links {
+            match link.class() {
+                LinkClass::Pcie => pcie = pcie.max(link.mbps),
+                _ => nvlink = nvlink.saturating_add(link.mbps),
+            }
+        }
+        nvlink.min(self.sends_mbps(gpu)).saturating_add(pcie)
+    }
+}

@@ -1,0 +1,30 @@
+//! The GPUs of a node, the links between them, and how a job's GPUs talk to each other.
+//!
+//! Bandwidths are GB/s (10^9 bytes per second) in one direction; GPUs are numbered from 0.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
+
+mod edge_list;
+mod edges;
+mod gpu_set;
+mod graph;
+mod link;
+mod matrix;
+mod pattern;
+mod rates;
+mod selection;
+mod systems;
+
+pub use edge_list::{EdgeListError, MAX_EDGES, MAX_RANK, parse_weight};
+pub use edges::{Edge, PatternError};
+pub use gpu_set::{GpuSet, Quota};
+pub use graph::HardwareGraph;
+pub use link::{Link, LinkClass, LinkKind, PCIE_GBPS};
+pub use matrix::LinkMatrix;
+pub use pattern::{Pattern, PatternEdge};
+pub use rates::{
+    PcieSlot, newest_nvlink, newest_pcie, nvlink_generation, nvlink_lane_gbps, nvlink_of, nvml_version,
+    pcie_gbps, pcie_of,
+};
+pub use selection::Selection;
+pub use systems::{System, systems};

@@ -1,0 +1,84 @@
+//! The links between a node's GPUs as a matrix of bandwidths.
+
+use std::sync::Arc;
+
+use geometry::GpuIndex;
+
+use crate::{HardwareGraph, Link};
+
+/// The links between a node's GPUs: bandwidths, and the hardware graph that also knows their kinds.
+///
+/// Bandwidths are GB/s (10^9 bytes per second) in one direction: n x n in NVML order, symmetric, zero diagonal.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinkMatrix {
+    n: usize,
+    bw_gbps: Arc<[f64]>,
+    graph: Arc<HardwareGraph>,
+}
+
+impl LinkMatrix {
+    /// A matrix from rows. `None` unless square, symmetric, finite, non-negative and zero on the diagonal.
+    ///
+    /// Kinds of links are told from the bandwidths: see [`HardwareGraph::of_bandwidths`].
+    #[must_use]
+    pub fn from_rows(rows: &[Vec<f64>]) -> Option<Self> {
+        let n = rows.len();
+        let square = rows.iter().all(|r| r.len() == n);
+        let valid = square
+            && (0..n).all(|i| {
+                rows[i][i] == 0.0
+                    && (0..n).all(|j| {
+                        rows[i][j].is_finite()
+                            && rows[i][j] >= 0.0
+                            && (rows[i][j] - rows[j][i]).abs() < f64::EPSILON
+                    })
+            });
+        valid.then(|| Self::of_bandwidths(n, &|a, b| rows[a][b]))
+    }
+
+    /// A matrix of `n` GPUs that all have the same bandwidth to each other.
+    #[must_use]
+    pub fn uniform(n: usize, bw_gbps: f64) -> Self {
+        Self::of_bandwidths(n, &|_, _| bw_gbps)
+    }
+
+    fn of_bandwidths(n: usize, bw_gbps: &dyn Fn(usize, usize) -> f64) -> Self {
+        let cell = |k: usize| if k / n == k % n { 0.0 } else { bw_gbps(k / n, k % n) };
+        let graph = Arc::new(HardwareGraph::of_bandwidths(n, bw_gbps));
+        Self { n, bw_gbps: (0..n * n).map(cell).collect(), graph }
+    }
+
+    /// The links of a graph.
+    #[must_use]
+    pub fn of_graph(graph: Arc<HardwareGraph>) -> Self {
+        let n = graph.len();
+        let gpu = |i: usize| GpuIndex(u16::try_from(i).unwrap_or(u16::MAX));
+        let cell = |k: usize| graph.link(gpu(k / n), gpu(k % n)).map_or(0.0, Link::gbps);
+        Self { n, bw_gbps: (0..n * n).map(cell).collect(), graph }
+    }
+
+    /// The hardware graph: the best link of each pair with its kind.
+    #[must_use]
+    pub fn graph(&self) -> &Arc<HardwareGraph> {
+        &self.graph
+    }
+
+    /// Number of GPUs.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.n
+    }
+
+    /// True for a node without GPUs.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.n == 0
+    }
+
+    /// Bandwidth between two GPUs, GB/s; 0 for a GPU and itself and for one outside the matrix.
+    #[must_use]
+    pub fn bw_gbps(&self, a: GpuIndex, b: GpuIndex) -> f64 {
+        let (a, b) = (usize::from(a.0), usize::from(b.0));
+        if a < self.n && b < self.n { self.bw_gbps[a * self.n + b] } else { 0.0 }
+    }
+}

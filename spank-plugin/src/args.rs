@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 
-use crate::options::{Renames, Spec};
+use protocol::options::{Renames, Spec};
 
 /// Slurm's limit on an option's name (`SPANK_OPTION_MAXLEN`).
 const MAX_NAME: usize = 75;
@@ -117,7 +117,7 @@ fn absolute(path: &str) -> Result<PathBuf, &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::Opt;
+    use protocol::options::Opt;
 
     #[test]
     fn reads_what_it_knows() {

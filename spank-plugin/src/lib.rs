@@ -33,7 +33,7 @@ mod ffi;
 mod inherited;
 mod late;
 mod node;
-mod options;
+mod read_file;
 mod reconcile;
 mod slurmd;
 mod slurmstepd;

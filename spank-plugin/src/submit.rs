@@ -8,7 +8,8 @@ use plugin_rt::log;
 
 use crate::args::Args;
 use crate::ffi::{Context, Spank, SpankError};
-use crate::options::{Refusal, Source, Spec, Typed, read_regular_file};
+use crate::read_file::read_regular_file;
+use protocol::options::{Refusal, Source, Spec, Typed};
 
 /// What to do with the submission.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Every string that one process of Tessera writes and another reads: requests, placements, layout lines,
+//! Every string that one process of Tessera writes and another reads: options, requests, placements, layout lines,
 //! AdminComments, and what a job is told of its GPU set.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
@@ -7,6 +7,7 @@ mod grant;
 pub mod layout;
 pub mod matched;
 pub mod moldable;
+pub mod options;
 pub mod patience;
 pub mod planned;
 mod request;

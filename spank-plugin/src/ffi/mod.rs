@@ -21,9 +21,9 @@ pub(crate) use process::{Errors, effective_uid, set_env, spawn_detached};
 pub(crate) use spank::{Context, Spank, SpankError};
 
 use crate::args::Args;
-use crate::options::{Spec, Typed};
 use crate::submit::Verdict;
 use crate::{reconcile, slurmd, slurmstepd, submit};
+use protocol::options::{Spec, Typed};
 
 include!(concat!(env!("OUT_DIR"), "/sys.rs"));
 

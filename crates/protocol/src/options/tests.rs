@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use placement::wire::{encode_request, parse_request};
+use crate::wire::{encode_request, parse_request};
 use proptest::prelude::*;
 
 use super::*;
@@ -137,24 +137,6 @@ fn refused_edge_lists() {
     typed.push(Opt::Pattern, "file:/nowhere", Source::CommandLine);
     let refusals = typed.request(&Renames::new(), &no_file).unwrap_err();
     assert_eq!(refusals[0].0, "--gpu-pattern=file:/nowhere: cannot be read: no such file");
-}
-
-#[test]
-fn only_small_regular_files_are_read() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
-    std::fs::write(path("edges"), "0 1\n").unwrap();
-    std::fs::write(path("big"), vec![b'#'; 70_000]).unwrap();
-    assert_eq!(read_regular_file(&path("edges")), Ok("0 1\n".to_owned()));
-    for (file, want) in [
-        (path("big"), "larger than 65536 bytes"),
-        (path(""), "not a regular file"),
-        ("/dev/zero".to_owned(), "not a regular file"),
-        (path("none"), "No such file"),
-    ] {
-        let why = read_regular_file(&file).unwrap_err();
-        assert!(why.contains(want), "{file}: {why}");
-    }
 }
 
 /// What counts of an `#SBATCH` line, the environment and the command line; empty: nothing typed there.

@@ -1,12 +1,12 @@
 //! Reads one option's text.
 
-use placement::mapa::Selection;
-use placement::moldable::{PlannedStart, SizeTime, is_job_profile_name, parse_times};
-use placement::patience::SetWait;
-use placement::size::parse_mib;
-use placement::{Bandwidth, Isolation, Model, Pattern};
+use crate::moldable::{PlannedStart, SizeTime, is_job_profile_name, parse_times};
+use crate::patience::SetWait;
+use crate::{Bandwidth, Isolation};
+use geometry::Model;
+use geometry::size::parse_mib;
+use topology::{Pattern, Selection};
 
-use super::pattern;
 use super::table::Opt;
 
 /// One option with its value.
@@ -56,7 +56,7 @@ pub(super) fn read(
             format!("is not a number of instances per node: expected 1 to {MAX_INSTANCES}, such as 2")
         }),
         Opt::Threads => threads(text).map(Value::Threads),
-        Opt::Pattern => pattern::read(text, read_file).map(Value::Pattern),
+        Opt::Pattern => pattern(text, read_file).map(Value::Pattern),
         Opt::Bandwidth => match text {
             "sensitive" => Ok(Value::Bandwidth(Bandwidth::Sensitive)),
             "insensitive" => Ok(Value::Bandwidth(Bandwidth::Insensitive)),
@@ -117,4 +117,16 @@ fn threads(text: &str) -> Result<u8, String> {
 fn whole_number(text: &str, most: u32) -> Option<u32> {
     let plain = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     plain.then(|| text.parse().ok()).flatten().filter(|n| (1..=most).contains(n))
+}
+
+/// Reads a pattern's name or `file:PATH`; `read_file` reads the named file as the submitting user.
+fn pattern(text: &str, read_file: &dyn Fn(&str) -> Result<String, String>) -> Result<Pattern, String> {
+    if let Some(named) = Pattern::by_name(text) {
+        return Ok(named);
+    }
+    match text.strip_prefix("file:") {
+        None => Err(format!("is unknown: {}", Pattern::EXPECTED)),
+        Some("") => Err(format!("names no file: {}", Pattern::EXPECTED)),
+        Some(path) => Pattern::parse_edges(&read_file(path)?).map_err(|e| e.to_string()),
+    }
 }

@@ -2,11 +2,12 @@
 //!
 //! What only the site's nodes can tell (is there such a GPU, is it ever free) is the controller's to refuse.
 
-use placement::mapa::Selection;
-use placement::moldable::{PlannedStart, SizeTime};
-use placement::patience::SetWait;
-use placement::size::display_gb;
-use placement::{Bandwidth, Isolation, Model, Pattern, Request};
+use crate::moldable::{PlannedStart, SizeTime};
+use crate::patience::SetWait;
+use crate::{Bandwidth, Isolation, Request};
+use geometry::Model;
+use geometry::size::display_gb;
+use topology::{Pattern, Selection};
 
 use super::table::Opt;
 use super::value::Value;
@@ -170,7 +171,7 @@ fn impossible(isolation: &Isolation, given: &Given, name: &dyn Fn(Opt) -> String
                     display_gb(most)
                 ));
             }
-            let share = |(m, p): &(&Model, &placement::Profile)| p.sm * 100 / m.full_gpu_sm.max(1);
+            let share = |(m, p): &(&Model, &geometry::Profile)| p.sm * 100 / m.full_gpu_sm.max(1);
             let widest = of_that_name.iter().map(share).max().unwrap_or(100);
             given.threads.filter(|t| u32::from(*t) > widest).map(|t| {
                 format!(

@@ -5,7 +5,6 @@
 
 mod check;
 mod moldable;
-mod pattern;
 mod table;
 mod value;
 
@@ -15,24 +14,23 @@ mod tests;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use placement::Request;
+use crate::Request;
 
-pub(crate) use pattern::read_regular_file;
-pub(crate) use table::{Opt, Spec};
+pub use table::{Opt, Spec};
 
 /// Names under which the site shows the options, where they differ from ours.
-pub(crate) type Renames = BTreeMap<Opt, String>;
+pub type Renames = BTreeMap<Opt, String>;
 
 /// The options of one submission as typed: command line, environment, `#SBATCH` lines.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Typed {
+pub struct Typed {
     texts: BTreeMap<Opt, Vec<Text>>,
 }
 
 /// Where a value was typed. As with sbatch's own options each overrides those before it, and of several in one place
 /// the last counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Source {
+pub enum Source {
     /// An `#SBATCH` line, or a variable of Slurm's own that stands for the option.
     Script,
     /// The environment twin.
@@ -50,7 +48,7 @@ struct Text {
 
 /// Why a submission is refused: one line for the user, naming option, value and what would do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Refusal(String);
+pub struct Refusal(String);
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -60,17 +58,17 @@ impl fmt::Display for Refusal {
 
 impl Typed {
     /// No option used so far.
-    pub(crate) const fn new() -> Self {
+    pub const fn new() -> Self {
         Self { texts: BTreeMap::new() }
     }
 
     /// Takes one value.
-    pub(crate) fn push(&mut self, opt: Opt, text: &str, source: Source) {
+    pub fn push(&mut self, opt: Opt, text: &str, source: Source) {
         self.texts.entry(opt).or_default().push(Text { text: text.to_owned(), source });
     }
 
     /// Forgets one value with this text.
-    pub(crate) fn drop_one(&mut self, opt: Opt, text: &str) {
+    pub fn drop_one(&mut self, opt: Opt, text: &str) {
         let Some(texts) = self.texts.get_mut(&opt) else { return };
         if let Some(at) = texts.iter().position(|t| t.text == text) {
             texts.remove(at);
@@ -81,7 +79,7 @@ impl Typed {
     }
 
     /// Takes the environment twin of each option. An empty variable counts as unset.
-    pub(crate) fn fill_from_env(&mut self, env: &dyn Fn(&str) -> Option<String>) {
+    pub fn fill_from_env(&mut self, env: &dyn Fn(&str) -> Option<String>) {
         for spec in Spec::ALL {
             if let Some(text) = env(spec.env).filter(|t| !t.is_empty()) {
                 self.push(spec.opt, &text, Source::Env);
@@ -90,7 +88,7 @@ impl Typed {
     }
 
     /// The options that were typed, by the names the site shows.
-    pub(crate) fn names(&self, renames: &Renames) -> Vec<String> {
+    pub fn names(&self, renames: &Renames) -> Vec<String> {
         self.texts.keys().map(|opt| shown(*opt, renames)).collect()
     }
 
@@ -101,7 +99,7 @@ impl Typed {
     /// # Errors
     ///
     /// Every value that counts and cannot be read; or, if all can, every contradiction between them.
-    pub(crate) fn request(
+    pub fn request(
         &self,
         renames: &Renames,
         read_file: &dyn Fn(&str) -> Result<String, String>,

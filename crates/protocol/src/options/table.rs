@@ -2,7 +2,7 @@
 
 /// One of the options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Opt {
+pub enum Opt {
     /// `--gpu-isolation`
     Isolation,
     /// `--gpu-mem`
@@ -29,22 +29,22 @@ pub(crate) enum Opt {
 
 /// How an option appears to users.
 #[derive(Debug)]
-pub(crate) struct Spec {
+pub struct Spec {
     /// Which one.
-    pub(crate) opt: Opt,
+    pub opt: Opt,
     /// Long option without dashes; a site may rename it.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// Environment twin; never renamed.
-    pub(crate) env: &'static str,
+    pub env: &'static str,
     /// One word for the argument in `--help`. Slurm starts a new line when name and word exceed 30 columns.
-    pub(crate) arginfo: &'static str,
+    pub arginfo: &'static str,
     /// Help text. Slurm wraps it at the terminal's width.
-    pub(crate) usage: &'static str,
+    pub usage: &'static str,
 }
 
 impl Spec {
     /// All options, in the order of `--help`.
-    pub(crate) const ALL: [Spec; 11] = [
+    pub const ALL: [Spec; 11] = [
         Spec {
             opt: Opt::Isolation,
             name: "gpu-isolation",
@@ -128,13 +128,13 @@ impl Spec {
     ];
 
     /// The option that the site's configuration calls `name`.
-    pub(crate) fn by_name(name: &str) -> Option<&'static Spec> {
+    pub fn by_name(name: &str) -> Option<&'static Spec> {
         const ALL: &[Spec] = &Spec::ALL;
         ALL.iter().find(|s| s.name == name)
     }
 
     /// The option at this position of [`Spec::ALL`], which is the number Slurm hands back to the callback.
-    pub(crate) fn by_position(position: usize) -> Option<&'static Spec> {
+    pub fn by_position(position: usize) -> Option<&'static Spec> {
         const ALL: &[Spec] = &Spec::ALL;
         ALL.get(position)
     }
@@ -142,7 +142,7 @@ impl Spec {
 
 impl Opt {
     /// Its row of the table.
-    pub(crate) fn spec(self) -> &'static Spec {
+    pub fn spec(self) -> &'static Spec {
         const ALL: &[Spec] = &Spec::ALL;
         // Rows stand in the order of the enum; a unit test holds them to it.
         &ALL[self as usize]

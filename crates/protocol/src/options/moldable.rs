@@ -1,8 +1,9 @@
 //! What is particular to `--gpu-times`, `--gpu-profile` and `--gpu-place`: one MIG instance, of several possible sizes,
 //! at a certain place.
 
-use placement::size::display_gb;
-use placement::{Isolation, Model, Profile, Request};
+use crate::{Isolation, Request};
+use geometry::size::display_gb;
+use geometry::{Model, Profile};
 
 use super::check::Given;
 use super::table::Opt;
@@ -163,7 +164,7 @@ fn no_such_place(
 
 #[cfg(test)]
 mod tests {
-    use placement::wire::{encode_request, parse_request};
+    use crate::wire::{encode_request, parse_request};
 
     use super::super::{Renames, check, value};
 

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::time::{digits, parse_millis};
+
 use geometry::{GpuIndex, Slice};
 
 /// Most sizes one job may list: no GPU has so many.
@@ -75,28 +77,6 @@ fn parse_time(part: &str) -> Option<SizeTime> {
     let slices = u8::try_from(slices).ok().filter(|s| *s >= 1)?;
     let millis = parse_millis(time).filter(|m| (1..=MAX_MILLIS).contains(m))?;
     Some(SizeTime { slices, millis })
-}
-
-/// `SECONDS[.FRACTION]`, `MM:SS` or `H:MM:SS`.
-pub(crate) fn parse_millis(text: &str) -> Option<u64> {
-    if text.contains(':') {
-        let fields: Vec<&str> = text.split(':').collect();
-        let (first, rest) = fields.split_first()?;
-        if rest.len() > 2 || rest.iter().any(|f| f.len() != 2) {
-            return None;
-        }
-        let add = |sum: u64, field: &str| Some(sum * 60 + digits(field, 2).filter(|v| *v < 60)?);
-        let seconds = rest.iter().try_fold(digits(first, 8)?, |sum, field| add(sum, field))?;
-        return Some(seconds * 1000);
-    }
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
-    let scale = [1, 100, 10, 1].get(fraction.len()).filter(|_| !fraction.is_empty())?;
-    Some(digits(whole, 8)? * 1000 + digits(fraction, 3)? * scale)
-}
-
-fn digits(text: &str, most: usize) -> Option<u64> {
-    let plain = (1..=most).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
-    plain.then(|| text.parse().ok()).flatten()
 }
 
 /// Where a plan wants a job's instance: `3@4`, GPU 3 from slice 4.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::moldable::{PlannedStart, SizeTime};
-use crate::patience::SetWait;
+use crate::wait::SetWait;
 use topology::{Pattern, Selection};
 
 /// How far apart a job's GPU is kept from other jobs.

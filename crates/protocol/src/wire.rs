@@ -11,7 +11,7 @@
 use std::fmt::Write as _;
 
 use crate::moldable::{PlannedStart, is_job_profile_name, parse_times};
-use crate::patience::SetWait;
+use crate::wait::SetWait;
 use crate::{Bandwidth, Grant, Isolation, MigSpec, Request, ShareOn};
 use geometry::{GpuIndex, JobId, Model, Slice};
 use topology::{MAX_EDGES, MAX_RANK, Pattern, PatternEdge, Selection, parse_weight};
@@ -37,8 +37,14 @@ pub struct WireError {
     excerpt: String,
 }
 
+impl WireError {
+    pub(crate) fn new(what: &'static str, part: &str) -> Self {
+        Self { what, excerpt: part.chars().take(40).collect() }
+    }
+}
+
 pub(crate) fn bad<T>(what: &'static str, part: &str) -> Result<T, WireError> {
-    Err(WireError { what, excerpt: part.chars().take(40).collect() })
+    Err(WireError::new(what, part))
 }
 
 /// A reason as it may travel with a job and be shown to its user: one line, no `;`, at most [`MAX_WHY`] bytes.

@@ -3,7 +3,7 @@
 //! What only the site's nodes can tell (is there such a GPU, is it ever free) is the controller's to refuse.
 
 use crate::moldable::{PlannedStart, SizeTime};
-use crate::patience::SetWait;
+use crate::wait::SetWait;
 use crate::{Bandwidth, Isolation, Request};
 use geometry::Model;
 use geometry::size::display_gb;

@@ -1,7 +1,7 @@
 //! Reads one option's text.
 
 use crate::moldable::{PlannedStart, SizeTime, is_job_profile_name, parse_times};
-use crate::patience::SetWait;
+use crate::wait::SetWait;
 use crate::{Bandwidth, Isolation};
 use geometry::Model;
 use geometry::size::parse_mib;

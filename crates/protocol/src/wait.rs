@@ -12,8 +12,8 @@
 
 use std::fmt;
 
-use crate::moldable::parse_millis;
-use crate::planned::{OURS, instant, is_ours};
+use crate::admin_comment::{AdminComment, Waits};
+use crate::time::parse_millis;
 
 /// Longest wait, in seconds: 30 days.
 pub const MOST_SECONDS: u32 = 30 * 24 * 3600;
@@ -65,11 +65,12 @@ impl SetWait {
     /// What a job does at `now` (seconds since 1970) that could start on a set predicted `gbps`, on a node of which
     /// nothing better than `best_gbps` can ever be had. `comment` is its AdminComment.
     #[must_use]
-    pub fn turn(self, gbps: f64, best_gbps: f64, comment: &str, now: u64) -> Turn {
-        if self.seconds == 0 || self.is_met_by(gbps) || !self.is_met_by(best_gbps) || !is_ours(comment) {
+    pub fn turn(self, gbps: f64, best_gbps: f64, comment: impl Into<AdminComment>, now: u64) -> Turn {
+        let comment = comment.into();
+        if self.seconds == 0 || self.is_met_by(gbps) || !self.is_met_by(best_gbps) || !comment.is_ours() {
             return Turn::Take;
         }
-        match waits_until(comment) {
+        match comment.waits_until() {
             None => Turn::Wait { until: now + u64::from(self.seconds), begins: true },
             Some(until) if now < until => Turn::Wait { until, begins: false },
             Some(_) => Turn::Take,
@@ -79,25 +80,29 @@ impl SetWait {
     /// Why a job takes a set that is not above what it waits for, for its user. `best_gbps` and `comment` as for
     /// [`Self::turn`].
     #[must_use]
-    pub fn why_taken(self, best_gbps: f64, comment: &str) -> String {
+    pub fn why_taken(self, best_gbps: f64, comment: impl Into<AdminComment>) -> String {
+        let comment = comment.into();
         let above = self.above_gbps();
         if !self.is_met_by(best_gbps) {
             format!("no set in its reach is above {above} GB/s")
-        } else if waits_until(comment).is_some() {
+        } else if comment.waits_until().is_some() {
             format!("its wait for more than {above} GB/s is over")
         } else {
             format!("it could not wait for more than {above} GB/s")
         }
     }
 
-    /// The AdminComment of a job that begins to wait, which could now have `gbps` on `node`.
+    /// Old path.
     #[must_use]
     pub fn comment(self, until: u64, gbps: f64, node: &str) -> String {
-        format!(
-            "{WAITS}{} for GPUs above {} GB/s: {gbps:.1} GB/s on {node} now",
-            instant(until),
-            self.above_gbps()
-        )
+        AdminComment::from(crate::admin_comment::Says::Waits(self.begins(until, gbps, node))).to_string()
+    }
+
+    /// What the AdminComment says of a job that begins to wait, which could now have `gbps` on `node`.
+    #[must_use]
+    pub fn begins(self, until: u64, gbps: f64, node: &str) -> Waits {
+        let what = format!("for GPUs above {} GB/s: {gbps:.1} GB/s on {node} now", self.above_gbps());
+        Waits { until, what }
     }
 }
 
@@ -124,15 +129,6 @@ pub enum Turn {
     },
 }
 
-const WAITS: &str = "tessera: waits until ";
-
-/// Until when a pending job waits for better GPUs, as its AdminComment says it, in seconds since 1970.
-#[must_use]
-pub fn waits_until(comment: &str) -> Option<u64> {
-    debug_assert!(WAITS.starts_with(OURS), "a comment of ours");
-    from_utc(comment.strip_prefix(WAITS)?.get(..20)?)
-}
-
 /// Digits, and up to three after a point, in thousandths.
 fn thousandths(text: &str) -> Option<u32> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
@@ -145,29 +141,10 @@ fn thousandths(text: &str) -> Option<u32> {
     whole.checked_mul(1000)?.checked_add(fraction * scale)
 }
 
-/// Days from 1970-01-01 to a date of the Gregorian calendar, for years from 1970 on.
-fn days(year: u64, month: u64, day: u64) -> u64 {
-    // Years and months from March on, so that leap days come last.
-    let (y, m) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    y * 365 + y / 4 - y / 100 + y / 400 + (m * 153 + 2) / 5 + day - 1 - 719_468
-}
-
-/// Reads what [`instant`] writes.
-fn from_utc(text: &str) -> Option<u64> {
-    let at = |from: usize, to: usize| {
-        text.get(from..to).filter(|t| t.bytes().all(|b| b.is_ascii_digit()))?.parse::<u64>().ok()
-    };
-    let (year, month, day) = (at(0, 4)?, at(5, 7)?, at(8, 10)?);
-    let seconds = days(year.max(1970), month.clamp(1, 12), day.max(1)) * 86_400
-        + at(11, 13)? * 3600
-        + at(14, 16)? * 60
-        + at(17, 19)?;
-    (instant(seconds) == text).then_some(seconds)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admin_comment::Says;
 
     #[test]
     fn what_users_write() {
@@ -202,45 +179,26 @@ mod tests {
     }
 
     #[test]
-    fn instants_survive_being_written() {
-        for (seconds, text) in [
-            (0, "1970-01-01T00:00:00Z"),
-            (951_782_399, "2000-02-28T23:59:59Z"),
-            (951_868_799, "2000-02-29T23:59:59Z"),
-            (951_868_800, "2000-03-01T00:00:00Z"),
-            (1_795_256_400, "2026-11-21T10:20:00Z"),
-            (4_107_542_400, "2100-03-01T00:00:00Z"),
-        ] {
-            assert_eq!(instant(seconds), text);
-            assert_eq!(from_utc(text), Some(seconds));
-        }
-        for bad in
-            ["2026-13-01T00:00:00Z", "2026-02-29T00:00:00Z", "2026-11-21 09:00:00Z", "2026-11-21T09:00:0xZ"]
-        {
-            assert_eq!(from_utc(bad), None, "{bad}");
-        }
-    }
-
-    #[test]
     fn a_job_waits_once_and_only_for_what_there_can_be() {
         let wait = SetWait::parse("25:60").unwrap();
-        let began = wait.comment(1060, 10.0, "n1");
+        let began = AdminComment::from(Says::Waits(wait.begins(1060, 10.0, "n1")));
+        let (empty, foreign) = (AdminComment::parse(""), AdminComment::parse("by the site"));
         assert_eq!(
-            began,
+            began.to_string(),
             "tessera: waits until 1970-01-01T00:17:40Z for GPUs above 25 GB/s: 10.0 GB/s on n1 now"
         );
-        assert_eq!(waits_until(&began), Some(1060));
-        assert_eq!(wait.turn(10.0, 50.0, "", 1000), Turn::Wait { until: 1060, begins: true });
+        assert_eq!(began.waits_until(), Some(1060));
+        assert_eq!(wait.turn(10.0, 50.0, &empty, 1000), Turn::Wait { until: 1060, begins: true });
         assert_eq!(wait.turn(25.0, 50.0, &began, 1059), Turn::Wait { until: 1060, begins: false });
         assert_eq!(wait.turn(10.0, 50.0, &began, 1060), Turn::Take, "the time is over");
         assert_eq!(wait.turn(25.001, 50.0, &began, 1001), Turn::Take, "a better set");
-        assert_eq!(wait.turn(10.0, 25.0, "", 1000), Turn::Take, "no set is above");
-        assert_eq!(wait.turn(10.0, 50.0, "by the site", 1000), Turn::Take, "nowhere to keep it");
-        assert_eq!(SetWait::NONE.turn(0.0, 50.0, "", 1000), Turn::Take);
+        assert_eq!(wait.turn(10.0, 25.0, &empty, 1000), Turn::Take, "no set is above");
+        assert_eq!(wait.turn(10.0, 50.0, &foreign, 1000), Turn::Take, "nowhere to keep it");
+        assert_eq!(SetWait::NONE.turn(0.0, 50.0, &empty, 1000), Turn::Take);
         assert_eq!(wait.why_taken(50.0, &began), "its wait for more than 25 GB/s is over");
-        assert_eq!(wait.why_taken(25.0, ""), "no set in its reach is above 25 GB/s");
-        assert_eq!(wait.why_taken(50.0, "by the site"), "it could not wait for more than 25 GB/s");
-        let ran_before = "tessera: n1=whole:0,1: ring of 2";
-        assert_eq!(wait.turn(10.0, 50.0, ran_before, 5), Turn::Wait { until: 65, begins: true });
+        assert_eq!(wait.why_taken(25.0, &empty), "no set in its reach is above 25 GB/s");
+        assert_eq!(wait.why_taken(50.0, &foreign), "it could not wait for more than 25 GB/s");
+        let ran_before = AdminComment::parse("tessera: n1=whole:0,1: ring of 2");
+        assert_eq!(wait.turn(10.0, 50.0, &ran_before, 5), Turn::Wait { until: 65, begins: true });
     }
 }

@@ -1,0 +1,108 @@
+use geometry::{GpuIndex, Slice};
+use proptest::prelude::*;
+
+use super::*;
+use crate::moldable::PlannedStart;
+use crate::plan::{MAX_INSTANT, PlannedPlace};
+use crate::wire::parse_request;
+
+const PLANNED: &str =
+    "tessera: plan v1 size=2g.10gb place=n1:3@4 begin=1790000000 end=1790000035 until=1790000600";
+const REQUEST: &str = "v1 iso=mig times=1g:60,2g:35";
+const WAITING: &str = "tessera: waits until 2026-11-21T10:20:00Z for GPUs above 25 GB/s: 20.0 GB/s on n1 now";
+const HAD: &str =
+    "tessera: n1=mig:3/2g.10gb@4 job-profile=bert planned=1790000000-1790000035: 2g.10gb chosen: so";
+
+fn read(text: &str) -> AdminComment {
+    let comment = AdminComment::parse(text);
+    assert_eq!(comment.to_string(), text, "what is read is written again");
+    comment
+}
+
+#[test]
+fn each_form_is_told_from_the_others() {
+    assert_eq!(read("").says, Says::Nothing);
+    assert!(matches!(read(PLANNED).says, Says::Plan(_)));
+    assert!(matches!(read(WAITING).says, Says::Waits(_)));
+    assert!(matches!(read(HAD).says, Says::Started(_)));
+    assert!(matches!(read("tessera: plan v1 rubbish").says, Says::UnreadablePlan(..)));
+    assert!(matches!(read("tessera: plan").says, Says::UnreadablePlan(..)));
+    for unknown in ["tessera: planned", "tessera: hello", "tessera: n1=whole:0 colour=red: x"] {
+        assert_eq!(read(unknown).says, Says::Unknown(unknown["tessera: ".len()..].to_owned()));
+    }
+    for foreign in ["benchmark of June", "tessera", "Tessera: plan v1", "; asks v1", "benchmark; asks v1"] {
+        assert_eq!(read(foreign), Says::Foreign(foreign.to_owned()).into());
+        assert!(!read(foreign).is_ours());
+    }
+    for ours in ["", PLANNED, WAITING, HAD, "tessera: hello"] {
+        assert!(read(ours).is_ours(), "{ours}");
+        assert_eq!(read(ours).asks, None, "{ours}");
+    }
+}
+
+#[test]
+fn the_request_stands_behind_each_of_them() {
+    assert_eq!(AdminComment::asking(REQUEST).to_string(), format!("tessera: asks {REQUEST}"));
+    assert_eq!(read(&format!("tessera: asks {REQUEST}")), AdminComment::asking(REQUEST));
+    for says in [PLANNED, WAITING, HAD, "tessera: plan v1 rubbish", "tessera: hello"] {
+        let both = read(&format!("{says}; asks {REQUEST}"));
+        assert_eq!((both.says, both.asks.as_deref()), (read(says).says, Some(REQUEST)));
+    }
+}
+
+#[test]
+fn a_plan_is_for_its_job_until_it_lapses() {
+    let moldable = parse_request(REQUEST).unwrap();
+    let at = |comment: &str, now| read(comment).plan_for(&moldable, now).map(|(_, request)| request);
+    let two = parse_request("v1 iso=mig:2g.10gb times=1g:60,2g:35").unwrap();
+    assert_eq!(at(PLANNED, 1_790_000_599), Some(two));
+    assert_eq!(at(PLANNED, 1_790_000_600), None, "lapsed");
+    assert_eq!(at("tessera: plan v1 rubbish", 0), None);
+    let fixed = parse_request("v1 iso=mig mem=10").unwrap();
+    assert_eq!(read(PLANNED).plan_for(&fixed, 0), None, "not moldable");
+}
+
+#[test]
+fn what_a_job_had_is_read_back() {
+    let comment = read(HAD);
+    let started = comment.started().unwrap();
+    assert_eq!(started.planned, Some((1_790_000_000, 1_790_000_035)));
+    assert_eq!((started.got.as_str(), started.job_profile.as_deref()), ("n1=mig:3/2g.10gb@4", Some("bert")));
+    assert_eq!(started.only_instance().unwrap().to_string(), "n1=mig:3/2g.10gb@4");
+    for other in
+        ["n1=whole:0,3;n2=whole:1", "n1=mig:0/1g.5gb@0,0/1g.5gb@1", "n1=mig:0/1g.5gb@0;n2=mig:0/1g.5gb@0"]
+    {
+        let comment = read(&format!("tessera: {other}: largest sum of links"));
+        assert_eq!(comment.started().unwrap().only_instance(), None, "{other}");
+    }
+}
+
+fn any_plan() -> impl Strategy<Value = Plan> {
+    let place = ("[A-Za-z0-9._-]{1,64}", 0u16..64, 0u8..16);
+    let place = place.prop_map(|(node, gpu, start)| PlannedPlace {
+        node,
+        start: PlannedStart { gpu: GpuIndex(gpu), start: Slice(start) },
+    });
+    (
+        "[0-9]g\\.[0-9]{1,3}gb(\\+me)?",
+        prop::option::of(place),
+        prop::option::of(0..=MAX_INSTANT),
+        prop::option::of(0..=MAX_INSTANT),
+        1..=MAX_INSTANT,
+    )
+        .prop_map(|(size, place, begin, end, until)| Plan { size, place, begin, end, until })
+}
+
+proptest! {
+    #[test]
+    fn plans_survive_being_written(plan in any_plan(), asks in prop::option::of("v1 iso=mig times=1g:[1-9]")) {
+        let comment = AdminComment { says: Says::Plan(plan), asks };
+        prop_assert_eq!(AdminComment::parse(&comment.to_string()), comment);
+    }
+
+    #[test]
+    fn no_text_makes_the_parser_panic(text in "(tessera: )?(plan |waits until )?(v1 )?(size=1g.5gb )?[a-z0-9=:;,/@. \\PC]{0,80}") {
+        let comment = AdminComment::parse(&text);
+        prop_assert_eq!(AdminComment::parse(&comment.to_string()), comment);
+    }
+}

@@ -1,0 +1,86 @@
+//! What a job got when it started, as its AdminComment says it.
+
+use std::fmt;
+
+use crate::moldable::is_job_profile_name;
+use crate::plan::MAX_INSTANT;
+use crate::wire::number;
+
+/// What a job got when it started: `n1=mig:3/2g.10gb@4 job-profile=bert planned=1790000000-1790000035: why`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Started {
+    /// What it got, as [`crate::wire::encode_placement`] writes nodes and grants.
+    pub got: String,
+    /// The job profile whose times it adds to.
+    pub job_profile: Option<String>,
+    /// Begin and end that its plan predicted, seconds since 1970.
+    pub planned: Option<(u64, u64)>,
+    /// Why it got that, for people.
+    pub why: String,
+}
+
+/// A job's only instance, as text: [`Started`] is read where the nodes' GPU models may not be known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OnlyInstance<'a> {
+    /// The node's name.
+    pub node: &'a str,
+    /// The GPU's index on the node.
+    pub gpu: u16,
+    /// Name of the profile.
+    pub profile: &'a str,
+    /// First placement unit.
+    pub start: u8,
+}
+
+impl fmt::Display for OnlyInstance<'_> {
+    /// As the instance stands in [`Started::got`]: `n1=mig:3/2g.10gb@4`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}=mig:{}/{}@{}", self.node, self.gpu, self.profile, self.start)
+    }
+}
+
+impl Started {
+    /// Reads what stands behind `tessera: `; `None`: it is something else.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (head, why) = text.split_once(": ").unwrap_or((text, ""));
+        let mut fields = head.split(' ');
+        let got = fields.next().filter(|g| g.contains('='))?.to_owned();
+        let mut started = Self { got, job_profile: None, planned: None, why: why.to_owned() };
+        for field in fields {
+            match field.split_once('=')? {
+                ("job-profile", name) if is_job_profile_name(name) => {
+                    started.job_profile = Some(name.to_owned())
+                }
+                ("planned", span) => {
+                    let (begin, end) = span.split_once('-')?;
+                    let instant = |text| number(text, 0, MAX_INSTANT).ok();
+                    started.planned = Some((instant(begin)?, instant(end)?));
+                }
+                _ => return None,
+            }
+        }
+        Some(started)
+    }
+
+    /// The one MIG instance that the job got; `None` for a job with several, or with something else.
+    #[must_use]
+    pub fn only_instance(&self) -> Option<OnlyInstance<'_>> {
+        let (node, instance) = self.got.split_once("=mig:").filter(|(_, i)| !i.contains([',', ';']))?;
+        let (gpu, place) = instance.split_once('/')?;
+        let (profile, start) = place.rsplit_once('@')?;
+        Some(OnlyInstance { node, gpu: gpu.parse().ok()?, profile, start: start.parse().ok()? })
+    }
+}
+
+impl fmt::Display for Started {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.got)?;
+        if let Some(name) = &self.job_profile {
+            write!(f, " job-profile={name}")?;
+        }
+        if let Some((begin, end)) = self.planned {
+            write!(f, " planned={begin}-{end}")?;
+        }
+        write!(f, ": {}", self.why)
+    }
+}

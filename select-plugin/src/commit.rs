@@ -3,7 +3,7 @@
 use placement::ask::{GpuSet, Quota};
 use placement::decision::ShareOn;
 use placement::matched::Matched;
-use placement::wire::{JobPlacement, plain_why};
+use placement::wire::{JobPlacement, encode_placement, plain_why};
 use placement::{Grant, JobId};
 
 use crate::engine::{Engine, Question, predicted};
@@ -159,6 +159,13 @@ pub(crate) fn unmanaged(
         all.nodes.push((node.clone(), grant));
     }
     all
+}
+
+/// A placement as the job's SPANK environment has it, which Slurm saves and hands to prolog and epilog; `None` for one
+/// without nodes.
+pub(crate) fn encoded(engine: &Engine, placement: &JobPlacement) -> Option<String> {
+    let text = || encode_placement(placement, &|node, gpu| engine.model_of(node, gpu));
+    (!placement.nodes.is_empty()).then(text)
 }
 
 /// Splits a job's shards on a node over its devices in proportion to their parts; the first gets what is left over.

@@ -3,14 +3,21 @@
 //! Slurm compares `SelectType` with the string `cons_tres` in many places, so this plugin takes that name, lies in a
 //! directory of its own that comes first in `PluginDir`, finds the real plugin in the rest of `PluginDir`, and
 //! forwards every symbol to it. slurmd and the commands load it as well: there it only forwards.
+#![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
 mod commit;
 mod config;
+mod effect;
 mod engine;
+#[expect(unsafe_code, reason = "Slurm's structs, its functions, and the symbols that it looks up")]
 mod ffi;
+mod job_test;
+mod life;
+mod memory;
 mod narrow;
 mod patience;
 #[cfg(test)]
 mod tests;
 mod view;
+mod whole_node;

@@ -61,21 +61,21 @@ pub(crate) fn narrow(
     min_nodes: u32,
     nodes: &[NodeView],
 ) -> Narrowed {
-    let verdicts: Vec<Verdict> = nodes.iter().map(|n| judge(engine, question, want, n)).collect();
+    let rooms: Vec<Room> = nodes.iter().map(|n| judge(engine, question, want, n)).collect();
     let mut ready_alike: HashMap<usize, u32> = HashMap::new();
-    for (node, _) in nodes.iter().zip(&verdicts).filter(|(_, v)| **v == Verdict::Now) {
+    for (node, _) in nodes.iter().zip(&rooms).filter(|(_, v)| **v == Room::Now) {
         *ready_alike.entry(node.config).or_default() += 1;
     }
     let enough = |ready: u32| ready >= min_nodes.max(1);
     let enough_anywhere = enough(ready_alike.values().sum());
     // Other nodes are no help to a job that insists on a busy one.
     let insists = nodes.iter().any(|n| n.required);
-    let insists_on_busy = nodes.iter().zip(&verdicts).any(|(n, v)| n.required && *v != Verdict::Now);
+    let insists_on_busy = nodes.iter().zip(&rooms).any(|(n, v)| n.required && *v != Room::Now);
     let mut held_back = false;
-    let mut is_out = |node: &NodeView, verdict: Verdict| match (verdict, mode) {
-        (Verdict::Never, _) | (Verdict::Later, Mode::RunNow) => true,
-        (Verdict::Now, _) | (Verdict::Later, Mode::TestOnly) => false,
-        (Verdict::Later, Mode::Preempt { victims, widen }) => {
+    let mut is_out = |node: &NodeView, room: Room| match (room, mode) {
+        (Room::Never, _) | (Room::Later, Mode::RunNow) => true,
+        (Room::Now, _) | (Room::Later, Mode::TestOnly) => false,
+        (Room::Later, Mode::Preempt { victims, widen }) => {
             if node.completing || !node.registered || !engine.fits_without(&node.name, question, victims) {
                 return true;
             }
@@ -83,13 +83,13 @@ pub(crate) fn narrow(
             held_back |= !keep;
             !keep
         }
-        (Verdict::Later, Mode::WillRun) => {
+        (Room::Later, Mode::WillRun) => {
             !insists && enough(ready_alike.get(&node.config).copied().unwrap_or(0))
         }
     };
-    let out = nodes.iter().zip(&verdicts).filter(|(n, v)| is_out(n, **v)).map(|(n, _)| n.index).collect();
-    let served_later = |(n, v): &(&NodeView, &Verdict)| !n.registered && **v == Verdict::Later;
-    let unregistered = nodes.iter().zip(&verdicts).filter(served_later).map(|(n, _)| n.index).collect();
+    let out = nodes.iter().zip(&rooms).filter(|(n, v)| is_out(n, **v)).map(|(n, _)| n.index).collect();
+    let served_later = |(n, v): &(&NodeView, &Room)| !n.registered && **v == Room::Later;
+    let unregistered = nodes.iter().zip(&rooms).filter(served_later).map(|(n, _)| n.index).collect();
     Narrowed { out, held_back, unregistered }
 }
 
@@ -118,31 +118,31 @@ pub(crate) fn keep_to_plan(
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Verdict {
+enum Room {
     Now,
     Later,
     Never,
 }
 
-fn judge(engine: &mut Engine, question: &Question, want: &Want, node: &NodeView) -> Verdict {
+fn judge(engine: &mut Engine, question: &Question, want: &Want, node: &NodeView) -> Room {
     match engine.fits_now(&node.name, question) {
         // Slurm alone decides on nodes that Tessera does not manage, for jobs that do not ask for it.
-        None if want.managed => Verdict::Never,
-        None => Verdict::Now,
+        None if want.managed => Room::Never,
+        None => Room::Now,
         // What the last job held is not given back before its epilog is over; and a job that starts before Slurm knows
         // the node's devices would get none.
-        Some(true) if node.completing || !node.registered => Verdict::Later,
-        Some(true) => Verdict::Now,
-        Some(false) if engine.fits_ever(&node.name, question) == Some(true) => Verdict::Later,
+        Some(true) if node.completing || !node.registered => Room::Later,
+        Some(true) => Room::Now,
+        Some(false) if engine.fits_ever(&node.name, question) == Some(true) => Room::Later,
         // Plain shards, more than a device has: Slurm may have them from several.
         Some(false) if !want.managed && want.kind == GresKind::Shard => {
             if node.completing {
-                Verdict::Later
+                Room::Later
             } else {
-                Verdict::Now
+                Room::Now
             }
         }
-        Some(false) => Verdict::Never,
+        Some(false) => Room::Never,
     }
 }
 

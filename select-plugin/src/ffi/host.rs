@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 use plugin_rt::symbol;
 
-use super::{ptr as read, sys};
+use super::{raw, sys};
 
 /// A list of Slurm's; only ever handled by pointer.
 pub(super) type List = c_void;
@@ -42,7 +42,7 @@ pub(super) fn conf_string(field: fn(&sys::slurm_conf_t) -> *mut c_char) -> Optio
     // SAFETY: src/common/read_config.h: `extern slurm_conf_t slurm_conf`, alive as long as the process.
     let text = field(unsafe { conf.as_ref() });
     // SAFETY: Slurm's strings are null or NUL-terminated.
-    unsafe { read::text(text) }
+    unsafe { raw::text(text) }
 }
 
 macro_rules! host {
@@ -227,7 +227,7 @@ impl Host {
         // SAFETY: src/common/node_conf.h: `extern node_record_t **node_record_table_ptr`.
         let table = unsafe { self.nodes.read() };
         // SAFETY: the table has `node_record_count` slots.
-        unsafe { read::item(table, index) }.and_then(NonNull::new)
+        unsafe { raw::item(table, index) }.and_then(NonNull::new)
     }
 
     /// The node of that name.
@@ -239,7 +239,7 @@ impl Host {
         // SAFETY: a record of the node table.
         let found = unsafe { node.as_ref() }.name;
         // SAFETY: null or NUL-terminated.
-        (unsafe { read::text(found) }.as_deref().map(str::as_bytes) == Some(name.as_bytes())).then_some(node)
+        (unsafe { raw::text(found) }.as_deref().map(str::as_bytes) == Some(name.as_bytes())).then_some(node)
     }
 
     /// Every job slurmctld knows.

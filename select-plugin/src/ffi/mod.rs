@@ -2,20 +2,18 @@
 
 #[macro_use]
 mod forward;
+mod apply;
 mod choice;
 mod entry;
 mod hooks;
 mod host;
+mod job_test;
 #[cfg(test)]
 mod layout;
 mod passed_on;
-mod ptr;
+mod raw;
 mod read;
 mod real;
-mod test;
-mod wait;
-mod whole_node;
-mod write;
 
 #[cfg_attr(slurm_22_05, path = "v22_05.rs")]
 #[cfg_attr(slurm_24_11, path = "v24_11.rs")]

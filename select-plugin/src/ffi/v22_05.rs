@@ -3,8 +3,8 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
 
-use super::test::{self, Test};
-use super::{ptr as read, sys};
+use super::job_test::{self, Call};
+use super::{raw, sys};
 
 #[cfg(test)]
 pub(super) use super::sys::job_details as JobDetails;
@@ -34,8 +34,8 @@ unsafe extern "C" fn select_p_job_test(
     preempted: *mut Any,
     cores: Any,
 ) -> c_int {
-    let call = Test { job, bitmap, min_nodes, mode, candidates, preempted, reserved: null_mut() };
-    test::job_test(&call, || {
+    let call = Call { job, bitmap, min_nodes, mode, candidates, preempted, reserved: null_mut() };
+    job_test::run(&call, || {
         call_real!(
             select_p_job_test(
                 job: *mut sys::job_record_t,
@@ -56,7 +56,7 @@ unsafe extern "C" fn select_p_job_test(
 /// The accounts of the GRES that shares the same devices: `shard` for `gpu`, and the other way round.
 pub(super) fn sharing(state: &sys::gres_node_state_t) -> Option<&sys::gres_node_state_t> {
     // SAFETY: src/common/gres.h: null, or the state of the other GRES of the same node.
-    unsafe { read::struct_at(state.alt_gres_ns) }
+    unsafe { raw::struct_at(state.alt_gres_ns) }
 }
 
 /// Amounts per device do not exist in this version: a job's shards on a node come from one device.

@@ -3,8 +3,8 @@
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 
-use super::test::{self, Test};
-use super::{ptr as read, sys};
+use super::job_test::{self, Call};
+use super::{raw, sys};
 
 #[cfg(test)]
 pub(super) use super::sys::job_details_t as JobDetails;
@@ -26,8 +26,8 @@ unsafe extern "C" fn select_p_job_test(
     reserved: Any,
     will_run: Any,
 ) -> c_int {
-    let call = Test { job, bitmap, min_nodes, mode, candidates, preempted, reserved };
-    test::job_test(&call, || {
+    let call = Call { job, bitmap, min_nodes, mode, candidates, preempted, reserved };
+    job_test::run(&call, || {
         call_real!(
             select_p_job_test(
                 job: *mut sys::job_record_t,
@@ -49,9 +49,9 @@ unsafe extern "C" fn select_p_job_test(
 /// The accounts of the GRES that shares the same devices: `shard` for `gpu`, and the other way round.
 pub(super) fn sharing(state: &sys::gres_node_state_t) -> Option<&sys::gres_node_state_t> {
     // SAFETY: src/interfaces/gres.h: null, or the entry of the other GRES of the same node.
-    let entry = unsafe { read::struct_at(state.alt_gres) }?;
+    let entry = unsafe { raw::struct_at(state.alt_gres) }?;
     // SAFETY: the data of a node's GRES entry is a `gres_node_state_t`.
-    unsafe { read::struct_at(entry.gres_data.cast()) }
+    unsafe { raw::struct_at(entry.gres_data.cast()) }
 }
 
 /// Writes how much of the job's shards comes from each device of a node.
@@ -62,7 +62,7 @@ pub(super) fn move_amounts(
     amounts: &[(usize, u64)],
 ) {
     // SAFETY: src/interfaces/gres.h: an array over the node table, or null for GRES that are not shared.
-    let per_device = unsafe { read::item(state.gres_per_bit_select, node) }.unwrap_or(null_mut());
+    let per_device = unsafe { raw::item(state.gres_per_bit_select, node) }.unwrap_or(null_mut());
     if per_device.is_null() {
         return;
     }
@@ -88,6 +88,6 @@ pub(super) fn keeps_cores_per_gpu(node: &sys::node_record_t) -> bool {
 /// Whether reservations keep devices from the job, or keep it to some: cons_tres alone knows which.
 pub(super) fn reserves_devices(reserved: Any) -> bool {
     // SAFETY: select.h: null, or a `resv_exc_t` (src/slurmctld/slurmctld.h) that lives through the test.
-    unsafe { read::struct_at(reserved.cast::<sys::resv_exc_t>()) }
+    unsafe { raw::struct_at(reserved.cast::<sys::resv_exc_t>()) }
         .is_some_and(|r| !r.gres_list_exc.is_null() || !r.gres_list_inc.is_null())
 }

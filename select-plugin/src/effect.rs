@@ -1,0 +1,90 @@
+//! What the plugin wants written into slurmctld, as plain values. `ffi::apply` writes them, one after the other.
+
+use placement::JobId;
+use placement::ask::GpuSet;
+use placement::planned::{is_ours, with_asks};
+
+/// One change of a job's record, or of the answer to the test that is under way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// Takes nodes, by their index, out of the candidates.
+    RuleOut(Vec<usize>),
+    /// Makes exactly these nodes, by their index, the answer.
+    Offer(Vec<usize>),
+    /// Gives a pending job this many shards per node.
+    Shards(u32),
+    /// Replaces the devices that cons_tres chose on a node.
+    Devices(Devices),
+    /// Moves the start that a "when could it run" foretells, seconds since 1970.
+    StartAt(i64),
+    /// Adds a job to those that have to go first.
+    Preempt(JobId),
+    /// Makes this the only placement in the job's SPANK environment. `None` removes it with its reason and its match.
+    Placement(Option<String>),
+    /// The same for the reason of the placement.
+    Why(Option<String>),
+    /// The same for what the job is told of its whole GPUs.
+    Match(Option<String>),
+    /// Replaces the AdminComment.
+    Comment(String),
+    /// Tells slurmctld that jobs have changed: backfill sleeps on while nothing has.
+    JobsChanged,
+    /// Frees what the test allocated: slurmctld then sees that the job cannot start now.
+    Unallocate,
+}
+
+/// The devices of one node that a job gets instead of those that cons_tres chose.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Devices {
+    /// Slurm's index of the node.
+    pub(crate) node: usize,
+    /// Each with the number of parts of the job that it carries.
+    pub(crate) devices: Vec<(usize, u64)>,
+    /// Those that each of the job's GRES entries may have.
+    pub(crate) entries: Vec<GpuSet>,
+}
+
+/// A layout to show in a node's `extra`. An empty one takes an earlier layout away.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    pub(crate) node: String,
+    pub(crate) text: String,
+}
+
+/// Most bytes of a comment.
+const MAX_COMMENT: usize = 400;
+
+impl Effect {
+    /// The start of a job is refused: nothing of it stays.
+    pub(crate) fn refusal() -> [Self; 2] {
+        [Self::Placement(None), Self::Unallocate]
+    }
+
+    /// Says `text` in a job's AdminComment, with what it `asks` behind it. `None` where somebody else has written
+    /// `before`: that stays.
+    pub(crate) fn comment(before: &str, text: &str, asks: Option<&str>) -> Option<Self> {
+        if !is_ours(before) {
+            return None;
+        }
+        let end = (0..=MAX_COMMENT.min(text.len())).rev().find(|i| text.is_char_boundary(*i));
+        let text = text.get(..end.unwrap_or(0)).unwrap_or_default();
+        Some(Self::Comment(asks.map_or_else(|| text.to_owned(), |asks| with_asks(text, asks))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_comment_is_cut_between_characters_and_another_persons_stays() {
+        let said = |before: &str, text: &str| match Effect::comment(before, text, None) {
+            Some(Effect::Comment(text)) => Some(text),
+            _ => None,
+        };
+        assert_eq!(said("", "tessera: why").as_deref(), Some("tessera: why"));
+        assert_eq!(said("benchmark of June", "tessera: why"), None);
+        let long = format!("{}é", "x".repeat(399));
+        assert_eq!(said("tessera: asks v1 iso=mig", &long).map(|text| text.len()), Some(399));
+    }
+}

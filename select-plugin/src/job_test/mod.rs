@@ -1,0 +1,214 @@
+//! `job_test`: what happens before and after Slurm's own test of a job. Safe code on plain values: [`Slurm`] answers
+//! questions, [`Effect`]s say what to write.
+//!
+//! # The order of effects
+//!
+//! `ffi::job_test` runs these steps. Each but the second has a guard of its own: if it fails, the next goes on.
+//!
+//! 1. *Before*: the job is read once, as [`Case`]. [`Case::before`] gives, in this order: `Shards` for a job that may have
+//!    those of another size; `RuleOut` for the nodes that cannot serve the job, and for those that it is led away from
+//!    ([`Tried`](crate::memory::Tried)).
+//! 2. Slurm's own test runs, exactly once.
+//! 3. *After a failure* [`Case::merely_waits`] may `Offer` nodes that have not registered. Nothing else is written.
+//! 4. *After a success* of *run now*:
+//!    - A job that wants nothing from us loses every `Placement`.
+//!    - `Devices`, node by node, as decided. They stay where a later node has no legal placement.
+//!    - *All decided*: the job may let the set pass, see *hold*. Else `Placement`, `Why`, `Match`, and the decision is
+//!      remembered until the job starts.
+//!    - *A node vetoes*: `Preempt` for each job whose slices are in the way, then `Placement(None)`, and Slurm's answer
+//!      stands: "once these are gone". The job may still let what it would get pass, see *hold*. If preemption does not
+//!      help, `Placement(None)` and `Unallocate`: the start is refused.
+//! 5. *After a success* of *will run*: `StartAt`, unless jobs have to go first; the job may let the start pass, see *hold*.
+//!
+//! *Hold* refuses a start on poor GPUs: `Comment` where the wait begins, `JobsChanged`, `Placement(None)`, `Unallocate`.
+//!
+//! If step 4 or 5 fails, a job with devices of its own starts as under plain cons_tres. One with a part of a device must
+//! not: another job may have its slices ([`Case::wants_part`]).
+
+mod start;
+#[cfg(test)]
+mod tests;
+mod wait;
+
+use std::collections::HashSet;
+
+use placement::JobId;
+
+use crate::effect::Effect;
+use crate::engine::Engine;
+use crate::memory::{Memory, Record};
+use crate::narrow::{Mode, keep_to_plan, narrow};
+use crate::patience::Patient;
+use crate::view::{ChosenView, GresKind, JobView, NodeView, Want};
+
+/// What Slurm wants to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ask {
+    /// Start it.
+    RunNow,
+    /// Could it run on an empty cluster?
+    TestOnly,
+    /// When can it start?
+    WillRun,
+}
+
+/// What is asked in one test, beside the job.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Test {
+    pub(crate) ask: Ask,
+    /// Least number of nodes; 0 counts as 1.
+    pub(crate) min_nodes: u32,
+    /// Slurm has named jobs that may be preempted.
+    pub(crate) may_preempt: bool,
+    /// Whose test it is.
+    pub(crate) record: Record,
+}
+
+/// What Slurm answers in the course of a test. Everything is read at the moment of the question.
+pub(crate) trait Slurm {
+    /// The nodes in the test's bitmap: before Slurm's own test the candidates, after it the chosen ones.
+    fn nodes(&self) -> Vec<NodeView>;
+    /// The names of the nodes that the job may run on: of any of its partitions, and those it insists on.
+    fn within_reach(&self) -> Vec<String>;
+    /// The candidates for preemption whose end frees what they hold, in Slurm's order.
+    fn victims(&self) -> Vec<JobId>;
+    /// The jobs that Slurm's answer is to preempt first; `None`: the caller does not want to know.
+    fn preempted(&self) -> Option<HashSet<JobId>>;
+    /// Slurm's choice of devices on one of its nodes.
+    fn choice(&self, node: &NodeView) -> Option<ChosenView>;
+    /// When a running job ends at the latest, seconds since 1970; 0 for an unknown job.
+    fn end_of(&self, job: JobId) -> i64;
+    /// When the job could start, as Slurm's own test foretells it, seconds since 1970.
+    fn start_time(&self) -> i64;
+    /// Backfill asks: it reserves nodes for a job that could start, and passes over one that could not.
+    fn in_backfill(&self) -> bool;
+    /// A reservation holds some of the devices: only Slurm's own choice of whole GPUs is known to be allowed.
+    fn reserves_devices(&self) -> bool;
+    /// Seconds since 1970.
+    fn now(&self) -> u64;
+}
+
+/// What Tessera makes of Slurm's answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Opinion {
+    /// Slurm's answer stands.
+    AsSlurmSays,
+    /// The job cannot start, though Slurm says that it can.
+    Refused,
+    /// The job can start, though Slurm says that it never can.
+    Possible,
+}
+
+/// One job in one test, read once before Slurm's own.
+#[derive(Debug)]
+pub(crate) struct Case {
+    test: Test,
+    view: JobView,
+    /// `None`: nothing from us.
+    want: Option<Want>,
+    /// Nodes of whose devices Slurm does not know yet and which could serve the job.
+    unregistered: Vec<usize>,
+    /// Enough nodes have GPUs above what the job waits for.
+    has_good: bool,
+}
+
+impl Case {
+    /// Nothing has been decided yet.
+    pub(crate) fn new(test: Test, view: JobView) -> Self {
+        Self { test, want: view.want(), view, unregistered: Vec::new(), has_good: false }
+    }
+
+    /// Whether the job is to start with a part of a device, which Slurm alone cannot give it.
+    pub(crate) fn wants_part(&self) -> bool {
+        self.test.ask == Ask::RunNow && self.want.as_ref().is_some_and(|w| w.kind == GresKind::Shard)
+    }
+
+    /// What goes before Slurm's own test.
+    pub(crate) fn before(&mut self, memory: &mut Memory, slurm: &impl Slurm) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        let Memory { engine, tried, .. } = memory;
+        if self.want.is_none() {
+            return effects;
+        }
+        let nodes = slurm.nodes();
+        self.give_up_impossible_plan(engine, &nodes);
+        let Some(want) = &self.want else { return effects };
+        let Test { ask, min_nodes, may_preempt, .. } = self.test;
+        let id = self.view.id;
+        if want.kind == GresKind::Shard && self.view.was_resized() && want.request.is_moldable() {
+            // A plan that counts no more, or a size of before a requeue, must not stay in Slurm's accounts.
+            effects.extend(engine.shards(&want.request, &slurm.within_reach()).map(Effect::Shards));
+        }
+        let run_now = ask == Ask::RunNow;
+        let victims: HashSet<JobId> =
+            if run_now && may_preempt { slurm.victims().into_iter().collect() } else { HashSet::new() };
+        let mode = match ask {
+            Ask::RunNow if !may_preempt => Mode::RunNow,
+            Ask::RunNow => Mode::Preempt { victims: &victims, widen: tried.widen.take(id) },
+            Ask::TestOnly => Mode::TestOnly,
+            Ask::WillRun => Mode::WillRun,
+        };
+        let question = engine.question(id, self.view.uid, want);
+        let mut narrowed = narrow(engine, &question, want, mode, min_nodes, &nodes);
+        if run_now && !tried.off_plan.take(id) {
+            let others = keep_to_plan(engine, &question, min_nodes, &nodes);
+            if !others.is_empty() {
+                narrowed.out.extend(others);
+                tried.off_plan.set(id);
+            }
+        }
+        if let Some(patient) = Patient::of(&question, &self.view).filter(|_| ask != Ask::TestOnly) {
+            let split = patient.split(engine, &question, &nodes);
+            self.has_good = split.has_good(min_nodes);
+            if run_now && self.has_good && !tried.off_good.take(id) {
+                narrowed.out.extend(split.poor);
+                tried.off_good.set(id);
+            }
+        }
+        if narrowed.held_back {
+            tried.widen.set(id);
+        }
+        self.unregistered = narrowed.unregistered;
+        effects.push(Effect::RuleOut(narrowed.out));
+        effects
+    }
+
+    /// Lets a plan count as none that neither any of these nodes nor its own could ever carry out. Its own node may be
+    /// missing here because it is full or completing: another model's coming free first must not undo the plan.
+    fn give_up_impossible_plan(&mut self, engine: &mut Engine, nodes: &[NodeView]) {
+        let Some(want) = &self.want else { return };
+        let Some(plan) = &want.plan else { return };
+        let question = engine.question(self.view.id, self.view.uid, want);
+        let own = plan.place.as_ref().map(|place| place.node.as_str());
+        let mut names = nodes.iter().map(|n| n.name.as_str()).chain(own);
+        if !names.any(|name| engine.fits_ever(name, &question) == Some(true)) {
+            self.want = self.view.want_unplanned();
+        }
+    }
+
+    /// What follows when Slurm calls the job impossible. One that only has to wait until nodes register would be held
+    /// with `BadConstraints`, for without devices there is no shard: these nodes are then the answer.
+    pub(crate) fn merely_waits(&self) -> (Opinion, Vec<Effect>) {
+        let wanted = usize::try_from(self.test.min_nodes.max(1)).unwrap_or(usize::MAX);
+        match self.unregistered.get(..wanted) {
+            Some(nodes) if self.test.ask == Ask::TestOnly => {
+                (Opinion::Possible, vec![Effect::Offer(nodes.to_vec())])
+            }
+            _ => (Opinion::AsSlurmSays, Vec::new()),
+        }
+    }
+
+    /// What follows a success of Slurm's own test.
+    pub(crate) fn after(&mut self, memory: &mut Memory, slurm: &impl Slurm) -> (Opinion, Vec<Effect>) {
+        // Slurm's own test may have taken its time, and foretells starts from now on.
+        self.view.now = slurm.now();
+        match (self.test.ask, &self.want) {
+            (Ask::RunNow, Some(want)) => start::now(&self.test, &self.view, want, memory, slurm),
+            (Ask::RunNow, None) => (Opinion::AsSlurmSays, vec![Effect::Placement(None)]),
+            (Ask::WillRun, Some(want)) => {
+                start::later(&self.view, want, &mut memory.engine, slurm, self.has_good)
+            }
+            _ => (Opinion::AsSlurmSays, Vec::new()),
+        }
+    }
+}

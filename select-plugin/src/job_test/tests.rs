@@ -1,0 +1,299 @@
+//! Tests of one job, one after the other, against a Slurm that is made of answers.
+
+mod fake;
+
+use std::collections::HashSet;
+
+use placement::wire::JobPlacement;
+use placement::{GpuIndex, Grant, JobId, Uid};
+
+use super::{Ask, Case, Opinion, Test};
+use crate::effect::Effect;
+use crate::engine::Engine;
+use crate::memory::{Memory, Record};
+use crate::view::{GresKind, GresRequest, JobView};
+use fake::Fake;
+
+const USER: Uid = Uid(1000);
+const JOB: JobId = JobId(9);
+const RECORD: Record = Record(0x1000);
+
+/// Nodes `n1` to `n3` with two GPUs for instances, `v1` and `v2` with the links of a DGX-1V.
+fn memory() -> Memory {
+    let text = "[defaults]\ngpu_wait = \"25:60\"\n\
+                [[nodes]]\nnames = \"n[1-3]\"\ngpu = \"a100-40gb\"\ncount = 2\nmig = \"dynamic\"\n\
+                [[nodes]]\nnames = \"v[1-2]\"\ngpu = \"a100-40gb\"\ncount = 8\ninterconnect = \"dgx-v\"\n";
+    let (config, errors) = site_config::parse("t", text, &|_| Err(std::io::ErrorKind::NotFound.into()));
+    assert_eq!(errors, []);
+    Memory::new(Engine::new(config.unwrap()))
+}
+
+fn occupy(memory: &mut Memory, job: u32, name: &str, gpus: &[u16]) {
+    let grant = Grant::Whole(gpus.iter().map(|g| GpuIndex(*g)).collect());
+    let placement = JobPlacement { job: JobId(job), nodes: vec![(name.to_owned(), grant)] };
+    assert_eq!(memory.engine.commit(USER, &placement), Vec::<String>::new());
+}
+
+fn job(request: &str, kind: GresKind, per_node: u64) -> JobView {
+    JobView {
+        id: JOB,
+        uid: USER,
+        request: Some(request.to_owned()),
+        gres: vec![GresRequest { kind, per_node, per_socket: false }],
+        exclusive: false,
+        enforce_bind: false,
+        partition: None,
+        comment: String::new(),
+        now: 1000,
+        starts_by: None,
+    }
+}
+
+fn instance() -> JobView {
+    job("v1 iso=mig:7g.40gb", GresKind::Shard, 40)
+}
+
+fn pair() -> JobView {
+    job("v1 iso=whole bw=sensitive", GresKind::Gpu, 2)
+}
+
+fn case(ask: Ask, may_preempt: bool, view: &JobView) -> Case {
+    Case::new(Test { ask, min_nodes: 1, may_preempt, record: RECORD }, view.clone())
+}
+
+/// What Slurm is asked to leave out before its own test of a start now, which then fails.
+fn left_out(memory: &mut Memory, slurm: &Fake, may_preempt: bool, view: &JobView) -> Vec<usize> {
+    let mut case = case(Ask::RunNow, may_preempt, view);
+    let effects = case.before(memory, slurm);
+    assert_eq!(case.merely_waits(), (Opinion::AsSlurmSays, Vec::new()));
+    let [Effect::RuleOut(out)] = &effects[..] else { panic!("{effects:?}") };
+    out.clone()
+}
+
+/// What follows when Slurm's own test succeeds with the nodes of `chosen`.
+fn succeeds(
+    memory: &mut Memory,
+    ask: Ask,
+    view: &JobView,
+    offered: &Fake,
+    chosen: &Fake,
+) -> (Opinion, Vec<Effect>) {
+    let mut case = case(ask, true, view);
+    case.before(memory, offered);
+    case.after(memory, chosen)
+}
+
+#[test]
+fn nodes_that_preemption_could_free_are_offered_in_every_other_test() {
+    let mut memory = memory();
+    occupy(&mut memory, 1, "n1", &[0, 1]);
+    let slurm = Fake { victims: vec![JobId(1)], ..Fake::with(&["n1", "n2"]) };
+    let mut out = || left_out(&mut memory, &slurm, true, &instance());
+    assert_eq!([out(), out(), out(), out()], [vec![0], vec![], vec![0], vec![]]);
+    // A start takes the mark back.
+    left_out(&mut memory, &slurm, true, &instance());
+    let chosen = Fake::with(&["n2"]).choosing("n2", 1, 0b11);
+    let (opinion, _) = succeeds(&mut memory, Ask::RunNow, &instance(), &slurm, &chosen);
+    assert_eq!(opinion, Opinion::AsSlurmSays);
+    assert_eq!(left_out(&mut memory, &slurm, true, &instance()), [0]);
+}
+
+#[test]
+fn a_plans_node_is_kept_to_in_every_other_test() {
+    let mut memory = memory();
+    let mut view = job("v1 iso=mig times=1g:60,2g:35", GresKind::Shard, 10);
+    view.comment = "tessera: plan v1 size=2g.10gb place=n2:1@4 end=1790000035 until=2000".to_owned();
+    let slurm = Fake::with(&["n1", "n2", "n3"]);
+    let mut out = |view: &JobView| {
+        let mut case = case(Ask::RunNow, false, view);
+        case.before(&mut memory, &slurm)
+    };
+    let kept = [Effect::Shards(10), Effect::RuleOut(vec![0, 2])];
+    let free = [Effect::Shards(10), Effect::RuleOut(vec![])];
+    assert_eq!([out(&view), out(&view), out(&view)], [kept.to_vec(), free.to_vec(), kept.to_vec()]);
+    // A plan that no node here can carry out counts as none: then the shards are those of the size asked.
+    view.comment = "tessera: plan v1 size=2g.12gb until=2000".to_owned();
+    assert_eq!(out(&view), [Effect::Shards(5), Effect::RuleOut(vec![])]);
+}
+
+#[test]
+fn nodes_with_the_gpus_that_a_job_waits_for_are_kept_to_in_every_other_test() {
+    let mut memory = memory();
+    // On v1 GPUs 0 and 6 are free, without a link between them.
+    occupy(&mut memory, 1, "v1", &[1, 2, 3, 4, 5, 7]);
+    let slurm = Fake::with(&["v1", "v2"]);
+    let mut out = || left_out(&mut memory, &slurm, false, &pair());
+    assert_eq!([out(), out(), out()], [vec![0], vec![], vec![0]]);
+}
+
+#[test]
+fn a_start_on_poor_gpus_waits_and_says_so_once() {
+    let mut memory = memory();
+    occupy(&mut memory, 1, "v1", &[1, 2, 3, 4, 5, 7]);
+    let slurm = Fake::with(&["v1"]).choosing("v1", 0b0100_0001, 0b0100_0001);
+    let mut test = |view: &JobView, now: u64| {
+        let slurm = Fake { now, ..slurm.clone() };
+        succeeds(&mut memory, Ask::RunNow, &JobView { now, ..view.clone() }, &slurm, &slurm)
+    };
+    let mut view = pair();
+    let (opinion, effects) = test(&view, 1000);
+    assert_eq!(opinion, Opinion::Refused);
+    let [Effect::Devices(_), Effect::Comment(says), rest @ ..] = &effects[..] else { panic!("{effects:?}") };
+    let held = [Effect::JobsChanged, Effect::Placement(None), Effect::Unallocate];
+    assert_eq!(rest, held);
+    view.comment = says.clone();
+    let (opinion, effects) = test(&view, 1059);
+    assert_eq!((opinion, &effects[1..]), (Opinion::Refused, &held[..]));
+    let (opinion, effects) = test(&view, 1060);
+    assert_eq!(opinion, Opinion::AsSlurmSays);
+    let [_, Effect::Placement(Some(placement)), Effect::Why(Some(why)), Effect::Match(Some(_))] =
+        &effects[..]
+    else {
+        panic!("{effects:?}")
+    };
+    assert_eq!(placement, "v1 job=9;v1=whole:0,6");
+    assert!(why.ends_with(", its wait for more than 25 GB/s is over"), "{why}");
+    let pending = memory.pending.as_ref().unwrap();
+    assert!(memory.has_decided(RECORD) && !memory.has_decided(Record(1)), "{pending:?}");
+}
+
+#[test]
+fn backfill_passes_a_waiting_job_over_and_anybody_else_is_told_when() {
+    let mut memory = memory();
+    occupy(&mut memory, 1, "v1", &[1, 2, 3, 4, 5, 7]);
+    let slurm = Fake { start_time: 1000, ends: vec![(JobId(1), 9000)], ..Fake::with(&["v1"]) };
+    let backfill = Fake { in_backfill: true, ..slurm.clone() };
+    let mut test = |slurm: &Fake| succeeds(&mut memory, Ask::WillRun, &pair(), slurm, slurm);
+    let (opinion, effects) = test(&backfill);
+    assert_eq!((opinion, effects.len()), (Opinion::Refused, 4), "{effects:?}");
+    assert_eq!(test(&slurm), (Opinion::AsSlurmSays, vec![Effect::StartAt(1060)]));
+    // A start that Slurm itself sees later is not one to refuse.
+    let later = Fake { start_time: 1001, ..backfill };
+    assert_eq!(test(&later), (Opinion::AsSlurmSays, vec![]));
+}
+
+#[test]
+fn a_start_is_foretold_for_the_end_of_the_job_in_the_way() {
+    let mut memory = memory();
+    occupy(&mut memory, 1, "n1", &[0, 1]);
+    let slurm = Fake { start_time: 1000, ends: vec![(JobId(1), 5000)], ..Fake::with(&["n1"]) };
+    let found = succeeds(&mut memory, Ask::WillRun, &instance(), &slurm, &slurm);
+    assert_eq!(found, (Opinion::AsSlurmSays, vec![Effect::StartAt(5000)]));
+    // It is not where Slurm means "once these are gone".
+    let preempting = Fake { preempted: Some(HashSet::from([JobId(1)])), ..slurm };
+    let found = succeeds(&mut memory, Ask::WillRun, &instance(), &preempting, &preempting);
+    assert_eq!(found, (Opinion::AsSlurmSays, vec![]));
+}
+
+#[test]
+fn the_jobs_whose_slices_are_in_the_way_go_first() {
+    let mut memory = memory();
+    occupy(&mut memory, 1, "n1", &[0]);
+    occupy(&mut memory, 2, "n1", &[1]);
+    let mut chosen = Fake::with(&["n1"]).choosing("n1", 1, 0b11);
+    chosen.victims = vec![JobId(2), JobId(1)];
+    chosen.preempted = Some(HashSet::new());
+    let mut test = |slurm: &Fake| succeeds(&mut memory, Ask::RunNow, &instance(), slurm, slurm);
+    assert_eq!(
+        test(&chosen),
+        (Opinion::AsSlurmSays, vec![Effect::Preempt(JobId(2)), Effect::Placement(None)])
+    );
+    chosen.victims.clear();
+    assert_eq!(test(&chosen), (Opinion::Refused, Effect::refusal().to_vec()));
+}
+
+#[test]
+fn nobody_is_preempted_for_gpus_that_the_job_would_let_pass() {
+    let mut memory = memory();
+    occupy(&mut memory, 1, "v1", &[0, 6]);
+    occupy(&mut memory, 2, "v1", &[1, 2, 3, 4, 5, 7]);
+    let mut chosen = Fake::with(&["v1"]).choosing("v1", 0b0100_0001, 0b0100_0001);
+    chosen.victims = vec![JobId(1)];
+    chosen.preempted = Some(HashSet::from([JobId(1)]));
+    let (opinion, effects) = succeeds(&mut memory, Ask::RunNow, &pair(), &chosen, &chosen);
+    assert_eq!(opinion, Opinion::Refused);
+    assert!(
+        matches!(&effects[..], [Effect::Placement(None), Effect::Comment(_), Effect::JobsChanged, ..]),
+        "{effects:?}"
+    );
+}
+
+#[test]
+fn a_node_that_slurms_accounts_rule_out_is_not_asked_again_until_it_changes() {
+    let mut memory = memory();
+    occupy(&mut memory, 1, "n1", &[0]);
+    // Slurm has only the full GPU for it.
+    let chosen = Fake::with(&["n1"]).choosing("n1", 1, 1);
+    let (opinion, effects) = succeeds(&mut memory, Ask::RunNow, &instance(), &chosen, &chosen);
+    assert_eq!((opinion, effects), (Opinion::Refused, Effect::refusal().to_vec()));
+    assert_eq!(left_out(&mut memory, &chosen, false, &instance()), [0]);
+    occupy(&mut memory, 2, "n1", &[1]);
+    memory.engine.release(JobId(2));
+    assert_eq!(left_out(&mut memory, &chosen, false, &instance()), [0; 0]);
+}
+
+#[test]
+fn a_job_waits_for_nodes_that_have_not_registered() {
+    let mut memory = memory();
+    let mut slurm = Fake::with(&["n1", "n2"]);
+    slurm.nodes.iter_mut().for_each(|node| node.registered = false);
+    let mut asked = |ask, min_nodes| {
+        let mut case = Case::new(Test { ask, min_nodes, may_preempt: false, record: RECORD }, instance());
+        case.before(&mut memory, &slurm);
+        case.merely_waits()
+    };
+    assert_eq!(asked(Ask::TestOnly, 1), (Opinion::Possible, vec![Effect::Offer(vec![0])]));
+    assert_eq!(asked(Ask::TestOnly, 2), (Opinion::Possible, vec![Effect::Offer(vec![0, 1])]));
+    assert_eq!(asked(Ask::TestOnly, 3), (Opinion::AsSlurmSays, vec![]));
+    assert_eq!(asked(Ask::RunNow, 1), (Opinion::AsSlurmSays, vec![]));
+}
+
+#[test]
+fn where_a_reservation_holds_devices_slurms_own_choice_stands() {
+    let mut memory = memory();
+    // 0 and 1 have one link between them, other pairs have two.
+    let chosen = Fake::with(&["v1"]).choosing("v1", 0b0000_0011, 0xff);
+    let view = JobView { request: Some("v1 iso=whole bw=sensitive wait=none".to_owned()), ..pair() };
+    let mut gpus = |slurm: &Fake| {
+        let (_, effects) = succeeds(&mut memory, Ask::RunNow, &view, slurm, slurm);
+        let Some(Effect::Devices(on_node)) = effects.first() else { panic!("{effects:?}") };
+        let mut gpus: Vec<usize> = on_node.devices.iter().map(|(gpu, _)| *gpu).collect();
+        gpus.sort_unstable();
+        gpus
+    };
+    assert_ne!(gpus(&chosen), [0, 1]);
+    assert_eq!(gpus(&Fake { reserves_devices: true, ..chosen }), [0, 1]);
+}
+
+#[test]
+fn a_placement_of_before_goes_where_nothing_is_wanted() {
+    let mut memory = memory();
+    let slurm = Fake::with(&["n1"]);
+    let view = JobView { gres: Vec::new(), ..instance() };
+    let found = succeeds(&mut memory, Ask::RunNow, &view, &slurm, &slurm);
+    assert_eq!(found, (Opinion::AsSlurmSays, vec![Effect::Placement(None)]));
+    assert_eq!(slurm.reads.get(), 0, "nothing is read for it");
+    let found = succeeds(&mut memory, Ask::WillRun, &view, &slurm, &slurm);
+    assert_eq!(found, (Opinion::AsSlurmSays, vec![]));
+}
+
+#[test]
+fn nodes_are_read_once_before_and_once_after() {
+    let mut memory = memory();
+    let slurm = Fake::with(&["n1", "n2"]).choosing("n1", 1, 0b11).choosing("n2", 1, 0b11);
+    let mut view = job("v1 iso=mig times=1g:60,2g:35", GresKind::Shard, 10);
+    view.comment = "tessera: plan v1 size=2g.10gb place=n2:1@4 end=1790000035 until=2000".to_owned();
+    let (opinion, _) = succeeds(&mut memory, Ask::RunNow, &view, &slurm, &slurm);
+    assert_eq!((opinion, slurm.reads.get()), (Opinion::AsSlurmSays, 2));
+}
+
+#[test]
+fn of_two_nodes_the_one_with_less_bandwidth_says_why() {
+    let mut memory = memory();
+    occupy(&mut memory, 1, "v2", &[1, 2, 3, 4, 5, 7]);
+    let view = JobView { request: Some("v1 iso=whole bw=sensitive wait=none".to_owned()), ..pair() };
+    let slurm = Fake::with(&["v1", "v2"]).choosing("v1", 0b11, 0xff).choosing("v2", 0b0100_0001, 0b0100_0001);
+    let (_, effects) = succeeds(&mut memory, Ask::RunNow, &view, &slurm, &slurm);
+    let [.., Effect::Why(Some(why)), Effect::Match(_)] = &effects[..] else { panic!("{effects:?}") };
+    assert!(why.starts_with("v2: "), "{why}");
+}

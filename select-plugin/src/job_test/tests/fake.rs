@@ -1,0 +1,96 @@
+//! A Slurm made of answers.
+
+use std::cell::Cell;
+use std::collections::HashSet;
+
+use placement::JobId;
+use placement::ask::GpuSet;
+
+use crate::job_test::Slurm;
+use crate::view::{ChosenView, EntryChoice, NodeView};
+
+/// What it answers; a field for each question.
+#[derive(Clone, Default)]
+pub(super) struct Fake {
+    pub(super) nodes: Vec<NodeView>,
+    /// How often the nodes were read.
+    pub(super) reads: Cell<u32>,
+    pub(super) victims: Vec<JobId>,
+    pub(super) preempted: Option<HashSet<JobId>>,
+    pub(super) choices: Vec<ChosenView>,
+    pub(super) ends: Vec<(JobId, i64)>,
+    pub(super) start_time: i64,
+    pub(super) in_backfill: bool,
+    pub(super) reserves_devices: bool,
+    pub(super) now: u64,
+}
+
+impl Fake {
+    /// With these nodes, in the order of their indices, at second 1000.
+    pub(super) fn with(names: &[&str]) -> Self {
+        let node = |(index, name): (usize, &&str)| NodeView {
+            index,
+            name: (*name).to_owned(),
+            config: 7,
+            completing: false,
+            registered: true,
+            required: false,
+        };
+        Self { nodes: names.iter().enumerate().map(node).collect(), now: 1000, ..Self::default() }
+    }
+
+    /// With this choice of devices on a node, as bits.
+    pub(super) fn choosing(mut self, node: &str, chosen: u64, available: u64) -> Self {
+        let entry = EntryChoice {
+            chosen: GpuSet::from_bits(chosen),
+            available: GpuSet::from_bits(available),
+            sockets: Vec::new(),
+        };
+        let near = GpuSet::from_bits(u64::MAX);
+        self.choices.push(ChosenView { name: node.to_owned(), entries: vec![entry], near });
+        self
+    }
+}
+
+impl Slurm for Fake {
+    fn nodes(&self) -> Vec<NodeView> {
+        self.reads.set(self.reads.get() + 1);
+        self.nodes.clone()
+    }
+
+    fn within_reach(&self) -> Vec<String> {
+        self.nodes.iter().map(|n| n.name.clone()).collect()
+    }
+
+    fn victims(&self) -> Vec<JobId> {
+        self.victims.clone()
+    }
+
+    fn preempted(&self) -> Option<HashSet<JobId>> {
+        self.preempted.clone()
+    }
+
+    fn choice(&self, node: &NodeView) -> Option<ChosenView> {
+        self.choices.iter().find(|c| c.name == node.name).cloned()
+    }
+
+    fn end_of(&self, job: JobId) -> i64 {
+        self.ends.iter().find(|(id, _)| *id == job).map_or(0, |(_, end)| *end)
+    }
+
+    fn start_time(&self) -> i64 {
+        self.start_time
+    }
+
+    fn in_backfill(&self) -> bool {
+        self.in_backfill
+    }
+
+    fn reserves_devices(&self) -> bool {
+        self.reserves_devices
+    }
+
+    fn now(&self) -> u64 {
+        self.now
+    }
+}

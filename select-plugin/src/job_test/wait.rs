@@ -1,0 +1,96 @@
+//! Starts that are put off until there are GPUs that a sensitive job waits for. Each function is true where it refuses
+//! the start.
+
+use std::collections::HashSet;
+
+use placement::JobId;
+use placement::patience::Turn;
+use placement::wire::plain_why;
+
+use super::Slurm;
+use super::start::{Asked, Decided};
+use crate::effect::Effect;
+use crate::engine::{Engine, SEARCHES};
+use crate::patience::Patient;
+
+/// A start now on GPUs that the job rather lets pass. If it takes them, `decided` says why.
+pub(super) fn wait_now<S: Slurm>(
+    asked: &Asked<'_, S>,
+    engine: &mut Engine,
+    decided: &mut Decided,
+    effects: &mut Vec<Effect>,
+) -> bool {
+    let Some((node, gbps)) = decided.poorest.as_ref() else { return false };
+    let Some(wait) = asked.question.wait().filter(|wait| !wait.is_met_by(*gbps)) else { return false };
+    let held = Patient::of(&asked.question, asked.view)
+        .is_some_and(|patient| hold(asked, engine, patient, (node, *gbps), effects));
+    if !held {
+        let best = engine.best_ever(&asked.slurm.within_reach(), &asked.question);
+        let taken = wait.why_taken(best, &asked.view.comment);
+        decided.why = plain_why(&format!("{}, {taken}", decided.why));
+    }
+    held
+}
+
+/// A start that needs the end of these jobs first. Nothing ends them for GPUs that the job would then let pass.
+pub(super) fn wait_alone<S: Slurm>(
+    asked: &Asked<'_, S>,
+    engine: &mut Engine,
+    gone: &HashSet<JobId>,
+    effects: &mut Vec<Effect>,
+) -> bool {
+    let Some(patient) = Patient::of(&asked.question, asked.view) else { return false };
+    let poorest = patient.poorest_without(engine, &asked.question, &asked.nodes, gone);
+    poorest.is_some_and(|poorest| hold(asked, engine, patient, poorest, effects))
+}
+
+/// A start at `start`, seconds since 1970, where Slurm asks when that could be.
+pub(super) fn wait_later<S: Slurm>(
+    asked: &Asked<'_, S>,
+    engine: &mut Engine,
+    start: i64,
+    has_good: bool,
+    effects: &mut Vec<Effect>,
+) -> bool {
+    let Some(patient) = Patient::of(&asked.question, asked.view) else { return false };
+    let now = i64::try_from(asked.view.now).unwrap_or(i64::MAX);
+    if asked.slurm.in_backfill() {
+        if has_good || start > now {
+            return false;
+        }
+        let poorest = patient.poorest(engine, &asked.question, &asked.nodes);
+        return poorest.is_some_and(|poorest| hold(asked, engine, patient, poorest, effects));
+    }
+    let best = engine.best_ever(&asked.slurm.within_reach(), &asked.question);
+    if has_good && start <= now || !patient.wait.is_met_by(best) {
+        return false;
+    }
+    let mut searches = SEARCHES;
+    let starts = asked.nodes.iter().filter_map(|n| {
+        let (node, ends) = (engine.node(&n.name)?, asked.ends(engine, &n.name));
+        Some(patient.start(node, &asked.question, ends, start, &mut searches))
+    });
+    let better = starts.fold(start, i64::max);
+    effects.extend((better != start).then_some(Effect::StartAt(better)));
+    false
+}
+
+/// Refuses a start on a node's poor set and says in the job's AdminComment until when it waits.
+fn hold<S: Slurm>(
+    asked: &Asked<'_, S>,
+    engine: &mut Engine,
+    patient: Patient,
+    (node, gbps): (&str, f64),
+    effects: &mut Vec<Effect>,
+) -> bool {
+    let best = engine.best_ever(&asked.slurm.within_reach(), &asked.question);
+    let Turn::Wait { until, begins } = patient.turn(gbps, best, asked.view) else { return false };
+    if begins {
+        let text = patient.wait.comment(until, gbps, node);
+        effects.extend(Effect::comment(&asked.view.comment, &text, None));
+    }
+    // Or the end of the wait would be no news to backfill, which alone starts some jobs.
+    effects.push(Effect::JobsChanged);
+    effects.extend(Effect::refusal());
+    true
+}

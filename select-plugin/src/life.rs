@@ -1,0 +1,193 @@
+//! A job's life beside its tests: it begins, is allocated, loses nodes, ends; and slurmctld reads its configuration anew.
+
+use placement::planned::{Started, encode_started};
+use placement::wire::{JobPlacement, encode_request, parse_placement, parse_request};
+use placement::{JobId, Request};
+use plugin_rt::log;
+
+use crate::commit::{encoded, unmanaged};
+use crate::effect::{Effect, Layout};
+use crate::engine::Engine;
+use crate::memory::{Memory, Pending, Record};
+use crate::view::{Allocated, GresKind, JobView};
+use crate::whole_node::in_order;
+
+/// A job that holds something, as its record shows it.
+pub(crate) struct Running {
+    pub(crate) record: Record,
+    pub(crate) view: JobView,
+    /// What Slurm has allocated to it.
+    pub(crate) allocated: Vec<Allocated>,
+    /// The placement in its SPANK environment.
+    pub(crate) placement: Option<String>,
+    /// The reason there.
+    pub(crate) why: Option<String>,
+}
+
+/// Whether a job may start without a decision of ours: one that gets a part of a device may not.
+///
+/// Preemption by suspension starts a job after a test whose success meant "once these are out of the way"; the
+/// suspended ones keep their slices.
+pub(crate) fn may_begin_undecided(view: &JobView) -> bool {
+    view.want().is_none_or(|w| w.kind == GresKind::Gpu)
+}
+
+/// What follows when Slurm has allocated a job, or found it running at its own start.
+pub(crate) fn allocated(memory: &mut Memory, job: &Running) -> (Vec<Effect>, Vec<Layout>) {
+    let pending = memory.pending.take().filter(|p| p.record == job.record);
+    let mut effects = Vec::new();
+    let placement = match pending {
+        Some(Pending { mut placement, planned, .. }) => {
+            placement.job = job.view.id;
+            effects.push(Effect::Placement(encoded(&memory.engine, &placement)));
+            let why = job.why.as_deref();
+            effects.extend(explain(&memory.engine, &job.view, &placement, planned, why));
+            Some(placement)
+        }
+        None => saved(&memory.engine, job.view.id, job.placement.as_deref())
+            .or_else(|| started_whole(memory, job, &mut effects)),
+    };
+    (effects, take_over(memory, job, placement))
+}
+
+/// What a job gets that has every GPU of its nodes and starts now, not one that ran before slurmctld did.
+fn started_whole(memory: &Memory, job: &Running, effects: &mut Vec<Effect>) -> Option<JobPlacement> {
+    if !memory.rebuilt {
+        return None;
+    }
+    let whole = in_order(&memory.engine, &job.view, &job.allocated)?;
+    let told = explain(&memory.engine, &job.view, &whole.placement, None, Some(&whole.why));
+    effects.extend([
+        Effect::Why(Some(whole.why)),
+        Effect::Match(whole.matched),
+        Effect::Placement(encoded(&memory.engine, &whole.placement)),
+    ]);
+    effects.extend(told);
+    Some(whole.placement)
+}
+
+/// Shows what a job got, and why, in its AdminComment: for `scontrol show job` and `sacct`.
+fn explain(
+    engine: &Engine,
+    view: &JobView,
+    placement: &JobPlacement,
+    planned: Option<(u64, u64)>,
+    why: Option<&str>,
+) -> Option<Effect> {
+    let (text, why) = (encoded(engine, placement)?, why?.to_owned());
+    // Without the version and the job's own number.
+    let got = text.split_once(';').map_or("", |(_, nodes)| nodes).to_owned();
+    let request = view.request.as_deref().and_then(|text| parse_request(text).ok());
+    let request = request.filter(Request::is_moldable);
+    let job_profile = request.as_ref().and_then(|r| r.job_profile.clone());
+    let started = encode_started(&Started { got, job_profile, planned, why });
+    // A requeued job can be planned again.
+    let asks = request.map(|r| encode_request(&r));
+    Effect::comment(&view.comment, &started, asks.as_deref())
+}
+
+/// The placement that a job was started with, from its record; not one that was copied from another job.
+fn saved(engine: &Engine, job: JobId, text: Option<&str>) -> Option<JobPlacement> {
+    match parse_placement(text?, &|node, gpu| engine.model_of(node, gpu)) {
+        Ok(placement) => Some(placement).filter(|p| p.job == job),
+        Err(e) => {
+            log::error(format_args!("job {}: its placement is unreadable: {e}", job.0));
+            None
+        }
+    }
+}
+
+/// Makes what a running job has part of the state and shows it.
+fn take_over(memory: &mut Memory, job: &Running, placement: Option<JobPlacement>) -> Vec<Layout> {
+    let engine = &mut memory.engine;
+    let placement = unmanaged(engine, job.view.id, placement, &job.allocated);
+    if placement.nodes.is_empty() {
+        return Vec::new();
+    }
+    for refused in engine.commit(job.view.uid, &placement) {
+        log::error(format_args!("job {}: {refused}", job.view.id.0));
+    }
+    let names: Vec<String> = placement.nodes.into_iter().map(|(name, _)| name).collect();
+    if memory.rebuilt { layouts(&memory.engine, &names) } else { Vec::new() }
+}
+
+/// The layouts of these nodes, where they are managed.
+fn layouts(engine: &Engine, names: &[String]) -> Vec<Layout> {
+    let layout = |name: &String| Some(Layout { node: name.clone(), text: engine.layout(name)? });
+    names.iter().filter_map(layout).collect()
+}
+
+/// What follows when a job has begun to end.
+pub(crate) fn ended(memory: &mut Memory, job: JobId) -> Vec<Layout> {
+    let names = memory.engine.release(job);
+    layouts(&memory.engine, &names)
+}
+
+/// What follows when a running job has lost a node. `placement` is the one in its SPANK environment.
+pub(crate) fn lost_node(
+    memory: &mut Memory,
+    job: JobId,
+    node: &str,
+    placement: Option<&str>,
+) -> (Vec<Effect>, Vec<Layout>) {
+    let engine = &mut memory.engine;
+    if !engine.release_on(job, node) {
+        return (Vec::new(), Vec::new());
+    }
+    // Or the node would be the job's again after a restart of slurmctld.
+    let shorter = saved(engine, job, placement).map(|mut placement| {
+        placement.nodes.retain(|(name, _)| name != node);
+        Effect::Placement(encoded(engine, &placement))
+    });
+    (shorter.into_iter().collect(), layouts(engine, &[node.to_owned()]))
+}
+
+/// Takes over a job that runs while the state is rebuilt.
+pub(crate) fn found_running(memory: &mut Memory, job: &Running) -> Vec<Layout> {
+    let placement = saved(&memory.engine, job.view.id, job.placement.as_deref());
+    take_over(memory, job, placement)
+}
+
+/// The state knows all running jobs. `published` has the text in the `extra` of each node.
+pub(crate) fn rebuilt(memory: &mut Memory, published: &[(String, String)]) -> Vec<Layout> {
+    memory.rebuilt = true;
+    for (node, text) in published {
+        memory.engine.remember_idle(node, text);
+    }
+    let names: Vec<String> = memory.engine.node_names().map(str::to_owned).collect();
+    layouts(&memory.engine, &names)
+}
+
+/// What Slurm says of a node's GPUs.
+pub(crate) struct NodeGpus {
+    pub(crate) node: String,
+    /// How many `slurm.conf` gives it; `None`: it speaks of none.
+    pub(crate) configured: Option<u64>,
+    /// GPUs or shards are not consumed by jobs: any number of them gets the same.
+    pub(crate) no_consume: bool,
+}
+
+/// Leaves nodes to Slurm where its GPU numbers may differ from ours, or where its jobs take nothing from each other. Jobs
+/// then wait, or run elsewhere, for a reason that nothing but this line tells. Earlier layouts of these nodes go.
+pub(crate) fn step_aside(engine: &mut Engine, nodes: &[NodeGpus]) -> Vec<Layout> {
+    let mut aside = Vec::new();
+    let mut cleared = Vec::new();
+    for NodeGpus { node, configured, no_consume } in nodes {
+        let Some(ours) = engine.described_gpus(node) else { continue };
+        let why = match configured {
+            _ if *no_consume => "its GPUs are no_consume in slurm.conf".to_owned(),
+            Some(gpus) if *gpus != ours => format!("{gpus} GPUs in slurm.conf, {ours} in tessera.toml"),
+            _ => continue,
+        };
+        engine.step_aside(node);
+        cleared.push(Layout { node: node.clone(), text: String::new() });
+        aside.push(format!("{node}: {why}"));
+    }
+    if let Some(first) = aside.first() {
+        log::error(format_args!(
+            "select plugin: {} nodes are left to Slurm alone, such as {first}: see `tessera doctor`",
+            aside.len()
+        ));
+    }
+    cleared
+}

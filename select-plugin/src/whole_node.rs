@@ -1,0 +1,58 @@
+//! Jobs that get every GPU of their nodes: which ones is Slurm's choice, their order follows the job's pattern.
+
+use placement::ask::GpuSet;
+use placement::matched::encode;
+use placement::wire::JobPlacement;
+
+use crate::commit::{place, why_of_all};
+use crate::engine::Engine;
+use crate::view::{Allocated, ChosenView, EntryChoice, GresKind, JobView, union};
+
+/// What an exclusive job gets.
+pub(crate) struct WholeNodes {
+    /// All GPUs of its nodes, in the order of its ranks.
+    pub(crate) placement: JobPlacement,
+    /// Why in this order, for the job's user.
+    pub(crate) why: String,
+    /// How the order was chosen on each node, as the SPANK environment has it.
+    pub(crate) matched: Option<String>,
+}
+
+/// The placement of an exclusive job that Slurm has just `allocated`; `None`: it is none, or has nothing that is ours to
+/// order.
+pub(crate) fn in_order(engine: &Engine, view: &JobView, allocated: &[Allocated]) -> Option<WholeNodes> {
+    if !view.exclusive {
+        return None;
+    }
+    let plain = JobView { exclusive: false, ..view.clone() };
+    let want = plain.want().filter(|w| w.kind == GresKind::Gpu)?;
+    let question = engine.question(view.id, view.uid, &want);
+    let mut placement = JobPlacement { job: view.id, nodes: Vec::new() };
+    let (mut whys, mut matched) = (Vec::new(), Vec::new());
+    for (node, gpus) in gpus_by_node(allocated) {
+        let entry = EntryChoice { chosen: gpus, available: gpus, sockets: Vec::new() };
+        let slurm = ChosenView { name: node.clone(), entries: vec![entry], near: GpuSet::EMPTY };
+        let placed = place(engine, question.clone(), &want, &slurm)?.ok()?;
+        whys.push((placed.gbps, placed.why));
+        matched.extend(placed.matched.map(|m| (node.clone(), m)));
+        placement.nodes.push((node, placed.grant));
+    }
+    if placement.nodes.is_empty() {
+        return None;
+    }
+    let why = why_of_all(whys, &placement.nodes);
+    let matched = (!matched.is_empty()).then(|| encode(&matched));
+    Some(WholeNodes { placement, why, matched })
+}
+
+/// The whole GPUs of each node. A node has one entry for each type of its GPUs.
+fn gpus_by_node(allocated: &[Allocated]) -> Vec<(String, GpuSet)> {
+    let mut all: Vec<(String, GpuSet)> = Vec::new();
+    for on in allocated.iter().filter(|on| on.kind == GresKind::Gpu) {
+        match all.iter_mut().find(|(node, _)| *node == on.node) {
+            Some((_, gpus)) => *gpus = union([*gpus, on.gpus].into_iter()),
+            None => all.push((on.node.clone(), on.gpus)),
+        }
+    }
+    all
+}

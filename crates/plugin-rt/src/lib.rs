@@ -1,4 +1,5 @@
-//! What Tessera's Slurm plugins share: a guard round every entry point, the log facade, the panic hook.
+//! What Tessera's Slurm plugins share: a guard round every entry point, the log facade, the panic hook, the reader of
+//! `tessera.toml`, and what those of slurmctld need of the hosting process ([`slurmctld`]).
 //!
 //! Slurm's daemons are other people's processes. Three rules follow, and this crate holds them in one place:
 //!
@@ -7,13 +8,19 @@
 //! - text from users (job names, option values) is data: it is passed through a constant `"%s"`.
 //!
 //! Each cdylib links its own copy of this crate, so the panic hook and the sink are per plugin.
+#![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
 mod chain;
+#[expect(unsafe_code, reason = "the hosting process's symbols, memory and log functions")]
 mod ffi;
 mod guard;
 pub mod log;
+pub mod slurmctld;
+pub mod spank_env;
+pub mod tessera_toml;
 
 pub use chain::Chain;
-pub use ffi::{Text, symbol, text};
+pub use ffi::Text;
+pub use ffi::symbols::{symbol, text};
 pub use guard::{guard, guard_ok, install_panic_hook, set_job};

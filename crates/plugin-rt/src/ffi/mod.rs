@@ -1,12 +1,15 @@
-//! The hosting process: its symbols, its strings, its variadic log functions.
+//! The hosting process: its symbols, its strings, its memory, its variadic log functions.
 //!
 //! Symbols are looked up rather than linked, so that the same crate works in slurmctld, slurmd and the commands, and
 //! in tests where there is no Slurm. The log functions are those `slurm/spank.h` declares; libslurmfull has them all.
 
+pub(crate) mod heap;
+pub(crate) mod symbols;
+
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::ptr::NonNull;
 
 use crate::log::Level;
+use symbols::symbol;
 
 /// `extern void slurm_info(const char *format, ...)` and its siblings (`slurm_error` returns an int, which a caller
 /// may ignore in the C ABI).
@@ -32,27 +35,6 @@ fn resolve(name: &CStr) -> Option<Printf> {
     let address = symbol(name)?;
     // SAFETY: only the log functions named above are asked for, and slurm/spank.h gives them this type.
     Some(unsafe { std::mem::transmute::<*mut c_void, Printf>(address.as_ptr()) })
-}
-
-/// The address of a symbol of the hosting process; `None` if it has none of that name.
-#[must_use]
-pub fn symbol(name: &CStr) -> Option<NonNull<c_void>> {
-    // SAFETY: POSIX dlsym: RTLD_DEFAULT and a NUL-terminated name.
-    NonNull::new(unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) })
-}
-
-/// A copy of a C string; `None` for null. What is not UTF-8 is replaced.
-///
-/// # Safety
-///
-/// A pointer that is not null points to a NUL-terminated string.
-#[must_use]
-pub unsafe fn text(pointer: *const c_char) -> Option<String> {
-    if pointer.is_null() {
-        return None;
-    }
-    // SAFETY: the caller's promise; copied before anything can change it.
-    Some(unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned())
 }
 
 /// Text that Slurm reads as `const char name[]`: the bytes and a NUL.
@@ -90,13 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strings_and_symbols_are_found_or_not() {
-        // SAFETY: null is allowed.
-        assert_eq!(unsafe { text(std::ptr::null()) }, None);
-        // SAFETY: a literal.
-        assert_eq!(unsafe { text(c"n1".as_ptr()) }.as_deref(), Some("n1"));
-        assert!(symbol(c"getenv").is_some());
-        assert!(symbol(c"slurm_of_no_version").is_none());
+    fn exported_text_ends_in_a_nul() {
         assert_eq!(Text::<3>::new("n1").0, *b"n1\0");
     }
 }

@@ -1,0 +1,114 @@
+//! Symbols of the hosting process, and the strings and structs behind pointers.
+
+use std::ffi::{CStr, c_char, c_void};
+use std::ptr::NonNull;
+
+/// The hosting process lacks a symbol: it is another Slurm than the plugin was written for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("this process has no symbol {}; Tessera was built for another Slurm", .0.to_string_lossy())]
+pub struct MissingSymbol(pub &'static CStr);
+
+/// The address of a symbol of the hosting process; `None` if it has none of that name.
+#[must_use]
+pub fn symbol(name: &CStr) -> Option<NonNull<c_void>> {
+    // SAFETY: POSIX dlsym: RTLD_DEFAULT and a NUL-terminated name.
+    NonNull::new(unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) })
+}
+
+/// The address of a symbol that the plugin cannot do without.
+///
+/// # Errors
+///
+/// The process has none of that name. The plugin is to say so and refuse to load.
+pub fn required(name: &'static CStr) -> Result<NonNull<c_void>, MissingSymbol> {
+    symbol(name).ok_or(MissingSymbol(name))
+}
+
+/// Whether the process is slurmctld, as Slurm itself tells by its program name. False in a process that is not Slurm's.
+#[must_use]
+pub fn in_slurmctld() -> bool {
+    type Ask = unsafe extern "C" fn() -> bool;
+    symbol(c"slurm_running_in_slurmctld").or_else(|| symbol(c"running_in_slurmctld")).is_some_and(|f| {
+        // SAFETY: src/common/run_in_daemon.h: `extern bool running_in_slurmctld(void)`.
+        let ask = unsafe { std::mem::transmute::<*mut c_void, Ask>(f.as_ptr()) };
+        // SAFETY: as above; it reads the program's name.
+        unsafe { ask() }
+    })
+}
+
+/// A copy of a C string; `None` for null. What is not UTF-8 is replaced.
+///
+/// # Safety
+///
+/// A pointer that is not null points to a NUL-terminated string.
+#[must_use]
+pub unsafe fn text(pointer: *const c_char) -> Option<String> {
+    if pointer.is_null() {
+        return None;
+    }
+    // SAFETY: the caller's promise; copied before anything can change it.
+    Some(unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned())
+}
+
+/// The struct behind a pointer; `None` for null.
+///
+/// # Safety
+///
+/// A pointer that is not null points to a live, initialised `T` that nothing writes to while the reference is used.
+/// Slurm's promise for the records that it hands to a plugin of slurmctld: the caller holds the locks.
+#[must_use]
+pub unsafe fn struct_at<'a, T>(pointer: *const T) -> Option<&'a T> {
+    // SAFETY: the caller's promise.
+    unsafe { pointer.as_ref() }
+}
+
+/// Element `index` of an array; `None` for a null array.
+///
+/// # Safety
+///
+/// An array that is not null has more than `index` initialised elements.
+#[must_use]
+pub unsafe fn item<T: Copy>(array: *const T, index: usize) -> Option<T> {
+    if array.is_null() {
+        return None;
+    }
+    // SAFETY: the caller's promise: inside the array.
+    let element = unsafe { array.add(index) };
+    // SAFETY: as above, initialised.
+    Some(unsafe { element.read() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ptr::null;
+
+    #[test]
+    fn null_is_nothing() {
+        // SAFETY: null is allowed.
+        assert!(unsafe { struct_at::<u32>(null()) }.is_none());
+        // SAFETY: null is allowed.
+        assert_eq!(unsafe { item::<u32>(null(), 7) }, None);
+        // SAFETY: null is allowed.
+        assert_eq!(unsafe { text(null()) }, None);
+    }
+
+    #[test]
+    fn arrays_and_strings_are_read() {
+        let array = [1_u16, 2, 3];
+        // SAFETY: three elements.
+        assert_eq!(unsafe { item(array.as_ptr(), 2) }, Some(3));
+        // SAFETY: a literal.
+        assert_eq!(unsafe { text(c"n1".as_ptr()) }.as_deref(), Some("n1"));
+    }
+
+    #[test]
+    fn symbols_are_found_or_named() {
+        assert!(symbol(c"getenv").is_some() && required(c"getenv").is_ok());
+        assert!(!in_slurmctld());
+        assert_eq!(
+            required(c"slurm_of_no_version").unwrap_err().to_string(),
+            "this process has no symbol slurm_of_no_version; Tessera was built for another Slurm"
+        );
+    }
+}

@@ -51,6 +51,16 @@ pub(crate) struct Layout {
     pub(crate) text: String,
 }
 
+impl Layout {
+    /// Every layout begins with this; a site's own text in `extra` does not.
+    const MARKER: &str = "tessera ";
+
+    /// Whether it is to stand where `before` does: not where that is the same, or a text of the site's own.
+    pub(crate) fn replaces(&self, before: &str) -> bool {
+        before != self.text && (before.is_empty() || before.starts_with(Self::MARKER))
+    }
+}
+
 /// Most bytes of a comment.
 const MAX_COMMENT: usize = 400;
 
@@ -75,6 +85,16 @@ impl Effect {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_sites_own_text_is_not_replaced_by_a_layout() {
+        let replaces = |text: &str, before: &str| {
+            Layout { node: "n1".to_owned(), text: text.to_owned() }.replaces(before)
+        };
+        assert!(replaces("tessera v1 gpu0=free", "") && replaces("", "tessera v1 gpu0=free"));
+        assert!(!replaces("tessera v1 gpu0=free", "tessera v1 gpu0=free"));
+        assert!(!replaces("", "") && !replaces("tessera v1 gpu0=free", "rack 7"));
+    }
 
     #[test]
     fn a_comment_is_cut_between_characters_and_another_persons_stays() {

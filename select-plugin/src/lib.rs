@@ -7,7 +7,6 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
 mod commit;
-mod config;
 mod effect;
 mod engine;
 #[expect(unsafe_code, reason = "Slurm's structs, its functions, and the symbols that it looks up")]

@@ -5,4 +5,4 @@
 //! to load: it would otherwise let jobs start without what they asked for.
 
 pub use crate::ffi::heap::{Heap, entries};
-pub use crate::ffi::symbols::{MissingSymbol, in_slurmctld, item, required, struct_at};
+pub use crate::ffi::symbols::{MissingSymbol, in_slurmctld, item, required, struct_at, text};

@@ -1,15 +1,16 @@
 //! Writes effects into slurmctld: node bitmap, device bits, SPANK environment, AdminComment, node text.
 
-use std::ffi::{CString, c_char};
 use std::ptr::NonNull;
 
 use placement::JobId;
 use placement::matched::MATCH_ENV;
 use placement::wire::{PLACEMENT_ENV, WHY_ENV};
+use plugin_rt::slurmctld::{item, text};
+use plugin_rt::spank_env::is_named;
 
 use super::host::Host;
 use super::job_test::Call;
-use super::{choice, raw, read, sys, version};
+use super::{choice, read, sys, version};
 use crate::commit::split;
 use crate::effect::{Devices, Effect, Layout};
 use crate::view::GresKind;
@@ -51,7 +52,10 @@ fn one(host: &Host, job: &mut sys::job_record_t, effect: &Effect) {
         }
         Effect::Why(value) => variable(host, job, WHY_ENV, value.as_deref()),
         Effect::Match(value) => variable(host, job, MATCH_ENV, value.as_deref()),
-        Effect::Comment(text) => comment(host, job, text),
+        Effect::Comment(text) => {
+            // SAFETY: slurmctld.h: null or a string that Slurm allocated.
+            unsafe { host.heap.replace(&mut job.admin_comment, text) };
+        }
         Effect::JobsChanged => host.jobs_changed(),
         Effect::Unallocate => unallocate(host, job),
         Effect::RuleOut(_) | Effect::Offer(_) | Effect::Preempt(_) => {}
@@ -85,7 +89,7 @@ fn devices(host: &Host, job: &sys::job_record_t, on_node: &Devices) {
         // SAFETY: an element of the job's list, which the test has just filled.
         let Some(state) = (unsafe { state.as_mut() }) else { continue };
         // SAFETY: an array over the node table, or null.
-        let Some(bits) = (unsafe { raw::item(state.gres_bit_select, on_node.node) }) else { continue };
+        let Some(bits) = (unsafe { item(state.gres_bit_select, on_node.node) }) else { continue };
         // SAFETY: null or a live bit string.
         let size = unsafe { host.size(bits) };
         let of_entry = |(i, _): &(usize, u64)| own.iter().any(|g| usize::from(g.0) == *i);
@@ -102,63 +106,11 @@ fn devices(host: &Host, job: &sys::job_record_t, on_node: &Devices) {
 /// Gives the job's SPANK environment exactly this value of a variable, or none at all: whatever else claims to be one
 /// goes, because the environment is the user's to fill.
 fn variable(host: &Host, job: &mut sys::job_record_t, name: &str, value: Option<&str>) {
-    let size = job.spank_job_env_size as usize;
-    let mut kept: Vec<*mut c_char> = Vec::with_capacity(size + 1);
-    let mut dropped: Vec<*mut c_char> = Vec::new();
-    for i in 0..size {
-        // SAFETY: the array has `spank_job_env_size` elements.
-        let Some(entry) = (unsafe { raw::item(job.spank_job_env, i) }) else { continue };
-        // SAFETY: null or NUL-terminated.
-        let text = unsafe { raw::text(entry) }.unwrap_or_default();
-        if is_named(&text, name) { dropped.push(entry) } else { kept.push(entry) }
-    }
-    if let Some(value) = value {
-        let Ok(line) = CString::new(format!("{name}={value}")) else { return };
-        // SAFETY: src/common/xstring.h: copies a NUL-terminated string.
-        kept.push(unsafe { (host.xstrdup)(line.as_ptr()) });
-    }
-    if dropped.is_empty() && value.is_none() {
-        return;
-    }
-    for mut entry in dropped {
-        // SAFETY: src/common/xmalloc.h: an element that Slurm allocated, freed once.
-        unsafe { (host.xfree)((&raw mut entry).cast()) };
-    }
-    if kept.len() > size || job.spank_job_env.is_null() {
-        // SAFETY: xmalloc.h: grows an array that Slurm allocated, or null; it exits rather than fail.
-        unsafe {
-            (host.xrecalloc)(
-                (&raw mut job.spank_job_env).cast(),
-                kept.len() + 1,
-                size_of::<*mut c_char>(),
-                true,
-                false,
-                c"tessera".as_ptr(),
-                0,
-                c"placement".as_ptr(),
-            )
-        };
-    }
-    for (i, entry) in kept.iter().enumerate() {
-        // SAFETY: the array has at least `kept.len()` elements.
-        let slot = unsafe { job.spank_job_env.add(i) };
-        // SAFETY: as above.
-        unsafe { slot.write(*entry) };
-    }
-    job.spank_job_env_size = u32::try_from(kept.len()).unwrap_or(u32::MAX);
-}
-
-fn is_named(entry: &str, wanted: &str) -> bool {
-    let name = entry.split('=').next().unwrap_or_default();
-    name == wanted || name.strip_prefix("SPANK_") == Some(wanted)
-}
-
-fn comment(host: &Host, job: &mut sys::job_record_t, text: &str) {
-    let Ok(line) = CString::new(text) else { return };
-    // SAFETY: xmalloc.h: a string that Slurm allocated, or null; xfree sets the field to null.
-    unsafe { (host.xfree)((&raw mut job.admin_comment).cast()) };
-    // SAFETY: xstring.h: copies a NUL-terminated string.
-    job.admin_comment = unsafe { (host.xstrdup)(line.as_ptr()) };
+    let line = value.map(|value| format!("{name}={value}"));
+    let goes = |entry: &str| is_named(entry, name);
+    let (env, size) = (&mut job.spank_job_env, &mut job.spank_job_env_size);
+    // SAFETY: src/slurmctld/slurmctld.h: `spank_job_env` has `spank_job_env_size` elements, and Slurm frees them.
+    unsafe { host.heap.rewrite(env, size, &goes, line.as_deref()) };
 }
 
 /// Gives a pending job with a single entry for shards this many per node, in Slurm's request and in the text that shows
@@ -175,44 +127,34 @@ fn shards(host: &Host, job: &mut sys::job_record_t, count: u64) {
     state.total_gres = state.total_gres / before * count;
     state.gres_per_node = count;
     // SAFETY: null or NUL-terminated.
-    let Some(text) = (unsafe { raw::text(job.tres_per_node) }) else { return };
-    let Ok(line) = CString::new(text.replace(&format!("shard:{before}"), &format!("shard:{count}"))) else {
-        return;
-    };
-    // SAFETY: xmalloc.h: a string that Slurm allocated, or null; xfree sets the field to null.
-    unsafe { (host.xfree)((&raw mut job.tres_per_node).cast()) };
-    // SAFETY: xstring.h: copies a NUL-terminated string.
-    job.tres_per_node = unsafe { (host.xstrdup)(line.as_ptr()) };
+    let Some(shown) = (unsafe { text(job.tres_per_node) }) else { return };
+    let changed = shown.replace(&format!("shard:{before}"), &format!("shard:{count}"));
+    // SAFETY: slurmctld.h: null or a string that Slurm allocated.
+    unsafe { host.heap.replace(&mut job.tres_per_node, &changed) };
 }
-
-/// Every layout begins with this; a site's own text in `extra` does not.
-const MARKER: &str = "tessera ";
 
 /// Shows these layouts, and tells slurmctld where any has changed.
 pub(super) fn layouts(host: &Host, layouts: &[Layout]) {
     let mut changed = false;
-    for Layout { node, text } in layouts {
-        changed |= host.node_by_name(node).is_some_and(|record| extra(host, record, text));
+    for layout in layouts {
+        changed |= host.node_by_name(&layout.node).is_some_and(|record| extra(host, record, layout));
     }
     if changed {
         host.nodes_changed();
     }
 }
 
-/// Shows a layout in the node's `extra`, if it is another one; a text of the site's own is left alone.
-fn extra(host: &Host, mut node: NonNull<sys::node_record_t>, text: &str) -> bool {
+/// Shows a layout in the node's `extra`; whether it has changed.
+fn extra(host: &Host, mut node: NonNull<sys::node_record_t>, layout: &Layout) -> bool {
     // SAFETY: a slot of the node table; hooks run under the node write lock.
     let node = unsafe { node.as_mut() };
     // SAFETY: null or NUL-terminated.
-    let before = unsafe { raw::text(node.extra) }.unwrap_or_default();
-    if before == text || !(before.is_empty() || before.starts_with(MARKER)) {
+    let before = unsafe { text(node.extra) }.unwrap_or_default();
+    if !layout.replaces(&before) {
         return false;
     }
-    let Ok(line) = CString::new(text) else { return false };
-    // SAFETY: xmalloc.h: a string that Slurm allocated, or null; xfree sets the field to null.
-    unsafe { (host.xfree)((&raw mut node.extra).cast()) };
-    // SAFETY: xstring.h: copies a NUL-terminated string.
-    node.extra = unsafe { (host.xstrdup)(line.as_ptr()) };
+    // SAFETY: node_conf.h: null or a string that Slurm allocated.
+    unsafe { host.heap.replace(&mut node.extra, &layout.text) };
     true
 }
 
@@ -221,22 +163,4 @@ fn unallocate(host: &Host, job: &mut sys::job_record_t) {
     // SAFETY: src/common/job_resources.h: frees what the test made and sets the field to null; cons_tres itself does
     // the same when it fails late.
     unsafe { (host.free_job_resources)(&raw mut job.job_resrcs) };
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{PLACEMENT_ENV, is_named};
-
-    #[test]
-    fn only_the_variable_itself_is_ours() {
-        for text in
-            ["TESSERA_PLACEMENT=x", "TESSERA_PLACEMENT", "SPANK_TESSERA_PLACEMENT=x", "TESSERA_PLACEMENT="]
-        {
-            assert!(is_named(text, PLACEMENT_ENV), "{text}");
-        }
-        for text in ["TESSERA_REQUEST=TESSERA_PLACEMENT=", "XTESSERA_PLACEMENT=x", "TESSERA_PLACEMENTS=x", ""]
-        {
-            assert!(!is_named(text, PLACEMENT_ENV), "{text}");
-        }
-    }
 }

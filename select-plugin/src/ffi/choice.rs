@@ -1,10 +1,11 @@
 //! Which devices cons_tres has chosen on a node, and which it could have.
 
 use placement::ask::GpuSet;
+use plugin_rt::slurmctld::{item, struct_at};
 
 use super::host::Host;
 use super::read::{MAX_GPUS, enforces_binding, gpu_index, gres_states, job_gres};
-use super::{raw, sys, version};
+use super::{sys, version};
 use crate::view::{ChosenView, EntryChoice, GresKind, NodeView, union};
 
 /// Slurm's choice on one node over all entries of the job, and what else it had.
@@ -18,15 +19,15 @@ pub(super) fn choice(host: &Host, job: &sys::job_record_t, node: &NodeView) -> O
     let mut near = GpuSet::EMPTY;
     for (kind, state) in job_gres(host, job) {
         // SAFETY: an element of the job's list.
-        let state = unsafe { raw::struct_at(state) }?;
+        let state = unsafe { struct_at(state) }?;
         // SAFETY: an array over the node table, or null.
-        let bits = unsafe { raw::item(state.gres_bit_select, node.index) }.unwrap_or(std::ptr::null_mut());
+        let bits = unsafe { item(state.gres_bit_select, node.index) }.unwrap_or(std::ptr::null_mut());
         // SAFETY: null or a live bit string.
         let chosen: GpuSet = unsafe { host.bits_set(bits, MAX_GPUS) }.into_iter().map(gpu_index).collect();
         let accounts = gres_states::<sys::gres_node_state_t>(host, record.gres_list.cast());
         let (_, of_node) = accounts.into_iter().find(|(k, _)| *k == kind)?;
         // SAFETY: the data of a node's GRES entry is a `gres_node_state_t`.
-        let of_node = unsafe { raw::struct_at(of_node) }?;
+        let of_node = unsafe { struct_at(of_node) }?;
         let amount = amount_on(state, node.index);
         let free = free_devices(host, kind, of_node, state.type_id, amount, bound);
         let free: GpuSet = free.into_iter().map(gpu_index).collect();
@@ -50,7 +51,7 @@ fn sockets(host: &Host, state: &sys::gres_node_state_t, devices: GpuSet) -> Vec<
         let record = topo_records(host, state, usize::from(gpu.0)).first().copied();
         let bits = record.and_then(|t| {
             // SAFETY: as in `topo_records`.
-            unsafe { raw::item(state.topo_core_bitmap, t) }
+            unsafe { item(state.topo_core_bitmap, t) }
         });
         // SAFETY: null or a live bit string.
         let cores = unsafe { host.bits_set(bits.unwrap_or(std::ptr::null_mut()), usize::MAX) };
@@ -65,7 +66,7 @@ fn sockets(host: &Host, state: &sys::gres_node_state_t, devices: GpuSet) -> Vec<
 /// How much of the entry cons_tres means to take on a node.
 pub(super) fn amount_on(state: &sys::gres_job_state_t, node: usize) -> u64 {
     // SAFETY: an array over the node table, or null.
-    let selected = unsafe { raw::item(state.gres_cnt_node_select, node) };
+    let selected = unsafe { item(state.gres_cnt_node_select, node) };
     selected.filter(|n| *n > 0).unwrap_or(state.gres_per_node)
 }
 
@@ -107,7 +108,7 @@ struct Count {
 fn topo_records(host: &Host, state: &sys::gres_node_state_t, i: usize) -> Vec<usize> {
     let contains = |t: &usize| {
         // SAFETY: src/common/gres.h: the `topo_` arrays have `topo_cnt` elements, or are null.
-        let bits = unsafe { raw::item(state.topo_gres_bitmap, *t) }.unwrap_or(std::ptr::null_mut());
+        let bits = unsafe { item(state.topo_gres_bitmap, *t) }.unwrap_or(std::ptr::null_mut());
         // SAFETY: null or a live bit string.
         unsafe { host.test(bits, i) }
     };
@@ -117,9 +118,9 @@ fn topo_records(host: &Host, state: &sys::gres_node_state_t, i: usize) -> Vec<us
 fn topo_count(host: &Host, state: &sys::gres_node_state_t, i: usize) -> Option<Count> {
     let record = *topo_records(host, state, i).first()?;
     // SAFETY: as in `topo_records`.
-    let used = unsafe { raw::item(state.topo_gres_cnt_alloc, record) }?;
+    let used = unsafe { item(state.topo_gres_cnt_alloc, record) }?;
     // SAFETY: as in `topo_records`.
-    let total = unsafe { raw::item(state.topo_gres_cnt_avail, record) }?;
+    let total = unsafe { item(state.topo_gres_cnt_avail, record) }?;
     Some(Count { used, total })
 }
 
@@ -134,12 +135,12 @@ fn fits_topology(
     let records = topo_records(host, state, i);
     let of_type = |t: &usize| {
         // SAFETY: as in `topo_records`.
-        unsafe { raw::item(state.topo_type_id, *t) }.is_some_and(|id| id == type_id)
+        unsafe { item(state.topo_type_id, *t) }.is_some_and(|id| id == type_id)
     };
     let near = |t: &usize| {
         let Some(cores) = cores else { return true };
         // SAFETY: as in `topo_records`.
-        let bits = unsafe { raw::item(state.topo_core_bitmap, *t) }.unwrap_or(std::ptr::null_mut());
+        let bits = unsafe { item(state.topo_core_bitmap, *t) }.unwrap_or(std::ptr::null_mut());
         // SAFETY: null or a live bit string; null means near every core.
         bits.is_null() || cores.iter().any(|c| unsafe { host.test(bits, *c) })
     };
@@ -149,7 +150,7 @@ fn fits_topology(
 /// The cores cons_tres chose on a node, numbered within it.
 fn job_cores(host: &Host, job: &sys::job_record_t, node: usize) -> Vec<usize> {
     // SAFETY: null or the live resources of the job that was just tested.
-    let Some(resources) = (unsafe { raw::struct_at(job.job_resrcs) }) else { return Vec::new() };
+    let Some(resources) = (unsafe { struct_at(job.job_resrcs) }) else { return Vec::new() };
     let cores_of = |i: usize| {
         // SAFETY: a slot of the node table.
         host.node(i).map_or(0, |n| usize::from(unsafe { n.as_ref() }.tot_cores))

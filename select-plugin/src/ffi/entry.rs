@@ -1,12 +1,14 @@
-//! The symbols Slurm reads and calls, beside those that only forward.
+//! The symbols that Slurm reads and calls, except those that only forward.
 
 use std::ffi::c_int;
 use std::path::Path;
 
+use plugin_rt::slurmctld::in_slurmctld;
+use plugin_rt::tessera_toml::{self, LoadError};
 use plugin_rt::{Chain, guard_ok, log};
 
+use super::host::Host;
 use super::{hooks, host, real, sys};
-use crate::config::{self, LoadError};
 use crate::engine::Engine;
 
 plugin_rt::exported_text!(plugin_name, "Tessera: GPU placement on top of select/cons_tres");
@@ -20,6 +22,19 @@ static plugin_id: u32 = sys::SELECT_PLUGIN_CONS_TRES;
 #[unsafe(no_mangle)]
 static plugin_version: u32 = sys::SLURM_VERSION_NUMBER;
 
+/// What is called here of Slurm's own plugin.
+pub(super) const NAMES: &[&str] = &[
+    "init",
+    "fini",
+    "select_p_reconfigure",
+    "select_p_job_test",
+    "select_p_job_begin",
+    "select_p_select_nodeinfo_set",
+    "select_p_job_fini",
+    "select_p_job_resized",
+    "select_p_job_expand",
+];
+
 const SUCCESS: c_int = sys::SLURM_SUCCESS as c_int;
 const ERROR: c_int = sys::SLURM_ERROR;
 
@@ -31,12 +46,15 @@ extern "C" fn init() -> c_int {
         return ERROR;
     }
     let rc = call_real!(init() -> c_int, else SUCCESS);
-    if rc != SUCCESS || !host::in_slurmctld() {
+    if rc != SUCCESS || !in_slurmctld() {
         return rc;
     }
+    // An error from here would make Slurm take the next file of this name in PluginDir: its own plugin, without us.
+    if let Err(missing) = Host::found() {
+        host::fatal(&format!("tessera: select plugin: {missing}"));
+    }
     if !guard_ok("init", false, || configure(None)) {
-        // An error from here would make Slurm take the next file of this name in PluginDir: its own plugin, without us.
-        host::fatal(c"tessera: tessera.toml is bad, see the lines above");
+        host::fatal("tessera: tessera.toml is bad, see the lines above");
     }
     rc
 }
@@ -44,7 +62,7 @@ extern "C" fn init() -> c_int {
 /// Reads the configuration and starts from an empty state; false: it is bad, and `keep` says what happens then.
 fn configure(keep: Option<&str>) -> bool {
     let Some(slurm_conf) = host::conf_string(|c| c.slurm_conf) else { return true };
-    match config::load(Path::new(&slurm_conf)) {
+    match tessera_toml::load(&tessera_toml::beside(Path::new(&slurm_conf))) {
         Ok(config) => {
             log::info(format_args!("select plugin: {} node sets in tessera.toml", config.nodes.len()));
             hooks::configure(Some(Engine::new(config)));
@@ -58,7 +76,7 @@ fn configure(keep: Option<&str>) -> bool {
             hooks::configure(None);
             true
         }
-        Err(LoadError::Bad(errors)) => {
+        Err(LoadError::Bad { errors, .. }) => {
             errors.iter().for_each(log::error);
             keep.into_iter().for_each(log::error);
             false
@@ -78,7 +96,7 @@ extern "C" fn fini() -> c_int {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn select_p_reconfigure() -> c_int {
-    if host::in_slurmctld() {
+    if in_slurmctld() {
         // The old configuration stays where the new one is bad, with the state it has.
         let keeps = "select plugin: the configuration read before stays in force";
         guard_ok("reconfigure", true, || configure(Some(keeps)));

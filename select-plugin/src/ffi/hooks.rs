@@ -16,10 +16,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use placement::JobId;
 use placement::wire::{PLACEMENT_ENV, WHY_ENV};
+use plugin_rt::slurmctld::{struct_at, text};
 use plugin_rt::{log, set_job};
 
 use super::host::Host;
-use super::{apply, raw, read, sys};
+use super::{apply, read, sys};
 use crate::effect::Effect;
 use crate::engine::Engine;
 use crate::life::{self, NodeGpus, Running};
@@ -136,9 +137,9 @@ pub(super) fn ended(job: *mut sys::job_record_t) {
 pub(super) fn lost_node(job: *mut sys::job_record_t, node: *mut sys::node_record_t) {
     with(job, |memory, host, job| {
         // SAFETY: select.h: a live node record.
-        let Some(node) = (unsafe { raw::struct_at(node) }) else { return };
+        let Some(node) = (unsafe { struct_at(node) }) else { return };
         // SAFETY: null or NUL-terminated.
-        let Some(name) = (unsafe { raw::text(node.name) }) else { return };
+        let Some(name) = (unsafe { text(node.name) }) else { return };
         let placement = read::spank_env(job, PLACEMENT_ENV);
         let (effects, layouts) = life::lost_node(memory, JobId(job.job_id), &name, placement.as_deref());
         apply::layouts(host, &layouts);

@@ -3,31 +3,22 @@
 //! They are looked up by name when first needed, never linked: the same file is loaded by slurmd and the commands,
 //! which lack some of them, and unit tests have none.
 
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr::{self, NonNull};
 use std::sync::OnceLock;
 
+use plugin_rt::slurmctld::{Heap, MissingSymbol, item, required, text};
 use plugin_rt::symbol;
 
-use super::{raw, sys};
+use super::sys;
 
 /// A list of Slurm's; only ever handled by pointer.
 pub(super) type List = c_void;
 
-/// Whether the process is slurmctld, as Slurm itself tells by its program name.
-pub(super) fn in_slurmctld() -> bool {
-    type Ask = unsafe extern "C" fn() -> bool;
-    symbol(c"slurm_running_in_slurmctld").or_else(|| symbol(c"running_in_slurmctld")).is_some_and(|f| {
-        // SAFETY: src/common/run_in_daemon.h: `extern bool running_in_slurmctld(void)`.
-        let ask = unsafe { std::mem::transmute::<*mut c_void, Ask>(f.as_ptr()) };
-        // SAFETY: as above; it reads the program's name.
-        unsafe { ask() }
-    })
-}
-
 /// Ends slurmctld with a line in its log. Returns where there is no Slurm.
-pub(super) fn fatal(text: &CStr) {
+pub(super) fn fatal(text: &str) {
     type Fatal = unsafe extern "C" fn(*const c_char, ...);
+    let Ok(text) = CString::new(text) else { return };
     if let Some(f) = symbol(c"slurm_fatal") {
         // SAFETY: src/common/log.h: `void fatal(const char *, ...)`, a printf-like function.
         let fatal = unsafe { std::mem::transmute::<*mut c_void, Fatal>(f.as_ptr()) };
@@ -40,15 +31,17 @@ pub(super) fn fatal(text: &CStr) {
 pub(super) fn conf_string(field: fn(&sys::slurm_conf_t) -> *mut c_char) -> Option<String> {
     let conf = symbol(c"slurm_conf")?.cast::<sys::slurm_conf_t>();
     // SAFETY: src/common/read_config.h: `extern slurm_conf_t slurm_conf`, alive as long as the process.
-    let text = field(unsafe { conf.as_ref() });
+    let found = field(unsafe { conf.as_ref() });
     // SAFETY: Slurm's strings are null or NUL-terminated.
-    unsafe { raw::text(text) }
+    unsafe { text(found) }
 }
 
 macro_rules! host {
     ($(#[doc = $doc:literal] $field:ident = $symbol:literal: fn($($arg:ty),*) $(-> $ret:ty)?;)*) => {
         /// The functions taken from slurmctld, with the prototypes of Slurm's headers.
         pub(super) struct Host {
+            /// Its memory.
+            pub(super) heap: Heap,
             $(#[doc = $doc] pub(super) $field: unsafe extern "C" fn($($arg),*) $(-> $ret)?,)*
             nodes: NonNull<*mut *mut sys::node_record_t>,
             node_count: NonNull<c_int>,
@@ -61,13 +54,18 @@ macro_rules! host {
         impl Host {
             /// The functions of this process; `None` unless it has every one of them.
             pub(super) fn get() -> Option<&'static Self> {
-                static HOST: OnceLock<Option<Host>> = OnceLock::new();
-                HOST.get_or_init(Self::look_up).as_ref()
+                Self::found().as_ref().ok()
             }
 
-            fn look_up() -> Option<Self> {
+            /// The same, with the first symbol that it lacks. Looked up once.
+            pub(super) fn found() -> &'static Result<Self, MissingSymbol> {
+                static HOST: OnceLock<Result<Host, MissingSymbol>> = OnceLock::new();
+                HOST.get_or_init(Self::look_up)
+            }
+
+            fn look_up() -> Result<Self, MissingSymbol> {
                 $(let $field = {
-                    let address = symbol($symbol)?;
+                    let address = required($symbol)?;
                     // SAFETY: the prototype is the one in the header named beside the field.
                     unsafe {
                         std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($arg),*) $(-> $ret)?>(
@@ -75,14 +73,15 @@ macro_rules! host {
                         )
                     }
                 };)*
-                Some(Self {
+                Ok(Self {
+                    heap: Heap::look_up()?,
                     $($field,)*
-                    nodes: symbol(c"node_record_table_ptr")?.cast(),
-                    node_count: symbol(c"node_record_count")?.cast(),
-                    jobs: symbol(c"job_list")?.cast(),
-                    completing: symbol(c"cg_node_bitmap")?.cast(),
-                    nodes_changed: symbol(c"last_node_update")?.cast(),
-                    jobs_changed: symbol(c"last_job_update")?.cast(),
+                    nodes: required(c"node_record_table_ptr")?.cast(),
+                    node_count: required(c"node_record_count")?.cast(),
+                    jobs: required(c"job_list")?.cast(),
+                    completing: required(c"cg_node_bitmap")?.cast(),
+                    nodes_changed: required(c"last_node_update")?.cast(),
+                    jobs_changed: required(c"last_job_update")?.cast(),
                 })
             }
         }
@@ -108,13 +107,6 @@ host! {
     list_create = c"slurm_list_create": fn(*const c_void) -> *mut List;
     #[doc = "src/common/list.h"]
     list_append = c"slurm_list_append": fn(*mut List, *mut c_void);
-    #[doc = "src/common/xmalloc.h"]
-    xfree = c"slurm_xfree": fn(*mut *mut c_void);
-    #[doc = "src/common/xmalloc.h"]
-    xrecalloc = c"slurm_xrecalloc":
-        fn(*mut *mut c_void, usize, usize, bool, bool, *const c_char, c_int, *const c_char) -> *mut c_void;
-    #[doc = "src/common/xstring.h"]
-    xstrdup = c"slurm_xstrdup": fn(*const c_char) -> *mut c_char;
     #[doc = "src/common/job_resources.h"]
     free_job_resources = c"free_job_resources": fn(*mut *mut sys::job_resources_t);
     #[doc = "src/slurmctld/preempt.h, in 24.11 src/interfaces/preempt.h"]
@@ -227,7 +219,7 @@ impl Host {
         // SAFETY: src/common/node_conf.h: `extern node_record_t **node_record_table_ptr`.
         let table = unsafe { self.nodes.read() };
         // SAFETY: the table has `node_record_count` slots.
-        unsafe { raw::item(table, index) }.and_then(NonNull::new)
+        unsafe { item(table, index) }.and_then(NonNull::new)
     }
 
     /// The node of that name.
@@ -239,7 +231,7 @@ impl Host {
         // SAFETY: a record of the node table.
         let found = unsafe { node.as_ref() }.name;
         // SAFETY: null or NUL-terminated.
-        (unsafe { raw::text(found) }.as_deref().map(str::as_bytes) == Some(name.as_bytes())).then_some(node)
+        (unsafe { text(found) }.as_deref().map(str::as_bytes) == Some(name.as_bytes())).then_some(node)
     }
 
     /// Every job slurmctld knows.

@@ -6,9 +6,10 @@ use std::ffi::{c_int, c_void};
 
 use placement::JobId;
 use plugin_rt::guard_ok;
+use plugin_rt::slurmctld::struct_at;
 
 use super::host::Host;
-use super::{apply, choice, hooks, raw, read, sys, version};
+use super::{apply, choice, hooks, read, sys, version};
 use crate::effect::Effect;
 use crate::job_test::{Ask, Case, Opinion, Slurm, Test};
 use crate::memory::Memory;
@@ -120,7 +121,7 @@ impl Slurm for Live<'_> {
 
     fn preempted(&self) -> Option<HashSet<JobId>> {
         // SAFETY: select.h: null, or a place for a list that the test has filled or left null.
-        let list = *unsafe { raw::struct_at(self.call.preempted) }?;
+        let list = *unsafe { struct_at(self.call.preempted) }?;
         // SAFETY: null or a live list of job records.
         let jobs = unsafe { self.host.elements::<sys::job_record_t>(list) };
         // SAFETY: elements of that list are records of live jobs.
@@ -135,7 +136,7 @@ impl Slurm for Live<'_> {
         // SAFETY: src/slurmctld/slurmctld.h: finds a job under the job lock.
         let record = unsafe { (self.host.find_job_record)(job.0) };
         // SAFETY: null or live.
-        unsafe { raw::struct_at(record) }.map_or(0, |r| r.end_time)
+        unsafe { struct_at(record) }.map_or(0, |r| r.end_time)
     }
 
     fn start_time(&self) -> i64 {

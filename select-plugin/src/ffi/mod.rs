@@ -11,7 +11,6 @@ mod job_test;
 #[cfg(test)]
 mod layout;
 mod passed_on;
-mod raw;
 mod read;
 mod real;
 

@@ -1,12 +1,12 @@
 //! Slurm's structs to the plain types of `view`.
 
-use std::ffi::c_char;
-
 use placement::ask::GpuSet;
 use placement::{JobId, Uid};
+use plugin_rt::slurmctld::{entries, item, struct_at, text};
+use plugin_rt::spank_env;
 
 use super::host::{Host, List};
-use super::{raw, sys, version};
+use super::{sys, version};
 use crate::life::NodeGpus;
 use crate::memory::Record;
 use crate::view::{Allocated, GresKind, GresRequest, JobView, NodeView};
@@ -19,9 +19,9 @@ pub(super) const MAX_GPUS: usize = 64;
 pub(super) fn job_layout_fits(job: &sys::job_record_t) -> bool {
     // SAFETY: a pointer of a job record; if the layout is another one, the first word behind it is not the magic,
     // and slurmctld fills both before it tests a job.
-    let details = unsafe { raw::struct_at(job.details) };
+    let details = unsafe { struct_at(job.details) };
     // SAFETY: as above.
-    let part = unsafe { raw::struct_at(job.part_ptr) };
+    let part = unsafe { struct_at(job.part_ptr) };
     job.magic == sys::JOB_MAGIC
         && details.is_none_or(|d| d.magic == sys::DETAILS_MAGIC)
         && part.is_none_or(|p| p.magic == sys::PART_MAGIC)
@@ -44,7 +44,7 @@ pub(super) fn concerns_us(job: &sys::job_record_t) -> bool {
 /// The job, as far as placement goes.
 pub(super) fn job(host: &Host, job: &sys::job_record_t) -> JobView {
     // SAFETY: null or live details of a live job.
-    let details = unsafe { raw::struct_at(job.details) };
+    let details = unsafe { struct_at(job.details) };
     JobView {
         id: JobId(job.job_id),
         uid: Uid(job.user_id),
@@ -54,7 +54,7 @@ pub(super) fn job(host: &Host, job: &sys::job_record_t) -> JobView {
         enforce_bind: enforces_binding(job),
         partition: partition(job),
         // SAFETY: null or NUL-terminated.
-        comment: unsafe { raw::text(job.admin_comment) }.unwrap_or_default(),
+        comment: unsafe { text(job.admin_comment) }.unwrap_or_default(),
         now: host.now(),
         starts_by: starts_by(job),
     }
@@ -93,7 +93,7 @@ pub(super) fn within_reach(host: &Host, job: &sys::job_record_t) -> Vec<String> 
     }
     let nodes_of = |part: *mut sys::part_record_t| {
         // SAFETY: null or a live partition's record.
-        let bits = unsafe { raw::struct_at(part) }.map_or(std::ptr::null_mut(), |p| p.node_bitmap);
+        let bits = unsafe { struct_at(part) }.map_or(std::ptr::null_mut(), |p| p.node_bitmap);
         nodes(host, job, bits)
     };
     let nodes: Vec<NodeView> = parts.into_iter().flat_map(nodes_of).collect();
@@ -104,21 +104,16 @@ pub(super) fn within_reach(host: &Host, job: &sys::job_record_t) -> Vec<String> 
 /// The name of the partition that the job is tested or runs in.
 fn partition(job: &sys::job_record_t) -> Option<String> {
     // SAFETY: null or a live partition's record.
-    let part = unsafe { raw::struct_at(job.part_ptr) }?;
+    let part = unsafe { struct_at(job.part_ptr) }?;
     // SAFETY: null or NUL-terminated.
-    unsafe { raw::text(part.name) }
+    unsafe { text(part.name) }
 }
 
 /// The value of a variable in the job's SPANK environment, the last one if it stands there twice.
 pub(super) fn spank_env(job: &sys::job_record_t, name: &str) -> Option<String> {
-    (0..job.spank_job_env_size as usize)
-        .filter_map(|i| {
-            // SAFETY: src/slurmctld/slurmctld.h: `spank_job_env` has `spank_job_env_size` elements.
-            let entry: *mut c_char = unsafe { raw::item(job.spank_job_env, i) }?;
-            // SAFETY: null or NUL-terminated.
-            unsafe { raw::text(entry) }?.strip_prefix(name)?.strip_prefix('=').map(str::to_owned)
-        })
-        .next_back()
+    // SAFETY: src/slurmctld/slurmctld.h: `spank_job_env` has `spank_job_env_size` elements.
+    let entries = unsafe { entries(job.spank_job_env, job.spank_job_env_size) };
+    spank_env::value(&entries, name)
 }
 
 /// A job's or node's GRES entries of our kinds with their data.
@@ -129,9 +124,9 @@ pub(super) fn gres_states<T>(host: &Host, list: *mut List) -> Vec<(GresKind, *mu
         .into_iter()
         .filter_map(|entry| {
             // SAFETY: an element of that list.
-            let entry = unsafe { raw::struct_at(entry) }?;
+            let entry = unsafe { struct_at(entry) }?;
             // SAFETY: null or NUL-terminated.
-            let kind = match unsafe { raw::text(entry.gres_name) }?.as_str() {
+            let kind = match unsafe { text(entry.gres_name) }?.as_str() {
                 "gpu" => GresKind::Gpu,
                 "shard" => GresKind::Shard,
                 _ => return None,
@@ -147,7 +142,7 @@ fn gres_requests(host: &Host, list: *mut List, one_node: bool) -> Vec<GresReques
         .into_iter()
         .filter_map(|(kind, data)| {
             // SAFETY: the data of a job's GRES entry is a `gres_job_state_t`.
-            let state = unsafe { raw::struct_at(data) }?;
+            let state = unsafe { struct_at(data) }?;
             let per_node = match state.gres_per_node {
                 0 if one_node && kind == GresKind::Gpu => state.gres_per_job,
                 per_node => per_node,
@@ -169,14 +164,14 @@ pub(super) fn victims(host: &Host, list: *mut List) -> Vec<(JobId, *mut sys::job
     jobs.into_iter()
         .filter(ends)
         // SAFETY: a live job's record.
-        .filter_map(|job| unsafe { raw::struct_at(job) }.map(|r| (JobId(r.job_id), job)))
+        .filter_map(|job| unsafe { struct_at(job) }.map(|r| (JobId(r.job_id), job)))
         .collect()
 }
 
 /// The nodes whose bits are set.
 pub(super) fn nodes(host: &Host, job: &sys::job_record_t, bitmap: *mut sys::bitstr_t) -> Vec<NodeView> {
     // SAFETY: null or live details of a live job.
-    let required = unsafe { raw::struct_at(job.details) }.map_or(std::ptr::null_mut(), |d| d.req_node_bitmap);
+    let required = unsafe { struct_at(job.details) }.map_or(std::ptr::null_mut(), |d| d.req_node_bitmap);
     // SAFETY: null or a live bitmap over the node table.
     let indices = unsafe { host.bits_set(bitmap, host.node_count()) };
     indices
@@ -188,7 +183,7 @@ pub(super) fn nodes(host: &Host, job: &sys::job_record_t, bitmap: *mut sys::bits
             Some(NodeView {
                 index,
                 // SAFETY: null for a deleted node, else NUL-terminated.
-                name: unsafe { raw::text(node.name) }?,
+                name: unsafe { text(node.name) }?,
                 config: node.config_ptr.addr(),
                 completing: host.completing(index),
                 registered: node.slurmd_start_time != 0,
@@ -205,14 +200,14 @@ fn named_nodes(host: &Host) -> impl Iterator<Item = (String, &sys::node_record_t
         // SAFETY: a slot of the node table; hooks run under the node lock.
         let record = unsafe { node.as_ref() };
         // SAFETY: null for a deleted node, else NUL-terminated.
-        Some((unsafe { raw::text(record.name) }?, record))
+        Some((unsafe { text(record.name) }?, record))
     })
 }
 
 /// The `extra` of each node that has one.
 pub(super) fn extras(host: &Host) -> Vec<(String, String)> {
     // SAFETY: null or NUL-terminated.
-    named_nodes(host).filter_map(|(name, node)| Some((name, unsafe { raw::text(node.extra) }?))).collect()
+    named_nodes(host).filter_map(|(name, node)| Some((name, unsafe { text(node.extra) }?))).collect()
 }
 
 /// What Slurm says of every node's GPUs.
@@ -221,7 +216,7 @@ pub(super) fn node_gpus(host: &Host) -> Vec<NodeGpus> {
         let mut found = NodeGpus { node: name, configured: None, no_consume: false };
         for (kind, state) in gres_states::<sys::gres_node_state_t>(host, node.gres_list.cast()) {
             // SAFETY: the data of a node's GRES entry is a `gres_node_state_t`.
-            let Some(state) = (unsafe { raw::struct_at(state) }) else { continue };
+            let Some(state) = (unsafe { struct_at(state) }) else { continue };
             found.no_consume |= state.no_consume;
             if kind == GresKind::Gpu {
                 found.configured = Some(state.gres_cnt_config);
@@ -240,17 +235,17 @@ pub(super) fn job_gres(host: &Host, job: &sys::job_record_t) -> Vec<(GresKind, *
 /// What Slurm has allocated to a running job, per node: whole devices, and shards with their devices.
 pub(super) fn allocated(host: &Host, job: &sys::job_record_t) -> Vec<Allocated> {
     // SAFETY: null or the live resources of a running job.
-    let Some(resources) = (unsafe { raw::struct_at(job.job_resrcs) }) else { return Vec::new() };
+    let Some(resources) = (unsafe { struct_at(job.job_resrcs) }) else { return Vec::new() };
     let nodes = nodes(host, job, resources.node_bitmap);
     let mut found = Vec::new();
     for (kind, state) in gres_states::<sys::gres_job_state_t>(host, job.gres_list_alloc.cast()) {
         // SAFETY: an element of the job's list.
-        let Some(state) = (unsafe { raw::struct_at(state) }) else { continue };
+        let Some(state) = (unsafe { struct_at(state) }) else { continue };
         for (i, node) in nodes.iter().enumerate().take(state.node_cnt as usize) {
             // SAFETY: the `_alloc` arrays have `node_cnt` elements, or are null.
-            let bits = unsafe { raw::item(state.gres_bit_alloc, i) }.unwrap_or(std::ptr::null_mut());
+            let bits = unsafe { item(state.gres_bit_alloc, i) }.unwrap_or(std::ptr::null_mut());
             // SAFETY: as above.
-            let amount = unsafe { raw::item(state.gres_cnt_node_alloc, i) }.unwrap_or(0);
+            let amount = unsafe { item(state.gres_cnt_node_alloc, i) }.unwrap_or(0);
             // SAFETY: null or a live bit string.
             let gpus: GpuSet = unsafe { host.bits_set(bits, MAX_GPUS) }.into_iter().map(gpu_index).collect();
             if !gpus.is_empty() {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use super::host;
+use super::{entry, host, passed_on, version};
 
 /// The file both plugins have.
 const FILE: &str = "select_cons_tres.so";
@@ -31,6 +31,14 @@ pub(super) enum RealError {
     NotFound {
         /// The setting.
         dirs: String,
+    },
+    /// It is of another Slurm.
+    #[error("{path} has no {symbol}; Tessera was built for another Slurm")]
+    Incomplete {
+        /// Its path.
+        path: PathBuf,
+        /// The first symbol that it lacks.
+        symbol: &'static str,
     },
     /// It does not load.
     #[error("{path}: {why}")]
@@ -64,12 +72,7 @@ pub(super) fn load() -> Result<(), RealError> {
 
 /// The address of a symbol of Slurm's own plugin.
 pub(super) fn symbol(name: &CStr) -> Option<ptr::NonNull<c_void>> {
-    let handle = HANDLE.load(Ordering::Acquire);
-    if handle.is_null() {
-        return None;
-    }
-    // SAFETY: POSIX dlsym: a handle that dlopen gave and that is never closed, and a NUL-terminated name.
-    ptr::NonNull::new(unsafe { libc::dlsym(handle, name.as_ptr()) })
+    in_handle(ptr::NonNull::new(HANDLE.load(Ordering::Acquire))?, name)
 }
 
 /// Files of that name in the colon-separated `dirs`, without the file `own` under any name.
@@ -93,9 +96,19 @@ fn open(path: &Path) -> Result<Option<ptr::NonNull<c_void>>, RealError> {
     let Some(handle) = ptr::NonNull::new(handle) else {
         return Err(fail(dl_error()));
     };
-    // SAFETY: the handle was opened above.
-    let marker = unsafe { libc::dlsym(handle.as_ptr(), c"tessera_select_marker".as_ptr()) };
-    Ok(marker.is_null().then_some(handle))
+    if in_handle(handle, c"tessera_select_marker").is_some() {
+        return Ok(None);
+    }
+    let lacks = |name: &&&str| CString::new(**name).map_or(true, |name| in_handle(handle, &name).is_none());
+    match [entry::NAMES, passed_on::NAMES, version::NAMES].into_iter().flatten().find(lacks) {
+        Some(symbol) => Err(RealError::Incomplete { path: path.to_owned(), symbol }),
+        None => Ok(Some(handle)),
+    }
+}
+
+fn in_handle(handle: ptr::NonNull<c_void>, name: &CStr) -> Option<ptr::NonNull<c_void>> {
+    // SAFETY: POSIX dlsym: a handle that dlopen gave and that is never closed, and a NUL-terminated name.
+    ptr::NonNull::new(unsafe { libc::dlsym(handle.as_ptr(), name.as_ptr()) })
 }
 
 fn dl_error() -> String {

@@ -3,8 +3,10 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::null_mut;
 
+use plugin_rt::slurmctld::struct_at;
+
 use super::job_test::{self, Call};
-use super::{raw, sys};
+use super::sys;
 
 #[cfg(test)]
 pub(super) use super::sys::job_details as JobDetails;
@@ -56,7 +58,7 @@ unsafe extern "C" fn select_p_job_test(
 /// The accounts of the GRES that shares the same devices: `shard` for `gpu`, and the other way round.
 pub(super) fn sharing(state: &sys::gres_node_state_t) -> Option<&sys::gres_node_state_t> {
     // SAFETY: src/common/gres.h: null, or the state of the other GRES of the same node.
-    unsafe { raw::struct_at(state.alt_gres_ns) }
+    unsafe { struct_at(state.alt_gres_ns) }
 }
 
 /// Amounts per device do not exist in this version: a job's shards on a node come from one device.

@@ -3,14 +3,19 @@
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 
+use plugin_rt::slurmctld::{item, struct_at};
+
 use super::job_test::{self, Call};
-use super::{raw, sys};
+use super::sys;
 
 #[cfg(test)]
 pub(super) use super::sys::job_details_t as JobDetails;
 
 type Any = *mut c_void;
 const FAIL: c_int = -1;
+
+/// Everything that is forwarded has the prototype of earlier releases.
+pub(super) const NAMES: &[&str] = &[];
 
 /// Tests where a job can run; `candidates` are the jobs that may be preempted for it.
 #[unsafe(no_mangle)]
@@ -49,9 +54,9 @@ unsafe extern "C" fn select_p_job_test(
 /// The accounts of the GRES that shares the same devices: `shard` for `gpu`, and the other way round.
 pub(super) fn sharing(state: &sys::gres_node_state_t) -> Option<&sys::gres_node_state_t> {
     // SAFETY: src/interfaces/gres.h: null, or the entry of the other GRES of the same node.
-    let entry = unsafe { raw::struct_at(state.alt_gres) }?;
+    let entry = unsafe { struct_at(state.alt_gres) }?;
     // SAFETY: the data of a node's GRES entry is a `gres_node_state_t`.
-    unsafe { raw::struct_at(entry.gres_data.cast()) }
+    unsafe { struct_at(entry.gres_data.cast()) }
 }
 
 /// Writes how much of the job's shards comes from each device of a node.
@@ -62,7 +67,7 @@ pub(super) fn move_amounts(
     amounts: &[(usize, u64)],
 ) {
     // SAFETY: src/interfaces/gres.h: an array over the node table, or null for GRES that are not shared.
-    let per_device = unsafe { raw::item(state.gres_per_bit_select, node) }.unwrap_or(null_mut());
+    let per_device = unsafe { item(state.gres_per_bit_select, node) }.unwrap_or(null_mut());
     if per_device.is_null() {
         return;
     }
@@ -88,6 +93,6 @@ pub(super) fn keeps_cores_per_gpu(node: &sys::node_record_t) -> bool {
 /// Whether reservations keep devices from the job, or keep it to some: cons_tres alone knows which.
 pub(super) fn reserves_devices(reserved: Any) -> bool {
     // SAFETY: select.h: null, or a `resv_exc_t` (src/slurmctld/slurmctld.h) that lives through the test.
-    unsafe { raw::struct_at(reserved.cast::<sys::resv_exc_t>()) }
+    unsafe { struct_at(reserved.cast::<sys::resv_exc_t>()) }
         .is_some_and(|r| !r.gres_list_exc.is_null() || !r.gres_list_inc.is_null())
 }

@@ -12,7 +12,7 @@ use crate::tres::Tres;
 
 /// What becomes of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum Ruling {
     /// It asks nothing of Tessera.
     Untouched,
     /// It is managed.
@@ -27,22 +27,22 @@ pub(crate) enum Verdict {
 }
 
 /// Judges a submission. `config` is `None` where the site has no `tessera.toml`.
-pub(crate) fn judge(job: &Submission, config: Option<&SiteConfig>) -> Verdict {
-    let Some(text) = &job.request else { return Verdict::Untouched };
+pub(crate) fn judge(job: &Submission, config: Option<&SiteConfig>) -> Ruling {
+    let Some(text) = &job.request else { return Ruling::Untouched };
     let outcome =
         parse_request(text).map_err(|e| format!("the GPU request is unreadable: {e}")).and_then(|request| {
             let request = plan::meant(request);
             if request.isolation == Isolation::None {
-                return Ok(Verdict::Untouched);
+                return Ok(Ruling::Untouched);
             }
             let config =
                 config.ok_or("this cluster has no tessera.toml: the --gpu options do not work here")?;
             accept(job, request, config)
         });
-    outcome.unwrap_or_else(Verdict::Refused)
+    outcome.unwrap_or_else(Ruling::Refused)
 }
 
-fn accept(job: &Submission, request: Request, config: &SiteConfig) -> Result<Verdict, String> {
+fn accept(job: &Submission, request: Request, config: &SiteConfig) -> Result<Ruling, String> {
     let mut request = request;
     if !request.isolation_typed && request.isolation == Isolation::Auto && !asks_for_whole_gpus(job) {
         request.isolation = config.defaults.isolation.clone();
@@ -75,7 +75,7 @@ fn accept(job: &Submission, request: Request, config: &SiteConfig) -> Result<Ver
     Err(refusal)
 }
 
-pub(crate) fn admit(job: &Submission, request: Request, config: &SiteConfig) -> Result<Verdict, String> {
+pub(crate) fn admit(job: &Submission, request: Request, config: &SiteConfig) -> Result<Ruling, String> {
     limits_of(job, config).iter().find_map(|limit| limit.refusal(&request)).map_or(Ok(()), Err)?;
     let candidates: Vec<&NodeSpec> =
         config.nodes.iter().filter(|spec| spec.names.iter().any(|n| job.reaches(n))).collect();
@@ -93,12 +93,12 @@ pub(crate) fn admit(job: &Submission, request: Request, config: &SiteConfig) -> 
     match (shards, gpus) {
         (Some(shards), _) => {
             let request = plan::without_impossible_sizes(request, &candidates);
-            Ok(Verdict::Accepted { request, add: Some(("shard", shards)) })
+            Ok(Ruling::Accepted { request, add: Some(("shard", shards)) })
         }
         (None, Some(gpus)) => {
             let has_gpus = !job.tres.gpu_entries().is_empty();
             let request = Request { isolation: Isolation::Whole, ..request };
-            Ok(Verdict::Accepted { request, add: (!has_gpus).then_some(("gpu", gpus)) })
+            Ok(Ruling::Accepted { request, add: (!has_gpus).then_some(("gpu", gpus)) })
         }
         (None, None) => Err(never(&request, &candidates, &policy, &answers)),
     }

@@ -2,10 +2,13 @@
 //!
 //! Everything here runs in slurmctld on what a user sent: the client-side checks of the SPANK plugin are a courtesy,
 //! these are the rule. Whatever claims to be a placement is stripped, because only the select plugin writes those.
+#![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
 mod admit;
+#[expect(unsafe_code, reason = "Slurm's structs, its functions, and the symbols that it looks up")]
 mod ffi;
+mod hooks;
 mod modify;
 mod plan;
 mod site;

@@ -7,7 +7,7 @@ use placement::wire::parse_request;
 use placement::{Isolation, MigPolicy, Model, Request};
 use site_config::{NodeSpec, SiteConfig};
 
-use crate::admit::{Verdict, admit, limits_of};
+use crate::admit::{Ruling, admit, limits_of};
 use crate::submission::Submission;
 
 /// What a new AdminComment makes of a job's shards, per node; `None`: nothing. `job` is what its record says, `before` its
@@ -52,7 +52,7 @@ pub(crate) fn judge(
         }
     };
     match admit(job, wanted, config)? {
-        Verdict::Accepted { add: Some(("shard", shards)), .. } => Ok(Some(shards)),
+        Ruling::Accepted { add: Some(("shard", shards)), .. } => Ok(Some(shards)),
         _ => Err("no node that this job may use counts it by shards".to_owned()),
     }
 }
@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn sizes_that_are_too_small_are_left_out_and_the_sites_default_is_not_for_them() {
         let admitted = |request: &str| match crate::admit::judge(&job(request), Some(&site(""))) {
-            Verdict::Accepted { request, add } => (placement::wire::encode_request(&request), add),
+            Ruling::Accepted { request, add } => (placement::wire::encode_request(&request), add),
             other => panic!("{request}: {other:?}"),
         };
         assert_eq!(
@@ -233,9 +233,6 @@ mod tests {
             ("v1 iso=mig mem=9537 times=2g:35,4g:30".to_owned(), Some(("shard", 10)))
         );
         let refused = crate::admit::judge(&job("v1 iso=mig mem=30000 times=1g:60,2g:35"), Some(&site("")));
-        assert!(
-            matches!(&refused, Verdict::Refused(why) if why.contains("--gpu-times=1g,2g")),
-            "{refused:?}"
-        );
+        assert!(matches!(&refused, Ruling::Refused(why) if why.contains("--gpu-times=1g,2g")), "{refused:?}");
     }
 }

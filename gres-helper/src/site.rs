@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use plugin_rt::tessera_toml::{self, LoadError};
 use plugin_rt::{Chain, log};
 use site_config::SiteConfig;
 
@@ -21,30 +22,19 @@ impl Site {
             return true;
         }
         self.read_at = Some(slurm_read_at);
-        let path = Path::new(slurm_conf).with_file_name("tessera.toml");
-        let text = match std::fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-                self.config = None;
-                return true;
-            }
-            Err(e) => {
-                log::error(format_args!("job submit plugin: {}: {}", path.display(), Chain(&e)));
+        match tessera_toml::load(&tessera_toml::beside(Path::new(slurm_conf))) {
+            Ok(config) => self.config = Some(config),
+            Err(LoadError::Missing(_)) => self.config = None,
+            Err(LoadError::Bad { errors, .. }) => {
+                errors.iter().for_each(log::error);
                 return false;
             }
-        };
-        let beside = |name: &str| std::fs::read_to_string(path.with_file_name(name));
-        let (config, errors) = site_config::parse(&path.to_string_lossy(), &text, &beside);
-        match config {
-            Some(config) => {
-                self.config = Some(config);
-                true
-            }
-            None => {
-                errors.iter().for_each(log::error);
-                false
+            Err(e @ LoadError::Read { .. }) => {
+                log::error(format_args!("job submit plugin: {}", Chain(&e)));
+                return false;
             }
         }
+        true
     }
 
     /// The configuration in force.

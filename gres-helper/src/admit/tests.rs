@@ -12,7 +12,7 @@ fn site(extra: &str) -> SiteConfig {
     config.unwrap()
 }
 
-fn verdict(request: &str, per_node: Option<&str>, extra: &str) -> Verdict {
+fn verdict(request: &str, per_node: Option<&str>, extra: &str) -> Ruling {
     let job = Submission {
         request: Some(request.to_owned()),
         tres: Tres { per_node: per_node.map(str::to_owned), ..Tres::default() },
@@ -24,23 +24,23 @@ fn verdict(request: &str, per_node: Option<&str>, extra: &str) -> Verdict {
 
 fn added(request: &str, per_node: Option<&str>) -> Option<(&'static str, u32)> {
     match verdict(request, per_node, "") {
-        Verdict::Accepted { add, .. } => add,
+        Ruling::Accepted { add, .. } => add,
         other => panic!("{request}: {other:?}"),
     }
 }
 
 fn refusal(request: &str, per_node: Option<&str>, extra: &str) -> String {
     match verdict(request, per_node, extra) {
-        Verdict::Refused(why) => why,
+        Ruling::Refused(why) => why,
         other => panic!("{request}: {other:?}"),
     }
 }
 
 #[test]
 fn a_job_without_request_is_left_alone() {
-    assert_eq!(judge(&Submission::default(), Some(&site(""))), Verdict::Untouched);
-    assert_eq!(judge(&Submission::default(), None), Verdict::Untouched);
-    assert_eq!(verdict("v1 iso=none", Some("gres:gpu:2"), ""), Verdict::Untouched);
+    assert_eq!(judge(&Submission::default(), Some(&site(""))), Ruling::Untouched);
+    assert_eq!(judge(&Submission::default(), None), Ruling::Untouched);
+    assert_eq!(verdict("v1 iso=none", Some("gres:gpu:2"), ""), Ruling::Untouched);
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn the_sites_default_is_for_those_who_name_no_isolation() {
         per_node,
         "[defaults]\nisolation = \"mig\"\n",
     ) {
-        Verdict::Accepted { request, .. } => request.isolation.to_string(),
+        Ruling::Accepted { request, .. } => request.isolation.to_string(),
         other => panic!("{request}: {other:?}"),
     };
     assert_eq!(kind("v1 iso=auto mem=9537", None), "mig");
@@ -137,7 +137,7 @@ fn limits_of_the_partition_hold() {
 fn auto_stays_within_the_limits_of_the_partition() {
     let limit = "[[limits]]\npartition = \"debug\"\nisolation = [\"mps\"]\n";
     match verdict("v1 iso=auto mem=2862", None, limit) {
-        Verdict::Accepted { request, add } => {
+        Ruling::Accepted { request, add } => {
             assert_eq!((request.isolation, add), (Isolation::Mps, Some(("shard", 3))));
         }
         other => panic!("{other:?}"),
@@ -147,7 +147,7 @@ fn auto_stays_within_the_limits_of_the_partition() {
 #[test]
 fn a_crafted_request_is_refused_not_believed() {
     for text in ["", "v2 iso=mig", "v1 iso=mig mem=-1", "v1 iso=mig inst=99999999999", "v1 iso=../../x"] {
-        assert!(matches!(verdict(text, None, ""), Verdict::Refused(_)), "{text}");
+        assert!(matches!(verdict(text, None, ""), Ruling::Refused(_)), "{text}");
     }
 }
 
@@ -158,12 +158,12 @@ fn an_exclusive_job_gets_whole_gpus_or_a_reason() {
         judge(&Submission { request, exclusive: true, ..Submission::default() }, Some(&site("")))
     };
     match verdict("v1 iso=auto mem=3815") {
-        Verdict::Accepted { request, add } => {
+        Ruling::Accepted { request, add } => {
             assert_eq!((request.isolation, add), (Isolation::Whole, Some(("gpu", 1))));
         }
         other => panic!("{other:?}"),
     }
-    assert!(matches!(verdict("v1 iso=whole"), Verdict::Accepted { .. }));
+    assert!(matches!(verdict("v1 iso=whole"), Ruling::Accepted { .. }));
     // It has ranks on all of a node's GPUs, however few it counts.
     let job = Submission {
         request: Some("v1 iso=whole pattern=edges:0-1,1-7".to_owned()),
@@ -172,10 +172,10 @@ fn an_exclusive_job_gets_whole_gpus_or_a_reason() {
         ..Submission::default()
     };
     let got = judge(&job, Some(&site("")));
-    assert!(matches!(got, Verdict::Accepted { add: None, .. }), "{got:?}");
+    assert!(matches!(got, Ruling::Accepted { add: None, .. }), "{got:?}");
     for text in ["v1 iso=mig:1g.5gb", "v1 iso=mps mem=100", "v1 iso=auto mem=3815 inst=2"] {
         match verdict(text) {
-            Verdict::Refused(why) => assert!(why.contains("--exclusive"), "{why}"),
+            Ruling::Refused(why) => assert!(why.contains("--exclusive"), "{why}"),
             other => panic!("{text}: {other:?}"),
         }
     }
@@ -184,7 +184,7 @@ fn an_exclusive_job_gets_whole_gpus_or_a_reason() {
 #[test]
 fn without_configuration_a_request_is_refused() {
     let job = Submission { request: Some("v1 iso=whole".to_owned()), ..Submission::default() };
-    assert!(matches!(judge(&job, None), Verdict::Refused(why) if why.contains("tessera.toml")));
+    assert!(matches!(judge(&job, None), Ruling::Refused(why) if why.contains("tessera.toml")));
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn nodes_out_of_reach_do_not_count() {
         required_nodes: only("cpu1"),
         ..Submission::default()
     };
-    assert!(matches!(judge(&job, Some(&site(""))), Verdict::Refused(_)));
+    assert!(matches!(judge(&job, Some(&site(""))), Ruling::Refused(_)));
     let job = Submission { required_nodes: only("n2"), ..job };
-    assert!(matches!(judge(&job, Some(&site(""))), Verdict::Accepted { .. }));
+    assert!(matches!(judge(&job, Some(&site(""))), Ruling::Accepted { .. }));
 }

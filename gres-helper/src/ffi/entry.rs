@@ -1,17 +1,15 @@
-//! The symbols slurmctld looks up.
+//! The symbols that slurmctld looks up.
 
 use std::ffi::{c_char, c_int};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use placement::wire::{REQUEST_ENV, encode_request};
-use plugin_rt::{guard_ok, log, set_job, text};
+use plugin_rt::slurmctld::{in_slurmctld, struct_at};
+use plugin_rt::{guard_ok, log, set_job};
 
 use super::host::Host;
 use super::{desc, sys};
-use crate::admit::{self, Verdict};
+use crate::hooks;
 use crate::site::Site;
-use crate::{modify, plan};
 
 plugin_rt::exported_text!(plugin_name, "Tessera: GPU requests to GRES");
 plugin_rt::exported_text!(plugin_type, "job_submit/tessera");
@@ -40,9 +38,16 @@ fn refresh(host: &Host, site: &mut Site) -> bool {
 #[unsafe(no_mangle)]
 extern "C" fn init() -> c_int {
     plugin_rt::install_panic_hook();
-    guard_ok("init", ERROR, || {
-        let Some(host) = Host::get() else { return SUCCESS };
-        if refresh(host, lock().get_or_insert_default()) { SUCCESS } else { ERROR }
+    if !in_slurmctld() {
+        return SUCCESS;
+    }
+    guard_ok("init", ERROR, || match Host::found() {
+        Ok(host) if refresh(host, lock().get_or_insert_default()) => SUCCESS,
+        Ok(_) => ERROR,
+        Err(missing) => {
+            log::error(format_args!("job submit plugin: {missing}"));
+            ERROR
+        }
     })
 }
 
@@ -72,32 +77,20 @@ fn submit(job: *mut sys::job_desc_msg_t, message: *mut *mut c_char) -> c_int {
     if !refresh(host, site) {
         log::error("job submit plugin: the configuration read before stays in force");
     }
-    match admit::judge(&desc::submission(host, job), site.config()) {
-        Verdict::Untouched => desc::rewrite_env(host, job, None),
-        Verdict::Accepted { request, add } => {
-            let wire = encode_request(&request);
-            desc::rewrite_env(host, job, Some(&wire));
-            if request.is_moldable() {
-                desc::show_request(host, job, &wire);
-            }
-            if let Some((name, count)) = add {
-                desc::add_gres(host, job, name, count);
-            }
-        }
-        Verdict::Refused(why) => {
-            log::verbose(format_args!("job_submit: refused: {why}"));
-            tell(host, message, &why);
-            return INVALID_GRES;
-        }
-    }
-    SUCCESS
+    let answer = hooks::submit(&desc::described(job), site.config(), host);
+    desc::apply(host, job, &answer.effects);
+    let Some(why) = answer.refused else { return SUCCESS };
+    log::verbose(format_args!("job_submit: refused: {why}"));
+    tell(host, message, &why);
+    INVALID_GRES
 }
 
 /// Leaves a message for the user, where there is a place for one.
 fn tell(host: &Host, message: *mut *mut c_char, why: &str) {
     // SAFETY: job_submit.h: null, or a place for a string that Slurm frees.
     if let Some(message) = unsafe { message.as_mut() } {
-        host.replace(message, &format!("tessera: {why}"));
+        // SAFETY: as above: null, or such a string.
+        unsafe { host.heap.replace(message, &format!("tessera: {why}")) };
     }
 }
 
@@ -112,58 +105,17 @@ pub(super) fn modify(
         // SAFETY: src/slurmctld/job_submit.h: a live description that the plugin may change.
         let (Some(host), Some(change)) = (Host::get(), (unsafe { change.as_mut() })) else { return SUCCESS };
         // SAFETY: as above: the job's record, under the job lock.
-        let Some(job) = (unsafe { job.as_ref() }).filter(|j| j.magic == sys::JOB_MAGIC) else {
+        let Some(job) = (unsafe { struct_at(job) }).filter(|j| j.magic == sys::JOB_MAGIC) else {
             return SUCCESS;
         };
         set_job(job.job_id);
-        desc::rewrite_env(host, change, None);
-        // SAFETY: slurmctld.h: `spank_job_env` has `spank_job_env_size` elements.
-        let request = unsafe { desc::spank_env(job.spank_job_env, job.spank_job_env_size, REQUEST_ENV) };
-        // SAFETY: null or NUL-terminated.
-        let partition = unsafe { text(change.partition) };
-        // SAFETY: null or NUL-terminated.
-        let account = unsafe { text(job.account) };
         let mut site = lock();
         let config = site.get_or_insert_default().config();
-        let new = desc::tres(change);
-        // Slurm has already refused it from anybody but root, SlurmUser and administrators of the accounts.
-        // SAFETY: null or NUL-terminated.
-        let comment = unsafe { text(change.admin_comment) };
-        let pending = job.job_state & sys::JOB_STATE_BASE == sys::JOB_PENDING;
-        // SAFETY: null or NUL-terminated.
-        let before = unsafe { text(job.admin_comment) }.unwrap_or_default();
-        let planned = comment.map_or(Ok(None), |comment| {
-            plan::judge(&desc::changed(host, change, job), &comment, &before, pending, now(), config)
-        });
-        let verdict = planned.and_then(|planned| {
-            modify::judge(
-                request.as_deref(),
-                &new,
-                partition.as_deref(),
-                account.as_deref(),
-                uid == 0,
-                planned,
-                config,
-            )
-            .map(|()| planned)
-        });
-        match verdict {
-            Ok(None) => SUCCESS,
-            Ok(Some(shards)) => {
-                desc::set_shards(host, change, job, shards);
-                desc::keep_request_shown(host, change, request.as_deref());
-                SUCCESS
-            }
-            Err(why) => {
-                log::info(format_args!("job {}: change refused: {why}", job.job_id));
-                tell(host, message, &why);
-                INVALID_GRES
-            }
-        }
+        let answer = hooks::modify(&desc::described(change), &desc::recorded(job), uid == 0, config, host);
+        desc::apply(host, change, &answer.effects);
+        let Some(why) = answer.refused else { return SUCCESS };
+        log::info(format_args!("job {}: change refused: {why}", job.job_id));
+        tell(host, message, &why);
+        INVALID_GRES
     })
-}
-
-/// Seconds since 1970.
-fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs())
 }

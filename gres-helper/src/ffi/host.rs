@@ -1,34 +1,33 @@
 //! What this plugin takes from slurmctld, looked up by name: unit tests have none of it.
 
-use std::collections::BTreeSet;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr::NonNull;
 use std::sync::OnceLock;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use plugin_rt::{symbol, text};
+use plugin_rt::slurmctld::{Heap, MissingSymbol, required};
+use plugin_rt::text;
 
-use super::sys;
+use super::{sys, version};
+use crate::submission::{Partition, Slurm};
 
 type Find = unsafe extern "C" fn(*mut c_char) -> *mut sys::part_record_t;
-type Duplicate = unsafe extern "C" fn(*const c_char) -> *mut c_char;
-type Free = unsafe extern "C" fn(*mut *mut c_void);
-type Grow = unsafe extern "C" fn(
-    *mut *mut c_void,
-    usize,
-    usize,
-    bool,
-    bool,
-    *const c_char,
+type Lock = unsafe extern "C" fn(*mut sys::assoc_mgr_lock_t);
+type FillIn = unsafe extern "C" fn(
+    *mut c_void,
+    *mut sys::slurmdb_user_rec_t,
     c_int,
-    *const c_char,
-) -> *mut c_void;
+    *mut *mut sys::slurmdb_user_rec_t,
+    bool,
+) -> c_int;
 
 /// The functions and globals used.
 pub(super) struct Host {
-    duplicate: Duplicate,
-    free: Free,
-    grow: Grow,
+    pub(super) heap: Heap,
     find_partition: Find,
+    lock_accounts: Lock,
+    unlock_accounts: Lock,
+    fill_in_user: FillIn,
     default_partition: NonNull<*mut c_char>,
     conf: NonNull<sys::slurm_conf_t>,
 }
@@ -40,87 +39,35 @@ unsafe impl Send for Host {}
 unsafe impl Sync for Host {}
 
 impl Host {
-    /// slurmctld's; `None` in any other process.
+    /// slurmctld's; `None` unless the process has every symbol.
     pub(super) fn get() -> Option<&'static Self> {
-        static HOST: OnceLock<Option<Host>> = OnceLock::new();
-        HOST.get_or_init(Self::look_up).as_ref()
+        Self::found().as_ref().ok()
     }
 
-    fn look_up() -> Option<Self> {
-        let function = |name| symbol(name).map(NonNull::as_ptr);
-        Some(Self {
-            // SAFETY: src/common/xstring.h: `char *xstrdup(const char *)`.
-            duplicate: unsafe { std::mem::transmute::<*mut c_void, Duplicate>(function(c"slurm_xstrdup")?) },
-            // SAFETY: src/common/xmalloc.h: `void slurm_xfree(void **)`.
-            free: unsafe { std::mem::transmute::<*mut c_void, Free>(function(c"slurm_xfree")?) },
-            // SAFETY: src/common/xmalloc.h: `slurm_xrecalloc`.
-            grow: unsafe { std::mem::transmute::<*mut c_void, Grow>(function(c"slurm_xrecalloc")?) },
+    /// The same, with the first symbol that is missing. Looked up once.
+    pub(super) fn found() -> &'static Result<Self, MissingSymbol> {
+        static HOST: OnceLock<Result<Host, MissingSymbol>> = OnceLock::new();
+        HOST.get_or_init(Self::look_up)
+    }
+
+    fn look_up() -> Result<Self, MissingSymbol> {
+        let function = |name| required(name).map(NonNull::as_ptr);
+        let find = function(c"find_part_record")?;
+        let (lock, unlock) = (function(c"assoc_mgr_lock")?, function(c"assoc_mgr_unlock")?);
+        let fill_in = function(c"assoc_mgr_fill_in_user")?;
+        Ok(Self {
+            heap: Heap::look_up()?,
             // SAFETY: src/slurmctld/slurmctld.h: `part_record_t *find_part_record(char *)`.
-            find_partition: unsafe {
-                std::mem::transmute::<*mut c_void, Find>(function(c"find_part_record")?)
-            },
-            default_partition: symbol(c"default_part_name")?.cast(),
-            conf: symbol(c"slurm_conf")?.cast(),
+            find_partition: unsafe { std::mem::transmute::<*mut c_void, Find>(find) },
+            // SAFETY: src/common/assoc_mgr.h: `void assoc_mgr_lock(assoc_mgr_lock_t *)`.
+            lock_accounts: unsafe { std::mem::transmute::<*mut c_void, Lock>(lock) },
+            // SAFETY: as above: `void assoc_mgr_unlock(assoc_mgr_lock_t *)`.
+            unlock_accounts: unsafe { std::mem::transmute::<*mut c_void, Lock>(unlock) },
+            // SAFETY: as above: `int assoc_mgr_fill_in_user(void *, slurmdb_user_rec_t *, int, slurmdb_user_rec_t **, bool)`.
+            fill_in_user: unsafe { std::mem::transmute::<*mut c_void, FillIn>(fill_in) },
+            default_partition: required(c"default_part_name")?.cast(),
+            conf: required(c"slurm_conf")?.cast(),
         })
-    }
-
-    /// A copy in memory that Slurm frees; null for text with a NUL in it.
-    pub(super) fn duplicate(&self, text: &str) -> *mut c_char {
-        match CString::new(text) {
-            // SAFETY: xstring.h: copies a NUL-terminated string.
-            Ok(text) => unsafe { (self.duplicate)(text.as_ptr()) },
-            Err(_) => std::ptr::null_mut(),
-        }
-    }
-
-    /// Replaces a string that Slurm allocated.
-    pub(super) fn replace(&self, field: &mut *mut c_char, text: &str) {
-        let new = self.duplicate(text);
-        self.drop_string(field);
-        *field = new;
-    }
-
-    /// Frees a string that Slurm allocated and leaves null.
-    pub(super) fn drop_string(&self, field: &mut *mut c_char) {
-        // SAFETY: xmalloc.h: null, or memory that Slurm allocated; xfree leaves null.
-        unsafe { (self.free)(std::ptr::from_mut(field).cast()) };
-    }
-
-    /// Gives an array that Slurm allocated, or null, room for `n` pointers.
-    pub(super) fn grow(&self, array: &mut *mut *mut c_char, n: usize) {
-        let (file, function) = (c"tessera".as_ptr(), c"request".as_ptr());
-        let array = std::ptr::from_mut(array).cast();
-        // SAFETY: xmalloc.h: memory that Slurm allocated, or null; it ends the process rather than fail.
-        unsafe { (self.grow)(array, n, size_of::<*mut c_char>(), true, false, file, 0, function) };
-    }
-
-    /// The name of the default partition.
-    pub(super) fn default_partition(&self) -> Option<String> {
-        // SAFETY: src/slurmctld/slurmctld.h: `extern char *default_part_name`, under the partition lock.
-        let name = unsafe { self.default_partition.read() };
-        // SAFETY: null or NUL-terminated.
-        unsafe { text(name) }
-    }
-
-    fn partition(&self, name: &str) -> Option<&sys::part_record_t> {
-        let name = CString::new(name).ok()?;
-        // SAFETY: slurmctld.h: only reads the name; hooks run under the partition lock.
-        let record = unsafe { (self.find_partition)(name.as_ptr().cast_mut()) };
-        // SAFETY: null or a live record.
-        unsafe { record.as_ref() }.filter(|r| r.magic == sys::PART_MAGIC)
-    }
-
-    /// Whether the partition gives whole nodes (`OverSubscribe=EXCLUSIVE`).
-    pub(super) fn is_exclusive(&self, name: &str) -> bool {
-        self.partition(name).is_some_and(|p| p.max_share == 0)
-    }
-
-    /// The nodes of a partition; `None` for an unknown one or a list that cannot be read.
-    pub(super) fn partition_nodes(&self, name: &str) -> Option<BTreeSet<String>> {
-        let record = self.partition(name)?;
-        // SAFETY: null or NUL-terminated.
-        let nodes = unsafe { text(record.nodes) }?;
-        site_config::hostlist::expand(&nodes).ok().map(|list| list.into_iter().collect())
     }
 
     /// Path of slurm.conf, and when slurmctld last read it.
@@ -129,5 +76,55 @@ impl Host {
         let conf = unsafe { self.conf.as_ref() };
         // SAFETY: null or NUL-terminated.
         Some((unsafe { text(conf.slurm_conf) }?, conf.last_update))
+    }
+}
+
+impl Slurm for Host {
+    fn default_partition(&self) -> Option<String> {
+        // SAFETY: src/slurmctld/slurmctld.h: `extern char *default_part_name`, under the partition lock.
+        let name = unsafe { self.default_partition.read() };
+        // SAFETY: null or NUL-terminated.
+        unsafe { text(name) }
+    }
+
+    fn partition(&self, name: &str) -> Option<Partition> {
+        let name = CString::new(name).ok()?;
+        // SAFETY: slurmctld.h: only reads the name; hooks run under the partition lock.
+        let record = unsafe { (self.find_partition)(name.as_ptr().cast_mut()) };
+        // SAFETY: null or a live record.
+        let record = unsafe { record.as_ref() }.filter(|r| r.magic == sys::PART_MAGIC)?;
+        // SAFETY: null or NUL-terminated.
+        let nodes = unsafe { text(record.nodes) };
+        Some(Partition { nodes, exclusive: record.max_share == 0 })
+    }
+
+    /// From slurmctld's copy of the accounting database: nothing is asked over the network. Slurm fills it into a job only
+    /// after this plugin.
+    fn default_account(&self, user: u32) -> Option<String> {
+        // SAFETY: a plain struct of lock levels, 0 is none [assoc_mgr.h].
+        let mut locks: sys::assoc_mgr_lock_t = unsafe { std::mem::zeroed() };
+        locks.user = sys::READ_LOCK;
+        // SAFETY: slurmdb.h: a plain struct of numbers and pointers, for which zero is "not said".
+        let mut record: sys::slurmdb_user_rec_t = unsafe { std::mem::zeroed() };
+        record.uid = user;
+
+        // SAFETY: assoc_mgr.h: taken after slurmctld's own locks, which job_submit runs under.
+        unsafe { (self.lock_accounts)(&raw mut locks) };
+        // SAFETY: assoc_mgr.c: under the lock for users it only looks through the list, and needs no connection. What it
+        // puts into `record` belongs to the list.
+        unsafe { (self.fill_in_user)(std::ptr::null_mut(), &raw mut record, 0, std::ptr::null_mut(), true) };
+        // SAFETY: null or NUL-terminated, and copied under the lock.
+        let account = unsafe { text(record.default_acct.cast::<c_char>()) };
+        // SAFETY: as taken above.
+        unsafe { (self.unlock_accounts)(&raw mut locks) };
+        account.filter(|account| !account.is_empty())
+    }
+
+    fn gres(&self, name: &str, count: u32) -> String {
+        version::gres(name, count)
+    }
+
+    fn now(&self) -> u64 {
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs())
     }
 }

@@ -1,6 +1,5 @@
 //! Everything C: the symbols slurmctld looks up, and what is read from and written to its structs.
 
-mod accounts;
 mod desc;
 mod entry;
 mod host;

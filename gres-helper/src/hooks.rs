@@ -1,0 +1,186 @@
+//! The two hooks of slurmctld as a whole: a submission or a change in, what to write and perhaps a refusal out.
+//!
+//! Effects are written in their order. Those of a refused change are written as well: a placement that somebody has put
+//! into it goes in any case.
+
+use placement::matched::MATCH_ENV;
+use placement::planned::{asks, encode_asks, is_ours, with_asks};
+use placement::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, encode_request};
+use plugin_rt::spank_env::is_named;
+use site_config::SiteConfig;
+
+use crate::admit::{self, Ruling};
+use crate::submission::{Described, Recorded, Slurm, Submission};
+use crate::tres::{with_entry, with_shards};
+use crate::{modify, plan};
+
+/// What is written into the job's description.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// Removes every placement from the SPANK environment, and sets the request there if one is given.
+    Env(Option<String>),
+    /// Replaces the AdminComment.
+    Comment(String),
+    /// Replaces the list of GRES per node.
+    PerNode(String),
+}
+
+impl Effect {
+    /// Whether an entry of the SPANK environment goes for [`Effect::Env`]: what claims to be a placement, its reason or its
+    /// match, and the old request where there is a new one.
+    pub(crate) fn drops(entry: &str, request: Option<&str>) -> bool {
+        [PLACEMENT_ENV, WHY_ENV, MATCH_ENV].iter().any(|name| is_named(entry, name))
+            || request.is_some() && is_named(entry, REQUEST_ENV)
+    }
+}
+
+/// What becomes of a submission or a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub(crate) effects: Vec<Effect>,
+    /// Why it is refused: for the user, and for the log.
+    pub(crate) refused: Option<String>,
+}
+
+/// What becomes of a submission.
+pub(crate) fn submit(job: &Described, config: Option<&SiteConfig>, slurm: &impl Slurm) -> Answer {
+    let (request, add) = match admit::judge(&Submission::of(job, slurm), config) {
+        Ruling::Untouched => return Answer { effects: vec![Effect::Env(None)], refused: None },
+        Ruling::Refused(why) => return Answer { effects: Vec::new(), refused: Some(why) },
+        Ruling::Accepted { request, add } => (request, add),
+    };
+    let wire = encode_request(&request);
+    let mut effects = vec![Effect::Env(Some(wire.clone()))];
+    // The AdminComment is the only place where a planner can see the request.
+    if request.is_moldable() && is_ours(job.comment.as_deref().unwrap_or_default()) {
+        effects.push(Effect::Comment(encode_asks(&wire)));
+    }
+    effects.extend(add.map(|(name, count)| {
+        Effect::PerNode(with_entry(job.tres.per_node.as_deref(), &slurm.gres(name, count)))
+    }));
+    Answer { effects, refused: None }
+}
+
+/// What becomes of a `change` to a job; `root` asks for it or somebody else.
+pub(crate) fn modify(
+    change: &Described,
+    job: &Recorded,
+    root: bool,
+    config: Option<&SiteConfig>,
+    slurm: &impl Slurm,
+) -> Answer {
+    let mut effects = vec![Effect::Env(None)];
+    let request = job.request();
+    // Slurm has already refused an AdminComment from anybody but root, SlurmUser and administrators of the accounts.
+    let planned = change.comment.as_deref().map_or(Ok(None), |comment| {
+        let submission = Submission::of_changed(change, job, slurm);
+        plan::judge(&submission, comment, &job.comment, job.pending, slurm.now(), config)
+    });
+    let ruling = planned.and_then(|planned| {
+        let (partition, account) = (change.partition.as_deref(), job.account.as_deref());
+        modify::judge(request.as_deref(), &change.tres, partition, account, root, planned, config)?;
+        Ok(planned)
+    });
+    match ruling {
+        Ok(None) => Answer { effects, refused: None },
+        Ok(Some(shards)) => {
+            let list = with_shards(job.per_node.as_deref(), &slurm.gres("shard", shards));
+            effects.push(Effect::PerNode(list));
+            effects.extend(shown_still(change.comment.as_deref(), request.as_deref()));
+            Answer { effects, refused: None }
+        }
+        Err(why) => Answer { effects, refused: Some(why) },
+    }
+}
+
+/// Lets a new AdminComment of ours still show what the moldable job asks.
+fn shown_still(comment: Option<&str>, request: Option<&str>) -> Option<Effect> {
+    let comment = comment.filter(|c| is_ours(c) && asks(c).is_none())?;
+    let request = request?;
+    let empty = comment.is_empty();
+    Some(Effect::Comment(if empty { encode_asks(request) } else { with_asks(comment, request) }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::submission::tests::Fake;
+    use crate::tres::Tres;
+
+    fn site() -> SiteConfig {
+        let text = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 2\nmig = \"dynamic\"\n\
+                    [[limits]]\npartition = \"debug\"\nisolation = [\"mps\"]\n";
+        let (config, errors) = site_config::parse("t", text, &|_| Err(std::io::ErrorKind::NotFound.into()));
+        assert_eq!(errors, []);
+        config.unwrap()
+    }
+
+    fn described(request: &str) -> Described {
+        let env = vec![format!("{REQUEST_ENV}={request}"), format!("{PLACEMENT_ENV}=forged")];
+        let tres = Tres { per_node: Some("gres:nic:1".to_owned()), ..Tres::default() };
+        Described { env, tres, ..Described::default() }
+    }
+
+    const MOLDABLE: &str = "v1 iso=mig times=1g:60,2g:35";
+
+    #[test]
+    fn a_submission_gets_its_gres_and_loses_what_claims_to_be_a_placement() {
+        let submit = |job: &Described| submit(job, Some(&site()), &Fake::default());
+        let set = |request: &str| Effect::Env(Some(request.to_owned()));
+        let add = |count| Effect::PerNode(format!("gres:nic:1,gres:shard:{count}"));
+        let found = submit(&described("v1 iso=mig:2g.10gb"));
+        assert_eq!(found, Answer { effects: vec![set("v1 iso=mig:2g.10gb"), add(10)], refused: None });
+        let moldable = submit(&described(MOLDABLE));
+        let shown = Effect::Comment(format!("tessera: asks {MOLDABLE}"));
+        assert_eq!(moldable.effects, [set(MOLDABLE), shown, add(5)]);
+        let theirs = Described { comment: Some("benchmark of June".to_owned()), ..described(MOLDABLE) };
+        assert_eq!(submit(&theirs).effects, [set(MOLDABLE), add(5)]);
+        let untouched = Answer { effects: vec![Effect::Env(None)], refused: None };
+        assert_eq!(submit(&described("v1 iso=none")), untouched);
+        let refused = submit(&described("v1 iso=mig:9g.90gb"));
+        assert!(refused.effects.is_empty() && refused.refused.is_some());
+    }
+
+    #[test]
+    fn what_claims_to_be_ours_goes_from_the_environment() {
+        let forged = ["TESSERA_PLACEMENT=x", "SPANK_TESSERA_WHY=x", "TESSERA_MATCH=x"];
+        assert!(forged.iter().all(|entry| Effect::drops(entry, None)));
+        assert!(!Effect::drops("TESSERA_REQUEST=x", None) && Effect::drops("TESSERA_REQUEST=x", Some("v1")));
+        assert!(!Effect::drops("TESSERA_GPU=x", Some("v1")));
+    }
+
+    #[test]
+    fn a_plan_brings_its_shards_and_still_shows_the_request() {
+        let job = Recorded {
+            env: vec![format!("{REQUEST_ENV}={MOLDABLE}")],
+            per_node: Some("gres:nic:1,gres:shard:5".to_owned()),
+            pending: true,
+            ..Recorded::default()
+        };
+        let plan = "tessera: plan v1 size=2g.10gb until=200";
+        let change = |comment: &str| Described { comment: Some(comment.to_owned()), ..Described::default() };
+        let modify =
+            |change: &Described, job: &Recorded| modify(change, job, true, Some(&site()), &Fake { now: 100 });
+        let found = modify(&change(plan), &job);
+        let shown = format!("{plan}; asks {MOLDABLE}");
+        let shards = |n: u32| Effect::PerNode(format!("gres:nic:1,gres:shard:{n}"));
+        assert_eq!(found.effects, [Effect::Env(None), shards(10), Effect::Comment(shown)]);
+        assert_eq!(found.refused, None);
+        let cleared = Effect::Comment(format!("tessera: asks {MOLDABLE}"));
+        assert_eq!(modify(&change(""), &job).effects, [Effect::Env(None), shards(5), cleared]);
+        let theirs = modify(&change("benchmark of June"), &job);
+        assert_eq!(theirs.effects, [Effect::Env(None), shards(5)]);
+        let running = modify(&change(plan), &Recorded { pending: false, ..job.clone() });
+        assert_eq!(running.effects, [Effect::Env(None)]);
+        assert_eq!(running.refused.as_deref(), Some("a plan is for a pending job, this one has started"));
+        assert_eq!(modify(&Described::default(), &job).effects, [Effect::Env(None)]);
+    }
+
+    #[test]
+    fn a_move_is_held_to_the_limits_of_the_partition() {
+        let job = Recorded { env: vec![format!("{REQUEST_ENV}=v1 iso=whole")], ..Recorded::default() };
+        let change = Described { partition: Some("debug".to_owned()), ..Described::default() };
+        let refused = |root| modify(&change, &job, root, Some(&site()), &Fake::default()).refused.is_some();
+        assert!(refused(false) && !refused(true));
+    }
+}

@@ -3,16 +3,15 @@
 //! Effects are written in their order. Those of a refused change are written as well: a placement that somebody has put
 //! into it goes in any case.
 
+use admission::{Ruling, change, plan};
 use placement::matched::MATCH_ENV;
 use placement::planned::{asks, encode_asks, is_ours, with_asks};
 use placement::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, encode_request};
 use plugin_rt::spank_env::is_named;
+use protocol::gres_list::{with_entry, with_shards};
 use site_config::SiteConfig;
 
-use crate::admit::{self, Ruling};
-use crate::submission::{Described, Recorded, Slurm, Submission};
-use crate::tres::{with_entry, with_shards};
-use crate::{modify, plan};
+use crate::submission::{self, Described, Recorded, Slurm};
 
 /// What is written into the job's description.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +43,7 @@ pub(crate) struct Answer {
 
 /// What becomes of a submission.
 pub(crate) fn submit(job: &Described, config: Option<&SiteConfig>, slurm: &impl Slurm) -> Answer {
-    let (request, add) = match admit::judge(&Submission::of(job, slurm), config) {
+    let (request, add) = match admission::judge(&submission::submitted(job, slurm), config) {
         Ruling::Untouched => return Answer { effects: vec![Effect::Env(None)], refused: None },
         Ruling::Refused(why) => return Answer { effects: Vec::new(), refused: Some(why) },
         Ruling::Accepted { request, add } => (request, add),
@@ -73,12 +72,12 @@ pub(crate) fn modify(
     let request = job.request();
     // Slurm has already refused an AdminComment from anybody but root, SlurmUser and administrators of the accounts.
     let planned = change.comment.as_deref().map_or(Ok(None), |comment| {
-        let submission = Submission::of_changed(change, job, slurm);
+        let submission = submission::changed(change, job, slurm);
         plan::judge(&submission, comment, &job.comment, job.pending, slurm.now(), config)
     });
     let ruling = planned.and_then(|planned| {
         let (partition, account) = (change.partition.as_deref(), job.account.as_deref());
-        modify::judge(request.as_deref(), &change.tres, partition, account, root, planned, config)?;
+        change::judge(request.as_deref(), &change.tres, partition, account, root, planned, config)?;
         Ok(planned)
     });
     match ruling {
@@ -105,7 +104,7 @@ fn shown_still(comment: Option<&str>, request: Option<&str>) -> Option<Effect> {
 mod tests {
     use super::*;
     use crate::submission::tests::Fake;
-    use crate::tres::Tres;
+    use protocol::gres_list::Tres;
 
     fn site() -> SiteConfig {
         let text = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 2\nmig = \"dynamic\"\n\

@@ -5,12 +5,8 @@
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
-mod admit;
 #[expect(unsafe_code, reason = "Slurm's structs, its functions, and the symbols that it looks up")]
 mod ffi;
 mod hooks;
-mod modify;
-mod plan;
 mod site;
 mod submission;
-mod tres;

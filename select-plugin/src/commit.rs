@@ -7,7 +7,8 @@ use placement::wire::{JobPlacement, encode_placement, plain_why};
 use placement::{Grant, JobId};
 
 use crate::engine::{Engine, Question, predicted};
-use crate::view::{Allocated, ChosenView, GresKind, SHARD_MIB, Want, union};
+use crate::view::{Allocated, ChosenView, GresKind, Want, union};
+use protocol::meaning::SHARD_MIB;
 
 /// What becomes of one node's device bits.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,7 +5,8 @@
 use placement::ask::GpuSet;
 use placement::planned::{Plan, parse_plan, parse_started, plan_of};
 use placement::wire::parse_request;
-use placement::{Isolation, JobId, Request, Uid};
+use placement::{JobId, Request, Uid};
+use protocol::meaning::{Counted, CountedRequest, as_counted};
 
 /// The kinds of GRES this plugin knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,60 +72,32 @@ pub(crate) struct Want {
     pub(crate) lapsed: bool,
 }
 
-/// MiB in a shard, rounded up: one nominal, decimal GB.
-pub(crate) const SHARD_MIB: u64 = 954;
-
 impl JobView {
     /// What the job wants; `None`: no GPU, or a mixture that is left to Slurm alone.
     ///
-    /// The GRES counts and the request agree when `job_submit_tessera` has seen the job. They may not: a job
-    /// submitted without it, a record from before it was installed. Then the GRES counts, because Slurm accounts
-    /// by them: `shard:G` alone is an MPS share of G GB, `gpu:N` alone N whole GPUs.
+    /// Where the GRES counts and the request disagree, see [`as_counted`].
     pub(crate) fn want(&self) -> Option<Want> {
-        let first = self.gres.first()?;
-        if self.gres.iter().any(|g| g.kind != first.kind) {
+        let kind = self.gres.first()?.kind;
+        // `--exclusive` gives it every GPU of the node, whatever it asked for.
+        if self.gres.iter().any(|g| g.kind != kind) || kind == GresKind::Gpu && self.exclusive {
             return None;
         }
+        let counted = match kind {
+            GresKind::Gpu => Counted::Gpus(self.gres.iter().map(|g| g.per_node).sum()),
+            GresKind::Shard => Counted::Shards(self.gres.first()?.per_node),
+        };
         let asked = self.request.as_deref().and_then(|text| parse_request(text).ok());
+        let CountedRequest { request, managed } = as_counted(asked, counted)?;
         let keep_choice = self.gres.len() > 1 || self.gres.iter().any(|g| g.per_socket);
         let partition = self.partition.clone();
-        let want = |request, managed| Want {
-            request,
-            kind: first.kind,
-            managed,
-            keep_choice,
-            partition,
-            plan: None,
-            lapsed: false,
-        };
-        match first.kind {
-            // `--exclusive` gives it every GPU of the node, whatever it asked for.
-            GresKind::Gpu if self.exclusive => None,
-            GresKind::Gpu if matches!(&asked, Some(r) if r.isolation == Isolation::None) => None,
-            GresKind::Gpu => {
-                let managed =
-                    matches!(&asked, Some(r) if matches!(r.isolation, Isolation::Whole | Isolation::Auto));
-                let mut request = asked.unwrap_or_else(|| Request::new(Isolation::Whole));
-                request.isolation = Isolation::Whole;
-                request.instances = 1;
-                let count: u64 = self.gres.iter().map(|g| g.per_node).sum();
-                request.gpus = u32::try_from(count).ok().filter(|n| *n > 0);
-                Some(want(request, managed))
-            }
-            GresKind::Shard => match asked {
-                Some(r) if matches!(r.isolation, Isolation::Mig(_) | Isolation::Mps | Isolation::Auto) => {
-                    match plan_of(&r, &self.comment, self.now) {
-                        Some((plan, planned)) => Some(Want { plan: Some(plan), ..want(planned, true) }),
-                        None => Some(Want { lapsed: self.had_plan(), ..want(r, true) }),
-                    }
-                }
-                _ => {
-                    let mut request = Request::new(Isolation::Mps);
-                    request.mem_mib = Some(first.per_node.max(1).saturating_mul(SHARD_MIB));
-                    Some(want(request, false))
-                }
-            },
+        let want = Want { request, kind, managed, keep_choice, partition, plan: None, lapsed: false };
+        if kind == GresKind::Gpu || !managed {
+            return Some(want);
         }
+        Some(match plan_of(&want.request, &self.comment, self.now) {
+            Some((plan, request)) => Want { plan: Some(plan), request, ..want },
+            None => Want { lapsed: self.had_plan(), ..want },
+        })
     }
 
     /// The same where its plan cannot be carried out.
@@ -216,6 +189,7 @@ pub(crate) struct Allocated {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use placement::Isolation;
 
     fn job(request: Option<&str>, gres: &[(GresKind, u64)]) -> JobView {
         let entry = |(kind, per_node): &(GresKind, u64)| GresRequest {

@@ -5,8 +5,10 @@
 
 mod admin_comment;
 mod grant;
+pub mod gres_list;
 pub mod layout;
 pub mod matched;
+pub mod meaning;
 pub mod moldable;
 pub mod options;
 pub mod plan;

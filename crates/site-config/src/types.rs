@@ -7,6 +7,7 @@ use placement::mapa::{BandwidthModel, Selection};
 use placement::patience::SetWait;
 use placement::size::{display_gb, parse_mib};
 use placement::{Bandwidth, Gpu, GpuState, Isolation, LinkMatrix, MigPolicy, Model, Node, Pattern, Request};
+use protocol::meaning::RequestDefaults;
 
 /// A whole `tessera.toml` without errors.
 #[derive(Clone, Debug)]
@@ -46,6 +47,15 @@ pub struct Defaults {
     pub wait: Option<SetWait>,
     /// What `auto` may use: `Mig(None)`, `Mps`, `Whole`, each once; among equally cheap ones the first.
     pub auto: Vec<Isolation>,
+}
+
+impl Defaults {
+    /// The part that says what a request means.
+    #[must_use]
+    pub fn of_requests(&self) -> RequestDefaults {
+        let Self { isolation, gpu_mem_mib, mps_threads, .. } = self;
+        RequestDefaults { isolation: isolation.clone(), gpu_mem_mib: *gpu_mem_mib, mps_threads: *mps_threads }
+    }
 }
 
 /// How GPUs are shared.

@@ -10,7 +10,7 @@ use super::host::Host;
 use super::sys;
 use crate::hooks::Effect;
 use crate::submission::{Described, Recorded};
-use crate::tres::Tres;
+use protocol::gres_list::Tres;
 
 /// A string of Slurm's that is there and not empty.
 ///

@@ -12,6 +12,7 @@ use topology::{Pattern, Selection};
 use super::table::Opt;
 use super::value::Value;
 use super::{Refusal, Renames, moldable, shown};
+use crate::meaning::implied;
 
 /// The values by option.
 #[derive(Default)]
@@ -27,6 +28,18 @@ pub(super) struct Given {
     pub(super) times: Option<Vec<SizeTime>>,
     pub(super) profile: Option<String>,
     pub(super) place: Option<PlannedStart>,
+}
+
+impl Given {
+    /// What the options say that are about one MIG instance, of several possible sizes or at a certain place.
+    fn about_one_instance(&self) -> Request {
+        Request {
+            times: self.times.clone().unwrap_or_default(),
+            job_profile: self.profile.clone(),
+            place: self.place,
+            ..Request::new(Isolation::Auto)
+        }
+    }
 }
 
 /// Makes the request, or says everything that is wrong with the combination.
@@ -48,8 +61,9 @@ pub(super) fn request(values: Vec<Value>, renames: &Renames) -> Result<Request, 
         }
     }
     let name = |opt| shown(opt, renames);
-    let typed = given.isolation.clone().filter(|i| *i != Isolation::Auto || !moldable::concerns(&given));
-    let Some(isolation) = typed.or_else(|| implied(&given)) else {
+    let one_instance = implied(&given.about_one_instance());
+    let typed = given.isolation.clone().filter(|i| *i != Isolation::Auto || one_instance.is_none());
+    let Some(isolation) = typed.or(one_instance).or_else(|| by_other_options(&given)) else {
         let alone = if given.instances.is_some() { Opt::Instances } else { Opt::Threads };
         return Err(vec![Refusal(format!(
             "{}: needs {} or {} beside it",
@@ -86,11 +100,8 @@ pub(super) fn request(values: Vec<Value>, renames: &Renames) -> Result<Request, 
     })
 }
 
-/// The isolation that the other options imply.
-fn implied(given: &Given) -> Option<Isolation> {
-    if moldable::concerns(given) {
-        return Some(Isolation::Mig(None));
-    }
+/// The isolation that options for memory and links imply.
+fn by_other_options(given: &Given) -> Option<Isolation> {
     if given.mem.is_some() {
         return Some(Isolation::Auto);
     }

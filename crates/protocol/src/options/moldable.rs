@@ -8,11 +8,6 @@ use geometry::{Model, Profile};
 use super::check::Given;
 use super::table::Opt;
 
-/// Whether the job is moldable or wants a certain place: without another isolation it is `mig`.
-pub(super) fn concerns(given: &Given) -> bool {
-    options(given).next().is_some()
-}
-
 /// Those of the options that were given, in the order of the table.
 fn options(given: &Given) -> impl Iterator<Item = Opt> {
     let options = [

@@ -2,35 +2,36 @@
 
 /// A job's four lists as it was submitted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tres {
+pub struct Tres {
     /// `--gpus`, total.
-    pub(crate) per_job: Option<String>,
+    pub per_job: Option<String>,
     /// `--gres`, `--gpus-per-node`.
-    pub(crate) per_node: Option<String>,
+    pub per_node: Option<String>,
     /// `--gpus-per-socket`.
-    pub(crate) per_socket: Option<String>,
+    pub per_socket: Option<String>,
     /// `--gpus-per-task`.
-    pub(crate) per_task: Option<String>,
+    pub per_task: Option<String>,
 }
 
 /// One entry of ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub struct Entry {
     /// `gpu` or `shard`.
-    pub(crate) name: String,
+    pub name: String,
     /// How many; 1 where no number is given.
-    pub(crate) count: u64,
+    pub count: u64,
     /// The option it most likely came from, for messages.
-    pub(crate) option: &'static str,
+    pub option: &'static str,
     /// Counted per node.
-    pub(crate) per_node: bool,
+    pub per_node: bool,
     /// As written, without `gres:`, but no longer than fits a message.
-    pub(crate) text: String,
+    pub text: String,
 }
 
 impl Tres {
     /// The entries for `gpu` and `shard`.
-    pub(crate) fn gpu_entries(&self) -> Vec<Entry> {
+    #[must_use]
+    pub fn gpu_entries(&self) -> Vec<Entry> {
         let lists = [
             (&self.per_job, "--gpus", false),
             (&self.per_node, "--gres", true),
@@ -69,7 +70,8 @@ fn number(text: &str) -> Option<u64> {
 }
 
 /// `list` with `entry` in the place of its entries for shards.
-pub(crate) fn with_shards(list: Option<&str>, entry: &str) -> String {
+#[must_use]
+pub fn with_shards(list: Option<&str>, entry: &str) -> String {
     let others = list.unwrap_or_default().split([',', ';']).map(str::trim).filter(|part| {
         let text = part.strip_prefix("gres:").or_else(|| part.strip_prefix("gres/")).unwrap_or(part);
         !part.is_empty() && text.split([':', '=']).next() != Some("shard")
@@ -79,7 +81,8 @@ pub(crate) fn with_shards(list: Option<&str>, entry: &str) -> String {
 }
 
 /// `list` with one more entry.
-pub(crate) fn with_entry(list: Option<&str>, entry: &str) -> String {
+#[must_use]
+pub fn with_entry(list: Option<&str>, entry: &str) -> String {
     match list.filter(|l| !l.is_empty()) {
         Some(list) => format!("{list},{entry}"),
         None => entry.to_owned(),

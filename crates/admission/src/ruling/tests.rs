@@ -1,6 +1,7 @@
 //! Verdicts on submissions.
 
 use super::*;
+use protocol::gres_list::Tres;
 
 fn site(extra: &str) -> SiteConfig {
     let text = format!(

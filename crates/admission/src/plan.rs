@@ -1,14 +1,16 @@
 //! A planner's change to a pending moldable job: another size, told by the job's AdminComment, and the shards that go
-//! with it. The comment's form and meaning: [`placement::planned`].
+//! with it. The comment's form and meaning: [`protocol::planned`].
 
-use placement::planned::{Plan, asks, is_ours, parse_plan};
-use placement::size::display_gb;
-use placement::wire::parse_request;
-use placement::{Isolation, MigPolicy, Model, Request};
+use geometry::Model;
+use geometry::size::display_gb;
+use node_state::MigPolicy;
+use protocol::planned::{Plan, asks, is_ours, parse_plan};
+use protocol::wire::parse_request;
+use protocol::{Isolation, Request};
 use site_config::{NodeSpec, SiteConfig};
 
-use crate::admit::{Ruling, admit, limits_of};
-use crate::submission::Submission;
+use crate::Submission;
+use crate::ruling::{Ruling, admit, limits_of};
 
 /// What a new AdminComment makes of a job's shards, per node; `None`: nothing. `job` is what its record says, `before` its
 /// AdminComment so far, `now` seconds since 1970.
@@ -19,7 +21,7 @@ use crate::submission::Submission;
 /// # Errors
 ///
 /// The comment is a plan that this job cannot have: why, for the log and, where Slurm has a place for it, the planner.
-pub(crate) fn judge(
+pub fn judge(
     job: &Submission,
     comment: &str,
     before: &str,
@@ -84,14 +86,6 @@ fn within_limits(plan: &Plan, job: &Submission, config: &SiteConfig) -> Result<(
     }
 }
 
-/// The isolation that a moldable job, or one that wants a certain place, means where it names none.
-pub(crate) fn meant(mut request: Request) -> Request {
-    if request.isolation == Isolation::Auto && (request.is_moldable() || request.place.is_some()) {
-        request.isolation = Isolation::Mig(None);
-    }
-    request
-}
-
 /// The request without the sizes that no GPU of these nodes could serve it with.
 pub(crate) fn without_impossible_sizes(mut request: Request, nodes: &[&NodeSpec]) -> Request {
     if !request.times.is_empty() {
@@ -108,7 +102,7 @@ pub(crate) fn without_impossible_sizes(mut request: Request, nodes: &[&NodeSpec]
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tres::Tres;
+    use protocol::gres_list::Tres;
 
     fn site(extra: &str) -> SiteConfig {
         let text = format!(
@@ -220,8 +214,8 @@ mod tests {
 
     #[test]
     fn sizes_that_are_too_small_are_left_out_and_the_sites_default_is_not_for_them() {
-        let admitted = |request: &str| match crate::admit::judge(&job(request), Some(&site(""))) {
-            Ruling::Accepted { request, add } => (placement::wire::encode_request(&request), add),
+        let admitted = |request: &str| match crate::ruling::judge(&job(request), Some(&site(""))) {
+            Ruling::Accepted { request, add } => (protocol::wire::encode_request(&request), add),
             other => panic!("{request}: {other:?}"),
         };
         assert_eq!(
@@ -232,7 +226,7 @@ mod tests {
             admitted("v1 iso=auto mem=9537 times=1g:60,2g:35,4g:30"),
             ("v1 iso=mig mem=9537 times=2g:35,4g:30".to_owned(), Some(("shard", 10)))
         );
-        let refused = crate::admit::judge(&job("v1 iso=mig mem=30000 times=1g:60,2g:35"), Some(&site("")));
+        let refused = crate::ruling::judge(&job("v1 iso=mig mem=30000 times=1g:60,2g:35"), Some(&site("")));
         assert!(matches!(&refused, Ruling::Refused(why) if why.contains("--gpu-times=1g,2g")), "{refused:?}");
     }
 }

@@ -1,11 +1,11 @@
 //! What a user may change about a job that Tessera manages.
 
-use placement::Isolation;
-use placement::wire::parse_request;
+use protocol::Isolation;
+use protocol::wire::parse_request;
 use site_config::SiteConfig;
 
-use crate::submission::distinct;
-use crate::tres::{Entry, Tres};
+use crate::distinct;
+use protocol::gres_list::{Entry, Tres};
 
 /// Judges a change; `Err` says why not, for the log and, where Slurm has a place for it, the user.
 ///
@@ -13,7 +13,7 @@ use crate::tres::{Entry, Tres};
 ///
 /// The GRES of a managed job come from its request: other ones would let Slurm and the engine disagree, whoever asks.
 /// A move to another partition is held to that one's limits, except for root.
-pub(crate) fn judge(
+pub fn judge(
     request: Option<&str>,
     new_tres: &Tres,
     new_partition: Option<&str>,

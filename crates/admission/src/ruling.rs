@@ -1,0 +1,129 @@
+//! What becomes of a submission. Pure: the job as plain values in, a verdict out.
+
+use placement::Admission;
+use protocol::wire::parse_request;
+use protocol::{Isolation, Request};
+use site_config::{Limit, NodeSpec, SiteConfig};
+
+use crate::Submission;
+use protocol::meaning::{SlurmAsks, in_options, meaning};
+
+/// What becomes of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ruling {
+    /// It asks nothing of Tessera.
+    Untouched,
+    /// It is managed.
+    Accepted {
+        /// The request with the site's defaults filled in.
+        request: Request,
+        /// GRES to add, name and count; `None`: what it asks for itself stands.
+        add: Option<(&'static str, u32)>,
+    },
+    /// It is refused; this is for the user.
+    Refused(String),
+}
+
+/// Judges a submission. `config` is `None` where the site has no `tessera.toml`.
+#[must_use]
+pub fn judge(job: &Submission, config: Option<&SiteConfig>) -> Ruling {
+    let Some(text) = &job.request else { return Ruling::Untouched };
+    let outcome =
+        parse_request(text).map_err(|e| format!("the GPU request is unreadable: {e}")).and_then(|request| {
+            if request.isolation == Isolation::None {
+                return Ok(Ruling::Untouched);
+            }
+            let config =
+                config.ok_or("this cluster has no tessera.toml: the --gpu options do not work here")?;
+            accept(job, request, config)
+        });
+    outcome.unwrap_or_else(Ruling::Refused)
+}
+
+fn accept(job: &Submission, request: Request, config: &SiteConfig) -> Result<Ruling, String> {
+    let slurm = SlurmAsks { tres: &job.tres, exclusive: job.exclusive };
+    let request = meaning(request, slurm, &config.defaults.of_requests())?;
+    if request.isolation != Isolation::Auto {
+        return admit(job, request, config);
+    }
+    let allowed = |kind: &&Isolation| limits_of(job, config).iter().all(|l| l.allows(kind));
+    let kinds: Vec<&Isolation> = config.defaults.auto.iter().filter(allowed).collect();
+    if kinds.len() == config.defaults.auto.len() {
+        return admit(job, request, config);
+    }
+    // The engine does not know the limits of partitions: what `auto` may be there is settled here.
+    let tries = kinds
+        .into_iter()
+        .map(|kind| admit(job, Request { isolation: kind.clone(), ..request.clone() }, config));
+    let mut refusal = format!("{}: none of what auto stands for is allowed here", in_options(&request));
+    for outcome in tries {
+        match outcome {
+            Ok(verdict) => return Ok(verdict),
+            Err(why) => refusal = why,
+        }
+    }
+    Err(refusal)
+}
+
+pub(crate) fn admit(job: &Submission, request: Request, config: &SiteConfig) -> Result<Ruling, String> {
+    limits_of(job, config).iter().find_map(|limit| limit.refusal(&request)).map_or(Ok(()), Err)?;
+    let candidates: Vec<&NodeSpec> =
+        config.nodes.iter().filter(|spec| spec.names.iter().any(|n| job.reaches(n))).collect();
+    if candidates.is_empty() {
+        return Err(format!("{}: no node that this job may use is managed by Tessera", in_options(&request)));
+    }
+    let policy = config.policy();
+    let answers: Vec<_> =
+        candidates.iter().map(|s| placement::admits_ever(&s.to_node(), &request, &policy, true)).collect();
+    let admitted = answers.iter().filter_map(|a| a.as_ref().ok().copied());
+    // Slurm can only be asked for one kind: shards where any node can give a part, and as few as any node counts.
+    let shards =
+        admitted.clone().filter_map(|a| if let Admission::Shards(n) = a { Some(n) } else { None }).min();
+    let gpus = admitted.filter_map(|a| if let Admission::Gpus(n) = a { Some(n) } else { None }).min();
+    match (shards, gpus) {
+        (Some(shards), _) => {
+            let request = crate::plan::without_impossible_sizes(request, &candidates);
+            Ok(Ruling::Accepted { request, add: Some(("shard", shards)) })
+        }
+        (None, Some(gpus)) => {
+            let has_gpus = !job.tres.gpu_entries().is_empty();
+            let request = Request { isolation: Isolation::Whole, ..request };
+            Ok(Ruling::Accepted { request, add: (!has_gpus).then_some(("gpu", gpus)) })
+        }
+        (None, None) => Err(never(&request, &candidates, &policy, &answers)),
+    }
+}
+
+/// The limits that hold: Slurm may start it in any of its partitions.
+pub fn limits_of<'a>(job: &'a Submission, config: &'a SiteConfig) -> Vec<&'a Limit> {
+    let account = job.account.as_deref();
+    if job.partitions.is_empty() {
+        return config.limits_for(None, account).collect();
+    }
+    job.partitions.iter().flat_map(|p| config.limits_for(Some(p), account)).collect()
+}
+
+/// Why no node could ever satisfy the request: the first reason that comes with something nearer.
+fn never(
+    request: &Request,
+    candidates: &[&NodeSpec],
+    policy: &node_state::Policy,
+    answers: &[Result<Admission, placement::Never>],
+) -> String {
+    let on_several =
+        |spec: &&NodeSpec| placement::admits_ever(&spec.to_node(), request, policy, false).is_ok();
+    if candidates.iter().any(on_several) {
+        return format!(
+            "{}: no single GPU holds all of it, and Slurm takes a job's shards on a node from one GPU; ask fewer \
+             instances per node and more nodes, or --gpu-isolation=whole",
+            in_options(request)
+        );
+    }
+    let reasons = || answers.iter().filter_map(|a| a.as_ref().err());
+    let best = reasons().find(|n| n.nearest.is_some()).or_else(|| reasons().next());
+    let why = best.map_or_else(String::new, ToString::to_string);
+    format!("{}: no node could ever satisfy this: {why}", in_options(request))
+}
+
+#[cfg(test)]
+mod tests;

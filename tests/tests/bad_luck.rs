@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use common::processes::{outlive_slurmd, processes, wait_quiet, working};
 use common::{LOOK, LOOK_AND_STAY, instances, looked, with};
-use e2e::command::{Done, PATIENCE, wait_for};
-use e2e::{Cluster, Daemon, User};
+use lab::command::{Done, PATIENCE, wait_for};
+use lab::{Cluster, Daemon, User};
 use rustix::process::Signal;
 
 const MIG: [&str; 3] = ["--gpu-isolation=mig:1g.5gb", "-w", "n1"];

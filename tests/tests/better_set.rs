@@ -7,9 +7,9 @@ mod common;
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use e2e::command::{PATIENCE, wait_for};
-use e2e::paths::SlurmVersion;
-use e2e::{Cluster, Daemon, JobId, User};
+use lab::command::{PATIENCE, wait_for};
+use lab::paths::SlurmVersion;
+use lab::{Cluster, Daemon, JobId, User};
 
 /// Both schedulers soon after each other.
 const OFTEN: &str = "SchedulerParameters=bf_interval=3,sched_interval=6,batch_sched_delay=1\n";

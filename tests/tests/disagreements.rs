@@ -5,9 +5,9 @@
 mod common;
 
 use common::{LOOK_AND_STAY, builder, looked, with};
-use e2e::command::{PATIENCE, wait_for};
-use e2e::config::Templates;
-use e2e::{Cluster, Daemon, User};
+use lab::command::{PATIENCE, wait_for};
+use lab::config::Templates;
+use lab::{Cluster, Daemon, User};
 
 fn slurmctld_log(cluster: &Cluster) -> String {
     std::fs::read_to_string(cluster.layout().at("log/slurmctld.log")).unwrap()
@@ -27,7 +27,7 @@ fn left_to_slurm(templates: Templates, why: &str, doctors: &str) {
     let layouts = cluster.published_layouts().unwrap();
     assert!(layouts.iter().all(|(node, layout)| node != "n2" || !layout.contains("gpu0")), "{layouts:?}");
     let mut doctor = cluster.command_on("n1", User::Root, "tessera").unwrap();
-    let said = e2e::command::run(doctor.arg("doctor")).unwrap();
+    let said = lab::command::run(doctor.arg("doctor")).unwrap();
     assert!(said.stdout.contains(doctors), "{}", said.stdout);
 }
 

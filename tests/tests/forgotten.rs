@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use common::{LOOK, variable, with};
-use e2e::command::{Done, PATIENCE, run, wait_for};
-use e2e::{Cluster, Daemon, JobId, User};
+use lab::command::{Done, PATIENCE, run, wait_for};
+use lab::{Cluster, Daemon, JobId, User};
 
 const MIG: [&str; 3] = ["--gpu-isolation=mig:1g.5gb", "-w", "n1"];
 

@@ -7,8 +7,8 @@ mod common;
 use std::os::unix::fs::MetadataExt;
 
 use common::{builder, variable};
-use e2e::config::Templates;
-use e2e::{Cluster, User};
+use lab::config::Templates;
+use lab::{Cluster, User};
 
 /// Says Slurm's number and the devices of the job and of a step, and which GPUs can be opened.
 const WHICH: &str = "echo number=$SLURM_JOB_GPUS\necho cuda=$CUDA_VISIBLE_DEVICES\n\
@@ -61,7 +61,7 @@ fn jobs_get_the_gpus_that_slurm_means() {
         assert!(number == 0 || options[0] != "--gres=gpu:1", "Slurm takes the first: {text}");
     }
     let mut doctor = cluster.command_on("n1", User::Root, "tessera").unwrap();
-    let said = e2e::command::run(doctor.arg("doctor")).unwrap();
+    let said = lab::command::run(doctor.arg("doctor")).unwrap();
     let want = "gres.conf lists GPUs 7,1,2,3,4,5,6,0 of the driver's 0,1,2,3,4,5,6,7";
     assert!(said.stdout.contains(want), "{}", said.stdout);
     assert_eq!(cluster.leftovers().unwrap(), [""; 0]);

@@ -4,10 +4,10 @@
 
 mod common;
 
-use e2e::command::{PATIENCE, wait_for};
-use e2e::config::{Templates, foreign_paths};
-use e2e::paths::SlurmVersion;
-use e2e::{Cluster, Daemon, User};
+use lab::command::{PATIENCE, wait_for};
+use lab::config::{Templates, foreign_paths};
+use lab::paths::SlurmVersion;
+use lab::{Cluster, Daemon, User};
 
 /// Asks for GPUs as plain Slurm does, on the DGX-1V node.
 fn gpus(cluster: &Cluster, count: u32) -> String {

@@ -7,7 +7,7 @@ mod common;
 use std::collections::BTreeSet;
 
 use common::{LOOK, LOOK_AND_STAY, instances, looked, profiles, variable, with};
-use e2e::User;
+use lab::User;
 
 #[test]
 fn auto_takes_the_smallest_instance_that_holds_the_memory() {
@@ -114,7 +114,7 @@ fn an_option_has_an_environment_twin() {
         let mut command = cluster.command(User::Alice, "sbatch").unwrap();
         command.env("TESSERA_GPU_ISOLATION", "mig:2g.10gb").args(["--wait", "-w", "n1"]);
         command.arg(format!("--output={}", out.display())).arg(&path);
-        e2e::command::run(&mut command).unwrap().ok().unwrap();
+        lab::command::run(&mut command).unwrap().ok().unwrap();
         let saw = std::fs::read_to_string(&out).unwrap();
         assert_eq!(profiles(&saw), ["2g.10gb"], "{saw}");
     });

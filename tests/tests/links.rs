@@ -7,8 +7,8 @@ mod common;
 use std::fs;
 
 use common::{looked, variable};
-use e2e::command::{PATIENCE, run, wait_for};
-use e2e::{Cluster, User};
+use lab::command::{PATIENCE, run, wait_for};
+use lab::{Cluster, User};
 
 const SAY: &str = "env | grep ^TESSERA_GPU_SET=\necho looked\nexec sleep 600";
 

@@ -7,10 +7,10 @@ mod common;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use common::{LOOK, LOOK_AND_STAY, looked, on, profiles, with};
-use e2e::command::{Done, PATIENCE, wait_for};
-use e2e::config::Templates;
-use e2e::paths::SlurmVersion;
-use e2e::{Cluster, Daemon, JobId, User};
+use lab::command::{Done, PATIENCE, wait_for};
+use lab::config::Templates;
+use lab::paths::SlurmVersion;
+use lab::{Cluster, Daemon, JobId, User};
 
 /// On the node of A100s: 5, 10 and 20 shards; least work on 1g.
 const TIMES: &str = "--gpu-times=1g:60,2g:35,3g:0:00:25";

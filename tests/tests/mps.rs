@@ -5,7 +5,7 @@
 mod common;
 
 use common::{LOOK_AND_STAY, looked, variable, with};
-use e2e::User;
+use lab::User;
 
 #[test]
 fn shares_of_one_user_are_packed_and_limited() {

@@ -5,8 +5,8 @@
 mod common;
 
 use common::{builder, overrides, variable, with};
-use e2e::User;
-use e2e::config::Templates;
+use lab::User;
+use lab::config::Templates;
 
 #[test]
 fn the_command_line_overrides_the_environment_and_that_the_script() {

@@ -5,10 +5,10 @@
 mod common;
 
 use common::{builder, on};
-use e2e::command::{Done, PATIENCE, run, wait_for};
-use e2e::config::Templates;
-use e2e::paths::SlurmVersion;
-use e2e::{Cluster, JobId, User};
+use lab::command::{Done, PATIENCE, run, wait_for};
+use lab::config::Templates;
+use lab::paths::SlurmVersion;
+use lab::{Cluster, JobId, User};
 use placement::planned::{asks, parse_plan};
 
 const ONE_GPU: &str = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 1\nmig = \"dynamic\"\n";
@@ -160,7 +160,7 @@ fn a_plan_is_no_reason_to_wait_by_a_limit() {
                 &format!("AdminComment=tessera: plan v1 size=7g.40gb until={}", now + plan_lasts),
             );
             cluster.run(User::Root, "scontrol", &["release", &job.to_string()]).unwrap().ok().unwrap();
-            let limited = |j: &e2e::Job| j.reason().starts_with("AssocGrp");
+            let limited = |j: &lab::Job| j.reason().starts_with("AssocGrp");
             cluster.wait_job(job, "held by the limit", limited).unwrap();
             job
         };

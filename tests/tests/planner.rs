@@ -7,9 +7,9 @@ mod common;
 use std::process::{Child, Stdio};
 
 use common::{builder, with};
-use e2e::command::{Done, PATIENCE, run, wait_for};
-use e2e::paths::SlurmVersion;
-use e2e::{Cluster, JobId, User};
+use lab::command::{Done, PATIENCE, run, wait_for};
+use lab::paths::SlurmVersion;
+use lab::{Cluster, JobId, User};
 use placement::planned::{asks, parse_plan, parse_started};
 use serde_json::Value;
 

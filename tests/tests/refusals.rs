@@ -5,9 +5,9 @@
 mod common;
 
 use common::{LOOK, with};
-use e2e::command::{PATIENCE, wait_for};
-use e2e::config::Templates;
-use e2e::{Daemon, User};
+use lab::command::{PATIENCE, wait_for};
+use lab::config::Templates;
+use lab::{Daemon, User};
 
 /// Options, and what the refusal must name.
 const BAD: [(&[&str], &[&str]); 15] = [
@@ -73,7 +73,7 @@ fn a_forged_placement_is_ignored() {
         std::fs::write(&source, FORGER).unwrap();
         let mut gcc = std::process::Command::new("gcc");
         gcc.args(["-shared", "-fPIC", "-o"]).arg(&plugin).arg(&source);
-        e2e::command::run(&mut gcc).unwrap().ok().unwrap();
+        lab::command::run(&mut gcc).unwrap().ok().unwrap();
         let plugstack = std::fs::read_to_string(cluster.layout().etc("plugstack.conf")).unwrap();
         let forged_stack = dir.join("plugstack.conf");
         std::fs::write(&forged_stack, format!("required {}\n{plugstack}", plugin.display())).unwrap();
@@ -94,7 +94,7 @@ fn a_forged_placement_is_ignored() {
             let mut sbatch = cluster.command(User::Bob, "sbatch").unwrap();
             sbatch.env("SLURM_CONF", &forged_conf).args(["--wait", "-w", "n1"]).args(options);
             sbatch.arg(format!("--output={}", out.display())).arg(&script);
-            e2e::command::run(&mut sbatch).unwrap().ok().unwrap();
+            lab::command::run(&mut sbatch).unwrap().ok().unwrap();
             let saw = std::fs::read_to_string(&out).unwrap();
             let wanted: &[&str] = if options.is_empty() { &[] } else { &["1g.5gb"] };
             assert_eq!(common::profiles(&saw), wanted, "{saw}");
@@ -106,7 +106,7 @@ fn a_forged_placement_is_ignored() {
 fn the_node_side_is_for_root() {
     with(|cluster| {
         let mut command = cluster.command_on("n1", User::Alice, "tessera").unwrap();
-        let done = e2e::command::run(command.args(["node", "reconcile"])).unwrap();
+        let done = lab::command::run(command.args(["node", "reconcile"])).unwrap();
         let said = done.refused().unwrap();
         assert!(said.contains("root"), "{said}");
     });

@@ -5,9 +5,9 @@
 mod common;
 
 use common::{LOOK, LOOK_AND_STAY, looked, profiles};
-use e2e::config::Templates;
-use e2e::paths::SlurmVersion;
-use e2e::{Cluster, User};
+use lab::config::Templates;
+use lab::paths::SlurmVersion;
+use lab::{Cluster, User};
 
 /// The GPUs and the cores of a running job.
 fn has(cluster: &Cluster, options: &[&str]) -> (Vec<u32>, String) {

@@ -6,8 +6,8 @@ mod common;
 
 use common::processes::outlive_slurmd;
 use common::{LOOK, LOOK_AND_STAY, looked, overrides, parts_of_whole_gpus, profiles, variable};
-use e2e::paths::SlurmVersion;
-use e2e::{Cluster, User};
+use lab::paths::SlurmVersion;
+use lab::{Cluster, User};
 
 fn pair(cluster: &Cluster) -> Vec<u32> {
     let job =

@@ -5,8 +5,8 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use e2e::paths::SlurmVersion;
-use e2e::{Cluster, User};
+use lab::paths::SlurmVersion;
+use lab::{Cluster, User};
 
 use crate::command::{TaskError, at};
 use crate::setup;
@@ -113,7 +113,7 @@ fn start(up: &Up) -> Result<(), TaskError> {
     setup::run(Some(up.slurm))?;
     let dir = absolute(&up.dir)?;
     if Cluster::open(&dir).is_ok() {
-        e2e::cluster::end(&dir);
+        lab::cluster::end(&dir);
         if up.fresh {
             at(&dir, std::fs::remove_dir_all(&dir))?;
         }
@@ -121,7 +121,7 @@ fn start(up: &Up) -> Result<(), TaskError> {
     let mut builder = Cluster::builder().dir(&dir).slurm(up.slurm).stock(up.stock).guardian(guardian()?);
     if let Some(file) = &up.nodes {
         let text = at(file, std::fs::read_to_string(file))?;
-        builder = builder.templates(e2e::config::Templates::for_nodes(&text)?);
+        builder = builder.templates(lab::config::Templates::for_nodes(&text)?);
     }
     if up.release {
         builder = builder.release();

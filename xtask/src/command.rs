@@ -17,7 +17,7 @@ pub(crate) enum TaskError {
     File { path: String, source: std::io::Error },
     /// The cluster harness reported an error.
     #[error(transparent)]
-    Harness(#[from] e2e::HarnessError),
+    Harness(#[from] lab::HarnessError),
     /// Anything else, said in full.
     #[error("{0}")]
     Other(String),

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use e2e::artefacts::{self, Profile};
-use e2e::paths::{SlurmVersion, target_dir, workspace};
+use lab::artefacts::{self, Profile};
+use lab::paths::{SlurmVersion, target_dir, workspace};
 
 use crate::command::{TaskError, at, output};
 use crate::man;

@@ -1,5 +1,6 @@
 //! Build tasks: `cargo xtask --help`.
 
+#![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
 mod bench;
@@ -15,7 +16,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use e2e::paths::SlurmVersion;
+use lab::paths::SlurmVersion;
 
 /// Set up, build, test and show Tessera.
 #[derive(Parser)]
@@ -85,7 +86,7 @@ fn main() -> ExitCode {
         Task::Bench(bench) => bench::run(&bench),
         Task::Install { prefix, destdir, slurm } => install::run(&prefix, destdir.as_deref(), slurm),
         Task::Guard { dir, remove } => {
-            e2e::guardian::main(&dir, remove.is_some());
+            lab::guardian::main(&dir, remove.is_some());
             Ok(())
         }
     };

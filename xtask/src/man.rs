@@ -184,7 +184,7 @@ impl Roff {
 mod tests {
     use std::process::Command;
 
-    use e2e::paths::workspace;
+    use lab::paths::workspace;
 
     use super::*;
 

@@ -3,8 +3,8 @@
 use std::process::Command;
 use std::time::Instant;
 
-use e2e::artefacts::{self, Profile};
-use e2e::paths::{SlurmVersion, workspace};
+use lab::artefacts::{self, Profile};
+use lab::paths::{SlurmVersion, workspace};
 
 use crate::command::{TaskError, run};
 use crate::setup;
@@ -25,7 +25,7 @@ pub(crate) fn run_all(filter: Option<&str>) -> Result<(), TaskError> {
     eprintln!("== tests");
     let parts = tests(&["--workspace", "--exclude", "e2e"], filter);
     // Last, so that the runner's own words are the last ones: on real daemons.
-    parts.and(tests(&["--package", "e2e", "--lib", "--tests"], filter))
+    parts.and(tests(&["--package", "e2e", "--tests"], filter))
 }
 
 fn tests(which: &[&str], filter: Option<&str>) -> Result<(), TaskError> {

@@ -7,8 +7,8 @@ pub(crate) mod processes;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Mutex, OnceLock};
 
-use e2e::command::{PATIENCE, wait_for};
-use e2e::{Builder, Cluster, User};
+use lab::command::{PATIENCE, wait_for};
+use lab::{Builder, Cluster, User};
 
 /// For a machine that stands still for seconds: Slurm's own 10 s are too short then. With KillWait, this also says how
 /// soon a slurmd that was away is told again what to end: 65 s.
@@ -51,7 +51,7 @@ pub(crate) fn on(cluster: &mut Cluster, test: impl FnOnce(&mut Cluster)) {
 }
 
 /// Cancels every job and waits until the nodes are idle.
-fn settle(cluster: &Cluster) -> Result<(), e2e::HarnessError> {
+fn settle(cluster: &Cluster) -> Result<(), lab::HarnessError> {
     for user in [User::Alice, User::Bob] {
         cluster.run(User::Root, "scancel", &["-u", user.name()])?;
     }
@@ -86,7 +86,7 @@ pub(crate) fn variable(text: &str, name: &str) -> Option<String> {
 }
 
 /// Waits until a running job of [`LOOK_AND_STAY`] has said what it sees.
-pub(crate) fn looked(cluster: &Cluster, job: e2e::JobId) -> String {
+pub(crate) fn looked(cluster: &Cluster, job: lab::JobId) -> String {
     let wait = wait_for(&format!("job {job} to look at its GPUs"), PATIENCE, || {
         let text = cluster.output(job);
         if text.contains("looked\n") { Ok(text) } else { Err(text) }

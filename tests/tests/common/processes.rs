@@ -1,8 +1,8 @@
 //! What is at work in a cluster, and a prolog that works on without its slurmd.
 
-use e2e::command::{PATIENCE, wait_for};
-use e2e::process::Started;
-use e2e::{Cluster, Daemon, User};
+use lab::command::{PATIENCE, wait_for};
+use lab::process::Started;
+use lab::{Cluster, Daemon, User};
 
 use super::{LOOK, LOOK_AND_STAY};
 

@@ -1,7 +1,7 @@
 //! The sets beside those of Slurm alone.
 
-use e2e::paths::SlurmVersion;
-use e2e::{Cluster, JobId, User};
+use lab::paths::SlurmVersion;
+use lab::{Cluster, JobId, User};
 
 use super::{cancel, common, occupy, templates};
 

@@ -10,9 +10,9 @@ mod common;
 use std::sync::{Mutex, OnceLock};
 
 use common::{looked, variable};
-use e2e::config::Templates;
-use e2e::paths::SlurmVersion;
-use e2e::{Cluster, JobId, User};
+use lab::config::Templates;
+use lab::paths::SlurmVersion;
+use lab::{Cluster, JobId, User};
 
 /// NVLinks of each GPU of a DGX-1V to each other one, as gres.conf has them.
 const LINKS: [&str; 8] = [
@@ -87,7 +87,7 @@ fn cancel(cluster: &Cluster, jobs: &[JobId]) {
 /// UUIDs of a node's GPUs, in its order.
 fn uuids(cluster: &Cluster, node: &str) -> Vec<String> {
     let mut command = cluster.command_on(node, User::Root, "nvidia-smi").unwrap();
-    let out = e2e::command::run(command.arg("-L")).unwrap().ok().unwrap();
+    let out = lab::command::run(command.arg("-L")).unwrap().ok().unwrap();
     let uuid = |line: &str| Some(line.split_once("(UUID: ")?.1.split(')').next()?.to_owned());
     out.lines().filter(|l| l.starts_with("GPU ")).filter_map(uuid).collect()
 }

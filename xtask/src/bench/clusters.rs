@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use e2e::command::wait_for;
-use e2e::config::Templates;
-use e2e::{Cluster, HarnessError, User};
+use lab::command::wait_for;
+use lab::config::Templates;
+use lab::{Cluster, HarnessError, User};
 
 use super::Bench;
 use crate::cluster::guardian;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use e2e::paths::target_dir;
+use lab::paths::target_dir;
 use serde_json::Value;
 
 use super::stats::Spread;

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use e2e::command::wait_for;
-use e2e::{Cluster, Daemon, HarnessError, JobId, User};
+use lab::command::wait_for;
+use lab::{Cluster, Daemon, HarnessError, JobId, User};
 
 use super::clusters::{self, Driver};
 use super::kinds::MIX;

@@ -1,6 +1,6 @@
 //! Kinds of jobs, each with the nearest that Slurm alone has.
 
-use e2e::User;
+use lab::User;
 
 /// A kind of job.
 pub(super) struct Kind {

@@ -7,9 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use e2e::command::{run, wait_for};
-use e2e::config::Templates;
-use e2e::{Cluster, HarnessError, JobId, User};
+use lab::command::{run, wait_for};
+use lab::config::Templates;
+use lab::{Cluster, HarnessError, JobId, User};
 
 use super::Bench;
 use super::stats::Spread;

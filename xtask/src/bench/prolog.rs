@@ -1,6 +1,6 @@
 //! Our own time in live prologs and epilogs, from the lines they leave in slurmd's log.
 
-use e2e::{Cluster, JobId};
+use lab::{Cluster, JobId};
 
 use super::stats::Spread;
 use super::table::{Reference, Row};

@@ -4,8 +4,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use e2e::command::run;
-use e2e::{Cluster, HarnessError, JobId, User};
+use lab::command::run;
+use lab::{Cluster, HarnessError, JobId, User};
 
 use super::clusters::{self, Driver};
 use super::kinds::{Kind, SINGLE};

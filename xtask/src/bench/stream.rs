@@ -5,8 +5,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
-use e2e::command::wait_for;
-use e2e::{Cluster, HarnessError, JobId, User};
+use lab::command::wait_for;
+use lab::{Cluster, HarnessError, JobId, User};
 
 use super::Bench;
 use super::clusters::{self, Driver};

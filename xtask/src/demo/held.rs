@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::time::Duration;
 
-use e2e::command::wait_for;
-use e2e::{Cluster, HarnessError, JobId, User};
+use lab::command::wait_for;
+use lab::{Cluster, HarnessError, JobId, User};
 
 /// One job of the demo.
 pub(super) struct Held {

@@ -8,7 +8,7 @@ mod steps;
 
 use std::path::PathBuf;
 
-use e2e::{Cluster, User};
+use lab::{Cluster, User};
 
 use crate::cluster::guardian;
 use crate::command::TaskError;
@@ -17,9 +17,9 @@ use show::Show;
 
 /// Sets up, builds, and runs the demo; with `keep`, its cluster stays.
 pub(crate) fn run(keep: bool, dir: Option<PathBuf>) -> Result<(), TaskError> {
-    setup::run(Some(e2e::paths::SlurmVersion::V22_05))?;
+    setup::run(Some(lab::paths::SlurmVersion::V22_05))?;
     eprintln!("demo: building for release");
-    let mut templates = e2e::config::Templates::shipped()?;
+    let mut templates = lab::config::Templates::shipped()?;
     // As long as the real driver takes.
     templates.time_scale = 1.0;
     let mut builder = Cluster::builder().release().templates(templates).guardian(guardian()?);

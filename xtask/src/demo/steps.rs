@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use e2e::{Cluster, HarnessError, User};
+use lab::{Cluster, HarnessError, User};
 
 use super::held::{Held, gpus, instances, variable, visible};
 use super::short;
@@ -139,7 +139,7 @@ fn idle_instance(
     show.title("A job ends: its instance is kept, idle, for the next job of that shape");
     held.release(cluster)?;
     cluster.wait_end(held.id)?;
-    let kept = e2e::command::wait_for("the idle instance", Duration::from_secs(10), || {
+    let kept = lab::command::wait_for("the idle instance", Duration::from_secs(10), || {
         let layouts = cluster.published_layouts().map_err(|error| error.to_string())?;
         let idle = layouts.iter().any(|(_, layout)| layout.contains(":idle"));
         if idle { Ok(()) } else { Err(format!("{layouts:?}")) }
@@ -236,7 +236,7 @@ fn picture(cluster: &Cluster, show: &mut Show) -> Result<(), HarnessError> {
 fn clean(cluster: &Cluster, show: &mut Show) -> Result<(), HarnessError> {
     for node in cluster.nodes() {
         show.typed("root", &format!("tessera doctor    # on {node}"));
-        let done = e2e::command::run(cluster.command_on(node, User::Root, "tessera")?.arg("doctor"))?;
+        let done = lab::command::run(cluster.command_on(node, User::Root, "tessera")?.arg("doctor"))?;
         show.block(&done.stdout);
         show.block(&done.stderr);
         show.check(done.code == Some(0), format!("journal, driver, device nodes and Slurm agree on {node}"));

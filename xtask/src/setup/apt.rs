@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use e2e::paths::target_dir;
+use lab::paths::target_dir;
 
 use super::sources::{machine_mirrors, render};
 use crate::command::{TaskError, at, output};

@@ -16,7 +16,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
-use e2e::paths::{SlurmVersion, target_dir};
+use lab::paths::{SlurmVersion, target_dir};
 
 use crate::command::{TaskError, at};
 

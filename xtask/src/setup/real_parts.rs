@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
-use e2e::paths::{SlurmVersion, real_parts, real_python};
+use lab::paths::{SlurmVersion, real_parts, real_python};
 
 use super::apt::Apt;
 use super::once;

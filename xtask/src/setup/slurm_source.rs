@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use e2e::paths::SlurmVersion;
+use lab::paths::SlurmVersion;
 
 use super::apt::Apt;
 use super::once;

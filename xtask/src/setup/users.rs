@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use e2e::paths::TEST_USERS;
+use lab::paths::TEST_USERS;
 
 use crate::command::{TaskError, at, output};
 

@@ -80,8 +80,8 @@ pub const TEST_USERS: [&str; 2] = ["tessera-alice", "tessera-bob"];
 /// Root of the workspace this was built from.
 #[must_use]
 pub fn workspace() -> PathBuf {
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
-    manifest.parent().unwrap_or(manifest).to_path_buf()
+    let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
+    crate_dir.ancestors().nth(2).unwrap_or(crate_dir).to_path_buf()
 }
 
 /// Cargo's target directory.

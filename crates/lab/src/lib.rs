@@ -4,6 +4,7 @@
 //! changed; [`Cluster::run`] runs a command on it as one of the test users; dropping it ends all it started. Several
 //! clusters can run beside each other: each has its own munged, ports and directory.
 
+#![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
 mod accounting;

@@ -1,8 +1,0 @@
-//! Ends the cluster in the directory given when stdin closes, `remove` also its files: see [`e2e::guardian`].
-
-fn main() {
-    let args: Vec<_> = std::env::args_os().skip(1).collect();
-    if let Some(dir) = args.first() {
-        e2e::guardian::main(dir.as_ref(), args.len() > 1);
-    }
-}

@@ -6,8 +6,8 @@ mod common;
 
 use lab::command::{PATIENCE, wait_for};
 use lab::config::{Templates, foreign_paths};
-use lab::paths::SlurmVersion;
 use lab::{Cluster, Daemon, User};
+use slurm_releases::Release;
 
 /// Asks for GPUs as plain Slurm does, on the DGX-1V node.
 fn gpus(cluster: &Cluster, count: u32) -> String {
@@ -36,7 +36,7 @@ fn stock_slurm_picks_the_sets_measured_before() {
 
 #[test]
 fn stock_24_11_picks_the_worst_linked_pair() {
-    let cluster = common::builder().slurm(SlurmVersion::V24_11).stock(true).start().unwrap();
+    let cluster = common::builder().slurm(Release::V24_11).stock(true).start().unwrap();
     assert_eq!(gpus(&cluster, 2), "0,5");
 }
 

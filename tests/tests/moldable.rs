@@ -9,15 +9,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use common::{LOOK, LOOK_AND_STAY, looked, on, profiles, with};
 use lab::command::{Done, PATIENCE, wait_for};
 use lab::config::Templates;
-use lab::paths::SlurmVersion;
 use lab::{Cluster, Daemon, JobId, User};
+use slurm_releases::Release;
 
 /// On the node of A100s: 5, 10 and 20 shards; least work on 1g.
 const TIMES: &str = "--gpu-times=1g:60,2g:35,3g:0:00:25";
 
 /// The 24.11 cluster, for one test after the other.
 fn on_24_11(test: impl FnOnce(&mut Cluster)) {
-    let mut cluster = common::builder().slurm(SlurmVersion::V24_11).start().unwrap();
+    let mut cluster = common::builder().slurm(Release::V24_11).start().unwrap();
     on(&mut cluster, test);
 }
 

@@ -7,9 +7,9 @@ mod common;
 use common::{builder, on};
 use lab::command::{Done, PATIENCE, run, wait_for};
 use lab::config::Templates;
-use lab::paths::SlurmVersion;
 use lab::{Cluster, JobId, User};
 use placement::planned::{asks, parse_plan};
+use slurm_releases::Release;
 
 const ONE_GPU: &str = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 1\nmig = \"dynamic\"\n";
 /// Every job of the one partition has priority 1000, less its Nice. Backfill looks at once what it can keep for whom.
@@ -60,7 +60,7 @@ fn among_others(cluster: &mut Cluster) {
     let array = waiting(cluster, User::Alice, &["--array=1-2", "--gpu-times=1g:60,7g:9"]);
     // Below all of them, so that it is in nobody's way.
     update(cluster, array, "Nice=900");
-    if cluster.version() == SlurmVersion::V24_11 {
+    if cluster.release() == Release::V24_11 {
         wait_for("backfill to keep the node for the first of them", PATIENCE, || {
             let state = cluster.run(User::Root, "sinfo", &["-h", "-o", "%T"]).and_then(Done::ok);
             let state = state.map_err(|e| e.to_string())?;
@@ -115,19 +115,19 @@ fn among_others(cluster: &mut Cluster) {
     assert_eq!(planned(cluster), "");
 }
 
-fn cluster(version: SlurmVersion) -> Cluster {
+fn cluster(release: Release) -> Cluster {
     let templates = Templates::for_nodes(ONE_GPU).unwrap();
-    builder().slurm(version).templates(templates).slurm_conf(PRIORITIES).start().unwrap()
+    builder().slurm(release).templates(templates).slurm_conf(PRIORITIES).start().unwrap()
 }
 
 #[test]
 fn priorities_are_the_sites_and_the_order_among_equals_the_planners() {
-    on(&mut cluster(SlurmVersion::V22_05), among_others);
+    on(&mut cluster(Release::V22_05), among_others);
 }
 
 #[test]
 fn and_on_24_11() {
-    on(&mut cluster(SlurmVersion::V24_11), among_others);
+    on(&mut cluster(Release::V24_11), among_others);
 }
 
 /// Alice's account may have 45 shards at once: a job of 10 runs, the planned size of the other has 40, the requested 5.

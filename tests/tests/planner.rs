@@ -8,10 +8,10 @@ use std::process::{Child, Stdio};
 
 use common::{builder, with};
 use lab::command::{Done, PATIENCE, run, wait_for};
-use lab::paths::SlurmVersion;
 use lab::{Cluster, JobId, User};
 use placement::planned::{asks, parse_plan, parse_started};
 use serde_json::Value;
+use slurm_releases::Release;
 
 /// Runs `tessera` as a user, where jobs' files go.
 fn tessera(cluster: &Cluster, user: User, args: &[&str]) -> Done {
@@ -173,7 +173,7 @@ fn pending_jobs_are_planned_and_run_as_planned() {
 
 #[test]
 fn the_planner_plans_on_slurm_24_11() {
-    let cluster = builder().slurm(SlurmVersion::V24_11).start().unwrap();
+    let cluster = builder().slurm(Release::V24_11).start().unwrap();
     planned_once(&cluster);
     cluster.wait_idle().unwrap();
     cluster.assert_clean().unwrap();

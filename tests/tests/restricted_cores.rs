@@ -6,8 +6,8 @@ mod common;
 
 use common::{LOOK, LOOK_AND_STAY, looked, profiles};
 use lab::config::Templates;
-use lab::paths::SlurmVersion;
 use lab::{Cluster, User};
+use slurm_releases::Release;
 
 /// The GPUs and the cores of a running job.
 fn has(cluster: &Cluster, options: &[&str]) -> (Vec<u32>, String) {
@@ -27,7 +27,7 @@ fn a_gpu_comes_with_its_cores() {
     );
     assert!(templates.slurm.contains("RestrictedCores"));
     let start = |stock| {
-        let builder = common::builder().slurm(SlurmVersion::V24_11).stock(stock);
+        let builder = common::builder().slurm(Release::V24_11).stock(stock);
         builder.templates(templates.clone()).start().unwrap()
     };
     let jobs: [&[&str]; 3] = [&["--gres=gpu:2"], &["--gres=gpu:1"], &["--gres=gpu:1", "-c4"]];

@@ -6,8 +6,8 @@ mod common;
 
 use common::processes::outlive_slurmd;
 use common::{LOOK, LOOK_AND_STAY, looked, overrides, parts_of_whole_gpus, profiles, variable};
-use lab::paths::SlurmVersion;
 use lab::{Cluster, User};
+use slurm_releases::Release;
 
 fn pair(cluster: &Cluster) -> Vec<u32> {
     let job =
@@ -21,11 +21,11 @@ fn pair(cluster: &Cluster) -> Vec<u32> {
 
 #[test]
 fn one_job_of_each_kind_and_a_linked_pair() {
-    let stock = common::builder().slurm(SlurmVersion::V24_11).stock(true).start().unwrap();
+    let stock = common::builder().slurm(Release::V24_11).stock(true).start().unwrap();
     let stock_pair = pair(&stock);
     drop(stock);
 
-    let mut cluster = common::builder().slurm(SlurmVersion::V24_11).start().unwrap();
+    let mut cluster = common::builder().slurm(Release::V24_11).start().unwrap();
     let our_pair = pair(&cluster);
     eprintln!("--gres=gpu:2 on DGX-1V links: stock 24.11.5 gives {stock_pair:?}, with Tessera {our_pair:?}");
     assert_eq!(cluster.links_within("n1", &stock_pair).unwrap(), 0, "{stock_pair:?}");

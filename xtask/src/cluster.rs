@@ -5,8 +5,8 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use lab::paths::SlurmVersion;
-use lab::{Cluster, User};
+use lab::{Cluster, User, paths};
+use slurm_releases::Release;
 
 use crate::command::{TaskError, at};
 use crate::setup;
@@ -20,7 +20,7 @@ pub(crate) enum Action {
     Down(Dir),
     /// Print the shell exports under which commands speak to the cluster
     Env(Dir),
-    /// Run a command where the cluster's Slurm is, 24.11's chroot included; without one, a shell
+    /// Run a command where the cluster's Slurm is, in its chroot if it has one; without a command, a shell
     Run(Inside),
     /// Print the end of the daemons' logs
     Logs(Dir),
@@ -36,8 +36,8 @@ pub(crate) struct Up {
     #[arg(long)]
     nodes: Option<PathBuf>,
     /// Slurm to run
-    #[arg(long, default_value_t = SlurmVersion::V22_05)]
-    slurm: SlurmVersion,
+    #[arg(long, default_value_t = Release::MACHINE)]
+    slurm: Release,
     /// Build for release
     #[arg(long)]
     release: bool,
@@ -82,10 +82,10 @@ pub(crate) fn run(action: Action) -> Result<(), TaskError> {
         }
         Action::Env(Dir { dir }) => {
             let cluster = Cluster::open(&absolute(&dir)?)?;
-            if cluster.version().chroot().is_some() {
+            if paths::chroot(cluster.release()).is_some() {
                 return Err(TaskError::Other(format!(
                     "Slurm {} of this cluster runs in a chroot: `cargo xtask cluster run --dir {} -- sinfo`",
-                    cluster.version(),
+                    cluster.release(),
                     dir.display()
                 )));
             }
@@ -129,7 +129,7 @@ fn start(up: &Up) -> Result<(), TaskError> {
     let mut cluster = builder.start()?;
     cluster.keep();
     let dir = dir.display();
-    let speak = match up.slurm.chroot() {
+    let speak = match paths::chroot(up.slurm) {
         None => format!("`eval \"$(cargo xtask cluster env --dir {dir})\"`"),
         Some(_) => format!("`cargo xtask cluster run --dir {dir}` for a shell in it"),
     };

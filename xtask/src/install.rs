@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use lab::artefacts::{self, Profile};
-use lab::paths::{SlurmVersion, target_dir, workspace};
+use lab::paths::{target_dir, workspace};
+use slurm_releases::Release;
 
 use crate::command::{TaskError, at, output};
 use crate::man;
@@ -18,7 +19,7 @@ const COMPLETIONS: [(&str, &str); 3] = [
 ];
 
 /// Builds and installs below `prefix`, staged under `destdir` if there is one.
-pub(crate) fn run(prefix: &Path, destdir: Option<&Path>, slurm: SlurmVersion) -> Result<(), TaskError> {
+pub(crate) fn run(prefix: &Path, destdir: Option<&Path>, slurm: Release) -> Result<(), TaskError> {
     if !prefix.is_absolute() {
         return Err(TaskError::Other(format!("--prefix {}: must be absolute", prefix.display())));
     }

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use lab::paths::SlurmVersion;
+use slurm_releases::Release;
 
 /// Set up, build, test and show Tessera.
 #[derive(Parser)]
@@ -32,7 +32,7 @@ enum Task {
     Setup {
         /// Only what this Slurm needs; all when absent
         #[arg(long)]
-        slurm: Option<SlurmVersion>,
+        slurm: Option<Release>,
     },
     /// Start, end and look at a cluster of simulated GPU nodes
     #[command(subcommand)]
@@ -64,8 +64,8 @@ enum Task {
         #[arg(long)]
         destdir: Option<PathBuf>,
         /// Slurm the plugins are for
-        #[arg(long, default_value_t = SlurmVersion::V22_05)]
-        slurm: SlurmVersion,
+        #[arg(long, default_value_t = Release::MACHINE)]
+        slurm: Release,
     },
     /// End the cluster in a directory when stdin closes
     #[command(hide = true)]

@@ -4,7 +4,8 @@ use std::process::Command;
 use std::time::Instant;
 
 use lab::artefacts::{self, Profile};
-use lab::paths::{SlurmVersion, workspace};
+use lab::paths::workspace;
+use slurm_releases::Release;
 
 use crate::command::{TaskError, run};
 use crate::setup;
@@ -20,8 +21,10 @@ pub(crate) fn run_all(filter: Option<&str>) -> Result<(), TaskError> {
     doc.env("RUSTDOCFLAGS", "-D warnings");
     step("documentation", doc)?;
     step("build", cargo(&["build", "--quiet", "--workspace", "--lib", "--bins", "--tests", "--examples"]))?;
-    eprintln!("== plugins for Slurm {}", SlurmVersion::V24_11);
-    artefacts::build(SlurmVersion::V24_11, Profile::Debug)?;
+    for release in Release::in_chroots() {
+        eprintln!("== plugins for Slurm {release}");
+        artefacts::build(release, Profile::Debug)?;
+    }
     eprintln!("== tests");
     let parts = tests(&["--workspace", "--exclude", "e2e"], filter);
     // Last, so that the runner's own words are the last ones: on real daemons.

@@ -6,10 +6,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use slurm_releases::{Home, Release};
+
 use crate::command::run;
 use crate::error::HarnessError;
 use crate::layout::Layout;
-use crate::paths::{SlurmVersion, real_parts, target_dir, workspace};
+use crate::paths::{self, real_parts, target_dir, workspace};
 
 /// How the artefacts are built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +35,7 @@ impl Profile {
 /// program is replaced while another test copies it.
 pub const BUILT: &str = "TESSERA_E2E_BUILT";
 
-/// The plugins, bound to one Slurm version.
+/// The plugins, each bound to one Slurm series.
 const PLUGINS: [&str; 3] = ["spank-plugin", "select-plugin", "gres-helper"];
 const PLUGIN_FILES: [(&str, &str); 3] = [
     ("libspank_tessera.so", "spank_tessera.so"),
@@ -43,11 +45,11 @@ const PLUGIN_FILES: [(&str, &str); 3] = [
 /// Programs and the simulator, the same for every Slurm.
 const COMMON: [&str; 2] = ["tessera", "nvml-sim"];
 
-/// Where the plugins for `version` are built.
-fn plugin_target(version: SlurmVersion) -> PathBuf {
-    match version {
-        SlurmVersion::V22_05 => target_dir(),
-        SlurmVersion::V24_11 => version.dir().join("build"),
+/// The target directory that the plugins for `release` are built in.
+fn plugin_target(release: Release) -> PathBuf {
+    match release.home {
+        Home::Machine => target_dir(),
+        Home::Chroot => paths::slurm(release).join("build"),
     }
 }
 
@@ -56,19 +58,19 @@ fn plugin_target(version: SlurmVersion) -> PathBuf {
 /// # Errors
 ///
 /// cargo's output, if it fails.
-pub fn build(version: SlurmVersion, profile: Profile) -> Result<(), HarnessError> {
+pub fn build(release: Release, profile: Profile) -> Result<(), HarnessError> {
     if std::env::var_os(BUILT).is_some() && profile == Profile::Debug {
         return Ok(());
     }
-    let mut packages = vec!["tessera-cli", "nvml-sim"];
-    if version == SlurmVersion::V22_05 {
-        packages.extend(PLUGINS);
+    let common = ["tessera-cli", "nvml-sim"];
+    match release.home {
+        Home::Machine => cargo(&[&common[..], &PLUGINS].concat(), profile, &target_dir(), None),
+        Home::Chroot => {
+            cargo(&common, profile, &target_dir(), None)?;
+            let source = paths::slurm_source(release);
+            cargo(&PLUGINS, profile, &plugin_target(release), Some(&source))
+        }
     }
-    cargo(&packages, profile, &target_dir(), None)?;
-    if version == SlurmVersion::V22_05 {
-        return Ok(());
-    }
-    cargo(&PLUGINS, profile, &plugin_target(version), Some(&version.source()))
 }
 
 fn cargo(
@@ -107,18 +109,18 @@ pub(crate) fn install_common(layout: &Layout, profile: Profile) -> Result<(), Ha
 
 /// The three plugins as built, each with the name Slurm looks for.
 #[must_use]
-pub fn plugins(version: SlurmVersion, profile: Profile) -> Vec<(PathBuf, &'static str)> {
-    let from = plugin_target(version).join(profile.dir());
+pub fn plugins(release: Release, profile: Profile) -> Vec<(PathBuf, &'static str)> {
+    let from = plugin_target(release).join(profile.dir());
     PLUGIN_FILES.iter().map(|(built, name)| (from.join(built), *name)).collect()
 }
 
 /// Copies the three plugins into the cluster's plugin directory.
 pub(crate) fn install_plugins(
     layout: &Layout,
-    version: SlurmVersion,
+    release: Release,
     profile: Profile,
 ) -> Result<(), HarnessError> {
-    for (from, name) in plugins(version, profile) {
+    for (from, name) in plugins(release, profile) {
         copy(&from, &layout.at("plugins").join(name))?;
     }
     Ok(())

@@ -7,6 +7,8 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use slurm_releases::Release;
+
 use crate::artefacts::{self, Profile};
 use crate::cluster::{Cluster, Daemon, User};
 use crate::command::{PATIENCE, run, wait_for};
@@ -14,14 +16,14 @@ use crate::config::{Place, Templates};
 use crate::error::{HarnessError, at};
 use crate::inside::Inside;
 use crate::layout::Layout;
-use crate::paths::SlurmVersion;
+use crate::paths;
 use crate::{accounting, ports, sim};
 
 /// What kind of cluster is wanted; [`Builder::start`] makes it.
 #[derive(Debug)]
 pub struct Builder {
     dir: Option<PathBuf>,
-    version: SlurmVersion,
+    release: Release,
     profile: Profile,
     stock: bool,
     templates: Option<Templates>,
@@ -36,7 +38,7 @@ impl Cluster {
     pub fn builder() -> Builder {
         Builder {
             dir: None,
-            version: SlurmVersion::V22_05,
+            release: Release::MACHINE,
             profile: Profile::Debug,
             stock: false,
             templates: None,
@@ -55,10 +57,10 @@ impl Builder {
         self
     }
 
-    /// Takes another Slurm than 22.05.
+    /// Runs this Slurm instead of the machine's own.
     #[must_use]
-    pub fn slurm(mut self, version: SlurmVersion) -> Self {
-        self.version = version;
+    pub fn slurm(mut self, release: Release) -> Self {
+        self.release = release;
         self
     }
 
@@ -91,7 +93,7 @@ impl Builder {
         self
     }
 
-    /// With slurmdbd and its database, so that `sacct` has jobs to tell of. Slurm 22.05 only.
+    /// Adds slurmdbd and its database, so that `sacct` lists jobs. Only for the machine's own Slurm.
     #[must_use]
     pub fn accounting(mut self) -> Self {
         self.accounting = true;
@@ -135,7 +137,7 @@ impl Builder {
     pub fn lay_out(self) -> Result<Cluster, HarnessError> {
         let templates = self.templates.map_or_else(Templates::shipped, Ok)?;
         if !self.stock {
-            artefacts::build(self.version, self.profile)?;
+            artefacts::build(self.release, self.profile)?;
         }
         let (dir, remove_dir) = match self.dir {
             Some(dir) => (dir, false),
@@ -145,10 +147,10 @@ impl Builder {
         check_reachable(&dir)?;
         make_dirs(&layout, &templates.node_names())?;
         let cluster = Cluster {
-            inside: Inside { chroot: self.version.chroot() },
+            inside: Inside { chroot: paths::chroot(self.release) },
             guardian: self.guardian.map(|program| start_guardian(&program, &dir, remove_dir)).transpose()?,
             nodes: templates.node_names(),
-            version: self.version,
+            release: self.release,
             children: Vec::new(),
             keep: false,
             remove_dir,
@@ -163,7 +165,7 @@ impl Builder {
             sim::plain_device_nodes(&cluster.layout, &templates)?;
         } else {
             artefacts::install_common(&cluster.layout, self.profile)?;
-            artefacts::install_plugins(&cluster.layout, self.version, self.profile)?;
+            artefacts::install_plugins(&cluster.layout, self.release, self.profile)?;
             sim::create_nodes(&cluster, &templates)?;
         }
         Ok(cluster)
@@ -261,13 +263,7 @@ fn write_config(
     let plugstack = if stock { String::new() } else { place.plugstack(&templates.plugstack) };
     write("plugstack.conf", &plugstack, 0o644)?;
     write("tessera.toml", &place.tessera(&templates.tessera), 0o644)?;
-    // No systemd and perhaps no writable cgroup tree, as in a container. 22.05 cannot do without a plugin, but its v1 one
-    // touches nothing before it is used; left to choose, slurmd ends where no tree is mounted.
-    let cgroup = match cluster.version {
-        SlurmVersion::V22_05 => "CgroupPlugin=cgroup/v1\n",
-        SlurmVersion::V24_11 => "CgroupPlugin=disabled\n",
-    };
-    write("cgroup.conf", cgroup, 0o644)?;
+    write("cgroup.conf", &format!("CgroupPlugin={}\n", cluster.release.cgroup_plugin), 0o644)?;
     write("tessera-health", &place.health(&templates.health), 0o755)?;
     write("task-prolog", &place.task_prolog(), 0o755)?;
     let key = layout.munge("key");

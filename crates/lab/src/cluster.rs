@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Duration;
 
+use slurm_releases::Release;
+
 use crate::command::{Done, PATIENCE, run, wait_for};
 use crate::error::{HarnessError, at};
 use crate::inside::Inside;
 use crate::layout::Layout;
-use crate::paths::SlurmVersion;
+use crate::paths;
 use crate::process::{PidFile, Started, leftovers};
 
 /// Who runs a command.
@@ -45,8 +47,8 @@ impl User {
     pub fn name(self) -> &'static str {
         match self {
             Self::Root => "root",
-            Self::Alice => crate::paths::TEST_USERS[0],
-            Self::Bob => crate::paths::TEST_USERS[1],
+            Self::Alice => paths::TEST_USERS[0],
+            Self::Bob => paths::TEST_USERS[1],
         }
     }
 
@@ -99,7 +101,7 @@ impl Daemon {
 #[derive(Debug)]
 pub struct Cluster {
     pub(crate) layout: Layout,
-    pub(crate) version: SlurmVersion,
+    pub(crate) release: Release,
     pub(crate) nodes: Vec<String>,
     pub(crate) inside: Inside,
     /// Daemons that are our children, to be waited for when they end.
@@ -130,14 +132,14 @@ impl Cluster {
         let text = at(&path, read)?;
         let bad = || HarnessError::Unexpected(format!("{}: not a cluster's description", path.display()));
         let value: serde_json::Value = serde_json::from_str(&text).map_err(|_| bad())?;
-        let version: SlurmVersion = value["slurm"].as_str().and_then(|v| v.parse().ok()).ok_or_else(bad)?;
+        let release: Release = value["slurm"].as_str().and_then(|v| v.parse().ok()).ok_or_else(bad)?;
         let names = value["nodes"].as_array().ok_or_else(bad)?;
         let nodes = names.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect();
         Ok(Self {
             layout,
-            version,
+            release,
             nodes,
-            inside: Inside { chroot: version.chroot() },
+            inside: Inside { chroot: paths::chroot(release) },
             children: Vec::new(),
             guardian: None,
             keep: true,
@@ -147,7 +149,7 @@ impl Cluster {
 
     /// Writes what [`Cluster::open`] reads.
     pub(crate) fn describe(&self) -> Result<(), HarnessError> {
-        let value = serde_json::json!({ "slurm": self.version.as_str(), "nodes": self.nodes });
+        let value = serde_json::json!({ "slurm": self.release.series, "nodes": self.nodes });
         let path = self.layout.at("cluster.json");
         at(&path, fs::write(&path, value.to_string()))
     }
@@ -166,8 +168,8 @@ impl Cluster {
 
     /// The Slurm it runs.
     #[must_use]
-    pub fn version(&self) -> SlurmVersion {
-        self.version
+    pub fn release(&self) -> Release {
+        self.release
     }
 
     /// What `cluster env` prints: the variables under which Slurm's commands and Tessera's speak to this cluster.

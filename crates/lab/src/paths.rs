@@ -1,76 +1,27 @@
 //! Where things lie in the workspace.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
-/// A Slurm release the suite is tested with: the one of a Debian release, by major.minor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SlurmVersion {
-    /// 22.05.8, from Debian 12: installed on the machine itself.
-    V22_05,
-    /// 24.11.5, from Debian 13: in a chroot under `target/`.
-    V24_11,
+use slurm_releases::{Home, Release};
+
+/// Directory of a Slurm series: its source, and its chroot if there is one.
+#[must_use]
+pub fn slurm(release: Release) -> PathBuf {
+    target_dir().join(release.dir())
 }
 
-impl SlurmVersion {
-    /// Every version, oldest first.
-    pub const ALL: [Self; 2] = [Self::V22_05, Self::V24_11];
-
-    /// Major and minor number, as in directory names and on the command line.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::V22_05 => "22.05",
-            Self::V24_11 => "24.11",
-        }
-    }
-
-    /// Code name of the Debian release that ships it.
-    #[must_use]
-    pub fn suite(self) -> &'static str {
-        match self {
-            Self::V22_05 => "bookworm",
-            Self::V24_11 => "trixie",
-        }
-    }
-
-    /// `target/slurm/VERSION`: source, and the chroot where there is one.
-    #[must_use]
-    pub fn dir(self) -> PathBuf {
-        target_dir().join("slurm").join(self.as_str())
-    }
-
-    /// Slurm's source tree, configured: `config.h` and `slurm/slurm.h` stand in it.
-    #[must_use]
-    pub fn source(self) -> PathBuf {
-        self.dir().join("src")
-    }
-
-    /// Root of the chroot the daemons run in; `None` where they run on the machine itself.
-    #[must_use]
-    pub fn chroot(self) -> Option<PathBuf> {
-        match self {
-            Self::V22_05 => None,
-            Self::V24_11 => Some(self.dir().join("chroot")),
-        }
-    }
+/// Slurm's configured source tree: it holds `config.h` and `slurm/slurm.h`.
+#[must_use]
+pub fn slurm_source(release: Release) -> PathBuf {
+    target_dir().join(release.source())
 }
 
-impl fmt::Display for SlurmVersion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl FromStr for SlurmVersion {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL
-            .into_iter()
-            .find(|v| v.as_str() == text)
-            .ok_or_else(|| format!("`{text}` is not a tested Slurm: 22.05 or 24.11"))
+/// Root of the chroot that the daemons run in; `None` if they run on the machine itself.
+#[must_use]
+pub fn chroot(release: Release) -> Option<PathBuf> {
+    match release.home {
+        Home::Machine => None,
+        Home::Chroot => Some(slurm(release).join("chroot")),
     }
 }
 

@@ -1,9 +1,12 @@
-//! What the build scripts of the three plugins share: where Slurm's headers are, and what bindgen makes of them.
+//! What the build scripts of the three plugins share: they find Slurm's headers and run bindgen on them.
 //!
-//! Each plugin has bindings of its own, made from what it names and nothing else: Slurm accepts SPANK plugins by
-//! major.minor, every other plugin only by its exact version, because internal structs move between micro releases.
+//! Each plugin generates its own bindings, of the names it lists: Slurm accepts a SPANK plugin by major.minor, every other
+//! plugin only by its exact version, because internal structs change between micro releases.
 //!
-//! `TESSERA_SLURM_SRC` names the source tree; without it, the one `cargo xtask setup` makes is taken.
+//! `TESSERA_SLURM_SRC` names the source tree. Without it, the build uses the tree that `cargo xtask setup` made.
+//!
+//! This is not part of `slurm-releases`, which `xtask` needs too: `xtask` would have to compile bindgen before it starts.
+#![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 #![expect(clippy::print_stdout, reason = "cargo reads it")]
 
@@ -12,14 +15,12 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 
 pub use bindgen::Builder;
+use slurm_releases::Release;
 
-/// What a build script fails with.
+/// The error of a build script: Cargo prints it.
 pub type Failure = Box<dyn Error>;
 
-/// Series the plugins of slurmctld know, and the cfg that stands for each.
-const SERIES: [(&str, &str); 2] = [("22.05", "slurm_22_05"), ("24.11", "slurm_24_11")];
-
-/// Written at the head of the bindings, which are a module `sys` of their own.
+/// The first lines of the generated file, which is a module `sys`.
 const HEAD: &str = "/// What bindgen read from Slurm's headers; see `build.rs` for which.
 #[allow(missing_docs, non_camel_case_types, non_upper_case_globals, non_snake_case, unreachable_pub, dead_code,
     clippy::all, clippy::allow_attributes_without_reason, clippy::undocumented_unsafe_blocks,
@@ -28,19 +29,22 @@ const HEAD: &str = "/// What bindgen read from Slurm's headers; see `build.rs` f
 mod sys {
 ";
 
-/// Internal bindings for a plugin of slurmctld: `wrapper.h` of its crate, read with the headers of a configured source
-/// tree, and of those the types and values whose names match. Sets the cfg of the series.
+/// Generates internal bindings for a plugin of slurmctld, and sets the cfg of Slurm's series.
+///
+/// bindgen reads the crate's `wrapper.h` with the headers of a configured source tree. `types` and `values` are regular
+/// expressions; what they match is kept.
 ///
 /// # Errors
 ///
-/// No configured source tree, a Slurm of another series, headers that cannot be read.
+/// There is no configured source tree, its series is not in [`Release::ALL`], or bindgen cannot read the headers.
 pub fn internal(types: &[&str], values: &[&str]) -> Result<(), Failure> {
     println!("cargo::rerun-if-changed=wrapper.h");
-    for (_, cfg) in SERIES {
-        println!("cargo::rustc-check-cfg=cfg({cfg})");
+    for release in Release::ALL {
+        println!("cargo::rustc-check-cfg=cfg({})", release.cfg);
     }
     let tree = include_dir("config.h", &[])?;
-    println!("cargo::rustc-cfg={}", series(&std::fs::read_to_string(tree.join(VERSION_HEADER))?)?);
+    let header = std::fs::read_to_string(tree.join(VERSION_HEADER))?;
+    println!("cargo::rustc-cfg={}", release(&header)?.cfg);
     let mut builder = Builder::default()
         .header("wrapper.h")
         .default_enum_style(bindgen::EnumVariation::Consts)
@@ -56,24 +60,25 @@ pub fn internal(types: &[&str], values: &[&str]) -> Result<(), Failure> {
     write(builder, &tree)
 }
 
-/// Bindings of what Slurm publishes (`slurm/*.h`), with what `builder` asks for. The system's own headers will do.
+/// Generates bindings of what `builder` asks for from Slurm's public headers (`slurm/*.h`). The headers in `/usr/include`
+/// suffice.
 ///
 /// # Errors
 ///
-/// No headers, or some that cannot be read.
+/// There are no headers, or bindgen cannot read them.
 pub fn public(builder: Builder) -> Result<(), Failure> {
     write(builder, &include_dir(VERSION_HEADER, &[Path::new("/usr/include")])?)
 }
 
 const VERSION_HEADER: &str = "slurm/slurm_version.h";
 
-/// The directory that the headers are included from: it has `witness` in it.
+/// The include directory: the first candidate that contains the file `witness`.
 fn include_dir(witness: &str, besides: &[&Path]) -> Result<PathBuf, Failure> {
     println!("cargo::rerun-if-env-changed=TESSERA_SLURM_SRC");
     println!("cargo::rerun-if-env-changed=CARGO_TARGET_DIR");
     let workspace = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("..");
     let target = env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-    let fetched = workspace.join(target).join("slurm/22.05/src");
+    let fetched = workspace.join(target).join(Release::MACHINE.source());
     let dir = match env::var_os("TESSERA_SLURM_SRC") {
         Some(tree) => first_with(witness, &[Path::new(&tree)])?,
         None => {
@@ -97,21 +102,17 @@ fn first_with(witness: &str, places: &[&Path]) -> Result<PathBuf, Failure> {
     })
 }
 
-/// The cfg of the series whose `slurm_version.h` this is: it defines `SLURM_VERSION_NUMBER` as 0xMMmmuu.
-fn series(header: &str) -> Result<&'static str, Failure> {
+/// The series of the Slurm whose `slurm_version.h` this is.
+fn release(header: &str) -> Result<Release, Failure> {
     let value = header
         .lines()
-        .find_map(|l| l.strip_prefix("#define SLURM_VERSION_NUMBER"))
+        .find_map(|line| line.strip_prefix("#define SLURM_VERSION_NUMBER"))
         .ok_or("slurm_version.h: no SLURM_VERSION_NUMBER")?;
-    let version = u32::from_str_radix(value.trim().trim_start_matches("0x"), 16)?;
-    let name = format!("{}.{:02}", version >> 16 & 0xff, version >> 8 & 0xff);
-    let known = SERIES.into_iter().find(|(series, _)| *series == name);
-    let (_, cfg) =
-        known.ok_or_else(|| format!("Slurm {name} is not one the plugins know: 22.05 and 24.11 are"))?;
-    Ok(cfg)
+    let number = u32::from_str_radix(value.trim().trim_start_matches("0x"), 16)?;
+    Ok(Release::of_version_number(number)?)
 }
 
-/// Leaves `sys.rs` for the crate to include: a module `sys`.
+/// Writes `sys.rs` into `OUT_DIR`; the crate includes it.
 fn write(builder: Builder, include: &Path) -> Result<(), Failure> {
     let bindings = builder
         .clang_arg(format!("-I{}", include.display()))
@@ -129,11 +130,11 @@ mod tests {
 
     #[test]
     fn the_series_comes_from_the_header() {
-        let of = |hex: &str| series(&format!("/* x */\n#define SLURM_VERSION_NUMBER {hex}\n"));
-        assert_eq!(of("0x160508").unwrap(), "slurm_22_05");
-        assert_eq!(of("0x180b05").unwrap(), "slurm_24_11");
-        assert!(of("0x1a0505").unwrap_err().to_string().contains("Slurm 26.05"));
-        assert!(series("").is_err());
+        let of = |hex: &str| release(&format!("/* x */\n#define SLURM_VERSION_NUMBER {hex}\n"));
+        assert_eq!(of("0x160508").unwrap(), Release::V22_05);
+        assert_eq!(of("0x180b05").unwrap(), Release::V24_11);
+        assert!(of("0x150805").unwrap_err().to_string().contains("`21.08` is not a tested Slurm"));
+        assert!(release("").is_err());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The sets beside those of Slurm alone.
 
-use lab::paths::SlurmVersion;
 use lab::{Cluster, JobId, User};
+use slurm_releases::Release;
 
 use super::{cancel, common, occupy, templates};
 
@@ -33,10 +33,10 @@ const BUSY: [&[u32]; 4] = [&[], &[0, 3], &[0, 1], &[2, 5]];
 
 /// The table of docs/figures/mapa.md: `TESSERA_ALL_OCCUPANCIES=1 cargo test -p e2e --test gpu_sets -- --nocapture
 /// --test-threads=1 beside_slurm_alone`. Without the variable only the idle node, which is a minute's work less.
-fn beside(version: SlurmVersion) {
+fn beside(release: Release) {
     let occupancies =
         if std::env::var_os("TESSERA_ALL_OCCUPANCIES").is_some() { &BUSY[..] } else { &BUSY[..1] };
-    let start = |stock| common::builder().templates(templates()).slurm(version).stock(stock).start().unwrap();
+    let start = |stock| common::builder().templates(templates()).slurm(release).stock(stock).start().unwrap();
     let stock = start(true);
     let theirs = sets(&stock, occupancies);
     drop(stock);
@@ -48,7 +48,7 @@ fn beside(version: SlurmVersion) {
         let (busy, n) = (BUSY[i / 3], i % 3 + 2);
         rows.push((predicted(theirs), predicted(ours)));
         eprintln!(
-            "| {version} | {busy:?} | {n} | {theirs:?} | {:.1} | {ours:?} | {:.1} |",
+            "| {release} | {busy:?} | {n} | {theirs:?} | {:.1} | {ours:?} | {:.1} |",
             rows[i].0, rows[i].1
         );
     }
@@ -69,10 +69,10 @@ fn predicted(cluster: &Cluster, gpus: &[u32]) -> f64 {
 
 #[test]
 fn beside_slurm_alone_22_05() {
-    beside(SlurmVersion::V22_05);
+    beside(Release::V22_05);
 }
 
 #[test]
 fn beside_slurm_alone_24_11() {
-    beside(SlurmVersion::V24_11);
+    beside(Release::V24_11);
 }

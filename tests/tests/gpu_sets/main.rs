@@ -11,8 +11,8 @@ use std::sync::{Mutex, OnceLock};
 
 use common::{looked, variable};
 use lab::config::Templates;
-use lab::paths::SlurmVersion;
 use lab::{Cluster, JobId, User};
+use slurm_releases::Release;
 
 /// NVLinks of each GPU of a DGX-1V to each other one, as gres.conf has them.
 const LINKS: [&str; 8] = [
@@ -306,7 +306,7 @@ fn gpus_with_instances_are_no_candidates_and_insensitive_jobs_leave_the_good_lin
 
 #[test]
 fn the_same_on_24_11() {
-    let cluster = common::builder().templates(templates()).slurm(SlurmVersion::V24_11).start().unwrap();
+    let cluster = common::builder().templates(templates()).slurm(Release::V24_11).start().unwrap();
     let expect = |options: &[&str], expect: &[u32]| {
         let mut all = vec!["-w", "n1"];
         all.extend(options);

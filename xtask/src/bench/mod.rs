@@ -82,7 +82,7 @@ enum Name {
 
 /// Runs the chosen benchmarks and prints what they measured.
 pub(crate) fn run(bench: &Bench) -> Result<(), TaskError> {
-    setup::run(Some(lab::paths::SlurmVersion::V22_05))?;
+    setup::run(Some(slurm_releases::Release::MACHINE))?;
     if bench.kill {
         return kill::measure(bench);
     }

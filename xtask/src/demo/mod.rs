@@ -17,7 +17,7 @@ use show::Show;
 
 /// Sets up, builds, and runs the demo; with `keep`, its cluster stays.
 pub(crate) fn run(keep: bool, dir: Option<PathBuf>) -> Result<(), TaskError> {
-    setup::run(Some(lab::paths::SlurmVersion::V22_05))?;
+    setup::run(Some(slurm_releases::Release::MACHINE))?;
     eprintln!("demo: building for release");
     let mut templates = lab::config::Templates::shipped()?;
     // As long as the real driver takes.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use lab::paths::target_dir;
+use slurm_releases::Release;
 
 use super::sources::{machine_mirrors, render};
 use crate::command::{TaskError, at, output};
@@ -23,9 +24,9 @@ impl Apt {
         }
         let apt = Self { dir };
         let file = apt.dir.join("debian.sources");
-        // The main archive only: an upstream tar file is the same in all, and a mirror of the security archive
-        // was met that lists a source package without having it.
-        let mirrors = machine_mirrors(HOST_SUITE)?;
+        // The main archive only. The upstream tar file is the same in every archive, and one mirror of the security
+        // archive listed a source package that it did not have.
+        let mirrors = machine_mirrors(Release::MACHINE.debian.suite)?;
         let main: Vec<_> = mirrors.into_iter().filter(|mirror| mirror.suffix.is_empty()).collect();
         at(&file, fs::write(&file, render(&main, suite)))?;
         output(apt.command("apt-get").arg("update"))?;
@@ -57,7 +58,7 @@ impl Apt {
 
     /// The main mirror's address, for debootstrap.
     pub(super) fn main_mirror() -> Result<String, TaskError> {
-        let mirrors = machine_mirrors(HOST_SUITE)?;
+        let mirrors = machine_mirrors(Release::MACHINE.debian.suite)?;
         mirrors
             .into_iter()
             .find(|mirror| mirror.suffix.is_empty())
@@ -65,6 +66,3 @@ impl Apt {
             .ok_or_else(|| TaskError::Other("no main Debian mirror configured".to_owned()))
     }
 }
-
-/// Code name of the release `setup` runs on; `check_machine` has made sure of it.
-const HOST_SUITE: &str = "bookworm";

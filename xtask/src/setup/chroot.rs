@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use lab::paths::SlurmVersion;
+use lab::paths;
+use slurm_releases::Release;
 
 use super::apt::Apt;
 use super::once;
@@ -14,14 +15,14 @@ use crate::command::{TaskError, at, output};
 /// What the chroot holds beyond a minimal Debian.
 const PACKAGES: &str = "slurmctld,slurmd,slurm-client,slurm-wlm-basic-plugins,munge";
 
-/// Makes the chroot of `version` with debootstrap, checked against Debian's archive keys.
-pub(super) fn create(version: SlurmVersion, root: &Path) -> Result<(), TaskError> {
-    let suite = version.suite();
-    let stamp = version.dir().join("chroot.done");
+/// Makes the chroot of `release` with debootstrap, checked against Debian's archive keys.
+pub(super) fn create(release: Release, root: &Path) -> Result<(), TaskError> {
+    let suite = release.debian.suite;
+    let stamp = paths::slurm(release).join("chroot.done");
     once(
         &stamp,
         &format!("{suite} {PACKAGES}\n"),
-        &format!("Slurm {version}: chroot of Debian `{suite}`"),
+        &format!("Slurm {release}: chroot of Debian `{suite}`"),
         || {
             if root.exists() {
                 at(root, fs::remove_dir_all(root))?;
@@ -36,10 +37,10 @@ pub(super) fn create(version: SlurmVersion, root: &Path) -> Result<(), TaskError
             output(&mut debootstrap)?;
             let version_line = output(Command::new("chroot").arg(root).args(["slurmctld", "-V"]))?;
             let found = version_line.trim().trim_start_matches("slurm-wlm ").to_owned();
-            if found.starts_with(version.as_str()) {
+            if release.is_series_of(&found) {
                 return Ok(());
             }
-            Err(TaskError::Other(format!("the chroot has Slurm {found}, expected {version}")))
+            Err(TaskError::Other(format!("the chroot has Slurm {found}, expected {release}")))
         },
     )
 }

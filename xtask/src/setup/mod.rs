@@ -1,7 +1,7 @@
-//! `cargo xtask setup`: what building and testing need, from Debian 12 with only Rust.
+//! `cargo xtask setup`: installs what building and testing need on a Debian 12 that has only Rust.
 //!
-//! Every step looks first whether its work is done, so a second run takes well below a second. Everything but
-//! the Debian packages and the two test users lies under `target/`.
+//! Each step first checks whether its work is done: a second run takes well below a second. Everything except the Debian
+//! packages and the two test users lies in `target/`.
 
 mod apt;
 mod chroot;
@@ -16,12 +16,13 @@ use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
-use lab::paths::{SlurmVersion, target_dir};
+use lab::paths::{self, target_dir};
+use slurm_releases::Release;
 
 use crate::command::{TaskError, at};
 
-/// Sets up for one Slurm version, or for all.
-pub(crate) fn run(only: Option<SlurmVersion>) -> Result<(), TaskError> {
+/// Sets up for one Slurm series, or for all.
+pub(crate) fn run(only: Option<Release>) -> Result<(), TaskError> {
     packages::check_machine()?;
     let target = target_dir();
     at(&target, fs::create_dir_all(&target))?;
@@ -34,13 +35,13 @@ pub(crate) fn run(only: Option<SlurmVersion>) -> Result<(), TaskError> {
 
     packages::install()?;
     users::create(None)?;
-    for version in SlurmVersion::ALL {
-        if only.is_some_and(|wanted| wanted != version) {
+    for release in Release::ALL {
+        if only.is_some_and(|wanted| wanted != release) {
             continue;
         }
-        slurm_source::configure(version)?;
-        if let Some(root) = version.chroot() {
-            chroot::create(version, &root)?;
+        slurm_source::configure(release)?;
+        if let Some(root) = paths::chroot(release) {
+            chroot::create(release, &root)?;
             users::create(Some(&root))?;
         }
     }

@@ -5,6 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
+use slurm_releases::Release;
+
 use crate::command::{TaskError, at, output};
 
 /// What is installed, each with the reason.
@@ -22,7 +24,7 @@ const PACKAGES: [(&str, &str); 17] = [
     ("make", "Slurm's configure"),
     ("pkg-config", "Slurm's configure"),
     ("dpkg-dev", "apt-get source"),
-    ("debootstrap", "the Debian 13 chroot for Slurm 24.11"),
+    ("debootstrap", "chroots of other Debian releases, for their Slurm"),
     ("python3-pip", "nvidia-ml-py, run against the simulator"),
     ("hyperfine", "benchmarks of whole commands"),
     ("man-db", "the manual pages as a reader sees them"),
@@ -44,17 +46,19 @@ pub(super) fn check_machine() -> Result<(), TaskError> {
             .find_map(|line| line.strip_prefix(name)?.strip_prefix('='))
             .map(|value| value.trim_matches('"').to_owned())
     };
+    let host = Release::MACHINE;
     let (id, version) = (field("ID").unwrap_or_default(), field("VERSION_ID").unwrap_or_default());
-    if id == "debian" && version == "12" {
+    if id == "debian" && version == host.debian.number {
         if rustix::process::geteuid().is_root() {
             return Ok(());
         }
         return Err(TaskError::Other("setup installs packages and creates users: run it as root".to_owned()));
     }
     let missing = missing_programs();
+    let number = host.debian.number;
     Err(TaskError::Other(format!(
-        "setup knows Debian 12 only, this is `{id} {version}`; nothing was changed.\n\
-         Needed here: Slurm 22.05 (slurmctld, slurmd, clients, headers, configured source tree in TESSERA_SLURM_SRC), \
+        "setup knows Debian {number} only, this is `{id} {version}`; nothing was changed.\n\
+         Needed here: Slurm {host} (slurmctld, slurmd, clients, headers, configured source tree in TESSERA_SLURM_SRC), \
          munge, libclang, gcc, make, pkg-config, debootstrap.\nNot found in PATH: {}",
         if missing.is_empty() { "(all programs are there)".to_owned() } else { missing.join(", ") }
     )))

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use lab::paths::SlurmVersion;
+use lab::paths;
+use slurm_releases::Release;
 
 use super::apt::Apt;
 use super::once;
@@ -13,13 +14,13 @@ use crate::command::{TaskError, at, output};
 /// What Debian configures Slurm with, as far as it shows in headers.
 const CONFIGURE: [&str; 3] = ["--enable-multiple-slurmd", "--sysconfdir=/etc/slurm", "--without-hdf5"];
 
-/// Fetches the source of `version` and configures it.
-pub(super) fn configure(version: SlurmVersion) -> Result<(), TaskError> {
-    let dir = version.dir();
+/// Fetches the source of `release` and configures it.
+pub(super) fn configure(release: Release) -> Result<(), TaskError> {
+    let dir = paths::slurm(release);
     at(&dir, fs::create_dir_all(&dir))?;
-    let key = format!("slurm-wlm of {} {CONFIGURE:?}\n", version.suite());
-    once(&dir.join("src.done"), &key, &format!("Slurm {version}: fetch and configure the source"), || {
-        let source = version.source();
+    let key = format!("slurm-wlm of {} {CONFIGURE:?}\n", release.debian.suite);
+    once(&dir.join("src.done"), &key, &format!("Slurm {release}: fetch and configure the source"), || {
+        let source = paths::slurm_source(release);
         let download = dir.join("download");
         for old in [&source, &download] {
             if old.exists() {
@@ -27,11 +28,11 @@ pub(super) fn configure(version: SlurmVersion) -> Result<(), TaskError> {
             }
         }
         at(&download, fs::create_dir_all(&download))?;
-        Apt::update(version.suite())?.source_tar("slurm-wlm", &download)?;
+        Apt::update(release.debian.suite)?.source_tar("slurm-wlm", &download)?;
         unpack(&download, &source)?;
         let mut configure = Command::new("./configure");
         output(configure.args(CONFIGURE).current_dir(&source))?;
-        check(version, &source)
+        check(release, &source)
     })
 }
 
@@ -45,14 +46,14 @@ fn unpack(download: &Path, source: &Path) -> Result<(), TaskError> {
     output(Command::new("tar").arg("-xf").arg(tar).args(["--strip-components=1", "-C"]).arg(source)).map(drop)
 }
 
-/// Makes sure the headers are there and of the version that was asked for.
-fn check(version: SlurmVersion, source: &Path) -> Result<(), TaskError> {
+/// Checks that configure made the headers and that they are of the series that was asked for.
+fn check(release: Release, source: &Path) -> Result<(), TaskError> {
     let meta_path = source.join("META");
     let meta = at(&meta_path, fs::read_to_string(&meta_path))?;
     let found =
         meta.lines().find_map(|line| line.trim().strip_prefix("Version:")).map(str::trim).unwrap_or_default();
-    if !found.starts_with(version.as_str()) {
-        return Err(TaskError::Other(format!("fetched Slurm {found}, expected {version}")));
+    if !release.is_series_of(found) {
+        return Err(TaskError::Other(format!("fetched Slurm {found}, expected {release}")));
     }
     for header in ["config.h", "slurm/slurm.h", "slurm/spank.h"] {
         if !source.join(header).is_file() {

@@ -82,7 +82,12 @@ fn main() -> ExitCode {
         Task::Setup { slurm } => setup::run(slurm),
         Task::Cluster(action) => cluster::run(action),
         Task::Demo { keep, dir } => demo::run(keep, dir),
-        Task::Test { filter } => test::run_all(filter.as_deref()),
+        Task::Test { filter } => match test::run_all(filter.as_deref()) {
+            Ok(true) => Ok(()),
+            // What failed is already listed, and the count must stay the last line.
+            Ok(false) => return ExitCode::FAILURE,
+            Err(error) => Err(error),
+        },
         Task::Bench(bench) => bench::run(&bench),
         Task::Install { prefix, destdir, slurm } => install::run(&prefix, destdir.as_deref(), slurm),
         Task::Guard { dir, remove } => {

@@ -1,31 +1,59 @@
-//! TCP ports nobody listens on.
+//! TCP ports that no other cluster uses.
 
 use std::net::TcpListener;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::sync::{Mutex, PoisonError};
 
 use crate::error::HarnessError;
 
-/// Below the range the kernel gives to clients, so that none of them takes a port between look and use.
+/// Below the range the kernel gives to clients, so that no client takes a port between the look and its use.
 const RANGE: std::ops::Range<u16> = 20_000..32_000;
 
-/// Ports per process, so that two of them never look at the same ones: process ids differ.
+/// Distance between the ports at which two processes begin to look: their ids differ.
 const STRIDE: u32 = 97;
 
-/// How many ports this process has looked at: none is looked at twice, since a daemon takes a while to open its port.
-static LOOKED_AT: AtomicU32 = AtomicU32::new(0);
+/// The ports of this process, each held by an abstract Unix socket of its number until the process ends. A daemon opens
+/// its port only later, and not at all between a kill and its next start; the socket tells other test programs that the
+/// port is taken.
+static HELD: Mutex<Vec<UnixListener>> = Mutex::new(Vec::new());
 
-/// Finds `count` free ports.
+/// Finds `count` free ports, and holds them until this process ends.
 pub(crate) fn free(count: usize) -> Result<Vec<u16>, HarnessError> {
     let size = u32::from(RANGE.end - RANGE.start);
     let first = std::process::id().wrapping_mul(STRIDE);
-    let next = || {
-        let offset = first.wrapping_add(LOOKED_AT.fetch_add(1, Ordering::Relaxed)) % size;
+    let candidates = (0..size).map(|step| {
+        let offset = first.wrapping_add(step) % size;
         RANGE.start + u16::try_from(offset).unwrap_or_default()
-    };
-    let is_free = |port: &u16| TcpListener::bind(("0.0.0.0", *port)).is_ok();
-    let ports: Vec<u16> = (0..size).map(|_| next()).filter(is_free).take(count).collect();
-    if ports.len() == count {
-        return Ok(ports);
+    });
+    let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+    let found: Vec<(u16, UnixListener)> =
+        candidates.filter_map(|port| Some((port, hold(port)?))).take(count).collect();
+    if found.len() < count {
+        let what = format!("no {count} free ports between {} and {}", RANGE.start, RANGE.end);
+        return Err(HarnessError::Unexpected(what));
     }
-    Err(HarnessError::Unexpected(format!("no {count} free ports between {} and {}", RANGE.start, RANGE.end)))
+    let ports = found.iter().map(|(port, _)| *port).collect();
+    held.extend(found.into_iter().map(|(_, socket)| socket));
+    Ok(ports)
+}
+
+/// Holds a port, if no other process holds it and nobody listens on it.
+fn hold(port: u16) -> Option<UnixListener> {
+    let name = SocketAddr::from_abstract_name(format!("tessera-lab-port-{port}")).ok()?;
+    let socket = UnixListener::bind_addr(&name).ok()?;
+    TcpListener::bind(("0.0.0.0", port)).is_ok().then_some(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_port_is_given_twice() {
+        let first = free(3).unwrap();
+        assert_eq!(first.len(), 3);
+        assert!(first.iter().all(|port| hold(*port).is_none()), "a held port was given again");
+        assert!(free(3).unwrap().iter().all(|port| !first.contains(port)));
+    }
 }

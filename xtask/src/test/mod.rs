@@ -1,0 +1,149 @@
+//! `cargo xtask test`: everything that must hold before a commit goes out. CI runs the same.
+//!
+//! Set-up, format and one build come first. Then two lanes run side by side. End-to-end tests mostly wait for daemons, so
+//! several of their programs run at a time, each with clusters of its own. The other lane needs the processor: lints,
+//! documentation and unit tests run there one after another, at a lower priority than the daemons.
+//!
+//! The output of each part is printed whole when the part ends. The last line adds up all tests: `N passed, N failed`.
+
+mod lanes;
+mod programs;
+mod tally;
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use lab::artefacts::{self, Profile};
+use lab::paths::{target_dir, workspace};
+use slurm_releases::Release;
+
+use crate::command::{TaskError, line, run};
+use crate::setup;
+use lanes::{Job, Lane, Outcome};
+use programs::Program;
+use tally::Tally;
+
+/// Package of the end-to-end tests.
+const END_TO_END: &str = "e2e";
+
+/// End-to-end test programs per processor: each uses a fifth of one. With six on two processors, the longest program
+/// (`bad_luck`, four minutes) ends last.
+const PER_PROCESSOR: usize = 3;
+
+/// The longest end-to-end programs, which start first; the others fill the gaps.
+const LONGEST: [&str; 6] = ["bad_luck", "moldable", "gpu_sets", "better_set", "slurm_24_11", "planner"];
+
+/// Sets up, builds, and runs all checks and every test whose name contains `filter`. Whether all succeeded.
+pub(crate) fn run_all(filter: Option<&str>) -> Result<bool, TaskError> {
+    setup::run(None)?;
+    timed("format", || run(&mut cargo(&["fmt", "--all", "--check"])))?;
+    let programs = timed("build", build)?;
+    for release in Release::in_chroots() {
+        timed(&format!("plugins for Slurm {release}"), || Ok(artefacts::build(release, Profile::Debug)?))?;
+    }
+    let (daemons, units): (Vec<Program>, Vec<Program>) =
+        programs.into_iter().partition(|program| program.package == END_TO_END);
+    let side_by_side = PER_PROCESSOR * std::thread::available_parallelism().map_or(1, usize::from);
+    let lanes = [
+        Lane { width: side_by_side, jobs: longest_first(daemons).iter().map(|p| p.job(filter)).collect() },
+        Lane { width: 1, jobs: processor_bound(&units, filter) },
+    ];
+    let mut total = Tally::default();
+    let mut failed: Vec<String> = Vec::new();
+    let outputs = target_dir().join("test-output");
+    timed("tests", || {
+        lanes::run(lanes, &outputs, |outcome| {
+            let tally = Tally::of(&outcome);
+            failed.extend(tally.failed_names(&outcome));
+            print(&outcome, &tally)?;
+            total += tally;
+            Ok(())
+        })
+    })?;
+    for name in &failed {
+        say(&format!("failed: {name}\n"))?;
+    }
+    say(&format!("{total}\n"))?;
+    Ok(failed.is_empty())
+}
+
+/// Builds everything once and lists the test programs.
+fn build() -> Result<Vec<Program>, TaskError> {
+    let mut command = cargo(&["build", "--quiet", "--workspace", "--lib", "--bins", "--tests", "--examples"]);
+    command.arg("--message-format=json-render-diagnostics").stderr(Stdio::inherit());
+    let start_error = |source| TaskError::Start { program: "cargo".to_owned(), source };
+    let done = command.output().map_err(start_error)?;
+    if !done.status.success() {
+        return Err(TaskError::Failed { line: line(&command), status: done.status, output: String::new() });
+    }
+    Ok(programs::listed(&String::from_utf8_lossy(&done.stdout)))
+}
+
+fn longest_first(mut programs: Vec<Program>) -> Vec<Program> {
+    let rank = |program: &Program| LONGEST.iter().position(|name| *name == program.name);
+    programs.sort_by_key(|program| rank(program).unwrap_or(LONGEST.len()));
+    programs
+}
+
+/// Lints, documentation, unit tests and the examples in documentation.
+fn processor_bound(units: &[Program], filter: Option<&str>) -> Vec<Job> {
+    let lints = cargo(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"]);
+    // The command line's comments are its --help texts, in which [[nodes]] is no link.
+    let mut doc = cargo(&["doc", "--quiet", "--workspace", "--exclude", "tessera-cli", "--no-deps"]);
+    doc.arg("--document-private-items");
+    doc.env("RUSTDOCFLAGS", "-D warnings");
+    let mut examples = cargo(&["test", "--quiet", "--no-fail-fast", "--workspace", "--doc"]);
+    examples.args(filter);
+    let mut jobs = vec![Job::check("lints", lints), Job::check("documentation", doc)];
+    jobs.extend(units.iter().map(|program| program.job(filter)));
+    jobs.push(Job::tests("examples in documentation", examples));
+    jobs.into_iter().map(Job::at_low_priority).collect()
+}
+
+/// Prints what a part said, and how it ended. A test program that the filter left without tests says nothing.
+fn print(outcome: &Outcome, tally: &Tally) -> Result<(), TaskError> {
+    if outcome.succeeded && outcome.has_tests && tally.is_empty() {
+        return Ok(());
+    }
+    let seconds = outcome.elapsed.as_secs_f64();
+    let end = match (outcome.has_tests, outcome.succeeded) {
+        (true, _) => tally.to_string(),
+        (false, true) => "ok".to_owned(),
+        (false, false) => "failed".to_owned(),
+    };
+    say(&format!("{}== {}: {end} ({seconds:.0} s)\n", outcome.output, outcome.name))
+}
+
+fn say(text: &str) -> Result<(), TaskError> {
+    crate::command::at(std::path::Path::new("stdout"), std::io::stdout().write_all(text.as_bytes()))
+}
+
+fn timed<T>(name: &str, work: impl FnOnce() -> Result<T, TaskError>) -> Result<T, TaskError> {
+    eprintln!("== {name}");
+    let begin = Instant::now();
+    let done = work()?;
+    eprintln!("== {name}: {:.0} s", begin.elapsed().as_secs_f64());
+    Ok(done)
+}
+
+/// This very cargo, in the workspace.
+pub(crate) fn cargo(args: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(args).current_dir(workspace());
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_programs_that_start_first_exist() {
+        let tests = workspace().join("tests/tests");
+        for name in LONGEST {
+            let (file, dir) = (tests.join(format!("{name}.rs")), tests.join(name));
+            assert!(file.is_file() || dir.is_dir(), "{name}: not in {}", tests.display());
+        }
+    }
+}

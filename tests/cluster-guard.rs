@@ -1,4 +1,4 @@
-//! Ends the cluster in the directory given when stdin closes, `remove` also its files: see [`lab::guardian`].
+//! Ends a cluster when stdin closes: see [`lab::guardian`]. Arguments: the cluster's directory, and `remove` to remove it.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! Jobs that wait for better GPUs than they could have now, on a node with the links of a DGX-1V, with slurmctld's own
-//! two schedulers at work.
+//! Jobs that wait for better GPUs than are free now, on a node with the links of a DGX-1V. Both of slurmctld's schedulers
+//! are active.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -1,4 +1,5 @@
-//! Where Slurm's configuration and Tessera's do not agree, or one of them goes away: plain Slurm, and a line that says so.
+//! When Slurm's configuration and Tessera's disagree, or one of them is removed, jobs get what plain Slurm gives them and a
+//! log line says why.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

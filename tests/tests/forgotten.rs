@@ -1,4 +1,4 @@
-//! A slurmctld that was killed and does not know the last seconds any more.
+//! A killed slurmctld that has forgotten what happened in its last seconds.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -1,4 +1,5 @@
-//! A gres.conf that leaves a GPU out, or lists them in another order than the driver: jobs get those that Slurm means.
+//! A gres.conf that leaves out a GPU, or lists the GPUs in another order than the driver: jobs get the GPUs that Slurm
+//! means.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

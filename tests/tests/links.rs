@@ -1,4 +1,5 @@
-//! A link that fails on a live node: doctor tells, and what discover writes then decides which GPUs jobs get.
+//! A link that fails on a live node: `tessera doctor` reports it, and the topology that `tessera discover` then writes
+//! decides which GPUs jobs get.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -1,4 +1,4 @@
-//! Moldable jobs, and plans for them as a planner writes them: on Slurm 22.05.8 and 24.11.5.
+//! Moldable jobs, and plans for them in a planner's format, on each Slurm.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

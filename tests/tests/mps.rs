@@ -1,4 +1,4 @@
-//! Shares of GPUs, on nodes where no instance has been left by other jobs.
+//! Shares of GPUs, on nodes where other jobs have left no instance.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -1,4 +1,4 @@
-//! Where options may stand, and what a site's defaults do to them, on real Slurm.
+//! Options in the script, the environment and the command line, and the site's defaults for them, on real Slurm.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -1,4 +1,4 @@
-//! The planner among jobs of several users, with priorities that a site sets: on real daemons, one A100.
+//! The planner with jobs of several users and the site's own priorities, on one A100.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -1,4 +1,4 @@
-//! Plans that become jobs, the planner, and what it learns, on real daemons.
+//! Plans that become jobs, the planner, and what it learns from accounting.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

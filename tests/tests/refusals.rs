@@ -1,4 +1,4 @@
-//! What must not be accepted: bad options, impossible requests, forged placements, a bad configuration.
+//! What Tessera must refuse: bad options, impossible requests, forged placements, a bad configuration.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -1,4 +1,4 @@
-//! One job of each kind on Slurm 24.11.5, and the set of GPUs that stock 24.11.5 gives beside ours.
+//! One job of each kind on Slurm 24.11, and the GPUs that stock Slurm 24.11 gives, compared with ours.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

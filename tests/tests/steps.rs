@@ -1,4 +1,4 @@
-//! Steps and tasks with a part of their job's whole GPUs.
+//! Steps and tasks that get some of their job's whole GPUs.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

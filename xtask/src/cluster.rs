@@ -104,7 +104,7 @@ pub(crate) fn run(action: Action) -> Result<(), TaskError> {
 fn run_inside(inside: &Inside) -> Result<(), TaskError> {
     let cluster = Cluster::open(&absolute(&inside.dir)?)?;
     let (program, args) = inside.command.split_first().map_or(("sh", &[][..]), |(p, args)| (p, args));
-    // The line that enters a chroot would say nothing to whoever typed the command.
+    // The error names the program as typed, not the long command that enters a chroot.
     let status = at(Path::new(program), cluster.command(inside.user, program)?.args(args).status())?;
     if status.success() { Ok(()) } else { Err(TaskError::Other(format!("{program}: {status}"))) }
 }
@@ -137,7 +137,7 @@ fn start(up: &Up) -> Result<(), TaskError> {
     Ok(())
 }
 
-/// This program, as the process that ends a cluster whose starter is gone.
+/// The command that makes this program a cluster's guardian: it ends the cluster when the process that started it is gone.
 pub(crate) fn guardian() -> Result<Vec<String>, TaskError> {
     let program =
         std::env::current_exe().map_err(|error| TaskError::Other(format!("own program: {error}")))?;

@@ -1,9 +1,9 @@
-//! Running other programs: one line on stderr says what runs, an error says what failed.
+//! Runs other programs. An error names the command and how it ended.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What went wrong in a task, in words for the person who started it.
+/// Why a task failed, in words for the person who started it.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TaskError {
     /// A program could not be started.

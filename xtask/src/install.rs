@@ -1,4 +1,4 @@
-//! `cargo xtask install`: what a site needs, from a release build for the Slurm the headers are of.
+//! `cargo xtask install`: builds for release, for one Slurm series, and installs what a site needs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -56,7 +56,7 @@ pub(crate) fn run(prefix: &Path, destdir: Option<&Path>, slurm: Release) -> Resu
     Ok(())
 }
 
-/// Files directly in `dir`; none if it is not there.
+/// Files directly in `dir`; none if there is no such directory.
 fn files(dir: &Path) -> Result<Vec<PathBuf>, TaskError> {
     if !dir.exists() {
         return Ok(Vec::new());
@@ -67,7 +67,7 @@ fn files(dir: &Path) -> Result<Vec<PathBuf>, TaskError> {
 
 fn put(from: &Path, to: &Path) -> Result<(), TaskError> {
     make_parent(to)?;
-    // slurmctld may have the old one mapped: it keeps that file, the name gets a new one.
+    // slurmctld may have the old file mapped and keeps it; the name then refers to the new file.
     let fresh = to.with_extension("new");
     at(from, fs::copy(from, &fresh))?;
     at(to, fs::rename(&fresh, to))?;

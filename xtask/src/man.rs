@@ -1,4 +1,4 @@
-//! Manual pages: the Markdown of `docs/man` as roff, which is what `man` reads.
+//! Converts the manual pages in `docs/man` from Markdown to roff, which `man` reads.
 
 use std::fs;
 use std::path::Path;
@@ -35,8 +35,8 @@ pub(crate) fn pages(dir: &Path) -> Result<Vec<Page>, TaskError> {
     Ok(pages)
 }
 
-/// A page as `man` reads it: see man(7) and groff_man(7). Headings, paragraphs, definitions, bullets, literal blocks,
-/// bold, italic and code are known, which is what the pages consist of.
+/// Writes a page as `man` reads it: see man(7) and groff_man(7). It knows what our pages use: headings, paragraphs,
+/// definitions, bullets, literal blocks, bold, italic and code.
 fn roff(markdown: &str) -> String {
     let mut roff = Roff::default();
     for event in Parser::new_ext(markdown, Options::ENABLE_DEFINITION_LIST) {
@@ -223,8 +223,8 @@ mod tests {
         assert_eq!(roff(markdown), want);
     }
 
-    /// Of every page: groff has nothing to complain of, and each option or key named in bold at a line's beginning is
-    /// at the beginning of a line that a reader sees.
+    /// Checks every page: groff reports no problem, and each option or key that starts a line in bold also starts a line
+    /// that the reader sees.
     #[test]
     fn man_shows_every_page_without_a_warning() {
         let dir = workspace().join("docs/man");

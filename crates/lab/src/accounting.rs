@@ -1,5 +1,6 @@
-//! Slurm's accounting on a cluster of the harness: slurmdbd and a MariaDB of its own, both unpacked beside the system by
-//! `cargo xtask setup` and reached through sockets and ports of the cluster alone.
+//! Slurm's accounting on a test cluster: its own slurmdbd and its own MariaDB.
+//!
+//! `cargo xtask setup` unpacks both below `target/`, without installing them. Each cluster uses its own sockets and ports.
 
 use std::fs;
 use std::io::Write as _;
@@ -14,14 +15,15 @@ use crate::layout::Layout;
 use crate::paths::real_parts;
 use crate::ports;
 
-/// Slurm's own plugins, of which the database's is unpacked elsewhere.
+/// Where Slurm's own plugins are. The database's plugin is not installed there but unpacked in [`real_parts`].
 const SLURM_PLUGINS: &str = "usr/lib/x86_64-linux-gnu/slurm-wlm";
 const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
-/// The database's plugin, and the library that it needs.
+/// The database's plugin.
 const STORAGE: &str = "accounting_storage_mysql.so";
+/// The library that [`STORAGE`] loads.
 const CLIENT: &str = "libmariadb.so.3";
 
-/// Writes slurmdbd.conf, and tells slurm.conf of it.
+/// Writes slurmdbd.conf and adds slurmdbd to slurm.conf.
 pub(crate) fn lay_out(layout: &Layout) -> Result<(), HarnessError> {
     let host = run(&mut Command::new("hostname"))?.ok()?;
     let port = ports::free(1)?[0];
@@ -38,7 +40,7 @@ pub(crate) fn lay_out(layout: &Layout) -> Result<(), HarnessError> {
     );
     let path = layout.etc("slurmdbd.conf");
     at(&path, fs::write(&path, text))?;
-    // slurmdbd takes no other: a password may stand in it.
+    // slurmdbd refuses a file that others can read, because it may hold a password.
     at(&path, fs::set_permissions(&path, fs::Permissions::from_mode(0o600)))?;
     let slurm = slurm_uid()?;
     at(&path, chown(&path, Some(slurm), None))?;
@@ -57,8 +59,8 @@ pub(crate) fn lay_out(layout: &Layout) -> Result<(), HarnessError> {
     at(&path, file.write_all(lines.as_bytes()))
 }
 
-/// Copies what slurmdbd opens after it has become its own user, who may not be able to reach the checkout: a home
-/// directory of root's, say. Returns the plugins' directory.
+/// Copies the files that slurmdbd opens as the user `slurm`, who may not be able to read the checkout: it can lie in
+/// root's home directory. Returns the plugins' directory.
 fn readable(layout: &Layout) -> Result<PathBuf, HarnessError> {
     let (plugins, libraries) = (layout.at("db").join("plugins"), client_library(layout));
     for dir in [&plugins, &libraries] {
@@ -75,7 +77,7 @@ fn client_library(layout: &Layout) -> PathBuf {
     layout.at("db").join("lib")
 }
 
-/// Starts both and makes the cluster known to them.
+/// Starts both daemons and registers the cluster with slurmdbd.
 pub(crate) fn start(cluster: &mut Cluster) -> Result<(), HarnessError> {
     bootstrap(cluster.layout())?;
     cluster.start(&Daemon::Mariadbd)?;
@@ -87,7 +89,7 @@ pub(crate) fn start(cluster: &mut Cluster) -> Result<(), HarnessError> {
     wait_for("slurmdbd to answer", PATIENCE, || {
         let done = cluster.run(User::Root, "sacctmgr", &["-i", "add", "cluster", "tessera"]);
         let done = done.map_err(|e| e.to_string())?;
-        // By an earlier call, whose answer took too long.
+        // An earlier call added it, but its answer came too late.
         if done.stdout.contains("already exists") {
             Ok(())
         } else {
@@ -96,7 +98,7 @@ pub(crate) fn start(cluster: &mut Cluster) -> Result<(), HarnessError> {
     })
 }
 
-/// The tables that every MariaDB needs, and an empty database for Slurm.
+/// Creates the tables that every MariaDB needs and an empty database for Slurm.
 fn bootstrap(layout: &Layout) -> Result<(), HarnessError> {
     let share = real_parts().join("usr/share/mysql");
     let mut sql = "create database mysql;\nuse mysql;\n".to_owned();
@@ -141,7 +143,7 @@ fn mariadbd(layout: &Layout) -> Command {
     command
 }
 
-/// Whoever reaches the socket may do anything: it is in a directory of this cluster.
+/// The database daemon without passwords: only this cluster's directory holds its socket.
 pub(crate) fn database(layout: &Layout) -> Command {
     let mut command = mariadbd(layout);
     command.arg("--skip-grant-tables");

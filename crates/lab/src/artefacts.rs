@@ -1,6 +1,6 @@
-//! Building what a cluster loads, and bringing it into the cluster's directory.
+//! Builds what a cluster loads, and copies it into the cluster's directory.
 //!
-//! Everything is copied: users' jobs read it, and a checkout need not be readable for them.
+//! It is copied because users' jobs read it, and users may not be able to read the checkout.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,8 +31,8 @@ impl Profile {
     }
 }
 
-/// Set by `cargo xtask test`, which has built everything for debugging: saves a look at every source file per test, and no
-/// program is replaced while another test copies it.
+/// The environment variable by which `cargo xtask test` says that it has built everything for debugging. Tests then do
+/// not call cargo: no program is replaced while another test copies it.
 pub const BUILT: &str = "TESSERA_E2E_BUILT";
 
 /// The plugins, each bound to one Slurm series.
@@ -127,9 +127,9 @@ pub(crate) fn install_plugins(
 }
 
 fn copy(from: &Path, to: &Path) -> Result<(), HarnessError> {
-    // A library that a process has mapped must not change under it: a new file takes its place.
+    // A process may have mapped the old library, which must not change: the new one is another file.
     let _ = fs::remove_file(to);
-    // By another process: a child that another thread starts meanwhile holds all files that this one is writing until its
-    // own exec, and a program that is open for writing cannot be run ("Text file busy").
+    // Another process copies. If this one did, a child that another thread starts meanwhile would hold the copy open for
+    // writing until its exec, and a program that is open for writing cannot be run ("Text file busy").
     run(Command::new("cp").arg("--preserve=mode").args([from, to]))?.ok().map(drop)
 }

@@ -1,4 +1,4 @@
-//! Laying out and starting a cluster.
+//! Lays out a cluster's files and starts its daemons.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -19,7 +19,7 @@ use crate::layout::Layout;
 use crate::paths;
 use crate::{accounting, ports, sim};
 
-/// What kind of cluster is wanted; [`Builder::start`] makes it.
+/// Describes a cluster; [`Builder::start`] makes it.
 #[derive(Debug)]
 pub struct Builder {
     dir: Option<PathBuf>,
@@ -33,7 +33,7 @@ pub struct Builder {
 }
 
 impl Cluster {
-    /// A cluster of the project's example files: two nodes, Tessera's plugins, in a directory of its own.
+    /// A cluster from the project's example files: two nodes with Tessera's plugins, in a new directory.
     #[must_use]
     pub fn builder() -> Builder {
         Builder {
@@ -50,7 +50,7 @@ impl Cluster {
 }
 
 impl Builder {
-    /// Uses `dir`, which stays afterwards. Without this, a directory under `/tmp` is made and removed.
+    /// Uses `dir` and leaves it in place. Without this, the cluster uses a new directory in `/tmp` and removes it.
     #[must_use]
     pub fn dir(mut self, dir: &Path) -> Self {
         self.dir = Some(dir.to_path_buf());
@@ -71,21 +71,21 @@ impl Builder {
         self
     }
 
-    /// Slurm alone, without any part of Tessera: what is compared with.
+    /// Runs Slurm alone, without any part of Tessera, for comparison.
     #[must_use]
     pub fn stock(mut self, stock: bool) -> Self {
         self.stock = stock;
         self
     }
 
-    /// Other files than the project's examples.
+    /// Uses these files instead of the project's examples.
     #[must_use]
     pub fn templates(mut self, templates: Templates) -> Self {
         self.templates = Some(templates);
         self
     }
 
-    /// Lines to add to slurm.conf.
+    /// Adds lines to slurm.conf.
     #[must_use]
     pub fn slurm_conf(mut self, lines: &str) -> Self {
         self.extra_slurm_conf.push_str(lines);
@@ -100,8 +100,8 @@ impl Builder {
         self
     }
 
-    /// A program that ends the cluster when its stdin closes: [`crate::guardian::main`] in some binary. The cluster's
-    /// directory is added to its arguments, and `remove` if that is to go. It makes the cluster end also when this process is killed.
+    /// The program that ends the cluster when its stdin closes, even if this process is killed: [`crate::guardian::main`]
+    /// in some binary. Its further arguments are the cluster's directory, and `remove` if the directory is to be removed.
     #[must_use]
     pub fn guardian(mut self, program: Vec<String>) -> Self {
         self.guardian = Some(program);
@@ -112,7 +112,7 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// What did not work; if a daemon did not come up, with the end of its log.
+    /// The step that failed. If a daemon did not start, the error has the end of its log.
     pub fn start(self) -> Result<Cluster, HarnessError> {
         let accounting = self.accounting;
         let mut cluster = self.lay_out()?;
@@ -180,8 +180,8 @@ fn start_guardian(program: &[String], dir: &Path, remove: bool) -> Result<std::p
     command.spawn().map_err(|source| HarnessError::Start { program: program[0].clone(), source })
 }
 
-/// A new directory that users' jobs can read. No name comes twice, for its removal may still be under way, and none begins
-/// another one, by which a cluster's processes are told.
+/// Makes a directory that users' jobs can read. No name is used twice, because the first directory may still be being
+/// removed. No name is the beginning of another, because a cluster's processes are recognised by its directory's name.
 fn fresh_dir() -> Result<PathBuf, HarnessError> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let base = std::env::temp_dir();
@@ -197,7 +197,7 @@ fn fresh_dir() -> Result<PathBuf, HarnessError> {
     Err(HarnessError::Unexpected(format!("no free directory name in {}", base.display())))
 }
 
-/// Users' jobs read the cluster's files: every directory above must let them pass.
+/// Checks that every directory above lets other users pass: their jobs read the cluster's files.
 fn check_reachable(dir: &Path) -> Result<(), HarnessError> {
     for above in dir.ancestors().skip(1) {
         let Ok(meta) = fs::metadata(above) else { continue };
@@ -293,7 +293,7 @@ impl Cluster {
     ///
     /// The nodes' states and the end of the daemons' logs.
     pub fn wait_ready(&self, limit: Duration) -> Result<(), HarnessError> {
-        // Also with a job that ends there (+), and where backfill keeps the rest for a pending one (-, planned).
+        // Up also means: a job is ending there (+), or backfill keeps the rest of the node for a pending job (-, planned).
         let states = ["idle", "planned", "mixed", "allocated", "completing"];
         let ready = |state: &str| states.contains(&state.trim().trim_end_matches(['-', '+']));
         let waited = wait_for("all nodes to be up", limit, || {
@@ -305,7 +305,7 @@ impl Cluster {
             if !all_up {
                 return Err(format!("{}{}", done.stdout, done.stderr));
             }
-            // slurmctld does not notice at once that a slurmd is away or new.
+            // slurmctld notices late that a slurmd is gone or new.
             self.nodes.iter().try_for_each(|node| self.answers(node)).map(Ok)
         });
         waited
@@ -313,7 +313,7 @@ impl Cluster {
             .map_err(|error| HarnessError::Unexpected(format!("{error}\n{}", self.log_tails())))
     }
 
-    /// That the slurmd of a node does, the recorded one.
+    /// Checks that the slurmd we started for this node answers.
     fn answers(&self, node: &str) -> Result<(), String> {
         let Some(process) = self.process(&Daemon::Slurmd(node.to_owned())) else { return Ok(()) };
         let asked = self.command_on(node, User::Root, "scontrol").map_err(|e| e.to_string())?;

@@ -97,7 +97,7 @@ impl Daemon {
     }
 }
 
-/// A running cluster. Dropped, it ends its daemons and everything they left running, unless it is kept.
+/// A running cluster. When dropped, it ends its daemons and everything they left running, unless it is kept.
 #[derive(Debug)]
 pub struct Cluster {
     pub(crate) layout: Layout,
@@ -106,7 +106,7 @@ pub struct Cluster {
     pub(crate) inside: Inside,
     /// Daemons that are our children, to be waited for when they end.
     pub(crate) children: Vec<(String, Child)>,
-    /// Its other end makes the guardian act when we are gone, however that comes.
+    /// It holds the guardian's stdin open: when this process ends, however it ends, the guardian acts.
     pub(crate) guardian: Option<Child>,
     pub(crate) keep: bool,
     /// Whether the directory was made by us and goes with the cluster.
@@ -114,7 +114,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// A cluster that was started earlier, by another process; dropping this does not end it.
+    /// Opens a cluster that another process started. Dropping it does not end the cluster.
     ///
     /// # Errors
     ///
@@ -266,7 +266,7 @@ impl Cluster {
         command
     }
 
-    /// munged runs on the machine itself, also for a cluster in a chroot: both speak the same protocol.
+    /// munged runs on the machine itself, even for a cluster in a chroot: all versions speak the same protocol.
     fn munged(&self) -> Command {
         let mut command = Command::new("/usr/sbin/munged");
         command.args(["--foreground", "--num-threads=2"]);
@@ -341,14 +341,14 @@ impl Cluster {
     /// Leaves the cluster's files where they are when it ends.
     pub fn keep_files(&mut self) {
         self.remove_dir = false;
-        // The guardian looks for it; without it, the worst is that the files go.
+        // The guardian looks for this file. If it cannot be written, the guardian removes the directory.
         let _ = fs::write(self.layout.at(crate::guardian::KEEP), "");
     }
 
     /// Leaves the cluster running when this is dropped.
     pub fn keep(&mut self) {
         self.keep = true;
-        // Killed before its input closes, the guardian has nothing left to do.
+        // A guardian that is killed before its stdin closes does nothing.
         if let Some(mut guardian) = self.guardian.take() {
             let _ = guardian.kill();
             let _ = guardian.wait();
@@ -362,7 +362,7 @@ impl Drop for Cluster {
             return;
         }
         if std::thread::panicking() {
-            // What failed is seen in the logs: they stay.
+            // The logs show what failed.
             self.keep_files();
             eprintln!("cluster: the test failed; logs stay in {}", self.layout.at("log").display());
         }
@@ -374,10 +374,10 @@ impl Drop for Cluster {
 pub fn end(dir: &Path) {
     let daemons = PidFile::new(dir).read();
     for process in daemons.iter().rev() {
-        // Nobody is interested in a graceful end of a node daemon, but slurmctld saves its state.
+        // slurmctld saves its state when it is asked to end; for the other daemons it does not matter how they end.
         process.end(Duration::from_secs(5));
     }
-    // Gone before their files are: what still runs may write another one.
+    // These processes must be gone before the directory is removed: they may write more files.
     for process in leftovers(dir) {
         process.end(Duration::ZERO);
     }

@@ -1,4 +1,4 @@
-//! Running commands and keeping all they said.
+//! Runs commands and keeps everything they print.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -72,11 +72,11 @@ pub fn line(command: &Command) -> String {
     words.join(" ")
 }
 
-/// How long is waited for what must come: a machine may be ten times slower than ours, or stand still for seconds. Only a
-/// failure takes that long.
+/// How long a test waits for what must come. The machine may be ten times slower than ours, or stand still for seconds.
+/// Only a failure takes that long.
 pub const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Calls `look` until it gives a value, at most `limit`; it returns what it saw instead as `Err`.
+/// Calls `look` every 0.1 s until it returns a value, at most for `limit`. Its `Err` says what it saw instead.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Slurm's and Tessera's configuration: the files the project ships, with directories, hosts and ports changed.
+//! The configuration of Slurm and Tessera: the project's example files, with directories, hosts and ports replaced.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use crate::error::{HarnessError, at};
 use crate::layout::Layout;
 use crate::paths::workspace;
 
-/// The text of the four files, as shipped or as a test wants them.
+/// The text of the configuration files, as shipped or as a test changes them.
 #[derive(Debug, Clone)]
 pub struct Templates {
     /// slurm.conf
@@ -53,7 +53,7 @@ impl Templates {
     }
 }
 
-/// What differs from one cluster on this machine to the next.
+/// What differs between two clusters on one machine.
 #[derive(Debug, Clone)]
 pub(crate) struct Place<'a> {
     pub(crate) layout: &'a Layout,
@@ -93,7 +93,7 @@ impl Place<'_> {
                 None => out.push_str(&format!("{line}\n")),
             }
         }
-        // The simulated driver is found through the environment; on a real node there is nothing to find.
+        // Programs find the simulated driver through the environment. A real node needs no such script.
         out.push_str(&format!("TaskProlog={}\n", self.path("etc/task-prolog")));
         out
     }
@@ -204,7 +204,7 @@ impl Place<'_> {
     }
 }
 
-/// Lines of a rewritten file that still name a directory of the system's, for the test of the example files.
+/// Lines of a rewritten file that still name a directory of the system: a test of the example files calls this.
 #[must_use]
 pub fn foreign_paths(text: &str, dir: &Path) -> Vec<String> {
     let dir = dir.display().to_string();

@@ -1,4 +1,4 @@
-//! What can go wrong in the harness, said so that the failing test needs no second run.
+//! Errors of the harness. Each says enough that the failing test need not be run again.
 
 use std::fmt;
 use std::path::Path;
@@ -14,7 +14,7 @@ pub enum HarnessError {
         /// Why.
         source: std::io::Error,
     },
-    /// A program ended otherwise than expected.
+    /// Something was not as expected; in particular, a program succeeded or failed unexpectedly.
     #[error("{0}")]
     Unexpected(String),
     /// A file could not be read or written.
@@ -25,7 +25,7 @@ pub enum HarnessError {
         /// Why.
         source: std::io::Error,
     },
-    /// Something waited for did not come.
+    /// Something did not happen in time.
     #[error("waited {seconds} s for {what}; last seen: {last}")]
     Timeout {
         /// What was waited for.
@@ -37,7 +37,7 @@ pub enum HarnessError {
     },
 }
 
-/// As for a person: a failed test shows errors through `Debug`, and line breaks as such are what one reads then.
+/// The same text as `Display`: a failed test prints errors through `Debug`, which would escape line breaks.
 impl fmt::Debug for HarnessError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

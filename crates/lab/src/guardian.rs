@@ -5,19 +5,19 @@
 use std::io::Read;
 use std::path::Path;
 
-/// The file by which a failed test says that its directory is still wanted.
+/// The file that a failed test makes in its cluster's directory so that the directory stays.
 pub const KEEP: &str = "keep";
 
-/// Waits for stdin to close, then ends the cluster in `dir`. After an orderly end there is nothing left to do.
+/// Waits until stdin closes, then ends the cluster in `dir`. If the cluster has already ended, this does nothing.
 ///
-/// With `remove`, the directory goes too, unless a file [`KEEP`] is in it.
+/// With `remove`, it also removes the directory, unless the directory contains a file [`KEEP`].
 pub fn main(dir: &Path, remove: bool) {
     let mut buffer = [0_u8; 64];
     let mut stdin = std::io::stdin();
     while stdin.read(&mut buffer).is_ok_and(|n| n > 0) {}
     crate::cluster::end(dir);
     if remove && !dir.join(KEEP).exists() {
-        // Gone already after an orderly end.
+        // A cluster that ended in order has removed it already.
         let _ = std::fs::remove_dir_all(dir);
     }
 }

@@ -1,4 +1,4 @@
-//! Running a program where the cluster's Slurm is: on the machine, or in the chroot of another release.
+//! Runs a program where the cluster's Slurm is: on the machine itself, or in the chroot of another Debian release.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,7 +20,7 @@ pub(crate) struct Inside {
 }
 
 impl Inside {
-    /// A command there. It replaces the helpers before it, so its process id is the one that was started.
+    /// A command there. The helpers in front of it exec it, so that the child's process id is the command's.
     pub(crate) fn command(&self, cluster: &Path, user: Option<(u32, u32)>, program: &str) -> Command {
         let mut words: Vec<String> = Vec::new();
         if let Some(root) = &self.chroot {

@@ -1,4 +1,4 @@
-//! Submitting jobs and looking at them.
+//! Submits jobs and reads their state.
 
 use std::collections::BTreeMap;
 use std::fmt;

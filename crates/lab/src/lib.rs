@@ -1,8 +1,8 @@
 //! Cluster harness: a real Slurm with simulated GPUs on one machine, for the demo and the end-to-end tests.
 //!
 //! [`Cluster::builder`] starts one, from the project's own example files with directories, host names and ports
-//! changed; [`Cluster::run`] runs a command on it as one of the test users; dropping it ends all it started. Several
-//! clusters can run beside each other: each has its own munged, ports and directory.
+//! replaced. [`Cluster::run`] runs a command on it as one of the test users. Dropping it ends everything it started.
+//! Several clusters can run at the same time: each has its own munged, ports and directory.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]

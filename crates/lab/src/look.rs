@@ -1,18 +1,16 @@
-//! Looking at what a cluster's nodes and jobs have.
+//! Reads what a cluster's nodes and jobs have.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::cluster::{Cluster, User};
-use crate::command::run;
+use crate::command::{PATIENCE, run};
 use crate::error::{HarnessError, at};
 use crate::jobs::JobId;
 use crate::process::leftovers;
 
 const STEP_DAEMON: &str = "slurmstepd";
-/// How long the processes of step daemons may take to end.
-const STEP_DAEMONS_END: Duration = Duration::from_secs(30);
 
 impl Cluster {
     /// The layout line of each node, as the controller publishes it.
@@ -65,7 +63,7 @@ impl Cluster {
         Ok(pairs.map(|(a, b)| link(a, b)).sum())
     }
 
-    /// What must not be there when no job runs: journal entries, MPS daemons, step daemons. One line each.
+    /// Lists what must not exist when no job runs: journal entries, MPS daemons, step daemons. One line each.
     ///
     /// # Errors
     ///
@@ -80,10 +78,10 @@ impl Cluster {
                 }
             }
         }
-        // A step daemon is gone for Slurm a moment before its process is.
+        // Slurm reports a step daemon as ended slightly before its process ends.
         let begin = Instant::now();
         let mut processes = self.left_processes();
-        while processes.iter().any(|line| line.ends_with(STEP_DAEMON)) && begin.elapsed() < STEP_DAEMONS_END {
+        while processes.iter().any(|line| line.ends_with(STEP_DAEMON)) && begin.elapsed() < PATIENCE {
             std::thread::sleep(Duration::from_millis(50));
             processes = self.left_processes();
         }

@@ -1,4 +1,4 @@
-//! Slurm's lines for nodes that a tessera.toml describes.
+//! Writes slurm.conf and gres.conf lines for the nodes that a tessera.toml describes.
 
 use placement::Model;
 

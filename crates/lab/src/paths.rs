@@ -1,4 +1,4 @@
-//! Where things lie in the workspace.
+//! Directories of the workspace.
 
 use std::path::{Path, PathBuf};
 
@@ -42,7 +42,7 @@ pub fn target_dir() -> PathBuf {
         .map_or_else(|| workspace().join("target"), |dir| workspace().join(dir))
 }
 
-/// Programs and libraries of NVIDIA's and Slurm's, unpacked from Debian packages: a file-system root.
+/// A file-system root with programs and libraries of NVIDIA and Slurm, unpacked from Debian packages.
 #[must_use]
 pub fn real_parts() -> PathBuf {
     target_dir().join("real-parts").join("root")

@@ -1,4 +1,4 @@
-//! Processes by id, and only ours: an id is used together with the time its process began.
+//! Processes that we started. Ids are reused, so each id is used together with its process's start time.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::error::{HarnessError, at};
 
-/// A process that was started here: its id may since belong to another one, its start time cannot.
+/// A process that was started here. Another process may have its id later, but not its id and its start time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Started {
     /// What it is, `slurmd-n1` for instance.
@@ -109,13 +109,14 @@ impl PidFile {
     }
 }
 
-/// Programs that outlive the daemon that started them.
+/// Programs that can outlive the daemon that started them.
 const LEFTOVERS: [&str; 4] = ["slurmstepd", "nvidia-cuda-mps", "slurmd", "slurmscriptd"];
 
-/// Processes of the cluster under `dir` that are in no pid file: step daemons with their jobs, MPS daemons.
+/// Processes of the cluster in `dir` that are in no pid file: step daemons with their jobs, MPS daemons.
 ///
-/// A process is the cluster's if it is one of [`LEFTOVERS`] and its environment or command line names `dir`, or if `dir` is
-/// mounted for it (24.11's step daemons write their title over their environment), or if such a one is its ancestor.
+/// A process belongs to the cluster if it is one of [`LEFTOVERS`] and its environment or command line names `dir`, or if
+/// `dir` is mounted for it (24.11's step daemons overwrite their environment with their title). Descendants of such a
+/// process belong to the cluster too.
 pub(crate) fn leftovers(dir: &Path) -> Vec<Started> {
     let mark = dir.as_os_str().as_encoded_bytes();
     let holds = |bytes: Vec<u8>| bytes.windows(mark.len()).any(|part| part == mark);
@@ -131,7 +132,7 @@ pub(crate) fn leftovers(dir: &Path) -> Vec<Started> {
                 || fs::read(proc.join("mountinfo")).is_ok_and(|mounts| is_mounted(&mounts, mark)));
         all.push((pid, stat.parent, ours));
     }
-    // Ancestors first is not promised by /proc, so repeat until nothing is added.
+    // /proc may list a child before its parent, so repeat until nothing is added.
     loop {
         let heads: Vec<i32> = all.iter().filter(|(_, _, ours)| *ours).map(|(pid, _, _)| *pid).collect();
         let before = heads.len();
@@ -144,7 +145,7 @@ pub(crate) fn leftovers(dir: &Path) -> Vec<Started> {
     }
 }
 
-/// Whether a line of mountinfo(5) has this mount point: its fifth word.
+/// Whether `dir` is a mount point in this mountinfo(5), whose fifth word names it.
 fn is_mounted(mounts: &[u8], dir: &[u8]) -> bool {
     let point = |line: &[u8]| line.split(|b| *b == b' ').nth(4).is_some_and(|point| point == dir);
     mounts.split(|b| *b == b'\n').any(point)

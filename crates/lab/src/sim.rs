@@ -9,7 +9,7 @@ use crate::config::Templates;
 use crate::error::{HarnessError, at};
 use crate::layout::Layout;
 
-/// For Slurm alone: device nodes that gres.conf can name. Nothing ever opens them.
+/// Makes device nodes for a cluster without Tessera, where gres.conf names them. Nothing opens them.
 pub(crate) fn plain_device_nodes(layout: &Layout, templates: &Templates) -> Result<(), HarnessError> {
     for node in templates.node_names() {
         let dev = layout.node(&node).join("dev");
@@ -37,7 +37,7 @@ pub(crate) fn create_nodes(cluster: &Cluster, templates: &Templates) -> Result<(
     Ok(())
 }
 
-/// The simulated hardware of one node: what tessera.toml says of it.
+/// Describes one node's simulated hardware as tessera.toml does.
 fn node_description(templates: &Templates, node: &str) -> Result<String, HarnessError> {
     let table = templates
         .tessera
@@ -48,7 +48,7 @@ fn node_description(templates: &Templates, node: &str) -> Result<String, Harness
             HarnessError::Unexpected(format!("tessera.toml has no [[nodes]] with names = \"{node}\""))
         })?;
     let get = |key: &str, default: &'static str| value(table, key).unwrap_or(default).to_owned();
-    // A node that may switch MIG on begins without it, as the cards come.
+    // A node where MIG may be switched on starts without MIG, like a new card.
     let mig = if get("mig", "\"dynamic\"") == "\"on\"" { "on" } else { "off" };
     let list = get("gpus", "");
     let mixed = list.trim_matches(['[', ']']).split(',').map(|model| (model.trim(), "1".to_owned()));

@@ -1,4 +1,4 @@
-//! What every end-to-end test begins with.
+//! Helpers that every end-to-end test uses.
 
 #![allow(dead_code, reason = "each test file uses its own part of this")]
 
@@ -10,11 +10,11 @@ use std::sync::{Mutex, OnceLock};
 use lab::command::{PATIENCE, wait_for};
 use lab::{Builder, Cluster, User};
 
-/// For a machine that stands still for seconds: Slurm's own 10 s are too short then. With KillWait, this also says how
-/// soon a slurmd that was away is told again what to end: 65 s.
+/// Slurm's default `MessageTimeout` of 10 s is too short for a machine that can stand still for seconds. Together with
+/// `KillWait` it also sets when slurmctld repeats to a returned slurmd what to end: after 65 s.
 pub(crate) const STALLS: &str = "MessageTimeout=30\nKillWait=5";
 
-/// A builder whose cluster ends with the test's process, however that ends.
+/// A builder whose cluster ends with the test's process, however the process ends.
 pub(crate) fn builder() -> Builder {
     let guard = vec![env!("CARGO_BIN_EXE_cluster-guard").to_owned()];
     Cluster::builder().guardian(guard).slurm_conf(STALLS)
@@ -23,14 +23,14 @@ pub(crate) fn builder() -> Builder {
 /// The cluster that the tests of one file share, one test at a time. The guardian ends it.
 static SHARED: OnceLock<Mutex<Cluster>> = OnceLock::new();
 
-/// Runs `test` on the file's cluster, from the example files, with no job on it; afterwards all its jobs are
-/// cancelled, and the nodes must be clean.
+/// Runs `test` on the file's cluster, which has no job and is made from the example files. Afterwards this cancels all
+/// jobs and checks that the nodes are clean.
 pub(crate) fn with(test: impl FnOnce(&mut Cluster)) {
     let shared = SHARED.get_or_init(|| match builder().start() {
         Ok(cluster) => Mutex::new(cluster),
         Err(error) => panic!("{error}"),
     });
-    // A failed test before this one has cleaned up behind itself as well.
+    // A failed test has cleaned up too.
     on(&mut shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner), test);
 }
 
@@ -58,10 +58,10 @@ fn settle(cluster: &Cluster) -> Result<(), lab::HarnessError> {
     cluster.wait_idle()
 }
 
-/// A script that says what it sees and then runs until it is cancelled.
+/// A script that prints what it sees and then runs until it is cancelled.
 pub(crate) const LOOK_AND_STAY: &str = "echo CUDA_VISIBLE_DEVICES=$CUDA_VISIBLE_DEVICES\nnvidia-smi -L\nenv | grep ^CUDA_MPS | sort\necho looked\nexec sleep 600";
 
-/// The same, but it ends.
+/// The same script, but it ends.
 pub(crate) const LOOK: &str = "echo CUDA_VISIBLE_DEVICES=$CUDA_VISIBLE_DEVICES\nnvidia-smi -L\nenv | grep ^CUDA_MPS | sort\necho looked";
 
 /// MIG devices in the output of `nvidia-smi -L`: profile and UUID.
@@ -85,7 +85,7 @@ pub(crate) fn variable(text: &str, name: &str) -> Option<String> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('=').map(str::to_owned))
 }
 
-/// Waits until a running job of [`LOOK_AND_STAY`] has said what it sees.
+/// Waits until a job of [`LOOK_AND_STAY`] has printed what it sees, and returns that.
 pub(crate) fn looked(cluster: &Cluster, job: lab::JobId) -> String {
     let wait = wait_for(&format!("job {job} to look at its GPUs"), PATIENCE, || {
         let text = cluster.output(job);
@@ -97,7 +97,7 @@ pub(crate) fn looked(cluster: &Cluster, job: lab::JobId) -> String {
     }
 }
 
-/// That sbatch's own order holds for our options: the script, over it the environment, over it the command line.
+/// Checks that our options follow sbatch's order: the environment overrides the script, the command line overrides both.
 pub(crate) fn overrides(cluster: &Cluster) {
     let script = cluster.layout().jobs().join("overridden.sh");
     let text = "#!/bin/sh\n#SBATCH --gpu-isolation=mps\n#SBATCH --gpu-mem=8G\necho got=$TESSERA_ISOLATION,$TESSERA_GPU_MEM_MIB\n";
@@ -145,7 +145,7 @@ wait
 SLURM_STEP_GPUS= srun -n1 --overlap sh part.sh empty
 "#;
 
-/// That a step or task with a part of the job's whole GPUs sees that part, by UUID.
+/// Checks that a step or task that gets some of the job's whole GPUs sees those, by UUID.
 pub(crate) fn parts_of_whole_gpus(cluster: &Cluster) {
     let options = ["-w", "n1", "--gpu-isolation=whole", "--gpus-per-node=3", "-n3", "-c1"];
     let saw = cluster.complete(User::Alice, &options, STEPS).unwrap();

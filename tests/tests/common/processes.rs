@@ -1,4 +1,4 @@
-//! What is at work in a cluster, and a prolog that works on without its slurmd.
+//! Finds a cluster's processes, and tests a prolog that continues without its slurmd.
 
 use lab::command::{PATIENCE, wait_for};
 use lab::process::Started;
@@ -16,7 +16,8 @@ pub(crate) fn wait_quiet(cluster: &Cluster) {
     .unwrap();
 }
 
-/// A prolog of n1 is at work when its slurmd is killed, and still when the next slurmd looks for what is left: nothing is.
+/// Kills n1's slurmd while a prolog works. The prolog still works when the next slurmd reconciles; in the end nothing is
+/// left of the job.
 pub(crate) fn outlive_slurmd(cluster: &mut Cluster) {
     // An idle instance that cannot be destroyed for now is in the way of the job.
     cluster.complete(User::Alice, &["--gpu-isolation=mig:1g.5gb", "-w", "n1"], LOOK).unwrap();

@@ -1,4 +1,4 @@
-//! The sets beside those of Slurm alone.
+//! Compares the sets that Tessera and Slurm alone give.
 
 use lab::{Cluster, JobId, User};
 use slurm_releases::Release;

@@ -1,5 +1,5 @@
 //! Which whole GPUs jobs get, in which order, on nodes with the links and sockets of a DGX-1V: every way to ask for
-//! them, and beside what Slurm alone gives.
+//! them, compared with what Slurm alone gives.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

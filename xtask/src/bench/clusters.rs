@@ -1,4 +1,4 @@
-//! The clusters that are compared, and what is looked at on them.
+//! Starts the clusters that are compared, and inspects them.
 
 use std::path::Path;
 use std::time::Duration;
@@ -69,7 +69,7 @@ pub(super) fn settled(cluster: &Cluster) -> Result<(), HarnessError> {
     })
 }
 
-/// Everything in the daemons' logs and the nodes' states that should not be there. One line each.
+/// Unexpected lines in the daemons' logs and unexpected states of nodes. One line each.
 pub(super) fn findings(cluster: &Cluster) -> Result<Vec<String>, HarnessError> {
     let mut found = Vec::new();
     let names = cluster.nodes().iter().map(|node| format!("slurmd-{node}"));

@@ -1,7 +1,7 @@
-//! A stream of jobs whose slurmctld is killed in the middle, on Tessera and on plain Slurm, and what became of each job.
+//! Kills slurmctld in the middle of a stream of jobs, with Tessera and with plain Slurm, and says what became of each job.
 //!
-//! What happens on plain Slurm too is Slurm's own. slurmctld writes its jobs down every few seconds; killed, it forgets
-//! starts, ends and submissions since then.
+//! What also happens on plain Slurm is Slurm's own behaviour: slurmctld saves its jobs every few seconds, and when killed
+//! it forgets the starts, ends and submissions since then.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -24,7 +24,7 @@ use crate::command::{TaskError, at};
 /// have ended meanwhile only when their node registers again.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// How often somebody looks after the cluster: releases held jobs, has nodes register.
+/// How often the benchmark acts as an administrator: it releases held jobs and has nodes register.
 const HELP_EVERY: Duration = Duration::from_secs(45);
 
 /// Reasons under which a job waits for an administrator, as `squeue` ends its line.
@@ -167,8 +167,8 @@ fn once(bench: &Bench, cluster: &mut Cluster, plan: &[Share], stock: bool) -> Re
     Ok(outcome)
 }
 
-/// Prolog and epilog of the site's own: what they leave tells whether they ran. On plain Slurm they take about as long as
-/// Tessera's work does, so that the kill meets them as often.
+/// The site's prolog and epilog: each leaves a trace that it ran. On plain Slurm they take about as long as Tessera's work
+/// does, so that the kill hits them as often.
 fn scripts(cluster: &Cluster, stock: bool) -> Result<(), TaskError> {
     for name in ["prolog", "epilog"] {
         let trace = cluster.layout().jobs().join(format!("{name}.$SLURM_JOB_ID"));

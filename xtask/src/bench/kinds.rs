@@ -1,4 +1,4 @@
-//! Kinds of jobs, each with the nearest that Slurm alone has.
+//! Kinds of jobs, each with the most similar request that Slurm alone accepts.
 
 use lab::User;
 

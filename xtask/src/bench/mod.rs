@@ -1,6 +1,6 @@
 //! `cargo xtask bench`: what Tessera costs, each figure beside a reference measured in the same run.
 //!
-//! Absolute times depend on the machine and on what else it does; the ratios are what to look at.
+//! Absolute times depend on the machine and its other load. Compare the ratios.
 
 mod clusters;
 mod decide;

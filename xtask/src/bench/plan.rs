@@ -1,7 +1,8 @@
-//! A batch of moldable tasks carried out as planned, and the same batch as people submit it without a plan.
+//! Runs a batch of moldable tasks as planned, and the same batch without a plan, as users would submit it.
 //!
-//! One A100 with the real driver's times. Tasks sleep as long as their time on the instance they got, so what deviates is
-//! Slurm's part and ours. Real makespans run from the first job's start to the last one's end, as Slurm has them.
+//! The node is one A100 with the real driver's times. A task sleeps for its time on the instance it got: any deviation
+//! from the plan comes from Slurm or from Tessera. The actual makespan runs from the first job's start to the last job's
+//! end, as Slurm records them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -123,7 +124,7 @@ fn carried_out(cluster: &Cluster, file: &Path, policy: &str) -> Result<(f64, f64
     Ok((get("makespan")?, get("real_makespan")?))
 }
 
-/// Makespan of the batch submitted in its own order with the same options for every task.
+/// Makespan of the batch when it is submitted in its given order with the same options for every task.
 fn unplanned(cluster: &Cluster, options: &[&str]) -> Result<f64, TaskError> {
     let submit = |times: &[f64; 5]| cluster.sbatch(User::Alice, options, &command(times));
     let jobs: Vec<JobId> = times().iter().map(submit).collect::<Result<_, _>>()?;

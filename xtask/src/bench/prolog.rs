@@ -1,4 +1,4 @@
-//! Our own time in live prologs and epilogs, from the lines they leave in slurmd's log.
+//! Tessera's own time in prologs and epilogs, read from slurmd's log.
 
 use lab::{Cluster, JobId};
 
@@ -11,7 +11,7 @@ const TARGET_MS: f64 = 20.0;
 /// Times of one job, in milliseconds.
 #[derive(Debug, Default, PartialEq)]
 struct Times {
-    /// Without the driver's.
+    /// Without the driver's time.
     prolog: Option<f64>,
     epilog: Option<f64>,
 }

@@ -1,6 +1,7 @@
-//! From submission to the first line of the task, one kind of job after the other, on clusters side by side.
+//! Measures the time from submission to the task's first line, for each kind of job in turn, on clusters side by side.
 //!
-//! `srun`, because it starts at once; a batch job waits up to three seconds for Slurm's own scheduler, here and there.
+//! It uses `srun`, which starts at once. A batch job waits up to three seconds for Slurm's scheduler, with and without
+//! Tessera.
 
 use std::time::{Duration, SystemTime};
 

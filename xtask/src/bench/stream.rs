@@ -1,4 +1,5 @@
-//! Many short mixed jobs of two users: none lost, nothing left behind, and jobs per second beside plain Slurm.
+//! Runs many short mixed jobs of two users: none may be lost, nothing may be left behind. Compares jobs per second with
+//! plain Slurm.
 
 use std::collections::BTreeMap;
 use std::thread;

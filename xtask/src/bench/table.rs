@@ -1,4 +1,4 @@
-//! What is printed.
+//! Prints the figures as a table or as JSON.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -15,7 +15,7 @@ pub(super) struct Row {
     pub(super) bench: &'static str,
     /// What was measured.
     pub(super) case: String,
-    /// Of all times and rates in the row.
+    /// The unit of all times and rates in the row.
     pub(super) unit: &'static str,
     pub(super) ours: Spread,
     pub(super) reference: Reference,

@@ -1,4 +1,4 @@
-//! Jobs that say what they see and then run until they are told to end.
+//! Jobs that print what they see and then run until they are told to end.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,6 +1,6 @@
 //! `cargo xtask demo`: users' jobs get what they ask for, on a real Slurm with simulated GPUs, and give it back.
 //!
-//! It checks what it shows: anything not as said makes it end with 1.
+//! The demo checks what it shows, and ends with status 1 if anything differs from what it says.
 
 mod held;
 mod show;

@@ -1,10 +1,10 @@
-//! What the demo prints, and what it found different from what it said.
+//! Prints the demo's text, and counts where the outcome differs from it.
 
 use std::fmt::Display;
 use std::io::{IsTerminal, Write};
 use std::time::Instant;
 
-/// Prints to stdout and counts what did not hold.
+/// Prints to stdout and counts the checks that failed.
 pub(super) struct Show {
     begin: Instant,
     colour: bool,
@@ -55,7 +55,7 @@ impl Show {
         }
     }
 
-    /// Says that `wish` holds, or notes that it does not.
+    /// Prints whether `wish` holds, and counts it if not.
     pub(super) fn check(&mut self, holds: bool, wish: impl Display) {
         self.checks += 1;
         let mark = if holds { self.paint("32", "  ok") } else { self.paint("31", "  NOT SO") };
@@ -65,7 +65,7 @@ impl Show {
         }
     }
 
-    /// The last words: whether all was as said.
+    /// Prints the conclusion; an error if a check failed.
     pub(super) fn verdict(self) -> Result<(), String> {
         self.put("");
         let seconds = self.begin.elapsed().as_secs_f64();

@@ -1,4 +1,4 @@
-//! apt beside the machine's own: other components, other suites, own lists and cache.
+//! A second apt beside the machine's own, with other components and suites and with its own lists and cache.
 
 use std::fs;
 use std::path::{Path, PathBuf};

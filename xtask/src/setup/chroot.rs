@@ -1,4 +1,4 @@
-//! A Debian release beside the machine's, for the Slurm it ships.
+//! Makes a chroot of another Debian release, for the Slurm that it ships.
 
 use std::fs;
 use std::path::Path;

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-/// What a first `cargo xtask test` puts under `target/`, and its clusters under the temporary directory, MB.
+/// Disk space in MB that a first `cargo xtask test` needs in `target/`, and its clusters in the temporary directory.
 const FIRST_RUN: u64 = 2_500;
 
-/// What to know beforehand: later it is some compiler or daemon that fails.
+/// A warning if disk space is short. Without it, some compiler or daemon would fail later.
 pub(super) fn warning(target: &Path) -> Option<String> {
     let disk = rustix::fs::statvfs(target).ok()?;
     shortage(disk.f_bavail.saturating_mul(disk.f_frsize) / 1_000_000, target)

@@ -50,7 +50,7 @@ pub(crate) fn run(only: Option<Release>) -> Result<(), TaskError> {
 
 /// Runs `work` unless the file `stamp` already says `key`; writes it afterwards.
 ///
-/// The key names what was done (package versions, say), so a change of mind does the work again.
+/// The key names what was done, package versions for instance: when the key changes, the work is done again.
 fn once(
     stamp: &Path,
     key: &str,

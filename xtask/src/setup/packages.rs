@@ -9,7 +9,7 @@ use slurm_releases::Release;
 
 use crate::command::{TaskError, at, output};
 
-/// What is installed, each with the reason.
+/// Packages to install, each with the reason.
 const PACKAGES: [(&str, &str); 17] = [
     ("slurmctld", "the controller"),
     ("slurmd", "the node daemon"),
@@ -32,12 +32,12 @@ const PACKAGES: [(&str, &str); 17] = [
 
 /// The file that Debian's maintainer scripts ask whether they may start a service.
 const POLICY: &str = "/usr/sbin/policy-rc.d";
-/// Where an existing policy waits while ours is in place; found there after a crash, it is put back.
+/// Where the machine's own policy is kept while ours is in place. After a crash, the next run puts it back.
 const POLICY_SAVED: &str = "/usr/sbin/policy-rc.d.before-tessera-setup";
 const POLICY_TEXT: &str =
     "#!/bin/sh\n# Written by `cargo xtask setup` while it installs packages: start no service.\nexit 101\n";
 
-/// Refuses a machine this cannot set up, naming what is missing there.
+/// Refuses a machine that this cannot set up, and names the programs that are missing there.
 pub(super) fn check_machine() -> Result<(), TaskError> {
     let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
     let field = |name: &str| {

@@ -1,5 +1,5 @@
-//! NVIDIA's and Slurm's own programs, unpacked beside the system: they run against the simulator. So are slurmdbd and its
-//! database, for the tests of what is learnt from accounting: 12 MB to fetch, nothing on the machine changes.
+//! Unpacks programs of NVIDIA and Slurm below `target/`: they run against the simulator. For the tests of accounting it
+//! also unpacks slurmdbd and its database, 12 MB to fetch. Nothing is installed.
 //!
 //! `libnvidia-ml1` is left out on purpose: the simulator takes its place.
 
@@ -23,11 +23,11 @@ const PACKAGES: [&str; 9] = [
     "slurm-wlm-mysql-plugin",
     "mariadb-server-core",
     "libmariadb3",
-    // what mariadbd needs that a bare machine may lack
+    // libraries that mariadbd needs and a bare machine may lack
     "libaio1",
     "liburing2",
 ];
-/// PyPI's package of NVML bindings, NVIDIA's own.
+/// NVIDIA's Python bindings for NVML, on PyPI.
 const PYTHON: &str = "nvidia-ml-py";
 
 /// Unpacks the real parts into `target/real-parts`.

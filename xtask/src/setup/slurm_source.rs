@@ -1,4 +1,4 @@
-//! Slurm's source, configured, so that its internal headers can be read by bindgen.
+//! Fetches and configures Slurm's source, so that bindgen can read its internal headers.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::apt::Apt;
 use super::once;
 use crate::command::{TaskError, at, output};
 
-/// What Debian configures Slurm with, as far as it shows in headers.
+/// Those of Debian's configure options for Slurm that change its headers.
 const CONFIGURE: [&str; 3] = ["--enable-multiple-slurmd", "--sysconfdir=/etc/slurm", "--without-hdf5"];
 
 /// Fetches the source of `release` and configures it.

@@ -1,6 +1,6 @@
-//! Reads where this machine gets Debian from, and writes the same for other components and suites.
+//! Reads this machine's Debian mirrors, and writes apt sources with the same mirrors for other components and suites.
 //!
-//! No host is named here: mirrors come from the machine's own apt configuration, in either of apt's formats.
+//! No host is named here: the mirrors come from the machine's own apt configuration, in either of apt's formats.
 
 use std::fs;
 use std::path::Path;
@@ -47,7 +47,7 @@ pub(super) fn machine_mirrors(codename: &str) -> Result<Vec<Mirror>, TaskError> 
     )))
 }
 
-/// Our own sources file: the machine's mirrors, of `codename`, with source packages and all components.
+/// The text of our sources file: the machine's mirrors for `codename`, with source packages and all components.
 pub(super) fn render(mirrors: &[Mirror], codename: &str) -> String {
     let stanza = |mirror: &Mirror| {
         format!(
@@ -59,7 +59,7 @@ pub(super) fn render(mirrors: &[Mirror], codename: &str) -> String {
     mirrors.iter().map(stanza).collect::<Vec<_>>().join("\n")
 }
 
-/// Debian's archive keys, by which every index fetched is checked.
+/// Debian's archive keys: apt and debootstrap check every fetched index with them.
 pub(super) const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 fn suffix<'a>(suite: &'a str, codename: &str) -> Option<&'a str> {
@@ -67,7 +67,7 @@ fn suffix<'a>(suite: &'a str, codename: &str) -> Option<&'a str> {
     ["", "-updates", "-security"].contains(&rest).then_some(rest)
 }
 
-/// Whether a key named by an entry is Debian's; other vendors use the same suite names.
+/// Whether an entry's key is Debian's. Other vendors use the same suite names with their own keys.
 fn is_debians(signed_by: Option<&str>) -> bool {
     signed_by.is_none_or(|key| key.contains("debian-archive"))
 }

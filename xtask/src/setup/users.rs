@@ -1,4 +1,4 @@
-//! The two users whose jobs are run.
+//! Creates the two users who submit jobs in tests and in the demo.
 
 use std::fs;
 use std::path::Path;

@@ -9,7 +9,7 @@ use std::process::Command;
 use slurm_releases::{Home, Release};
 
 use crate::command::run;
-use crate::error::HarnessError;
+use crate::error::{HarnessError, at};
 use crate::layout::Layout;
 use crate::paths::{self, real_parts, target_dir, workspace};
 
@@ -60,25 +60,46 @@ fn plugin_target(release: Release) -> PathBuf {
 /// cargo's output, if it fails.
 pub fn build(release: Release, profile: Profile) -> Result<(), HarnessError> {
     if std::env::var_os(BUILT).is_some() && profile == Profile::Debug {
-        return Ok(());
+        // Waits while `cargo xtask test` still builds them.
+        let lock = being_built(release)?;
+        return at(&lock_path(release), lock.lock_shared());
     }
     let common = ["tessera-cli", "nvml-sim"];
+    let build = |mut command: Command| run(&mut command)?.ok().map(drop);
     match release.home {
-        Home::Machine => cargo(&[&common[..], &PLUGINS].concat(), profile, &target_dir(), None),
+        Home::Machine => build(cargo(&[&common[..], &PLUGINS].concat(), profile, &target_dir())),
         Home::Chroot => {
-            cargo(&common, profile, &target_dir(), None)?;
-            let source = paths::slurm_source(release);
-            cargo(&PLUGINS, profile, &plugin_target(release), Some(&source))
+            build(cargo(&common, profile, &target_dir()))?;
+            build(build_plugins(release, profile))
         }
     }
 }
 
-fn cargo(
-    packages: &[&str],
-    profile: Profile,
-    target: &Path,
-    slurm: Option<&Path>,
-) -> Result<(), HarnessError> {
+/// The command that builds the plugins for a Slurm in a chroot.
+#[must_use]
+pub fn build_plugins(release: Release, profile: Profile) -> Command {
+    let mut command = cargo(&PLUGINS, profile, &plugin_target(release));
+    command.env("TESSERA_SLURM_SRC", paths::slurm_source(release));
+    command
+}
+
+/// The file whose lock `cargo xtask test` holds while it builds the plugins for `release`. Meanwhile tests already run on
+/// other Slurms; those on this one wait for the lock.
+///
+/// # Errors
+///
+/// If the file cannot be made.
+pub fn being_built(release: Release) -> Result<fs::File, HarnessError> {
+    let path = lock_path(release);
+    at(&path, fs::create_dir_all(paths::slurm(release)))?;
+    at(&path, fs::File::create(&path))
+}
+
+fn lock_path(release: Release) -> PathBuf {
+    paths::slurm(release).join("build.lock")
+}
+
+fn cargo(packages: &[&str], profile: Profile, target: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(workspace()).arg("build").arg("--target-dir").arg(target);
     for package in packages {
@@ -87,10 +108,7 @@ fn cargo(
     if profile == Profile::Release {
         command.arg("--release");
     }
-    if let Some(source) = slurm {
-        command.env("TESSERA_SLURM_SRC", source);
-    }
-    run(&mut command)?.ok().map(drop)
+    command
 }
 
 /// Copies the simulator, the programs and the real NVIDIA ones into the cluster's directory.

@@ -327,7 +327,7 @@ impl Cluster {
         }
         self.keep = true;
         if self.remove_dir {
-            let _ = fs::remove_dir_all(self.layout.dir());
+            remove(self.layout.dir());
         }
     }
 
@@ -368,6 +368,14 @@ impl Drop for Cluster {
         }
         self.down();
     }
+}
+
+/// Removes the files of the cluster in `dir`, and the directory in the chroot that `dir` was mounted on.
+pub(crate) fn remove(dir: &Path) {
+    let mount_point = Cluster::open(dir).ok().and_then(|cluster| cluster.inside.mount_point(dir));
+    // A cluster whose programs never ran has no mount point, and the guardian may come second.
+    let _ = mount_point.map(fs::remove_dir);
+    let _ = fs::remove_dir_all(dir);
 }
 
 /// Ends all processes of the cluster in `dir`: recorded daemons, newest first, then what they left running.

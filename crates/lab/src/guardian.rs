@@ -17,7 +17,6 @@ pub fn main(dir: &Path, remove: bool) {
     while stdin.read(&mut buffer).is_ok_and(|n| n > 0) {}
     crate::cluster::end(dir);
     if remove && !dir.join(KEEP).exists() {
-        // A cluster that ended in order has removed it already.
-        let _ = std::fs::remove_dir_all(dir);
+        crate::cluster::remove(dir);
     }
 }

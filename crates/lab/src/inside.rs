@@ -20,6 +20,11 @@ pub(crate) struct Inside {
 }
 
 impl Inside {
+    /// The directory of the machine on which the cluster's directory is mounted, in the mount namespace of each program.
+    pub(crate) fn mount_point(&self, cluster: &Path) -> Option<PathBuf> {
+        Some(self.chroot.as_ref()?.join(cluster.strip_prefix("/").unwrap_or(cluster)))
+    }
+
     /// A command there. The helpers in front of it exec it, so that the child's process id is the command's.
     pub(crate) fn command(&self, cluster: &Path, user: Option<(u32, u32)>, program: &str) -> Command {
         let mut words: Vec<String> = Vec::new();

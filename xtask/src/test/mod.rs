@@ -1,8 +1,8 @@
 //! `cargo xtask test`: everything that must hold before a commit goes out. CI runs the same.
 //!
 //! Set-up, format and one build come first. Then two lanes run side by side. End-to-end tests mostly wait for daemons, so
-//! several of their programs run at a time, each with clusters of its own. The other lane needs the processor: lints,
-//! documentation and unit tests run there one after another, at a lower priority than the daemons.
+//! several of their programs run at a time, each with clusters of its own. The other lane needs the processor: the plugins
+//! for Slurms in chroots, lints, documentation and unit tests, one after another, at a lower priority than the daemons.
 //!
 //! The output of each part is printed whole when the part ends. The last line adds up all tests: `N passed, N failed`.
 
@@ -11,6 +11,7 @@ mod programs;
 mod tally;
 
 use std::io::Write as _;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -18,7 +19,7 @@ use lab::artefacts::{self, Profile};
 use lab::paths::{target_dir, workspace};
 use slurm_releases::Release;
 
-use crate::command::{TaskError, line, run};
+use crate::command::{TaskError, at, line, run};
 use crate::setup;
 use lanes::{Job, Lane, Outcome};
 use programs::Program;
@@ -32,22 +33,20 @@ const END_TO_END: &str = "e2e";
 const PER_PROCESSOR: usize = 3;
 
 /// The longest end-to-end programs, which start first; the others fill the gaps.
-const LONGEST: [&str; 6] = ["bad_luck", "moldable", "gpu_sets", "better_set", "slurm_24_11", "planner"];
+const LONGEST: [&str; 7] =
+    ["bad_luck", "moldable", "gpu_sets", "better_set", "planner", "planned_order", "slurm_24_11"];
 
 /// Sets up, builds, and runs all checks and every test whose name contains `filter`. Whether all succeeded.
 pub(crate) fn run_all(filter: Option<&str>) -> Result<bool, TaskError> {
     setup::run(None)?;
     timed("format", || run(&mut cargo(&["fmt", "--all", "--check"])))?;
     let programs = timed("build", build)?;
-    for release in Release::in_chroots() {
-        timed(&format!("plugins for Slurm {release}"), || Ok(artefacts::build(release, Profile::Debug)?))?;
-    }
     let (daemons, units): (Vec<Program>, Vec<Program>) =
         programs.into_iter().partition(|program| program.package == END_TO_END);
     let side_by_side = PER_PROCESSOR * std::thread::available_parallelism().map_or(1, usize::from);
     let lanes = [
         Lane { width: side_by_side, jobs: longest_first(daemons).iter().map(|p| p.job(filter)).collect() },
-        Lane { width: 1, jobs: processor_bound(&units, filter) },
+        Lane { width: 1, jobs: processor_bound(&units, filter)? },
     ];
     let mut total = Tally::default();
     let mut failed: Vec<String> = Vec::new();
@@ -86,8 +85,15 @@ fn longest_first(mut programs: Vec<Program>) -> Vec<Program> {
     programs
 }
 
-/// Lints, documentation, unit tests and the examples in documentation.
-fn processor_bound(units: &[Program], filter: Option<&str>) -> Vec<Job> {
+/// The plugins for Slurms in chroots, lints, documentation, unit tests and the examples in documentation.
+fn processor_bound(units: &[Program], filter: Option<&str>) -> Result<Vec<Job>, TaskError> {
+    let mut jobs: Vec<Job> = Vec::new();
+    for release in Release::in_chroots() {
+        let lock = artefacts::being_built(release)?;
+        at(Path::new("build.lock"), lock.lock())?;
+        let build = artefacts::build_plugins(release, Profile::Debug);
+        jobs.push(Job::check(&format!("plugins for Slurm {release}"), build).holding(lock));
+    }
     let lints = cargo(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"]);
     // The command line's comments are its --help texts, in which [[nodes]] is no link.
     let mut doc = cargo(&["doc", "--quiet", "--workspace", "--exclude", "tessera-cli", "--no-deps"]);
@@ -95,10 +101,10 @@ fn processor_bound(units: &[Program], filter: Option<&str>) -> Vec<Job> {
     doc.env("RUSTDOCFLAGS", "-D warnings");
     let mut examples = cargo(&["test", "--quiet", "--no-fail-fast", "--workspace", "--doc"]);
     examples.args(filter);
-    let mut jobs = vec![Job::check("lints", lints), Job::check("documentation", doc)];
+    jobs.extend([Job::check("lints", lints), Job::check("documentation", doc)]);
     jobs.extend(units.iter().map(|program| program.job(filter)));
     jobs.push(Job::tests("examples in documentation", examples));
-    jobs.into_iter().map(Job::at_low_priority).collect()
+    Ok(jobs.into_iter().map(Job::at_low_priority).collect())
 }
 
 /// Prints what a part said, and how it ended. A test program that the filter left without tests says nothing.
@@ -116,7 +122,7 @@ fn print(outcome: &Outcome, tally: &Tally) -> Result<(), TaskError> {
 }
 
 fn say(text: &str) -> Result<(), TaskError> {
-    crate::command::at(std::path::Path::new("stdout"), std::io::stdout().write_all(text.as_bytes()))
+    at(Path::new("stdout"), std::io::stdout().write_all(text.as_bytes()))
 }
 
 fn timed<T>(name: &str, work: impl FnOnce() -> Result<T, TaskError>) -> Result<T, TaskError> {

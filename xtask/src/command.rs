@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use lab::command::line;
+
 /// Why a task failed, in words for the person who started it.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TaskError {
@@ -26,13 +28,6 @@ pub(crate) enum TaskError {
 /// Attaches the path to an I/O error.
 pub(crate) fn at<T>(path: &Path, result: std::io::Result<T>) -> Result<T, TaskError> {
     result.map_err(|source| TaskError::File { path: path.display().to_string(), source })
-}
-
-/// The command as a person would type it.
-pub(crate) fn line(command: &Command) -> String {
-    let mut words = vec![command.get_program().to_string_lossy().into_owned()];
-    words.extend(command.get_args().map(|arg| arg.to_string_lossy().into_owned()));
-    words.join(" ")
 }
 
 /// Runs a command whose output the user sees.

@@ -1,8 +1,9 @@
 //! `cargo xtask test`: everything that must hold before a commit goes out. CI runs the same.
 //!
-//! Set-up, format and one build come first. Then two lanes run side by side. End-to-end tests mostly wait for daemons, so
-//! several of their programs run at a time, each with clusters of its own. The other lane needs the processor: the plugins
-//! for Slurms in chroots, lints, documentation and unit tests, one after another, at a lower priority than the daemons.
+//! Set-up, format and one build come first; the chroots of other Slurms are set up during the build. Then two lanes run
+//! side by side. End-to-end tests mostly wait for daemons, so several of their programs run at a time, each with clusters
+//! of its own. The other lane needs the processor: the plugins for Slurms in chroots, lints, documentation and unit tests,
+//! one after another, at a lower priority than the daemons.
 //!
 //! The output of each part is printed whole when the part ends. The last line adds up all tests: `N passed, N failed`.
 
@@ -11,15 +12,18 @@ mod programs;
 mod tally;
 
 use std::io::Write as _;
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::thread;
 use std::time::Instant;
 
 use lab::artefacts::{self, Profile};
+use lab::command::line;
 use lab::paths::{target_dir, workspace};
 use slurm_releases::Release;
 
-use crate::command::{TaskError, at, line, run};
+use crate::command::{TaskError, at, run};
 use crate::setup;
 use lanes::{Job, Lane, Outcome};
 use programs::Program;
@@ -38,12 +42,12 @@ const LONGEST: [&str; 7] =
 
 /// Sets up, builds, and runs all checks and every test whose name contains `filter`. Whether all succeeded.
 pub(crate) fn run_all(filter: Option<&str>) -> Result<bool, TaskError> {
-    setup::run(None)?;
+    setup::run(Some(Release::MACHINE))?;
     timed("format", || run(&mut cargo(&["fmt", "--all", "--check"])))?;
-    let programs = timed("build", build)?;
+    let programs = while_setting_up_the_rest(|| timed("build", build))?;
     let (daemons, units): (Vec<Program>, Vec<Program>) =
         programs.into_iter().partition(|program| program.package == END_TO_END);
-    let side_by_side = PER_PROCESSOR * std::thread::available_parallelism().map_or(1, usize::from);
+    let side_by_side = PER_PROCESSOR * thread::available_parallelism().map_or(1, usize::from);
     let lanes = [
         Lane { width: side_by_side, jobs: longest_first(daemons).iter().map(|p| p.job(filter)).collect() },
         Lane { width: 1, jobs: processor_bound(&units, filter)? },
@@ -65,6 +69,16 @@ pub(crate) fn run_all(filter: Option<&str>) -> Result<bool, TaskError> {
     }
     say(&format!("{total}\n"))?;
     Ok(failed.is_empty())
+}
+
+/// Runs `work`, and meanwhile sets up what the Slurms in chroots need.
+fn while_setting_up_the_rest<T>(work: impl FnOnce() -> Result<T, TaskError>) -> Result<T, TaskError> {
+    thread::scope(|scope| {
+        let rest = scope.spawn(|| setup::run(None));
+        let done = work();
+        rest.join().unwrap_or_else(|panic| resume_unwind(panic))?;
+        done
+    })
 }
 
 /// Builds everything once and lists the test programs.

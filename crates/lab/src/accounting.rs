@@ -8,12 +8,14 @@ use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use crate::cluster::{Cluster, Daemon, User};
+use crate::cluster::Cluster;
 use crate::command::{PATIENCE, run, wait_for};
+use crate::daemons::Daemon;
 use crate::error::{HarnessError, at};
 use crate::layout::Layout;
 use crate::paths::real_parts;
 use crate::ports;
+use crate::user::User;
 
 /// Where Slurm's own plugins are. The database's plugin is not installed there but unpacked in [`real_parts`].
 const SLURM_PLUGINS: &str = "usr/lib/x86_64-linux-gnu/slurm-wlm";

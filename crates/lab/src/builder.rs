@@ -5,14 +5,14 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use slurm_releases::Release;
 
 use crate::artefacts::{self, Profile};
-use crate::cluster::{Cluster, Daemon, User};
-use crate::command::{PATIENCE, run, wait_for};
+use crate::cluster::Cluster;
+use crate::command::{PATIENCE, run};
 use crate::config::{Place, Templates};
+use crate::daemons::Daemon;
 use crate::error::{HarnessError, at};
 use crate::inside::Inside;
 use crate::layout::Layout;
@@ -272,76 +272,4 @@ fn write_config(
     at(random, fs::File::open(random).and_then(|mut file| std::io::Read::read_exact(&mut file, &mut bytes)))?;
     at(&key, fs::write(&key, bytes))?;
     at(&key, fs::set_permissions(&key, fs::Permissions::from_mode(0o600)))
-}
-
-impl Cluster {
-    /// Waits until munged can be asked.
-    ///
-    /// # Errors
-    ///
-    /// If it has no socket.
-    pub fn wait_munged(&self) -> Result<(), HarnessError> {
-        let socket = self.layout.munge_socket();
-        wait_for("munged's socket", PATIENCE, || {
-            if socket.exists() { Ok(()) } else { Err("no socket".to_owned()) }
-        })
-    }
-
-    /// Waits until every node is idle or busy with jobs, that is, up.
-    ///
-    /// # Errors
-    ///
-    /// The nodes' states and the end of the daemons' logs.
-    pub fn wait_ready(&self, limit: Duration) -> Result<(), HarnessError> {
-        // Up also means: a job is ending there (+), or backfill keeps the rest of the node for a pending job (-, planned).
-        let states = ["idle", "planned", "mixed", "allocated", "completing"];
-        let ready = |state: &str| states.contains(&state.trim().trim_end_matches(['-', '+']));
-        let waited = wait_for("all nodes to be up", limit, || {
-            if let Some(dead) = self.dead_daemon() {
-                return Ok(Err(HarnessError::Unexpected(format!("{dead} ended"))));
-            }
-            let done = self.run(User::Root, "sinfo", &["-h", "-N", "-o", "%T"]).map_err(|e| e.to_string())?;
-            let all_up = done.stdout.lines().count() >= self.nodes.len() && done.stdout.lines().all(ready);
-            if !all_up {
-                return Err(format!("{}{}", done.stdout, done.stderr));
-            }
-            // slurmctld notices late that a slurmd is gone or new.
-            self.nodes.iter().try_for_each(|node| self.answers(node)).map(Ok)
-        });
-        waited
-            .and_then(|outcome| outcome)
-            .map_err(|error| HarnessError::Unexpected(format!("{error}\n{}", self.log_tails())))
-    }
-
-    /// Checks that the slurmd we started for this node answers.
-    fn answers(&self, node: &str) -> Result<(), String> {
-        let Some(process) = self.process(&Daemon::Slurmd(node.to_owned())) else { return Ok(()) };
-        let asked = self.command_on(node, User::Root, "scontrol").map_err(|e| e.to_string())?;
-        let done = run({ asked }.args(["show", "slurmd"])).map_err(|e| e.to_string())?;
-        let pid =
-            done.stdout.lines().find_map(|line| line.strip_prefix("Slurmd PID")?.split_whitespace().last());
-        if pid == Some(&process.pid.to_string()) {
-            Ok(())
-        } else {
-            Err(format!("{}{}", done.stdout, done.stderr))
-        }
-    }
-
-    /// The last lines of every daemon's log.
-    #[must_use]
-    pub fn log_tails(&self) -> String {
-        let mut names = vec!["slurmctld".to_owned()];
-        names.extend(self.nodes.iter().map(|node| format!("slurmd-{node}")));
-        let mut out = String::new();
-        for name in names {
-            for path in [self.layout.log(&name), self.layout.at("log").join(format!("{name}.out"))] {
-                let text =
-                    fs::read(&path).map(|b| String::from_utf8_lossy(&b).into_owned()).unwrap_or_default();
-                let lines: Vec<&str> = text.lines().collect();
-                let tail = lines[lines.len().saturating_sub(15)..].join("\n");
-                out.push_str(&format!("--- {}\n{tail}\n", path.display()));
-            }
-        }
-        out
-    }
 }

@@ -1,101 +1,19 @@
-//! One cluster: its directory, its daemons, and the commands run on it.
+//! One cluster: its directory, the commands that run on it, and its end.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command};
 use std::time::Duration;
 
 use slurm_releases::Release;
 
-use crate::command::{Done, PATIENCE, run, wait_for};
+use crate::command::{Done, run};
 use crate::error::{HarnessError, at};
 use crate::inside::Inside;
 use crate::layout::Layout;
 use crate::paths;
-use crate::process::{PidFile, Started, leftovers};
-
-/// Who runs a command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum User {
-    /// The administrator.
-    Root,
-    /// The first test user.
-    Alice,
-    /// The second test user.
-    Bob,
-}
-
-impl std::str::FromStr for User {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let known = [Self::Root, Self::Alice, Self::Bob];
-        let found = known.into_iter().find(|user| user.name() == text);
-        found.ok_or_else(|| format!("expected {}", known.map(Self::name).join(", ")))
-    }
-}
-
-impl std::fmt::Display for User {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl User {
-    /// Login name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Root => "root",
-            Self::Alice => paths::TEST_USERS[0],
-            Self::Bob => paths::TEST_USERS[1],
-        }
-    }
-
-    /// User and group id, as the machine's passwd file has them.
-    ///
-    /// # Errors
-    ///
-    /// If the user is not there: `cargo xtask setup` creates it.
-    pub fn ids(self) -> Result<(u32, u32), HarnessError> {
-        let path = Path::new("/etc/passwd");
-        let text = at(path, fs::read_to_string(path))?;
-        let entry =
-            text.lines().map(|line| line.split(':').collect::<Vec<_>>()).find(|f| f[0] == self.name());
-        entry.and_then(|f| Some((f.get(2)?.parse().ok()?, f.get(3)?.parse().ok()?))).ok_or_else(|| {
-            HarnessError::Unexpected(format!("no user {}: run `cargo xtask setup`", self.name()))
-        })
-    }
-}
-
-/// A daemon of the cluster.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Daemon {
-    /// Authentication for this cluster alone.
-    Munged,
-    /// The database behind slurmdbd, on a cluster with accounting.
-    Mariadbd,
-    /// Accounting, on a cluster with it.
-    Slurmdbd,
-    /// The controller.
-    Slurmctld,
-    /// The daemon of one node.
-    Slurmd(String),
-}
-
-impl Daemon {
-    /// Name in the pid file and of its log.
-    #[must_use]
-    pub fn name(&self) -> String {
-        match self {
-            Self::Munged => "munged".to_owned(),
-            Self::Mariadbd => "mariadbd".to_owned(),
-            Self::Slurmdbd => "slurmdbd".to_owned(),
-            Self::Slurmctld => "slurmctld".to_owned(),
-            Self::Slurmd(node) => format!("slurmd-{node}"),
-        }
-    }
-}
+use crate::process::{PidFile, leftovers};
+use crate::user::User;
 
 /// A running cluster. When dropped, it ends its daemons and everything they left running, unless it is kept.
 #[derive(Debug)]
@@ -223,96 +141,6 @@ impl Cluster {
         let mut command = self.command(user, program)?;
         command.env("NVML_SIM_STATE", self.layout.sim_state(node)).env("SLURMD_NODENAME", node);
         Ok(command)
-    }
-
-    /// Starts a daemon and records it.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be started; that it works is seen later, by [`Cluster::wait_ready`].
-    pub fn start(&mut self, daemon: &Daemon) -> Result<(), HarnessError> {
-        let mut command = match daemon {
-            Daemon::Munged => self.munged(),
-            Daemon::Mariadbd => crate::accounting::database(&self.layout),
-            Daemon::Slurmdbd => crate::accounting::slurmdbd(&self.layout),
-            Daemon::Slurmctld => self.daemon_command("slurmctld", &["-D"]),
-            Daemon::Slurmd(node) => {
-                let mut command = self.daemon_command("slurmd", &["-D", "-N", node]);
-                command.env("NVML_SIM_STATE", self.layout.sim_state(node));
-                command
-            }
-        };
-        let name = daemon.name();
-        let out = self.layout.at("log").join(format!("{name}.out"));
-        let open = || at(&out, fs::OpenOptions::new().create(true).append(true).open(&out));
-        command.stdin(std::process::Stdio::null()).stdout(open()?).stderr(open()?);
-        // A group of its own: Ctrl-C at the terminal is for us, who then end it in order.
-        std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        let child = command.spawn().map_err(|source| HarnessError::Start {
-            program: command.get_program().to_string_lossy().into_owned(),
-            source,
-        })?;
-        let pid = i32::try_from(child.id()).unwrap_or_default();
-        if let Some(process) = Started::of(&name, pid) {
-            PidFile::new(self.layout.dir()).add(&process)?;
-        }
-        self.children.push((name, child));
-        Ok(())
-    }
-
-    fn daemon_command(&self, program: &str, args: &[&str]) -> Command {
-        let mut command = self.inside.command(self.layout.dir(), None, &format!("/usr/sbin/{program}"));
-        command.args(args).envs(self.environment()).env_remove("NVML_SIM_STATE");
-        command
-    }
-
-    /// munged runs on the machine itself, even for a cluster in a chroot: all versions speak the same protocol.
-    fn munged(&self) -> Command {
-        let mut command = Command::new("/usr/sbin/munged");
-        command.args(["--foreground", "--num-threads=2"]);
-        let file = |option: &str, path: PathBuf| format!("--{option}={}", path.display());
-        command.args([
-            file("key-file", self.layout.munge("key")),
-            file("socket", self.layout.munge_socket()),
-            file("pid-file", self.layout.munge("pid")),
-            file("seed-file", self.layout.munge("seed")),
-            file("log-file", self.layout.munge("log")),
-        ]);
-        command
-    }
-
-    /// The recorded process of a daemon, if it runs.
-    #[must_use]
-    pub fn process(&self, daemon: &Daemon) -> Option<Started> {
-        let name = daemon.name();
-        PidFile::new(self.layout.dir()).read().into_iter().find(|p| p.name == name && p.is_alive())
-    }
-
-    /// The first recorded daemon that does not run any more.
-    pub(crate) fn dead_daemon(&self) -> Option<String> {
-        PidFile::new(self.layout.dir()).read().into_iter().find(|process| !process.is_alive()).map(|p| p.name)
-    }
-
-    /// Kills a daemon with SIGKILL and waits until it is gone.
-    ///
-    /// # Errors
-    ///
-    /// If it was not running.
-    pub fn kill9(&mut self, daemon: &Daemon) -> Result<(), HarnessError> {
-        let process = self
-            .process(daemon)
-            .ok_or_else(|| HarnessError::Unexpected(format!("{} is not running", daemon.name())))?;
-        process.signal(rustix::process::Signal::KILL);
-        self.reap();
-        wait_for("a killed daemon to be gone", PATIENCE, || {
-            self.reap();
-            if process.is_alive() { Err("alive".to_owned()) } else { Ok(()) }
-        })
-    }
-
-    /// Waits for children that have ended, so that they are gone from the process table.
-    pub fn reap(&mut self) {
-        self.children.retain_mut(|(_, child)| !matches!(child.try_wait(), Ok(Some(_))));
     }
 
     /// Ends everything that was started, newest first, and removes the directory if it was made for this cluster.

@@ -6,9 +6,10 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::cluster::{Cluster, User};
+use crate::cluster::Cluster;
 use crate::command::{Done, PATIENCE, wait_for};
 use crate::error::{HarnessError, at};
+use crate::user::User;
 
 /// Slurm's number of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,11 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::cluster::{Cluster, User};
+use crate::cluster::Cluster;
 use crate::command::{PATIENCE, run};
 use crate::error::{HarnessError, at};
 use crate::jobs::JobId;
 use crate::process::leftovers;
+use crate::user::User;
 
 const STEP_DAEMON: &str = "slurmstepd";
 

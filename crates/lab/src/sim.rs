@@ -3,11 +3,12 @@
 use std::fs;
 use std::process::Command;
 
-use crate::cluster::{Cluster, User};
+use crate::cluster::Cluster;
 use crate::command::run;
 use crate::config::Templates;
 use crate::error::{HarnessError, at};
 use crate::layout::Layout;
+use crate::user::User;
 
 /// Makes device nodes for a cluster without Tessera, where gres.conf names them. Nothing opens them.
 pub(crate) fn plain_device_nodes(layout: &Layout, templates: &Templates) -> Result<(), HarnessError> {

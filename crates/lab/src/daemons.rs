@@ -1,0 +1,131 @@
+//! A cluster's daemons: starts, finds and kills them.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::cluster::Cluster;
+use crate::command::{PATIENCE, wait_for};
+use crate::error::{HarnessError, at};
+use crate::process::{PidFile, Started};
+
+/// A daemon of the cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Daemon {
+    /// Authentication for this cluster alone.
+    Munged,
+    /// The database behind slurmdbd, on a cluster with accounting.
+    Mariadbd,
+    /// Accounting, on a cluster with it.
+    Slurmdbd,
+    /// The controller.
+    Slurmctld,
+    /// The daemon of one node.
+    Slurmd(String),
+}
+
+impl Daemon {
+    /// Name in the pid file and of its log.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self {
+            Self::Munged => "munged".to_owned(),
+            Self::Mariadbd => "mariadbd".to_owned(),
+            Self::Slurmdbd => "slurmdbd".to_owned(),
+            Self::Slurmctld => "slurmctld".to_owned(),
+            Self::Slurmd(node) => format!("slurmd-{node}"),
+        }
+    }
+}
+
+impl Cluster {
+    /// Starts a daemon and records it.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be started; that it works is seen later, by [`Cluster::wait_ready`].
+    pub fn start(&mut self, daemon: &Daemon) -> Result<(), HarnessError> {
+        let mut command = match daemon {
+            Daemon::Munged => self.munged(),
+            Daemon::Mariadbd => crate::accounting::database(&self.layout),
+            Daemon::Slurmdbd => crate::accounting::slurmdbd(&self.layout),
+            Daemon::Slurmctld => self.daemon_command("slurmctld", &["-D"]),
+            Daemon::Slurmd(node) => {
+                let mut command = self.daemon_command("slurmd", &["-D", "-N", node]);
+                command.env("NVML_SIM_STATE", self.layout.sim_state(node));
+                command
+            }
+        };
+        let name = daemon.name();
+        let out = self.layout.at("log").join(format!("{name}.out"));
+        let open = || at(&out, fs::OpenOptions::new().create(true).append(true).open(&out));
+        command.stdin(std::process::Stdio::null()).stdout(open()?).stderr(open()?);
+        // A group of its own: Ctrl-C at the terminal is for us, who then end it in order.
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let child = command.spawn().map_err(|source| HarnessError::Start {
+            program: command.get_program().to_string_lossy().into_owned(),
+            source,
+        })?;
+        let pid = i32::try_from(child.id()).unwrap_or_default();
+        if let Some(process) = Started::of(&name, pid) {
+            PidFile::new(self.layout.dir()).add(&process)?;
+        }
+        self.children.push((name, child));
+        Ok(())
+    }
+
+    fn daemon_command(&self, program: &str, args: &[&str]) -> Command {
+        let mut command = self.inside.command(self.layout.dir(), None, &format!("/usr/sbin/{program}"));
+        command.args(args).envs(self.environment()).env_remove("NVML_SIM_STATE");
+        command
+    }
+
+    /// munged runs on the machine itself, even for a cluster in a chroot: all versions speak the same protocol.
+    fn munged(&self) -> Command {
+        let mut command = Command::new("/usr/sbin/munged");
+        command.args(["--foreground", "--num-threads=2"]);
+        let file = |option: &str, path: PathBuf| format!("--{option}={}", path.display());
+        command.args([
+            file("key-file", self.layout.munge("key")),
+            file("socket", self.layout.munge_socket()),
+            file("pid-file", self.layout.munge("pid")),
+            file("seed-file", self.layout.munge("seed")),
+            file("log-file", self.layout.munge("log")),
+        ]);
+        command
+    }
+
+    /// The recorded process of a daemon, if it runs.
+    #[must_use]
+    pub fn process(&self, daemon: &Daemon) -> Option<Started> {
+        let name = daemon.name();
+        PidFile::new(self.layout.dir()).read().into_iter().find(|p| p.name == name && p.is_alive())
+    }
+
+    /// The first recorded daemon that does not run any more.
+    pub(crate) fn dead_daemon(&self) -> Option<String> {
+        PidFile::new(self.layout.dir()).read().into_iter().find(|process| !process.is_alive()).map(|p| p.name)
+    }
+
+    /// Kills a daemon with SIGKILL and waits until it is gone.
+    ///
+    /// # Errors
+    ///
+    /// If it was not running.
+    pub fn kill9(&mut self, daemon: &Daemon) -> Result<(), HarnessError> {
+        let process = self
+            .process(daemon)
+            .ok_or_else(|| HarnessError::Unexpected(format!("{} is not running", daemon.name())))?;
+        process.signal(rustix::process::Signal::KILL);
+        self.reap();
+        wait_for("a killed daemon to be gone", PATIENCE, || {
+            self.reap();
+            if process.is_alive() { Err("alive".to_owned()) } else { Ok(()) }
+        })
+    }
+
+    /// Waits for children that have ended, so that they are gone from the process table.
+    pub fn reap(&mut self) {
+        self.children.retain_mut(|(_, child)| !matches!(child.try_wait(), Ok(Some(_))));
+    }
+}

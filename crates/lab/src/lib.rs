@@ -15,6 +15,7 @@ pub mod command;
 pub mod config;
 mod daemons;
 mod error;
+mod files;
 pub mod guardian;
 mod inside;
 mod jobs;

@@ -2,8 +2,8 @@
 //!
 //! Set-up, format and one build come first; the chroots of other Slurms are set up during the build. Then two lanes run
 //! side by side. End-to-end tests mostly wait for daemons, so several of their programs run at a time, each with clusters
-//! of its own. The other lane needs the processor: the plugins for Slurms in chroots, lints, documentation and unit tests,
-//! one after another, at a lower priority than the daemons.
+//! of its own. The other lane needs the processor: it builds the plugins for Slurms in chroots and then, at a lower priority
+//! than the daemons, runs lints, documentation and unit tests, one after another.
 //!
 //! The output of each part is printed whole when the part ends. The last line adds up all tests: `N passed, N failed`.
 
@@ -32,13 +32,29 @@ use tally::Tally;
 /// Package of the end-to-end tests.
 const END_TO_END: &str = "e2e";
 
-/// End-to-end test programs per processor: each uses a fifth of one. With six on two processors, the longest program
-/// (`bad_luck`, four minutes) ends last.
+/// End-to-end test programs at a time per processor: each uses less than a third of one. With six on two processors, the
+/// whole takes no longer than its longest program, `bad_luck`: four minutes.
 const PER_PROCESSOR: usize = 3;
 
-/// The longest end-to-end programs, which start first; the others fill the gaps.
-const LONGEST: [&str; 7] =
-    ["bad_luck", "moldable", "gpu_sets", "better_set", "planner", "planned_order", "slurm_24_11"];
+/// The end-to-end programs that start first, in this order. `bad_luck` takes longest. Then come those that need only the
+/// machine's own Slurm, while the plugins for other Slurms are built, and then the longest of the rest.
+const FIRST: [&str; 15] = [
+    "bad_luck",
+    "jobs",
+    "options",
+    "disagreements",
+    "forgotten",
+    "refusals",
+    "gres_conf",
+    "links",
+    "steps",
+    "mps",
+    "moldable",
+    "gpu_sets",
+    "better_set",
+    "planner",
+    "slurm_24_11",
+];
 
 /// Sets up, builds, and runs all checks and every test whose name contains `filter`. Whether all succeeded.
 pub(crate) fn run_all(filter: Option<&str>) -> Result<bool, TaskError> {
@@ -49,7 +65,7 @@ pub(crate) fn run_all(filter: Option<&str>) -> Result<bool, TaskError> {
         programs.into_iter().partition(|program| program.package == END_TO_END);
     let side_by_side = PER_PROCESSOR * thread::available_parallelism().map_or(1, usize::from);
     let lanes = [
-        Lane { width: side_by_side, jobs: longest_first(daemons).iter().map(|p| p.job(filter)).collect() },
+        Lane { width: side_by_side, jobs: in_order(daemons).iter().map(|p| p.job(filter)).collect() },
         Lane { width: 1, jobs: processor_bound(&units, filter)? },
     ];
     let mut total = Tally::default();
@@ -93,20 +109,20 @@ fn build() -> Result<Vec<Program>, TaskError> {
     Ok(programs::listed(&String::from_utf8_lossy(&done.stdout)))
 }
 
-fn longest_first(mut programs: Vec<Program>) -> Vec<Program> {
-    let rank = |program: &Program| LONGEST.iter().position(|name| *name == program.name);
-    programs.sort_by_key(|program| rank(program).unwrap_or(LONGEST.len()));
+fn in_order(mut programs: Vec<Program>) -> Vec<Program> {
+    let rank = |program: &Program| FIRST.iter().position(|name| *name == program.name);
+    programs.sort_by_key(|program| rank(program).unwrap_or(FIRST.len()));
     programs
 }
 
 /// The plugins for Slurms in chroots, lints, documentation, unit tests and the examples in documentation.
 fn processor_bound(units: &[Program], filter: Option<&str>) -> Result<Vec<Job>, TaskError> {
-    let mut jobs: Vec<Job> = Vec::new();
+    let mut plugins: Vec<Job> = Vec::new();
     for release in Release::in_chroots() {
         let lock = artefacts::being_built(release)?;
         at(Path::new("build.lock"), lock.lock())?;
         let build = artefacts::build_plugins(release, Profile::Debug);
-        jobs.push(Job::check(&format!("plugins for Slurm {release}"), build).holding(lock));
+        plugins.push(Job::check(&format!("plugins for Slurm {release}"), build).holding(lock));
     }
     let lints = cargo(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"]);
     // The command line's comments are its --help texts, in which [[nodes]] is no link.
@@ -115,10 +131,11 @@ fn processor_bound(units: &[Program], filter: Option<&str>) -> Result<Vec<Job>, 
     doc.env("RUSTDOCFLAGS", "-D warnings");
     let mut examples = cargo(&["test", "--quiet", "--no-fail-fast", "--workspace", "--doc"]);
     examples.args(filter);
-    jobs.extend([Job::check("lints", lints), Job::check("documentation", doc)]);
+    let mut jobs = vec![Job::check("lints", lints), Job::check("documentation", doc)];
     jobs.extend(units.iter().map(|program| program.job(filter)));
     jobs.push(Job::tests("examples in documentation", examples));
-    Ok(jobs.into_iter().map(Job::at_low_priority).collect())
+    // Tests wait for the plugins, but not for the others.
+    Ok(plugins.into_iter().chain(jobs.into_iter().map(Job::at_low_priority)).collect())
 }
 
 /// Prints what a part said, and how it ended. A test program that the filter left without tests says nothing.
@@ -161,7 +178,7 @@ mod tests {
     #[test]
     fn the_programs_that_start_first_exist() {
         let tests = workspace().join("tests/tests");
-        for name in LONGEST {
+        for name in FIRST {
             let (file, dir) = (tests.join(format!("{name}.rs")), tests.join(name));
             assert!(file.is_file() || dir.is_dir(), "{name}: not in {}", tests.display());
         }

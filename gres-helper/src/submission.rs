@@ -21,7 +21,6 @@ pub(crate) struct Described {
     /// Nodes it insists on, as a host list.
     pub(crate) required_nodes: Option<String>,
     pub(crate) account: Option<String>,
-    /// Its user's id.
     pub(crate) user: u32,
     /// `--exclusive`.
     pub(crate) exclusive: bool,
@@ -50,7 +49,7 @@ impl Recorded {
     }
 }
 
-/// A partition.
+/// A partition as it is configured now.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Partition {
     /// Its nodes, as a host list; `None`: not known.

@@ -31,7 +31,7 @@ pub(crate) struct Placed {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no legal placement on {node} among the devices Slurm has free for it")]
 pub(crate) struct Veto {
-    /// Where.
+    /// The first node, by name, that ruled the start out.
     pub(crate) node: String,
 }
 

@@ -191,3 +191,120 @@ pub(crate) fn step_aside(engine: &mut Engine, nodes: &[NodeGpus]) -> Vec<Layout>
     }
     cleared
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::GresRequest;
+    use placement::ask::GpuSet;
+    use placement::{GpuIndex, Grant, Uid};
+
+    fn memory() -> Memory {
+        let text = "[[nodes]]\nnames = \"n[1-2]\"\ngpu = \"a100-40gb\"\ncount = 2\nmig = \"dynamic\"\n";
+        let (config, errors) = site_config::parse("t", text, &|_| Err(std::io::ErrorKind::NotFound.into()));
+        assert_eq!(errors, []);
+        Memory { rebuilt: true, ..Memory::new(Engine::new(config.unwrap())) }
+    }
+
+    /// Job 5 with both GPUs of `n1`.
+    fn running() -> Running {
+        let gpus: GpuSet = [GpuIndex(0), GpuIndex(1)].into_iter().collect();
+        Running {
+            record: Record(7),
+            view: JobView {
+                id: JobId(5),
+                uid: Uid(1000),
+                request: None,
+                gres: vec![GresRequest { kind: GresKind::Gpu, per_node: 2, per_socket: false }],
+                exclusive: false,
+                enforce_bind: false,
+                partition: None,
+                comment: String::new(),
+                now: 100,
+                starts_by: None,
+            },
+            allocated: vec![Allocated { node: "n1".to_owned(), kind: GresKind::Gpu, gpus, amount: 2 }],
+            placement: None,
+            why: Some("both".to_owned()),
+        }
+    }
+
+    fn both() -> JobPlacement {
+        let grant = Grant::Whole(vec![GpuIndex(1), GpuIndex(0)]);
+        JobPlacement { job: JobId(4), nodes: vec![("n1".to_owned(), grant)] }
+    }
+
+    const TAKEN: &str = "gpu0-1=whole[job5]";
+
+    #[test]
+    fn a_decision_is_stamped_with_the_id_that_the_job_has_now() {
+        let mut memory = memory();
+        memory.pending = Some(Pending { record: Record(7), placement: both(), planned: None });
+        let (effects, layouts) = allocated(&mut memory, &running());
+        let [Effect::Placement(Some(placement)), Effect::Comment(comment)] = &effects[..] else {
+            panic!("{effects:?}")
+        };
+        assert_eq!(placement, "v1 job=5;n1=whole:1,0");
+        assert_eq!(comment, "tessera: n1=whole:1,0: both");
+        let [Layout { node, text }] = &layouts[..] else { panic!("{layouts:?}") };
+        assert!(node == "n1" && text.contains(TAKEN), "{text}");
+        assert!(memory.pending.is_none());
+        assert!(ended(&mut memory, JobId(5))[0].text.contains("gpu0-1=free"));
+        assert_eq!(ended(&mut memory, JobId(5)), []);
+    }
+
+    #[test]
+    fn another_jobs_decision_or_placement_is_not_taken() {
+        let mut memory = memory();
+        memory.pending = Some(Pending { record: Record(8), placement: both(), planned: None });
+        let copied = Running { placement: Some("v1 job=4;n2=whole:0".to_owned()), ..running() };
+        let (effects, layouts) = allocated(&mut memory, &copied);
+        assert_eq!(effects, []);
+        // What Slurm gave it counts.
+        assert!(matches!(&layouts[..], [on] if on.node == "n1" && on.text.contains(TAKEN)), "{layouts:?}");
+    }
+
+    #[test]
+    fn an_exclusive_job_gets_an_order_when_it_starts_and_not_at_a_restart() {
+        let mut memory = memory();
+        let mut job = running();
+        job.view.exclusive = true;
+        let (effects, _) = allocated(&mut memory, &job);
+        assert!(
+            matches!(
+                &effects[..],
+                [Effect::Why(_), Effect::Match(_), Effect::Placement(Some(_)), Effect::Comment(_)]
+            ),
+            "{effects:?}"
+        );
+        let mut restarted = Memory { rebuilt: false, ..self::memory() };
+        assert_eq!(allocated(&mut restarted, &job), (vec![], vec![]));
+        assert!(restarted.engine.holds(JobId(5)));
+    }
+
+    #[test]
+    fn a_node_that_a_job_lost_is_not_its_own_after_a_restart() {
+        let mut memory = memory();
+        let saved = "v1 job=5;n1=whole:0;n2=whole:1";
+        let job = Running { placement: Some(saved.to_owned()), allocated: Vec::new(), ..running() };
+        assert_eq!(found_running(&mut memory, &job).len(), 2);
+        let (effects, layouts) = lost_node(&mut memory, JobId(5), "n1", Some(saved));
+        assert_eq!(effects, [Effect::Placement(Some("v1 job=5;n2=whole:1".to_owned()))]);
+        assert_eq!(layouts.len(), 1);
+        assert_eq!(lost_node(&mut memory, JobId(5), "n1", Some(saved)), (vec![], vec![]));
+    }
+
+    #[test]
+    fn nodes_that_slurm_counts_otherwise_are_left_to_it() {
+        let mut memory = memory();
+        let on =
+            |node: &str, configured, no_consume| NodeGpus { node: node.to_owned(), configured, no_consume };
+        let nodes = [on("n1", Some(2), false), on("n2", Some(3), false), on("other", Some(9), true)];
+        let cleared = step_aside(&mut memory.engine, &nodes);
+        assert_eq!(cleared, [Layout { node: "n2".to_owned(), text: String::new() }]);
+        assert_eq!(memory.engine.node_names().collect::<Vec<_>>(), ["n1"]);
+        let cleared = step_aside(&mut memory.engine, &[on("n1", Some(2), true)]);
+        assert_eq!(cleared.len(), 1);
+        assert_eq!(rebuilt(&mut memory, &[]), []);
+    }
+}

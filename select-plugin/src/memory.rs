@@ -75,7 +75,7 @@ impl Marks {
     /// Most jobs marked at a time. All marks are dropped when there would be more: each costs its job one test at most.
     const LIMIT: usize = 4096;
 
-    /// Marks a job.
+    /// Marks a job until [`Self::take`].
     pub(crate) fn set(&mut self, job: JobId) {
         if self.0.len() >= Self::LIMIT {
             self.0.clear();

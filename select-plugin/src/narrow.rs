@@ -1,20 +1,19 @@
-//! Which of the nodes Slurm offers cannot serve a job. Pure: it only names nodes.
+//! Names the nodes that cannot serve a job, among those that Slurm offers. Pure: it writes nothing.
 //!
 //! What "cannot" means depends on what Slurm wants to know:
 //!
 //! - *Run now*: the node has no legal placement in its present state.
-//! - *Run now, by preemption*: cons_tres tries without preemption first, and counts shards there, not slices: it would
-//!   choose a node that is full for us and let the job wait although another is free, or some job in its way could go.
-//!   So while enough nodes have room, the full ones are ruled out; the test after one that failed like this has them
-//!   again, as far as the jobs that may be preempted are what fills them. Which of those go is settled afterwards:
-//!   [`Engine::in_the_way`].
-//! - *Test only* asks whether the job could run on an empty cluster: only a node that could never serve it is ruled
-//!   out. Ruling out busy ones would make slurmctld reject a job that merely has to wait.
-//! - *Will run* asks when. cons_tres answers by taking running jobs away in the order of their end, so busy nodes must
-//!   stay, or backfill would never reserve anything for the job. Yet it counts shards, not slices, and may say "now,
-//!   on n1" where only n2 has room: a busy node is therefore ruled out when enough nodes *of the same configuration
-//!   record* have room now and the job insists on none. Whatever the busy one could ever serve, they can too. A start
-//!   on a busy node that is left is moved to when its jobs are over: [`first_fit`].
+//! - *Run now, by preemption*: cons_tres tries without preemption first. It counts shards there, not slices: it would
+//!   choose a node that is full for us, and the job would wait although another node is free or some job could go. So
+//!   while enough nodes have room, the full ones are ruled out. If that test fails, the next one offers the full nodes
+//!   that the end of preemptable jobs would free. Which of these jobs go is settled after it: [`Engine::in_the_way`].
+//! - *Test only* asks whether the job could run on an empty cluster. Only a node that could never serve it is ruled
+//!   out: without the busy ones slurmctld would reject a job that merely has to wait.
+//! - *Will run* asks when. cons_tres answers by taking running jobs away in the order of their end. So busy nodes must
+//!   stay, or backfill would never reserve anything for the job. But it counts shards, not slices, and may say "now,
+//!   on n1" where only n2 has room. A busy node is therefore ruled out when enough nodes *of the same configuration
+//!   record* have room now and the job insists on none: they can serve whatever the busy one could. If Slurm foretells a
+//!   start on a busy node that is left, [`first_fit`] moves it to the end of the jobs in the way.
 
 use std::collections::{HashMap, HashSet};
 
@@ -26,9 +25,8 @@ use crate::view::{GresKind, NodeView, Want};
 /// What Slurm wants to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode<'a> {
-    /// Start it.
     RunNow,
-    /// Start it, with the end of others if need be.
+    /// Start it, and end others for it if need be.
     Preempt {
         /// Those whose end would free what they hold.
         victims: &'a HashSet<JobId>,
@@ -52,7 +50,7 @@ pub(crate) struct Narrowed {
     pub(crate) unregistered: Vec<usize>,
 }
 
-/// Names the nodes to take out.
+/// Names the nodes to take out of Slurm's bitmap, those that are only held back, and those that have yet to register.
 pub(crate) fn narrow(
     engine: &mut Engine,
     question: &Question,
@@ -117,6 +115,7 @@ pub(crate) fn keep_to_plan(
     nodes.iter().map(|n| n.index).filter(|index| *index != planned.index).collect()
 }
 
+/// When a node has room for a job.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Room {
     Now,

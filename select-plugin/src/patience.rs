@@ -2,14 +2,15 @@
 //!
 //! What a waiting job is told depends on what Slurm wants to know:
 //!
-//! - *Run now*: while enough nodes have a set above the job's threshold, the other nodes are ruled out; in every other
-//!   test at most, in case Slurm cannot use those. A start on less is refused, and the wait begins. No job is preempted
-//!   for less either.
-//! - *Will run*, asked by backfill: a start that would be refused now is refused here as well. Backfill then passes the
-//!   job over and reserves nothing for it: others pass.
-//! - *Will run*, asked by anybody else: when the wait is over, or the end of jobs leaves a set above the threshold.
+//! - *Run now*: while enough nodes have a set above the job's threshold, the other nodes are ruled out. Slurm may be
+//!   unable to use the good ones, so every second test offers all. A start on less is refused, and the wait begins. While
+//!   waiting, the job preempts nobody for less.
+//! - *Will run*, asked by backfill: a start that would be refused now is refused here as well. Backfill then reserves
+//!   nothing for the job, and others pass it.
+//! - *Will run*, asked by anybody else: the answer is when jobs end and leave a set above the threshold, or when the
+//!   wait is over, whichever comes first.
 //!
-//! The wait of a job that may have several kinds of node is for the best of them: the others are taken when it is over.
+//! A job that may run on several kinds of node waits for the best kind. When its wait is over it takes any.
 
 use std::collections::HashSet;
 
@@ -20,7 +21,7 @@ use placement::{JobId, Node};
 use crate::engine::{Engine, Question, SEARCHES};
 use crate::view::{JobView, NodeView};
 
-/// A job that still lets poor sets pass.
+/// A job that still refuses sets below its threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Patient {
     pub(crate) wait: SetWait,

@@ -1,6 +1,5 @@
-//! What the plugin takes from Slurm's structs, as plain values.
-//!
-//! Read by `ffi::read` once per hook; everything after that is safe code on these types.
+//! What the plugin takes from Slurm's structs, as plain values. `ffi::read` reads them once per hook; everything after
+//! that is safe code on these types.
 
 use placement::ask::GpuSet;
 use placement::planned::{Plan, parse_plan, parse_started, plan_of};
@@ -20,7 +19,6 @@ pub(crate) enum GresKind {
 /// One entry of a job's GRES request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GresRequest {
-    /// Of which kind.
     pub(crate) kind: GresKind,
     /// Asked per node; 0 where it was asked per job on several nodes, per socket or task.
     pub(crate) per_node: u64,
@@ -28,12 +26,11 @@ pub(crate) struct GresRequest {
     pub(crate) per_socket: bool,
 }
 
-/// A job as its record shows it.
+/// A job as its record in slurmctld shows it.
 #[derive(Clone, Debug)]
 pub(crate) struct JobView {
     /// Its id. An array task gets another one when it starts: a decision is stamped at commit.
     pub(crate) id: JobId,
-    /// Its user.
     pub(crate) uid: Uid,
     /// The request SPANK stored, as text from the user.
     pub(crate) request: Option<String>,
@@ -119,9 +116,8 @@ impl JobView {
 /// A node a job may get.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeView {
-    /// Slurm's index.
+    /// Its place in Slurm's node table and in every bitmap over it.
     pub(crate) index: usize,
-    /// Its name.
     pub(crate) name: String,
     /// Identity of its configuration record: equal for nodes that are configured alike.
     pub(crate) config: usize,
@@ -136,7 +132,6 @@ pub(crate) struct NodeView {
 /// Slurm's choice of devices for a job on one node.
 #[derive(Clone, Debug)]
 pub(crate) struct ChosenView {
-    /// The node's name.
     pub(crate) name: String,
     /// Its choice for each of the job's entries.
     pub(crate) entries: Vec<EntryChoice>,
@@ -176,9 +171,7 @@ pub(crate) fn union(sets: impl Iterator<Item = GpuSet>) -> GpuSet {
 /// What Slurm has allocated to a running job on one node.
 #[derive(Clone, Debug)]
 pub(crate) struct Allocated {
-    /// The node's name.
     pub(crate) node: String,
-    /// As which GRES.
     pub(crate) kind: GresKind,
     /// Which devices, never none.
     pub(crate) gpus: GpuSet,

@@ -1,4 +1,4 @@
-//! What a user may change about a job that Tessera manages.
+//! What a user may change in a job that Tessera manages.
 
 use protocol::Isolation;
 use protocol::wire::parse_request;

@@ -1,4 +1,4 @@
-//! What becomes of a submission. Pure: the job as plain values in, a verdict out.
+//! Whether a submission is accepted, and with which GRES. Pure: the job as plain values in, a ruling out.
 
 use placement::Admission;
 use protocol::wire::parse_request;
@@ -8,12 +8,12 @@ use site_config::{Limit, NodeSpec, SiteConfig};
 use crate::Submission;
 use protocol::meaning::{SlurmAsks, in_options, meaning};
 
-/// What becomes of it.
+/// What becomes of a submission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ruling {
     /// It asks nothing of Tessera.
     Untouched,
-    /// It is managed.
+    /// Tessera places it.
     Accepted {
         /// The request with the site's defaults filled in.
         request: Request,

@@ -14,16 +14,16 @@ pub enum LoadError {
     /// It is there and cannot be read.
     #[error("{path}")]
     Read {
-        /// Its path.
+        /// The file, as it was named to [`load`].
         path: PathBuf,
-        /// Why.
+        /// What the system says.
         #[source]
         source: io::Error,
     },
     /// It has errors, at least one. Each shows its own line and column.
     #[error("{path} has {} errors", .errors.len())]
     Bad {
-        /// Its path.
+        /// The file, as it was named to [`load`].
         path: PathBuf,
         /// What is wrong with it, in the order of its lines.
         errors: Vec<ConfigError>,

@@ -13,7 +13,7 @@ pub struct Tres {
     pub per_task: Option<String>,
 }
 
-/// One entry of ours.
+/// One entry for `gpu` or `shard`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// `gpu` or `shard`.

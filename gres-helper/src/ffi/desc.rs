@@ -22,7 +22,7 @@ unsafe fn filled(field: *const c_char) -> Option<String> {
     unsafe { text(field) }.filter(|t| !t.is_empty())
 }
 
-/// What was sent.
+/// A job description as plain values.
 pub(super) fn described(desc: &sys::job_desc_msg_t) -> Described {
     // SAFETY: slurm.h: strings of a job description are null or NUL-terminated.
     let string = |field: *mut c_char| unsafe { filled(field) };

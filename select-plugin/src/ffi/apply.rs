@@ -10,7 +10,7 @@ use plugin_rt::spank_env::is_named;
 
 use super::host::Host;
 use super::job_test::Call;
-use super::{choice, read, sys, version};
+use super::{chosen, read, sys, version};
 use crate::commit::split;
 use crate::effect::{Devices, Effect, Layout};
 use crate::view::GresKind;
@@ -98,7 +98,7 @@ fn devices(host: &Host, job: &sys::job_record_t, on_node: &Devices) {
             // SAFETY: a bit string of the job's own.
             unsafe { host.put(bits, i, ours.iter().any(|(device, _)| *device == i)) };
         }
-        let total = choice::amount_on(state, on_node.node);
+        let total = chosen::amount_on(state, on_node.node);
         version::move_amounts(state, on_node.node, size, &split(total, &ours));
     }
 }

@@ -40,7 +40,7 @@ macro_rules! host {
     ($(#[doc = $doc:literal] $field:ident = $symbol:literal: fn($($arg:ty),*) $(-> $ret:ty)?;)*) => {
         /// The functions taken from slurmctld, with the prototypes of Slurm's headers.
         pub(super) struct Host {
-            /// Its memory.
+            /// Strings and arrays that slurmctld frees.
             pub(super) heap: Heap,
             $(#[doc = $doc] pub(super) $field: unsafe extern "C" fn($($arg),*) $(-> $ret)?,)*
             nodes: NonNull<*mut *mut sys::node_record_t>,

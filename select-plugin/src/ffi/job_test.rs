@@ -9,7 +9,7 @@ use plugin_rt::guard_ok;
 use plugin_rt::slurmctld::struct_at;
 
 use super::host::Host;
-use super::{apply, choice, hooks, read, sys, version};
+use super::{apply, chosen, hooks, read, sys, version};
 use crate::effect::Effect;
 use crate::job_test::{Ask, Case, Opinion, Slurm, Test};
 use crate::memory::Memory;
@@ -20,7 +20,7 @@ const REFUSED: c_int = sys::SLURM_ERROR;
 
 /// The arguments of a test that matter here.
 pub(super) struct Call {
-    /// Whose.
+    /// The job's record, live and under slurmctld's write lock.
     pub(super) job: *mut sys::job_record_t,
     /// In: candidates. Out: the choice.
     pub(super) bitmap: *mut sys::bitstr_t,
@@ -129,7 +129,7 @@ impl Slurm for Live<'_> {
     }
 
     fn choice(&self, node: &NodeView) -> Option<ChosenView> {
-        choice::choice(self.host, self.job, node)
+        chosen::on_node(self.host, self.job, node)
     }
 
     fn end_of(&self, job: JobId) -> i64 {

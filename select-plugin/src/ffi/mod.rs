@@ -3,7 +3,7 @@
 #[macro_use]
 mod forward;
 mod apply;
-mod choice;
+mod chosen;
 mod entry;
 mod hooks;
 mod host;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use super::{entry, host, passed_on, version};
 
-/// The file both plugins have.
+/// The name of the file, which both plugins have.
 const FILE: &str = "select_cons_tres.so";
 
 /// Marks this plugin, so that a copy of it elsewhere in `PluginDir` is not taken for Slurm's.
@@ -28,22 +28,17 @@ pub(super) enum RealError {
     #[error(
         "no {FILE} other than this plugin in PluginDir={dirs}; append Slurm's own plugin directory to it"
     )]
-    NotFound {
-        /// The setting.
-        dirs: String,
-    },
+    NotFound { dirs: String },
     /// It is of another Slurm.
     #[error("{path} has no {symbol}; Tessera was built for another Slurm")]
     Incomplete {
-        /// Its path.
         path: PathBuf,
         /// The first symbol that it lacks.
         symbol: &'static str,
     },
-    /// It does not load.
+    /// The dynamic linker cannot load it.
     #[error("{path}: {why}")]
     Load {
-        /// Its path.
         path: PathBuf,
         /// What the dynamic linker says.
         why: String,

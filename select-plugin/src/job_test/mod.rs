@@ -44,7 +44,7 @@ use crate::view::{ChosenView, GresKind, JobView, NodeView, Want};
 /// What Slurm wants to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ask {
-    /// Start it.
+    /// Start it, if need be after the end of others.
     RunNow,
     /// Could it run on an empty cluster?
     TestOnly,
@@ -60,7 +60,7 @@ pub(crate) struct Test {
     pub(crate) min_nodes: u32,
     /// Slurm has named jobs that may be preempted.
     pub(crate) may_preempt: bool,
-    /// Whose test it is.
+    /// The job's record, by which its decision is found again when it starts.
     pub(crate) record: Record,
 }
 

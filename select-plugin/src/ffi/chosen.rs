@@ -9,7 +9,7 @@ use super::{sys, version};
 use crate::view::{ChosenView, EntryChoice, GresKind, NodeView, union};
 
 /// Slurm's choice on one node over all entries of the job, and what else it had.
-pub(super) fn choice(host: &Host, job: &sys::job_record_t, node: &NodeView) -> Option<ChosenView> {
+pub(super) fn on_node(host: &Host, job: &sys::job_record_t, node: &NodeView) -> Option<ChosenView> {
     let record = host.node(node.index)?;
     // SAFETY: a slot of the node table.
     let record = unsafe { record.as_ref() };

@@ -128,3 +128,15 @@ impl Slurm for Host {
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_lacks_a_symbol_says_which() {
+        let missing = Host::found().as_ref().err().map(ToString::to_string);
+        let expected = "this process has no symbol find_part_record; Tessera was built for another Slurm";
+        assert_eq!(missing.as_deref(), Some(expected));
+    }
+}

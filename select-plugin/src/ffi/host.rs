@@ -272,3 +272,15 @@ impl Host {
         unsafe { self.jobs_changed.write(now) };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_lacks_a_symbol_says_which() {
+        let missing = Host::found().as_ref().err().map(ToString::to_string);
+        let expected = "this process has no symbol slurm_bit_test; Tessera was built for another Slurm";
+        assert_eq!(missing.as_deref(), Some(expected));
+    }
+}

@@ -139,6 +139,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_plugin_that_lacks_a_symbol_is_not_forwarded_to() {
+        let other = open(Path::new("libm.so.6"));
+        assert!(matches!(other, Err(RealError::Incomplete { symbol: "init", .. })), "{other:?}");
+    }
+
+    #[test]
     fn own_file_is_never_a_candidate_even_by_link() {
         let dir = std::env::temp_dir().join(format!("tessera-real-{}", std::process::id()));
         let (ours, theirs, alias) = (dir.join("ours"), dir.join("theirs"), dir.join("alias"));

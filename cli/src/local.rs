@@ -2,13 +2,15 @@
 
 use std::collections::HashSet;
 
-use gpu_node::Settings;
 use gpu_node::journal::{Entry, Journal};
+use gpu_node::{Inspection, Settings};
 use placement::JobId;
 use site_config::{NodeSpec, SiteConfig};
 
-use crate::outcome::Failure;
-use crate::{site, slurm};
+use crate::outcome::{Failure, chain};
+use crate::render::layout::Drawn;
+use crate::site;
+use crate::slurm::squeue;
 
 /// A node with what its configuration says.
 pub(crate) struct Local<'c> {
@@ -24,6 +26,18 @@ impl<'c> Local<'c> {
         let spec = config.node(&name).ok_or_else(|| site::unknown_node(&name, config))?;
         let settings = Settings::new(&config.node.for_node(&name), &config.mps, &spec.to_node());
         Ok(Self { name, spec, settings })
+    }
+
+    /// The node as it is, for drawing.
+    pub(crate) fn drawn(&self, inspection: &Inspection) -> Drawn {
+        let layout = placement::layout_of(&inspection.node);
+        let models = inspection.node.gpus.iter().map(|g| g.model);
+        Drawn {
+            name: self.name.clone(),
+            links: self.spec.interconnect.clone(),
+            gpus: models.zip(layout.gpus).collect(),
+            note: None,
+        }
     }
 }
 
@@ -56,13 +70,7 @@ const STILL_RUNNING: &str = "R,CF,S,SI,SO,ST,RS";
 
 /// The jobs that Slurm has on a node now.
 pub(crate) fn jobs_on(node: &str) -> Result<HashSet<JobId>, Failure> {
-    jobs_in(node, ON_THE_NODE)
-}
-
-fn jobs_in(node: &str, states: &str) -> Result<HashSet<JobId>, Failure> {
-    let text =
-        slurm::run("squeue", &["--noheader", "--nodelist", node, "--states", states, "--format", "%A"])?;
-    Ok(text.lines().filter_map(|l| l.trim().parse().ok()).map(JobId).collect())
+    squeue::on_node(node, ON_THE_NODE)
 }
 
 /// Jobs that the journal has and that do not run on this node any more. The journal is read first: a job that starts in between
@@ -73,21 +81,6 @@ pub(crate) fn dead_jobs(local: &Local<'_>) -> Result<Vec<Entry>, Failure> {
     if entries.is_empty() {
         return Ok(Vec::new());
     }
-    let live = jobs_in(&local.name, STILL_RUNNING)?;
+    let live = squeue::on_node(&local.name, STILL_RUNNING)?;
     Ok(entries.into_iter().filter(|e| !live.contains(&e.job())).collect())
-}
-
-/// An error with its causes, one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let (mut text, mut cause) = (error.to_string(), error.source());
-    while let Some(error) = cause {
-        let next = error.to_string();
-        // A transparent error repeats its cause.
-        if !text.ends_with(&next) {
-            text.push_str(": ");
-            text.push_str(&next);
-        }
-        cause = error.source();
-    }
-    text
 }

@@ -4,42 +4,28 @@
 //! Exit status: 0; 1 for something the user or the site can put right; 2 for wrong usage; 70 for a bug of ours.
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
-mod args;
-mod check;
+mod cli;
 mod clock;
-mod discover;
-mod doctor;
-mod ends;
-mod explain;
-mod fit;
-mod layout;
-mod links;
-mod lint;
+mod commands;
+mod files;
+mod globals;
 mod local;
-mod node;
+mod options;
 mod outcome;
-mod paint;
-mod plan;
-mod planner;
-mod profiles;
-mod request;
-mod score;
-mod simulate;
+mod published;
+mod render;
+mod runtimes;
 mod site;
 mod slurm;
-mod squeue;
-mod table;
-mod times;
-mod topology;
 
 use std::io::Write as _;
 use std::panic;
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser as _};
+use clap::Parser as _;
 
-use args::{Cli, Command};
-use outcome::{Failure, Outcome};
+use cli::Cli;
+use outcome::Outcome;
 
 fn main() -> ExitCode {
     panic::set_hook(Box::new(|info| {
@@ -58,7 +44,7 @@ fn main_guarded() -> ExitCode {
             return ExitCode::from(u8::try_from(e.exit_code()).unwrap_or(2));
         }
     };
-    match run(&cli) {
+    match cli::run(&cli) {
         Ok(Outcome { text, status }) => {
             let mut out = std::io::stdout().lock();
             // A reader that has seen enough (`| head`) closes the pipe: not an error.
@@ -74,29 +60,4 @@ fn main_guarded() -> ExitCode {
 
 fn complain(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
-}
-
-fn run(cli: &Cli) -> Result<Outcome, Failure> {
-    match &cli.command {
-        Command::Layout(args) => layout::run(args, cli),
-        Command::Explain(args) => explain::run(args, cli),
-        Command::Discover(args) => discover::run(args, cli),
-        Command::Doctor(args) => doctor::run(args, cli),
-        Command::Node(command) => node::run(command, cli),
-        Command::Plan(args) => plan::run(args, cli),
-        Command::Planner(args) => planner::run(args, cli),
-        Command::Times(args) => times::run(args),
-        Command::Score(args) => score::run(args, cli),
-        Command::Simulate(command) => simulate::run(command, cli),
-        Command::Topology(command) => topology::run(command, cli),
-        Command::Lint(args) => lint::run(args, cli),
-        Command::Fit(command) => fit::run(command, cli),
-        Command::Check(args) => check::run(args, cli),
-        Command::Profiles(args) => profiles::run(args),
-        Command::Completions { shell } => {
-            let mut script = Vec::new();
-            clap_complete::generate(*shell, &mut Cli::command(), "tessera", &mut script);
-            Ok(Outcome::ok(String::from_utf8_lossy(&script)))
-        }
-    }
 }

@@ -57,3 +57,18 @@ impl fmt::Display for Failure {
         self.hint.as_ref().map_or(Ok(()), |hint| writeln!(f, "hint: {hint}"))
     }
 }
+
+/// An error with its causes, one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let (mut text, mut cause) = (error.to_string(), error.source());
+    while let Some(error) = cause {
+        let next = error.to_string();
+        // A transparent error repeats its cause.
+        if !text.ends_with(&next) {
+            text.push_str(": ");
+            text.push_str(&next);
+        }
+        cause = error.source();
+    }
+    text
+}

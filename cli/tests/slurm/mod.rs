@@ -1,6 +1,6 @@
 //! Stand-ins for Slurm's commands, and `tessera` run with them.
 
-#[path = "../../src/squeue/columns.rs"]
+#[path = "../../src/slurm/squeue/columns.rs"]
 mod columns;
 
 use std::path::Path;

@@ -1,0 +1,107 @@
+//! The command line.
+
+use clap::{CommandFactory as _, Parser, Subcommand};
+
+use crate::commands::check::{self, CheckArgs};
+use crate::commands::discover::{self, DiscoverArgs};
+use crate::commands::doctor::{self, DoctorArgs};
+use crate::commands::explain::{self, ExplainArgs};
+use crate::commands::fit::{self, FitCommand};
+use crate::commands::layout::{self, LayoutArgs};
+use crate::commands::lint::{self, LintArgs};
+use crate::commands::node::{self, NodeCommand};
+use crate::commands::plan::{self, PlanArgs};
+use crate::commands::planner::{self, PlannerArgs};
+use crate::commands::profiles::{self, ProfilesArgs};
+use crate::commands::score::{self, ScoreArgs};
+use crate::commands::simulate::{self, SimulateCommand};
+use crate::commands::times::{self, TimesArgs};
+use crate::commands::topology::{self, TopologyCommand};
+use crate::globals::Globals;
+use crate::outcome::{Failure, Outcome};
+
+/// See and explain what Tessera does with a cluster's GPUs
+///
+/// Tessera gives Slurm jobs MIG instances made at job start, memory-limited shares and well-linked sets of whole GPUs.
+/// This command shows the layout of each GPU, explains why a request gets what it gets, writes the configuration for
+/// new nodes and checks that everything agrees.
+///
+/// Results go to stdout, messages to stderr. Exit status: 0 for success, 1 for something you or the site can put
+/// right, 2 for wrong usage, 70 for a bug in tessera.
+#[derive(Parser)]
+#[command(name = "tessera", version, max_term_width = 100, disable_help_subcommand = true, after_long_help = EXAMPLES)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    globals: Globals,
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tessera layout                   every GPU of the cluster, drawn as slices
+  tessera explain --gpu-mem=10G    what such a job would get, and why
+  tessera profiles a100-40gb       what an A100 can be cut into
+  tessera check                    is tessera.toml good?
+  tessera discover --format all    configuration for this machine's GPUs
+  tessera doctor                   does everything agree?";
+
+#[derive(Subcommand)]
+enum Command {
+    Layout(LayoutArgs),
+    Explain(ExplainArgs),
+    Discover(DiscoverArgs),
+    Doctor(DoctorArgs),
+    Plan(Box<PlanArgs>),
+    Planner(PlannerArgs),
+    Times(TimesArgs),
+    Score(ScoreArgs),
+    #[command(subcommand, arg_required_else_help = true)]
+    Simulate(SimulateCommand),
+    #[command(subcommand, arg_required_else_help = true)]
+    Topology(TopologyCommand),
+    Lint(LintArgs),
+    #[command(subcommand, arg_required_else_help = true)]
+    Fit(FitCommand),
+    Profiles(ProfilesArgs),
+    Check(CheckArgs),
+    /// Do by hand what Slurm's prolog and epilog do on a node
+    ///
+    /// For root, on the node: SLURMD_NODENAME or the host name says which one, or --node.
+    #[command(subcommand, arg_required_else_help = true)]
+    Node(NodeCommand),
+    /// Print the completion script of a shell
+    ///
+    /// For bash, put it where bash-completion looks: `tessera completions bash > /etc/bash_completion.d/tessera`.
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Runs the command that was given.
+pub(crate) fn run(cli: &Cli) -> Result<Outcome, Failure> {
+    let globals = &cli.globals;
+    match &cli.command {
+        Command::Layout(args) => layout::run(args, globals),
+        Command::Explain(args) => explain::run(args, globals),
+        Command::Discover(args) => discover::run(args, globals),
+        Command::Doctor(args) => doctor::run(args, globals),
+        Command::Node(command) => node::run(command, globals),
+        Command::Plan(args) => plan::run(args, globals),
+        Command::Planner(args) => planner::run(args, globals),
+        Command::Times(args) => times::run(args),
+        Command::Score(args) => score::run(args, globals),
+        Command::Simulate(command) => simulate::run(command, globals),
+        Command::Topology(command) => topology::run(command, globals),
+        Command::Lint(args) => lint::run(args, globals),
+        Command::Fit(command) => fit::run(command, globals),
+        Command::Check(args) => check::run(args, globals),
+        Command::Profiles(args) => profiles::run(args),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut Cli::command(), "tessera", &mut script);
+            Ok(Outcome::ok(String::from_utf8_lossy(&script)))
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! The node this runs on: journal, driver, device nodes, MPS, and Slurm's view of it.
+
+use std::thread;
+use std::time::Duration;
+
+use gpu_node::{Numbers, inspect};
+use placement::layout::{GpuLayout, HolderLayout, Shares};
+use placement::{GpuIndex, Layout, parse_layout};
+use site_config::{GpuOrder, SiteConfig, gpu_order};
+
+use super::Findings;
+use super::cluster::Slurm;
+use super::links;
+
+use crate::local::{Local, jobs_on, require_root, this_node};
+use crate::outcome::chain;
+use crate::slurm::scontrol;
+
+/// Looks at this machine, if it is a node that is asked about.
+pub(crate) fn check(config: &SiteConfig, only: Option<&str>, slurm: Option<&Slurm>, findings: &mut Findings) {
+    let here = this_node().filter(|n| config.node(n).is_some());
+    let Some(name) = here.filter(|n| only.is_none_or(|o| o == n)) else {
+        let which = only.map_or_else(
+            || "this machine is no node of tessera.toml".to_owned(),
+            |o| format!("{o} is not this machine"),
+        );
+        findings.skipped(format!("journal, driver, device nodes and MPS: {which}"));
+        return;
+    };
+    if require_root("").is_err() {
+        findings.skipped(format!("{name}: journal, driver, device nodes and MPS: only root may look"));
+        return;
+    }
+    match Local::new(config, Some(&name)) {
+        Ok(local) => node(&local, slurm, findings),
+        Err(e) => findings.bad(e.to_string()),
+    }
+}
+
+/// A job that is just starting or ending is on one side and not yet on the other: a disagreement counts when it stays.
+const LOOKS: u32 = 4;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
+
+fn node(local: &Local<'_>, slurm: Option<&Slurm>, findings: &mut Findings) {
+    let mut published = slurm.and_then(|s| s.layouts.get(&local.name)).cloned();
+    let gres = slurm.and_then(Slurm::gres_conf);
+    let mut seen = Findings::default();
+    for look in 1..=LOOKS {
+        seen = Findings::default();
+        look_once(local, gres.as_deref(), slurm.is_some(), published.as_deref(), &mut seen);
+        if !seen.any_bad() || look == LOOKS {
+            break;
+        }
+        thread::sleep(BETWEEN_LOOKS);
+        if slurm.is_some() {
+            published = scontrol::layouts().ok().and_then(|mut all| all.remove(&local.name));
+        }
+    }
+    findings.append(seen);
+}
+
+fn look_once(
+    local: &Local<'_>,
+    gres: Option<&str>,
+    ask_slurm: bool,
+    published: Option<&str>,
+    findings: &mut Findings,
+) {
+    let name = &local.name;
+    let live = if ask_slurm { jobs_on(name).ok() } else { None };
+    let inspection = match inspect(&local.settings, live.as_ref()) {
+        Ok(inspection) => inspection,
+        Err(e) => {
+            findings.bad(format!("{name}: {}", chain(&e)));
+            return;
+        }
+    };
+    let jobs = inspection.entries.len();
+    let s = if jobs == 1 { "" } else { "s" };
+    findings.group(format!("{name}: journal ({jobs} job{s}), driver, device nodes and MPS agree"), |f| {
+        for disagreement in &inspection.disagreements {
+            f.bad(format!("{name}: {disagreement}"));
+        }
+    });
+    let mut listed = None;
+    match gres.map(|gres| gpu_order(gres, name)) {
+        None => {}
+        Some(Err(why)) => {
+            findings.bad(format!("{name}: gres.conf: {why}: which GPUs Slurm means is not known"))
+        }
+        Some(Ok(GpuOrder::Drivers)) => {
+            findings.skipped(format!("{name}: gres.conf does not name the GPUs' device files"));
+        }
+        Some(Ok(order)) => {
+            findings.group(format!("{name}: gres.conf lists the GPUs in the driver's order"), |f| {
+                match Numbers::of(&local.settings, &order) {
+                    Err(e) => f.bad(format!("{name}: {}", chain(&e))),
+                    Ok(numbers) => {
+                        listed = numbers.listed();
+                        in_order(name, listed.as_deref().unwrap_or_default(), inspection.gpus.len(), f);
+                    }
+                }
+            });
+        }
+    }
+    links::check(local, findings);
+    let Some(line) = published else { return };
+    findings.group(
+        format!("{name}: the controller and the node have the same jobs in the same places"),
+        |f| match parse_layout(line) {
+            Err(e) => f.bad(format!("{name}: published layout: {e}")),
+            Ok(published) => {
+                let here = as_slurm_counts(placement::layout_of(&inspection.node), listed.as_deref());
+                compare(name, &published, &here, f);
+            }
+        },
+    );
+}
+
+/// A GPU's number in Slurm is its place in gres.conf, in Tessera its place in NVML's list. Prologs translate, but sets of
+/// GPUs are chosen for the links of those that tessera.toml describes.
+fn in_order(name: &str, listed: &[GpuIndex], present: usize, findings: &mut Findings) {
+    let list = |gpus: &mut dyn Iterator<Item = String>| gpus.collect::<Vec<_>>().join(",");
+    let slurms = list(&mut listed.iter().map(ToString::to_string));
+    let drivers = list(&mut (0..present).map(|i| i.to_string()));
+    if slurms != drivers {
+        findings.bad(format!("{name}: gres.conf lists GPUs {slurms} of the driver's {drivers}"));
+    }
+}
+
+/// The GPUs of the node in Slurm's order, which the controller publishes.
+fn as_slurm_counts(here: Layout, listed: Option<&[GpuIndex]>) -> Layout {
+    let Some(listed) = listed else { return here };
+    let gpu = |g: &GpuIndex| here.gpus.get(usize::from(g.0)).cloned();
+    Layout { gpus: listed.iter().filter_map(gpu).collect(), ..here }
+}
+
+/// Idle instances may differ: the controller learns of them late, and they bind nobody.
+fn compare(name: &str, published: &Layout, here: &Layout, findings: &mut Findings) {
+    if !published.cut && published.gpus.len() != here.gpus.len() {
+        let (theirs, ours) = (published.gpus.len(), here.gpus.len());
+        findings.bad(format!("{name}: the controller has {theirs} GPUs, the driver shows {ours}"));
+    }
+    for (i, (theirs, ours)) in published.gpus.iter().zip(&here.gpus).enumerate() {
+        let (theirs, ours) = (held(theirs), held(ours));
+        if theirs != ours {
+            findings.bad(format!("{name}: GPU {i}: the controller has {theirs}, the node {ours}"));
+        }
+    }
+}
+
+/// What jobs hold of a GPU, in an order of its own.
+fn held(gpu: &GpuLayout) -> GpuLayout {
+    let sorted = |shares: &Shares| {
+        let mut shares = shares.clone();
+        shares.listed.sort_by_key(|s| s.job);
+        shares
+    };
+    match gpu {
+        GpuLayout::Mps(shares) => GpuLayout::Mps(sorted(shares)),
+        GpuLayout::Mig(instances) => {
+            let mut held: Vec<_> =
+                instances.iter().filter(|i| i.holder != HolderLayout::Idle).cloned().collect();
+            for instance in &mut held {
+                if let HolderLayout::Mps(shares) = &instance.holder {
+                    instance.holder = HolderLayout::Mps(sorted(shares));
+                }
+            }
+            held.sort_by_key(|i| i.start);
+            if held.is_empty() { GpuLayout::Free } else { GpuLayout::Mig(held) }
+        }
+        other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn differences(published: &str, here: &str) -> String {
+        let mut findings = Findings::default();
+        compare("n1", &parse_layout(published).unwrap(), &parse_layout(here).unwrap(), &mut findings);
+        findings.list.into_iter().map(|(_, what)| what).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn idle_instances_and_order_do_not_matter() {
+        let same = |a, b| assert_eq!(differences(a, b), "");
+        same("tessera gpu0=free", "tessera gpu0=mig[1g.5gb@2:idle]");
+        same("tessera gpu0=mps[job1:5M/5%,job2:6M/6%]", "tessera gpu0=mps[job2:6M/6%,job1:5M/5%]");
+        same(
+            "tessera gpu0=mig[1g.5gb@2:job4,1g.5gb@0:job3]",
+            "tessera gpu0=mig[1g.5gb@0:job3,1g.5gb@2:job4]",
+        );
+    }
+
+    #[test]
+    fn gpus_that_slurm_counts_otherwise_are_told_and_compared_by_its_numbers() {
+        let listed = [GpuIndex(1), GpuIndex(0)];
+        let mut findings = Findings::default();
+        in_order("n1", &listed, 3, &mut findings);
+        in_order("n1", &[GpuIndex(0), GpuIndex(1)], 2, &mut findings);
+        let said: Vec<String> = findings.list.into_iter().map(|(_, what)| what).collect();
+        assert_eq!(said, ["n1: gres.conf lists GPUs 1,0 of the driver's 0,1,2"]);
+        let here = || parse_layout("tessera gpu0=free gpu1=whole[job5] gpu2=free").unwrap();
+        let wanted = parse_layout("tessera gpu0=whole[job5] gpu1=free").unwrap();
+        assert_eq!(as_slurm_counts(here(), Some(&listed)), wanted);
+        assert_eq!(as_slurm_counts(here(), None), here());
+    }
+
+    #[test]
+    fn jobs_in_other_places_are_told() {
+        insta::assert_snapshot!(
+            differences("tessera gpu0=mig[1g.5gb@2:job4] gpu1=whole[job5]", "tessera gpu0=mig[1g.5gb@3:job4] gpu1=free"),
+            @r"
+        n1: GPU 0: the controller has mig[1g.5gb@2:job4], the node mig[1g.5gb@3:job4]
+        n1: GPU 1: the controller has whole[job5], the node free
+        "
+        );
+    }
+}

@@ -1,0 +1,113 @@
+//! `tessera doctor`: does everything agree?
+
+mod cluster;
+mod here;
+mod links;
+
+use clap::Args;
+use serde_json::json;
+use site_config::SiteConfig;
+
+use crate::globals::Globals;
+use crate::outcome::{Failure, Outcome};
+use crate::site;
+
+/// What became of one check.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Ok,
+    /// Something disagrees.
+    Bad,
+    /// Could not be looked at from here.
+    Skipped,
+}
+
+impl Verdict {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Bad => "bad",
+            Self::Skipped => "skip",
+        }
+    }
+}
+
+/// Checks as they are made.
+#[derive(Default)]
+pub(crate) struct Findings {
+    list: Vec<(Verdict, String)>,
+}
+
+impl Findings {
+    pub(crate) fn bad(&mut self, what: impl Into<String>) {
+        self.list.push((Verdict::Bad, what.into()));
+    }
+
+    pub(crate) fn skipped(&mut self, what: impl Into<String>) {
+        self.list.push((Verdict::Skipped, what.into()));
+    }
+
+    /// True where something disagrees.
+    pub(crate) fn any_bad(&self) -> bool {
+        self.list.iter().any(|(v, _)| *v == Verdict::Bad)
+    }
+
+    pub(crate) fn append(&mut self, mut others: Self) {
+        self.list.append(&mut others.list);
+    }
+
+    /// Runs a group of checks: one line if all is well, else a line for each thing that is not.
+    pub(crate) fn group(&mut self, ok: impl Into<String>, check: impl FnOnce(&mut Self)) {
+        let before = self.list.len();
+        check(self);
+        if self.list.len() == before {
+            self.list.push((Verdict::Ok, ok.into()));
+        }
+    }
+}
+
+/// Check that journal, driver, device nodes, MPS and Slurm agree
+///
+/// Without --node, every node of tessera.toml is compared with what Slurm says of it; on a node, and as root, its journal,
+/// driver, device nodes and MPS daemons are looked at too. A line per disagreement, beginning with "bad", and exit status 1
+/// if there is one; one that may be a job just starting or ending is looked at again for two seconds. Nothing is changed: `tessera node reconcile` sets right what no live job owns.
+#[derive(Args)]
+pub(crate) struct DoctorArgs {
+    /// Only this node
+    #[arg(long, value_name = "NAME")]
+    pub(crate) node: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+pub(crate) fn run(args: &DoctorArgs, globals: &Globals) -> Result<Outcome, Failure> {
+    let config = site::load(globals.config.as_deref())?;
+    if let Some(name) = args.node.as_deref().filter(|n| config.node(n).is_none()) {
+        return Err(site::unknown_node(name, &config));
+    }
+    let mut findings = Findings::default();
+    let path = site::path(globals.config.as_deref());
+    findings.group(format!("{}: {}", path.display(), site::node_count(&config)), |_| {});
+    let names = names(&config, args.node.as_deref());
+    let slurm = cluster::ask(&mut findings);
+    if let Some(slurm) = &slurm {
+        cluster::settings(slurm, &mut findings);
+        for name in &names {
+            cluster::node(slurm, name, &config, &mut findings);
+        }
+    }
+    here::check(&config, args.node.as_deref(), slurm.as_ref(), &mut findings);
+    let status = u8::from(findings.any_bad());
+    if args.json {
+        let list = findings.list.iter().map(|(v, what)| json!({ "verdict": v.word(), "what": what }));
+        return Ok(Outcome::json(&json!({ "checks": list.collect::<Vec<_>>() }), status));
+    }
+    let text = findings.list.iter().map(|(v, what)| format!("{:<5}{what}\n", v.word())).collect();
+    Ok(Outcome { text, status })
+}
+
+fn names<'c>(config: &'c SiteConfig, only: Option<&str>) -> Vec<&'c str> {
+    let all = config.nodes.iter().flat_map(|s| &s.names).map(String::as_str);
+    all.filter(|n| only.is_none_or(|o| o == *n)).collect()
+}

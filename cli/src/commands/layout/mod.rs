@@ -1,0 +1,36 @@
+//! `tessera layout`: each GPU drawn as its slices.
+
+mod args;
+mod source;
+
+use site_config::SiteConfig;
+
+pub(crate) use args::LayoutArgs;
+
+use crate::files::write_picture;
+use crate::globals::Globals;
+use crate::local::{Local, require_root};
+use crate::outcome::{Failure, Outcome, chain};
+use crate::render::colour::Paint;
+use crate::render::layout::{Drawn, json, svg, text};
+use crate::site;
+
+pub(crate) fn run(args: &LayoutArgs, globals: &Globals) -> Result<Outcome, Failure> {
+    let config = site::load(globals.config.as_deref())?;
+    let nodes = if args.live { vec![live(args, &config)?] } else { source::nodes(args, &config)? };
+    if let Some(path) = &args.svg {
+        return write_picture(path, svg::picture(&nodes));
+    }
+    if args.json {
+        return Ok(Outcome::json(&json::value(&nodes), 0));
+    }
+    Ok(Outcome::ok(text::picture(&nodes, Paint::new(args.color))))
+}
+
+/// This node, from its own driver and journal.
+fn live(args: &LayoutArgs, config: &SiteConfig) -> Result<Drawn, Failure> {
+    require_root("tessera layout --live")?;
+    let local = Local::new(config, args.node.as_deref())?;
+    let inspection = gpu_node::inspect(&local.settings, None).map_err(|e| Failure::new(chain(&e)))?;
+    Ok(local.drawn(&inspection))
+}

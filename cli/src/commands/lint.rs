@@ -1,0 +1,141 @@
+//! `tessera lint`: where Slurm's own choice of GPUs falls behind.
+
+use clap::Args;
+use placement::mapa::{BandwidthModel, Choice, HardwareGraph, Query, Selection, StockRule, choose, stock};
+use placement::{GpuSet, Pattern, mapa};
+use serde_json::{Value, json};
+
+use crate::globals::Globals;
+use crate::options;
+use crate::options::links::{Linked, TopologyArgs};
+use crate::outcome::{Failure, Outcome};
+use crate::render::table;
+
+/// List where Slurm's own choice of GPUs falls behind
+///
+/// For each number of GPUs: the best set, the set that Slurm picks by itself from gres.conf's Links, up to 23.11 and since
+/// 24.05, and how many GB/s of predicted bandwidth each loses. Since 24.05 it takes the GPUs with the fewest links.
+/// Without --topology, for every kind of node of tessera.toml.
+#[derive(Args)]
+pub(crate) struct LintArgs {
+    #[command(flatten)]
+    topology: TopologyArgs,
+    /// ring, tree, chain, star, all, none, ring+tree, or file:PATH with an edge list
+    #[arg(long, value_name = "PATTERN", default_value = "ring", value_parser = crate::options::pattern)]
+    pattern: Pattern,
+    /// bottleneck, mapa2021, or a file that `tessera fit bandwidth` wrote
+    #[arg(long, value_name = "MODEL", default_value = "bottleneck")]
+    model: String,
+    /// GPUs that are not free: 0,3-5
+    #[arg(long, value_name = "LIST", default_value = "", value_parser = options::gpu_list)]
+    busy: GpuSet,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+struct Line {
+    n: usize,
+    best: Choice,
+    stock: [Choice; 2],
+}
+
+/// The set with its ranks in the best order.
+fn scored(graph: &HardwareGraph, set: GpuSet, pattern: &Pattern, model: BandwidthModel) -> Option<Choice> {
+    let policy = Selection::Preserve;
+    choose(&Query {
+        graph,
+        free: set,
+        next: GpuSet::EMPTY,
+        n: set.len(),
+        pattern,
+        sensitive: true,
+        policy,
+        model,
+    })
+    .ok()
+}
+
+pub(crate) fn run(args: &LintArgs, globals: &Globals) -> Result<Outcome, Failure> {
+    let model = options::model(&args.model)?;
+    let nodes = args.topology.all(globals)?;
+    let found =
+        nodes.iter().map(|linked| lines(args, &linked.graph, model)).collect::<Result<Vec<_>, _>>()?;
+    let sections = || nodes.iter().zip(&found);
+    if args.json {
+        let rows = |lines: &[Line]| lines.iter().map(Line::json).collect::<Value>();
+        let all = match &found[..] {
+            [one] if args.topology.named() => rows(one),
+            _ => sections().map(|(on, lines)| json!({ "nodes": on.title, "lines": rows(lines) })).collect(),
+        };
+        return Ok(Outcome::json(&all, 0));
+    }
+    if args.topology.named() {
+        return Ok(Outcome::ok(found.iter().map(|lines| table(lines)).collect::<String>()));
+    }
+    let text = |(on, lines): (&Linked, &Vec<Line>)| format!("{}\n{}", on.title, table(lines));
+    Ok(Outcome::ok(sections().map(text).collect::<Vec<_>>().join("\n")))
+}
+
+/// What is lost for each number of GPUs.
+fn lines(args: &LintArgs, graph: &HardwareGraph, model: BandwidthModel) -> Result<Vec<Line>, Failure> {
+    let free = options::free(graph, args.busy)?;
+    let mut lines = Vec::new();
+    for n in 2..=free.len() {
+        let policy = Selection::Preserve;
+        let query = Query {
+            graph,
+            free,
+            next: GpuSet::EMPTY,
+            n,
+            pattern: &args.pattern,
+            sensitive: true,
+            policy,
+            model,
+        };
+        let best = choose(&query).map_err(|e: mapa::NoChoice| Failure::new(format!("{n} GPUs: {e}")))?;
+        let of = |rule| scored(graph, stock(graph, free, n, rule)?, &args.pattern, model);
+        if let (Some(old), Some(new)) = (of(StockRule::MostLinks), of(StockRule::FewestLinks)) {
+            lines.push(Line { n, best, stock: [old, new] });
+        }
+    }
+    Ok(lines)
+}
+
+fn table(lines: &[Line]) -> String {
+    let head =
+        ["GPUS", "BEST", "GB/s", "SLURM TO 23.11", "GB/s", "BEHIND", "SLURM FROM 24.05", "GB/s", "BEHIND"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    rows.extend(lines.iter().map(Line::row));
+    table::render(&rows, &[0, 2, 4, 5, 7, 8])
+}
+
+impl Line {
+    fn behind(&self, stock: &Choice) -> f64 {
+        self.best.scores.eff_bw.unwrap_or(0.0) - stock.scores.eff_bw.unwrap_or(0.0)
+    }
+
+    fn row(&self) -> Vec<String> {
+        let eff = |c: &Choice| c.scores.eff_bw.map_or_else(|| "-".to_owned(), |e| format!("{e:.1}"));
+        let mut row = vec![self.n.to_string(), self.best.gpus.to_string(), eff(&self.best)];
+        for choice in &self.stock {
+            let behind = self.behind(choice);
+            let behind = if behind > 0.05 { format!("{behind:.1}") } else { "-".to_owned() };
+            row.extend([choice.gpus.to_string(), eff(choice), behind]);
+        }
+        row
+    }
+
+    fn json(&self) -> Value {
+        let one = |c: &Choice| {
+            json!({
+                "gpus": c.gpus.iter().map(|g| g.0).collect::<Vec<_>>(), "eff_bw": c.scores.eff_bw,
+                "agg_bw": c.scores.agg_bw, "behind_gbps": self.behind(c),
+            })
+        };
+        json!({
+            "n": self.n, "best": one(&self.best), "slurm_to_23_11": one(&self.stock[0]),
+            "slurm_from_24_05": one(&self.stock[1]),
+        })
+    }
+}

@@ -1,0 +1,17 @@
+//! One room per command: its arguments and what it does.
+
+pub(crate) mod check;
+pub(crate) mod discover;
+pub(crate) mod doctor;
+pub(crate) mod explain;
+pub(crate) mod fit;
+pub(crate) mod layout;
+pub(crate) mod lint;
+pub(crate) mod node;
+pub(crate) mod plan;
+pub(crate) mod planner;
+pub(crate) mod profiles;
+pub(crate) mod score;
+pub(crate) mod simulate;
+pub(crate) mod times;
+pub(crate) mod topology;

@@ -1,0 +1,85 @@
+//! The arguments of `tessera node`.
+
+use clap::Subcommand;
+
+use crate::render::colour::ColorWhen;
+
+/// What to do on the node.
+#[derive(Subcommand)]
+pub(crate) enum NodeCommand {
+    /// Give back what no live job owns
+    ///
+    /// Finishes releases that were interrupted, ends MPS daemons and destroys half-made instances that belong to no job,
+    /// and sets the owners of device nodes right. Jobs that Slurm has on the node keep what they have; where Slurm cannot be
+    /// asked, all journalled jobs do. Started by Tessera whenever slurmd starts.
+    Reconcile {
+        /// The node's name
+        #[arg(long, value_name = "NAME")]
+        node: Option<String>,
+        /// Do nothing unless a journalled job is not on the node any more: for a health check
+        #[arg(long)]
+        if_dead: bool,
+    },
+    /// Show the node as driver and journal have it
+    ///
+    /// Draws the GPUs, lists the journalled jobs and what they have, and says where driver, journal, device nodes and MPS
+    /// disagree. Exit status 1 if they do.
+    Status {
+        /// The node's name
+        #[arg(long, value_name = "NAME")]
+        node: Option<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        /// Use colour
+        #[arg(long, value_name = "WHEN", default_value = "auto")]
+        color: ColorWhen,
+    },
+    /// Make a placement real, as the prolog does
+    #[command(visible_alias = "realize")]
+    Realise {
+        /// The node's name
+        #[arg(long, value_name = "NAME")]
+        node: Option<String>,
+        /// As in TESSERA_PLACEMENT: v1 job=12;n1=mig:3/2g.10gb@4
+        #[arg(long, value_name = "TEXT")]
+        placement: String,
+        /// The job's user
+        #[arg(long)]
+        uid: u32,
+        /// The user's group
+        #[arg(long)]
+        gid: u32,
+    },
+    /// Take back what a job has, as the epilog does
+    Release {
+        /// The node's name
+        #[arg(long, value_name = "NAME")]
+        node: Option<String>,
+        /// The job
+        #[arg(long, value_name = "ID")]
+        job: u32,
+    },
+}
+
+impl NodeCommand {
+    /// As it is typed.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Reconcile { .. } => "reconcile",
+            Self::Status { .. } => "status",
+            Self::Realise { .. } => "realise",
+            Self::Release { .. } => "release",
+        }
+    }
+
+    /// The node that was named.
+    pub(crate) fn node(&self) -> Option<&str> {
+        match self {
+            Self::Reconcile { node, .. }
+            | Self::Status { node, .. }
+            | Self::Realise { node, .. }
+            | Self::Release { node, .. } => node.as_deref(),
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! `tessera node`: the node side by hand, and at slurmd's start.
+
+mod args;
+
+use std::fmt::Write as _;
+
+use gpu_node::journal::{Entry, Phase};
+use gpu_node::{
+    JobContext, RealiseError, ReconcileReport, inspect, realise, reconcile, release, release_dead,
+};
+use placement::JobId;
+use placement::wire::parse_placement;
+use serde_json::json;
+
+pub(crate) use args::NodeCommand;
+
+use crate::globals::Globals;
+use crate::local::{Local, dead_jobs, require_root};
+use crate::outcome::{Failure, Outcome, chain};
+use crate::render::colour::Paint;
+use crate::render::{layout, table};
+use crate::site;
+
+pub(crate) fn run(command: &NodeCommand, globals: &Globals) -> Result<Outcome, Failure> {
+    require_root(&format!("tessera node {}", command.name()))?;
+    let config = site::load(globals.config.as_deref())?;
+    let local = Local::new(&config, command.node())?;
+    match command {
+        NodeCommand::Reconcile { if_dead, .. } => reconcile_node(&local, *if_dead),
+        NodeCommand::Status { json, color, .. } => status(&local, *json, Paint::new(*color)),
+        NodeCommand::Realise { placement, uid, gid, .. } => realise_job(&local, placement, *uid, *gid),
+        NodeCommand::Release { job, .. } => release_job(&local, JobId(*job)),
+    }
+}
+
+fn reconcile_node(local: &Local<'_>, if_dead: bool) -> Result<Outcome, Failure> {
+    let mut text = String::new();
+    let changed = match dead_jobs(local) {
+        // Nothing is known to be wrong, and to look at the driver keeps prologs waiting.
+        Ok(dead) if if_dead && dead.is_empty() => return Ok(Outcome::ok(String::new())),
+        Err(_) if if_dead => return Ok(Outcome::ok(String::new())),
+        Ok(dead) => give_back(local, dead, &mut text)?,
+        Err(why) => {
+            // A restart of slurmd must not end anybody's job.
+            let why = why.to_string();
+            let first = why.lines().next().unwrap_or("");
+            let _ = writeln!(text, "every journalled job is taken to be live: {first}");
+            false
+        }
+    };
+    let report = reconcile(&local.settings, None).map_err(|e| Failure::new(chain(&e)))?;
+    text.push_str(&reconciled(&report));
+    if changed {
+        // Every prolog that was at work then has ended: reconciliation has waited for it.
+        give_back(local, dead_jobs(local)?, &mut text)?;
+    }
+    if text.is_empty() {
+        text = format!("{}: nothing to do\n", local.name);
+    }
+    Ok(Outcome { text, status: u8::from(!report.problems.is_empty()) })
+}
+
+/// Gives back what these dead jobs have. True where an entry has changed since Slurm was asked: the job was started
+/// again, its epilog has run, or its prolog has outlived its slurmd and only finished now.
+fn give_back(local: &Local<'_>, dead: Vec<Entry>, text: &mut String) -> Result<bool, Failure> {
+    let mut changed = false;
+    for entry in dead {
+        let done = release_dead(&local.settings, &entry).map_err(|e| Failure::new(chain(&e)))?;
+        if !done.known {
+            changed = true;
+            continue;
+        }
+        let _ = writeln!(text, "job {} is not on this node any more: given back", entry.job);
+        done.problems.iter().for_each(|p| text.push_str(&format!("problem: {p}\n")));
+    }
+    Ok(changed)
+}
+
+fn reconciled(report: &ReconcileReport) -> String {
+    let mut text = String::new();
+    for job in &report.finished {
+        let _ = writeln!(text, "job {job} was from before the boot: given back");
+    }
+    for (gpu, id) in &report.destroyed {
+        let _ = writeln!(text, "GPU {gpu}: half-made GPU instance {id} destroyed");
+    }
+    for name in &report.device_nodes {
+        let _ = writeln!(text, "device node {name} set right");
+    }
+    for key in &report.daemons {
+        let _ = writeln!(text, "MPS daemon {key} ended");
+    }
+    for file in &report.bad_files {
+        let _ = writeln!(text, "damaged journal file ({}) kept as {}", file.why, file.moved_to.display());
+    }
+    for problem in &report.problems {
+        let _ = writeln!(text, "problem: {problem}");
+    }
+    text
+}
+
+fn status(local: &Local<'_>, as_json: bool, paint: Paint) -> Result<Outcome, Failure> {
+    let inspection = inspect(&local.settings, None).map_err(|e| Failure::new(chain(&e)))?;
+    let status = u8::from(!inspection.disagreements.is_empty());
+    let drawn = local.drawn(&inspection);
+    if as_json {
+        let said: Vec<String> = inspection.disagreements.iter().map(ToString::to_string).collect();
+        let value =
+            json!({ "node": layout::json::node(&drawn), "jobs": inspection.entries, "disagreements": said });
+        return Ok(Outcome::json(&value, status));
+    }
+    let mut text = layout::text::picture(&[drawn], paint);
+    if !inspection.entries.is_empty() {
+        let mut rows = vec![["JOB", "UID", "STATE", "HAS", "WHY"].map(str::to_owned).to_vec()];
+        rows.extend(inspection.entries.iter().map(entry_row));
+        text.push('\n');
+        text.push_str(&table::render(&rows, &[0, 1]));
+    }
+    for disagreement in &inspection.disagreements {
+        let _ = writeln!(text, "bad   {disagreement}");
+    }
+    Ok(Outcome { text, status })
+}
+
+fn entry_row(entry: &Entry) -> Vec<String> {
+    let state = match &entry.phase {
+        Phase::Intent => "being made".to_owned(),
+        Phase::Ready => "ready".to_owned(),
+        Phase::Failed(why) => format!("failed: {why}"),
+    };
+    let on = |list: &[String]| list.join(" ");
+    let instances: Vec<String> =
+        entry.instances.iter().map(|i| format!("{}@{} on GPU {}", i.name, i.start, i.gpu)).collect();
+    let gpus: Vec<String> = entry.gpus.iter().map(|g| format!("GPU {}", g.index)).collect();
+    let device = if instances.is_empty() { on(&gpus) } else { instances.join(", ") };
+    let has = match &entry.share {
+        Some(share) => {
+            let mem = placement::size::display_gb(share.mem_mib);
+            format!("{mem}, {} % of {device}", share.threads)
+        }
+        None => device,
+    };
+    vec![entry.job.to_string(), entry.uid.to_string(), state, has, entry.decision.clone()]
+}
+
+fn realise_job(local: &Local<'_>, placement: &str, uid: u32, gid: u32) -> Result<Outcome, Failure> {
+    let model_of = |node: &str, gpu: placement::GpuIndex| {
+        if node == local.name { local.settings.gpu(gpu).map(|g| g.model) } else { None }
+    };
+    let placed = parse_placement(placement, &model_of).map_err(|e| {
+        Failure::new(format!("--placement: {e}")).hint("such as 'v1 job=12;n1=mig:3/2g.10gb@4'")
+    })?;
+    let grant = placed
+        .on(&local.name)
+        .ok_or_else(|| Failure::new(format!("--placement says nothing about node {}", local.name)))?;
+    let job = JobContext {
+        job: placed.job,
+        uid,
+        gid,
+        restart: 0,
+        grant: grant.clone(),
+        decision: "made by hand with tessera node realise".to_owned(),
+        matched: None,
+        live: None,
+        starter: None,
+    };
+    let realised = realise(&local.settings, &job).map_err(|e| {
+        let said = Failure::new(chain(&e));
+        match e {
+            RealiseError::JobFailed(_) => {
+                said.hint("the journal says so too: `tessera node release` forgets it")
+            }
+            RealiseError::NodeUnfit(_) => said,
+        }
+    })?;
+    let row = entry_row(&realised.entry);
+    Ok(Outcome::ok(format!("job {}: {}\n", row[0], row[3])))
+}
+
+fn release_job(local: &Local<'_>, job: JobId) -> Result<Outcome, Failure> {
+    let done = release(&local.settings, job).map_err(|e| Failure::new(chain(&e)))?;
+    if !done.known {
+        return Err(Failure::new(format!("the journal of {} has no job {job}", local.name)));
+    }
+    let mut text = format!("job {job}: given back\n");
+    done.problems.iter().for_each(|p| text.push_str(&format!("problem: {p}\n")));
+    Ok(Outcome { text, status: u8::from(!done.problems.is_empty()) })
+}

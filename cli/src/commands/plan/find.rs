@@ -1,0 +1,147 @@
+//! The plan that `--reality` means: a record's file, a plan's name, or jobs.
+//!
+//! A job of `--submit` has its plan in its Comment, a job of the planner's in its AdminComment.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use placement::planned::{PlannedPlace, Started, parse_plan, parse_started};
+
+use super::note;
+use super::record::{Entry, Record};
+use crate::outcome::Failure;
+use crate::slurm::{sacct, squeue};
+
+/// The plan, and the file it is kept in, if it is.
+pub(super) fn plan(what: &str) -> Result<(Record, Option<PathBuf>), Failure> {
+    let path = Path::new(what);
+    let in_file = if path.exists() { Some(Record::read(path)) } else { None };
+    match in_file {
+        Some(Ok(record)) => Ok((record, Some(path.to_owned()))),
+        // A plan has the name of its tasks' file.
+        Some(Err(e)) => named(what)?.ok_or(e),
+        None => match ids(what) {
+            Some(ids) => of_jobs(&ids).map(|record| (record, None)),
+            None => named(what)?.ok_or_else(|| {
+                Failure::new(format!("--reality {what}: no such file, and no plan of that name"))
+                    .hint("take the file that `tessera plan --submit` has written, or jobs, such as 12,15-20")
+            }),
+        },
+    }
+}
+
+/// Reads `12,15-20`.
+fn ids(text: &str) -> Option<Vec<u32>> {
+    let mut ids = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        if first > last || last - first > 10_000 {
+            return None;
+        }
+        ids.extend(first..=last);
+    }
+    ids.sort_unstable();
+    ids.dedup();
+    Some(ids)
+}
+
+/// The latest plan of a name: among the records in this directory, else among one's own jobs that Slurm still knows.
+/// Others have files of the same name, and may write anything into their jobs' Comments.
+fn named(name: &str) -> Result<Option<(Record, Option<PathBuf>)>, Failure> {
+    let files = fs::read_dir(".").into_iter().flatten().flatten().map(|file| file.path());
+    let is_record = |path: &PathBuf| path.extension().is_some_and(|e| e == "json");
+    let records = files.filter(is_record).filter_map(|path| Some((Record::read(&path).ok()?, path)));
+    let newest =
+        records.filter(|(record, _)| record.batch == name).max_by_key(|(record, _)| record.submitted);
+    if let Some((record, path)) = newest {
+        return Ok(Some((record, Some(path))));
+    }
+    let found: Vec<_> =
+        squeue::comments(None)?.into_iter().filter_map(|(job, comment)| note::parse(&comment, job)).collect();
+    let found = found.into_iter().filter(|(record, _)| record.batch == note::plain(name));
+    let mut plans: Vec<(Record, Vec<Entry>)> = Vec::new();
+    for (record, entry) in found {
+        match plans.iter_mut().find(|(known, _)| known.submitted == record.submitted) {
+            Some((_, entries)) => entries.push(entry),
+            None => plans.push((record, vec![entry])),
+        }
+    }
+    let newest = plans.into_iter().max_by_key(|(record, _)| record.submitted);
+    Ok(newest.map(|(record, entries)| (record.with(entries), None)))
+}
+
+/// The plan of these jobs, which must be one.
+fn of_jobs(ids: &[u32]) -> Result<Record, Failure> {
+    let mut comments = squeue::comments(Some(ids))?;
+    let mut seen = squeue::jobs(Some(ids))?;
+    let forgotten: Vec<u32> = ids.iter().copied().filter(|id| seen.iter().all(|job| job.id != *id)).collect();
+    if !forgotten.is_empty() {
+        // Comment is only there where the site keeps it: AccountingStoreFlags=job_comment.
+        comments.extend(sacct::rows(&forgotten, "Comment"));
+        let job = |(id, comment)| squeue::Job { id, comment, ..squeue::Job::default() };
+        seen.extend(sacct::rows(&forgotten, "AdminComment").into_iter().map(job));
+    }
+    let mut plan: Option<Record> = None;
+    let mut entries = Vec::new();
+    let same = |a: &Record, b: &Record| a.batch == b.batch && a.submitted == b.submitted;
+    for &id in ids {
+        let noted =
+            comments.iter().find(|(job, _)| *job == id).and_then(|(job, comment)| note::parse(comment, *job));
+        let of_planner = || seen.iter().find(|job| job.id == id).and_then(planners);
+        // Ranges go over other people's jobs as well.
+        let Some((record, entry)) = noted.or_else(of_planner) else { continue };
+        let first = plan.get_or_insert_with(|| record.clone());
+        if !same(first, &record) {
+            let what =
+                format!("--reality: job {id} is of plan {}, others are of {}", record.batch, first.batch);
+            return Err(Failure::new(what).hint("name the jobs of one plan"));
+        }
+        entries.push(entry);
+    }
+    let none = || {
+        Failure::new("--reality: Slurm knows of no plan for these jobs").hint(
+            "jobs that ended a while ago are only known by the file that `tessera plan --submit` has written",
+        )
+    };
+    plan.map(|record| record.with(entries)).ok_or_else(none)
+}
+
+/// What the planner has planned for a job, in seconds since 1970; [`Record::with`] counts from the first begin.
+#[expect(clippy::cast_precision_loss, reason = "seconds since the epoch")]
+fn planners(job: &squeue::Job) -> Option<(Record, Entry)> {
+    let record = Record::new("planner", "tessera", 0.0, 0.0, 0);
+    let entry = |place, (begin, end): (u64, u64)| {
+        Entry::found(job.id.to_string(), job.id, place, begin as f64, end as f64)
+    };
+    if let Some(started) = parse_started(&job.comment) {
+        let mut entry = entry(got(&started)?, started.planned?);
+        entry.elsewhere = Some(!started.why.contains(", at the planned place"));
+        return Some((record, entry));
+    }
+    let plan = parse_plan(&job.comment).ok().flatten()?;
+    let PlannedPlace { node, start } = plan.place?;
+    let place = (node, usize::from(start.gpu.0), plan.size, start.start.0);
+    Some((record, entry(place, plan.begin.zip(plan.end)?)))
+}
+
+/// Node, GPU, profile and first unit of a job's one instance: `n1=mig:3/2g.10gb@4`.
+fn got(started: &Started) -> Option<(String, usize, String, u8)> {
+    let (node, grant) = started.got.split_once("=mig:").filter(|(_, grant)| !grant.contains([',', ';']))?;
+    let (gpu, instance) = grant.split_once('/')?;
+    let (profile, start) = instance.split_once('@')?;
+    Some((node.to_owned(), gpu.parse().ok()?, profile.to_owned(), start.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_jobs() {
+        assert_eq!(ids("12,15-17,12"), Some(vec![12, 15, 16, 17]));
+        for bad in ["", "a", "3-1", "1,", "batch.csv", "0-4294967295", "-5"] {
+            assert_eq!(ids(bad), None, "{bad}");
+        }
+    }
+}

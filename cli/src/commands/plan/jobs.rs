@@ -1,0 +1,184 @@
+//! A plan as Slurm jobs: what each asks for and which jobs must have ended before it.
+
+use placement::far::{Micros, PresentPlan};
+use placement::{JobId, Model, Slice};
+
+use super::Planned;
+use super::on::{Holding, On};
+use super::seconds;
+use super::tasks::Batch;
+
+/// One task's job.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct PlannedJob {
+    /// Index of the task.
+    pub(super) task: usize,
+    pub(super) name: String,
+    pub(super) node: String,
+    /// The GPU's number on its node.
+    pub(super) gpu: usize,
+    pub(super) profile: String,
+    /// First unit.
+    pub(super) start: u8,
+    /// Jobs of the plan, by their place in its list, all earlier, that have some of these units before it.
+    pub(super) after: Vec<usize>,
+    /// Jobs that run now on some of these units, where no job of the plan comes between.
+    pub(super) after_running: Vec<JobId>,
+    /// Seconds from the plan's beginning.
+    pub(super) begin: f64,
+    pub(super) end: f64,
+}
+
+/// One task's run, in whichever words it was planned.
+pub(super) struct Run {
+    pub(super) task: usize,
+    /// Which of `--on`'s GPUs.
+    pub(super) gpu: usize,
+    pub(super) profile: String,
+    pub(super) start: u8,
+    pub(super) begin: Micros,
+    pub(super) end: Micros,
+}
+
+/// The runs of a plan over the present state.
+pub(super) fn of_present(plan: &PresentPlan) -> Vec<Run> {
+    let run = |r: &placement::far::PresentRun| Run {
+        task: r.task,
+        gpu: r.at.gpu,
+        profile: r.at.profile.to_owned(),
+        start: r.at.start,
+        begin: r.begin,
+        end: r.end,
+    };
+    plan.runs.iter().map(run).collect()
+}
+
+/// The runs of a plan from empty GPUs.
+pub(super) fn of_empty(planned: &Planned<'_>) -> Vec<Run> {
+    let nodes = &planned.answer.problem.tree.nodes;
+    let run = |r: &placement::far::Run| Run {
+        task: r.task,
+        gpu: r.gpu,
+        profile: nodes[r.node].profile.clone(),
+        start: nodes[r.node].start,
+        begin: r.begin,
+        end: r.end,
+    };
+    planned.answer.schedule.runs.iter().map(run).collect()
+}
+
+/// The jobs of a plan by begin: the order in which they are submitted, so that Slurm's own order of jobs of equal
+/// priority is the plan's.
+pub(super) fn of(batch: &Batch, mut runs: Vec<Run>, on: &On) -> Vec<PlannedJob> {
+    runs.sort_by_key(|r| (r.begin, r.gpu, r.start));
+    let mut jobs: Vec<PlannedJob> = Vec::new();
+    // Per GPU and unit, the last job that had it.
+    let mut last: Vec<[Option<usize>; 16]> = vec![[None; 16]; on.holdings.len()];
+    for run in runs {
+        let at = &on.present.gpus()[run.gpu];
+        let mask = mask(on.model(), &run);
+        let units: Vec<usize> = (0..16).filter(|u| mask >> u & 1 == 1).collect();
+        let mut after: Vec<usize> = units.iter().filter_map(|&u| last[run.gpu][u]).collect();
+        after.sort_unstable();
+        after.dedup();
+        let untouched =
+            |h: &&Holding| units.iter().any(|&u| h.mask >> u & 1 == 1 && last[run.gpu][u].is_none());
+        let mut running: Vec<JobId> = on.holdings[run.gpu].iter().filter(untouched).map(|h| h.job).collect();
+        running.sort_unstable();
+        running.dedup();
+        units.iter().for_each(|&u| last[run.gpu][u] = Some(jobs.len()));
+        jobs.push(PlannedJob {
+            task: run.task,
+            name: batch.name(run.task),
+            node: at.node.clone(),
+            gpu: usize::from(at.index.0),
+            profile: run.profile,
+            start: run.start,
+            after,
+            after_running: running,
+            begin: seconds(run.begin),
+            end: seconds(run.end),
+        });
+    }
+    jobs
+}
+
+fn mask(model: &Model, run: &Run) -> u16 {
+    model.profile(&run.profile).map_or(0, |p| p.at(Slice(run.start)).mask())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use placement::far::{self, Policy, Present, PresentGpu, Problem, Task};
+    use std::time::Duration;
+
+    /// Jobs of a plan for tasks of these seconds per size, on two GPUs of which job 7 has slices 0 and 1 of the first.
+    fn check(times: &[[u64; 5]], policy: Policy) -> Vec<PlannedJob> {
+        let model = Model::find("a100-40gb").unwrap();
+        let tasks: Vec<Task> = times
+            .iter()
+            .map(|t| Task { times: t.iter().map(|&s| (s > 0).then_some(s * 1_000_000)).collect() })
+            .collect();
+        let problem = Problem::new(model, 2, tasks.clone()).unwrap();
+        let batch = Batch {
+            id: "b".to_owned(),
+            model,
+            names: vec![None; tasks.len()],
+            commands: vec![None; tasks.len()],
+            tasks,
+        };
+        let answer = far::plan(&problem, &policy, 100).unwrap();
+        let makespan = answer.schedule.makespan();
+        let planned = Planned { batch: &batch, policy, answer, makespan, took: Duration::ZERO };
+        let gpus = vec![PresentGpu::empty("n1", 0), PresentGpu::empty("n1", 4)];
+        let on = On {
+            present: Present::new(model, gpus).unwrap(),
+            holdings: vec![vec![Holding { job: JobId(7), mask: 0b11 }], Vec::new()],
+        };
+        of(&batch, of_empty(&planned), &on)
+    }
+
+    fn units(job: &PlannedJob) -> (usize, std::ops::Range<u8>) {
+        let profile = Model::find("a100-40gb").unwrap().profile(&job.profile).unwrap();
+        (job.gpu, job.start..job.start + profile.size)
+    }
+
+    fn overlap(a: &PlannedJob, b: &PlannedJob) -> bool {
+        let ((g, x), (h, y)) = (units(a), units(b));
+        g == h && x.start < y.end && y.start < x.end
+    }
+
+    /// Whether `b` cannot begin before `a` has ended, by the dependencies alone.
+    fn follows(jobs: &[PlannedJob], b: usize, a: usize) -> bool {
+        jobs[b].after.iter().any(|&c| c == a || follows(jobs, c, a))
+    }
+
+    #[test]
+    fn jobs_with_units_in_common_follow_one_another_and_no_others_do() {
+        let times: Vec<[u64; 5]> = (1..=12)
+            .map(|k| [0, 20 + k, 14 + k % 5, 9 + k % 4, 6 + k % 3])
+            .chain([[30, 0, 0, 0, 0]; 6])
+            .collect();
+        for policy in [Policy::Tessera, Policy::Far, Policy::Miso] {
+            let jobs = check(&times, policy);
+            assert_eq!(jobs.len(), times.len());
+            assert!(jobs.is_sorted_by(|a, b| a.begin <= b.begin));
+            for (b, job) in jobs.iter().enumerate() {
+                assert!(job.after.iter().all(|&a| a < b && overlap(&jobs[a], job)), "{job:?}");
+                for a in (0..b).filter(|&a| overlap(&jobs[a], job)) {
+                    assert!(follows(&jobs, b, a), "{:?} before {job:?}", jobs[a]);
+                    assert!(jobs[a].end <= job.begin);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn only_the_first_on_a_running_jobs_units_waits_for_it() {
+        let jobs = check(&[[9, 9, 9, 9, 9]; 40], Policy::FixPart(vec![1; 7]));
+        let waiting: Vec<_> = jobs.iter().filter(|j| !j.after_running.is_empty()).collect();
+        let places: Vec<_> = waiting.iter().map(|j| (j.gpu, j.start, j.begin)).collect();
+        assert_eq!(places, [(0, 0, 0.0), (0, 1, 0.0)]);
+    }
+}

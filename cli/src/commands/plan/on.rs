@@ -1,0 +1,196 @@
+//! The GPUs that `--on` names, as they are now, and who has what of them.
+
+use std::collections::HashMap;
+
+use placement::far::{Micros, Present};
+use placement::layout::{GpuLayout, HolderLayout, Layout, Shares};
+use placement::{GpuIndex, JobId, Model};
+use site_config::SiteConfig;
+
+use crate::globals::Globals;
+use crate::outcome::Failure;
+use crate::runtimes::{Learnt, ends};
+use crate::slurm::{sacct, scontrol, sinfo, squeue};
+use crate::{published, site};
+
+/// How far back past jobs are looked at.
+const LEARN_DAYS: u32 = 30;
+
+/// GPUs of one model, in the order of the plan.
+pub(super) struct On {
+    pub(super) present: Present,
+    /// What jobs have, per GPU.
+    pub(super) holdings: Vec<Vec<Holding>>,
+}
+
+/// Units of a GPU that a job has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Holding {
+    pub(super) job: JobId,
+    /// Bit 0 for unit 0.
+    pub(super) mask: u16,
+}
+
+/// One GPU of the site.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct GpuAt {
+    node: String,
+    gpu: usize,
+}
+
+impl On {
+    pub(super) fn model(&self) -> &'static Model {
+        self.present.model()
+    }
+
+    /// True if no job has any of the GPUs; idle instances may be there.
+    pub(super) fn is_idle(&self) -> bool {
+        self.holdings.iter().all(Vec::is_empty)
+            && self.present.gpus().iter().all(|g| g.usable_from == Some(0))
+    }
+}
+
+/// `None` if nothing is named.
+pub(super) fn resolve(names: &[String], globals: &Globals) -> Result<Option<On>, Failure> {
+    if names.is_empty() {
+        return Ok(None);
+    }
+    let config = site::load(globals.config.as_deref())?;
+    let mut gpus: Vec<GpuAt> = Vec::new();
+    let mut models: Vec<&'static Model> = Vec::new();
+    for text in names {
+        let (node, list) = text.split_once(':').unwrap_or((text, ""));
+        let spec = config.node(node).ok_or_else(|| site::unknown_node(node, &config))?;
+        let wrong = || {
+            let has = format!("{node} has GPUs 0 to {}", spec.gpus.len() - 1);
+            Failure::new(format!("--on {text}: not a list of {node}'s GPUs such as 0-3,5")).hint(has)
+        };
+        let indices = if list.is_empty() { Some((0..spec.gpus.len()).collect()) } else { index_list(list) };
+        for gpu in indices.ok_or_else(wrong)? {
+            models.push(spec.gpus.get(gpu).ok_or_else(wrong)?);
+            gpus.push(GpuAt { node: node.to_owned(), gpu });
+        }
+    }
+    let Some(&model) = models.first() else { return Ok(None) };
+    if let Some(other) = models.iter().find(|m| m.key != model.key) {
+        let what = format!("--on: {} and {} in one plan", model.key, other.key);
+        return Err(Failure::new(what).hint("a plan is for GPUs of one model: make one for each"));
+    }
+    if let Some(k) = (1..gpus.len()).find(|&k| gpus[..k].contains(&gpus[k])) {
+        return Err(Failure::new(format!("--on: GPU {} of {} is named twice", gpus[k].gpu, gpus[k].node)));
+    }
+    state(&config, model, gpus).map(Some)
+}
+
+fn state(config: &SiteConfig, model: &'static Model, gpus: Vec<GpuAt>) -> Result<On, Failure> {
+    let usable = sinfo::usable()?;
+    if let Some(at) = gpus.iter().find(|at| !usable.contains_key(&at.node)) {
+        let what = format!("--on: {} takes no jobs now", at.node);
+        return Err(Failure::new(what).hint("sinfo says why; a plan begins at once"));
+    }
+    let layouts = layouts(config, &gpus)?;
+    let ends = ends()?;
+    let end = |job: JobId| ends.get(&job).copied();
+    let (mut present, mut holdings) = (Vec::new(), Vec::new());
+    for at in &gpus {
+        let index = GpuIndex(u16::try_from(at.gpu).unwrap_or(u16::MAX));
+        let layout = layouts.get(&at.node).ok_or_else(|| {
+            Failure::new(format!("--on: Tessera places no jobs on {}", at.node))
+                .hint("`tessera doctor` there says what Slurm and tessera.toml know differently")
+        })?;
+        let layout = layout.gpus.get(at.gpu).unwrap_or(&GpuLayout::Free);
+        present.push(placement::present::of_layout(&at.node, index, layout, &end));
+        holdings.push(held(model, layout));
+    }
+    let present = Present::new(model, present).map_err(|e| Failure::new(format!("--on: {e}")))?;
+    Ok(On { present, holdings })
+}
+
+/// What the controller publishes for the nodes of these GPUs.
+fn layouts(config: &SiteConfig, gpus: &[GpuAt]) -> Result<HashMap<String, Layout>, Failure> {
+    let lines = scontrol::layouts()?;
+    let mut layouts = HashMap::new();
+    for node in gpus.iter().map(|at| &at.node) {
+        let Some((line, spec)) = lines.get(node).zip(config.node(node)) else { continue };
+        let layout = published::read(line, &spec.gpus)
+            .map_err(|why| Failure::new(format!("layout of {node}: {why}")))?;
+        layouts.insert(node.clone(), layout);
+    }
+    Ok(layouts)
+}
+
+/// Who has which units of a GPU.
+fn held(model: &Model, gpu: &GpuLayout) -> Vec<Holding> {
+    let all = |jobs: Vec<JobId>, mask| jobs.into_iter().map(move |job| Holding { job, mask });
+    let ids = |shares: &Shares| shares.listed.iter().map(|s| s.job).collect::<Vec<_>>();
+    match gpu {
+        GpuLayout::Free => Vec::new(),
+        GpuLayout::Whole(job) => all(vec![*job], u16::MAX).collect(),
+        GpuLayout::Mps(shares) => all(ids(shares), u16::MAX).collect(),
+        GpuLayout::Mig(instances) => instances
+            .iter()
+            .flat_map(|i| {
+                let mask = model.profile(&i.profile).map_or(0, |p| p.at(i.start).mask());
+                let jobs = match &i.holder {
+                    HolderLayout::Idle => Vec::new(),
+                    HolderLayout::Job(job) => vec![*job],
+                    HolderLayout::Mps(shares) => ids(shares),
+                };
+                all(jobs, mask)
+            })
+            .collect(),
+    }
+}
+
+/// How long running jobs still run, µs, as far as anything is known of that.
+fn ends() -> Result<HashMap<JobId, Micros>, Failure> {
+    let jobs = squeue::jobs(None)?;
+    // Without accounting, or a user who may not ask, time limits have to do.
+    let past = if jobs.iter().any(ends::needs_learnt) {
+        sacct::completed(LEARN_DAYS).unwrap_or_default()
+    } else {
+        Vec::new()
+    };
+    Ok(ends::ends(&jobs, &Learnt::of(past), crate::clock::epoch_seconds()))
+}
+
+/// Reads `0,3-5`.
+fn index_list(text: &str) -> Option<Vec<usize>> {
+    let mut all = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
+        if first > last || last > 1023 {
+            return None;
+        }
+        all.extend(first..=last);
+    }
+    Some(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use placement::parse_layout;
+
+    #[test]
+    fn who_has_which_units() {
+        let model = Model::find("a100-40gb").unwrap();
+        let held = |line: &str| -> Vec<(u32, u16)> {
+            let layout = parse_layout(line).unwrap();
+            held(model, &layout.gpus[0]).iter().map(|h| (h.job.0, h.mask)).collect()
+        };
+        let line = "tessera gpu0=mig[2g.10gb@0:job12,1g.5gb@2:idle,3g.20gb@4:mps[job3:9M/5%,job4:9M/5%]]";
+        assert_eq!(held(line), [(12, 0b11), (3, 0b1111_0000), (4, 0b1111_0000)]);
+        assert_eq!(held("tessera gpu0=whole[job13]"), [(13, u16::MAX)]);
+        assert_eq!(held("tessera gpu0=free"), []);
+    }
+
+    #[test]
+    fn lists_of_gpus() {
+        assert_eq!(index_list("0,3-5"), Some(vec![0, 3, 4, 5]));
+        for bad in ["", "a", "3-1", "0,", "0-99999"] {
+            assert_eq!(index_list(bad), None, "{bad}");
+        }
+    }
+}

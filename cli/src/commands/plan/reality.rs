@@ -1,0 +1,217 @@
+//! Plan against reality: when each task began and ended, and when it should have, as in the paper's Table 3.
+//!
+//! Both count from their own beginning: the plan's, and the begin of the first job that began. Slurm counts in seconds.
+
+use std::thread;
+use std::time::Duration;
+
+use placement::planned::parse_started;
+use serde_json::json;
+
+use super::find;
+use super::record::{Entry, Record};
+use crate::outcome::{Failure, Outcome};
+use crate::render::table;
+use crate::slurm::{sacct, squeue};
+
+/// How often `--wait` asks Slurm.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+pub(super) fn run(what: &str, as_json: bool) -> Result<Outcome, Failure> {
+    let (mut record, path) = find::plan(what)?;
+    look(&mut record)?;
+    if let Some(path) = path {
+        // What is known now may be forgotten by Slurm when somebody asks next.
+        let _ = record.write(&path);
+    }
+    if as_json {
+        return Ok(Outcome::json(&value(&record), status(&record)));
+    }
+    Ok(Outcome { text: text(&record), status: status(&record) })
+}
+
+/// 0 if every task has ended well.
+pub(super) fn status(record: &Record) -> u8 {
+    u8::from(!record.jobs.iter().all(|e| e.state.as_deref() == Some("COMPLETED")))
+}
+
+/// Waits until every job has ended.
+pub(super) fn follow(record: &mut Record) -> Result<(), Failure> {
+    let mut failures = 0;
+    loop {
+        match look(record) {
+            Ok(()) if record.jobs.iter().all(|e| e.ended() || e.state.as_deref() == Some(GONE)) => {
+                return Ok(());
+            }
+            Ok(()) => failures = 0,
+            // slurmctld may be away for a while; the jobs go on.
+            Err(e) if failures > 60 => return Err(e),
+            Err(_) => failures += 1,
+        }
+        thread::sleep(INTERVAL);
+    }
+}
+
+/// A job of which neither slurmctld nor sacct knows anything.
+const GONE: &str = "unknown";
+
+/// Fills in what Slurm says of the jobs that have not ended.
+fn look(record: &mut Record) -> Result<(), Failure> {
+    let open: Vec<u32> = record.jobs.iter().filter(|e| !e.ended()).map(|e| e.job).collect();
+    if open.is_empty() {
+        return Ok(());
+    }
+    let seen = squeue::jobs(Some(&open))?;
+    let mut forgotten = Vec::new();
+    for entry in record.jobs.iter_mut().filter(|e| !e.ended()) {
+        match seen.iter().find(|j| j.id == entry.job) {
+            Some(job) => note(entry, &job.state, job.start, job.end.filter(|_| job.ended()), &job.comment),
+            None => forgotten.push(entry.job),
+        }
+    }
+    if !forgotten.is_empty() {
+        from_sacct(record, &forgotten);
+    }
+    Ok(())
+}
+
+fn note(entry: &mut Entry, state: &str, begin: Option<u64>, end: Option<u64>, comment: &str) {
+    entry.state = Some(state.split(' ').next().unwrap_or(state).to_owned());
+    entry.real_end = end;
+    // A pending job has an expected begin; one cancelled before it began has its end as such.
+    let never = state == "PENDING" || (state.starts_with("CANCELLED") && begin == end);
+    entry.real_begin = begin.filter(|_| !never);
+    entry.got = parse_started(comment).map(|started| started.got).or(entry.got.take());
+}
+
+/// Jobs that slurmctld has forgotten (`MinJobAge` after their end). Where there is no accounting, they stay unknown.
+fn from_sacct(record: &mut Record, ids: &[u32]) {
+    let rows = sacct::rows(ids, "State,Start,End,AdminComment");
+    for entry in record.jobs.iter_mut().filter(|e| ids.contains(&e.job)) {
+        // The comment is last and may contain the separator.
+        let fields = rows.get(&entry.job).map(|row| row.splitn(4, '|').collect::<Vec<_>>());
+        match fields.as_deref() {
+            Some([state, start, end, comment]) => {
+                note(entry, state, start.parse().ok(), end.parse().ok(), comment);
+            }
+            _ => entry.state = Some(GONE.to_owned()),
+        }
+    }
+}
+
+/// Where the real times begin.
+fn zero(record: &Record) -> Option<u64> {
+    record.jobs.iter().filter_map(|e| e.real_begin).min()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "seconds since the epoch")]
+fn since(zero: Option<u64>, at: Option<u64>) -> Option<f64> {
+    Some(at? as f64 - zero? as f64)
+}
+
+fn makespan(record: &Record) -> Option<f64> {
+    let end = record.jobs.iter().map(|e| e.real_end).max()?;
+    since(zero(record), end).filter(|_| record.jobs.iter().all(Entry::ended))
+}
+
+/// How much later than planned, in percent of the plan.
+fn deviation(planned: f64, real: Option<f64>) -> Option<f64> {
+    real.map(|real| 100.0 * (real - planned) / planned)
+}
+
+pub(super) fn text(record: &Record) -> String {
+    let zero = zero(record);
+    let shown = |value: Option<f64>, digits: usize| value.map_or("-".to_owned(), |v| format!("{v:.digits$}"));
+    let heads = ["task", "job", "state", "instance", "begin", "really", "end", "really", "deviation"];
+    let mut rows = vec![heads.map(str::to_owned).to_vec()];
+    let mut entries: Vec<&Entry> = record.jobs.iter().collect();
+    entries.sort_by(|a, b| a.end.total_cmp(&b.end));
+    for entry in entries {
+        let (begin, end) = (since(zero, entry.real_begin), since(zero, entry.real_end));
+        let off = deviation(entry.end, end).map_or("-".to_owned(), |d| format!("{d:+.2} %"));
+        let moved = if entry.moved() == Some(true) { " (moved)" } else { "" };
+        rows.push(vec![
+            entry.task.clone(),
+            entry.job.to_string(),
+            entry.state.clone().unwrap_or_else(|| "-".to_owned()),
+            format!("{}:{} {}@{}{moved}", entry.node, entry.gpu, entry.profile, entry.start),
+            format!("{:.2}", entry.begin),
+            shown(begin, 0),
+            format!("{:.2}", entry.end),
+            shown(end, 0),
+            off,
+        ]);
+    }
+    table::render(&rows, &[1, 4, 5, 6, 7, 8]) + "\n" + &summary(record)
+}
+
+fn summary(record: &Record) -> String {
+    let planned = record.makespan;
+    let mut text = match makespan(record) {
+        Some(real) => {
+            let off = deviation(planned, Some(real)).unwrap_or(0.0);
+            format!("{}: planned {planned:.2} s, really {real:.0} s: {off:+.2} %\n", record.batch)
+        }
+        None => {
+            let ended = record.jobs.iter().filter(|e| e.ended()).count();
+            format!(
+                "{}: planned {planned:.2} s; {ended} of {} tasks have ended\n",
+                record.batch,
+                record.jobs.len()
+            )
+        }
+    };
+    if let Some(extra) = extra(record) {
+        let was = record.overhead;
+        text += &format!("per task, beside its own time: planned {was:.2} s, really {extra:.2} s\n");
+    }
+    let moved = record.jobs.iter().filter(|e| e.moved() == Some(true)).count();
+    if moved > 0 {
+        text += &format!("{moved} on other instances than planned: something else was there\n");
+    }
+    let unknown: Vec<String> =
+        record.jobs.iter().filter(|e| e.state.as_deref() == Some(GONE)).map(|e| e.job.to_string()).collect();
+    if !unknown.is_empty() {
+        text += &format!("Slurm has forgotten and sacct does not know: {}\n", unknown.join(" "));
+    }
+    text
+}
+
+/// Mean of what a task that completed took beside its own planned time, from the end of the last job it followed to its
+/// own end.
+fn extra(record: &Record) -> Option<f64> {
+    let zero = zero(record);
+    let mut all = Vec::new();
+    for entry in record.jobs.iter().filter(|e| e.state.as_deref() == Some("COMPLETED")) {
+        let ends: Vec<Option<u64>> =
+            record.jobs.iter().filter(|e| entry.after.contains(&e.job)).map(|e| e.real_end).collect();
+        let Some(before) = ends.into_iter().collect::<Option<Vec<u64>>>().and_then(|e| e.into_iter().max())
+        else {
+            continue;
+        };
+        if let (Some(from), Some(to)) = (since(zero, Some(before)), since(zero, entry.real_end)) {
+            all.push(to - from - (entry.end - entry.begin - record.overhead));
+        }
+    }
+    #[expect(clippy::cast_precision_loss, reason = "as many as tasks")]
+    let count = all.len() as f64;
+    (!all.is_empty()).then(|| all.iter().sum::<f64>() / count)
+}
+
+fn value(record: &Record) -> serde_json::Value {
+    let zero = zero(record);
+    let job = |e: &Entry| {
+        let (begin, end) = (since(zero, e.real_begin), since(zero, e.real_end));
+        json!({
+            "task": e.task, "job": e.job, "state": e.state, "node": e.node, "gpu": e.gpu, "profile": e.profile,
+            "start": e.start, "moved": e.moved(), "begin": e.begin, "end": e.end, "real_begin": begin,
+            "real_end": end, "deviation_percent": deviation(e.end, end),
+        })
+    };
+    let real = makespan(record);
+    json!({
+        "id": record.batch, "policy": record.policy, "makespan": record.makespan, "real_makespan": real,
+        "deviation_percent": deviation(record.makespan, real), "overhead": record.overhead,
+        "real_overhead": extra(record), "tasks": record.jobs.iter().map(job).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,114 @@
+//! The pending jobs a plan may be made for.
+
+use placement::Request;
+use placement::planned::{asks, is_ours};
+use placement::wire::parse_request;
+
+use crate::slurm::squeue::Job;
+
+/// A pending moldable job.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Pending {
+    pub(super) job: Job,
+    pub(super) request: Request,
+    /// The request's text, which the comment keeps.
+    pub(super) asks: String,
+}
+
+/// Jobs of equal standing: the only ones whose order is the planner's.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Standing {
+    pub(super) user: String,
+    account: String,
+    pub(super) partition: String,
+    qos: String,
+}
+
+impl Pending {
+    pub(super) fn standing(&self) -> Standing {
+        Standing {
+            user: self.job.user.clone(),
+            account: self.job.account.clone(),
+            partition: self.job.partition.clone(),
+            qos: self.job.qos.clone(),
+        }
+    }
+}
+
+/// Whether the job waits by a limit of its user, account or QOS.
+pub(super) fn is_limited(job: &Job) -> bool {
+    job.state == "PENDING" && ["QOS", "Assoc"].iter().any(|who| job.reason.starts_with(who))
+}
+
+/// The job as one to plan; `None` if it is not a planner's business.
+pub(super) fn pending(job: &Job) -> Option<Pending> {
+    // Only what waits for its turn or for room. Anything else (held, a dependency, a begin time, a limit) is somebody's
+    // decision; without a reason the scheduler has not looked yet.
+    let waits = ["Priority", "Resources", "None", ""].contains(&job.reason.as_str());
+    // Tasks of an array have one AdminComment between them until they start: one place for all.
+    let plain = !job.compound && ["1", "1-1"].contains(&job.n_nodes.as_str()) && job.reservation.is_empty();
+    if job.state != "PENDING" || job.priority == 0 || !waits || !plain || !is_ours(&job.comment) {
+        return None;
+    }
+    let asks = asks(&job.comment)?;
+    let request = parse_request(asks).ok()?;
+    // A place in the request is another plan's.
+    let planned_elsewhere = request.place.is_some() || request.instances != 1 || !request.is_moldable();
+    (!planned_elsewhere).then(|| Pending { job: job.clone(), request, asks: asks.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(comment: &str) -> Job {
+        Job {
+            id: 1,
+            state: "PENDING".to_owned(),
+            reason: "Priority".to_owned(),
+            priority: 5,
+            n_nodes: "1".to_owned(),
+            comment: comment.to_owned(),
+            ..Job::default()
+        }
+    }
+
+    #[test]
+    fn a_request_is_found_before_and_after_a_plan() {
+        for comment in [
+            "tessera: asks v1 iso=mig times=1g:60,2g:35",
+            "tessera: plan v1 size=2g.10gb until=5; asks v1 iso=mig times=1g:60,2g:35",
+        ] {
+            let found = pending(&job(comment)).unwrap();
+            assert_eq!(found.asks, "v1 iso=mig times=1g:60,2g:35");
+            assert_eq!(found.request.times.len(), 2);
+        }
+    }
+
+    #[test]
+    fn what_is_not_the_planners_business() {
+        let good = job("tessera: asks v1 iso=mig times=1g:60");
+        assert!(pending(&good).is_some());
+        let others = [
+            Job { state: "RUNNING".to_owned(), ..good.clone() },
+            Job { priority: 0, ..good.clone() },
+            Job { reason: "JobHeldUser".to_owned(), ..good.clone() },
+            Job { reason: "Dependency".to_owned(), ..good.clone() },
+            Job { reason: "BeginTime".to_owned(), ..good.clone() },
+            Job { reason: "QOSMaxJobsPerUserLimit".to_owned(), ..good.clone() },
+            Job { reservation: "maint".to_owned(), ..good.clone() },
+            Job { n_nodes: "2-2".to_owned(), ..good.clone() },
+            Job { n_nodes: "1-2".to_owned(), ..good.clone() },
+            Job { compound: true, ..good.clone() },
+            job("somebody else's comment"),
+            job(""),
+            job("tessera: asks v1 iso=mig:1g.5gb"),
+            job("tessera: asks v1 iso=mig times=1g:60 place=0@0"),
+            job("tessera: asks v1 iso=mig inst=2 times=1g:60"),
+            job("tessera: asks nonsense"),
+        ];
+        for job in others {
+            assert_eq!(pending(&job), None, "{job:?}");
+        }
+    }
+}

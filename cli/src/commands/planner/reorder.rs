@@ -1,0 +1,73 @@
+//! Carrying the planned order out: Nice of pending jobs, and its way back.
+
+use std::collections::HashSet;
+
+use super::decide::{Choice, Decided};
+use super::order::{self, Rank};
+use super::{Planner, Round};
+use crate::slurm::{scontrol, squeue};
+
+impl Planner<'_> {
+    /// Puts the jobs of one standing, `mine`, in the planned order.
+    pub(super) fn set_order(
+        &mut self,
+        choices: &[Choice],
+        mine: &HashSet<u32>,
+        jobs: &[squeue::Job],
+        round: &mut Round,
+    ) {
+        let rank = |c: &Choice| {
+            let job = jobs.iter().find(|j| j.id == c.job)?;
+            let own_nice = self.nices.own(c.job, job.nice);
+            Some(Rank { job: c.job, priority: job.priority, nice: job.nice, own_nice })
+        };
+        let ranks: Vec<Rank> = choices.iter().filter_map(rank).collect();
+        let other = |j: &&squeue::Job| j.state == "PENDING" && j.priority > 0 && !mine.contains(&j.id);
+        let others: Vec<u64> = jobs.iter().filter(other).map(|j| j.priority).collect();
+        for (job, nice) in order::nices(&ranks, &others) {
+            let own = ranks.iter().find(|r| r.job == job).map_or(nice, |r| r.own_nice);
+            self.set_nice(job, own, nice, round);
+        }
+    }
+
+    /// Jobs that are ordered no more get their own Nice back.
+    pub(super) fn give_back(&mut self, decided: &Decided, jobs: &[squeue::Job], round: &mut Round) {
+        let planned =
+            |id: u32| decided.batches.iter().any(|(_, choices)| choices.iter().any(|c| c.job == id));
+        // A held job would get a priority with its Nice: it waits for both until somebody releases it.
+        let waits = |j: &&squeue::Job| j.state == "PENDING" && j.priority > 0 && !planned(j.id);
+        for job in jobs.iter().filter(|j| self.multifactor && waits(j)).collect::<Vec<_>>() {
+            let own = self.nices.own(job.id, job.nice);
+            if own != job.nice {
+                self.set_nice(job.id, own, own, round);
+            }
+        }
+    }
+
+    fn set_nice(&mut self, job: u32, own: i64, nice: i64, round: &mut Round) {
+        if !self.args.dry_run {
+            // Before the change: a planner that is killed in between has noted a Nice that is not there. One that is
+            // there and not noted would be taken for the user's, for ever.
+            let before = self.nices.clone();
+            self.nices.note(job, own, nice);
+            let given = self.keep_nices().and_then(|()| {
+                scontrol::update(job, &format!("Nice={nice}"))
+                    .map_err(|why| format!("job {job}: slurmctld refuses nice {nice}: {why}\n"))
+            });
+            if let Err(why) = given {
+                self.nices = before;
+                round.failed = true;
+                round.lines.push(why);
+                round.lines.extend(self.keep_nices().err());
+                return;
+            }
+        }
+        let why = if nice == own { "its own again" } else { "to run in the planned order" };
+        round.lines.push(format!("job {job}: nice {nice}, {why}\n"));
+    }
+
+    fn keep_nices(&mut self) -> Result<(), String> {
+        let kept = self.lock.as_mut().map_or(Ok(()), |file| self.nices.write(file));
+        kept.map_err(|e| format!("Nice is left as it is, for what is given cannot be noted: {e}\n"))
+    }
+}

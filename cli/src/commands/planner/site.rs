@@ -1,0 +1,45 @@
+//! The GPUs of the nodes that take jobs, as they are now.
+
+use std::collections::HashMap;
+
+use placement::far::Micros;
+use placement::layout::GpuLayout;
+use placement::{GpuIndex, JobId, MigPolicy};
+use site_config::SiteConfig;
+
+use super::decide::Gpu;
+use crate::outcome::Failure;
+use crate::published;
+use crate::slurm::{scontrol, sinfo};
+
+/// All GPUs that may be planned. A node that is drained, down, reserved or in maintenance is left out.
+/// A node whose layout cannot be read is named in `lines` and left out as well.
+pub(super) fn gpus(
+    config: &SiteConfig,
+    ends: &HashMap<JobId, Micros>,
+    lines: &mut Vec<String>,
+) -> Result<Vec<Gpu>, Failure> {
+    let nodes = sinfo::usable()?;
+    let layouts = scontrol::layouts()?;
+    let end = |job: JobId| ends.get(&job).copied();
+    let mut gpus = Vec::new();
+    for (spec, name) in config.nodes.iter().flat_map(|s| s.names.iter().map(move |n| (s, n))) {
+        let (Some(partitions), Some(line)) = (nodes.get(name), layouts.get(name)) else { continue };
+        if spec.mig == MigPolicy::Off {
+            continue;
+        }
+        let layout = match published::read(line, &spec.gpus) {
+            Ok(layout) => layout,
+            Err(why) => {
+                lines.push(format!("node {name} is not planned: its layout: {why}\n"));
+                continue;
+            }
+        };
+        for (index, &model) in (0_u16..).zip(&spec.gpus) {
+            let here = layout.gpus.get(usize::from(index)).unwrap_or(&GpuLayout::Free);
+            let now = placement::present::of_layout(name, GpuIndex(index), here, &end);
+            gpus.push(Gpu { model, now, partitions: partitions.clone() });
+        }
+    }
+    Ok(gpus)
+}

@@ -1,0 +1,16 @@
+//! The global options: all that a command sees of the command line beside its own arguments.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+// A doc comment here would take the place of the command's own.
+#[derive(Args)]
+pub(crate) struct Globals {
+    /// Read this tessera.toml
+    ///
+    /// Without it: the file that TESSERA_CONF names, else tessera.toml beside the file that SLURM_CONF names, else
+    /// /etc/slurm/tessera.toml.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}

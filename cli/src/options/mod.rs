@@ -1,0 +1,109 @@
+//! What several commands read from their options: GPUs, patterns, policies, models.
+
+pub(crate) mod links;
+
+use clap::ValueEnum;
+use placement::mapa::{BandwidthModel, Coefficients, HardwareGraph, Selection};
+use placement::{GpuIndex, GpuSet, Model, Pattern};
+
+use crate::outcome::Failure;
+
+/// Whether bandwidth matters to a job.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Sensitivity {
+    /// Well-linked GPUs make it faster
+    Sensitive,
+    /// Any GPUs do
+    Insensitive,
+}
+
+/// A pattern by name, or the edge list of `file:PATH`.
+pub(crate) fn pattern(text: &str) -> Result<Pattern, String> {
+    if let Some(named) = Pattern::by_name(text) {
+        return Ok(named);
+    }
+    let path = text.strip_prefix("file:").ok_or(Pattern::EXPECTED)?;
+    let list = std::fs::read_to_string(path).map_err(|e| format!("cannot read {path}: {e}"))?;
+    Pattern::parse_edges(&list).map_err(|e| format!("{path}: {e}"))
+}
+
+pub(crate) fn policy(text: &str) -> Result<Selection, String> {
+    Selection::parse(text).ok_or_else(|| "expected baseline, topo-aware, greedy or preserve".to_owned())
+}
+
+/// A list of GPUs, ranges allowed; GPUs up to 63.
+pub(crate) fn gpu_list(text: &str) -> Result<GpuSet, String> {
+    let bad = || "expected GPUs such as 0,3-5".to_owned();
+    let number = |t: &str| t.trim().parse::<u16>().ok().filter(|g| *g < 64).ok_or_else(bad);
+    let mut set = GpuSet::EMPTY;
+    for part in text.split(',').filter(|p| !p.trim().is_empty()) {
+        let (from, to) = part.split_once('-').unwrap_or((part, part));
+        let (from, to) = (number(from)?, number(to)?);
+        if from > to {
+            return Err(bad());
+        }
+        (from..=to).for_each(|g| set.insert(GpuIndex(g)));
+    }
+    Ok(set)
+}
+
+/// A number of GPUs, 1 or more.
+pub(crate) fn gpu_count(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|n| *n > 0).ok_or_else(|| "expected 1 or more".to_owned())
+}
+
+/// The GPUs that are not busy.
+pub(crate) fn free(graph: &HardwareGraph, busy: GpuSet) -> Result<GpuSet, Failure> {
+    let strange: Vec<String> =
+        busy.iter().filter(|g| !graph.all().contains(*g)).map(|g| g.to_string()).collect();
+    if strange.is_empty() {
+        return Ok(GpuSet::from_bits(graph.all().bits() & !busy.bits()));
+    }
+    let last = graph.len().saturating_sub(1);
+    Err(Failure::new(format!("--busy: no GPU {}", strange.join(", "))).hint(format!("GPUs 0 to {last}")))
+}
+
+/// A model by name or from a file of `tessera fit bandwidth`.
+pub(crate) fn model(text: &str) -> Result<BandwidthModel, Failure> {
+    if let Some(model) = BandwidthModel::parse(text) {
+        return Ok(model);
+    }
+    let known = "bottleneck, mapa2021 or a file that `tessera fit bandwidth` wrote";
+    let read = std::fs::read_to_string(text)
+        .map_err(|e| Failure::new(format!("no model {text:?}: {e}")).hint(known))?;
+    let number = |key: &str| {
+        let line = read.lines().find_map(|l| l.split_once('=').filter(|(k, _)| k.trim() == key))?;
+        line.1.trim().parse::<f64>().ok()
+    };
+    number("slowest")
+        .zip(number("sends"))
+        .and_then(|(slowest, sends)| Coefficients::new(slowest, sends))
+        .map(BandwidthModel::Bottleneck)
+        .ok_or_else(|| Failure::new(format!("{text} has no coefficients slowest and sends")).hint(known))
+}
+
+/// The GPU model with this key or NVML name.
+pub(crate) fn gpu_model(name: &str) -> Result<&'static Model, Failure> {
+    Model::find(name).ok_or_else(|| {
+        let keys: Vec<&str> = Model::all().iter().map(|m| m.key.as_str()).collect();
+        let begin: Vec<&str> =
+            keys.iter().copied().filter(|k| !name.is_empty() && k.starts_with(name)).collect();
+        let hint = match &begin[..] {
+            [] => format!("one of {}", keys.join(", ")),
+            meant => format!("did you mean {}?", meant.join(" or ")),
+        };
+        Failure::new(format!("unknown GPU model {name:?}")).hint(hint)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_gpus() {
+        assert_eq!(gpu_list("0,3-5").map(|s| s.to_string()), Ok("0,3-5".to_owned()));
+        assert_eq!(gpu_list(""), Ok(GpuSet::EMPTY));
+        assert!(["a", "5-3", "64", "-1"].iter().all(|t| gpu_list(t).is_err()));
+    }
+}

@@ -1,0 +1,84 @@
+//! Colour, where it is wanted.
+
+use std::io::IsTerminal as _;
+
+use clap::ValueEnum;
+
+/// When to use colour.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum ColorWhen {
+    /// On a terminal, unless NO_COLOR is set
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// What holds a piece of a GPU; decides its colour everywhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    Isolated,
+    Shared,
+    Idle,
+    Whole,
+    Free,
+}
+
+impl Owner {
+    pub(crate) const ALL: [Self; 5] = [Self::Isolated, Self::Shared, Self::Idle, Self::Whole, Self::Free];
+
+    /// As the legend, the JSON and SVG classes say it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Isolated => "isolated",
+            Self::Shared => "shared",
+            Self::Idle => "idle",
+            Self::Whole => "whole",
+            Self::Free => "free",
+        }
+    }
+
+    /// SGR parameters: dark text on a colour of the 256-colour cube that both light and dark terminals show well.
+    fn sgr(self) -> Option<&'static str> {
+        match self {
+            Self::Isolated => Some("38;5;16;48;5;75"),
+            Self::Shared => Some("38;5;16;48;5;78"),
+            Self::Idle => Some("38;5;16;48;5;250"),
+            Self::Whole => Some("38;5;16;48;5;215"),
+            Self::Free => None,
+        }
+    }
+}
+
+/// Puts colour on text, or not.
+#[derive(Clone, Copy)]
+pub(crate) struct Paint {
+    pub(crate) on: bool,
+}
+
+impl Paint {
+    /// `auto`: on a terminal, unless `NO_COLOR` is set (no-color.org) or the terminal is dumb.
+    pub(crate) fn new(when: ColorWhen) -> Self {
+        let env = |name| std::env::var(name).unwrap_or_default();
+        let on = match when {
+            ColorWhen::Always => true,
+            ColorWhen::Never => false,
+            ColorWhen::Auto => {
+                env("NO_COLOR").is_empty() && env("TERM") != "dumb" && std::io::stdout().is_terminal()
+            }
+        };
+        Self { on }
+    }
+
+    pub(crate) fn owner(self, owner: Owner, text: &str) -> String {
+        match owner.sgr().filter(|_| self.on) {
+            Some(sgr) => format!("\x1b[{sgr}m{text}\x1b[0m"),
+            None => text.to_owned(),
+        }
+    }
+
+    pub(crate) fn bold(self, text: &str) -> String {
+        if self.on { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}

@@ -1,0 +1,112 @@
+//! A GPU as the pieces that are drawn: jobs' and idle instances, and the free units between them.
+
+use placement::layout::{GpuLayout, HolderLayout, InstanceLayout, Shares};
+use placement::size::display_gb;
+use placement::{JobId, Model};
+
+use crate::render::colour::Owner;
+
+/// A run of placement units that is one thing.
+pub(crate) struct Piece {
+    /// First unit.
+    pub(crate) start: u8,
+    /// Number of units.
+    pub(crate) size: u8,
+    pub(crate) owner: Owner,
+    /// The instance's profile; `None` for a GPU that is not cut, and for free units.
+    pub(crate) profile: Option<String>,
+    pub(crate) jobs: Vec<Job>,
+    /// Shares beyond those that the layout lists.
+    pub(crate) more: usize,
+}
+
+/// A job on a piece.
+pub(crate) struct Job {
+    pub(crate) id: JobId,
+    /// Memory in MiB and threads in percent, where it shares.
+    pub(crate) share: Option<(u64, u8)>,
+}
+
+impl Piece {
+    /// `job 12`, `mps 13 14`, `idle`, `free`.
+    pub(crate) fn holder(&self) -> String {
+        let jobs = self.ids();
+        match self.owner {
+            Owner::Isolated => format!("job {jobs}"),
+            Owner::Shared => format!("mps {jobs}"),
+            Owner::Whole => format!("whole, job {jobs}"),
+            Owner::Idle | Owner::Free => self.owner.name().to_owned(),
+        }
+    }
+
+    /// The jobs' ids alone.
+    pub(crate) fn ids(&self) -> String {
+        let ids = self.jobs.iter().map(|j| j.id.to_string()).collect::<Vec<_>>().join(" ");
+        if self.more > 0 { format!("{ids} +{}", self.more) } else { ids }
+    }
+
+    /// The shares with their limits: `mps 13 (3.0 GB, 25 %), 14 (…)`; otherwise as [`Piece::holder`].
+    pub(crate) fn detail(&self) -> String {
+        let share = |j: &Job| match j.share {
+            Some((mem, threads)) => format!("{} ({}, {threads} %)", j.id, display_gb(mem)),
+            None => j.id.to_string(),
+        };
+        match self.owner {
+            Owner::Shared if self.more == 0 => {
+                format!("mps {}", self.jobs.iter().map(share).collect::<Vec<_>>().join(", "))
+            }
+            _ => self.holder(),
+        }
+    }
+}
+
+/// The pieces of a GPU in the order of its units, without gaps.
+pub(crate) fn of(model: &Model, gpu: &GpuLayout) -> Vec<Piece> {
+    let all = |owner, jobs: Vec<Job>, more| {
+        let whole = Piece { start: 0, size: model.placement_units, owner, profile: None, jobs, more };
+        vec![whole]
+    };
+    match gpu {
+        GpuLayout::Free => all(Owner::Free, Vec::new(), 0),
+        GpuLayout::Whole(job) => all(Owner::Whole, vec![Job { id: *job, share: None }], 0),
+        GpuLayout::Mps(shares) => all(Owner::Shared, jobs(shares), shares.more),
+        GpuLayout::Mig(instances) => mig(model, instances),
+    }
+}
+
+fn mig(model: &Model, instances: &[InstanceLayout]) -> Vec<Piece> {
+    let mut pieces: Vec<Piece> = instances.iter().filter_map(|i| piece(model, i)).collect();
+    pieces.sort_by_key(|p| p.start);
+    let (mut whole, mut at) = (Vec::new(), 0);
+    for piece in pieces {
+        if piece.start > at {
+            whole.push(free(at, piece.start - at));
+        }
+        at = piece.start + piece.size;
+        whole.push(piece);
+    }
+    if at < model.placement_units {
+        whole.push(free(at, model.placement_units - at));
+    }
+    whole
+}
+
+fn free(start: u8, size: u8) -> Piece {
+    Piece { start, size, owner: Owner::Free, profile: None, jobs: Vec::new(), more: 0 }
+}
+
+/// `None` for a profile that the model does not have, which the reader of a layout has refused already.
+fn piece(model: &Model, instance: &InstanceLayout) -> Option<Piece> {
+    let profile = model.profile(&instance.profile)?;
+    let (owner, jobs, more) = match &instance.holder {
+        HolderLayout::Job(job) => (Owner::Isolated, vec![Job { id: *job, share: None }], 0),
+        HolderLayout::Mps(shares) => (Owner::Shared, jobs(shares), shares.more),
+        HolderLayout::Idle => (Owner::Idle, Vec::new(), 0),
+    };
+    let profile_name = Some(profile.name.clone());
+    Some(Piece { start: instance.start.0, size: profile.size, owner, profile: profile_name, jobs, more })
+}
+
+fn jobs(shares: &Shares) -> Vec<Job> {
+    shares.listed.iter().map(|s| Job { id: s.job, share: Some((s.mem_mib, s.threads)) }).collect()
+}

@@ -1,0 +1,134 @@
+//! The layout as a picture.
+
+use std::fmt::Write as _;
+
+use super::Drawn;
+use super::pieces::{self, Piece};
+use super::text::title;
+use crate::render::colour::Owner;
+
+const MARGIN: usize = 16;
+const LABEL: usize = 56;
+/// Width of a GPU: a multiple of 4, 8 and 12 units.
+const GPU: usize = 768;
+const ROW: usize = 46;
+const GAP: usize = 6;
+const TITLE: usize = 30;
+
+/// Colours by class; the picture carries its own background, so that it reads on a light and a dark page.
+const STYLE: &str = "\
+text { font: 13px system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif; fill: #1c2128; }
+.title { font-weight: 600; font-size: 15px; } .small { font-size: 12px; } .dim { fill: #6b7280; }
+.bg { fill: #ffffff; stroke: #d0d7de; } .free { fill: #f3f4f6; stroke: #d0d7de; } .tick { stroke: #d0d7de; }
+.isolated { fill: #8ec5ff; stroke: #4a90d9; } .shared { fill: #95dfb0; stroke: #45a56b; }
+.idle { fill: #d4d8de; stroke: #9aa3ae; } .whole { fill: #ffc78a; stroke: #d98a35; }
+.ink { fill: #14181d; }
+@media (prefers-color-scheme: dark) {
+  text { fill: #e6edf3; } .dim { fill: #9198a1; } .bg { fill: #0d1117; stroke: #3d444d; }
+  .free { fill: #161b22; stroke: #3d444d; } .tick { stroke: #3d444d; } .ink { fill: #14181d; }
+}";
+
+/// All nodes under each other, with a legend.
+pub(crate) fn picture(nodes: &[Drawn]) -> String {
+    let (mut body, mut y) = (String::new(), MARGIN);
+    for drawn in nodes {
+        let _ = writeln!(
+            body,
+            "<text class=\"title\" x=\"{MARGIN}\" y=\"{}\">{}</text>",
+            y + 16,
+            escape(&title(drawn))
+        );
+        y += TITLE;
+        for (i, (model, gpu)) in drawn.gpus.iter().enumerate() {
+            let middle = y + ROW / 2 + 4;
+            let _ = writeln!(body, "<text class=\"dim\" x=\"{MARGIN}\" y=\"{middle}\">GPU {i}</text>");
+            let unit = GPU / usize::from(model.placement_units.max(1));
+            pieces::of(model, gpu).iter().for_each(|p| piece(&mut body, p, unit, y));
+            y += ROW + GAP;
+        }
+        y += GAP;
+    }
+    y = legend(&mut body, y);
+    let (width, height) = (MARGIN * 2 + LABEL + GPU, y + MARGIN);
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" \
+         role=\"img\" aria-label=\"GPU layout\">\n<style>{STYLE}</style>\n\
+         <rect class=\"bg\" x=\"0.5\" y=\"0.5\" width=\"{}\" height=\"{}\" rx=\"10\"/>\n{body}</svg>\n",
+        width - 1,
+        height - 1
+    )
+}
+
+fn piece(body: &mut String, piece: &Piece, unit: usize, y: usize) {
+    let (x, width) = (MARGIN + LABEL + usize::from(piece.start) * unit, usize::from(piece.size) * unit);
+    let class = piece.owner.name();
+    let tip = match &piece.profile {
+        Some(profile) => format!("{profile} at {}: {}", piece.start, piece.detail()),
+        None => piece.detail(),
+    };
+    let _ = writeln!(
+        body,
+        "<g><title>{}</title><rect class=\"{class}\" x=\"{}\" y=\"{y}\" width=\"{}\" height=\"{ROW}\" rx=\"5\"/>",
+        escape(&tip),
+        x + 1,
+        width - 2
+    );
+    if piece.owner == Owner::Free {
+        for k in 1..usize::from(piece.size) {
+            let _ = writeln!(
+                body,
+                "<path class=\"tick\" d=\"M{} {}v{}\" stroke-dasharray=\"2 4\"/>",
+                x + k * unit,
+                y + 6,
+                ROW - 12
+            );
+        }
+    } else {
+        labels(body, piece, x + 9, width - 14, y);
+    }
+    body.push_str("</g>\n");
+}
+
+fn labels(body: &mut String, piece: &Piece, x: usize, room: usize, y: usize) {
+    // A character of the small face is about 7 wide.
+    let fits = |text: &String| text.chars().count() * 7 <= room;
+    let choices = [piece.detail(), piece.holder(), piece.ids()];
+    let holder = choices.iter().find(|c| fits(c)).or(choices.last()).map_or("", String::as_str);
+    let (first, second) = match &piece.profile {
+        Some(profile) => (profile.as_str(), Some(holder)),
+        None => (holder, None),
+    };
+    let at = if second.is_some() { y + 19 } else { y + ROW / 2 + 4 };
+    let _ = writeln!(body, "<text class=\"ink\" x=\"{x}\" y=\"{at}\">{}</text>", escape(first));
+    if let Some(second) = second {
+        let _ =
+            writeln!(body, "<text class=\"ink small\" x=\"{x}\" y=\"{}\">{}</text>", y + 36, escape(second));
+    }
+}
+
+fn legend(body: &mut String, y: usize) -> usize {
+    let says = |owner| match owner {
+        Owner::Isolated => "one job's instance",
+        Owner::Shared => "shared (MPS)",
+        Owner::Idle => "idle, kept for reuse",
+        Owner::Whole => "whole GPU",
+        Owner::Free => "free",
+    };
+    let mut x = MARGIN + LABEL;
+    for owner in Owner::ALL {
+        let (class, text) = (owner.name(), says(owner));
+        let _ = writeln!(
+            body,
+            "<rect class=\"{class}\" x=\"{x}\" y=\"{y}\" width=\"14\" height=\"14\" rx=\"3\"/>\
+             <text class=\"small dim\" x=\"{}\" y=\"{}\">{text}</text>",
+            x + 20,
+            y + 11
+        );
+        x += 20 + text.len() * 7 + 22;
+    }
+    y + 16
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}

@@ -1,0 +1,5 @@
+//! What a person or a program reads: tables, pictures, colour.
+
+pub(crate) mod colour;
+pub(crate) mod layout;
+pub(crate) mod table;

@@ -1,0 +1,134 @@
+//! When running jobs end: what a plan over the present state rests on.
+
+use std::collections::HashMap;
+
+use placement::JobId;
+use placement::far::Micros;
+use placement::planned::{Started, asks, parse_started};
+use placement::wire::parse_request;
+
+use super::Learnt;
+use crate::slurm::squeue::Job;
+
+/// Least seconds that a job still runs which should be over.
+const LEAST: u64 = 60;
+
+/// How long each running job is expected to run on, µs; a job of which nothing is known is not in it.
+///
+/// As long as it was planned to run, else as it says itself, else as was learnt of its job profile, from when it really
+/// began. A job that should be over is expected to take as long again as it is late, a minute at least: it is never of
+/// unknown end, and never soon over for ever. Its time limit is the latest end of any, and the only one of other jobs.
+pub(crate) fn ends(jobs: &[Job], learnt: &Learnt, now: u64) -> HashMap<JobId, Micros> {
+    jobs.iter().filter_map(|job| Some((JobId(job.id), end(job, learnt, now)?))).collect()
+}
+
+fn end(job: &Job, learnt: &Learnt, now: u64) -> Option<Micros> {
+    let expected = match job.state.as_str() {
+        "RUNNING" => {
+            expected(job, learnt).map(|end| if end > now { end } else { now + (now - end).max(LEAST) })
+        }
+        // Its end is behind it: what is left is its epilog.
+        "COMPLETING" => None,
+        _ => return None,
+    };
+    let end = expected.into_iter().chain(job.end).min()?;
+    Some(end.saturating_sub(now).max(1) * 1_000_000)
+}
+
+/// When a running job should end, without its time limit.
+fn expected(job: &Job, learnt: &Learnt) -> Option<u64> {
+    let started = parse_started(&job.comment)?;
+    let planned = started.planned.map(|(begin, end)| end.saturating_sub(begin));
+    let seconds = planned
+        .or_else(|| said(&job.comment, &started))
+        .or_else(|| learnt.seconds(started.job_profile.as_deref()?, instance(&started)?))?;
+    Some(job.start? + seconds)
+}
+
+/// Whether only past jobs can tell how long this one runs.
+pub(crate) fn needs_learnt(job: &Job) -> bool {
+    job.state == "RUNNING"
+        && parse_started(&job.comment).is_some_and(|started| {
+            started.job_profile.is_some()
+                && started.planned.is_none()
+                && said(&job.comment, &started).is_none()
+        })
+}
+
+/// Seconds that a job says it runs on the instance it got: its request stands behind what it got.
+fn said(comment: &str, started: &Started) -> Option<u64> {
+    let request = parse_request(asks(comment)?).ok()?;
+    let slices: u8 = instance(started)?.split_once("g.")?.0.parse().ok()?;
+    request.times.iter().find(|t| t.slices == slices).map(|t| t.millis.div_ceil(1000))
+}
+
+/// The MIG profile of its one instance: `2g.10gb` of `n1=mig:3/2g.10gb@4`.
+fn instance(started: &Started) -> Option<&str> {
+    let (_, grant) = started.got.split_once("=mig:").filter(|(_, grant)| !grant.contains([',', ';']))?;
+    Some(grant.split_once('/')?.1.split_once('@')?.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::slurm::sacct::Past;
+
+    fn job(id: u32, comment: &str, end: Option<u64>) -> Job {
+        Job {
+            id,
+            state: "RUNNING".to_owned(),
+            start: Some(1000),
+            end,
+            comment: comment.to_owned(),
+            ..Job::default()
+        }
+    }
+
+    #[test]
+    fn ends_are_planned_ones_else_said_else_learnt_else_limits() {
+        let got = "tessera: n1=mig:0/1g.5gb@0";
+        let planned = |begin, end| format!("{got} planned={begin}-{end}: why");
+        let asks = "; asks v1 iso=mig times=1g:70,2g:40";
+        let jobs = [
+            job(1, &planned(990, 1090), Some(9999)),
+            job(2, &planned(990, 1090), Some(1080)),
+            job(3, &format!("{}{asks}", planned(990, 1090)), None),
+            job(4, &format!("{got}: why{asks}"), None),
+            job(5, &format!("{got} job-profile=bert: why; asks v1 iso=mig job-profile=bert"), None),
+            job(6, &format!("{got} job-profile=new: why"), Some(1300)),
+            job(7, &format!("{got}: why"), Some(1200)),
+            job(8, "somebody else's", None),
+            job(9, "tessera: n1=mig:0/1g.5gb@0,0/1g.5gb@1: why; asks v1 iso=mig times=1g:70", None),
+        ];
+        let past = Past { job_profile: "bert".to_owned(), instance: "1g.5gb".to_owned(), seconds: 85 };
+        let ends = ends(&jobs, &Learnt::of(vec![past]), 1050);
+        let seconds = |id| ends.get(&JobId(id)).map(|us| us / 1_000_000);
+        assert_eq!(
+            [1, 2, 3, 4, 5, 6, 7, 8, 9].map(seconds),
+            [Some(50), Some(30), Some(50), Some(20), Some(35), Some(250), Some(150), None, None]
+        );
+        let needs: Vec<u32> = jobs.iter().filter(|j| needs_learnt(j)).map(|j| j.id).collect();
+        assert_eq!(needs, [5, 6]);
+    }
+
+    #[test]
+    fn a_late_job_is_later_the_later_it_is_but_within_its_limit() {
+        let late = |now, end| {
+            ends(&[job(1, "tessera: n1=mig:0/1g.5gb@0 planned=0-10: why", end)], &Learnt::default(), now)
+                [&JobId(1)]
+                / 1_000_000
+        };
+        assert_eq!((late(1010, None), late(1100, None), late(1500, None)), (60, 90, 490));
+        assert_eq!((late(1500, Some(1600)), late(1500, Some(1499))), (100, 1));
+    }
+
+    #[test]
+    fn jobs_that_do_not_run_have_no_end() {
+        let mut over = job(1, "tessera: n1=mig:0/1g.5gb@0 planned=0-9999: why", Some(1040));
+        over.state = "COMPLETING".to_owned();
+        let mut pending = job(2, "", Some(5000));
+        pending.state = "PENDING".to_owned();
+        let ends = ends(&[over, pending], &Learnt::default(), 1050);
+        assert_eq!(ends, HashMap::from([(JobId(1), 1_000_000)]));
+    }
+}

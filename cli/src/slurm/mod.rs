@@ -1,0 +1,8 @@
+//! Slurm's own commands: running them and reading what they print.
+
+pub(crate) mod command;
+pub(crate) mod sacct;
+pub(crate) mod sbatch;
+pub(crate) mod scontrol;
+pub(crate) mod sinfo;
+pub(crate) mod squeue;

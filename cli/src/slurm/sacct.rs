@@ -1,0 +1,98 @@
+//! `sacct`: jobs that slurmctld has forgotten, in Slurm's accounting.
+
+use std::collections::HashMap;
+use std::process::Command;
+
+use placement::planned::parse_started;
+
+use super::squeue::MOST_IDS;
+use crate::outcome::Failure;
+
+/// One completed job of a job profile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Past {
+    pub(crate) job_profile: String,
+    /// The MIG profile of its one instance.
+    pub(crate) instance: String,
+    pub(crate) seconds: u64,
+}
+
+/// The fields asked for. The comment is last: it may contain the separator.
+const FIELDS: &str = "JobIDRaw,State,ElapsedRaw,AdminComment";
+
+/// The jobs of the last `days` days, of all users that the caller may see.
+pub(crate) fn completed(days: u32) -> Result<Vec<Past>, Failure> {
+    let since = format!("now-{days}days");
+    let mut command = Command::new("sacct");
+    command.args(["-a", "-X", "-n", "-P", "-s", "CD", "-S", &since, "-E", "now", "-o", FIELDS]);
+    let out = command.output().map_err(|e| {
+        Failure::new(format!("cannot run sacct: {e}")).hint("is Slurm's client package installed here?")
+    })?;
+    if !out.status.success() {
+        let said = String::from_utf8_lossy(&out.stderr);
+        let said = said.trim().trim_start_matches("sacct: ").trim_start_matches("error: ");
+        let hint = "times are learnt from Slurm's accounting: it needs AccountingStorageType=accounting_storage/slurmdbd; \
+                    jobs can say their times themselves with --gpu-times";
+        return Err(Failure::new(format!("sacct: {}", said.replace('\n', ": "))).hint(hint));
+    }
+    Ok(parse(&String::from_utf8_lossy(&out.stdout)))
+}
+
+/// Lines of sacct; those that are not a completed job of a job profile on one instance are passed over.
+pub(crate) fn parse(text: &str) -> Vec<Past> {
+    text.lines().filter_map(one).collect()
+}
+
+fn one(line: &str) -> Option<Past> {
+    let mut fields = line.splitn(4, '|');
+    let (_, state, elapsed, comment) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
+    let started = parse_started(comment).filter(|_| state == "COMPLETED")?;
+    // `n1=mig:3/2g.10gb@4`, and neither a second instance nor a second node.
+    let (_, grant) = started.got.split_once("=mig:").filter(|(_, grant)| !grant.contains([',', ';']))?;
+    let (_, instance) = grant.split_once('/')?;
+    let (profile, _) = instance.split_once('@')?;
+    let seconds = elapsed.parse().ok()?;
+    Some(Past { job_profile: started.job_profile?, instance: profile.to_owned(), seconds })
+}
+
+/// What sacct says of these jobs, separated by bars; nothing where there is no accounting.
+pub(crate) fn rows(ids: &[u32], fields: &str) -> HashMap<u32, String> {
+    let mut rows = HashMap::new();
+    for ids in ids.chunks(MOST_IDS) {
+        let list: Vec<String> = ids.iter().map(u32::to_string).collect();
+        let mut command = Command::new("sacct");
+        command.args(["-X", "-n", "-P", "-o", &format!("JobIDRaw,{fields}"), "-j", &list.join(",")]);
+        let out = command.env("SLURM_TIME_FORMAT", "%s").output().ok().filter(|o| o.status.success());
+        let text = out.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default();
+        let row = |line: &str| {
+            let (id, rest) = line.split_once('|')?;
+            Some((id.parse().ok()?, rest.to_owned()))
+        };
+        rows.extend(text.lines().filter_map(row));
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn completed_jobs_on_one_instance_count() {
+        let text = "12|COMPLETED|35|tessera: n1=mig:3/2g.10gb@4 job-profile=bert: why | with a bar\n\
+                    13|COMPLETED|61|tessera: n1=mig:3/1g.5gb@4 job-profile=bert planned=5-66: as planned\n\
+                    14|FAILED|3|tessera: n1=mig:3/1g.5gb@4 job-profile=bert: why\n\
+                    15|COMPLETED|3|tessera: n1=mig:3/1g.5gb@4: why\n\
+                    16|COMPLETED|3|tessera: n1=mig:3/1g.5gb@4,3/1g.5gb@5 job-profile=bert: why\n\
+                    17|COMPLETED|3|tessera: n1=whole:0 job-profile=bert: why\n\
+                    18|COMPLETED|3|somebody's own\n\
+                    19|COMPLETED|3|\n\
+                    nonsense\n";
+        let past = |instance: &str, seconds| Past {
+            job_profile: "bert".to_owned(),
+            instance: instance.to_owned(),
+            seconds,
+        };
+        assert_eq!(parse(text), [past("2g.10gb", 35), past("1g.5gb", 61)]);
+    }
+}

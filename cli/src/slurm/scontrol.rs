@@ -1,0 +1,66 @@
+//! `scontrol`: settings, nodes, and changes to jobs.
+
+use std::collections::HashMap;
+use std::process::Command;
+
+use super::command::run;
+use crate::outcome::Failure;
+
+/// A value in `scontrol show config`.
+pub(crate) fn setting<'a>(config: &'a str, key: &str) -> Option<&'a str> {
+    let pair = |line: &'a str| line.split_once('=').filter(|(k, _)| k.trim().eq_ignore_ascii_case(key));
+    config.lines().find_map(pair).map(|(_, value)| value.trim())
+}
+
+/// The layouts that the controller publishes, by node.
+pub(crate) fn layouts() -> Result<HashMap<String, String>, Failure> {
+    Ok(layouts_in(&run("scontrol", &["show", "nodes"])?))
+}
+
+/// The layouts in `scontrol show nodes`.
+pub(crate) fn layouts_in(text: &str) -> HashMap<String, String> {
+    let mut found = field_by_node(text, "Extra=");
+    found.retain(|_, extra| extra.starts_with("tessera"));
+    found
+}
+
+/// A field that has a line to itself in `scontrol show nodes`, by node.
+pub(crate) fn field_by_node(text: &str, field: &str) -> HashMap<String, String> {
+    let (mut found, mut name) = (HashMap::new(), String::new());
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("NodeName=") {
+            name = rest.split(' ').next().unwrap_or_default().to_owned();
+        } else if let Some(value) = line.trim_start().strip_prefix(field) {
+            found.insert(name.clone(), value.to_owned());
+        }
+    }
+    found
+}
+
+/// Sets a field of a job; what Slurm says if it refuses.
+pub(crate) fn update(job: u32, field: &str) -> Result<(), String> {
+    let out = Command::new("scontrol").args(["update", &format!("JobId={job}"), field]).output();
+    match out {
+        Ok(out) if out.status.success() => Ok(()),
+        Ok(out) => {
+            let said =
+                format!("{}{}", String::from_utf8_lossy(&out.stderr), String::from_utf8_lossy(&out.stdout));
+            Err(said.trim().replace('\n', ": "))
+        }
+        Err(e) => Err(format!("cannot run scontrol: {e}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extra_is_found_by_node() {
+        let text = "NodeName=n1 Arch=x86_64 CoresPerSocket=1\n   Gres=gpu:8\n   Extra=tessera gpu0=free\n\n\
+                    NodeName=n2 Arch=x86_64\n   Comment=x\n   Extra=somebody else's\n\n";
+        let found = layouts_in(text);
+        assert_eq!(found.get("n1").map(String::as_str), Some("tessera gpu0=free"));
+        assert_eq!(found.len(), 1);
+    }
+}

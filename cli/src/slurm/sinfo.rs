@@ -1,0 +1,48 @@
+//! `sinfo`: which nodes take jobs.
+
+use std::collections::HashMap;
+
+use super::command::run;
+use crate::outcome::Failure;
+
+/// States of a node that takes jobs. `planned` is an idle one that backfill keeps for a pending job.
+const USABLE: [&str; 5] = ["idle", "planned", "mixed", "allocated", "completing"];
+/// What sinfo adds to such a state: backfill keeps the rest of the node for a pending job, or a job is just ending there.
+const STILL_USABLE: [char; 2] = ['-', '+'];
+
+/// The nodes that take jobs, with their partitions: not those that are drained, down, reserved or in maintenance.
+pub(crate) fn usable() -> Result<HashMap<String, Vec<String>>, Failure> {
+    let columns = "nodelist:256,statelong:32,partitionname:128";
+    Ok(usable_in(&run("sinfo", &["-h", "-N", "-a", "-O", columns])?))
+}
+
+/// A node has a line per partition.
+fn usable_in(text: &str) -> HashMap<String, Vec<String>> {
+    let mut nodes: HashMap<String, Vec<String>> = HashMap::new();
+    for line in text.lines() {
+        let mut words = line.split_whitespace();
+        let (Some(node), Some(state), Some(partition)) = (words.next(), words.next(), words.next()) else {
+            continue;
+        };
+        if USABLE.contains(&state.trim_end_matches(STILL_USABLE)) {
+            nodes.entry(node.to_owned()).or_default().push(partition.to_owned());
+        }
+    }
+    nodes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_nodes_that_take_jobs() {
+        let text = "n1   idle     gpu\nn1   idle     debug\nn2   drained  gpu\nn3   mixed    gpu\nn4 reserved gpu\nn5\n\
+                    n6 mixed- gpu\nn7 planned gpu\nn8 allocated+ gpu\nn9 idle* gpu\nn10 mixed@ gpu\n";
+        let nodes = usable_in(text);
+        assert_eq!(nodes.get("n1").map(Vec::len), Some(2));
+        let mut names: Vec<_> = nodes.keys().map(String::as_str).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["n1", "n3", "n6", "n7", "n8"]);
+    }
+}

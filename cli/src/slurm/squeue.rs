@@ -1,0 +1,239 @@
+//! Jobs as `squeue` tells of them: columns of fixed width, which no user's text can shift. Job names of users are
+//! not asked for, and their comments only by who wants just these.
+//!
+//! `squeue --json` differs from release to release and needs a plugin that not every site installs; `scontrol show job`
+//! mixes users' words with fields. These columns are the same in 22.05 and 24.11.
+
+mod columns;
+
+use std::collections::HashSet;
+use std::process::Command;
+
+use placement::JobId;
+
+use super::command::run;
+use crate::outcome::Failure;
+use columns::COLUMNS;
+
+/// Jobs that are named to a command at once.
+pub(crate) const MOST_IDS: usize = 5000;
+
+/// One job.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Job {
+    pub(crate) id: u32,
+    /// An array, its task, or a heterogeneous job's component.
+    pub(crate) compound: bool,
+    pub(crate) user: String,
+    pub(crate) account: String,
+    pub(crate) partition: String,
+    pub(crate) qos: String,
+    pub(crate) priority: u64,
+    pub(crate) nice: i64,
+    pub(crate) state: String,
+    pub(crate) reason: String,
+    pub(crate) dependency: String,
+    pub(crate) n_nodes: String,
+    pub(crate) nodes: String,
+    pub(crate) wanted_nodes: String,
+    pub(crate) reservation: String,
+    /// Seconds since the epoch; for a running job its begin, for a pending one what Slurm expects, if anything.
+    pub(crate) start: Option<u64>,
+    /// Seconds since the epoch; for a running job when its time limit ends it.
+    pub(crate) end: Option<u64>,
+    /// Seconds; `None` for a job without a limit, or of which none is known.
+    pub(crate) limit: Option<u64>,
+    /// AdminComment.
+    pub(crate) comment: String,
+}
+
+impl Job {
+    /// Whether it will not change any more.
+    pub(crate) fn ended(&self) -> bool {
+        !["PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "REQUEUED", "STOPPED", "SIGNALING"]
+            .contains(&self.state.as_str())
+    }
+}
+
+/// Jobs that Slurm still knows: all, or some of them and perhaps others, in whatever state.
+pub(crate) fn jobs(only: Option<&[u32]>) -> Result<Vec<Job>, Failure> {
+    let format: Vec<String> = COLUMNS.iter().map(|(name, width)| format!("{name}:{width}")).collect();
+    Ok(asked(&format.join(","), only, false)?.split(|b| *b == b'\n').filter_map(parse).collect())
+}
+
+/// The Comment of each of these jobs, or of all of one's own, root's being everybody's. It is whatever the job's user
+/// wrote.
+pub(crate) fn comments(only: Option<&[u32]>) -> Result<Vec<(u32, String)>, Failure> {
+    let own = only.is_none() && !rustix::process::geteuid().is_root();
+    let out = asked("JobID:14,Comment:1024", only, own)?;
+    let one = |line: &[u8]| {
+        let (id, comment) = line.split_at_checked(14)?;
+        let text = |bytes| String::from_utf8_lossy(bytes).trim().to_owned();
+        Some((text(id).parse().ok()?, text(comment)))
+    };
+    Ok(out.split(|b| *b == b'\n').filter_map(one).collect())
+}
+
+/// The jobs on a node that are in one of these states, a list of squeue's abbreviations.
+pub(crate) fn on_node(node: &str, states: &str) -> Result<HashSet<JobId>, Failure> {
+    let text = run("squeue", &["--noheader", "--nodelist", node, "--states", states, "--format", "%A"])?;
+    Ok(text.lines().filter_map(|l| l.trim().parse().ok()).map(JobId).collect())
+}
+
+fn arguments(format: &str, only: Option<&[u32]>, own: bool) -> Vec<String> {
+    let mut arguments: Vec<String> = ["-h", "-a", "-t", "all", "-O", format].map(str::to_owned).to_vec();
+    // A longer list would not fit into an argument: then all jobs are asked for.
+    if let Some(ids) = only.filter(|ids| ids.len() <= MOST_IDS) {
+        let ids: Vec<String> = ids.iter().map(u32::to_string).collect();
+        arguments.push(format!("--jobs={}", ids.join(",")));
+    }
+    if own {
+        arguments.push("--me".to_owned());
+    }
+    arguments
+}
+
+/// What squeue prints in these columns, of these jobs or of all, of one's `own` alone.
+fn asked(format: &str, only: Option<&[u32]>, own: bool) -> Result<Vec<u8>, Failure> {
+    let mut command = Command::new("squeue");
+    let out = command
+        .args(arguments(format, only, own))
+        .env("SLURM_TIME_FORMAT", "%s")
+        .output()
+        .map_err(|e| Failure::new(format!("cannot run squeue: {e}")).hint("is Slurm installed here?"))?;
+    let said = String::from_utf8_lossy(&out.stderr);
+    // Slurm forgets a job MinJobAge after its end, and squeue fails when it knows none of those asked for.
+    if !out.status.success() && !said.contains("Invalid job id specified") {
+        return Err(Failure::new(format!("squeue failed: {}", said.trim())));
+    }
+    Ok(out.stdout)
+}
+
+fn parse(line: &[u8]) -> Option<Job> {
+    let mut at = 0;
+    let mut column = || {
+        let width = COLUMNS.get(at).map_or(0, |c| c.1);
+        let begin: usize = COLUMNS[..at].iter().map(|c| c.1).sum();
+        at += 1;
+        let bytes = line.get(begin..(begin + width).min(line.len())).unwrap_or_default();
+        let text = String::from_utf8_lossy(bytes).trim().to_owned();
+        if text == "(null)" || text == "N/A" { String::new() } else { text }
+    };
+    let id = column().parse().ok()?;
+    let array: Option<u32> = column().parse().ok();
+    // The tasks of an array that has not been split yet: `1-3`.
+    let tasks = column();
+    let het: Option<u32> = column().parse().ok();
+    Some(Job {
+        id,
+        // squeue shows a plain job as an array of itself.
+        compound: array.is_some_and(|a| a != id) || !tasks.is_empty() || het.is_some_and(|h| h != 0),
+        user: column(),
+        account: column(),
+        partition: column(),
+        qos: column(),
+        priority: column().parse().unwrap_or(0),
+        nice: column().parse().unwrap_or(0),
+        state: column(),
+        reason: column(),
+        dependency: column(),
+        n_nodes: column(),
+        nodes: column(),
+        wanted_nodes: column(),
+        reservation: column(),
+        start: column().parse().ok(),
+        end: column().parse().ok(),
+        limit: limit(&column()),
+        comment: column(),
+    })
+}
+
+/// Seconds in a limit as Slurm writes it, `1-02:03:04`, `2:03:04` or `3:04`.
+fn limit(text: &str) -> Option<u64> {
+    let (days, time) = text.split_once('-').unwrap_or(("0", text));
+    let parts: Vec<u64> = time.split(':').map(|p| p.parse().ok()).collect::<Option<_>>()?;
+    let seconds = parts.iter().try_fold(0_u64, |sum, part| sum.checked_mul(60)?.checked_add(*part))?;
+    // "5" alone would be minutes; Slurm does not write that.
+    let days = days.parse::<u64>().ok()?.checked_mul(86_400)?;
+    (parts.len() > 1).then(|| days.checked_add(seconds)).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::columns::line;
+    use super::*;
+
+    #[test]
+    fn columns_are_read_by_their_width() {
+        let text = line(&[
+            ("JobID", "12"),
+            ("ArrayJobID", "12"),
+            ("ArrayTaskID", "N/A"),
+            ("HetJobID", "N/A"),
+            ("UserName", "alice"),
+            ("Account", "(null)"),
+            ("Partition", "gpu"),
+            ("QOS", "(null)"),
+            ("PriorityLong", "4294901759"),
+            ("Nice", "5"),
+            ("State", "PENDING"),
+            ("Reason", "Dependency"),
+            ("Dependency", "afterany:7(unfulfilled)"),
+            ("NumNodes", "1"),
+            ("ReqNodes", "n1"),
+            ("StartTime", "N/A"),
+            ("EndTime", "N/A"),
+            ("TimeLimit", "1-00:01:00"),
+            ("admin_comment", "tessera: asks v1 iso=mig times=1g:60"),
+        ]);
+        let job = parse(text.as_bytes()).unwrap();
+        assert_eq!((job.id, job.compound, job.nice, job.start), (12, false, 5, None));
+        assert_eq!((job.user.as_str(), job.account.as_str(), job.wanted_nodes.as_str()), ("alice", "", "n1"));
+        assert_eq!(job.comment, "tessera: asks v1 iso=mig times=1g:60");
+        assert!(!job.ended());
+        assert_eq!(job.limit, Some(86_460));
+    }
+
+    #[test]
+    fn an_array_that_waits_has_the_number_of_its_first_job() {
+        let compound = |tasks| {
+            let ids = [("JobID", "12"), ("ArrayJobID", "12"), ("ArrayTaskID", tasks), ("HetJobID", "N/A")];
+            parse(line(&ids).as_bytes()).unwrap().compound
+        };
+        assert!(compound("1-3"));
+        assert!(!compound("N/A"));
+    }
+
+    #[test]
+    fn ones_own_jobs_are_asked_for_by_me() {
+        let of = |only: Option<&[u32]>, own| arguments("JobID:14", only, own)[6..].join(" ");
+        assert_eq!((of(None, false), of(None, true)), (String::new(), "--me".to_owned()));
+        assert_eq!(of(Some(&[7, 9]), false), "--jobs=7,9");
+        assert_eq!(of(Some(&[1; MOST_IDS + 1]), false), "");
+    }
+
+    #[test]
+    fn limits_are_seconds() {
+        let limits = ["1:00", "2:03:04", "1-02:03:04", "365-00:00:00"].map(limit);
+        assert_eq!(limits, [Some(60), Some(7384), Some(93_784), Some(31_536_000)]);
+        for none in ["UNLIMITED", "NOT_SET", "INVALID", "", "5", "1:x"] {
+            assert_eq!(limit(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_job_is_passed_over() {
+        assert_eq!(parse(b""), None);
+        assert_eq!(parse(b"squeue: something went wrong"), None);
+        let array = line(&[
+            ("JobID", "12"),
+            ("ArrayJobID", "9"),
+            ("ArrayTaskID", "2"),
+            ("State", "COMPLETED"),
+            ("StartTime", "1"),
+            ("EndTime", "2"),
+        ]);
+        let job = parse(array.as_bytes()).unwrap();
+        assert!(job.compound && job.ended());
+    }
+}

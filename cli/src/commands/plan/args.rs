@@ -1,12 +1,14 @@
 //! The command line of `tessera plan`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use placement::Model;
 use placement::far::Policy;
 
 use crate::clock::duration;
+use crate::outcome::Failure;
 use crate::render::colour::ColorWhen;
 
 /// Plan a batch of tasks on GPUs that repartition
@@ -77,6 +79,24 @@ pub(crate) struct PlanArgs {
     pub(crate) color: ColorWhen,
     #[command(flatten)]
     pub(crate) submit: SubmitArgs,
+}
+
+impl PlanArgs {
+    /// The tasks' file; standard input where clap did not need one.
+    pub(crate) fn tasks(&self) -> &Path {
+        self.tasks.as_deref().unwrap_or(Path::new("-"))
+    }
+
+    /// The model that `--gpu` names.
+    pub(crate) fn model(&self) -> Result<Option<&'static Model>, Failure> {
+        let found = |(name, _): &(String, usize)| {
+            Model::find(name).ok_or_else(|| {
+                Failure::new(format!("--gpu: no GPU model {name:?}"))
+                    .hint("`tessera profiles` lists the models")
+            })
+        };
+        self.gpu.as_ref().map(found).transpose()
+    }
 }
 
 /// Carrying a plan out.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use placement::far::{Policy, Problem};
 
-use super::tasks::Batch;
-use super::{Planned, plan, refuse, seconds};
+use super::batch::{Batch, seconds};
+use super::planned::{Planned, plan, refuse};
 use crate::outcome::Failure;
 use crate::render::table;
 

@@ -1,10 +1,13 @@
 //! The two CSV files of `tessera plan`: named tasks, and reconfiguration times. No quoting: names have no commas, and a
 //! task's command is its line's last field, to the end.
 
+use std::path::Path;
+
 use placement::Model;
 use placement::far::{Costs, Micros, Task};
 
-use super::tasks::{Batch, Context, micros, model, names, sizes};
+use super::batch::{Batch, Context, NamedTask, micros, model, names, sizes};
+use crate::files::read_text;
 use crate::outcome::Failure;
 
 /// The lines that say something, numbered from 1, as trimmed fields.
@@ -35,24 +38,23 @@ pub(super) fn tasks(context: &Context<'_>, text: &str) -> Result<Batch, Failure>
             return Err(context.error(line, what));
         }
         let mut times = vec![None; sizes.len()];
+        let (mut own_name, mut command) = (None, None);
         for ((column, name), field) in columns.iter().zip(&header).zip(&fields) {
             match column {
                 Column::Size(_) if field.is_empty() => {}
                 Column::Size(size) => times[*size] = Some(time(context, line, name, field)?),
-                Column::Name => batch.names.push(name_of(context, line, field)?),
-                Column::Command => batch.commands.push(Some((*field).to_owned()).filter(|c| !c.is_empty())),
+                Column::Name => own_name = name_of(context, line, field)?,
+                Column::Command => command = Some((*field).to_owned()).filter(|c| !c.is_empty()),
             }
         }
         if times.iter().all(Option::is_none) {
             return Err(context.error(line, "the task can run at no size"));
         }
-        batch.tasks.push(Task { times });
+        batch.tasks.push(NamedTask { name: own_name, command, task: Task { times } });
     }
     if batch.tasks.is_empty() {
         return Err(context.error(line, "no task after the header"));
     }
-    batch.names.resize(batch.tasks.len(), None);
-    batch.commands.resize(batch.tasks.len(), None);
     Ok(batch)
 }
 
@@ -116,13 +118,19 @@ fn time(context: &Context<'_>, line: usize, field: &str, text: &str) -> Result<M
     })
 }
 
-/// Reconfiguration times: `size,create,destroy`. Sizes that are not in the file keep their default.
-pub(super) fn costs(
-    context: &Context<'_>,
-    text: &str,
+/// Reads reconfiguration times from a file into `costs`.
+pub(super) fn read_costs(
+    path: &Path,
+    model: &'static Model,
     sizes: &[u8],
-    costs: &mut Costs,
+    into: &mut Costs,
 ) -> Result<(), Failure> {
+    let file = path.display().to_string();
+    costs(&Context { file: &file, model: Some(model) }, &read_text(path)?, sizes, into)
+}
+
+/// Reconfiguration times: `size,create,destroy`. Sizes that are not in the file keep their default.
+fn costs(context: &Context<'_>, text: &str, sizes: &[u8], costs: &mut Costs) -> Result<(), Failure> {
     let mut rows = rows(text);
     let (line, header) = rows.next().ok_or_else(|| context.error(1, "no line size,create,destroy"))?;
     if header != ["size", "create", "destroy"] {

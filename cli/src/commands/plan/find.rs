@@ -5,9 +5,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use placement::planned::{PlannedPlace, Started, parse_plan, parse_started};
+use placement::planned::{PlannedPlace, parse_plan, parse_started};
 
 use super::note;
+use super::place::Place;
 use super::record::{Entry, Record};
 use crate::outcome::Failure;
 use crate::slurm::{sacct, squeue};
@@ -115,22 +116,15 @@ fn planners(job: &squeue::Job) -> Option<(Record, Entry)> {
         Entry::found(job.id.to_string(), job.id, place, begin as f64, end as f64)
     };
     if let Some(started) = parse_started(&job.comment) {
-        let mut entry = entry(got(&started)?, started.planned?);
+        let mut entry = entry(Place::got(&started.got)?, started.planned?);
         entry.elsewhere = Some(!started.why.contains(", at the planned place"));
         return Some((record, entry));
     }
     let plan = parse_plan(&job.comment).ok().flatten()?;
     let PlannedPlace { node, start } = plan.place?;
-    let place = (node, usize::from(start.gpu.0), plan.size, start.start.0);
+    let (gpu, start) = (usize::from(start.gpu.0), start.start.0);
+    let place = Place { node, gpu, profile: plan.size, start };
     Some((record, entry(place, plan.begin.zip(plan.end)?)))
-}
-
-/// Node, GPU, profile and first unit of a job's one instance: `n1=mig:3/2g.10gb@4`.
-fn got(started: &Started) -> Option<(String, usize, String, u8)> {
-    let (node, grant) = started.got.split_once("=mig:").filter(|(_, grant)| !grant.contains([',', ';']))?;
-    let (gpu, instance) = grant.split_once('/')?;
-    let (profile, start) = instance.split_once('@')?;
-    Some((node.to_owned(), gpu.parse().ok()?, profile.to_owned(), start.parse().ok()?))
 }
 
 #[cfg(test)]

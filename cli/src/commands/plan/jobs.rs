@@ -1,12 +1,12 @@
 //! A plan as Slurm jobs: what each asks for and which jobs must have ended before it.
 
-use placement::far::{Micros, PresentPlan};
+use placement::far::{self, Micros, PresentPlace, PresentRun};
 use placement::{JobId, Model, Slice};
 
-use super::Planned;
+use super::batch::Batch;
 use super::on::{Holding, On};
-use super::seconds;
-use super::tasks::Batch;
+use super::place::Place;
+use super::planned::Planned;
 
 /// One task's job.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,103 +14,79 @@ pub(super) struct PlannedJob {
     /// Index of the task.
     pub(super) task: usize,
     pub(super) name: String,
-    pub(super) node: String,
-    /// The GPU's number on its node.
-    pub(super) gpu: usize,
-    pub(super) profile: String,
-    /// First unit.
-    pub(super) start: u8,
+    pub(super) place: Place,
     /// Jobs of the plan, by their place in its list, all earlier, that have some of these units before it.
     pub(super) after: Vec<usize>,
     /// Jobs that run now on some of these units, where no job of the plan comes between.
     pub(super) after_running: Vec<JobId>,
-    /// Seconds from the plan's beginning.
-    pub(super) begin: f64,
-    pub(super) end: f64,
-}
-
-/// One task's run, in whichever words it was planned.
-pub(super) struct Run {
-    pub(super) task: usize,
-    /// Which of `--on`'s GPUs.
-    pub(super) gpu: usize,
-    pub(super) profile: String,
-    pub(super) start: u8,
+    /// µs from the plan's beginning.
     pub(super) begin: Micros,
+    /// First instant after it.
     pub(super) end: Micros,
 }
 
-/// The runs of a plan over the present state.
-pub(super) fn of_present(plan: &PresentPlan) -> Vec<Run> {
-    let run = |r: &placement::far::PresentRun| Run {
-        task: r.task,
-        gpu: r.at.gpu,
-        profile: r.at.profile.to_owned(),
-        start: r.at.start,
-        begin: r.begin,
-        end: r.end,
-    };
-    plan.runs.iter().map(run).collect()
-}
-
-/// The runs of a plan from empty GPUs.
-pub(super) fn of_empty(planned: &Planned<'_>) -> Vec<Run> {
+/// The runs of a plan from empty GPUs, in the words of a plan over the present state.
+pub(super) fn of_empty(planned: &Planned<'_>) -> Vec<PresentRun> {
     let nodes = &planned.answer.problem.tree.nodes;
-    let run = |r: &placement::far::Run| Run {
-        task: r.task,
-        gpu: r.gpu,
-        profile: nodes[r.node].profile.clone(),
-        start: nodes[r.node].start,
-        begin: r.begin,
-        end: r.end,
+    let (model, after) = (planned.batch.model, Vec::new());
+    let run = |r: &far::Run| {
+        let node = &nodes[r.node];
+        // The tree has the model's own profiles.
+        let profile = model.profile(&node.profile).map_or("", |p| p.name.as_str());
+        let at = PresentPlace { gpu: r.gpu, profile, size: node.size, start: node.start };
+        PresentRun { task: r.task, at, begin: r.begin, end: r.end, after: after.clone() }
     };
     planned.answer.schedule.runs.iter().map(run).collect()
 }
 
 /// The jobs of a plan by begin: the order in which they are submitted, so that Slurm's own order of jobs of equal
 /// priority is the plan's.
-pub(super) fn of(batch: &Batch, mut runs: Vec<Run>, on: &On) -> Vec<PlannedJob> {
-    runs.sort_by_key(|r| (r.begin, r.gpu, r.start));
+pub(super) fn of(batch: &Batch, mut runs: Vec<PresentRun>, on: &On) -> Vec<PlannedJob> {
+    runs.sort_by_key(|r| (r.begin, r.at.gpu, r.at.start));
     let mut jobs: Vec<PlannedJob> = Vec::new();
     // Per GPU and unit, the last job that had it.
     let mut last: Vec<[Option<usize>; 16]> = vec![[None; 16]; on.holdings.len()];
     for run in runs {
-        let at = &on.present.gpus()[run.gpu];
-        let mask = mask(on.model(), &run);
+        let gpu = run.at.gpu;
+        let at = &on.present.gpus()[gpu];
+        let mask = mask(on.model(), &run.at);
         let units: Vec<usize> = (0..16).filter(|u| mask >> u & 1 == 1).collect();
-        let mut after: Vec<usize> = units.iter().filter_map(|&u| last[run.gpu][u]).collect();
+        let mut after: Vec<usize> = units.iter().filter_map(|&u| last[gpu][u]).collect();
         after.sort_unstable();
         after.dedup();
-        let untouched =
-            |h: &&Holding| units.iter().any(|&u| h.mask >> u & 1 == 1 && last[run.gpu][u].is_none());
-        let mut running: Vec<JobId> = on.holdings[run.gpu].iter().filter(untouched).map(|h| h.job).collect();
+        let untouched = |h: &&Holding| units.iter().any(|&u| h.mask >> u & 1 == 1 && last[gpu][u].is_none());
+        let mut running: Vec<JobId> = on.holdings[gpu].iter().filter(untouched).map(|h| h.job).collect();
         running.sort_unstable();
         running.dedup();
-        units.iter().for_each(|&u| last[run.gpu][u] = Some(jobs.len()));
+        units.iter().for_each(|&u| last[gpu][u] = Some(jobs.len()));
         jobs.push(PlannedJob {
             task: run.task,
             name: batch.name(run.task),
-            node: at.node.clone(),
-            gpu: usize::from(at.index.0),
-            profile: run.profile,
-            start: run.start,
+            place: Place {
+                node: at.node.clone(),
+                gpu: usize::from(at.index.0),
+                profile: run.at.profile.to_owned(),
+                start: run.at.start,
+            },
             after,
             after_running: running,
-            begin: seconds(run.begin),
-            end: seconds(run.end),
+            begin: run.begin,
+            end: run.end,
         });
     }
     jobs
 }
 
-fn mask(model: &Model, run: &Run) -> u16 {
-    model.profile(&run.profile).map_or(0, |p| p.at(Slice(run.start)).mask())
+fn mask(model: &Model, at: &PresentPlace) -> u16 {
+    model.profile(at.profile).map_or(0, |p| p.at(Slice(at.start)).mask())
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::batch::NamedTask;
     use super::*;
-    use placement::far::{self, Policy, Present, PresentGpu, Problem, Task};
+    use placement::far::{Policy, Present, PresentGpu, Problem, Task};
+
     use std::time::Duration;
 
     /// Jobs of a plan for tasks of these seconds per size, on two GPUs of which job 7 has slices 0 and 1 of the first.
@@ -121,13 +97,8 @@ mod tests {
             .map(|t| Task { times: t.iter().map(|&s| (s > 0).then_some(s * 1_000_000)).collect() })
             .collect();
         let problem = Problem::new(model, 2, tasks.clone()).unwrap();
-        let batch = Batch {
-            id: "b".to_owned(),
-            model,
-            names: vec![None; tasks.len()],
-            commands: vec![None; tasks.len()],
-            tasks,
-        };
+        let tasks = tasks.into_iter().map(NamedTask::unnamed).collect();
+        let batch = Batch { id: "b".to_owned(), model, tasks };
         let answer = far::plan(&problem, &policy, 100).unwrap();
         let makespan = answer.schedule.makespan();
         let planned = Planned { batch: &batch, policy, answer, makespan, took: Duration::ZERO };
@@ -140,8 +111,8 @@ mod tests {
     }
 
     fn units(job: &PlannedJob) -> (usize, std::ops::Range<u8>) {
-        let profile = Model::find("a100-40gb").unwrap().profile(&job.profile).unwrap();
-        (job.gpu, job.start..job.start + profile.size)
+        let profile = Model::find("a100-40gb").unwrap().profile(&job.place.profile).unwrap();
+        (job.place.gpu, job.place.start..job.place.start + profile.size)
     }
 
     fn overlap(a: &PlannedJob, b: &PlannedJob) -> bool {
@@ -178,7 +149,7 @@ mod tests {
     fn only_the_first_on_a_running_jobs_units_waits_for_it() {
         let jobs = check(&[[9, 9, 9, 9, 9]; 40], Policy::FixPart(vec![1; 7]));
         let waiting: Vec<_> = jobs.iter().filter(|j| !j.after_running.is_empty()).collect();
-        let places: Vec<_> = waiting.iter().map(|j| (j.gpu, j.start, j.begin)).collect();
-        assert_eq!(places, [(0, 0, 0.0), (0, 1, 0.0)]);
+        let places: Vec<_> = waiting.iter().map(|j| (j.place.gpu, j.place.start, j.begin)).collect();
+        assert_eq!(places, [(0, 0, 0), (0, 1, 0)]);
     }
 }

@@ -3,7 +3,8 @@
 use placement::far::OpKind;
 use serde_json::{Value, json};
 
-use super::{Planned, given, seconds};
+use super::batch::seconds;
+use super::planned::{Planned, given};
 
 pub(super) fn line(planned: &Planned<'_>) -> String {
     let nodes = &planned.answer.problem.tree.nodes;
@@ -18,7 +19,7 @@ pub(super) fn line(planned: &Planned<'_>) -> String {
                 "task": r.task, "gpu": r.gpu, "start": start, "size": size, "begin": begin, "end": end,
                 "profile": nodes[r.node].profile,
             });
-            if let Some(name) = &planned.batch.names[r.task] {
+            if let Some(name) = &planned.batch.tasks[r.task].name {
                 task["name"] = json!(name);
             }
             task

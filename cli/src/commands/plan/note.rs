@@ -6,6 +6,7 @@
 //!
 //! The Comment is the user's to change: what it says is shown to that user, and nothing is decided by it.
 
+use super::place::Place;
 use super::record::{Entry, Record};
 
 const BEGIN: &str = "tessera-plan v1 ";
@@ -21,7 +22,8 @@ pub(super) fn plain(name: &str) -> String {
 
 /// The note of one job of a plan.
 pub(super) fn text(record: &Record, entry: &Entry) -> String {
-    let place = format!("{}:{}/{}@{}", entry.node, entry.gpu, entry.profile, entry.start);
+    let Place { node, gpu, profile, start } = &entry.place;
+    let place = format!("{node}:{gpu}/{profile}@{start}");
     let values = [
         plain(&record.batch),
         record.submitted.to_string(),
@@ -45,11 +47,8 @@ pub(super) fn parse(comment: &str, job: u32) -> Option<(Record, Entry)> {
     let (task, on) = (next("task")?, next("on")?);
     let (begin, end) = (seconds(next("begin")?)?, seconds(next("end")?)?);
     let (node, rest) = on.rsplit_once(':')?;
-    let (gpu, rest) = rest.split_once('/')?;
-    let (profile, start) = rest.split_once('@')?;
     let record = Record::new(plan, policy, 0.0, overhead, at);
-    let place = (node.to_owned(), gpu.parse().ok()?, profile.to_owned(), start.parse().ok()?);
-    Some((record, Entry::found(task.to_owned(), job, place, begin, end)))
+    Some((record, Entry::found(task.to_owned(), job, Place::parse(node, rest)?, begin, end)))
 }
 
 fn seconds(text: &str) -> Option<f64> {
@@ -62,7 +61,7 @@ mod tests {
 
     #[test]
     fn a_note_is_read_as_it_was_written() {
-        let place = ("n1".to_owned(), 1, "1g.5gb+me".to_owned(), 4);
+        let place = Place { node: "n1".to_owned(), gpu: 1, profile: "1g.5gb+me".to_owned(), start: 4 };
         let entry = Entry::found("a task, the first".to_owned(), 7, place, 0.17, 31.47);
         let record = Record::new("my batch.csv", "fixpart:4,2,1", 50.0, 0.3, 1_790_000_000);
         let text = text(&record, &entry);

@@ -134,7 +134,7 @@ pub(super) fn text(record: &Record) -> String {
             entry.task.clone(),
             entry.job.to_string(),
             entry.state.clone().unwrap_or_else(|| "-".to_owned()),
-            format!("{}:{} {}@{}{moved}", entry.node, entry.gpu, entry.profile, entry.start),
+            format!("{}{moved}", entry.place),
             format!("{:.2}", entry.begin),
             shown(begin, 0),
             format!("{:.2}", entry.end),
@@ -203,8 +203,8 @@ fn value(record: &Record) -> serde_json::Value {
     let job = |e: &Entry| {
         let (begin, end) = (since(zero, e.real_begin), since(zero, e.real_end));
         json!({
-            "task": e.task, "job": e.job, "state": e.state, "node": e.node, "gpu": e.gpu, "profile": e.profile,
-            "start": e.start, "moved": e.moved(), "begin": e.begin, "end": e.end, "real_begin": begin,
+            "task": e.task, "job": e.job, "state": e.state, "node": e.place.node, "gpu": e.place.gpu, "profile": e.place.profile,
+            "start": e.place.start, "moved": e.moved(), "begin": e.begin, "end": e.end, "real_begin": begin,
             "real_end": end, "deviation_percent": deviation(e.end, end),
         })
     };

@@ -7,7 +7,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::batch::seconds;
 use super::jobs::PlannedJob;
+use super::place::Place;
 use crate::outcome::Failure;
 
 /// The only version there is.
@@ -32,10 +34,9 @@ pub(super) struct Record {
 pub(super) struct Entry {
     pub(super) task: String,
     pub(super) job: u32,
-    pub(super) node: String,
-    pub(super) gpu: usize,
-    pub(super) profile: String,
-    pub(super) start: u8,
+    /// Its planned instance.
+    #[serde(flatten)]
+    pub(super) place: Place,
     /// Jobs of the plan that it follows.
     pub(super) after: Vec<u32>,
     pub(super) begin: f64,
@@ -59,39 +60,23 @@ impl Entry {
     /// A job just submitted.
     pub(super) fn new(planned: &PlannedJob, job: u32, after: Vec<u32>) -> Self {
         Self {
-            task: planned.name.clone(),
-            job,
-            node: planned.node.clone(),
-            gpu: planned.gpu,
-            profile: planned.profile.clone(),
-            start: planned.start,
             after,
-            begin: planned.begin,
-            end: planned.end,
-            got: None,
-            state: None,
-            real_begin: None,
-            real_end: None,
-            elsewhere: None,
+            ..Self::found(
+                planned.name.clone(),
+                job,
+                planned.place.clone(),
+                seconds(planned.begin),
+                seconds(planned.end),
+            )
         }
     }
 
-    /// A job whose plan was found in Slurm. `place`: node, GPU, profile, first unit.
-    pub(super) fn found(
-        task: String,
-        job: u32,
-        place: (String, usize, String, u8),
-        begin: f64,
-        end: f64,
-    ) -> Self {
-        let (node, gpu, profile, start) = place;
+    /// A job whose plan was found in Slurm.
+    pub(super) fn found(task: String, job: u32, place: Place, begin: f64, end: f64) -> Self {
         Self {
             task,
             job,
-            node,
-            gpu,
-            profile,
-            start,
+            place,
             after: Vec::new(),
             begin,
             end,
@@ -105,8 +90,7 @@ impl Entry {
 
     /// Whether it ran elsewhere than planned; `None` while that is not known.
     pub(super) fn moved(&self) -> Option<bool> {
-        let planned = format!("{}=mig:{}/{}@{}", self.node, self.gpu, self.profile, self.start);
-        self.elsewhere.or_else(|| self.got.as_ref().map(|got| *got != planned))
+        self.elsewhere.or_else(|| self.got.as_ref().map(|got| Place::got(got).as_ref() != Some(&self.place)))
     }
 
     pub(super) fn ended(&self) -> bool {

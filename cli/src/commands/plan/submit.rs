@@ -5,14 +5,16 @@
 
 use std::path::{Path, PathBuf};
 
-use placement::far::{Costs, Micros, Policy, Problem, Task, Tree};
+use placement::far::{Costs, Micros, Policy, Problem, Tree};
 
 use super::args::{PlanArgs, SubmitArgs};
-use super::jobs::{self, PlannedJob, Run};
+use super::batch::{Batch, seconds};
+use super::csv::read_costs;
+use super::jobs::{self, PlannedJob};
 use super::on::On;
+use super::planned::{plan, refuse, steps};
 use super::record::{Entry, Record};
-use super::tasks::Batch;
-use super::{note, options, plan, read, read_costs, reality, refuse, seconds, steps};
+use super::{note, reality, sbatch_options, tasks};
 use crate::files::read_text;
 use crate::outcome::{Failure, Outcome, status};
 use crate::render::table;
@@ -44,7 +46,7 @@ struct Plan {
 }
 
 pub(super) fn run(args: &PlanArgs, on: &On) -> Result<Outcome, Failure> {
-    options::check(&args.submit)?;
+    sbatch_options::check(&args.submit)?;
     let plan = planned(args, on)?;
     let args = &args.submit;
     let works = works(&plan, args)?;
@@ -63,7 +65,7 @@ pub(super) fn run(args: &PlanArgs, on: &On) -> Result<Outcome, Failure> {
         let after: Vec<u32> = job.after.iter().map(|&a| ids[a]).collect();
         let note = note(&record, job, work, args);
         let words = words(job, work, args, note.as_deref(), &|a| ids[a].to_string());
-        let kept = match sbatch::submit(&words, work.script(), &options::ENVIRONMENT) {
+        let kept = match sbatch::submit(&words, work.script(), &sbatch_options::ENVIRONMENT) {
             Ok(id) => {
                 record.jobs.push(Entry::new(job, id, after));
                 // After each: whoever is interrupted here knows what runs.
@@ -94,7 +96,7 @@ pub(super) fn run(args: &PlanArgs, on: &On) -> Result<Outcome, Failure> {
 /// Plans the file's batch over what the GPUs hold now. Policies other than the default and `far` only know empty GPUs:
 /// idle instances are then in the way until a task's job replaces them.
 fn planned(args: &PlanArgs, on: &On) -> Result<Plan, Failure> {
-    let mut batches = read(args, Some(on.model()))?;
+    let mut batches = tasks::of_file(args.tasks(), Some(on.model()))?;
     let (Some(batch), true) = (batches.pop(), batches.is_empty()) else {
         return Err(Failure::new("--submit runs one batch, the file has several"));
     };
@@ -102,31 +104,27 @@ fn planned(args: &PlanArgs, on: &On) -> Result<Plan, Failure> {
         return Err(Failure::new(format!("{}: no task to submit", batch.id)));
     }
     let overhead = Micros::try_from(args.submit.overhead.as_micros()).unwrap_or(Micros::MAX);
-    let longer =
-        |t: &Task| Task { times: t.times.iter().map(|t| t.map(|t| t.saturating_add(overhead))).collect() };
-    let tasks: Vec<Task> = batch.tasks.iter().map(longer).collect();
+    let tasks = batch.far_tasks(overhead);
     let costs = costs(args, on)?;
     let wrong = |e: &dyn std::fmt::Display| Failure::new(format!("{}: {e}", batch.id));
-    let (runs, makespan, lower_bound): (Vec<Run>, _, _) =
-        if matches!(args.policy, Policy::Tessera | Policy::Far) {
-            let present = on.present.clone().with_costs(costs);
-            let plan = present.plan(&tasks, &args.policy, steps(args.budget)).map_err(|e| wrong(&e))?;
-            if let Some(&task) = plan.left_out.first() {
-                let hint = "jobs without a time limit have the GPUs: name others, or wait";
-                return Err(wrong(&format!("task {} fits nowhere", batch.name(task))).hint(hint));
-            }
-            (jobs::of_present(&plan), plan.makespan, plan.lower_bound)
-        } else {
-            if !on.is_idle() {
-                return Err(wrong(&format!("policy {} plans on empty GPUs only", args.policy))
-                    .hint("jobs are on the GPUs of --on: name others, or wait"));
-            }
-            let mut problem =
-                Problem::new(on.model(), on.holdings.len(), tasks.clone()).map_err(|e| wrong(&e))?;
-            problem.costs = costs;
-            let found = plan(&batch, &problem, &args.policy, 0).map_err(|e| refuse(&batch, &e))?;
-            (jobs::of_empty(&found), found.makespan, found.answer.lower_bound)
-        };
+    let (runs, makespan, lower_bound) = if matches!(args.policy, Policy::Tessera | Policy::Far) {
+        let present = on.present.clone().with_costs(costs);
+        let plan = present.plan(&tasks, &args.policy, steps(args.budget)).map_err(|e| wrong(&e))?;
+        if let Some(&task) = plan.left_out.first() {
+            let hint = "jobs without a time limit have the GPUs: name others, or wait";
+            return Err(wrong(&format!("task {} fits nowhere", batch.name(task))).hint(hint));
+        }
+        (plan.runs, plan.makespan, plan.lower_bound)
+    } else {
+        if !on.is_idle() {
+            return Err(wrong(&format!("policy {} plans on empty GPUs only", args.policy))
+                .hint("jobs are on the GPUs of --on: name others, or wait"));
+        }
+        let mut problem = Problem::new(on.model(), on.holdings.len(), tasks).map_err(|e| wrong(&e))?;
+        problem.costs = costs;
+        let found = plan(&batch, &problem, &args.policy, 0).map_err(|e| refuse(&batch, &e))?;
+        (jobs::of_empty(&found), found.makespan, found.answer.lower_bound)
+    };
     let jobs = jobs::of(&batch, runs, on);
     let (policy, overhead, n_gpus) =
         (args.policy.clone(), args.submit.overhead.as_secs_f64(), on.holdings.len());
@@ -161,7 +159,7 @@ fn list(record: &Record) -> String {
         rows.push(vec![
             entry.task.clone(),
             entry.job.to_string(),
-            format!("{}:{} {}@{}", entry.node, entry.gpu, entry.profile, entry.start),
+            entry.place.to_string(),
             after.join(","),
             format!("{:.3}", entry.begin),
             format!("{:.3}", entry.end),
@@ -186,7 +184,7 @@ fn record_path(args: &SubmitArgs, record: &Record) -> PathBuf {
 /// What each job runs, in the order of the jobs.
 fn works(plan: &Plan, args: &SubmitArgs) -> Result<Vec<Work>, Failure> {
     let script = args.script.as_deref().map(read_text).transpose()?;
-    options::check_script(script.as_deref().unwrap_or_default())?;
+    sbatch_options::check_script(script.as_deref().unwrap_or_default())?;
     let uses_name = script.iter().chain(&args.sbatch).any(|t| t.contains(TASK));
     let one = |job: &PlannedJob| {
         let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
@@ -195,7 +193,7 @@ fn works(plan: &Plan, args: &SubmitArgs) -> Result<Vec<Work>, Failure> {
             let what = format!("task {:?}: not a name that {TASK} can be replaced by", job.name);
             return Err(Failure::new(what).hint("letters, digits, dots, underscores and hyphens"));
         }
-        match (&plan.batch.commands[job.task], &script) {
+        match (&plan.batch.tasks[job.task].command, &script) {
             (Some(command), None) => Ok(Work::Wrap(command.clone())),
             (None, Some(script)) => Ok(Work::Script(script.replace(TASK, &job.name))),
             (Some(_), Some(_)) => {
@@ -215,7 +213,7 @@ const TASK: &str = "{task}";
 fn note(record: &Record, job: &PlannedJob, work: &Work, args: &SubmitArgs) -> Option<String> {
     let script = work.script().unwrap_or_default();
     let text = || note::text(record, &Entry::new(job, 0, Vec::new()));
-    (!options::has_comment(args, script)).then(text)
+    (!sbatch_options::has_comment(args, script)).then(text)
 }
 
 /// The arguments of sbatch; `id` gives an earlier job's number.
@@ -229,9 +227,9 @@ fn words(
     let mut words = vec![
         "--parsable".to_owned(),
         format!("--job-name={}", job.name),
-        format!("--nodelist={}", job.node),
-        format!("--gpu-isolation=mig:{}", job.profile),
-        format!("--gpu-place={}@{}", job.gpu, job.start),
+        format!("--nodelist={}", job.place.node),
+        format!("--gpu-isolation=mig:{}", job.place.profile),
+        format!("--gpu-place={}@{}", job.place.gpu, job.place.start),
     ];
     words.extend(note.map(|note| format!("--comment={note}")));
     let running = job.after_running.iter().map(ToString::to_string);
@@ -240,7 +238,7 @@ fn words(
         words.push(format!("--dependency=afterany:{}", after.join(":")));
     }
     if let Some(factor) = args.time_limit {
-        words.push(format!("--time={}", minutes((job.end - job.begin) * factor)));
+        words.push(format!("--time={}", minutes(seconds(job.end - job.begin) * factor)));
     }
     words.extend(args.sbatch.iter().map(|o| o.replace(TASK, &job.name)));
     if let Work::Wrap(command) = work {

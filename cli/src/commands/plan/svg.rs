@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 
 use placement::far::{Micros, OpKind};
 
-use super::{Planned, seconds};
+use super::batch::seconds;
+use super::planned::Planned;
 
 const MARGIN: f64 = 16.0;
 const LABEL: f64 = 64.0;

@@ -1,90 +1,35 @@
 //! Reading batches of tasks. Every error names file, line and field.
 
+use std::path::Path;
+
 use placement::Model;
-use placement::far::{MAX_TIME, Micros, Task, Tree};
+use placement::far::{Micros, Task};
 use serde_json::{Map, Value};
 
+use super::batch::{Batch, Context, NamedTask, micros, model, names, sizes};
 use super::csv;
+use crate::files::read_text;
 use crate::outcome::Failure;
 
-/// One batch as a file has it.
-pub(super) struct Batch {
-    pub(super) id: String,
-    pub(super) model: &'static Model,
-    pub(super) tasks: Vec<Task>,
-    /// One per task, where the file has names.
-    pub(super) names: Vec<Option<String>>,
-    /// One per task, where the file has commands.
-    pub(super) commands: Vec<Option<String>>,
-}
-
-impl Batch {
-    /// A batch without tasks yet.
-    pub(super) fn new(id: String, model: &'static Model) -> Self {
-        Self { id, model, tasks: Vec::new(), names: Vec::new(), commands: Vec::new() }
+/// The batches of a file, of which there is at least one. `model` is that of the GPUs they are planned for, if it is
+/// known; else each batch names its own.
+pub(super) fn of_file(path: &Path, model: Option<&'static Model>) -> Result<Vec<Batch>, Failure> {
+    let (text, file) = (read_text(path)?, path.display().to_string());
+    let context = Context { file: &file, model };
+    let batches = read(&context, &text)?;
+    if batches.is_empty() {
+        return Err(context.error(1, "no task"));
     }
-
-    /// A task's name, or its number from 0.
-    pub(super) fn name(&self, task: usize) -> String {
-        self.names[task].clone().unwrap_or_else(|| task.to_string())
-    }
-}
-
-/// Where something stands, and for which GPU it is meant.
-pub(super) struct Context<'a> {
-    pub(super) file: &'a str,
-    /// From `--gpu`.
-    pub(super) model: Option<&'static Model>,
-}
-
-impl Context<'_> {
-    pub(super) fn error(&self, line: usize, what: impl std::fmt::Display) -> Failure {
-        Failure::new(format!("{}:{line}: {what}", self.file))
-    }
+    Ok(batches)
 }
 
 /// The batches in `text`: JSON if it begins with a brace, else CSV.
-pub(super) fn read(context: &Context<'_>, text: &str) -> Result<Vec<Batch>, Failure> {
+fn read(context: &Context<'_>, text: &str) -> Result<Vec<Batch>, Failure> {
     if text.trim_start().starts_with('{') {
         json_lines(context, text)
     } else {
         Ok(vec![csv::tasks(context, text)?])
     }
-}
-
-/// `time` in seconds as whole microseconds.
-pub(super) fn micros(time: f64) -> Option<Micros> {
-    #[expect(clippy::cast_precision_loss, reason = "the limit is far below 2^53")]
-    let most = MAX_TIME as f64;
-    let micros = (time * 1e6).round();
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "within the limits just checked"
-    )]
-    (micros >= 1.0 && micros <= most).then_some(micros as Micros)
-}
-
-/// The model for a batch whose line names `gpu`.
-pub(super) fn model(
-    context: &Context<'_>,
-    line: usize,
-    gpu: Option<&str>,
-) -> Result<&'static Model, Failure> {
-    if let Some(model) = context.model {
-        return Ok(model);
-    }
-    let gpu = gpu.ok_or_else(|| {
-        context.error(line, "which GPU is not said").hint("give --gpu, or \"gpu\" in each batch")
-    })?;
-    let key = match gpu {
-        "A30" => "a30-24gb",
-        "A100" => "a100-40gb",
-        "H100" => "h100-80gb-sxm",
-        other => other,
-    };
-    let unknown = || context.error(line, format!("field gpu: no GPU model {gpu:?}"));
-    Model::find(key).ok_or_else(|| unknown().hint("`tessera profiles` lists the models"))
 }
 
 fn json_lines(context: &Context<'_>, text: &str) -> Result<Vec<Batch>, Failure> {
@@ -114,13 +59,13 @@ fn json_lines(context: &Context<'_>, text: &str) -> Result<Vec<Batch>, Failure> 
             if batch.model.key != model.key {
                 return Err(context.error(line, "field gpu: tasks of one batch name different GPUs"));
             }
-            batch.tasks.push(task(context, line, model, "t", rows)?);
+            let task = task(context, line, model, "t", rows)?;
             let name = text("name")?.or(text("id")?);
             if name.is_some_and(|name| name.chars().any(char::is_control)) {
                 return Err(context.error(line, "field name: has control characters"));
             }
-            batch.names.push(name.map(str::to_owned));
-            batch.commands.push(text("command")?.map(str::to_owned));
+            let (name, command) = (name.map(str::to_owned), text("command")?.map(str::to_owned));
+            batch.tasks.push(NamedTask { name, command, task });
         } else {
             batches.push(batch(context, line, model, text("id")?, &object, rows)?);
         }
@@ -158,12 +103,11 @@ fn batch(
         let field = format!("t[{k}]");
         let times =
             row.as_array().ok_or_else(|| context.error(line, format!("field {field}: not a list")))?;
-        task(context, line, model, &field, times)
+        task(context, line, model, &field, times).map(NamedTask::unnamed)
     };
-    let tasks: Vec<Task> = rows.iter().enumerate().map(row).collect::<Result<_, _>>()?;
+    let tasks: Vec<NamedTask> = rows.iter().enumerate().map(row).collect::<Result<_, _>>()?;
     let id = id.map_or_else(|| format!("line {line}"), str::to_owned);
-    let nothing = vec![None; tasks.len()];
-    Ok(Batch { id, model, names: nothing.clone(), commands: nothing, tasks })
+    Ok(Batch { id, model, tasks })
 }
 
 fn task(
@@ -195,13 +139,4 @@ fn task(
         return Err(context.error(line, format!("field {field}: the task can run at no size")));
     }
     Ok(Task { times })
-}
-
-/// The instance sizes of a model.
-pub(super) fn sizes(context: &Context<'_>, line: usize, model: &Model) -> Result<Vec<u8>, Failure> {
-    Tree::of(model).map(|t| t.sizes).map_err(|e| context.error(line, e))
-}
-
-pub(super) fn names(sizes: &[u8]) -> String {
-    sizes.iter().map(|s| format!("{s}g")).collect::<Vec<_>>().join(", ")
 }

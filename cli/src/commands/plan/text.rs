@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use placement::far::{Micros, OpKind};
 
-use super::{Planned, seconds};
+use super::batch::seconds;
+use super::planned::Planned;
 use crate::render::colour::{Owner, Paint};
 use crate::render::table;
 

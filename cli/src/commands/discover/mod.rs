@@ -19,7 +19,7 @@ use crate::outcome::{Failure, Outcome, chain};
 use crate::site;
 
 /// What one machine has.
-struct Found {
+struct Machine {
     name: String,
     driver: String,
     gpus: Vec<GpuInfo>,
@@ -33,34 +33,34 @@ pub(crate) fn run(args: &DiscoverArgs, globals: &Globals) -> Result<Outcome, Fai
     let name = args.node.clone().or_else(this_node).unwrap_or_else(|| "n1".to_owned());
     let library =
         configured.map_or_else(|| "libnvidia-ml.so.1".to_owned(), |c| c.node.for_node(&name).nvml_library);
-    let found = look(name, Path::new(&library)).map_err(|e| {
+    let machine = look(name, Path::new(&library)).map_err(|e| {
         Failure::new(chain(&e)).hint("run this on a node with GPUs, where the NVIDIA driver is loaded")
     })?;
     let text = match args.format {
-        Format::Toml => toml(&found),
-        Format::Gres => gres(&found),
-        Format::Slurm => slurm(&found),
+        Format::Toml => toml(&machine),
+        Format::Gres => gres(&machine),
+        Format::Slurm => slurm(&machine),
         Format::All => {
             format!(
                 "# tessera.toml\n{}\n# gres.conf\n{}\n# slurm.conf\n{}",
-                toml(&found),
-                gres(&found),
-                slurm(&found)
+                toml(&machine),
+                gres(&machine),
+                slurm(&machine)
             )
         }
     };
-    let unknown = found.gpus.len() != found.models.len();
+    let unknown = machine.gpus.len() != machine.models.len();
     Ok(Outcome { text, status: u8::from(unknown) })
 }
 
-fn look(name: String, library: &Path) -> Result<Found, gpu_node::nvml::NvmlError> {
+fn look(name: String, library: &Path) -> Result<Machine, gpu_node::nvml::NvmlError> {
     let nvml = Nvml::load(library)?;
     let indices = || (0..nvml.count().unwrap_or(0)).map(GpuIndex);
     nvml.count()?;
     let gpus: Vec<GpuInfo> = indices().map(|i| nvml.info(i)).collect::<Result<_, _>>()?;
     let models = gpus.iter().filter_map(GpuInfo::model).collect();
     let (links, driver) = (nvml.links()?, nvml.driver_version()?);
-    Ok(Found { name, driver, gpus, models, links })
+    Ok(Machine { name, driver, gpus, models, links })
 }
 
 /// The known system that is just this, and the one that has the same NVLinks.
@@ -78,12 +78,12 @@ fn known(graph: &HardwareGraph) -> (Option<&'static System>, Option<&'static Sys
 }
 
 /// The links, as `[[nodes]]` has them.
-fn links(found: &Found) -> String {
-    let graph = found.links.graph();
+fn links(machine: &Machine) -> String {
+    let graph = machine.links.graph();
     let mut text = String::new();
-    let off = |(i, mig): (usize, &bool)| (*mig && found.links.nvlinks[i].is_empty()).then(|| i.to_string());
-    let off: Vec<String> = found.links.mig.iter().enumerate().filter_map(off).collect();
-    if !off.is_empty() && found.links.nvlinks.iter().any(|l| !l.is_empty()) {
+    let off = |(i, mig): (usize, &bool)| (*mig && machine.links.nvlinks[i].is_empty()).then(|| i.to_string());
+    let off: Vec<String> = machine.links.mig.iter().enumerate().filter_map(off).collect();
+    if !off.is_empty() && machine.links.nvlinks.iter().any(|l| !l.is_empty()) {
         let _ = writeln!(text, "# In MIG mode, which turns an A100's NVLinks off: GPU {}.", off.join(", "));
     }
     match known(&graph) {
@@ -95,25 +95,26 @@ fn links(found: &Found) -> String {
             if let Some(system) = alike {
                 let _ = writeln!(text, "# NVLinks are those of {}.", system.name);
             }
-            text.push_str(&site_config::links_text(&graph, found.links.slot()));
+            text.push_str(&site_config::links_text(&graph, machine.links.slot()));
         }
     }
     text
 }
 
-fn toml(found: &Found) -> String {
-    let mut text = format!("# Written by `tessera discover` on {}, driver {}.\n", found.name, found.driver);
-    for gpu in found.gpus.iter().filter(|g| g.model().is_none()) {
+fn toml(machine: &Machine) -> String {
+    let mut text =
+        format!("# Written by `tessera discover` on {}, driver {}.\n", machine.name, machine.driver);
+    for gpu in machine.gpus.iter().filter(|g| g.model().is_none()) {
         let _ = writeln!(
             text,
             "# GPU {} is {:?}, which Tessera does not know: it cannot be managed.",
             gpu.index, gpu.name
         );
     }
-    let _ = writeln!(text, "[[nodes]]\nnames = {:?}", found.name);
-    match &found.models[..] {
+    let _ = writeln!(text, "[[nodes]]\nnames = {:?}", machine.name);
+    match &machine.models[..] {
         [first, rest @ ..] if rest.iter().all(|m| m.key == first.key) => {
-            let _ = writeln!(text, "gpu = {:?}\ncount = {}", first.key, found.models.len());
+            let _ = writeln!(text, "gpu = {:?}\ncount = {}", first.key, machine.models.len());
         }
         models => {
             let keys: Vec<String> = models.iter().map(|m| format!("{:?}", m.key)).collect();
@@ -121,7 +122,7 @@ fn toml(found: &Found) -> String {
         }
     }
     text.push_str("mig = \"dynamic\"\n");
-    text.push_str(&links(found));
+    text.push_str(&links(machine));
     text
 }
 
@@ -130,37 +131,37 @@ fn gres_type(model: &Model) -> &str {
     model.key.split('-').next().unwrap_or(&model.key)
 }
 
-fn shards(found: &Found) -> u32 {
-    found.models.iter().map(|m| m.shards()).sum()
+fn shards(machine: &Machine) -> u32 {
+    machine.models.iter().map(|m| m.shards()).sum()
 }
 
-fn gres(found: &Found) -> String {
-    let n = found.gpus.len();
-    let linked = (0..n).any(|a| (0..n).any(|b| found.links.direct(a, b) > 0));
-    let minors_in_order = found.gpus.iter().enumerate().all(|(i, g)| usize::try_from(g.minor) == Ok(i));
-    let one_model = found.models.len() == n && found.models.windows(2).all(|w| w[0].key == w[1].key);
+fn gres(machine: &Machine) -> String {
+    let n = machine.gpus.len();
+    let linked = (0..n).any(|a| (0..n).any(|b| machine.links.direct(a, b) > 0));
+    let minors_in_order = machine.gpus.iter().enumerate().all(|(i, g)| usize::try_from(g.minor) == Ok(i));
+    let one_model = machine.models.len() == n && machine.models.windows(2).all(|w| w[0].key == w[1].key);
     let mut text = String::new();
     let line = |text: &mut String, gpu: usize, file: &str, links: &str| {
-        let kind = found.gpus[gpu].model().map(|m| format!(" Type={}", gres_type(m))).unwrap_or_default();
-        let _ = writeln!(text, "NodeName={} Name=gpu{kind} File={file}{links}", found.name);
+        let kind = machine.gpus[gpu].model().map(|m| format!(" Type={}", gres_type(m))).unwrap_or_default();
+        let _ = writeln!(text, "NodeName={} Name=gpu{kind} File={file}{links}", machine.name);
     };
     if !linked && minors_in_order && one_model && n > 1 {
         line(&mut text, 0, &format!("/dev/nvidia[0-{}]", n - 1), "");
     } else {
-        for (i, gpu) in found.gpus.iter().enumerate() {
-            let count = |j| if i == j { "-1".to_owned() } else { found.links.direct(i, j).to_string() };
+        for (i, gpu) in machine.gpus.iter().enumerate() {
+            let count = |j| if i == j { "-1".to_owned() } else { machine.links.direct(i, j).to_string() };
             let row: Vec<String> = (0..n).map(count).collect();
             let links = if linked { format!(" Links={}", row.join(",")) } else { String::new() };
             line(&mut text, i, &format!("/dev/nvidia{}", gpu.minor), &links);
         }
     }
-    let _ = writeln!(text, "NodeName={} Name=shard Count={}", found.name, shards(found));
+    let _ = writeln!(text, "NodeName={} Name=shard Count={}", machine.name, shards(machine));
     text
 }
 
-fn slurm(found: &Found) -> String {
+fn slurm(machine: &Machine) -> String {
     let mut types: Vec<(&str, usize)> = Vec::new();
-    for model in &found.models {
+    for model in &machine.models {
         match types.iter_mut().find(|(t, _)| *t == gres_type(model)) {
             Some((_, n)) => *n += 1,
             None => types.push((gres_type(model), 1)),
@@ -169,9 +170,9 @@ fn slurm(found: &Found) -> String {
     let gpus: Vec<String> = types.iter().map(|(t, n)| format!("gpu:{t}:{n}")).collect();
     format!(
         "GresTypes=gpu,shard\nNodeName={} Gres={},shard:{} # and CPUs, RealMemory as `slurmd -C` prints them\n",
-        found.name,
+        machine.name,
         gpus.join(","),
-        shards(found)
+        shards(machine)
     )
 }
 

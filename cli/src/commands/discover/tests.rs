@@ -6,7 +6,7 @@ use placement::links::PcieSlot;
 use super::*;
 
 /// `n` GPUs of a model with these NVLinks: from, to (`None`: a switch), how many. All on one NUMA node, one PCIe switch.
-fn found(key: &str, n: u16, links: &[(u16, Option<u16>, u32)], version: u32) -> Found {
+fn machine(key: &str, n: u16, links: &[(u16, Option<u16>, u32)], version: u32) -> Machine {
     let model = Model::find(key).unwrap();
     let info = |i: u16| GpuInfo {
         index: GpuIndex(i),
@@ -23,7 +23,7 @@ fn found(key: &str, n: u16, links: &[(u16, Option<u16>, u32)], version: u32) -> 
         mine.flat_map(move |l| (0..l.2).map(move |_| link(l.1))).collect::<Vec<NvLink>>()
     };
     let all = usize::from(n);
-    Found {
+    Machine {
         name: "n1".to_owned(),
         driver: "1.2".to_owned(),
         gpus: (0..n).map(info).collect(),
@@ -39,14 +39,14 @@ fn found(key: &str, n: u16, links: &[(u16, Option<u16>, u32)], version: u32) -> 
     }
 }
 
-fn all(found: &Found) -> String {
-    toml(found) + &gres(found) + &slurm(found)
+fn all(machine: &Machine) -> String {
+    toml(machine) + &gres(machine) + &slurm(machine)
 }
 
 #[test]
 fn links_of_their_own_are_told_to_slurm() {
     // The two ends disagree about one of four: it trains, or is broken.
-    let pair = found("a100-40gb", 3, &[(0, Some(1), 4), (1, Some(0), 3)], 4);
+    let pair = machine("a100-40gb", 3, &[(0, Some(1), 4), (1, Some(0), 3)], 4);
     insta::assert_snapshot!(all(&pair), @r#"
     # Written by `tessera discover` on n1, driver 1.2.
     [[nodes]]
@@ -74,7 +74,7 @@ fn links_of_their_own_are_told_to_slurm() {
 #[test]
 fn a_switch_links_all_alike() {
     let links: Vec<_> = (0..3).map(|a| (a, None, 18)).collect();
-    insta::assert_snapshot!(all(&found("h100-80gb-sxm", 3, &links, 6)), @r#"
+    insta::assert_snapshot!(all(&machine("h100-80gb-sxm", 3, &links, 6)), @r#"
     # Written by `tessera discover` on n1, driver 1.2.
     [[nodes]]
     names = "n1"
@@ -98,7 +98,7 @@ fn a_switch_links_all_alike() {
 
 #[test]
 fn what_the_driver_does_not_say_is_the_models() {
-    let mut pair = found("a100-40gb", 2, &[(0, Some(1), 2), (1, Some(0), 2)], 0);
+    let mut pair = machine("a100-40gb", 2, &[(0, Some(1), 2), (1, Some(0), 2)], 0);
     pair.links.numa = vec![None; 2];
     insta::assert_snapshot!(links(&pair), @r#"
     nvlink = 3 # generation
@@ -107,7 +107,7 @@ fn what_the_driver_does_not_say_is_the_models() {
       ["NV2",   "X"],
     ]
     "#);
-    let mut apart = found("a30-24gb", 3, &[], 0);
+    let mut apart = machine("a30-24gb", 3, &[], 0);
     apart.links.slots[1] = None;
     insta::assert_snapshot!(links(&apart), @r#"
     socket = 3 # GPUs
@@ -128,13 +128,13 @@ fn what_the_driver_does_not_say_is_the_models() {
       ["PIX", "PIX",   "X"],
     ]
     "#);
-    assert_eq!(links(&found("a30-24gb", 1, &[], 0)), "interconnect = \"pcie\"\n");
+    assert_eq!(links(&machine("a30-24gb", 1, &[], 0)), "interconnect = \"pcie\"\n");
 }
 
 #[test]
 fn links_that_mig_turned_off_are_told() {
     let links = [(0, None, 12), (1, None, 12)];
-    let mut machine = found("a100-40gb", 3, &links, 4);
+    let mut machine = machine("a100-40gb", 3, &links, 4);
     machine.links.mig[2] = true;
     insta::assert_snapshot!(super::links(&machine), @r#"
     # In MIG mode, which turns an A100's NVLinks off: GPU 2.
@@ -153,7 +153,7 @@ fn links_that_mig_turned_off_are_told() {
 #[test]
 fn a_known_system_has_its_name() {
     let links: Vec<_> = (0..8).map(|a| (a, None, 12)).collect();
-    let mut dgx = found("a100-40gb", 8, &links, 4);
+    let mut dgx = machine("a100-40gb", 8, &links, 4);
     dgx.links.numa = [0, 0, 0, 0, 1, 1, 1, 1].map(Some).to_vec();
     assert!(toml(&dgx).contains("interconnect = \"dgx-a100\""));
     // As DGX A100 boots: a NUMA node for each two GPUs.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use site_config::SiteConfig;
 
-use super::Findings;
+use super::findings::Findings;
 use crate::published;
 use crate::slurm::command::run;
 use crate::slurm::scontrol;

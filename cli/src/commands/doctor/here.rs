@@ -8,8 +8,8 @@ use placement::layout::{GpuLayout, HolderLayout, Shares};
 use placement::{GpuIndex, Layout, parse_layout};
 use site_config::{GpuOrder, SiteConfig, gpu_order};
 
-use super::Findings;
 use super::cluster::Slurm;
+use super::findings::Findings;
 use super::links;
 
 use crate::local::{Local, jobs_on, require_root, this_node};

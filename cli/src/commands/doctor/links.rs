@@ -5,7 +5,7 @@ use gpu_node::nvml::Nvml;
 use placement::mapa::{HardwareGraph, Link, LinkKind, PCIE_GBPS};
 use placement::{GpuIndex, GpuSet};
 
-use super::Findings;
+use super::findings::Findings;
 use crate::local::Local;
 use crate::outcome::chain;
 

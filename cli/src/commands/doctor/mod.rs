@@ -1,6 +1,7 @@
 //! `tessera doctor`: does everything agree?
 
 mod cluster;
+mod findings;
 mod here;
 mod links;
 
@@ -8,63 +9,11 @@ use clap::Args;
 use serde_json::json;
 use site_config::SiteConfig;
 
+use findings::Findings;
+
 use crate::globals::Globals;
 use crate::outcome::{Failure, Outcome};
 use crate::site;
-
-/// What became of one check.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    Ok,
-    /// Something disagrees.
-    Bad,
-    /// Could not be looked at from here.
-    Skipped,
-}
-
-impl Verdict {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Bad => "bad",
-            Self::Skipped => "skip",
-        }
-    }
-}
-
-/// Checks as they are made.
-#[derive(Default)]
-pub(crate) struct Findings {
-    list: Vec<(Verdict, String)>,
-}
-
-impl Findings {
-    pub(crate) fn bad(&mut self, what: impl Into<String>) {
-        self.list.push((Verdict::Bad, what.into()));
-    }
-
-    pub(crate) fn skipped(&mut self, what: impl Into<String>) {
-        self.list.push((Verdict::Skipped, what.into()));
-    }
-
-    /// True where something disagrees.
-    pub(crate) fn any_bad(&self) -> bool {
-        self.list.iter().any(|(v, _)| *v == Verdict::Bad)
-    }
-
-    pub(crate) fn append(&mut self, mut others: Self) {
-        self.list.append(&mut others.list);
-    }
-
-    /// Runs a group of checks: one line if all is well, else a line for each thing that is not.
-    pub(crate) fn group(&mut self, ok: impl Into<String>, check: impl FnOnce(&mut Self)) {
-        let before = self.list.len();
-        check(self);
-        if self.list.len() == before {
-            self.list.push((Verdict::Ok, ok.into()));
-        }
-    }
-}
 
 /// Check that journal, driver, device nodes, MPS and Slurm agree
 ///
@@ -100,10 +49,11 @@ pub(crate) fn run(args: &DoctorArgs, globals: &Globals) -> Result<Outcome, Failu
     here::check(&config, args.node.as_deref(), slurm.as_ref(), &mut findings);
     let status = u8::from(findings.any_bad());
     if args.json {
-        let list = findings.list.iter().map(|(v, what)| json!({ "verdict": v.word(), "what": what }));
+        let list =
+            findings.list.iter().map(|(result, what)| json!({ "verdict": result.word(), "what": what }));
         return Ok(Outcome::json(&json!({ "checks": list.collect::<Vec<_>>() }), status));
     }
-    let text = findings.list.iter().map(|(v, what)| format!("{:<5}{what}\n", v.word())).collect();
+    let text = findings.list.iter().map(|(result, what)| format!("{:<5}{what}\n", result.word())).collect();
     Ok(Outcome { text, status })
 }
 

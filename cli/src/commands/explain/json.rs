@@ -7,7 +7,8 @@ use placement::report::{Candidate, Verdict};
 use placement::{Grant, MigSpec};
 use serde_json::{Value, json};
 
-use super::{Explained, outcome, rivals};
+use super::explained::{Explained, outcome};
+use super::rivals;
 
 pub(super) fn node(explained: &Explained) -> Value {
     let Explained { name, decision, ever, waits, rivals, sizes } = explained;

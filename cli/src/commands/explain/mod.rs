@@ -1,6 +1,7 @@
 //! `tessera explain`: what a request would get, and why.
 
 mod args;
+mod explained;
 mod json;
 mod request;
 mod rivals;
@@ -8,33 +9,18 @@ mod text;
 mod waits;
 
 use placement::admit::Admission;
-use placement::patience::SetWait;
 use placement::planned::Size;
-use placement::report::KindTried;
-use placement::{Ask, Decision, Isolation, JobId, Kind, MigPolicy, Node, Policy, Request, Uid, decide, wire};
+use placement::{Ask, Isolation, JobId, Kind, MigPolicy, Node, Policy, Request, Uid, decide, wire};
 use serde_json::{Value, json};
 use site_config::{Limit, SiteConfig, System};
 
 pub(crate) use args::ExplainArgs;
+use explained::Explained;
 
 use crate::globals::Globals;
 use crate::outcome::{Failure, Outcome};
 use crate::slurm::scontrol;
 use crate::{options, published, site};
-
-/// One node and what the request gets there.
-struct Explained {
-    name: String,
-    decision: Decision,
-    /// What it counts for in Slurm, or why this node could never satisfy it.
-    ever: Result<Admission, placement::admit::Never>,
-    /// The job would first wait for better GPUs.
-    waits: Option<SetWait>,
-    /// For a set of whole GPUs: what others would choose.
-    rivals: Vec<rivals::Rival>,
-    /// What a planner may choose instead, by size; only for a moldable job.
-    sizes: Vec<Size>,
-}
 
 /// The job that asks: no real job has this id.
 const ASKER: (JobId, Uid) = (JobId(0), Uid(0));
@@ -185,12 +171,4 @@ fn configured(args: &ExplainArgs, config: &SiteConfig) -> Result<Vec<(String, No
         Ok((name.to_owned(), node))
     };
     names.into_iter().map(state).collect()
-}
-
-fn outcome(tried: &KindTried) -> String {
-    match tried.outcome {
-        Ok(takes) => takes.to_string(),
-        Err(Some(why)) => format!("not tried: {why}"),
-        Err(None) => "nothing fits".to_owned(),
-    }
 }

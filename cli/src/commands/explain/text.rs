@@ -8,7 +8,7 @@ use placement::planned::Size;
 use placement::report::{Candidate, Verdict};
 use placement::{Decision, Grant, Kind, MigSpec};
 
-use super::{Explained, outcome};
+use super::explained::{Explained, outcome};
 
 /// One node: what it would give, what that counts for, and every candidate.
 pub(super) fn block(explained: &Explained) -> String {

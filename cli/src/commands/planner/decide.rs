@@ -1,4 +1,4 @@
-//! What each pending job is to be given: pure, from jobs and GPUs to choices.
+//! What each pending job is to be given: pure, from jobs and GPUs to assignments.
 //!
 //! Jobs of equal standing (one user, account, partition, QOS) are one batch. Batches are planned in Slurm's order, by the
 //! highest priority in each: what an earlier one is planned to have, a later one only gets afterwards, so nobody's plan
@@ -27,7 +27,7 @@ pub(super) struct Gpu {
 
 /// What a job is to be given.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Choice {
+pub(super) struct Assignment {
     pub(super) job: u32,
     pub(super) size: String,
     pub(super) place: PlannedPlace,
@@ -36,10 +36,10 @@ pub(super) struct Choice {
     pub(super) end: Micros,
 }
 
-/// All choices, in the order planned within each batch, and why the other jobs have none.
+/// All assignments, in the order planned within each batch, and why the other jobs have none.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Decided {
-    pub(super) batches: Vec<(Standing, Vec<Choice>)>,
+    pub(super) batches: Vec<(Standing, Vec<Assignment>)>,
     pub(super) left: Vec<(u32, String)>,
 }
 
@@ -56,7 +56,7 @@ pub(super) const MOST_JOBS: usize = 1000;
 pub(super) fn decide(pending: &[Pending], mut gpus: Vec<Gpu>, learnt: &Learnt, steps: u64) -> Decided {
     let mut decided = Decided::default();
     for (standing, jobs) in batches(pending, &mut decided.left) {
-        let mut choices = Vec::new();
+        let mut assignments = Vec::new();
         for (members, batch) in by_model(&standing, &jobs, &gpus, learnt, &mut decided.left) {
             // One batch that cannot be planned is no reason to plan nobody else's.
             let (present, plan) = match planned(&members, &batch, &gpus, steps) {
@@ -72,14 +72,14 @@ pub(super) fn decide(pending: &[Pending], mut gpus: Vec<Gpu>, learnt: &Learnt, s
                 (batch[task].pending.job.id, "all places are held by jobs of unknown end".to_owned())
             };
             decided.left.extend(plan.left_out.iter().map(none));
-            choices.extend(plan.runs.iter().map(|run| choice(run, batch[run.task].pending, &present)));
+            assignments.extend(plan.runs.iter().map(|run| assigned(run, batch[run.task].pending, &present)));
             for (k, &g) in members.iter().enumerate() {
                 let mine: Vec<&PresentRun> = plan.runs.iter().filter(|r| r.at.gpu == k).collect();
                 gpus[g].now = after(gpus[g].model, &gpus[g].now, &mine);
             }
         }
-        choices.sort_by_key(|c| (c.begin, c.job));
-        decided.batches.push((standing, choices));
+        assignments.sort_by_key(|c| (c.begin, c.job));
+        decided.batches.push((standing, assignments));
     }
     decided
 }
@@ -133,7 +133,7 @@ fn by_model<'a>(
     }
     for &pending in jobs {
         if !pending.job.wanted_nodes.is_empty() {
-            // Its own choice of node is not what a batch over all nodes is planned for.
+            // Its own assignment of node is not what a batch over all nodes is planned for.
             left.push((pending.job.id, "it names its nodes".to_owned()));
             continue;
         }
@@ -190,9 +190,9 @@ fn share(times: &[(u8, Micros)], gpus: usize) -> f64 {
     work.fold(f64::INFINITY, f64::min) / gpus.max(1) as f64
 }
 
-fn choice(run: &PresentRun, pending: &Pending, present: &Present) -> Choice {
+fn assigned(run: &PresentRun, pending: &Pending, present: &Present) -> Assignment {
     let at = &present.gpus()[run.at.gpu];
-    Choice {
+    Assignment {
         job: pending.job.id,
         size: run.at.profile.to_owned(),
         place: PlannedPlace {

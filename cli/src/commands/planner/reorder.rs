@@ -1,51 +1,78 @@
 //! Carrying the planned order out: Nice of pending jobs, and its way back.
 
 use std::collections::HashSet;
+use std::fs::File;
 
-use super::decide::{Choice, Decided};
+use super::decide::{Assignment, Decided};
+use super::nice::Nices;
 use super::order::{self, Rank};
-use super::{Planner, Round};
+use super::report::Report;
 use crate::slurm::{scontrol, squeue};
 
-impl Planner<'_> {
+/// The order of pending jobs, kept by Nice.
+pub(super) struct NiceOrder {
+    /// Whether Nice orders jobs and does nothing else: under priority/basic an update also sends a job to the end.
+    multifactor: bool,
+    dry_run: bool,
+    /// Nice that the planner has given to pending jobs.
+    nices: Nices,
+    /// Where they are kept, and what keeps a second planner out; `None` in a dry run.
+    lock: Option<File>,
+}
+
+impl NiceOrder {
+    pub(super) fn new(multifactor: bool, dry_run: bool, nices: Nices, lock: Option<File>) -> Self {
+        Self { multifactor, dry_run, nices, lock }
+    }
+
+    /// Whether the planner orders jobs at all.
+    pub(super) fn is_by_nice(&self) -> bool {
+        self.multifactor
+    }
+
+    /// Forgets the Nice of jobs that are not pending any more.
+    pub(super) fn keep(&mut self, pending: impl Fn(u32) -> bool) {
+        self.nices.keep(pending);
+    }
+
     /// Puts the jobs of one standing, `mine`, in the planned order.
-    pub(super) fn set_order(
+    pub(super) fn set(
         &mut self,
-        choices: &[Choice],
+        assignments: &[Assignment],
         mine: &HashSet<u32>,
         jobs: &[squeue::Job],
-        round: &mut Round,
+        report: &mut Report,
     ) {
-        let rank = |c: &Choice| {
+        let rank = |c: &Assignment| {
             let job = jobs.iter().find(|j| j.id == c.job)?;
             let own_nice = self.nices.own(c.job, job.nice);
             Some(Rank { job: c.job, priority: job.priority, nice: job.nice, own_nice })
         };
-        let ranks: Vec<Rank> = choices.iter().filter_map(rank).collect();
+        let ranks: Vec<Rank> = assignments.iter().filter_map(rank).collect();
         let other = |j: &&squeue::Job| j.state == "PENDING" && j.priority > 0 && !mine.contains(&j.id);
         let others: Vec<u64> = jobs.iter().filter(other).map(|j| j.priority).collect();
         for (job, nice) in order::nices(&ranks, &others) {
             let own = ranks.iter().find(|r| r.job == job).map_or(nice, |r| r.own_nice);
-            self.set_nice(job, own, nice, round);
+            self.set_nice(job, own, nice, report);
         }
     }
 
     /// Jobs that are ordered no more get their own Nice back.
-    pub(super) fn give_back(&mut self, decided: &Decided, jobs: &[squeue::Job], round: &mut Round) {
+    pub(super) fn give_back(&mut self, decided: &Decided, jobs: &[squeue::Job], report: &mut Report) {
         let planned =
-            |id: u32| decided.batches.iter().any(|(_, choices)| choices.iter().any(|c| c.job == id));
+            |id: u32| decided.batches.iter().any(|(_, assignments)| assignments.iter().any(|c| c.job == id));
         // A held job would get a priority with its Nice: it waits for both until somebody releases it.
         let waits = |j: &&squeue::Job| j.state == "PENDING" && j.priority > 0 && !planned(j.id);
         for job in jobs.iter().filter(|j| self.multifactor && waits(j)).collect::<Vec<_>>() {
             let own = self.nices.own(job.id, job.nice);
             if own != job.nice {
-                self.set_nice(job.id, own, own, round);
+                self.set_nice(job.id, own, own, report);
             }
         }
     }
 
-    fn set_nice(&mut self, job: u32, own: i64, nice: i64, round: &mut Round) {
-        if !self.args.dry_run {
+    fn set_nice(&mut self, job: u32, own: i64, nice: i64, report: &mut Report) {
+        if !self.dry_run {
             // Before the change: a planner that is killed in between has noted a Nice that is not there. One that is
             // there and not noted would be taken for the user's, for ever.
             let before = self.nices.clone();
@@ -56,14 +83,14 @@ impl Planner<'_> {
             });
             if let Err(why) = given {
                 self.nices = before;
-                round.failed = true;
-                round.lines.push(why);
-                round.lines.extend(self.keep_nices().err());
+                report.failed = true;
+                report.lines.push(why);
+                report.lines.extend(self.keep_nices().err());
                 return;
             }
         }
         let why = if nice == own { "its own again" } else { "to run in the planned order" };
-        round.lines.push(format!("job {job}: nice {nice}, {why}\n"));
+        report.lines.push(format!("job {job}: nice {nice}, {why}\n"));
     }
 
     fn keep_nices(&mut self) -> Result<(), String> {

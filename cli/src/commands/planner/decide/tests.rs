@@ -25,8 +25,8 @@ fn decided(pending: &[Pending], gpus: Vec<Gpu>) -> Decided {
 }
 
 fn all(decided: &Decided) -> Vec<(u32, String, String)> {
-    let shown = |c: &Choice| (c.job, c.size.clone(), format!("{}:{}", c.place.node, c.place.start));
-    decided.batches.iter().flat_map(|(_, choices)| choices.iter().map(shown)).collect()
+    let shown = |c: &Assignment| (c.job, c.size.clone(), format!("{}:{}", c.place.node, c.place.start));
+    decided.batches.iter().flat_map(|(_, assignments)| assignments.iter().map(shown)).collect()
 }
 
 #[test]
@@ -45,8 +45,8 @@ fn a_later_standing_gets_what_the_earlier_one_leaves() {
     let jobs = [job(1, "alice", 5, "times=7g:100"), job(2, "bob", 9, "times=7g:100")];
     let decided = decided(&jobs, vec![gpu("n1", 0, "a100-40gb")]);
     let begin = |user: &str| {
-        let (_, choices) = decided.batches.iter().find(|(s, _)| s.user == user).unwrap();
-        choices[0].begin / 1_000_000
+        let (_, assignments) = decided.batches.iter().find(|(s, _)| s.user == user).unwrap();
+        assignments[0].begin / 1_000_000
     };
     assert_eq!((begin("bob"), begin("alice")), (0, 100));
 }
@@ -89,8 +89,8 @@ fn learnt_times_are_used_where_a_job_says_none() {
     let learnt = Learnt::of(vec![past("1g.5gb", 60), past("7g.40gb", 50), past("1g.10gb", 1)]);
     let decided =
         decide(&[job(1, "a", 9, "job-profile=bert")], vec![gpu("n1", 0, "a100-40gb")], &learnt, 1000);
-    let choice = &decided.batches[0].1[0];
-    assert_eq!((choice.size.as_str(), (choice.end - choice.begin) / 1_000_000), ("7g.40gb", 50));
+    let assignment = &decided.batches[0].1[0];
+    assert_eq!((assignment.size.as_str(), (assignment.end - assignment.begin) / 1_000_000), ("7g.40gb", 50));
 }
 
 #[test]

@@ -1,0 +1,32 @@
+//! What a request gets on one node, before anybody writes it down.
+
+use placement::Decision;
+use placement::admit::{Admission, Never};
+use placement::patience::SetWait;
+use placement::planned::Size;
+use placement::report::KindTried;
+
+use super::rivals::Rival;
+
+/// One node and what the request gets there.
+pub(super) struct Explained {
+    pub(super) name: String,
+    pub(super) decision: Decision,
+    /// What it counts for in Slurm, or why this node could never satisfy it.
+    pub(super) ever: Result<Admission, Never>,
+    /// The job would first wait for better GPUs.
+    pub(super) waits: Option<SetWait>,
+    /// For a set of whole GPUs: what others would choose.
+    pub(super) rivals: Vec<Rival>,
+    /// What a planner may choose instead, by size; only for a moldable job.
+    pub(super) sizes: Vec<Size>,
+}
+
+/// What trying a kind of isolation came to, in words.
+pub(super) fn outcome(tried: &KindTried) -> String {
+    match tried.outcome {
+        Ok(takes) => takes.to_string(),
+        Err(Some(why)) => format!("not tried: {why}"),
+        Err(None) => "nothing fits".to_owned(),
+    }
+}

@@ -1,0 +1,153 @@
+//! Each job's plan in its AdminComment: written, kept true, and taken back.
+
+use std::collections::{HashMap, HashSet};
+
+use placement::planned::{asks, encode_asks, instant, parse_plan};
+
+use super::args::PlannerArgs;
+use super::carry;
+use super::decide::Assignment;
+use super::jobs::{self, Pending};
+use super::report::Report;
+use crate::slurm::{scontrol, squeue};
+
+/// How many intervals a plan counts: two may be missed before jobs run as they asked.
+const LIVES: u64 = 3;
+/// A plan counts at least so many seconds, for `--once`.
+const SHORTEST: u64 = 600;
+/// How many seconds after its planned begin a job may still not have started, at least.
+const GRACE: u64 = 60;
+/// A place is free if a job could begin there in so many µs: instances have to be made and unmade.
+const AT_ONCE: u64 = 5_000_000;
+
+/// The plans that stand in Slurm, as far as this planner remembers what became of them.
+pub(super) struct Plans<'a> {
+    args: &'a PlannerArgs,
+    /// Jobs that did not start although their planned place was free, and when they are planned again, in seconds since
+    /// the epoch.
+    stuck: HashMap<u32, u64>,
+    /// Jobs that looked like that in the last round.
+    suspects: HashSet<u32>,
+}
+
+impl<'a> Plans<'a> {
+    pub(super) fn new(args: &'a PlannerArgs) -> Self {
+        Self { args, stuck: HashMap::new(), suspects: HashSet::new() }
+    }
+
+    /// Forgets jobs that are planned again from now on, or are no more.
+    pub(super) fn forget(&mut self, jobs: &[squeue::Job], now: u64) {
+        self.stuck.retain(|_, until| *until > now);
+        self.suspects.retain(|id| jobs.iter().any(|j| j.id == *id));
+    }
+
+    /// Whether a job has lately not started on its planned place.
+    pub(super) fn is_stuck(&self, job: u32) -> bool {
+        self.stuck.contains_key(&job)
+    }
+
+    /// Until when a plan that is written now counts, in seconds since the epoch.
+    pub(super) fn until(&self, now: u64) -> u64 {
+        now + (LIVES * self.args.interval.as_secs()).max(SHORTEST)
+    }
+
+    /// Writes the plan unless it stands there already and counts long enough.
+    pub(super) fn set(
+        &mut self,
+        assignment: &Assignment,
+        p: &Pending,
+        now: u64,
+        until: u64,
+        report: &mut Report,
+    ) {
+        let old = parse_plan(&p.job.comment).ok().flatten();
+        let same = |plan: &placement::planned::Plan| {
+            plan.size == assignment.size && plan.place.as_ref() == Some(&assignment.place)
+        };
+        let grace = (2 * self.args.interval.as_secs()).max(GRACE);
+        let late = |plan: &placement::planned::Plan| plan.begin.is_some_and(|begin| begin + grace < now);
+        if assignment.begin < AT_ONCE && old.as_ref().is_some_and(|plan| same(plan) && late(plan)) {
+            // Seen twice: the place may have come free just now.
+            if self.args.once || !self.suspects.insert(p.job.id) {
+                self.take_back(assignment, p, now, report);
+                return;
+            }
+        } else {
+            self.suspects.remove(&p.job.id);
+        }
+        let fresh = now + self.args.interval.as_secs() * (LIVES - 1);
+        let begin = now + assignment.begin / 1_000_000;
+        // What is predicted is kept true, but not where the job may begin at any moment: see `late`.
+        let holds = |plan: &placement::planned::Plan| {
+            let far_off = plan.begin.is_some_and(|was| was.abs_diff(begin) > self.args.interval.as_secs());
+            let any_moment = assignment.begin < AT_ONCE && plan.begin.is_some_and(|was| was <= now);
+            !far_off || any_moment
+        };
+        let lasts = |plan: &placement::planned::Plan| plan.until > fresh.min(until - SHORTEST / 2);
+        if old.as_ref().is_some_and(|plan| same(plan) && holds(plan) && lasts(plan)) {
+            return;
+        }
+        let comment = carry::comment(assignment, &p.asks, now, until);
+        if !self.args.dry_run
+            && let Err(why) = scontrol::update(p.job.id, &format!("AdminComment={comment}"))
+        {
+            report.failed = true;
+            report.lines.push(format!("job {}: slurmctld refuses the plan: {why}\n", p.job.id));
+            return;
+        }
+        if old.as_ref().is_some_and(same) {
+            return;
+        }
+        let before = old.map_or("no plan before".to_owned(), |plan| format!("{} before", plan.size));
+        let at = |micros: u64| instant(now + micros / 1_000_000);
+        report.lines.push(format!(
+            "job {} of {}: {} at {}:{}, {} to {} ({before}; of {})\n",
+            p.job.id,
+            p.job.user,
+            assignment.size,
+            assignment.place.node,
+            assignment.place.start,
+            at(assignment.begin),
+            at(assignment.end),
+            sizes(p),
+        ));
+    }
+
+    /// Gives up on a plan whose place is free while the job does not start: cores, memory or something else is missing
+    /// there, and without a plan the job may find it elsewhere.
+    fn take_back(&mut self, assignment: &Assignment, p: &Pending, now: u64, report: &mut Report) {
+        let at = format!("{} at {}:{}", assignment.size, assignment.place.node, assignment.place.start);
+        self.unplan(p.job.id, &p.asks, &format!("does not start on {at}, which is free"), now, report);
+    }
+
+    /// Takes back the plans of jobs that a limit holds: it may be one of shards, within which the requested size is.
+    pub(super) fn without_limited(&mut self, jobs: &[squeue::Job], now: u64, report: &mut Report) {
+        for job in jobs.iter().filter(|job| jobs::is_limited(job)) {
+            let planned = parse_plan(&job.comment).is_ok_and(|plan| plan.is_some());
+            if let Some(asks) = asks(&job.comment).filter(|_| planned) {
+                self.unplan(job.id, asks, &format!("waits by a limit ({})", job.reason), now, report);
+            }
+        }
+    }
+
+    fn unplan(&mut self, job: u32, asks: &str, why: &str, now: u64, report: &mut Report) {
+        self.stuck.insert(job, now + SHORTEST);
+        let field = format!("AdminComment={}", encode_asks(asks));
+        let done = if self.args.dry_run { Ok(()) } else { scontrol::update(job, &field) };
+        report.lines.push(match done {
+            Ok(()) => format!("job {job}: {why}: its plan is taken back\n"),
+            Err(refused) => {
+                report.failed = true;
+                format!("job {job}: slurmctld refuses to take its plan back: {refused}\n")
+            }
+        });
+    }
+}
+
+/// What the job can run on, for people.
+fn sizes(p: &Pending) -> String {
+    match &p.request.job_profile {
+        Some(name) if p.request.times.is_empty() => format!("job profile {name}"),
+        _ => p.request.listed(),
+    }
+}

@@ -1,0 +1,104 @@
+//! One round: what Slurm has now, decided and carried out.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use placement::far::STEPS_PER_MS;
+use site_config::SiteConfig;
+
+use super::args::PlannerArgs;
+use super::decide::{self, Decided};
+use super::jobs::{self, Pending};
+use super::plans::Plans;
+use super::reorder::NiceOrder;
+use super::report::Report;
+use super::site;
+use crate::clock;
+use crate::outcome::Failure;
+use crate::runtimes::{Learnt, ends};
+use crate::slurm::{sacct, squeue};
+
+/// How often learnt times are asked for again.
+const LEARN_AGAIN: Duration = Duration::from_secs(600);
+
+/// One cluster's planner.
+pub(super) struct Planner<'a> {
+    pub(super) args: &'a PlannerArgs,
+    config: SiteConfig,
+    plans: Plans<'a>,
+    order: NiceOrder,
+    learnt: Learnt,
+    learnt_at: Option<Instant>,
+}
+
+impl<'a> Planner<'a> {
+    pub(super) fn new(args: &'a PlannerArgs, config: SiteConfig, order: NiceOrder) -> Self {
+        let plans = Plans::new(args);
+        Self { args, config, plans, order, learnt: Learnt::default(), learnt_at: None }
+    }
+
+    pub(super) fn round(&mut self) -> Result<Report, Failure> {
+        let now = clock::epoch_seconds();
+        let jobs = squeue::jobs(None)?;
+        self.plans.forget(&jobs, now);
+        let mut report = Report::default();
+        self.plans.without_limited(&jobs, now, &mut report);
+        let free = |p: &Pending| !self.plans.is_stuck(p.job.id);
+        let pending: Vec<Pending> = jobs.iter().filter_map(jobs::pending).filter(free).collect();
+        let waiting: HashSet<u32> = jobs.iter().filter(|j| j.state == "PENDING").map(|j| j.id).collect();
+        self.order.keep(|id| waiting.contains(&id));
+        if pending.is_empty() {
+            self.order.give_back(&Decided::default(), &jobs, &mut report);
+            return Ok(report);
+        }
+        self.learn(&pending, &jobs, &mut report);
+        let gpus = site::gpus(&self.config, &ends::ends(&jobs, &self.learnt, now), &mut report.lines)?;
+        let steps =
+            u64::try_from(self.args.budget.as_millis()).unwrap_or(u64::MAX).saturating_mul(STEPS_PER_MS);
+        let decided = decide::decide(&pending, gpus, &self.learnt, steps);
+        self.carry_out(&decided, &pending, &jobs, now, &mut report);
+        self.order.give_back(&decided, &jobs, &mut report);
+        Ok(report)
+    }
+
+    /// Asks sacct for times, if a job needs them and not all too often.
+    fn learn(&mut self, pending: &[Pending], jobs: &[squeue::Job], report: &mut Report) {
+        let needed =
+            pending.iter().any(|p| p.request.times.is_empty()) || jobs.iter().any(ends::needs_learnt);
+        if !needed || self.learnt_at.is_some_and(|at| at.elapsed() < LEARN_AGAIN) {
+            return;
+        }
+        self.learnt_at = Some(Instant::now());
+        match sacct::completed(self.args.since) {
+            Ok(past) => self.learnt = Learnt::of(past),
+            Err(e) => report.lines.push(format!("no times of job profiles: {}\n", e.what())),
+        }
+    }
+
+    fn carry_out(
+        &mut self,
+        decided: &Decided,
+        pending: &[Pending],
+        jobs: &[squeue::Job],
+        now: u64,
+        report: &mut Report,
+    ) {
+        let until = self.plans.until(now);
+        for (standing, assignments) in &decided.batches {
+            for assignment in assignments {
+                let Some(p) = pending.iter().find(|p| p.job.id == assignment.job) else { continue };
+                self.plans.set(assignment, p, now, until, report);
+            }
+            if self.order.is_by_nice() {
+                let mine: HashSet<u32> =
+                    pending.iter().filter(|p| p.standing() == *standing).map(|p| p.job.id).collect();
+                self.order.set(assignments, &mine, jobs, report);
+            }
+        }
+        for (job, why) in &decided.left {
+            if self.args.once {
+                report.lines.push(format!("job {job}: not planned: {why}\n"));
+            }
+        }
+    }
+}

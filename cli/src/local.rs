@@ -7,7 +7,7 @@ use gpu_node::{Inspection, Settings};
 use placement::JobId;
 use site_config::{NodeSpec, SiteConfig};
 
-use crate::outcome::{Failure, chain};
+use crate::outcome::Failure;
 use crate::render::layout::Drawn;
 use crate::site;
 use crate::slurm::squeue;
@@ -76,8 +76,8 @@ pub(crate) fn jobs_on(node: &str) -> Result<HashSet<JobId>, Failure> {
 /// Jobs that the journal has and that do not run on this node any more. The journal is read first: a job that starts in between
 /// is in neither answer, and so never taken for dead.
 pub(crate) fn dead_jobs(local: &Local<'_>) -> Result<Vec<Entry>, Failure> {
-    let journal = Journal::open(&local.settings.state_dir).map_err(|e| Failure::new(chain(&e)))?;
-    let entries = journal.jobs(&mut Vec::new()).map_err(|e| Failure::new(chain(&e)))?;
+    let journal = Journal::open(&local.settings.state_dir).map_err(|e| Failure::of(&e))?;
+    let entries = journal.jobs(&mut Vec::new()).map_err(|e| Failure::of(&e))?;
     if entries.is_empty() {
         return Ok(Vec::new());
     }

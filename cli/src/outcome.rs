@@ -1,5 +1,6 @@
 //! What a command ends with.
 
+use std::error::Error;
 use std::fmt;
 use std::io::Write as _;
 
@@ -33,12 +34,15 @@ impl Failure {
         Self { what: what.into(), hint: None }
     }
 
+    /// An error with its causes.
+    pub(crate) fn of(error: &dyn Error) -> Self {
+        Self::new(chain(error))
+    }
+
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }
-}
 
-impl Failure {
     /// What went wrong, without the hint.
     pub(crate) fn what(&self) -> &str {
         self.what.trim_end()
@@ -58,8 +62,8 @@ impl fmt::Display for Failure {
     }
 }
 
-/// An error with its causes, one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+/// An error with its causes, `a: b: c`: the only printer of chains here.
+pub(crate) fn chain(error: &dyn Error) -> String {
     let (mut text, mut cause) = (error.to_string(), error.source());
     while let Some(error) = cause {
         let next = error.to_string();

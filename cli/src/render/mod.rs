@@ -2,4 +2,5 @@
 
 pub(crate) mod colour;
 pub(crate) mod layout;
+pub(crate) mod svg;
 pub(crate) mod table;

@@ -15,7 +15,7 @@ use args::Format;
 
 use crate::globals::Globals;
 use crate::local::this_node;
-use crate::outcome::{Failure, Outcome, chain};
+use crate::outcome::{Failure, Outcome};
 use crate::site;
 
 /// What one machine has.
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &DiscoverArgs, globals: &Globals) -> Result<Outcome, Fai
     let library =
         configured.map_or_else(|| "libnvidia-ml.so.1".to_owned(), |c| c.node.for_node(&name).nvml_library);
     let machine = look(name, Path::new(&library)).map_err(|e| {
-        Failure::new(chain(&e)).hint("run this on a node with GPUs, where the NVIDIA driver is loaded")
+        Failure::of(&e).hint("run this on a node with GPUs, where the NVIDIA driver is loaded")
     })?;
     let text = match args.format {
         Format::Toml => toml(&machine),

@@ -16,7 +16,7 @@ pub(crate) use args::NodeCommand;
 
 use crate::globals::Globals;
 use crate::local::{Local, dead_jobs, require_root};
-use crate::outcome::{Failure, Outcome, chain};
+use crate::outcome::{Failure, Outcome};
 use crate::render::colour::Paint;
 use crate::render::{layout, table};
 use crate::site;
@@ -48,7 +48,7 @@ fn reconcile_node(local: &Local<'_>, if_dead: bool) -> Result<Outcome, Failure> 
             false
         }
     };
-    let report = reconcile(&local.settings, None).map_err(|e| Failure::new(chain(&e)))?;
+    let report = reconcile(&local.settings, None).map_err(|e| Failure::of(&e))?;
     text.push_str(&reconciled(&report));
     if changed {
         // Every prolog that was at work then has ended: reconciliation has waited for it.
@@ -65,7 +65,7 @@ fn reconcile_node(local: &Local<'_>, if_dead: bool) -> Result<Outcome, Failure> 
 fn give_back(local: &Local<'_>, dead: Vec<Entry>, text: &mut String) -> Result<bool, Failure> {
     let mut changed = false;
     for entry in dead {
-        let done = release_dead(&local.settings, &entry).map_err(|e| Failure::new(chain(&e)))?;
+        let done = release_dead(&local.settings, &entry).map_err(|e| Failure::of(&e))?;
         if !done.known {
             changed = true;
             continue;
@@ -100,7 +100,7 @@ fn reconciled(report: &ReconcileReport) -> String {
 }
 
 fn status(local: &Local<'_>, as_json: bool, paint: Paint) -> Result<Outcome, Failure> {
-    let inspection = inspect(&local.settings, None).map_err(|e| Failure::new(chain(&e)))?;
+    let inspection = inspect(&local.settings, None).map_err(|e| Failure::of(&e))?;
     let status = u8::from(!inspection.disagreements.is_empty());
     let drawn = local.drawn(&inspection);
     if as_json {
@@ -165,7 +165,7 @@ fn realise_job(local: &Local<'_>, placement: &str, uid: u32, gid: u32) -> Result
         starter: None,
     };
     let realised = realise(&local.settings, &job).map_err(|e| {
-        let said = Failure::new(chain(&e));
+        let said = Failure::of(&e);
         match e {
             RealiseError::JobFailed(_) => {
                 said.hint("the journal says so too: `tessera node release` forgets it")
@@ -178,7 +178,7 @@ fn realise_job(local: &Local<'_>, placement: &str, uid: u32, gid: u32) -> Result
 }
 
 fn release_job(local: &Local<'_>, job: JobId) -> Result<Outcome, Failure> {
-    let done = release(&local.settings, job).map_err(|e| Failure::new(chain(&e)))?;
+    let done = release(&local.settings, job).map_err(|e| Failure::of(&e))?;
     if !done.known {
         return Err(Failure::new(format!("the journal of {} has no job {job}", local.name)));
     }

@@ -7,6 +7,7 @@ use placement::far::{Micros, OpKind};
 
 use super::batch::seconds;
 use super::planned::Planned;
+use crate::render::svg::escape;
 
 const MARGIN: f64 = 16.0;
 const LABEL: f64 = 64.0;
@@ -168,8 +169,4 @@ fn axis(body: &mut String, planned: &Planned<'_>, y: f64) {
         time += step;
     }
     let _ = writeln!(body, "<text class=\"dim\" x=\"{MARGIN}\" y=\"{}\">seconds</text>", y + 10.0);
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 use placement::GpuIndex;
 use placement::mapa::{Link, LinkClass};
 
-use super::Picture;
+use super::picture::Picture;
+use crate::render::svg::escape;
 
 /// Width of the picture, and height of its circle.
 const SIZE: f64 = 560.0;
@@ -24,106 +25,96 @@ struct Line {
     used: bool,
 }
 
-impl Picture<'_> {
-    pub(super) fn svg(&self) -> String {
-        let mut out = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {SIZE} {}\" font-family=\"sans-serif\" \
-             font-size=\"15\" text-anchor=\"middle\">\n<style>{STYLE}</style>\n\
-             <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n<text x=\"{}\" y=\"24\">{}</text>\n",
-            TITLE + SIZE + LEGEND,
-            SIZE / 2.0,
-            escaped(&self.title()),
-        );
-        // What the job uses is drawn last, above the rest.
-        let (used, unused): (Vec<_>, Vec<_>) = self.lines().into_iter().partition(|line| line.used);
-        for line in unused.iter().chain(&used) {
-            self.draw(&mut out, line);
-        }
-        for g in self.graph.all().iter() {
-            let (x, y) = self.place(g);
-            let _ = writeln!(
-                out,
-                "<circle class=\"{}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"20\"/><text x=\"{x:.1}\" y=\"{:.1}\">{g}</text>",
-                self.mark(g),
-                y + 5.0
-            );
-        }
+/// The whole picture.
+pub(super) fn of(picture: &Picture<'_>) -> String {
+    let mut out = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {SIZE} {}\" font-family=\"sans-serif\" \
+         font-size=\"15\" text-anchor=\"middle\">\n<style>{STYLE}</style>\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n<text x=\"{}\" y=\"24\">{}</text>\n",
+        TITLE + SIZE + LEGEND,
+        SIZE / 2.0,
+        escape(&title(picture)),
+    );
+    // What the job uses is drawn last, above the rest.
+    let (used, unused): (Vec<_>, Vec<_>) = lines(picture).into_iter().partition(|line| line.used);
+    for line in unused.iter().chain(&used) {
+        draw(picture, &mut out, line);
+    }
+    for g in picture.graph.all().iter() {
+        let (x, y) = place(picture, g);
         let _ = writeln!(
             out,
-            "<text class=\"legend\" x=\"{}\" y=\"{}\">{}</text>\n</svg>",
-            SIZE / 2.0,
-            TITLE + SIZE + LEGEND / 2.0,
-            self.legend()
-        );
-        out
-    }
-
-    fn title(&self) -> String {
-        let name = &self.args.topology;
-        let Some(c) = self.chosen else { return name.clone() };
-        let order: Vec<String> = c.order.iter().map(ToString::to_string).collect();
-        let rate = c.scores.eff_bw.map_or_else(String::new, |gbps| format!(", {gbps:.1} GB/s"));
-        format!("{name}: {} on {}{rate}", self.args.pattern.name(), order.join(" "))
-    }
-
-    fn legend(&self) -> String {
-        let mut text = "thick: two NVLink lanes or more, thin: one".to_owned();
-        if self.chosen.is_some() {
-            text.push_str("; orange: the job (dotted: PCIe)");
-        }
-        if !self.args.busy.is_empty() {
-            text.push_str("; dark: busy");
-        }
-        text
-    }
-
-    /// NVLink, and what the job uses: PCIe joins all with all.
-    fn lines(&self) -> Vec<Line> {
-        let edges = self.chosen.and_then(|c| {
-            let edges = self.args.pattern.edges(c.order.len()).ok()?;
-            Some(
-                edges
-                    .iter()
-                    .filter_map(|e| Some((*c.order.get(e.a)?, *c.order.get(e.b)?)))
-                    .collect::<Vec<_>>(),
-            )
-        });
-        let edges = edges.unwrap_or_default();
-        let graph = self.graph.graph();
-        let lines = graph.edge_indices().filter_map(|edge| {
-            let (a, b) = graph.edge_endpoints(edge)?;
-            let (a, b) = (graph[a], graph[b]);
-            let used = edges.contains(&(a, b)) || edges.contains(&(b, a));
-            Some(Line { ends: (a, b), link: graph[edge], used })
-        });
-        lines.filter(|line| line.used || line.link.class() != LinkClass::Pcie).collect()
-    }
-
-    fn draw(&self, out: &mut String, line: &Line) {
-        let (width, class) = match line.link.class() {
-            LinkClass::Double => (5.0, ""),
-            LinkClass::Single => (2.5, ""),
-            LinkClass::Pcie => (1.5, "pcie"),
-        };
-        let used = if line.used { " used" } else { "" };
-        let (a, b) = line.ends;
-        let ((x1, y1), (x2, y2)) = (self.place(a), self.place(b));
-        let _ = writeln!(
-            out,
-            "<line class=\"{class}{used}\" x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" \
-             stroke-width=\"{width}\"><title>{a}-{b} {} {} GB/s</title></line>",
-            line.link.kind,
-            line.link.gbps()
+            "<circle class=\"{}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"20\"/><text x=\"{x:.1}\" y=\"{:.1}\">{g}</text>",
+            picture.mark(g),
+            y + 5.0
         );
     }
-
-    fn place(&self, gpu: GpuIndex) -> (f64, f64) {
-        let n = u32::try_from(self.graph.len().max(1)).unwrap_or(1);
-        let turn = TAU * (f64::from(gpu.0) / f64::from(n) - 0.25);
-        (SIZE * (0.5 + 0.42 * turn.cos()), TITLE + SIZE * (0.5 + 0.42 * turn.sin()))
-    }
+    let _ = writeln!(
+        out,
+        "<text class=\"legend\" x=\"{}\" y=\"{}\">{}</text>\n</svg>",
+        SIZE / 2.0,
+        TITLE + SIZE + LEGEND / 2.0,
+        legend(picture)
+    );
+    out
 }
 
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;")
+fn title(picture: &Picture<'_>) -> String {
+    let name = &picture.args.topology;
+    let Some(c) = picture.chosen else { return name.clone() };
+    let order: Vec<String> = c.order.iter().map(ToString::to_string).collect();
+    let rate = c.scores.eff_bw.map_or_else(String::new, |gbps| format!(", {gbps:.1} GB/s"));
+    format!("{name}: {} on {}{rate}", picture.args.pattern.name(), order.join(" "))
+}
+
+fn legend(picture: &Picture<'_>) -> String {
+    let mut text = "thick: two NVLink lanes or more, thin: one".to_owned();
+    if picture.chosen.is_some() {
+        text.push_str("; orange: the job (dotted: PCIe)");
+    }
+    if !picture.args.busy.is_empty() {
+        text.push_str("; dark: busy");
+    }
+    text
+}
+
+/// NVLink, and what the job uses: PCIe joins all with all.
+fn lines(picture: &Picture<'_>) -> Vec<Line> {
+    let edges = picture.chosen.and_then(|c| {
+        let edges = picture.args.pattern.edges(c.order.len()).ok()?;
+        Some(edges.iter().filter_map(|e| Some((*c.order.get(e.a)?, *c.order.get(e.b)?))).collect::<Vec<_>>())
+    });
+    let edges = edges.unwrap_or_default();
+    let graph = picture.graph.graph();
+    let lines = graph.edge_indices().filter_map(|edge| {
+        let (a, b) = graph.edge_endpoints(edge)?;
+        let (a, b) = (graph[a], graph[b]);
+        let used = edges.contains(&(a, b)) || edges.contains(&(b, a));
+        Some(Line { ends: (a, b), link: graph[edge], used })
+    });
+    lines.filter(|line| line.used || line.link.class() != LinkClass::Pcie).collect()
+}
+
+fn draw(picture: &Picture<'_>, out: &mut String, line: &Line) {
+    let (width, class) = match line.link.class() {
+        LinkClass::Double => (5.0, ""),
+        LinkClass::Single => (2.5, ""),
+        LinkClass::Pcie => (1.5, "pcie"),
+    };
+    let used = if line.used { " used" } else { "" };
+    let (a, b) = line.ends;
+    let ((x1, y1), (x2, y2)) = (place(picture, a), place(picture, b));
+    let _ = writeln!(
+        out,
+        "<line class=\"{class}{used}\" x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" \
+         stroke-width=\"{width}\"><title>{a}-{b} {} {} GB/s</title></line>",
+        line.link.kind,
+        line.link.gbps()
+    );
+}
+
+fn place(picture: &Picture<'_>, gpu: GpuIndex) -> (f64, f64) {
+    let n = u32::try_from(picture.graph.len().max(1)).unwrap_or(1);
+    let turn = TAU * (f64::from(gpu.0) / f64::from(n) - 0.25);
+    (SIZE * (0.5 + 0.42 * turn.cos()), TITLE + SIZE * (0.5 + 0.42 * turn.sin()))
 }

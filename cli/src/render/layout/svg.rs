@@ -6,6 +6,7 @@ use super::Drawn;
 use super::pieces::{self, Piece};
 use super::text::title;
 use crate::render::colour::Owner;
+use crate::render::svg::escape;
 
 const MARGIN: usize = 16;
 const LABEL: usize = 56;
@@ -127,8 +128,4 @@ fn legend(body: &mut String, y: usize) -> usize {
         x += 20 + text.len() * 7 + 22;
     }
     y + 16
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

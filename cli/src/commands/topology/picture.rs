@@ -1,0 +1,24 @@
+//! What is shown, and which GPUs are marked in it.
+
+use placement::GpuIndex;
+use placement::mapa::{Choice, HardwareGraph};
+
+use super::args::TopologyGraphArgs;
+
+/// What is shown: the node's links, and the set chosen on it.
+pub(super) struct Picture<'a> {
+    pub(super) graph: &'a HardwareGraph,
+    pub(super) args: &'a TopologyGraphArgs,
+    pub(super) chosen: Option<&'a Choice>,
+}
+
+impl Picture<'_> {
+    /// The class of a GPU: `busy`, `chosen` or none.
+    pub(super) fn mark(&self, gpu: GpuIndex) -> &'static str {
+        match self.chosen {
+            _ if self.args.busy.contains(gpu) => "busy",
+            Some(c) if c.gpus.contains(gpu) => "chosen",
+            _ => "",
+        }
+    }
+}

@@ -199,3 +199,62 @@ fn reconfiguration_times_may_be_given() {
     let text = run("batch.csv", NAMED, &["--gpu", "a100-40gb", "--times", "free"]);
     assert_eq!(text.lines().nth(1).unwrap(), "68.000 s, proven the best possible");
 }
+
+/// Without the times that planning took.
+fn untimed(text: &str) -> String {
+    let line = |l: &str| match serde_json::from_str::<Value>(l) {
+        Ok(mut plan) => {
+            plan["plan_us"] = Value::Null;
+            plan.to_string()
+        }
+        Err(_) => l.rsplit_once("  ").map_or(l, |(rest, _)| rest).trim_end().to_owned(),
+    };
+    text.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_command_and_its_flags_do_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("batch.csv"), NAMED).unwrap();
+    let run = |line: &str| untimed(&command(dir.path(), &line.split(' ').collect::<Vec<_>>()));
+    for (with_command, with_flags) in [
+        ("plan show batch.csv --gpu a100-40gb", "plan --tasks batch.csv --gpu a100-40gb"),
+        ("plan show --gpu a100-40gb,2 --json batch.csv", "plan --gpu a100-40gb,2 --json --tasks batch.csv"),
+        (
+            "plan show batch.csv --gpu a100-40gb --policy far --svg -",
+            "plan --tasks batch.csv --gpu a100-40gb --policy far --svg -",
+        ),
+        ("plan compare batch.csv --gpu a100-40gb", "plan --tasks batch.csv --gpu a100-40gb --compare"),
+        ("plan show none.csv", "plan --tasks none.csv"),
+    ] {
+        assert_eq!(run(with_command), run(with_flags), "{with_command}");
+    }
+    assert!(run("plan show batch.csv --gpu a100-40gb").ends_with("exit 0"));
+    // Which of the two is meant is not guessed.
+    for both in ["plan --gpu a100-40gb show batch.csv", "plan --tasks batch.csv show batch.csv"] {
+        assert!(run(both).ends_with("exit 2"), "{both}");
+    }
+}
+
+#[test]
+fn flags_that_contradict_each_other_are_refused() {
+    for args in [
+        "--compare --json",
+        "--compare --policy far",
+        "--json --svg x",
+        "--submit",
+        "--on n1",
+        "--on n1 --submit --gpu a100-40gb",
+        "--on n1 --submit --compare",
+        "--on n1 --submit --wait --dry-run",
+        "--dry-run",
+        "--record x",
+        "--reality x",
+        "-- --partition=gpu",
+    ] {
+        let said = run("batch.csv", NAMED, &args.split(' ').collect::<Vec<_>>());
+        assert!(said.ends_with("exit 2"), "{args}: {said}");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    assert!(command(dir.path(), &["plan"]).contains("--tasks <FILE>"));
+}

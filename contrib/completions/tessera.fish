@@ -87,28 +87,63 @@ complete -c tessera -n "__fish_tessera_using_subcommand doctor" -l node -d 'Only
 complete -c tessera -n "__fish_tessera_using_subcommand doctor" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand doctor" -l json -d 'Print JSON'
 complete -c tessera -n "__fish_tessera_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c tessera -n "__fish_tessera_using_subcommand plan" -l gpu -d 'The GPU model, and how many of them' -r
-complete -c tessera -n "__fish_tessera_using_subcommand plan" -l tasks -d 'Read tasks from FILE, - for standard input' -r -F
-complete -c tessera -n "__fish_tessera_using_subcommand plan" -l policy -d 'How to plan' -r
-complete -c tessera -n "__fish_tessera_using_subcommand plan" -l times -d 'Read how long creating and destroying instances takes from FILE' -r -F
-complete -c tessera -n "__fish_tessera_using_subcommand plan" -l budget -d 'How long the default policy may search, such as 50ms, 2s or 10m; at most 1h' -r
-complete -c tessera -n "__fish_tessera_using_subcommand plan" -l svg -d 'Write a picture to FILE, - for standard output' -r -F
-complete -c tessera -n "__fish_tessera_using_subcommand plan" -l color -d 'Use colour' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and not __fish_seen_subcommand_from show compare submit reality" -l tasks -d 'Read tasks from FILE, - for standard input; alone the same as `tessera plan show FILE`' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and not __fish_seen_subcommand_from show compare submit reality" -l gpu -d 'The GPU model, and how many of them' -r
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and not __fish_seen_subcommand_from show compare submit reality" -l times -d 'Read how long creating and destroying instances takes from FILE' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and not __fish_seen_subcommand_from show compare submit reality" -l budget -d 'How long the default policy may search, such as 50ms, 2s or 10m; at most 1h' -r
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and not __fish_seen_subcommand_from show compare submit reality" -l svg -d 'Write a picture to FILE, - for standard output' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and not __fish_seen_subcommand_from show compare submit reality" -l color -d 'Use colour' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
 always\t'Always'
 never\t'Never'"
-complete -c tessera -n "__fish_tessera_using_subcommand plan" -l on -d 'Plan on these GPUs as they are now: a node of tessera.toml and its GPUs, such as n1 or n1:0-3,5' -r
-complete -c tessera -n "__fish_tessera_using_subcommand plan" -l script -d 'Run this batch script for every task, {task} replaced by its name; - for standard input' -r -F
-complete -c tessera -n "__fish_tessera_using_subcommand plan" -l overhead -d 'What Slurm adds to every task\'s own time: scheduling, prolog and epilog' -r
-complete -c tessera -n "__fish_tessera_using_subcommand plan" -l time-limit -d 'End a task that takes more than FACTOR times its planned time, rounded up to minutes' -r
-complete -c tessera -n "__fish_tessera_using_subcommand plan" -l record -d 'Keep the plan and its jobs in FILE; without it tessera-plan-JOB.json here' -r -F
-complete -c tessera -n "__fish_tessera_using_subcommand plan" -l reality -d 'Compare a plan with what Slurm did' -r
-complete -c tessera -n "__fish_tessera_using_subcommand plan" -l config -d 'Read this tessera.toml' -r -F
-complete -c tessera -n "__fish_tessera_using_subcommand plan" -l compare -d 'Print all policies side by side'
-complete -c tessera -n "__fish_tessera_using_subcommand plan" -l json -d 'Print one JSON object per batch'
-complete -c tessera -n "__fish_tessera_using_subcommand plan" -l submit -d 'Submit the plan as Slurm jobs'
-complete -c tessera -n "__fish_tessera_using_subcommand plan" -l dry-run -d 'Show the sbatch commands instead of running them'
-complete -c tessera -n "__fish_tessera_using_subcommand plan" -l wait -d 'Stay until the last task has ended, then compare plan and reality'
-complete -c tessera -n "__fish_tessera_using_subcommand plan" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and not __fish_seen_subcommand_from show compare submit reality" -l on -d 'Plan on these GPUs as they are now: a node of tessera.toml and its GPUs, such as n1 or n1:0-3,5' -r
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and not __fish_seen_subcommand_from show compare submit reality" -l reality -d 'The same as `tessera plan reality PLAN`' -r
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and not __fish_seen_subcommand_from show compare submit reality" -l policy -d 'How to plan' -r
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and not __fish_seen_subcommand_from show compare submit reality" -l script -d 'Run this batch script for every task, {task} replaced by its name; - for standard input' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and not __fish_seen_subcommand_from show compare submit reality" -l overhead -d 'What Slurm adds to every task\'s own time: scheduling, prolog and epilog' -r
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and not __fish_seen_subcommand_from show compare submit reality" -l time-limit -d 'End a task that takes more than FACTOR times its planned time, rounded up to minutes' -r
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and not __fish_seen_subcommand_from show compare submit reality" -l record -d 'Keep the plan and its jobs in FILE; without it tessera-plan-JOB.json here' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and not __fish_seen_subcommand_from show compare submit reality" -l config -d 'Read this tessera.toml' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and not __fish_seen_subcommand_from show compare submit reality" -l json -d 'Print one JSON object per batch'
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and not __fish_seen_subcommand_from show compare submit reality" -l compare -d 'The same as `tessera plan compare`'
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and not __fish_seen_subcommand_from show compare submit reality" -l submit -d 'The same as `tessera plan submit`'
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and not __fish_seen_subcommand_from show compare submit reality" -l dry-run -d 'Show the sbatch commands instead of running them'
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and not __fish_seen_subcommand_from show compare submit reality" -l wait -d 'Stay until the last task has ended, then compare plan and reality'
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and not __fish_seen_subcommand_from show compare submit reality" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and not __fish_seen_subcommand_from show compare submit reality" -a "show" -d 'Print the plan of each batch'
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and not __fish_seen_subcommand_from show compare submit reality" -a "compare" -d 'Print all policies side by side'
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and not __fish_seen_subcommand_from show compare submit reality" -a "submit" -d 'Submit the plan as Slurm jobs'
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and not __fish_seen_subcommand_from show compare submit reality" -a "reality" -d 'Compare a plan with what Slurm did'
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from show" -l gpu -d 'The GPU model, and how many of them' -r
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from show" -l policy -d 'How to plan' -r
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from show" -l times -d 'Read how long creating and destroying instances takes from FILE' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from show" -l budget -d 'How long the default policy may search, such as 50ms, 2s or 10m; at most 1h' -r
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from show" -l svg -d 'Write a picture to FILE, - for standard output' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from show" -l color -d 'Use colour' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
+always\t'Always'
+never\t'Never'"
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from show" -l config -d 'Read this tessera.toml' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from show" -l json -d 'Print one JSON object per batch'
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from compare" -l gpu -d 'The GPU model, and how many of them' -r
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from compare" -l times -d 'Read how long creating and destroying instances takes from FILE' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from compare" -l budget -d 'How long the default policy may search, such as 50ms, 2s or 10m; at most 1h' -r
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from compare" -l config -d 'Read this tessera.toml' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from compare" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from submit" -l on -d 'Plan on these GPUs as they are now: a node of tessera.toml and its GPUs, such as n1 or n1:0-3,5' -r
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from submit" -l policy -d 'How to plan' -r
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from submit" -l times -d 'Read how long creating and destroying instances takes from FILE' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from submit" -l budget -d 'How long the default policy may search, such as 50ms, 2s or 10m; at most 1h' -r
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from submit" -l script -d 'Run this batch script for every task, {task} replaced by its name; - for standard input' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from submit" -l overhead -d 'What Slurm adds to every task\'s own time: scheduling, prolog and epilog' -r
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from submit" -l time-limit -d 'End a task that takes more than FACTOR times its planned time, rounded up to minutes' -r
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from submit" -l record -d 'Keep the plan and its jobs in FILE; without it tessera-plan-JOB.json here' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from submit" -l config -d 'Read this tessera.toml' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from submit" -l dry-run -d 'Show the sbatch commands instead of running them'
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from submit" -l wait -d 'Stay until the last task has ended, then compare plan and reality'
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from submit" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from reality" -l config -d 'Read this tessera.toml' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from reality" -l json -d 'Print JSON'
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from reality" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c tessera -n "__fish_tessera_using_subcommand planner" -l interval -d 'How long to wait between plans' -r
 complete -c tessera -n "__fish_tessera_using_subcommand planner" -l budget -d 'How long a plan may search' -r
 complete -c tessera -n "__fish_tessera_using_subcommand planner" -l since -d 'How far back sacct is asked for the times of job profiles, in days' -r

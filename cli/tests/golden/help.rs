@@ -181,6 +181,23 @@ fn help() {
           --gpus <N>                 Whole GPUs per node [alias: --gpus-per-node]
     exit 0
     ");
+    assert_snapshot!(run("plan -h"), @r"
+    Plan a batch of tasks on GPUs that repartition
+
+    Usage: tessera plan <COMMAND>
+           tessera plan [OPTIONS] --tasks <FILE>
+
+    Commands:
+      show     Print the plan of each batch
+      compare  Print all policies side by side
+      submit   Submit the plan as Slurm jobs
+      reality  Compare a plan with what Slurm did
+
+    Options:
+          --config <FILE>  Read this tessera.toml
+      -h, --help           Print help (see more with '--help')
+    exit 0
+    ");
     assert_snapshot!(run("node -h"), @r"
     Do by hand what Slurm's prolog and epilog do on a node
 
@@ -272,7 +289,10 @@ fn the_man_page_has_every_command_and_option() {
         "check",
         "discover",
         "doctor",
-        "plan",
+        "plan show",
+        "plan compare",
+        "plan submit",
+        "plan reality",
         "planner",
         "times",
         "node status",

@@ -267,7 +267,8 @@ fn bad_submissions_are_refused_before_anything_is_submitted() {
     stderr: error: the following required arguments were not provided:
     stderr:   --on <NODE[:GPUS]>
     stderr: 
-    stderr: Usage: tessera plan --submit --on <NODE[:GPUS]> --tasks <FILE> [-- <SBATCH OPTION>...]
+    stderr: Usage: tessera plan <COMMAND>
+    stderr:        tessera plan [OPTIONS] --tasks <FILE>
     stderr: 
     stderr: For more information, try '--help'.
     exit 2
@@ -292,4 +293,37 @@ fn bad_submissions_are_refused_before_anything_is_submitted() {
     stderr: tessera: --on: n1 takes no jobs now
     stderr: hint: sinfo says why; a plan begins at once
     ");
+}
+
+#[test]
+fn commands_and_flags_do_the_same() {
+    let submitted = |args: &[&str]| {
+        let dir = world("tessera gpu0-1=free", &[]);
+        let said = run(dir.path(), args);
+        let record = blot(&fs::read_to_string(dir.path().join("plan.json")).unwrap_or_default());
+        let record: Vec<&str> = record.lines().filter(|l| !l.contains("\"submitted\"")).collect();
+        (said, log(dir.path()), record.join("\n"))
+    };
+    let both = |command: &str, flags: &str| {
+        let words = |line: &str| submitted(&line.split(' ').collect::<Vec<_>>());
+        let (new, old) = (words(command), words(flags));
+        assert_eq!(new, old, "{command}");
+        new
+    };
+    let (said, log, record) = both(
+        "plan submit batch.csv --on n1:1 --record plan.json --time-limit 2 -- --partition=gpu",
+        "plan --tasks batch.csv --on n1:1 --submit --record plan.json --time-limit 2 -- --partition=gpu",
+    );
+    assert!(said.ends_with("exit 0") && log.contains("<--partition=gpu>") && record.contains("lavamd"));
+    let dry = both(
+        "plan submit batch.csv --on n1 --on n2 --dry-run",
+        "plan --tasks batch.csv --on n1 --on n2 --submit --dry-run",
+    );
+    assert!(dry.0.contains("exit 1"), "two models: {}", dry.0);
+    both(
+        "plan submit batch.csv --on n1 --dry-run --policy miso",
+        "plan --tasks batch.csv --on n1 --submit --dry-run --policy miso",
+    );
+    both("plan reality nothing", "plan --reality nothing");
+    both("plan reality --json 8,900-905", "plan --json --reality 8,900-905");
 }

@@ -1,12 +1,14 @@
-//! `tessera plan --compare`: all policies side by side.
+//! `tessera plan compare`: all policies side by side.
 
 use std::time::Duration;
 
 use placement::far::{Policy, Problem};
 
+use super::args::CompareArgs;
 use super::batch::{Batch, seconds};
-use super::planned::{Planned, plan, refuse};
-use crate::outcome::Failure;
+use super::planned::{Planned, plan, problems, refuse, steps};
+use super::tasks;
+use crate::outcome::{Failure, Outcome};
 use crate::render::table;
 
 /// Sums of one policy over all batches it could plan.
@@ -70,7 +72,14 @@ fn policies(problem: &Problem) -> Vec<Policy> {
     named.into_iter().chain(most).chain(whole).collect()
 }
 
-pub(super) fn run(batches: &[Batch], problems: &[Problem], steps: u64) -> Result<String, Failure> {
+pub(super) fn run(args: &CompareArgs) -> Result<Outcome, Failure> {
+    let batches = tasks::of_file(&args.tasks, args.gpu.model()?)?;
+    let problems = problems(&batches, &args.tasks, args.gpu.count(), args.search.times.as_deref())?;
+    compared(&batches, &problems, steps(args.search.budget)).map(Outcome::ok)
+}
+
+/// One row per policy, with its means over the batches.
+fn compared(batches: &[Batch], problems: &[Problem], steps: u64) -> Result<String, Failure> {
     let Some(first) = problems.first() else { return Ok(String::new()) };
     if batches.iter().any(|b| b.model.key != batches[0].model.key) {
         return Err(Failure::new("--compare: the batches are for different GPU models")

@@ -5,6 +5,7 @@ mod batch;
 mod compare;
 mod csv;
 mod find;
+mod flags;
 mod jobs;
 mod json;
 mod note;
@@ -14,54 +15,69 @@ mod planned;
 mod reality;
 mod record;
 mod sbatch_options;
+mod sbatch_words;
+mod show;
 mod submit;
 mod svg;
 mod tasks;
 mod text;
 
-use placement::far::Problem;
+use args::Mode;
+use clap::Args;
+use flags::Flags;
 
-pub(crate) use args::PlanArgs;
-use planned::{plan, refuse, steps};
-
-use crate::files::write_picture;
 use crate::globals::Globals;
 use crate::outcome::{Failure, Outcome};
-use crate::render::colour::Paint;
+
+/// Plan a batch of tasks on GPUs that repartition
+///
+/// Given how long each task takes on an instance of each size, decides which instance each runs on and when instances
+/// are made and unmade, so that the last task ends early. The answer says how far from the best possible it can be at
+/// most. The same input and budget give the same plan on every machine. Times are seconds.
+///
+/// FILE has one JSON object a line, or is CSV. A line with "t" as a list of lists is a batch of its own:
+/// {"id":"a","t":[[60,35,30,28,20],[40,22,20,19,15]]}, one list per task with a time per size, null where the task cannot
+/// run. A line with "t" as one list is one task of a single batch; "name" is optional. CSV has a header of "name" and
+/// sizes (name,1g,2g,3g,4g,7g), one task a line, an empty field where the task cannot run.
+///
+/// Policies: tessera (the default), far (the published algorithm), miso, fixpart-best, fixpart:SIZES such as
+/// fixpart:4,2,1. A fixed partition is there from the beginning and costs nothing.
+#[derive(Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    disable_help_subcommand = true,
+    override_usage = "tessera plan <COMMAND>\n       tessera plan [OPTIONS] --tasks <FILE>",
+    after_long_help = "\
+Examples:
+  tessera plan show batch.csv --gpu a100-40gb
+  tessera plan show batch.csv --gpu a100-40gb --svg plan.svg
+  tessera plan show batches.jsonl --policy far --json
+  tessera plan compare batch.csv --gpu a30-24gb,2
+  tessera plan submit batch.csv --on n1:0-1 --wait -- --partition=gpu
+  tessera plan submit batch.csv --on n1 --script run.sh --dry-run
+  tessera plan reality tessera-plan-1234.json
+  tessera plan reality 1234-1249"
+)]
+pub(crate) struct PlanArgs {
+    #[command(subcommand)]
+    mode: Option<Mode>,
+    #[command(flatten)]
+    flags: Flags,
+}
+
+impl PlanArgs {
+    /// What is to be done, in whichever of the two ways it was said.
+    fn mode(&self) -> Mode {
+        self.mode.clone().unwrap_or_else(|| self.flags.mode())
+    }
+}
 
 pub(crate) fn run(args: &PlanArgs, globals: &Globals) -> Result<Outcome, Failure> {
-    if let Some(what) = &args.submit.reality {
-        return reality::run(what, args.json);
+    match args.mode() {
+        Mode::Show(args) => show::run(&args),
+        Mode::Compare(args) => compare::run(&args),
+        Mode::Submit(args) => submit::run(&args, globals),
+        Mode::Reality(args) => reality::run(&args.plan, args.json),
     }
-    if let Some(on) = on::resolve(&args.submit.on, globals)? {
-        return submit::run(args, &on);
-    }
-    let batches = tasks::of_file(args.tasks(), args.model()?)?;
-    let gpus = args.gpu.as_ref().map_or(1, |g| g.1);
-    let mut problems = Vec::new();
-    for batch in &batches {
-        let mut problem = Problem::new(batch.model, gpus, batch.far_tasks(0))
-            .map_err(|e| Failure::new(format!("{}: {}: {e}", args.tasks().display(), batch.id)))?;
-        if let Some(path) = &args.times {
-            csv::read_costs(path, batch.model, &problem.tree.sizes, &mut problem.costs)?;
-        }
-        problems.push(problem);
-    }
-    if args.compare {
-        return compare::run(&batches, &problems, steps(args.budget)).map(Outcome::ok);
-    }
-    let mut plans = Vec::new();
-    for (batch, problem) in batches.iter().zip(&problems) {
-        plans.push(plan(batch, problem, &args.policy, steps(args.budget)).map_err(|e| refuse(batch, &e))?);
-    }
-    if args.json {
-        return Ok(Outcome::ok(plans.iter().map(json::line).collect::<String>()));
-    }
-    if let Some(path) = &args.svg {
-        let [one] = &plans[..] else {
-            return Err(Failure::new(format!("--svg draws one batch, the file has {}", plans.len())));
-        };
-        return write_picture(path, svg::picture(one));
-    }
-    Ok(Outcome::ok(text::pictures(&plans, Paint::new(args.color))))
 }

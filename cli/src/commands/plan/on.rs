@@ -50,11 +50,8 @@ impl On {
     }
 }
 
-/// `None` if nothing is named.
-pub(super) fn resolve(names: &[String], globals: &Globals) -> Result<Option<On>, Failure> {
-    if names.is_empty() {
-        return Ok(None);
-    }
+/// The GPUs of one node or more, of one model; clap has asked for a name.
+pub(super) fn resolve(names: &[String], globals: &Globals) -> Result<On, Failure> {
     let config = site::load(globals.config.as_deref())?;
     let mut gpus: Vec<GpuAt> = Vec::new();
     let mut models: Vec<&'static Model> = Vec::new();
@@ -71,7 +68,7 @@ pub(super) fn resolve(names: &[String], globals: &Globals) -> Result<Option<On>,
             gpus.push(GpuAt { node: node.to_owned(), gpu });
         }
     }
-    let Some(&model) = models.first() else { return Ok(None) };
+    let &model = models.first().ok_or_else(|| Failure::new("--on names no GPU"))?;
     if let Some(other) = models.iter().find(|m| m.key != model.key) {
         let what = format!("--on: {} and {} in one plan", model.key, other.key);
         return Err(Failure::new(what).hint("a plan is for GPUs of one model: make one for each"));
@@ -79,7 +76,7 @@ pub(super) fn resolve(names: &[String], globals: &Globals) -> Result<Option<On>,
     if let Some(k) = (1..gpus.len()).find(|&k| gpus[..k].contains(&gpus[k])) {
         return Err(Failure::new(format!("--on: GPU {} of {} is named twice", gpus[k].gpu, gpus[k].node)));
     }
-    state(&config, model, gpus).map(Some)
+    state(&config, model, gpus)
 }
 
 fn state(config: &SiteConfig, model: &'static Model, gpus: Vec<GpuAt>) -> Result<On, Failure> {

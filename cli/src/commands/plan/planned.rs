@@ -1,10 +1,12 @@
 //! A batch's plan: made, and replayed.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use placement::far::{self, Answer, Micros, Policy, PolicyError, Problem, STEPS_PER_MS};
 
 use super::batch::{Batch, seconds};
+use super::csv::read_costs;
 use crate::outcome::Failure;
 
 /// A batch's plan, replayed.
@@ -17,6 +19,26 @@ pub(super) struct Planned<'a> {
     pub(super) took: Duration,
 }
 
+/// What is planned for each batch of a file: its tasks on `gpus` empty GPUs of its model. `times` is a file of
+/// reconfiguration times.
+pub(super) fn problems(
+    batches: &[Batch],
+    file: &Path,
+    gpus: usize,
+    times: Option<&Path>,
+) -> Result<Vec<Problem>, Failure> {
+    let problem = |batch: &Batch| {
+        let mut problem = Problem::new(batch.model, gpus, batch.far_tasks(0))
+            .map_err(|e| Failure::new(format!("{}: {}: {e}", file.display(), batch.id)))?;
+        if let Some(path) = times {
+            read_costs(path, batch.model, &problem.tree.sizes, &mut problem.costs)?;
+        }
+        Ok(problem)
+    };
+    batches.iter().map(problem).collect()
+}
+
+/// The steps of the default policy's search that take about this long.
 pub(super) fn steps(budget: Duration) -> u64 {
     u64::try_from(budget.as_millis()).unwrap_or(u64::MAX).saturating_mul(STEPS_PER_MS)
 }

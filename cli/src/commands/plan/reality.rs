@@ -1,4 +1,4 @@
-//! Plan against reality: when each task began and ended, and when it should have, as in the paper's Table 3.
+//! `tessera plan reality`: plan against reality, when each task began and ended, and when it should have, as in the paper's Table 3.
 //!
 //! Both count from their own beginning: the plan's, and the begin of the first job that began. Slurm counts in seconds.
 

@@ -1,6 +1,6 @@
 //! Options of sbatch that would carry out something else than the plan.
 
-use super::args::SubmitArgs;
+use super::args::CarryArgs;
 use crate::outcome::Failure;
 
 /// Long options that are the plan's own, or that make of a task something else than one job.
@@ -26,7 +26,7 @@ pub(super) const ENVIRONMENT: [&str; 4] =
     ["SBATCH_ARRAY_INX", "SBATCH_WAIT", "TESSERA_GPU_INSTANCES", "TESSERA_GPU_TIMES"];
 
 /// Refuses such options behind `--`.
-pub(super) fn check(args: &SubmitArgs) -> Result<(), Failure> {
+pub(super) fn check(args: &CarryArgs) -> Result<(), Failure> {
     args.sbatch.iter().find(|word| is_plans(word)).map_or(Ok(()), |word| {
         Err(Failure::new(format!("{word} behind --: that is what the plan decides"))
             .hint("one job per task, on its place and after the jobs before it there; other options of sbatch may follow --"))
@@ -41,7 +41,7 @@ pub(super) fn check_script(script: &str) -> Result<(), Failure> {
 }
 
 /// Whether the user has a Comment of their own.
-pub(super) fn has_comment(args: &SubmitArgs, script: &str) -> bool {
+pub(super) fn has_comment(args: &CarryArgs, script: &str) -> bool {
     let mut words = args.sbatch.iter().map(String::as_str).chain(in_script(script).map(|(_, word)| word));
     words.any(|word| word.starts_with("--comment"))
 }

@@ -1,4 +1,4 @@
-//! `tessera plan --submit`: every task of a plan as a Slurm job.
+//! `tessera plan submit`: every task of a plan as a Slurm job.
 //!
 //! Each job names its instance (`--gpu-isolation=mig:PROFILE --gpu-place=GPU@START -w NODE`) and follows those that have
 //! its slices before it (`--dependency=afterany`). All or nothing: a refused job cancels those submitted before it.
@@ -7,32 +7,19 @@ use std::path::{Path, PathBuf};
 
 use placement::far::{Costs, Micros, Policy, Problem, Tree};
 
-use super::args::{PlanArgs, SubmitArgs};
+use super::args::{CarryArgs, SubmitArgs};
 use super::batch::{Batch, seconds};
 use super::csv::read_costs;
 use super::jobs::{self, PlannedJob};
-use super::on::On;
+use super::on::{self, On};
 use super::planned::{plan, refuse, steps};
 use super::record::{Entry, Record};
-use super::{note, reality, sbatch_options, tasks};
-use crate::files::read_text;
+use super::sbatch_words::{note, typed, words, works};
+use super::{reality, sbatch_options, tasks};
+use crate::globals::Globals;
 use crate::outcome::{Failure, Outcome, status};
 use crate::render::table;
 use crate::slurm::sbatch;
-
-/// What a task runs.
-enum Work {
-    /// A shell command.
-    Wrap(String),
-    /// A batch script's text.
-    Script(String),
-}
-
-impl Work {
-    fn script(&self) -> Option<&str> {
-        if let Self::Script(text) = self { Some(text) } else { None }
-    }
-}
 
 /// The plan that is carried out.
 struct Plan {
@@ -45,11 +32,12 @@ struct Plan {
     n_gpus: usize,
 }
 
-pub(super) fn run(args: &PlanArgs, on: &On) -> Result<Outcome, Failure> {
-    sbatch_options::check(&args.submit)?;
-    let plan = planned(args, on)?;
-    let args = &args.submit;
-    let works = works(&plan, args)?;
+pub(super) fn run(args: &SubmitArgs, globals: &Globals) -> Result<Outcome, Failure> {
+    let on = on::resolve(&args.on, globals)?;
+    sbatch_options::check(&args.carry)?;
+    let plan = planned(args, &on)?;
+    let args = &args.carry;
+    let works = works(&plan.batch, &plan.jobs, args)?;
     let (policy, now) = (plan.policy.to_string(), crate::clock::epoch_seconds());
     let mut record = Record::new(&plan.batch.id, &policy, seconds(plan.makespan), plan.overhead, now);
     if args.dry_run {
@@ -95,21 +83,22 @@ pub(super) fn run(args: &PlanArgs, on: &On) -> Result<Outcome, Failure> {
 
 /// Plans the file's batch over what the GPUs hold now. Policies other than the default and `far` only know empty GPUs:
 /// idle instances are then in the way until a task's job replaces them.
-fn planned(args: &PlanArgs, on: &On) -> Result<Plan, Failure> {
-    let mut batches = tasks::of_file(args.tasks(), Some(on.model()))?;
+fn planned(args: &SubmitArgs, on: &On) -> Result<Plan, Failure> {
+    let mut batches = tasks::of_file(&args.tasks, Some(on.model()))?;
     let (Some(batch), true) = (batches.pop(), batches.is_empty()) else {
         return Err(Failure::new("--submit runs one batch, the file has several"));
     };
     if batch.tasks.is_empty() {
         return Err(Failure::new(format!("{}: no task to submit", batch.id)));
     }
-    let overhead = Micros::try_from(args.submit.overhead.as_micros()).unwrap_or(Micros::MAX);
+    let overhead = Micros::try_from(args.carry.overhead.as_micros()).unwrap_or(Micros::MAX);
     let tasks = batch.far_tasks(overhead);
     let costs = costs(args, on)?;
     let wrong = |e: &dyn std::fmt::Display| Failure::new(format!("{}: {e}", batch.id));
-    let (runs, makespan, lower_bound) = if matches!(args.policy, Policy::Tessera | Policy::Far) {
+    let (runs, makespan, lower_bound) = if matches!(args.policy.policy, Policy::Tessera | Policy::Far) {
         let present = on.present.clone().with_costs(costs);
-        let plan = present.plan(&tasks, &args.policy, steps(args.budget)).map_err(|e| wrong(&e))?;
+        let plan =
+            present.plan(&tasks, &args.policy.policy, steps(args.search.budget)).map_err(|e| wrong(&e))?;
         if let Some(&task) = plan.left_out.first() {
             let hint = "jobs without a time limit have the GPUs: name others, or wait";
             return Err(wrong(&format!("task {} fits nowhere", batch.name(task))).hint(hint));
@@ -117,24 +106,24 @@ fn planned(args: &PlanArgs, on: &On) -> Result<Plan, Failure> {
         (plan.runs, plan.makespan, plan.lower_bound)
     } else {
         if !on.is_idle() {
-            return Err(wrong(&format!("policy {} plans on empty GPUs only", args.policy))
+            return Err(wrong(&format!("policy {} plans on empty GPUs only", args.policy.policy))
                 .hint("jobs are on the GPUs of --on: name others, or wait"));
         }
         let mut problem = Problem::new(on.model(), on.holdings.len(), tasks).map_err(|e| wrong(&e))?;
         problem.costs = costs;
-        let found = plan(&batch, &problem, &args.policy, 0).map_err(|e| refuse(&batch, &e))?;
+        let found = plan(&batch, &problem, &args.policy.policy, 0).map_err(|e| refuse(&batch, &e))?;
         (jobs::of_empty(&found), found.makespan, found.answer.lower_bound)
     };
     let jobs = jobs::of(&batch, runs, on);
     let (policy, overhead, n_gpus) =
-        (args.policy.clone(), args.submit.overhead.as_secs_f64(), on.holdings.len());
+        (args.policy.policy.clone(), args.carry.overhead.as_secs_f64(), on.holdings.len());
     Ok(Plan { batch, policy, jobs, makespan, lower_bound, overhead, n_gpus })
 }
 
-fn costs(args: &PlanArgs, on: &On) -> Result<Costs, Failure> {
+fn costs(args: &SubmitArgs, on: &On) -> Result<Costs, Failure> {
     let tree = Tree::of(on.model()).map_err(|e| Failure::new(format!("{}: {e}", on.model().key)))?;
     let mut costs = Costs::table_1(on.model(), &tree);
-    if let Some(path) = &args.times {
+    if let Some(path) = &args.search.times {
         read_costs(path, on.model(), &tree.sizes, &mut costs)?;
     }
     Ok(costs)
@@ -176,82 +165,9 @@ fn said(record: &Record, path: &Path) -> String {
     )
 }
 
-fn record_path(args: &SubmitArgs, record: &Record) -> PathBuf {
+fn record_path(args: &CarryArgs, record: &Record) -> PathBuf {
     let first = record.jobs.first().map_or(0, |e| e.job);
     args.record.clone().unwrap_or_else(|| PathBuf::from(format!("tessera-plan-{first}.json")))
-}
-
-/// What each job runs, in the order of the jobs.
-fn works(plan: &Plan, args: &SubmitArgs) -> Result<Vec<Work>, Failure> {
-    let script = args.script.as_deref().map(read_text).transpose()?;
-    sbatch_options::check_script(script.as_deref().unwrap_or_default())?;
-    let uses_name = script.iter().chain(&args.sbatch).any(|t| t.contains(TASK));
-    let one = |job: &PlannedJob| {
-        let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-        // The name goes into a script: it must not say anything there.
-        if uses_name && !(job.name.chars().all(plain) && job.name.starts_with(|c: char| c != '-')) {
-            let what = format!("task {:?}: not a name that {TASK} can be replaced by", job.name);
-            return Err(Failure::new(what).hint("letters, digits, dots, underscores and hyphens"));
-        }
-        match (&plan.batch.tasks[job.task].command, &script) {
-            (Some(command), None) => Ok(Work::Wrap(command.clone())),
-            (None, Some(script)) => Ok(Work::Script(script.replace(TASK, &job.name))),
-            (Some(_), Some(_)) => {
-                Err(Failure::new(format!("task {}: has a command, and --script is given", job.name)))
-            }
-            (None, None) => Err(Failure::new(format!("task {}: no command", job.name))
-                .hint("give the tasks file a last column command, or --script FILE")),
-        }
-    };
-    plan.jobs.iter().map(one).collect()
-}
-
-/// Stands for the task's name in a script and in options.
-const TASK: &str = "{task}";
-
-/// The job's Comment, unless the user gives it another.
-fn note(record: &Record, job: &PlannedJob, work: &Work, args: &SubmitArgs) -> Option<String> {
-    let script = work.script().unwrap_or_default();
-    let text = || note::text(record, &Entry::new(job, 0, Vec::new()));
-    (!sbatch_options::has_comment(args, script)).then(text)
-}
-
-/// The arguments of sbatch; `id` gives an earlier job's number.
-fn words(
-    job: &PlannedJob,
-    work: &Work,
-    args: &SubmitArgs,
-    note: Option<&str>,
-    id: &dyn Fn(usize) -> String,
-) -> Vec<String> {
-    let mut words = vec![
-        "--parsable".to_owned(),
-        format!("--job-name={}", job.name),
-        format!("--nodelist={}", job.place.node),
-        format!("--gpu-isolation=mig:{}", job.place.profile),
-        format!("--gpu-place={}@{}", job.place.gpu, job.place.start),
-    ];
-    words.extend(note.map(|note| format!("--comment={note}")));
-    let running = job.after_running.iter().map(ToString::to_string);
-    let after: Vec<String> = running.chain(job.after.iter().map(|&a| id(a))).collect();
-    if !after.is_empty() {
-        words.push(format!("--dependency=afterany:{}", after.join(":")));
-    }
-    if let Some(factor) = args.time_limit {
-        words.push(format!("--time={}", minutes(seconds(job.end - job.begin) * factor)));
-    }
-    words.extend(args.sbatch.iter().map(|o| o.replace(TASK, &job.name)));
-    if let Work::Wrap(command) = work {
-        words.push(format!("--wrap={command}"));
-    }
-    words
-}
-
-/// Whole minutes, at least one, that hold so many seconds.
-fn minutes(seconds: f64) -> u64 {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "casts saturate")]
-    let whole = (seconds / 60.0).ceil() as u64;
-    whole.max(1)
 }
 
 /// Takes back what was submitted before the job that was refused.
@@ -266,21 +182,4 @@ fn cancelled(why: &str, ids: &[u32]) -> Failure {
         return failure.hint(format!("the jobs submitted were cancelled: {list}"));
     }
     failure.hint(format!("the jobs submitted could NOT be cancelled: scancel {list}"))
-}
-
-/// The command as a person would type it.
-fn typed(words: &[String]) -> String {
-    let quoted = |word: &String| {
-        let plain = |c: char| c.is_ascii_alphanumeric() || "-_=:@.,/+%".contains(c);
-        if word.chars().all(plain) { word.clone() } else { format!("'{}'", word.replace('\'', "'\\''")) }
-    };
-    std::iter::once("sbatch".to_owned()).chain(words.iter().map(quoted)).collect::<Vec<_>>().join(" ")
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn limits_are_whole_minutes() {
-        assert_eq!([0.0, 59.0, 60.0, 61.0, 1e30].map(super::minutes), [1, 1, 1, 2, u64::MAX]);
-    }
 }

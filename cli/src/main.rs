@@ -2,6 +2,7 @@
 //!
 //! Every command returns what goes to stdout as one text, with an exit status; nothing is printed on the way.
 //! Exit status: 0; 1 for something the user or the site can put right; 2 for wrong usage; 70 for a bug of ours.
+#![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
 mod cli;

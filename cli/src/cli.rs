@@ -26,8 +26,8 @@ use crate::outcome::{Failure, Outcome};
 /// This command shows the layout of each GPU, explains why a request gets what it gets, writes the configuration for
 /// new nodes and checks that everything agrees.
 ///
-/// Results go to stdout, messages to stderr. Exit status: 0 for success, 1 for something you or the site can put
-/// right, 2 for wrong usage, 70 for a bug in tessera.
+/// Results go to stdout, messages to stderr. Exit status: 0 for success, 1 for a problem that you or the site can fix,
+/// 2 for wrong usage, 70 for a bug in tessera.
 #[derive(Parser)]
 #[command(name = "tessera", version, max_term_width = 100, disable_help_subcommand = true, after_long_help = EXAMPLES)]
 pub(crate) struct Cli {
@@ -40,7 +40,7 @@ pub(crate) struct Cli {
 const EXAMPLES: &str = "\
 Examples:
   tessera layout                   every GPU of the cluster, drawn as slices
-  tessera explain --gpu-mem=10G    what such a job would get, and why
+  tessera explain --gpu-mem=10G    what this job would get, and why
   tessera profiles a100-40gb       what an A100 can be cut into
   tessera check                    is tessera.toml good?
   tessera discover --format all    configuration for this machine's GPUs
@@ -67,7 +67,7 @@ enum Command {
     Check(CheckArgs),
     /// Do by hand what Slurm's prolog and epilog do on a node
     ///
-    /// For root, on the node: SLURMD_NODENAME or the host name says which one, or --node.
+    /// Run these as root on the node. --node names it; the default is SLURMD_NODENAME, else the host name.
     #[command(subcommand, arg_required_else_help = true)]
     Node(NodeCommand),
     /// Print the completion script of a shell

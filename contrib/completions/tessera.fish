@@ -44,39 +44,39 @@ complete -c tessera -n "__fish_tessera_needs_command" -f -a "check" -d 'Check te
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "node" -d 'Do by hand what Slurm\'s prolog and epilog do on a node'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "completions" -d 'Print the completion script of a shell'
 complete -c tessera -n "__fish_tessera_using_subcommand layout" -l node -d 'Only these nodes, a hostlist such as n[1-2]' -r
-complete -c tessera -n "__fish_tessera_using_subcommand layout" -l from -d 'Read layouts from FILE instead of asking Slurm, - for standard input' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand layout" -l from -d 'Read layouts from FILE (- for standard input) instead of asking Slurm' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand layout" -l svg -d 'Write a picture to FILE, - for standard output' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand layout" -l color -d 'Use colour' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
 always\t'Always'
 never\t'Never'"
 complete -c tessera -n "__fish_tessera_using_subcommand layout" -l config -d 'Read this tessera.toml' -r -F
-complete -c tessera -n "__fish_tessera_using_subcommand layout" -l live -d 'Ask this node\'s driver and journal instead of Slurm, as root'
+complete -c tessera -n "__fish_tessera_using_subcommand layout" -l live -d 'Ask this node\'s driver and journal instead of Slurm; needs root'
 complete -c tessera -n "__fish_tessera_using_subcommand layout" -l json -d 'Print JSON'
 complete -c tessera -n "__fish_tessera_using_subcommand layout" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c tessera -n "__fish_tessera_using_subcommand explain" -l node -d 'Ask this node of tessera.toml; without it the first of each set' -r
-complete -c tessera -n "__fish_tessera_using_subcommand explain" -l model -d 'Ask a node with GPUs of this model instead of one of tessera.toml' -r
-complete -c tessera -n "__fish_tessera_using_subcommand explain" -l count -d 'GPUs of that node' -r
+complete -c tessera -n "__fish_tessera_using_subcommand explain" -l node -d 'Ask this node of tessera.toml; by default the first node of each set' -r
+complete -c tessera -n "__fish_tessera_using_subcommand explain" -l model -d 'Ask a made-up node with GPUs of this model instead of one of tessera.toml' -r
+complete -c tessera -n "__fish_tessera_using_subcommand explain" -l count -d 'Number of GPUs in that node' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l links -d 'Interconnect of that node' -r
-complete -c tessera -n "__fish_tessera_using_subcommand explain" -l busy -d 'Take the node as this layout says, in the words of sinfo -O extra' -r
-complete -c tessera -n "__fish_tessera_using_subcommand explain" -l partition -d 'Hold the request to the limits of this partition' -r
-complete -c tessera -n "__fish_tessera_using_subcommand explain" -l account -d 'Hold the request to the limits of this account' -r
+complete -c tessera -n "__fish_tessera_using_subcommand explain" -l busy -d 'Use this layout as the node\'s state, as sinfo -O extra prints it' -r
+complete -c tessera -n "__fish_tessera_using_subcommand explain" -l partition -d 'Apply the limits of this partition' -r
+complete -c tessera -n "__fish_tessera_using_subcommand explain" -l account -d 'Apply the limits of this account' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-isolation -d 'auto, mig, mig:PROFILE, mps, whole or none' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-mem -d 'Memory per instance or share, such as 10G' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-instances -d 'MIG instances per node' -r
-complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-threads -d 'Share of the SMs in percent: the most for mps, the least for mig' -r
+complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-threads -d 'Percentage of the SMs: the most that an mps job gets, the least that a mig job gets' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-pattern -d 'How whole GPUs talk to each other: ring, tree, chain, star, all, none or ring+tree' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-bandwidth -d 'sensitive or insensitive to the bandwidth between whole GPUs' -r
-complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-set-policy -d 'How a set of whole GPUs is selected: preserve, greedy, topo-aware or baseline' -r
-complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-times -d 'A moldable job: how long it runs on each size, such as 1g:60,2g:35; a planner chooses among them' -r
-complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-profile -d 'A moldable job: times are learnt from past jobs of this name' -r
-complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-place -d 'Where the instance is wanted: GPU and first slice, such as 3@4; elsewhere if that is taken' -r
-complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-wait -d 'Wait so long for whole GPUs predicted above so many GB/s, or none' -r
+complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-set-policy -d 'Policy that selects a set of whole GPUs: preserve, greedy, topo-aware or baseline' -r
+complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-times -d 'Run time in seconds on each size, such as 1g:60,2g:35, so that a planner can choose one' -r
+complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-profile -d 'Job profile: a planner learns run times from past jobs of this name' -r
+complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-place -d 'Preferred place of the instance, GPU and first slice such as 3@4; another if it is taken' -r
+complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-wait -d 'Wait up to TIME for whole GPUs that are predicted to exceed GBPS, or none' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpus -l gpus-per-node -d 'Whole GPUs per node' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l config -d 'Read this tessera.toml' -r -F
-complete -c tessera -n "__fish_tessera_using_subcommand explain" -l live -d 'Take nodes as they are now'
+complete -c tessera -n "__fish_tessera_using_subcommand explain" -l live -d 'Use the present state of the nodes'
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l json -d 'Print JSON'
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c tessera -n "__fish_tessera_using_subcommand discover" -l node -d 'Name to write; without it SLURMD_NODENAME or the host name' -r
+complete -c tessera -n "__fish_tessera_using_subcommand discover" -l node -d 'Node name to write; by default SLURMD_NODENAME or the host name' -r
 complete -c tessera -n "__fish_tessera_using_subcommand discover" -l format -d 'What to print' -r -f -a "toml\t'[[nodes]] of tessera.toml'
 gres\t'Lines of gres.conf'
 slurm\t'Lines of slurm.conf'
@@ -89,7 +89,7 @@ complete -c tessera -n "__fish_tessera_using_subcommand doctor" -l json -d 'Prin
 complete -c tessera -n "__fish_tessera_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c tessera -n "__fish_tessera_using_subcommand plan; and not __fish_seen_subcommand_from show compare submit reality" -l tasks -d 'Read tasks from FILE, - for standard input; alone the same as `tessera plan show FILE`' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand plan; and not __fish_seen_subcommand_from show compare submit reality" -l gpu -d 'The GPU model, and how many of them' -r
-complete -c tessera -n "__fish_tessera_using_subcommand plan; and not __fish_seen_subcommand_from show compare submit reality" -l times -d 'Read how long creating and destroying instances takes from FILE' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and not __fish_seen_subcommand_from show compare submit reality" -l times -d 'Read the times of creating and destroying instances from FILE' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand plan; and not __fish_seen_subcommand_from show compare submit reality" -l budget -d 'How long the default policy may search, such as 50ms, 2s or 10m; at most 1h' -r
 complete -c tessera -n "__fish_tessera_using_subcommand plan; and not __fish_seen_subcommand_from show compare submit reality" -l svg -d 'Write a picture to FILE, - for standard output' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand plan; and not __fish_seen_subcommand_from show compare submit reality" -l color -d 'Use colour' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
@@ -97,11 +97,11 @@ always\t'Always'
 never\t'Never'"
 complete -c tessera -n "__fish_tessera_using_subcommand plan; and not __fish_seen_subcommand_from show compare submit reality" -l on -d 'Plan on these GPUs as they are now: a node of tessera.toml and its GPUs, such as n1 or n1:0-3,5' -r
 complete -c tessera -n "__fish_tessera_using_subcommand plan; and not __fish_seen_subcommand_from show compare submit reality" -l reality -d 'The same as `tessera plan reality PLAN`' -r
-complete -c tessera -n "__fish_tessera_using_subcommand plan; and not __fish_seen_subcommand_from show compare submit reality" -l policy -d 'How to plan' -r
-complete -c tessera -n "__fish_tessera_using_subcommand plan; and not __fish_seen_subcommand_from show compare submit reality" -l script -d 'Run this batch script for every task, {task} replaced by its name; - for standard input' -r -F
-complete -c tessera -n "__fish_tessera_using_subcommand plan; and not __fish_seen_subcommand_from show compare submit reality" -l overhead -d 'What Slurm adds to every task\'s own time: scheduling, prolog and epilog' -r
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and not __fish_seen_subcommand_from show compare submit reality" -l policy -d 'The policy that plans' -r
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and not __fish_seen_subcommand_from show compare submit reality" -l script -d 'Run this batch script (- for standard input) for every task, with {task} replaced by its name' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and not __fish_seen_subcommand_from show compare submit reality" -l overhead -d 'Time that Slurm adds to every task: scheduling, prolog and epilog' -r
 complete -c tessera -n "__fish_tessera_using_subcommand plan; and not __fish_seen_subcommand_from show compare submit reality" -l time-limit -d 'End a task that takes more than FACTOR times its planned time, rounded up to minutes' -r
-complete -c tessera -n "__fish_tessera_using_subcommand plan; and not __fish_seen_subcommand_from show compare submit reality" -l record -d 'Keep the plan and its jobs in FILE; without it tessera-plan-JOB.json here' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and not __fish_seen_subcommand_from show compare submit reality" -l record -d 'Keep the plan and its jobs in FILE; by default tessera-plan-JOB.json in this directory' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand plan; and not __fish_seen_subcommand_from show compare submit reality" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand plan; and not __fish_seen_subcommand_from show compare submit reality" -l json -d 'Print one JSON object per batch'
 complete -c tessera -n "__fish_tessera_using_subcommand plan; and not __fish_seen_subcommand_from show compare submit reality" -l compare -d 'The same as `tessera plan compare`'
@@ -114,8 +114,8 @@ complete -c tessera -n "__fish_tessera_using_subcommand plan; and not __fish_see
 complete -c tessera -n "__fish_tessera_using_subcommand plan; and not __fish_seen_subcommand_from show compare submit reality" -a "submit" -d 'Submit the plan as Slurm jobs'
 complete -c tessera -n "__fish_tessera_using_subcommand plan; and not __fish_seen_subcommand_from show compare submit reality" -a "reality" -d 'Compare a plan with what Slurm did'
 complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from show" -l gpu -d 'The GPU model, and how many of them' -r
-complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from show" -l policy -d 'How to plan' -r
-complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from show" -l times -d 'Read how long creating and destroying instances takes from FILE' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from show" -l policy -d 'The policy that plans' -r
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from show" -l times -d 'Read the times of creating and destroying instances from FILE' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from show" -l budget -d 'How long the default policy may search, such as 50ms, 2s or 10m; at most 1h' -r
 complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from show" -l svg -d 'Write a picture to FILE, - for standard output' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from show" -l color -d 'Use colour' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
@@ -125,18 +125,18 @@ complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_su
 complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from show" -l json -d 'Print one JSON object per batch'
 complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from compare" -l gpu -d 'The GPU model, and how many of them' -r
-complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from compare" -l times -d 'Read how long creating and destroying instances takes from FILE' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from compare" -l times -d 'Read the times of creating and destroying instances from FILE' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from compare" -l budget -d 'How long the default policy may search, such as 50ms, 2s or 10m; at most 1h' -r
 complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from compare" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from compare" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from submit" -l on -d 'Plan on these GPUs as they are now: a node of tessera.toml and its GPUs, such as n1 or n1:0-3,5' -r
-complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from submit" -l policy -d 'How to plan' -r
-complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from submit" -l times -d 'Read how long creating and destroying instances takes from FILE' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from submit" -l policy -d 'The policy that plans' -r
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from submit" -l times -d 'Read the times of creating and destroying instances from FILE' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from submit" -l budget -d 'How long the default policy may search, such as 50ms, 2s or 10m; at most 1h' -r
-complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from submit" -l script -d 'Run this batch script for every task, {task} replaced by its name; - for standard input' -r -F
-complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from submit" -l overhead -d 'What Slurm adds to every task\'s own time: scheduling, prolog and epilog' -r
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from submit" -l script -d 'Run this batch script (- for standard input) for every task, with {task} replaced by its name' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from submit" -l overhead -d 'Time that Slurm adds to every task: scheduling, prolog and epilog' -r
 complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from submit" -l time-limit -d 'End a task that takes more than FACTOR times its planned time, rounded up to minutes' -r
-complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from submit" -l record -d 'Keep the plan and its jobs in FILE; without it tessera-plan-JOB.json here' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from submit" -l record -d 'Keep the plan and its jobs in FILE; by default tessera-plan-JOB.json in this directory' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from submit" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from submit" -l dry-run -d 'Show the sbatch commands instead of running them'
 complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from submit" -l wait -d 'Stay until the last task has ended, then compare plan and reality'
@@ -146,15 +146,15 @@ complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_su
 complete -c tessera -n "__fish_tessera_using_subcommand plan; and __fish_seen_subcommand_from reality" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c tessera -n "__fish_tessera_using_subcommand planner" -l interval -d 'How long to wait between plans' -r
 complete -c tessera -n "__fish_tessera_using_subcommand planner" -l budget -d 'How long a plan may search' -r
-complete -c tessera -n "__fish_tessera_using_subcommand planner" -l since -d 'How far back sacct is asked for the times of job profiles, in days' -r
+complete -c tessera -n "__fish_tessera_using_subcommand planner" -l since -d 'How far back sacct looks for the times of job profiles, in days' -r
 complete -c tessera -n "__fish_tessera_using_subcommand planner" -l lock -d 'Hold this file while running, so that there is one planner per cluster' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand planner" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand planner" -l once -d 'Plan once and end'
-complete -c tessera -n "__fish_tessera_using_subcommand planner" -l dry-run -d 'Say what would be set, and set nothing'
+complete -c tessera -n "__fish_tessera_using_subcommand planner" -l dry-run -d 'Print the changes instead of making them'
 complete -c tessera -n "__fish_tessera_using_subcommand planner" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c tessera -n "__fish_tessera_using_subcommand times" -l profile -d 'Only this profile' -r
 complete -c tessera -n "__fish_tessera_using_subcommand times" -l since -d 'How far back to look, in days' -r
-complete -c tessera -n "__fish_tessera_using_subcommand times" -l from -d 'Read what sacct printed from FILE instead of asking it, - for standard input' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand times" -l from -d 'Read the output of sacct from FILE (- for standard input) instead of running it' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand times" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand times" -l json -d 'Print JSON'
 complete -c tessera -n "__fish_tessera_using_subcommand times" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -165,26 +165,26 @@ complete -c tessera -n "__fish_tessera_using_subcommand score" -l bandwidth -d '
 insensitive\t'Any GPUs do'"
 complete -c tessera -n "__fish_tessera_using_subcommand score" -l policy -d 'baseline, topo-aware, greedy or preserve' -r
 complete -c tessera -n "__fish_tessera_using_subcommand score" -l model -d 'bottleneck, mapa2021, or a file that `tessera fit bandwidth` wrote' -r
-complete -c tessera -n "__fish_tessera_using_subcommand score" -l busy -d 'GPUs that are not free: 0,3-5' -r
+complete -c tessera -n "__fish_tessera_using_subcommand score" -l busy -d 'GPUs in use, such as 0,3-5' -r
 complete -c tessera -n "__fish_tessera_using_subcommand score" -l config -d 'Read this tessera.toml' -r -F
-complete -c tessera -n "__fish_tessera_using_subcommand score" -l all -d 'Also print every class of candidates: sets that score the same'
+complete -c tessera -n "__fish_tessera_using_subcommand score" -l all -d 'Also print all candidates, with sets that score the same in one line'
 complete -c tessera -n "__fish_tessera_using_subcommand score" -l json -d 'Print JSON'
 complete -c tessera -n "__fish_tessera_using_subcommand score" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c tessera -n "__fish_tessera_using_subcommand simulate; and not __fish_seen_subcommand_from mapa" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand simulate; and not __fish_seen_subcommand_from mapa" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c tessera -n "__fish_tessera_using_subcommand simulate; and not __fish_seen_subcommand_from mapa" -f -a "mapa" -d 'Run jobs through one node, first in, first out'
-complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l jobs -d 'The jobs' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l jobs -d 'The file of jobs' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l topology -d 'A named system, a file with matrix = [[…]] or [[nodes]] as `tessera discover` writes it, or a node' -r
 complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l policy -d 'baseline, topo-aware, greedy, preserve, or all' -r
 complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l model -d 'bottleneck, mapa2021, or a file that `tessera fit bandwidth` wrote' -r
-complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l refuse -d 'Under preserve, refuse a sensitive job\'s set at or below GBPS; the queue waits with it' -r
-complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l wait-below -d 'Under preserve, let a sensitive job wait for a set above GBPS, and others pass it' -r
-complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l wait -d 'How many cycles it waits at most' -r
-complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l communication -d 'Make sensitive jobs slower below 50 GB/s: this share of their run time, 0 to 1, goes with 1/EffBW' -r
-complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l csv -d 'Write a line per job to FILE, - for standard output and nothing else there' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l refuse -d 'Under preserve, let a sensitive job refuse a set of at most GBPS; the queue waits for the job' -r
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l wait-below -d 'Under preserve, let a sensitive job wait for a set above GBPS while others pass it' -r
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l wait -d 'How many cycles such a job waits at most' -r
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l communication -d 'Slow sensitive jobs down below 50 GB/s: this share of their run time, 0 to 1, grows with 1/EffBW' -r
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l csv -d 'Write a line per job to FILE; with -, only these lines go to standard output' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l at-once -d 'Queue all jobs at the start, as MAPA\'s own simulator does'
-complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l refuse-last-links -d 'Let a job of one GPU refuse it, too, where no good link would remain among the other free GPUs'
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l refuse-last-links -d 'Also let a one-GPU job refuse its GPU if no good link would remain among the other free GPUs'
 complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l json -d 'Print JSON'
 complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c tessera -n "__fish_tessera_using_subcommand topology; and not __fish_seen_subcommand_from show svg" -l config -d 'Read this tessera.toml' -r -F
@@ -195,20 +195,20 @@ complete -c tessera -n "__fish_tessera_using_subcommand topology; and __fish_see
 complete -c tessera -n "__fish_tessera_using_subcommand topology; and __fish_seen_subcommand_from show" -l pattern -d 'The job\'s pattern, as in `tessera score`' -r
 complete -c tessera -n "__fish_tessera_using_subcommand topology; and __fish_seen_subcommand_from show" -l bandwidth -d 'Whether bandwidth matters to the job' -r -f -a "sensitive\t'Well-linked GPUs make it faster'
 insensitive\t'Any GPUs do'"
-complete -c tessera -n "__fish_tessera_using_subcommand topology; and __fish_seen_subcommand_from show" -l busy -d 'GPUs that are not free: 0,3-5' -r
+complete -c tessera -n "__fish_tessera_using_subcommand topology; and __fish_seen_subcommand_from show" -l busy -d 'GPUs in use, such as 0,3-5' -r
 complete -c tessera -n "__fish_tessera_using_subcommand topology; and __fish_seen_subcommand_from show" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand topology; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c tessera -n "__fish_tessera_using_subcommand topology; and __fish_seen_subcommand_from svg" -l gpus -d 'Mark the set that this many GPUs would get' -r
 complete -c tessera -n "__fish_tessera_using_subcommand topology; and __fish_seen_subcommand_from svg" -l pattern -d 'The job\'s pattern, as in `tessera score`' -r
 complete -c tessera -n "__fish_tessera_using_subcommand topology; and __fish_seen_subcommand_from svg" -l bandwidth -d 'Whether bandwidth matters to the job' -r -f -a "sensitive\t'Well-linked GPUs make it faster'
 insensitive\t'Any GPUs do'"
-complete -c tessera -n "__fish_tessera_using_subcommand topology; and __fish_seen_subcommand_from svg" -l busy -d 'GPUs that are not free: 0,3-5' -r
+complete -c tessera -n "__fish_tessera_using_subcommand topology; and __fish_seen_subcommand_from svg" -l busy -d 'GPUs in use, such as 0,3-5' -r
 complete -c tessera -n "__fish_tessera_using_subcommand topology; and __fish_seen_subcommand_from svg" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand topology; and __fish_seen_subcommand_from svg" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c tessera -n "__fish_tessera_using_subcommand lint" -l topology -d 'A named system, a file with matrix = [[…]] or [[nodes]] as `tessera discover` writes it, or a node' -r
 complete -c tessera -n "__fish_tessera_using_subcommand lint" -l pattern -d 'ring, tree, chain, star, all, none, ring+tree, or file:PATH with an edge list' -r
 complete -c tessera -n "__fish_tessera_using_subcommand lint" -l model -d 'bottleneck, mapa2021, or a file that `tessera fit bandwidth` wrote' -r
-complete -c tessera -n "__fish_tessera_using_subcommand lint" -l busy -d 'GPUs that are not free: 0,3-5' -r
+complete -c tessera -n "__fish_tessera_using_subcommand lint" -l busy -d 'GPUs in use, such as 0,3-5' -r
 complete -c tessera -n "__fish_tessera_using_subcommand lint" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand lint" -l json -d 'Print JSON'
 complete -c tessera -n "__fish_tessera_using_subcommand lint" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -228,13 +228,13 @@ complete -c tessera -n "__fish_tessera_using_subcommand check" -s h -l help -d '
 complete -c tessera -n "__fish_tessera_using_subcommand node; and not __fish_seen_subcommand_from reconcile status realise realize release" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand node; and not __fish_seen_subcommand_from reconcile status realise realize release" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c tessera -n "__fish_tessera_using_subcommand node; and not __fish_seen_subcommand_from reconcile status realise realize release" -f -a "reconcile" -d 'Give back what no live job owns'
-complete -c tessera -n "__fish_tessera_using_subcommand node; and not __fish_seen_subcommand_from reconcile status realise realize release" -f -a "status" -d 'Show the node as driver and journal have it'
-complete -c tessera -n "__fish_tessera_using_subcommand node; and not __fish_seen_subcommand_from reconcile status realise realize release" -f -a "realise" -d 'Make a placement real, as the prolog does'
-complete -c tessera -n "__fish_tessera_using_subcommand node; and not __fish_seen_subcommand_from reconcile status realise realize release" -f -a "realize" -d 'Make a placement real, as the prolog does'
-complete -c tessera -n "__fish_tessera_using_subcommand node; and not __fish_seen_subcommand_from reconcile status realise realize release" -f -a "release" -d 'Take back what a job has, as the epilog does'
+complete -c tessera -n "__fish_tessera_using_subcommand node; and not __fish_seen_subcommand_from reconcile status realise realize release" -f -a "status" -d 'Show what driver and journal say of the node'
+complete -c tessera -n "__fish_tessera_using_subcommand node; and not __fish_seen_subcommand_from reconcile status realise realize release" -f -a "realise" -d 'Create what a placement names, as the prolog does'
+complete -c tessera -n "__fish_tessera_using_subcommand node; and not __fish_seen_subcommand_from reconcile status realise realize release" -f -a "realize" -d 'Create what a placement names, as the prolog does'
+complete -c tessera -n "__fish_tessera_using_subcommand node; and not __fish_seen_subcommand_from reconcile status realise realize release" -f -a "release" -d 'Take back what a job holds, as the epilog does'
 complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from reconcile" -l node -d 'The node\'s name' -r
 complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from reconcile" -l config -d 'Read this tessera.toml' -r -F
-complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from reconcile" -l if-dead -d 'Do nothing unless a journalled job is not on the node any more: for a health check'
+complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from reconcile" -l if-dead -d 'Do nothing unless a journalled job has left the node; for health checks'
 complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from reconcile" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from status" -l node -d 'The node\'s name' -r
 complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from status" -l color -d 'Use colour' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
@@ -244,19 +244,19 @@ complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_su
 complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from status" -l json -d 'Print JSON'
 complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from status" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from realise" -l node -d 'The node\'s name' -r
-complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from realise" -l placement -d 'As in TESSERA_PLACEMENT: v1 job=12;n1=mig:3/2g.10gb@4' -r
+complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from realise" -l placement -d 'In the form of TESSERA_PLACEMENT: v1 job=12;n1=mig:3/2g.10gb@4' -r
 complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from realise" -l uid -d 'The job\'s user' -r
 complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from realise" -l gid -d 'The user\'s group' -r
 complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from realise" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from realise" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from realize" -l node -d 'The node\'s name' -r
-complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from realize" -l placement -d 'As in TESSERA_PLACEMENT: v1 job=12;n1=mig:3/2g.10gb@4' -r
+complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from realize" -l placement -d 'In the form of TESSERA_PLACEMENT: v1 job=12;n1=mig:3/2g.10gb@4' -r
 complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from realize" -l uid -d 'The job\'s user' -r
 complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from realize" -l gid -d 'The user\'s group' -r
 complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from realize" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from realize" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from release" -l node -d 'The node\'s name' -r
-complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from release" -l job -d 'The job' -r
+complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from release" -l job -d 'The id of the job' -r
 complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from release" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from release" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c tessera -n "__fish_tessera_using_subcommand completions" -l config -d 'Read this tessera.toml' -r -F

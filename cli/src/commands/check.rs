@@ -13,11 +13,11 @@ use crate::site;
 
 /// Check tessera.toml
 ///
-/// Reports every error at once, each with its line, the place and what would do. Exit status 1 if there is one. slurmctld
+/// Reports all errors at once, each with its line, its column and a remedy. Exit status 1 if there is one; slurmctld
 /// refuses to start with such a file.
 #[derive(Args)]
 pub(crate) struct CheckArgs {
-    /// The file; without it the one that --config, TESSERA_CONF or SLURM_CONF lead to
+    /// The file; by default the one that --config, TESSERA_CONF or SLURM_CONF selects
     pub(crate) file: Option<PathBuf>,
 }
 

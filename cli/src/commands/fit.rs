@@ -21,13 +21,13 @@ pub(crate) enum FitCommand {
 
 /// Fit the bandwidth model to measured all-reduce rates
 ///
-/// A line of SAMPLES is the GPUs, separated by spaces, a comma, and GB/s as nccl-tests' busbw reports them: "0 1 2 3,52.1".
-/// Fits by least squares with coefficients that are not negative, prints the errors of the current and of the fitted model,
-/// and the fitted one for `--model FILE`. Exit status 1, and no model, if it is not better than the current one on samples
-/// that it was not fitted to.
+/// A line of SAMPLES has the GPUs, separated by spaces, a comma, and GB/s as nccl-tests reports busbw: "0 1 2 3,52.1".
+/// Fits by least squares with coefficients of at least 0. Prints the errors of the current and of the fitted model, then
+/// the fitted model, which `--model FILE` reads. If the fitted model predicts samples that it was not fitted to no better
+/// than the current one, it is not printed, and the exit status is 1.
 #[derive(Args)]
 pub(crate) struct FitArgs {
-    /// The measurements
+    /// The file of measurements
     #[arg(value_name = "SAMPLES")]
     samples: PathBuf,
     #[command(flatten)]

@@ -13,9 +13,9 @@ use crate::render::table;
 
 /// List where Slurm's own choice of GPUs falls behind
 ///
-/// For each number of GPUs: the best set, the set that Slurm picks by itself from gres.conf's Links, up to 23.11 and since
-/// 24.05, and how many GB/s of predicted bandwidth each loses. Since 24.05 it takes the GPUs with the fewest links.
-/// Without --topology, for every kind of node of tessera.toml.
+/// For each number of GPUs, prints the best set, the sets that Slurm up to 23.11 and Slurm from 24.05 pick by themselves
+/// from gres.conf's Links, and the predicted bandwidth in GB/s that each of these loses. Slurm from 24.05 takes the GPUs
+/// with the fewest links. Without --topology, covers every kind of node in tessera.toml.
 #[derive(Args)]
 pub(crate) struct LintArgs {
     #[command(flatten)]
@@ -26,7 +26,7 @@ pub(crate) struct LintArgs {
     /// bottleneck, mapa2021, or a file that `tessera fit bandwidth` wrote
     #[arg(long, value_name = "MODEL", default_value = "bottleneck")]
     model: String,
-    /// GPUs that are not free: 0,3-5
+    /// GPUs in use, such as 0,3-5
     #[arg(long, value_name = "LIST", default_value = "", value_parser = options::gpu_list)]
     busy: GpuSet,
     /// Print JSON

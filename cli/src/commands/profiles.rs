@@ -11,8 +11,8 @@ use crate::render::table;
 
 /// List GPU models and their MIG profiles
 ///
-/// Without MODEL: every model known. With one: memory, SMs, shards and placements of each of its profiles. A placement
-/// is where an instance may begin, and how many units of the GPU it takes from there.
+/// Without MODEL, lists every known model. With MODEL, lists memory, SMs, shards and placements of each of its profiles. A
+/// placement is a unit where an instance may start, with the number of units it takes.
 #[derive(Args)]
 pub(crate) struct ProfilesArgs {
     /// A model's key or NVML name, such as a100-40gb or "NVIDIA A100-SXM4-40GB"

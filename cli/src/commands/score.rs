@@ -16,9 +16,9 @@ use crate::render::table;
 
 /// Choose GPUs by pattern and topology, and score them
 ///
-/// Prints the set that a policy chooses among the free GPUs of a node, the order of ranks, and the scores of MAPA (SC'21):
-/// x, y and z are the pattern's edges on double, single and no NVLink; bandwidths are GB/s in one direction. Exit status 1
-/// where nothing fits.
+/// Prints the set that a policy chooses among the free GPUs of a node, the order of its ranks, and the scores of MAPA
+/// (SC'21): x, y and z count the pattern's edges on double NVLink, single NVLink and no NVLink. Bandwidths are GB/s in one
+/// direction. Exit status 1 if nothing fits.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -43,10 +43,10 @@ pub(crate) struct ScoreArgs {
     /// bottleneck, mapa2021, or a file that `tessera fit bandwidth` wrote
     #[arg(long, value_name = "MODEL", default_value = "bottleneck")]
     pub(crate) model: String,
-    /// GPUs that are not free: 0,3-5
+    /// GPUs in use, such as 0,3-5
     #[arg(long, value_name = "LIST", default_value = "", value_parser = options::gpu_list)]
     pub(crate) busy: GpuSet,
-    /// Also print every class of candidates: sets that score the same
+    /// Also print all candidates, with sets that score the same in one line
     #[arg(long)]
     pub(crate) all: bool,
     /// Print JSON

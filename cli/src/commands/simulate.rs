@@ -23,11 +23,11 @@ pub(crate) enum SimulateCommand {
 
 /// Run jobs through one node, first in, first out
 ///
-/// A line of FILE is GPUS,PATTERN,ARRIVAL,RUN,SENSITIVE,NAME; its number is the job's. Prints minimum, quartiles and maximum
-/// of the EffBW that sensitive jobs got, and when the last job ended.
+/// A line of FILE is GPUS,PATTERN,ARRIVAL,RUN,SENSITIVE,NAME; the line's number is the job's. Prints minimum, quartiles
+/// and maximum of the EffBW that sensitive jobs got, and when the last job ended.
 #[derive(Args)]
 pub(crate) struct MapaArgs {
-    /// The jobs
+    /// The file of jobs
     #[arg(long, value_name = "FILE")]
     jobs: PathBuf,
     #[command(flatten)]
@@ -41,25 +41,25 @@ pub(crate) struct MapaArgs {
     /// Queue all jobs at the start, as MAPA's own simulator does
     #[arg(long)]
     at_once: bool,
-    /// Under preserve, refuse a sensitive job's set at or below GBPS; the queue waits with it
+    /// Under preserve, let a sensitive job refuse a set of at most GBPS; the queue waits for the job
     #[arg(long, value_name = "GBPS", conflicts_with = "wait_below")]
     refuse: Option<f64>,
-    /// Let a job of one GPU refuse it, too, where no good link would remain among the other free GPUs
+    /// Also let a one-GPU job refuse its GPU if no good link would remain among the other free GPUs
     #[arg(long, requires = "refuse")]
     refuse_last_links: bool,
-    /// Under preserve, let a sensitive job wait for a set above GBPS, and others pass it
+    /// Under preserve, let a sensitive job wait for a set above GBPS while others pass it
     #[arg(long, value_name = "GBPS")]
     wait_below: Option<f64>,
-    /// How many cycles it waits at most
+    /// How many cycles such a job waits at most
     #[arg(long, value_name = "CYCLES", default_value = "20")]
     wait: u64,
-    /// Make sensitive jobs slower below 50 GB/s: this share of their run time, 0 to 1, goes with 1/EffBW
+    /// Slow sensitive jobs down below 50 GB/s: this share of their run time, 0 to 1, grows with 1/EffBW
     #[arg(long, value_name = "SHARE")]
     communication: Option<f64>,
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Write a line per job to FILE, - for standard output and nothing else there
+    /// Write a line per job to FILE; with -, only these lines go to standard output
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
 }

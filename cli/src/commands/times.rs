@@ -13,9 +13,9 @@ use crate::slurm::sacct;
 
 /// Show how long the jobs of each profile took on each instance size
 ///
-/// A job that is submitted with --gpu-profile=NAME counts for that profile. Its instance and the profile's name stand in
-/// its AdminComment, which sacct keeps; jobs that completed on one MIG instance count. Median, quartiles and number, in
-/// seconds from Slurm's start of the job to its end: making the instance is part of it. The planner uses the medians.
+/// Counts jobs that were submitted with --gpu-profile=NAME and completed on one MIG instance; sacct keeps both in their
+/// AdminComment. Prints their number and the median, quartiles and extremes of their times, in seconds from a job's start
+/// in Slurm to its end. This includes making the instance. The planner uses the medians.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -29,9 +29,9 @@ pub(crate) struct TimesArgs {
     /// How far back to look, in days
     #[arg(long, value_name = "DAYS", default_value = "30")]
     pub(crate) since: u32,
-    /// Read what sacct printed from FILE instead of asking it, - for standard input
+    /// Read the output of sacct from FILE (- for standard input) instead of running it
     ///
-    /// With -X -n -P -o JobIDRaw,State,ElapsedRaw,AdminComment.
+    /// Its options must have been -X -n -P -o JobIDRaw,State,ElapsedRaw,AdminComment.
     #[arg(long, value_name = "FILE")]
     pub(crate) from: Option<PathBuf>,
     /// Print JSON

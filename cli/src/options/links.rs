@@ -15,7 +15,7 @@ use crate::site;
 pub(crate) struct TopologyArgs {
     /// A named system, a file with matrix = [[…]] or [[nodes]] as `tessera discover` writes it, or a node
     ///
-    /// Without it: the nodes of tessera.toml.
+    /// By default the nodes of tessera.toml.
     #[arg(long, value_name = "NAME|FILE|NODE")]
     topology: Option<String>,
 }

@@ -46,8 +46,8 @@ fn help() {
     of whole GPUs. This command shows the layout of each GPU, explains why a request gets what it gets,
     writes the configuration for new nodes and checks that everything agrees.
 
-    Results go to stdout, messages to stderr. Exit status: 0 for success, 1 for something you or the
-    site can put right, 2 for wrong usage, 70 for a bug in tessera.
+    Results go to stdout, messages to stderr. Exit status: 0 for success, 1 for a problem that you or
+    the site can fix, 2 for wrong usage, 70 for a bug in tessera.
 
     Usage: tessera [OPTIONS] <COMMAND>
 
@@ -73,7 +73,7 @@ fn help() {
           --config <FILE>
               Read this tessera.toml
               
-              Without it: the file that TESSERA_CONF names, else tessera.toml beside the file that
+              By default the file that TESSERA_CONF names, else tessera.toml beside the file that
               SLURM_CONF names, else /etc/slurm/tessera.toml.
 
       -h, --help
@@ -84,7 +84,7 @@ fn help() {
 
     Examples:
       tessera layout                   every GPU of the cluster, drawn as slices
-      tessera explain --gpu-mem=10G    what such a job would get, and why
+      tessera explain --gpu-mem=10G    what this job would get, and why
       tessera profiles a100-40gb       what an A100 can be cut into
       tessera check                    is tessera.toml good?
       tessera discover --format all    configuration for this machine's GPUs
@@ -94,10 +94,10 @@ fn help() {
     assert_snapshot!(run("layout --help"), @r#"
     Draw each GPU as its slices
 
-    Shows what the controller publishes for the nodes of tessera.toml: which instances there are, who
-    has them, and what is free. Each GPU is a row of its placement units; a GPU that is cut has its
-    profiles above and their holders below. "job 12" has an instance alone, "mps 13 14" share one,
-    "idle" is kept for the next job of its shape.
+    Shows what the controller publishes for the nodes of tessera.toml: which instances exist, which jobs
+    hold them, and what is free. Each GPU is a row of placement units. If it is partitioned, the
+    profiles are above and their holders below: "job 12" holds an instance alone, "mps 13 14" share one,
+    and "idle" is kept for the next job that needs it.
 
     Usage: tessera layout [OPTIONS]
 
@@ -105,19 +105,19 @@ fn help() {
           --config <FILE>
               Read this tessera.toml
               
-              Without it: the file that TESSERA_CONF names, else tessera.toml beside the file that
+              By default the file that TESSERA_CONF names, else tessera.toml beside the file that
               SLURM_CONF names, else /etc/slurm/tessera.toml.
 
           --node <NODES>
               Only these nodes, a hostlist such as n[1-2]
 
           --from <FILE>
-              Read layouts from FILE instead of asking Slurm, - for standard input
+              Read layouts from FILE (- for standard input) instead of asking Slurm
               
-              A node's name and its layout per line, as sinfo -O nodelist,extra prints them.
+              Each line has a node's name and its layout, as sinfo -O nodelist,extra prints them.
 
           --live
-              Ask this node's driver and journal instead of Slurm, as root
+              Ask this node's driver and journal instead of Slurm; needs root
 
           --json
               Print JSON
@@ -151,14 +151,14 @@ fn help() {
 
     Options:
           --config <FILE>     Read this tessera.toml
-          --node <NAME>       Ask this node of tessera.toml; without it the first of each set
-          --model <KEY>       Ask a node with GPUs of this model instead of one of tessera.toml
-          --count <N>         GPUs of that node [default: 1]
+          --node <NAME>       Ask this node of tessera.toml; by default the first node of each set
+          --model <KEY>       Ask a made-up node with GPUs of this model instead of one of tessera.toml
+          --count <N>         Number of GPUs in that node [default: 1]
           --links <SYSTEM>    Interconnect of that node [default: pcie]
-          --live              Take nodes as they are now
-          --busy <LAYOUT>     Take the node as this layout says, in the words of sinfo -O extra
-          --partition <NAME>  Hold the request to the limits of this partition
-          --account <NAME>    Hold the request to the limits of this account
+          --live              Use the present state of the nodes
+          --busy <LAYOUT>     Use this layout as the node's state, as sinfo -O extra prints it
+          --partition <NAME>  Apply the limits of this partition
+          --account <NAME>    Apply the limits of this account
           --json              Print JSON
       -h, --help              Print help (see more with '--help')
 
@@ -166,18 +166,20 @@ fn help() {
           --gpu-isolation <KIND>     auto, mig, mig:PROFILE, mps, whole or none
           --gpu-mem <SIZE>           Memory per instance or share, such as 10G
           --gpu-instances <N>        MIG instances per node
-          --gpu-threads <PERCENT>    Share of the SMs in percent: the most for mps, the least for mig
+          --gpu-threads <PERCENT>    Percentage of the SMs: the most that an mps job gets, the least
+                                     that a mig job gets
           --gpu-pattern <SHAPE>      How whole GPUs talk to each other: ring, tree, chain, star, all,
                                      none or ring+tree
           --gpu-bandwidth <NEED>     sensitive or insensitive to the bandwidth between whole GPUs
-          --gpu-set-policy <POLICY>  How a set of whole GPUs is selected: preserve, greedy, topo-aware
-                                     or baseline
-          --gpu-times <LIST>         A moldable job: how long it runs on each size, such as 1g:60,2g:35;
-                                     a planner chooses among them
-          --gpu-profile <NAME>       A moldable job: times are learnt from past jobs of this name
-          --gpu-place <GPU@START>    Where the instance is wanted: GPU and first slice, such as 3@4;
-                                     elsewhere if that is taken
-          --gpu-wait <GBPS:TIME>     Wait so long for whole GPUs predicted above so many GB/s, or none
+          --gpu-set-policy <POLICY>  Policy that selects a set of whole GPUs: preserve, greedy,
+                                     topo-aware or baseline
+          --gpu-times <LIST>         Run time in seconds on each size, such as 1g:60,2g:35, so that a
+                                     planner can choose one
+          --gpu-profile <NAME>       Job profile: a planner learns run times from past jobs of this name
+          --gpu-place <GPU@START>    Preferred place of the instance, GPU and first slice such as 3@4;
+                                     another if it is taken
+          --gpu-wait <GBPS:TIME>     Wait up to TIME for whole GPUs that are predicted to exceed GBPS,
+                                     or none
           --gpus <N>                 Whole GPUs per node [alias: --gpus-per-node]
     exit 0
     ");
@@ -205,9 +207,9 @@ fn help() {
 
     Commands:
       reconcile  Give back what no live job owns
-      status     Show the node as driver and journal have it
-      realise    Make a placement real, as the prolog does [alias: realize]
-      release    Take back what a job has, as the epilog does
+      status     Show what driver and journal say of the node
+      realise    Create what a placement names, as the prolog does [alias: realize]
+      release    Take back what a job holds, as the epilog does
 
     Options:
           --config <FILE>  Read this tessera.toml

@@ -4,16 +4,16 @@ use clap::{Args, ValueEnum};
 
 /// Write the configuration for this machine's GPUs
 ///
-/// Asks the NVIDIA driver for GPUs and links and prints what tessera.toml, gres.conf and slurm.conf need. Bandwidth is
-/// GB/s in one direction. A node whose links are those of a known system gets its name, another a matrix. The TOML can
-/// also be kept in a file of its own and named by discovered = "FILE". Exit status 1 if there is a GPU of an unknown model.
+/// Asks the NVIDIA driver for GPUs and links, and prints what tessera.toml, gres.conf and slurm.conf need. Bandwidth is
+/// GB/s in one direction. Links of a known system are written as its name, other links as a matrix. The TOML can also be
+/// a file of its own, which tessera.toml names by discovered = "FILE". Exit status 1 if a GPU's model is unknown.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
   tessera discover >> /etc/slurm/tessera.toml
   tessera discover --format gres >> /etc/slurm/gres.conf")]
 pub(crate) struct DiscoverArgs {
-    /// Name to write; without it SLURMD_NODENAME or the host name
+    /// Node name to write; by default SLURMD_NODENAME or the host name
     #[arg(long, value_name = "NAME")]
     pub(crate) node: Option<String>,
     /// What to print
@@ -21,7 +21,7 @@ pub(crate) struct DiscoverArgs {
     pub(crate) format: Format,
 }
 
-/// What discover prints.
+/// The file whose part `discover` prints.
 #[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum Format {
     /// [[nodes]] of tessera.toml

@@ -17,9 +17,10 @@ use crate::site;
 
 /// Check that journal, driver, device nodes, MPS and Slurm agree
 ///
-/// Without --node, every node of tessera.toml is compared with what Slurm says of it; on a node, and as root, its journal,
-/// driver, device nodes and MPS daemons are looked at too. A line per disagreement, beginning with "bad", and exit status 1
-/// if there is one; one that may be a job just starting or ending is looked at again for two seconds. Nothing is changed: `tessera node reconcile` sets right what no live job owns.
+/// Compares every node of tessera.toml, or the one that --node names, with what Slurm says of it. On a node, as root, it
+/// also checks that node's journal, driver, device nodes and MPS daemons. Each disagreement is a line that begins with
+/// "bad"; exit status 1 if there is one. A job that is just starting or ending looks like one, so the check is repeated for
+/// up to two seconds. Nothing is changed: `tessera node reconcile` repairs what no live job owns.
 #[derive(Args)]
 pub(crate) struct DoctorArgs {
     /// Only this node

@@ -15,7 +15,7 @@ use crate::options::pattern;
 pub(crate) struct RequestArgs {
     /// auto, mig, mig:PROFILE, mps, whole or none
     ///
-    /// Without it: auto, or whole where only GPUs, a pattern or bandwidth are asked for.
+    /// Default: auto, or whole if only GPUs, a pattern or bandwidth are given.
     #[arg(long, value_name = "KIND", value_parser = isolation)]
     gpu_isolation: Option<Isolation>,
     /// Memory per instance or share, such as 10G
@@ -24,7 +24,7 @@ pub(crate) struct RequestArgs {
     /// MIG instances per node
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     gpu_instances: Option<u32>,
-    /// Share of the SMs in percent: the most for mps, the least for mig
+    /// Percentage of the SMs: the most that an mps job gets, the least that a mig job gets
     #[arg(long, value_name = "PERCENT", value_parser = threads)]
     gpu_threads: Option<u8>,
     /// How whole GPUs talk to each other: ring, tree, chain, star, all, none or ring+tree
@@ -33,19 +33,19 @@ pub(crate) struct RequestArgs {
     /// sensitive or insensitive to the bandwidth between whole GPUs
     #[arg(long, value_name = "NEED", value_parser = bandwidth)]
     gpu_bandwidth: Option<Bandwidth>,
-    /// How a set of whole GPUs is selected: preserve, greedy, topo-aware or baseline
+    /// Policy that selects a set of whole GPUs: preserve, greedy, topo-aware or baseline
     #[arg(long, value_name = "POLICY", value_parser = set_policy)]
     gpu_set_policy: Option<Selection>,
-    /// A moldable job: how long it runs on each size, such as 1g:60,2g:35; a planner chooses among them
+    /// Run time in seconds on each size, such as 1g:60,2g:35, so that a planner can choose one
     #[arg(long, value_name = "LIST", value_parser = times)]
     gpu_times: Option<Times>,
-    /// A moldable job: times are learnt from past jobs of this name
+    /// Job profile: a planner learns run times from past jobs of this name
     #[arg(long, value_name = "NAME", value_parser = job_profile)]
     gpu_profile: Option<String>,
-    /// Where the instance is wanted: GPU and first slice, such as 3@4; elsewhere if that is taken
+    /// Preferred place of the instance, GPU and first slice such as 3@4; another if it is taken
     #[arg(long, value_name = "GPU@START", value_parser = place)]
     gpu_place: Option<PlannedStart>,
-    /// Wait so long for whole GPUs predicted above so many GB/s, or none
+    /// Wait up to TIME for whole GPUs that are predicted to exceed GBPS, or none
     #[arg(long, value_name = "GBPS:TIME", value_parser = wait)]
     gpu_wait: Option<SetWait>,
     /// Whole GPUs per node

@@ -8,9 +8,9 @@ use crate::render::colour::ColorWhen;
 
 /// Draw each GPU as its slices
 ///
-/// Shows what the controller publishes for the nodes of tessera.toml: which instances there are, who has them, and what
-/// is free. Each GPU is a row of its placement units; a GPU that is cut has its profiles above and their holders below.
-/// "job 12" has an instance alone, "mps 13 14" share one, "idle" is kept for the next job of its shape.
+/// Shows what the controller publishes for the nodes of tessera.toml: which instances exist, which jobs hold them, and
+/// what is free. Each GPU is a row of placement units. If it is partitioned, the profiles are above and their holders
+/// below: "job 12" holds an instance alone, "mps 13 14" share one, and "idle" is kept for the next job that needs it.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -21,12 +21,12 @@ pub(crate) struct LayoutArgs {
     /// Only these nodes, a hostlist such as n[1-2]
     #[arg(long, value_name = "NODES")]
     pub(crate) node: Option<String>,
-    /// Read layouts from FILE instead of asking Slurm, - for standard input
+    /// Read layouts from FILE (- for standard input) instead of asking Slurm
     ///
-    /// A node's name and its layout per line, as sinfo -O nodelist,extra prints them.
+    /// Each line has a node's name and its layout, as sinfo -O nodelist,extra prints them.
     #[arg(long, value_name = "FILE")]
     pub(crate) from: Option<PathBuf>,
-    /// Ask this node's driver and journal instead of Slurm, as root
+    /// Ask this node's driver and journal instead of Slurm; needs root
     #[arg(long, conflicts_with = "from")]
     pub(crate) live: bool,
     /// Print JSON

@@ -9,21 +9,21 @@ use crate::render::colour::ColorWhen;
 pub(crate) enum NodeCommand {
     /// Give back what no live job owns
     ///
-    /// Finishes releases that were interrupted, ends MPS daemons and destroys half-made instances that belong to no job,
-    /// and sets the owners of device nodes right. Jobs that Slurm has on the node keep what they have; where Slurm cannot be
-    /// asked, all journalled jobs do. Started by Tessera whenever slurmd starts.
+    /// Finishes interrupted releases, ends MPS daemons and destroys half-made instances that belong to no job, and
+    /// corrects the owners of device nodes. Jobs that Slurm has on the node keep what they have; if Slurm does not answer,
+    /// all journalled jobs do. Tessera runs this whenever slurmd starts.
     Reconcile {
         /// The node's name
         #[arg(long, value_name = "NAME")]
         node: Option<String>,
-        /// Do nothing unless a journalled job is not on the node any more: for a health check
+        /// Do nothing unless a journalled job has left the node; for health checks
         #[arg(long)]
         if_dead: bool,
     },
-    /// Show the node as driver and journal have it
+    /// Show what driver and journal say of the node
     ///
-    /// Draws the GPUs, lists the journalled jobs and what they have, and says where driver, journal, device nodes and MPS
-    /// disagree. Exit status 1 if they do.
+    /// Draws the GPUs, lists the journalled jobs with what they hold, and names each disagreement between driver, journal,
+    /// device nodes and MPS. Exit status 1 if there is one.
     Status {
         /// The node's name
         #[arg(long, value_name = "NAME")]
@@ -35,13 +35,13 @@ pub(crate) enum NodeCommand {
         #[arg(long, value_name = "WHEN", default_value = "auto")]
         color: ColorWhen,
     },
-    /// Make a placement real, as the prolog does
+    /// Create what a placement names, as the prolog does
     #[command(visible_alias = "realize")]
     Realise {
         /// The node's name
         #[arg(long, value_name = "NAME")]
         node: Option<String>,
-        /// As in TESSERA_PLACEMENT: v1 job=12;n1=mig:3/2g.10gb@4
+        /// In the form of TESSERA_PLACEMENT: v1 job=12;n1=mig:3/2g.10gb@4
         #[arg(long, value_name = "TEXT")]
         placement: String,
         /// The job's user
@@ -51,12 +51,12 @@ pub(crate) enum NodeCommand {
         #[arg(long)]
         gid: u32,
     },
-    /// Take back what a job has, as the epilog does
+    /// Take back what a job holds, as the epilog does
     Release {
         /// The node's name
         #[arg(long, value_name = "NAME")]
         node: Option<String>,
-        /// The job
+        /// The id of the job
         #[arg(long, value_name = "ID")]
         job: u32,
     },

@@ -54,11 +54,13 @@ pub(super) struct CompareArgs {
 
 /// Submit the plan as Slurm jobs
 ///
-/// Every task becomes one Slurm job on the instance planned, waiting for the jobs that have its slices before it
-/// (afterany: a task that fails or runs late delays the plan but never stops it). The plan starts from what --on's GPUs
-/// hold now. A task's command stands in the CSV's last column, command, which may contain commas, or in "command"; or
-/// --script is run for all, with {task} replaced by the task's name. What follows -- goes to sbatch as it is, {task}
-/// replaced there too.
+/// The plan starts from what the GPUs of --on hold now. Every task becomes one Slurm job on its planned instance, which
+/// waits for the jobs that have its slices before it (afterany: a task that fails or runs late delays the plan but never
+/// stops it).
+///
+/// A task runs its command: "command" in JSON, or the last column of the CSV, command, which may contain commas. Without
+/// commands, every task runs --script, with {task} replaced by the task's name. Options after -- go to sbatch, with
+/// {task} replaced there too.
 #[derive(Args, Clone)]
 pub(super) struct SubmitArgs {
     /// The tasks; - for standard input
@@ -79,13 +81,13 @@ pub(super) struct SubmitArgs {
 
 /// Compare a plan with what Slurm did
 ///
-/// Begin and end of every task, planned and real, from the plan's beginning, and by how much the end deviates. Jobs of a
-/// file that slurmctld has forgotten are looked up with sacct.
+/// Prints planned and actual begin and end of every task, counted from the plan's beginning, and by how much the end
+/// deviates. If slurmctld has forgotten jobs of a file, sacct is asked.
 #[derive(Args, Clone)]
 pub(super) struct RealityArgs {
-    /// The file that `tessera plan submit` has written, a plan's name, or jobs, such as 12,15-20
+    /// The file that `tessera plan submit` wrote, a plan's name, or jobs, such as 12,15-20
     ///
-    /// A plan of yours has the name of its tasks' file. Jobs are those of a submitted plan, or of the planner.
+    /// A plan has the name of its tasks' file; only your own are searched. Jobs may be a submitted plan's or the planner's.
     #[arg(value_name = "PLAN")]
     pub(super) plan: String,
     /// Print JSON
@@ -98,30 +100,30 @@ pub(super) struct RealityArgs {
 pub(super) struct GpuArgs {
     /// The GPU model, and how many of them
     ///
-    /// A model's key or NVML name. The GPUs are on one node: all their reconfigurations follow one another. Not needed
-    /// where each batch names its own in "gpu": a key, or A30, A100, H100.
+    /// A model's key or NVML name. The GPUs are on one node, so they reconfigure one after another. Not needed if each
+    /// batch names its own in "gpu": a key, or A30, A100, H100.
     #[arg(long, value_name = "MODEL[,N]", value_parser = gpu)]
     pub(super) gpu: Option<(String, usize)>,
 }
 
 #[derive(Args, Clone)]
 pub(super) struct PolicyArgs {
-    /// How to plan
+    /// The policy that plans
     #[arg(long, value_name = "POLICY", default_value = "tessera")]
     pub(super) policy: Policy,
 }
 
 #[derive(Args, Clone)]
 pub(super) struct SearchArgs {
-    /// Read how long creating and destroying instances takes from FILE
+    /// Read the times of creating and destroying instances from FILE
     ///
-    /// CSV with the header size,create,destroy and a line per size: 1g,0.16,0.20. Without it: what the authors of FAR
+    /// CSV with the header size,create,destroy and a line per size: 1g,0.16,0.20. By default what the authors of FAR
     /// measured on A30, A100 and H100.
     #[arg(long, value_name = "FILE")]
     pub(super) times: Option<PathBuf>,
     /// How long the default policy may search, such as 50ms, 2s or 10m; at most 1h
     ///
-    /// Counted in steps of about that length, so that the plan does not depend on the machine.
+    /// It counts in steps of about that length, so that the plan does not depend on the machine.
     #[arg(long, value_name = "TIME", default_value = "50ms", allow_hyphen_values = true, value_parser = duration)]
     pub(super) budget: Duration,
 }
@@ -141,17 +143,17 @@ pub(super) struct OutputArgs {
 
 #[derive(Args, Clone)]
 pub(super) struct CarryArgs {
-    /// Run this batch script for every task, {task} replaced by its name; - for standard input
+    /// Run this batch script (- for standard input) for every task, with {task} replaced by its name
     #[arg(long, value_name = "FILE")]
     pub(super) script: Option<PathBuf>,
-    /// What Slurm adds to every task's own time: scheduling, prolog and epilog
+    /// Time that Slurm adds to every task: scheduling, prolog and epilog
     ///
-    /// Measured on an idle node; `tessera plan reality` says what it was for a plan that has run.
+    /// The default was measured on an idle node; `tessera plan reality` prints the time for a plan that has run.
     #[arg(long, value_name = "TIME", default_value = "300ms", allow_hyphen_values = true, value_parser = duration)]
     pub(super) overhead: Duration,
     /// End a task that takes more than FACTOR times its planned time, rounded up to minutes
     ///
-    /// Without it jobs have the time limit that --time after -- or the partition gives them.
+    /// By default jobs have the time limit that --time after --, or the partition, sets.
     #[arg(long, value_name = "FACTOR", value_parser = factor)]
     pub(super) time_limit: Option<f64>,
     /// Show the sbatch commands instead of running them
@@ -160,7 +162,7 @@ pub(super) struct CarryArgs {
     /// Stay until the last task has ended, then compare plan and reality
     #[arg(long, conflicts_with = "dry_run")]
     pub(super) wait: bool,
-    /// Keep the plan and its jobs in FILE; without it tessera-plan-JOB.json here
+    /// Keep the plan and its jobs in FILE; by default tessera-plan-JOB.json in this directory
     #[arg(long, value_name = "FILE")]
     pub(super) record: Option<PathBuf>,
     /// Options for sbatch

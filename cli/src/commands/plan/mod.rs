@@ -31,17 +31,17 @@ use crate::outcome::{Failure, Outcome};
 
 /// Plan a batch of tasks on GPUs that repartition
 ///
-/// Given how long each task takes on an instance of each size, decides which instance each runs on and when instances
-/// are made and unmade, so that the last task ends early. The answer says how far from the best possible it can be at
+/// Given how long each task takes on each instance size, decides which instance each task runs on and when instances are
+/// made and unmade, so that the last task ends early. The answer says by how much the plan can exceed the best one at
 /// most. The same input and budget give the same plan on every machine. Times are seconds.
 ///
-/// FILE has one JSON object a line, or is CSV. A line with "t" as a list of lists is a batch of its own:
-/// {"id":"a","t":[[60,35,30,28,20],[40,22,20,19,15]]}, one list per task with a time per size, null where the task cannot
-/// run. A line with "t" as one list is one task of a single batch; "name" is optional. CSV has a header of "name" and
-/// sizes (name,1g,2g,3g,4g,7g), one task a line, an empty field where the task cannot run.
+/// FILE has one JSON object per line, or is CSV. A line whose "t" is a list of lists is a batch of its own:
+/// {"id":"a","t":[[60,35,30,28,20],[40,22,20,19,15]]}, with one list per task, one time per size, and null where the task
+/// cannot run. A line whose "t" is one list is one task of a single batch; "name" is optional. CSV has a header of "name"
+/// and sizes (name,1g,2g,3g,4g,7g), one task per line, and an empty field where the task cannot run.
 ///
 /// Policies: tessera (the default), far (the published algorithm), miso, fixpart-best, fixpart:SIZES such as
-/// fixpart:4,2,1. A fixed partition is there from the beginning and costs nothing.
+/// fixpart:4,2,1. A fixed partition exists from the beginning and costs nothing.
 #[derive(Args)]
 #[command(
     args_conflicts_with_subcommands = true,

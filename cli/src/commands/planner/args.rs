@@ -9,17 +9,17 @@ use crate::clock::duration;
 
 /// Choose sizes, places and order of pending moldable jobs
 ///
-/// Looks at the pending jobs that say how they scale (--gpu-times or --gpu-profile) every interval, plans them over what
-/// the GPUs hold now, and tells slurmctld: the planned size and place stand in the job's AdminComment, where Tessera's select
-/// plugin reads them. Under priority/multifactor it also puts jobs of one user in the planned order by Nice.
+/// At every interval, takes the pending jobs that say how they scale (--gpu-times or --gpu-profile), plans them over what
+/// the GPUs hold now, and tells slurmctld the result. The planned size and place go into the job's AdminComment, where
+/// Tessera's select plugin reads them. Under priority/multifactor, Nice puts the jobs of one user into the planned order.
 ///
-/// It never raises a priority, moves no job past another user's, and leaves alone what is held, waits for a dependency, a
-/// begin time or a reservation, or is over a limit. A plan lapses by itself: without the planner, jobs run with the size
-/// they asked for. Runs as root or SlurmUser, once per cluster; ends at SIGTERM.
+/// The planner never raises a priority and never moves a job past another user's. It ignores jobs that are held, wait for
+/// a dependency, a begin time or a reservation, or exceed a limit. Plans expire: without the planner, jobs run with the
+/// size they asked for. Run it as root or SlurmUser, once per cluster; it ends at SIGTERM.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
-  tessera planner --once --dry-run     what would be planned now?
+  tessera planner --once --dry-run     show what would be planned now
   tessera planner --once               plan once
   tessera planner --interval 30s       the service")]
 pub(crate) struct PlannerArgs {
@@ -29,18 +29,18 @@ pub(crate) struct PlannerArgs {
     /// How long to wait between plans
     #[arg(long, value_name = "TIME", default_value = "30s", allow_hyphen_values = true, value_parser = interval)]
     pub(crate) interval: Duration,
-    /// Say what would be set, and set nothing
+    /// Print the changes instead of making them
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// How long a plan may search
     #[arg(long, value_name = "TIME", default_value = "50ms", allow_hyphen_values = true, value_parser = duration)]
     pub(crate) budget: Duration,
-    /// How far back sacct is asked for the times of job profiles, in days
+    /// How far back sacct looks for the times of job profiles, in days
     #[arg(long, value_name = "DAYS", default_value = "30")]
     pub(crate) since: u32,
     /// Hold this file while running, so that there is one planner per cluster
     ///
-    /// Without it: tessera-planner.lock in StateSaveLocation.
+    /// By default tessera-planner.lock in StateSaveLocation.
     #[arg(long, value_name = "FILE")]
     pub(crate) lock: Option<PathBuf>,
 }

@@ -29,7 +29,7 @@ pub(crate) struct TopologyGraphArgs {
     /// Whether bandwidth matters to the job
     #[arg(long, value_name = "HOW", default_value = "sensitive")]
     pub(super) bandwidth: Sensitivity,
-    /// GPUs that are not free: 0,3-5
+    /// GPUs in use, such as 0,3-5
     #[arg(long, value_name = "LIST", default_value = "", value_parser = options::gpu_list)]
     pub(super) busy: GpuSet,
 }

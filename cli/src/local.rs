@@ -57,8 +57,9 @@ pub(crate) fn require_root(what: &str) -> Result<(), Failure> {
     if uid.is_root() {
         return Ok(());
     }
-    Err(Failure::new(format!("{what} is for root on the node, not for uid {}", uid.as_raw()))
-        .hint("users see their GPUs with `nvidia-smi -L` in a job and the cluster's with `tessera layout`"))
+    Err(Failure::new(format!("{what} is for root on the node, not for uid {}", uid.as_raw())).hint(
+        "users can run `nvidia-smi -L` in a job to see its GPUs, and `tessera layout` to see the cluster's",
+    ))
 }
 
 /// Job states in which a job has, or may still have, something on its nodes.

@@ -16,7 +16,7 @@ pub(crate) fn path(named: Option<&Path>) -> PathBuf {
 pub(crate) fn parse(path: &Path) -> Result<(Option<SiteConfig>, Vec<ConfigError>), Failure> {
     let text = fs::read_to_string(path).map_err(|e| {
         Failure::new(format!("cannot read {}: {e}", path.display()))
-            .hint("name another with --config FILE or TESSERA_CONF; `tessera discover` writes a first one")
+            .hint("name another file with --config or TESSERA_CONF; `tessera discover` writes a first one")
     })?;
     let beside = path.parent().unwrap_or(Path::new(".")).to_path_buf();
     Ok(site_config::parse(&path.to_string_lossy(), &text, &|name| fs::read_to_string(beside.join(name))))

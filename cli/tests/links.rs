@@ -340,5 +340,5 @@ fn doctor_tells_links_that_are_not_as_described() {
     bad  n1: links of GPU 4 to 6: NODE (18 GB/s) by the driver, NV1 (20 GB/s) by tessera.toml
     ");
     machine.describe(&format!("{named}\"pcie\"\n"));
-    assert_snapshot!(machine.doctor(), @"skip n1: links: tessera.toml does not describe them, `tessera discover` does");
+    assert_snapshot!(machine.doctor(), @"skip n1: links: tessera.toml does not describe them; `tessera discover` writes them");
 }

@@ -117,7 +117,7 @@ fn bad_files_are_refused_with_line_and_field() {
     stderr: tessera: batch.csv:2: field 2g: "x" is not a time
     stderr: hint: seconds, more than 0 and at most 10000000; empty where the task cannot run
     stderr: tessera: batch.csv:2: 2 fields, the header has 3
-    stderr: tessera: batch.csv:2: the task can run at no size
+    stderr: tessera: batch.csv:2: the task has no time for any size
     stderr: tessera: batch.csv:2: field 2g: "-2" is not a time
     stderr: hint: seconds, more than 0 and at most 10000000; empty where the task cannot run
     stderr: tessera: batch.jsonl:1: field t[0]: 2 times, expected 3
@@ -127,11 +127,11 @@ fn bad_files_are_refused_with_line_and_field() {
     stderr: tessera: batch.jsonl:1: field n: 2, but t has 1 tasks
     stderr: tessera: batch.jsonl:1: field times: unknown
     stderr: hint: fields are id, gpu, n, t, name and command
-    stderr: tessera: batch.jsonl:1: field t[0]: the task can run at no size
+    stderr: tessera: batch.jsonl:1: field t[0]: the task has no time for any size
     stderr: tessera: batch.jsonl:1: field t: missing
     stderr: tessera: batch.jsonl:1: column 14: not a JSON object: expected `,` or `]`
-    stderr: tessera: batch.jsonl:1: which GPU is not said
-    stderr: hint: give --gpu, or "gpu" in each batch
+    stderr: tessera: batch.jsonl:1: no GPU model given
+    stderr: hint: add --gpu MODEL[,N], or "gpu" to each batch
     stderr: tessera: batch.jsonl:1: field gpu: no GPU model "V100"
     stderr: hint: `tessera profiles` lists the models
     stderr: tessera: --gpu: no GPU model "v100"

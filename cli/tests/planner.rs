@@ -125,7 +125,7 @@ fn a_round_sets_size_and_place() {
     job 11 of alice: 7g.40gb at n1:0@0, TIME to TIME (no plan before; of 1g, 7g)
     job 12 of alice: 7g.40gb at n1:0@0, TIME to TIME (no plan before; of job profile bert)
     job 13 of alice: 7g.40gb at n1:0@0, TIME to TIME (no plan before; of 1g, 2g, 3g, 7g)
-    job 14: not planned: nothing is known of job profile nobody yet
+    job 14: not planned: no past job of profile nobody is known yet
     exit 0
     <JobId=11> <AdminComment=tessera: plan v1 size=7g.40gb place=n1:0@0 begin=SECONDS end=SECONDS until=SECONDS; asks v1 iso=mig times=1g:90,7g:40> 
     <JobId=12> <AdminComment=tessera: plan v1 size=7g.40gb place=n1:0@0 begin=SECONDS end=SECONDS until=SECONDS; asks v1 iso=mig job-profile=bert> 
@@ -178,7 +178,7 @@ fn nice_that_cannot_be_noted_is_not_given() {
     limited.args(["-c", line]).arg(once.get_program()).args(once.get_args()).current_dir(dir.path());
     limited.env_clear().envs(once.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let said = blot(&slurm::said(&mut limited), dir.path());
-    assert!(said.contains("cannot be noted: File too large"), "{said}");
+    assert!(said.contains("cannot be recorded: File too large"), "{said}");
     assert!(!said.contains("to run in the planned order") && said.ends_with("exit 1"), "{said}");
 }
 
@@ -188,8 +188,8 @@ fn a_planner_that_does_not_know_what_nice_was_given_gives_none() {
     // It opens, and no process has memory at address 0.
     let said = run(dir.path(), &["planner", "--once", "--lock", "/proc/self/mem"]);
     assert_snapshot!(said, @r"
-    stderr: tessera: cannot read /proc/self/mem, which says what Nice jobs were given: Input/output error (os error 5)
-    stderr: hint: with another file, by --lock, the Nice that jobs have counts as their users'
+    stderr: tessera: cannot read /proc/self/mem, which records the Nice that jobs were given: Input/output error (os error 5)
+    stderr: hint: --lock names another file; the Nice that jobs have now then counts as set by their users
     exit 1
     ");
     assert_eq!(log(dir.path()), "");
@@ -215,8 +215,8 @@ fn nice_that_an_earlier_planner_gave_is_taken_back_and_other_nice_is_not() {
     assert_snapshot!(said, @r"
     job 31 of alice: 7g.40gb at n1:0@0, TIME to TIME (no plan before; of 7g)
     job 32 of alice: 7g.40gb at n1:0@0, TIME to TIME (no plan before; of 7g)
-    job 31: nice 3, its own again
-    job 33: nice 1, its own again
+    job 31: nice 3, its own value again
+    job 33: nice 1, its own value again
     exit 0
     ");
     assert_eq!(
@@ -262,7 +262,7 @@ fn a_plan_that_keeps_its_job_waiting_is_taken_back() {
     );
     let dir = world(&job(11, 500, 0, "PENDING", "Resources", &plan), "priority/basic", "exit 0");
     assert_snapshot!(run(dir.path(), &["planner", "--once"]) + "\n" + &log(dir.path()), @r"
-    job 11: does not start on 7g.40gb at n1:0@0, which is free: its plan is taken back
+    job 11: did not start on 7g.40gb at n1:0@0, although it is free: its plan is withdrawn
     exit 0
     <JobId=11> <AdminComment=tessera: asks v1 iso=mig times=1g:90,7g:40>
     ");
@@ -277,7 +277,7 @@ fn a_node_whose_layout_cannot_be_read_is_left_out() {
     fs::write(dir.path().join("nodes"), nodes).unwrap();
     slurm::program(dir.path(), "sinfo", "echo 'n1 idle gpu'; echo 'n2 idle gpu'");
     assert_snapshot!(run(dir.path(), &["planner", "--once"]), @r"
-    node n2 is not planned: its layout: something unexpected at byte 7 of the layout
+    node n2 is left out: cannot read its layout: something unexpected at byte 7 of the layout
     job 11 of alice: 7g.40gb at n1:0@0, TIME to TIME (no plan before; of 1g, 7g)
     exit 0
     ");
@@ -294,7 +294,7 @@ fn a_plan_under_which_a_limit_holds_its_job_is_taken_back() {
     ];
     let dir = world(&jobs.concat(), "priority/basic", "exit 0");
     assert_snapshot!(run(dir.path(), &["planner", "--once"]) + "\n" + &log(dir.path()), @r"
-    job 11: waits by a limit (QOSMaxGRESPerUser): its plan is taken back
+    job 11: a limit holds it (QOSMaxGRESPerUser): its plan is withdrawn
     exit 0
     <JobId=11> <AdminComment=tessera: asks v1 iso=mig times=1g:90,7g:40>
     ");
@@ -318,10 +318,10 @@ fn times_by_profile_and_instance() {
     gpt      2g.10gb      1        30   30 to 30     30    30
     exit 0
     stderr: tessera: no completed job of profile nobody in sacct
-    stderr: hint: jobs count that were submitted with --gpu-profile; --since looks further back
+    stderr: hint: only jobs submitted with --gpu-profile count; --since looks further back
     exit 1
     stderr: tessera: sacct: Slurm accounting storage is disabled
-    stderr: hint: times are learnt from Slurm's accounting: it needs AccountingStorageType=accounting_storage/slurmdbd; jobs can say their times themselves with --gpu-times
+    stderr: hint: times are learnt from Slurm's accounting, which needs AccountingStorageType=accounting_storage/slurmdbd; jobs can also give their times with --gpu-times
     exit 1
     ");
 }

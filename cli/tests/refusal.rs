@@ -22,6 +22,6 @@ fn the_node_side_is_for_root() {
     let said = String::from_utf8(out.stderr).unwrap();
     let (first, rest) = said.split_once(" not for uid ").unwrap();
     assert_eq!(first, "tessera: tessera node release is for root on the node,");
-    assert!(rest.contains("\nhint: users see their GPUs"), "{rest}");
+    assert!(rest.contains("\nhint: users can run `nvidia-smi -L` in a job"), "{rest}");
     assert_eq!(out.status.code(), Some(1));
 }

@@ -29,7 +29,7 @@ fn run(jobs: &str, args: &[&str]) -> String {
 
 #[test]
 fn policies_side_by_side() {
-    assert_snapshot!(run(JOBS, &[]), @r#"
+    assert_snapshot!(run(JOBS, &[]), @r"
     EffBW of sensitive jobs in GB/s; speed-ups of their run times and of throughput over the first row
 
     POLICY        MIN    25%    50%    75%    MAX  MAKESPAN  RUN 25%     50%     75%     MAX  THROUGHPUT
@@ -38,9 +38,9 @@ fn policies_side_by_side() {
     greedy      57.86  58.39  58.93  63.82  68.71        20   1.000x  1.000x  1.000x  1.000x      1.000x
     preserve    57.86  58.39  58.93  63.82  68.71        20   1.000x  1.000x  1.000x  1.000x      1.000x
 
-    not run, because the idle node has no set for them: job 3 (9 GPUs)
+    not run, because even the idle node has no set for them: job 3 (9 GPUs)
     exit 0
-    "#);
+    ");
 }
 
 #[test]

@@ -67,7 +67,7 @@ complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-threads 
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-pattern -d 'How whole GPUs talk to each other: ring, tree, chain, star, all, none or ring+tree' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-bandwidth -d 'sensitive or insensitive to the bandwidth between whole GPUs' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-set-policy -d 'Policy that selects a set of whole GPUs: preserve, greedy, topo-aware or baseline' -r
-complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-times -d 'Run time in seconds on each size, such as 1g:60,2g:35, so that a planner can choose one' -r
+complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-times -d 'Run time on each size, such as 1g:60,2g:35 for seconds; a planner chooses among the sizes' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-profile -d 'Job profile: a planner learns run times from past jobs of this name' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-place -d 'Preferred place of the instance, GPU and first slice such as 3@4; another if it is taken' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-wait -d 'Wait up to TIME for whole GPUs that are predicted to exceed GBPS, or none' -r

@@ -66,7 +66,7 @@ fn one(model: &Model) -> String {
         ]
     }));
     let estimated = model.profiles.iter().any(|p| !p.memory_known);
-    let note = if estimated { "~ no capture gives this memory: a cautious estimate\n" } else { "" };
+    let note = if estimated { "~ a cautious estimate: this memory has not been measured\n" } else { "" };
     format!(
         "{}: {}\n{} ({}), {} SMs, {} compute slices, {} placement units, {} shards\n\n{}{note}",
         model.key,

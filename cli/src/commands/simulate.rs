@@ -139,8 +139,9 @@ impl Simulated {
             lost.map(|(at, (job, _))| format!("{} ({} GPUs)", at + 1, job.gpus)).collect();
         let dots = if lost.len() > 5 { ", …" } else { "" };
         let named = || lost.iter().take(5).cloned().collect::<Vec<_>>().join(", ");
-        (!lost.is_empty())
-            .then(|| format!("not run, because the idle node has no set for them: job {}{dots}", named()))
+        (!lost.is_empty()).then(|| {
+            format!("not run, because even the idle node has no set for them: job {}{dots}", named())
+        })
     }
 
     fn makespan(&self) -> u64 {

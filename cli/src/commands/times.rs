@@ -49,7 +49,7 @@ pub(crate) fn run(args: &TimesArgs) -> Result<Outcome, Failure> {
         learnt.retain(name);
         if !learnt.knows(name) {
             return Err(Failure::new(format!("no completed job of profile {name} in sacct"))
-                .hint("jobs count that were submitted with --gpu-profile; --since looks further back"));
+                .hint("only jobs submitted with --gpu-profile count; --since looks further back"));
         }
     }
     let rows = learnt.rows();

@@ -38,7 +38,7 @@ impl TopologyArgs {
         match (all.pop(), all.is_empty()) {
             (Some(only), true) => Ok(only.graph),
             _ => Err(Failure::new("--topology is needed: the nodes of tessera.toml have different links")
-                .hint("--topology=n1 means those of node n1")),
+                .hint("--topology=n1 takes the links of node n1")),
         }
     }
 
@@ -97,7 +97,7 @@ pub(crate) fn graph(topology: &str, globals: &Globals, gpus: usize) -> Result<Ha
         return Ok(of_spec(spec));
     }
     let names: Vec<&str> = site_config::systems().iter().map(|s| s.name.as_str()).collect();
-    Err(Failure::new(format!("{topology:?} is no system, no file and no node of a tessera.toml"))
+    Err(Failure::new(format!("{topology:?} is not a system, a file, or a node of tessera.toml"))
         .hint(format!("systems: {}", names.join(", "))))
 }
 

@@ -31,8 +31,8 @@ pub(crate) fn completed(days: u32) -> Result<Vec<Past>, Failure> {
     if !out.status.success() {
         let said = String::from_utf8_lossy(&out.stderr);
         let said = said.trim().trim_start_matches("sacct: ").trim_start_matches("error: ");
-        let hint = "times are learnt from Slurm's accounting: it needs AccountingStorageType=accounting_storage/slurmdbd; \
-                    jobs can say their times themselves with --gpu-times";
+        let hint = "times are learnt from Slurm's accounting, which needs AccountingStorageType=accounting_storage/slurmdbd; \
+                    jobs can also give their times with --gpu-times";
         return Err(Failure::new(format!("sacct: {}", said.replace('\n', ": "))).hint(hint));
     }
     Ok(parse(&String::from_utf8_lossy(&out.stdout)))

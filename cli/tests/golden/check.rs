@@ -39,7 +39,7 @@ fn check() {
     "#);
     assert_snapshot!(site.run(&["check", "none.toml"]), @r"
     stderr: tessera: cannot read none.toml: No such file or directory (os error 2)
-    stderr: hint: name another with --config FILE or TESSERA_CONF; `tessera discover` writes a first one
+    stderr: hint: name another file with --config or TESSERA_CONF; `tessera discover` writes a first one
     exit 1
     ");
 }

@@ -48,7 +48,7 @@ fn explain() {
     counts in Slurm as gres/gpu:3 per node
       whole 24 of 24 slices, chosen
          *GPU 0,2-3: ring at 43 GB/s (bottleneck), AggBW 125 GB/s, leaves 275 GB/s of links, 4 sets as good, of 8 free GPUs
-      instead
+      other choices
           greedy           GPU 0,2-3    43.0 GB/s, leaves 275 GB/s of links
           topo-aware       GPU 0-2      34.0 GB/s, leaves 250 GB/s of links
           baseline         GPU 0-2      34.0 GB/s, leaves 250 GB/s of links
@@ -144,7 +144,7 @@ fn explain() {
     exit 1
     ");
     assert_snapshot!(run("explain"), @r"
-    stderr: tessera: nothing is asked for
+    stderr: tessera: no request given
     stderr: hint: for example: tessera explain --gpu-isolation=mig --gpu-mem=10G
     exit 1
     ");
@@ -208,7 +208,7 @@ fn explain_on_a_busy_node() {
     assert_snapshot!(site.run(&["explain", "--node", "n1", "--busy", busy, "--gpu-isolation=whole", "--gpus=4"]), @r"
     n1: nothing fits: GPUs 5-7: only 3 to be had; GPUs 3-4: taken by job 13; GPU 2: shared through MPS by job 14; GPU 0: taken by job 12; 1 more reasons
     counts in Slurm as gres/gpu:4 per node
-    the job would wait: an empty node could give it
+    the job would wait: now nothing fits, but on an empty node it would
       whole nothing fits
         GPU 0
           no: taken by job 12

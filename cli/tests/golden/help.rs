@@ -173,8 +173,8 @@ fn help() {
           --gpu-bandwidth <NEED>     sensitive or insensitive to the bandwidth between whole GPUs
           --gpu-set-policy <POLICY>  Policy that selects a set of whole GPUs: preserve, greedy,
                                      topo-aware or baseline
-          --gpu-times <LIST>         Run time in seconds on each size, such as 1g:60,2g:35, so that a
-                                     planner can choose one
+          --gpu-times <LIST>         Run time on each size, such as 1g:60,2g:35 for seconds; a planner
+                                     chooses among the sizes
           --gpu-profile <NAME>       Job profile: a planner learns run times from past jobs of this name
           --gpu-place <GPU@START>    Preferred place of the instance, GPU and first slice such as 3@4;
                                      another if it is taken

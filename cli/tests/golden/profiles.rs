@@ -54,7 +54,7 @@ fn profiles() {
     3g.135gb     9  ~129.7 GB  120.8 GiB   36     136     2  0 4 (4)
     4g.135gb     5  ~129.7 GB  120.8 GiB   49     136     1  0 (4)
     7g.269gb     0  ~259.5 GB  241.7 GiB   85     272     1  0 (8)
-    ~ no capture gives this memory: a cautious estimate
+    ~ a cautious estimate: this memory has not been measured
     exit 0
     ");
     assert_snapshot!(run("profiles voodoo"), @r#"

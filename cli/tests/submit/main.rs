@@ -110,7 +110,7 @@ fn a_plan_becomes_jobs_that_follow_one_another() {
         run(dir.path(), &[&SUBMIT[..], &["--submit", "--", "--partition=gpu", "--comment={task}"]].concat());
     assert_snapshot!(said + "\n" + &log(dir.path()), @r"
     batch.csv: 4 tasks on 1 x a100-40gb, policy tessera
-    42.770 s with 0.3 s per task for Slurm; at most 0.00 % could be won
+    42.770 s with 0.3 s per task for Slurm; at most 0.00 % longer than the best
 
     task     job  instance        after   begin     end
     lavamd   101  n1:1 2g.10gb@4          0.170  31.470
@@ -118,7 +118,7 @@ fn a_plan_becomes_jobs_that_follow_one_another() {
     hotspot  103  n1:1 1g.5gb@6           0.540  33.840
     infer    104  n1:1 2g.10gb@4  101    31.470  42.770
 
-    submitted 4 jobs; `tessera plan --reality tessera-plan-101.json` compares them with the plan
+    submitted 4 jobs; `tessera plan reality tessera-plan-101.json` compares them with the plan
     exit 0
     <--parsable> <--job-name=lavamd> <--nodelist=n1> <--gpu-isolation=mig:2g.10gb> <--gpu-place=1@4> <--partition=gpu> <--comment=lavamd> <--wrap=./lavamd -n 4,5> 
     <--parsable> <--job-name=train> <--nodelist=n1> <--gpu-isolation=mig:4g.20gb> <--gpu-place=1@0> <--partition=gpu> <--comment=train> <--wrap=train.py --size {task}> 
@@ -156,7 +156,7 @@ fn a_refused_job_takes_the_others_back() {
     let last = log(dir.path()).lines().last().unwrap().to_owned();
     assert_snapshot!(said + "\n" + &last, @r"
     stderr: tessera: task hotspot: sbatch: error: no
-    stderr: hint: the jobs submitted were cancelled: 101 102
+    stderr: hint: the jobs submitted before it were cancelled: 101 102
     exit 1
     scancel 101 102
     ");
@@ -238,11 +238,11 @@ fn bad_submissions_are_refused_before_anything_is_submitted() {
         run(dir.path(), &["plan", "--reality", "8,900-905"]),
     ];
     assert_snapshot!(all.join("\n"), @r#"
-    stderr: tessera: task a b: no command
-    stderr: hint: give the tasks file a last column command, or --script FILE
-    stderr: tessera: task "a b": not a name that {task} can be replaced by
-    stderr: hint: letters, digits, dots, underscores and hyphens
-    stderr: tessera: task a: has a command, and --script is given
+    stderr: tessera: task a b: it has no command
+    stderr: hint: add a last column command to the file of tasks, or give --script FILE
+    stderr: tessera: task "a b": this name cannot replace {task}
+    stderr: hint: use letters, digits, dots, underscores and hyphens
+    stderr: tessera: task a: it has a command, and --script is given
     stderr: tessera: batch.csv:1: field command: not the last column
     stderr: hint: a command may contain commas, so it goes to the end of its line
     stderr: tessera: --on n1:2: not a list of n1's GPUs such as 0-3,5
@@ -252,18 +252,18 @@ fn bad_submissions_are_refused_before_anything_is_submitted() {
     stderr: tessera: node n3 is not in tessera.toml
     stderr: hint: it has n1, n2
     stderr: tessera: --on: a100-40gb and h100-80gb-sxm in one plan
-    stderr: hint: a plan is for GPUs of one model: make one for each
+    stderr: hint: a plan is for GPUs of one model: make a plan for each
     stderr: tessera: --on: GPU 0 of n1 is named twice
     stderr: tessera: batch.csv: task a fits nowhere
-    stderr: hint: jobs without a time limit have the GPUs: name others, or wait
+    stderr: hint: jobs without a time limit hold the GPUs: name others, or wait
     stderr: tessera: batch.csv: policy fixpart:7 plans on empty GPUs only
-    stderr: hint: jobs are on the GPUs of --on: name others, or wait
+    stderr: hint: jobs hold GPUs of --on: name others, or wait
     stderr: tessera: batch.csv:1: no task after the header
-    stderr: tessera: --array=1-3 behind --: that is what the plan decides
-    stderr: hint: one job per task, on its place and after the jobs before it there; other options of sbatch may follow --
+    stderr: tessera: --array=1-3 after --: the plan decides this
+    stderr: hint: the plan sets each job's place and order; other options of sbatch may follow --
     stderr: tessera: batch.csv:2: field name: "a\u{7}" has control characters
     stderr: tessera: cannot write nowhere/plan.json: No such file or directory (os error 2)
-    stderr: hint: the jobs submitted were cancelled: 101
+    stderr: hint: the jobs submitted before it were cancelled: 101
     stderr: error: the following required arguments were not provided:
     stderr:   --on <NODE[:GPUS]>
     stderr: 
@@ -273,13 +273,13 @@ fn bad_submissions_are_refused_before_anything_is_submitted() {
     stderr: For more information, try '--help'.
     exit 2
     stderr: tessera: batch.csv: not a submitted plan: expected ident at line 1 column 2
-    stderr: hint: --reality reads what `tessera plan --submit` has written
+    stderr: hint: `tessera plan reality` reads what `tessera plan submit` wrote
     exit 1
-    stderr: tessera: --reality nothing: no such file, and no plan of that name
-    stderr: hint: take the file that `tessera plan --submit` has written, or jobs, such as 12,15-20
+    stderr: tessera: nothing: no such file, and no plan of that name
+    stderr: hint: give the file that `tessera plan submit` wrote, or jobs such as 12,15-20
     exit 1
-    stderr: tessera: --reality: Slurm knows of no plan for these jobs
-    stderr: hint: jobs that ended a while ago are only known by the file that `tessera plan --submit` has written
+    stderr: tessera: Slurm knows no plan for these jobs
+    stderr: hint: Slurm forgets ended jobs; give the file that `tessera plan submit` wrote
     exit 1
     "#);
     let log = log(dir.path());
@@ -291,7 +291,7 @@ fn bad_submissions_are_refused_before_anything_is_submitted() {
     let drained = try_with("name,1g,7g,command\na,60,20,x\n", &["--on", "n1:0"]);
     assert_snapshot!(drained, @r"
     stderr: tessera: --on: n1 takes no jobs now
-    stderr: hint: sinfo says why; a plan begins at once
+    stderr: hint: `sinfo` says why; a plan starts at once, so its nodes must take jobs
     ");
 }
 

@@ -32,19 +32,19 @@ fn a_plan_is_found_in_slurm() {
     fs::write(dir.path().join("comments"), comments).unwrap();
     let by_jobs = run(dir.path(), &["plan", "--reality", "100-110"]);
     assert_snapshot!(by_jobs, @r"
-    task     job  state      instance        begin  really    end  really  deviation
+    task     job  state      instance        begin  actual    end  actual  deviation
     lavamd   101  COMPLETED  n1:1 2g.10gb@4   0.17       0  31.47      31    -1.49 %
     hotspot  103  COMPLETED  n1:1 1g.5gb@6    0.54       0  33.84      33    -2.48 %
     train    102  COMPLETED  n1:1 4g.20gb@0   0.38       0  40.68      32   -21.34 %
     infer    104  COMPLETED  n1:1 2g.10gb@4  31.47       0  42.77      34   -20.51 %
 
-    batch.csv: planned 42.77 s, really 34 s: -20.51 %
+    batch.csv: planned 42.77 s, actual 34 s: -20.51 %
     exit 0
     ");
     // The tasks' file is here, and is no record; the name is the plan's all the same.
     assert_eq!(run(dir.path(), &["plan", "--reality", "batch.csv"]), by_jobs);
     let some = run(dir.path(), &["plan", "--reality", "101,103"]);
-    assert!(some.contains("batch.csv: planned 33.84 s, really 33 s"), "{some}");
+    assert!(some.contains("batch.csv: planned 33.84 s, actual 33 s"), "{some}");
 
     // The planner's: times since 1970 in AdminComment.
     let planner = [
@@ -65,13 +65,13 @@ fn a_plan_is_found_in_slurm() {
     squeue(dir.path(), &planner);
     fs::write(dir.path().join("comments"), "").unwrap();
     assert_snapshot!(run(dir.path(), &["plan", "--reality", "201-204"]), @r"
-    task  job  state      instance               begin  really    end  really  deviation
+    task  job  state      instance               begin  actual    end  actual  deviation
     201   201  COMPLETED  n1:1 2g.10gb@4          0.00       0  31.00      33    +6.45 %
     202   202  RUNNING    n1:0 1g.5gb@6 (moved)  31.00      34  50.00       -          -
     203   203  PENDING    n1:0 7g.40gb@0         50.00       -  60.00       -          -
 
     planner: planned 60.00 s; 1 of 3 tasks have ended
-    1 on other instances than planned: something else was there
+    1 ran on another instance, because the planned one was taken
     exit 1
     ");
 }
@@ -103,7 +103,7 @@ fn plan_against_reality() {
     let rest = ["COMPLETED 1012 1045 tessera: n1=mig:0/1g.5gb@6: elsewhere", "FAILED 1045 1050 tessera: x"];
     let at_the_end = reality(&[("103", rest[0]), ("104", rest[1])], &[]);
     assert_snapshot!(partly + "\n" + &at_the_end, @r"
-    task     job  state      instance        begin  really    end  really  deviation
+    task     job  state      instance        begin  actual    end  actual  deviation
     lavamd   101  COMPLETED  n1:1 2g.10gb@4   0.17       0  31.47      11   -65.05 %
     hotspot  103  RUNNING    n1:1 1g.5gb@6    0.54      11  33.84       -          -
     train    102  COMPLETED  n1:1 4g.20gb@0   0.38       0  40.68      32   -21.34 %
@@ -111,14 +111,14 @@ fn plan_against_reality() {
 
     batch.csv: planned 42.77 s; 2 of 4 tasks have ended
     exit 1
-    task     job  state      instance               begin  really    end  really  deviation
+    task     job  state      instance               begin  actual    end  actual  deviation
     lavamd   101  COMPLETED  n1:1 2g.10gb@4          0.17       0  31.47      11   -65.05 %
     hotspot  103  COMPLETED  n1:1 1g.5gb@6 (moved)   0.54      12  33.84      45   +32.98 %
     train    102  COMPLETED  n1:1 4g.20gb@0          0.38       0  40.68      32   -21.34 %
     infer    104  FAILED     n1:1 2g.10gb@4         31.47      45  42.77      50   +16.90 %
 
-    batch.csv: planned 42.77 s, really 50 s: +16.90 %
-    1 on other instances than planned: something else was there
+    batch.csv: planned 42.77 s, actual 50 s: +16.90 %
+    1 ran on another instance, because the planned one was taken
     exit 1
     ");
     assert_snapshot!(reality(&[], &["--json"]), @r#"
@@ -202,7 +202,7 @@ fn jobs_that_nobody_knows_any_more_are_named() {
     let dir = world("tessera gpu0-1=free", &[]);
     run(dir.path(), &[&SUBMIT[..], &["--submit"]].concat());
     let said = run(dir.path(), &["plan", "--reality", "tessera-plan-101.json"]);
-    assert!(said.ends_with("does not know: 101 102 103 104\nexit 1"), "{said}");
+    assert!(said.ends_with("any more: 101 102 103 104\nexit 1"), "{said}");
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn a_full_disk_takes_no_record() {
         slurm::said(&mut limited)
     };
     let said = full(&["plan", "--reality", "tessera-plan-101.json"]);
-    assert!(said.ends_with("does not know: 101 102 103 104\nexit 1"), "{said}");
+    assert!(said.ends_with("any more: 101 102 103 104\nexit 1"), "{said}");
     assert_eq!(fs::read_to_string(&record).unwrap(), before);
     assert!(!dir.path().join("tessera-plan-101.json.new").exists());
 }

@@ -136,7 +136,7 @@ pub(crate) fn node(slurm: &Slurm, name: &str, config: &SiteConfig, findings: &mu
         }
         match slurm.layouts.get(name) {
             None => f.bad(format!(
-                "{name}: no layout published: is Tessera's select plugin loaded, or has it left the node to Slurm \
+                "{name}: no layout published: is Tessera's select plugin loaded, or did it leave the node to Slurm \
                  (slurmctld's log)?"
             )),
             Some(line) => {

@@ -21,7 +21,7 @@ pub(crate) fn check(config: &SiteConfig, only: Option<&str>, slurm: Option<&Slur
     let here = this_node().filter(|n| config.node(n).is_some());
     let Some(name) = here.filter(|n| only.is_none_or(|o| o == n)) else {
         let which = only.map_or_else(
-            || "this machine is no node of tessera.toml".to_owned(),
+            || "this machine is not a node of tessera.toml".to_owned(),
             |o| format!("{o} is not this machine"),
         );
         findings.skipped(format!("journal, driver, device nodes and MPS: {which}"));
@@ -86,7 +86,7 @@ fn look_once(
     match gres.map(|gres| gpu_order(gres, name)) {
         None => {}
         Some(Err(why)) => {
-            findings.bad(format!("{name}: gres.conf: {why}: which GPUs Slurm means is not known"))
+            findings.bad(format!("{name}: gres.conf: {why}: cannot tell which GPUs Slurm means"))
         }
         Some(Ok(GpuOrder::Drivers)) => {
             findings.skipped(format!("{name}: gres.conf does not name the GPUs' device files"));

@@ -17,8 +17,9 @@ pub(crate) fn check(local: &Local<'_>, findings: &mut Findings) {
         return;
     }
     if local.spec.interconnect == "pcie" {
-        findings
-            .skipped(format!("{name}: links: tessera.toml does not describe them, `tessera discover` does"));
+        findings.skipped(format!(
+            "{name}: links: tessera.toml does not describe them; `tessera discover` writes them"
+        ));
         return;
     }
     let live = Nvml::load(&local.settings.nvml_library).and_then(|nvml| nvml.links());

@@ -27,7 +27,7 @@ const ASKER: (JobId, Uid) = (JobId(0), Uid(0));
 
 pub(crate) fn run(args: &ExplainArgs, globals: &Globals) -> Result<Outcome, Failure> {
     let request = args.request.request().ok_or_else(|| {
-        Failure::new("nothing is asked for")
+        Failure::new("no request given")
             .hint("for example: tessera explain --gpu-isolation=mig --gpu-mem=10G")
     })?;
     if let Some(why) = args.request.contradiction() {

@@ -36,7 +36,7 @@ pub(crate) struct RequestArgs {
     /// Policy that selects a set of whole GPUs: preserve, greedy, topo-aware or baseline
     #[arg(long, value_name = "POLICY", value_parser = set_policy)]
     gpu_set_policy: Option<Selection>,
-    /// Run time in seconds on each size, such as 1g:60,2g:35, so that a planner can choose one
+    /// Run time on each size, such as 1g:60,2g:35 for seconds; a planner chooses among the sizes
     #[arg(long, value_name = "LIST", value_parser = times)]
     gpu_times: Option<Times>,
     /// Job profile: a planner learns run times from past jobs of this name

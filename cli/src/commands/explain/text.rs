@@ -26,7 +26,7 @@ pub(super) fn block(explained: &Explained) -> String {
         }
     }
     if ever.is_ok() && decision.chosen.is_none() {
-        text.push_str("the job would wait: an empty node could give it\n");
+        text.push_str("the job would wait: now nothing fits, but on an empty node it would\n");
     }
     if let Some(wait) = waits {
         let (seconds, gbps) = (wait.seconds, wait.above_gbps());
@@ -45,7 +45,7 @@ pub(super) fn block(explained: &Explained) -> String {
         let _ = writeln!(text, "  and {} more candidates", decision.report.omitted);
     }
     if !rivals.is_empty() {
-        text.push_str("  instead\n");
+        text.push_str("  other choices\n");
     }
     for rival in rivals {
         let _ = writeln!(text, "      {}", rival.line());

@@ -44,7 +44,7 @@ fn reconcile_node(local: &Local<'_>, if_dead: bool) -> Result<Outcome, Failure> 
             // A restart of slurmd must not end anybody's job.
             let why = why.to_string();
             let first = why.lines().next().unwrap_or("");
-            let _ = writeln!(text, "every journalled job is taken to be live: {first}");
+            let _ = writeln!(text, "Slurm did not answer, so every journalled job counts as live: {first}");
             false
         }
     };

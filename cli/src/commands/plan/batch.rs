@@ -86,7 +86,7 @@ pub(super) fn model(
         return Ok(model);
     }
     let gpu = gpu.ok_or_else(|| {
-        context.error(line, "which GPU is not said").hint("give --gpu, or \"gpu\" in each batch")
+        context.error(line, "no GPU model given").hint("add --gpu MODEL[,N], or \"gpu\" to each batch")
     })?;
     let key = match gpu {
         "A30" => "a30-24gb",

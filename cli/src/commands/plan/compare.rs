@@ -82,8 +82,8 @@ pub(super) fn run(args: &CompareArgs) -> Result<Outcome, Failure> {
 fn compared(batches: &[Batch], problems: &[Problem], steps: u64) -> Result<String, Failure> {
     let Some(first) = problems.first() else { return Ok(String::new()) };
     if batches.iter().any(|b| b.model.key != batches[0].model.key) {
-        return Err(Failure::new("--compare: the batches are for different GPU models")
-            .hint("give --gpu, or a file per model"));
+        return Err(Failure::new("cannot compare: the batches are for different GPU models")
+            .hint("give --gpu, or one file per model"));
     }
     let policies = policies(first);
     let mut sums: Vec<Sums> = policies.iter().map(|_| Sums::default()).collect();

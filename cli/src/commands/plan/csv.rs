@@ -48,7 +48,7 @@ pub(super) fn tasks(context: &Context<'_>, text: &str) -> Result<Batch, Failure>
             }
         }
         if times.iter().all(Option::is_none) {
-            return Err(context.error(line, "the task can run at no size"));
+            return Err(context.error(line, "the task has no time for any size"));
         }
         batch.tasks.push(NamedTask { name: own_name, command, task: Task { times } });
     }

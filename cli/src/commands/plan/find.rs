@@ -24,8 +24,8 @@ pub(super) fn plan(what: &str) -> Result<(Record, Option<PathBuf>), Failure> {
         None => match ids(what) {
             Some(ids) => of_jobs(&ids).map(|record| (record, None)),
             None => named(what)?.ok_or_else(|| {
-                Failure::new(format!("--reality {what}: no such file, and no plan of that name"))
-                    .hint("take the file that `tessera plan --submit` has written, or jobs, such as 12,15-20")
+                Failure::new(format!("{what}: no such file, and no plan of that name"))
+                    .hint("give the file that `tessera plan submit` wrote, or jobs such as 12,15-20")
             }),
         },
     }
@@ -94,16 +94,14 @@ fn of_jobs(ids: &[u32]) -> Result<Record, Failure> {
         let Some((record, entry)) = noted.or_else(of_planner) else { continue };
         let first = plan.get_or_insert_with(|| record.clone());
         if !same(first, &record) {
-            let what =
-                format!("--reality: job {id} is of plan {}, others are of {}", record.batch, first.batch);
+            let what = format!("job {id} belongs to plan {}, others to {}", record.batch, first.batch);
             return Err(Failure::new(what).hint("name the jobs of one plan"));
         }
         entries.push(entry);
     }
     let none = || {
-        Failure::new("--reality: Slurm knows of no plan for these jobs").hint(
-            "jobs that ended a while ago are only known by the file that `tessera plan --submit` has written",
-        )
+        Failure::new("Slurm knows no plan for these jobs")
+            .hint("Slurm forgets ended jobs; give the file that `tessera plan submit` wrote")
     };
     plan.map(|record| record.with(entries)).ok_or_else(none)
 }

@@ -71,7 +71,7 @@ pub(super) fn resolve(names: &[String], globals: &Globals) -> Result<On, Failure
     let &model = models.first().ok_or_else(|| Failure::new("--on names no GPU"))?;
     if let Some(other) = models.iter().find(|m| m.key != model.key) {
         let what = format!("--on: {} and {} in one plan", model.key, other.key);
-        return Err(Failure::new(what).hint("a plan is for GPUs of one model: make one for each"));
+        return Err(Failure::new(what).hint("a plan is for GPUs of one model: make a plan for each"));
     }
     if let Some(k) = (1..gpus.len()).find(|&k| gpus[..k].contains(&gpus[k])) {
         return Err(Failure::new(format!("--on: GPU {} of {} is named twice", gpus[k].gpu, gpus[k].node)));
@@ -83,7 +83,9 @@ fn state(config: &SiteConfig, model: &'static Model, gpus: Vec<GpuAt>) -> Result
     let usable = sinfo::usable()?;
     if let Some(at) = gpus.iter().find(|at| !usable.contains_key(&at.node)) {
         let what = format!("--on: {} takes no jobs now", at.node);
-        return Err(Failure::new(what).hint("sinfo says why; a plan begins at once"));
+        return Err(
+            Failure::new(what).hint("`sinfo` says why; a plan starts at once, so its nodes must take jobs")
+        );
     }
     let layouts = layouts(config, &gpus)?;
     let ends = ends()?;
@@ -93,7 +95,7 @@ fn state(config: &SiteConfig, model: &'static Model, gpus: Vec<GpuAt>) -> Result
         let index = GpuIndex(u16::try_from(at.gpu).unwrap_or(u16::MAX));
         let layout = layouts.get(&at.node).ok_or_else(|| {
             Failure::new(format!("--on: Tessera places no jobs on {}", at.node))
-                .hint("`tessera doctor` there says what Slurm and tessera.toml know differently")
+                .hint("`tessera doctor` on that node says where Slurm and tessera.toml differ")
         })?;
         let layout = layout.gpus.get(at.gpu).unwrap_or(&GpuLayout::Free);
         present.push(placement::present::of_layout(&at.node, index, layout, &end));

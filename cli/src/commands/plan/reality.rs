@@ -122,7 +122,7 @@ fn deviation(planned: f64, real: Option<f64>) -> Option<f64> {
 pub(super) fn text(record: &Record) -> String {
     let zero = zero(record);
     let shown = |value: Option<f64>, digits: usize| value.map_or("-".to_owned(), |v| format!("{v:.digits$}"));
-    let heads = ["task", "job", "state", "instance", "begin", "really", "end", "really", "deviation"];
+    let heads = ["task", "job", "state", "instance", "begin", "actual", "end", "actual", "deviation"];
     let mut rows = vec![heads.map(str::to_owned).to_vec()];
     let mut entries: Vec<&Entry> = record.jobs.iter().collect();
     entries.sort_by(|a, b| a.end.total_cmp(&b.end));
@@ -150,7 +150,7 @@ fn summary(record: &Record) -> String {
     let mut text = match makespan(record) {
         Some(real) => {
             let off = deviation(planned, Some(real)).unwrap_or(0.0);
-            format!("{}: planned {planned:.2} s, really {real:.0} s: {off:+.2} %\n", record.batch)
+            format!("{}: planned {planned:.2} s, actual {real:.0} s: {off:+.2} %\n", record.batch)
         }
         None => {
             let ended = record.jobs.iter().filter(|e| e.ended()).count();
@@ -163,16 +163,16 @@ fn summary(record: &Record) -> String {
     };
     if let Some(extra) = extra(record) {
         let was = record.overhead;
-        text += &format!("per task, beside its own time: planned {was:.2} s, really {extra:.2} s\n");
+        text += &format!("per task, in addition to its own time: planned {was:.2} s, actual {extra:.2} s\n");
     }
     let moved = record.jobs.iter().filter(|e| e.moved() == Some(true)).count();
     if moved > 0 {
-        text += &format!("{moved} on other instances than planned: something else was there\n");
+        text += &format!("{moved} ran on another instance, because the planned one was taken\n");
     }
     let unknown: Vec<String> =
         record.jobs.iter().filter(|e| e.state.as_deref() == Some(GONE)).map(|e| e.job.to_string()).collect();
     if !unknown.is_empty() {
-        text += &format!("Slurm has forgotten and sacct does not know: {}\n", unknown.join(" "));
+        text += &format!("neither slurmctld nor sacct knows these jobs any more: {}\n", unknown.join(" "));
     }
     text
 }

@@ -121,7 +121,7 @@ impl Record {
     pub(super) fn read(path: &Path) -> Result<Self, Failure> {
         let wrong = |why: String| Failure::new(format!("{}: {why}", path.display()));
         let text = fs::read_to_string(path).map_err(|e| wrong(e.to_string()))?;
-        let hint = "--reality reads what `tessera plan --submit` has written";
+        let hint = "`tessera plan reality` reads what `tessera plan submit` wrote";
         let record: Self = serde_json::from_str(&text)
             .map_err(|e| wrong(format!("not a submitted plan: {e}")).hint(hint))?;
         if record.version != VERSION {

@@ -28,15 +28,15 @@ pub(super) const ENVIRONMENT: [&str; 4] =
 /// Refuses such options behind `--`.
 pub(super) fn check(args: &CarryArgs) -> Result<(), Failure> {
     args.sbatch.iter().find(|word| is_plans(word)).map_or(Ok(()), |word| {
-        Err(Failure::new(format!("{word} behind --: that is what the plan decides"))
-            .hint("one job per task, on its place and after the jobs before it there; other options of sbatch may follow --"))
+        Err(Failure::new(format!("{word} after --: the plan decides this"))
+            .hint("the plan sets each job's place and order; other options of sbatch may follow --"))
     })
 }
 
 /// Refuses them in the lines of a batch script that sbatch reads.
 pub(super) fn check_script(script: &str) -> Result<(), Failure> {
     in_script(script).find(|(_, word)| is_plans(word)).map_or(Ok(()), |(n, word)| {
-        Err(Failure::new(format!("line {n} of the script: {word} is what the plan decides")))
+        Err(Failure::new(format!("line {n} of the script: {word}: the plan decides this")))
     })
 }
 
@@ -123,6 +123,6 @@ mod tests {
     fn lines_of_a_script_are_named() {
         assert!(check_script("#!/bin/sh\n#SBATCH --mem=1G -t 5\necho --array\n").is_ok());
         let why = check_script("#!/bin/sh\n#SBATCH --mem=1G --array=1-3\n").unwrap_err();
-        assert_eq!(why.what(), "line 2 of the script: --array=1-3 is what the plan decides");
+        assert_eq!(why.what(), "line 2 of the script: --array=1-3: the plan decides this");
     }
 }

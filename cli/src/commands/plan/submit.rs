@@ -86,7 +86,7 @@ pub(super) fn run(args: &SubmitArgs, globals: &Globals) -> Result<Outcome, Failu
 fn planned(args: &SubmitArgs, on: &On) -> Result<Plan, Failure> {
     let mut batches = tasks::of_file(&args.tasks, Some(on.model()))?;
     let (Some(batch), true) = (batches.pop(), batches.is_empty()) else {
-        return Err(Failure::new("--submit runs one batch, the file has several"));
+        return Err(Failure::new("only one batch can be submitted, and the file has several"));
     };
     if batch.tasks.is_empty() {
         return Err(Failure::new(format!("{}: no task to submit", batch.id)));
@@ -100,14 +100,14 @@ fn planned(args: &SubmitArgs, on: &On) -> Result<Plan, Failure> {
         let plan =
             present.plan(&tasks, &args.policy.policy, steps(args.search.budget)).map_err(|e| wrong(&e))?;
         if let Some(&task) = plan.left_out.first() {
-            let hint = "jobs without a time limit have the GPUs: name others, or wait";
+            let hint = "jobs without a time limit hold the GPUs: name others, or wait";
             return Err(wrong(&format!("task {} fits nowhere", batch.name(task))).hint(hint));
         }
         (plan.runs, plan.makespan, plan.lower_bound)
     } else {
         if !on.is_idle() {
             return Err(wrong(&format!("policy {} plans on empty GPUs only", args.policy.policy))
-                .hint("jobs are on the GPUs of --on: name others, or wait"));
+                .hint("jobs hold GPUs of --on: name others, or wait"));
         }
         let mut problem = Problem::new(on.model(), on.holdings.len(), tasks).map_err(|e| wrong(&e))?;
         problem.costs = costs;
@@ -133,7 +133,7 @@ fn heading(plan: &Plan) -> String {
     let (tasks, gpus, key) = (plan.jobs.len(), plan.n_gpus, &plan.batch.model.key);
     let gap = 100.0 * (seconds(plan.makespan) / seconds(plan.lower_bound.max(1)) - 1.0);
     format!(
-        "{}: {tasks} tasks on {gpus} x {key}, policy {}\n{:.3} s with {} s per task for Slurm; at most {gap:.2} % could be won\n\n",
+        "{}: {tasks} tasks on {gpus} x {key}, policy {}\n{:.3} s with {} s per task for Slurm; at most {gap:.2} % longer than the best\n\n",
         plan.batch.id,
         plan.policy,
         seconds(plan.makespan),
@@ -160,7 +160,7 @@ fn list(record: &Record) -> String {
 fn said(record: &Record, path: &Path) -> String {
     let path = path.display();
     format!(
-        "\nsubmitted {} jobs; `tessera plan --reality {path}` compares them with the plan\n",
+        "\nsubmitted {} jobs; `tessera plan reality {path}` compares them with the plan\n",
         record.jobs.len()
     )
 }
@@ -179,7 +179,7 @@ fn cancelled(why: &str, ids: &[u32]) -> Failure {
     let words: Vec<String> = ids.iter().map(u32::to_string).collect();
     let list = words.join(" ");
     if sbatch::cancel(&words) {
-        return failure.hint(format!("the jobs submitted were cancelled: {list}"));
+        return failure.hint(format!("the jobs submitted before it were cancelled: {list}"));
     }
-    failure.hint(format!("the jobs submitted could NOT be cancelled: scancel {list}"))
+    failure.hint(format!("the jobs submitted before it could NOT be cancelled: scancel {list}"))
 }

@@ -55,7 +55,10 @@ fn heading(body: &mut String, planned: &Planned<'_>) {
     let below = if planned.answer.proven_optimal {
         format!("{makespan:.2} s, proven the best possible")
     } else {
-        format!("{makespan:.2} s, at most {:.2} % above the best (bound {bound:.2} s)", 100.0 * planned.gap())
+        format!(
+            "{makespan:.2} s, at most {:.2} % longer than the best (bound {bound:.2} s)",
+            100.0 * planned.gap()
+        )
     };
     let _ = writeln!(
         body,

@@ -136,7 +136,7 @@ fn task(
     };
     let times: Vec<Option<Micros>> = values.iter().enumerate().map(time).collect::<Result<_, _>>()?;
     if times.iter().all(Option::is_none) {
-        return Err(context.error(line, format!("field {field}: the task can run at no size")));
+        return Err(context.error(line, format!("field {field}: the task has no time for any size")));
     }
     Ok(Task { times })
 }

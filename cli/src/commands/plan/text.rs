@@ -43,7 +43,7 @@ fn bound(planned: &Planned<'_>) -> String {
         return format!("{makespan:.3} s, proven the best possible");
     }
     format!(
-        "{makespan:.3} s; no plan ends before {bound:.3} s, so at most {:.2} % could be won",
+        "{makespan:.3} s; no plan ends before {bound:.3} s, so this one is at most {:.2} % longer than the best",
         100.0 * planned.gap()
     )
 }

@@ -69,7 +69,7 @@ pub(super) fn decide(pending: &[Pending], mut gpus: Vec<Gpu>, learnt: &Learnt, s
                 }
             };
             let none = |&task: &usize| {
-                (batch[task].pending.job.id, "all places are held by jobs of unknown end".to_owned())
+                (batch[task].pending.job.id, "jobs without a known end hold every place".to_owned())
             };
             decided.left.extend(plan.left_out.iter().map(none));
             assignments.extend(plan.runs.iter().map(|run| assigned(run, batch[run.task].pending, &present)));
@@ -103,7 +103,7 @@ fn batches<'a>(pending: &'a [Pending], left: &mut Vec<(u32, String)>) -> Vec<(St
     let mut sorted: Vec<&Pending> = pending.iter().collect();
     sorted.sort_by_key(|p| (std::cmp::Reverse(p.job.priority), p.job.id));
     let far_behind = sorted.split_off(sorted.len().min(MOST_JOBS));
-    left.extend(far_behind.iter().map(|p| (p.job.id, format!("{MOST_JOBS} jobs are before it"))));
+    left.extend(far_behind.iter().map(|p| (p.job.id, format!("{MOST_JOBS} jobs are ahead of it"))));
     let mut batches: Vec<(Standing, Vec<&Pending>)> = Vec::new();
     for job in sorted {
         match batches.iter_mut().find(|(standing, _)| *standing == job.standing()) {
@@ -160,12 +160,12 @@ fn by_model<'a>(
 fn why_not(pending: &Pending, learnt: &Learnt) -> String {
     match &pending.request.job_profile {
         Some(name) if pending.request.times.is_empty() && !learnt.knows(name) => {
-            format!("nothing is known of job profile {name} yet")
+            format!("no past job of profile {name} is known yet")
         }
         _ if pending.job.limit.is_some() => {
-            "none of its sizes is one of this partition's GPUs and within its time limit".to_owned()
+            "no GPU of its partition offers one of its sizes within its time limit".to_owned()
         }
-        _ => "none of its sizes is one of this partition's GPUs".to_owned(),
+        _ => "no GPU of its partition offers one of its sizes".to_owned(),
     }
 }
 

@@ -39,8 +39,11 @@ pub(crate) fn run(args: &PlannerArgs, globals: &Globals) -> Result<Outcome, Fail
     // A dry run reads what it may.
     let nices = match &mut lock {
         Some(file) => Nices::read(file).map_err(|e| {
-            Failure::new(format!("cannot read {}, which says what Nice jobs were given: {e}", path.display()))
-                .hint("with another file, by --lock, the Nice that jobs have counts as their users'")
+            Failure::new(format!(
+                "cannot read {}, which records the Nice that jobs were given: {e}",
+                path.display()
+            ))
+            .hint("--lock names another file; the Nice that jobs have now then counts as set by their users")
         })?,
         None => File::open(&path).and_then(|mut file| Nices::read(&mut file)).unwrap_or_default(),
     };
@@ -81,7 +84,7 @@ fn serve(planner: &mut Planner<'_>) -> Result<Outcome, Failure> {
             thread::sleep(Duration::from_millis(100));
         }
     }
-    status("tessera planner: ends; plans lapse by themselves\n");
+    status("tessera planner: stopped; its plans expire by themselves\n");
     Ok(Outcome::ok(""))
 }
 

@@ -117,7 +117,7 @@ impl<'a> Plans<'a> {
     /// there, and without a plan the job may find it elsewhere.
     fn take_back(&mut self, assignment: &Assignment, p: &Pending, now: u64, report: &mut Report) {
         let at = format!("{} at {}:{}", assignment.size, assignment.place.node, assignment.place.start);
-        self.unplan(p.job.id, &p.asks, &format!("does not start on {at}, which is free"), now, report);
+        self.unplan(p.job.id, &p.asks, &format!("did not start on {at}, although it is free"), now, report);
     }
 
     /// Takes back the plans of jobs that a limit holds: it may be one of shards, within which the requested size is.
@@ -125,7 +125,7 @@ impl<'a> Plans<'a> {
         for job in jobs.iter().filter(|job| jobs::is_limited(job)) {
             let planned = parse_plan(&job.comment).is_ok_and(|plan| plan.is_some());
             if let Some(asks) = asks(&job.comment).filter(|_| planned) {
-                self.unplan(job.id, asks, &format!("waits by a limit ({})", job.reason), now, report);
+                self.unplan(job.id, asks, &format!("a limit holds it ({})", job.reason), now, report);
             }
         }
     }
@@ -135,10 +135,10 @@ impl<'a> Plans<'a> {
         let field = format!("AdminComment={}", encode_asks(asks));
         let done = if self.args.dry_run { Ok(()) } else { scontrol::update(job, &field) };
         report.lines.push(match done {
-            Ok(()) => format!("job {job}: {why}: its plan is taken back\n"),
+            Ok(()) => format!("job {job}: {why}: its plan is withdrawn\n"),
             Err(refused) => {
                 report.failed = true;
-                format!("job {job}: slurmctld refuses to take its plan back: {refused}\n")
+                format!("job {job}: slurmctld refuses to withdraw its plan: {refused}\n")
             }
         });
     }

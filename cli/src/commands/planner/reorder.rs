@@ -89,12 +89,12 @@ impl NiceOrder {
                 return;
             }
         }
-        let why = if nice == own { "its own again" } else { "to run in the planned order" };
+        let why = if nice == own { "its own value again" } else { "to run in the planned order" };
         report.lines.push(format!("job {job}: nice {nice}, {why}\n"));
     }
 
     fn keep_nices(&mut self) -> Result<(), String> {
         let kept = self.lock.as_mut().map_or(Ok(()), |file| self.nices.write(file));
-        kept.map_err(|e| format!("Nice is left as it is, for what is given cannot be noted: {e}\n"))
+        kept.map_err(|e| format!("Nice stays as it is, because it cannot be recorded: {e}\n"))
     }
 }

@@ -31,7 +31,7 @@ pub(super) fn gpus(
         let layout = match published::read(line, &spec.gpus) {
             Ok(layout) => layout,
             Err(why) => {
-                lines.push(format!("node {name} is not planned: its layout: {why}\n"));
+                lines.push(format!("node {name} is left out: cannot read its layout: {why}\n"));
                 continue;
             }
         };

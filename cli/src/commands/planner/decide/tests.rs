@@ -71,10 +71,10 @@ fn jobs_without_a_plan_are_named_with_the_reason() {
     let mut left = decided.left.clone();
     left.sort();
     let why: Vec<(u32, &str)> = left.iter().map(|(job, why)| (*job, why.as_str())).collect();
-    let size = "none of its sizes is one of this partition's GPUs";
+    let size = "no GPU of its partition offers one of its sizes";
     assert_eq!(
         why,
-        [(1, "nothing is known of job profile bert yet"), (2, size), (3, "it names its nodes"), (4, size)]
+        [(1, "no past job of profile bert is known yet"), (2, size), (3, "it names its nodes"), (4, size)]
     );
     assert_eq!(all(&decided), []);
 }
@@ -128,7 +128,7 @@ fn a_size_on_which_its_limit_would_end_the_job_is_not_chosen() {
     );
     assert_eq!(
         decided.left,
-        [(2, "none of its sizes is one of this partition's GPUs and within its time limit".to_owned())]
+        [(2, "no GPU of its partition offers one of its sizes within its time limit".to_owned())]
     );
 }
 

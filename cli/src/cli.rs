@@ -1,4 +1,4 @@
-//! The command line.
+//! The root of the command line. It knows every command; no command knows it.
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 

@@ -1,4 +1,4 @@
-//! The global options: all that a command sees of the command line beside its own arguments.
+//! The global options: apart from its own arguments, all that a command sees of the command line.
 
 use std::path::PathBuf;
 

@@ -1,7 +1,7 @@
 //! The `tessera` command: inventory, layouts, explanations and checks for admins and users.
 //!
-//! Every command returns what goes to stdout as one text, with an exit status; nothing is printed on the way.
-//! Exit status: 0; 1 for something the user or the site can put right; 2 for wrong usage; 70 for a bug of ours.
+//! Every command returns an exit status and all that goes to stdout as one text; it prints nothing on the way.
+//! Exit status: 0; 1 for a problem that the user or the site can fix; 2 for wrong usage; 70 for a bug of ours.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 

@@ -1,4 +1,4 @@
-//! What a command ends with.
+//! How a command ends: with text for stdout, or with a failure.
 
 use std::error::Error;
 use std::fmt;
@@ -51,7 +51,7 @@ impl Failure {
 
 /// Says something on stderr while a command goes on.
 pub(crate) fn status(text: &str) {
-    // Nobody to tell is no error.
+    // A closed stderr is not an error.
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 

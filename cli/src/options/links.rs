@@ -1,4 +1,4 @@
-//! Whose links a command speaks of: a named system's, a file's, a node's of tessera.toml, or those of all its nodes.
+//! The links that a command is about: those of a named system, of a file, of one node of tessera.toml or of all.
 
 use std::path::Path;
 
@@ -28,8 +28,8 @@ pub(crate) struct Linked {
 }
 
 impl TopologyArgs {
-    /// The links that are meant: those named, or those of tessera.toml's nodes if they are all alike. `gpus` is used
-    /// where a system fits any number.
+    /// The links that are named, else those of tessera.toml's nodes, which must all be alike. A system that fits any
+    /// number of GPUs gets `gpus`.
     pub(crate) fn one(&self, globals: &Globals, gpus: usize) -> Result<HardwareGraph, Failure> {
         if let Some(named) = &self.topology {
             return graph(named, globals, gpus);

@@ -1,4 +1,4 @@
-//! Colour, where it is wanted.
+//! Colour for terminals.
 
 use std::io::IsTerminal as _;
 

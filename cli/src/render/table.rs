@@ -1,4 +1,4 @@
-//! Columns that line up.
+//! Text tables: columns that line up.
 
 /// Lays rows out in columns two spaces apart; columns whose index is in `right` are flush right.
 pub(crate) fn render(rows: &[Vec<String>], right: &[usize]) -> String {

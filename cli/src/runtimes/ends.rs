@@ -10,14 +10,14 @@ use placement::wire::parse_request;
 use super::Learnt;
 use crate::slurm::squeue::Job;
 
-/// Least seconds that a job still runs which should be over.
+/// How many more seconds a late job is assumed to need at least.
 const LEAST: u64 = 60;
 
-/// How long each running job is expected to run on, µs; a job of which nothing is known is not in it.
+/// How much longer each running job is expected to run, µs. Jobs without any known end are left out.
 ///
-/// As long as it was planned to run, else as it says itself, else as was learnt of its job profile, from when it really
-/// began. A job that should be over is expected to take as long again as it is late, a minute at least: it is never of
-/// unknown end, and never soon over for ever. Its time limit is the latest end of any, and the only one of other jobs.
+/// A job is expected to take, from its actual begin, as long as it was planned to, else as long as it says, else as long
+/// as its job profile has taken. A job that is 5 minutes late is assumed to need 5 more, and at least one: so its end is
+/// never unknown, and never "soon" for ever. The time limit is the latest end; for other jobs it is the only one.
 pub(crate) fn ends(jobs: &[Job], learnt: &Learnt, now: u64) -> HashMap<JobId, Micros> {
     jobs.iter().filter_map(|job| Some((JobId(job.id), end(job, learnt, now)?))).collect()
 }
@@ -55,7 +55,7 @@ pub(crate) fn needs_learnt(job: &Job) -> bool {
         })
 }
 
-/// Seconds that a job says it runs on the instance it got: its request stands behind what it got.
+/// Seconds that a job says it takes on the instance it got. Its request follows the grant in the comment.
 fn said(comment: &str, started: &Started) -> Option<u64> {
     let request = parse_request(asks(comment)?).ok()?;
     let slices: u8 = instance(started)?.split_once("g.")?.0.parse().ok()?;

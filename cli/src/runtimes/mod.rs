@@ -15,7 +15,7 @@ use crate::slurm::sacct::Past;
 /// Times by job profile and MIG profile, seconds.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Learnt {
-    /// Ascending.
+    /// Each list ascends.
     times: BTreeMap<(String, String), Vec<u64>>,
 }
 
@@ -51,7 +51,7 @@ impl Learnt {
     }
 
     /// Median time of a job profile on a model's plain instance of this many compute slices. Jobs count by the name of
-    /// the MIG profile, which tells A100 from H100.
+    /// their MIG profile, which differs between A100 and H100.
     pub(crate) fn median(&self, job_profile: &str, model: &Model, slices: u8) -> Option<Micros> {
         let mut plain = model.profiles.iter().filter(|p| !p.is_variant() && p.compute_slices == slices);
         Some(plain.find_map(|p| self.seconds(job_profile, &p.name))? * 1_000_000)

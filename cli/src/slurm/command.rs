@@ -1,10 +1,10 @@
-//! Running a command of Slurm's.
+//! Runs one of Slurm's commands.
 
 use std::process::Command;
 
 use crate::outcome::Failure;
 
-/// A Slurm command's output.
+/// A Slurm command's stdout; a command that cannot be run or fails is a failure that quotes its line.
 pub(crate) fn run(program: &str, args: &[&str]) -> Result<String, Failure> {
     let line = || format!("{program} {}", args.join(" "));
     let out = Command::new(program).args(args).output().map_err(|e| {

@@ -55,7 +55,7 @@ fn one(line: &str) -> Option<Past> {
     Some(Past { job_profile: started.job_profile?, instance: profile.to_owned(), seconds })
 }
 
-/// What sacct says of these jobs, separated by bars; nothing where there is no accounting.
+/// The fields of these jobs, separated by bars, by job id; empty if the site has no accounting.
 pub(crate) fn rows(ids: &[u32], fields: &str) -> HashMap<u32, String> {
     let mut rows = HashMap::new();
     for ids in ids.chunks(MOST_IDS) {

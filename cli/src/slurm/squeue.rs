@@ -1,5 +1,5 @@
-//! Jobs as `squeue` tells of them: columns of fixed width, which no user's text can shift. Job names of users are
-//! not asked for, and their comments only by who wants just these.
+//! `squeue`: jobs, in columns of fixed width, which no user's text can shift. Nobody asks for job names; only
+//! [`comments`] asks for the comments that users write.
 //!
 //! `squeue --json` differs from release to release and needs a plugin that not every site installs; `scontrol show job`
 //! mixes users' words with fields. These columns are the same in 22.05 and 24.11.
@@ -15,10 +15,10 @@ use super::command::run;
 use crate::outcome::Failure;
 use columns::COLUMNS;
 
-/// Jobs that are named to a command at once.
+/// How many jobs one command line names at most.
 pub(crate) const MOST_IDS: usize = 5000;
 
-/// One job.
+/// A job as squeue shows it; a column that squeue leaves empty is an empty text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Job {
     pub(crate) id: u32,
@@ -41,9 +41,9 @@ pub(crate) struct Job {
     pub(crate) start: Option<u64>,
     /// Seconds since the epoch; for a running job when its time limit ends it.
     pub(crate) end: Option<u64>,
-    /// Seconds; `None` for a job without a limit, or of which none is known.
+    /// Seconds; `None` if the job has no limit or squeue shows none.
     pub(crate) limit: Option<u64>,
-    /// AdminComment.
+    /// Its AdminComment, which only an administrator, the planner and our plugins write.
     pub(crate) comment: String,
 }
 
@@ -61,8 +61,8 @@ pub(crate) fn jobs(only: Option<&[u32]>) -> Result<Vec<Job>, Failure> {
     Ok(asked(&format.join(","), only, false)?.split(|b| *b == b'\n').filter_map(parse).collect())
 }
 
-/// The Comment of each of these jobs, or of all of one's own, root's being everybody's. It is whatever the job's user
-/// wrote.
+/// The Comment of each of these jobs; without a list, of the caller's own jobs, or of all if root asks. A Comment is
+/// whatever the job's user wrote.
 pub(crate) fn comments(only: Option<&[u32]>) -> Result<Vec<(u32, String)>, Failure> {
     let own = only.is_none() && !rustix::process::geteuid().is_root();
     let out = asked("JobID:14,Comment:1024", only, own)?;

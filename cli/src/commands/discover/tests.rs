@@ -1,4 +1,4 @@
-//! Made-up machines and what is written for them. Simulated ones are in `tests/links.rs`.
+//! Configuration for made-up machines. `tests/links.rs` has simulated ones.
 
 use gpu_node::nvml::NvLink;
 use placement::links::PcieSlot;

@@ -1,4 +1,4 @@
-//! What Slurm says against what `tessera.toml` says.
+//! Compares what Slurm says with what `tessera.toml` says.
 
 use std::collections::HashMap;
 use std::fs;
@@ -22,7 +22,7 @@ pub(crate) struct Slurm {
 }
 
 impl Slurm {
-    /// The text of gres.conf, which stands beside slurm.conf; `None` where it cannot be read here.
+    /// The text of gres.conf in slurm.conf's directory; `None` if it cannot be read on this machine.
     pub(crate) fn gres_conf(&self) -> Option<String> {
         let slurm_conf = Path::new(self.settings.get("slurm_conf")?);
         fs::read_to_string(slurm_conf.with_file_name("gres.conf")).ok()
@@ -110,7 +110,7 @@ fn plugstack(path: &Path, findings: &mut Findings) {
         Err(e) => findings.bad(format!("PlugStackConfig {}: {e}", path.display())),
         Ok(text) => {
             let loads = |l: &str| !l.trim_start().starts_with('#') && l.contains("spank_tessera.so");
-            // A file may include others; then the line can stand there.
+            // The line may be in an included file, which is not read here.
             if !text.lines().any(|l| loads(l) || l.trim_start().starts_with("include ")) {
                 findings.bad(format!("{} does not load spank_tessera.so", path.display()));
             }
@@ -148,7 +148,7 @@ pub(crate) fn node(slurm: &Slurm, name: &str, config: &SiteConfig, findings: &mu
     });
 }
 
-/// The entries of a node's GRES, without what stands in brackets.
+/// The entries of a node's GRES, without their parentheses.
 fn entries(gres: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0_u32;
     let parts = gres.split(move |c: char| {

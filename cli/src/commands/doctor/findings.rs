@@ -1,12 +1,12 @@
 //! What the checks found.
 
-/// What became of one check.
+/// The result of one check.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CheckResult {
     Ok,
-    /// Something disagrees.
+    /// Two sources disagree, or one has an error.
     Bad,
-    /// Could not be looked at from here.
+    /// This machine or this user cannot look.
     Skipped,
 }
 
@@ -20,7 +20,7 @@ impl CheckResult {
     }
 }
 
-/// Checks as they are made.
+/// The checks made so far, in their order.
 #[derive(Default)]
 pub(crate) struct Findings {
     pub(super) list: Vec<(CheckResult, String)>,

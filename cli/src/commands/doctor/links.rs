@@ -1,5 +1,5 @@
-//! Links as the driver has them now beside those that tessera.toml describes: one that is down makes a set of GPUs
-//! slower than it was chosen for.
+//! Compares the links that the driver has now with those that tessera.toml describes: a link that is down makes a set of
+//! GPUs slower than predicted.
 
 use gpu_node::nvml::Nvml;
 use placement::mapa::{HardwareGraph, Link, LinkKind, PCIE_GBPS};
@@ -86,7 +86,7 @@ fn alike(described: Link, live: Link) -> bool {
         (LinkKind::NvLink { generation: 0, .. }, _) => described.mbps == live.mbps,
         (LinkKind::NvLink { lanes: a, .. }, LinkKind::NvLink { lanes: b, .. }) => a == b,
         (LinkKind::NvLink { .. }, _) | (_, LinkKind::NvLink { .. }) => false,
-        // MAPA's rate for any way over PCIe: of which kind is not described.
+        // MAPA's one rate for PCIe says nothing of the path's kind.
         (_, _) if described.mbps == Link::new(described.kind, PCIE_GBPS).mbps => true,
         (a, b) => a == b,
     }
@@ -131,7 +131,7 @@ mod tests {
             .map(|(a, b)| (a, b, Link::nvlink(3, 11).unwrap()))
             .to_vec();
         insta::assert_snapshot!(told(&system("dgx-a100"), &with("dgx-a100", &eleven), &[]), @"links of GPU 2 to 0-1,3-7: NV11 (275 GB/s) by the driver, NV12 (300 GB/s) by tessera.toml");
-        // More than described is told too, and the way over PCIe where it is described.
+        // More lanes than described are a difference too, and so is another path over PCIe where one is described.
         let pcie = system("pcie-8");
         insta::assert_snapshot!(told(&pcie, &system("pcie-8-bridged"), &[]), @r"
         links of GPU 0 to 1: NV12 (300 GB/s) by the driver, PIX (24 GB/s) by tessera.toml

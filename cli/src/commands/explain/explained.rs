@@ -1,4 +1,4 @@
-//! What a request gets on one node, before anybody writes it down.
+//! What a request gets on one node, before it is written as text or JSON.
 
 use placement::Decision;
 use placement::admit::{Admission, Never};

@@ -89,9 +89,9 @@ fn explain(name: String, node: &Node, request: &Request, policy: &Policy) -> Exp
     Explained { name, decision, ever, waits, rivals, sizes }
 }
 
-/// Whom to ask.
+/// What the request is asked of.
 struct Site {
-    /// As they are.
+    /// Nodes in the state that they are asked about.
     nodes: Vec<(String, Node)>,
     policy: Policy,
     /// What a request without isolation means.
@@ -103,7 +103,7 @@ struct Site {
 fn nodes(args: &ExplainArgs, globals: &Globals) -> Result<Site, Failure> {
     let mut site = match &args.model {
         Some(key) => {
-            // A model can be asked about where there is no site.
+            // --model works without a tessera.toml.
             let config = site::load(globals.config.as_deref()).ok();
             let (policy, default) =
                 config.map_or((Policy::default(), Isolation::Auto), |c| (c.policy(), c.defaults.isolation));

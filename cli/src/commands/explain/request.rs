@@ -94,7 +94,7 @@ impl RequestArgs {
         given.into_iter().find(|(given, _)| *given).map(|(_, name)| name)
     }
 
-    /// Why no job can be submitted with these options, if so: those about one MIG instance beside others that are not.
+    /// Why sbatch refuses these options together, if it does: some are about one MIG instance, others are not.
     pub(crate) fn contradiction(&self) -> Option<String> {
         let about = self.about_one_instance()?;
         let isolation =

@@ -1,4 +1,4 @@
-//! What other policies, and Slurm alone, would give where a set of whole GPUs was chosen.
+//! For a chosen set of whole GPUs: what other policies, and Slurm alone, would choose.
 
 use placement::mapa::{Choice, Query, Selection, StockRule, choose, stock};
 use placement::report::{SetScore, Verdict};
@@ -13,7 +13,7 @@ pub(super) struct Rival {
     preserved_bw: f64,
 }
 
-/// The rivals of a set of two GPUs or more; none where none was chosen by a policy.
+/// The other choices beside a set of two GPUs or more; none if no policy chose a set.
 pub(super) fn of(node: &Node, ask: &Ask, policy: &Policy, decision: &Decision) -> Vec<Rival> {
     let Some(Verdict::Set(chosen)) = decision.report.best.filter(|_| decision.chosen.is_some()) else {
         return Vec::new();

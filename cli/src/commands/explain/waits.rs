@@ -1,10 +1,10 @@
-//! Whether a job would rather wait for better GPUs than have those that are free.
+//! Whether a job would wait for better GPUs instead of taking those that are free.
 
 use placement::patience::{SetWait, Turn};
 use placement::report::Verdict;
 use placement::{Ask, Bandwidth, Decision, GpuState, Node, Policy, decide};
 
-/// How long it would wait, where this set is poor and the node with nothing on it has a better one.
+/// How long the job would wait: if its set is poor and the empty node has a better one.
 pub(super) fn of(node: &Node, ask: &Ask, policy: &Policy, decision: &Decision) -> Option<SetWait> {
     let (request, sets) = (&ask.request, &policy.sets);
     let sensitive = request.bandwidth.unwrap_or(sets.bandwidth) == Bandwidth::Sensitive;

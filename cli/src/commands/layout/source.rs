@@ -40,7 +40,7 @@ pub(crate) fn nodes(args: &LayoutArgs, config: &SiteConfig) -> Result<Vec<Drawn>
     Ok(drawn)
 }
 
-/// The names of a hostlist, each of which the site must have.
+/// The names of a hostlist; an error if tessera.toml lacks one.
 fn named(list: &str, config: &SiteConfig) -> Result<Vec<String>, Failure> {
     let names = hostlist::expand(list).map_err(|why| Failure::new(format!("--node={list:?} {why}")))?;
     match names.iter().find(|n| config.node(n).is_none()) {

@@ -50,10 +50,10 @@ pub(super) fn seconds(micros: Micros) -> f64 {
     micros as f64 / 1e6
 }
 
-/// Where something stands, and for which GPU it is meant.
+/// The file that is read, for its errors, and the GPU model that it is read for.
 pub(super) struct Context<'a> {
     pub(super) file: &'a str,
-    /// From `--gpu`.
+    /// `None` if each batch names its own.
     pub(super) model: Option<&'static Model>,
 }
 

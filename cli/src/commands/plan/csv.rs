@@ -1,5 +1,5 @@
-//! The two CSV files of `tessera plan`: named tasks, and reconfiguration times. No quoting: names have no commas, and a
-//! task's command is its line's last field, to the end.
+//! The two CSV files of `tessera plan`: named tasks, and reconfiguration times. There is no quoting: names have no commas,
+//! and a task's command extends to the end of its line.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     (1..).zip(text.lines()).filter(|(_, l)| !l.trim().is_empty() && !l.starts_with('#'))
 }
 
-/// Named tasks.
+/// The batch of a CSV file, which may have names and commands.
 pub(super) fn tasks(context: &Context<'_>, text: &str) -> Result<Batch, Failure> {
     let (line, header) = rows(text).next().ok_or_else(|| context.error(1, "no task"))?;
     let model = model(context, line, None)?;

@@ -1,6 +1,6 @@
-//! The plan that `--reality` means: a record's file, a plan's name, or jobs.
+//! Finds the plan of `tessera plan reality`: by its record's file, by its name, or by its jobs.
 //!
-//! A job of `--submit` has its plan in its Comment, a job of the planner's in its AdminComment.
+//! A submitted job has its part of the plan in its Comment, a job of the planner in its AdminComment.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use super::record::{Entry, Record};
 use crate::outcome::Failure;
 use crate::slurm::{sacct, squeue};
 
-/// The plan, and the file it is kept in, if it is.
+/// The plan, and its record's file if it has one.
 pub(super) fn plan(what: &str) -> Result<(Record, Option<PathBuf>), Failure> {
     let path = Path::new(what);
     let in_file = if path.exists() { Some(Record::read(path)) } else { None };
@@ -47,8 +47,8 @@ fn ids(text: &str) -> Option<Vec<u32>> {
     Some(ids)
 }
 
-/// The latest plan of a name: among the records in this directory, else among one's own jobs that Slurm still knows.
-/// Others have files of the same name, and may write anything into their jobs' Comments.
+/// The latest plan of a name: among the records in this directory, else among the caller's own jobs that Slurm still
+/// knows. Other users' jobs do not count: their Comments may say anything.
 fn named(name: &str) -> Result<Option<(Record, Option<PathBuf>)>, Failure> {
     let files = fs::read_dir(".").into_iter().flatten().flatten().map(|file| file.path());
     let is_record = |path: &PathBuf| path.extension().is_some_and(|e| e == "json");

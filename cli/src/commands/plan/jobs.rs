@@ -8,7 +8,7 @@ use super::on::{Holding, On};
 use super::place::Place;
 use super::planned::Planned;
 
-/// One task's job.
+/// The Slurm job of one task.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct PlannedJob {
     /// Index of the task.
@@ -89,7 +89,7 @@ mod tests {
 
     use std::time::Duration;
 
-    /// Jobs of a plan for tasks of these seconds per size, on two GPUs of which job 7 has slices 0 and 1 of the first.
+    /// The jobs of a plan on two GPUs. Job 7 holds slices 0 and 1 of the first; `times` are seconds per size.
     fn check(times: &[[u64; 5]], policy: Policy) -> Vec<PlannedJob> {
         let model = Model::find("a100-40gb").unwrap();
         let tasks: Vec<Task> = times

@@ -1,10 +1,10 @@
-//! A planned task as its job's Comment says it, so that a plan can be found again by its name or by its jobs.
+//! A planned task in its job's Comment, so that a plan can be found again by its name or by its jobs.
 //!
 //! ```text
 //! tessera-plan v1 plan=batch.csv at=1790000000 policy=tessera overhead=0.3 task=lavamd on=n1:1/2g.10gb@4 begin=0.17 end=31.47
 //! ```
 //!
-//! The Comment is the user's to change: what it says is shown to that user, and nothing is decided by it.
+//! Users may change the Comment: it is only shown to them, and decides nothing.
 
 use super::place::Place;
 use super::record::{Entry, Record};
@@ -14,7 +14,7 @@ const KEYS: [&str; 8] = ["plan", "at", "policy", "overhead", "task", "on", "begi
 /// Longest name, in bytes.
 const MAX_NAME: usize = 64;
 
-/// A plan's or a task's name as a note has it: other characters than these would end the word.
+/// The name of a plan or task as a note has it. Other characters become `_`, because they could end the word.
 pub(super) fn plain(name: &str) -> String {
     let kept = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
     name.chars().map(kept).take(MAX_NAME).collect()
@@ -38,7 +38,7 @@ pub(super) fn text(record: &Record, entry: &Entry) -> String {
     format!("{BEGIN}{}", fields.join(" "))
 }
 
-/// Reads a note: the plan without jobs, and this job's entry. `None`: it is no note.
+/// Reads a note: the plan without jobs, and this job's entry. `None` for any other Comment.
 pub(super) fn parse(comment: &str, job: u32) -> Option<(Record, Entry)> {
     let mut words = comment.strip_prefix(BEGIN)?.split(' ');
     let mut next = |key: &str| words.next()?.strip_prefix(key)?.strip_prefix('=');

@@ -1,4 +1,4 @@
-//! The GPUs that `--on` names, as they are now, and who has what of them.
+//! The GPUs that `--on` names: their present state, and which jobs hold what.
 
 use std::collections::HashMap;
 
@@ -141,7 +141,7 @@ fn held(model: &Model, gpu: &GpuLayout) -> Vec<Holding> {
     }
 }
 
-/// How long running jobs still run, µs, as far as anything is known of that.
+/// How much longer running jobs run, µs, for those whose end is known or expected.
 fn ends() -> Result<HashMap<JobId, Micros>, Failure> {
     let jobs = squeue::jobs(None)?;
     // Without accounting, or a user who may not ask, time limits have to do.

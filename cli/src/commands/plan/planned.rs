@@ -1,4 +1,4 @@
-//! A batch's plan: made, and replayed.
+//! Makes a batch's plan, and replays it.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ pub(super) struct Planned<'a> {
     pub(super) batch: &'a Batch,
     pub(super) policy: Policy,
     pub(super) answer: Answer,
-    /// As the replay says, µs.
+    /// By the replay, µs.
     pub(super) makespan: Micros,
     pub(super) took: Duration,
 }
@@ -64,7 +64,7 @@ pub(super) fn plan<'a>(
     Ok(Planned { batch, policy: policy.clone(), answer, makespan, took })
 }
 
-/// Whether an instance was there from the beginning.
+/// GPU and tree node of each instance that exists from the beginning.
 pub(super) fn given(problem: &Problem) -> impl Iterator<Item = (usize, usize)> + '_ {
     problem.gpus.iter().enumerate().flat_map(|(g, now)| now.held.iter().map(move |h| (g, h.node)))
 }

@@ -1,6 +1,6 @@
 //! `tessera plan reality`: plan against reality, when each task began and ended, and when it should have, as in the paper's Table 3.
 //!
-//! Both count from their own beginning: the plan's, and the begin of the first job that began. Slurm counts in seconds.
+//! Planned times count from the plan's beginning, actual ones from the first job's begin. Slurm counts in seconds.
 
 use std::thread;
 use std::time::Duration;
@@ -52,10 +52,10 @@ pub(super) fn follow(record: &mut Record) -> Result<(), Failure> {
     }
 }
 
-/// A job of which neither slurmctld nor sacct knows anything.
+/// The state of a job that neither slurmctld nor sacct knows.
 const GONE: &str = "unknown";
 
-/// Fills in what Slurm says of the jobs that have not ended.
+/// Asks Slurm about the jobs that have not ended.
 fn look(record: &mut Record) -> Result<(), Failure> {
     let open: Vec<u32> = record.jobs.iter().filter(|e| !e.ended()).map(|e| e.job).collect();
     if open.is_empty() {
@@ -84,7 +84,8 @@ fn note(entry: &mut Entry, state: &str, begin: Option<u64>, end: Option<u64>, co
     entry.got = parse_started(comment).map(|started| started.got).or(entry.got.take());
 }
 
-/// Jobs that slurmctld has forgotten (`MinJobAge` after their end). Where there is no accounting, they stay unknown.
+/// Asks sacct about jobs that slurmctld has forgotten (`MinJobAge` after their end). Without accounting they stay
+/// unknown.
 fn from_sacct(record: &mut Record, ids: &[u32]) {
     let rows = sacct::rows(ids, "State,Start,End,AdminComment");
     for entry in record.jobs.iter_mut().filter(|e| ids.contains(&e.job)) {
@@ -177,8 +178,8 @@ fn summary(record: &Record) -> String {
     text
 }
 
-/// Mean of what a task that completed took beside its own planned time, from the end of the last job it followed to its
-/// own end.
+/// Seconds that Slurm added to a task on average: from the end of the last job that it followed to its own end, less its
+/// planned time. Only completed tasks count.
 fn extra(record: &Record) -> Option<f64> {
     let zero = zero(record);
     let mut all = Vec::new();

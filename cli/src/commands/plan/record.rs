@@ -12,7 +12,7 @@ use super::jobs::PlannedJob;
 use super::place::Place;
 use crate::outcome::Failure;
 
-/// The only version there is.
+/// The format of the file; there has been one so far.
 const VERSION: u32 = 1;
 
 /// A submitted plan. Times are seconds from the plan's beginning unless they say otherwise.
@@ -29,7 +29,7 @@ pub(super) struct Record {
     pub(super) jobs: Vec<Entry>,
 }
 
-/// One task.
+/// One submitted task: what was planned for it, and what became of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Entry {
     pub(super) task: String,
@@ -41,7 +41,7 @@ pub(super) struct Entry {
     pub(super) after: Vec<u32>,
     pub(super) begin: f64,
     pub(super) end: f64,
-    /// Where it really ran, in the words of AdminComment, once it is known.
+    /// Where it actually ran, in the words of AdminComment, once that is known.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(super) got: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -136,9 +136,9 @@ impl Record {
     }
 }
 
-/// Writes a file such that what it said stays if there is no room: only this file may know what has been submitted.
+/// Replaces a file's text. If the disk is full, the old text stays: it may be the only record of submitted jobs.
 fn replace(path: &Path, text: &str) -> std::io::Result<()> {
-    // Not the link in the file's place, nor a file in that of a device.
+    // Write to the target of a link, and straight to a device, instead of replacing either.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let there = fs::metadata(&path).ok();
     if there.as_ref().is_some_and(|there| !there.is_file()) {
@@ -146,7 +146,7 @@ fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     }
     let mut new = path.clone().into_os_string();
     new.push(".new");
-    // What a run that was killed has left, or a link that somebody else has laid there.
+    // Left by a run that was killed, or a link that somebody else put there.
     let _ = fs::remove_file(&new);
     let written = File::create_new(&new).and_then(|mut file| {
         if let Some(there) = there {

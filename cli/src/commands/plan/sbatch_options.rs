@@ -1,9 +1,9 @@
-//! Options of sbatch that would carry out something else than the plan.
+//! Options of sbatch that would contradict the plan.
 
 use super::args::CarryArgs;
 use crate::outcome::Failure;
 
-/// Long options that are the plan's own, or that make of a task something else than one job.
+/// Long options that the plan sets itself, or that turn a task into something other than one job.
 const LONG: [&str; 11] = [
     "array",
     "dependency",

@@ -89,7 +89,7 @@ pub(super) fn words(
     words
 }
 
-/// Whole minutes, at least one, that hold so many seconds.
+/// Seconds as minutes, rounded up, at least 1.
 fn minutes(seconds: f64) -> u64 {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "casts saturate")]
     let whole = (seconds / 60.0).ceil() as u64;

@@ -63,7 +63,7 @@ pub(super) fn run(args: &SubmitArgs, globals: &Globals) -> Result<Outcome, Failu
         };
         if let Err(why) = kept {
             if !ids.is_empty() {
-                // Of jobs that are not to be. Before the first, the file is still an earlier plan's.
+                // Its jobs are cancelled below. If no job was submitted, the file is an earlier plan's.
                 let _ = std::fs::remove_file(record_path(args, &record));
             }
             let ids: Vec<u32> = record.jobs.iter().map(|e| e.job).collect();

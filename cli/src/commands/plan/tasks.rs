@@ -11,8 +11,7 @@ use super::csv;
 use crate::files::read_text;
 use crate::outcome::Failure;
 
-/// The batches of a file, of which there is at least one. `model` is that of the GPUs they are planned for, if it is
-/// known; else each batch names its own.
+/// The batches of a file, at least one. All are for `model` if it is given; otherwise each names its own.
 pub(super) fn of_file(path: &Path, model: Option<&'static Model>) -> Result<Vec<Batch>, Failure> {
     let (text, file) = (read_text(path)?, path.display().to_string());
     let context = Context { file: &file, model };

@@ -1,9 +1,8 @@
-//! What each pending job is to be given: pure, from jobs and GPUs to assignments.
+//! Decides what each pending job is to get: pure, from jobs and GPUs to assignments.
 //!
 //! Jobs of equal standing (one user, account, partition, QOS) are one batch. Batches are planned in Slurm's order, by the
-//! highest priority in each: what an earlier one is planned to have, a later one only gets afterwards, so nobody's plan
-//! delays a job before theirs. A job that may run on GPUs of several models is given to the one with the least planned
-//! work so far.
+//! highest priority in each. A later batch gets what an earlier one is planned to have only afterwards, so no plan delays
+//! a job of an earlier batch. A job that may run on several GPU models goes to the one with the least planned work so far.
 
 use placement::Model;
 use placement::far::{
@@ -58,7 +57,7 @@ pub(super) fn decide(pending: &[Pending], mut gpus: Vec<Gpu>, learnt: &Learnt, s
     for (standing, jobs) in batches(pending, &mut decided.left) {
         let mut assignments = Vec::new();
         for (members, batch) in by_model(&standing, &jobs, &gpus, learnt, &mut decided.left) {
-            // One batch that cannot be planned is no reason to plan nobody else's.
+            // If one batch cannot be planned, the others still are.
             let (present, plan) = match planned(&members, &batch, &gpus, steps) {
                 Ok(planned) => planned,
                 Err(e) => {
@@ -169,8 +168,8 @@ fn why_not(pending: &Pending, learnt: &Learnt) -> String {
     }
 }
 
-/// Compute slices and µs of the sizes a job may have on a model: as it says itself, else as was learnt. A size on which
-/// its time limit would end it is none.
+/// Compute slices and µs of each size that a job may have on a model: the time it gives, else the learnt one. Sizes on
+/// which the job would reach its time limit are left out.
 fn times(pending: &Pending, model: &'static Model, learnt: &Learnt) -> Vec<(u8, Micros)> {
     let most = pending.job.limit.map_or(MAX_TIME, |limit| limit.saturating_mul(1_000_000).min(MAX_TIME));
     let time = |size: &Size| {
@@ -183,7 +182,7 @@ fn times(pending: &Pending, model: &'static Model, learnt: &Learnt) -> Vec<(u8, 
     pending.request.sizes_on(model).iter().filter_map(time).collect()
 }
 
-/// The least work of a job, as a share of so many GPUs.
+/// A job's work on its cheapest size, divided among `gpus` GPUs.
 #[expect(clippy::cast_precision_loss, reason = "only compared")]
 fn share(times: &[(u8, Micros)], gpus: usize) -> f64 {
     let work = times.iter().map(|(slices, time)| f64::from(*slices) * *time as f64);

@@ -1,4 +1,4 @@
-//! The pending jobs a plan may be made for.
+//! The pending jobs that may be planned.
 
 use placement::Request;
 use placement::planned::{asks, is_ours};

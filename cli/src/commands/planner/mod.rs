@@ -1,7 +1,6 @@
 //! `tessera planner`: sizes, places and order of pending moldable jobs, every interval.
 
 mod args;
-mod carry;
 mod decide;
 mod jobs;
 mod nice;

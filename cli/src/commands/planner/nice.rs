@@ -1,5 +1,5 @@
-//! What Nice the planner has given to jobs, and what they had before it: kept in the lock file, so that a planner that
-//! was killed, or runs once every minute, never takes its own work for the user's.
+//! The Nice that the planner gave to jobs, and the Nice that they had before. The lock file keeps both, so that a planner
+//! that was killed, or that runs once a minute, never mistakes its own value for the user's.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -20,8 +20,8 @@ struct Given {
 pub(super) struct Nices(HashMap<u32, Given>);
 
 impl Nices {
-    /// What a planner before this one has left; lines that are no such are passed over. A file that cannot be read is not
-    /// one without jobs: their Nice would count as their own.
+    /// What an earlier planner left; other lines are ignored. A file that cannot be read is an error, not a file without
+    /// jobs: the planner's Nice would then count as the user's.
     pub(super) fn read(file: &mut File) -> std::io::Result<Self> {
         let mut text = Vec::new();
         file.read_to_end(&mut text)?;

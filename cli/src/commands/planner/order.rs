@@ -1,9 +1,9 @@
 //! Jobs of one standing in the planned order, by Nice.
 //!
-//! Nice only ever grows above what it was without the planner, so no priority is raised; and no other user's job is
-//! passed: where one stands between, also one that came later, all jobs get their own Nice back and the order is Slurm's.
+//! Nice only grows above what it was without the planner, so no priority is raised. No job passes another user's: if one
+//! stands between, even one that came later, all jobs get their own Nice back and Slurm's order holds.
 
-/// A pending job as far as its order goes.
+/// What decides a pending job's order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rank {
     pub(super) job: u32,
@@ -32,7 +32,7 @@ pub(super) fn nices(planned: &[Rank], others: &[u64]) -> Vec<(u32, i64)> {
     planned.iter().zip(wanted).filter(changed).map(|(rank, nice)| (rank.job, nice)).collect()
 }
 
-/// Nice for each job of the planned order; `None` if it may not be had.
+/// Nice for each job of the planned order; `None` if that order is not allowed.
 fn ordered(planned: &[Rank], others: &[u64]) -> Option<Vec<i64>> {
     let mut wanted = Vec::new();
     let mut before = i128::MAX;

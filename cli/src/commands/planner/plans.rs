@@ -2,25 +2,24 @@
 
 use std::collections::{HashMap, HashSet};
 
-use placement::planned::{asks, encode_asks, instant, parse_plan};
+use placement::planned::{Plan, asks, encode_asks, encode_plan_asks, instant, parse_plan};
 
 use super::args::PlannerArgs;
-use super::carry;
 use super::decide::Assignment;
 use super::jobs::{self, Pending};
 use super::report::Report;
 use crate::slurm::{scontrol, squeue};
 
-/// How many intervals a plan counts: two may be missed before jobs run as they asked.
+/// How many intervals a plan counts: the planner may miss two before jobs run as they asked.
 const LIVES: u64 = 3;
-/// A plan counts at least so many seconds, for `--once`.
+/// How many seconds a plan counts at least; `--once` has no next interval.
 const SHORTEST: u64 = 600;
-/// How many seconds after its planned begin a job may still not have started, at least.
+/// How many seconds a job may start late, at least, before it counts as stuck.
 const GRACE: u64 = 60;
-/// A place is free if a job could begin there in so many µs: instances have to be made and unmade.
+/// A place counts as free if a job could begin there within this many µs: making and unmaking instances takes time.
 const AT_ONCE: u64 = 5_000_000;
 
-/// The plans that stand in Slurm, as far as this planner remembers what became of them.
+/// Writes plans, and remembers what became of those that it wrote.
 pub(super) struct Plans<'a> {
     args: &'a PlannerArgs,
     /// Jobs that did not start although their planned place was free, and when they are planned again, in seconds since
@@ -35,7 +34,7 @@ impl<'a> Plans<'a> {
         Self { args, stuck: HashMap::new(), suspects: HashSet::new() }
     }
 
-    /// Forgets jobs that are planned again from now on, or are no more.
+    /// Forgets jobs that are gone, and lets jobs be planned again whose time has come.
     pub(super) fn forget(&mut self, jobs: &[squeue::Job], now: u64) {
         self.stuck.retain(|_, until| *until > now);
         self.suspects.retain(|id| jobs.iter().any(|j| j.id == *id));
@@ -51,7 +50,7 @@ impl<'a> Plans<'a> {
         now + (LIVES * self.args.interval.as_secs()).max(SHORTEST)
     }
 
-    /// Writes the plan unless it stands there already and counts long enough.
+    /// Writes the plan unless the job has it already and it lasts long enough.
     pub(super) fn set(
         &mut self,
         assignment: &Assignment,
@@ -61,11 +60,10 @@ impl<'a> Plans<'a> {
         report: &mut Report,
     ) {
         let old = parse_plan(&p.job.comment).ok().flatten();
-        let same = |plan: &placement::planned::Plan| {
-            plan.size == assignment.size && plan.place.as_ref() == Some(&assignment.place)
-        };
+        let same =
+            |plan: &Plan| plan.size == assignment.size && plan.place.as_ref() == Some(&assignment.place);
         let grace = (2 * self.args.interval.as_secs()).max(GRACE);
-        let late = |plan: &placement::planned::Plan| plan.begin.is_some_and(|begin| begin + grace < now);
+        let late = |plan: &Plan| plan.begin.is_some_and(|begin| begin + grace < now);
         if assignment.begin < AT_ONCE && old.as_ref().is_some_and(|plan| same(plan) && late(plan)) {
             // Seen twice: the place may have come free just now.
             if self.args.once || !self.suspects.insert(p.job.id) {
@@ -78,16 +76,16 @@ impl<'a> Plans<'a> {
         let fresh = now + self.args.interval.as_secs() * (LIVES - 1);
         let begin = now + assignment.begin / 1_000_000;
         // What is predicted is kept true, but not where the job may begin at any moment: see `late`.
-        let holds = |plan: &placement::planned::Plan| {
+        let holds = |plan: &Plan| {
             let far_off = plan.begin.is_some_and(|was| was.abs_diff(begin) > self.args.interval.as_secs());
             let any_moment = assignment.begin < AT_ONCE && plan.begin.is_some_and(|was| was <= now);
             !far_off || any_moment
         };
-        let lasts = |plan: &placement::planned::Plan| plan.until > fresh.min(until - SHORTEST / 2);
+        let lasts = |plan: &Plan| plan.until > fresh.min(until - SHORTEST / 2);
         if old.as_ref().is_some_and(|plan| same(plan) && holds(plan) && lasts(plan)) {
             return;
         }
-        let comment = carry::comment(assignment, &p.asks, now, until);
+        let comment = comment(assignment, &p.asks, now, until);
         if !self.args.dry_run
             && let Err(why) = scontrol::update(p.job.id, &format!("AdminComment={comment}"))
         {
@@ -113,14 +111,15 @@ impl<'a> Plans<'a> {
         ));
     }
 
-    /// Gives up on a plan whose place is free while the job does not start: cores, memory or something else is missing
-    /// there, and without a plan the job may find it elsewhere.
+    /// Withdraws a plan whose place is free although the job does not start. The node lacks cores, memory or something
+    /// else, and without a plan the job may start elsewhere.
     fn take_back(&mut self, assignment: &Assignment, p: &Pending, now: u64, report: &mut Report) {
         let at = format!("{} at {}:{}", assignment.size, assignment.place.node, assignment.place.start);
         self.unplan(p.job.id, &p.asks, &format!("did not start on {at}, although it is free"), now, report);
     }
 
-    /// Takes back the plans of jobs that a limit holds: it may be one of shards, within which the requested size is.
+    /// Withdraws a plan that would run into a limit: the requested size may be within a limit on shards that the planned
+    /// one exceeds.
     pub(super) fn without_limited(&mut self, jobs: &[squeue::Job], now: u64, report: &mut Report) {
         for job in jobs.iter().filter(|job| jobs::is_limited(job)) {
             let planned = parse_plan(&job.comment).is_ok_and(|plan| plan.is_some());
@@ -144,10 +143,23 @@ impl<'a> Plans<'a> {
     }
 }
 
-/// What the job can run on, for people.
+/// The sizes that the job may have, for people.
 fn sizes(p: &Pending) -> String {
     match &p.request.job_profile {
         Some(name) if p.request.times.is_empty() => format!("job profile {name}"),
         _ => p.request.listed(),
     }
+}
+
+/// The AdminComment for a assignment, with the request behind it.
+fn comment(assignment: &Assignment, asks: &str, now: u64, until: u64) -> String {
+    let at = |micros: u64| Some(now + micros / 1_000_000);
+    let plan = Plan {
+        size: assignment.size.clone(),
+        place: Some(assignment.place.clone()),
+        begin: at(assignment.begin),
+        end: at(assignment.end),
+        until,
+    };
+    encode_plan_asks(&plan, asks)
 }

@@ -1,4 +1,4 @@
-//! Carrying the planned order out: Nice of pending jobs, and its way back.
+//! Carries the planned order out: gives pending jobs their Nice, and restores it.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -35,7 +35,7 @@ impl NiceOrder {
         self.nices.keep(pending);
     }
 
-    /// Puts the jobs of one standing, `mine`, in the planned order.
+    /// Puts the jobs of one standing, `mine`, into the planned order.
     pub(super) fn set(
         &mut self,
         assignments: &[Assignment],
@@ -57,7 +57,7 @@ impl NiceOrder {
         }
     }
 
-    /// Jobs that are ordered no more get their own Nice back.
+    /// Gives jobs that are no longer ordered their own Nice back.
     pub(super) fn give_back(&mut self, decided: &Decided, jobs: &[squeue::Job], report: &mut Report) {
         let planned =
             |id: u32| decided.batches.iter().any(|(_, assignments)| assignments.iter().any(|c| c.job == id));

@@ -1,6 +1,6 @@
-//! What one round says, and whether all of it was done.
+//! What one round did, in lines for the log.
 
-/// What one round did.
+/// Its lines, and whether Slurm refused anything.
 #[derive(Default)]
 pub(super) struct Report {
     pub(super) lines: Vec<String>,

@@ -10,7 +10,7 @@ pub(crate) fn value(nodes: &[Drawn]) -> Value {
     json!({ "nodes": nodes.iter().map(node).collect::<Vec<_>>() })
 }
 
-/// One node.
+/// One node, as `tessera node status --json` has it too.
 pub(crate) fn node(drawn: &Drawn) -> Value {
     let gpus = drawn.gpus.iter().enumerate().map(|(index, (model, gpu))| {
         let pieces: Vec<Value> = pieces::of(model, gpu).iter().map(piece).collect();

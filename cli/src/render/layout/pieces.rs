@@ -1,4 +1,4 @@
-//! A GPU as the pieces that are drawn: jobs' and idle instances, and the free units between them.
+//! A GPU as the pieces to draw: the instances of jobs, idle instances, and the free units between them.
 
 use placement::layout::{GpuLayout, HolderLayout, InstanceLayout, Shares};
 use placement::size::display_gb;

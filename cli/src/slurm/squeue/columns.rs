@@ -1,4 +1,4 @@
-//! What squeue is asked for. Its stand-in in `tests/slurm` prints the same.
+//! The columns that squeue is asked for. Its stand-in in `tests/slurm` prints the same.
 
 /// Columns and their widths, in bytes; a longer value is cut.
 pub(crate) const COLUMNS: [(&str, usize); 21] = [

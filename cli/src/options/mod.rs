@@ -2,6 +2,8 @@
 
 pub(crate) mod links;
 
+use std::ops::RangeInclusive;
+
 use clap::ValueEnum;
 use placement::mapa::{BandwidthModel, Coefficients, HardwareGraph, Selection};
 use placement::{GpuIndex, GpuSet, Model, Pattern};
@@ -31,18 +33,20 @@ pub(crate) fn policy(text: &str) -> Result<Selection, String> {
     Selection::parse(text).ok_or_else(|| "expected baseline, topo-aware, greedy or preserve".to_owned())
 }
 
-/// A list of GPUs, ranges allowed; GPUs up to 63.
+/// One part of a list such as `0,3-5`: a number, or a range that does not descend.
+pub(crate) fn range(part: &str) -> Option<RangeInclusive<u32>> {
+    let (first, last) = part.split_once('-').unwrap_or((part, part));
+    let (first, last) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+    (first <= last).then_some(first..=last)
+}
+
+/// A list of GPUs, ranges allowed; GPUs up to 63. An empty list is no GPU.
 pub(crate) fn gpu_list(text: &str) -> Result<GpuSet, String> {
-    let bad = || "expected GPUs such as 0,3-5".to_owned();
-    let number = |t: &str| t.trim().parse::<u16>().ok().filter(|g| *g < 64).ok_or_else(bad);
+    let gpus = |part: &str| range(part).filter(|gpus| *gpus.end() < 64);
     let mut set = GpuSet::EMPTY;
     for part in text.split(',').filter(|p| !p.trim().is_empty()) {
-        let (from, to) = part.split_once('-').unwrap_or((part, part));
-        let (from, to) = (number(from)?, number(to)?);
-        if from > to {
-            return Err(bad());
-        }
-        (from..=to).for_each(|g| set.insert(GpuIndex(g)));
+        let gpus = gpus(part).ok_or("expected GPUs such as 0,3-5")?;
+        gpus.filter_map(|g| u16::try_from(g).ok()).for_each(|g| set.insert(GpuIndex(g)));
     }
     Ok(set)
 }

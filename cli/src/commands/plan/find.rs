@@ -10,6 +10,7 @@ use placement::planned::{PlannedPlace, parse_plan, parse_started};
 use super::note;
 use super::place::Place;
 use super::record::{Entry, Record};
+use crate::options::range;
 use crate::outcome::Failure;
 use crate::slurm::{sacct, squeue};
 
@@ -35,12 +36,7 @@ pub(super) fn plan(what: &str) -> Result<(Record, Option<PathBuf>), Failure> {
 fn ids(text: &str) -> Option<Vec<u32>> {
     let mut ids = Vec::new();
     for part in text.split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
-        if first > last || last - first > 10_000 {
-            return None;
-        }
-        ids.extend(first..=last);
+        ids.extend(range(part).filter(|r| r.end() - r.start() <= 10_000)?);
     }
     ids.sort_unstable();
     ids.dedup();

@@ -8,6 +8,7 @@ use placement::{GpuIndex, JobId, Model};
 use site_config::SiteConfig;
 
 use crate::globals::Globals;
+use crate::options::range;
 use crate::outcome::Failure;
 use crate::runtimes::{Learnt, ends};
 use crate::slurm::{sacct, scontrol, sinfo, squeue};
@@ -157,12 +158,7 @@ fn ends() -> Result<HashMap<JobId, Micros>, Failure> {
 fn index_list(text: &str) -> Option<Vec<usize>> {
     let mut all = Vec::new();
     for part in text.split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
-        if first > last || last > 1023 {
-            return None;
-        }
-        all.extend(first..=last);
+        all.extend(range(part).filter(|r| *r.end() <= 1023)?.filter_map(|g| usize::try_from(g).ok()));
     }
     Some(all)
 }

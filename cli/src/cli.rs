@@ -49,7 +49,7 @@ Examples:
 #[derive(Subcommand)]
 enum Command {
     Layout(LayoutArgs),
-    Explain(ExplainArgs),
+    Explain(Box<ExplainArgs>),
     Discover(DiscoverArgs),
     Doctor(DoctorArgs),
     Plan(Box<PlanArgs>),

@@ -1,7 +1,7 @@
 //! A published layout, read for a node that `tessera.toml` describes.
 
 use placement::layout::{GpuLayout, HolderLayout, Shares};
-use placement::{GpuState, Holder, Instance, Layout, Model, Node, Share, Slice, Uid, parse_layout};
+use placement::{GpuState, Holder, Instance, JobId, Layout, Model, Node, Share, Slice, Uid, parse_layout};
 
 /// Reads a layout and checks it against the node's models. A line that ended early leaves the other GPUs out.
 pub(crate) fn read(line: &str, models: &[&'static Model]) -> Result<Layout, String> {
@@ -27,18 +27,18 @@ pub(crate) fn read(line: &str, models: &[&'static Model]) -> Result<Layout, Stri
     Ok(layout)
 }
 
-/// Puts a layout onto a node. Layouts do not name users, so every share is given to `uid`; shares that a layout only
-/// counts are left out. GPUs that it does not have stay as they are.
-pub(crate) fn take_over(layout: &Layout, node: &mut Node, uid: Uid) {
+/// Puts a layout onto a node. Layouts do not name users: `owner` tells whose a job is. Shares that a layout only counts
+/// are left out. GPUs that it does not have stay as they are.
+pub(crate) fn take_over(layout: &Layout, node: &mut Node, owner: &dyn Fn(JobId) -> Uid) {
     for (gpu, says) in node.gpus.iter_mut().zip(&layout.gpus) {
         gpu.state = match says {
             GpuLayout::Free => GpuState::Free,
             GpuLayout::Whole(job) => GpuState::Whole(*job),
-            GpuLayout::Mps(list) => GpuState::Mps(shares(list, uid)),
+            GpuLayout::Mps(list) => GpuState::Mps(shares(list, owner)),
             GpuLayout::Mig(instances) => {
                 let known = instances.iter().filter_map(|i| {
                     let profile = gpu.model.profile(&i.profile)?.id;
-                    Some(Instance { profile, start: Slice(i.start.0), holder: holder(&i.holder, uid) })
+                    Some(Instance { profile, start: Slice(i.start.0), holder: holder(&i.holder, owner) })
                 });
                 GpuState::Mig(known.collect())
             }
@@ -46,18 +46,18 @@ pub(crate) fn take_over(layout: &Layout, node: &mut Node, uid: Uid) {
     }
 }
 
-fn holder(holder: &HolderLayout, uid: Uid) -> Holder {
+fn holder(holder: &HolderLayout, owner: &dyn Fn(JobId) -> Uid) -> Holder {
     match holder {
         HolderLayout::Job(job) => Holder::Isolated(*job),
-        HolderLayout::Mps(list) => Holder::Shared(shares(list, uid)),
+        HolderLayout::Mps(list) => Holder::Shared(shares(list, owner)),
         HolderLayout::Idle => Holder::Idle,
     }
 }
 
-fn shares(list: &Shares, uid: Uid) -> Vec<Share> {
+fn shares(list: &Shares, owner: &dyn Fn(JobId) -> Uid) -> Vec<Share> {
     let share = |s: &placement::layout::ShareLayout| Share {
         job: s.job,
-        uid,
+        uid: owner(s.job),
         mem_mib: s.mem_mib,
         threads: s.threads,
     };
@@ -76,7 +76,7 @@ mod tests {
         let mut node = Node { gpus: vec![gpu; 4], links: LinkMatrix::uniform(4, 10.0) };
         let line = "tessera gpu0=mig[2g.10gb@0:job12,1g.5gb@2:mps[job3:100M/5%,job4:200M/6%],1g.5gb@3:idle] \
                     gpu1=whole[job13] gpu2=mps[job14:2862M/25%] gpu3=free";
-        take_over(&read(line, &[model; 4]).unwrap(), &mut node, Uid(7));
+        take_over(&read(line, &[model; 4]).unwrap(), &mut node, &|_| Uid(7));
         assert_eq!(node.layout(), line);
     }
 

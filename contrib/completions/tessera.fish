@@ -75,6 +75,7 @@ complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpus -l gpus
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l live -d 'Use the present state of the nodes'
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l json -d 'Print JSON'
+complete -c tessera -n "__fish_tessera_using_subcommand explain" -l exclusive -d 'The job has its nodes for itself'
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c tessera -n "__fish_tessera_using_subcommand discover" -l node -d 'Node name to write; by default SLURMD_NODENAME or the host name' -r
 complete -c tessera -n "__fish_tessera_using_subcommand discover" -l format -d 'What to print' -r -f -a "toml\t'[[nodes]] of tessera.toml'

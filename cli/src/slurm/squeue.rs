@@ -6,10 +6,10 @@
 
 mod columns;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::process::Command;
 
-use placement::JobId;
+use placement::{JobId, Uid};
 
 use super::command::run;
 use crate::outcome::Failure;
@@ -59,6 +59,17 @@ impl Job {
 pub(crate) fn jobs(only: Option<&[u32]>) -> Result<Vec<Job>, Failure> {
     let format: Vec<String> = COLUMNS.iter().map(|(name, width)| format!("{name}:{width}")).collect();
     Ok(asked(&format.join(","), only, false)?.split(|b| *b == b'\n').filter_map(parse).collect())
+}
+
+/// Whose each job that Slurm knows is.
+pub(crate) fn owners() -> Result<HashMap<JobId, Uid>, Failure> {
+    let out = asked("JobID:14,UserID:14", None, false)?;
+    let one = |line: &[u8]| {
+        let (id, uid) = line.split_at_checked(14)?;
+        let number = |bytes: &[u8]| str::from_utf8(bytes).ok()?.trim().parse().ok();
+        Some((JobId(number(id)?), Uid(number(uid)?)))
+    };
+    Ok(out.split(|b| *b == b'\n').filter_map(one).collect())
 }
 
 /// The Comment of each of these jobs; without a list, of the caller's own jobs, or of all if root asks. A Comment is

@@ -111,15 +111,17 @@ fn explain() {
     "#);
     assert_snapshot!(run("explain --node n2 --gpu-isolation=mig:2g.10gb"), @r"
     n2: nothing fits: GPUs 0-1: h100-80gb-sxm has no such profile
-    refused at submission: h100-80gb-sxm has no profile for mig:2g.10gb; it has 1g.10gb, 1g.10gb+me, 1g.20gb, 2g.20gb, 3g.40gb, 4g.40gb, 7g.80gb
+    never on this node: h100-80gb-sxm has no profile for mig:2g.10gb; it has 1g.10gb, 1g.10gb+me, 1g.20gb, 2g.20gb, 3g.40gb, 4g.40gb, 7g.80gb
       mig   nothing fits
         GPUs 0-1, each
           no: h100-80gb-sxm has no such profile
     exit 1
     ");
     assert_snapshot!(run("explain --gpu-mem=200G"), @r"
+    refused at submission: --gpu-mem=200.0GB (taken as --gpu-isolation=auto): no node could ever satisfy this: largest instance on a100-40gb is 7g.40gb with 42.1 GB; ask --gpu-mem=42G or less
+
     n1: nothing fits: GPUs 0-7: 42.1 GB at most, 200.0 GB asked
-    refused at submission: largest instance on a100-40gb is 7g.40gb with 42.1 GB; ask --gpu-mem=42G or less
+    never on this node: largest instance on a100-40gb is 7g.40gb with 42.1 GB; ask --gpu-mem=42G or less
       mig   nothing fits
         GPUs 0-7, each
           no: 42.1 GB at most, 200.0 GB asked
@@ -131,7 +133,7 @@ fn explain() {
           no: 42.1 GB at most, 200.0 GB asked
 
     n2: nothing fits: GPUs 0-1: 85.1 GB at most, 200.0 GB asked
-    refused at submission: largest instance on h100-80gb-sxm is 7g.80gb with 85.1 GB; ask --gpu-mem=85G or less
+    never on this node: largest instance on h100-80gb-sxm is 7g.80gb with 85.1 GB; ask --gpu-mem=85G or less
       mig   nothing fits
         GPUs 0-1, each
           no: 85.1 GB at most, 200.0 GB asked
@@ -279,18 +281,17 @@ fn explain_moldable_jobs() {
     exit 0
     ");
     assert_snapshot!(run("explain --node n1 --gpu-times=1g:60 --gpu-isolation=whole"), @r"
-    stderr: tessera: refused at submission: --gpu-times does not go with --gpu-isolation=whole: it is about a MIG instance
+    stderr: tessera: refused at submission: --gpu-times does not go with --gpu-isolation=whole: it is about a MIG instance; leave one of them out
     exit 1
     ");
     assert_snapshot!(run("explain --node n1 --gpu-place=1@4 --gpu-isolation=mig:2g.10gb --gpu-instances=2"), @r"
-    stderr: tessera: refused at submission: --gpu-place does not go with --gpu-instances: it is about one instance
+    stderr: tessera: refused at submission: --gpu-place does not go with --gpu-instances=2: it is about one instance; take an array of jobs
     exit 1
     ");
     assert_snapshot!(run("explain --node n1 --gpu-times=1g:0 --gpu-place=99@4"), @r#"
-    stderr: error: invalid value '1g:0' for '--gpu-times <LIST>': "1g:0" is no size with its time: expected sizes with their run time in seconds or H:MM:SS, such as 1g:60,2g:35
-    stderr: 
-    stderr: For more information, try '--help'.
-    exit 2
+    stderr: tessera: refused at submission: --gpu-times=1g:0: "1g:0" is no size with its time: expected sizes with their run time in seconds or H:MM:SS, such as 1g:60,2g:35
+    stderr: --gpu-place=99@4: is no place: expected a GPU's index and a first memory slice, such as 3@4
+    exit 1
     "#);
     let json: serde_json::Value = serde_json::from_str(
         run("explain --node n1 --gpu-times=1g:60,2g:35 --json").strip_suffix("exit 0").unwrap(),

@@ -181,6 +181,7 @@ fn help() {
           --gpu-wait <GBPS:TIME>     Wait up to TIME for whole GPUs that are predicted to exceed GBPS,
                                      or none
           --gpus <N>                 Whole GPUs per node [alias: --gpus-per-node]
+          --exclusive                The job has its nodes for itself
     exit 0
     ");
     assert_snapshot!(run("plan -h"), @r"
@@ -231,22 +232,16 @@ fn usage_errors() {
     exit 2
     ");
     assert_snapshot!(run("explain --gpu-mem=5X"), @r"
-    stderr: error: invalid value '5X' for '--gpu-mem <SIZE>': it has an unknown suffix: use K, M, G, T or Ki, Mi, Gi, Ti
-    stderr: 
-    stderr: For more information, try '--help'.
-    exit 2
+    stderr: tessera: refused at submission: --gpu-mem=5X: has an unknown suffix: use K, M, G, T or Ki, Mi, Gi, Ti: such as 10G or 500M (10^9 and 10^6 bytes), or 10Gi (2^30)
+    exit 1
     ");
     assert_snapshot!(run("explain --gpu-threads=101"), @r"
-    stderr: error: invalid value '101' for '--gpu-threads <PERCENT>': expected 1 to 100
-    stderr: 
-    stderr: For more information, try '--help'.
-    exit 2
+    stderr: tessera: refused at submission: --gpu-threads=101: is not a share of the GPU: expected 1 to 100, such as 25 or 25%
+    exit 1
     ");
     assert_snapshot!(run("explain --gpu-isolation=mug"), @r"
-    stderr: error: invalid value 'mug' for '--gpu-isolation <KIND>': expected auto, mig, mig:PROFILE, mps, whole or none
-    stderr: 
-    stderr: For more information, try '--help'.
-    exit 2
+    stderr: tessera: refused at submission: --gpu-isolation=mug: is unknown: expected auto, mig, mig:PROFILE, mps, whole or none, such as mig:2g.10gb
+    exit 1
     ");
 }
 

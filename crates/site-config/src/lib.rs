@@ -47,20 +47,33 @@ pub fn parse(
     let (root, syntax) = depth::tables(text, &errors);
     let mut root = TableReader::new(root.get_ref(), root.span(), "", &errors);
     let nodes = nodes::read(&mut root, read_file);
-    let bandwidth_model = sets::bandwidth(&mut root);
-    let config = SiteConfig {
-        defaults: sections::defaults(&mut root, &nodes.models),
-        mps: sections::mps(&mut root),
-        node: sections::node(&mut root),
-        bandwidth_model,
-        partitions: sets::partitions(&mut root, bandwidth_model),
-        limits: sections::limits(&mut root, &nodes.models),
-        nodes: nodes.specs,
-    };
+    let config = sections(&mut root, nodes);
     // After a syntax error, what was read is a guess: a key that is "missing" may stand on the broken line.
     root.finish();
     let errors = if syntax == 0 { errors.into_sorted() } else { errors.keep_first(syntax) };
     (errors.is_empty().then_some(config), errors)
+}
+
+/// The configuration of a site that says nothing but which nodes it has.
+#[must_use]
+pub fn of_nodes(specs: Vec<NodeSpec>) -> SiteConfig {
+    let errors = Errors::new("", "");
+    let (root, _) = depth::tables("", &errors);
+    let mut root = TableReader::new(root.get_ref(), root.span(), "", &errors);
+    sections(&mut root, nodes::Nodes { specs, models: Vec::new() })
+}
+
+fn sections(root: &mut TableReader<'_, '_>, nodes: nodes::Nodes) -> SiteConfig {
+    let bandwidth_model = sets::bandwidth(root);
+    SiteConfig {
+        defaults: sections::defaults(root, &nodes.models),
+        mps: sections::mps(root),
+        node: sections::node(root),
+        bandwidth_model,
+        partitions: sets::partitions(root, bandwidth_model),
+        limits: sections::limits(root, &nodes.models),
+        nodes: nodes.specs,
+    }
 }
 
 /// Where `tessera.toml` is: `TESSERA_CONF`, else beside the file that `SLURM_CONF` names, else in `/etc/slurm`.

@@ -12,7 +12,7 @@ use super::rivals::Rival;
 pub(super) struct Explained {
     pub(super) name: String,
     pub(super) decision: Decision,
-    /// What it counts for in Slurm, or why this node could never satisfy it.
+    /// What the node alone would count for it, or why the node could never satisfy it.
     pub(super) ever: Result<Admission, Never>,
     /// The job would first wait for better GPUs.
     pub(super) waits: Option<SetWait>,

@@ -1,25 +1,27 @@
 //! An explanation as JSON.
 
-use placement::admit::Admission;
 use placement::decision::ShareOn;
 use placement::planned::Size;
 use placement::report::{Candidate, Verdict};
 use placement::{Grant, MigSpec};
+use protocol::meaning::Counted;
 use serde_json::{Value, json};
 
 use super::explained::{Explained, outcome};
 use super::rivals;
 
-pub(super) fn node(explained: &Explained) -> Value {
+/// One node; `counted` as in [`super::text::block`].
+pub(super) fn node(explained: &Explained, counted: Option<&Counted>) -> Value {
     let Explained { name, decision, ever, waits, rivals, sizes } = explained;
     let report = &decision.report;
     let kinds = report.kinds.iter().map(|k| {
         json!({ "kind": k.kind.name(), "fits": k.outcome.is_ok(), "chosen": k.chosen, "outcome": outcome(k) })
     });
-    let admission = match ever {
-        Ok(Admission::Shards(n)) => json!({ "shard": n }),
-        Ok(Admission::Gpus(n)) => json!({ "gpu": n }),
-        Err(never) => json!({ "never": never.to_string() }),
+    let admission = match (ever, counted) {
+        (Err(never), _) => json!({ "never": never.to_string() }),
+        (Ok(_), Some(Counted::Shards(n))) => json!({ "shard": n }),
+        (Ok(_), Some(Counted::Gpus(n))) => json!({ "gpu": n }),
+        (Ok(_), None) => Value::Null,
     };
     let mut value = json!({
         "name": name, "chosen": decision.chosen.as_ref().map(grant_json), "why": decision.why(), "gres": admission,

@@ -8,141 +8,154 @@ mod rivals;
 mod text;
 mod waits;
 
-use placement::admit::Admission;
+use admission::{Ruling, Submission, limits_of};
 use placement::planned::Size;
-use placement::{Ask, Isolation, JobId, Kind, MigPolicy, Node, Policy, Request, Uid, decide, wire};
+use placement::{Ask, JobId, Kind, MigPolicy, Node, Policy, Request, Uid, decide};
+use protocol::meaning::{Counted, SlurmAsks, as_counted, meaning};
+use protocol::wire::encode_request;
 use serde_json::{Value, json};
-use site_config::{Limit, SiteConfig, System};
+use site_config::{NodeSpec, SiteConfig, System};
 
 pub(crate) use args::ExplainArgs;
 use explained::Explained;
 
 use crate::globals::Globals;
 use crate::outcome::{Failure, Outcome};
-use crate::slurm::scontrol;
+use crate::slurm::{scontrol, squeue};
 use crate::{options, published, site};
 
 /// The job that asks: no real job has this id.
-const ASKER: (JobId, Uid) = (JobId(0), Uid(0));
+const ASKER: JobId = JobId(0);
+
+/// The user whose shares nobody may join who asks: no real user has this id.
+const SOMEBODY: Uid = Uid(u32::MAX);
 
 pub(crate) fn run(args: &ExplainArgs, globals: &Globals) -> Result<Outcome, Failure> {
-    let request = args.request.request().ok_or_else(|| {
-        Failure::new("no request given")
-            .hint("for example: tessera explain --gpu-isolation=mig --gpu-mem=10G")
+    let request = args.request.request().map_err(|refusals| {
+        let lines: Vec<String> = refusals.iter().map(ToString::to_string).collect();
+        refused(&lines.join("\n"))
     })?;
-    if let Some(why) = args.request.contradiction() {
-        return Err(Failure::new(format!("refused at submission: {why}")));
+    if request.is_none() && args.request.gpus.is_none() {
+        return Err(Failure::new("no request given")
+            .hint("for example: tessera explain --gpu-isolation=mig --gpu-mem=10G"));
     }
-    let Site { nodes, mut policy, default, limits } = nodes(args, globals)?;
-    // As the controller does it at submission.
-    let request = match (&request.isolation, request.gpus) {
-        (Isolation::Auto, Some(_)) => Request { isolation: Isolation::Whole, ..request },
-        (Isolation::Auto, None) if request.is_moldable() || request.place.is_some() => {
-            Request { isolation: Isolation::Mig(None), ..request }
-        }
-        (Isolation::Auto, None) if !request.isolation_typed => Request { isolation: default, ..request },
-        _ => request,
+    let (config, nodes) = nodes(args, globals)?;
+    let job = Submission {
+        request: request.as_ref().map(encode_request),
+        tres: args.request.tres(),
+        partitions: args.partition.iter().cloned().collect(),
+        account: args.account.clone(),
+        exclusive: args.request.exclusive,
+        ..Submission::default()
     };
-    for limit in &limits {
-        if let Some(why) = limit.refusal(&request) {
-            return Err(Failure::new(format!("refused at submission: {why}")));
-        }
-        policy.auto.retain(|kind| limit.allows(&isolation_of(*kind)));
-    }
-    let explained: Vec<Explained> =
-        nodes.into_iter().map(|(name, node)| explain(name, &node, &request, &policy)).collect();
-    let status = u8::from(explained.iter().all(|e| e.decision.chosen.is_none()));
-    if args.json {
-        let nodes: Vec<Value> = explained.iter().map(json::node).collect();
-        return Ok(Outcome::json(
-            &json!({ "request": wire::encode_request(&request), "nodes": nodes }),
-            status,
-        ));
-    }
-    let blocks: Vec<String> = explained.iter().map(text::block).collect();
-    Ok(Outcome { text: blocks.join("\n"), status })
-}
-
-fn isolation_of(kind: Kind) -> Isolation {
-    match kind {
-        Kind::Mig => Isolation::Mig(None),
-        Kind::Mps => Isolation::Mps,
-        Kind::Whole => Isolation::Whole,
-    }
-}
-
-fn explain(name: String, node: &Node, request: &Request, policy: &Policy) -> Explained {
-    // Slurm 22.05 gives all of a job's shards on a node from one GPU; the controller asks the same way.
-    let ask = Ask { same_gpu_only: true, ..Ask::new(ASKER.0, ASKER.1, request.clone()) };
-    let ever = placement::admits_ever(node, request, policy, ask.same_gpu_only);
-    let mut policy = policy.clone();
-    if matches!(ever, Ok(Admission::Shards(_))) {
+    let (verdict, asked) = match admission::judge(&job, Some(&config)) {
+        Ruling::Accepted { request, add } => (Ok(counted(&job, add)), request),
+        Ruling::Untouched => match as_counted(request, counted(&job, None)) {
+            Some(plain) => (Ok(counted(&job, None)), plain.request),
+            None => return Ok(Outcome::ok("Tessera changes nothing: the job gets what Slurm gives it\n")),
+        },
+        // The nodes' reasons follow unless the request contradicts itself or a limit.
+        Ruling::Refused(why) => match possible(&job, request, &config) {
+            Some(request) => (Err(why), request),
+            None => return Err(refused(&why)),
+        },
+    };
+    let mut policy = Policy { sets: config.sets(args.partition.as_deref()), ..config.policy() };
+    if matches!(verdict, Ok(Counted::Shards(_))) {
         // What Slurm counts in shards cannot become a whole GPU, which it counts as gpu.
         policy.auto.retain(|kind| *kind != Kind::Whole);
     }
-    let decision = decide(node, &ask, &policy);
-    let rivals = rivals::of(node, &ask, &policy, &decision);
+    let explained: Vec<Explained> =
+        nodes.into_iter().map(|(name, node)| explain(name, &node, &asked, &policy)).collect();
+    let starts = explained.iter().any(|e| e.decision.chosen.is_some());
+    let status = u8::from(verdict.is_err() || !starts);
+    if args.json {
+        let nodes: Vec<Value> = explained.iter().map(|e| json::node(e, verdict.as_ref().ok())).collect();
+        let mut value = json!({ "request": encode_request(&asked), "nodes": nodes });
+        if let Err(why) = &verdict {
+            value["refused"] = why.as_str().into();
+        }
+        return Ok(Outcome::json(&value, status));
+    }
+    let blocks: Vec<String> =
+        explained.iter().map(|e| text::block(e, verdict.as_ref().ok().copied())).collect();
+    let refusal = verdict.err().map(|why| format!("refused at submission: {why}\n\n")).unwrap_or_default();
+    Ok(Outcome { text: refusal + &blocks.join("\n"), status })
+}
+
+fn refused(why: &str) -> Failure {
+    Failure::new(format!("refused at submission: {why}"))
+}
+
+/// What Slurm counts for a job per node, to which submission adds `add`.
+fn counted(job: &Submission, add: Option<(&'static str, u32)>) -> Counted {
+    match add {
+        Some(("shard", shards)) => Counted::Shards(u64::from(shards)),
+        Some((_, gpus)) => Counted::Gpus(u64::from(gpus)),
+        None => Counted::Gpus(job.tres.gpu_entries().iter().map(|entry| entry.count).sum()),
+    }
+}
+
+/// What a refused request means, if only the nodes are in its way.
+fn possible(job: &Submission, request: Option<Request>, config: &SiteConfig) -> Option<Request> {
+    let slurm = SlurmAsks { tres: &job.tres, exclusive: job.exclusive };
+    let request = meaning(request?, slurm, &config.defaults.of_requests()).ok()?;
+    let within = |request: &Request| limits_of(job, config).iter().all(|l| l.refusal(request).is_none());
+    Some(request).filter(within)
+}
+
+fn explain(name: String, node: &Node, request: &Request, policy: &Policy) -> Explained {
+    let uid = Uid(rustix::process::getuid().as_raw());
+    // Slurm 22.05 gives all of a job's shards on a node from one GPU; the controller asks the same way.
+    let ask = Ask { same_gpu_only: true, ..Ask::new(ASKER, uid, request.clone()) };
+    let ever = placement::admits_ever(node, request, policy, ask.same_gpu_only);
+    let decision = decide(node, &ask, policy);
+    let rivals = rivals::of(node, &ask, policy, &decision);
     let mut sizes: Vec<Size> = node.gpus.iter().flat_map(|g| request.sizes_on(g.model)).collect();
     sizes.sort_by_key(|s| (s.profile.compute_slices, &s.profile.name));
     sizes.dedup_by_key(|s| &s.profile.name);
-    let waits = waits::of(node, &ask, &policy, &decision);
+    let waits = waits::of(node, &ask, policy, &decision);
     Explained { name, decision, ever, waits, rivals, sizes }
 }
 
-/// What the request is asked of.
-struct Site {
-    /// Nodes in the state that they are asked about.
-    nodes: Vec<(String, Node)>,
-    policy: Policy,
-    /// What a request without isolation means.
-    default: Isolation,
-    /// Those of the partition and account that were named.
-    limits: Vec<Limit>,
-}
-
-fn nodes(args: &ExplainArgs, globals: &Globals) -> Result<Site, Failure> {
-    let mut site = match &args.model {
+/// The site that is asked, and its nodes in the state that they are asked about.
+fn nodes(args: &ExplainArgs, globals: &Globals) -> Result<(SiteConfig, Vec<(String, Node)>), Failure> {
+    let (config, mut nodes) = match &args.model {
         Some(key) => {
+            let spec = described(key, args.count, &args.links)?;
+            let nodes = vec![(format!("{} x {}", args.count, spec.gpus[0].key), spec.to_node())];
             // --model works without a tessera.toml.
-            let config = site::load(globals.config.as_deref()).ok();
-            let (policy, default) =
-                config.map_or((Policy::default(), Isolation::Auto), |c| (c.policy(), c.defaults.isolation));
-            Site {
-                nodes: vec![described(key, args.count, &args.links)?],
-                policy,
-                default,
-                limits: Vec::new(),
-            }
+            let config = match site::load(globals.config.as_deref()) {
+                Ok(config) => SiteConfig { nodes: vec![spec], ..config },
+                Err(_) => site_config::of_nodes(vec![spec]),
+            };
+            (config, nodes)
         }
         None => {
             let config = site::load(globals.config.as_deref())?;
-            let limits = config.limits_for(args.partition.as_deref(), args.account.as_deref());
-            Site {
-                nodes: configured(args, &config)?,
-                policy: Policy { sets: config.sets(args.partition.as_deref()), ..config.policy() },
-                limits: limits.cloned().collect(),
-                default: config.defaults.isolation.clone(),
-            }
+            let nodes = configured(args, &config)?;
+            (config, nodes)
         }
     };
     if let Some(text) = &args.busy {
-        for (name, node) in &mut site.nodes {
-            put(text, node).map_err(|why| {
+        let own = |_| Uid(rustix::process::getuid().as_raw());
+        for (name, node) in &mut nodes {
+            put(text, node, &own).map_err(|why| {
                 Failure::new(format!("--busy on {name}: {why}")).hint("as sinfo -O extra prints it")
             })?;
         }
     }
-    Ok(site)
+    Ok((config, nodes))
 }
 
-/// Puts a published layout onto a node.
-fn put(line: &str, node: &mut Node) -> Result<(), String> {
+/// Puts a published layout onto a node; `owner` tells whose a job is.
+fn put(line: &str, node: &mut Node, owner: &dyn Fn(JobId) -> Uid) -> Result<(), String> {
     let models: Vec<_> = node.gpus.iter().map(|g| g.model).collect();
-    published::take_over(&published::read(line, &models)?, node, ASKER.1);
+    published::take_over(&published::read(line, &models)?, node, owner);
     Ok(())
 }
 
-fn described(key: &str, count: usize, links: &str) -> Result<(String, Node), Failure> {
+fn described(key: &str, count: usize, links: &str) -> Result<NodeSpec, Failure> {
     let model = options::gpu_model(key)?;
     let system = System::find(links).ok_or_else(|| {
         let names: Vec<&str> = site_config::systems().iter().map(|s| s.name.as_str()).collect();
@@ -151,13 +164,21 @@ fn described(key: &str, count: usize, links: &str) -> Result<(String, Node), Fai
     let matrix = system.matrix(count).ok_or_else(|| {
         Failure::new(format!("interconnect {links} links {} GPUs, not {count}", system.size))
     })?;
-    let gpu = placement::Gpu { model, policy: MigPolicy::Dynamic, state: placement::GpuState::Free };
-    Ok((format!("{count} x {}", model.key), Node { gpus: vec![gpu; count], links: matrix }))
+    let interconnect = system.name.clone();
+    Ok(NodeSpec {
+        names: vec!["asked".to_owned()],
+        gpus: vec![model; count],
+        mig: MigPolicy::Dynamic,
+        links: matrix,
+        interconnect,
+    })
 }
 
 /// Named nodes, or the first of each set; with `--live` in the state that the controller publishes.
 fn configured(args: &ExplainArgs, config: &SiteConfig) -> Result<Vec<(String, Node)>, Failure> {
-    let layouts = if args.live { scontrol::layouts()? } else { Default::default() };
+    let (layouts, owners) =
+        if args.live { (scontrol::layouts()?, squeue::owners()?) } else { Default::default() };
+    let owner = |job: JobId| owners.get(&job).copied().unwrap_or(SOMEBODY);
     let names: Vec<&str> = match &args.node {
         Some(name) => vec![name],
         None if args.live => config.nodes.iter().flat_map(|s| &s.names).map(String::as_str).collect(),
@@ -166,7 +187,7 @@ fn configured(args: &ExplainArgs, config: &SiteConfig) -> Result<Vec<(String, No
     let state = |name: &str| {
         let mut node = config.node(name).ok_or_else(|| site::unknown_node(name, config))?.to_node();
         if let Some(text) = layouts.get(name) {
-            put(text, &mut node).map_err(|why| Failure::new(format!("layout of {name}: {why}")))?;
+            put(text, &mut node, &owner).map_err(|why| Failure::new(format!("layout of {name}: {why}")))?;
         }
         Ok((name.to_owned(), node))
     };

@@ -2,29 +2,25 @@
 
 use std::fmt::Write as _;
 
-use placement::admit::Admission;
 use placement::decision::ShareOn;
 use placement::planned::Size;
 use placement::report::{Candidate, Verdict};
 use placement::{Decision, Grant, Kind, MigSpec};
+use protocol::meaning::Counted;
 
 use super::explained::{Explained, outcome};
 
-/// One node: what it would give, what that counts for, and every candidate.
-pub(super) fn block(explained: &Explained) -> String {
+/// One node: what it would give, what that counts for, and every candidate. `counted` is what Slurm counts for the job on
+/// whatever node it runs; `None` if sbatch refuses it.
+pub(super) fn block(explained: &Explained, counted: Option<Counted>) -> String {
     let Explained { name, decision, ever, waits, rivals, sizes } = explained;
     let mut text = format!("{name}: {}\n", decision.why());
-    match ever {
-        Err(never) => {
-            let _ = writeln!(text, "refused at submission: {never}");
-        }
-        Ok(Admission::Shards(n)) => {
-            let _ = writeln!(text, "counts in Slurm as gres/shard:{n} per node");
-        }
-        Ok(Admission::Gpus(n)) => {
-            let _ = writeln!(text, "counts in Slurm as gres/gpu:{n} per node");
-        }
-    }
+    let _ = match (ever, counted) {
+        (Err(never), _) => writeln!(text, "never on this node: {never}"),
+        (Ok(_), Some(Counted::Shards(n))) => writeln!(text, "counts in Slurm as gres/shard:{n} per node"),
+        (Ok(_), Some(Counted::Gpus(n))) => writeln!(text, "counts in Slurm as gres/gpu:{n} per node"),
+        (Ok(_), None) => Ok(()),
+    };
     if ever.is_ok() && decision.chosen.is_none() {
         text.push_str("the job would wait: now nothing fits, but on an empty node it would\n");
     }

@@ -1,6 +1,6 @@
 //! Writes slurm.conf and gres.conf lines for the nodes that a tessera.toml describes.
 
-use placement::Model;
+use geometry::Model;
 
 use crate::config::Templates;
 use crate::error::HarnessError;

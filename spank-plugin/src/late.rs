@@ -68,7 +68,7 @@ pub(crate) fn realise(
         // Only told to the user; slurmctld does not show it.
         matched: None,
         live: None,
-        starter: None,
+        slurmd: None,
     };
     let done =
         slurmd::realise_waiting(&node.settings, &mut context, &|| stepd::jobs_with_steps(&node.name, env))

@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use gpu_node::{Fault, JobContext, RealiseError, Realised, Settings, Starter};
+use gpu_node::{Fault, JobContext, RealiseError, Realised, Settings, WaitingSlurmd};
 use placement::matched::{MATCH_ENV, on_node};
 use placement::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, parse_placement, parse_request, plain_why};
 use placement::{GpuIndex, Grant, JobId, Model};
@@ -50,7 +50,7 @@ pub(crate) fn prolog(
     args: &Args,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Result<(), Unfit> {
-    let (begin, starter) = (Instant::now(), Starter::of_this_prolog());
+    let (begin, slurmd) = (Instant::now(), WaitingSlurmd::of_this_prolog());
     let placement = env(&job_variable(PLACEMENT_ENV));
     let devices = env("SLURM_JOB_GPUS").filter(|d| !d.is_empty());
     if placement.is_none() && devices.is_none() {
@@ -75,7 +75,7 @@ pub(crate) fn prolog(
         decision: describe::why_on(&node.name, placement.as_deref().unwrap_or_default(), &reason(env)),
         matched: env(&job_variable(MATCH_ENV)).and_then(|text| on_node(&text, &node.name)),
         live: None,
-        starter: Some(starter),
+        slurmd: Some(slurmd),
     };
     let granted = granted(&node, job, placement.as_deref(), devices.as_deref());
     match granted.and_then(|grant| node.as_nvml_counts(&grant, env)) {

@@ -124,7 +124,7 @@ fn context(job: u32, grant: Grant) -> JobContext {
         decision: String::new(),
         matched: None,
         live: None,
-        starter: None,
+        slurmd: None,
     }
 }
 

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use placement::{GpuIndex, JobId, ProfileId, Slice};
 
+use crate::access::DeviceError;
 use crate::command::CommandError;
-use crate::devices::DeviceError;
-use crate::dirs::DirError;
 use crate::lock::LockError;
 use crate::mps::MpsError;
 use crate::nvml::NvmlError;
+use crate::own_dirs::DirError;
 
 /// What went wrong.
 #[derive(Debug, thiserror::Error)]

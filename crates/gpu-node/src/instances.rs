@@ -7,8 +7,8 @@
 
 use placement::{GpuIndex, MigSpec, Placement, ProfileId};
 
+use crate::access::{Access, Devices};
 use crate::deadline::{Backoff, Deadline};
-use crate::devices::{Access, Devices};
 use crate::driver::Driver;
 use crate::fault::Fault;
 use crate::journal::{InstanceRecord, LiveInstance};

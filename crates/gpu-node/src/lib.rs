@@ -12,48 +12,39 @@
 //! journalled before it is made; a journalled job's resources are only taken from it when it is known to be dead.
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
+mod access;
 mod command;
-mod conflict;
 mod crash;
 mod deadline;
-mod devices;
-mod dirs;
 mod driver;
 mod environment;
-mod expected;
 mod fault;
-mod gpu_access;
-mod inspect;
 mod instances;
 pub mod journal;
+mod lifecycle;
 mod lock;
 mod mps;
-mod numbers;
+mod numbering;
 pub mod nvml;
-mod realise;
-mod reconcile;
-mod refuse;
-mod release;
+mod one_line;
+mod own_dirs;
+mod remnants;
 mod settings;
-mod starter;
-mod waiting;
 
+pub use access::DeviceError;
 pub use command::{CommandError, ask};
-pub use devices::DeviceError;
-pub use dirs::DirError;
 pub use environment::{task_environment, uuids_of_part, uuids_of_task};
 pub use fault::{Fault, RealiseError};
-pub use inspect::{Disagreement, GpuView, Inspection, inspect};
+pub use lifecycle::{
+    Disagreement, GpuView, Inspection, JobContext, Realised, ReconcileReport, Released, WaitingSlurmd,
+    begin_batch, inspect, realise, realise_waiting, reconcile, refuse, release, release_dead,
+    seems_forgotten,
+};
 pub use lock::LockError;
 pub use mps::MpsError;
-pub use numbers::{NumberError, Numbers};
-pub use realise::{JobContext, Realised, begin_batch, realise};
-pub use reconcile::{ReconcileReport, reconcile, seems_forgotten};
-pub use refuse::refuse;
-pub use release::{Released, release, release_dead};
+pub use numbering::{NumberError, Numbers};
+pub use own_dirs::DirError;
 pub use settings::{GpuSettings, Settings};
-pub use starter::Starter;
-pub use waiting::realise_waiting;
 
 #[cfg(test)]
 mod tests;

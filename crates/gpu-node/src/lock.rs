@@ -12,7 +12,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::deadline::{Backoff, Deadline};
-use crate::dirs::{self, DirError};
+use crate::own_dirs::{self, DirError};
 
 /// A lock that could not be had.
 #[derive(Debug, thiserror::Error)]
@@ -96,8 +96,8 @@ impl Locks {
 }
 
 fn open(state_dir: &Path) -> Result<OwnedFd, LockError> {
-    let state = dirs::own(state_dir, Mode::RWXU)?;
-    Ok(dirs::own_at(state, state_dir, "locks", Mode::RWXU)?)
+    let state = own_dirs::own(state_dir, Mode::RWXU)?;
+    Ok(own_dirs::own_at(state, state_dir, "locks", Mode::RWXU)?)
 }
 
 fn exclusive(dir: &OwnedFd, base: &Path, name: &str, deadline: &Deadline) -> Result<OwnedFd, LockError> {
@@ -113,14 +113,14 @@ fn take(
 ) -> Result<OwnedFd, LockError> {
     let path = base.join("locks").join(name);
     let flags = OFlags::CREATE | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let fd =
-        rustix::fs::openat(dir, name, flags, Mode::RUSR | Mode::WUSR).map_err(dirs::io(&path, "open it"))?;
+    let fd = rustix::fs::openat(dir, name, flags, Mode::RUSR | Mode::WUSR)
+        .map_err(own_dirs::io(&path, "open it"))?;
     let mut backoff = Backoff::quick();
     loop {
         match rustix::fs::flock(&fd, how) {
             Ok(()) => return Ok(fd),
             Err(Errno::AGAIN | Errno::INTR) => {}
-            Err(e) => return Err(dirs::io(&path, "lock it")(e).into()),
+            Err(e) => return Err(own_dirs::io(&path, "lock it")(e).into()),
         }
         if !backoff.pause(deadline) {
             let waited_ms = deadline.timeout.as_millis();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use placement::{GpuIndex, MigPolicy, Model, Node};
 use site_config::{MemoryLimit, Mps, NodeSettings};
 
-use crate::numbers::Numbers;
+use crate::numbering::Numbers;
 
 /// The model and MIG policy of one GPU, as the site describes it.
 #[derive(Clone, Copy, Debug)]

@@ -162,7 +162,7 @@ fn realise_job(local: &Local<'_>, placement: &str, uid: u32, gid: u32) -> Result
         decision: "made by hand with tessera node realise".to_owned(),
         matched: None,
         live: None,
-        starter: None,
+        slurmd: None,
     };
     let realised = realise(&local.settings, &job).map_err(|e| {
         let said = Failure::of(&e);

@@ -1,5 +1,6 @@
 //! What the journal says about one job and one MPS daemon.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use placement::decision::ShareOn;
@@ -163,6 +164,13 @@ impl Entry {
     #[must_use]
     pub fn holds(&self) -> bool {
         !matches!(self.phase, Phase::Failed(_))
+    }
+
+    /// True for a job whose entry still counts. `boot` is this boot, `live` the jobs on the node, where known: without
+    /// them every job journalled since the boot counts.
+    #[must_use]
+    pub fn is_live(&self, boot: &str, live: Option<&HashSet<JobId>>) -> bool {
+        self.boot == boot && live.is_none_or(|l| l.contains(&self.job()))
     }
 
     /// True where device nodes may have been given to the job.

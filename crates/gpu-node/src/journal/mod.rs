@@ -20,7 +20,7 @@ use rustix::fs::{Mode, OFlags};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::dirs::{self, DirError, io};
+use crate::own_dirs::{self, DirError, io};
 
 pub use entry::{
     DaemonRecord, Entry, GpuRecord, InstanceRecord, Kind, LiveInstance, Phase, ShareRecord, VERSION,
@@ -78,8 +78,8 @@ impl Journal {
     ///
     /// A directory cannot be made, is not ours, or may be written by others; the kernel does not say which boot this is.
     pub fn open(state_dir: &Path) -> Result<Self, DirError> {
-        let state = dirs::own(state_dir, Mode::RWXU)?;
-        let sub = |name| dirs::own_at(&state, state_dir, name, Mode::RWXU);
+        let state = own_dirs::own(state_dir, Mode::RWXU)?;
+        let sub = |name| own_dirs::own_at(&state, state_dir, name, Mode::RWXU);
         let boot = boot_id(Path::new("/proc/sys/kernel/random/boot_id"))?;
         Ok(Self {
             base: state_dir.to_owned(),
@@ -189,16 +189,16 @@ impl Journal {
     ///
     /// The directory cannot be read.
     pub fn bad_files(&self) -> Result<Vec<String>, DirError> {
-        dirs::names(&self.bad).map_err(io(&self.base.join("bad"), "list it"))
+        own_dirs::names(&self.bad).map_err(io(&self.base.join("bad"), "list it"))
     }
 
     /// Removes what writers that were killed left behind. Only while nobody else writes.
     pub(crate) fn sweep(&self) -> Result<(), DirError> {
         for (dir, sub) in [(&self.jobs, "jobs"), (&self.daemons, "daemons")] {
             let path = self.base.join(sub);
-            for name in dirs::names(dir).map_err(io(&path, "list it"))? {
+            for name in own_dirs::names(dir).map_err(io(&path, "list it"))? {
                 if name.starts_with('.') {
-                    dirs::unlink(dir, &name).map_err(io(&path, "sweep it"))?;
+                    own_dirs::unlink(dir, &name).map_err(io(&path, "sweep it"))?;
                 }
             }
         }
@@ -211,7 +211,7 @@ impl Journal {
         sub: &str,
         bad: &mut Vec<BadFile>,
     ) -> Result<Vec<T>, DirError> {
-        let names = dirs::names(dir).map_err(io(&self.base.join(sub), "list it"))?;
+        let names = own_dirs::names(dir).map_err(io(&self.base.join(sub), "list it"))?;
         let mut all = Vec::new();
         for name in names.iter().filter(|n| !n.starts_with('.')) {
             all.extend(self.load(dir, sub, name, bad)?);
@@ -298,7 +298,7 @@ impl Journal {
             .and_then(|()| rustix::fs::renameat(dir, &temporary, dir, name).map_err(io(&path, "replace it")));
         if replaced.is_err() {
             // A full disk should not be filled further; what cannot be removed either is swept later.
-            let _ = dirs::unlink(dir, &temporary);
+            let _ = own_dirs::unlink(dir, &temporary);
         }
         crate::crash::point("journal written");
         replaced
@@ -307,7 +307,7 @@ impl Journal {
     fn delete(&self, dir: &OwnedFd, sub: &str, name: &str) -> Result<(), DirError> {
         let path = self.base.join(sub).join(name);
         crate::crash::point("before journal removal");
-        dirs::unlink(dir, name).map_err(io(&path, "remove it"))
+        own_dirs::unlink(dir, name).map_err(io(&path, "remove it"))
     }
 }
 

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::process::{Gid, Uid};
 
 use crate::deadline::Deadline;
-use crate::dirs::{self, DirError, io};
+use crate::own_dirs::{self, DirError, io};
 use crate::settings::Settings;
 
 /// Where a daemon keeps its pipes and logs.
@@ -51,15 +51,15 @@ fn lock_life(dir: &OwnedFd, path: &Path) -> Result<OwnedFd, DirError> {
 pub(super) fn make_dirs(settings: &Settings, key: &str, uid: u32, gid: u32) -> Result<OwnedFd, DirError> {
     remove_dirs(settings, key)?;
     let public = Mode::from_bits_truncate(0o755);
-    let run = dirs::own(&settings.run_dir, public)?;
-    let mps = dirs::own_at(run, &settings.run_dir, "mps", public)?;
+    let run = own_dirs::own(&settings.run_dir, public)?;
+    let mps = own_dirs::own_at(run, &settings.run_dir, "mps", public)?;
     let base = settings.run_dir.join("mps");
-    let dir = dirs::own_at(mps, &base, key, public)?;
+    let dir = own_dirs::own_at(mps, &base, key, public)?;
     let mode = if uid == 0 { public } else { Mode::RWXU };
     for name in ["pipe", "log"] {
         let path = base.join(key).join(name);
         // Made by root in root's directory: nobody can have put a link there.
-        drop(dirs::own_at(&dir, &base.join(key), name, mode)?);
+        drop(own_dirs::own_at(&dir, &base.join(key), name, mode)?);
         rustix::fs::chownat(
             &dir,
             name,
@@ -80,8 +80,8 @@ pub(super) fn remove_dirs(settings: &Settings, key: &str) -> Result<(), DirError
         return Ok(());
     }
     // Refuses a `run_dir` or `mps` that somebody else could have redirected.
-    let run = dirs::own(&settings.run_dir, Mode::from_bits_truncate(0o755))?;
-    let mps = dirs::own_at(run, &settings.run_dir, "mps", Mode::from_bits_truncate(0o755))?;
+    let run = own_dirs::own(&settings.run_dir, Mode::from_bits_truncate(0o755))?;
+    let mps = own_dirs::own_at(run, &settings.run_dir, "mps", Mode::from_bits_truncate(0o755))?;
     let away = format!("{AWAY}{key}-{}", unique());
     match rustix::fs::renameat(&mps, key, &mps, &away) {
         Err(Errno::NOENT) => return Ok(()),

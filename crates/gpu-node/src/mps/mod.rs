@@ -14,8 +14,8 @@ use rustix::process::Signal;
 
 use crate::command::{CommandError, Run};
 use crate::deadline::{Backoff, Deadline};
-use crate::dirs::DirError;
 use crate::journal::{DaemonRecord, Journal, VERSION};
+use crate::own_dirs::DirError;
 use crate::settings::Settings;
 use folders::{life_held, make_dirs, remove_dirs};
 use process::Held;

@@ -1,28 +1,13 @@
 //! MIG instances: what the driver offers, what exists, and making and destroying them, one driver call at a time.
 //! Retries and choices are the caller's.
 
-use std::collections::HashMap;
-
 use placement::{GpuIndex, Placement, Profile, ProfileId, Slice};
 
-use super::{Code, Nvml, NvmlError, at, ffi};
-
-/// A GPU instance profile as the driver describes it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LiveProfile {
-    /// The id that every call but the query takes.
-    pub id: ProfileId,
-    /// Empty where the driver is too old to name profiles.
-    pub name: String,
-    /// Compute slices.
-    pub slices: u32,
-    /// How many instances of it the driver says a GPU holds.
-    pub instances: u32,
-    /// Streaming multiprocessors.
-    pub sm: u32,
-    /// Memory of an instance, MiB.
-    pub memory_mib: u64,
-}
+use super::calls::Nvml;
+use super::code::Code;
+use super::error::{NvmlError, at};
+use super::ffi;
+use super::known::LiveProfile;
 
 /// A compute instance that exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,14 +39,6 @@ impl GpuInstance {
     pub fn overlaps(&self, placement: Placement) -> bool {
         self.placement.mask() & placement.mask() != 0
     }
-}
-
-/// What does not change while a GPU keeps its mode; each item takes a dozen calls to find out.
-#[derive(Default)]
-pub(super) struct Known {
-    profiles: HashMap<GpuIndex, Vec<LiveProfile>>,
-    /// Compute instance profiles of a GPU instance profile: (id, slices), largest first.
-    compute: HashMap<(GpuIndex, u32), Vec<(u32, u32)>>,
 }
 
 /// NVML's profile numbers end at the first that is an invalid argument; no driver has this many.

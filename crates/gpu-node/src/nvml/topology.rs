@@ -4,7 +4,9 @@ use placement::links::{PcieSlot, newest_nvlink, nvlink_generation, nvlink_of};
 use placement::mapa::{HardwareGraph, Link, LinkKind, PCIE_GBPS};
 use placement::{GpuIndex, Model};
 
-use super::{Code, Nvml, NvmlError, at};
+use super::calls::Nvml;
+use super::code::Code;
+use super::error::{NvmlError, at};
 
 /// What is at the other end of an active NVLink.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use super::*;
 use crate::deadline::Deadline;
 use crate::journal::{Entry, Journal, Phase};
 use crate::lock::Locks;
-use crate::{Fault, Starter};
+use crate::{Fault, WaitingSlurmd};
 
 fn entry(node: &TestNode, job: u32) -> Option<Entry> {
     Journal::open(&node.settings.state_dir).unwrap().job(JobId(job)).unwrap()
@@ -72,7 +72,7 @@ fn a_prolog_whose_slurmd_has_died_leaves_nothing() {
     on_node("tests::again::a_prolog_whose_slurmd_has_died_leaves_nothing", |node| {
         let share = Grant::Mps { on: ShareOn::Gpu(GpuIndex(1)), mem_mib: 1000, threads: 25 };
         let abandoned =
-            |job, grant| JobContext { starter: Some(Starter::gone()), ..node.job(job, ALICE, grant) };
+            |job, grant| JobContext { slurmd: Some(WaitingSlurmd::gone()), ..node.job(job, ALICE, grant) };
         node.realise(9, BOB, mig(&[(0, "1g.5gb", 6)])).unwrap();
         node.reconcile(&[9]);
         for grant in [mig(&[(0, "2g.10gb", 0)]), share, whole(&[2]), mig(&[(0, "1g.5gb", 6)])] {
@@ -92,10 +92,10 @@ fn what_a_prolog_found_made_is_not_its_own_to_give_back() {
     on_node("tests::again::what_a_prolog_found_made_is_not_its_own_to_give_back", |node| {
         node.reconcile(&[]);
         let grant = mig(&[(0, "1g.5gb", 0)]);
-        let starter = Some(Starter::of_this_prolog());
-        crate::realise(&node.settings, &JobContext { starter, ..node.job(1, ALICE, grant.clone()) }).unwrap();
-        let starter = Some(Starter::gone());
-        crate::realise(&node.settings, &JobContext { starter, ..node.job(1, ALICE, grant) }).unwrap();
+        let slurmd = Some(WaitingSlurmd::of_this_prolog());
+        crate::realise(&node.settings, &JobContext { slurmd, ..node.job(1, ALICE, grant.clone()) }).unwrap();
+        let slurmd = Some(WaitingSlurmd::gone());
+        crate::realise(&node.settings, &JobContext { slurmd, ..node.job(1, ALICE, grant) }).unwrap();
         assert_eq!(entry(node, 1).unwrap().phase, Phase::Ready);
         node.assert_clean(&[1]);
     });

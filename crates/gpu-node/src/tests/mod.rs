@@ -164,7 +164,7 @@ impl TestNode {
             decision,
             matched: None,
             live: None,
-            starter: None,
+            slurmd: None,
         }
     }
 

@@ -4,7 +4,7 @@ use site_config::GpuOrder;
 
 use super::*;
 use crate::journal::{Journal, Phase};
-use crate::numbers::{NumberError, minors_by_bus};
+use crate::numbering::{NumberError, minors_by_bus};
 use crate::{Numbers, task_environment, uuids_of_part, uuids_of_task};
 
 /// The device files of these GPUs as gres.conf would list them.

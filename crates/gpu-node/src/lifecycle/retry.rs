@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use placement::JobId;
 
+use super::job::JobContext;
+use super::realise::{Realised, realise};
 use crate::fault::{Fault, RealiseError};
-use crate::realise::{JobContext, Realised, realise};
 use crate::settings::Settings;
 
 /// How often it is looked again.

@@ -8,13 +8,13 @@ use rustix::process::{Pid, getppid};
 /// for a job that it does not know, or that was to end before it died [22.05 and 24.11 `slurmd/req.c`, "Not running
 /// epilog"].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Starter {
+pub struct WaitingSlurmd {
     parent: Option<Pid>,
     /// It had died before it was looked for.
     adopted: bool,
 }
 
-impl Starter {
+impl WaitingSlurmd {
     /// The slurmd that has started this prolog.
     #[must_use]
     pub fn of_this_prolog() -> Self {
@@ -55,13 +55,13 @@ mod tests {
 
     #[test]
     fn a_prolog_that_process_1_has_adopted_has_lost_its_slurmd() {
-        let adopted = |parent, slurmd| Starter::with_parent(Some(parent), |_| slurmd).adopted;
+        let adopted = |parent, slurmd| WaitingSlurmd::with_parent(Some(parent), |_| slurmd).adopted;
         let (first, other) = (Pid::INIT, rustix::process::getpid());
         assert!(adopted(first, Some(false)));
         assert!(!adopted(first, Some(true)), "slurmd itself, in a container");
         assert!(!adopted(first, None) && !adopted(other, Some(false)));
-        assert!(Starter { parent: getppid(), adopted: true }.is_gone());
-        assert!(!Starter { parent: getppid(), adopted: false }.is_gone());
+        assert!(WaitingSlurmd { parent: getppid(), adopted: true }.is_gone());
+        assert!(!WaitingSlurmd { parent: getppid(), adopted: false }.is_gone());
     }
 
     #[test]

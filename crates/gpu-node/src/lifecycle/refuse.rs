@@ -1,15 +1,15 @@
 //! Journals that a job cannot be given what it was granted.
 
+use super::give_back::{Released, finish};
+use super::job::{JobContext, require_root};
 use crate::deadline::Deadline;
 use crate::fault::Fault;
 use crate::journal::{Entry, Journal, Phase};
 use crate::lock::Locks;
-use crate::realise::{JobContext, blank, require_root};
-use crate::release::{self, Released};
 use crate::settings::Settings;
 
 /// Journals why a job cannot be given what it was granted; its steps are refused with the reason. What an earlier start
-/// of the job has left here is taken back first: its entry is the only trace of it. A job whose [`JobContext::starter`]
+/// of the job has left here is taken back first: its entry is the only trace of it. A job whose [`JobContext::slurmd`]
 /// is gone is not journalled: nobody would take that back.
 ///
 /// # Errors
@@ -22,11 +22,11 @@ pub fn refuse(settings: &Settings, job: &JobContext, why: &str) -> Result<Releas
     let daemon = journal.job(job.job)?.and_then(|old| old.share).map(|share| share.daemon);
     let _locks = Locks::for_job(&settings.state_dir, job.job, &[], daemon.as_deref(), &deadline)?;
     let left = match journal.job(job.job)? {
-        Some(old) => release::finish(settings, &journal, &old)?,
+        Some(old) => finish(settings, &journal, &old)?,
         None => Released::default(),
     };
     if !job.abandoned() {
-        journal.store(&Entry { phase: Phase::Failed(why.to_owned()), ..blank(job, journal.boot()) })?;
+        journal.store(&Entry { phase: Phase::Failed(why.to_owned()), ..job.first_entry(journal.boot()) })?;
     }
     Ok(left)
 }

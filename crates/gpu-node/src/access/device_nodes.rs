@@ -184,7 +184,7 @@ impl Devices {
     pub(crate) fn cap_nodes(&self) -> Vec<String> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let Ok(dir) = rustix::fs::openat(&self.dir, CAPS, flags, Mode::empty()) else { return Vec::new() };
-        let names = crate::dirs::names(dir).unwrap_or_default();
+        let names = crate::own_dirs::names(dir).unwrap_or_default();
         names.iter().filter(|n| n.starts_with("nvidia-cap")).map(|n| format!("{CAPS}/{n}")).collect()
     }
 

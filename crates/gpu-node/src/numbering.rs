@@ -14,7 +14,7 @@ use placement::decision::ShareOn;
 use placement::{GpuIndex, Grant, MigSpec};
 use site_config::GpuOrder;
 
-use crate::devices::GPU_MAJOR;
+use crate::access::GPU_MAJOR;
 use crate::nvml::{Nvml, NvmlError};
 use crate::settings::Settings;
 

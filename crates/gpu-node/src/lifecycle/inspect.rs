@@ -3,16 +3,16 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use placement::{GpuIndex, GpuState, Holder, Instance, JobId, MigPolicy, Node, Share, Uid};
+use placement::{GpuIndex, JobId, MigPolicy, Node};
 
-use crate::devices::Devices;
-use crate::expected::{GpuFacts, device_nodes, whole_holder};
+use super::job::require_root;
+use super::node_state::{GpuView, engine_view, view};
+use crate::access::{Devices, GpuFacts, device_nodes, gpu_node};
 use crate::fault::Fault;
 use crate::journal::{BadFile, Entry, InstanceRecord, Journal, Kind, Phase, ShareRecord};
 use crate::mps;
-use crate::nvml::{GpuInfo, GpuInstance, MigMode, Nvml};
-use crate::realise::{chain, require_root};
-use crate::reconcile::is_live;
+use crate::nvml::{GpuInstance, Nvml};
+use crate::one_line::one_line;
 use crate::settings::{GpuSettings, Settings};
 
 /// Two sources that say different things about one GPU or job.
@@ -36,17 +36,6 @@ impl fmt::Display for Disagreement {
         }
         f.write_str(&self.what)
     }
-}
-
-/// One GPU as it is.
-#[derive(Clone, Debug)]
-pub struct GpuView {
-    /// What it is.
-    pub info: GpuInfo,
-    /// Its MIG mode.
-    pub mode: MigMode,
-    /// Its instances, by start.
-    pub instances: Vec<GpuInstance>,
 }
 
 /// The node as it is.
@@ -81,7 +70,7 @@ pub fn inspect(settings: &Settings, live: Option<&HashSet<JobId>>) -> Result<Ins
     for gpu in (0..nvml.count()?).map(GpuIndex) {
         match view(&nvml, gpu) {
             Ok(v) => gpus.push(v),
-            Err(e) => found.gpu(gpu, chain(&e)),
+            Err(e) => found.gpu(gpu, one_line(&e)),
         }
     }
     found.jobs(&journal, &entries, live);
@@ -89,14 +78,10 @@ pub fn inspect(settings: &Settings, live: Option<&HashSet<JobId>>) -> Result<Ins
     found.instances(&gpus, &entries);
     found.daemons(settings, &journal, &entries)?;
     if let Err(e) = found.nodes(settings, &gpus, &entries) {
-        found.list.push(Disagreement { gpu: None, job: None, what: chain(&e) });
+        found.list.push(Disagreement { gpu: None, job: None, what: one_line(&e) });
     }
     let node = engine_view(settings, &gpus, &entries);
     Ok(Inspection { node, gpus, entries, disagreements: found.list })
-}
-
-fn view(nvml: &Nvml, gpu: GpuIndex) -> Result<GpuView, Fault> {
-    Ok(GpuView { info: nvml.info(gpu)?, mode: nvml.mig_mode(gpu)?, instances: nvml.instances(gpu)? })
 }
 
 /// True where the record and the instance are the same one.
@@ -130,7 +115,7 @@ impl Findings {
 
     fn jobs(&mut self, journal: &Journal, entries: &[Entry], live: Option<&HashSet<JobId>>) {
         for entry in entries {
-            if !is_live(entry, journal.boot(), live) {
+            if !entry.is_live(journal.boot(), live) {
                 self.job(entry, None, "is journalled but not on this node any more".to_owned());
             }
         }
@@ -216,7 +201,7 @@ impl Findings {
         // A job that is just being started has some of its nodes.
         let changing = entries.iter().any(|e| e.phase == Phase::Intent);
         for (name, want) in device_nodes(settings, &devices, &facts, entries)? {
-            let gpu = facts.iter().find(|f| crate::devices::gpu_node(f.minor) == name).map(|f| f.gpu);
+            let gpu = facts.iter().find(|f| gpu_node(f.minor) == name).map(|f| f.gpu);
             let what = match devices.get(&name) {
                 Ok(Some(is)) if is == want || changing => continue,
                 Ok(Some(is)) => format!(
@@ -224,7 +209,7 @@ impl Findings {
                     is.uid, is.mode, want.uid, want.mode
                 ),
                 Ok(None) => format!("device node {name} is missing"),
-                Err(e) => chain(&e),
+                Err(e) => one_line(&e),
             };
             self.list.push(Disagreement { gpu, job: None, what });
         }
@@ -232,61 +217,7 @@ impl Findings {
     }
 }
 
-/// The node in the engine's terms.
-fn engine_view(settings: &Settings, gpus: &[GpuView], entries: &[Entry]) -> Node {
-    let mut node = Vec::new();
-    for (place, view) in gpus.iter().enumerate() {
-        if usize::from(view.info.index.0) != place {
-            break;
-        }
-        let described = settings.gpu(view.info.index);
-        let Some(model) = view.info.model().or(described.map(|d| d.model)) else { break };
-        let policy = described.map_or(MigPolicy::Dynamic, |d| d.policy);
-        node.push(placement::Gpu { model, policy, state: state(view, entries) });
-    }
-    let n = node.len();
-    Node { gpus: node, links: placement::LinkMatrix::uniform(n, 0.0) }
-}
-
-fn state(view: &GpuView, entries: &[Entry]) -> GpuState {
-    let gpu = view.info.index;
-    let holders: Vec<&Entry> = entries.iter().filter(|e| e.holds() && e.uses(gpu)).collect();
-    if let Some(entry) = holders.iter().find(|e| e.kind == Kind::Whole) {
-        return GpuState::Whole(entry.job());
-    }
-    let shares: Vec<Share> =
-        holders.iter().filter(|e| e.instances.is_empty()).filter_map(|e| share_of(e)).collect();
-    if !shares.is_empty() {
-        return GpuState::Mps(shares);
-    }
-    if !view.mode.current {
-        return GpuState::Free;
-    }
-    let whole = view.instances.iter().filter(|i| !i.compute.is_empty());
-    GpuState::Mig(
-        whole
-            .map(|i| Instance {
-                profile: i.profile,
-                start: i.placement.start,
-                holder: holder(&holders, gpu, i),
-            })
-            .collect(),
-    )
-}
-
-fn holder(entries: &[&Entry], gpu: GpuIndex, instance: &GpuInstance) -> Holder {
-    let held =
-        |e: &&&Entry| e.instances.iter().any(|r| r.gpu == gpu.0 && r.placement() == instance.placement);
-    let mine: Vec<&&Entry> = entries.iter().filter(held).collect();
-    let shares: Vec<Share> = mine.iter().filter_map(|e| share_of(e)).collect();
-    match mine.first() {
-        None => Holder::Idle,
-        Some(_) if !shares.is_empty() => Holder::Shared(shares),
-        Some(entry) => Holder::Isolated(entry.job()),
-    }
-}
-
-fn share_of(entry: &Entry) -> Option<Share> {
-    let share = entry.share.as_ref()?;
-    Some(Share { job: entry.job(), uid: Uid(entry.uid), mem_mib: share.mem_mib, threads: share.threads })
+/// The entry that has all of this GPU, if any.
+fn whole_holder(entries: &[Entry], gpu: GpuIndex) -> Option<&Entry> {
+    entries.iter().find(|e| e.holds() && e.uses(gpu) && e.kind == Kind::Whole)
 }

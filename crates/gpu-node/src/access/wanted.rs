@@ -1,0 +1,82 @@
+//! How every device node should be, from the journal alone.
+//!
+//! The node of a GPU is closed while no job has anything on the GPU. While one user has, it is that user's. While several
+//! users have instances on it, everybody may open it: a node has one owner, and the capability nodes guard the instances.
+
+use std::collections::BTreeMap;
+
+use placement::GpuIndex;
+
+use super::device_nodes::{Access, DeviceError, Devices, gpu_node};
+use crate::journal::{Entry, Kind, Phase};
+use crate::settings::Settings;
+
+/// A GPU and its node.
+pub(crate) struct GpuFacts {
+    pub(crate) gpu: GpuIndex,
+    pub(crate) minor: u32,
+}
+
+/// How a GPU's node must be, from the entries of live jobs.
+pub(super) fn gpu_access<'e>(
+    settings: &Settings,
+    gpu: GpuIndex,
+    live: impl IntoIterator<Item = &'e Entry>,
+) -> Access {
+    let mut access = Access::CLOSED;
+    for entry in live.into_iter().filter(|e| e.is_given() && e.uses(gpu)) {
+        let own = Access::gpu_of(entry.uid);
+        access = match access {
+            _ if shared_by_all(settings, entry) => return Access::OPEN,
+            Access::CLOSED => own,
+            before if before == own => own,
+            _ => return Access::OPEN,
+        };
+    }
+    access
+}
+
+/// Whether every user may use what the job uses.
+fn shared_by_all(settings: &Settings, entry: &Entry) -> bool {
+    entry.kind == Kind::Mps && settings.share_between_users
+}
+
+/// The capability nodes that make a ready job's instances the job's, and how they must be.
+pub(crate) fn caps(
+    settings: &Settings,
+    devices: &Devices,
+    entry: &Entry,
+) -> Result<Vec<(String, Access)>, DeviceError> {
+    let to_all = shared_by_all(settings, entry);
+    let mut grants = Vec::new();
+    let access = if to_all { Access::CAP_OPEN } else { Access::cap_of(entry.uid) };
+    for instance in &entry.instances {
+        let minor = entry.gpus.iter().find(|g| g.index == instance.gpu).map(|g| g.minor);
+        if let (Some(minor), Some(live)) = (minor, &instance.live) {
+            grants.extend(devices.caps(minor, live.gi, live.ci)?.map(|name| (name, access)));
+        }
+    }
+    Ok(grants)
+}
+
+/// Names relative to `dev_root` with the access they should have. `entries` are those of live jobs. The nodes that
+/// let administrators configure and monitor MIG are not ours and are left out.
+pub(crate) fn device_nodes(
+    settings: &Settings,
+    devices: &Devices,
+    gpus: &[GpuFacts],
+    entries: &[Entry],
+) -> Result<BTreeMap<String, Access>, DeviceError> {
+    let mut wanted = BTreeMap::new();
+    let spared = devices.admin_caps()?;
+    for name in devices.cap_nodes().into_iter().filter(|n| !spared.contains(n)) {
+        wanted.insert(name, Access::CAP_CLOSED);
+    }
+    for facts in gpus {
+        wanted.insert(gpu_node(facts.minor), gpu_access(settings, facts.gpu, entries));
+    }
+    for entry in entries.iter().filter(|e| e.phase == Phase::Ready) {
+        wanted.extend(caps(settings, devices, entry)?);
+    }
+    Ok(wanted)
+}

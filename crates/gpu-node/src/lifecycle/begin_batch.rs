@@ -1,0 +1,26 @@
+//! Notes that a batch script begins.
+
+use placement::JobId;
+
+use super::job::require_root;
+use crate::deadline::Deadline;
+use crate::fault::Fault;
+use crate::journal::{Entry, Journal};
+use crate::lock::Locks;
+use crate::settings::Settings;
+
+/// Notes that a job's batch script begins, see [`Entry::begun`]. A job that the journal does not know is no error.
+///
+/// # Errors
+///
+/// Not root, another process works on the job for too long, or the journal cannot be used.
+pub fn begin_batch(settings: &Settings, job: JobId) -> Result<(), Fault> {
+    require_root()?;
+    let deadline = Deadline::after(settings.operation_timeout);
+    let _locks = Locks::for_job(&settings.state_dir, job, &[], None, &deadline)?;
+    let journal = Journal::open(&settings.state_dir)?;
+    match journal.job(job)? {
+        Some(entry) => Ok(journal.note(&Entry { begun: true, ..entry })?),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,31 @@
+//! Whether the journal has a job that slurmctld may have forgotten.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::time::Duration;
+
+use placement::JobId;
+
+use crate::journal::{Entry, Journal};
+use crate::settings::Settings;
+
+/// Whether some other job than `own` is journalled, without a step among `live`, for longer than `after`. slurmctld may
+/// have forgotten it, and its epilog will never run then. At most one caller is told so in that time.
+#[must_use]
+pub fn seems_forgotten(settings: &Settings, own: JobId, live: &HashSet<JobId>, after: Duration) -> bool {
+    let Ok(journal) = Journal::open(&settings.state_dir) else { return false };
+    let entries = journal.jobs(&mut Vec::new()).unwrap_or_default();
+    let stale = |e: &Entry| {
+        e.job() != own && !live.contains(&e.job()) && journal.age(e.job()).is_some_and(|age| age > after)
+    };
+    entries.iter().any(stale) && first_in(&settings.state_dir.join("asked"), after)
+}
+
+/// Whether nobody has been here within that time; notes that somebody is now.
+fn first_in(stamp: &Path, time: Duration) -> bool {
+    let last = std::fs::symlink_metadata(stamp).and_then(|meta| meta.modified());
+    if last.is_ok_and(|at| at.elapsed().is_ok_and(|ago| ago < time)) {
+        return false;
+    }
+    std::fs::write(stamp, "").is_ok()
+}

@@ -1,0 +1,32 @@
+//! What happens to a job's resources, verb by verb: [`realise()`], [`release()`], [`reconcile()`], [`inspect()`].
+//!
+//! No verb calls another. What two of them need lies below them: `job`, `give_back`, and `crate::remnants`. Only
+//! [`realise_waiting`] stands above a verb, which it calls again and again.
+
+mod begin_batch;
+mod conflict;
+mod forgotten;
+mod give_back;
+mod inspect;
+mod job;
+mod make;
+mod node_state;
+mod realise;
+mod reconcile;
+mod refuse;
+mod release;
+mod retry;
+mod waiting_slurmd;
+
+pub use begin_batch::begin_batch;
+pub use forgotten::seems_forgotten;
+pub use give_back::Released;
+pub use inspect::{Disagreement, Inspection, inspect};
+pub use job::JobContext;
+pub use node_state::GpuView;
+pub use realise::{Realised, realise};
+pub use reconcile::{ReconcileReport, reconcile};
+pub use refuse::refuse;
+pub use release::{release, release_dead};
+pub use retry::realise_waiting;
+pub use waiting_slurmd::WaitingSlurmd;

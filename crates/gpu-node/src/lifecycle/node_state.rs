@@ -1,0 +1,84 @@
+//! The node as the placement engine sees it, from the driver's answers and the journal.
+
+use placement::{GpuIndex, GpuState, Holder, Instance, MigPolicy, Node, Share, Uid};
+
+use crate::fault::Fault;
+use crate::journal::{Entry, Kind};
+use crate::nvml::{GpuInfo, GpuInstance, MigMode, Nvml};
+use crate::settings::Settings;
+
+/// One GPU as it is.
+#[derive(Clone, Debug)]
+pub struct GpuView {
+    /// What it is.
+    pub info: GpuInfo,
+    /// Its MIG mode.
+    pub mode: MigMode,
+    /// Its instances, by start.
+    pub instances: Vec<GpuInstance>,
+}
+
+/// Asks the driver about one GPU.
+pub(super) fn view(nvml: &Nvml, gpu: GpuIndex) -> Result<GpuView, Fault> {
+    Ok(GpuView { info: nvml.info(gpu)?, mode: nvml.mig_mode(gpu)?, instances: nvml.instances(gpu)? })
+}
+
+/// The node in the engine's terms. It ends before the first GPU that does not answer or whose model is unknown: a
+/// GPU's place is its number.
+pub(super) fn engine_view(settings: &Settings, gpus: &[GpuView], entries: &[Entry]) -> Node {
+    let mut node = Vec::new();
+    for (place, view) in gpus.iter().enumerate() {
+        if usize::from(view.info.index.0) != place {
+            break;
+        }
+        let described = settings.gpu(view.info.index);
+        let Some(model) = view.info.model().or(described.map(|d| d.model)) else { break };
+        let policy = described.map_or(MigPolicy::Dynamic, |d| d.policy);
+        node.push(placement::Gpu { model, policy, state: state(view, entries) });
+    }
+    let n = node.len();
+    Node { gpus: node, links: placement::LinkMatrix::uniform(n, 0.0) }
+}
+
+fn state(view: &GpuView, entries: &[Entry]) -> GpuState {
+    let gpu = view.info.index;
+    let holders: Vec<&Entry> = entries.iter().filter(|e| e.holds() && e.uses(gpu)).collect();
+    if let Some(entry) = holders.iter().find(|e| e.kind == Kind::Whole) {
+        return GpuState::Whole(entry.job());
+    }
+    let shares: Vec<Share> =
+        holders.iter().filter(|e| e.instances.is_empty()).filter_map(|e| share_of(e)).collect();
+    if !shares.is_empty() {
+        return GpuState::Mps(shares);
+    }
+    if !view.mode.current {
+        return GpuState::Free;
+    }
+    let whole = view.instances.iter().filter(|i| !i.compute.is_empty());
+    GpuState::Mig(
+        whole
+            .map(|i| Instance {
+                profile: i.profile,
+                start: i.placement.start,
+                holder: holder(&holders, gpu, i),
+            })
+            .collect(),
+    )
+}
+
+fn holder(entries: &[&Entry], gpu: GpuIndex, instance: &GpuInstance) -> Holder {
+    let held =
+        |e: &&&Entry| e.instances.iter().any(|r| r.gpu == gpu.0 && r.placement() == instance.placement);
+    let mine: Vec<&&Entry> = entries.iter().filter(held).collect();
+    let shares: Vec<Share> = mine.iter().filter_map(|e| share_of(e)).collect();
+    match mine.first() {
+        None => Holder::Idle,
+        Some(_) if !shares.is_empty() => Holder::Shared(shares),
+        Some(entry) => Holder::Isolated(entry.job()),
+    }
+}
+
+fn share_of(entry: &Entry) -> Option<Share> {
+    let share = entry.share.as_ref()?;
+    Some(Share { job: entry.job(), uid: Uid(entry.uid), mem_mib: share.mem_mib, threads: share.threads })
+}

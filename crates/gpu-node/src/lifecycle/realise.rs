@@ -1,0 +1,150 @@
+//! Makes real what a job was granted: the prolog.
+//!
+//! Everything here may be killed at any point and run again: what stands already is used, what is half made is
+//! finished or replaced.
+
+use std::time::Duration;
+
+use placement::{GpuIndex, Grant, JobId};
+
+use super::conflict::conflict;
+use super::give_back::{finish, revoke};
+use super::job::{JobContext, require_root};
+use super::make;
+use crate::deadline::Deadline;
+use crate::driver::Driver;
+use crate::fault::{Fault, RealiseError};
+use crate::journal::{Entry, Journal, Phase, daemon_key};
+use crate::lock::{LockError, Locks};
+use crate::nvml;
+use crate::one_line::one_line;
+use crate::settings::Settings;
+
+/// A job's resources exist and are the job's.
+#[derive(Clone, Debug)]
+pub struct Realised {
+    /// As journalled.
+    pub entry: Entry,
+    /// Dead jobs that held some of it until now.
+    pub evicted: Vec<JobId>,
+    /// How much of the time was the driver's.
+    pub driver_time: Duration,
+}
+
+/// Makes real what a job was granted. Returns once the job may start.
+///
+/// # Errors
+///
+/// [`RealiseError::NodeUnfit`] where no job could be started here, [`RealiseError::JobFailed`] where only this one
+/// cannot; the latter is journalled, so that the job's tasks can be refused with the reason.
+pub fn realise(settings: &Settings, job: &JobContext) -> Result<Realised, RealiseError> {
+    let deadline = Deadline::after(settings.operation_timeout);
+    realise_until(settings, job, &deadline).map_err(RealiseError::from)
+}
+
+fn realise_until(settings: &Settings, job: &JobContext, deadline: &Deadline) -> Result<Realised, Fault> {
+    require_root()?;
+    let driver_time = nvml::driver_time();
+    let journal = Journal::open(&settings.state_dir)?;
+    let mut gpus = job.grant.gpus();
+    if let Some(old) = journal.job(job.job)? {
+        gpus.extend(old.gpus.iter().map(|g| GpuIndex(g.index)));
+    }
+    let daemon = match &job.grant {
+        Grant::Mps { on, .. } => Some(daemon_key(*on)),
+        Grant::Mig(_) | Grant::Whole(_) => None,
+    };
+    let _locks = Locks::for_job(&settings.state_dir, job.job, &gpus, daemon.as_deref(), deadline)?;
+    let mut entry = job.first_entry(journal.boot());
+    let mut made_before = false;
+    match journal.job(job.job)? {
+        // What it has been given already is taken back should this attempt fail.
+        Some(old) if same_job(&old, job, journal.boot()) => {
+            made_before = old.phase == Phase::Ready;
+            (entry.gpus, entry.device_nodes) = (old.gpus, old.device_nodes);
+        }
+        // Requeued, and its epilog never ran here.
+        Some(old) => drop(finish(settings, &journal, &old)?),
+        None => {}
+    }
+    let result = attempt(settings, &journal, job, &mut entry, deadline);
+    if !made_before && job.abandoned() {
+        finish(settings, &journal, &entry)?;
+        return Err(Fault::Abandoned);
+    }
+    match result {
+        Ok(evicted) => Ok(Realised { entry, evicted, driver_time: nvml::driver_time() - driver_time }),
+        Err(fault) => {
+            give_up(settings, &journal, entry, &fault)?;
+            Err(fault)
+        }
+    }
+}
+
+fn same_job(old: &Entry, job: &JobContext, boot: &str) -> bool {
+    old.boot == boot
+        && old.holds()
+        && (old.uid, old.gid, old.restart) == (job.uid, job.gid, job.restart)
+        && old.grant() == job.grant
+}
+
+fn attempt(
+    settings: &Settings,
+    journal: &Journal,
+    job: &JobContext,
+    entry: &mut Entry,
+    deadline: &Deadline,
+) -> Result<Vec<JobId>, Fault> {
+    let mut driver = Driver::new(settings);
+    let mut evicted = Vec::new();
+    make::plan(settings, &mut driver, &job.grant, entry)?;
+    let mut others = Vec::new();
+    for other in journal.jobs(&mut Vec::new())? {
+        if other.job == entry.job || !other.holds() {
+            continue;
+        }
+        let Some(held) = conflict(entry, &other, settings.share_between_users) else {
+            others.push(other);
+            continue;
+        };
+        let dead =
+            other.boot != journal.boot() || job.live.as_ref().is_some_and(|l| !l.contains(&other.job()));
+        if !(dead && evict(settings, journal, job.job, &other)?) {
+            return Err(Fault::Held { gpu: held.gpu, what: held.what, holder: other.job() });
+        }
+        evicted.push(other.job());
+    }
+    journal.store(entry)?;
+    make::carry_out(settings, journal, &mut driver, entry, &others, deadline)?;
+    entry.phase = Phase::Ready;
+    journal.store(entry)?;
+    Ok(evicted)
+}
+
+/// How long a dead job's lock is waited for: whoever holds it is its epilog, about to give everything back.
+const EVICT_WAIT: Duration = Duration::from_secs(3);
+
+/// Takes everything from a job that is dead. False: another process works on it, or it is another one by now.
+fn evict(settings: &Settings, journal: &Journal, own: JobId, dead: &Entry) -> Result<bool, Fault> {
+    let deadline = Deadline::after(EVICT_WAIT);
+    let _lock = match Locks::for_other(&settings.state_dir, own, dead.job(), &deadline) {
+        Err(LockError::Timeout { .. }) => return Ok(false),
+        other => other?,
+    };
+    match journal.job(dead.job())? {
+        None => Ok(true),
+        Some(now) if now == *dead => {
+            finish(settings, journal, &now)?;
+            Ok(true)
+        }
+        Some(now) => Ok(!now.holds()),
+    }
+}
+
+/// Takes back what a failed attempt gave and journals why it failed.
+fn give_up(settings: &Settings, journal: &Journal, mut entry: Entry, fault: &Fault) -> Result<(), Fault> {
+    let (_problems, _nodes) = revoke(settings, journal, &entry)?;
+    entry.phase = Phase::Failed(one_line(fault));
+    entry.device_nodes.clear();
+    Ok(journal.store(&entry)?)
+}

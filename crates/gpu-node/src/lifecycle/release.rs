@@ -1,0 +1,106 @@
+//! Takes back what a job had: the epilog.
+//!
+//! Asks the driver nothing, but after a prolog that was killed: instances stay, idle, for the next job of their shape.
+//! What cannot be taken back at once never fails the epilog, which would drain the node; it is reported, and
+//! reconciliation tries again.
+
+use placement::{GpuIndex, JobId};
+
+use super::give_back::{Released, finish};
+use super::job::require_root;
+use crate::access::Devices;
+use crate::deadline::Deadline;
+use crate::fault::Fault;
+use crate::journal::{Entry, Journal, Phase};
+use crate::lock::{LockError, Locks};
+use crate::nvml::Nvml;
+use crate::one_line::one_line;
+use crate::remnants;
+use crate::settings::Settings;
+
+/// Takes back what a job had. A job that the journal does not know is no error.
+///
+/// # Errors
+///
+/// Not root, or the journal cannot be read or written: the node is unfit.
+pub fn release(settings: &Settings, job: JobId) -> Result<Released, Fault> {
+    release_if(settings, job, &|_| true)
+}
+
+/// The same for a job that was found dead with this entry; nothing is done if it has another one by now. Whoever asked
+/// Slurm may have waited long since: the job may have been started again.
+///
+/// # Errors
+///
+/// As [`release`].
+pub fn release_dead(settings: &Settings, dead: &Entry) -> Result<Released, Fault> {
+    release_if(settings, dead.job(), &|now| now == dead)
+}
+
+fn release_if(settings: &Settings, job: JobId, wanted: &dyn Fn(&Entry) -> bool) -> Result<Released, Fault> {
+    require_root()?;
+    let journal = Journal::open(&settings.state_dir)?;
+    let deadline = Deadline::after(settings.operation_timeout);
+    let mut entry = journal.job(job)?;
+    if entry.is_none() {
+        // The prolog of a slurmd that was killed may be about to write it.
+        match Locks::for_job(&settings.state_dir, job, &[], None, &deadline) {
+            Err(LockError::Dir(e)) => return Err(e.into()),
+            Err(e @ LockError::Timeout { .. }) => {
+                return Ok(Released { known: false, problems: vec![one_line(&e)] });
+            }
+            Ok(_its) => entry = journal.job(job)?,
+        }
+    }
+    let Some(entry) = entry.filter(|e| wanted(e)) else { return Ok(Released::default()) };
+    let interrupted = entry.phase == Phase::Intent;
+    let gpus: Vec<GpuIndex> = entry.gpus.iter().map(|g| GpuIndex(g.index)).collect();
+    // No GPU's lock, but after a prolog that was killed: what is the job's alone can be given back while another job's
+    // prolog keeps the GPU, for instances count as held until the entry is gone, and the entry goes last.
+    let daemon = entry.share.as_ref().map(|s| s.daemon.as_str());
+    let _locks = match Locks::for_job(
+        &settings.state_dir,
+        job,
+        if interrupted { &gpus } else { &[] },
+        daemon,
+        &deadline,
+    ) {
+        Err(LockError::Dir(e)) => return Err(e.into()),
+        Err(e @ LockError::Timeout { .. }) => {
+            // Not a reason to drain the node: nothing is held for the job any more, and reconciliation does the rest.
+            let why = one_line(&e);
+            journal.store(&Entry {
+                phase: Phase::Failed(format!("its release was cut short: {why}")),
+                ..entry
+            })?;
+            return Ok(Released { known: true, problems: vec![why] });
+        }
+        Ok(locks) => locks,
+    };
+    match journal.job(job)? {
+        Some(entry) if !wanted(&entry) => Ok(Released::default()),
+        Some(entry) if interrupted => {
+            let mut problems = clear_remnants(settings, &journal, &entry, &gpus);
+            let released = finish(settings, &journal, &entry)?;
+            problems.extend(released.problems);
+            Ok(Released { problems, ..released })
+        }
+        Some(entry) => finish(settings, &journal, &entry),
+        None => Ok(Released { known: true, problems: Vec::new() }),
+    }
+}
+
+/// The prolog was killed: what it left half made goes. Returns what could not be done.
+fn clear_remnants(settings: &Settings, journal: &Journal, entry: &Entry, gpus: &[GpuIndex]) -> Vec<String> {
+    let work = || -> Result<Vec<String>, Fault> {
+        let mut others = journal.jobs(&mut Vec::new())?;
+        others.retain(|e| e.job != entry.job && e.holds());
+        let nvml = Nvml::load(&settings.nvml_library)?;
+        let devices = Devices::open(settings)?;
+        for gpu in &entry.gpus {
+            remnants::close_idle(&nvml, &devices, gpu, &others)?;
+        }
+        Ok(remnants::clear(&nvml, gpus, &others).problems)
+    };
+    work().unwrap_or_else(|e| vec![one_line(&e)])
+}

@@ -1,0 +1,217 @@
+//! The driver's library and what it says about a GPU as a whole.
+
+use std::cell::RefCell;
+use std::path::Path;
+
+use placement::{GpuIndex, Model};
+
+use super::code::Code;
+use super::error::{NvmlError, at};
+use super::ffi;
+use super::known::Known;
+
+/// The driver's library, initialised.
+pub struct Nvml {
+    pub(super) lib: ffi::Lib,
+    pub(super) known: RefCell<Known>,
+}
+
+/// What a GPU is, apart from its state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GpuInfo {
+    /// NVML's index.
+    pub index: GpuIndex,
+    /// `GPU-…`.
+    pub uuid: String,
+    /// As NVML names the model.
+    pub name: String,
+    /// N of /dev/nvidiaN.
+    pub minor: u32,
+    /// Lower case.
+    pub pci_bus_id: String,
+    /// Framebuffer, MiB.
+    pub memory_mib: u64,
+}
+
+impl GpuInfo {
+    /// The geometry table's row for it.
+    #[must_use]
+    pub fn model(&self) -> Option<&'static Model> {
+        Model::find(&self.name)
+    }
+}
+
+/// A GPU's MIG mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MigMode {
+    /// In force.
+    pub current: bool,
+    /// After the next reset.
+    pub pending: bool,
+}
+
+impl Nvml {
+    /// Loads and initialises the library.
+    ///
+    /// # Errors
+    ///
+    /// The library is missing, or the driver is not loaded.
+    pub fn load(path: &Path) -> Result<Self, NvmlError> {
+        match ffi::Lib::load(path) {
+            Ok(lib) => Ok(Self { lib, known: RefCell::default() }),
+            Err(ffi::LoadError::Open(why)) => Err(NvmlError::Load { path: path.display().to_string(), why }),
+            Err(ffi::LoadError::Init(code)) => Err(NvmlError::Node { what: "cannot initialise", code }),
+        }
+    }
+
+    /// The driver's version.
+    ///
+    /// # Errors
+    ///
+    /// As NVML answers.
+    pub fn driver_version(&self) -> Result<String, NvmlError> {
+        self.lib
+            .driver_version()
+            .map_err(|code| NvmlError::Node { what: "cannot read the driver version", code })
+    }
+
+    /// Number of GPUs that this process can see.
+    ///
+    /// # Errors
+    ///
+    /// As NVML answers.
+    pub fn count(&self) -> Result<u16, NvmlError> {
+        let n =
+            self.lib.device_count().map_err(|code| NvmlError::Node { what: "cannot count GPUs", code })?;
+        Ok(u16::try_from(n).unwrap_or(u16::MAX))
+    }
+
+    /// Identity of one GPU.
+    ///
+    /// # Errors
+    ///
+    /// No such GPU, or it is lost.
+    pub fn info(&self, gpu: GpuIndex) -> Result<GpuInfo, NvmlError> {
+        let device = self.device(gpu)?;
+        let (total, _) = self.lib.memory(device).map_err(at(gpu, "cannot read its memory"))?;
+        Ok(GpuInfo {
+            index: gpu,
+            uuid: self.uuid(gpu)?,
+            name: self.lib.name(device).map_err(at(gpu, "cannot read its name"))?,
+            minor: self.minor(gpu)?,
+            pci_bus_id: self.lib.pci_bus_id(device).map_err(at(gpu, "cannot read its bus id"))?,
+            memory_mib: total >> 20,
+        })
+    }
+
+    /// The GPU's model name.
+    ///
+    /// # Errors
+    ///
+    /// As NVML answers.
+    pub fn name(&self, gpu: GpuIndex) -> Result<String, NvmlError> {
+        self.lib.name(self.device(gpu)?).map_err(at(gpu, "cannot read its name"))
+    }
+
+    /// The GPU's UUID.
+    ///
+    /// # Errors
+    ///
+    /// As NVML answers.
+    pub fn uuid(&self, gpu: GpuIndex) -> Result<String, NvmlError> {
+        self.lib.uuid(self.device(gpu)?).map_err(at(gpu, "cannot read its UUID"))
+    }
+
+    /// N of /dev/nvidiaN.
+    ///
+    /// # Errors
+    ///
+    /// As NVML answers.
+    pub fn minor(&self, gpu: GpuIndex) -> Result<u32, NvmlError> {
+        self.lib.minor(self.device(gpu)?).map_err(at(gpu, "cannot read its minor number"))
+    }
+
+    /// Used memory, MiB.
+    ///
+    /// # Errors
+    ///
+    /// As NVML answers.
+    pub fn used_mib(&self, gpu: GpuIndex) -> Result<u64, NvmlError> {
+        let memory = self.lib.memory(self.device(gpu)?).map_err(at(gpu, "cannot read its memory"))?;
+        Ok(memory.1 >> 20)
+    }
+
+    /// Processes with a CUDA context on the GPU: pid, and the GPU instance each is in.
+    ///
+    /// # Errors
+    ///
+    /// As NVML answers.
+    pub fn processes(&self, gpu: GpuIndex) -> Result<Vec<(u32, Option<u32>)>, NvmlError> {
+        let all = self.lib.processes(self.device(gpu)?).map_err(at(gpu, "cannot list its processes"))?;
+        Ok(all.into_iter().map(|(pid, gi)| (pid, (gi != u32::MAX).then_some(gi))).collect())
+    }
+
+    /// The power limit in force, milliwatts.
+    ///
+    /// # Errors
+    ///
+    /// As NVML answers.
+    pub fn power_limit_mw(&self, gpu: GpuIndex) -> Result<u32, NvmlError> {
+        self.lib.power_limit(self.device(gpu)?).map_err(at(gpu, "cannot read its power limit"))
+    }
+
+    /// Least and greatest power limit, milliwatts.
+    ///
+    /// # Errors
+    ///
+    /// As NVML answers.
+    pub fn power_range_mw(&self, gpu: GpuIndex) -> Result<(u32, u32), NvmlError> {
+        self.lib.power_range(self.device(gpu)?).map_err(at(gpu, "cannot read its power range"))
+    }
+
+    /// Sets the power limit, milliwatts.
+    ///
+    /// # Errors
+    ///
+    /// As NVML answers: out of range, no permission.
+    pub fn set_power_limit_mw(&self, gpu: GpuIndex, limit_mw: u32) -> Result<(), NvmlError> {
+        let device = self.device(gpu)?;
+        self.lib.set_power_limit(device, limit_mw).map_err(|code| NvmlError::Gpu {
+            gpu,
+            what: format!("cannot limit power to {limit_mw} mW"),
+            code,
+        })
+    }
+
+    /// The GPU's MIG mode; off where it has none.
+    ///
+    /// # Errors
+    ///
+    /// As NVML answers.
+    pub fn mig_mode(&self, gpu: GpuIndex) -> Result<MigMode, NvmlError> {
+        match self.lib.mig_mode(self.device(gpu)?) {
+            Ok((current, pending)) => Ok(MigMode { current: current == 1, pending: pending == 1 }),
+            Err(Code::NOT_SUPPORTED | Code::FUNCTION_NOT_FOUND) => {
+                Ok(MigMode { current: false, pending: false })
+            }
+            Err(code) => Err(at(gpu, "cannot read its MIG mode")(code)),
+        }
+    }
+
+    /// Asks for a MIG mode. The inner result is the activation status: an error there means that the mode is pending
+    /// (`RESET_REQUIRED`) or that something holds the GPU (`IN_USE`).
+    ///
+    /// # Errors
+    ///
+    /// As NVML answers.
+    pub fn set_mig_mode(&self, gpu: GpuIndex, on: bool) -> Result<Result<(), Code>, NvmlError> {
+        let what = if on { "cannot switch MIG mode on" } else { "cannot switch MIG mode off" };
+        // What a GPU offers may depend on its mode.
+        self.known.take();
+        self.lib.set_mig_mode(self.device(gpu)?, u32::from(on)).map_err(at(gpu, what))
+    }
+
+    pub(super) fn device(&self, gpu: GpuIndex) -> Result<ffi::Device<'_>, NvmlError> {
+        self.lib.device(u32::from(gpu.0)).map_err(at(gpu, "cannot open it"))
+    }
+}

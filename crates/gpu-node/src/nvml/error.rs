@@ -1,0 +1,58 @@
+//! A driver call that failed, with the GPU that it was about.
+
+use placement::GpuIndex;
+
+use super::code::Code;
+
+/// A failed driver call.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum NvmlError {
+    /// The library cannot be loaded.
+    #[error("cannot load {path}: {why}")]
+    Load {
+        /// As configured.
+        path: String,
+        /// The loader's words.
+        why: String,
+    },
+    /// The library cannot be initialised, or a call that concerns no GPU failed.
+    #[error("NVML: {what}: {code}")]
+    Node {
+        /// What was tried.
+        what: &'static str,
+        /// NVML's answer.
+        code: Code,
+    },
+    /// A call about one GPU failed.
+    #[error("GPU {gpu}: {what}: {code}")]
+    Gpu {
+        /// Which.
+        gpu: GpuIndex,
+        /// What was tried, with profile and start where there are any.
+        what: String,
+        /// NVML's answer.
+        code: Code,
+    },
+}
+
+impl NvmlError {
+    /// NVML's answer; `None` where the library could not be loaded.
+    #[must_use]
+    pub fn code(&self) -> Option<Code> {
+        match self {
+            Self::Load { .. } => None,
+            Self::Node { code, .. } | Self::Gpu { code, .. } => Some(*code),
+        }
+    }
+
+    /// True where no job can be started on this node.
+    #[must_use]
+    pub fn node_unfit(&self) -> bool {
+        self.code().is_none_or(Code::node_unfit)
+    }
+}
+
+/// Turns NVML's answer about one GPU into an error that says what was tried.
+pub(super) fn at(gpu: GpuIndex, what: &'static str) -> impl Fn(Code) -> NvmlError {
+    move |code| NvmlError::Gpu { gpu, what: what.to_owned(), code }
+}

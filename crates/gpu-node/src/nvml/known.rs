@@ -1,0 +1,30 @@
+//! What a GPU offers while it keeps its MIG mode.
+
+use std::collections::HashMap;
+
+use placement::{GpuIndex, ProfileId};
+
+/// A GPU instance profile as the driver describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveProfile {
+    /// The id that every call but the query takes.
+    pub id: ProfileId,
+    /// Empty where the driver is too old to name profiles.
+    pub name: String,
+    /// Compute slices.
+    pub slices: u32,
+    /// How many instances of it the driver says a GPU holds.
+    pub instances: u32,
+    /// Streaming multiprocessors.
+    pub sm: u32,
+    /// Memory of an instance, MiB.
+    pub memory_mib: u64,
+}
+
+/// What does not change while a GPU keeps its mode; each item takes a dozen calls to find out.
+#[derive(Default)]
+pub(super) struct Known {
+    pub(super) profiles: HashMap<GpuIndex, Vec<LiveProfile>>,
+    /// Compute instance profiles of a GPU instance profile: (id, slices), largest first.
+    pub(super) compute: HashMap<(GpuIndex, u32), Vec<(u32, u32)>>,
+}

@@ -1,0 +1,94 @@
+//! What an interrupted prolog leaves half made on a GPU, and its removal.
+
+use std::time::Duration;
+
+use placement::GpuIndex;
+
+use crate::access::{Access, Devices};
+use crate::deadline::Deadline;
+use crate::fault::Fault;
+use crate::instances;
+use crate::journal::{Entry, GpuRecord, InstanceRecord};
+use crate::nvml::Nvml;
+use crate::one_line::one_line;
+
+/// What was removed.
+#[derive(Default)]
+pub(crate) struct Cleared {
+    /// Half-made GPU instances that were destroyed: GPU, GPU instance id.
+    pub(crate) destroyed: Vec<(GpuIndex, u32)>,
+    /// GPUs whose pending change of MIG mode was taken back.
+    pub(crate) modes: Vec<GpuIndex>,
+    /// What could not be removed; for the log.
+    pub(crate) problems: Vec<String>,
+}
+
+/// How long a half-made instance that is in use is waited for: it can be destroyed when its place is needed, too.
+const DESTROY_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Removes what an interrupted prolog left half made on GPUs that the caller has locked. `kept` are the entries of
+/// other jobs.
+pub(crate) fn clear(nvml: &Nvml, gpus: &[GpuIndex], kept: &[Entry]) -> Cleared {
+    let mut cleared = Cleared::default();
+    destroy_half_made(nvml, gpus, &mut cleared);
+    settle_modes(nvml, gpus, kept, &mut cleared);
+    cleared
+}
+
+/// Nobody makes an instance on a locked GPU: one without a compute instance is a remnant.
+fn destroy_half_made(nvml: &Nvml, gpus: &[GpuIndex], cleared: &mut Cleared) {
+    let deadline = Deadline::after(DESTROY_TIMEOUT);
+    for gpu in gpus.iter().copied() {
+        let all = match nvml.instances(gpu) {
+            Ok(all) => all,
+            Err(e) => {
+                cleared.problems.push(one_line(&e));
+                continue;
+            }
+        };
+        for instance in all.iter().filter(|i| i.compute.is_empty()) {
+            match instances::destroy(nvml, gpu, instance, &deadline) {
+                Ok(()) => cleared.destroyed.push((gpu, instance.id)),
+                Err(e) => cleared.problems.push(one_line(&e)),
+            }
+        }
+    }
+}
+
+/// A prolog was killed between asking for a mode and the reset that brings it into force: the next job that needs
+/// the mode asks again.
+fn settle_modes(nvml: &Nvml, gpus: &[GpuIndex], kept: &[Entry], cleared: &mut Cleared) {
+    for gpu in gpus.iter().copied() {
+        let Ok(mode) = nvml.mig_mode(gpu) else { continue };
+        if mode.current == mode.pending || kept.iter().any(|e| e.holds() && e.uses(gpu)) {
+            continue;
+        }
+        match nvml.set_mig_mode(gpu, mode.current) {
+            Ok(Ok(())) => cleared.modes.push(gpu),
+            Ok(Err(code)) => cleared.problems.push(format!("GPU {gpu}: its pending MIG mode stays: {code}")),
+            Err(e) => cleared.problems.push(one_line(&e)),
+        }
+    }
+}
+
+/// Closes the capability nodes of a GPU's instances that no other job holds: the driver's default lets everybody in.
+pub(crate) fn close_idle(
+    nvml: &Nvml,
+    devices: &Devices,
+    gpu: &GpuRecord,
+    others: &[Entry],
+) -> Result<(), Fault> {
+    for instance in nvml.instances(GpuIndex(gpu.index))? {
+        let place = |r: &InstanceRecord| r.gpu == gpu.index && r.placement() == instance.placement;
+        if others.iter().any(|o| o.instances.iter().any(place)) {
+            continue;
+        }
+        let ci = instance.compute.first().map_or(0, |c| c.id);
+        for name in devices.caps(gpu.minor, instance.id, ci)? {
+            if devices.get(&name)?.is_some() {
+                devices.set(&name, Access::CAP_CLOSED)?;
+            }
+        }
+    }
+    Ok(())
+}

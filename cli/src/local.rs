@@ -78,7 +78,8 @@ pub(crate) fn jobs_on(node: &str) -> Result<HashSet<JobId>, Failure> {
 /// is in neither answer, and so never taken for dead.
 pub(crate) fn dead_jobs(local: &Local<'_>) -> Result<Vec<Entry>, Failure> {
     let journal = Journal::open(&local.settings.state_dir).map_err(|e| Failure::of(&e))?;
-    let entries = journal.jobs(&mut Vec::new()).map_err(|e| Failure::of(&e))?;
+    // The reconciliation that follows sets damaged files aside and reports them.
+    let (entries, _damaged) = journal.jobs().map_err(|e| Failure::of(&e))?.into_parts();
     if entries.is_empty() {
         return Ok(Vec::new());
     }

@@ -104,14 +104,16 @@ mod tests {
 
     /// Whole GPUs with these numbers, whose UUIDs are `GPU-0` and so on.
     fn whole(gpus: &[u16]) -> Entry {
-        let gpus: Vec<String> =
-            gpus.iter().map(|g| format!(r#"{{"index":{g},"minor":{g},"uuid":"GPU-{g}"}}"#)).collect();
+        let gpus: Vec<String> = gpus
+            .iter()
+            .map(|g| format!(r#"{{"index":{g},"minor":{g},"uuid":"GPU-{g}","number":{g}}}"#))
+            .collect();
         entry("whole", &gpus.join(","), "null")
     }
 
     fn entry(kind: &str, gpus: &str, share: &str) -> Entry {
         let text = format!(
-            r#"{{"version":1,"boot":"b","job":12,"uid":1000,"gid":1000,"restart":0,"decision":"","phase":"ready",
+            r#"{{"version":2,"boot":"b","job":12,"uid":1000,"gid":1000,"restart":0,"decision":"","phase":"ready",
             "kind":"{kind}","gpus":[{gpus}],"instances":[],"share":{share},"device_nodes":[]}}"#
         );
         serde_json::from_str(&text).unwrap()
@@ -179,7 +181,7 @@ mod tests {
     fn shares_and_instances_are_not_divided() {
         let share =
             r#"{"daemon":"d","mem_mib":1,"threads":1,"memory_enforced":true,"pipe_dir":"/p","log_dir":"/l"}"#;
-        let entry = entry("mps", r#"{"index":3,"minor":3,"uuid":"GPU-3"}"#, share);
+        let entry = entry("mps", r#"{"index":3,"minor":3,"uuid":"GPU-3","number":3}"#, share);
         assert_eq!(slurms(false, "3", "3", "0").devices(&entry, (0, 1), &|_| true), Devices::All);
         assert_eq!(slurms(true, "-", "3", "3").devices(&entry, (0, 1), &|_| true), Devices::All);
         // --gres=none: nothing is divided, but nothing is given either.

@@ -118,6 +118,9 @@ pub(crate) fn realise_waiting(
             context.job
         ));
     }
+    for file in &done.damaged {
+        log::error(format_args!("job {}: {file}: `tessera node reconcile` moves it aside", context.job));
+    }
     Ok(done)
 }
 

@@ -253,7 +253,7 @@ mod tests {
             decision: String::new(),
             phase,
             kind: Kind::Whole,
-            gpus: vec![GpuRecord { index: 3, minor: 3, uuid: "GPU-3".to_owned(), number: None }],
+            gpus: vec![GpuRecord { index: 3, minor: 3, uuid: "GPU-3".to_owned(), number: 3 }],
             instances: Vec::new(),
             share: None,
             device_nodes: Vec::new(),

@@ -77,7 +77,7 @@ fn whole(entry: &Entry, env: &mut Env) {
 pub fn uuids_of_part(entry: &Entry, indices: &str) -> Option<String> {
     let uuid = |index: &str| {
         let index: u16 = index.trim().parse().ok()?;
-        entry.gpus.iter().find(|g| g.slurms() == index).map(|g| g.uuid.as_str())
+        entry.gpus.iter().find(|g| g.number == index).map(|g| g.uuid.as_str())
     };
     indices.split(',').map(uuid).collect::<Option<Vec<_>>>().map(|uuids| uuids.join(","))
 }
@@ -97,11 +97,11 @@ pub fn uuids_of_task(
     (task, n_tasks): (u32, u32),
     may_open: &dyn Fn(&GpuRecord) -> bool,
 ) -> Option<String> {
-    let known = |number: &u16| entry.gpus.iter().any(|g| g.slurms() == *number);
+    let known = |number: &u16| entry.gpus.iter().any(|g| g.number == *number);
     let index = |text: &str| text.trim().parse().ok().filter(known);
     let mut given = indices.split(',').map(index).collect::<Option<Vec<u16>>>()?;
     given.sort_unstable();
-    let mut all: Vec<u16> = entry.gpus.iter().map(GpuRecord::slurms).collect();
+    let mut all: Vec<u16> = entry.gpus.iter().map(|g| g.number).collect();
     all.sort_unstable();
     let from = given.len() * task as usize;
     let dealt =
@@ -109,7 +109,7 @@ pub fn uuids_of_task(
     let ranked = entry.gpus.get(from..from + given.len()).filter(|own| dealt && own.iter().all(may_open));
     let uuids: Vec<&str> = match ranked {
         Some(own) => own.iter().map(|g| g.uuid.as_str()).collect(),
-        None => entry.gpus.iter().filter(|g| given.contains(&g.slurms())).map(|g| g.uuid.as_str()).collect(),
+        None => entry.gpus.iter().filter(|g| given.contains(&g.number)).map(|g| g.uuid.as_str()).collect(),
     };
     Some(uuids.join(","))
 }
@@ -140,10 +140,11 @@ mod tests {
 
     /// A job with these GPUs in the order of its ranks; GPU 3's UUID is `GPU-3`.
     fn whole(order: &[u16]) -> Entry {
-        let gpu = |i: &u16| serde_json::json!({ "index": i, "minor": i, "uuid": format!("GPU-{i}") });
+        let gpu =
+            |i: &u16| serde_json::json!({ "index": i, "minor": i, "uuid": format!("GPU-{i}"), "number": i });
         let gpus: Vec<_> = order.iter().map(gpu).collect();
         serde_json::from_value(serde_json::json!({
-            "version": 1, "boot": "b", "job": 12, "uid": 1000, "gid": 1000, "restart": 0, "decision": "",
+            "version": 2, "boot": "b", "job": 12, "uid": 1000, "gid": 1000, "restart": 0, "decision": "",
             "phase": "ready", "kind": "whole", "gpus": gpus, "instances": [], "share": null, "device_nodes": [],
         }))
         .unwrap()

@@ -9,7 +9,7 @@ use crate::command::CommandError;
 use crate::lock::LockError;
 use crate::mps::MpsError;
 use crate::nvml::NvmlError;
-use crate::own_dirs::DirError;
+use crate::own_dirs::StateError;
 
 /// What went wrong.
 #[derive(Debug, thiserror::Error)]
@@ -17,9 +17,9 @@ pub enum Fault {
     /// Only root may do this.
     #[error("the node side of Tessera must run as root, not as uid {0}")]
     NotRoot(u32),
-    /// The journal, or a directory of ours.
+    /// The journal, or a directory of ours, cannot be used.
     #[error(transparent)]
-    Dir(#[from] DirError),
+    State(#[from] StateError),
     /// Another process works on the same GPU for too long.
     #[error(transparent)]
     Lock(#[from] LockError),
@@ -131,14 +131,14 @@ impl Fault {
     pub fn node_unfit(&self) -> bool {
         match self {
             Self::NotRoot(_)
-            | Self::Dir(_)
+            | Self::State(_)
             | Self::Device(_)
             | Self::NoSuchGpu { .. }
             | Self::UnknownModel { .. }
             | Self::Reset { .. } => true,
             Self::Nvml(e) => e.node_unfit(),
             Self::Mps(e) => e.node_unfit(),
-            Self::Lock(e) => matches!(e, LockError::Dir(_)),
+            Self::Lock(e) => matches!(e, LockError::State(_)),
             Self::NoSuchProfile { .. }
             | Self::Miscounted { .. }
             | Self::NoSuchPlacement { .. }

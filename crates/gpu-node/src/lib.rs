@@ -43,7 +43,7 @@ pub use lifecycle::{
 pub use lock::LockError;
 pub use mps::MpsError;
 pub use numbering::{NumberError, Numbers};
-pub use own_dirs::DirError;
+pub use own_dirs::StateError;
 pub use settings::{GpuSettings, Settings};
 
 #[cfg(test)]

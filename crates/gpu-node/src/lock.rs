@@ -12,14 +12,14 @@ use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::deadline::{Backoff, Deadline};
-use crate::own_dirs::{self, DirError};
+use crate::own_dirs::{self, StateError};
 
 /// A lock that could not be had.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// Its file cannot be opened.
     #[error(transparent)]
-    Dir(#[from] DirError),
+    State(#[from] StateError),
     /// Somebody else holds it until after the deadline.
     #[error("lock {name} is still held by another process after {waited_ms} ms")]
     Timeout {

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 
-/// A directory that is not safe to use, or cannot be made.
+/// A directory or file of ours that cannot be used: not safe, not readable, or of another Tessera.
 #[derive(Debug, thiserror::Error)]
-pub enum DirError {
+pub enum StateError {
     /// A system call failed.
     #[error("{path}: cannot {what}")]
     Io {
@@ -36,10 +36,25 @@ pub enum DirError {
         /// Who it should belong to.
         want: u32,
     },
+    /// A newer Tessera wrote this journal file.
+    #[error(
+        "{path}: is of format {format}, this Tessera reads {oldest} to {newest}: install the newer one again, or let \
+         the jobs on this node end and remove the file"
+    )]
+    NewerFormat {
+        /// Which.
+        path: PathBuf,
+        /// As the file says.
+        format: u64,
+        /// The oldest format that is read.
+        oldest: u32,
+        /// The newest.
+        newest: u32,
+    },
 }
 
-pub(crate) fn io(path: &Path, what: &'static str) -> impl Fn(Errno) -> DirError {
-    move |e| DirError::Io { path: path.to_owned(), what, source: e.into() }
+pub(crate) fn io(path: &Path, what: &'static str) -> impl Fn(Errno) -> StateError {
+    move |e| StateError::Io { path: path.to_owned(), what, source: e.into() }
 }
 
 /// Opens a directory of ours, making it with `mode` (and its parents with 0755) where it is missing.
@@ -47,11 +62,11 @@ pub(crate) fn io(path: &Path, what: &'static str) -> impl Fn(Errno) -> DirError 
 /// # Errors
 ///
 /// It is a link, belongs to another user or may be written by others.
-pub(crate) fn own(path: &Path, mode: Mode) -> Result<OwnedFd, DirError> {
+pub(crate) fn own(path: &Path, mode: Mode) -> Result<OwnedFd, StateError> {
     match rustix::fs::mkdir(path, mode) {
         Err(Errno::NOENT) => {
             let parent = path.parent().unwrap_or(Path::new("/"));
-            std::fs::create_dir_all(parent).map_err(|source| DirError::Io {
+            std::fs::create_dir_all(parent).map_err(|source| StateError::Io {
                 path: parent.to_owned(),
                 what: "create it",
                 source,
@@ -64,13 +79,13 @@ pub(crate) fn own(path: &Path, mode: Mode) -> Result<OwnedFd, DirError> {
 }
 
 /// The same for a name within a directory of ours.
-pub(crate) fn own_at(dir: impl AsFd, base: &Path, name: &str, mode: Mode) -> Result<OwnedFd, DirError> {
+pub(crate) fn own_at(dir: impl AsFd, base: &Path, name: &str, mode: Mode) -> Result<OwnedFd, StateError> {
     let path = base.join(name);
     ignore_exists(rustix::fs::mkdirat(&dir, name, mode)).map_err(io(&path, "create it"))?;
     open_own(dir, Path::new(name), &path)
 }
 
-fn open_own(dir: impl AsFd, name: &Path, path: &Path) -> Result<OwnedFd, DirError> {
+fn open_own(dir: impl AsFd, name: &Path, path: &Path) -> Result<OwnedFd, StateError> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
     let fd =
         rustix::fs::openat(dir, name, flags, Mode::empty()).map_err(io(path, "open it as a directory"))?;
@@ -78,7 +93,7 @@ fn open_own(dir: impl AsFd, name: &Path, path: &Path) -> Result<OwnedFd, DirErro
     let want = rustix::process::geteuid().as_raw();
     if stat.st_uid != want || stat.st_mode & 0o022 != 0 {
         let mode = stat.st_mode & 0o7777;
-        return Err(DirError::Unsafe { path: path.to_owned(), uid: stat.st_uid, mode, want });
+        return Err(StateError::Unsafe { path: path.to_owned(), uid: stat.st_uid, mode, want });
     }
     Ok(fd)
 }

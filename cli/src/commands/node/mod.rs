@@ -90,8 +90,8 @@ fn reconciled(report: &ReconcileReport) -> String {
     for key in &report.daemons {
         let _ = writeln!(text, "MPS daemon {key} ended");
     }
-    for file in &report.bad_files {
-        let _ = writeln!(text, "damaged journal file ({}) kept as {}", file.why, file.moved_to.display());
+    for file in &report.damaged {
+        let _ = writeln!(text, "damaged journal file ({}) kept as {}", file.why, file.path.display());
     }
     for problem in &report.problems {
         let _ = writeln!(text, "problem: {problem}");

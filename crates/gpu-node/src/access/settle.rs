@@ -11,7 +11,7 @@ use super::device_nodes::{DeviceError, Devices, gpu_node};
 use super::wanted::gpu_access;
 use crate::deadline::Deadline;
 use crate::journal::{Entry, GpuRecord, Journal};
-use crate::own_dirs::DirError;
+use crate::own_dirs::StateError;
 use crate::settings::Settings;
 
 /// Sets the nodes of an entry's GPUs as all other live jobs and, if it stays, the entry itself want them. Returns what
@@ -22,8 +22,9 @@ pub(crate) fn settle(
     devices: &Devices,
     entry: &Entry,
     stays: bool,
-) -> Result<Vec<DeviceError>, DirError> {
-    let mut live = journal.jobs(&mut Vec::new())?;
+) -> Result<Vec<DeviceError>, StateError> {
+    // A job whose file is damaged counts as absent here; whoever gives or takes back reports the file.
+    let (mut live, _damaged) = journal.jobs()?.into_parts();
     live.retain(|e| e.job != entry.job && e.boot == journal.boot());
     if stays {
         live.push(entry.clone());

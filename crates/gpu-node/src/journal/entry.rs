@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use placement::decision::ShareOn;
 use placement::{GpuIndex, Grant, JobId, MigSpec, Placement, ProfileId, Slice};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
-/// The version of the files below. A file of another version is moved aside, like a damaged one.
-pub const VERSION: u32 = 1;
+use super::format::Record;
 
 /// How far a job's resources are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,17 +43,8 @@ pub struct GpuRecord {
     pub minor: u32,
     /// `GPU-…`.
     pub uuid: String,
-    /// What Slurm calls it, where that is not NVML's index: see [`crate::Numbers`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub number: Option<u16>,
-}
-
-impl GpuRecord {
-    /// Slurm's number of it.
-    #[must_use]
-    pub fn slurms(&self) -> u16 {
-        self.number.unwrap_or(self.index)
-    }
+    /// Slurm's number of it: see [`crate::Numbers`].
+    pub number: u16,
 }
 
 /// An instance that exists.
@@ -120,7 +111,7 @@ pub struct ShareRecord {
 /// One job on this node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// [`VERSION`].
+    /// [`super::VERSION`].
     pub version: u32,
     /// The kernel's boot id: nothing on a GPU survives a boot.
     pub boot: String,
@@ -151,6 +142,18 @@ pub struct Entry {
     /// The job's batch script has begun here. It begins once after each prolog: again means without one.
     #[serde(default)]
     pub begun: bool,
+}
+
+impl Record for Entry {
+    /// A GPU without `number` had its `index` as that.
+    fn upgrade_from_1(record: &mut Map<String, Value>) {
+        let gpus = record.get_mut("gpus").and_then(Value::as_array_mut);
+        for gpu in gpus.into_iter().flatten().filter_map(Value::as_object_mut) {
+            if let Some(index) = gpu.get("index").cloned() {
+                gpu.entry("number").or_insert(index);
+            }
+        }
+    }
 }
 
 impl Entry {
@@ -205,7 +208,7 @@ impl Entry {
 /// An MPS control daemon that we started or are about to start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DaemonRecord {
-    /// [`VERSION`].
+    /// [`super::VERSION`].
     pub version: u32,
     /// The kernel's boot id.
     pub boot: String,
@@ -219,6 +222,10 @@ pub struct DaemonRecord {
     pub device: String,
     /// Process id and start time in clock ticks since boot; `None` until it runs.
     pub process: Option<(u32, u64)>,
+}
+
+impl Record for DaemonRecord {
+    fn upgrade_from_1(_same: &mut Map<String, Value>) {}
 }
 
 /// Names the daemon of a GPU or of an instance: `gpu0`, `gpu0-14-2` (profile id, start).

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use placement::JobId;
 
-use crate::journal::{Entry, Journal};
+use crate::journal::{Contents, Entry, Journal};
 use crate::settings::Settings;
 
 /// Whether some other job than `own` is journalled, without a step among `live`, for longer than `after`. slurmctld may
@@ -14,7 +14,8 @@ use crate::settings::Settings;
 #[must_use]
 pub fn seems_forgotten(settings: &Settings, own: JobId, live: &HashSet<JobId>, after: Duration) -> bool {
     let Ok(journal) = Journal::open(&settings.state_dir) else { return false };
-    let entries = journal.jobs(&mut Vec::new()).unwrap_or_default();
+    // Damaged files are for the reconciliation that this may lead to.
+    let Ok((entries, _damaged)) = journal.jobs().map(Contents::into_parts) else { return false };
     let stale = |e: &Entry| {
         e.job() != own && !live.contains(&e.job()) && journal.age(e.job()).is_some_and(|age| age > after)
     };

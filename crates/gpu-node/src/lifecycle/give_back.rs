@@ -57,7 +57,7 @@ fn revoke_share(
     problems: &mut Vec<String>,
 ) -> Result<(), Fault> {
     if let Some(share) = &entry.share
-        && shared_with_others(journal, entry, share)?
+        && shared_with_others(journal, entry, share, problems)?
     {
         // The others use the same daemon and, as the same user, the same device nodes.
         return Ok(());
@@ -82,12 +82,19 @@ fn revoke_share(
     Ok(())
 }
 
-fn shared_with_others(journal: &Journal, entry: &Entry, share: &ShareRecord) -> Result<bool, Fault> {
+fn shared_with_others(
+    journal: &Journal,
+    entry: &Entry,
+    share: &ShareRecord,
+    problems: &mut Vec<String>,
+) -> Result<bool, Fault> {
     let same = |other: &Entry| {
         other.job != entry.job
             && other.holds()
             && other.boot == entry.boot
             && other.share.as_ref().is_some_and(|s| s.daemon == share.daemon)
     };
-    Ok(journal.jobs(&mut Vec::new())?.iter().any(same))
+    let (entries, damaged) = journal.jobs()?.into_parts();
+    problems.extend(damaged.iter().map(ToString::to_string));
+    Ok(entries.iter().any(same))
 }

@@ -9,7 +9,7 @@ use super::job::require_root;
 use super::node_state::{GpuView, engine_view, view};
 use crate::access::{Devices, GpuFacts, device_nodes, gpu_node};
 use crate::fault::Fault;
-use crate::journal::{BadFile, Entry, InstanceRecord, Journal, Kind, Phase, ShareRecord};
+use crate::journal::{DamagedFile, Entry, InstanceRecord, Journal, Kind, Phase, ShareRecord};
 use crate::mps;
 use crate::nvml::{GpuInstance, Nvml};
 use crate::one_line::one_line;
@@ -52,7 +52,7 @@ pub struct Inspection {
     pub disagreements: Vec<Disagreement>,
 }
 
-/// Looks at everything and changes nothing, but for moving damaged journal files aside. `live` are the jobs on the
+/// Looks at everything and changes nothing. `live` are the jobs on the
 /// node, where known.
 ///
 /// # Errors
@@ -61,11 +61,10 @@ pub struct Inspection {
 pub fn inspect(settings: &Settings, live: Option<&HashSet<JobId>>) -> Result<Inspection, Fault> {
     require_root()?;
     let journal = Journal::open(&settings.state_dir)?;
-    let mut bad = Vec::new();
-    let entries = journal.jobs(&mut bad)?;
+    let (entries, damaged) = journal.jobs()?.into_parts();
     let nvml = Nvml::load(&settings.nvml_library)?;
     let mut found = Findings { list: Vec::new() };
-    found.bad_files(&bad);
+    found.damaged(&damaged);
     let mut gpus = Vec::new();
     for gpu in (0..nvml.count()?).map(GpuIndex) {
         match view(&nvml, gpu) {
@@ -106,10 +105,9 @@ impl Findings {
         self.list.push(Disagreement { gpu: gpu.map(GpuIndex), job: Some(entry.job()), what });
     }
 
-    fn bad_files(&mut self, bad: &[BadFile]) {
-        for file in bad {
-            let what = format!("damaged journal file ({}), kept as {}", file.why, file.moved_to.display());
-            self.list.push(Disagreement { gpu: None, job: None, what });
+    fn damaged(&mut self, files: &[DamagedFile]) {
+        for file in files {
+            self.list.push(Disagreement { gpu: None, job: None, what: file.to_string() });
         }
     }
 
@@ -167,7 +165,8 @@ impl Findings {
     }
 
     fn daemons(&mut self, settings: &Settings, journal: &Journal, entries: &[Entry]) -> Result<(), Fault> {
-        let daemons = journal.daemons(&mut Vec::new())?;
+        let (daemons, damaged) = journal.daemons()?.into_parts();
+        self.damaged(&damaged);
         let uses = |e: &Entry, key: &str| e.holds() && e.share.as_ref().is_some_and(|s| s.daemon == key);
         for daemon in &daemons {
             if !entries.iter().any(|e| uses(e, &daemon.key)) {

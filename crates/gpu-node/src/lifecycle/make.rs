@@ -36,7 +36,12 @@ pub(super) fn plan(
         if let Some(meant) = settings.numbers.minor_of(gpu).filter(|meant| *meant != minor) {
             return Err(Fault::Miscounted { gpu, minor, meant });
         }
-        gpus.push(GpuRecord { index: gpu.0, minor, uuid, number: settings.numbers.number_of(gpu) });
+        gpus.push(GpuRecord {
+            index: gpu.0,
+            minor,
+            uuid,
+            number: settings.numbers.number_of(gpu).unwrap_or(gpu.0),
+        });
     }
     entry.gpus = gpus;
     let specs: Vec<MigSpec> = match grant {

@@ -14,7 +14,7 @@ use super::make;
 use crate::deadline::Deadline;
 use crate::driver::Driver;
 use crate::fault::{Fault, RealiseError};
-use crate::journal::{Entry, Journal, Phase, daemon_key};
+use crate::journal::{DamagedFile, Entry, Journal, Phase, daemon_key};
 use crate::lock::{LockError, Locks};
 use crate::nvml;
 use crate::one_line::one_line;
@@ -27,6 +27,8 @@ pub struct Realised {
     pub entry: Entry,
     /// Dead jobs that held some of it until now.
     pub evicted: Vec<JobId>,
+    /// Journal files that could not be understood: what their jobs hold is not known.
+    pub damaged: Vec<DamagedFile>,
     /// How much of the time was the driver's.
     pub driver_time: Duration,
 }
@@ -55,6 +57,7 @@ fn realise_until(settings: &Settings, job: &JobContext, deadline: &Deadline) -> 
         Grant::Mig(_) | Grant::Whole(_) => None,
     };
     let _locks = Locks::for_job(&settings.state_dir, job.job, &gpus, daemon.as_deref(), deadline)?;
+    let own_damaged = journal.set_aside_job(job.job)?;
     let mut entry = job.first_entry(journal.boot());
     let mut made_before = false;
     match journal.job(job.job)? {
@@ -73,7 +76,11 @@ fn realise_until(settings: &Settings, job: &JobContext, deadline: &Deadline) -> 
         return Err(Fault::Abandoned);
     }
     match result {
-        Ok(evicted) => Ok(Realised { entry, evicted, driver_time: nvml::driver_time() - driver_time }),
+        Ok((evicted, others_damaged)) => {
+            let damaged = own_damaged.into_iter().chain(others_damaged).collect();
+            let driver_time = nvml::driver_time() - driver_time;
+            Ok(Realised { entry, evicted, damaged, driver_time })
+        }
         Err(fault) => {
             give_up(settings, &journal, entry, &fault)?;
             Err(fault)
@@ -94,12 +101,13 @@ fn attempt(
     job: &JobContext,
     entry: &mut Entry,
     deadline: &Deadline,
-) -> Result<Vec<JobId>, Fault> {
+) -> Result<(Vec<JobId>, Vec<DamagedFile>), Fault> {
     let mut driver = Driver::new(settings);
     let mut evicted = Vec::new();
     make::plan(settings, &mut driver, &job.grant, entry)?;
     let mut others = Vec::new();
-    for other in journal.jobs(&mut Vec::new())? {
+    let (entries, damaged) = journal.jobs()?.into_parts();
+    for other in entries {
         if other.job == entry.job || !other.holds() {
             continue;
         }
@@ -118,7 +126,7 @@ fn attempt(
     make::carry_out(settings, journal, &mut driver, entry, &others, deadline)?;
     entry.phase = Phase::Ready;
     journal.store(entry)?;
-    Ok(evicted)
+    Ok((evicted, damaged))
 }
 
 /// How long a dead job's lock is waited for: whoever holds it is its epilog, about to give everything back.

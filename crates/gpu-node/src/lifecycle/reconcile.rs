@@ -9,7 +9,7 @@ use super::job::require_root;
 use crate::access::{Devices, GpuFacts, device_nodes};
 use crate::deadline::Deadline;
 use crate::fault::Fault;
-use crate::journal::{BadFile, Entry, Journal, Phase};
+use crate::journal::{DamagedFile, Entry, Journal, Phase};
 use crate::lock::Locks;
 use crate::nvml::Nvml;
 use crate::one_line::one_line;
@@ -29,8 +29,8 @@ pub struct ReconcileReport {
     pub device_nodes: Vec<String>,
     /// MPS daemons that were ended.
     pub daemons: Vec<String>,
-    /// Journal files that could not be understood.
-    pub bad_files: Vec<BadFile>,
+    /// Journal files that could not be understood, where they are kept now.
+    pub damaged: Vec<DamagedFile>,
     /// What could not be set right; for the log.
     pub problems: Vec<String>,
 }
@@ -58,7 +58,9 @@ pub fn reconcile(settings: &Settings, live: Option<&HashSet<JobId>>) -> Result<R
     journal.sweep()?;
     let mut report = ReconcileReport::default();
     let mut kept = Vec::new();
-    for entry in journal.jobs(&mut report.bad_files)? {
+    let (entries, damaged) = journal.jobs()?.into_parts();
+    report.damaged = journal.set_aside_jobs(damaged)?;
+    for entry in entries {
         if entry.is_live(journal.boot(), live) {
             kept.push(entry);
         } else {
@@ -97,7 +99,7 @@ fn unknown_holders(
         (Some(job), Some(live)) => {
             live.contains(&JobId(job)) && !journal.job(JobId(job)).is_ok_and(|e| e.is_some())
         }
-        (Some(_), None) => !report.bad_files.is_empty(),
+        (Some(_), None) => !report.damaged.is_empty(),
         (None, _) => false,
     };
     Ok(journal.bad_files()?.iter().any(may_live))
@@ -111,7 +113,9 @@ fn end_daemons(
 ) -> Result<(), Fault> {
     let wanted =
         |key: &str| kept.iter().any(|e| e.holds() && e.share.as_ref().is_some_and(|s| s.daemon == key));
-    for daemon in journal.daemons(&mut report.bad_files)? {
+    let (daemons, damaged) = journal.daemons()?.into_parts();
+    report.damaged.extend(journal.set_aside_daemons(damaged)?);
+    for daemon in daemons {
         if !wanted(&daemon.key) {
             match mps::stop(settings, journal, &daemon) {
                 Ok(()) => report.daemons.push(daemon.key),

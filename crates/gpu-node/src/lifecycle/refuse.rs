@@ -21,10 +21,12 @@ pub fn refuse(settings: &Settings, job: &JobContext, why: &str) -> Result<Releas
     let journal = Journal::open(&settings.state_dir)?;
     let daemon = journal.job(job.job)?.and_then(|old| old.share).map(|share| share.daemon);
     let _locks = Locks::for_job(&settings.state_dir, job.job, &[], daemon.as_deref(), &deadline)?;
-    let left = match journal.job(job.job)? {
+    let damaged = journal.set_aside_job(job.job)?;
+    let mut left = match journal.job(job.job)? {
         Some(old) => finish(settings, &journal, &old)?,
         None => Released::default(),
     };
+    left.problems.extend(damaged.iter().map(ToString::to_string));
     if !job.abandoned() {
         journal.store(&Entry { phase: Phase::Failed(why.to_owned()), ..job.first_entry(journal.boot()) })?;
     }

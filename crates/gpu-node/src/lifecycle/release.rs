@@ -45,7 +45,7 @@ fn release_if(settings: &Settings, job: JobId, wanted: &dyn Fn(&Entry) -> bool) 
     if entry.is_none() {
         // The prolog of a slurmd that was killed may be about to write it.
         match Locks::for_job(&settings.state_dir, job, &[], None, &deadline) {
-            Err(LockError::Dir(e)) => return Err(e.into()),
+            Err(LockError::State(e)) => return Err(e.into()),
             Err(e @ LockError::Timeout { .. }) => {
                 return Ok(Released { known: false, problems: vec![one_line(&e)] });
             }
@@ -65,7 +65,7 @@ fn release_if(settings: &Settings, job: JobId, wanted: &dyn Fn(&Entry) -> bool) 
         daemon,
         &deadline,
     ) {
-        Err(LockError::Dir(e)) => return Err(e.into()),
+        Err(LockError::State(e)) => return Err(e.into()),
         Err(e @ LockError::Timeout { .. }) => {
             // Not a reason to drain the node: nothing is held for the job any more, and reconciliation does the rest.
             let why = one_line(&e);
@@ -93,7 +93,11 @@ fn release_if(settings: &Settings, job: JobId, wanted: &dyn Fn(&Entry) -> bool) 
 /// The prolog was killed: what it left half made goes. Returns what could not be done.
 fn clear_remnants(settings: &Settings, journal: &Journal, entry: &Entry, gpus: &[GpuIndex]) -> Vec<String> {
     let work = || -> Result<Vec<String>, Fault> {
-        let mut others = journal.jobs(&mut Vec::new())?;
+        let (mut others, damaged) = journal.jobs()?.into_parts();
+        if let Some(file) = damaged.first() {
+            // What is idle by all other entries may be what that one holds.
+            return Ok(vec![format!("what its prolog left half made stays: {file}")]);
+        }
         others.retain(|e| e.job != entry.job && e.holds());
         let nvml = Nvml::load(&settings.nvml_library)?;
         let devices = Devices::open(settings)?;

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::process::{Gid, Uid};
 
 use crate::deadline::Deadline;
-use crate::own_dirs::{self, DirError, io};
+use crate::own_dirs::{self, StateError, io};
 use crate::settings::Settings;
 
 /// Where a daemon keeps its pipes and logs.
@@ -40,7 +40,7 @@ pub(super) fn life_held(settings: &Settings, key: &str) -> bool {
         .is_ok_and(|file| rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err())
 }
 
-fn lock_life(dir: &OwnedFd, path: &Path) -> Result<OwnedFd, DirError> {
+fn lock_life(dir: &OwnedFd, path: &Path) -> Result<OwnedFd, StateError> {
     let flags = OFlags::CREATE | OFlags::RDONLY | OFlags::NOFOLLOW;
     let file = rustix::fs::openat(dir, LIFE, flags, Mode::RUSR).map_err(io(path, "create it"))?;
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(io(path, "lock it"))?;
@@ -48,7 +48,7 @@ fn lock_life(dir: &OwnedFd, path: &Path) -> Result<OwnedFd, DirError> {
 }
 
 /// Makes the daemon's directories and returns the lock that it is to inherit.
-pub(super) fn make_dirs(settings: &Settings, key: &str, uid: u32, gid: u32) -> Result<OwnedFd, DirError> {
+pub(super) fn make_dirs(settings: &Settings, key: &str, uid: u32, gid: u32) -> Result<OwnedFd, StateError> {
     remove_dirs(settings, key)?;
     let public = Mode::from_bits_truncate(0o755);
     let run = own_dirs::own(&settings.run_dir, public)?;
@@ -74,7 +74,7 @@ pub(super) fn make_dirs(settings: &Settings, key: &str, uid: u32, gid: u32) -> R
 
 /// Removes a daemon's directories. Links in them are removed, never followed. What cannot be removed at once is out of
 /// the way, for [`still_there`].
-pub(super) fn remove_dirs(settings: &Settings, key: &str) -> Result<(), DirError> {
+pub(super) fn remove_dirs(settings: &Settings, key: &str) -> Result<(), StateError> {
     let base = settings.run_dir.join("mps");
     if rustix::fs::statat(CWD, &base, AtFlags::SYMLINK_NOFOLLOW).is_err() {
         return Ok(());

@@ -15,7 +15,7 @@ use rustix::process::Signal;
 use crate::command::{CommandError, Run};
 use crate::deadline::{Backoff, Deadline};
 use crate::journal::{DaemonRecord, Journal, VERSION};
-use crate::own_dirs::DirError;
+use crate::own_dirs::StateError;
 use crate::settings::Settings;
 use folders::{life_held, make_dirs, remove_dirs};
 use process::Held;
@@ -27,7 +27,7 @@ pub(crate) use folders::{Paths, left_dirs, still_there};
 pub enum MpsError {
     /// A directory of ours.
     #[error(transparent)]
-    Dir(#[from] DirError),
+    State(#[from] StateError),
     /// The control program failed.
     #[error("MPS daemon {key} cannot be started")]
     Start {
@@ -52,7 +52,7 @@ impl MpsError {
     #[must_use]
     pub fn node_unfit(&self) -> bool {
         match self {
-            Self::Dir(_) => true,
+            Self::State(_) => true,
             Self::Start { source, .. } => matches!(source, CommandError::Start { .. }),
             Self::Silent { .. } => false,
         }
@@ -147,7 +147,7 @@ pub(crate) fn stop(settings: &Settings, journal: &Journal, record: &DaemonRecord
 }
 
 /// Ends a daemon that is not recorded, whoever it runs as, and removes its directories.
-pub(crate) fn stop_unrecorded(settings: &Settings, key: &str) -> Result<(), DirError> {
+pub(crate) fn stop_unrecorded(settings: &Settings, key: &str) -> Result<(), StateError> {
     let pipe = Paths::of(settings, key).pipe;
     if let Ok(stat) = rustix::fs::statat(CWD, &pipe, AtFlags::SYMLINK_NOFOLLOW) {
         kill_all(settings, key, stat.st_uid);

@@ -18,13 +18,20 @@ fn a_damaged_file_is_moved_aside_and_harms_no_other_job() {
             "{".into(),
             "\u{0}\u{0}\u{0}".into(),
             good[..good.len() / 2].into(),
-            good.replace("\"version\": 1", "\"version\": 2"),
+            good.replace("\"version\": 2", "\"version\": 0"),
+            good.replace("\"version\": 2,", ""),
             good.replace("\"uid\": 51001", "\"uid\": -1"),
         ];
         for text in &damaged {
             std::fs::write(jobs.join("1.json"), text).unwrap();
             let seen = node.disagreements(&[1, 2]);
             assert!(seen.iter().any(|d| d.contains("damaged journal file")), "{seen:?}");
+            assert_eq!(
+                &std::fs::read_to_string(jobs.join("1.json")).unwrap(),
+                text,
+                "looking changes nothing"
+            );
+            assert_eq!(node.reconcile(&[1, 2]).damaged.len(), 1);
             assert!(!jobs.join("1.json").exists());
         }
         // Job 1 may still run: its nodes stay its own until it is gone.
@@ -77,11 +84,11 @@ fn directories_that_others_could_redirect_are_refused() {
             crate::realise(&settings, &node.job(1, ALICE, whole(&[2]))).unwrap_err()
         };
         let error = try_state(&theirs);
-        assert!(matches!(error, RealiseError::NodeUnfit(Fault::Dir(_))), "{error}");
+        assert!(matches!(error, RealiseError::NodeUnfit(Fault::State(_))), "{error}");
         let link = node.dir.join("link");
         symlink(&theirs, &link).unwrap();
         let error = try_state(&link);
-        assert!(matches!(error, RealiseError::NodeUnfit(Fault::Dir(_))), "{error}");
+        assert!(matches!(error, RealiseError::NodeUnfit(Fault::State(_))), "{error}");
         let open = node.dir.join("open");
         std::fs::create_dir(&open).unwrap();
         std::fs::set_permissions(&open, PermissionsExt::from_mode(0o777)).unwrap();
@@ -142,7 +149,7 @@ fn a_full_disk_drains_the_node_and_loses_nothing() {
         let mut file = std::fs::File::create(&rubbish).unwrap();
         while std::io::Write::write(&mut file, &[1; 512]).is_ok() {}
         let error = node.realise(2, BOB, mig(&[(0, "1g.5gb", 1)])).unwrap_err();
-        assert!(matches!(error, RealiseError::NodeUnfit(Fault::Dir(_))), "{error}");
+        assert!(matches!(error, RealiseError::NodeUnfit(Fault::State(_))), "{error}");
         assert!(crate::begin_batch(&node.settings, JobId(1)).is_err());
         let names = |sub: &str| {
             let dir = std::fs::read_dir(node.settings.state_dir.join(sub)).unwrap();
@@ -169,18 +176,84 @@ fn a_file_that_cannot_be_read_stays_and_is_read_again() {
         let file = node.settings.state_dir.join("jobs/1.json");
         let journal = Journal::open(&node.settings.state_dir).unwrap();
         let unreadable = Mounted::unreadable(&file);
-        let mut bad = Vec::new();
-        let error = journal.jobs(&mut bad).unwrap_err();
+        let error = journal.jobs().unwrap_err();
         assert_eq!(error.to_string(), format!("{}: cannot read it", file.display()));
-        assert_eq!((bad, journal.bad_files().unwrap()), (Vec::new(), Vec::new()));
+        assert_eq!(journal.bad_files().unwrap(), Vec::<String>::new());
         // What it says of the GPU is not known: neither given away nor taken back, though no job is live.
         let error = node.realise(2, BOB, whole(&[0])).unwrap_err();
-        assert!(matches!(error, RealiseError::NodeUnfit(Fault::Dir(_))), "{error}");
+        assert!(matches!(error, RealiseError::NodeUnfit(Fault::State(_))), "{error}");
         let error = reconcile(&node.settings, Some(&HashSet::new())).unwrap_err();
-        assert!(matches!(error, Fault::Dir(_)), "{error}");
+        assert!(matches!(error, Fault::State(_)), "{error}");
         assert_eq!(node.access(&entry.device_nodes[0]), (ALICE, 0o400));
         drop(unreadable);
         assert_eq!(journal.job(JobId(1)).unwrap(), Some(entry));
+        node.release(2);
+        node.reconcile(&[1]);
+        node.assert_clean(&[1]);
+    });
+}
+
+/// A job's file as an earlier format had it.
+fn in_format_1(text: &str) -> String {
+    let lines = text.replace("\"version\": 2", "\"version\": 1");
+    let lines: Vec<&str> = lines.lines().filter(|l| !l.contains("\"number\"")).collect();
+    // The line before was not the last of its GPU.
+    lines.join("\n").replace("\",\n    }", "\"\n    }")
+}
+
+#[test]
+fn an_upgrade_keeps_the_jobs_that_run() {
+    on_node("tests::journal::an_upgrade_keeps_the_jobs_that_run", |node| {
+        let entry = node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap().entry;
+        let share =
+            Grant::Mps { on: placement::decision::ShareOn::Gpu(GpuIndex(1)), mem_mib: 1000, threads: 25 };
+        node.realise(2, BOB, share.clone()).unwrap();
+        node.reconcile(&[1, 2]);
+        let before = node.daemons();
+        for file in ["jobs/1.json", "jobs/2.json", "daemons/gpu1.json"] {
+            let file = node.settings.state_dir.join(file);
+            let old = in_format_1(&std::fs::read_to_string(&file).unwrap());
+            std::fs::write(&file, old).unwrap();
+        }
+        assert!(node.reconcile(&[1, 2]).is_clean());
+        node.assert_clean(&[1, 2]);
+        assert_eq!(
+            Journal::open(&node.settings.state_dir).unwrap().job(JobId(1)).unwrap(),
+            Some(entry.clone())
+        );
+        node.realise(3, BOB, share).unwrap();
+        assert_eq!(node.daemons(), before, "the daemon of before serves the next job, too");
+        [1, 2, 3].into_iter().for_each(|job| node.release(job));
+        assert_eq!(node.access(&entry.device_nodes[0]), (0, 0o400));
+        node.assert_clean(&[]);
+    });
+}
+
+#[test]
+fn what_a_newer_tessera_wrote_is_left_alone() {
+    on_node("tests::journal::what_a_newer_tessera_wrote_is_left_alone", |node| {
+        let entry = node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap().entry;
+        let file = node.settings.state_dir.join("jobs/1.json");
+        let ours = std::fs::read_to_string(&file).unwrap();
+        std::fs::write(&file, r#"{ "version": 3, "holds": "something" }"#).unwrap();
+        let said = |fault: Fault| {
+            let want = format!("{}: is of format 3, this Tessera reads 1 to 2: ", file.display());
+            assert!(fault.to_string().starts_with(&want), "{fault}");
+        };
+        // Whether the job is live or not: nobody here knows what it holds.
+        said(reconcile(&node.settings, Some(&HashSet::new())).unwrap_err());
+        said(crate::inspect(&node.settings, None).unwrap_err());
+        said(crate::release(&node.settings, JobId(1)).unwrap_err());
+        said(crate::begin_batch(&node.settings, JobId(1)).unwrap_err());
+        let Err(RealiseError::NodeUnfit(fault)) = node.realise(2, BOB, whole(&[0])) else {
+            panic!("realised")
+        };
+        said(fault);
+        assert_eq!(node.access(&entry.device_nodes[0]), (ALICE, 0o400));
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), r#"{ "version": 3, "holds": "something" }"#);
+        let journal = Journal::open(&node.settings.state_dir).unwrap();
+        assert_eq!(journal.bad_files().unwrap(), Vec::<String>::new());
+        std::fs::write(&file, ours).unwrap();
         node.release(2);
         node.reconcile(&[1]);
         node.assert_clean(&[1]);

@@ -31,7 +31,7 @@ fn a_job_gets_the_gpus_that_slurm_means() {
             assert_eq!(grant, whole(&[index]));
             let entry = crate::realise(&settings, &node.job(1, ALICE, grant)).unwrap().entry;
             let uuid = node.inspect().gpus[usize::from(index)].info.uuid.clone();
-            assert_eq!((entry.gpus[0].index, entry.gpus[0].slurms()), (index, number));
+            assert_eq!((entry.gpus[0].index, entry.gpus[0].number), (index, number));
             assert_eq!(var(&task_environment(&entry, 0, 1), "CUDA_VISIBLE_DEVICES"), uuid);
             assert_eq!(node.access(&format!("nvidia{index}")), (ALICE, 0o600));
             // Steps are told Slurm's numbers, and read them from the journal.
@@ -55,7 +55,7 @@ fn instances_and_shares_are_made_on_the_gpu_that_slurm_means() {
         let settings = counted(node, &[1, 0, 2]);
         let grant = settings.numbers.grant(&mig(&[(1, "1g.5gb", 3)])).unwrap();
         let entry = crate::realise(&settings, &node.job(1, ALICE, grant)).unwrap().entry;
-        assert_eq!((entry.instances[0].gpu, entry.gpus[0].slurms()), (0, 1));
+        assert_eq!((entry.instances[0].gpu, entry.gpus[0].number), (0, 1));
         let on = placement::decision::ShareOn::Gpu;
         let share = |gpu| Grant::Mps { on: on(GpuIndex(gpu)), mem_mib: 1000, threads: 10 };
         assert_eq!(settings.numbers.grant(&share(1)).unwrap(), share(0));

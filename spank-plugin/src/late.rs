@@ -44,7 +44,7 @@ struct Told {
 pub(crate) fn realise(
     spank: &Spank<'_>,
     args: &Args,
-    node: &mut ThisNode,
+    node: &ThisNode,
     batch: bool,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Entry, String> {
@@ -55,9 +55,9 @@ pub(crate) fn realise(
     let text = ask(job, env)?;
     let told = told(&text, job, uid).map_err(|why| format!("slurmctld was asked for its GPUs, but {why}"))?;
     // Whether it agrees with the GPUs in the step's credential is seen in each task.
-    let grant = slurmd::placed(node, job, &told.placement)?;
+    let granted = slurmd::placed(node, job, &told.placement)?;
     args.env_on(&node.name).for_each(|(name, value)| set_env(name, &value));
-    let grant = node.as_nvml_counts(&grant, env)?;
+    let grant = node.translate(&granted, env)?;
     let mut context = JobContext {
         job: JobId(job),
         uid,

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use gpu_node::{Numbers, Settings};
+use gpu_node::{Numbering, NvmlGrant, Settings};
 use placement::Grant;
 use plugin_rt::{Chain, log};
 use site_config::SiteConfig;
@@ -88,16 +88,16 @@ impl ThisNode {
         Ok(Self { name, settings, site })
     }
 
-    /// A grant in NVML's indices, from one in Slurm's numbers, which count the device files in gres.conf.
+    /// A grant in NVML's numbers, from one in Slurm's, which count the device files in gres.conf.
     ///
     /// # Errors
     ///
     /// It cannot be told which GPUs Slurm means: why, and what to do.
-    pub(crate) fn as_nvml_counts(
-        &mut self,
+    pub(crate) fn translate(
+        &self,
         grant: &Grant,
         env: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Grant, String> {
+    ) -> Result<NvmlGrant, String> {
         let conf = env("SLURM_CONF").filter(|path| !path.is_empty());
         let path = Path::new(conf.as_deref().unwrap_or("/etc/slurm/slurm.conf")).with_file_name("gres.conf");
         let order = std::fs::read_to_string(&path)
@@ -110,17 +110,15 @@ impl ThisNode {
                     self.name
                 )
             })?;
-        let numbers = Numbers::of(&self.settings, &order);
-        let granted = numbers.and_then(|numbers| Ok((numbers.grant(grant)?, numbers)));
-        let (granted, numbers) =
-            granted.map_err(|e| format!("{}; see `tessera doctor` on {}", Chain(&e), self.name))?;
-        self.settings.numbers = numbers;
-        Ok(granted)
+        Numbering::of(&self.settings, &order)
+            .and_then(|numbering| numbering.translate(&self.settings, grant))
+            .map_err(|e| format!("{}; see `tessera doctor` on {}", Chain(&e), self.name))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use gpu_node::NvmlIndex;
     use placement::GpuIndex;
 
     use super::*;
@@ -128,7 +126,7 @@ mod tests {
     const SITE: &str = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 4\n";
 
     /// What a job with Slurm's GPU 0 gets on n1, whose gres.conf has this text.
-    fn first(gres: Option<&str>) -> Result<Grant, String> {
+    fn first(gres: Option<&str>) -> Result<Vec<NvmlIndex>, String> {
         let dir = tempfile::tempdir().unwrap();
         if let Some(text) = gres {
             std::fs::write(dir.path().join("gres.conf"), text).unwrap();
@@ -138,7 +136,7 @@ mod tests {
         site.node.proc_root = dir.path().to_owned();
         let gpus = site.node("n1").unwrap().to_node();
         let settings = Settings::new(&site.node.for_node("n1"), &site.mps, &gpus);
-        let mut node = ThisNode { name: "n1".to_owned(), site, settings };
+        let node = ThisNode { name: "n1".to_owned(), site, settings };
         for minor in 0..4 {
             let gpu = dir.path().join(format!("driver/nvidia/gpus/0000:0{minor}:00.0"));
             std::fs::create_dir_all(&gpu).unwrap();
@@ -146,12 +144,13 @@ mod tests {
         }
         let conf = dir.path().join("slurm.conf").display().to_string();
         let grant = Grant::Whole(vec![GpuIndex(0)]);
-        node.as_nvml_counts(&grant, &|name| (name == "SLURM_CONF").then(|| conf.clone()))
+        let grant = node.translate(&grant, &|name| (name == "SLURM_CONF").then(|| conf.clone()))?;
+        Ok(grant.gpus().iter().map(|gpu| gpu.index).collect())
     }
 
     #[test]
     fn what_gres_conf_does_not_tell_is_refused_with_what_to_do() {
-        assert_eq!(first(Some("AutoDetect=nvml\n")), Ok(Grant::Whole(vec![GpuIndex(0)])));
+        assert_eq!(first(Some("AutoDetect=nvml\n")), Ok(vec![NvmlIndex(0)]));
         for (gres, want) in [
             (None, "gres.conf: No such file"),
             (Some("Include other.conf\n"), "it includes another file; list n1's GPUs there"),

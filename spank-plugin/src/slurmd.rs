@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use gpu_node::{Fault, JobContext, RealiseError, Realised, Settings, WaitingSlurmd};
+use gpu_node::{Fault, JobContext, NvmlGrant, RealiseError, Realised, Settings, WaitingSlurmd};
 use placement::matched::{MATCH_ENV, on_node};
 use placement::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, parse_placement, parse_request, plain_why};
 use placement::{GpuIndex, Grant, JobId, Model};
@@ -58,7 +58,7 @@ pub(crate) fn prolog(
     }
     let job = spank.job_id()?;
     set_job(job);
-    let mut node = match ThisNode::load(args, env) {
+    let node = match ThisNode::load(args, env) {
         Err(e) if e.unmanaged() && placement.is_none() => {
             log::verbose(format_args!("job {job}: {e}: its GPUs are left as Slurm gave them"));
             return Ok(());
@@ -66,28 +66,30 @@ pub(crate) fn prolog(
         other => other.map_err(|source| Unfit::NoNode { job, source })?,
     };
     args.env_on(&node.name).for_each(|(name, value)| set_env(name, &value));
+    let granted = granted(&node, job, placement.as_deref(), devices.as_deref())
+        .and_then(|grant| node.translate(&grant, env));
+    let (grant, refused) = match granted {
+        Ok(grant) => (grant, None),
+        Err(why) => (NvmlGrant::nothing(), Some(why)),
+    };
     let mut context = JobContext {
         job: JobId(job),
         uid: spank.job_uid()?,
         gid: spank.job_gid()?,
         restart: env("SLURM_JOB_RESTART_COUNT").and_then(|v| v.parse().ok()).unwrap_or(0),
-        grant: Grant::Whole(Vec::new()),
+        grant,
         decision: describe::why_on(&node.name, placement.as_deref().unwrap_or_default(), &reason(env)),
         matched: env(&job_variable(MATCH_ENV)).and_then(|text| on_node(&text, &node.name)),
         live: None,
         slurmd: Some(slurmd),
     };
-    let granted = granted(&node, job, placement.as_deref(), devices.as_deref());
-    match granted.and_then(|grant| node.as_nvml_counts(&grant, env)) {
-        Err(why) => refuse(&node, &context, &why),
-        Ok(grant) => {
-            context.grant = grant;
-            let live = || stepd::jobs_with_steps(&node.name, env);
-            realise(&node, &mut context, begin, &live)?;
-            reconcile::if_forgotten(args, &node, &context);
-            Ok(())
-        }
+    if let Some(why) = refused {
+        return refuse(&node, &context, &why);
     }
+    let live = || stepd::jobs_with_steps(&node.name, env);
+    realise(&node, &mut context, begin, &live)?;
+    reconcile::if_forgotten(args, &node, &context);
+    Ok(())
 }
 
 /// slurmctld's own words, else what was asked for.

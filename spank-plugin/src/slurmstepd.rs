@@ -109,7 +109,7 @@ fn look_up(
     slurms: &Slurms,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Share {
-    let mut node = match ThisNode::load(args, env) {
+    let node = match ThisNode::load(args, env) {
         Ok(node) => node,
         Err(e) if e.unmanaged() || matches!(e, NoNode::Nameless) => return Share::None,
         Err(e) => return Share::Unreadable(Chain(&e).to_string()),
@@ -121,7 +121,7 @@ fn look_up(
     };
     let left = match left {
         Left::Nothing if !step.has_gpus => return Share::Unknown,
-        Left::Nothing => late::realise(spank, args, &mut node, step.batch, env).map_or_else(
+        Left::Nothing => late::realise(spank, args, &node, step.batch, env).map_or_else(
             |why| Left::Failed(format!("{NO_PROLOG}; {why}")),
             |entry| Left::Ready(Box::new(entry)),
         ),
@@ -237,6 +237,7 @@ fn hide_gpus(spank: &Spank<'_>) -> Result<(), SpankError> {
 #[cfg(test)]
 mod tests {
     use gpu_node::journal::{GpuRecord, Kind, VERSION};
+    use gpu_node::{GpuMinor, NvmlIndex, SlurmGpu};
 
     use super::*;
 
@@ -253,7 +254,12 @@ mod tests {
             decision: String::new(),
             phase,
             kind: Kind::Whole,
-            gpus: vec![GpuRecord { index: 3, minor: 3, uuid: "GPU-3".to_owned(), number: 3 }],
+            gpus: vec![GpuRecord {
+                index: NvmlIndex(3),
+                minor: GpuMinor(3),
+                uuid: "GPU-3".to_owned(),
+                number: SlurmGpu(3),
+            }],
             instances: Vec::new(),
             share: None,
             device_nodes: Vec::new(),
@@ -268,7 +274,7 @@ mod tests {
 
     /// What is made of a journal's entry: `ready`, `unknown`, or why not.
     fn of(step: &Step, entry: Option<Entry>) -> String {
-        match prologs(step, entry, BOOT, |e| e.gpus[0].index == 3) {
+        match prologs(step, entry, BOOT, |e| e.gpus[0].index == NvmlIndex(3)) {
             Left::Ready(_) => "ready".to_owned(),
             Left::Nothing => "unknown".to_owned(),
             Left::Failed(why) => why,
@@ -293,7 +299,7 @@ mod tests {
     fn what_an_earlier_start_left_does_not_count() {
         let ready = || entry(Phase::Ready);
         let mut elsewhere = ready();
-        elsewhere.gpus[0].index = 4;
+        elsewhere.gpus[0].index = NvmlIndex(4);
         for (what, entry) in [
             ("nothing", None),
             ("another user's", Some(Entry { uid: 1002, ..ready() })),

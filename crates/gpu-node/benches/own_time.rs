@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use gpu_node::{GpuSettings, JobContext, Settings, realise, release};
+use gpu_node::{GpuSettings, JobContext, Numbering, Settings, realise, release};
 use placement::decision::ShareOn;
 use placement::{GpuIndex, Grant, JobId, MigPolicy, MigSpec, Model, Slice};
 use site_config::MemoryLimit;
@@ -84,7 +84,6 @@ fn settings(dir: &Path) -> Settings {
         share_between_users: false,
         memory_limit: MemoryLimit::Mps,
         gpus,
-        numbers: gpu_node::Numbers::default(),
     }
 }
 
@@ -98,7 +97,7 @@ fn measure(dir: &Path) {
     // A busy node: fifteen jobs that stay.
     for job in 0..15_u8 {
         let grant = Grant::Mig(vec![spec(1 + u16::from(job) / 7, "1g.5gb", job % 7)]);
-        realise(&settings, &context(1000 + u32::from(job), grant)).unwrap();
+        realise(&settings, &context(&settings, 1000 + u32::from(job), &grant)).unwrap();
     }
     let share = Grant::Mps { on: ShareOn::Gpu(GpuIndex(8)), mem_mib: 2862, threads: 25 };
     let two = |a: &str, b: &str| Grant::Mig(vec![spec(0, a, 0), spec(0, b, 4)]);
@@ -109,12 +108,13 @@ fn measure(dir: &Path) {
     });
     row("whole GPU", &settings, &|_| Grant::Whole(vec![GpuIndex(8)]));
     row("first and last share (MPS)", &settings, &|_| share.clone());
-    realise(&settings, &context(2000, share.clone())).unwrap();
+    realise(&settings, &context(&settings, 2000, &share)).unwrap();
     row("further share (MPS)", &settings, &|_| share.clone());
     release(&settings, JobId(2000)).unwrap();
 }
 
-fn context(job: u32, grant: Grant) -> JobContext {
+fn context(settings: &Settings, job: u32, grant: &Grant) -> JobContext {
+    let grant = Numbering::default().translate(settings, grant).unwrap();
     JobContext {
         job: JobId(job),
         uid: USER,
@@ -131,7 +131,7 @@ fn context(job: u32, grant: Grant) -> JobContext {
 fn row(name: &str, settings: &Settings, grant: &dyn Fn(usize) -> Grant) {
     let (mut prologs, mut epilogs) = (Vec::new(), Vec::new());
     for round in 0..ROUNDS {
-        let job = context(1, grant(round));
+        let job = context(settings, 1, &grant(round));
         let start = Instant::now();
         let driver = realise(settings, &job).unwrap().driver_time;
         prologs.push(start.elapsed().saturating_sub(driver));

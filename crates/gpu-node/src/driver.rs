@@ -1,12 +1,13 @@
 //! The driver over one operation: loaded when first needed, let go of for a GPU reset.
 
-use placement::{GpuIndex, Model};
+use placement::Model;
 
 use crate::command::Run;
 use crate::deadline::{Backoff, Deadline};
 use crate::fault::Fault;
+use crate::gpu_ids::NvmlIndex;
 use crate::nvml::{Code, Nvml, NvmlError};
-use crate::settings::Settings;
+use crate::settings::{GpuSettings, Settings};
 
 pub(crate) struct Driver<'a> {
     settings: &'a Settings,
@@ -26,15 +27,18 @@ impl<'a> Driver<'a> {
     }
 
     /// The geometry of a GPU: as NVML names it, else as the site says.
-    pub(crate) fn model(&mut self, gpu: GpuIndex) -> Result<&'static Model, Fault> {
+    pub(crate) fn model(
+        &mut self,
+        gpu: NvmlIndex,
+        described: Option<GpuSettings>,
+    ) -> Result<&'static Model, Fault> {
         let name = self.nvml()?.name(gpu)?;
-        let described = self.settings.gpu(gpu).map(|g| g.model);
-        Model::find(&name).or(described).ok_or(Fault::UnknownModel { gpu, name })
+        Model::find(&name).or(described.map(|d| d.model)).ok_or(Fault::UnknownModel { gpu, name })
     }
 
     /// Brings a GPU into a MIG mode. The caller has made sure that nobody uses the GPU and, for switching it off,
     /// that no instance is left.
-    pub(crate) fn set_mode(&mut self, gpu: GpuIndex, on: bool, deadline: &Deadline) -> Result<(), Fault> {
+    pub(crate) fn set_mode(&mut self, gpu: NvmlIndex, on: bool, deadline: &Deadline) -> Result<(), Fault> {
         let busy = || Fault::Busy {
             gpu,
             what: format!("the GPU, whose MIG mode must be {},", if on { "on" } else { "off" }),
@@ -76,7 +80,7 @@ impl<'a> Driver<'a> {
     }
 
     /// Resets a GPU by the site's command. Our own handle would keep the GPU in use.
-    fn reset(&mut self, gpu: GpuIndex, deadline: &Deadline) -> Result<(), Fault> {
+    fn reset(&mut self, gpu: NvmlIndex, deadline: &Deadline) -> Result<(), Fault> {
         let uuid = self.nvml()?.uuid(gpu)?;
         self.nvml = None;
         let fill = |s: &String| s.replace("%i", &gpu.to_string()).replace("%u", &uuid);

@@ -3,6 +3,7 @@
 use placement::matched::Matched;
 use placement::size::display_gb;
 
+use crate::gpu_ids::SlurmGpu;
 use crate::journal::{Entry, GpuRecord, Kind};
 
 /// The environment of one task: `local_task` of `n_tasks` tasks on this node, both from 0 and 1.
@@ -76,8 +77,8 @@ fn whole(entry: &Entry, env: &mut Env) {
 #[must_use]
 pub fn uuids_of_part(entry: &Entry, indices: &str) -> Option<String> {
     let uuid = |index: &str| {
-        let index: u16 = index.trim().parse().ok()?;
-        entry.gpus.iter().find(|g| g.number == index).map(|g| g.uuid.as_str())
+        let number = SlurmGpu(index.trim().parse().ok()?);
+        entry.gpus.iter().find(|g| g.number == number).map(|g| g.uuid.as_str())
     };
     indices.split(',').map(uuid).collect::<Option<Vec<_>>>().map(|uuids| uuids.join(","))
 }
@@ -97,11 +98,11 @@ pub fn uuids_of_task(
     (task, n_tasks): (u32, u32),
     may_open: &dyn Fn(&GpuRecord) -> bool,
 ) -> Option<String> {
-    let known = |number: &u16| entry.gpus.iter().any(|g| g.number == *number);
-    let index = |text: &str| text.trim().parse().ok().filter(known);
-    let mut given = indices.split(',').map(index).collect::<Option<Vec<u16>>>()?;
+    let known = |number: &SlurmGpu| entry.gpus.iter().any(|g| g.number == *number);
+    let index = |text: &str| text.trim().parse().ok().map(SlurmGpu).filter(known);
+    let mut given = indices.split(',').map(index).collect::<Option<Vec<SlurmGpu>>>()?;
     given.sort_unstable();
-    let mut all: Vec<u16> = entry.gpus.iter().map(|g| g.number).collect();
+    let mut all: Vec<SlurmGpu> = entry.gpus.iter().map(|g| g.number).collect();
     all.sort_unstable();
     let from = given.len() * task as usize;
     let dealt =
@@ -169,8 +170,9 @@ mod tests {
     #[test]
     fn a_task_that_a_cgroup_holds_to_its_gpu_keeps_it() {
         let entry = whole(&[0, 3, 7, 4]);
-        let of =
-            |indices, task, open: u16| uuids_of_task(&entry, indices, task, &|g: &GpuRecord| g.index == open);
+        let of = |indices, task, open: u16| {
+            uuids_of_task(&entry, indices, task, &|g: &GpuRecord| g.index.0 == open)
+        };
         assert_eq!(of("4", (2, 4), 4).as_deref(), Some("GPU-4"));
         assert_eq!(of("0", (0, 4), 0).as_deref(), Some("GPU-0"));
     }

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use placement::{GpuIndex, JobId, ProfileId, Slice};
+use placement::{JobId, ProfileId, Slice};
 
 use crate::access::DeviceError;
 use crate::command::CommandError;
+use crate::gpu_ids::{GpuMinor, NvmlIndex};
 use crate::lock::LockError;
 use crate::mps::MpsError;
 use crate::nvml::NvmlError;
@@ -36,7 +37,7 @@ pub enum Fault {
     #[error("GPU {gpu} was granted but the driver shows {count} GPUs")]
     NoSuchGpu {
         /// Granted.
-        gpu: GpuIndex,
+        gpu: NvmlIndex,
         /// Present.
         count: u16,
     },
@@ -44,17 +45,17 @@ pub enum Fault {
     #[error("GPU {gpu}: NVML counts it as nvidia{minor}, /proc/driver/nvidia as nvidia{meant}")]
     Miscounted {
         /// NVML's index.
-        gpu: GpuIndex,
+        gpu: NvmlIndex,
         /// By NVML.
-        minor: u32,
+        minor: GpuMinor,
         /// By the kernel driver, which Slurm's number was traced to.
-        meant: u32,
+        meant: GpuMinor,
     },
     /// The GPU offers no such profile.
     #[error("GPU {gpu}: the driver offers no profile {name} (id {profile})")]
     NoSuchProfile {
         /// Where.
-        gpu: GpuIndex,
+        gpu: NvmlIndex,
         /// Granted.
         profile: ProfileId,
         /// Its name in the geometry table.
@@ -64,7 +65,7 @@ pub enum Fault {
     #[error("GPU {gpu}: the driver places no {name} at {start}")]
     NoSuchPlacement {
         /// Where.
-        gpu: GpuIndex,
+        gpu: NvmlIndex,
         /// Profile.
         name: String,
         /// Granted start.
@@ -74,7 +75,7 @@ pub enum Fault {
     #[error("GPU {gpu}: {name} is not a model that Tessera knows")]
     UnknownModel {
         /// Which.
-        gpu: GpuIndex,
+        gpu: NvmlIndex,
         /// As NVML names it.
         name: String,
     },
@@ -82,7 +83,7 @@ pub enum Fault {
     #[error("GPU {gpu}: MIG mode would have to be {}, which the site does not allow", on_off(*.on))]
     Policy {
         /// Which.
-        gpu: GpuIndex,
+        gpu: NvmlIndex,
         /// The mode that the grant needs.
         on: bool,
     },
@@ -90,7 +91,7 @@ pub enum Fault {
     #[error("GPU {gpu}: {what} is held by job {holder}")]
     Held {
         /// Which.
-        gpu: GpuIndex,
+        gpu: NvmlIndex,
         /// What of it.
         what: String,
         /// By whom.
@@ -100,7 +101,7 @@ pub enum Fault {
     #[error("GPU {gpu}: {what} was still in use after {} ms", .timeout.as_millis())]
     Busy {
         /// Which.
-        gpu: GpuIndex,
+        gpu: NvmlIndex,
         /// What.
         what: String,
         /// How long was waited.
@@ -113,7 +114,7 @@ pub enum Fault {
     #[error("GPU {gpu}: cannot be reset to switch its MIG mode")]
     Reset {
         /// Which.
-        gpu: GpuIndex,
+        gpu: NvmlIndex,
         /// How.
         #[source]
         source: CommandError,

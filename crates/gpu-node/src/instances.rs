@@ -5,26 +5,33 @@
 //! `INSUFFICIENT_RESOURCES` answered by cleaning up and trying again: once for what is half made, then for one idle
 //! instance after the other, because some hold more than their slices (the media engines of `+me`).
 
-use placement::{GpuIndex, MigSpec, Placement, ProfileId};
+use placement::{Placement, ProfileId};
 
 use crate::access::{Access, Devices};
 use crate::deadline::{Backoff, Deadline};
 use crate::driver::Driver;
 use crate::fault::Fault;
+use crate::gpu_ids::NvmlIndex;
 use crate::journal::{InstanceRecord, LiveInstance};
+use crate::numbering::InstanceSpec;
 use crate::nvml::{Code, GpuInstance, LiveProfile, Nvml, NvmlError};
+use crate::settings::GpuSettings;
 
 /// An instance as planned, before it exists: size and name from the geometry table, because a driver may not list
 /// profiles while MIG is off.
-pub(crate) fn plan(driver: &mut Driver<'_>, spec: MigSpec) -> Result<InstanceRecord, Fault> {
-    let model = driver.model(spec.gpu)?;
+pub(crate) fn plan(
+    driver: &mut Driver<'_>,
+    spec: InstanceSpec,
+    described: Option<GpuSettings>,
+) -> Result<InstanceRecord, Fault> {
+    let model = driver.model(spec.gpu, described)?;
     let profile = model.profile_by_id(spec.profile).ok_or_else(|| Fault::NoSuchProfile {
         gpu: spec.gpu,
         profile: spec.profile,
         name: format!("of {}", model.key),
     })?;
     Ok(InstanceRecord {
-        gpu: spec.gpu.0,
+        gpu: spec.gpu,
         profile: profile.id.0,
         name: profile.name.clone(),
         start: spec.start.0,
@@ -39,12 +46,12 @@ pub(crate) fn plan(driver: &mut Driver<'_>, spec: MigSpec) -> Result<InstanceRec
 pub(crate) fn make(
     driver: &mut Driver<'_>,
     devices: &Devices,
-    gpu: GpuIndex,
+    (gpu, described): (NvmlIndex, Option<GpuSettings>),
     wanted: &mut [&mut InstanceRecord],
     kept: &[Placement],
     deadline: &Deadline,
 ) -> Result<(), Fault> {
-    let model = driver.model(gpu)?;
+    let model = driver.model(gpu, described)?;
     let nvml = driver.nvml()?;
     let mut profiles = Vec::new();
     for record in wanted.iter_mut() {
@@ -79,7 +86,7 @@ pub(crate) fn make(
 }
 
 /// Destroys every instance of a GPU that nobody holds.
-pub(crate) fn destroy_all(nvml: &Nvml, gpu: GpuIndex, deadline: &Deadline) -> Result<(), Fault> {
+pub(crate) fn destroy_all(nvml: &Nvml, gpu: NvmlIndex, deadline: &Deadline) -> Result<(), Fault> {
     for instance in nvml.instances(gpu)? {
         destroy(nvml, gpu, &instance, deadline)?;
     }
@@ -96,7 +103,7 @@ fn fits(instance: &GpuInstance, record: &InstanceRecord, profile: &LiveProfile) 
 /// Destroys what lies where the wanted instances go, and returns what stands there already.
 fn clear(
     nvml: &Nvml,
-    gpu: GpuIndex,
+    gpu: NvmlIndex,
     wanted: &[&mut InstanceRecord],
     profiles: &[LiveProfile],
     kept: &[Placement],
@@ -119,7 +126,7 @@ fn clear(
 /// Destroys one instance, waiting while it is in use.
 pub(crate) fn destroy(
     nvml: &Nvml,
-    gpu: GpuIndex,
+    gpu: NvmlIndex,
     instance: &GpuInstance,
     deadline: &Deadline,
 ) -> Result<(), Fault> {
@@ -135,7 +142,7 @@ pub(crate) fn destroy(
 fn create(
     nvml: &Nvml,
     devices: &Devices,
-    gpu: GpuIndex,
+    gpu: NvmlIndex,
     profile: &LiveProfile,
     at: Placement,
     (kept, needed): (&[Placement], &[Placement]),
@@ -187,7 +194,7 @@ fn no_room<T>(made: &Result<T, Fault>) -> bool {
 /// The driver says that there is no room where there should be: half-made instances count, wherever they lie.
 fn sweep(
     nvml: &Nvml,
-    gpu: GpuIndex,
+    gpu: NvmlIndex,
     at: Placement,
     kept: &[Placement],
     deadline: &Deadline,
@@ -202,7 +209,7 @@ fn sweep(
 }
 
 fn wait_in_use<T>(
-    gpu: GpuIndex,
+    gpu: NvmlIndex,
     what: impl Fn() -> String,
     deadline: &Deadline,
     mut attempt: impl FnMut() -> Result<T, NvmlError>,

@@ -19,6 +19,7 @@ mod deadline;
 mod driver;
 mod environment;
 mod fault;
+mod gpu_ids;
 mod instances;
 pub mod journal;
 mod lifecycle;
@@ -35,6 +36,7 @@ pub use access::DeviceError;
 pub use command::{CommandError, ask};
 pub use environment::{task_environment, uuids_of_part, uuids_of_task};
 pub use fault::{Fault, RealiseError};
+pub use gpu_ids::{GpuMinor, NvmlIndex, SlurmGpu};
 pub use lifecycle::{
     Disagreement, GpuView, Inspection, JobContext, Realised, ReconcileReport, Released, WaitingSlurmd,
     begin_batch, inspect, realise, realise_waiting, reconcile, refuse, release, release_dead,
@@ -42,7 +44,7 @@ pub use lifecycle::{
 };
 pub use lock::LockError;
 pub use mps::MpsError;
-pub use numbering::{NumberError, Numbers};
+pub use numbering::{GrantedGpu, InstanceSpec, Numbering, NumberingError, NvmlGrant};
 pub use own_dirs::StateError;
 pub use settings::{GpuSettings, Settings};
 

@@ -7,11 +7,12 @@
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use placement::{GpuIndex, JobId};
+use placement::JobId;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::deadline::{Backoff, Deadline};
+use crate::gpu_ids::NvmlIndex;
 use crate::own_dirs::{self, StateError};
 
 /// A lock that could not be had.
@@ -44,7 +45,7 @@ impl Locks {
     pub(crate) fn for_job(
         state_dir: &Path,
         job: JobId,
-        gpus: &[GpuIndex],
+        gpus: &[NvmlIndex],
         daemon: Option<&str>,
         deadline: &Deadline,
     ) -> Result<Self, LockError> {

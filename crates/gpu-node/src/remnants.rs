@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use placement::GpuIndex;
-
 use crate::access::{Access, Devices};
 use crate::deadline::Deadline;
 use crate::fault::Fault;
+use crate::gpu_ids::NvmlIndex;
 use crate::instances;
 use crate::journal::{Entry, GpuRecord, InstanceRecord};
 use crate::nvml::Nvml;
@@ -16,9 +15,9 @@ use crate::one_line::one_line;
 #[derive(Default)]
 pub(crate) struct Cleared {
     /// Half-made GPU instances that were destroyed: GPU, GPU instance id.
-    pub(crate) destroyed: Vec<(GpuIndex, u32)>,
+    pub(crate) destroyed: Vec<(NvmlIndex, u32)>,
     /// GPUs whose pending change of MIG mode was taken back.
-    pub(crate) modes: Vec<GpuIndex>,
+    pub(crate) modes: Vec<NvmlIndex>,
     /// What could not be removed; for the log.
     pub(crate) problems: Vec<String>,
 }
@@ -28,7 +27,7 @@ const DESTROY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Removes what an interrupted prolog left half made on GPUs that the caller has locked. `kept` are the entries of
 /// other jobs.
-pub(crate) fn clear(nvml: &Nvml, gpus: &[GpuIndex], kept: &[Entry]) -> Cleared {
+pub(crate) fn clear(nvml: &Nvml, gpus: &[NvmlIndex], kept: &[Entry]) -> Cleared {
     let mut cleared = Cleared::default();
     destroy_half_made(nvml, gpus, &mut cleared);
     settle_modes(nvml, gpus, kept, &mut cleared);
@@ -36,7 +35,7 @@ pub(crate) fn clear(nvml: &Nvml, gpus: &[GpuIndex], kept: &[Entry]) -> Cleared {
 }
 
 /// Nobody makes an instance on a locked GPU: one without a compute instance is a remnant.
-fn destroy_half_made(nvml: &Nvml, gpus: &[GpuIndex], cleared: &mut Cleared) {
+fn destroy_half_made(nvml: &Nvml, gpus: &[NvmlIndex], cleared: &mut Cleared) {
     let deadline = Deadline::after(DESTROY_TIMEOUT);
     for gpu in gpus.iter().copied() {
         let all = match nvml.instances(gpu) {
@@ -57,7 +56,7 @@ fn destroy_half_made(nvml: &Nvml, gpus: &[GpuIndex], cleared: &mut Cleared) {
 
 /// A prolog was killed between asking for a mode and the reset that brings it into force: the next job that needs
 /// the mode asks again.
-fn settle_modes(nvml: &Nvml, gpus: &[GpuIndex], kept: &[Entry], cleared: &mut Cleared) {
+fn settle_modes(nvml: &Nvml, gpus: &[NvmlIndex], kept: &[Entry], cleared: &mut Cleared) {
     for gpu in gpus.iter().copied() {
         let Ok(mode) = nvml.mig_mode(gpu) else { continue };
         if mode.current == mode.pending || kept.iter().any(|e| e.holds() && e.uses(gpu)) {
@@ -78,7 +77,7 @@ pub(crate) fn close_idle(
     gpu: &GpuRecord,
     others: &[Entry],
 ) -> Result<(), Fault> {
-    for instance in nvml.instances(GpuIndex(gpu.index))? {
+    for instance in nvml.instances(gpu.index)? {
         let place = |r: &InstanceRecord| r.gpu == gpu.index && r.placement() == instance.placement;
         if others.iter().any(|o| o.instances.iter().any(place)) {
             continue;

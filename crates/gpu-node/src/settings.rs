@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use placement::{GpuIndex, MigPolicy, Model, Node};
+use placement::{MigPolicy, Model, Node};
 use site_config::{MemoryLimit, Mps, NodeSettings};
 
-use crate::numbering::Numbers;
+use crate::gpu_ids::NvmlIndex;
 
 /// The model and MIG policy of one GPU, as the site describes it.
 #[derive(Clone, Copy, Debug)]
@@ -44,8 +44,6 @@ pub struct Settings {
     pub memory_limit: MemoryLimit,
     /// The GPUs that the site describes: all in NVML's order, or those that Slurm counts in its order.
     pub gpus: Vec<GpuSettings>,
-    /// What Slurm calls them.
-    pub numbers: Numbers,
 }
 
 impl Settings {
@@ -66,18 +64,13 @@ impl Settings {
             share_between_users: mps.share_between_users,
             memory_limit: mps.memory_limit,
             gpus: gpus.gpus.iter().map(|g| GpuSettings { model: g.model, policy: g.policy }).collect(),
-            numbers: Numbers::default(),
         }
     }
 
-    /// The description of one GPU; `None` for a GPU that the site does not describe.
+    /// The description of one GPU, where the site describes all of the node in NVML's order; `None` for a GPU that it does
+    /// not describe.
     #[must_use]
-    pub fn gpu(&self, gpu: GpuIndex) -> Option<GpuSettings> {
-        let at = match self.numbers.count() {
-            // A site that describes as many GPUs as Slurm counts describes those.
-            Some(count) if count == self.gpus.len() => self.numbers.place_of(gpu)?,
-            _ => usize::from(gpu.0),
-        };
-        self.gpus.get(at).copied()
+    pub fn gpu(&self, gpu: NvmlIndex) -> Option<GpuSettings> {
+        self.gpus.get(usize::from(gpu.0)).copied()
     }
 }

@@ -5,9 +5,10 @@ mod args;
 use std::fmt::Write as _;
 use std::path::Path;
 
+use gpu_node::NvmlIndex;
 use gpu_node::nvml::{GpuInfo, LinkAnswers, Nvml};
+use placement::Model;
 use placement::mapa::{HardwareGraph, LinkKind};
-use placement::{GpuIndex, Model};
 use site_config::{System, systems};
 
 pub(crate) use args::DiscoverArgs;
@@ -55,7 +56,7 @@ pub(crate) fn run(args: &DiscoverArgs, globals: &Globals) -> Result<Outcome, Fai
 
 fn look(name: String, library: &Path) -> Result<Machine, gpu_node::nvml::NvmlError> {
     let nvml = Nvml::load(library)?;
-    let indices = || (0..nvml.count().unwrap_or(0)).map(GpuIndex);
+    let indices = || (0..nvml.count().unwrap_or(0)).map(NvmlIndex);
     nvml.count()?;
     let gpus: Vec<GpuInfo> = indices().map(|i| nvml.info(i)).collect::<Result<_, _>>()?;
     let models = gpus.iter().filter_map(GpuInfo::model).collect();
@@ -138,7 +139,7 @@ fn shards(machine: &Machine) -> u32 {
 fn gres(machine: &Machine) -> String {
     let n = machine.gpus.len();
     let linked = (0..n).any(|a| (0..n).any(|b| machine.links.direct(a, b) > 0));
-    let minors_in_order = machine.gpus.iter().enumerate().all(|(i, g)| usize::try_from(g.minor) == Ok(i));
+    let minors_in_order = machine.gpus.iter().enumerate().all(|(i, g)| usize::try_from(g.minor.0) == Ok(i));
     let one_model = machine.models.len() == n && machine.models.windows(2).all(|w| w[0].key == w[1].key);
     let mut text = String::new();
     let line = |text: &mut String, gpu: usize, file: &str, links: &str| {

@@ -1,6 +1,7 @@
 //! Configuration for made-up machines. `tests/links.rs` has simulated ones.
 
 use gpu_node::nvml::NvLink;
+use gpu_node::{GpuMinor, NvmlIndex};
 use placement::links::PcieSlot;
 
 use super::*;
@@ -9,17 +10,17 @@ use super::*;
 fn machine(key: &str, n: u16, links: &[(u16, Option<u16>, u32)], version: u32) -> Machine {
     let model = Model::find(key).unwrap();
     let info = |i: u16| GpuInfo {
-        index: GpuIndex(i),
+        index: NvmlIndex(i),
         uuid: format!("GPU-{i}"),
         name: model.names[0].clone(),
-        minor: u32::from(i),
+        minor: GpuMinor(u32::from(i)),
         pci_bus_id: String::new(),
         memory_mib: model.total_memory_mib,
     };
     let of = |a: u16| {
         let mine = links.iter().filter(move |l| l.0 == a);
         let link =
-            |to: Option<u16>| NvLink { link: 0, version, peer: to.map(GpuIndex), to_switch: to.is_none() };
+            |to: Option<u16>| NvLink { link: 0, version, peer: to.map(NvmlIndex), to_switch: to.is_none() };
         mine.flat_map(move |l| (0..l.2).map(move |_| link(l.1))).collect::<Vec<NvLink>>()
     };
     let all = usize::from(n);

@@ -3,9 +3,9 @@
 use std::thread;
 use std::time::Duration;
 
-use gpu_node::{Numbers, inspect};
+use gpu_node::{Numbering, NvmlIndex, inspect};
 use placement::layout::{GpuLayout, HolderLayout, Shares};
-use placement::{GpuIndex, Layout, parse_layout};
+use placement::{Layout, parse_layout};
 use site_config::{GpuOrder, SiteConfig, gpu_order};
 
 use super::cluster::Slurm;
@@ -93,10 +93,10 @@ fn look_once(
         }
         Some(Ok(order)) => {
             findings.group(format!("{name}: gres.conf lists the GPUs in the driver's order"), |f| {
-                match Numbers::of(&local.settings, &order) {
+                match Numbering::of(&local.settings, &order) {
                     Err(e) => f.bad(format!("{name}: {}", chain(&e))),
-                    Ok(numbers) => {
-                        listed = numbers.listed();
+                    Ok(numbering) => {
+                        listed = numbering.listed();
                         in_order(name, listed.as_deref().unwrap_or_default(), inspection.gpus.len(), f);
                     }
                 }
@@ -119,7 +119,7 @@ fn look_once(
 
 /// A GPU's number in Slurm is its place in gres.conf, in Tessera its place in NVML's list. Prologs translate, but sets of
 /// GPUs are chosen for the links of those that tessera.toml describes.
-fn in_order(name: &str, listed: &[GpuIndex], present: usize, findings: &mut Findings) {
+fn in_order(name: &str, listed: &[NvmlIndex], present: usize, findings: &mut Findings) {
     let list = |gpus: &mut dyn Iterator<Item = String>| gpus.collect::<Vec<_>>().join(",");
     let slurms = list(&mut listed.iter().map(ToString::to_string));
     let drivers = list(&mut (0..present).map(|i| i.to_string()));
@@ -129,9 +129,9 @@ fn in_order(name: &str, listed: &[GpuIndex], present: usize, findings: &mut Find
 }
 
 /// The GPUs of the node in Slurm's order, which the controller publishes.
-fn as_slurm_counts(here: Layout, listed: Option<&[GpuIndex]>) -> Layout {
+fn as_slurm_counts(here: Layout, listed: Option<&[NvmlIndex]>) -> Layout {
     let Some(listed) = listed else { return here };
-    let gpu = |g: &GpuIndex| here.gpus.get(usize::from(g.0)).cloned();
+    let gpu = |g: &NvmlIndex| here.gpus.get(usize::from(g.0)).cloned();
     Layout { gpus: listed.iter().filter_map(gpu).collect(), ..here }
 }
 
@@ -196,10 +196,10 @@ mod tests {
 
     #[test]
     fn gpus_that_slurm_counts_otherwise_are_told_and_compared_by_its_numbers() {
-        let listed = [GpuIndex(1), GpuIndex(0)];
+        let listed = [NvmlIndex(1), NvmlIndex(0)];
         let mut findings = Findings::default();
         in_order("n1", &listed, 3, &mut findings);
-        in_order("n1", &[GpuIndex(0), GpuIndex(1)], 2, &mut findings);
+        in_order("n1", &[NvmlIndex(0), NvmlIndex(1)], 2, &mut findings);
         let said: Vec<String> = findings.list.into_iter().map(|(_, what)| what).collect();
         assert_eq!(said, ["n1: gres.conf lists GPUs 1,0 of the driver's 0,1,2"]);
         let here = || parse_layout("tessera gpu0=free gpu1=whole[job5] gpu2=free").unwrap();

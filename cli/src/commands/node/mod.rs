@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 
 use gpu_node::journal::{Entry, Phase};
 use gpu_node::{
-    JobContext, RealiseError, ReconcileReport, inspect, realise, reconcile, release, release_dead,
+    JobContext, Numbering, NvmlIndex, RealiseError, ReconcileReport, inspect, realise, reconcile, release,
+    release_dead,
 };
 use placement::JobId;
 use placement::wire::parse_placement;
@@ -16,7 +17,7 @@ pub(crate) use args::NodeCommand;
 
 use crate::globals::Globals;
 use crate::local::{Local, dead_jobs, require_root};
-use crate::outcome::{Failure, Outcome};
+use crate::outcome::{Failure, Outcome, chain};
 use crate::render::colour::Paint;
 use crate::render::{layout, table};
 use crate::site;
@@ -145,7 +146,7 @@ fn entry_row(entry: &Entry) -> Vec<String> {
 
 fn realise_job(local: &Local<'_>, placement: &str, uid: u32, gid: u32) -> Result<Outcome, Failure> {
     let model_of = |node: &str, gpu: placement::GpuIndex| {
-        if node == local.name { local.settings.gpu(gpu).map(|g| g.model) } else { None }
+        if node == local.name { local.settings.gpu(NvmlIndex(gpu.0)).map(|g| g.model) } else { None }
     };
     let placed = parse_placement(placement, &model_of).map_err(|e| {
         Failure::new(format!("--placement: {e}")).hint("such as 'v1 job=12;n1=mig:3/2g.10gb@4'")
@@ -153,12 +154,15 @@ fn realise_job(local: &Local<'_>, placement: &str, uid: u32, gid: u32) -> Result
     let grant = placed
         .on(&local.name)
         .ok_or_else(|| Failure::new(format!("--placement says nothing about node {}", local.name)))?;
+    let grant = Numbering::default()
+        .translate(&local.settings, grant)
+        .map_err(|e| Failure::new(format!("--placement: {}", chain(&e))))?;
     let job = JobContext {
         job: placed.job,
         uid,
         gid,
         restart: 0,
-        grant: grant.clone(),
+        grant,
         decision: "made by hand with tessera node realise".to_owned(),
         matched: None,
         live: None,

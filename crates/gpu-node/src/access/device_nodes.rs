@@ -10,6 +10,7 @@ use rustix::fs::{AtFlags, CWD, Dev, FileType, Mode, OFlags, major, makedev, mino
 use rustix::io::Errno;
 use rustix::process::Uid;
 
+use crate::gpu_ids::GpuMinor;
 use crate::settings::Settings;
 
 /// A device node that is not as it should be, or cannot be changed.
@@ -95,7 +96,7 @@ pub(crate) const GPU_MAJOR: u32 = 195;
 const CAPS: &str = "nvidia-caps";
 
 /// `nvidiaN`.
-pub(crate) fn gpu_node(minor: u32) -> String {
+pub(crate) fn gpu_node(minor: GpuMinor) -> String {
     format!("nvidia{minor}")
 }
 
@@ -109,7 +110,7 @@ impl Devices {
     }
 
     /// The capability nodes of an instance, relative to the root: the GPU instance's, the compute instance's.
-    pub(crate) fn caps(&self, gpu_minor: u32, gi: u32, ci: u32) -> Result<[String; 2], DeviceError> {
+    pub(crate) fn caps(&self, gpu_minor: GpuMinor, gi: u32, ci: u32) -> Result<[String; 2], DeviceError> {
         let path = self.proc_root.join("driver/nvidia-caps/mig-minors");
         let table = std::fs::read_to_string(&path).map_err(|source| DeviceError::Io {
             path: path.clone(),

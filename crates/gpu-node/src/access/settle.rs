@@ -5,8 +5,6 @@
 
 use std::time::Duration;
 
-use placement::GpuIndex;
-
 use super::device_nodes::{DeviceError, Devices, gpu_node};
 use super::wanted::gpu_access;
 use crate::deadline::Deadline;
@@ -29,9 +27,8 @@ pub(crate) fn settle(
     if stays {
         live.push(entry.clone());
     }
-    let set = |gpu: &GpuRecord| {
-        devices.set(&gpu_node(gpu.minor), gpu_access(settings, GpuIndex(gpu.index), &live)).err()
-    };
+    let set =
+        |gpu: &GpuRecord| devices.set(&gpu_node(gpu.minor), gpu_access(settings, gpu.index, &live)).err();
     Ok(entry.gpus.iter().filter_map(set).collect())
 }
 

@@ -5,22 +5,21 @@
 
 use std::collections::BTreeMap;
 
-use placement::GpuIndex;
-
 use super::device_nodes::{Access, DeviceError, Devices, gpu_node};
+use crate::gpu_ids::{GpuMinor, NvmlIndex};
 use crate::journal::{Entry, Kind, Phase};
 use crate::settings::Settings;
 
 /// A GPU and its node.
 pub(crate) struct GpuFacts {
-    pub(crate) gpu: GpuIndex,
-    pub(crate) minor: u32,
+    pub(crate) gpu: NvmlIndex,
+    pub(crate) minor: GpuMinor,
 }
 
 /// How a GPU's node must be, from the entries of live jobs.
 pub(super) fn gpu_access<'e>(
     settings: &Settings,
-    gpu: GpuIndex,
+    gpu: NvmlIndex,
     live: impl IntoIterator<Item = &'e Entry>,
 ) -> Access {
     let mut access = Access::CLOSED;

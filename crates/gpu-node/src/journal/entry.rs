@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 
-use placement::decision::ShareOn;
-use placement::{GpuIndex, Grant, JobId, MigSpec, Placement, ProfileId, Slice};
+use placement::{JobId, Placement, Slice};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::format::Record;
+use crate::gpu_ids::{GpuMinor, NvmlIndex, SlurmGpu};
 
 /// How far a job's resources are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,13 +38,13 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuRecord {
     /// NVML's index.
-    pub index: u16,
+    pub index: NvmlIndex,
     /// N of /dev/nvidiaN.
-    pub minor: u32,
+    pub minor: GpuMinor,
     /// `GPU-…`.
     pub uuid: String,
-    /// Slurm's number of it: see [`crate::Numbers`].
-    pub number: u16,
+    /// Slurm's number of it: see [`crate::Numbering`].
+    pub number: SlurmGpu,
 }
 
 /// An instance that exists.
@@ -62,7 +62,7 @@ pub struct LiveInstance {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstanceRecord {
     /// NVML's index of its GPU.
-    pub gpu: u16,
+    pub gpu: NvmlIndex,
     /// Profile id.
     pub profile: u32,
     /// The profile's name.
@@ -83,18 +83,12 @@ impl InstanceRecord {
     pub fn placement(&self) -> Placement {
         Placement { start: Slice(self.start), size: self.size }
     }
-
-    /// As the engine plans it.
-    #[must_use]
-    pub fn spec(&self) -> MigSpec {
-        MigSpec { gpu: GpuIndex(self.gpu), profile: ProfileId(self.profile), start: Slice(self.start) }
-    }
 }
 
 /// A job's share of a device under MPS.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShareRecord {
-    /// The daemon's key: see [`daemon_key`].
+    /// The daemon's key: `gpu0` of a GPU, `gpu0-14-2` (profile id, start) of an instance.
     pub daemon: String,
     /// Memory, MiB.
     pub mem_mib: u64,
@@ -184,24 +178,8 @@ impl Entry {
 
     /// True where the job uses this GPU in any way.
     #[must_use]
-    pub fn uses(&self, gpu: GpuIndex) -> bool {
-        self.gpus.iter().any(|g| g.index == gpu.0)
-    }
-
-    /// What the engine granted.
-    #[must_use]
-    pub fn grant(&self) -> Grant {
-        let specs: Vec<MigSpec> = self.instances.iter().map(InstanceRecord::spec).collect();
-        let gpus: Vec<GpuIndex> = self.gpus.iter().map(|g| GpuIndex(g.index)).collect();
-        match (self.kind, &self.share) {
-            (Kind::Mps, Some(share)) => {
-                let whole = ShareOn::Gpu(gpus.first().copied().unwrap_or(GpuIndex(0)));
-                let on = specs.first().copied().map_or(whole, ShareOn::Instance);
-                Grant::Mps { on, mem_mib: share.mem_mib, threads: share.threads }
-            }
-            (Kind::Mig, _) => Grant::Mig(specs),
-            (Kind::Whole | Kind::Mps, _) => Grant::Whole(gpus),
-        }
+    pub fn uses(&self, gpu: NvmlIndex) -> bool {
+        self.gpus.iter().any(|g| g.index == gpu)
     }
 }
 
@@ -212,7 +190,7 @@ pub struct DaemonRecord {
     pub version: u32,
     /// The kernel's boot id.
     pub boot: String,
-    /// Its key: see [`daemon_key`].
+    /// Its key: `gpu0` of a GPU, `gpu0-14-2` (profile id, start) of an instance.
     pub key: String,
     /// The user it runs as.
     pub uid: u32,
@@ -226,13 +204,4 @@ pub struct DaemonRecord {
 
 impl Record for DaemonRecord {
     fn upgrade_from_1(_same: &mut Map<String, Value>) {}
-}
-
-/// Names the daemon of a GPU or of an instance: `gpu0`, `gpu0-14-2` (profile id, start).
-#[must_use]
-pub fn daemon_key(on: ShareOn) -> String {
-    match on {
-        ShareOn::Gpu(gpu) => format!("gpu{gpu}"),
-        ShareOn::Instance(spec) => format!("gpu{}-{}-{}", spec.gpu, spec.profile, spec.start),
-    }
 }

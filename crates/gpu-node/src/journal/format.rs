@@ -65,6 +65,7 @@ mod tests {
 
     use super::super::{DaemonRecord, Entry, GpuRecord, Kind, Phase};
     use super::*;
+    use crate::gpu_ids::{GpuMinor, NvmlIndex, SlurmGpu};
 
     /// As a node wrote it whose gres.conf lists GPU 1 first.
     const JOB_1: &str = r#"{
@@ -125,8 +126,12 @@ mod tests {
     fn a_job_of_the_format_before_is_kept() {
         let Parsed::Record(entry) = parse::<Entry>(JOB_1.as_bytes()) else { panic!("not read") };
         assert_eq!((entry.version, entry.job, entry.kind, &entry.phase), (2, 12, Kind::Mps, &Phase::Ready));
-        let gpu =
-            |index, uuid: &str, number| GpuRecord { index, minor: index.into(), uuid: uuid.into(), number };
+        let gpu = |index: u16, uuid: &str, number| GpuRecord {
+            index: NvmlIndex(index),
+            minor: GpuMinor(index.into()),
+            uuid: uuid.into(),
+            number: SlurmGpu(number),
+        };
         assert_eq!(entry.gpus, [gpu(1, "GPU-1d8e7a6c", 0), gpu(2, "GPU-77aa0c13", 2)]);
         assert_eq!(entry.instances[0].live.as_ref().unwrap().uuid, "MIG-0f4f2a55");
         assert_eq!(entry.share.as_ref().unwrap().pipe_dir, PathBuf::from("/run/tessera/mps/gpu1-14-4/pipe"));

@@ -25,9 +25,7 @@ use rustix::fs::Mode;
 use crate::own_dirs::{self, StateError};
 use folder::{Folder, Outlive};
 
-pub use entry::{
-    DaemonRecord, Entry, GpuRecord, InstanceRecord, Kind, LiveInstance, Phase, ShareRecord, daemon_key,
-};
+pub use entry::{DaemonRecord, Entry, GpuRecord, InstanceRecord, Kind, LiveInstance, Phase, ShareRecord};
 pub use folder::{Contents, DamagedFile};
 pub use format::VERSION;
 

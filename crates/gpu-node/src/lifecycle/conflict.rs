@@ -1,14 +1,13 @@
 //! Whether two jobs' resources exclude each other. The engine never grants such a pair; a node that was not told of
 //! a job's end may still remember it.
 
-use placement::GpuIndex;
-
+use crate::gpu_ids::NvmlIndex;
 use crate::journal::{Entry, Kind};
 
 /// What two jobs both claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Contested {
-    pub(crate) gpu: GpuIndex,
+    pub(crate) gpu: NvmlIndex,
     pub(crate) what: String,
 }
 
@@ -19,14 +18,14 @@ pub(crate) fn conflict(new: &Entry, other: &Entry, share_between_users: bool) ->
         && (share_between_users || new.uid == other.uid)
         && new.share.as_ref().map(|s| &s.daemon) == other.share.as_ref().map(|s| &s.daemon);
     let partitioned = |e: &Entry| !e.instances.is_empty();
-    for gpu in new.gpus.iter().map(|g| GpuIndex(g.index)).filter(|g| other.uses(*g)) {
+    for gpu in new.gpus.iter().map(|g| g.index).filter(|g| other.uses(*g)) {
         if may_share {
             continue;
         }
         if !(partitioned(new) && partitioned(other)) {
             return Some(Contested { gpu, what: "the GPU".to_owned() });
         }
-        let on_gpu = |e: &Entry| e.instances.iter().filter(|i| i.gpu == gpu.0).cloned().collect::<Vec<_>>();
+        let on_gpu = |e: &Entry| e.instances.iter().filter(|i| i.gpu == gpu).cloned().collect::<Vec<_>>();
         for mine in on_gpu(new) {
             for theirs in on_gpu(other) {
                 if mine.placement().mask() & theirs.placement().mask() != 0 {

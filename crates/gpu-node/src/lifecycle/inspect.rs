@@ -3,12 +3,13 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use placement::{GpuIndex, JobId, MigPolicy, Node};
+use placement::{JobId, MigPolicy, Node};
 
 use super::job::require_root;
 use super::node_state::{GpuView, engine_view, view};
 use crate::access::{Devices, GpuFacts, device_nodes, gpu_node};
 use crate::fault::Fault;
+use crate::gpu_ids::NvmlIndex;
 use crate::journal::{DamagedFile, Entry, InstanceRecord, Journal, Kind, Phase, ShareRecord};
 use crate::mps;
 use crate::nvml::{GpuInstance, Nvml};
@@ -19,7 +20,7 @@ use crate::settings::{GpuSettings, Settings};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disagreement {
     /// About this GPU, if about one.
-    pub gpu: Option<GpuIndex>,
+    pub gpu: Option<NvmlIndex>,
     /// About this job, if about one.
     pub job: Option<JobId>,
     /// In words.
@@ -66,7 +67,7 @@ pub fn inspect(settings: &Settings, live: Option<&HashSet<JobId>>) -> Result<Ins
     let mut found = Findings { list: Vec::new() };
     found.damaged(&damaged);
     let mut gpus = Vec::new();
-    for gpu in (0..nvml.count()?).map(GpuIndex) {
+    for gpu in (0..nvml.count()?).map(NvmlIndex) {
         match view(&nvml, gpu) {
             Ok(v) => gpus.push(v),
             Err(e) => found.gpu(gpu, one_line(&e)),
@@ -84,8 +85,8 @@ pub fn inspect(settings: &Settings, live: Option<&HashSet<JobId>>) -> Result<Ins
 }
 
 /// True where the record and the instance are the same one.
-fn same(record: &InstanceRecord, gpu: GpuIndex, instance: &GpuInstance) -> bool {
-    record.gpu == gpu.0
+fn same(record: &InstanceRecord, gpu: NvmlIndex, instance: &GpuInstance) -> bool {
+    record.gpu == gpu
         && record.placement() == instance.placement
         && record.live.as_ref().is_some_and(|l| {
             l.gi == instance.id && instance.compute.iter().any(|c| c.id == l.ci && c.uuid == l.uuid)
@@ -97,12 +98,12 @@ struct Findings {
 }
 
 impl Findings {
-    fn gpu(&mut self, gpu: GpuIndex, what: String) {
+    fn gpu(&mut self, gpu: NvmlIndex, what: String) {
         self.list.push(Disagreement { gpu: Some(gpu), job: None, what });
     }
 
-    fn job(&mut self, entry: &Entry, gpu: Option<u16>, what: String) {
-        self.list.push(Disagreement { gpu: gpu.map(GpuIndex), job: Some(entry.job()), what });
+    fn job(&mut self, entry: &Entry, gpu: Option<NvmlIndex>, what: String) {
+        self.list.push(Disagreement { gpu, job: Some(entry.job()), what });
     }
 
     fn damaged(&mut self, files: &[DamagedFile]) {
@@ -140,7 +141,7 @@ impl Findings {
             if let Some(entry) = whole_holder(entries, gpu)
                 && view.mode.current
             {
-                self.job(entry, Some(gpu.0), "has the GPU whole, but MIG mode is on".to_owned());
+                self.job(entry, Some(gpu), "has the GPU whole, but MIG mode is on".to_owned());
             }
         }
     }
@@ -154,7 +155,7 @@ impl Findings {
         }
         for entry in entries.iter().filter(|e| e.phase == Phase::Ready) {
             for record in &entry.instances {
-                let gpu = GpuIndex(record.gpu);
+                let gpu = record.gpu;
                 let view = gpus.iter().find(|v| v.info.index == gpu);
                 if !view.is_some_and(|v| v.instances.iter().any(|i| same(record, gpu, i))) {
                     let what = format!("its {} at {} does not exist", record.name, record.start);
@@ -217,6 +218,6 @@ impl Findings {
 }
 
 /// The entry that has all of this GPU, if any.
-fn whole_holder(entries: &[Entry], gpu: GpuIndex) -> Option<&Entry> {
+fn whole_holder(entries: &[Entry], gpu: NvmlIndex) -> Option<&Entry> {
     entries.iter().find(|e| e.holds() && e.uses(gpu) && e.kind == Kind::Whole)
 }

@@ -2,12 +2,13 @@
 
 use std::collections::HashSet;
 
+use placement::JobId;
 use placement::matched::Matched;
-use placement::{Grant, JobId};
 
 use super::waiting_slurmd::WaitingSlurmd;
 use crate::fault::Fault;
-use crate::journal::{Entry, Kind, Phase, VERSION};
+use crate::journal::{Entry, Phase, VERSION};
+use crate::numbering::NvmlGrant;
 
 /// What the prolog knows of a job.
 #[derive(Clone, Debug)]
@@ -21,7 +22,7 @@ pub struct JobContext {
     /// How often the job was requeued.
     pub restart: u32,
     /// What it was granted on this node.
-    pub grant: Grant,
+    pub grant: NvmlGrant,
     /// Why, in one line, for the job's log.
     pub decision: String,
     /// For whole GPUs: how the set was chosen and what it promises, as the controller says.
@@ -51,11 +52,7 @@ impl JobContext {
             decision: self.decision.clone(),
             matched: self.matched.as_ref().map(ToString::to_string),
             phase: Phase::Intent,
-            kind: match self.grant {
-                Grant::Mig(_) => Kind::Mig,
-                Grant::Mps { .. } => Kind::Mps,
-                Grant::Whole(_) => Kind::Whole,
-            },
+            kind: self.grant.kind(),
             gpus: Vec::new(),
             instances: Vec::new(),
             share: None,

@@ -1,64 +1,37 @@
 //! Plans a job's resources from the driver's answers, and makes them.
 
-use placement::decision::ShareOn;
-use placement::{GpuIndex, Grant, MigPolicy, MigSpec, Placement};
+use placement::{MigPolicy, Placement};
 use site_config::MemoryLimit;
 
 use crate::access::{self, Devices, gpu_node};
 use crate::deadline::Deadline;
 use crate::driver::Driver;
 use crate::fault::Fault;
-use crate::journal::{Entry, GpuRecord, InstanceRecord, Journal, ShareRecord, daemon_key};
+use crate::gpu_ids::NvmlIndex;
+use crate::journal::{Entry, GpuRecord, InstanceRecord, Journal, ShareRecord};
 use crate::lock::Locks;
-use crate::settings::Settings;
+use crate::numbering::{GrantedGpu, NvmlGrant};
+use crate::settings::{GpuSettings, Settings};
 use crate::{instances, mps};
 
 /// Fills in what is planned, from the driver's answers, before anything is changed.
 pub(super) fn plan(
     settings: &Settings,
     driver: &mut Driver<'_>,
-    grant: &Grant,
+    grant: &NvmlGrant,
     entry: &mut Entry,
 ) -> Result<(), Fault> {
-    // In the granted order, which is the order the job sees.
-    let in_order: Vec<GpuIndex> = match grant {
-        Grant::Whole(gpus) => gpus.clone(),
-        Grant::Mig(_) | Grant::Mps { .. } => grant.gpus(),
-    };
     let count = driver.nvml()?.count()?;
-    let mut gpus = Vec::new();
-    for gpu in in_order {
-        if gpu.0 >= count {
-            return Err(Fault::NoSuchGpu { gpu, count });
-        }
-        let nvml = driver.nvml()?;
-        let (minor, uuid) = (nvml.minor(gpu)?, nvml.uuid(gpu)?);
-        if let Some(meant) = settings.numbers.minor_of(gpu).filter(|meant| *meant != minor) {
-            return Err(Fault::Miscounted { gpu, minor, meant });
-        }
-        gpus.push(GpuRecord {
-            index: gpu.0,
-            minor,
-            uuid,
-            number: settings.numbers.number_of(gpu).unwrap_or(gpu.0),
-        });
+    entry.gpus = grant.gpus().iter().map(|gpu| look_up(driver, gpu, count)).collect::<Result<_, _>>()?;
+    for spec in grant.instances() {
+        entry.instances.push(instances::plan(driver, *spec, described(grant, spec.gpu))?);
     }
-    entry.gpus = gpus;
-    let specs: Vec<MigSpec> = match grant {
-        Grant::Mig(specs) => specs.clone(),
-        Grant::Mps { on: ShareOn::Instance(spec), .. } => vec![*spec],
-        Grant::Mps { .. } | Grant::Whole(_) => Vec::new(),
-    };
-    for spec in specs {
-        entry.instances.push(instances::plan(driver, spec)?);
-    }
-    if let Grant::Mps { on, mem_mib, threads } = grant {
-        let key = daemon_key(*on);
-        let paths = mps::Paths::of(settings, &key);
+    if let (Some((mem_mib, threads)), Some(daemon)) = (grant.share(), grant.daemon_key()) {
+        let paths = mps::Paths::of(settings, &daemon);
         entry.share = Some(ShareRecord {
-            daemon: key,
-            mem_mib: *mem_mib,
-            threads: *threads,
+            daemon,
+            mem_mib,
+            threads,
             memory_enforced: settings.memory_limit == MemoryLimit::Mps,
             pipe_dir: paths.pipe,
             log_dir: paths.log,
@@ -67,11 +40,30 @@ pub(super) fn plan(
     Ok(())
 }
 
+fn look_up(driver: &mut Driver<'_>, gpu: &GrantedGpu, count: u16) -> Result<GpuRecord, Fault> {
+    let GrantedGpu { index, number, .. } = *gpu;
+    if index.0 >= count {
+        return Err(Fault::NoSuchGpu { gpu: index, count });
+    }
+    let nvml = driver.nvml()?;
+    let (minor, uuid) = (nvml.minor(index)?, nvml.uuid(index)?);
+    match gpu.minor {
+        Some(meant) if meant != minor => Err(Fault::Miscounted { gpu: index, minor, meant }),
+        _ => Ok(GpuRecord { index, minor, uuid, number }),
+    }
+}
+
+/// What the site says of a granted GPU.
+fn described(grant: &NvmlGrant, gpu: NvmlIndex) -> Option<GpuSettings> {
+    grant.gpus().iter().find(|g| g.index == gpu)?.described
+}
+
 /// Makes what was planned. `others` are the entries of the jobs that stay.
 pub(super) fn carry_out(
     settings: &Settings,
     journal: &Journal,
     driver: &mut Driver<'_>,
+    grant: &NvmlGrant,
     entry: &mut Entry,
     others: &[Entry],
     deadline: &Deadline,
@@ -79,13 +71,15 @@ pub(super) fn carry_out(
     let partitioned = !entry.instances.is_empty();
     let devices = Devices::open(settings)?;
     for record in entry.gpus.clone() {
-        let gpu = GpuIndex(record.index);
-        set_mode(settings, driver, gpu, partitioned, deadline)?;
+        let gpu = record.index;
+        let described = described(grant, gpu);
+        let policy = described.map_or(MigPolicy::Dynamic, |d| d.policy);
+        set_mode(driver, gpu, policy, partitioned, deadline)?;
         let kept: Vec<Placement> = others.iter().flat_map(|o| places(o, gpu)).collect();
         let mut wanted: Vec<&mut InstanceRecord> =
-            entry.instances.iter_mut().filter(|i| i.gpu == gpu.0).collect();
+            entry.instances.iter_mut().filter(|i| i.gpu == gpu).collect();
         if partitioned {
-            instances::make(driver, &devices, gpu, &mut wanted, &kept, deadline)?;
+            instances::make(driver, &devices, (gpu, described), &mut wanted, &kept, deadline)?;
         }
     }
     give(settings, journal, &devices, entry)?;
@@ -97,8 +91,8 @@ pub(super) fn carry_out(
     Ok(())
 }
 
-fn places(entry: &Entry, gpu: GpuIndex) -> Vec<Placement> {
-    entry.instances.iter().filter(|i| i.gpu == gpu.0).map(InstanceRecord::placement).collect()
+fn places(entry: &Entry, gpu: NvmlIndex) -> Vec<Placement> {
+    entry.instances.iter().filter(|i| i.gpu == gpu).map(InstanceRecord::placement).collect()
 }
 
 /// Makes the device nodes the job's.
@@ -124,9 +118,9 @@ fn give(settings: &Settings, journal: &Journal, devices: &Devices, entry: &mut E
 
 /// Brings the GPU into the mode that the grant needs. Nobody else holds any of it when the mode differs.
 fn set_mode(
-    settings: &Settings,
     driver: &mut Driver<'_>,
-    gpu: GpuIndex,
+    gpu: NvmlIndex,
+    policy: MigPolicy,
     on: bool,
     deadline: &Deadline,
 ) -> Result<(), Fault> {
@@ -134,7 +128,7 @@ fn set_mode(
     if mode.current == on && mode.pending == on {
         return Ok(());
     }
-    let allowed = match settings.gpu(gpu).map_or(MigPolicy::Dynamic, |g| g.policy) {
+    let allowed = match policy {
         MigPolicy::Dynamic => true,
         MigPolicy::On => on,
         MigPolicy::Off => !on,

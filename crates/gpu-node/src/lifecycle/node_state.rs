@@ -1,8 +1,9 @@
 //! The node as the placement engine sees it, from the driver's answers and the journal.
 
-use placement::{GpuIndex, GpuState, Holder, Instance, MigPolicy, Node, Share, Uid};
+use placement::{GpuState, Holder, Instance, MigPolicy, Node, Share, Uid};
 
 use crate::fault::Fault;
+use crate::gpu_ids::NvmlIndex;
 use crate::journal::{Entry, Kind};
 use crate::nvml::{GpuInfo, GpuInstance, MigMode, Nvml};
 use crate::settings::Settings;
@@ -19,7 +20,7 @@ pub struct GpuView {
 }
 
 /// Asks the driver about one GPU.
-pub(super) fn view(nvml: &Nvml, gpu: GpuIndex) -> Result<GpuView, Fault> {
+pub(super) fn view(nvml: &Nvml, gpu: NvmlIndex) -> Result<GpuView, Fault> {
     Ok(GpuView { info: nvml.info(gpu)?, mode: nvml.mig_mode(gpu)?, instances: nvml.instances(gpu)? })
 }
 
@@ -66,9 +67,8 @@ fn state(view: &GpuView, entries: &[Entry]) -> GpuState {
     )
 }
 
-fn holder(entries: &[&Entry], gpu: GpuIndex, instance: &GpuInstance) -> Holder {
-    let held =
-        |e: &&&Entry| e.instances.iter().any(|r| r.gpu == gpu.0 && r.placement() == instance.placement);
+fn holder(entries: &[&Entry], gpu: NvmlIndex, instance: &GpuInstance) -> Holder {
+    let held = |e: &&&Entry| e.instances.iter().any(|r| r.gpu == gpu && r.placement() == instance.placement);
     let mine: Vec<&&Entry> = entries.iter().filter(held).collect();
     let shares: Vec<Share> = mine.iter().filter_map(|e| share_of(e)).collect();
     match mine.first() {

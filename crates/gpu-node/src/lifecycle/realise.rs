@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use placement::{GpuIndex, Grant, JobId};
+use placement::JobId;
 
 use super::conflict::conflict;
 use super::give_back::{finish, revoke};
@@ -14,7 +14,8 @@ use super::make;
 use crate::deadline::Deadline;
 use crate::driver::Driver;
 use crate::fault::{Fault, RealiseError};
-use crate::journal::{DamagedFile, Entry, Journal, Phase, daemon_key};
+use crate::gpu_ids::NvmlIndex;
+use crate::journal::{DamagedFile, Entry, Journal, Phase};
 use crate::lock::{LockError, Locks};
 use crate::nvml;
 use crate::one_line::one_line;
@@ -48,14 +49,11 @@ fn realise_until(settings: &Settings, job: &JobContext, deadline: &Deadline) -> 
     require_root()?;
     let driver_time = nvml::driver_time();
     let journal = Journal::open(&settings.state_dir)?;
-    let mut gpus = job.grant.gpus();
+    let mut gpus: Vec<NvmlIndex> = job.grant.gpus().iter().map(|g| g.index).collect();
     if let Some(old) = journal.job(job.job)? {
-        gpus.extend(old.gpus.iter().map(|g| GpuIndex(g.index)));
+        gpus.extend(old.gpus.iter().map(|g| g.index));
     }
-    let daemon = match &job.grant {
-        Grant::Mps { on, .. } => Some(daemon_key(*on)),
-        Grant::Mig(_) | Grant::Whole(_) => None,
-    };
+    let daemon = job.grant.daemon_key();
     let _locks = Locks::for_job(&settings.state_dir, job.job, &gpus, daemon.as_deref(), deadline)?;
     let own_damaged = journal.set_aside_job(job.job)?;
     let mut entry = job.first_entry(journal.boot());
@@ -92,7 +90,7 @@ fn same_job(old: &Entry, job: &JobContext, boot: &str) -> bool {
     old.boot == boot
         && old.holds()
         && (old.uid, old.gid, old.restart) == (job.uid, job.gid, job.restart)
-        && old.grant() == job.grant
+        && job.grant.is_of(old)
 }
 
 fn attempt(
@@ -123,7 +121,7 @@ fn attempt(
         evicted.push(other.job());
     }
     journal.store(entry)?;
-    make::carry_out(settings, journal, &mut driver, entry, &others, deadline)?;
+    make::carry_out(settings, journal, &mut driver, &job.grant, entry, &others, deadline)?;
     entry.phase = Phase::Ready;
     journal.store(entry)?;
     Ok((evicted, damaged))

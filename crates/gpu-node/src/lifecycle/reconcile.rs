@@ -2,13 +2,14 @@
 
 use std::collections::HashSet;
 
-use placement::{GpuIndex, JobId};
+use placement::JobId;
 
 use super::give_back::finish;
 use super::job::require_root;
 use crate::access::{Devices, GpuFacts, device_nodes};
 use crate::deadline::Deadline;
 use crate::fault::Fault;
+use crate::gpu_ids::NvmlIndex;
 use crate::journal::{DamagedFile, Entry, Journal, Phase};
 use crate::lock::Locks;
 use crate::nvml::Nvml;
@@ -22,9 +23,9 @@ pub struct ReconcileReport {
     /// Dead jobs whose release was finished.
     pub finished: Vec<JobId>,
     /// Half-made GPU instances that were destroyed: GPU, GPU instance id.
-    pub destroyed: Vec<(GpuIndex, u32)>,
+    pub destroyed: Vec<(NvmlIndex, u32)>,
     /// GPUs whose pending change of MIG mode was taken back.
-    pub modes: Vec<GpuIndex>,
+    pub modes: Vec<NvmlIndex>,
     /// Device nodes that were given back or set right, relative to `dev_root`.
     pub device_nodes: Vec<String>,
     /// MPS daemons that were ended.
@@ -73,7 +74,7 @@ pub fn reconcile(settings: &Settings, live: Option<&HashSet<JobId>>) -> Result<R
     match Nvml::load(&settings.nvml_library) {
         Err(e) => report.problems.push(one_line(&e)),
         Ok(nvml) => {
-            let gpus: Vec<GpuIndex> = (0..nvml.count().unwrap_or(0)).map(GpuIndex).collect();
+            let gpus: Vec<NvmlIndex> = (0..nvml.count().unwrap_or(0)).map(NvmlIndex).collect();
             let cleared = remnants::clear(&nvml, &gpus, &kept);
             report.destroyed = cleared.destroyed;
             report.modes = cleared.modes;
@@ -150,7 +151,7 @@ fn set_nodes(
         return Ok(());
     }
     let mut facts = Vec::new();
-    for gpu in (0..nvml.count()?).map(GpuIndex) {
+    for gpu in (0..nvml.count()?).map(NvmlIndex) {
         match nvml.minor(gpu) {
             Ok(minor) => facts.push(GpuFacts { gpu, minor }),
             // Lost: its node stays as it is, the others' are set right.

@@ -4,13 +4,14 @@
 //! What cannot be taken back at once never fails the epilog, which would drain the node; it is reported, and
 //! reconciliation tries again.
 
-use placement::{GpuIndex, JobId};
+use placement::JobId;
 
 use super::give_back::{Released, finish};
 use super::job::require_root;
 use crate::access::Devices;
 use crate::deadline::Deadline;
 use crate::fault::Fault;
+use crate::gpu_ids::NvmlIndex;
 use crate::journal::{Entry, Journal, Phase};
 use crate::lock::{LockError, Locks};
 use crate::nvml::Nvml;
@@ -54,7 +55,7 @@ fn release_if(settings: &Settings, job: JobId, wanted: &dyn Fn(&Entry) -> bool) 
     }
     let Some(entry) = entry.filter(|e| wanted(e)) else { return Ok(Released::default()) };
     let interrupted = entry.phase == Phase::Intent;
-    let gpus: Vec<GpuIndex> = entry.gpus.iter().map(|g| GpuIndex(g.index)).collect();
+    let gpus: Vec<NvmlIndex> = entry.gpus.iter().map(|g| g.index).collect();
     // No GPU's lock, but after a prolog that was killed: what is the job's alone can be given back while another job's
     // prolog keeps the GPU, for instances count as held until the entry is gone, and the entry goes last.
     let daemon = entry.share.as_ref().map(|s| s.daemon.as_str());
@@ -91,7 +92,7 @@ fn release_if(settings: &Settings, job: JobId, wanted: &dyn Fn(&Entry) -> bool) 
 }
 
 /// The prolog was killed: what it left half made goes. Returns what could not be done.
-fn clear_remnants(settings: &Settings, journal: &Journal, entry: &Entry, gpus: &[GpuIndex]) -> Vec<String> {
+fn clear_remnants(settings: &Settings, journal: &Journal, entry: &Entry, gpus: &[NvmlIndex]) -> Vec<String> {
     let work = || -> Result<Vec<String>, Fault> {
         let (mut others, damaged) = journal.jobs()?.into_parts();
         if let Some(file) = damaged.first() {

@@ -3,12 +3,13 @@
 use std::cell::RefCell;
 use std::path::Path;
 
-use placement::{GpuIndex, Model};
+use placement::Model;
 
 use super::code::Code;
 use super::error::{NvmlError, at};
 use super::ffi;
 use super::known::Known;
+use crate::gpu_ids::{GpuMinor, NvmlIndex};
 
 /// The driver's library, initialised.
 pub struct Nvml {
@@ -20,13 +21,13 @@ pub struct Nvml {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GpuInfo {
     /// NVML's index.
-    pub index: GpuIndex,
+    pub index: NvmlIndex,
     /// `GPU-…`.
     pub uuid: String,
     /// As NVML names the model.
     pub name: String,
     /// N of /dev/nvidiaN.
-    pub minor: u32,
+    pub minor: GpuMinor,
     /// Lower case.
     pub pci_bus_id: String,
     /// Framebuffer, MiB.
@@ -91,7 +92,7 @@ impl Nvml {
     /// # Errors
     ///
     /// No such GPU, or it is lost.
-    pub fn info(&self, gpu: GpuIndex) -> Result<GpuInfo, NvmlError> {
+    pub fn info(&self, gpu: NvmlIndex) -> Result<GpuInfo, NvmlError> {
         let device = self.device(gpu)?;
         let (total, _) = self.lib.memory(device).map_err(at(gpu, "cannot read its memory"))?;
         Ok(GpuInfo {
@@ -109,7 +110,7 @@ impl Nvml {
     /// # Errors
     ///
     /// As NVML answers.
-    pub fn name(&self, gpu: GpuIndex) -> Result<String, NvmlError> {
+    pub fn name(&self, gpu: NvmlIndex) -> Result<String, NvmlError> {
         self.lib.name(self.device(gpu)?).map_err(at(gpu, "cannot read its name"))
     }
 
@@ -118,7 +119,7 @@ impl Nvml {
     /// # Errors
     ///
     /// As NVML answers.
-    pub fn uuid(&self, gpu: GpuIndex) -> Result<String, NvmlError> {
+    pub fn uuid(&self, gpu: NvmlIndex) -> Result<String, NvmlError> {
         self.lib.uuid(self.device(gpu)?).map_err(at(gpu, "cannot read its UUID"))
     }
 
@@ -127,8 +128,8 @@ impl Nvml {
     /// # Errors
     ///
     /// As NVML answers.
-    pub fn minor(&self, gpu: GpuIndex) -> Result<u32, NvmlError> {
-        self.lib.minor(self.device(gpu)?).map_err(at(gpu, "cannot read its minor number"))
+    pub fn minor(&self, gpu: NvmlIndex) -> Result<GpuMinor, NvmlError> {
+        self.lib.minor(self.device(gpu)?).map(GpuMinor).map_err(at(gpu, "cannot read its minor number"))
     }
 
     /// Used memory, MiB.
@@ -136,7 +137,7 @@ impl Nvml {
     /// # Errors
     ///
     /// As NVML answers.
-    pub fn used_mib(&self, gpu: GpuIndex) -> Result<u64, NvmlError> {
+    pub fn used_mib(&self, gpu: NvmlIndex) -> Result<u64, NvmlError> {
         let memory = self.lib.memory(self.device(gpu)?).map_err(at(gpu, "cannot read its memory"))?;
         Ok(memory.1 >> 20)
     }
@@ -146,7 +147,7 @@ impl Nvml {
     /// # Errors
     ///
     /// As NVML answers.
-    pub fn processes(&self, gpu: GpuIndex) -> Result<Vec<(u32, Option<u32>)>, NvmlError> {
+    pub fn processes(&self, gpu: NvmlIndex) -> Result<Vec<(u32, Option<u32>)>, NvmlError> {
         let all = self.lib.processes(self.device(gpu)?).map_err(at(gpu, "cannot list its processes"))?;
         Ok(all.into_iter().map(|(pid, gi)| (pid, (gi != u32::MAX).then_some(gi))).collect())
     }
@@ -156,7 +157,7 @@ impl Nvml {
     /// # Errors
     ///
     /// As NVML answers.
-    pub fn power_limit_mw(&self, gpu: GpuIndex) -> Result<u32, NvmlError> {
+    pub fn power_limit_mw(&self, gpu: NvmlIndex) -> Result<u32, NvmlError> {
         self.lib.power_limit(self.device(gpu)?).map_err(at(gpu, "cannot read its power limit"))
     }
 
@@ -165,7 +166,7 @@ impl Nvml {
     /// # Errors
     ///
     /// As NVML answers.
-    pub fn power_range_mw(&self, gpu: GpuIndex) -> Result<(u32, u32), NvmlError> {
+    pub fn power_range_mw(&self, gpu: NvmlIndex) -> Result<(u32, u32), NvmlError> {
         self.lib.power_range(self.device(gpu)?).map_err(at(gpu, "cannot read its power range"))
     }
 
@@ -174,7 +175,7 @@ impl Nvml {
     /// # Errors
     ///
     /// As NVML answers: out of range, no permission.
-    pub fn set_power_limit_mw(&self, gpu: GpuIndex, limit_mw: u32) -> Result<(), NvmlError> {
+    pub fn set_power_limit_mw(&self, gpu: NvmlIndex, limit_mw: u32) -> Result<(), NvmlError> {
         let device = self.device(gpu)?;
         self.lib.set_power_limit(device, limit_mw).map_err(|code| NvmlError::Gpu {
             gpu,
@@ -188,7 +189,7 @@ impl Nvml {
     /// # Errors
     ///
     /// As NVML answers.
-    pub fn mig_mode(&self, gpu: GpuIndex) -> Result<MigMode, NvmlError> {
+    pub fn mig_mode(&self, gpu: NvmlIndex) -> Result<MigMode, NvmlError> {
         match self.lib.mig_mode(self.device(gpu)?) {
             Ok((current, pending)) => Ok(MigMode { current: current == 1, pending: pending == 1 }),
             Err(Code::NOT_SUPPORTED | Code::FUNCTION_NOT_FOUND) => {
@@ -204,14 +205,14 @@ impl Nvml {
     /// # Errors
     ///
     /// As NVML answers.
-    pub fn set_mig_mode(&self, gpu: GpuIndex, on: bool) -> Result<Result<(), Code>, NvmlError> {
+    pub fn set_mig_mode(&self, gpu: NvmlIndex, on: bool) -> Result<Result<(), Code>, NvmlError> {
         let what = if on { "cannot switch MIG mode on" } else { "cannot switch MIG mode off" };
         // What a GPU offers may depend on its mode.
         self.known.take();
         self.lib.set_mig_mode(self.device(gpu)?, u32::from(on)).map_err(at(gpu, what))
     }
 
-    pub(super) fn device(&self, gpu: GpuIndex) -> Result<ffi::Device<'_>, NvmlError> {
+    pub(super) fn device(&self, gpu: NvmlIndex) -> Result<ffi::Device<'_>, NvmlError> {
         self.lib.device(u32::from(gpu.0)).map_err(at(gpu, "cannot open it"))
     }
 }

@@ -1,8 +1,7 @@
 //! A driver call that failed, with the GPU that it was about.
 
-use placement::GpuIndex;
-
 use super::code::Code;
+use crate::gpu_ids::NvmlIndex;
 
 /// A failed driver call.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -27,7 +26,7 @@ pub enum NvmlError {
     #[error("GPU {gpu}: {what}: {code}")]
     Gpu {
         /// Which.
-        gpu: GpuIndex,
+        gpu: NvmlIndex,
         /// What was tried, with profile and start where there are any.
         what: String,
         /// NVML's answer.
@@ -53,6 +52,6 @@ impl NvmlError {
 }
 
 /// Turns NVML's answer about one GPU into an error that says what was tried.
-pub(super) fn at(gpu: GpuIndex, what: &'static str) -> impl Fn(Code) -> NvmlError {
+pub(super) fn at(gpu: NvmlIndex, what: &'static str) -> impl Fn(Code) -> NvmlError {
     move |code| NvmlError::Gpu { gpu, what: what.to_owned(), code }
 }

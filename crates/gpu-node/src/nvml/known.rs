@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use placement::{GpuIndex, ProfileId};
+use placement::ProfileId;
+
+use crate::gpu_ids::NvmlIndex;
 
 /// A GPU instance profile as the driver describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +26,7 @@ pub struct LiveProfile {
 /// What does not change while a GPU keeps its mode; each item takes a dozen calls to find out.
 #[derive(Default)]
 pub(super) struct Known {
-    pub(super) profiles: HashMap<GpuIndex, Vec<LiveProfile>>,
+    pub(super) profiles: HashMap<NvmlIndex, Vec<LiveProfile>>,
     /// Compute instance profiles of a GPU instance profile: (id, slices), largest first.
-    pub(super) compute: HashMap<(GpuIndex, u32), Vec<(u32, u32)>>,
+    pub(super) compute: HashMap<(NvmlIndex, u32), Vec<(u32, u32)>>,
 }

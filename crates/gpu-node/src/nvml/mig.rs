@@ -1,13 +1,14 @@
 //! MIG instances: what the driver offers, what exists, and making and destroying them, one driver call at a time.
 //! Retries and choices are the caller's.
 
-use placement::{GpuIndex, Placement, Profile, ProfileId, Slice};
+use placement::{Placement, Profile, ProfileId, Slice};
 
 use super::calls::Nvml;
 use super::code::Code;
 use super::error::{NvmlError, at};
 use super::ffi;
 use super::known::LiveProfile;
+use crate::gpu_ids::NvmlIndex;
 
 /// A compute instance that exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +53,7 @@ impl Nvml {
     /// # Errors
     ///
     /// As NVML answers.
-    pub fn profiles(&self, gpu: GpuIndex) -> Result<Vec<LiveProfile>, NvmlError> {
+    pub fn profiles(&self, gpu: NvmlIndex) -> Result<Vec<LiveProfile>, NvmlError> {
         if let Some(known) = self.known.borrow().profiles.get(&gpu) {
             return Ok(known.clone());
         }
@@ -83,7 +84,7 @@ impl Nvml {
     /// # Errors
     ///
     /// As NVML answers; `None` where the GPU offers no such profile.
-    pub fn profile_like(&self, gpu: GpuIndex, planned: &Profile) -> Result<Option<LiveProfile>, NvmlError> {
+    pub fn profile_like(&self, gpu: NvmlIndex, planned: &Profile) -> Result<Option<LiveProfile>, NvmlError> {
         let mut all = self.profiles(gpu)?;
         let found = all
             .iter()
@@ -97,7 +98,7 @@ impl Nvml {
     /// # Errors
     ///
     /// As NVML answers: MIG is off, no permission.
-    pub fn placements(&self, gpu: GpuIndex, profile: ProfileId) -> Result<Vec<Placement>, NvmlError> {
+    pub fn placements(&self, gpu: NvmlIndex, profile: ProfileId) -> Result<Vec<Placement>, NvmlError> {
         let raw = self.lib.placements(self.device(gpu)?, profile.0).map_err(|code| NvmlError::Gpu {
             gpu,
             what: format!("cannot query placements of profile {profile}"),
@@ -115,7 +116,7 @@ impl Nvml {
     /// # Errors
     ///
     /// As NVML answers.
-    pub fn instances(&self, gpu: GpuIndex) -> Result<Vec<GpuInstance>, NvmlError> {
+    pub fn instances(&self, gpu: NvmlIndex) -> Result<Vec<GpuInstance>, NvmlError> {
         if !self.mig_mode(gpu)?.current {
             return Ok(Vec::new());
         }
@@ -146,7 +147,7 @@ impl Nvml {
     /// the GPU.
     pub fn create_gpu_instance(
         &self,
-        gpu: GpuIndex,
+        gpu: NvmlIndex,
         profile: ProfileId,
         at: Placement,
     ) -> Result<GpuInstance, NvmlError> {
@@ -164,7 +165,7 @@ impl Nvml {
     /// As NVML answers.
     pub fn create_compute_instance(
         &self,
-        gpu: GpuIndex,
+        gpu: NvmlIndex,
         gi: &GpuInstance,
     ) -> Result<ComputeInstance, NvmlError> {
         let fail = |code| NvmlError::Gpu {
@@ -184,7 +185,7 @@ impl Nvml {
     /// # Errors
     ///
     /// `IN_USE` while a process or another client holds it. One that is gone already is no error.
-    pub fn destroy(&self, gpu: GpuIndex, gi: &GpuInstance) -> Result<(), NvmlError> {
+    pub fn destroy(&self, gpu: NvmlIndex, gi: &GpuInstance) -> Result<(), NvmlError> {
         let fail = |code| NvmlError::Gpu {
             gpu,
             what: format!("cannot destroy GPU instance {} at {}", gi.id, gi.placement.start),
@@ -207,7 +208,7 @@ impl Nvml {
     }
 
     /// The handle of the instance with this id, profile and place: ids are used again, so all three must match.
-    fn handle(&self, gpu: GpuIndex, gi: &GpuInstance) -> Result<ffi::Gi<'_>, NvmlError> {
+    fn handle(&self, gpu: NvmlIndex, gi: &GpuInstance) -> Result<ffi::Gi<'_>, NvmlError> {
         let fail = |code| NvmlError::Gpu { gpu, what: format!("cannot open GPU instance {}", gi.id), code };
         let all = self.lib.gis(self.device(gpu)?, gi.profile.0).map_err(fail)?;
         let wanted = (gi.id, gi.profile.0, u32::from(gi.placement.start.0), u32::from(gi.placement.size));
@@ -221,7 +222,7 @@ impl Nvml {
         Err(fail(Code::NOT_FOUND))
     }
 
-    fn describe(&self, gpu: GpuIndex, handle: ffi::Gi<'_>) -> Result<GpuInstance, NvmlError> {
+    fn describe(&self, gpu: NvmlIndex, handle: ffi::Gi<'_>) -> Result<GpuInstance, NvmlError> {
         let bare = self.bare(gpu, handle)?;
         let fail = |code| NvmlError::Gpu {
             gpu,
@@ -243,7 +244,7 @@ impl Nvml {
     }
 
     /// The GPU instance without what is in it.
-    fn bare(&self, gpu: GpuIndex, handle: ffi::Gi<'_>) -> Result<GpuInstance, NvmlError> {
+    fn bare(&self, gpu: NvmlIndex, handle: ffi::Gi<'_>) -> Result<GpuInstance, NvmlError> {
         let fail = at(gpu, "cannot describe an instance");
         let (id, profile, start, size) = self.lib.gi_info(handle).map_err(&fail)?;
         let small = |n: u32| u8::try_from(n).map_err(|_| fail(Code(999)));
@@ -268,7 +269,7 @@ impl Nvml {
     /// Compute instance profiles of a GPU instance: (id, slices), largest first; there is one at least.
     fn ci_profiles(
         &self,
-        gpu: GpuIndex,
+        gpu: NvmlIndex,
         gi_profile: u32,
         handle: ffi::Gi<'_>,
     ) -> Result<Vec<(u32, u32)>, Code> {

@@ -1,12 +1,13 @@
 //! How a node's GPUs are connected: the hardware graph from the driver's answers.
 
+use placement::Model;
 use placement::links::{PcieSlot, newest_nvlink, nvlink_generation, nvlink_of};
 use placement::mapa::{HardwareGraph, Link, LinkKind, PCIE_GBPS};
-use placement::{GpuIndex, Model};
 
 use super::calls::Nvml;
 use super::code::Code;
 use super::error::{NvmlError, at};
+use crate::gpu_ids::NvmlIndex;
 
 /// What is at the other end of an active NVLink.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,7 +17,7 @@ pub struct NvLink {
     /// NVLink version as NVML numbers it; 0 where the driver does not say.
     pub version: u32,
     /// The GPU at the other end; `None` for a switch or a CPU.
-    pub peer: Option<GpuIndex>,
+    pub peer: Option<NvmlIndex>,
     /// True where an NVSwitch is at the other end.
     pub to_switch: bool,
 }
@@ -53,13 +54,13 @@ impl Nvml {
     ///
     /// As NVML answers, for a GPU that is lost or a driver that is gone.
     pub fn links(&self) -> Result<Answers, NvmlError> {
-        let gpus: Vec<GpuIndex> = (0..self.count()?).map(GpuIndex).collect();
+        let gpus: Vec<NvmlIndex> = (0..self.count()?).map(NvmlIndex).collect();
         let infos = gpus.iter().map(|g| self.info(*g)).collect::<Result<Vec<_>, _>>()?;
         let bus_ids: Vec<&str> = infos.iter().map(|i| i.pci_bus_id.as_str()).collect();
         let mut answers = Answers::default();
         for gpu in &gpus {
             answers.nvlinks.push(self.nvlinks(*gpu, &bus_ids)?);
-            let level = |other: &GpuIndex| self.pcie_level(*gpu, *other);
+            let level = |other: &NvmlIndex| self.pcie_level(*gpu, *other);
             answers.levels.push(gpus.iter().map(level).collect::<Result<_, _>>()?);
             answers.numa.push(self.numa_node(*gpu));
             answers.slots.push(self.pcie_slot(*gpu));
@@ -70,7 +71,7 @@ impl Nvml {
     }
 
     /// Active NVLinks of a GPU, by link number. Empty where it has none.
-    fn nvlinks(&self, gpu: GpuIndex, bus_ids: &[&str]) -> Result<Vec<NvLink>, NvmlError> {
+    fn nvlinks(&self, gpu: NvmlIndex, bus_ids: &[&str]) -> Result<Vec<NvLink>, NvmlError> {
         let device = self.device(gpu)?;
         let mut links = Vec::new();
         for link in 0..MAX_LINKS {
@@ -81,7 +82,7 @@ impl Nvml {
                     links.push(NvLink {
                         link,
                         version: self.lib.nvlink_version(device, link).unwrap_or(0),
-                        peer: peer.and_then(|i| u16::try_from(i).ok()).map(GpuIndex),
+                        peer: peer.and_then(|i| u16::try_from(i).ok()).map(NvmlIndex),
                         to_switch: self.lib.nvlink_remote_type(device, link) == Ok(SWITCH),
                     });
                 }
@@ -94,7 +95,7 @@ impl Nvml {
     }
 
     /// The way over PCIe between two GPUs, by NVML's numbers (nvml.h, `nvmlGpuTopologyLevel_t`).
-    fn pcie_level(&self, a: GpuIndex, b: GpuIndex) -> Result<LinkKind, NvmlError> {
+    fn pcie_level(&self, a: NvmlIndex, b: NvmlIndex) -> Result<LinkKind, NvmlError> {
         match self.lib.pcie_level(self.device(a)?, self.device(b)?) {
             Ok(0..=19) => Ok(LinkKind::Pix),
             Ok(20..=29) => Ok(LinkKind::Pxb),
@@ -106,12 +107,12 @@ impl Nvml {
     }
 
     /// The NUMA node nearest to the GPU; `None` where the driver does not say.
-    fn numa_node(&self, gpu: GpuIndex) -> Option<u32> {
+    fn numa_node(&self, gpu: NvmlIndex) -> Option<u32> {
         let mask = self.device(gpu).ok().and_then(|d| self.lib.numa_mask(d).ok())?;
         (mask != 0).then(|| mask.trailing_zeros())
     }
 
-    fn pcie_slot(&self, gpu: GpuIndex) -> Option<PcieSlot> {
+    fn pcie_slot(&self, gpu: NvmlIndex) -> Option<PcieSlot> {
         let (generation, lanes) = self.device(gpu).ok().and_then(|d| self.lib.pcie_slot(d).ok())?;
         let slot = PcieSlot { generation: u8::try_from(generation).ok()?, lanes: u8::try_from(lanes).ok()? };
         Link::pcie(LinkKind::Pix, slot).map(|_| slot)
@@ -123,7 +124,7 @@ impl Answers {
     #[must_use]
     pub fn direct(&self, a: usize, b: usize) -> usize {
         let count = |from: usize, to: usize| {
-            let to = GpuIndex(u16::try_from(to).unwrap_or(u16::MAX));
+            let to = NvmlIndex(u16::try_from(to).unwrap_or(u16::MAX));
             self.nvlinks.get(from).map_or(0, |l| l.iter().filter(|l| l.peer == Some(to)).count())
         };
         if a == b { 0 } else { count(a, b).min(count(b, a)) }

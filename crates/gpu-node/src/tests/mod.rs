@@ -23,7 +23,9 @@ use std::time::Duration;
 use placement::{GpuIndex, Grant, JobId, MigPolicy, MigSpec, Model, Slice};
 use site_config::MemoryLimit;
 
-use crate::{GpuSettings, Inspection, JobContext, RealiseError, Realised, Settings};
+use crate::{
+    GpuSettings, Inspection, JobContext, Numbering, NvmlGrant, NvmlIndex, RealiseError, Realised, Settings,
+};
 
 /// Users of the tests; neither has a name.
 pub(super) const ALICE: u32 = 51001;
@@ -135,7 +137,6 @@ impl TestNode {
             manage_device_nodes: true,
             share_between_users: false,
             memory_limit: MemoryLimit::Mps,
-            numbers: crate::Numbers::default(),
             gpus: vec![
                 gpu("a100-40gb", MigPolicy::Dynamic),
                 gpu("a100-40gb", MigPolicy::Dynamic),
@@ -153,7 +154,13 @@ impl TestNode {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
+    /// A job that Slurm grants this by NVML's numbers, as where gres.conf lists all GPUs in the driver's order.
     pub(super) fn job(&self, job: u32, uid: u32, grant: Grant) -> JobContext {
+        let grant = Numbering::default().translate(&self.settings, &grant).unwrap();
+        self.job_with(job, uid, grant)
+    }
+
+    pub(super) fn job_with(&self, job: u32, uid: u32, grant: NvmlGrant) -> JobContext {
         let decision = "smallest that fits".to_owned();
         JobContext {
             job: JobId(job),

@@ -101,7 +101,7 @@ fn a_half_made_instance_gives_way() {
     on_node("tests::trouble::a_half_made_instance_gives_way", |node| {
         idle_instance(node);
         let nvml = Nvml::load(&node.settings.nvml_library).unwrap();
-        let gpu = GpuIndex(0);
+        let gpu = NvmlIndex(0);
         let profile = spec(0, "2g.10gb", 4);
         let at = nvml.placements(gpu, profile.profile).unwrap().into_iter().find(|p| p.start.0 == 4).unwrap();
         let remnant = nvml.create_gpu_instance(gpu, profile.profile, at).unwrap();
@@ -126,7 +126,7 @@ fn what_the_driver_does_not_list_is_not_half_made() {
         // An idle one that is whole, in the way of the next.
         node.realise(2, BOB, mig(&[(0, "1g.5gb", 0)])).unwrap();
         node.release(2);
-        let gpu = GpuIndex(0);
+        let gpu = NvmlIndex(0);
         let fresh = || Nvml::load(&node.settings.nvml_library).unwrap();
         let asked_before = fresh();
         let all = asked_before.instances(gpu).unwrap();
@@ -215,7 +215,7 @@ fn a_lost_gpu_is_not_taken_for_its_neighbour() {
             seen.disagreements
         );
         assert_eq!(seen.node.gpus.len(), 0, "GPU 1 is not GPU 0");
-        assert_eq!(seen.gpus[0].info.index, GpuIndex(1));
+        assert_eq!(seen.gpus[0].info.index, NvmlIndex(1));
         // Its job's epilog needs no driver.
         node.release(1);
         assert_eq!(node.access("nvidia0"), (0, 0o600));

@@ -14,13 +14,16 @@ use placement::decision::ShareOn;
 use placement::{GpuIndex, Grant, MigSpec};
 use site_config::GpuOrder;
 
+use super::grant::{GrantedGpu, InstanceSpec, NvmlGrant};
 use crate::access::GPU_MAJOR;
+use crate::gpu_ids::{GpuMinor, NvmlIndex, SlurmGpu};
+use crate::journal::Kind;
 use crate::nvml::{Nvml, NvmlError};
-use crate::settings::Settings;
+use crate::settings::{GpuSettings, Settings};
 
 /// Why a number means no GPU that we know.
 #[derive(Debug, thiserror::Error)]
-pub enum NumberError {
+pub enum NumberingError {
     /// The file cannot be looked at.
     #[error("gres.conf names {file}, which cannot be looked at")]
     File {
@@ -42,7 +45,7 @@ pub enum NumberError {
         /// As gres.conf has it.
         file: String,
         /// Of the file.
-        minor: u32,
+        minor: GpuMinor,
     },
     /// The order is not the driver's, and not certain either.
     #[error(
@@ -56,7 +59,7 @@ pub enum NumberError {
     #[error("Slurm means its GPU {number}, but gres.conf lists {listed} for this node")]
     Unlisted {
         /// Slurm's.
-        number: GpuIndex,
+        number: SlurmGpu,
         /// How many.
         listed: usize,
     },
@@ -67,24 +70,24 @@ pub enum NumberError {
 
 /// Slurm's numbers of this node's GPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Numbers {
+pub struct Numbering {
     /// By Slurm's number; `None`: Slurm counts as NVML does.
     listed: Option<Vec<Listed>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Listed {
-    gpu: GpuIndex,
-    minor: u32,
+    gpu: NvmlIndex,
+    minor: GpuMinor,
 }
 
-impl Numbers {
+impl Numbering {
     /// Finds out what the numbers of `order` mean here.
     ///
     /// # Errors
     ///
     /// A file that gres.conf names is no GPU of this node, or the order cannot be told.
-    pub fn of(settings: &Settings, order: &GpuOrder) -> Result<Self, NumberError> {
+    pub fn of(settings: &Settings, order: &GpuOrder) -> Result<Self, NumberingError> {
         let (files, unsure) = match order {
             GpuOrder::Drivers => return Ok(Self::default()),
             GpuOrder::Files(files) => (files, None),
@@ -93,94 +96,101 @@ impl Numbers {
         let minors = minors(settings)?;
         let listed = files.iter().map(|file| listed(file, &minors)).collect::<Result<Vec<_>, _>>()?;
         match unsure {
-            Some(why) if !(0..).zip(&listed).all(|(i, l)| l.gpu == GpuIndex(i)) => {
-                Err(NumberError::Unsure { why })
+            Some(why) if !(0..).zip(&listed).all(|(i, l)| l.gpu == NvmlIndex(i)) => {
+                Err(NumberingError::Unsure { why })
             }
             _ => Ok(Self { listed: Some(listed) }),
         }
     }
 
-    /// NVML's index of the GPU that Slurm calls `number`.
-    ///
-    /// # Errors
-    ///
-    /// gres.conf lists no such GPU.
-    pub fn gpu(&self, number: GpuIndex) -> Result<GpuIndex, NumberError> {
-        let Some(listed) = &self.listed else { return Ok(number) };
-        let found = listed.get(usize::from(number.0));
-        found.map(|l| l.gpu).ok_or(NumberError::Unlisted { number, listed: listed.len() })
-    }
-
-    /// A grant in NVML's indices, from one in Slurm's numbers.
+    /// A grant in NVML's numbers, from slurmctld's, whose [`GpuIndex`] is Slurm's number.
     ///
     /// # Errors
     ///
     /// gres.conf does not list one of its GPUs.
-    pub fn grant(&self, grant: &Grant) -> Result<Grant, NumberError> {
-        let spec = |s: &MigSpec| Ok(MigSpec { gpu: self.gpu(s.gpu)?, ..*s });
-        Ok(match grant {
-            Grant::Whole(gpus) => Grant::Whole(gpus.iter().map(|g| self.gpu(*g)).collect::<Result<_, _>>()?),
-            Grant::Mig(specs) => Grant::Mig(specs.iter().map(spec).collect::<Result<_, NumberError>>()?),
-            Grant::Mps { on, mem_mib, threads } => {
-                let on = match on {
-                    ShareOn::Gpu(gpu) => ShareOn::Gpu(self.gpu(*gpu)?),
-                    ShareOn::Instance(s) => ShareOn::Instance(spec(s)?),
-                };
-                Grant::Mps { on, mem_mib: *mem_mib, threads: *threads }
+    pub fn translate(&self, settings: &Settings, grant: &Grant) -> Result<NvmlGrant, NumberingError> {
+        let spec = |s: &MigSpec| {
+            Ok(InstanceSpec { gpu: self.nvml_index(s.gpu)?, profile: s.profile, start: s.start })
+        };
+        let (kind, instances, share) = match grant {
+            Grant::Whole(_) => (Kind::Whole, Vec::new(), None),
+            Grant::Mig(specs) => {
+                (Kind::Mig, specs.iter().map(spec).collect::<Result<_, NumberingError>>()?, None)
             }
-        })
+            Grant::Mps { on, mem_mib, threads } => {
+                let instances = match on {
+                    ShareOn::Gpu(_) => Vec::new(),
+                    ShareOn::Instance(s) => vec![spec(s)?],
+                };
+                (Kind::Mps, instances, Some((*mem_mib, *threads)))
+            }
+        };
+        // In the granted order, which is the order the job sees.
+        let in_order = match grant {
+            Grant::Whole(gpus) => gpus.clone(),
+            Grant::Mig(_) | Grant::Mps { .. } => grant.gpus(),
+        };
+        let mut gpus = in_order.iter().map(|g| self.granted(settings, *g)).collect::<Result<Vec<_>, _>>()?;
+        if kind != Kind::Whole {
+            gpus.sort_by_key(|g| g.index);
+        }
+        Ok(NvmlGrant { kind, gpus, instances, share })
+    }
+
+    fn granted(&self, settings: &Settings, gpu: GpuIndex) -> Result<GrantedGpu, NumberingError> {
+        let index = self.nvml_index(gpu)?;
+        let minor = self.listed.as_ref().and_then(|l| l.get(usize::from(gpu.0))).map(|l| l.minor);
+        Ok(GrantedGpu { index, number: SlurmGpu(gpu.0), minor, described: self.description(settings, index) })
+    }
+
+    /// NVML's index of the GPU that slurmctld means.
+    fn nvml_index(&self, gpu: GpuIndex) -> Result<NvmlIndex, NumberingError> {
+        let Some(listed) = &self.listed else { return Ok(NvmlIndex(gpu.0)) };
+        let found = listed.get(usize::from(gpu.0));
+        found.map(|l| l.gpu).ok_or(NumberingError::Unlisted { number: SlurmGpu(gpu.0), listed: listed.len() })
+    }
+
+    /// What the site says of a GPU: a site that describes as many GPUs as Slurm counts describes those, in Slurm's order;
+    /// any other describes all of the node, in NVML's.
+    pub(crate) fn description(&self, settings: &Settings, gpu: NvmlIndex) -> Option<GpuSettings> {
+        match &self.listed {
+            Some(listed) if listed.len() == settings.gpus.len() => {
+                settings.gpus.get(listed.iter().position(|l| l.gpu == gpu)?).copied()
+            }
+            _ => settings.gpu(gpu),
+        }
     }
 
     /// NVML's indices in Slurm's order; `None`: Slurm counts as NVML does.
     #[must_use]
-    pub fn listed(&self) -> Option<Vec<GpuIndex>> {
+    pub fn listed(&self) -> Option<Vec<NvmlIndex>> {
         Some(self.listed.as_ref()?.iter().map(|l| l.gpu).collect())
-    }
-
-    /// What Slurm calls a GPU, where that is not NVML's index.
-    pub(crate) fn number_of(&self, gpu: GpuIndex) -> Option<u16> {
-        u16::try_from(self.place_of(gpu)?).ok().filter(|number| *number != gpu.0)
-    }
-
-    /// The GPU's place in gres.conf; `None`: it has none there, or gres.conf has no places.
-    pub(crate) fn place_of(&self, gpu: GpuIndex) -> Option<usize> {
-        self.listed.as_ref()?.iter().position(|l| l.gpu == gpu)
-    }
-
-    /// The minor number that the GPU must have; `None`: any.
-    pub(crate) fn minor_of(&self, gpu: GpuIndex) -> Option<u32> {
-        self.listed.as_ref()?.iter().find(|l| l.gpu == gpu).map(|l| l.minor)
-    }
-
-    /// How many GPUs Slurm counts; `None`: as many as there are.
-    pub(crate) fn count(&self) -> Option<usize> {
-        self.listed.as_ref().map(Vec::len)
     }
 }
 
-fn listed(file: &str, minors: &[u32]) -> Result<Listed, NumberError> {
+fn listed(file: &str, minors: &[GpuMinor]) -> Result<Listed, NumberingError> {
     let stat =
-        std::fs::metadata(file).map_err(|source| NumberError::File { file: file.to_owned(), source })?;
-    let (major, minor) = (rustix::fs::major(stat.rdev()), rustix::fs::minor(stat.rdev()));
+        std::fs::metadata(file).map_err(|source| NumberingError::File { file: file.to_owned(), source })?;
+    let (major, minor) = (rustix::fs::major(stat.rdev()), GpuMinor(rustix::fs::minor(stat.rdev())));
     if !stat.file_type().is_char_device() || major != GPU_MAJOR {
-        return Err(NumberError::NoGpuFile { file: file.to_owned() });
+        return Err(NumberingError::NoGpuFile { file: file.to_owned() });
     }
     let at = minors.iter().position(|m| *m == minor).and_then(|at| u16::try_from(at).ok());
-    let gpu = GpuIndex(at.ok_or_else(|| NumberError::NoGpu { file: file.to_owned(), minor })?);
+    let gpu = NvmlIndex(at.ok_or_else(|| NumberingError::NoGpu { file: file.to_owned(), minor })?);
     Ok(Listed { gpu, minor })
 }
 
 /// The GPUs' minor numbers in NVML's order.
-fn minors(settings: &Settings) -> Result<Vec<u32>, NvmlError> {
+fn minors(settings: &Settings) -> Result<Vec<GpuMinor>, NvmlError> {
     if let Some(known) = minors_by_bus(&settings.proc_root.join("driver/nvidia/gpus")) {
         return Ok(known);
     }
     let nvml = Nvml::load(&settings.nvml_library)?;
-    (0..nvml.count()?).map(|gpu| nvml.minor(GpuIndex(gpu))).collect()
+    (0..nvml.count()?).map(|gpu| nvml.minor(NvmlIndex(gpu))).collect()
 }
 
 /// From the kernel driver's own list, a directory per bus id; `None` where it is not there or not as expected.
-pub(crate) fn minors_by_bus(dir: &Path) -> Option<Vec<u32>> {
+pub(crate) fn minors_by_bus(dir: &Path) -> Option<Vec<GpuMinor>> {
     let mut gpus: Vec<PathBuf> =
         std::fs::read_dir(dir).ok()?.map(|e| e.map(|e| e.path())).collect::<Result<_, _>>().ok()?;
     gpus.sort_unstable();
@@ -190,8 +200,8 @@ pub(crate) fn minors_by_bus(dir: &Path) -> Option<Vec<u32>> {
         if field("GPU Excluded:") == Some("Yes") {
             return Some(None);
         }
-        field("Device Minor:")?.parse().ok().map(Some)
+        field("Device Minor:")?.parse().ok().map(|n| Some(GpuMinor(n)))
     };
-    let minors: Vec<Option<u32>> = gpus.iter().map(minor).collect::<Option<_>>()?;
+    let minors: Vec<Option<GpuMinor>> = gpus.iter().map(minor).collect::<Option<_>>()?;
     Some(minors.into_iter().flatten().collect())
 }

@@ -1,0 +1,9 @@
+//! From Slurm's numbers of GPUs to NVML's: the only way from slurmctld's grant to anything that is done on the node.
+
+mod grant;
+mod table;
+
+pub use grant::{GrantedGpu, InstanceSpec, NvmlGrant};
+#[cfg(test)]
+pub(crate) use table::minors_by_bus;
+pub use table::{Numbering, NumberingError};

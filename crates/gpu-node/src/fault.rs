@@ -155,15 +155,39 @@ impl Fault {
 #[derive(Debug, thiserror::Error)]
 pub enum RealiseError {
     /// No job can be started here: the prolog must fail, which drains the node.
-    #[error("this node is unfit for any job: {0}")]
+    #[error("this node is unfit for any job")]
     NodeUnfit(#[source] Fault),
     /// Only this job failed: the journal says why and its tasks are refused; the prolog succeeds.
-    #[error("{0}")]
-    JobFailed(#[source] Fault),
+    #[error(transparent)]
+    JobFailed(Fault),
 }
 
 impl From<Fault> for RealiseError {
     fn from(fault: Fault) -> Self {
         if fault.node_unfit() { Self::NodeUnfit(fault) } else { Self::JobFailed(fault) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::one_line::one_line;
+
+    use super::*;
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let fault = || Fault::Reset {
+            gpu: NvmlIndex(0),
+            source: CommandError::Start {
+                program: "nvidia-smi".into(),
+                source: std::io::ErrorKind::NotFound.into(),
+            },
+        };
+        let why = "GPU 0: cannot be reset to switch its MIG mode: cannot run nvidia-smi: entity not found";
+        assert_eq!(one_line(&RealiseError::JobFailed(fault())), why);
+        assert_eq!(
+            one_line(&RealiseError::NodeUnfit(fault())),
+            format!("this node is unfit for any job: {why}")
+        );
     }
 }

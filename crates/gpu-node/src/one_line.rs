@@ -1,13 +1,8 @@
-//! Errors as a log or the journal keeps them.
+//! Errors as a report or the journal keeps them.
 
-/// An error and its sources on one line.
+use plugin_rt::Chain;
+
+/// An error and its sources on one line, even where the driver's own words have several.
 pub(crate) fn one_line(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(source) = next {
-        text.push_str(": ");
-        text.push_str(&source.to_string());
-        next = source.source();
-    }
-    text.replace('\n', " ")
+    Chain(error).to_string().replace('\n', " ")
 }

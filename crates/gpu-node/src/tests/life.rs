@@ -9,6 +9,7 @@ use super::*;
 use crate::deadline::Deadline;
 use crate::journal::{Journal, Phase};
 use crate::lock::Locks;
+use crate::one_line::one_line;
 use crate::{Fault, task_environment, uuids_of_part};
 
 #[test]
@@ -86,10 +87,10 @@ fn the_sites_mode_is_kept() {
     on_node("tests::life::the_sites_mode_is_kept", |node| {
         let mut settings = node.settings.clone();
         settings.gpus[0].policy = MigPolicy::Off;
-        let job = node.job(1, ALICE, mig(&[(0, "1g.5gb", 0)]));
-        let error = crate::realise(&settings, &job).unwrap_err();
+        let node = TestNode { dir: node.dir.clone(), settings };
+        let error = node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap_err();
         assert!(matches!(error, RealiseError::JobFailed(Fault::Policy { on: true, .. })), "{error}");
-        let journal = Journal::open(&settings.state_dir).unwrap();
+        let journal = Journal::open(&node.settings.state_dir).unwrap();
         let entry = journal.job(JobId(1)).unwrap().unwrap();
         assert!(matches!(&entry.phase, Phase::Failed(why) if why.contains("MIG mode")), "{entry:?}");
         // A failed job holds nothing.
@@ -197,7 +198,7 @@ fn only_root_may() {
         }
         let fault = Fault::NotRoot(ALICE).to_string();
         assert_eq!(
-            node.realise(1, ALICE, whole(&[0])).unwrap_err().to_string(),
+            one_line(&node.realise(1, ALICE, whole(&[0])).unwrap_err()),
             format!("this node is unfit for any job: {fault}")
         );
         assert_eq!(crate::release(&node.settings, JobId(1)).unwrap_err().to_string(), fault);

@@ -30,7 +30,6 @@ mod args;
 mod describe;
 mod devices;
 mod ffi;
-mod inherited;
 mod late;
 mod node;
 mod read_file;

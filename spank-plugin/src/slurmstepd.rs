@@ -10,14 +10,13 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use gpu_node::journal::{Entry, GpuRecord, Journal, Phase};
-use gpu_node::{begin_batch, task_environment};
+use gpu_node::{begin_batch, stale_variables, task_environment};
 use placement::JobId;
 use plugin_rt::{Chain, log, set_job};
 
 use crate::args::Args;
 use crate::devices::{Devices, NO_DEVICES, Slurms};
 use crate::ffi::{Spank, SpankError, effective_uid};
-use crate::inherited::stale;
 use crate::node::{NoNode, ThisNode};
 use crate::{describe, late};
 
@@ -196,7 +195,7 @@ pub(crate) fn task_init(spank: &Spank<'_>, args: &Args) -> Result<(), TaskError>
     let place = (task, spank.local_task_count()?);
     let devices = slurms.devices(&entry, place, &|gpu| may_open(&node, gpu));
     let environment = task_environment(&entry, task, place.1);
-    for name in stale(&environment, spank.getenv(c"TESSERA_ISOLATION").as_deref()) {
+    for name in stale_variables(&environment, spank.getenv(c"TESSERA_ISOLATION").as_deref()) {
         spank.unsetenv(name);
     }
     for (name, value) in environment {

@@ -4,7 +4,8 @@ use placement::matched::Matched;
 use placement::size::display_gb;
 
 use crate::gpu_ids::SlurmGpu;
-use crate::journal::{Entry, GpuRecord, Kind};
+use crate::journal::{Entry, GpuRecord, InstanceRecord, Kind};
+use crate::task_variables::Variable;
 
 /// The environment of one task: `local_task` of `n_tasks` tasks on this node, both from 0 and 1.
 ///
@@ -13,13 +14,13 @@ use crate::journal::{Entry, GpuRecord, Kind};
 #[must_use]
 pub fn task_environment(entry: &Entry, local_task: u32, n_tasks: u32) -> Vec<(String, String)> {
     let mut env = Env::default();
-    env.set("CUDA_DEVICE_ORDER", "PCI_BUS_ID");
+    env.set(Variable::DeviceOrder, "PCI_BUS_ID");
     match entry.kind {
         Kind::Mig => mig(entry, local_task, n_tasks, &mut env),
         Kind::Whole => whole(entry, &mut env),
         Kind::Mps => share(entry, &mut env),
     }
-    env.set("TESSERA_WHY", &entry.decision);
+    env.set(Variable::Why, &entry.decision);
     env.vars
 }
 
@@ -29,14 +30,14 @@ struct Env {
 }
 
 impl Env {
-    fn set(&mut self, name: &str, value: &str) {
-        self.vars.push((name.to_owned(), value.to_owned()));
+    fn set(&mut self, variable: Variable, value: &str) {
+        self.vars.push((variable.name().to_owned(), value.to_owned()));
     }
 
     fn devices(&mut self, kind: &str, cuda: &str, container: &str) {
-        self.set("CUDA_VISIBLE_DEVICES", cuda);
-        self.set("NVIDIA_VISIBLE_DEVICES", container);
-        self.set("TESSERA_ISOLATION", kind);
+        self.set(Variable::CudaDevices, cuda);
+        self.set(Variable::ContainerDevices, container);
+        self.set(Variable::Isolation, kind);
     }
 }
 
@@ -47,25 +48,23 @@ fn mig(entry: &Entry, local_task: u32, n_tasks: u32, env: &mut Env) {
         (true, Ok(task)) => entry.instances.iter().skip(task).take(1).collect(),
         _ => entry.instances.iter().collect(),
     };
-    let join = |f: &dyn Fn(&&crate::journal::InstanceRecord) -> String| {
-        mine.iter().map(f).collect::<Vec<_>>().join(",")
-    };
+    let join = |f: &dyn Fn(&&InstanceRecord) -> String| mine.iter().map(f).collect::<Vec<_>>().join(",");
     let uuids = join(&|i| i.live.as_ref().map(|l| l.uuid.clone()).unwrap_or_default());
     env.devices("mig", &uuids, &uuids);
-    env.set("TESSERA_INSTANCES", &join(&|i| format!("{}@{}:{}", i.name, i.gpu, i.start)));
-    env.set("TESSERA_GPU_MEM_MIB", &join(&|i| i.memory_mib.to_string()));
+    env.set(Variable::Instances, &join(&|i| format!("{}@{}:{}", i.name, i.gpu, i.start)));
+    env.set(Variable::MemoryMib, &join(&|i| i.memory_mib.to_string()));
 }
 
 fn whole(entry: &Entry, env: &mut Env) {
     let uuids = entry.gpus.iter().map(|g| g.uuid.as_str()).collect::<Vec<_>>().join(",");
     env.devices("whole", &uuids, &uuids);
-    env.set("TESSERA_GPUS", &uuids);
+    env.set(Variable::Gpus, &uuids);
     let set = entry.gpus.iter().map(|g| g.index.to_string()).collect::<Vec<_>>().join(",");
-    env.set("TESSERA_GPU_SET", &set);
+    env.set(Variable::GpuSet, &set);
     if let Some(matched) = entry.matched.as_deref().and_then(Matched::parse) {
-        env.set("TESSERA_GPU_MATCH", &matched.words());
+        env.set(Variable::Match, &matched.words());
         if let Some(gbps) = matched.gbps() {
-            env.set("TESSERA_GPU_BANDWIDTH_GBPS", gbps);
+            env.set(Variable::BandwidthGbps, gbps);
         }
     }
 }
@@ -121,23 +120,21 @@ fn share(entry: &Entry, env: &mut Env) {
     let device = instance.or_else(|| entry.gpus.first().map(|g| g.uuid.clone())).unwrap_or_default();
     // The daemon sees this device alone: for its clients it is number 0 under whatever name.
     env.devices("mps", &device, &device);
-    env.set("CUDA_MPS_PIPE_DIRECTORY", &share.pipe_dir.display().to_string());
-    env.set("CUDA_MPS_LOG_DIRECTORY", &share.log_dir.display().to_string());
-    env.set("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", &share.threads.to_string());
+    env.set(Variable::MpsPipe, &share.pipe_dir.display().to_string());
+    env.set(Variable::MpsLog, &share.log_dir.display().to_string());
+    env.set(Variable::MpsThreads, &share.threads.to_string());
     if share.memory_enforced {
-        env.set("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", &format!("0={}M", share.mem_mib));
+        env.set(Variable::MpsMemory, &format!("0={}M", share.mem_mib));
     }
-    env.set("TESSERA_GPU_MEM_MIB", &share.mem_mib.to_string());
+    env.set(Variable::MemoryMib, &share.mem_mib.to_string());
     let held = if share.memory_enforced { "limit" } else { "advice" };
-    env.set(
-        "TESSERA_GPU_SHARE",
-        &format!("{} ({held}), {}% of SMs", display_gb(share.mem_mib), share.threads),
-    );
+    env.set(Variable::Share, &format!("{} ({held}), {}% of SMs", display_gb(share.mem_mib), share.threads));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::task_variables::stale_variables;
 
     /// A job with these GPUs in the order of its ranks; GPU 3's UUID is `GPU-3`.
     fn whole(order: &[u16]) -> Entry {
@@ -149,6 +146,61 @@ mod tests {
             "phase": "ready", "kind": "whole", "gpus": gpus, "instances": [], "share": null, "device_nodes": [],
         }))
         .unwrap()
+    }
+
+    /// An entry of each kind, with everything that one of the kind may have.
+    fn of_each_kind() -> [Entry; 3] {
+        let mut whole = whole(&[0, 1]);
+        whole.matched = Some("ring/sensitive/preserve/linear/43.5".to_owned());
+        let instance = serde_json::json!({
+            "gpu": 0, "profile": 19, "name": "1g.5gb", "start": 0, "size": 1, "memory_mib": 4864,
+            "live": { "gi": 1, "ci": 0, "uuid": "MIG-1" },
+        });
+        let mig = Entry {
+            kind: Kind::Mig,
+            instances: vec![serde_json::from_value(instance).unwrap()],
+            matched: None,
+            ..whole.clone()
+        };
+        let share = serde_json::json!({
+            "daemon": "gpu0", "mem_mib": 1000, "threads": 25, "memory_enforced": true,
+            "pipe_dir": "/p", "log_dir": "/l",
+        });
+        let mps = Entry {
+            kind: Kind::Mps,
+            share: serde_json::from_value(share).unwrap(),
+            instances: Vec::new(),
+            ..mig.clone()
+        };
+        [whole, mig, mps]
+    }
+
+    #[test]
+    fn whatever_one_job_sets_another_does_not_inherit() {
+        let environments = of_each_kind().map(|entry| task_environment(&entry, 0, 1));
+        for outer in &environments {
+            for inner in &environments {
+                let stale = stale_variables(inner, Some(var(outer, "TESSERA_ISOLATION")));
+                for (name, _) in outer {
+                    let set = inner.iter().any(|(own, _)| own == name);
+                    assert!(set != stale.contains(&name.as_str()), "{name}: {inner:?}");
+                }
+            }
+        }
+        let [whole, mig, mps] = &environments;
+        assert!(stale_variables(whole, Some("mps")).contains(&"TESSERA_GPU_SHARE"));
+        // The user's own MPS daemon stays reachable.
+        for isolation in [None, Some("whole"), Some("mig")] {
+            let stale = stale_variables(whole, isolation);
+            assert!(stale.iter().all(|name| name.starts_with("TESSERA_")), "{stale:?}");
+        }
+        // All three together set every variable that there is.
+        let all = [whole.clone(), mig.clone(), mps.clone()].concat();
+        assert_eq!(stale_variables(&all, Some("mps")), Vec::<&str>::new());
+    }
+
+    fn var<'a>(env: &'a [(String, String)], name: &str) -> &'a str {
+        env.iter().find(|(own, _)| own == name).map_or("", |(_, value)| value)
     }
 
     #[test]

@@ -31,6 +31,7 @@ mod one_line;
 mod own_dirs;
 mod remnants;
 mod settings;
+mod task_variables;
 
 pub use access::DeviceError;
 pub use command::{CommandError, ask};
@@ -47,6 +48,7 @@ pub use mps::MpsError;
 pub use numbering::{GrantedGpu, InstanceSpec, Numbering, NumberingError, NvmlGrant};
 pub use own_dirs::StateError;
 pub use settings::{GpuSettings, Settings};
+pub use task_variables::stale_variables;
 
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,55 @@
+//! The variables that a task is given, and those that it must not inherit.
+//!
+//! `srun` hands a batch script's environment, which is that of its own node, to the tasks on all nodes, and a job submitted
+//! from within a job inherits that one's. Whatever is not set for a task is therefore taken away from it.
+
+/// The variables, once: what is not here can neither be set nor be forgotten.
+macro_rules! variables {
+    ($($variable:ident = $name:literal),* $(,)?) => {
+        /// A variable that some task is given.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Variable { $($variable),* }
+
+        impl Variable {
+            const ALL: &[Self] = &[$(Self::$variable),*];
+
+            pub(crate) const fn name(self) -> &'static str {
+                match self { $(Self::$variable => $name),* }
+            }
+        }
+    };
+}
+variables! {
+    DeviceOrder = "CUDA_DEVICE_ORDER",
+    CudaDevices = "CUDA_VISIBLE_DEVICES",
+    ContainerDevices = "NVIDIA_VISIBLE_DEVICES",
+    Isolation = "TESSERA_ISOLATION",
+    Instances = "TESSERA_INSTANCES",
+    MemoryMib = "TESSERA_GPU_MEM_MIB",
+    Gpus = "TESSERA_GPUS",
+    GpuSet = "TESSERA_GPU_SET",
+    Match = "TESSERA_GPU_MATCH",
+    BandwidthGbps = "TESSERA_GPU_BANDWIDTH_GBPS",
+    Share = "TESSERA_GPU_SHARE",
+    Why = "TESSERA_WHY",
+    MpsPipe = "CUDA_MPS_PIPE_DIRECTORY",
+    MpsLog = "CUDA_MPS_LOG_DIRECTORY",
+    MpsThreads = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
+    MpsMemory = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT",
+}
+
+impl Variable {
+    /// Whether it may be the user's own: a job may run an MPS daemon on GPUs that it has alone.
+    fn may_be_the_users(self) -> bool {
+        matches!(self, Self::MpsPipe | Self::MpsLog | Self::MpsThreads | Self::MpsMemory)
+    }
+}
+
+/// The variables to take away from a task that is given `set`. `isolation` is the `TESSERA_ISOLATION` that it inherits:
+/// only from a share does it inherit a share's variables.
+#[must_use]
+pub fn stale_variables(set: &[(String, String)], isolation: Option<&str>) -> Vec<&'static str> {
+    let ours = |v: &&Variable| isolation == Some("mps") || !v.may_be_the_users();
+    let absent = |name: &&str| !set.iter().any(|(own, _)| own == name);
+    Variable::ALL.iter().filter(ours).map(|v| v.name()).filter(absent).collect()
+}

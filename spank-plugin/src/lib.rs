@@ -24,17 +24,19 @@
 //! The request is the user's and is parsed strictly wherever it is read. The placement is believed only in prolog and
 //! epilog, where slurmctld wrote it; see `slurmd.rs`. No option's text reaches a shell, a path (but for the file that
 //! `--gpu-pattern=file:PATH` names, opened as the user) or a format string.
+#![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
 mod args;
 mod describe;
-mod devices;
+#[expect(unsafe_code, reason = "Slurm's C interface; every block names whose promise it relies on")]
 mod ffi;
-mod late;
-mod node;
+mod live_steps;
 mod read_file;
-mod reconcile;
 mod slurmd;
 mod slurmstepd;
-mod stepd;
+mod start_reconcile;
 mod submit;
+mod task_gpus;
+mod this_node;
+mod without_prolog;

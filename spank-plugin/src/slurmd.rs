@@ -15,8 +15,8 @@ use plugin_rt::{log, set_job};
 use crate::args::Args;
 use crate::describe;
 use crate::ffi::{Spank, SpankError, set_env};
-use crate::node::{NoNode, ThisNode};
-use crate::{reconcile, stepd};
+use crate::this_node::{NoNode, ThisNode};
+use crate::{live_steps, start_reconcile};
 
 /// Why a prolog or epilog fails, and the node with it.
 #[derive(Debug, thiserror::Error)]
@@ -86,9 +86,9 @@ pub(crate) fn prolog(
     if let Some(why) = refused {
         return refuse(&node, &context, &why);
     }
-    let live = || stepd::jobs_with_steps(&node.name, env);
+    let live = || live_steps::jobs_with_steps(&node.name, env);
     realise(&node, &mut context, begin, &live)?;
-    reconcile::if_forgotten(args, &node, &context);
+    start_reconcile::if_forgotten(args, &node, &context);
     Ok(())
 }
 

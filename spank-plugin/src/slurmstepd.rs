@@ -15,10 +15,10 @@ use placement::JobId;
 use plugin_rt::{Chain, log, set_job};
 
 use crate::args::Args;
-use crate::devices::{Devices, NO_DEVICES, Slurms};
 use crate::ffi::{Spank, SpankError, effective_uid};
-use crate::node::{NoNode, ThisNode};
-use crate::{describe, late};
+use crate::task_gpus::{NO_DEVICES, SlurmVariables, TaskGpus};
+use crate::this_node::{NoNode, ThisNode};
+use crate::{describe, without_prolog};
 
 /// The node that the step runs on.
 #[derive(Clone, Debug)]
@@ -73,7 +73,7 @@ pub(crate) fn init_post_opt(
     }
     let job = spank.job_id()?;
     set_job(job);
-    let slurms = Slurms::of(spank);
+    let slurms = SlurmVariables::of(spank);
     let step = Step {
         job,
         uid: spank.job_uid()?,
@@ -105,7 +105,7 @@ fn look_up(
     step: &Step,
     args: &Args,
     spank: &Spank<'_>,
-    slurms: &Slurms,
+    slurms: &SlurmVariables,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Share {
     let node = match ThisNode::load(args, env) {
@@ -120,7 +120,7 @@ fn look_up(
     };
     let left = match left {
         Left::Nothing if !step.has_gpus => return Share::Unknown,
-        Left::Nothing => late::realise(spank, args, &node, step.batch, env).map_or_else(
+        Left::Nothing => without_prolog::realise(spank, args, &node, step.batch, env).map_or_else(
             |why| Left::Failed(format!("{NO_PROLOG}; {why}")),
             |entry| Left::Ready(Box::new(entry)),
         ),
@@ -172,7 +172,7 @@ pub(crate) fn task_init(spank: &Spank<'_>, args: &Args) -> Result<(), TaskError>
     let share = SHARE.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let job = spank.job_id()?;
     set_job(job);
-    let slurms = Slurms::of(spank);
+    let slurms = SlurmVariables::of(spank);
     let (entry, node) = match share {
         Share::None => return Ok(()),
         Share::Unknown if !slurms.given() => return Ok(()),
@@ -200,16 +200,16 @@ pub(crate) fn task_init(spank: &Spank<'_>, args: &Args) -> Result<(), TaskError>
     }
     for (name, value) in environment {
         match &devices {
-            Devices::Part(uuids) if is_device_list(&name) => spank.setenv(&name, uuids)?,
-            Devices::None | Devices::Slurms if is_device_list(&name) => {}
+            TaskGpus::Part(uuids) if is_device_list(&name) => spank.setenv(&name, uuids)?,
+            TaskGpus::None | TaskGpus::AsSlurmSays if is_device_list(&name) => {}
             _ => spank.setenv(&name, &value)?,
         }
     }
-    if devices == Devices::None {
+    if devices == TaskGpus::None {
         hide_gpus(spank)?;
     }
     // A batch script that has begun has said it on this node already.
-    if args.notice && task == 0 && !entry.begun && devices != Devices::None {
+    if args.notice && task == 0 && !entry.begun && devices != TaskGpus::None {
         log::user(format_args!("job {job} on {}: {}: {}", node.name, describe::got(&entry), entry.decision));
     }
     Ok(())

@@ -13,7 +13,7 @@ use protocol::options::{Refusal, Source, Spec, Typed};
 
 /// What to do with the submission.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum SubmitOutcome {
     /// Go on.
     Proceed,
     /// Nothing is submitted; the user reads these lines.
@@ -81,7 +81,7 @@ pub(crate) fn init_post_opt(
     args: &Args,
     mut typed: Typed,
     env: &dyn Fn(&str) -> Option<String>,
-) -> Result<Verdict, SpankError> {
+) -> Result<SubmitOutcome, SpankError> {
     if context == Context::Local && inside_a_job(env) {
         let names = typed.names(&args.renames);
         if !names.is_empty() {
@@ -90,11 +90,11 @@ pub(crate) fn init_post_opt(
                 names.join(", ")
             ));
         }
-        return Ok(Verdict::Proceed);
+        return Ok(SubmitOutcome::Proceed);
     }
     typed.fill_from_env(env);
     match typed.request(&args.renames, &read_regular_file) {
-        Err(refusals) => return Ok(Verdict::Refuse(refusals)),
+        Err(refusals) => return Ok(SubmitOutcome::Refuse(refusals)),
         // The previous component of a heterogeneous job may have left its request there.
         Ok(None) => spank.control_unsetenv(REQUEST_ENV),
         Ok(Some(request)) => spank.control_setenv(REQUEST_ENV, &encode_request(&request))?,
@@ -103,7 +103,7 @@ pub(crate) fn init_post_opt(
     spank.control_unsetenv(PLACEMENT_ENV);
     spank.control_unsetenv(WHY_ENV);
     spank.control_unsetenv(MATCH_ENV);
-    Ok(Verdict::Proceed)
+    Ok(SubmitOutcome::Proceed)
 }
 
 /// The status that Slurm's commands end with after an error: `SLURM_EXIT_ERROR`, else 1.

@@ -10,6 +10,7 @@
 //!
 //! Invariants: nothing waits without a deadline; no shell is run; `unsafe` is in `nvml::ffi` alone; every change is
 //! journalled before it is made; a journalled job's resources are only taken from it when it is known to be dead.
+#![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
 mod access;

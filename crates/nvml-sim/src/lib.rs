@@ -7,7 +7,9 @@
 //! calls the engine once. Functions of the header that the simulator does not implement are exported all the same and answer
 //! `NVML_ERROR_NOT_SUPPORTED`: [`ffi::NOT_SUPPORTED`] lists them.
 
+#![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
 pub mod engine;
+#[expect(unsafe_code, reason = "NVML's C interface; every block names whose promise it relies on")]
 pub mod ffi;

@@ -21,8 +21,8 @@ pub(crate) use process::{Errors, effective_uid, set_env, spawn_detached};
 pub(crate) use spank::{Context, Spank, SpankError};
 
 use crate::args::Args;
-use crate::submit::Verdict;
-use crate::{reconcile, slurmd, slurmstepd, submit};
+use crate::submit::SubmitOutcome;
+use crate::{slurmd, slurmstepd, start_reconcile, submit};
 use protocol::options::{Spec, Typed};
 
 include!(concat!(env!("OUT_DIR"), "/sys.rs"));
@@ -87,7 +87,7 @@ pub(crate) unsafe extern "C" fn slurm_spank_init(
     unsafe {
         hook("init", raw, argc, argv, |spank, args| {
             match spank::context() {
-                Context::Slurmd => reconcile::init(args),
+                Context::Slurmd => start_reconcile::init(args),
                 Context::JobScript | Context::Other => {}
                 Context::Local | Context::Allocator => {
                     submit::inherited_variables(args, &env).iter().for_each(|v| process::forget_env(v));
@@ -154,7 +154,7 @@ pub(crate) unsafe extern "C" fn slurm_spank_init_post_opt(
                         submit::drop_previous_component(&mut typed, args, &env);
                     }
                     let verdict = submit::init_post_opt(spank, context, args, typed, &env)?;
-                    if let Verdict::Refuse(refusals) = verdict {
+                    if let SubmitOutcome::Refuse(refusals) = verdict {
                         refusals.iter().for_each(log::error);
                         // Returning an error adds two lines about plugins to ours, and under `optional` in
                         // plugstack.conf it would not even stop the submission.

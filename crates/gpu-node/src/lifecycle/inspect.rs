@@ -64,7 +64,7 @@ pub fn inspect(settings: &Settings, live: Option<&HashSet<JobId>>) -> Result<Ins
     let journal = Journal::open(&settings.state_dir)?;
     let (entries, damaged) = journal.jobs()?.into_parts();
     let nvml = Nvml::load(&settings.nvml_library)?;
-    let mut found = Findings { list: Vec::new() };
+    let mut found = Disagreements { list: Vec::new() };
     found.damaged(&damaged);
     let mut gpus = Vec::new();
     for gpu in (0..nvml.count()?).map(NvmlIndex) {
@@ -93,11 +93,11 @@ fn same(record: &InstanceRecord, gpu: NvmlIndex, instance: &GpuInstance) -> bool
         })
 }
 
-struct Findings {
+struct Disagreements {
     list: Vec<Disagreement>,
 }
 
-impl Findings {
+impl Disagreements {
     fn gpu(&mut self, gpu: NvmlIndex, what: String) {
         self.list.push(Disagreement { gpu: Some(gpu), job: None, what });
     }

@@ -8,13 +8,13 @@ use placement::Model;
 use super::code::Code;
 use super::error::{NvmlError, at};
 use super::ffi;
-use super::known::Known;
+use super::profiles::KnownProfiles;
 use crate::gpu_ids::{GpuMinor, NvmlIndex};
 
 /// The driver's library, initialised.
 pub struct Nvml {
     pub(super) lib: ffi::Lib,
-    pub(super) known: RefCell<Known>,
+    pub(super) known: RefCell<KnownProfiles>,
 }
 
 /// What a GPU is, apart from its state.

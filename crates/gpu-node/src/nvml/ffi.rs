@@ -8,8 +8,8 @@ use std::time::Instant;
 
 use nvml_wrapper_sys::bindings as sys;
 
-use super::clock::count_since;
 use super::code::Code;
+use super::driver_time::count_since;
 
 /// The loaded and initialised library; shut down when dropped.
 pub(super) struct Lib {

@@ -7,7 +7,7 @@ use super::calls::Nvml;
 use super::code::Code;
 use super::error::{NvmlError, at};
 use super::ffi;
-use super::known::LiveProfile;
+use super::profiles::LiveProfile;
 use crate::gpu_ids::NvmlIndex;
 
 /// A compute instance that exists.

@@ -1,18 +1,19 @@
 //! NVML as this crate uses it: typed, by GPU index, with errors that name GPU, profile and place.
 
 mod calls;
-mod clock;
 mod code;
+mod driver_time;
 mod error;
+#[expect(unsafe_code, reason = "NVML's C interface; every block names whose promise it relies on")]
 mod ffi;
-mod known;
 mod mig;
+mod profiles;
 mod topology;
 
 pub use calls::{GpuInfo, MigMode, Nvml};
-pub use clock::driver_time;
 pub use code::Code;
+pub use driver_time::driver_time;
 pub use error::NvmlError;
-pub use known::LiveProfile;
 pub use mig::{ComputeInstance, GpuInstance};
+pub use profiles::LiveProfile;
 pub use topology::{Answers as LinkAnswers, NvLink};

@@ -1,4 +1,5 @@
 //! Makes and steers a simulated GPU node.
+#![forbid(unsafe_code)]
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

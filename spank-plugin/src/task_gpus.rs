@@ -12,7 +12,7 @@ use crate::ffi::Spank;
 
 /// What Slurm says about one task. Empty variables count as unset.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Slurms {
+pub(crate) struct SlurmVariables {
     /// `SLURM_STEP_GPUS`
     step: Option<String>,
     /// `SLURM_JOB_GPUS`
@@ -31,7 +31,7 @@ const WITHOUT_SRUN: [u32; 2] = [0xffff_fffb, 0xffff_fffa];
 
 /// Which GPUs a task sees.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Devices {
+pub(crate) enum TaskGpus {
     /// All of the job's, as the journal has them.
     All,
     /// Whole GPUs of which this step or task has a part: these UUIDs.
@@ -39,10 +39,10 @@ pub(crate) enum Devices {
     /// None: a step with `--gres=none`.
     None,
     /// What Slurm says: the journal does not know them.
-    Slurms,
+    AsSlurmSays,
 }
 
-impl Slurms {
+impl SlurmVariables {
     /// Of the task in whose hook this is.
     pub(crate) fn of(spank: &Spank<'_>) -> Self {
         let get = |name| spank.getenv(name).filter(|list| !list.is_empty());
@@ -85,15 +85,15 @@ impl Slurms {
         entry: &Entry,
         place: (u32, u32),
         may_open: &dyn Fn(&GpuRecord) -> bool,
-    ) -> Devices {
-        let Some(list) = self.by_node() else { return Devices::None };
+    ) -> TaskGpus {
+        let Some(list) = self.by_node() else { return TaskGpus::None };
         if !entry.instances.is_empty() || entry.share.is_some() {
-            return Devices::All;
+            return TaskGpus::All;
         }
         match uuids_of_task(entry, list, place, may_open) {
-            Some(_) if list.split(',').count() == entry.gpus.len() => Devices::All,
-            Some(uuids) => Devices::Part(uuids),
-            None => Devices::Slurms,
+            Some(_) if list.split(',').count() == entry.gpus.len() => TaskGpus::All,
+            Some(uuids) => TaskGpus::Part(uuids),
+            None => TaskGpus::AsSlurmSays,
         }
     }
 }
@@ -120,43 +120,43 @@ mod tests {
     }
 
     /// `-` is unset.
-    fn slurms(is_job: bool, step: &str, job: &str, cuda: &str) -> Slurms {
+    fn slurms(is_job: bool, step: &str, job: &str, cuda: &str) -> SlurmVariables {
         let list = |text: &str| (text != "-").then(|| text.to_owned());
-        Slurms { step: list(step), job: list(job), cuda: list(cuda), is_job }
+        SlurmVariables { step: list(step), job: list(job), cuda: list(cuda), is_job }
     }
 
-    fn part(uuids: &str) -> Devices {
-        Devices::Part(uuids.to_owned())
+    fn part(uuids: &str) -> TaskGpus {
+        TaskGpus::Part(uuids.to_owned())
     }
 
     #[test]
     fn a_step_has_what_its_own_list_names() {
         let entry = whole(&[0, 2, 3]);
         let step = |step, cuda| slurms(false, step, "0,2,3", cuda).devices(&entry, (0, 1), &|_| true);
-        assert_eq!(step("0,2,3", "0,2,3"), Devices::All);
-        assert_eq!(step("3,2,0", "3,2,0"), Devices::All);
+        assert_eq!(step("0,2,3", "0,2,3"), TaskGpus::All);
+        assert_eq!(step("3,2,0", "3,2,0"), TaskGpus::All);
         assert_eq!(step("2", "2"), part("GPU-2"));
         // In the order of the job's ranks.
         assert_eq!(step("3,2", "3,2"), part("GPU-2,GPU-3"));
         // --gres=none: its job's list is inherited from the batch script.
-        assert_eq!(step("-", "-"), Devices::None);
+        assert_eq!(step("-", "-"), TaskGpus::None);
     }
 
     #[test]
     fn a_device_cgroup_counts_from_nought_and_changes_nothing() {
         let entry = whole(&[1, 3]);
-        assert_eq!(slurms(false, "1,3", "1,3", "0,1").devices(&entry, (0, 1), &|_| true), Devices::All);
+        assert_eq!(slurms(false, "1,3", "1,3", "0,1").devices(&entry, (0, 1), &|_| true), TaskGpus::All);
         // The second of two GPUs, bound to this task: as a number of the node it would be the first.
         assert_eq!(slurms(false, "3", "1,3", "1").devices(&entry, (0, 1), &|_| true), part("GPU-3"));
         assert_eq!(slurms(false, "3", "1,3", "0").devices(&entry, (0, 1), &|_| true), part("GPU-3"));
-        assert_eq!(slurms(true, "-", "1,3", "0,1").devices(&entry, (0, 1), &|_| true), Devices::All);
+        assert_eq!(slurms(true, "-", "1,3", "0,1").devices(&entry, (0, 1), &|_| true), TaskGpus::All);
     }
 
     #[test]
     fn a_batch_script_has_its_jobs_list_whatever_step_it_was_submitted_from() {
         let entry = whole(&[2, 3]);
-        assert_eq!(slurms(true, "2", "2,3", "2,3").devices(&entry, (0, 1), &|_| true), Devices::All);
-        assert_eq!(slurms(true, "2", "-", "-").devices(&entry, (0, 1), &|_| true), Devices::None);
+        assert_eq!(slurms(true, "2", "2,3", "2,3").devices(&entry, (0, 1), &|_| true), TaskGpus::All);
+        assert_eq!(slurms(true, "2", "-", "-").devices(&entry, (0, 1), &|_| true), TaskGpus::None);
         assert!(slurms(true, "7", "2,3", "2,3").agree_with(&entry));
         assert!(!slurms(true, "2", "7", "7").agree_with(&entry));
     }
@@ -164,15 +164,18 @@ mod tests {
     #[test]
     fn a_step_of_another_launcher_is_told_as_a_job_is() {
         let entry = whole(&[2, 3]);
-        assert_eq!(slurms(false, "-", "2,3", "2,3").devices(&entry, (0, 1), &|_| true), Devices::All);
+        assert_eq!(slurms(false, "-", "2,3", "2,3").devices(&entry, (0, 1), &|_| true), TaskGpus::All);
     }
 
     #[test]
     fn another_jobs_gpus_are_seen_to_be_that() {
         let entry = whole(&[0, 1]);
         assert!(!slurms(false, "2", "0,1", "2").agree_with(&entry));
-        assert_eq!(slurms(false, "2", "0,1", "2").devices(&entry, (0, 1), &|_| true), Devices::Slurms);
-        assert_eq!(slurms(false, "gpu", "0,1", "x").devices(&entry, (0, 1), &|_| true), Devices::Slurms);
+        assert_eq!(slurms(false, "2", "0,1", "2").devices(&entry, (0, 1), &|_| true), TaskGpus::AsSlurmSays);
+        assert_eq!(
+            slurms(false, "gpu", "0,1", "x").devices(&entry, (0, 1), &|_| true),
+            TaskGpus::AsSlurmSays
+        );
         assert!(slurms(false, "1", "9", "1").agree_with(&entry), "the job's list is another job's");
         assert!(slurms(false, "-", "9", "-").agree_with(&entry), "Slurm says nothing");
     }
@@ -182,9 +185,9 @@ mod tests {
         let share =
             r#"{"daemon":"d","mem_mib":1,"threads":1,"memory_enforced":true,"pipe_dir":"/p","log_dir":"/l"}"#;
         let entry = entry("mps", r#"{"index":3,"minor":3,"uuid":"GPU-3","number":3}"#, share);
-        assert_eq!(slurms(false, "3", "3", "0").devices(&entry, (0, 1), &|_| true), Devices::All);
-        assert_eq!(slurms(true, "-", "3", "3").devices(&entry, (0, 1), &|_| true), Devices::All);
+        assert_eq!(slurms(false, "3", "3", "0").devices(&entry, (0, 1), &|_| true), TaskGpus::All);
+        assert_eq!(slurms(true, "-", "3", "3").devices(&entry, (0, 1), &|_| true), TaskGpus::All);
         // --gres=none: nothing is divided, but nothing is given either.
-        assert_eq!(slurms(false, "-", "3", "-").devices(&entry, (0, 1), &|_| true), Devices::None);
+        assert_eq!(slurms(false, "-", "3", "-").devices(&entry, (0, 1), &|_| true), TaskGpus::None);
     }
 }

@@ -25,7 +25,7 @@ pub struct LiveProfile {
 
 /// What does not change while a GPU keeps its mode; each item takes a dozen calls to find out.
 #[derive(Default)]
-pub(super) struct Known {
+pub(super) struct KnownProfiles {
     pub(super) profiles: HashMap<NvmlIndex, Vec<LiveProfile>>,
     /// Compute instance profiles of a GPU instance profile: (id, slices), largest first.
     pub(super) compute: HashMap<(NvmlIndex, u32), Vec<(u32, u32)>>,

@@ -7,7 +7,7 @@ use plugin_rt::log;
 
 use crate::args::Args;
 use crate::ffi::{Errors, spawn_detached};
-use crate::node::ThisNode;
+use crate::this_node::ThisNode;
 
 /// How long a job may be in the journal without a step here before Slurm is asked whether it still runs. An allocation
 /// without steps is asked for again as often.

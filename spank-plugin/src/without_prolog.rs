@@ -19,8 +19,8 @@ use plugin_rt::{Chain, log};
 
 use crate::args::Args;
 use crate::ffi::{Spank, SpankError, set_env};
-use crate::node::ThisNode;
-use crate::{describe, slurmd, stepd};
+use crate::this_node::ThisNode;
+use crate::{describe, live_steps, slurmd};
 
 /// How long slurmctld may take to answer.
 const ASK_TIMEOUT: Duration = Duration::from_secs(15);
@@ -70,9 +70,10 @@ pub(crate) fn realise(
         live: None,
         slurmd: None,
     };
-    let done =
-        slurmd::realise_waiting(&node.settings, &mut context, &|| stepd::jobs_with_steps(&node.name, env))
-            .map_err(|fault| Chain(&fault).to_string())?;
+    let done = slurmd::realise_waiting(&node.settings, &mut context, &|| {
+        live_steps::jobs_with_steps(&node.name, env)
+    })
+    .map_err(|fault| Chain(&fault).to_string())?;
     if batch {
         begin_batch(&node.settings, JobId(job)).map_err(|fault| Chain(&fault).to_string())?;
     }

@@ -27,18 +27,14 @@ pub(crate) enum Unfit {
     /// The node cannot be managed although a job has GPUs on it.
     #[error("Slurm drains this node: job {job} has GPUs here, but")]
     NoNode {
-        /// The job.
         job: u32,
-        /// What is wrong.
         #[source]
         source: NoNode,
     },
     /// No job can be started.
     #[error("Slurm drains this node, unfit for any job (met by job {job})")]
     Node {
-        /// The job that met it.
         job: u32,
-        /// What is wrong.
         #[source]
         source: Fault,
     },

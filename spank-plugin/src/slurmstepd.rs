@@ -53,12 +53,7 @@ pub(crate) enum TaskError {
     Spank(#[from] SpankError),
     /// The job's GPUs could not be made.
     #[error("job {job} cannot use its GPUs on this node: {why}")]
-    NoGpus {
-        /// The job.
-        job: u32,
-        /// From the journal.
-        why: String,
-    },
+    NoGpus { job: u32, why: String },
 }
 
 /// As root, once per step: reads the journal.

@@ -9,8 +9,8 @@ use crate::args::Args;
 use crate::ffi::{Errors, spawn_detached};
 use crate::this_node::ThisNode;
 
-/// How long a job may be in the journal without a step here before Slurm is asked whether it still runs. An allocation
-/// without steps is asked for again as often.
+/// How long a job may be in the journal without a step here before Slurm is asked whether it still runs. For an allocation
+/// without steps Slurm is asked again after each such time.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
 
 /// After a prolog: lets the command ask Slurm, without waiting for it, if another job seems to be forgotten.

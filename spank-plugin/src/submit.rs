@@ -14,7 +14,7 @@ use protocol::options::{Refusal, Source, Spec, Typed};
 /// What to do with the submission.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum SubmitOutcome {
-    /// Go on.
+    /// The submission goes on.
     Proceed,
     /// Nothing is submitted; the user reads these lines.
     Refuse(Vec<Refusal>),

@@ -29,7 +29,7 @@ pub(crate) const NO_DEVICES: &str = "NoDevFiles";
 /// `SLURM_BATCH_SCRIPT` and `SLURM_INTERACTIVE_STEP` of slurm/slurm.h.
 const WITHOUT_SRUN: [u32; 2] = [0xffff_fffb, 0xffff_fffa];
 
-/// Which GPUs a task sees.
+/// The GPUs of one task.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum TaskGpus {
     /// All of the job's, as the journal has them.
@@ -78,8 +78,8 @@ impl SlurmVariables {
         self.by_node().is_none_or(|list| uuids_of_part(entry, list).is_some())
     }
 
-    /// What a task of the journal's job sees: its place among the step's tasks on this node, and whether it may open a
-    /// GPU.
+    /// What a task of the journal's job sees. `place` is the task's number among the step's tasks on this node and their
+    /// count; `may_open` says whether its cgroup lets it open a GPU.
     pub(crate) fn devices(
         &self,
         entry: &Entry,

@@ -25,35 +25,20 @@ pub(crate) struct ThisNode {
 pub(crate) enum NoNode {
     /// The node is not ours to manage.
     #[error("{path} does not exist")]
-    NoFile {
-        /// Looked for here.
-        path: PathBuf,
-    },
+    NoFile { path: PathBuf },
     /// Not ours either.
     #[error("{path} has no [[nodes]] with {node} in it")]
-    NotListed {
-        /// The file.
-        path: PathBuf,
-        /// This node.
-        node: String,
-    },
+    NotListed { path: PathBuf, node: String },
     /// The file cannot be read.
     #[error("{path} cannot be read")]
     Unreadable {
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
     /// The file has errors, which have been logged one by one.
     #[error("{path} has {errors} errors, see above")]
-    Invalid {
-        /// The file.
-        path: PathBuf,
-        /// How many.
-        errors: usize,
-    },
+    Invalid { path: PathBuf, errors: usize },
     /// Slurm has not said which node this is.
     #[error("SLURMD_NODENAME is not set")]
     Nameless,

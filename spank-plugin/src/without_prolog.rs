@@ -1,8 +1,8 @@
-//! A step that begins although its job's prolog has not run: what the prolog would have made is made now.
+//! A step begins although its job's prolog has not run: makes now what the prolog would have made.
 //!
-//! slurmd skips the prolog for a job whose number it remembers. That is so after slurmctld was killed, forgot the last
-//! seconds and starts a job again or gives its number to another one; and in Slurm before 23.02 also for a job that was
-//! requeued within two minutes to a busy node, see `docs/slurm-quirks.md`.
+//! slurmd skips the prolog for a job whose number it remembers. This happens in two cases (`docs/slurm-quirks.md`): a killed
+//! slurmctld has forgotten its last seconds, and starts a job again or gives its number to another one; or, in Slurm
+//! before 23.02, a job was requeued within two minutes to a busy node.
 //!
 //! A step daemon is still root in `init_post_opt`, and no task exists. Slurm does not send it the placement, and what
 //! the step's environment holds is the user's to fill. So slurmctld is asked what it has written into the job's

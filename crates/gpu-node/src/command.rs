@@ -12,30 +12,22 @@ use crate::deadline::{Backoff, Deadline};
 
 /// A program that did not do its work.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum CommandError {
     /// It could not be started.
     #[error("cannot run {program}")]
     Start {
-        /// Which.
         program: PathBuf,
-        /// The system's answer.
         #[source]
         source: std::io::Error,
     },
     /// It did not end in time and was killed.
     #[error("{program} did not end within {timeout_ms} ms")]
-    Timeout {
-        /// Which.
-        program: PathBuf,
-        /// How long was waited.
-        timeout_ms: u128,
-    },
+    Timeout { program: PathBuf, timeout_ms: u128 },
     /// It ended with an error.
     #[error("{program} failed ({status}): {output}")]
     Failed {
-        /// Which.
         program: PathBuf,
-        /// How it ended.
         status: ExitStatus,
         /// The last of what it wrote, on one line.
         output: String,

@@ -1,4 +1,4 @@
-//! The driver over one operation: loaded when first needed, let go of for a GPU reset.
+//! The driver during one operation: loaded when first needed, and unloaded for a GPU reset, which our handle would block.
 
 use placement::Model;
 

@@ -9,8 +9,8 @@ use crate::task_variables::Variable;
 
 /// The environment of one task: `local_task` of `n_tasks` tasks on this node, both from 0 and 1.
 ///
-/// A task of a job with as many instances as tasks on the node gets its own instance; other tasks get all of the
-/// job's. Names are NVIDIA's, but for `TESSERA_*`, which is for people and scripts.
+/// Where a job has as many instances as tasks on the node, each task gets its own instance; otherwise each gets all of
+/// the job's. `TESSERA_*` variables are for people and scripts; the others are NVIDIA's.
 #[must_use]
 pub fn task_environment(entry: &Entry, local_task: u32, n_tasks: u32) -> Vec<(String, String)> {
     let mut env = Env::default();

@@ -1,4 +1,4 @@
-//! Why a job's resources could not be made, and whether that is the node's fault.
+//! Why a job's resources could not be made, and whether the node or only the job has the fault.
 
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use crate::own_dirs::StateError;
 
 /// What went wrong.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum Fault {
     /// Only root may do this.
     #[error("the node side of Tessera must run as root, not as uid {0}")]
@@ -35,18 +36,11 @@ pub enum Fault {
     Mps(#[from] MpsError),
     /// The node has fewer GPUs than the site says.
     #[error("GPU {gpu} was granted but the driver shows {count} GPUs")]
-    NoSuchGpu {
-        /// Granted.
-        gpu: NvmlIndex,
-        /// Present.
-        count: u16,
-    },
+    NoSuchGpu { gpu: NvmlIndex, count: u16 },
     /// NVML does not count by bus id.
     #[error("GPU {gpu}: NVML counts it as nvidia{minor}, /proc/driver/nvidia as nvidia{meant}")]
     Miscounted {
-        /// NVML's index.
         gpu: NvmlIndex,
-        /// By NVML.
         minor: GpuMinor,
         /// By the kernel driver, which Slurm's number was traced to.
         meant: GpuMinor,
@@ -54,68 +48,37 @@ pub enum Fault {
     /// The GPU offers no such profile.
     #[error("GPU {gpu}: the driver offers no profile {name} (id {profile})")]
     NoSuchProfile {
-        /// Where.
         gpu: NvmlIndex,
-        /// Granted.
         profile: ProfileId,
         /// Its name in the geometry table.
         name: String,
     },
     /// The driver does not place the profile there.
     #[error("GPU {gpu}: the driver places no {name} at {start}")]
-    NoSuchPlacement {
-        /// Where.
-        gpu: NvmlIndex,
-        /// Profile.
-        name: String,
-        /// Granted start.
-        start: Slice,
-    },
+    NoSuchPlacement { gpu: NvmlIndex, name: String, start: Slice },
     /// The GPU's model has no geometry.
     #[error("GPU {gpu}: {name} is not a model that Tessera knows")]
-    UnknownModel {
-        /// Which.
-        gpu: NvmlIndex,
-        /// As NVML names it.
-        name: String,
-    },
+    UnknownModel { gpu: NvmlIndex, name: String },
     /// The site fixed the mode.
     #[error("GPU {gpu}: MIG mode would have to be {}, which the site does not allow", on_off(*.on))]
     Policy {
-        /// Which.
         gpu: NvmlIndex,
         /// The mode that the grant needs.
         on: bool,
     },
     /// What was granted belongs to another job.
     #[error("GPU {gpu}: {what} is held by job {holder}")]
-    Held {
-        /// Which.
-        gpu: NvmlIndex,
-        /// What of it.
-        what: String,
-        /// By whom.
-        holder: JobId,
-    },
+    Held { gpu: NvmlIndex, what: String, holder: JobId },
     /// Something stayed in use until the deadline.
     #[error("GPU {gpu}: {what} was still in use after {} ms", .timeout.as_millis())]
-    Busy {
-        /// Which.
-        gpu: NvmlIndex,
-        /// What.
-        what: String,
-        /// How long was waited.
-        timeout: Duration,
-    },
+    Busy { gpu: NvmlIndex, what: String, timeout: Duration },
     /// Whoever started the prolog has died. What was made is given back, and the journal does not know the job.
     #[error("slurmd has died since it started this prolog: nothing is made for the job")]
     Abandoned,
     /// The reset command failed.
     #[error("GPU {gpu}: cannot be reset to switch its MIG mode")]
     Reset {
-        /// Which.
         gpu: NvmlIndex,
-        /// How.
         #[source]
         source: CommandError,
     },

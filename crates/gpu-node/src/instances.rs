@@ -1,9 +1,11 @@
 //! Makes the instances of one GPU that a job was granted.
 //!
-//! Approach: what already stands at the right place with the right profile is used again; what lies in the way and
-//! belongs to nobody is destroyed; the rest is created at its placement. `IN_USE` is waited out until the deadline,
-//! `INSUFFICIENT_RESOURCES` answered by cleaning up and trying again: once for what is half made, then for one idle
-//! instance after the other, because some hold more than their slices (the media engines of `+me`).
+//! Approach: an instance that stands at the right place with the right profile is used again. One that lies in the way and
+//! belongs to nobody is destroyed. The rest is created at its placement.
+//!
+//! While the driver answers `IN_USE`, the call is repeated until the deadline. After `INSUFFICIENT_RESOURCES` it is
+//! repeated once everything half made is destroyed, then after each idle instance that is destroyed: some hold more than
+//! their slices (the media engines of `+me`).
 
 use placement::{Placement, ProfileId};
 

@@ -2,14 +2,19 @@
 //!
 //! Used in the prolog and epilog (root), by slurmstepd for the tasks' environment, and by the command line:
 //!
-//! - [`realise()`]: MIG mode, instances, device nodes, MPS daemon; safe to run again after being killed.
-//! - [`release()`]: access revoked, share given back; instances stay for the next job of their shape.
-//! - [`task_environment`]: what a task sees, from the journal alone.
-//! - [`reconcile()`]: after a crash: what no live job owns is free again.
-//! - [`inspect()`]: the node as it is, and where journal, driver, device nodes and daemons disagree.
+//! - [`Numbering::translate`] turns slurmctld's grant into NVML's numbers; nothing below takes any other.
+//! - [`realise()`] makes MIG mode, instances, device nodes and MPS daemon. It may be killed and run again.
+//! - [`release()`] revokes access and gives a share back. Instances stay for the next job of their shape.
+//! - [`task_environment`] says what a task sees, from the journal alone.
+//! - [`reconcile()`] frees, after a crash, what no live job owns.
+//! - [`inspect()`] shows the node, and where journal, driver, device nodes and daemons disagree.
 //!
-//! Invariants: nothing waits without a deadline; no shell is run; `unsafe` is in `nvml::ffi` alone; every change is
-//! journalled before it is made; a journalled job's resources are only taken from it when it is known to be dead.
+//! Rooms, lowest first; imports only point down, and no two files import each other: `gpu_ids`, `deadline`, `command`,
+//! `own_dirs`, `settings`; `lock`, `journal`, `nvml`; `access`, `mps`; `fault`, `numbering`; `driver`, `instances`,
+//! `remnants`; `lifecycle`. `environment` and `task_variables` need the journal alone.
+//!
+//! Invariants: nothing waits without a deadline; no shell is run; every change is journalled before it is made; a
+//! journalled job's resources are only taken from it when it is known to be dead.
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 

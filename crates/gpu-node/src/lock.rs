@@ -1,8 +1,8 @@
 //! Locks between the processes that work on a node: prologs, epilogs, `tessera node reconcile`.
 //!
-//! Order: node (shared, or exclusive for reconciliation), then the job, then GPUs ascending, then an MPS daemon, then the GPUs' device nodes. An
-//! epilog takes no GPU's lock: a prolog may hold it for as long as the driver keeps it waiting. The kernel gives a lock
-//! back when its holder dies.
+//! Order: the node (shared, or exclusive for reconciliation), the job, GPUs ascending, an MPS daemon, the GPUs' device
+//! nodes. An epilog takes no GPU's lock, because a prolog may hold one for as long as the driver keeps it waiting. The
+//! kernel gives a lock back when its holder dies.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -17,18 +17,14 @@ use crate::own_dirs::{self, StateError};
 
 /// A lock that could not be had.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum LockError {
     /// Its file cannot be opened.
     #[error(transparent)]
     State(#[from] StateError),
     /// Somebody else holds it until after the deadline.
     #[error("lock {name} is still held by another process after {waited_ms} ms")]
-    Timeout {
-        /// Which.
-        name: String,
-        /// How long was waited.
-        waited_ms: u128,
-    },
+    Timeout { name: String, waited_ms: u128 },
 }
 
 /// Locks held; given back when dropped.

@@ -1,6 +1,6 @@
 //! Directories of our own, opened so that no other user can redirect us.
 //!
-//! Every file below them is reached by `*at` calls relative to the opened directory, never through a link.
+//! Every file below such a directory is reached by `*at` calls relative to its handle, never through a link.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -10,15 +10,13 @@ use rustix::io::Errno;
 
 /// A directory or file of ours that cannot be used: not safe, not readable, or of another Tessera.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum StateError {
     /// A system call failed.
     #[error("{path}: cannot {what}")]
     Io {
-        /// Of what.
         path: PathBuf,
-        /// Tried.
         what: &'static str,
-        /// The system's answer.
         #[source]
         source: std::io::Error,
     },
@@ -27,11 +25,8 @@ pub enum StateError {
         "{path}: belongs to uid {uid} with mode {mode:04o}: it must belong to uid {want} and be writable by nobody else"
     )]
     Unsafe {
-        /// Which.
         path: PathBuf,
-        /// Its owner.
         uid: u32,
-        /// Its mode.
         mode: u32,
         /// Who it should belong to.
         want: u32,
@@ -42,13 +37,10 @@ pub enum StateError {
          the jobs on this node end and remove the file"
     )]
     NewerFormat {
-        /// Which.
         path: PathBuf,
-        /// As the file says.
         format: u64,
         /// The oldest format that is read.
         oldest: u32,
-        /// The newest.
         newest: u32,
     },
 }

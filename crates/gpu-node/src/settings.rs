@@ -1,4 +1,4 @@
-//! What the node side needs to know of the site's configuration.
+//! What the node side needs from the site's configuration: read once, whole, and never changed.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -13,50 +13,39 @@ use rustix::process::Uid;
 use crate::gpu_ids::GpuMinor;
 use crate::settings::Settings;
 
-/// A device node that is not as it should be, or cannot be changed.
+/// A device node that is not the device it should be, or cannot be looked at or changed.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum DeviceError {
     /// A system call failed.
     #[error("{path}: cannot {what}")]
     Io {
-        /// Of what.
         path: PathBuf,
-        /// Tried.
         what: &'static str,
-        /// The system's answer.
         #[source]
         source: std::io::Error,
     },
     /// Something else stands where the device should be.
     #[error("{path}: is not the character device {want}")]
     NotTheDevice {
-        /// Where.
         path: PathBuf,
         /// Major and minor that were expected.
         want: String,
     },
     /// The driver's table lacks an instance.
     #[error("{path}: has no line for {name}")]
-    NoMinor {
-        /// The table.
-        path: PathBuf,
-        /// What was looked for.
-        name: String,
-    },
+    NoMinor { path: PathBuf, name: String },
     /// The major number of capability nodes is not to be found.
     #[error("{path}: has no line for nvidia-caps, and no capability node exists to copy from")]
-    NoMajor {
-        /// The table.
-        path: PathBuf,
-    },
+    NoMajor { path: PathBuf },
 }
 
 /// Owner and mode of a device node; the group is always root's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Access {
-    /// Owner.
+    /// The owner's user id.
     pub(crate) uid: u32,
-    /// Permission bits.
+    /// Permission bits, such as `0o600`.
     pub(crate) mode: u32,
 }
 

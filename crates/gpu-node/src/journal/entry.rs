@@ -26,18 +26,18 @@ pub enum Phase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// Instances of its own.
+    /// MIG instances of its own.
     Mig,
-    /// A share.
+    /// A share of a GPU or of an instance, under MPS.
     Mps,
-    /// Whole GPUs.
+    /// GPUs that no other job uses.
     Whole,
 }
 
 /// A GPU that a job uses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuRecord {
-    /// NVML's index.
+    /// NVML's number when the job was started.
     pub index: NvmlIndex,
     /// N of /dev/nvidiaN.
     pub minor: GpuMinor,
@@ -63,13 +63,13 @@ pub struct LiveInstance {
 pub struct InstanceRecord {
     /// NVML's index of its GPU.
     pub gpu: NvmlIndex,
-    /// Profile id.
+    /// The profile's id, unique within the GPU's model.
     pub profile: u32,
     /// The profile's name.
     pub name: String,
-    /// First unit.
+    /// First placement unit.
     pub start: u8,
-    /// Units.
+    /// Number of placement units.
     pub size: u8,
     /// Memory, MiB, as the driver says.
     pub memory_mib: u64,
@@ -78,7 +78,7 @@ pub struct InstanceRecord {
 }
 
 impl InstanceRecord {
-    /// Where it lies.
+    /// The placement units that it takes.
     #[must_use]
     pub fn placement(&self) -> Placement {
         Placement { start: Slice(self.start), size: self.size }
@@ -90,15 +90,15 @@ impl InstanceRecord {
 pub struct ShareRecord {
     /// The daemon's key: `gpu0` of a GPU, `gpu0-14-2` (profile id, start) of an instance.
     pub daemon: String,
-    /// Memory, MiB.
+    /// How much of the device's memory the job may use, MiB.
     pub mem_mib: u64,
     /// Percent of the device's SMs.
     pub threads: u8,
     /// Whether MPS holds the job to its memory.
     pub memory_enforced: bool,
-    /// For `CUDA_MPS_PIPE_DIRECTORY`.
+    /// The daemon's pipes, for `CUDA_MPS_PIPE_DIRECTORY`.
     pub pipe_dir: PathBuf,
-    /// For `CUDA_MPS_LOG_DIRECTORY`.
+    /// The daemon's logs, for `CUDA_MPS_LOG_DIRECTORY`.
     pub log_dir: PathBuf,
 }
 
@@ -109,7 +109,7 @@ pub struct Entry {
     pub version: u32,
     /// The kernel's boot id: nothing on a GPU survives a boot.
     pub boot: String,
-    /// Job id.
+    /// The job's id; [`Entry::job`] gives it its type.
     pub job: u32,
     /// The job's user.
     pub uid: u32,
@@ -121,19 +121,20 @@ pub struct Entry {
     pub decision: String,
     /// For whole GPUs: how the set was chosen and what it promises, as [`placement::matched`] writes it.
     pub matched: Option<String>,
-    /// How far it is.
+    /// How far the job's resources are.
     pub phase: Phase,
-    /// What it is.
+    /// What the job was granted.
     pub kind: Kind,
     /// The GPUs, in the order the job sees them.
     pub gpus: Vec<GpuRecord>,
     /// The instances, in the order the job sees them; for a share inside an instance, that one.
     pub instances: Vec<InstanceRecord>,
-    /// For [`Kind::Mps`].
+    /// The share; `None` unless the kind is [`Kind::Mps`].
     pub share: Option<ShareRecord>,
     /// Device nodes under `dev_root` that were given to the job, relative to it.
     pub device_nodes: Vec<String>,
-    /// The job's batch script has begun here. It begins once after each prolog: again means without one.
+    /// The job's batch script has begun here. A prolog takes the note back. A script that begins while it stands has had
+    /// no prolog.
     #[serde(default)]
     pub begun: bool,
 }

@@ -1,5 +1,6 @@
-//! Whether two jobs' resources exclude each other. The engine never grants such a pair; a node that was not told of
-//! a job's end may still remember it.
+//! Whether two jobs' resources exclude each other.
+//!
+//! The placement engine never grants such a pair. But the journal may still have a job whose epilog never ran.
 
 use crate::gpu_ids::NvmlIndex;
 use crate::journal::{Entry, Kind};

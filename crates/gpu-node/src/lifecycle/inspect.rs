@@ -1,4 +1,4 @@
-//! The node as it is, for `tessera layout` and `tessera doctor`.
+//! Shows the node as it is, for `tessera layout`, `tessera node status` and `tessera doctor`.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -23,7 +23,7 @@ pub struct Disagreement {
     pub gpu: Option<NvmlIndex>,
     /// About this job, if about one.
     pub job: Option<JobId>,
-    /// In words.
+    /// What disagrees, as `tessera doctor` shows it.
     pub what: String,
 }
 

@@ -13,7 +13,7 @@ use crate::numbering::NvmlGrant;
 /// What the prolog knows of a job.
 #[derive(Clone, Debug)]
 pub struct JobContext {
-    /// Job id.
+    /// The job's id, for locks, journal and messages.
     pub job: JobId,
     /// The job's user.
     pub uid: u32,

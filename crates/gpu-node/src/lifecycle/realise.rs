@@ -1,7 +1,7 @@
-//! Makes real what a job was granted: the prolog.
+//! The prolog: makes real what a job was granted.
 //!
-//! Everything here may be killed at any point and run again: what stands already is used, what is half made is
-//! finished or replaced.
+//! A prolog may be killed at any point and run again. It uses what stands already, and finishes or replaces what is half
+//! made.
 
 use std::time::Duration;
 
@@ -24,13 +24,13 @@ use crate::settings::Settings;
 /// A job's resources exist and are the job's.
 #[derive(Clone, Debug)]
 pub struct Realised {
-    /// As journalled.
+    /// The job's entry as the journal has it now.
     pub entry: Entry,
-    /// Dead jobs that held some of it until now.
+    /// Dead jobs that still held some of it, and from whom it was taken.
     pub evicted: Vec<JobId>,
     /// Journal files that could not be understood: what their jobs hold is not known.
     pub damaged: Vec<DamagedFile>,
-    /// How much of the time was the driver's.
+    /// Time spent in the driver's library.
     pub driver_time: Duration,
 }
 
@@ -93,6 +93,8 @@ fn same_job(old: &Entry, job: &JobContext, boot: &str) -> bool {
         && job.grant.is_of(old)
 }
 
+/// Plans, takes from dead jobs what is in the way, and makes what was planned. Returns those jobs, and the damaged journal
+/// files that it met.
 fn attempt(
     settings: &Settings,
     journal: &Journal,

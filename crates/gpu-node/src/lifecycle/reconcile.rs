@@ -1,4 +1,4 @@
-//! After a crash: what no live job owns is free again.
+//! Frees, after a crash, what no live job owns.
 
 use std::collections::HashSet;
 

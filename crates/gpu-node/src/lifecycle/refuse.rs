@@ -1,4 +1,4 @@
-//! Journals that a job cannot be given what it was granted.
+//! Journals why a job gets nothing here, so that its steps can say so.
 
 use super::give_back::{Released, finish};
 use super::job::{JobContext, require_root};
@@ -8,9 +8,10 @@ use crate::journal::{Entry, Journal, Phase};
 use crate::lock::Locks;
 use crate::settings::Settings;
 
-/// Journals why a job cannot be given what it was granted; its steps are refused with the reason. What an earlier start
-/// of the job has left here is taken back first: its entry is the only trace of it. A job whose [`JobContext::slurmd`]
-/// is gone is not journalled: nobody would take that back.
+/// Journals why a job cannot be given what it was granted. Its steps are refused with that reason.
+///
+/// What an earlier start of the job left here is taken back first, because its entry is the only trace of it. If
+/// [`JobContext::slurmd`] is gone the job is not journalled: nobody would remove the entry.
 ///
 /// # Errors
 ///

@@ -1,8 +1,8 @@
-//! Takes back what a job had: the epilog.
+//! The epilog: takes back what a job had.
 //!
-//! Asks the driver nothing, but after a prolog that was killed: instances stay, idle, for the next job of their shape.
-//! What cannot be taken back at once never fails the epilog, which would drain the node; it is reported, and
-//! reconciliation tries again.
+//! Instances stay, idle, for the next job of their shape, so the driver is not asked. The exception is a job whose prolog
+//! was killed: what that left half made is removed. An epilog that fails drains the node, so what cannot be taken back at
+//! once is reported instead, and reconciliation tries again.
 
 use placement::JobId;
 
@@ -28,12 +28,12 @@ pub fn release(settings: &Settings, job: JobId) -> Result<Released, Fault> {
     release_if(settings, job, &|_| true)
 }
 
-/// The same for a job that was found dead with this entry; nothing is done if it has another one by now. Whoever asked
-/// Slurm may have waited long since: the job may have been started again.
+/// Takes back what a job had that was found dead with this entry. Does nothing if the job has another entry by now: it may
+/// have been started again while whoever asked Slurm waited for locks.
 ///
 /// # Errors
 ///
-/// As [`release`].
+/// The same as of [`release`].
 pub fn release_dead(settings: &Settings, dead: &Entry) -> Result<Released, Fault> {
     release_if(settings, dead.job(), &|now| now == dead)
 }
@@ -56,8 +56,8 @@ fn release_if(settings: &Settings, job: JobId, wanted: &dyn Fn(&Entry) -> bool) 
     let Some(entry) = entry.filter(|e| wanted(e)) else { return Ok(Released::default()) };
     let interrupted = entry.phase == Phase::Intent;
     let gpus: Vec<NvmlIndex> = entry.gpus.iter().map(|g| g.index).collect();
-    // No GPU's lock, but after a prolog that was killed: what is the job's alone can be given back while another job's
-    // prolog keeps the GPU, for instances count as held until the entry is gone, and the entry goes last.
+    // A GPU's lock is only needed to remove what a killed prolog left. The rest is the job's alone and can be given back
+    // while another job's prolog keeps the GPU: instances count as held until the entry is gone, and it goes last.
     let daemon = entry.share.as_ref().map(|s| s.daemon.as_str());
     let _locks = match Locks::for_job(
         &settings.state_dir,

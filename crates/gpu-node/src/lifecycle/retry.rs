@@ -1,4 +1,4 @@
-//! Waits for a job that holds what another one was granted and is about to be ended.
+//! Waits for another job that holds what this one was granted, and is about to end.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -10,11 +10,11 @@ use super::realise::{Realised, realise};
 use crate::fault::{Fault, RealiseError};
 use crate::settings::Settings;
 
-/// How often it is looked again.
+/// Time between two attempts.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Makes real what a job was granted, as [`realise()`]; while a live job holds some of it, tries again for `patience`.
-/// `live` tells each time which jobs are on the node, for [`JobContext::live`].
+/// Makes real what a job was granted, as [`realise()`] does. While a live job holds some of it, tries again until
+/// `patience` is over. `live` is asked before each attempt which jobs are on the node, for [`JobContext::live`].
 ///
 /// No lock is held between two attempts: the holder's epilog, and other prologs, are not kept waiting.
 ///

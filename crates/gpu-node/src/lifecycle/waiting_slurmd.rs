@@ -1,16 +1,16 @@
-//! Whether anybody still waits for a prolog.
+//! Whether the slurmd that started a prolog still waits for it.
 
 use rustix::process::{Pid, getppid};
 
 /// The process that started this one and waits for its outcome: a prolog's slurmd.
 ///
-/// Once that has died nobody begins the job by this prolog, and often no epilog follows: a slurmd started again runs none
-/// for a job that it does not know, or that was to end before it died [22.05 and 24.11 `slurmd/req.c`, "Not running
-/// epilog"].
+/// Once it has died, nobody begins the job because of this prolog, and often no epilog follows. A slurmd that is started
+/// again runs none for a job that it does not know, or that was to end before it died [22.05 and 24.11 `slurmd/req.c`,
+/// "Not running epilog"].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitingSlurmd {
     parent: Option<Pid>,
-    /// It had died before it was looked for.
+    /// It had died before this process looked: process 1 is the parent, and is no slurmd.
     adopted: bool,
 }
 
@@ -26,7 +26,7 @@ impl WaitingSlurmd {
         Self { parent, adopted }
     }
 
-    /// True once it has died: this process has been given another parent.
+    /// True once it has died, which gives this process another parent.
     #[must_use]
     pub fn is_gone(self) -> bool {
         self.adopted || getppid() != self.parent

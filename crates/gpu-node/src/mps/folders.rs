@@ -1,7 +1,8 @@
 //! The daemons' directories: root's, with two in them that belong to a daemon's user, who may leave anything there.
 //!
-//! What is removed is first moved away, which nothing in it can prevent, and only then emptied: a tree that is too deep or
-//! too large, or a process that still writes to it, must not keep the next daemon from starting, nor fail a prolog.
+//! A directory is removed in two steps: it is moved away, which nothing in it can prevent, and then emptied. A tree that is
+//! too deep or too large, or a process that still writes to it, must neither keep the next daemon from starting nor fail
+//! a prolog.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -100,12 +101,12 @@ fn unique() -> String {
     format!("{}-{}", std::process::id(), now.as_nanos())
 }
 
-/// Most names that are read at once: what takes a small part of [`LEAST`].
+/// How many names are read at once: few enough to take a small part of [`LEAST`].
 const MOST: usize = 1000;
 /// How long may be spent on a daemon that ends, or on all that was left, in one go: whoever looks at the node keeps every
 /// prolog waiting.
 const TIMEOUT: Duration = Duration::from_secs(1);
-/// The least time in which something comes of it.
+/// The shortest time that is worth starting for.
 const LEAST: Duration = Duration::from_millis(20);
 
 /// Empties and removes `name` in `dir` until the deadline; false: something is left.

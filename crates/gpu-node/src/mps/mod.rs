@@ -24,6 +24,7 @@ pub(crate) use folders::{Paths, left_dirs, still_there};
 
 /// An MPS daemon that could not be started or ended.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum MpsError {
     /// A directory of ours.
     #[error(transparent)]
@@ -31,20 +32,13 @@ pub enum MpsError {
     /// The control program failed.
     #[error("MPS daemon {key} cannot be started")]
     Start {
-        /// Which daemon.
         key: String,
-        /// How.
         #[source]
         source: CommandError,
     },
     /// It was started but does not listen.
     #[error("MPS daemon {key} does not answer after {timeout_ms} ms")]
-    Silent {
-        /// Which daemon.
-        key: String,
-        /// How long was waited.
-        timeout_ms: u128,
-    },
+    Silent { key: String, timeout_ms: u128 },
 }
 
 impl MpsError {

@@ -9,9 +9,9 @@ use crate::settings::GpuSettings;
 /// A GPU of a grant, with all that is known of it before the driver is asked.
 #[derive(Clone, Debug)]
 pub struct GrantedGpu {
-    /// NVML's number.
+    /// NVML's number: what the driver is asked for.
     pub index: NvmlIndex,
-    /// Slurm's.
+    /// Slurm's number: what the job's steps are told.
     pub number: SlurmGpu,
     /// The minor number of the file that gres.conf names; `None`: gres.conf names none.
     pub minor: Option<GpuMinor>,

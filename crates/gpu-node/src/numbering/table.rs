@@ -23,30 +23,21 @@ use crate::settings::{GpuSettings, Settings};
 
 /// Why a number means no GPU that we know.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum NumberingError {
     /// The file cannot be looked at.
     #[error("gres.conf names {file}, which cannot be looked at")]
     File {
-        /// As gres.conf has it.
         file: String,
-        /// The system's answer.
         #[source]
         source: std::io::Error,
     },
     /// It is something else.
     #[error("gres.conf names {file}, which is no GPU's device file")]
-    NoGpuFile {
-        /// As gres.conf has it.
-        file: String,
-    },
+    NoGpuFile { file: String },
     /// The driver shows no such GPU.
     #[error("gres.conf names {file}, but the driver shows no GPU with minor number {minor}")]
-    NoGpu {
-        /// As gres.conf has it.
-        file: String,
-        /// Of the file.
-        minor: GpuMinor,
-    },
+    NoGpu { file: String, minor: GpuMinor },
     /// The order is not the driver's, and not certain either.
     #[error(
         "which GPUs Slurm's numbers mean is not known: gres.conf does not list them in the driver's order, and {why}"
@@ -57,12 +48,7 @@ pub enum NumberingError {
     },
     /// gres.conf lists fewer.
     #[error("Slurm means its GPU {number}, but gres.conf lists {listed} for this node")]
-    Unlisted {
-        /// Slurm's.
-        number: SlurmGpu,
-        /// How many.
-        listed: usize,
-    },
+    Unlisted { number: SlurmGpu, listed: usize },
     /// The driver's GPUs cannot be listed.
     #[error(transparent)]
     Nvml(#[from] NvmlError),

@@ -17,10 +17,10 @@ pub struct Nvml {
     pub(super) known: RefCell<KnownProfiles>,
 }
 
-/// What a GPU is, apart from its state.
+/// What a GPU is; its state is not part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GpuInfo {
-    /// NVML's index.
+    /// NVML's number of it, which also finds it in [`Nvml`]'s calls.
     pub index: NvmlIndex,
     /// `GPU-…`.
     pub uuid: String,
@@ -28,9 +28,9 @@ pub struct GpuInfo {
     pub name: String,
     /// N of /dev/nvidiaN.
     pub minor: GpuMinor,
-    /// Lower case.
+    /// PCI bus id in lower case, as the kernel writes it: `00000000:07:00.0`.
     pub pci_bus_id: String,
-    /// Framebuffer, MiB.
+    /// Size of the framebuffer, MiB.
     pub memory_mib: u64,
 }
 
@@ -45,9 +45,9 @@ impl GpuInfo {
 /// A GPU's MIG mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MigMode {
-    /// In force.
+    /// The mode in force now.
     pub current: bool,
-    /// After the next reset.
+    /// The mode after the next reset.
     pub pending: bool,
 }
 

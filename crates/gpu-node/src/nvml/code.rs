@@ -13,11 +13,11 @@ impl Code {
     pub const NOT_SUPPORTED: Self = Self(3);
     /// The caller is not allowed to.
     pub const NO_PERMISSION: Self = Self(4);
-    /// No such object.
+    /// The object is not there, or not any more.
     pub const NOT_FOUND: Self = Self(6);
     /// The buffer is too short.
     pub const INSUFFICIENT_SIZE: Self = Self(7);
-    /// No driver.
+    /// The kernel driver is not loaded.
     pub const DRIVER_NOT_LOADED: Self = Self(9);
     /// The library lacks the function.
     pub const FUNCTION_NOT_FOUND: Self = Self(13);

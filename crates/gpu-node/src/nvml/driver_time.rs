@@ -1,4 +1,4 @@
-//! How much of our time is the driver's.
+//! How much of a prolog's time the driver took: our own time is measured without it.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};

@@ -5,31 +5,20 @@ use crate::gpu_ids::NvmlIndex;
 
 /// A failed driver call.
 #[derive(Clone, Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum NvmlError {
     /// The library cannot be loaded.
     #[error("cannot load {path}: {why}")]
-    Load {
-        /// As configured.
-        path: String,
-        /// The loader's words.
-        why: String,
-    },
+    Load { path: String, why: String },
     /// The library cannot be initialised, or a call that concerns no GPU failed.
     #[error("NVML: {what}: {code}")]
-    Node {
-        /// What was tried.
-        what: &'static str,
-        /// NVML's answer.
-        code: Code,
-    },
+    Node { what: &'static str, code: Code },
     /// A call about one GPU failed.
     #[error("GPU {gpu}: {what}: {code}")]
     Gpu {
-        /// Which.
         gpu: NvmlIndex,
         /// What was tried, with profile and start where there are any.
         what: String,
-        /// NVML's answer.
         code: Code,
     },
 }

@@ -13,7 +13,7 @@ use crate::gpu_ids::NvmlIndex;
 /// A compute instance that exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ComputeInstance {
-    /// Within its GPU instance.
+    /// Its number within its GPU instance.
     pub id: u32,
     /// Compute slices; fewer than its GPU instance's where something else than Tessera made it.
     pub slices: u32,
@@ -24,11 +24,11 @@ pub struct ComputeInstance {
 /// A GPU instance that exists. Without compute instances it is half made or half destroyed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GpuInstance {
-    /// Within its GPU; used again after destruction.
+    /// Its number within its GPU. The driver gives it to another instance once this one is destroyed.
     pub id: u32,
-    /// Its profile.
+    /// The profile it was made with.
     pub profile: ProfileId,
-    /// Where it lies.
+    /// Which units of the GPU it takes.
     pub placement: Placement,
     /// Its compute instances; one, when Tessera made it.
     pub compute: Vec<ComputeInstance>,

@@ -9,15 +9,15 @@ use crate::gpu_ids::NvmlIndex;
 /// A GPU instance profile as the driver describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveProfile {
-    /// The id that every call but the query takes.
+    /// The id that creating and listing take; the profile query takes another number.
     pub id: ProfileId,
     /// Empty where the driver is too old to name profiles.
     pub name: String,
-    /// Compute slices.
+    /// Compute slices of an instance.
     pub slices: u32,
     /// How many instances of it the driver says a GPU holds.
     pub instances: u32,
-    /// Streaming multiprocessors.
+    /// Streaming multiprocessors of an instance.
     pub sm: u32,
     /// Memory of an instance, MiB.
     pub memory_mib: u64,

@@ -25,9 +25,9 @@ pub struct NvLink {
 /// What the driver says about a node's links, by GPU in NVML order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answers {
-    /// Model names.
+    /// Model names as NVML writes them.
     pub names: Vec<String>,
-    /// Active NVLinks.
+    /// Active NVLinks, by link number.
     pub nvlinks: Vec<Vec<NvLink>>,
     /// The way over PCIe to each other GPU.
     pub levels: Vec<Vec<LinkKind>>,
@@ -39,7 +39,7 @@ pub struct Answers {
     pub mig: Vec<bool>,
 }
 
-/// No GPU has more.
+/// No GPU has more NVLinks.
 const MAX_LINKS: u32 = 18;
 /// `NVML_NVLINK_DEVICE_TYPE_SWITCH`.
 const SWITCH: u32 = 2;

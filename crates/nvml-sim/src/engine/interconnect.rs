@@ -4,7 +4,7 @@ use placement::links::{System, nvml_version, systems};
 use placement::mapa::LinkKind;
 
 use super::chip::Chip;
-use super::node::{GpuSpec, NodeError, NodeFile, fail};
+use super::node_file::{GpuSpec, NodeError, NodeFile, fail};
 
 /// The system that a node file names; `none` and `nvswitch` are none.
 pub(super) fn named(file: &NodeFile) -> Result<Option<&'static System>, NodeError> {

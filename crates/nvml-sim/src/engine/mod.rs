@@ -11,6 +11,7 @@ pub mod ids;
 mod interconnect;
 pub mod mig;
 pub mod node;
+pub mod node_file;
 pub mod ops;
 pub mod process;
 pub mod session;

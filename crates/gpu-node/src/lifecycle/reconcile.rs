@@ -69,8 +69,13 @@ pub fn reconcile(settings: &Settings, live: Option<&HashSet<JobId>>) -> Result<R
             report.finished.push(entry.job());
         }
     }
-    end_daemons(settings, &journal, &kept, &mut report)?;
     let held_unknown = unknown_holders(&journal, &report, live)?;
+    if held_unknown {
+        let why = "device nodes and MPS daemons are left as they are: the journal of a live job is damaged";
+        report.problems.push(why.to_owned());
+    } else {
+        end_daemons(settings, &journal, &kept, &mut report)?;
+    }
     match Nvml::load(&settings.nvml_library) {
         Err(e) => report.problems.push(one_line(&e)),
         Ok(nvml) => {
@@ -79,10 +84,7 @@ pub fn reconcile(settings: &Settings, live: Option<&HashSet<JobId>>) -> Result<R
             report.destroyed = cleared.destroyed;
             report.modes = cleared.modes;
             report.problems.extend(cleared.problems);
-            if held_unknown {
-                let why = "device nodes are left as they are: the journal of a live job is damaged";
-                report.problems.push(why.to_owned());
-            } else if let Err(e) = set_nodes(settings, &nvml, &kept, &mut report) {
+            if !held_unknown && let Err(e) = set_nodes(settings, &nvml, &kept, &mut report) {
                 report.problems.push(one_line(&e));
             }
         }

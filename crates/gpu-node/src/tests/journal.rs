@@ -50,6 +50,24 @@ fn a_damaged_file_is_moved_aside_and_harms_no_other_job() {
 }
 
 #[test]
+fn a_daemon_whose_jobs_file_is_damaged_serves_on() {
+    on_node("tests::journal::a_daemon_whose_jobs_file_is_damaged_serves_on", |node| {
+        let on = placement::decision::ShareOn::Gpu(GpuIndex(0));
+        node.realise(1, ALICE, Grant::Mps { on, mem_mib: 1000, threads: 25 }).unwrap();
+        let daemons = node.daemons();
+        assert_eq!(daemons.len(), 1);
+        std::fs::write(node.settings.state_dir.join("jobs/1.json"), "{").unwrap();
+        for live in [None, Some(HashSet::from([JobId(1)]))] {
+            let report = reconcile(&node.settings, live.as_ref()).unwrap();
+            assert!(report.problems.iter().any(|p| p.contains("damaged")), "{report:?}");
+            assert_eq!(node.daemons(), daemons, "{live:?}");
+        }
+        assert_eq!(node.reconcile(&[]).daemons, ["gpu0"]);
+        assert_eq!(node.daemons().len(), 0);
+    });
+}
+
+#[test]
 fn remains_of_killed_writers_are_swept() {
     on_node("tests::journal::remains_of_killed_writers_are_swept", |node| {
         node.realise(1, ALICE, whole(&[2])).unwrap();

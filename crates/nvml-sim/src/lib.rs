@@ -1,7 +1,7 @@
 //! A simulated GPU node behind the NVML ABI.
 //!
-//! Built as a C library this is `libnvidia-ml.so.1` for programs that should find GPUs where there are none. All that such a program is
-//! told comes from one state file, which `nvml-sim create` makes from a description and which all processes share.
+//! Built as a C library this is `libnvidia-ml.so.1` for programs that should find GPUs where there are none. Everything that such a
+//! program is told comes from one state file. `nvml-sim create` makes the file from a description, and all processes share it.
 //!
 //! `engine` is the behaviour, in safe Rust; `ffi` holds the C functions, each of which converts its arguments, guards against panics and
 //! calls the engine once. Functions of the header that the simulator does not implement are exported all the same and answer

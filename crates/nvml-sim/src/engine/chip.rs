@@ -16,13 +16,13 @@ pub const CI_PROFILE_COUNT: u32 = 9;
 /// Media and copy engines of a profile. Where no capture tells: the profile's share of what is usual, see [`Chip::find`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Engines {
-    /// Copy engines.
+    /// Number of copy engines.
     pub ce: u32,
-    /// Decoders.
+    /// Number of video decoders.
     pub dec: u32,
-    /// Encoders.
+    /// Number of video encoders.
     pub enc: u32,
-    /// JPEG decoders.
+    /// Number of JPEG decoders.
     pub jpeg: u32,
     /// Optical flow accelerators.
     pub ofa: u32,
@@ -31,9 +31,9 @@ pub struct Engines {
 /// A GPU instance profile with its engines.
 #[derive(Debug)]
 pub struct GiProfile {
-    /// Geometry.
+    /// Its size, placements and memory, as the engine knows them.
     pub base: &'static Profile,
-    /// Engines.
+    /// Engines of one instance.
     pub engines: Engines,
     /// Graphics capable (`+gfx`).
     pub gfx: bool,
@@ -48,9 +48,9 @@ pub struct CiProfile {
     pub id: u32,
     /// `1c.2g.10gb`, or the GPU instance's name where it takes all of it.
     pub name: String,
-    /// Compute slices.
+    /// Compute slices that it takes.
     pub slices: u32,
-    /// Streaming multiprocessors.
+    /// Number of streaming multiprocessors.
     pub sm: u32,
     /// Most of them in one GPU instance.
     pub max: u32,
@@ -61,7 +61,7 @@ pub struct CiProfile {
 /// Board figures, `models/boards.toml`.
 #[derive(Debug, Deserialize)]
 pub struct Board {
-    /// Model key.
+    /// The model's key in `placement::model`.
     pub key: String,
     /// Default and highest power limit, W.
     pub power_w: u32,
@@ -73,7 +73,7 @@ pub struct Board {
     pub mem_mhz: u32,
     /// NVLink connections of the board.
     pub links: u32,
-    /// PCIe generation.
+    /// Newest PCIe generation that the board supports.
     pub pcie_gen: u32,
     /// CUDA compute capability.
     pub cc: [i32; 2],
@@ -82,11 +82,11 @@ pub struct Board {
 /// One GPU model, whole.
 #[derive(Debug)]
 pub struct Chip {
-    /// Geometry.
+    /// Names, slices and profiles, as the engine knows them.
     pub model: &'static Model,
     /// Profiles, in the order of `model.profiles`.
     pub profiles: Vec<GiProfile>,
-    /// Board figures.
+    /// What the board limits: power, clocks, link counts.
     pub board: Board,
     /// PCI device id, high half of `pciDeviceId`.
     pub pci_device: u32,

@@ -1,4 +1,4 @@
-//! Faults on demand: what a test asks of the simulated driver. They stay until their time or their count is over, or they are cleared.
+//! Faults that a test asks of the simulated driver. Each stays until its time or its count is over, or until it is cleared.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

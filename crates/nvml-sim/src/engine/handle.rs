@@ -24,24 +24,24 @@ pub enum Handle {
 /// A GPU instance by GPU, id and the serial number it was created with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GiRef {
-    /// GPU.
+    /// The GPU's index.
     pub gpu: u32,
     /// GPU instance id, 0..15.
     pub gi: u32,
-    /// Serial number.
+    /// Serial number of the object: another object at the same place has another.
     pub serial: u16,
 }
 
 /// A compute instance by GPU, ids and serial number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CiRef {
-    /// GPU.
+    /// The GPU's index.
     pub gpu: u32,
     /// GPU instance id.
     pub gi: u32,
     /// Compute instance id, 0..8.
     pub ci: u32,
-    /// Serial number.
+    /// Serial number of the object: another object at the same place has another.
     pub serial: u16,
 }
 

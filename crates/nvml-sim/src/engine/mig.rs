@@ -12,7 +12,7 @@ use super::state::{Ci, Gi, State};
 /// What became of a change of MIG mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activation {
-    /// In force.
+    /// The mode in force now.
     Done,
     /// In force after a reset.
     ResetRequired,
@@ -173,7 +173,7 @@ fn free_ci_starts(gi: &Gi, profile: &CiProfile) -> Vec<u32> {
 ///
 /// # Errors
 ///
-/// As [`ci_profile`].
+/// The same as of [`ci_profile`].
 pub fn ci_remaining(state: &State, r: GiRef, id: u32) -> Answer<u32> {
     let profile = ci_profile(state, r, id)?;
     let gi = state.gi(r)?;

@@ -119,7 +119,7 @@ fn default_bus(index: usize) -> usize {
 ///
 /// # Errors
 ///
-/// A sentence.
+/// The text is no bus id; the error shows one that is.
 pub fn pci_id(text: &str) -> Result<[u32; 3], NodeError> {
     let parts: Vec<&str> = text.trim().trim_end_matches(".0").split(':').collect();
     let hex = |t: &str| u32::from_str_radix(t, 16).ok();

@@ -52,7 +52,7 @@ pub struct GpuGroup {
     /// Name to report, if it is not the model's first one.
     #[serde(default)]
     pub name: Option<String>,
-    /// How many.
+    /// How many GPUs of this description there are.
     #[serde(default = "one")]
     pub count: u32,
     /// MIG mode at the start: `on` or `off`.
@@ -88,7 +88,7 @@ fn one() -> u32 {
 /// A described GPU, with every default filled in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GpuSpec {
-    /// Model key.
+    /// The model's key in `placement::model`.
     pub model: String,
     /// Name to report.
     pub name: String,
@@ -98,7 +98,7 @@ pub struct GpuSpec {
     pub serial: String,
     /// PCI domain, bus, device.
     pub pci: [u32; 3],
-    /// NUMA node.
+    /// The NUMA node that the GPU is nearest to.
     pub numa: u32,
     /// CPUs near it, as inclusive ranges.
     pub cpus: Vec<(u32, u32)>,
@@ -109,9 +109,9 @@ pub struct GpuSpec {
 /// A described node, with every default filled in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Node {
-    /// Name.
+    /// The node's name, part of every UUID.
     pub name: String,
-    /// Driver version.
+    /// What `nvmlSystemGetDriverVersion` answers.
     pub driver_version: String,
     /// CUDA version times 1000, as NVML gives it: 12080.
     pub cuda_version: i32,
@@ -127,7 +127,7 @@ pub struct Node {
     pub nvlink_version: Option<u32>,
     /// NVML topology level per pair.
     pub levels: Vec<Vec<u32>>,
-    /// See [`NodeFile::set_mode_resets`].
+    /// Whether `SetMigMode` resets an unused Ampere GPU: see [`NodeFile::set_mode_resets`].
     pub set_mode_resets: bool,
     /// GPUs, in NVML order.
     pub gpus: Vec<GpuSpec>,

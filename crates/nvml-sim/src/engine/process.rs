@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// A registered process. It counts while the process lives; a pid that died, or was reused, does not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
-    /// Process id.
+    /// The process's id.
     pub pid: u32,
     /// Start time from `/proc/PID/stat`, so that a reused pid is not taken for it.
     pub started: u64,

@@ -55,7 +55,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// As [`Session::open`].
+    /// The same as of [`Session::open`].
     pub fn at(path: &Path) -> Answer<Session> {
         let store = Store::new(path);
         let mut state = store.read()?;
@@ -159,7 +159,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// As [`Session::gpu`].
+    /// The same as of [`Session::gpu`].
     pub fn gi(&self, state: &State, handle: Handle) -> Answer<GiRef> {
         let Handle::Gi(r) = handle else { return Err(Code::InvalidArgument) };
         self.gpu(state, Handle::Gpu(r.gpu))?;
@@ -171,7 +171,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// As [`Session::gpu`].
+    /// The same as of [`Session::gpu`].
     pub fn ci(&self, state: &State, handle: Handle) -> Answer<CiRef> {
         let Handle::Ci(r) = handle else { return Err(Code::InvalidArgument) };
         self.gpu(state, Handle::Gpu(r.gpu))?;

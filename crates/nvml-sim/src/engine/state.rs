@@ -43,7 +43,7 @@ pub struct Gpu {
     pub faults: Vec<Fault>,
     /// Power limit in force, mW.
     pub power_limit_mw: u32,
-    /// Persistence mode.
+    /// Whether persistence mode is on.
     pub persistence: bool,
     /// Compute mode: 0 default, 2 prohibited, 3 exclusive process.
     pub compute_mode: u32,
@@ -56,11 +56,11 @@ pub struct Gpu {
 pub struct Gi {
     /// Id, from the placement.
     pub id: u32,
-    /// Profile id.
+    /// The profile's id as the driver numbers it.
     pub profile: u32,
     /// First placement unit.
     pub start: u8,
-    /// Placement units.
+    /// Number of placement units.
     pub size: u8,
     /// Distinguishes it from earlier instances with its id.
     pub serial: u16,
@@ -73,11 +73,11 @@ pub struct Gi {
 pub struct Ci {
     /// Id, lowest free.
     pub id: u32,
-    /// Profile id.
+    /// The profile's id as the driver numbers it.
     pub profile: u32,
     /// First compute slice within the GPU instance.
     pub start: u32,
-    /// Compute slices.
+    /// Compute slices that it takes.
     pub size: u32,
     /// Distinguishes it from earlier instances with its ids.
     pub serial: u16,
@@ -122,7 +122,7 @@ impl State {
     ///
     /// # Errors
     ///
-    /// As [`State::gpu`].
+    /// There is no such GPU, as for [`State::gpu`].
     pub fn gpu_mut(&mut self, index: u32) -> Answer<&mut Gpu> {
         self.gpus.get_mut(index as usize).ok_or(Code::InvalidArgument)
     }
@@ -151,7 +151,7 @@ impl State {
     ///
     /// # Errors
     ///
-    /// As [`State::gi`].
+    /// There is no such GPU instance, as for [`State::gi`].
     pub fn ci(&self, r: CiRef) -> Answer<(&Gi, &Ci)> {
         let gi = self.gpu(r.gpu)?.instances.iter().find(|g| g.id == r.gi).ok_or(Code::InvalidArgument)?;
         let ci = gi.cis.iter().find(|c| c.id == r.ci && c.serial == r.serial);

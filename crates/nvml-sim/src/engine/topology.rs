@@ -1,4 +1,4 @@
-//! Links, power and load: what the node reports beside MIG.
+//! Links, power and load: what the node reports in addition to MIG.
 
 use super::chip::Chip;
 use super::code::{Answer, Code};
@@ -75,7 +75,7 @@ impl State {
     ///
     /// # Errors
     ///
-    /// As [`State::gpu`].
+    /// There is no such GPU, as for [`State::gpu`].
     pub fn power_constraints(&self, gpu: u32) -> Answer<(u32, u32)> {
         let spec = self.node.gpus.get(gpu as usize).ok_or(Code::InvalidArgument)?;
         Ok((self.chip(gpu)?.board.min_power_w * 1000, spec.power_default_mw))
@@ -85,7 +85,7 @@ impl State {
     ///
     /// # Errors
     ///
-    /// As [`State::gpu`].
+    /// There is no such GPU, as for [`State::gpu`].
     pub fn processes(&self, gpu: u32, filter: impl Fn(&Process) -> bool) -> Answer<Vec<Process>> {
         let all = self.gpu(gpu)?.processes.iter();
         Ok(all.filter(|p| filter(p) && p.is_alive()).cloned().collect())
@@ -95,7 +95,7 @@ impl State {
     ///
     /// # Errors
     ///
-    /// As [`State::gpu`].
+    /// There is no such GPU, as for [`State::gpu`].
     pub fn utilisation(&self, gpu: u32) -> Answer<u32> {
         Ok(if self.processes(gpu, |_| true)?.is_empty() { 0 } else { 100 })
     }
@@ -104,7 +104,7 @@ impl State {
     ///
     /// # Errors
     ///
-    /// As [`State::gpu`].
+    /// There is no such GPU, as for [`State::gpu`].
     pub fn power_usage(&self, gpu: u32) -> Answer<u32> {
         let (_, default) = self.power_constraints(gpu)?;
         let busy = self.utilisation(gpu)? > 0;

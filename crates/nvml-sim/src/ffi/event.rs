@@ -1,4 +1,4 @@
-//! Events: sets can be made and waited on; a change of MIG configuration, a lost GPU (XID 79) are what can happen.
+//! Events: sets can be made and waited on. Two things can happen: a change of MIG configuration and a lost GPU (XID 79).
 
 use std::ffi::c_uint;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -90,8 +90,7 @@ fn nodes_that_preemption_could_free_are_offered_in_every_other_test() {
     let slurm = Fake { victims: vec![JobId(1)], ..Fake::with(&["n1", "n2"]) };
     let mut out = || left_out(&mut memory, &slurm, true, &instance());
     assert_eq!([out(), out(), out(), out()], [vec![0], vec![], vec![0], vec![]]);
-    // A start takes the mark back.
-    left_out(&mut memory, &slurm, true, &instance());
+    // A start takes back the mark of its own test.
     let chosen = Fake::with(&["n2"]).choosing("n2", 1, 0b11);
     let (opinion, _) = succeeds(&mut memory, Ask::RunNow, &instance(), &slurm, &chosen);
     assert_eq!(opinion, Opinion::AsSlurmSays);

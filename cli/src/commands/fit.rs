@@ -107,7 +107,7 @@ fn bounds(graph: &HardwareGraph, free: GpuSet, pattern: &Pattern) -> Option<Boun
 }
 
 fn row(sample: &Sample) -> [f64; 2] {
-    [sample.bounds.slowest_mbps / 1000.0, f64::from(sample.bounds.sends_mbps) / 1000.0]
+    [sample.bounds.slowest_mb_s / 1000.0, f64::from(sample.bounds.sends_mb_s) / 1000.0]
 }
 
 /// Least squares with no coefficient below 0: the best of the solutions with both and with either alone.
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn finds_the_coefficients_that_made_the_samples() {
         let of = |slowest: f64, sends: u32| {
-            let bounds = Bounds { slowest_mbps: slowest, sends_mbps: sends };
+            let bounds = Bounds { slowest_mb_s: slowest, sends_mb_s: sends };
             Sample { bounds, gbps: Coefficients { slowest: 0.7, sends: 0.4 }.predict(bounds) }
         };
         let samples = [of(50e3, 50_000), of(25e3, 75_000), of(25e3, 100_000), of(10e3, 10_000)];

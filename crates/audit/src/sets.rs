@@ -62,7 +62,7 @@ fn sum(node: &Node, gpus: &[GpuIndex]) -> u64 {
         links += gpus[..i]
             .iter()
             .filter_map(|b| node.links.graph().link(*a, *b))
-            .map(|l| u64::from(l.mbps))
+            .map(|l| u64::from(l.mb_s))
             .sum::<u64>();
     }
     links
@@ -130,8 +130,8 @@ impl Case<'_> {
     fn link(&self, a: GpuIndex, b: GpuIndex) -> (f64, Option<u8>) {
         match self.node.links.graph().link(a, b) {
             Some(l) => match l.kind {
-                LinkKind::NvLink { lanes, .. } => (f64::from(l.mbps) / 1000.0, Some(lanes)),
-                _ => (f64::from(l.mbps) / 1000.0, None),
+                LinkKind::NvLink { lanes, .. } => (f64::from(l.mb_s) / 1000.0, Some(lanes)),
+                _ => (f64::from(l.mb_s) / 1000.0, None),
             },
             None => (0.0, None),
         }
@@ -182,7 +182,7 @@ impl Case<'_> {
                     None => pcie = pcie.max(gbps),
                 }
             }
-            pcie + nvlink.min(f64::from(self.node.links.graph().sends_mbps(a)) / 1000.0)
+            pcie + nvlink.min(f64::from(self.node.links.graph().sends_mb_s(a)) / 1000.0)
         };
         set.iter().map(|a| of(*a)).fold(f64::INFINITY, f64::min)
     }

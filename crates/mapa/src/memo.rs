@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
-use super::model::BandwidthModel;
-use super::policy::{Choice, NoChoice, Query, choose};
+use crate::model::BandwidthModel;
+use crate::policy::choose;
+use crate::query::{Match, NoMatch, Query};
 use topology::{Pattern, Quota, Selection};
 
 /// Most answers kept; when there are more, all are forgotten.
@@ -51,7 +52,7 @@ impl Key {
 /// Answers by topology, free set, GPUs that come back next, number, pattern, policy, model and quotas.
 #[derive(Default)]
 pub struct Memo {
-    answers: HashMap<Key, Result<Choice, NoChoice>>,
+    answers: HashMap<Key, Result<Match, NoMatch>>,
 }
 
 impl Memo {
@@ -60,7 +61,7 @@ impl Memo {
     /// # Errors
     ///
     /// As [`choose`].
-    pub fn choose(&mut self, query: &Query<'_>) -> Result<Choice, NoChoice> {
+    pub fn choose(&mut self, query: &Query<'_>) -> Result<Match, NoMatch> {
         self.recall(query, &[], || choose(query))
     }
 
@@ -69,8 +70,8 @@ impl Memo {
         &mut self,
         query: &Query<'_>,
         quotas: &[Quota],
-        find: impl FnOnce() -> Result<Choice, NoChoice>,
-    ) -> Result<Choice, NoChoice> {
+        find: impl FnOnce() -> Result<Match, NoMatch>,
+    ) -> Result<Match, NoMatch> {
         let key = Key::new(query, quotas);
         if let Some(answer) = self.answers.get(&key) {
             return answer.clone();

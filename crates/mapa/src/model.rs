@@ -111,20 +111,20 @@ impl BandwidthModel {
     }
 }
 
-/// The two bounds of a match, thousandths of GB/s.
+/// The two bounds of a match, MB/s.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
     /// Slowest edge: bandwidth over the edge's share of the heaviest edge's traffic.
-    pub slowest_mbps: f64,
+    pub slowest_mb_s: f64,
     /// The least that one GPU can send to the rest of the set.
-    pub sends_mbps: u32,
+    pub sends_mb_s: u32,
 }
 
 impl Coefficients {
     /// GB/s for these bounds.
     #[must_use]
     pub fn predict(self, bounds: Bounds) -> f64 {
-        (self.slowest * bounds.slowest_mbps + self.sends * f64::from(bounds.sends_mbps)) / 1000.0
+        (self.slowest * bounds.slowest_mb_s + self.sends * f64::from(bounds.sends_mb_s)) / 1000.0
     }
 }
 
@@ -161,14 +161,14 @@ pub fn score(graph: &HardwareGraph, edges: &[Edge], order: &[GpuIndex], model: B
             LinkClass::Single => scores.y += 1,
             LinkClass::Pcie => scores.z += 1,
         }
-        agg += f64::from(link.mbps) * edge.weight;
-        slowest = slowest.min(f64::from(link.mbps) * heaviest / edge.weight);
+        agg += f64::from(link.mb_s) * edge.weight;
+        slowest = slowest.min(f64::from(link.mb_s) * heaviest / edge.weight);
     }
     scores.agg_bw = agg / 1000.0;
     let set = order.iter().copied().collect();
     let sends = order.iter().map(|g| graph.sends_within(*g, set)).min();
     scores.bounds =
-        sends.filter(|_| slowest.is_finite()).map(|sends_mbps| Bounds { slowest_mbps: slowest, sends_mbps });
+        sends.filter(|_| slowest.is_finite()).map(|sends_mb_s| Bounds { slowest_mb_s: slowest, sends_mb_s });
     scores.eff_bw = match model {
         BandwidthModel::Mapa2021 => Some(equation_2(scores.x, scores.y, scores.z)),
         BandwidthModel::Bottleneck(c) => scores.bounds.map(|b| c.predict(b)),

@@ -18,7 +18,7 @@ pub enum StockRule {
 
 /// Lanes as gres.conf has them: 0 without NVLink, and 0 everywhere behind an NVSwitch.
 fn links(graph: &HardwareGraph, a: GpuIndex, b: GpuIndex) -> u32 {
-    let behind_switch = graph.link(a, b).is_some_and(|l| l.mbps >= graph.sends_mbps(a));
+    let behind_switch = graph.link(a, b).is_some_and(|l| l.mb_s >= graph.sends_mb_s(a));
     match graph.link(a, b).map(|l| l.kind) {
         Some(LinkKind::NvLink { lanes, .. }) if !behind_switch => u32::from(lanes),
         _ => 0,

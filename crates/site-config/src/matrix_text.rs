@@ -33,7 +33,7 @@ pub fn links_text(graph: &HardwareGraph, slot: Option<PcieSlot>) -> String {
     if let Some(generation) = generation {
         lines.push(format!("nvlink = {generation} # generation"));
     }
-    if gpus.iter().any(|g| graph.sends_mbps(*g) < u32::MAX) {
+    if gpus.iter().any(|g| graph.sends_mb_s(*g) < u32::MAX) {
         lines.push("nvswitch = true".to_owned());
     }
     let pcie_words = pairs().any(|l| !matches!(l.kind, LinkKind::NvLink { .. }) && word(l));

@@ -48,7 +48,7 @@ fn words_have_the_rates_of_their_generations() {
 fn an_nvswitch_shares_a_gpus_lanes() {
     let lines = "nvswitch = true\nmatrix = [[\"X\", \"NV12\", \"NV11\"], [\"NV12\", \"X\", \"NV11\"], [\"NV11\", \"NV11\", \"X\"]]\n";
     let graph = graph("a100-40gb", 3, lines);
-    let sends = |g| graph.sends_mbps(GpuIndex(g));
+    let sends = |g| graph.sends_mb_s(GpuIndex(g));
     assert_eq!([sends(0), sends(1), sends(2)], [300_000, 300_000, 275_000]);
 }
 
@@ -66,8 +66,8 @@ fn every_system_is_written_and_read_back() {
             for b in before.all().iter().filter(|b| *b != a) {
                 let (x, y) = (before.link(a, b).unwrap(), after.link(a, b).unwrap());
                 let worded = system.pcie().is_some()
-                    || (matches!(x.kind, LinkKind::NvLink { .. }) && x.mbps != 25_000);
-                assert!(x.mbps == y.mbps && (x == y || !worded), "{}: {x:?} {y:?}\n{text}", system.name);
+                    || (matches!(x.kind, LinkKind::NvLink { .. }) && x.mb_s != 25_000);
+                assert!(x.mb_s == y.mb_s && (x == y || !worded), "{}: {x:?} {y:?}\n{text}", system.name);
             }
         }
         if system.pcie().is_some() {

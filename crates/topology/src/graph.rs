@@ -13,18 +13,18 @@ pub struct HardwareGraph {
     graph: UnGraph<GpuIndex, Link>,
     /// The edges again, row by row: searches ask for them by the million.
     links: Vec<Link>,
-    /// What each GPU can send to all others together, thousandths of GB/s.
-    sends_mbps: Vec<u32>,
+    /// What each GPU can send to all others together, MB/s.
+    sends_mb_s: Vec<u32>,
     /// GPUs per CPU socket, or all.
     socket: usize,
-    /// The slowest way over PCIe, thousandths of GB/s; all of it where there is none.
-    least_pcie_mbps: u32,
+    /// The slowest way over PCIe, MB/s; all of it where there is none.
+    least_pcie_mb_s: u32,
     fingerprint: u64,
 }
 
 impl PartialEq for HardwareGraph {
     fn eq(&self, other: &Self) -> bool {
-        self.links == other.links && self.sends_mbps == other.sends_mbps && self.socket == other.socket
+        self.links == other.links && self.sends_mb_s == other.sends_mb_s && self.socket == other.socket
     }
 }
 
@@ -60,7 +60,7 @@ impl HardwareGraph {
         let mut graph = UnGraph::with_capacity(n, n * n / 2);
         let gpu = |i: usize| GpuIndex(u16::try_from(i).unwrap_or(u16::MAX));
         let nodes: Vec<NodeIndex> = (0..n).map(|i| graph.add_node(gpu(i))).collect();
-        let mut links = vec![Link { kind: LinkKind::Pix, mbps: 0 }; n * n];
+        let mut links = vec![Link { kind: LinkKind::Pix, mb_s: 0 }; n * n];
         for a in 0..n {
             for b in a + 1..n {
                 let best = link(a, b);
@@ -69,15 +69,15 @@ impl HardwareGraph {
                 links[b * n + a] = best;
             }
         }
-        let port = |gpu| sends_gbps(gpu).map_or(u32::MAX, |g| Link::new(LinkKind::Pix, g).mbps);
-        let sends_mbps: Vec<u32> = (0..n).map(port).collect();
+        let port = |gpu| sends_gbps(gpu).map_or(u32::MAX, |g| Link::new(LinkKind::Pix, g).mb_s);
+        let sends_mb_s: Vec<u32> = (0..n).map(port).collect();
         let socket = if socket == 0 { n } else { socket };
         let mut hash = DefaultHasher::new();
-        (n, &sends_mbps, socket).hash(&mut hash);
-        links.iter().for_each(|l| (l.kind, l.mbps).hash(&mut hash));
-        let over_pcie = graph.edge_weights().filter(|l| l.class() == LinkClass::Pcie).map(|l| l.mbps);
-        let least_pcie_mbps = over_pcie.min().unwrap_or(u32::MAX);
-        Self { graph, links, sends_mbps, socket, least_pcie_mbps, fingerprint: hash.finish() }
+        (n, &sends_mb_s, socket).hash(&mut hash);
+        links.iter().for_each(|l| (l.kind, l.mb_s).hash(&mut hash));
+        let over_pcie = graph.edge_weights().filter(|l| l.class() == LinkClass::Pcie).map(|l| l.mb_s);
+        let least_pcie_mb_s = over_pcie.min().unwrap_or(u32::MAX);
+        Self { graph, links, sends_mb_s, socket, least_pcie_mb_s, fingerprint: hash.finish() }
     }
 
     /// A number that graphs with the same GPUs and links share.
@@ -90,7 +90,7 @@ impl HardwareGraph {
     #[must_use]
     pub fn with_socket(&self, socket: usize) -> Self {
         let port =
-            |g: usize| self.sends_mbps.get(g).filter(|m| **m < u32::MAX).map(|m| f64::from(*m) / 1000.0);
+            |g: usize| self.sends_mb_s.get(g).filter(|m| **m < u32::MAX).map(|m| f64::from(*m) / 1000.0);
         Self::with_ports(self.len(), &port, socket, &|a, b| self.links[a * self.len() + b])
     }
 
@@ -149,10 +149,10 @@ impl HardwareGraph {
         self.socket
     }
 
-    /// What a GPU's NVLink ports send together, thousandths of GB/s.
+    /// What a GPU's NVLink ports send together, MB/s.
     #[must_use]
-    pub fn sends_mbps(&self, gpu: GpuIndex) -> u32 {
-        self.sends_mbps.get(usize::from(gpu.0)).copied().unwrap_or(0)
+    pub fn sends_mb_s(&self, gpu: GpuIndex) -> u32 {
+        self.sends_mb_s.get(usize::from(gpu.0)).copied().unwrap_or(0)
     }
 
     /// Preserved bandwidth (Equation 3): sum of what the links among `gpus` are worth keeping for, GB/s.
@@ -161,32 +161,32 @@ impl HardwareGraph {
         let sum: u64 = gpus
             .iter()
             .flat_map(|a| gpus.iter().filter(move |b| a < *b).filter_map(move |b| self.link(a, b)))
-            .map(|l| u64::from(self.kept_mbps(l)))
+            .map(|l| u64::from(self.kept_mb_s(l)))
             .sum();
         #[expect(clippy::cast_precision_loss, reason = "at most 2016 links of 10^6")]
         let gbps = sum as f64 / 1000.0;
         gbps
     }
 
-    /// What the links of a GPU to a set are worth keeping for, thousandths of GB/s.
+    /// What the links of a GPU to a set are worth keeping for, MB/s.
     #[must_use]
     pub fn kept_to(&self, gpu: GpuIndex, set: GpuSet) -> u64 {
-        set.iter().filter_map(|other| self.link(gpu, other)).map(|l| u64::from(self.kept_mbps(l))).sum()
+        set.iter().filter_map(|other| self.link(gpu, other)).map(|l| u64::from(self.kept_mb_s(l))).sum()
     }
 
-    /// What a link between two free GPUs is worth keeping for, thousandths of GB/s: all of an NVLink; of PCIe what it
+    /// What a link between two free GPUs is worth keeping for, MB/s: all of an NVLink; of PCIe what it
     /// has over the slowest way there is, which any two GPUs have and nobody can lose.
     ///
     /// MAPA's program, where all ways over PCIe are alike, leaves PCIe out.
     #[must_use]
-    pub fn kept_mbps(&self, link: Link) -> u32 {
+    pub fn kept_mb_s(&self, link: Link) -> u32 {
         match link.class() {
-            LinkClass::Pcie => link.mbps.saturating_sub(self.least_pcie_mbps),
-            _ => link.mbps,
+            LinkClass::Pcie => link.mb_s.saturating_sub(self.least_pcie_mb_s),
+            _ => link.mb_s,
         }
     }
 
-    /// What a member of a set can send to the rest of it, thousandths of GB/s: all its NVLinks there together, as far
+    /// What a member of a set can send to the rest of it, MB/s: all its NVLinks there together, as far
     /// as its ports allow, and one PCIe link beside them, because a GPU has one.
     #[must_use]
     pub fn sends_within(&self, gpu: GpuIndex, set: GpuSet) -> u32 {
@@ -194,10 +194,10 @@ impl HardwareGraph {
         let (mut nvlink, mut pcie) = (0_u32, 0_u32);
         for link in links {
             match link.class() {
-                LinkClass::Pcie => pcie = pcie.max(link.mbps),
-                _ => nvlink = nvlink.saturating_add(link.mbps),
+                LinkClass::Pcie => pcie = pcie.max(link.mb_s),
+                _ => nvlink = nvlink.saturating_add(link.mb_s),
             }
         }
-        nvlink.min(self.sends_mbps(gpu)).saturating_add(pcie)
+        nvlink.min(self.sends_mb_s(gpu)).saturating_add(pcie)
     }
 }

@@ -45,21 +45,21 @@ pub enum LinkClass {
 pub struct Link {
     /// How.
     pub kind: LinkKind,
-    /// Thousandths of GB/s in one direction, at most [`Link::MOST_MBPS`]: whole numbers, so that sums have no order.
-    pub mbps: u32,
+    /// MB/s in one direction, at most [`Link::MOST_MB_S`]: whole numbers, so that sums have no order.
+    pub mb_s: u32,
 }
 
 impl Link {
     /// 1 TB/s. What 23 edges lack of it, ring+tree's on 16 GPUs, fits the widest number that the searches count in, and all
     /// links of a node add up in a `u32`.
-    pub const MOST_MBPS: u32 = 1_000_000;
+    pub const MOST_MB_S: u32 = 1_000_000;
 
     /// A link of this bandwidth, GB/s; what is negative or no number counts as 0.
     #[must_use]
     pub fn new(kind: LinkKind, gbps: f64) -> Self {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped before")]
-        let mbps = (gbps * 1000.0).round().clamp(0.0, f64::from(Self::MOST_MBPS)) as u32;
-        Self { kind, mbps }
+        let mb_s = (gbps * 1000.0).round().clamp(0.0, f64::from(Self::MOST_MB_S)) as u32;
+        Self { kind, mb_s }
     }
 
     /// NVLink of a known generation and number of lanes.
@@ -102,7 +102,7 @@ impl Link {
     /// GB/s in one direction.
     #[must_use]
     pub fn gbps(self) -> f64 {
-        f64::from(self.mbps) / 1000.0
+        f64::from(self.mb_s) / 1000.0
     }
 }
 

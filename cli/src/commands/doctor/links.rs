@@ -83,11 +83,11 @@ fn told(link: Link) -> String {
 /// Whether a link is what it is described as: lanes of NVLink, the level of PCIe; for a mere bandwidth, that.
 fn alike(described: Link, live: Link) -> bool {
     match (described.kind, live.kind) {
-        (LinkKind::NvLink { generation: 0, .. }, _) => described.mbps == live.mbps,
+        (LinkKind::NvLink { generation: 0, .. }, _) => described.mb_s == live.mb_s,
         (LinkKind::NvLink { lanes: a, .. }, LinkKind::NvLink { lanes: b, .. }) => a == b,
         (LinkKind::NvLink { .. }, _) | (_, LinkKind::NvLink { .. }) => false,
         // MAPA's one rate for PCIe says nothing of the path's kind.
-        (_, _) if described.mbps == Link::new(described.kind, PCIE_GBPS).mbps => true,
+        (_, _) if described.mb_s == Link::new(described.kind, PCIE_GBPS).mb_s => true,
         (a, b) => a == b,
     }
 }

@@ -134,7 +134,7 @@ impl Answers {
     #[must_use]
     pub fn slot(&self) -> Option<PcieSlot> {
         let slots: Option<Vec<PcieSlot>> = self.slots.iter().copied().collect();
-        let rate = |slot: &PcieSlot| Link::pcie(LinkKind::Pix, *slot).map(|l| l.mbps);
+        let rate = |slot: &PcieSlot| Link::pcie(LinkKind::Pix, *slot).map(|l| l.mb_s);
         slots?.into_iter().min_by_key(rate)
     }
 

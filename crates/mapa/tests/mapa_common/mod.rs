@@ -35,7 +35,7 @@ pub struct Truth {
     /// Sets that have it.
     pub tied: u64,
     /// What the one of them that leaves most leaves: among the free GPUs, these and the ones that come back next, and all.
-    /// Thousandths of GB/s, so that a sum has no order.
+    /// MB/s, so that a sum has no order.
     pub left: [i64; 3],
 }
 
@@ -72,7 +72,7 @@ pub fn left(query: &Query<'_>, set: &[GpuIndex]) -> [i64; 3] {
     [among(&free), among(&next), among(&|_| true)]
 }
 
-/// Thousandths of GB/s in GB/s.
+/// MB/s in GB/s.
 pub fn gbps(thousandths: i64) -> f64 {
     thousandths as f64 / 1000.0
 }

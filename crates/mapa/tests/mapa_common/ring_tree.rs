@@ -22,7 +22,7 @@ trait Value: Clone {
     fn or(&mut self, other: Self);
 }
 
-/// The largest sum of links, thousandths of GB/s.
+/// The largest sum of links, MB/s.
 #[derive(Clone, Copy)]
 struct Sum(i64);
 
@@ -34,7 +34,7 @@ impl Value for Sum {
         Self(0)
     }
     fn edge(graph: &HardwareGraph, a: GpuIndex, b: GpuIndex) -> Self {
-        Self(i64::from(graph.link(a, b).unwrap().mbps))
+        Self(i64::from(graph.link(a, b).unwrap().mb_s))
     }
     fn both(&self, other: &Self) -> Self {
         Self(self.0 + other.0)
@@ -44,7 +44,7 @@ impl Value for Sum {
     }
 }
 
-/// The fastest slowest link, thousandths of GB/s.
+/// The fastest slowest link, MB/s.
 #[derive(Clone, Copy)]
 struct Slowest(u32);
 
@@ -56,7 +56,7 @@ impl Value for Slowest {
         Self(u32::MAX)
     }
     fn edge(graph: &HardwareGraph, a: GpuIndex, b: GpuIndex) -> Self {
-        Self(graph.link(a, b).unwrap().mbps)
+        Self(graph.link(a, b).unwrap().mb_s)
     }
     fn both(&self, other: &Self) -> Self {
         Self(self.0.min(other.0))

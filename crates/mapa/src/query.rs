@@ -1,0 +1,74 @@
+//! The question that a policy answers, and its answer.
+
+use geometry::GpuIndex;
+use topology::{GpuSet, HardwareGraph, Pattern, PatternError, Selection};
+
+use crate::limits::{MOST_FREE, MOST_PLACED_LISTED};
+use crate::model::{BandwidthModel, Scores};
+
+/// Which GPUs of one node a job may get, and what it wants of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Query<'a> {
+    /// The node.
+    pub graph: &'a HardwareGraph,
+    /// GPUs to choose from.
+    pub free: GpuSet,
+    /// The GPUs that should come back first, empty if nobody knows: they break ties. Free ones are ignored.
+    pub next: GpuSet,
+    /// Number of GPUs that the job needs.
+    pub n: usize,
+    /// Which of the job's ranks talk to each other.
+    pub pattern: &'a Pattern,
+    /// Whether the job runs faster with more bandwidth between its GPUs.
+    pub sensitive: bool,
+    /// What makes one set better than another.
+    pub policy: Selection,
+    /// How EffBW is predicted.
+    pub model: BandwidthModel,
+}
+
+/// The GPUs that a job gets, which rank runs on which of them, and what that scores.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Match {
+    /// The set.
+    pub gpus: GpuSet,
+    /// The GPU of each rank.
+    pub order: Vec<GpuIndex>,
+    /// Links by class, AggBW and EffBW.
+    pub scores: Scores,
+    /// Bandwidth of the links that remain among the other free GPUs (Equation 3), GB/s.
+    pub preserved_bw: f64,
+    /// Number of sets that the policy rates as high as this one, itself included.
+    ///
+    /// `None` where counting them takes longer than deciding: under `mapa2021` for all patterns but stars and cliques,
+    /// for edge lists with cycles, and where more than 128 sets may be as good.
+    pub tied_sets: Option<u64>,
+    /// Nothing is better. False if a search used up its steps: this happens with edge lists, and was never seen with
+    /// a named pattern.
+    pub exact: bool,
+}
+
+/// Why no set was chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoMatch {
+    /// The job asked for no GPU.
+    #[error("0 GPUs asked for")]
+    Nothing,
+    /// Fewer GPUs are free than the job asked for.
+    #[error("{free} GPUs free, {n} asked for")]
+    TooFew {
+        /// GPUs that are free.
+        free: usize,
+        /// GPUs that the job asked for.
+        n: usize,
+    },
+    /// More free GPUs, with different links, than an exact search takes.
+    #[error("{0} free GPUs with different links: the search takes {MOST_FREE}")]
+    TooMany(usize),
+    /// The search for an edge list under Equation 2 used up its steps before it found any match.
+    #[error("no match found under mapa2021 in {MOST_PLACED_LISTED} steps: use the default model")]
+    NotWithMapa2021,
+    /// An edge list names ranks that the job does not have.
+    #[error(transparent)]
+    Pattern(#[from] PatternError),
+}

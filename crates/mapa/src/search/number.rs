@@ -1,0 +1,257 @@
+//! What sums over links are counted in.
+//!
+//! A sum is kept as what it lacks of the ideal in which every edge lies on the best link there is, in units of the
+//! differences between links. So a byte holds most nodes' sums, sixteen of them one register, and no partial sum is
+//! ever better than what it is a part of: a search leaves what already lacks too much.
+
+use super::bytes::{Bytes, at_most, lanes_of, least, least_of_each};
+use super::subsets::bits;
+use crate::limits::MOST_FREE;
+
+/// What a sum lacks. All kinds are exact.
+pub(super) trait Number: Copy {
+    /// One number per vertex.
+    type Row: Copy;
+    /// No match, whatever is added.
+    const NONE: Self;
+    /// Nothing is lacking.
+    const ZERO: Self;
+    /// Most units that a sum may lack.
+    const MOST: u32;
+    /// The sum.
+    fn plus(self, other: Self) -> Self;
+    /// Whether it is better.
+    fn ahead(self, other: Self) -> bool;
+    /// So many units are lacking, at most [`Number::MOST`].
+    fn of(units: u32) -> Self;
+    /// The units that are lacking; `None` where there is no match.
+    fn units(self) -> Option<u32>;
+    /// A row of these.
+    fn row(lanes: [Self; MOST_FREE]) -> Self::Row;
+    /// What is in a row.
+    fn lanes(row: Self::Row) -> [Self; MOST_FREE];
+    /// One lane of a row.
+    fn lane(row: &Self::Row, v: usize) -> Self;
+    /// Sums, lane by lane.
+    fn rows_plus(a: Self::Row, b: Self::Row) -> Self::Row;
+    /// Differences, lane by lane, of what is at least as much.
+    fn rows_minus(a: Self::Row, b: Self::Row) -> Self::Row;
+    /// The better ones, lane by lane.
+    fn rows_most(a: Self::Row, b: Self::Row) -> Self::Row;
+    /// The worse ones, lane by lane.
+    fn rows_least(a: Self::Row, b: Self::Row) -> Self::Row;
+    /// The best lane.
+    fn best_lane(row: Self::Row) -> Self;
+    /// The worst one of some lanes.
+    fn worst_lane(row: Self::Row, lanes: u16) -> Self {
+        let lanes_of = Self::lanes(row);
+        let worse = |worst: Self, v: usize| if worst.ahead(lanes_of[v]) { lanes_of[v] } else { worst };
+        bits(u32::from(lanes)).fold(Self::ZERO, worse)
+    }
+    /// The best lane of each of sixteen rows.
+    fn best_of_each(rows: &[Self::Row; MOST_FREE]) -> Self::Row {
+        Self::row(std::array::from_fn(|i| Self::best_lane(rows[i])))
+    }
+    /// The lanes that are as good as this or better.
+    fn reaching(row: Self::Row, least: Self) -> u16;
+    /// A row without the lanes of a set.
+    fn rows_without(row: Self::Row, set: u32) -> Self::Row {
+        let mut lanes = Self::lanes(row);
+        bits(set).for_each(|v| lanes[v] = Self::NONE);
+        Self::row(lanes)
+    }
+    /// The same in every lane.
+    fn each(self) -> Self::Row {
+        Self::row([self; MOST_FREE])
+    }
+}
+
+/// A byte: the more, the worse.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Byte(u8);
+
+impl Number for Byte {
+    type Row = Bytes;
+    const NONE: Self = Self(u8::MAX);
+    const ZERO: Self = Self(0);
+    const MOST: u32 = 254;
+    fn plus(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+    fn ahead(self, other: Self) -> bool {
+        self.0 < other.0
+    }
+    fn of(units: u32) -> Self {
+        Self(u8::try_from(units).unwrap_or(u8::MAX))
+    }
+    fn units(self) -> Option<u32> {
+        (self.0 < u8::MAX).then_some(u32::from(self.0))
+    }
+    fn row(lanes: [Self; MOST_FREE]) -> Bytes {
+        Bytes::new(lanes.map(|b| b.0))
+    }
+    fn lanes(row: Bytes) -> [Self; MOST_FREE] {
+        row.to_array().map(Self)
+    }
+    fn lane(row: &Bytes, v: usize) -> Self {
+        Self(row.as_array_ref()[v])
+    }
+    fn rows_plus(a: Bytes, b: Bytes) -> Bytes {
+        a.saturating_add(b)
+    }
+    fn rows_minus(a: Bytes, b: Bytes) -> Bytes {
+        a.saturating_sub(b)
+    }
+    fn rows_most(a: Bytes, b: Bytes) -> Bytes {
+        a.min(b)
+    }
+    fn rows_least(a: Bytes, b: Bytes) -> Bytes {
+        a.max(b)
+    }
+    fn best_lane(row: Bytes) -> Self {
+        Self(least(row))
+    }
+    fn best_of_each(rows: &[Bytes; MOST_FREE]) -> Bytes {
+        least_of_each(rows)
+    }
+    fn reaching(row: Bytes, least: Self) -> u16 {
+        at_most(row, least.0)
+    }
+    fn rows_without(row: Bytes, set: u32) -> Bytes {
+        row | lanes_of((set & 0xffff) as u16)
+    }
+    fn each(self) -> Bytes {
+        Bytes::splat(self.0)
+    }
+}
+
+/// Wider numbers are negative, as processors have a maximum of signed words; `i32` is for nodes whose bandwidths have
+/// no common unit.
+macro_rules! wider {
+    ($number:ty, $none:expr, $most:expr) => {
+        impl Number for $number {
+            type Row = [Self; MOST_FREE];
+            const NONE: Self = $none;
+            const ZERO: Self = 0;
+            const MOST: u32 = $most;
+            fn plus(self, other: Self) -> Self {
+                self.saturating_add(other)
+            }
+            fn ahead(self, other: Self) -> bool {
+                self > other
+            }
+            fn of(units: u32) -> Self {
+                Self::try_from(units).map_or(Self::NONE, |u| -u)
+            }
+            fn units(self) -> Option<u32> {
+                (self > Self::NONE).then_some(self.unsigned_abs().into())
+            }
+            fn row(lanes: [Self; MOST_FREE]) -> Self::Row {
+                lanes
+            }
+            fn lanes(row: Self::Row) -> [Self; MOST_FREE] {
+                row
+            }
+            fn lane(row: &Self::Row, v: usize) -> Self {
+                row[v]
+            }
+            fn rows_plus(a: Self::Row, b: Self::Row) -> Self::Row {
+                let mut out = a;
+                out.iter_mut().zip(b).for_each(|(a, b)| *a = a.saturating_add(b));
+                out
+            }
+            fn rows_minus(a: Self::Row, b: Self::Row) -> Self::Row {
+                let mut out = a;
+                out.iter_mut().zip(b).for_each(|(a, b)| *a = a.saturating_sub(b));
+                out
+            }
+            fn rows_most(a: Self::Row, b: Self::Row) -> Self::Row {
+                let mut out = a;
+                out.iter_mut().zip(b).for_each(|(a, b)| *a = (*a).max(b));
+                out
+            }
+            fn rows_least(a: Self::Row, b: Self::Row) -> Self::Row {
+                let mut out = a;
+                out.iter_mut().zip(b).for_each(|(a, b)| *a = (*a).min(b));
+                out
+            }
+            fn best_lane(row: Self::Row) -> Self {
+                row.into_iter().fold(Self::MIN, Self::max)
+            }
+            fn reaching(row: Self::Row, least: Self) -> u16 {
+                (0..MOST_FREE).fold(0, |set, i| set | u16::from(row[i] >= least) << i)
+            }
+        }
+    };
+}
+
+wider!(i16, -16_384, 16_000);
+wider!(i32, -(1 << 26), 1 << 25);
+
+/// The best link and the unit of the differences to it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scale {
+    top_mb_s: u32,
+    unit_mb_s: u32,
+    /// Most units that one edge lacks.
+    range: u32,
+}
+
+impl Scale {
+    /// For links of these bandwidths, ascending.
+    pub(super) fn new(levels: &[u32]) -> Self {
+        let top_mb_s = levels.last().copied().unwrap_or(0);
+        let unit_mb_s = levels.iter().fold(0, |unit, l| divisor(unit, top_mb_s - l)).max(1);
+        let range = levels.first().map_or(0, |l| (top_mb_s - l) / unit_mb_s);
+        Self { top_mb_s, unit_mb_s, range }
+    }
+
+    /// Whether sums over so many edges fit.
+    pub(super) fn fits<T: Number>(&self, edges: usize) -> bool {
+        u32::try_from(edges).is_ok_and(|e| e.saturating_mul(self.range) <= T::MOST)
+    }
+
+    /// What an edge on this link lacks.
+    pub(super) fn lacks<T: Number>(&self, mb_s: u32) -> T {
+        T::of((self.top_mb_s - mb_s) / self.unit_mb_s)
+    }
+
+    /// What a sum over so many edges lacks.
+    pub(super) fn lacking<T: Number>(&self, edges: usize, sum_mb_s: i64) -> Option<T> {
+        let ideal = i64::from(self.top_mb_s) * i64::try_from(edges).ok()?;
+        u32::try_from((ideal - sum_mb_s) / i64::from(self.unit_mb_s))
+            .ok()
+            .filter(|u| *u <= T::MOST)
+            .map(T::of)
+    }
+
+    /// The sum over so many edges, MB/s; below every sum where there is no match.
+    pub(super) fn sum_mb_s<T: Number>(&self, edges: usize, lacks: T) -> i64 {
+        let Some(units) = lacks.units() else { return i64::MIN / 2 };
+        let ideal = i64::from(self.top_mb_s) * i64::try_from(edges).unwrap_or(0);
+        ideal - i64::from(units) * i64::from(self.unit_mb_s)
+    }
+}
+
+fn divisor(a: u32, b: u32) -> u32 {
+    if b == 0 { a } else { divisor(b, a % b) }
+}
+
+/// What each link lacks: by vertex, and as rows.
+pub(super) struct Weights<T: Number> {
+    pub(super) of: Vec<[T; MOST_FREE]>,
+    pub(super) rows: Vec<T::Row>,
+}
+
+impl<T: Number> Weights<T> {
+    pub(super) fn new(of: Vec<[T; MOST_FREE]>) -> Self {
+        let rows = of.iter().map(|lanes| T::row(*lanes)).collect();
+        Self { of, rows }
+    }
+}
+
+/// The best member of a set by a row.
+pub(super) fn best_of<T: Number>(row: T::Row, mask: u32) -> Option<usize> {
+    let lanes = T::lanes(row);
+    bits(mask).reduce(|best, v| if lanes[v].ahead(lanes[best]) { v } else { best })
+}

@@ -1,0 +1,29 @@
+//! How many sets are as good as the chosen one, where the decision does not know.
+
+use crate::limits::MOST_FREE;
+use crate::policy::choose;
+use crate::query::{Match, Query};
+use crate::search::{bits, subsets};
+use geometry::GpuIndex;
+use topology::{GpuSet, Selection};
+
+/// Sets that are as good as `choice` by what the policy asks for, this one included: every set is arranged by itself.
+///
+/// Takes up to a second where 8 of 16 GPUs are chosen. Answers 1 for more than 16 free GPUs.
+#[must_use]
+pub fn count_ties(query: &Query<'_>, choice: &Match) -> u64 {
+    let free: Vec<GpuIndex> = query.free.iter().collect();
+    if free.len() > MOST_FREE {
+        return 1;
+    }
+    let worth = |c: &Match| match query.policy {
+        Selection::Preserve => c.scores.eff_bw.unwrap_or(0.0),
+        _ => c.scores.agg_bw,
+    };
+    let best = worth(choice);
+    let ties = subsets(free.len(), query.n).filter(|mask| {
+        let set: GpuSet = bits(*mask).map(|v| free[v]).collect();
+        choose(&Query { free: set, ..*query }).is_ok_and(|c| worth(&c) >= best - 1e-9)
+    });
+    ties.count() as u64
+}

@@ -7,7 +7,7 @@
 
 use std::collections::BinaryHeap;
 
-use super::list::{Queues, Sorted, TASK_BITS};
+use super::list_scheduling::{Queues, SortedTasks, TASK_BITS};
 use super::problem::Micros;
 use super::table::{NEVER, Table};
 use super::tree::MAX_NODES;
@@ -29,7 +29,7 @@ pub(super) struct Member {
     pub(super) area: u64,
 }
 
-/// What tells an allocation of the family from the one before.
+/// The task whose size differs between an allocation of the family and the one before.
 #[derive(Clone, Copy)]
 struct Change {
     task: u32,
@@ -49,7 +49,7 @@ pub(super) struct Family {
     class: Vec<u8>,
     /// The member that the queues have.
     at: usize,
-    /// Whether two sizes of equal work stood to choice somewhere, so that the other way to choose gives another family.
+    /// Whether some task had two sizes of equal work, so that the other [`Tie`] gives another family.
     pub(super) tied: bool,
 }
 
@@ -73,7 +73,7 @@ impl Family {
     }
 
     /// Finds the family, and fills the queues with its first member.
-    pub(super) fn fill(&mut self, table: &Table<'_>, tie: Tie, sorted: &Sorted, queues: &mut Queues) {
+    pub(super) fn fill(&mut self, table: &Table<'_>, tie: Tie, sorted: &SortedTasks, queues: &mut Queues) {
         self.changes.clear();
         self.members.clear();
         self.class.clear();
@@ -150,7 +150,7 @@ impl Family {
     }
 
     /// Turns the queues into those of member `k`.
-    pub(super) fn go(&mut self, k: usize, sorted: &Sorted, queues: &mut Queues) {
+    pub(super) fn go(&mut self, k: usize, sorted: &SortedTasks, queues: &mut Queues) {
         for c in &self.changes[self.at.min(k)..k] {
             queues.remove(sorted, c.task, c.from);
             queues.add(sorted, c.task, c.to);

@@ -1,32 +1,32 @@
-//! All strategies under one roof, by name.
+//! All strategies by name.
 
 use std::fmt;
 use std::str::FromStr;
 
-use super::best::best;
-use super::bound::by_area;
-use super::classic::far;
-use super::fixed::{Fixed, fix_part, fix_part_best, miso};
+use super::area_bound::by_area;
+use super::default_policy::best;
+use super::fixed_partitions::{Fixed, fix_part, fix_part_best, miso};
+use super::paper::far;
 use super::problem::{Micros, Problem, ProblemError};
 use super::schedule::Schedule;
 use super::table::Table;
 
-/// How a batch is planned.
+/// The strategy that plans a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// The default: family, local search, exact search.
+    /// The default: [`best()`](crate::best()).
     Tessera,
-    /// The paper's three phases.
+    /// The paper's three phases: [`far()`](crate::far()).
     Far,
-    /// MISO-opt.
+    /// MISO-opt: [`miso`](crate::miso()).
     Miso,
-    /// FixPart(P): sizes of the partition's instances in order of their first slice.
+    /// FixPart(P) with the sizes of the partition's instances in the order of their first slice.
     FixPart(Vec<u8>),
-    /// FixPartBest.
+    /// The best of FixPart(P) over all partitions P.
     FixPartBest,
 }
 
-/// Not a policy's name.
+/// A text that names no policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no policy {0:?}: tessera, far, miso, fixpart-best or fixpart:SIZES such as fixpart:4,2,1")]
 pub struct UnknownPolicy(String);
@@ -69,13 +69,13 @@ impl fmt::Display for Policy {
 /// A plan, the problem it solves and what is known about it.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// The given problem; for a fixed partition, with its instances in place from the beginning.
+    /// The given problem; for a fixed partition, with its instances in place from the beginning of the plan.
     pub problem: Problem,
-    /// The plan.
+    /// Runs and reconfigurations.
     pub schedule: Schedule,
-    /// No schedule for the given problem ends earlier, µs. For policies other than the default it rests on areas alone.
+    /// A bound: no schedule for the given problem ends earlier, µs. Policies other than the default bound by areas alone.
     pub lower_bound: Micros,
-    /// The makespan is the lower bound.
+    /// Whether the makespan is the lower bound.
     pub proven_optimal: bool,
 }
 
@@ -85,18 +85,18 @@ pub enum PolicyError {
     /// The GPU has no such partition.
     #[error("the GPU has no partition {0}; its partitions are {1}")]
     NoPartition(String, String),
-    /// Some task runs at no size of the partition, or at no partition the policy uses.
+    /// Some task runs at no size that the policy's partitions have.
     #[error("{0}: some task runs at no size that this policy offers it")]
     NoSize(Policy),
     /// A policy that starts from empty GPUs was asked to plan on others.
     #[error("{0} plans on empty GPUs only")]
     NotEmpty(Policy),
-    /// The problem itself.
+    /// The problem fails its own checks.
     #[error(transparent)]
     Problem(#[from] ProblemError),
 }
 
-/// Plans `problem` with `policy`. `budget` is in steps ([`super::STEPS_PER_MS`]) and counts for the default policy only.
+/// Plans `problem` with `policy`. `budget` is in steps ([`super::STEPS_PER_MS`]); only the default policy uses it.
 ///
 /// # Errors
 ///

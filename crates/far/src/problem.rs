@@ -1,4 +1,4 @@
-//! What a planner is given: the GPUs as they are, the tasks, and what reconfiguration costs.
+//! The input of a planner: the GPUs as they are, the tasks, and the times of reconfigurations.
 
 use super::tree::{Tree, TreeError};
 use geometry::Model;
@@ -6,17 +6,17 @@ use geometry::Model;
 /// Microseconds: times are whole numbers, so that sums compare exactly and a plan is the same on every machine.
 pub type Micros = u64;
 
-/// The longest time a task may take, µs (about four months).
+/// The longest time that a task may take, µs (about four months).
 pub const MAX_TIME: Micros = 10_000_000_000_000;
 
-/// The most that the tasks' longest times may sum to, and the latest instant of a present state, µs (about a thousand
-/// years): whatever is planned within this stays far from the ends of the numbers.
+/// The largest sum of the tasks' longest times, and the latest instant of a present state, µs (about a thousand years).
+/// Plans within this never overflow.
 pub const MAX_TOTAL: Micros = 1 << 55;
 
 /// The most tasks of a batch.
 pub const MAX_TASKS: usize = 1 << 20;
 
-/// The longest a creation or destruction may take, µs (an hour).
+/// The longest time that a creation or destruction may take, µs (an hour).
 pub const MAX_COST: Micros = 3_600_000_000;
 
 /// How long creating and destroying an instance takes, by size class of the tree. Operations of GPUs with the same
@@ -74,15 +74,15 @@ impl Task {
 /// An instance that exists when the plan begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
-    /// Which place of the tree.
+    /// Index of its place in [`Tree::nodes`].
     pub node: usize,
     /// When its present job ends, µs from the plan's beginning: 0 for an idle one, `None` if nobody knows. An instance
     /// of unknown end is neither used nor destroyed, and its slices stay out of the plan.
     pub until: Option<Micros>,
 }
 
-/// Units that are free only from some time on, without an instance of the plan there: one was destroyed late, or
-/// something else holds them.
+/// Units that come free later although no instance of the plan is there: one was destroyed late, or something else
+/// holds them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blocked {
     /// The units, bit 0 for unit 0.
@@ -96,16 +96,16 @@ pub struct Blocked {
 pub struct GpuNow {
     /// GPUs of one lane reconfigure one after another: the node's number where GPUs are on several nodes.
     pub lane: usize,
-    /// Instances that exist; none overlap.
+    /// Instances that exist; they do not overlap.
     pub held: Vec<Held>,
-    /// Units that come free later though no instance is there.
+    /// Units that come free later although no instance is there.
     pub blocked: Vec<Blocked>,
 }
 
 /// A stretch of time in which a lane is already reconfiguring, for a plan that continues another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Busy {
-    /// The lane.
+    /// The lane, as in [`GpuNow::lane`].
     pub lane: usize,
     /// First instant, µs.
     pub begin: Micros,

@@ -3,9 +3,9 @@
 //! Source: FAR, section 3.3, Algorithm 2. Differs: with several GPUs a root has alternatives too, so the search stops at
 //! a root only when nothing can be moved from it; the number of iterations is bounded by [`ITERATIONS`].
 
-use super::lists::Lists;
 use super::problem::Micros;
 use super::table::{Site, Table, members};
+use super::task_lists::TaskLists;
 
 /// Iterations after which refinement stops; the paper asks for a bound and reports one to five operations in all.
 const ITERATIONS: usize = 1000;
@@ -20,7 +20,7 @@ pub struct Operations {
 }
 
 /// Refines `lists`, whose schedule frees leaf `s` at `ends[s]` (indexed by site; only leaves count).
-pub(super) fn refine(table: &Table<'_>, lists: &mut Lists, ends: &mut [Micros]) -> Operations {
+pub(super) fn refine(table: &Table<'_>, lists: &mut TaskLists, ends: &mut [Micros]) -> Operations {
     lists.sort(table);
     let mut operations = Operations::default();
     let mut queue = Vec::new();
@@ -65,7 +65,13 @@ struct Step {
 }
 
 impl Step {
-    fn apply(&self, table: &Table<'_>, lists: &mut Lists, ends: &mut [Micros], operations: &mut Operations) {
+    fn apply(
+        &self,
+        table: &Table<'_>,
+        lists: &mut TaskLists,
+        ends: &mut [Micros],
+        operations: &mut Operations,
+    ) {
         let class = table.class(self.from);
         let there = lists.take(self.from, self.there);
         let mut shift = table.time(there as usize, class);
@@ -86,7 +92,7 @@ impl Step {
 /// Lines 11 to 20 of Algorithm 2: the best move, else the best swap, from `site` to the alternative that ends first.
 fn find_step(
     table: &Table<'_>,
-    lists: &Lists,
+    lists: &TaskLists,
     ends: &[Micros],
     site: Site,
     makespan: Micros,

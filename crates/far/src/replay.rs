@@ -1,8 +1,8 @@
-//! Truth about a schedule: every begin and end computed again, every constraint checked. Shares no code with the
-//! planners; only the types of the problem and of the schedule are common.
+//! Checks a schedule: computes every begin and end again and tests every constraint. Shares no code with the planners,
+//! only the types of problem and schedule.
 //!
-//! Events are taken in order of claimed begin and happen twice: at their claimed times, which must obey the rules, and as
-//! early as that order allows. Rules, after section 2.2 of the paper:
+//! Events happen twice in the order of their claimed begins: at their claimed times, which must obey the rules, and as early
+//! as that order allows. The rules, after section 2.2 of the paper:
 //! 1. Two tasks with units in common never run at the same time.
 //! 2. The instances that exist at any time are a legal layout: each at one of the model's placements, none overlapping.
 //! 3. There is time for reconfiguration: a task runs on an instance that has been created before it, an instance is
@@ -15,18 +15,18 @@
 use super::problem::{GpuNow, Micros, Problem};
 use super::schedule::{Op, OpKind, Run, Schedule};
 
-/// Why a schedule cannot be carried out.
+/// The first rule that a schedule breaks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
-    /// A task that is not run exactly once.
+    /// A task does not run exactly once.
     #[error("task {task} is run {times} times")]
     NotOnce {
         /// Index of the task.
         task: usize,
-        /// How often it is run.
+        /// How often it runs.
         times: usize,
     },
-    /// A run or an operation at a GPU or place that is not there.
+    /// A run or an operation is at a GPU or place that does not exist.
     #[error("GPU {gpu}, place {node}: no such place")]
     NoPlace {
         /// Index of the GPU.
@@ -34,7 +34,7 @@ pub enum Violation {
         /// Index of the place.
         node: usize,
     },
-    /// A run or an operation that does not take as long as it must.
+    /// A run or an operation does not take as long as the problem says.
     #[error("{what} on GPU {gpu}, place {node}: takes {claimed} µs, must take {real} µs")]
     Duration {
         /// `task N`, `create` or `destroy`.
@@ -43,12 +43,12 @@ pub enum Violation {
         gpu: usize,
         /// Index of the place.
         node: usize,
-        /// As the schedule says.
+        /// Length in the schedule, µs.
         claimed: Micros,
-        /// As the problem says; 0 where the task cannot run at that size.
+        /// Length in the problem, µs; 0 if the task cannot run at that size.
         real: Micros,
     },
-    /// A task or a destruction without an instance.
+    /// A task or a destruction has no instance.
     #[error("{what} at {begin} µs on GPU {gpu}, place {node}: no such instance then")]
     NoInstance {
         /// `task N` or `destroy`.
@@ -57,10 +57,10 @@ pub enum Violation {
         gpu: usize,
         /// Index of the place.
         node: usize,
-        /// Claimed begin.
+        /// Claimed begin, µs.
         begin: Micros,
     },
-    /// An instance created while an overlapping one exists.
+    /// An instance is created while an overlapping one exists.
     #[error("create at {begin} µs on GPU {gpu}, place {node}: overlaps the instance at place {other}")]
     Overlap {
         /// Index of the GPU.
@@ -69,10 +69,10 @@ pub enum Violation {
         node: usize,
         /// The place of the instance in the way.
         other: usize,
-        /// Claimed begin.
+        /// Claimed begin, µs.
         begin: Micros,
     },
-    /// An event before everything it must wait for.
+    /// An event begins before something that it must wait for has ended.
     #[error("{what} on GPU {gpu}, place {node}: claimed at {claimed} µs, possible from {possible} µs")]
     TooEarly {
         /// `task N`, `create` or `destroy`.
@@ -81,14 +81,14 @@ pub enum Violation {
         gpu: usize,
         /// Index of the place.
         node: usize,
-        /// Claimed begin.
+        /// Claimed begin, µs.
         claimed: Micros,
-        /// Earliest begin.
+        /// Earliest legal begin, µs.
         possible: Micros,
     },
 }
 
-/// What a replay found.
+/// A schedule that obeys all rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replay {
     /// The same events, each as early as their order allows. A schedule without needless waiting is unchanged.
@@ -97,7 +97,7 @@ pub struct Replay {
     pub makespan: Micros,
 }
 
-/// Carries a schedule out on paper.
+/// Replays a schedule from the problem's state.
 ///
 /// # Errors
 ///

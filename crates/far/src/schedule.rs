@@ -1,4 +1,4 @@
-//! What a planner answers: when each task runs where, and when instances are made and unmade.
+//! The output of a planner: when each task runs where, and when instances are created and destroyed.
 
 use super::problem::Micros;
 
@@ -9,35 +9,35 @@ pub struct Run {
     pub task: usize,
     /// Index of the GPU.
     pub gpu: usize,
-    /// Place in the tree.
+    /// Index of the place in the tree.
     pub node: usize,
     /// First instant, µs from the plan's beginning.
     pub begin: Micros,
-    /// First instant after it.
+    /// First instant after it, µs.
     pub end: Micros,
 }
 
-/// What is done to an instance.
+/// The two kinds of reconfiguration; destructions sort first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OpKind {
-    /// Destroyed.
+    /// The instance is destroyed.
     Destroy,
-    /// Created.
+    /// The instance is created.
     Create,
 }
 
 /// One reconfiguration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Op {
-    /// Creation or destruction.
+    /// Whether it is a creation or a destruction.
     pub kind: OpKind,
     /// Index of the GPU.
     pub gpu: usize,
-    /// Place in the tree.
+    /// Index of the place in the tree.
     pub node: usize,
     /// First instant, µs from the plan's beginning.
     pub begin: Micros,
-    /// First instant after it.
+    /// First instant after it, µs.
     pub end: Micros,
 }
 

@@ -1,40 +1,44 @@
-//! From lists of tasks per place to times: in which order instances are made and unmade.
+//! From lists of tasks per place to times: in which order instances are created and destroyed.
 //!
-//! Within a GPU the order is [`Order::Down`] (a place before the places below it, as FAR does) or [`Order::Up`] (after
+//! Within a GPU the order is [`VisitOrder::Down`] (a place before the places below it, as FAR does) or [`VisitOrder::Up`] (after
 //! them: FAR's reversed schedule). What is left open is the order of reconfigurations, one at a time per lane. Of those
 //! that can begin, [`Rule::Tail`] takes the one with the longest chain of work behind it, [`Rule::Fifo`] the one that
 //! became possible first, as Algorithm 1 does.
 
-use super::lists::Lists;
 use super::problem::{Busy, Micros};
 use super::schedule::{Op, OpKind, Run, Schedule};
 use super::table::{Places, Site, Table, members};
+use super::task_lists::TaskLists;
 
-/// Order of places within one GPU.
+/// The order in which the places of one GPU are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum VisitOrder {
+    /// A place before the places below it.
     Down,
+    /// A place after the places below it.
     Up,
 }
 
 /// Which of several possible reconfigurations comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
+    /// The one that became possible first.
     Fifo,
+    /// The one with the longest chain of work behind it.
     Tail,
 }
 
 /// Scratch and result of [`Timing::run`].
 pub(super) struct Timing {
     ops: Vec<(OpKind, Site, Micros, Micros)>,
-    sites: Vec<At>,
-    gpus: Vec<Gpu>,
+    sites: Vec<SiteTiming>,
+    gpus: Vec<GpuTiming>,
     pub(super) makespan: Micros,
 }
 
-/// One site.
+/// Times of one site.
 #[derive(Clone, Copy, Default)]
-struct At {
+struct SiteTiming {
     load: Micros,
     /// When the first task begins; only meaningful where a task is.
     begin: Micros,
@@ -48,9 +52,9 @@ struct At {
     tail: Micros,
 }
 
-/// One GPU.
+/// Progress on one GPU.
 #[derive(Clone, Copy, Default)]
-struct Gpu {
+struct GpuTiming {
     /// Places still to be visited.
     pending: Places,
     /// Places where an instance is.
@@ -61,7 +65,7 @@ struct Gpu {
 
 /// A next step: an operation, or (`None`) the use of an instance that is there already.
 #[derive(Clone, Copy)]
-struct Choice {
+struct NextStep {
     kind: Option<OpKind>,
     site: Site,
     release: Micros,
@@ -71,8 +75,8 @@ impl Timing {
     pub(super) fn new(table: &Table<'_>) -> Self {
         Self {
             ops: Vec::with_capacity(2 * table.places * table.gpus()),
-            sites: vec![At::default(); table.sites()],
-            gpus: vec![Gpu::default(); table.gpus()],
+            sites: vec![SiteTiming::default(); table.sites()],
+            gpus: vec![GpuTiming::default(); table.gpus()],
             makespan: 0,
         }
     }
@@ -82,7 +86,7 @@ impl Timing {
         &mut self,
         table: &Table<'_>,
         loads: &[Micros],
-        orders: &[Order],
+        orders: &[VisitOrder],
         rule: Rule,
     ) -> Micros {
         self.run_below(table, loads, orders, rule, Micros::MAX).unwrap_or(Micros::MAX)
@@ -93,13 +97,13 @@ impl Timing {
         &mut self,
         table: &Table<'_>,
         loads: &[Micros],
-        orders: &[Order],
+        orders: &[VisitOrder],
         rule: Rule,
         limit: Micros,
     ) -> Option<Micros> {
         self.ops.clear();
         for (at, &load) in self.sites.iter_mut().zip(loads) {
-            *at = At { load, ..At::default() };
+            *at = SiteTiming { load, ..SiteTiming::default() };
         }
         self.makespan = 0;
         for (gpu, now) in table.problem.gpus.iter().enumerate() {
@@ -121,7 +125,7 @@ impl Timing {
                     at.cleared = at.cleared.max(until);
                 }
             }
-            self.gpus[gpu] = Gpu { pending, alive, empty: alive == 0 };
+            self.gpus[gpu] = GpuTiming { pending, alive, empty: alive == 0 };
             // Nobody asks for tails that neither rank anything nor can reach the limit.
             if rule == Rule::Tail || limit < Micros::MAX {
                 let longest = self.set_tails(table, gpu, orders[gpu]);
@@ -142,9 +146,9 @@ impl Timing {
     pub(super) fn follow(&mut self, table: &Table<'_>, loads: &[Micros], sequence: &[(OpKind, Site)]) {
         self.ops.clear();
         self.makespan = 0;
-        self.gpus.fill(Gpu::default());
+        self.gpus.fill(GpuTiming::default());
         for (at, &load) in self.sites.iter_mut().zip(loads) {
-            *at = At { load, ..At::default() };
+            *at = SiteTiming { load, ..SiteTiming::default() };
         }
         let mut now = 0;
         for &(kind, site) in sequence {
@@ -162,16 +166,16 @@ impl Timing {
     }
 
     /// Returns the longest tail.
-    fn set_tails(&mut self, table: &Table<'_>, gpu: usize, order: Order) -> Micros {
+    fn set_tails(&mut self, table: &Table<'_>, gpu: usize, order: VisitOrder) -> Micros {
         let base = table.base(gpu);
         let sites = &mut self.sites[base..base + table.places];
         let mut longest = 0;
         for k in 0..table.places {
-            let p = if order == Order::Down { table.places - 1 - k } else { k };
+            let p = if order == VisitOrder::Down { table.places - 1 - k } else { k };
             let place = table.place(p);
             let behind = match order {
-                Order::Down => members(place.children).map(|c| sites[c].tail).max().unwrap_or(0),
-                Order::Up => place.parent.map_or(0, |q| sites[q].tail),
+                VisitOrder::Down => members(place.children).map(|c| sites[c].tail).max().unwrap_or(0),
+                VisitOrder::Up => place.parent.map_or(0, |q| sites[q].tail),
             };
             let between = if behind > 0 { place.destroy } else { 0 };
             let load = sites[p].load;
@@ -186,13 +190,13 @@ impl Timing {
     fn run_lane(
         &mut self,
         table: &Table<'_>,
-        orders: &[Order],
+        orders: &[VisitOrder],
         rule: Rule,
         lane: usize,
         limit: Micros,
     ) -> bool {
         let mut now = 0;
-        while let Some(Choice { kind, site, release }) = self.choose(table, orders, rule, lane, now) {
+        while let Some(NextStep { kind, site, release }) = self.choose(table, orders, rule, lane, now) {
             let place = table.node(site);
             let gpu = table.gpu(site);
             let Some(kind) = kind else {
@@ -238,26 +242,26 @@ impl Timing {
     fn choose(
         &self,
         table: &Table<'_>,
-        orders: &[Order],
+        orders: &[VisitOrder],
         rule: Rule,
         lane: usize,
         now: Micros,
-    ) -> Option<Choice> {
-        let mut best: Option<((Micros, Micros), Choice)> = None;
+    ) -> Option<NextStep> {
+        let mut best: Option<((Micros, Micros), NextStep)> = None;
         for gpu in (0..table.gpus()).filter(|&g| table.problem.gpus[g].lane == lane) {
             let base = table.base(gpu);
             for p in members(ready(table, self.gpus[gpu].pending, orders[gpu])) {
                 let overlap = table.place(p).overlap;
                 let in_way = self.gpus[gpu].alive & overlap;
                 if in_way >> p & 1 == 1 {
-                    return Some(Choice { kind: None, site: base + p, release: self.sites[base + p].free });
+                    return Some(NextStep { kind: None, site: base + p, release: self.sites[base + p].free });
                 }
                 let mut consider = |kind, site, release: Micros, since| {
                     let rank =
                         if rule == Rule::Tail { Micros::MAX - self.sites[base + p].tail } else { since };
                     let key = (now.max(release), rank);
                     if best.is_none_or(|(least, _)| key < least) {
-                        best = Some((key, Choice { kind: Some(kind), site, release }));
+                        best = Some((key, NextStep { kind: Some(kind), site, release }));
                     }
                 };
                 if in_way == 0 {
@@ -286,7 +290,7 @@ impl Timing {
     }
 
     /// The schedule that was timed last, with the tasks of every place in the order of `lists`.
-    pub(super) fn schedule(&self, table: &Table<'_>, lists: &Lists) -> Schedule {
+    pub(super) fn schedule(&self, table: &Table<'_>, lists: &TaskLists) -> Schedule {
         let nowhere = Run { task: 0, gpu: 0, node: 0, begin: 0, end: 0 };
         let mut schedule =
             Schedule { runs: vec![nowhere; table.tasks()], ops: Vec::with_capacity(self.ops.len()) };
@@ -312,13 +316,13 @@ impl Timing {
 }
 
 /// The places of `pending` that wait for no other one of them: none above them (`Down`) or below them (`Up`).
-fn ready(table: &Table<'_>, mut pending: Places, order: Order) -> Places {
+fn ready(table: &Table<'_>, mut pending: Places, order: VisitOrder) -> Places {
     let mut ready = 0;
     while pending != 0 {
         // Places above have lower numbers, so the first (last) one waits for none, and all that overlap wait for it.
         let p = match order {
-            Order::Down => pending.trailing_zeros(),
-            Order::Up => Places::BITS - 1 - pending.leading_zeros(),
+            VisitOrder::Down => pending.trailing_zeros(),
+            VisitOrder::Up => Places::BITS - 1 - pending.leading_zeros(),
         };
         ready |= 1 << p;
         pending &= !table.place(p as usize).overlap;

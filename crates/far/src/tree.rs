@@ -28,7 +28,7 @@ pub struct TreeNode {
     pub parent: Option<usize>,
     /// Places directly below, by start.
     pub children: Vec<usize>,
-    /// Profile to create there.
+    /// Name of the profile that is created there.
     pub profile: String,
 }
 

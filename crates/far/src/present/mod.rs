@@ -1,18 +1,18 @@
-//! Planning over GPUs as they are now: what a service that plans pending jobs, or a plan that is submitted while others
-//! run, is given and gets back.
+//! Planning over GPUs as they are now: for a service that plans pending jobs, and for a batch that is submitted while other
+//! jobs run.
 //!
-//! [`Present`] names GPUs of one model on any nodes, what exists on each and how long it is taken by jobs that are not the
-//! plan's to move. [`Present::plan`] answers in the same words: node, GPU, profile, start, begin and end. Everything
-//! around the plan stays as it is: a busy instance is neither moved nor destroyed before its end, one of unknown end not
-//! at all, and idle ones are kept for tasks of their size or destroyed where something else is better there.
+//! [`Present`] names GPUs of one model on any nodes, the instances on each, and how long jobs outside the plan use them.
+//! [`Present::plan`] answers in the same terms: node, GPU, profile, start, begin and end. A plan never moves a busy
+//! instance, destroys it only after its end, and leaves one of unknown end alone. It uses an idle instance for tasks of its
+//! size, or destroys it if something else is better there.
 //!
 //! - **Lanes.** Reconfigurations on one node follow one another; nodes do not wait for each other.
 //! - **Estimates.** `until` is the caller's estimate. A job that is past it and still runs should be given as `None` or
 //!   with a new estimate, never as idle. Planning again when a job ends replaces a plan whose estimates were wrong.
 //! - **Other profiles.** Plans use one profile per compute size (`1g.5gb`, not `1g.10gb` or `1g.5gb+me`). An instance of
 //!   another profile is not used: if a task is planned over its units it is destroyed first, as soon as it is free.
-//! - **Several models.** A plan is for one model, because times and sizes are: [`Present::by_model`] sorts GPUs into one
-//!   `Present` each, and which jobs go to which group is for the caller.
+//! - **Several models.** A plan is for one model, because times and sizes depend on it. [`Present::by_model`] makes one
+//!   `Present` per model; the caller decides which jobs go to which.
 //!
 //! ```
 //! use geometry::Model;
@@ -61,42 +61,42 @@ pub struct Present {
     gpus: Vec<PresentGpu>,
 }
 
-/// A present state or a task that makes no sense.
+/// Why a present state or a task cannot be planned.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PresentError {
     /// The model's placements make no tree.
     #[error("GPU model has no repartitioning tree")]
     Tree(#[from] TreeError),
-    /// An instance that the model does not have.
+    /// The model has no such profile, or not at this start.
     #[error("{node} GPU {index}: the model has no {profile} at {start}")]
     NoPlace {
-        /// The node.
+        /// Name of the node.
         node: String,
-        /// The GPU.
+        /// The GPU's index on the node.
         index: GpuIndex,
-        /// The instance's profile.
+        /// Name of the instance's profile.
         profile: String,
-        /// Its start.
+        /// The instance's first placement unit.
         start: u8,
     },
-    /// Two instances that share a unit.
+    /// Two instances share a unit.
     #[error("{node} GPU {index}: instances overlap at {profile}@{start}")]
     Overlap {
-        /// The node.
+        /// Name of the node.
         node: String,
-        /// The GPU.
+        /// The GPU's index on the node.
         index: GpuIndex,
-        /// The later instance's profile.
+        /// Name of the profile of the later instance.
         profile: String,
-        /// Its start.
+        /// The instance's first placement unit.
         start: u8,
     },
-    /// The same GPU twice.
+    /// The same GPU is given twice.
     #[error("{node} GPU {index} is given twice")]
     Twice {
-        /// The node.
+        /// Name of the node.
         node: String,
-        /// The GPU.
+        /// The GPU's index on the node.
         index: GpuIndex,
     },
     /// No size of the model is among a task's times.
@@ -113,20 +113,20 @@ pub enum PresentError {
 /// Where something is planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PresentPlace {
-    /// Which of [`Present::gpus`].
+    /// Index in [`Present::gpus`].
     pub gpu: usize,
-    /// The instance's profile.
+    /// Name of the instance's profile.
     pub profile: &'static str,
-    /// Its compute slices.
+    /// Compute slices of the instance.
     pub size: u8,
-    /// Its first unit.
+    /// First placement unit.
     pub start: u8,
 }
 
-/// What has the units of a run before it, on the same GPU.
+/// What uses the units of a run before it, on the same GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum After {
-    /// The job that has the whole GPU: the run waits for [`PresentGpu::usable_from`].
+    /// A job on the whole GPU: the run waits for [`PresentGpu::usable_from`].
     Gpu,
     /// A job on an instance that exists now: index in [`PresentGpu::instances`].
     Instance(usize),
@@ -139,22 +139,22 @@ pub enum After {
 pub struct PresentRun {
     /// Index of the task.
     pub task: usize,
-    /// Its instance.
+    /// The instance that it runs on.
     pub at: PresentPlace,
     /// First instant, µs from now.
     pub begin: Micros,
     /// First instant after it.
     pub end: Micros,
-    /// What had its units last and must be over before it begins, ascending. Empty where they are free now.
+    /// What must end before it begins, because it uses the same units last; ascending, empty if they are free now.
     pub after: Vec<After>,
 }
 
 /// One reconfiguration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PresentOp {
-    /// Creation or destruction.
+    /// Whether it is a creation or a destruction.
     pub kind: OpKind,
-    /// The instance.
+    /// The instance that is created or destroyed.
     pub at: PresentPlace,
     /// First instant, µs from now.
     pub begin: Micros,
@@ -170,7 +170,8 @@ pub struct PresentPlan {
     pub runs: Vec<PresentRun>,
     /// Reconfigurations, by begin.
     pub ops: Vec<PresentOp>,
-    /// Tasks without a run: every place of a size they run at is taken without a known end.
+    /// Indices of the tasks that cannot be planned now: every place of a size that they run at is in use without a known
+    /// end.
     pub left_out: Vec<usize>,
     /// When the last task ends, µs from now.
     pub makespan: Micros,
@@ -183,7 +184,7 @@ impl Present {
     ///
     /// # Errors
     ///
-    /// [`PresentError`] for instances that cannot exist together; one GPU given twice.
+    /// [`PresentError`] if instances cannot exist together, or if one GPU is given twice.
     pub fn new(model: &'static Model, gpus: Vec<PresentGpu>) -> Result<Self, PresentError> {
         let tree = Tree::of(model)?;
         let costs = Costs::table_1(model, &tree);
@@ -220,13 +221,13 @@ impl Present {
         self
     }
 
-    /// The GPUs, in the order given.
+    /// The GPUs in the order given.
     #[must_use]
     pub fn gpus(&self) -> &[PresentGpu] {
         &self.gpus
     }
 
-    /// Their model.
+    /// The model of all these GPUs.
     #[must_use]
     pub fn model(&self) -> &'static Model {
         self.model

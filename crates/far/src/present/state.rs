@@ -1,17 +1,17 @@
-//! The present state of one GPU, in the words of those who ask for a plan.
+//! The present state of one GPU, in the terms of the caller: node, profile, start.
 
-use crate::Micros;
+use crate::problem::Micros;
 use geometry::GpuIndex;
 
 /// An instance that exists now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PresentInstance {
-    /// Name of its profile, of whatever kind.
+    /// Name of its profile; any profile of the model.
     pub profile: String,
-    /// Its first unit.
+    /// First placement unit.
     pub start: u8,
-    /// When it is expected to be free, µs from now: 0 for an idle one, `None` if nobody knows. Centuries away
-    /// is as unknown as `None`.
+    /// When it should come free, µs from now: 0 if it is idle, `None` if nobody knows. An instant centuries away counts as
+    /// `None`.
     pub until: Option<Micros>,
 }
 
@@ -20,17 +20,17 @@ pub struct PresentInstance {
 pub struct PresentGpu {
     /// The node's name. Only GPUs of one name wait for each other's reconfigurations.
     pub node: String,
-    /// Its index on the node.
+    /// Index on the node.
     pub index: GpuIndex,
-    /// From when on anything at all may be done with it, µs from now: 0 for now, `None` for never, as with a drained
-    /// node or a job of unknown end that has all of it.
+    /// When the plan may first touch it, µs from now: 0 for now, `None` for never, as on a drained node or under a job of
+    /// unknown end that uses the whole GPU.
     pub usable_from: Option<Micros>,
-    /// Instances on it; none overlap.
+    /// Instances on it; they do not overlap.
     pub instances: Vec<PresentInstance>,
 }
 
 impl PresentGpu {
-    /// A GPU without instances.
+    /// A GPU without instances that the plan may use now.
     #[must_use]
     pub fn empty(node: &str, index: u16) -> Self {
         Self { node: node.to_owned(), index: GpuIndex(index), usable_from: Some(0), instances: Vec::new() }

@@ -14,20 +14,21 @@
 //! The bound holds for every schedule that creates an instance at each place at most once, which loses nothing without
 //! reconfiguration times: tasks of one place can always be run together.
 
-use super::bound::least_area;
-use super::chain::lower;
-use super::lists::Lists;
-use super::local::{Search, Steps};
-use super::order::{OutOfSteps, shortest};
+use super::area_bound::least_area;
+use super::chain_length::lower;
+use super::local_search::LocalSearch;
+use super::op_order::{OutOfSteps, shortest};
 use super::problem::Micros;
 use super::schedule::Schedule;
+use super::steps::Steps;
 use super::table::{NEVER, Places, Site, Table, members};
+use super::task_lists::TaskLists;
 use super::timing::Timing;
 use super::tree::MAX_NODES;
 
-/// What the search came to.
+/// The result of a search that finished.
 pub(super) struct Proven {
-    /// No schedule ends earlier.
+    /// A bound: no schedule ends earlier, µs.
     pub(super) bound: Micros,
     /// A schedule that is better than `search.best`, in an order of reconfigurations that no timing finds.
     pub(super) better: Option<Schedule>,
@@ -36,7 +37,7 @@ pub(super) struct Proven {
 /// Runs the search in at most `steps`, improving `search.best`. `None` if it did not finish.
 pub(super) fn prove(
     table: &Table<'_>,
-    search: &mut Search<'_>,
+    search: &mut LocalSearch<'_>,
     floor: Micros,
     steps: &mut Steps,
 ) -> Option<Proven> {
@@ -49,11 +50,12 @@ pub(super) fn prove(
     Some(Proven { bound: proof.open.min(best), better: better.map(|(_, schedule)| schedule) })
 }
 
-/// Raises `floor`, no schedule being shorter, in at most `steps`: a makespan between it and the best is ruled out if a search
-/// below it finds no assignment whose bound is shorter. The smaller the makespan asked for, the sooner the search is over.
+/// Raises the lower bound `floor` in at most `steps` and returns the new one. A makespan between it and the best is
+/// impossible if a search below it finds no assignment whose bound is shorter. The smaller that makespan, the sooner the
+/// search ends.
 pub(super) fn raise(
     table: &Table<'_>,
-    search: &mut Search<'_>,
+    search: &mut LocalSearch<'_>,
     mut floor: Micros,
     steps: &mut Steps,
 ) -> Micros {
@@ -81,7 +83,7 @@ const MOST: usize = 512;
 
 struct Proof<'a, 'b, 'c> {
     table: &'a Table<'a>,
-    search: &'b mut Search<'c>,
+    search: &'b mut LocalSearch<'c>,
     steps: &'b mut Steps,
     floor: Micros,
     /// Assignments at least as long do not matter, nor do those as long as the best. Where this is not `NEVER`, the search
@@ -110,7 +112,7 @@ struct Proof<'a, 'b, 'c> {
 impl<'a, 'b, 'c> Proof<'a, 'b, 'c> {
     fn new(
         table: &'a Table<'a>,
-        search: &'b mut Search<'c>,
+        search: &'b mut LocalSearch<'c>,
         floor: Micros,
         steps: &'b mut Steps,
     ) -> Option<Self> {
@@ -246,7 +248,7 @@ impl<'a, 'b, 'c> Proof<'a, 'b, 'c> {
             }
         }
         let (makespan, sites, loads, sequence) = better?;
-        let mut lists = Lists::default();
+        let mut lists = TaskLists::default();
         lists.fill(self.table, (0u32..).zip(sites));
         lists.sort(self.table);
         let mut timing = Timing::new(self.table);

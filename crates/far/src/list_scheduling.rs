@@ -13,7 +13,7 @@ use super::table::{Places, Site, Table, members};
 use super::tree::MAX_NODES;
 
 /// Tasks sorted once per size, longest first.
-pub(super) struct Sorted {
+pub(super) struct SortedTasks {
     /// Per class and rank, one number: the task's time from the longest down, then its index.
     keys: Vec<u64>,
     /// Position of (task, class) in the class's order, at `task * classes + class`.
@@ -22,7 +22,7 @@ pub(super) struct Sorted {
     classes: usize,
 }
 
-impl Sorted {
+impl SortedTasks {
     pub(super) fn new(table: &Table<'_>) -> Self {
         let tasks = table.tasks();
         let mut sorted = Self {
@@ -62,11 +62,11 @@ pub(super) struct Queues {
     words: usize,
     bits: Vec<u64>,
     count: [u32; MAX_NODES],
-    /// Per class, what waits.
+    /// Per class, the tasks that are not scheduled yet.
     waiting: [Waiting; MAX_NODES],
 }
 
-/// What waits of one class.
+/// The tasks of one class that are not scheduled yet.
 #[derive(Clone, Copy, Default)]
 struct Waiting {
     count: u32,
@@ -87,19 +87,19 @@ impl Queues {
         self.count = [0; MAX_NODES];
     }
 
-    pub(super) fn add(&mut self, sorted: &Sorted, task: u32, class: u8) {
+    pub(super) fn add(&mut self, sorted: &SortedTasks, task: u32, class: u8) {
         let (word, bit) = self.place(sorted, task, class);
         self.bits[word] |= bit;
         self.count[usize::from(class)] += 1;
     }
 
-    pub(super) fn remove(&mut self, sorted: &Sorted, task: u32, class: u8) {
+    pub(super) fn remove(&mut self, sorted: &SortedTasks, task: u32, class: u8) {
         let (word, bit) = self.place(sorted, task, class);
         self.bits[word] &= !bit;
         self.count[usize::from(class)] -= 1;
     }
 
-    fn place(&self, sorted: &Sorted, task: u32, class: u8) -> (usize, u64) {
+    fn place(&self, sorted: &SortedTasks, task: u32, class: u8) -> (usize, u64) {
         let rank = sorted.ranks[task as usize * sorted.classes + usize::from(class)] as usize;
         (usize::from(class) * self.words + rank / 64, 1 << (rank % 64))
     }
@@ -118,7 +118,7 @@ impl Queues {
     }
 
     /// The longest task of a class that has some left, its time, and whether there are more.
-    fn pop(&mut self, sorted: &Sorted, class: usize) -> (u32, Micros, bool) {
+    fn pop(&mut self, sorted: &SortedTasks, class: usize) -> (u32, Micros, bool) {
         let waiting = &mut self.waiting[class];
         while waiting.bits == 0 {
             waiting.word += 1;
@@ -154,11 +154,11 @@ impl Scratch {
     }
 }
 
-/// Schedules the allocation in the queues, whose tasks have `work` in all. Returns the makespan, or `None` as soon as it is clear
-/// that it would exceed `limit`.
+/// Schedules the allocation in the queues, whose tasks have `work` in all. Returns the makespan in µs, or `None` as soon as
+/// it must exceed `limit`.
 pub(super) fn schedule(
     table: &Table<'_>,
-    sorted: &Sorted,
+    sorted: &SortedTasks,
     mut work: u64,
     limit: Micros,
     scratch: &mut Scratch,
@@ -169,7 +169,7 @@ pub(super) fn schedule(
     placed.clear();
     used.clear();
     used.resize(table.gpus(), 0);
-    // Numbers that are no place leave the heap at once; on one GPU whose root is used nobody can tell whether they were there.
+    // Numbers that are no place leave the heap at once. On one GPU whose root is used they change nothing and are left out.
     let rooted = waiting >> table.place(0).class & table.usable[0] & 1 == 1;
     let alone = table.gpus() == 1 && table.roots & table.all_places() == 1;
     let roots = if rooted && alone { 1 } else { table.roots };

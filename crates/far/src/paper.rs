@@ -1,28 +1,29 @@
-//! Policy `far`: the paper's three phases, nothing else.
+//! Policy `far`: the paper's three phases and nothing more.
 
-use super::chain::Releases;
+use super::chain_length::Releases;
 use super::family::{Family, Tie};
-use super::list::{Scratch, Sorted, schedule};
-use super::lists::Lists;
-use super::local::{Steps, timing_price};
+use super::list_scheduling::{Scratch, SortedTasks, schedule};
+use super::local_search::timing_price;
 use super::problem::{Micros, Problem};
 use super::refine::{Operations, refine};
 use super::schedule::Schedule;
+use super::steps::Steps;
 use super::table::{NEVER, Table};
-use super::timing::{Order, Rule, Timing};
+use super::task_lists::TaskLists;
+use super::timing::{Rule, Timing, VisitOrder};
 
 /// What FAR found.
 #[derive(Clone, Debug)]
 pub struct Far {
-    /// The plan.
+    /// The best schedule found.
     pub schedule: Schedule,
-    /// Makespan after phase 2, µs: what refinement started from.
+    /// Makespan after phase 2, before refinement, µs.
     pub unrefined: Micros,
-    /// Makespan after phase 3, reconfigurations still in the order of Algorithm 1; phase 2's where that is better.
+    /// Makespan after phase 3 with reconfigurations still in the order of Algorithm 1, µs; that of phase 2 if it is better.
     pub refined: Micros,
-    /// What refinement did; kept even if it did not pay and `schedule` is phase 2's.
+    /// What refinement did, even if `schedule` is that of phase 2 because refinement made it no better.
     pub operations: Operations,
-    /// On GPUs that are not empty, what followed; zero on empty ones.
+    /// What followed on GPUs that are not empty; all zero on empty ones.
     pub overlap: Overlap,
 }
 
@@ -31,35 +32,35 @@ pub struct Far {
 pub struct Overlap {
     /// Makespan of the better of both directions, before tasks are moved or swapped into the overlap, µs.
     pub turned: Micros,
-    /// The moves and swaps into the overlap; kept even if they did not pay.
+    /// The moves and swaps into the overlap, even if they made the schedule no better.
     pub operations: Operations,
 }
 
-/// Plans with FAR. On GPUs that are not empty the schedule is made as if they were, then timed after what they hold: as
-/// it is, reversed (section 4.2), and reversed after more moves and swaps with the slices' idle time in the place of the
-/// margin (section 4.3), whichever ends first.
+/// Plans with FAR. If the GPUs are not empty, the schedule is made as if they were and then timed behind what they hold,
+/// in three ways: as it is, reversed (section 4.2), and reversed after more moves and swaps that use the slices' idle time
+/// as the margin (section 4.3). The one that ends first is the answer.
 ///
-/// Two things the paper leaves open are tried both ways and the better plan is kept: which of two sizes of equal work
-/// counts (see the family), and, in the last step, whether the reconfiguration that became possible first comes first
-/// or the one with most work behind it.
+/// Where the paper leaves two choices open, both are tried and the better plan is kept: which of two sizes of equal work
+/// counts (see the family), and whether the last step takes the reconfiguration that became possible first or the one
+/// with most work behind it.
 #[must_use]
 pub fn far(problem: &Problem) -> Far {
     let table = Table::new(problem);
-    Planner::new(&table).far()
+    FarPlanner::new(&table).far()
 }
 
-pub(super) struct Planner<'a> {
+pub(super) struct FarPlanner<'a> {
     table: &'a Table<'a>,
-    sorted: Sorted,
+    sorted: SortedTasks,
     scratch: Scratch,
     family: Family,
     order: Vec<(Micros, u32)>,
     ends: Vec<Micros>,
     loads: Vec<Micros>,
     /// `[Down, ...]`, then `[Up, ...]`: all GPUs alike.
-    orders: Vec<Order>,
+    orders: Vec<VisitOrder>,
     timing: Timing,
-    lists: Lists,
+    lists: TaskLists,
     /// The best member's tasks and sites, in the order they were placed.
     placed: Vec<(u32, u32)>,
     best: Best,
@@ -69,16 +70,16 @@ pub(super) struct Planner<'a> {
 struct Best {
     makespan: Micros,
     timing: Timing,
-    lists: Lists,
+    lists: TaskLists,
 }
 
-impl<'a> Planner<'a> {
+impl<'a> FarPlanner<'a> {
     pub(super) fn new(table: &'a Table<'a>) -> Self {
-        let orders = [Order::Down, Order::Up].map(|order| std::iter::repeat_n(order, table.gpus()));
-        let best = Best { makespan: Micros::MAX, timing: Timing::new(table), lists: Lists::default() };
+        let orders = [VisitOrder::Down, VisitOrder::Up].map(|order| std::iter::repeat_n(order, table.gpus()));
+        let best = Best { makespan: Micros::MAX, timing: Timing::new(table), lists: TaskLists::default() };
         Self {
             table,
-            sorted: Sorted::new(table),
+            sorted: SortedTasks::new(table),
             scratch: Scratch::new(table),
             family: Family::new(table),
             order: Vec::with_capacity(4 * table.tasks()),
@@ -86,7 +87,7 @@ impl<'a> Planner<'a> {
             loads: Vec::with_capacity(table.sites()),
             orders: orders.into_iter().flatten().collect(),
             timing: Timing::new(table),
-            lists: Lists::default(),
+            lists: TaskLists::default(),
             placed: Vec::with_capacity(table.tasks()),
             best,
         }
@@ -220,29 +221,29 @@ impl<'a> Planner<'a> {
         let operations = refine(table, &mut self.lists, &mut self.ends);
         let mut refined = unrefined;
         if operations != Operations::default() {
-            refined = refined.min(self.time_all_ways(&[Order::Down], &[Rule::Fifo]));
+            refined = refined.min(self.time_all_ways(&[VisitOrder::Down], &[Rule::Fifo]));
         }
-        let mut turned = unrefined.min(self.time_all_ways(&[Order::Down], &[Rule::Tail]));
+        let mut turned = unrefined.min(self.time_all_ways(&[VisitOrder::Down], &[Rule::Tail]));
         let mut overlap = Overlap::default();
         if !table.problem.starts_empty() {
-            turned = turned.min(refined).min(self.time_all_ways(&[Order::Up], &BOTH));
+            turned = turned.min(refined).min(self.time_all_ways(&[VisitOrder::Up], &BOTH));
             for gpu in 0..table.gpus() {
                 Releases::new(table, gpu).chain_ends(table, gpu, &self.loads, &mut self.ends);
             }
             overlap = Overlap { turned, operations: refine(table, &mut self.lists, &mut self.ends) };
-            self.time_all_ways(&[Order::Up, Order::Down], &BOTH);
+            self.time_all_ways(&[VisitOrder::Up, VisitOrder::Down], &BOTH);
         }
         Phases { unrefined, refined, operations, overlap }
     }
 
     /// Times the lists with each of the rules in each of the orders, all GPUs alike. Returns the makespan of the best
     /// that is better than `best` was.
-    fn time_all_ways(&mut self, orders: &[Order], rules: &[Rule]) -> Micros {
+    fn time_all_ways(&mut self, orders: &[VisitOrder], rules: &[Rule]) -> Micros {
         let table = self.table;
         let before = self.best.makespan;
         set_loads(table, &self.lists, &mut self.loads);
         for &order in orders {
-            let from = if order == Order::Down { 0 } else { table.gpus() };
+            let from = if order == VisitOrder::Down { 0 } else { table.gpus() };
             let orders = from..from + table.gpus();
             for &rule in rules {
                 let limit = self.best.makespan;
@@ -274,7 +275,7 @@ struct Phases {
 const BOTH: [Rule; 2] = [Rule::Fifo, Rule::Tail];
 
 /// The site of every task.
-fn sites(table: &Table<'_>, lists: &Lists) -> Vec<u32> {
+fn sites(table: &Table<'_>, lists: &TaskLists) -> Vec<u32> {
     let mut sites = vec![0; table.tasks()];
     for (site, (_, tasks)) in (0u32..).zip(lists.iter()) {
         tasks.iter().for_each(|&t| sites[t as usize] = site);
@@ -283,7 +284,7 @@ fn sites(table: &Table<'_>, lists: &Lists) -> Vec<u32> {
 }
 
 /// Task time per site, µs.
-fn set_loads(table: &Table<'_>, lists: &Lists, loads: &mut Vec<Micros>) {
+fn set_loads(table: &Table<'_>, lists: &TaskLists, loads: &mut Vec<Micros>) {
     let load = |(site, tasks): (usize, &[u32])| -> Micros {
         let class = table.class(site);
         tasks.iter().map(|&t| table.time(t as usize, class)).sum()

@@ -6,14 +6,14 @@
 //! - the pending places over one leaf follow one another, after whatever instance is there now;
 //! - creations follow one another, and each is followed by its own tasks.
 
-use super::local::Steps;
 use super::problem::Micros;
 use super::schedule::OpKind;
+use super::steps::Steps;
 use super::table::{Places, Table, members};
 use super::tree::MAX_NODES;
 
 /// Operations in order.
-pub(super) type Sequence = Vec<(OpKind, usize)>;
+pub(super) type OpSequence = Vec<(OpKind, usize)>;
 
 /// The shortest makespan below `limit` of any order for `loads` (µs of tasks per place), and the order; `Ok(None)` if
 /// none is below, `Err` when the steps are spent.
@@ -22,9 +22,9 @@ pub(super) fn shortest(
     loads: &[Micros],
     limit: Micros,
     steps: &mut Steps,
-) -> Result<Option<(Micros, Sequence)>, OutOfSteps> {
+) -> Result<Option<(Micros, OpSequence)>, OutOfSteps> {
     let pending = (0..table.places).filter(|&p| loads[p] > 0).map(|p| 1 << p).sum();
-    let mut search = Order {
+    let mut search = OrderSearch {
         table,
         loads,
         limit,
@@ -57,18 +57,18 @@ struct State {
     free: [Micros; MAX_NODES],
 }
 
-struct Order<'a, 'b> {
+struct OrderSearch<'a, 'b> {
     table: &'a Table<'a>,
     loads: &'a [Micros],
     limit: Micros,
     steps: &'b mut Steps,
     /// The shortest destruction.
     destroy: Micros,
-    sequence: Sequence,
-    best: Option<Sequence>,
+    sequence: OpSequence,
+    best: Option<OpSequence>,
 }
 
-impl Order<'_, '_> {
+impl OrderSearch<'_, '_> {
     fn branch(&mut self, state: &State) -> Result<(), OutOfSteps> {
         if state.pending == 0 {
             if state.end < self.limit {

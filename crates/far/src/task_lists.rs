@@ -1,4 +1,4 @@
-//! Which tasks run where, in which order.
+//! Lists of tasks per site, in the order in which they run.
 
 use std::cmp::Reverse;
 
@@ -7,13 +7,13 @@ use super::table::{Site, Table};
 /// One list of tasks per site, one after another in one vector: a batch has few tasks per site, and most planning time
 /// of a small batch would go into allocating a vector for each.
 #[derive(Debug, Default)]
-pub(super) struct Lists {
+pub(super) struct TaskLists {
     tasks: Vec<u32>,
     /// Where each site's tasks begin, and the end of all.
     first: Vec<u32>,
 }
 
-impl Clone for Lists {
+impl Clone for TaskLists {
     fn clone(&self) -> Self {
         Self { tasks: self.tasks.clone(), first: self.first.clone() }
     }
@@ -24,7 +24,7 @@ impl Clone for Lists {
     }
 }
 
-impl Lists {
+impl TaskLists {
     /// Takes over (task, site) pairs; tasks of one site stay in their order.
     pub(super) fn fill(&mut self, table: &Table<'_>, placed: impl Iterator<Item = (u32, u32)> + Clone) {
         self.first.clear();

@@ -2,12 +2,12 @@
 //!
 //! Tasks at a place and at the places above and below it follow one another whatever the order, so the longest chain
 //! decides. Two measures of one GPU, both from its loads (µs of tasks per place):
-//! - [`estimate`]: the makespan a timing will find, near enough to steer a search, for either [`Order`];
+//! - [`estimate`]: the makespan a timing will find, near enough to steer a search, for either [`VisitOrder`];
 //! - [`lower`]: what no schedule beats that creates an instance at each place at most once, on an empty GPU.
 
 use super::problem::Micros;
 use super::table::{Places, Table, members};
-use super::timing::Order;
+use super::timing::VisitOrder;
 use super::tree::MAX_NODES;
 
 /// When each place of a GPU that is not empty can first be used.
@@ -63,10 +63,15 @@ impl Releases {
 }
 
 /// The makespan to expect of one GPU.
-pub(super) fn estimate(table: &Table<'_>, releases: &Releases, loads: &[Micros], order: Order) -> Micros {
+pub(super) fn estimate(
+    table: &Table<'_>,
+    releases: &Releases,
+    loads: &[Micros],
+    order: VisitOrder,
+) -> Micros {
     match order {
-        Order::Down => down(table, releases, loads),
-        Order::Up => up(table, releases, loads),
+        VisitOrder::Down => down(table, releases, loads),
+        VisitOrder::Up => up(table, releases, loads),
     }
 }
 

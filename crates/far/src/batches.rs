@@ -1,9 +1,9 @@
-//! Batches one after another (section 4 of the paper): what a schedule leaves behind is the state the next one starts
-//! from, so that the next batch begins on every slice as soon as the one before it lets go.
+//! Batches one after another (section 4 of the paper).
 //!
-//! The reversed order and the moves and swaps of section 4.3 are the planners' own: they plan over any state. Differs
-//! from the paper, which shifts the next schedule as a whole until the first slice stops it: here every place begins on
-//! its own.
+//! The next schedule starts from the state that the last one leaves, so the next batch begins on every slice as soon as
+//! that slice is free. The planners themselves do the reversing, moves and swaps of section 4.3, because they plan over
+//! any state. Differs from the paper, which shifts the next schedule as a whole until one slice stops it: here every
+//! place begins on its own.
 
 use super::problem::{Blocked, Busy, GpuNow, Held, Micros, Problem, Task};
 use super::schedule::{OpKind, Schedule};
@@ -38,8 +38,8 @@ impl Problem {
         next
     }
 
-    /// Drops what no longer matters: all but the last of what blocks a unit, and reconfigurations that were over before
-    /// any unit of their lane comes free. Without it a chain of batches would carry all of its past along.
+    /// Drops what no longer matters, so that a chain of batches does not carry its past along: all but the last block of
+    /// each unit, and reconfigurations that end before any unit of their lane comes free.
     fn forget(&mut self) {
         for gpu in &mut self.gpus {
             let blocked = std::mem::take(&mut gpu.blocked);
@@ -89,7 +89,8 @@ impl Problem {
     }
 }
 
-/// Several batches and their schedules as one, to be replayed from the first batch's state. `parts` are in order.
+/// Joins several batches and their schedules, in order, into one that starts from the first batch's state. `None` if
+/// `parts` is empty.
 #[must_use]
 pub fn joined(parts: &[(&Problem, &Schedule)]) -> Option<(Problem, Schedule)> {
     let mut problem = (*parts.first()?.0).clone();

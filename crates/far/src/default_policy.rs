@@ -1,11 +1,12 @@
-//! Policy `tessera`: the default. FAR's family as a start, then local search, then an exact search for small batches.
+//! Policy `tessera`, the default: starts from FAR's family, searches locally, then exactly for small batches.
 
-use super::bound::by_area;
-use super::classic::Planner;
-use super::exact::{prove, raise};
-use super::local::{Search, Steps};
+use super::area_bound::by_area;
+use super::exact_search::{prove, raise};
+use super::local_search::LocalSearch;
+use super::paper::FarPlanner;
 use super::problem::{GpuNow, Micros, Problem};
 use super::schedule::{Run, Schedule};
+use super::steps::Steps;
 use super::table::Table;
 
 /// Steps per millisecond of budget, measured on one core of an ordinary server: 50 ms of budget stay below 50 ms.
@@ -20,21 +21,21 @@ const SURE_TASKS: usize = 12;
 /// A plan and what is known about it.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The plan.
+    /// Runs and reconfigurations.
     pub schedule: Schedule,
-    /// No schedule ends earlier, µs.
+    /// A bound: no schedule ends earlier than this, µs.
     pub lower_bound: Micros,
-    /// The plan's makespan is the lower bound.
+    /// Whether the plan's makespan is the lower bound.
     pub proven_optimal: bool,
-    /// Steps of the budget that were used.
+    /// Steps that were used, at most the budget.
     pub steps: u64,
 }
 
 /// Plans within `budget` steps; see [`STEPS_PER_MS`]. The same problem and budget give the same plan.
 ///
-/// Steps count what can be left out. Beside them go the bound of areas, phase 1, one member of the family, its timing and
-/// policy `far` itself, whose plan this one is never worse than: proportional to the tasks (and their logarithm), one to two
-/// milliseconds per thousand, so that a batch of more than about thirty thousand takes longer than a budget of 50 ms.
+/// Steps count the optional work only. Always done are the bound of areas, phase 1, one member of the family, its timing
+/// and policy `far` itself; the plan is never worse than that policy's. This work grows with the tasks and their logarithm,
+/// one to two milliseconds per thousand tasks, so a batch of more than about 30 000 takes longer than a budget of 50 ms.
 #[must_use]
 pub fn best(problem: &Problem, budget: u64) -> Plan {
     let table = Table::new(problem);
@@ -43,9 +44,9 @@ pub fn best(problem: &Problem, budget: u64) -> Plan {
         return Plan { schedule: Schedule::default(), lower_bound: 0, proven_optimal: true, steps: 0 };
     }
     let mut steps = Steps(budget);
-    let mut planner = Planner::new(&table);
+    let mut planner = FarPlanner::new(&table);
     let start = planner.start(&mut steps);
-    let mut search = Search::new(&table, &start, &mut steps);
+    let mut search = LocalSearch::new(&table, &start, &mut steps);
     if let Some(sites) = as_if_empty(problem, &table, &mut steps) {
         search.consider(&sites, &mut steps);
     }
@@ -63,7 +64,7 @@ pub fn best(problem: &Problem, budget: u64) -> Plan {
         }
         steps.take(given - share.0);
     }
-    // Where the search did not finish, a part of it still finds a better bound than areas do.
+    // If the search did not finish, a part of the steps still finds a better bound than areas do.
     let kept = if exact && bound == floor { steps.0 / 5 } else { 0 };
     let target = better.as_ref().map_or(Micros::MAX, Schedule::makespan);
     while search.best.makespan.min(target) > bound && steps.0 > kept + 1000 {
@@ -88,9 +89,9 @@ pub fn best(problem: &Problem, budget: u64) -> Plan {
     Plan { schedule, lower_bound: bound, proven_optimal, steps: budget - steps.0 }
 }
 
-/// The assignment for the same GPUs if they were empty, at a third of the budget: started as the present instances come
-/// free it is never much worse than waiting for all of them, and an empty GPU can be searched exactly. `None` on empty
-/// GPUs, and where instances of unknown end make some places impossible.
+/// The assignment for the same GPUs if they were empty, found with a third of the budget. Empty GPUs can be searched
+/// exactly, and an assignment that begins as the present instances come free is never much worse than one that waits for
+/// all of them. `None` if the GPUs are empty, or if instances of unknown end make some places impossible.
 fn as_if_empty(problem: &Problem, table: &Table<'_>, steps: &mut Steps) -> Option<Vec<u32>> {
     if problem.starts_empty() || table.usable.iter().any(|&places| places != table.all_places()) {
         return None;
@@ -103,7 +104,7 @@ fn as_if_empty(problem: &Problem, table: &Table<'_>, steps: &mut Steps) -> Optio
 }
 
 /// Polishes with a quarter of what is left: in large batches the neighbourhood alone would eat all of it.
-fn polish(search: &mut Search<'_>, steps: &mut Steps) {
+fn polish(search: &mut LocalSearch<'_>, steps: &mut Steps) {
     let given = steps.0 / 4;
     let mut share = Steps(given);
     search.polish(&mut share);

@@ -1,8 +1,8 @@
 //! A lower bound of the makespan from areas alone: quick, for batches of any size and GPUs in any state.
 //!
-//! A makespan T is ruled out when a task fits no size within T, or when the least work of all tasks, each at the sizes
-//! that fit, exceeds what the slices offer until T: on an empty GPU every slice first waits for a creation, on another
-//! one the slices of running instances come free late. The bound is the smallest T that is not ruled out.
+//! A makespan T is impossible if some task fits no size within T. It is also impossible if the least work of all tasks,
+//! each at the sizes that fit, exceeds what the slices offer until T: on an empty GPU every slice first waits for a
+//! creation, on other GPUs the slices of running instances come free late. The bound is the smallest T that passes both.
 
 use super::problem::{GpuNow, Micros, Problem};
 use super::table::{NEVER, Table, members};
@@ -26,7 +26,7 @@ pub(super) fn by_area(table: &Table<'_>) -> Micros {
     low
 }
 
-/// What the state of the GPUs takes from the slices.
+/// What the slices lose to the state of the GPUs.
 struct Idle {
     /// The shortest creation any task must wait for; 0 where an instance exists.
     create: Micros,

@@ -1,4 +1,4 @@
-//! The strategies the paper compares with (section 6.5): a partition that never changes, and MISO's partitions.
+//! The strategies that the paper compares with (section 6.5): a partition that never changes, and MISO's partitions.
 
 use super::problem::{GpuNow, Held, Micros, Problem, ProblemError};
 use super::schedule::{Op, OpKind, Run, Schedule};
@@ -13,7 +13,7 @@ pub struct Fixed {
     pub partition: Vec<usize>,
     /// The problem with the partition in place.
     pub problem: Problem,
-    /// The plan; it has no reconfigurations.
+    /// Runs only: a fixed partition has no reconfigurations.
     pub schedule: Schedule,
 }
 

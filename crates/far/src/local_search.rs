@@ -1,38 +1,27 @@
 //! Local search over assignments of tasks to places: moves and swaps across sizes, places and GPUs.
 //!
-//! Threshold acceptance with a falling temperature; temperatures and choices come from a fixed sequence of numbers, so
-//! the same problem and the same budget give the same plan on every machine.
+//! Threshold acceptance with a falling temperature. Temperatures and choices come from a fixed sequence of numbers, so the
+//! same problem and the same budget give the same plan on every machine.
 
-use super::chain::{Releases, estimate};
-use super::lists::Lists;
+use super::chain_length::{Releases, estimate};
 use super::problem::Micros;
+use super::steps::Steps;
 use super::table::{NEVER, Site, Table};
-use super::timing::{Order, Rule, Timing};
+use super::task_lists::TaskLists;
+use super::timing::{Rule, Timing, VisitOrder};
 
-/// Work left to do, in steps. One step is about what judging one move costs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Steps(pub(super) u64);
-
-impl Steps {
-    pub(super) fn take(&mut self, steps: u64) -> bool {
-        let enough = self.0 >= steps;
-        self.0 = self.0.saturating_sub(steps);
-        enough
-    }
-}
-
-/// An assignment and its timing.
+/// The best assignment so far and its timing.
 #[derive(Clone)]
-pub(super) struct Incumbent {
+pub(super) struct BestKnown {
     pub(super) makespan: Micros,
     pub(super) sites: Vec<u32>,
-    pub(super) orders: Vec<Order>,
+    pub(super) orders: Vec<VisitOrder>,
 }
 
 /// A fixed sequence of numbers (64-bit xorshift).
-struct Sequence(u64);
+struct FixedNumbers(u64);
 
-impl Sequence {
+impl FixedNumbers {
     fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -53,11 +42,11 @@ impl Sequence {
     }
 }
 
-pub(super) struct Search<'a> {
+pub(super) struct LocalSearch<'a> {
     table: &'a Table<'a>,
     releases: Vec<Releases>,
     timing: Timing,
-    sequence: Sequence,
+    sequence: FixedNumbers,
     /// The sites of each set of classes that some task can run at, and which of these sets a task has.
     choices: Vec<Vec<u32>>,
     choice: Vec<usize>,
@@ -67,21 +56,21 @@ pub(super) struct Search<'a> {
     sites: Vec<u32>,
     loads: Vec<Micros>,
     values: Vec<Micros>,
-    orders: Vec<Order>,
+    orders: Vec<VisitOrder>,
     work: u64,
-    pub(super) best: Incumbent,
+    pub(super) best: BestKnown,
 }
 
-impl<'a> Search<'a> {
+impl<'a> LocalSearch<'a> {
     /// Starts from `start`, which is timed here; its orders are tried as far as the steps reach.
     pub(super) fn new(table: &'a Table<'a>, start: &[u32], steps: &mut Steps) -> Self {
         let (choices, choice) = choices(table);
-        let orders = vec![Order::Down; table.gpus()];
+        let orders = vec![VisitOrder::Down; table.gpus()];
         let mut search = Self {
             table,
             releases: (0..table.gpus()).map(|g| Releases::new(table, g)).collect(),
             timing: Timing::new(table),
-            sequence: Sequence(0x2545_f491_4f6c_dd1d),
+            sequence: FixedNumbers(0x2545_f491_4f6c_dd1d),
             choices,
             choice,
             timing_price: timing_price(table),
@@ -89,7 +78,7 @@ impl<'a> Search<'a> {
             sites: start.to_vec(),
             loads: vec![0; table.sites()],
             values: vec![0; table.gpus()],
-            best: Incumbent { makespan: Micros::MAX, sites: start.to_vec(), orders: orders.clone() },
+            best: BestKnown { makespan: Micros::MAX, sites: start.to_vec(), orders: orders.clone() },
             orders,
             work: 0,
         };
@@ -132,7 +121,7 @@ impl<'a> Search<'a> {
     /// Tries both orders on every GPU, one at a time.
     fn try_orders(&mut self, steps: &mut Steps) {
         for gpu in 0..self.table.gpus() {
-            for order in [Order::Up, Order::Down] {
+            for order in [VisitOrder::Up, VisitOrder::Down] {
                 if !steps.take(self.timing_price) {
                     break;
                 }
@@ -312,7 +301,7 @@ impl<'a> Search<'a> {
         for (task, &site) in self.best.sites.iter().enumerate() {
             loads[site as Site] += self.table.time(task, self.table.class(site as Site));
         }
-        let mut lists = Lists::default();
+        let mut lists = TaskLists::default();
         lists.fill(self.table, (0u32..).zip(self.best.sites.iter().copied()));
         lists.sort(self.table);
         self.timing.run(self.table, &loads, &self.best.orders, Rule::Tail);

@@ -1,8 +1,10 @@
 //! How many placements a GPU has left: its configuration capability (GRMU, arXiv:2502.01909).
 
-use crate::{Placement, Profile};
+use crate::ids::Placement;
+use crate::profile::Profile;
 
-/// How many placements each set of taken units leaves: entry `m` for the units of bit mask `m`, at most 2^16 entries.
+/// The number of placements that each set of taken units leaves; entry `m` is for the units of bit mask `m`. At most 2^16
+/// entries.
 #[must_use]
 pub(crate) fn placements_left(units: u8, profiles: &[Profile]) -> Vec<u16> {
     let masks: Vec<u16> = profiles

@@ -1,8 +1,8 @@
 //! Which instances may exist on one GPU at the same time.
 
-use crate::Profile;
+use crate::profile::Profile;
 
-/// Media engines of a profile, as far as they exclude others. `+me.all` has all of them, `+me` the single JPEG and
+/// The media engines of a profile that exclude other profiles. `+me.all` has all of them, `+me` the single JPEG and
 /// OFA engines, `-me` none (comments in nvml.h; `max_instances` alone would allow `1g+me` beside `2g+me`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Media {
@@ -27,7 +27,7 @@ fn media(profile: &Profile) -> Media {
     }
 }
 
-/// Whether instances of these profiles can exist on one GPU at the same time, places apart.
+/// Whether instances of these profiles can exist on one GPU at the same time, on places that do not overlap.
 #[must_use]
 pub fn coexist(a: &Profile, b: &Profile) -> bool {
     match (media(a), media(b)) {

@@ -1,6 +1,6 @@
-//! GPU models, their MIG profiles, and where on a GPU instances may lie.
+//! GPU models, their MIG profiles, and the places where instances may be on a GPU.
 //!
-//! Knows nothing of jobs, links or Slurm. Memory is MiB; positions are NVML's placement units.
+//! This crate knows nothing about jobs, links or Slurm. Memory is in MiB, positions are NVML's placement units.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
@@ -8,8 +8,10 @@ mod capability;
 mod coexist;
 mod ids;
 mod model;
+mod profile;
 pub mod size;
 
 pub use coexist::coexist;
 pub use ids::{GpuIndex, JobId, Placement, ProfileId, Slice, Uid};
-pub use model::{GEOMETRY, MigReset, Model, Profile};
+pub use model::{GEOMETRY, MigReset, Model};
+pub use profile::Profile;

@@ -7,12 +7,13 @@ use std::sync::OnceLock;
 
 use serde::Deserialize;
 
-use crate::{Placement, ProfileId, Slice};
+use crate::ids::{ProfileId, Slice};
+use crate::profile::Profile;
 
 /// The geometry file itself, with sources, engines and compute instances that [`Model`] leaves out.
 pub const GEOMETRY: &str = include_str!("../data/models.toml");
 
-/// What a change of MIG mode takes.
+/// How a change of MIG mode comes into force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum MigReset {
     /// Pending until the GPU is reset: A30, A100.
@@ -32,7 +33,7 @@ pub struct Model {
     pub names: Vec<String>,
     /// Architecture, lower case: `ampere`.
     pub arch: String,
-    /// What a change of MIG mode takes.
+    /// How a change of MIG mode comes into force.
     pub mig_reset: MigReset,
     /// Framebuffer, MiB.
     pub total_memory_mib: u64,
@@ -42,57 +43,10 @@ pub struct Model {
     pub placement_units: u8,
     /// Streaming multiprocessors of the whole GPU.
     pub full_gpu_sm: u32,
-    /// Profiles, smallest first: by placement units, then compute slices, then id.
+    /// Profiles, smallest first: by placement units, then compute slices, plain ones before variants, then id.
     pub profiles: Vec<Profile>,
     /// Placements left for each mask of taken units: see [`Model::placements_left`].
     left: Vec<u16>,
-}
-
-/// One GPU instance profile of a model.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Profile {
-    /// `2g.10gb`.
-    pub name: String,
-    /// Device-level id.
-    pub id: ProfileId,
-    /// Index for NVML's profile queries; another number space than `id`.
-    pub enum_value: u32,
-    /// Compute slices.
-    pub compute_slices: u8,
-    /// Memory of an instance, MiB.
-    pub memory_mib: u64,
-    /// False where no capture gives `memory_mib` and it is a cautious estimate.
-    pub memory_known: bool,
-    /// Streaming multiprocessors; an estimate by compute slices where no capture gives them.
-    pub sm: u32,
-    /// Most instances of this profile on one GPU.
-    pub max_instances: u32,
-    /// Legal first units, ascending.
-    pub starts: Vec<Slice>,
-    /// Placement units taken.
-    pub size: u8,
-}
-
-impl Profile {
-    /// A variant with other engines (`+me`, `-me`, `+gfx`): given only to a request that names it.
-    #[must_use]
-    pub fn is_variant(&self) -> bool {
-        self.name.contains(['+', '-'])
-    }
-
-    /// The gigabytes in the profile's name: 10 for `2g.10gb`.
-    #[must_use]
-    pub fn nominal_gb(&self) -> u32 {
-        let after_dot = self.name.split_once('.').map_or("", |(_, rest)| rest);
-        let digits = after_dot.len() - after_dot.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-        after_dot[..digits].parse().unwrap_or(0)
-    }
-
-    /// The placement that starts at `start`. Whether `start` is legal is for the caller: see `starts`.
-    #[must_use]
-    pub fn at(&self, start: Slice) -> Placement {
-        Placement { start, size: self.size }
-    }
 }
 
 impl Model {
@@ -103,7 +57,7 @@ impl Model {
         MODELS.get_or_init(load)
     }
 
-    /// The model with this key or NVML name, upper and lower case alike.
+    /// The model with this key or NVML name, in upper or lower case.
     #[must_use]
     pub fn find(name: &str) -> Option<&'static Model> {
         let same = |s: &String| s.eq_ignore_ascii_case(name);
@@ -128,20 +82,21 @@ impl Model {
         self.left.get(usize::from(taken)).copied().unwrap_or(0)
     }
 
-    /// Memory that a share or a whole-GPU job can be promised without MIG, MiB: what the largest instance holds. The
-    /// rest of the framebuffer is the driver's; no capture says how much of it a GPU outside MIG mode could use.
+    /// Memory that a share or a whole-GPU job can be promised without MIG, MiB: as much as the largest instance has. The
+    /// driver takes the rest of the framebuffer; no capture says how much of that a GPU outside MIG mode could use.
     #[must_use]
     pub fn usable_mib(&self) -> u64 {
         self.profiles.iter().map(|p| p.memory_mib).max().unwrap_or(0)
     }
 
-    /// SMs that MIG can give: those of the largest instance, 98 of an A100's 108.
+    /// SMs of the largest instance, the most that MIG can give: 98 of an A100's 108.
     #[must_use]
     pub fn mig_sm(&self) -> u32 {
         self.profiles.iter().map(|p| p.sm).max().unwrap_or(0)
     }
 
-    /// A profile's part of the framebuffer by its units, MiB: 1/8 for a `1g.5gb`. Comparable between models.
+    /// A profile's part of the framebuffer by its placement units, MiB: 1/8 of an A100's for a `1g.5gb`. Comparable between
+    /// models.
     #[must_use]
     pub fn span_mib(&self, profile: &Profile) -> u64 {
         self.total_memory_mib * u64::from(profile.size) / u64::from(self.placement_units.max(1))
@@ -257,6 +212,7 @@ fn cautious_memory_mib(total_mib: u64, size: u8, units: u8) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::Placement;
 
     #[test]
     fn all_usable_models_are_read() {

@@ -1,0 +1,50 @@
+//! The GPU instance profiles of a model.
+
+use crate::ids::{Placement, ProfileId, Slice};
+
+/// One GPU instance profile of a model.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Profile {
+    /// The name that NVML gives it: `2g.10gb`.
+    pub name: String,
+    /// Its id on the device, as `nvidia-smi mig -lgip` prints it.
+    pub id: ProfileId,
+    /// Index for NVML's profile queries; another number space than `id`.
+    pub enum_value: u32,
+    /// Compute slices of an instance.
+    pub compute_slices: u8,
+    /// Memory of an instance, MiB.
+    pub memory_mib: u64,
+    /// False where no capture gives `memory_mib` and it is a cautious estimate.
+    pub memory_known: bool,
+    /// Streaming multiprocessors; an estimate by compute slices where no capture gives them.
+    pub sm: u32,
+    /// Most instances of this profile on one GPU.
+    pub max_instances: u32,
+    /// Legal first units, ascending.
+    pub starts: Vec<Slice>,
+    /// Placement units that an instance takes.
+    pub size: u8,
+}
+
+impl Profile {
+    /// A variant with other engines (`+me`, `-me`, `+gfx`): given only to a request that names it.
+    #[must_use]
+    pub fn is_variant(&self) -> bool {
+        self.name.contains(['+', '-'])
+    }
+
+    /// The gigabytes in the profile's name: 10 for `2g.10gb`.
+    #[must_use]
+    pub fn nominal_gb(&self) -> u32 {
+        let after_dot = self.name.split_once('.').map_or("", |(_, rest)| rest);
+        let digits = after_dot.len() - after_dot.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        after_dot[..digits].parse().unwrap_or(0)
+    }
+
+    /// The placement that starts at `start`. Whether `start` is legal is for the caller: see `starts`.
+    #[must_use]
+    pub fn at(&self, start: Slice) -> Placement {
+        Placement { start, size: self.size }
+    }
+}

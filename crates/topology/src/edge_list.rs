@@ -1,39 +1,39 @@
-//! Reads a pattern's edge list, as `--gpu-pattern=file:PATH` and `tessera score --pattern file:PATH` take it.
+//! Reads the edge list of a pattern, as `--gpu-pattern=file:PATH` and `tessera score --pattern file:PATH` take it.
 
-use crate::{Pattern, PatternEdge};
+use crate::pattern::{Pattern, PatternEdge};
 
-/// What makes a text no edge list.
+/// Why a text is not an edge list.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EdgeListError {
-    /// A line is no edge: its number from 1, and how it begins.
+    /// A line is not an edge: the line's number, from 1, and its first 20 characters.
     #[error(
-        "line {0}: {1:?} is not an edge: expected two different ranks from 0 to {MAX_RANK} and at will a weight from \
+        "line {0}: {1:?} is not an edge: expected two different ranks from 0 to {MAX_RANK} and an optional weight from \
          0.001 to 1000, such as 0 1 or 0 1 0.5"
     )]
     NoEdge(usize, String),
-    /// A line gives an edge again, with another weight.
+    /// A line repeats an edge with a different weight: the line's number, from 1, and the two ranks.
     #[error("line {0}: edge {1}-{2} has another weight above: expected one line for both directions")]
     OtherWeight(usize, u16, u16),
-    /// More than [`MAX_EDGES`].
+    /// The list has more than [`MAX_EDGES`] edges.
     #[error("has more than {MAX_EDGES} edges")]
     TooMany,
-    /// None at all.
-    #[error("has no edges: expected lines of two ranks, such as 0 1")]
+    /// The list has no edge.
+    #[error("has no edges: expected one edge per line, as two ranks such as 0 1")]
     Empty,
 }
 
-/// Most edges of a pattern given as a list.
+/// Most edges of an edge list.
 pub const MAX_EDGES: usize = 1024;
-/// Highest rank of an edge.
+/// Highest rank in an edge list.
 pub const MAX_RANK: u16 = 1023;
 
 impl Pattern {
-    /// Reads one edge per line: two ranks from 0, separated by blanks, a comma or `-`, and at will the edge's weight;
-    /// `#` begins a comment. Edges keep their order; one that stands there again counts once.
+    /// Reads one edge per line: two ranks from 0, separated by blanks, a comma or `-`, and an optional weight. `#` begins
+    /// a comment. Edges keep their order; a repeated edge counts once.
     ///
     /// # Errors
     ///
-    /// [`EdgeListError`].
+    /// [`EdgeListError`] for the first line that is wrong, or for a list without any edge.
     pub fn parse_edges(text: &str) -> Result<Self, EdgeListError> {
         let mut edges: Vec<PatternEdge> = Vec::new();
         for (at, line) in text.lines().enumerate() {
@@ -94,13 +94,13 @@ mod tests {
     }
 
     #[test]
-    fn an_edge_is_two_ranks_and_at_will_a_weight() {
+    fn an_edge_is_two_ranks_and_an_optional_weight() {
         let text = "# halo exchange\n0 1\n\n1-2 0.5  # slow\n3, 0 , 2\n1 0\n2\t3\n";
         assert_eq!(read(text), Ok(vec![(0, 1, 1000), (1, 2, 500), (3, 0, 2000), (2, 3, 1000)]));
     }
 
     #[test]
-    fn a_line_that_is_no_edge_is_named() {
+    fn the_error_names_the_line() {
         for bad in
             ["0", "0 0", "0 1 2 3", "a b", "0 -1 x", "0 1 0", "0 1 1001", "0 1024", "0 1 -2", "0;1", "+0 1"]
         {

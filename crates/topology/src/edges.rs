@@ -1,19 +1,19 @@
-//! The application graph: which of a job's GPUs talk to which.
+//! The application graph: which of a job's ranks talk to each other.
 
-use crate::{Pattern, PatternEdge};
+use crate::pattern::{Pattern, PatternEdge};
 
-/// One edge: two ranks, and how much of the traffic it carries relative to the others.
+/// An edge between two ranks, in a job of a known size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Edge {
-    /// A rank.
+    /// One rank, from 0.
     pub a: usize,
-    /// Another.
+    /// The other rank.
     pub b: usize,
-    /// Above 0; 1 where nothing else is said.
+    /// Traffic relative to other edges: above 0, and 1 by default.
     pub weight: f64,
 }
 
-/// Edges that cannot be those of a job.
+/// Why an edge list does not fit a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
     /// An edge names a rank that the job does not have.
@@ -25,11 +25,11 @@ pub enum PatternError {
 }
 
 impl Pattern {
-    /// The edges among `n` ranks.
+    /// The edges of a job with `n` ranks; two ranks in a ring have two edges.
     ///
     /// # Errors
     ///
-    /// An edge of one's own that does not fit a job of `n`.
+    /// [`PatternError`] for the first listed edge that does not fit a job of `n`. Patterns with a name always fit.
     pub fn edges(&self, n: usize) -> Result<Vec<Edge>, PatternError> {
         let plain = |pairs: Vec<(usize, usize)>| {
             pairs.into_iter().map(|(a, b)| Edge { a, b, weight: 1.0 }).collect::<Vec<_>>()
@@ -55,7 +55,7 @@ impl Pattern {
     }
 }
 
-/// The listed edge in a job of `n`.
+/// A listed edge in a job of `n`.
 fn edge_of(listed: &PatternEdge, n: usize) -> Result<Edge, PatternError> {
     let (a, b) = (usize::from(listed.a), usize::from(listed.b));
     if a >= n || b >= n {

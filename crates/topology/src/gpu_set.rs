@@ -14,46 +14,54 @@ impl GpuSet {
 
     /// The set whose bit `i` stands for GPU `i`.
     #[must_use]
+    #[inline]
     pub const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
 
-    /// Bit `i` stands for GPU `i`.
+    /// The set as a number: bit `i` stands for GPU `i`.
     #[must_use]
+    #[inline]
     pub const fn bits(self) -> u64 {
         self.0
     }
 
-    /// Adds a GPU; one from index 64 on is left out.
+    /// Adds a GPU; ignores those from index 64 on.
+    #[inline]
     pub fn insert(&mut self, gpu: GpuIndex) {
         self.0 |= 1_u64.checked_shl(u32::from(gpu.0)).unwrap_or(0);
     }
 
     /// Whether the GPU is in the set.
     #[must_use]
+    #[inline]
     pub fn contains(self, gpu: GpuIndex) -> bool {
         self.0.checked_shr(u32::from(gpu.0)).is_some_and(|bits| bits & 1 == 1)
     }
 
     /// Number of GPUs.
     #[must_use]
+    #[inline]
     pub fn len(self) -> usize {
         self.0.count_ones() as usize
     }
 
-    /// True for no GPU at all.
+    /// True if the set has no GPU.
     #[must_use]
+    #[inline]
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// The GPUs in both.
+    /// The GPUs that are in both sets.
     #[must_use]
+    #[inline]
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    /// The GPUs, ascending.
+    /// The GPUs in ascending order.
+    #[inline]
     pub fn iter(self) -> impl Iterator<Item = GpuIndex> {
         (0..64_u16).map(GpuIndex).filter(move |g| self.contains(*g))
     }
@@ -80,6 +88,7 @@ impl fmt::Display for GpuSet {
 }
 
 impl FromIterator<GpuIndex> for GpuSet {
+    #[inline]
     fn from_iter<I: IntoIterator<Item = GpuIndex>>(gpus: I) -> Self {
         let mut set = Self::EMPTY;
         gpus.into_iter().for_each(|g| set.insert(g));
@@ -87,11 +96,11 @@ impl FromIterator<GpuIndex> for GpuSet {
     }
 }
 
-/// A number of GPUs that must come from a group of them: a socket, or a type.
+/// A number of GPUs that a job must get from a group of them, such as a socket or a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
-    /// The group; groups do not overlap.
+    /// The group. The groups of one job do not overlap.
     pub of: GpuSet,
-    /// How many, from 1.
+    /// GPUs from the group, at least 1.
     pub n: usize,
 }

@@ -4,20 +4,22 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use petgraph::graph::{NodeIndex, UnGraph};
 
-use crate::{GpuSet, Link, LinkClass, LinkKind, LinkMatrix};
+use crate::gpu_set::GpuSet;
+use crate::link::Link;
+use crate::link_kind::{LinkClass, LinkKind};
 use geometry::GpuIndex;
 
 /// A node's GPUs and links (MAPA section 3.2): complete, each edge the best link between its two GPUs.
 #[derive(Clone, Debug)]
 pub struct HardwareGraph {
     graph: UnGraph<GpuIndex, Link>,
-    /// The edges again, row by row: searches ask for them by the million.
+    /// The edges again, row by row: searches look them up by the million.
     links: Vec<Link>,
     /// What each GPU can send to all others together, MB/s.
     sends_mb_s: Vec<u32>,
     /// GPUs per CPU socket, or all.
     socket: usize,
-    /// The slowest way over PCIe, MB/s; all of it where there is none.
+    /// The slowest way over PCIe, MB/s; `u32::MAX` if there is none.
     least_pcie_mb_s: u32,
     fingerprint: u64,
 }
@@ -32,11 +34,11 @@ impl HardwareGraph {
     /// Most GPUs of a node.
     pub const MOST_GPUS: usize = 64;
 
-    /// The graph of `n` GPUs, 64 at most, whose links `link` tells for each pair `a < b`.
+    /// The graph of `n` GPUs, 64 at most; `link` gives the link of each pair `a < b`.
     ///
-    /// `sends_gbps` is what one GPU's NVLink ports send together, where something between them (an NVSwitch) shares
-    /// them among the links; without it each GPU can send on all its links at once. `socket` is the number of GPUs
-    /// per CPU socket, 0 for all of them on one.
+    /// `sends_gbps` is what the NVLink ports of one GPU send together, if an NVSwitch shares them among its links; with
+    /// `None` each GPU can send on all its links at once. `socket` is the number of GPUs per CPU socket; with 0 all are
+    /// on one.
     #[must_use]
     pub fn new(
         n: usize,
@@ -47,8 +49,7 @@ impl HardwareGraph {
         Self::with_ports(n, &|_| sends_gbps, socket, link)
     }
 
-    /// As [`HardwareGraph::new`], with what each GPU's NVLink ports send: not the same everywhere once a link to an
-    /// NVSwitch is down.
+    /// As [`HardwareGraph::new`], with `sends_gbps` per GPU: GPUs differ once a link to an NVSwitch is down.
     #[must_use]
     pub fn with_ports(
         n: usize,
@@ -80,13 +81,13 @@ impl HardwareGraph {
         Self { graph, links, sends_mb_s, socket, least_pcie_mb_s, fingerprint: hash.finish() }
     }
 
-    /// A number that graphs with the same GPUs and links share.
+    /// A hash: graphs with the same GPUs, links and sockets have the same one within this process.
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
         self.fingerprint
     }
 
-    /// The same links with another number of GPUs per CPU socket.
+    /// The same links with `socket` GPUs per CPU socket, 0 for all of them on one.
     #[must_use]
     pub fn with_socket(&self, socket: usize) -> Self {
         let port =
@@ -94,16 +95,11 @@ impl HardwareGraph {
         Self::with_ports(self.len(), &port, socket, &|a, b| self.links[a * self.len() + b])
     }
 
-    /// The graph of a matrix.
-    #[must_use]
-    pub fn from_matrix(matrix: &LinkMatrix) -> Self {
-        Self::clone(matrix.graph())
-    }
-
-    /// The graph of `n` GPUs of whose links only the bandwidths are known, GB/s: kinds by bandwidth
-    /// ([`Link::of_bandwidth`]), one socket per half.
+    /// The graph of `n` GPUs if only the bandwidths are known, in GB/s. Kinds are told from them ([`Link::of_bandwidth`]),
+    /// and each half of the GPUs is on one socket.
     ///
-    /// Equal links of 200 GB/s or more everywhere are taken for an NVSwitch: a GPU sends as much to all as to one.
+    /// Links of 200 GB/s or more that are all equal count as an NVSwitch: a GPU sends as much to all others together as
+    /// to one.
     #[must_use]
     pub fn of_bandwidths(n: usize, bw_gbps: &dyn Fn(usize, usize) -> f64) -> Self {
         let first = if n > 1 { bw_gbps(0, 1) } else { 0.0 };
@@ -114,48 +110,51 @@ impl HardwareGraph {
 
     /// Number of GPUs.
     #[must_use]
+    #[inline]
     pub fn len(&self) -> usize {
         self.graph.node_count()
     }
 
-    /// True for a node without GPUs.
+    /// True if the node has no GPU.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The graph itself.
+    /// The graph for algorithms of `petgraph`: nodes in the order of GPU indices.
     #[must_use]
     pub fn graph(&self) -> &UnGraph<GpuIndex, Link> {
         &self.graph
     }
 
-    /// The link between two GPUs; `None` for a GPU and itself and for one that is not there.
+    /// The link between two GPUs; `None` if they are the same GPU or one of them does not exist.
     #[must_use]
+    #[inline]
     pub fn link(&self, a: GpuIndex, b: GpuIndex) -> Option<Link> {
         let (a, b, n) = (usize::from(a.0), usize::from(b.0), self.len());
         (a != b && a < n && b < n).then(|| self.links[a * n + b])
     }
 
-    /// Every GPU.
+    /// The set of all GPUs of the node.
     #[must_use]
     pub fn all(&self) -> GpuSet {
         self.graph.node_weights().copied().collect()
     }
 
-    /// GPUs per CPU socket.
+    /// GPUs per CPU socket; all of them if the node has one socket.
     #[must_use]
     pub fn socket(&self) -> usize {
         self.socket
     }
 
-    /// What a GPU's NVLink ports send together, MB/s.
+    /// What a GPU's NVLink ports send together, MB/s; `u32::MAX` if only its links limit it, 0 for an unknown GPU.
     #[must_use]
+    #[inline]
     pub fn sends_mb_s(&self, gpu: GpuIndex) -> u32 {
         self.sends_mb_s.get(usize::from(gpu.0)).copied().unwrap_or(0)
     }
 
-    /// Preserved bandwidth (Equation 3): sum of what the links among `gpus` are worth keeping for, GB/s.
+    /// Preserved bandwidth (Equation 3): the sum of [`HardwareGraph::kept_mb_s`] over the links among `gpus`, GB/s.
     #[must_use]
     pub fn preserved_bw(&self, gpus: GpuSet) -> f64 {
         let sum: u64 = gpus
@@ -168,17 +167,18 @@ impl HardwareGraph {
         gbps
     }
 
-    /// What the links of a GPU to a set are worth keeping for, MB/s.
+    /// The sum of [`HardwareGraph::kept_mb_s`] over the links of a GPU to a set, MB/s.
     #[must_use]
     pub fn kept_to(&self, gpu: GpuIndex, set: GpuSet) -> u64 {
         set.iter().filter_map(|other| self.link(gpu, other)).map(|l| u64::from(self.kept_mb_s(l))).sum()
     }
 
-    /// What a link between two free GPUs is worth keeping for, MB/s: all of an NVLink; of PCIe what it
-    /// has over the slowest way there is, which any two GPUs have and nobody can lose.
+    /// The bandwidth of a link between two free GPUs that is worth keeping, MB/s: all of an NVLink, but for PCIe only what
+    /// exceeds the slowest way of the node, because any two GPUs have at least that.
     ///
-    /// MAPA's program, where all ways over PCIe are alike, leaves PCIe out.
+    /// MAPA's program leaves PCIe out; there, all ways over PCIe are alike.
     #[must_use]
+    #[inline]
     pub fn kept_mb_s(&self, link: Link) -> u32 {
         match link.class() {
             LinkClass::Pcie => link.mb_s.saturating_sub(self.least_pcie_mb_s),
@@ -186,8 +186,8 @@ impl HardwareGraph {
         }
     }
 
-    /// What a member of a set can send to the rest of it, MB/s: all its NVLinks there together, as far
-    /// as its ports allow, and one PCIe link beside them, because a GPU has one.
+    /// What a member of a set can send to the other members, MB/s: on all its NVLinks to them together, limited by its
+    /// ports, and in addition on one PCIe link, because a GPU has one.
     #[must_use]
     pub fn sends_within(&self, gpu: GpuIndex, set: GpuSet) -> u32 {
         let links = set.iter().filter_map(|other| self.link(gpu, other));

@@ -1,6 +1,7 @@
-//! The GPUs of a node, the links between them, and how a job's GPUs talk to each other.
+//! The GPUs of a node, the links between them, and how a job's ranks talk to each other.
 //!
-//! Bandwidths are GB/s (10^9 bytes per second) in one direction; GPUs are numbered from 0.
+//! Bandwidths are in one direction: GB/s (10^9 bytes per second) as `gbps`, MB/s (10^6) as `mb_s`. GPUs are numbered
+//! from 0.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
@@ -9,6 +10,7 @@ mod edges;
 mod gpu_set;
 mod graph;
 mod link;
+mod link_kind;
 mod matrix;
 mod pattern;
 mod rates;
@@ -19,7 +21,8 @@ pub use edge_list::{EdgeListError, MAX_EDGES, MAX_RANK, parse_weight};
 pub use edges::{Edge, PatternError};
 pub use gpu_set::{GpuSet, Quota};
 pub use graph::HardwareGraph;
-pub use link::{Link, LinkClass, LinkKind, PCIE_GBPS};
+pub use link::{Link, PCIE_GBPS};
+pub use link_kind::{LinkClass, LinkKind};
 pub use matrix::LinkMatrix;
 pub use pattern::{Pattern, PatternEdge};
 pub use rates::{

@@ -1,60 +1,28 @@
-//! Links between two GPUs, and what each kind carries.
+//! The link between two GPUs: its kind and its bandwidth.
 
-use std::fmt;
+use crate::link_kind::{LinkClass, LinkKind};
+use crate::rates::{PcieSlot, nvlink_lane_gbps, pcie_gbps};
 
-use crate::{PcieSlot, nvlink_lane_gbps, pcie_gbps};
-
-/// GB/s in one direction between two GPUs of which only PCIe is known: what MAPA's program counts for PCIe 3 x16.
+/// GB/s in one direction assumed for two GPUs that PCIe connects, if no rate is known: MAPA's program counts this for
+/// PCIe 3 x16.
 pub const PCIE_GBPS: f64 = 10.0;
-
-/// How two GPUs are connected; the PCIe levels are those of `nvidia-smi topo -m`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum LinkKind {
-    /// NVLink. Through an NVSwitch, the lanes of one GPU.
-    NvLink {
-        /// From 1; 0 where only a bandwidth is known.
-        generation: u8,
-        /// Lanes that are up.
-        lanes: u8,
-    },
-    /// At most one PCIe switch between them.
-    Pix,
-    /// Several PCIe switches.
-    Pxb,
-    /// A host bridge.
-    Phb,
-    /// Host bridges of one NUMA node.
-    Node,
-    /// The link between NUMA nodes.
-    Sys,
-}
-
-/// The three classes that MAPA's Equation 2 counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum LinkClass {
-    /// x: two NVLink lanes or more.
-    Double,
-    /// y: one NVLink lane.
-    Single,
-    /// z: no NVLink.
-    Pcie,
-}
 
 /// The best connection between two GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// How.
+    /// NVLink with its lanes, or the way over PCIe.
     pub kind: LinkKind,
-    /// MB/s in one direction, at most [`Link::MOST_MB_S`]: whole numbers, so that sums have no order.
+    /// Bandwidth in one direction, MB/s (10^6 bytes per second), at most [`Link::MOST_MB_S`]. Whole numbers, so that
+    /// sums do not depend on their order.
     pub mb_s: u32,
 }
 
 impl Link {
-    /// 1 TB/s. What 23 edges lack of it, ring+tree's on 16 GPUs, fits the widest number that the searches count in, and all
-    /// links of a node add up in a `u32`.
+    /// 1 TB/s. All links of a node add up in a `u32`, and sums over ring+tree's 23 edges on 16 GPUs fit the widest number
+    /// that the searches count in.
     pub const MOST_MB_S: u32 = 1_000_000;
 
-    /// A link of this bandwidth, GB/s; what is negative or no number counts as 0.
+    /// A link of this bandwidth, GB/s. Negative numbers and NaN count as 0, more than 1 TB/s as 1 TB/s.
     #[must_use]
     pub fn new(kind: LinkKind, gbps: f64) -> Self {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped before")]
@@ -64,23 +32,24 @@ impl Link {
 
     /// NVLink of a known generation and number of lanes.
     ///
-    /// Lanes that are down are not counted, so a degraded link is a slower edge. `None` for no lane and for a
-    /// generation that is not in `data/links.toml`.
+    /// `lanes` counts only those that are up, so a degraded link is a slower edge. `None` for 0 lanes and for a generation
+    /// that is not in `data/links.toml`.
     #[must_use]
     pub fn nvlink(generation: u8, lanes: u8) -> Option<Self> {
         let lane = nvlink_lane_gbps(generation)?;
         (lanes > 0).then(|| Self::new(LinkKind::NvLink { generation, lanes }, lane * f64::from(lanes)))
     }
 
-    /// A way over PCIe between two GPUs in such slots. `None` for an NVLink and for a slot that does not exist.
+    /// The way over PCIe between two GPUs in such slots, at a PCIe level. `None` if `level` is NVLink or no such slot exists.
     #[must_use]
     pub fn pcie(level: LinkKind, slot: PcieSlot) -> Option<Self> {
         pcie_gbps(level, slot).map(|gbps| Self::new(level, gbps))
     }
 
-    /// A link of which only the bandwidth is known: from 37.5 GB/s two lanes or more, from 17.5 one, PCIe below.
+    /// A link whose kind is told from its bandwidth: from 37.5 GB/s on NVLink of two lanes or more, from 17.5 on NVLink of
+    /// one lane, below that PCIe.
     ///
-    /// The bounds lie between MAPA's classes (50; 25 and 20; 10 and 12).
+    /// The bounds lie between the rates of MAPA's classes (50; 25 and 20; 10 and 12).
     #[must_use]
     pub fn of_bandwidth(gbps: f64) -> Self {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped before")]
@@ -89,8 +58,9 @@ impl Link {
         Self::new(kind, gbps)
     }
 
-    /// What Equation 2 counts it as.
+    /// The class that Equation 2 counts it in.
     #[must_use]
+    #[inline]
     pub fn class(self) -> LinkClass {
         match self.kind {
             LinkKind::NvLink { lanes: 0 | 1, .. } => LinkClass::Single,
@@ -99,23 +69,11 @@ impl Link {
         }
     }
 
-    /// GB/s in one direction.
+    /// Bandwidth in one direction, GB/s.
     #[must_use]
+    #[inline]
     pub fn gbps(self) -> f64 {
         f64::from(self.mb_s) / 1000.0
-    }
-}
-
-impl fmt::Display for LinkKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NvLink { lanes, .. } => write!(f, "NV{lanes}"),
-            Self::Pix => f.write_str("PIX"),
-            Self::Pxb => f.write_str("PXB"),
-            Self::Phb => f.write_str("PHB"),
-            Self::Node => f.write_str("NODE"),
-            Self::Sys => f.write_str("SYS"),
-        }
     }
 }
 

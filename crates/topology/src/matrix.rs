@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use geometry::GpuIndex;
 
-use crate::{HardwareGraph, Link};
+use crate::graph::HardwareGraph;
+use crate::link::Link;
 
 /// The links between a node's GPUs: bandwidths, and the hardware graph that also knows their kinds.
 ///
@@ -17,7 +18,7 @@ pub struct LinkMatrix {
 }
 
 impl LinkMatrix {
-    /// A matrix from rows. `None` unless square, symmetric, finite, non-negative and zero on the diagonal.
+    /// A matrix from rows in GB/s. `None` unless square, symmetric, finite, non-negative and zero on the diagonal.
     ///
     /// Kinds of links are told from the bandwidths: see [`HardwareGraph::of_bandwidths`].
     #[must_use]
@@ -36,7 +37,7 @@ impl LinkMatrix {
         valid.then(|| Self::of_bandwidths(n, &|a, b| rows[a][b]))
     }
 
-    /// A matrix of `n` GPUs that all have the same bandwidth to each other.
+    /// A matrix of `n` GPUs that all have the same bandwidth to each other, GB/s.
     #[must_use]
     pub fn uniform(n: usize, bw_gbps: f64) -> Self {
         Self::of_bandwidths(n, &|_, _| bw_gbps)
@@ -48,7 +49,7 @@ impl LinkMatrix {
         Self { n, bw_gbps: (0..n * n).map(cell).collect(), graph }
     }
 
-    /// The links of a graph.
+    /// The bandwidths of a graph's links.
     #[must_use]
     pub fn of_graph(graph: Arc<HardwareGraph>) -> Self {
         let n = graph.len();
@@ -63,22 +64,30 @@ impl LinkMatrix {
         &self.graph
     }
 
-    /// Number of GPUs.
+    /// Number of GPUs, that is rows.
     #[must_use]
     pub fn len(&self) -> usize {
         self.n
     }
 
-    /// True for a node without GPUs.
+    /// True if the node has no GPU.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.n == 0
     }
 
-    /// Bandwidth between two GPUs, GB/s; 0 for a GPU and itself and for one outside the matrix.
+    /// Bandwidth between two GPUs, GB/s; 0 if they are the same GPU or one of them is outside the matrix.
     #[must_use]
     pub fn bw_gbps(&self, a: GpuIndex, b: GpuIndex) -> f64 {
         let (a, b) = (usize::from(a.0), usize::from(b.0));
         if a < self.n && b < self.n { self.bw_gbps[a * self.n + b] } else { 0.0 }
+    }
+}
+
+impl HardwareGraph {
+    /// A copy of the graph behind a matrix.
+    #[must_use]
+    pub fn from_matrix(matrix: &LinkMatrix) -> Self {
+        Self::clone(matrix.graph())
     }
 }

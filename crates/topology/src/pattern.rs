@@ -3,17 +3,17 @@
 /// How a job's GPUs talk to each other (MAPA section 3.2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pattern {
-    /// Each with the next, the last with the first.
+    /// Each rank talks to the next, and the last to the first.
     Ring,
-    /// A binary tree.
+    /// NCCL's binary tree.
     Tree,
-    /// Each with the next.
+    /// Each rank talks to the next.
     Chain,
-    /// All with the first.
+    /// All ranks talk to rank 0.
     Star,
-    /// All with all.
+    /// All ranks talk to all others.
     All,
-    /// Not at all.
+    /// The ranks do not talk to each other.
     None,
     /// NCCL's ring and tree over the same ranks (MAPA Fig. 8).
     RingTree,
@@ -24,16 +24,16 @@ pub enum Pattern {
 /// One edge of a pattern given as a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PatternEdge {
-    /// A rank.
+    /// One rank, at most [`MAX_RANK`](crate::MAX_RANK) when read from text.
     pub a: u16,
-    /// Another.
+    /// The other rank.
     pub b: u16,
-    /// Its share of the traffic relative to other edges, in thousandths: [`PatternEdge::PLAIN`] where none is said.
+    /// Traffic relative to other edges, in thousandths: 1 to [`PatternEdge::MOST`], [`PatternEdge::PLAIN`] by default.
     pub milli: u32,
 }
 
 impl PatternEdge {
-    /// The weight 1.
+    /// The default weight: 1.
     pub const PLAIN: u32 = 1000;
     /// The largest weight, 1000.
     pub const MOST: u32 = 1_000_000;
@@ -44,7 +44,7 @@ impl PatternEdge {
         Self { a, b, milli: Self::PLAIN }
     }
 
-    /// Its ranks, the lower one first.
+    /// The two ranks, the lower one first.
     #[must_use]
     pub fn ends(&self) -> (u16, u16) {
         (self.a.min(self.b), self.a.max(self.b))
@@ -63,10 +63,10 @@ impl Pattern {
         ("ring+tree", Self::RingTree),
     ];
 
-    /// What a user may write for a pattern.
+    /// What a user may write for a pattern: the end of an error message.
     pub const EXPECTED: &str = "expected ring, tree, chain, star, all, none, ring+tree or file:PATH";
 
-    /// The pattern of this name.
+    /// The pattern with this name; `None` for edge lists and unknown names.
     #[must_use]
     pub fn by_name(name: &str) -> Option<Self> {
         Self::NAMED.into_iter().find(|(known, _)| *known == name).map(|(_, pattern)| pattern)

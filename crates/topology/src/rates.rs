@@ -1,13 +1,14 @@
-//! What links between GPUs carry, and interconnects that have a name: `data/links.toml` and `data/systems.toml`, each
-//! row with its source. GB/s (10^9 bytes per second) in one direction.
+//! What links between GPUs carry, by generation, lanes and way: `data/links.toml`, each row with its source.
+//!
+//! GB/s (10^9 bytes per second) in one direction.
 
 use std::sync::OnceLock;
 
 use serde::Deserialize;
 
-use crate::LinkKind;
+use crate::link_kind::LinkKind;
 
-/// A GPU's place on the PCIe bus.
+/// The slot that a GPU is in: what its PCIe link can carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PcieSlot {
     /// PCIe generation, from 1.
@@ -63,49 +64,49 @@ fn rates() -> &'static Rates {
     RATES.get_or_init(|| toml::from_str(include_str!("../data/links.toml")).unwrap_or_default())
 }
 
-/// What one NVLink lane of this generation carries, GB/s; `None` for one that is not known.
+/// What one NVLink lane of this generation carries, GB/s; `None` for a generation without known rates.
 #[must_use]
 pub fn nvlink_lane_gbps(generation: u8) -> Option<f64> {
     rates().nvlink.iter().find(|r| r.generation == generation).map(|r| r.lane_gbps)
 }
 
-/// The NVLink generation that NVML's version number means; `None` for a number that is not known.
+/// The NVLink generation for NVML's version number; `None` for an unknown number.
 #[must_use]
 pub fn nvlink_generation(nvml_version: u32) -> Option<u8> {
     rates().nvlink.iter().find(|r| r.nvml.contains(&nvml_version)).map(|r| r.generation)
 }
 
-/// NVML's version number of an NVLink generation, the first where there are several.
+/// NVML's version number of an NVLink generation, the first if there are several; `None` for an unknown generation.
 #[must_use]
 pub fn nvml_version(generation: u8) -> Option<u32> {
     rates().nvlink.iter().find(|r| r.generation == generation)?.nvml.first().copied()
 }
 
-/// The newest NVLink generation with known rates.
+/// The newest NVLink generation with known rates; 5 today.
 #[must_use]
 pub fn newest_nvlink() -> u8 {
     rates().nvlink.iter().map(|r| r.generation).max().unwrap_or(0)
 }
 
-/// The newest PCIe generation with known rates.
+/// The newest PCIe generation with known rates; 6 today.
 #[must_use]
 pub fn newest_pcie() -> u8 {
     u8::try_from(rates().pcie.x16_gbps.len()).unwrap_or(u8::MAX)
 }
 
-/// The NVLink generation of an architecture's GPUs; `None` for one without NVLink and for one that is not known.
+/// The NVLink generation of an architecture (`hopper`); `None` if it has no NVLink or is unknown.
 #[must_use]
 pub fn nvlink_of(arch: &str) -> Option<u8> {
     rates().arch.iter().find(|a| a.name == arch).map(|a| a.nvlink).filter(|g| *g > 0)
 }
 
-/// The PCIe generation of an architecture's GPUs.
+/// The PCIe generation of an architecture (`hopper`); `None` if it is unknown.
 #[must_use]
 pub fn pcie_of(arch: &str) -> Option<u8> {
     rates().arch.iter().find(|a| a.name == arch).map(|a| a.pcie)
 }
 
-/// What two GPUs in such slots exchange over a PCIe way, GB/s; `None` for an NVLink and for a slot that does not exist.
+/// What two GPUs in such slots exchange over PCIe, GB/s. `None` if `level` is NVLink or no such slot exists.
 #[must_use]
 pub fn pcie_gbps(level: LinkKind, slot: PcieSlot) -> Option<f64> {
     let name = level.to_string();
@@ -117,7 +118,7 @@ pub fn pcie_gbps(level: LinkKind, slot: PcieSlot) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Link;
+    use crate::link::Link;
 
     #[test]
     fn the_longer_the_way_the_less_it_carries() {

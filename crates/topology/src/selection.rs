@@ -1,24 +1,24 @@
 //! The policies that select a set of GPUs, by name.
 
-/// How a set is selected (MAPA sections 3.5 and 4).
+/// What makes one set better than another (MAPA sections 3.5 and 4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Selection {
-    /// The lowest GPUs.
+    /// The lowest free GPUs.
     Baseline,
-    /// Recursive bi-partitioning along the sockets.
+    /// Recursive bi-partitioning along the CPU sockets.
     TopoAware,
     /// Largest AggBW.
     Greedy,
-    /// Algorithm 1: largest EffBW for a sensitive job, largest preserved bandwidth for another.
+    /// Algorithm 1: largest EffBW for a job that is sensitive to bandwidth, largest preserved bandwidth for any other.
     #[default]
     Preserve,
 }
 
 impl Selection {
-    /// Every policy.
+    /// Every policy, in the order of help texts.
     pub const ALL: [Self; 4] = [Self::Baseline, Self::TopoAware, Self::Greedy, Self::Preserve];
 
-    /// As options and tables name it.
+    /// The name in options and tables.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -29,7 +29,7 @@ impl Selection {
         }
     }
 
-    /// The policy of this name; `topoAware`, as MAPA writes it, too.
+    /// The policy with this name; accepts MAPA's spelling `topoAware`.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         let name = if name == "topoAware" { "topo-aware" } else { name };

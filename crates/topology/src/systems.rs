@@ -1,17 +1,21 @@
-//! Interconnects that have a name.
+//! Interconnects with a name, such as `dgx-v`: `data/systems.toml`, each row with its source.
 
 use std::sync::{Arc, OnceLock};
 
 use serde::Deserialize;
 
-use crate::{HardwareGraph, Link, LinkKind, LinkMatrix, PcieSlot, nvlink_lane_gbps};
+use crate::graph::HardwareGraph;
+use crate::link::Link;
+use crate::link_kind::LinkKind;
+use crate::matrix::LinkMatrix;
+use crate::rates::{PcieSlot, nvlink_lane_gbps};
 
-/// A known interconnect.
+/// An interconnect with a name.
 #[derive(Debug, Deserialize)]
 pub struct System {
-    /// As `interconnect` names it: `dgx-v`.
+    /// The name as the key `interconnect` takes it: `dgx-v`.
     pub name: String,
-    /// Its number of GPUs; 0 fits any number.
+    /// Number of GPUs; 0 if the description fits any number.
     pub size: usize,
     /// GPUs per CPU socket; 0: half of them.
     #[serde(default)]
@@ -28,16 +32,16 @@ pub struct System {
     /// NVLink lanes of each GPU to NVSwitches.
     #[serde(default)]
     switch_lanes: u8,
-    /// Rate of pairs without NVLink, GB/s.
+    /// Rate of all pairs without NVLink, GB/s.
     pcie_gbps: Option<f64>,
-    /// PCIe generation, where that gives the rate.
+    /// PCIe generation, 0 if `pcie_gbps` gives the rate.
     #[serde(default)]
     pcie: u8,
     #[serde(default)]
     links: Vec<Pair>,
 }
 
-/// GPU, GPU, lanes, and GB/s where that is not the lanes' rate.
+/// Two GPUs, the NVLink lanes between them, and GB/s if it differs from the lanes' rate.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(untagged)]
 enum Pair {
@@ -55,19 +59,19 @@ impl Pair {
 }
 
 impl System {
-    /// The system with this name.
+    /// The system with this name, upper and lower case alike.
     #[must_use]
     pub fn find(name: &str) -> Option<&'static System> {
         systems().iter().find(|s| s.name.eq_ignore_ascii_case(name))
     }
 
-    /// Whether it can be a node of `n` GPUs.
+    /// Whether a node of `n` GPUs can have this interconnect.
     #[must_use]
     pub fn fits(&self, n: usize) -> bool {
         self.size == 0 || self.size == n
     }
 
-    /// The hardware graph of `n` GPUs; `None` if the system has another number of them.
+    /// The hardware graph of `n` GPUs; `None` if the system has another number of GPUs.
     #[must_use]
     pub fn graph(&self, n: usize) -> Option<HardwareGraph> {
         let sends = nvlink_lane_gbps(self.nvlink).map(|lane| lane * f64::from(self.switch_lanes));
@@ -75,25 +79,25 @@ impl System {
         self.fits(n).then(|| HardwareGraph::new(n, sends, self.socket(n), &|a, b| self.link(a, b, n)))
     }
 
-    /// The links of `n` GPUs; `None` if the system has another number of them.
+    /// The link matrix of `n` GPUs; `None` if the system has another number of GPUs.
     #[must_use]
     pub fn matrix(&self, n: usize) -> Option<LinkMatrix> {
         self.graph(n).map(|graph| LinkMatrix::of_graph(Arc::new(graph)))
     }
 
-    /// NVLink generation; `None` without NVLink.
+    /// The NVLink generation of its GPUs; `None` without NVLink.
     #[must_use]
     pub fn generation(&self) -> Option<u8> {
         (self.nvlink > 0).then_some(self.nvlink)
     }
 
-    /// NVLink lanes straight between two GPUs.
+    /// NVLink lanes directly between two GPUs, not through an NVSwitch.
     #[must_use]
     pub fn lanes(&self, a: usize, b: usize) -> u8 {
         self.pair(a, b).map_or(if a == b { 0 } else { self.all_lanes }, |(_, _, lanes, _)| lanes)
     }
 
-    /// NVLink lanes of each GPU to NVSwitches.
+    /// NVLink lanes of each GPU to NVSwitches; 0 without a switch.
     #[must_use]
     pub fn switch_lanes(&self) -> u8 {
         self.switch_lanes
@@ -105,18 +109,18 @@ impl System {
         if self.socket == 0 { n.div_ceil(2) } else { self.socket }
     }
 
-    /// The PCIe generation of the GPUs' slots, where it is part of the description.
+    /// The slots of its GPUs; `None` if the description gives a rate instead of a generation.
     #[must_use]
     pub fn pcie(&self) -> Option<PcieSlot> {
         (self.pcie > 0).then(|| PcieSlot::x16(self.pcie))
     }
 
-    /// How two GPUs of a node of `n` reach each other over PCIe.
+    /// The PCIe level between GPUs `a` and `b` of a node of `n`.
     #[must_use]
     pub fn level(&self, a: usize, b: usize, n: usize) -> LinkKind {
         let (socket, switch) = (self.socket(n).max(1), self.pcie_switch);
         match () {
-            // Nothing is known but PCIe.
+            // Only PCIe is known.
             () if self.socket == 0 => LinkKind::Phb,
             () if switch > 0 && a / switch == b / switch => LinkKind::Pix,
             () if a / socket == b / socket => LinkKind::Node,
@@ -142,7 +146,7 @@ impl System {
     }
 }
 
-/// Every known interconnect.
+/// Every interconnect with a name, in the order of the file.
 #[must_use]
 pub fn systems() -> &'static [System] {
     #[derive(Deserialize)]

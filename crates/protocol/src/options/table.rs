@@ -79,7 +79,7 @@ impl Spec {
             env: "TESSERA_GPU_PATTERN",
             arginfo: "shape",
             usage: "[tessera] how whole GPUs talk to each other: ring, tree, chain, star, all, none, \
-                    ring+tree or file:PATH (lines of two ranks and at will a weight)",
+                    ring+tree or file:PATH (one edge per line: two ranks, optional weight)",
         },
         Spec {
             opt: Opt::Bandwidth,

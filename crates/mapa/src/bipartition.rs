@@ -4,12 +4,14 @@
 //! room for it, the fuller one of two; without such a half it takes all of the one with more free GPUs and the rest
 //! from the other. In effect a job stays below one socket while it can.
 //!
-//! Source: MAPA section 4, "Baseline Scheduling Policies", after Amaral et al., SC'17. Links are not looked at.
+//! It ignores links.
+//!
+//! Source: MAPA section 4, "Baseline Scheduling Policies", after Amaral et al., SC'17.
 
 use geometry::GpuIndex;
 use topology::GpuSet;
 
-/// `n` of the free GPUs; the lowest ones where there is a choice.
+/// `n` of the free GPUs, the lowest ones among equals. `gpus` are all of the node, `socket` those per CPU socket.
 pub(super) fn lowest(gpus: usize, socket: usize, free: GpuSet, n: usize) -> GpuSet {
     let mut taken = GpuSet::EMPTY;
     take(0, gpus, socket.max(1), free, n, &mut taken);

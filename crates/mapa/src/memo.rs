@@ -1,4 +1,4 @@
-//! Answers that were found before.
+//! Remembers answers: a controller asks the same question again in every scheduling cycle.
 
 use std::collections::HashMap;
 
@@ -7,21 +7,21 @@ use crate::policy::choose;
 use crate::query::{Match, NoMatch, Query};
 use topology::{Pattern, Quota, Selection};
 
-/// Most answers kept; when there are more, all are forgotten.
+/// Most answers kept; the next one makes the memo forget all others.
 const MOST_KEPT: usize = 512;
 
 #[derive(PartialEq, Eq, Hash)]
 struct Key {
     graph: u64,
     free: u64,
-    /// Those of the others that break ties.
+    /// The GPUs that come back next, without free ones.
     next: u64,
     n: usize,
     pattern: (&'static str, Vec<(u16, u16, u32)>),
     sensitive: bool,
     policy: Selection,
     model: [u64; 2],
-    /// GPUs of each group that may be taken, and how many of them.
+    /// Free GPUs of each group, and how many of them the job must get.
     quotas: Vec<(u64, usize)>,
 }
 
@@ -56,7 +56,7 @@ pub struct Memo {
 }
 
 impl Memo {
-    /// The answer of [`choose`], from memory where it was asked before.
+    /// The answer of [`choose`], from memory if the question was asked before.
     ///
     /// # Errors
     ///
@@ -65,7 +65,11 @@ impl Memo {
         self.recall(query, &[], || choose(query))
     }
 
-    /// What `find` answers to a query with these quotas, from memory where it was asked before.
+    /// What `find` answers to a query with these quotas, from memory if the question was asked before.
+    ///
+    /// # Errors
+    ///
+    /// As `find`.
     pub fn recall(
         &mut self,
         query: &Query<'_>,

@@ -27,8 +27,8 @@ pub const THETA: [f64; 14] = [
 /// Equation 2: GB/s predicted for `x` double NVLinks, `y` single ones and `z` links without NVLink among the edges
 /// of the pattern.
 ///
-/// Fitted on 31 samples of 2 to 5 GPUs of a DGX-1V; not monotone, and out of that range it prefers slow rings.
-/// Without any edge (one GPU) it is 12.335.
+/// It was fitted on 31 samples of 2 to 5 GPUs of a DGX-1V. It is not monotone, and outside that range it prefers slow
+/// rings. Without any edge (one GPU) it is 12.335.
 #[must_use]
 pub fn equation_2(x: u32, y: u32, z: u32) -> f64 {
     let (x, y, z) = (f64::from(x), f64::from(y), f64::from(z));
@@ -53,12 +53,12 @@ pub fn equation_2(x: u32, y: u32, z: u32) -> f64 {
     THETA.iter().zip(terms).map(|(theta, term)| theta * term).sum()
 }
 
-/// What the bottleneck model makes of its two bounds; each is at least 0 and at most 10.
+/// The weights that the bottleneck model gives its two bounds; each is at least 0 and at most 10.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Coefficients {
     /// Weight of the slowest edge of the pattern.
     pub slowest: f64,
-    /// Weight of the least that a GPU of the set can send to the others.
+    /// Weight of the least that one GPU of the set can send to the others.
     pub sends: f64,
 }
 
@@ -71,7 +71,7 @@ impl Default for Coefficients {
 }
 
 impl Coefficients {
-    /// Coefficients, if they keep the model monotone and its sums finite.
+    /// The coefficients, or `None` if they would make the model decrease with bandwidth or its sums infinite.
     #[must_use]
     pub fn new(slowest: f64, sends: f64) -> Option<Self> {
         let fine = |c: f64| (0.0..=10.0).contains(&c);
@@ -79,7 +79,7 @@ impl Coefficients {
     }
 }
 
-/// How EffBW is predicted.
+/// The model that predicts EffBW.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum BandwidthModel {
     /// Equation 2, exactly.
@@ -95,7 +95,7 @@ impl Default for BandwidthModel {
 }
 
 impl BandwidthModel {
-    /// `mapa2021` or `bottleneck`.
+    /// The name in options and tables: `mapa2021` or `bottleneck`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -104,7 +104,7 @@ impl BandwidthModel {
         }
     }
 
-    /// The model of this name.
+    /// The model with this name, `bottleneck` with the default coefficients.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         [Self::Mapa2021, Self::default()].into_iter().find(|m| m.name() == name)
@@ -114,34 +114,34 @@ impl BandwidthModel {
 /// The two bounds of a match, MB/s.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
-    /// Slowest edge: bandwidth over the edge's share of the heaviest edge's traffic.
+    /// The rate of the slowest edge: bandwidth over the edge's share of the heaviest edge's traffic.
     pub slowest_mb_s: f64,
     /// The least that one GPU can send to the rest of the set.
     pub sends_mb_s: u32,
 }
 
 impl Coefficients {
-    /// GB/s for these bounds.
+    /// EffBW for these bounds, GB/s.
     #[must_use]
     pub fn predict(self, bounds: Bounds) -> f64 {
         (self.slowest * bounds.slowest_mb_s + self.sends * f64::from(bounds.sends_mb_s)) / 1000.0
     }
 }
 
-/// What a match scores. Bandwidths are GB/s in one direction.
+/// The scores of a match. Bandwidths are GB/s in one direction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scores {
     /// Edges of the pattern on double NVLinks.
     pub x: u32,
-    /// On single ones.
+    /// Edges on single NVLinks.
     pub y: u32,
-    /// On none.
+    /// Edges on links without NVLink.
     pub z: u32,
-    /// AggBW, Equation 1: the links of the pattern's edges, each times its weight.
+    /// AggBW, Equation 1: the sum over the edges of the link's bandwidth times the edge's weight.
     pub agg_bw: f64,
-    /// EffBW as the model predicts it; `None` where nothing is sent and the model has no number for it.
+    /// EffBW as the model predicts it; `None` under the bottleneck model if the pattern has no edges.
     pub eff_bw: Option<f64>,
-    /// The bounds that the bottleneck model works with; `None` without edges.
+    /// The bounds of the bottleneck model; `None` if the pattern has no edges.
     pub bounds: Option<Bounds>,
 }
 

@@ -1,9 +1,10 @@
 //! MAPA's simulator (section 5.2): jobs in order of arrival on one node.
 //!
-//! Time is in cycles. What ends at a cycle is free in it; a job that arrives at a cycle may start in it. The queue is
-//! first in, first out: nothing passes a job that waits, with the one exception of [`Patience::Wait`].
+//! Time is in cycles. The GPUs of a job that ends at a cycle are free in that cycle, and a job that arrives at a cycle may
+//! start in it. The queue is first in, first out: no job passes a waiting one, except under [`Patience::Wait`].
 //!
-//! When a job will end is known while it runs, as a controller knows it from time limits: it breaks ties among sets.
+//! The simulator knows when a running job will end, as a controller knows it from time limits. This breaks ties among
+//! sets.
 
 use std::collections::VecDeque;
 
@@ -15,21 +16,21 @@ use topology::{GpuSet, HardwareGraph, PCIE_GBPS, Pattern, Selection};
 /// A line of a job file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SimJob {
-    /// GPUs.
+    /// Number of GPUs that the job needs.
     pub gpus: usize,
-    /// How they talk.
+    /// Which of its ranks talk to each other.
     pub pattern: Pattern,
     /// Cycle of arrival.
     pub arrival: u64,
-    /// Cycles that it runs.
+    /// Run time in cycles, as in the file.
     pub run: u64,
-    /// Whether it is sensitive to bandwidth.
+    /// Whether it runs faster with more bandwidth between its GPUs.
     pub sensitive: bool,
-    /// What it is called.
+    /// The job's name in the file.
     pub name: String,
 }
 
-/// What is wrong with a job file: the line, from 1, and what its bad field should be.
+/// The first bad line of a job file: its number, from 1, and what the bad field should be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {0}: {1}")]
 pub struct JobFileError(pub usize, pub &'static str);
@@ -38,7 +39,7 @@ pub struct JobFileError(pub usize, pub &'static str);
 ///
 /// # Errors
 ///
-/// The first line that is not one.
+/// [`JobFileError`] for the first bad line.
 pub fn parse_jobs(text: &str) -> Result<Vec<SimJob>, JobFileError> {
     let lines = text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty());
     lines.map(|(at, line)| parse_job(line).map_err(|expected| JobFileError(at + 1, expected))).collect()
@@ -66,45 +67,46 @@ fn parse_job(line: &str) -> Result<SimJob, &'static str> {
     })
 }
 
-/// What a sensitive job does about a poor set.
+/// What a sensitive job does if only a poor set is free.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Patience {
-    /// It takes the best there is.
+    /// It takes the best set that is free.
     Take,
-    /// Under preserve it refuses a set of two or more whose EffBW is poor, and the queue waits with it: what MAPA's program
-    /// does at 12.335.
+    /// Under `preserve` it refuses a set of two or more GPUs with a poor EffBW, and the queue waits with it. MAPA's program
+    /// does this at 12.335.
     Refuse {
-        /// Poor is at or below this.
+        /// EffBW at or below this is poor, GB/s.
         least: f64,
-        /// A job of one GPU, sensitive or not, refuses it, too, where no good link would remain among the other free ones:
-        /// what that program does beside.
+        /// A job of one GPU, sensitive or not, also refuses it if no good link would remain among the other free GPUs. That
+        /// program does this, too.
         last_links: bool,
     },
-    /// It waits for a better one, at most so many cycles from when it could first have started; others pass it.
+    /// It waits for a set above this EffBW (GB/s), at most so many cycles from when it could first have started. Other jobs
+    /// pass it.
     Wait(f64, u64),
 }
 
-/// How to simulate.
+/// The rules of one simulation.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
-    /// How sets are selected.
+    /// What makes one set better than another.
     pub policy: Selection,
     /// How EffBW is predicted.
     pub model: BandwidthModel,
-    /// What sensitive jobs do about poor sets.
+    /// What sensitive jobs do if only a poor set is free.
     pub patience: Patience,
     /// Share of a sensitive job's run time that is communication at 50 GB/s; `None`: run times are as in the file.
     pub communication: Option<f64>,
 }
 
-/// What became of a job.
+/// A job that ran.
 #[derive(Clone, Debug)]
 pub struct Ran {
     /// Cycle of its start.
     pub start: u64,
     /// First cycle after it.
     pub end: u64,
-    /// Its GPUs and their scores.
+    /// Its GPUs, their order and scores.
     pub choice: Match,
 }
 
@@ -144,7 +146,7 @@ struct State<'a> {
     waits_since: Vec<Option<u64>>,
 }
 
-/// Runs the jobs; `None` for one that the idle node has no set for.
+/// Runs the jobs on an empty node; `None` for a job that has no set even there.
 #[must_use]
 pub fn simulate(graph: &HardwareGraph, jobs: &[SimJob], rules: Rules) -> Vec<Option<Ran>> {
     let mut order: Vec<usize> = (0..jobs.len()).collect();
@@ -259,7 +261,7 @@ impl State<'_> {
     }
 }
 
-/// Minimum, quartiles and maximum, interpolated between neighbours; `None` of nothing.
+/// Minimum, quartiles and maximum, interpolated between neighbours; `None` for no values.
 #[must_use]
 pub fn quartiles(values: &[f64]) -> Option<[f64; 5]> {
     let mut sorted = values.to_vec();

@@ -1,4 +1,4 @@
-//! What Slurm picks by itself when gres.conf has `Links`, to compare with.
+//! What Slurm picks by itself when gres.conf has `Links`, for comparison.
 //!
 //! Source: `select/cons_common` of 22.05.8 and `select/cons_tres` of 24.11.5, `gres_select_filter.c`, as read, and as
 //! measured on a DGX-1V's links: `gpu:2`, `gpu:3` and `gpu:4` give the sets of the tests below. Sockets, cores and
@@ -7,7 +7,7 @@
 use geometry::GpuIndex;
 use topology::{GpuSet, HardwareGraph, LinkKind};
 
-/// Which of Slurm's two rules.
+/// The rule of a Slurm release for picking GPUs by links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StockRule {
     /// Up to 23.11: the first free GPU, then those with most links to it.
@@ -25,7 +25,7 @@ fn links(graph: &HardwareGraph, a: GpuIndex, b: GpuIndex) -> u32 {
     }
 }
 
-/// The GPUs that Slurm picks; `None` where fewer are free.
+/// The GPUs that Slurm picks; `None` if fewer than `n` are free or `n` is 0.
 #[must_use]
 pub fn stock(graph: &HardwareGraph, free: GpuSet, n: usize, rule: StockRule) -> Option<GpuSet> {
     let free: Vec<GpuIndex> = free.iter().collect();
@@ -41,7 +41,7 @@ pub fn stock(graph: &HardwareGraph, free: GpuSet, n: usize, rule: StockRule) -> 
             let mut sorted: Vec<GpuIndex> = graph.all().iter().collect();
             while picked.len() < n {
                 sorted.sort_by_key(|g| picked.iter().map(|p| links(graph, *p, *g)).sum::<u32>());
-                // It starts over at the second: the first is one it picked, or is left to the end.
+                // Slurm starts over at the second: the first is one that it picked, or is left to the end.
                 let can = |g: &&GpuIndex| free.contains(g) && !picked.contains(g);
                 let next = sorted[1..].iter().find(can).or_else(|| sorted.iter().find(can)).copied()?;
                 picked.push(next);

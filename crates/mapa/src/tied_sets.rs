@@ -1,4 +1,4 @@
-//! How many sets are as good as the chosen one, where the decision does not know.
+//! Counts the sets that are as good as the chosen one, for answers whose decision did not count them.
 
 use crate::limits::MOST_FREE;
 use crate::policy::choose;
@@ -7,9 +7,9 @@ use crate::search::{bits, subsets};
 use geometry::GpuIndex;
 use topology::{GpuSet, Selection};
 
-/// Sets that are as good as `choice` by what the policy asks for, this one included: every set is arranged by itself.
+/// The number of sets that the policy rates as high as `choice`, itself included. Searches every set by itself.
 ///
-/// Takes up to a second where 8 of 16 GPUs are chosen. Answers 1 for more than 16 free GPUs.
+/// Takes up to a second if 8 of 16 GPUs are chosen. Answers 1 for more than 16 free GPUs.
 #[must_use]
 pub fn count_ties(query: &Query<'_>, choice: &Match) -> u64 {
     let free: Vec<GpuIndex> = query.free.iter().collect();

@@ -1,13 +1,13 @@
-//! Rows of sixteen bytes, one per vertex.
+//! Rows of sixteen bytes, one per vertex, in one register.
 //!
-//! The compiler finds these operations in only some of the searches, and they are most of what the searches do.
+//! Written out because the searches spend most of their time here, and the compiler vectorises only some of them.
 
 use wide::u8x16;
 
 /// A row of bytes.
 pub(super) type Bytes = u8x16;
 
-/// The lesser of each two lanes that are eight apart, of `a` in even lanes, of `b` in odd ones.
+/// The lesser of each two lanes that are eight apart: those of `a` in even lanes, those of `b` in odd ones.
 fn halves(a: Bytes, b: Bytes) -> Bytes {
     u8x16::unpack_low(a, b).min(u8x16::unpack_high(a, b))
 }

@@ -11,7 +11,7 @@ pub(super) type BackEdge = (usize, f64, f64);
 #[derive(Clone)]
 pub(super) struct EdgeGraph {
     n: usize,
-    /// SetPositions in the order of placing.
+    /// Ranks in the order of placing.
     ranks: Vec<usize>,
     /// Per place: edges to earlier places, weight, and weight over that of the heaviest edge.
     back: Vec<Vec<BackEdge>>,

@@ -1,22 +1,22 @@
-//! A good match, fast: what the exact searches measure their partial sums against.
+//! A good match, found fast: the exact searches drop partial sums that are worse.
 //!
-//! # Algorithm
-//! From each vertex a match is begun that takes the best next vertex for each rank; then ranks change places with each
-//! other or with free vertices while that makes the sum better. Nothing here decides: a worse start only makes the
-//! exact search that follows slower.
+//! # Approach
+//! A match begins at each vertex in turn and takes the best next vertex for each rank. Then ranks change places with each
+//! other or with free vertices while that improves the sum. The result decides nothing: a worse one only makes the exact
+//! search that follows slower.
 
 use super::number::{Number, Weights};
 use crate::limits::MOST_FREE;
 use topology::Edge;
 
-/// What a missing link counts, units. Twice [`MOST_EDGES`] of them fit. A match that lacks as much, of 17 edges or more in
-/// units of 1 MB/s, is not found here.
+/// What a missing link lacks, in units; the sum over twice [`MOST_EDGES`] fits. A match that lacks as much is not found
+/// here; that takes 17 edges in units of 1 MB/s.
 const MISSING: u32 = 1 << 24;
 
-/// Most edges of a pattern, all with all of 16.
+/// Most edges of a pattern: those of a clique of 16.
 pub(super) const MOST_EDGES: usize = 120;
 
-/// Most rounds of exchanges until none helps; some five do.
+/// Most rounds of exchanges; about five are enough until none helps.
 const ROUNDS: usize = 100;
 
 /// A pattern and what its edges lack, in units.
@@ -27,20 +27,20 @@ struct HillClimb {
     at: Vec<usize>,
     /// By place and vertex: what the place's edges would lack if that vertex were there and all others stayed.
     there: [[u32; MOST_FREE]; MOST_FREE],
-    /// Chooses the places that a kick exchanges: always the same ones.
+    /// Chooses the places that a kick exchanges; the same ones in every run.
     next: usize,
 }
 
-/// Times that a climb goes on from where it ended, with some places exchanged.
+/// How often a climb goes on from its end after exchanging some places.
 const KICKS: usize = 8;
 
-/// What a good match of `n` ranks lacks; [`Number::NONE`] where none was found.
+/// What a good match of `n` ranks lacks; [`Number::NONE`] if none was found.
 pub(super) fn limit<T: Number>(weights: &Weights<T>, edges: &[Edge], n: usize) -> T {
     good(weights, edges, n, None).map_or(T::NONE, |(lacks, _)| lacks)
 }
 
-/// A good match of `n` ranks: what it lacks, and the vertex of each rank. One that lacks `enough` or less ends it.
-/// At most [`MOST_EDGES`] edges.
+/// A good match of `n` ranks: what it lacks, and the vertex of each rank. Stops at one that lacks `enough` or less. Takes
+/// at most [`MOST_EDGES`] edges.
 pub(super) fn good<T: Number>(
     weights: &Weights<T>,
     edges: &[Edge],
@@ -145,7 +145,7 @@ impl HillClimb {
         best
     }
 
-    /// Makes changes as long as one helps.
+    /// Makes changes until none helps.
     fn settle(&mut self) {
         for _ in 0..ROUNDS {
             if !self.better() {
@@ -167,7 +167,7 @@ impl HillClimb {
         self.moved(b, v, u);
     }
 
-    /// What is near a place sees another vertex there.
+    /// Updates the places near one whose vertex changes.
     fn moved(&mut self, place: usize, from: usize, to: usize) {
         let Some(near) = self.near.get(place) else { return };
         for place in near {

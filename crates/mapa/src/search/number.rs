@@ -1,14 +1,14 @@
-//! What sums over links are counted in.
+//! The numbers that sums over links are kept in.
 //!
-//! A sum is kept as what it lacks of the ideal in which every edge lies on the best link there is, in units of the
-//! differences between links. So a byte holds most nodes' sums, sixteen of them one register, and no partial sum is
-//! ever better than what it is a part of: a search leaves what already lacks too much.
+//! A sum is kept as what it lacks of the ideal, in which every edge is on the best link of the node. Its unit is the
+//! greatest common divisor of the differences between links, so a byte holds the sums of most nodes and a register sixteen
+//! of them. What a part lacks, the whole lacks too, so a search can drop a part that already lacks too much.
 
 use super::bytes::{Bytes, at_most, lanes_of, least, least_of_each};
 use super::subsets::bits;
 use crate::limits::MOST_FREE;
 
-/// What a sum lacks. All kinds are exact.
+/// What a sum lacks, in units. All widths are exact within [`Number::MOST`].
 pub(super) trait Number: Copy {
     /// One number per vertex.
     type Row: Copy;
@@ -18,17 +18,17 @@ pub(super) trait Number: Copy {
     const ZERO: Self;
     /// Most units that a sum may lack.
     const MOST: u32;
-    /// The sum.
+    /// Both together; more than fits is [`Number::NONE`].
     fn plus(self, other: Self) -> Self;
-    /// Whether it is better.
+    /// Whether it lacks less.
     fn ahead(self, other: Self) -> bool;
-    /// So many units are lacking, at most [`Number::MOST`].
+    /// The number that lacks so many units, at most [`Number::MOST`].
     fn of(units: u32) -> Self;
-    /// The units that are lacking; `None` where there is no match.
+    /// The units that it lacks; `None` for [`Number::NONE`].
     fn units(self) -> Option<u32>;
-    /// A row of these.
+    /// A row with these lanes.
     fn row(lanes: [Self; MOST_FREE]) -> Self::Row;
-    /// What is in a row.
+    /// All lanes of a row.
     fn lanes(row: Self::Row) -> [Self; MOST_FREE];
     /// One lane of a row.
     fn lane(row: &Self::Row, v: usize) -> Self;
@@ -125,7 +125,7 @@ impl Number for Byte {
     }
 }
 
-/// Wider numbers are negative, as processors have a maximum of signed words; `i32` is for nodes whose bandwidths have
+/// Wider numbers are negative, because processors have a maximum of signed words. `i32` is for nodes whose bandwidths have
 /// no common unit.
 macro_rules! wider {
     ($number:ty, $none:expr, $most:expr) => {
@@ -225,7 +225,7 @@ impl Scale {
             .map(T::of)
     }
 
-    /// The sum over so many edges, MB/s; below every sum where there is no match.
+    /// The sum over so many edges, MB/s; less than any sum if there is no match.
     pub(super) fn sum_mb_s<T: Number>(&self, edges: usize, lacks: T) -> i64 {
         let Some(units) = lacks.units() else { return i64::MIN / 2 };
         let ideal = i64::from(self.top_mb_s) * i64::try_from(edges).unwrap_or(0);

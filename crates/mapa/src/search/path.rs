@@ -3,7 +3,7 @@
 //! # Algorithm
 //! `best[set][last]` is the largest sum over the paths that visit exactly `set` and end at `last`; it comes from
 //! `best[set - last]` and the links of `last`. A ring begins at the lowest vertex of its set and is closed there.
-//! One table answers for every subset at once: the value of a set of `n` is read at its own row.
+//! One table answers for every subset at once: the value of a set of `n` is in the set's own row.
 //!
 //! # Worst case
 //! 16 free GPUs and n = 16: 2^16 rows of 16 bytes, or up to 64 where bandwidths have no common unit (1 to 4 MiB), and
@@ -20,8 +20,8 @@ pub(super) struct PathTable<T: Number> {
     closed: bool,
 }
 
-/// Whether a path of this set can be part of a set of `n`: a ring begins at the lowest vertex of its set, above which
-/// there must be enough others.
+/// Whether a path over this set can be part of one over `n` vertices. A ring begins at the lowest vertex of its set, so
+/// enough vertices must be above that.
 fn needed(mask: u32, m: usize, n: usize, closed: bool) -> bool {
     mask.count_ones() as usize <= n && (!closed || m - mask.trailing_zeros() as usize >= n)
 }

@@ -1,11 +1,11 @@
-//! Where a set of vertices stands among the sets of its size.
+//! The position of a set of vertices among all sets of its size.
 
 use crate::limits::MOST_FREE;
 
-/// Positions of sets among those of their size, ascending by their numbers as `subsets` lists them.
+/// Positions of sets among those of their size, in the ascending order of [`subsets`](super::subsets::subsets).
 ///
-/// A position is a sum of one number for the set's low byte and one for its high byte, the latter by how many vertices
-/// the low byte has. So the parts of a set can be gone through with one addition each.
+/// A position is the sum of two numbers from tables: one for the set's low byte, and one for its high byte and the number
+/// of vertices in the low one. So each part of a set takes one addition.
 pub(super) struct SetPositions {
     low: [u16; 256],
     high: [[u16; 256]; 9],

@@ -1,4 +1,4 @@
-//! The free GPUs as the searches see them: numbered without gaps, with dense tables.
+//! The free GPUs as vertices: numbered without gaps, with dense tables of their links.
 
 use geometry::GpuIndex;
 use topology::{GpuSet, HardwareGraph, Link, LinkClass};
@@ -17,7 +17,7 @@ pub(crate) struct Space {
     pub(crate) gpus: Vec<GpuIndex>,
     /// MB/s; 0 from a vertex to itself.
     pub(super) weight: Vec<[u32; MOST_FREE]>,
-    /// Rank of each link among `levels`.
+    /// Index of each link's bandwidth in `levels`.
     pub(super) level: Vec<[u8; MOST_FREE]>,
     /// Class of each link.
     pub(super) class: Vec<[LinkClass; MOST_FREE]>,
@@ -26,7 +26,7 @@ pub(crate) struct Space {
     sends: Vec<u32>,
     all: Vec<ByteSums>,
     nvlink: Vec<ByteSums>,
-    /// What links are worth keeping for: see [`HardwareGraph::kept_mb_s`].
+    /// Bandwidth worth keeping: see [`HardwareGraph::kept_mb_s`].
     kept: Vec<ByteSums>,
     /// Vertices that each vertex reaches by its best PCIe links, best first: (bandwidth, vertices).
     pcie: Vec<Vec<(u32, u32)>>,
@@ -74,7 +74,7 @@ impl Space {
         self.gpus.len()
     }
 
-    /// Links and classes among some of the vertices, for searches of one set; sums are not carried over.
+    /// The links among some vertices, for searches of one set. Its tables of sums are empty.
     pub(super) fn part(&self, mask: u32) -> Self {
         let members: Vec<usize> = bits(mask).collect();
         fn pick<T: Copy>(rows: &[[T; MOST_FREE]], members: &[usize], fill: T) -> Vec<[T; MOST_FREE]> {
@@ -100,27 +100,27 @@ impl Space {
         bits(mask).map(|v| self.gpus[v]).collect()
     }
 
-    /// Sum of a vertex's links to a set.
+    /// Sum of a vertex's links to a set, MB/s.
     pub(super) fn to_set(&self, v: usize, mask: u32) -> u32 {
         sum(&self.all[v], mask)
     }
 
-    /// Sum of the links among a set.
+    /// Sum of the links among a set, MB/s.
     pub(crate) fn among(&self, mask: u32) -> u32 {
         bits(mask).map(|v| self.to_set(v, mask)).sum::<u32>() / 2
     }
 
-    /// What a vertex's links to a set are worth keeping for.
+    /// Bandwidth worth keeping of a vertex's links to a set, MB/s.
     pub(super) fn kept_to_set(&self, v: usize, mask: u32) -> u32 {
         sum(&self.kept[v], mask)
     }
 
-    /// What the links among a set are worth keeping for.
+    /// Bandwidth worth keeping of the links among a set, MB/s.
     pub(super) fn kept_among(&self, mask: u32) -> u32 {
         bits(mask).map(|v| self.kept_to_set(v, mask)).sum::<u32>() / 2
     }
 
-    /// The least that a member of a set can send to the rest of it; see [`HardwareGraph::sends_within`].
+    /// The least that a member of a set can send to the others, MB/s; see [`HardwareGraph::sends_within`].
     pub(super) fn sends(&self, mask: u32) -> u32 {
         let of = |v: usize| {
             let pcie = self.pcie[v].iter().find(|(_, to)| to & mask != 0).map_or(0, |(mb_s, _)| *mb_s);

@@ -1,19 +1,19 @@
-//! A match with given counts of links, looked for by exchanging places.
+//! Looks for a match with given counts of links by exchanging places.
 //!
-//! Finding nothing proves nothing: the search that must be exact ([`equation2`](super::equation2)) asks here first, because
-//! where matches are many this finds one in microseconds.
+//! If many matches exist, this finds one in microseconds, so the exact search ([`equation2`](super::equation2)) tries it
+//! first. Finding none proves nothing.
 
 use super::budget::Budget;
 use super::edge_graph::EdgeGraph;
 use super::subsets::bits;
 use crate::limits::MOST_FREE;
 
-/// How often it begins anew, and exchanges some places after each.
+/// How often the search begins anew, and how often it then exchanges some places at random.
 pub(super) type Effort = (usize, usize);
 
-/// Microseconds, and where that finds nothing, milliseconds.
+/// Takes microseconds if there are many matches, else milliseconds.
 pub(super) const SHORT: Effort = (6, 12);
-/// For 16 vertices some ten milliseconds.
+/// Takes about ten milliseconds for 16 vertices.
 pub(super) const LONG: Effort = (16, 150);
 
 /// Looks for matches of one pattern.

@@ -1,4 +1,4 @@
-//! One match put together again, from the top down.
+//! Works out which rank is on which vertex of a match, from the top down: the search keeps only sets of vertices.
 
 use super::stretch::Stretch;
 use crate::search::number::{Number, Weights};

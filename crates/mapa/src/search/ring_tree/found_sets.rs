@@ -1,9 +1,9 @@
-//! Sets that a search has found.
+//! The sets that a search has found so far.
 
 use super::stretch::vertices;
 use crate::search::subsets::{bits, count, subsets};
 
-/// Sets that are found, and for each set of one less the vertices that would make a new one.
+/// The sets found, and for each set of one vertex less the vertices that would make a new one.
 pub(super) struct FoundSets {
     pub(super) sets: Vec<u32>,
     open: Vec<u16>,

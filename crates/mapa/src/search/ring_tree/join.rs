@@ -1,4 +1,4 @@
-//! Both sides, the top and rank 0.
+//! Complete matches: both sides, the top and rank 0.
 
 use super::build::Sections;
 use super::hung::least;
@@ -10,7 +10,7 @@ use crate::search::number::Number;
 use crate::search::set_positions::POSITIONS;
 use crate::search::subsets::{bits, count};
 
-/// So few sets that are not found are gone through for each side.
+/// If no more sets than this are still to be found, sides outside all of them are dropped.
 const FEW_SETS: usize = 128;
 
 impl<T: Number> StretchSearch<'_, T> {

@@ -1,28 +1,35 @@
 //! NCCL's ring and tree over the same ranks: subtrees are stretches of the ring.
 //!
 //! # Problem
-//! Onto which GPU each rank goes, so that ring and tree edges together lie on the best links, for every set at once.
+//! Which rank goes on which GPU, so that ring and tree edges together lie on the best links, for every set at once.
 //!
 //! # Structure
-//! SetPositions count through the binary tree in order, so the ranks below a rank are a stretch of the ring: the left child's
-//! stretch, the rank itself, the right child's. Between a stretch and the rest of the pattern there are three edges:
-//! from its root (tree) and from its near end (ring) to the rank above it, and from its far end to the stretch's
-//! other neighbour. A stretch of one rank has one edge where others have two. Rank 0 is above the whole tree, and the
-//! neighbour of both its ends. A stretch's mirror image is the same graph, so left and right need one table.
+//! The binary tree numbers ranks in order, so the ranks of a subtree are a stretch of the ring: the left child's stretch,
+//! the root, the right child's stretch. Three edges join a stretch to the rest of the pattern: its root (tree) and its
+//! near end (ring) to the rank above it, and its far end to the stretch's other neighbour. In a stretch of one rank, the
+//! first two are one edge. Rank 0 is above the whole tree and is the neighbour of both its ends. The mirror image of a
+//! stretch is the same graph, so left and right share one table.
 //!
-//! # Algorithm
-//! A good match is known before (`climb`); only what lacks no more is looked for, or, where one set is left, less.
-//! `hung`: stretches of up to three ranks below each vertex. Vertices have prices, so that parts which take the well
-//! linked ones lack more (`prices`). For each vertex as the top, which is rank 2^k, stretches of up to seven ranks on
-//! both sides are put together from two of those (`near`, `compose`), as far as the least that the rest lacks allows,
-//! and then the sides (`join`). Of two sides of seven the cheaper one lacks at most half, so only
-//! such are listed, and the other one is looked up on the vertices that are left. In a list with the best first a loop
-//! ends at the first that lacks too much; lanes of a row are the vertices for rank 0.
+//! # Approach
+//! - `hill_climb` finds a good match first. Only matches that lack no more are searched for; if one set is left, only
+//!   those that lack less.
+//! - `hung` lists the stretches of up to three ranks below each vertex.
+//! - `prices` gives each vertex a price, so that parts which take the well linked vertices lack more.
+//! - Each vertex is the top once, that is rank 2^k. `near` and `compose` build the stretches of up to seven ranks on both
+//!   sides of it from two smaller ones each, as long as the least that the rest lacks allows.
+//! - `join` puts two sides together. Of two sides of seven, the cheaper one lacks at most half. So only such sides are
+//!   listed, and the other side is looked up on the vertices that are left.
+//!
+//! Lists are sorted, best first, so a loop ends at the first entry that lacks too much. The lanes of a row are the
+//! vertices for rank 0.
 //!
 //! # Worst case
-//! 16 free GPUs, if no bound held: 16 tops, 15 roots below each, 455 near halves, 120 far ones, of one row each. Bounds
-//! leave some ten thousand pairs per top (`docs/figures/mapa.md`). Memory: 7 280 stretches of three, 0.3 MiB; 11 440
+//! 16 free GPUs. Without bounds: 16 tops, 15 roots below each, 455 near halves, 120 far ones, of one row each. Bounds
+//! leave about ten thousand pairs per top (`docs/figures/mapa.md`). Memory: 7 280 stretches of three, 0.3 MiB; 11 440
 //! sides.
+//!
+//! # Source
+//! Ours. The pattern is MAPA's (Fig. 8), its tree NCCL's.
 
 mod build;
 mod compose;
@@ -73,15 +80,14 @@ pub(super) fn within<T: Number>(
     })
 }
 
-/// The sets that have a match at the limit, if none has one below it.
+/// The sets that have a match which lacks exactly `limit`; `None` if some match lacks less.
 pub(super) fn sets_at<T: Number>(weights: &Weights<T>, n: usize, limit: T) -> Option<Vec<u32>> {
     let search = StretchSearch::new(weights, n, Some(limit), Wanted::SetsAt).run();
     search.example.is_none_or(|example| !example.lacks.ahead(limit)).then_some(search.found.sets)
 }
 
-/// The best match of all vertices: what it lacks and the vertex of each rank.
-///
-/// `None` where there is none. `known`: what it lacks.
+/// The best match of all vertices: what it lacks and the vertex of each rank; `None` if there is none. `known`: what the
+/// best match lacks, if a search for the set has found it.
 pub(super) fn one<T: Number>(
     weights: &Weights<T>,
     edges: &[Edge],

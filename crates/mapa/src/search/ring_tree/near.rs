@@ -1,4 +1,4 @@
-//! The near halves of composed sides, as one top sees them.
+//! What the near halves of composed sides lack for one top.
 
 use super::hung::Part;
 use crate::limits::MOST_FREE;

@@ -1,16 +1,15 @@
-//! What it costs a match to take a vertex, so that partial sums tell which vertices they leave to the rest.
+//! Prices of vertices, so that the sum of a part reflects which vertices it leaves to the rest of the match.
 //!
 //! # Problem
-//! What the rest of a match lacks at least is known only without regard to the vertices that are taken already: every
-//! part looks as if it had the best linked vertices for itself, and a match of nearly all vertices has to take the badly
-//! linked ones as well.
+//! The bound on what the rest of a match lacks ignores which vertices are taken already. Each part looks as if it had the
+//! best linked vertices for itself, but a match of nearly all vertices must take the badly linked ones as well.
 //!
-//! # Method
-//! Each vertex gets a price, and parts lack in addition the prices of their vertices: the better linked, the dearer. A
-//! match pays no more than the `n` highest prices together, so the limit is raised by that sum, and what a match
-//! really lacks is known when it is complete. Any prices are right; good ones are near the dual values of taking each
-//! vertex once. They are found on stretches of three ranks: each vertex has a share in what a stretch lacks, as large
-//! as all stretches allow, and its price is by how much the share is below the largest one.
+//! # Approach
+//! Each vertex gets a price, higher if it is better linked, and a part also lacks the prices of its vertices. A match pays
+//! at most the `n` highest prices together, so the limit rises by that sum; when a match is complete, its prices are taken
+//! off again. Any prices give the right answer. Good ones are near the dual values of taking each vertex once. They come
+//! from stretches of three ranks: each vertex has a share of what a stretch lacks, as large as all stretches allow, and
+//! its price is the difference between the largest share and its own.
 
 use super::hung::Hung;
 use crate::search::number::Number;

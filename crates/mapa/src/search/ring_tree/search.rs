@@ -11,7 +11,7 @@ use super::stretch::{Stretch, vertices};
 use crate::search::number::{Number, Weights};
 use crate::search::subsets::bits;
 
-/// Which matches are looked for.
+/// Which matches a search looks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
     /// Every set that has a best match.
@@ -24,7 +24,7 @@ pub(super) enum Wanted {
     Any,
 }
 
-/// A search over one space.
+/// A search over all vertices of one space.
 pub(super) struct StretchSearch<'a, T: Number> {
     pub(super) weights: &'a Weights<T>,
     pub(super) m: usize,
@@ -40,7 +40,7 @@ pub(super) struct StretchSearch<'a, T: Number> {
     pub(super) limit: Option<T>,
     /// Sets that have a match at the limit.
     pub(super) found: FoundSets,
-    /// The best match.
+    /// A match as good as any found.
     pub(super) example: Option<SectionsMatch<T>>,
 }
 
@@ -52,7 +52,7 @@ impl<'a, T: Number> StretchSearch<'a, T> {
         Self { weights, m, n, prices, wanted, sides, hung, limit, found: FoundSets::new(m, n), example: None }
     }
 
-    /// What near halves of sides lack with their root and the edge to this top, where sides are composed.
+    /// What near halves of sides lack with their root and the edge to this top; empty unless sides are composed.
     pub(super) fn near_halves(&self, top: usize) -> NearHalves<T> {
         let composed = self.hung[Stretch::MOST_HUNG].as_ref().filter(|_| self.sides.0.is_composed());
         let near = composed.map_or(&[][..], |near| &near.below);

@@ -1,4 +1,4 @@
-//! The stretches on both sides of the top.
+//! The stretches on both sides of the top, and the bounds on what they may lack.
 
 use super::hung::{Hung, Part};
 use super::near::NearHalves;
@@ -8,15 +8,15 @@ use crate::search::number::Number;
 /// A side of the top: lanes are rank 0.
 pub(super) type Side<T> = Part<T>;
 
-/// A top.
+/// The top of a match, with what depends on it alone.
 #[derive(Clone, Copy)]
 pub(super) struct Ends<'a, T: Number> {
     pub(super) top: usize,
-    /// From the top to rank 0, with their prices.
+    /// What the edge from the top to rank 0 lacks, with the prices of both.
     pub(super) edge: T::Row,
-    /// What near halves lack, as far as sides are composed.
+    /// What near halves lack; empty unless sides are composed.
     pub(super) near: &'a NearHalves<T>,
-    /// Matches may lack so much, with prices.
+    /// What a match may lack at most, with prices.
     pub(super) limit: T,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Others<'a, T: Number> {
     pub(super) edge: T,
 }
 
-/// So many of the other sides are looked at for one that is apart.
+/// How many of the other sides are searched for one on other vertices.
 const FEW: usize = 48;
 
 impl<T: Number> Room<'_, T> {
@@ -57,7 +57,7 @@ impl<T: Number> Room<'_, T> {
         T::rows_plus(row, self.rest)
     }
 
-    /// What a match lacks at least whose side lacks so much more than one of which that is known.
+    /// What a match lacks at least if its side lacks `lacks` more than a side whose match lacks `known`.
     pub(super) fn whole_with(&self, lacks: T, known: T) -> T {
         let lacks = if self.twice { lacks.plus(lacks) } else { lacks };
         lacks.plus(known)
@@ -69,7 +69,7 @@ impl<T: Number> Room<'_, T> {
         T::rows_plus(lacks, known.each())
     }
 
-    /// Whether every other side on other vertices is too bad for one that lacks so much.
+    /// Whether no other side on vertices outside `taken` makes a match within `limit` with one that lacks `lacks`.
     pub(super) fn has_no_other(&self, lacks: T, taken: u32, limit: T) -> bool {
         let Some(Others { sides, more, edge }) = self.others else { return false };
         let apart = sides.iter().take(FEW).find(|b| b.set & taken == 0);
@@ -86,7 +86,7 @@ impl<'a, T: Number> Sides<'a, T> {
         self.hung[near.size].as_ref().zip(self.hung[far.size].as_ref())
     }
 
-    /// What a side lacks at least, by rank 0, as far as that is within the limit.
+    /// What a side lacks at least, by the vertex of rank 0; exact only where that is within the limit.
     pub(super) fn least(&self, side: Stretch, ends: &Ends<'_, T>) -> T::Row {
         match side.size {
             0 => T::ZERO.each(),

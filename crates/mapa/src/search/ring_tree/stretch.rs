@@ -10,7 +10,7 @@ impl Stretch {
     /// Most ranks of a stretch that is searched directly; a larger one is composed of two and a root.
     pub(super) const MOST_HUNG: usize = 3;
 
-    /// The stretches left and right of its root; the left one exists where `size` is not 1.
+    /// The stretches left and right of its root; the left one is empty if `size` is 1.
     pub(super) fn halves(self) -> (Stretch, Stretch) {
         let root = 1 << self.size.ilog2();
         (Stretch { size: root - 1 }, Stretch { size: self.size - root })

@@ -1,10 +1,10 @@
 //! Trees: dynamic programming over subsets, one table per shape of subtree.
 //!
 //! # Problem
-//! Onto which GPU of a set each rank of a tree goes, so that the edges' links add up to most, for every set at once.
+//! Which rank of a tree goes on which GPU of a set, so that the sum over the edges is largest, for every set at once.
 //!
 //! # Algorithm
-//! `rooted[shape][set][v]`: the subtree on exactly `set` with its root on `v`. `hung[shape][set][v]`: the same
+//! `rooted[shape][set][v]` is the best subtree on exactly `set` with its root on `v`. `hung[shape][set][v]` is the same
 //! hanging below `v`, which is not in the set. A root's children are added one after the other: the best way to hang
 //! `k` children below `v` on a set is the best split of the set between the first `k - 1` and the last. Subtrees of
 //! one shape share a table: a binary tree of 16 ranks has five shapes.

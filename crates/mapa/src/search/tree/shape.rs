@@ -8,7 +8,7 @@ use crate::limits::MOST_FREE;
 pub(in crate::search) struct TreeShape {
     /// Children of each shape, as shapes; a shape comes after its children.
     pub(super) children: Vec<Vec<usize>>,
-    /// SetPositions of each shape.
+    /// Number of ranks of each shape.
     pub(super) size: Vec<usize>,
     /// Shape of the subtree of each rank.
     pub(super) of_rank: Vec<usize>,

@@ -124,7 +124,7 @@ pub struct Problem {
     pub gpus: Vec<GpuNow>,
     /// Reconfiguration that is already planned.
     pub busy: Vec<Busy>,
-    /// The batch.
+    /// The tasks of the batch; plans name them by their index here.
     pub tasks: Vec<Task>,
 }
 
@@ -142,9 +142,9 @@ pub enum ProblemError {
     Sizes {
         /// Index of the task.
         task: usize,
-        /// Its entries.
+        /// Number of times given for the task.
         found: usize,
-        /// The GPU's sizes.
+        /// Number of sizes that the GPU has.
         expected: usize,
     },
     /// A task whose every time is absent, or with one of zero or beyond [`MAX_TIME`].

@@ -26,7 +26,7 @@ pub enum OpKind {
     Create,
 }
 
-/// One reconfiguration.
+/// One reconfiguration; those of one lane never overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Op {
     /// Whether it is a creation or a destruction.

@@ -1,4 +1,4 @@
-//! The problem as flat tables, for the planners' inner loops.
+//! The problem as flat arrays, for the planners' inner loops.
 
 use super::problem::{GpuNow, Micros, Problem};
 use super::tree::MAX_NODES;
@@ -37,11 +37,11 @@ pub(super) struct Table<'a> {
     pub(super) whole: u64,
 }
 
-/// What is asked of one place again and again.
+/// What inner loops need to know about one place.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Place {
     pub(super) class: usize,
-    /// Compute slices.
+    /// Compute slices of an instance there.
     pub(super) slices: u64,
     pub(super) parent: Option<usize>,
     pub(super) create: Micros,
@@ -51,7 +51,7 @@ pub(super) struct Place {
     pub(super) overlap: Places,
     /// Leaves at or below this one: the paper's slices.
     pub(super) leaves: Places,
-    /// How many these are.
+    /// Number of `leaves`.
     pub(super) width: u64,
 }
 

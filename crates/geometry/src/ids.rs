@@ -27,7 +27,7 @@ pub struct Slice(pub u8);
 /// A run of placement units on one GPU: `start..start + size`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Placement {
-    /// First unit.
+    /// First unit, counted from 0.
     pub start: Slice,
     /// Number of units, at least 1.
     pub size: u8,

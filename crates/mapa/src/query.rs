@@ -9,7 +9,7 @@ use crate::model::{BandwidthModel, Scores};
 /// Which GPUs of one node a job may get, and what it wants of them.
 #[derive(Clone, Copy, Debug)]
 pub struct Query<'a> {
-    /// The node.
+    /// The GPUs of the node and the links between them.
     pub graph: &'a HardwareGraph,
     /// GPUs to choose from.
     pub free: GpuSet,
@@ -30,7 +30,7 @@ pub struct Query<'a> {
 /// The GPUs that a job gets, which rank runs on which of them, and what that scores.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Match {
-    /// The set.
+    /// The GPUs that the job gets.
     pub gpus: GpuSet,
     /// The GPU of each rank.
     pub order: Vec<GpuIndex>,

@@ -149,7 +149,7 @@ pub struct PresentRun {
     pub after: Vec<After>,
 }
 
-/// One reconfiguration.
+/// One reconfiguration of a plan, in the terms of [`Present`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PresentOp {
     /// Whether it is a creation or a destruction.

@@ -25,7 +25,7 @@ pub(crate) struct KnownOrder {
 
 /// The set that won.
 pub(crate) struct Winner {
-    /// Its vertices.
+    /// Its vertices as a bit mask.
     pub(crate) mask: u32,
     /// Sets that are worth as much, itself included; `None` where they were not counted.
     pub(crate) tied: Option<u64>,

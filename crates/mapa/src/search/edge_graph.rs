@@ -13,7 +13,7 @@ pub(super) struct EdgeGraph {
     n: usize,
     /// Ranks in the order of placing.
     ranks: Vec<usize>,
-    /// Per place: edges to earlier places, weight, and weight over that of the heaviest edge.
+    /// Per place: its edges to earlier places.
     back: Vec<Vec<BackEdge>>,
     /// Weights of the edges that are still open after each place, heaviest first.
     pub(super) open: Vec<Vec<f64>>,
@@ -67,7 +67,7 @@ impl EdgeGraph {
         self.n
     }
 
-    /// Two ranks and the weight over that of the heaviest edge, for each edge.
+    /// Per edge: two ranks, and its weight over that of the heaviest edge, its share.
     pub(super) fn edge_shares(&self) -> impl Iterator<Item = (usize, usize, f64)> {
         let of = move |(place, back): (usize, &Vec<BackEdge>)| {
             let rank = self.ranks[place];
@@ -76,7 +76,7 @@ impl EdgeGraph {
         self.back.iter().enumerate().flat_map(of)
     }
 
-    /// The shares that there are, ascending.
+    /// The different shares of [`EdgeGraph::edge_shares`], ascending.
     pub(super) fn shares(&self) -> Vec<f64> {
         let mut shares: Vec<f64> = self.edge_shares().map(|(.., share)| share).collect();
         shares.sort_unstable_by(f64::total_cmp);
@@ -84,7 +84,7 @@ impl EdgeGraph {
         shares
     }
 
-    /// Sum of a match's links, MB/s, times the edges' weights.
+    /// Sum over the edges of the link's bandwidth, MB/s, times the weight. `order`: the vertex of each rank.
     pub(super) fn sum(&self, space: &Space, order: &[usize]) -> f64 {
         let at = self.in_place_order(order);
         let of = |(place, back): (usize, &Vec<BackEdge>)| {
@@ -105,19 +105,19 @@ impl EdgeGraph {
         self.back.get(place).map(Vec::as_slice)
     }
 
-    /// The vertex of each rank, from those of the places.
+    /// The vertex of each rank, given that of each place.
     pub(super) fn in_rank_order(&self, at: &[usize]) -> Vec<usize> {
         let mut order = vec![0; self.n];
         self.ranks.iter().zip(at).for_each(|(rank, v)| order[*rank] = *v);
         order
     }
 
-    /// The vertex of each place, from those of the ranks.
+    /// The vertex of each place, given that of each rank.
     pub(super) fn in_place_order(&self, order: &[usize]) -> Vec<usize> {
         self.ranks.iter().map(|rank| order[*rank]).collect()
     }
 
-    /// Most edges that can lie on links of which the vertices have so many ends, most first.
+    /// Most edges that fit on links of which each vertex has so many. `ends`: these numbers, largest first.
     pub(super) fn most_edges(&self, ends: &[u32]) -> usize {
         if self.has_parallel_edges() {
             return if ends.is_empty() { 0 } else { self.edges() };

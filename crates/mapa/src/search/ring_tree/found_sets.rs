@@ -31,19 +31,19 @@ impl FoundSets {
         }
     }
 
-    /// The vertices that make a new set of this one.
+    /// The vertices that would make a new set together with this one.
     pub(super) fn open(&self, set: u32) -> u16 {
         self.open[set as usize]
     }
 
-    /// The sets of `n` vertices with this one that are not found.
+    /// The sets of `n` vertices that contain the vertex `with` and are not found yet.
     pub(super) fn not_yet(&self, n: usize, with: usize) -> Vec<u32> {
         let m = self.all.count_ones() as usize;
         let is_open = |set: &u32| set >> with & 1 == 1 && self.open(set ^ 1 << with) >> with & 1 == 1;
         subsets(m, n).filter(is_open).collect()
     }
 
-    /// How many sets are not found.
+    /// Number of sets that are not found yet.
     pub(super) fn left(&self) -> usize {
         self.most - self.sets.len()
     }

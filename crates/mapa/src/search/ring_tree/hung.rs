@@ -5,7 +5,7 @@ use crate::search::number::{Number, Weights};
 use crate::search::set_positions::POSITIONS;
 use crate::search::subsets::{bits, count, subsets};
 
-/// A stretch on exactly this set: lanes are its far end's other neighbour.
+/// A stretch on exactly this set; the lanes of `row` are the vertices of its far end's other neighbour.
 #[derive(Clone, Copy)]
 pub(super) struct Part<T: Number> {
     /// The best lane.
@@ -14,14 +14,14 @@ pub(super) struct Part<T: Number> {
     pub(super) row: T::Row,
 }
 
-/// What stretches of one size lack with the edges that leave them: from root and near end to the vertex above, from
-/// the far end to the lane.
+/// What stretches of one size lack, including the edges that leave them: from root and near end to the vertex above, and
+/// from the far end to the vertex of the lane.
 pub(super) struct Hung<T: Number> {
     /// By the vertex above, best first; only those that have a match.
     pub(super) below: Vec<Vec<Part<T>>>,
-    /// The best row by the vertex above.
+    /// By the vertex above, the best of each lane.
     pub(super) least: Vec<T::Row>,
-    /// By the vertex above, for each near half below it: what one of these on other vertices lacks at least.
+    /// By the vertex above, for each near half below it: what a stretch of this size on other vertices lacks at least.
     pub(super) apart: Vec<Vec<T>>,
 }
 
@@ -48,7 +48,7 @@ impl<T: Number> Hung<T> {
         Self { below, least: Vec::new(), apart: Vec::new() }
     }
 
-    /// For each near half below each vertex: what one of these on other vertices lacks at least.
+    /// What `apart` holds, for these near halves.
     pub(super) fn apart_from(&self, near: &[Vec<Part<T>>]) -> Vec<Vec<T>> {
         let of = |parts: &[Part<T>], a: &Part<T>| {
             parts.iter().find(|b| b.set & a.set == 0).map_or(T::NONE, |b| b.best)
@@ -70,9 +70,9 @@ pub(super) fn least<T: Number>(parts: &[Part<T>]) -> T::Row {
     parts.iter().fold(T::NONE.each(), |least, p| T::rows_most(least, p.row))
 }
 
-/// A stretch on one set, by its far end.
+/// The orders of a stretch on one set, by its far end.
 struct FarEnds<T: Number> {
-    /// Far end, and what the edges lack that do not leave it at that end; lanes are the vertex above.
+    /// Per possible far end: that vertex, and what all edges lack but the one that leaves there; lanes are the vertex above.
     of: [(usize, T::Row); Stretch::MOST_HUNG],
     size: usize,
 }

@@ -42,7 +42,7 @@ impl<T: Number> StretchSearch<'_, T> {
         }
     }
 
-    /// Sides of different sizes: the small ones first, as they bound the large ones.
+    /// Both lists for sides of different sizes: the small sides first, because they bound the large ones.
     fn list_sides(&self, ends: &Ends<'_, T>) -> (Vec<Side<T>>, Vec<Side<T>>) {
         let (sides, (left, right)) = (self.sides(), self.sides);
         let rest = T::rows_plus(ends.edge, sides.least(left, ends));
@@ -51,7 +51,7 @@ impl<T: Number> StretchSearch<'_, T> {
         (sides.list(left, ends, room), second)
     }
 
-    /// Where both are composed, the better right ones bound the left ones, and those all right ones.
+    /// Both lists if both sides are composed: the better right sides bound the left ones, and these bound all right ones.
     fn list_composed(&self, ends: &Ends<'_, T>) -> (Vec<Side<T>>, Vec<Side<T>>) {
         let nothing = || (Vec::new(), Vec::new());
         let (sides, (left, right)) = (self.sides(), self.sides);
@@ -102,7 +102,7 @@ impl<T: Number> StretchSearch<'_, T> {
         }
     }
 
-    /// One side with others, best first.
+    /// Joins one side with others, which are best first.
     fn join_one(&mut self, ends: &Ends<'_, T>, a: &Side<T>, others: &[Side<T>]) {
         let row = T::rows_plus(a.row, ends.edge);
         let best = T::best_lane(row);
@@ -153,7 +153,8 @@ impl<T: Number> StretchSearch<'_, T> {
         }
     }
 
-    /// What a side of seven on exactly this set lacks, if with `here` it can be within the limit.
+    /// What the best side of seven on exactly this set lacks; [`Number::NONE`] if it cannot be within the limit together
+    /// with `here`.
     fn side_on(&self, rows: &[Vec<T::Row>], set: u32, (top, zero): (usize, usize), here: T) -> T {
         let Some((limit, hung)) = self.limit.zip(self.hung[Stretch::MOST_HUNG].as_ref()) else {
             return T::NONE;
@@ -176,7 +177,8 @@ impl<T: Number> StretchSearch<'_, T> {
     }
 }
 
-/// What a side may lack beside these, which are best first; `more`: what each that is not among them lacks at least.
+/// What a side may lack together with one of these, which are best first. `more`: what every side that is not among them
+/// lacks at least.
 fn room_beside<'a, T: Number>(
     ends: &Ends<'_, T>,
     sides: &'a [Side<T>],

@@ -39,7 +39,7 @@ pub(super) struct Room<'a, T: Number> {
 /// The other sides that are known.
 #[derive(Clone, Copy)]
 pub(super) struct Others<'a, T: Number> {
-    /// Best first.
+    /// Those within the limit, best first.
     pub(super) sides: &'a [Side<T>],
     /// What each that is not among them lacks at least.
     pub(super) more: T,

@@ -4,23 +4,24 @@ use crate::limits::MOST_FREE;
 use crate::search::number::Number;
 use crate::search::subsets::bits;
 
-/// What a table holds per set: sums in lanes, or only whether there is a match.
+/// What a table holds per set: sums, with a lane per vertex of the root, or only the vertices where a match exists.
 pub(in crate::search) trait Cell: Copy {
-    /// What a match must reach.
+    /// The bound on what matches may lack.
     type Limit;
     fn nothing() -> Self;
-    /// Both below the same vertex.
+    /// Two subtrees hung below the same vertex.
     fn both(self, other: Self) -> Self;
     fn better(self, other: Self) -> Self;
-    /// Rooted on each vertex of a set, with the rest of it hanging below; `None`: a leaf.
+    /// The subtrees on a set with the root on each of its vertices. `below` gives what hangs below the root on the rest of
+    /// the set, `None` for a leaf.
     fn root(mask: u32, below: impl Fn(u32) -> Option<Self>) -> Self;
-    /// The least that any match lacks; more than [`Cell::most`] where there is none.
+    /// The least that any match lacks, in units; more than [`Cell::most`] if there is no match.
     fn lacks(&self) -> u32;
-    /// The most that a match may lack.
+    /// The most that a match may lack under this limit, in units.
     fn most(limit: &Self::Limit) -> u32;
 }
 
-/// A row of sums.
+/// What the best match lacks, by the vertex of the root.
 pub(in crate::search) struct SumsCell<T: Number>(pub(super) T::Row);
 
 impl<T: Number> Clone for SumsCell<T> {

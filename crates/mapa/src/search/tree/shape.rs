@@ -4,9 +4,9 @@ use topology::Edge;
 
 use crate::limits::MOST_FREE;
 
-/// A tree of ranks as shapes of its subtrees.
+/// A tree of ranks. Subtrees of the same shape share one number, and so one table.
 pub(in crate::search) struct TreeShape {
-    /// Children of each shape, as shapes; a shape comes after its children.
+    /// The shapes of the children of each shape; a shape comes after its children.
     pub(super) children: Vec<Vec<usize>>,
     /// Number of ranks of each shape.
     pub(super) size: Vec<usize>,
@@ -30,7 +30,7 @@ impl TreeShape {
         (seen.count_ones() as usize == n).then_some(tree)
     }
 
-    /// The tree's edges again.
+    /// The edges of the tree, from parents to children, each with weight 1.
     pub(in crate::search) fn edges(&self) -> Vec<Edge> {
         let below = self.below.iter().enumerate();
         below.flat_map(|(a, ranks)| ranks.iter().map(move |b| Edge { a, b: *b, weight: 1.0 })).collect()

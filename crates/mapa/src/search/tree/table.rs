@@ -7,12 +7,12 @@ use crate::search::number::{Number, Weights, best_of};
 use crate::search::set_positions::POSITIONS;
 use crate::search::subsets::{bits, count, subsets};
 
-/// Tables of one search; rows are in the order of [`subsets`].
+/// The tables of one search, by shape; rows are in the order of [`subsets`].
 pub(in crate::search) struct TreeTable<C> {
     m: usize,
     rooted: Vec<Vec<C>>,
     hung: Vec<Vec<C>>,
-    /// Per shape, per child from the second on: the first children up to that one hung together.
+    /// By shape and child, from the second child on: the first children up to that one, hung below one vertex.
     folds: Vec<Vec<Vec<C>>>,
 }
 
@@ -35,7 +35,7 @@ impl<C: Cell> TreeTable<C> {
         table
     }
 
-    /// The first children of a shape up to this one, hung together.
+    /// The first children of a shape up to this one, hung below one vertex.
     fn below(&self, shape: &TreeShape, id: usize, child: usize) -> &[C] {
         match child.checked_sub(1) {
             None => &self.hung[shape.children[id][0]],
@@ -58,7 +58,7 @@ impl<C: Cell> TreeTable<C> {
         folds
     }
 
-    /// The best of hanging the sets of `before` and those of `next` below one vertex.
+    /// The best way to hang subtrees of `before` and of `next` on disjoint sets below one vertex, for every union.
     fn split(
         &self,
         (before, next): (&[C], &[C]),
@@ -96,7 +96,8 @@ impl<C: Cell> TreeTable<C> {
     }
 }
 
-/// For each set of `n` vertices, in the order of [`subsets`], whether the tree fits on links from this adjacency.
+/// For each set of as many vertices as the tree has, in the order of [`subsets`], whether the tree fits on these links.
+/// `adjacent`: by vertex, the vertices linked to it.
 pub(in crate::search) fn feasible(shape: &TreeShape, adjacent: &[u32]) -> Vec<bool> {
     let hang = |mask: u32, rooted: &u16| {
         let near = bits(u32::from(*rooted)).fold(0, |set, u| set | adjacent[u]) & !mask;
@@ -106,13 +107,13 @@ pub(in crate::search) fn feasible(shape: &TreeShape, adjacent: &[u32]) -> Vec<bo
     table.rooted.last().map(|rows| rows.iter().map(|row| *row != 0).collect()).unwrap_or_default()
 }
 
-/// Sums of the best matches.
+/// The tables for the sets with the best matches; others may lack an entry.
 pub(in crate::search) fn sums<T: Number>(shape: &TreeShape, weights: &Weights<T>) -> TreeTable<SumsCell<T>> {
     let limit = hill_climb::limit(weights, &shape.edges(), shape.of_rank.len());
     sums_within(shape, weights, limit)
 }
 
-/// Sums of the matches that lack at most `limit`.
+/// The tables for all matches that lack at most `limit`.
 pub(in crate::search) fn sums_within<T: Number>(
     shape: &TreeShape,
     weights: &Weights<T>,
@@ -129,7 +130,8 @@ pub(in crate::search) fn sums_within<T: Number>(
 }
 
 impl<T: Number> TreeTable<SumsCell<T>> {
-    /// What the best match lacks for each set, in the order of [`subsets`]; nothing for sets without one of the best.
+    /// What the best match of each set lacks, in the order of [`subsets`]; [`Number::NONE`] for sets without a match within
+    /// the limit.
     pub(in crate::search) fn values(&self) -> Vec<T> {
         self.rooted.last().map(|rows| rows.iter().map(|s| T::best_lane(s.0)).collect()).unwrap_or_default()
     }

@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
+use geometry::JobId;
 use gpu_node::journal::{Entry, Journal};
 use gpu_node::{Inspection, Settings};
-use placement::JobId;
 use site_config::{NodeSpec, SiteConfig};
 
 use crate::outcome::Failure;
@@ -30,7 +30,7 @@ impl<'c> Local<'c> {
 
     /// The node as it is, for drawing.
     pub(crate) fn drawn(&self, inspection: &Inspection) -> Drawn {
-        let layout = placement::layout_of(&inspection.node);
+        let layout = node_state::layout_of(&inspection.node);
         let models = inspection.node.gpus.iter().map(|g| g.model);
         Drawn {
             name: self.name.clone(),

@@ -13,6 +13,7 @@ mod globals;
 mod local;
 mod options;
 mod outcome;
+mod present;
 mod published;
 mod render;
 mod runtimes;

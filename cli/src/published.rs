@@ -1,7 +1,9 @@
 //! A published layout, read for a node that `tessera.toml` describes.
 
-use placement::layout::{GpuLayout, HolderLayout, Shares};
-use placement::{GpuState, Holder, Instance, JobId, Layout, Model, Node, Share, Slice, Uid, parse_layout};
+use geometry::{JobId, Model, Slice, Uid};
+use node_state::{GpuState, Holder, Instance, Node, Share};
+use protocol::layout::{GpuLayout, HolderLayout, Shares};
+use protocol::{Layout, parse_layout};
 
 /// Reads a layout and checks it against the node's models. A line that ended early leaves the other GPUs out.
 pub(crate) fn read(line: &str, models: &[&'static Model]) -> Result<Layout, String> {
@@ -13,7 +15,7 @@ pub(crate) fn read(line: &str, models: &[&'static Model]) -> Result<Layout, Stri
         let GpuLayout::Mig(instances) = gpu else { continue };
         let mut taken = 0;
         for instance in instances {
-            let at = |p: &&placement::Profile| p.starts.contains(&instance.start);
+            let at = |p: &&geometry::Profile| p.starts.contains(&instance.start);
             let profile = model.profile(&instance.profile).filter(at).ok_or_else(|| {
                 format!("gpu{i}: no {} can start at {} of a {}", instance.profile, instance.start, model.key)
             })?;
@@ -55,7 +57,7 @@ fn holder(holder: &HolderLayout, owner: &dyn Fn(JobId) -> Uid) -> Holder {
 }
 
 fn shares(list: &Shares, owner: &dyn Fn(JobId) -> Uid) -> Vec<Share> {
-    let share = |s: &placement::layout::ShareLayout| Share {
+    let share = |s: &protocol::layout::ShareLayout| Share {
         job: s.job,
         uid: owner(s.job),
         mem_mib: s.mem_mib,
@@ -67,7 +69,8 @@ fn shares(list: &Shares, owner: &dyn Fn(JobId) -> Uid) -> Vec<Share> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use placement::{Gpu, LinkMatrix, MigPolicy};
+    use node_state::{Gpu, MigPolicy};
+    use topology::LinkMatrix;
 
     #[test]
     fn a_layout_comes_back_from_the_node_it_is_put_onto() {

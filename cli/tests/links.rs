@@ -6,10 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Once;
 
+use geometry::GpuIndex;
 use insta::assert_snapshot;
-use placement::GpuIndex;
-use placement::links::{PcieSlot, System, systems};
-use placement::mapa::{HardwareGraph, Link};
+use topology::{HardwareGraph, Link, PcieSlot, System, systems};
 
 /// A simulated machine, and a tessera.toml that names its driver.
 struct Machine {

@@ -4,11 +4,11 @@
 //! into it goes in any case.
 
 use admission::{Ruling, change, plan};
-use placement::matched::MATCH_ENV;
-use placement::planned::{asks, encode_asks, is_ours, with_asks};
-use placement::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, encode_request};
 use plugin_rt::spank_env::is_named;
+use protocol::AdminComment;
 use protocol::gres_list::{with_entry, with_shards};
+use protocol::matched::MATCH_ENV;
+use protocol::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, encode_request};
 use site_config::SiteConfig;
 
 use crate::submission::{self, Described, Recorded, Slurm};
@@ -51,8 +51,8 @@ pub(crate) fn submit(job: &Described, config: Option<&SiteConfig>, slurm: &impl 
     let wire = encode_request(&request);
     let mut effects = vec![Effect::Env(Some(wire.clone()))];
     // The AdminComment is the only place where a planner can see the request.
-    if request.is_moldable() && is_ours(job.comment.as_deref().unwrap_or_default()) {
-        effects.push(Effect::Comment(encode_asks(&wire)));
+    if request.is_moldable() && AdminComment::parse(job.comment.as_deref().unwrap_or_default()).is_ours() {
+        effects.push(Effect::Comment(AdminComment::asking(&wire).to_string()));
     }
     effects.extend(add.map(|(name, count)| {
         Effect::PerNode(with_entry(job.tres.per_node.as_deref(), &slurm.gres(name, count)))
@@ -94,10 +94,10 @@ pub(crate) fn modify(
 
 /// Lets a new AdminComment of ours still show what the moldable job asks.
 fn shown_still(comment: Option<&str>, request: Option<&str>) -> Option<Effect> {
-    let comment = comment.filter(|c| is_ours(c) && asks(c).is_none())?;
-    let request = request?;
-    let empty = comment.is_empty();
-    Some(Effect::Comment(if empty { encode_asks(request) } else { with_asks(comment, request) }))
+    let comment = AdminComment::parse(comment?);
+    let comment = Some(comment).filter(|c| c.is_ours() && c.asks.is_none())?;
+    let asks = Some(request?.to_owned());
+    Some(Effect::Comment(AdminComment { asks, ..comment }.to_string()))
 }
 
 #[cfg(test)]

@@ -15,9 +15,10 @@ use std::collections::HashSet;
 use std::hint::black_box;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
-use placement::ask::GpuSet;
-use placement::wire::JobPlacement;
-use placement::{GpuIndex, Grant, JobId, Uid};
+use geometry::{GpuIndex, JobId, Uid};
+use protocol::Grant;
+use protocol::wire::JobPlacement;
+use topology::GpuSet;
 
 #[path = "../src/commit.rs"]
 mod commit;
@@ -73,7 +74,7 @@ fn view(request: Option<&str>, kind: GresKind, per_node: u64) -> JobView {
         exclusive: false,
         enforce_bind: false,
         partition: None,
-        comment: String::new(),
+        comment: protocol::AdminComment::default(),
         now: 100,
         starts_by: None,
     }

@@ -1,10 +1,10 @@
 //! From Slurm's choice of nodes to a placement. Pure: it only says what to write.
 
-use placement::ask::{GpuSet, Quota};
-use placement::decision::ShareOn;
-use placement::matched::Matched;
-use placement::wire::{JobPlacement, encode_placement, plain_why};
-use placement::{Grant, JobId};
+use geometry::JobId;
+use protocol::matched::Matched;
+use protocol::wire::{JobPlacement, encode_placement, plain_why};
+use protocol::{Grant, ShareOn};
+use topology::{GpuSet, Quota};
 
 use crate::engine::{Engine, Question, predicted};
 use crate::view::{Allocated, ChosenView, GresKind, Want, union};

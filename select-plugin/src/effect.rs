@@ -1,8 +1,8 @@
 //! What the plugin wants written into slurmctld, as plain values. `ffi::apply` writes them, one after the other.
 
-use placement::JobId;
-use placement::ask::GpuSet;
-use placement::planned::{is_ours, with_asks};
+use geometry::JobId;
+use protocol::{AdminComment, Says};
+use topology::GpuSet;
 
 /// One change of a job's record, or of the answer to the test that is under way.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,15 +70,16 @@ impl Effect {
         [Self::Placement(None), Self::Unallocate]
     }
 
-    /// Says `text` in a job's AdminComment, with what it `asks` behind it. `None` where somebody else has written
-    /// `before`: that stays.
-    pub(crate) fn comment(before: &str, text: &str, asks: Option<&str>) -> Option<Self> {
-        if !is_ours(before) {
+    /// Says this in a job's AdminComment, with what it `asks` behind it. `None` where somebody else has written `before`:
+    /// that stays.
+    pub(crate) fn comment(before: &AdminComment, says: Says, asks: Option<String>) -> Option<Self> {
+        if !before.is_ours() {
             return None;
         }
+        let mut text = AdminComment::from(says).to_string();
         let end = (0..=MAX_COMMENT.min(text.len())).rev().find(|i| text.is_char_boundary(*i));
-        let text = text.get(..end.unwrap_or(0)).unwrap_or_default();
-        Some(Self::Comment(asks.map_or_else(|| text.to_owned(), |asks| with_asks(text, asks))))
+        text.truncate(end.unwrap_or(0));
+        Some(Self::Comment(AdminComment { asks, ..AdminComment::parse(&text) }.to_string()))
     }
 }
 
@@ -98,13 +99,17 @@ mod tests {
 
     #[test]
     fn a_comment_is_cut_between_characters_and_another_persons_stays() {
-        let said = |before: &str, text: &str| match Effect::comment(before, text, None) {
+        let said = |before: &str, text: &str| match Effect::comment(
+            &AdminComment::parse(before),
+            Says::Unknown(text.to_owned()),
+            None,
+        ) {
             Some(Effect::Comment(text)) => Some(text),
             _ => None,
         };
-        assert_eq!(said("", "tessera: why").as_deref(), Some("tessera: why"));
-        assert_eq!(said("benchmark of June", "tessera: why"), None);
-        let long = format!("{}é", "x".repeat(399));
+        assert_eq!(said("", "why").as_deref(), Some("tessera: why"));
+        assert_eq!(said("benchmark of June", "why"), None);
+        let long = format!("{}é", "x".repeat(390));
         assert_eq!(said("tessera: asks v1 iso=mig", &long).map(|text| text.len()), Some(399));
     }
 }

@@ -1,9 +1,9 @@
 //! A job's life beside its tests: it begins, is allocated, loses nodes, ends; and slurmctld reads its configuration anew.
 
-use placement::planned::{Started, encode_started};
-use placement::wire::{JobPlacement, encode_request, parse_placement, parse_request};
-use placement::{JobId, Request};
+use geometry::JobId;
 use plugin_rt::log;
+use protocol::wire::{JobPlacement, encode_request, parse_placement, parse_request};
+use protocol::{Request, Says, Started};
 
 use crate::commit::{encoded, unmanaged};
 use crate::effect::{Effect, Layout};
@@ -80,10 +80,10 @@ fn explain(
     let request = view.request.as_deref().and_then(|text| parse_request(text).ok());
     let request = request.filter(Request::is_moldable);
     let job_profile = request.as_ref().and_then(|r| r.job_profile.clone());
-    let started = encode_started(&Started { got, job_profile, planned, why });
+    let started = Says::Started(Started { got, job_profile, planned, why });
     // A requeued job can be planned again.
     let asks = request.map(|r| encode_request(&r));
-    Effect::comment(&view.comment, &started, asks.as_deref())
+    Effect::comment(&view.comment, started, asks)
 }
 
 /// The placement that a job was started with, from its record; not one that was copied from another job.
@@ -196,8 +196,9 @@ pub(crate) fn step_aside(engine: &mut Engine, nodes: &[NodeGpus]) -> Vec<Layout>
 mod tests {
     use super::*;
     use crate::view::GresRequest;
-    use placement::ask::GpuSet;
-    use placement::{GpuIndex, Grant, Uid};
+    use geometry::{GpuIndex, Uid};
+    use protocol::Grant;
+    use topology::GpuSet;
 
     fn memory() -> Memory {
         let text = "[[nodes]]\nnames = \"n[1-2]\"\ngpu = \"a100-40gb\"\ncount = 2\nmig = \"dynamic\"\n";
@@ -219,7 +220,7 @@ mod tests {
                 exclusive: false,
                 enforce_bind: false,
                 partition: None,
-                comment: String::new(),
+                comment: protocol::AdminComment::default(),
                 now: 100,
                 starts_by: None,
             },

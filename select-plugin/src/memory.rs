@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use placement::JobId;
-use placement::wire::JobPlacement;
+use geometry::JobId;
+use protocol::wire::JobPlacement;
 
 use crate::engine::Engine;
 

@@ -17,7 +17,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use placement::{JobId, Node};
+use geometry::JobId;
+use node_state::Node;
 
 use crate::engine::{Engine, Question};
 use crate::view::{GresKind, NodeView, Want};

@@ -14,9 +14,9 @@
 
 use std::collections::HashSet;
 
-use placement::patience::{SetWait, Turn, waits_until};
-use placement::planned::is_ours;
-use placement::{JobId, Node};
+use geometry::JobId;
+use node_state::Node;
+use protocol::{SetWait, Turn};
 
 use crate::engine::{Engine, Question, SEARCHES};
 use crate::view::{JobView, NodeView};
@@ -57,10 +57,10 @@ impl Patient {
     /// `None`: the job takes what there is.
     pub(crate) fn of(question: &Question, view: &JobView) -> Option<Self> {
         let wait = question.wait()?;
-        let until = waits_until(&view.comment);
+        let until = view.comment.waits_until();
         let latest = view.starts_by.map(|start| start.saturating_sub(BEFORE_DEADLINE));
         let over = [until, latest].into_iter().flatten().any(|end| end <= view.now);
-        (!over && is_ours(&view.comment)).then_some(Self { wait, until, latest })
+        (!over && view.comment.is_ours()).then_some(Self { wait, until, latest })
     }
 
     /// Tells nodes with a set above the threshold from those with less.

@@ -2,9 +2,10 @@
 
 use std::collections::HashSet;
 
-use placement::ask::GpuSet;
-use placement::wire::JobPlacement;
-use placement::{GpuIndex, Grant, JobId, Uid};
+use geometry::{GpuIndex, JobId, Uid};
+use protocol::Grant;
+use protocol::wire::JobPlacement;
+use topology::GpuSet;
 
 use crate::commit::{place, unmanaged};
 use crate::engine::{Engine, Question};
@@ -33,7 +34,7 @@ fn want(request: Option<&str>, kind: GresKind, per_node: u64) -> Want {
         exclusive: false,
         enforce_bind: false,
         partition: None,
-        comment: String::new(),
+        comment: protocol::AdminComment::default(),
         now: 100,
         starts_by: None,
     };
@@ -93,7 +94,9 @@ fn planned(engine: &Engine, place: &str) -> (Want, Vec<usize>) {
         exclusive: false,
         enforce_bind: false,
         partition: None,
-        comment: format!("tessera: plan v1 size=2g.10gb{place} end=1790000035 until=200"),
+        comment: protocol::AdminComment::parse(&format!(
+            "tessera: plan v1 size=2g.10gb{place} end=1790000035 until=200"
+        )),
         now: 100,
         starts_by: None,
     };
@@ -115,9 +118,9 @@ fn a_planned_job_gets_its_place_and_the_reason_says_so() {
     let (want, out) = planned(&engine, " place=n2:1@4");
     assert_eq!(out, [0, 2], "the other nodes");
     let at = |gpu: u16, start: u8| {
-        let model = placement::Model::find("a100-40gb").unwrap();
+        let model = geometry::Model::find("a100-40gb").unwrap();
         let profile = model.profile("2g.10gb").unwrap().id;
-        Grant::Mig(vec![placement::MigSpec { gpu: GpuIndex(gpu), profile, start: placement::Slice(start) }])
+        Grant::Mig(vec![protocol::MigSpec { gpu: GpuIndex(gpu), profile, start: geometry::Slice(start) }])
     };
     let (grant, why) = placed_on(&engine, &want, "n2");
     assert_eq!(grant, at(1, 4));
@@ -143,7 +146,7 @@ fn the_shards_of_a_size_are_those_of_the_node_that_counts_fewest() {
     let nodes = ["n1".to_owned(), "n3".to_owned()];
     let (want, _) = planned(&engine, "");
     assert_eq!(engine.shards(&want.request, &nodes), Some(10));
-    let unplanned = placement::wire::parse_request("v1 iso=mig times=1g:60,2g:35").unwrap();
+    let unplanned = protocol::wire::parse_request("v1 iso=mig times=1g:60,2g:35").unwrap();
     assert_eq!(engine.shards(&unplanned, &nodes), Some(5));
     assert_eq!(engine.shards(&unplanned, &["elsewhere".to_owned()]), None);
 }
@@ -384,7 +387,7 @@ fn plain_shards_of_several_devices_need_them_empty_and_stay_slurms_choice() {
     }
     let both = || ChosenView { name: "n1".to_owned(), ..choice(&[0, 1], &[0, 1]) };
     assert_eq!(place(&engine, question(&engine, &shards), &shards, &both()), None);
-    let shares = Grant::Mps { on: placement::decision::ShareOn::Gpu(GpuIndex(1)), mem_mib: 100, threads: 1 };
+    let shares = Grant::Mps { on: protocol::ShareOn::Gpu(GpuIndex(1)), mem_mib: 100, threads: 1 };
     let placement = JobPlacement { job: JobId(3), nodes: vec![("n1".to_owned(), shares)] };
     assert_eq!(engine.commit(USER, &placement), Vec::<String>::new());
     assert!(matches!(place(&engine, question(&engine, &shards), &shards, &both()), Some(Err(_))));

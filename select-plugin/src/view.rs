@@ -1,11 +1,11 @@
 //! What the plugin takes from Slurm's structs, as plain values. `ffi::read` reads them once per hook; everything after
 //! that is safe code on these types.
 
-use placement::ask::GpuSet;
-use placement::planned::{Plan, parse_plan, parse_started, plan_of};
-use placement::wire::parse_request;
-use placement::{JobId, Request, Uid};
+use geometry::{JobId, Uid};
 use protocol::meaning::{Counted, CountedRequest, as_counted};
+use protocol::wire::parse_request;
+use protocol::{AdminComment, Plan, Request};
+use topology::GpuSet;
 
 /// The kinds of GRES this plugin knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub(crate) struct JobView {
     /// The partition it is tested in.
     pub(crate) partition: Option<String>,
     /// Its AdminComment: a planner's decision may stand there.
-    pub(crate) comment: String,
+    pub(crate) comment: AdminComment,
     /// When this was read, seconds since 1970: plans lapse.
     pub(crate) now: u64,
     /// The last start that its deadline leaves, seconds since 1970.
@@ -91,25 +91,25 @@ impl JobView {
         if kind == GresKind::Gpu || !managed {
             return Some(want);
         }
-        Some(match plan_of(&want.request, &self.comment, self.now) {
-            Some((plan, request)) => Want { plan: Some(plan), request, ..want },
+        Some(match self.comment.plan_for(&want.request, self.now) {
+            Some((plan, request)) => Want { plan: Some(plan.clone()), request, ..want },
             None => Want { lapsed: self.had_plan(), ..want },
         })
     }
 
     /// The same where its plan cannot be carried out.
     pub(crate) fn want_unplanned(&self) -> Option<Want> {
-        let view = Self { comment: String::new(), ..self.clone() };
+        let view = Self { comment: AdminComment::default(), ..self.clone() };
         Some(Want { lapsed: self.had_plan(), ..view.want()? })
     }
 
     fn had_plan(&self) -> bool {
-        parse_plan(&self.comment).is_ok_and(|plan| plan.is_some())
+        self.comment.plan().is_some()
     }
 
     /// Whether its shards may be those of another size than it is to run on: it was planned, or ran before.
     pub(crate) fn was_resized(&self) -> bool {
-        self.had_plan() || parse_started(&self.comment).is_some()
+        self.had_plan() || self.comment.started().is_some()
     }
 }
 
@@ -182,7 +182,7 @@ pub(crate) struct Allocated {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use placement::Isolation;
+    use protocol::Isolation;
 
     fn job(request: Option<&str>, gres: &[(GresKind, u64)]) -> JobView {
         let entry = |(kind, per_node): &(GresKind, u64)| GresRequest {
@@ -198,7 +198,7 @@ mod tests {
             exclusive: false,
             enforce_bind: false,
             partition: None,
-            comment: String::new(),
+            comment: AdminComment::default(),
             now: 100,
             starts_by: None,
         }
@@ -208,7 +208,7 @@ mod tests {
     fn a_plan_counts_while_it_lasts_and_only_for_the_sizes_listed() {
         let mut view = job(Some("v1 iso=mig times=1g:60,2g:35"), &[(GresKind::Shard, 5)]);
         let mut wanted = |comment: &str| {
-            view.comment = comment.to_owned();
+            view.comment = AdminComment::parse(comment);
             let want = view.want().unwrap();
             (want.request.isolation, want.plan.is_some(), want.lapsed)
         };
@@ -220,7 +220,7 @@ mod tests {
         assert_eq!(wanted("tessera: plan v1 size=3g.20gb until=101"), (Isolation::Mig(None), false, true));
         assert_eq!(wanted("tessera: plan v1 size=rubbish"), (Isolation::Mig(None), false, false));
         let mut other = job(Some("v1 iso=mps mem=100"), &[(GresKind::Shard, 5)]);
-        other.comment = "tessera: plan v1 size=2g.10gb until=101".to_owned();
+        other.comment = AdminComment::parse("tessera: plan v1 size=2g.10gb until=101");
         assert_eq!(other.want().unwrap().request.isolation, Isolation::Mps);
     }
 

@@ -1,8 +1,8 @@
 //! Jobs that get every GPU of their nodes: which ones is Slurm's choice, their order follows the job's pattern.
 
-use placement::ask::GpuSet;
-use placement::matched::encode;
-use placement::wire::JobPlacement;
+use protocol::matched::encode;
+use protocol::wire::JobPlacement;
+use topology::GpuSet;
 
 use crate::commit::{place, why_of_all};
 use crate::engine::Engine;

@@ -1,8 +1,9 @@
 //! What a job asked for and what it got, in words for the person who reads its output.
 
+use geometry::size::display_gb;
 use gpu_node::journal::{Entry, InstanceRecord, Kind};
-use placement::size::display_gb;
-use placement::{Bandwidth, Isolation, Pattern, Request};
+use protocol::{Bandwidth, Isolation, Request};
+use topology::Pattern;
 
 /// Why a job got what it has on `node`. slurmctld says it of the node with the least bandwidth, and names that if there
 /// are others.
@@ -96,7 +97,7 @@ fn instance(record: &InstanceRecord) -> String {
 
 #[cfg(test)]
 mod tests {
-    use placement::wire::parse_request;
+    use protocol::wire::parse_request;
 
     use super::*;
 

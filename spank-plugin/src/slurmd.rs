@@ -6,17 +6,17 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
+use geometry::{GpuIndex, JobId, Model};
 use gpu_node::{Fault, JobContext, NvmlGrant, RealiseError, Realised, Settings, WaitingSlurmd};
-use placement::matched::{MATCH_ENV, on_node};
-use placement::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, parse_placement, parse_request, plain_why};
-use placement::{GpuIndex, Grant, JobId, Model};
 use plugin_rt::{log, set_job};
+use protocol::Grant;
+use protocol::matched::{MATCH_ENV, on_node};
+use protocol::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, parse_placement, parse_request, plain_why};
 
 use crate::args::Args;
-use crate::describe;
 use crate::ffi::{Spank, SpankError, set_env};
 use crate::this_node::{NoNode, ThisNode};
-use crate::{live_steps, start_reconcile};
+use crate::{describe, live_steps, start_reconcile};
 
 /// Why a prolog or epilog fails, and the node with it.
 #[derive(Debug, thiserror::Error)]

@@ -9,9 +9,9 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
+use geometry::JobId;
 use gpu_node::journal::{Entry, GpuRecord, Journal, Phase};
 use gpu_node::{begin_batch, stale_variables, task_environment};
-use placement::JobId;
 use plugin_rt::{Chain, log, set_job};
 
 use crate::args::Args;

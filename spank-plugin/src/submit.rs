@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use placement::matched::MATCH_ENV;
-use placement::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, encode_request};
 use plugin_rt::log;
+use protocol::matched::MATCH_ENV;
+use protocol::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, encode_request};
 
 use crate::args::Args;
 use crate::ffi::{Context, Spank, SpankError};

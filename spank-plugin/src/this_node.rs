@@ -4,8 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use gpu_node::{Numbering, NvmlGrant, Settings};
-use placement::Grant;
 use plugin_rt::{Chain, log};
+use protocol::Grant;
 use site_config::SiteConfig;
 
 use crate::args::Args;
@@ -103,8 +103,8 @@ impl ThisNode {
 
 #[cfg(test)]
 mod tests {
+    use geometry::GpuIndex;
     use gpu_node::NvmlIndex;
-    use placement::GpuIndex;
 
     use super::*;
 

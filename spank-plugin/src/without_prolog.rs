@@ -8,14 +8,14 @@
 //! the step's environment holds is the user's to fill. So slurmctld is asked what it has written into the job's
 //! AdminComment, which only it and administrators can write. It is asked only by such a step.
 
+use protocol::AdminComment;
 use std::time::{Duration, Instant};
 
+use geometry::JobId;
 use gpu_node::journal::Entry;
 use gpu_node::{JobContext, begin_batch};
-use placement::JobId;
-use placement::planned::parse_started;
-use placement::wire::plain_why;
 use plugin_rt::{Chain, log};
+use protocol::wire::plain_why;
 
 use crate::args::Args;
 use crate::ffi::{Spank, SpankError, set_env};
@@ -117,8 +117,8 @@ fn told(text: &str, job: u32, uid: u32) -> Result<Told, String> {
     }
     // One that was cut short, at slurmctld's limit, may end within the placement.
     let whole = comment.strip_prefix(COMMENT).is_some_and(|text| text.contains(": "));
-    let started =
-        parse_started(&comment).filter(|_| whole).ok_or("the job's AdminComment has no placement")?;
+    let read = AdminComment::parse(&comment);
+    let started = read.started().filter(|_| whole).ok_or("the job's AdminComment has no placement")?;
     Ok(Told { restart, placement: format!("v1 job={job};{}", started.got), why: plain_why(&started.why) })
 }
 

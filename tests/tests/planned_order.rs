@@ -8,7 +8,7 @@ use common::{builder, on};
 use lab::command::{Done, PATIENCE, run, wait_for};
 use lab::config::Templates;
 use lab::{Cluster, JobId, User};
-use placement::planned::{asks, parse_plan};
+use protocol::AdminComment;
 use slurm_releases::Release;
 
 const ONE_GPU: &str = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 1\nmig = \"dynamic\"\n";
@@ -24,6 +24,10 @@ fn tessera(cluster: &Cluster, user: User, args: &[&str]) -> Done {
 
 fn planned(cluster: &Cluster) -> String {
     tessera(cluster, User::Root, &["planner", "--once"]).ok().unwrap()
+}
+
+fn admin_comment(cluster: &Cluster, job: JobId) -> AdminComment {
+    AdminComment::parse(&comment(cluster, job))
 }
 
 fn comment(cluster: &Cluster, job: JobId) -> String {
@@ -48,7 +52,7 @@ fn waiting(cluster: &Cluster, user: User, options: &[&str]) -> JobId {
 
 /// When each is planned to begin.
 fn begins(cluster: &Cluster, jobs: &[JobId]) -> Vec<u64> {
-    let begin = |&job: &JobId| parse_plan(&comment(cluster, job)).unwrap().unwrap().begin.unwrap();
+    let begin = |&job: &JobId| admin_comment(cluster, job).plan().unwrap().begin.unwrap();
     jobs.iter().map(begin).collect()
 }
 
@@ -74,8 +78,8 @@ fn among_others(cluster: &mut Cluster) {
     order.sort_unstable();
     let priorities: Vec<i64> = order.iter().map(|(_, job)| number(cluster, *job, "Priority")).collect();
     assert!(priorities.is_sorted_by(|a, b| a > b) && priorities[0] <= 1000, "{priorities:?}: {said}");
-    let array_asks = comment(cluster, array);
-    assert!(asks(&array_asks).is_some() && parse_plan(&array_asks).unwrap().is_none(), "{array_asks}");
+    let of_array = admin_comment(cluster, array);
+    assert!(of_array.asks.is_some() && of_array.plan().is_none(), "{of_array}");
 
     // An administrator's Nice stays, though the planner had given another.
     let last = order[2].1;
@@ -104,7 +108,7 @@ fn among_others(cluster: &mut Cluster) {
     let refused = tessera(cluster, User::Alice, &["planner", "--once", "--lock", &lock]);
     assert_eq!(refused.code, Some(1), "{}{}", refused.stdout, refused.stderr);
     assert!(refused.stdout.contains("slurmctld refuses the plan: "), "{}", refused.stdout);
-    assert_eq!(parse_plan(&comment(cluster, alices[0])), Ok(None));
+    assert_eq!(admin_comment(cluster, alices[0]).plan(), None);
 
     cluster.run(User::Root, "scancel", &[&full.to_string()]).unwrap().ok().unwrap();
     for job in alices.into_iter().chain([bobs, array]) {

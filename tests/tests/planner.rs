@@ -9,7 +9,7 @@ use std::process::{Child, Stdio};
 use common::{builder, with};
 use lab::command::{Done, PATIENCE, run, wait_for};
 use lab::{Cluster, JobId, User};
-use placement::planned::{asks, parse_plan, parse_started};
+use protocol::AdminComment;
 use serde_json::Value;
 use slurm_releases::Release;
 
@@ -27,6 +27,10 @@ fn file(cluster: &Cluster, name: &str, text: &str) -> String {
 }
 
 /// AdminComment, which `scontrol` prints with spaces in it.
+fn admin_comment(cluster: &Cluster, job: JobId) -> AdminComment {
+    AdminComment::parse(&comment(cluster, job))
+}
+
 fn comment(cluster: &Cluster, job: JobId) -> String {
     let args = ["-h", "-t", "all", "-O", "admin_comment:1000", &format!("--jobs={job}")];
     cluster.run(User::Root, "squeue", &args).unwrap().ok().unwrap().trim().to_owned()
@@ -72,7 +76,7 @@ fn a_submitted_plan_runs_on_the_planned_instances_in_the_planned_order() {
         let get = |task: &Value, key: &str| task[key].as_f64().unwrap();
         let units = |task: &Value| {
             let profile =
-                placement::Model::find("a100-40gb").unwrap().profile(task["profile"].as_str().unwrap());
+                geometry::Model::find("a100-40gb").unwrap().profile(task["profile"].as_str().unwrap());
             let start = task["start"].as_u64().unwrap();
             start..start + u64::from(profile.unwrap().size)
         };
@@ -125,7 +129,7 @@ fn moldable(cluster: &Cluster, count: usize) -> Vec<JobId> {
     let jobs: Vec<JobId> = (0..count).map(submit).collect();
     for &job in &jobs {
         cluster.wait_job(job, "pending", |j| j.state() == "PENDING").unwrap();
-        assert!(asks(&comment(cluster, job)).is_some(), "{}", comment(cluster, job));
+        assert!(admin_comment(cluster, job).asks.is_some(), "{}", comment(cluster, job));
     }
     jobs
 }
@@ -138,21 +142,22 @@ fn planned_once(cluster: &Cluster) {
 
     let dry = tessera(cluster, User::Root, &["planner", "--once", "--dry-run"]).ok().unwrap();
     assert_eq!(dry.lines().filter(|l| l.starts_with("job ")).count(), 3, "{dry}");
-    assert!(parse_plan(&comment(cluster, jobs[0])).unwrap().is_none(), "a dry run sets nothing");
+    assert!(admin_comment(cluster, jobs[0]).plan().is_none(), "a dry run sets nothing");
 
     let said = tessera(cluster, User::Root, &["planner", "--once"]).ok().unwrap();
-    let plans: Vec<_> = jobs.iter().map(|&j| parse_plan(&comment(cluster, j)).unwrap().unwrap()).collect();
+    let plans: Vec<_> = jobs.iter().map(|&j| admin_comment(cluster, j).plan().unwrap().clone()).collect();
     for plan in &plans {
         assert!(plan.size.starts_with("7g."), "alone on its GPU, each is fastest on all of it: {said}");
     }
-    assert!(asks(&comment(cluster, jobs[0])).is_some(), "the request stays for the next plan");
-    assert!(parse_plan(&comment(cluster, held)).unwrap().is_none(), "a held job is left alone");
+    assert!(admin_comment(cluster, jobs[0]).asks.is_some(), "the request stays for the next plan");
+    assert!(admin_comment(cluster, held).plan().is_none(), "a held job is left alone");
     assert!(!said.contains(&format!("job {held} ")), "{said}");
 
     full.iter().for_each(|&job| cancel(cluster, job));
     for (&job, plan) in jobs.iter().zip(&plans) {
         assert_eq!(cluster.wait_end(job).unwrap().state(), "COMPLETED");
-        let started = parse_started(&comment(cluster, job)).unwrap();
+        let comment = admin_comment(cluster, job);
+        let started = comment.started().unwrap();
         let got = started.got.split_once("=mig:").unwrap().1;
         assert!(got.contains(&format!("/{}@", plan.size)), "planned {plan:?}, got {started:?}");
     }
@@ -197,7 +202,7 @@ fn planner(cluster: &Cluster) -> Child {
 fn planned(cluster: &Cluster, jobs: &[JobId]) {
     wait_for("the jobs to be planned", PATIENCE, || {
         let comments: Vec<String> = jobs.iter().map(|&j| comment(cluster, j)).collect();
-        let all = comments.iter().all(|c| matches!(parse_plan(c), Ok(Some(_))));
+        let all = comments.iter().all(|c| AdminComment::parse(c).plan().is_some());
         if all { Ok(()) } else { Err(comments.join("\n")) }
     })
     .unwrap();
@@ -284,8 +289,8 @@ fn times_are_learnt_from_accounting() {
     let job = cluster.sbatch(User::Alice, &["--gpu-profile=bert", "--gpu-mem=4G"], "true").unwrap();
     cluster.wait_job(job, "pending", |j| j.state() == "PENDING").unwrap();
     let said = tessera(&cluster, User::Root, &["planner", "--once"]).ok().unwrap();
-    let plan = parse_plan(&comment(&cluster, job)).unwrap();
-    assert_eq!(plan.map(|p| p.size).as_deref(), Some("7g.40gb"), "{said}");
+    let planned = admin_comment(&cluster, job);
+    assert_eq!(planned.plan().map(|p| p.size.as_str()), Some("7g.40gb"), "{said}");
     full.iter().for_each(|&job| cancel(&cluster, job));
     assert_eq!(cluster.wait_end(job).unwrap().state(), "COMPLETED");
     cluster.wait_idle().unwrap();

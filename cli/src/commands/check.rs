@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
-use placement::MigPolicy;
+use node_state::MigPolicy;
 use site_config::SiteConfig;
 
 use crate::globals::Globals;

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use mapa::{BandwidthModel, Bounds, Coefficients, Query, choose};
 use nalgebra::{DMatrix, DVector};
-use placement::mapa::{BandwidthModel, Bounds, Coefficients, HardwareGraph, Query, Selection, choose};
-use placement::{GpuSet, Pattern};
+use topology::{GpuSet, HardwareGraph, Pattern, Selection};
 
 use crate::globals::Globals;
 use crate::options;

@@ -1,9 +1,9 @@
 //! `tessera lint`: where Slurm's own choice of GPUs falls behind.
 
 use clap::Args;
-use placement::mapa::{BandwidthModel, Choice, HardwareGraph, Query, Selection, StockRule, choose, stock};
-use placement::{GpuSet, Pattern, mapa};
+use mapa::{self, BandwidthModel, Choice, Query, StockRule, choose, stock};
 use serde_json::{Value, json};
+use topology::{GpuSet, HardwareGraph, Pattern, Selection};
 
 use crate::globals::Globals;
 use crate::options;

@@ -1,8 +1,8 @@
 //! `tessera profiles`: the GPU models known and their MIG profiles.
 
 use clap::Args;
-use placement::size::display_gb;
-use placement::{Model, Profile};
+use geometry::size::display_gb;
+use geometry::{Model, Profile};
 use serde_json::json;
 
 use crate::options;

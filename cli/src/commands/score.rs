@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use clap::Args;
-use placement::mapa::{Choice, NoChoice, Query, Selection, choose};
-use placement::{GpuIndex, GpuSet, Pattern};
+use geometry::GpuIndex;
+use mapa::{Choice, NoChoice, Query, choose};
 use serde_json::{Value, json};
+use topology::{GpuSet, Pattern, Selection};
 
 use crate::globals::Globals;
 use crate::options::links::TopologyArgs;
@@ -113,7 +114,7 @@ fn as_json(query: &Query<'_>, found: &Result<Choice, NoChoice>, elapsed_us: f64)
 
 /// Sets as good as the chosen one; not part of the decision's time where they are counted only now.
 fn tied(query: &Query<'_>, c: &Choice) -> u64 {
-    c.tied_sets.unwrap_or_else(|| placement::mapa::count_ties(query, c))
+    c.tied_sets.unwrap_or_else(|| mapa::count_ties(query, c))
 }
 
 fn gbps(value: Option<f64>) -> String {
@@ -162,7 +163,7 @@ impl Class {
 /// Every set of the free GPUs, by its scores; best first by what the policy asks for.
 fn classes(query: &Query<'_>) -> Result<Vec<Class>, Failure> {
     let free: Vec<GpuIndex> = query.free.iter().collect();
-    if free.len() > placement::mapa::MOST_FREE {
+    if free.len() > mapa::MOST_FREE {
         return Err(Failure::new("--all takes at most 16 free GPUs"));
     }
     let mut classes: BTreeMap<[u64; 4], Class> = BTreeMap::new();

@@ -4,10 +4,9 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use placement::mapa::{
-    JobFileError, Patience, Ran, Rules, Selection, SimJob, parse_jobs, quartiles, simulate,
-};
+use mapa::{JobFileError, Patience, Ran, Rules, SimJob, parse_jobs, quartiles, simulate};
 use serde_json::{Value, json};
+use topology::Selection;
 
 use crate::globals::Globals;
 use crate::options;

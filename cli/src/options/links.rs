@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use clap::Args;
-use placement::mapa::HardwareGraph;
 use site_config::{NodeSpec, SiteConfig, System};
+use topology::HardwareGraph;
 
 use crate::globals::Globals;
 use crate::outcome::Failure;

@@ -5,8 +5,9 @@ pub(crate) mod links;
 use std::ops::RangeInclusive;
 
 use clap::ValueEnum;
-use placement::mapa::{BandwidthModel, Coefficients, HardwareGraph, Selection};
-use placement::{GpuIndex, GpuSet, Model, Pattern};
+use geometry::{GpuIndex, Model};
+use mapa::{BandwidthModel, Coefficients};
+use topology::{GpuSet, HardwareGraph, Pattern, Selection};
 
 use crate::outcome::Failure;
 

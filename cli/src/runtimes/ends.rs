@@ -1,11 +1,11 @@
 //! When running jobs end: what a plan over the present state rests on.
 
+use protocol::{AdminComment, Started};
 use std::collections::HashMap;
 
-use placement::JobId;
-use placement::far::Micros;
-use placement::planned::{Started, asks, parse_started};
-use placement::wire::parse_request;
+use far::Micros;
+use geometry::JobId;
+use protocol::wire::parse_request;
 
 use super::Learnt;
 use crate::slurm::squeue::Job;
@@ -37,35 +37,30 @@ fn end(job: &Job, learnt: &Learnt, now: u64) -> Option<Micros> {
 
 /// When a running job should end, without its time limit.
 fn expected(job: &Job, learnt: &Learnt) -> Option<u64> {
-    let started = parse_started(&job.comment)?;
+    let comment = AdminComment::parse(&job.comment);
+    let started = comment.started()?;
     let planned = started.planned.map(|(begin, end)| end.saturating_sub(begin));
     let seconds = planned
-        .or_else(|| said(&job.comment, &started))
-        .or_else(|| learnt.seconds(started.job_profile.as_deref()?, instance(&started)?))?;
+        .or_else(|| said(&comment))
+        .or_else(|| learnt.seconds(started.job_profile.as_deref()?, started.only_instance()?.profile))?;
     Some(job.start? + seconds)
 }
 
 /// Whether only past jobs can tell how long this one runs.
 pub(crate) fn needs_learnt(job: &Job) -> bool {
-    job.state == "RUNNING"
-        && parse_started(&job.comment).is_some_and(|started| {
-            started.job_profile.is_some()
-                && started.planned.is_none()
-                && said(&job.comment, &started).is_none()
-        })
+    let comment = AdminComment::parse(&job.comment);
+    let learnt = |started: &Started| {
+        started.job_profile.is_some() && started.planned.is_none() && said(&comment).is_none()
+    };
+    job.state == "RUNNING" && comment.started().is_some_and(learnt)
 }
 
 /// Seconds that a job says it takes on the instance it got. Its request follows the grant in the comment.
-fn said(comment: &str, started: &Started) -> Option<u64> {
-    let request = parse_request(asks(comment)?).ok()?;
-    let slices: u8 = instance(started)?.split_once("g.")?.0.parse().ok()?;
+fn said(comment: &AdminComment) -> Option<u64> {
+    let request = parse_request(comment.asks.as_deref()?).ok()?;
+    let profile = comment.started()?.only_instance()?.profile;
+    let slices: u8 = profile.split_once("g.")?.0.parse().ok()?;
     request.times.iter().find(|t| t.slices == slices).map(|t| t.millis.div_ceil(1000))
-}
-
-/// The MIG profile of its one instance: `2g.10gb` of `n1=mig:3/2g.10gb@4`.
-fn instance(started: &Started) -> Option<&str> {
-    let (_, grant) = started.got.split_once("=mig:").filter(|(_, grant)| !grant.contains([',', ';']))?;
-    Some(grant.split_once('/')?.1.split_once('@')?.0)
 }
 
 #[cfg(test)]

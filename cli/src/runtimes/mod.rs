@@ -5,8 +5,8 @@ mod spread;
 
 use std::collections::BTreeMap;
 
-use placement::Model;
-use placement::far::Micros;
+use far::Micros;
+use geometry::Model;
 
 pub(crate) use spread::Spread;
 

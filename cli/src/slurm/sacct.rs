@@ -1,9 +1,8 @@
 //! `sacct`: jobs that slurmctld has forgotten, in Slurm's accounting.
 
+use protocol::AdminComment;
 use std::collections::HashMap;
 use std::process::Command;
-
-use placement::planned::parse_started;
 
 use super::squeue::MOST_IDS;
 use crate::outcome::Failure;
@@ -46,13 +45,11 @@ pub(crate) fn parse(text: &str) -> Vec<Past> {
 fn one(line: &str) -> Option<Past> {
     let mut fields = line.splitn(4, '|');
     let (_, state, elapsed, comment) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
-    let started = parse_started(comment).filter(|_| state == "COMPLETED")?;
-    // `n1=mig:3/2g.10gb@4`, and neither a second instance nor a second node.
-    let (_, grant) = started.got.split_once("=mig:").filter(|(_, grant)| !grant.contains([',', ';']))?;
-    let (_, instance) = grant.split_once('/')?;
-    let (profile, _) = instance.split_once('@')?;
+    let comment = AdminComment::parse(comment);
+    let started = comment.started().filter(|_| state == "COMPLETED")?;
+    let instance = started.only_instance()?.profile.to_owned();
     let seconds = elapsed.parse().ok()?;
-    Some(Past { job_profile: started.job_profile?, instance: profile.to_owned(), seconds })
+    Some(Past { job_profile: started.job_profile.clone()?, instance, seconds })
 }
 
 /// The fields of these jobs, separated by bars, by job id; empty if the site has no accounting.

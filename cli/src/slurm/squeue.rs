@@ -9,7 +9,7 @@ mod columns;
 use std::collections::{HashMap, HashSet};
 use std::process::Command;
 
-use placement::{JobId, Uid};
+use geometry::{JobId, Uid};
 
 use super::command::run;
 use crate::outcome::Failure;

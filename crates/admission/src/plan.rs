@@ -1,12 +1,11 @@
 //! A planner's change to a pending moldable job: another size, told by the job's AdminComment, and the shards that go
-//! with it. The comment's form and meaning: [`protocol::planned`].
+//! with it. The comment's form and meaning: [`protocol::AdminComment`] and [`protocol::plan`].
 
 use geometry::Model;
 use geometry::size::display_gb;
 use node_state::MigPolicy;
-use protocol::planned::{Plan, asks, is_ours, parse_plan};
 use protocol::wire::parse_request;
-use protocol::{Isolation, Request};
+use protocol::{AdminComment, Isolation, Plan, Request, Says};
 use site_config::{NodeSpec, SiteConfig};
 
 use crate::Submission;
@@ -29,12 +28,17 @@ pub fn judge(
     now: u64,
     config: Option<&SiteConfig>,
 ) -> Result<Option<u32>, String> {
-    let plan = parse_plan(comment).map_err(|e| format!("the plan cannot be read: {e}"))?;
+    let AdminComment { says, asks } = AdminComment::parse(comment);
+    let plan = match says {
+        Says::Plan(plan) => Some(plan),
+        Says::UnreadablePlan(_, why) => return Err(format!("the plan cannot be read: {why}")),
+        _ => None,
+    };
     let request = job.request.as_deref().and_then(|text| parse_request(text).ok());
-    if request.is_some() && plan.is_none() && asks(comment).is_some() && !pending {
+    if request.is_some() && plan.is_none() && asks.is_some() && !pending {
         return Err("what a job asks stands there while it is pending, this one has started".to_owned());
     }
-    if (plan.is_some() || asks(comment).is_some()) && !is_ours(before) {
+    if (plan.is_some() || asks.is_some()) && !AdminComment::parse(before).is_ours() {
         return Err("its AdminComment is somebody else's: clear that first".to_owned());
     }
     let request = request.filter(|r| matches!(r.isolation, Isolation::Mig(_)));

@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use geometry::{GpuIndex, JobId, Model, Slice};
 use gpu_node::{GpuSettings, JobContext, Numbering, Settings, realise, release};
-use placement::decision::ShareOn;
-use placement::{GpuIndex, Grant, JobId, MigPolicy, MigSpec, Model, Slice};
+use node_state::MigPolicy;
+use protocol::{Grant, MigSpec, ShareOn};
 use site_config::MemoryLimit;
 
 const NODE: &str = "name = \"bench\"\ninterconnect = \"none\"\n[[gpus]]\nmodel = \"a100-40gb\"\ncount = 8\nmig = \"on\"\n\

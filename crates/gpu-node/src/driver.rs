@@ -1,6 +1,6 @@
 //! The driver during one operation: loaded when first needed, and unloaded for a GPU reset, which our handle would block.
 
-use placement::Model;
+use geometry::Model;
 
 use crate::command::Run;
 use crate::deadline::{Backoff, Deadline};

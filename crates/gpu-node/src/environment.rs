@@ -1,7 +1,7 @@
 //! What a task sees of its job's GPUs.
 
-use placement::matched::Matched;
-use placement::size::display_gb;
+use geometry::size::display_gb;
+use protocol::matched::Matched;
 
 use crate::gpu_ids::SlurmGpu;
 use crate::journal::{Entry, GpuRecord, InstanceRecord, Kind};

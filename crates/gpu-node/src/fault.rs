@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use placement::{JobId, ProfileId, Slice};
+use geometry::{JobId, ProfileId, Slice};
 
 use crate::access::DeviceError;
 use crate::command::CommandError;

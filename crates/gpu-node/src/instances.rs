@@ -7,7 +7,7 @@
 //! repeated once everything half made is destroyed, then after each idle instance that is destroyed: some hold more than
 //! their slices (the media engines of `+me`).
 
-use placement::{Placement, ProfileId};
+use geometry::{Placement, ProfileId};
 
 use crate::access::{Access, Devices};
 use crate::deadline::{Backoff, Deadline};

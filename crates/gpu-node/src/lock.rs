@@ -7,7 +7,7 @@
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use placement::JobId;
+use geometry::JobId;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use placement::{MigPolicy, Model, Node};
+use geometry::Model;
+use node_state::{MigPolicy, Node};
 use site_config::{MemoryLimit, Mps, NodeSettings};
 
 use crate::gpu_ids::NvmlIndex;

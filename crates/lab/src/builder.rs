@@ -14,8 +14,7 @@ use crate::error::HarnessError;
 use crate::files::{check_reachable, fresh_dir, make_dirs, write_config};
 use crate::inside::Inside;
 use crate::layout::Layout;
-use crate::paths;
-use crate::{accounting, sim};
+use crate::{accounting, paths, sim};
 
 /// Describes a cluster; [`Builder::start`] makes it.
 #[derive(Debug)]

@@ -1,10 +1,9 @@
 //! Submits jobs and reads their state.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::{fmt, fs};
 
 use crate::cluster::Cluster;
 use crate::command::{Done, PATIENCE, wait_for};

@@ -4,8 +4,7 @@ use std::fmt;
 
 use geometry::{GpuIndex, JobId, Uid};
 use mapa::BandwidthModel;
-use protocol::patience::SetWait;
-use protocol::{Bandwidth, Request};
+use protocol::{Bandwidth, Request, SetWait};
 use topology::{GpuSet, Pattern, Quota, Selection};
 
 /// One job's request to one node, with what the controller permits there.

@@ -5,7 +5,11 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, criterion_group};
+use geometry::*;
+use node_state::*;
 use placement::*;
+use protocol::*;
+use topology::*;
 
 fn node(n: usize) -> Node {
     let model = Model::find("a100-40gb").unwrap();
@@ -42,7 +46,7 @@ fn half_full(n: usize) -> Node {
     }
     for gpu in (1..n).step_by(8) {
         let share = Grant::Mps {
-            on: decision::ShareOn::Gpu(GpuIndex(u16::try_from(gpu).unwrap())),
+            on: ShareOn::Gpu(GpuIndex(u16::try_from(gpu).unwrap())),
             mem_mib: 9000,
             threads: 30,
         };

@@ -30,7 +30,7 @@ const WAITS: &str = "waits until ";
 const ASKS: &str = "; asks ";
 
 /// A job's AdminComment.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AdminComment {
     /// What it says of the job's start.
     pub says: Says,
@@ -126,18 +126,6 @@ impl AdminComment {
     pub fn plan_for(&self, request: &Request, now: u64) -> Option<(&Plan, Request)> {
         let plan = self.plan().filter(|p| p.counts_at(now))?;
         Some((plan, plan.apply(request).ok()?))
-    }
-}
-
-impl<T: AsRef<str> + ?Sized> From<&T> for AdminComment {
-    fn from(comment: &T) -> Self {
-        Self::parse(comment.as_ref())
-    }
-}
-
-impl From<&AdminComment> for AdminComment {
-    fn from(comment: &AdminComment) -> Self {
-        comment.clone()
     }
 }
 

@@ -71,7 +71,7 @@ pub struct PlannedPlace {
 }
 
 impl fmt::Display for Plan {
-    /// As [`Plan::parse`] reads it: `plan v1 size=2g.10gb place=n1:3@4 begin=1790000000 end=1790000035 until=1790000600`.
+    /// `plan v1 size=2g.10gb place=n1:3@4 begin=1790000000 end=1790000035 until=1790000600`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "plan v1 size={}", self.size)?;
         if let Some(place) = &self.place {

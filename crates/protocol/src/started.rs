@@ -32,6 +32,17 @@ pub struct OnlyInstance<'a> {
     pub start: u8,
 }
 
+impl<'a> OnlyInstance<'a> {
+    /// Reads [`Started::got`]; `None` if that is not one MIG instance.
+    #[must_use]
+    pub fn parse(got: &'a str) -> Option<Self> {
+        let (node, instance) = got.split_once("=mig:").filter(|(_, i)| !i.contains([',', ';']))?;
+        let (gpu, place) = instance.split_once('/')?;
+        let (profile, start) = place.rsplit_once('@')?;
+        Some(Self { node, gpu: gpu.parse().ok()?, profile, start: start.parse().ok()? })
+    }
+}
+
 impl fmt::Display for OnlyInstance<'_> {
     /// As the instance stands in [`Started::got`]: `n1=mig:3/2g.10gb@4`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -65,10 +76,7 @@ impl Started {
     /// The one MIG instance that the job got; `None` for a job with several, or with something else.
     #[must_use]
     pub fn only_instance(&self) -> Option<OnlyInstance<'_>> {
-        let (node, instance) = self.got.split_once("=mig:").filter(|(_, i)| !i.contains([',', ';']))?;
-        let (gpu, place) = instance.split_once('/')?;
-        let (profile, start) = place.rsplit_once('@')?;
-        Some(OnlyInstance { node, gpu: gpu.parse().ok()?, profile, start: start.parse().ok()? })
+        OnlyInstance::parse(&self.got)
     }
 }
 

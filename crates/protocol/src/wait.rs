@@ -65,8 +65,7 @@ impl SetWait {
     /// What a job does at `now` (seconds since 1970) that could start on a set predicted `gbps`, on a node of which
     /// nothing better than `best_gbps` can ever be had. `comment` is its AdminComment.
     #[must_use]
-    pub fn turn(self, gbps: f64, best_gbps: f64, comment: impl Into<AdminComment>, now: u64) -> Turn {
-        let comment = comment.into();
+    pub fn turn(self, gbps: f64, best_gbps: f64, comment: &AdminComment, now: u64) -> Turn {
         if self.seconds == 0 || self.is_met_by(gbps) || !self.is_met_by(best_gbps) || !comment.is_ours() {
             return Turn::Take;
         }
@@ -80,8 +79,7 @@ impl SetWait {
     /// Why a job takes a set that is not above what it waits for, for its user. `best_gbps` and `comment` as for
     /// [`Self::turn`].
     #[must_use]
-    pub fn why_taken(self, best_gbps: f64, comment: impl Into<AdminComment>) -> String {
-        let comment = comment.into();
+    pub fn why_taken(self, best_gbps: f64, comment: &AdminComment) -> String {
         let above = self.above_gbps();
         if !self.is_met_by(best_gbps) {
             format!("no set in its reach is above {above} GB/s")
@@ -90,12 +88,6 @@ impl SetWait {
         } else {
             format!("it could not wait for more than {above} GB/s")
         }
-    }
-
-    /// Old path.
-    #[must_use]
-    pub fn comment(self, until: u64, gbps: f64, node: &str) -> String {
-        AdminComment::from(crate::admin_comment::Says::Waits(self.begins(until, gbps, node))).to_string()
     }
 
     /// What the AdminComment says of a job that begins to wait, which could now have `gbps` on `node`.

@@ -4,11 +4,10 @@
 use geometry::{GpuIndex, JobId, Model, ProfileId, Slice};
 use proptest::prelude::*;
 use protocol::moldable::{MAX_MILLIS, PlannedStart, SizeTime};
-use protocol::patience::{MOST_SECONDS, SetWait};
 use protocol::wire::{
     JobPlacement, MAX_WHY, encode_placement, encode_request, parse_placement, parse_request, plain_why,
 };
-use protocol::{Bandwidth, Grant, Isolation, MigSpec, Request, ShareOn};
+use protocol::{Bandwidth, Grant, Isolation, MOST_SECONDS, MigSpec, Request, SetWait, ShareOn};
 use topology::{Pattern, PatternEdge, Selection};
 
 fn a100(_node: &str, gpu: GpuIndex) -> Option<&'static Model> {

@@ -26,7 +26,7 @@ pub use error::ConfigError;
 pub use gres_conf::{GpuOrder, gpu_order};
 pub use matrix::links_of_file;
 pub use matrix_text::links_text;
-pub use placement::links::{System, systems};
+pub use topology::{System, systems};
 pub use types::{Defaults, Limit, MemoryLimit, Mps, NodeSettings, NodeSpec, Partition, SiteConfig};
 
 use error::Errors;

@@ -7,10 +7,12 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use placement::links::{PcieSlot, System, newest_nvlink, newest_pcie, nvlink_of, pcie_of};
-use placement::mapa::{HardwareGraph, Link, LinkKind};
-use placement::{LinkMatrix, Model};
+use geometry::Model;
 use toml::de::DeValue;
+use topology::{
+    HardwareGraph, Link, LinkKind, LinkMatrix, PcieSlot, System, newest_nvlink, newest_pcie, nvlink_of,
+    pcie_of,
+};
 
 use crate::error::{Errors, nearest};
 use crate::nodes::ReadFile;

@@ -1,8 +1,7 @@
 //! Links as `tessera discover` writes them.
 
-use placement::GpuIndex;
-use placement::links::PcieSlot;
-use placement::mapa::{HardwareGraph, Link, LinkKind};
+use geometry::GpuIndex;
+use topology::{HardwareGraph, Link, LinkKind, PcieSlot};
 
 /// The keys of a `[[nodes]]` that describe these links, as [`crate::parse`] reads them; nothing for fewer than two GPUs.
 ///

@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::io;
 
-use placement::links::{System, systems};
-use placement::{LinkMatrix, MigPolicy, Model};
+use geometry::Model;
+use node_state::MigPolicy;
+use topology::{LinkMatrix, System, systems};
 
 use crate::error::nearest;
 use crate::hostlist;

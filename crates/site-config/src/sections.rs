@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use placement::mapa::Selection;
-use placement::{Bandwidth, Isolation, Model, Pattern, size};
+use geometry::{Model, size};
+use protocol::{Bandwidth, Isolation};
+use topology::{Pattern, Selection};
 
 use crate::error::nearest;
 use crate::reader::{At, TableReader, pick};

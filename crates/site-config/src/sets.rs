@@ -1,8 +1,8 @@
 //! `[bandwidth]` and `[[partitions]]`: how sets of whole GPUs are chosen.
 
-use placement::Pattern;
-use placement::mapa::{BandwidthModel, Coefficients, Selection};
-use placement::patience::SetWait;
+use mapa::{BandwidthModel, Coefficients};
+use protocol::SetWait;
+use topology::{Pattern, Selection};
 
 use crate::reader::TableReader;
 use crate::sections::BANDWIDTHS;

@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
-use placement::ask::{Kind, Policy, SetPolicy};
-use placement::mapa::{BandwidthModel, Selection};
-use placement::patience::SetWait;
-use placement::size::{display_gb, parse_mib};
-use placement::{Bandwidth, Gpu, GpuState, Isolation, LinkMatrix, MigPolicy, Model, Node, Pattern, Request};
+use geometry::Model;
+use geometry::size::{display_gb, parse_mib};
+use mapa::BandwidthModel;
+use node_state::{Gpu, GpuState, Kind, MigPolicy, Node, Policy, SetPolicy};
 use protocol::meaning::RequestDefaults;
+use protocol::{Bandwidth, Isolation, Request, SetWait};
+use topology::{LinkMatrix, Pattern, Selection};
 
 /// A whole `tessera.toml` without errors.
 #[derive(Clone, Debug)]

@@ -1,9 +1,8 @@
 //! The documents say what the parser does.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::fs;
-use std::io;
 use std::path::Path;
+use std::{fs, io};
 
 fn read(path: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)).unwrap()

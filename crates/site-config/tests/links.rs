@@ -2,11 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use placement::GpuIndex;
-use placement::links::{PcieSlot, System, systems};
-use placement::mapa::{HardwareGraph, Link, LinkKind};
+use geometry::GpuIndex;
 use proptest::prelude::*;
 use site_config::{links_of_file, links_text, parse};
+use topology::{HardwareGraph, Link, LinkKind, PcieSlot, System, systems};
 
 /// The graph of a `[[nodes]]` with these lines.
 fn graph(gpu: &str, count: usize, lines: &str) -> HardwareGraph {

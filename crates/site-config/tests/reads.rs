@@ -4,11 +4,12 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use placement::ask::Kind;
-use placement::mapa::{BandwidthModel, Coefficients, Selection};
-use placement::patience::SetWait;
-use placement::{Bandwidth, GpuIndex, Isolation, MigPolicy, Pattern, Request, SetPolicy};
+use geometry::GpuIndex;
+use mapa::{BandwidthModel, Coefficients};
+use node_state::{Kind, MigPolicy, SetPolicy};
+use protocol::{Bandwidth, Isolation, Request, SetWait};
 use site_config::{MemoryLimit, SiteConfig, config_path, parse};
+use topology::{Pattern, Selection};
 
 const FULL: &str = r#"
 [defaults]

@@ -2,9 +2,9 @@
 
 use std::ffi::c_char;
 
-use placement::wire::REQUEST_ENV;
 use plugin_rt::slurmctld::{entries, struct_at};
 use plugin_rt::text;
+use protocol::wire::REQUEST_ENV;
 
 use super::host::Host;
 use super::sys;

@@ -2,9 +2,8 @@
 
 use std::collections::HashMap;
 
-use placement::JobId;
-use placement::ask::GpuSet;
-use placement::ids::GpuIndex;
+use geometry::{GpuIndex, JobId};
+use topology::GpuSet;
 
 use super::{Engine, Question};
 

@@ -1,8 +1,8 @@
 //! The bandwidth of the best set of whole GPUs that a node has for a question.
 
-use placement::patience::SetWait;
-use placement::report::Verdict;
-use placement::{Decision, Node};
+use node_state::report::Verdict;
+use node_state::{Decision, Node};
+use protocol::SetWait;
 
 use super::{CACHE_LIMIT, Engine, Question};
 

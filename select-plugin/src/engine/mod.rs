@@ -13,16 +13,16 @@ mod best;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use placement::ask::GpuSet;
-use placement::mapa::Memo;
-use placement::moldable::PlannedStart;
-use placement::planned::Plan;
-use placement::wire::{JobPlacement, encode_request};
-use placement::{
-    Admission, Ask, Bandwidth, Decision, GpuIndex, GpuState, Grant, Holder, Isolation, JobId, Kind, Model,
-    Node, Policy, Request, Uid, audit, decide_with, fits, parse_layout,
-};
+use audit::audit;
+use geometry::{GpuIndex, JobId, Model, Uid};
+use mapa::Memo;
+use node_state::{Ask, Decision, GpuState, Holder, Kind, Node, Policy};
+use placement::{Admission, decide_with, fits};
+use protocol::moldable::PlannedStart;
+use protocol::wire::{JobPlacement, encode_request};
+use protocol::{Bandwidth, Grant, Isolation, Plan, Request, parse_layout};
 use site_config::SiteConfig;
+use topology::GpuSet;
 
 use crate::view::{GresKind, Want};
 

@@ -2,11 +2,11 @@
 
 use std::ptr::NonNull;
 
-use placement::JobId;
-use placement::matched::MATCH_ENV;
-use placement::wire::{PLACEMENT_ENV, WHY_ENV};
+use geometry::JobId;
 use plugin_rt::slurmctld::{item, text};
 use plugin_rt::spank_env::is_named;
+use protocol::matched::MATCH_ENV;
+use protocol::wire::{PLACEMENT_ENV, WHY_ENV};
 
 use super::host::Host;
 use super::job_test::Call;

@@ -1,7 +1,7 @@
 //! Which devices cons_tres has chosen on a node, and which it could have.
 
-use placement::ask::GpuSet;
 use plugin_rt::slurmctld::{item, struct_at};
+use topology::GpuSet;
 
 use super::host::Host;
 use super::read::{MAX_GPUS, enforces_binding, gpu_index, gres_states, job_gres};

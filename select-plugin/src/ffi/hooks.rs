@@ -14,10 +14,10 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use placement::JobId;
-use placement::wire::{PLACEMENT_ENV, WHY_ENV};
+use geometry::JobId;
 use plugin_rt::slurmctld::{struct_at, text};
 use plugin_rt::{log, set_job};
+use protocol::wire::{PLACEMENT_ENV, WHY_ENV};
 
 use super::host::Host;
 use super::{apply, read, sys};

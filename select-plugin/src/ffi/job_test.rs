@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::ffi::{c_int, c_void};
 
-use placement::JobId;
+use geometry::JobId;
 use plugin_rt::guard_ok;
 use plugin_rt::slurmctld::struct_at;
 

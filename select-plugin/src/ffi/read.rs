@@ -1,9 +1,10 @@
 //! Slurm's structs to the plain types of `view`.
 
-use placement::ask::GpuSet;
-use placement::{JobId, Uid};
+use geometry::{JobId, Uid};
 use plugin_rt::slurmctld::{entries, item, struct_at, text};
 use plugin_rt::spank_env;
+use protocol::AdminComment;
+use topology::GpuSet;
 
 use super::host::{Host, List};
 use super::{sys, version};
@@ -48,13 +49,13 @@ pub(super) fn job(host: &Host, job: &sys::job_record_t) -> JobView {
     JobView {
         id: JobId(job.job_id),
         uid: Uid(job.user_id),
-        request: spank_env(job, placement::wire::REQUEST_ENV),
+        request: spank_env(job, protocol::wire::REQUEST_ENV),
         gres: gres_requests(host, job.gres_list_req.cast(), details.is_some_and(|d| d.max_nodes == 1)),
         exclusive: details.is_some_and(|d| version::exclusive(d.whole_node)),
         enforce_bind: enforces_binding(job),
         partition: partition(job),
         // SAFETY: null or NUL-terminated.
-        comment: unsafe { text(job.admin_comment) }.unwrap_or_default(),
+        comment: AdminComment::parse(&unsafe { text(job.admin_comment) }.unwrap_or_default()),
         now: host.now(),
         starts_by: starts_by(job),
     }
@@ -256,8 +257,8 @@ pub(super) fn allocated(host: &Host, job: &sys::job_record_t) -> Vec<Allocated> 
     found
 }
 
-pub(super) fn gpu_index(bit: usize) -> placement::GpuIndex {
-    placement::GpuIndex(u16::try_from(bit).unwrap_or(u16::MAX))
+pub(super) fn gpu_index(bit: usize) -> geometry::GpuIndex {
+    geometry::GpuIndex(u16::try_from(bit).unwrap_or(u16::MAX))
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ mod wait;
 
 use std::collections::HashSet;
 
-use placement::JobId;
+use geometry::JobId;
 
 use crate::effect::Effect;
 use crate::engine::Engine;

@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use placement::JobId;
-use placement::matched::{Matched, encode};
-use placement::wire::JobPlacement;
+use geometry::JobId;
 use plugin_rt::log;
+use protocol::matched::{Matched, encode};
+use protocol::wire::JobPlacement;
 
 use super::wait::{wait_alone, wait_later, wait_now};
 use super::{Opinion, Slurm, Test};

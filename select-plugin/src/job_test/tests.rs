@@ -2,10 +2,12 @@
 
 mod fake;
 
+use protocol::AdminComment;
 use std::collections::HashSet;
 
-use placement::wire::JobPlacement;
-use placement::{GpuIndex, Grant, JobId, Uid};
+use geometry::{GpuIndex, JobId, Uid};
+use protocol::Grant;
+use protocol::wire::JobPlacement;
 
 use super::{Ask, Case, Opinion, Test};
 use crate::effect::Effect;
@@ -43,7 +45,7 @@ fn job(request: &str, kind: GresKind, per_node: u64) -> JobView {
         exclusive: false,
         enforce_bind: false,
         partition: None,
-        comment: String::new(),
+        comment: AdminComment::default(),
         now: 1000,
         starts_by: None,
     }
@@ -101,7 +103,8 @@ fn nodes_that_preemption_could_free_are_offered_in_every_other_test() {
 fn a_plans_node_is_kept_to_in_every_other_test() {
     let mut memory = memory();
     let mut view = job("v1 iso=mig times=1g:60,2g:35", GresKind::Shard, 10);
-    view.comment = "tessera: plan v1 size=2g.10gb place=n2:1@4 end=1790000035 until=2000".to_owned();
+    view.comment =
+        AdminComment::parse("tessera: plan v1 size=2g.10gb place=n2:1@4 end=1790000035 until=2000");
     let slurm = Fake::with(&["n1", "n2", "n3"]);
     let mut out = |view: &JobView| {
         let mut case = case(Ask::RunNow, false, view);
@@ -111,7 +114,7 @@ fn a_plans_node_is_kept_to_in_every_other_test() {
     let free = [Effect::Shards(10), Effect::RuleOut(vec![])];
     assert_eq!([out(&view), out(&view), out(&view)], [kept.to_vec(), free.to_vec(), kept.to_vec()]);
     // A plan that no node here can carry out counts as none: then the shards are those of the size asked.
-    view.comment = "tessera: plan v1 size=2g.12gb until=2000".to_owned();
+    view.comment = AdminComment::parse("tessera: plan v1 size=2g.12gb until=2000");
     assert_eq!(out(&view), [Effect::Shards(5), Effect::RuleOut(vec![])]);
 }
 
@@ -140,7 +143,7 @@ fn a_start_on_poor_gpus_waits_and_says_so_once() {
     let [Effect::Devices(_), Effect::Comment(says), rest @ ..] = &effects[..] else { panic!("{effects:?}") };
     let held = [Effect::JobsChanged, Effect::Placement(None), Effect::Unallocate];
     assert_eq!(rest, held);
-    view.comment = says.clone();
+    view.comment = AdminComment::parse(says);
     let (opinion, effects) = test(&view, 1059);
     assert_eq!((opinion, &effects[1..]), (Opinion::Refused, &held[..]));
     let (opinion, effects) = test(&view, 1060);
@@ -281,7 +284,8 @@ fn nodes_are_read_once_before_and_once_after() {
     let mut memory = memory();
     let slurm = Fake::with(&["n1", "n2"]).choosing("n1", 1, 0b11).choosing("n2", 1, 0b11);
     let mut view = job("v1 iso=mig times=1g:60,2g:35", GresKind::Shard, 10);
-    view.comment = "tessera: plan v1 size=2g.10gb place=n2:1@4 end=1790000035 until=2000".to_owned();
+    view.comment =
+        AdminComment::parse("tessera: plan v1 size=2g.10gb place=n2:1@4 end=1790000035 until=2000");
     let (opinion, _) = succeeds(&mut memory, Ask::RunNow, &view, &slurm, &slurm);
     assert_eq!((opinion, slurm.reads.get()), (Opinion::AsSlurmSays, 2));
 }

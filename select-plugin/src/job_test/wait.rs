@@ -1,11 +1,12 @@
 //! Starts that are put off until there are GPUs that a sensitive job waits for. Each function is true where it refuses
 //! the start.
 
+use protocol::Says;
 use std::collections::HashSet;
 
-use placement::JobId;
-use placement::patience::Turn;
-use placement::wire::plain_why;
+use geometry::JobId;
+use protocol::Turn;
+use protocol::wire::plain_why;
 
 use super::Slurm;
 use super::start::{Asked, Decided};
@@ -86,8 +87,8 @@ fn hold<S: Slurm>(
     let best = engine.best_ever(&asked.slurm.within_reach(), &asked.question);
     let Turn::Wait { until, begins } = patient.turn(gbps, best, asked.view) else { return false };
     if begins {
-        let text = patient.wait.comment(until, gbps, node);
-        effects.extend(Effect::comment(&asked.view.comment, &text, None));
+        let waits = Says::Waits(patient.wait.begins(until, gbps, node));
+        effects.extend(Effect::comment(&asked.view.comment, waits, None));
     }
     // Or the end of the wait would be no news to backfill, which alone starts some jobs.
     effects.push(Effect::JobsChanged);

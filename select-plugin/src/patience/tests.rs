@@ -1,6 +1,6 @@
-use placement::patience::Turn;
-use placement::wire::JobPlacement;
-use placement::{GpuIndex, Grant, JobId, Uid};
+use geometry::{GpuIndex, JobId, Uid};
+use protocol::wire::JobPlacement;
+use protocol::{AdminComment, Grant, Says, Turn};
 
 use super::*;
 use crate::view::{GresKind, GresRequest};
@@ -32,7 +32,7 @@ fn job(request: Option<&str>, gpus: u64, comment: &str) -> JobView {
         exclusive: false,
         enforce_bind: false,
         partition: None,
-        comment: comment.to_owned(),
+        comment: AdminComment::parse(comment),
         now: 1000,
         starts_by: None,
     }
@@ -60,7 +60,10 @@ fn who_waits() {
     assert_eq!(waits(&job(None, 1, "")), None, "one GPU has no link");
     assert_eq!(waits(&job(None, 0, "")), None, "how many per node is not known");
     assert_eq!(waits(&JobView { partition: Some("hurried".to_owned()), ..job(None, 2, "") }), None);
-    let comment = |until: u64| SetWait::parse("25:60").unwrap().comment(until, 10.0, "n1");
+    let comment = |until: u64| {
+        AdminComment::from(Says::Waits(SetWait::parse("25:60").unwrap().begins(until, 10.0, "n1")))
+            .to_string()
+    };
     assert_eq!(waits(&job(None, 2, &comment(1001))), Some(("25:60".to_owned(), Some(1001))));
     assert_eq!(waits(&job(None, 2, &comment(1000))), None, "its time is over");
     assert_eq!(waits(&job(None, 2, "somebody's own")), None, "nowhere to keep it");

@@ -1,12 +1,11 @@
 //! Lanes of jobs, side by side. Each job's output is kept whole.
 
 use std::collections::VecDeque;
-use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError, mpsc};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use crate::command::{TaskError, at};
 

@@ -5,11 +5,11 @@ mod args;
 use std::fmt::Write as _;
 use std::path::Path;
 
+use geometry::Model;
 use gpu_node::NvmlIndex;
 use gpu_node::nvml::{GpuInfo, LinkAnswers, Nvml};
-use placement::Model;
-use placement::mapa::{HardwareGraph, LinkKind};
 use site_config::{System, systems};
+use topology::{HardwareGraph, LinkKind};
 
 pub(crate) use args::DiscoverArgs;
 use args::Format;

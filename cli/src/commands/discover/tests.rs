@@ -2,7 +2,7 @@
 
 use gpu_node::nvml::NvLink;
 use gpu_node::{GpuMinor, NvmlIndex};
-use placement::links::PcieSlot;
+use topology::PcieSlot;
 
 use super::*;
 

@@ -101,7 +101,7 @@ fn plugins(dirs: &[PathBuf], findings: &mut Findings) {
 
 /// Only our select plugin knows the name of the variable that carries placements.
 fn is_ours(path: &PathBuf) -> bool {
-    let needle = placement::wire::PLACEMENT_ENV.as_bytes();
+    let needle = protocol::wire::PLACEMENT_ENV.as_bytes();
     fs::read(path).is_ok_and(|bytes| bytes.windows(needle.len()).any(|w| w == needle))
 }
 

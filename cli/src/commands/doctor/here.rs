@@ -4,8 +4,8 @@ use std::thread;
 use std::time::Duration;
 
 use gpu_node::{Numbering, NvmlIndex, inspect};
-use placement::layout::{GpuLayout, HolderLayout, Shares};
-use placement::{Layout, parse_layout};
+use protocol::layout::{GpuLayout, HolderLayout, Shares};
+use protocol::{Layout, parse_layout};
 use site_config::{GpuOrder, SiteConfig, gpu_order};
 
 use super::cluster::Slurm;
@@ -110,7 +110,7 @@ fn look_once(
         |f| match parse_layout(line) {
             Err(e) => f.bad(format!("{name}: published layout: {e}")),
             Ok(published) => {
-                let here = as_slurm_counts(placement::layout_of(&inspection.node), listed.as_deref());
+                let here = as_slurm_counts(node_state::layout_of(&inspection.node), listed.as_deref());
                 compare(name, &published, &here, f);
             }
         },

@@ -1,9 +1,9 @@
 //! Compares the links that the driver has now with those that tessera.toml describes: a link that is down makes a set of
 //! GPUs slower than predicted.
 
+use geometry::GpuIndex;
 use gpu_node::nvml::Nvml;
-use placement::mapa::{HardwareGraph, Link, LinkKind, PCIE_GBPS};
-use placement::{GpuIndex, GpuSet};
+use topology::{GpuSet, HardwareGraph, Link, LinkKind, PCIE_GBPS};
 
 use super::findings::Findings;
 use crate::local::Local;
@@ -95,7 +95,7 @@ fn alike(described: Link, live: Link) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use placement::links::System;
+    use topology::System;
 
     fn system(name: &str) -> HardwareGraph {
         let system = System::find(name).unwrap();

@@ -1,10 +1,9 @@
 //! What a request gets on one node, before it is written as text or JSON.
 
-use placement::Decision;
+use node_state::Decision;
+use node_state::report::KindTried;
 use placement::admit::{Admission, Never};
-use placement::patience::SetWait;
-use placement::planned::Size;
-use placement::report::KindTried;
+use protocol::{SetWait, Size};
 
 use super::rivals::Rival;
 

@@ -1,10 +1,8 @@
 //! An explanation as JSON.
 
-use placement::decision::ShareOn;
-use placement::planned::Size;
-use placement::report::{Candidate, Verdict};
-use placement::{Grant, MigSpec};
+use node_state::report::{Candidate, Verdict};
 use protocol::meaning::Counted;
+use protocol::{Grant, MigSpec, ShareOn, Size};
 use serde_json::{Value, json};
 
 use super::explained::{Explained, outcome};

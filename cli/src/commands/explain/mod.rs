@@ -9,10 +9,12 @@ mod text;
 mod waits;
 
 use admission::{Ruling, Submission, limits_of};
-use placement::planned::Size;
-use placement::{Ask, JobId, Kind, MigPolicy, Node, Policy, Request, Uid, decide};
+use geometry::{JobId, Uid};
+use node_state::{Ask, Kind, MigPolicy, Node, Policy};
+use placement::decide;
 use protocol::meaning::{Counted, SlurmAsks, as_counted, meaning};
 use protocol::wire::encode_request;
+use protocol::{Request, Size};
 use serde_json::{Value, json};
 use site_config::{NodeSpec, SiteConfig, System};
 

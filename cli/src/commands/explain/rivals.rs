@@ -1,9 +1,11 @@
 //! For a chosen set of whole GPUs: what other policies, and Slurm alone, would choose.
 
-use placement::mapa::{Choice, Query, Selection, StockRule, choose, stock};
-use placement::report::{SetScore, Verdict};
-use placement::{Ask, Decision, GpuSet, Node, Policy, decide};
+use mapa::{Choice, Query, StockRule, choose, stock};
+use node_state::report::{SetScore, Verdict};
+use node_state::{Ask, Decision, Node, Policy};
+use placement::decide;
 use serde_json::{Value, json};
+use topology::{GpuSet, Selection};
 
 /// Another way to choose, and its set.
 pub(super) struct Rival {

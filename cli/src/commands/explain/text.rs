@@ -2,11 +2,10 @@
 
 use std::fmt::Write as _;
 
-use placement::decision::ShareOn;
-use placement::planned::Size;
-use placement::report::{Candidate, Verdict};
-use placement::{Decision, Grant, Kind, MigSpec};
+use node_state::report::{Candidate, Verdict};
+use node_state::{Decision, Kind};
 use protocol::meaning::Counted;
+use protocol::{Grant, MigSpec, ShareOn, Size};
 
 use super::explained::{Explained, outcome};
 

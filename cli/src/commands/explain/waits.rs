@@ -1,8 +1,9 @@
 //! Whether a job would wait for better GPUs instead of taking those that are free.
 
-use placement::patience::{SetWait, Turn};
-use placement::report::Verdict;
-use placement::{Ask, Bandwidth, Decision, GpuState, Node, Policy, decide};
+use node_state::report::Verdict;
+use node_state::{Ask, Decision, GpuState, Node, Policy};
+use placement::decide;
+use protocol::{AdminComment, Bandwidth, SetWait, Turn};
 
 /// How long the job would wait: if its set is poor and the empty node has a better one.
 pub(super) fn of(node: &Node, ask: &Ask, policy: &Policy, decision: &Decision) -> Option<SetWait> {
@@ -13,7 +14,7 @@ pub(super) fn of(node: &Node, ask: &Ask, policy: &Policy, decision: &Decision) -
     let mut empty = node.clone();
     empty.gpus.iter_mut().for_each(|gpu| gpu.state = GpuState::Free);
     let (now, best) = (predicted(decision)?, predicted(&decide(&empty, ask, policy))?);
-    matches!(wait.turn(now, best, "", 0), Turn::Wait { .. }).then_some(wait)
+    matches!(wait.turn(now, best, &AdminComment::default(), 0), Turn::Wait { .. }).then_some(wait)
 }
 
 fn predicted(decision: &Decision) -> Option<f64> {

@@ -32,7 +32,7 @@ pub(crate) fn nodes(args: &LayoutArgs, config: &SiteConfig) -> Result<Vec<Drawn>
             }
             // A file with some nodes means those.
             None if args.from.is_some() && wanted.is_none() => continue,
-            None => (placement::layout_of(&spec.to_node()), Some("no layout published".to_owned())),
+            None => (node_state::layout_of(&spec.to_node()), Some("no layout published".to_owned())),
         };
         let gpus = spec.gpus.iter().copied().zip(layout.gpus).collect();
         drawn.push(Drawn { name: name.clone(), links: spec.interconnect.clone(), gpus, note });

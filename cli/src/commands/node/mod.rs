@@ -4,13 +4,13 @@ mod args;
 
 use std::fmt::Write as _;
 
+use geometry::JobId;
 use gpu_node::journal::{Entry, Phase};
 use gpu_node::{
     JobContext, Numbering, NvmlIndex, RealiseError, ReconcileReport, inspect, realise, reconcile, release,
     release_dead,
 };
-use placement::JobId;
-use placement::wire::parse_placement;
+use protocol::wire::parse_placement;
 use serde_json::json;
 
 pub(crate) use args::NodeCommand;
@@ -136,7 +136,7 @@ fn entry_row(entry: &Entry) -> Vec<String> {
     let device = if instances.is_empty() { on(&gpus) } else { instances.join(", ") };
     let has = match &entry.share {
         Some(share) => {
-            let mem = placement::size::display_gb(share.mem_mib);
+            let mem = geometry::size::display_gb(share.mem_mib);
             format!("{mem}, {} % of {device}", share.threads)
         }
         None => device,
@@ -145,7 +145,7 @@ fn entry_row(entry: &Entry) -> Vec<String> {
 }
 
 fn realise_job(local: &Local<'_>, placement: &str, uid: u32, gid: u32) -> Result<Outcome, Failure> {
-    let model_of = |node: &str, gpu: placement::GpuIndex| {
+    let model_of = |node: &str, gpu: geometry::GpuIndex| {
         if node == local.name { local.settings.gpu(NvmlIndex(gpu.0)).map(|g| g.model) } else { None }
     };
     let placed = parse_placement(placement, &model_of).map_err(|e| {

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use placement::Model;
-use placement::far::Policy;
+use far::Policy;
+use geometry::Model;
 
 use crate::clock::duration;
 use crate::outcome::Failure;

@@ -1,7 +1,7 @@
 //! A batch as its file has it, and what every file of tasks has in common.
 
-use placement::Model;
-use placement::far::{MAX_TIME, Micros, Task, Tree};
+use far::{MAX_TIME, Micros, Task, Tree};
+use geometry::Model;
 
 use crate::outcome::Failure;
 

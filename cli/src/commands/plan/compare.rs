@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use placement::far::{Policy, Problem};
+use far::{Policy, Problem};
 
 use super::args::CompareArgs;
 use super::batch::{Batch, seconds};

@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use placement::Model;
-use placement::far::{Costs, Micros, Task};
+use far::{Costs, Micros, Task};
+use geometry::Model;
 
 use super::batch::{Batch, Context, NamedTask, micros, model, names, sizes};
 use crate::files::read_text;

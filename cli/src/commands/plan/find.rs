@@ -2,10 +2,11 @@
 //!
 //! A submitted job has its part of the plan in its Comment, a job of the planner in its AdminComment.
 
+use protocol::{AdminComment, Says};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use placement::planned::{PlannedPlace, parse_plan, parse_started};
+use protocol::plan::PlannedPlace;
 
 use super::note;
 use super::place::Place;
@@ -109,12 +110,13 @@ fn planners(job: &squeue::Job) -> Option<(Record, Entry)> {
     let entry = |place, (begin, end): (u64, u64)| {
         Entry::found(job.id.to_string(), job.id, place, begin as f64, end as f64)
     };
-    if let Some(started) = parse_started(&job.comment) {
+    let comment = AdminComment::parse(&job.comment);
+    if let Some(started) = comment.started() {
         let mut entry = entry(Place::got(&started.got)?, started.planned?);
         entry.elsewhere = Some(!started.why.contains(", at the planned place"));
         return Some((record, entry));
     }
-    let plan = parse_plan(&job.comment).ok().flatten()?;
+    let Says::Plan(plan) = comment.says else { return None };
     let PlannedPlace { node, start } = plan.place?;
     let (gpu, start) = (usize::from(start.gpu.0), start.start.0);
     let place = Place { node, gpu, profile: plan.size, start };

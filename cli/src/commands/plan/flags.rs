@@ -4,8 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Arg, Args};
 
-use super::args::{CarryArgs, CompareArgs, GpuArgs, Mode, OutputArgs, PolicyArgs};
-use super::args::{RealityArgs, SearchArgs, ShowArgs, SubmitArgs};
+use super::args::{
+    CarryArgs, CompareArgs, GpuArgs, Mode, OutputArgs, PolicyArgs, RealityArgs, SearchArgs, ShowArgs,
+    SubmitArgs,
+};
 
 // A doc comment here would take the place of the command's own.
 #[derive(Args)]

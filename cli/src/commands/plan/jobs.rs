@@ -1,7 +1,8 @@
 //! A plan as Slurm jobs: what each asks for and which jobs must have ended before it.
 
-use placement::far::{self, Micros, PresentPlace, PresentRun};
-use placement::{JobId, Model, Slice};
+use ::far;
+use far::{Micros, PresentPlace, PresentRun};
+use geometry::{JobId, Model, Slice};
 
 use super::batch::Batch;
 use super::on::{Holding, On};
@@ -85,7 +86,7 @@ fn mask(model: &Model, at: &PresentPlace) -> u16 {
 mod tests {
     use super::super::batch::NamedTask;
     use super::*;
-    use placement::far::{Policy, Present, PresentGpu, Problem, Task};
+    use far::{Policy, Present, PresentGpu, Problem, Task};
 
     use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! The answer for programs: one object a line.
 
-use placement::far::OpKind;
+use far::OpKind;
 use serde_json::{Value, json};
 
 use super::batch::seconds;

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use placement::far::{Micros, Present};
-use placement::layout::{GpuLayout, HolderLayout, Layout, Shares};
-use placement::{GpuIndex, JobId, Model};
+use far::{Micros, Present};
+use geometry::{GpuIndex, JobId, Model};
+use protocol::layout::{GpuLayout, HolderLayout, Layout, Shares};
 use site_config::SiteConfig;
 
 use crate::globals::Globals;
@@ -99,7 +99,7 @@ fn state(config: &SiteConfig, model: &'static Model, gpus: Vec<GpuAt>) -> Result
                 .hint("`tessera doctor` on that node says where Slurm and tessera.toml differ")
         })?;
         let layout = layout.gpus.get(at.gpu).unwrap_or(&GpuLayout::Free);
-        present.push(placement::present::of_layout(&at.node, index, layout, &end));
+        present.push(crate::present::of_layout(&at.node, index, layout, &end));
         holdings.push(held(model, layout));
     }
     let present = Present::new(model, present).map_err(|e| Failure::new(format!("--on: {e}")))?;
@@ -166,7 +166,7 @@ fn index_list(text: &str) -> Option<Vec<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use placement::parse_layout;
+    use protocol::parse_layout;
 
     #[test]
     fn who_has_which_units() {

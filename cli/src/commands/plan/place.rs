@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use protocol::OnlyInstance;
 use serde::{Deserialize, Serialize};
 
 /// An instance of a site: `n1:3/2g.10gb@4`.
@@ -18,8 +19,9 @@ pub(super) struct Place {
 impl Place {
     /// The place that Slurm's AdminComment gives a job of one MIG instance: `n1=mig:3/2g.10gb@4`.
     pub(super) fn got(text: &str) -> Option<Self> {
-        let (node, grant) = text.split_once("=mig:").filter(|(_, grant)| !grant.contains([',', ';']))?;
-        Self::parse(node, grant)
+        let OnlyInstance { node, gpu, profile, start } = OnlyInstance::parse(text)?;
+        let (node, profile) = (node.to_owned(), profile.to_owned());
+        Some(Self { node, gpu: usize::from(gpu), profile, start })
     }
 
     /// The place on `node` that the rest of its text, `3/2g.10gb@4`, says.

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use placement::far::{self, Answer, Micros, Policy, PolicyError, Problem, STEPS_PER_MS};
+use ::far;
+use far::{Answer, Micros, Policy, PolicyError, Problem, STEPS_PER_MS};
 
 use super::batch::{Batch, seconds};
 use super::csv::read_costs;

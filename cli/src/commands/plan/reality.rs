@@ -2,10 +2,10 @@
 //!
 //! Planned times count from the plan's beginning, actual ones from the first job's begin. Slurm counts in seconds.
 
+use protocol::AdminComment;
 use std::thread;
 use std::time::Duration;
 
-use placement::planned::parse_started;
 use serde_json::json;
 
 use super::find;
@@ -81,7 +81,8 @@ fn note(entry: &mut Entry, state: &str, begin: Option<u64>, end: Option<u64>, co
     // A pending job has an expected begin; one cancelled before it began has its end as such.
     let never = state == "PENDING" || (state.starts_with("CANCELLED") && begin == end);
     entry.real_begin = begin.filter(|_| !never);
-    entry.got = parse_started(comment).map(|started| started.got).or(entry.got.take());
+    entry.got =
+        AdminComment::parse(comment).started().map(|started| started.got.clone()).or(entry.got.take());
 }
 
 /// Asks sacct about jobs that slurmctld has forgotten (`MinJobAge` after their end). Without accounting they stay

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use placement::far::{Costs, Micros, Policy, Problem, Tree};
+use far::{Costs, Micros, Policy, Problem, Tree};
 
 use super::args::{CarryArgs, SubmitArgs};
 use super::batch::{Batch, seconds};

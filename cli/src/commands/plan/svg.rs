@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use placement::far::{Micros, OpKind};
+use far::{Micros, OpKind};
 
 use super::batch::seconds;
 use super::planned::Planned;

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use placement::Model;
-use placement::far::{Micros, Task};
+use far::{Micros, Task};
+use geometry::Model;
 use serde_json::{Map, Value};
 
 use super::batch::{Batch, Context, NamedTask, micros, model, names, sizes};

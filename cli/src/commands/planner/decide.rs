@@ -4,13 +4,13 @@
 //! highest priority in each. A later batch gets what an earlier one is planned to have only afterwards, so no plan delays
 //! a job of an earlier batch. A job that may run on several GPU models goes to the one with the least planned work so far.
 
-use placement::Model;
-use placement::far::{
+use far::{
     MAX_TIME, Micros, Policy, Present, PresentError, PresentGpu, PresentInstance, PresentPlan, PresentRun,
 };
-use placement::moldable::PlannedStart;
-use placement::planned::{PlannedPlace, Size};
-use placement::{GpuIndex, Slice};
+use geometry::{GpuIndex, Model, Slice};
+use protocol::Size;
+use protocol::moldable::PlannedStart;
+use protocol::plan::PlannedPlace;
 
 use super::jobs::{Pending, Standing};
 use crate::runtimes::Learnt;

@@ -1,8 +1,7 @@
 //! The pending jobs that may be planned.
 
-use placement::Request;
-use placement::planned::{asks, is_ours};
-use placement::wire::parse_request;
+use protocol::wire::parse_request;
+use protocol::{AdminComment, Request};
 
 use crate::slurm::squeue::Job;
 
@@ -47,14 +46,15 @@ pub(super) fn pending(job: &Job) -> Option<Pending> {
     let waits = ["Priority", "Resources", "None", ""].contains(&job.reason.as_str());
     // Tasks of an array have one AdminComment between them until they start: one place for all.
     let plain = !job.compound && ["1", "1-1"].contains(&job.n_nodes.as_str()) && job.reservation.is_empty();
-    if job.state != "PENDING" || job.priority == 0 || !waits || !plain || !is_ours(&job.comment) {
+    if job.state != "PENDING" || job.priority == 0 || !waits || !plain {
         return None;
     }
-    let asks = asks(&job.comment)?;
-    let request = parse_request(asks).ok()?;
+    let comment = Some(AdminComment::parse(&job.comment)).filter(AdminComment::is_ours)?;
+    let asks = comment.asks?;
+    let request = parse_request(&asks).ok()?;
     // A place in the request is another plan's.
     let planned_elsewhere = request.place.is_some() || request.instances != 1 || !request.is_moldable();
-    (!planned_elsewhere).then(|| Pending { job: job.clone(), request, asks: asks.to_owned() })
+    (!planned_elsewhere).then(|| Pending { job: job.clone(), request, asks })
 }
 
 #[cfg(test)]

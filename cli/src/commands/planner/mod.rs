@@ -26,8 +26,7 @@ use round::Planner;
 use crate::globals::Globals;
 use crate::outcome::{Failure, Outcome, status};
 use crate::site as config_file;
-use crate::slurm::command;
-use crate::slurm::scontrol;
+use crate::slurm::{command, scontrol};
 
 pub(crate) fn run(args: &PlannerArgs, globals: &Globals) -> Result<Outcome, Failure> {
     let config = config_file::load(globals.config.as_deref())?;

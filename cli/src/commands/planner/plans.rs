@@ -1,8 +1,8 @@
 //! Each job's plan in its AdminComment: written, kept true, and taken back.
 
+use protocol::time::utc;
+use protocol::{AdminComment, Plan, Says};
 use std::collections::{HashMap, HashSet};
-
-use placement::planned::{Plan, asks, encode_asks, encode_plan_asks, instant, parse_plan};
 
 use super::args::PlannerArgs;
 use super::decide::Assignment;
@@ -59,12 +59,13 @@ impl<'a> Plans<'a> {
         until: u64,
         report: &mut Report,
     ) {
-        let old = parse_plan(&p.job.comment).ok().flatten();
+        let comment_before = AdminComment::parse(&p.job.comment);
+        let old = comment_before.plan();
         let same =
             |plan: &Plan| plan.size == assignment.size && plan.place.as_ref() == Some(&assignment.place);
         let grace = (2 * self.args.interval.as_secs()).max(GRACE);
         let late = |plan: &Plan| plan.begin.is_some_and(|begin| begin + grace < now);
-        if assignment.begin < AT_ONCE && old.as_ref().is_some_and(|plan| same(plan) && late(plan)) {
+        if assignment.begin < AT_ONCE && old.is_some_and(|plan| same(plan) && late(plan)) {
             // Seen twice: the place may have come free just now.
             if self.args.once || !self.suspects.insert(p.job.id) {
                 self.take_back(assignment, p, now, report);
@@ -82,7 +83,7 @@ impl<'a> Plans<'a> {
             !far_off || any_moment
         };
         let lasts = |plan: &Plan| plan.until > fresh.min(until - SHORTEST / 2);
-        if old.as_ref().is_some_and(|plan| same(plan) && holds(plan) && lasts(plan)) {
+        if old.is_some_and(|plan| same(plan) && holds(plan) && lasts(plan)) {
             return;
         }
         let comment = comment(assignment, &p.asks, now, until);
@@ -93,11 +94,11 @@ impl<'a> Plans<'a> {
             report.lines.push(format!("job {}: slurmctld refuses the plan: {why}\n", p.job.id));
             return;
         }
-        if old.as_ref().is_some_and(same) {
+        if old.is_some_and(same) {
             return;
         }
         let before = old.map_or("no plan before".to_owned(), |plan| format!("{} before", plan.size));
-        let at = |micros: u64| instant(now + micros / 1_000_000);
+        let at = |micros: u64| utc(now + micros / 1_000_000);
         report.lines.push(format!(
             "job {} of {}: {} at {}:{}, {} to {} ({before}; of {})\n",
             p.job.id,
@@ -122,8 +123,8 @@ impl<'a> Plans<'a> {
     /// one exceeds.
     pub(super) fn without_limited(&mut self, jobs: &[squeue::Job], now: u64, report: &mut Report) {
         for job in jobs.iter().filter(|job| jobs::is_limited(job)) {
-            let planned = parse_plan(&job.comment).is_ok_and(|plan| plan.is_some());
-            if let Some(asks) = asks(&job.comment).filter(|_| planned) {
+            let comment = AdminComment::parse(&job.comment);
+            if let Some(asks) = comment.asks.as_deref().filter(|_| comment.plan().is_some()) {
                 self.unplan(job.id, asks, &format!("a limit holds it ({})", job.reason), now, report);
             }
         }
@@ -131,7 +132,7 @@ impl<'a> Plans<'a> {
 
     fn unplan(&mut self, job: u32, asks: &str, why: &str, now: u64, report: &mut Report) {
         self.stuck.insert(job, now + SHORTEST);
-        let field = format!("AdminComment={}", encode_asks(asks));
+        let field = format!("AdminComment={}", AdminComment::asking(asks));
         let done = if self.args.dry_run { Ok(()) } else { scontrol::update(job, &field) };
         report.lines.push(match done {
             Ok(()) => format!("job {job}: {why}: its plan is withdrawn\n"),
@@ -151,8 +152,8 @@ fn sizes(p: &Pending) -> String {
     }
 }
 
-/// The AdminComment for a assignment, with the request behind it.
-fn comment(assignment: &Assignment, asks: &str, now: u64, until: u64) -> String {
+/// The AdminComment for an assignment, with the request behind it.
+fn comment(assignment: &Assignment, asks: &str, now: u64, until: u64) -> AdminComment {
     let at = |micros: u64| Some(now + micros / 1_000_000);
     let plan = Plan {
         size: assignment.size.clone(),
@@ -161,5 +162,5 @@ fn comment(assignment: &Assignment, asks: &str, now: u64, until: u64) -> String 
         end: at(assignment.end),
         until,
     };
-    encode_plan_asks(&plan, asks)
+    AdminComment { says: Says::Plan(plan), asks: Some(asks.to_owned()) }
 }

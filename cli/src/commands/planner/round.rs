@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use placement::far::STEPS_PER_MS;
+use far::STEPS_PER_MS;
 use site_config::SiteConfig;
 
 use super::args::PlannerArgs;

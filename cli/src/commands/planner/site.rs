@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
-use placement::far::Micros;
-use placement::layout::GpuLayout;
-use placement::{GpuIndex, JobId, MigPolicy};
+use far::Micros;
+use geometry::{GpuIndex, JobId};
+use node_state::MigPolicy;
+use protocol::layout::GpuLayout;
 use site_config::SiteConfig;
 
 use super::decide::Gpu;
@@ -37,7 +38,7 @@ pub(super) fn gpus(
         };
         for (index, &model) in (0_u16..).zip(&spec.gpus) {
             let here = layout.gpus.get(usize::from(index)).unwrap_or(&GpuLayout::Free);
-            let now = placement::present::of_layout(name, GpuIndex(index), here, &end);
+            let now = crate::present::of_layout(name, GpuIndex(index), here, &end);
             gpus.push(Gpu { model, now, partitions: partitions.clone() });
         }
     }

@@ -1,7 +1,7 @@
 //! The command line of `tessera topology`.
 
 use clap::{Args, Subcommand};
-use placement::GpuSet;
+use topology::GpuSet;
 
 use crate::options::{self, Sensitivity};
 
@@ -25,7 +25,7 @@ pub(crate) struct TopologyGraphArgs {
     pub(super) gpus: Option<usize>,
     /// The job's pattern, as in `tessera score`
     #[arg(long, value_name = "PATTERN", default_value = "ring", value_parser = crate::options::pattern)]
-    pub(super) pattern: placement::Pattern,
+    pub(super) pattern: topology::Pattern,
     /// Whether bandwidth matters to the job
     #[arg(long, value_name = "HOW", default_value = "sensitive")]
     pub(super) bandwidth: Sensitivity,

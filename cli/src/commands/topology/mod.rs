@@ -6,8 +6,8 @@ mod svg;
 
 use std::fmt::Write as _;
 
-use placement::GpuSet;
-use placement::mapa::{Query, choose};
+use mapa::{Query, choose};
+use topology::GpuSet;
 
 pub(crate) use args::TopologyCommand;
 use picture::Picture;
@@ -29,8 +29,8 @@ pub(crate) fn run(command: &TopologyCommand, globals: &Globals) -> Result<Outcom
             n,
             pattern: &args.pattern,
             sensitive: args.bandwidth == Sensitivity::Sensitive,
-            policy: placement::mapa::Selection::Preserve,
-            model: placement::mapa::BandwidthModel::default(),
+            policy: topology::Selection::Preserve,
+            model: mapa::BandwidthModel::default(),
         })
     });
     let chosen = chosen.transpose().map_err(|e| Failure::new(format!("nothing fits: {e}")))?;

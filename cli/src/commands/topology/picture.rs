@@ -1,7 +1,8 @@
 //! What is shown, and which GPUs are marked in it.
 
-use placement::GpuIndex;
-use placement::mapa::{Choice, HardwareGraph};
+use geometry::GpuIndex;
+use mapa::Choice;
+use topology::HardwareGraph;
 
 use super::args::TopologyGraphArgs;
 

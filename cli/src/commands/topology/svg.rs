@@ -3,8 +3,8 @@
 use std::f64::consts::TAU;
 use std::fmt::Write as _;
 
-use placement::GpuIndex;
-use placement::mapa::{Link, LinkClass};
+use geometry::GpuIndex;
+use topology::{Link, LinkClass};
 
 use super::picture::Picture;
 use crate::render::svg::escape;

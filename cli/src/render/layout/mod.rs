@@ -5,8 +5,8 @@ mod pieces;
 pub(crate) mod svg;
 pub(crate) mod text;
 
-use placement::Model;
-use placement::layout::GpuLayout;
+use geometry::Model;
+use protocol::layout::GpuLayout;
 
 /// One node to draw.
 pub(crate) struct Drawn {

@@ -1,8 +1,8 @@
 //! A GPU as the pieces to draw: the instances of jobs, idle instances, and the free units between them.
 
-use placement::layout::{GpuLayout, HolderLayout, InstanceLayout, Shares};
-use placement::size::display_gb;
-use placement::{JobId, Model};
+use geometry::size::display_gb;
+use geometry::{JobId, Model};
+use protocol::layout::{GpuLayout, HolderLayout, InstanceLayout, Shares};
 
 use crate::render::colour::Owner;
 

@@ -1,7 +1,7 @@
 //! The layout for a terminal.
 
-use placement::Model;
-use placement::layout::GpuLayout;
+use geometry::Model;
+use protocol::layout::GpuLayout;
 
 use super::Drawn;
 use super::pieces::{self, Piece};

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 
-use placement::{JobId, Placement, Slice};
+use geometry::{JobId, Placement, Slice};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -119,7 +119,7 @@ pub struct Entry {
     pub restart: u32,
     /// Why it got this, in one line.
     pub decision: String,
-    /// For whole GPUs: how the set was chosen and what it promises, as [`placement::matched`] writes it.
+    /// For whole GPUs: how the set was chosen and what it promises, as [`protocol::matched`] writes it.
     pub matched: Option<String>,
     /// How far the job's resources are.
     pub phase: Phase,

@@ -19,7 +19,7 @@ mod format;
 use std::path::Path;
 use std::time::Duration;
 
-use placement::JobId;
+use geometry::JobId;
 use rustix::fs::Mode;
 
 use crate::own_dirs::{self, StateError};

@@ -1,6 +1,6 @@
 //! Notes that a batch script begins.
 
-use placement::JobId;
+use geometry::JobId;
 
 use super::job::require_root;
 use crate::deadline::Deadline;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::time::Duration;
 
-use placement::JobId;
+use geometry::JobId;
 
 use crate::journal::{Contents, Entry, Journal};
 use crate::settings::Settings;

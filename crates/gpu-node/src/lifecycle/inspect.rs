@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use placement::{JobId, MigPolicy, Node};
+use geometry::JobId;
+use node_state::{MigPolicy, Node};
 
 use super::job::require_root;
 use super::node_state::{GpuView, engine_view, view};

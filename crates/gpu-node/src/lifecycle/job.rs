@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use placement::JobId;
-use placement::matched::Matched;
+use geometry::JobId;
+use protocol::matched::Matched;
 
 use super::waiting_slurmd::WaitingSlurmd;
 use crate::fault::Fault;

@@ -1,6 +1,7 @@
 //! Plans a job's resources from the driver's answers, and makes them.
 
-use placement::{MigPolicy, Placement};
+use geometry::Placement;
+use node_state::MigPolicy;
 use site_config::MemoryLimit;
 
 use crate::access::{self, Devices, gpu_node};

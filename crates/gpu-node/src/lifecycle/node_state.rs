@@ -1,6 +1,7 @@
 //! The node as the placement engine sees it, from the driver's answers and the journal.
 
-use placement::{GpuState, Holder, Instance, MigPolicy, Node, Share, Uid};
+use geometry::Uid;
+use node_state::{GpuState, Holder, Instance, MigPolicy, Node, Share};
 
 use crate::fault::Fault;
 use crate::gpu_ids::NvmlIndex;
@@ -35,10 +36,10 @@ pub(super) fn engine_view(settings: &Settings, gpus: &[GpuView], entries: &[Entr
         let described = settings.gpu(view.info.index);
         let Some(model) = view.info.model().or(described.map(|d| d.model)) else { break };
         let policy = described.map_or(MigPolicy::Dynamic, |d| d.policy);
-        node.push(placement::Gpu { model, policy, state: state(view, entries) });
+        node.push(node_state::Gpu { model, policy, state: state(view, entries) });
     }
     let n = node.len();
-    Node { gpus: node, links: placement::LinkMatrix::uniform(n, 0.0) }
+    Node { gpus: node, links: topology::LinkMatrix::uniform(n, 0.0) }
 }
 
 fn state(view: &GpuView, entries: &[Entry]) -> GpuState {

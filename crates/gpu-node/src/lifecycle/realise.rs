@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use placement::JobId;
+use geometry::JobId;
 
 use super::conflict::conflict;
 use super::give_back::{finish, revoke};

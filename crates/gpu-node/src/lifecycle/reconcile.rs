@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use placement::JobId;
+use geometry::JobId;
 
 use super::give_back::finish;
 use super::job::require_root;

@@ -4,7 +4,7 @@
 //! was killed: what that left half made is removed. An epilog that fails drains the node, so what cannot be taken back at
 //! once is reported instead, and reconciliation tries again.
 
-use placement::JobId;
+use geometry::JobId;
 
 use super::give_back::{Released, finish};
 use super::job::require_root;

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use placement::JobId;
+use geometry::JobId;
 
 use super::job::JobContext;
 use super::realise::{Realised, realise};

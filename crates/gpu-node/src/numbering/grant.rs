@@ -1,6 +1,6 @@
 //! What a job was granted, in NVML's numbers.
 
-use placement::{ProfileId, Slice};
+use geometry::{ProfileId, Slice};
 
 use crate::gpu_ids::{GpuMinor, NvmlIndex, SlurmGpu};
 use crate::journal::{Entry, InstanceRecord, Kind};

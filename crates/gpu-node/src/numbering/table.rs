@@ -10,8 +10,8 @@
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use placement::decision::ShareOn;
-use placement::{GpuIndex, Grant, MigSpec};
+use geometry::GpuIndex;
+use protocol::{Grant, MigSpec, ShareOn};
 use site_config::GpuOrder;
 
 use super::grant::{GrantedGpu, InstanceSpec, NvmlGrant};

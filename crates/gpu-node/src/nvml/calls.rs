@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::path::Path;
 
-use placement::Model;
+use geometry::Model;
 
 use super::code::Code;
 use super::error::{NvmlError, at};

@@ -1,7 +1,7 @@
 //! MIG instances: what the driver offers, what exists, and making and destroying them, one driver call at a time.
 //! Retries and choices are the caller's.
 
-use placement::{Placement, Profile, ProfileId, Slice};
+use geometry::{Placement, Profile, ProfileId, Slice};
 
 use super::calls::Nvml;
 use super::code::Code;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use placement::ProfileId;
+use geometry::ProfileId;
 
 use crate::gpu_ids::NvmlIndex;
 

@@ -1,8 +1,9 @@
 //! How a node's GPUs are connected: the hardware graph from the driver's answers.
 
-use placement::Model;
-use placement::links::{PcieSlot, newest_nvlink, nvlink_generation, nvlink_of};
-use placement::mapa::{HardwareGraph, Link, LinkKind, PCIE_GBPS};
+use geometry::Model;
+use topology::{
+    HardwareGraph, Link, LinkKind, PCIE_GBPS, PcieSlot, newest_nvlink, nvlink_generation, nvlink_of,
+};
 
 use super::calls::Nvml;
 use super::code::Code;

@@ -1,6 +1,6 @@
 //! A job that comes to the node again, or whose prolog and epilog overlap: nothing of it stays with its user.
 
-use placement::decision::ShareOn;
+use protocol::ShareOn;
 
 use super::*;
 use crate::deadline::Deadline;

@@ -2,7 +2,7 @@
 
 use std::process::Child;
 
-use placement::decision::ShareOn;
+use protocol::ShareOn;
 
 use super::*;
 use crate::Fault;

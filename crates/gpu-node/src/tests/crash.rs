@@ -1,6 +1,6 @@
 //! `kill -9` at every point of a prolog and an epilog, then reconciliation.
 
-use placement::decision::ShareOn;
+use protocol::ShareOn;
 
 use super::*;
 use crate::journal::Journal;

@@ -52,7 +52,7 @@ fn a_damaged_file_is_moved_aside_and_harms_no_other_job() {
 #[test]
 fn a_daemon_whose_jobs_file_is_damaged_serves_on() {
     on_node("tests::journal::a_daemon_whose_jobs_file_is_damaged_serves_on", |node| {
-        let on = placement::decision::ShareOn::Gpu(GpuIndex(0));
+        let on = protocol::ShareOn::Gpu(GpuIndex(0));
         node.realise(1, ALICE, Grant::Mps { on, mem_mib: 1000, threads: 25 }).unwrap();
         let daemons = node.daemons();
         assert_eq!(daemons.len(), 1);
@@ -224,8 +224,7 @@ fn in_format_1(text: &str) -> String {
 fn an_upgrade_keeps_the_jobs_that_run() {
     on_node("tests::journal::an_upgrade_keeps_the_jobs_that_run", |node| {
         let entry = node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap().entry;
-        let share =
-            Grant::Mps { on: placement::decision::ShareOn::Gpu(GpuIndex(1)), mem_mib: 1000, threads: 25 };
+        let share = Grant::Mps { on: protocol::ShareOn::Gpu(GpuIndex(1)), mem_mib: 1000, threads: 25 };
         node.realise(2, BOB, share.clone()).unwrap();
         node.reconcile(&[1, 2]);
         let before = node.daemons();

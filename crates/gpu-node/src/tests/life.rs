@@ -2,8 +2,9 @@
 
 use std::os::unix::process::CommandExt;
 
-use placement::decision::ShareOn;
-use placement::{GpuState, Holder, JobId, MigPolicy};
+use geometry::JobId;
+use node_state::{GpuState, Holder, MigPolicy};
+use protocol::ShareOn;
 
 use super::*;
 use crate::deadline::Deadline;

@@ -20,7 +20,9 @@ use std::process::{Command, Output};
 use std::sync::Once;
 use std::time::Duration;
 
-use placement::{GpuIndex, Grant, JobId, MigPolicy, MigSpec, Model, Slice};
+use geometry::{GpuIndex, JobId, Model, Slice};
+use node_state::MigPolicy;
+use protocol::{Grant, MigSpec};
 use site_config::MemoryLimit;
 
 use crate::{

@@ -2,8 +2,8 @@
 
 use std::os::unix::fs::symlink;
 
-use placement::GpuState;
-use placement::decision::ShareOn;
+use node_state::GpuState;
+use protocol::ShareOn;
 
 use super::*;
 use crate::journal::Journal;

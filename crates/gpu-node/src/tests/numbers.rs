@@ -53,7 +53,7 @@ fn instances_and_shares_are_made_on_the_gpu_that_slurm_means() {
         let job = node.job_with(1, ALICE, translated(mig(&[(1, "1g.5gb", 3)])));
         let entry = crate::realise(&node.settings, &job).unwrap().entry;
         assert_eq!((entry.instances[0].gpu, entry.gpus[0].number), (NvmlIndex(0), SlurmGpu(1)));
-        let on = placement::decision::ShareOn::Gpu;
+        let on = protocol::ShareOn::Gpu;
         let share = Grant::Mps { on: on(GpuIndex(1)), mem_mib: 1000, threads: 10 };
         assert_eq!(translated(share).daemon_key().as_deref(), Some("gpu0"));
         node.release(1);

@@ -182,8 +182,8 @@ fn an_idle_instance_gives_up_the_media_engines() {
     on_node("tests::trouble::an_idle_instance_gives_up_the_media_engines", |node| {
         let shapes = || -> Vec<(String, u8)> {
             let seen = node.inspect();
-            let placement::GpuState::Mig(list) = &seen.node.gpus[0].state else { return Vec::new() };
-            let name = |i: &placement::Instance| {
+            let node_state::GpuState::Mig(list) = &seen.node.gpus[0].state else { return Vec::new() };
+            let name = |i: &node_state::Instance| {
                 let profile = seen.node.gpus[0].model.profile_by_id(i.profile).unwrap();
                 (profile.name.clone(), i.start.0)
             };

@@ -6,9 +6,8 @@ mod set;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::Decision;
 use crate::report::{KindTried, Report, ShareClass, ShareScore, Verdict};
-use crate::{Cost, Kind};
+use crate::{Cost, Decision, Kind};
 use geometry::size::display_gb;
 use geometry::{GpuIndex, ProfileId};
 use parts::{Outcome, WARPS_PER_SM};

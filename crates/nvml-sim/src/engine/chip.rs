@@ -1,11 +1,11 @@
 //! Everything a GPU model reports: geometry, engines, compute instance profiles, board limits.
 //!
-//! Geometry is `placement::model`; engines and compute instances are read from the same file, which [`Model`] leaves out;
+//! Geometry is `geometry`; engines and compute instances are read from the same file, which [`Model`] leaves out;
 //! power, clocks and link counts are `models/boards.toml`.
 
 use std::sync::OnceLock;
 
-use placement::model::{GEOMETRY, Model, Profile};
+use geometry::{GEOMETRY, Model, Profile};
 use serde::Deserialize;
 
 /// Number of GPU instance profile enums in the header (13.2: `NVML_GPU_INSTANCE_PROFILE_COUNT`).
@@ -61,7 +61,7 @@ pub struct CiProfile {
 /// Board figures, `models/boards.toml`.
 #[derive(Debug, Deserialize)]
 pub struct Board {
-    /// The model's key in `placement::model`.
+    /// The model's key in `geometry`.
     pub key: String,
     /// Default and highest power limit, W.
     pub power_w: u32,
@@ -121,7 +121,7 @@ impl Chip {
     /// True where a change of MIG mode waits for a reset.
     #[must_use]
     pub fn needs_reset(&self) -> bool {
-        self.model.mig_reset == placement::model::MigReset::GpuReset
+        self.model.mig_reset == geometry::MigReset::GpuReset
     }
 }
 

@@ -1,7 +1,6 @@
 //! How the described GPUs are connected: NVLink connections and PCIe topology levels.
 
-use placement::links::{System, nvml_version, systems};
-use placement::mapa::LinkKind;
+use topology::{LinkKind, System, nvml_version, systems};
 
 use super::chip::Chip;
 use super::node_file::{GpuSpec, NodeError, NodeFile, fail};

@@ -1,6 +1,6 @@
 //! MIG rules, on the state alone: no clock, no lock, no file.
 
-use placement::ids::Placement;
+use geometry::Placement;
 
 use super::chip::{CiProfile, GiProfile};
 use super::code::{Answer, Code};
@@ -26,7 +26,7 @@ fn used_mask(state: &State, gpu: u32) -> Answer<u16> {
 }
 
 fn mask(start: u8, size: u8) -> u16 {
-    Placement { start: placement::ids::Slice(start), size }.mask()
+    Placement { start: geometry::Slice(start), size }.mask()
 }
 
 fn has_processes(processes: &[Process], filter: impl Fn(&Process) -> bool) -> bool {

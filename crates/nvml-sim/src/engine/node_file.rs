@@ -88,7 +88,7 @@ fn one() -> u32 {
 /// A described GPU, with every default filled in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GpuSpec {
-    /// The model's key in `placement::model`.
+    /// The model's key in `geometry`.
     pub model: String,
     /// Name to report.
     pub name: String,

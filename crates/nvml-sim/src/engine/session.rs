@@ -13,10 +13,9 @@ use std::sync::Arc;
 use super::code::{Answer, Code};
 use super::fault::{self, Kind};
 use super::handle::{CiRef, GiRef, Handle};
-use super::ids;
 use super::state::{Ci, Gi, State};
 use super::store::Store;
-use super::tree;
+use super::{ids, tree};
 
 /// Names the state file.
 pub const STATE_VARIABLE: &str = "NVML_SIM_STATE";

@@ -1,8 +1,12 @@
 //! Nodes and requests for the tests.
 
-use placement::request::PatternEdge;
+use geometry::*;
+use node_state::*;
 use placement::*;
 use proptest::prelude::*;
+use protocol::*;
+use topology::PatternEdge;
+use topology::*;
 
 /// GPUs of these models, all under one policy, evenly linked.
 pub(crate) fn node(keys: &[&str], policy: MigPolicy) -> Node {
@@ -22,10 +26,10 @@ pub(crate) fn ask(job: u32, isolation: &str, mem: &str) -> Ask {
 /// Decides, audits, applies, audits again.
 pub(crate) fn run(node: &mut Node, ask: &Ask, policy: &Policy) -> Decision {
     let decision = decide(node, ask, policy);
-    assert_eq!(audit(node, ask, policy, &decision), [], "{decision}\n{}", node.layout());
+    assert_eq!(audit::audit(node, ask, policy, &decision), [], "{decision}\n{}", node.layout());
     if let Some(grant) = &decision.chosen {
         node.apply(ask.job, ask.uid, grant).unwrap();
-        assert_eq!(audit_node(node), [], "{decision}\n{}", node.layout());
+        assert_eq!(audit::audit_node(node), [], "{decision}\n{}", node.layout());
     }
     decision
 }
@@ -89,7 +93,7 @@ fn bandwidths() -> impl Strategy<Value = Bandwidth> {
 
 /// Requests for 1 to 8 whole GPUs of every pattern, some with so many of each half of the node.
 pub(crate) fn whole_asks() -> impl Strategy<Value = Ask> {
-    let policy = prop::option::of(prop::sample::select(mapa::Selection::ALL.to_vec()));
+    let policy = prop::option::of(prop::sample::select(Selection::ALL.to_vec()));
     let of = (1..8_usize, prop::option::of(patterns()), prop::option::of(bandwidths()), policy);
     let quotas = prop_oneof![3 => Just(None), 1 => (1..4_usize, 1..4_usize).prop_map(Some)];
     (of, quotas).prop_map(|((n, pattern, bandwidth, policy), quotas)| {
@@ -107,12 +111,7 @@ pub(crate) fn whole_asks() -> impl Strategy<Value = Ask> {
 
 fn set_policies() -> impl Strategy<Value = SetPolicy> {
     let models = vec![mapa::BandwidthModel::default(), mapa::BandwidthModel::Mapa2021];
-    (
-        prop::sample::select(mapa::Selection::ALL.to_vec()),
-        prop::sample::select(models),
-        patterns(),
-        bandwidths(),
-    )
+    (prop::sample::select(Selection::ALL.to_vec()), prop::sample::select(models), patterns(), bandwidths())
         .prop_map(|(selection, model, pattern, bandwidth)| SetPolicy {
             selection,
             model,
@@ -182,6 +181,6 @@ pub(crate) fn live(node: &mut Node, policy: &Policy, events: &[Event]) {
                 node.release(JobId(*job));
             }
         }
-        assert_eq!(audit_node(node), [], "{}", node.layout());
+        assert_eq!(audit::audit_node(node), [], "{}", node.layout());
     }
 }

@@ -1,7 +1,9 @@
 //! MIG geometry as the engine applies it, counted through its own placing.
 
 use crate::common::*;
-use placement::*;
+use geometry::*;
+use node_state::*;
+use protocol::*;
 use std::collections::BTreeSet;
 
 /// Every set of base instances that can be placed one by one on an empty GPU, and those to which none can be added.

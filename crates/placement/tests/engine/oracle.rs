@@ -1,9 +1,12 @@
 //! `decide` against an exhaustive search that knows nothing of it: a success is legal and no legal choice is better,
 //! and nothing is chosen only where nothing legal exists.
 use crate::common::*;
-use placement::audit::{Price, every_place, legal, price, shares};
+use audit::{Price, every_place, legal, price, shares};
+use geometry::*;
+use node_state::*;
 use placement::*;
 use proptest::prelude::*;
+use protocol::*;
 
 /// Every grant that could answer the request, legal or not.
 fn every_grant(node: &Node, ask: &Ask, policy: &Policy) -> Vec<Grant> {
@@ -37,7 +40,7 @@ fn subsets<T: Copy>(of: &[T], n: usize, f: &mut impl FnMut(&[T])) {
 
 fn check(node: &Node, ask: &Ask, policy: &Policy) -> Result<(), TestCaseError> {
     let decision = decide(node, ask, policy);
-    prop_assert_eq!(audit(node, ask, policy, &decision), []);
+    prop_assert_eq!(audit::audit(node, ask, policy, &decision), []);
     let grants = every_grant(node, ask, policy);
     let grants = grants.into_iter().filter(|g| legal(node, ask, policy, g).is_empty());
     let mut best: Vec<(Price, Grant)> = Vec::new();
@@ -124,7 +127,7 @@ proptest! {
             if node.apply(JobId(999), ask.uid, &grant).is_err() {
                 prop_assert_eq!(before, node.layout());
             }
-            prop_assert_eq!(audit_node(&node), []);
+            prop_assert_eq!(audit::audit_node(&node), []);
         }
     }
 

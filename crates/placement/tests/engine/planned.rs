@@ -1,8 +1,11 @@
 //! Moldable jobs: their size when nobody plans it, and places that a plan wants.
 
-use placement::moldable::{PlannedStart, SizeTime};
+use geometry::*;
+use node_state::*;
 use placement::*;
 use proptest::prelude::*;
+use protocol::moldable::{PlannedStart, SizeTime};
+use protocol::*;
 
 use crate::common::{ask, asks, empty_nodes, events, live, node, run, site_policies};
 

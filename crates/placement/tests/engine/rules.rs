@@ -1,8 +1,12 @@
 //! One test per rule.
 
 use crate::common::*;
+use geometry::*;
+use node_state::*;
 use placement::decide::sum::{Question, best_set};
 use placement::*;
+use protocol::*;
+use topology::*;
 
 const A100: &str = "a100-40gb";
 
@@ -148,7 +152,7 @@ fn policy_decides_on_mig_mode() {
     assert_eq!(run(&mut node(&[A100], MigPolicy::On), &ask(1, "whole", ""), &p).chosen, None);
     assert!(run(&mut node(&[A100], MigPolicy::Dynamic), &ask(1, "whole", ""), &p).chosen.is_some());
     let share = run(&mut node(&[A100], MigPolicy::On), &ask(1, "mps", "3G"), &p).chosen;
-    assert!(matches!(share, Some(Grant::Mps { on: decision::ShareOn::Instance(_), .. })), "{share:?}");
+    assert!(matches!(share, Some(Grant::Mps { on: ShareOn::Instance(_), .. })), "{share:?}");
 }
 
 #[test]
@@ -178,7 +182,7 @@ fn isolated_and_shared_never_mix_in_one_instance() {
     let mut n = node(&[A100], MigPolicy::On);
     held(&mut n, 1, 0, "4g.20gb", 0);
     for job in 2..8 {
-        if let Some(Grant::Mps { on: decision::ShareOn::Instance(spec), .. }) =
+        if let Some(Grant::Mps { on: ShareOn::Instance(spec), .. }) =
             run(&mut n, &ask(job, "mps", "3G"), &Policy::default()).chosen
         {
             assert!(spec.start.0 >= 4);
@@ -340,7 +344,7 @@ fn a_forged_or_stale_grant_is_refused() {
         start: Slice(start),
     };
     let mig = |s| Grant::Mig(vec![s]);
-    let share = |s| Grant::Mps { on: decision::ShareOn::Instance(s), mem_mib: 100, threads: 1 };
+    let share = |s| Grant::Mps { on: ShareOn::Instance(s), mem_mib: 100, threads: 1 };
     for grant in [
         mig(spec(0, 19, 3)),
         mig(spec(0, 19, 7)),
@@ -352,8 +356,8 @@ fn a_forged_or_stale_grant_is_refused() {
         Grant::Whole(vec![]),
         Grant::Whole(gpus(&[0])),
         share(spec(0, 14, 2)),
-        Grant::Mps { on: decision::ShareOn::Gpu(GpuIndex(0)), mem_mib: 100, threads: 1 },
-        Grant::Mps { on: decision::ShareOn::Instance(spec(0, 19, 0)), mem_mib: 4865, threads: 1 },
+        Grant::Mps { on: ShareOn::Gpu(GpuIndex(0)), mem_mib: 100, threads: 1 },
+        Grant::Mps { on: ShareOn::Instance(spec(0, 19, 0)), mem_mib: 4865, threads: 1 },
     ] {
         let before = n.layout();
         assert!(n.apply(JobId(2), Uid(1), &grant).is_err(), "{grant:?}");

@@ -1,7 +1,8 @@
 //! Long random job streams on nodes of real size, audited at every step.
 
 use crate::common::*;
-use placement::*;
+use geometry::*;
+use node_state::*;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRng, TestRunner};
@@ -32,7 +33,7 @@ fn streams_of_mixed_jobs_leave_nothing_behind() {
             if placed.len() > 12 {
                 let at = (0..placed.len()).new_tree(&mut runner).unwrap().current();
                 assert!(n.release(JobId(placed.remove(at))));
-                assert_eq!(audit_node(&n), []);
+                assert_eq!(audit::audit_node(&n), []);
             }
         }
         for job in placed {

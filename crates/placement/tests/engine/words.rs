@@ -2,8 +2,12 @@
 
 use crate::common::*;
 use crate::rules::dgx1;
+use geometry::*;
 use insta::assert_snapshot;
+use node_state::*;
 use placement::*;
+use protocol::*;
+use topology::*;
 
 fn half_full() -> Node {
     let mut n = node(&["a100-40gb"; 4], MigPolicy::Dynamic);
@@ -122,10 +126,10 @@ fn sets_of_whole_gpus() {
     assert_snapshot!(why(&n, 8, &same), @"GPUs 0, 3, 2, 1, 5, 6, 7, 4: ring at 86 GB/s (bottleneck), the only free GPUs");
     assert_snapshot!(why(&n, 4, &|r| r.pattern = Some(Pattern::Tree)), @"GPUs 0, 3, 2, 1: tree at 52 GB/s (bottleneck), the best of 8 free GPUs (preserve)");
     assert_snapshot!(why(&n, 4, &|r| r.pattern = Some(Pattern::None)), @"GPUs 0, 1, 2, 3: leaves 225 GB/s of links, the most of 8 free GPUs (preserve)");
-    assert_snapshot!(why(&n, 4, &by(mapa::Selection::Greedy)), @"GPUs 0, 1, 2, 3: ring at 52 GB/s (bottleneck), the most AggBW of 8 free GPUs (greedy)");
-    assert_snapshot!(why(&n, 3, &by(mapa::Selection::TopoAware)), @"GPUs 0, 1, 2: ring at 34 GB/s (bottleneck), on the fewest sockets of 8 free GPUs (topo-aware)");
-    assert_snapshot!(why(&n, 3, &by(mapa::Selection::Baseline)), @"GPUs 0, 1, 2: ring at 34 GB/s (bottleneck), the lowest of 8 free GPUs (baseline)");
-    let misfit = Pattern::Edges(vec![request::PatternEdge::new(0, 7)]);
+    assert_snapshot!(why(&n, 4, &by(Selection::Greedy)), @"GPUs 0, 1, 2, 3: ring at 52 GB/s (bottleneck), the most AggBW of 8 free GPUs (greedy)");
+    assert_snapshot!(why(&n, 3, &by(Selection::TopoAware)), @"GPUs 0, 1, 2: ring at 34 GB/s (bottleneck), on the fewest sockets of 8 free GPUs (topo-aware)");
+    assert_snapshot!(why(&n, 3, &by(Selection::Baseline)), @"GPUs 0, 1, 2: ring at 34 GB/s (bottleneck), the lowest of 8 free GPUs (baseline)");
+    let misfit = Pattern::Edges(vec![PatternEdge::new(0, 7)]);
     assert_snapshot!(why(&n, 3, &|r| r.pattern = Some(misfit.clone())), @"GPUs 0, 2, 3: largest sum of links, 125 GB/s, of 8 free GPUs");
     // GPUs 0 and 3 in use: a sensitive job gets the best that is left, an insensitive one leaves it.
     for gpu in [0, 3] {

@@ -1,6 +1,6 @@
 //! What a user may ask for, from the option's text to one checked request.
 //!
-//! [`table`] names the options, [`value`] reads one option's text, [`check`] refuses those that contradict each other.
+//! `table` names the options, `value` reads one option's text, `check` refuses those that contradict each other.
 //! Nothing here knows SPANK: texts go in, a [`Request`] or a list of [`Refusal`]s comes out.
 
 mod check;

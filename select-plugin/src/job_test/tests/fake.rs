@@ -3,8 +3,8 @@
 use std::cell::Cell;
 use std::collections::HashSet;
 
-use placement::JobId;
-use placement::ask::GpuSet;
+use geometry::JobId;
+use topology::GpuSet;
 
 use crate::job_test::Slurm;
 use crate::view::{ChosenView, EntryChoice, NodeView};

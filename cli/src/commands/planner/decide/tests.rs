@@ -1,6 +1,6 @@
 use super::*;
 use crate::slurm::squeue::Job;
-use placement::wire::parse_request;
+use protocol::wire::parse_request;
 
 fn job(id: u32, user: &str, priority: u64, asks: &str) -> Pending {
     let asks = format!("v1 iso=mig {asks}");

@@ -4,13 +4,12 @@ use crate::limits::{FEW_STEPS, MOST_PLACED_LISTED, MOST_PROVEN, MOST_STEPS};
 use crate::query::NoMatch;
 use crate::search::branch_and_bound::{Goal, best, good_sum};
 use crate::search::budget::Budget;
-use crate::search::by_slowest_edge;
 use crate::search::contest::{Contest, LinksTaken, Winner};
 use crate::search::edge_graph::EdgeGraph;
-use crate::search::equation2;
 use crate::search::pattern_search::{Aim, PatternSearch};
 use crate::search::space::Space;
 use crate::search::speed_ladder::SpeedLadder;
+use crate::search::{by_slowest_edge, equation2};
 
 /// Any edges, with weights.
 pub(super) struct EdgeList(pub(super) EdgeGraph);

@@ -4,15 +4,14 @@ use topology::Edge;
 
 use crate::search::edge_graph::EdgeGraph;
 use crate::search::equation2::{ClassSums, Within};
-use crate::search::hill_climb;
 use crate::search::level_tables::FitTable;
 use crate::search::link_classes::ClassLinks;
 use crate::search::number::{Byte, Number, Scale, Weights};
-use crate::search::ring_tree;
 use crate::search::set_positions::POSITIONS;
 use crate::search::space::Space;
 use crate::search::subset_search::SubsetSearch;
 use crate::search::subsets::count;
+use crate::search::{hill_climb, ring_tree};
 
 /// `ring+tree` over four ranks or more.
 pub(super) struct RingTree {

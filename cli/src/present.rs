@@ -7,7 +7,7 @@ use protocol::layout::{GpuLayout, HolderLayout, Shares};
 /// A GPU as a node's layout line tells it, with the expected end of every job that holds some of it (µs from now,
 /// `None` if unknown). Under MPS a GPU or an instance is free when the last of its jobs ends.
 #[must_use]
-pub fn of_layout(
+pub(crate) fn of_layout(
     node: &str,
     index: GpuIndex,
     gpu: &GpuLayout,

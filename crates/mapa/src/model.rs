@@ -123,6 +123,7 @@ pub struct Bounds {
 impl Coefficients {
     /// EffBW for these bounds, GB/s.
     #[must_use]
+    #[inline]
     pub fn predict(self, bounds: Bounds) -> f64 {
         (self.slowest * bounds.slowest_mb_s + self.sends * f64::from(bounds.sends_mb_s)) / 1000.0
     }

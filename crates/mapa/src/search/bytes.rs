@@ -8,11 +8,13 @@ use wide::u8x16;
 pub(super) type Bytes = u8x16;
 
 /// The lesser of each two lanes that are eight apart: those of `a` in even lanes, those of `b` in odd ones.
+#[inline]
 fn halves(a: Bytes, b: Bytes) -> Bytes {
     u8x16::unpack_low(a, b).min(u8x16::unpack_high(a, b))
 }
 
 /// The least byte.
+#[inline]
 pub(super) fn least(row: Bytes) -> u8 {
     let mut all = row;
     for _ in 0..4 {
@@ -22,6 +24,7 @@ pub(super) fn least(row: Bytes) -> u8 {
 }
 
 /// The least byte of each row.
+#[inline]
 pub(super) fn least_of_each(rows: &[Bytes; 16]) -> Bytes {
     let eight: [Bytes; 8] = std::array::from_fn(|i| halves(rows[i], rows[i + 8]));
     let four: [Bytes; 4] = std::array::from_fn(|i| halves(eight[i], eight[i + 4]));
@@ -29,6 +32,7 @@ pub(super) fn least_of_each(rows: &[Bytes; 16]) -> Bytes {
 }
 
 /// 255 in the lanes of a set, 0 in the others.
+#[inline]
 pub(super) fn lanes_of(set: u16) -> Bytes {
     let [low, high] = set.to_le_bytes();
     let sets = u8x16::new(std::array::from_fn(|i| if i < 8 { low } else { high }));
@@ -37,6 +41,7 @@ pub(super) fn lanes_of(set: u16) -> Bytes {
 }
 
 /// The lanes that are at most this, as a set.
+#[inline]
 pub(super) fn at_most(row: Bytes, limit: u8) -> u16 {
     let lanes = row.saturating_sub(u8x16::splat(limit)).cmp_eq(u8x16::splat(0)).move_mask();
     (lanes & 0xffff) as u16

@@ -58,6 +58,7 @@ impl<'a> Contest<'a> {
     }
 
     /// Every set of `query.n` vertices, ascending.
+    #[inline]
     pub(crate) fn sets(&self) -> impl Iterator<Item = u32> + use<> {
         subsets(self.space.len(), self.query.n)
     }
@@ -71,6 +72,7 @@ impl<'a> Contest<'a> {
     }
 
     /// What a set takes from others.
+    #[inline]
     pub(crate) fn taken(&self, mask: u32) -> LinksTaken {
         let mut taken = [0; 3];
         for v in bits(mask) {
@@ -81,6 +83,7 @@ impl<'a> Contest<'a> {
         taken
     }
 
+    #[inline]
     pub(super) fn offer(&mut self, worth: f64, mask: u32) {
         let (ahead, tie) = match self.best {
             None => (true, false),

@@ -75,51 +75,67 @@ impl Number for Byte {
     const NONE: Self = Self(u8::MAX);
     const ZERO: Self = Self(0);
     const MOST: u32 = 254;
+    #[inline]
     fn plus(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
+    #[inline]
     fn ahead(self, other: Self) -> bool {
         self.0 < other.0
     }
+    #[inline]
     fn of(units: u32) -> Self {
         Self(u8::try_from(units).unwrap_or(u8::MAX))
     }
+    #[inline]
     fn units(self) -> Option<u32> {
         (self.0 < u8::MAX).then_some(u32::from(self.0))
     }
+    #[inline]
     fn row(lanes: [Self; MOST_FREE]) -> Bytes {
         Bytes::new(lanes.map(|b| b.0))
     }
+    #[inline]
     fn lanes(row: Bytes) -> [Self; MOST_FREE] {
         row.to_array().map(Self)
     }
+    #[inline]
     fn lane(row: &Bytes, v: usize) -> Self {
         Self(row.as_array_ref()[v])
     }
+    #[inline]
     fn rows_plus(a: Bytes, b: Bytes) -> Bytes {
         a.saturating_add(b)
     }
+    #[inline]
     fn rows_minus(a: Bytes, b: Bytes) -> Bytes {
         a.saturating_sub(b)
     }
+    #[inline]
     fn rows_most(a: Bytes, b: Bytes) -> Bytes {
         a.min(b)
     }
+    #[inline]
     fn rows_least(a: Bytes, b: Bytes) -> Bytes {
         a.max(b)
     }
+    #[inline]
     fn best_lane(row: Bytes) -> Self {
         Self(least(row))
     }
+    #[inline]
     fn best_of_each(rows: &[Bytes; MOST_FREE]) -> Bytes {
         least_of_each(rows)
     }
+    #[inline]
     fn reaching(row: Bytes, least: Self) -> u16 {
         at_most(row, least.0)
     }
+    #[inline]
     fn rows_without(row: Bytes, set: u32) -> Bytes {
         row | lanes_of((set & 0xffff) as u16)
     }
+    #[inline]
     fn each(self) -> Bytes {
         Bytes::splat(self.0)
     }
@@ -134,50 +150,63 @@ macro_rules! wider {
             const NONE: Self = $none;
             const ZERO: Self = 0;
             const MOST: u32 = $most;
+            #[inline]
             fn plus(self, other: Self) -> Self {
                 self.saturating_add(other)
             }
+            #[inline]
             fn ahead(self, other: Self) -> bool {
                 self > other
             }
+            #[inline]
             fn of(units: u32) -> Self {
                 Self::try_from(units).map_or(Self::NONE, |u| -u)
             }
+            #[inline]
             fn units(self) -> Option<u32> {
                 (self > Self::NONE).then_some(self.unsigned_abs().into())
             }
+            #[inline]
             fn row(lanes: [Self; MOST_FREE]) -> Self::Row {
                 lanes
             }
+            #[inline]
             fn lanes(row: Self::Row) -> [Self; MOST_FREE] {
                 row
             }
+            #[inline]
             fn lane(row: &Self::Row, v: usize) -> Self {
                 row[v]
             }
+            #[inline]
             fn rows_plus(a: Self::Row, b: Self::Row) -> Self::Row {
                 let mut out = a;
                 out.iter_mut().zip(b).for_each(|(a, b)| *a = a.saturating_add(b));
                 out
             }
+            #[inline]
             fn rows_minus(a: Self::Row, b: Self::Row) -> Self::Row {
                 let mut out = a;
                 out.iter_mut().zip(b).for_each(|(a, b)| *a = a.saturating_sub(b));
                 out
             }
+            #[inline]
             fn rows_most(a: Self::Row, b: Self::Row) -> Self::Row {
                 let mut out = a;
                 out.iter_mut().zip(b).for_each(|(a, b)| *a = (*a).max(b));
                 out
             }
+            #[inline]
             fn rows_least(a: Self::Row, b: Self::Row) -> Self::Row {
                 let mut out = a;
                 out.iter_mut().zip(b).for_each(|(a, b)| *a = (*a).min(b));
                 out
             }
+            #[inline]
             fn best_lane(row: Self::Row) -> Self {
                 row.into_iter().fold(Self::MIN, Self::max)
             }
+            #[inline]
             fn reaching(row: Self::Row, least: Self) -> u16 {
                 (0..MOST_FREE).fold(0, |set, i| set | u16::from(row[i] >= least) << i)
             }

@@ -80,6 +80,8 @@ impl SetPositions {
         }
     }
 
+    /// The position of a set among those of its size.
+    #[inline]
     pub(super) fn of(&self, mask: u32) -> usize {
         let (low, high) = ((mask & 0xff) as usize, (mask >> 8 & 0xff) as usize);
         usize::from(self.low[low]) + usize::from(self.high[usize::from(self.count[low])][high])

@@ -70,6 +70,7 @@ impl Space {
     }
 
     /// Number of vertices.
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.gpus.len()
     }
@@ -101,26 +102,31 @@ impl Space {
     }
 
     /// Sum of a vertex's links to a set, MB/s.
+    #[inline]
     pub(super) fn to_set(&self, v: usize, mask: u32) -> u32 {
         sum(&self.all[v], mask)
     }
 
     /// Sum of the links among a set, MB/s.
+    #[inline]
     pub(crate) fn among(&self, mask: u32) -> u32 {
         bits(mask).map(|v| self.to_set(v, mask)).sum::<u32>() / 2
     }
 
     /// Bandwidth worth keeping of a vertex's links to a set, MB/s.
+    #[inline]
     pub(super) fn kept_to_set(&self, v: usize, mask: u32) -> u32 {
         sum(&self.kept[v], mask)
     }
 
     /// Bandwidth worth keeping of the links among a set, MB/s.
+    #[inline]
     pub(super) fn kept_among(&self, mask: u32) -> u32 {
         bits(mask).map(|v| self.kept_to_set(v, mask)).sum::<u32>() / 2
     }
 
     /// The least that a member of a set can send to the others, MB/s; see [`HardwareGraph::sends_within`].
+    #[inline]
     pub(super) fn sends(&self, mask: u32) -> u32 {
         let of = |v: usize| {
             let pcie = self.pcie[v].iter().find(|(_, to)| to & mask != 0).map_or(0, |(mb_s, _)| *mb_s);
@@ -131,6 +137,7 @@ impl Space {
 
     /// EffBW of a set whose match has a slowest edge of this rate, GB/s; under Equation 2, which knows no slowest edge, the
     /// rate itself.
+    #[inline]
     pub(super) fn predict(&self, model: BandwidthModel, slowest_mb_s: f64, mask: u32) -> f64 {
         match model {
             BandwidthModel::Bottleneck(c) => c.predict(Bounds { slowest_mb_s, sends_mb_s: self.sends(mask) }),
@@ -173,6 +180,7 @@ fn byte_sums(m: usize, worth: &[u32]) -> ByteSums {
     })
 }
 
+#[inline]
 fn sum(sums: &ByteSums, mask: u32) -> u32 {
     let [low, high] = sums;
     let at = |table: &[u32], i: u32| table.get(i as usize).copied().unwrap_or(0);

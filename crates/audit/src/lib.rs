@@ -2,6 +2,7 @@
 //!
 //! Meant to be slow, plain and obviously right: occupancy is a list of units, scores are recounted from scratch, and
 //! every alternative that is cheap to enumerate is weighed again. It runs in tests and in debug builds.
+#![forbid(unsafe_code)]
 
 mod legal;
 mod price;

@@ -53,7 +53,7 @@ fn gpus_that_jobs_do_not_consume_are_left_to_slurm() {
     left_to_slurm(
         templates,
         "its GPUs are no_consume in slurm.conf",
-        "n2: no layout published: is Tessera's select plugin loaded, or has it left the node to Slurm",
+        "n2: no layout published: is Tessera's select plugin loaded, or did it leave the node to Slurm",
     );
 }
 

@@ -18,6 +18,7 @@ fn main() -> Result<(), slurm_bindings_build::Failure> {
             "JOB_STATE_BASE",
             "PART_MAGIC",
             "JOB_SHARED_NONE",
+            "WHOLE_NODE_REQUIRED",
             "TESSERA_.*",
         ],
     )

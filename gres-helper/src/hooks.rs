@@ -3,8 +3,9 @@
 //! Effects are written in their order. Those of a refused change are written as well: a placement that somebody has put
 //! into it goes in any case.
 
-use admission::{Ruling, change, plan};
-use plugin_rt::spank_env::is_named;
+use admission::change::{self, Change};
+use admission::{Ruling, plan};
+use plugin_rt::spank_env::{self, is_named};
 use protocol::AdminComment;
 use protocol::gres_list::{with_entry, with_shards};
 use protocol::matched::MATCH_ENV;
@@ -43,6 +44,11 @@ pub(crate) struct Answer {
 
 /// What becomes of a submission.
 pub(crate) fn submit(job: &Described, config: Option<&SiteConfig>, slurm: &impl Slurm) -> Answer {
+    // Without limits there is nothing to ask of a job that asks nothing of us.
+    let unlimited = config.is_none_or(|config| config.limits.is_empty());
+    if unlimited && spank_env::value(&job.env, REQUEST_ENV).is_none() {
+        return Answer { effects: vec![Effect::Env(None)], refused: None };
+    }
     let (request, add) = match admission::judge(&submission::submitted(job, slurm), config) {
         Ruling::Untouched => return Answer { effects: vec![Effect::Env(None)], refused: None },
         Ruling::Refused(why) => return Answer { effects: Vec::new(), refused: Some(why) },
@@ -70,20 +76,23 @@ pub(crate) fn modify(
 ) -> Answer {
     let mut effects = vec![Effect::Env(None)];
     let request = job.request();
+    let after = submission::changed(change, job, slurm);
     // Slurm has already refused an AdminComment from anybody but root, SlurmUser and administrators of the accounts.
     let planned = change.comment.as_deref().map_or(Ok(None), |comment| {
-        let submission = submission::changed(change, job, slurm);
-        plan::judge(&submission, comment, &job.comment, job.pending, slurm.now(), config)
+        plan::judge(&after, comment, &job.comment, job.pending, slurm.now(), config)
     });
     let ruling = planned.and_then(|planned| {
-        let (partition, account) = (change.partition.as_deref(), job.account.as_deref());
-        change::judge(request.as_deref(), &change.tres, partition, account, root, planned, config)?;
+        let matters = change.partition.is_some()
+            || change.account.is_some()
+            || change.exclusive
+            || !change.tres.gpu_entries().is_empty();
+        change::judge(Change { tres: &change.tres, matters, planned, root }, &after, config)?;
         Ok(planned)
     });
     match ruling {
         Ok(None) => Answer { effects, refused: None },
         Ok(Some(shards)) => {
-            let list = with_shards(job.per_node.as_deref(), &slurm.gres("shard", shards));
+            let list = with_shards(job.tres.per_node.as_deref(), &slurm.gres("shard", shards));
             effects.push(Effect::PerNode(list));
             effects.extend(shown_still(change.comment.as_deref(), request.as_deref()));
             Answer { effects, refused: None }
@@ -152,7 +161,7 @@ mod tests {
     fn a_plan_brings_its_shards_and_still_shows_the_request() {
         let job = Recorded {
             env: vec![format!("{REQUEST_ENV}={MOLDABLE}")],
-            per_node: Some("gres:nic:1,gres:shard:5".to_owned()),
+            tres: Tres { per_node: Some("gres:nic:1,gres:shard:5".to_owned()), ..Tres::default() },
             pending: true,
             ..Recorded::default()
         };

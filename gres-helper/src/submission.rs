@@ -35,8 +35,10 @@ pub(crate) struct Recorded {
     pub(crate) partition: Option<String>,
     pub(crate) required_nodes: Option<String>,
     pub(crate) account: Option<String>,
-    /// Its list of GRES per node.
-    pub(crate) per_node: Option<String>,
+    /// Its lists of GRES.
+    pub(crate) tres: Tres,
+    /// `--exclusive`.
+    pub(crate) exclusive: bool,
     /// AdminComment, empty without one.
     pub(crate) comment: String,
     pub(crate) pending: bool,
@@ -72,19 +74,21 @@ pub(crate) trait Slurm {
     fn now(&self) -> u64;
 }
 
-/// A job as it is submitted. Nothing is looked up for a job that asks nothing of Tessera.
+/// A job as it is submitted. Its accounts are not looked up if it asks for no GPU by any option and may not get one by
+/// having its nodes to itself.
 pub(crate) fn submitted(job: &Described, slurm: &impl Slurm) -> Submission {
     let request = spank_env::value(&job.env, REQUEST_ENV);
-    if request.is_none() {
-        return Submission::default();
-    }
     let named = job.partition.clone().or_else(|| slurm.default_partition());
     let partitions = distinct(&named.unwrap_or_default());
     let known: Vec<Option<Partition>> = partitions.iter().map(|p| slurm.partition(p)).collect();
+    let exclusive = job.exclusive || known.iter().flatten().any(|p| p.exclusive);
+    if request.is_none() && !exclusive && job.tres.gpu_entries().is_empty() {
+        return Submission::default();
+    }
     Submission {
         request,
         tres: job.tres.clone(),
-        exclusive: job.exclusive || known.iter().flatten().any(|p| p.exclusive),
+        exclusive,
         partition_nodes: nodes_of(known),
         required_nodes: job.required_nodes.as_deref().and_then(expanded),
         account: job.account.clone().or_else(|| slurm.default_account(job.user)),
@@ -97,15 +101,21 @@ pub(crate) fn changed(change: &Described, job: &Recorded, slurm: &impl Slurm) ->
     let filled = |text: &Option<String>| text.clone().filter(|t| !t.is_empty());
     let first = |new, old| filled(new).or_else(|| filled(old));
     let partitions = distinct(&first(&change.partition, &job.partition).unwrap_or_default());
-    let known = partitions.iter().map(|p| slurm.partition(p)).collect();
+    let known: Vec<Option<Partition>> = partitions.iter().map(|p| slurm.partition(p)).collect();
     let required = first(&change.required_nodes, &job.required_nodes);
+    let (new, old) = (&change.tres, &job.tres);
     Submission {
         request: job.request(),
-        tres: Tres::default(),
+        tres: Tres {
+            per_job: first(&new.per_job, &old.per_job),
+            per_node: first(&new.per_node, &old.per_node),
+            per_socket: first(&new.per_socket, &old.per_socket),
+            per_task: first(&new.per_task, &old.per_task),
+        },
+        exclusive: change.exclusive || job.exclusive || known.iter().flatten().any(|p| p.exclusive),
         partition_nodes: nodes_of(known),
         required_nodes: required.as_deref().and_then(expanded),
         account: first(&change.account, &job.account),
-        exclusive: false,
         partitions,
     }
 }
@@ -171,6 +181,12 @@ pub(crate) mod tests {
         assert!(!submitted(&one, &Fake::default()).reaches("n2"));
         let nothing = Described { env: Vec::new(), ..one };
         assert!(submitted(&nothing, &Fake::default()).partitions.is_empty());
+        let tres = Tres { per_node: Some("gres:gpu:1".to_owned()), ..Tres::default() };
+        assert_eq!(submitted(&Described { tres, ..nothing.clone() }, &Fake::default()).partitions, ["gpu"]);
+        assert_eq!(
+            submitted(&Described { exclusive: true, ..nothing }, &Fake::default()).partitions,
+            ["gpu"]
+        );
     }
 
     #[test]

@@ -6,9 +6,11 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
 pub mod change;
+mod limits;
 pub mod plan;
 mod ruling;
 mod submission;
 
-pub use ruling::{Ruling, judge, limits_of};
+pub use limits::{limits_of, plain_refusal, refusal};
+pub use ruling::{Ruling, judge};
 pub use submission::{Submission, distinct};

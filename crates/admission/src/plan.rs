@@ -3,13 +3,13 @@
 
 use geometry::Model;
 use geometry::size::display_gb;
-use node_state::MigPolicy;
 use protocol::wire::parse_request;
-use protocol::{AdminComment, Isolation, Plan, Request, Says};
-use site_config::{NodeSpec, SiteConfig};
+use protocol::{AdminComment, Isolation, Plan, Says};
+use site_config::SiteConfig;
 
 use crate::Submission;
-use crate::ruling::{Ruling, admit, limits_of};
+use crate::limits::limits_of;
+use crate::ruling::{Ruling, admit};
 
 /// What a new AdminComment makes of a job's shards, per node; `None`: nothing. `job` is what its record says, `before` its
 /// AdminComment so far, `now` seconds since 1970.
@@ -88,19 +88,6 @@ fn within_limits(plan: &Plan, job: &Submission, config: &SiteConfig) -> Result<(
         }
         None => Ok(()),
     }
-}
-
-/// The request without the sizes that no GPU of these nodes could serve it with.
-pub(crate) fn without_impossible_sizes(mut request: Request, nodes: &[&NodeSpec]) -> Request {
-    if !request.times.is_empty() {
-        let gpus = nodes.iter().flat_map(|spec| spec.to_node().gpus).filter(|g| g.policy != MigPolicy::Off);
-        let mut models: Vec<_> = gpus.map(|g| g.model).collect();
-        models.dedup_by_key(|m| m.key.as_str());
-        let sizes = models.iter().flat_map(|m| request.sizes_on(m)).map(|s| s.profile.compute_slices);
-        let possible: Vec<u8> = sizes.collect();
-        request.times.retain(|t| possible.contains(&t.slices));
-    }
-    request
 }
 
 #[cfg(test)]

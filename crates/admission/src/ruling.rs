@@ -3,7 +3,9 @@
 use placement::Admission;
 use protocol::wire::parse_request;
 use protocol::{Isolation, Request};
-use site_config::{Limit, NodeSpec, SiteConfig};
+use site_config::{NodeSpec, SiteConfig};
+
+use crate::limits::{can_run, limits_of, plain_refusal, possible_sizes, refusal};
 
 use crate::Submission;
 use protocol::meaning::{SlurmAsks, in_options, meaning};
@@ -27,17 +29,20 @@ pub enum Ruling {
 /// Judges a submission. `config` is `None` where the site has no `tessera.toml`.
 #[must_use]
 pub fn judge(job: &Submission, config: Option<&SiteConfig>) -> Ruling {
-    let Some(text) = &job.request else { return Ruling::Untouched };
-    let outcome =
-        parse_request(text).map_err(|e| format!("the GPU request is unreadable: {e}")).and_then(|request| {
-            if request.isolation == Isolation::None {
-                return Ok(Ruling::Untouched);
-            }
-            let config =
-                config.ok_or("this cluster has no tessera.toml: the --gpu options do not work here")?;
-            accept(job, request, config)
-        });
-    outcome.unwrap_or_else(Ruling::Refused)
+    ruled(job, config).unwrap_or_else(Ruling::Refused)
+}
+
+fn ruled(job: &Submission, config: Option<&SiteConfig>) -> Result<Ruling, String> {
+    let request = job.request.as_deref().map(parse_request).transpose();
+    let request = request.map_err(|e| format!("the GPU request is unreadable: {e}"))?;
+    match (request.filter(|request| request.isolation != Isolation::None), config) {
+        (Some(request), Some(config)) => accept(job, request, config),
+        (Some(_), None) => {
+            Err("this cluster has no tessera.toml: the --gpu options do not work here".to_owned())
+        }
+        (None, Some(config)) => plain_refusal(job, config).map_or(Ok(Ruling::Untouched), Err),
+        (None, None) => Ok(Ruling::Untouched),
+    }
 }
 
 fn accept(job: &Submission, request: Request, config: &SiteConfig) -> Result<Ruling, String> {
@@ -46,7 +51,8 @@ fn accept(job: &Submission, request: Request, config: &SiteConfig) -> Result<Rul
     if request.isolation != Isolation::Auto {
         return admit(job, request, config);
     }
-    let allowed = |kind: &&Isolation| limits_of(job, config).iter().all(|l| l.allows(kind));
+    let alone = |kind: &Isolation| Request::new(kind.clone());
+    let allowed = |kind: &&Isolation| refusal(&alone(kind), job, config).is_none();
     let kinds: Vec<&Isolation> = config.defaults.auto.iter().filter(allowed).collect();
     if kinds.len() == config.defaults.auto.len() {
         return admit(job, request, config);
@@ -55,20 +61,19 @@ fn accept(job: &Submission, request: Request, config: &SiteConfig) -> Result<Rul
     let tries = kinds
         .into_iter()
         .map(|kind| admit(job, Request { isolation: kind.clone(), ..request.clone() }, config));
-    let mut refusal = format!("{}: none of what auto stands for is allowed here", in_options(&request));
+    let mut why_not = format!("{}: none of what auto stands for is allowed here", in_options(&request));
     for outcome in tries {
         match outcome {
             Ok(verdict) => return Ok(verdict),
-            Err(why) => refusal = why,
+            Err(why) => why_not = why,
         }
     }
-    Err(refusal)
+    Err(why_not)
 }
 
 pub(crate) fn admit(job: &Submission, request: Request, config: &SiteConfig) -> Result<Ruling, String> {
-    limits_of(job, config).iter().find_map(|limit| limit.refusal(&request)).map_or(Ok(()), Err)?;
-    let candidates: Vec<&NodeSpec> =
-        config.nodes.iter().filter(|spec| spec.names.iter().any(|n| job.reaches(n))).collect();
+    refusal(&request, job, config).map_or(Ok(()), Err)?;
+    let candidates: Vec<&NodeSpec> = config.nodes.iter().filter(|spec| can_run(job, spec)).collect();
     if candidates.is_empty() {
         return Err(format!("{}: no node that this job may use is managed by Tessera", in_options(&request)));
     }
@@ -82,7 +87,7 @@ pub(crate) fn admit(job: &Submission, request: Request, config: &SiteConfig) -> 
     let gpus = admitted.filter_map(|a| if let Admission::Gpus(n) = a { Some(n) } else { None }).min();
     match (shards, gpus) {
         (Some(shards), _) => {
-            let request = crate::plan::without_impossible_sizes(request, &candidates);
+            let request = possible_sizes(request, &candidates, &limits_of(job, config));
             Ok(Ruling::Accepted { request, add: Some(("shard", shards)) })
         }
         (None, Some(gpus)) => {
@@ -92,15 +97,6 @@ pub(crate) fn admit(job: &Submission, request: Request, config: &SiteConfig) -> 
         }
         (None, None) => Err(never(&request, &candidates, &policy, &answers)),
     }
-}
-
-/// The limits that hold: Slurm may start it in any of its partitions.
-pub fn limits_of<'a>(job: &'a Submission, config: &'a SiteConfig) -> Vec<&'a Limit> {
-    let account = job.account.as_deref();
-    if job.partitions.is_empty() {
-        return config.limits_for(None, account).collect();
-    }
-    job.partitions.iter().flat_map(|p| config.limits_for(Some(p), account)).collect()
 }
 
 /// Why no node could ever satisfy the request: the first reason that comes with something nearer.

@@ -3,6 +3,7 @@
 //! The data is `data/models.toml`: public captures and headers, each row with its source. It serves planning,
 //! simulation and checks; on a node the driver's own answer is asked before anything is created.
 
+use crate::size::gigabytes_as_mib;
 use std::sync::OnceLock;
 
 use serde::Deserialize;
@@ -107,6 +108,12 @@ impl Model {
     #[must_use]
     pub fn shards(&self) -> u32 {
         self.shards_of_units(self.placement_units)
+    }
+
+    /// The memory that the whole GPU is named by, MiB: 38147 (40 GB) for an A100-40.
+    #[must_use]
+    pub fn nominal_mib(&self) -> u64 {
+        gigabytes_as_mib(self.shards())
     }
 
     /// Shards that an instance of `profile` counts for.

@@ -1,6 +1,7 @@
 //! The GPU instance profiles of a model.
 
 use crate::ids::{Placement, ProfileId, Slice};
+use crate::size::gigabytes_as_mib;
 
 /// One GPU instance profile of a model.
 #[derive(Debug, PartialEq, Eq)]
@@ -40,6 +41,12 @@ impl Profile {
         let after_dot = self.name.split_once('.').map_or("", |(_, rest)| rest);
         let digits = after_dot.len() - after_dot.trim_start_matches(|c: char| c.is_ascii_digit()).len();
         after_dot[..digits].parse().unwrap_or(0)
+    }
+
+    /// The memory in the profile's name, MiB: 9537 for `2g.10gb`.
+    #[must_use]
+    pub fn nominal_mib(&self) -> u64 {
+        gigabytes_as_mib(self.nominal_gb())
     }
 
     /// The placement that starts at `start`. Whether `start` is legal is for the caller: see `starts`.

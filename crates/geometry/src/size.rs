@@ -54,6 +54,12 @@ pub fn display_gb(mib: u64) -> String {
     format!("{gb:.1} GB")
 }
 
+/// Decimal gigabytes in MiB, rounded up, as [`parse_mib`] reads `10G`.
+#[must_use]
+pub fn gigabytes_as_mib(gb: u32) -> u64 {
+    (u64::from(gb) * 1_000_000_000).div_ceil(1_048_576)
+}
+
 /// A size in MiB as whole decimal gigabytes, rounded up: the shards that a share of this size takes.
 #[must_use]
 pub fn shards(mib: u64) -> u32 {
@@ -79,6 +85,13 @@ mod tests {
         ];
         for (text, want) in cases {
             assert_eq!(parse_mib(text), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn gigabytes_are_what_users_write() {
+        for gb in [1, 10, 40, 80, 144] {
+            assert_eq!(Ok(gigabytes_as_mib(gb)), parse_mib(&format!("{gb}G")));
         }
     }
 

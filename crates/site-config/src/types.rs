@@ -216,7 +216,9 @@ impl Limit {
         Some(format!("--gpu-isolation=mig:{profile} is too much {whom}: at most {most}"))
     }
 
-    fn whom(&self) -> String {
+    /// Whom it is for, as the end of a sentence: `in partition gpu for account lab`.
+    #[must_use]
+    pub fn whom(&self) -> String {
         match (&self.partition, &self.account) {
             (Some(p), Some(a)) => format!("in partition {p} for account {a}"),
             (Some(p), None) => format!("in partition {p}"),

@@ -7,7 +7,7 @@ use plugin_rt::text;
 use protocol::wire::REQUEST_ENV;
 
 use super::host::Host;
-use super::sys;
+use super::{sys, version};
 use crate::hooks::Effect;
 use crate::submission::{Described, Recorded};
 use protocol::gres_list::Tres;
@@ -58,7 +58,13 @@ pub(super) fn recorded(job: &sys::job_record_t) -> Recorded {
         partition: string(job.partition),
         required_nodes: details.and_then(|d| string(d.req_nodes)),
         account: string(job.account),
-        per_node: string(job.tres_per_node),
+        tres: Tres {
+            per_job: string(job.tres_per_job),
+            per_node: string(job.tres_per_node),
+            per_socket: string(job.tres_per_socket),
+            per_task: string(job.tres_per_task),
+        },
+        exclusive: details.is_some_and(|d| version::exclusive(d.whole_node)),
         comment: string(job.admin_comment).unwrap_or_default(),
         pending: job.job_state & sys::JOB_STATE_BASE == sys::JOB_PENDING,
     }

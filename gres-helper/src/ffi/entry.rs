@@ -6,6 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use plugin_rt::slurmctld::{in_slurmctld, struct_at};
 use plugin_rt::{guard_ok, log, set_job};
 
+use site_config::SiteConfig;
+
 use super::host::Host;
 use super::{desc, sys};
 use crate::hooks;
@@ -62,27 +64,32 @@ unsafe extern "C" fn job_submit(
     _uid: u32,
     message: *mut *mut c_char,
 ) -> c_int {
-    // If this plugin fails, the job is refused: a request that nobody checked must not reach the scheduler.
-    guard_ok("job_submit", ERROR, || submit(job, message))
+    // SAFETY: src/slurmctld/job_submit.h: a live description that the plugin may change.
+    let Some(job) = (unsafe { job.as_mut() }) else { return SUCCESS };
+    // If this plugin fails, a request that nobody checked must not reach the scheduler; a job without one starts as if
+    // Tessera were not there.
+    let failed = if job.spank_job_env_size == 0 { SUCCESS } else { ERROR };
+    guard_ok("job_submit", failed, || submit(job, message))
 }
 
-fn submit(job: *mut sys::job_desc_msg_t, message: *mut *mut c_char) -> c_int {
-    // SAFETY: src/slurmctld/job_submit.h: a live description that the plugin may change.
-    let (Some(host), Some(job)) = (Host::get(), (unsafe { job.as_mut() })) else { return SUCCESS };
-    if job.spank_job_env_size == 0 {
-        return SUCCESS;
-    }
+fn submit(job: &mut sys::job_desc_msg_t, message: *mut *mut c_char) -> c_int {
+    let Some(host) = Host::get() else { return SUCCESS };
     let mut site = lock();
-    let site = site.get_or_insert_default();
-    if !refresh(host, site) {
-        log::error("job submit plugin: the configuration read before stays in force");
-    }
-    let answer = hooks::submit(&desc::described(job), site.config(), host);
+    let answer = hooks::submit(&desc::described(job), fresh(host, &mut site), host);
     desc::apply(host, job, &answer.effects);
     let Some(why) = answer.refused else { return SUCCESS };
     log::verbose(format_args!("job_submit: refused: {why}"));
     tell(host, message, &why);
     INVALID_GRES
+}
+
+/// The configuration in force: read anew if slurmctld has read its own since.
+fn fresh<'a>(host: &Host, site: &'a mut Option<Site>) -> Option<&'a SiteConfig> {
+    let site = site.get_or_insert_default();
+    if !refresh(host, site) {
+        log::error("job submit plugin: the configuration read before stays in force");
+    }
+    site.config()
 }
 
 /// Leaves a message for the user, where there is a place for one.
@@ -110,7 +117,7 @@ pub(super) fn modify(
         };
         set_job(job.job_id);
         let mut site = lock();
-        let config = site.get_or_insert_default().config();
+        let config = fresh(host, &mut site);
         let answer = hooks::modify(&desc::described(change), &desc::recorded(job), uid == 0, config, host);
         desc::apply(host, change, &answer.effects);
         let Some(why) = answer.refused else { return SUCCESS };

@@ -9,6 +9,11 @@ pub(super) fn gres(name: &str, count: u32) -> String {
     format!("gres:{name}:{count}")
 }
 
+/// `--exclusive`: in this version one value of several.
+pub(super) fn exclusive(whole_node: u8) -> bool {
+    u32::from(whole_node) == sys::WHOLE_NODE_REQUIRED
+}
+
 /// A change to a job; there is no place for a message to the user in this version.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn job_modify(

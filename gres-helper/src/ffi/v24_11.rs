@@ -9,6 +9,11 @@ pub(super) fn gres(name: &str, count: u32) -> String {
     format!("gres/{name}:{count}")
 }
 
+/// `--exclusive`: a flag beside others.
+pub(super) fn exclusive(whole_node: u8) -> bool {
+    u32::from(whole_node) & sys::WHOLE_NODE_REQUIRED != 0
+}
+
 /// A change to a job.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn job_modify(

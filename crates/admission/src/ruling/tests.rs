@@ -2,6 +2,7 @@
 
 use super::*;
 use protocol::gres_list::Tres;
+use protocol::wire::encode_request;
 
 fn site(extra: &str) -> SiteConfig {
     let text = format!(
@@ -199,4 +200,86 @@ fn nodes_out_of_reach_do_not_count() {
     assert!(matches!(judge(&job, Some(&site(""))), Ruling::Refused(_)));
     let job = Submission { required_nodes: only("n2"), ..job };
     assert!(matches!(judge(&job, Some(&site(""))), Ruling::Accepted { .. }));
+}
+
+/// What a job without a request of ours is told, in a partition where whole GPUs are not allowed, of an account that may
+/// have 20 GB.
+fn plain(change: impl FnOnce(&mut Submission)) -> Option<String> {
+    let limits = "[[limits]]\npartition = \"gpu\"\nisolation = [\"mig\", \"mps\"]\n\
+                  [[limits]]\naccount = \"lab\"\nmax_mem = \"20G\"\n";
+    let mut job = Submission { partitions: vec!["gpu".to_owned()], ..Submission::default() };
+    change(&mut job);
+    match judge(&job, Some(&site(limits))) {
+        Ruling::Refused(why) => Some(why),
+        Ruling::Untouched => None,
+        other @ Ruling::Accepted { .. } => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn limits_bind_every_way_to_a_gpu() {
+    let list = |text: &str| Some(text.to_owned());
+    let whole = "asks for whole GPUs: --gpu-isolation=whole is not allowed in partition gpu: use mig, mps";
+    assert_eq!(plain(|job| job.tres.per_node = list("gres:gpu:1")), Some(format!("--gres=gpu:1 {whole}")));
+    assert_eq!(plain(|job| job.tres.per_job = list("gres:gpu:1")), Some(format!("--gpus=gpu:1 {whole}")));
+    assert!(
+        plain(|job| job.tres.per_task = list("gres:gpu:1")).unwrap().starts_with("--gpus-per-task=gpu:1 ")
+    );
+    assert!(plain(|job| job.tres.per_socket = list("gres/gpu=1")).is_some());
+    let exclusive = plain(|job| job.exclusive = true).unwrap();
+    assert!(
+        exclusive.starts_with("an exclusive job gets every GPU of its nodes as a whole: "),
+        "{exclusive}"
+    );
+    let none = |job: &mut Submission| {
+        job.request = list("v1 iso=none typed=1");
+        job.tres.per_node = list("gres:gpu:1");
+    };
+    assert_eq!(plain(none), Some(format!("--gres=gpu:1 {whole}")));
+    // A share of 30 GB, for who may have 20; a whole GPU has 40.
+    let of_lab = |job: &mut Submission| {
+        job.account = list("lab");
+        job.partitions = vec!["debug".to_owned()];
+    };
+    let shards = |n: u32| {
+        plain(|job| {
+            of_lab(job);
+            job.tres.per_node = Some(format!("gres:shard:{n}"));
+        })
+    };
+    assert_eq!(
+        shards(30).unwrap(),
+        "--gres=shard:30 asks for an MPS share: --gpu-mem=30.0 GB is too much for account lab: at most 20.0 GB"
+    );
+    assert_eq!(shards(20), None);
+    let gpu = plain(|job| {
+        of_lab(job);
+        job.tres.per_node = list("gres:gpu:1");
+    });
+    assert_eq!(
+        gpu.unwrap(),
+        "--gres=gpu:1 asks for whole GPUs: a whole GPU (a100-40gb, 40.0 GB) is too much for account lab: at most 20.0 GB"
+    );
+    // Who asks for no GPU, and whom no limit concerns, is left alone.
+    assert_eq!(plain(|_| {}), None);
+    assert_eq!(plain(|job| job.tres.per_node = list("gres:nic:1")), None);
+    let elsewhere = |job: &mut Submission| {
+        job.partitions = vec!["debug".to_owned()];
+        job.tres.per_node = list("gres:gpu:8");
+        job.exclusive = true;
+    };
+    assert_eq!(plain(elsewhere), None);
+}
+
+#[test]
+fn auto_and_moldable_jobs_stay_within_a_limit_on_memory() {
+    let limit = "[[limits]]\npartition = \"debug\"\nmax_mem = \"20G\"\n";
+    let meant = |request: &str| match verdict(request, None, limit) {
+        Ruling::Accepted { request, .. } => encode_request(&request),
+        other => panic!("{request}: {other:?}"),
+    };
+    // Never a whole GPU of 40 GB, nor the sizes above 20.
+    assert_eq!(meant("v1 iso=auto mem=9537"), "v1 iso=mig mem=9537");
+    assert_eq!(meant("v1 iso=mig times=1g:60,3g:20,7g:10"), "v1 iso=mig times=1g:60,3g:20");
+    assert!(refusal("v1 iso=whole typed=1", Some("gres:gpu:1"), limit).contains("a whole GPU (a100-40gb"));
 }

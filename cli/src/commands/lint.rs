@@ -1,7 +1,7 @@
 //! `tessera lint`: where Slurm's own choice of GPUs falls behind.
 
 use clap::Args;
-use mapa::{self, BandwidthModel, Choice, Query, StockRule, choose, stock};
+use mapa::{self, BandwidthModel, Match, Query, StockRule, choose, stock};
 use serde_json::{Value, json};
 use topology::{GpuSet, HardwareGraph, Pattern, Selection};
 
@@ -36,12 +36,12 @@ pub(crate) struct LintArgs {
 
 struct Line {
     n: usize,
-    best: Choice,
-    stock: [Choice; 2],
+    best: Match,
+    stock: [Match; 2],
 }
 
 /// The set with its ranks in the best order.
-fn scored(graph: &HardwareGraph, set: GpuSet, pattern: &Pattern, model: BandwidthModel) -> Option<Choice> {
+fn scored(graph: &HardwareGraph, set: GpuSet, pattern: &Pattern, model: BandwidthModel) -> Option<Match> {
     let policy = Selection::Preserve;
     choose(&Query {
         graph,
@@ -93,7 +93,7 @@ fn lines(args: &LintArgs, graph: &HardwareGraph, model: BandwidthModel) -> Resul
             policy,
             model,
         };
-        let best = choose(&query).map_err(|e: mapa::NoChoice| Failure::new(format!("{n} GPUs: {e}")))?;
+        let best = choose(&query).map_err(|e: mapa::NoMatch| Failure::new(format!("{n} GPUs: {e}")))?;
         let of = |rule| scored(graph, stock(graph, free, n, rule)?, &args.pattern, model);
         if let (Some(old), Some(new)) = (of(StockRule::MostLinks), of(StockRule::FewestLinks)) {
             lines.push(Line { n, best, stock: [old, new] });
@@ -111,12 +111,12 @@ fn table(lines: &[Line]) -> String {
 }
 
 impl Line {
-    fn behind(&self, stock: &Choice) -> f64 {
+    fn behind(&self, stock: &Match) -> f64 {
         self.best.scores.eff_bw.unwrap_or(0.0) - stock.scores.eff_bw.unwrap_or(0.0)
     }
 
     fn row(&self) -> Vec<String> {
-        let eff = |c: &Choice| c.scores.eff_bw.map_or_else(|| "-".to_owned(), |e| format!("{e:.1}"));
+        let eff = |c: &Match| c.scores.eff_bw.map_or_else(|| "-".to_owned(), |e| format!("{e:.1}"));
         let mut row = vec![self.n.to_string(), self.best.gpus.to_string(), eff(&self.best)];
         for choice in &self.stock {
             let behind = self.behind(choice);
@@ -127,7 +127,7 @@ impl Line {
     }
 
     fn json(&self) -> Value {
-        let one = |c: &Choice| {
+        let one = |c: &Match| {
             json!({
                 "gpus": c.gpus.iter().map(|g| g.0).collect::<Vec<_>>(), "eff_bw": c.scores.eff_bw,
                 "agg_bw": c.scores.agg_bw, "behind_gbps": self.behind(c),

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use clap::Args;
 use geometry::GpuIndex;
-use mapa::{Choice, NoChoice, Query, choose};
+use mapa::{Match, NoMatch, Query, choose};
 use serde_json::{Value, json};
 use topology::{GpuSet, Pattern, Selection};
 
@@ -95,7 +95,7 @@ fn numbers(gpus: impl IntoIterator<Item = GpuIndex>) -> Vec<u16> {
     gpus.into_iter().map(|g| g.0).collect()
 }
 
-fn as_json(query: &Query<'_>, found: &Result<Choice, NoChoice>, elapsed_us: f64) -> Value {
+fn as_json(query: &Query<'_>, found: &Result<Match, NoMatch>, elapsed_us: f64) -> Value {
     let elapsed_us = (elapsed_us * 10.0).round() / 10.0;
     let (model, policy) = (query.model.name(), query.policy.name());
     match found {
@@ -113,7 +113,7 @@ fn as_json(query: &Query<'_>, found: &Result<Choice, NoChoice>, elapsed_us: f64)
 }
 
 /// Sets as good as the chosen one; not part of the decision's time where they are counted only now.
-fn tied(query: &Query<'_>, c: &Choice) -> u64 {
+fn tied(query: &Query<'_>, c: &Match) -> u64 {
     c.tied_sets.unwrap_or_else(|| mapa::count_ties(query, c))
 }
 
@@ -121,7 +121,7 @@ fn gbps(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), |v| format!("{v:.3}"))
 }
 
-fn as_text(query: &Query<'_>, c: &Choice, elapsed_us: f64) -> String {
+fn as_text(query: &Query<'_>, c: &Match, elapsed_us: f64) -> String {
     let list = |gpus: Vec<u16>| gpus.iter().map(u16::to_string).collect::<Vec<_>>().join(" ");
     let (s, tied) = (&c.scores, tied(query, c));
     let exact = if c.exact { "" } else { " (search ended early: not proven best)" };
@@ -146,7 +146,7 @@ fn as_text(query: &Query<'_>, c: &Choice, elapsed_us: f64) -> String {
 
 /// Sets that score the same, each in its best order.
 struct Class {
-    example: Choice,
+    example: Match,
     sets: u64,
 }
 

@@ -6,7 +6,7 @@
 use super::{Finding, finding, legal};
 use geometry::GpuIndex;
 use mapa::{BandwidthModel, THETA};
-use node_state::report::{SetScore, Verdict};
+use node_state::report::{Fate, SetScore};
 use node_state::{Ask, Decision, Node, Policy};
 use protocol::Bandwidth;
 use topology::{LinkKind, Pattern, Selection};
@@ -34,7 +34,7 @@ pub(super) fn check(
     let pattern = ask.request.pattern.as_ref().unwrap_or(&policy.sets.pattern);
     let edges = edges(pattern, order.len());
     match (decision.report.best, edges) {
-        (Some(Verdict::Set(said)), Some(edges)) => {
+        (Some(Fate::Set(said)), Some(edges)) => {
             let case = Case { node, ask, free: &free, edges: &edges, said: &said };
             let mut findings = case.stated(policy, pattern, order);
             if !decision.report.inexact {
@@ -42,13 +42,13 @@ pub(super) fn check(
             }
             findings
         }
-        (Some(Verdict::Links { mbps, .. }), edges) => {
+        (Some(Fate::Links { mb_s, .. }), edges) => {
             let mut findings = Vec::new();
             if edges.is_some() && free.len() <= 16 {
                 findings.push(finding(None, "no policy was asked"));
             }
-            if sum(node, order) != mbps {
-                findings.push(finding(None, format!("links add up to {}, not {mbps}", sum(node, order))));
+            if sum(node, order) != mb_s {
+                findings.push(finding(None, format!("links add up to {}, not {mb_s}", sum(node, order))));
             }
             findings
         }

@@ -46,8 +46,6 @@ pub use memo::Memo;
 pub use model::{BandwidthModel, Bounds, Coefficients, Scores, THETA, equation_2, score};
 pub use policy::choose;
 pub use query::{Match, NoMatch, Query};
-// The former names, until every user says `Match` and `NoMatch`.
-pub use query::{Match as Choice, NoMatch as NoChoice};
 pub use simulator::{JobFileError, Patience, Ran, Rules, SimJob, parse_jobs, quartiles, simulate};
 pub use stock::{StockRule, stock};
 pub use tied_sets::count_ties;

@@ -3,7 +3,7 @@
 
 mod mapa_common;
 
-use mapa::{BandwidthModel, NoChoice, Query, choose};
+use mapa::{BandwidthModel, NoMatch, Query, choose};
 use mapa_common::{check, from_list, patterns, system};
 use proptest::prelude::*;
 use topology::{GpuSet, Pattern, Selection};
@@ -192,10 +192,10 @@ fn refusals_are_said() {
             model,
         })
     };
-    assert_eq!(ask(0b111, 4), Err(NoChoice::TooFew { free: 3, n: 4 }));
-    assert_eq!(ask(0b111, 0), Err(NoChoice::Nothing));
+    assert_eq!(ask(0b111, 4), Err(NoMatch::TooFew { free: 3, n: 4 }));
+    assert_eq!(ask(0b111, 0), Err(NoMatch::Nothing));
     // GPUs that the node does not have.
-    assert_eq!(ask(1 << 40, 1), Err(NoChoice::TooFew { free: 0, n: 1 }));
+    assert_eq!(ask(1 << 40, 1), Err(NoMatch::TooFew { free: 0, n: 1 }));
 }
 
 #[test]

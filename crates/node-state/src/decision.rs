@@ -3,7 +3,7 @@
 use protocol::Grant;
 use protocol::matched::Matched;
 
-use crate::report::{Report, Verdict};
+use crate::report::{Fate, Report};
 
 /// What one job gets on one node, and why.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,7 +19,7 @@ impl Decision {
     /// What a job is told of its set of whole GPUs; `None` where no policy chose one.
     #[must_use]
     pub fn matched(&self) -> Option<Matched> {
-        let Some(Verdict::Set(score)) = self.report.best.filter(|_| self.chosen.is_some()) else {
+        let Some(Fate::Set(score)) = self.report.best.filter(|_| self.chosen.is_some()) else {
             return None;
         };
         let eff_bw = score.scores.eff_bw.filter(|_| score.scores.bounds.is_some());

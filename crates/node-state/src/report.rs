@@ -30,8 +30,8 @@ pub struct Report {
     pub placements_before: u32,
     /// Model of each GPU, so that ids can be turned into names.
     pub models: Vec<&'static Model>,
-    /// The chosen one's verdict; for several instances their summed cost.
-    pub best: Option<Verdict>,
+    /// The chosen one's fate; for several instances their summed cost.
+    pub best: Option<Fate>,
     /// Candidates that could have been chosen, so far.
     pub feasible_now: u32,
     /// The search for whole GPUs stopped at its limit: the set is the best found, not proven best.
@@ -99,7 +99,7 @@ pub struct Candidate {
     /// As these instances; `None`: the GPU itself.
     pub instances: Option<(&'static Profile, Starts)>,
     /// What became of it.
-    pub verdict: Verdict,
+    pub fate: Fate,
 }
 
 /// First units of one or more instances of one profile on one GPU: bit `i` for a start at unit `i`.
@@ -108,7 +108,7 @@ pub struct Starts(pub u16);
 
 /// What became of a candidate.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Verdict {
+pub enum Fate {
     /// Possible, at this cost.
     Costs(Cost),
     /// A share is possible.
@@ -118,7 +118,7 @@ pub enum Verdict {
     /// The set with the largest sum of links, thousandths of GB/s, where no policy has an answer.
     Links {
         /// Sum over all pairs.
-        mbps: u64,
+        mb_s: u64,
         /// GPUs taken, bit mask.
         set: u64,
         /// GPUs to choose from.
@@ -226,7 +226,7 @@ pub enum Constraint {
 impl Report {
     /// Adds a candidate, and counts it where it could have been chosen.
     pub fn push(&mut self, candidate: Candidate) {
-        if !matches!(candidate.verdict, Verdict::Ruled(_)) {
+        if !matches!(candidate.fate, Fate::Ruled(_)) {
             self.feasible_now += 1;
         }
         if self.weighed.len() < MAX_WEIGHED {

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::decide::decide;
 use geometry::size::{display_gb, shards};
 use geometry::{JobId, Uid};
-use node_state::report::{Constraint, Unsuitable, Verdict};
+use node_state::report::{Constraint, Fate, Unsuitable};
 use node_state::{Ask, Decision, Gpu, Kind, MigPolicy, Node, Policy};
 use protocol::{Grant, Isolation, Request, ShareOn};
 
@@ -166,8 +166,8 @@ fn fewer(request: &Request, same_gpu_only: bool, try_one: &impl Fn(&Request) -> 
 
 /// Where one instance, share or GPU is too much already: the constraint that comes nearest, over all GPUs.
 fn by_constraint(node: &Node, request: &Request, decision: &Decision) -> Never {
-    let ruled = decision.report.weighed.iter().filter_map(|c| match c.verdict {
-        Verdict::Ruled(constraint) => Some((c, constraint)),
+    let ruled = decision.report.weighed.iter().filter_map(|c| match c.fate {
+        Fate::Ruled(constraint) => Some((c, constraint)),
         _ => None,
     });
     let nearest = ruled.max_by_key(|(c, constraint)| (nearness(*constraint), std::cmp::Reverse(c.gpu)));

@@ -24,7 +24,7 @@ const MOST_GBPS: u32 = 100_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetWait {
     /// It waits for a set that is predicted above this, in thousandths of GB/s.
-    pub above_mbps: u32,
+    pub above_mb_s: u32,
     /// At most so long, in seconds. 0: it does not wait.
     pub seconds: u32,
 }
@@ -35,7 +35,7 @@ impl SetWait {
         "expected GBPS:TIME, a bandwidth and seconds or H:MM:SS, such as 25:20:00, or none";
 
     /// No wait, for a job whose site would have it wait.
-    pub const NONE: Self = Self { above_mbps: 0, seconds: 0 };
+    pub const NONE: Self = Self { above_mb_s: 0, seconds: 0 };
 
     /// Reads `GBPS:TIME` or `none`.
     #[must_use]
@@ -44,16 +44,16 @@ impl SetWait {
             return Some(Self::NONE);
         }
         let (gbps, time) = text.split_once(':')?;
-        let above_mbps = thousandths(gbps).filter(|mbps| *mbps <= MOST_GBPS * 1000)?;
+        let above_mb_s = thousandths(gbps).filter(|mb_s| *mb_s <= MOST_GBPS * 1000)?;
         let millis = parse_millis(time).filter(|millis| millis % 1000 == 0)?;
         let seconds = u32::try_from(millis / 1000).ok().filter(|s| (1..=MOST_SECONDS).contains(s))?;
-        Some(Self { above_mbps, seconds })
+        Some(Self { above_mb_s, seconds })
     }
 
     /// The threshold, GB/s.
     #[must_use]
     pub fn above_gbps(self) -> f64 {
-        f64::from(self.above_mbps) / 1000.0
+        f64::from(self.above_mb_s) / 1000.0
     }
 
     /// Whether a set that is predicted so is what the job waits for.
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn what_users_write() {
-        let read = |text| SetWait::parse(text).map(|w| (w.above_mbps, w.seconds, w.to_string()));
+        let read = |text| SetWait::parse(text).map(|w| (w.above_mb_s, w.seconds, w.to_string()));
         assert_eq!(read("25:1200"), Some((25_000, 1200, "25:1200".to_owned())));
         assert_eq!(read("25:20:00"), Some((25_000, 1200, "25:1200".to_owned())));
         assert_eq!(read("12.336:1:00:00"), Some((12_336, 3600, "12.336:3600".to_owned())));

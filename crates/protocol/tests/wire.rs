@@ -143,7 +143,7 @@ fn any_choice() -> impl Strategy<Value = Request> {
         .prop_map(|(isolation_typed, policy, times, job_profile, place, wait)| Request {
             isolation_typed,
             policy,
-            wait: wait.map(|(above_mbps, seconds)| SetWait { above_mbps, seconds }),
+            wait: wait.map(|(above_mb_s, seconds)| SetWait { above_mb_s, seconds }),
             times,
             job_profile,
             place,

@@ -1,6 +1,6 @@
 //! The bandwidth of the best set of whole GPUs that a node has for a question.
 
-use node_state::report::Verdict;
+use node_state::report::Fate;
 use node_state::{Decision, Node};
 use protocol::SetWait;
 
@@ -15,7 +15,7 @@ const MANY_COST: u32 = 16;
 /// What a decision's set is predicted to reach, GB/s. Infinity where nothing is predicted: there is nothing to wait for.
 pub(crate) fn predicted(decision: &Decision) -> f64 {
     match decision.report.best {
-        Some(Verdict::Set(score)) => score.scores.eff_bw.unwrap_or(f64::INFINITY),
+        Some(Fate::Set(score)) => score.scores.eff_bw.unwrap_or(f64::INFINITY),
         _ => f64::INFINITY,
     }
 }

@@ -1,6 +1,6 @@
 //! An explanation as JSON.
 
-use node_state::report::{Candidate, Verdict};
+use node_state::report::{Candidate, Fate};
 use protocol::meaning::Counted;
 use protocol::{Grant, MigSpec, ShareOn, Size};
 use serde_json::{Value, json};
@@ -60,7 +60,7 @@ fn candidate_json(candidate: &Candidate) -> Value {
     let starts = candidate.instances.map(|(_, s)| (0..16).filter(|i| s.0 >> i & 1 == 1).collect::<Vec<u8>>());
     json!({
         "kind": candidate.kind.name(), "gpu": candidate.gpu.0, "profile": candidate.instances.map(|(p, _)| &p.name),
-        "starts": starts, "possible": !matches!(candidate.verdict, Verdict::Ruled(_)),
-        "verdict": candidate.verdict.to_string(),
+        "starts": starts, "possible": !matches!(candidate.fate, Fate::Ruled(_)),
+        "verdict": candidate.fate.to_string(),
     })
 }

@@ -1,7 +1,7 @@
 //! For a chosen set of whole GPUs: what other policies, and Slurm alone, would choose.
 
-use mapa::{Choice, Query, StockRule, choose, stock};
-use node_state::report::{SetScore, Verdict};
+use mapa::{Match, Query, StockRule, choose, stock};
+use node_state::report::{Fate, SetScore};
 use node_state::{Ask, Decision, Node, Policy};
 use placement::decide;
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ pub(super) struct Rival {
 
 /// The other choices beside a set of two GPUs or more; none if no policy chose a set.
 pub(super) fn of(node: &Node, ask: &Ask, policy: &Policy, decision: &Decision) -> Vec<Rival> {
-    let Some(Verdict::Set(chosen)) = decision.report.best.filter(|_| decision.chosen.is_some()) else {
+    let Some(Fate::Set(chosen)) = decision.report.best.filter(|_| decision.chosen.is_some()) else {
         return Vec::new();
     };
     let n = chosen.gpus.len();
@@ -28,11 +28,11 @@ pub(super) fn of(node: &Node, ask: &Ask, policy: &Policy, decision: &Decision) -
     for selection in Selection::ALL.into_iter().rev().filter(|s| *s != chosen.policy) {
         let mut other = ask.clone();
         other.request.policy = Some(selection);
-        if let Some(Verdict::Set(score)) = decide(node, &other, policy).report.best {
+        if let Some(Fate::Set(score)) = decide(node, &other, policy).report.best {
             rivals.push(Rival::new(selection.name(), &score));
         }
     }
-    let ruled = decision.report.weighed.iter().filter(|c| matches!(c.verdict, Verdict::Ruled(_)));
+    let ruled = decision.report.weighed.iter().filter(|c| matches!(c.fate, Fate::Ruled(_)));
     let ruled: GpuSet = ruled.map(|c| c.gpu).collect();
     let graph = node.links.graph();
     let free = GpuSet::from_bits(graph.all().bits() & !ruled.bits());
@@ -42,7 +42,7 @@ pub(super) fn of(node: &Node, ask: &Ask, policy: &Policy, decision: &Decision) -
         let Some(set) = stock(graph, free, n, rule) else { continue };
         let (policy, model, sensitive) = (Selection::Preserve, chosen.model, true);
         let query = Query { graph, free: set, next: GpuSet::EMPTY, n, pattern, sensitive, policy, model };
-        if let Ok(Choice { scores, .. }) = choose(&query) {
+        if let Ok(Match { scores, .. }) = choose(&query) {
             let rest = GpuSet::from_bits(free.bits() & !set.bits());
             let eff_bw = scores.eff_bw.filter(|_| scores.bounds.is_some());
             rivals.push(Rival { name, gpus: set, eff_bw, preserved_bw: graph.preserved_bw(rest) });

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use node_state::report::{Candidate, Verdict};
+use node_state::report::{Candidate, Fate};
 use node_state::{Decision, Kind};
 use protocol::meaning::Counted;
 use protocol::{Grant, MigSpec, ShareOn, Size};
@@ -96,9 +96,9 @@ fn candidates(decision: &Decision, kind: Kind) -> String {
 fn without_gpu(candidate: &Candidate) -> String {
     let text = candidate.to_string();
     let rest = text.strip_prefix(&format!("GPU {}", candidate.gpu)).unwrap_or(&text);
-    match candidate.verdict {
+    match candidate.fate {
         // A set of whole GPUs names them all.
-        Verdict::Set(_) | Verdict::Links { .. } => text,
+        Fate::Set(_) | Fate::Links { .. } => text,
         _ => rest.trim_start_matches([':', ' ']).to_owned(),
     }
 }
@@ -114,7 +114,7 @@ fn is_chosen(candidate: &Candidate, decision: &Decision) -> bool {
         Some(Grant::Mig(specs)) => candidate.kind == Kind::Mig && is(specs),
         Some(Grant::Whole(gpus)) => {
             candidate.kind == Kind::Whole
-                && matches!(candidate.verdict, Verdict::Set(_) | Verdict::Links { .. })
+                && matches!(candidate.fate, Fate::Set(_) | Fate::Links { .. })
                 && gpus.contains(&candidate.gpu)
         }
         Some(Grant::Mps { on, .. }) => {

@@ -1,6 +1,6 @@
 //! Whether a job would wait for better GPUs instead of taking those that are free.
 
-use node_state::report::Verdict;
+use node_state::report::Fate;
 use node_state::{Ask, Decision, GpuState, Node, Policy};
 use placement::decide;
 use protocol::{AdminComment, Bandwidth, SetWait, Turn};
@@ -19,7 +19,7 @@ pub(super) fn of(node: &Node, ask: &Ask, policy: &Policy, decision: &Decision) -
 
 fn predicted(decision: &Decision) -> Option<f64> {
     match decision.report.best {
-        Some(Verdict::Set(score)) if decision.chosen.is_some() => score.scores.eff_bw,
+        Some(Fate::Set(score)) if decision.chosen.is_some() => score.scores.eff_bw,
         _ => None,
     }
 }

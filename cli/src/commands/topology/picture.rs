@@ -1,7 +1,7 @@
 //! What is shown, and which GPUs are marked in it.
 
 use geometry::GpuIndex;
-use mapa::Choice;
+use mapa::Match;
 use topology::HardwareGraph;
 
 use super::args::TopologyGraphArgs;
@@ -10,7 +10,7 @@ use super::args::TopologyGraphArgs;
 pub(super) struct Picture<'a> {
     pub(super) graph: &'a HardwareGraph,
     pub(super) args: &'a TopologyGraphArgs,
-    pub(super) chosen: Option<&'a Choice>,
+    pub(super) chosen: Option<&'a Match>,
 }
 
 impl Picture<'_> {

@@ -6,7 +6,7 @@ mod set;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::report::{KindTried, Report, ShareClass, ShareScore, Verdict};
+use crate::report::{Fate, KindTried, Report, ShareClass, ShareScore};
 use crate::{Cost, Decision, Kind};
 use geometry::size::display_gb;
 use geometry::{GpuIndex, ProfileId};
@@ -26,11 +26,11 @@ impl Decision {
     pub fn reason(&self) -> String {
         let Some(grant) = &self.chosen else { return String::new() };
         let why = match (grant, self.report.best) {
-            (Grant::Mig(specs), Some(Verdict::Costs(cost))) => self.report.why_mig(specs, cost),
-            (_, Some(Verdict::Share(score))) => why_share(score),
-            (Grant::Whole(_), Some(Verdict::Set(score))) => set::why(&score, !self.report.inexact),
-            (Grant::Whole(gpus), Some(Verdict::Links { mbps, free, .. })) => {
-                why_whole(gpus.len(), mbps, free, self.report.inexact)
+            (Grant::Mig(specs), Some(Fate::Costs(cost))) => self.report.why_mig(specs, cost),
+            (_, Some(Fate::Share(score))) => why_share(score),
+            (Grant::Whole(_), Some(Fate::Set(score))) => set::why(&score, !self.report.inexact),
+            (Grant::Whole(gpus), Some(Fate::Links { mb_s, free, .. })) => {
+                why_whole(gpus.len(), mb_s, free, self.report.inexact)
             }
             _ => String::new(),
         };
@@ -64,17 +64,17 @@ fn why_share(score: ShareScore) -> String {
     }
 }
 
-fn why_whole(n: usize, mbps: u64, free: u32, inexact: bool) -> String {
+fn why_whole(n: usize, mb_s: u64, free: u32, inexact: bool) -> String {
     let best = if inexact { "large" } else { "largest" };
     match n {
         1 => format!("the lowest of {free} free"),
-        _ => format!("{best} sum of links, {}, of {free} free GPUs", gbps(mbps)),
+        _ => format!("{best} sum of links, {}, of {free} free GPUs", gbps(mb_s)),
     }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "for people")]
-fn gbps(mbps: u64) -> String {
-    format!("{} GB/s", mbps as f64 / 1000.0)
+fn gbps(mb_s: u64) -> String {
+    format!("{} GB/s", mb_s as f64 / 1000.0)
 }
 
 impl Report {
@@ -159,7 +159,7 @@ impl Report {
     fn too_few_instances(&self) -> Option<String> {
         let mut fit: BTreeMap<GpuIndex, u32> = BTreeMap::new();
         for candidate in self.weighed.iter().filter(|c| c.kind == Kind::Mig) {
-            if let (Some((_, starts)), Verdict::Costs(_)) = (&candidate.instances, candidate.verdict) {
+            if let (Some((_, starts)), Fate::Costs(_)) = (&candidate.instances, candidate.fate) {
                 let most = fit.entry(candidate.gpu).or_default();
                 *most = starts.0.count_ones().max(*most);
             }
@@ -172,7 +172,7 @@ impl Report {
         // Constraint in words -> the GPUs it rules out.
         let mut by_reason: BTreeMap<String, topology::GpuSet> = BTreeMap::new();
         for candidate in &self.weighed {
-            if let Verdict::Ruled(constraint) = candidate.verdict {
+            if let Fate::Ruled(constraint) = candidate.fate {
                 by_reason.entry(constraint.to_string()).or_default().insert(candidate.gpu);
             }
         }

@@ -5,7 +5,7 @@ use std::fmt;
 use super::gbps;
 use crate::Cost;
 use crate::report::{
-    Candidate, Constraint, KindTried, ShareClass, ShareScore, Starts, Takes, Unsuitable, Verdict,
+    Candidate, Constraint, Fate, KindTried, ShareClass, ShareScore, Starts, Takes, Unsuitable,
 };
 use geometry::size::display_gb;
 
@@ -54,9 +54,9 @@ impl fmt::Display for Starts {
 
 impl fmt::Display for Candidate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let set = match self.verdict {
-            Verdict::Set(score) => Some(score.gpus),
-            Verdict::Links { set, .. } => Some(topology::GpuSet::from_bits(set)),
+        let set = match self.fate {
+            Fate::Set(score) => Some(score.gpus),
+            Fate::Links { set, .. } => Some(topology::GpuSet::from_bits(set)),
             _ => None,
         };
         if let Some(set) = set {
@@ -66,12 +66,10 @@ impl fmt::Display for Candidate {
         } else {
             write!(f, "GPU {}: ", self.gpu)?;
         }
-        self.verdict.fmt(f)?;
-        let created = match self.verdict {
-            Verdict::Costs(cost) => cost.created,
-            Verdict::Share(ShareScore { class: ShareClass::Open | ShareClass::Carve, cost, .. }) => {
-                cost.created
-            }
+        self.fate.fmt(f)?;
+        let created = match self.fate {
+            Fate::Costs(cost) => cost.created,
+            Fate::Share(ShareScore { class: ShareClass::Open | ShareClass::Carve, cost, .. }) => cost.created,
             _ => return Ok(()),
         };
         if self.instances.is_some() && created == 0 {
@@ -82,13 +80,13 @@ impl fmt::Display for Candidate {
     }
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for Fate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Costs(cost) => cost.fmt(f),
             Self::Share(score) => score.fmt(f),
             Self::Set(score) => score.fmt(f),
-            Self::Links { mbps, free, .. } => write!(f, "links of {}, of {free} free GPUs", gbps(*mbps)),
+            Self::Links { mb_s, free, .. } => write!(f, "links of {}, of {free} free GPUs", gbps(*mb_s)),
             Self::Ruled(constraint) => write!(f, "no: {constraint}"),
         }
     }

@@ -20,7 +20,7 @@
 use super::joint::{Choice, Table, better};
 use super::view::View;
 use geometry::{Profile, Slice};
-use node_state::report::{Candidate, Constraint, GPU_PARTS, Report, Starts, Takes, Verdict};
+use node_state::report::{Candidate, Constraint, Fate, GPU_PARTS, Report, Starts, Takes};
 use node_state::{Ask, Cost, Holder, Kind, MigPolicy};
 use protocol::moldable::PlannedStart;
 use protocol::{MigSpec, Request};
@@ -66,7 +66,7 @@ pub(super) fn search(views: &[View<'_>], ask: &Ask, want: Want<'_>, report: &mut
                 kind: Kind::Mig,
                 gpu: view.gpu,
                 instances: None,
-                verdict: Verdict::Ruled(constraint),
+                fate: Fate::Ruled(constraint),
             }),
         }
     }
@@ -199,25 +199,25 @@ fn weigh_gpu(
     (n, all_here): (usize, bool),
     report: &mut Report,
 ) {
-    let candidate = |starts: u16, verdict| Candidate {
+    let candidate = |starts: u16, fate| Candidate {
         kind: Kind::Mig,
         gpu: view.gpu,
         instances: Some((profile, Starts(starts))),
-        verdict,
+        fate,
     };
     let room = view.room_for(profile);
     let free = if room == 0 { 0 } else { free_starts(view, profile) };
     if n == 1 || free == 0 {
         for start in profile.starts.iter().filter(|s| free >> s.0 & 1 == 0) {
             let why = view.holder_of(profile.at(*start)).map_or(Constraint::ProfileLimit, Constraint::Taken);
-            report.push(candidate(1 << start.0, Verdict::Ruled(why)));
+            report.push(candidate(1 << start.0, Fate::Ruled(why)));
         }
     }
     let most = if known { 0 } else { n.min(row.len() - 1).min(room as usize) };
     for_each_set(profile, free, most, &mut |starts, union, count| {
         let choice = Choice { starts, cost: cost_of(view, profile, starts, union) };
         if n == 1 {
-            report.push(candidate(starts, Verdict::Costs(choice.cost)));
+            report.push(candidate(starts, Fate::Costs(choice.cost)));
         }
         if row[count].is_none_or(|best| better(choice, best)) {
             row[count] = Some(choice);
@@ -233,16 +233,16 @@ fn report_counts(
     n: usize,
     all_here: bool,
     report: &mut Report,
-    candidate: impl Fn(u16, Verdict) -> Candidate,
+    candidate: impl Fn(u16, Fate) -> Candidate,
 ) {
     let fits = row.iter().rposition(Option::is_some).unwrap_or(0);
     for choice in row.iter().skip(1).flatten() {
         let short = all_here && (choice.starts.count_ones() as usize) < n;
         if !short {
-            report.push(candidate(choice.starts, Verdict::Costs(choice.cost)));
+            report.push(candidate(choice.starts, Fate::Costs(choice.cost)));
         } else if choice.starts.count_ones() as usize == fits {
             let fits = Constraint::FitsOnly(choice.starts.count_ones());
-            report.push(candidate(choice.starts, Verdict::Ruled(fits)));
+            report.push(candidate(choice.starts, Fate::Ruled(fits)));
         }
     }
 }

@@ -8,7 +8,7 @@ mod view;
 mod whole;
 
 use mapa::Memo;
-use node_state::report::{KindTried, Report, Takes, Unsuitable, Verdict};
+use node_state::report::{Fate, KindTried, Report, Takes, Unsuitable};
 use node_state::{Ask, Decision, Kind, Node, Policy};
 use protocol::{Grant, Isolation};
 use view::View;
@@ -68,7 +68,7 @@ struct Search<'a> {
 struct Best {
     grant: Grant,
     takes: Takes,
-    verdict: Verdict,
+    fate: Fate,
 }
 
 impl Search<'_> {
@@ -92,7 +92,7 @@ impl Search<'_> {
 
     fn choose(&mut self, tried: usize, best: Best) -> Option<Grant> {
         self.report.kinds.get_mut(tried)?.chosen = true;
-        self.report.best = Some(best.verdict);
+        self.report.best = Some(best.fate);
         Some(best.grant)
     }
 
@@ -126,22 +126,18 @@ impl Search<'_> {
                     least_work: Some(request).filter(|r| !r.times.is_empty()),
                 };
                 let found = mig::search(views, self.ask, want, report)?;
-                Best {
-                    grant: Grant::Mig(found.specs),
-                    takes: found.takes,
-                    verdict: Verdict::Costs(found.cost),
-                }
+                Best { grant: Grant::Mig(found.specs), takes: found.takes, fate: Fate::Costs(found.cost) }
             }
             Kind::Mps => {
                 let found = mps::search(views, self.ask, self.policy, mem_mib, report)?;
                 let grant = Grant::Mps { on: found.on, mem_mib, threads: found.threads };
-                Best { grant, takes: found.takes, verdict: Verdict::Share(found.score) }
+                Best { grant, takes: found.takes, fate: Fate::Share(found.score) }
             }
             Kind::Whole => {
                 let (links, ask, policy) = (&self.node.links, self.ask, self.policy);
                 let place = whole::Place { views, links, ask, policy, mem_mib };
                 let found = whole::search(&place, self.memo, report)?;
-                Best { grant: Grant::Whole(found.gpus), takes: found.takes, verdict: found.verdict }
+                Best { grant: Grant::Whole(found.gpus), takes: found.takes, fate: found.fate }
             }
         })
     }

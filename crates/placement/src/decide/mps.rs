@@ -25,7 +25,7 @@ use super::mig::{Profiles, Want, cost_of, free_starts};
 use super::view::{View, first_job};
 use geometry::{Profile, Slice};
 use node_state::report::{
-    Candidate, Constraint, GPU_PARTS, Report, ShareClass, ShareScore, Starts, Takes, Verdict,
+    Candidate, Constraint, Fate, GPU_PARTS, Report, ShareClass, ShareScore, Starts, Takes,
 };
 use node_state::{Ask, Cost, GpuState, Holder, Kind, MigPolicy, Policy, Share};
 use protocol::{MigSpec, ShareOn};
@@ -194,7 +194,7 @@ impl Search<'_> {
     }
 
     fn weigh(&mut self, view: &View<'_>, device: &Device, score: ShareScore, threads: u8, takes: Takes) {
-        self.report.push(device.candidate(view, Verdict::Share(score)));
+        self.report.push(device.candidate(view, Fate::Share(score)));
         let better =
             self.best.as_ref().is_none_or(|best| (score, place(device.on)) < (best.score, place(best.on)));
         if better {
@@ -203,10 +203,10 @@ impl Search<'_> {
     }
 
     fn rule_out(&mut self, view: &View<'_>, device: Option<&Device>, constraint: Constraint) {
-        let verdict = Verdict::Ruled(constraint);
+        let fate = Fate::Ruled(constraint);
         self.report.push(match device {
-            Some(device) => device.candidate(view, verdict),
-            None => Candidate { kind: Kind::Mps, gpu: view.gpu, instances: None, verdict },
+            Some(device) => device.candidate(view, fate),
+            None => Candidate { kind: Kind::Mps, gpu: view.gpu, instances: None, fate },
         });
     }
 }
@@ -217,12 +217,12 @@ impl Device {
         Self { on, profile: Some(profile), memory_mib: profile.memory_mib, sm: profile.sm }
     }
 
-    fn candidate(&self, view: &View<'_>, verdict: Verdict) -> Candidate {
+    fn candidate(&self, view: &View<'_>, fate: Fate) -> Candidate {
         let instances = match (self.on, self.profile) {
             (ShareOn::Instance(spec), Some(profile)) => Some((profile, Starts(1 << spec.start.0))),
             _ => None,
         };
-        Candidate { kind: Kind::Mps, gpu: view.gpu, instances, verdict }
+        Candidate { kind: Kind::Mps, gpu: view.gpu, instances, fate }
     }
 }
 

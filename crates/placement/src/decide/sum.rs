@@ -37,7 +37,7 @@ pub struct Match {
     /// Which.
     pub gpus: GpuSet,
     /// Sum of the links over all pairs, thousandths of GB/s.
-    pub links_mbps: u64,
+    pub links_mb_s: u64,
     /// No set has a larger sum. False only where [`MAX_STEPS`] ended the search.
     pub exact: bool,
 }
@@ -62,23 +62,23 @@ pub fn best_set(question: &Question<'_>) -> Option<Match> {
         return None;
     }
     let link: Vec<u64> =
-        gpus.iter().flat_map(|a| gpus.iter().map(|b| mbps(question.links.bw_gbps(*a, *b)))).collect();
+        gpus.iter().flat_map(|a| gpus.iter().map(|b| mb_s(question.links.bw_gbps(*a, *b)))).collect();
     let half_top = half_top(&link, gpus.len(), n);
     let mut search = Search { gpus: &gpus, n, link, half_top, best: None, steps: 0 };
     let mut to_taken = vec![0; gpus.len() * n];
     search.extend(0, 0, 0, 0, &mut to_taken);
-    let (links_mbps, set) = search.best?;
-    Some(Match { gpus: GpuSet::from_bits(set), links_mbps, exact: search.steps < MAX_STEPS })
+    let (links_mb_s, set) = search.best?;
+    Some(Match { gpus: GpuSet::from_bits(set), links_mb_s, exact: search.steps < MAX_STEPS })
 }
 
 /// Sum of the links over all pairs of a set, thousandths of GB/s.
-pub(super) fn links_mbps(gpus: GpuSet, links: &LinkMatrix) -> u64 {
+pub(super) fn links_mb_s(gpus: GpuSet, links: &LinkMatrix) -> u64 {
     let pairs = gpus.iter().flat_map(|a| gpus.iter().filter(move |b| a < *b).map(move |b| (a, b)));
-    pairs.map(|(a, b)| mbps(links.bw_gbps(a, b))).sum()
+    pairs.map(|(a, b)| mb_s(links.bw_gbps(a, b))).sum()
 }
 
 /// GB/s as whole thousandths.
-fn mbps(gbps: f64) -> u64 {
+fn mb_s(gbps: f64) -> u64 {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

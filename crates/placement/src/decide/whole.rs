@@ -19,8 +19,8 @@ use super::mps::blocker;
 use super::sum;
 use super::view::View;
 use geometry::GpuIndex;
-use mapa::{BandwidthModel, Choice, Memo, NoChoice, Query, choose};
-use node_state::report::{Candidate, Constraint, GPU_PARTS, Report, SetScore, Takes, Verdict};
+use mapa::{BandwidthModel, Match, Memo, NoMatch, Query, choose};
+use node_state::report::{Candidate, Constraint, Fate, GPU_PARTS, Report, SetScore, Takes};
 use node_state::{Ask, Kind, MigPolicy, Policy};
 use protocol::Bandwidth;
 use topology::{GpuSet, LinkMatrix, Pattern, Quota, Selection};
@@ -33,7 +33,7 @@ pub(super) struct Found {
     /// In the order of ranks.
     pub(super) gpus: Vec<GpuIndex>,
     pub(super) takes: Takes,
-    pub(super) verdict: Verdict,
+    pub(super) fate: Fate,
 }
 
 /// Where to search and what for.
@@ -83,7 +83,7 @@ pub(super) fn search(place: &Place<'_>, memo: &mut Memo, report: &mut Report) ->
         kind: Kind::Whole,
         gpu,
         instances: None,
-        verdict: Verdict::Ruled(constraint),
+        fate: Fate::Ruled(constraint),
     };
     let free = place.free(|gpu, constraint| report.push(ruled(gpu, constraint)));
     if !place.enough(free) {
@@ -91,21 +91,21 @@ pub(super) fn search(place: &Place<'_>, memo: &mut Memo, report: &mut Report) ->
         free.iter().for_each(|gpu| report.push(ruled(gpu, Constraint::FitsOnly(fits))));
         return None;
     }
-    let (gpus, verdict, exact) = match by_policy(place, free, memo) {
-        Some((choice, score)) => (choice.order, Verdict::Set(score), choice.exact),
+    let (gpus, fate, exact) = match by_policy(place, free, memo) {
+        Some((choice, score)) => (choice.order, Fate::Set(score), choice.exact),
         None => by_sum(place, free)?,
     };
     report.inexact |= !exact;
     let lowest = *gpus.iter().min()?;
-    report.push(Candidate { kind: Kind::Whole, gpu: lowest, instances: None, verdict });
+    report.push(Candidate { kind: Kind::Whole, gpu: lowest, instances: None, fate });
     let units = gpus.iter().filter_map(|g| place.views.get(usize::from(g.0)));
     let units = units.map(|v| u32::from(v.model.placement_units)).sum();
     let parts = u32::try_from(gpus.len()).unwrap_or(u32::MAX).saturating_mul(GPU_PARTS);
-    Some(Found { gpus, takes: Takes { oversubscribed: false, parts, units, of_units: units }, verdict })
+    Some(Found { gpus, takes: Takes { oversubscribed: false, parts, units, of_units: units }, fate })
 }
 
 /// MAPA's choice; `None` where its search has no answer.
-fn by_policy(place: &Place<'_>, free: GpuSet, memo: &mut Memo) -> Option<(Choice, SetScore)> {
+fn by_policy(place: &Place<'_>, free: GpuSet, memo: &mut Memo) -> Option<(Match, SetScore)> {
     let (request, sets) = (&place.ask.request, &place.policy.sets);
     let pattern = request.pattern.as_ref().unwrap_or(&sets.pattern);
     let asked = Query {
@@ -120,7 +120,7 @@ fn by_policy(place: &Place<'_>, free: GpuSet, memo: &mut Memo) -> Option<(Choice
     };
     let mut answer = |query: &Query<'_>| remembered(query, &place.ask.quotas, memo);
     let (query, choice) = match answer(&asked) {
-        Err(NoChoice::NotWithMapa2021) => {
+        Err(NoMatch::NotWithMapa2021) => {
             let query = Query { model: BandwidthModel::default(), ..asked };
             (query, answer(&query).ok()?)
         }
@@ -141,7 +141,7 @@ fn by_policy(place: &Place<'_>, free: GpuSet, memo: &mut Memo) -> Option<(Choice
 }
 
 /// The answer, from memory where it was asked for before.
-fn remembered(query: &Query<'_>, quotas: &[Quota], memo: &mut Memo) -> Result<Choice, NoChoice> {
+fn remembered(query: &Query<'_>, quotas: &[Quota], memo: &mut Memo) -> Result<Match, NoMatch> {
     match quotas {
         [] => memo.choose(query),
         quotas => memo.recall(query, quotas, || with_quotas(query, quotas)),
@@ -149,11 +149,11 @@ fn remembered(query: &Query<'_>, quotas: &[Quota], memo: &mut Memo) -> Result<Ch
 }
 
 /// The best of the sets with so many GPUs of each group.
-fn with_quotas(query: &Query<'_>, quotas: &[Quota]) -> Result<Choice, NoChoice> {
+fn with_quotas(query: &Query<'_>, quotas: &[Quota]) -> Result<Match, NoMatch> {
     let fixed = |set: GpuSet| {
         let choice = choose(&Query { free: set, n: set.len(), ..*query });
         let rest = GpuSet::from_bits(query.free.bits() & !set.bits());
-        choice.map(|c| Choice { preserved_bw: query.graph.preserved_bw(rest), tied_sets: Some(1), ..c })
+        choice.map(|c| Match { preserved_bw: query.graph.preserved_bw(rest), tied_sets: Some(1), ..c })
     };
     let Some(sets) = every_set(query.free, quotas) else {
         let mut union = GpuSet::EMPTY;
@@ -163,9 +163,9 @@ fn with_quotas(query: &Query<'_>, quotas: &[Quota]) -> Result<Choice, NoChoice> 
             let part = Query { free: of, n: quota.n, pattern: &Pattern::All, ..*query };
             choose(&part)?.gpus.iter().for_each(|g| union.insert(g));
         }
-        return Ok(Choice { exact: false, ..fixed(union)? });
+        return Ok(Match { exact: false, ..fixed(union)? });
     };
-    let mut best: Option<Choice> = None;
+    let mut best: Option<Match> = None;
     for set in sets {
         let new = fixed(set)?;
         best = Some(match best {
@@ -173,20 +173,19 @@ fn with_quotas(query: &Query<'_>, quotas: &[Quota]) -> Result<Choice, NoChoice> 
             Some(old) => match compare(query, &new, &old) {
                 std::cmp::Ordering::Greater => new,
                 std::cmp::Ordering::Less => old,
-                std::cmp::Ordering::Equal => Choice { tied_sets: old.tied_sets.map(|t| t + 1), ..old },
+                std::cmp::Ordering::Equal => Match { tied_sets: old.tied_sets.map(|t| t + 1), ..old },
             },
         });
     }
-    best.ok_or(NoChoice::Nothing)
+    best.ok_or(NoMatch::Nothing)
 }
 
 /// By what the policy asks for, then by the links left to others: those that are free, those and the ones that come
 /// back next, all. Sets come in the order of their lowest GPUs.
-fn compare(query: &Query<'_>, a: &Choice, b: &Choice) -> std::cmp::Ordering {
-    let eff = |c: &Choice| c.scores.eff_bw.unwrap_or(0.0);
+fn compare(query: &Query<'_>, a: &Match, b: &Match) -> std::cmp::Ordering {
+    let eff = |c: &Match| c.scores.eff_bw.unwrap_or(0.0);
     let (free, next, all) = (query.free.bits(), query.next.bits(), query.graph.all().bits());
-    let among =
-        |others: u64, c: &Choice| query.graph.preserved_bw(GpuSet::from_bits(others & !c.gpus.bits()));
+    let among = |others: u64, c: &Match| query.graph.preserved_bw(GpuSet::from_bits(others & !c.gpus.bits()));
     let later = |others| among(others, a).total_cmp(&among(others, b));
     let left = a.preserved_bw.total_cmp(&b.preserved_bw).then_with(|| later(free | next).then(later(all)));
     match query.policy {
@@ -227,7 +226,7 @@ fn extend(of: &[GpuIndex], n: usize, set: GpuSet, out: &mut Vec<GpuSet>) -> Opti
 }
 
 /// The largest sums of links, where MAPA has no answer.
-fn by_sum(place: &Place<'_>, free: GpuSet) -> Option<(Vec<GpuIndex>, Verdict, bool)> {
+fn by_sum(place: &Place<'_>, free: GpuSet) -> Option<(Vec<GpuIndex>, Fate, bool)> {
     let all = [Quota { of: free, n: place.wanted() }];
     let quotas = if place.ask.quotas.is_empty() { &all[..] } else { &place.ask.quotas };
     let (mut set, mut exact) = (GpuSet::EMPTY, quotas.len() == 1);
@@ -238,8 +237,8 @@ fn by_sum(place: &Place<'_>, free: GpuSet) -> Option<(Vec<GpuIndex>, Verdict, bo
         exact &= best.exact;
     }
     let free = u32::try_from(free.len()).unwrap_or(u32::MAX);
-    let mbps = sum::links_mbps(set, place.links);
-    Some((set.iter().collect(), Verdict::Links { mbps, set: set.bits(), free }, exact))
+    let mb_s = sum::links_mb_s(set, place.links);
+    Some((set.iter().collect(), Fate::Links { mb_s, set: set.bits(), free }, exact))
 }
 
 fn ruled_out(view: &View<'_>, ask: &Ask, mem_mib: u64) -> Option<Constraint> {
@@ -307,7 +306,7 @@ mod tests {
             [Quota { of: GpuSet::from_bits(0x0f), n: 2 }, Quota { of: GpuSet::from_bits(0xf0), n: 2 }];
         let mut memo = Memo::default();
         let first = remembered(&query, &quotas, &mut memo);
-        let again = memo.recall(&query, &quotas, || Err(NoChoice::Nothing));
+        let again = memo.recall(&query, &quotas, || Err(NoMatch::Nothing));
         assert!(first.is_ok() && first == again);
     }
 }

@@ -229,7 +229,7 @@ fn whole_gpus_are_the_best_linked_free_ones() {
         let q = Question { free, n: count, links: &n.links };
         let best = best_set(&q).unwrap();
         assert_eq!(
-            (best.gpus.iter().collect::<Vec<_>>(), best.links_mbps, best.exact),
+            (best.gpus.iter().collect::<Vec<_>>(), best.links_mb_s, best.exact),
             (gpus(want), links, true)
         );
     }
@@ -268,7 +268,7 @@ fn sixteen_gpus_stay_within_the_limit() {
                 let all = (0_u32..1 << 16).filter(|s| s.count_ones() as usize == n);
                 let most = all.map(sum).fold(0.0, f64::max);
                 #[expect(clippy::cast_precision_loss, reason = "small")]
-                let found = best.links_mbps as f64 / 1000.0;
+                let found = best.links_mb_s as f64 / 1000.0;
                 assert!((found - most).abs() < 1e-6, "{n}: {found} {most}");
             }
         }

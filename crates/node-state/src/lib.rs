@@ -6,17 +6,17 @@
 
 mod apply;
 mod ask;
+pub mod cost;
 mod decision;
 mod explain;
 mod layout;
 pub mod report;
-pub mod score;
 mod state;
 
 pub use apply::ApplyError;
 pub use ask::{Ask, Kind, Policy, SetPolicy};
+pub use cost::Cost;
 pub use decision::Decision;
 pub use layout::layout_of;
 pub use report::Report;
-pub use score::Cost;
 pub use state::{Gpu, GpuState, Holder, Instance, MigPolicy, Node, Share};

@@ -26,7 +26,7 @@ pub struct Report {
     pub times: Vec<SizeTime>,
     /// Where a plan wanted the instance, and whether it could be there.
     pub planned: Option<(PlannedStart, bool)>,
-    /// Placements left on the node before this decision: see [`crate::score`].
+    /// Placements left on the node before this decision: see [`crate::cost`].
     pub placements_before: u32,
     /// Model of each GPU, so that ids can be turned into names.
     pub models: Vec<&'static Model>,

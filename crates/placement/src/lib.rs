@@ -1,13 +1,15 @@
-//! Where a GPU request goes: the pure core of Tessera.
+//! Decides which GPUs, instances or share of one node a job gets: the pure core of Tessera.
 //!
-//! Takes a node's state and a request, returns a decision with its report. No I/O, no clock, no randomness, no
-//! logging, no Slurm or NVML type: the shells around it (the Slurm plugins, the node side, the command line) carry
-//! decisions out. Memory is MiB throughout; GPU indices are NVML's.
+//! A node's state and a request go in; a decision with its report comes out. There is no I/O, clock, randomness,
+//! logging, Slurm or NVML type here: the Slurm plugins, the node side and the command line carry decisions out. Memory
+//! is in MiB. GPUs have the numbers of [`geometry::GpuIndex`].
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
-pub mod admit;
+mod admit;
 pub mod decide;
+mod never;
 
-pub use admit::{Admission, Never, admits_ever};
+pub use admit::{Admission, admits_ever};
 pub use decide::{decide, decide_with, fits};
+pub use never::Never;

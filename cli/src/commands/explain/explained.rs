@@ -2,7 +2,7 @@
 
 use node_state::Decision;
 use node_state::report::KindTried;
-use placement::admit::{Admission, Never};
+use placement::{Admission, Never};
 use protocol::{SetWait, Size};
 
 use super::rivals::Rival;

@@ -12,41 +12,36 @@
 //! O(GPUs x n x starts) steps.
 //!
 //! # Plans
-//! One instance that a plan wants at a certain place gets that place if it can be there, whatever it costs.
+//! If a plan names a place for the job's one instance and the instance can be there, it goes there at any cost.
 //!
 //! # Ties
 //! The list of (GPU, start), ascending, that comes first in lexicographic order.
 
-use super::joint::{Choice, Table, better};
+use super::profile_choice::{Profiles, Want, profile_here};
+use super::spread::{StartSet, Table, better};
+use super::starts::{cost_of, for_each_set, free_starts};
 use super::view::View;
 use geometry::{Profile, Slice};
 use node_state::report::{Candidate, Constraint, Fate, GPU_PARTS, Report, Starts, Takes};
-use node_state::{Ask, Cost, Holder, Kind, MigPolicy};
+use node_state::{Ask, Cost, Kind};
+use protocol::MigSpec;
 use protocol::moldable::PlannedStart;
-use protocol::{MigSpec, Request};
-
-/// What is looked for on each GPU.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Want<'a> {
-    /// This profile and no other.
-    pub(super) profile: Option<&'a str>,
-    /// At least this much memory, MiB.
-    pub(super) mem_mib: u64,
-    /// At least this share of the SMs that MIG can give, percent.
-    pub(super) sm_percent: u32,
-    /// The size with the least work for this request, see [`Request::least_work`], rather than the smallest.
-    pub(super) least_work: Option<&'a Request>,
-}
-
-/// What the search found.
-pub(super) struct Found {
+/// The instances with the least summed cost.
+pub(super) struct BestInstances {
+    /// Ascending by GPU and start.
     pub(super) specs: Vec<MigSpec>,
     pub(super) takes: Takes,
+    /// Summed over the instances.
     pub(super) cost: Cost,
 }
 
-/// Finds the best `n` instances, or `None` where they do not all fit. `n` is at least 1.
-pub(super) fn search(views: &[View<'_>], ask: &Ask, want: Want<'_>, report: &mut Report) -> Option<Found> {
+/// Finds the best instances, as many as `ask` requests; `None` if they do not all fit.
+pub(super) fn search(
+    views: &[View<'_>],
+    ask: &Ask,
+    want: Want<'_>,
+    report: &mut Report,
+) -> Option<BestInstances> {
     let n = usize::try_from(ask.request.instances.max(1)).unwrap_or(usize::MAX);
     let mut table = Table::new(views.len(), n)?;
     let mut profiles = Profiles::new(want);
@@ -96,11 +91,16 @@ pub(super) fn search(views: &[View<'_>], ask: &Ask, want: Want<'_>, report: &mut
         let start = (0..16).filter(|s| choice.starts >> s & 1 == 1).map(Slice);
         specs.extend(start.map(|start| MigSpec { gpu: view.gpu, profile: profile.id, start }));
     }
-    Some(Found { specs, takes, cost })
+    Some(BestInstances { specs, takes, cost })
 }
 
-/// The instance where a plan wants it, if it can be there.
-fn planned(views: &[View<'_>], ask: &Ask, profiles: &mut Profiles<'_>, place: PlannedStart) -> Option<Found> {
+/// The instance at the place that a plan names, if it can be there.
+fn planned(
+    views: &[View<'_>],
+    ask: &Ask,
+    profiles: &mut Profiles<'_>,
+    place: PlannedStart,
+) -> Option<BestInstances> {
     let view = views.get(usize::from(place.gpu.0))?;
     let profile = profile_here(view, ask, profiles).ok()?;
     let bit = 1_u16.checked_shl(u32::from(place.start.0))?;
@@ -110,91 +110,19 @@ fn planned(views: &[View<'_>], ask: &Ask, profiles: &mut Profiles<'_>, place: Pl
     let of_units = u32::from(view.model.placement_units);
     let units = u32::from(profile.size);
     let parts = units * GPU_PARTS / of_units.max(1);
-    Some(Found {
+    Some(BestInstances {
         specs: vec![MigSpec { gpu: view.gpu, profile: profile.id, start: place.start }],
         takes: Takes { oversubscribed: false, parts, units, of_units },
         cost: cost_of(view, profile, bit, profile.at(place.start).mask()),
     })
 }
 
-fn profile_here(
-    view: &View<'_>,
-    ask: &Ask,
-    profiles: &mut Profiles<'_>,
-) -> Result<&'static Profile, Constraint> {
-    if !ask.permits(view.gpu) {
-        return Err(Constraint::NotOffered);
-    }
-    if view.mig == Err(Constraint::MigOff) {
-        return Err(Constraint::MigOff);
-    }
-    let profile = profiles.of(view)?;
-    view.mig.map(|()| profile)
-}
-
-/// The profile per model: nodes have few models, so the last one asked is nearly always the next one.
-pub(super) struct Profiles<'a> {
-    want: Want<'a>,
-    known: Vec<(&'static str, Result<&'static Profile, Constraint>)>,
-}
-
-impl<'a> Profiles<'a> {
-    pub(super) fn new(want: Want<'a>) -> Self {
-        Self { want, known: Vec::new() }
-    }
-
-    fn known(&self, view: &View<'_>) -> Option<Result<&'static Profile, Constraint>> {
-        let same = |key: &str| std::ptr::eq(key, view.model.key.as_str());
-        self.known.iter().find(|(key, _)| same(key)).map(|(_, found)| *found)
-    }
-
-    pub(super) fn of(&mut self, view: &View<'_>) -> Result<&'static Profile, Constraint> {
-        if let Some(found) = self.known(view) {
-            return found;
-        }
-        let found = smallest(view, self.want);
-        self.known.push((view.model.key.as_str(), found));
-        found
-    }
-}
-
-/// The smallest base profile that satisfies, or the one named if it does; for a moldable job the one with least work.
-fn smallest(view: &View<'_>, want: Want<'_>) -> Result<&'static Profile, Constraint> {
-    let model = view.model;
-    let sm_need = (want.sm_percent * model.mig_sm()).div_ceil(100);
-    let enough = |p: &Profile| {
-        if p.memory_mib < want.mem_mib {
-            Err(Constraint::TooLittleMemory { need: want.mem_mib, has: p.memory_mib })
-        } else if p.sm < sm_need {
-            Err(Constraint::TooFewSms { need: sm_need, has: p.sm })
-        } else {
-            Ok(())
-        }
-    };
-    if let Some(name) = want.profile {
-        let profile = model.profile(name).ok_or(Constraint::NoSuchProfile(model))?;
-        return enough(profile).map(|()| profile);
-    }
-    let mut base = model.profiles.iter().filter(|p| !p.is_variant());
-    if let Some(request) = want.least_work {
-        let listed = |p: &&Profile| request.times.iter().any(|t| t.slices == p.compute_slices);
-        let largest = base.rfind(listed).ok_or(Constraint::NoSuchProfile(model))?;
-        let none = || enough(largest).err().unwrap_or(Constraint::NoSuchProfile(model));
-        return request.least_work(model).ok_or_else(none);
-    }
-    let Some(found) = base.clone().find(|p| enough(p).is_ok()) else {
-        let none = Constraint::TooLittleMemory { need: want.mem_mib, has: 0 };
-        return Err(base.next_back().map_or(none, |largest| enough(largest).err().unwrap_or(none)));
-    };
-    Ok(found)
-}
-
-/// Weighs every set of at most `n` free starts on one GPU, keeps the best per count in `row`, and reports: each
-/// start when one instance is asked for, the best set per count otherwise. With `known`, `row` is right already.
+/// Weighs every set of at most `n` free starts on one GPU, keeps the best per count in `row`, and reports each start
+/// when one instance is asked for, the best set per count otherwise. `known` says that `row` is already filled.
 fn weigh_gpu(
     view: &View<'_>,
     profile: &'static Profile,
-    row: &mut [Option<Choice>],
+    row: &mut [Option<StartSet>],
     known: bool,
     (n, all_here): (usize, bool),
     report: &mut Report,
@@ -215,7 +143,7 @@ fn weigh_gpu(
     }
     let most = if known { 0 } else { n.min(row.len() - 1).min(room as usize) };
     for_each_set(profile, free, most, &mut |starts, union, count| {
-        let choice = Choice { starts, cost: cost_of(view, profile, starts, union) };
+        let choice = StartSet { starts, cost: cost_of(view, profile, starts, union) };
         if n == 1 {
             report.push(candidate(starts, Fate::Costs(choice.cost)));
         }
@@ -229,7 +157,7 @@ fn weigh_gpu(
 }
 
 fn report_counts(
-    row: &[Option<Choice>],
+    row: &[Option<StartSet>],
     n: usize,
     all_here: bool,
     report: &mut Report,
@@ -244,66 +172,5 @@ fn report_counts(
             let fits = Constraint::FitsOnly(choice.starts.count_ones());
             report.push(candidate(choice.starts, Fate::Ruled(fits)));
         }
-    }
-}
-
-/// Bit mask of the starts of `profile` whose units nobody holds.
-pub(super) fn free_starts(view: &View<'_>, profile: &Profile) -> u16 {
-    let free = profile.starts.iter().filter(|s| profile.at(**s).mask() & view.held == 0);
-    free.fold(0, |mask, s| mask | 1_u16.checked_shl(u32::from(s.0)).unwrap_or(0))
-}
-
-/// Calls `f(starts, units, count)` for every set of 1 to `most` starts in `free` that do not overlap.
-fn for_each_set(profile: &Profile, free: u16, most: usize, f: &mut impl FnMut(u16, u16, usize)) {
-    fn extend(
-        profile: &Profile,
-        free: u16,
-        most: usize,
-        chosen: (u16, u16, usize),
-        f: &mut impl FnMut(u16, u16, usize),
-    ) {
-        let (starts, union, count) = chosen;
-        if count >= most {
-            return;
-        }
-        let mut rest = free;
-        while rest != 0 {
-            let start = rest & rest.wrapping_neg();
-            rest &= rest - 1;
-            let place = profile.at(Slice(u8::try_from(start.trailing_zeros()).unwrap_or(u8::MAX))).mask();
-            if place & union == 0 {
-                let next = (starts | start, union | place, count + 1);
-                f(next.0, next.1, next.2);
-                extend(profile, rest, most, next, f);
-            }
-        }
-    }
-    extend(profile, free, most, (0, 0, 0), f);
-}
-
-/// What instances of `profile` at `starts`, together the units `union`, cost on this GPU.
-pub(super) fn cost_of(view: &View<'_>, profile: &Profile, starts: u16, union: u16) -> Cost {
-    let mut reused = 0_u16;
-    let mut destroyed = 0;
-    for idle in view.instances().iter().filter(|i| i.holder == Holder::Idle) {
-        let bit = 1_u16.checked_shl(u32::from(idle.start.0)).unwrap_or(0);
-        if idle.profile == profile.id && starts & bit != 0 {
-            reused |= bit;
-        } else if view.model.profile_by_id(idle.profile).is_none_or(|p| p.at(idle.start).mask() & union != 0)
-        {
-            destroyed += 1;
-        }
-    }
-    let n = starts.count_ones();
-    let switch = view.policy == MigPolicy::Dynamic && view.instances().is_empty();
-    let switch = switch && matches!(view.state, node_state::GpuState::Free);
-    Cost {
-        memory_mib: view.model.span_mib(profile) * u64::from(n),
-        sm: profile.sm * n,
-        opened: u32::from(view.untouched),
-        lost: view.left(0, None) - view.left(union, Some(profile)),
-        switched: u32::from(switch),
-        created: (starts & !reused).count_ones(),
-        destroyed,
     }
 }

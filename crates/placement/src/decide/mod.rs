@@ -1,28 +1,32 @@
-//! Deciding what one job gets on one node.
+//! Decides what one job gets on one node: one search per kind of grant, and the choice between kinds for `auto`.
 
-mod joint;
+pub mod link_sum;
 mod mig;
 mod mps;
-pub mod sum;
+mod profile_choice;
+mod quotas;
+mod spread;
+mod starts;
 mod view;
 mod whole;
 
 use mapa::Memo;
 use node_state::report::{Fate, KindTried, Report, Takes, Unsuitable};
 use node_state::{Ask, Decision, Kind, Node, Policy};
+use profile_choice::Want;
 use protocol::{Grant, Isolation};
 use view::View;
 
 /// Decides what `ask` gets on `node` as it is now; changes nothing.
 ///
-/// `None` is chosen only where no legal choice exists, except for [`Isolation::None`], which asks for no decision.
-/// What is legal and what is best: the modules of each kind. `auto` takes the kind that takes least away from
-/// everyone else ([`Takes`]), on ties the first in the site's order.
+/// [`Decision::chosen`] is `None` only if no legal choice exists, and for [`Isolation::None`], which asks for no
+/// decision. The module of each kind says what is legal and what is best. `auto` takes the kind that takes least away
+/// from everyone else ([`Takes`]), on ties the first in the site's order.
 pub fn decide(node: &Node, ask: &Ask, policy: &Policy) -> Decision {
     decide_with(node, ask, policy, &mut Memo::default())
 }
 
-/// As [`decide`], with sets of whole GPUs that were chosen before.
+/// As [`decide`]; sets of whole GPUs that were chosen before come from `memo`, new ones go there.
 pub fn decide_with(node: &Node, ask: &Ask, policy: &Policy, memo: &mut Memo) -> Decision {
     let views = views(node);
     let mut search = Search { node, ask, policy, views: &views, memo, report: Report::default() };
@@ -41,7 +45,7 @@ pub fn decide_with(node: &Node, ask: &Ask, policy: &Policy, memo: &mut Memo) -> 
     Decision { chosen, report: search.report }
 }
 
-/// Whether [`decide`] would choose something, for less: a set of whole GPUs is counted, not chosen.
+/// Whether [`decide`] would choose something. Faster for whole GPUs: free ones are counted, and no set is searched.
 #[must_use]
 pub fn fits(node: &Node, ask: &Ask, policy: &Policy) -> bool {
     if ask.request.isolation != Isolation::Whole {
@@ -64,7 +68,7 @@ struct Search<'a> {
     report: Report,
 }
 
-/// The best of one kind.
+/// The best grant of one kind.
 struct Best {
     grant: Grant,
     takes: Takes,
@@ -119,7 +123,7 @@ impl Search<'_> {
                     Isolation::Mig(profile) => profile.as_deref(),
                     _ => None,
                 };
-                let want = mig::Want {
+                let want = Want {
                     profile,
                     mem_mib,
                     sm_percent: request.threads.map_or(0, u32::from),
@@ -143,7 +147,7 @@ impl Search<'_> {
     }
 }
 
-/// Why a request cannot be met by this kind on any node.
+/// Why no node can satisfy the request with this kind; `None` if some node may.
 pub(crate) fn unsuitable(request: &protocol::Request, kind: Kind, policy: &Policy) -> Option<Unsuitable> {
     let auto = request.isolation == Isolation::Auto;
     match kind {
@@ -155,11 +159,11 @@ pub(crate) fn unsuitable(request: &protocol::Request, kind: Kind, policy: &Polic
     }
 }
 
-/// Memory that the request means for a grant of this kind, MiB.
+/// Memory that a grant of this kind must have for the request, MiB; `None` if any will do.
 pub(crate) fn memory(request: &protocol::Request, kind: Kind, policy: &Policy) -> Option<u64> {
     let takes_default = match (&request.isolation, kind) {
         (Isolation::Mig(Some(_)), _) | (_, Kind::Whole) => false,
-        // Whoever says how long it runs on a size says that it fits there.
+        // A job that states its run time on a size also states that it fits there.
         (_, Kind::Mig) => request.times.is_empty(),
         (_, Kind::Mps) => true,
     };

@@ -1,15 +1,15 @@
 //! A share of a GPU or instance through MPS.
 //!
 //! # Rules
-//! Memory is hard: the shares on a device never add up to more than it holds (`Model::usable_mib` for a GPU outside
-//! MIG mode). Threads are soft. One user per device unless the site says otherwise, because one MPS daemon serves
-//! one user. An instance that a job has to itself takes no shares; other instances of the same GPU may.
+//! Memory is a hard limit: the shares on a device never add up to more than it holds (`Model::usable_mib` for a GPU
+//! outside MIG mode). Threads are a soft one. A device has one user unless the site says otherwise, because one MPS
+//! daemon serves one user. An instance that a job has to itself takes no shares; other instances of that GPU may.
 //!
 //! # Approach
 //! Classes of devices, best first: shared already with threads to spare; to be opened (a free GPU, an idle instance,
 //! a new one of the smallest fitting profile on a GPU that is always in MIG mode); a new instance on a GPU that
 //! happens to be in MIG mode; shared already with all threads promised. Within the first and last class the
-//! device with the fewest in-use warps, within the others the one whose opening costs least ([`node_state::score`],
+//! device with the fewest in-use warps, within the others the one whose opening costs least ([`node_state::cost`],
 //! size not counted: what one share leaves of a device, the next can have). Ties: lowest GPU, then lowest start.
 //!
 //! # Source
@@ -21,8 +21,9 @@
 //! times SMs; all MIG-capable data centre GPUs have 64 warps per SM), not what kernels run at the moment.
 //! They admit `MemReq < FreeMem`; we admit equality, because both are limits and not measurements.
 
-use super::mig::{Profiles, Want, cost_of, free_starts};
-use super::view::{View, first_job};
+use super::profile_choice::{Profiles, Want};
+use super::starts::{cost_of, free_starts};
+use super::view::View;
 use geometry::{Profile, Slice};
 use node_state::report::{
     Candidate, Constraint, Fate, GPU_PARTS, Report, ShareClass, ShareScore, Starts, Takes,
@@ -30,15 +31,15 @@ use node_state::report::{
 use node_state::{Ask, Cost, GpuState, Holder, Kind, MigPolicy, Policy, Share};
 use protocol::{MigSpec, ShareOn};
 
-/// What the search found.
-pub(super) struct Found {
+/// The best device for the share, and the share there.
+pub(super) struct BestShare {
     pub(super) on: ShareOn,
     pub(super) threads: u8,
     pub(super) takes: Takes,
     pub(super) score: ShareScore,
 }
 
-/// The threads of a share, percent: asked, else the site's default, else its part of the memory rounded up.
+/// The threads of a share, percent: as asked, else the site's default, else the share's part of the memory, rounded up.
 pub(super) fn threads(ask: &Ask, policy: &Policy, mem_mib: u64, device_mib: u64) -> u8 {
     let by_memory = || {
         let percent = (mem_mib * 100).div_ceil(device_mib.max(1)).clamp(1, 100);
@@ -52,7 +53,7 @@ struct Search<'a> {
     policy: &'a Policy,
     mem_mib: u64,
     report: &'a mut Report,
-    best: Option<Found>,
+    best: Option<BestShare>,
 }
 
 /// A GPU or instance that could hold the share.
@@ -70,7 +71,7 @@ pub(super) fn search(
     policy: &Policy,
     mem_mib: u64,
     report: &mut Report,
-) -> Option<Found> {
+) -> Option<BestShare> {
     let mut profiles = Profiles::new(Want { profile: None, mem_mib, sm_percent: 0, least_work: None });
     let mut search = Search { ask, policy, mem_mib, report, best: None };
     for view in views {
@@ -198,7 +199,7 @@ impl Search<'_> {
         let better =
             self.best.as_ref().is_none_or(|best| (score, place(device.on)) < (best.score, place(best.on)));
         if better {
-            self.best = Some(Found { on: device.on, threads, takes, score });
+            self.best = Some(BestShare { on: device.on, threads, takes, score });
         }
     }
 
@@ -230,22 +231,10 @@ fn units_of(view: &View<'_>) -> u32 {
     u32::from(view.model.placement_units)
 }
 
-/// Order of devices that are equally good.
+/// Sort key among equally good devices: lowest GPU, then lowest start.
 fn place(on: ShareOn) -> (u16, u8) {
     match on {
         ShareOn::Gpu(gpu) => (gpu.0, 0),
         ShareOn::Instance(spec) => (spec.gpu.0, spec.start.0),
-    }
-}
-
-/// The job that keeps a GPU from being used otherwise.
-pub(super) fn blocker(view: &View<'_>) -> Option<Constraint> {
-    match view.state {
-        GpuState::Free => None,
-        GpuState::Whole(job) => Some(Constraint::Taken(*job)),
-        GpuState::Mps(shares) => shares.first().map(|s| Constraint::SharedBy(s.job)),
-        GpuState::Mig(instances) => {
-            instances.iter().find_map(|i| first_job(&i.holder)).map(Constraint::Taken)
-        }
     }
 }

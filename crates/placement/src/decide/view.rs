@@ -1,26 +1,26 @@
-//! One GPU's state, boiled down to what the searches ask of it.
+//! What the searches ask of one GPU's state, computed once per decision.
 
 use geometry::{GpuIndex, JobId, Model, Placement, Profile, ProfileId, Slice};
 use node_state::report::Constraint;
 use node_state::{Gpu, GpuState, Holder, Instance, MigPolicy};
 
-/// One GPU, boiled down.
+/// One GPU as the searches see it.
 pub(super) struct View<'a> {
     pub(super) gpu: GpuIndex,
     pub(super) model: &'static Model,
     pub(super) policy: MigPolicy,
     pub(super) state: &'a GpuState,
-    /// Units that jobs hold. All of them if an instance is of a profile that the model does not have.
+    /// Bit mask of the units that jobs hold; all bits if an instance has a profile that the model does not have.
     pub(super) held: u16,
     /// Compute slices that jobs hold.
     held_compute: u8,
-    /// A held instance has every media engine: base profiles are out.
+    /// A held instance has every media engine, so no base profile can be added.
     all_media_held: bool,
-    /// Some held instance is of a variant: only then can profiles exclude each other.
+    /// Some held instance is of a variant profile. Only then can profiles exclude each other.
     variant_held: bool,
     /// No job is on it.
     pub(super) untouched: bool,
-    /// It may be partitioned, and is or can be now.
+    /// Whether the GPU may be partitioned and is, or can be now; else why not.
     pub(super) mig: Result<(), Constraint>,
 }
 
@@ -65,7 +65,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Base placements that remain when `more` units are held as well.
+    /// Base placements that remain if the units in `more` are held too, by instances of `profile`.
     pub(super) fn left(&self, more: u16, profile: Option<&Profile>) -> u32 {
         if self.mig.is_err() || self.all_media_held || profile.is_some_and(Profile::has_all_media) {
             return 0;
@@ -73,8 +73,8 @@ impl<'a> View<'a> {
         u32::from(self.model.placements_left(self.held | more))
     }
 
-    /// How many more instances of `profile` the counted limits allow (places apart): its own maximum, the GPU's
-    /// compute slices, and the media engines.
+    /// How many more instances of `profile` the limits on counts allow: the profile's own maximum, the GPU's compute
+    /// slices, and the media engines. Free places are not looked at.
     pub(super) fn room_for(&self, profile: &Profile) -> u32 {
         let compute =
             self.model.compute_slices.saturating_sub(self.held_compute) / profile.compute_slices.max(1);
@@ -93,7 +93,7 @@ impl<'a> View<'a> {
         count.min(u32::from(compute))
     }
 
-    /// Whether instances of `profile` cost the same here as there, start by start: only the jobs' names may differ.
+    /// Whether instances of `profile` cost the same on both GPUs at every start. Job ids may differ.
     pub(super) fn looks_like(&self, other: &View<'_>, profile: &Profile) -> bool {
         fn idle<'v>(v: &'v View<'_>) -> impl Iterator<Item = (ProfileId, Slice)> + 'v {
             let idle = v.instances().iter().filter(|i| i.holder == Holder::Idle);
@@ -134,5 +134,17 @@ fn mig_possible(gpu: &Gpu) -> Result<(), Constraint> {
         (GpuState::Whole(job), _) => Err(Constraint::Taken(*job)),
         (GpuState::Mps(shares), _) => Err(Constraint::SharedBy(shares.first().map_or(JobId(0), |s| s.job))),
         (GpuState::Free | GpuState::Mig(_), _) => Ok(()),
+    }
+}
+
+/// The job that holds the GPU or a part of it, as the constraint that rules out giving it whole.
+pub(super) fn blocker(view: &View<'_>) -> Option<Constraint> {
+    match view.state {
+        GpuState::Free => None,
+        GpuState::Whole(job) => Some(Constraint::Taken(*job)),
+        GpuState::Mps(shares) => shares.first().map(|s| Constraint::SharedBy(s.job)),
+        GpuState::Mig(instances) => {
+            instances.iter().find_map(|i| first_job(&i.holder)).map(Constraint::Taken)
+        }
     }
 }

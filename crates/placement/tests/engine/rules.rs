@@ -3,7 +3,7 @@
 use crate::common::*;
 use geometry::*;
 use node_state::*;
-use placement::decide::sum::{Question, best_set};
+use placement::decide::link_sum::{Question, best_set};
 use placement::*;
 use protocol::*;
 use topology::*;

@@ -1,15 +1,15 @@
-//! The free set with the largest sum of links: what is left where MAPA's search has no answer (see `whole`).
+//! The free set with the largest sum of links, used when MAPA's search has no answer (see `whole`).
 //!
 //! # Problem
-//! Of the free GPUs, the `n` whose links to each other, over all pairs, add up to most. Sums are in whole
+//! Find the `n` free GPUs whose links to each other add up to most over all pairs. Sums are in whole
 //! thousandths of GB/s, so that the order of adding cannot decide a tie.
 //!
 //! # Approach
 //! Depth first over sets in lexicographic order; a branch is cut when even the best completion cannot beat the best
-//! set so far. The bound gives each remaining GPU its links to those taken plus half of its strongest links to
-//! any others, and adds up the best. Equal links everywhere (NVSwitch) end after one set. At most [`MAX_STEPS`]
+//! set so far. The bound counts for each remaining GPU its links to those taken plus half of its strongest links to
+//! any others, and adds up the largest counts. If all links are equal (NVSwitch), the search ends after one set. At most [`MAX_STEPS`]
 //! branches are entered: enough for every set of 16 GPUs (2^16); beyond that the best set so far is taken and
-//! [`Match::exact`] is false.
+//! [`LargestSum::exact`] is false.
 //!
 //! # Ties
 //! The set that comes first in lexicographic order.
@@ -17,28 +17,28 @@
 use geometry::GpuIndex;
 use topology::{GpuSet, LinkMatrix};
 
-/// Most branches one search enters.
+/// Most branches that one search enters.
 pub const MAX_STEPS: u32 = 1 << 17;
 
-/// Which GPUs to choose from.
+/// What to search for.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
-    /// Free GPUs.
+    /// The GPUs to choose from.
     pub free: GpuSet,
-    /// How many are wanted, from 1.
+    /// How many GPUs the set has, from 1.
     pub n: usize,
     /// Links of the whole node.
     pub links: &'a LinkMatrix,
 }
 
-/// A set of whole GPUs.
+/// The set with the largest sum of links that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Match {
-    /// Which.
+pub struct LargestSum {
+    /// Its GPUs, as many as were asked for.
     pub gpus: GpuSet,
     /// Sum of the links over all pairs, thousandths of GB/s.
     pub links_mb_s: u64,
-    /// No set has a larger sum. False only where [`MAX_STEPS`] ended the search.
+    /// No set has a larger sum. False only if [`MAX_STEPS`] ended the search.
     pub exact: bool,
 }
 
@@ -53,9 +53,9 @@ struct Search<'a> {
     steps: u32,
 }
 
-/// Finds the best set, or `None` where fewer than `n` GPUs are free or `n` is 0.
+/// Finds the best set; `None` if fewer than `n` GPUs are free or `n` is 0.
 #[must_use]
-pub fn best_set(question: &Question<'_>) -> Option<Match> {
+pub fn best_set(question: &Question<'_>) -> Option<LargestSum> {
     let gpus: Vec<GpuIndex> = question.free.iter().collect();
     let n = question.n;
     if n == 0 || n > gpus.len() {
@@ -68,7 +68,7 @@ pub fn best_set(question: &Question<'_>) -> Option<Match> {
     let mut to_taken = vec![0; gpus.len() * n];
     search.extend(0, 0, 0, 0, &mut to_taken);
     let (links_mb_s, set) = search.best?;
-    Some(Match { gpus: GpuSet::from_bits(set), links_mb_s, exact: search.steps < MAX_STEPS })
+    Some(LargestSum { gpus: GpuSet::from_bits(set), links_mb_s, exact: search.steps < MAX_STEPS })
 }
 
 /// Sum of the links over all pairs of a set, thousandths of GB/s.
@@ -77,7 +77,7 @@ pub(super) fn links_mb_s(gpus: GpuSet, links: &LinkMatrix) -> u64 {
     pairs.map(|(a, b)| mb_s(links.bw_gbps(a, b))).sum()
 }
 
-/// GB/s as whole thousandths.
+/// From GB/s to whole MB/s.
 fn mb_s(gbps: f64) -> u64 {
     #[expect(
         clippy::cast_possible_truncation,
@@ -135,7 +135,7 @@ impl Search<'_> {
         }
     }
 
-    /// No completion of the set has a larger sum than this.
+    /// An upper bound on the sum of any completion of the set.
     fn bound(&self, from: usize, taken: usize, sum: u64, to_taken: &[u64]) -> u64 {
         let missing = self.n - taken;
         let at = taken * self.gpus.len();

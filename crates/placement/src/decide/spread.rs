@@ -1,33 +1,34 @@
-//! Choosing on which GPUs how many instances go, from the best choice per GPU and count.
+//! How many instances go to each GPU, from the best set of starts per GPU and count.
 
 use super::view::View;
 use node_state::Cost;
 
 /// The best set of starts for a number of instances on one GPU.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Choice {
+pub(super) struct StartSet {
+    /// Bit `i` for a start at placement unit `i`.
     pub(super) starts: u16,
     pub(super) cost: Cost,
 }
 
 /// Less cost first, then the starts that come first in lexicographic order: at the lowest start where two sets
 /// differ, the one that has it.
-pub(super) fn better(a: Choice, b: Choice) -> bool {
+pub(super) fn better(a: StartSet, b: StartSet) -> bool {
     (a.cost, std::cmp::Reverse(a.starts.reverse_bits()))
         < (b.cost, std::cmp::Reverse(b.starts.reverse_bits()))
 }
 
-/// The best choice per GPU (row) and number of instances (column).
+/// The best set per GPU (row) and number of instances (column).
 pub(super) struct Table {
     columns: usize,
-    cells: Vec<Option<Choice>>,
+    cells: Vec<Option<StartSet>>,
 }
 
-/// No GPU has more starts.
+/// No GPU has more places at which an instance may start.
 const MAX_STARTS: usize = 16;
 
 impl Table {
-    /// `None` if so many instances fit on no node with so many GPUs.
+    /// An empty table for `n` instances; `None` if no node with this number of GPUs has room for them.
     pub(super) fn new(gpus: usize, n: usize) -> Option<Self> {
         if n > gpus.saturating_mul(MAX_STARTS) {
             return None;
@@ -36,12 +37,13 @@ impl Table {
         Some(Self { columns, cells: vec![None; gpus * columns] })
     }
 
-    pub(super) fn row(&mut self, view: &View<'_>) -> &mut [Option<Choice>] {
+    /// The cells of one GPU; cell `i` is for `i` instances, `None` where they do not fit.
+    pub(super) fn row(&mut self, view: &View<'_>) -> &mut [Option<StartSet>] {
         let at = usize::from(view.gpu.0) * self.columns;
         &mut self.cells[at..at + self.columns]
     }
 
-    /// Takes over another GPU's row.
+    /// Copies the row of a GPU on which every set of starts costs the same.
     pub(super) fn copy_row(&mut self, from: &View<'_>, to: &View<'_>) {
         let at = usize::from(from.gpu.0) * self.columns;
         self.cells.copy_within(at..at + self.columns, usize::from(to.gpu.0) * self.columns);
@@ -51,7 +53,7 @@ impl Table {
         self.cells.len() / self.columns
     }
 
-    /// All `n` on one GPU: how many on each.
+    /// How many instances go to each GPU when all `n` must be on one.
     pub(super) fn best_single(&self, n: usize) -> Option<Vec<usize>> {
         let cost = |g: &usize| self.cells.get(g * self.columns + n).copied().flatten().map(|c| c.cost);
         let fits = (0..self.rows()).filter(|_| n < self.columns).filter(|g| cost(g).is_some());
@@ -59,11 +61,11 @@ impl Table {
         Some((0..self.rows()).map(|g| if g == best { n } else { 0 }).collect())
     }
 
-    /// `n` on any GPUs: how many on each. Dynamic programming from the last GPU to the first; `least[g][j]` is the
+    /// How many instances go to each GPU when `n` may be on any. Dynamic programming from the last GPU to the first; `least[g][j]` is the
     /// least cost of `j` instances on GPUs `g..`.
     pub(super) fn best_joint(&self, n: usize) -> Option<Vec<usize>> {
         let (rows, wide) = (self.rows(), n + 1);
-        let most = |row: &[Option<Choice>]| row.iter().rposition(Option::is_some).unwrap_or(0);
+        let most = |row: &[Option<StartSet>]| row.iter().rposition(Option::is_some).unwrap_or(0);
         if self.cells.chunks(self.columns).map(most).sum::<usize>() < n {
             return None;
         }
@@ -72,12 +74,12 @@ impl Table {
         least[rows * wide] = Some(Cost::default());
         for g in (0..rows).rev() {
             for j in 0..wide {
-                let mut best: Option<Choice> =
-                    least[(g + 1) * wide + j].map(|cost| Choice { starts: 0, cost });
+                let mut best: Option<StartSet> =
+                    least[(g + 1) * wide + j].map(|cost| StartSet { starts: 0, cost });
                 for count in 1..self.columns.min(j + 1) {
                     let Some(here) = self.cells[g * self.columns + count] else { continue };
                     let Some(rest) = least[(g + 1) * wide + j - count] else { continue };
-                    let choice = Choice { starts: here.starts, cost: here.cost + rest };
+                    let choice = StartSet { starts: here.starts, cost: here.cost + rest };
                     if best.is_none_or(|b| better(choice, b)) {
                         best = Some(choice);
                         take[g * wide + j] = count;

@@ -1,0 +1,175 @@
+//! Why a node could never satisfy a request, and what it could give instead.
+
+use std::cmp::Reverse;
+use std::fmt;
+
+use geometry::size::display_gb;
+use node_state::report::{Constraint, Fate, Unsuitable};
+use node_state::{Decision, Gpu, MigPolicy, Node};
+use protocol::{Isolation, Request};
+
+/// A request that a node could not satisfy even if it were empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Never {
+    /// What rules it out.
+    pub reason: String,
+    /// The nearest thing that the node could give, and how to ask for it.
+    pub nearest: Option<String>,
+}
+
+impl fmt::Display for Never {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reason)?;
+        self.nearest.as_ref().map_or(Ok(()), |nearest| write!(f, "; {nearest}"))
+    }
+}
+
+/// Explains why `decision`, made for the emptied `node`, chose nothing. `try_one` decides another request on that node.
+pub(crate) fn never(
+    node: &Node,
+    request: &Request,
+    same_gpu_only: bool,
+    decision: &Decision,
+    try_one: &impl Fn(&Request) -> Decision,
+) -> Never {
+    if node.gpus.is_empty() {
+        return Never { reason: "the node has no GPUs".to_owned(), nearest: None };
+    }
+    if decision.report.kinds.iter().any(|k| k.outcome == Err(Some(Unsuitable::NoMemoryNamed)))
+        && request.isolation == Isolation::Mps
+    {
+        let nearest = Some("ask --gpu-mem=SIZE with it".to_owned());
+        return Never { reason: "a share needs a memory size".to_owned(), nearest };
+    }
+    if request.isolation == Isolation::Mps && request.instances > 1 {
+        let nearest = Some("ask --gpu-isolation=mig for several".to_owned());
+        return Never { reason: "a job has one share per node, not several instances".to_owned(), nearest };
+    }
+    fewer(request, same_gpu_only, try_one).unwrap_or_else(|| by_constraint(node, request, decision))
+}
+
+/// When only the number asked for is too large: the largest number that fits.
+fn fewer(request: &Request, same_gpu_only: bool, try_one: &impl Fn(&Request) -> Decision) -> Option<Never> {
+    let counts_gpus = request.gpus.is_some() || request.isolation == Isolation::Whole;
+    let (asked, option, what) = if counts_gpus {
+        (request.gpus.unwrap_or(1), "--gpus-per-node", "GPUs")
+    } else {
+        (request.instances, "--gpu-instances", "such instances")
+    };
+    let with = |n: u32| {
+        let changed = if counts_gpus {
+            Request { gpus: Some(n), ..request.clone() }
+        } else {
+            Request { instances: n, ..request.clone() }
+        };
+        try_one(&changed).chosen.is_some()
+    };
+    if asked <= 1 || !with(1) {
+        return None;
+    }
+    // A node that fits n also fits fewer, so bisecting is exact. No node has 1024 of anything.
+    let (mut fits, mut not) = (1, asked.min(1024));
+    while not - fits > 1 {
+        let middle = fits + (not - fits) / 2;
+        if with(middle) { fits = middle } else { not = middle }
+    }
+    let place = match same_gpu_only && !counts_gpus {
+        true => "one GPU, which is where this Slurm puts all that a job has on a node",
+        false => "an empty node",
+    };
+    Some(Never {
+        reason: format!("{asked} {what} do not fit on {place}, {fits} do"),
+        nearest: Some(format!("ask {option}={fits} or less")),
+    })
+}
+
+/// When a single instance, share or GPU is already too much: of all GPUs' constraints the one from which most can be
+/// told about what would fit.
+fn by_constraint(node: &Node, request: &Request, decision: &Decision) -> Never {
+    let ruled = decision.report.weighed.iter().filter_map(|c| match c.fate {
+        Fate::Ruled(constraint) => Some((c, constraint)),
+        _ => None,
+    });
+    let nearest = ruled.max_by_key(|(c, constraint)| (nearness(*constraint), Reverse(c.gpu)));
+    let Some((candidate, constraint)) = nearest else {
+        return Never { reason: decision.why(), nearest: None };
+    };
+    let Some(gpu) = node.gpus.get(usize::from(candidate.gpu.0)) else {
+        return Never { reason: decision.why(), nearest: None };
+    };
+    let model = gpu.model;
+    let names = || {
+        let names: Vec<&str> = model.profiles.iter().map(|p| p.name.as_str()).collect();
+        names.join(", ")
+    };
+    let (reason, nearest) = match constraint {
+        Constraint::NoSuchProfile(_) => {
+            let asked = match &request.isolation {
+                Isolation::Mig(None) if !request.times.is_empty() => request.listed(),
+                other => other.to_string(),
+            };
+            (format!("{} has no profile for {asked}", model.key), Some(format!("it has {}", names())))
+        }
+        Constraint::TooLittleMemory { need, has } => too_little_memory(gpu, request, need, has),
+        Constraint::TooFewSms { need, has } => {
+            let reason =
+                format!("no profile of {} that fits has {need} SMs, the largest has {has}", model.key);
+            (reason, Some("ask fewer --gpu-threads".to_owned()))
+        }
+        Constraint::MigOff => (
+            format!("the node's {} are never in MIG mode", model.key),
+            Some("ask --gpu-isolation=mps or whole".to_owned()),
+        ),
+        Constraint::MigAlways => {
+            let largest = largest_instance(gpu);
+            (
+                format!("the node's {} are always in MIG mode", model.key),
+                Some(format!("{largest}; ask --gpu-isolation=mig")),
+            )
+        }
+        other => (other.to_string(), None),
+    };
+    Never { reason, nearest }
+}
+
+/// Rank of a constraint by how much it tells about what the node could give instead; larger is better.
+fn nearness(constraint: Constraint) -> (u8, u64) {
+    match constraint {
+        Constraint::TooLittleMemory { has, .. } => (3, has),
+        Constraint::TooFewSms { has, .. } => (2, u64::from(has)),
+        Constraint::MigAlways | Constraint::MigOff => (1, 0),
+        _ => (0, 0),
+    }
+}
+
+fn largest_instance(gpu: &Gpu) -> String {
+    let base = gpu.model.profiles.iter().filter(|p| !p.is_variant());
+    base.max_by_key(|p| (p.memory_mib, p.sm)).map_or_else(String::new, |p| {
+        format!("largest instance on {} is {} with {}", gpu.model.key, p.name, display_gb(p.memory_mib))
+    })
+}
+
+fn too_little_memory(gpu: &Gpu, request: &Request, need: u64, has: u64) -> (String, Option<String>) {
+    let model = gpu.model;
+    if let Isolation::Mig(Some(name)) = &request.isolation {
+        let larger = model.profiles.iter().find(|p| !p.is_variant() && p.memory_mib >= need);
+        let nearest = larger.map_or_else(
+            || format!("ask --gpu-mem={} or less", size_option(has)),
+            |p| format!("{} has {}; ask --gpu-isolation=mig:{}", p.name, display_gb(p.memory_mib), p.name),
+        );
+        return (format!("{name} holds {}, {} asked", display_gb(has), display_gb(need)), Some(nearest));
+    }
+    let what = if gpu.policy == MigPolicy::Off {
+        format!("{} has {} for jobs", model.key, display_gb(model.usable_mib()))
+    } else {
+        largest_instance(gpu)
+    };
+    (what, Some(format!("ask --gpu-mem={} or less", size_option(has))))
+}
+
+/// The largest whole number of decimal gigabytes (below one, megabytes) within `mib`, as a user would type it.
+fn size_option(mib: u64) -> String {
+    let bytes = mib * 1_048_576;
+    let gb = bytes / 1_000_000_000;
+    if gb > 0 { format!("{gb}G") } else { format!("{}M", bytes / 1_000_000) }
+}

@@ -1,10 +1,10 @@
-//! How many placements a GPU has left: its configuration capability (GRMU, arXiv:2502.01909).
+//! How many placements a GPU has left: its "configuration capability" (GRMU, arXiv:2502.01909).
 
 use crate::ids::Placement;
 use crate::profile::Profile;
 
-/// The number of placements that each set of taken units leaves; entry `m` is for the units of bit mask `m`. At most 2^16
-/// entries.
+/// The number of base placements that are free for each set of taken units: entry `m` is for the units in bit mask `m`.
+/// There are at most 2^16 entries.
 #[must_use]
 pub(crate) fn placements_left(units: u8, profiles: &[Profile]) -> Vec<u16> {
     let masks: Vec<u16> = profiles

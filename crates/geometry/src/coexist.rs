@@ -2,8 +2,8 @@
 
 use crate::profile::Profile;
 
-/// The media engines of a profile that exclude other profiles. `+me.all` has all of them, `+me` the single JPEG and
-/// OFA engines, `-me` none (comments in nvml.h; `max_instances` alone would allow `1g+me` beside `2g+me`).
+/// The media engines of a profile, as far as they exclude other profiles. `+me.all` has all of them, `+me` the single
+/// JPEG and OFA engine, `-me` none (comments in nvml.h). `max_instances` alone would allow `1g+me` beside `2g+me`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Media {
     Plain,
@@ -27,7 +27,7 @@ fn media(profile: &Profile) -> Media {
     }
 }
 
-/// Whether instances of these profiles can exist on one GPU at the same time, on places that do not overlap.
+/// Whether instances of these profiles can exist on one GPU at the same time if their places do not overlap.
 #[must_use]
 pub fn coexist(a: &Profile, b: &Profile) -> bool {
     match (media(a), media(b)) {

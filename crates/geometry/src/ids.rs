@@ -1,4 +1,4 @@
-//! Newtypes for the numbers that C calls `int`.
+//! Newtypes for the numbers that Slurm and NVML pass as plain integers.
 
 use std::fmt;
 
@@ -10,13 +10,15 @@ pub struct JobId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Uid(pub u32);
 
-/// A GPU of a node, in NVML order from 0. Equals the bit in Slurm's GRES bitmap when gres.conf lists the device
-/// files in that order; `tessera doctor` checks it.
+/// A GPU of one node, by the number that Slurm gives it: its bit in the node's GRES bitmap, from 0, in the order of the
+/// device files in gres.conf. tessera.toml lists a node's GPUs in NVML's order, which must be the same order; `tessera
+/// doctor` checks it. The node side translates a grant's numbers to NVML's before it acts on them, because gres.conf may
+/// leave out a GPU or list them in another order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GpuIndex(pub u16);
 
-/// A GPU instance profile's id, as `nvidia-smi mig -lgip` prints it. Only unique within one GPU model, and another
-/// number than the enum that NVML's profile queries take.
+/// A GPU instance profile's id, as `nvidia-smi mig -lgip` prints it. It is unique only within one GPU model, and
+/// differs from the enum value that NVML's profile queries take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProfileId(pub u32);
 

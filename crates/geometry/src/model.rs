@@ -1,7 +1,7 @@
 //! GPU models and their MIG geometry.
 //!
 //! The data is `data/models.toml`: public captures and headers, each row with its source. It serves planning,
-//! simulation and checks; on a node the driver's own answer is asked before anything is created.
+//! simulation and checks. On a node, the driver is asked before anything is created.
 
 use crate::size::gigabytes_as_mib;
 use std::sync::OnceLock;
@@ -25,18 +25,18 @@ pub enum MigReset {
     Resetless,
 }
 
-/// One GPU model.
+/// One GPU model whose MIG geometry is known.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Model {
-    /// Our name for it, as `tessera.toml` writes it: `a100-40gb`.
+    /// Tessera's name for it, as in `tessera.toml`: `a100-40gb`.
     pub key: String,
-    /// Names that NVML reports for it.
+    /// Names that NVML reports for it: `NVIDIA A100-SXM4-40GB`.
     pub names: Vec<String>,
     /// Architecture, lower case: `ampere`.
     pub arch: String,
     /// How a change of MIG mode comes into force.
     pub mig_reset: MigReset,
-    /// Framebuffer, MiB.
+    /// Size of the framebuffer, MiB; the driver keeps a part of it.
     pub total_memory_mib: u64,
     /// Compute slices of the GPU: 7, or 4 on an A30.
     pub compute_slices: u8,
@@ -46,12 +46,12 @@ pub struct Model {
     pub full_gpu_sm: u32,
     /// Profiles, smallest first: by placement units, then compute slices, plain ones before variants, then id.
     pub profiles: Vec<Profile>,
-    /// Placements left for each mask of taken units: see [`Model::placements_left`].
+    /// See [`Model::placements_left`]: entry `m` is for the taken units in bit mask `m`.
     left: Vec<u16>,
 }
 
 impl Model {
-    /// Every model whose geometry is known well enough to place on, in the file's order.
+    /// Every model whose geometry is known well enough to place instances, in the file's order.
     #[must_use]
     pub fn all() -> &'static [Model] {
         static MODELS: OnceLock<Vec<Model>> = OnceLock::new();
@@ -77,14 +77,14 @@ impl Model {
         self.profiles.iter().find(|p| p.id == id)
     }
 
-    /// How many (base profile, start) pairs are still free on a GPU whose units in `taken` are held.
+    /// How many (base profile, start) pairs are free on a GPU on which the units of bit mask `taken` are held.
     #[must_use]
     pub fn placements_left(&self, taken: u16) -> u16 {
         self.left.get(usize::from(taken)).copied().unwrap_or(0)
     }
 
     /// Memory that a share or a whole-GPU job can be promised without MIG, MiB: as much as the largest instance has. The
-    /// driver takes the rest of the framebuffer; no capture says how much of that a GPU outside MIG mode could use.
+    /// driver takes the rest of the framebuffer, and no capture says how much of the rest is usable outside MIG mode.
     #[must_use]
     pub fn usable_mib(&self) -> u64 {
         self.profiles.iter().map(|p| p.memory_mib).max().unwrap_or(0)
@@ -96,8 +96,8 @@ impl Model {
         self.profiles.iter().map(|p| p.sm).max().unwrap_or(0)
     }
 
-    /// A profile's part of the framebuffer by its placement units, MiB: 1/8 of an A100's for a `1g.5gb`. Comparable between
-    /// models.
+    /// A profile's part of the framebuffer by its placement units, MiB: 1/8 of an A100's for a `1g.5gb`. Unlike unit
+    /// counts, these can be compared between models.
     #[must_use]
     pub fn span_mib(&self, profile: &Profile) -> u64 {
         self.total_memory_mib * u64::from(profile.size) / u64::from(self.placement_units.max(1))
@@ -162,12 +162,12 @@ struct RawProfile {
 }
 
 fn load() -> Vec<Model> {
-    // The file is part of the program and a unit test reads it: an unreadable one is no models, not a panic.
+    // The file is part of the program and a unit test reads it, so an unreadable one need not panic here.
     let file: File = toml::from_str(GEOMETRY).unwrap_or(File { model: Vec::new() });
     file.model.into_iter().filter(|m| m.simulate != Some(false)).filter_map(model).collect()
 }
 
-/// SMs that MIG can use where the whole GPU's count is unknown: no model has fewer per compute slice than the A100.
+/// SMs per compute slice if the whole GPU's count is unknown: no model has fewer than the A100.
 const SM_PER_SLICE_FLOOR: u32 = 14;
 
 fn model(raw: RawModel) -> Option<Model> {
@@ -210,8 +210,8 @@ fn model(raw: RawModel) -> Option<Model> {
     })
 }
 
-/// A lower bound for a profile nobody has captured: captured profiles hold 91 to 99 % of their share of the
-/// framebuffer, and promising too little is the safe side.
+/// A lower bound on the memory of a profile that nobody has captured, MiB. Captured profiles hold 91 to 99 % of their
+/// share of the framebuffer, and promising too little is the safe side.
 fn cautious_memory_mib(total_mib: u64, size: u8, units: u8) -> u64 {
     total_mib * u64::from(size) / u64::from(units) * 90 / 100 / 64 * 64
 }

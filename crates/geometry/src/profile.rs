@@ -8,23 +8,23 @@ use crate::size::gigabytes_as_mib;
 pub struct Profile {
     /// The name that NVML gives it: `2g.10gb`.
     pub name: String,
-    /// Its id on the device, as `nvidia-smi mig -lgip` prints it.
+    /// The id that `nvidia-smi mig -lgip` prints.
     pub id: ProfileId,
-    /// Index for NVML's profile queries; another number space than `id`.
+    /// The value that NVML's profile queries take; not the same as `id`.
     pub enum_value: u32,
     /// Compute slices of an instance.
     pub compute_slices: u8,
     /// Memory of an instance, MiB.
     pub memory_mib: u64,
-    /// False where no capture gives `memory_mib` and it is a cautious estimate.
+    /// Whether a capture gives `memory_mib`. If not, it is a cautious estimate.
     pub memory_known: bool,
-    /// Streaming multiprocessors; an estimate by compute slices where no capture gives them.
+    /// Streaming multiprocessors of an instance; estimated by compute slices if no capture gives them.
     pub sm: u32,
     /// Most instances of this profile on one GPU.
     pub max_instances: u32,
     /// Legal first units, ascending.
     pub starts: Vec<Slice>,
-    /// Placement units that an instance takes.
+    /// Number of placement units that an instance takes.
     pub size: u8,
 }
 

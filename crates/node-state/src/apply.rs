@@ -1,47 +1,47 @@
-//! Carrying a grant into a node's state, and taking it back.
+//! Enters a grant into a node's state, and takes it out again.
 
-use crate::{Gpu, GpuState, Holder, Instance, MigPolicy, Node, Share};
+use crate::state::{Gpu, GpuState, Holder, Instance, MigPolicy, Node, Share};
 use geometry::{GpuIndex, JobId, Profile, Uid, coexist};
 use protocol::{Grant, MigSpec, ShareOn};
 
-/// Why a grant cannot be carried into a node's state: state and grant are not of one time, or the grant is forged.
+/// Why a grant cannot be entered into a node's state: the grant is older than the state, or forged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApplyError {
-    /// The job has something on the node already.
+    /// The job already has a grant on the node.
     #[error("job {0} already has a grant on this node")]
     AlreadyHere(JobId),
-    /// The grant names no GPU at all.
+    /// The grant names neither an instance nor a GPU.
     #[error("the grant is empty")]
     Empty,
     /// The node has no such GPU.
     #[error("the node has no GPU {0}")]
     NoGpu(GpuIndex),
-    /// The GPU's model has no such profile, or no instance of it can start there.
+    /// The GPU's model does not have the profile, or no instance of it can start there.
     #[error("GPU {}: no profile {} at slice {}", .0.gpu, .0.profile, .0.start)]
     NoPlace(MigSpec),
-    /// Somebody holds it, or the node's MIG policy rules it out.
+    /// A job holds what the grant needs, or the node's MIG policy rules the grant out.
     #[error("GPU {0} is not free for this")]
     Busy(GpuIndex),
     /// The shares would add up to more memory than the device has.
     #[error("GPU {gpu}: {need} MiB asked, {left} MiB left")]
     Memory {
-        /// On this GPU.
+        /// The GPU that has, or contains, the device.
         gpu: GpuIndex,
-        /// Asked, MiB.
+        /// Memory of the share, MiB.
         need: u64,
-        /// Left, MiB.
+        /// Memory not yet promised to other shares, MiB.
         left: u64,
     },
 }
 
 impl Node {
-    /// Carries a grant into the state. Idle instances in its way are dropped; all or nothing is changed.
+    /// Enters a grant into the state. Idle instances in its way are dropped.
     ///
-    /// Checks what holds on any site: free slices, limits, memory. Who may share with whom is for `decide`.
+    /// Checks what holds on any site: free slices, limits, memory. Who may share with whom is for `decide` to check.
     ///
     /// # Errors
     ///
-    /// The grant does not fit this state; the state is as before.
+    /// The grant does not fit this state, which then stays as it was.
     pub fn apply(&mut self, job: JobId, uid: Uid, grant: &Grant) -> Result<(), ApplyError> {
         if self.gpus_of(job).next().is_some() {
             return Err(ApplyError::AlreadyHere(job));
@@ -73,8 +73,8 @@ impl Node {
         Ok(())
     }
 
-    /// Takes back all that a job has: its instances become idle, its shares go, and with the last share the instance
-    /// becomes idle or the GPU free. Returns whether it had anything.
+    /// Takes away all that a job has. Its instances become idle and its shares end; with the last share an instance
+    /// becomes idle and a GPU free. Returns whether the job had anything.
     pub fn release(&mut self, job: JobId) -> bool {
         let mut had = false;
         for gpu in &mut self.gpus {
@@ -102,7 +102,7 @@ impl Node {
         had
     }
 
-    /// The GPUs that a job has something on, ascending.
+    /// The GPUs on which a job has something, ascending.
     pub fn gpus_of(&self, job: JobId) -> impl Iterator<Item = GpuIndex> {
         let all = self.gpus.iter().enumerate();
         all.filter(move |(_, gpu)| has_job(&gpu.state, job))
@@ -128,7 +128,7 @@ fn gpu(gpus: &mut [Gpu], index: GpuIndex) -> Result<&mut Gpu, ApplyError> {
     gpus.get_mut(usize::from(index.0)).ok_or(ApplyError::NoGpu(index))
 }
 
-/// No job is on it.
+/// Whether no job is on the GPU.
 fn unheld(gpu: &Gpu) -> bool {
     match &gpu.state {
         GpuState::Free => true,
@@ -137,7 +137,7 @@ fn unheld(gpu: &Gpu) -> bool {
     }
 }
 
-/// Puts an instance onto a GPU: an idle one of the same profile and place is reused, others in the way are dropped.
+/// Puts an instance onto a GPU. An idle one of the same profile and place is reused; idle ones in the way are dropped.
 fn place(gpus: &mut [Gpu], spec: MigSpec, holder: Holder) -> Result<(), ApplyError> {
     let gpu = gpu(gpus, spec.gpu)?;
     let (model, policy) = (gpu.model, gpu.policy);
@@ -177,7 +177,7 @@ fn place(gpus: &mut [Gpu], spec: MigSpec, holder: Holder) -> Result<(), ApplyErr
     Ok(())
 }
 
-/// Idle instances never stand in the way of a held one, so they go where a limit on counts would be exceeded.
+/// Drops idle instances until no limit on counts is exceeded: an idle instance never stands in the way of a held one.
 fn drop_idle_beyond_limits(model: &geometry::Model, profile: &Profile, instances: &mut Vec<Instance>) {
     let exceeded = |instances: &[Instance]| {
         let same = instances.iter().filter(|i| i.profile == profile.id).count();

@@ -1,4 +1,4 @@
-//! Whose request it is, what the controller permits, and what the site prefers.
+//! A job's request to one node, what Slurm permits it there, and what the site prefers.
 
 use std::fmt;
 
@@ -7,20 +7,20 @@ use mapa::BandwidthModel;
 use protocol::{Bandwidth, Request, SetWait};
 use topology::{GpuSet, Pattern, Quota, Selection};
 
-/// One job's request to one node, with what the controller permits there.
+/// One job's request to one node, with what slurmctld permits there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
-    /// Who asks.
+    /// The job that asks.
     pub job: JobId,
     /// The job's user: MPS daemons serve one user each unless the site says otherwise.
     pub uid: Uid,
-    /// What for.
+    /// What the job asks for on the node.
     pub request: Request,
-    /// GPUs that may be used, such as those of the sockets the job has cores on; `None`: all.
+    /// GPUs that the job may use, such as those of the sockets on which it has cores; `None`: all.
     pub allowed: Option<GpuSet>,
-    /// GPUs in use that are expected back first, where that is known: they break ties between sets of whole GPUs.
+    /// GPUs in use that are expected back first, if that is known. They break ties between sets of whole GPUs.
     pub next: GpuSet,
-    /// For whole GPUs: how many of which; together as many as the request counts. Empty: any.
+    /// For whole GPUs: how many the job must get of each group; together as many as it requests. Empty: any.
     pub quotas: Vec<Quota>,
     /// All instances must lie on one GPU: Slurm 22.05 gives all of a job's shards on a node from one GPU.
     pub same_gpu_only: bool,
@@ -41,7 +41,7 @@ impl Ask {
         }
     }
 
-    /// Whether the controller permits this GPU.
+    /// Whether slurmctld permits this GPU.
     #[must_use]
     pub fn permits(&self, gpu: GpuIndex) -> bool {
         self.allowed.is_none_or(|set| set.contains(gpu))
@@ -51,11 +51,11 @@ impl Ask {
 /// The kinds of grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// MIG instances.
+    /// MIG instances of the job's own.
     Mig,
-    /// A share through MPS.
+    /// A share of a GPU or instance through MPS.
     Mps,
-    /// Whole GPUs.
+    /// Whole GPUs, outside MIG mode.
     Whole,
 }
 
@@ -77,7 +77,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// How sets of whole GPUs are chosen where a request does not say.
+/// How sets of whole GPUs are chosen if a request does not say.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SetPolicy {
     /// How a set is selected.
@@ -86,14 +86,14 @@ pub struct SetPolicy {
     pub model: BandwidthModel,
     /// How a job's GPUs talk to each other.
     pub pattern: Pattern,
-    /// Whether that matters to it.
+    /// Whether a job's run time depends on the bandwidth between its GPUs.
     pub bandwidth: Bandwidth,
-    /// How long it waits for a better set than it could have.
+    /// How long a job waits for a better set than it could have now; `None`: it does not wait.
     pub wait: Option<SetWait>,
 }
 
 impl Default for SetPolicy {
-    /// MAPA's Preserve for rings; a job that does not say is taken to gain from bandwidth.
+    /// MAPA's Preserve for rings. A job that does not say counts as sensitive to bandwidth.
     fn default() -> Self {
         Self {
             selection: Selection::default(),
@@ -108,11 +108,11 @@ impl Default for SetPolicy {
 /// What the site prefers: the same for every request of a partition.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
-    /// Kinds that `auto` may use; among equally cheap ones the first.
+    /// Kinds that `auto` may use; of equally cheap ones it takes the first.
     pub auto: Vec<Kind>,
-    /// Users may share one MPS daemon, and so one GPU or instance.
+    /// Whether different users may share one MPS daemon, and so one GPU or instance.
     pub share_between_users: bool,
-    /// Sum of the shares' threads on one device, percent, beyond which another device is preferred.
+    /// If the shares' threads on a device add up to more than this, percent, another device is preferred.
     pub max_threads: u32,
     /// Threads of a share that asks for none, percent; `None`: its part of the device's memory, rounded up.
     pub mps_threads: Option<u8>,

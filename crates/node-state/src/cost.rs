@@ -1,17 +1,17 @@
-//! What a placement costs the jobs that come after it.
+//! What a placement costs the jobs that come later.
 //!
 //! # Problem
-//! A profile usually fits at several places of several GPUs, and the places differ in what they leave: a `1g` in the
-//! middle of an empty half ends a `3g`, one beside another `1g` does not.
+//! A profile usually fits at several places of several GPUs, and the places differ in what they leave to others: a `1g`
+//! in the middle of an empty half rules out a `3g` there, one beside another `1g` does not.
 //!
 //! # Approach
-//! Count what could still be placed, and lose as little of it as possible. In this order:
-//! 1. *size*: memory, then SMs, of the profile. Only GPUs of different models differ here;
-//! 2. *opened*: GPUs that no job was on before. An unused GPU is the only thing a `whole` job, a 7-slice instance or
-//!    a share of a GPU can have, so partly used GPUs are filled first;
+//! Count what can still be placed, and lose as little of it as possible. Compare in this order:
+//! 1. *size*: memory, then SMs, of the profile. It differs only between GPUs of different models;
+//! 2. *opened*: GPUs on which there was no job before. A `whole` job, a 7-slice instance and a share of a GPU need an
+//!    unused GPU, so partly used GPUs are filled first;
 //! 3. *lost*: of the node's placements, the number that can no longer be made;
 //! 4. *switched*: GPUs whose MIG mode must be switched on first (on an A100 that means a reset);
-//! 5. *created*: instances to create; an idle one of the same profile and place is reused for nothing;
+//! 5. *created*: instances to create; reusing an idle one of the same profile and place costs nothing;
 //! 6. *destroyed*: idle instances in the way.
 //!
 //! Ties go to the lowest GPU, then the lowest start.
@@ -32,24 +32,24 @@ use std::ops::Add;
 /// What a placement costs; less is better, earlier fields first. See the module's documentation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cost {
-    /// The instances' parts of the framebuffer, MiB.
+    /// The instances' parts of the framebuffer, summed, MiB.
     pub memory_mib: u64,
-    /// The instances' SMs.
+    /// The instances' SMs, summed.
     pub sm: u32,
-    /// GPUs that no job was on.
+    /// GPUs on which there is no job yet.
     pub opened: u32,
-    /// Placements that can no longer be made.
+    /// Placements on the node that can no longer be made afterwards.
     pub lost: u32,
     /// GPUs whose MIG mode must be switched on.
     pub switched: u32,
-    /// Instances to create.
+    /// Instances that do not exist yet.
     pub created: u32,
-    /// Idle instances in the way.
+    /// Idle instances that must be destroyed.
     pub destroyed: u32,
 }
 
 impl Cost {
-    /// The same without the profile's size: for choices whose size is not what is being asked for.
+    /// The same without the profile's size, for shares: a larger device leaves more to the next share.
     #[must_use]
     pub fn without_size(self) -> Self {
         Self { memory_mib: 0, sm: 0, ..self }

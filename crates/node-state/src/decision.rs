@@ -1,4 +1,4 @@
-//! What one job gets on one node, with the reasons.
+//! What one job gets on one node, with the report of how that was chosen.
 
 use protocol::Grant;
 use protocol::matched::Matched;
@@ -16,7 +16,7 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// What a job is told of its set of whole GPUs; `None` where no policy chose one.
+    /// What the job is told about its set of whole GPUs; `None` if no policy chose one.
     #[must_use]
     pub fn matched(&self) -> Option<Matched> {
         let Some(Fate::Set(score)) = self.report.best.filter(|_| self.chosen.is_some()) else {

@@ -1,4 +1,4 @@
-//! From a node's state to its layout line, and back as far as the line tells.
+//! Writes a node's state as its layout line, and takes idle instances back from one.
 
 use geometry::{GpuIndex, Slice, coexist};
 use protocol::Layout;
@@ -6,7 +6,7 @@ use protocol::layout::{GpuLayout, HolderLayout, InstanceLayout, MAX_SHARES, Shar
 
 use crate::state::{Gpu, GpuState, Holder, Instance, MigPolicy, Node, Share};
 
-/// The layout of a node.
+/// The layout of a node: its state without users' ids.
 #[must_use]
 pub fn layout_of(node: &Node) -> Layout {
     Layout { gpus: node.gpus.iter().map(gpu_layout).collect(), cut: false }
@@ -49,8 +49,8 @@ impl Node {
         layout_of(self).to_string()
     }
 
-    /// Takes over idle instances that a layout names and that nothing here contradicts: the controller's memory across
-    /// a restart. Returns how many. What does not fit is left out; nothing held changes.
+    /// Adds the idle instances that a layout names, so that slurmctld still knows them after a restart. An instance that
+    /// conflicts with what is already here is left out; nothing held changes. Returns how many were added.
     pub fn remember_idle(&mut self, layout: &Layout) -> usize {
         layout.idle().filter(|(gpu, profile, start)| self.add_idle(*gpu, profile, *start)).count()
     }

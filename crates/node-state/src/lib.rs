@@ -1,6 +1,6 @@
-//! A node's GPUs and who holds them, what is asked of them, and what was decided, as data and in words.
+//! A node's GPUs and who holds them, what a job asks of them, and what was decided, as data and in words.
 //!
-//! Decides nothing: the placement crate does, and the audit crate checks it over these types.
+//! This crate decides nothing: the placement crate does, and the audit crate checks the decisions over these types.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 

@@ -1,6 +1,7 @@
-//! Why a decision came out as it did: every candidate weighed, as data. Nothing is formatted until somebody reads it.
+//! Why a decision came out as it did: every candidate weighed, as data. Text is made only when somebody reads it.
 
-use crate::{Cost, Kind};
+use crate::ask::Kind;
+use crate::cost::Cost;
 use geometry::{GpuIndex, JobId, Model, Profile, Uid};
 use mapa::{BandwidthModel, Scores};
 use protocol::moldable::{PlannedStart, SizeTime};
@@ -9,61 +10,62 @@ use topology::{GpuSet, Selection};
 /// Most candidates that one report holds; [`Report::omitted`] counts the rest.
 pub const MAX_WEIGHED: usize = 256;
 
-/// What was considered, and what became of each.
+/// Every candidate considered, and what became of it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
-    /// In the order weighed.
+    /// The first [`MAX_WEIGHED`] candidates, in the order weighed.
     pub weighed: Vec<Candidate>,
-    /// Candidates beyond [`MAX_WEIGHED`].
+    /// How many candidates were left out of `weighed`.
     pub omitted: u32,
     /// One entry per kind tried; more than one only for `auto`.
     pub kinds: Vec<KindTried>,
-    /// Memory that was looked for, MiB: the request's or the site's default.
+    /// Memory that each instance, share or GPU had to have, MiB: the request's or the site's default.
     pub mem_mib: Option<u64>,
-    /// The request names a profile.
+    /// Whether the request names a MIG profile.
     pub named: bool,
-    /// The sizes of a moldable job.
+    /// The sizes that a moldable job listed, with its run times; empty for other jobs.
     pub times: Vec<SizeTime>,
-    /// Where a plan wanted the instance, and whether it could be there.
+    /// The place that a plan named for the instance, and whether the instance could be there.
     pub planned: Option<(PlannedStart, bool)>,
     /// Placements left on the node before this decision: see [`crate::cost`].
     pub placements_before: u32,
-    /// Model of each GPU, so that ids can be turned into names.
+    /// Model of each GPU, by its index: turns profile ids into names.
     pub models: Vec<&'static Model>,
-    /// The chosen one's fate; for several instances their summed cost.
+    /// The fate of what was chosen; for several instances their summed cost.
     pub best: Option<Fate>,
-    /// Candidates that could have been chosen, so far.
+    /// How many of the candidates so far could have been chosen.
     pub feasible_now: u32,
-    /// The search for whole GPUs stopped at its limit: the set is the best found, not proven best.
+    /// Whether the search for whole GPUs stopped at its limit: the set is the best found, not proven best.
     pub inexact: bool,
 }
 
 /// A kind of grant that was tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KindTried {
-    /// Which.
+    /// The kind that this entry is about.
     pub kind: Kind,
-    /// What its best choice would take, or why it was not tried at all; `Err(None)`: tried, nothing fits.
+    /// What the best grant of the kind would take. `Err(Some)`: why the kind was not tried. `Err(None)`: it was tried and
+    /// nothing fits.
     pub outcome: Result<Takes, Option<Unsuitable>>,
-    /// Candidates of this kind that could have been chosen.
+    /// How many candidates of this kind could have been chosen.
     pub feasible: u32,
-    /// This one was taken.
+    /// Whether the job gets this kind.
     pub chosen: bool,
 }
 
 /// What a grant takes away from everyone else, in [`GPU_PARTS`]ths of a GPU by placement units.
 ///
-/// Instances count their units; a whole GPU, or a GPU opened for shares, counts all of its own; a share that joins
-/// others takes nothing that was still to be had. Oversubscribing a device is dearer than anything that does not.
+/// Instances count their units. A whole GPU, and a GPU opened for shares, counts all its units. A share that joins others
+/// counts none: nobody else could have had that device. Oversubscribing a device costs more than anything else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Takes {
-    /// The device's threads are promised more than once.
+    /// Whether the device's threads are promised more than once.
     pub oversubscribed: bool,
-    /// Parts of a GPU, summed over the GPUs.
+    /// [`GPU_PARTS`]ths of a GPU, summed over the GPUs.
     pub parts: u32,
-    /// Placement units, for the reader.
+    /// Placement units taken, for people.
     pub units: u32,
-    /// Of so many on the GPUs concerned.
+    /// Placement units that the GPUs concerned have, for people.
     pub of_units: u32,
 }
 
@@ -78,27 +80,27 @@ impl Takes {
 /// Parts of a GPU in [`Takes`]: a multiple of every model's number of placement units.
 pub const GPU_PARTS: u32 = 5040;
 
-/// Why `auto` leaves out a kind whatever the node's state.
+/// Why a kind is not tried, whatever the node's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsuitable {
-    /// The request names a number of GPUs: only whole ones can be counted so.
+    /// The request names a number of GPUs, which only whole GPUs can satisfy.
     CountsGpus,
-    /// The request asks for several instances.
+    /// The request asks for several instances, which this kind cannot give.
     SeveralInstances,
-    /// Shares need a memory size, and neither the request nor the site names one.
+    /// A share needs a memory size, and neither the request nor the site names one.
     NoMemoryNamed,
 }
 
-/// One thing that could have been the answer.
+/// Something that was considered for the job.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Candidate {
-    /// Of this kind.
+    /// The kind of grant that it would be.
     pub kind: Kind,
-    /// On this GPU; for several whole GPUs the lowest.
+    /// The GPU that it is on; for several whole GPUs the lowest.
     pub gpu: GpuIndex,
-    /// As these instances; `None`: the GPU itself.
+    /// Profile and starts of the instances; `None`: the GPU itself.
     pub instances: Option<(&'static Profile, Starts)>,
-    /// What became of it.
+    /// Whether it was possible, and at what cost.
     pub fate: Fate,
 }
 
@@ -113,25 +115,25 @@ pub enum Fate {
     Costs(Cost),
     /// A share is possible.
     Share(ShareScore),
-    /// The set of whole GPUs that the policy asks for.
+    /// The set of whole GPUs that MAPA's policy asks for.
     Set(SetScore),
-    /// The set with the largest sum of links, thousandths of GB/s, where no policy has an answer.
+    /// The set of whole GPUs with the largest sum of links, because no policy has an answer.
     Links {
-        /// Sum over all pairs.
+        /// Sum over all pairs, MB/s.
         mb_s: u64,
-        /// GPUs taken, bit mask.
+        /// GPUs of the set, bit mask.
         set: u64,
-        /// GPUs to choose from.
+        /// Number of GPUs to choose from.
         free: u32,
     },
-    /// Not possible.
+    /// Not possible, for this reason.
     Ruled(Constraint),
 }
 
 /// What a set of whole GPUs is worth to the job, and how it was chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SetScore {
-    /// GPUs taken.
+    /// The GPUs of the set.
     pub gpus: GpuSet,
     /// Number of GPUs to choose from.
     pub free: u32,
@@ -145,20 +147,22 @@ pub struct SetScore {
     pub model: BandwidthModel,
     /// Links, AggBW and EffBW of the match.
     pub scores: Scores,
-    /// What remains among the other GPUs to choose from, GB/s (Equation 3).
+    /// Bandwidth that remains among the GPUs not taken, GB/s (MAPA, Equation 3).
     pub preserved_bw: f64,
-    /// Sets as good by what the policy asks for, this one included, where the search counts them.
+    /// How many sets are as good by what the policy asks for, this one included; `None` if the search does not count
+    /// them.
     pub tied_sets: Option<u64>,
 }
 
-/// How good a device is for a share; less is better, fields in order.
+/// How good a device is for a share. Less is better; fields compare in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ShareScore {
-    /// Class of preference.
+    /// Compared first.
     pub class: ShareClass,
-    /// Threads in use on the device: sum of percent times SMs. In-use warps are this times the warps of an SM / 100.
+    /// Threads promised on the device: the shares' summed percent times the device's SMs. Times the warps of an SM, over
+    /// 100, this is CASE's count of in-use warps.
     pub in_use_sm_percent: u64,
-    /// What opening it costs; size not counted.
+    /// What opening the device costs, without its size.
     pub cost: Cost,
 }
 
@@ -169,62 +173,62 @@ pub enum ShareClass {
     Join,
     /// A free GPU, an idle instance, or a new instance on a GPU that is always in MIG mode.
     Open,
-    /// A new instance on a GPU that need not be in MIG mode, but is.
+    /// A new instance on a GPU that is in MIG mode now but need not be.
     Carve,
-    /// Already shared, its threads all promised.
+    /// Already shared, with all threads promised.
     Oversubscribe,
 }
 
-/// Why a candidate is out.
+/// Why a candidate is not possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Constraint {
-    /// The controller does not offer this GPU to the job.
+    /// slurmctld does not offer this GPU to the job.
     NotOffered,
     /// The node's GPUs are never in MIG mode.
     MigOff,
-    /// The node's GPUs are always in MIG mode: instances only, the largest included.
+    /// The node's GPUs are always in MIG mode, so none can be had whole; the largest instance can.
     MigAlways,
     /// The GPU's model does not have the profile asked for.
     NoSuchProfile(&'static Model),
-    /// The largest that the GPU could give has too little memory, MiB.
+    /// The largest thing of this kind that the GPU could give has too little memory.
     TooLittleMemory {
-        /// Asked.
+        /// Memory asked for, MiB.
         need: u64,
-        /// There is.
+        /// Memory that the largest has, MiB.
         has: u64,
     },
-    /// No profile has enough SMs.
+    /// No profile of the GPU's model has enough SMs.
     TooFewSms {
-        /// Asked.
+        /// Least number of SMs that will do.
         need: u32,
-        /// There are.
+        /// SMs of the largest profile.
         has: u32,
     },
-    /// A job is on (some of) it. For a GPU: has all of it.
+    /// A job holds the candidate or a part of it.
     Taken(JobId),
-    /// The GPU is shared through MPS; `JobId` is one of the sharers.
+    /// The GPU is shared through MPS; this job is one of those that share it.
     SharedBy(JobId),
     /// A job has the instance to itself.
     IsolatedFor(JobId),
-    /// Another user's MPS daemon serves it.
+    /// The MPS daemon of this other user serves the device.
     OtherUser(Uid),
-    /// The memory not yet promised is too little, MiB.
+    /// Too little of the device's memory is not yet promised to other shares.
     MemoryPromised {
-        /// Asked.
+        /// Memory asked for, MiB.
         need: u64,
-        /// Left.
+        /// Memory not yet promised, MiB.
         left: u64,
     },
-    /// No more instances of this profile on one GPU, or its engines are in use by another profile's.
+    /// The GPU can have no more instances of this profile, or another instance has the engines that it needs.
     ProfileLimit,
-    /// Fewer fit on the GPU than asked for.
+    /// Only this many fit, fewer than asked for.
     FitsOnly(u32),
-    /// A variant with special engines: only for those who name it.
+    /// The instance is of a variant with special engines, which only a request that names it gets.
     VariantNotNamed,
 }
 
 impl Report {
-    /// Adds a candidate, and counts it where it could have been chosen.
+    /// Adds a candidate, and counts it if it could have been chosen.
     pub fn push(&mut self, candidate: Candidate) {
         if !matches!(candidate.fate, Fate::Ruled(_)) {
             self.feasible_now += 1;

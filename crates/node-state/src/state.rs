@@ -1,4 +1,4 @@
-//! A node's GPUs as the engine sees them.
+//! A node's GPUs and who holds them, as the placement engine sees them.
 
 use geometry::{JobId, Model, Placement, Profile, ProfileId, Slice, Uid};
 use topology::LinkMatrix;
@@ -17,11 +17,11 @@ pub enum MigPolicy {
 /// A job's share of a GPU or instance under MPS. Memory is a hard limit, threads a soft one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// Whose.
+    /// The job that has the share.
     pub job: JobId,
     /// The job's user: one MPS daemon serves one user unless the site says otherwise.
     pub uid: Uid,
-    /// Memory, MiB.
+    /// Most memory that the job may use on the device, MiB.
     pub mem_mib: u64,
     /// Share of the device's SMs, percent, 1 to 100.
     pub threads: u8,
@@ -30,55 +30,56 @@ pub struct Share {
 /// Who holds an instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Holder {
-    /// One job alone.
+    /// This job alone.
     Isolated(JobId),
     /// Jobs that share it through MPS; never empty.
     Shared(Vec<Share>),
-    /// Nobody: kept for the next job of its shape, destroyed when its slices are needed.
+    /// Nobody. It is kept for the next job that needs its profile, and destroyed when its slices are needed.
     Idle,
 }
 
 /// A MIG instance, as planned or existing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Instance {
-    /// Its profile.
+    /// A profile of the GPU's model.
     pub profile: ProfileId,
-    /// Its first unit.
+    /// Its first placement unit.
     pub start: Slice,
-    /// Who holds it.
+    /// The jobs that use it, if any.
     pub holder: Holder,
 }
 
 /// What one GPU is used for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GpuState {
-    /// Nothing.
+    /// No job, and no instances.
     Free,
     /// One job has all of it.
     Whole(JobId),
     /// Jobs share it through MPS, without MIG; never empty.
     Mps(Vec<Share>),
-    /// It is partitioned; instances do not overlap. Empty or all idle: free to be used otherwise where the policy allows.
+    /// It is partitioned; instances do not overlap. If there are none, or all are idle, the GPU may be used in another
+    /// way that its policy allows.
     Mig(Vec<Instance>),
 }
 
 /// One GPU of a node.
 #[derive(Clone, Debug)]
 pub struct Gpu {
-    /// Its model.
+    /// The model, which says what instances the GPU can have.
     pub model: &'static Model,
     /// Whether it may be partitioned.
     pub policy: MigPolicy,
-    /// What it is used for.
+    /// What it is used for now.
     pub state: GpuState,
 }
 
-/// A node's GPUs, in NVML order, and the links between them.
+/// A node's GPUs and the links between them.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// In NVML order.
+    /// In the order of Slurm's numbers: entry `i` is the GPU of [`GpuIndex`](geometry::GpuIndex) `i`.
     pub gpus: Vec<Gpu>,
-    /// As many rows as `gpus`.
+    /// Bandwidths in the order of `gpus`, with as many rows.
     pub links: LinkMatrix,
 }
 
@@ -97,7 +98,7 @@ impl Gpu {
 }
 
 impl Node {
-    /// The same node with nothing on it.
+    /// The same node without jobs and instances.
     #[must_use]
     pub fn emptied(&self) -> Self {
         let mut node = self.clone();

@@ -1,15 +1,15 @@
-//! What a job gets on one node.
+//! What a job gets on one node. GPUs have Slurm's numbers ([`GpuIndex`]).
 
 use geometry::{GpuIndex, ProfileId, Slice};
 
-/// A MIG instance as planned: GPU, profile, first unit. It may or may not exist.
+/// A MIG instance as granted. It may or may not exist yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MigSpec {
-    /// On this GPU.
+    /// Slurm's number of the GPU, which is not always NVML's.
     pub gpu: GpuIndex,
-    /// Of this profile.
+    /// A profile of that GPU's model.
     pub profile: ProfileId,
-    /// Starting at this unit.
+    /// First placement unit, one of the profile's legal starts.
     pub start: Slice,
 }
 
@@ -18,12 +18,12 @@ pub struct MigSpec {
 pub enum ShareOn {
     /// On a GPU without MIG.
     Gpu(GpuIndex),
-    /// Inside this instance.
+    /// Inside this MIG instance.
     Instance(MigSpec),
 }
 
 impl ShareOn {
-    /// The GPU in either case.
+    /// The GPU that is shared, or that has the shared instance.
     #[must_use]
     pub fn gpu(self) -> GpuIndex {
         match self {
@@ -33,21 +33,22 @@ impl ShareOn {
     }
 }
 
-/// What a job gets on one node: nothing is left to choose for those who carry it out.
+/// What a job gets on one node. It leaves nothing to choose to the node side, which only translates Slurm's numbers of
+/// GPUs to NVML's and carries the grant out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Grant {
-    /// Instances of its own, one or more.
+    /// One or more instances of the job's own.
     Mig(Vec<MigSpec>),
-    /// A share.
+    /// A share of one device through MPS.
     Mps {
-        /// Of what.
+        /// The GPU or instance that is shared.
         on: ShareOn,
-        /// Memory limit, MiB.
+        /// Most memory that the job may use there, MiB.
         mem_mib: u64,
-        /// Share of that device's SMs, percent, 1 to 100.
+        /// Most of that device's SMs that the job may use, percent, 1 to 100.
         threads: u8,
     },
-    /// Whole GPUs, in the order the job sees them; at least one.
+    /// At least one whole GPU, in the order in which the job sees them.
     Whole(Vec<GpuIndex>),
 }
 

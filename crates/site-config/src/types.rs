@@ -126,7 +126,7 @@ impl NodeSettings {
 pub struct NodeSpec {
     /// Their names, in the order of the hostlist; never empty.
     pub names: Vec<String>,
-    /// The GPUs of each, in NVML order; never empty.
+    /// The GPUs of each, in NVML's order, which must be the order of gres.conf; never empty.
     pub gpus: Vec<&'static Model>,
     /// Whether they may be partitioned.
     pub mig: MigPolicy,

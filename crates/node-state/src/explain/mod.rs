@@ -6,11 +6,13 @@ mod set;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::ask::Kind;
+use crate::cost::Cost;
+use crate::decision::Decision;
 use crate::report::{Fate, KindTried, Report, ShareClass, ShareScore};
-use crate::{Cost, Decision, Kind};
 use geometry::size::display_gb;
 use geometry::{GpuIndex, ProfileId};
-use parts::{Outcome, WARPS_PER_SM};
+use parts::{Outcome, WARPS_PER_SM, gbps};
 use protocol::{Grant, MigSpec, ShareOn};
 
 impl Decision {
@@ -21,7 +23,7 @@ impl Decision {
         format!("{}: {}", self.report.describe(grant), self.reason())
     }
 
-    /// Why this one, for a reader who sees what was chosen; empty where nothing was.
+    /// Why this grant was chosen, for a reader who sees the grant; empty if nothing was chosen.
     #[must_use]
     pub fn reason(&self) -> String {
         let Some(grant) = &self.chosen else { return String::new() };
@@ -70,11 +72,6 @@ fn why_whole(n: usize, mb_s: u64, free: u32, inexact: bool) -> String {
         1 => format!("the lowest of {free} free"),
         _ => format!("{best} sum of links, {}, of {free} free GPUs", gbps(mb_s)),
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "for people")]
-fn gbps(mb_s: u64) -> String {
-    format!("{} GB/s", mb_s as f64 / 1000.0)
 }
 
 impl Report {
@@ -155,7 +152,7 @@ impl Report {
         text
     }
 
-    /// Where some instances fit, but not as many as asked: how many do.
+    /// How many instances fit, if some do but fewer than asked for.
     fn too_few_instances(&self) -> Option<String> {
         let mut fit: BTreeMap<GpuIndex, u32> = BTreeMap::new();
         for candidate in self.weighed.iter().filter(|c| c.kind == Kind::Mig) {
@@ -198,5 +195,5 @@ impl Report {
     }
 }
 
-/// Most reasons in the one line that says why nothing fits.
+/// Most reasons in the line that says why nothing fits; the rest are counted.
 const MAX_REASONS: usize = 4;

@@ -2,14 +2,13 @@
 
 use std::fmt;
 
-use super::gbps;
-use crate::Cost;
+use crate::cost::Cost;
 use crate::report::{
     Candidate, Constraint, Fate, KindTried, ShareClass, ShareScore, Starts, Takes, Unsuitable,
 };
 use geometry::size::display_gb;
 
-/// How it went with one kind.
+/// What came of one kind: what it takes, or why it gives nothing.
 pub(super) struct Outcome<'a>(pub(super) &'a KindTried);
 
 impl fmt::Display for Outcome<'_> {
@@ -122,6 +121,12 @@ impl fmt::Display for ShareScore {
             }
         }
     }
+}
+
+/// Bandwidth as people read it: `25 GB/s`.
+#[expect(clippy::cast_precision_loss, reason = "for people")]
+pub(super) fn gbps(mb_s: u64) -> String {
+    format!("{} GB/s", mb_s as f64 / 1000.0)
 }
 
 /// Warps that an SM of an A100, A30 or H100 holds.

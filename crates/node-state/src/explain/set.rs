@@ -5,7 +5,7 @@ use std::fmt;
 use crate::report::SetScore;
 use topology::Selection;
 
-/// Why this set, for a reader who sees which it is: `ring at 52 GB/s (bottleneck), the best of 8 free GPUs (preserve)`.
+/// Why this set was chosen, for a reader who sees the set: `ring at 52 GB/s (bottleneck), the best of 8 free GPUs (preserve)`.
 pub(super) fn why(score: &SetScore, exact: bool) -> String {
     let SetScore { free, policy, preserved_bw, .. } = score;
     let best = if exact { "the" } else { "about the" };
@@ -25,7 +25,7 @@ pub(super) fn why(score: &SetScore, exact: bool) -> String {
     format!("{prefix}{aim} of {free} free GPUs ({})", policy.name())
 }
 
-/// `ring at 52 GB/s (bottleneck)`; `None` where nothing is predicted.
+/// `ring at 52 GB/s (bottleneck)`; `None` if nothing is predicted.
 fn prediction(score: &SetScore) -> Option<String> {
     let eff_bw = score.scores.eff_bw.filter(|_| has_edges(score))?;
     Some(format!("{} at {} GB/s ({})", score.pattern, number(eff_bw), score.model.name()))
@@ -35,7 +35,7 @@ fn has_edges(score: &SetScore) -> bool {
     score.scores.bounds.is_some()
 }
 
-/// Whether every set would have done: nothing was weighed then.
+/// Whether every set is as good as this one, so that only its place among the GPUs decided.
 fn alike(score: &SetScore) -> bool {
     if !has_edges(score) {
         return score.preserved_bw <= 0.0;
@@ -48,14 +48,14 @@ fn alike(score: &SetScore) -> bool {
     score.tied_sets.is_some_and(|tied| tied >= sets)
 }
 
-/// At most one decimal, none where there is none.
+/// With one decimal, or none for a whole number.
 fn number(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
 }
 
 impl fmt::Display for SetScore {
-    /// What a table of candidates says of it.
+    /// As in the table of candidates.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(prediction) = prediction(self) {
             write!(f, "{prediction}, AggBW {} GB/s, ", number(self.scores.agg_bw))?;

@@ -8,7 +8,7 @@ use admission::{Ruling, plan};
 use plugin_rt::spank_env::{self, is_named};
 use protocol::AdminComment;
 use protocol::gres_list::{with_entry, with_shards};
-use protocol::matched::MATCH_ENV;
+use protocol::set_summary::MATCH_ENV;
 use protocol::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, encode_request};
 use site_config::SiteConfig;
 

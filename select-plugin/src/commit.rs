@@ -1,7 +1,7 @@
 //! From Slurm's choice of nodes to a placement. Pure: it only says what to write.
 
 use geometry::JobId;
-use protocol::matched::Matched;
+use protocol::set_summary::SetSummary;
 use protocol::wire::{JobPlacement, encode_placement, plain_why};
 use protocol::{Grant, ShareOn};
 use topology::{GpuSet, Quota};
@@ -24,7 +24,7 @@ pub(crate) struct Placed {
     /// What the set of whole GPUs is predicted to reach, GB/s; infinity where nothing is predicted.
     pub(crate) gbps: f64,
     /// For whole GPUs: how the set was chosen and what it promises.
-    pub(crate) matched: Option<Matched>,
+    pub(crate) matched: Option<SetSummary>,
 }
 
 /// Slurm's choice cannot be used, and nothing else fits.
@@ -71,7 +71,7 @@ pub(crate) fn place(
     }
     let decision = question.decide(node);
     let why = plain_why(&planned_why(want, decision.reason()));
-    let matched = decision.matched();
+    let matched = decision.set_summary();
     let gbps = predicted(&decision);
     let placed = |grant| Placed { devices: devices(&grant, want.kind), grant, entries, why, gbps, matched };
     Some(decision.chosen.map(placed).ok_or_else(|| Veto { node: slurm.name.clone() }))

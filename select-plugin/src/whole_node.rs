@@ -1,6 +1,6 @@
 //! Jobs that get every GPU of their nodes: which ones is Slurm's choice, their order follows the job's pattern.
 
-use protocol::matched::encode;
+use protocol::set_summary::encode;
 use protocol::wire::JobPlacement;
 use topology::GpuSet;
 

@@ -10,7 +10,7 @@ use geometry::{GpuIndex, JobId, Model};
 use gpu_node::{Fault, JobContext, NvmlGrant, RealiseError, Realised, Settings, WaitingSlurmd};
 use plugin_rt::{log, set_job};
 use protocol::Grant;
-use protocol::matched::{MATCH_ENV, on_node};
+use protocol::set_summary::{MATCH_ENV, on_node};
 use protocol::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, parse_placement, parse_request, plain_why};
 
 use crate::args::Args;

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use plugin_rt::log;
-use protocol::matched::MATCH_ENV;
+use protocol::set_summary::MATCH_ENV;
 use protocol::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, encode_request};
 
 use crate::args::Args;

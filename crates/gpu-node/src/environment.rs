@@ -1,7 +1,7 @@
 //! What a task sees of its job's GPUs.
 
 use geometry::size::display_gb;
-use protocol::matched::Matched;
+use protocol::set_summary::SetSummary;
 
 use crate::gpu_ids::SlurmGpu;
 use crate::journal::{Entry, GpuRecord, InstanceRecord, Kind};
@@ -61,7 +61,7 @@ fn whole(entry: &Entry, env: &mut Env) {
     env.set(Variable::Gpus, &uuids);
     let set = entry.gpus.iter().map(|g| g.index.to_string()).collect::<Vec<_>>().join(",");
     env.set(Variable::GpuSet, &set);
-    if let Some(matched) = entry.matched.as_deref().and_then(Matched::parse) {
+    if let Some(matched) = entry.matched.as_deref().and_then(SetSummary::parse) {
         env.set(Variable::Match, &matched.words());
         if let Some(gbps) = matched.gbps() {
             env.set(Variable::BandwidthGbps, gbps);

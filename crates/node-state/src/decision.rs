@@ -1,7 +1,7 @@
 //! What one job gets on one node, with the report of how that was chosen.
 
 use protocol::Grant;
-use protocol::matched::Matched;
+use protocol::set_summary::SetSummary;
 
 use crate::report::{Fate, Report};
 
@@ -18,11 +18,11 @@ pub struct Decision {
 impl Decision {
     /// What the job is told about its set of whole GPUs; `None` if no policy chose one.
     #[must_use]
-    pub fn matched(&self) -> Option<Matched> {
+    pub fn set_summary(&self) -> Option<SetSummary> {
         let Some(Fate::Set(score)) = self.report.best.filter(|_| self.chosen.is_some()) else {
             return None;
         };
         let eff_bw = score.scores.eff_bw.filter(|_| score.scores.bounds.is_some());
-        Some(Matched::new(score.pattern, score.sensitive, score.policy, score.model.name(), eff_bw))
+        Some(SetSummary::new(score.pattern, score.sensitive, score.policy, score.model.name(), eff_bw))
     }
 }

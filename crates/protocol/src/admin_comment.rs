@@ -1,7 +1,7 @@
 //! What Tessera writes into a job's AdminComment.
 //!
-//! Slurm keeps the AdminComment with the job, shows it, and lets only root, SlurmUser and administrators of the
-//! accounting database change it. So it is where slurmctld's plugins and a planner leave each other word:
+//! Slurm keeps the AdminComment with the job and shows it. Only root, SlurmUser and administrators of the accounting
+//! database may change it. So slurmctld's plugins and a planner leave each other messages there:
 //!
 //! ```text
 //! tessera: asks v1 iso=mig times=1g:60,2g:35                                  what a pending moldable job asks
@@ -10,61 +10,61 @@
 //! tessera: n1=mig:3/2g.10gb@4 job-profile=bert: why                           what a job got when it started
 //! ```
 //!
-//! A comment that somebody else wrote is never replaced.
+//! Tessera never replaces a comment that somebody else wrote.
 
 use std::fmt;
 
 use crate::plan::Plan;
 use crate::request::Request;
 use crate::started::Started;
+use crate::strict::WireError;
 use crate::time::{parse_utc, utc};
-use crate::wire::WireError;
 
-/// What every AdminComment of ours begins with.
+/// Begins every AdminComment that Tessera writes.
 const OURS: &str = "tessera: ";
-/// What a plan begins with, behind [`OURS`].
+/// Begins a plan, behind [`OURS`].
 const PLAN: &str = "plan ";
-/// What a wait begins with, behind [`OURS`].
+/// Begins a wait, behind [`OURS`].
 const WAITS: &str = "waits until ";
-/// Between what a comment says and the request behind it.
+/// Stands between what a comment says and the request at its end.
 const ASKS: &str = "; asks ";
 
-/// A job's AdminComment.
+/// A job's AdminComment, in parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AdminComment {
-    /// What it says of the job's start.
+    /// What it says about the job's start.
     pub says: Says,
-    /// What the job asks, as [`crate::wire::encode_request`] writes it: no command of Slurm's shows planners the SPANK
+    /// The job's request as [`crate::wire::encode_request`] writes it, for planners: no command of Slurm's shows the SPANK
     /// environment.
     pub asks: Option<String>,
 }
 
-/// What an AdminComment says of a job's start.
+/// What an AdminComment says about a job's start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Says {
-    /// Nothing: the comment is empty, or only holds what the job asks.
+    /// Nothing: the comment is empty, or holds only what the job asks.
     #[default]
     Nothing,
-    /// A planner has decided.
+    /// A planner has chosen size and place.
     Plan(Plan),
-    /// The text behind `tessera: ` begins as a plan does and cannot be read as one.
+    /// A plan that cannot be read: the text behind `tessera: `, and the reason.
     UnreadablePlan(String, WireError),
-    /// The job waits for better GPUs.
+    /// The job waits for GPUs with more bandwidth.
     Waits(Waits),
     /// The job has started, at least once.
     Started(Started),
-    /// Ours, and none of these forms: the text behind `tessera: `.
+    /// The comment begins with `tessera: ` but has none of these forms: the text behind it.
     Unknown(String),
-    /// Somebody else's words.
+    /// The whole comment, which does not begin with `tessera: `: somebody else wrote it.
     Foreign(String),
 }
 
 /// A job that waits for better GPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waits {
-    /// At most until then, seconds since 1970.
+    /// When the wait ends at the latest, seconds since 1970.
     pub until: u64,
-    /// What for, for people: `for GPUs above 25 GB/s: 20.0 GB/s on n1 now`.
+    /// What the job waits for, for people: `for GPUs above 25 GB/s: 20.0 GB/s on n1 now`.
     pub what: String,
 }
 
@@ -90,13 +90,13 @@ impl AdminComment {
         }
     }
 
-    /// The comment of a job that asks this and of whose start nothing is known.
+    /// The comment of a job with this request that neither has a plan nor has started.
     #[must_use]
     pub fn asking(request: &str) -> Self {
         Self { says: Says::Nothing, asks: Some(request.to_owned()) }
     }
 
-    /// Whether Tessera may replace it: it is empty, or Tessera wrote it.
+    /// Whether Tessera may replace the comment, because it is empty or Tessera wrote it.
     #[must_use]
     pub fn is_ours(&self) -> bool {
         !matches!(self.says, Says::Foreign(_))
@@ -108,20 +108,20 @@ impl AdminComment {
         if let Says::Plan(plan) = &self.says { Some(plan) } else { None }
     }
 
-    /// Until when the job waits for better GPUs, seconds since 1970.
+    /// When the job's wait for better GPUs ends, seconds since 1970; `None` if it does not wait.
     #[must_use]
     pub fn waits_until(&self) -> Option<u64> {
         if let Says::Waits(waits) = &self.says { Some(waits.until) } else { None }
     }
 
-    /// What the job got when it started.
+    /// What the job got when it started; `None` if it has not.
     #[must_use]
     pub fn started(&self) -> Option<&Started> {
         if let Says::Started(started) = &self.says { Some(started) } else { None }
     }
 
-    /// The plan for a job with this request at `now`, seconds since 1970, and the request that the plan makes of the
-    /// job's. `None`: the job has no plan, or one that has lapsed or is not for this request.
+    /// The plan that a job with this request has at `now`, seconds since 1970, and the request with the planned size.
+    /// `None`: there is no plan, or it has lapsed, or it is not for this request.
     #[must_use]
     pub fn plan_for(&self, request: &Request, now: u64) -> Option<(&Plan, Request)> {
         let plan = self.plan().filter(|p| p.counts_at(now))?;
@@ -136,7 +136,7 @@ impl From<Says> for AdminComment {
 }
 
 impl Says {
-    /// Reads what stands behind [`OURS`], without the request behind it.
+    /// Reads the text behind [`OURS`], without the request at its end.
     fn parse(text: &str) -> Self {
         if let Some(plan) = text.strip_prefix(PLAN) {
             return match Plan::parse(plan) {
@@ -159,7 +159,7 @@ impl Says {
     }
 }
 
-/// Bytes of an instant as [`utc`] writes it.
+/// Length of an instant as [`utc`] writes it, bytes.
 const UTC_LEN: usize = 20;
 
 impl fmt::Display for AdminComment {

@@ -3,13 +3,13 @@
 /// A job's four lists as it was submitted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tres {
-    /// `--gpus`, total.
+    /// From `--gpus`: the job's total.
     pub per_job: Option<String>,
-    /// `--gres`, `--gpus-per-node`.
+    /// From `--gres` and `--gpus-per-node`.
     pub per_node: Option<String>,
-    /// `--gpus-per-socket`.
+    /// From `--gpus-per-socket`.
     pub per_socket: Option<String>,
-    /// `--gpus-per-task`.
+    /// From `--gpus-per-task`.
     pub per_task: Option<String>,
 }
 
@@ -18,13 +18,13 @@ pub struct Tres {
 pub struct Entry {
     /// `gpu` or `shard`.
     pub name: String,
-    /// How many; 1 where no number is given.
+    /// How many; 1 if no number is given.
     pub count: u64,
-    /// The option it most likely came from, for messages.
+    /// The option that it most likely came from, for messages.
     pub option: &'static str,
-    /// Counted per node.
+    /// Whether `count` is per node.
     pub per_node: bool,
-    /// As written, without `gres:`, but no longer than fits a message.
+    /// As written, without `gres:`, cut to 60 characters.
     pub text: String,
 }
 
@@ -60,7 +60,7 @@ fn entries(list: Option<&str>, option: &'static str, per_node: bool) -> Vec<Entr
         .collect()
 }
 
-/// A count as Slurm takes it: a number, with K for 1024.
+/// A count as Slurm reads it: a number, with K for 1024.
 fn number(text: &str) -> Option<u64> {
     let (digits, factor) = match text.strip_suffix(['k', 'K']) {
         Some(digits) => (digits, 1024),
@@ -69,7 +69,7 @@ fn number(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(factor)
 }
 
-/// `list` with `entry` in the place of its entries for shards.
+/// `list` without its entries for shards, and with `entry` at the end.
 #[must_use]
 pub fn with_shards(list: Option<&str>, entry: &str) -> String {
     let others = list.unwrap_or_default().split([',', ';']).map(str::trim).filter(|part| {
@@ -80,7 +80,7 @@ pub fn with_shards(list: Option<&str>, entry: &str) -> String {
     kept.join(",")
 }
 
-/// `list` with one more entry.
+/// `list` with `entry` at the end.
 #[must_use]
 pub fn with_entry(list: Option<&str>, entry: &str) -> String {
     match list.filter(|l| !l.is_empty()) {

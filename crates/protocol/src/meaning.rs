@@ -1,8 +1,8 @@
 //! What a request means once Slurm's own counts and the site's defaults are known.
 //!
-//! This is the one place that says so. `sbatch` checks options against each other and calls [`implied`]; slurmctld
-//! calls [`meaning`] when a job is submitted, so does `tessera explain`; and the engine calls [`as_counted`] when a job
-//! is to start, because Slurm accounts by what it has counted, whatever the request says.
+//! This is the one place that decides it. `sbatch` checks options against each other and calls [`implied`]. slurmctld
+//! and `tessera explain` call [`meaning`] when a job is submitted. The engine calls [`as_counted`] when a job is to
+//! start, because Slurm accounts by what it has counted, whatever the request says.
 
 use geometry::size::display_gb;
 use topology::Pattern;
@@ -10,38 +10,38 @@ use topology::Pattern;
 use crate::gres_list::Tres;
 use crate::request::{Isolation, Request};
 
-/// What holds where a job does not say.
+/// The site's defaults for what a job leaves open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestDefaults {
     /// The isolation of a job that names none and asks Slurm for no GPUs.
     pub isolation: Isolation,
-    /// Memory per instance or share, MiB; `None`: the job must say, or any will do.
+    /// Memory per instance or share, MiB; `None`: a share must name its memory, an instance may have any.
     pub gpu_mem_mib: Option<u64>,
-    /// Threads of an MPS share, percent; `None`: as large a part as its part of the memory.
+    /// Threads of an MPS share, percent; `None`: the share's part of the device's memory, rounded up.
     pub mps_threads: Option<u8>,
 }
 
-/// What a job asks of Slurm itself.
+/// What a job asks Slurm for by Slurm's own options.
 #[derive(Clone, Copy, Debug)]
 pub struct SlurmAsks<'a> {
-    /// Its lists of GRES.
+    /// The job's lists of GRES.
     pub tres: &'a Tres,
-    /// It gets its nodes, and so their GPUs, for itself: `--exclusive`, or a partition that is so.
+    /// Whether the job gets its nodes, and so all their GPUs, for itself: by `--exclusive`, or by its partition.
     pub exclusive: bool,
 }
 
-/// The isolation that the other parts of a request imply where the user names none, or `auto`: a moldable job, and one
-/// that wants a certain place, is one MIG instance.
+/// The isolation that the other parts of a request imply if the user names none, or `auto`. A moldable job, and one that
+/// names a place, gets one MIG instance.
 #[must_use]
 pub fn implied(request: &Request) -> Option<Isolation> {
     (request.is_moldable() || request.place.is_some()).then_some(Isolation::Mig(None))
 }
 
-/// The request with everything filled in that follows from Slurm's counts and the site's defaults.
+/// The request with all filled in that follows from Slurm's counts and the site's defaults.
 ///
 /// # Errors
 ///
-/// What Slurm was asked for contradicts the request: a line for the user.
+/// The job asks Slurm for something that contradicts the request: a line for the user.
 pub fn meaning(
     request: Request,
     slurm: SlurmAsks<'_>,
@@ -66,15 +66,15 @@ pub fn meaning(
     Ok(request)
 }
 
-/// Whether the job says by Slurm's own means that it wants whole GPUs: the site's default is for those that do not say.
+/// Whether the job asks for whole GPUs by Slurm's own options. The site's default isolation is not for such a job.
 fn asks_for_whole_gpus(slurm: SlurmAsks<'_>) -> bool {
     slurm.exclusive || slurm.tres.gpu_entries().iter().any(|entry| entry.name == "gpu")
 }
 
-/// The request with what the site says where the job does not.
+/// The request with the site's defaults for what it leaves open.
 fn with_defaults(mut request: Request, defaults: &RequestDefaults) -> Request {
     let by_memory = match &request.isolation {
-        // Whoever says how long a job runs on a size says that it fits there.
+        // A job that states its run time on a size also states that it fits there.
         Isolation::Mig(profile) => profile.is_none() && request.times.is_empty(),
         Isolation::Mps | Isolation::Auto => true,
         Isolation::Whole | Isolation::None => false,
@@ -88,7 +88,11 @@ fn with_defaults(mut request: Request, defaults: &RequestDefaults) -> Request {
     request
 }
 
-/// Takes what the job asks from Slurm itself into account, or says how it contradicts the request.
+/// The request with the GPUs that the job asks Slurm for.
+///
+/// # Errors
+///
+/// They contradict the request: a line for the user.
 fn with_slurms_own(mut request: Request, tres: &Tres) -> Result<Request, String> {
     let entries = tres.gpu_entries();
     let asked = in_options(&request);
@@ -102,7 +106,7 @@ fn with_slurms_own(mut request: Request, tres: &Tres) -> Result<Request, String>
         return Ok(request);
     };
     match request.isolation {
-        // "Cheapest that fits" among whole GPUs, because whole GPUs are what it counts.
+        // The job counts whole GPUs, so `auto` can only mean whole GPUs.
         Isolation::Auto | Isolation::Whole => {
             if request.instances > 1 {
                 return Err(format!(
@@ -123,8 +127,12 @@ fn with_slurms_own(mut request: Request, tres: &Tres) -> Result<Request, String>
     }
 }
 
-/// Whether a pattern of the user's own speaks of the GPUs that the job has, where their number per node is known: an
-/// exclusive job has all of its nodes', one that says nothing of GPUs to Slurm has one.
+/// Checks that the ranks of an edge list are GPUs that the job has, if their number per node is known. A whole-GPU job
+/// that asks Slurm for no GPUs has one. An exclusive job has all of its nodes' GPUs, so it is not checked.
+///
+/// # Errors
+///
+/// A line for the user.
 fn has_its_ranks(request: &Request, tres: &Tres) -> Result<(), String> {
     let one = || (request.isolation == Isolation::Whole && tres.gpu_entries().is_empty()).then_some(1);
     let (Some(pattern @ Pattern::Edges(_)), Some(gpus)) = (&request.pattern, request.gpus.or_else(one))
@@ -139,7 +147,12 @@ fn has_its_ranks(request: &Request, tres: &Tres) -> Result<(), String> {
     })
 }
 
-/// What an exclusive job can have: Slurm allocates shared GRES to none, so one that asks for a part would wait for ever.
+/// The request of an exclusive job, which can only have whole GPUs. Slurm allocates no shared GRES to such a job, so one
+/// that asks for a part of a GPU would wait for ever.
+///
+/// # Errors
+///
+/// The job asks for a part of a GPU: a line for the user.
 fn exclusively(request: Request) -> Result<Request, String> {
     match request.isolation {
         Isolation::Auto if request.instances <= 1 => Ok(Request { isolation: Isolation::Whole, ..request }),
@@ -152,7 +165,7 @@ fn exclusively(request: Request) -> Result<Request, String> {
     }
 }
 
-/// The request as the options a user types, and what was made of them.
+/// The request as the options that a user types, with the isolation that was made of them.
 #[must_use]
 pub fn in_options(request: &Request) -> String {
     let mut out = Vec::new();
@@ -171,10 +184,10 @@ pub fn in_options(request: &Request) -> String {
     out.join(" ")
 }
 
-/// What Slurm has counted for a job per node.
+/// What Slurm has counted for a job, per node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counted {
-    /// Whole GPUs; 0 where they were counted per job on several nodes, per socket or task.
+    /// Whole GPUs; 0 if they were counted per job on several nodes, per socket or per task.
     Gpus(u64),
     /// Shards, nominal gigabytes of one GPU.
     Shards(u64),
@@ -183,20 +196,20 @@ pub enum Counted {
 /// A request as Slurm has counted it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CountedRequest {
-    /// Its isolation is never `none`.
+    /// The request to decide on; its isolation is never `none`.
     pub request: Request,
-    /// It came from Tessera's options: nodes that Tessera does not manage cannot serve it.
+    /// Whether it came from Tessera's options, so that only nodes that Tessera manages can serve it.
     pub managed: bool,
 }
 
 /// MiB in a shard, rounded up: one nominal, decimal GB.
 pub const SHARD_MIB: u64 = 954;
 
-/// What a job gets whose request is `asked` and for which Slurm has counted this; `None`: it wants Slurm's own choice.
+/// What a job with the request `asked` is to get if Slurm has counted `counted` for it; `None`: Slurm's own choice.
 ///
-/// The two agree once a submission was admitted. They may not: a job submitted without `job_submit_tessera`, or a record
-/// from before that was installed. Then the count is right, because Slurm accounts by it: shards alone are an MPS share
-/// of as many GB, GPUs alone are whole ones.
+/// Once a submission was admitted, the two agree. They may differ for a job that was submitted without
+/// `job_submit_tessera`. Then the count is right, because Slurm accounts by it: shards alone are an MPS share of as many
+/// GB, GPUs alone are whole GPUs.
 #[must_use]
 pub fn as_counted(asked: Option<Request>, counted: Counted) -> Option<CountedRequest> {
     match (counted, asked) {

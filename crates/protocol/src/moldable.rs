@@ -1,4 +1,4 @@
-//! Jobs that may run on instances of several sizes, in the words of options, wire strings and tables.
+//! Jobs that may run on instances of several sizes: their run times per size and their planned place, as text.
 
 use std::fmt;
 
@@ -6,9 +6,9 @@ use crate::time::{digits, parse_millis};
 
 use geometry::{GpuIndex, Slice};
 
-/// Most sizes one job may list: no GPU has so many.
+/// Most sizes that one job may list; no GPU has so many.
 pub const MAX_SIZES: usize = 16;
-/// Longest run time, a year, in milliseconds.
+/// Longest run time, one year, in milliseconds.
 pub const MAX_MILLIS: u64 = 366 * 24 * 3600 * 1000;
 /// Longest name of a job's profile, in characters.
 pub const MAX_PROFILE_NAME: usize = 64;
@@ -34,7 +34,7 @@ impl SizeTime {
 }
 
 impl fmt::Display for SizeTime {
-    /// `2g:35`, and `2g:0.25` where the time is no whole number of seconds.
+    /// `2g:35`, or `2g:0.25` if the time is not a whole number of seconds.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}g:{}", self.slices, self.millis / 1000)?;
         match self.millis % 1000 {
@@ -44,7 +44,7 @@ impl fmt::Display for SizeTime {
     }
 }
 
-/// A list of times that cannot be read; the text is the end of a line that names option and value.
+/// A list of times that cannot be read. The message is the end of a line that names the option and its value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}: expected sizes with their run time in seconds or H:MM:SS, such as 1g:60,2g:35")]
 pub struct BadTimes(String);
@@ -53,7 +53,7 @@ pub struct BadTimes(String);
 ///
 /// # Errors
 ///
-/// The first part that is no size with a time, a size listed twice, or more than [`MAX_SIZES`].
+/// A part is not a size with its time, a size is listed twice, or there are more than [`MAX_SIZES`].
 pub fn parse_times(text: &str) -> Result<Vec<SizeTime>, BadTimes> {
     let mut times: Vec<SizeTime> = Vec::new();
     for part in text.split(',') {
@@ -79,17 +79,17 @@ fn parse_time(part: &str) -> Option<SizeTime> {
     Some(SizeTime { slices, millis })
 }
 
-/// Where a plan wants a job's instance: `3@4`, GPU 3 from slice 4.
+/// Where a plan puts a job's instance: `3@4` for GPU 3 from slice 4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlannedStart {
-    /// Which GPU of the node.
+    /// Slurm's number of the GPU, below 64.
     pub gpu: GpuIndex,
-    /// Its first memory slice.
+    /// First memory slice of the instance, below 16.
     pub start: Slice,
 }
 
 impl PlannedStart {
-    /// Reads `GPU@START`.
+    /// Reads `GPU@START`; `None` for anything else.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (gpu, start) = text.split_once('@')?;
@@ -105,7 +105,7 @@ impl fmt::Display for PlannedStart {
     }
 }
 
-/// Whether a job's profile may have this name: letters, digits, `.`, `_` and `-`, at most [`MAX_PROFILE_NAME`].
+/// Whether a job profile may have this name: 1 to [`MAX_PROFILE_NAME`] letters, digits, `.`, `_` and `-`.
 #[must_use]
 pub fn is_job_profile_name(text: &str) -> bool {
     (1..=MAX_PROFILE_NAME).contains(&text.len())

@@ -2,30 +2,31 @@
 //!
 //! # Terminology
 //! A job is *moldable* if its request says how long it runs on instances of several sizes, or names a job profile from
-//! which a planner can learn that. Its *requested* size is what it runs on when nobody plans it: the profile it names,
-//! else [`Request::least_work`].
+//! which a planner can learn that. Its *requested* size is the one that it runs on without a plan: the profile that it
+//! names, else [`Request::least_work`].
 //!
 //! # The plan
-//! The plan is the job's AdminComment, which only root, SlurmUser and administrators of the accounting database may
-//! set, which Slurm shows, saves with the job and lets be changed and cleared:
+//! The plan is the job's AdminComment. Only root, SlurmUser and administrators of the accounting database may set it.
+//! Slurm shows it, saves it with the job, and lets it be changed and cleared:
 //!
 //! ```text
 //! scontrol update JobId=17 AdminComment='tessera: plan v1 size=2g.10gb place=n1:3@4 begin=1790000000 end=1790000035 until=1790000600'
 //! scontrol update JobId=17 AdminComment=
 //! ```
 //!
-//! A planner sees what a pending job asks by `job_submit_tessera`'s comment at submission, `tessera: asks REQUEST`: no
-//! command of Slurm's shows the SPANK environment. `job_submit_tessera` keeps it at the end of every plan, `…; asks
-//! REQUEST`, and puts it there again when the comment is cleared.
+//! No command of Slurm's shows the SPANK environment. So `job_submit_tessera` writes what a pending job asks into its
+//! comment at submission, `tessera: asks REQUEST`, where a planner sees it. It keeps that at the end of every plan, `…;
+//! asks REQUEST`, and restores it when the comment is cleared.
 //!
-//! `size` is the name of a MIG profile; `place` (may be left out) node, GPU and first memory slice; `begin` and `end`
-//! (may be left out) what the planner predicts; `until` when the plan lapses. Times are seconds since 1970.
+//! `size` is the name of a MIG profile; the optional `place` gives node, GPU and first memory slice; the optional `begin`
+//! and `end` are what the planner predicts; `until` is when the plan lapses. Times are seconds since 1970.
 //!
-//! - `job_submit_tessera` refuses a plan that cannot be read, or is not for that job, and changes the job's shards with
-//!   it, in the same update: nothing else has to be updated. Clearing the comment gives the requested size's back.
-//! - Where that size fits, the select plugin grants it, at the planned place if it is free. A place that is not free
-//!   does not make the job wait: any other will do, on any node.
-//! - A plan that has lapsed, or that the job's nodes cannot carry out, counts as none: the requested size runs.
+//! - `job_submit_tessera` refuses a plan that it cannot read, or that is not for that job. In the same update it changes
+//!   the job's shards to those of the planned size. Clearing the comment restores those of the requested size.
+//! - If the planned size fits, the select plugin grants it, at the planned place if that is free. The job does not wait
+//!   for its planned place: any other place on any node will do.
+//! - A plan that has lapsed, or that the job's nodes cannot carry out, counts as none: the job runs on its requested
+//!   size.
 //! - When the job starts, [`Started`](crate::Started) replaces the plan, with the request behind it as well. A job that is requeued is
 //!   without a plan again.
 //! - A comment that is not ours is never overwritten: such a job cannot be planned, see [`crate::AdminComment::is_ours`].
@@ -36,8 +37,8 @@ use geometry::Model;
 
 use crate::moldable::PlannedStart;
 use crate::request::{Isolation, Request, is_profile_name};
+use crate::strict::{WireError, bad, number};
 use crate::time::utc;
-use crate::wire::{WireError, bad, number};
 
 /// Longest plan that is read, in bytes.
 const MAX_PLAN: usize = 400;
@@ -49,24 +50,24 @@ const KEYS: [&str; 5] = ["size", "place", "begin", "end", "until"];
 /// A planner's decision for one pending job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// The MIG profile to run on: `2g.10gb`.
+    /// Name of the MIG profile to run on: `2g.10gb`.
     pub size: String,
-    /// Where.
+    /// Where the instance should be; `None`: anywhere.
     pub place: Option<PlannedPlace>,
     /// When the planner expects it to begin, seconds since 1970.
     pub begin: Option<u64>,
     /// When the planner expects it to end, seconds since 1970.
     pub end: Option<u64>,
-    /// The first second in which the plan counts no more, seconds since 1970.
+    /// When the plan lapses: from this second on it does not count; seconds since 1970.
     pub until: u64,
 }
 
-/// Where a plan wants an instance: `n1:3@4`.
+/// Where a plan puts an instance: `n1:3@4`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedPlace {
-    /// The node's name.
+    /// Name of the node, at most 64 characters.
     pub node: String,
-    /// Where on it.
+    /// GPU and first slice on that node.
     pub start: PlannedStart,
 }
 
@@ -87,11 +88,11 @@ impl fmt::Display for Plan {
 }
 
 impl Plan {
-    /// Reads what stands behind `plan ` in an AdminComment.
+    /// Reads the text behind `plan ` in an AdminComment.
     ///
     /// # Errors
     ///
-    /// This part of it is unknown, missing, repeated or out of range.
+    /// A part is unknown, missing, repeated, out of order or out of range; the error shows it.
     pub(crate) fn parse(text: &str) -> Result<Self, WireError> {
         if text.len() > MAX_PLAN {
             return bad("too long a plan", text);
@@ -139,35 +140,35 @@ fn parse_place(text: &str) -> Result<PlannedPlace, WireError> {
     }
 }
 
-/// Why a plan cannot be for a job, in words for whoever wrote it.
+/// Why a job cannot have a plan, for whoever wrote the plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotForJob {
-    /// It cannot be read.
+    /// The plan cannot be read.
     #[error("a plan that cannot be read: {0}")]
     Unreadable(#[from] WireError),
-    /// The job's size is not for others to choose.
+    /// A planner may not choose the job's size.
     #[error("the job is not moldable: it has neither --gpu-times nor --gpu-profile")]
     NotMoldable,
-    /// No model has the profile with what the job asks for.
+    /// No GPU model has a profile of this name with what the job asks for.
     #[error("no GPU has a profile {0} with the memory and multiprocessors that the job asks for")]
     NoSuchSize(String),
-    /// The job did not list it.
+    /// The job lists sizes, and the planned one is not among them.
     #[error("{size} is not among the sizes of the job, {listed}")]
     NotListed {
-        /// The planned one.
+        /// The planned profile.
         size: String,
-        /// The job's.
+        /// The sizes that the job lists.
         listed: String,
     },
 }
 
 impl Plan {
-    /// The request as this plan wants it; the place is not part of it: see [`Plan::start_on`]. Whether the plan still
-    /// counts is not asked here.
+    /// The job's request with the planned size. The planned place is not in it: see [`Plan::start_on`]. Does not check
+    /// whether the plan still counts: see [`Plan::counts_at`].
     ///
     /// # Errors
     ///
-    /// The plan is not one for this request.
+    /// The job that asks this cannot have the plan.
     pub fn apply(&self, request: &Request) -> Result<Request, NotForJob> {
         if !request.is_moldable() {
             return Err(NotForJob::NotMoldable);
@@ -191,13 +192,13 @@ impl Plan {
         now < self.until
     }
 
-    /// Where on this node the plan wants the job.
+    /// Where on this node the plan puts the job; `None` if it names no place or another node.
     #[must_use]
     pub fn start_on(&self, node: &str) -> Option<PlannedStart> {
         self.place.as_ref().filter(|p| p.node == node).map(|p| p.start)
     }
 
-    /// The choice in words for the user: `2g.10gb chosen by the planner out of 1g, 2g, 3g; end expected
+    /// The plan in words for the user: `2g.10gb chosen by the planner out of 1g, 2g, 3g; end expected
     /// 2026-11-21T06:45:00Z`.
     #[must_use]
     pub fn in_words(&self, request: &Request) -> String {

@@ -3,30 +3,30 @@
 use std::fmt;
 
 use crate::moldable::{PlannedStart, SizeTime};
-use crate::wait::SetWait;
+use crate::set_wait::SetWait;
 use topology::{Pattern, Selection};
 
 /// How far apart a job's GPU is kept from other jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Isolation {
-    /// The cheapest kind that satisfies the rest of the request.
+    /// The kind that satisfies the rest of the request and takes least from other jobs.
     Auto,
-    /// MIG instances of its own, of this profile where one is named.
+    /// MIG instances of the job's own, of this profile if one is named.
     Mig(Option<String>),
     /// A memory-limited share of a GPU or instance, through MPS.
     Mps,
-    /// Whole GPUs.
+    /// Whole GPUs, outside MIG mode.
     Whole,
-    /// Nothing is changed: what Slurm gives.
+    /// What Slurm gives; Tessera changes nothing.
     None,
 }
 
 impl Isolation {
-    /// The values a user may type, for messages.
+    /// The values that a user may type, for messages.
     pub const ACCEPTED: &str = "auto, mig, mig:PROFILE, mps, whole or none";
 
-    /// Parses what a user types after `--gpu-isolation=`. A profile's name is only checked for its characters:
-    /// which ones exist depends on the node.
+    /// Reads what a user types after `--gpu-isolation=`. A profile's name is checked only for its characters: which
+    /// profiles exist depends on the node.
     ///
     /// # Errors
     ///
@@ -47,7 +47,7 @@ impl Isolation {
     }
 }
 
-/// Not an isolation: see [`Isolation::ACCEPTED`].
+/// The text is not an isolation; the message lists [`Isolation::ACCEPTED`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected {}", Isolation::ACCEPTED)]
 pub struct UnknownIsolation;
@@ -65,7 +65,8 @@ impl fmt::Display for Isolation {
     }
 }
 
-/// Characters that profile names are made of, and no others: the name comes from a user.
+/// Whether the text could be a MIG profile's name: 1 to 24 lower-case letters, digits, `.`, `+` and `-`. Names come from
+/// users.
 #[must_use]
 pub fn is_profile_name(text: &str) -> bool {
     (1..=24).contains(&text.len())
@@ -77,45 +78,46 @@ pub fn is_profile_name(text: &str) -> bool {
 /// Whether a job's run time depends on the bandwidth between its GPUs (MAPA section 3.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bandwidth {
-    /// Well-linked GPUs make it faster.
+    /// GPUs with faster links make the job faster.
     Sensitive,
-    /// Any GPUs do.
+    /// The job is as fast on any GPUs.
     Insensitive,
 }
 
 /// What one job asks for on each of its nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// How far apart.
+    /// How far the job's GPU is kept from other jobs.
     pub isolation: Isolation,
-    /// The user named the isolation; false: it follows from other options, and the site's default may replace it.
+    /// Whether the user named the isolation. If not, it follows from other options, and the site's default may replace
+    /// it.
     pub isolation_typed: bool,
     /// Memory per instance, share or GPU, MiB; `None`: any.
     pub mem_mib: Option<u64>,
     /// Instances per node, from 1.
     pub instances: u32,
-    /// Share of the GPU's SMs, percent, 1 to 100: the limit of an MPS share, the least of a MIG instance.
+    /// Percent of the GPU's SMs, 1 to 100: the most for an MPS share, the least for a MIG instance.
     pub threads: Option<u8>,
-    /// How the GPUs talk to each other.
+    /// How the job's GPUs talk to each other.
     pub pattern: Option<Pattern>,
-    /// Whether bandwidth between them matters.
+    /// Whether bandwidth between the job's GPUs matters.
     pub bandwidth: Option<Bandwidth>,
-    /// Whole GPUs per node, where the job asked for them.
+    /// Whole GPUs per node, if the job asked for them.
     pub gpus: Option<u32>,
     /// How a set of whole GPUs is selected; `None`: as the partition or site says.
     pub policy: Option<Selection>,
     /// For whole GPUs: how long the job waits for a better set; `None`: as the partition or site says.
     pub wait: Option<SetWait>,
-    /// Run time per instance size, ascending by size: the job is moldable (FAR section 2). Empty: it is not.
+    /// Run time per instance size, ascending by size, for a moldable job (FAR section 2); else empty.
     pub times: Vec<SizeTime>,
-    /// The name under which jobs that scale alike are counted together; their times are learnt from it.
+    /// Name of the job profile: jobs of one profile scale alike, and planners learn their run times from past ones.
     pub job_profile: Option<String>,
-    /// Where a plan wants the job's instance.
+    /// Where a plan puts the job's instance.
     pub place: Option<PlannedStart>,
 }
 
 impl Request {
-    /// A request of this isolation with nothing else asked.
+    /// A request for this isolation and nothing else.
     #[must_use]
     pub fn new(isolation: Isolation) -> Self {
         Self {

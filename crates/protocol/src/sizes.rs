@@ -2,19 +2,19 @@
 
 use geometry::{Model, Profile};
 
-use crate::Request;
+use crate::request::Request;
 
 /// A size that a moldable job may have on a GPU model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
     /// The profile to create.
     pub profile: &'static Profile,
-    /// How long the job says it runs on it, milliseconds; `None` where only its job profile can tell.
+    /// The run time on it that the job states, milliseconds; `None` if only its job profile can tell.
     pub millis: Option<u64>,
 }
 
 impl Request {
-    /// Whether the job's size is a planner's to choose.
+    /// Whether a planner may choose the job's size.
     #[must_use]
     pub fn is_moldable(&self) -> bool {
         !self.times.is_empty() || self.job_profile.is_some()
@@ -33,9 +33,9 @@ impl Request {
         plain.into_iter().map(|profile| Size { profile, millis: time(profile) }).collect()
     }
 
-    /// The size that a job with times and no profile of its choice has on this model unless it is planned: that with
-    /// the least work, run time times compute slices, of [`Request::sizes_on`]; of two alike the smaller. `None`: it has
-    /// no times, or none of its sizes will do here.
+    /// The size of [`Request::sizes_on`] with the least work, run time times compute slices; of two alike the smaller.
+    /// A job that lists times and names no profile gets it unless a plan chooses another. `None`: the job lists no times,
+    /// or none of its sizes will do on this model.
     #[must_use]
     pub fn least_work(&self, model: &'static Model) -> Option<&'static Profile> {
         let work = |s: &Size| Some((s.millis? * u64::from(s.profile.compute_slices), s.profile));
@@ -43,19 +43,19 @@ impl Request {
         sizes.iter().filter_map(work).min_by_key(|(work, _)| *work).map(|(_, profile)| profile)
     }
 
-    /// Memory per instance that the times do not speak for, MiB: whoever says how long a job runs on a size says that
-    /// it fits there.
+    /// Whether the profile has the memory and the SMs that the request itself names. The site's default memory does not
+    /// count: a job that states its run time on a size also states that it fits there.
     pub(crate) fn is_served_by(&self, model: &Model, profile: &Profile) -> bool {
         let sm_need = (self.threads.map_or(0, u32::from) * model.mig_sm()).div_ceil(100);
         profile.memory_mib >= self.mem_mib.unwrap_or(0) && profile.sm >= sm_need
     }
 
-    /// Whether the job may be given this number of compute slices.
+    /// Whether the job listed a size with this number of compute slices; true if it listed none.
     pub(crate) fn lists(&self, slices: u8) -> bool {
         self.times.is_empty() || self.times.iter().any(|t| t.slices == slices)
     }
 
-    /// The sizes that it lists: `1g, 2g, 7g`.
+    /// The sizes that the job lists: `1g, 2g, 7g`.
     #[must_use]
     pub fn listed(&self) -> String {
         let sizes: Vec<String> = self.times.iter().map(|t| format!("{}g", t.slices)).collect();

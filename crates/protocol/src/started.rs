@@ -1,39 +1,39 @@
-//! What a job got when it started, as its AdminComment says it.
+//! What a job got when it started, as its AdminComment tells it.
 
 use std::fmt;
 
 use crate::moldable::is_job_profile_name;
 use crate::plan::MAX_INSTANT;
-use crate::wire::number;
+use crate::strict::number;
 
 /// What a job got when it started: `n1=mig:3/2g.10gb@4 job-profile=bert planned=1790000000-1790000035: why`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Started {
-    /// What it got, as [`crate::wire::encode_placement`] writes nodes and grants.
+    /// Nodes and grants, as [`crate::wire::encode_placement`] writes them.
     pub got: String,
-    /// The job profile whose times it adds to.
+    /// The job profile that learns from this job's run time.
     pub job_profile: Option<String>,
-    /// Begin and end that its plan predicted, seconds since 1970.
+    /// Begin and end as its plan predicted them, seconds since 1970.
     pub planned: Option<(u64, u64)>,
-    /// Why it got that, for people.
+    /// Why the job got that, for people.
     pub why: String,
 }
 
-/// A job's only instance, as text: [`Started`] is read where the nodes' GPU models may not be known.
+/// A job's only instance, with its profile's name: [`Started`] is read where the nodes' GPU models may be unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OnlyInstance<'a> {
     /// The node's name.
     pub node: &'a str,
-    /// The GPU's index on the node.
+    /// Slurm's number of the GPU.
     pub gpu: u16,
     /// Name of the profile.
     pub profile: &'a str,
-    /// First placement unit.
+    /// The instance's first placement unit.
     pub start: u8,
 }
 
 impl<'a> OnlyInstance<'a> {
-    /// Reads [`Started::got`]; `None` if that is not one MIG instance.
+    /// Reads [`Started::got`]; `None` if the job got anything but one MIG instance.
     #[must_use]
     pub fn parse(got: &'a str) -> Option<Self> {
         let (node, instance) = got.split_once("=mig:").filter(|(_, i)| !i.contains([',', ';']))?;
@@ -51,7 +51,7 @@ impl fmt::Display for OnlyInstance<'_> {
 }
 
 impl Started {
-    /// Reads what stands behind `tessera: `; `None`: it is something else.
+    /// Reads the text behind `tessera: `; `None` if it is something else.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (head, why) = text.split_once(": ").unwrap_or((text, ""));
         let mut fields = head.split(' ');

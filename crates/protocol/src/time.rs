@@ -1,6 +1,6 @@
 //! Instants and durations as text.
 
-/// An instant in UTC, `2026-11-21T06:45:00Z`, from seconds since 1970.
+/// Writes an instant, seconds since 1970, in UTC: `2026-11-21T06:45:00Z`.
 #[must_use]
 pub fn utc(seconds: u64) -> String {
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
@@ -38,7 +38,7 @@ pub fn parse_utc(text: &str) -> Option<u64> {
     (utc(seconds) == text).then_some(seconds)
 }
 
-/// Reads `SECONDS[.FRACTION]`, `MM:SS` or `H:MM:SS` as milliseconds.
+/// Reads `SECONDS[.FRACTION]`, `MM:SS` or `H:MM:SS` as milliseconds; `None` for anything else.
 #[must_use]
 pub fn parse_millis(text: &str) -> Option<u64> {
     if text.contains(':') {
@@ -56,7 +56,7 @@ pub fn parse_millis(text: &str) -> Option<u64> {
     Some(digits(whole, 8)? * 1000 + digits(fraction, 3)? * scale)
 }
 
-/// A plain decimal number of at most `most` digits.
+/// Reads a decimal number of 1 to `most` digits without sign.
 pub(crate) fn digits(text: &str, most: usize) -> Option<u64> {
     let plain = (1..=most).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
     plain.then(|| text.parse().ok()).flatten()

@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 use geometry::JobId;
 use plugin_rt::slurmctld::{item, text};
 use plugin_rt::spank_env::is_named;
-use protocol::matched::MATCH_ENV;
+use protocol::set_summary::MATCH_ENV;
 use protocol::wire::{PLACEMENT_ENV, WHY_ENV};
 
 use super::host::Host;

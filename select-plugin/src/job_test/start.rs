@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use geometry::JobId;
 use plugin_rt::log;
-use protocol::matched::{Matched, encode};
+use protocol::set_summary::{SetSummary, encode};
 use protocol::wire::JobPlacement;
 
 use super::wait::{wait_alone, wait_later, wait_now};
@@ -31,7 +31,7 @@ pub(super) struct Decided {
     /// Why, for the job's user: of several nodes, the one with the least bandwidth.
     pub(super) why: String,
     /// How sets of whole GPUs were chosen, by node.
-    matched: Vec<(String, Matched)>,
+    matched: Vec<(String, SetSummary)>,
     /// The node whose set is predicted to reach the least, and that, GB/s.
     pub(super) poorest: Option<(String, f64)>,
 }
@@ -135,7 +135,7 @@ fn decide<S: Slurm>(
         let Placed { grant, devices, entries, why, gbps, matched: how } = placed?;
         effects.push(Effect::Devices(Devices { node: node.index, devices, entries }));
         // Nobody is told of a bandwidth between the GPUs of a set that has one GPU.
-        let told = how.as_ref().and_then(Matched::gbps).map_or(f64::INFINITY, |_| gbps);
+        let told = how.as_ref().and_then(SetSummary::gbps).map_or(f64::INFINITY, |_| gbps);
         whys.push((told, why));
         if poorest.as_ref().is_none_or(|(_, least)| gbps < *least) {
             poorest = Some((node.name.clone(), gbps));

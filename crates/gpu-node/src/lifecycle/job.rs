@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use geometry::JobId;
-use protocol::matched::Matched;
+use protocol::set_summary::SetSummary;
 
 use super::waiting_slurmd::WaitingSlurmd;
 use crate::fault::Fault;
@@ -26,7 +26,7 @@ pub struct JobContext {
     /// Why, in one line, for the job's log.
     pub decision: String,
     /// For whole GPUs: how the set was chosen and what it promises, as the controller says.
-    pub matched: Option<Matched>,
+    pub matched: Option<SetSummary>,
     /// Jobs known to be on this node now. A journalled job that is not among them is dead: its epilog was killed. What a
     /// dead job holds is taken from it if it is in the way. `None`: not known; nothing is taken from anybody.
     pub live: Option<HashSet<JobId>>,

@@ -1,6 +1,6 @@
 //! Reading a layout line.
 
-use super::{
+use super::line::{
     CUT, GpuLayout, HolderLayout, InstanceLayout, Layout, LayoutError, MAX_LEN, PREFIX, ShareLayout, Shares,
 };
 use geometry::{JobId, Slice};
@@ -9,7 +9,7 @@ use geometry::{JobId, Slice};
 ///
 /// # Errors
 ///
-/// What is wrong, and where.
+/// The line is not a layout, or too long.
 pub fn parse_layout(line: &str) -> Result<Layout, LayoutError> {
     let mut p = Parser { line, at: 0 };
     if line.len() > MAX_LEN {
@@ -102,7 +102,7 @@ impl<'a> Parser<'a> {
 
     fn instance(&mut self) -> Result<InstanceLayout, LayoutError> {
         let name = self.rest().split('@').next().unwrap_or("");
-        if !crate::is_profile_name(name) {
+        if !crate::request::is_profile_name(name) {
             return self.fail("not a profile");
         }
         self.at += name.len();

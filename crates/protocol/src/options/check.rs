@@ -1,87 +1,49 @@
 //! Refuses options that contradict each other, or that no GPU of any known model could satisfy.
 //!
-//! What only the site's nodes can tell (is there such a GPU, is it ever free) is the controller's to refuse.
+//! Whether the site has such a GPU is for slurmctld to check.
 
-use crate::moldable::{PlannedStart, SizeTime};
-use crate::wait::SetWait;
-use crate::{Bandwidth, Isolation, Request};
 use geometry::Model;
 use geometry::size::display_gb;
-use topology::{Pattern, Selection};
+use topology::Pattern;
 
+use super::given::Given;
+use super::names::{Renames, shown};
+use super::one_instance;
 use super::table::Opt;
 use super::value::Value;
-use super::{Refusal, Renames, moldable, shown};
 use crate::meaning::implied;
+use crate::request::{Bandwidth, Isolation, Request};
+use crate::set_wait::SetWait;
 
-/// The values by option.
-#[derive(Default)]
-pub(super) struct Given {
-    isolation: Option<Isolation>,
-    pub(super) mem: Option<u64>,
-    pub(super) instances: Option<u32>,
-    pub(super) threads: Option<u8>,
-    pattern: Option<Pattern>,
-    bandwidth: Option<Bandwidth>,
-    policy: Option<Selection>,
-    wait: Option<SetWait>,
-    pub(super) times: Option<Vec<SizeTime>>,
-    pub(super) profile: Option<String>,
-    pub(super) place: Option<PlannedStart>,
-}
-
-impl Given {
-    /// What the options say that are about one MIG instance, of several possible sizes or at a certain place.
-    fn about_one_instance(&self) -> Request {
-        Request {
-            times: self.times.clone().unwrap_or_default(),
-            job_profile: self.profile.clone(),
-            place: self.place,
-            ..Request::new(Isolation::Auto)
-        }
-    }
-}
-
-/// Makes the request, or says everything that is wrong with the combination.
-pub(super) fn request(values: Vec<Value>, renames: &Renames) -> Result<Request, Vec<Refusal>> {
-    let mut given = Given::default();
-    for value in values {
-        match value {
-            Value::Isolation(v) => given.isolation = Some(v),
-            Value::Mem(v) => given.mem = Some(v),
-            Value::Instances(v) => given.instances = Some(v),
-            Value::Threads(v) => given.threads = Some(v),
-            Value::Pattern(v) => given.pattern = Some(v),
-            Value::Bandwidth(v) => given.bandwidth = Some(v),
-            Value::SetPolicy(v) => given.policy = Some(v),
-            Value::Wait(v) => given.wait = Some(v),
-            Value::Times(v) => given.times = Some(v),
-            Value::Profile(v) => given.profile = Some(v),
-            Value::Place(v) => given.place = Some(v),
-        }
-    }
+/// Makes the request of these values.
+///
+/// # Errors
+///
+/// Everything that is wrong with the combination, a line each.
+pub(super) fn request(values: Vec<Value>, renames: &Renames) -> Result<Request, Vec<String>> {
+    let given = Given::of(values);
     let name = |opt| shown(opt, renames);
     let one_instance = implied(&given.about_one_instance());
     let typed = given.isolation.clone().filter(|i| *i != Isolation::Auto || one_instance.is_none());
     let Some(isolation) = typed.or(one_instance).or_else(|| by_other_options(&given)) else {
         let alone = if given.instances.is_some() { Opt::Instances } else { Opt::Threads };
-        return Err(vec![Refusal(format!(
+        return Err(vec![format!(
             "{}: needs {} or {} beside it",
             name(alone),
             name(Opt::Isolation),
             name(Opt::Mem)
-        ))]);
+        )]);
     };
     let mut problems = contradictions(&isolation, &given, &name);
-    problems.extend(moldable::contradictions(&isolation, &given, &name));
+    problems.extend(one_instance::contradictions(&isolation, &given, &name));
     if problems.is_empty() {
         problems.extend(impossible(&isolation, &given, &name));
     }
     if problems.is_empty() {
-        problems.extend(moldable::impossible(&isolation, &given, &name));
+        problems.extend(one_instance::impossible(&isolation, &given, &name));
     }
     if !problems.is_empty() {
-        return Err(problems.into_iter().map(Refusal).collect());
+        return Err(problems);
     }
     Ok(Request {
         isolation_typed: given.isolation.is_some(),
@@ -100,7 +62,7 @@ pub(super) fn request(values: Vec<Value>, renames: &Renames) -> Result<Request, 
     })
 }
 
-/// The isolation that options for memory and links imply.
+/// The isolation that the options for memory and links imply; `None` if they imply none.
 fn by_other_options(given: &Given) -> Option<Isolation> {
     if given.mem.is_some() {
         return Some(Isolation::Auto);
@@ -159,7 +121,7 @@ fn contradictions(isolation: &Isolation, given: &Given, name: &dyn Fn(Opt) -> St
     out
 }
 
-/// What no known GPU model has.
+/// The line for a request that no known GPU model could satisfy.
 fn impossible(isolation: &Isolation, given: &Given, name: &dyn Fn(Opt) -> String) -> Option<String> {
     let mem = given.mem.unwrap_or(0);
     match isolation {
@@ -206,7 +168,7 @@ fn impossible(isolation: &Isolation, given: &Given, name: &dyn Fn(Opt) -> String
     }
 }
 
-/// Existing profiles nearest to a wrong name, those with as many compute slices, as the end of a message.
+/// The end of a message about an unknown profile: the known ones with as many compute slices.
 fn known_profiles(wrong: &str) -> String {
     let slices = |name: &str| name.split('.').next().map(str::to_owned);
     let mut names: Vec<&str> = Model::all()

@@ -1,10 +1,12 @@
 //! What a user may ask for, from the option's text to one checked request.
 //!
-//! `table` names the options, `value` reads one option's text, `check` refuses those that contradict each other.
-//! Nothing here knows SPANK: texts go in, a [`Request`] or a list of [`Refusal`]s comes out.
+//! `table` lists the options, `value` reads one option's text, and `check` refuses options that contradict each other.
+//! Nothing here knows SPANK: texts go in, and a [`Request`] or a list of [`Refusal`]s comes out.
 
 mod check;
-mod moldable;
+mod given;
+mod names;
+mod one_instance;
 mod table;
 mod value;
 
@@ -14,12 +16,12 @@ mod tests;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::Request;
+use crate::request::Request;
 
+use names::shown;
+
+pub use names::Renames;
 pub use table::{Opt, Spec};
-
-/// Names under which the site shows the options, where they differ from ours.
-pub type Renames = BTreeMap<Opt, String>;
 
 /// The options of one submission as typed: command line, environment, `#SBATCH` lines.
 #[derive(Clone, Debug, Default)]
@@ -27,15 +29,15 @@ pub struct Typed {
     texts: BTreeMap<Opt, Vec<Text>>,
 }
 
-/// Where a value was typed. As with sbatch's own options each overrides those before it, and of several in one place
-/// the last counts.
+/// Where a value was typed. As with sbatch's own options, a later place overrides an earlier one, and of several values
+/// in one place the last counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
     /// An `#SBATCH` line, or a variable of Slurm's own that stands for the option.
     Script,
-    /// The environment twin.
+    /// The option's environment variable ([`Spec::env`]).
     Env,
-    /// The command line.
+    /// The command line of sbatch, salloc or srun.
     CommandLine,
 }
 
@@ -46,7 +48,7 @@ struct Text {
     source: Source,
 }
 
-/// Why a submission is refused: one line for the user, naming option, value and what would do.
+/// Why a submission is refused: one line for the user that names the option, its value and what would work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal(String);
 
@@ -57,17 +59,17 @@ impl fmt::Display for Refusal {
 }
 
 impl Typed {
-    /// No option used so far.
+    /// No options so far.
     pub const fn new() -> Self {
         Self { texts: BTreeMap::new() }
     }
 
-    /// Takes one value.
+    /// Adds a value, after those that were typed before it in the same place.
     pub fn push(&mut self, opt: Opt, text: &str, source: Source) {
         self.texts.entry(opt).or_default().push(Text { text: text.to_owned(), source });
     }
 
-    /// Forgets one value with this text.
+    /// Removes the first value with this text, if there is one.
     pub fn drop_one(&mut self, opt: Opt, text: &str) {
         let Some(texts) = self.texts.get_mut(&opt) else { return };
         if let Some(at) = texts.iter().position(|t| t.text == text) {
@@ -78,7 +80,7 @@ impl Typed {
         }
     }
 
-    /// Takes the environment twin of each option. An empty variable counts as unset.
+    /// Adds the value of each option's environment variable. An empty variable counts as unset.
     pub fn fill_from_env(&mut self, env: &dyn Fn(&str) -> Option<String>) {
         for spec in Spec::ALL {
             if let Some(text) = env(spec.env).filter(|t| !t.is_empty()) {
@@ -87,18 +89,19 @@ impl Typed {
         }
     }
 
-    /// The options that were typed, by the names the site shows.
+    /// The options that were typed, by the names that the site shows.
     pub fn names(&self, renames: &Renames) -> Vec<String> {
         self.texts.keys().map(|opt| shown(*opt, renames)).collect()
     }
 
-    /// Reads and checks everything. `None`: no option was used, the job is not ours.
+    /// Reads and checks everything. `None`: no option was used, so the job is not for Tessera.
     ///
     /// `read_file` reads a small text file as the submitting user.
     ///
     /// # Errors
     ///
-    /// Every value that counts and cannot be read; or, if all can, every contradiction between them.
+    /// One refusal for every value that counts and cannot be read. If all can be read, one for every contradiction between
+    /// them.
     pub fn request(
         &self,
         renames: &Renames,
@@ -121,11 +124,12 @@ impl Typed {
         if values.is_empty() {
             return Ok(None);
         }
-        check::request(values, renames).map(Some)
+        let refused = |lines: Vec<String>| lines.into_iter().map(Refusal).collect();
+        check::request(values, renames).map(Some).map_err(refused)
     }
 
-    /// Of each option the value that overrides its others. `--gpu-isolation=none` also overrides the other options of
-    /// places that come before its own: it is how a command line says that nothing of the script's is wanted.
+    /// The value of each option that overrides its others. `--gpu-isolation=none` also overrides other options typed in
+    /// earlier places: with it a command line refuses all that the script asks for.
     fn that_count(&self) -> Vec<(Opt, &Text)> {
         let winners: Vec<(Opt, &Text)> = self
             .texts
@@ -138,14 +142,9 @@ impl Typed {
     }
 }
 
-/// What the user typed to give this value: the option's name, or its variable's.
+/// The name of the option or of the environment variable, whichever the user set.
 fn given(opt: Opt, text: &Text, renames: &Renames) -> String {
     if text.source == Source::Env { opt.spec().env.to_owned() } else { shown(opt, renames) }
-}
-
-/// The option as the user of this site knows it: `--gpu-mem`.
-fn shown(opt: Opt, renames: &Renames) -> String {
-    format!("--{}", renames.get(&opt).map_or(opt.spec().name, String::as_str))
 }
 
 /// A value short enough for one line of a terminal.

@@ -1,6 +1,6 @@
 //! The options' names, variables and help.
 
-/// One of the options.
+/// One of the options, in the order of [`Spec::ALL`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Opt {
     /// `--gpu-isolation`
@@ -30,11 +30,11 @@ pub enum Opt {
 /// How an option appears to users.
 #[derive(Debug)]
 pub struct Spec {
-    /// Which one.
+    /// The option that this row describes.
     pub opt: Opt,
     /// Long option without dashes; a site may rename it.
     pub name: &'static str,
-    /// Environment twin; never renamed.
+    /// Environment variable that stands for the option; never renamed.
     pub env: &'static str,
     /// One word for the argument in `--help`. Slurm starts a new line when name and word exceed 30 columns.
     pub arginfo: &'static str,
@@ -141,10 +141,10 @@ impl Spec {
 }
 
 impl Opt {
-    /// Its row of the table.
+    /// The option's row of [`Spec::ALL`].
     pub fn spec(self) -> &'static Spec {
         const ALL: &[Spec] = &Spec::ALL;
-        // Rows stand in the order of the enum; a unit test holds them to it.
+        // A unit test checks that the rows stand in the order of the enum.
         &ALL[self as usize]
     }
 }

@@ -1,8 +1,8 @@
-//! Reads one option's text.
+//! Reads the text of one option.
 
 use crate::moldable::{PlannedStart, SizeTime, is_job_profile_name, parse_times};
-use crate::wait::SetWait;
-use crate::{Bandwidth, Isolation};
+use crate::request::{Bandwidth, Isolation};
+use crate::set_wait::SetWait;
 use geometry::Model;
 use geometry::size::parse_mib;
 use topology::{Pattern, Selection};
@@ -36,14 +36,14 @@ pub(super) enum Value {
     Place(PlannedStart),
 }
 
-/// Most instances that a request can carry.
+/// Most instances per node that a request may ask for.
 const MAX_INSTANCES: u32 = 1024;
 
-/// Reads `text`.
+/// Reads the text of an option; `read_file` reads a file as the submitting user.
 ///
 /// # Errors
 ///
-/// What is wrong with the text and what would be accepted, as the end of a line that already names both.
+/// What is wrong with the text and what would be accepted, as the end of a line that names the option and the text.
 pub(super) fn read(
     opt: Opt,
     text: &str,

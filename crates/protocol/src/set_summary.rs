@@ -1,29 +1,30 @@
-//! What a job is told of its set of whole GPUs beside the set itself: pattern, policy, model, predicted bandwidth.
+//! What a job is told about its set of whole GPUs: pattern, policy, model and predicted bandwidth.
 //!
-//! Written by slurmctld into the job's SPANK environment, next to the placement, and read on the node for the
-//! environment of tasks: `v1 n1=ring/sensitive/preserve/bottleneck/52.0;n2=ring/sensitive/preserve/bottleneck/-`.
-//! It is for people and scripts: nothing is granted by it.
+//! slurmctld writes it into the job's SPANK environment next to the placement. The node reads it for the environment of
+//! tasks: `v1 n1=ring/sensitive/preserve/bottleneck/52.0;n2=ring/sensitive/preserve/bottleneck/-`.
+//! It is for people and scripts; it grants nothing.
 
 use std::fmt;
 
 use topology::Selection;
 
-/// Name of the variable.
+/// Name of the environment variable that holds it.
 pub const MATCH_ENV: &str = "TESSERA_MATCH";
 
-/// A set's pattern, the job's sensitivity, policy, model, and what is predicted.
+/// How one node's set was chosen, and the bandwidth predicted for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Matched {
+pub struct SetSummary {
+    /// The values of [`KEYS`].
     words: [String; 4],
-    /// GB/s with one decimal, or `-` where nothing is predicted.
+    /// GB/s with one decimal, or `-` if nothing is predicted.
     gbps: String,
 }
 
-/// What the words mean, in their order.
+/// Names of the words, in their order.
 const KEYS: [&str; 4] = ["pattern", "bandwidth", "policy", "model"];
 
-impl Matched {
-    /// A set of this pattern, sensitivity, policy and model, and the bandwidth predicted for it, GB/s.
+impl SetSummary {
+    /// The summary of a set with this pattern, sensitivity, policy and model; `gbps` is the predicted bandwidth, GB/s.
     #[must_use]
     pub fn new(pattern: &str, sensitive: bool, policy: Selection, model: &str, gbps: Option<f64>) -> Self {
         let need = if sensitive { "sensitive" } else { "insensitive" };
@@ -31,7 +32,7 @@ impl Matched {
         Self { words, gbps: gbps.map_or_else(|| "-".to_owned(), |gbps| format!("{gbps:.1}")) }
     }
 
-    /// Predicted bandwidth, GB/s.
+    /// Predicted bandwidth, GB/s with one decimal; `None` if nothing is predicted.
     #[must_use]
     pub fn gbps(&self) -> Option<&str> {
         Some(self.gbps.as_str()).filter(|gbps| *gbps != "-")
@@ -44,7 +45,7 @@ impl Matched {
         pairs.collect::<Vec<_>>().join(" ")
     }
 
-    /// Reads one node's part; `None` if it is not as [`Matched`]'s `Display` writes it.
+    /// Reads the part of one node; `None` if `Display` does not write such a text.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '+' | '-' | '.');
@@ -58,25 +59,25 @@ impl Matched {
     }
 }
 
-impl fmt::Display for Matched {
+impl fmt::Display for SetSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.words.join("/"), self.gbps)
     }
 }
 
-/// Writes what a job is told on its nodes.
+/// Writes the summaries of a job's nodes, by node name.
 #[must_use]
-pub fn encode(nodes: &[(String, Matched)]) -> String {
-    let parts: Vec<String> = nodes.iter().map(|(node, matched)| format!("{node}={matched}")).collect();
+pub fn encode(nodes: &[(String, SetSummary)]) -> String {
+    let parts: Vec<String> = nodes.iter().map(|(node, summary)| format!("{node}={summary}")).collect();
     format!("v1 {}", parts.join(";"))
 }
 
-/// What a job is told on one node; `None` where that is nothing, or the text is not one of ours.
+/// Reads the summary of one node; `None` if there is none, or the text is not one that [`encode`] writes.
 #[must_use]
-pub fn on_node(text: &str, node: &str) -> Option<Matched> {
+pub fn on_node(text: &str, node: &str) -> Option<SetSummary> {
     let parts = text.strip_prefix("v1 ")?.split(';');
     let mine = parts.filter_map(|part| part.split_once('=')).find(|(name, _)| *name == node);
-    Matched::parse(mine?.1)
+    SetSummary::parse(mine?.1)
 }
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
-//! What is particular to `--gpu-times`, `--gpu-profile` and `--gpu-place`: one MIG instance, of several possible sizes,
-//! at a certain place.
+//! Checks of `--gpu-times`, `--gpu-profile` and `--gpu-place`, which are all about one MIG instance: its possible sizes
+//! and its place.
 
-use crate::{Isolation, Request};
+use crate::request::{Isolation, Request};
 use geometry::size::display_gb;
 use geometry::{Model, Profile};
 
-use super::check::Given;
+use super::given::Given;
 use super::table::Opt;
 
-/// Those of the options that were given, in the order of the table.
+/// Those of the three options that were used, in the order of the table.
 fn options(given: &Given) -> impl Iterator<Item = Opt> {
     let options = [
         (given.times.is_some(), Opt::Times),
@@ -18,7 +18,7 @@ fn options(given: &Given) -> impl Iterator<Item = Opt> {
     options.into_iter().filter(|(is_given, _)| *is_given).map(|(_, opt)| opt)
 }
 
-/// Options that are not about one MIG instance.
+/// A line for each of the three options that contradicts the isolation or the number of instances.
 pub(super) fn contradictions(
     isolation: &Isolation,
     given: &Given,
@@ -48,7 +48,7 @@ pub(super) fn contradictions(
     options(given).filter_map(refused).collect()
 }
 
-/// What no known GPU model has.
+/// The line for a request that no known GPU model could satisfy.
 pub(super) fn impossible(
     isolation: &Isolation,
     given: &Given,
@@ -86,7 +86,7 @@ fn no_such_size(request: &Request, name: &dyn Fn(Opt) -> String) -> Option<Strin
     ))
 }
 
-/// The profile that the job names, to run on when nobody plans it, must be a size it has a time for.
+/// The line for a job that names a profile without a run time for its size: the job runs on it if no planner runs.
 fn not_listed(isolation: &Isolation, request: &Request, name: &dyn Fn(Opt) -> String) -> Option<String> {
     let Isolation::Mig(Some(profile)) = isolation else { return None };
     let of_that_name = Model::all().iter().find_map(|m| m.profile(profile))?;
@@ -105,7 +105,7 @@ fn not_listed(isolation: &Isolation, request: &Request, name: &dyn Fn(Opt) -> St
         .then(|| format!("{isolation}: its size is not in {}; add {slices}g:SECONDS there", name(Opt::Times)))
 }
 
-/// Sizes with too little memory or too few multiprocessors are left out; one must remain somewhere.
+/// The line for a job none of whose sizes has enough memory and multiprocessors on any model.
 fn too_large(request: &Request, name: &dyn Fn(Opt) -> String) -> Option<String> {
     if Model::all().iter().any(|m| !request.sizes_on(m).is_empty()) {
         return None;
@@ -161,7 +161,8 @@ fn no_such_place(
 mod tests {
     use crate::wire::{encode_request, parse_request};
 
-    use super::super::{Renames, check, value};
+    use super::super::names::Renames;
+    use super::super::{check, value};
 
     /// The request's wire form, or the refusals, of options on one command line.
     fn outcome(options: &str) -> String {

@@ -1,0 +1,159 @@
+//! A layout as values, and how it is written.
+
+use std::fmt;
+
+use geometry::{GpuIndex, JobId, Slice};
+
+/// Longest line written or read, bytes.
+pub const MAX_LEN: usize = 8192;
+/// Most shares listed per device.
+pub const MAX_SHARES: usize = 8;
+
+/// A layout as the line tells it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Layout {
+    /// In the order of Slurm's numbers, from GPU 0.
+    pub gpus: Vec<GpuLayout>,
+    /// Whether the line ended early, so that the node has more GPUs.
+    pub cut: bool,
+}
+
+/// What one GPU is used for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GpuLayout {
+    /// No job has it, and it has no instances.
+    Free,
+    /// This job has all of it.
+    Whole(JobId),
+    /// Jobs share it through MPS, without MIG.
+    Mps(Shares),
+    /// It is partitioned into these instances.
+    Mig(Vec<InstanceLayout>),
+}
+
+/// One MIG instance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InstanceLayout {
+    /// Name of its profile.
+    pub profile: String,
+    /// Its first placement unit.
+    pub start: Slice,
+    /// Who has it.
+    pub holder: HolderLayout,
+}
+
+/// Who has an instance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HolderLayout {
+    /// This job alone.
+    Job(JobId),
+    /// Jobs that share it through MPS.
+    Mps(Shares),
+    /// Nobody; it is kept for reuse.
+    Idle,
+}
+
+/// The shares of a device.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shares {
+    /// The first [`MAX_SHARES`] shares.
+    pub listed: Vec<ShareLayout>,
+    /// How many shares are not listed.
+    pub more: usize,
+}
+
+/// One job's share of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShareLayout {
+    /// The job that has the share.
+    pub job: JobId,
+    /// Most memory that the job may use, MiB.
+    pub mem_mib: u64,
+    /// Most of the device's SMs that the job may use, percent.
+    pub threads: u8,
+}
+
+/// A line that is not a layout; the message gives the reason and the place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what} at byte {at} of the layout")]
+pub struct LayoutError {
+    pub(super) what: &'static str,
+    /// Byte of the line, from 0.
+    pub(super) at: usize,
+}
+
+impl Layout {
+    /// The idle instances that it names: GPU, profile name, start.
+    pub fn idle(&self) -> impl Iterator<Item = (GpuIndex, &str, Slice)> {
+        self.gpus.iter().zip(0_u16..).flat_map(|(gpu, i)| {
+            let instances: &[InstanceLayout] = match gpu {
+                GpuLayout::Mig(instances) => instances,
+                _ => &[],
+            };
+            let idle = instances.iter().filter(|x| x.holder == HolderLayout::Idle);
+            idle.map(move |x| (GpuIndex(i), x.profile.as_str(), x.start))
+        })
+    }
+}
+
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut line = String::from(PREFIX);
+        let mut at = 0;
+        while let Some(gpu) = self.gpus.get(at) {
+            let run = self.gpus[at..].iter().take_while(|g| *g == gpu).count();
+            let mut entry =
+                if run == 1 { format!(" gpu{at}=") } else { format!(" gpu{at}-{}=", at + run - 1) };
+            entry.push_str(&gpu.to_string());
+            if line.len() + entry.len() + CUT.len() > MAX_LEN {
+                break;
+            }
+            line.push_str(&entry);
+            at += run;
+        }
+        if self.cut || at < self.gpus.len() {
+            line.push_str(CUT);
+        }
+        f.write_str(&line)
+    }
+}
+
+pub(super) const PREFIX: &str = "tessera";
+pub(super) const CUT: &str = " ...";
+
+impl fmt::Display for GpuLayout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Free => f.write_str("free"),
+            Self::Whole(job) => write!(f, "whole[job{job}]"),
+            Self::Mps(shares) => shares.fmt(f),
+            Self::Mig(instances) => {
+                f.write_str("mig[")?;
+                for (i, instance) in instances.iter().enumerate() {
+                    let comma = if i == 0 { "" } else { "," };
+                    write!(f, "{comma}{}@{}:", instance.profile, instance.start)?;
+                    match &instance.holder {
+                        HolderLayout::Job(job) => write!(f, "job{job}")?,
+                        HolderLayout::Mps(shares) => shares.fmt(f)?,
+                        HolderLayout::Idle => f.write_str("idle")?,
+                    }
+                }
+                f.write_str("]")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Shares {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("mps[")?;
+        for (i, s) in self.listed.iter().enumerate() {
+            let comma = if i == 0 { "" } else { "," };
+            write!(f, "{comma}job{}:{}M/{}%", s.job, s.mem_mib, s.threads)?;
+        }
+        if self.more > 0 {
+            write!(f, "+{}", self.more)?;
+        }
+        f.write_str("]")
+    }
+}

@@ -1,0 +1,148 @@
+//! A job's placement as a string: what it gets on each of its nodes.
+//!
+//! `v1 job=12;n1=mig:3/2g.10gb@4,3/2g.10gb@0;n2=mps:1/mem=2862/threads=25;n3=whole:0,3,4`. A share inside an instance is
+//! `mps:0/1g.5gb@2/mem=2862/threads=25`. GPUs have Slurm's numbers.
+
+use std::collections::HashSet;
+
+use geometry::{GpuIndex, JobId, Model, Slice};
+
+use crate::grant::{Grant, MigSpec, ShareOn};
+use crate::strict::{WireError, bad, number, versioned};
+
+/// Name of the environment variable that holds the placement.
+pub const PLACEMENT_ENV: &str = "TESSERA_PLACEMENT";
+
+/// A job's placement: what it gets on each of its nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobPlacement {
+    /// The job that the decision was made for. A copy of the string in another job's environment grants nothing.
+    pub job: JobId,
+    /// Name of each node and its grant, in the order decided.
+    pub nodes: Vec<(String, Grant)>,
+}
+
+impl JobPlacement {
+    /// What the job gets on `node`; `None` if that is not one of its nodes.
+    #[must_use]
+    pub fn on(&self, node: &str) -> Option<&Grant> {
+        self.nodes.iter().find(|(name, _)| name == node).map(|(_, grant)| grant)
+    }
+}
+
+/// Gives the model of a node's GPU, which turns profile names into ids; `None` for a GPU that the node does not have.
+pub type ModelOf<'a> = &'a dyn Fn(&str, GpuIndex) -> Option<&'static Model>;
+
+/// Writes a placement. An instance whose profile `model_of` does not know is written with its id, `#9`, which
+/// [`parse_placement`] refuses.
+#[must_use]
+pub fn encode_placement(placement: &JobPlacement, model_of: ModelOf<'_>) -> String {
+    let mut out = format!("v1 job={}", placement.job);
+    for (node, grant) in &placement.nodes {
+        out.push(';');
+        out.push_str(node);
+        out.push('=');
+        out.push_str(&encode_grant(grant, &|gpu| model_of(node, gpu)));
+    }
+    out
+}
+
+/// Writes one node's grant: `mig:3/2g.10gb@4`.
+#[must_use]
+pub fn encode_grant(grant: &Grant, model_of: &dyn Fn(GpuIndex) -> Option<&'static Model>) -> String {
+    let spec = |s: &MigSpec| {
+        let profile = model_of(s.gpu).and_then(|m| m.profile_by_id(s.profile));
+        match profile {
+            Some(p) => format!("{}/{}@{}", s.gpu, p.name, s.start),
+            None => format!("{}/#{}@{}", s.gpu, s.profile, s.start),
+        }
+    };
+    match grant {
+        Grant::Mig(specs) => format!("mig:{}", specs.iter().map(spec).collect::<Vec<_>>().join(",")),
+        Grant::Mps { on, mem_mib, threads } => {
+            let on = match on {
+                ShareOn::Gpu(gpu) => gpu.to_string(),
+                ShareOn::Instance(s) => spec(s),
+            };
+            format!("mps:{on}/mem={mem_mib}/threads={threads}")
+        }
+        Grant::Whole(gpus) => {
+            format!("whole:{}", gpus.iter().map(ToString::to_string).collect::<Vec<_>>().join(","))
+        }
+    }
+}
+
+/// Reads a placement as [`encode_placement`] writes it.
+///
+/// # Errors
+///
+/// A part is malformed, `model_of` does not know a GPU or profile, or a node is named twice; the error shows the first
+/// such part.
+pub fn parse_placement(text: &str, model_of: ModelOf<'_>) -> Result<JobPlacement, WireError> {
+    let mut parts = versioned(text)?.split(';');
+    let Some(job) = parts.next().and_then(|p| p.strip_prefix("job=")) else { return bad("no job", text) };
+    let mut nodes: Vec<(String, Grant)> = Vec::new();
+    let mut names = HashSet::new();
+    for part in parts {
+        let Some((node, grant)) = part.split_once('=') else { return bad("not node=grant", part) };
+        if node.is_empty() || !names.insert(node) {
+            return bad("no node or one named twice", part);
+        }
+        nodes.push((node.to_owned(), parse_grant(grant, &|gpu| model_of(node, gpu))?));
+    }
+    Ok(JobPlacement { job: JobId(number(job, 1, u64::from(u32::MAX))?), nodes })
+}
+
+/// Reads one node's grant, as [`encode_grant`] writes it.
+///
+/// # Errors
+///
+/// As [`parse_placement`].
+pub fn parse_grant(
+    text: &str,
+    model_of: &dyn Fn(GpuIndex) -> Option<&'static Model>,
+) -> Result<Grant, WireError> {
+    if let Some(list) = text.strip_prefix("mig:") {
+        let specs: Vec<MigSpec> =
+            list.split(',').map(|s| parse_spec(s, model_of)).collect::<Result<_, _>>()?;
+        return Ok(Grant::Mig(specs));
+    }
+    if let Some(list) = text.strip_prefix("whole:") {
+        return Ok(Grant::Whole(list.split(',').map(|g| parse_gpu(g, model_of)).collect::<Result<_, _>>()?));
+    }
+    let Some(share) = text.strip_prefix("mps:") else { return bad("unknown kind of grant", text) };
+    let Some((rest, threads)) = share.rsplit_once("/threads=") else { return bad("no threads", share) };
+    let Some((on, mem)) = rest.rsplit_once("/mem=") else { return bad("no memory", share) };
+    let on = if on.contains('/') {
+        ShareOn::Instance(parse_spec(on, model_of)?)
+    } else {
+        ShareOn::Gpu(parse_gpu(on, model_of)?)
+    };
+    Ok(Grant::Mps { on, mem_mib: number(mem, 1, 1 << 20)?, threads: number(threads, 1, 100)? })
+}
+
+fn parse_gpu(
+    text: &str,
+    model_of: &dyn Fn(GpuIndex) -> Option<&'static Model>,
+) -> Result<GpuIndex, WireError> {
+    let gpu = GpuIndex(number(text, 0, u64::from(u16::MAX))?);
+    if model_of(gpu).is_none() {
+        return bad("a GPU this node does not have", text);
+    }
+    Ok(gpu)
+}
+
+fn parse_spec(
+    text: &str,
+    model_of: &dyn Fn(GpuIndex) -> Option<&'static Model>,
+) -> Result<MigSpec, WireError> {
+    let Some((gpu, instance)) = text.split_once('/') else { return bad("no profile", text) };
+    let Some((profile, start)) = instance.split_once('@') else { return bad("no start", text) };
+    let gpu = parse_gpu(gpu, model_of)?;
+    let start = Slice(number(start, 0, 15)?);
+    let known = model_of(gpu).and_then(|m| m.profile(profile)).filter(|p| p.starts.contains(&start));
+    match known {
+        Some(profile) => Ok(MigSpec { gpu, profile: profile.id, start }),
+        None => bad("a profile or start this GPU does not have", text),
+    }
+}

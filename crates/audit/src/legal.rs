@@ -1,12 +1,13 @@
 //! Whether a grant is one that the request may be given on a node.
 
-use super::state::{held_units, media_clash, units_of};
-use super::{Finding, finding, kind_of, kinds, unused};
+use crate::finding::{Finding, finding};
+use crate::kinds::{kind_of, kinds};
+use crate::state::{held_units, media_clash, units_of, unused};
 use geometry::{GpuIndex, Model, Profile};
 use node_state::{Ask, Gpu, GpuState, Holder, MigPolicy, Node, Policy, Share};
 use protocol::{Grant, Isolation, MigSpec, ShareOn};
 
-/// Why the grant may not be given; empty: it may. Says nothing on whether it is the best.
+/// Why the request may not be given this grant on the node; empty: it may. Whether the grant is the best is not checked.
 #[must_use]
 pub fn legal(node: &Node, ask: &Ask, policy: &Policy, grant: &Grant) -> Vec<Finding> {
     let mut out = Vec::new();

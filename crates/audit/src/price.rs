@@ -1,8 +1,8 @@
 //! What a grant costs, counted from scratch.
 
-use super::legal::{device, sharers};
-use super::state::{held_units, media_clash, units_of};
-use super::{kind_of, unused};
+use crate::kinds::kind_of;
+use crate::legal::{device, sharers};
+use crate::state::{held_units, media_clash, units_of, unused};
 use geometry::{GpuIndex, Profile, Slice};
 use node_state::{Gpu, GpuState, Holder, Kind, MigPolicy, Node, Policy};
 use protocol::{Grant, MigSpec, ShareOn};
@@ -10,31 +10,32 @@ use protocol::{Grant, MigSpec, ShareOn};
 /// How good a legal grant is. Only for comparing grants of one request on one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Price {
-    /// Of this kind.
+    /// The grant's kind: prices of one kind compare by their scores.
     pub kind: Kind,
-    /// What is taken from everyone else: threads promised twice, then 2520ths of GPUs, then the site's order of kinds.
+    /// What is taken from everyone else: whether threads are promised twice, then 2520ths of GPUs, then the rank of the
+    /// kind in the site's order.
     takes: (bool, u64, usize),
     /// The kind's own score; less is better.
     score: Vec<u64>,
-    /// Ties: less is better.
+    /// Breaks ties; less is better.
     places: Vec<(GpuIndex, Slice)>,
 }
 
 impl Price {
-    /// Whether it is better than a grant of the same kind. Nothing of one kind is better than itself.
+    /// Whether the grant is better than another of the same kind. No grant is better than itself.
     #[must_use]
     pub fn beats_same_kind(&self, other: &Self) -> bool {
         (&self.score, &self.places) < (&other.score, &other.places)
     }
 
-    /// Whether `auto` takes this, the best of its kind, rather than `other`, the best of another kind.
+    /// Whether `auto` prefers this, the best of its kind, to `other`, the best of another kind.
     #[must_use]
     pub fn beats_other_kind(&self, other: &Self) -> bool {
         self.takes < other.takes
     }
 }
 
-/// The price of a grant that is legal.
+/// The price of a legal grant.
 #[must_use]
 pub fn price(node: &Node, policy: &Policy, grant: &Grant) -> Price {
     let (score, places, taken, crowded) = match grant {

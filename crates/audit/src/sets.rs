@@ -1,9 +1,10 @@
 //! Whether a set of whole GPUs is worth what the report says, and whether another one is worth more.
 //!
-//! Every order of every set is weighed where there are at most [`MOST_ORDERS`]; of more, those that differ from the
-//! chosen one by one GPU or by two ranks.
+//! Every order of every set is weighed if there are at most [`MOST_ORDERS`]; else those that differ from the chosen one
+//! by one GPU or by two ranks.
 
-use super::{Finding, finding, legal};
+use crate::finding::{Finding, finding};
+use crate::legal::{could_be_whole, meets_quotas};
 use geometry::GpuIndex;
 use mapa::{BandwidthModel, THETA};
 use node_state::report::{Fate, SetScore};
@@ -11,18 +12,19 @@ use node_state::{Ask, Decision, Node, Policy};
 use protocol::Bandwidth;
 use topology::{LinkKind, Pattern, Selection};
 
+/// Most orders that are all weighed.
 const MOST_ORDERS: usize = 2000;
 
-/// Ranks, and the edge's weight.
+/// An edge's two ranks and its weight.
 type Edge = (usize, usize, f64);
 
 /// The GPUs that the job could be given whole.
 fn free(node: &Node, ask: &Ask) -> Vec<GpuIndex> {
     let all = (0_u16..).take(node.gpus.len()).map(GpuIndex);
-    all.filter(|at| legal::could_be_whole(node, ask, *at)).collect()
+    all.filter(|at| could_be_whole(node, ask, *at)).collect()
 }
 
-/// Checks a legal set in its order against what was said of it, and against others.
+/// Checks a legal set in its order against what the report says about it, and against other sets.
 pub(super) fn check(
     node: &Node,
     ask: &Ask,
@@ -68,7 +70,7 @@ fn sum(node: &Node, gpus: &[GpuIndex]) -> u64 {
     links
 }
 
-/// The pattern written out; `None` for an edge list that a job of `n` does not have.
+/// The pattern's edges among `n` GPUs; `None` for an edge list that does not fit their number.
 fn edges(pattern: &Pattern, n: usize) -> Option<Vec<Edge>> {
     let ring = || if n < 2 { vec![] } else { (0..n).map(|i| (i, (i + 1) % n)).collect() };
     let pairs: Vec<(usize, usize)> = match pattern {
@@ -104,11 +106,11 @@ fn tree_parent(rank: usize, n: usize) -> usize {
     if up < n { up } else { rank - low }
 }
 
-/// What one order is worth.
+/// What one order of a set is worth.
 struct Worth {
     xyz: [u32; 3],
     agg_bw: f64,
-    /// `None` without edges.
+    /// Predicted bandwidth, GB/s; `None` for a pattern without edges.
     eff_bw: Option<f64>,
     preserved_bw: f64,
 }
@@ -126,7 +128,7 @@ fn close(a: f64, b: f64) -> bool {
 }
 
 impl Case<'_> {
-    /// GB/s and whether it is NVLink, and of how many lanes.
+    /// Bandwidth of a link, GB/s, and its lanes if it is NVLink.
     fn link(&self, a: GpuIndex, b: GpuIndex) -> (f64, Option<u8>) {
         match self.node.links.graph().link(a, b) {
             Some(l) => match l.kind {
@@ -164,7 +166,7 @@ impl Case<'_> {
             pairs.filter(|(_, lanes)| lanes.is_none()).map(|l| l.0).fold(f64::INFINITY, f64::min);
         for (i, a) in rest.iter().enumerate() {
             let links = rest[..i].iter().map(|b| self.link(*a, *b));
-            // Of PCIe, what it has over the slowest way on the node.
+            // A PCIe link counts only by what it has more than the slowest one of the node.
             let over =
                 |(gbps, lanes): (f64, Option<u8>)| if lanes.is_some() { gbps } else { gbps - slowest_pcie };
             worth.preserved_bw += links.map(over).sum::<f64>();
@@ -187,7 +189,7 @@ impl Case<'_> {
         set.iter().map(|a| of(*a)).fold(f64::INFINITY, f64::min)
     }
 
-    /// What was said of the set, counted again.
+    /// What the report says about the set, counted again.
     fn stated(&self, policy: &Policy, pattern: &Pattern, order: &[GpuIndex]) -> Vec<Finding> {
         let (said, own) = (self.said, self.worth(order));
         let request = &self.ask.request;
@@ -217,7 +219,7 @@ impl Case<'_> {
         wrong.map(|(what, _)| finding(None, format!("the set's {what} is not as said: {said:?}"))).collect()
     }
 
-    /// What the policy asks for, then what it breaks ties by.
+    /// What the policy maximises, then what breaks ties; more is better.
     fn key(&self, order: &[GpuIndex]) -> (f64, f64) {
         let worth = self.worth(order);
         match self.said.policy {
@@ -233,7 +235,7 @@ impl Case<'_> {
         let chosen = self.key(order);
         let mut better = None;
         let mut weigh = |other: &[GpuIndex]| {
-            if better.is_none() && legal::meets_quotas(self.ask, other) {
+            if better.is_none() && meets_quotas(self.ask, other) {
                 let key = self.key(other);
                 if key.0 > chosen.0 + 1e-6 || (close(key.0, chosen.0) && key.1 > chosen.1 + 1e-6) {
                     better = Some(finding(None, format!("{other:?} has {key:?}, {order:?} only {chosen:?}")));
@@ -280,7 +282,7 @@ fn neighbours(free: &[GpuIndex], order: &[GpuIndex], f: &mut dyn FnMut(&[GpuInde
     }
 }
 
-/// Equation 2, term by term.
+/// Equation 2 of MAPA, term by term.
 fn eq2([x, y, z]: [f64; 3]) -> f64 {
     let one = |v: f64| 1.0 / (1.0 + v);
     let linear = THETA[0] * x + THETA[1] * y + THETA[2] * z;

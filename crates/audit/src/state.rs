@@ -1,6 +1,6 @@
 //! What must hold of every node state.
 
-use super::{Finding, finding};
+use crate::finding::{Finding, finding};
 use geometry::{GpuIndex, JobId, Profile, Slice};
 use node_state::{Gpu, GpuState, Holder, Instance, MigPolicy, Node, Share};
 
@@ -20,6 +20,15 @@ pub(super) fn held_units(gpu: &Gpu) -> Vec<u32> {
     .collect()
 }
 
+/// Whether no job has anything on the GPU.
+pub(super) fn unused(state: &GpuState) -> bool {
+    match state {
+        GpuState::Free => true,
+        GpuState::Whole(_) | GpuState::Mps(_) => false,
+        GpuState::Mig(instances) => instances.iter().all(|i| matches!(i.holder, Holder::Idle)),
+    }
+}
+
 /// Whether two profiles, by name, need engines that only one instance can have: `+me` and `+me.all` exclude each other
 /// and themselves, and `+me.all` everything that is not `-me`.
 pub(super) fn media_clash(a: &str, b: &str) -> bool {
@@ -29,7 +38,7 @@ pub(super) fn media_clash(a: &str, b: &str) -> bool {
     clash(a, b) || clash(b, a)
 }
 
-/// Checks a node's state on its own. Empty: no objection.
+/// Checks a node's state on its own, whatever led to it. Empty: no objection.
 #[must_use]
 pub fn audit_node(node: &Node) -> Vec<Finding> {
     let mut out = Vec::new();

@@ -1,0 +1,95 @@
+//! Grants that a decision is compared with.
+
+use geometry::GpuIndex;
+use node_state::{Ask, Kind, Node, Policy};
+use protocol::{Grant, MigSpec, ShareOn};
+
+use crate::kinds::kinds;
+use crate::legal::{could_be_whole, legal, threads};
+
+/// Grants to compare with, legal or not: every single instance, every device for a share, one set of whole GPUs.
+pub(crate) fn alternatives(node: &Node, ask: &Ask, policy: &Policy, chosen: Option<&Grant>) -> Vec<Grant> {
+    let kinds = kinds(ask, policy);
+    let mut grants = Vec::new();
+    if kinds.contains(&Kind::Mig) && ask.request.instances <= 1 {
+        grants.extend(every_place(node).map(|spec| Grant::Mig(vec![spec])));
+    } else if kinds.contains(&Kind::Mig) {
+        grants.extend(
+            [false, true].into_iter().filter_map(|last_first| one_by_one(node, ask, policy, last_first)),
+        );
+    }
+    if kinds.contains(&Kind::Mps) {
+        grants.extend(shares(node, ask, policy));
+    }
+    if kinds.contains(&Kind::Whole) && !matches!(chosen, Some(Grant::Whole(_))) {
+        grants.extend(whole_sets(node, ask));
+    }
+    grants
+}
+
+/// Several instances, each at the first place (or the last) where it can be. Not the best grant, but a possible one.
+fn one_by_one(node: &Node, ask: &Ask, policy: &Policy, last_first: bool) -> Option<Grant> {
+    let wanted = ask.request.instances as usize;
+    let mut one = ask.clone();
+    one.request.instances = 1;
+    let mut places: Vec<MigSpec> = every_place(node).collect();
+    if last_first {
+        places.reverse();
+    }
+    places.retain(|spec| legal(node, &one, policy, &Grant::Mig(vec![*spec])).is_empty());
+    let only_on = |gpu: Option<GpuIndex>| {
+        let mut specs: Vec<MigSpec> = Vec::new();
+        for spec in places.iter().filter(|s| gpu.is_none_or(|gpu| s.gpu == gpu)) {
+            specs.push(*spec);
+            let mut together = ask.clone();
+            together.request.instances = u32::try_from(specs.len()).unwrap_or(u32::MAX);
+            if specs.len() > wanted || !legal(node, &together, policy, &Grant::Mig(specs.clone())).is_empty()
+            {
+                specs.pop();
+            }
+        }
+        specs.sort_unstable_by_key(|s| (s.gpu, s.start));
+        (specs.len() == wanted).then_some(Grant::Mig(specs))
+    };
+    if !ask.same_gpu_only {
+        return only_on(None);
+    }
+    (0_u16..).take(node.gpus.len()).find_map(|gpu| only_on(Some(GpuIndex(gpu))))
+}
+
+/// Every legal start of every profile of every GPU.
+pub fn every_place(node: &Node) -> impl Iterator<Item = MigSpec> {
+    node.gpus.iter().zip(0_u16..).flat_map(|(gpu, i)| {
+        gpu.model.profiles.iter().flat_map(move |profile| {
+            let spec = move |start| MigSpec { gpu: GpuIndex(i), profile: profile.id, start };
+            profile.starts.iter().copied().map(spec)
+        })
+    })
+}
+
+/// The requested share on every device that the node has or could have.
+pub fn shares(node: &Node, ask: &Ask, policy: &Policy) -> Vec<Grant> {
+    let Some(mem_mib) = ask.request.mem_mib.or(policy.default_mem_mib) else { return Vec::new() };
+    let gpus = (0_u16..).take(node.gpus.len()).map(|i| ShareOn::Gpu(GpuIndex(i)));
+    let devices = gpus.chain(every_place(node).map(ShareOn::Instance));
+    let threads = |on| threads(node, ask, policy, mem_mib, on);
+    devices.filter_map(|on| Some(Grant::Mps { on, mem_mib, threads: threads(on)? })).collect()
+}
+
+/// The lowest GPUs that would do; `sets` compares sets with each other.
+fn whole_sets(node: &Node, ask: &Ask) -> Vec<Grant> {
+    let all = (0_u16..).take(node.gpus.len()).map(GpuIndex);
+    let free: Vec<GpuIndex> = all.filter(|i| could_be_whole(node, ask, *i)).collect();
+    let n = ask.request.gpus.unwrap_or(1) as usize;
+    let set: Vec<GpuIndex> = match &ask.quotas[..] {
+        [] => free.into_iter().take(n).collect(),
+        quotas => {
+            let of = |q: &topology::Quota| {
+                let group = free.iter().copied().filter(|g| q.of.iter().any(|of| of == *g));
+                group.take(q.n).collect::<Vec<_>>()
+            };
+            quotas.iter().flat_map(of).collect()
+        }
+    };
+    if set.len() == n { vec![Grant::Whole(set)] } else { Vec::new() }
+}

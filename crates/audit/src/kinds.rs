@@ -1,0 +1,24 @@
+//! Which kind a grant is of, and which kinds a request may be given.
+
+use node_state::{Ask, Kind, Policy};
+use protocol::{Grant, Isolation};
+
+/// The kind of a grant.
+pub(crate) fn kind_of(grant: &Grant) -> Kind {
+    match grant {
+        Grant::Mig(_) => Kind::Mig,
+        Grant::Mps { .. } => Kind::Mps,
+        Grant::Whole(_) => Kind::Whole,
+    }
+}
+
+/// Kinds that the request may be given.
+pub(crate) fn kinds<'a>(ask: &Ask, policy: &'a Policy) -> &'a [Kind] {
+    match &ask.request.isolation {
+        Isolation::Mig(_) => &[Kind::Mig],
+        Isolation::Mps => &[Kind::Mps],
+        Isolation::Whole => &[Kind::Whole],
+        Isolation::Auto => &policy.auto,
+        Isolation::None => &[],
+    }
+}

@@ -1,7 +1,7 @@
 //! Whether a job may be submitted or changed, and what Slurm counts for it.
 //!
-//! Pure: jobs as plain values and the site's configuration in, a ruling out. slurmctld's job submit plugin and
-//! `tessera explain` both ask here, so that they cannot disagree.
+//! A pure crate: jobs as plain values and the site's configuration go in, and a ruling comes out. slurmctld's job submit
+//! plugin and `tessera explain` both ask here, so that they cannot disagree.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 

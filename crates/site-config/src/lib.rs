@@ -11,7 +11,9 @@ mod depth;
 mod error;
 mod gres_conf;
 pub mod hostlist;
+mod limit;
 mod matrix;
+mod matrix_cells;
 mod matrix_text;
 mod nodes;
 mod reader;
@@ -24,10 +26,11 @@ use std::path::{Path, PathBuf};
 
 pub use error::ConfigError;
 pub use gres_conf::{GpuOrder, gpu_order};
+pub use limit::Limit;
 pub use matrix::links_of_file;
 pub use matrix_text::links_text;
 pub use topology::{System, systems};
-pub use types::{Defaults, Limit, MemoryLimit, Mps, NodeSettings, NodeSpec, Partition, SiteConfig};
+pub use types::{Defaults, MemoryLimit, Mps, NodeSettings, NodeSpec, Partition, SiteConfig};
 
 use error::Errors;
 use reader::TableReader;

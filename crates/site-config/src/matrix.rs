@@ -3,26 +3,25 @@
 //! A cell is a bandwidth in GB/s or a word of `nvidia-smi topo -m`: `NV4` for four NVLink lanes, or `PIX`, `PXB`,
 //! `PHB`, `NODE`, `SYS` for the way over PCIe. Beside the matrix stand the generations that give words their rates.
 
-use std::fmt;
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
 use geometry::Model;
-use toml::de::DeValue;
 use topology::{
     HardwareGraph, Link, LinkKind, LinkMatrix, PcieSlot, System, newest_nvlink, newest_pcie, nvlink_of,
     pcie_of,
 };
 
-use crate::error::{Errors, nearest};
-use crate::nodes::ReadFile;
-use crate::reader::{At, TableReader, Value};
+use crate::error::Errors;
+use crate::matrix_cells::{Cell, Row, cells};
+use crate::reader::{At, TableReader};
+
+/// Reads a file that the configuration names, as written there.
+pub(crate) type ReadFile<'f> = &'f dyn Fn(&str) -> io::Result<String>;
 
 /// Keys that say more about a matrix.
 pub(crate) const BESIDE: [&str; 5] = ["nvlink", "nvswitch", "pcie", "pcie_lanes", "socket"];
-
-/// No GPU has more NVLink lanes (nvml.h, `NVML_NVLINK_MAX_LINKS`).
-const MOST_LANES: u8 = 18;
 
 /// The links in a file that `tessera discover` wrote: those of its first `[[nodes]]`.
 pub(crate) fn discovered(
@@ -85,30 +84,6 @@ fn links_of_text(text: &str, gpus: Option<&[&'static Model]>, errors: &Errors<'_
         return known;
     }
     matrix(first, n, gpus.and_then(|g| g.first()).copied().or(model))
-}
-
-/// One cell of a matrix.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Cell {
-    /// A GPU and itself.
-    Own,
-    Gbps(f64),
-    Lanes(u8),
-    Pcie(LinkKind),
-}
-
-/// A row's cells and where they are written.
-type Row = Vec<(Cell, Range<usize>)>;
-
-impl fmt::Display for Cell {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Own => f.write_str("X"),
-            Self::Gbps(gbps) => write!(f, "{gbps}"),
-            Self::Lanes(lanes) => write!(f, "NV{lanes}"),
-            Self::Pcie(level) => write!(f, "{level}"),
-        }
-    }
 }
 
 /// The matrix of a table, and what stands beside it. `n`, where it is known, is the number of GPUs; `model` gives the
@@ -181,111 +156,4 @@ fn links(
     };
     // The first of them is enough: the rest lack the same.
     cells.iter().flatten().map(link).collect()
-}
-
-fn cells(value: &Value<'_>, n: Option<usize>, errors: &Errors<'_>) -> Option<Vec<Row>> {
-    let rows = value.get_ref().as_array().map(|a| a.iter().collect::<Vec<_>>());
-    let Some(rows) = rows else {
-        let hint = Some(
-            "rows of GB/s or links: [[0, 50], [50, 0]], [[\"X\", \"NV2\"], [\"NV2\", \"X\"]]".to_owned(),
-        );
-        errors.push(value.span(), "matrix is not an array of rows", hint);
-        return None;
-    };
-    if let Some(n) = n.filter(|n| *n != rows.len()) {
-        errors.push(value.span(), format!("matrix has {} rows for {n} GPUs", rows.len()), None);
-        return None;
-    }
-    if rows.len() > HardwareGraph::MOST_GPUS {
-        let what = format!("matrix has {} rows: at most {} GPUs", rows.len(), HardwareGraph::MOST_GPUS);
-        errors.push(value.span(), what, None);
-        return None;
-    }
-    // Every cell that is wrong is told, not only the first.
-    let read: Vec<Option<Row>> = rows.iter().map(|row| matrix_row(row, rows.len(), errors)).collect();
-    let read: Vec<Row> = read.into_iter().collect::<Option<_>>()?;
-    for (a, row) in read.iter().enumerate() {
-        for (b, (cell, span)) in row.iter().enumerate() {
-            let own = matches!(cell, Cell::Own) || *cell == Cell::Gbps(0.0);
-            let (what, hint) = if a == b && !own {
-                (format!("matrix has {cell} between GPU {a} and itself"), "write 0 or \"X\"")
-            } else if a != b && *cell == Cell::Own {
-                (format!("matrix has X between GPU {a} and {b}"), "X is a GPU and itself")
-            } else if b < a && !alike(*cell, read[b][a].0) {
-                let back = read[b][a].0;
-                (
-                    format!("matrix has {cell} from GPU {a} to {b} but {back} back"),
-                    "both directions are the same",
-                )
-            } else {
-                continue;
-            };
-            errors.push(span.clone(), what, Some(hint.to_owned()));
-            return None;
-        }
-    }
-    Some(read)
-}
-
-fn alike(a: Cell, b: Cell) -> bool {
-    match (a, b) {
-        (Cell::Gbps(a), Cell::Gbps(b)) => (a - b).abs() <= f64::EPSILON,
-        (a, b) => a == b,
-    }
-}
-
-fn matrix_row(row: &Value<'_>, n: usize, errors: &Errors<'_>) -> Option<Row> {
-    let Some(cells) = row.get_ref().as_array() else {
-        errors.push(row.span(), "a row of matrix is not an array", None);
-        return None;
-    };
-    if cells.len() != n {
-        let what = format!("this row has {} entries in a matrix of {n} rows", cells.len());
-        errors.push(row.span(), what, None);
-        return None;
-    }
-    let read = |cell: &Value<'_>| {
-        let read = match cell.get_ref() {
-            DeValue::Integer(i) => number(i.as_str()),
-            DeValue::Float(f) => number(f.as_str()),
-            DeValue::String(word) => return self::word(word, cell.span(), errors),
-            _ => None,
-        };
-        if read.is_none() {
-            errors.push(
-                cell.span(),
-                "not a bandwidth in GB/s",
-                Some("or a link such as \"NV2\" or \"PIX\"".to_owned()),
-            );
-        }
-        read.map(|gbps| (Cell::Gbps(gbps), cell.span()))
-    };
-    let read: Vec<Option<_>> = cells.iter().map(read).collect();
-    read.into_iter().collect()
-}
-
-fn number(text: &str) -> Option<f64> {
-    text.replace('_', "").parse::<f64>().ok().filter(|bw| bw.is_finite() && *bw >= 0.0)
-}
-
-/// A word of `nvidia-smi topo -m`.
-fn word(text: &str, span: Range<usize>, errors: &Errors<'_>) -> Option<(Cell, Range<usize>)> {
-    let levels = [LinkKind::Pix, LinkKind::Pxb, LinkKind::Phb, LinkKind::Node, LinkKind::Sys];
-    let lanes = |digits: &str| {
-        digits.parse::<u8>().ok().filter(|n| (1..=MOST_LANES).contains(n) && n.to_string() == digits)
-    };
-    let level = levels.iter().find(|l| l.to_string() == text).map(|l| Cell::Pcie(*l));
-    let read = match text {
-        "X" => Some(Cell::Own),
-        _ => text.strip_prefix("NV").and_then(lanes).map(Cell::Lanes).or(level),
-    };
-    if read.is_none() {
-        let meant = nearest(text, ["NV1", "NV2", "NV4", "NV12", "NV18", "PIX", "PXB", "PHB", "NODE", "SYS"]);
-        let hint = meant.map_or_else(
-            || format!("X, NV1 to NV{MOST_LANES}, PIX, PXB, PHB, NODE, SYS, or GB/s"),
-            |m| format!("did you mean {m}?"),
-        );
-        errors.push(span.clone(), format!("unknown link {text:?}"), Some(hint));
-    }
-    read.map(|cell| (cell, span))
 }

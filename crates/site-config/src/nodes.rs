@@ -1,7 +1,6 @@
 //! `[[nodes]]`: which nodes, which GPUs, which links.
 
 use std::collections::HashMap;
-use std::io;
 
 use geometry::Model;
 use node_state::MigPolicy;
@@ -9,12 +8,9 @@ use topology::{LinkMatrix, System, systems};
 
 use crate::error::nearest;
 use crate::hostlist;
-use crate::matrix::{BESIDE, discovered, matrix};
+use crate::matrix::{BESIDE, ReadFile, discovered, matrix};
 use crate::reader::{At, TableReader};
 use crate::types::NodeSpec;
-
-/// Reads a file that the configuration names.
-pub(crate) type ReadFile<'f> = &'f dyn Fn(&str) -> io::Result<String>;
 
 /// More than any machine has.
 const MOST_GPUS: u64 = 64;

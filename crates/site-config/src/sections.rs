@@ -7,15 +7,13 @@ use protocol::{Bandwidth, Isolation};
 use topology::{Pattern, Selection};
 
 use crate::error::nearest;
+use crate::limit::Limit;
 use crate::reader::{At, TableReader, pick};
 use crate::sets;
-use crate::types::{Defaults, Limit, MemoryLimit, Mps, NodeSettings};
+use crate::types::{Defaults, MemoryLimit, Mps, NodeSettings};
 
 const KINDS: &[(&str, Isolation)] =
     &[("mig", Isolation::Mig(None)), ("mps", Isolation::Mps), ("whole", Isolation::Whole)];
-
-pub(crate) const BANDWIDTHS: [(&str, Bandwidth); 2] =
-    [("sensitive", Bandwidth::Sensitive), ("insensitive", Bandwidth::Insensitive)];
 
 type Read<T> = Result<T, (String, Option<String>)>;
 
@@ -37,7 +35,7 @@ pub(crate) fn defaults(root: &mut TableReader<'_, '_>, models: &[&Model]) -> Def
             .map_or(unset.isolation, |at| at.value),
         gpu_mem_mib: table.parsed("gpu_mem", |text| memory("gpu_mem", text, models)).map(|at| at.value),
         mps_threads: table.number("mps_threads", 1..101).and_then(|at| u8::try_from(at.value).ok()),
-        bandwidth: table.word("bandwidth", &BANDWIDTHS).unwrap_or(unset.bandwidth),
+        bandwidth: table.word("bandwidth", &sets::BANDWIDTHS).unwrap_or(unset.bandwidth),
         pattern: table.word("pattern", &Pattern::NAMED).unwrap_or(unset.pattern),
         selection: sets::policy(&table).unwrap_or(unset.selection),
         wait: sets::wait(&table),

@@ -1,12 +1,15 @@
 //! `[bandwidth]` and `[[partitions]]`: how sets of whole GPUs are chosen.
 
 use mapa::{BandwidthModel, Coefficients};
-use protocol::SetWait;
+use protocol::{Bandwidth, SetWait};
 use topology::{Pattern, Selection};
 
 use crate::reader::TableReader;
-use crate::sections::BANDWIDTHS;
 use crate::types::Partition;
+
+/// The words of `bandwidth`.
+pub(crate) const BANDWIDTHS: [(&str, Bandwidth); 2] =
+    [("sensitive", Bandwidth::Sensitive), ("insensitive", Bandwidth::Insensitive)];
 
 /// The words of `gpu_set_policy`.
 pub(crate) fn policy(table: &TableReader<'_, '_>) -> Option<Selection> {

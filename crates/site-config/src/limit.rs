@@ -1,0 +1,76 @@
+//! What jobs of a partition or an account may ask for.
+
+use geometry::size::{display_gb, parse_mib};
+use protocol::{Isolation, Request};
+
+/// What jobs of a partition or an account may ask for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// For jobs in this partition.
+    pub partition: Option<String>,
+    /// For jobs of this account.
+    pub account: Option<String>,
+    /// The only kinds allowed: `Mig(None)`, `Mig(profile)`, `Mps`, `Whole`. `None`: all.
+    pub isolation: Option<Vec<Isolation>>,
+    /// Most instances per node.
+    pub max_instances: Option<u32>,
+    /// Most memory per instance, share or whole GPU, MiB.
+    pub max_mem_mib: Option<u64>,
+}
+
+impl Limit {
+    /// Whether a job may be given this kind.
+    ///
+    /// `mig` in the file allows every profile, `mig:PROFILE` only that one: [`Isolation::Mig`] without a profile is
+    /// then allowed too, since the engine may be held to the profile. `auto` and `none` are always allowed.
+    #[must_use]
+    pub fn allows(&self, isolation: &Isolation) -> bool {
+        let Some(allowed) = &self.isolation else { return true };
+        match isolation {
+            Isolation::Auto | Isolation::None => true,
+            Isolation::Mig(None) => allowed.iter().any(|a| matches!(a, Isolation::Mig(_))),
+            Isolation::Mig(Some(_)) => allowed.contains(isolation) || allowed.contains(&Isolation::Mig(None)),
+            Isolation::Mps | Isolation::Whole => allowed.contains(isolation),
+        }
+    }
+
+    /// Why a request is refused, naming option, value and what would do; `None` if it is not.
+    #[must_use]
+    pub fn refusal(&self, request: &Request) -> Option<String> {
+        let whom = self.whom();
+        if !self.allows(&request.isolation) {
+            let allowed: Vec<String> = self.isolation.iter().flatten().map(ToString::to_string).collect();
+            let (asked, allowed) = (&request.isolation, allowed.join(", "));
+            return Some(format!("--gpu-isolation={asked} is not allowed {whom}: use {allowed}"));
+        }
+        if let Some(most) = self.max_instances.filter(|most| request.instances > *most) {
+            return Some(format!("--gpu-instances={} is too many {whom}: at most {most}", request.instances));
+        }
+        let most = self.max_mem_mib?;
+        if let Some(asked) = request.mem_mib.filter(|asked| *asked > most) {
+            let (asked, most) = (display_gb(asked), display_gb(most));
+            return Some(format!("--gpu-mem={asked} is too much {whom}: at most {most}"));
+        }
+        // By the size in its name: an instance holds a little more, and who may have 10 GB may have 2g.10gb.
+        let Isolation::Mig(Some(profile)) = &request.isolation else { return None };
+        let most = display_gb(named_mib(profile).filter(|named| *named > most).and(Some(most))?);
+        Some(format!("--gpu-isolation=mig:{profile} is too much {whom}: at most {most}"))
+    }
+
+    /// Whom it is for, as the end of a sentence: `in partition gpu for account lab`.
+    #[must_use]
+    pub fn whom(&self) -> String {
+        match (&self.partition, &self.account) {
+            (Some(p), Some(a)) => format!("in partition {p} for account {a}"),
+            (Some(p), None) => format!("in partition {p}"),
+            (None, Some(a)) => format!("for account {a}"),
+            (None, None) => String::from("here"),
+        }
+    }
+}
+
+/// The decimal size in a profile's name, `2g.10gb`, in MiB.
+fn named_mib(profile: &str) -> Option<u64> {
+    let size = profile.split_once('.')?.1;
+    parse_mib(&size.get(..size.find("gb")?)?.parse::<u32>().ok().map(|gb| format!("{gb}G"))?).ok()
+}

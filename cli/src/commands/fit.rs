@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use mapa::{BandwidthModel, Bounds, Coefficients, Query, choose};
+use mapa::{Query, choose};
 use nalgebra::{DMatrix, DVector};
-use topology::{GpuSet, HardwareGraph, Pattern, Selection};
+use topology::{BandwidthModel, Bounds, Coefficients, GpuSet, HardwareGraph, Pattern, Selection};
 
 use crate::globals::Globals;
 use crate::options;

@@ -1,9 +1,9 @@
 //! `tessera lint`: where Slurm's own choice of GPUs falls behind.
 
 use clap::Args;
-use mapa::{self, BandwidthModel, Match, Query, StockRule, choose, stock};
+use mapa::{self, Match, Query, StockRule, choose, stock};
 use serde_json::{Value, json};
-use topology::{GpuSet, HardwareGraph, Pattern, Selection};
+use topology::{BandwidthModel, GpuSet, HardwareGraph, Pattern, Selection};
 
 use crate::globals::Globals;
 use crate::options;

@@ -6,8 +6,7 @@ use std::ops::RangeInclusive;
 
 use clap::ValueEnum;
 use geometry::{GpuIndex, Model};
-use mapa::{BandwidthModel, Coefficients};
-use topology::{GpuSet, HardwareGraph, Pattern, Selection};
+use topology::{BandwidthModel, Coefficients, GpuSet, HardwareGraph, Pattern, Selection};
 
 use crate::outcome::Failure;
 

@@ -6,11 +6,10 @@
 use crate::finding::{Finding, finding};
 use crate::legal::{could_be_whole, meets_quotas};
 use geometry::GpuIndex;
-use mapa::{BandwidthModel, THETA};
 use node_state::report::{Fate, SetScore};
 use node_state::{Ask, Decision, Node, Policy};
 use protocol::Bandwidth;
-use topology::{LinkKind, Pattern, Selection};
+use topology::{BandwidthModel, LinkKind, Pattern, Selection, THETA};
 
 /// Most orders that are all weighed.
 const MOST_ORDERS: usize = 2000;

@@ -12,10 +12,10 @@ mod mapa_common;
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use mapa::{BandwidthModel, Memo, Query, choose};
+use mapa::{Memo, Query, choose};
 use mapa_common::{from_list, system};
 use rustix::time::{ClockId, clock_gettime};
-use topology::{GpuSet, HardwareGraph, Pattern, Selection};
+use topology::{BandwidthModel, GpuSet, HardwareGraph, Pattern, Selection};
 
 /// Counts what is allocated.
 mod ffi {

@@ -17,8 +17,8 @@
 use std::collections::HashMap;
 
 use geometry::GpuIndex;
-use mapa::{BandwidthModel, Patience, Query, Rules, SimJob, choose, parse_jobs, quartiles, simulate};
-use topology::{GpuSet, HardwareGraph, Pattern, Selection, System};
+use mapa::{Patience, Query, Rules, SimJob, choose, parse_jobs, quartiles, simulate};
+use topology::{BandwidthModel, GpuSet, HardwareGraph, Pattern, Selection, System};
 
 /// What MAPA's program refuses for a sensitive job, GB/s: what Equation 2 gives one GPU, rounded up.
 const REFUSED: f64 = 12.336;

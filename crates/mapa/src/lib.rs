@@ -43,7 +43,7 @@ mod tied_sets;
 
 pub use limits::{MOST_FREE, MOST_STEPS};
 pub use memo::Memo;
-pub use model::{BandwidthModel, Bounds, Coefficients, Scores, THETA, equation_2, score};
+pub use model::{equation_2, score};
 pub use policy::choose;
 pub use query::{Match, NoMatch, Query};
 pub use simulator::{JobFileError, Patience, Ran, Rules, SimJob, parse_jobs, quartiles, simulate};

@@ -2,10 +2,9 @@
 
 use std::collections::HashMap;
 
-use crate::model::BandwidthModel;
 use crate::policy::choose;
 use crate::query::{Match, NoMatch, Query};
-use topology::{Pattern, Quota, Selection};
+use topology::{BandwidthModel, Pattern, Quota, Selection};
 
 /// Most answers kept; the next one makes the memo forget all others.
 const MOST_KEPT: usize = 512;

@@ -5,11 +5,12 @@ use topology::{Edge, GpuSet, HardwareGraph, Selection};
 
 use crate::bipartition;
 use crate::limits::FEW_STEPS;
-use crate::model::{BandwidthModel, score};
+use crate::model::score;
 use crate::query::{Match, NoMatch, Query};
 use crate::search::{
     Aim, Budget, Contest, KnownOrder, LinksTaken, PatternSearch, Space, Winner, least_missed, search_for,
 };
+use topology::BandwidthModel;
 
 /// Chooses the best set by the policy.
 ///

@@ -4,7 +4,7 @@ use geometry::GpuIndex;
 use topology::{GpuSet, HardwareGraph, Pattern, PatternError, Selection};
 
 use crate::limits::{MOST_FREE, MOST_PLACED_LISTED};
-use crate::model::{BandwidthModel, Scores};
+use topology::{BandwidthModel, Scores};
 
 /// Which GPUs of one node a job may get, and what it wants of them.
 #[derive(Clone, Copy, Debug)]

@@ -9,9 +9,8 @@
 use std::collections::VecDeque;
 
 use crate::memo::Memo;
-use crate::model::BandwidthModel;
 use crate::query::{Match, Query};
-use topology::{GpuSet, HardwareGraph, PCIE_GBPS, Pattern, Selection};
+use topology::{BandwidthModel, GpuSet, HardwareGraph, PCIE_GBPS, Pattern, Selection};
 
 /// A line of a job file.
 #[derive(Clone, Debug, PartialEq)]

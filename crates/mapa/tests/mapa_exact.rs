@@ -3,10 +3,10 @@
 
 mod mapa_common;
 
-use mapa::{BandwidthModel, NoMatch, Query, choose};
+use mapa::{NoMatch, Query, choose};
 use mapa_common::{check, from_list, patterns, system};
 use proptest::prelude::*;
-use topology::{GpuSet, Pattern, Selection};
+use topology::{BandwidthModel, GpuSet, Pattern, Selection};
 
 fn queries(graph: &topology::HardwareGraph, free: GpuSet, n: usize) {
     for pattern in patterns(n) {

@@ -3,9 +3,9 @@
 
 mod mapa_common;
 
-use mapa::{BandwidthModel, Query, StockRule, choose, stock};
+use mapa::{Query, StockRule, choose, stock};
 use mapa_common::system;
-use topology::{GpuSet, Pattern, Selection};
+use topology::{BandwidthModel, GpuSet, Pattern, Selection};
 
 /// Every row of its decisions on an idle machine: the same score, or a better one.
 #[test]

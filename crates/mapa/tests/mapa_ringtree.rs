@@ -4,10 +4,10 @@
 
 mod mapa_common;
 
-use mapa::{BandwidthModel, Query, choose};
+use mapa::{Query, choose};
 use mapa_common::ring_tree::best;
 use mapa_common::{from_list, gbps, left, system, worth};
-use topology::{GpuSet, HardwareGraph, Pattern, Selection};
+use topology::{BandwidthModel, GpuSet, HardwareGraph, Pattern, Selection};
 
 /// Greedy's or preserve's choices of these numbers of GPUs.
 fn check(

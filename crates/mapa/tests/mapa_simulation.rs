@@ -3,9 +3,9 @@
 
 mod mapa_common;
 
-use mapa::{BandwidthModel, Patience, Rules, SimJob, parse_jobs, quartiles, simulate};
+use mapa::{Patience, Rules, SimJob, parse_jobs, quartiles, simulate};
 use mapa_common::system;
-use topology::Selection;
+use topology::{BandwidthModel, Selection};
 
 const JOBS: &str = include_str!("data/mapa/jobs300.txt");
 

@@ -3,9 +3,8 @@
 use std::fmt;
 
 use geometry::{GpuIndex, JobId, Uid};
-use mapa::BandwidthModel;
 use protocol::{Bandwidth, Request, SetWait};
-use topology::{GpuSet, Pattern, Quota, Selection};
+use topology::{BandwidthModel, GpuSet, Pattern, Quota, Selection};
 
 /// One job's request to one node, with what slurmctld permits there.
 #[derive(Clone, Debug, PartialEq, Eq)]

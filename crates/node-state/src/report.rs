@@ -3,9 +3,8 @@
 use crate::ask::Kind;
 use crate::cost::Cost;
 use geometry::{GpuIndex, JobId, Model, Profile, Uid};
-use mapa::{BandwidthModel, Scores};
 use protocol::moldable::{PlannedStart, SizeTime};
-use topology::{GpuSet, Selection};
+use topology::{BandwidthModel, GpuSet, Scores, Selection};
 
 /// Most candidates that one report holds; [`Report::omitted`] counts the rest.
 pub const MAX_WEIGHED: usize = 256;

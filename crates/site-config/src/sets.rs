@@ -1,8 +1,7 @@
 //! `[bandwidth]` and `[[partitions]]`: how sets of whole GPUs are chosen.
 
-use mapa::{BandwidthModel, Coefficients};
 use protocol::{Bandwidth, SetWait};
-use topology::{Pattern, Selection};
+use topology::{BandwidthModel, Coefficients, Pattern, Selection};
 
 use crate::reader::TableReader;
 use crate::types::Partition;

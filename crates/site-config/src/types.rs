@@ -3,11 +3,10 @@
 use std::path::PathBuf;
 
 use geometry::Model;
-use mapa::BandwidthModel;
 use node_state::{Gpu, GpuState, Kind, MigPolicy, Node, Policy, SetPolicy};
 use protocol::meaning::RequestDefaults;
 use protocol::{Bandwidth, Isolation, SetWait};
-use topology::{LinkMatrix, Pattern, Selection};
+use topology::{BandwidthModel, LinkMatrix, Pattern, Selection};
 
 use crate::limit::Limit;
 

@@ -5,11 +5,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use geometry::GpuIndex;
-use mapa::{BandwidthModel, Coefficients};
 use node_state::{Kind, MigPolicy, SetPolicy};
 use protocol::{Bandwidth, Isolation, Request, SetWait};
 use site_config::{MemoryLimit, SiteConfig, config_path, parse};
-use topology::{Pattern, Selection};
+use topology::{BandwidthModel, Coefficients, Pattern, Selection};
 
 const FULL: &str = r#"
 [defaults]

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
+mod bandwidth_model;
 mod edge_list;
 mod edges;
 mod gpu_set;
@@ -17,6 +18,7 @@ mod rates;
 mod selection;
 mod systems;
 
+pub use bandwidth_model::{BandwidthModel, Bounds, Coefficients, Scores, THETA};
 pub use edge_list::{EdgeListError, MAX_EDGES, MAX_RANK, parse_weight};
 pub use edges::{Edge, PatternError};
 pub use gpu_set::{GpuSet, Quota};

@@ -30,7 +30,7 @@ pub(crate) fn run(command: &TopologyCommand, globals: &Globals) -> Result<Outcom
             pattern: &args.pattern,
             sensitive: args.bandwidth == Sensitivity::Sensitive,
             policy: topology::Selection::Preserve,
-            model: mapa::BandwidthModel::default(),
+            model: topology::BandwidthModel::default(),
         })
     });
     let chosen = chosen.transpose().map_err(|e| Failure::new(format!("nothing fits: {e}")))?;

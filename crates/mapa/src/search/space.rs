@@ -6,7 +6,7 @@ use topology::{GpuSet, HardwareGraph, Link, LinkClass};
 use super::number::{Number, Scale, Weights};
 use super::subsets::bits;
 use crate::limits::MOST_FREE;
-use crate::model::{BandwidthModel, Bounds};
+use topology::{BandwidthModel, Bounds};
 
 /// Sums over the bits of a set by table, one for its low byte and one for its high byte.
 type ByteSums = [Vec<u32>; 2];

@@ -12,8 +12,10 @@
 pub mod ring_tree;
 
 use geometry::GpuIndex;
-use mapa::{BandwidthModel, Coefficients, Query};
-use topology::{Edge, GpuSet, HardwareGraph, Link, LinkClass, Pattern, Selection, System};
+use mapa::Query;
+use topology::{
+    BandwidthModel, Coefficients, Edge, GpuSet, HardwareGraph, Link, LinkClass, Pattern, Selection, System,
+};
 
 /// A named system's graph.
 pub fn system(name: &str) -> HardwareGraph {
@@ -80,7 +82,7 @@ pub fn gbps(thousandths: i64) -> f64 {
 /// Equation 2 written out again.
 fn eq2(c: [f64; 3]) -> f64 {
     let [x, y, z] = c;
-    let t = mapa::THETA;
+    let t = topology::THETA;
     t[0] * x
         + t[1] * y
         + t[2] * z

@@ -6,8 +6,8 @@
 use std::ops::RangeInclusive;
 
 use geometry::GpuIndex;
-use mapa::{BandwidthModel, Coefficients, Query};
-use topology::{HardwareGraph, LinkClass, Selection};
+use mapa::Query;
+use topology::{BandwidthModel, Coefficients, HardwareGraph, LinkClass, Selection};
 
 use super::{Truth, eq2, left, sends};
 

@@ -103,8 +103,7 @@ fn extend(of: &[GpuIndex], n: usize, set: GpuSet, out: &mut Vec<GpuSet>) -> Opti
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mapa::BandwidthModel;
-    use topology::{HardwareGraph, System};
+    use topology::{BandwidthModel, HardwareGraph, System};
 
     fn query<'a>(graph: &'a HardwareGraph, pattern: &'a Pattern, busy: u64, policy: Selection) -> Query<'a> {
         let free = GpuSet::from_bits(graph.all().bits() & !busy);

@@ -17,11 +17,11 @@ use super::link_sum;
 use super::quotas::remembered;
 use super::view::{View, blocker};
 use geometry::GpuIndex;
-use mapa::{BandwidthModel, Match, Memo, NoMatch, Query};
+use mapa::{Match, Memo, NoMatch, Query};
 use node_state::report::{Candidate, Constraint, Fate, GPU_PARTS, Report, SetScore, Takes};
 use node_state::{Ask, Kind, MigPolicy, Policy};
 use protocol::Bandwidth;
-use topology::{GpuSet, LinkMatrix, Quota};
+use topology::{BandwidthModel, GpuSet, LinkMatrix, Quota};
 
 /// The set that the policy in force asks for.
 pub(super) struct BestSet {

@@ -110,7 +110,7 @@ pub(crate) fn whole_asks() -> impl Strategy<Value = Ask> {
 }
 
 fn set_policies() -> impl Strategy<Value = SetPolicy> {
-    let models = vec![mapa::BandwidthModel::default(), mapa::BandwidthModel::Mapa2021];
+    let models = vec![BandwidthModel::default(), BandwidthModel::Mapa2021];
     (prop::sample::select(Selection::ALL.to_vec()), prop::sample::select(models), patterns(), bandwidths())
         .prop_map(|(selection, model, pattern, bandwidth)| SetPolicy {
             selection,

@@ -47,7 +47,7 @@ mod tests {
     use std::cmp::Ordering;
 
     use super::*;
-    use crate::model::{BandwidthModel, score};
+    use crate::model::score;
     use crate::query::Query;
     use crate::search::budget::Budget;
     use crate::search::contest::Contest;
@@ -55,7 +55,7 @@ mod tests {
     use crate::search::pattern_search::Aim;
     use crate::search::space::Space;
     use crate::search::subsets::{count, subsets};
-    use topology::{GpuSet, HardwareGraph, Link, Selection};
+    use topology::{BandwidthModel, GpuSet, HardwareGraph, Link, Selection};
 
     /// Links of twelve GPUs on a grid, all different, those of neighbours faster.
     fn measured(seed: usize) -> HardwareGraph {

@@ -74,6 +74,7 @@ fn view(request: Option<&str>, kind: GresKind, per_node: u64) -> JobView {
         exclusive: false,
         enforce_bind: false,
         partition: None,
+        account: None,
         comment: protocol::AdminComment::default(),
         now: 100,
         starts_by: None,

@@ -13,6 +13,7 @@ mod engine;
 mod ffi;
 mod job_test;
 mod life;
+mod limited;
 mod memory;
 mod narrow;
 mod patience;

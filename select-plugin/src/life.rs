@@ -220,6 +220,7 @@ mod tests {
                 exclusive: false,
                 enforce_bind: false,
                 partition: None,
+                account: None,
                 comment: protocol::AdminComment::default(),
                 now: 100,
                 starts_by: None,

@@ -34,6 +34,7 @@ fn want(request: Option<&str>, kind: GresKind, per_node: u64) -> Want {
         exclusive: false,
         enforce_bind: false,
         partition: None,
+        account: None,
         comment: protocol::AdminComment::default(),
         now: 100,
         starts_by: None,
@@ -94,6 +95,7 @@ fn planned(engine: &Engine, place: &str) -> (Want, Vec<usize>) {
         exclusive: false,
         enforce_bind: false,
         partition: None,
+        account: None,
         comment: protocol::AdminComment::parse(&format!(
             "tessera: plan v1 size=2g.10gb{place} end=1790000035 until=200"
         )),

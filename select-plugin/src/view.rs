@@ -42,6 +42,8 @@ pub(crate) struct JobView {
     pub(crate) enforce_bind: bool,
     /// The partition it is tested in.
     pub(crate) partition: Option<String>,
+    /// The account that it is charged to.
+    pub(crate) account: Option<String>,
     /// Its AdminComment: a planner's decision may stand there.
     pub(crate) comment: AdminComment,
     /// When this was read, seconds since 1970: plans lapse.
@@ -198,6 +200,7 @@ mod tests {
             exclusive: false,
             enforce_bind: false,
             partition: None,
+            account: None,
             comment: AdminComment::default(),
             now: 100,
             starts_by: None,

@@ -1,11 +1,13 @@
-//! `[[limits]]` bind every way to a GPU.
+//! `[[limits]]` bind every way to a GPU, at submission, at a change, and when a job could start.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod common;
 
+use lab::command::{PATIENCE, wait_for};
 use lab::config::Templates;
 use lab::{Cluster, User};
+use protocol::Says;
 use slurm_releases::Release;
 
 /// In partition gpu only parts of GPUs; everything goes in partition open.
@@ -55,11 +57,23 @@ fn nothing_walks_round_it(release: Release) {
     assert_eq!(cluster.job(job).unwrap().get("Partition"), "open");
     update(User::Alice, shares, "Partition=gpu").ok().unwrap();
     assert_eq!(cluster.job(shares).unwrap().get("Partition"), "gpu");
-    // Whoever runs the cluster may.
+    // Whoever runs the cluster may; the job then waits until the limit allows it, and says so.
     update(User::Root, job, "Partition=gpu").ok().unwrap();
     for job in [job, shares] {
-        cluster.run(User::Root, "scancel", &[&job.to_string()]).unwrap().ok().unwrap();
+        cluster.run(User::Root, "scontrol", &["release", &job.to_string()]).unwrap().ok().unwrap();
     }
+    assert_eq!(cluster.wait_end(shares).unwrap().state(), "COMPLETED");
+    wait_for("the job to say why it waits", PATIENCE, || match common::admin_comment(&cluster, job).says {
+        Says::Limited(why) if why.starts_with("--gres=gpu:1 asks for whole GPUs") => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .unwrap();
+    assert_eq!(cluster.job(job).unwrap().state(), "PENDING");
+    let file = cluster.layout().etc("tessera.toml");
+    let limited = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, limited.split("[[limits]]").next().unwrap()).unwrap();
+    cluster.run(User::Root, "scontrol", &["reconfigure"]).unwrap().ok().unwrap();
+    assert_eq!(cluster.wait_end(job).unwrap().state(), "COMPLETED");
     cluster.wait_idle().unwrap();
     cluster.assert_clean().unwrap();
 }

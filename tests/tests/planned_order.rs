@@ -4,11 +4,10 @@
 
 mod common;
 
-use common::{builder, on};
+use common::{admin_comment, builder, on};
 use lab::command::{Done, PATIENCE, run, wait_for};
 use lab::config::Templates;
 use lab::{Cluster, JobId, User};
-use protocol::AdminComment;
 use slurm_releases::Release;
 
 const ONE_GPU: &str = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 1\nmig = \"dynamic\"\n";
@@ -26,13 +25,8 @@ fn planned(cluster: &Cluster) -> String {
     tessera(cluster, User::Root, &["planner", "--once"]).ok().unwrap()
 }
 
-fn admin_comment(cluster: &Cluster, job: JobId) -> AdminComment {
-    AdminComment::parse(&comment(cluster, job))
-}
-
 fn comment(cluster: &Cluster, job: JobId) -> String {
-    let args = ["-h", "-t", "all", "-O", "admin_comment:1000", &format!("--jobs={job}")];
-    cluster.run(User::Root, "squeue", &args).unwrap().ok().unwrap().trim().to_owned()
+    admin_comment(cluster, job).to_string()
 }
 
 fn number(cluster: &Cluster, job: JobId, field: &str) -> i64 {

@@ -6,7 +6,7 @@ mod common;
 
 use std::process::{Child, Stdio};
 
-use common::{builder, with};
+use common::{admin_comment, builder, with};
 use lab::command::{Done, PATIENCE, run, wait_for};
 use lab::{Cluster, JobId, User};
 use protocol::AdminComment;
@@ -27,13 +27,8 @@ fn file(cluster: &Cluster, name: &str, text: &str) -> String {
 }
 
 /// AdminComment, which `scontrol` prints with spaces in it.
-fn admin_comment(cluster: &Cluster, job: JobId) -> AdminComment {
-    AdminComment::parse(&comment(cluster, job))
-}
-
 fn comment(cluster: &Cluster, job: JobId) -> String {
-    let args = ["-h", "-t", "all", "-O", "admin_comment:1000", &format!("--jobs={job}")];
-    cluster.run(User::Root, "squeue", &args).unwrap().ok().unwrap().trim().to_owned()
+    admin_comment(cluster, job).to_string()
 }
 
 fn cancel(cluster: &Cluster, job: JobId) {

@@ -6,7 +6,7 @@ use protocol::{Isolation, Request};
 use site_config::SiteConfig;
 
 use crate::Submission;
-use crate::limits::{plain_refusal, refusal};
+use crate::limits::forbids;
 
 /// A change to a job.
 #[derive(Clone, Copy, Debug)]
@@ -35,11 +35,7 @@ pub fn judge(change: Change<'_>, job: &Submission, config: Option<&SiteConfig>) 
         keeps_its_gres(change, request)?;
     }
     let Some(config) = config.filter(|_| change.matters && !change.root) else { return Ok(()) };
-    let why = match &request {
-        Some(request) => refusal(request, job, config),
-        None => plain_refusal(job, config),
-    };
-    why.map_or(Ok(()), Err)
+    forbids(job, config).map_or(Ok(()), Err)
 }
 
 fn keeps_its_gres(change: Change<'_>, request: &Request) -> Result<(), String> {

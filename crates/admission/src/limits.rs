@@ -3,6 +3,7 @@
 use geometry::size::{display_gb, gigabytes_as_mib};
 use node_state::MigPolicy;
 use protocol::gres_list::Entry;
+use protocol::wire::parse_request;
 use protocol::{Isolation, Request};
 use site_config::{Limit, NodeSpec, SiteConfig};
 
@@ -23,7 +24,7 @@ pub fn limits_of<'a>(job: &'a Submission, config: &'a SiteConfig) -> Vec<&'a Lim
 /// A whole GPU has the memory that its model is named by: a limit on memory forbids it unless every GPU that the job could
 /// get has less.
 #[must_use]
-pub fn refusal(request: &Request, job: &Submission, config: &SiteConfig) -> Option<String> {
+pub(crate) fn refusal(request: &Request, job: &Submission, config: &SiteConfig) -> Option<String> {
     limits_of(job, config)
         .into_iter()
         .find_map(|limit| limit.refusal(request).or_else(|| whole_is_too_much(request, limit, job, config)))
@@ -52,10 +53,21 @@ pub(crate) fn can_run(job: &Submission, spec: &NodeSpec) -> bool {
     spec.names.iter().any(|name| job.reaches(name))
 }
 
+/// Why the limits forbid the job as it is, by its request or, without one of ours, by what it asks of Slurm alone; `None`
+/// if they do not.
+#[must_use]
+pub fn forbids(job: &Submission, config: &SiteConfig) -> Option<String> {
+    let request = job.request.as_deref().and_then(|text| parse_request(text).ok());
+    match request.filter(|request| request.isolation != Isolation::None) {
+        Some(request) => refusal(&request, job, config),
+        None => plain_refusal(job, config),
+    }
+}
+
 /// Why the limits forbid what the job asks of Slurm alone, without a request of ours or with `none`; `None` if they do
 /// not.
 #[must_use]
-pub fn plain_refusal(job: &Submission, config: &SiteConfig) -> Option<String> {
+pub(crate) fn plain_refusal(job: &Submission, config: &SiteConfig) -> Option<String> {
     if limits_of(job, config).is_empty() {
         return None;
     }

@@ -7,6 +7,7 @@
 //! tessera: asks v1 iso=mig times=1g:60,2g:35                                  what a pending moldable job asks
 //! tessera: plan v1 size=2g.10gb place=n1:3@4 until=1790000600; asks v1 …      what a planner decided for it
 //! tessera: waits until 2026-11-21T10:20:00Z for GPUs above 25 GB/s: …         a job that waits for better GPUs
+//! tessera: cannot start: --gres=gpu:1 …                                       a job that a limit keeps from starting
 //! tessera: n1=mig:3/2g.10gb@4 job-profile=bert: why                           what a job got when it started
 //! ```
 //!
@@ -26,6 +27,8 @@ const OURS: &str = "tessera: ";
 const PLAN: &str = "plan ";
 /// Begins a wait, behind [`OURS`].
 const WAITS: &str = "waits until ";
+/// Begins what a job is told that a limit keeps from starting, behind [`OURS`].
+const LIMITED: &str = "cannot start: ";
 /// Stands between what a comment says and the request at its end.
 const ASKS: &str = "; asks ";
 
@@ -51,6 +54,8 @@ pub enum Says {
     UnreadablePlan(String, WireError),
     /// The job waits for GPUs with more bandwidth.
     Waits(Waits),
+    /// A limit of the site keeps the job from starting: why, for people.
+    Limited(String),
     /// The job has started, at least once.
     Started(Started),
     /// The comment begins with `tessera: ` but has none of these forms: the text behind it.
@@ -152,6 +157,9 @@ impl Says {
             let (until, what) = text.split_at_checked(UTC_LEN)?;
             Some(Waits { until: parse_utc(until)?, what: what.trim_start().to_owned() })
         };
+        if let Some(why) = text.strip_prefix(LIMITED) {
+            return Self::Limited(why.to_owned());
+        }
         if let Some(waits) = wait() {
             return Self::Waits(waits);
         }
@@ -170,6 +178,7 @@ impl fmt::Display for AdminComment {
             (Says::Foreign(text), _) => return f.write_str(text),
             (Says::Plan(plan), _) => write!(f, "{OURS}{plan}")?,
             (Says::Waits(Waits { until, what }), _) => write!(f, "{OURS}{WAITS}{} {what}", utc(*until))?,
+            (Says::Limited(why), _) => write!(f, "{OURS}{LIMITED}{why}")?,
             (Says::Started(started), _) => write!(f, "{OURS}{started}")?,
             (Says::UnreadablePlan(text, _) | Says::Unknown(text), _) => write!(f, "{OURS}{text}")?,
         }

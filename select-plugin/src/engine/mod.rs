@@ -161,6 +161,11 @@ impl Engine {
         self.nodes.iter().filter(|(_, e)| !e.aside).map(|(name, _)| name.as_str())
     }
 
+    /// The site's configuration.
+    pub(crate) fn site(&self) -> &SiteConfig {
+        &self.config
+    }
+
     /// Leaves a node to Slurm from now on: it counts as not managed.
     pub(crate) fn step_aside(&mut self, node: &str) {
         if let Some(entry) = self.nodes.get_mut(node) {

@@ -55,6 +55,8 @@ pub(super) fn job(host: &Host, job: &sys::job_record_t) -> JobView {
         enforce_bind: enforces_binding(job),
         partition: partition(job),
         // SAFETY: null or NUL-terminated.
+        account: unsafe { text(job.account) },
+        // SAFETY: null or NUL-terminated.
         comment: AdminComment::parse(&unsafe { text(job.admin_comment) }.unwrap_or_default()),
         now: host.now(),
         starts_by: starts_by(job),

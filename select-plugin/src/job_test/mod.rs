@@ -5,7 +5,8 @@
 //!
 //! `ffi::job_test` runs these steps. Each but the second has a guard of its own: if it fails, the next goes on.
 //!
-//! 1. *Before*: the job is read once, as [`Case`]. [`Case::before`] gives, in this order: `Shards` for a job that may have
+//! 1. *Before*: the job is read once, as [`Case`]. Of a job that a limit forbids, [`Case::before`] says so in a `Comment`
+//!    and rules all nodes out. Else it gives, in this order: `Comment` where it said so before; `Shards` for a job that may have
 //!    those of another size; `RuleOut` for the nodes that cannot serve the job, and for those that it is led away from
 //!    ([`Tried`](crate::memory::Tried)).
 //! 2. Slurm's own test runs, exactly once.
@@ -36,6 +37,7 @@ use geometry::JobId;
 
 use crate::effect::Effect;
 use crate::engine::Engine;
+use crate::limited;
 use crate::memory::{Memory, Record};
 use crate::narrow::{Mode, keep_to_plan, narrow};
 use crate::patience::Patient;
@@ -127,6 +129,12 @@ impl Case {
     pub(crate) fn before(&mut self, memory: &mut Memory, slurm: &impl Slurm) -> Vec<Effect> {
         let mut effects = Vec::new();
         let Memory { engine, tried, .. } = memory;
+        if self.test.ask != Ask::TestOnly {
+            if let Some(why) = limited::why(&self.view, || slurm.within_reach(), engine.site()) {
+                return limited::held(&self.view, why, &slurm.nodes());
+            }
+            effects.extend(limited::freed(&self.view));
+        }
         if self.want.is_none() {
             return effects;
         }

@@ -45,6 +45,7 @@ fn job(request: &str, kind: GresKind, per_node: u64) -> JobView {
         exclusive: false,
         enforce_bind: false,
         partition: None,
+        account: None,
         comment: AdminComment::default(),
         now: 1000,
         starts_by: None,
@@ -299,4 +300,38 @@ fn of_two_nodes_the_one_with_less_bandwidth_says_why() {
     let (_, effects) = succeeds(&mut memory, Ask::RunNow, &view, &slurm, &slurm);
     let [.., Effect::Why(Some(why)), Effect::Match(_)] = &effects[..] else { panic!("{effects:?}") };
     assert!(why.starts_with("v2: "), "{why}");
+}
+
+#[test]
+fn a_job_that_a_new_limit_forbids_waits_and_says_why() {
+    let text = "[[nodes]]\nnames = \"n[1-3]\"\ngpu = \"a100-40gb\"\ncount = 2\nmig = \"dynamic\"\n\
+                [[limits]]\naccount = \"lab\"\nisolation = [\"mps\"]\n";
+    let (config, errors) = site_config::parse("t", text, &|_| Err(std::io::ErrorKind::NotFound.into()));
+    assert_eq!(errors, []);
+    let mut memory = Memory::new(Engine::new(config.unwrap()));
+    let slurm = Fake::with(&["n1", "n2"]);
+    let of = |account: &str, comment: &str| JobView {
+        account: Some(account.to_owned()),
+        comment: AdminComment::parse(comment),
+        ..instance()
+    };
+    let mut before = |ask, view: &JobView| case(ask, false, view).before(&mut memory, &slurm);
+    let said = "tessera: cannot start: --gpu-isolation=mig:7g.40gb is not allowed for account lab: use mps";
+    let out = Effect::RuleOut(vec![0, 1]);
+    for ask in [Ask::RunNow, Ask::WillRun] {
+        assert_eq!(before(ask, &of("lab", "")), [Effect::Comment(said.to_owned()), out.clone()]);
+        assert_eq!(before(ask, &of("lab", said)), std::slice::from_ref(&out), "it is said once");
+        assert_eq!(before(ask, &of("lab", "benchmark of June")), std::slice::from_ref(&out));
+        // The limit is gone, or the job's account is another one now.
+        assert_eq!(
+            before(ask, &of("art", said)),
+            [Effect::Comment(String::new()), Effect::RuleOut(Vec::new())]
+        );
+    }
+    // Slurm's question whether the job could ever run is not about limits: it must not be held for good.
+    assert_eq!(before(Ask::TestOnly, &of("lab", "")), [Effect::RuleOut(Vec::new())]);
+    let plain = JobView { request: None, ..of("lab", "") };
+    let plain = JobView { gres: pair().gres, ..plain };
+    let effects = before(Ask::RunNow, &plain);
+    assert!(matches!(&effects[0], Effect::Comment(why) if why.contains("--gres=gpu:2 asks for whole GPUs")));
 }

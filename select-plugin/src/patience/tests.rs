@@ -32,6 +32,7 @@ fn job(request: Option<&str>, gpus: u64, comment: &str) -> JobView {
         exclusive: false,
         enforce_bind: false,
         partition: None,
+        account: None,
         comment: AdminComment::parse(comment),
         now: 1000,
         starts_by: None,

@@ -8,7 +8,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Mutex, OnceLock};
 
 use lab::command::{PATIENCE, wait_for};
-use lab::{Builder, Cluster, User};
+use lab::{Builder, Cluster, JobId, User};
+use protocol::AdminComment;
 
 /// Slurm's default `MessageTimeout` of 10 s is too short for a machine that can stand still for seconds. Together with
 /// `KillWait` it also sets when slurmctld repeats to a returned slurmd what to end: after 65 s.
@@ -86,7 +87,7 @@ pub(crate) fn variable(text: &str, name: &str) -> Option<String> {
 }
 
 /// Waits until a job of [`LOOK_AND_STAY`] has printed what it sees, and returns that.
-pub(crate) fn looked(cluster: &Cluster, job: lab::JobId) -> String {
+pub(crate) fn looked(cluster: &Cluster, job: JobId) -> String {
     let wait = wait_for(&format!("job {job} to look at its GPUs"), PATIENCE, || {
         let text = cluster.output(job);
         if text.contains("looked\n") { Ok(text) } else { Err(text) }
@@ -171,4 +172,11 @@ pub(crate) fn parts_of_whole_gpus(cluster: &Cluster) {
         let saw = cluster.complete(User::Alice, &["-w", "n1", gpus], script).unwrap();
         assert_eq!(variable(&saw, "none").as_deref(), Some("NoDevFiles,void"), "{gpus}: {saw}");
     }
+}
+
+/// What a job's AdminComment says.
+pub(crate) fn admin_comment(cluster: &Cluster, job: JobId) -> AdminComment {
+    let args = ["-h", "-t", "all", "-O", "admin_comment:1000", &format!("--jobs={job}")];
+    let shown = cluster.run(User::Root, "squeue", &args).unwrap().ok().unwrap();
+    AdminComment::parse(shown.trim())
 }

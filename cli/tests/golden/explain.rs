@@ -290,7 +290,7 @@ fn explain_moldable_jobs() {
     ");
     assert_snapshot!(run("explain --node n1 --gpu-times=1g:0 --gpu-place=99@4"), @r#"
     stderr: tessera: refused at submission: --gpu-times=1g:0: "1g:0" is no size with its time: expected sizes with their run time in seconds or H:MM:SS, such as 1g:60,2g:35
-    stderr: --gpu-place=99@4: is no place: expected a GPU's index and a first memory slice, such as 3@4
+    stderr: --gpu-place=99@4: is not a place: expected a GPU's index and a first memory slice, such as 3@4
     exit 1
     "#);
     let json: serde_json::Value = serde_json::from_str(

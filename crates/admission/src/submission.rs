@@ -1,25 +1,25 @@
-//! A submission as plain values.
+//! A job submission as plain values.
 
 use std::collections::BTreeSet;
 
 use protocol::gres_list::Tres;
 
-/// A submission, as far as it concerns GPUs.
+/// What a submitted job says that concerns its GPUs.
 #[derive(Clone, Debug, Default)]
 pub struct Submission {
-    /// The request SPANK stored: text from the user.
+    /// The request as SPANK stored it. The user could have written any text there.
     pub request: Option<String>,
-    /// What it asks from Slurm itself.
+    /// What the job asks Slurm for by Slurm's own options.
     pub tres: Tres,
-    /// Partitions it may run in, the default one where it names none.
+    /// Partitions that the job may run in; the default one if it names none.
     pub partitions: Vec<String>,
-    /// The nodes of those; `None`: not known, all.
+    /// The nodes of those partitions; `None`: not known, so any node.
     pub partition_nodes: Option<BTreeSet<String>>,
-    /// Nodes it insists on.
+    /// Nodes that the job requires; `None`: none in particular.
     pub required_nodes: Option<BTreeSet<String>>,
-    /// The account it is charged to.
+    /// The account that the job is charged to.
     pub account: Option<String>,
-    /// `--exclusive`, or a partition that is so: Slurm gives it every GPU of its nodes as a whole.
+    /// Whether the job or its partition is exclusive, so that Slurm gives the job every GPU of its nodes as a whole.
     pub exclusive: bool,
 }
 
@@ -32,7 +32,7 @@ impl Submission {
     }
 }
 
-/// The names in a list of partitions, each once: a user may write one a thousand times, and each is looked up with all
+/// The names in a list of partitions, each once. A user may write a name a thousand times, and each is looked up with all
 /// its nodes under slurmctld's locks.
 #[must_use]
 pub fn distinct(list: &str) -> Vec<String> {

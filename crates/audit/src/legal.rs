@@ -48,7 +48,7 @@ fn satisfies(model: &Model, profile: &Profile, ask: &Ask, policy: &Policy) -> bo
     let named = match &ask.request.isolation {
         Isolation::Mig(Some(name)) => profile.name == *name,
         _ if !ask.request.times.is_empty() => {
-            // None that would do is less work.
+            // The size with the least work of those that will do.
             let work = |p: &Profile| {
                 let time = ask.request.times.iter().find(|t| t.slices == p.compute_slices)?;
                 let will_do = plain(p) && suffices(model, p, ask, policy) && leanest(model, p);
@@ -78,8 +78,8 @@ fn leanest(model: &Model, profile: &Profile) -> bool {
     same.map(|p| p.size).min() == Some(profile.size)
 }
 
-/// The grants, legal or not, that put the request's one instance where its plan wants it: of the first profile by units,
-/// then compute slices, that it may have there.
+/// The grant, legal or not, that puts the request's one instance where its plan puts it. The profile is the first by
+/// units, then compute slices, that satisfies the request.
 pub(super) fn as_planned(node: &Node, ask: &Ask, policy: &Policy) -> Option<Grant> {
     let place = ask.request.place.filter(|_| ask.request.instances <= 1)?;
     let model = node.gpus.get(usize::from(place.gpu.0))?.model;
@@ -112,7 +112,7 @@ fn check_instances(node: &Node, ask: &Ask, policy: &Policy, specs: &[MigSpec], o
     }
 }
 
-/// Whether these new instances can exist beside the held ones.
+/// Checks that these new instances of one GPU can exist together with the held ones.
 fn check_places(gpu: &Gpu, specs: &[&MigSpec], out: &mut Vec<Finding>) {
     let at = specs[0].gpu;
     if gpu.policy == MigPolicy::Off {
@@ -174,7 +174,7 @@ pub(super) fn threads(node: &Node, ask: &Ask, policy: &Policy, mem_mib: u64, on:
     Some(ask.request.threads.or(policy.mps_threads).unwrap_or(percent))
 }
 
-/// Memory and SMs of a device.
+/// Memory, MiB, and SMs of a device; `None` if it does not exist.
 pub(super) fn device(node: &Node, on: ShareOn) -> Option<(u64, u32)> {
     let gpu = node.gpus.get(usize::from(on.gpu().0))?;
     match on {
@@ -186,7 +186,7 @@ pub(super) fn device(node: &Node, on: ShareOn) -> Option<(u64, u32)> {
     }
 }
 
-/// The shares now on a device; `None`: it would have to be opened.
+/// The shares that are on a device now; `None` if it is not shared.
 pub(super) fn sharers(node: &Node, on: ShareOn) -> Option<&[Share]> {
     let gpu = node.gpus.get(usize::from(on.gpu().0))?;
     match (on, &gpu.state) {

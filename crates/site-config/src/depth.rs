@@ -1,4 +1,4 @@
-//! Refuses text that nests too deep before it is parsed: slurmctld and slurmd parse on threads with small stacks.
+//! Refuses text that nests too deep before it is parsed, because slurmctld and slurmd parse on threads with small stacks.
 //!
 //! The parser allows 80 brackets within each other and 80 parts of a key, and so 80 tables for each bracket:
 //! `{a.a. … a = {a.a. … a = …}}`. Making, walking and dropping those recurses once per table.
@@ -12,11 +12,11 @@ use toml_parser::lexer::TokenKind;
 
 use crate::error::Errors;
 
-/// Tables and arrays within each other, twice as many below a header. What we read needs four.
+/// How deep tables and arrays may nest; below a header, twice as deep. A tessera.toml needs four levels.
 const LIMIT: usize = 32;
 
-/// The tables of a file and how many errors of syntax it has, which have been noted; after one of them the tables are
-/// a guess.
+/// The tables of a file and the number of its syntax errors, which are added to `errors`. After a syntax error the tables
+/// are a guess.
 pub(crate) fn tables<'t>(text: &'t str, errors: &Errors<'_>) -> (Spanned<DeTable<'t>>, usize) {
     if let Some(place) = too_deep(text) {
         let what = format!("tables or arrays nest more than {LIMIT} deep here");
@@ -32,7 +32,7 @@ pub(crate) fn tables<'t>(text: &'t str, errors: &Errors<'_>) -> (Spanned<DeTable
 
 /// The first bracket or dot that goes too deep.
 fn too_deep(text: &str) -> Option<Range<usize>> {
-    // For each open bracket, the level outside it; a dot that stands in a number counts until the next value.
+    // `open` has the level outside each open bracket. A dot in a number counts too, until the next value.
     let (mut open, mut level, mut dots) = (Vec::new(), 0, 0);
     for token in Source::new(text).lex() {
         match token.kind() {

@@ -1,21 +1,21 @@
-//! Errors that say where.
+//! Errors with their place in the file.
 
 use std::cell::RefCell;
 use std::fmt;
 use std::ops::Range;
 
-/// One thing wrong with a file.
+/// One error in a file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct ConfigError {
     /// The file, as it was named to [`crate::parse`].
     pub file: String,
-    /// Line, from 1.
+    /// Line of the file, from 1.
     pub line: usize,
     /// Column in characters, from 1.
     pub column: usize,
-    /// What is wrong, one line.
+    /// What is wrong, in one line.
     pub what: String,
-    /// What to do about it, one line.
+    /// What to do about it, in one line.
     pub hint: Option<String>,
     source_line: String,
     width: usize,
@@ -29,11 +29,12 @@ impl fmt::Display for ConfigError {
 }
 
 impl ConfigError {
-    /// Three lines for a terminal: what, the line, a caret under the place with the hint. No newline at the end.
+    /// Three lines for a terminal: the error, the line of the file, and a caret under the place with the hint. There is no
+    /// newline at the end.
     #[must_use]
     pub fn render(&self) -> String {
         let Self { file, line, column, what, source_line, .. } = self;
-        // Tabs stay tabs, so that the caret stands where the terminal shows the place.
+        // Tabs stay tabs, so that the terminal shows the caret under the place.
         let pad: String =
             source_line.chars().take(column - 1).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
         let underline = "~".repeat(self.width.saturating_sub(1));
@@ -42,7 +43,7 @@ impl ConfigError {
     }
 }
 
-/// The errors of one file as they are found.
+/// Collects the errors of one file.
 pub(crate) struct Errors<'t> {
     file: &'t str,
     text: &'t str,
@@ -60,7 +61,7 @@ impl<'t> Errors<'t> {
         self.found.borrow_mut().push(found);
     }
 
-    /// Takes over the errors of another file that is named at this byte.
+    /// Adds the errors of another file, which is named at this byte.
     pub(crate) fn adopt(&self, offset: usize, others: Vec<ConfigError>) {
         self.found.borrow_mut().extend(others.into_iter().map(|e| (offset, e)));
     }
@@ -71,13 +72,13 @@ impl<'t> Errors<'t> {
         found.into_iter().map(|(_, e)| e).collect()
     }
 
-    /// Only the first `n` that were noted.
+    /// Only the first `n` errors that were noted.
     pub(crate) fn keep_first(self, n: usize) -> Vec<ConfigError> {
         self.found.borrow_mut().truncate(n);
         self.into_sorted()
     }
 
-    /// A string's own characters: `"2g.11gb"` without its quotes.
+    /// The range of a string without its quotes.
     fn inside_quotes(&self, span: Range<usize>) -> Range<usize> {
         let quoted = self.text.get(span.clone()).is_some_and(|s| {
             s.len() > 2 && ['"', '\''].into_iter().any(|q| s.starts_with(q) && s.ends_with(q))
@@ -97,14 +98,14 @@ impl<'t> Errors<'t> {
         let marked = self.text.get(start..span.end).unwrap_or_default();
         let width = marked.lines().next().unwrap_or_default().trim_end().chars().count().max(1);
         let line = before.matches('\n').count() + 1;
-        // A file's control characters reach neither a terminal nor a log's lines.
+        // Control characters of the file must reach neither a terminal nor a log.
         let plain = |text: String| text.replace(|c: char| c.is_control() && c != '\t', "\u{fffd}");
         let (what, hint, source_line) = (plain(what), hint.map(plain), plain(source_line));
         (start, ConfigError { file: self.file.to_owned(), line, column, what, hint, source_line, width })
     }
 }
 
-/// The candidate nearest to `typed`, if it is near enough to be meant.
+/// The candidate nearest to `typed` by edit distance, if it is near enough to be what the user meant.
 pub(crate) fn nearest<'a>(typed: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let limit = (typed.chars().count() / 3).max(1) + 1;
     candidates
@@ -115,10 +116,10 @@ pub(crate) fn nearest<'a>(typed: &str, candidates: impl IntoIterator<Item = &'a 
         .map(|(_, c)| c)
 }
 
-/// `did you mean X?` for a word that is none of `candidates`, or all of them.
+/// A hint for a word that is none of `candidates`: the nearest one, or all of them.
 pub(crate) fn suggest(typed: &str, candidates: &[&str]) -> String {
     match nearest(typed, candidates.iter().copied()) {
         Some(c) => format!("did you mean {c}?"),
-        None => format!("one of {}", candidates.join(", ")),
+        None => format!("use one of {}", candidates.join(", ")),
     }
 }

@@ -1,20 +1,21 @@
-//! Slurm's `gres.conf`, as far as it says which GPU a number of Slurm's is.
+//! Reads from Slurm's `gres.conf` which GPU each of Slurm's numbers means.
 //!
 //! Slurm numbers a node's GPUs by their places in the file, whatever their device files are called (22.05 and 24.11
-//! `gres_common.c`: `gres_device->index`). Lines of one type come in the order of the file; those of several types in
-//! the order in which slurm.conf's `Gres=` has the types [`gres.c`, `_merge_config`]; with `AutoDetect` Slurm sorts
-//! anew [`gres_gpu.c`, `_merge_system_gres_conf`].
+//! `gres_common.c`: `gres_device->index`). If all lines are of one type, their order is that of the file. With several
+//! types, it is the order of the types in slurm.conf's `Gres=` [`gres.c`, `_merge_config`]. With `AutoDetect`, Slurm
+//! sorts the GPUs anew [`gres_gpu.c`, `_merge_system_gres_conf`].
 
 use crate::hostlist::{expand, expand_files};
 
 /// How Slurm numbers a node's GPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GpuOrder {
-    /// No device files are named: Slurm finds them by itself, in the driver's order.
+    /// The file names no device files: Slurm finds them itself, in the driver's order.
     Drivers,
-    /// In the order of these device files.
+    /// Slurm's numbers follow the order of these device files.
     Files(Vec<String>),
-    /// In the order of these, if it is also the driver's; else that cannot be told, for this reason.
+    /// Slurm's numbers follow the order of these device files if that is also the driver's order. If it is not, the order
+    /// cannot be known, for this reason.
     IfDrivers(Vec<String>, &'static str),
 }
 
@@ -22,9 +23,9 @@ pub enum GpuOrder {
 ///
 /// # Errors
 ///
-/// What of the file cannot be read here, one phrase.
+/// The file has something that cannot be read here: a phrase that names it.
 pub fn gpu_order(text: &str, node: &str) -> Result<GpuOrder, String> {
-    // Slurm puts the lines of nodes behind those of all nodes [`gres.c`, `gres_g_node_config_load`].
+    // Slurm puts the lines of named nodes behind those of all nodes [`gres.c`, `gres_g_node_config_load`].
     let (mut of_all, mut of_node) = (Vec::new(), Vec::new());
     let (mut detect_all, mut detect_node) = (None, None);
     for line in lines(text) {
@@ -64,13 +65,13 @@ pub fn gpu_order(text: &str, node: &str) -> Result<GpuOrder, String> {
     })
 }
 
-/// Whether `AutoDetect` with this value finds GPUs; `None`: Slurm takes no notice of it.
+/// Whether `AutoDetect` with this value finds GPUs; `None` for a value that Slurm ignores.
 fn detects(how: &str) -> Option<bool> {
     let is = |word: &str| how.eq_ignore_ascii_case(word);
     if is("none") { None } else { Some(!is("off")) }
 }
 
-/// Lines without comments and escapes; one that ends in a backslash goes on in the next.
+/// The file's lines, without comments and escapes; a line that ends in a backslash is joined with the next.
 fn lines(text: &str) -> Vec<String> {
     let (mut out, mut begun) = (Vec::new(), String::new());
     for line in text.lines() {
@@ -93,7 +94,7 @@ fn lines(text: &str) -> Vec<String> {
     out
 }
 
-/// Keys and values, up to what is neither [`parse_config.c`, `keyvalue_pattern`].
+/// The keys and values of a line, up to the first text that is neither [`parse_config.c`, `keyvalue_pattern`].
 fn fields(mut line: &str) -> Vec<(String, String)> {
     let mut out = Vec::new();
     while let Some((key, rest)) = line.split_once('=') {
@@ -118,12 +119,12 @@ struct Line {
 }
 
 impl Line {
-    /// Whether this is its first key.
+    /// Whether the line begins with this key.
     fn begins(&self, key: &str) -> bool {
         self.fields.first().is_some_and(|(k, _)| k.eq_ignore_ascii_case(key))
     }
 
-    /// A key's value, the last where it is there twice.
+    /// The value of a key; the last one if the key is there twice.
     fn field(&self, key: &str) -> Option<&str> {
         let mut found = self.fields.iter().rev().filter(|(k, _)| k.eq_ignore_ascii_case(key));
         found.next().map(|(_, value)| value.as_str())

@@ -1,24 +1,24 @@
-//! Slurm's hostlists: `n[1-2,7]`, `a[01-03]b`, `r[1-2]n[1-4],login`.
+//! Reads Slurm's hostlists: `n[1-2,7]`, `a[01-03]b`, `r[1-2]n[1-4],login`.
 //!
-//! slurmctld reads users' lists with this, under its locks and on a small stack: time, memory and depth are bounded.
+//! slurmctld reads users' lists with this, under its locks and on a small stack. So time, memory and depth are bounded.
 
-/// More names than any cluster has; `n[1-999999999]` must not fill the memory.
+/// Most names of a list; no cluster has as many. `n[1-999999999]` must not exhaust the memory.
 const MOST_NAMES: usize = 65536;
-/// Longer than any host's name: so many names of a long one must not fill the memory either.
+/// Longest name, in bytes. Many long names must not exhaust the memory either.
 const MOST_BYTES: usize = 255;
-/// More dimensions than any cluster has.
+/// Most brackets in one name; no cluster has as many dimensions.
 const MOST_BRACKETS: usize = 8;
 
 /// The names that a hostlist stands for, in order, as written (duplicates stay).
 ///
 /// # Errors
 ///
-/// What is wrong with the text, one phrase.
+/// What is wrong with the text, as the end of a sentence that names it.
 pub fn expand(text: &str) -> Result<Vec<String>, String> {
     expand_with(text, "-_.")
 }
 
-/// The same for a list of files, as gres.conf has them: `/dev/nvidia[0-3]`.
+/// As [`expand`], for a list of files as in gres.conf: `/dev/nvidia[0-3]`.
 ///
 /// # Errors
 ///
@@ -27,7 +27,7 @@ pub fn expand_files(text: &str) -> Result<Vec<String>, String> {
     expand_with(text, "-_./:")
 }
 
-/// `marks` are the characters that a name may have beside letters and digits.
+/// `marks` are the characters that a name may have in addition to letters and digits.
 fn expand_with(text: &str, marks: &str) -> Result<Vec<String>, String> {
     let mut names = Vec::new();
     for part in split_outside_brackets(text)? {
@@ -97,18 +97,18 @@ fn product(names: &[String], text: &str, ranges: &str) -> Result<Vec<String>, St
     Ok(names.iter().flat_map(with_tails).collect())
 }
 
-/// `text` if a name may have it; `length` is how much of the name it and what comes before it make.
+/// Checks that a name may contain `text`; `length` is the length of the name up to the end of `text`.
 fn literal<'t>(text: &'t str, length: usize, marks: &str) -> Result<&'t str, String> {
     if length > MOST_BYTES {
         return Err(format!("has a name of more than {MOST_BYTES} characters"));
     }
     match text.chars().find(|c| !(c.is_ascii_alphanumeric() || marks.contains(*c))) {
-        Some(c) => Err(format!("has the character {c:?}, which no name has")),
+        Some(c) => Err(format!("has the character {c:?}, which a name cannot have")),
         None => Ok(text),
     }
 }
 
-/// `01-03` as text, with the width of its first number.
+/// The numbers of a range, `01-03`, with the width of the first.
 fn numbers(range: &str) -> Result<impl Iterator<Item = String>, String> {
     let (first, last) = range.split_once('-').unwrap_or((range, range));
     let number = |s: &str| {
@@ -116,7 +116,7 @@ fn numbers(range: &str) -> Result<impl Iterator<Item = String>, String> {
         digits
             .then(|| s.parse::<u32>().ok())
             .flatten()
-            .ok_or_else(|| format!("has {range:?} where a number or range goes"))
+            .ok_or_else(|| format!("has {range:?} where a number or a range should be"))
     };
     let (low, high, width) = (number(first)?, number(last)?, first.len());
     if low > high {

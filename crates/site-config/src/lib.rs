@@ -1,9 +1,9 @@
 //! Site configuration: `tessera.toml`.
 //!
-//! Text in, types out. Every error in the file is reported at once, with line and column: slurmctld's log gets one
-//! line per error ([`ConfigError`]'s `Display`), a terminal three ([`ConfigError::render`]). The crate opens no file:
-//! topology files named by `discovered` are read through the caller's function, so that it can run where files must
-//! not be opened.
+//! Text goes in, types come out. All errors of the file are reported at once, with line and column: slurmctld's log gets
+//! one line per error ([`ConfigError`]'s `Display`), a terminal three ([`ConfigError::render`]). The crate opens no file.
+//! The caller's function reads the topology files that `discovered` names, so the crate can run where files must not be
+//! opened.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
@@ -37,10 +37,10 @@ use reader::TableReader;
 
 /// Parses a `tessera.toml`.
 ///
-/// `file_name` is only for messages. `read_file` reads the files that `discovered` names, as written there: the
-/// caller resolves them against the directory of the file.
+/// `file_name` is only for messages. `read_file` gets the file names that `discovered` gives, as written there; the
+/// caller resolves them against the directory of the configuration.
 ///
-/// The configuration is given only when there is no error; the errors come in the order of the file.
+/// There is a configuration only if there is no error. The errors come in the order of the file.
 pub fn parse(
     file_name: &str,
     text: &str,
@@ -51,13 +51,13 @@ pub fn parse(
     let mut root = TableReader::new(root.get_ref(), root.span(), "", &errors);
     let nodes = nodes::read(&mut root, read_file);
     let config = sections(&mut root, nodes);
-    // After a syntax error, what was read is a guess: a key that is "missing" may stand on the broken line.
+    // After a syntax error, what was read is a guess: a "missing" key may stand on the broken line.
     root.finish();
     let errors = if syntax == 0 { errors.into_sorted() } else { errors.keep_first(syntax) };
     (errors.is_empty().then_some(config), errors)
 }
 
-/// The configuration of a site that says nothing but which nodes it has.
+/// The configuration of a site that describes these nodes and leaves all else at its defaults.
 #[must_use]
 pub fn of_nodes(specs: Vec<NodeSpec>) -> SiteConfig {
     let errors = Errors::new("", "");
@@ -79,7 +79,8 @@ fn sections(root: &mut TableReader<'_, '_>, nodes: nodes::Nodes) -> SiteConfig {
     }
 }
 
-/// Where `tessera.toml` is: `TESSERA_CONF`, else beside the file that `SLURM_CONF` names, else in `/etc/slurm`.
+/// Path of `tessera.toml`: the value of `TESSERA_CONF`, else next to the file that `SLURM_CONF` names, else in
+/// `/etc/slurm`.
 #[must_use]
 pub fn config_path(env: &dyn Fn(&str) -> Option<String>) -> PathBuf {
     let set = |name| env(name).filter(|v| !v.is_empty());

@@ -6,23 +6,23 @@ use protocol::{Isolation, Request};
 /// What jobs of a partition or an account may ask for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// For jobs in this partition.
+    /// The limit is for jobs in this partition; `None`: in any.
     pub partition: Option<String>,
-    /// For jobs of this account.
+    /// The limit is for jobs of this account; `None`: of any.
     pub account: Option<String>,
-    /// The only kinds allowed: `Mig(None)`, `Mig(profile)`, `Mps`, `Whole`. `None`: all.
+    /// The only isolations allowed: `Mig(None)`, `Mig(profile)`, `Mps`, `Whole`. `None`: all.
     pub isolation: Option<Vec<Isolation>>,
-    /// Most instances per node.
+    /// Most instances per node; `None`: any number.
     pub max_instances: Option<u32>,
-    /// Most memory per instance, share or whole GPU, MiB.
+    /// Most memory per instance, share or whole GPU, MiB; `None`: any.
     pub max_mem_mib: Option<u64>,
 }
 
 impl Limit {
-    /// Whether a job may be given this kind.
+    /// Whether a job may have this isolation.
     ///
-    /// `mig` in the file allows every profile, `mig:PROFILE` only that one: [`Isolation::Mig`] without a profile is
-    /// then allowed too, since the engine may be held to the profile. `auto` and `none` are always allowed.
+    /// `mig` in the file allows every profile, `mig:PROFILE` only that one. [`Isolation::Mig`] without a profile is allowed
+    /// in both cases. `auto` and `none` are always allowed.
     #[must_use]
     pub fn allows(&self, isolation: &Isolation) -> bool {
         let Some(allowed) = &self.isolation else { return true };
@@ -34,7 +34,7 @@ impl Limit {
         }
     }
 
-    /// Why a request is refused, naming option, value and what would do; `None` if it is not.
+    /// Why a request is refused: a line that names the option, its value and what would work. `None` if it is allowed.
     #[must_use]
     pub fn refusal(&self, request: &Request) -> Option<String> {
         let whom = self.whom();
@@ -51,7 +51,7 @@ impl Limit {
             let (asked, most) = (display_gb(asked), display_gb(most));
             return Some(format!("--gpu-mem={asked} is too much {whom}: at most {most}"));
         }
-        // By the size in its name: an instance holds a little more, and who may have 10 GB may have 2g.10gb.
+        // An instance holds a little more than its name says, and a job that may have 10 GB may have 2g.10gb.
         let Isolation::Mig(Some(profile)) = &request.isolation else { return None };
         let most = display_gb(named_mib(profile).filter(|named| *named > most).and(Some(most))?);
         Some(format!("--gpu-isolation=mig:{profile} is too much {whom}: at most {most}"))
@@ -69,7 +69,7 @@ impl Limit {
     }
 }
 
-/// The decimal size in a profile's name, `2g.10gb`, in MiB.
+/// The decimal size in a profile's name, in MiB: that of 10 GB for `2g.10gb`.
 fn named_mib(profile: &str) -> Option<u64> {
     let size = profile.split_once('.')?.1;
     parse_mib(&size.get(..size.find("gb")?)?.parse::<u32>().ok().map(|gb| format!("{gb}G"))?).ok()

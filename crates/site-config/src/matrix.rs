@@ -1,7 +1,7 @@
-//! Links written as a matrix, inline or in a file of their own.
+//! Links written as a matrix, in tessera.toml or in a file of their own.
 //!
 //! A cell is a bandwidth in GB/s or a word of `nvidia-smi topo -m`: `NV4` for four NVLink lanes, or `PIX`, `PXB`,
-//! `PHB`, `NODE`, `SYS` for the way over PCIe. Beside the matrix stand the generations that give words their rates.
+//! `PHB`, `NODE`, `SYS` for the way over PCIe. Other keys give the generations, which determine the rates of words.
 
 use std::io;
 use std::ops::Range;
@@ -20,7 +20,7 @@ use crate::reader::{At, TableReader};
 /// Reads a file that the configuration names, as written there.
 pub(crate) type ReadFile<'f> = &'f dyn Fn(&str) -> io::Result<String>;
 
-/// Keys that say more about a matrix.
+/// Keys that only go with a matrix.
 pub(crate) const BESIDE: [&str; 5] = ["nvlink", "nvswitch", "pcie", "pcie_lanes", "socket"];
 
 /// The links in a file that `tessera discover` wrote: those of its first `[[nodes]]`.
@@ -33,7 +33,7 @@ pub(crate) fn discovered(
     let text = match read_file(&file.value) {
         Ok(text) => text,
         Err(e) => {
-            let hint = Some("`tessera discover` on such a node writes it".to_owned());
+            let hint = Some("run `tessera discover` on such a node to write it".to_owned());
             table.errors.push(file.span.clone(), format!("cannot read {}: {e}", file.value), hint);
             return None;
         }
@@ -50,8 +50,8 @@ pub(crate) fn discovered(
     read.map(|m| (file.value.clone(), m))
 }
 
-/// Links in a file of their own: `matrix = [[…]]`, or the first `[[nodes]]` with a matrix or a known interconnect, as
-/// `tessera discover` writes it. `None` with the errors that say why.
+/// Reads links from a file of their own: `matrix = [[…]]`, or the first `[[nodes]]` with a matrix or a known
+/// interconnect, as `tessera discover` writes it. If there are none, the errors say why.
 pub fn links_of_file(file_name: &str, text: &str) -> (Option<LinkMatrix>, Vec<crate::ConfigError>) {
     let errors = Errors::new(file_name, text);
     let read = links_of_text(text, None, &errors);
@@ -86,8 +86,8 @@ fn links_of_text(text: &str, gpus: Option<&[&'static Model]>, errors: &Errors<'_
     matrix(first, n, gpus.and_then(|g| g.first()).copied().or(model))
 }
 
-/// The matrix of a table, and what stands beside it. `n`, where it is known, is the number of GPUs; `model` gives the
-/// generations that are not written.
+/// The links of a table with a matrix. `n` is the number of GPUs, if it is known. `model` gives the generations that the
+/// table does not.
 pub(crate) fn matrix(
     table: &TableReader<'_, '_>,
     n: Option<usize>,
@@ -102,7 +102,7 @@ pub(crate) fn matrix(
     let lanes = small("pcie_lanes", 16);
     let socket = small("socket", 64);
     let switched = table.boolean("nvswitch").unwrap_or(false);
-    // What is wrong beside the matrix has been said: a value that is there and was not read is no missing one.
+    // A key that is there but could not be read has its error already; it must not be reported as missing.
     if [("nvlink", nvlink), ("pcie", pcie), ("pcie_lanes", lanes), ("socket", socket)]
         .iter()
         .any(|(key, read)| table.has(key) && read.is_none())
@@ -147,13 +147,15 @@ fn links(
         };
         if read.is_none() {
             let (what, hint) = match cell {
-                Cell::Lanes(_) => ("but not of which NVLink generation", "add nvlink = 3, the generation"),
-                _ => ("but not of which PCIe generation", "add pcie = 4, the generation"),
+                Cell::Lanes(_) => {
+                    ("but its NVLink generation is not known", "add nvlink = 3, the generation")
+                }
+                _ => ("but its PCIe generation is not known", "add pcie = 4, the generation"),
             };
             errors.push(span.clone(), format!("matrix has {cell}, {what}"), Some(hint.to_owned()));
         }
         read
     };
-    // The first of them is enough: the rest lack the same.
+    // Stops at the first error, because all other cells lack the same generation.
     cells.iter().flatten().map(link).collect()
 }

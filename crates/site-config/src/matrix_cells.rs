@@ -45,7 +45,8 @@ pub(crate) fn cells(value: &Value<'_>, n: Option<usize>, errors: &Errors<'_>) ->
     let rows = value.get_ref().as_array().map(|a| a.iter().collect::<Vec<_>>());
     let Some(rows) = rows else {
         let hint = Some(
-            "rows of GB/s or links: [[0, 50], [50, 0]], [[\"X\", \"NV2\"], [\"NV2\", \"X\"]]".to_owned(),
+            "write rows of GB/s or links: [[0, 50], [50, 0]], [[\"X\", \"NV2\"], [\"NV2\", \"X\"]]"
+                .to_owned(),
         );
         errors.push(value.span(), "matrix is not an array of rows", hint);
         return None;
@@ -68,12 +69,12 @@ pub(crate) fn cells(value: &Value<'_>, n: Option<usize>, errors: &Errors<'_>) ->
             let (what, hint) = if a == b && !own {
                 (format!("matrix has {cell} between GPU {a} and itself"), "write 0 or \"X\"")
             } else if a != b && *cell == Cell::Own {
-                (format!("matrix has X between GPU {a} and {b}"), "X is a GPU and itself")
+                (format!("matrix has X between GPU {a} and GPU {b}"), "X is only for a GPU and itself")
             } else if b < a && !alike(*cell, read[b][a].0) {
                 let back = read[b][a].0;
                 (
-                    format!("matrix has {cell} from GPU {a} to {b} but {back} back"),
-                    "both directions are the same",
+                    format!("matrix has {cell} from GPU {a} to GPU {b}, but {back} from GPU {b} to GPU {a}"),
+                    "write the same value for both directions",
                 )
             } else {
                 continue;
@@ -98,7 +99,7 @@ fn matrix_row(row: &Value<'_>, n: usize, errors: &Errors<'_>) -> Option<Row> {
         return None;
     };
     if cells.len() != n {
-        let what = format!("this row has {} entries in a matrix of {n} rows", cells.len());
+        let what = format!("this row has {} entries, but the matrix has {n} rows", cells.len());
         errors.push(row.span(), what, None);
         return None;
     }
@@ -112,8 +113,8 @@ fn matrix_row(row: &Value<'_>, n: usize, errors: &Errors<'_>) -> Option<Row> {
         if read.is_none() {
             errors.push(
                 cell.span(),
-                "not a bandwidth in GB/s",
-                Some("or a link such as \"NV2\" or \"PIX\"".to_owned()),
+                "this cell is not a bandwidth in GB/s",
+                Some("write a number, or a link such as \"NV2\" or \"PIX\"".to_owned()),
             );
         }
         read.map(|gbps| (Cell::Gbps(gbps), cell.span()))
@@ -140,7 +141,7 @@ fn word(text: &str, span: Range<usize>, errors: &Errors<'_>) -> Option<(Cell, Ra
     if read.is_none() {
         let meant = nearest(text, ["NV1", "NV2", "NV4", "NV12", "NV18", "PIX", "PXB", "PHB", "NODE", "SYS"]);
         let hint = meant.map_or_else(
-            || format!("X, NV1 to NV{MOST_LANES}, PIX, PXB, PHB, NODE, SYS, or GB/s"),
+            || format!("use X, NV1 to NV{MOST_LANES}, PIX, PXB, PHB, NODE, SYS, or GB/s"),
             |m| format!("did you mean {m}?"),
         );
         errors.push(span.clone(), format!("unknown link {text:?}"), Some(hint));

@@ -1,12 +1,12 @@
-//! Links as `tessera discover` writes them.
+//! Writes links as `tessera discover` prints them.
 
 use geometry::GpuIndex;
 use topology::{HardwareGraph, Link, LinkKind, PcieSlot};
 
-/// The keys of a `[[nodes]]` that describe these links, as [`crate::parse`] reads them; nothing for fewer than two GPUs.
+/// The keys of a `[[nodes]]` that describe these links, as [`crate::parse`] reads them; empty for fewer than two GPUs.
 ///
-/// `slot` is where the GPUs are plugged in; without it, and for pairs that it does not explain, bandwidths are written
-/// instead of words, and the kind of such a link is lost.
+/// `slot` is the PCIe slot of the GPUs. Without it, and for pairs whose bandwidth does not follow from it, bandwidths are
+/// written instead of words; the kind of such a link is then lost.
 #[must_use]
 pub fn links_text(graph: &HardwareGraph, slot: Option<PcieSlot>) -> String {
     let n = graph.len();

@@ -1,4 +1,4 @@
-//! `[[nodes]]`: which nodes, which GPUs, which links.
+//! Reads `[[nodes]]`: the nodes, their GPUs and the links between these.
 
 use std::collections::HashMap;
 
@@ -12,15 +12,15 @@ use crate::matrix::{BESIDE, ReadFile, discovered, matrix};
 use crate::reader::{At, TableReader};
 use crate::types::NodeSpec;
 
-/// More than any machine has.
+/// Most GPUs of a node; no machine has more.
 const MOST_GPUS: u64 = 64;
 
-/// What `[[nodes]]` says.
+/// What all `[[nodes]]` describe.
 pub(crate) struct Nodes {
-    /// The sets without errors.
+    /// The node sets without errors.
     pub(crate) specs: Vec<NodeSpec>,
-    /// The models of all sets, each once, also of sets that have other errors; every model there is while a set's
-    /// is not known. Checks against them thus never report what another error caused.
+    /// The models of all sets, each once, including sets with other errors. If the model of any set is unknown, every
+    /// known model. So a check against them never reports a consequence of another error.
     pub(crate) models: Vec<&'static Model>,
 }
 
@@ -28,7 +28,7 @@ pub(crate) fn read(root: &mut TableReader<'_, '_>, read_file: ReadFile<'_>) -> N
     let tables = root.tables("nodes");
     if tables.is_empty() && !root.has("nodes") {
         let hint = "add [[nodes]] with names, gpu and count; `tessera discover` writes one".to_owned();
-        root.errors.push(0..0, "no nodes are described", Some(hint));
+        root.errors.push(0..0, "the file describes no nodes", Some(hint));
     }
     let (mut seen, mut models) = (HashMap::new(), Some(Vec::new()));
     let set = |table| node_set(table, read_file, &mut seen, &mut models);
@@ -37,7 +37,7 @@ pub(crate) fn read(root: &mut TableReader<'_, '_>, read_file: ReadFile<'_>) -> N
     Nodes { specs, models }
 }
 
-/// `None` if anything that the rest needs is missing or wrong, which is then among the errors.
+/// Reads one `[[nodes]]`. `None` if a necessary part is missing or wrong; the errors then name it.
 fn node_set(
     table: TableReader<'_, '_>,
     read_file: ReadFile<'_>,
@@ -71,7 +71,7 @@ fn names(table: &TableReader<'_, '_>, seen: &mut HashMap<String, String>) -> Opt
         return None;
     };
     let expand = |text: &str| {
-        let hint = || Some("a Slurm hostlist such as n[1-4,7]".to_owned());
+        let hint = || Some("write a Slurm hostlist such as n[1-4,7]".to_owned());
         hostlist::expand(text)
             .map(|n| (text.to_owned(), n))
             .map_err(|e| (format!("names = {text:?} {e}"), hint()))
@@ -91,7 +91,7 @@ fn names(table: &TableReader<'_, '_>, seen: &mut HashMap<String, String>) -> Opt
     Some(names)
 }
 
-/// From `gpu` and `count`, or from `gpus`.
+/// The model of each GPU, from `gpu` and `count` or from `gpus`.
 fn gpus(table: &TableReader<'_, '_>) -> Option<Vec<&'static Model>> {
     let count = table.number("count", 1..MOST_GPUS + 1);
     let one = table.parsed("gpu", model);
@@ -99,14 +99,14 @@ fn gpus(table: &TableReader<'_, '_>) -> Option<Vec<&'static Model>> {
     let errors = table.errors;
     match (table.has("gpu"), many) {
         (true, Some(_)) => {
-            let hint = Some("gpu for one model, gpus for a list".to_owned());
+            let hint = Some("use gpu for one model, or gpus for a list".to_owned());
             errors.push(table.key_span("gpus"), "gpu and gpus are both given", hint);
             None
         }
         (true, None) => {
             if !table.has("count") {
-                let hint = Some("add count = 8, the GPUs of each node".to_owned());
-                errors.push(table.key_span("gpu"), "gpu without count", hint);
+                let hint = Some("add count = 8, the number of GPUs of each node".to_owned());
+                errors.push(table.key_span("gpu"), "gpu needs count", hint);
             }
             Some(vec![one?.value; usize::try_from(count?.value).ok()?])
         }
@@ -116,7 +116,7 @@ fn gpus(table: &TableReader<'_, '_>) -> Option<Vec<&'static Model>> {
                 errors.push(table.key_span("gpus"), "gpus is empty", None);
             }
             if let Some(count) = count.filter(|c| usize::try_from(c.value) != Ok(asked)) {
-                let what = format!("count = {} but gpus lists {asked}", count.value);
+                let what = format!("count is {}, but gpus lists {asked} GPUs", count.value);
                 errors.push(count.span, what, Some("leave count out".to_owned()));
             }
             let known = list.into_iter().filter_map(|At { value, span }| {
@@ -144,7 +144,7 @@ fn model(text: &str) -> Result<&'static Model, (String, Option<String>)> {
     })
 }
 
-/// The links between these GPUs and where they were read; PCIe alone if nothing is said.
+/// The name of the interconnect and the links between these GPUs; PCIe alone if the file names none.
 fn links(
     table: &TableReader<'_, '_>,
     gpus: Option<&[&'static Model]>,
@@ -158,15 +158,15 @@ fn links(
         table.get(key);
     }
     if let [first, second, ..] = given[..] {
-        let hint = Some("one of interconnect, matrix, discovered".to_owned());
+        let hint = Some("give only one of interconnect, matrix, discovered".to_owned());
         table.errors.push(table.key_span(second), format!("{first} and {second} are both given"), hint);
         return None;
     }
     let n = gpus.map(<[_]>::len);
     if given != ["matrix"] {
         for key in BESIDE.into_iter().filter(|k| table.has(k)) {
-            let hint = Some("a named or discovered interconnect has its own".to_owned());
-            table.errors.push(table.key_span(key), format!("{key} goes with matrix"), hint);
+            let hint = Some("a named or discovered interconnect already has it".to_owned());
+            table.errors.push(table.key_span(key), format!("{key} is only for a matrix"), hint);
         }
     }
     match given.first() {
@@ -196,7 +196,7 @@ fn of_system(
     let matrix = system.matrix(n);
     if matrix.is_none() {
         let what = format!("interconnect {} links {} GPUs, not {n}", system.name, system.size);
-        let hint = "give a matrix, or discovered = FILE, for another number".to_owned();
+        let hint = "for another number of GPUs, give a matrix or discovered = FILE".to_owned();
         table.errors.push(span.clone(), what, Some(hint));
     }
     matrix.map(|m| (system.name.clone(), m))

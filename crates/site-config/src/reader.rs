@@ -1,4 +1,4 @@
-//! A TOML table read key by key: wrong types and leftover keys become errors, reading goes on.
+//! Reads a TOML table key by key. Wrong types and unknown keys become errors, and reading goes on.
 
 use std::cell::RefCell;
 use std::ops::{Range, RangeInclusive};
@@ -8,15 +8,15 @@ use toml::de::{DeTable, DeValue};
 
 use crate::error::{Errors, suggest};
 
-/// A value and its place.
+/// A raw value with its place in the text.
 pub(crate) type Value<'i> = Spanned<DeValue<'i>>;
 
-/// A table whose keys are asked for one by one. [`TableReader::finish`] reports those nobody asked for.
+/// A table whose keys are asked for one by one. [`TableReader::finish`] reports those that nobody asked for.
 pub(crate) struct TableReader<'a, 'i> {
     table: &'a DeTable<'i>,
-    /// The header, for errors about what is missing.
+    /// Place of the header, for errors about missing keys.
     pub(crate) span: Range<usize>,
-    /// `[mps]`, or empty for the top level.
+    /// Name of the table, such as `mps`; empty for the top level.
     name: &'static str,
     pub(crate) errors: &'a Errors<'a>,
     asked: RefCell<Vec<&'static str>>,
@@ -44,17 +44,17 @@ impl<'a, 'i> TableReader<'a, 'i> {
         self.table.get(key)
     }
 
-    /// Whether the key is there, without asking for it.
+    /// Whether the key is there. This does not count as asking for it.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.table.contains_key(key)
     }
 
-    /// The place of a key itself.
+    /// The place of the key, not of its value.
     pub(crate) fn key_span(&self, key: &str) -> Range<usize> {
         self.table.get_key_value(key).map_or(self.span.clone(), |(k, _)| k.span())
     }
 
-    /// A string, turned into something: `read` says what is wrong and a hint.
+    /// A string that `read` turns into a value, or into an error and a hint.
     pub(crate) fn parsed<T>(
         &self,
         key: &'static str,
@@ -89,7 +89,7 @@ impl<'a, 'i> TableReader<'a, 'i> {
         read
     }
 
-    /// A whole number within a range.
+    /// A whole number in `range`, whose end is excluded.
     pub(crate) fn number(&self, key: &'static str, range: Range<u64>) -> Option<At<u64>> {
         let value = self.get(key)?;
         let Some(number) = value.get_ref().as_integer() else {
@@ -100,13 +100,13 @@ impl<'a, 'i> TableReader<'a, 'i> {
         let read = read.and_then(|n| u64::try_from(n).ok()).filter(|n| range.contains(n));
         if read.is_none() {
             let what = format!("{key} = {number} is out of range");
-            let hint = format!("{} to {}", range.start, range.end - 1);
+            let hint = format!("use {} to {}", range.start, range.end - 1);
             self.errors.push(value.span(), what, Some(hint));
         }
         read.map(|value_| At { value: value_, span: value.span() })
     }
 
-    /// A number, with or without a point, within a range.
+    /// A number in `range`, with or without a point.
     pub(crate) fn decimal(&self, key: &'static str, range: RangeInclusive<f64>) -> Option<f64> {
         let value = self.get(key)?;
         let text = match value.get_ref() {
@@ -119,7 +119,7 @@ impl<'a, 'i> TableReader<'a, 'i> {
         };
         let read = text.replace('_', "").parse().ok().filter(|n| range.contains(n));
         if read.is_none() {
-            let hint = format!("{} to {}", range.start(), range.end());
+            let hint = format!("use {} to {}", range.start(), range.end());
             self.errors.push(value.span(), format!("{key} = {text} is out of range"), Some(hint));
         }
         read
@@ -136,7 +136,7 @@ impl<'a, 'i> TableReader<'a, 'i> {
         Some(array.iter().filter_map(item).collect())
     }
 
-    /// A table under this one.
+    /// The table that is the value of a key.
     pub(crate) fn table(&self, key: &'static str) -> Option<TableReader<'a, 'i>> {
         let value = self.get(key)?;
         let table = value.get_ref().as_table();
@@ -150,7 +150,11 @@ impl<'a, 'i> TableReader<'a, 'i> {
     pub(crate) fn tables(&self, key: &'static str) -> Vec<TableReader<'a, 'i>> {
         let Some(value) = self.get(key) else { return Vec::new() };
         let Some(array) = value.get_ref().as_array() else {
-            self.errors.push(value.span(), format!("[{key}] is one table"), Some(format!("write [[{key}]]")));
+            self.errors.push(
+                value.span(),
+                format!("[{key}] must be an array of tables"),
+                Some(format!("write [[{key}]]")),
+            );
             return Vec::new();
         };
         let mut tables = Vec::new();

@@ -1,4 +1,4 @@
-//! `[defaults]`, `[mps]`, `[node]` and `[[limits]]`.
+//! Reads `[defaults]`, `[mps]`, `[node]` and `[[limits]]`.
 
 use std::path::PathBuf;
 
@@ -45,32 +45,32 @@ pub(crate) fn defaults(root: &mut TableReader<'_, '_>, models: &[&Model]) -> Def
     read
 }
 
-/// `auto`: some of `mig`, `mps`, `whole`, each once.
+/// Reads `auto`: some of `mig`, `mps`, `whole`, each at most once.
 fn kinds(table: &TableReader<'_, '_>) -> Option<Vec<Isolation>> {
     let mut kinds = Vec::new();
     let words = table.strings("auto")?;
     for At { value, span } in &words {
         match pick("auto", value, KINDS) {
             Ok(kind) if kinds.contains(&kind) => {
-                table.errors.push(span.clone(), format!("auto has {value} twice"), None);
+                table.errors.push(span.clone(), format!("auto lists {value} twice"), None);
             }
             Ok(kind) => kinds.push(kind),
             Err((what, hint)) => table.errors.push(span.clone(), what, hint),
         }
     }
     if words.is_empty() {
-        let hint = "leave it out for all of mig, mps, whole".to_owned();
+        let hint = "leave it out to allow mig, mps and whole".to_owned();
         table.errors.push(table.key_span("auto"), "auto is empty", Some(hint));
     }
     Some(kinds)
 }
 
-/// An isolation whose profile, if it names one, some node has.
+/// Reads an isolation. If it names a profile, some node must have that.
 fn isolation(text: &str, models: &[&Model]) -> Read<Isolation> {
     let words = ["auto", "mig", "mig:PROFILE", "mps", "whole", "none"].map(|w| (w, ()));
     let Ok(read) = Isolation::parse(text) else {
         return pick("isolation", text, &words).map(|()| Isolation::Auto).map_err(|(what, hint)| {
-            // `mig:` with a name that cannot be one.
+            // After `mig:`, the name is wrong, not the word.
             (what, if text.starts_with("mig:") { Some(see_profiles(None)) } else { hint })
         });
     };
@@ -89,10 +89,11 @@ fn see_profiles(meant: Option<&str>) -> String {
     format!("{meant}`tessera profiles` lists all")
 }
 
-/// A size that some GPU has.
+/// Reads a size, MiB. Some GPU must have as much memory.
 fn memory(key: &str, text: &str, models: &[&Model]) -> Read<u64> {
-    let mib = size::parse_mib(text)
-        .map_err(|why| (format!("{key} = {text:?} {why}"), Some("such as \"10G\"".to_owned())))?;
+    let mib = size::parse_mib(text).map_err(|why| {
+        (format!("{key} = {text:?} {why}"), Some("write a size such as \"10G\"".to_owned()))
+    })?;
     let largest = models.iter().max_by_key(|m| m.total_memory_mib);
     match largest.filter(|m| m.total_memory_mib < mib) {
         None => Ok(mib),
@@ -168,15 +169,16 @@ fn directory(table: &TableReader<'_, '_>, key: &'static str) -> Option<PathBuf> 
     table.parsed(key, absolute).map(|at| at.value)
 }
 
-/// Longest `run_dir`. Below it are sockets, `mps/gpu63-999-7/pipe/control`, whose paths the kernel takes up to 107 bytes.
+/// Longest `run_dir`, bytes. It contains sockets, `mps/gpu63-999-7/pipe/control`, and the kernel takes socket paths of up
+/// to 107 bytes.
 const MOST_RUN_DIR: usize = 107 - "/mps/gpu63-999-7/pipe/control".len();
 
 fn run_dir(table: &TableReader<'_, '_>) -> Option<PathBuf> {
     let path = directory(table, "run_dir")?;
     let length = path.as_os_str().len();
     if length > MOST_RUN_DIR {
-        let what = format!("run_dir has {length} characters: MPS could not make its sockets there");
-        let hint = Some(format!("at most {MOST_RUN_DIR}, the node's name for %n included"));
+        let what = format!("run_dir has {length} characters: the paths of MPS's sockets would be too long");
+        let hint = Some(format!("use at most {MOST_RUN_DIR}, including the node's name for %n"));
         table.errors.push(table.key_span("run_dir"), what, hint);
     }
     Some(path)
@@ -186,7 +188,7 @@ fn reset_command(table: &TableReader<'_, '_>) -> Option<Vec<String>> {
     let words: Vec<String> = table.strings("gpu_reset_command")?.into_iter().map(|at| at.value).collect();
     if !words.iter().any(|w| w.contains("%i")) {
         let what = "gpu_reset_command does not say which GPU";
-        let hint = "write %i where the GPU's index goes".to_owned();
+        let hint = "write %i in place of the GPU's index".to_owned();
         table.errors.push(table.key_span("gpu_reset_command"), what, Some(hint));
     }
     Some(words)
@@ -201,12 +203,16 @@ fn limit(table: TableReader<'_, '_>, models: &[&Model]) -> Limit {
     let (partition, account) = (text("partition"), text("account"));
     if !table.has("partition") && !table.has("account") {
         let hint = "add partition = \"…\" or account = \"…\"".to_owned();
-        table.errors.push(table.span.clone(), "[[limits]] does not say for whom", Some(hint));
+        table.errors.push(
+            table.span.clone(),
+            "[[limits]] names neither a partition nor an account",
+            Some(hint),
+        );
     }
     let isolation = table.strings("isolation").map(|list| {
         let one = |At { value, span }: At<String>| match isolation(&value, models) {
             Ok(Isolation::Auto | Isolation::None) => {
-                let hint = "mig, mig:PROFILE, mps or whole".to_owned();
+                let hint = "use mig, mig:PROFILE, mps or whole".to_owned();
                 table.errors.push(span, format!("isolation cannot be limited to {value}"), Some(hint));
                 None
             }

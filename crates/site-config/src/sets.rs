@@ -1,4 +1,4 @@
-//! `[bandwidth]` and `[[partitions]]`: how sets of whole GPUs are chosen.
+//! Reads `[bandwidth]` and `[[partitions]]`: how sets of whole GPUs are chosen.
 
 use protocol::{Bandwidth, SetWait};
 use topology::{BandwidthModel, Coefficients, Pattern, Selection};
@@ -6,41 +6,41 @@ use topology::{BandwidthModel, Coefficients, Pattern, Selection};
 use crate::reader::TableReader;
 use crate::types::Partition;
 
-/// The words of `bandwidth`.
+/// The words that `bandwidth` takes.
 pub(crate) const BANDWIDTHS: [(&str, Bandwidth); 2] =
     [("sensitive", Bandwidth::Sensitive), ("insensitive", Bandwidth::Insensitive)];
 
-/// The words of `gpu_set_policy`.
+/// Reads `gpu_set_policy`.
 pub(crate) fn policy(table: &TableReader<'_, '_>) -> Option<Selection> {
     table.word("gpu_set_policy", &Selection::ALL.map(|policy| (policy.name(), policy)))
 }
 
-/// `gpu_wait`: how long jobs wait for a better set.
+/// Reads `gpu_wait`: how long jobs wait for a better set.
 pub(crate) fn wait(table: &TableReader<'_, '_>) -> Option<SetWait> {
     let read = |text: &str| {
-        let what = || format!("gpu_wait = {text:?} is no bandwidth with a time");
+        let what = || format!("gpu_wait = {text:?} is not a bandwidth with a time");
         SetWait::parse(text).ok_or_else(|| (what(), Some(SetWait::EXPECTED.to_owned())))
     };
     table.parsed("gpu_wait", read).map(|at| at.value)
 }
 
-/// The site's model of bandwidth.
+/// Reads `[bandwidth]`: the site's model of bandwidth.
 pub(crate) fn bandwidth(root: &mut TableReader<'_, '_>) -> BandwidthModel {
     let Some(table) = root.table("bandwidth") else { return BandwidthModel::default() };
     let model = table.word("model", &models()).unwrap_or_default();
     let given = ["slowest", "sends"].map(|key| table.decimal(key, 0.0..=10.0));
     let both = table.has("slowest") && table.has("sends");
     if let Some(key) = ["slowest", "sends"].into_iter().find(|key| table.has(key)) {
-        let fixed = "leave slowest and sends out, or take model = \"bottleneck\"".to_owned();
+        let fixed = "leave slowest and sends out, or use model = \"bottleneck\"".to_owned();
         let fit = "give both, as `tessera fit bandwidth` prints them".to_owned();
         match model {
             BandwidthModel::Mapa2021 => {
-                let what = format!("{key} with model mapa2021, whose coefficients are fixed");
+                let what = format!("{key} does not go with model mapa2021, whose coefficients are fixed");
                 table.errors.push(table.key_span(key), what, Some(fixed));
             }
             BandwidthModel::Bottleneck(_) if !both => {
                 let other = if key == "slowest" { "sends" } else { "slowest" };
-                table.errors.push(table.key_span(key), format!("{key} without {other}"), Some(fit));
+                table.errors.push(table.key_span(key), format!("{key} needs {other}"), Some(fit));
             }
             BandwidthModel::Bottleneck(_) => {}
         }
@@ -64,7 +64,7 @@ fn models() -> [(&'static str, BandwidthModel); 2] {
     [BandwidthModel::default(), BandwidthModel::Mapa2021].map(|model| (model.name(), model))
 }
 
-/// What is different in some partitions; `site` is the site's own model.
+/// Reads `[[partitions]]`; `site` is the model that `[bandwidth]` describes.
 pub(crate) fn partitions(root: &mut TableReader<'_, '_>, site: BandwidthModel) -> Vec<Partition> {
     let mut read: Vec<Partition> = Vec::new();
     for table in root.tables("partitions") {
@@ -73,7 +73,7 @@ pub(crate) fn partitions(root: &mut TableReader<'_, '_>, site: BandwidthModel) -
             let hint = "add name = \"…\", a partition of slurm.conf".to_owned();
             table.errors.push(table.span.clone(), "[[partitions]] has no name", Some(hint));
         }
-        // `bottleneck` is the site's own where the site has one.
+        // `bottleneck` means the site's model with its coefficients, if that is the site's model.
         let own =
             models().map(|(word, model)| (word, if model.name() == site.name() { site } else { model }));
         let partition = Partition {

@@ -1,4 +1,4 @@
-//! What a `tessera.toml` says.
+//! What a `tessera.toml` says, as types.
 
 use std::path::PathBuf;
 
@@ -13,30 +13,30 @@ use crate::limit::Limit;
 /// A whole `tessera.toml` without errors.
 #[derive(Clone, Debug)]
 pub struct SiteConfig {
-    /// `[defaults]`
+    /// `[defaults]`: what holds for jobs that do not say.
     pub defaults: Defaults,
-    /// `[mps]`
+    /// `[mps]`: how GPUs are shared.
     pub mps: Mps,
-    /// `[node]`, with `%n` as written: see [`NodeSettings::for_node`].
+    /// `[node]`, with `%n` not yet replaced: see [`NodeSettings::for_node`].
     pub node: NodeSettings,
     /// `[bandwidth]`: how bandwidth between GPUs is predicted.
     pub bandwidth_model: BandwidthModel,
     /// `[[partitions]]`, each named once.
     pub partitions: Vec<Partition>,
-    /// `[[limits]]`
+    /// `[[limits]]`, in the order of the file.
     pub limits: Vec<Limit>,
     /// `[[nodes]]`; no node is in two of them.
     pub nodes: Vec<NodeSpec>,
 }
 
-/// What holds where a job does not say.
+/// What holds for jobs that do not say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Defaults {
-    /// What a request without isolation means once Tessera manages it.
+    /// The isolation of a request that names none.
     pub isolation: Isolation,
-    /// Memory per instance or share, MiB; `None`: the job must say, or any.
+    /// Memory per instance or share, MiB; `None`: a share must name its memory, an instance may have any.
     pub gpu_mem_mib: Option<u64>,
-    /// Threads of an MPS share, percent; `None`: its share of the memory, rounded up.
+    /// Threads of an MPS share, percent; `None`: the share's part of the device's memory, rounded up.
     pub mps_threads: Option<u8>,
     /// Whether bandwidth between a job's GPUs matters.
     pub bandwidth: Bandwidth,
@@ -46,12 +46,12 @@ pub struct Defaults {
     pub selection: Selection,
     /// How long a job waits for a better set of whole GPUs.
     pub wait: Option<SetWait>,
-    /// What `auto` may use: `Mig(None)`, `Mps`, `Whole`, each once; among equally cheap ones the first.
+    /// What `auto` may use: `Mig(None)`, `Mps`, `Whole`, each at most once. Of equally cheap kinds it takes the first.
     pub auto: Vec<Isolation>,
 }
 
 impl Defaults {
-    /// The part that says what a request means.
+    /// The defaults that [`protocol::meaning::meaning`] fills in.
     #[must_use]
     pub fn of_requests(&self) -> RequestDefaults {
         let Self { isolation, gpu_mem_mib, mps_threads, .. } = self;
@@ -64,7 +64,8 @@ impl Defaults {
 pub struct Mps {
     /// Whether jobs of different users may share one MPS daemon.
     pub share_between_users: bool,
-    /// Sum of thread shares beyond which another GPU is preferred, percent; above 100 oversubscribes.
+    /// If the shares' threads on a device add up to more than this, percent, another device is preferred. A value above
+    /// 100 allows oversubscription.
     pub max_threads: u32,
     /// What holds a share to its memory.
     pub memory_limit: MemoryLimit,
@@ -73,32 +74,32 @@ pub struct Mps {
 /// What holds an MPS share to its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryLimit {
-    /// MPS itself: `CUDA_MPS_PINNED_DEVICE_MEM_LIMIT`.
+    /// MPS itself, by `CUDA_MPS_PINNED_DEVICE_MEM_LIMIT`.
     Mps,
-    /// Nothing: the job is told its share.
+    /// Nothing; the job is only told its share.
     Advisory,
 }
 
 /// Paths and programs of the node side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeSettings {
-    /// Where device nodes are: `/dev`.
+    /// Directory of the device nodes: `/dev`.
     pub dev_root: PathBuf,
-    /// Where `driver/nvidia-caps` is: `/proc`.
+    /// Directory that contains `driver/nvidia-caps`: `/proc`.
     pub proc_root: PathBuf,
-    /// The journal's directory.
+    /// Directory of the journal of what each job has on the node.
     pub state_dir: PathBuf,
-    /// The directory of MPS pipes and logs.
+    /// Directory of MPS pipes and logs.
     pub run_dir: PathBuf,
-    /// NVML's file name or path, as for `dlopen`.
+    /// File name or path of NVML, as `dlopen` takes it.
     pub nvml_library: String,
-    /// The MPS control program's name or path.
+    /// Name or path of the MPS control program.
     pub mps_control: String,
-    /// Resets one GPU, whose index replaces `%i`; never empty.
+    /// Program and arguments that reset one GPU, whose index replaces `%i`; never empty.
     pub gpu_reset_command: Vec<String>,
-    /// Deadline of one NVML create or destroy, retries included, ms.
+    /// Time limit of one NVML create or destroy, including retries, ms.
     pub operation_timeout_ms: u64,
-    /// Whether owners and modes of device nodes are changed.
+    /// Whether Tessera changes owners and modes of device nodes.
     pub manage_device_nodes: bool,
 }
 
@@ -124,20 +125,20 @@ impl NodeSettings {
 /// A set of nodes that are alike.
 #[derive(Clone, Debug)]
 pub struct NodeSpec {
-    /// Their names, in the order of the hostlist; never empty.
+    /// Names of the nodes, in the order of the hostlist; never empty.
     pub names: Vec<String>,
     /// The GPUs of each, in NVML's order, which must be the order of gres.conf; never empty.
     pub gpus: Vec<&'static Model>,
-    /// Whether they may be partitioned.
+    /// Whether the GPUs may be partitioned.
     pub mig: MigPolicy,
-    /// The links between them; as many rows as `gpus`.
+    /// The links between the GPUs of one node, in the order of `gpus` and with as many rows.
     pub links: LinkMatrix,
-    /// Where `links` comes from: a system's name, `matrix`, or the file that was discovered.
+    /// Where `links` comes from: a system's name, `matrix`, or the name of the file that `discovered` gives.
     pub interconnect: String,
 }
 
 impl NodeSpec {
-    /// Such a node with nothing on it.
+    /// One of these nodes, without jobs and instances.
     #[must_use]
     pub fn to_node(&self) -> Node {
         let gpu = |model: &&'static Model| Gpu { model, policy: self.mig, state: GpuState::Free };
@@ -145,7 +146,7 @@ impl NodeSpec {
     }
 }
 
-/// How sets of whole GPUs are chosen for the jobs of one partition, where that differs from the site's defaults.
+/// How sets of whole GPUs are chosen for the jobs of one partition. `None` in a field: as in the site's defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Partition {
     /// Its name in slurm.conf.
@@ -163,7 +164,7 @@ pub struct Partition {
 }
 
 impl SiteConfig {
-    /// How sets of whole GPUs are chosen for jobs of a partition that do not say.
+    /// How sets of whole GPUs are chosen for jobs of this partition that do not say; `None`: of no known partition.
     #[must_use]
     pub fn sets(&self, partition: Option<&str>) -> SetPolicy {
         let Defaults { pattern, bandwidth, selection, wait, .. } = &self.defaults;
@@ -196,13 +197,13 @@ impl SiteConfig {
         }
     }
 
-    /// The node set that holds this node.
+    /// The node set that this node is in; `None` for a node that the file does not describe.
     #[must_use]
     pub fn node(&self, name: &str) -> Option<&NodeSpec> {
         self.nodes.iter().find(|spec| spec.names.iter().any(|n| n == name))
     }
 
-    /// The limits that hold for jobs of this partition and account.
+    /// The limits that apply to jobs of this partition and account.
     pub fn limits_for<'a>(
         &'a self,
         partition: Option<&'a str>,

@@ -42,7 +42,7 @@ fn the_man_page_has_every_key() {
         // An unknown key that resembles none is answered with all that are known.
         let found = errors(&format!("{section}\nzzzzzzzzzzzzzzzzzzzzzzzz = 1\n"));
         let hint = found.iter().find(|e| e.what.contains("unknown key")).unwrap().hint.clone().unwrap();
-        for key in hint.trim_start_matches("one of ").split(", ") {
+        for key in hint.trim_start_matches("use one of ").split(", ") {
             assert!(page.contains(&format!("**{key}**")), "{section} {key}");
             keys += 1;
         }

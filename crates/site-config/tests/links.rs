@@ -138,22 +138,22 @@ fn what_is_wrong_with_words_is_said_where() {
                      ^~~  hint: did you mean PIX?
     tessera.toml:5:27: unknown link "QPI over there"
     matrix = [["X", "pix"], ["QPI over there", "X"]]
-                              ^~~~~~~~~~~~~~  hint: X, NV1 to NV18, PIX, PXB, PHB, NODE, SYS, or GB/s
+                              ^~~~~~~~~~~~~~  hint: use X, NV1 to NV18, PIX, PXB, PHB, NODE, SYS, or GB/s
     "#);
     insta::assert_snapshot!(messages("matrix = [[\"X\", \"NV2\"], [\"NV1\", \"X\"]]"), @r#"
-    tessera.toml:5:27: matrix has NV1 from GPU 1 to 0 but NV2 back
+    tessera.toml:5:27: matrix has NV1 from GPU 1 to GPU 0, but NV2 from GPU 0 to GPU 1
     matrix = [["X", "NV2"], ["NV1", "X"]]
-                              ^~~  hint: both directions are the same
+                              ^~~  hint: write the same value for both directions
     "#);
     insta::assert_snapshot!(messages("matrix = [[\"X\", \"SYS\"], [10, \"X\"]]"), @r#"
-    tessera.toml:5:26: matrix has 10 from GPU 1 to 0 but SYS back
+    tessera.toml:5:26: matrix has 10 from GPU 1 to GPU 0, but SYS from GPU 0 to GPU 1
     matrix = [["X", "SYS"], [10, "X"]]
-                             ^~  hint: both directions are the same
+                             ^~  hint: write the same value for both directions
     "#);
     insta::assert_snapshot!(messages("matrix = [[\"X\", \"X\"], [\"X\", \"X\"]]"), @r#"
-    tessera.toml:5:18: matrix has X between GPU 0 and 1
+    tessera.toml:5:18: matrix has X between GPU 0 and GPU 1
     matrix = [["X", "X"], ["X", "X"]]
-                     ^  hint: X is a GPU and itself
+                     ^  hint: X is only for a GPU and itself
     "#);
     insta::assert_snapshot!(messages("matrix = [[\"NV1\", \"NV1\"], [\"NV1\", \"X\"]]"), @r#"
     tessera.toml:5:13: matrix has NV1 between GPU 0 and itself
@@ -161,27 +161,27 @@ fn what_is_wrong_with_words_is_said_where() {
                 ^~~  hint: write 0 or "X"
     "#);
     insta::assert_snapshot!(messages("matrix = [[\"X\", \"NV1\"], [\"NV1\"]]"), @r#"
-    tessera.toml:5:25: this row has 1 entries in a matrix of 2 rows
+    tessera.toml:5:25: this row has 1 entries, but the matrix has 2 rows
     matrix = [["X", "NV1"], ["NV1"]]
                             ^~~~~~~
     "#);
     insta::assert_snapshot!(messages("matrix = [[0, true], [1, 0]]"), @r#"
-    tessera.toml:5:15: not a bandwidth in GB/s
+    tessera.toml:5:15: this cell is not a bandwidth in GB/s
     matrix = [[0, true], [1, 0]]
-                  ^~~~  hint: or a link such as "NV2" or "PIX"
+                  ^~~~  hint: write a number, or a link such as "NV2" or "PIX"
     "#);
     insta::assert_snapshot!(messages("nvlink = 9\nmatrix = [[\"X\", \"NV1\"], [\"NV1\", \"X\"]]"), @r"
     tessera.toml:5:10: nvlink = 9 is out of range
     nvlink = 9
-             ^  hint: 1 to 5
+             ^  hint: use 1 to 5
     ");
     insta::assert_snapshot!(messages("interconnect = \"pcie\"\nnvlink = 2\nsocket = 1"), @r"
-    tessera.toml:6:1: nvlink goes with matrix
+    tessera.toml:6:1: nvlink is only for a matrix
     nvlink = 2
-    ^~~~~~  hint: a named or discovered interconnect has its own
-    tessera.toml:7:1: socket goes with matrix
+    ^~~~~~  hint: a named or discovered interconnect already has it
+    tessera.toml:7:1: socket is only for a matrix
     socket = 1
-    ^~~~~~  hint: a named or discovered interconnect has its own
+    ^~~~~~  hint: a named or discovered interconnect already has it
     ");
     // Without a GPU model nothing tells the generation.
     let (_, errors) = links_of_file(
@@ -189,14 +189,14 @@ fn what_is_wrong_with_words_is_said_where() {
         "matrix = [[\"X\", \"NV1\", \"PIX\"], [\"NV1\", \"X\", \"PIX\"], [\"PIX\", \"PIX\", \"X\"]]",
     );
     insta::assert_snapshot!(errors[0].render(), @r#"
-    links.toml:1:18: matrix has NV1, but not of which NVLink generation
+    links.toml:1:18: matrix has NV1, but its NVLink generation is not known
     matrix = [["X", "NV1", "PIX"], ["NV1", "X", "PIX"], ["PIX", "PIX", "X"]]
                      ^~~  hint: add nvlink = 3, the generation
     "#);
     let (_, errors) =
         links_of_file("links.toml", "nvlink = 2\nmatrix = [[\"X\", \"PIX\"], [\"PIX\", \"X\"]]");
     insta::assert_snapshot!(errors[0].render(), @r#"
-    links.toml:2:18: matrix has PIX, but not of which PCIe generation
+    links.toml:2:18: matrix has PIX, but its PCIe generation is not known
     matrix = [["X", "PIX"], ["PIX", "X"]]
                      ^~~  hint: add pcie = 4, the generation
     "#);

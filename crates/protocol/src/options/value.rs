@@ -67,11 +67,11 @@ pub(super) fn read(
             .ok_or_else(|| "is unknown: expected preserve, greedy, topo-aware or baseline".to_owned()),
         Opt::Wait => SetWait::parse(text)
             .map(Value::Wait)
-            .ok_or_else(|| format!("is no bandwidth with a time: {}", SetWait::EXPECTED)),
+            .ok_or_else(|| format!("is not a bandwidth with a time: {}", SetWait::EXPECTED)),
         Opt::Times => parse_times(text).map(Value::Times).map_err(|e| e.to_string()),
         Opt::Profile => job_profile(text).map(Value::Profile),
         Opt::Place => PlannedStart::parse(text).map(Value::Place).ok_or_else(|| {
-            "is no place: expected a GPU's index and a first memory slice, such as 3@4".to_owned()
+            "is not a place: expected a GPU's index and a first memory slice, such as 3@4".to_owned()
         }),
     }
 }

@@ -74,7 +74,7 @@ mig = "yes"
                  ^~~~~~~~~~~  hint: did you mean 2g.10gb? `tessera profiles` lists all
     tessera.toml:4:12: gpu_mem = "5X" has an unknown suffix: use K, M, G, T or Ki, Mi, Gi, Ti
     gpu_mem = "5X"
-               ^~  hint: such as "10G"
+               ^~  hint: write a size such as "10G"
     tessera.toml:6:24: share_between_users is a string, not true or false
     share_between_users = "no"
                            ^~
@@ -83,13 +83,13 @@ mig = "yes"
     ^~~~~~~~~~  hint: did you mean max_threads?
     tessera.toml:12:17: interconnect dgx-v links 8 GPUs, not 4
     interconnect = "dgx-v"
-                    ^~~~~  hint: give a matrix, or discovered = FILE, for another number
+                    ^~~~~  hint: for another number of GPUs, give a matrix or discovered = FILE
     tessera.toml:14:10: node n2 is already in names = "n[1-2]"
     names = "n[2-3]"
              ^~~~~~
     tessera.toml:17:8: mig cannot be "yes"
     mig = "yes"
-           ^~~  hint: one of on, off, dynamic
+           ^~~  hint: use one of on, off, dynamic
     "#);
 }
 
@@ -113,12 +113,12 @@ fn syntax() {
 #[test]
 fn nothing_described() {
     assert_snapshot!(errors(""), @r"
-    tessera.toml:1:1: no nodes are described
+    tessera.toml:1:1: the file describes no nodes
 
     ^  hint: add [[nodes]] with names, gpu and count; `tessera discover` writes one
     ");
     assert_snapshot!(errors("[nodes]\nnames = \"n1\""), @r"
-    tessera.toml:1:1: [nodes] is one table
+    tessera.toml:1:1: [nodes] must be an array of tables
     [nodes]
     ^~~~~~~  hint: write [[nodes]]
     ");
@@ -147,7 +147,7 @@ fn unknown_keys() {
     assert_snapshot!(beside("[node]\ncolour = \"red\""), @r#"
     tessera.toml:2:1: unknown key colour in [node]
     colour = "red"
-    ^~~~~~  hint: one of dev_root, proc_root, state_dir, run_dir, nvml_library, mps_control, gpu_reset_command, operation_timeout_ms, manage_device_nodes
+    ^~~~~~  hint: use one of dev_root, proc_root, state_dir, run_dir, nvml_library, mps_control, gpu_reset_command, operation_timeout_ms, manage_device_nodes
     "#);
 }
 
@@ -184,6 +184,6 @@ fn columns_count_characters_and_tabs_stay() {
     assert_snapshot!(beside("[defaults]\n\tpattern = \"größer\" # ü\n"), @r#"
     tessera.toml:2:13: pattern cannot be "größer"
     	pattern = "größer" # ü
-    	           ^~~~~~  hint: one of ring, tree, chain, star, all, none, ring+tree
+    	           ^~~~~~  hint: use one of ring, tree, chain, star, all, none, ring+tree
     "#);
 }

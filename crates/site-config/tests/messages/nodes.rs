@@ -10,12 +10,12 @@ fn node_names() {
     assert_snapshot!(set("n[1-"), @r#"
     tessera.toml:2:10: names = "n[1-" has a [ without a ]
     names = "n[1-"
-             ^~~~  hint: a Slurm hostlist such as n[1-4,7]
+             ^~~~  hint: write a Slurm hostlist such as n[1-4,7]
     "#);
     assert_snapshot!(set("n[3-1]"), @r#"
     tessera.toml:2:10: names = "n[3-1]" has the range 3-1, which ends before it begins
     names = "n[3-1]"
-             ^~~~~~  hint: a Slurm hostlist such as n[1-4,7]
+             ^~~~~~  hint: write a Slurm hostlist such as n[1-4,7]
     "#);
     assert_snapshot!(set("n1,n[1-2]"), @r#"
     tessera.toml:2:10: node n1 is named twice
@@ -25,7 +25,7 @@ fn node_names() {
     assert_snapshot!(set("n[1-9999999]"), @r#"
     tessera.toml:2:10: names = "n[1-9999999]" stands for more than 65536 names
     names = "n[1-9999999]"
-             ^~~~~~~~~~~~  hint: a Slurm hostlist such as n[1-4,7]
+             ^~~~~~~~~~~~  hint: write a Slurm hostlist such as n[1-4,7]
     "#);
 }
 
@@ -42,23 +42,23 @@ fn models_and_counts() {
            ^~~~~~  hint: `tessera profiles` lists all models
     tessera.toml:4:9: count = 0 is out of range
     count = 0
-            ^  hint: 1 to 64
+            ^  hint: use 1 to 64
     "#);
     assert_snapshot!(of_nodes("names = \"n1\"\ngpu = \"a30-24gb\""), @r#"
-    tessera.toml:3:1: gpu without count
+    tessera.toml:3:1: gpu needs count
     gpu = "a30-24gb"
-    ^~~  hint: add count = 8, the GPUs of each node
+    ^~~  hint: add count = 8, the number of GPUs of each node
     "#);
     assert_snapshot!(of_nodes("names = \"n1\"\ngpu = \"a30-24gb\"\ngpus = [\"a30-24gb\"]"), @r#"
     tessera.toml:4:1: gpu and gpus are both given
     gpus = ["a30-24gb"]
-    ^~~~  hint: gpu for one model, gpus for a list
+    ^~~~  hint: use gpu for one model, or gpus for a list
     "#);
     assert_snapshot!(of_nodes("names = \"n1\"\ngpus = [\"a30-24gb\", \"a31\"]\ncount = 3"), @r#"
     tessera.toml:3:22: unknown GPU model "a31"
     gpus = ["a30-24gb", "a31"]
                          ^~~  hint: did you mean A30? `tessera profiles` lists all models
-    tessera.toml:4:9: count = 3 but gpus lists 2
+    tessera.toml:4:9: count is 3, but gpus lists 2 GPUs
     count = 3
             ^  hint: leave count out
     "#);
@@ -70,7 +70,7 @@ fn interconnects() {
     assert_snapshot!(two("interconnect = \"dgx-v\""), @r#"
     tessera.toml:5:17: interconnect dgx-v links 8 GPUs, not 2
     interconnect = "dgx-v"
-                    ^~~~~  hint: give a matrix, or discovered = FILE, for another number
+                    ^~~~~  hint: for another number of GPUs, give a matrix or discovered = FILE
     "#);
     assert_snapshot!(two("interconnect = \"dgx-q\""), @r#"
     tessera.toml:5:17: unknown interconnect "dgx-q"
@@ -80,7 +80,7 @@ fn interconnects() {
     assert_snapshot!(two("interconnect = \"pcie\"\nmatrix = [[0, 1], [1, 0]]"), @r"
     tessera.toml:6:1: interconnect and matrix are both given
     matrix = [[0, 1], [1, 0]]
-    ^~~~~~  hint: one of interconnect, matrix, discovered
+    ^~~~~~  hint: give only one of interconnect, matrix, discovered
     ");
     assert_snapshot!(two("matrix = [[0]]"), @r"
     tessera.toml:5:10: matrix has 1 rows for 2 GPUs
@@ -88,14 +88,14 @@ fn interconnects() {
              ^~~~~
     ");
     assert_snapshot!(two("matrix = [[0, 25], [25]]"), @r"
-    tessera.toml:5:20: this row has 1 entries in a matrix of 2 rows
+    tessera.toml:5:20: this row has 1 entries, but the matrix has 2 rows
     matrix = [[0, 25], [25]]
                        ^~~~
     ");
     assert_snapshot!(two("matrix = [[0, 25], [50, 0]]"), @r"
-    tessera.toml:5:21: matrix has 50 from GPU 1 to 0 but 25 back
+    tessera.toml:5:21: matrix has 50 from GPU 1 to GPU 0, but 25 from GPU 0 to GPU 1
     matrix = [[0, 25], [50, 0]]
-                        ^~  hint: both directions are the same
+                        ^~  hint: write the same value for both directions
     ");
     assert_snapshot!(two("matrix = [[10, 25], [25, 0]]"), @r#"
     tessera.toml:5:12: matrix has 10 between GPU 0 and itself
@@ -103,14 +103,14 @@ fn interconnects() {
                ^~  hint: write 0 or "X"
     "#);
     assert_snapshot!(two("matrix = [[0, \"NV1\"], [25, 0]]"), @r#"
-    tessera.toml:5:24: matrix has 25 from GPU 1 to 0 but NV1 back
+    tessera.toml:5:24: matrix has 25 from GPU 1 to GPU 0, but NV1 from GPU 0 to GPU 1
     matrix = [[0, "NV1"], [25, 0]]
-                           ^~  hint: both directions are the same
+                           ^~  hint: write the same value for both directions
     "#);
     assert_snapshot!(two("discovered = \"none.toml\""), @r#"
     tessera.toml:5:15: cannot read none.toml: entity not found
     discovered = "none.toml"
-                  ^~~~~~~~~  hint: `tessera discover` on such a node writes it
+                  ^~~~~~~~~  hint: run `tessera discover` on such a node to write it
     "#);
     assert_snapshot!(two("discovered = \"empty.toml\""), @r#"
     tessera.toml:5:15: empty.toml has no links in [[nodes]]
@@ -118,9 +118,9 @@ fn interconnects() {
                   ^~~~~~~~~~  hint: `tessera discover` writes one
     "#);
     assert_snapshot!(two("discovered = \"bad.toml\""), @r"
-    bad.toml:2:21: matrix has 50 from GPU 1 to 0 but 25 back
+    bad.toml:2:21: matrix has 50 from GPU 1 to GPU 0, but 25 from GPU 0 to GPU 1
     matrix = [[0, 25], [50, 0]]
-                        ^~  hint: both directions are the same
+                        ^~  hint: write the same value for both directions
     ");
     assert_snapshot!(two("discovered = \"dgx.toml\""), @r#"
     dgx.toml:2:17: no interconnect of this name links 2 GPUs

@@ -24,7 +24,7 @@ fn impossible_defaults() {
     assert_snapshot!(beside("[defaults]\ngpu_mem = \"0\""), @r#"
     tessera.toml:2:12: gpu_mem = "0" is zero
     gpu_mem = "0"
-               ^  hint: such as "10G"
+               ^  hint: write a size such as "10G"
     "#);
     assert_snapshot!(beside("[defaults]\ngpu_mem = \"80G\""), @r#"
     tessera.toml:2:12: gpu_mem = "80G" is more than any GPU here has
@@ -34,7 +34,7 @@ fn impossible_defaults() {
     assert_snapshot!(beside("[defaults]\nmps_threads = 101"), @r"
     tessera.toml:2:15: mps_threads = 101 is out of range
     mps_threads = 101
-                  ^~~  hint: 1 to 100
+                  ^~~  hint: use 1 to 100
     ");
     assert_snapshot!(beside("[defaults]\nbandwidth = \"senstive\"\npattern = \"circle\""), @r#"
     tessera.toml:2:14: bandwidth cannot be "senstive"
@@ -42,20 +42,20 @@ fn impossible_defaults() {
                  ^~~~~~~~  hint: did you mean sensitive?
     tessera.toml:3:12: pattern cannot be "circle"
     pattern = "circle"
-               ^~~~~~  hint: one of ring, tree, chain, star, all, none, ring+tree
+               ^~~~~~  hint: use one of ring, tree, chain, star, all, none, ring+tree
     "#);
     assert_snapshot!(beside("[defaults]\nauto = [\"mig\", \"mig\", \"full\"]"), @r#"
-    tessera.toml:2:17: auto has mig twice
+    tessera.toml:2:17: auto lists mig twice
     auto = ["mig", "mig", "full"]
                     ^~~
     tessera.toml:2:24: auto cannot be "full"
     auto = ["mig", "mig", "full"]
-                           ^~~~  hint: one of mig, mps, whole
+                           ^~~~  hint: use one of mig, mps, whole
     "#);
     assert_snapshot!(beside("[defaults]\nauto = []"), @r"
     tessera.toml:2:1: auto is empty
     auto = []
-    ^~~~  hint: leave it out for all of mig, mps, whole
+    ^~~~  hint: leave it out to allow mig, mps and whole
     ");
 }
 
@@ -64,10 +64,10 @@ fn mps_and_node() {
     assert_snapshot!(beside("[mps]\nmax_threads = 0\nmemory_limit = \"cgroup\""), @r#"
     tessera.toml:2:15: max_threads = 0 is out of range
     max_threads = 0
-                  ^  hint: 1 to 1000
+                  ^  hint: use 1 to 1000
     tessera.toml:3:17: memory_limit cannot be "cgroup"
     memory_limit = "cgroup"
-                    ^~~~~~  hint: one of mps, advisory
+                    ^~~~~~  hint: use one of mps, advisory
     "#);
     assert_snapshot!(beside("[node]\nstate_dir = \"tessera\"\noperation_timeout_ms = -1"), @r#"
     tessera.toml:2:14: state_dir = "tessera" is not an absolute path
@@ -75,31 +75,33 @@ fn mps_and_node() {
                  ^~~~~~~  hint: begin it with /; %n stands for the node's name
     tessera.toml:3:24: operation_timeout_ms = -1 is out of range
     operation_timeout_ms = -1
-                           ^~  hint: 100 to 600000
+                           ^~  hint: use 100 to 600000
     "#);
     assert_snapshot!(beside("[node]\ngpu_reset_command = [\"nvidia-smi\", \"--gpu-reset\"]\nmps_control = \"\""), @r#"
     tessera.toml:2:1: gpu_reset_command does not say which GPU
     gpu_reset_command = ["nvidia-smi", "--gpu-reset"]
-    ^~~~~~~~~~~~~~~~~  hint: write %i where the GPU's index goes
+    ^~~~~~~~~~~~~~~~~  hint: write %i in place of the GPU's index
     tessera.toml:3:15: mps_control is empty
     mps_control = ""
                   ^~
     "#);
     let long = format!("[node]\nrun_dir = \"/{}\"", "r".repeat(90));
-    assert!(beside(&long).contains("run_dir has 91 characters: MPS could not make its sockets there"));
-    assert!(beside(&long).contains("hint: at most 78, the node's name for %n included"));
+    assert!(
+        beside(&long).contains("run_dir has 91 characters: the paths of MPS's sockets would be too long")
+    );
+    assert!(beside(&long).contains("hint: use at most 78, including the node's name for %n"));
     assert_eq!(beside("[node]\nrun_dir = \"/run/tessera/%n\""), "");
 }
 
 #[test]
 fn limits() {
     assert_snapshot!(beside("[[limits]]\nmax_instances = 2"), @r#"
-    tessera.toml:1:1: [[limits]] does not say for whom
+    tessera.toml:1:1: [[limits]] names neither a partition nor an account
     [[limits]]
     ^~~~~~~~~~  hint: add partition = "…" or account = "…"
     "#);
     assert_snapshot!(beside("[limits]\npartition = \"debug\""), @r"
-    tessera.toml:1:1: [limits] is one table
+    tessera.toml:1:1: [limits] must be an array of tables
     [limits]
     ^~~~~~~~  hint: write [[limits]]
     ");
@@ -111,13 +113,13 @@ fn limits() {
                   ^~~~~~~~~~~~~~  hint: did you mean 1g.5gb+me? `tessera profiles` lists all
     tessera.toml:3:33: isolation cannot be limited to auto
     isolation = ["mig:1g.10gb.me", "auto"]
-                                    ^~~~  hint: mig, mig:PROFILE, mps or whole
+                                    ^~~~  hint: use mig, mig:PROFILE, mps or whole
     tessera.toml:4:12: max_mem = "lots" is not a number with a suffix K, M, G or T
     max_mem = "lots"
-               ^~~~  hint: such as "10G"
+               ^~~~  hint: write a size such as "10G"
     tessera.toml:5:17: max_instances = 0 is out of range
     max_instances = 0
-                    ^  hint: 1 to 1024
+                    ^  hint: use 1 to 1024
     "#
     );
 }
@@ -128,24 +130,24 @@ fn how_sets_are_chosen() {
     tessera.toml:2:19: gpu_set_policy cannot be "presreve"
     gpu_set_policy = "presreve"
                       ^~~~~~~~  hint: did you mean preserve?
-    tessera.toml:3:13: gpu_wait = "25" is no bandwidth with a time
+    tessera.toml:3:13: gpu_wait = "25" is not a bandwidth with a time
     gpu_wait = "25"
                 ^~  hint: expected GBPS:TIME, a bandwidth and seconds or H:MM:SS, such as 25:20:00, or none
     tessera.toml:5:10: model cannot be "mapa"
     model = "mapa"
-             ^~~~  hint: one of bottleneck, mapa2021
+             ^~~~  hint: use one of bottleneck, mapa2021
     tessera.toml:6:11: slowest = 11 is out of range
     slowest = 11
-              ^~  hint: 0 to 10
+              ^~  hint: use 0 to 10
     tessera.toml:7:10: sends is a string, not a number
     sends = "1"
              ^
     tessera.toml:8:1: unknown key coefficients in [bandwidth]
     coefficients = [1, 2]
-    ^~~~~~~~~~~~  hint: one of model, slowest, sends
+    ^~~~~~~~~~~~  hint: use one of model, slowest, sends
     "#);
     assert_snapshot!(beside("[bandwidth]\nslowest = 0.6"), @r#"
-    tessera.toml:2:1: slowest without sends
+    tessera.toml:2:1: slowest needs sends
     slowest = 0.6
     ^~~~~~~  hint: give both, as `tessera fit bandwidth` prints them
     "#);
@@ -155,9 +157,9 @@ fn how_sets_are_chosen() {
     ^~~~~~~  hint: one of them must be above 0
     "#);
     assert_snapshot!(beside("[bandwidth]\nmodel = \"mapa2021\"\nsends = 0.4"), @r#"
-    tessera.toml:3:1: sends with model mapa2021, whose coefficients are fixed
+    tessera.toml:3:1: sends does not go with model mapa2021, whose coefficients are fixed
     sends = 0.4
-    ^~~~~  hint: leave slowest and sends out, or take model = "bottleneck"
+    ^~~~~  hint: leave slowest and sends out, or use model = "bottleneck"
     "#);
     assert_snapshot!(beside("[[partitions]]\ngpu_set_policy = \"greedy\"\n[[partitions]]\nname = \"a\"\n[[partitions]]\nname = \"a\"\npattern = \"rings\"\nbandwidth_model = \"eq2\"\nbandwidth = \"high\"\npolicy = 1"), @r#"
     tessera.toml:1:1: [[partitions]] has no name
@@ -171,12 +173,12 @@ fn how_sets_are_chosen() {
                ^~~~~  hint: did you mean ring?
     tessera.toml:8:20: bandwidth_model cannot be "eq2"
     bandwidth_model = "eq2"
-                       ^~~  hint: one of bottleneck, mapa2021
+                       ^~~  hint: use one of bottleneck, mapa2021
     tessera.toml:9:14: bandwidth cannot be "high"
     bandwidth = "high"
-                 ^~~~  hint: one of sensitive, insensitive
+                 ^~~~  hint: use one of sensitive, insensitive
     tessera.toml:10:1: unknown key policy in [partitions]
     policy = 1
-    ^~~~~~  hint: one of name, gpu_set_policy, bandwidth_model, pattern, bandwidth, gpu_wait
+    ^~~~~~  hint: use one of name, gpu_set_policy, bandwidth_model, pattern, bandwidth, gpu_wait
     "#);
 }

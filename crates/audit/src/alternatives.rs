@@ -5,7 +5,8 @@ use node_state::{Ask, Kind, Node, Policy};
 use protocol::{Grant, MigSpec, ShareOn};
 
 use crate::kinds::kinds;
-use crate::legal::{could_be_whole, legal, threads};
+use crate::legal::{could_be_whole, legal};
+use crate::share_rules::threads;
 
 /// Grants to compare with, legal or not: every single instance, every device for a share, one set of whole GPUs.
 pub(crate) fn alternatives(node: &Node, ask: &Ask, policy: &Policy, chosen: Option<&Grant>) -> Vec<Grant> {

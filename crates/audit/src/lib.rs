@@ -9,8 +9,10 @@ mod alternatives;
 mod finding;
 mod kinds;
 mod legal;
+mod places;
 mod price;
 mod sets;
+mod share_rules;
 mod state;
 
 pub use alternatives::{every_place, shares};

@@ -1,7 +1,7 @@
 //! What a grant costs, counted from scratch.
 
 use crate::kinds::kind_of;
-use crate::legal::{device, sharers};
+use crate::share_rules::{device, sharers};
 use crate::state::{held_units, media_clash, units_of, unused};
 use geometry::{GpuIndex, Profile, Slice};
 use node_state::{Gpu, GpuState, Holder, Kind, MigPolicy, Node, Policy};

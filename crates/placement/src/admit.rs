@@ -7,8 +7,8 @@ use geometry::{JobId, Uid};
 use node_state::{Ask, Kind, Node, Policy};
 use protocol::{Grant, Isolation, Request, ShareOn};
 
-/// What Slurm counts for a request, per node. It is a relaxed bound: Slurm may offer a node that the placement engine
-/// then refuses, never the other way round.
+/// What Slurm counts for a request, per node. It is a relaxed bound: the placement engine may still refuse a node on
+/// which Slurm counts enough as free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
     /// `gres/shard`, nominal gigabytes: the fewest that the request counts for on any GPU of the node.

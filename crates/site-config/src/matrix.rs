@@ -13,7 +13,7 @@ use topology::{
     pcie_of,
 };
 
-use crate::error::Errors;
+use crate::error::{ConfigError, Errors};
 use crate::matrix_cells::{Cell, Row, cells};
 use crate::reader::{At, TableReader};
 
@@ -52,7 +52,7 @@ pub(crate) fn discovered(
 
 /// Reads links from a file of their own: `matrix = [[…]]`, or the first `[[nodes]]` with a matrix or a known
 /// interconnect, as `tessera discover` writes it. If there are none, the errors say why.
-pub fn links_of_file(file_name: &str, text: &str) -> (Option<LinkMatrix>, Vec<crate::ConfigError>) {
+pub fn links_of_file(file_name: &str, text: &str) -> (Option<LinkMatrix>, Vec<ConfigError>) {
     let errors = Errors::new(file_name, text);
     let read = links_of_text(text, None, &errors);
     let found = errors.into_sorted();

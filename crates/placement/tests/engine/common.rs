@@ -8,6 +8,45 @@ use protocol::*;
 use topology::PatternEdge;
 use topology::*;
 
+pub(crate) const A100: &str = "a100-40gb";
+
+/// The instances of a decision: GPU, profile, start.
+pub(crate) fn mig(decision: &Decision) -> Vec<(u16, String, u8)> {
+    let Some(Grant::Mig(specs)) = &decision.chosen else { panic!("{decision}") };
+    let name = |s: &MigSpec| {
+        let models = &decision.report.models;
+        models[usize::from(s.gpu.0)].profile_by_id(s.profile).unwrap().name.clone()
+    };
+    specs.iter().map(|s| (s.gpu.0, name(s), s.start.0)).collect()
+}
+
+pub(crate) fn gpus(list: &[u16]) -> Vec<GpuIndex> {
+    list.iter().copied().map(GpuIndex).collect()
+}
+
+/// Gives job `job` an instance.
+pub(crate) fn held(node: &mut Node, job: u32, gpu: u16, profile: &str, start: u8) {
+    let profile = node.gpus[usize::from(gpu)].model.profile(profile).unwrap().id;
+    let spec = MigSpec { gpu: GpuIndex(gpu), profile, start: Slice(start) };
+    node.apply(JobId(job), Uid(1), &Grant::Mig(vec![spec])).unwrap();
+}
+
+/// NVLinks of a DGX-1 with V100: 0 none, 1 single, 2 double, of 25 GB/s each.
+pub(crate) fn dgx1() -> LinkMatrix {
+    let links = [
+        [0, 1, 1, 2, 2, 0, 0, 0],
+        [1, 0, 2, 1, 0, 2, 0, 0],
+        [1, 2, 0, 2, 0, 0, 1, 0],
+        [2, 1, 2, 0, 0, 0, 0, 1],
+        [2, 0, 0, 0, 0, 1, 1, 2],
+        [0, 2, 0, 0, 1, 0, 2, 1],
+        [0, 0, 1, 0, 1, 2, 0, 2],
+        [0, 0, 0, 1, 2, 1, 2, 0],
+    ];
+    let row = |r: &[i32; 8]| r.iter().map(|l| f64::from(*l) * 25.0).collect();
+    LinkMatrix::from_rows(&links.iter().map(row).collect::<Vec<_>>()).unwrap()
+}
+
 /// GPUs of these models, all under one policy, evenly linked.
 pub(crate) fn node(keys: &[&str], policy: MigPolicy) -> Node {
     let gpu = |key: &&str| Gpu { model: Model::find(key).unwrap(), policy, state: GpuState::Free };

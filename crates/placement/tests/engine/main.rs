@@ -7,4 +7,5 @@ mod oracle;
 mod planned;
 mod rules;
 mod streams;
+mod whole_sets;
 mod words;

@@ -1,7 +1,6 @@
 //! What users and administrators read.
 
 use crate::common::*;
-use crate::rules::dgx1;
 use geometry::*;
 use insta::assert_snapshot;
 use node_state::*;

@@ -1,0 +1,109 @@
+//! Whether a share may be on a device: its memory, its threads, and who shares it.
+
+use geometry::Profile;
+use node_state::{Ask, GpuState, Holder, MigPolicy, Node, Policy, Share};
+use protocol::{Isolation, ShareOn};
+
+use crate::finding::{Finding, finding};
+use crate::places::check_places;
+
+/// The threads that a share on this device should have, percent; `None` for a device that does not exist.
+pub(crate) fn threads(node: &Node, ask: &Ask, policy: &Policy, mem_mib: u64, on: ShareOn) -> Option<u8> {
+    let (memory_mib, _) = device(node, on)?;
+    let mut percent = 1;
+    while u64::from(percent) * memory_mib < mem_mib * 100 && percent < 100 {
+        percent += 1;
+    }
+    Some(ask.request.threads.or(policy.mps_threads).unwrap_or(percent))
+}
+
+/// Memory, MiB, and SMs of a device; `None` if it does not exist.
+pub(crate) fn device(node: &Node, on: ShareOn) -> Option<(u64, u32)> {
+    let gpu = node.gpus.get(usize::from(on.gpu().0))?;
+    match on {
+        ShareOn::Gpu(_) => Some((gpu.model.usable_mib(), gpu.model.full_gpu_sm)),
+        ShareOn::Instance(spec) => {
+            let profile = gpu.model.profiles.iter().find(|p| p.id == spec.profile)?;
+            Some((profile.memory_mib, profile.sm))
+        }
+    }
+}
+
+/// The shares that are on a device now; `None` if it is not shared.
+pub(crate) fn sharers(node: &Node, on: ShareOn) -> Option<&[Share]> {
+    let gpu = node.gpus.get(usize::from(on.gpu().0))?;
+    match (on, &gpu.state) {
+        (ShareOn::Gpu(_), GpuState::Mps(shares)) => Some(shares),
+        (ShareOn::Instance(spec), GpuState::Mig(instances)) => {
+            instances.iter().find_map(|i| match &i.holder {
+                Holder::Shared(shares) if i.profile == spec.profile && i.start == spec.start => {
+                    Some(shares.as_slice())
+                }
+                _ => None,
+            })
+        }
+        _ => None,
+    }
+}
+
+pub(crate) fn check_share(
+    node: &Node,
+    ask: &Ask,
+    policy: &Policy,
+    on: ShareOn,
+    (mem_mib, percent): (u64, u8),
+    out: &mut Vec<Finding>,
+) {
+    let at = on.gpu();
+    if ask.request.instances > 1 || (ask.request.isolation == Isolation::Auto && ask.request.gpus.is_some()) {
+        out.push(finding(None, "a share for a request that is not for one"));
+    }
+    if ask.request.mem_mib.or(policy.default_mem_mib) != Some(mem_mib) {
+        out.push(finding(at, "another memory limit than asked"));
+    }
+    if threads(node, ask, policy, mem_mib, on) != Some(percent) {
+        out.push(finding(at, format!("{percent}% of the threads")));
+    }
+    let Some((memory_mib, _)) = device(node, on) else {
+        return out.push(finding(at, "no such device"));
+    };
+    let sharers_now = sharers(node, on);
+    let promised: u64 = sharers_now.unwrap_or_default().iter().map(|s| s.mem_mib).sum();
+    if promised + mem_mib > memory_mib {
+        out.push(finding(at, format!("{} MiB promised of {memory_mib}", promised + mem_mib)));
+    }
+    if !policy.share_between_users && sharers_now.unwrap_or_default().iter().any(|s| s.uid != ask.uid) {
+        out.push(finding(at, "shared by another user"));
+    }
+    if sharers_now.is_none() {
+        check_opened(node, ask, policy, on, out);
+    }
+}
+
+fn check_opened(node: &Node, ask: &Ask, policy: &Policy, on: ShareOn, out: &mut Vec<Finding>) {
+    let gpu = &node.gpus[usize::from(on.gpu().0)];
+    match on {
+        ShareOn::Gpu(at) => {
+            if gpu.policy == MigPolicy::On || gpu.state != GpuState::Free {
+                out.push(finding(at, "not free for shares"));
+            }
+        }
+        ShareOn::Instance(spec) => {
+            if gpu.policy == MigPolicy::Dynamic && gpu.state == GpuState::Free {
+                out.push(finding(spec.gpu, "MIG mode would be switched on for a share"));
+            }
+            check_places(gpu, &[&spec], out);
+            let exists = matches!(&gpu.state, GpuState::Mig(instances) if instances.iter().any(|i| {
+                i.profile == spec.profile && i.start == spec.start
+            }));
+            let need = ask.request.mem_mib.or(policy.default_mem_mib).unwrap_or(0);
+            let base = |p: &&Profile| !p.name.contains('+') && !p.name.contains('-');
+            let fitting = gpu.model.profiles.iter().filter(base).filter(|p| p.memory_mib >= need);
+            let smallest = fitting.min_by_key(|p| (p.size, p.compute_slices)).map(|p| p.id);
+            let named = gpu.model.profiles.iter().filter(base).any(|p| p.id == spec.profile);
+            if !named || (!exists && smallest != Some(spec.profile)) {
+                out.push(finding(spec.gpu, "a new instance that is not the smallest"));
+            }
+        }
+    }
+}

@@ -55,7 +55,7 @@ pub struct KindTried {
 /// What a grant takes away from everyone else, in [`GPU_PARTS`]ths of a GPU by placement units.
 ///
 /// Instances count their units. A whole GPU, and a GPU opened for shares, counts all its units. A share that joins others
-/// counts none: nobody else could have had that device. Oversubscribing a device costs more than anything else.
+/// counts none: the device is in use already. Oversubscribing a device costs more than anything else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Takes {
     /// Whether the device's threads are promised more than once.

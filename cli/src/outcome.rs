@@ -4,6 +4,8 @@ use std::error::Error;
 use std::fmt;
 use std::io::Write as _;
 
+use error_chain::with_causes;
+
 /// Text for stdout and an exit status.
 pub(crate) struct Outcome {
     /// Ends with a newline unless empty.
@@ -36,7 +38,7 @@ impl Failure {
 
     /// An error with its causes.
     pub(crate) fn of(error: &dyn Error) -> Self {
-        Self::new(chain(error))
+        Self::new(with_causes(error))
     }
 
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
@@ -60,19 +62,4 @@ impl fmt::Display for Failure {
         writeln!(f, "tessera: {}", self.what.trim_end())?;
         self.hint.as_ref().map_or(Ok(()), |hint| writeln!(f, "hint: {hint}"))
     }
-}
-
-/// An error with its causes, `a: b: c`: the only printer of chains here.
-pub(crate) fn chain(error: &dyn Error) -> String {
-    let (mut text, mut cause) = (error.to_string(), error.source());
-    while let Some(error) = cause {
-        let next = error.to_string();
-        // A transparent error repeats its cause.
-        if !text.ends_with(&next) {
-            text.push_str(": ");
-            text.push_str(&next);
-        }
-        cause = error.source();
-    }
-    text
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use common::processes::{outlive_slurmd, processes, wait_quiet, working};
 use common::{LOOK, LOOK_AND_STAY, instances, looked, with};
+use error_chain::with_causes;
 use lab::command::{Done, PATIENCE, wait_for};
 use lab::{Cluster, Daemon, User};
 use rustix::process::Signal;
@@ -25,7 +26,7 @@ fn restart(cluster: &mut Cluster, daemon: &Daemon) {
 
 fn state(cluster: &Cluster) -> Result<String, String> {
     let state = cluster.run(User::Root, "sinfo", &["-h", "-n", "n1", "-o", "%T"]);
-    state.and_then(Done::ok).map_err(|e| e.to_string())
+    state.and_then(Done::ok).map_err(|e| with_causes(&e))
 }
 
 /// Waits until the node has no job and takes some again, whatever was made of it, and whenever; and until nobody works on
@@ -56,7 +57,7 @@ fn a_killed_slurmctld_knows_who_has_what() {
         cluster.kill9(&Daemon::Slurmctld).unwrap();
         restart(cluster, &Daemon::Slurmctld);
         wait_for("the layouts to be as before", PATIENCE, || {
-            let now = cluster.published_layouts().map_err(|error| error.to_string())?;
+            let now = cluster.published_layouts().map_err(|error| with_causes(&error))?;
             if now == before { Ok(()) } else { Err(format!("{now:?}, before {before:?}")) }
         })
         .unwrap();

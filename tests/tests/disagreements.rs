@@ -6,6 +6,7 @@
 mod common;
 
 use common::{LOOK_AND_STAY, builder, looked, with};
+use error_chain::with_causes;
 use lab::command::{PATIENCE, wait_for};
 use lab::config::Templates;
 use lab::{Cluster, Daemon, User};
@@ -73,7 +74,7 @@ fn a_placement_does_not_outlive_the_configuration_it_was_made_under() {
     // Slurm holds a requeued job for two minutes unless it is told otherwise.
     wait_for("the job to run again", PATIENCE, || {
         let _ = cluster.run(User::Root, "scontrol", &["update", &format!("JobId={job}"), "StartTime=now"]);
-        let now = cluster.job(job).map_err(|error| error.to_string())?;
+        let now = cluster.job(job).map_err(|error| with_causes(&error))?;
         if now.state() == "RUNNING" && now.get("Restarts") == "1" { Ok(()) } else { Err(format!("{now:?}")) }
     })
     .unwrap();

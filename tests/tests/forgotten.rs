@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use common::{LOOK, variable, with};
+use error_chain::with_causes;
 use lab::command::{Done, PATIENCE, run, wait_for};
 use lab::{Cluster, Daemon, JobId, User};
 
@@ -25,7 +26,7 @@ fn replace(from: &Path, to: &Path) {
     // slurmctld may be at work there: for a moment a file that it replaces has no name, or only one that ends in `.new`.
     wait_for("a copy of slurmctld's files at rest", PATIENCE, || {
         let _ = std::fs::remove_dir_all(to);
-        run(Command::new("cp").arg("-a").args([from, to])).and_then(Done::ok).map_err(|e| e.to_string())?;
+        run(Command::new("cp").arg("-a").args([from, to])).and_then(Done::ok).map_err(|e| with_causes(&e))?;
         let files = std::fs::read_dir(to).map_err(|e| e.to_string())?;
         let names: Vec<_> = files.flatten().map(|file| file.file_name()).collect();
         let moving = names.iter().any(|name| name.as_encoded_bytes().ends_with(b".new"));
@@ -52,7 +53,7 @@ fn partition(cluster: &Cluster, state: &str) {
 fn ended(cluster: &Cluster, job: JobId) -> String {
     let over = |state: &str| !["PENDING", "RUNNING", "COMPLETING", "CONFIGURING"].contains(&state);
     wait_for("the job's end", PATIENCE, || {
-        let now = cluster.job(job).map_err(|error| error.to_string())?;
+        let now = cluster.job(job).map_err(|error| with_causes(&error))?;
         if over(now.state()) {
             return Ok(now.state().to_owned());
         }
@@ -121,7 +122,7 @@ fn what_a_forgotten_job_has_is_given_back_by_the_health_check() {
         let check = cluster.layout().etc("tessera-health");
         run(Command::new(check).env_clear().env("SLURMD_NODENAME", "n1")).unwrap().ok().unwrap();
         wait_for("the job to be gone", PATIENCE, || {
-            cluster.assert_clean().map_err(|error| error.to_string())
+            cluster.assert_clean().map_err(|error| with_causes(&error))
         })
         .unwrap();
     });

@@ -5,6 +5,7 @@
 mod common;
 
 use common::{admin_comment, builder, on};
+use error_chain::with_causes;
 use lab::command::{Done, PATIENCE, run, wait_for};
 use lab::config::Templates;
 use lab::{Cluster, JobId, User};
@@ -61,7 +62,7 @@ fn among_others(cluster: &mut Cluster) {
     if cluster.release() == Release::V24_11 {
         wait_for("backfill to keep the node for the first of them", PATIENCE, || {
             let state = cluster.run(User::Root, "sinfo", &["-h", "-o", "%T"]).and_then(Done::ok);
-            let state = state.map_err(|e| e.to_string())?;
+            let state = state.map_err(|e| with_causes(&e))?;
             if state.trim() == "mixed-" { Ok(()) } else { Err(state) }
         })
         .unwrap();
@@ -145,7 +146,7 @@ fn a_plan_is_no_reason_to_wait_by_a_limit() {
         // slurmdbd tells slurmctld of the account.
         let ten = wait_for("slurmctld to know the account", PATIENCE, || {
             let options = ["--gpu-isolation=mig:2g.10gb"];
-            cluster.sbatch(User::Alice, &options, "sleep 600").map_err(|e| e.to_string())
+            cluster.sbatch(User::Alice, &options, "sleep 600").map_err(|e| with_causes(&e))
         });
         let ten = ten.unwrap();
         cluster.wait_running(ten).unwrap();

@@ -9,13 +9,13 @@ use lab::command::line;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TaskError {
     /// A program could not be started.
-    #[error("cannot run {program}: {source}")]
+    #[error("cannot run {program}")]
     Start { program: String, source: std::io::Error },
     /// A program ended with an error.
     #[error("{line}: {status}{output}")]
     Failed { line: String, status: std::process::ExitStatus, output: String },
     /// A file could not be read or written.
-    #[error("{path}: {source}")]
+    #[error("{path}")]
     File { path: String, source: std::io::Error },
     /// The cluster harness reported an error.
     #[error(transparent)]
@@ -54,4 +54,24 @@ pub(crate) fn output(command: &mut Command) -> Result<String, TaskError> {
 
 fn start_error(command: &Command, source: std::io::Error) -> TaskError {
     TaskError::Start { program: command.get_program().to_string_lossy().into_owned(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind::NotFound;
+
+    use error_chain::{repeats_a_cause, with_causes};
+
+    use super::*;
+
+    #[test]
+    fn no_message_repeats_its_cause() {
+        let start = || TaskError::Start { program: "sbatch".to_owned(), source: NotFound.into() };
+        let file = || TaskError::File { path: "slurm.conf".to_owned(), source: NotFound.into() };
+        let harness = || lab::HarnessError::File { path: "slurm.conf".to_owned(), source: NotFound.into() };
+        for error in [start(), file(), TaskError::Harness(harness())] {
+            assert!(!repeats_a_cause(&error), "{}", with_causes(&error));
+        }
+        assert_eq!(with_causes(&TaskError::Harness(harness())), with_causes(&file()));
+    }
 }

@@ -16,6 +16,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use error_chain::with_causes;
 use slurm_releases::Release;
 
 /// Set up, build, test and show Tessera.
@@ -98,7 +99,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("xtask: {error}");
+            eprintln!("xtask: {}", with_causes(&error));
             ExitCode::FAILURE
         }
     }

@@ -133,24 +133,61 @@ impl From<Fault> for RealiseError {
 
 #[cfg(test)]
 mod tests {
-    use crate::one_line::one_line;
+    use std::io::{self, ErrorKind};
+    use std::path::PathBuf;
+
+    use error_chain::{repeats_a_cause, with_causes};
 
     use super::*;
+    use crate::numbering::NumberingError;
+
+    fn io() -> io::Error {
+        ErrorKind::NotFound.into()
+    }
+
+    fn command() -> CommandError {
+        CommandError::Start { program: "nvidia-smi".into(), source: io() }
+    }
+
+    fn state() -> StateError {
+        StateError::Io { path: PathBuf::from("jobs/1.json"), what: "read it", source: io() }
+    }
+
+    fn nvml() -> NvmlError {
+        NvmlError::Load { path: "libnvidia-ml.so.1".to_owned(), why: "no such file".to_owned() }
+    }
 
     #[test]
     fn a_cause_is_said_once() {
-        let fault = || Fault::Reset {
-            gpu: NvmlIndex(0),
-            source: CommandError::Start {
-                program: "nvidia-smi".into(),
-                source: std::io::ErrorKind::NotFound.into(),
-            },
-        };
+        let fault = || Fault::Reset { gpu: NvmlIndex(0), source: command() };
         let why = "GPU 0: cannot be reset to switch its MIG mode: cannot run nvidia-smi: entity not found";
-        assert_eq!(one_line(&RealiseError::JobFailed(fault())), why);
+        assert_eq!(with_causes(&RealiseError::JobFailed(fault())), why);
         assert_eq!(
-            one_line(&RealiseError::NodeUnfit(fault())),
+            with_causes(&RealiseError::NodeUnfit(fault())),
             format!("this node is unfit for any job: {why}")
         );
+    }
+
+    #[test]
+    fn no_message_repeats_its_cause() {
+        let key = || "gpu0".to_owned();
+        let faults = [
+            Fault::State(state()),
+            Fault::Lock(LockError::State(state())),
+            Fault::Nvml(nvml()),
+            Fault::Device(DeviceError::Io { path: "/dev/nvidia0".into(), what: "look at it", source: io() }),
+            Fault::Mps(MpsError::State(state())),
+            Fault::Mps(MpsError::Start { key: key(), source: command() }),
+            Fault::Reset { gpu: NvmlIndex(0), source: command() },
+        ];
+        for fault in faults {
+            assert!(!repeats_a_cause(&fault), "{}", with_causes(&fault));
+            let unfit = RealiseError::NodeUnfit(fault);
+            assert!(!repeats_a_cause(&unfit), "{}", with_causes(&unfit));
+        }
+        let file = "/dev/nvidia0".to_owned();
+        for error in [NumberingError::Nvml(nvml()), NumberingError::File { file, source: io() }] {
+            assert!(!repeats_a_cause(&error), "{}", with_causes(&error));
+        }
     }
 }

@@ -33,7 +33,6 @@ mod lock;
 mod mps;
 mod numbering;
 pub mod nvml;
-mod one_line;
 mod own_dirs;
 mod remnants;
 mod settings;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use error_chain::Chain;
+
 use crate::access::{Access, Devices};
 use crate::deadline::Deadline;
 use crate::fault::Fault;
@@ -9,7 +11,6 @@ use crate::gpu_ids::NvmlIndex;
 use crate::instances;
 use crate::journal::{Entry, GpuRecord, InstanceRecord};
 use crate::nvml::Nvml;
-use crate::one_line::one_line;
 
 /// What was removed.
 #[derive(Default)]
@@ -41,14 +42,14 @@ fn destroy_half_made(nvml: &Nvml, gpus: &[NvmlIndex], cleared: &mut Cleared) {
         let all = match nvml.instances(gpu) {
             Ok(all) => all,
             Err(e) => {
-                cleared.problems.push(one_line(&e));
+                cleared.problems.push(Chain(&e).to_string());
                 continue;
             }
         };
         for instance in all.iter().filter(|i| i.compute.is_empty()) {
             match instances::destroy(nvml, gpu, instance, &deadline) {
                 Ok(()) => cleared.destroyed.push((gpu, instance.id)),
-                Err(e) => cleared.problems.push(one_line(&e)),
+                Err(e) => cleared.problems.push(Chain(&e).to_string()),
             }
         }
     }
@@ -65,7 +66,7 @@ fn settle_modes(nvml: &Nvml, gpus: &[NvmlIndex], kept: &[Entry], cleared: &mut C
         match nvml.set_mig_mode(gpu, mode.current) {
             Ok(Ok(())) => cleared.modes.push(gpu),
             Ok(Err(code)) => cleared.problems.push(format!("GPU {gpu}: its pending MIG mode stays: {code}")),
-            Err(e) => cleared.problems.push(one_line(&e)),
+            Err(e) => cleared.problems.push(Chain(&e).to_string()),
         }
     }
 }

@@ -8,6 +8,8 @@ use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use error_chain::with_causes;
+
 use crate::cluster::Cluster;
 use crate::command::{PATIENCE, run, wait_for};
 use crate::daemons::Daemon;
@@ -90,12 +92,12 @@ pub(crate) fn start(cluster: &mut Cluster) -> Result<(), HarnessError> {
     cluster.start(&Daemon::Slurmdbd)?;
     wait_for("slurmdbd to answer", PATIENCE, || {
         let done = cluster.run(User::Root, "sacctmgr", &["-i", "add", "cluster", "tessera"]);
-        let done = done.map_err(|e| e.to_string())?;
+        let done = done.map_err(|e| with_causes(&e))?;
         // An earlier call added it, but its answer came too late.
         if done.stdout.contains("already exists") {
             Ok(())
         } else {
-            done.ok().map(drop).map_err(|e| e.to_string())
+            done.ok().map(drop).map_err(|e| with_causes(&e))
         }
     })
 }

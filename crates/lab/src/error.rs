@@ -3,11 +3,13 @@
 use std::fmt;
 use std::path::Path;
 
+use error_chain::with_causes;
+
 /// An error of the harness, or of a command it ran.
 #[derive(thiserror::Error)]
 pub enum HarnessError {
     /// A program could not be started.
-    #[error("cannot run {program}: {source}")]
+    #[error("cannot run {program}")]
     Start {
         /// The program, as given.
         program: String,
@@ -18,7 +20,7 @@ pub enum HarnessError {
     #[error("{0}")]
     Unexpected(String),
     /// A file could not be read or written.
-    #[error("{path}: {source}")]
+    #[error("{path}")]
     File {
         /// The file.
         path: String,
@@ -37,14 +39,36 @@ pub enum HarnessError {
     },
 }
 
-/// The same text as `Display`: a failed test prints errors through `Debug`, which would escape line breaks.
+/// The whole chain, with its line breaks: a failed test prints errors through `Debug`.
 impl fmt::Debug for HarnessError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
+        f.write_str(&with_causes(self))
     }
 }
 
 /// Attaches the path to an I/O error.
 pub(crate) fn at<T>(path: &Path, result: std::io::Result<T>) -> Result<T, HarnessError> {
     result.map_err(|source| HarnessError::File { path: path.display().to_string(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind::NotFound;
+
+    use error_chain::repeats_a_cause;
+
+    use super::*;
+
+    #[test]
+    fn no_message_repeats_its_cause_and_debug_shows_the_chain() {
+        let program = "sbatch".to_owned();
+        let start = HarnessError::Start { program, source: NotFound.into() };
+        let file = HarnessError::File { path: "slurm.conf".to_owned(), source: NotFound.into() };
+        for (error, shown) in
+            [(start, "cannot run sbatch: entity not found"), (file, "slurm.conf: entity not found")]
+        {
+            assert!(!repeats_a_cause(&error), "{error:?}");
+            assert_eq!(format!("{error:?}"), shown);
+        }
+    }
 }

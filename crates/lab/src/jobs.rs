@@ -5,6 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::{fmt, fs};
 
+use error_chain::with_causes;
+
 use crate::cluster::Cluster;
 use crate::command::{Done, PATIENCE, wait_for};
 use crate::error::{HarnessError, at};
@@ -104,7 +106,7 @@ impl Cluster {
     /// The job's last state and reason, and what it printed.
     pub fn wait_job(&self, id: JobId, what: &str, wish: impl Fn(&Job) -> bool) -> Result<Job, HarnessError> {
         wait_for(&format!("job {id} to be {what}"), PATIENCE, || {
-            let job = self.job(id).map_err(|error| error.to_string())?;
+            let job = self.job(id).map_err(|error| with_causes(&error))?;
             if wish(&job) {
                 return Ok(job);
             }
@@ -192,7 +194,7 @@ impl Cluster {
     pub fn wait_idle(&self) -> Result<(), HarnessError> {
         wait_for("all nodes to be idle", PATIENCE, || {
             let nodes =
-                self.run(User::Root, "sinfo", &["-h", "-N", "-o", "%N %T"]).map_err(|e| e.to_string())?;
+                self.run(User::Root, "sinfo", &["-h", "-N", "-o", "%N %T"]).map_err(|e| with_causes(&e))?;
             if nodes.stdout.lines().all(|line| line.ends_with(" idle")) && nodes.code == Some(0) {
                 return Ok(());
             }

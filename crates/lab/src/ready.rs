@@ -3,6 +3,8 @@
 use std::fs;
 use std::time::Duration;
 
+use error_chain::with_causes;
+
 use crate::cluster::Cluster;
 use crate::command::{PATIENCE, run, wait_for};
 use crate::daemons::Daemon;
@@ -35,7 +37,8 @@ impl Cluster {
             if let Some(dead) = self.dead_daemon() {
                 return Ok(Err(HarnessError::Unexpected(format!("{dead} ended"))));
             }
-            let done = self.run(User::Root, "sinfo", &["-h", "-N", "-o", "%T"]).map_err(|e| e.to_string())?;
+            let done =
+                self.run(User::Root, "sinfo", &["-h", "-N", "-o", "%T"]).map_err(|e| with_causes(&e))?;
             let all_up = done.stdout.lines().count() >= self.nodes.len() && done.stdout.lines().all(ready);
             if !all_up {
                 return Err(format!("{}{}", done.stdout, done.stderr));
@@ -43,16 +46,16 @@ impl Cluster {
             // slurmctld notices late that a slurmd is gone or new.
             self.nodes.iter().try_for_each(|node| self.answers(node)).map(Ok)
         });
-        waited
-            .and_then(|outcome| outcome)
-            .map_err(|error| HarnessError::Unexpected(format!("{error}\n{}", self.log_tails())))
+        waited.and_then(|outcome| outcome).map_err(|error| {
+            HarnessError::Unexpected(format!("{}\n{}", with_causes(&error), self.log_tails()))
+        })
     }
 
     /// Checks that the slurmd we started for this node answers.
     fn answers(&self, node: &str) -> Result<(), String> {
         let Some(process) = self.process(&Daemon::Slurmd(node.to_owned())) else { return Ok(()) };
-        let asked = self.command_on(node, User::Root, "scontrol").map_err(|e| e.to_string())?;
-        let done = run({ asked }.args(["show", "slurmd"])).map_err(|e| e.to_string())?;
+        let asked = self.command_on(node, User::Root, "scontrol").map_err(|e| with_causes(&e))?;
+        let done = run({ asked }.args(["show", "slurmd"])).map_err(|e| with_causes(&e))?;
         let pid =
             done.stdout.lines().find_map(|line| line.strip_prefix("Slurmd PID")?.split_whitespace().last());
         if pid == Some(&process.pid.to_string()) {

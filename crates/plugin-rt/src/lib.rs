@@ -11,7 +11,6 @@
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
-mod chain;
 #[expect(unsafe_code, reason = "the hosting process's symbols, memory and log functions")]
 mod ffi;
 mod guard;
@@ -20,7 +19,7 @@ pub mod slurmctld;
 pub mod spank_env;
 pub mod tessera_toml;
 
-pub use chain::Chain;
+pub use error_chain::Chain;
 pub use ffi::Text;
 pub use ffi::symbols::{symbol, text};
 pub use guard::{guard, guard_ok, install_panic_hook, set_job};

@@ -29,7 +29,7 @@ static SHARED: OnceLock<Mutex<Cluster>> = OnceLock::new();
 pub(crate) fn with(test: impl FnOnce(&mut Cluster)) {
     let shared = SHARED.get_or_init(|| match builder().start() {
         Ok(cluster) => Mutex::new(cluster),
-        Err(error) => panic!("{error}"),
+        Err(error) => panic!("{error:?}"),
     });
     // A failed test has cleaned up too.
     on(&mut shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner), test);
@@ -47,7 +47,7 @@ pub(crate) fn on(cluster: &mut Cluster, test: impl FnOnce(&mut Cluster)) {
     }
     if let Err(error) = settle(cluster).and_then(|()| cluster.assert_clean()) {
         cluster.keep_files();
-        panic!("after the test: {error}\n{}", cluster.log_tails());
+        panic!("after the test: {error:?}\n{}", cluster.log_tails());
     }
 }
 
@@ -94,7 +94,7 @@ pub(crate) fn looked(cluster: &Cluster, job: JobId) -> String {
     });
     match wait {
         Ok(text) => text,
-        Err(error) => panic!("{error}; {:?}", cluster.job(job)),
+        Err(error) => panic!("{error:?}; {:?}", cluster.job(job)),
     }
 }
 

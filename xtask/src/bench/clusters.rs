@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use error_chain::with_causes;
 use lab::command::wait_for;
 use lab::config::Templates;
 use lab::{Cluster, HarnessError, User};
@@ -61,7 +62,7 @@ pub(super) fn start_in(
 pub(super) fn settled(cluster: &Cluster) -> Result<(), HarnessError> {
     wait_for("jobs to be over", Duration::from_secs(60), || {
         let left =
-            cluster.run(User::Root, "squeue", &["-h", "-t", "completing"]).map_err(|e| e.to_string())?;
+            cluster.run(User::Root, "squeue", &["-h", "-t", "completing"]).map_err(|e| with_causes(&e))?;
         if left.code == Some(0) && left.stdout.trim().is_empty() {
             return Ok(());
         }
@@ -82,7 +83,7 @@ pub(super) fn findings(cluster: &Cluster) -> Result<Vec<String>, HarnessError> {
     let nodes = cluster.run(User::Root, "sinfo", &["-h", "-N", "-o", "%N %T %E"])?.ok()?;
     found.extend(nodes.lines().filter(|line| !line.contains(" idle ")).map(|line| format!("node {line}")));
     if let Err(error) = cluster.assert_clean() {
-        found.push(error.to_string());
+        found.push(with_causes(&error));
     }
     Ok(found)
 }

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
+use error_chain::with_causes;
 use lab::command::wait_for;
 use lab::{Cluster, Daemon, HarnessError, JobId, User};
 
@@ -161,7 +162,7 @@ fn once(bench: &Bench, cluster: &mut Cluster, plan: &[Share], stock: bool) -> Re
     outcome.seconds = begin.elapsed().as_secs();
     tell(cluster, &jobs, &mut outcome)?;
     if !stock {
-        outcome.findings.extend(cluster.wait_idle().err().map(|error| error.to_string()));
+        outcome.findings.extend(cluster.wait_idle().err().map(|error| with_causes(&error)));
         outcome.findings.extend(clusters::findings(cluster)?);
     }
     Ok(outcome)
@@ -197,7 +198,7 @@ fn submit(
         // How often a script is begun is only known by what it leaves.
         let script = format!("echo begun >> ran.$SLURM_JOB_ID; {script}");
         let job = wait_for("a submission", Duration::from_secs(120), || {
-            cluster.sbatch(share.user, options, &script).map_err(|error| error.to_string())
+            cluster.sbatch(share.user, options, &script).map_err(|error| with_causes(&error))
         })?;
         sent.fetch_add(1, Ordering::Relaxed);
         Ok(Submitted { job, kind: kind.name, user: share.user })
@@ -220,7 +221,7 @@ fn strike(bench: &Bench, cluster: &mut Cluster, sent: &AtomicUsize) -> Result<us
     let wanted = bench.kill_at.unwrap_or(bench.jobs / 2);
     let left = wait_for("the moment to kill", Duration::from_secs(300), || {
         let known = sent.load(Ordering::Relaxed);
-        let queue = cluster.run(User::Root, "squeue", &["-h", "-o", "%i"]).map_err(|e| e.to_string())?;
+        let queue = cluster.run(User::Root, "squeue", &["-h", "-o", "%i"]).map_err(|e| with_causes(&e))?;
         if queue.code != Some(0) {
             return Err(queue.stderr);
         }
@@ -231,7 +232,7 @@ fn strike(bench: &Bench, cluster: &mut Cluster, sent: &AtomicUsize) -> Result<us
     cluster.kill9(&Daemon::Slurmctld)?;
     cluster.start(&Daemon::Slurmctld)?;
     wait_for("slurmctld to answer", Duration::from_secs(60), || {
-        let done = cluster.run(User::Root, "sinfo", &["-h"]).map_err(|error| error.to_string())?;
+        let done = cluster.run(User::Root, "sinfo", &["-h"]).map_err(|error| with_causes(&error))?;
         if done.code == Some(0) { Ok(()) } else { Err(done.stderr) }
     })?;
     Ok(left)

@@ -6,6 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
+use error_chain::with_causes;
 use lab::command::wait_for;
 use lab::{Cluster, HarnessError, JobId, User};
 
@@ -116,14 +117,14 @@ fn once(cluster: &Cluster, plan: &[Share], stock: bool, arrival: Arrival) -> Res
     let mut wrong = Vec::new();
     let waited = wait_for("the stream's end", LIMIT, || {
         let left =
-            cluster.run(User::Root, "squeue", &["-h", "-o", "%i %T %r %b"]).map_err(|e| e.to_string())?;
+            cluster.run(User::Root, "squeue", &["-h", "-o", "%i %T %r %b"]).map_err(|e| with_causes(&e))?;
         if left.code == Some(0) && left.stdout.trim().is_empty() { Ok(()) } else { Err(left.stdout) }
     });
     let per_second = jobs.len() as f64 / begin.elapsed().as_secs_f64();
-    wrong.extend(waited.err().map(|error| error.to_string()));
+    wrong.extend(waited.err().map(|error| with_causes(&error)));
     if !stock {
         wrong.extend(not_completed(cluster, &jobs)?);
-        wrong.extend(cluster.wait_idle().err().map(|error| error.to_string()));
+        wrong.extend(cluster.wait_idle().err().map(|error| with_causes(&error)));
         wrong.extend(clusters::findings(cluster)?);
     }
     Ok(Outcome { per_second, wrong })

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::time::Duration;
 
+use error_chain::with_causes;
 use lab::command::wait_for;
 use lab::{Cluster, HarnessError, JobId, User};
 
@@ -39,7 +40,7 @@ impl Held {
             match text.split_once("looked\n") {
                 Some((before, _)) => Ok(before.to_owned()),
                 None => {
-                    let job = cluster.job(self.id).map_err(|error| error.to_string())?;
+                    let job = cluster.job(self.id).map_err(|error| with_causes(&error))?;
                     Err(format!("{} ({}): {text}", job.state(), job.reason()))
                 }
             }

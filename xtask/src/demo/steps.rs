@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use error_chain::with_causes;
 use lab::{Cluster, HarnessError, User};
 
 use super::held::{Held, gpus, instances, variable, visible};
@@ -140,7 +141,7 @@ fn idle_instance(
     held.release(cluster)?;
     cluster.wait_end(held.id)?;
     let kept = lab::command::wait_for("the idle instance", Duration::from_secs(10), || {
-        let layouts = cluster.published_layouts().map_err(|error| error.to_string())?;
+        let layouts = cluster.published_layouts().map_err(|error| with_causes(&error))?;
         let idle = layouts.iter().any(|(_, layout)| layout.contains(":idle"));
         if idle { Ok(()) } else { Err(format!("{layouts:?}")) }
     });

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
+use error_chain::with_causes;
 use slurm_releases::Release;
 
 use crate::command::{TaskError, at, output};
@@ -139,7 +140,7 @@ impl Policy {
 impl Drop for Policy {
     fn drop(&mut self) {
         if let Err(error) = restore_policy() {
-            eprintln!("setup: {error}");
+            eprintln!("setup: {}", with_causes(&error));
         }
     }
 }

@@ -185,6 +185,6 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let lane = Lane { width: 1, jobs: vec![Job::check("none", Command::new("/nonexistent/program"))] };
         let error = run([lane], dir.path(), |_| Ok(())).unwrap_err();
-        assert!(error.to_string().contains("/nonexistent/program"), "{error}");
+        assert!(error.to_string().contains("/nonexistent/program"), "{error:?}");
     }
 }

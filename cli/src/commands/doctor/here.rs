@@ -3,6 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
+use error_chain::with_causes;
 use gpu_node::{Numbering, NvmlIndex, inspect};
 use protocol::layout::{GpuLayout, HolderLayout, Shares};
 use protocol::{Layout, parse_layout};
@@ -13,7 +14,6 @@ use super::findings::Findings;
 use super::links;
 
 use crate::local::{Local, jobs_on, require_root, this_node};
-use crate::outcome::chain;
 use crate::slurm::scontrol;
 
 /// Looks at this machine, if it is a node that is asked about.
@@ -71,7 +71,7 @@ fn look_once(
     let inspection = match inspect(&local.settings, live.as_ref()) {
         Ok(inspection) => inspection,
         Err(e) => {
-            findings.bad(format!("{name}: {}", chain(&e)));
+            findings.bad(format!("{name}: {}", with_causes(&e)));
             return;
         }
     };
@@ -94,7 +94,7 @@ fn look_once(
         Some(Ok(order)) => {
             findings.group(format!("{name}: gres.conf lists the GPUs in the driver's order"), |f| {
                 match Numbering::of(&local.settings, &order) {
-                    Err(e) => f.bad(format!("{name}: {}", chain(&e))),
+                    Err(e) => f.bad(format!("{name}: {}", with_causes(&e))),
                     Ok(numbering) => {
                         listed = numbering.listed();
                         in_order(name, listed.as_deref().unwrap_or_default(), inspection.gpus.len(), f);

@@ -1,13 +1,13 @@
 //! Compares the links that the driver has now with those that tessera.toml describes: a link that is down makes a set of
 //! GPUs slower than predicted.
 
+use error_chain::with_causes;
 use geometry::GpuIndex;
 use gpu_node::nvml::Nvml;
 use topology::{GpuSet, HardwareGraph, Link, LinkKind, PCIE_GBPS};
 
 use super::findings::Findings;
 use crate::local::Local;
-use crate::outcome::chain;
 
 /// Compares the links of the node that this runs on.
 pub(crate) fn check(local: &Local<'_>, findings: &mut Findings) {
@@ -24,7 +24,7 @@ pub(crate) fn check(local: &Local<'_>, findings: &mut Findings) {
     }
     let live = Nvml::load(&local.settings.nvml_library).and_then(|nvml| nvml.links());
     findings.group(format!("{name}: links are up as tessera.toml describes them"), |f| match live {
-        Err(e) => f.bad(format!("{name}: links: {}", chain(&e))),
+        Err(e) => f.bad(format!("{name}: links: {}", with_causes(&e))),
         Ok(live) => {
             for difference in differences(described, &live.graph(), &live.mig) {
                 f.bad(format!("{name}: {difference}"));

@@ -4,6 +4,7 @@ mod args;
 
 use std::fmt::Write as _;
 
+use error_chain::with_causes;
 use geometry::JobId;
 use gpu_node::journal::{Entry, Phase};
 use gpu_node::{
@@ -17,7 +18,7 @@ pub(crate) use args::NodeCommand;
 
 use crate::globals::Globals;
 use crate::local::{Local, dead_jobs, require_root};
-use crate::outcome::{Failure, Outcome, chain};
+use crate::outcome::{Failure, Outcome};
 use crate::render::colour::Paint;
 use crate::render::{layout, table};
 use crate::site;
@@ -156,7 +157,7 @@ fn realise_job(local: &Local<'_>, placement: &str, uid: u32, gid: u32) -> Result
         .ok_or_else(|| Failure::new(format!("--placement says nothing about node {}", local.name)))?;
     let grant = Numbering::default()
         .translate(&local.settings, grant)
-        .map_err(|e| Failure::new(format!("--placement: {}", chain(&e))))?;
+        .map_err(|e| Failure::new(format!("--placement: {}", with_causes(&e))))?;
     let job = JobContext {
         job: placed.job,
         uid,

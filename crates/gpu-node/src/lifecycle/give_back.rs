@@ -1,11 +1,12 @@
 //! Takes back what a job has, under locks that the caller holds.
 
+use error_chain::Chain;
+
 use crate::access::{self, Access, DeviceError, Devices};
 use crate::fault::Fault;
 use crate::journal::{Entry, Journal, ShareRecord};
 use crate::lock::Locks;
 use crate::mps;
-use crate::one_line::one_line;
 use crate::settings::Settings;
 
 /// What a release did.
@@ -38,9 +39,9 @@ pub(super) fn revoke(
     }
     let devices = Devices::open(settings)?;
     let nodes = Locks::for_nodes(&settings.state_dir, &access::lock_deadline());
-    let nodes = nodes.map_err(|e| problems.push(one_line(&e))).ok();
+    let nodes = nodes.map_err(|e| problems.push(Chain(&e).to_string())).ok();
     let failed = access::settle(settings, journal, &devices, entry, false)?;
-    problems.extend(failed.iter().filter(|e| !missing(e)).map(|e| one_line(e)));
+    problems.extend(failed.iter().filter(|e| !missing(e)).map(|e| Chain(e).to_string()));
     Ok((problems, nodes))
 }
 
@@ -66,7 +67,7 @@ fn revoke_share(
         && let Some(daemon) = journal.daemon(&share.daemon)?
         && let Err(e) = mps::stop(settings, journal, &daemon)
     {
-        problems.push(one_line(&e));
+        problems.push(Chain(&e).to_string());
     }
     let mut caps = entry.device_nodes.iter().filter(|name| name.contains('/')).peekable();
     if caps.peek().is_none() {
@@ -75,7 +76,7 @@ fn revoke_share(
     let devices = Devices::open(settings)?;
     for name in caps {
         match devices.set(name, Access::CAP_CLOSED) {
-            Err(e) if !missing(&e) => problems.push(one_line(&e)),
+            Err(e) if !missing(&e) => problems.push(Chain(&e).to_string()),
             _ => {}
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::fmt;
 
+use error_chain::Chain;
 use geometry::JobId;
 use node_state::{MigPolicy, Node};
 
@@ -14,7 +15,6 @@ use crate::gpu_ids::NvmlIndex;
 use crate::journal::{DamagedFile, Entry, InstanceRecord, Journal, Kind, Phase, ShareRecord};
 use crate::mps;
 use crate::nvml::{GpuInstance, Nvml};
-use crate::one_line::one_line;
 use crate::settings::{GpuSettings, Settings};
 
 /// Two sources that say different things about one GPU or job.
@@ -71,7 +71,7 @@ pub fn inspect(settings: &Settings, live: Option<&HashSet<JobId>>) -> Result<Ins
     for gpu in (0..nvml.count()?).map(NvmlIndex) {
         match view(&nvml, gpu) {
             Ok(v) => gpus.push(v),
-            Err(e) => found.gpu(gpu, one_line(&e)),
+            Err(e) => found.gpu(gpu, Chain(&e).to_string()),
         }
     }
     found.jobs(&journal, &entries, live);
@@ -79,7 +79,7 @@ pub fn inspect(settings: &Settings, live: Option<&HashSet<JobId>>) -> Result<Ins
     found.instances(&gpus, &entries);
     found.daemons(settings, &journal, &entries)?;
     if let Err(e) = found.nodes(settings, &gpus, &entries) {
-        found.list.push(Disagreement { gpu: None, job: None, what: one_line(&e) });
+        found.list.push(Disagreement { gpu: None, job: None, what: Chain(&e).to_string() });
     }
     let node = engine_view(settings, &gpus, &entries);
     Ok(Inspection { node, gpus, entries, disagreements: found.list })
@@ -210,7 +210,7 @@ impl Disagreements {
                     is.uid, is.mode, want.uid, want.mode
                 ),
                 Ok(None) => format!("device node {name} is missing"),
-                Err(e) => one_line(&e),
+                Err(e) => Chain(&e).to_string(),
             };
             self.list.push(Disagreement { gpu, job: None, what });
         }

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use error_chain::Chain;
 use geometry::JobId;
 
 use super::conflict::conflict;
@@ -18,7 +19,6 @@ use crate::gpu_ids::NvmlIndex;
 use crate::journal::{DamagedFile, Entry, Journal, Phase};
 use crate::lock::{LockError, Locks};
 use crate::nvml;
-use crate::one_line::one_line;
 use crate::settings::Settings;
 
 /// A job's resources exist and are the job's.
@@ -152,7 +152,7 @@ fn evict(settings: &Settings, journal: &Journal, own: JobId, dead: &Entry) -> Re
 /// Takes back what a failed attempt gave and journals why it failed.
 fn give_up(settings: &Settings, journal: &Journal, mut entry: Entry, fault: &Fault) -> Result<(), Fault> {
     let (_problems, _nodes) = revoke(settings, journal, &entry)?;
-    entry.phase = Phase::Failed(one_line(fault));
+    entry.phase = Phase::Failed(Chain(fault).to_string());
     entry.device_nodes.clear();
     Ok(journal.store(&entry)?)
 }

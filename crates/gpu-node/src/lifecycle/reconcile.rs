@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use error_chain::Chain;
 use geometry::JobId;
 
 use super::give_back::finish;
@@ -13,7 +14,6 @@ use crate::gpu_ids::NvmlIndex;
 use crate::journal::{DamagedFile, Entry, Journal, Phase};
 use crate::lock::Locks;
 use crate::nvml::Nvml;
-use crate::one_line::one_line;
 use crate::settings::Settings;
 use crate::{mps, remnants};
 
@@ -77,7 +77,7 @@ pub fn reconcile(settings: &Settings, live: Option<&HashSet<JobId>>) -> Result<R
         end_daemons(settings, &journal, &kept, &mut report)?;
     }
     match Nvml::load(&settings.nvml_library) {
-        Err(e) => report.problems.push(one_line(&e)),
+        Err(e) => report.problems.push(Chain(&e).to_string()),
         Ok(nvml) => {
             let gpus: Vec<NvmlIndex> = (0..nvml.count().unwrap_or(0)).map(NvmlIndex).collect();
             let cleared = remnants::clear(&nvml, &gpus, &kept);
@@ -85,7 +85,7 @@ pub fn reconcile(settings: &Settings, live: Option<&HashSet<JobId>>) -> Result<R
             report.modes = cleared.modes;
             report.problems.extend(cleared.problems);
             if !held_unknown && let Err(e) = set_nodes(settings, &nvml, &kept, &mut report) {
-                report.problems.push(one_line(&e));
+                report.problems.push(Chain(&e).to_string());
             }
         }
     }
@@ -122,7 +122,7 @@ fn end_daemons(
         if !wanted(&daemon.key) {
             match mps::stop(settings, journal, &daemon) {
                 Ok(()) => report.daemons.push(daemon.key),
-                Err(e) => report.problems.push(one_line(&e)),
+                Err(e) => report.problems.push(Chain(&e).to_string()),
             }
         }
     }
@@ -136,7 +136,7 @@ fn end_daemons(
         if !wanted(&key) {
             match mps::stop_unrecorded(settings, &key) {
                 Ok(()) => report.daemons.push(key),
-                Err(e) => report.problems.push(one_line(&e)),
+                Err(e) => report.problems.push(Chain(&e).to_string()),
             }
         }
     }
@@ -157,7 +157,7 @@ fn set_nodes(
         match nvml.minor(gpu) {
             Ok(minor) => facts.push(GpuFacts { gpu, minor }),
             // Lost: its node stays as it is, the others' are set right.
-            Err(e) => report.problems.push(one_line(&e)),
+            Err(e) => report.problems.push(Chain(&e).to_string()),
         }
     }
     let devices = Devices::open(settings)?;
@@ -169,9 +169,9 @@ fn set_nodes(
             Ok(None) if !name.contains('/') => {}
             Ok(_) => match devices.set(&name, access) {
                 Ok(()) => report.device_nodes.push(name),
-                Err(e) => report.problems.push(one_line(&e)),
+                Err(e) => report.problems.push(Chain(&e).to_string()),
             },
-            Err(e) => report.problems.push(one_line(&e)),
+            Err(e) => report.problems.push(Chain(&e).to_string()),
         }
     }
     Ok(())

@@ -4,6 +4,7 @@
 //! was killed: what that left half made is removed. An epilog that fails drains the node, so what cannot be taken back at
 //! once is reported instead, and reconciliation tries again.
 
+use error_chain::Chain;
 use geometry::JobId;
 
 use super::give_back::{Released, finish};
@@ -15,7 +16,6 @@ use crate::gpu_ids::NvmlIndex;
 use crate::journal::{Entry, Journal, Phase};
 use crate::lock::{LockError, Locks};
 use crate::nvml::Nvml;
-use crate::one_line::one_line;
 use crate::remnants;
 use crate::settings::Settings;
 
@@ -48,7 +48,7 @@ fn release_if(settings: &Settings, job: JobId, wanted: &dyn Fn(&Entry) -> bool) 
         match Locks::for_job(&settings.state_dir, job, &[], None, &deadline) {
             Err(LockError::State(e)) => return Err(e.into()),
             Err(e @ LockError::Timeout { .. }) => {
-                return Ok(Released { known: false, problems: vec![one_line(&e)] });
+                return Ok(Released { known: false, problems: vec![Chain(&e).to_string()] });
             }
             Ok(_its) => entry = journal.job(job)?,
         }
@@ -69,7 +69,7 @@ fn release_if(settings: &Settings, job: JobId, wanted: &dyn Fn(&Entry) -> bool) 
         Err(LockError::State(e)) => return Err(e.into()),
         Err(e @ LockError::Timeout { .. }) => {
             // Not a reason to drain the node: nothing is held for the job any more, and reconciliation does the rest.
-            let why = one_line(&e);
+            let why = Chain(&e).to_string();
             journal.store(&Entry {
                 phase: Phase::Failed(format!("its release was cut short: {why}")),
                 ..entry
@@ -107,5 +107,5 @@ fn clear_remnants(settings: &Settings, journal: &Journal, entry: &Entry, gpus: &
         }
         Ok(remnants::clear(&nvml, gpus, &others).problems)
     };
-    work().unwrap_or_else(|e| vec![one_line(&e)])
+    work().unwrap_or_else(|e| vec![Chain(&e).to_string()])
 }

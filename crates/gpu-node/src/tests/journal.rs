@@ -2,9 +2,10 @@
 
 use std::os::unix::fs::{chown, symlink};
 
+use error_chain::Chain;
+
 use super::*;
 use crate::journal::Journal;
-use crate::one_line::one_line;
 use crate::{Fault, reconcile};
 
 #[test]
@@ -112,7 +113,7 @@ fn directories_that_others_could_redirect_are_refused() {
         std::fs::create_dir(&open).unwrap();
         std::fs::set_permissions(&open, PermissionsExt::from_mode(0o777)).unwrap();
         let error = try_state(&open);
-        assert!(one_line(&error).contains("writable by nobody else"), "{error}");
+        assert!(Chain(&error).to_string().contains("writable by nobody else"), "{error}");
         assert_eq!(std::fs::read_dir(&theirs).unwrap().count(), 0);
     });
 }

@@ -2,6 +2,7 @@
 
 use std::os::unix::process::CommandExt;
 
+use error_chain::Chain;
 use geometry::JobId;
 use node_state::{GpuState, Holder, MigPolicy};
 use protocol::ShareOn;
@@ -10,7 +11,6 @@ use super::*;
 use crate::deadline::Deadline;
 use crate::journal::{Journal, Phase};
 use crate::lock::Locks;
-use crate::one_line::one_line;
 use crate::{Fault, task_environment, uuids_of_part};
 
 #[test]
@@ -199,7 +199,7 @@ fn only_root_may() {
         }
         let fault = Fault::NotRoot(ALICE).to_string();
         assert_eq!(
-            one_line(&node.realise(1, ALICE, whole(&[0])).unwrap_err()),
+            Chain(&node.realise(1, ALICE, whole(&[0])).unwrap_err()).to_string(),
             format!("this node is unfit for any job: {fault}")
         );
         assert_eq!(crate::release(&node.settings, JobId(1)).unwrap_err().to_string(), fault);

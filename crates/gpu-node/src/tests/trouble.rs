@@ -2,11 +2,12 @@
 
 use std::time::Instant;
 
+use error_chain::Chain;
+
 use super::*;
 use crate::Fault;
 use crate::journal::{Journal, Phase};
 use crate::nvml::{Code, Nvml};
-use crate::one_line::one_line;
 
 fn idle_instance(node: &TestNode) {
     node.realise(1, ALICE, mig(&[(0, "3g.20gb", 0)])).unwrap();
@@ -73,7 +74,7 @@ fn a_broken_node_is_drained() {
             node.sim(&["fault", "add", "--gpu", "0", "--kind", kind]);
             let error = node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap_err();
             assert!(matches!(error, RealiseError::NodeUnfit(_)), "{error}");
-            assert!(one_line(&error).contains(words), "{error}");
+            assert!(Chain(&error).to_string().contains(words), "{error}");
             node.sim(&["fault", "clear"]);
             node.release(1);
         }
@@ -172,7 +173,7 @@ fn a_missing_capability_node_is_made() {
         std::fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink(&victim, &path).unwrap();
         let error = node.realise(3, BOB, mig(&[(0, "1g.5gb", 0)])).unwrap_err();
-        assert!(one_line(&error).contains("is not the character device"), "{error}");
+        assert!(Chain(&error).to_string().contains("is not the character device"), "{error}");
         assert_eq!(std::fs::metadata(&victim).unwrap().uid(), 0);
     });
 }

@@ -1,8 +1,9 @@
 //! The site's `tessera.toml`, read from where it is.
 
+use std::env;
 use std::path::{Path, PathBuf};
-use std::{env, fs};
 
+use plugin_rt::tessera_toml;
 use site_config::{ConfigError, NodeSpec, SiteConfig};
 
 use crate::outcome::Failure;
@@ -14,12 +15,10 @@ pub(crate) fn path(named: Option<&Path>) -> PathBuf {
 
 /// Reads and parses a file.
 pub(crate) fn parse(path: &Path) -> Result<(Option<SiteConfig>, Vec<ConfigError>), Failure> {
-    let text = fs::read_to_string(path).map_err(|e| {
+    tessera_toml::read(path).map_err(|e| {
         Failure::new(format!("cannot read {}: {e}", path.display()))
             .hint("name another file with --config or TESSERA_CONF; `tessera discover` writes a first one")
-    })?;
-    let beside = path.parent().unwrap_or(Path::new(".")).to_path_buf();
-    Ok(site_config::parse(&path.to_string_lossy(), &text, &|name| fs::read_to_string(beside.join(name))))
+    })
 }
 
 /// The configuration, or its errors as a terminal shows them.

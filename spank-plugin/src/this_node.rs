@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use gpu_node::{Numbering, NvmlGrant, Settings};
+use plugin_rt::tessera_toml::{self, LoadError};
 use plugin_rt::{Chain, log};
 use protocol::Grant;
 use site_config::SiteConfig;
@@ -58,16 +59,14 @@ impl ThisNode {
     pub(crate) fn load(args: &Args, env: &dyn Fn(&str) -> Option<String>) -> Result<Self, NoNode> {
         let name = env("SLURMD_NODENAME").filter(|n| !n.is_empty()).ok_or(NoNode::Nameless)?;
         let path = args.config.clone().unwrap_or_else(|| site_config::config_path(env));
-        let text = match std::fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Err(NoNode::NoFile { path }),
-            Err(source) => return Err(NoNode::Unreadable { path, source }),
-        };
-        let beside = path.parent().unwrap_or(Path::new("/"));
-        let read_file = |file: &str| std::fs::read_to_string(beside.join(file));
-        let (site, errors) = site_config::parse(&path.display().to_string(), &text, &read_file);
-        errors.iter().for_each(log::error);
-        let Some(site) = site else { return Err(NoNode::Invalid { path, errors: errors.len() }) };
+        let site = tessera_toml::load(&path).map_err(|e| match e {
+            LoadError::Missing(path) => NoNode::NoFile { path },
+            LoadError::Read { path, source } => NoNode::Unreadable { path, source },
+            LoadError::Bad { path, errors } => {
+                errors.iter().for_each(log::error);
+                NoNode::Invalid { path, errors: errors.len() }
+            }
+        })?;
         let Some(spec) = site.node(&name) else { return Err(NoNode::NotListed { path, node: name }) };
         let settings = Settings::new(&site.node.for_node(&name), &site.mps, &spec.to_node());
         Ok(Self { name, settings, site })

@@ -1,4 +1,5 @@
-//! Reads the site's `tessera.toml`. `site-config` parses text and opens no file; this does.
+//! Reads the site's `tessera.toml`: the one reader for all plugins and the CLI. `site-config` parses text and opens no
+//! file; this does.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -36,18 +37,27 @@ pub fn beside(slurm_conf: &Path) -> PathBuf {
     slurm_conf.with_file_name("tessera.toml")
 }
 
-/// Reads a file and those beside it that it names.
+/// What a file and those beside it that it names say: a configuration if there is no error, and the errors.
+///
+/// # Errors
+///
+/// The file itself cannot be read. One beside it that cannot is an error of the line that names it.
+pub fn read(path: &Path) -> io::Result<(Option<SiteConfig>, Vec<ConfigError>)> {
+    let text = std::fs::read_to_string(path)?;
+    let named = |name: &str| std::fs::read_to_string(path.with_file_name(name));
+    Ok(site_config::parse(&path.to_string_lossy(), &text, &named))
+}
+
+/// The configuration of a site, from its file and those beside it.
 ///
 /// # Errors
 ///
 /// It is not there, cannot be read, or has errors.
 pub fn load(path: &Path) -> Result<SiteConfig, LoadError> {
-    let text = std::fs::read_to_string(path).map_err(|source| match source.kind() {
+    let (config, errors) = read(path).map_err(|source| match source.kind() {
         io::ErrorKind::NotFound => LoadError::Missing(path.to_owned()),
         _ => LoadError::Read { path: path.to_owned(), source },
     })?;
-    let named = |name: &str| std::fs::read_to_string(path.with_file_name(name));
-    let (config, errors) = site_config::parse(&path.to_string_lossy(), &text, &named);
     config.ok_or_else(|| LoadError::Bad { path: path.to_owned(), errors })
 }
 

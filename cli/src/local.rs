@@ -74,15 +74,26 @@ pub(crate) fn jobs_on(node: &str) -> Result<HashSet<JobId>, Failure> {
     squeue::on_node(node, ON_THE_NODE)
 }
 
-/// Jobs that the journal has and that do not run on this node any more. The journal is read first: a job that starts in between
-/// is in neither answer, and so never taken for dead.
-pub(crate) fn dead_jobs(local: &Local<'_>) -> Result<Vec<Entry>, Failure> {
+/// The journal's jobs beside Slurm's.
+#[derive(Default)]
+pub(crate) struct Compared {
+    /// Jobs that the journal has and that do not run on this node any more.
+    pub(crate) dead: Vec<Entry>,
+    /// Jobs that ran on this node when Slurm was asked; none where there was nothing to compare.
+    pub(crate) live: HashSet<JobId>,
+}
+
+/// Compares the journal with Slurm. The journal is read first: a job that starts in between is in neither answer, and so
+/// never taken for dead. `entries_only`: Slurm is not asked for the sake of damaged files.
+pub(crate) fn compare(local: &Local<'_>, entries_only: bool) -> Result<Compared, Failure> {
     let journal = Journal::open(&local.settings.state_dir).map_err(|e| Failure::of(&e))?;
     // The reconciliation that follows sets damaged files aside and reports them.
-    let (entries, _damaged) = journal.jobs().map_err(|e| Failure::of(&e))?.into_parts();
-    if entries.is_empty() {
-        return Ok(Vec::new());
+    let (entries, damaged) = journal.jobs().map_err(|e| Failure::of(&e))?.into_parts();
+    let lost = !damaged.is_empty() || journal.has_lost_files().map_err(|e| Failure::of(&e))?;
+    if entries.is_empty() && (entries_only || !lost) {
+        return Ok(Compared::default());
     }
     let live = squeue::on_node(&local.name, STILL_RUNNING)?;
-    Ok(entries.into_iter().filter(|e| !live.contains(&e.job())).collect())
+    let dead = entries.into_iter().filter(|e| !live.contains(&e.job())).collect();
+    Ok(Compared { dead, live })
 }

@@ -44,8 +44,8 @@ pub use environment::{task_environment, uuids_of_part, uuids_of_task};
 pub use fault::{Fault, RealiseError};
 pub use gpu_ids::{GpuMinor, NvmlIndex, SlurmGpu};
 pub use lifecycle::{
-    Disagreement, GpuView, Inspection, JobContext, Realised, ReconcileReport, Released, WaitingSlurmd,
-    begin_batch, inspect, realise, realise_waiting, reconcile, refuse, release, release_dead,
+    Disagreement, GpuView, Inspection, JobContext, LiveJobs, Realised, ReconcileReport, Released,
+    WaitingSlurmd, begin_batch, inspect, realise, realise_waiting, reconcile, refuse, release, release_dead,
     seems_forgotten,
 };
 pub use lock::LockError;

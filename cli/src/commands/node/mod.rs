@@ -8,8 +8,8 @@ use error_chain::with_causes;
 use geometry::JobId;
 use gpu_node::journal::{Entry, Phase};
 use gpu_node::{
-    JobContext, Numbering, NvmlIndex, RealiseError, ReconcileReport, inspect, realise, reconcile, release,
-    release_dead,
+    JobContext, LiveJobs, Numbering, NvmlIndex, RealiseError, ReconcileReport, inspect, realise, reconcile,
+    release, release_dead,
 };
 use protocol::wire::parse_placement;
 use serde_json::json;
@@ -17,7 +17,7 @@ use serde_json::json;
 pub(crate) use args::NodeCommand;
 
 use crate::globals::Globals;
-use crate::local::{Local, dead_jobs, require_root};
+use crate::local::{Local, compare, require_root};
 use crate::outcome::{Failure, Outcome};
 use crate::render::colour::Paint;
 use crate::render::{layout, table};
@@ -37,24 +37,25 @@ pub(crate) fn run(command: &NodeCommand, globals: &Globals) -> Result<Outcome, F
 
 fn reconcile_node(local: &Local<'_>, if_dead: bool) -> Result<Outcome, Failure> {
     let mut text = String::new();
-    let changed = match dead_jobs(local) {
+    let (changed, live) = match compare(local, if_dead) {
         // Nothing is known to be wrong, and to look at the driver keeps prologs waiting.
-        Ok(dead) if if_dead && dead.is_empty() => return Ok(Outcome::ok(String::new())),
+        Ok(jobs) if if_dead && jobs.dead.is_empty() => return Ok(Outcome::ok(String::new())),
         Err(_) if if_dead => return Ok(Outcome::ok(String::new())),
-        Ok(dead) => give_back(local, dead, &mut text)?,
+        Ok(jobs) => (give_back(local, jobs.dead, &mut text)?, Some(jobs.live)),
         Err(why) => {
             // A restart of slurmd must not end anybody's job.
             let why = why.to_string();
             let first = why.lines().next().unwrap_or("");
             let _ = writeln!(text, "Slurm did not answer, so every journalled job counts as live: {first}");
-            false
+            (false, None)
         }
     };
-    let report = reconcile(&local.settings, None).map_err(|e| Failure::of(&e))?;
+    let live = live.as_ref().map_or(LiveJobs::Unknown, LiveJobs::AtLeast);
+    let report = reconcile(&local.settings, live).map_err(|e| Failure::of(&e))?;
     text.push_str(&reconciled(&report));
     if changed {
         // Every prolog that was at work then has ended: reconciliation has waited for it.
-        give_back(local, dead_jobs(local)?, &mut text)?;
+        give_back(local, compare(local, true)?.dead, &mut text)?;
     }
     if text.is_empty() {
         text = format!("{}: nothing to do\n", local.name);

@@ -5,14 +5,15 @@
 
 use std::time::Duration;
 
-use super::device_nodes::{DeviceError, Devices, gpu_node};
+use super::device_nodes::{Access, DeviceError, Devices, gpu_node};
 use super::wanted::gpu_access;
 use crate::deadline::Deadline;
-use crate::journal::{Entry, GpuRecord, Journal};
+use crate::journal::{Entry, GpuRecord, Journal, Kind};
 use crate::own_dirs::StateError;
 use crate::settings::Settings;
 
-/// Sets the nodes of an entry's GPUs as all other live jobs and, if it stays, the entry itself want them. Returns what
+/// Sets the nodes of an entry's GPUs as all other live jobs and, if it stays, the entry itself want them. While a job's
+/// file is damaged, nobody on a shared GPU loses access: a later reconciliation takes back what is too much. Returns what
 /// could not be set. The caller holds the nodes' lock.
 pub(crate) fn settle(
     settings: &Settings,
@@ -21,15 +22,36 @@ pub(crate) fn settle(
     entry: &Entry,
     stays: bool,
 ) -> Result<Vec<DeviceError>, StateError> {
-    // A job whose file is damaged counts as absent here; whoever gives or takes back reports the file.
-    let (mut live, _damaged) = journal.jobs()?.into_parts();
+    // Whoever gives or takes back reports the damaged files.
+    let (mut live, damaged) = journal.jobs()?.into_parts();
+    let lost = journal.lost_jobs(&live, &damaged)?.into_iter().any(|job| job != entry.job());
+    let beside_lost = lost && may_share(entry, stays);
     live.retain(|e| e.job != entry.job && e.boot == journal.boot());
     if stays {
         live.push(entry.clone());
     }
-    let set =
-        |gpu: &GpuRecord| devices.set(&gpu_node(gpu.minor), gpu_access(settings, gpu.index, &live)).err();
+    let set = |gpu: &GpuRecord| {
+        let (name, wanted) = (gpu_node(gpu.minor), gpu_access(settings, gpu.index, &live));
+        let now = if beside_lost { devices.get(&name) } else { Ok(None) };
+        now.and_then(|now| devices.set(&name, now.map_or(wanted, |now| no_less(now, wanted)))).err()
+    };
     Ok(entry.gpus.iter().filter_map(set).collect())
+}
+
+/// Whether a job of which the journal knows nothing may be on this entry's GPUs, so that its access must stay. Whole GPUs
+/// are one job's alone. A GPU that is shared without instances has one user, whose access a new share does not take.
+fn may_share(entry: &Entry, stays: bool) -> bool {
+    entry.kind != Kind::Whole && !(stays && entry.instances.is_empty())
+}
+
+/// What leaves everybody their access that has it `now`.
+fn no_less(now: Access, wanted: Access) -> Access {
+    match (now, wanted) {
+        (Access::CLOSED, _) => wanted,
+        (_, Access::CLOSED) => now,
+        (now, wanted) if now == wanted => now,
+        _ => Access::OPEN,
+    }
 }
 
 /// How long the nodes' lock is waited for: nobody holds it for longer than it takes to read the journal.

@@ -156,6 +156,10 @@ impl Folder {
         own_dirs::unlink(&self.fd, name).map_err(io(&self.path_of(name), "remove it"))
     }
 
+    pub(super) fn rename(&self, from: &str, to: &str) -> Result<(), StateError> {
+        rustix::fs::renameat(&self.fd, from, &self.fd, to).map_err(io(&self.path_of(from), "rename it"))
+    }
+
     /// Removes what writers that were killed left behind. Only while nobody else writes.
     pub(super) fn sweep(&self) -> Result<(), StateError> {
         for name in self.names()?.iter().filter(|n| n.starts_with('.')) {

@@ -149,6 +149,40 @@ impl Journal {
         self.bad.names()
     }
 
+    /// Jobs of whose resources nothing is known, and which may be live: they have no entry, and their files are damaged.
+    /// `entries` and `damaged` are what [`Self::jobs`] has just returned.
+    pub(crate) fn lost_jobs(
+        &self,
+        entries: &[Entry],
+        damaged: &[DamagedFile],
+    ) -> Result<Vec<JobId>, StateError> {
+        let name = |file: &DamagedFile| Some(file.path.file_name()?.to_string_lossy().into_owned());
+        let mut lost: Vec<JobId> = damaged.iter().filter_map(name).filter_map(|n| job_of(&n)).collect();
+        lost.extend(self.lost_files()?.into_iter().map(|(job, _)| job));
+        lost.retain(|job| entries.iter().all(|e| e.job() != *job));
+        Ok(lost)
+    }
+
+    /// Whether a file was moved aside whose job may still be live.
+    ///
+    /// # Errors
+    ///
+    /// The directory cannot be read.
+    pub fn has_lost_files(&self) -> Result<bool, StateError> {
+        Ok(!self.lost_files()?.is_empty())
+    }
+
+    /// Files of jobs in `bad/`, but for those of jobs that are known to be over.
+    pub(crate) fn lost_files(&self) -> Result<Vec<(JobId, String)>, StateError> {
+        let open = self.bad.names()?.into_iter().filter(|name| !name.ends_with(OVER));
+        Ok(open.filter_map(|name| Some((job_of(&name)?, name))).collect())
+    }
+
+    /// Notes that the job of a file in `bad/` is over, or has another entry now. The caller holds the node's lock.
+    pub(crate) fn job_is_over(&self, file: &str) -> Result<(), StateError> {
+        self.bad.rename(file, &format!("{file}{OVER}"))
+    }
+
     /// Removes what writers that were killed left behind. The caller holds the node's lock.
     pub(crate) fn sweep(&self) -> Result<(), StateError> {
         self.jobs.sweep()?;
@@ -177,8 +211,16 @@ impl Journal {
     }
 }
 
+/// How the name of a file in `bad/` ends once its job is over.
+const OVER: &str = ".over";
+
 fn file_of(job: JobId) -> String {
     format!("{job}.json")
+}
+
+/// The job of a file in `jobs/` or `bad/`; `None` for a file that is no job's.
+fn job_of(file: &str) -> Option<JobId> {
+    file.split('.').next()?.parse().ok().map(JobId)
 }
 
 /// Which boot this is. Without it every entry would seem to be of another one, and its job dead.

@@ -25,7 +25,7 @@ pub use inspect::{Disagreement, Inspection, inspect};
 pub use job::JobContext;
 pub use node_state::GpuView;
 pub use realise::{Realised, realise};
-pub use reconcile::{ReconcileReport, reconcile};
+pub use reconcile::{LiveJobs, ReconcileReport, reconcile};
 pub use refuse::refuse;
 pub use release::{release, release_dead};
 pub use retry::realise_waiting;

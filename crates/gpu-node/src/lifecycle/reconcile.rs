@@ -44,14 +44,25 @@ impl ReconcileReport {
     }
 }
 
-/// Finishes what was interrupted. `live` are the jobs that are on this node now; `None` where that is not known: then
-/// every job journalled since the node booted counts as live.
+/// What is known of the jobs on this node.
+#[derive(Clone, Copy, Debug)]
+pub enum LiveJobs<'a> {
+    /// Nothing: every job journalled since the node booted counts as live, and every job whose file is damaged.
+    Unknown,
+    /// These are, and others may have begun since Slurm was asked: every job journalled since the node booted counts as
+    /// live, but of those whose files are damaged only these and the ones found damaged just now.
+    AtLeast(&'a HashSet<JobId>),
+    /// These and no others.
+    Exactly(&'a HashSet<JobId>),
+}
+
+/// Finishes what was interrupted, and takes nothing from a job that may be live.
 ///
 /// # Errors
 ///
 /// Not root, the journal cannot be used, or another process works on the node until after the deadline. Everything
 /// else is a problem in the report, and the rest is still done.
-pub fn reconcile(settings: &Settings, live: Option<&HashSet<JobId>>) -> Result<ReconcileReport, Fault> {
+pub fn reconcile(settings: &Settings, live: LiveJobs<'_>) -> Result<ReconcileReport, Fault> {
     require_root()?;
     let deadline = Deadline::after(settings.operation_timeout);
     let _lock = Locks::for_node(&settings.state_dir, &deadline)?;
@@ -61,15 +72,19 @@ pub fn reconcile(settings: &Settings, live: Option<&HashSet<JobId>>) -> Result<R
     let mut kept = Vec::new();
     let (entries, damaged) = journal.jobs()?.into_parts();
     report.damaged = journal.set_aside_jobs(damaged)?;
+    let only = match live {
+        LiveJobs::Exactly(jobs) => Some(jobs),
+        LiveJobs::AtLeast(_) | LiveJobs::Unknown => None,
+    };
     for entry in entries {
-        if entry.is_live(journal.boot(), live) {
+        if entry.is_live(journal.boot(), only) {
             kept.push(entry);
         } else {
             report.problems.extend(finish(settings, &journal, &entry)?.problems);
             report.finished.push(entry.job());
         }
     }
-    let held_unknown = unknown_holders(&journal, &report, live)?;
+    let held_unknown = unknown_holders(&journal, &report.damaged, live)?;
     if held_unknown {
         let why = "device nodes and MPS daemons are left as they are: the journal of a live job is damaged";
         report.problems.push(why.to_owned());
@@ -92,20 +107,24 @@ pub fn reconcile(settings: &Settings, live: Option<&HashSet<JobId>>) -> Result<R
     Ok(report)
 }
 
-/// True where a damaged file belonged to a job that may be live: what it holds must not be taken from it.
-fn unknown_holders(
-    journal: &Journal,
-    report: &ReconcileReport,
-    live: Option<&HashSet<JobId>>,
-) -> Result<bool, Fault> {
-    let may_live = |name: &String| match (name.split('.').next().and_then(|j| j.parse().ok()), live) {
-        (Some(job), Some(live)) => {
-            live.contains(&JobId(job)) && !journal.job(JobId(job)).is_ok_and(|e| e.is_some())
+/// True where a job of which the journal knows nothing any more may be live: what it holds must not be taken from it.
+/// `damaged` are its files that were found just now.
+fn unknown_holders(journal: &Journal, damaged: &[DamagedFile], live: LiveJobs<'_>) -> Result<bool, Fault> {
+    let mut unknown = false;
+    for (job, name) in journal.lost_files()? {
+        let found_now = || damaged.iter().any(|file| file.path.ends_with(&name));
+        let may_live = match live {
+            LiveJobs::Unknown => true,
+            LiveJobs::AtLeast(jobs) => jobs.contains(&job) || found_now(),
+            LiveJobs::Exactly(jobs) => jobs.contains(&job),
+        };
+        if may_live && journal.job(job)?.is_none() {
+            unknown = true;
+        } else {
+            journal.job_is_over(&name)?;
         }
-        (Some(_), None) => !report.damaged.is_empty(),
-        (None, _) => false,
-    };
-    Ok(journal.bad_files()?.iter().any(may_live))
+    }
+    Ok(unknown)
 }
 
 fn end_daemons(

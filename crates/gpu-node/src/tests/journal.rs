@@ -1,4 +1,4 @@
-//! A damaged journal, and directories that somebody else got hold of.
+//! The journal across kills, boots, upgrades and full disks, and directories that somebody else got hold of.
 
 use std::os::unix::fs::{chown, symlink};
 
@@ -6,67 +6,7 @@ use error_chain::Chain;
 
 use super::*;
 use crate::journal::Journal;
-use crate::{Fault, reconcile};
-
-#[test]
-fn a_damaged_file_is_moved_aside_and_harms_no_other_job() {
-    on_node("tests::journal::a_damaged_file_is_moved_aside_and_harms_no_other_job", |node| {
-        let first = node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap().entry;
-        let second = node.realise(2, BOB, mig(&[(0, "1g.5gb", 1)])).unwrap().entry;
-        let jobs = node.settings.state_dir.join("jobs");
-        let good = std::fs::read_to_string(jobs.join("1.json")).unwrap();
-        let damaged = [
-            String::new(),
-            "{".into(),
-            "\u{0}\u{0}\u{0}".into(),
-            good[..good.len() / 2].into(),
-            good.replace("\"version\": 2", "\"version\": 0"),
-            good.replace("\"version\": 2,", ""),
-            good.replace("\"uid\": 51001", "\"uid\": -1"),
-        ];
-        for text in &damaged {
-            std::fs::write(jobs.join("1.json"), text).unwrap();
-            let seen = node.disagreements(&[1, 2]);
-            assert!(seen.iter().any(|d| d.contains("damaged journal file")), "{seen:?}");
-            assert_eq!(
-                &std::fs::read_to_string(jobs.join("1.json")).unwrap(),
-                text,
-                "looking changes nothing"
-            );
-            assert_eq!(node.reconcile(&[1, 2]).damaged.len(), 1);
-            assert!(!jobs.join("1.json").exists());
-        }
-        // Job 1 may still run: its nodes stay its own until it is gone.
-        let report = node.reconcile(&[1, 2]);
-        assert!(report.problems.iter().any(|p| p.contains("damaged")), "{report:?}");
-        assert_eq!(node.access(&first.device_nodes[0]), (ALICE, 0o400));
-        let report = node.reconcile(&[2]);
-        assert_eq!(report.problems, Vec::<String>::new());
-        assert_eq!(node.access(&first.device_nodes[0]), (0, 0o400));
-        assert_eq!(node.access(&second.device_nodes[0]), (BOB, 0o400));
-        node.assert_clean(&[2]);
-        let journal = Journal::open(&node.settings.state_dir).unwrap();
-        assert_eq!(journal.bad_files().unwrap().len(), damaged.len());
-    });
-}
-
-#[test]
-fn a_daemon_whose_jobs_file_is_damaged_serves_on() {
-    on_node("tests::journal::a_daemon_whose_jobs_file_is_damaged_serves_on", |node| {
-        let on = protocol::ShareOn::Gpu(GpuIndex(0));
-        node.realise(1, ALICE, Grant::Mps { on, mem_mib: 1000, threads: 25 }).unwrap();
-        let daemons = node.daemons();
-        assert_eq!(daemons.len(), 1);
-        std::fs::write(node.settings.state_dir.join("jobs/1.json"), "{").unwrap();
-        for live in [None, Some(HashSet::from([JobId(1)]))] {
-            let report = reconcile(&node.settings, live.as_ref()).unwrap();
-            assert!(report.problems.iter().any(|p| p.contains("damaged")), "{report:?}");
-            assert_eq!(node.daemons(), daemons, "{live:?}");
-        }
-        assert_eq!(node.reconcile(&[]).daemons, ["gpu0"]);
-        assert_eq!(node.daemons().len(), 0);
-    });
-}
+use crate::{Fault, LiveJobs, reconcile};
 
 #[test]
 fn remains_of_killed_writers_are_swept() {
@@ -86,7 +26,7 @@ fn a_job_of_an_earlier_boot_is_dead() {
         let mut entry = node.realise(1, ALICE, whole(&[2])).unwrap().entry;
         entry.boot = "another".into();
         Journal::open(&node.settings.state_dir).unwrap().store(&entry).unwrap();
-        assert_eq!(reconcile(&node.settings, None).unwrap().finished, [JobId(1)]);
+        assert_eq!(reconcile(&node.settings, LiveJobs::Unknown).unwrap().finished, [JobId(1)]);
         assert_eq!(node.access("nvidia2"), (0, 0o600));
         node.assert_clean(&[]);
     });
@@ -202,7 +142,7 @@ fn a_file_that_cannot_be_read_stays_and_is_read_again() {
         // What it says of the GPU is not known: neither given away nor taken back, though no job is live.
         let error = node.realise(2, BOB, whole(&[0])).unwrap_err();
         assert!(matches!(error, RealiseError::NodeUnfit(Fault::State(_))), "{error}");
-        let error = reconcile(&node.settings, Some(&HashSet::new())).unwrap_err();
+        let error = reconcile(&node.settings, LiveJobs::Exactly(&HashSet::new())).unwrap_err();
         assert!(matches!(error, Fault::State(_)), "{error}");
         assert_eq!(node.access(&entry.device_nodes[0]), (ALICE, 0o400));
         drop(unreadable);
@@ -260,7 +200,7 @@ fn what_a_newer_tessera_wrote_is_left_alone() {
             assert!(fault.to_string().starts_with(&want), "{fault}");
         };
         // Whether the job is live or not: nobody here knows what it holds.
-        said(reconcile(&node.settings, Some(&HashSet::new())).unwrap_err());
+        said(reconcile(&node.settings, LiveJobs::Exactly(&HashSet::new())).unwrap_err());
         said(crate::inspect(&node.settings, None).unwrap_err());
         said(crate::release(&node.settings, JobId(1)).unwrap_err());
         said(crate::begin_batch(&node.settings, JobId(1)).unwrap_err());

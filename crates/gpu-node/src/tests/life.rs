@@ -203,7 +203,10 @@ fn only_root_may() {
             format!("this node is unfit for any job: {fault}")
         );
         assert_eq!(crate::release(&node.settings, JobId(1)).unwrap_err().to_string(), fault);
-        assert_eq!(crate::reconcile(&node.settings, None).unwrap_err().to_string(), fault);
+        assert_eq!(
+            crate::reconcile(&node.settings, crate::LiveJobs::Unknown).unwrap_err().to_string(),
+            fault
+        );
         assert!(!node.settings.state_dir.exists());
     });
 }

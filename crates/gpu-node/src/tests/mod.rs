@@ -6,6 +6,7 @@
 mod again;
 mod concurrency;
 mod crash;
+mod damaged;
 mod forgotten;
 mod journal;
 mod life;
@@ -210,7 +211,7 @@ impl TestNode {
 
     pub(super) fn reconcile(&self, live: &[u32]) -> crate::ReconcileReport {
         let live: HashSet<JobId> = live.iter().map(|j| JobId(*j)).collect();
-        crate::reconcile(&self.settings, Some(&live)).unwrap()
+        crate::reconcile(&self.settings, crate::LiveJobs::Exactly(&live)).unwrap()
     }
 
     /// Processes of MPS programs that were started for this node.

@@ -221,7 +221,8 @@ fn a_tree_that_a_user_left_keeps_nobody_from_sharing() {
         let left = || std::fs::read_dir(node.settings.run_dir.join("mps")).unwrap().count();
         for _ in 0..60 {
             let live = HashSet::new();
-            if crate::reconcile(&node.settings, Some(&live)).unwrap().problems.is_empty() {
+            if crate::reconcile(&node.settings, crate::LiveJobs::Exactly(&live)).unwrap().problems.is_empty()
+            {
                 break;
             }
         }

@@ -1,0 +1,120 @@
+//! Journal files that make no sense: whoever is live keeps what it has.
+
+use super::*;
+use crate::journal::Journal;
+use crate::{LiveJobs, reconcile};
+
+#[test]
+fn a_damaged_file_is_moved_aside_and_harms_no_other_job() {
+    on_node("tests::damaged::a_damaged_file_is_moved_aside_and_harms_no_other_job", |node| {
+        let first = node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap().entry;
+        let second = node.realise(2, BOB, mig(&[(0, "1g.5gb", 1)])).unwrap().entry;
+        let jobs = node.settings.state_dir.join("jobs");
+        let good = std::fs::read_to_string(jobs.join("1.json")).unwrap();
+        let damaged = [
+            String::new(),
+            "{".into(),
+            "\u{0}\u{0}\u{0}".into(),
+            good[..good.len() / 2].into(),
+            good.replace("\"version\": 2", "\"version\": 0"),
+            good.replace("\"version\": 2,", ""),
+            good.replace("\"uid\": 51001", "\"uid\": -1"),
+        ];
+        for text in &damaged {
+            std::fs::write(jobs.join("1.json"), text).unwrap();
+            let seen = node.disagreements(&[1, 2]);
+            assert!(seen.iter().any(|d| d.contains("damaged journal file")), "{seen:?}");
+            assert_eq!(
+                &std::fs::read_to_string(jobs.join("1.json")).unwrap(),
+                text,
+                "looking changes nothing"
+            );
+            assert_eq!(node.reconcile(&[1, 2]).damaged.len(), 1);
+            assert!(!jobs.join("1.json").exists());
+        }
+        // Job 1 may still run: its nodes stay its own until it is gone.
+        let report = node.reconcile(&[1, 2]);
+        assert!(report.problems.iter().any(|p| p.contains("damaged")), "{report:?}");
+        assert_eq!(node.access(&first.device_nodes[0]), (ALICE, 0o400));
+        let report = node.reconcile(&[2]);
+        assert_eq!(report.problems, Vec::<String>::new());
+        assert_eq!(node.access(&first.device_nodes[0]), (0, 0o400));
+        assert_eq!(node.access(&second.device_nodes[0]), (BOB, 0o400));
+        node.assert_clean(&[2]);
+        let journal = Journal::open(&node.settings.state_dir).unwrap();
+        assert_eq!(journal.bad_files().unwrap().len(), damaged.len());
+    });
+}
+
+#[test]
+fn a_daemon_whose_jobs_file_is_damaged_serves_on() {
+    on_node("tests::damaged::a_daemon_whose_jobs_file_is_damaged_serves_on", |node| {
+        let on = protocol::ShareOn::Gpu(GpuIndex(0));
+        node.realise(1, ALICE, Grant::Mps { on, mem_mib: 1000, threads: 25 }).unwrap();
+        let daemons = node.daemons();
+        assert_eq!(daemons.len(), 1);
+        std::fs::write(node.settings.state_dir.join("jobs/1.json"), "{").unwrap();
+        let slurms = HashSet::from([JobId(1)]);
+        for live in
+            [LiveJobs::Unknown, LiveJobs::Unknown, LiveJobs::AtLeast(&slurms), LiveJobs::Exactly(&slurms)]
+        {
+            let report = reconcile(&node.settings, live).unwrap();
+            assert!(report.problems.iter().any(|p| p.contains("damaged")), "{report:?}");
+            assert_eq!(node.daemons(), daemons, "{live:?}");
+        }
+        assert_eq!(node.reconcile(&[]).daemons, ["gpu0"]);
+        assert_eq!(node.daemons().len(), 0);
+    });
+}
+
+#[test]
+fn a_live_job_whose_file_lies_in_bad_keeps_what_it_has() {
+    on_node("tests::damaged::a_live_job_whose_file_lies_in_bad_keeps_what_it_has", |node| {
+        let first = node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap().entry;
+        std::fs::write(node.settings.state_dir.join("jobs/1.json"), "{").unwrap();
+        let nodes = [&first.device_nodes[0], "nvidia0"];
+        let before = nodes.map(|name| node.access(name));
+        // Slurm was asked before the second job began, and after it ended.
+        let live = HashSet::from([JobId(1)]);
+        reconcile(&node.settings, LiveJobs::AtLeast(&live)).unwrap();
+        let second = node.realise(2, BOB, mig(&[(0, "1g.5gb", 1)])).unwrap().entry;
+        let report = reconcile(&node.settings, LiveJobs::AtLeast(&live)).unwrap();
+        assert!(report.problems.iter().any(|p| p.contains("damaged")), "{report:?}");
+        assert_eq!(node.access(nodes[0]), before[0]);
+        assert_eq!(node.access(&second.device_nodes[0]), (BOB, 0o400));
+        node.release(2);
+        // Job 1 is over: what it had is taken back, once.
+        let report = reconcile(&node.settings, LiveJobs::AtLeast(&HashSet::new())).unwrap();
+        assert_eq!(report.problems, Vec::<String>::new());
+        assert_eq!(nodes.map(|name| node.access(name)), [(0, 0o400), (0, 0o600)]);
+        let report = reconcile(&node.settings, LiveJobs::Unknown).unwrap();
+        assert_eq!(report.problems, Vec::<String>::new(), "the file is of a job that is over");
+        node.assert_clean(&[]);
+    });
+}
+
+#[test]
+fn who_comes_and_goes_takes_no_access_from_a_job_whose_file_is_damaged() {
+    on_node("tests::damaged::who_comes_and_goes_takes_no_access_from_a_job_whose_file_is_damaged", |node| {
+        node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap();
+        node.realise(3, ALICE, whole(&[1])).unwrap();
+        assert_eq!(node.access("nvidia0"), (ALICE, 0o600));
+        let file = node.settings.state_dir.join("jobs/1.json");
+        std::fs::write(&file, "{").unwrap();
+        node.realise(2, BOB, mig(&[(0, "1g.5gb", 1)])).unwrap();
+        assert_eq!(node.access("nvidia0"), (0, 0o666), "both users' instances are on it");
+        node.release(2);
+        assert_eq!(node.access("nvidia0"), (0, 0o666));
+        node.release(3);
+        assert_eq!(node.access("nvidia1"), (0, 0o600), "a whole GPU was one job's alone");
+        // The same where a reconciliation has moved the file aside.
+        node.reconcile(&[1]);
+        assert!(!file.exists());
+        node.realise(2, BOB, mig(&[(0, "1g.5gb", 1)])).unwrap();
+        node.release(2);
+        assert_eq!(node.access("nvidia0"), (0, 0o666));
+        node.reconcile(&[]);
+        assert_eq!(node.access("nvidia0"), (0, 0o600));
+        node.assert_clean(&[]);
+    });
+}

@@ -67,9 +67,9 @@ pub fn build(release: Release, profile: Profile) -> Result<(), HarnessError> {
     let common = ["tessera-cli", "nvml-sim"];
     let build = |mut command: Command| run(&mut command)?.ok().map(drop);
     match release.home {
-        Home::Machine => build(cargo(&[&common[..], &PLUGINS].concat(), profile, &target_dir())),
+        Home::Machine => build(cargo("build", &[&common[..], &PLUGINS].concat(), profile, &target_dir())),
         Home::Chroot => {
-            build(cargo(&common, profile, &target_dir()))?;
+            build(cargo("build", &common, profile, &target_dir()))?;
             build(build_plugins(release, profile))
         }
     }
@@ -78,8 +78,18 @@ pub fn build(release: Release, profile: Profile) -> Result<(), HarnessError> {
 /// The command that builds the plugins for a Slurm in a chroot.
 #[must_use]
 pub fn build_plugins(release: Release, profile: Profile) -> Command {
-    let mut command = cargo(&PLUGINS, profile, &plugin_target(release));
+    let mut command = cargo("build", &PLUGINS, profile, &plugin_target(release));
     command.env("TESSERA_SLURM_SRC", paths::slurm_source(release));
+    command
+}
+
+/// The command that compares where Slurm's fields lie with the copy kept for a Slurm in a chroot. The unit tests of the
+/// plugins are built for the machine's own Slurm alone, so it runs this one test, on what [`build_plugins`] has built.
+#[must_use]
+pub fn compare_layout(release: Release) -> Command {
+    let mut command = cargo("test", &["select-plugin"], Profile::Debug, &plugin_target(release));
+    command.env("TESSERA_SLURM_SRC", paths::slurm_source(release));
+    command.args(["--quiet", "--lib", "ffi::layout::"]);
     command
 }
 
@@ -99,9 +109,9 @@ fn lock_path(release: Release) -> PathBuf {
     paths::slurm(release).join("build.lock")
 }
 
-fn cargo(packages: &[&str], profile: Profile, target: &Path) -> Command {
+fn cargo(task: &str, packages: &[&str], profile: Profile, target: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.current_dir(workspace()).arg("build").arg("--target-dir").arg(target);
+    command.current_dir(workspace()).arg(task).arg("--target-dir").arg(target);
     for package in packages {
         command.args(["-p", package]);
     }

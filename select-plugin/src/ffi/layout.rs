@@ -3,6 +3,9 @@
 //! Slurm's internal structs move between micro releases. A build for another Slurm may well have other offsets and be
 //! right; for the very release that `golden/` names, a difference means that the headers are not what they claim.
 //! `UPDATE_GOLDEN=1 cargo test -p select-plugin` writes the file anew.
+//!
+//! The tests of the plugins are built for the machine's own Slurm. For those in chroots `cargo xtask test` builds and runs
+//! this module alone, once more each.
 
 use std::fmt::Write as _;
 use std::mem::offset_of;

@@ -117,12 +117,14 @@ fn in_order(mut programs: Vec<Program>) -> Vec<Program> {
 
 /// The plugins for Slurms in chroots, lints, documentation, unit tests and the examples in documentation.
 fn processor_bound(units: &[Program], filter: Option<&str>) -> Result<Vec<Job>, TaskError> {
-    let mut plugins: Vec<Job> = Vec::new();
+    let (mut plugins, mut layouts) = (Vec::new(), Vec::new());
     for release in Release::in_chroots() {
         let lock = artefacts::being_built(release)?;
         at(Path::new("build.lock"), lock.lock())?;
         let build = artefacts::build_plugins(release, Profile::Debug);
         plugins.push(Job::check(&format!("plugins for Slurm {release}"), build).holding(lock));
+        // Whole, whatever the filter: it is one test.
+        layouts.push(Job::tests(&format!("layout of Slurm {release}"), artefacts::compare_layout(release)));
     }
     let lints = cargo(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"]);
     // The command line's comments are its --help texts, in which [[nodes]] is no link.
@@ -132,6 +134,7 @@ fn processor_bound(units: &[Program], filter: Option<&str>) -> Result<Vec<Job>, 
     let mut examples = cargo(&["test", "--quiet", "--no-fail-fast", "--workspace", "--doc"]);
     examples.args(filter);
     let mut jobs = vec![Job::check("lints", lints), Job::check("documentation", doc)];
+    jobs.extend(layouts);
     jobs.extend(units.iter().map(|program| program.job(filter)));
     jobs.push(Job::tests("examples in documentation", examples));
     // Tests wait for the plugins, but not for the others.
@@ -174,6 +177,23 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_layout_is_kept_for_every_series() {
+        let golden = workspace().join("select-plugin/golden");
+        let kept: Vec<String> = std::fs::read_dir(&golden)
+            .unwrap()
+            .map(|file| file.unwrap().file_name().to_string_lossy().into_owned())
+            .collect();
+        for release in Release::ALL {
+            let version = |name: &str| {
+                let version = name.strip_prefix("layout-")?.strip_suffix(".txt")?;
+                Some(release.is_series_of(version))
+            };
+            let found = kept.iter().any(|name| version(name) == Some(true));
+            assert!(found, "{release}: no layout in {}: {kept:?}", golden.display());
+        }
+    }
 
     #[test]
     fn the_programs_that_start_first_exist() {

@@ -95,12 +95,15 @@ impl Journal {
         std::fs::symlink_metadata(path).ok()?.modified().ok()?.elapsed().ok()
     }
 
-    /// Forgets a job.
+    /// Forgets a job: what it had is taken back.
     ///
     /// # Errors
     ///
-    /// The file cannot be removed.
+    /// A file cannot be removed or renamed.
     pub fn remove(&self, job: JobId) -> Result<(), StateError> {
+        for (_, file) in self.lost_files()?.iter().filter(|(lost, _)| *lost == job) {
+            self.job_is_over(file)?;
+        }
         self.jobs.remove(&file_of(job))
     }
 
@@ -178,7 +181,8 @@ impl Journal {
         Ok(open.filter_map(|name| Some((job_of(&name)?, name))).collect())
     }
 
-    /// Notes that the job of a file in `bad/` is over, or has another entry now. The caller holds the node's lock.
+    /// Notes that the job of a file in `bad/` is over, or has another entry now. The caller holds the node's lock or the
+    /// job's.
     pub(crate) fn job_is_over(&self, file: &str) -> Result<(), StateError> {
         self.bad.rename(file, &format!("{file}{OVER}"))
     }

@@ -230,8 +230,9 @@ fn hide_gpus(spank: &Spank<'_>) -> Result<(), SpankError> {
 
 #[cfg(test)]
 mod tests {
+    use geometry::GpuIndex;
     use gpu_node::journal::{GpuRecord, Kind, VERSION};
-    use gpu_node::{GpuMinor, NvmlIndex, SlurmGpu};
+    use gpu_node::{GpuMinor, NvmlIndex};
 
     use super::*;
 
@@ -252,7 +253,7 @@ mod tests {
                 index: NvmlIndex(3),
                 minor: GpuMinor(3),
                 uuid: "GPU-3".to_owned(),
-                number: SlurmGpu(3),
+                number: GpuIndex(3),
             }],
             instances: Vec::new(),
             share: None,

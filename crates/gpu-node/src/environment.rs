@@ -1,9 +1,9 @@
 //! What a task sees of its job's GPUs.
 
+use geometry::GpuIndex;
 use geometry::size::display_gb;
 use protocol::set_summary::SetSummary;
 
-use crate::gpu_ids::SlurmGpu;
 use crate::journal::{Entry, GpuRecord, InstanceRecord, Kind};
 use crate::task_variables::Variable;
 
@@ -76,7 +76,7 @@ fn whole(entry: &Entry, env: &mut Env) {
 #[must_use]
 pub fn uuids_of_part(entry: &Entry, indices: &str) -> Option<String> {
     let uuid = |index: &str| {
-        let number = SlurmGpu(index.trim().parse().ok()?);
+        let number = GpuIndex(index.trim().parse().ok()?);
         entry.gpus.iter().find(|g| g.number == number).map(|g| g.uuid.as_str())
     };
     indices.split(',').map(uuid).collect::<Option<Vec<_>>>().map(|uuids| uuids.join(","))
@@ -97,11 +97,11 @@ pub fn uuids_of_task(
     (task, n_tasks): (u32, u32),
     may_open: &dyn Fn(&GpuRecord) -> bool,
 ) -> Option<String> {
-    let known = |number: &SlurmGpu| entry.gpus.iter().any(|g| g.number == *number);
-    let index = |text: &str| text.trim().parse().ok().map(SlurmGpu).filter(known);
-    let mut given = indices.split(',').map(index).collect::<Option<Vec<SlurmGpu>>>()?;
+    let known = |number: &GpuIndex| entry.gpus.iter().any(|g| g.number == *number);
+    let index = |text: &str| text.trim().parse().ok().map(GpuIndex).filter(known);
+    let mut given = indices.split(',').map(index).collect::<Option<Vec<GpuIndex>>>()?;
     given.sort_unstable();
-    let mut all: Vec<SlurmGpu> = entry.gpus.iter().map(|g| g.number).collect();
+    let mut all: Vec<GpuIndex> = entry.gpus.iter().map(|g| g.number).collect();
     all.sort_unstable();
     let from = given.len() * task as usize;
     let dealt =

@@ -1,4 +1,5 @@
-//! The three numbers of a GPU. On many nodes they are equal, which is why each has a type of its own.
+//! Two of the three numbers of a GPU. The third is [`geometry::GpuIndex`], Slurm's. On many nodes they are equal, which is
+//! why each has a type of its own.
 
 use std::fmt;
 
@@ -14,15 +15,23 @@ pub struct NvmlIndex(pub u16);
 #[serde(transparent)]
 pub struct GpuMinor(pub u32);
 
-/// A GPU's place among the device files that gres.conf lists for the node, from 0: the bit in Slurm's GRES bitmap. What
-/// slurmctld grants is counted so.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct SlurmGpu(pub u16);
-
 macro_rules! display_number {
     ($($t:ty),*) => { $(impl fmt::Display for $t {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result { self.0.fmt(f) }
     })* };
 }
-display_number!(NvmlIndex, GpuMinor, SlurmGpu);
+display_number!(NvmlIndex, GpuMinor);
+
+/// Slurm's number in the journal.
+pub(crate) mod slurm_number {
+    use geometry::GpuIndex;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(number: &GpuIndex, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u16(number.0)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<GpuIndex, D::Error> {
+        u16::deserialize(from).map(GpuIndex)
+    }
+}

@@ -8,6 +8,7 @@
 //! their slices (the media engines of `+me`).
 
 use geometry::{Placement, ProfileId};
+use protocol::MigSpec;
 
 use crate::access::{Access, Devices};
 use crate::deadline::{Backoff, Deadline};
@@ -15,7 +16,6 @@ use crate::driver::Driver;
 use crate::fault::Fault;
 use crate::gpu_ids::NvmlIndex;
 use crate::journal::{InstanceRecord, LiveInstance};
-use crate::numbering::InstanceSpec;
 use crate::nvml::{Code, GpuInstance, LiveProfile, Nvml, NvmlError};
 use crate::settings::GpuSettings;
 
@@ -23,7 +23,7 @@ use crate::settings::GpuSettings;
 /// profiles while MIG is off.
 pub(crate) fn plan(
     driver: &mut Driver<'_>,
-    spec: InstanceSpec,
+    spec: MigSpec<NvmlIndex>,
     described: Option<GpuSettings>,
 ) -> Result<InstanceRecord, Fault> {
     let model = driver.model(spec.gpu, described)?;

@@ -2,7 +2,7 @@
 //!
 //! Used in the prolog and epilog (root), by slurmstepd for the tasks' environment, and by the command line:
 //!
-//! - [`Numbering::translate`] turns slurmctld's grant into NVML's numbers; nothing below takes any other.
+//! - [`Numbering::translate`] turns slurmctld's grant into NVML's numbers; the compiler refuses any other below.
 //! - [`realise()`] makes MIG mode, instances, device nodes and MPS daemon. It may be killed and run again.
 //! - [`release()`] revokes access and gives a share back. Instances stay for the next job of their shape.
 //! - [`task_environment`] says what a task sees, from the journal alone.
@@ -42,7 +42,7 @@ pub use access::DeviceError;
 pub use command::{CommandError, ask};
 pub use environment::{task_environment, uuids_of_part, uuids_of_task};
 pub use fault::{Fault, RealiseError};
-pub use gpu_ids::{GpuMinor, NvmlIndex, SlurmGpu};
+pub use gpu_ids::{GpuMinor, NvmlIndex};
 pub use lifecycle::{
     Disagreement, GpuView, Inspection, JobContext, LiveJobs, Realised, ReconcileReport, Released,
     WaitingSlurmd, begin_batch, inspect, realise, realise_waiting, reconcile, refuse, release, release_dead,
@@ -50,7 +50,7 @@ pub use lifecycle::{
 };
 pub use lock::LockError;
 pub use mps::MpsError;
-pub use numbering::{GrantedGpu, InstanceSpec, Numbering, NumberingError, NvmlGrant};
+pub use numbering::{GrantedGpu, Numbering, NumberingError, NvmlGrant};
 pub use own_dirs::StateError;
 pub use settings::{GpuSettings, Settings};
 pub use task_variables::stale_variables;

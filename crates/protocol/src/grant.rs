@@ -1,31 +1,40 @@
-//! What a job gets on one node. GPUs have Slurm's numbers ([`GpuIndex`]).
+//! What a job gets on one node.
+//!
+//! `G` is how its GPUs are counted. Without it, the number is Slurm's: all that slurmctld decides, and every string that it
+//! writes. On the node the prolog translates each number into NVML's, a type of its own.
 
 use geometry::{GpuIndex, ProfileId, Slice};
 
 /// A MIG instance as granted. It may or may not exist yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct MigSpec {
-    /// Slurm's number of the GPU, which is not always NVML's.
-    pub gpu: GpuIndex,
+pub struct MigSpec<G = GpuIndex> {
+    /// The GPU, by the number that `G` stands for.
+    pub gpu: G,
     /// A profile of that GPU's model.
     pub profile: ProfileId,
     /// First placement unit, one of the profile's legal starts.
     pub start: Slice,
 }
 
-/// Where an MPS share lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ShareOn {
-    /// On a GPU without MIG.
-    Gpu(GpuIndex),
-    /// Inside this MIG instance.
-    Instance(MigSpec),
+impl<G: Copy> MigSpec<G> {
+    fn try_map<H, E>(self, number: impl FnOnce(G) -> Result<H, E>) -> Result<MigSpec<H>, E> {
+        Ok(MigSpec { gpu: number(self.gpu)?, profile: self.profile, start: self.start })
+    }
 }
 
-impl ShareOn {
-    /// The GPU that is shared, or that has the shared instance.
+/// Where an MPS share lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ShareOn<G = GpuIndex> {
+    /// On a GPU without MIG.
+    Gpu(G),
+    /// Inside this instance.
+    Instance(MigSpec<G>),
+}
+
+impl<G: Copy> ShareOn<G> {
+    /// The GPU in either case.
     #[must_use]
-    pub fn gpu(self) -> GpuIndex {
+    pub fn gpu(self) -> G {
         match self {
             Self::Gpu(gpu) => gpu,
             Self::Instance(spec) => spec.gpu,
@@ -33,30 +42,29 @@ impl ShareOn {
     }
 }
 
-/// What a job gets on one node. It leaves nothing to choose to the node side, which only translates Slurm's numbers of
-/// GPUs to NVML's and carries the grant out.
+/// What a job gets on one node: nothing is left to choose for those who carry it out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Grant {
-    /// One or more instances of the job's own.
-    Mig(Vec<MigSpec>),
-    /// A share of one device through MPS.
+pub enum Grant<G = GpuIndex> {
+    /// Instances of its own, one or more.
+    Mig(Vec<MigSpec<G>>),
+    /// A share.
     Mps {
-        /// The GPU or instance that is shared.
-        on: ShareOn,
-        /// Most memory that the job may use there, MiB.
+        /// Of what.
+        on: ShareOn<G>,
+        /// Memory limit, MiB.
         mem_mib: u64,
-        /// Most of that device's SMs that the job may use, percent, 1 to 100.
+        /// Share of that device's SMs, percent, 1 to 100.
         threads: u8,
     },
-    /// At least one whole GPU, in the order in which the job sees them.
-    Whole(Vec<GpuIndex>),
+    /// Whole GPUs, in the order the job sees them; at least one.
+    Whole(Vec<G>),
 }
 
-impl Grant {
+impl<G: Copy + Ord> Grant<G> {
     /// The GPUs that the grant touches, ascending, each once.
     #[must_use]
-    pub fn gpus(&self) -> Vec<GpuIndex> {
-        let mut gpus: Vec<GpuIndex> = match self {
+    pub fn gpus(&self) -> Vec<G> {
+        let mut gpus: Vec<G> = match self {
             Self::Mig(specs) => specs.iter().map(|s| s.gpu).collect(),
             Self::Mps { on, .. } => vec![on.gpu()],
             Self::Whole(gpus) => gpus.clone(),
@@ -64,5 +72,36 @@ impl Grant {
         gpus.sort_unstable();
         gpus.dedup();
         gpus
+    }
+
+    /// The instances, in the order the job sees them; of a share inside an instance, that one.
+    #[must_use]
+    pub fn instances(&self) -> &[MigSpec<G>] {
+        match self {
+            Self::Mig(specs) => specs,
+            Self::Mps { on: ShareOn::Instance(spec), .. } => std::slice::from_ref(spec),
+            Self::Mps { on: ShareOn::Gpu(_), .. } | Self::Whole(_) => &[],
+        }
+    }
+
+    /// The same grant with its GPUs counted in another way.
+    ///
+    /// # Errors
+    ///
+    /// The first of `number`'s.
+    pub fn try_map<H, E>(&self, number: impl Fn(G) -> Result<H, E>) -> Result<Grant<H>, E> {
+        Ok(match self {
+            Self::Mig(specs) => {
+                Grant::Mig(specs.iter().map(|s| s.try_map(&number)).collect::<Result<_, _>>()?)
+            }
+            Self::Mps { on, mem_mib, threads } => {
+                let on = match on {
+                    ShareOn::Gpu(gpu) => ShareOn::Gpu(number(*gpu)?),
+                    ShareOn::Instance(spec) => ShareOn::Instance(spec.try_map(&number)?),
+                };
+                Grant::Mps { on, mem_mib: *mem_mib, threads: *threads }
+            }
+            Self::Whole(gpus) => Grant::Whole(gpus.iter().map(|g| number(*g)).collect::<Result<_, _>>()?),
+        })
     }
 }

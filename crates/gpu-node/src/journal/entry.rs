@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 
-use geometry::{JobId, Placement, Slice};
+use geometry::{GpuIndex, JobId, Placement, Slice};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::format::Record;
-use crate::gpu_ids::{GpuMinor, NvmlIndex, SlurmGpu};
+use crate::gpu_ids::{GpuMinor, NvmlIndex, slurm_number};
 
 /// How far a job's resources are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,7 +44,8 @@ pub struct GpuRecord {
     /// `GPU-…`.
     pub uuid: String,
     /// Slurm's number of it: see [`crate::Numbering`].
-    pub number: SlurmGpu,
+    #[serde(with = "slurm_number")]
+    pub number: GpuIndex,
 }
 
 /// An instance that exists.

@@ -65,7 +65,8 @@ mod tests {
 
     use super::super::{DaemonRecord, Entry, GpuRecord, Kind, Phase};
     use super::*;
-    use crate::gpu_ids::{GpuMinor, NvmlIndex, SlurmGpu};
+    use crate::gpu_ids::{GpuMinor, NvmlIndex};
+    use geometry::GpuIndex;
 
     /// As a node wrote it whose gres.conf lists GPU 1 first.
     const JOB_1: &str = r#"{
@@ -130,7 +131,7 @@ mod tests {
             index: NvmlIndex(index),
             minor: GpuMinor(index.into()),
             uuid: uuid.into(),
-            number: SlurmGpu(number),
+            number: GpuIndex(number),
         };
         assert_eq!(entry.gpus, [gpu(1, "GPU-1d8e7a6c", 0), gpu(2, "GPU-77aa0c13", 2)]);
         assert_eq!(entry.instances[0].live.as_ref().unwrap().uuid, "MIG-0f4f2a55");

@@ -3,7 +3,7 @@
 mod grant;
 mod table;
 
-pub use grant::{GrantedGpu, InstanceSpec, NvmlGrant};
+pub use grant::{GrantedGpu, NvmlGrant};
 #[cfg(test)]
 pub(crate) use table::minors_by_bus;
 pub use table::{Numbering, NumberingError};

@@ -11,13 +11,12 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use geometry::GpuIndex;
-use protocol::{Grant, MigSpec, ShareOn};
+use protocol::Grant;
 use site_config::GpuOrder;
 
-use super::grant::{GrantedGpu, InstanceSpec, NvmlGrant};
+use super::grant::{GrantedGpu, NvmlGrant};
 use crate::access::GPU_MAJOR;
-use crate::gpu_ids::{GpuMinor, NvmlIndex, SlurmGpu};
-use crate::journal::Kind;
+use crate::gpu_ids::{GpuMinor, NvmlIndex};
 use crate::nvml::{Nvml, NvmlError};
 use crate::settings::{GpuSettings, Settings};
 
@@ -48,7 +47,7 @@ pub enum NumberingError {
     },
     /// gres.conf lists fewer.
     #[error("Slurm means its GPU {number}, but gres.conf lists {listed} for this node")]
-    Unlisted { number: SlurmGpu, listed: usize },
+    Unlisted { number: GpuIndex, listed: usize },
     /// The driver's GPUs cannot be listed.
     #[error(transparent)]
     Nvml(#[from] NvmlError),
@@ -89,51 +88,36 @@ impl Numbering {
         }
     }
 
-    /// A grant in NVML's numbers, from slurmctld's, whose [`GpuIndex`] is Slurm's number.
+    /// A grant in NVML's numbers, from slurmctld's.
     ///
     /// # Errors
     ///
     /// gres.conf does not list one of its GPUs.
     pub fn translate(&self, settings: &Settings, grant: &Grant) -> Result<NvmlGrant, NumberingError> {
-        let spec = |s: &MigSpec| {
-            Ok(InstanceSpec { gpu: self.nvml_index(s.gpu)?, profile: s.profile, start: s.start })
-        };
-        let (kind, instances, share) = match grant {
-            Grant::Whole(_) => (Kind::Whole, Vec::new(), None),
-            Grant::Mig(specs) => {
-                (Kind::Mig, specs.iter().map(spec).collect::<Result<_, NumberingError>>()?, None)
-            }
-            Grant::Mps { on, mem_mib, threads } => {
-                let instances = match on {
-                    ShareOn::Gpu(_) => Vec::new(),
-                    ShareOn::Instance(s) => vec![spec(s)?],
-                };
-                (Kind::Mps, instances, Some((*mem_mib, *threads)))
-            }
-        };
+        let by_nvml = grant.try_map(|gpu| self.nvml_index(gpu))?;
         // In the granted order, which is the order the job sees.
         let in_order = match grant {
             Grant::Whole(gpus) => gpus.clone(),
             Grant::Mig(_) | Grant::Mps { .. } => grant.gpus(),
         };
         let mut gpus = in_order.iter().map(|g| self.granted(settings, *g)).collect::<Result<Vec<_>, _>>()?;
-        if kind != Kind::Whole {
+        if !matches!(grant, Grant::Whole(_)) {
             gpus.sort_by_key(|g| g.index);
         }
-        Ok(NvmlGrant { kind, gpus, instances, share })
+        Ok(NvmlGrant { grant: by_nvml, gpus })
     }
 
     fn granted(&self, settings: &Settings, gpu: GpuIndex) -> Result<GrantedGpu, NumberingError> {
         let index = self.nvml_index(gpu)?;
         let minor = self.listed.as_ref().and_then(|l| l.get(usize::from(gpu.0))).map(|l| l.minor);
-        Ok(GrantedGpu { index, number: SlurmGpu(gpu.0), minor, described: self.description(settings, index) })
+        Ok(GrantedGpu { index, number: gpu, minor, described: self.description(settings, index) })
     }
 
     /// NVML's index of the GPU that slurmctld means.
     fn nvml_index(&self, gpu: GpuIndex) -> Result<NvmlIndex, NumberingError> {
         let Some(listed) = &self.listed else { return Ok(NvmlIndex(gpu.0)) };
         let found = listed.get(usize::from(gpu.0));
-        found.map(|l| l.gpu).ok_or(NumberingError::Unlisted { number: SlurmGpu(gpu.0), listed: listed.len() })
+        found.map(|l| l.gpu).ok_or(NumberingError::Unlisted { number: gpu, listed: listed.len() })
     }
 
     /// What the site says of a GPU: a site that describes as many GPUs as Slurm counts describes those, in Slurm's order;

@@ -5,7 +5,7 @@ use site_config::GpuOrder;
 use super::*;
 use crate::journal::{Journal, Phase};
 use crate::numbering::minors_by_bus;
-use crate::{GpuMinor, NumberingError, SlurmGpu, task_environment, uuids_of_part, uuids_of_task};
+use crate::{GpuMinor, NumberingError, task_environment, uuids_of_part, uuids_of_task};
 
 /// The device files of these GPUs as gres.conf would list them.
 fn files(node: &TestNode, minors: &[u16]) -> Vec<String> {
@@ -28,7 +28,7 @@ fn a_job_gets_the_gpus_that_slurm_means() {
             let grant = counted(node, minors).translate(&node.settings, &whole(&[number])).unwrap();
             let entry = crate::realise(&node.settings, &node.job_with(1, ALICE, grant)).unwrap().entry;
             let uuid = node.inspect().gpus[usize::from(index)].info.uuid.clone();
-            assert_eq!((entry.gpus[0].index, entry.gpus[0].number), (NvmlIndex(index), SlurmGpu(number)));
+            assert_eq!((entry.gpus[0].index, entry.gpus[0].number), (NvmlIndex(index), GpuIndex(number)));
             assert_eq!(var(&task_environment(&entry, 0, 1), "CUDA_VISIBLE_DEVICES"), uuid);
             assert_eq!(node.access(&format!("nvidia{index}")), (ALICE, 0o600));
             // Steps are told Slurm's numbers, and read them from the journal.
@@ -52,7 +52,7 @@ fn instances_and_shares_are_made_on_the_gpu_that_slurm_means() {
         let translated = |grant| counted(node, &[1, 0, 2]).translate(&node.settings, &grant).unwrap();
         let job = node.job_with(1, ALICE, translated(mig(&[(1, "1g.5gb", 3)])));
         let entry = crate::realise(&node.settings, &job).unwrap().entry;
-        assert_eq!((entry.instances[0].gpu, entry.gpus[0].number), (NvmlIndex(0), SlurmGpu(1)));
+        assert_eq!((entry.instances[0].gpu, entry.gpus[0].number), (NvmlIndex(0), GpuIndex(1)));
         let on = protocol::ShareOn::Gpu;
         let share = Grant::Mps { on: on(GpuIndex(1)), mem_mib: 1000, threads: 10 };
         assert_eq!(translated(share).daemon_key().as_deref(), Some("gpu0"));
@@ -91,8 +91,8 @@ fn what_slurm_means_is_not_guessed() {
             let grant = of(order).unwrap().translate(&node.settings, &whole(&[gpu]));
             grant.map(|grant| (grant.gpus()[0].index, grant.gpus()[0].number))
         };
-        assert_eq!(translated(GpuOrder::Drivers, 5).unwrap(), (NvmlIndex(5), SlurmGpu(5)));
-        assert_eq!(translated(listed(node, &[1, 2]), 1).unwrap(), (NvmlIndex(2), SlurmGpu(1)));
+        assert_eq!(translated(GpuOrder::Drivers, 5).unwrap(), (NvmlIndex(5), GpuIndex(5)));
+        assert_eq!(translated(listed(node, &[1, 2]), 1).unwrap(), (NvmlIndex(2), GpuIndex(1)));
         let beyond = translated(listed(node, &[1, 2]), 2);
         assert!(matches!(beyond, Err(NumberingError::Unlisted { listed: 2, .. })));
     });

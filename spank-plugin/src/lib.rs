@@ -22,7 +22,7 @@
 //! # Trust
 //!
 //! The request is the user's and is parsed strictly wherever it is read. The placement is believed only in prolog and
-//! epilog, where slurmctld wrote it; see `slurmd.rs`. No option's text reaches a shell, a path (but for the file that
+//! epilog, where slurmctld wrote it; see `granted.rs`. No option's text reaches a shell, a path (but for the file that
 //! `--gpu-pattern=file:PATH` names, opened as the user) or a format string.
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
@@ -31,7 +31,9 @@ mod args;
 mod describe;
 #[expect(unsafe_code, reason = "Slurm's C interface; every block names whose promise it relies on")]
 mod ffi;
+mod granted;
 mod live_steps;
+mod prologs;
 mod read_file;
 mod slurmd;
 mod slurmstepd;

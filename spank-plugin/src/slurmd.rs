@@ -6,15 +6,15 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use geometry::{GpuIndex, JobId, Model};
+use geometry::JobId;
 use gpu_node::{Fault, JobContext, NvmlGrant, RealiseError, Realised, Settings, WaitingSlurmd};
 use plugin_rt::{log, set_job};
-use protocol::Grant;
 use protocol::set_summary::{MATCH_ENV, on_node};
-use protocol::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, parse_placement, parse_request, plain_why};
+use protocol::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, parse_request, plain_why};
 
 use crate::args::Args;
 use crate::ffi::{Spank, SpankError, set_env};
+use crate::granted::granted;
 use crate::this_node::{NoNode, ThisNode};
 use crate::{describe, live_steps, start_reconcile};
 
@@ -190,65 +190,6 @@ fn job_variable(name: &str) -> String {
     format!("SPANK_{name}")
 }
 
-/// What slurmctld granted here, by Slurm's numbers.
-///
-/// The placement comes from the job's SPANK environment, which a client may fill. slurmctld strips what clients send;
-/// for a site whose slurmctld lacks our plugins, the placement must also lie on GPUs that Slurm itself allocated.
-fn granted(
-    node: &ThisNode,
-    job: u32,
-    placement: Option<&str>,
-    devices: Option<&str>,
-) -> Result<Grant, String> {
-    let allocated = devices.map(device_list).transpose()?.unwrap_or_default();
-    let Some(text) = placement else { return Ok(Grant::Whole(allocated)) };
-    let grant = placed(node, job, text)?;
-    let model_of = |gpu: GpuIndex| model_of(node, &node.name, gpu);
-    match grant.gpus().iter().find(|gpu| !allocated.contains(gpu)) {
-        Some(_) if is_one_type_of(&grant, &allocated, &model_of) => Ok(grant),
-        Some(gpu) => Err(format!("the placement is on GPU {gpu}, which Slurm has not allocated to this job")),
-        None => Ok(grant),
-    }
-}
-
-fn model_of(node: &ThisNode, name: &str, gpu: GpuIndex) -> Option<&'static Model> {
-    node.site.node(name).and_then(|spec| spec.gpus.get(usize::from(gpu.0)).copied())
-}
-
-/// What a placement gives the job here, by Slurm's numbers.
-pub(crate) fn placed(node: &ThisNode, job: u32, text: &str) -> Result<Grant, String> {
-    let model_of = |name: &str, gpu: GpuIndex| model_of(node, name, gpu);
-    let placement =
-        parse_placement(text, &model_of).map_err(|e| format!("slurmctld's placement is malformed: {e}"))?;
-    if placement.job.0 != job {
-        return Err(format!("the placement was made for job {}, not for this one", placement.job));
-    }
-    let grant = placement.on(&node.name).cloned();
-    grant.ok_or_else(|| format!("the placement says nothing about {}", node.name))
-}
-
-/// `SLURM_JOB_GPUS`: places in gres.conf separated by commas.
-fn device_list(text: &str) -> Result<Vec<GpuIndex>, String> {
-    let one = |n: &str| n.trim().parse().map(GpuIndex);
-    text.split(',')
-        .map(one)
-        .collect::<Result<_, _>>()
-        .map_err(|_| format!("SLURM_JOB_GPUS={text} is not a list"))
-}
-
-/// Whether these are all of the grant's whole GPUs of one model: to a job with several types of GPU on a node, Slurm's
-/// prolog names only those of the last type [22.05 and 24.11 `gres_common.c`, `env_array_overwrite`].
-fn is_one_type_of(
-    grant: &Grant,
-    allocated: &[GpuIndex],
-    model_of: &dyn Fn(GpuIndex) -> Option<&'static Model>,
-) -> bool {
-    let (Grant::Whole(gpus), Some(first)) = (grant, allocated.first()) else { return false };
-    let key = |gpu: &GpuIndex| model_of(*gpu).map(|m| m.key.as_str());
-    let of_type: Vec<&GpuIndex> = gpus.iter().filter(|gpu| key(gpu) == key(first)).collect();
-    of_type.len() == allocated.len() && of_type.iter().all(|gpu| allocated.contains(gpu))
-}
-
 /// Journals why only this job cannot start.
 fn refuse(node: &ThisNode, context: &JobContext, why: &str) -> Result<(), Unfit> {
     let job = context.job.0;
@@ -271,17 +212,6 @@ fn refuse(node: &ThisNode, context: &JobContext, why: &str) -> Result<(), Unfit>
 mod tests {
     use super::*;
 
-    const SITE: &str = "[[nodes]]\nnames = \"n[1-2]\"\ngpu = \"a100-40gb\"\ncount = 4\n";
-
-    /// What a job with these two variables is granted on n1.
-    fn grant_of(placement: Option<&str>, devices: Option<&str>) -> Result<Grant, String> {
-        let (site, errors) = site_config::parse("t", SITE, &|_| Err(std::io::ErrorKind::NotFound.into()));
-        let site = site.ok_or(format!("{errors:?}"))?;
-        let gpus = site.node("n1").unwrap().to_node();
-        let settings = Settings::new(&site.node.for_node("n1"), &site.mps, &gpus);
-        granted(&ThisNode { name: "n1".to_owned(), site, settings }, 12, placement, devices)
-    }
-
     #[test]
     fn the_reason_is_slurmctlds() {
         let of = |vars: &[(&str, &str)]| {
@@ -291,53 +221,5 @@ mod tests {
         assert_eq!(of(&[request, ("SPANK_TESSERA_WHY", "as named;\n best")]), "as named,  best");
         assert_eq!(of(&[request, ("SPANK_TESSERA_WHY", "")]), "asked for mig:2g.10gb");
         assert_eq!(of(&[]), "GPUs by --gres");
-    }
-
-    #[test]
-    fn without_a_placement_slurms_gpus_are_whole() {
-        assert_eq!(grant_of(None, Some("0,3")), Ok(Grant::Whole(vec![GpuIndex(0), GpuIndex(3)])));
-    }
-
-    #[test]
-    fn slurm_may_name_one_of_several_types() {
-        let models = ["a100-40gb", "a100-40gb", "a30-24gb", "a30-24gb"].map(Model::find);
-        let model_of = |gpu: GpuIndex| models.get(usize::from(gpu.0)).copied().flatten();
-        let of = |gpus: &[u16], slurms: &[u16]| {
-            let list = |gpus: &[u16]| gpus.iter().map(|g| GpuIndex(*g)).collect::<Vec<_>>();
-            is_one_type_of(&Grant::Whole(list(gpus)), &list(slurms), &model_of)
-        };
-        assert!(of(&[0, 3], &[3]) && of(&[2, 1, 3], &[2, 3]));
-        // A crafted placement does not get more of the type that Slurm names, nor any without one.
-        assert!(!of(&[0, 2, 3], &[3]) && !of(&[0, 2], &[3]) && !of(&[0, 1], &[]));
-    }
-
-    #[test]
-    fn a_placement_holds_on_gpus_that_slurm_allocated() {
-        let grant = grant_of(Some("v1 job=12;n2=whole:1;n1=mig:3/2g.10gb@4"), Some("3")).unwrap();
-        assert_eq!(grant.gpus(), [GpuIndex(3)]);
-    }
-
-    #[test]
-    fn a_placement_that_slurmctld_cannot_have_meant_is_refused() {
-        for (placement, devices, want) in [
-            (Some("v1 job=12;n1=whole:0,1"), Some("0"), "on GPU 1, which Slurm has not allocated"),
-            (Some("v1 job=12;n1=whole:0"), None, "on GPU 0, which Slurm has not allocated"),
-            (Some("v1 job=11;n1=whole:0"), Some("0"), "made for job 11"),
-            (Some("v1 job=12;n2=whole:0"), Some("0"), "says nothing about n1"),
-            (Some("v1 job=12;n1=mig:0/9g.90gb@0"), Some("0"), "malformed"),
-            (Some("v1 job=12;n1=whole:7"), Some("7"), "malformed"),
-            (Some("../../etc/passwd"), Some("0"), "malformed"),
-            (None, Some("0,x"), "not a list"),
-        ] {
-            let why = grant_of(placement, devices).unwrap_err();
-            assert!(why.contains(want), "{placement:?} {devices:?}: {why}");
-        }
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn no_environment_panics(placement in ".*", devices in ".*") {
-            let _ = grant_of(Some(&placement), Some(&devices));
-        }
     }
 }

@@ -19,6 +19,7 @@ use protocol::wire::plain_why;
 
 use crate::args::Args;
 use crate::ffi::{Spank, SpankError, set_env};
+use crate::granted::placed;
 use crate::this_node::ThisNode;
 use crate::{describe, live_steps, slurmd};
 
@@ -55,7 +56,7 @@ pub(crate) fn realise(
     let text = ask(job, env)?;
     let told = told(&text, job, uid).map_err(|why| format!("slurmctld was asked for its GPUs, but {why}"))?;
     // Whether it agrees with the GPUs in the step's credential is seen in each task.
-    let granted = slurmd::placed(node, job, &told.placement)?;
+    let granted = placed(node, job, &told.placement)?;
     args.env_on(&node.name).for_each(|(name, value)| set_env(name, &value));
     let grant = node.translate(&granted, env)?;
     let mut context = JobContext {

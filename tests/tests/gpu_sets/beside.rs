@@ -3,7 +3,8 @@
 use lab::{Cluster, JobId, User};
 use slurm_releases::Release;
 
-use super::{cancel, common, occupy, templates};
+use super::common;
+use super::dgx::{cancel, occupy, templates};
 
 /// For each occupancy, the sets for 2, 3 and 4 GPUs.
 fn sets(cluster: &Cluster, occupancies: &[&[u32]]) -> Vec<Vec<u32>> {

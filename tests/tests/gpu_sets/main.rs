@@ -6,117 +6,12 @@
 mod beside;
 #[path = "../common/mod.rs"]
 mod common;
-
-use std::sync::{Mutex, OnceLock};
+mod dgx;
 
 use common::{looked, variable};
-use lab::config::Templates;
-use lab::{Cluster, JobId, User};
+use dgx::{SAY, cancel, numbers, occupy, order, templates, uuids, with};
+use lab::User;
 use slurm_releases::Release;
-
-/// NVLinks of each GPU of a DGX-1V to each other one, as gres.conf has them.
-const LINKS: [&str; 8] = [
-    "-1,1,1,2,2,0,0,0",
-    "1,-1,2,1,0,2,0,0",
-    "1,2,-1,2,0,0,1,0",
-    "2,1,2,-1,0,0,0,1",
-    "2,0,0,0,-1,1,1,2",
-    "0,2,0,0,1,-1,2,1",
-    "0,0,1,0,1,2,-1,2",
-    "0,0,0,1,2,1,2,-1",
-];
-
-/// Two such nodes with two sockets, four GPUs near each. The GPUs of n2's sockets are of different types.
-fn templates() -> Templates {
-    let mut templates = Templates::shipped().unwrap();
-    let keep = |line: &&str| !line.starts_with("NodeName=") && !line.starts_with("PartitionName=");
-    let mut slurm: Vec<String> = templates.slurm.lines().filter(keep).map(str::to_owned).collect();
-    for (node, gpus) in [("n1", "gpu:a100:8,shard:320"), ("n2", "gpu:sxm:4,gpu:pcie:4,shard:640")] {
-        slurm.push(format!(
-            "NodeName={node} NodeHostname={node} Port=6818 CPUs=32 Sockets=2 CoresPerSocket=16 ThreadsPerCore=1 \
-             RealMemory=64000 Gres={gpus}"
-        ));
-    }
-    slurm.push("PartitionName=gpu Nodes=ALL Default=YES MaxTime=INFINITE State=UP".to_owned());
-    slurm.push("PartitionName=plain Nodes=ALL MaxTime=INFINITE State=UP".to_owned());
-    templates.slurm = slurm.join("\n") + "\n";
-    let mut gres = String::new();
-    for node in ["n1", "n2"] {
-        for (gpu, links) in LINKS.iter().enumerate() {
-            let (side, cores) = if gpu < 4 { ("sxm", "0-15") } else { ("pcie", "16-31") };
-            let kind = if node == "n1" { "a100" } else { side };
-            gres += &format!(
-                "NodeName={node} Name=gpu Type={kind} File=/dev/nvidia{gpu} Cores={cores} Links={links}\n"
-            );
-        }
-        let shards = if node == "n1" { 320 } else { 640 };
-        gres += &format!("NodeName={node} Name=shard Count={shards}\n");
-    }
-    templates.gres = gres;
-    let (settings, _) = templates.tessera.split_once("[[nodes]]").unwrap();
-    templates.tessera = settings.to_owned();
-    templates.tessera += "[[partitions]]\nname = \"plain\"\ngpu_set_policy = \"baseline\"\n\n";
-    let list =
-        ["\"h100-80gb-sxm\""; 4].into_iter().chain(["\"h100-80gb-pcie\""; 4]).collect::<Vec<_>>().join(", ");
-    for (node, gpus) in [("n1", "gpu = \"a100-40gb\"\ncount = 8"), ("n2", &format!("gpus = [{list}]"))] {
-        templates.tessera += &format!(
-            "[[nodes]]\nnames = \"{node}\"\n{gpus}\nmig = \"dynamic\"\ninterconnect = \"dgx-v\"\n\n"
-        );
-    }
-    templates
-}
-
-/// The cluster of all tests here but those that start their own.
-fn with(test: impl FnOnce(&mut Cluster)) {
-    static SHARED: OnceLock<Mutex<Cluster>> = OnceLock::new();
-    let shared = SHARED.get_or_init(|| Mutex::new(common::builder().templates(templates()).start().unwrap()));
-    common::on(&mut shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner), test);
-}
-
-/// Says what the job was given, and stays.
-const SAY: &str = "env | grep -E '^(TESSERA_GPU|CUDA_VISIBLE|TESSERA_WHY|TESSERA_INST)' | sort\necho looked\nexec sleep 600";
-
-fn cancel(cluster: &Cluster, jobs: &[JobId]) {
-    let ids: Vec<String> = jobs.iter().map(ToString::to_string).collect();
-    let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
-    cluster.run(User::Root, "scancel", &ids).unwrap().ok().unwrap();
-    let wait = |job: &JobId| cluster.wait_end(*job).unwrap();
-    jobs.iter().map(wait).for_each(drop);
-}
-
-/// UUIDs of a node's GPUs, in its order.
-fn uuids(cluster: &Cluster, node: &str) -> Vec<String> {
-    let mut command = cluster.command_on(node, User::Root, "nvidia-smi").unwrap();
-    let out = lab::command::run(command.arg("-L")).unwrap().ok().unwrap();
-    let uuid = |line: &str| Some(line.split_once("(UUID: ")?.1.split(')').next()?.to_owned());
-    out.lines().filter(|l| l.starts_with("GPU ")).filter_map(uuid).collect()
-}
-
-fn numbers(text: &str) -> Vec<u32> {
-    text.split(',').map(|n| n.parse().unwrap()).collect()
-}
-
-/// Runs a job with these options on one node; its GPUs in the order in which it sees them, and all that it said.
-fn order(cluster: &Cluster, options: &[&str]) -> (Vec<u32>, String) {
-    let job = cluster.sbatch(User::Alice, options, SAY).unwrap();
-    let said = looked(cluster, job);
-    let order = numbers(&variable(&said, "TESSERA_GPU_SET").unwrap());
-    let node = cluster.job(job).unwrap().get("BatchHost").to_owned();
-    let names = uuids(cluster, &node);
-    let seen = variable(&said, "CUDA_VISIBLE_DEVICES").unwrap();
-    let ours: Vec<&str> = order.iter().map(|g| names[*g as usize].as_str()).collect();
-    assert_eq!(seen, ours.join(","), "{said}");
-    let mut sorted = order.clone();
-    sorted.sort_unstable();
-    assert_eq!(cluster.gpus_of(job).unwrap(), sorted, "Slurm's accounts: {said}");
-    let shown =
-        cluster.run(User::Root, "scontrol", &["show", "job", &job.to_string()]).unwrap().ok().unwrap();
-    let comment = shown.lines().find_map(|l| l.trim().strip_prefix("AdminComment=")).unwrap().to_owned();
-    let list = order.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
-    assert!(comment.starts_with(&format!("tessera: {node}=whole:{list}: ")), "{comment}");
-    cancel(cluster, &[job]);
-    (order, said + &comment)
-}
 
 fn check(options: &[&str], expect: &[u32]) {
     with(|cluster| {
@@ -243,7 +138,7 @@ fn types_and_several_nodes() {
         assert!(order.iter().all(|g| *g >= 4), "{said}");
         assert_eq!(cluster.links_within("n2", &order).unwrap(), 2, "{said}");
         // One of each type: two links are possible.
-        let (order, said) = self::order(cluster, &["-w", "n2", "--gres=gpu:sxm:1,gpu:pcie:1"]);
+        let (order, said) = dgx::order(cluster, &["-w", "n2", "--gres=gpu:sxm:1,gpu:pcie:1"]);
         assert_eq!(cluster.links_within("n2", &order).unwrap(), 2, "{said}");
         let both = cluster.sbatch(User::Alice, &["-N2", "--gpus-per-node=2"], SAY).unwrap();
         let said = looked(cluster, both);
@@ -294,10 +189,10 @@ fn gpus_with_instances_are_no_candidates_and_insensitive_jobs_leave_the_good_lin
         assert_eq!(cluster.links_within("n1", &order).unwrap(), 9, "{told}");
         cancel(cluster, &[mig]);
         let taken = occupy(cluster, &[0, 1]);
-        let (given, said) = self::order(cluster, &["-w", "n1", "--gres=gpu:3"]);
+        let (given, said) = dgx::order(cluster, &["-w", "n1", "--gres=gpu:3"]);
         assert_eq!(cluster.links_within("n1", &given).unwrap(), 5, "{said}");
         let options = ["-w", "n1", "--gres=gpu:3", "--gpu-bandwidth=insensitive"];
-        let (given, said) = self::order(cluster, &options);
+        let (given, said) = dgx::order(cluster, &options);
         assert!(cluster.links_within("n1", &given).unwrap() < 5, "{said}");
         assert!(said.contains("leaves") && said.contains("the most of 6 free GPUs (preserve)"), "{said}");
         cancel(cluster, &taken);
@@ -322,7 +217,7 @@ fn the_same_on_24_11() {
     let (order, said) = order(&cluster, &[&["-w", "n1"][..], &per_socket].concat());
     assert_eq!((order.len(), order.iter().filter(|g| **g < 4).count()), (4, 2), "{said}");
     assert_eq!(cluster.links_within("n1", &order).unwrap(), 7, "{said}");
-    let (order, said) = self::order(&cluster, &["-w", "n2", "--gres=gpu:sxm:1,gpu:pcie:1"]);
+    let (order, said) = dgx::order(&cluster, &["-w", "n2", "--gres=gpu:sxm:1,gpu:pcie:1"]);
     assert_eq!(cluster.links_within("n2", &order).unwrap(), 2, "{said}");
     cluster.assert_clean().unwrap();
 }
@@ -350,19 +245,4 @@ fn the_links_to_gpus_that_come_back_next_are_kept() {
         }
         cancel(cluster, &taken);
     });
-}
-
-/// Jobs that hold exactly these GPUs of n1, one each: every GPU is taken, and the others given back.
-fn occupy(cluster: &Cluster, busy: &[u32]) -> Vec<JobId> {
-    let one = || cluster.sbatch(User::Bob, &["-w", "n1", "--gres=gpu:1"], "exec sleep 600").unwrap();
-    if busy.is_empty() {
-        return Vec::new();
-    }
-    let all: Vec<JobId> = (0..8).map(|_| one()).collect();
-    all.iter().for_each(|job| drop(cluster.wait_running(*job).unwrap()));
-    let (kept, gone): (Vec<JobId>, Vec<JobId>) =
-        all.into_iter().partition(|job| busy.contains(&cluster.gpus_of(*job).unwrap()[0]));
-    assert_eq!(kept.len(), busy.len());
-    cancel(cluster, &gone);
-    kept
 }

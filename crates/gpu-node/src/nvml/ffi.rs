@@ -36,9 +36,6 @@ handle!(
     /// A compute instance.
     Ci, sys::nvmlComputeInstance_t);
 
-/// More instances than any GPU has. NVML does not check the length of the arrays it fills and says they need hold
-/// as many entries as the profile's count, which is wrong on the A30.
-const MAX_INSTANCES: usize = 64;
 /// Longest name or UUID that NVML returns (`NVML_DEVICE_UUID_V2_BUFFER_SIZE`, `NVML_DEVICE_NAME_V2_BUFFER_SIZE`).
 const TEXT: usize = 96;
 const TEXT_LEN: c_uint = 96;
@@ -58,6 +55,7 @@ macro_rules! call {
 }
 
 mod links;
+mod mig;
 
 /// An out-parameter of plain C data.
 trait Plain: Sized {
@@ -83,31 +81,6 @@ plain!(
     sys::nvmlProcessInfo_t,
     sys::nvmlMemory_t
 );
-
-/// A profile as the driver describes it; `name` is empty before version 2 of the struct.
-pub(super) struct RawProfile {
-    pub(super) id: u32,
-    pub(super) slices: u32,
-    pub(super) instances: u32,
-    pub(super) sm: u32,
-    pub(super) memory_mib: u64,
-    pub(super) name: String,
-}
-
-macro_rules! raw_profile {
-    ($info:ident, $name:expr) => {{
-        let (slices, instances) = ($info.sliceCount, $info.instanceCount);
-        let (sm, memory_mib) = ($info.multiprocessorCount, $info.memorySizeMB);
-        RawProfile { id: $info.id, slices, instances, sm, memory_mib, name: $name }
-    }};
-}
-
-/// `sizeof(struct) | version << 24`, as nvml.h builds version words.
-const fn version_word(size: usize, version: u32) -> u32 {
-    #[expect(clippy::cast_possible_truncation, reason = "struct sizes of some hundred bytes")]
-    let size = size as u32;
-    size | (version << 24)
-}
 
 fn text(chars: &[c_char]) -> String {
     let bytes: Vec<u8> = chars.iter().map(|c| c.cast_unsigned()).take_while(|b| *b != 0).collect();
@@ -205,120 +178,6 @@ impl Lib {
         let mut activation = 0;
         call!(self, nvmlDeviceSetMigMode(device.raw, mode, &raw mut activation))?;
         Ok(Code::check(activation))
-    }
-
-    /// Profile number `index` of NVML's own enumeration, by the newest struct that the driver knows.
-    pub(super) fn gi_profile(&self, device: Device<'_>, index: u32) -> Result<RawProfile, Code> {
-        let older = |code| matches!(code, Code::FUNCTION_NOT_FOUND | Code::ARGUMENT_VERSION_MISMATCH);
-        match self.gi_profile_v3(device, index) {
-            Err(code) if older(code) => {}
-            done => return done,
-        }
-        match self.gi_profile_v2(device, index) {
-            Err(code) if older(code) => self.gi_profile_v1(device, index),
-            done => done,
-        }
-    }
-
-    fn gi_profile_v3(&self, device: Device<'_>, index: u32) -> Result<RawProfile, Code> {
-        let mut info = sys::nvmlGpuInstanceProfileInfo_v3_st::zeroed();
-        info.version = version_word(size_of_val(&info), 3);
-        // The call is declared with version 2 of the struct and reads the version word first.
-        call!(self, nvmlDeviceGetGpuInstanceProfileInfoV(device.raw, index, (&raw mut info).cast()))?;
-        let name = text(&info.name);
-        Ok(raw_profile!(info, name))
-    }
-
-    fn gi_profile_v2(&self, device: Device<'_>, index: u32) -> Result<RawProfile, Code> {
-        let mut info = sys::nvmlGpuInstanceProfileInfo_v2_t::zeroed();
-        info.version = version_word(size_of_val(&info), 2);
-        call!(self, nvmlDeviceGetGpuInstanceProfileInfoV(device.raw, index, &raw mut info))?;
-        let name = text(&info.name);
-        Ok(raw_profile!(info, name))
-    }
-
-    fn gi_profile_v1(&self, device: Device<'_>, index: u32) -> Result<RawProfile, Code> {
-        let mut info = sys::nvmlGpuInstanceProfileInfo_t::zeroed();
-        call!(self, nvmlDeviceGetGpuInstanceProfileInfo(device.raw, index, &raw mut info))?;
-        Ok(raw_profile!(info, String::new()))
-    }
-
-    /// Legal placements of a profile, free or not: (start, size).
-    pub(super) fn placements(&self, device: Device<'_>, profile: u32) -> Result<Vec<(u32, u32)>, Code> {
-        let mut buf = [sys::nvmlGpuInstancePlacement_t::zeroed(); MAX_INSTANCES];
-        // In: the array's length, which recent drivers check; out: entries.
-        let mut n: c_uint = 64;
-        call!(
-            self,
-            nvmlDeviceGetGpuInstancePossiblePlacements_v2(device.raw, profile, buf.as_mut_ptr(), &raw mut n)
-        )?;
-        Ok(buf.iter().take(n as usize).map(|p| (p.start, p.size)).collect())
-    }
-
-    pub(super) fn create_gi(
-        &self,
-        device: Device<'_>,
-        profile: u32,
-        (start, size): (u32, u32),
-    ) -> Result<Gi<'_>, Code> {
-        let at = sys::nvmlGpuInstancePlacement_t { start, size };
-        let mut raw = std::ptr::null_mut();
-        call!(
-            self,
-            nvmlDeviceCreateGpuInstanceWithPlacement(device.raw, profile, &raw const at, &raw mut raw)
-        )?;
-        Ok(Gi::of(self, raw))
-    }
-
-    /// Every GPU instance of one profile.
-    pub(super) fn gis(&self, device: Device<'_>, profile: u32) -> Result<Vec<Gi<'_>>, Code> {
-        let mut buf = [std::ptr::null_mut(); MAX_INSTANCES];
-        let mut n: c_uint = 64;
-        call!(self, nvmlDeviceGetGpuInstances(device.raw, profile, buf.as_mut_ptr(), &raw mut n))?;
-        Ok(buf.iter().take(n as usize).map(|raw| Gi::of(self, *raw)).collect())
-    }
-
-    /// (id, profile id, start, size) of a GPU instance.
-    pub(super) fn gi_info(&self, gi: Gi<'_>) -> Result<(u32, u32, u32, u32), Code> {
-        let mut info = sys::nvmlGpuInstanceInfo_t::zeroed();
-        call!(self, nvmlGpuInstanceGetInfo(gi.raw, &raw mut info))?;
-        Ok((info.id, info.profileId, info.placement.start, info.placement.size))
-    }
-
-    pub(super) fn destroy_gi(&self, gi: Gi<'_>) -> Result<(), Code> {
-        call!(self, nvmlGpuInstanceDestroy(gi.raw))
-    }
-
-    /// (id, slices) of compute instance profile `index` with the shared engine profile.
-    pub(super) fn ci_profile(&self, gi: Gi<'_>, index: u32) -> Result<(u32, u32), Code> {
-        let mut info = sys::nvmlComputeInstanceProfileInfo_t::zeroed();
-        call!(self, nvmlGpuInstanceGetComputeInstanceProfileInfo(gi.raw, index, 0, &raw mut info))?;
-        Ok((info.id, info.sliceCount))
-    }
-
-    pub(super) fn create_ci(&self, gi: Gi<'_>, profile: u32) -> Result<Ci<'_>, Code> {
-        let mut raw = std::ptr::null_mut();
-        call!(self, nvmlGpuInstanceCreateComputeInstance(gi.raw, profile, &raw mut raw))?;
-        Ok(Ci::of(self, raw))
-    }
-
-    /// Every compute instance of one profile.
-    pub(super) fn cis(&self, gi: Gi<'_>, profile: u32) -> Result<Vec<Ci<'_>>, Code> {
-        let mut buf = [std::ptr::null_mut(); MAX_INSTANCES];
-        let mut n: c_uint = 64;
-        call!(self, nvmlGpuInstanceGetComputeInstances(gi.raw, profile, buf.as_mut_ptr(), &raw mut n))?;
-        Ok(buf.iter().take(n as usize).map(|raw| Ci::of(self, *raw)).collect())
-    }
-
-    /// The MIG device and id of a compute instance.
-    pub(super) fn ci_info(&self, ci: Ci<'_>) -> Result<(Device<'_>, u32), Code> {
-        let mut info = sys::nvmlComputeInstanceInfo_t::zeroed();
-        call!(self, nvmlComputeInstanceGetInfo_v2(ci.raw, &raw mut info))?;
-        Ok((Device::of(self, info.device), info.id))
-    }
-
-    pub(super) fn destroy_ci(&self, ci: Ci<'_>) -> Result<(), Code> {
-        call!(self, nvmlComputeInstanceDestroy(ci.raw))
     }
 
     /// Power limit, milliwatts.

@@ -118,3 +118,21 @@ fn who_comes_and_goes_takes_no_access_from_a_job_whose_file_is_damaged() {
         node.assert_clean(&[]);
     });
 }
+
+#[test]
+fn a_job_started_again_is_over_when_it_is_released() {
+    on_node("tests::damaged::a_job_started_again_is_over_when_it_is_released", |node| {
+        node.reconcile(&[]);
+        node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap();
+        std::fs::write(node.settings.state_dir.join("jobs/1.json"), "{").unwrap();
+        // Its own prolog, again.
+        node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap();
+        let journal = Journal::open(&node.settings.state_dir).unwrap();
+        assert!(journal.has_lost_files().unwrap());
+        node.assert_clean(&[1]);
+        node.release(1);
+        assert!(!journal.has_lost_files().unwrap());
+        assert_eq!(journal.bad_files().unwrap().len(), 1, "it stays for whoever wants to look");
+        node.assert_clean(&[]);
+    });
+}

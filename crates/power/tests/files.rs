@@ -1,0 +1,139 @@
+//! The files `counters.csv` and `runs.csv`: what is read, and how a bad line is refused.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use power::{CounterTable, ProfileError, runs};
+
+const HEAD: &str = "app,gpu,source,f1,f2,f3,f4,f5,f6,f7,f8\n";
+const GPU: &str = "a100-40gb";
+
+fn refused<T>(result: Result<T, power::CsvError>) -> String {
+    result.err().map_or_else(|| "read".to_owned(), |e| e.to_string())
+}
+
+fn counters(lines: &str) -> String {
+    refused(CounterTable::parse("c.csv", &format!("{HEAD}{lines}\n")))
+}
+
+fn runs(lines: &str) -> String {
+    refused(runs::parse("r.csv", &format!("state,cap_w,apps,rperf\n{lines}\n")))
+}
+
+fn timed(lines: &str) -> Result<Vec<power::Run>, power::CsvError> {
+    runs::parse("r.csv", &format!("state,cap_w,apps,seconds\n{lines}\n"))
+}
+
+#[test]
+fn counters_are_found_by_gpu_source_and_application() {
+    let text = format!(
+        "\u{feff}# a comment\r\n{HEAD}stream,{GPU},ncu,20,90,88,30.5,60,0,0,0\r\n\r\n\
+         stream,{GPU},ncu,20.0,90,88,30.50,60,0,0,0\nstream,{GPU},dcgm,20,,88,,60,0,0,0\n"
+    );
+    let table = CounterTable::parse("c.csv", &text).unwrap();
+    let features = [20.0, 90.0, 88.0, 30.5, 60.0, 0.0, 0.0, 0.0];
+    assert_eq!(table.features(GPU, "ncu", "stream"), Ok(features));
+    assert_eq!(table.sources(GPU), ["dcgm", "ncu"]);
+    let missing = |gpu, source, app| table.features(gpu, source, app).unwrap_err();
+    assert!(matches!(missing(GPU, "dcgm", "stream"), ProfileError::NoCounter { counter: "f2", .. }));
+    assert!(matches!(missing("h100-80gb-sxm", "ncu", "stream"), ProfileError::NoProfile { .. }));
+    assert_eq!(
+        missing(GPU, "gpm", "stream").to_string(),
+        "no counters of `stream` on a100-40gb from gpm; those from dcgm, ncu cannot replace them"
+    );
+}
+
+#[test]
+fn a_bad_line_of_counters_is_named() {
+    for (line, want) in [
+        ("a,g,ncu,x,2,3,4,5,6,7,8", "c.csv:2:f1: `x` is not a number"),
+        ("a,g,ncu,NaN,2,3,4,5,6,7,8", "c.csv:2:f1: `NaN` is not a number"),
+        ("a,g,ncu,1,inf,3,4,5,6,7,8", "c.csv:2:f2: `inf` is not a number"),
+        ("a,g,ncu,0,2,3,4,5,6,7,8", "c.csv:2:f1: compute throughput is 0: profile the whole application"),
+        ("a,g,ncu,1,2,3,4,5,6,7,-1", "c.csv:2:f8: -1 is not a percentage: expected 0 to 100"),
+        ("a,g,ncu,1,2,100.5,4,5,6,7,8", "c.csv:2:f3: 100.5 is not a percentage: expected 0 to 100"),
+        ("a,g,ncu,1,,3,4,5,6,7,8", "c.csv:2:f2: the counter is missing"),
+        ("a,g,dcgm,1,,,4,5,6,7,8", "c.csv:2:f3: the counter is missing"),
+        ("a,g,ncu,1,2,3,4,5,6,7", "c.csv:2:f8: the line has 10 fields, expected 11"),
+        ("a,g,ncu,1,2,3,4,5,6,7,8,9", "c.csv:2:f8: the line has 12 fields, expected 11"),
+        ("a+b,g,ncu,1,2,3,4,5,6,7,8", "c.csv:2:app: `a+b` is not one name"),
+        (",g,ncu,1,2,3,4,5,6,7,8", "c.csv:2:app: `` is not a name: use letters, digits, . _ - : /"),
+        ("a,g h,ncu,1,2,3,4,5,6,7,8", "c.csv:2:gpu: `g h` is not a name: use letters, digits, . _ - : /"),
+        (
+            "a,g,ncu,1,2,3,4,5,6,7,8\n#\na,g,ncu,1,2,3,4,5.1,6,7,8",
+            "c.csv:4:f5: disagrees with line 2 for the same application",
+        ),
+    ] {
+        assert_eq!(counters(line), want, "{line}");
+    }
+    assert_eq!(
+        refused(CounterTable::parse("c.csv", "app,gpu,f1\n")),
+        "c.csv:1:source: the first line must be the header app,gpu,source,f1,f2,f3,f4,f5,f6,f7,f8"
+    );
+    assert_eq!(refused(CounterTable::parse("c.csv", "")).split(": ").next(), Some("c.csv:1:app"));
+}
+
+#[test]
+fn runs_are_read_in_the_order_of_the_file_and_duplicates_count_once() {
+    let text = "state,cap_w,apps,rperf\n4c+3c,230,igemm4+stream,0.52+0.93\n4c,150,stream,0.98\n\
+                3c+4c,230,stream+igemm4,0.93+0.520\nfull,250,stream,1\nfull,250,lud,1\n";
+    let runs = runs::parse("r.csv", text).unwrap();
+    let states: Vec<String> = runs.iter().map(|r| r.state.to_string()).collect();
+    assert_eq!(states, ["4c+3c", "4c", "full", "full"]);
+    assert_eq!((runs[0].cap.watts(), &runs[0].rperf), (230, &vec![0.52, 0.93]));
+    assert!(runs[0].is_corun() && runs[1].is_solo() && !runs[2].is_solo() && !runs[2].is_corun());
+}
+
+#[test]
+fn a_bad_line_of_runs_is_named() {
+    let part = "is not a part: expected compute slices and g (private memory) or c (shared), such as 4g";
+    for (line, want) in [
+        ("4x,150,a,0.5", format!("r.csv:2:state: `4x` {part}")),
+        (
+            "4g+3c,150,a+b,0.5+0.5",
+            "r.csv:2:state: `4g+3c` mixes private and shared parts: use one kind, such as 4g+3g or 4c+3c"
+                .to_owned(),
+        ),
+        (
+            "4g,150.5,a,0.5",
+            "r.csv:2:cap_w: `150.5` is not a power cap: expected whole watts from 50 to 2000".to_owned(),
+        ),
+        ("4g,150,a+b,0.5", "r.csv:2:apps: 2 applications for the state 4g, expected 1".to_owned()),
+        ("full,150,a+b,0.5+0.5", "r.csv:2:apps: 2 applications for the state full, expected 1".to_owned()),
+        ("4g+3g,150,a+b,0.5", "r.csv:2:rperf: 1 numbers for 2 applications".to_owned()),
+        ("4g,150,a,0", "r.csv:2:rperf: 0 is not above 0".to_owned()),
+        ("4g,150,a,-0.5", "r.csv:2:rperf: -0.5 is not above 0".to_owned()),
+        ("4g,150,a,nan", "r.csv:2:rperf: `nan` is not a number".to_owned()),
+        ("4g,150,a", "r.csv:2:rperf: the line has 3 fields, expected 4".to_owned()),
+        (
+            "4g+3g,150,a+b,0.5+0.6\n3g+4g,150,b+a,0.5+0.6",
+            "r.csv:3:rperf: disagrees with line 2 for the same configuration".to_owned(),
+        ),
+        (
+            "full,250,a,1\nfull,250,a,0.9",
+            "r.csv:3:rperf: disagrees with line 2 for the same configuration".to_owned(),
+        ),
+    ] {
+        assert_eq!(runs(line), want, "{line}");
+    }
+    assert_eq!(
+        refused(runs::parse("r.csv", "state,cap_w,apps,speed\n")),
+        "r.csv:1:rperf: the first line must be the header state,cap_w,apps,rperf or state,cap_w,apps,seconds"
+    );
+}
+
+#[test]
+fn two_copies_on_equal_parts_are_interchangeable() {
+    assert_eq!(runs("3g+3g,150,a+a,0.5+0.6\n3g+3g,150,a+a,0.6+0.5"), "read");
+    assert_ne!(runs("3g+3g,150,a+a,0.5+0.6\n3g+3g,150,a+a,0.6+0.6"), "read");
+}
+
+#[test]
+fn seconds_are_compared_with_the_full_line_at_the_highest_cap() {
+    let runs = timed("full,150,a,20\nfull,250,a,10\nfull,250,b,3\n4g+3g,150,a+b,40+4\n4g,150,a,16").unwrap();
+    let rperf: Vec<&[f64]> = runs.iter().map(|r| r.rperf.as_slice()).collect();
+    assert_eq!(rperf, [&[0.5][..], &[1.0], &[1.0], &[0.25, 0.75], &[0.625]]);
+    assert_eq!(
+        refused(timed("4g,150,a,16")),
+        "r.csv:2:apps: `a` has seconds but no `full` line to compare with"
+    );
+}

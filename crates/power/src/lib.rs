@@ -23,14 +23,24 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
+mod basis;
 mod cap;
 mod counters;
 mod csv;
+mod fit;
+mod held_out;
+mod least_squares;
+mod model;
+mod model_file;
 mod part;
 pub mod runs;
 
+pub use basis::{Basis, BasisError};
 pub use cap::{Cap, CapError};
 pub use counters::{COUNTERS, CounterTable, Features, ProfileError};
 pub use csv::CsvError;
+pub use fit::{FitError, fit};
+pub use model::{Errors, Model, OutOfRange, Range};
+pub use model_file::{FORMAT, ModelError};
 pub use part::{Memory, Part, PartError, State};
 pub use runs::Run;

@@ -1,0 +1,237 @@
+//! A calibrated model: what the coefficients are, for what they hold, and how wrong they are.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::basis::Basis;
+use crate::cap::Cap;
+use crate::counters::{COUNTERS, Features};
+use crate::fit::{Terms, partners};
+use crate::least_squares::Fitted;
+use crate::part::{Part, State, joined};
+use crate::runs::Run;
+
+/// A part, and the parts beside it in ascending order.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct View {
+    pub(crate) part: Part,
+    pub(crate) beside: Vec<Part>,
+}
+
+impl View {
+    /// What the application at place `at` of a state sees.
+    pub(crate) fn of(parts: &[Part], at: usize) -> Self {
+        let mut beside = parts.to_vec();
+        let part = beside.remove(at);
+        beside.sort();
+        Self { part, beside }
+    }
+
+    pub(crate) fn beside(&self) -> String {
+        joined(&self.beside)
+    }
+
+    /// All its parts in ascending order.
+    pub(crate) fn configuration(&self) -> Vec<Part> {
+        let mut parts = self.beside.clone();
+        parts.push(self.part);
+        parts.sort();
+        parts
+    }
+}
+
+/// Mean errors of predictions, as fractions of the measured value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Errors {
+    /// Of the sum of RPerf.
+    pub throughput: f64,
+    /// Of the least RPerf.
+    pub fairness: f64,
+}
+
+/// The least and the largest value of each counter among the applications with runs, percent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Range {
+    /// F1 to F8.
+    pub min: Features,
+    /// F1 to F8.
+    pub max: Features,
+}
+
+/// A counter is beyond what the model was calibrated with.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{counter} is {value}, outside the calibrated {min} to {max}: add runs of such an application")]
+pub struct OutOfRange {
+    /// The counter: `f2`, or `f6+f7+f8`.
+    pub counter: &'static str,
+    /// Its value, percent.
+    pub value: f64,
+    /// The least calibrated value.
+    pub min: f64,
+    /// The largest calibrated value.
+    pub max: f64,
+}
+
+impl Range {
+    /// The range of some applications; of none, it holds nothing.
+    pub(crate) fn over<'f>(all: impl IntoIterator<Item = &'f Features>) -> Self {
+        let mut range = Self { min: [f64::INFINITY; 8], max: [f64::NEG_INFINITY; 8] };
+        for features in all {
+            for (at, value) in features.iter().enumerate() {
+                range.min[at] = range.min[at].min(*value);
+                range.max[at] = range.max[at].max(*value);
+            }
+        }
+        range
+    }
+
+    /// Whether predictions hold for these counters.
+    ///
+    /// A counter may be beyond its range by a tenth of the range's width. F6 to F8 count by their sum, as in H2.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfRange`] for the first counter that is further out.
+    pub fn holds(&self, features: &Features) -> Result<(), OutOfRange> {
+        let check = |counter, value: f64, min: f64, max: f64| {
+            let margin = (max - min) / 10.0;
+            let is_inside = (min - margin..=max + margin).contains(&value);
+            if is_inside { Ok(()) } else { Err(OutOfRange { counter, value, min, max }) }
+        };
+        for at in 0..5 {
+            check(COUNTERS[at], features[at], self.min[at], self.max[at])?;
+        }
+        let tensor = |f: &Features| f[5] + f[6] + f[7];
+        check("f6+f7+f8", tensor(features), tensor(&self.min), tensor(&self.max))
+    }
+}
+
+/// One application on its part: coefficients for each cap, and what they are multiplied with.
+pub(crate) struct Sight<'m> {
+    own: (&'m [Fitted], &'m [f64]),
+    partner: (&'m [Fitted], Vec<f64>),
+    /// How much a prediction exceeds the truth at most, in 95 of 100 cases.
+    pub(crate) over: Option<f64>,
+}
+
+impl Sight<'_> {
+    /// RPerf at the cap with this index.
+    pub(crate) fn rperf(&self, cap: usize) -> f64 {
+        self.own.0[cap].of(self.own.1) + self.partner.0[cap].of(&self.partner.1)
+    }
+}
+
+/// Coefficients for one GPU model and one source of counters.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Model {
+    pub(crate) gpu: String,
+    pub(crate) source: String,
+    pub(crate) basis: Basis,
+    /// Ascending.
+    pub(crate) caps: Vec<Cap>,
+    /// C by part, one for each cap.
+    pub(crate) solo: BTreeMap<Part, Vec<Fitted>>,
+    /// D by part and parts beside, one for each cap.
+    pub(crate) corun: BTreeMap<View, Vec<Fitted>>,
+    pub(crate) range: Range,
+    pub(crate) errors: Errors,
+    pub(crate) held_out: Option<Errors>,
+    pub(crate) over95: BTreeMap<View, f64>,
+    /// The co-runs that it was calibrated with.
+    pub(crate) measured: Vec<Run>,
+}
+
+impl Model {
+    /// Key of the GPU model.
+    #[must_use]
+    pub fn gpu(&self) -> &str {
+        &self.gpu
+    }
+
+    /// The tool that the counters come from.
+    #[must_use]
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// The functions of the counters.
+    #[must_use]
+    pub fn basis(&self) -> Basis {
+        self.basis
+    }
+
+    /// Calibrated caps, ascending.
+    #[must_use]
+    pub fn caps(&self) -> &[Cap] {
+        &self.caps
+    }
+
+    /// Where predictions hold.
+    #[must_use]
+    pub fn range(&self) -> &Range {
+        &self.range
+    }
+
+    /// Errors on the co-runs that the model was fitted to.
+    #[must_use]
+    pub fn errors(&self) -> Errors {
+        self.errors
+    }
+
+    /// Errors on each co-run under a fit without any run of its applications. `None` where too few runs are left.
+    #[must_use]
+    pub fn held_out(&self) -> Option<Errors> {
+        self.held_out
+    }
+
+    /// RPerf of applications with these counters on the parts of `state`, in its order. `None` if the state or the cap is
+    /// not calibrated. Neither clamped nor held to the calibrated range.
+    #[must_use]
+    pub fn predict(&self, state: &State, cap: Cap, features: &[Features]) -> Option<Vec<f64>> {
+        let at = self.caps.binary_search(&cap).ok()?;
+        let terms: Vec<Terms> = features.iter().map(|f| Terms::of(self.basis, f)).collect();
+        let terms: Vec<&Terms> = terms.iter().collect();
+        let sights = self.sights(state, &terms)?;
+        Some(sights.iter().map(|sight| sight.rperf(at)).collect())
+    }
+
+    /// What each application on a state sees. `None` if the state is not calibrated or holds another number.
+    pub(crate) fn sights<'m>(&'m self, state: &State, terms: &[&'m Terms]) -> Option<Vec<Sight<'m>>> {
+        let parts = state.parts();
+        if parts.len() != terms.len() {
+            return None;
+        }
+        let one = |at: usize| {
+            let view = View::of(parts, at);
+            Some(Sight {
+                own: (self.solo.get(&view.part)?, &terms[at].own),
+                partner: (self.corun.get(&view)?, partners(terms, at)),
+                over: self.over95.get(&view).copied(),
+            })
+        };
+        (0..parts.len()).map(one).collect()
+    }
+
+    /// Every order of every calibrated combination of `n` parts: shared before private, large before small.
+    #[must_use]
+    pub fn states(&self, n: usize) -> Vec<State> {
+        let configurations: BTreeSet<Vec<Part>> =
+            self.corun.keys().map(View::configuration).filter(|parts| parts.len() == n).collect();
+        let mut orders: Vec<Vec<Part>> = configurations.into_iter().flat_map(orders).collect();
+        orders.sort_by(|a, b| a[0].memory.cmp(&b[0].memory).then_with(|| b.cmp(a)));
+        orders.into_iter().filter_map(|parts| State::new(parts).ok()).collect()
+    }
+}
+
+/// The distinct orders of some parts.
+fn orders(parts: Vec<Part>) -> BTreeSet<Vec<Part>> {
+    if parts.len() < 2 {
+        return BTreeSet::from([parts]);
+    }
+    let firsts: BTreeSet<Part> = parts.iter().copied().collect();
+    let with_first = |first: Part| {
+        let mut rest = parts.clone();
+        rest.remove(parts.iter().position(|p| *p == first).unwrap_or(0));
+        orders(rest).into_iter().map(move |rest| [vec![first], rest].concat())
+    };
+    firsts.into_iter().flat_map(with_first).collect()
+}

@@ -25,6 +25,7 @@
 
 mod basis;
 mod cap;
+mod choose;
 mod counters;
 mod csv;
 mod fit;
@@ -37,6 +38,7 @@ pub mod runs;
 
 pub use basis::{Basis, BasisError};
 pub use cap::{Cap, CapError};
+pub use choose::{Candidate, Choice, ChooseError, Problem, Question, choose, features};
 pub use counters::{COUNTERS, CounterTable, Features, ProfileError};
 pub use csv::CsvError;
 pub use fit::{FitError, fit};

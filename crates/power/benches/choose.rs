@@ -1,0 +1,35 @@
+//! How long a choice takes: two applications, 24 candidates, with and without the guard; and the fit before it.
+#![allow(missing_docs, clippy::unwrap_used, reason = "a benchmark")]
+
+#[path = "../tests/calibration/mod.rs"]
+mod calibration;
+
+use std::hint::black_box;
+
+use calibration::{Calibration, cap};
+use criterion::{Criterion, criterion_group, criterion_main};
+use power::{Problem, Question, choose};
+
+fn benches(c: &mut Criterion) {
+    let data = Calibration::new(1, 0.1);
+    let model = data.fit().unwrap();
+    // hgemm and stream were never measured together, igemm4 and stream were.
+    for (name, workload) in [("predicted", [2, 14]), ("measured", [5, 14])] {
+        let (apps, features) = data.of(&workload);
+        for (problem, of) in
+            [("efficiency", Problem::Efficiency), ("throughput", Problem::Throughput(cap(230)))]
+        {
+            for guard in [true, false] {
+                let question = Question { apps: &apps, features: &features, problem: of, alpha: 0.2, guard };
+                let guard = if guard { "guard" } else { "plain" };
+                c.bench_function(&format!("{problem}/{name}/{guard}"), |b| {
+                    b.iter(|| choose(black_box(&model), black_box(&question)));
+                });
+            }
+        }
+    }
+    c.bench_function("fit", |b| b.iter(|| black_box(&data).fit()));
+}
+
+criterion_group!(all, benches);
+criterion_main!(all);

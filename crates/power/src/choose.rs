@@ -1,0 +1,288 @@
+//! Problems 1 and 2: the state, and the power cap, that a model chooses.
+//!
+//! # Approach
+//!
+//! Every calibrated state, and for Problem 2 every calibrated cap, is weighed: 24 candidates for two applications on an
+//! A100. A candidate is allowed if every application keeps more than α. Of the allowed ones the best is chosen.
+//!
+//! With the guard on, α is compared with a cautious value of RPerf: the prediction less the excess that 95 of 100
+//! predictions for unseen applications stayed below. A combination that was measured is not predicted.
+//!
+//! Source: Arima et al., section 4.2. The guard is ours: without it, Problem 2 violates a high α, because it takes the
+//! least cap that the model thinks is allowed.
+
+use std::cmp::Ordering;
+
+use crate::cap::Cap;
+use crate::counters::{CounterTable, Features, ProfileError};
+use crate::fit::Terms;
+use crate::model::{Model, OutOfRange, Sight};
+use crate::part::{Part, State};
+use crate::runs::Run;
+
+/// What to optimize.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// Problem 1: the highest throughput under this cap.
+    Throughput(Cap),
+    /// Problem 2: the highest throughput per watt of the cap.
+    Efficiency,
+}
+
+impl Problem {
+    /// Its number in the paper.
+    #[must_use]
+    pub fn number(self) -> u8 {
+        match self {
+            Self::Throughput(_) => 1,
+            Self::Efficiency => 2,
+        }
+    }
+}
+
+/// Applications for one GPU, and what they are promised.
+#[derive(Clone, Copy, Debug)]
+pub struct Question<'q> {
+    /// Names of the applications, two or more.
+    pub apps: &'q [String],
+    /// Their counters, in the same order.
+    pub features: &'q [Features],
+    /// What to optimize.
+    pub problem: Problem,
+    /// Each application keeps more than this part of its performance alone; at least 0.
+    pub alpha: f64,
+    /// Whether α holds for the cautious value instead of the prediction.
+    pub guard: bool,
+}
+
+/// One state and cap, and what is expected of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Candidate {
+    /// The parts, in the order of the applications.
+    pub state: State,
+    /// The cap, as asked.
+    pub cap: Cap,
+    /// RPerf of each application.
+    pub rperf: Vec<f64>,
+    /// RPerf that each application keeps in 95 of 100 cases. `None` if the calibration is too small to tell.
+    pub low: Option<Vec<f64>>,
+    /// Sum of `rperf`.
+    pub throughput: f64,
+    /// Least of `rperf`.
+    pub fairness: f64,
+    /// `throughput` per watt of the cap.
+    pub efficiency: f64,
+    /// Whether every application keeps more than α.
+    pub allowed: bool,
+    /// Whether this very combination was measured, so that nothing is predicted. Only with the guard on.
+    pub measured: bool,
+}
+
+/// What was chosen, and among what.
+#[derive(Clone, Debug, PartialEq)]
+#[must_use = "a choice nobody reads is a GPU nobody divides"]
+pub struct Choice {
+    /// `None`: no candidate is allowed.
+    pub chosen: Option<Candidate>,
+    /// All candidates: caps ascending, then the states in the order of [`Model::states`].
+    pub candidates: Vec<Candidate>,
+}
+
+/// Why a question has no answer.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ChooseError {
+    /// Fewer than two applications, or not one set of counters for each.
+    #[error("{apps} applications with counters of {features}: expected two or more, with counters of each")]
+    Applications {
+        /// Names given.
+        apps: usize,
+        /// Counters given.
+        features: usize,
+    },
+    /// α is negative or no number.
+    #[error("alpha {0} is not a share of performance: expected 0 to 1, such as 0.2")]
+    Alpha(f64),
+    /// The cap is below all calibrated ones.
+    #[error("no runs at or below {cap}: the lowest calibrated cap is {lowest}")]
+    CapTooLow {
+        /// The cap asked for.
+        cap: Cap,
+        /// The lowest calibrated cap.
+        lowest: Cap,
+    },
+    /// No state with so many parts was calibrated.
+    #[error("no calibrated state has {0} parts")]
+    NoState(usize),
+    /// The application is unlike those that the model was fitted to.
+    #[error("`{app}`: {error}")]
+    OutOfRange {
+        /// The application.
+        app: String,
+        /// The counter.
+        error: OutOfRange,
+    },
+    /// Nothing was held out, so nobody knows how far predictions go wrong.
+    #[error("the calibration is too small to hold applications out: measure more, or turn the guard off")]
+    NoGuard,
+}
+
+/// Counters of applications from the GPU and source of a model.
+///
+/// # Errors
+///
+/// [`ProfileError`] if the table has no such line for one of them.
+pub fn features(
+    model: &Model,
+    counters: &CounterTable,
+    apps: &[String],
+) -> Result<Vec<Features>, ProfileError> {
+    apps.iter().map(|app| counters.features(model.gpu(), model.source(), app)).collect()
+}
+
+/// Chooses the state, and for Problem 2 the cap.
+///
+/// A cap between calibrated ones counts as the lower. Of equally good candidates, the one with the higher fairness is
+/// chosen, then the lower cap, then the first state.
+///
+/// # Errors
+///
+/// [`ChooseError`] if the model cannot tell; that nothing is allowed is a [`Choice`].
+pub fn choose(model: &Model, question: &Question<'_>) -> Result<Choice, ChooseError> {
+    let candidates = weigh(model, question)?;
+    let goal = |c: &Candidate| match question.problem {
+        Problem::Throughput(_) => c.throughput,
+        Problem::Efficiency => c.efficiency,
+    };
+    let better = |a: &&Candidate, b: &&Candidate| -> Ordering {
+        goal(a).total_cmp(&goal(b)).then(a.fairness.total_cmp(&b.fairness))
+    };
+    // `max_by` takes the last of equals: from the end, that is the first.
+    let chosen = candidates.iter().rev().filter(|c| c.allowed).max_by(better).cloned();
+    Ok(Choice { chosen, candidates })
+}
+
+impl Choice {
+    /// Why nothing is chosen. `None` if something is.
+    #[must_use]
+    pub fn reason(&self, question: &Question<'_>) -> Option<String> {
+        if self.chosen.is_some() {
+            return None;
+        }
+        let kept = |c: &&Candidate| c.kept(question.guard).unwrap_or(f64::NEG_INFINITY);
+        let best = self.candidates.iter().rev().max_by(|a, b| kept(a).total_cmp(&kept(b)))?;
+        let (alpha, kept) = (question.alpha, kept(&best));
+        let (state, cap) = (&best.state, best.cap);
+        Some(format!(
+            "no candidate keeps every application above {alpha}: the best keeps {kept:.3} ({state} at {cap})"
+        ))
+    }
+}
+
+impl Candidate {
+    /// What the worst-off application keeps: by the cautious values or by the predictions.
+    fn kept(&self, guard: bool) -> Option<f64> {
+        if guard { self.low.as_deref().map(least) } else { Some(self.fairness) }
+    }
+}
+
+fn least(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::INFINITY, f64::min)
+}
+
+/// Every candidate of a question.
+fn weigh(model: &Model, question: &Question<'_>) -> Result<Vec<Candidate>, ChooseError> {
+    check(model, question)?;
+    let caps: Vec<(usize, Cap)> = match question.problem {
+        Problem::Efficiency => model.caps.iter().copied().enumerate().collect(),
+        Problem::Throughput(cap) => {
+            let at = model.caps.partition_point(|calibrated| *calibrated <= cap);
+            let lowest = model.caps[0];
+            vec![(at.checked_sub(1).ok_or(ChooseError::CapTooLow { cap, lowest })?, cap)]
+        }
+    };
+    let terms: Vec<Terms> = question.features.iter().map(|f| Terms::of(model.basis, f)).collect();
+    let terms: Vec<&Terms> = terms.iter().collect();
+    let states = model.states(terms.len()).into_iter();
+    let seen: Vec<(State, Vec<Sight<'_>>)> =
+        states.filter_map(|state| model.sights(&state, &terms).map(|sights| (state, sights))).collect();
+    if seen.is_empty() {
+        return Err(ChooseError::NoState(question.apps.len()));
+    }
+    let measured = measured(model, question);
+    let of_cap = |&(at, cap): &(usize, Cap)| {
+        let candidate = |(state, sights): &(State, Vec<Sight<'_>>)| {
+            let known =
+                measured.iter().find_map(|run| measurement(run, state, model.caps[at], question.apps));
+            candidate(question, state, (at, cap), sights, known)
+        };
+        seen.iter().map(candidate).collect::<Vec<_>>()
+    };
+    Ok(caps.iter().flat_map(of_cap).collect())
+}
+
+fn check(model: &Model, question: &Question<'_>) -> Result<(), ChooseError> {
+    let (apps, features) = (question.apps.len(), question.features.len());
+    if apps < 2 || apps != features {
+        return Err(ChooseError::Applications { apps, features });
+    }
+    if !(question.alpha.is_finite() && question.alpha >= 0.0) {
+        return Err(ChooseError::Alpha(question.alpha));
+    }
+    if question.guard && model.held_out.is_none() {
+        return Err(ChooseError::NoGuard);
+    }
+    let held = question.apps.iter().zip(question.features);
+    held.into_iter().try_for_each(|(app, features)| {
+        let error = |error| ChooseError::OutOfRange { app: app.clone(), error };
+        model.range.holds(features).map_err(error)
+    })
+}
+
+/// Measured runs that could be of the same applications. None where measurements do not count.
+fn measured<'m>(model: &'m Model, question: &Question<'_>) -> Vec<&'m Run> {
+    let n = question.apps.len();
+    let same = |run: &&Run| run.apps.len() == n && run.apps.iter().all(|app| question.apps.contains(app));
+    model.measured.iter().filter(|_| question.guard).filter(same).collect()
+}
+
+/// RPerf of the applications if `run` had each of them on the same part at the same cap.
+fn measurement(run: &Run, state: &State, cap: Cap, apps: &[String]) -> Option<Vec<f64>> {
+    if run.cap != cap {
+        return None;
+    }
+    let mut left: Vec<usize> = (0..run.apps.len()).collect();
+    let held = state.parts().iter().zip(apps);
+    let one = |(part, app): (&Part, &String)| {
+        let same = |at: &usize| run.state.parts()[*at] == *part && run.apps[*at] == *app;
+        let place = left.iter().position(same)?;
+        Some(run.rperf[left.remove(place)])
+    };
+    held.map(one).collect()
+}
+
+fn candidate(
+    question: &Question<'_>,
+    state: &State,
+    (at, cap): (usize, Cap),
+    sights: &[Sight<'_>],
+    measured: Option<Vec<f64>>,
+) -> Candidate {
+    let is_measured = measured.is_some();
+    let rperf = measured.unwrap_or_else(|| sights.iter().map(|sight| sight.rperf(at)).collect());
+    let cautious = || sights.iter().zip(&rperf).map(|(sight, rperf)| Some(rperf - sight.over?)).collect();
+    let low: Option<Vec<f64>> = if is_measured { Some(rperf.clone()) } else { cautious() };
+    let throughput: f64 = rperf.iter().sum();
+    let mut candidate = Candidate {
+        state: state.clone(),
+        cap,
+        fairness: least(&rperf),
+        rperf,
+        low,
+        throughput,
+        efficiency: throughput / f64::from(cap.watts()),
+        allowed: false,
+        measured: is_measured,
+    };
+    candidate.allowed = candidate.kept(question.guard).is_some_and(|kept| kept > question.alpha);
+    candidate
+}

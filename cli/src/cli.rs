@@ -12,6 +12,7 @@ use crate::commands::lint::{self, LintArgs};
 use crate::commands::node::{self, NodeCommand};
 use crate::commands::plan::{self, PlanArgs};
 use crate::commands::planner::{self, PlannerArgs};
+use crate::commands::power::{self, PowerCommand};
 use crate::commands::profiles::{self, ProfilesArgs};
 use crate::commands::score::{self, ScoreArgs};
 use crate::commands::simulate::{self, SimulateCommand};
@@ -63,6 +64,8 @@ enum Command {
     Lint(LintArgs),
     #[command(subcommand, arg_required_else_help = true)]
     Fit(FitCommand),
+    #[command(subcommand, arg_required_else_help = true)]
+    Power(PowerCommand),
     Profiles(ProfilesArgs),
     Check(CheckArgs),
     /// Do by hand what Slurm's prolog and epilog do on a node
@@ -96,6 +99,7 @@ pub(crate) fn run(cli: &Cli) -> Result<Outcome, Failure> {
         Command::Topology(command) => topology::run(command, globals),
         Command::Lint(args) => lint::run(args, globals),
         Command::Fit(command) => fit::run(command, globals),
+        Command::Power(command) => power::run(command),
         Command::Check(args) => check::run(args, globals),
         Command::Profiles(args) => profiles::run(args),
         Command::Completions { shell } => {

@@ -39,6 +39,7 @@ complete -c tessera -n "__fish_tessera_needs_command" -f -a "simulate" -d 'Simul
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "topology" -d 'Show how a node\'s GPUs are linked'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "lint" -d 'List where Slurm\'s own choice of GPUs falls behind'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "fit" -d 'Fit a model to measurements'
+complete -c tessera -n "__fish_tessera_needs_command" -f -a "power" -d 'Choose the partition and the power cap of a GPU from hardware counters'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "profiles" -d 'List GPU models and their MIG profiles'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "check" -d 'Check tessera.toml'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "node" -d 'Do by hand what Slurm\'s prolog and epilog do on a node'
@@ -221,6 +222,27 @@ complete -c tessera -n "__fish_tessera_using_subcommand fit; and __fish_seen_sub
 complete -c tessera -n "__fish_tessera_using_subcommand fit; and __fish_seen_subcommand_from bandwidth" -l model -d 'The model to beat' -r
 complete -c tessera -n "__fish_tessera_using_subcommand fit; and __fish_seen_subcommand_from bandwidth" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand fit; and __fish_seen_subcommand_from bandwidth" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from fit choose" -l config -d 'Read this tessera.toml' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from fit choose" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from fit choose" -f -a "fit" -d 'Fit the model of a GPU to counters and measured runs'
+complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from fit choose" -f -a "choose" -d 'Choose the state, and the power cap, for applications on one GPU'
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from fit" -l gpu -d 'The GPU model, as `tessera profiles` lists it' -r
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from fit" -l basis -d 'The functions of the counters: arima2022' -r
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from fit" -l out -d 'Write the model to this file' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from fit" -l config -d 'Read this tessera.toml' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from fit" -l json -d 'Print the model, JSON'
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from fit" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from choose" -l model -d 'A model that `tessera power fit` wrote' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from choose" -l counters -d 'The counters of the applications' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from choose" -l apps -d 'The applications, two or more' -r
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from choose" -l cap -d 'The power cap, W' -r
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from choose" -l alpha -d 'The part of its performance alone that each application exceeds' -r
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from choose" -l guard -d 'Whether alpha holds for cautious predictions' -r -f -a "on\t'It holds for cautious predictions; measured combinations are not predicted'
+off\t'It holds for the predictions themselves'"
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from choose" -l config -d 'Read this tessera.toml' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from choose" -l all -d 'Also print all candidates'
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from choose" -l json -d 'Print JSON'
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from choose" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c tessera -n "__fish_tessera_using_subcommand profiles" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand profiles" -l json -d 'Print JSON'
 complete -c tessera -n "__fish_tessera_using_subcommand profiles" -s h -l help -d 'Print help (see more with \'--help\')'

@@ -10,6 +10,7 @@ pub(crate) mod lint;
 pub(crate) mod node;
 pub(crate) mod plan;
 pub(crate) mod planner;
+pub(crate) mod power;
 pub(crate) mod profiles;
 pub(crate) mod score;
 pub(crate) mod simulate;

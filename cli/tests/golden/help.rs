@@ -28,6 +28,7 @@ fn help() {
       topology     Show how a node's GPUs are linked
       lint         List where Slurm's own choice of GPUs falls behind
       fit          Fit a model to measurements
+      power        Choose the partition and the power cap of a GPU from hardware counters
       profiles     List GPU models and their MIG profiles
       check        Check tessera.toml
       node         Do by hand what Slurm's prolog and epilog do on a node
@@ -64,6 +65,7 @@ fn help() {
       topology     Show how a node's GPUs are linked
       lint         List where Slurm's own choice of GPUs falls behind
       fit          Fit a model to measurements
+      power        Choose the partition and the power cap of a GPU from hardware counters
       profiles     List GPU models and their MIG profiles
       check        Check tessera.toml
       node         Do by hand what Slurm's prolog and epilog do on a node
@@ -292,6 +294,8 @@ fn the_man_page_has_every_command_and_option() {
         "plan reality",
         "planner",
         "times",
+        "power fit",
+        "power choose",
         "node status",
         "node reconcile",
         "node realise",

@@ -6,6 +6,7 @@ mod explain;
 mod help;
 mod layout;
 mod machine;
+mod power;
 mod profiles;
 
 use std::fs;

@@ -92,7 +92,9 @@ pub struct Choice {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ChooseError {
     /// Fewer than two applications, or not one set of counters for each.
-    #[error("{apps} applications with counters of {features}: expected two or more, with counters of each")]
+    #[error(
+        "expected two or more applications with counters of each: got {apps}, with counters of {features}"
+    )]
     Applications {
         /// Names given.
         apps: usize,

@@ -169,15 +169,9 @@ fn questions_without_an_answer_say_why() {
     }
     let (three, their) = calibration.of(&[1, 2, 3]);
     assert_eq!(refused(&three, &their, efficiency, 0.2), "no calibrated state has 3 parts");
-    let two = "expected two or more, with counters of each";
-    assert_eq!(
-        refused(&apps[..1], &features[..1], efficiency, 0.2),
-        format!("1 applications with counters of 1: {two}")
-    );
-    assert_eq!(
-        refused(&apps, &features[..1], efficiency, 0.2),
-        format!("2 applications with counters of 1: {two}")
-    );
+    let two = "expected two or more applications with counters of each: got";
+    assert_eq!(refused(&apps[..1], &features[..1], efficiency, 0.2), format!("{two} 1, with counters of 1"));
+    assert_eq!(refused(&apps, &features[..1], efficiency, 0.2), format!("{two} 2, with counters of 1"));
 }
 
 #[test]

@@ -1,0 +1,103 @@
+//! The command line of `tessera power`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use power::{Basis, Cap};
+
+/// Choose the partition and the power cap of a GPU from hardware counters
+///
+/// A model of Arima et al. (ICPP Workshops '22) predicts how fast applications run together on the parts of one GPU under
+/// a power cap. Fit it once for each GPU model, to counters and measured runs; then choose for applications whose
+/// counters are known.
+///
+/// A part is 4g, a GPU instance with its own cache and memory, or 4c, a compute instance that shares them. A state is
+/// the parts in the order of the applications, such as 4c+3c; full is without MIG. Performance is relative to the
+/// application alone without MIG and cap.
+#[derive(Subcommand)]
+pub(crate) enum PowerCommand {
+    Fit(FitArgs),
+    Choose(ChooseArgs),
+}
+
+/// Fit the model of a GPU to counters and measured runs
+///
+/// COUNTERS is CSV with the header app,gpu,source,f1,f2,f3,f4,f5,f6,f7,f8: percent of compute, memory and DRAM
+/// throughput, L2 hit rate, occupancy, and use of the tensor cores in mixed, double and integer precision.
+///
+/// RUNS is CSV with the header state,cap_w,apps,rperf, such as 4c+3c,230,igemm4+stream,0.52+0.93 or
+/// 4c,150,stream,0.98. With seconds instead of rperf, each application's line of state full at the highest cap is its
+/// reference.
+///
+/// Every part and every combination of parts needs runs at every cap. Prints the errors of the model: on the runs it was
+/// fitted to, and on runs whose applications were left out of the fit.
+#[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  tessera power fit counters.csv runs.csv --gpu a100-40gb --out model.json")]
+pub(crate) struct FitArgs {
+    /// The counters of the applications
+    #[arg(value_name = "COUNTERS")]
+    pub(super) counters: PathBuf,
+    /// Their runs, alone and together
+    #[arg(value_name = "RUNS")]
+    pub(super) runs: PathBuf,
+    /// The GPU model, as `tessera profiles` lists it
+    #[arg(long, value_name = "KEY")]
+    pub(super) gpu: String,
+    /// The functions of the counters: arima2022
+    #[arg(long, value_name = "BASIS", default_value = "arima2022")]
+    pub(super) basis: Basis,
+    /// Write the model to this file
+    #[arg(long, value_name = "MODEL")]
+    pub(super) out: Option<PathBuf>,
+    /// Print the model, JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// Choose the state, and the power cap, for applications on one GPU
+///
+/// With --cap, chooses the state with the highest throughput under that cap. Without, chooses state and cap with the
+/// highest throughput per watt. Each application keeps more than --alpha of its performance alone. With the guard on, it
+/// keeps that even if the prediction is as wrong as 95 of 100 were for applications left out of the fit. Exit status 1
+/// if nothing is allowed.
+#[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  tessera power choose --model model.json --counters counters.csv --apps igemm4,stream --cap 230
+  tessera power choose --model model.json --counters counters.csv --apps igemm4,stream --alpha 0.4 --all")]
+pub(crate) struct ChooseArgs {
+    /// A model that `tessera power fit` wrote
+    #[arg(long, value_name = "MODEL")]
+    pub(super) model: PathBuf,
+    /// The counters of the applications
+    #[arg(long, value_name = "COUNTERS")]
+    pub(super) counters: PathBuf,
+    /// The applications, two or more
+    #[arg(long, value_name = "APPS", value_delimiter = ',', required = true)]
+    pub(super) apps: Vec<String>,
+    /// The power cap, W
+    #[arg(long, value_name = "W")]
+    pub(super) cap: Option<Cap>,
+    /// The part of its performance alone that each application exceeds
+    #[arg(long, value_name = "A", default_value_t = 0.2)]
+    pub(super) alpha: f64,
+    /// Whether alpha holds for cautious predictions
+    #[arg(long, value_name = "WHETHER", default_value = "on")]
+    pub(super) guard: Guard,
+    /// Also print all candidates
+    #[arg(long)]
+    pub(super) all: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Guard {
+    /// It holds for cautious predictions; measured combinations are not predicted
+    On,
+    /// It holds for the predictions themselves
+    Off,
+}

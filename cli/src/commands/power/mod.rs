@@ -1,0 +1,32 @@
+//! `tessera power`: partition and power cap of a GPU from hardware counters.
+
+mod args;
+mod choose;
+mod fit;
+mod text;
+
+use std::path::Path;
+
+use power::CounterTable;
+
+pub(crate) use args::PowerCommand;
+
+use crate::files;
+use crate::outcome::{Failure, Outcome};
+
+pub(crate) fn run(command: &PowerCommand) -> Result<Outcome, Failure> {
+    match command {
+        PowerCommand::Fit(args) => fit::run(args),
+        PowerCommand::Choose(args) => choose::run(args),
+    }
+}
+
+fn counters(path: &Path) -> Result<CounterTable, Failure> {
+    let text = files::read_text(path)?;
+    CounterTable::parse(&path.display().to_string(), &text).map_err(|e| Failure::of(&e))
+}
+
+/// A failure about what a file says.
+fn about(path: &Path, error: &dyn std::error::Error) -> Failure {
+    Failure::new(format!("{}: {error}", path.display()))
+}

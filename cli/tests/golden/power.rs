@@ -1,0 +1,257 @@
+//! `tessera power`.
+
+use std::fmt::Write as _;
+use std::fs;
+
+use insta::assert_snapshot;
+use serde_json::{Value, json};
+
+use super::Site;
+
+/// Applications with F1 to F8.
+const APPS: [(&str, [f64; 8]); 9] = [
+    ("hgemm", [88.0, 30.0, 20.0, 70.0, 20.0, 60.0, 0.0, 0.0]),
+    ("igemm4", [80.0, 25.0, 15.0, 75.0, 25.0, 0.0, 0.0, 50.0]),
+    ("tdgemm", [85.0, 28.0, 10.0, 80.0, 18.0, 0.0, 55.0, 0.0]),
+    ("sgemm", [90.0, 40.0, 12.0, 85.0, 30.0, 0.0, 0.0, 0.0]),
+    ("lavaMD", [70.0, 20.0, 5.0, 90.0, 50.0, 0.0, 0.0, 0.0]),
+    ("stream", [20.0, 92.0, 90.0, 30.0, 80.0, 0.0, 0.0, 0.0]),
+    ("lud", [40.0, 60.0, 40.0, 50.0, 40.0, 0.0, 0.0, 0.0]),
+    ("bfs", [30.0, 35.0, 30.0, 60.0, 60.0, 0.0, 0.0, 0.0]),
+    ("kmeans", [25.0, 20.0, 15.0, 65.0, 35.0, 0.0, 0.0, 0.0]),
+];
+
+/// Performance of an application by a formula: fewer slices, less power and a hungry neighbour cost.
+fn rperf(f: &[f64; 8], slices: f64, is_private: bool, watts: f64, beside: Option<&[f64; 8]>) -> f64 {
+    let compute = f[0] / 100.0 * (slices / 7.0) * (0.6 + 0.4 * watts / 250.0);
+    let memory = f[2] / 100.0 * if is_private { 0.5 } else { 0.9 };
+    let neighbour = beside.map_or(0.0, |b| b[2] / 100.0 * if is_private { 0.02 } else { 0.2 });
+    0.35 + 0.4 * compute + 0.2 * memory + 0.1 * f[4] / 100.0 - neighbour
+}
+
+fn site() -> Site {
+    let site = Site::new();
+    let mut counters = "app,gpu,source,f1,f2,f3,f4,f5,f6,f7,f8\n".to_owned();
+    for (app, f) in &APPS {
+        let f = f.map(|f| f.to_string()).join(",");
+        writeln!(counters, "{app},a100-40gb,ncu,{f}").unwrap();
+    }
+    let mut runs = "state,cap_w,apps,rperf\n".to_owned();
+    for (watts, (kind, is_private)) in
+        [150.0, 250.0].into_iter().flat_map(|w| [("c", false), ("g", true)].map(|kind| (w, kind)))
+    {
+        for (slices, (app, f)) in [4.0, 3.0].into_iter().flat_map(|s| APPS.iter().map(move |app| (s, app))) {
+            writeln!(runs, "{slices}{kind},{watts},{app},{:.3}", rperf(f, slices, is_private, watts, None))
+                .unwrap();
+        }
+        for at in 0..APPS.len() {
+            let ((a, f), (b, g)) = (&APPS[at], &APPS[(at + 4) % APPS.len()]);
+            let (p, q) =
+                (rperf(f, 4.0, is_private, watts, Some(g)), rperf(g, 3.0, is_private, watts, Some(f)));
+            writeln!(runs, "4{kind}+3{kind},{watts},{a}+{b},{p:.3}+{q:.3}").unwrap();
+        }
+    }
+    fs::write(site.path().join("counters.csv"), counters).unwrap();
+    fs::write(site.path().join("runs.csv"), runs).unwrap();
+    site
+}
+
+fn fitted() -> Site {
+    let site = site();
+    site.run(&words("power fit counters.csv runs.csv --gpu a100-40gb --out model.json"));
+    site
+}
+
+fn words(line: &str) -> Vec<&str> {
+    line.split(' ').collect()
+}
+
+/// Runs `tessera power choose` on the fitted model.
+fn choose(site: &Site, rest: &str) -> String {
+    let line = format!("power choose --model model.json --counters counters.csv {rest}");
+    site.run(&words(&line))
+}
+
+fn as_json(site: &Site, rest: &str) -> (Value, String) {
+    let printed = choose(site, &format!("{rest} --json"));
+    let (text, status) = printed.rsplit_once("exit ").unwrap();
+    (serde_json::from_str(text).unwrap(), status.to_owned())
+}
+
+fn keys(value: &Value) -> Vec<&str> {
+    value.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+#[test]
+fn a_fit_says_how_wrong_it_is() {
+    assert_snapshot!(site().run(&words("power fit counters.csv runs.csv --gpu a100-40gb --out model.json")), @r"
+    model         a100-40gb, basis arima2022, counters from ncu
+    caps          150, 250 W
+    errors        throughput 0.0 %, fairness 0.0 %
+    held out      throughput 0.2 %, fairness 0.2 %
+    written to    model.json
+    exit 0
+    ");
+}
+
+#[test]
+fn a_choice_for_throughput_and_one_for_efficiency() {
+    let site = fitted();
+    assert_snapshot!(choose(&site, "--apps hgemm,stream --cap 230"), @r"
+    state         4g+3g
+    cap           230 W
+    throughput    1.087, predicted
+    fairness      0.542 (alpha 0.2)
+    efficiency    0.473 per 100 W
+    chosen for    the highest throughput under this cap
+
+    APP     PART  RPERF  LOW (95 %)
+    hgemm   4g    0.542       0.541
+    stream  3g    0.545       0.544
+    exit 0
+    ");
+    assert_snapshot!(choose(&site, "--apps hgemm,stream --alpha 0.3 --all"), @r"
+    state         4g+3g
+    cap           150 W
+    throughput    1.087, predicted
+    fairness      0.542 (alpha 0.3)
+    efficiency    0.725 per 100 W
+    chosen for    the highest throughput per watt
+
+    APP     PART  RPERF  LOW (95 %)
+    hgemm   4g    0.542       0.541
+    stream  3g    0.545       0.544
+
+       STATE  CAP  RPERF        LOW          THROUGHPUT  FAIRNESS  ALLOWED
+       4c+3c  150  0.396+0.581  0.395+0.579       0.977     0.396  yes
+       3c+4c  150  0.353+0.590  0.353+0.590       0.943     0.353  yes
+    *  4g+3g  150  0.542+0.545  0.541+0.544       1.087     0.542  yes
+       3g+4g  150  0.499+0.554  0.499+0.554       1.053     0.499  yes
+       4c+3c  250  0.428+0.586  0.427+0.585       1.014     0.428  yes
+       3c+4c  250  0.377+0.598  0.377+0.598       0.975     0.377  yes
+       4g+3g  250  0.574+0.550  0.573+0.549       1.124     0.550  yes
+       3g+4g  250  0.523+0.562  0.523+0.562       1.085     0.523  yes
+    exit 0
+    ");
+    assert_snapshot!(choose(&site, "--apps stream,bfs --alpha 0.9"), @r"
+    nothing chosen: no candidate keeps every application above 0.9: the best keeps 0.490 (3g+4g at 250 W)
+    exit 1
+    ");
+}
+
+#[test]
+fn a_choice_has_these_keys() {
+    let site = fitted();
+    let (found, status) = as_json(&site, "--apps hgemm,stream --cap 230 --all");
+    assert_eq!(status, "0");
+    let expected = [
+        "alpha",
+        "apps",
+        "basis",
+        "candidates",
+        "cap_w",
+        "chosen",
+        "efficiency",
+        "elapsed_us",
+        "fairness",
+        "low",
+        "measured",
+        "problem",
+        "rperf",
+        "state",
+        "throughput",
+    ];
+    assert_eq!(keys(&found), expected);
+    assert_eq!(
+        (&found["problem"], &found["cap_w"], &found["apps"]),
+        (&json!(1), &json!(230), &json!(["hgemm", "stream"]))
+    );
+    let candidates = found["candidates"].as_array().unwrap();
+    assert_eq!(candidates.len(), 4);
+    let expected = ["allowed", "cap_w", "fairness", "low", "rperf", "state", "throughput"];
+    assert_eq!(keys(&candidates[0]), expected);
+    let (none, status) = as_json(&site, "--apps hgemm,stream --alpha 0.99");
+    assert_eq!((status.as_str(), &none["chosen"], &none["problem"]), ("1", &json!(false), &json!(2)));
+    assert_eq!(keys(&none), ["alpha", "apps", "basis", "chosen", "elapsed_us", "problem", "reason"]);
+    let (measured, _) = as_json(&site, "--apps hgemm,lavaMD --cap 250 --all");
+    let of = |state: &str| {
+        measured["candidates"].as_array().unwrap().iter().find(|c| c["state"] == state).unwrap()
+    };
+    assert_eq!(of("4g+3g")["rperf"], of("4g+3g")["low"], "measured");
+    assert_ne!(of("3g+4g")["rperf"], of("3g+4g")["low"], "predicted");
+    let (plain, _) = as_json(&site, "--apps hgemm,lavaMD --cap 250 --guard off");
+    assert_eq!(plain["measured"], json!(false));
+}
+
+#[test]
+fn the_printed_model_is_the_written_one() {
+    let site = site();
+    let printed = site.run(&words("power fit counters.csv runs.csv --gpu a100-40gb --out model.json --json"));
+    let written = fs::read_to_string(site.path().join("model.json")).unwrap();
+    assert_eq!(printed, format!("{written}exit 0"));
+    let model: Value = serde_json::from_str(&written).unwrap();
+    assert_eq!(
+        (&model["format"], &model["gpu"], &model["source"]),
+        (&json!(1), &json!("a100-40gb"), &json!("ncu"))
+    );
+}
+
+#[test]
+fn what_cannot_be_done_is_one_line() {
+    let site = fitted();
+    let fit = |rest: &str| site.run(&words(&format!("power fit {rest}")));
+    assert_snapshot!(fit("counters.csv counters.csv --gpu a100-40gb"), @r"
+    stderr: tessera: counters.csv:1:state: the first line must be the header state,cap_w,apps,rperf or state,cap_w,apps,seconds
+    exit 1
+    ");
+    assert_snapshot!(fit("counters.csv runs.csv --gpu voodoo"), @r#"
+    stderr: tessera: unknown GPU model "voodoo"
+    stderr: hint: one of a30-24gb, a100-40gb, a100-80gb, h100-80gb-sxm, h100-80gb-pcie, h100-94gb-nvl, gh200-96gb, h200-141gb, gh200-144gb, h20-96gb, h20-141gb, b200-180gb, gb200-186gb, b300-269gb, gb300-278gb, rtx-pro-6000-96gb
+    exit 1
+    "#);
+    assert_snapshot!(fit("counters.csv runs.csv --gpu a100-80gb"), @r"
+    stderr: tessera: counters.csv: no counters of a100-80gb
+    exit 1
+    ");
+    assert_snapshot!(fit("counters.csv runs.csv --gpu a100-40gb --basis magic"), @r"
+    stderr: error: invalid value 'magic' for '--basis <BASIS>': `magic` is not a basis: expected arima2022
+    stderr: 
+    stderr: For more information, try '--help'.
+    exit 2
+    ");
+    let runs = fs::read_to_string(site.path().join("runs.csv")).unwrap();
+    fs::write(site.path().join("few.csv"), runs.replace("3g,250,hgemm,", "3g,230,hgemm,")).unwrap();
+    assert_snapshot!(fit("counters.csv few.csv --gpu a100-40gb"), @r"
+    stderr: tessera: few.csv: too few runs of 3c at 230 W: 0, expected at least 6, one for each coefficient
+    stderr: hint: every part and combination needs runs at every cap of the file
+    exit 1
+    ");
+    assert_snapshot!(choose(&site, "--apps hgemm,quake"), @r"
+    stderr: tessera: counters.csv: no counters of `quake` on a100-40gb: profile it first
+    exit 1
+    ");
+    assert_snapshot!(choose(&site, "--apps hgemm"), @r"
+    stderr: tessera: expected two or more applications with counters of each: got 1, with counters of 1
+    exit 1
+    ");
+    assert_snapshot!(choose(&site, "--apps hgemm,lud --cap 149"), @r"
+    stderr: tessera: model.json: no runs at or below 149 W: the lowest calibrated cap is 150 W
+    exit 1
+    ");
+    assert_snapshot!(choose(&site, "--apps hgemm,lud --cap 20"), @r"
+    stderr: error: invalid value '20' for '--cap <W>': `20` is not a power cap: expected whole watts from 50 to 2000
+    stderr: 
+    stderr: For more information, try '--help'.
+    exit 2
+    ");
+    assert_snapshot!(choose(&site, "--apps hgemm,lud --alpha=-1"), @r"
+    stderr: tessera: alpha -1 is not a share of performance: expected 0 to 1, such as 0.2
+    exit 1
+    ");
+    let model = fs::read_to_string(site.path().join("model.json")).unwrap();
+    fs::write(site.path().join("model.json"), model.replace("\"format\": 1", "\"format\": 9")).unwrap();
+    assert_snapshot!(choose(&site, "--apps hgemm,lud"), @r"
+    stderr: tessera: model.json: format 9 of the power model is unknown, expected 1: fit the model again
+    exit 1
+    ");
+}

@@ -1,0 +1,166 @@
+//! The rows of a model file, and what they stand for.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::ModelError;
+use crate::cap::Cap;
+use crate::least_squares::Fitted;
+use crate::model::{Errors, View};
+use crate::part::{Part, State};
+use crate::runs::Run;
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct File {
+    pub(super) format: u64,
+    pub(super) gpu: String,
+    pub(super) source: String,
+    pub(super) basis: String,
+    pub(super) caps_w: Vec<u32>,
+    pub(super) solo: Vec<Solo>,
+    pub(super) corun: Vec<Corun>,
+    pub(super) range: FileRange,
+    pub(super) errors: FileErrors,
+    pub(super) held_out: Option<FileErrors>,
+    pub(super) over95: Vec<Over>,
+    pub(super) measured: Vec<Measured>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct Solo {
+    pub(super) part: String,
+    pub(super) cap_w: u32,
+    pub(super) c: Vec<f64>,
+    pub(super) runs: usize,
+    pub(super) rank: usize,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct Corun {
+    pub(super) part: String,
+    pub(super) beside: String,
+    pub(super) cap_w: u32,
+    pub(super) d: Vec<f64>,
+    pub(super) runs: usize,
+    pub(super) rank: usize,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct FileRange {
+    pub(super) min: [f64; 8],
+    pub(super) max: [f64; 8],
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct FileErrors {
+    pub(super) throughput: f64,
+    pub(super) fairness: f64,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct Over {
+    pub(super) part: String,
+    pub(super) beside: String,
+    pub(super) over: f64,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct Measured {
+    pub(super) state: String,
+    pub(super) cap_w: u32,
+    pub(super) apps: Vec<String>,
+    pub(super) rperf: Vec<f64>,
+}
+
+impl From<Errors> for FileErrors {
+    fn from(e: Errors) -> Self {
+        Self { throughput: e.throughput, fairness: e.fairness }
+    }
+}
+
+impl From<FileErrors> for Errors {
+    fn from(e: FileErrors) -> Self {
+        Self { throughput: e.throughput, fairness: e.fairness }
+    }
+}
+
+impl View {
+    pub(super) fn words(&self) -> String {
+        format!("{} beside {}", self.part, self.beside())
+    }
+
+    fn parse(part: &str, beside: &str) -> Result<Self, ModelError> {
+        let mut parts = beside.split('+').map(str::parse).collect::<Result<Vec<Part>, _>>()?;
+        parts.sort();
+        Ok(Self { part: part.parse()?, beside: parts })
+    }
+}
+
+impl Solo {
+    pub(super) fn row(self) -> Result<(Part, u32, Fitted), ModelError> {
+        Ok((
+            self.part.parse()?,
+            self.cap_w,
+            Fitted { coefficients: self.c, runs: self.runs, rank: self.rank },
+        ))
+    }
+}
+
+impl Corun {
+    pub(super) fn row(self) -> Result<(View, u32, Fitted), ModelError> {
+        let view = View::parse(&self.part, &self.beside)?;
+        Ok((view, self.cap_w, Fitted { coefficients: self.d, runs: self.runs, rank: self.rank }))
+    }
+}
+
+impl Over {
+    pub(super) fn row(&self) -> Result<(View, f64), ModelError> {
+        Ok((View::parse(&self.part, &self.beside)?, self.over))
+    }
+}
+
+impl Measured {
+    pub(super) fn run(self) -> Result<Run, ModelError> {
+        let state: State = self.state.parse()?;
+        let n = state.applications();
+        if self.apps.len() != n || self.rperf.len() != n || !self.rperf.iter().all(|rperf| *rperf > 0.0) {
+            let what = format!("{state} needs {n} applications, each with rperf above 0");
+            return Err(ModelError::Row { rows: "measured", what });
+        }
+        Ok(Run { state, cap: Cap::new(self.cap_w)?, apps: self.apps, rperf: self.rperf })
+    }
+}
+
+/// Rows by what they are about, one for each cap, each with `terms` coefficients.
+pub(super) fn table<K: Ord + Clone>(
+    rows: &'static str,
+    terms: usize,
+    caps: &[Cap],
+    all: Vec<(K, u32, Fitted)>,
+    words: impl Fn(&K) -> String,
+) -> Result<BTreeMap<K, Vec<Fitted>>, ModelError> {
+    let mut cells: BTreeMap<K, BTreeMap<u32, Fitted>> = BTreeMap::new();
+    for (key, watts, row) in all {
+        let wrong = |what: String| {
+            let what = format!("{} at {watts} W {what}", words(&key));
+            Err(ModelError::Row { rows, what })
+        };
+        if !caps.iter().any(|cap| cap.watts() == watts) {
+            return wrong("is not a cap of caps_w".to_owned());
+        }
+        if row.coefficients.len() != terms {
+            return wrong(format!("has {} coefficients, expected {terms}", row.coefficients.len()));
+        }
+        if cells.entry(key.clone()).or_default().insert(watts, row).is_some() {
+            return wrong("is there twice".to_owned());
+        }
+    }
+    let row = |(key, mut of_caps): (K, BTreeMap<u32, Fitted>)| {
+        let missing = |cap: &Cap| ModelError::Missing { rows, what: format!("{} at {cap}", words(&key)) };
+        let in_order = caps.iter().map(|cap| of_caps.remove(&cap.watts()).ok_or_else(|| missing(cap)));
+        let in_order = in_order.collect::<Result<Vec<_>, _>>()?;
+        Ok((key, in_order))
+    };
+    cells.into_iter().map(row).collect()
+}

@@ -4,7 +4,7 @@
 //! percent: F1 compute throughput, F2 memory throughput, F3 DRAM throughput, F4 L2 hit rate, F5 occupancy, F6, F7, F8
 //! use of the tensor cores in mixed, double and integer precision (Arima et al., Table 3).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::csv::{self, CsvError, Line};
 
@@ -43,6 +43,16 @@ pub enum ProfileError {
         app: String,
         /// The GPU's key.
         gpu: String,
+    },
+    /// There are lines for it, but on other GPUs.
+    #[error("no counters of `{app}` on {gpu}; those of {found} cannot replace them")]
+    OtherGpu {
+        /// The application.
+        app: String,
+        /// The key of the GPU whose counters are needed.
+        gpu: String,
+        /// The GPUs that have counters.
+        found: String,
     },
     /// There are lines for it on this GPU, but from other tools.
     #[error("no counters of `{app}` on {gpu} from {source_wanted}; those from {found} cannot replace them")]
@@ -123,18 +133,24 @@ impl CounterTable {
     }
 
     fn missing(&self, key: Key) -> ProfileError {
-        let others: Vec<&str> = self
-            .rows
-            .keys()
-            .filter(|k| k.gpu == key.gpu && k.app == key.app)
-            .map(|k| k.source.as_str())
-            .collect();
+        let same_app = self.rows.keys().filter(|k| k.app == key.app);
+        let (here, elsewhere): (Vec<&Key>, Vec<&Key>) = same_app.partition(|k| k.gpu == key.gpu);
         let Key { gpu, source, app } = key;
-        if others.is_empty() {
-            return ProfileError::NoProfile { app, gpu };
+        if !here.is_empty() {
+            let found = listed(here.iter().map(|k| k.source.as_str()));
+            ProfileError::OtherSource { app, gpu, source_wanted: source, found }
+        } else if !elsewhere.is_empty() {
+            let found = listed(elsewhere.iter().map(|k| k.gpu.as_str()));
+            ProfileError::OtherGpu { app, gpu, found }
+        } else {
+            ProfileError::NoProfile { app, gpu }
         }
-        ProfileError::OtherSource { app, gpu, source_wanted: source, found: others.join(", ") }
     }
+}
+
+/// Each name once, separated by commas.
+fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    names.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ")
 }
 
 fn row(line: &Line<'_>) -> Result<(Key, [Option<f64>; 8]), CsvError> {

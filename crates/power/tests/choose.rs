@@ -207,7 +207,10 @@ fn counters_come_from_the_models_gpu_and_source() {
     let csv = calibration.counters_csv();
     assert_eq!(find(&csv).unwrap().len(), 2);
     let error = |csv: String| find(&csv).unwrap_err().to_string();
-    assert_eq!(error(csv.replace(GPU, "a30-24gb")), "no counters of `lud` on a100-40gb: profile it first");
+    assert_eq!(
+        error(csv.replace(GPU, "a30-24gb")),
+        "no counters of `lud` on a100-40gb; those of a30-24gb cannot replace them"
+    );
     assert_eq!(
         error(csv.replace("ncu", "dcgm")),
         "no counters of `lud` on a100-40gb from ncu; those from dcgm cannot replace them"

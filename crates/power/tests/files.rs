@@ -35,7 +35,11 @@ fn counters_are_found_by_gpu_source_and_application() {
     assert_eq!(table.sources(GPU), ["dcgm", "ncu"]);
     let missing = |gpu, source, app| table.features(gpu, source, app).unwrap_err();
     assert!(matches!(missing(GPU, "dcgm", "stream"), ProfileError::NoCounter { counter: "f2", .. }));
-    assert!(matches!(missing("h100-80gb-sxm", "ncu", "stream"), ProfileError::NoProfile { .. }));
+    assert!(matches!(missing(GPU, "ncu", "lud"), ProfileError::NoProfile { .. }));
+    assert_eq!(
+        missing("h100-80gb-sxm", "ncu", "stream").to_string(),
+        "no counters of `stream` on h100-80gb-sxm; those of a100-40gb cannot replace them"
+    );
     assert_eq!(
         missing(GPU, "gpm", "stream").to_string(),
         "no counters of `stream` on a100-40gb from gpm; those from dcgm, ncu cannot replace them"

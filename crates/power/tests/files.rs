@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use power::{CounterTable, ProfileError, runs};
+use proptest::prelude::*;
 
 const HEAD: &str = "app,gpu,source,f1,f2,f3,f4,f5,f6,f7,f8\n";
 const GPU: &str = "a100-40gb";
@@ -140,4 +141,44 @@ fn seconds_are_compared_with_the_full_line_at_the_highest_cap() {
         refused(timed("4g,150,a,16")),
         "r.csv:2:apps: `a` has seconds but no `full` line to compare with"
     );
+}
+
+/// Text that looks like lines of both files.
+fn text() -> impl Strategy<Value = String> {
+    let word =
+        prop_oneof!["[0-9gc+.,a-z-]{0,12}", "4g\\+3g", "full", "150", "a\\+b", "NaN", "1e999", "[^\n]{0,6}"];
+    let line = proptest::collection::vec(word, 0..13).prop_map(|words| words.join(","));
+    proptest::collection::vec(line, 0..6).prop_map(|lines| lines.join("\n"))
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_read_or_refused_by_line_and_field(text in text()) {
+        let counters = CounterTable::parse("f", &format!("{HEAD}{text}")).err();
+        let runs = runs::parse("f", &format!("state,cap_w,apps,rperf\n{text}"));
+        for error in [counters, runs.as_ref().err().cloned()].into_iter().flatten() {
+            prop_assert!(error.line >= 2 && error.line <= 1 + text.lines().count(), "{}", error);
+        }
+        for run in runs.into_iter().flatten() {
+            prop_assert_eq!(run.state.to_string().parse(), Ok(run.state.clone()));
+            prop_assert_eq!(run.apps.len(), run.state.applications());
+            prop_assert!(run.rperf.iter().all(|r| r.is_finite() && *r > 0.0));
+        }
+    }
+
+    #[test]
+    fn a_line_of_any_numbers_comes_back(
+        watts in 50..=2000_u32,
+        first in 1..=9_u8,
+        second in 1..=9_u8,
+        shared in any::<bool>(),
+        rperf in [1e-3..2.0_f64, 1e-3..2.0_f64],
+    ) {
+        let kind = if shared { 'c' } else { 'g' };
+        let state = format!("{first}{kind}+{second}{kind}");
+        let line = format!("state,cap_w,apps,rperf\n{state},{watts},x+y,{}+{}\n", rperf[0], rperf[1]);
+        let read = runs::parse("f", &line).unwrap();
+        prop_assert_eq!((read[0].state.to_string(), read[0].cap.watts()), (state, watts));
+        prop_assert_eq!(&read[0].rperf, &rperf);
+    }
 }

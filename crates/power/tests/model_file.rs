@@ -4,8 +4,11 @@
 
 mod calibration;
 
+use std::sync::OnceLock;
+
 use calibration::Calibration;
-use power::Model;
+use power::{Model, Problem, Question, choose};
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 fn file() -> Value {
@@ -126,4 +129,42 @@ fn changes_by_hand_are_refused_by_name() {
     );
     let larger = Model::from_json(&file().to_string().replace("3g", "7g"));
     assert_eq!(larger.unwrap_err().to_string(), "`4g+7g` does not fit on one a100-40gb");
+}
+
+/// Replaces the value at a random place below `value`.
+fn damage(value: &mut Value, path: &[prop::sample::Index], by: &Value) {
+    let Some((first, rest)) = path.split_first() else { return *value = by.clone() };
+    match value {
+        Value::Array(items) if !items.is_empty() => damage(first.get_mut(items), rest, by),
+        Value::Object(fields) => {
+            let key = first.get(&fields.keys().cloned().collect::<Vec<_>>()).clone();
+            damage(&mut fields[&key], rest, by);
+        }
+        _ => *value = by.clone(),
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_damaged_model_is_refused_or_answers(
+        path in proptest::collection::vec(any::<prop::sample::Index>(), 1..4),
+        by in prop_oneof![
+            Just(json!(null)), Just(json!(-1)), Just(json!(0)), Just(json!(1e300)), Just(json!("4g")), Just(json!([])),
+            Just(json!({})), Just(json!(170)), Just(json!("full")), Just(json!("2c+2c")),
+        ],
+    ) {
+        static WHOLE: OnceLock<(Calibration, Value)> = OnceLock::new();
+        let (calibration, whole) = WHOLE.get_or_init(|| (Calibration::new(2, 0.05), file()));
+        let mut damaged = whole.clone();
+        damage(&mut damaged, &path, &by);
+        if let Ok(model) = Model::from_json(&damaged.to_string()) {
+            let (apps, features) = calibration.of(&[5, 14]);
+            for guard in [true, false] {
+                let (problem, alpha) = (Problem::Efficiency, 0.2);
+                let question = Question { apps: &apps, features: &features, problem, alpha, guard };
+                let Ok(choice) = choose(&model, &question) else { continue };
+                prop_assert_eq!(choice.chosen.is_some(), choice.candidates.iter().any(|c| c.allowed));
+            }
+        }
+    }
 }

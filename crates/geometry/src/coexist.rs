@@ -29,6 +29,7 @@ fn media(profile: &Profile) -> Media {
 
 /// Whether instances of these profiles can exist on one GPU at the same time if their places do not overlap.
 #[must_use]
+#[inline]
 pub fn coexist(a: &Profile, b: &Profile) -> bool {
     match (media(a), media(b)) {
         (Media::All, Media::None) | (Media::None, Media::All) => true,
@@ -40,6 +41,7 @@ pub fn coexist(a: &Profile, b: &Profile) -> bool {
 impl Profile {
     /// Whether an instance of this profile has every media engine, so that no base profile can stand beside it.
     #[must_use]
+    #[inline]
     pub fn has_all_media(&self) -> bool {
         media(self) == Media::All
     }

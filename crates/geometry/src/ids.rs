@@ -38,6 +38,7 @@ pub struct Placement {
 impl Placement {
     /// The units as a bit mask, bit 0 for unit 0. No GPU has more than 16 units; higher ones are cut off.
     #[must_use]
+    #[inline]
     pub fn mask(self) -> u16 {
         let ones = if self.size >= 16 { u16::MAX } else { (1 << self.size) - 1 };
         u32::from(ones).checked_shl(u32::from(self.start.0)).map_or(0, |m| (m & 0xffff) as u16)

@@ -67,18 +67,21 @@ impl Model {
 
     /// The profile with this name.
     #[must_use]
+    #[inline]
     pub fn profile(&self, name: &str) -> Option<&Profile> {
         self.profiles.iter().find(|p| p.name == name)
     }
 
     /// The profile with this id.
     #[must_use]
+    #[inline]
     pub fn profile_by_id(&self, id: ProfileId) -> Option<&Profile> {
         self.profiles.iter().find(|p| p.id == id)
     }
 
     /// How many (base profile, start) pairs are free on a GPU on which the units of bit mask `taken` are held.
     #[must_use]
+    #[inline]
     pub fn placements_left(&self, taken: u16) -> u16 {
         self.left.get(usize::from(taken)).copied().unwrap_or(0)
     }
@@ -86,12 +89,14 @@ impl Model {
     /// Memory that a share or a whole-GPU job can be promised without MIG, MiB: as much as the largest instance has. The
     /// driver takes the rest of the framebuffer, and no capture says how much of the rest is usable outside MIG mode.
     #[must_use]
+    #[inline]
     pub fn usable_mib(&self) -> u64 {
         self.profiles.iter().map(|p| p.memory_mib).max().unwrap_or(0)
     }
 
     /// SMs of the largest instance, the most that MIG can give: 98 of an A100's 108.
     #[must_use]
+    #[inline]
     pub fn mig_sm(&self) -> u32 {
         self.profiles.iter().map(|p| p.sm).max().unwrap_or(0)
     }
@@ -99,6 +104,7 @@ impl Model {
     /// A profile's part of the framebuffer by its placement units, MiB: 1/8 of an A100's for a `1g.5gb`. Unlike unit
     /// counts, these can be compared between models.
     #[must_use]
+    #[inline]
     pub fn span_mib(&self, profile: &Profile) -> u64 {
         self.total_memory_mib * u64::from(profile.size) / u64::from(self.placement_units.max(1))
     }

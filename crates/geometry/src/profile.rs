@@ -31,6 +31,7 @@ pub struct Profile {
 impl Profile {
     /// A variant with other engines (`+me`, `-me`, `+gfx`): given only to a request that names it.
     #[must_use]
+    #[inline]
     pub fn is_variant(&self) -> bool {
         self.name.contains(['+', '-'])
     }
@@ -51,6 +52,7 @@ impl Profile {
 
     /// The placement that starts at `start`. Whether `start` is legal is for the caller: see `starts`.
     #[must_use]
+    #[inline]
     pub fn at(&self, start: Slice) -> Placement {
         Placement { start, size: self.size }
     }

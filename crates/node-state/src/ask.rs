@@ -42,6 +42,7 @@ impl Ask {
 
     /// Whether slurmctld permits this GPU.
     #[must_use]
+    #[inline]
     pub fn permits(&self, gpu: GpuIndex) -> bool {
         self.allowed.is_none_or(|set| set.contains(gpu))
     }

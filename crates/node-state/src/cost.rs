@@ -51,6 +51,7 @@ pub struct Cost {
 impl Cost {
     /// The same without the profile's size, for shares: a larger device leaves more to the next share.
     #[must_use]
+    #[inline]
     pub fn without_size(self) -> Self {
         Self { memory_mib: 0, sm: 0, ..self }
     }
@@ -59,6 +60,7 @@ impl Cost {
 impl Add for Cost {
     type Output = Self;
 
+    #[inline]
     fn add(self, b: Self) -> Self {
         Self {
             memory_mib: self.memory_mib + b.memory_mib,

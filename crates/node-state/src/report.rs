@@ -71,6 +71,7 @@ pub struct Takes {
 impl Takes {
     /// Whether it takes strictly less from everyone else.
     #[must_use]
+    #[inline]
     pub fn less_than(self, other: Self) -> bool {
         (self.oversubscribed, self.parts) < (other.oversubscribed, other.parts)
     }
@@ -228,6 +229,7 @@ pub enum Constraint {
 
 impl Report {
     /// Adds a candidate, and counts it if it could have been chosen.
+    #[inline]
     pub fn push(&mut self, candidate: Candidate) {
         if !matches!(candidate.fate, Fate::Ruled(_)) {
             self.feasible_now += 1;

@@ -86,12 +86,14 @@ pub struct Node {
 impl Gpu {
     /// The profile of an instance on this GPU; `None` for an id that its model does not have.
     #[must_use]
+    #[inline]
     pub fn profile_of(&self, instance: &Instance) -> Option<&'static Profile> {
         self.model.profile_by_id(instance.profile)
     }
 
     /// Where an instance lies; `None` for a profile that this model does not have.
     #[must_use]
+    #[inline]
     pub fn placement_of(&self, instance: &Instance) -> Option<Placement> {
         self.profile_of(instance).map(|p| p.at(instance.start))
     }

@@ -1,0 +1,87 @@
+//! What happened, in the order in which it took effect.
+
+use crate::device::{Device, DeviceId};
+use crate::scheduler::Order;
+use crate::task::{JobId, Need, TaskId};
+
+/// One line of a run's log. Times are seconds from the run's begin.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// First: who chooses, among which devices.
+    Node {
+        /// The policy's name.
+        policy: &'static str,
+        /// The queue's order.
+        order: Order,
+        /// The devices in the policy's order.
+        devices: Vec<Device>,
+    },
+    /// A job got its worker.
+    Job {
+        /// When.
+        t: f64,
+        /// Which.
+        job: JobId,
+        /// Whether it shares its device with nobody.
+        isolated: bool,
+        /// The device that it is bound to.
+        dev: Option<DeviceId>,
+    },
+    /// A task began; a grant, wait, refusal or crash follows.
+    Begin {
+        /// When.
+        t: f64,
+        /// Which.
+        task: TaskId,
+        /// Whose.
+        job: JobId,
+        /// What it takes.
+        need: Need,
+    },
+    /// A task got a device.
+    Grant {
+        /// When.
+        t: f64,
+        /// Which.
+        task: TaskId,
+        /// Where.
+        dev: DeviceId,
+    },
+    /// A task that just began joined the queue.
+    Wait {
+        /// When.
+        t: f64,
+        /// Which.
+        task: TaskId,
+    },
+    /// A begin changed nothing.
+    Refuse {
+        /// When.
+        t: f64,
+        /// Which.
+        task: TaskId,
+        /// Why, for people.
+        why: String,
+    },
+    /// A task did not fit its device and its program died.
+    Crash {
+        /// When.
+        t: f64,
+        /// Which.
+        task: TaskId,
+    },
+    /// A task is over; the grants that it allows follow.
+    Free {
+        /// When.
+        t: f64,
+        /// Which.
+        task: TaskId,
+    },
+    /// A job is over.
+    End {
+        /// When.
+        t: f64,
+        /// Which.
+        job: JobId,
+    },
+}

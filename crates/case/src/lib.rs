@@ -1,0 +1,49 @@
+//! GPU tasks of independent programs, packed on the devices of one node.
+//!
+//! Memory is in bytes, compute in warps, time (in the simulator only) in seconds.
+//!
+//! # Words
+//!
+//! A *task* is what one lease covers: the memory, grid and block of some kernel launches of a program. The *pool* is the
+//! devices (GPUs or MIG instances) of a node. A *job* is a process with tasks, a *worker* the right of one job to run, a
+//! *lease* what a task was promised.
+//!
+//! # Problem
+//!
+//! A task begins before its first allocation and is freed after its last. At each begin, choose a device or let the task
+//! wait; at each free, choose again for those that wait. No device may promise more memory than it has, because the
+//! driver answers that with an error that ends the program. Compute may be promised twice: it only makes tasks slower.
+//!
+//! # Approach
+//!
+//! - [`Pool`] holds what each device has promised. It alone makes leases, and none above a device's memory.
+//! - [`Policy`] chooses: [`policy::Alg2`] and [`policy::Alg3`] (CASE), [`policy::CaseMig`], [`policy::Tessera`] (ours), and
+//!   the papers' baselines [`policy::Sa`], [`policy::Cg`], [`policy::SchedGpu`], [`policy::Slurm`].
+//! - [`Scheduler`] keeps the queue: it asks the policy at every begin, and once for every waiting task after every free.
+//! - [`sim`] runs jobs against a scheduler and measures; [`audit`] checks the events of a run and shares no code with the
+//!   policies.
+//!
+//! Sources: Chen, Porter and Pande, "CASE: A Compiler-Assisted SchEduling Framework for Multi-GPU Systems", `PPoPP` '22;
+//! Porter, Chen and Pande, "Compiler-Assisted Scheduling for Multi-Instance GPUs", GPGPU '22.
+
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
+
+pub mod audit;
+mod device;
+pub mod event;
+pub mod mix;
+pub mod policy;
+mod pool;
+mod scheduler;
+pub mod sim;
+mod task;
+mod units;
+
+pub use device::{Device, DeviceId};
+pub use event::Event;
+pub use policy::{Policy, Refusal, Start, Verdict};
+pub use pool::{Held, Lease, Pool};
+pub use scheduler::{Answer, Grant, Order, Scheduler, UnknownTask};
+pub use task::{Ask, JobAsk, JobId, Need, NeedError, TaskId};
+pub use units::{Bytes, Warps};

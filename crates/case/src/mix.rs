@@ -1,0 +1,142 @@
+//! The papers' jobs and mixes.
+//!
+//! Neither paper publishes the run time of a job. What is assumed instead, and why:
+//!
+//! - A job of a Rodinia family takes a start-up time plus a rate times its size. The rates, one per family and machine, are
+//!   fitted to the rows of CASE Table 7 for single assignment (`data/first-fit.csv`), 16 numbers.
+//! - Of a process's life, the first [`HOST_SHARE`] passes before its task begins, the rest in the task. One number for both
+//!   machines, fitted to the 16 bars of Fig. 6.
+//! - Every task holds its device with demand [`RODINIA_DEMAND`], fitted to the utilisation of single assignment in Fig. 7.
+//!
+//! All other results are predictions. Memory and geometry are facts: the sources stand in `data/README.md`.
+
+use crate::device::Device;
+use crate::sim::{Job, Phase};
+use crate::task::{JobId, Need};
+use crate::units::Bytes;
+
+/// Part of a process's life before its task begins.
+pub const HOST_SHARE: f64 = 0.45;
+
+/// Part of a Rodinia task's time in which its kernels hold the device.
+pub const RODINIA_DEMAND: f64 = 0.2;
+
+const RODINIA: &str = include_str!("../data/rodinia.csv");
+const MIXES: &str = include_str!("../data/mixes.csv");
+const RATES: &str = include_str!("../data/first-fit.csv");
+
+/// The two machines of CASE section 5.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Machine {
+    /// Two P100.
+    P100,
+    /// Four V100.
+    V100,
+}
+
+impl Machine {
+    /// Its GPUs.
+    #[must_use]
+    pub fn devices(self) -> Vec<Device> {
+        match self {
+            Machine::P100 => vec![Device::P100; 2],
+            Machine::V100 => vec![Device::V100; 4],
+        }
+    }
+
+    /// Its GPUs without a scheduler that keeps memory back: 16 GB each, until the driver refuses.
+    #[must_use]
+    pub fn devices_unmanaged(self) -> Vec<Device> {
+        let whole = |device: Device| Device { mem: Bytes(16_000_000_000), ..device };
+        self.devices().into_iter().map(whole).collect()
+    }
+
+    /// The column of `first-fit.csv`.
+    fn column(self) -> usize {
+        match self {
+            Machine::P100 => 1,
+            Machine::V100 => 2,
+        }
+    }
+}
+
+/// One command of CASE Table 1.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Command {
+    /// Family and size: `backprop-8388608`.
+    pub id: &'static str,
+    /// The benchmark.
+    pub family: &'static str,
+    /// Work relative to the family's smallest command.
+    pub size: f64,
+    /// Memory and the largest launch.
+    pub need: Need,
+    /// Above 4 GiB.
+    pub is_large: bool,
+}
+
+/// The lines of a table without its head, split at commas.
+fn rows(table: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
+    table.lines().skip(1).map(|line| line.split(',').collect())
+}
+
+fn command(row: &[&'static str]) -> Option<Command> {
+    let [id, family, size, _args, mem, blocks, threads, large] = row else { return None };
+    let need = Need::new(Bytes(mem.parse().ok()?), blocks.parse().ok()?, threads.parse().ok()?).ok()?;
+    Some(Command { id, family, size: size.parse().ok()?, need, is_large: *large == "1" })
+}
+
+/// The 17 commands of Table 1, by memory.
+#[must_use]
+pub fn commands() -> Vec<Command> {
+    rows(RODINIA).filter_map(|row| command(&row)).collect()
+}
+
+/// Seconds that a command takes alone, start to end.
+#[must_use]
+pub fn life(command: &Command, machine: Machine) -> f64 {
+    let rate = |name: &str| {
+        let row = rows(RATES).find(|row| row[0] == name);
+        row.and_then(|row| row[machine.column()].parse::<f64>().ok()).unwrap_or(0.0)
+    };
+    rate("start-up") + rate(command.family) * command.size
+}
+
+/// A command as a job that arrives at 0: the host's share of its life, then its task.
+#[must_use]
+pub fn job(id: u64, command: &Command, machine: Machine) -> Job {
+    let life = life(command, machine);
+    let gpu = Phase::Gpu { seconds: life * (1.0 - HOST_SHARE), need: command.need, demand: RODINIA_DEMAND };
+    Job {
+        id: JobId(id),
+        name: command.id.to_owned(),
+        arrival: 0.0,
+        isolated: false,
+        mem: command.need.mem(),
+        phases: vec![Phase::Host(life * HOST_SHARE), gpu],
+    }
+}
+
+/// The jobs of one of CASE Table 2's mixes, `W1` to `W8`, in order; none for another name.
+#[must_use]
+pub fn rodinia(name: &str, machine: Machine) -> Vec<Job> {
+    let commands = commands();
+    let of_mix = rows(MIXES).filter(|row| row[0] == name);
+    let found = of_mix.filter_map(|row| commands.iter().find(|c| c.id == row[2]));
+    (0..).zip(found).map(|(id, command)| job(id, command, machine)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_read_whole() {
+        assert_eq!(commands().len(), 17);
+        assert_eq!(commands().iter().filter(|c| c.is_large).count(), 10);
+        let sizes: Vec<usize> = (1..=8).map(|i| rodinia(&format!("W{i}"), Machine::P100).len()).collect();
+        assert_eq!(sizes, [16, 16, 16, 16, 32, 32, 32, 32]);
+        assert!(commands().iter().all(|c| life(c, Machine::P100) > 1.0 && life(c, Machine::V100) > 1.0));
+        assert!(rodinia("W9", Machine::V100).is_empty());
+    }
+}

@@ -1,0 +1,234 @@
+//! CASE Algorithm 2: memory and compute are hard.
+//!
+//! The algorithm deals a task's blocks one by one to the SMs, as the hardware does. That takes a step per block, and tasks
+//! have up to 2^64 of them. Dealing cyclically gives every SM with room one block per round, so the result has a closed
+//! form: all SMs get `min(room, rounds)`, and the first few after the pointer that have more room get one more. A device
+//! then costs two passes over its SMs, however large the grid.
+
+use std::collections::HashMap;
+
+use crate::device::{Device, DeviceId};
+use crate::policy::{Policy, Verdict, on_bound, too_large};
+use crate::pool::{Held, Pool};
+use crate::task::{Ask, Need, TaskId};
+
+/// Free block slots and warps of one SM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Sm {
+    slots: u16,
+    warps: u16,
+}
+
+/// The SMs of one device.
+#[derive(Clone, Debug)]
+struct Sms {
+    free: Vec<Sm>,
+    /// The SM behind the one that got the last block.
+    next: usize,
+    /// A task larger than the empty device, which nobody joins.
+    alone: Option<TaskId>,
+}
+
+/// What one task holds.
+#[derive(Clone, Debug)]
+enum Hold {
+    /// Blocks on each SM of a device, and the warps of each block.
+    Blocks { device: DeviceId, blocks: Vec<u16>, warps: u16 },
+    /// A device of its own.
+    Alone(DeviceId),
+}
+
+/// Devices in order, the first that has free memory, block slots and warps for all blocks at once.
+///
+/// Memory may equal what is free. Each block goes to the next SM, cyclically from the device's pointer (first 0), that has
+/// a free slot and enough free warps, and the pointer moves behind it. A free returns the same SMs and leaves the pointer.
+/// A task that even the empty SMs could not hold takes a device without tasks and has it alone; as printed, the algorithm
+/// would never place it, as 15 of the 17 Rodinia commands on a V100.
+///
+/// Source: CASE, Algorithm 2 and section 4.
+#[derive(Debug, Default)]
+pub struct Alg2 {
+    devices: Vec<Sms>,
+    holds: HashMap<TaskId, Hold>,
+    /// The blocks per SM of the last grant, between `place` and `granted`.
+    dealt: Vec<u16>,
+    /// Where the pointer goes with that grant.
+    dealt_next: usize,
+}
+
+impl Sms {
+    fn new(device: &Device) -> Sms {
+        let empty = Sm { slots: device.blocks_per_sm, warps: device.warps_per_sm };
+        Sms { free: vec![empty; device.sms as usize], next: 0, alone: None }
+    }
+}
+
+/// Blocks of `warps` warps that fit an SM now.
+fn room(sm: Sm, warps: u16) -> u16 {
+    sm.slots.min(sm.warps / warps)
+}
+
+/// Whether the empty device holds every block of `need`.
+fn holds_when_empty(device: &Device, need: &Need, warps: u16) -> bool {
+    let per_sm = device.blocks_per_sm.min(device.warps_per_sm / warps);
+    need.blocks() <= u64::from(per_sm) * u64::from(device.sms)
+}
+
+/// Deals `blocks` cyclically from `sms.next`. Returns where the pointer stands then; `None` if not all fit. `dealt` is the
+/// result, one number per SM.
+fn deal(sms: &Sms, blocks: u64, warps: u16, dealt: &mut Vec<u16>) -> Option<usize> {
+    dealt.clear();
+    dealt.extend(sms.free.iter().map(|sm| room(*sm, warps)));
+    let total: u64 = dealt.iter().map(|room| u64::from(*room)).sum();
+    if total < blocks {
+        return None;
+    }
+    // `rounds` full rounds leave `rest` blocks, fewer than the SMs that still have room.
+    let (mut rounds, mut rest) = (0, blocks);
+    loop {
+        let open = dealt.iter().filter(|room| **room > rounds).count() as u64;
+        if rest < open || open == 0 {
+            break;
+        }
+        rest -= open;
+        rounds += 1;
+    }
+    Some(settle(dealt, sms.next, rounds, rest))
+}
+
+/// Turns room per SM into blocks per SM: `rounds` for each that has the room, and one more for the first `rest` from
+/// `start` that have more. Returns the pointer behind the last block.
+fn settle(dealt: &mut [u16], start: usize, rounds: u16, mut rest: u64) -> usize {
+    let n = dealt.len();
+    let (mut next, partial) = (start, rest > 0);
+    for i in (start..n).chain(0..start) {
+        let room = dealt[i];
+        let more = u16::from(rest > 0 && room > rounds);
+        dealt[i] = room.min(rounds) + more;
+        rest -= u64::from(more);
+        // The last block went to the last SM of the partial round, or of the last full one.
+        let is_last = if partial { more == 1 } else { rounds > 0 && room >= rounds };
+        if is_last {
+            next = (i + 1) % n;
+        }
+    }
+    next
+}
+
+impl Alg2 {
+    /// Whether the device takes the task; then `dealt` says how.
+    fn takes(&mut self, id: DeviceId, held: &Held, ask: &Ask) -> bool {
+        if ask.need.mem() > held.free() || !held.admits(ask.job) {
+            return false;
+        }
+        let sms = &self.devices[id.0];
+        #[expect(clippy::cast_possible_truncation, reason = "1 to 32")]
+        let warps = ask.need.warps_per_block() as u16;
+        if !holds_when_empty(held.device(), &ask.need, warps) {
+            self.dealt.clear();
+            return held.tasks() == 0;
+        }
+        if sms.alone.is_some() {
+            return false;
+        }
+        match deal(sms, ask.need.blocks(), warps, &mut self.dealt) {
+            Some(next) => {
+                self.dealt_next = next;
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+impl Policy for Alg2 {
+    fn name(&self) -> &'static str {
+        "alg2"
+    }
+
+    fn place(&mut self, pool: &Pool, ask: &Ask) -> Verdict {
+        if self.devices.is_empty() {
+            self.devices = pool.devices().iter().map(|held| Sms::new(held.device())).collect();
+        }
+        self.dealt.clear();
+        if let Some(device) = ask.bound {
+            return on_bound(pool, ask, device);
+        }
+        match pool.iter().find(|(id, held)| self.takes(*id, held, ask)) {
+            Some((id, _)) => Verdict::Grant(id),
+            None => too_large(pool, ask.need.mem()).map_or(Verdict::Wait, Verdict::Refuse),
+        }
+    }
+
+    fn granted(&mut self, _pool: &Pool, ask: &Ask, device: DeviceId) {
+        let Some(sms) = self.devices.get_mut(device.0) else { return };
+        if ask.bound.is_some() {
+            return;
+        }
+        if self.dealt.is_empty() {
+            sms.alone = Some(ask.task);
+            self.holds.insert(ask.task, Hold::Alone(device));
+            return;
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "1 to 32")]
+        let warps = ask.need.warps_per_block() as u16;
+        for (sm, blocks) in sms.free.iter_mut().zip(&self.dealt) {
+            sm.slots -= blocks;
+            sm.warps -= blocks * warps;
+        }
+        sms.next = self.dealt_next;
+        let blocks = self.dealt.clone();
+        self.holds.insert(ask.task, Hold::Blocks { device, blocks, warps });
+    }
+
+    fn freed(&mut self, task: TaskId) {
+        match self.holds.remove(&task) {
+            Some(Hold::Alone(device)) => self.devices[device.0].alone = None,
+            Some(Hold::Blocks { device, blocks, warps }) => {
+                for (sm, blocks) in self.devices[device.0].free.iter_mut().zip(blocks) {
+                    sm.slots += blocks;
+                    sm.warps += blocks * warps;
+                }
+            }
+            None => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The algorithm as the paper says it, a block at a time.
+    fn block_by_block(sms: &Sms, blocks: u64, warps: u16) -> Option<(Vec<u16>, usize)> {
+        let mut free = sms.free.clone();
+        let mut dealt = vec![0; free.len()];
+        let mut next = sms.next;
+        for _ in 0..blocks {
+            let turn = (0..free.len()).map(|i| (next + i) % free.len());
+            let sm = turn.clone().find(|i| free[*i].slots > 0 && free[*i].warps >= warps)?;
+            free[sm].slots -= 1;
+            free[sm].warps -= warps;
+            dealt[sm] += 1;
+            next = (sm + 1) % free.len();
+        }
+        Some((dealt, next))
+    }
+
+    proptest! {
+        #[test]
+        fn dealing_at_once_is_dealing_block_by_block(
+            free in prop::collection::vec((0u16..=32, 0u16..=64), 1..20),
+            start in 0usize..20,
+            blocks in 1u64..400,
+            warps in 1u16..=32,
+        ) {
+            let free: Vec<Sm> = free.into_iter().map(|(slots, warps)| Sm { slots, warps }).collect();
+            let sms = Sms { next: start % free.len(), free, alone: None };
+            let mut dealt = Vec::new();
+            let next = deal(&sms, blocks, warps, &mut dealt);
+            prop_assert_eq!(next.map(|next| (dealt, next)), block_by_block(&sms, blocks, warps));
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! The baselines that bind a whole process to a device.
+
+use std::collections::BTreeMap;
+
+use crate::device::DeviceId;
+use crate::policy::{Policy, Start, Verdict, on_bound, too_large};
+use crate::pool::Pool;
+use crate::task::{Ask, JobAsk, JobId};
+use crate::units::Bytes;
+
+/// Who owns which device for the life of a process.
+#[derive(Clone, Debug, Default)]
+struct Owners(BTreeMap<DeviceId, JobId>);
+
+impl Owners {
+    /// Gives `job` the first device without an owner that `eligible` accepts.
+    fn take(&mut self, pool: &Pool, job: JobId, eligible: impl Fn(Bytes) -> bool) -> Start {
+        let mut devices = pool.iter().filter(|(_, held)| eligible(held.device().mem));
+        match devices.find(|(id, _)| !self.0.contains_key(id)) {
+            Some((id, _)) => {
+                self.0.insert(id, job);
+                Start::On(id)
+            }
+            None => Start::Later,
+        }
+    }
+
+    fn release(&mut self, job: JobId) {
+        self.0.retain(|_, owner| *owner != job);
+    }
+}
+
+/// The answer for a job that owns its device. A task without one is a task of a job that never started: it waits.
+fn on_own(pool: &Pool, ask: &Ask) -> Verdict {
+    ask.bound.map_or(Verdict::Wait, |device| on_bound(pool, ask, device))
+}
+
+/// Single assignment: a process owns the first idle device that could hold it, for its whole life.
+///
+/// Source: CASE section 5.1.
+#[derive(Clone, Debug, Default)]
+pub struct Sa(Owners);
+
+impl Policy for Sa {
+    fn name(&self) -> &'static str {
+        "sa"
+    }
+
+    fn isolated_first(&self) -> bool {
+        false
+    }
+
+    fn start(&mut self, pool: &Pool, job: &JobAsk) -> Start {
+        match too_large(pool, job.mem) {
+            Some(refusal) => Start::Refuse(refusal),
+            None => self.0.take(pool, job.job, |size| size >= job.mem),
+        }
+    }
+
+    fn place(&mut self, pool: &Pool, ask: &Ask) -> Verdict {
+        on_own(pool, ask)
+    }
+
+    fn ended(&mut self, job: JobId) {
+        self.0.release(job);
+    }
+}
+
+/// Slurm with MIG instances as GPUs: a process owns, for its whole life, an instance of the smallest size that holds its
+/// largest task. A job whose size is taken does not hold up jobs of other sizes, as with Slurm's backfill scheduler.
+///
+/// Source: CASE-MIG sections 1 and 3.1.
+#[derive(Clone, Debug, Default)]
+pub struct Slurm(Owners);
+
+impl Policy for Slurm {
+    fn name(&self) -> &'static str {
+        "slurm"
+    }
+
+    fn isolated_first(&self) -> bool {
+        false
+    }
+
+    fn start(&mut self, pool: &Pool, job: &JobAsk) -> Start {
+        if let Some(refusal) = too_large(pool, job.mem) {
+            return Start::Refuse(refusal);
+        }
+        let sizes = pool.devices().iter().map(|held| held.device().mem);
+        let class = sizes.filter(|size| *size >= job.mem).min();
+        self.0.take(pool, job.job, |size| Some(size) == class)
+    }
+
+    fn place(&mut self, pool: &Pool, ask: &Ask) -> Verdict {
+        on_own(pool, ask)
+    }
+
+    fn ended(&mut self, job: JobId) {
+        self.0.release(job);
+    }
+}
+
+/// Core to GPU: the workers are dealt to the devices in turn, and nobody looks at memory. A job takes the first free
+/// worker. A task that does not fit ends its program; the device itself is never over its memory, because the driver
+/// refuses.
+///
+/// Source: CASE section 5.1: a device serves a fixed share of the cores. The number of workers is the scheduler's.
+#[derive(Clone, Debug, Default)]
+pub struct Cg {
+    /// Who has which worker.
+    workers: Vec<Option<JobId>>,
+}
+
+impl Policy for Cg {
+    fn name(&self) -> &'static str {
+        "cg"
+    }
+
+    fn isolated_first(&self) -> bool {
+        false
+    }
+
+    fn start(&mut self, pool: &Pool, job: &JobAsk) -> Start {
+        let free = self.workers.iter().position(Option::is_none);
+        let worker = free.unwrap_or_else(|| {
+            self.workers.push(None);
+            self.workers.len() - 1
+        });
+        self.workers[worker] = Some(job.job);
+        Start::On(DeviceId(worker % pool.devices().len().max(1)))
+    }
+
+    fn place(&mut self, pool: &Pool, ask: &Ask) -> Verdict {
+        let device = ask.bound.unwrap_or(DeviceId(0));
+        match pool.get(device) {
+            Some(held) if ask.need.mem() <= held.free() => Verdict::Grant(device),
+            _ => Verdict::Crash,
+        }
+    }
+
+    fn ended(&mut self, job: JobId) {
+        self.workers.iter_mut().filter(|worker| **worker == Some(job)).for_each(|worker| *worker = None);
+    }
+}

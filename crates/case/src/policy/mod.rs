@@ -1,0 +1,173 @@
+//! Who chooses the device of a task.
+
+mod alg2;
+mod alg3;
+mod bound;
+mod case_mig;
+mod schedgpu;
+mod tessera;
+
+use crate::device::DeviceId;
+use crate::pool::Pool;
+use crate::task::{Ask, JobAsk, JobId, TaskId};
+use crate::units::Bytes;
+
+pub use alg2::Alg2;
+pub use alg3::Alg3;
+pub use bound::{Cg, Sa, Slurm};
+pub use case_mig::CaseMig;
+pub use schedgpu::SchedGpu;
+pub use tessera::{OVERTAKEN_AT_MOST, Tessera};
+
+/// Where a task goes now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// To this device, whose free memory holds it.
+    Grant(DeviceId),
+    /// Nowhere now.
+    Wait,
+    /// Nowhere, ever.
+    Refuse(Refusal),
+    /// To a device whose memory does not hold it: the program dies (`cg` alone).
+    Crash,
+}
+
+/// Why a task can never be placed, or cannot begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Larger than any device that the policy could give.
+    #[error("the task needs {need}; the largest device has {largest}")]
+    TooLarge {
+        /// What the task needs.
+        need: Bytes,
+        /// The most that a device has.
+        largest: Bytes,
+    },
+    /// As large as the largest device under a policy that always leaves some memory free.
+    #[error("the task needs {need}; this policy gives less than the {largest} of the largest device")]
+    NotBelow {
+        /// What the task needs.
+        need: Bytes,
+        /// The most that a device has.
+        largest: Bytes,
+    },
+    /// The id belongs to a task that lives or waits.
+    #[error("task {0} has already begun and was not freed")]
+    Begun(u64),
+    /// No lease covers the id.
+    #[error("task {0} neither lives nor waits")]
+    Unknown(u64),
+}
+
+/// How a job starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// Its tasks may go anywhere.
+    Anywhere,
+    /// All its tasks go to one device.
+    On(DeviceId),
+    /// It waits for a worker; jobs behind it may be asked.
+    Later,
+    /// No device could ever hold it.
+    Refuse(Refusal),
+}
+
+/// Chooses devices. Equal questions in equal order have equal answers; each policy says how it breaks ties.
+///
+/// The scheduler calls [`Policy::granted`] right after a [`Verdict::Grant`] has become a lease, so that a policy with state
+/// of its own (SMs, who was overtaken) changes it only then.
+pub trait Policy {
+    /// Its name in options and output.
+    fn name(&self) -> &'static str;
+
+    /// Whether jobs that need a device to themselves start before tasks that wait, and those before all other jobs. If
+    /// not, isolated jobs are jobs like others.
+    fn isolated_first(&self) -> bool {
+        true
+    }
+
+    /// Whether a job without a worker may start, and where.
+    ///
+    /// By default an isolated job gets the smallest device without tasks that holds it (ties: the first), any other job
+    /// may use every device.
+    fn start(&mut self, pool: &Pool, job: &JobAsk) -> Start {
+        if job.isolated { alone(pool, job.mem) } else { Start::Anywhere }
+    }
+
+    /// Where `ask` goes now. Changes nothing that a later question could notice.
+    fn place(&mut self, pool: &Pool, ask: &Ask) -> Verdict;
+
+    /// `ask` was granted `device`; `pool` counts it already.
+    fn granted(&mut self, _pool: &Pool, _ask: &Ask, _device: DeviceId) {}
+
+    /// `ask` joined the queue.
+    fn waits(&mut self, _ask: &Ask) {}
+
+    /// A live or waiting task was freed.
+    fn freed(&mut self, _task: TaskId) {}
+
+    /// A job ended.
+    fn ended(&mut self, _job: JobId) {}
+}
+
+/// The smallest device without tasks that holds `mem`; ties go to the first.
+fn alone(pool: &Pool, mem: Bytes) -> Start {
+    let idle = pool.iter().filter(|(_, held)| held.is_idle() && held.device().mem >= mem);
+    match idle.min_by_key(|(id, held)| (held.device().mem, *id)) {
+        Some((id, _)) => Start::On(id),
+        None => too_large(pool, mem).map_or(Start::Later, Start::Refuse),
+    }
+}
+
+/// Why no device could hold `mem` even when empty.
+fn too_large(pool: &Pool, mem: Bytes) -> Option<Refusal> {
+    let largest = pool.largest();
+    (mem > largest).then_some(Refusal::TooLarge { need: mem, largest })
+}
+
+/// Why no device has strictly more than `mem` even when empty.
+fn not_below(pool: &Pool, mem: Bytes) -> Option<Refusal> {
+    let largest = pool.largest();
+    (mem >= largest).then_some(Refusal::NotBelow { need: mem, largest })
+}
+
+/// The answer for a task of a job that is bound to `device`: memory alone decides.
+fn on_bound(pool: &Pool, ask: &Ask, device: DeviceId) -> Verdict {
+    match pool.get(device) {
+        Some(held) if ask.need.mem() > held.device().mem => {
+            Verdict::Refuse(Refusal::TooLarge { need: ask.need.mem(), largest: held.device().mem })
+        }
+        Some(held) if ask.need.mem() <= held.free() => Verdict::Grant(device),
+        _ => Verdict::Wait,
+    }
+}
+
+/// Every policy by name, in the order that lists print them in.
+pub const NAMES: [&str; 8] = ["tessera", "alg3", "alg2", "case-mig", "sa", "cg", "schedgpu", "slurm"];
+
+/// A policy by its name; `None` for a name not in [`NAMES`].
+#[must_use]
+pub fn by_name(name: &str) -> Option<Box<dyn Policy>> {
+    Some(match name {
+        "tessera" => Box::new(Tessera::default()),
+        "alg3" => Box::new(Alg3),
+        "alg2" => Box::new(Alg2::default()),
+        "case-mig" => Box::new(CaseMig),
+        "sa" => Box::new(Sa::default()),
+        "cg" => Box::new(Cg::default()),
+        "schedgpu" => Box::new(SchedGpu),
+        "slurm" => Box::new(Slurm::default()),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_name_policies() {
+        assert!(NAMES.iter().all(|name| by_name(name).unwrap().name() == *name));
+        assert!(by_name("case").is_none());
+    }
+}

@@ -1,0 +1,164 @@
+//! The queue: who asks the policy when.
+
+use std::collections::HashMap;
+
+use crate::device::DeviceId;
+use crate::policy::{Policy, Refusal, Start, Verdict};
+use crate::pool::{Lease, Pool};
+use crate::task::{Ask, JobAsk, JobId, TaskId};
+
+/// The order in which waiting tasks are tried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// As they began.
+    #[default]
+    Arrival,
+    /// By memory, largest first; ties as they began. The artifact's order.
+    Largest,
+}
+
+/// The answer to a begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The task has a lease on this device.
+    Granted(DeviceId),
+    /// It is in the queue.
+    Waits,
+    /// Nothing changed.
+    Refused(Refusal),
+    /// Its program dies, and nothing changed.
+    Crashed,
+}
+
+/// A waiting task that got its device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// The task.
+    pub task: TaskId,
+    /// Its device.
+    pub device: DeviceId,
+}
+
+/// A free of a task that neither lives nor waits; nothing changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("task {} neither lives nor waits", .0.0)]
+pub struct UnknownTask(pub TaskId);
+
+/// A pool, a policy and the tasks that wait. A daemon and the simulator drive the same one.
+pub struct Scheduler {
+    pool: Pool,
+    policy: Box<dyn Policy>,
+    order: Order,
+    live: HashMap<TaskId, Lease>,
+    /// In the order in which they are tried.
+    waiting: Vec<Ask>,
+}
+
+impl Scheduler {
+    /// An empty queue before an empty pool.
+    #[must_use]
+    pub fn new(pool: Pool, policy: Box<dyn Policy>, order: Order) -> Scheduler {
+        Scheduler { pool, policy, order, live: HashMap::new(), waiting: Vec::new() }
+    }
+
+    /// The devices and what they have promised.
+    #[must_use]
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// Who chooses.
+    #[must_use]
+    pub fn policy(&self) -> &dyn Policy {
+        &*self.policy
+    }
+
+    /// Tasks without a device, in the order in which they are tried.
+    #[must_use]
+    pub fn waiting(&self) -> &[Ask] {
+        &self.waiting
+    }
+
+    /// A task begins: it is answered at once, and joins the queue if there is no room.
+    pub fn begin(&mut self, ask: Ask) -> Answer {
+        if self.live.contains_key(&ask.task) || self.waiting.iter().any(|w| w.task == ask.task) {
+            return Answer::Refused(Refusal::Begun(ask.task.0));
+        }
+        match self.policy.place(&self.pool, &ask) {
+            Verdict::Grant(device) if self.lease(&ask, device) => Answer::Granted(device),
+            Verdict::Grant(_) | Verdict::Wait => {
+                self.policy.waits(&ask);
+                self.enqueue(ask);
+                Answer::Waits
+            }
+            Verdict::Refuse(why) => Answer::Refused(why),
+            Verdict::Crash => Answer::Crashed,
+        }
+    }
+
+    /// A task is over, or no longer waits. Call [`Scheduler::retry`] next.
+    ///
+    /// # Errors
+    ///
+    /// Where the task neither lives nor waits.
+    pub fn free(&mut self, task: TaskId) -> Result<(), UnknownTask> {
+        if let Some(lease) = self.live.remove(&task) {
+            self.pool.give_back(lease);
+        } else {
+            let at = self.waiting.iter().position(|w| w.task == task).ok_or(UnknownTask(task))?;
+            self.waiting.remove(at);
+        }
+        self.policy.freed(task);
+        Ok(())
+    }
+
+    /// Tries every waiting task once and returns those that got a device, in order.
+    pub fn retry(&mut self) -> Vec<Grant> {
+        let mut grants = Vec::new();
+        let mut still = Vec::with_capacity(self.waiting.len());
+        for ask in std::mem::take(&mut self.waiting) {
+            match self.policy.place(&self.pool, &ask) {
+                Verdict::Grant(device) if self.lease(&ask, device) => {
+                    grants.push(Grant { task: ask.task, device });
+                }
+                _ => still.push(ask),
+            }
+        }
+        self.waiting = still;
+        grants
+    }
+
+    /// Whether a job may start; an isolated one then has its device to itself until [`Scheduler::end`].
+    pub fn start(&mut self, job: &JobAsk) -> Start {
+        let start = self.policy.start(&self.pool, job);
+        match start {
+            Start::On(device)
+                if job.isolated && self.policy.isolated_first() && !self.pool.isolate(device, job.job) =>
+            {
+                Start::Later
+            }
+            _ => start,
+        }
+    }
+
+    /// A job ended, all its tasks freed.
+    pub fn end(&mut self, job: JobId) {
+        self.pool.open(job);
+        self.policy.ended(job);
+    }
+
+    fn lease(&mut self, ask: &Ask, device: DeviceId) -> bool {
+        let Some(lease) = self.pool.grant(ask, device) else { return false };
+        self.live.insert(ask.task, lease);
+        self.policy.granted(&self.pool, ask, device);
+        true
+    }
+
+    fn enqueue(&mut self, ask: Ask) {
+        let at = match self.order {
+            Order::Arrival => self.waiting.len(),
+            Order::Largest => self.waiting.partition_point(|w| w.need.mem() >= ask.need.mem()),
+        };
+        self.waiting.insert(at, ask);
+    }
+}

@@ -1,0 +1,62 @@
+//! What is counted while a run goes on.
+
+use crate::pool::Pool;
+use crate::sim::summary::{JobTimes, Summary, mean};
+
+/// Sums of a run.
+#[derive(Default)]
+pub(super) struct Meter {
+    waits: Vec<f64>,
+    slowdowns: Vec<f64>,
+    /// Integrals over time of memory, warps and busy devices, as parts of the capacity.
+    used: [f64; 3],
+}
+
+impl Meter {
+    /// `dt` seconds pass with `pool` as it is and tasks of these demands on its devices.
+    pub(super) fn pass(&mut self, dt: f64, pool: &Pool, demands: &[f64]) {
+        let (mut mem, mut all, mut warps, mut all_warps) = (0.0, 0.0, 0.0, 0.0);
+        for held in pool.devices() {
+            let size = held.device();
+            mem += (size.mem.0 - held.free().0) as f64;
+            all += size.mem.0 as f64;
+            warps += held.warps().min(size.warps()).0 as f64;
+            all_warps += size.warps().0 as f64;
+        }
+        let busy: f64 = demands.iter().map(|d| d.min(1.0)).sum();
+        let parts =
+            [mem / f64::max(all, 1.0), warps / f64::max(all_warps, 1.0), busy / demands.len().max(1) as f64];
+        self.used.iter_mut().zip(parts).for_each(|(used, part)| *used += part * dt);
+    }
+
+    /// A granted task is over: it waited and lasted so many seconds, and would have lasted `alone`.
+    pub(super) fn task(&mut self, waited: f64, lasted: f64, alone: f64) {
+        self.waits.push(waited);
+        if alone > 0.0 {
+            self.slowdowns.push(lasted / alone - 1.0);
+        }
+    }
+
+    /// The measures of the whole run.
+    pub(super) fn summary(&self, jobs: &[JobTimes]) -> Summary {
+        let finished = || jobs.iter().filter(|j| !j.crashed);
+        let first = jobs.iter().map(|j| j.arrival).min_by(f64::total_cmp).unwrap_or(0.0);
+        let last = jobs.iter().map(|j| j.end).max_by(f64::total_cmp).unwrap_or(0.0);
+        let makespan = last - first;
+        let rate = |amount: f64| if makespan > 0.0 { amount / makespan } else { 0.0 };
+        let [mem, warps, busy] = self.used;
+        Summary {
+            jobs: jobs.len(),
+            crashed: jobs.iter().filter(|j| j.crashed).count(),
+            makespan,
+            throughput: rate(finished().count() as f64),
+            turnaround_mean: mean(finished().map(JobTimes::turnaround)),
+            wait_mean: mean(self.waits.iter().copied()),
+            wait_max: self.waits.iter().copied().fold(0.0, f64::max),
+            mem_util: rate(mem),
+            warp_util: rate(warps),
+            busy_util: rate(busy),
+            slowdown_mean: mean(self.slowdowns.iter().copied()),
+        }
+    }
+}

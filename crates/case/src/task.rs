@@ -1,0 +1,129 @@
+//! What a program asks for.
+
+use crate::device::DeviceId;
+use crate::units::{Bytes, Warps};
+
+/// A task's number, chosen by whoever begins it. It may come again once the task is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskId(pub u64);
+
+/// The number of a process of the pool. Not Slurm's job id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobId(pub u64);
+
+/// Threads of a warp on every GPU.
+const WARP: u32 = 32;
+
+/// Most threads of a block on every GPU.
+const MAX_THREADS: u64 = 1024;
+
+/// What one lease covers: memory, and the largest grid and block of the launches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Need {
+    mem: Bytes,
+    blocks: u64,
+    threads: u32,
+}
+
+/// A launch that no GPU accepts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NeedError {
+    /// A grid has at least one block.
+    #[error("blocks is 0; a launch has at least 1")]
+    NoBlocks,
+    /// A block has 1 to 1,024 threads.
+    #[error("threads is {0}; a block has 1 to {MAX_THREADS}")]
+    Threads(u64),
+}
+
+impl Need {
+    /// A task of `mem` bytes, `blocks` thread blocks and `threads` threads per block.
+    ///
+    /// # Errors
+    ///
+    /// Where no GPU could launch such a grid. Zero bytes are legal, and so is any memory: the pool answers for its size.
+    pub fn new(mem: Bytes, blocks: u64, threads: u64) -> Result<Need, NeedError> {
+        if blocks == 0 {
+            return Err(NeedError::NoBlocks);
+        }
+        match u32::try_from(threads) {
+            Ok(n) if n > 0 && threads <= MAX_THREADS => Ok(Need { mem, blocks, threads: n }),
+            _ => Err(NeedError::Threads(threads)),
+        }
+    }
+
+    /// Memory that the task never exceeds.
+    #[must_use]
+    pub fn mem(&self) -> Bytes {
+        self.mem
+    }
+
+    /// Blocks of the largest grid, at least 1.
+    #[must_use]
+    pub fn blocks(&self) -> u64 {
+        self.blocks
+    }
+
+    /// Threads per block, 1 to 1,024.
+    #[must_use]
+    pub fn threads(&self) -> u32 {
+        self.threads
+    }
+
+    /// Warps of one block, 1 to 32.
+    #[must_use]
+    pub fn warps_per_block(&self) -> u32 {
+        self.threads.div_ceil(WARP)
+    }
+
+    /// Warps of the whole grid: both papers' measure of compute.
+    #[must_use]
+    pub fn warps(&self) -> Warps {
+        Warps(u128::from(self.blocks) * u128::from(self.warps_per_block()))
+    }
+}
+
+/// One begin, as a policy sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// The task.
+    pub task: TaskId,
+    /// The process that begins it.
+    pub job: JobId,
+    /// What it takes.
+    pub need: Need,
+    /// The most memory that its job declared for any task; equal to `need.mem()` where it declared none.
+    pub job_mem: Bytes,
+    /// The device that its job is bound to.
+    pub bound: Option<DeviceId>,
+    /// Whether its job shares a device with nobody.
+    pub isolated: bool,
+}
+
+/// A process that asks for a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JobAsk {
+    /// The process.
+    pub job: JobId,
+    /// The memory of its largest task.
+    pub mem: Bytes,
+    /// Whether it shares a device with nobody.
+    pub isolated: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_need_is_what_a_gpu_can_launch() {
+        let need = |blocks, threads| Need::new(Bytes(0), blocks, threads);
+        assert_eq!(need(0, 32), Err(NeedError::NoBlocks));
+        assert_eq!(need(1, 0), Err(NeedError::Threads(0)));
+        assert_eq!(need(1, 1025), Err(NeedError::Threads(1025)));
+        assert_eq!(need(1, (1 << 32) + 1), Err(NeedError::Threads((1 << 32) + 1)));
+        assert_eq!(need(1 << 31, 1024).unwrap().warps(), Warps(1 << 36));
+        assert_eq!(need(3, 33).unwrap().warps(), Warps(6));
+        assert_eq!(need(u64::MAX, 1024).unwrap().warps().0, u128::from(u64::MAX) * 32);
+    }
+}

@@ -1,0 +1,229 @@
+//! Any begins and frees, in any order, on any pool: the audit finds nothing, and everything comes back.
+#![allow(missing_docs, clippy::unwrap_used, reason = "tests")]
+
+use case::audit::audit;
+use case::policy::{self, OVERTAKEN_AT_MOST};
+use case::{
+    Answer, Ask, Bytes, Device, DeviceId, Event, JobId, Need, Order, Pool, Refusal, Scheduler, TaskId,
+};
+use proptest::prelude::*;
+
+/// Policies that place tasks of jobs without a device of their own.
+const SHARING: [&str; 5] = ["alg2", "alg3", "case-mig", "schedgpu", "tessera"];
+
+fn device() -> impl Strategy<Value = Device> {
+    (1u64..40, 1u32..6, prop::option::of(1u32..4)).prop_map(|(mem, sms, max_workers)| Device {
+        mem: Bytes(mem),
+        sms,
+        max_workers,
+        ..Device::V100
+    })
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Begin { task: u64, job: u64, mem: u64, blocks: u64, threads: u64 },
+    Free(u64),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        3 => (0u64..24, 0u64..6, 0u64..45, 1u64..300, 1u64..=1024)
+            .prop_map(|(task, job, mem, blocks, threads)| Op::Begin { task, job, mem, blocks, threads }),
+        2 => (0u64..24).prop_map(Op::Free),
+    ]
+}
+
+fn ask(task: u64, job: u64, need: Need) -> Ask {
+    Ask { task: TaskId(task), job: JobId(job), need, job_mem: need.mem(), bound: None, isolated: false }
+}
+
+/// A scheduler, and the events of what was done with it.
+struct Log {
+    scheduler: Scheduler,
+    events: Vec<Event>,
+}
+
+impl Log {
+    fn new(name: &str, order: Order, devices: &[Device]) -> Log {
+        let policy = policy::by_name(name).unwrap();
+        let node = Event::Node { policy: policy.name(), order, devices: devices.to_vec() };
+        Log { scheduler: Scheduler::new(Pool::new(devices), policy, order), events: vec![node] }
+    }
+
+    fn begin(&mut self, ask: Ask) -> Answer {
+        let (t, task) = (0.0, ask.task);
+        let answer = self.scheduler.begin(ask);
+        if matches!(answer, Answer::Refused(Refusal::Begun(_))) {
+            return answer;
+        }
+        self.events.push(Event::Begin { t, task, job: ask.job, need: ask.need });
+        self.events.push(match answer {
+            Answer::Granted(dev) => Event::Grant { t, task, dev },
+            Answer::Waits => Event::Wait { t, task },
+            Answer::Refused(why) => Event::Refuse { t, task, why: why.to_string() },
+            Answer::Crashed => Event::Crash { t, task },
+        });
+        answer
+    }
+
+    fn free(&mut self, task: u64) {
+        if self.scheduler.free(TaskId(task)).is_err() {
+            return;
+        }
+        self.events.push(Event::Free { t: 0.0, task: TaskId(task) });
+        for grant in self.scheduler.retry() {
+            self.events.push(Event::Grant { t: 0.0, task: grant.task, dev: grant.device });
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn every_run_is_legal_and_everything_comes_back(
+        devices in prop::collection::vec(device(), 1..5),
+        ops in prop::collection::vec(op(), 0..80),
+        which in 0..SHARING.len(),
+        largest in any::<bool>(),
+    ) {
+        let order = if largest { Order::Largest } else { Order::Arrival };
+        let mut log = Log::new(SHARING[which], order, &devices);
+        for op in ops {
+            match op {
+                Op::Begin { task, job, mem, blocks, threads } => {
+                    log.begin(ask(task, job, Need::new(Bytes(mem), blocks, threads).unwrap()));
+                }
+                Op::Free(task) => log.free(task),
+            }
+        }
+        prop_assert_eq!(audit(&log.events), []);
+        for task in 0..24 {
+            log.free(task);
+        }
+        prop_assert!(log.scheduler.waiting().is_empty());
+        prop_assert_eq!(audit(&log.events), []);
+        for (held, device) in log.scheduler.pool().devices().iter().zip(&devices) {
+            prop_assert_eq!((held.free(), held.warps().0, held.tasks()), (device.mem, 0, 0));
+        }
+    }
+}
+
+fn need(mem: u64) -> Need {
+    Need::new(Bytes(mem), 1, 32).unwrap()
+}
+
+#[test]
+fn bad_begins_and_frees_change_nothing() {
+    let device = Device { mem: Bytes(10), ..Device::V100 };
+    for name in SHARING {
+        let mut log = Log::new(name, Order::Arrival, &[device; 2]);
+        assert!(matches!(log.begin(ask(1, 1, need(4))), Answer::Granted(_)), "{name}");
+        let before = format!("{:?}", log.scheduler.pool());
+        let huge = Need::new(Bytes(1 << 63), 1 << 31, 1024).unwrap();
+        assert!(matches!(log.begin(ask(2, 1, huge)), Answer::Refused(_)), "{name}");
+        assert_eq!(log.begin(ask(1, 1, need(1))), Answer::Refused(Refusal::Begun(1)), "{name}");
+        assert!(log.scheduler.free(TaskId(7)).is_err(), "{name}");
+        assert_eq!(format!("{:?}", log.scheduler.pool()), before, "{name}");
+        assert!(log.scheduler.free(TaskId(1)).is_ok() && log.scheduler.free(TaskId(1)).is_err(), "{name}");
+        assert!(matches!(log.begin(ask(1, 1, need(4))), Answer::Granted(_)), "{name}: an id comes again");
+    }
+}
+
+#[test]
+fn only_alg3_leaves_memory_free() {
+    let device = Device { mem: Bytes(10), ..Device::V100 };
+    for (name, fits) in
+        [("alg2", true), ("tessera", true), ("schedgpu", true), ("alg3", false), ("case-mig", false)]
+    {
+        let mut log = Log::new(name, Order::Arrival, &[device]);
+        let answer = log.begin(ask(1, 1, need(10)));
+        assert_eq!(answer == Answer::Granted(DeviceId(0)), fits, "{name}");
+        if let Answer::Refused(why) = answer {
+            assert!(why.to_string().matches("10 bytes").count() == 2, "{why}");
+        }
+    }
+}
+
+#[test]
+fn alg3_takes_the_fewest_warps_and_the_first_of_equals() {
+    let mut log = Log::new("alg3", Order::Arrival, &[Device::V100; 3]);
+    let wide = Need::new(Bytes(1), 100, 1024).unwrap();
+    let to = |log: &mut Log, task, need| log.begin(ask(task, task, need));
+    assert_eq!(to(&mut log, 1, wide), Answer::Granted(DeviceId(0)));
+    assert_eq!(to(&mut log, 2, need(1)), Answer::Granted(DeviceId(1)));
+    assert_eq!(to(&mut log, 3, need(1)), Answer::Granted(DeviceId(2)));
+    assert_eq!(to(&mut log, 4, need(1)), Answer::Granted(DeviceId(1)));
+    assert_eq!(to(&mut log, 5, need(1)), Answer::Granted(DeviceId(2)));
+}
+
+#[test]
+fn alg2_gives_a_task_above_any_device_one_of_its_own() {
+    let mut log = Log::new("alg2", Order::Arrival, &[Device::V100; 2]);
+    let above = Need::new(Bytes(1), 1_000_000, 128).unwrap();
+    assert_eq!(log.begin(ask(1, 1, need(1))), Answer::Granted(DeviceId(0)));
+    assert_eq!(log.begin(ask(2, 2, above)), Answer::Granted(DeviceId(1)));
+    assert_eq!(log.begin(ask(3, 3, above)), Answer::Waits);
+    assert_eq!(log.begin(ask(4, 4, need(1))), Answer::Granted(DeviceId(0)));
+    log.free(2);
+    assert_eq!(log.scheduler.pool().devices()[1].tasks(), 1, "the waiting one moved in");
+    assert_eq!(audit(&log.events), []);
+}
+
+/// Small tasks come and go in pairs, so that the large one never finds both halves free on its own.
+#[test]
+fn tessera_lets_nobody_starve() {
+    let device = Device { mem: Bytes(10), ..Device::V100 };
+    for (name, most) in [("tessera", Some(OVERTAKEN_AT_MOST + 4)), ("alg3", None)] {
+        let mut log = Log::new(name, Order::Arrival, &[device; 2]);
+        for task in 0..4 {
+            log.begin(ask(task, task, need(4)));
+        }
+        assert_eq!(log.begin(ask(1000, 1000, need(9))), Answer::Waits);
+        let mut granted_after = None;
+        for task in 4..200 {
+            log.free(task - 4);
+            if log.scheduler.waiting().iter().all(|w| w.task != TaskId(1000)) {
+                granted_after = Some(task - 4);
+                break;
+            }
+            log.begin(ask(task, task, need(4)));
+        }
+        match most {
+            Some(most) => assert!(granted_after.is_some_and(|n| n <= u64::from(most)), "{granted_after:?}"),
+            None => assert_eq!(granted_after, None, "alg3 starves it: the test is real"),
+        }
+        assert_eq!(audit(&log.events), []);
+    }
+}
+
+/// The audit must not be blind: each broken log has a finding.
+#[test]
+fn the_audit_sees_what_is_wrong() {
+    let node = |policy| Event::Node { policy, order: Order::Arrival, devices: vec![Device::V100; 2] };
+    let begin =
+        |task: u64, mem| Event::Begin { t: 0.0, task: TaskId(task), job: JobId(task), need: need(mem) };
+    let grant = |task: u64, dev| Event::Grant { t: 0.0, task: TaskId(task), dev: DeviceId(dev) };
+    let wait = |task| Event::Wait { t: 0.0, task: TaskId(task) };
+    let free = |task| Event::Free { t: 0.0, task: TaskId(task) };
+    let half = Device::V100.mem.0 / 2 + 1;
+    let finds = |events: Vec<Event>, word: &str| {
+        let found = audit(&events);
+        assert!(found.iter().any(|v| v.what.contains(word)), "{word}: {found:?}");
+    };
+    finds(vec![node("tessera"), begin(1, half), grant(1, 0), begin(2, half), grant(2, 0)], "promises");
+    finds(vec![node("alg3"), begin(1, 1), grant(1, 1)], "names 0");
+    finds(vec![node("alg3"), begin(1, 1), grant(1, 0), grant(1, 0)], "twice");
+    finds(vec![node("alg2"), begin(1, 1), wait(1)], "waits although");
+    finds(vec![node("alg2"), begin(1, 1), grant(1, 0), free(1), free(1)], "not begun");
+    finds(vec![node("alg3"), begin(1, 1), Event::Crash { t: 0.0, task: TaskId(1) }], "only cg");
+    let refuse = Event::Refuse { t: 0.0, task: TaskId(1), why: String::new() };
+    finds(vec![node("alg3"), begin(1, 1), refuse], "refused although");
+    let mut starve = vec![node("tessera"), begin(1, half), grant(1, 0), begin(2, half), grant(2, 1)];
+    starve.extend([begin(3, half), wait(3)]);
+    for (task, dev) in (4..40).zip([0, 1].into_iter().cycle()) {
+        starve.extend([begin(task, 1), grant(task, dev), free(task)]);
+    }
+    finds(starve, "passed on every device");
+}

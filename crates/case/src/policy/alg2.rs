@@ -23,6 +23,9 @@ struct Sm {
 #[derive(Clone, Debug)]
 struct Sms {
     free: Vec<Sm>,
+    /// Sums of `free`: most tasks that do not fit are seen from them.
+    slots: u64,
+    warps: u64,
     /// The SM behind the one that got the last block.
     next: usize,
     /// A task larger than the empty device, which nobody joins.
@@ -59,7 +62,9 @@ pub struct Alg2 {
 impl Sms {
     fn new(device: &Device) -> Sms {
         let empty = Sm { slots: device.blocks_per_sm, warps: device.warps_per_sm };
-        Sms { free: vec![empty; device.sms as usize], next: 0, alone: None }
+        let sum = |per_sm: u16| u64::from(per_sm) * u64::from(device.sms);
+        let free = vec![empty; device.sms as usize];
+        Sms { free, slots: sum(empty.slots), warps: sum(empty.warps), next: 0, alone: None }
     }
 }
 
@@ -78,6 +83,9 @@ fn holds_when_empty(device: &Device, need: &Need, warps: u16) -> bool {
 /// result, one number per SM.
 fn deal(sms: &Sms, blocks: u64, warps: u16, dealt: &mut Vec<u16>) -> Option<usize> {
     dealt.clear();
+    if blocks > sms.slots || blocks.saturating_mul(warps.into()) > sms.warps {
+        return None;
+    }
     dealt.extend(sms.free.iter().map(|sm| room(*sm, warps)));
     let total: u64 = dealt.iter().map(|room| u64::from(*room)).sum();
     if total < blocks {
@@ -172,6 +180,8 @@ impl Policy for Alg2 {
         }
         #[expect(clippy::cast_possible_truncation, reason = "1 to 32")]
         let warps = ask.need.warps_per_block() as u16;
+        sms.slots -= ask.need.blocks();
+        sms.warps -= ask.need.blocks() * u64::from(warps);
         for (sm, blocks) in sms.free.iter_mut().zip(&self.dealt) {
             sm.slots -= blocks;
             sm.warps -= blocks * warps;
@@ -185,7 +195,10 @@ impl Policy for Alg2 {
         match self.holds.remove(&task) {
             Some(Hold::Alone(device)) => self.devices[device.0].alone = None,
             Some(Hold::Blocks { device, blocks, warps }) => {
-                for (sm, blocks) in self.devices[device.0].free.iter_mut().zip(blocks) {
+                let sms = &mut self.devices[device.0];
+                for (sm, blocks) in sms.free.iter_mut().zip(blocks) {
+                    sms.slots += u64::from(blocks);
+                    sms.warps += u64::from(blocks * warps);
                     sm.slots += blocks;
                     sm.warps += blocks * warps;
                 }
@@ -225,7 +238,9 @@ mod tests {
             warps in 1u16..=32,
         ) {
             let free: Vec<Sm> = free.into_iter().map(|(slots, warps)| Sm { slots, warps }).collect();
-            let sms = Sms { next: start % free.len(), free, alone: None };
+            let slots = free.iter().map(|sm| u64::from(sm.slots)).sum();
+            let all_warps = free.iter().map(|sm| u64::from(sm.warps)).sum();
+            let sms = Sms { next: start % free.len(), slots, warps: all_warps, free, alone: None };
             let mut dealt = Vec::new();
             let next = deal(&sms, blocks, warps, &mut dealt);
             prop_assert_eq!(next.map(|next| (dealt, next)), block_by_block(&sms, blocks, warps));

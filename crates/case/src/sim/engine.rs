@@ -5,7 +5,7 @@ use std::collections::{HashSet, VecDeque};
 use crate::device::{Device, DeviceId};
 use crate::event::Event;
 use crate::policy::{Policy, Start};
-use crate::pool::Pool;
+use crate::pool::{Held, Pool};
 use crate::scheduler::{Answer, Order, Scheduler};
 use crate::sim::job::{Job, JobError, Phase};
 use crate::sim::meter::Meter;
@@ -71,8 +71,10 @@ struct Engine<'a> {
     sched: Scheduler,
     now: f64,
     next_task: u64,
-    /// Arrived and without a worker, in order.
+    /// Jobs that arrived and have no worker, in order.
     queue: VecDeque<usize>,
+    /// Those of them that start before waiting tasks: isolated jobs, if the policy puts them first.
+    isolated: VecDeque<usize>,
     /// By job.
     active: Vec<Active>,
     times: Vec<Option<JobTimes>>,
@@ -106,6 +108,7 @@ pub fn simulate(setup: &Setup, jobs: &[Job], policy: Box<dyn Policy>) -> Result<
         now: 0.0,
         next_task: 0,
         queue: VecDeque::new(),
+        isolated: VecDeque::new(),
         active: Vec::new(),
         times: vec![None; jobs.len()],
         events: vec![node],
@@ -137,7 +140,8 @@ impl Engine<'_> {
                     break;
                 }
                 arrivals.pop_front();
-                self.queue.push_back(job);
+                let is_first = self.jobs[job].isolated && self.sched.policy().isolated_first();
+                if is_first { &mut self.isolated } else { &mut self.queue }.push_back(job);
             }
             for job in ended {
                 self.phase_over(job);
@@ -294,24 +298,27 @@ impl Engine<'_> {
         }
     }
 
+    /// Isolated jobs need a device without tasks: without one, none is asked.
     fn start_isolated(&mut self) {
-        if self.sched.policy().isolated_first() {
-            self.start_jobs(|job| job.isolated);
+        if !self.isolated.is_empty() && self.sched.pool().devices().iter().any(Held::is_idle) {
+            let mut queue = std::mem::take(&mut self.isolated);
+            self.start_jobs(&mut queue);
+            self.isolated = queue;
         }
     }
 
     fn start_others(&mut self) {
-        let isolated_first = self.sched.policy().isolated_first();
-        self.start_jobs(|job| !(isolated_first && job.isolated));
+        let mut queue = std::mem::take(&mut self.queue);
+        self.start_jobs(&mut queue);
+        self.queue = queue;
     }
 
-    /// Starts jobs of one kind in order while workers remain.
-    fn start_jobs(&mut self, kind: impl Fn(&Job) -> bool) {
+    /// Starts jobs in order while workers remain.
+    fn start_jobs(&mut self, queue: &mut VecDeque<usize>) {
         let mut at = 0;
-        while at < self.queue.len() && self.active.len() < self.workers {
-            let job = self.queue[at];
-            if kind(&self.jobs[job]) && self.start(job) {
-                self.queue.remove(at);
+        while at < queue.len() && self.active.len() < self.workers {
+            if self.start(queue[at]) {
+                queue.remove(at);
             } else {
                 at += 1;
             }

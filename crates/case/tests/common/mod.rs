@@ -1,6 +1,8 @@
 //! Runs of the papers' mixes, and the values that the papers print.
 #![allow(dead_code, reason = "each test uses a part")]
 
+use std::collections::BTreeMap;
+
 use case::mix::{self, Machine};
 use case::sim::{Job, Outcome, Setup, simulate};
 use case::{Order, policy};
@@ -33,6 +35,10 @@ pub(crate) fn jobs(name: &str, machine: Machine) -> Vec<Job> {
     mix::rodinia(name, machine)
 }
 
+pub(crate) fn within(ours: f64, theirs: f64, tolerance: f64, what: &str) {
+    assert!((ours / theirs - 1.0).abs() <= tolerance, "{what}: {ours:.3}, paper {theirs:.3}");
+}
+
 pub(crate) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
@@ -56,6 +62,7 @@ pub(crate) struct Paper {
 
 #[derive(Deserialize)]
 pub(crate) struct Case {
+    pub(crate) table8: BTreeMap<String, f64>,
     pub(crate) table3: Table3,
     pub(crate) table4: Table4,
     pub(crate) table6: Table6,
@@ -102,6 +109,9 @@ pub(crate) struct Fig6 {
 
 #[derive(Deserialize)]
 pub(crate) struct Text {
+    pub(crate) darknet_over_schedgpu: BTreeMap<String, f64>,
+    pub(crate) darknet_utilisation_percent: BTreeMap<String, f64>,
+    pub(crate) darknet_128_over_sa: f64,
     pub(crate) alg3_over_alg2_throughput: f64,
     pub(crate) utilisation_w7_percent: Utilisation,
 }

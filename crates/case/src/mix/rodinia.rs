@@ -1,15 +1,6 @@
-//! The papers' jobs and mixes.
-//!
-//! Neither paper publishes the run time of a job. What is assumed instead, and why:
-//!
-//! - A job of a Rodinia family takes a start-up time plus a rate times its size. The rates, one per family and machine, are
-//!   fitted to the rows of CASE Table 7 for single assignment (`data/first-fit.csv`), 16 numbers.
-//! - Of a process's life, the first [`HOST_SHARE`] passes before its task begins, the rest in the task. One number for both
-//!   machines, fitted to the 16 bars of Fig. 6.
-//! - Every task holds its device with demand [`RODINIA_DEMAND`], fitted to the utilisation of single assignment in Fig. 7.
-//!
-//! All other results are predictions. Memory and geometry are facts: the sources stand in `data/README.md`.
+//! CASE's Rodinia commands and mixes.
 
+use super::draw::Draw;
 use crate::device::Device;
 use crate::sim::{Job, Phase};
 use crate::task::{JobId, Need};
@@ -21,9 +12,9 @@ pub const HOST_SHARE: f64 = 0.45;
 /// Part of a Rodinia task's time in which its kernels hold the device.
 pub const RODINIA_DEMAND: f64 = 0.2;
 
-const RODINIA: &str = include_str!("../data/rodinia.csv");
-const MIXES: &str = include_str!("../data/mixes.csv");
-const RATES: &str = include_str!("../data/first-fit.csv");
+const RODINIA: &str = include_str!("../../data/rodinia.csv");
+const MIXES: &str = include_str!("../../data/mixes.csv");
+const RATES: &str = include_str!("../../data/first-fit.csv");
 
 /// The two machines of CASE section 5.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,6 +117,18 @@ pub fn rodinia(name: &str, machine: Machine) -> Vec<Job> {
     (0..).zip(found).map(|(id, command)| job(id, command, machine)).collect()
 }
 
+/// A random mix of `large` large commands to `small` small ones, `n` jobs in all, in turn large and small as in Table 2's
+/// recipe. The seed alone decides which.
+#[must_use]
+pub fn rodinia_random(large: usize, small: usize, n: usize, seed: u64, machine: Machine) -> Vec<Job> {
+    let (big, little): (Vec<Command>, Vec<Command>) = commands().into_iter().partition(|c| c.is_large);
+    let mut draw = Draw::new(seed);
+    let pools = [big, little];
+    let turn = [0].repeat(large).into_iter().chain([1].repeat(small)).cycle().take(n);
+    let picks: Vec<&Command> = turn.filter_map(|which| draw.pick(&pools[which])).collect();
+    (0..).zip(picks).map(|(id, command)| job(id, command, machine)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,5 +141,15 @@ mod tests {
         assert_eq!(sizes, [16, 16, 16, 16, 32, 32, 32, 32]);
         assert!(commands().iter().all(|c| life(c, Machine::P100) > 1.0 && life(c, Machine::V100) > 1.0));
         assert!(rodinia("W9", Machine::V100).is_empty());
+    }
+
+    #[test]
+    fn a_random_mix_has_its_ratio() {
+        let mix = rodinia_random(2, 1, 128, 7, Machine::V100);
+        let large = |job: &&Job| commands().iter().any(|c| c.id == job.name && c.is_large);
+        assert_eq!((mix.len(), mix.iter().filter(large).count()), (128, 86));
+        assert_eq!(mix, rodinia_random(2, 1, 128, 7, Machine::V100));
+        assert_ne!(mix, rodinia_random(2, 1, 128, 8, Machine::V100));
+        assert!(rodinia_random(0, 0, 128, 7, Machine::V100).is_empty());
     }
 }

@@ -15,6 +15,8 @@ pub enum Event {
         order: Order,
         /// The devices in the policy's order.
         devices: Vec<Device>,
+        /// Most jobs that run at a time; `None` for no limit.
+        workers: Option<usize>,
     },
     /// A job got its worker.
     Job {
@@ -22,6 +24,8 @@ pub enum Event {
         t: f64,
         /// Which.
         job: JobId,
+        /// When it came.
+        arrival: f64,
         /// Whether it shares its device with nobody.
         isolated: bool,
         /// The device that it is bound to.

@@ -33,6 +33,7 @@ pub mod audit;
 mod device;
 pub mod event;
 pub mod mix;
+mod node;
 pub mod policy;
 mod pool;
 mod scheduler;
@@ -42,6 +43,7 @@ mod units;
 
 pub use device::{Device, DeviceId};
 pub use event::Event;
+pub use node::{Node, NodeError};
 pub use policy::{Policy, Refusal, Start, Verdict};
 pub use pool::{Held, Lease, Pool};
 pub use scheduler::{Answer, Grant, Order, Scheduler, UnknownTask};

@@ -47,7 +47,7 @@ struct Log {
 impl Log {
     fn new(name: &str, order: Order, devices: &[Device]) -> Log {
         let policy = policy::by_name(name).unwrap();
-        let node = Event::Node { policy: policy.name(), order, devices: devices.to_vec() };
+        let node = Event::Node { policy: policy.name(), order, devices: devices.to_vec(), workers: None };
         Log { scheduler: Scheduler::new(Pool::new(devices), policy, order), events: vec![node] }
     }
 
@@ -201,7 +201,8 @@ fn tessera_lets_nobody_starve() {
 /// The audit must not be blind: each broken log has a finding.
 #[test]
 fn the_audit_sees_what_is_wrong() {
-    let node = |policy| Event::Node { policy, order: Order::Arrival, devices: vec![Device::V100; 2] };
+    let node =
+        |policy| Event::Node { policy, order: Order::Arrival, devices: vec![Device::V100; 2], workers: None };
     let begin =
         |task: u64, mem| Event::Begin { t: 0.0, task: TaskId(task), job: JobId(task), need: need(mem) };
     let grant = |task: u64, dev| Event::Grant { t: 0.0, task: TaskId(task), dev: DeviceId(dev) };

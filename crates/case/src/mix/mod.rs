@@ -17,10 +17,12 @@
 mod darknet;
 mod draw;
 mod mig;
+mod named;
 mod rodinia;
 
 pub use darknet::{Darknet, darknet, darknet_mix};
 pub use mig::{Ratio, System, TRAINING_SECONDS, mig};
+pub use named::{UnknownMix, named};
 pub use rodinia::{
     Command, HOST_SHARE, Machine, RODINIA_DEMAND, commands, job, life, rodinia, rodinia_random,
 };

@@ -100,7 +100,12 @@ pub fn simulate(setup: &Setup, jobs: &[Job], policy: Box<dyn Policy>) -> Result<
         }
     }
     let name = policy.name();
-    let node = Event::Node { policy: name, order: setup.order, devices: setup.devices.clone() };
+    let node = Event::Node {
+        policy: name,
+        order: setup.order,
+        devices: setup.devices.clone(),
+        workers: Some(setup.workers),
+    };
     let mut engine = Engine {
         jobs,
         workers: setup.workers,
@@ -338,7 +343,7 @@ impl Engine<'_> {
             Start::Anywhere => None,
             Start::On(dev) => Some(dev),
         };
-        self.events.push(Event::Job { t: self.now, job: id, isolated, dev });
+        self.events.push(Event::Job { t: self.now, job: id, arrival: spec.arrival, isolated, dev });
         self.active.push(Active { job, phase: 0, left: 0.0, dev, task: None });
         self.enter(job);
         true

@@ -172,9 +172,10 @@ complete -c tessera -n "__fish_tessera_using_subcommand score" -l config -d 'Rea
 complete -c tessera -n "__fish_tessera_using_subcommand score" -l all -d 'Also print all candidates, with sets that score the same in one line'
 complete -c tessera -n "__fish_tessera_using_subcommand score" -l json -d 'Print JSON'
 complete -c tessera -n "__fish_tessera_using_subcommand score" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c tessera -n "__fish_tessera_using_subcommand simulate; and not __fish_seen_subcommand_from mapa" -l config -d 'Read this tessera.toml' -r -F
-complete -c tessera -n "__fish_tessera_using_subcommand simulate; and not __fish_seen_subcommand_from mapa" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c tessera -n "__fish_tessera_using_subcommand simulate; and not __fish_seen_subcommand_from mapa" -f -a "mapa" -d 'Run jobs through one node, first in, first out'
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and not __fish_seen_subcommand_from mapa case" -l config -d 'Read this tessera.toml' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and not __fish_seen_subcommand_from mapa case" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and not __fish_seen_subcommand_from mapa case" -f -a "mapa" -d 'Run jobs through one node, first in, first out'
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and not __fish_seen_subcommand_from mapa case" -f -a "case" -d 'Run GPU tasks on one node\'s GPUs or MIG instances'
 complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l jobs -d 'The file of jobs' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l topology -d 'A named system, a file with matrix = [[…]] or [[nodes]] as `tessera discover` writes it, or a node' -r
 complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l policy -d 'baseline, topo-aware, greedy, preserve, or all' -r
@@ -189,6 +190,20 @@ complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_see
 complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l refuse-last-links -d 'Also let a one-GPU job refuse its GPU if no good link would remain among the other free GPUs'
 complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l json -d 'Print JSON'
 complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from case" -l node -d 'v100-16gb,4, p100-16gb,2, a30-24gb,4/1g.6gb*4 or others of that form' -r
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from case" -l mix -d 'rodinia:W1 to W8, rodinia:2-1:128, darknet:TASK, darknet:mix, mig:C:2-1 or mig-small:C:2-1' -r
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from case" -l jobs -d 'Run the jobs of FILE, one JSON object a line' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from case" -l replay -d 'Answer the begins and frees of FILE, one JSON object a line, and print the events' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from case" -l policy -d 'tessera, alg3, alg2, case-mig, sa, cg, schedgpu, slurm, or several with commas' -r
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from case" -l workers -d 'Most jobs that run at a time; the default is the papers\'' -r
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from case" -l order -d 'Order in which waiting tasks are tried' -r -f -a "arrival\t'As they began'
+largest\t'By memory, largest first'"
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from case" -l seed -d 'Seed of random mixes' -r
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from case" -l events -d 'Write all events to FILE; with -, only these lines go to standard output' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from case" -l config -d 'Read this tessera.toml' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from case" -l json -d 'Print JSON'
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from case" -l print-jobs -d 'Print the jobs of the mix as --jobs reads them, and run nothing'
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from case" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c tessera -n "__fish_tessera_using_subcommand topology; and not __fish_seen_subcommand_from show svg" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand topology; and not __fish_seen_subcommand_from show svg" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c tessera -n "__fish_tessera_using_subcommand topology; and not __fish_seen_subcommand_from show svg" -f -a "show" -d 'Print links as a table, GB/s in one direction'

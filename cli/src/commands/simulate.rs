@@ -1,5 +1,7 @@
 //! `tessera simulate`: policies compared on a file of jobs.
 
+mod case;
+
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
@@ -18,6 +20,7 @@ use crate::render::table;
 #[derive(Subcommand)]
 pub(crate) enum SimulateCommand {
     Mapa(MapaArgs),
+    Case(case::CaseArgs),
 }
 
 /// Run jobs through one node, first in, first out
@@ -69,7 +72,10 @@ struct Simulated {
 }
 
 pub(crate) fn run(command: &SimulateCommand, globals: &Globals) -> Result<Outcome, Failure> {
-    let SimulateCommand::Mapa(args) = command;
+    let args = match command {
+        SimulateCommand::Mapa(args) => args,
+        SimulateCommand::Case(args) => return case::run(args),
+    };
     let jobs = read(args)?;
     let policies = match args.policy.as_str() {
         "all" => Selection::ALL.to_vec(),

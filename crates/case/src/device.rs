@@ -38,6 +38,12 @@ impl Device {
     /// A Tesla V100 of 16 GB.
     pub const V100: Device = Device { sms: 80, ..Device::P100 };
 
+    /// This 16 GB GPU without a scheduler that keeps memory back: what the driver refuses is above 16 GB.
+    #[must_use]
+    pub(crate) fn unmanaged(&self) -> Device {
+        Device { mem: Bytes(16_000_000_000), ..*self }
+    }
+
     /// The instance of `profile` on `model`, both by name. Its memory is the profile's nominal gigabytes, 10^9 bytes each,
     /// or what the driver reports where that is less.
     #[must_use]

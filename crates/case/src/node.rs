@@ -98,10 +98,12 @@ impl Node {
         }
     }
 
-    /// Whether its devices are MIG instances.
+    /// The devices as `policy` finds them. Nobody keeps memory of whole GPUs back for `cg`, so it has all 16 GB.
     #[must_use]
-    pub fn has_instances(&self) -> bool {
-        self.devices.iter().any(|d| d.max_workers.is_some())
+    pub fn devices_under(&self, policy: &str) -> Vec<Device> {
+        let is_whole = self.devices.iter().all(|d| d.max_workers.is_none());
+        let whole = |device: &Device| if policy == "cg" && is_whole { device.unmanaged() } else { *device };
+        self.devices.iter().map(whole).collect()
     }
 }
 
@@ -159,6 +161,9 @@ mod tests {
             Node::parse("k80,2").is_err() && Node::parse("v100-16gb").is_err() && Node::parse("").is_err()
         );
         assert!(Node::parse("a100-40gb,1/1g.5gb*").is_err() && Node::parse("a100-40gb,1/").is_err());
-        assert_eq!(Node::parse("v100-16gb,4").unwrap().workers("sa"), 4);
+        let node = Node::parse("v100-16gb,4").unwrap();
+        assert_eq!(node.workers("sa"), 4);
+        let mem = |policy| node.devices_under(policy)[3].mem.0;
+        assert_eq!((mem("cg"), mem("alg3")), (16_000_000_000, 14_680_064_000));
     }
 }

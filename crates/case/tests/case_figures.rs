@@ -9,7 +9,7 @@ mod common;
 use case::audit::audit;
 use case::mix::{Darknet, Machine, darknet, darknet_mix};
 use case::sim::{Setup, simulate};
-use case::{Order, policy};
+use case::{Node, Order, policy};
 use common::{MACHINES, MIXES, geometric_mean, jobs, mean, paper, rms_log_error, run, sa, within};
 
 #[test]
@@ -100,11 +100,12 @@ fn table3_crashes() {
     let mut errors = Vec::new();
     for (row, theirs) in rows.iter().enumerate() {
         for (machine, column, least) in [(Machine::P100, 0, 3), (Machine::V100, 1, 6)] {
+            let node = if column == 0 { "p100-16gb,2" } else { "v100-16gb,4" };
+            let devices = Node::parse(node).unwrap().devices_under("cg");
             let workers = least + row * least / 3;
             for (i, theirs) in theirs.iter().enumerate() {
                 let percent = [MIXES[i], MIXES[i + 4]].map(|mix| {
-                    let setup =
-                        Setup { devices: machine.devices_unmanaged(), workers, order: Order::Arrival };
+                    let setup = Setup { devices: devices.clone(), workers, order: Order::Arrival };
                     let run = simulate(&setup, &jobs(mix, machine), policy::by_name("cg").unwrap()).unwrap();
                     100.0 * run.summary.crashed as f64 / run.summary.jobs as f64
                 });

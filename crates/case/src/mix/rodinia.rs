@@ -35,13 +35,6 @@ impl Machine {
         }
     }
 
-    /// Its GPUs without a scheduler that keeps memory back: 16 GB each, until the driver refuses.
-    #[must_use]
-    pub fn devices_unmanaged(self) -> Vec<Device> {
-        let whole = |device: Device| Device { mem: Bytes(16_000_000_000), ..device };
-        self.devices().into_iter().map(whole).collect()
-    }
-
     /// The column of `first-fit.csv`.
     fn column(self) -> usize {
         match self {

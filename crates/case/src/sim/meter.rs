@@ -33,7 +33,8 @@ impl Meter {
     pub(super) fn task(&mut self, waited: f64, lasted: f64, alone: f64) {
         self.waits.push(waited);
         if alone > 0.0 {
-            self.slowdowns.push(lasted / alone - 1.0);
+            // Rounding must not make a task faster than alone.
+            self.slowdowns.push((lasted / alone - 1.0).max(0.0));
         }
     }
 

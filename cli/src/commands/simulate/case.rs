@@ -1,0 +1,148 @@
+//! `tessera simulate case`: GPU tasks packed by memory and warps, policies compared.
+
+mod events;
+mod fields;
+mod jobs;
+mod replay;
+mod summary;
+
+use std::path::{Path, PathBuf};
+
+use case::sim::{Job, Outcome as Run, Setup, simulate};
+use case::{Node, Order, mix, policy};
+use clap::{Args, ValueEnum};
+use serde_json::Value;
+
+use crate::outcome::{Failure, Outcome};
+
+/// Run GPU tasks on one node's GPUs or MIG instances
+///
+/// Prints throughput, turnaround, waiting and utilisation of each policy, and compares them with single assignment (MIG
+/// mixes: with Slurm). Run times of the papers' mixes are fitted, because no paper publishes them.
+#[derive(Args)]
+pub(crate) struct CaseArgs {
+    /// v100-16gb,4, p100-16gb,2, a30-24gb,4/1g.6gb*4 or others of that form
+    #[arg(long, value_name = "NODE")]
+    node: String,
+    /// rodinia:W1 to W8, rodinia:2-1:128, darknet:TASK, darknet:mix, mig:C:2-1 or mig-small:C:2-1
+    #[arg(long, value_name = "MIX", group = "what")]
+    mix: Option<String>,
+    /// Run the jobs of FILE, one JSON object a line
+    #[arg(long, value_name = "FILE", group = "what")]
+    jobs: Option<PathBuf>,
+    /// Answer the begins and frees of FILE, one JSON object a line, and print the events
+    #[arg(long, value_name = "FILE", group = "what", conflicts_with_all = ["workers", "json", "events", "print_jobs"])]
+    replay: Option<PathBuf>,
+    /// tessera, alg3, alg2, case-mig, sa, cg, schedgpu, slurm, or several with commas
+    #[arg(long, value_name = "POLICY", value_delimiter = ',', default_value = "tessera")]
+    policy: Vec<String>,
+    /// Most jobs that run at a time; the default is the papers'
+    #[arg(long, value_name = "N")]
+    workers: Option<usize>,
+    /// Order in which waiting tasks are tried
+    #[arg(long, value_name = "ORDER", value_enum, default_value = "arrival")]
+    order: OrderName,
+    /// Seed of random mixes
+    #[arg(long, value_name = "N", default_value = "1")]
+    seed: u64,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Write all events to FILE; with -, only these lines go to standard output
+    #[arg(long, value_name = "FILE")]
+    events: Option<PathBuf>,
+    /// Print the jobs of the mix as --jobs reads them, and run nothing
+    #[arg(long)]
+    print_jobs: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum OrderName {
+    /// As they began
+    Arrival,
+    /// By memory, largest first
+    Largest,
+}
+
+/// A policy's run.
+struct Compared {
+    policy: String,
+    workers: usize,
+    run: Run,
+}
+
+pub(super) fn run(args: &CaseArgs) -> Result<Outcome, Failure> {
+    let node = Node::parse(&args.node).map_err(|e| Failure::new(format!("--node {}: {e}", args.node)))?;
+    if let Some(unknown) = args.policy.iter().find(|name| !policy::NAMES.contains(&name.as_str())) {
+        return Err(
+            Failure::new(format!("--policy {unknown}: unknown policy")).hint(policy::NAMES.join(", "))
+        );
+    }
+    let order = match args.order {
+        OrderName::Arrival => Order::Arrival,
+        OrderName::Largest => Order::Largest,
+    };
+    if let Some(file) = &args.replay {
+        return replay::run(&node, &args.policy, order, file);
+    }
+    if args.workers == Some(0) {
+        return Err(Failure::new("--workers 0: no job could start").hint("1 or more"));
+    }
+    let jobs = jobs_of(args, &node)?;
+    if args.print_jobs {
+        return Ok(Outcome::ok(jobs::print(&jobs)));
+    }
+    let of = |name: &str| one(args, &node, &jobs, name, order);
+    let base = of(if is_mig(args) { "slurm" } else { "sa" })?;
+    let runs: Vec<Compared> = args.policy.iter().map(|name| of(name)).collect::<Result<_, _>>()?;
+    if let Some(path) = &args.events {
+        let lines: String = runs.iter().flat_map(|c| &c.run.events).map(events::line).collect();
+        if path.as_os_str() == "-" {
+            return Ok(Outcome::ok(lines));
+        }
+        std::fs::write(path, lines)
+            .map_err(|e| Failure::new(format!("cannot write {}: {e}", path.display())))?;
+    }
+    if args.json {
+        let all: Vec<Value> = runs.iter().map(|c| summary::json(c, &base, &node, args.seed)).collect();
+        let value = match <[Value; 1]>::try_from(all) {
+            Ok([one]) => one,
+            Err(all) => Value::Array(all),
+        };
+        return Ok(Outcome::json(&value, 0));
+    }
+    Ok(Outcome::ok(summary::text(&runs, &base)))
+}
+
+/// Whether the mix is one of CASE-MIG's, whose baseline is Slurm.
+fn is_mig(args: &CaseArgs) -> bool {
+    args.mix.as_deref().is_some_and(|mix| mix.starts_with("mig"))
+}
+
+fn read(file: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(file).map_err(|e| Failure::new(format!("cannot read {}: {e}", file.display())))
+}
+
+fn jobs_of(args: &CaseArgs, node: &Node) -> Result<Vec<Job>, Failure> {
+    match (&args.mix, &args.jobs) {
+        (Some(name), _) => {
+            mix::named(name, node.machine, args.seed).map_err(|e| Failure::new(format!("--mix {e}")))
+        }
+        (None, Some(file)) => jobs::parse(&file.display().to_string(), &read(file)?).map_err(Failure::new),
+        (None, None) => Err(Failure::new("nothing to run: give --mix, --jobs or --replay")),
+    }
+}
+
+fn one(args: &CaseArgs, node: &Node, jobs: &[Job], name: &str, order: Order) -> Result<Compared, Failure> {
+    let most = node.workers(name);
+    // Policies that give a job a whole device cannot have more workers than devices.
+    let workers = match name {
+        "sa" | "slurm" => args.workers.unwrap_or(most).min(most),
+        _ => args.workers.unwrap_or(most),
+    };
+    let setup = Setup { devices: node.devices_under(name), workers, order };
+    let chosen =
+        policy::by_name(name).ok_or_else(|| Failure::new(format!("--policy {name}: unknown policy")))?;
+    let run = simulate(&setup, jobs, chosen).map_err(|e| Failure::of(&e))?;
+    Ok(Compared { policy: name.to_owned(), workers, run })
+}

@@ -1,0 +1,39 @@
+//! Events as JSON lines.
+
+use case::{Device, Event, Order};
+use serde_json::{Value, json};
+
+fn device((dev, device): (usize, &Device)) -> Value {
+    json!({
+        "dev": dev, "mem": device.mem.0, "sms": device.sms, "warps_per_sm": device.warps_per_sm,
+        "blocks_per_sm": device.blocks_per_sm, "max_workers": device.max_workers,
+    })
+}
+
+/// One event as a line.
+pub(super) fn line(event: &Event) -> String {
+    let value = match event {
+        Event::Node { policy, order, devices, workers } => {
+            let order = match order {
+                Order::Arrival => "arrival",
+                Order::Largest => "largest",
+            };
+            let devices: Vec<Value> = devices.iter().enumerate().map(device).collect();
+            json!({ "ev": "node", "policy": policy, "order": order, "workers": workers, "devices": devices })
+        }
+        Event::Job { t, job, arrival, isolated, dev } => json!({
+            "ev": "job", "t": t, "job": job.0, "arrival": arrival, "isolated": isolated, "dev": dev.map(|d| d.0),
+        }),
+        Event::Begin { t, task, job, need } => json!({
+            "ev": "begin", "t": t, "task": task.0, "job": job.0, "mem": need.mem().0, "blocks": need.blocks(),
+            "threads": need.threads(),
+        }),
+        Event::Grant { t, task, dev } => json!({ "ev": "grant", "t": t, "task": task.0, "dev": dev.0 }),
+        Event::Wait { t, task } => json!({ "ev": "wait", "t": t, "task": task.0 }),
+        Event::Refuse { t, task, why } => json!({ "ev": "refuse", "t": t, "task": task.0, "why": why }),
+        Event::Crash { t, task } => json!({ "ev": "crash", "t": t, "task": task.0 }),
+        Event::Free { t, task } => json!({ "ev": "free", "t": t, "task": task.0 }),
+        Event::End { t, job } => json!({ "ev": "end", "t": t, "job": job.0 }),
+    };
+    format!("{value}\n")
+}

@@ -1,0 +1,116 @@
+//! Begins and frees from a file, answered in order.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use case::{Answer, Ask, Bytes, Device, Event, JobId, Need, Node, Order, Pool, Scheduler, TaskId, policy};
+use serde_json::json;
+
+use super::fields::{Fields, objects};
+use super::{events, read};
+use crate::outcome::{Failure, Outcome};
+
+/// Policies that bind whole jobs, which a file of tasks does not name.
+const BINDING: [&str; 3] = ["sa", "cg", "slurm"];
+
+/// One line of the file.
+enum Step {
+    Begin { t: f64, task: u64, job: u64, mem: u64, blocks: u64, threads: u64 },
+    Free { t: f64, task: u64 },
+}
+
+pub(super) fn run(node: &Node, policies: &[String], order: Order, file: &Path) -> Result<Outcome, Failure> {
+    let steps = parse(&file.display().to_string(), &read(file)?).map_err(Failure::new)?;
+    // A replay has tasks only: no limit of workers holds.
+    let devices: Vec<Device> =
+        node.devices.iter().map(|device| Device { max_workers: None, ..*device }).collect();
+    let mut out = String::new();
+    for name in policies {
+        if BINDING.contains(&name.as_str()) {
+            let what = format!("--policy {name}: binds whole jobs to devices, but a replay has tasks only");
+            return Err(Failure::new(what).hint("tessera, alg3, alg2, case-mig or schedgpu"));
+        }
+        let chosen =
+            policy::by_name(name).ok_or_else(|| Failure::new(format!("--policy {name}: unknown policy")))?;
+        let head = Event::Node { policy: chosen.name(), order, devices: devices.clone(), workers: None };
+        out.push_str(&events::line(&head));
+        let mut scheduler = Scheduler::new(Pool::new(&devices), chosen, order);
+        steps.iter().for_each(|step| answer(&mut scheduler, step, &mut out));
+    }
+    Ok(Outcome::ok(out))
+}
+
+fn answer(scheduler: &mut Scheduler, step: &Step, out: &mut String) {
+    match *step {
+        Step::Begin { t, task, job, mem, blocks, threads } => {
+            // Written as it was read: a begin that is refused need not be a legal launch.
+            let begin = json!({
+                "ev": "begin", "t": t, "task": task, "job": job, "mem": mem, "blocks": blocks, "threads": threads,
+            });
+            let _ = writeln!(out, "{begin}");
+            let task = TaskId(task);
+            let event = match Need::new(Bytes(mem), blocks, threads) {
+                Err(e) => Event::Refuse { t, task, why: e.to_string() },
+                Ok(need) => {
+                    let job = JobId(job);
+                    let ask = Ask { task, job, need, job_mem: need.mem(), bound: None, isolated: false };
+                    match scheduler.begin(ask) {
+                        Answer::Granted(dev) => Event::Grant { t, task, dev },
+                        Answer::Waits => Event::Wait { t, task },
+                        Answer::Refused(why) => Event::Refuse { t, task, why: why.to_string() },
+                        Answer::Crashed => Event::Crash { t, task },
+                    }
+                }
+            };
+            out.push_str(&events::line(&event));
+        }
+        Step::Free { t, task } => {
+            let task = TaskId(task);
+            out.push_str(&events::line(&Event::Free { t, task }));
+            if let Err(why) = scheduler.free(task) {
+                out.push_str(&events::line(&Event::Refuse { t, task, why: why.to_string() }));
+                return;
+            }
+            for grant in scheduler.retry() {
+                out.push_str(&events::line(&Event::Grant { t, task: grant.task, dev: grant.device }));
+            }
+        }
+    }
+}
+
+/// Reads a file of begins and frees. A line without `t` happens at 0.
+fn parse(file: &str, text: &str) -> Result<Vec<Step>, String> {
+    let (mut steps, mut errors) = (Vec::new(), Vec::new());
+    for object in objects(file, text) {
+        match object {
+            Ok((place, map)) => {
+                let known: &[&str] = match map.get("ev").and_then(|ev| ev.as_str()) {
+                    Some("free") => &["ev", "t", "task"],
+                    _ => &["ev", "t", "task", "job", "mem", "blocks", "threads"],
+                };
+                let mut fields = Fields::new(&place, "", &map, known);
+                steps.extend(step(&mut fields));
+                errors.append(&mut fields.errors);
+            }
+            Err(e) => errors.push(e),
+        }
+    }
+    if errors.is_empty() { Ok(steps) } else { Err(errors.join("\n")) }
+}
+
+fn step(fields: &mut Fields<'_>) -> Option<Step> {
+    let t = if fields.has("t") { fields.seconds("t") } else { Some(0.0) };
+    match fields.text("ev")? {
+        "begin" => {
+            let (task, job) = (fields.whole("task"), fields.whole("job"));
+            let (mem, blocks, threads) =
+                (fields.whole("mem"), fields.whole("blocks"), fields.whole("threads"));
+            Some(Step::Begin { t: t?, task: task?, job: job?, mem: mem?, blocks: blocks?, threads: threads? })
+        }
+        "free" => Some(Step::Free { task: fields.whole("task")?, t: t? }),
+        other => {
+            fields.error("ev", &format!("found \"{other}\"; expected \"begin\" or \"free\""));
+            None
+        }
+    }
+}

@@ -30,6 +30,28 @@ fn place(c: &mut Criterion) {
     group.finish();
 }
 
+/// No device has room: every one is looked at. Each is full of tasks that leave a few slots on every SM.
+fn place_nowhere(c: &mut Criterion) {
+    let mut group = c.benchmark_group("place-nowhere");
+    for policy in ["alg3", "alg2", "tessera"] {
+        let pool = Pool::new(&[Device::V100; 8]);
+        let mut scheduler = Scheduler::new(pool, policy::by_name(policy).unwrap(), Order::Arrival);
+        (0..8 * 13).for_each(|task| {
+            let _ = scheduler.begin(ask(task, 380, 256));
+        });
+        let too_wide = Need::new(Bytes(13 << 30), 500, 256).unwrap();
+        let asked = Ask { need: too_wide, job_mem: too_wide.mem(), ..ask(1000, 1, 32) };
+        group.bench_function(policy, |b| {
+            b.iter(|| {
+                let answer = scheduler.begin(black_box(asked));
+                scheduler.free(TaskId(1000)).unwrap();
+                answer
+            });
+        });
+    }
+    group.finish();
+}
+
 /// A begin with its lease, and the free that gives it back.
 fn begin_and_free(c: &mut Criterion) {
     let mut group = c.benchmark_group("begin-and-free");
@@ -64,5 +86,5 @@ fn simulation(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, place, begin_and_free, simulation);
+criterion_group!(benches, place, place_nowhere, begin_and_free, simulation);
 criterion_main!(benches);

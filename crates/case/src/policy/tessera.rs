@@ -1,5 +1,7 @@
 //! Ours, the default: Algorithm 3's choice by load relative to size, and nobody starves.
 
+use std::cmp::Reverse;
+
 use crate::device::DeviceId;
 use crate::policy::{Policy, Verdict, on_bound, too_large};
 use crate::pool::{Held, Pool};
@@ -22,8 +24,8 @@ struct Waiter {
 /// Ties go to the first device.
 ///
 /// A waiting task is *overtaken* when a task that began later is granted a device whose memory could hold it. After
-/// [`OVERTAKEN_AT_MOST`] times the policy keeps one device for it: the one with the most free memory then (ties: the
-/// first). No task that began later goes there until the waiting one is granted, anywhere. Isolated jobs neither overtake
+/// [`OVERTAKEN_AT_MOST`] times the policy keeps one device for it: the one with the most free memory then, if possible
+/// without an isolated job (ties: the first). No task that began later goes there until the waiting one is granted, anywhere. Isolated jobs neither overtake
 /// nor are overtaken: they never wait for tasks of their own device.
 ///
 /// Differs from Algorithm 3: memory may equal what is free, so that a task may fill a device; devices of different size are
@@ -55,7 +57,9 @@ impl Tessera {
 /// The device to keep for a task of `mem`.
 fn to_keep(pool: &Pool, mem: Bytes) -> Option<DeviceId> {
     let able = pool.iter().filter(|(_, held)| held.device().mem >= mem);
-    able.min_by_key(|(id, held)| (std::cmp::Reverse(held.free()), *id)).map(|(id, _)| id)
+    // An isolated job may hold its device for long.
+    let soonest = able.min_by_key(|(id, held)| (held.isolated().is_some(), Reverse(held.free()), *id));
+    soonest.map(|(id, _)| id)
 }
 
 impl Policy for Tessera {

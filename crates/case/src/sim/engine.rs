@@ -208,7 +208,7 @@ impl Engine<'_> {
         self.active[i].phase += 1;
         let is_last = self.active[i].phase >= self.jobs[job].phases.len();
         if let Some(task) = task {
-            self.free(&task);
+            self.free(job, &task);
         }
         self.enter(job);
         if is_last {
@@ -216,12 +216,12 @@ impl Engine<'_> {
         }
     }
 
-    fn free(&mut self, task: &Task) {
+    fn free(&mut self, job: usize, task: &Task) {
         let freed = self.sched.free(task.id);
         debug_assert!(freed.is_ok(), "the simulator frees what it began");
         self.events.push(Event::Free { t: self.now, task: task.id });
         if let Some((granted, _)) = task.granted {
-            self.meter.task(granted - task.begun, self.now - granted, task.seconds);
+            self.meter.task(job, granted - task.begun, self.now - granted, task.seconds);
         }
         self.start_isolated();
         self.grant_waiting();

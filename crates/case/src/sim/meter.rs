@@ -6,8 +6,10 @@ use crate::sim::summary::{JobTimes, Summary, mean};
 /// Sums of a run.
 #[derive(Default)]
 pub(super) struct Meter {
-    waits: Vec<f64>,
-    slowdowns: Vec<f64>,
+    /// Per granted task the job's position and seconds.
+    waits: Vec<(usize, f64)>,
+    /// Per granted task the job's position and its duration over its seconds alone, less 1.
+    slowdowns: Vec<(usize, f64)>,
     /// Integrals over time of memory, warps and busy devices, as parts of the capacity.
     used: [f64; 3],
 }
@@ -29,12 +31,12 @@ impl Meter {
         self.used.iter_mut().zip(parts).for_each(|(used, part)| *used += part * dt);
     }
 
-    /// A granted task is over: it waited and lasted so many seconds, and would have lasted `alone`.
-    pub(super) fn task(&mut self, waited: f64, lasted: f64, alone: f64) {
-        self.waits.push(waited);
+    /// A granted task of `job` is over: it waited and lasted so many seconds, and would have lasted `alone`.
+    pub(super) fn task(&mut self, job: usize, waited: f64, lasted: f64, alone: f64) {
+        self.waits.push((job, waited));
         if alone > 0.0 {
             // Rounding must not make a task faster than alone.
-            self.slowdowns.push((lasted / alone - 1.0).max(0.0));
+            self.slowdowns.push((job, (lasted / alone - 1.0).max(0.0)));
         }
     }
 
@@ -46,18 +48,22 @@ impl Meter {
         let makespan = last - first;
         let rate = |amount: f64| if makespan > 0.0 { amount / makespan } else { 0.0 };
         let [mem, warps, busy] = self.used;
+        let of_finished = |values: &[(usize, f64)]| -> Vec<f64> {
+            values.iter().filter(|(job, _)| !jobs[*job].crashed).map(|(_, value)| *value).collect()
+        };
+        let (waits, slowdowns) = (of_finished(&self.waits), of_finished(&self.slowdowns));
         Summary {
             jobs: jobs.len(),
             crashed: jobs.iter().filter(|j| j.crashed).count(),
             makespan,
             throughput: rate(finished().count() as f64),
             turnaround_mean: mean(finished().map(JobTimes::turnaround)),
-            wait_mean: mean(self.waits.iter().copied()),
-            wait_max: self.waits.iter().copied().fold(0.0, f64::max),
+            wait_mean: mean(waits.iter().copied()),
+            wait_max: waits.iter().copied().fold(0.0, f64::max),
             mem_util: rate(mem),
             warp_util: rate(warps),
             busy_util: rate(busy),
-            slowdown_mean: mean(self.slowdowns.iter().copied()),
+            slowdown_mean: mean(slowdowns.iter().copied()),
         }
     }
 }

@@ -228,3 +228,40 @@ fn the_audit_sees_what_is_wrong() {
     }
     finds(starve, "passed on every device");
 }
+
+#[test]
+fn tessera_compares_devices_by_share() {
+    let small = Device { sms: 14, ..Device::V100 };
+    let mut log = Log::new("tessera", Order::Arrival, &[small, Device::V100]);
+    let warps = |n| Need::new(Bytes(1), n, 32).unwrap();
+    assert_eq!(log.begin(ask(1, 1, warps(100))), Answer::Granted(DeviceId(0)), "the first of two idle ones");
+    assert_eq!(log.begin(ask(2, 2, warps(200))), Answer::Granted(DeviceId(1)));
+    // 100 of 896 warps are more than 200 of 5,120.
+    assert_eq!(log.begin(ask(3, 3, warps(1))), Answer::Granted(DeviceId(1)));
+}
+
+#[test]
+fn alg2_deals_on_from_the_last_block() {
+    let device = Device { sms: 2, warps_per_sm: 48, ..Device::V100 };
+    let block = |warps: u64| Need::new(Bytes(1), 1, warps * 32).unwrap();
+    let mut log = Log::new("alg2", Order::Arrival, &[device]);
+    assert_eq!(log.begin(ask(1, 1, block(24))), Answer::Granted(DeviceId(0)));
+    assert_eq!(log.begin(ask(2, 2, block(24))), Answer::Granted(DeviceId(0)));
+    assert_eq!(log.begin(ask(3, 3, block(32))), Answer::Waits, "each SM has 24 warps left, none has 48");
+    assert_eq!(audit(&log.events), []);
+}
+
+#[test]
+fn case_mig_keeps_jobs_in_their_class() {
+    let device = |mem| Device { mem: Bytes(mem), ..Device::V100 };
+    let mut log = Log::new("case-mig", Order::Arrival, &[device(10), device(5)]);
+    assert_eq!(log.begin(ask(1, 1, need(4))), Answer::Granted(DeviceId(1)));
+    assert_eq!(
+        log.begin(ask(2, 2, need(4))),
+        Answer::Waits,
+        "the larger device is idle, but of another class"
+    );
+    assert_eq!(log.begin(ask(3, 3, need(5))), Answer::Granted(DeviceId(0)), "5 is not below 5");
+    log.free(1);
+    assert!(log.scheduler.waiting().is_empty());
+}

@@ -12,7 +12,8 @@
 //! - CASE-MIG's training jobs take one time, [`TRAINING_SECONDS`], fitted to the mean throughput of its Fig. 1; its Rodinia
 //!   jobs are those of CASE on a V100.
 //!
-//! All other results are predictions. Memory and geometry are facts: the sources stand in `data/README.md`.
+//! The host share and the demand come from a grid of a few dozen pairs, with Figs. 5 to 7 and Tables 3 and 4 in view. Those
+//! five are therefore consistent with the model, not independent tests of it. Memory and geometry are facts: the sources stand in `data/README.md`.
 
 mod darknet;
 mod draw;

@@ -76,16 +76,20 @@ pub(crate) fn modify(
 ) -> Answer {
     let mut effects = vec![Effect::Env(None)];
     let request = job.request();
+    let matters = change.partition.is_some()
+        || change.account.is_some()
+        || change.exclusive
+        || !change.tres.gpu_entries().is_empty();
+    // Most changes concern neither GPUs nor plans: nothing is looked up for them.
+    if !matters && change.comment.is_none() {
+        return Answer { effects, refused: None };
+    }
     let after = submission::changed(change, job, slurm);
     // Slurm has already refused an AdminComment from anybody but root, SlurmUser and administrators of the accounts.
     let planned = change.comment.as_deref().map_or(Ok(None), |comment| {
         plan::judge(&after, comment, &job.comment, job.pending, slurm.now(), config)
     });
     let ruling = planned.and_then(|planned| {
-        let matters = change.partition.is_some()
-            || change.account.is_some()
-            || change.exclusive
-            || !change.tres.gpu_entries().is_empty();
         change::judge(Change { tres: &change.tres, matters, planned, root }, &after, config)?;
         Ok(planned)
     });

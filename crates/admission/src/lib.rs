@@ -11,6 +11,6 @@ pub mod plan;
 mod ruling;
 mod submission;
 
-pub use limits::{forbids, limits_of};
+pub use limits::{forbids, limits_of, refusal};
 pub use ruling::{Ruling, judge};
 pub use submission::{Submission, distinct};

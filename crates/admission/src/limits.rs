@@ -24,7 +24,7 @@ pub fn limits_of<'a>(job: &'a Submission, config: &'a SiteConfig) -> Vec<&'a Lim
 /// A whole GPU has the memory that its model is named by: a limit on memory forbids it unless every GPU that the job could
 /// get has less.
 #[must_use]
-pub(crate) fn refusal(request: &Request, job: &Submission, config: &SiteConfig) -> Option<String> {
+pub fn refusal(request: &Request, job: &Submission, config: &SiteConfig) -> Option<String> {
     limits_of(job, config)
         .into_iter()
         .find_map(|limit| limit.refusal(request).or_else(|| whole_is_too_much(request, limit, job, config)))

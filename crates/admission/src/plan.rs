@@ -1,14 +1,11 @@
 //! A planner's change to a pending moldable job: another size, told by the job's AdminComment, and the shards that go
 //! with it. The comment's form and meaning: [`protocol::AdminComment`] and [`protocol::plan`].
 
-use geometry::Model;
-use geometry::size::display_gb;
 use protocol::wire::parse_request;
 use protocol::{AdminComment, Isolation, Plan, Says};
 use site_config::SiteConfig;
 
 use crate::Submission;
-use crate::limits::limits_of;
 use crate::ruling::{Ruling, admit};
 
 /// What a new AdminComment makes of a job's shards, per node; `None`: nothing. `job` is what its record says, `before` its
@@ -53,7 +50,6 @@ pub fn judge(
         Some(plan) if !plan.counts_at(now) => return Err(format!("the plan lapsed at {}", plan.until)),
         Some(plan) => {
             exists(&plan, config)?;
-            within_limits(&plan, job, config)?;
             plan.apply(&request).map_err(|e| e.to_string())?
         }
     };
@@ -73,20 +69,6 @@ fn exists(plan: &Plan, config: &SiteConfig) -> Result<(), String> {
     match profile {
         Some(profile) if profile.starts.contains(&place.start.start) => Ok(()),
         _ => Err(format!("{} has no place {} for {}", place.node, place.start, plan.size)),
-    }
-}
-
-/// Whether an instance of the planned size is no more memory than the job may ask for. The other limits, and its own
-/// request, are held where any request is.
-fn within_limits(plan: &Plan, job: &Submission, config: &SiteConfig) -> Result<(), String> {
-    let of_that_name = Model::all().iter().filter_map(|m| m.profile(&plan.size));
-    let least = of_that_name.map(|p| p.memory_mib).min().unwrap_or(0);
-    let most = limits_of(job, config).into_iter().filter_map(|l| l.max_mem_mib).min();
-    match most.filter(|most| least > *most) {
-        Some(most) => {
-            Err(format!("{} has more memory than the site allows this job, {}", plan.size, display_gb(most)))
-        }
-        None => Ok(()),
     }
 }
 
@@ -197,7 +179,7 @@ mod tests {
         }
         assert_eq!(
             why(MOLDABLE, true, plan, &limit),
-            "2g.10gb has more memory than the site allows this job, 8.0 GB"
+            "--gpu-isolation=mig:2g.10gb is too much in partition gpu: at most 8.0 GB"
         );
         let h200 = "tessera: plan v1 size=1g.18gb until=200";
         assert!(why(MOLDABLE, true, h200, &site).contains("no node could ever"));

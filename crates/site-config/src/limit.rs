@@ -1,6 +1,7 @@
 //! What jobs of a partition or an account may ask for.
 
-use geometry::size::{display_gb, parse_mib};
+use geometry::size::display_gb;
+use geometry::{Model, Profile};
 use protocol::{Isolation, Request};
 
 /// What jobs of a partition or an account may ask for.
@@ -69,8 +70,7 @@ impl Limit {
     }
 }
 
-/// The decimal size in a profile's name, in MiB: that of 10 GB for `2g.10gb`.
+/// The memory that a profile is named by, MiB: that of 10 GB for `2g.10gb`.
 fn named_mib(profile: &str) -> Option<u64> {
-    let size = profile.split_once('.')?.1;
-    parse_mib(&size.get(..size.find("gb")?)?.parse::<u32>().ok().map(|gb| format!("{gb}G"))?).ok()
+    Model::all().iter().find_map(|model| model.profile(profile)).map(Profile::nominal_mib)
 }

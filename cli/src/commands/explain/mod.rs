@@ -8,7 +8,7 @@ mod rivals;
 mod text;
 mod waits;
 
-use admission::{Ruling, Submission, limits_of};
+use admission::{Ruling, Submission};
 use geometry::{JobId, Uid};
 use node_state::{Ask, Kind, MigPolicy, Node, Policy};
 use placement::decide;
@@ -102,8 +102,7 @@ fn counted(job: &Submission, add: Option<(&'static str, u32)>) -> Counted {
 fn possible(job: &Submission, request: Option<Request>, config: &SiteConfig) -> Option<Request> {
     let slurm = SlurmAsks { tres: &job.tres, exclusive: job.exclusive };
     let request = meaning(request?, slurm, &config.defaults.of_requests()).ok()?;
-    let within = |request: &Request| limits_of(job, config).iter().all(|l| l.refusal(request).is_none());
-    Some(request).filter(within)
+    Some(request).filter(|request| admission::refusal(request, job, config).is_none())
 }
 
 fn explain(name: String, node: &Node, request: &Request, policy: &Policy) -> Explained {

@@ -45,6 +45,11 @@ impl Failure {
         Self { hint: Some(hint.into()), ..self }
     }
 
+    /// The same, said of a part of the input: `place: …`.
+    pub(crate) fn within(self, place: impl fmt::Display) -> Self {
+        Self { what: format!("{place}: {}", self.what), ..self }
+    }
+
     /// What went wrong, without the hint.
     pub(crate) fn what(&self) -> &str {
         self.what.trim_end()

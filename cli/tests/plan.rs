@@ -105,6 +105,7 @@ fn bad_files_are_refused_with_line_and_field() {
         run("batch.jsonl", "{\"t\":[[1,2,3]]}", &[]),
         run("batch.jsonl", "{\"t\":[[1,2,3]],\"gpu\":\"V100\"}", &[]),
         run("batch.csv", NAMED, &["--gpu", "v100"]),
+        run("batch.csv", NAMED, &["--gpu", "v100-16gb"]),
         run("batch.csv", NAMED, &["--gpu", "a100-40gb", "--policy", "fixpart:4,4"]),
         run("batch.csv", NAMED, &["--gpu", "a100-40gb", "--policy", "fixpart:1,1,1,1,1,1,1"]),
         run("batch.csv", NAMED, &["--gpu", "a100-40gb", "--times", "batch.csv"]),
@@ -132,10 +133,12 @@ fn bad_files_are_refused_with_line_and_field() {
     stderr: tessera: batch.jsonl:1: column 14: not a JSON object: expected `,` or `]`
     stderr: tessera: batch.jsonl:1: no GPU model given
     stderr: hint: add --gpu MODEL[,N], or "gpu" to each batch
-    stderr: tessera: batch.jsonl:1: field gpu: no GPU model "V100"
-    stderr: hint: `tessera profiles` lists the models
-    stderr: tessera: --gpu: no GPU model "v100"
-    stderr: hint: `tessera profiles` lists the models
+    stderr: tessera: batch.jsonl:1: field gpu: unknown GPU model "V100"
+    stderr: hint: did you mean v100-16gb or v100-32gb?
+    stderr: tessera: --gpu: unknown GPU model "v100"
+    stderr: hint: did you mean v100-16gb or v100-32gb?
+    stderr: tessera: --gpu: v100-16gb cannot be partitioned into MIG instances
+    stderr: hint: `tessera profiles` lists the models and their instances
     stderr: tessera: batch.csv: the GPU has no partition 4,4; its partitions are 7 4,3 4,2,1 4,1,1,1 3,3 3,2,1 3,1,1,1 2,2,3 2,1,1,3 1,1,2,3 1,1,1,1,3 2,2,2,1 2,2,1,1,1 2,1,1,2,1 2,1,1,1,1,1 1,1,2,2,1 1,1,2,1,1,1 1,1,1,1,2,1 1,1,1,1,1,1,1
     stderr: tessera: batch.csv: fixpart:1,1,1,1,1,1,1: some task runs at no size that this policy offers it
     stderr: tessera: batch.csv:2: "name,1g,2g,3g,4g,7g": expected size,create,destroy

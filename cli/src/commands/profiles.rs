@@ -2,7 +2,7 @@
 
 use clap::Args;
 use geometry::size::display_gb;
-use geometry::{Model, Profile};
+use geometry::{Model, NoMig, Profile};
 use serde_json::json;
 
 use crate::options;
@@ -40,7 +40,7 @@ fn all(as_json: bool) -> Outcome {
             display_gb(m.total_memory_mib),
             m.full_gpu_sm.to_string(),
             m.shards().to_string(),
-            plain.collect::<Vec<_>>().join(" "),
+            if m.has_mig() { plain.collect::<Vec<_>>().join(" ") } else { format!("(MIG: {})", none(m)) },
         ]);
     }
     let text = table::render(&rows, &[1, 2, 3]);
@@ -49,7 +49,18 @@ fn all(as_json: bool) -> Outcome {
     ))
 }
 
+/// Why a model has no profiles.
+fn none(model: &Model) -> &'static str {
+    match model.mig {
+        Err(NoMig::Unknown) => "its geometry is not known",
+        _ => "none",
+    }
+}
+
 fn one(model: &Model) -> String {
+    if !model.has_mig() {
+        return whole_only(model);
+    }
     let head = ["PROFILE", "ID", "MEMORY", "", "SMs", "SHARDS", "MOST", "STARTS (UNITS TAKEN)"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     rows.extend(model.profiles.iter().map(|p| {
@@ -81,6 +92,20 @@ fn one(model: &Model) -> String {
     )
 }
 
+fn whole_only(model: &Model) -> String {
+    format!(
+        "{}: {}\n{} ({}), {} SMs, {} shards\n\nMIG: {}. The GPU serves whole jobs and MPS shares, which can have {}.\n",
+        model.key,
+        model.names.join(", "),
+        display_gb(model.total_memory_mib),
+        gib(model.total_memory_mib),
+        model.full_gpu_sm,
+        model.shards(),
+        none(model),
+        display_gb(model.usable_mib()),
+    )
+}
+
 fn gib(mib: u64) -> String {
     #[expect(clippy::cast_precision_loss, reason = "GPU memory in MiB is far below 2^53")]
     let gib = mib as f64 / 1024.0;
@@ -98,6 +123,7 @@ fn model_json(model: &Model) -> serde_json::Value {
     json!({
         "key": model.key, "names": model.names, "memory_mib": model.total_memory_mib, "sm": model.full_gpu_sm,
         "compute_slices": model.compute_slices, "placement_units": model.placement_units, "shards": model.shards(),
+        "usable_mib": model.usable_mib(),
         "profiles": model.profiles.iter().map(profile).collect::<Vec<_>>(),
     })
 }

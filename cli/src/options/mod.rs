@@ -89,15 +89,23 @@ pub(crate) fn model(text: &str) -> Result<BandwidthModel, Failure> {
 /// The GPU model with this key or NVML name.
 pub(crate) fn gpu_model(name: &str) -> Result<&'static Model, Failure> {
     Model::find(name).ok_or_else(|| {
-        let keys: Vec<&str> = Model::all().iter().map(|m| m.key.as_str()).collect();
-        let begin: Vec<&str> =
-            keys.iter().copied().filter(|k| !name.is_empty() && k.starts_with(name)).collect();
+        let begin: Vec<&str> = Model::beginning_with(name).iter().map(|m| m.key.as_str()).collect();
         let hint = match &begin[..] {
-            [] => format!("one of {}", keys.join(", ")),
+            [] => "`tessera profiles` lists all models".to_owned(),
             meant => format!("did you mean {}?", meant.join(" or ")),
         };
         Failure::new(format!("unknown GPU model {name:?}")).hint(hint)
     })
+}
+
+/// The GPU model with this name, for work on MIG instances.
+pub(crate) fn mig_model(name: &str) -> Result<&'static Model, Failure> {
+    let model = gpu_model(name)?;
+    if model.has_mig() {
+        return Ok(model);
+    }
+    Err(Failure::new(format!("{} cannot be partitioned into MIG instances", model.key))
+        .hint("`tessera profiles` lists the models and their instances"))
 }
 
 #[cfg(test)]

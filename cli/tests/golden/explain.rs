@@ -167,6 +167,55 @@ fn explain() {
 }
 
 #[test]
+fn explain_on_gpus_without_mig() {
+    let ask = |options: &str| run(&format!("explain --model v100-16gb --count 8 --links dgx-v {options}"));
+    assert_snapshot!(ask("--gpu-isolation=mig --gpu-mem=10G"), @r#"
+    refused at submission: --gpu-isolation=mig --gpu-mem=10.0GB: no node could ever satisfy this: v100-16gb has no MIG; ask --gpu-isolation=mps or whole
+
+    8 x v100-16gb: nothing fits: GPUs 0-7: never in MIG mode (mig = "off")
+    never on this node: v100-16gb has no MIG; ask --gpu-isolation=mps or whole
+      mig   nothing fits
+        GPUs 0-7, each
+          no: never in MIG mode (mig = "off")
+    exit 1
+    "#);
+    assert_snapshot!(ask("--gpu-mem=10G"), @r#"
+    8 x v100-16gb: 10.0 GB and 62% of the threads of GPU 0: the first share there; loses 0 placements, opens an unused GPU; mps takes 1 of 1 slices, mig does not fit
+    counts in Slurm as gres/shard:10 per node
+      mig   nothing fits
+        GPUs 0-7, each
+          no: never in MIG mode (mig = "off")
+      mps   1 of 1 slices, chosen
+        GPUs 0-7, each
+         *to be opened, loses 0 placements, opens an unused GPU (on GPU 0)
+    exit 0
+    "#);
+    assert_snapshot!(ask("--gpus=3"), @r"
+    8 x v100-16gb: GPUs 0, 2, 3: ring at 43 GB/s (bottleneck), the best of 8 free GPUs (preserve)
+    counts in Slurm as gres/gpu:3 per node
+      whole 3 of 3 slices, chosen
+         *GPU 0,2-3: ring at 43 GB/s (bottleneck), AggBW 125 GB/s, leaves 275 GB/s of links, 4 sets as good, of 8 free GPUs
+      other choices
+          greedy           GPU 0,2-3    43.0 GB/s, leaves 275 GB/s of links
+          topo-aware       GPU 0-2      34.0 GB/s, leaves 250 GB/s of links
+          baseline         GPU 0-2      34.0 GB/s, leaves 250 GB/s of links
+          Slurm to 23.11   GPU 0,3-4    28.0 GB/s, leaves 250 GB/s of links
+          Slurm from 24.05 GPU 0,5,7    10.0 GB/s, leaves 175 GB/s of links
+    exit 0
+    ");
+    assert_snapshot!(ask("--gpu-isolation=whole --gpu-mem=20G"), @r"
+    refused at submission: --gpu-isolation=whole --gpu-mem=20.0GB: no node could ever satisfy this: v100-16gb has 16.4 GB for jobs; ask --gpu-mem=16G or less
+
+    8 x v100-16gb: nothing fits: GPUs 0-7: 16.4 GB at most, 20.0 GB asked
+    never on this node: v100-16gb has 16.4 GB for jobs; ask --gpu-mem=16G or less
+      whole nothing fits
+        GPUs 0-7, each
+          no: 16.4 GB at most, 20.0 GB asked
+    exit 1
+    ");
+}
+
+#[test]
 fn explain_on_a_busy_node() {
     let site = Site::new();
     let busy = LAYOUT.lines().nth(1).unwrap().trim_start_matches("n1").trim();

@@ -206,7 +206,7 @@ fn what_cannot_be_done_is_one_line() {
     ");
     assert_snapshot!(fit("counters.csv runs.csv --gpu voodoo"), @r#"
     stderr: tessera: unknown GPU model "voodoo"
-    stderr: hint: one of a30-24gb, a100-40gb, a100-80gb, h100-80gb-sxm, h100-80gb-pcie, h100-94gb-nvl, gh200-96gb, h200-141gb, gh200-144gb, h20-96gb, h20-141gb, b200-180gb, gb200-186gb, b300-269gb, gb300-278gb, rtx-pro-6000-96gb
+    stderr: hint: `tessera profiles` lists all models
     exit 1
     "#);
     assert_snapshot!(fit("counters.csv runs.csv --gpu a100-80gb"), @r"

@@ -24,6 +24,28 @@ fn profiles() {
     b300-269gb         288.4 GB   98     272  1g.34gb 1g.67gb 2g.67gb 3g.135gb 4g.135gb 7g.269gb
     gb300-278gb        298.0 GB   98     280  1g.35gb 1g.70gb 2g.70gb 3g.139gb 4g.139gb 7g.278gb
     rtx-pro-6000-96gb  102.6 GB  188      96  1g.24gb 2g.48gb 4g.96gb
+    p100-12gb           12.8 GB   56      12  (MIG: none)
+    p100-16gb           17.1 GB   56      16  (MIG: none)
+    p40-24gb            24.0 GB   30      24  (MIG: none)
+    p4-8gb               8.0 GB   20       8  (MIG: none)
+    v100-16gb           16.9 GB   80      16  (MIG: none)
+    v100-32gb           34.1 GB   80      32  (MIG: none)
+    t4-16gb             16.1 GB   40      16  (MIG: none)
+    rtx6000-24gb        24.2 GB   72      24  (MIG: none)
+    rtx8000-48gb        48.3 GB   72      48  (MIG: none)
+    a2-16gb             16.1 GB   10      16  (MIG: none)
+    a10-24gb            24.1 GB   72      24  (MIG: none)
+    a10g-24gb           24.1 GB   80      24  (MIG: none)
+    a16-16gb            16.1 GB   10      16  (MIG: none)
+    a40-48gb            48.3 GB   84      48  (MIG: none)
+    rtxa6000-48gb       48.3 GB   84      48  (MIG: none)
+    l4-24gb             24.2 GB   58      24  (MIG: none)
+    l20-48gb            48.3 GB   92      48  (MIG: none)
+    l40-48gb            48.3 GB  142      48  (MIG: none)
+    l40s-48gb           48.3 GB  142      48  (MIG: none)
+    rtx6000ada-48gb     48.3 GB  142      48  (MIG: none)
+    rtx-pro-5000-48gb   51.3 GB  110      48  (MIG: its geometry is not known)
+    rtx-pro-4500-32gb   34.2 GB   82      32  (MIG: its geometry is not known)
 
     `tessera profiles MODEL` shows memory, SMs and placements of each profile.
     exit 0
@@ -57,9 +79,23 @@ fn profiles() {
     ~ a cautious estimate: this memory has not been measured
     exit 0
     ");
+    assert_snapshot!(run("profiles v100-16gb"), @r"
+    v100-16gb: Tesla V100-SXM2-16GB, Tesla V100-PCIE-16GB, Tesla V100-DGXS-16GB, Tesla V100-FHHL-16GB, NVIDIA Tesla V100-SXM2-16GB, NVIDIA Tesla V100-PCIE-16GB
+    16.9 GB (15.8 GiB), 80 SMs, 16 shards
+
+    MIG: none. The GPU serves whole jobs and MPS shares, which can have 16.4 GB.
+    exit 0
+    ");
+    assert_snapshot!(run("profiles rtx-pro-5000-48gb"), @r"
+    rtx-pro-5000-48gb: NVIDIA RTX PRO 5000 Blackwell
+    51.3 GB (47.8 GiB), 110 SMs, 48 shards
+
+    MIG: its geometry is not known. The GPU serves whole jobs and MPS shares, which can have 50.0 GB.
+    exit 0
+    ");
     assert_snapshot!(run("profiles voodoo"), @r#"
     stderr: tessera: unknown GPU model "voodoo"
-    stderr: hint: one of a30-24gb, a100-40gb, a100-80gb, h100-80gb-sxm, h100-80gb-pcie, h100-94gb-nvl, gh200-96gb, h200-141gb, gh200-144gb, h20-96gb, h20-141gb, b200-180gb, gb200-186gb, b300-269gb, gb300-278gb, rtx-pro-6000-96gb
+    stderr: hint: `tessera profiles` lists all models
     exit 1
     "#);
 }

@@ -10,8 +10,12 @@ mod ids;
 mod model;
 mod profile;
 pub mod size;
+mod tables;
+mod whole;
 
 pub use coexist::coexist;
 pub use ids::{GpuIndex, JobId, Placement, ProfileId, Slice, Uid};
-pub use model::{GEOMETRY, MigReset, Model};
+pub use model::{MigReset, Model, NoMig};
 pub use profile::Profile;
+pub use tables::GEOMETRY;
+pub use whole::{SiteModel, WHOLE_GPUS};

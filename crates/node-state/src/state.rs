@@ -14,6 +14,14 @@ pub enum MigPolicy {
     Dynamic,
 }
 
+impl MigPolicy {
+    /// The policy for one GPU of a node with this policy: a model without MIG is never in MIG mode.
+    #[must_use]
+    pub fn on(self, model: &Model) -> Self {
+        if model.has_mig() { self } else { Self::Off }
+    }
+}
+
 /// A job's share of a GPU or instance under MPS. Memory is a hard limit, threads a soft one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::fmt;
 
 use geometry::size::display_gb;
+use geometry::{Model, NoMig};
 use node_state::report::{Constraint, Fate, Unsuitable};
 use node_state::{Decision, Gpu, MigPolicy, Node};
 use protocol::{Isolation, Request};
@@ -116,10 +117,10 @@ fn by_constraint(node: &Node, request: &Request, decision: &Decision) -> Never {
                 format!("no profile of {} that fits has {need} SMs, the largest has {has}", model.key);
             (reason, Some("ask fewer --gpu-threads".to_owned()))
         }
-        Constraint::MigOff => (
-            format!("the node's {} are never in MIG mode", model.key),
-            Some("ask --gpu-isolation=mps or whole".to_owned()),
-        ),
+        Constraint::MigOff if !model.has_mig() => (without_mig(model), Some(NO_MIG_HINT.to_owned())),
+        Constraint::MigOff => {
+            (format!("the node's {} are never in MIG mode", model.key), Some(NO_MIG_HINT.to_owned()))
+        }
         Constraint::MigAlways => {
             let largest = largest_instance(gpu);
             (
@@ -130,6 +131,16 @@ fn by_constraint(node: &Node, request: &Request, decision: &Decision) -> Never {
         other => (other.to_string(), None),
     };
     Never { reason, nearest }
+}
+
+/// What to ask where no instance can be had.
+const NO_MIG_HINT: &str = "ask --gpu-isolation=mps or whole";
+
+fn without_mig(model: &Model) -> String {
+    match model.mig {
+        Err(NoMig::Unknown) => format!("the places of MIG instances on {} are not known", model.key),
+        _ => format!("{} has no MIG", model.key),
+    }
 }
 
 /// Rank of a constraint by how much it tells about what the node could give instead; larger is better.

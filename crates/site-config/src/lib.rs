@@ -15,6 +15,7 @@ mod limit;
 mod matrix;
 mod matrix_cells;
 mod matrix_text;
+mod models;
 mod nodes;
 mod reader;
 mod sections;

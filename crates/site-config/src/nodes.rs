@@ -6,9 +6,9 @@ use geometry::Model;
 use node_state::MigPolicy;
 use topology::{LinkMatrix, System, systems};
 
-use crate::error::nearest;
 use crate::hostlist;
 use crate::matrix::{BESIDE, ReadFile, discovered, matrix};
+use crate::models::Models;
 use crate::reader::{At, TableReader};
 use crate::types::NodeSpec;
 
@@ -25,13 +25,14 @@ pub(crate) struct Nodes {
 }
 
 pub(crate) fn read(root: &mut TableReader<'_, '_>, read_file: ReadFile<'_>) -> Nodes {
+    let known = Models::read(root);
     let tables = root.tables("nodes");
     if tables.is_empty() && !root.has("nodes") {
         let hint = "add [[nodes]] with names, gpu and count; `tessera discover` writes one".to_owned();
         root.errors.push(0..0, "the file describes no nodes", Some(hint));
     }
     let (mut seen, mut models) = (HashMap::new(), Some(Vec::new()));
-    let set = |table| node_set(table, read_file, &mut seen, &mut models);
+    let set = |table| node_set(table, &known, read_file, &mut seen, &mut models);
     let specs = tables.into_iter().filter_map(set).collect();
     let models = models.filter(|m| !m.is_empty()).unwrap_or_else(|| Model::all().iter().collect());
     Nodes { specs, models }
@@ -40,12 +41,13 @@ pub(crate) fn read(root: &mut TableReader<'_, '_>, read_file: ReadFile<'_>) -> N
 /// Reads one `[[nodes]]`. `None` if a necessary part is missing or wrong; the errors then name it.
 fn node_set(
     table: TableReader<'_, '_>,
+    known: &Models,
     read_file: ReadFile<'_>,
     seen: &mut HashMap<String, String>,
     models: &mut Option<Vec<&'static Model>>,
 ) -> Option<NodeSpec> {
     let names = names(&table, seen);
-    let gpus = gpus(&table);
+    let gpus = gpus(&table, known);
     match (&gpus, models.as_mut()) {
         (Some(gpus), Some(known)) => {
             for model in gpus {
@@ -58,10 +60,25 @@ fn node_set(
     }
     let policies = [("on", MigPolicy::On), ("off", MigPolicy::Off), ("dynamic", MigPolicy::Dynamic)];
     let mig = if table.has("mig") { table.word("mig", &policies) } else { Some(MigPolicy::Dynamic) };
+    let asked = table.has("mig").then_some(mig).flatten();
+    if let Some(model) = gpus.as_deref().and_then(|g| without_mig(g, asked?)) {
+        let what = format!("no GPU of these nodes can be partitioned: {} has no MIG", model.key);
+        table.errors.push(
+            table.key_span("mig"),
+            what,
+            Some("leave mig out, or write mig = \"off\"".to_owned()),
+        );
+    }
     let links = links(&table, gpus.as_deref(), read_file);
     table.finish();
     let (interconnect, links) = links?;
     Some(NodeSpec { names: names?, gpus: gpus?, mig: mig?, links, interconnect })
+}
+
+/// A model that cannot be in MIG mode, if the site asks for the mode and all of the nodes' GPUs are such.
+fn without_mig(gpus: &[&'static Model], asked: MigPolicy) -> Option<&'static Model> {
+    let none = asked != MigPolicy::Off && gpus.iter().all(|m| !m.has_mig());
+    gpus.first().copied().filter(|_| none)
 }
 
 fn names(table: &TableReader<'_, '_>, seen: &mut HashMap<String, String>) -> Option<Vec<String>> {
@@ -92,9 +109,9 @@ fn names(table: &TableReader<'_, '_>, seen: &mut HashMap<String, String>) -> Opt
 }
 
 /// The model of each GPU, from `gpu` and `count` or from `gpus`.
-fn gpus(table: &TableReader<'_, '_>) -> Option<Vec<&'static Model>> {
+fn gpus(table: &TableReader<'_, '_>, known: &Models) -> Option<Vec<&'static Model>> {
     let count = table.number("count", 1..MOST_GPUS + 1);
-    let one = table.parsed("gpu", model);
+    let one = table.parsed("gpu", |text| known.find(text));
     let many = table.strings("gpus");
     let errors = table.errors;
     match (table.has("gpu"), many) {
@@ -119,11 +136,11 @@ fn gpus(table: &TableReader<'_, '_>) -> Option<Vec<&'static Model>> {
                 let what = format!("count is {}, but gpus lists {asked} GPUs", count.value);
                 errors.push(count.span, what, Some("leave count out".to_owned()));
             }
-            let known = list.into_iter().filter_map(|At { value, span }| {
-                model(&value).map_err(|(what, hint)| errors.push(span, what, hint)).ok()
+            let found = list.into_iter().filter_map(|At { value, span }| {
+                known.find(&value).map_err(|(what, hint)| errors.push(span, what, hint)).ok()
             });
-            let known: Vec<_> = known.collect();
-            (known.len() == asked && asked > 0).then_some(known)
+            let found: Vec<_> = found.collect();
+            (found.len() == asked && asked > 0).then_some(found)
         }
         (false, None) => {
             if !table.has("gpus") {
@@ -133,15 +150,6 @@ fn gpus(table: &TableReader<'_, '_>) -> Option<Vec<&'static Model>> {
             None
         }
     }
-}
-
-fn model(text: &str) -> Result<&'static Model, (String, Option<String>)> {
-    Model::find(text).ok_or_else(|| {
-        let all = Model::all().iter().flat_map(|m| m.names.iter().chain([&m.key]));
-        let meant = nearest(text, all.map(String::as_str)).map(|m| format!("did you mean {m}? "));
-        let hint = format!("{}`tessera profiles` lists all models", meant.unwrap_or_default());
-        (format!("unknown GPU model {text:?}"), Some(hint))
-    })
 }
 
 /// The name of the interconnect and the links between these GPUs; PCIe alone if the file names none.

@@ -40,7 +40,10 @@ impl<'a, 'i> TableReader<'a, 'i> {
 
     /// The raw value of a key.
     pub(crate) fn get(&self, key: &'static str) -> Option<&'a Value<'i>> {
-        self.asked.borrow_mut().push(key);
+        let mut asked = self.asked.borrow_mut();
+        if !asked.contains(&key) {
+            asked.push(key);
+        }
         self.table.get(key)
     }
 

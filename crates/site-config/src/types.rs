@@ -141,7 +141,7 @@ impl NodeSpec {
     /// One of these nodes, without jobs and instances.
     #[must_use]
     pub fn to_node(&self) -> Node {
-        let gpu = |model: &&'static Model| Gpu { model, policy: self.mig, state: GpuState::Free };
+        let gpu = |model: &&'static Model| Gpu { model, policy: self.mig.on(model), state: GpuState::Free };
         Node { gpus: self.gpus.iter().map(gpu).collect(), links: self.links.clone() }
     }
 }

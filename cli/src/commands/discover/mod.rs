@@ -105,26 +105,47 @@ fn links(machine: &Machine) -> String {
 fn toml(machine: &Machine) -> String {
     let mut text =
         format!("# Written by `tessera discover` on {}, driver {}.\n", machine.name, machine.driver);
-    for gpu in machine.gpus.iter().filter(|g| g.model().is_none()) {
-        let _ = writeln!(
-            text,
-            "# GPU {} is {:?}, which Tessera does not know: it cannot be managed.",
-            gpu.index, gpu.name
-        );
+    let keys: Vec<String> =
+        machine.gpus.iter().map(|g| g.model().map_or_else(|| own_key(g), |m| m.key.clone())).collect();
+    let mut described: Vec<&str> = Vec::new();
+    for (gpu, key) in machine.gpus.iter().zip(&keys) {
+        if gpu.model().is_none() && !described.contains(&key.as_str()) {
+            described.push(key);
+            text.push_str(&to_complete(gpu, key));
+        }
     }
     let _ = writeln!(text, "[[nodes]]\nnames = {:?}", machine.name);
-    match &machine.models[..] {
-        [first, rest @ ..] if rest.iter().all(|m| m.key == first.key) => {
-            let _ = writeln!(text, "gpu = {:?}\ncount = {}", first.key, machine.models.len());
+    match &keys[..] {
+        [first, rest @ ..] if rest.iter().all(|key| key == first) => {
+            let _ = writeln!(text, "gpu = {first:?}\ncount = {}", keys.len());
         }
-        models => {
-            let keys: Vec<String> = models.iter().map(|m| format!("{:?}", m.key)).collect();
-            let _ = writeln!(text, "gpus = [{}]", keys.join(", "));
+        keys => {
+            let _ = writeln!(text, "gpus = {keys:?}");
         }
     }
-    text.push_str("mig = \"dynamic\"\n");
+    if machine.models.iter().any(|m| m.has_mig()) {
+        text.push_str("mig = \"dynamic\"\n");
+    }
     text.push_str(&links(machine));
     text
+}
+
+/// A key for a model that Tessera does not know, by its name and memory: `x1-96gb` for an NVIDIA X1.
+fn own_key(gpu: &GpuInfo) -> String {
+    let name = gpu.name.trim_start_matches("NVIDIA ").to_ascii_lowercase();
+    let word: String = name.chars().filter(|c| c.is_ascii_alphanumeric()).collect();
+    format!("{word}-{}gb", gpu.memory_mib.div_ceil(1024))
+}
+
+/// The `[[models]]` of a GPU that Tessera does not know. It is an error until the administrator has completed it, so that
+/// the node is left to Slurm until then.
+fn to_complete(gpu: &GpuInfo, key: &str) -> String {
+    format!(
+        "# Tessera does not know GPU {}. Complete this; it then serves whole GPUs and MPS shares.\n\
+         [[models]]\nkey = {key:?}\nnames = [{:?}]\nmemory_mib = {}\n\
+         # sms =        the number of multiprocessors, as deviceQuery prints it\n\n",
+        gpu.index, gpu.name, gpu.memory_mib
+    )
 }
 
 /// Slurm's type of a GPU: the key up to its first dash, `a100`.

@@ -165,3 +165,49 @@ fn a_known_system_has_its_name() {
         )
     );
 }
+
+#[test]
+fn gpus_without_mig_and_unknown_ones() {
+    insta::assert_snapshot!(all(&machine("l4-24gb", 2, &[], 0)), @r#"
+    # Written by `tessera discover` on n1, driver 1.2.
+    [[nodes]]
+    names = "n1"
+    gpu = "l4-24gb"
+    count = 2
+    pcie = 4 # generation
+    socket = 2 # GPUs
+    matrix = [ # as `nvidia-smi topo -m` has them
+      [  "X", "PIX"],
+      ["PIX",   "X"],
+    ]
+    NodeName=n1 Name=gpu Type=l4 File=/dev/nvidia[0-1]
+    NodeName=n1 Name=shard Count=48
+    GresTypes=gpu,shard
+    NodeName=n1 Gres=gpu:l4:2,shard:48 # and CPUs, RealMemory as `slurmd -C` prints them
+    "#);
+    let mut unknown = machine("l4-24gb", 2, &[], 0);
+    for gpu in &mut unknown.gpus {
+        (gpu.name, gpu.memory_mib) = ("NVIDIA X1 Ultra".to_owned(), 97_887);
+    }
+    unknown.models.clear();
+    insta::assert_snapshot!(toml(&unknown), @r#"
+    # Written by `tessera discover` on n1, driver 1.2.
+    # Tessera does not know GPU 0. Complete this; it then serves whole GPUs and MPS shares.
+    [[models]]
+    key = "x1ultra-96gb"
+    names = ["NVIDIA X1 Ultra"]
+    memory_mib = 97887
+    # sms =        the number of multiprocessors, as deviceQuery prints it
+
+    [[nodes]]
+    names = "n1"
+    gpu = "x1ultra-96gb"
+    count = 2
+    pcie = 4 # generation
+    socket = 2 # GPUs
+    matrix = [ # as `nvidia-smi topo -m` has them
+      [  "X", "PIX"],
+      ["PIX",   "X"],
+    ]
+    "#);
+}

@@ -8,6 +8,7 @@ use far::Policy;
 use geometry::Model;
 
 use crate::clock::duration;
+use crate::options;
 use crate::outcome::Failure;
 use crate::render::colour::ColorWhen;
 
@@ -173,12 +174,7 @@ pub(super) struct CarryArgs {
 impl GpuArgs {
     /// The model that `--gpu` names.
     pub(super) fn model(&self) -> Result<Option<&'static Model>, Failure> {
-        let found = |(name, _): &(String, usize)| {
-            Model::find(name).ok_or_else(|| {
-                Failure::new(format!("--gpu: no GPU model {name:?}"))
-                    .hint("`tessera profiles` lists the models")
-            })
-        };
+        let found = |(name, _): &(String, usize)| options::mig_model(name).map_err(|e| e.within("--gpu"));
         self.gpu.as_ref().map(found).transpose()
     }
 

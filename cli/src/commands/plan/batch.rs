@@ -3,6 +3,7 @@
 use far::{MAX_TIME, Micros, Task, Tree};
 use geometry::Model;
 
+use crate::options;
 use crate::outcome::Failure;
 
 /// Tasks that are planned together.
@@ -94,8 +95,7 @@ pub(super) fn model(
         "H100" => "h100-80gb-sxm",
         other => other,
     };
-    let unknown = || context.error(line, format!("field gpu: no GPU model {gpu:?}"));
-    Model::find(key).ok_or_else(|| unknown().hint("`tessera profiles` lists the models"))
+    options::mig_model(key).map_err(|e| e.within(format_args!("{}:{line}: field gpu", context.file)))
 }
 
 /// The instance sizes of a model.

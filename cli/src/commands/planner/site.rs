@@ -26,7 +26,7 @@ pub(super) fn gpus(
     let mut gpus = Vec::new();
     for (spec, name) in config.nodes.iter().flat_map(|s| s.names.iter().map(move |n| (s, n))) {
         let (Some(partitions), Some(line)) = (nodes.get(name), layouts.get(name)) else { continue };
-        if spec.mig == MigPolicy::Off {
+        if spec.gpus.iter().all(|model| spec.mig.on(model) == MigPolicy::Off) {
             continue;
         }
         let layout = match published::read(line, &spec.gpus) {
@@ -36,7 +36,8 @@ pub(super) fn gpus(
                 continue;
             }
         };
-        for (index, &model) in (0_u16..).zip(&spec.gpus) {
+        let numbered = (0_u16..).zip(&spec.gpus);
+        for (index, &model) in numbered.filter(|(_, model)| spec.mig.on(model) != MigPolicy::Off) {
             let here = layout.gpus.get(usize::from(index)).unwrap_or(&GpuLayout::Free);
             let now = crate::present::of_layout(name, GpuIndex(index), here, &end);
             gpus.push(Gpu { model, now, partitions: partitions.clone() });

@@ -10,7 +10,7 @@ use crate::outcome::{Failure, Outcome};
 use crate::{files, options};
 
 pub(super) fn run(args: &FitArgs) -> Result<Outcome, Failure> {
-    let gpu = options::gpu_model(&args.gpu)?;
+    let gpu = options::mig_model(&args.gpu)?;
     let counters = counters(&args.counters)?;
     let runs = runs::parse(&args.runs.display().to_string(), &files::read_text(&args.runs)?);
     let runs = runs.map_err(|e| Failure::of(&e))?;

@@ -5,7 +5,7 @@
 
 use std::sync::OnceLock;
 
-use geometry::{GEOMETRY, Model, Profile};
+use geometry::{GEOMETRY, Model, Profile, WHOLE_GPUS};
 use serde::Deserialize;
 
 /// Number of GPU instance profile enums in the header (13.2: `NVML_GPU_INSTANCE_PROFILE_COUNT`).
@@ -121,7 +121,7 @@ impl Chip {
     /// True where a change of MIG mode waits for a reset.
     #[must_use]
     pub fn needs_reset(&self) -> bool {
-        self.model.mig_reset == geometry::MigReset::GpuReset
+        self.model.mig == Ok(geometry::MigReset::GpuReset)
     }
 }
 
@@ -135,6 +135,7 @@ struct RawModel {
     key: String,
     #[serde(default)]
     pci_device_ids: Vec<String>,
+    #[serde(default)]
     profiles: Vec<RawProfile>,
     #[serde(default)]
     compute_instances: Vec<RawCi>,
@@ -166,8 +167,10 @@ struct Boards {
 }
 
 fn load() -> Vec<Chip> {
-    // Both files are part of the program and unit tests read them: an unreadable one is no models, not a panic.
-    let geometry: Geometry = toml::from_str(GEOMETRY).unwrap_or(Geometry { model: Vec::new() });
+    // The files are part of the program and unit tests read them: an unreadable one is no models, not a panic.
+    let read = |text| toml::from_str(text).unwrap_or(Geometry { model: Vec::new() }).model;
+    // A model without MIG may be in the first file too, where its profiles are known and their places are not.
+    let (mig, whole) = (read(GEOMETRY), read(WHOLE_GPUS));
     let boards: Boards =
         toml::from_str(include_str!("../../models/boards.toml")).unwrap_or(Boards { board: Vec::new() });
     boards
@@ -175,7 +178,8 @@ fn load() -> Vec<Chip> {
         .into_iter()
         .filter_map(|board| {
             let model = Model::all().iter().find(|m| m.key == board.key)?;
-            let raw = geometry.model.iter().find(|m| m.key == board.key)?;
+            let raws = if model.has_mig() { &mig } else { &whole };
+            let raw = raws.iter().find(|m| m.key == board.key)?;
             let pci_device = raw.pci_device_ids.first().and_then(|id| u32::from_str_radix(id, 16).ok())?;
             let profiles = model.profiles.iter().map(|p| gi_profile(model, raw, p)).collect();
             Some(Chip { model, profiles, board, pci_device })

@@ -239,8 +239,12 @@ pub fn destroy_ci(state: &mut State, r: CiRef) -> Answer<()> {
 ///
 /// # Errors
 ///
-/// [`Code::InUse`] while the GPU has instances, or, where the mode takes effect at once, processes.
+/// [`Code::NotSupported`] for a GPU without MIG; [`Code::InUse`] while the GPU has instances, or, where the mode takes
+/// effect at once, processes.
 pub fn set_mode(state: &mut State, gpu: u32, on: bool) -> Answer<Activation> {
+    if !state.chip(gpu)?.model.has_mig() {
+        return Err(Code::NotSupported);
+    }
     let needs_reset = state.chip(gpu)?.needs_reset();
     let resets_itself = state.node.set_mode_resets;
     let g = state.gpu_mut(gpu)?;

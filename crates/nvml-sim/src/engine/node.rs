@@ -26,6 +26,9 @@ pub fn parse(text: &str, name: Option<&str>, default_name: &str) -> Result<(Node
     for group in &file.gpus {
         let on = match group.mig.as_deref() {
             None | Some("off") => false,
+            Some("on") if Chip::find(&group.model).is_some_and(|c| !c.model.has_mig()) => {
+                return fail(format!("mig = \"on\": {} has no MIG", group.model));
+            }
             Some("on") => true,
             Some(other) => return fail(format!("mig = {other:?}: \"on\" or \"off\"")),
         };

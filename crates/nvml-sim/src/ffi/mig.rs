@@ -145,7 +145,11 @@ fn mig_enabled(state: &State, gpu: u32) -> Answer<&Gpu> {
 
 exports! {
     fn nvmlDeviceGetMigMode(device: Ref, current: Out<c_uint>, pending: Out<c_uint>) |session, state| {
-        let gpu = state.gpu(device.gpu(session, state)?)?;
+        let index = device.gpu(session, state)?;
+        if !state.chip(index)?.model.has_mig() {
+            return Err(Code::NotSupported);
+        }
+        let gpu = state.gpu(index)?;
         current.put(gpu.mig.into())?;
         pending.put(gpu.mig_pending.into())
     }

@@ -49,7 +49,7 @@ pub(crate) fn dgx1() -> LinkMatrix {
 
 /// GPUs of these models, all under one policy, evenly linked.
 pub(crate) fn node(keys: &[&str], policy: MigPolicy) -> Node {
-    let gpu = |key: &&str| Gpu { model: Model::find(key).unwrap(), policy, state: GpuState::Free };
+    let gpu = |key: &&str| gpu(Model::find(key).unwrap(), policy);
     Node { gpus: keys.iter().map(gpu).collect(), links: LinkMatrix::uniform(keys.len(), 25.0) }
 }
 
@@ -73,7 +73,11 @@ pub(crate) fn run(node: &mut Node, ask: &Ask, policy: &Policy) -> Decision {
     decision
 }
 
-const MODELS: [&str; 4] = ["a30-24gb", "a100-40gb", "h100-80gb-sxm", "rtx-pro-6000-96gb"];
+const MODELS: [&str; 5] = ["a30-24gb", "a100-40gb", "h100-80gb-sxm", "rtx-pro-6000-96gb", "v100-16gb"];
+
+fn gpu(model: &'static Model, policy: MigPolicy) -> Gpu {
+    Gpu { model, policy: policy.on(model), state: GpuState::Free }
+}
 
 fn policies() -> impl Strategy<Value = MigPolicy> {
     prop_oneof![1 => Just(MigPolicy::On), 1 => Just(MigPolicy::Off), 3 => Just(MigPolicy::Dynamic)]
@@ -90,7 +94,7 @@ pub(crate) fn empty_nodes(most: usize) -> impl Strategy<Value = Node> {
         let bw = |i: usize, j: usize| f64::from(links[i.min(j) * 16 + i.max(j)]) * 12.5;
         let row = |i: usize| (0..n).map(|j| if i == j { 0.0 } else { bw(i, j) }).collect();
         let rows: Vec<Vec<f64>> = (0..n).map(row).collect();
-        let gpu = |m: &usize| Gpu { model: Model::find(MODELS[*m]).unwrap(), policy, state: GpuState::Free };
+        let gpu = |m: &usize| gpu(Model::find(MODELS[*m]).unwrap(), policy);
         Node { gpus: models.iter().map(gpu).collect(), links: LinkMatrix::from_rows(&rows).unwrap() }
     })
 }
@@ -206,7 +210,8 @@ pub(crate) fn live(node: &mut Node, policy: &Policy, events: &[Event]) {
         match event {
             Event::Place(at, holder) => {
                 let places: Vec<MigSpec> = audit::every_place(node).collect();
-                let spec = places[at % places.len()];
+                // A node whose GPUs have no MIG has no place.
+                let Some(&spec) = places.get(at % places.len().max(1)) else { continue };
                 let _ = node.apply(JobId(job), Uid(1000), &Grant::Mig(vec![spec]));
                 if *holder == 0 {
                     node.release(JobId(job));

@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use super::of_nodes;
+use super::{errors, of_nodes};
 
 #[test]
 fn node_names() {
@@ -36,6 +36,16 @@ fn models_and_counts() {
     gpu = "NVIDIA A100-SXM4-40G"
            ^~~~~~~~~~~~~~~~~~~~  hint: did you mean NVIDIA A100-SXM4-40GB? `tessera profiles` lists all models
     "#);
+    assert_snapshot!(of_nodes("names = \"n1\"\ngpu = \"v100\"\ncount = 8"), @r#"
+    tessera.toml:3:8: unknown GPU model "v100"
+    gpu = "v100"
+           ^~~~  hint: did you mean v100-16gb or v100-32gb? `tessera profiles` lists all models
+    "#);
+    assert_snapshot!(of_nodes("names = \"n1\"\ngpu = \"v100-16gb\"\ncount = 8\nmig = \"dynamic\""), @r#"
+    tessera.toml:5:1: no GPU of these nodes can be partitioned: v100-16gb has no MIG
+    mig = "dynamic"
+    ^~~  hint: leave mig out, or write mig = "off"
+    "#);
     assert_snapshot!(of_nodes("names = \"n1\"\ngpu = \"voodoo\"\ncount = 0"), @r#"
     tessera.toml:3:8: unknown GPU model "voodoo"
     gpu = "voodoo"
@@ -61,6 +71,57 @@ fn models_and_counts() {
     tessera.toml:4:9: count is 3, but gpus lists 2 GPUs
     count = 3
             ^  hint: leave count out
+    "#);
+}
+
+#[test]
+fn models_of_the_sites_own() {
+    let own = |lines: &str| {
+        let node = "[[nodes]]\nnames = \"n1\"\ngpu = \"x1-96gb\"\ncount = 1\n";
+        errors(&format!("{node}[[models]]\n{lines}\n"))
+    };
+    let whole = "key = \"x1-96gb\"\nnames = [\"NVIDIA X1\"]\nmemory_mib = 97887\nsms = 142";
+    assert_snapshot!(own(whole), @"");
+    assert_snapshot!(own(&format!("{whole}\nusable_mib = 99000\nprofiles = []")), @r"
+    tessera.toml:10:14: usable_mib = 99000 is more than memory_mib = 97887
+    usable_mib = 99000
+                 ^~~~~
+    tessera.toml:11:1: unknown key profiles in [models]
+    profiles = []
+    ^~~~~~~~  hint: use one of key, names, memory_mib, usable_mib, nominal_gb, sms, arch
+    ");
+    assert_snapshot!(own(&whole.replace("97887", "\"96G\"")), @r#"
+    tessera.toml:3:8: the [[models]] of x1-96gb has errors
+    gpu = "x1-96gb"
+           ^~~~~~~
+    tessera.toml:8:15: memory_mib is a string, not a whole number
+    memory_mib = "96G"
+                  ^~~
+    "#);
+    assert_snapshot!(own("key = \"X1\""), @r#"
+    tessera.toml:3:8: unknown GPU model "x1-96gb"
+    gpu = "x1-96gb"
+           ^~~~~~~  hint: did you mean h20-96gb? `tessera profiles` lists all models
+    tessera.toml:5:1: [[models]] has no names
+    [[models]]
+    ^~~~~~~~~~  hint: add names = ["NVIDIA X1"], as `nvidia-smi -L` prints them
+    tessera.toml:5:1: [[models]] has no memory_mib
+    [[models]]
+    ^~~~~~~~~~  hint: add memory_mib, as `nvidia-smi --query-gpu=memory.total` prints it
+    tessera.toml:5:1: [[models]] has no sms
+    [[models]]
+    ^~~~~~~~~~  hint: add sms, the number of multiprocessors as deviceQuery prints it
+    tessera.toml:6:8: key = "X1" is not a model's key
+    key = "X1"
+           ^~  hint: use lower-case letters, digits and dashes, such as x1-96gb
+    "#);
+    assert_snapshot!(own(&whole.replace("x1-96gb", "a100-40gb")), @r#"
+    tessera.toml:3:8: unknown GPU model "x1-96gb"
+    gpu = "x1-96gb"
+           ^~~~~~~  hint: did you mean h20-96gb? `tessera profiles` lists all models
+    tessera.toml:6:8: Tessera knows the model a100-40gb
+    key = "a100-40gb"
+           ^~~~~~~~~  hint: leave this [[models]] out, or give it another key
     "#);
 }
 

@@ -7,6 +7,7 @@ use crate::commands::discover::{self, DiscoverArgs};
 use crate::commands::doctor::{self, DoctorArgs};
 use crate::commands::explain::{self, ExplainArgs};
 use crate::commands::fit::{self, FitCommand};
+use crate::commands::free::{self, FreeArgs};
 use crate::commands::layout::{self, LayoutArgs};
 use crate::commands::lint::{self, LintArgs};
 use crate::commands::node::{self, NodeCommand};
@@ -41,6 +42,7 @@ pub(crate) struct Cli {
 const EXAMPLES: &str = "\
 Examples:
   tessera layout                   every GPU of the cluster, drawn as slices
+  tessera free                     what could start now, and where
   tessera explain --gpu-mem=10G    what this job would get, and why
   tessera profiles a100-40gb       what an A100 can be cut into
   tessera check                    is tessera.toml good?
@@ -50,6 +52,7 @@ Examples:
 #[derive(Subcommand)]
 enum Command {
     Layout(LayoutArgs),
+    Free(FreeArgs),
     Explain(Box<ExplainArgs>),
     Discover(DiscoverArgs),
     Doctor(DoctorArgs),
@@ -87,6 +90,7 @@ pub(crate) fn run(cli: &Cli) -> Result<Outcome, Failure> {
     let globals = &cli.globals;
     match &cli.command {
         Command::Layout(args) => layout::run(args, globals),
+        Command::Free(args) => free::run(args, globals),
         Command::Explain(args) => explain::run(args, globals),
         Command::Discover(args) => discover::run(args, globals),
         Command::Doctor(args) => doctor::run(args, globals),

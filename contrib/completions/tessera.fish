@@ -28,6 +28,7 @@ complete -c tessera -n "__fish_tessera_needs_command" -l config -d 'Read this te
 complete -c tessera -n "__fish_tessera_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c tessera -n "__fish_tessera_needs_command" -s V -l version -d 'Print version'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "layout" -d 'Draw each GPU as its slices'
+complete -c tessera -n "__fish_tessera_needs_command" -f -a "free" -d 'Show what could start now, and where'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "explain" -d 'Explain what a request would get, and why'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "discover" -d 'Write the configuration for this machine\'s GPUs'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "doctor" -d 'Check that journal, driver, device nodes, MPS and Slurm agree'
@@ -54,6 +55,14 @@ complete -c tessera -n "__fish_tessera_using_subcommand layout" -l config -d 'Re
 complete -c tessera -n "__fish_tessera_using_subcommand layout" -l live -d 'Ask this node\'s driver and journal instead of Slurm; needs root'
 complete -c tessera -n "__fish_tessera_using_subcommand layout" -l json -d 'Print JSON'
 complete -c tessera -n "__fish_tessera_using_subcommand layout" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c tessera -n "__fish_tessera_using_subcommand free" -l mem -d 'Only shapes with at least this memory, and shares of this size' -r
+complete -c tessera -n "__fish_tessera_using_subcommand free" -l partition -d 'Only this partition\'s nodes, under its limits' -r
+complete -c tessera -n "__fish_tessera_using_subcommand free" -l account -d 'Apply the limits of this account' -r
+complete -c tessera -n "__fish_tessera_using_subcommand free" -l node -d 'Only these nodes, a hostlist such as n[1-2]' -r
+complete -c tessera -n "__fish_tessera_using_subcommand free" -l from -d 'Read layouts from FILE (- for standard input) instead of asking Slurm' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand free" -l config -d 'Read this tessera.toml' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand free" -l json -d 'Print JSON'
+complete -c tessera -n "__fish_tessera_using_subcommand free" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l node -d 'Ask this node of tessera.toml; by default the first node of each set' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l model -d 'Ask a made-up node with GPUs of this model instead of one of tessera.toml' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l count -d 'Number of GPUs in that node' -r

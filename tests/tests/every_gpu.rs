@@ -5,6 +5,7 @@
 mod common;
 
 use common::{LOOK, LOOK_AND_STAY, looked, variable};
+use lab::command::run;
 use lab::config::Templates;
 use lab::{Cluster, User};
 use slurm_releases::Release;
@@ -23,6 +24,13 @@ gpu = \"t4-16gb\"
 count = 2
 ";
 
+/// How many jobs of a shape `tessera free` shows.
+fn could_start(cluster: &Cluster, shape: &str) -> usize {
+    let shown = run(cluster.command(User::Alice, "tessera").unwrap().arg("free")).unwrap().ok().unwrap();
+    let line = shown.lines().find_map(|line| line.strip_prefix(shape)).unwrap_or_else(|| panic!("{shown}"));
+    line.split_whitespace().next().unwrap().parse().unwrap()
+}
+
 fn serves_whole_gpus_and_shares(cluster: &Cluster) {
     for (count, set) in [("2", "0,3"), ("3", "0,2,3"), ("4", "0,1,2,3")] {
         let job =
@@ -30,6 +38,8 @@ fn serves_whole_gpus_and_shares(cluster: &Cluster) {
         let saw = looked(cluster, job);
         let gpus: Vec<String> = cluster.gpus_of(job).unwrap().iter().map(ToString::to_string).collect();
         assert_eq!(gpus.join(","), set);
+        // n1 has 8 GPUs, and n2 has 2.
+        assert_eq!(could_start(cluster, "1 GPU"), 10 - gpus.len());
         assert_eq!(saw.lines().filter(|l| l.contains("V100-SXM2-16GB")).count(), gpus.len(), "{saw}");
         cluster.run(User::Root, "scancel", &[&job.to_string()]).unwrap().ok().unwrap();
         cluster.wait_idle().unwrap();

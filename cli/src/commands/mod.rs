@@ -5,6 +5,7 @@ pub(crate) mod discover;
 pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod fit;
+pub(crate) mod free;
 pub(crate) mod layout;
 pub(crate) mod lint;
 pub(crate) mod node;

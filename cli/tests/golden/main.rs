@@ -3,6 +3,7 @@
 
 mod check;
 mod explain;
+mod free;
 mod help;
 mod layout;
 mod machine;

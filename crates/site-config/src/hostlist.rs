@@ -18,6 +18,39 @@ pub fn expand(text: &str) -> Result<Vec<String>, String> {
     expand_with(text, "-_.")
 }
 
+/// The shortest hostlist of at most one bracket per name that stands for these names, in their order: `n[1-4,7],login`.
+#[must_use]
+pub fn compress(names: &[String]) -> String {
+    let mut parts: Vec<(&str, Vec<(&str, &str)>)> = Vec::new();
+    for name in names {
+        let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+        let (stem, number) = name.split_at(name.len() - digits);
+        match parts.last_mut().filter(|(last, runs)| *last == stem && !number.is_empty() && !runs.is_empty())
+        {
+            None => parts.push((stem, if number.is_empty() { Vec::new() } else { vec![(number, number)] })),
+            Some((_, runs)) => match runs.last_mut().filter(|run| follows(run.1, number)) {
+                Some(run) => run.1 = number,
+                None => runs.push((number, number)),
+            },
+        }
+    }
+    let run = |(a, b): &(&str, &str)| if a == b { (*a).to_owned() } else { format!("{a}-{b}") };
+    let part = |(stem, runs): &(&str, Vec<(&str, &str)>)| match &runs[..] {
+        [] => (*stem).to_owned(),
+        [(a, b)] if a == b => format!("{stem}{a}"),
+        several => format!("{stem}[{}]", several.iter().map(run).collect::<Vec<_>>().join(",")),
+    };
+    parts.iter().map(part).collect::<Vec<_>>().join(",")
+}
+
+/// Whether a range may go on with the second number: the next one, written with as many digits as a range would write.
+fn follows(a: &str, b: &str) -> bool {
+    let number = |text: &str| text.parse::<u64>().ok();
+    let next = number(a).and_then(|a| a.checked_add(1)).is_some_and(|next| number(b) == Some(next));
+    let padded = a.starts_with('0') || b.starts_with('0');
+    next && (a.len() == b.len() || !padded)
+}
+
 /// As [`expand`], for a list of files as in gres.conf: `/dev/nvidia[0-3]`.
 ///
 /// # Errors
@@ -145,6 +178,29 @@ mod tests {
             ["/dev/nvidia2", "/dev/nvidia3", "/dev/x"]
         );
         check("r[1-2]n[1-2]", "r1n1 r1n2 r2n1 r2n2");
+    }
+
+    #[test]
+    fn compresses() {
+        for (names, list) in [
+            ("n1", "n1"),
+            ("n1 n2 n3 n7 login gpu gpu01 gpu02", "n[1-3,7],login,gpu,gpu[01-02]"),
+            ("n8 n9 n10 n12", "n[8-10,12]"),
+            ("a09 a10 a011", "a[09-10,011]"),
+            ("", ""),
+        ] {
+            let names: Vec<String> = names.split_whitespace().map(str::to_owned).collect();
+            assert_eq!(compress(&names), list);
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_compressed_list_stands_for_its_names(
+            names in proptest::collection::vec("[ab]-?(0?[0-9]{1,2}|99|100|)", 1..40)
+        ) {
+            proptest::prop_assert_eq!(expand(&compress(&names)).unwrap(), names);
+        }
     }
 
     #[test]

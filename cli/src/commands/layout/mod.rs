@@ -3,6 +3,8 @@
 mod args;
 mod source;
 
+pub(crate) use source::{from_text, named};
+
 use site_config::SiteConfig;
 
 pub(crate) use args::LayoutArgs;

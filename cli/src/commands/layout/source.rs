@@ -41,7 +41,7 @@ pub(crate) fn nodes(args: &LayoutArgs, config: &SiteConfig) -> Result<Vec<Drawn>
 }
 
 /// The names of a hostlist; an error if tessera.toml lacks one.
-fn named(list: &str, config: &SiteConfig) -> Result<Vec<String>, Failure> {
+pub(crate) fn named(list: &str, config: &SiteConfig) -> Result<Vec<String>, Failure> {
     let names = hostlist::expand(list).map_err(|why| Failure::new(format!("--node={list:?} {why}")))?;
     match names.iter().find(|n| config.node(n).is_none()) {
         Some(unknown) => Err(site::unknown_node(unknown, config)),
@@ -50,7 +50,7 @@ fn named(list: &str, config: &SiteConfig) -> Result<Vec<String>, Failure> {
 }
 
 /// Lines as `sinfo -O nodelist,extra` prints them: a name, spaces, a layout. Other lines are passed over.
-fn from_text(text: &str) -> HashMap<String, String> {
+pub(crate) fn from_text(text: &str) -> HashMap<String, String> {
     let line = |l: &str| {
         let (name, layout) = l.trim().split_once(char::is_whitespace)?;
         let layout = layout.trim_start();

@@ -1,0 +1,41 @@
+//! The command line of `tessera free`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Show what could start now, and where
+///
+/// Counts, for each shape, the jobs that could start now if only such jobs came, one after another: MIG instances by profile,
+/// shares of the site's default size, and whole GPUs by number. Each line ends with the options to ask for one. You join only
+/// your own shares. Cores, memory and Slurm's own limits are not looked at.
+#[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  tessera free
+  tessera free --mem 20G                what has at least 20 GB
+  tessera free --partition debug        as a job of this partition, under its limits
+  tessera free --node n[1-4]")]
+pub(crate) struct FreeArgs {
+    /// Only shapes with at least this memory, and shares of this size
+    #[arg(long, value_name = "SIZE", value_parser = geometry::size::parse_mib)]
+    pub(crate) mem: Option<u64>,
+    /// Only this partition's nodes, under its limits
+    #[arg(long, value_name = "NAME")]
+    pub(crate) partition: Option<String>,
+    /// Apply the limits of this account
+    #[arg(long, value_name = "NAME")]
+    pub(crate) account: Option<String>,
+    /// Only these nodes, a hostlist such as n[1-2]
+    #[arg(long, value_name = "NODES")]
+    pub(crate) node: Option<String>,
+    /// Read layouts from FILE (- for standard input) instead of asking Slurm
+    ///
+    /// Each line has a node's name and its layout, as sinfo -O nodelist,extra prints them. Every node in it counts as taking
+    /// jobs in every partition, and all shares as your own.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) from: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}

@@ -1,0 +1,77 @@
+//! How many jobs of a shape could start now.
+
+use std::collections::HashMap;
+
+use admission::{Ruling, Submission};
+use geometry::{JobId, Uid};
+use node_state::{Ask, Node, Policy};
+use placement::decide;
+use protocol::Request;
+use protocol::wire::encode_request;
+use site_config::SiteConfig;
+
+use super::shapes::Shape;
+
+/// A node as it is now. Nodes of one set with the same published layout are alike to one user.
+pub(super) struct Present {
+    pub(super) name: String,
+    pub(super) node: Node,
+    /// Equal for nodes that are in the same state.
+    pub(super) state: usize,
+}
+
+/// A shape and the jobs of it that could start.
+pub(super) struct Free {
+    pub(super) shape: Shape,
+    /// Jobs by node, for nodes with at least one; or why such a job is refused.
+    pub(super) nodes: Result<Vec<(String, u32)>, String>,
+}
+
+impl Free {
+    /// Jobs on all nodes together.
+    pub(super) fn total(&self) -> u32 {
+        self.nodes.as_ref().map_or(0, |nodes| nodes.iter().map(|(_, n)| n).sum())
+    }
+}
+
+/// The jobs of `shape` that user `uid` could start, one after another. `who` is the job with partition and account.
+pub(super) fn count(
+    shape: Shape,
+    who: &Submission,
+    nodes: &[Present],
+    config: &SiteConfig,
+    policy: &Policy,
+    uid: Uid,
+) -> Free {
+    let job =
+        Submission { request: Some(encode_request(&shape.request)), tres: shape.tres.clone(), ..who.clone() };
+    let request = match admission::judge(&job, Some(config)) {
+        Ruling::Accepted { request, .. } => request,
+        Ruling::Untouched => shape.request.clone(),
+        Ruling::Refused(why) => return Free { shape, nodes: Err(why) },
+    };
+    let mut known: HashMap<usize, u32> = HashMap::new();
+    let mut free = Vec::new();
+    for present in nodes {
+        let n = *known.entry(present.state).or_insert_with(|| on_node(&present.node, &request, policy, uid));
+        if n > 0 {
+            free.push((present.name.clone(), n));
+        }
+    }
+    Free { shape, nodes: Ok(free) }
+}
+
+fn on_node(node: &Node, request: &Request, policy: &Policy, uid: Uid) -> u32 {
+    let mut node = node.clone();
+    // Real jobs have numbers from 1: these count down from the largest.
+    for n in 0_u32.. {
+        let job = JobId(u32::MAX - n);
+        // As the controller asks: Slurm 22.05 gives all of a job's shards on a node from one GPU.
+        let ask = Ask { same_gpu_only: true, ..Ask::new(job, uid, request.clone()) };
+        let Some(grant) = decide(&node, &ask, policy).chosen else { return n };
+        if node.apply(job, uid, &grant).is_err() {
+            return n;
+        }
+    }
+    0
+}

@@ -1,0 +1,196 @@
+//! `tessera free`.
+
+use insta::assert_snapshot;
+
+use super::Site;
+
+#[test]
+fn what_could_start_now() {
+    let site = Site::new();
+    let free = |args: &str| {
+        let words: Vec<&str> =
+            ["free", "--from", "layout"].into_iter().chain(args.split_whitespace()).collect();
+        site.run(&words)
+    };
+    assert_snapshot!(free(""), @r"
+    SHAPE            NOW  WHERE         ASK FOR ONE WITH
+    1g.5gb            28  n1 28         --gpu-isolation=mig:1g.5gb
+    1g.10gb           22  n1 15, n2 7   --gpu-isolation=mig:1g.10gb
+    2g.10gb           11  n1 11         --gpu-isolation=mig:2g.10gb
+    3g.20gb            7  n1 7          --gpu-isolation=mig:3g.20gb
+    4g.20gb            3  n1 3          --gpu-isolation=mig:4g.20gb
+    1g.20gb            4  n2 4          --gpu-isolation=mig:1g.20gb
+    2g.20gb            3  n2 3          --gpu-isolation=mig:2g.20gb
+    7g.40gb            3  n1 3          --gpu-isolation=mig:7g.40gb
+    3g.40gb            2  n2 2          --gpu-isolation=mig:3g.40gb
+    4g.40gb            1  n2 1          --gpu-isolation=mig:4g.40gb
+    7g.80gb            1  n2 1          --gpu-isolation=mig:7g.80gb
+    share of 5.0 GB   72  n1 40, n2 32  --gpu-isolation=mps --gpu-mem=5G
+    1 GPU              4  n1 3, n2 1    --gpu-isolation=whole --gpus-per-node=1
+    2 GPUs             1  n1 1          --gpu-isolation=whole --gpus-per-node=2
+    4 GPUs             0  -             --gpu-isolation=whole --gpus-per-node=4
+    8 GPUs             0  -             --gpu-isolation=whole --gpus-per-node=8
+    exit 0
+    ");
+    assert_snapshot!(free("--mem 20G"), @r"
+    SHAPE             NOW  WHERE       ASK FOR ONE WITH
+    3g.20gb             7  n1 7        --gpu-isolation=mig:3g.20gb
+    4g.20gb             3  n1 3        --gpu-isolation=mig:4g.20gb
+    1g.20gb             4  n2 4        --gpu-isolation=mig:1g.20gb
+    2g.20gb             3  n2 3        --gpu-isolation=mig:2g.20gb
+    7g.40gb             3  n1 3        --gpu-isolation=mig:7g.40gb
+    3g.40gb             2  n2 2        --gpu-isolation=mig:3g.40gb
+    4g.40gb             1  n2 1        --gpu-isolation=mig:4g.40gb
+    7g.80gb             1  n2 1        --gpu-isolation=mig:7g.80gb
+    share of 20.0 GB   15  n1 8, n2 7  --gpu-isolation=mps --gpu-mem=20G
+    1 GPU               4  n1 3, n2 1  --gpu-isolation=whole --gpus-per-node=1 --gpu-mem=20G
+    2 GPUs              1  n1 1        --gpu-isolation=whole --gpus-per-node=2 --gpu-mem=20G
+    4 GPUs              0  -           --gpu-isolation=whole --gpus-per-node=4 --gpu-mem=20G
+    8 GPUs              0  -           --gpu-isolation=whole --gpus-per-node=8 --gpu-mem=20G
+    exit 0
+    ");
+    assert_snapshot!(free("--partition debug"), @r"
+    SHAPE            NOW  WHERE         ASK FOR ONE WITH
+    share of 5.0 GB   72  n1 40, n2 32  --gpu-isolation=mps --gpu-mem=5G
+
+    Refused:
+      1g.5gb: --gpu-isolation=mig:1g.5gb is not allowed in partition debug: use mps, whole
+      1g.10gb: --gpu-isolation=mig:1g.10gb is not allowed in partition debug: use mps, whole
+      2g.10gb: --gpu-isolation=mig:2g.10gb is not allowed in partition debug: use mps, whole
+      3g.20gb: --gpu-isolation=mig:3g.20gb is not allowed in partition debug: use mps, whole
+      4g.20gb: --gpu-isolation=mig:4g.20gb is not allowed in partition debug: use mps, whole
+      1g.20gb: --gpu-isolation=mig:1g.20gb is not allowed in partition debug: use mps, whole
+      2g.20gb: --gpu-isolation=mig:2g.20gb is not allowed in partition debug: use mps, whole
+      7g.40gb: --gpu-isolation=mig:7g.40gb is not allowed in partition debug: use mps, whole
+      3g.40gb: --gpu-isolation=mig:3g.40gb is not allowed in partition debug: use mps, whole
+      4g.40gb: --gpu-isolation=mig:4g.40gb is not allowed in partition debug: use mps, whole
+      7g.80gb: --gpu-isolation=mig:7g.80gb is not allowed in partition debug: use mps, whole
+      1 GPU: a whole GPU (h100-80gb-sxm, 80.0 GB) is too much in partition debug: at most 20.0 GB
+      2 GPUs: a whole GPU (h100-80gb-sxm, 80.0 GB) is too much in partition debug: at most 20.0 GB
+      4 GPUs: a whole GPU (h100-80gb-sxm, 80.0 GB) is too much in partition debug: at most 20.0 GB
+      8 GPUs: a whole GPU (h100-80gb-sxm, 80.0 GB) is too much in partition debug: at most 20.0 GB
+    exit 0
+    ");
+    assert_snapshot!(free("--node n2 --json"), @r#"
+    {
+      "not_taking_jobs": [],
+      "shapes": [
+        {
+          "nodes": [
+            {
+              "node": "n2",
+              "now": 7
+            }
+          ],
+          "now": 7,
+          "options": "--gpu-isolation=mig:1g.10gb",
+          "shape": "1g.10gb"
+        },
+        {
+          "nodes": [
+            {
+              "node": "n2",
+              "now": 4
+            }
+          ],
+          "now": 4,
+          "options": "--gpu-isolation=mig:1g.20gb",
+          "shape": "1g.20gb"
+        },
+        {
+          "nodes": [
+            {
+              "node": "n2",
+              "now": 3
+            }
+          ],
+          "now": 3,
+          "options": "--gpu-isolation=mig:2g.20gb",
+          "shape": "2g.20gb"
+        },
+        {
+          "nodes": [
+            {
+              "node": "n2",
+              "now": 2
+            }
+          ],
+          "now": 2,
+          "options": "--gpu-isolation=mig:3g.40gb",
+          "shape": "3g.40gb"
+        },
+        {
+          "nodes": [
+            {
+              "node": "n2",
+              "now": 1
+            }
+          ],
+          "now": 1,
+          "options": "--gpu-isolation=mig:4g.40gb",
+          "shape": "4g.40gb"
+        },
+        {
+          "nodes": [
+            {
+              "node": "n2",
+              "now": 1
+            }
+          ],
+          "now": 1,
+          "options": "--gpu-isolation=mig:7g.80gb",
+          "shape": "7g.80gb"
+        },
+        {
+          "nodes": [
+            {
+              "node": "n2",
+              "now": 32
+            }
+          ],
+          "now": 32,
+          "options": "--gpu-isolation=mps --gpu-mem=5G",
+          "shape": "share of 5.0 GB"
+        },
+        {
+          "nodes": [
+            {
+              "node": "n2",
+              "now": 1
+            }
+          ],
+          "now": 1,
+          "options": "--gpu-isolation=whole --gpus-per-node=1",
+          "shape": "1 GPU"
+        },
+        {
+          "nodes": [],
+          "now": 0,
+          "options": "--gpu-isolation=whole --gpus-per-node=2",
+          "shape": "2 GPUs"
+        }
+      ]
+    }
+    exit 0
+    "#);
+    assert_snapshot!(free("--node n9"), @r"
+    stderr: tessera: node n9 is not in tessera.toml
+    stderr: hint: it has n1, n2
+    exit 1
+    ");
+    assert_snapshot!(free("--mem 20Q"), @r"
+    stderr: error: invalid value '20Q' for '--mem <SIZE>': has an unknown suffix: use K, M, G, T or Ki, Mi, Gi, Ti
+    stderr: 
+    stderr: For more information, try '--help'.
+    exit 2
+    ");
+}
+
+#[test]
+fn without_slurm() {
+    assert_snapshot!(Site::new().run(&["free"]), @r"
+    stderr: tessera: cannot run `scontrol show nodes`: No such file or directory (os error 2)
+    stderr: hint: is Slurm installed here?
+    exit 1
+    ");
+}

@@ -128,6 +128,12 @@ impl Scheduler {
         grants
     }
 
+    /// Why no device could ever hold the job.
+    #[must_use]
+    pub fn refuses(&self, job: &JobAsk) -> Option<Refusal> {
+        self.policy.refuses(&self.pool, job)
+    }
+
     /// Whether a job may start; an isolated one then has its device to itself until [`Scheduler::end`].
     pub fn start(&mut self, job: &JobAsk) -> Start {
         let start = self.policy.start(&self.pool, job);

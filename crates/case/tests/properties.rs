@@ -146,6 +146,15 @@ fn only_alg3_leaves_memory_free() {
     }
 }
 
+/// `schedgpu` uses one device, which need not be the largest.
+#[test]
+fn a_refusal_names_the_device_that_counts() {
+    let device = |mem| Device { mem: Bytes(mem), ..Device::V100 };
+    let mut log = Log::new("schedgpu", Order::Arrival, &[device(5), device(10)]);
+    let Answer::Refused(why) = log.begin(ask(1, 1, need(6))) else { panic!("not refused") };
+    assert_eq!(why.to_string(), "the task needs 6 bytes; its device has 5 bytes");
+}
+
 #[test]
 fn alg3_takes_the_fewest_warps_and_the_first_of_equals() {
     let mut log = Log::new("alg3", Order::Arrival, &[Device::V100; 3]);

@@ -1,8 +1,10 @@
 //! Small runs whose every number can be worked out by hand.
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests")]
 
+use case::audit::audit;
 use case::sim::{Job, JobError, Outcome, Phase, Setup, Stuck, simulate};
-use case::{Bytes, Device, Event, JobId, Need, Order, policy};
+use case::{Bytes, Device, DeviceId, Event, JobId, Need, Order, policy};
+use proptest::prelude::*;
 
 const GB: u64 = 1_000_000_000;
 
@@ -95,4 +97,97 @@ fn what_cannot_run_is_said() {
     let lying = Job { mem: Bytes(1), ..fine };
     assert!(error(&[lying], 1, 1).contains("above the 1 bytes that the job declares"));
     assert_eq!(run(1, 1, "alg3", &[]).unwrap().summary.throughput, 0.0);
+}
+
+/// A job that gets no worker because no device could hold it still has its line, so that a reader knows every job.
+#[test]
+fn a_refused_job_begins_and_ends_like_others() {
+    for name in ["sa", "slurm", "case-mig"] {
+        let isolated = Job { isolated: true, ..job(7, 0.0, &[Phase::Host(1.0), gpu(1.0, 20, 0.0)]) };
+        let run = run(1, 1, name, &[isolated]).unwrap();
+        let kinds: Vec<&str> = run.events.iter().map(kind).collect();
+        assert_eq!(kinds, ["node", "job", "begin", "refuse", "end"], "{name}");
+        assert_eq!(audit(&run.events), [], "{name}");
+    }
+}
+
+fn kind(event: &Event) -> &'static str {
+    match event {
+        Event::Node { .. } => "node",
+        Event::Job { .. } => "job",
+        Event::Begin { .. } => "begin",
+        Event::Grant { .. } => "grant",
+        Event::Wait { .. } => "wait",
+        Event::Refuse { .. } => "refuse",
+        Event::Crash { .. } => "crash",
+        Event::Free { .. } => "free",
+        Event::End { .. } => "end",
+    }
+}
+
+/// CASE-MIG prints `==`: a job that needs all of an instance belongs to it. A task that shares leaves some memory free.
+#[test]
+fn an_isolated_job_may_fill_its_instance() {
+    let devices =
+        vec![Device { mem: Bytes(5 * GB), ..Device::V100 }, Device { mem: Bytes(9 * GB), ..Device::V100 }];
+    let setup = Setup { devices, workers: 4, order: Order::Arrival };
+    let full = job(1, 0.0, &[gpu(1.0, 5, 0.0)]);
+    let jobs = [Job { isolated: true, ..full.clone() }, Job { id: JobId(2), ..full }];
+    let run = simulate(&setup, &jobs, policy::by_name("case-mig").unwrap()).unwrap();
+    let grants: Vec<DeviceId> = run
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            Event::Grant { dev, .. } => Some(*dev),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(grants, [DeviceId(0), DeviceId(1)]);
+    assert_eq!(audit(&run.events), []);
+}
+
+fn any_job() -> impl Strategy<Value = Job> {
+    let task = (0u32..4, 0u64..12, 1u64..3000, 1u64..=1024, 0u32..=4).prop_map(
+        |(s, gb, blocks, threads, demand)| {
+            let need = Need::new(Bytes(gb * GB), blocks, threads).unwrap();
+            Phase::Gpu { seconds: f64::from(s), need, demand: f64::from(demand) / 4.0 }
+        },
+    );
+    let phase = prop_oneof![(0u32..3).prop_map(|s| Phase::Host(f64::from(s))), task];
+    (0u32..6, any::<bool>(), prop::collection::vec(phase, 0..4))
+        .prop_map(|(arrival, isolated, phases)| Job { isolated, ..job(0, f64::from(arrival), &phases) })
+}
+
+fn any_device() -> impl Strategy<Value = Device> {
+    (1u64..11, 1u32..6, prop::option::of(1u32..4)).prop_map(|(gb, sms, max_workers)| Device {
+        mem: Bytes(gb * GB),
+        sms,
+        max_workers,
+        ..Device::V100
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Under every policy, whatever the jobs: the run ends, every job once, and the audit finds nothing.
+    #[test]
+    fn every_job_ends_and_every_run_is_legal(
+        devices in prop::collection::vec(any_device(), 1..4),
+        mut jobs in prop::collection::vec(any_job(), 0..12),
+        workers in 1usize..6,
+        which in 0..policy::NAMES.len(),
+    ) {
+        (0..).zip(&mut jobs).for_each(|(id, job)| job.id = JobId(id));
+        let setup = Setup { devices, workers, order: Order::Arrival };
+        let run = simulate(&setup, &jobs, policy::by_name(policy::NAMES[which]).unwrap()).unwrap();
+        prop_assert_eq!(audit(&run.events), [], "{:#?}", run.events);
+        prop_assert_eq!(run.events.iter().filter(|e| kind(e) == "end").count(), jobs.len());
+        prop_assert_eq!(run.events.iter().filter(|e| kind(e) == "job").count(), jobs.len());
+        for event in &run.events {
+            if let Event::Job { t, arrival, .. } = event {
+                prop_assert!(t >= arrival);
+            }
+        }
+    }
 }

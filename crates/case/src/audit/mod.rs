@@ -13,7 +13,7 @@
 
 mod rules;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::device::Device;
 use crate::event::Event;
@@ -61,6 +61,8 @@ struct Audit {
     books: Vec<Book>,
     bound: BTreeMap<JobId, usize>,
     isolated: BTreeMap<JobId, usize>,
+    /// Isolated jobs without a device: no task of theirs may be granted one.
+    homeless: BTreeSet<JobId>,
     tasks: Vec<(TaskId, Seen)>,
     found: Vec<Violation>,
     at: usize,
@@ -127,7 +129,7 @@ impl Audit {
     fn job(&mut self, job: JobId, isolated: bool, dev: Option<usize>) {
         let Some(dev) = dev else {
             if isolated {
-                self.report(format!("isolated job {} has no device", job.0));
+                self.homeless.insert(job);
             }
             return;
         };
@@ -159,6 +161,9 @@ impl Audit {
         if seen.dev.is_some() {
             self.report(format!("task {} is granted twice", task.0));
             return;
+        }
+        if self.homeless.contains(&seen.job) {
+            self.report(format!("task {} of isolated job {}, which has no device", task.0, seen.job.0));
         }
         if dev >= self.books.len() {
             self.report(format!("task {} is granted device {dev}, which does not exist", task.0));
@@ -262,6 +267,7 @@ impl Audit {
             self.report(format!("job {} ends with live tasks", job.0));
         }
         self.bound.remove(&job);
+        self.homeless.remove(&job);
         if let Some(dev) = self.isolated.remove(&job) {
             self.books[dev].owner = None;
         }

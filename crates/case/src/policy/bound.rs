@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::device::DeviceId;
-use crate::policy::{Policy, Start, Verdict, on_bound, too_large};
+use crate::policy::{Policy, Refusal, Start, Verdict, on_bound, too_large};
 use crate::pool::Pool;
 use crate::task::{Ask, JobAsk, JobId};
 use crate::units::Bytes;
@@ -50,11 +50,12 @@ impl Policy for Sa {
         false
     }
 
+    fn refuses(&self, pool: &Pool, job: &JobAsk) -> Option<Refusal> {
+        too_large(pool, job.mem)
+    }
+
     fn start(&mut self, pool: &Pool, job: &JobAsk) -> Start {
-        match too_large(pool, job.mem) {
-            Some(refusal) => Start::Refuse(refusal),
-            None => self.0.take(pool, job.job, |size| size >= job.mem),
-        }
+        self.0.take(pool, job.job, |size| size >= job.mem)
     }
 
     fn place(&mut self, pool: &Pool, ask: &Ask) -> Verdict {
@@ -82,10 +83,11 @@ impl Policy for Slurm {
         false
     }
 
+    fn refuses(&self, pool: &Pool, job: &JobAsk) -> Option<Refusal> {
+        too_large(pool, job.mem)
+    }
+
     fn start(&mut self, pool: &Pool, job: &JobAsk) -> Start {
-        if let Some(refusal) = too_large(pool, job.mem) {
-            return Start::Refuse(refusal);
-        }
         let sizes = pool.devices().iter().map(|held| held.device().mem);
         let class = sizes.filter(|size| *size >= job.mem).min();
         self.0.take(pool, job.job, |size| Some(size) == class)
@@ -118,6 +120,10 @@ impl Policy for Cg {
 
     fn isolated_first(&self) -> bool {
         false
+    }
+
+    fn refuses(&self, _pool: &Pool, _job: &JobAsk) -> Option<Refusal> {
+        None
     }
 
     fn start(&mut self, pool: &Pool, job: &JobAsk) -> Start {

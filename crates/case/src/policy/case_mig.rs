@@ -1,23 +1,23 @@
 //! CASE-MIG: isolated jobs first, then the others while workers remain.
 
 use crate::policy::alg3::fewest_warps;
-use crate::policy::{Policy, Start, Verdict, not_below, on_bound};
+use crate::policy::{Policy, Refusal, Start, Verdict, on_bound, too_large};
 use crate::pool::Pool;
 use crate::task::{Ask, JobAsk};
 use crate::units::Bytes;
 
-/// Each job has a class: the size of the smallest device with strictly more memory than the job needs. It uses only
-/// devices of that size. An isolated job takes the first one without tasks and without an isolated job; other jobs share
-/// them as in Algorithm 3.
+/// Each job has a class: the size of the smallest device that holds its memory. It uses only devices of that size. An
+/// isolated job takes the first one without tasks and without an isolated job. Other jobs share them as in Algorithm 3,
+/// which leaves some memory free: a task that needs all of a device belongs to the next class.
 ///
 /// Source: CASE-MIG, Algorithms 1 and 2. As printed, Algorithm 1 starts an isolated job on every matching GPU, also beside
 /// running tasks, and drops every second other job; this is what the text means.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CaseMig;
 
-/// The memory of the devices that a job of `mem` may use.
-fn class(pool: &Pool, mem: Bytes) -> Option<Bytes> {
-    pool.devices().iter().map(|held| held.device().mem).filter(|size| mem < *size).min()
+/// The size of the smallest device that `holds` accepts.
+fn class(pool: &Pool, holds: impl Fn(Bytes) -> bool) -> Option<Bytes> {
+    pool.devices().iter().map(|held| held.device().mem).filter(|size| holds(*size)).min()
 }
 
 impl Policy for CaseMig {
@@ -25,14 +25,15 @@ impl Policy for CaseMig {
         "case-mig"
     }
 
+    fn refuses(&self, pool: &Pool, job: &JobAsk) -> Option<Refusal> {
+        too_large(pool, job.mem)
+    }
+
     fn start(&mut self, pool: &Pool, job: &JobAsk) -> Start {
-        if let Some(refusal) = not_below(pool, job.mem) {
-            return Start::Refuse(refusal);
-        }
         if !job.isolated {
             return Start::Anywhere;
         }
-        let class = class(pool, job.mem);
+        let class = class(pool, |size| job.mem <= size);
         let idle = pool.iter().find(|(_, held)| held.is_idle() && Some(held.device().mem) == class);
         idle.map_or(Start::Later, |(id, _)| Start::On(id))
     }
@@ -41,7 +42,7 @@ impl Policy for CaseMig {
         if let Some(device) = ask.bound {
             return on_bound(pool, ask, device);
         }
-        let class = class(pool, ask.job_mem.max(ask.need.mem()));
+        let class = class(pool, |size| ask.job_mem <= size && ask.need.mem() < size);
         fewest_warps(pool, ask, |size| Some(size) == class)
     }
 }

@@ -51,6 +51,14 @@ pub enum Refusal {
         /// The most that a device has.
         largest: Bytes,
     },
+    /// Larger than the one device that it may use.
+    #[error("the task needs {need}; its device has {device}")]
+    AboveDevice {
+        /// What the task needs.
+        need: Bytes,
+        /// What its device has.
+        device: Bytes,
+    },
     /// The id belongs to a task that lives or waits.
     #[error("task {0} has already begun and was not freed")]
     Begun(u64),
@@ -68,8 +76,6 @@ pub enum Start {
     On(DeviceId),
     /// It waits for a worker; jobs behind it may be asked.
     Later,
-    /// No device could ever hold it.
-    Refuse(Refusal),
 }
 
 /// Chooses devices. Equal questions in equal order have equal answers; each policy says how it breaks ties.
@@ -86,7 +92,12 @@ pub trait Policy {
         true
     }
 
-    /// Whether a job without a worker may start, and where.
+    /// Why no device could ever hold the job; `None` where only its tasks tell.
+    fn refuses(&self, pool: &Pool, job: &JobAsk) -> Option<Refusal> {
+        too_large(pool, job.mem).filter(|_| job.isolated)
+    }
+
+    /// Whether a job without a worker may start, and where. No job that [`Policy::refuses`] refuses is asked for.
     ///
     /// By default an isolated job gets the smallest device without tasks that holds it (ties: the first), any other job
     /// may use every device.
@@ -115,7 +126,7 @@ fn alone(pool: &Pool, mem: Bytes) -> Start {
     let idle = pool.iter().filter(|(_, held)| held.is_idle() && held.device().mem >= mem);
     match idle.min_by_key(|(id, held)| (held.device().mem, *id)) {
         Some((id, _)) => Start::On(id),
-        None => too_large(pool, mem).map_or(Start::Later, Start::Refuse),
+        None => Start::Later,
     }
 }
 
@@ -135,7 +146,7 @@ fn not_below(pool: &Pool, mem: Bytes) -> Option<Refusal> {
 fn on_bound(pool: &Pool, ask: &Ask, device: DeviceId) -> Verdict {
     match pool.get(device) {
         Some(held) if ask.need.mem() > held.device().mem => {
-            Verdict::Refuse(Refusal::TooLarge { need: ask.need.mem(), largest: held.device().mem })
+            Verdict::Refuse(Refusal::AboveDevice { need: ask.need.mem(), device: held.device().mem })
         }
         Some(held) if ask.need.mem() <= held.free() => Verdict::Grant(device),
         _ => Verdict::Wait,

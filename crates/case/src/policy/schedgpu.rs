@@ -1,7 +1,7 @@
 //! `SchedGPU`: one device, memory only.
 
 use crate::device::DeviceId;
-use crate::policy::{Policy, Refusal, Verdict, on_bound};
+use crate::policy::{Policy, Verdict, on_bound};
 use crate::pool::Pool;
 use crate::task::Ask;
 
@@ -17,11 +17,11 @@ impl Policy for SchedGpu {
     }
 
     fn place(&mut self, pool: &Pool, ask: &Ask) -> Verdict {
-        let first = DeviceId(0);
-        match pool.get(first) {
-            None => Verdict::Refuse(Refusal::TooLarge { need: ask.need.mem(), largest: pool.largest() }),
-            Some(held) if ask.bound.is_none() && !held.admits(ask.job) => Verdict::Wait,
-            Some(_) => on_bound(pool, ask, ask.bound.unwrap_or(first)),
+        let device = ask.bound.unwrap_or(DeviceId(0));
+        let is_open = pool.get(device).is_some_and(|held| held.admits(ask.job));
+        match on_bound(pool, ask, device) {
+            Verdict::Grant(_) if !is_open => Verdict::Wait,
+            verdict => verdict,
         }
     }
 }

@@ -145,7 +145,10 @@ impl Engine<'_> {
                     break;
                 }
                 arrivals.pop_front();
-                let is_first = self.jobs[job].isolated && self.sched.policy().isolated_first();
+                // A job that will be refused must not stand between a free and the grants that it allows.
+                let is_first = self.jobs[job].isolated
+                    && self.sched.policy().isolated_first()
+                    && self.sched.refuses(&self.ask(job)).is_none();
                 if is_first { &mut self.isolated } else { &mut self.queue }.push_back(job);
             }
             for job in ended {
@@ -223,8 +226,7 @@ impl Engine<'_> {
         if let Some((granted, _)) = task.granted {
             self.meter.task(job, granted - task.begun, self.now - granted, task.seconds);
         }
-        self.start_isolated();
-        self.grant_waiting();
+        self.serve_first();
     }
 
     /// Begins the phase that a job has come to.
@@ -284,8 +286,7 @@ impl Engine<'_> {
     fn settle(&mut self) {
         loop {
             let before = self.events.len();
-            self.start_isolated();
-            self.grant_waiting();
+            self.serve_first();
             self.start_others();
             if self.events.len() == before {
                 return;
@@ -303,26 +304,38 @@ impl Engine<'_> {
         }
     }
 
-    /// Isolated jobs need a device without tasks: without one, none is asked.
-    fn start_isolated(&mut self) {
+    /// Gives devices to isolated jobs, then to waiting tasks. The first begins of those jobs come after, so that the grants
+    /// of a free follow it.
+    fn serve_first(&mut self) {
+        while self.serve_first_once() {}
+    }
+
+    /// Whether a job started: one without phases leaves its device at once.
+    fn serve_first_once(&mut self) -> bool {
+        let mut started = Vec::new();
+        // Isolated jobs need a device without tasks: without one, none is asked.
         if !self.isolated.is_empty() && self.sched.pool().devices().iter().any(Held::is_idle) {
             let mut queue = std::mem::take(&mut self.isolated);
-            self.start_jobs(&mut queue);
+            self.start_jobs(&mut queue, |_, job| started.push(job));
             self.isolated = queue;
         }
+        self.grant_waiting();
+        let is_changed = !started.is_empty();
+        started.into_iter().for_each(|job| self.enter(job));
+        is_changed
     }
 
     fn start_others(&mut self) {
         let mut queue = std::mem::take(&mut self.queue);
-        self.start_jobs(&mut queue);
+        self.start_jobs(&mut queue, Self::enter);
         self.queue = queue;
     }
 
-    /// Starts jobs in order while workers remain.
-    fn start_jobs(&mut self, queue: &mut VecDeque<usize>) {
+    /// Starts jobs in order while workers remain, and does `then` with each.
+    fn start_jobs(&mut self, queue: &mut VecDeque<usize>, mut then: impl FnMut(&mut Self, usize)) {
         let mut at = 0;
         while at < queue.len() && self.active.len() < self.workers {
-            if self.start(queue[at]) {
+            if self.start(queue[at], &mut then) {
                 queue.remove(at);
             } else {
                 at += 1;
@@ -330,28 +343,36 @@ impl Engine<'_> {
         }
     }
 
+    fn ask(&self, job: usize) -> JobAsk {
+        let Job { id, mem, isolated, .. } = self.jobs[job];
+        JobAsk { job: id, mem, isolated }
+    }
+
     /// Whether the job left the queue.
-    fn start(&mut self, job: usize) -> bool {
-        let spec = &self.jobs[job];
-        let (id, isolated) = (spec.id, spec.isolated);
-        let dev = match self.sched.start(&JobAsk { job: id, mem: spec.mem, isolated }) {
+    fn start(&mut self, job: usize, then: &mut impl FnMut(&mut Self, usize)) -> bool {
+        let ask = self.ask(job);
+        let arrival = self.jobs[job].arrival;
+        if let Some(why) = self.sched.refuses(&ask) {
+            self.refuse(job, ask.job, &why.to_string());
+            return true;
+        }
+        let dev = match self.sched.start(&ask) {
             Start::Later => return false,
-            Start::Refuse(why) => {
-                self.refuse(job, id, &why.to_string());
-                return true;
-            }
             Start::Anywhere => None,
             Start::On(dev) => Some(dev),
         };
-        self.events.push(Event::Job { t: self.now, job: id, arrival: spec.arrival, isolated, dev });
+        let isolated = ask.isolated;
+        self.events.push(Event::Job { t: self.now, job: ask.job, arrival, isolated, dev });
         self.active.push(Active { job, phase: 0, left: 0.0, dev, task: None });
-        self.enter(job);
+        then(self, job);
         true
     }
 
-    /// A job that no device could ever hold: its first task is refused in its name.
+    /// A job that no device could ever hold: its largest task is refused in its name.
     fn refuse(&mut self, job: usize, id: JobId, why: &str) {
         let t = self.now;
+        let Job { arrival, isolated, .. } = self.jobs[job];
+        self.events.push(Event::Job { t, job: id, arrival, isolated, dev: None });
         let largest = self.jobs[job].phases.iter().filter_map(|phase| match phase {
             Phase::Gpu { need, .. } => Some(*need),
             Phase::Host(_) => None,

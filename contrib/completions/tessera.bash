@@ -1021,7 +1021,7 @@ _tessera() {
             return 0
             ;;
         tessera__subcmd__simulate__subcmd__case)
-            opts="-h --node --mix --jobs --replay --policy --workers --order --seed --json --events --print-jobs --config --help"
+            opts="-h --node --mix --jobs --replay --figure --svg --policy --workers --order --seed --json --events --print-jobs --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1040,6 +1040,14 @@ _tessera() {
                     return 0
                     ;;
                 --replay)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --figure)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --svg)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -32,6 +32,7 @@
 pub mod audit;
 mod device;
 pub mod event;
+pub mod figures;
 pub mod mix;
 mod node;
 pub mod policy;

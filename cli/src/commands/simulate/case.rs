@@ -2,7 +2,9 @@
 
 mod events;
 mod fields;
+mod figure;
 mod jobs;
+mod picture;
 mod replay;
 mod summary;
 
@@ -22,8 +24,8 @@ use crate::outcome::{Failure, Outcome};
 #[derive(Args)]
 pub(crate) struct CaseArgs {
     /// v100-16gb,4, p100-16gb,2, a30-24gb,4/1g.6gb*4 or others of that form
-    #[arg(long, value_name = "NODE")]
-    node: String,
+    #[arg(long, value_name = "NODE", required_unless_present = "figure")]
+    node: Option<String>,
     /// rodinia:W1 to W8, rodinia:2-1:128, darknet:TASK, darknet:mix, mig:C:2-1 or mig-small:C:2-1
     #[arg(long, value_name = "MIX", group = "what")]
     mix: Option<String>,
@@ -33,6 +35,14 @@ pub(crate) struct CaseArgs {
     /// Answer the begins and frees of FILE, one JSON object a line, and print the events
     #[arg(long, value_name = "FILE", group = "what", conflicts_with_all = ["workers", "json", "events", "print_jobs"])]
     replay: Option<PathBuf>,
+    /// Print a table or figure of the papers, ours beside theirs: fig5 to fig9, table3, table4, table6, table7, mig:fig1 to
+    /// mig:fig4 or mig:table2
+    #[arg(long, value_name = "NAME", group = "what",
+        conflicts_with_all = ["node", "policy", "workers", "order", "events", "print_jobs"])]
+    figure: Option<String>,
+    /// Also draw the figure into FILE
+    #[arg(long, value_name = "FILE", requires = "figure")]
+    svg: Option<PathBuf>,
     /// tessera, alg3, alg2, case-mig, sa, cg, schedgpu, slurm, or several with commas
     #[arg(long, value_name = "POLICY", value_delimiter = ',', default_value = "tessera")]
     policy: Vec<String>,
@@ -72,7 +82,11 @@ struct Compared {
 }
 
 pub(super) fn run(args: &CaseArgs) -> Result<Outcome, Failure> {
-    let node = Node::parse(&args.node).map_err(|e| Failure::new(format!("--node {}: {e}", args.node)))?;
+    if let Some(name) = &args.figure {
+        return figure::run(name, args.seed, args.json, args.svg.as_deref());
+    }
+    let node = args.node.as_deref().unwrap_or_default();
+    let node = Node::parse(node).map_err(|e| Failure::new(format!("--node {node}: {e}")))?;
     if let Some(unknown) = args.policy.iter().find(|name| !policy::NAMES.contains(&name.as_str())) {
         return Err(
             Failure::new(format!("--policy {unknown}: unknown policy")).hint(policy::NAMES.join(", "))
@@ -100,8 +114,7 @@ pub(super) fn run(args: &CaseArgs) -> Result<Outcome, Failure> {
         if path.as_os_str() == "-" {
             return Ok(Outcome::ok(lines));
         }
-        std::fs::write(path, lines)
-            .map_err(|e| Failure::new(format!("cannot write {}: {e}", path.display())))?;
+        write(path, &lines)?;
     }
     if args.json {
         let all: Vec<Value> = runs.iter().map(|c| summary::json(c, &base, &node, args.seed)).collect();
@@ -121,6 +134,10 @@ fn is_mig(args: &CaseArgs) -> bool {
 
 fn read(file: &Path) -> Result<String, Failure> {
     std::fs::read_to_string(file).map_err(|e| Failure::new(format!("cannot read {}: {e}", file.display())))
+}
+
+fn write(file: &Path, text: &str) -> Result<(), Failure> {
+    std::fs::write(file, text).map_err(|e| Failure::new(format!("cannot write {}: {e}", file.display())))
 }
 
 fn jobs_of(args: &CaseArgs, node: &Node) -> Result<Vec<Job>, Failure> {

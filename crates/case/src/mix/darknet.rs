@@ -1,6 +1,7 @@
 //! CASE's neural networks.
 
 use super::draw::Draw;
+use crate::figures::FIG8;
 use crate::sim::{Job, Phase};
 use crate::task::{JobId, Need};
 use crate::units::Bytes;
@@ -41,12 +42,8 @@ impl Darknet {
 
     /// Jobs per second of `SchedGPU` (Table 8), and CASE's throughput over it (Fig. 8).
     fn printed(self) -> (f64, f64) {
-        match self {
-            Darknet::Predict => (0.042, 1.4),
-            Darknet::Detect => (0.093, 1.0),
-            Darknet::Generate => (0.037, 3.1),
-            Darknet::Train => (0.013, 2.2),
-        }
+        let found = FIG8.iter().find(|(name, ..)| *name == self.name());
+        found.map_or((1.0, 1.0), |(_, rate, gain)| (*rate, *gain))
     }
 
     /// The demand `d` with which eight tasks on one GPU take `gain` times as long as two per GPU:

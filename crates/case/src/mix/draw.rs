@@ -15,10 +15,29 @@ impl Draw {
         z ^ (z >> 31)
     }
 
+    /// A number below `n`, 0 if there is none.
+    fn below(&mut self, n: usize) -> usize {
+        let number = (u128::from(self.next()) * n as u128) >> 64;
+        usize::try_from(number).unwrap_or(0)
+    }
+
     /// One of `pool`, each as likely as the others.
     pub(super) fn pick<'a, T>(&mut self, pool: &'a [T]) -> Option<&'a T> {
-        let at = (u128::from(self.next()) * pool.len() as u128) >> 64;
-        usize::try_from(at).ok().and_then(|at| pool.get(at))
+        let at = self.below(pool.len());
+        pool.get(at)
+    }
+
+    /// One of `pool`, each as likely as its weight says.
+    pub(super) fn weighed<'a, T>(&mut self, pool: &'a [(T, u32)]) -> Option<&'a T> {
+        let total = pool.iter().map(|(_, weight)| *weight as usize).sum();
+        let mut at = self.below(total);
+        for (value, weight) in pool {
+            match at.checked_sub(*weight as usize) {
+                Some(left) => at = left,
+                None => return Some(value),
+            }
+        }
+        None
     }
 }
 
@@ -33,6 +52,8 @@ mod tests {
         let mut seen = [false; 5];
         (0..100).for_each(|_| seen[*draw.pick(&[0, 1, 2, 3, 4]).unwrap()] = true);
         assert_eq!(seen, [true; 5]);
-        assert!(draw.pick::<u8>(&[]).is_none());
+        assert!(draw.pick::<u8>(&[]).is_none() && draw.weighed::<u8>(&[]).is_none());
+        let seldom = (0..1000).filter(|_| draw.weighed(&[('a', 1), ('b', 9)]) == Some(&'a')).count();
+        assert!((60..140).contains(&seldom), "{seldom}");
     }
 }

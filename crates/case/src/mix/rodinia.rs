@@ -7,7 +7,7 @@ use crate::task::{JobId, Need};
 use crate::units::Bytes;
 
 /// Part of a process's life before its task begins.
-pub const HOST_SHARE: f64 = 0.45;
+pub const HOST_SHARE: f64 = 0.46;
 
 /// Part of a Rodinia task's time in which its kernels hold the device.
 pub const RODINIA_DEMAND: f64 = 0.2;

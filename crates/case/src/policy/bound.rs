@@ -102,15 +102,19 @@ impl Policy for Slurm {
     }
 }
 
-/// Core to GPU: the workers are dealt to the devices in turn, and nobody looks at memory. A job takes the first free
-/// worker. A task that does not fit ends its program; the device itself is never over its memory, because the driver
+/// Core to GPU: processes are dealt to the devices in turn, to each up to its share of the workers, and nobody looks at
+/// memory. A task that does not fit ends its program; the device itself is never over its memory, because the driver
 /// refuses.
 ///
-/// Source: CASE section 5.1: a device serves a fixed share of the cores. The number of workers is the scheduler's.
+/// A process goes to the next device in turn, of those with the fewest processes. The scheduler limits the workers.
+///
+/// Source: CASE section 5.1: CG visits the devices round robin until each has its ratio of processes.
 #[derive(Clone, Debug, Default)]
 pub struct Cg {
-    /// Who has which worker.
-    workers: Vec<Option<JobId>>,
+    /// Where each process is.
+    processes: BTreeMap<JobId, DeviceId>,
+    /// The device behind the one that got the last process.
+    next: usize,
 }
 
 impl Policy for Cg {
@@ -127,13 +131,13 @@ impl Policy for Cg {
     }
 
     fn start(&mut self, pool: &Pool, job: &JobAsk) -> Start {
-        let free = self.workers.iter().position(Option::is_none);
-        let worker = free.unwrap_or_else(|| {
-            self.workers.push(None);
-            self.workers.len() - 1
-        });
-        self.workers[worker] = Some(job.job);
-        Start::On(DeviceId(worker % pool.devices().len().max(1)))
+        let n = pool.devices().len();
+        let here = |device: usize| self.processes.values().filter(|id| id.0 == device).count();
+        let in_turn = (0..n).map(|i| (self.next + i) % n);
+        let Some(device) = in_turn.min_by_key(|device| here(*device)) else { return Start::Later };
+        self.processes.insert(job.job, DeviceId(device));
+        self.next = device + 1;
+        Start::On(DeviceId(device))
     }
 
     fn place(&mut self, pool: &Pool, ask: &Ask) -> Verdict {
@@ -145,6 +149,6 @@ impl Policy for Cg {
     }
 
     fn ended(&mut self, job: JobId) {
-        self.workers.iter_mut().filter(|worker| **worker == Some(job)).for_each(|worker| *worker = None);
+        self.processes.remove(&job);
     }
 }

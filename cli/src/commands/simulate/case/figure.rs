@@ -1,0 +1,83 @@
+//! A table or figure of the papers: JSON for scripts, a table and a picture for people.
+
+use std::path::Path;
+
+use case::figures::{self, Figure, FigureError, Goal, Row};
+use serde_json::{Value, json};
+
+use super::{picture, write};
+use crate::outcome::{Failure, Outcome};
+use crate::render::table;
+
+pub(super) fn run(name: &str, seed: u64, as_json: bool, svg: Option<&Path>) -> Result<Outcome, Failure> {
+    let figure = figures::figure(name, seed).map_err(|e| match e {
+        FigureError::Unknown(_) => {
+            Failure::new(format!("--figure {name}: unknown figure")).hint(figures::names().join(", "))
+        }
+        FigureError::Stuck(_) => Failure::of(&e),
+    })?;
+    if let Some(file) = svg {
+        write(file, &picture::svg(&figure))?;
+    }
+    Ok(if as_json { Outcome::json(&json(&figure), 0) } else { Outcome::ok(text(&figure)) })
+}
+
+fn json(figure: &Figure) -> Value {
+    let row = |row: &Row| {
+        let mut value = json!({ "label": row.label, "paper": row.paper, "ours": row.ours });
+        if let Some(why) = row.why {
+            value["why"] = json!(why);
+        }
+        value
+    };
+    let goal = |goal: &Goal| {
+        let (least, most) = goal.range;
+        json!({ "what": goal.what, "least": least, "most": most, "ours": goal.ours, "reached": goal.is_reached() })
+    };
+    let rows: Vec<Value> = figure.rows.iter().map(row).collect();
+    let goals: Vec<Value> = figure.goals.iter().map(goal).collect();
+    json!({ "figure": figure.name, "title": figure.title, "rows": rows, "goals": goals })
+}
+
+/// Four significant digits, and none for nothing.
+pub(super) fn number(value: f64) -> String {
+    match value.abs() {
+        v if v < 1e-4 => "0".to_owned(),
+        v if v < 1.0 => format!("{value:.3}"),
+        v if v < 100.0 => format!("{value:.2}"),
+        _ => format!("{value:.0}"),
+    }
+}
+
+fn text(figure: &Figure) -> String {
+    let mut reasons: Vec<&str> = Vec::new();
+    let mut note = |why: Option<&'static str>| {
+        why.map_or_else(String::new, |why| {
+            let at = reasons.iter().position(|known| *known == why).unwrap_or(reasons.len());
+            if at == reasons.len() {
+                reasons.push(why);
+            }
+            format!("[{}]", at + 1)
+        })
+    };
+    let mut rows = vec![["", "PAPER", "OURS", ""].map(str::to_owned).to_vec()];
+    for row in &figure.rows {
+        let paper = row.paper.map_or_else(|| "-".to_owned(), number);
+        rows.push(vec![row.label.clone(), paper, number(row.ours), note(row.why)]);
+    }
+    let mut goals = vec![["GOAL", "FROM", "TO", "OURS", ""].map(str::to_owned).to_vec()];
+    for goal in &figure.goals {
+        let missed = if goal.is_reached() { String::new() } else { format!("missed {}", note(goal.why)) };
+        let (least, most) = goal.range;
+        goals.push(vec![goal.what.to_owned(), number(least), number(most), number(goal.ours), missed]);
+    }
+    let mut text = format!("{}: {}\n\n{}", figure.name, figure.title, table::render(&rows, &[1, 2]));
+    if !figure.goals.is_empty() {
+        text.push_str(&format!("\n{}", table::render(&goals, &[1, 2, 3])));
+    }
+    for (i, why) in reasons.iter().enumerate() {
+        let gap = if i == 0 { "\n" } else { "" };
+        text.push_str(&format!("{gap}[{}] {why}\n", i + 1));
+    }
+    text
+}

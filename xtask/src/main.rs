@@ -4,6 +4,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
 mod bench;
+mod chaos;
 mod cluster;
 mod command;
 mod demo;
@@ -56,6 +57,8 @@ enum Task {
     },
     /// Measure what Tessera costs beside plain Slurm
     Bench(bench::Bench),
+    /// Hurt a cluster under load at random, and check that it stays sound
+    Chaos(chaos::Chaos),
     /// Build for release and install plugins, CLI, completions, documentation and examples
     Install {
         /// Where they will be used from
@@ -90,6 +93,12 @@ fn main() -> ExitCode {
             Err(error) => Err(error),
         },
         Task::Bench(bench) => bench::run(&bench),
+        Task::Chaos(chaos) => match chaos::run(&chaos) {
+            Ok(true) => Ok(()),
+            // The summary is the last line.
+            Ok(false) => return ExitCode::FAILURE,
+            Err(error) => Err(error),
+        },
         Task::Install { prefix, destdir, slurm } => install::run(&prefix, destdir.as_deref(), slurm),
         Task::Guard { dir, remove } => {
             lab::guardian::main(&dir, remove.is_some());

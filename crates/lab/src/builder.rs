@@ -14,7 +14,7 @@ use crate::error::HarnessError;
 use crate::files::{check_reachable, fresh_dir, make_dirs, write_config};
 use crate::inside::Inside;
 use crate::layout::Layout;
-use crate::{accounting, paths, sim};
+use crate::{accounting, paths, sim, small_disk};
 
 /// Describes a cluster; [`Builder::start`] makes it.
 #[derive(Debug)]
@@ -27,6 +27,7 @@ pub struct Builder {
     guardian: Option<Vec<String>>,
     extra_slurm_conf: String,
     accounting: bool,
+    state_kib: Option<u32>,
 }
 
 impl Cluster {
@@ -42,6 +43,7 @@ impl Cluster {
             guardian: None,
             extra_slurm_conf: String::new(),
             accounting: false,
+            state_kib: None,
         }
     }
 }
@@ -94,6 +96,13 @@ impl Builder {
     #[must_use]
     pub fn accounting(mut self) -> Self {
         self.accounting = true;
+        self
+    }
+
+    /// Gives the state of each node a file system of its own of this size, which a test can fill.
+    #[must_use]
+    pub fn small_state(mut self, kib: u32) -> Self {
+        self.state_kib = Some(kib);
         self
     }
 
@@ -154,6 +163,9 @@ impl Builder {
             layout,
         };
         cluster.describe()?;
+        if let Some(kib) = self.state_kib {
+            cluster.nodes.iter().try_for_each(|node| small_disk::mount(&cluster.layout, node, kib))?;
+        }
         write_config(&cluster, &templates, self.stock, &self.extra_slurm_conf)?;
         if self.accounting {
             accounting::lay_out(&cluster.layout)?;

@@ -11,9 +11,9 @@ use crate::command::{Done, run};
 use crate::error::{HarnessError, at};
 use crate::inside::Inside;
 use crate::layout::Layout;
-use crate::paths;
 use crate::process::{PidFile, leftovers};
 use crate::user::User;
+use crate::{paths, small_disk};
 
 /// A running cluster. When dropped, it ends its daemons and everything they left running, unless it is kept.
 #[derive(Debug)]
@@ -217,4 +217,5 @@ pub fn end(dir: &Path) {
     for process in leftovers(dir) {
         process.end(Duration::ZERO);
     }
+    small_disk::unmount_all(dir);
 }

@@ -117,8 +117,24 @@ impl Cluster {
             .process(daemon)
             .ok_or_else(|| HarnessError::Unexpected(format!("{} is not running", daemon.name())))?;
         process.signal(rustix::process::Signal::KILL);
-        self.reap();
-        wait_for("a killed daemon to be gone", PATIENCE, || {
+        self.wait_gone(&process)
+    }
+
+    /// Asks a daemon to end, as an init system does, and waits until it is gone.
+    ///
+    /// # Errors
+    ///
+    /// If it was not running, or does not end.
+    pub fn stop(&mut self, daemon: &Daemon) -> Result<(), HarnessError> {
+        let process = self
+            .process(daemon)
+            .ok_or_else(|| HarnessError::Unexpected(format!("{} is not running", daemon.name())))?;
+        process.signal(rustix::process::Signal::TERM);
+        self.wait_gone(&process)
+    }
+
+    fn wait_gone(&mut self, process: &Started) -> Result<(), HarnessError> {
+        wait_for("a daemon to be gone", PATIENCE, || {
             self.reap();
             if process.is_alive() { Err("alive".to_owned()) } else { Ok(()) }
         })

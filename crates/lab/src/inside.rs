@@ -10,7 +10,7 @@ mount -t proc proc "$root/proc"
 mount --rbind /dev "$root/dev"
 mount --rbind /sys "$root/sys"
 mkdir -p "$root$dir"
-mount --bind "$dir" "$root$dir"
+mount --rbind "$dir" "$root$dir"
 exec chroot "$root" "$@""#;
 
 /// Where programs of a cluster run.

@@ -27,6 +27,7 @@ mod ports;
 pub mod process;
 mod ready;
 mod sim;
+mod small_disk;
 mod user;
 
 pub use builder::Builder;

@@ -114,10 +114,11 @@ const LEFTOVERS: [&str; 4] = ["slurmstepd", "nvidia-cuda-mps", "slurmd", "slurms
 
 /// Processes of the cluster in `dir` that are in no pid file: step daemons with their jobs, MPS daemons.
 ///
-/// A process belongs to the cluster if it is one of [`LEFTOVERS`] and its environment or command line names `dir`, or if
+/// A process belongs to the cluster if it is a daemon that can outlive its parent, and its environment or command line names `dir`, or if
 /// `dir` is mounted for it (24.11's step daemons overwrite their environment with their title). Descendants of such a
 /// process belong to the cluster too.
-pub(crate) fn leftovers(dir: &Path) -> Vec<Started> {
+#[must_use]
+pub fn leftovers(dir: &Path) -> Vec<Started> {
     let mark = dir.as_os_str().as_encoded_bytes();
     let holds = |bytes: Vec<u8>| bytes.windows(mark.len()).any(|part| part == mark);
     let mut all: Vec<(i32, i32, bool)> = Vec::new();

@@ -1,0 +1,39 @@
+//! A small file system for each node's state, so that a test can fill it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::command::{Done, run};
+use crate::error::{HarnessError, at};
+use crate::layout::Layout;
+
+/// Mounts one of so many KiB where a node keeps its state.
+pub(crate) fn mount(layout: &Layout, node: &str, kib: u32) -> Result<(), HarnessError> {
+    let options = format!("size={kib}k,mode=0755");
+    let mut command = Command::new("mount");
+    command.args(["-t", "tmpfs", "-o", &options, "tessera-lab"]).arg(layout.node(node).join("state"));
+    run(&mut command).and_then(Done::ok).map(drop)
+}
+
+/// Unmounts those below `dir`. Their files stay as evidence.
+pub(crate) fn unmount_all(dir: &Path) {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let below = |line: &str| {
+        let path = PathBuf::from(line.split(' ').nth(1)?);
+        (line.starts_with("tessera-lab ") && path.starts_with(dir)).then_some(path)
+    };
+    for path in mounts.lines().filter_map(below) {
+        // What cannot be saved or unmounted is named by whoever removes the directory next.
+        let _ = unmount(&path);
+    }
+}
+
+fn unmount(path: &Path) -> Result<(), HarnessError> {
+    let copy = path.with_extension("saved");
+    let done = |command: &mut Command| run(command).and_then(Done::ok).map(drop);
+    done(Command::new("cp").arg("-a").args([path, &copy]))?;
+    done(Command::new("umount").arg(path))?;
+    at(path, fs::remove_dir(path))?;
+    at(path, fs::rename(&copy, path))
+}

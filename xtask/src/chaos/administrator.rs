@@ -1,0 +1,103 @@
+//! What an administrator does meanwhile: what docs/operations.md says, and no more. What has no excuse is reported.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use lab::User;
+
+use super::check::Finding;
+use super::run::Run;
+use super::seen::Seen;
+use super::strike::{reconcile, resume};
+use super::wounds::{Drain, judge, leaves_phantoms};
+use crate::command::TaskError;
+
+/// Reasons under which a job waits for an administrator.
+const HELD: [&str; 3] = ["launch_failed_requeued_held", "JobHeldAdmin", "BadConstraints"];
+
+/// How long a job may be running without a process before the administrator doubts it.
+const PHANTOM: Duration = Duration::from_secs(20);
+
+impl Run<'_> {
+    /// Resumes nodes, releases jobs, and cancels what Slurm takes for running.
+    pub(super) fn help(&mut self, seen: &Seen) -> Result<(), TaskError> {
+        for node in &seen.nodes {
+            let is_down = node.state.contains("drain") || node.state.starts_with("down");
+            if !is_down || node.reason == "none" || node.reason.is_empty() {
+                continue;
+            }
+            let log = self.fresh_log(&format!("slurmd-{}", node.name));
+            match judge(&node.name, &node.reason, &log, self.fault.as_ref()) {
+                Drain::Asked => {}
+                Drain::Stock => self.outcome.stock(&format!("{} drained: {}", node.name, node.reason))?,
+                Drain::Unfit => reconcile(&self.cluster, &node.name)?,
+                Drain::Unexplained => {
+                    let subject = format!("{} after {} faults", node.name, self.outcome.faults);
+                    self.violation(Finding::new(
+                        "node drained",
+                        subject,
+                        format!("{}: {}", node.state, node.reason),
+                    ))?;
+                }
+            }
+            resume(&self.cluster, &node.name)?;
+        }
+        for job in seen.jobs.iter().filter(|job| job.state == "PENDING") {
+            let id = job.id.to_string();
+            if HELD.iter().any(|held| job.reason.contains(held)) {
+                self.outcome.stock(&format!("job held: {}", job.reason))?;
+                self.cluster.run(User::Root, "scontrol", &["release", &id])?;
+            }
+            if job.reason == "BeginTime" {
+                self.cluster.run(
+                    User::Root,
+                    "scontrol",
+                    &["update", &format!("jobid={id}"), "starttime=now"],
+                )?;
+            }
+        }
+        self.phantoms(seen)
+    }
+
+    /// Jobs that Slurm takes for running although no process of them is there. After some faults that is Slurm's own way:
+    /// the administrator has the nodes register, and cancels what is still there then.
+    fn phantoms(&mut self, seen: &Seen) -> Result<(), TaskError> {
+        let has_process = |id: u32| {
+            let tasks = seen.tasks.iter().any(|task| task.job == id);
+            tasks || seen.nodes.iter().any(|node| node.steps.iter().any(|step| step.job == id))
+        };
+        let now: BTreeSet<u32> = seen
+            .jobs
+            .iter()
+            .filter(|job| job.state == "RUNNING" && !has_process(job.id))
+            .map(|job| job.id)
+            .collect();
+        self.phantoms.retain(|id, _| now.contains(id));
+        for id in now {
+            let since = self.phantoms.entry(id).or_insert_with(Instant::now).elapsed();
+            if since < PHANTOM {
+                continue;
+            }
+            let excused = self.fault.as_ref().is_some_and(leaves_phantoms);
+            let what = if excused {
+                "job running without a process"
+            } else {
+                "job running without a process, unasked"
+            };
+            self.outcome.stock(what)?;
+            self.outcome.say(&format!("  job {id} has no process: cancelled"))?;
+            self.cluster.run(User::Root, "scancel", &[&id.to_string()])?;
+            self.phantoms.insert(id, Instant::now());
+        }
+        Ok(())
+    }
+
+    /// What a daemon has logged since the last call.
+    fn fresh_log(&mut self, daemon: &str) -> String {
+        let path = self.cluster.layout().log(daemon);
+        let bytes = fs::read(&path).unwrap_or_default();
+        let from = self.read.insert(path, bytes.len()).unwrap_or(0).min(bytes.len());
+        String::from_utf8_lossy(&bytes[from..]).into_owned()
+    }
+}

@@ -1,0 +1,43 @@
+//! The rules of a healthy cluster, on what was seen. They share no code with the plugins.
+//!
+//! Some rules hold at every moment: no device has two owners, a job has what it was promised. The others hold once a change
+//! is over: a job that begins or ends is known in one place before it is known in the next. [`Patience`] tells both apart.
+
+mod agreement;
+mod owners;
+mod patience;
+mod promise;
+mod rest;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+pub(super) use agreement::disagreements;
+pub(super) use owners::{Devices, two_owners};
+pub(super) use patience::Patience;
+pub(super) use promise::{Reality, broken_promise};
+pub(super) use rest::leftovers;
+
+/// Something that breaks a rule.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Finding {
+    /// The rule, in a word or two.
+    pub(super) rule: &'static str,
+    /// What it is about: the same finding in two looks has the same subject.
+    pub(super) subject: String,
+    /// What was seen.
+    pub(super) seen: String,
+}
+
+impl Finding {
+    pub(super) fn new(rule: &'static str, subject: impl Into<String>, seen: impl Into<String>) -> Self {
+        Self { rule, subject: subject.into(), seen: seen.into() }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}: {}", self.rule, self.subject, self.seen)
+    }
+}

@@ -1,0 +1,97 @@
+//! A job has what it was promised, no less and no more, from its first line to its last.
+
+use super::Finding;
+use crate::chaos::plan::{Kind, Promise, Size};
+use crate::chaos::seen::report::Report;
+
+/// What else is known about the place where a report was written.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::chaos) struct Reality {
+    /// GPUs of the node.
+    pub(in crate::chaos) gpus: usize,
+    /// Whether the driver may not have told the job about its GPUs.
+    pub(in crate::chaos) driver_is_ill: bool,
+}
+
+/// What is wrong with a report of a job of this kind.
+pub(in crate::chaos) fn broken_promise(report: &Report, kind: &Kind, reality: Reality) -> Option<Finding> {
+    let promise = if report.task == "batch" { Some(kind.promise) } else { kind.step };
+    let why = promise.and_then(|promise| wrong(report, promise, reality));
+    let why = why.or_else(|| (!reality.driver_is_ill).then(|| unseen(report)).flatten())?;
+    let subject = format!("job {} (order {}, {})", report.job, report.order, kind.name);
+    Some(Finding::new("promise", subject, format!("{why}: {report}")))
+}
+
+/// A device that the job has but cannot see.
+fn unseen(report: &Report) -> Option<String> {
+    // Numbers are Slurm's own way to name GPUs, which a user's nvidia-smi does not show.
+    let named = report.devices.iter().filter(|name| name.starts_with("GPU-") || name.starts_with("MIG-"));
+    let hidden = named.into_iter().find(|name| !report.visible.contains_key(*name))?;
+    Some(format!("nvidia-smi does not show it {hidden}"))
+}
+
+fn wrong(report: &Report, promise: Promise, reality: Reality) -> Option<String> {
+    let count = |wanted: usize, what: &str| {
+        let got = report.devices.len();
+        (got != wanted).then(|| format!("promised {wanted} {what}, got {got} devices"))
+    };
+    let whole = |wanted: usize| {
+        let cut = report.devices.iter().find(|name| name.starts_with("MIG-"));
+        let cut = cut.map(|name| format!("promised whole GPUs, got {name}"));
+        let shared = report.mps.as_ref().map(|_| "promised whole GPUs, got a share".to_owned());
+        count(wanted, "whole GPUs").or(cut).or(shared)
+    };
+    match promise {
+        Promise::Nothing => count(0, "GPUs"),
+        Promise::Whole(wanted) => whole(wanted),
+        Promise::Everything => whole(reality.gpus),
+        Promise::Instances(wanted, size) => {
+            let shared = report.mps.as_ref().map(|_| "promised instances, got a share".to_owned());
+            let sizes = || report.devices.iter().find_map(|name| wrong_size(report, name, size, reality));
+            count(wanted, "instances").or(shared).or_else(sizes)
+        }
+        Promise::Share { mem_mib, threads } => count(1, "device").or_else(|| {
+            let limits = (report.mem_mib, report.threads);
+            let ok = report.mps.is_some()
+                && limits.0 == Some(mem_mib)
+                && (threads.is_none() || limits.1 == threads);
+            (!ok).then(|| format!("promised a share of {mem_mib} MiB and {threads:?} %, got {limits:?}"))
+        }),
+        Promise::Memory(gb) => count(1, "device").or_else(|| at_least(report, gb, reality)),
+    }
+}
+
+/// What is wrong with an instance, by the profile that `nvidia-smi` shows for it.
+fn wrong_size(report: &Report, name: &str, size: Size, reality: Reality) -> Option<String> {
+    let Some(Some(profile)) = report.visible.get(name) else {
+        let known = reality.driver_is_ill && name.starts_with("MIG-");
+        return (!known).then(|| format!("{name} is no instance that it sees"));
+    };
+    let ok = match size {
+        Size::Profile(wanted) => profile == wanted,
+        Size::Memory(gb) => nominal_gb(profile).is_some_and(|has| has >= gb),
+        Size::Slices(list) => compute_slices(profile).is_some_and(|has| list.contains(&has)),
+    };
+    (!ok).then(|| format!("promised {size:?}, got {profile}"))
+}
+
+/// Whether an instance, a share or a GPU has this much memory. Every simulated GPU has 40 GB or more.
+fn at_least(report: &Report, gb: u32, reality: Reality) -> Option<String> {
+    if report.mps.is_some() {
+        // GB to MiB, rounded up.
+        let wanted = (u64::from(gb) * 1_000_000_000).div_ceil(1 << 20);
+        let enough = report.mem_mib.is_none_or(|has| has >= wanted);
+        return (!enough).then(|| format!("promised {gb} GB, got a share of {:?} MiB", report.mem_mib));
+    }
+    let instance = report.devices.iter().find(|name| name.starts_with("MIG-"))?;
+    wrong_size(report, instance, Size::Memory(gb), reality)
+}
+
+/// The memory in a profile's name, which is never more than what the instance has.
+fn nominal_gb(profile: &str) -> Option<u32> {
+    profile.split_once('.')?.1.split("gb").next()?.parse().ok()
+}
+
+fn compute_slices(profile: &str) -> Option<u32> {
+    profile.split_once("g.")?.0.parse().ok()
+}

@@ -1,0 +1,40 @@
+//! When no job is there, nothing of one is left.
+
+use super::Finding;
+use crate::chaos::seen::{Holder, Node, Seen};
+
+/// What should not be there. Idle instances should: they are kept for the next job.
+pub(in crate::chaos) fn leftovers(seen: &Seen) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for task in &seen.tasks {
+        let subject = format!("process {} on {}", task.pid, task.node);
+        found.push(Finding::new("left process", subject, format!("of job {}, user {}", task.job, task.uid)));
+    }
+    for node in &seen.nodes {
+        found.extend(of_node(node));
+    }
+    found
+}
+
+fn of_node(node: &Node) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let mut add = |rule, subject: String, seen: String| {
+        found.push(Finding::new(rule, format!("{}: {subject}", node.name), seen));
+    };
+    for entry in &node.journal {
+        add("left in the journal", format!("job {}", entry.job), format!("{entry:?}"));
+    }
+    for file in &node.journal_rest {
+        add("left in the journal", file.clone(), "no job is there".to_owned());
+    }
+    for daemon in &node.mps {
+        add("left daemon", format!("process {}", daemon.pid), format!("{daemon:?}"));
+    }
+    for step in &node.steps {
+        add("left daemon", format!("slurmstepd {}", step.pid), format!("of job {}", step.job));
+    }
+    for place in node.layout.iter().filter(|place| place.holder != Holder::Idle) {
+        add("left in the layout", format!("GPU {} {:?}", place.gpu, place.instance), format!("{place:?}"));
+    }
+    found
+}

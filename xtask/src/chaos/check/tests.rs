@@ -1,0 +1,284 @@
+//! Each rule finds a forged violation, and nothing in a healthy state.
+
+use super::*;
+use crate::chaos::plan::{KINDS, Kind};
+use crate::chaos::seen::report::{Moment, Report};
+use crate::chaos::seen::{
+    Access, Gpu, Holder, Instance, Job, JournalEntry, MpsDaemon, Node, Place, Seen, StepDaemon, Task,
+};
+
+const ALICE: u32 = 1001;
+const BOB: u32 = 1002;
+
+/// Job 1 of Alice has an instance on GPU 0, job 2 of Bob has GPU 1 whole, job 3 of Bob a share of GPU 2.
+fn healthy() -> Seen {
+    let access = |uid, mode| Access { uid, mode };
+    let gpu = |index, uid| Gpu {
+        index,
+        uuid: format!("GPU-{index}"),
+        access: access(uid, 0o600),
+        ..Gpu::default()
+    };
+    let instance = |id, uuid: &str, uid| Instance {
+        id,
+        profile: "1g.5gb".to_owned(),
+        start: id,
+        uuid: Some(uuid.to_owned()),
+        access: vec![access(uid, 0o400); 2],
+    };
+    let mut first = gpu(0, ALICE);
+    first.instances = vec![instance(4, "MIG-a", ALICE), instance(5, "MIG-idle", 0)];
+    let place = |gpu, instance: Option<u32>, holder| Place {
+        gpu,
+        instance: instance.map(|start| ("1g.5gb".to_owned(), start)),
+        holder,
+    };
+    let entry = |job, uid, gpu: &str, instances: &[&str]| JournalEntry {
+        job,
+        uid,
+        phase: "ready".to_owned(),
+        gpus: vec![gpu.to_owned()],
+        instances: instances.iter().map(|uuid| (*uuid).to_owned()).collect(),
+        pipe_dir: None,
+    };
+    let job = |id, uid| Job {
+        id,
+        order: Some(id),
+        uid,
+        state: "RUNNING".to_owned(),
+        nodes: vec!["n1".to_owned()],
+        ..Job::default()
+    };
+    let task = |job, uid, device: &str| Task {
+        pid: 100 + i32::try_from(job).unwrap(),
+        since: 1,
+        uid,
+        job,
+        order: Some(job),
+        node: "n1".to_owned(),
+        devices: vec![device.to_owned()],
+        mps: None,
+    };
+    let share = Task { mps: Some("/pipe".to_owned()), ..task(3, BOB, "GPU-2") };
+    let node = Node {
+        name: "n1".to_owned(),
+        state: "mixed".to_owned(),
+        reason: "none".to_owned(),
+        layout: vec![
+            place(0, Some(4), Holder::Job(1)),
+            place(0, Some(5), Holder::Idle),
+            place(1, None, Holder::Job(2)),
+            place(2, None, Holder::Shared(vec![3])),
+        ],
+        gpus: vec![first, gpu(1, BOB), gpu(2, BOB), gpu(3, 0)],
+        journal: vec![
+            entry(1, ALICE, "GPU-0", &["MIG-a"]),
+            entry(2, BOB, "GPU-1", &[]),
+            JournalEntry { pipe_dir: Some("/pipe".to_owned()), ..entry(3, BOB, "GPU-2", &[]) },
+        ],
+        journal_rest: Vec::new(),
+        mps: vec![MpsDaemon { pid: 50, uid: BOB, node: Some("n1".to_owned()), pipe_dir: "/pipe".to_owned() }],
+        steps: vec![StepDaemon { pid: 60, job: 1, node: Some("n1".to_owned()) }],
+    };
+    Seen {
+        nodes: vec![node],
+        jobs: vec![job(1, ALICE), job(2, BOB), job(3, BOB)],
+        tasks: vec![task(1, ALICE, "MIG-a"), task(2, BOB, "GPU-1"), share],
+    }
+}
+
+fn devices(seen: &Seen) -> Devices {
+    let mut devices = Devices::default();
+    devices.learn(seen);
+    devices
+}
+
+/// The rules that a state breaks after `harm`; names are those of the healthy state.
+fn broken(harm: impl FnOnce(&mut Seen)) -> Vec<&'static str> {
+    let mut seen = healthy();
+    let devices = devices(&seen);
+    harm(&mut seen);
+    let mut found = disagreements(&seen, &devices);
+    found.extend(two_owners(&seen.tasks, &devices));
+    let mut rules: Vec<&str> = found.into_iter().map(|finding| finding.rule).collect();
+    rules.sort_unstable();
+    rules.dedup();
+    rules
+}
+
+#[test]
+fn a_healthy_state_breaks_no_rule() {
+    assert_eq!(broken(|_| {}), Vec::<&str>::new());
+}
+
+#[test]
+fn two_jobs_with_one_device_are_found() {
+    let other = |device: &str| Task {
+        job: 9,
+        order: Some(9),
+        devices: vec![device.to_owned()],
+        ..healthy().tasks[1].clone()
+    };
+    for device in ["GPU-1", "1", "MIG-a", "GPU-0", "GPU-2"] {
+        let rules = broken(|seen| seen.tasks.push(other(device)));
+        assert!(rules.contains(&"two owners"), "{device}: {rules:?}");
+    }
+    let free = broken(|seen| seen.tasks.push(other("GPU-3")));
+    assert!(!free.contains(&"two owners"), "{free:?}");
+    // One user's jobs may share a device through one daemon, another user's may not.
+    let share = |uid| {
+        broken(|seen| {
+            let mut task = seen.tasks[2].clone();
+            (task.job, task.order, task.uid) = (9, Some(9), uid);
+            seen.tasks.push(task);
+        })
+    };
+    assert!(!share(BOB).contains(&"two owners"));
+    assert!(share(ALICE).contains(&"two owners"));
+    // A slurmctld that was killed gives a job id twice.
+    let again = broken(|seen| {
+        let mut task = seen.tasks[1].clone();
+        task.order = Some(77);
+        seen.tasks.push(task);
+    });
+    assert!(again.contains(&"two owners"), "{again:?}");
+}
+
+#[test]
+fn each_disagreement_is_found() {
+    type Harm = fn(&mut Seen);
+    let cases: [(&str, Harm); 14] = [
+        ("journal without a job", |seen| seen.jobs[0].state = "COMPLETED".to_owned()),
+        ("layout without a job", |seen| seen.jobs.truncate(2)),
+        ("left process", |seen| seen.jobs.clear()),
+        ("device not journalled", |seen| drop(seen.nodes[0].journal.remove(0))),
+        ("device not journalled", |seen| seen.nodes[0].journal[0].instances.clear()),
+        ("device not in the layout", |seen| seen.nodes[0].layout[0].holder = Holder::Idle),
+        ("device not in the layout", |seen| {
+            seen.nodes[0].layout[0].instance = Some(("2g.10gb".to_owned(), 4))
+        }),
+        ("device not in the driver", |seen| drop(seen.nodes[0].gpus[0].instances.remove(0))),
+        ("device node", |seen| seen.nodes[0].gpus[3].access.uid = ALICE),
+        ("device node", |seen| seen.nodes[0].gpus[0].access = Access { uid: 0, mode: 0o666 }),
+        ("capability node", |seen| seen.nodes[0].gpus[0].instances[1].access[0].mode = 0o444),
+        ("half-made instance", |seen| seen.nodes[0].gpus[0].instances[1].uuid = None),
+        ("daemon without a job", |seen| {
+            seen.tasks.truncate(2);
+            seen.nodes[0].journal.truncate(2);
+        }),
+        ("share without a daemon", |seen| seen.nodes[0].mps.clear()),
+    ];
+    for (rule, harm) in cases {
+        let rules = broken(harm);
+        assert!(rules.contains(&rule), "{rule}: {rules:?}");
+    }
+    let step = broken(|seen| seen.nodes[0].steps[0].job = 99);
+    assert_eq!(step, ["daemon without a job"]);
+}
+
+#[test]
+fn everything_that_jobs_leave_is_found_at_rest() {
+    let mut seen = healthy();
+    seen.nodes[0].journal_rest = vec!["bad/7.json".to_owned()];
+    let mut rules: Vec<&str> = leftovers(&seen).into_iter().map(|finding| finding.rule).collect();
+    rules.sort_unstable();
+    rules.dedup();
+    assert_eq!(rules, ["left daemon", "left in the journal", "left in the layout", "left process"]);
+    let mut empty =
+        Seen { nodes: vec![Node { name: "n1".to_owned(), ..Node::default() }], ..Seen::default() };
+    empty.nodes[0].layout =
+        vec![Place { gpu: 0, instance: Some(("1g.5gb".to_owned(), 5)), holder: Holder::Idle }];
+    assert_eq!(leftovers(&empty), []);
+}
+
+fn kind(name: &str) -> &'static Kind {
+    KINDS.iter().find(|kind| kind.name == name).unwrap()
+}
+
+fn report(devices: &[&str], profile: Option<&str>) -> Report {
+    let devices: Vec<String> = devices.iter().map(|name| (*name).to_owned()).collect();
+    Report {
+        moment: Moment::Begin,
+        task: "batch".to_owned(),
+        visible: devices.iter().map(|name| (name.clone(), profile.map(str::to_owned))).collect(),
+        devices,
+        ..Report::default()
+    }
+}
+
+fn is_broken(name: &str, report: &Report) -> bool {
+    broken_promise(report, kind(name), Reality { gpus: 8, driver_is_ill: false }).is_some()
+}
+
+#[test]
+fn less_or_more_than_promised_is_found() {
+    let mig = |devices: &[&str], profile| report(devices, Some(profile));
+    assert!(!is_broken("mig:2g.10gb", &mig(&["MIG-a"], "2g.10gb")));
+    assert!(is_broken("mig:2g.10gb", &mig(&["MIG-a"], "1g.5gb")), "less");
+    assert!(is_broken("mig:2g.10gb", &mig(&["MIG-a"], "3g.20gb")), "more");
+    assert!(is_broken("mig:2g.10gb", &mig(&["MIG-a", "MIG-b"], "2g.10gb")), "one too many");
+    assert!(is_broken("mig:2g.10gb", &mig(&[], "2g.10gb")), "none");
+    assert!(is_broken("mig:2g.10gb", &report(&["GPU-a"], None)), "a GPU");
+    assert!(!is_broken("mig of 4 GB", &mig(&["MIG-a"], "1g.5gb")));
+    assert!(is_broken("mig of 15 GB", &mig(&["MIG-a"], "2g.10gb")));
+    assert!(!is_broken("a moldable job", &mig(&["MIG-a"], "2g.20gb")));
+    assert!(is_broken("a moldable job", &mig(&["MIG-a"], "4g.20gb")));
+    assert!(!is_broken("two whole GPUs", &report(&["GPU-a", "GPU-b"], None)));
+    assert!(is_broken("two whole GPUs", &report(&["GPU-a"], None)));
+    assert!(is_broken("one whole GPU", &mig(&["MIG-a"], "7g.40gb")));
+    assert!(!is_broken("--gres=gpu:1", &report(&["0"], None)), "Slurm's own numbers");
+    assert!(is_broken("no GPU", &report(&["GPU-a"], None)));
+    assert!(is_broken("--exclusive", &report(&["GPU-a"], None)));
+    assert!(is_broken("auto of 30 GB", &mig(&["MIG-a"], "3g.20gb")));
+}
+
+#[test]
+fn a_share_has_exactly_its_limits() {
+    let share = |mem_mib, threads| Report {
+        mps: Some("/pipe".to_owned()),
+        mem_mib,
+        threads,
+        ..report(&["GPU-a"], None)
+    };
+    assert!(!is_broken("mps of 3 GB", &share(Some(2862), Some(25))));
+    assert!(is_broken("mps of 3 GB", &share(Some(9999), Some(25))));
+    assert!(is_broken("mps of 3 GB", &share(Some(2862), Some(50))));
+    assert!(is_broken("mps of 3 GB", &share(None, None)));
+    assert!(is_broken("mps of 3 GB", &report(&["GPU-a"], None)));
+    assert!(is_broken("one whole GPU", &share(Some(2862), Some(25))));
+    assert!(is_broken("auto of 10 GB", &share(Some(2862), Some(25))));
+    assert!(!is_broken("auto of 10 GB", &share(Some(9537), Some(25))));
+}
+
+#[test]
+fn a_device_that_a_running_job_has_lost_is_found() {
+    let mut lost = report(&["MIG-a"], Some("1g.5gb"));
+    lost.moment = Moment::End;
+    assert!(!is_broken("mig:1g.5gb", &lost));
+    lost.visible.clear();
+    assert!(is_broken("mig:1g.5gb", &lost));
+    let ill = Reality { gpus: 8, driver_is_ill: true };
+    assert_eq!(broken_promise(&lost, kind("mig:1g.5gb"), ill), None, "the driver does not say");
+}
+
+#[test]
+fn each_task_of_a_step_has_its_own_promise() {
+    let task = |devices: &[&str]| Report { task: "1".to_owned(), ..report(devices, Some("1g.5gb")) };
+    assert!(!is_broken("three instances, a task each", &task(&["MIG-a"])));
+    assert!(is_broken("three instances, a task each", &task(&["MIG-a", "MIG-b", "MIG-c"])));
+}
+
+#[test]
+fn only_what_stays_is_wrong() {
+    let finding = |subject: &str, seen: &str| Finding::new("rule", subject, seen);
+    let mut patience = Patience::default();
+    assert_eq!(patience.look(vec![finding("a", "1"), finding("b", "1")]).len(), 2);
+    let left: Vec<String> = patience
+        .look(vec![finding("b", "2"), finding("c", "1")])
+        .into_iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(left, ["rule: b: 2"]);
+    assert!(patience.look(vec![finding("a", "3"), finding("c", "1")]).is_empty());
+    assert!(patience.look(vec![finding("b", "1")]).is_empty(), "it was away");
+}

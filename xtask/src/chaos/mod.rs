@@ -1,0 +1,56 @@
+//! `cargo xtask chaos`: a cluster under load that is hurt at random, and must stay sound.
+//!
+//! [`plan`] turns a seed into a sequence of submissions and faults, [`strike`] carries out and mends the faults, [`seen`]
+//! looks at the cluster, [`check`] says which rules what was seen breaks, and [`run`] ties them together.
+
+mod administrator;
+mod check;
+mod outcome;
+mod plan;
+mod run;
+mod seen;
+mod strike;
+mod submit;
+mod wounds;
+
+use std::path::PathBuf;
+
+use clap::Args;
+use slurm_releases::Release;
+
+use crate::command::TaskError;
+
+/// Options of `cargo xtask chaos`.
+#[derive(Args)]
+pub(crate) struct Chaos {
+    /// Which sequence of submissions and faults
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// For how long faults begin; the end, in which all jobs end, comes afterwards
+    #[arg(long, default_value_t = 5)]
+    minutes: u64,
+    /// End after this many submissions, even before the time is over
+    #[arg(long)]
+    jobs: Option<u32>,
+    /// Slurm to run
+    #[arg(long, default_value_t = Release::MACHINE)]
+    slurm: Release,
+    /// Leave out faults of this name, such as `broken-file`; the rest of the sequence stays the same
+    #[arg(long)]
+    without: Vec<String>,
+    /// Print the sequence and start nothing
+    #[arg(long)]
+    plan: bool,
+    /// Where the cluster's files go and stay; without it, they stay only if something is wrong
+    #[arg(long)]
+    dir: Option<PathBuf>,
+}
+
+/// Runs it. False if a rule was broken.
+pub(crate) fn run(chaos: &Chaos) -> Result<bool, TaskError> {
+    if chaos.plan {
+        return outcome::print_plan(chaos).map(|()| true);
+    }
+    crate::setup::run(Some(chaos.slurm))?;
+    run::run(chaos)
+}

@@ -1,0 +1,166 @@
+//! What can go wrong, as data and in words.
+
+use std::fmt;
+
+/// A node of the cluster, by its place in slurm.conf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::chaos) struct Node(pub(in crate::chaos) usize);
+
+impl Node {
+    pub(in crate::chaos) fn name(self) -> &'static str {
+        ["n1", "n2"][self.0 % 2]
+    }
+}
+
+/// Which of the jobs there are then: this number modulo how many there are, by job id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::chaos) struct Pick(pub(in crate::chaos) u32);
+
+/// One thing that goes wrong.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::chaos) enum Fault {
+    /// A job of this state is cancelled.
+    Cancel(JobState, Pick),
+    /// A job is cancelled as soon as it is submitted, this many milliseconds later.
+    CancelYoung(u32),
+    /// All jobs of one user are cancelled; 0 is the first user.
+    CancelAll(u32),
+    /// A running job is requeued.
+    Requeue(Pick),
+    /// A pending job is held, and released later.
+    Hold(Pick),
+    /// A running job gets a time limit of one minute.
+    Limit(Pick),
+    /// The node takes no new jobs for a while.
+    Drain(Node),
+    /// The node's jobs are ended, and it takes none for a while.
+    Down(Node),
+    /// SIGKILL; it starts again later.
+    Kill(Daemon),
+    /// An orderly end; it starts again later.
+    Restart(Daemon),
+    /// The step daemon of a job, and its tasks with it, are killed.
+    KillStep(Node, Pick),
+    /// A process at work on the node's GPUs is killed.
+    KillWork(Node, Work),
+    /// An MPS daemon is killed, and the jobs that use it are cancelled.
+    KillMps(Node, Pick),
+    /// slurmctld reads its configuration again.
+    Reconfigure(File),
+    /// The driver of one GPU, or of all, misbehaves.
+    Driver(Node, Option<u32>, Driver),
+    /// Nothing can be written where the node keeps its journal.
+    DiskFull(Node),
+}
+
+/// A state of jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::chaos) enum JobState {
+    Pending,
+    Running,
+    Completing,
+}
+
+/// A daemon of Slurm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::chaos) enum Daemon {
+    Slurmctld,
+    Slurmd(Node),
+}
+
+/// A short-lived process of Tessera on a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::chaos) enum Work {
+    Prolog,
+    Epilog,
+    Reconciliation,
+}
+
+/// What tessera.toml is like when slurmctld reads it again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::chaos) enum File {
+    Same,
+    Changed,
+    Broken,
+    Shrunken,
+}
+
+/// How a driver misbehaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::chaos) enum Driver {
+    Busy,
+    OutOfResources,
+    Refusing,
+    ListTimeout,
+    Lost,
+    Slow,
+}
+
+impl Driver {
+    /// Its name at `nvml-sim fault`.
+    pub(in crate::chaos) fn name(self) -> &'static str {
+        match self {
+            Self::Busy => "busy-destroy",
+            Self::OutOfResources => "out-of-resources",
+            Self::Refusing => "no-permission",
+            Self::ListTimeout => "list-timeout",
+            Self::Lost => "gpu-lost",
+            Self::Slow => "slow",
+        }
+    }
+}
+
+impl Fault {
+    /// A short name, for `--without` and for counting.
+    pub(in crate::chaos) fn name(&self) -> &'static str {
+        match self {
+            Self::Cancel(..) => "cancel",
+            Self::CancelYoung(_) => "cancel-young",
+            Self::CancelAll(_) => "cancel-all",
+            Self::Requeue(_) => "requeue",
+            Self::Hold(_) => "hold",
+            Self::Limit(_) => "time-limit",
+            Self::Drain(_) => "drain",
+            Self::Down(_) => "down",
+            Self::Kill(Daemon::Slurmctld) => "kill-slurmctld",
+            Self::Kill(Daemon::Slurmd(_)) => "kill-slurmd",
+            Self::Restart(Daemon::Slurmctld) => "restart-slurmctld",
+            Self::Restart(Daemon::Slurmd(_)) => "restart-slurmd",
+            Self::KillStep(..) => "kill-slurmstepd",
+            Self::KillWork(_, Work::Prolog) => "kill-prolog",
+            Self::KillWork(_, Work::Epilog) => "kill-epilog",
+            Self::KillWork(_, Work::Reconciliation) => "kill-reconcile",
+            Self::KillMps(..) => "kill-mps",
+            Self::Reconfigure(File::Same) => "reconfigure",
+            Self::Reconfigure(File::Changed) => "changed-file",
+            Self::Reconfigure(File::Broken) => "broken-file",
+            Self::Reconfigure(File::Shrunken) => "shrunken-file",
+            Self::Driver(_, _, driver) => driver.name(),
+            Self::DiskFull(_) => "disk-full",
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())?;
+        match self {
+            Self::Cancel(state, pick) => write!(f, " ({state:?}, pick {})", pick.0),
+            Self::Requeue(pick) | Self::Hold(pick) | Self::Limit(pick) => write!(f, " (pick {})", pick.0),
+            Self::CancelYoung(ms) => write!(f, " (after {ms} ms)"),
+            Self::CancelAll(user) => write!(f, " (user {user})"),
+            Self::Drain(node) | Self::Down(node) | Self::KillWork(node, _) | Self::DiskFull(node) => {
+                write!(f, " on {}", node.name())
+            }
+            Self::KillStep(node, pick) | Self::KillMps(node, pick) => {
+                write!(f, " on {} (pick {})", node.name(), pick.0)
+            }
+            Self::Kill(Daemon::Slurmd(node)) | Self::Restart(Daemon::Slurmd(node)) => {
+                write!(f, " on {}", node.name())
+            }
+            Self::Driver(node, Some(gpu), _) => write!(f, " on {}, GPU {gpu}", node.name()),
+            Self::Driver(node, None, _) => write!(f, " on {}, every GPU", node.name()),
+            Self::Kill(Daemon::Slurmctld) | Self::Restart(Daemon::Slurmctld) | Self::Reconfigure(_) => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! What there is at one moment, read without any of Tessera's code: from `nvidia-smi`, `/dev`, `/proc`, Slurm's commands,
+//! the journal's files and the layout line. The types hold no live thing, so that tests can forge a state.
+
+mod driver;
+mod layout;
+mod node_files;
+mod processes;
+pub(super) mod report;
+mod slurm;
+
+use lab::{Cluster, HarnessError};
+
+pub(super) use layout::{Holder, Place};
+pub(super) use node_files::JournalEntry;
+pub(super) use processes::{MpsDaemon, StepDaemon, Task, scan};
+pub(super) use slurm::{Job, name_of};
+
+/// One look at the cluster.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Seen {
+    pub(super) nodes: Vec<Node>,
+    /// All jobs that slurmctld knows, ended ones too.
+    pub(super) jobs: Vec<Job>,
+    /// Live processes of jobs.
+    pub(super) tasks: Vec<Task>,
+}
+
+/// One node.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Node {
+    pub(super) name: String,
+    /// As sinfo says, `idle` for instance.
+    pub(super) state: String,
+    /// Why it is drained or down; empty or `none` otherwise.
+    pub(super) reason: String,
+    /// Who has what, as slurmctld publishes it.
+    pub(super) layout: Vec<Place>,
+    pub(super) gpus: Vec<Gpu>,
+    pub(super) journal: Vec<JournalEntry>,
+    /// Files in the journal that say something other than a job.
+    pub(super) journal_rest: Vec<String>,
+    pub(super) mps: Vec<MpsDaemon>,
+    pub(super) steps: Vec<StepDaemon>,
+}
+
+/// One GPU, as the driver says. A GPU that the driver has lost is not listed.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Gpu {
+    pub(super) index: u32,
+    pub(super) uuid: String,
+    /// Of its device node.
+    pub(super) access: Access,
+    pub(super) instances: Vec<Instance>,
+    /// Processes that use it or an instance of it.
+    pub(super) processes: Vec<u32>,
+}
+
+/// A GPU instance.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Instance {
+    /// Its id on the GPU.
+    pub(super) id: u32,
+    /// `1g.5gb` for instance.
+    pub(super) profile: String,
+    /// First placement unit.
+    pub(super) start: u32,
+    /// `MIG-…`, if it has a compute instance.
+    pub(super) uuid: Option<String>,
+    /// Of its capability nodes.
+    pub(super) access: Vec<Access>,
+}
+
+/// Who may open a device node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Access {
+    pub(super) uid: u32,
+    pub(super) mode: u32,
+}
+
+/// Looks at everything. The parts are read one after the other: while jobs begin and end, they may disagree.
+pub(super) fn look(cluster: &Cluster) -> Result<Seen, HarnessError> {
+    let (tasks, mps, steps) = scan(cluster);
+    let states = slurm::nodes(cluster)?;
+    let layouts = cluster.published_layouts()?;
+    let mut nodes = Vec::new();
+    for name in cluster.nodes() {
+        let (state, reason) = states.get(name).cloned().unwrap_or_default();
+        let line = layouts.iter().find(|(node, _)| node == name).map_or("", |(_, line)| line);
+        let of = |at: &Option<String>| at.as_deref() == Some(name);
+        let (journal, journal_rest) = node_files::journal(&cluster.layout().node(name));
+        nodes.push(Node {
+            name: name.clone(),
+            state,
+            reason,
+            layout: layout::parse(line),
+            gpus: driver::gpus(cluster, name)?,
+            journal,
+            journal_rest,
+            mps: mps.iter().filter(|daemon| of(&daemon.node)).cloned().collect(),
+            steps: steps.iter().filter(|step| of(&step.node)).cloned().collect(),
+        });
+    }
+    Ok(Seen { nodes, jobs: slurm::jobs(cluster)?, tasks })
+}

@@ -1,0 +1,167 @@
+//! Looks through `/proc` for jobs' processes, MPS daemons and step daemons of the cluster.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use lab::Cluster;
+use lab::process::{Started, leftovers};
+
+use super::slurm::order_of;
+
+/// A live process of a job.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::chaos) struct Task {
+    pub(in crate::chaos) pid: i32,
+    /// Start time, in clock ticks since boot.
+    pub(in crate::chaos) since: u64,
+    pub(in crate::chaos) uid: u32,
+    pub(in crate::chaos) job: u32,
+    pub(in crate::chaos) order: Option<u32>,
+    pub(in crate::chaos) node: String,
+    /// What `CUDA_VISIBLE_DEVICES` names.
+    pub(in crate::chaos) devices: Vec<String>,
+    /// Directory of its MPS daemon's pipes.
+    pub(in crate::chaos) mps: Option<String>,
+}
+
+/// An MPS control daemon.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::chaos) struct MpsDaemon {
+    pub(in crate::chaos) pid: i32,
+    pub(in crate::chaos) uid: u32,
+    pub(in crate::chaos) node: Option<String>,
+    pub(in crate::chaos) pipe_dir: String,
+}
+
+/// A slurmstepd of a job's step.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::chaos) struct StepDaemon {
+    pub(in crate::chaos) pid: i32,
+    pub(in crate::chaos) job: u32,
+    pub(in crate::chaos) node: Option<String>,
+}
+
+/// Everything of this cluster that runs for a job.
+pub(in crate::chaos) fn scan(cluster: &Cluster) -> (Vec<Task>, Vec<MpsDaemon>, Vec<StepDaemon>) {
+    let dir = cluster.layout().dir();
+    let mark = format!("{}/", dir.display());
+    let (mut tasks, mut daemons) = (Vec::new(), Vec::new());
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
+            continue;
+        };
+        let Ok(uid) = entry.metadata().map(|meta| meta.uid()) else { continue };
+        let comm = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
+        let is_mps = comm.starts_with("nvidia-cuda-mps");
+        if uid == 0 && !is_mps {
+            continue;
+        }
+        let environment = environment(&entry.path());
+        if is_mps {
+            daemons.extend(mps_daemon(pid, uid, &environment, &mark));
+        } else {
+            tasks.extend(task(pid, uid, &environment, &mark));
+        }
+    }
+    (tasks, daemons, step_daemons(dir))
+}
+
+type Environment = BTreeMap<String, String>;
+
+fn environment(proc: &Path) -> Environment {
+    let bytes = fs::read(proc.join("environ")).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    text.split('\0')
+        .filter_map(|word| word.split_once('='))
+        .map(|(k, v)| (k.to_owned(), v.to_owned()))
+        .collect()
+}
+
+/// A process whose environment is a task's. Slurm's TaskProlog sets `NVML_SIM_STATE` after Tessera has set the devices,
+/// so one that has it has both.
+fn task(pid: i32, uid: u32, environment: &Environment, mark: &str) -> Option<Task> {
+    let get = |key: &str| environment.get(key).map(String::as_str);
+    get("NVML_SIM_STATE").filter(|path| path.starts_with(mark))?;
+    let devices = get("CUDA_VISIBLE_DEVICES").map(device_list).unwrap_or_default();
+    Some(Task {
+        pid,
+        since: Started::of("task", pid)?.since,
+        uid,
+        job: get("SLURM_JOB_ID")?.parse().ok()?,
+        order: get("SLURM_JOB_NAME").and_then(order_of),
+        node: get("SLURMD_NODENAME")?.to_owned(),
+        devices,
+        mps: get("CUDA_MPS_PIPE_DIRECTORY").map(str::to_owned),
+    })
+}
+
+/// The devices that `CUDA_VISIBLE_DEVICES` names.
+pub(super) fn device_list(text: &str) -> Vec<String> {
+    text.split(',').filter(|name| !name.is_empty() && *name != "NoDevFiles").map(str::to_owned).collect()
+}
+
+fn mps_daemon(pid: i32, uid: u32, environment: &Environment, mark: &str) -> Option<MpsDaemon> {
+    let pipe_dir = environment.get("CUDA_MPS_PIPE_DIRECTORY").filter(|path| path.starts_with(mark))?;
+    // One that has just ended.
+    Started::of("mps", pid).filter(Started::is_alive)?;
+    Some(MpsDaemon { pid, uid, node: node_in(pipe_dir, mark), pipe_dir: pipe_dir.clone() })
+}
+
+/// The node in `MARKnodes/n1/run/…`.
+fn node_in(path: &str, mark: &str) -> Option<String> {
+    path.strip_prefix(mark)?.strip_prefix("nodes/")?.split('/').next().map(str::to_owned)
+}
+
+/// Step daemons, by their titles: `slurmstepd: [2.batch]`. A title does not say the node; the open socket's name does.
+fn step_daemons(dir: &Path) -> Vec<StepDaemon> {
+    let title = |process: Started| {
+        let bytes = fs::read(format!("/proc/{}/cmdline", process.pid)).ok()?;
+        let text = String::from_utf8_lossy(&bytes).replace('\0', " ");
+        let job = text.strip_prefix("slurmstepd: [")?.split(['.', ']']).next()?.parse().ok()?;
+        Some(StepDaemon { pid: process.pid, job, node: node_of_step(process.pid, dir) })
+    };
+    leftovers(dir).into_iter().filter_map(title).collect()
+}
+
+/// slurmstepd works in its node's spool directory, or has that node's log open.
+fn node_of_step(pid: i32, dir: &Path) -> Option<String> {
+    let log = dir.join("log");
+    let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    open.filter_map(|fd| fs::read_link(fd.path()).ok())
+        // In a chroot the path begins with the chroot's.
+        .filter(|path| path.to_string_lossy().contains(&*log.to_string_lossy()))
+        .find_map(|path| {
+            path.file_name()?.to_str()?.strip_prefix("slurmd-")?.strip_suffix(".log").map(str::to_owned)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment(words: &[(&str, &str)]) -> Environment {
+        words.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn a_task_is_known_by_its_environment() {
+        let own = std::process::id().cast_signed();
+        let mut all = environment(&[
+            ("NVML_SIM_STATE", "/tmp/x/nodes/n1/sim.state"),
+            ("CUDA_VISIBLE_DEVICES", "MIG-a,MIG-b"),
+            ("SLURM_JOB_ID", "17"),
+            ("SLURM_JOB_NAME", "chaos4"),
+            ("SLURMD_NODENAME", "n1"),
+        ]);
+        let found = task(own, 1001, &all, "/tmp/x/").unwrap();
+        assert_eq!((found.job, found.order, found.node.as_str()), (17, Some(4), "n1"));
+        assert_eq!(found.devices, ["MIG-a", "MIG-b"]);
+        assert_eq!(task(own, 1001, &all, "/tmp/y/"), None, "another cluster's");
+        all.remove("NVML_SIM_STATE");
+        assert_eq!(task(own, 1001, &all, "/tmp/x/"), None, "not yet a task's environment");
+        assert_eq!(device_list("NoDevFiles"), Vec::<String>::new());
+        assert_eq!(node_in("/tmp/x/nodes/n2/run/mps/gpu1/pipe", "/tmp/x/").as_deref(), Some("n2"));
+    }
+}

@@ -1,0 +1,111 @@
+//! Asks Slurm's commands.
+
+use std::collections::BTreeMap;
+
+use lab::{Cluster, HarnessError, User};
+
+/// A job, as scontrol shows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::chaos) struct Job {
+    pub(in crate::chaos) id: u32,
+    /// Number of its order, from its name.
+    pub(in crate::chaos) order: Option<u32>,
+    pub(in crate::chaos) uid: u32,
+    /// `RUNNING` and so on.
+    pub(in crate::chaos) state: String,
+    pub(in crate::chaos) reason: String,
+    /// Nodes it has or had.
+    pub(in crate::chaos) nodes: Vec<String>,
+}
+
+impl Job {
+    /// Whether it may have processes and devices on its nodes.
+    pub(in crate::chaos) fn is_there(&self) -> bool {
+        ["RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED"].contains(&self.state.as_str())
+    }
+
+    pub(in crate::chaos) fn is_on(&self, node: &str) -> bool {
+        self.is_there() && self.nodes.iter().any(|name| name == node)
+    }
+}
+
+/// The name of an order's job.
+pub(in crate::chaos) fn name_of(order: u32) -> String {
+    format!("chaos{order}")
+}
+
+/// The order of a job's name.
+pub(in crate::chaos) fn order_of(name: &str) -> Option<u32> {
+    name.strip_prefix("chaos")?.parse().ok()
+}
+
+/// All jobs that slurmctld knows.
+pub(super) fn jobs(cluster: &Cluster) -> Result<Vec<Job>, HarnessError> {
+    let out = cluster.run(User::Root, "scontrol", &["-a", "-o", "show", "job"])?.ok()?;
+    Ok(out.lines().filter_map(job).collect())
+}
+
+/// Reads a line. All names in it are our own, without spaces.
+fn job(line: &str) -> Option<Job> {
+    let get = |key: &str| line.split(' ').find_map(|word| word.strip_prefix(key)).unwrap_or_default();
+    let user = get("UserId=");
+    Some(Job {
+        id: get("JobId=").parse().ok()?,
+        order: order_of(get("JobName=")),
+        uid: user
+            .split_once('(')
+            .and_then(|(_, rest)| rest.trim_end_matches(')').parse().ok())
+            .unwrap_or_default(),
+        state: get("JobState=").to_owned(),
+        reason: get("Reason=").to_owned(),
+        nodes: node_list(get("NodeList=")),
+    })
+}
+
+/// Reads `n1`, `n1,n3` and `n[1-2]`.
+fn node_list(text: &str) -> Vec<String> {
+    if text.is_empty() || text == "(null)" {
+        return Vec::new();
+    }
+    let Some((head, rest)) = text.split_once('[') else {
+        return text.split(',').map(str::to_owned).collect();
+    };
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.parse::<u32>().ok()?..=last.parse().ok()?)
+    };
+    let numbers = rest.trim_end_matches(']').split(',').filter_map(range).flatten();
+    numbers.map(|number| format!("{head}{number}")).collect()
+}
+
+/// State and reason of each node.
+pub(super) fn nodes(cluster: &Cluster) -> Result<BTreeMap<String, (String, String)>, HarnessError> {
+    let out = cluster.run(User::Root, "sinfo", &["-h", "-N", "-o", "%N|%T|%E"])?.ok()?;
+    let line = |line: &str| {
+        let mut parts = line.splitn(3, '|').map(|part| part.trim().to_owned());
+        Some((parts.next()?, (parts.next()?, parts.next()?)))
+    };
+    Ok(out.lines().filter_map(line).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_scontrol_is_read() {
+        let line = "JobId=14 ArrayJobId=13 JobName=chaos7 UserId=tessera-bob(1002) GroupId=x(1002) JobState=RUNNING \
+                    Reason=None ReqNodeList=(null) NodeList=n[1-2] BatchHost=n1";
+        let expected = Job {
+            id: 14,
+            order: Some(7),
+            uid: 1002,
+            state: "RUNNING".to_owned(),
+            reason: "None".to_owned(),
+            nodes: vec!["n1".to_owned(), "n2".to_owned()],
+        };
+        assert_eq!(job(line), Some(expected));
+        assert_eq!(node_list("(null)"), Vec::<String>::new());
+        assert_eq!(node_list("n1"), ["n1"]);
+    }
+}

@@ -1,0 +1,277 @@
+//! Carries out faults, and sets right what they broke, as an administrator would.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use lab::command::{PATIENCE, run, wait_for};
+use lab::process::Started;
+use lab::{Cluster, HarnessError, User};
+use rustix::process::Signal;
+
+use super::plan::{Daemon, Driver, Fault, File, JobState, Pick, Work};
+use super::seen::scan;
+use super::wounds::OUR_REASON;
+
+/// How long a process to be killed is looked for.
+const MEET: Duration = Duration::from_secs(4);
+
+/// What has to be set right, and what is said of the fault.
+#[derive(Debug, Default)]
+pub(super) struct Wound {
+    /// What was met, for the line about the fault.
+    pub(super) met: String,
+    /// Jobs to be cancelled when it is mended.
+    cancel: Vec<u32>,
+    /// Jobs to be released.
+    release: Vec<u32>,
+}
+
+impl Wound {
+    fn met(met: impl Into<String>) -> Self {
+        Self { met: met.into(), ..Self::default() }
+    }
+}
+
+fn daemon(daemon: Daemon) -> lab::Daemon {
+    match daemon {
+        Daemon::Slurmctld => lab::Daemon::Slurmctld,
+        Daemon::Slurmd(node) => lab::Daemon::Slurmd(node.name().to_owned()),
+    }
+}
+
+/// Carries out a fault. What it needs and does not find is said, and nothing else happens.
+pub(super) fn strike(cluster: &mut Cluster, fault: &Fault) -> Result<Wound, HarnessError> {
+    let scontrol = |args: &[&str]| cluster.run(User::Root, "scontrol", args).map(drop);
+    let on_job = |pick: Pick, state: &str, command: &[&str]| -> Result<(String, Option<u32>), HarnessError> {
+        let Some(job) = chosen(cluster, pick, state)? else { return Ok(("no such job".to_owned(), None)) };
+        let id = job.to_string();
+        let words: Vec<&str> =
+            command.iter().map(|word| if *word == "JOB" { id.as_str() } else { word }).collect();
+        let done = cluster.run(User::Root, words[0], &words[1..])?;
+        Ok((format!("job {job} {}", done.stderr.trim()), Some(job)))
+    };
+    Ok(match fault {
+        Fault::Cancel(state, pick) => {
+            let state = match state {
+                JobState::Pending => "pending",
+                JobState::Running => "running",
+                JobState::Completing => "completing",
+            };
+            Wound::met(on_job(*pick, state, &["scancel", "JOB"])?.0)
+        }
+        Fault::CancelYoung(_) => Wound::default(),
+        Fault::CancelAll(user) => {
+            cluster.run(User::Root, "scancel", &["-u", user_of(*user).name()])?;
+            Wound::default()
+        }
+        Fault::Requeue(pick) => Wound::met(on_job(*pick, "running", &["scontrol", "requeue", "JOB"])?.0),
+        Fault::Hold(pick) => {
+            let (met, job) = on_job(*pick, "pending", &["scontrol", "hold", "JOB"])?;
+            Wound { met, release: job.into_iter().collect(), ..Wound::default() }
+        }
+        Fault::Limit(pick) => {
+            let Some(job) = chosen(cluster, *pick, "running")? else { return Ok(Wound::met("no such job")) };
+            scontrol(&["update", &format!("jobid={job}"), "timelimit=1"])?;
+            Wound::met(format!("job {job}"))
+        }
+        Fault::Drain(node) | Fault::Down(node) => {
+            let state = if matches!(fault, Fault::Drain(_)) { "state=drain" } else { "state=down" };
+            let (node, reason) = (format!("nodename={}", node.name()), format!("reason={OUR_REASON}"));
+            scontrol(&["update", &node, state, &reason])?;
+            Wound::default()
+        }
+        Fault::Kill(what) => {
+            cluster.kill9(&daemon(*what))?;
+            Wound::default()
+        }
+        Fault::Restart(what) => {
+            cluster.stop(&daemon(*what))?;
+            Wound::default()
+        }
+        Fault::KillStep(node, pick) => kill_step(cluster, node.name(), *pick),
+        Fault::KillWork(node, work) => Wound::met(kill_work(cluster, node.name(), *work)?),
+        Fault::KillMps(node, pick) => kill_mps(cluster, node.name(), *pick),
+        Fault::Reconfigure(file) => {
+            change_file(cluster, *file)?;
+            let done = cluster.run(User::Root, "scontrol", &["reconfigure"])?;
+            Wound::met(done.stderr.trim())
+        }
+        Fault::Driver(node, gpu, what) => {
+            let gpu = gpu.map(|gpu| gpu.to_string());
+            let mut args = vec!["add", "--kind", what.name()];
+            args.extend(gpu.iter().flat_map(|gpu| ["--gpu", gpu]));
+            if *what == Driver::Slow {
+                args.extend(["--factor", "10"]);
+            }
+            cluster.fault(node.name(), &args)?;
+            Wound::default()
+        }
+        Fault::DiskFull(node) => {
+            let full = fill_disk(cluster, node.name());
+            Wound::met(full)
+        }
+    })
+}
+
+/// Sets right what a fault broke. Jobs that lost something they need are cancelled.
+pub(super) fn mend(cluster: &mut Cluster, fault: &Fault, wound: &Wound) -> Result<(), HarnessError> {
+    match fault {
+        Fault::Kill(what) | Fault::Restart(what) => cluster.start(&daemon(*what))?,
+        Fault::Drain(node) | Fault::Down(node) => resume(cluster, node.name())?,
+        Fault::Driver(node, ..) => cluster.fault(node.name(), &["clear"])?,
+        Fault::DiskFull(node) => drop(fs::remove_file(filler(cluster, node.name()))),
+        Fault::Reconfigure(File::Changed | File::Broken | File::Shrunken) => {
+            change_file(cluster, File::Same)?;
+            cluster.run(User::Root, "scontrol", &["reconfigure"])?;
+        }
+        // What a killed prolog left, doctor tells, and the administrator reconciles.
+        Fault::KillWork(node, _) => reconcile(cluster, node.name())?,
+        _ => {}
+    }
+    answers(cluster)?;
+    for job in &wound.cancel {
+        cluster.run(User::Root, "scancel", &[&job.to_string()])?;
+    }
+    for job in &wound.release {
+        cluster.run(User::Root, "scontrol", &["release", &job.to_string()])?;
+    }
+    Ok(())
+}
+
+/// Waits until slurmctld answers.
+fn answers(cluster: &Cluster) -> Result<(), HarnessError> {
+    wait_for("slurmctld to answer", PATIENCE, || {
+        let done = cluster.run(User::Root, "sinfo", &["-h"]).map_err(|error| format!("{error:?}"))?;
+        if done.code == Some(0) { Ok(()) } else { Err(done.stderr) }
+    })
+}
+
+pub(super) fn resume(cluster: &Cluster, node: &str) -> Result<(), HarnessError> {
+    let node = format!("nodename={node}");
+    cluster.run(User::Root, "scontrol", &["update", &node, "state=resume"]).map(drop)
+}
+
+/// What docs/operations.md tells an administrator to do.
+pub(super) fn reconcile(cluster: &Cluster, node: &str) -> Result<(), HarnessError> {
+    let mut command = cluster.command_on(node, User::Root, "tessera")?;
+    let config = cluster.layout().etc("tessera.toml");
+    run(command.arg("--config").arg(config).args(["node", "reconcile"])).map(drop)
+}
+
+pub(super) fn user_of(number: u32) -> User {
+    if number == 0 { User::Alice } else { User::Bob }
+}
+
+fn chosen(cluster: &Cluster, pick: Pick, state: &str) -> Result<Option<u32>, HarnessError> {
+    let list = cluster.run(User::Root, "squeue", &["-h", "-r", "-t", state, "-O", "jobid:16"])?.stdout;
+    let mut jobs: Vec<u32> = list.lines().filter_map(|line| line.trim().parse().ok()).collect();
+    jobs.sort_unstable();
+    Ok(one_of(&jobs, pick).copied())
+}
+
+fn one_of<T>(all: &[T], pick: Pick) -> Option<&T> {
+    let at = usize::try_from(pick.0).unwrap_or_default().checked_rem(all.len())?;
+    all.get(at)
+}
+
+fn kill(pid: i32) {
+    if let Some(process) = Started::of("victim", pid) {
+        process.signal(Signal::KILL);
+    }
+}
+
+/// A step daemon and its tasks. slurmctld takes the job for running until somebody cancels it.
+fn kill_step(cluster: &Cluster, node: &str, pick: Pick) -> Wound {
+    let (tasks, _, mut steps) = scan(cluster);
+    steps.retain(|step| step.node.as_deref() == Some(node));
+    steps.sort_by_key(|step| (step.job, step.pid));
+    let Some(step) = one_of(&steps, pick) else { return Wound::met("no step there") };
+    kill(step.pid);
+    for task in tasks.iter().filter(|task| task.job == step.job && task.node == node) {
+        kill(task.pid);
+    }
+    Wound { met: format!("job {}", step.job), cancel: vec![step.job], ..Wound::default() }
+}
+
+/// An MPS daemon. Its clients hang or fail, so their jobs are cancelled.
+fn kill_mps(cluster: &Cluster, node: &str, pick: Pick) -> Wound {
+    let (tasks, mut daemons, _) = scan(cluster);
+    daemons.retain(|daemon| daemon.node.as_deref() == Some(node));
+    daemons.sort_by_key(|daemon| daemon.pid);
+    let Some(daemon) = one_of(&daemons, pick) else { return Wound::met("no daemon there") };
+    kill(daemon.pid);
+    let clients = tasks.iter().filter(|task| task.mps.as_deref() == Some(&daemon.pipe_dir));
+    let mut cancel: Vec<u32> = clients.map(|task| task.job).collect();
+    cancel.dedup();
+    Wound { met: format!("process {}, jobs {cancel:?}", daemon.pid), cancel, ..Wound::default() }
+}
+
+/// Waits for a process of this kind to be at work, and kills it.
+fn kill_work(cluster: &Cluster, node: &str, work: Work) -> Result<String, HarnessError> {
+    let (program, what) = match work {
+        Work::Prolog => ("slurmstepd", "prolog"),
+        Work::Epilog => ("slurmstepd", "epilog"),
+        Work::Reconciliation => ("tessera", "reconcile"),
+    };
+    if work == Work::Reconciliation {
+        let check = cluster.layout().etc("tessera-health");
+        run(std::process::Command::new(check).env_clear().env("SLURMD_NODENAME", node))?;
+    }
+    let begin = Instant::now();
+    while begin.elapsed() < MEET {
+        if let Some(pid) = at_work(cluster, node, program, what) {
+            kill(pid);
+            return Ok(format!("process {pid}"));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok("none met".to_owned())
+}
+
+fn at_work(cluster: &Cluster, node: &str, program: &str, what: &str) -> Option<i32> {
+    let (dir, own) = (cluster.layout().dir().display().to_string(), format!("SLURMD_NODENAME={node}"));
+    fs::read_dir("/proc").ok()?.flatten().find_map(|entry| {
+        let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
+        let read = |name: &str| {
+            let bytes = fs::read(entry.path().join(name)).unwrap_or_default();
+            String::from_utf8_lossy(&bytes).replace('\0', " ")
+        };
+        let is_it = read("comm").trim() == program && read("cmdline").contains(what);
+        let environment = if is_it { read("environ") } else { String::new() };
+        (environment.contains(&own) && (environment.contains(&dir) || read("cmdline").contains(&dir)))
+            .then_some(pid)
+    })
+}
+
+/// Puts a version of tessera.toml in place. The right one is kept beside it.
+fn change_file(cluster: &Cluster, file: File) -> Result<(), HarnessError> {
+    let (path, right) = (cluster.layout().etc("tessera.toml"), cluster.layout().etc("tessera.toml.right"));
+    let failed = |source| HarnessError::File { path: path.display().to_string(), source };
+    if !right.exists() {
+        fs::copy(&path, &right).map_err(failed)?;
+    }
+    let text = fs::read_to_string(&right).map_err(failed)?;
+    let text = match file {
+        File::Same => text,
+        File::Changed => text
+            .replace("gpu_set_policy = \"preserve\"", "gpu_set_policy = \"greedy\"")
+            .replace("gpu_mem = \"5G\"", "gpu_mem = \"6G\""),
+        File::Broken => text.replace("[node]", "[node]\nmisspelt = true"),
+        // The last node is missing.
+        File::Shrunken => text.rsplit_once("[[nodes]]").map_or(text.clone(), |(head, _)| head.to_owned()),
+    };
+    fs::write(&path, text).map_err(failed)
+}
+
+fn filler(cluster: &Cluster, node: &str) -> std::path::PathBuf {
+    cluster.layout().node(node).join("state/filler")
+}
+
+/// Writes until nothing more fits. The node's state has a small file system of its own.
+fn fill_disk(cluster: &Cluster, node: &str) -> String {
+    let block = vec![0_u8; 4096];
+    let Ok(mut file) = fs::File::create(filler(cluster, node)) else { return "not to be filled".to_owned() };
+    let limit = 4096;
+    let written = (0..limit).take_while(|_| std::io::Write::write_all(&mut file, &block).is_ok()).count();
+    if written == limit { "no limit met".to_owned() } else { format!("{} KiB", written * 4) }
+}

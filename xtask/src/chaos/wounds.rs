@@ -1,0 +1,91 @@
+//! What a fault may lead to without anything being wrong.
+
+use super::plan::{Daemon, Driver, Fault, Work};
+
+/// Reasons for which Slurm drains nodes without us (docs/operations.md, "After slurmctld was killed").
+const STOCK: [&str; 3] = ["Duplicate jobid", "Kill task failed", "Not responding"];
+
+/// The line of slurmd's log that says that Slurm itself lost a prolog's end.
+const PROLOG_LOST: &str = "REQUEST_LAUNCH_PROLOG notification failed";
+
+/// Why a node is drained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Drain {
+    /// We did it, to hurt.
+    Asked,
+    /// Slurm does this with or without Tessera.
+    Stock,
+    /// The fault leaves the node unfit for any job.
+    Unfit,
+    /// There is no reason for it.
+    Unexplained,
+}
+
+/// The reason that this run gives when it drains a node.
+pub(super) const OUR_REASON: &str = "chaos";
+
+/// Judges a drained node by Slurm's reason, what slurmd has logged since the last look, and the fault in force there.
+pub(super) fn judge(node: &str, reason: &str, log: &str, fault: Option<&Fault>) -> Drain {
+    if reason.contains(OUR_REASON) {
+        return Drain::Asked;
+    }
+    if STOCK.iter().any(|stock| reason.contains(stock)) {
+        return Drain::Stock;
+    }
+    let is_scripts = reason.contains("Prolog error") || reason.contains("Epilog error");
+    if is_scripts && log.contains(PROLOG_LOST) {
+        return Drain::Stock;
+    }
+    if is_scripts && fault.is_some_and(|fault| makes_unfit(fault, node)) {
+        return Drain::Unfit;
+    }
+    Drain::Unexplained
+}
+
+/// Whether a prolog or epilog on this node has to fail, or is killed.
+fn makes_unfit(fault: &Fault, node: &str) -> bool {
+    match fault {
+        Fault::KillWork(at, Work::Prolog | Work::Epilog) | Fault::DiskFull(at) => at.name() == node,
+        Fault::Driver(
+            at,
+            _,
+            Driver::Refusing | Driver::Lost | Driver::ListTimeout | Driver::OutOfResources,
+        ) => at.name() == node,
+        _ => false,
+    }
+}
+
+/// Whether the driver of this node may not answer a job's `nvidia-smi`.
+pub(super) fn silences_driver(fault: &Fault, node: &str) -> bool {
+    matches!(fault, Fault::Driver(at, _, Driver::Lost | Driver::ListTimeout) if at.name() == node)
+}
+
+/// Whether Slurm may afterwards take jobs for running that are over, until somebody tells it.
+pub(super) fn leaves_phantoms(fault: &Fault) -> bool {
+    matches!(
+        fault,
+        Fault::Kill(Daemon::Slurmctld | Daemon::Slurmd(_)) | Fault::KillStep(..) | Fault::KillWork(..)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan::Node;
+    use super::*;
+
+    #[test]
+    fn a_drain_has_to_have_a_reason() {
+        let kill = Fault::KillWork(Node(0), Work::Prolog);
+        let busy = Fault::Driver(Node(0), None, Driver::Busy);
+        let lost = Fault::Driver(Node(0), None, Driver::Lost);
+        assert_eq!(judge("n1", "Prolog error", "", Some(&kill)), Drain::Unfit);
+        assert_eq!(judge("n2", "Prolog error", "", Some(&kill)), Drain::Unexplained);
+        assert_eq!(judge("n1", "Prolog error", "", Some(&lost)), Drain::Unfit);
+        assert_eq!(judge("n1", "Prolog error", "", Some(&busy)), Drain::Unexplained);
+        assert_eq!(judge("n1", "Epilog error", "", None), Drain::Unexplained);
+        assert_eq!(judge("n1", "Prolog error", PROLOG_LOST, None), Drain::Stock);
+        assert_eq!(judge("n1", "Duplicate jobid", "", None), Drain::Stock);
+        assert_eq!(judge("n1", "chaos", "", None), Drain::Asked);
+        assert_eq!(judge("n1", "gres/gpu count reported lower", "", Some(&kill)), Drain::Unexplained);
+    }
+}

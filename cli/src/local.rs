@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use geometry::JobId;
 use gpu_node::journal::{Entry, Journal};
 use gpu_node::{Inspection, Settings};
+use plugin_rt::{live_processes, live_steps};
 use site_config::{NodeSpec, SiteConfig};
 
 use crate::outcome::Failure;
@@ -29,16 +30,23 @@ impl<'c> Local<'c> {
     }
 
     /// The node as it is, for drawing.
-    pub(crate) fn drawn(&self, inspection: &Inspection) -> Drawn {
+    pub(crate) fn drawn(&self, inspection: &Inspection, ending: &HashSet<JobId>) -> Drawn {
         let layout = node_state::layout_of(&inspection.node);
         let models = inspection.node.gpus.iter().map(|g| g.model);
         Drawn {
             name: self.name.clone(),
             links: self.spec.interconnect.clone(),
             gpus: models.zip(layout.gpus).collect(),
-            note: None,
+            note: ending_note(ending),
         }
     }
+}
+
+/// What is said of jobs that still have what they had although Slurm has ended or forgotten them.
+fn ending_note(ending: &HashSet<JobId>) -> Option<String> {
+    let mut jobs: Vec<String> = ending.iter().map(ToString::to_string).collect();
+    jobs.sort_unstable_by_key(|job| (job.len(), job.clone()));
+    (!jobs.is_empty()).then(|| format!("ending: job {}", jobs.join(", ")))
 }
 
 /// This machine's node name: `SLURMD_NODENAME`, which tells several slurmds on one machine apart, else the host name
@@ -65,8 +73,8 @@ pub(crate) fn require_root(what: &str) -> Result<(), Failure> {
 /// Job states in which a job has, or may still have, something on its nodes.
 const ON_THE_NODE: &str = "R,CG,CF,S,SI,SO,ST,RS";
 
-/// The same without completing jobs. A slurmd killed after it was told to end a job never runs that job's epilog:
-/// started again, it answers that the job is over. Giving back before the controller has freed the node is safe.
+/// The same without completing jobs. A slurmd killed after it was told to end a job never runs that job's epilog: started
+/// again, it answers that the job is over. So what counts for them is whether they still live here: [`still_here`].
 const STILL_RUNNING: &str = "R,CF,S,SI,SO,ST,RS";
 
 /// The jobs that Slurm has on a node now.
@@ -74,26 +82,51 @@ pub(crate) fn jobs_on(node: &str) -> Result<HashSet<JobId>, Failure> {
     squeue::on_node(node, ON_THE_NODE)
 }
 
+/// The jobs with a step or, of these entries, a process on a node: whatever Slurm says of them, they use what they have.
+/// All of these entries' jobs where the node does not tell.
+pub(crate) fn still_here(node: &str, entries: &[Entry]) -> HashSet<JobId> {
+    let env = |name: &str| std::env::var(name).ok();
+    let Some(mut here) = live_steps::jobs_with_steps(node, &env) else {
+        return entries.iter().map(Entry::job).collect();
+    };
+    let silent = entries.iter().filter(|e| !here.contains(&e.job()));
+    let silent: Vec<(JobId, u32)> = silent.map(|e| (e.job(), e.uid)).collect();
+    if !silent.is_empty() {
+        here.extend(live_processes::jobs_with_processes(node, &env, &silent));
+    }
+    here
+}
+
+/// The jobs of these entries that Slurm has ended, or forgotten, and that still live here; none where Slurm does not answer.
+pub(crate) fn ending(node: &str, entries: &[Entry]) -> HashSet<JobId> {
+    let Ok(running) = squeue::on_node(node, STILL_RUNNING) else { return HashSet::new() };
+    let ended: Vec<Entry> = entries.iter().filter(|e| !running.contains(&e.job())).cloned().collect();
+    let here = if ended.is_empty() { HashSet::new() } else { still_here(node, &ended) };
+    ended.iter().map(Entry::job).filter(|job| here.contains(job)).collect()
+}
+
 /// The journal's jobs beside Slurm's.
 #[derive(Default)]
 pub(crate) struct Compared {
-    /// Jobs that the journal has and that do not run on this node any more.
+    /// Jobs that the journal has, that do not run on this node any more and that do not live here either.
     pub(crate) dead: Vec<Entry>,
-    /// Jobs that ran on this node when Slurm was asked; none where there was nothing to compare.
+    /// Jobs that ran on this node when Slurm was asked, or lived here; none where there was nothing to compare.
     pub(crate) live: HashSet<JobId>,
 }
 
-/// Compares the journal with Slurm. The journal is read first: a job that starts in between is in neither answer, and so
-/// never taken for dead. `entries_only`: Slurm is not asked for the sake of damaged files.
+/// Compares the journal with Slurm and the node. The journal is read first: a job that starts in between is in neither
+/// answer, and so never taken for dead. `entries_only`: Slurm is not asked for the sake of damaged files.
 pub(crate) fn compare(local: &Local<'_>, entries_only: bool) -> Result<Compared, Failure> {
     let journal = Journal::open(&local.settings.state_dir).map_err(|e| Failure::of(&e))?;
     // The reconciliation that follows sets damaged files aside and reports them.
-    let (entries, damaged) = journal.jobs().map_err(|e| Failure::of(&e))?.into_parts();
+    let (mut entries, damaged) = journal.jobs().map_err(|e| Failure::of(&e))?.into_parts();
     let lost = !damaged.is_empty() || journal.has_lost_files().map_err(|e| Failure::of(&e))?;
     if entries.is_empty() && (entries_only || !lost) {
         return Ok(Compared::default());
     }
-    let live = squeue::on_node(&local.name, STILL_RUNNING)?;
-    let dead = entries.into_iter().filter(|e| !live.contains(&e.job())).collect();
-    Ok(Compared { dead, live })
+    let mut live = squeue::on_node(&local.name, STILL_RUNNING)?;
+    entries.retain(|e| !live.contains(&e.job()));
+    live.extend(still_here(&local.name, &entries));
+    entries.retain(|e| !live.contains(&e.job()));
+    Ok(Compared { dead: entries, live })
 }

@@ -32,7 +32,6 @@ mod describe;
 #[expect(unsafe_code, reason = "Slurm's C interface; every block names whose promise it relies on")]
 mod ffi;
 mod granted;
-mod live_steps;
 mod prologs;
 mod read_file;
 mod slurmd;

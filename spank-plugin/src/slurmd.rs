@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use geometry::JobId;
 use gpu_node::{Fault, JobContext, NvmlGrant, RealiseError, Realised, Settings, WaitingSlurmd};
-use plugin_rt::{log, set_job};
+use plugin_rt::{live_steps, log, set_job};
 use protocol::set_summary::{MATCH_ENV, on_node};
 use protocol::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, parse_request, plain_why};
 
@@ -16,7 +16,7 @@ use crate::args::Args;
 use crate::ffi::{Spank, SpankError, set_env};
 use crate::granted::granted;
 use crate::this_node::{NoNode, ThisNode};
-use crate::{describe, live_steps, start_reconcile};
+use crate::{describe, start_reconcile};
 
 /// Why a prolog or epilog fails, and the node with it.
 #[derive(Debug, thiserror::Error)]

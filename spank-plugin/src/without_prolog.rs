@@ -14,14 +14,14 @@ use std::time::{Duration, Instant};
 use geometry::JobId;
 use gpu_node::journal::Entry;
 use gpu_node::{JobContext, begin_batch};
-use plugin_rt::{Chain, log};
+use plugin_rt::{Chain, live_steps, log};
 use protocol::wire::plain_why;
 
 use crate::args::Args;
 use crate::ffi::{Spank, SpankError, set_env};
 use crate::granted::placed;
 use crate::this_node::ThisNode;
-use crate::{describe, live_steps, slurmd};
+use crate::{describe, slurmd};
 
 /// How long slurmctld may take to answer.
 const ASK_TIMEOUT: Duration = Duration::from_secs(15);

@@ -1,5 +1,6 @@
 //! What Tessera's Slurm plugins share: a guard round every entry point, the log facade, the panic hook, the reader of
-//! `tessera.toml`, and what those of slurmctld need of the hosting process ([`slurmctld`]).
+//! `tessera.toml`, what those of slurmctld need of the hosting process ([`slurmctld`]), and which jobs live on a node
+//! ([`live_steps`], [`live_processes`]).
 //!
 //! Slurm's daemons are other people's processes. Three rules follow, and this crate holds them in one place:
 //!
@@ -14,6 +15,8 @@
 #[expect(unsafe_code, reason = "the hosting process's symbols, memory and log functions")]
 mod ffi;
 mod guard;
+pub mod live_processes;
+pub mod live_steps;
 pub mod log;
 pub mod slurmctld;
 pub mod spank_env;

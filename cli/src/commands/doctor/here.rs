@@ -1,9 +1,12 @@
 //! The node this runs on: journal, driver, device nodes, MPS, and Slurm's view of it.
 
+use std::collections::HashSet;
 use std::thread;
 use std::time::Duration;
 
 use error_chain::with_causes;
+use geometry::JobId;
+use gpu_node::journal::Journal;
 use gpu_node::{Numbering, NvmlIndex, inspect};
 use protocol::layout::{GpuLayout, HolderLayout, Shares};
 use protocol::{Layout, parse_layout};
@@ -13,7 +16,7 @@ use super::cluster::Slurm;
 use super::findings::Findings;
 use super::links;
 
-use crate::local::{Local, jobs_on, require_root, this_node};
+use crate::local::{Local, ending, jobs_on, require_root, this_node};
 use crate::slurm::scontrol;
 
 /// Looks at this machine, if it is a node that is asked about.
@@ -67,7 +70,9 @@ fn look_once(
     findings: &mut Findings,
 ) {
     let name = &local.name;
+    let ending = if ask_slurm { ending_here(local) } else { HashSet::new() };
     let live = if ask_slurm { jobs_on(name).ok() } else { None };
+    let live = live.map(|jobs| &jobs | &ending);
     let inspection = match inspect(&local.settings, live.as_ref()) {
         Ok(inspection) => inspection,
         Err(e) => {
@@ -82,6 +87,11 @@ fn look_once(
             f.bad(format!("{name}: {disagreement}"));
         }
     });
+    for job in &ending {
+        findings.skipped(format!(
+            "{name}: job {job} has ended for Slurm, but still lives here: it keeps what it has until its last step ends"
+        ));
+    }
     let mut listed = None;
     match gres.map(|gres| gpu_order(gres, name)) {
         None => {}
@@ -111,7 +121,7 @@ fn look_once(
             Err(e) => f.bad(format!("{name}: published layout: {e}")),
             Ok(published) => {
                 let here = as_slurm_counts(node_state::layout_of(&inspection.node), listed.as_deref());
-                compare(name, &published, &here, f);
+                compare(name, &published, &here, &ending, f);
             }
         },
     );
@@ -135,18 +145,45 @@ fn as_slurm_counts(here: Layout, listed: Option<&[NvmlIndex]>) -> Layout {
     Layout { gpus: listed.iter().filter_map(gpu).collect(), ..here }
 }
 
-/// Idle instances may differ: the controller learns of them late, and they bind nobody.
-fn compare(name: &str, published: &Layout, here: &Layout, findings: &mut Findings) {
+/// The jobs that Slurm has ended and that still live here; none where the journal cannot be read, which is told elsewhere.
+fn ending_here(local: &Local<'_>) -> HashSet<JobId> {
+    let journal = Journal::open(&local.settings.state_dir).and_then(|journal| journal.jobs());
+    journal.map(|jobs| ending(&local.name, &jobs.into_parts().0)).unwrap_or_default()
+}
+
+/// Idle instances may differ: the controller learns of them late, and they bind nobody. So may GPUs of jobs that are
+/// `ending`: the controller takes a job's GPUs for free as soon as it has told the node to end the job.
+fn compare(name: &str, published: &Layout, here: &Layout, ending: &HashSet<JobId>, findings: &mut Findings) {
     if !published.cut && published.gpus.len() != here.gpus.len() {
         let (theirs, ours) = (published.gpus.len(), here.gpus.len());
         findings.bad(format!("{name}: the controller has {theirs} GPUs, the driver shows {ours}"));
     }
     for (i, (theirs, ours)) in published.gpus.iter().zip(&here.gpus).enumerate() {
+        if holders(ours).any(|job| ending.contains(&job)) {
+            continue;
+        }
         let (theirs, ours) = (held(theirs), held(ours));
         if theirs != ours {
             findings.bad(format!("{name}: GPU {i}: the controller has {theirs}, the node {ours}"));
         }
     }
+}
+
+/// The jobs that have something of a GPU.
+fn holders(gpu: &GpuLayout) -> impl Iterator<Item = JobId> {
+    let shares = |shares: &Shares| shares.listed.iter().map(|s| s.job).collect::<Vec<_>>();
+    let of_instance = |holder: &HolderLayout| match holder {
+        HolderLayout::Job(job) => vec![*job],
+        HolderLayout::Mps(list) => shares(list),
+        HolderLayout::Idle => Vec::new(),
+    };
+    let jobs = match gpu {
+        GpuLayout::Free => Vec::new(),
+        GpuLayout::Whole(job) => vec![*job],
+        GpuLayout::Mps(list) => shares(list),
+        GpuLayout::Mig(instances) => instances.iter().flat_map(|i| of_instance(&i.holder)).collect(),
+    };
+    jobs.into_iter()
 }
 
 /// What jobs hold of a GPU, in an order of its own.
@@ -178,8 +215,15 @@ mod tests {
     use super::*;
 
     fn differences(published: &str, here: &str) -> String {
+        differences_while(&[], published, here)
+    }
+
+    /// What is told while these jobs end.
+    fn differences_while(ending: &[u32], published: &str, here: &str) -> String {
         let mut findings = Findings::default();
-        compare("n1", &parse_layout(published).unwrap(), &parse_layout(here).unwrap(), &mut findings);
+        let ending = ending.iter().map(|job| JobId(*job)).collect();
+        let (published, here) = (parse_layout(published).unwrap(), parse_layout(here).unwrap());
+        compare("n1", &published, &here, &ending, &mut findings);
         findings.list.into_iter().map(|(_, what)| what).collect::<Vec<_>>().join("\n")
     }
 
@@ -192,6 +236,14 @@ mod tests {
             "tessera gpu0=mig[1g.5gb@2:job4,1g.5gb@0:job3]",
             "tessera gpu0=mig[1g.5gb@0:job3,1g.5gb@2:job4]",
         );
+    }
+
+    #[test]
+    fn a_job_that_ends_is_on_the_node_alone() {
+        let told = |here| differences_while(&[4, 7], "tessera gpu0=mig[1g.5gb@2:idle] gpu1=free", here);
+        assert_eq!(told("tessera gpu0=mig[1g.5gb@2:job4] gpu1=whole[job7]"), "");
+        assert_eq!(told("tessera gpu0=mps[job7:5M/5%] gpu1=mig[1g.5gb@0:mps[job4:5M/5%]]"), "");
+        assert!(told("tessera gpu0=free gpu1=whole[job5]").contains("GPU 1: the controller has free"));
     }
 
     #[test]

@@ -11,7 +11,7 @@ pub(crate) use args::LayoutArgs;
 
 use crate::files::write_picture;
 use crate::globals::Globals;
-use crate::local::{Local, require_root};
+use crate::local::{Local, ending, require_root};
 use crate::outcome::{Failure, Outcome};
 use crate::render::colour::Paint;
 use crate::render::layout::{Drawn, json, svg, text};
@@ -34,5 +34,5 @@ fn live(args: &LayoutArgs, config: &SiteConfig) -> Result<Drawn, Failure> {
     require_root("tessera layout --live")?;
     let local = Local::new(config, args.node.as_deref())?;
     let inspection = gpu_node::inspect(&local.settings, None).map_err(|e| Failure::of(&e))?;
-    Ok(local.drawn(&inspection))
+    Ok(local.drawn(&inspection, &ending(&local.name, &inspection.entries)))
 }

@@ -10,8 +10,8 @@ pub(crate) enum NodeCommand {
     /// Give back what no live job owns
     ///
     /// Finishes interrupted releases, ends MPS daemons and destroys half-made instances that belong to no job, and
-    /// corrects the owners of device nodes. Jobs that Slurm has on the node keep what they have; if Slurm does not answer,
-    /// all journalled jobs do. Tessera runs this whenever slurmd starts.
+    /// corrects the owners of device nodes. Jobs that Slurm runs on the node keep what they have, and so do jobs with a step
+    /// or process here; if Slurm does not answer, all journalled jobs do. Tessera runs this whenever slurmd starts.
     Reconcile {
         /// The node's name
         #[arg(long, value_name = "NAME")]
@@ -23,7 +23,8 @@ pub(crate) enum NodeCommand {
     /// Show what driver and journal say of the node
     ///
     /// Draws the GPUs, lists the journalled jobs with what they hold, and names each disagreement between driver, journal,
-    /// device nodes and MPS. Exit status 1 if there is one.
+    /// device nodes and MPS. A job that Slurm has ended and whose steps still live is shown as ending. Exit status 1 if there
+    /// is a disagreement.
     Status {
         /// The node's name
         #[arg(long, value_name = "NAME")]

@@ -17,7 +17,7 @@ use serde_json::json;
 pub(crate) use args::NodeCommand;
 
 use crate::globals::Globals;
-use crate::local::{Local, compare, require_root};
+use crate::local::{Local, compare, ending, require_root};
 use crate::outcome::{Failure, Outcome};
 use crate::render::colour::Paint;
 use crate::render::{layout, table};
@@ -105,7 +105,8 @@ fn reconciled(report: &ReconcileReport) -> String {
 fn status(local: &Local<'_>, as_json: bool, paint: Paint) -> Result<Outcome, Failure> {
     let inspection = inspect(&local.settings, None).map_err(|e| Failure::of(&e))?;
     let status = u8::from(!inspection.disagreements.is_empty());
-    let drawn = local.drawn(&inspection);
+    let ending = ending(&local.name, &inspection.entries);
+    let drawn = local.drawn(&inspection, &ending);
     if as_json {
         let said: Vec<String> = inspection.disagreements.iter().map(ToString::to_string).collect();
         let value =
@@ -115,7 +116,7 @@ fn status(local: &Local<'_>, as_json: bool, paint: Paint) -> Result<Outcome, Fai
     let mut text = layout::text::picture(&[drawn], paint);
     if !inspection.entries.is_empty() {
         let mut rows = vec![["JOB", "UID", "STATE", "HAS", "WHY"].map(str::to_owned).to_vec()];
-        rows.extend(inspection.entries.iter().map(entry_row));
+        rows.extend(inspection.entries.iter().map(|e| entry_row(e, ending.contains(&e.job()))));
         text.push('\n');
         text.push_str(&table::render(&rows, &[0, 1]));
     }
@@ -125,9 +126,10 @@ fn status(local: &Local<'_>, as_json: bool, paint: Paint) -> Result<Outcome, Fai
     Ok(Outcome { text, status })
 }
 
-fn entry_row(entry: &Entry) -> Vec<String> {
+fn entry_row(entry: &Entry, ending: bool) -> Vec<String> {
     let state = match &entry.phase {
         Phase::Intent => "being made".to_owned(),
+        Phase::Ready if ending => "ending".to_owned(),
         Phase::Ready => "ready".to_owned(),
         Phase::Failed(why) => format!("failed: {why}"),
     };
@@ -179,7 +181,7 @@ fn realise_job(local: &Local<'_>, placement: &str, uid: u32, gid: u32) -> Result
             RealiseError::NodeUnfit(_) => said,
         }
     })?;
-    let row = entry_row(&realised.entry);
+    let row = entry_row(&realised.entry, false);
     Ok(Outcome::ok(format!("job {}: {}\n", row[0], row[3])))
 }
 

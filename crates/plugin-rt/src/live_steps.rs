@@ -17,8 +17,9 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 const SOCKETS: &str = "/proc/net/unix";
 
 /// Jobs with a live step on `node`. `None` where the kernel does not tell, or where others than root can write to Slurm's
-/// directory: an empty set would mean that every job is dead.
-pub(crate) fn jobs_with_steps(node: &str, env: &dyn Fn(&str) -> Option<String>) -> Option<HashSet<JobId>> {
+/// directory: an empty set would mean that every job is dead. `env` is slurmd's environment: `SLURM_CONF`.
+#[must_use]
+pub fn jobs_with_steps(node: &str, env: &dyn Fn(&str) -> Option<String>) -> Option<HashSet<JobId>> {
     let spool = env("SLURM_CONF")
         .and_then(|path| std::fs::read_to_string(path).ok())
         .and_then(|conf| spool_dir(&conf, node));

@@ -4,7 +4,7 @@ use error_chain::Chain;
 
 use crate::access::{self, Access, DeviceError, Devices};
 use crate::fault::Fault;
-use crate::journal::{Entry, Journal, ShareRecord};
+use crate::journal::{Entry, Journal};
 use crate::lock::Locks;
 use crate::mps;
 use crate::settings::Settings;
@@ -58,14 +58,14 @@ fn revoke_share(
     problems: &mut Vec<String>,
 ) -> Result<(), Fault> {
     if let Some(share) = &entry.share
-        && shared_with_others(journal, entry, share, problems)?
+        && mps::holder(journal, &share.daemon, Some(entry.job()))?.is_some()
     {
         // The others use the same daemon and, as the same user, the same device nodes.
         return Ok(());
     }
     if let Some(share) = &entry.share
         && let Some(daemon) = journal.daemon(&share.daemon)?
-        && let Err(e) = mps::stop(settings, journal, &daemon)
+        && let Err(e) = mps::stop(settings, journal, &daemon, Some(entry.job()))
     {
         problems.push(Chain(&e).to_string());
     }
@@ -81,21 +81,4 @@ fn revoke_share(
         }
     }
     Ok(())
-}
-
-fn shared_with_others(
-    journal: &Journal,
-    entry: &Entry,
-    share: &ShareRecord,
-    problems: &mut Vec<String>,
-) -> Result<bool, Fault> {
-    let same = |other: &Entry| {
-        other.job != entry.job
-            && other.holds()
-            && other.boot == entry.boot
-            && other.share.as_ref().is_some_and(|s| s.daemon == share.daemon)
-    };
-    let (entries, damaged) = journal.jobs()?.into_parts();
-    problems.extend(damaged.iter().map(ToString::to_string));
-    Ok(entries.iter().any(same))
 }

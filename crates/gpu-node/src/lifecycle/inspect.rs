@@ -184,9 +184,9 @@ impl Disagreements {
         }
         for entry in entries.iter().filter(|e| e.phase == Phase::Ready) {
             let Some(ShareRecord { daemon: key, .. }) = &entry.share else { continue };
-            let runs = daemons.iter().any(|d| d.key == *key && mps::listens(settings, d));
+            let runs = daemons.iter().any(|d| d.key == *key && mps::runs(d));
             if !runs {
-                self.job(entry, None, format!("its MPS daemon {key} does not answer"));
+                self.job(entry, None, format!("its MPS daemon {key} does not run"));
             }
         }
         Ok(())

@@ -87,7 +87,7 @@ pub(super) fn carry_out(
     if let Some(share) = &entry.share {
         let live = entry.instances.first().and_then(|i| i.live.as_ref()).map(|l| &l.uuid);
         let device = live.or(entry.gpus.first().map(|g| &g.uuid)).cloned().unwrap_or_default();
-        mps::ensure(settings, journal, &share.daemon, (entry.uid, entry.gid), &device, deadline)?;
+        mps::ensure(settings, journal, &share.daemon, entry, &device, deadline)?;
     }
     Ok(())
 }

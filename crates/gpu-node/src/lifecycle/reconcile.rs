@@ -139,7 +139,7 @@ fn end_daemons(
     report.damaged.extend(journal.set_aside_daemons(damaged)?);
     for daemon in daemons {
         if !wanted(&daemon.key) {
-            match mps::stop(settings, journal, &daemon) {
+            match mps::stop(settings, journal, &daemon, None) {
                 Ok(()) => report.daemons.push(daemon.key),
                 Err(e) => report.problems.push(Chain(&e).to_string()),
             }

@@ -9,12 +9,13 @@ mod process;
 
 use std::time::Duration;
 
+use geometry::JobId;
 use rustix::fs::{AtFlags, CWD};
 use rustix::process::Signal;
 
 use crate::command::{CommandError, Run};
 use crate::deadline::{Backoff, Deadline};
-use crate::journal::{DaemonRecord, Journal, VERSION};
+use crate::journal::{DaemonRecord, Entry, Journal, VERSION};
 use crate::own_dirs::StateError;
 use crate::settings::Settings;
 use folders::{life_held, make_dirs, remove_dirs};
@@ -36,6 +37,9 @@ pub enum MpsError {
         #[source]
         source: CommandError,
     },
+    /// Another job uses the daemon.
+    #[error("MPS daemon {key} serves job {holder}: it cannot be ended or changed before that job ends")]
+    Held { key: String, holder: JobId },
     /// It was started but does not listen.
     #[error("MPS daemon {key} does not answer after {timeout_ms} ms")]
     Silent { key: String, timeout_ms: u128 },
@@ -48,7 +52,7 @@ impl MpsError {
         match self {
             Self::State(_) => true,
             Self::Start { source, .. } => matches!(source, CommandError::Start { .. }),
-            Self::Silent { .. } => false,
+            Self::Held { .. } | Self::Silent { .. } => false,
         }
     }
 }
@@ -58,16 +62,16 @@ const QUIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a killed process gets to disappear.
 const KILL_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// Makes sure that the daemon `key` serves `device` for this user.
+/// Makes sure that the daemon `key` serves `device` for the entry's user.
 pub(crate) fn ensure(
     settings: &Settings,
     journal: &Journal,
     key: &str,
-    (uid, gid): (u32, u32),
+    entry: &Entry,
     device: &str,
     deadline: &Deadline,
 ) -> Result<Paths, MpsError> {
-    let (uid, gid) = if settings.share_between_users { (0, 0) } else { (uid, gid) };
+    let (uid, gid) = if settings.share_between_users { (0, 0) } else { (entry.uid, entry.gid) };
     let paths = Paths::of(settings, key);
     let boot = journal.boot().to_owned();
     let mut record = DaemonRecord {
@@ -80,11 +84,10 @@ pub(crate) fn ensure(
         process: None,
     };
     if let Some(old) = journal.daemon(key)? {
-        let listening = listens(settings, &old);
-        if listening && (DaemonRecord { process: None, ..old.clone() }) == record {
+        if runs(&old) && (DaemonRecord { process: None, ..old.clone() }) == record {
             return Ok(paths);
         }
-        stop(settings, journal, &old)?;
+        stop(settings, journal, &old, Some(entry.job()))?;
     }
     journal.store_daemon(&record)?;
     let life = make_dirs(settings, key, uid, gid)?;
@@ -103,7 +106,7 @@ pub(crate) fn ensure(
             break held;
         }
         if !backoff.pause(deadline) {
-            stop(settings, journal, &record)?;
+            stop(settings, journal, &record, Some(entry.job()))?;
             return Err(MpsError::Silent { key: key.to_owned(), timeout_ms: deadline.timeout.as_millis() });
         }
     };
@@ -115,14 +118,36 @@ pub(crate) fn ensure(
 /// How long the control program gets to turn itself into a daemon.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// True while the recorded daemon runs and is the one that listens.
-pub(crate) fn listens(settings: &Settings, record: &DaemonRecord) -> bool {
-    let listener = process::listener(&Paths::of(settings, &record.key).pipe, record.uid);
-    listener.is_some_and(|l| record.process == Some((l.pid, l.start_time)))
+/// True while the recorded process lives. Nobody is asked to answer: users can keep a daemon from doing that.
+pub(crate) fn runs(record: &DaemonRecord) -> bool {
+    record.process.is_some_and(|(pid, start)| Held::find(pid, Some(start), record.uid).is_some())
 }
 
-/// Ends a daemon, asked first and killed then, and forgets it.
-pub(crate) fn stop(settings: &Settings, journal: &Journal, record: &DaemonRecord) -> Result<(), MpsError> {
+/// A live job of the journal, other than `own`, that uses this daemon. A job whose file is damaged may use any.
+pub(crate) fn holder(journal: &Journal, key: &str, own: Option<JobId>) -> Result<Option<JobId>, StateError> {
+    let (entries, damaged) = journal.jobs()?.into_parts();
+    let lost = journal.lost_jobs(&entries, &damaged)?.into_iter();
+    let uses = |e: &&Entry| e.share.as_ref().is_some_and(|s| s.daemon == key);
+    let users = entries.iter().filter(uses).filter(|e| e.holds() && e.boot == journal.boot());
+    Ok(users.map(Entry::job).chain(lost).find(|job| Some(*job) != own))
+}
+
+/// Ends a daemon, asked first and killed then, and forgets it. `own` is the job that comes or goes, if one does.
+///
+/// # Errors
+///
+/// The daemon runs and another job uses it: nothing is done. Or its directories cannot be removed.
+pub(crate) fn stop(
+    settings: &Settings,
+    journal: &Journal,
+    record: &DaemonRecord,
+    own: Option<JobId>,
+) -> Result<(), MpsError> {
+    if runs(record)
+        && let Some(holder) = holder(journal, &record.key, own)?
+    {
+        return Err(MpsError::Held { key: record.key.clone(), holder });
+    }
     let paths = Paths::of(settings, &record.key);
     let recorded = record.process.and_then(|(pid, start)| Held::find(pid, Some(start), record.uid));
     let found = recorded.or_else(|| process::listener(&paths.pipe, record.uid));

@@ -3,6 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, sockopt};
 use rustix::process::{Pid, PidfdFlags, Signal};
 
@@ -35,12 +36,16 @@ impl Held {
     }
 }
 
-/// The process that listens on a daemon's control socket.
+/// The process that listens on a daemon's control socket. While too many others call at the same time for it to be asked,
+/// it is the oldest of the daemon's processes.
 pub(super) fn listener(pipe_dir: &Path, uid: u32) -> Option<Held> {
     let address = SocketAddrUnix::new(pipe_dir.join("control")).ok()?;
     let flags = rustix::net::SocketFlags::CLOEXEC | rustix::net::SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).ok()?;
-    rustix::net::connect(&socket, &address).ok()?;
+    match rustix::net::connect(&socket, &address) {
+        Err(Errno::AGAIN) => return all_of(pipe_dir, uid).into_iter().min_by_key(|held| held.start_time),
+        other => other.ok()?,
+    }
     let peer = sockopt::socket_peercred(&socket).ok()?;
     let pid = u32::try_from(peer.pid.as_raw_nonzero().get()).ok()?;
     Held::find(pid, None, uid)

@@ -121,13 +121,66 @@ fn a_dead_daemon_is_noticed_and_replaced() {
             std::thread::sleep(Duration::from_millis(1));
         }
         let seen = node.disagreements(&[1]);
-        assert!(seen.iter().any(|d| d.contains("its MPS daemon gpu1 does not answer")), "{seen:?}");
+        assert!(seen.iter().any(|d| d.contains("its MPS daemon gpu1 does not run")), "{seen:?}");
         node.realise(2, ALICE, on_gpu(1, 1000, 50)).unwrap();
         let after = node.daemons();
         assert!(after.len() == 1 && after != before);
         node.release(1);
         node.release(2);
         assert_eq!(node.daemons().len(), 0);
+    });
+}
+
+/// Anybody who may reach the socket can call more often than the daemon answers.
+#[test]
+fn a_daemon_that_too_many_call_is_not_ended() {
+    on_node("tests::mps::a_daemon_that_too_many_call_is_not_ended", |node| {
+        use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+        node.reconcile(&[]);
+        let entry = node.realise(1, ALICE, on_gpu(1, 1000, 50)).unwrap().entry;
+        let before = node.daemons();
+        let pid = rustix::process::Pid::from_raw(i32::try_from(before[0]).unwrap()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+        let address = SocketAddrUnix::new(entry.share.unwrap().pipe_dir.join("control")).unwrap();
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let mut calls = Vec::new();
+        loop {
+            let call = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+            if connect(&call, &address).is_err() {
+                break;
+            }
+            calls.push(call);
+        }
+        node.realise(2, ALICE, on_gpu(1, 1000, 50)).unwrap();
+        assert_eq!(node.daemons(), before);
+        node.assert_clean(&[1, 2]);
+        drop(calls);
+        rustix::process::kill_process(pid, rustix::process::Signal::CONT).unwrap();
+        node.release(1);
+        node.release(2);
+        assert_eq!(node.daemons().len(), 0);
+    });
+}
+
+#[test]
+fn a_daemon_that_another_job_uses_is_not_ended() {
+    on_node("tests::mps::a_daemon_that_another_job_uses_is_not_ended", |node| {
+        node.reconcile(&[]);
+        node.realise(1, ALICE, on_gpu(1, 1000, 50)).unwrap();
+        let before = node.daemons();
+        // The site has changed its mind about users while the job runs.
+        let settings = Settings { share_between_users: true, ..node.settings.clone() };
+        let error = crate::realise(&settings, &node.job(2, ALICE, on_gpu(1, 1000, 50))).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "MPS daemon gpu1 serves job 1: it cannot be ended or changed before that job ends"
+        );
+        assert!(matches!(error, RealiseError::JobFailed(_)), "the node is fit");
+        assert_eq!(node.daemons(), before);
+        node.release(2);
+        assert_eq!((node.daemons(), node.access("nvidia1")), (before, (ALICE, 0o600)));
+        node.release(1);
+        node.assert_clean(&[]);
     });
 }
 

@@ -1,10 +1,11 @@
 //! The node this command runs on.
 
 use std::collections::HashSet;
+use std::path::Path;
 
 use geometry::JobId;
 use gpu_node::journal::{Entry, Journal};
-use gpu_node::{Inspection, Settings};
+use gpu_node::{Inspection, Numbering, Settings};
 use plugin_rt::{live_processes, live_steps};
 use site_config::{NodeSpec, SiteConfig};
 
@@ -25,7 +26,11 @@ impl<'c> Local<'c> {
     pub(crate) fn new(config: &'c SiteConfig, named: Option<&str>) -> Result<Self, Failure> {
         let name = named.map(str::to_owned).or_else(this_node).unwrap_or_default();
         let spec = config.node(&name).ok_or_else(|| site::unknown_node(&name, config))?;
-        let settings = Settings::new(&config.node.for_node(&name), &config.mps, &spec.to_node());
+        let mut settings = Settings::new(&config.node.for_node(&name), &config.mps, &spec.to_node());
+        let conf = std::env::var("SLURM_CONF").ok().filter(|path| !path.is_empty());
+        let gres = Path::new(conf.as_deref().unwrap_or("/etc/slurm/slurm.conf")).with_file_name("gres.conf");
+        // `tessera doctor` says where it cannot be told.
+        settings.numbering = Numbering::read(&settings, &gres, &name).unwrap_or_default();
         Ok(Self { name, spec, settings })
     }
 

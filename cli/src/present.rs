@@ -20,6 +20,8 @@ pub(crate) fn of_layout(
     let mut present = PresentGpu::empty(node, index.0);
     match gpu {
         GpuLayout::Free => {}
+        // No instance can be planned there.
+        GpuLayout::Slurm => present.usable_from = None,
         GpuLayout::Whole(job) => present.usable_from = end(*job),
         GpuLayout::Mps(s) => present.usable_from = shares(s),
         GpuLayout::Mig(instances) => {

@@ -34,7 +34,7 @@ pub(crate) fn read(line: &str, models: &[&'static Model]) -> Result<Layout, Stri
 pub(crate) fn take_over(layout: &Layout, node: &mut Node, owner: &dyn Fn(JobId) -> Uid) {
     for (gpu, says) in node.gpus.iter_mut().zip(&layout.gpus) {
         gpu.state = match says {
-            GpuLayout::Free => GpuState::Free,
+            GpuLayout::Free | GpuLayout::Slurm => GpuState::Free,
             GpuLayout::Whole(job) => GpuState::Whole(*job),
             GpuLayout::Mps(list) => GpuState::Mps(shares(list, owner)),
             GpuLayout::Mig(instances) => {
@@ -75,8 +75,8 @@ mod tests {
     #[test]
     fn a_layout_comes_back_from_the_node_it_is_put_onto() {
         let model = Model::find("a100-40gb").unwrap();
-        let gpu = Gpu { model, policy: MigPolicy::Dynamic, state: GpuState::Free };
-        let mut node = Node { gpus: vec![gpu; 4], links: LinkMatrix::uniform(4, 10.0) };
+        let gpu = Gpu::new(model, MigPolicy::Dynamic);
+        let mut node = Node { gpus: vec![gpu; 4], links: LinkMatrix::uniform(4, 10.0), keep_uncut: 0 };
         let line = "tessera gpu0=mig[2g.10gb@0:job12,1g.5gb@2:mps[job3:100M/5%,job4:200M/6%],1g.5gb@3:idle] \
                     gpu1=whole[job13] gpu2=mps[job14:2862M/25%] gpu3=free";
         take_over(&read(line, &[model; 4]).unwrap(), &mut node, &|_| Uid(7));

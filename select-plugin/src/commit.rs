@@ -1,6 +1,6 @@
 //! From Slurm's choice of nodes to a placement. Pure: it only says what to write.
 
-use geometry::JobId;
+use geometry::{GpuIndex, JobId};
 use protocol::set_summary::SetSummary;
 use protocol::wire::{JobPlacement, encode_placement, plain_why};
 use protocol::{Grant, ShareOn};
@@ -51,6 +51,11 @@ pub(crate) fn place(
         // the job's as a whole, so nobody may be on them, and Slurm's choice stands.
         let whole = question.of_whole(slurm.chosen());
         return if whole.fits(node) { None } else { Some(Err(Veto { node: slurm.name.clone() })) };
+    }
+    let left = engine.left_to_slurm(&slurm.name, slurm.chosen());
+    if want.kind == GresKind::Shard && !want.managed && !left.is_empty() && left == slurm.chosen() {
+        // A GPU that is Slurm's alone: its choice stands, and nothing is made there.
+        return None;
     }
     let mut entries: Vec<GpuSet> = slurm.entries.iter().map(|e| e.available).collect();
     match want.kind {
@@ -144,7 +149,10 @@ pub(crate) fn unmanaged(
 ) -> JobPlacement {
     let mut all = placement.unwrap_or(JobPlacement { job, nodes: Vec::new() });
     for Allocated { node, kind, gpus, amount } in allocated {
-        let free: GpuSet = gpus.iter().filter(|g| engine.model_of(node, *g).is_some()).collect();
+        let left = engine.left_to_slurm(node, *gpus);
+        let ours = |gpu: &GpuIndex| *kind == GresKind::Gpu || !left.contains(*gpu);
+        let known = gpus.iter().filter(|g| engine.model_of(node, *g).is_some());
+        let free: GpuSet = known.filter(ours).collect();
         if free.is_empty() || all.on(node).is_some() {
             continue;
         }

@@ -125,6 +125,7 @@ enum Room {
 }
 
 fn judge(engine: &mut Engine, question: &Question, want: &Want, node: &NodeView) -> Room {
+    let plain_shards = !want.managed && want.kind == GresKind::Shard;
     match engine.fits_now(&node.name, question) {
         // Slurm alone decides on nodes that Tessera does not manage, for jobs that do not ask for it.
         None if want.managed => Room::Never,
@@ -133,9 +134,11 @@ fn judge(engine: &mut Engine, question: &Question, want: &Want, node: &NodeView)
         // the node's devices would get none.
         Some(true) if node.completing || !node.registered => Room::Later,
         Some(true) => Room::Now,
+        // Plain shards of a GPU that is Slurm's alone: it counts them.
+        Some(false) if plain_shards && !node.completing && engine.leaves_some(&node.name) => Room::Now,
         Some(false) if engine.fits_ever(&node.name, question) == Some(true) => Room::Later,
         // Plain shards, more than a device has: Slurm may have them from several.
-        Some(false) if !want.managed && want.kind == GresKind::Shard => {
+        Some(false) if plain_shards => {
             if node.completing {
                 Room::Later
             } else {

@@ -29,7 +29,11 @@ pub(crate) fn in_order(engine: &Engine, view: &JobView, allocated: &[Allocated])
     let question = engine.question(view.id, view.uid, &want);
     let mut placement = JobPlacement { job: view.id, nodes: Vec::new() };
     let (mut whys, mut matched) = (Vec::new(), Vec::new());
-    for (node, gpus) in gpus_by_node(allocated) {
+    for (node, all) in gpus_by_node(allocated) {
+        let gpus = engine.to_be_had_whole(&node, all);
+        if gpus.is_empty() {
+            continue;
+        }
         let entry = EntryChoice { chosen: gpus, available: gpus, sockets: Vec::new() };
         let slurm = ChosenView { name: node.clone(), entries: vec![entry], near: GpuSet::EMPTY };
         let placed = place(engine, question.clone(), &want, &slurm)?.ok()?;

@@ -17,7 +17,12 @@ pub(crate) fn granted(
     devices: Option<&str>,
 ) -> Result<Grant, String> {
     let allocated = devices.map(device_list).transpose()?.unwrap_or_default();
-    let Some(text) = placement else { return Ok(Grant::Whole(allocated)) };
+    let Some(text) = placement else {
+        // An exclusive job from before these GPUs were kept for something else gets the others.
+        let kept = node.kept_from_whole_jobs();
+        let ours: Vec<GpuIndex> = allocated.iter().copied().filter(|gpu| !kept.contains(gpu)).collect();
+        return Ok(Grant::Whole(if ours.is_empty() { allocated } else { ours }));
+    };
     let grant = placed(node, job, text)?;
     let model_of = |gpu: GpuIndex| model_of(node, &node.name, gpu);
     match grant.gpus().iter().find(|gpu| !allocated.contains(gpu)) {

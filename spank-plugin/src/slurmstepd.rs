@@ -9,7 +9,7 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use geometry::JobId;
+use geometry::{GpuIndex, JobId};
 use gpu_node::journal::{Entry, GpuRecord, Journal};
 use gpu_node::{begin_batch, stale_variables, task_environment};
 use plugin_rt::{Chain, log, set_job};
@@ -27,6 +27,8 @@ struct Here {
     name: String,
     /// Where its device nodes are.
     dev_root: PathBuf,
+    /// GPUs that no job gets whole, by Slurm's numbers.
+    kept: Vec<GpuIndex>,
 }
 
 /// What the journal says about this step's job.
@@ -97,10 +99,11 @@ fn look_up(
         Err(e) if e.unmanaged() || matches!(e, NoNode::Nameless) => return Share::None,
         Err(e) => return Share::Unreadable(Chain(&e).to_string()),
     };
+    let kept = node.kept_from_whole_jobs();
     let read = Journal::open(&node.settings.state_dir).and_then(|j| Ok((j.job(JobId(step.job))?, j)));
     let left = match read {
         Err(e) => return Share::Unreadable(Chain(&e).to_string()),
-        Ok((entry, journal)) => prologs(step, entry, journal.boot(), |e| slurms.agree_with(e)),
+        Ok((entry, journal)) => prologs(step, entry, journal.boot(), |e| slurms.agree_with(e, &kept)),
     };
     let left = match left {
         Left::Nothing if !step.has_gpus => return Share::Unknown,
@@ -115,7 +118,9 @@ fn look_up(
         known => known,
     };
     match left {
-        Left::Ready(entry) => Share::Ready(entry, Here { name: node.name, dev_root: node.settings.dev_root }),
+        Left::Ready(entry) => {
+            Share::Ready(entry, Here { name: node.name, dev_root: node.settings.dev_root, kept })
+        }
         Left::Failed(why) => Share::Failed(why),
         Left::Nothing => Share::Unknown,
     }
@@ -134,7 +139,7 @@ pub(crate) fn task_init(spank: &Spank<'_>, args: &Args) -> Result<(), TaskError>
     let (entry, node) = match share {
         Share::None => return Ok(()),
         Share::Unknown if !slurms.given() => return Ok(()),
-        Share::Ready(entry, _) if !slurms.agree_with(&entry) => {
+        Share::Ready(entry, here) if !slurms.agree_with(&entry, &here.kept) => {
             hide_gpus(spank)?;
             return Err(TaskError::NoGpus { job, why: NO_PROLOG.to_owned() });
         }
@@ -151,7 +156,7 @@ pub(crate) fn task_init(spank: &Spank<'_>, args: &Args) -> Result<(), TaskError>
     };
     let task = spank.local_task()?;
     let place = (task, spank.local_task_count()?);
-    let devices = slurms.devices(&entry, place, &|gpu| may_open(&node, gpu));
+    let devices = slurms.devices(&entry, &node.kept, place, &|gpu| may_open(&node, gpu));
     let environment = task_environment(&entry, task, place.1);
     for name in stale_variables(&environment, spank.getenv(c"TESSERA_ISOLATION").as_deref()) {
         spank.unsetenv(name);

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use geometry::GpuIndex;
 use gpu_node::{Numbering, NvmlGrant, Settings};
 use plugin_rt::tessera_toml::{self, LoadError};
 use plugin_rt::{Chain, log};
@@ -68,8 +69,15 @@ impl ThisNode {
             }
         })?;
         let Some(spec) = site.node(&name) else { return Err(NoNode::NotListed { path, node: name }) };
-        let settings = Settings::new(&site.node.for_node(&name), &site.mps, &spec.to_node());
+        let mut settings = Settings::new(&site.node.for_node(&name), &site.mps, &spec.to_node());
+        // Where it cannot be told, a job that has GPUs is refused for that: see `translate`.
+        settings.numbering = Numbering::read(&settings, &gres_conf(env), &name).unwrap_or_default();
         Ok(Self { name, settings, site })
+    }
+
+    /// The GPUs that no job gets whole, by Slurm's numbers: an exclusive job has them in Slurm's accounts alone.
+    pub(crate) fn kept_from_whole_jobs(&self) -> Vec<GpuIndex> {
+        self.site.node(&self.name).map_or_else(Vec::new, site_config::NodeSpec::kept_from_whole_jobs)
     }
 
     /// A grant in NVML's numbers, from one in Slurm's, which count the device files in gres.conf.
@@ -82,22 +90,16 @@ impl ThisNode {
         grant: &Grant,
         env: &dyn Fn(&str) -> Option<String>,
     ) -> Result<NvmlGrant, String> {
-        let conf = env("SLURM_CONF").filter(|path| !path.is_empty());
-        let path = Path::new(conf.as_deref().unwrap_or("/etc/slurm/slurm.conf")).with_file_name("gres.conf");
-        let order = std::fs::read_to_string(&path)
-            .map_err(|e| e.to_string())
-            .and_then(|text| site_config::gpu_order(&text, &self.name))
-            .map_err(|why| {
-                format!(
-                    "which GPUs Slurm means is not known: {}: {why}; list {}'s GPUs there with File=, one line per type",
-                    path.display(),
-                    self.name
-                )
-            })?;
-        Numbering::of(&self.settings, &order)
-            .and_then(|numbering| numbering.translate(&self.settings, grant))
+        Numbering::read(&self.settings, &gres_conf(env), &self.name)?
+            .translate(&self.settings, grant)
             .map_err(|e| format!("{}; see `tessera doctor` on {}", Chain(&e), self.name))
     }
+}
+
+/// The gres.conf beside the slurm.conf that the environment names.
+fn gres_conf(env: &dyn Fn(&str) -> Option<String>) -> PathBuf {
+    let conf = env("SLURM_CONF").filter(|path| !path.is_empty());
+    Path::new(conf.as_deref().unwrap_or("/etc/slurm/slurm.conf")).with_file_name("gres.conf")
 }
 
 #[cfg(test)]

@@ -23,9 +23,12 @@ pub(crate) enum Owner {
     Idle,
     Whole,
     Free,
+    /// Not ours to give.
+    Slurm,
 }
 
 impl Owner {
+    /// Those of the legend; a GPU that is Slurm's says so itself.
     pub(crate) const ALL: [Self; 5] = [Self::Isolated, Self::Shared, Self::Idle, Self::Whole, Self::Free];
 
     /// As the legend, the JSON and SVG classes say it.
@@ -36,6 +39,7 @@ impl Owner {
             Self::Idle => "idle",
             Self::Whole => "whole",
             Self::Free => "free",
+            Self::Slurm => "slurm",
         }
     }
 
@@ -46,7 +50,7 @@ impl Owner {
             Self::Shared => Some("38;5;16;48;5;78"),
             Self::Idle => Some("38;5;16;48;5;250"),
             Self::Whole => Some("38;5;16;48;5;215"),
-            Self::Free => None,
+            Self::Free | Self::Slurm => None,
         }
     }
 }

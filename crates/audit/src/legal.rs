@@ -4,9 +4,9 @@ use crate::finding::{Finding, finding};
 use crate::kinds::{kind_of, kinds};
 use crate::places::check_places;
 use crate::share_rules::check_share;
-use crate::state::unused;
+use crate::state::{cut, unused};
 use geometry::{GpuIndex, Model, Profile};
-use node_state::{Ask, MigPolicy, Node, Policy};
+use node_state::{Ask, Kind, MigPolicy, Node, Policy, Purpose};
 use protocol::{Grant, Isolation, MigSpec};
 
 /// Why the request may not be given this grant on the node; empty: it may. Whether the grant is the best is not checked.
@@ -32,7 +32,24 @@ pub fn legal(node: &Node, ask: &Ask, policy: &Policy, grant: &Grant) -> Vec<Find
         }
         Grant::Whole(gpus) => check_whole(node, ask, gpus, &mut out),
     }
+    if kind != Kind::Whole {
+        check_uncut(node, grant, &mut out);
+    }
     out
+}
+
+/// Of the GPUs that may be had whole and in parts, as many as the site says stay without instances and shares; those that
+/// have some already may get more.
+fn check_uncut(node: &Node, grant: &Grant, out: &mut Vec<Finding>) {
+    let (mut uncut, mut newly) = (0, 0);
+    for (gpu, i) in node.gpus.iter().zip(0_u16..) {
+        if gpu.purpose == Purpose::Any && gpu.policy != MigPolicy::On && !cut(&gpu.state) {
+            if grant.gpus().contains(&GpuIndex(i)) { newly += 1 } else { uncut += 1 }
+        }
+    }
+    if newly > 0 && uncut < node.keep_uncut {
+        out.push(finding(None, format!("{uncut} GPUs uncut, {} to be kept", node.keep_uncut)));
+    }
 }
 
 fn offered(ask: &Ask, at: GpuIndex) -> bool {
@@ -117,7 +134,13 @@ fn check_instances(node: &Node, ask: &Ask, policy: &Policy, specs: &[MigSpec], o
 /// Whether the GPU could be given whole to this request.
 pub(super) fn could_be_whole(node: &Node, ask: &Ask, at: GpuIndex) -> bool {
     let Some(gpu) = node.gpus.get(usize::from(at.0)) else { return false };
+    let kept_for_others = match gpu.purpose {
+        Purpose::Any | Purpose::Whole => false,
+        Purpose::Slurm => !ask.plain,
+        Purpose::Shares | Purpose::Static => true,
+    };
     offered(ask, at)
+        && !kept_for_others
         && gpu.policy != MigPolicy::On
         && unused(&gpu.state)
         && ask.request.mem_mib.unwrap_or(0) <= gpu.model.usable_mib()

@@ -1,7 +1,7 @@
 //! Whether new instances can exist on a GPU together with the held ones.
 
 use geometry::{GpuIndex, Profile};
-use node_state::{Gpu, GpuState, Holder, MigPolicy};
+use node_state::{Gpu, GpuState, Holder, MigPolicy, Purpose};
 use protocol::MigSpec;
 
 use crate::finding::{Finding, finding};
@@ -12,6 +12,13 @@ pub(crate) fn check_places(gpu: &Gpu, specs: &[&MigSpec], out: &mut Vec<Finding>
     let at = specs[0].gpu;
     if gpu.policy == MigPolicy::Off {
         out.push(finding(at, "never in MIG mode"));
+    }
+    match gpu.purpose {
+        Purpose::Any => {}
+        Purpose::Static => specs.iter().filter(|s| !stands_idle(gpu, s)).for_each(|s| {
+            out.push(finding(at, format!("none of the site's instances is free at {}", s.start)));
+        }),
+        other => out.push(finding(at, format!("instances where the GPU is {}", other.words()))),
     }
     if matches!(gpu.state, GpuState::Whole(_) | GpuState::Mps(_)) {
         out.push(finding(at, "in use without MIG"));
@@ -41,6 +48,12 @@ pub(crate) fn check_places(gpu: &Gpu, specs: &[&MigSpec], out: &mut Vec<Finding>
         all.push(profile);
     }
     check_counts(gpu, at, &all, out);
+}
+
+fn stands_idle(gpu: &Gpu, spec: &MigSpec) -> bool {
+    let GpuState::Mig(instances) = &gpu.state else { return false };
+    let same = |i: &&node_state::Instance| i.profile == spec.profile && i.start.0 == spec.start.0;
+    instances.iter().find(same).is_some_and(|i| i.holder == Holder::Idle)
 }
 
 fn check_counts(gpu: &Gpu, at: GpuIndex, all: &[&Profile], out: &mut Vec<Finding>) {

@@ -4,7 +4,7 @@ use crate::kinds::kind_of;
 use crate::share_rules::{device, sharers};
 use crate::state::{held_units, media_clash, units_of, unused};
 use geometry::{GpuIndex, Profile, Slice};
-use node_state::{Gpu, GpuState, Holder, Kind, MigPolicy, Node, Policy};
+use node_state::{Gpu, GpuState, Holder, Kind, MigPolicy, Node, Policy, Purpose};
 use protocol::{Grant, MigSpec, ShareOn};
 
 /// How good a legal grant is. Only for comparing grants of one request on one node.
@@ -74,7 +74,7 @@ fn price_share(node: &Node, policy: &Policy, on: ShareOn, threads: u8) -> Parts 
         return (vec![if crowded { 3 } else { 0 }, u64::from(percent) * u64::from(sm)], places, 0, crowded);
     }
     let Some(spec) = spec else {
-        let lost = if gpu.policy == MigPolicy::Off { 0 } else { placeable(gpu, &held_units(gpu), None) };
+        let lost = if gpu.policy == MigPolicy::Off { 0 } else { placeable(gpu, &held_units(gpu), &[]) };
         return (vec![1, 0, 1, lost, 0, 0, 0], places, 2520, false);
     };
     let exists = matches!(&gpu.state, GpuState::Mig(all) if all.iter().any(|i| (i.profile, i.start) == (spec.profile, spec.start)));
@@ -97,8 +97,16 @@ fn size(node: &Node, specs: &[MigSpec], of: impl Fn(&Gpu, &Profile) -> u64) -> u
     specs.iter().map(one).sum()
 }
 
-/// Base placements that fit beside these units, and beside an instance of `also`.
-fn placeable(gpu: &Gpu, taken: &[u32], also: Option<&Profile>) -> u64 {
+/// Base placements that fit beside these units, and beside instances of `also`; of a static GPU, instances whose units are
+/// not among these.
+fn placeable(gpu: &Gpu, taken: &[u32], also: &[&Profile]) -> u64 {
+    if let (Purpose::Static, GpuState::Mig(instances)) = (gpu.purpose, &gpu.state) {
+        let spared = |i: &&node_state::Instance| {
+            let profile = gpu.model.profiles.iter().find(|p| p.id == i.profile);
+            profile.is_some_and(|p| units_of(p, i.start).iter().all(|u| !taken.contains(u)))
+        };
+        return instances.iter().filter(spared).count() as u64;
+    }
     let mut names: Vec<&str> = also.iter().map(|p| p.name.as_str()).collect();
     if let GpuState::Mig(instances) = &gpu.state {
         let held = instances.iter().filter(|i| i.holder != Holder::Idle);
@@ -122,12 +130,16 @@ fn losses(node: &Node, specs: &[MigSpec]) -> [u64; 5] {
     let mut sum = [0; 5];
     for (i, gpu) in node.gpus.iter().enumerate() {
         let here: Vec<&MigSpec> = specs.iter().filter(|s| usize::from(s.gpu.0) == i).collect();
-        let Some(profile) = here.first().and_then(|s| gpu.model.profiles.iter().find(|p| p.id == s.profile))
-        else {
-            continue;
+        let known = |s: &&MigSpec| {
+            let profile = gpu.model.profiles.iter().find(|p| p.id == s.profile);
+            profile.map(|p| (p, s.start))
         };
+        let profiles: Vec<(&Profile, Slice)> = here.iter().filter_map(known).collect();
+        if profiles.is_empty() {
+            continue;
+        }
         let before = held_units(gpu);
-        let new: Vec<u32> = here.iter().flat_map(|s| units_of(profile, s.start)).collect();
+        let new: Vec<u32> = profiles.iter().flat_map(|(p, start)| units_of(p, *start)).collect();
         let after: Vec<u32> = before.iter().chain(&new).copied().collect();
         let none = Vec::new();
         let idle = match &gpu.state {
@@ -140,8 +152,9 @@ fn losses(node: &Node, specs: &[MigSpec]) -> [u64; 5] {
             let profile = gpu.model.profiles.iter().find(|p| p.id == i.profile);
             !kept && profile.is_some_and(|p| units_of(p, i.start).iter().any(|u| new.contains(u)))
         });
-        sum[0] += u64::from(unused(&gpu.state));
-        sum[1] += placeable(gpu, &before, None) - placeable(gpu, &after, Some(profile));
+        let also: Vec<&Profile> = profiles.iter().map(|(p, _)| *p).collect();
+        sum[0] += u64::from(unused(&gpu.state) && gpu.purpose != Purpose::Static);
+        sum[1] += placeable(gpu, &before, &[]) - placeable(gpu, &after, &also);
         sum[2] += u64::from(gpu.policy == MigPolicy::Dynamic && gpu.state == GpuState::Free);
         sum[3] += (here.len() - here.iter().filter(reused).count()) as u64;
         sum[4] += destroyed.count() as u64;

@@ -1,7 +1,7 @@
 //! Whether a share may be on a device: its memory, its threads, and who shares it.
 
 use geometry::Profile;
-use node_state::{Ask, GpuState, Holder, MigPolicy, Node, Policy, Share};
+use node_state::{Ask, GpuState, Holder, MigPolicy, Node, Policy, Purpose, Share};
 use protocol::{Isolation, ShareOn};
 
 use crate::finding::{Finding, finding};
@@ -84,6 +84,9 @@ fn check_opened(node: &Node, ask: &Ask, policy: &Policy, on: ShareOn, out: &mut 
     let gpu = &node.gpus[usize::from(on.gpu().0)];
     match on {
         ShareOn::Gpu(at) => {
+            if matches!(gpu.purpose, Purpose::Whole | Purpose::Slurm) {
+                out.push(finding(at, format!("a share where the GPU is {}", gpu.purpose.words())));
+            }
             if gpu.policy == MigPolicy::On || gpu.state != GpuState::Free {
                 out.push(finding(at, "not free for shares"));
             }

@@ -2,7 +2,7 @@
 
 use crate::finding::{Finding, finding};
 use geometry::{GpuIndex, JobId, Profile, Slice};
-use node_state::{Gpu, GpuState, Holder, Instance, MigPolicy, Node, Share};
+use node_state::{Gpu, GpuState, Holder, Instance, MigPolicy, Node, Purpose, Share};
 
 /// The units of an instance.
 pub(super) fn units_of(profile: &Profile, start: Slice) -> Vec<u32> {
@@ -29,6 +29,11 @@ pub(super) fn unused(state: &GpuState) -> bool {
     }
 }
 
+/// Whether a job has a part of the GPU.
+pub(super) fn cut(state: &GpuState) -> bool {
+    !unused(state) && !matches!(state, GpuState::Whole(_))
+}
+
 /// Whether two profiles, by name, need engines that only one instance can have: `+me` and `+me.all` exclude each other
 /// and themselves, and `+me.all` everything that is not `-me`.
 pub(super) fn media_clash(a: &str, b: &str) -> bool {
@@ -48,6 +53,7 @@ pub fn audit_node(node: &Node) -> Vec<Finding> {
     let mut seen: Vec<(JobId, &'static str)> = Vec::new();
     for (gpu, i) in node.gpus.iter().zip(0_u16..) {
         let at = GpuIndex(i);
+        check_purpose(gpu, at, &mut out);
         match &gpu.state {
             GpuState::Free => {}
             GpuState::Whole(job) => {
@@ -81,6 +87,21 @@ pub fn audit_node(node: &Node) -> Vec<Finding> {
         }
     }
     out
+}
+
+fn check_purpose(gpu: &Gpu, at: GpuIndex, out: &mut Vec<Finding>) {
+    let fits = match (&gpu.state, gpu.purpose) {
+        (_, Purpose::Any) => true,
+        (GpuState::Mig(_), purpose) | (GpuState::Free, purpose @ Purpose::Static) => {
+            purpose == Purpose::Static && gpu.state != GpuState::Free
+        }
+        (GpuState::Free, _) => true,
+        (GpuState::Whole(_), purpose) => matches!(purpose, Purpose::Whole | Purpose::Slurm),
+        (GpuState::Mps(_), purpose) => purpose == Purpose::Shares,
+    };
+    if !fits {
+        out.push(finding(at, format!("used otherwise, though {}", gpu.purpose.words())));
+    }
 }
 
 fn not_on(gpu: &Gpu, at: GpuIndex, out: &mut Vec<Finding>) {

@@ -68,7 +68,7 @@ fn built_at() -> PathBuf {
 }
 
 fn settings(dir: &Path) -> Settings {
-    let gpu = |key, policy| GpuSettings { model: Model::find(key).unwrap(), policy };
+    let gpu = |key, policy| GpuSettings::of(&node_state::Gpu::new(Model::find(key).unwrap(), policy));
     let mut gpus = vec![gpu("a100-40gb", MigPolicy::On); 8];
     gpus.push(gpu("h100-80gb-sxm", MigPolicy::Dynamic));
     Settings {
@@ -85,6 +85,7 @@ fn settings(dir: &Path) -> Settings {
         share_between_users: false,
         memory_limit: MemoryLimit::Mps,
         gpus,
+        numbering: Numbering::default(),
     }
 }
 

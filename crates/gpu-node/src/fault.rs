@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use geometry::{JobId, ProfileId, Slice};
+use node_state::Purpose;
 
 use crate::access::DeviceError;
 use crate::command::CommandError;
@@ -66,6 +67,22 @@ pub enum Fault {
         /// The mode that the grant needs.
         on: bool,
     },
+    /// The site keeps the GPU for something else.
+    #[error("GPU {gpu} is {}: it is not for {what}", .purpose.words())]
+    Kept {
+        gpu: NvmlIndex,
+        purpose: Purpose,
+        /// What was granted of it.
+        what: &'static str,
+    },
+    /// An instance of the administrator's own is not there. Only he makes them.
+    #[error("GPU {gpu}: tessera.toml says that it is cut by the site, but there is no {name} at {start} now")]
+    NoStatic {
+        gpu: NvmlIndex,
+        /// The profile's name.
+        name: String,
+        start: Slice,
+    },
     /// What was granted belongs to another job.
     #[error("GPU {gpu}: {what} is held by job {holder}")]
     Held { gpu: NvmlIndex, what: String, holder: JobId },
@@ -107,6 +124,8 @@ impl Fault {
             | Self::Miscounted { .. }
             | Self::NoSuchPlacement { .. }
             | Self::Policy { .. }
+            | Self::Kept { .. }
+            | Self::NoStatic { .. }
             | Self::Held { .. }
             | Self::Busy { .. }
             | Self::Abandoned => false,

@@ -87,6 +87,33 @@ pub(crate) fn make(
     Ok(())
 }
 
+/// Fills in the site's own instances, as they stand on `gpu`. Nothing is made, destroyed or switched.
+pub(crate) fn take_static<'r>(
+    driver: &mut Driver<'_>,
+    (gpu, described): (NvmlIndex, Option<GpuSettings>),
+    wanted: impl Iterator<Item = &'r mut InstanceRecord>,
+) -> Result<(), Fault> {
+    let model = driver.model(gpu, described)?;
+    let nvml = driver.nvml()?;
+    let standing = if nvml.mig_mode(gpu)?.current { nvml.instances(gpu)? } else { Vec::new() };
+    for record in wanted {
+        let planned = model.profile_by_id(ProfileId(record.profile));
+        let live = planned.map_or(Ok(None), |p| nvml.profile_like(gpu, p))?;
+        let here = live.and_then(|profile| {
+            record.memory_mib = profile.memory_mib;
+            standing.iter().find(|i| fits(i, record, &profile)).cloned()
+        });
+        let missing = || Fault::NoStatic { gpu, name: record.name.clone(), start: record.placement().start };
+        let instance = here.ok_or_else(missing)?;
+        record.live = instance.compute.first().map(|ci| LiveInstance {
+            gi: instance.id,
+            ci: ci.id,
+            uuid: ci.uuid.clone(),
+        });
+    }
+    Ok(())
+}
+
 /// Destroys every instance of a GPU that nobody holds.
 pub(crate) fn destroy_all(nvml: &Nvml, gpu: NvmlIndex, deadline: &Deadline) -> Result<(), Fault> {
     for instance in nvml.instances(gpu)? {

@@ -3,19 +3,38 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use geometry::Model;
-use node_state::{MigPolicy, Node};
+use geometry::{Model, ProfileId, Slice};
+use node_state::{Gpu, GpuState, MigPolicy, Node, Purpose};
 use site_config::{MemoryLimit, Mps, NodeSettings};
 
 use crate::gpu_ids::NvmlIndex;
+use crate::numbering::Numbering;
 
-/// The model and MIG policy of one GPU, as the site describes it.
-#[derive(Clone, Copy, Debug)]
+/// One GPU, as the site describes it.
+#[derive(Clone, Debug)]
 pub struct GpuSettings {
     /// The geometry to expect.
     pub model: &'static Model,
     /// Whether it may be partitioned.
     pub policy: MigPolicy,
+    /// What it is kept for.
+    pub purpose: Purpose,
+    /// The instances that a static GPU has: profile and start.
+    pub fixed: Vec<(ProfileId, Slice)>,
+}
+
+impl GpuSettings {
+    /// What the site's description of a GPU tells the node.
+    #[must_use]
+    pub fn of(gpu: &Gpu) -> Self {
+        let fixed = match &gpu.state {
+            GpuState::Mig(all) if gpu.purpose == Purpose::Static => {
+                all.iter().map(|i| (i.profile, i.start)).collect()
+            }
+            _ => Vec::new(),
+        };
+        Self { model: gpu.model, policy: gpu.policy, purpose: gpu.purpose, fixed }
+    }
 }
 
 /// Paths, programs and policies of one node.
@@ -45,6 +64,8 @@ pub struct Settings {
     pub memory_limit: MemoryLimit,
     /// The GPUs that the site describes: all in NVML's order, or those that Slurm counts in its order.
     pub gpus: Vec<GpuSettings>,
+    /// What Slurm's numbers mean here.
+    pub numbering: Numbering,
 }
 
 impl Settings {
@@ -64,14 +85,34 @@ impl Settings {
             manage_device_nodes: node.manage_device_nodes,
             share_between_users: mps.share_between_users,
             memory_limit: mps.memory_limit,
-            gpus: gpus.gpus.iter().map(|g| GpuSettings { model: g.model, policy: g.policy }).collect(),
+            gpus: gpus.gpus.iter().map(GpuSettings::of).collect(),
+            numbering: Numbering::default(),
         }
+    }
+
+    /// The description of one GPU, whichever the site describes; `None` for a GPU that it does not describe.
+    #[must_use]
+    pub fn described(&self, gpu: NvmlIndex) -> Option<GpuSettings> {
+        self.numbering.description(self, gpu)
+    }
+
+    /// Whether a GPU is not ours to touch: the site leaves it to Slurm, or neither it nor Slurm knows the GPU.
+    #[must_use]
+    pub fn spares(&self, gpu: NvmlIndex) -> bool {
+        self.numbering.leaves_out(self, gpu)
+            || self.described(gpu).is_some_and(|d| d.purpose == Purpose::Slurm)
+    }
+
+    /// Whether nothing may be made, destroyed or switched on a GPU.
+    #[must_use]
+    pub fn is_fixed(&self, gpu: NvmlIndex) -> bool {
+        self.spares(gpu) || self.described(gpu).is_some_and(|d| d.purpose == Purpose::Static)
     }
 
     /// The description of one GPU, where the site describes all of the node in NVML's order; `None` for a GPU that it does
     /// not describe.
     #[must_use]
     pub fn gpu(&self, gpu: NvmlIndex) -> Option<GpuSettings> {
-        self.gpus.get(usize::from(gpu.0)).copied()
+        self.gpus.get(usize::from(gpu.0)).cloned()
     }
 }

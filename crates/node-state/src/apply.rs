@@ -1,6 +1,6 @@
 //! Enters a grant into a node's state, and takes it out again.
 
-use crate::state::{Gpu, GpuState, Holder, Instance, MigPolicy, Node, Share};
+use crate::state::{Gpu, GpuState, Holder, Instance, MigPolicy, Node, Purpose, Share};
 use geometry::{GpuIndex, JobId, Profile, Uid, coexist};
 use protocol::{Grant, MigSpec, ShareOn};
 
@@ -62,7 +62,7 @@ impl Node {
             Grant::Whole(gpus) => {
                 for index in gpus {
                     let gpu = gpu(&mut next, *index)?;
-                    if gpu.policy == MigPolicy::On || !unheld(gpu) {
+                    if gpu.policy == MigPolicy::On || gpu.purpose == Purpose::Shares || !unheld(gpu) {
                         return Err(ApplyError::Busy(*index));
                     }
                     gpu.state = GpuState::Whole(job);
@@ -146,6 +146,9 @@ fn place(gpus: &mut [Gpu], spec: MigSpec, holder: Holder) -> Result<(), ApplyErr
     if policy == MigPolicy::Off {
         return Err(ApplyError::Busy(spec.gpu));
     }
+    if gpu.purpose == Purpose::Static {
+        return take_static(gpu, spec, holder);
+    }
     if gpu.state == GpuState::Free {
         gpu.state = GpuState::Mig(Vec::new());
     }
@@ -174,6 +177,18 @@ fn place(gpus: &mut [Gpu], spec: MigSpec, holder: Holder) -> Result<(), ApplyErr
     instances.push(Instance { profile: spec.profile, start: spec.start, holder });
     drop_idle_beyond_limits(model, profile, instances);
     instances.sort_by_key(|i| i.start);
+    Ok(())
+}
+
+/// Gives a job an instance of the site's own, which must be there and idle.
+fn take_static(gpu: &mut Gpu, spec: MigSpec, holder: Holder) -> Result<(), ApplyError> {
+    let GpuState::Mig(instances) = &mut gpu.state else { return Err(ApplyError::Busy(spec.gpu)) };
+    let here = instances.iter_mut().find(|i| i.profile == spec.profile && i.start == spec.start);
+    let instance = here.ok_or(ApplyError::NoPlace(spec))?;
+    if instance.holder != Holder::Idle {
+        return Err(ApplyError::Busy(spec.gpu));
+    }
+    instance.holder = holder;
     Ok(())
 }
 
@@ -210,7 +225,7 @@ fn add_share(gpus: &mut [Gpu], on: ShareOn, share: Share) -> Result<(), ApplyErr
             if let GpuState::Mps(shares) = &mut gpu.state {
                 fits(shares, memory_mib)?;
                 shares.push(share);
-            } else if gpu.policy != MigPolicy::On && unheld(gpu) {
+            } else if gpu.policy != MigPolicy::On && gpu.purpose != Purpose::Whole && unheld(gpu) {
                 fits(&[], memory_mib)?;
                 gpu.state = GpuState::Mps(vec![share]);
             } else {

@@ -21,6 +21,8 @@ pub struct Ask {
     pub next: GpuSet,
     /// For whole GPUs: how many the job must get of each group; together as many as it requests. Empty: any.
     pub quotas: Vec<Quota>,
+    /// The job uses none of our options: it may have GPUs that the site leaves to Slurm.
+    pub plain: bool,
     /// All instances must lie on one GPU: Slurm 22.05 gives all of a job's shards on a node from one GPU.
     pub same_gpu_only: bool,
 }
@@ -36,6 +38,7 @@ impl Ask {
             allowed: None,
             next: GpuSet::EMPTY,
             quotas: Vec::new(),
+            plain: false,
             same_gpu_only: false,
         }
     }

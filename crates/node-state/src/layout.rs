@@ -4,7 +4,7 @@ use geometry::{GpuIndex, Slice, coexist};
 use protocol::Layout;
 use protocol::layout::{GpuLayout, HolderLayout, InstanceLayout, MAX_SHARES, ShareLayout, Shares};
 
-use crate::state::{Gpu, GpuState, Holder, Instance, MigPolicy, Node, Share};
+use crate::state::{Gpu, GpuState, Holder, Instance, MigPolicy, Node, Purpose, Share};
 
 /// The layout of a node: its state without users' ids.
 #[must_use]
@@ -16,6 +16,7 @@ fn gpu_layout(gpu: &Gpu) -> GpuLayout {
     let name =
         |i: &Instance| gpu.profile_of(i).map_or_else(|| format!("id{}", i.profile), |p| p.name.clone());
     match &gpu.state {
+        GpuState::Free if gpu.purpose == Purpose::Slurm => GpuLayout::Slurm,
         GpuState::Free => GpuLayout::Free,
         GpuState::Whole(job) => GpuLayout::Whole(*job),
         GpuState::Mps(shares) => GpuLayout::Mps(share_layout(shares)),
@@ -56,9 +57,8 @@ impl Node {
     }
 
     fn add_idle(&mut self, gpu: GpuIndex, profile: &str, start: Slice) -> bool {
-        let Some(gpu) = self.gpus.get_mut(usize::from(gpu.0)).filter(|g| g.policy != MigPolicy::Off) else {
-            return false;
-        };
+        let may_have = |g: &&mut Gpu| g.policy != MigPolicy::Off && g.purpose != Purpose::Static;
+        let Some(gpu) = self.gpus.get_mut(usize::from(gpu.0)).filter(may_have) else { return false };
         let model = gpu.model;
         let Some(profile) = model.profile(profile).filter(|p| p.starts.contains(&start)) else {
             return false;

@@ -19,4 +19,4 @@ pub use cost::Cost;
 pub use decision::Decision;
 pub use layout::layout_of;
 pub use report::Report;
-pub use state::{Gpu, GpuState, Holder, Instance, MigPolicy, Node, Share};
+pub use state::{Gpu, GpuState, Holder, Instance, MigPolicy, Node, Purpose, Share};

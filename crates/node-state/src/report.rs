@@ -2,6 +2,7 @@
 
 use crate::ask::Kind;
 use crate::cost::Cost;
+use crate::state::Purpose;
 use geometry::{GpuIndex, JobId, Model, Profile, Uid};
 use protocol::moldable::{PlannedStart, SizeTime};
 use topology::{BandwidthModel, GpuSet, Scores, Selection};
@@ -184,6 +185,12 @@ pub enum ShareClass {
 pub enum Constraint {
     /// slurmctld does not offer this GPU to the job.
     NotOffered,
+    /// The site keeps the GPU for something else.
+    KeptFor(Purpose),
+    /// So many of the node's GPUs must stay without instances and shares, and this is one of those left.
+    KeptUncut(usize),
+    /// The site's own instances there do not satisfy the request, whoever has them now.
+    NoStaticInstance,
     /// The node's GPUs are never in MIG mode.
     MigOff,
     /// The node's GPUs are always in MIG mode, so none can be had whole; the largest instance can.

@@ -22,6 +22,37 @@ impl MigPolicy {
     }
 }
 
+/// What the site keeps one GPU for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Purpose {
+    /// Whatever its [`MigPolicy`] allows.
+    #[default]
+    Any,
+    /// Whole jobs only: neither instances nor shares.
+    Whole,
+    /// Shares of the GPU only, without MIG.
+    Shares,
+    /// The administrator's own instances. They are used as they are, and never made or destroyed. The GPU's state is
+    /// [`GpuState::Mig`] with exactly these, whoever holds them.
+    Static,
+    /// Not ours: only jobs that use none of our options get it, as Slurm gives it to them, and the node never touches it.
+    Slurm,
+}
+
+impl Purpose {
+    /// As people read it, after "the GPU is".
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Any => "for any job",
+            Self::Whole => "for whole jobs only (gpu_use)",
+            Self::Shares => "for shares only (gpu_use)",
+            Self::Static => "cut by the site (static)",
+            Self::Slurm => "left to Slurm (gpu_use)",
+        }
+    }
+}
+
 /// A job's share of a GPU or instance under MPS. Memory is a hard limit, threads a soft one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
@@ -78,6 +109,9 @@ pub struct Gpu {
     pub model: &'static Model,
     /// Whether it may be partitioned.
     pub policy: MigPolicy,
+    /// What the site keeps it for. A purpose but [`Purpose::Any`] comes with the policy that goes with it: see
+    /// [`Gpu::kept`].
+    pub purpose: Purpose,
     /// What it is used for now.
     pub state: GpuState,
 }
@@ -89,9 +123,59 @@ pub struct Node {
     pub gpus: Vec<Gpu>,
     /// Bandwidths in the order of `gpus`, with as many rows.
     pub links: LinkMatrix,
+    /// Of the GPUs that may be had both whole and otherwise ([`Gpu::is_flexible`]), so many stay without jobs' instances
+    /// and shares.
+    pub keep_uncut: usize,
 }
 
 impl Gpu {
+    /// A GPU that may be used as `policy` says, with no job and no instances. One without MIG is never in MIG mode.
+    #[must_use]
+    pub fn new(model: &'static Model, policy: MigPolicy) -> Self {
+        Self { model, policy: policy.on(model), purpose: Purpose::Any, state: GpuState::Free }
+    }
+
+    /// A GPU that the site keeps for one purpose, with no job. Only a static one has `instances`.
+    #[must_use]
+    pub fn kept(model: &'static Model, purpose: Purpose, instances: &[(ProfileId, Slice)]) -> Self {
+        let idle = |(profile, start): &(ProfileId, Slice)| Instance {
+            profile: *profile,
+            start: *start,
+            holder: Holder::Idle,
+        };
+        let (policy, state) = match purpose {
+            Purpose::Static => (MigPolicy::On, GpuState::Mig(instances.iter().map(idle).collect())),
+            Purpose::Any => (MigPolicy::Dynamic, GpuState::Free),
+            Purpose::Whole | Purpose::Shares | Purpose::Slurm => (MigPolicy::Off, GpuState::Free),
+        };
+        Self { model, policy, purpose, state }
+    }
+
+    /// Whether it may be had whole by one job and in parts by others: what [`Node::keep_uncut`] counts.
+    #[must_use]
+    #[inline]
+    pub fn is_flexible(&self) -> bool {
+        self.purpose == Purpose::Any && self.policy != MigPolicy::On
+    }
+
+    /// Whether some job may have it whole.
+    #[must_use]
+    #[inline]
+    pub fn is_ever_whole(&self) -> bool {
+        self.policy != MigPolicy::On && !matches!(self.purpose, Purpose::Static | Purpose::Shares)
+    }
+
+    /// Whether a job has an instance or a share on it.
+    #[must_use]
+    #[inline]
+    pub fn is_cut(&self) -> bool {
+        match &self.state {
+            GpuState::Free | GpuState::Whole(_) => false,
+            GpuState::Mps(_) => true,
+            GpuState::Mig(instances) => instances.iter().any(|i| i.holder != Holder::Idle),
+        }
+    }
+
     /// The profile of an instance on this GPU; `None` for an id that its model does not have.
     #[must_use]
     #[inline]
@@ -108,11 +192,29 @@ impl Gpu {
 }
 
 impl Node {
-    /// The same node without jobs and instances.
+    /// The same node without jobs, and without instances but the static ones.
     #[must_use]
     pub fn emptied(&self) -> Self {
         let mut node = self.clone();
-        node.gpus.iter_mut().for_each(|gpu| gpu.state = GpuState::Free);
+        for gpu in &mut node.gpus {
+            match &mut gpu.state {
+                GpuState::Mig(instances) if gpu.purpose == Purpose::Static => {
+                    instances.iter_mut().for_each(|i| i.holder = Holder::Idle);
+                }
+                state => *state = GpuState::Free,
+            }
+        }
         node
+    }
+
+    /// How many more flexible GPUs may get a first instance or share, so that [`Node::keep_uncut`] holds.
+    #[must_use]
+    pub fn may_be_cut(&self) -> usize {
+        if self.keep_uncut == 0 {
+            return self.gpus.len();
+        }
+        let flexible = self.gpus.iter().filter(|g| g.is_flexible());
+        let uncut = flexible.filter(|g| !g.is_cut()).count();
+        uncut.saturating_sub(self.keep_uncut)
     }
 }

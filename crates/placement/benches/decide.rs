@@ -13,14 +13,15 @@ use topology::*;
 
 fn node(n: usize) -> Node {
     let model = Model::find("a100-40gb").unwrap();
-    let gpus = (0..n).map(|_| Gpu { model, policy: MigPolicy::Dynamic, state: GpuState::Free }).collect();
+    let gpus = (0..n).map(|_| Gpu::new(model, MigPolicy::Dynamic)).collect();
     // Random links: harder than any real machine's, whose links repeat.
     let bw = |i: usize, j: usize| {
         let seed = u32::try_from(i * 64 + j + 1).unwrap().wrapping_mul(2_654_435_761);
         f64::from((seed ^ (seed >> 15)) >> 8 & 7) * 12.5
     };
     let row = |i: usize| (0..n).map(|j| if i == j { 0.0 } else { bw(i.min(j), i.max(j)) }).collect();
-    Node { gpus, links: LinkMatrix::from_rows(&(0..n).map(row).collect::<Vec<_>>()).unwrap() }
+    let links = LinkMatrix::from_rows(&(0..n).map(row).collect::<Vec<_>>()).unwrap();
+    Node { gpus, links, keep_uncut: 0 }
 }
 
 fn ask(isolation: &str, mem: &str) -> Ask {

@@ -4,7 +4,7 @@ use crate::decide::decide;
 use crate::never::{Never, never};
 use geometry::size::shards;
 use geometry::{JobId, Uid};
-use node_state::{Ask, Kind, Node, Policy};
+use node_state::{Ask, Kind, Node, Policy, Purpose};
 use protocol::{Grant, Isolation, Request, ShareOn};
 
 /// What Slurm counts for a request, per node. It is a relaxed bound: the placement engine may still refuse a node on
@@ -64,14 +64,18 @@ pub fn admits_ever(
 /// The fewest shards that the request counts for on any of the node's GPUs, never more than the GPU has.
 fn fewest_shards(node: &Node, kind: Kind, request: &Request, policy: &Policy) -> Option<u32> {
     let per_gpu = node.gpus.iter().enumerate().filter_map(|(i, gpu)| {
-        let alone = Node { gpus: vec![gpu.clone()], links: topology::LinkMatrix::uniform(1, 0.0) };
+        let links = topology::LinkMatrix::uniform(1, 0.0);
+        let alone = Node { gpus: vec![gpu.clone()], links, keep_uncut: 0 };
         let isolation = match (&request.isolation, kind) {
             (Isolation::Mig(profile), _) => Isolation::Mig(profile.clone()),
             (_, Kind::Mig) => Isolation::Mig(None),
             _ => Isolation::Mps,
         };
         // Nodes are mostly of one model: ask each model once.
-        if node.gpus[..i].iter().any(|g| std::ptr::eq(g.model, gpu.model) && g.policy == gpu.policy) {
+        let alike = |g: &node_state::Gpu| {
+            std::ptr::eq(g.model, gpu.model) && (g.policy, g.purpose) == (gpu.policy, gpu.purpose)
+        };
+        if gpu.purpose != Purpose::Static && node.gpus[..i].iter().any(alike) {
             return None;
         }
         let request = Request { isolation, instances: 1, ..request.clone() };

@@ -21,6 +21,7 @@ mod reader;
 mod sections;
 mod sets;
 mod types;
+mod uses;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -31,7 +32,7 @@ pub use limit::Limit;
 pub use matrix::links_of_file;
 pub use matrix_text::links_text;
 pub use topology::{System, systems};
-pub use types::{Defaults, MemoryLimit, Mps, NodeSettings, NodeSpec, Partition, SiteConfig};
+pub use types::{Defaults, GpuUse, MemoryLimit, Mps, NodeSettings, NodeSpec, Partition, SiteConfig};
 
 use error::Errors;
 use reader::TableReader;

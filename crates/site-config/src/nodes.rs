@@ -11,6 +11,7 @@ use crate::matrix::{BESIDE, ReadFile, discovered, matrix};
 use crate::models::Models;
 use crate::reader::{At, TableReader};
 use crate::types::NodeSpec;
+use crate::uses;
 
 /// Most GPUs of a node; no machine has more.
 const MOST_GPUS: u64 = 64;
@@ -70,9 +71,12 @@ fn node_set(
         );
     }
     let links = links(&table, gpus.as_deref(), read_file);
+    let uses = uses::read(&table, gpus.as_deref());
+    let keep_uncut = uses::keep_uncut(&table, uses.as_deref(), mig);
     table.finish();
     let (interconnect, links) = links?;
-    Some(NodeSpec { names: names?, gpus: gpus?, mig: mig?, links, interconnect })
+    let (uses, keep_uncut) = (uses?, keep_uncut?);
+    Some(NodeSpec { names: names?, gpus: gpus?, mig: mig?, uses, keep_uncut, links, interconnect })
 }
 
 /// A model that cannot be in MIG mode, if the site asks for the mode and all of the nodes' GPUs are such.

@@ -149,6 +149,19 @@ impl<'a, 'i> TableReader<'a, 'i> {
         table.map(|t| TableReader::new(t, value.span(), key, self.errors))
     }
 
+    /// The entries of the table that is the value of a key, whatever their keys are.
+    pub(crate) fn entries(&self, key: &'static str) -> Vec<(At<String>, &'a Value<'i>)> {
+        let Some(value) = self.get(key) else { return Vec::new() };
+        let Some(table) = value.get_ref().as_table() else {
+            self.wrong_type(value, key, "a table");
+            return Vec::new();
+        };
+        let entry = |(k, v): (&'a Spanned<std::borrow::Cow<'i, str>>, &'a Value<'i>)| {
+            (At { value: k.get_ref().to_string(), span: k.span() }, v)
+        };
+        table.iter().map(entry).collect()
+    }
+
     /// The tables of an array of tables.
     pub(crate) fn tables(&self, key: &'static str) -> Vec<TableReader<'a, 'i>> {
         let Some(value) = self.get(key) else { return Vec::new() };
@@ -185,7 +198,7 @@ impl<'a, 'i> TableReader<'a, 'i> {
         self.errors.push(value.span(), what, None);
     }
 
-    fn as_string(&self, value: &Value<'i>, key: &str) -> Option<String> {
+    pub(crate) fn as_string(&self, value: &Value<'i>, key: &str) -> Option<String> {
         let read = value.get_ref().as_str().map(str::to_owned);
         if read.is_none() {
             let what = format!("{key} is {}, not a string", type_name(value.get_ref()));

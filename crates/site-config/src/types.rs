@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use geometry::Model;
-use node_state::{Gpu, GpuState, Kind, MigPolicy, Node, Policy, SetPolicy};
+use geometry::{GpuIndex, Model, ProfileId, Slice};
+use node_state::{Gpu, Kind, MigPolicy, Node, Policy, Purpose, SetPolicy};
 use protocol::meaning::RequestDefaults;
 use protocol::{Bandwidth, Isolation, SetWait};
 use topology::{BandwidthModel, LinkMatrix, Pattern, Selection};
@@ -131,18 +131,62 @@ pub struct NodeSpec {
     pub gpus: Vec<&'static Model>,
     /// Whether the GPUs may be partitioned.
     pub mig: MigPolicy,
+    /// What each of `gpus` is for, in their order.
+    pub uses: Vec<GpuUse>,
+    /// So many of the GPUs that jobs may have whole stay without instances and shares.
+    pub keep_uncut: usize,
     /// The links between the GPUs of one node, in the order of `gpus` and with as many rows.
     pub links: LinkMatrix,
     /// Where `links` comes from: a system's name, `matrix`, or the name of the file that `discovered` gives.
     pub interconnect: String,
 }
 
+/// What one GPU of a node is for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum GpuUse {
+    /// For whatever the node's `mig` allows.
+    #[default]
+    AsMig,
+    /// For instances only, as if `mig` were `on`.
+    Instances,
+    /// For whole jobs only.
+    Whole,
+    /// For shares only.
+    Shares,
+    /// For jobs that fit these instances of the administrator's own, never none.
+    Static(Vec<(ProfileId, Slice)>),
+    /// Not ours.
+    Slurm,
+}
+
+impl GpuUse {
+    /// A GPU of this use under the node's `mig`, with no job.
+    #[must_use]
+    pub fn gpu(&self, model: &'static Model, mig: MigPolicy) -> Gpu {
+        match self {
+            Self::AsMig => Gpu::new(model, mig),
+            Self::Instances => Gpu::new(model, MigPolicy::On),
+            Self::Whole => Gpu::kept(model, Purpose::Whole, &[]),
+            Self::Shares => Gpu::kept(model, Purpose::Shares, &[]),
+            Self::Static(instances) => Gpu::kept(model, Purpose::Static, instances),
+            Self::Slurm => Gpu::kept(model, Purpose::Slurm, &[]),
+        }
+    }
+}
+
 impl NodeSpec {
-    /// One of these nodes, without jobs and instances.
+    /// The GPUs of each node that no job gets whole.
+    #[must_use]
+    pub fn kept_from_whole_jobs(&self) -> Vec<GpuIndex> {
+        let numbered = (0_u16..).map(GpuIndex).zip(self.to_node().gpus);
+        numbered.filter(|(_, gpu)| !gpu.is_ever_whole()).map(|(number, _)| number).collect()
+    }
+
+    /// One of these nodes, without jobs, and without instances but the static ones.
     #[must_use]
     pub fn to_node(&self) -> Node {
-        let gpu = |model: &&'static Model| Gpu { model, policy: self.mig.on(model), state: GpuState::Free };
-        Node { gpus: self.gpus.iter().map(gpu).collect(), links: self.links.clone() }
+        let gpus = self.gpus.iter().zip(&self.uses).map(|(model, of)| of.gpu(model, self.mig));
+        Node { gpus: gpus.collect(), links: self.links.clone(), keep_uncut: self.keep_uncut }
     }
 }
 

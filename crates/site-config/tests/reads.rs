@@ -196,3 +196,22 @@ fn where_the_file_is() {
     assert_eq!(path(Some(""), Some("/b/slurm.conf")), PathBuf::from("/b/tessera.toml"));
     assert_eq!(path(None, None), PathBuf::from("/etc/slurm/tessera.toml"));
 }
+
+#[test]
+fn single_gpus_have_their_use() {
+    let text = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 6\nkeep_uncut = 1\nmig = \"off\"\n\
+                gpu_use = { \"0\" = \"mig\", 1 = \"whole\", \"2\" = \"mps\", \"3\" = \"slurm\" }\n\
+                static = { \"4\" = [\"3g.20gb@4\", \"3g.20gb@0\"] }\n";
+    let (config, errors) = parse("t", text, &|_| Err(io::ErrorKind::NotFound.into()));
+    assert_eq!(errors, []);
+    let node = config.unwrap().nodes[0].to_node();
+    let purposes: Vec<_> = node.gpus.iter().map(|g| (g.purpose, g.policy)).collect();
+    use MigPolicy::{Off, On};
+    use node_state::Purpose::{Any, Shares, Slurm, Static, Whole};
+    assert_eq!(purposes, [(Any, On), (Whole, Off), (Shares, Off), (Slurm, Off), (Static, On), (Any, Off)]);
+    assert_eq!(node.keep_uncut, 1);
+    assert_eq!(
+        node.layout(),
+        "tessera gpu0-2=free gpu3=slurm gpu4=mig[3g.20gb@0:idle,3g.20gb@4:idle] gpu5=free"
+    );
+}

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use audit::audit;
 use geometry::{GpuIndex, JobId, Model, Uid};
 use mapa::Memo;
-use node_state::{Ask, Decision, GpuState, Holder, Kind, Node, Policy};
+use node_state::{Ask, Decision, Gpu, GpuState, Holder, Kind, Node, Policy, Purpose};
 use placement::{Admission, decide_with, fits};
 use protocol::moldable::PlannedStart;
 use protocol::wire::{JobPlacement, encode_request};
@@ -85,6 +85,8 @@ struct Key {
     /// Whose shares it may join; `None` where it cannot join any.
     uid: Option<Uid>,
     shards: bool,
+    /// Whether it may have GPUs that the site leaves to Slurm.
+    plain: bool,
 }
 
 impl Question {
@@ -187,11 +189,33 @@ impl Engine {
         self.nodes.get(node)?.node.gpus.get(usize::from(gpu.0)).map(|g| g.model)
     }
 
+    /// Of these GPUs, those that the site leaves to Slurm.
+    pub(crate) fn left_to_slurm(&self, node: &str, gpus: GpuSet) -> GpuSet {
+        self.those(node, gpus, |gpu| gpu.purpose == Purpose::Slurm)
+    }
+
+    /// Of these GPUs, those that a job may have whole if nobody else is on them: an exclusive job has all of a node's in
+    /// Slurm's accounts.
+    pub(crate) fn to_be_had_whole(&self, node: &str, gpus: GpuSet) -> GpuSet {
+        self.those(node, gpus, Gpu::is_ever_whole)
+    }
+
+    fn those(&self, node: &str, gpus: GpuSet, which: impl Fn(&Gpu) -> bool) -> GpuSet {
+        let Some(entry) = self.nodes.get(node) else { return GpuSet::EMPTY };
+        gpus.iter().filter(|g| entry.node.gpus.get(usize::from(g.0)).is_some_and(&which)).collect()
+    }
+
+    /// Whether the site leaves some GPU of the node to Slurm.
+    pub(crate) fn leaves_some(&self, node: &str) -> bool {
+        self.managed(node).is_some_and(|e| e.node.gpus.iter().any(|g| g.purpose == Purpose::Slurm))
+    }
+
     /// Makes a question of what a job wants, with the site's defaults filled in.
     pub(crate) fn question(&self, job: JobId, uid: Uid, want: &Want) -> Question {
         let mut ask = Ask::new(job, uid, want.request.clone());
         let wish = ask.request.place.take();
         ask.same_gpu_only = true;
+        ask.plain = !want.managed;
         let mut policy = self.policy.clone();
         policy.sets = self.config.sets(want.partition.as_deref());
         if want.kind == GresKind::Shard {
@@ -203,6 +227,7 @@ impl Engine {
             request: encode_request(&ask.request),
             uid: joins.then_some(uid),
             shards: want.kind == GresKind::Shard,
+            plain: ask.plain,
         };
         Question { ask, policy, key, memo: Arc::clone(&self.memo), wish, plan: want.plan.clone() }
     }
@@ -387,8 +412,9 @@ fn block(node: &mut Node, job: JobId, grant: &Grant) -> usize {
         GpuState::Whole(_) | GpuState::Mps(_) => false,
     };
     let mut blocked = 0;
+    let may_be = |gpu: &&mut Gpu| idle(&gpu.state) && gpu.purpose != Purpose::Static;
     for index in grant.gpus() {
-        if let Some(gpu) = node.gpus.get_mut(usize::from(index.0)).filter(|g| idle(&g.state)) {
+        if let Some(gpu) = node.gpus.get_mut(usize::from(index.0)).filter(may_be) {
             gpu.state = GpuState::Whole(job);
             blocked += 1;
         }

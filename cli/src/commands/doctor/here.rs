@@ -178,7 +178,7 @@ fn holders(gpu: &GpuLayout) -> impl Iterator<Item = JobId> {
         HolderLayout::Idle => Vec::new(),
     };
     let jobs = match gpu {
-        GpuLayout::Free => Vec::new(),
+        GpuLayout::Free | GpuLayout::Slurm => Vec::new(),
         GpuLayout::Whole(job) => vec![*job],
         GpuLayout::Mps(list) => shares(list),
         GpuLayout::Mig(instances) => instances.iter().flat_map(|i| of_instance(&i.holder)).collect(),

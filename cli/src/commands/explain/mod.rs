@@ -16,7 +16,7 @@ use protocol::meaning::{Counted, SlurmAsks, as_counted, meaning};
 use protocol::wire::encode_request;
 use protocol::{Request, Size};
 use serde_json::{Value, json};
-use site_config::{NodeSpec, SiteConfig, System};
+use site_config::{GpuUse, NodeSpec, SiteConfig, System};
 
 pub(crate) use args::ExplainArgs;
 use explained::Explained;
@@ -170,6 +170,8 @@ fn described(key: &str, count: usize, links: &str) -> Result<NodeSpec, Failure> 
         names: vec!["asked".to_owned()],
         gpus: vec![model; count],
         mig: MigPolicy::Dynamic,
+        uses: vec![GpuUse::AsMig; count],
+        keep_uncut: 0,
         links: matrix,
         interconnect,
     })

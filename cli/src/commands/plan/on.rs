@@ -124,7 +124,7 @@ fn held(model: &Model, gpu: &GpuLayout) -> Vec<Holding> {
     let all = |jobs: Vec<JobId>, mask| jobs.into_iter().map(move |job| Holding { job, mask });
     let ids = |shares: &Shares| shares.listed.iter().map(|s| s.job).collect::<Vec<_>>();
     match gpu {
-        GpuLayout::Free => Vec::new(),
+        GpuLayout::Free | GpuLayout::Slurm => Vec::new(),
         GpuLayout::Whole(job) => all(vec![*job], u16::MAX).collect(),
         GpuLayout::Mps(shares) => all(ids(shares), u16::MAX).collect(),
         GpuLayout::Mig(instances) => instances

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use far::Micros;
 use geometry::{GpuIndex, JobId};
-use node_state::MigPolicy;
+use node_state::{MigPolicy, Purpose};
 use protocol::layout::GpuLayout;
 use site_config::SiteConfig;
 
@@ -26,9 +26,6 @@ pub(super) fn gpus(
     let mut gpus = Vec::new();
     for (spec, name) in config.nodes.iter().flat_map(|s| s.names.iter().map(move |n| (s, n))) {
         let (Some(partitions), Some(line)) = (nodes.get(name), layouts.get(name)) else { continue };
-        if spec.gpus.iter().all(|model| spec.mig.on(model) == MigPolicy::Off) {
-            continue;
-        }
         let layout = match published::read(line, &spec.gpus) {
             Ok(layout) => layout,
             Err(why) => {
@@ -36,11 +33,14 @@ pub(super) fn gpus(
                 continue;
             }
         };
-        let numbered = (0_u16..).zip(&spec.gpus);
-        for (index, &model) in numbered.filter(|(_, model)| spec.mig.on(model) != MigPolicy::Off) {
+        for (index, gpu) in (0_u16..).zip(spec.to_node().gpus) {
+            // An instance is planned only where any could be made.
+            if gpu.policy == MigPolicy::Off || gpu.purpose != Purpose::Any {
+                continue;
+            }
             let here = layout.gpus.get(usize::from(index)).unwrap_or(&GpuLayout::Free);
             let now = crate::present::of_layout(name, GpuIndex(index), here, &end);
-            gpus.push(Gpu { model, now, partitions: partitions.clone() });
+            gpus.push(Gpu { model: gpu.model, now, partitions: partitions.clone() });
         }
     }
     Ok(gpus)

@@ -36,6 +36,7 @@ impl Piece {
             Owner::Shared => format!("mps {jobs}"),
             Owner::Whole => format!("whole, job {jobs}"),
             Owner::Idle | Owner::Free => self.owner.name().to_owned(),
+            Owner::Slurm => "left to Slurm".to_owned(),
         }
     }
 
@@ -68,6 +69,7 @@ pub(crate) fn of(model: &Model, gpu: &GpuLayout) -> Vec<Piece> {
     };
     match gpu {
         GpuLayout::Free => all(Owner::Free, Vec::new(), 0),
+        GpuLayout::Slurm => all(Owner::Slurm, Vec::new(), 0),
         GpuLayout::Whole(job) => all(Owner::Whole, vec![Job { id: *job, share: None }], 0),
         GpuLayout::Mps(shares) => all(Owner::Shared, jobs(shares), shares.more),
         GpuLayout::Mig(instances) => mig(model, instances),

@@ -74,7 +74,7 @@ fn piece(body: &mut String, piece: &Piece, unit: usize, y: usize) {
         x + 1,
         width - 2
     );
-    if piece.owner == Owner::Free {
+    if matches!(piece.owner, Owner::Free | Owner::Slurm) {
         for k in 1..usize::from(piece.size) {
             let _ = writeln!(
                 body,
@@ -114,6 +114,7 @@ fn legend(body: &mut String, y: usize) -> usize {
         Owner::Idle => "idle, kept for reuse",
         Owner::Whole => "whole GPU",
         Owner::Free => "free",
+        Owner::Slurm => "left to Slurm",
     };
     let mut x = MARGIN + LABEL;
     for owner in Owner::ALL {

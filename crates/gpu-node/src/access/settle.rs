@@ -35,7 +35,7 @@ pub(crate) fn settle(
         let now = if beside_lost { devices.get(&name) } else { Ok(None) };
         now.and_then(|now| devices.set(&name, now.map_or(wanted, |now| no_less(now, wanted)))).err()
     };
-    Ok(entry.gpus.iter().filter_map(set).collect())
+    Ok(entry.gpus.iter().filter(|g| !settings.spares(g.index)).filter_map(set).collect())
 }
 
 /// Whether a job of which the journal knows nothing may be on this entry's GPUs, so that its access must stay. Whole GPUs

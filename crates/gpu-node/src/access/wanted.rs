@@ -59,7 +59,7 @@ pub(crate) fn caps(
 }
 
 /// Names relative to `dev_root` with the access they should have. `entries` are those of live jobs. The nodes that
-/// let administrators configure and monitor MIG are not ours and are left out.
+/// let administrators configure and monitor MIG are not ours and are left out, and so are those of GPUs that are not.
 pub(crate) fn device_nodes(
     settings: &Settings,
     devices: &Devices,
@@ -67,11 +67,14 @@ pub(crate) fn device_nodes(
     entries: &[Entry],
 ) -> Result<BTreeMap<String, Access>, DeviceError> {
     let mut wanted = BTreeMap::new();
-    let spared = devices.admin_caps()?;
+    let mut spared = devices.admin_caps()?;
+    for facts in gpus.iter().filter(|f| settings.spares(f.gpu)) {
+        spared.extend(devices.caps_of(facts.minor)?);
+    }
     for name in devices.cap_nodes().into_iter().filter(|n| !spared.contains(n)) {
         wanted.insert(name, Access::CAP_CLOSED);
     }
-    for facts in gpus {
+    for facts in gpus.iter().filter(|f| !settings.spares(f.gpu)) {
         wanted.insert(gpu_node(facts.minor), gpu_access(settings, facts.gpu, entries));
     }
     for entry in entries.iter().filter(|e| e.phase == Phase::Ready) {

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::fmt;
 
 use error_chain::Chain;
-use geometry::JobId;
-use node_state::{MigPolicy, Node};
+use geometry::{JobId, Model, ProfileId, Slice};
+use node_state::{MigPolicy, Node, Purpose};
 
 use super::job::require_root;
 use super::node_state::{GpuView, engine_view, view};
@@ -132,18 +132,55 @@ impl Disagreements {
             if view.mode.current != view.mode.pending {
                 self.gpu(gpu, "a change of MIG mode is pending until the GPU is reset".to_owned());
             }
-            let Some(GpuSettings { model, policy }) = settings.gpu(gpu) else { continue };
+            let Some(GpuSettings { model, policy, purpose, fixed }) = settings.described(gpu) else {
+                continue;
+            };
             if view.info.model().is_some_and(|m| m.key != model.key) {
                 self.gpu(gpu, format!("is {}, the site says {}", view.info.name, model.key));
             }
-            if policy == MigPolicy::Off && view.mode.current {
-                self.gpu(gpu, "MIG mode is on, the site says off".to_owned());
+            match purpose {
+                Purpose::Slurm => continue,
+                Purpose::Static => self.fixed(view, model, &fixed),
+                Purpose::Whole | Purpose::Shares if view.mode.current => {
+                    self.gpu(gpu, format!("MIG mode is on, the site says {}", purpose.words()));
+                }
+                Purpose::Any if policy == MigPolicy::Off && view.mode.current => {
+                    self.gpu(gpu, "MIG mode is on, the site says off".to_owned());
+                }
+                Purpose::Any | Purpose::Whole | Purpose::Shares => {}
             }
             if let Some(entry) = whole_holder(entries, gpu)
                 && view.mode.current
             {
                 self.job(entry, Some(gpu), "has the GPU whole, but MIG mode is on".to_owned());
             }
+        }
+    }
+
+    /// The instances of a static GPU beside those that the site describes.
+    fn fixed(&mut self, view: &GpuView, model: &'static Model, fixed: &[(ProfileId, Slice)]) {
+        let gpu = view.info.index;
+        let named =
+            |id: ProfileId| model.profile_by_id(id).map_or_else(|| id.to_string(), |p| p.name.clone());
+        let stands = |(id, start): &(ProfileId, Slice)| {
+            let size = model.profile_by_id(*id).map(|p| p.size);
+            let same = |i: &GpuInstance| i.profile == *id && i.placement.start == *start;
+            let full = |i: &GpuInstance| Some(i.placement.size) == size && i.compute.len() == 1;
+            view.instances.iter().any(|i| same(i) && full(i))
+        };
+        for (id, start) in fixed.iter().filter(|f| !stands(f)) {
+            let what =
+                format!("the site says that it has {}@{start} (static), the driver shows none", named(*id));
+            self.gpu(gpu, what);
+        }
+        let described = |i: &&GpuInstance| !fixed.contains(&(i.profile, i.placement.start));
+        for i in view.instances.iter().filter(described) {
+            let what = format!(
+                "has {}@{}, which the site does not describe (static)",
+                named(i.profile),
+                i.placement.start
+            );
+            self.gpu(gpu, what);
         }
     }
 

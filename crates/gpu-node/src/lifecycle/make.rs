@@ -1,7 +1,7 @@
 //! Plans a job's resources from the driver's answers, and makes them.
 
 use geometry::Placement;
-use node_state::MigPolicy;
+use node_state::{MigPolicy, Purpose};
 use site_config::MemoryLimit;
 
 use crate::access::{self, Devices, gpu_node};
@@ -9,7 +9,7 @@ use crate::deadline::Deadline;
 use crate::driver::Driver;
 use crate::fault::Fault;
 use crate::gpu_ids::NvmlIndex;
-use crate::journal::{Entry, GpuRecord, InstanceRecord, Journal, ShareRecord};
+use crate::journal::{Entry, GpuRecord, InstanceRecord, Journal, Kind, ShareRecord};
 use crate::lock::Locks;
 use crate::numbering::{GrantedGpu, NvmlGrant};
 use crate::settings::{GpuSettings, Settings};
@@ -24,6 +24,7 @@ pub(super) fn plan(
 ) -> Result<(), Fault> {
     let count = driver.nvml()?.count()?;
     entry.gpus = grant.gpus().iter().map(|gpu| look_up(driver, gpu, count)).collect::<Result<_, _>>()?;
+    grant.gpus().iter().try_for_each(|gpu| keeps_its_purpose(gpu, grant))?;
     for spec in grant.instances() {
         entry.instances.push(instances::plan(driver, *spec, described(grant, spec.gpu))?);
     }
@@ -54,9 +55,23 @@ fn look_up(driver: &mut Driver<'_>, gpu: &GrantedGpu, count: u16) -> Result<GpuR
     }
 }
 
+/// Whether what was granted of a GPU is what the site keeps it for. The engine knows that; a placement may be older than
+/// tessera.toml, and a job that slurmctld gave every GPU of the node has no placement.
+fn keeps_its_purpose(gpu: &GrantedGpu, grant: &NvmlGrant) -> Result<(), Fault> {
+    let purpose = gpu.described.as_ref().map_or(Purpose::Any, |d| d.purpose);
+    let (may, what) = match (grant.kind(), grant.instances().is_empty()) {
+        (Kind::Whole, _) => {
+            (!matches!(purpose, Purpose::Static | Purpose::Shares), "a job that has it whole")
+        }
+        (_, false) => (matches!(purpose, Purpose::Any | Purpose::Static), "instances"),
+        (_, true) => (matches!(purpose, Purpose::Any | Purpose::Shares), "shares"),
+    };
+    if may { Ok(()) } else { Err(Fault::Kept { gpu: gpu.index, purpose, what }) }
+}
+
 /// What the site says of a granted GPU.
 fn described(grant: &NvmlGrant, gpu: NvmlIndex) -> Option<GpuSettings> {
-    grant.gpus().iter().find(|g| g.index == gpu)?.described
+    grant.gpus().iter().find(|g| g.index == gpu)?.described.clone()
 }
 
 /// Makes what was planned. `others` are the entries of the jobs that stay.
@@ -74,8 +89,17 @@ pub(super) fn carry_out(
     for record in entry.gpus.clone() {
         let gpu = record.index;
         let described = described(grant, gpu);
-        let policy = described.map_or(MigPolicy::Dynamic, |d| d.policy);
-        set_mode(driver, gpu, policy, partitioned, deadline)?;
+        let policy = described.as_ref().map_or(MigPolicy::Dynamic, |d| d.policy);
+        match described.as_ref().map(|d| d.purpose) {
+            // As Slurm gives it.
+            Some(Purpose::Slurm) => continue,
+            Some(Purpose::Static) => {
+                let wanted = entry.instances.iter_mut().filter(|i| i.gpu == gpu);
+                instances::take_static(driver, (gpu, described), wanted)?;
+                continue;
+            }
+            _ => set_mode(driver, gpu, policy, partitioned, deadline)?,
+        }
         let kept: Vec<Placement> = others.iter().flat_map(|o| places(o, gpu)).collect();
         let mut wanted: Vec<&mut InstanceRecord> =
             entry.instances.iter_mut().filter(|i| i.gpu == gpu).collect();
@@ -101,7 +125,8 @@ fn give(settings: &Settings, journal: &Journal, devices: &Devices, entry: &mut E
     let caps = access::caps(settings, devices, entry)?;
     entry.device_nodes = caps.iter().map(|c| c.0.clone()).collect();
     if entry.instances.is_empty() {
-        entry.device_nodes.extend(entry.gpus.iter().map(|g| gpu_node(g.minor)));
+        let ours = entry.gpus.iter().filter(|g| !settings.spares(g.index));
+        entry.device_nodes.extend(ours.map(|g| gpu_node(g.minor)));
     }
     {
         let _nodes = Locks::for_nodes(&settings.state_dir, &access::lock_deadline())?;

@@ -1,7 +1,7 @@
 //! The node as the placement engine sees it, from the driver's answers and the journal.
 
 use geometry::Uid;
-use node_state::{GpuState, Holder, Instance, MigPolicy, Node, Share};
+use node_state::{GpuState, Holder, Instance, MigPolicy, Node, Purpose, Share};
 
 use crate::fault::Fault;
 use crate::gpu_ids::NvmlIndex;
@@ -33,13 +33,15 @@ pub(super) fn engine_view(settings: &Settings, gpus: &[GpuView], entries: &[Entr
         if usize::from(view.info.index.0) != place {
             break;
         }
-        let described = settings.gpu(view.info.index);
-        let Some(model) = view.info.model().or(described.map(|d| d.model)) else { break };
-        let policy = described.map_or(MigPolicy::Dynamic, |d| d.policy);
-        node.push(node_state::Gpu { model, policy, state: state(view, entries) });
+        let described = settings.described(view.info.index);
+        let known = view.info.model().or(described.as_ref().map(|d| d.model));
+        let Some(model) = known else { break };
+        let policy = described.as_ref().map_or(MigPolicy::Dynamic, |d| d.policy);
+        let purpose = described.map_or(Purpose::Any, |d| d.purpose);
+        node.push(node_state::Gpu { model, policy, purpose, state: state(view, entries) });
     }
     let n = node.len();
-    Node { gpus: node, links: topology::LinkMatrix::uniform(n, 0.0) }
+    Node { gpus: node, links: topology::LinkMatrix::uniform(n, 0.0), keep_uncut: 0 }
 }
 
 fn state(view: &GpuView, entries: &[Entry]) -> GpuState {

@@ -94,7 +94,8 @@ pub fn reconcile(settings: &Settings, live: LiveJobs<'_>) -> Result<ReconcileRep
     match Nvml::load(&settings.nvml_library) {
         Err(e) => report.problems.push(Chain(&e).to_string()),
         Ok(nvml) => {
-            let gpus: Vec<NvmlIndex> = (0..nvml.count().unwrap_or(0)).map(NvmlIndex).collect();
+            let all = (0..nvml.count().unwrap_or(0)).map(NvmlIndex);
+            let gpus: Vec<NvmlIndex> = all.filter(|gpu| !settings.is_fixed(*gpu)).collect();
             let cleared = remnants::clear(&nvml, &gpus, &kept);
             report.destroyed = cleared.destroyed;
             report.modes = cleared.modes;

@@ -102,10 +102,11 @@ fn clear_remnants(settings: &Settings, journal: &Journal, entry: &Entry, gpus: &
         others.retain(|e| e.job != entry.job && e.holds());
         let nvml = Nvml::load(&settings.nvml_library)?;
         let devices = Devices::open(settings)?;
-        for gpu in &entry.gpus {
+        for gpu in entry.gpus.iter().filter(|g| !settings.spares(g.index)) {
             remnants::close_idle(&nvml, &devices, gpu, &others)?;
         }
-        Ok(remnants::clear(&nvml, gpus, &others).problems)
+        let gpus: Vec<NvmlIndex> = gpus.iter().copied().filter(|gpu| !settings.is_fixed(*gpu)).collect();
+        Ok(remnants::clear(&nvml, &gpus, &others).problems)
     };
     work().unwrap_or_else(|e| vec![Chain(&e).to_string()])
 }

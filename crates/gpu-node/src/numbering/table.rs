@@ -10,6 +10,7 @@
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use error_chain::Chain;
 use geometry::GpuIndex;
 use protocol::Grant;
 use site_config::GpuOrder;
@@ -88,6 +89,24 @@ impl Numbering {
         }
     }
 
+    /// Finds out what the numbers mean on the node of this name, from the gres.conf at `path`.
+    ///
+    /// # Errors
+    ///
+    /// Why that cannot be told, and what to do.
+    pub fn read(settings: &Settings, path: &Path, node: &str) -> Result<Self, String> {
+        let order = std::fs::read_to_string(path)
+            .map_err(|e| e.to_string())
+            .and_then(|text| site_config::gpu_order(&text, node))
+            .map_err(|why| {
+                format!(
+                    "which GPUs Slurm means is not known: {}: {why}; list {node}'s GPUs there with File=, one line per type",
+                    path.display()
+                )
+            })?;
+        Self::of(settings, &order).map_err(|e| format!("{}; see `tessera doctor` on {node}", Chain(&e)))
+    }
+
     /// A grant in NVML's numbers, from slurmctld's.
     ///
     /// # Errors
@@ -125,10 +144,16 @@ impl Numbering {
     pub(crate) fn description(&self, settings: &Settings, gpu: NvmlIndex) -> Option<GpuSettings> {
         match &self.listed {
             Some(listed) if listed.len() == settings.gpus.len() => {
-                settings.gpus.get(listed.iter().position(|l| l.gpu == gpu)?).copied()
+                settings.gpus.get(listed.iter().position(|l| l.gpu == gpu)?).cloned()
             }
             _ => settings.gpu(gpu),
         }
+    }
+
+    /// Whether neither Slurm nor the site counts a GPU, which the node has beside those that both do.
+    pub(crate) fn leaves_out(&self, settings: &Settings, gpu: NvmlIndex) -> bool {
+        let listed = self.listed.as_ref().filter(|l| l.len() == settings.gpus.len());
+        listed.is_some_and(|l| l.iter().all(|l| l.gpu != gpu))
     }
 
     /// NVML's indices in Slurm's order; `None`: Slurm counts as NVML does.

@@ -9,6 +9,7 @@ mod crash;
 mod damaged;
 mod forgotten;
 mod journal;
+mod kept;
 mod life;
 mod mps;
 mod numbers;
@@ -126,7 +127,7 @@ impl TestNode {
 
     pub(super) fn open(dir: &Path) -> Self {
         let sim = dir.join("sim");
-        let gpu = |key, policy| GpuSettings { model: Model::find(key).unwrap(), policy };
+        let gpu = |key, policy| GpuSettings::of(&node_state::Gpu::new(Model::find(key).unwrap(), policy));
         let reset = [sim.join("nvml-sim").display().to_string(), "reset".into(), "--gpu".into(), "%i".into()];
         let settings = Settings {
             dev_root: dir.join("root/dev"),
@@ -145,6 +146,7 @@ impl TestNode {
                 gpu("a100-40gb", MigPolicy::Dynamic),
                 gpu("h100-80gb-sxm", MigPolicy::Dynamic),
             ],
+            numbering: Numbering::default(),
         };
         Self { dir: dir.to_owned(), settings }
     }

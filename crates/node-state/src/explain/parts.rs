@@ -136,6 +136,9 @@ impl fmt::Display for Constraint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotOffered => f.write_str("not offered to this job by Slurm"),
+            Self::KeptFor(purpose) => f.write_str(purpose.words()),
+            Self::KeptUncut(n) => write!(f, "{n} GPUs of the node stay uncut (keep_uncut)"),
+            Self::NoStaticInstance => f.write_str("cut by the site (static), into none that would do"),
             Self::MigOff => f.write_str("never in MIG mode (mig = \"off\")"),
             Self::MigAlways => f.write_str("always in MIG mode (mig = \"on\"), instances only"),
             Self::NoSuchProfile(model) => write!(f, "{} has no such profile", model.key),

@@ -11,6 +11,10 @@
 //! set per GPU and count, combined by dynamic programming over GPUs, is the exact optimum:
 //! O(GPUs x n x starts) steps.
 //!
+//! A GPU that the site has cut itself is another matter: see [`super::statics`].
+//!
+//! Where the site keeps some GPUs uncut, the dynamic programming counts the GPUs that get their first instance.
+//!
 //! # Plans
 //! If a plan names a place for the job's one instance and the instance can be there, it goes there at any cost.
 //!
@@ -19,11 +23,12 @@
 
 use super::profile_choice::{Profiles, Want, profile_here};
 use super::spread::{StartSet, Table, better};
-use super::starts::{cost_of, for_each_set, free_starts};
+use super::starts::{bit, cost_of, for_each_set, free_starts};
+use super::statics;
 use super::view::View;
 use geometry::{Profile, Slice};
 use node_state::report::{Candidate, Constraint, Fate, GPU_PARTS, Report, Starts, Takes};
-use node_state::{Ask, Cost, Kind};
+use node_state::{Ask, Cost, Kind, Purpose};
 use protocol::MigSpec;
 use protocol::moldable::PlannedStart;
 /// The instances with the least summed cost.
@@ -35,9 +40,11 @@ pub(super) struct BestInstances {
     pub(super) cost: Cost,
 }
 
-/// Finds the best instances, as many as `ask` requests; `None` if they do not all fit.
+/// Finds the best instances, as many as `ask` requests; `None` if they do not all fit. Of the GPUs that are uncut now, at
+/// most `may_be_cut` get some.
 pub(super) fn search(
     views: &[View<'_>],
+    may_be_cut: usize,
     ask: &Ask,
     want: Want<'_>,
     report: &mut Report,
@@ -46,6 +53,10 @@ pub(super) fn search(
     let mut table = Table::new(views.len(), n)?;
     let mut profiles = Profiles::new(want);
     for (i, view) in views.iter().enumerate() {
+        if view.purpose == Purpose::Static {
+            statics::weigh(view, ask, &mut profiles, table.row(view), n, report);
+            continue;
+        }
         match profile_here(view, ask, &mut profiles) {
             Ok(profile) => {
                 // Several instances make many sets, and most GPUs of a node look the same: weigh each look once.
@@ -72,26 +83,35 @@ pub(super) fn search(
             return found;
         }
     }
-    let counts = if ask.same_gpu_only { table.best_single(n) } else { table.best_joint(n) }?;
+    let counts = if ask.same_gpu_only {
+        table.best_single(n)
+    } else {
+        let uncut: Vec<bool> = views.iter().map(|v| v.uncut).collect();
+        table.best_joint(n, &uncut, may_be_cut)
+    }?;
     let mut specs = Vec::with_capacity(n);
     let mut cost = Cost::default();
     let mut takes = Takes { oversubscribed: false, parts: 0, units: 0, of_units: 0 };
     for (view, count) in views.iter().zip(counts) {
-        let (Some(choice), Some(Ok(profile))) = (table.row(view)[count], profiles.known(view)) else {
-            continue;
-        };
-        if count == 0 {
-            continue;
-        }
+        let Some(choice) = table.row(view)[count].filter(|_| count > 0) else { continue };
         cost = cost + choice.cost;
-        let units = u32::from(profile.size) * u32::try_from(count).unwrap_or(0);
+        let here = instances_at(view, choice.starts, &profiles);
+        let units = here.iter().map(|(p, _)| u32::from(p.size)).sum::<u32>();
         takes.parts += units * GPU_PARTS / u32::from(view.model.placement_units.max(1));
         takes.units += units;
         takes.of_units += u32::from(view.model.placement_units);
-        let start = (0..16).filter(|s| choice.starts >> s & 1 == 1).map(Slice);
-        specs.extend(start.map(|start| MigSpec { gpu: view.gpu, profile: profile.id, start }));
+        specs.extend(here.into_iter().map(|(p, start)| MigSpec { gpu: view.gpu, profile: p.id, start }));
     }
     Some(BestInstances { specs, takes, cost })
+}
+
+/// The instances of a chosen set of starts.
+fn instances_at(view: &View<'_>, starts: u16, profiles: &Profiles<'_>) -> Vec<(&'static Profile, Slice)> {
+    if view.purpose == Purpose::Static {
+        return view.static_idle().filter(|(_, start)| starts & bit(*start) != 0).collect();
+    }
+    let Some(Ok(profile)) = profiles.known(view) else { return Vec::new() };
+    (0..16).filter(|s| starts >> s & 1 == 1).map(|s| (profile, Slice(s))).collect()
 }
 
 /// The instance at the place that a plan names, if it can be there.
@@ -103,7 +123,7 @@ fn planned(
 ) -> Option<BestInstances> {
     let view = views.get(usize::from(place.gpu.0))?;
     let profile = profile_here(view, ask, profiles).ok()?;
-    let bit = 1_u16.checked_shl(u32::from(place.start.0))?;
+    let bit = bit(place.start);
     if view.room_for(profile) == 0 || free_starts(view, profile) & bit == 0 {
         return None;
     }

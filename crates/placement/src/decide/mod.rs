@@ -7,6 +7,7 @@ mod profile_choice;
 mod quotas;
 mod spread;
 mod starts;
+mod statics;
 mod view;
 mod whole;
 
@@ -15,7 +16,7 @@ use node_state::report::{Fate, KindTried, Report, Takes, Unsuitable};
 use node_state::{Ask, Decision, Kind, Node, Policy};
 use profile_choice::Want;
 use protocol::{Grant, Isolation};
-use view::View;
+use view::{View, views};
 
 /// Decides what `ask` gets on `node` as it is now; changes nothing.
 ///
@@ -53,10 +54,6 @@ pub fn fits(node: &Node, ask: &Ask, policy: &Policy) -> bool {
     }
     let mem_mib = memory(&ask.request, Kind::Whole, policy).unwrap_or(0);
     whole::Place { views: &views(node), links: &node.links, ask, policy, mem_mib }.fits()
-}
-
-fn views(node: &Node) -> Vec<View<'_>> {
-    node.gpus.iter().enumerate().map(|(i, gpu)| View::new(i, gpu)).collect()
 }
 
 struct Search<'a> {
@@ -129,7 +126,7 @@ impl Search<'_> {
                     sm_percent: request.threads.map_or(0, u32::from),
                     least_work: Some(request).filter(|r| !r.times.is_empty()),
                 };
-                let found = mig::search(views, self.ask, want, report)?;
+                let found = mig::search(views, self.node.may_be_cut(), self.ask, want, report)?;
                 Best { grant: Grant::Mig(found.specs), takes: found.takes, fate: Fate::Costs(found.cost) }
             }
             Kind::Mps => {

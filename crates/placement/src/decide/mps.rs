@@ -28,7 +28,7 @@ use geometry::{Profile, Slice};
 use node_state::report::{
     Candidate, Constraint, Fate, GPU_PARTS, Report, ShareClass, ShareScore, Starts, Takes,
 };
-use node_state::{Ask, Cost, GpuState, Holder, Kind, MigPolicy, Policy, Share};
+use node_state::{Ask, Cost, GpuState, Holder, Kind, MigPolicy, Policy, Purpose, Share};
 use protocol::{MigSpec, ShareOn};
 
 /// The best device for the share, and the share there.
@@ -85,6 +85,12 @@ impl Search<'_> {
         if !self.ask.permits(view.gpu) {
             return self.rule_out(view, None, Constraint::NotOffered);
         }
+        if matches!(view.purpose, Purpose::Whole | Purpose::Slurm) {
+            return self.rule_out(view, None, Constraint::KeptFor(view.purpose));
+        }
+        if let Some(kept) = view.kept_uncut {
+            return self.rule_out(view, None, kept);
+        }
         let whole = Device {
             on: ShareOn::Gpu(view.gpu),
             profile: None,
@@ -99,6 +105,7 @@ impl Search<'_> {
                 self.open(view, &whole, ShareClass::Open, cost);
             }
             GpuState::Free => self.new_instances(view, profiles),
+            GpuState::Mig(_) if view.purpose == Purpose::Static => self.instances(view),
             GpuState::Mig(_) => {
                 self.instances(view);
                 self.new_instances(view, profiles);

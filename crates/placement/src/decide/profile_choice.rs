@@ -48,19 +48,34 @@ impl<'a> Profiles<'a> {
     }
 }
 
+impl Profiles<'_> {
+    /// Whether an instance of this profile that is there already will do: a larger one does, where neither a name nor run
+    /// times say which.
+    pub(super) fn will_do(&mut self, view: &View<'_>, profile: &'static Profile) -> bool {
+        let Ok(meant) = self.of(view) else { return false };
+        if self.want.profile.is_some() || self.want.least_work.is_some() {
+            return profile.id == meant.id;
+        }
+        !profile.is_variant() && enough(view, self.want, profile).is_ok()
+    }
+}
+
+/// Whether a profile has the memory and the SMs that are wanted.
+fn enough(view: &View<'_>, want: Want<'_>, profile: &Profile) -> Result<(), Constraint> {
+    let sm_need = (want.sm_percent * view.model.mig_sm()).div_ceil(100);
+    if profile.memory_mib < want.mem_mib {
+        Err(Constraint::TooLittleMemory { need: want.mem_mib, has: profile.memory_mib })
+    } else if profile.sm < sm_need {
+        Err(Constraint::TooFewSms { need: sm_need, has: profile.sm })
+    } else {
+        Ok(())
+    }
+}
+
 /// The smallest base profile that satisfies `want`; the named one, if it does; or the one with the least work.
 fn smallest(view: &View<'_>, want: Want<'_>) -> Result<&'static Profile, Constraint> {
     let model = view.model;
-    let sm_need = (want.sm_percent * model.mig_sm()).div_ceil(100);
-    let enough = |p: &Profile| {
-        if p.memory_mib < want.mem_mib {
-            Err(Constraint::TooLittleMemory { need: want.mem_mib, has: p.memory_mib })
-        } else if p.sm < sm_need {
-            Err(Constraint::TooFewSms { need: sm_need, has: p.sm })
-        } else {
-            Ok(())
-        }
-    };
+    let enough = |p: &Profile| enough(view, want, p);
     if let Some(name) = want.profile {
         let profile = model.profile(name).ok_or(Constraint::NoSuchProfile(model))?;
         return enough(profile).map(|()| profile);

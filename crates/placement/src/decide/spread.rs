@@ -61,40 +61,51 @@ impl Table {
         Some((0..self.rows()).map(|g| if g == best { n } else { 0 }).collect())
     }
 
-    /// How many instances go to each GPU when `n` may be on any. Dynamic programming from the last GPU to the first; `least[g][j]` is the
-    /// least cost of `j` instances on GPUs `g..`.
-    pub(super) fn best_joint(&self, n: usize) -> Option<Vec<usize>> {
-        let (rows, wide) = (self.rows(), n + 1);
+    /// How many instances go to each GPU when `n` may be on any, and at most `most_opened` of the GPUs in `opens` get some.
+    /// Dynamic programming from the last GPU to the first; `least[g][b][j]` is the least cost of `j` instances on GPUs
+    /// `g..`, of which `b` may be opened.
+    pub(super) fn best_joint(&self, n: usize, opens: &[bool], most_opened: usize) -> Option<Vec<usize>> {
+        // Without a limit that can bind there is nothing to count.
+        let counts = most_opened < n.min(opens.iter().filter(|o| **o).count());
+        let deep = if counts { most_opened + 1 } else { 1 };
+        let wide = n + 1;
+        let at = |b: usize, j: usize| b * wide + j;
+        let rows = self.rows();
         let most = |row: &[Option<StartSet>]| row.iter().rposition(Option::is_some).unwrap_or(0);
         if self.cells.chunks(self.columns).map(most).sum::<usize>() < n {
             return None;
         }
-        let mut least: Vec<Option<Cost>> = vec![None; (rows + 1) * wide];
-        let mut take = vec![0_usize; rows * wide];
-        least[rows * wide] = Some(Cost::default());
+        let plane = deep * wide;
+        let mut least: Vec<Option<Cost>> = vec![None; (rows + 1) * plane];
+        let mut take = vec![0_usize; rows * plane];
+        (0..deep).for_each(|b| least[rows * plane + at(b, 0)] = Some(Cost::default()));
+        let opened = |g: usize, count: usize| usize::from(deep > 1 && count > 0 && opens[g]);
         for g in (0..rows).rev() {
-            for j in 0..wide {
-                let mut best: Option<StartSet> =
-                    least[(g + 1) * wide + j].map(|cost| StartSet { starts: 0, cost });
+            for (b, j) in (0..deep).flat_map(|b| (0..wide).map(move |j| (b, j))) {
+                let here = g * plane + at(b, j);
+                let rest = |b: usize, j: usize| least[(g + 1) * plane + at(b, j)];
+                let mut best: Option<StartSet> = rest(b, j).map(|cost| StartSet { starts: 0, cost });
                 for count in 1..self.columns.min(j + 1) {
-                    let Some(here) = self.cells[g * self.columns + count] else { continue };
-                    let Some(rest) = least[(g + 1) * wide + j - count] else { continue };
-                    let choice = StartSet { starts: here.starts, cost: here.cost + rest };
+                    let Some(set) = self.cells[g * self.columns + count] else { continue };
+                    let Some(left) = b.checked_sub(opened(g, count)) else { continue };
+                    let Some(rest) = rest(left, j - count) else { continue };
+                    let choice = StartSet { starts: set.starts, cost: set.cost + rest };
                     if best.is_none_or(|b| better(choice, b)) {
                         best = Some(choice);
-                        take[g * wide + j] = count;
+                        take[here] = count;
                     }
                 }
-                least[g * wide + j] = best.map(|b| b.cost);
+                least[here] = best.map(|b| b.cost);
             }
         }
-        least[n]?;
-        let mut left = n;
+        least[at(deep - 1, n)]?;
+        let (mut left, mut may_open) = (n, deep - 1);
         let mut counts = Vec::with_capacity(rows);
         for g in 0..rows {
-            let count = take[g * wide + left];
+            let count = take[g * plane + at(may_open, left)];
             counts.push(count);
             left -= count;
+            may_open -= opened(g, count);
         }
         Some(counts)
     }

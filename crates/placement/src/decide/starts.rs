@@ -2,12 +2,20 @@
 
 use super::view::View;
 use geometry::{Profile, Slice};
-use node_state::{Cost, GpuState, Holder, MigPolicy};
+use node_state::{Cost, GpuState, Holder, MigPolicy, Purpose};
 
 /// The starts of `profile` whose units no job holds: bit `i` for a start at unit `i`.
 pub(super) fn free_starts(view: &View<'_>, profile: &Profile) -> u16 {
+    if view.purpose == Purpose::Static {
+        return view.static_idle().filter(|(p, _)| p.id == profile.id).fold(0, |mask, (_, s)| mask | bit(s));
+    }
     let free = profile.starts.iter().filter(|s| profile.at(**s).mask() & view.held == 0);
-    free.fold(0, |mask, s| mask | 1_u16.checked_shl(u32::from(s.0)).unwrap_or(0))
+    free.fold(0, |mask, s| mask | bit(*s))
+}
+
+/// The bit of a start.
+pub(super) fn bit(start: Slice) -> u16 {
+    1_u16.checked_shl(u32::from(start.0)).unwrap_or(0)
 }
 
 /// Calls `f(starts, units, count)` for every set of 1 to `most` starts in `free` that do not overlap.
@@ -57,7 +65,7 @@ pub(super) fn cost_of(view: &View<'_>, profile: &Profile, starts: u16, union: u1
     Cost {
         memory_mib: view.model.span_mib(profile) * u64::from(n),
         sm: profile.sm * n,
-        opened: u32::from(view.untouched),
+        opened: u32::from(view.untouched && view.purpose != Purpose::Static),
         lost: view.left(0, None) - view.left(union, Some(profile)),
         switched: u32::from(switch),
         created: (starts & !reused).count_ones(),

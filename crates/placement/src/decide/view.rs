@@ -2,13 +2,14 @@
 
 use geometry::{GpuIndex, JobId, Model, Placement, Profile, ProfileId, Slice};
 use node_state::report::Constraint;
-use node_state::{Gpu, GpuState, Holder, Instance, MigPolicy};
+use node_state::{Gpu, GpuState, Holder, Instance, MigPolicy, Node, Purpose};
 
 /// One GPU as the searches see it.
 pub(super) struct View<'a> {
     pub(super) gpu: GpuIndex,
     pub(super) model: &'static Model,
     pub(super) policy: MigPolicy,
+    pub(super) purpose: Purpose,
     pub(super) state: &'a GpuState,
     /// Bit mask of the units that jobs hold; all bits if an instance has a profile that the model does not have.
     pub(super) held: u16,
@@ -20,22 +21,36 @@ pub(super) struct View<'a> {
     variant_held: bool,
     /// No job is on it.
     pub(super) untouched: bool,
+    /// Whether a first instance or share on it would be one of the few that [`Node::may_be_cut`] counts.
+    pub(super) uncut: bool,
+    /// Why no first instance or share may come here, if that is so.
+    pub(super) kept_uncut: Option<Constraint>,
     /// Whether the GPU may be partitioned and is, or can be now; else why not.
     pub(super) mig: Result<(), Constraint>,
 }
 
+/// Every GPU of a node.
+pub(super) fn views(node: &Node) -> Vec<View<'_>> {
+    let full = (node.may_be_cut() == 0).then_some(Constraint::KeptUncut(node.keep_uncut));
+    node.gpus.iter().enumerate().map(|(i, gpu)| View::new(i, gpu, full)).collect()
+}
+
 impl<'a> View<'a> {
-    pub(super) fn new(index: usize, gpu: &'a Gpu) -> Self {
+    /// `full`: why no further GPU of the node may be cut, if that is so.
+    fn new(index: usize, gpu: &'a Gpu, full: Option<Constraint>) -> Self {
         let mut view = Self {
             gpu: GpuIndex(u16::try_from(index).unwrap_or(u16::MAX)),
             model: gpu.model,
             policy: gpu.policy,
+            purpose: gpu.purpose,
             state: &gpu.state,
             held: 0,
             held_compute: 0,
             all_media_held: false,
             variant_held: false,
             untouched: matches!(gpu.state, GpuState::Free),
+            uncut: false,
+            kept_uncut: None,
             mig: mig_possible(gpu),
         };
         if let GpuState::Mig(instances) = &gpu.state {
@@ -44,7 +59,19 @@ impl<'a> View<'a> {
                 view.hold(gpu.profile_of(instance), instance);
             }
         }
+        view.uncut = view.untouched && gpu.is_flexible();
+        view.kept_uncut = full.filter(|_| view.uncut);
+        if let (Ok(()), Some(kept)) = (view.mig, view.kept_uncut) {
+            view.mig = Err(kept);
+        }
         view
+    }
+
+    /// The site's own instances that no job has; none on a GPU that is not static.
+    pub(super) fn static_idle(&self) -> impl Iterator<Item = (&'static Profile, Slice)> {
+        let (model, fixed) = (self.model, self.purpose == Purpose::Static);
+        let idle = self.instances().iter().filter(move |i| fixed && i.holder == Holder::Idle);
+        idle.filter_map(move |i| model.profile_by_id(i.profile).map(|p| (p, i.start)))
     }
 
     fn hold(&mut self, profile: Option<&'static Profile>, instance: &Instance) {
@@ -70,12 +97,20 @@ impl<'a> View<'a> {
         if self.mig.is_err() || self.all_media_held || profile.is_some_and(Profile::has_all_media) {
             return 0;
         }
+        if self.purpose == Purpose::Static {
+            let spared = self.static_idle().filter(|(p, start)| p.at(*start).mask() & more == 0);
+            return u32::try_from(spared.count()).unwrap_or(u32::MAX);
+        }
         u32::from(self.model.placements_left(self.held | more))
     }
 
     /// How many more instances of `profile` the limits on counts allow: the profile's own maximum, the GPU's compute
     /// slices, and the media engines. Free places are not looked at.
     pub(super) fn room_for(&self, profile: &Profile) -> u32 {
+        if self.purpose == Purpose::Static {
+            let same = self.static_idle().filter(|(p, _)| p.id == profile.id);
+            return u32::try_from(same.count()).unwrap_or(u32::MAX);
+        }
         let compute =
             self.model.compute_slices.saturating_sub(self.held_compute) / profile.compute_slices.max(1);
         let held = || self.instances().iter().filter(|i| i.holder != Holder::Idle);
@@ -100,6 +135,7 @@ impl<'a> View<'a> {
             idle.map(|i| (i.profile, i.start))
         }
         std::ptr::eq(self.model, other.model)
+            && (self.purpose, self.uncut) == (other.purpose, other.uncut)
             && (self.policy, self.held, self.untouched) == (other.policy, other.held, other.untouched)
             && self.mig == other.mig
             && matches!(self.state, GpuState::Free) == matches!(other.state, GpuState::Free)
@@ -129,6 +165,9 @@ pub(super) fn first_job(holder: &Holder) -> Option<JobId> {
 }
 
 fn mig_possible(gpu: &Gpu) -> Result<(), Constraint> {
+    if matches!(gpu.purpose, Purpose::Whole | Purpose::Shares | Purpose::Slurm) {
+        return Err(Constraint::KeptFor(gpu.purpose));
+    }
     match (&gpu.state, gpu.policy) {
         (_, MigPolicy::Off) => Err(Constraint::MigOff),
         (GpuState::Whole(job), _) => Err(Constraint::Taken(*job)),

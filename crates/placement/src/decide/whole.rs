@@ -19,7 +19,7 @@ use super::view::{View, blocker};
 use geometry::GpuIndex;
 use mapa::{Match, Memo, NoMatch, Query};
 use node_state::report::{Candidate, Constraint, Fate, GPU_PARTS, Report, SetScore, Takes};
-use node_state::{Ask, Kind, MigPolicy, Policy};
+use node_state::{Ask, Kind, MigPolicy, Policy, Purpose};
 use protocol::Bandwidth;
 use topology::{BandwidthModel, GpuSet, LinkMatrix, Quota};
 
@@ -154,6 +154,11 @@ fn by_sum(place: &Place<'_>, free: GpuSet) -> Option<(Vec<GpuIndex>, Fate, bool)
 fn ruled_out(view: &View<'_>, ask: &Ask, mem_mib: u64) -> Option<Constraint> {
     if !ask.permits(view.gpu) {
         return Some(Constraint::NotOffered);
+    }
+    match view.purpose {
+        Purpose::Slurm if ask.plain => {}
+        Purpose::Static | Purpose::Shares | Purpose::Slurm => return Some(Constraint::KeptFor(view.purpose)),
+        Purpose::Any | Purpose::Whole => {}
     }
     if let Some(taken) = blocker(view) {
         return Some(taken);

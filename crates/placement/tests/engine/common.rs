@@ -49,8 +49,8 @@ pub(crate) fn dgx1() -> LinkMatrix {
 
 /// GPUs of these models, all under one policy, evenly linked.
 pub(crate) fn node(keys: &[&str], policy: MigPolicy) -> Node {
-    let gpu = |key: &&str| gpu(Model::find(key).unwrap(), policy);
-    Node { gpus: keys.iter().map(gpu).collect(), links: LinkMatrix::uniform(keys.len(), 25.0) }
+    let gpu = |key: &&str| Gpu::new(Model::find(key).unwrap(), policy);
+    Node { gpus: keys.iter().map(gpu).collect(), links: LinkMatrix::uniform(keys.len(), 25.0), keep_uncut: 0 }
 }
 
 /// A request of user 1000.
@@ -75,10 +75,6 @@ pub(crate) fn run(node: &mut Node, ask: &Ask, policy: &Policy) -> Decision {
 
 const MODELS: [&str; 5] = ["a30-24gb", "a100-40gb", "h100-80gb-sxm", "rtx-pro-6000-96gb", "v100-16gb"];
 
-fn gpu(model: &'static Model, policy: MigPolicy) -> Gpu {
-    Gpu { model, policy: policy.on(model), state: GpuState::Free }
-}
-
 fn policies() -> impl Strategy<Value = MigPolicy> {
     prop_oneof![1 => Just(MigPolicy::On), 1 => Just(MigPolicy::Off), 3 => Just(MigPolicy::Dynamic)]
 }
@@ -94,9 +90,55 @@ pub(crate) fn empty_nodes(most: usize) -> impl Strategy<Value = Node> {
         let bw = |i: usize, j: usize| f64::from(links[i.min(j) * 16 + i.max(j)]) * 12.5;
         let row = |i: usize| (0..n).map(|j| if i == j { 0.0 } else { bw(i, j) }).collect();
         let rows: Vec<Vec<f64>> = (0..n).map(row).collect();
-        let gpu = |m: &usize| gpu(Model::find(MODELS[*m]).unwrap(), policy);
-        Node { gpus: models.iter().map(gpu).collect(), links: LinkMatrix::from_rows(&rows).unwrap() }
+        let gpu = |m: &usize| Gpu::new(Model::find(MODELS[*m]).unwrap(), policy);
+        let links = LinkMatrix::from_rows(&rows).unwrap();
+        Node { gpus: models.iter().map(gpu).collect(), links, keep_uncut: 0 }
     })
+}
+
+/// An empty node of 1 to `most` GPUs, each kept for something or for nothing, some of them uncut.
+pub(crate) fn ruled_nodes(most: usize) -> impl Strategy<Value = Node> {
+    let purpose = prop_oneof![
+        3 => Just(Purpose::Any), 2 => Just(Purpose::Static), 1 => Just(Purpose::Whole), 1 => Just(Purpose::Shares),
+        1 => Just(Purpose::Slurm),
+    ];
+    let gpu = (purpose, policies(), prop::collection::vec(any::<prop::sample::Index>(), 1..6));
+    (empty_nodes(most), prop::collection::vec(gpu, most), 0..3_usize).prop_map(|(mut node, kept, keep)| {
+        for (gpu, (purpose, policy, picks)) in node.gpus.iter_mut().zip(kept) {
+            *gpu = match purpose {
+                Purpose::Any => Gpu::new(gpu.model, policy),
+                Purpose::Static => Gpu::kept(gpu.model, purpose, &some_instances(gpu.model, &picks)),
+                _ => Gpu::kept(gpu.model, purpose, &[]),
+            };
+        }
+        let flexible = node.gpus.iter().filter(|g| g.is_flexible()).count();
+        Node { keep_uncut: keep.min(flexible), ..node }
+    })
+}
+
+/// Instances that can be beside each other on a GPU of this model, at least one.
+fn some_instances(model: &'static Model, picks: &[prop::sample::Index]) -> Vec<(ProfileId, Slice)> {
+    let gpus = vec![Gpu::new(model, MigPolicy::On)];
+    let mut alone = Node { gpus, links: LinkMatrix::uniform(1, 0.0), keep_uncut: 0 };
+    let places: Vec<MigSpec> = audit::every_place(&alone).collect();
+    let mut all = Vec::new();
+    for (pick, job) in picks.iter().zip(1..) {
+        let spec = *pick.get(&places);
+        if alone.apply(JobId(job), Uid(0), &Grant::Mig(vec![spec])).is_ok() {
+            all.push((spec.profile, spec.start));
+        }
+    }
+    all.sort_by_key(|(_, start)| *start);
+    all
+}
+
+/// The instances of the static GPUs of a node.
+pub(crate) fn static_instances(node: &Node) -> Vec<Vec<(ProfileId, Slice)>> {
+    let of = |gpu: &Gpu| match &gpu.state {
+        GpuState::Mig(all) => all.iter().map(|i| (i.profile, i.start)).collect(),
+        _ => Vec::new(),
+    };
+    node.gpus.iter().filter(|g| g.purpose == Purpose::Static).map(of).collect()
 }
 
 /// Requests of every kind, sizes from tiny to more than any GPU has.
@@ -117,7 +159,7 @@ pub(crate) fn asks(most_instances: u32) -> impl Strategy<Value = Ask> {
                 gpus.filter(|_| isolation == Isolation::Whole || (isolation == Isolation::Auto && uid == 0));
             let instances = if isolation == Isolation::Mps { 1 } else { instances };
             let request = Request { mem_mib, threads, instances, gpus, ..Request::new(isolation) };
-            Ask { allowed, same_gpu_only, ..Ask::new(JobId(0), Uid(1000 + uid), request) }
+            Ask { allowed, same_gpu_only, plain: uid == 2, ..Ask::new(JobId(0), Uid(1000 + uid), request) }
         },
     )
 }

@@ -15,7 +15,11 @@ fn every_grant(node: &Node, ask: &Ask, policy: &Policy) -> Vec<Grant> {
     let alone = Ask { request: Request { instances: 1, ..ask.request.clone() }, ..ask.clone() };
     let places: Vec<MigSpec> =
         every_place(node).filter(|s| legal(node, &alone, policy, &Grant::Mig(vec![*s])).is_empty()).collect();
-    subsets(&places, ask.request.instances.max(1) as usize, &mut |set| grants.push(Grant::Mig(set.to_vec())));
+    subsets(&places, ask.request.instances.max(1) as usize, &mut |set| {
+        let mut specs = set.to_vec();
+        specs.sort_by_key(|s| (s.gpu, s.start));
+        grants.push(Grant::Mig(specs));
+    });
     grants.extend(shares(node, ask, policy));
     let gpus: Vec<GpuIndex> = (0_u16..).take(node.gpus.len()).map(GpuIndex).collect();
     subsets(&gpus, ask.request.gpus.unwrap_or(1) as usize, &mut |set| {
@@ -74,6 +78,32 @@ proptest! {
     fn several_instances((mut node, events) in (empty_nodes(2), events(6)), ask in asks(3), policy in site_policies()) {
         live(&mut node, &policy, &events);
         check(&node, &Ask { job: JobId(999), ..ask }, &policy)?;
+    }
+
+    #[test]
+    fn gpus_kept_for_something((mut node, events) in (ruled_nodes(4), events(12)), ask in asks(1), policy in site_policies()) {
+        let fixed = static_instances(&node);
+        live(&mut node, &policy, &events);
+        check(&node, &Ask { job: JobId(999), ..ask.clone() }, &policy)?;
+        let mut run = node.clone();
+        if let Some(grant) = decide(&node, &ask, &policy).chosen {
+            run.apply(JobId(999), ask.uid, &grant).unwrap();
+            prop_assert_eq!(audit::audit_node(&run), []);
+        }
+        run.release(JobId(999));
+        prop_assert_eq!(static_instances(&run), fixed);
+    }
+
+    #[test]
+    fn several_instances_on_kept_gpus((mut node, events) in (ruled_nodes(3), events(6)), ask in asks(3), policy in site_policies()) {
+        live(&mut node, &policy, &events);
+        check(&node, &Ask { job: JobId(999), ..ask }, &policy)?;
+    }
+
+    #[test]
+    fn whole_sets_beside_kept_gpus((mut node, events) in (ruled_nodes(8), events(3)), whole in whole_asks(), plain in any::<bool>(), policy in site_policies()) {
+        live(&mut node, &policy, &events);
+        check(&node, &Ask { plain, ..whole }, &policy)?;
     }
 
     #[test]

@@ -266,3 +266,83 @@ fn a_forged_or_stale_grant_is_refused() {
         assert_eq!(n.layout(), before);
     }
 }
+
+#[test]
+fn a_gpu_that_the_site_has_cut_is_used_as_it_is() {
+    let instances = |list: &[(&str, u8)]| {
+        let model = Model::find(A100).unwrap();
+        let one = |(name, start): &(&str, u8)| (model.profile(name).unwrap().id, Slice(*start));
+        Gpu::kept(model, Purpose::Static, &list.iter().map(one).collect::<Vec<_>>())
+    };
+    let p = Policy::default();
+    let mut n = node(&[A100], MigPolicy::On);
+    n.gpus[0] = instances(&[("3g.20gb", 0), ("3g.20gb", 4)]);
+    // A larger instance does, and none other is made.
+    assert_eq!(mig(&run(&mut n, &ask(1, "mig", "4G"), &p)), [(0, "3g.20gb".to_owned(), 0)]);
+    assert_eq!(run(&mut n, &ask(2, "mig:1g.5gb", ""), &p).chosen, None);
+    assert_eq!(run(&mut n, &ask(3, "whole", ""), &p).chosen, None);
+    assert!(run(&mut n, &ask(4, "mps", "2G"), &p).chosen.is_some());
+    assert_eq!(run(&mut n, &ask(5, "mig", "4G"), &p).chosen, None);
+    assert_eq!(n.layout(), "tessera gpu0=mig[3g.20gb@0:job1,3g.20gb@4:mps[job4:1908M/10%]]");
+    assert!(n.release(JobId(1)) && n.release(JobId(4)));
+    assert_eq!(n.layout(), "tessera gpu0=mig[3g.20gb@0:idle,3g.20gb@4:idle]");
+    // One job's instances may be of several sizes.
+    n.gpus[0] = instances(&[("4g.20gb", 0), ("1g.5gb", 4), ("1g.5gb", 5)]);
+    let two = |mem| {
+        let ask = ask(6, "mig", mem);
+        Ask { request: Request { instances: 2, ..ask.request.clone() }, ..ask }
+    };
+    assert_eq!(mig(&decide(&n, &two("4G"), &p)), [(0, "1g.5gb".to_owned(), 4), (0, "1g.5gb".to_owned(), 5)]);
+    assert_eq!(decide(&n, &two("8G"), &p).chosen, None);
+    assert_eq!(n.emptied().layout(), n.layout());
+}
+
+#[test]
+fn a_gpu_is_given_for_what_it_is_kept_for() {
+    let p = Policy::default();
+    let kept = |purpose| {
+        let mut n = node(&[A100], MigPolicy::Dynamic);
+        n.gpus[0] = Gpu::kept(n.gpus[0].model, purpose, &[]);
+        n
+    };
+    let may = |n: &Node, ask: &Ask| decide(n, ask, &p).chosen.is_some();
+    let all = [ask(1, "mig", "4G"), ask(1, "mps", "4G"), ask(1, "whole", "")];
+    let of = |purpose| all.each_ref().map(|ask| may(&kept(purpose), ask));
+    assert_eq!(of(Purpose::Any), [true, true, true]);
+    assert_eq!(of(Purpose::Whole), [false, false, true]);
+    assert_eq!(of(Purpose::Shares), [false, true, false]);
+    assert_eq!(of(Purpose::Slurm), [false, false, false]);
+    let plain = Ask { plain: true, ..ask(1, "whole", "") };
+    assert!(may(&kept(Purpose::Slurm), &plain) && !may(&kept(Purpose::Shares), &plain));
+    assert_eq!(kept(Purpose::Slurm).layout(), "tessera gpu0=slurm");
+    let why = decide(&kept(Purpose::Slurm), &all[2], &p).why();
+    assert_eq!(why, "nothing fits: GPU 0: left to Slurm (gpu_use)");
+}
+
+#[test]
+fn some_gpus_stay_uncut() {
+    let p = Policy::default();
+    let mut n = Node { keep_uncut: 2, ..node(&[A100; 3], MigPolicy::Dynamic) };
+    let big = |job| ask(job, "mig:7g.40gb", "");
+    assert!(run(&mut n, &big(1), &p).chosen.is_some());
+    assert_eq!(run(&mut n, &big(2), &p).chosen, None);
+    assert_eq!(run(&mut n, &ask(2, "mps", "1G"), &p).chosen, None);
+    let why = decide(&n, &ask(2, "mps", "1G"), &p).why();
+    assert_eq!(
+        why,
+        "nothing fits: GPUs 1-2: 2 GPUs of the node stay uncut (keep_uncut); GPU 0: isolated for job 1; GPU 0: taken by job 1"
+    );
+    // Whole jobs take them, and that makes no more room for instances.
+    assert!(run(&mut n, &ask(3, "whole", ""), &p).chosen.is_some());
+    assert_eq!(run(&mut n, &big(4), &p).chosen, None);
+    assert!(n.release(JobId(1)));
+    assert!(run(&mut n, &big(5), &p).chosen.is_some());
+    // A job's instances do not spread onto them either.
+    let mut n = Node { keep_uncut: 2, ..node(&[A100; 3], MigPolicy::Dynamic) };
+    let ask = ask(6, "mig:3g.20gb", "");
+    let several = |count| Ask { request: Request { instances: count, ..ask.request.clone() }, ..ask.clone() };
+    assert!(decide(&n, &several(2), &p).chosen.is_some());
+    assert_eq!(decide(&n, &several(3), &p).chosen, None);
+    n.keep_uncut = 1;
+    assert!(decide(&n, &several(3), &p).chosen.is_some());
+}

@@ -23,6 +23,8 @@ pub struct Layout {
 pub enum GpuLayout {
     /// No job has it, and it has no instances.
     Free,
+    /// The site leaves it to Slurm, and no job has it whole.
+    Slurm,
     /// This job has all of it.
     Whole(JobId),
     /// Jobs share it through MPS, without MIG.
@@ -125,6 +127,7 @@ impl fmt::Display for GpuLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Free => f.write_str("free"),
+            Self::Slurm => f.write_str("slurm"),
             Self::Whole(job) => write!(f, "whole[job{job}]"),
             Self::Mps(shares) => shares.fmt(f),
             Self::Mig(instances) => {

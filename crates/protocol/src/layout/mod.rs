@@ -4,7 +4,8 @@
 //! tessera gpu0=mig[2g.10gb@0:job12,1g.5gb@2:idle] gpu1=whole[job13] gpu2=mps[job14:2862M/25%] gpu3-7=free
 //! ```
 //!
-//! Memory is in MiB, threads in percent. GPUs have Slurm's numbers. A shared instance lists its shares:
+//! Memory is in MiB, threads in percent. GPUs have Slurm's numbers. A GPU that the site leaves to Slurm is `slurm` while no
+//! job has it whole. A shared instance lists its shares:
 //! `1g.5gb@2:mps[job14:2862M/25%]`. Neighbouring GPUs in the same state are one entry. Users' ids are left out, because
 //! anybody may read the line. At most [`MAX_SHARES`] shares of a device are listed, and the rest counted: `+3`. A line
 //! that would exceed [`MAX_LEN`] bytes ends early with `...`.

@@ -81,6 +81,9 @@ impl<'a> Parser<'a> {
         if self.eat("free") {
             return Ok(GpuLayout::Free);
         }
+        if self.eat("slurm") {
+            return Ok(GpuLayout::Slurm);
+        }
         if self.eat("whole[") {
             let job = self.job()?;
             self.expect("]")?;

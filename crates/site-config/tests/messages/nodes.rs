@@ -192,3 +192,66 @@ fn interconnects() {
     assert_eq!(two("discovered = \"named.toml\""), "");
     assert_eq!(two("matrix = [[0, 2.5e1], [25, 0]]"), "");
 }
+
+#[test]
+fn what_single_gpus_are_for() {
+    let set = |keys: &str| of_nodes(&format!("names = \"n1\"\ngpu = \"a100-40gb\"\ncount = 4\n{keys}"));
+    assert_snapshot!(set("gpu_use = { \"0-1\" = \"instances\" }"), @r#"
+    tessera.toml:5:22: gpu_use cannot be "instances"
+    gpu_use = { "0-1" = "instances" }
+                         ^~~~~~~~~  hint: use one of mig, whole, mps, slurm
+    "#);
+    assert_snapshot!(set("gpu_use = { \"0,4\" = \"whole\", \"x\" = \"mps\", \"3-1\" = \"mig\" }"), @r#"
+    tessera.toml:5:14: these nodes have no GPU 4
+    gpu_use = { "0,4" = "whole", "x" = "mps", "3-1" = "mig" }
+                 ^~~  hint: they have GPUs 0 to 3
+    tessera.toml:5:31: gpu_use cannot be for GPUs "x"
+    gpu_use = { "0,4" = "whole", "x" = "mps", "3-1" = "mig" }
+                                  ^  hint: write GPU numbers such as "0-1,3"
+    tessera.toml:5:44: gpu_use cannot be for GPUs "3-1"
+    gpu_use = { "0,4" = "whole", "x" = "mps", "3-1" = "mig" }
+                                               ^~~  hint: write GPU numbers such as "0-1,3"
+    "#);
+    assert_snapshot!(set("gpu_use = { \"0-2\" = \"whole\" }\nstatic = { \"2\" = [\"3g.20gb@0\"] }"), @r#"
+    tessera.toml:6:13: GPU 2 is given two uses
+    static = { "2" = ["3g.20gb@0"] }
+                ^
+    "#);
+    assert_snapshot!(set("gpu_use = \"whole\"\nstatic = { 0 = \"3g.20gb@0\" }"), @r#"
+    tessera.toml:5:12: gpu_use is a string, not a table
+    gpu_use = "whole"
+               ^~~~~
+    tessera.toml:6:17: static is a string, not an array of instances such as "3g.20gb@0"
+    static = { 0 = "3g.20gb@0" }
+                    ^~~~~~~~~
+    "#);
+    assert_snapshot!(set("static = { \"0-1\" = [\"3g.20gb@1\"], 2 = [\"3g.20gb\"], 3 = [] }"), @r#"
+    tessera.toml:5:22: 3g.20gb cannot start at 1 of a100-40gb
+    static = { "0-1" = ["3g.20gb@1"], 2 = ["3g.20gb"], 3 = [] }
+                         ^~~~~~~~~  hint: it can start at 0, 4
+    tessera.toml:5:41: "3g.20gb" names no start
+    static = { "0-1" = ["3g.20gb@1"], 2 = ["3g.20gb"], 3 = [] }
+                                            ^~~~~~~  hint: write PROFILE@START such as "3g.20gb@0"
+    tessera.toml:5:56: static has no instances
+    static = { "0-1" = ["3g.20gb@1"], 2 = ["3g.20gb"], 3 = [] }
+                                                           ^~  hint: write PROFILE@START such as "3g.20gb@0", or leave the GPU out
+    "#);
+    assert_snapshot!(set("static = { 0 = [\"3g.20gb@0\", \"2g.10gb@2\"], 1 = [\"2g.11gb@0\"] }"), @r#"
+    tessera.toml:5:31: 2g.10gb@2 cannot be beside the others on one GPU
+    static = { 0 = ["3g.20gb@0", "2g.10gb@2"], 1 = ["2g.11gb@0"] }
+                                  ^~~~~~~~~
+    tessera.toml:5:50: profile 2g.11gb does not exist on a100-40gb
+    static = { 0 = ["3g.20gb@0", "2g.10gb@2"], 1 = ["2g.11gb@0"] }
+                                                     ^~~~~~~~~  hint: did you mean 2g.10gb?
+    "#);
+    assert_snapshot!(set("keep_uncut = 4\ngpu_use = { \"0\" = \"whole\" }"), @r#"
+    tessera.toml:5:14: keep_uncut is 4, but only 3 GPUs may be had both whole and in parts
+    keep_uncut = 4
+                 ^  hint: count the GPUs without gpu_use and static, where mig is not "on"
+    "#);
+    assert_snapshot!(set("keep_uncut = 1\nmig = \"on\""), @r#"
+    tessera.toml:5:14: keep_uncut is 1, but only 0 GPUs may be had both whole and in parts
+    keep_uncut = 1
+                 ^  hint: count the GPUs without gpu_use and static, where mig is not "on"
+    "#);
+}

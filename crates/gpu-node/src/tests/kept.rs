@@ -1,0 +1,135 @@
+//! GPUs that the site keeps for something: its own instances stay, and what is left to Slurm is not touched.
+
+use node_state::Purpose;
+
+use super::*;
+use crate::{Fault, LiveJobs};
+
+/// The node with these GPUs kept, after somebody has made these instances.
+fn kept(node: &TestNode, gpus: &[(usize, Purpose)], made: &[(u16, &str, u8)]) -> TestNode {
+    for (job, one) in (90..).zip(made) {
+        node.realise(job, ALICE, mig(&[*one])).unwrap();
+    }
+    (90..).zip(made).for_each(|(job, _)| node.release(job));
+    let mut settings = node.settings.clone();
+    for (gpu, purpose) in gpus {
+        let here = made.iter().filter(|(on, ..)| usize::from(*on) == *gpu);
+        let fixed: Vec<_> = here.map(|(_, p, s)| (spec(0, p, *s).profile, Slice(*s))).collect();
+        let model = settings.gpus[*gpu].model;
+        settings.gpus[*gpu] = GpuSettings::of(&node_state::Gpu::kept(model, *purpose, &fixed));
+    }
+    TestNode { dir: node.dir.clone(), settings }
+}
+
+fn uuids(node: &TestNode, gpu: usize) -> Vec<String> {
+    let instances = node.inspect().gpus[gpu].instances.clone();
+    instances.iter().flat_map(|i| i.compute.iter().map(|c| c.uuid.clone())).collect()
+}
+
+#[test]
+fn the_sites_own_instances_are_used_and_stay() {
+    on_node("tests::kept::the_sites_own_instances_are_used_and_stay", |node| {
+        let made = [(0, "3g.20gb", 0), (0, "3g.20gb", 4)];
+        let node = kept(node, &[(0, Purpose::Static)], &made);
+        let before = uuids(&node, 0);
+        assert_eq!(before.len(), 2);
+        let entry = node.realise(1, BOB, mig(&[(0, "3g.20gb", 4)])).unwrap().entry;
+        assert_eq!(entry.instances[0].live.clone().unwrap().uuid, before[1]);
+        assert_eq!(node.access(&entry.device_nodes[0]), (BOB, 0o400));
+        node.release(1);
+        // Whatever is granted in error: nothing is made, destroyed or switched.
+        let fault = |grant: Grant| match node.realise(2, BOB, grant).unwrap_err() {
+            RealiseError::JobFailed(fault) => fault,
+            other => panic!("the node is fit: {other}"),
+        };
+        assert!(matches!(fault(whole(&[1, 0])), Fault::Kept { purpose: Purpose::Static, .. }));
+        let no = fault(mig(&[(0, "1g.5gb", 0)])).to_string();
+        assert_eq!(
+            no,
+            "GPU 0: tessera.toml says that it is cut by the site, but there is no 1g.5gb at 0 now"
+        );
+        node.release(2);
+        node.reconcile(&[]);
+        assert_eq!(uuids(&node, 0), before);
+        node.assert_clean(&[]);
+    });
+}
+
+#[test]
+fn a_missing_or_further_instance_of_the_sites_own_is_reported() {
+    on_node("tests::kept::a_missing_or_further_instance_of_the_sites_own_is_reported", |node| {
+        let mut node = kept(node, &[(0, Purpose::Static)], &[(0, "2g.10gb", 0)]);
+        node.settings.gpus[0].fixed = vec![(spec(0, "2g.10gb", 2).profile, Slice(2))];
+        node.reconcile(&[]);
+        assert_eq!(
+            node.disagreements(&[]),
+            [
+                "GPU 0: the site says that it has 2g.10gb@2 (static), the driver shows none",
+                "GPU 0: has 2g.10gb@0, which the site does not describe (static)",
+            ]
+        );
+        assert_eq!(uuids(&node, 0).len(), 1);
+    });
+}
+
+#[test]
+fn what_is_left_to_slurm_is_not_touched() {
+    on_node("tests::kept::what_is_left_to_slurm_is_not_touched", |node| {
+        let node = kept(node, &[(1, Purpose::Slurm)], &[(1, "3g.20gb", 0)]);
+        let cap = {
+            let settings = TestNode::open(&node.dir).settings;
+            let devices = crate::access::Devices::open(&settings).unwrap();
+            let [gi, _] =
+                devices.caps(crate::GpuMinor(1), node.inspect().gpus[1].instances[0].id, 0).unwrap();
+            gi
+        };
+        let open = |name: &str| {
+            let path = node.settings.dev_root.join(name);
+            let mode = PermissionsExt::from_mode(0o666);
+            std::fs::set_permissions(path, mode).unwrap();
+        };
+        open("nvidia1");
+        open(&cap);
+        let before = uuids(&node, 1);
+        let untouched = |at: &str| {
+            assert_eq!(node.access("nvidia1"), (0, 0o666), "{at}");
+            assert_eq!(node.access(&cap), (0, 0o666), "{at}");
+            assert_eq!(uuids(&node, 1), before, "{at}");
+        };
+        // A plain job has it beside one that is ours.
+        node.realise(1, ALICE, whole(&[0, 1])).unwrap();
+        assert_eq!(node.access("nvidia0"), (ALICE, 0o600));
+        untouched("a plain job has it");
+        crate::reconcile(&node.settings, LiveJobs::Unknown).unwrap();
+        untouched("reconciled");
+        node.release(1);
+        node.reconcile(&[]);
+        untouched("given back");
+        assert_eq!(node.access("nvidia0"), (0, 0o600));
+        for grant in [
+            mig(&[(1, "3g.20gb", 0)]),
+            Grant::Mps { on: protocol::ShareOn::Gpu(GpuIndex(1)), mem_mib: 100, threads: 10 },
+        ] {
+            assert!(matches!(node.realise(2, BOB, grant), Err(RealiseError::JobFailed(Fault::Kept { .. }))));
+            node.release(2);
+        }
+        node.assert_clean(&[]);
+    });
+}
+
+#[test]
+fn gpus_that_neither_slurm_nor_the_site_counts_are_not_touched() {
+    on_node("tests::kept::gpus_that_neither_slurm_nor_the_site_counts_are_not_touched", |node| {
+        let mut node = kept(node, &[], &[(1, "3g.20gb", 0)]);
+        let files = |n: u16| node.settings.dev_root.join(format!("nvidia{n}")).display().to_string();
+        let order = site_config::GpuOrder::Files(vec![files(2), files(0)]);
+        node.settings.gpus = vec![node.settings.gpus[2].clone(), node.settings.gpus[0].clone()];
+        node.settings.numbering = Numbering::of(&node.settings, &order).unwrap();
+        let path = node.settings.dev_root.join("nvidia1");
+        std::fs::set_permissions(path, PermissionsExt::from_mode(0o666)).unwrap();
+        let before = uuids(&node, 1);
+        node.reconcile(&[]);
+        assert_eq!((node.access("nvidia1"), uuids(&node, 1)), ((0, 0o666), before));
+        assert_eq!(node.access("nvidia0"), (0, 0o600));
+    });
+}

@@ -3,7 +3,8 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-use plugin_rt::tessera_toml;
+use plugin_rt::last_good::{InForce, LastGood};
+use plugin_rt::{slurm_conf, tessera_toml};
 use site_config::{ConfigError, NodeSpec, SiteConfig};
 
 use crate::outcome::Failure;
@@ -29,6 +30,25 @@ pub(crate) fn load(named: Option<&Path>) -> Result<SiteConfig, Failure> {
     config.ok_or_else(|| {
         Failure::new(format!("{} has {}\n{}", path.display(), count(errors.len()), shown.join("\n")))
     })
+}
+
+/// The configuration that the node `name`, or else slurmctld, works with on this machine: the file's, which is kept as the
+/// last good version if `keep` is set, or the last good version.
+pub(crate) fn in_force(named: Option<&Path>, name: Option<&str>, keep: bool) -> Result<InForce, Failure> {
+    let path = path(named);
+    let look = |copy: LastGood| if keep { copy.load(&path) } else { copy.look(&path) };
+    // Without a copy the errors are all there is to say.
+    copies(name)
+        .into_iter()
+        .find_map(|copy| look(copy).ok())
+        .map_or_else(|| load(named).map(InForce::from), Ok)
+}
+
+/// Where last good versions may be: of the node first, then slurmctld's.
+pub(crate) fn copies(name: Option<&str>) -> Vec<LastGood> {
+    let conf = slurm_conf::path(&|name| env::var(name).ok());
+    let node = name.and_then(|name| slurm_conf::spool_dir(&conf, name));
+    node.into_iter().chain(slurm_conf::state_dir(&conf)).map(|dir| LastGood::in_dir(&dir)).collect()
 }
 
 /// `1 error`, `2 errors`.

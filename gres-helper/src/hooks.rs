@@ -6,12 +6,12 @@
 use admission::change::{self, Change};
 use admission::{Ruling, plan};
 use plugin_rt::spank_env::{self, is_named};
-use protocol::AdminComment;
 use protocol::gres_list::{with_entry, with_shards};
 use protocol::set_summary::MATCH_ENV;
-use protocol::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, encode_request};
-use site_config::SiteConfig;
+use protocol::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, encode_request, parse_request};
+use protocol::{AdminComment, Isolation};
 
+use crate::site::Rules;
 use crate::submission::{self, Described, Recorded, Slurm};
 
 /// What is written into the job's description.
@@ -43,10 +43,15 @@ pub(crate) struct Answer {
 }
 
 /// What becomes of a submission.
-pub(crate) fn submit(job: &Described, config: Option<&SiteConfig>, slurm: &impl Slurm) -> Answer {
+pub(crate) fn submit(job: &Described, rules: Rules<'_>, slurm: &impl Slurm) -> Answer {
+    let config = rules.config();
+    let asks = spank_env::value(&job.env, REQUEST_ENV);
+    if let Some(why) = asks.as_deref().filter(|text| concerns_us(text)).and_then(|_| rules.unknown()) {
+        return Answer { effects: Vec::new(), refused: Some(why) };
+    }
     // Without limits there is nothing to ask of a job that asks nothing of us.
     let unlimited = config.is_none_or(|config| config.limits.is_empty());
-    if unlimited && spank_env::value(&job.env, REQUEST_ENV).is_none() {
+    if unlimited && asks.is_none() {
         return Answer { effects: vec![Effect::Env(None)], refused: None };
     }
     let (request, add) = match admission::judge(&submission::submitted(job, slurm), config) {
@@ -71,9 +76,10 @@ pub(crate) fn modify(
     change: &Described,
     job: &Recorded,
     root: bool,
-    config: Option<&SiteConfig>,
+    rules: Rules<'_>,
     slurm: &impl Slurm,
 ) -> Answer {
+    let config = rules.config();
     let mut effects = vec![Effect::Env(None)];
     let request = job.request();
     let matters = change.partition.is_some()
@@ -83,6 +89,10 @@ pub(crate) fn modify(
     // Most changes concern neither GPUs nor plans: nothing is looked up for them.
     if !matters && change.comment.is_none() {
         return Answer { effects, refused: None };
+    }
+    let ours = !root && request.as_deref().is_some_and(concerns_us);
+    if let Some(why) = rules.unknown().filter(|_| ours) {
+        return Answer { effects, refused: Some(why) };
     }
     let after = submission::changed(change, job, slurm);
     // Slurm has already refused an AdminComment from anybody but root, SlurmUser and administrators of the accounts.
@@ -105,6 +115,11 @@ pub(crate) fn modify(
     }
 }
 
+/// Whether a request asks anything of Tessera; one that nobody can read does.
+fn concerns_us(text: &str) -> bool {
+    parse_request(text).map_or(true, |request| request.isolation != Isolation::None)
+}
+
 /// Lets a new AdminComment of ours still show what the moldable job asks.
 fn shown_still(comment: Option<&str>, request: Option<&str>) -> Option<Effect> {
     let comment = AdminComment::parse(comment?);
@@ -118,6 +133,7 @@ mod tests {
     use super::*;
     use crate::submission::tests::Fake;
     use protocol::gres_list::Tres;
+    use site_config::SiteConfig;
 
     fn site() -> SiteConfig {
         let text = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 2\nmig = \"dynamic\"\n\
@@ -137,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_submission_gets_its_gres_and_loses_what_claims_to_be_a_placement() {
-        let submit = |job: &Described| submit(job, Some(&site()), &Fake::default());
+        let submit = |job: &Described| submit(job, Rules::Of(&site()), &Fake::default());
         let set = |request: &str| Effect::Env(Some(request.to_owned()));
         let add = |count| Effect::PerNode(format!("gres:nic:1,gres:shard:{count}"));
         let found = submit(&described("v1 iso=mig:2g.10gb"));
@@ -171,8 +187,9 @@ mod tests {
         };
         let plan = "tessera: plan v1 size=2g.10gb until=200";
         let change = |comment: &str| Described { comment: Some(comment.to_owned()), ..Described::default() };
-        let modify =
-            |change: &Described, job: &Recorded| modify(change, job, true, Some(&site()), &Fake { now: 100 });
+        let modify = |change: &Described, job: &Recorded| {
+            modify(change, job, true, Rules::Of(&site()), &Fake { now: 100 })
+        };
         let found = modify(&change(plan), &job);
         let shown = format!("{plan}; asks {MOLDABLE}");
         let shards = |n: u32| Effect::PerNode(format!("gres:nic:1,gres:shard:{n}"));
@@ -192,7 +209,27 @@ mod tests {
     fn a_move_is_held_to_the_limits_of_the_partition() {
         let job = Recorded { env: vec![format!("{REQUEST_ENV}=v1 iso=whole")], ..Recorded::default() };
         let change = Described { partition: Some("debug".to_owned()), ..Described::default() };
-        let refused = |root| modify(&change, &job, root, Some(&site()), &Fake::default()).refused.is_some();
+        let refused =
+            |root| modify(&change, &job, root, Rules::Of(&site()), &Fake::default()).refused.is_some();
         assert!(refused(false) && !refused(true));
+    }
+
+    #[test]
+    fn without_a_good_file_only_jobs_that_ask_nothing_of_us_are_accepted() {
+        let rules = Rules::Unknown("tessera.toml:7:24: it is wrong");
+        let submit = |job: &Described| submit(job, rules, &Fake::default()).refused;
+        let why = submit(&described("v1 iso=mig:2g.10gb")).unwrap();
+        assert_eq!(
+            why,
+            "jobs with --gpu options cannot be accepted until an administrator has corrected tessera.toml: \
+             tessera.toml:7:24: it is wrong"
+        );
+        assert!(submit(&described("rubbish")).is_some());
+        assert_eq!(submit(&described("v1 iso=none")), None);
+        assert_eq!(submit(&Described::default()), None);
+        let job = Recorded { env: vec![format!("{REQUEST_ENV}=v1 iso=mig")], ..Recorded::default() };
+        let change = Described { partition: Some("debug".to_owned()), ..Described::default() };
+        let refused = |job, root| modify(&change, job, root, rules, &Fake::default()).refused.is_some();
+        assert!(refused(&job, false) && !refused(&job, true) && !refused(&Recorded::default(), false));
     }
 }

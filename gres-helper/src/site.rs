@@ -2,43 +2,123 @@
 
 use std::path::Path;
 
+use plugin_rt::last_good::{InForce, LastGood};
+use plugin_rt::log;
 use plugin_rt::tessera_toml::{self, LoadError};
-use plugin_rt::{Chain, log};
 use site_config::SiteConfig;
+
+/// What submissions are held to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Rules<'a> {
+    /// The site has no `tessera.toml`.
+    None,
+    /// The configuration in force.
+    Of(&'a SiteConfig),
+    /// `tessera.toml` is bad in this way, and no good version of it is known.
+    Unknown(&'a str),
+}
+
+impl<'a> Rules<'a> {
+    /// The configuration, where there is one.
+    pub(crate) fn config(self) -> Option<&'a SiteConfig> {
+        match self {
+            Self::Of(config) => Some(config),
+            Self::None | Self::Unknown(_) => None,
+        }
+    }
+
+    /// Why nobody can tell what a request of ours means.
+    pub(crate) fn unknown(self) -> Option<String> {
+        let Self::Unknown(why) = self else { return None };
+        Some(format!(
+            "jobs with --gpu options cannot be accepted until an administrator has corrected tessera.toml: {why}"
+        ))
+    }
+}
 
 /// The configuration in force.
 #[derive(Default)]
 pub(crate) struct Site {
     config: Option<SiteConfig>,
+    /// Why there is none.
+    bad: Option<String>,
     /// slurmctld's time of its last reading, when ours was made.
     read_at: Option<i64>,
 }
 
 impl Site {
-    /// Reads the file beside slurm.conf if slurmctld has read its configuration since; false: it is bad, and the one
-    /// before stays. Without such a file there is no configuration.
-    pub(crate) fn refresh(&mut self, slurm_conf: &str, slurm_read_at: i64) -> bool {
+    /// Reads the file beside slurm.conf if slurmctld has read its configuration since. If it is bad, the version before
+    /// stays, or else the last good version that the select plugin has kept in slurmctld's directory `state`. That plugin
+    /// also says what is wrong.
+    pub(crate) fn refresh(&mut self, slurm_conf: &str, state: Option<&str>, slurm_read_at: i64) {
         if self.read_at == Some(slurm_read_at) {
-            return true;
+            return;
         }
         self.read_at = Some(slurm_read_at);
-        match tessera_toml::load(&tessera_toml::beside(Path::new(slurm_conf))) {
-            Ok(config) => self.config = Some(config),
-            Err(LoadError::Missing(_)) => self.config = None,
-            Err(LoadError::Bad { errors, .. }) => {
-                errors.iter().for_each(log::error);
-                return false;
+        let path = tessera_toml::beside(Path::new(slurm_conf));
+        let in_force = match state {
+            Some(state) => LastGood::in_dir(Path::new(state)).look(&path),
+            None => tessera_toml::load(&path).map(|(config, _)| config.into()),
+        };
+        match in_force {
+            Ok(InForce { bad: Some(bad), .. }) if self.config.is_some() => {
+                log::verbose(format_args!(
+                    "job submit plugin: the version before stays: {}",
+                    bad.first_line()
+                ));
             }
-            Err(e @ LoadError::Read { .. }) => {
-                log::error(format_args!("job submit plugin: {}", Chain(&e)));
-                return false;
-            }
+            Ok(in_force) => (self.config, self.bad) = (Some(in_force.config), None),
+            Err(LoadError::Missing(_)) => (self.config, self.bad) = (None, None),
+            Err(bad) if self.config.is_none() => self.bad = Some(bad.first_line()),
+            Err(_) => {}
         }
-        true
     }
 
-    /// The configuration in force.
-    pub(crate) fn config(&self) -> Option<&SiteConfig> {
-        self.config.as_ref()
+    /// What submissions are held to now.
+    pub(crate) fn rules(&self) -> Rules<'_> {
+        match (&self.config, &self.bad) {
+            (Some(config), _) => Rules::Of(config),
+            (None, Some(why)) => Rules::Unknown(why),
+            (None, None) => Rules::None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 2\n";
+
+    fn gpus(site: &Site) -> Result<usize, String> {
+        match site.rules() {
+            Rules::Of(config) => Ok(config.nodes[0].gpus.len()),
+            Rules::Unknown(why) => Err(why.to_owned()),
+            Rules::None => Ok(0),
+        }
+    }
+
+    #[test]
+    fn a_bad_file_changes_nothing_and_no_version_at_all_is_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let (conf, state) = (dir.path().join("slurm.conf"), dir.path().join("state"));
+        std::fs::create_dir(&state).unwrap();
+        let file = tessera_toml::beside(&conf);
+        let refresh = |site: &mut Site, at| {
+            site.refresh(conf.to_str().unwrap(), state.to_str(), at);
+            gpus(site)
+        };
+        let (mut site, mut later) = (Site::default(), Site::default());
+        assert_eq!(refresh(&mut site, 1), Ok(0));
+        std::fs::write(&file, "x").unwrap();
+        assert_eq!(refresh(&mut site, 1), Ok(0), "slurmctld has not read its own file again");
+        assert!(refresh(&mut site, 2).unwrap_err().contains("tessera.toml:1:"));
+        std::fs::write(&file, GOOD).unwrap();
+        assert_eq!(refresh(&mut site, 3), Ok(2));
+        LastGood::in_dir(&state).load(&file).unwrap();
+        std::fs::write(&file, "x").unwrap();
+        assert_eq!((refresh(&mut site, 4), refresh(&mut later, 4)), (Ok(2), Ok(2)));
+        std::fs::remove_file(&file).unwrap();
+        assert_eq!(refresh(&mut site, 5), Ok(0));
     }
 }

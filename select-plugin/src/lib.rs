@@ -17,6 +17,7 @@ mod limited;
 mod memory;
 mod narrow;
 mod patience;
+mod site;
 #[cfg(test)]
 mod tests;
 mod view;

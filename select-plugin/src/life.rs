@@ -2,6 +2,7 @@
 
 use geometry::JobId;
 use plugin_rt::log;
+use protocol::layout::ConfigInForce;
 use protocol::wire::{JobPlacement, encode_request, parse_placement, parse_request};
 use protocol::{Request, Says, Started};
 
@@ -88,6 +89,10 @@ fn explain(
 
 /// The placement that a job was started with, from its record; not one that was copied from another job.
 fn saved(engine: &Engine, job: JobId, text: Option<&str>) -> Option<JobPlacement> {
+    // It cannot be read without the nodes' models. The record keeps it until the file is repaired.
+    if engine.version() == ConfigInForce::Bad {
+        return None;
+    }
     match parse_placement(text?, &|node, gpu| engine.model_of(node, gpu)) {
         Ok(placement) => Some(placement).filter(|p| p.job == job),
         Err(e) => {
@@ -151,11 +156,30 @@ pub(crate) fn found_running(memory: &mut Memory, job: &Running) -> Vec<Layout> {
 /// The state knows all running jobs. `published` has the text in the `extra` of each node.
 pub(crate) fn rebuilt(memory: &mut Memory, published: &[(String, String)]) -> Vec<Layout> {
     memory.rebuilt = true;
+    let bad = bad_file_line();
+    let mut gone = Vec::new();
     for (node, text) in published {
         memory.engine.remember_idle(node, text);
+        if *text == bad && memory.engine.version() != ConfigInForce::Bad {
+            gone.push(Layout { node: node.clone(), text: String::new() });
+        }
     }
     let names: Vec<String> = memory.engine.node_names().map(str::to_owned).collect();
-    layouts(&memory.engine, &names)
+    gone.extend(layouts(&memory.engine, &names));
+    gone
+}
+
+/// While the file is bad and no good version is known, every node that Slurm counts GPUs on says so.
+pub(crate) fn without_a_file(engine: &Engine, nodes: &[NodeGpus]) -> Vec<Layout> {
+    if engine.version() != ConfigInForce::Bad {
+        return Vec::new();
+    }
+    let with_gpus = nodes.iter().filter(|n| n.configured.is_some_and(|gpus| gpus > 0));
+    with_gpus.map(|n| Layout { node: n.node.clone(), text: bad_file_line() }).collect()
+}
+
+fn bad_file_line() -> String {
+    protocol::Layout { config: ConfigInForce::Bad, ..protocol::Layout::default() }.to_string()
 }
 
 /// What Slurm says of a node's GPUs.

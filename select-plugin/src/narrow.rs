@@ -19,6 +19,7 @@ use std::collections::{HashMap, HashSet};
 
 use geometry::JobId;
 use node_state::Node;
+use protocol::layout::ConfigInForce;
 
 use crate::engine::{Engine, Question};
 use crate::view::{GresKind, NodeView, Want};
@@ -73,7 +74,8 @@ pub(crate) fn narrow(
     let mut held_back = false;
     let mut is_out = |node: &NodeView, room: Room| match (room, mode) {
         (Room::Never, _) | (Room::Later, Mode::RunNow) => true,
-        (Room::Now, _) | (Room::Later, Mode::TestOnly) => false,
+        (Room::Now, _) | (Room::Later | Room::Unknown, Mode::TestOnly) => false,
+        (Room::Unknown, _) => true,
         (Room::Later, Mode::Preempt { victims, widen }) => {
             if node.completing || !node.registered || !engine.fits_without(&node.name, question, victims) {
                 return true;
@@ -122,11 +124,14 @@ enum Room {
     Now,
     Later,
     Never,
+    /// The site's file is bad: the job waits until it is repaired, and nothing is kept free for it.
+    Unknown,
 }
 
 fn judge(engine: &mut Engine, question: &Question, want: &Want, node: &NodeView) -> Room {
     let plain_shards = !want.managed && want.kind == GresKind::Shard;
     match engine.fits_now(&node.name, question) {
+        None if want.managed && engine.version() == ConfigInForce::Bad => Room::Unknown,
         // Slurm alone decides on nodes that Tessera does not manage, for jobs that do not ask for it.
         None if want.managed => Room::Never,
         None => Room::Now,

@@ -34,6 +34,7 @@ mod ffi;
 mod granted;
 mod prologs;
 mod read_file;
+mod requeue;
 mod slurmd;
 mod slurmstepd;
 mod start_reconcile;

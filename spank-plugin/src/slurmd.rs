@@ -15,7 +15,8 @@ use protocol::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, parse_request, plain_w
 use crate::args::Args;
 use crate::ffi::{Spank, SpankError, set_env};
 use crate::granted::granted;
-use crate::this_node::{NoNode, ThisNode};
+use crate::requeue::requeue;
+use crate::this_node::{Missing, ThisNode};
 use crate::{describe, start_reconcile};
 
 /// Why a prolog or epilog fails, and the node with it.
@@ -24,13 +25,6 @@ pub(crate) enum Unfit {
     /// Slurm does not answer.
     #[error(transparent)]
     Spank(#[from] SpankError),
-    /// The node cannot be managed although a job has GPUs on it.
-    #[error("Slurm drains this node: job {job} has GPUs here, but")]
-    NoNode {
-        job: u32,
-        #[source]
-        source: NoNode,
-    },
     /// No job can be started.
     #[error("Slurm drains this node, unfit for any job (met by job {job})")]
     Node {
@@ -54,19 +48,30 @@ pub(crate) fn prolog(
     }
     let job = spank.job_id()?;
     set_job(job);
-    let node = match ThisNode::load(args, env) {
-        Err(e) if e.unmanaged() && placement.is_none() => {
+    let here = env("SLURMD_NODENAME").unwrap_or_default();
+    args.env_on(&here).for_each(|(name, value)| set_env(name, &value));
+    let asked = env(&job_variable(REQUEST_ENV)).is_some();
+    let missing = if placement.is_some() { Missing::LastGood } else { Missing::Unmanaged };
+    let node = match ThisNode::load(args, missing, env) {
+        Ok(node) => node,
+        // Slurm chose these GPUs, or would have without us.
+        Err(e) if placement.is_none() || !asked => {
             log::verbose(format_args!("job {job}: {e}: its GPUs are left as Slurm gave them"));
             return Ok(());
         }
-        other => other.map_err(|source| Unfit::NoNode { job, source })?,
+        Err(e) => {
+            // Its steps are refused with the same reason if it may not be requeued.
+            let why = format!("it has a placement, but this node does not know its GPUs: {e}");
+            log::error(format_args!("job {job}: {why}"));
+            requeue(job, &here, &why, env);
+            return Ok(());
+        }
     };
-    args.env_on(&node.name).for_each(|(name, value)| set_env(name, &value));
-    let granted = granted(&node, job, placement.as_deref(), devices.as_deref())
-        .and_then(|grant| node.translate(&grant, env));
-    let (grant, refused) = match granted {
-        Ok(grant) => (grant, None),
-        Err(why) => (NvmlGrant::nothing(), Some(why)),
+    let granted = granted(&node, job, placement.as_deref(), devices.as_deref());
+    let (grant, refused, own_fault) = match granted.map(|grant| node.translate(&grant, env)) {
+        Ok(Ok(grant)) => (grant, None, false),
+        Ok(Err(why)) => (NvmlGrant::nothing(), Some(why), false),
+        Err(why) => (NvmlGrant::nothing(), Some(why), true),
     };
     let mut context = JobContext {
         job: JobId(job),
@@ -80,10 +85,16 @@ pub(crate) fn prolog(
         slurmd: Some(slurmd),
     };
     if let Some(why) = refused {
-        return refuse(&node, &context, &why);
+        refuse(&node, &context, &why)?;
+        if !own_fault {
+            requeue(job, &node.name, &why, env);
+        }
+        return Ok(());
     }
     let live = || live_steps::jobs_with_steps(&node.name, env);
-    realise(&node, &mut context, begin, &live)?;
+    if let Some(why) = realise(&node, &mut context, begin, &live)? {
+        requeue(job, &node.name, &why, env);
+    }
     start_reconcile::if_forgotten(args, &node, &context);
     Ok(())
 }
@@ -122,7 +133,13 @@ pub(crate) fn realise_waiting(
     Ok(done)
 }
 
-fn realise(node: &ThisNode, context: &mut JobContext, begin: Instant, live: Live<'_>) -> Result<(), Unfit> {
+/// Makes the job's place. The answer says why it could not be had, where only this job is concerned.
+fn realise(
+    node: &ThisNode,
+    context: &mut JobContext,
+    begin: Instant,
+    live: Live<'_>,
+) -> Result<Option<String>, Unfit> {
     let job = context.job.0;
     match realise_waiting(&node.settings, context, live) {
         Ok(done) => {
@@ -133,17 +150,18 @@ fn realise(node: &ThisNode, context: &mut JobContext, begin: Instant, live: Live
                 millis(begin.elapsed()),
                 millis(done.driver_time)
             ));
-            Ok(())
+            Ok(None)
         }
         Err(RealiseError::NodeUnfit(source)) => Err(Unfit::Node { job, source }),
         Err(RealiseError::JobFailed(gone @ Fault::Abandoned)) => {
             log::info(format_args!("job {job}: {gone}"));
-            Ok(())
+            Ok(None)
         }
         Err(RealiseError::JobFailed(fault)) => {
-            // Journalled by `realise`; its steps will be refused with this reason.
-            log::error(format_args!("job {job}: {}", plugin_rt::Chain(&fault)));
-            Ok(())
+            // Journalled by `realise`; unless the job is requeued, its steps will be refused with this reason.
+            let why = plugin_rt::Chain(&fault).to_string();
+            log::error(format_args!("job {job}: {why}"));
+            Ok(Some(why))
         }
     }
 }
@@ -161,9 +179,14 @@ pub(crate) fn epilog(
     }
     let job = spank.job_id()?;
     set_job(job);
-    let node = match ThisNode::load(args, env) {
+    let node = match ThisNode::load(args, Missing::LastGood, env) {
+        Ok(node) => node,
         Err(e) if e.unmanaged() => return Ok(()),
-        other => other.map_err(|source| Unfit::NoNode { job, source })?,
+        Err(e) => {
+            // A drained node would not change that. What the job had is given back by the next reconciliation.
+            log::error(format_args!("job {job}: nothing could be given back: {e}"));
+            return Ok(());
+        }
     };
     args.env_on(&node.name).for_each(|(name, value)| set_env(name, &value));
     let released =

@@ -4,6 +4,7 @@
 //! the user's, only use what was read. An error found before the tasks exist is kept and raised in `task_init`: up to
 //! 23.02 one in `user_init` does not reach srun.
 
+use std::ffi::CStr;
 use std::fs::OpenOptions;
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -17,8 +18,9 @@ use plugin_rt::{Chain, log, set_job};
 use crate::args::Args;
 use crate::ffi::{Spank, SpankError, effective_uid};
 use crate::prologs::{Left, Step, prologs};
+use crate::requeue::requeue;
 use crate::task_gpus::{NO_DEVICES, SlurmVariables, TaskGpus};
-use crate::this_node::{NoNode, ThisNode};
+use crate::this_node::{Missing, NoNode, ThisNode};
 use crate::{describe, without_prolog};
 
 /// The node that the step runs on.
@@ -87,6 +89,9 @@ pub(crate) fn init_post_opt(
 /// `SLURM_BATCH_SCRIPT` of slurm/slurm.h.
 const BATCH_SCRIPT: u32 = 0xffff_fffb;
 
+/// The request as Slurm shows it to the job's steps.
+const REQUESTED: &CStr = c"SLURM_SPANK_TESSERA_REQUEST";
+
 fn look_up(
     step: &Step,
     args: &Args,
@@ -94,10 +99,15 @@ fn look_up(
     slurms: &SlurmVariables,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Share {
-    let node = match ThisNode::load(args, env) {
+    let read = ThisNode::load(args, Missing::Unmanaged, env);
+    // Somebody has taken the file away while jobs that were placed by it still run.
+    let gone = matches!(read, Err(NoNode::NoFile { .. }));
+    let node = match if gone { ThisNode::load(args, Missing::LastGood, env) } else { read } {
         Ok(node) => node,
         Err(e) if e.unmanaged() || matches!(e, NoNode::Nameless) => return Share::None,
-        Err(e) => return Share::Unreadable(Chain(&e).to_string()),
+        // Nothing is known of the GPUs: a job that asked nothing of us has those that Slurm gave it.
+        Err(_) if spank.getenv(REQUESTED).is_none() => return Share::None,
+        Err(e) => return Share::Unreadable(e.to_string()),
     };
     let kept = node.kept_from_whole_jobs();
     let read = Journal::open(&node.settings.state_dir).and_then(|j| Ok((j.job(JobId(step.job))?, j)));
@@ -106,9 +116,16 @@ fn look_up(
         Ok((entry, journal)) => prologs(step, entry, journal.boot(), |e| slurms.agree_with(e, &kept)),
     };
     let left = match left {
+        Left::Nothing if gone => return Share::None,
         Left::Nothing if !step.has_gpus => return Share::Unknown,
         Left::Nothing => without_prolog::realise(spank, args, &node, step.batch, env).map_or_else(
-            |why| Left::Failed(format!("{NO_PROLOG}; {why}")),
+            |why| {
+                let why = format!("{NO_PROLOG}; {why}");
+                if step.batch {
+                    requeue(step.job, &node.name, &why, env);
+                }
+                Left::Failed(why)
+            },
             |entry| Left::Ready(Box::new(entry)),
         ),
         known if step.batch => match begin_batch(&node.settings, JobId(step.job)) {

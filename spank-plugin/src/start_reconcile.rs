@@ -22,6 +22,13 @@ pub(crate) fn if_forgotten(args: &Args, node: &ThisNode, context: &JobContext) {
     }
 }
 
+/// The file has changed: lets the command bring the node's device nodes in order.
+pub(crate) fn now(args: &Args, node: &str) {
+    if args.tessera.is_file() {
+        start(args, Some(node), &[], Errors::Nowhere);
+    }
+}
+
 /// slurmd starts: lets the command clean up what no live job owns, without waiting for it.
 ///
 /// Never an error: a slurmd that does not start helps nobody, and prologs repair what they meet.

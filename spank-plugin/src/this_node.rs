@@ -1,16 +1,17 @@
 //! This node as `tessera.toml` describes it.
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 use geometry::GpuIndex;
 use gpu_node::{Numbering, NvmlGrant, Settings};
+use plugin_rt::last_good::{InForce, LastGood};
 use plugin_rt::tessera_toml::{self, LoadError};
-use plugin_rt::{Chain, log};
+use plugin_rt::{Chain, log, slurm_conf};
 use protocol::Grant;
 use site_config::SiteConfig;
 
 use crate::args::Args;
+use crate::start_reconcile;
 
 /// The site's description and what follows from it for this node.
 pub(crate) struct ThisNode {
@@ -31,16 +32,9 @@ pub(crate) enum NoNode {
     /// Not ours either.
     #[error("{path} has no [[nodes]] with {node} in it")]
     NotListed { path: PathBuf, node: String },
-    /// The file cannot be read.
-    #[error("{path} cannot be read")]
-    Unreadable {
-        path: PathBuf,
-        #[source]
-        source: io::Error,
-    },
-    /// The file has errors, which have been logged one by one.
-    #[error("{path} has {errors} errors, see above")]
-    Invalid { path: PathBuf, errors: usize },
+    /// The file cannot be read or has errors, of which this is the first, and no good version of it is known here.
+    #[error("{0}")]
+    Bad(String),
     /// Slurm has not said which node this is.
     #[error("SLURMD_NODENAME is not set")]
     Nameless,
@@ -53,21 +47,33 @@ impl NoNode {
     }
 }
 
+/// What a missing `tessera.toml` means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Missing {
+    /// The node is not managed.
+    Unmanaged,
+    /// The same as a bad one: there are, or may be, jobs here that were placed by it.
+    LastGood,
+}
+
 impl ThisNode {
-    /// Reads `tessera.toml` for the node that Slurm names in `SLURMD_NODENAME`.
+    /// Reads `tessera.toml`, or its last good version, for the node that Slurm names in `SLURMD_NODENAME`.
     ///
     /// `env` is the environment of slurmd's own process, never the job's.
-    pub(crate) fn load(args: &Args, env: &dyn Fn(&str) -> Option<String>) -> Result<Self, NoNode> {
+    pub(crate) fn load(
+        args: &Args,
+        missing: Missing,
+        env: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, NoNode> {
         let name = env("SLURMD_NODENAME").filter(|n| !n.is_empty()).ok_or(NoNode::Nameless)?;
         let path = args.config.clone().unwrap_or_else(|| site_config::config_path(env));
-        let site = tessera_toml::load(&path).map_err(|e| match e {
-            LoadError::Missing(path) => NoNode::NoFile { path },
-            LoadError::Read { path, source } => NoNode::Unreadable { path, source },
-            LoadError::Bad { path, errors } => {
-                errors.iter().for_each(log::error);
-                NoNode::Invalid { path, errors: errors.len() }
-            }
-        })?;
+        let spool = slurm_conf::spool_dir(&slurm_conf::path(env), &name);
+        let copy = spool.as_deref().map(LastGood::in_dir);
+        let Read { site, is_new } = site(&path, missing, copy.as_ref())?;
+        if is_new {
+            // It may describe other GPUs; and at slurmd's start there may have been nothing to go by.
+            start_reconcile::now(args, &name);
+        }
         let Some(spec) = site.node(&name) else { return Err(NoNode::NotListed { path, node: name }) };
         let mut settings = Settings::new(&site.node.for_node(&name), &site.mps, &spec.to_node());
         // Where it cannot be told, a job that has GPUs is refused for that: see `translate`.
@@ -98,8 +104,57 @@ impl ThisNode {
 
 /// The gres.conf beside the slurm.conf that the environment names.
 fn gres_conf(env: &dyn Fn(&str) -> Option<String>) -> PathBuf {
-    let conf = env("SLURM_CONF").filter(|path| !path.is_empty());
-    Path::new(conf.as_deref().unwrap_or("/etc/slurm/slurm.conf")).with_file_name("gres.conf")
+    slurm_conf::path(env).with_file_name("gres.conf")
+}
+
+/// The configuration in force.
+struct Read {
+    site: SiteConfig,
+    /// No process has read this version here before.
+    is_new: bool,
+}
+
+/// Reads the configuration in force. What is wrong with the file is said once, by whichever process is first to see it.
+fn site(path: &Path, missing: Missing, copy: Option<&LastGood>) -> Result<Read, NoNode> {
+    let read = match copy {
+        Some(copy) => copy.load(path),
+        None => tessera_toml::load(path).map(|(config, _)| config.into()),
+    };
+    let read = match (read, copy) {
+        (Err(bad @ LoadError::Missing(_)), Some(copy)) if missing == Missing::LastGood => {
+            copy.instead_of(path, bad)
+        }
+        (read, _) => read,
+    };
+    let news = |bad: Option<&LoadError>| copy.is_none_or(|copy| copy.is_news(bad));
+    match read {
+        Ok(InForce { config, bad: Some(bad), .. }) => {
+            if news(Some(&bad)) {
+                bad.lines().iter().for_each(log::error);
+                log::error("the last good version of tessera.toml stays in force on this node");
+            }
+            Ok(Read { site: config, is_new: false })
+        }
+        Ok(InForce { config, is_new, not_kept, .. }) => {
+            if copy.is_some_and(|copy| copy.is_news(None)) {
+                log::info("tessera.toml is good again on this node");
+            }
+            if let Some(why) = not_kept {
+                log::verbose(format_args!("no copy of tessera.toml can be kept: {}", Chain(&why)));
+            }
+            Ok(Read { site: config, is_new })
+        }
+        Err(LoadError::Missing(path)) => Err(NoNode::NoFile { path }),
+        Err(bad) => {
+            if news(Some(&bad)) {
+                bad.lines().iter().for_each(log::error);
+                log::error(
+                    "no good version of tessera.toml is known on this node: its GPUs are left to Slurm",
+                );
+            }
+            Err(NoNode::Bad(bad.first_line()))
+        }
+    }
 }
 
 #[cfg(test)]
@@ -117,7 +172,7 @@ mod tests {
         if let Some(text) = gres {
             std::fs::write(dir.path().join("gres.conf"), text).unwrap();
         }
-        let (site, _) = site_config::parse("t", SITE, &|_| Err(io::ErrorKind::NotFound.into()));
+        let (site, _) = site_config::parse("t", SITE, &|_| Err(std::io::ErrorKind::NotFound.into()));
         let mut site = site.unwrap();
         site.node.proc_root = dir.path().to_owned();
         let gpus = site.node("n1").unwrap().to_node();
@@ -146,5 +201,31 @@ mod tests {
             let why = first(gres).unwrap_err();
             assert!(why.contains(want), "{gres:?}: {why}");
         }
+    }
+
+    #[test]
+    fn a_bad_or_missing_file_leaves_the_last_good_version() {
+        let dir = tempfile::tempdir().unwrap();
+        let (conf, file) = (dir.path().join("slurm.conf"), dir.path().join("tessera.toml"));
+        let spool = dir.path().join("spool");
+        std::fs::create_dir(&spool).unwrap();
+        std::fs::write(&conf, format!("SlurmdSpoolDir={}\n", spool.display())).unwrap();
+        let env = |name: &str| match name {
+            "SLURM_CONF" => Some(conf.display().to_string()),
+            "SLURMD_NODENAME" => Some("n1".to_owned()),
+            _ => None,
+        };
+        let load = |missing| ThisNode::load(&Args::default(), missing, &env).map(|n| n.settings.gpus.len());
+        assert!(load(Missing::LastGood).unwrap_err().unmanaged());
+        std::fs::write(&file, "x").unwrap();
+        let why = load(Missing::Unmanaged).unwrap_err();
+        assert!(!why.unmanaged() && why.to_string().contains("tessera.toml:1:"), "{why}");
+        std::fs::write(&file, SITE).unwrap();
+        assert_eq!(load(Missing::Unmanaged).unwrap(), 4);
+        std::fs::write(&file, "x").unwrap();
+        assert_eq!(load(Missing::Unmanaged).unwrap(), 4);
+        std::fs::remove_file(&file).unwrap();
+        assert_eq!(load(Missing::LastGood).unwrap(), 4);
+        assert!(load(Missing::Unmanaged).unwrap_err().unmanaged());
     }
 }

@@ -1,13 +1,11 @@
-//! What Tessera must refuse: bad options, impossible requests, forged placements, a bad configuration.
+//! What Tessera must refuse: bad options, impossible requests, forged placements.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod common;
 
 use common::{LOOK, with};
-use lab::command::{PATIENCE, wait_for};
-use lab::config::Templates;
-use lab::{Daemon, User};
+use lab::User;
 
 /// Options, and what the refusal must name.
 const BAD: [(&[&str], &[&str]); 15] = [
@@ -110,24 +108,4 @@ fn the_node_side_is_for_root() {
         let said = done.refused().unwrap();
         assert!(said.contains("root"), "{said}");
     });
-}
-
-#[test]
-fn slurmctld_does_not_start_with_a_bad_tessera_toml() {
-    let mut templates = Templates::shipped().unwrap();
-    templates.tessera = templates.tessera.replace("mig = \"dynamic\"", "mig = \"sometimes\"");
-    let mut cluster = common::builder().templates(templates).lay_out().unwrap();
-    cluster.start(&Daemon::Munged).unwrap();
-    cluster.wait_munged().unwrap();
-    cluster.start(&Daemon::Slurmctld).unwrap();
-    wait_for("slurmctld to give up", PATIENCE, || {
-        cluster.reap();
-        if cluster.process(&Daemon::Slurmctld).is_some() { Err(cluster.log_tails()) } else { Ok(()) }
-    })
-    .unwrap();
-    let said = cluster.log_tails();
-    let line = said.lines().find(|line| line.contains("tessera.toml:") && line.contains("sometimes"));
-    let (_, place) = line.unwrap_or_else(|| panic!("{said}")).split_once("tessera.toml:").unwrap();
-    let numbers: Vec<&str> = place.split(':').take(2).collect();
-    assert!(numbers.iter().all(|number| number.parse::<u32>().is_ok()), "{said}");
 }

@@ -13,8 +13,8 @@ use crate::site;
 
 /// Check tessera.toml
 ///
-/// Reports all errors at once, each with its line, its column and a remedy. Exit status 1 if there is one; slurmctld
-/// refuses to start with such a file.
+/// Reports all errors at once, each with its line, its column and a remedy. Exit status 1 if there is one; slurmctld and the
+/// nodes go on with the last good version of such a file.
 #[derive(Args)]
 pub(crate) struct CheckArgs {
     /// The file; by default the one that --config, TESSERA_CONF or SLURM_CONF selects

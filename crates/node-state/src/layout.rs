@@ -9,7 +9,7 @@ use crate::state::{Gpu, GpuState, Holder, Instance, MigPolicy, Node, Purpose, Sh
 /// The layout of a node: its state without users' ids.
 #[must_use]
 pub fn layout_of(node: &Node) -> Layout {
-    Layout { gpus: node.gpus.iter().map(gpu_layout).collect(), cut: false }
+    Layout { gpus: node.gpus.iter().map(gpu_layout).collect(), ..Layout::default() }
 }
 
 fn gpu_layout(gpu: &Gpu) -> GpuLayout {

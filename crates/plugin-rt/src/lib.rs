@@ -15,9 +15,11 @@
 #[expect(unsafe_code, reason = "the hosting process's symbols, memory and log functions")]
 mod ffi;
 mod guard;
+pub mod last_good;
 pub mod live_processes;
 pub mod live_steps;
 pub mod log;
+pub mod slurm_conf;
 pub mod slurmctld;
 pub mod spank_env;
 pub mod tessera_toml;

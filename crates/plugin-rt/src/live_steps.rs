@@ -8,11 +8,13 @@
 
 use std::collections::HashSet;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use geometry::JobId;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
+use crate::slurm_conf;
 
 const SOCKETS: &str = "/proc/net/unix";
 
@@ -22,7 +24,7 @@ const SOCKETS: &str = "/proc/net/unix";
 pub fn jobs_with_steps(node: &str, env: &dyn Fn(&str) -> Option<String>) -> Option<HashSet<JobId>> {
     let spool = env("SLURM_CONF")
         .and_then(|path| std::fs::read_to_string(path).ok())
-        .and_then(|conf| spool_dir(&conf, node));
+        .and_then(|conf| slurm_conf::named_spool_dir(&conf, node));
     if spool.as_ref().is_some_and(|dir| !only_roots(dir)) {
         return None;
     }
@@ -69,15 +71,6 @@ fn may_listen(path: &Path) -> bool {
 
 fn only_roots(dir: &Path) -> bool {
     std::fs::metadata(dir).is_ok_and(|d| d.is_dir() && d.uid() == 0 && d.mode() & 0o022 == 0)
-}
-
-/// `SlurmdSpoolDir` as slurm.conf has it. `None` where it is not there, or has more than the node's name in it.
-fn spool_dir(conf: &str, node: &str) -> Option<PathBuf> {
-    let words = conf.lines().filter_map(|l| l.split('#').next()).flat_map(str::split_ascii_whitespace);
-    let mut named =
-        words.filter_map(|w| w.split_once('=')).filter(|(k, _)| k.eq_ignore_ascii_case("SlurmdSpoolDir"));
-    let dir = named.next_back()?.1.replace("%n", node);
-    (!dir.contains('%') && dir.starts_with('/')).then(|| PathBuf::from(dir.trim_end_matches('/')))
 }
 
 #[cfg(test)]
@@ -151,13 +144,5 @@ mod tests {
             planted
         });
         assert_eq!(live(), roots.then(HashSet::new));
-    }
-
-    #[test]
-    fn the_spool_directory_is_slurms() {
-        let dir = |conf| spool_dir(conf, "n1");
-        assert_eq!(dir("slurmdspooldir=/var/spool/%n/ # x\n"), Some("/var/spool/n1".into()));
-        assert_eq!(dir("#SlurmdSpoolDir=/a\n"), None);
-        assert_eq!(dir("SlurmdSpoolDir=/var/%h\n"), None);
     }
 }

@@ -8,6 +8,7 @@
 //! tessera: plan v1 size=2g.10gb place=n1:3@4 until=1790000600; asks v1 …      what a planner decided for it
 //! tessera: waits until 2026-11-21T10:20:00Z for GPUs above 25 GB/s: …         a job that waits for better GPUs
 //! tessera: cannot start: --gres=gpu:1 …                                       a job that a limit keeps from starting
+//! tessera: requeued by n1: GPU 0: …                                           a job that could not have its place on n1
 //! tessera: n1=mig:3/2g.10gb@4 job-profile=bert: why                           what a job got when it started
 //! ```
 //!
@@ -29,6 +30,8 @@ const PLAN: &str = "plan ";
 const WAITS: &str = "waits until ";
 /// Begins what a job is told that a limit keeps from starting, behind [`OURS`].
 const LIMITED: &str = "cannot start: ";
+/// Begins why a node has requeued its job, behind [`OURS`].
+const REQUEUED: &str = "requeued ";
 /// Stands between what a comment says and the request at its end.
 const ASKS: &str = "; asks ";
 
@@ -56,6 +59,8 @@ pub enum Says {
     Waits(Waits),
     /// A limit of the site keeps the job from starting: why, for people.
     Limited(String),
+    /// The job could not have its place on a node and was requeued: by which node and why, for people.
+    Requeued(String),
     /// The job has started, at least once.
     Started(Started),
     /// The comment begins with `tessera: ` but has none of these forms: the text behind it.
@@ -160,6 +165,9 @@ impl Says {
         if let Some(why) = text.strip_prefix(LIMITED) {
             return Self::Limited(why.to_owned());
         }
+        if let Some(why) = text.strip_prefix(REQUEUED) {
+            return Self::Requeued(why.to_owned());
+        }
         if let Some(waits) = wait() {
             return Self::Waits(waits);
         }
@@ -179,6 +187,7 @@ impl fmt::Display for AdminComment {
             (Says::Plan(plan), _) => write!(f, "{OURS}{plan}")?,
             (Says::Waits(Waits { until, what }), _) => write!(f, "{OURS}{WAITS}{} {what}", utc(*until))?,
             (Says::Limited(why), _) => write!(f, "{OURS}{LIMITED}{why}")?,
+            (Says::Requeued(why), _) => write!(f, "{OURS}{REQUEUED}{why}")?,
             (Says::Started(started), _) => write!(f, "{OURS}{started}")?,
             (Says::UnreadablePlan(text, _) | Says::Unknown(text), _) => write!(f, "{OURS}{text}")?,
         }

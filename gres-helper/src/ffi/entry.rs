@@ -6,12 +6,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use plugin_rt::slurmctld::{in_slurmctld, struct_at};
 use plugin_rt::{guard_ok, log, set_job};
 
-use site_config::SiteConfig;
-
 use super::host::Host;
 use super::{desc, sys};
 use crate::hooks;
-use crate::site::Site;
+use crate::site::{Rules, Site};
 
 plugin_rt::exported_text!(plugin_name, "Tessera: GPU requests to GRES");
 plugin_rt::exported_text!(plugin_type, "job_submit/tessera");
@@ -32,9 +30,13 @@ fn lock() -> MutexGuard<'static, Option<Site>> {
     SITE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The configuration, read anew if slurmctld has read its own since; false with it: it is bad.
-fn refresh(host: &Host, site: &mut Site) -> bool {
-    host.configuration().is_none_or(|(path, read_at)| site.refresh(&path, read_at))
+/// What submissions are held to, read anew if slurmctld has read its own configuration since.
+fn fresh<'a>(host: &Host, site: &'a mut Option<Site>) -> Rules<'a> {
+    let site = site.get_or_insert_default();
+    if let Some((path, state, read_at)) = host.configuration() {
+        site.refresh(&path, state.as_deref(), read_at);
+    }
+    site.rules()
 }
 
 #[unsafe(no_mangle)]
@@ -44,8 +46,10 @@ extern "C" fn init() -> c_int {
         return SUCCESS;
     }
     guard_ok("init", ERROR, || match Host::found() {
-        Ok(host) if refresh(host, lock().get_or_insert_default()) => SUCCESS,
-        Ok(_) => ERROR,
+        Ok(host) => {
+            fresh(host, &mut lock());
+            SUCCESS
+        }
         Err(missing) => {
             log::error(format_args!("job submit plugin: {missing}"));
             ERROR
@@ -83,15 +87,6 @@ fn submit(job: &mut sys::job_desc_msg_t, message: *mut *mut c_char) -> c_int {
     INVALID_GRES
 }
 
-/// The configuration in force: read anew if slurmctld has read its own since.
-fn fresh<'a>(host: &Host, site: &'a mut Option<Site>) -> Option<&'a SiteConfig> {
-    let site = site.get_or_insert_default();
-    if !refresh(host, site) {
-        log::error("job submit plugin: the configuration read before stays in force");
-    }
-    site.config()
-}
-
 /// Leaves a message for the user, where there is a place for one.
 fn tell(host: &Host, message: *mut *mut c_char, why: &str) {
     // SAFETY: job_submit.h: null, or a place for a string that Slurm frees.
@@ -117,8 +112,8 @@ pub(super) fn modify(
         };
         set_job(job.job_id);
         let mut site = lock();
-        let config = fresh(host, &mut site);
-        let answer = hooks::modify(&desc::described(change), &desc::recorded(job), uid == 0, config, host);
+        let rules = fresh(host, &mut site);
+        let answer = hooks::modify(&desc::described(change), &desc::recorded(job), uid == 0, rules, host);
         desc::apply(host, change, &answer.effects);
         let Some(why) = answer.refused else { return SUCCESS };
         log::info(format_args!("job {}: change refused: {why}", job.job_id));

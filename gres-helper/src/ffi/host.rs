@@ -70,12 +70,15 @@ impl Host {
         })
     }
 
-    /// Path of slurm.conf, and when slurmctld last read it.
-    pub(super) fn configuration(&self) -> Option<(String, i64)> {
+    /// Path of slurm.conf, slurmctld's own directory, and when slurmctld last read the file.
+    pub(super) fn configuration(&self) -> Option<(String, Option<String>, i64)> {
         // SAFETY: src/common/read_config.h: `extern slurm_conf_t slurm_conf`, under the configuration lock.
         let conf = unsafe { self.conf.as_ref() };
         // SAFETY: null or NUL-terminated.
-        Some((unsafe { text(conf.slurm_conf) }?, conf.last_update))
+        let path = unsafe { text(conf.slurm_conf) }?;
+        // SAFETY: as above.
+        let state = unsafe { text(conf.state_save_location) };
+        Some((path, state, conf.last_update))
     }
 }
 

@@ -16,11 +16,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use audit::audit;
 use geometry::{GpuIndex, JobId, Model, Uid};
 use mapa::Memo;
-use node_state::{Ask, Decision, Gpu, GpuState, Holder, Kind, Node, Policy, Purpose};
+use node_state::{Ask, Decision, Gpu, GpuState, Holder, Kind, Node, Policy, Purpose, layout_of};
 use placement::{Admission, decide_with, fits};
+use protocol::layout::ConfigInForce;
 use protocol::moldable::PlannedStart;
 use protocol::wire::{JobPlacement, encode_request};
-use protocol::{Bandwidth, Grant, Isolation, Plan, Request, parse_layout};
+use protocol::{Bandwidth, Grant, Isolation, Layout, Plan, Request, parse_layout};
 use site_config::SiteConfig;
 use topology::GpuSet;
 
@@ -42,6 +43,8 @@ pub(crate) struct Engine {
     ever: HashMap<(usize, Key), bool>,
     /// GB/s of the best set there.
     best_ever: HashMap<(usize, Key), f64>,
+    /// Which version of the file this is.
+    version: ConfigInForce,
 }
 
 struct NodeEntry {
@@ -155,7 +158,26 @@ impl Engine {
             }
         }
         let (ever, best_ever) = (HashMap::new(), HashMap::new());
-        Self { policy: config.policy(), config, nodes, ever, best_ever, memo: Arc::default() }
+        let version = ConfigInForce::Current;
+        Self { policy: config.policy(), config, nodes, ever, best_ever, version, memo: Arc::default() }
+    }
+
+    /// A site of which nothing is known, because `tessera.toml` is bad: Slurm places GPUs, and jobs with a request of ours
+    /// wait.
+    pub(crate) fn of_bad_file() -> Self {
+        Self { version: ConfigInForce::Bad, ..Self::new(site_config::of_nodes(Vec::new())) }
+    }
+
+    /// Which version of the file this is.
+    pub(crate) fn version(&self) -> ConfigInForce {
+        self.version
+    }
+
+    /// The file has become bad, and this is its last good version.
+    pub(crate) fn is_last_good(&mut self) {
+        if self.version == ConfigInForce::Current {
+            self.version = ConfigInForce::LastGood;
+        }
     }
 
     /// Names of all managed nodes.
@@ -392,7 +414,8 @@ impl Engine {
 
     /// The node's layout for `sinfo`; `None`: it is not managed.
     pub(crate) fn layout(&self, node: &str) -> Option<String> {
-        self.managed(node).map(|e| e.node.layout())
+        let layout = |e: &NodeEntry| Layout { config: self.version, ..layout_of(&e.node) };
+        self.managed(node).map(|e| layout(e).to_string())
     }
 }
 

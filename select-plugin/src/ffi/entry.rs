@@ -2,14 +2,14 @@
 
 use std::ffi::c_int;
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use plugin_rt::slurmctld::in_slurmctld;
-use plugin_rt::tessera_toml::{self, LoadError};
 use plugin_rt::{Chain, guard_ok, log};
 
 use super::host::Host;
 use super::{hooks, host, real, sys};
-use crate::engine::Engine;
+use crate::site::{self, Site};
 
 plugin_rt::exported_text!(plugin_name, "Tessera: GPU placement on top of select/cons_tres");
 plugin_rt::exported_text!(plugin_type, "select/cons_tres");
@@ -53,40 +53,31 @@ extern "C" fn init() -> c_int {
     if let Err(missing) = Host::found() {
         host::fatal(&format!("tessera: select plugin: {missing}"));
     }
-    if !guard_ok("init", false, || configure(None)) {
-        host::fatal("tessera: tessera.toml is bad, see the lines above");
+    guard_ok("init", (), configure);
+    if let Some(bad) = guard_ok("init", None, || bad_at_reconfiguration(&|name| std::env::var(name).ok())) {
+        host::fatal(&format!("tessera: {bad}"));
     }
     rc
 }
 
-/// Reads the configuration and starts from an empty state; false: it is bad, and `keep` says what happens then.
-fn configure(keep: Option<&str>) -> bool {
-    let Some(slurm_conf) = host::conf_string(|c| c.slurm_conf) else { return true };
-    match tessera_toml::load(&tessera_toml::beside(Path::new(&slurm_conf))) {
-        Ok(config) => {
-            log::info(format_args!("select plugin: {} node sets in tessera.toml", config.nodes.len()));
-            hooks::configure(Some(Engine::new(config)));
-            true
-        }
-        Err(LoadError::Missing(path)) => {
-            log::error(format_args!(
-                "select plugin: {} does not exist: GPUs are placed by Slurm alone",
-                path.display()
-            ));
-            hooks::configure(None);
-            true
-        }
-        Err(LoadError::Bad { errors, .. }) => {
-            errors.iter().for_each(log::error);
-            keep.into_iter().for_each(log::error);
-            false
-        }
-        Err(e) => {
-            log::error(Chain(&e));
-            keep.into_iter().for_each(log::error);
-            false
-        }
-    }
+static SITE: Mutex<Site> = Mutex::new(Site::new());
+
+fn site() -> MutexGuard<'static, Site> {
+    // A panic while it was held has been logged; it is replaced in single steps.
+    SITE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Reads the configuration and, if it is new, starts from an empty state.
+fn configure() {
+    let Some(slurm_conf) = host::conf_string(|c| c.slurm_conf) else { return };
+    let state = host::conf_string(|c| c.state_save_location);
+    let reading = site().read(Path::new(&slurm_conf), state.as_deref().map(Path::new));
+    hooks::configure(reading);
+}
+
+/// What is wrong with the file, in a process that is to take over from a slurmctld that goes on if it fails.
+fn bad_at_reconfiguration(env: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+    env(site::WAITING_PARENT).and_then(|_| site().bad().map(str::to_owned))
 }
 
 #[unsafe(no_mangle)]
@@ -97,9 +88,7 @@ extern "C" fn fini() -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn select_p_reconfigure() -> c_int {
     if in_slurmctld() {
-        // The old configuration stays where the new one is bad, with the state it has.
-        let keeps = "select plugin: the configuration read before stays in force";
-        guard_ok("reconfigure", true, || configure(Some(keeps)));
+        guard_ok("reconfigure", (), configure);
     }
     let rc = call_real!(select_p_reconfigure() -> c_int, else ERROR);
     guard_ok("reconfigure", (), hooks::rebuild);

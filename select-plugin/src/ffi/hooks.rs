@@ -22,9 +22,9 @@ use protocol::wire::{PLACEMENT_ENV, WHY_ENV};
 use super::host::Host;
 use super::{apply, read, sys};
 use crate::effect::Effect;
-use crate::engine::Engine;
 use crate::life::{self, NodeGpus, Running};
 use crate::memory::Memory;
+use crate::site::Reading;
 
 /// What this plugin remembers between hooks.
 #[derive(Default)]
@@ -44,7 +44,16 @@ fn lock() -> MutexGuard<'static, Option<State>> {
 }
 
 /// Sets or replaces the configuration; the state is empty until it is rebuilt.
-pub(super) fn configure(engine: Option<Engine>) {
+pub(super) fn configure(reading: Reading) {
+    let engine = match reading {
+        Reading::New(engine) => Some(*engine),
+        Reading::Missing => None,
+        // What is in memory is that version, with the state it has.
+        Reading::Bad(kept) => match lock().as_mut().and_then(|state| state.memory.as_mut()) {
+            Some(memory) => return memory.engine.is_last_good(),
+            None => Some(*kept),
+        },
+    };
     let unconfigured = engine.is_none();
     *lock() = Some(State { memory: engine.map(Memory::new), unconfigured, layout_checked: false });
 }
@@ -153,6 +162,7 @@ pub(super) fn rebuild() {
     with_memory(|memory| {
         let nodes: Vec<NodeGpus> = read::node_gpus(host);
         apply::layouts(host, &life::step_aside(&mut memory.engine, &nodes));
+        apply::layouts(host, &life::without_a_file(&memory.engine, &nodes));
     });
     for job in host.jobs() {
         with(job, |memory, host, job| {

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use protocol::layout::ConfigInForce;
+use protocol::parse_layout;
 use site_config::SiteConfig;
 
 use super::findings::Findings;
@@ -70,6 +72,25 @@ pub(crate) fn settings(slurm: &Slurm, findings: &mut Findings) {
         plugins(&dirs, f);
         plugstack(Path::new(get("plugstackconfig")), f);
     });
+}
+
+/// Whether slurmctld works with the file as it is, by what it publishes.
+pub(crate) fn controllers_file(slurm: &Slurm, findings: &mut Findings) {
+    let with = |version: ConfigInForce| {
+        let of = |line: &String| parse_layout(line.trim()).is_ok_and(|l| l.config == version);
+        slurm.layouts.values().any(of)
+    };
+    if with(ConfigInForce::LastGood) {
+        findings.bad(
+            "slurmctld works with the last good version of tessera.toml: correct its file, then `scontrol reconfigure`",
+        );
+    }
+    if with(ConfigInForce::Bad) {
+        findings.bad(
+            "slurmctld knows no good version of tessera.toml and leaves GPUs to Slurm: correct its file, then `scontrol \
+             reconfigure`",
+        );
+    }
 }
 
 /// Slurm takes the first file of a name in `PluginDir`: ours must come before the real cons_tres, which must be there.

@@ -8,6 +8,8 @@ use error_chain::with_causes;
 use geometry::JobId;
 use gpu_node::journal::Journal;
 use gpu_node::{Numbering, NvmlIndex, inspect};
+use plugin_rt::last_good::LastGood;
+use plugin_rt::slurm_conf;
 use protocol::layout::{GpuLayout, HolderLayout, Shares};
 use protocol::{Layout, parse_layout};
 use site_config::{GpuOrder, SiteConfig, gpu_order};
@@ -34,9 +36,23 @@ pub(crate) fn check(config: &SiteConfig, only: Option<&str>, slurm: Option<&Slur
         findings.skipped(format!("{name}: journal, driver, device nodes and MPS: only root may look"));
         return;
     }
+    kept(&name, findings);
     match Local::new(config, Some(&name)) {
         Ok(local) => node(&local, slurm, findings),
         Err(e) => findings.bad(e.to_string()),
+    }
+}
+
+/// Whether this node has a good version of `tessera.toml` to go on with if the file becomes bad.
+fn kept(name: &str, findings: &mut Findings) {
+    let copy = slurm_conf::spool_dir(&slurm_conf::path(&|v| std::env::var(v).ok()), name);
+    match copy.map(|dir| LastGood::in_dir(&dir).path()) {
+        Some(copy) if copy.is_file() => {}
+        Some(copy) => findings.bad(format!(
+            "{name}: {} does not exist: if tessera.toml became bad, jobs could not be placed here; run `tessera node reconcile`",
+            copy.display()
+        )),
+        None => findings.skipped(format!("{name}: slurm.conf does not tell where slurmd keeps its state")),
     }
 }
 

@@ -6,12 +6,15 @@ mod here;
 mod links;
 
 use clap::Args;
+use plugin_rt::last_good::InForce;
+use plugin_rt::tessera_toml::LoadError;
 use serde_json::json;
 use site_config::SiteConfig;
 
 use findings::Findings;
 
 use crate::globals::Globals;
+use crate::local::this_node;
 use crate::outcome::{Failure, Outcome};
 use crate::site;
 
@@ -32,17 +35,19 @@ pub(crate) struct DoctorArgs {
 }
 
 pub(crate) fn run(args: &DoctorArgs, globals: &Globals) -> Result<Outcome, Failure> {
-    let config = site::load(globals.config.as_deref())?;
+    let here = this_node();
+    let InForce { config, bad, .. } = site::in_force(globals.config.as_deref(), here.as_deref(), false)?;
     if let Some(name) = args.node.as_deref().filter(|n| config.node(n).is_none()) {
         return Err(site::unknown_node(name, &config));
     }
     let mut findings = Findings::default();
     let path = site::path(globals.config.as_deref());
-    findings.group(format!("{}: {}", path.display(), site::node_count(&config)), |_| {});
+    findings.group(format!("{}: {}", path.display(), site::node_count(&config)), |f| file(bad.as_ref(), f));
     let names = names(&config, args.node.as_deref());
     let slurm = cluster::ask(&mut findings);
     if let Some(slurm) = &slurm {
         cluster::settings(slurm, &mut findings);
+        cluster::controllers_file(slurm, &mut findings);
         for name in &names {
             cluster::node(slurm, name, &config, &mut findings);
         }
@@ -56,6 +61,13 @@ pub(crate) fn run(args: &DoctorArgs, globals: &Globals) -> Result<Outcome, Failu
     }
     let text = findings.list.iter().map(|(result, what)| format!("{:<5}{what}\n", result.word())).collect();
     Ok(Outcome { text, status })
+}
+
+/// Whether the file is good.
+fn file(bad: Option<&LoadError>, findings: &mut Findings) {
+    let Some(bad) = bad else { return };
+    bad.lines().into_iter().for_each(|line| findings.bad(line));
+    findings.bad("this machine works with the last good version of tessera.toml until the file is corrected");
 }
 
 fn names<'c>(config: &'c SiteConfig, only: Option<&str>) -> Vec<&'c str> {

@@ -17,7 +17,7 @@ use serde_json::json;
 pub(crate) use args::NodeCommand;
 
 use crate::globals::Globals;
-use crate::local::{Local, compare, ending, require_root};
+use crate::local::{Local, compare, ending, require_root, this_node};
 use crate::outcome::{Failure, Outcome};
 use crate::render::colour::Paint;
 use crate::render::{layout, table};
@@ -25,7 +25,9 @@ use crate::site;
 
 pub(crate) fn run(command: &NodeCommand, globals: &Globals) -> Result<Outcome, Failure> {
     require_root(&format!("tessera node {}", command.name()))?;
-    let config = site::load(globals.config.as_deref())?;
+    // slurmd's start runs this, so the node keeps a good version before its first job.
+    let name = command.node().map(str::to_owned).or_else(this_node);
+    let config = site::in_force(globals.config.as_deref(), name.as_deref(), true)?.config;
     let local = Local::new(&config, command.node())?;
     match command {
         NodeCommand::Reconcile { if_dead, .. } => reconcile_node(&local, *if_dead),

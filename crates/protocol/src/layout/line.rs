@@ -16,6 +16,31 @@ pub struct Layout {
     pub gpus: Vec<GpuLayout>,
     /// Whether the line ended early, so that the node has more GPUs.
     pub cut: bool,
+    /// Which `tessera.toml` slurmctld works with.
+    pub config: ConfigInForce,
+}
+
+/// Which `tessera.toml` slurmctld works with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ConfigInForce {
+    /// The file as it is.
+    #[default]
+    Current,
+    /// Its last good version: the file has errors.
+    LastGood,
+    /// None: the file has errors, and no good version is known. The line then names no GPU.
+    Bad,
+}
+
+impl ConfigInForce {
+    /// The word for it in a layout line.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Current => "",
+            Self::LastGood => " config=last-good",
+            Self::Bad => " config=bad",
+        }
+    }
 }
 
 /// What one GPU is used for.
@@ -101,6 +126,7 @@ impl Layout {
 impl fmt::Display for Layout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut line = String::from(PREFIX);
+        line.push_str(self.config.word());
         let mut at = 0;
         while let Some(gpu) = self.gpus.get(at) {
             let run = self.gpus[at..].iter().take_while(|g| *g == gpu).count();

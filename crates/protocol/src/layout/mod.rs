@@ -8,12 +8,14 @@
 //! job has it whole. A shared instance lists its shares:
 //! `1g.5gb@2:mps[job14:2862M/25%]`. Neighbouring GPUs in the same state are one entry. Users' ids are left out, because
 //! anybody may read the line. At most [`MAX_SHARES`] shares of a device are listed, and the rest counted: `+3`. A line
-//! that would exceed [`MAX_LEN`] bytes ends early with `...`.
+//! that would exceed [`MAX_LEN`] bytes ends early with `...`. While `tessera.toml` has errors, the line begins with
+//! `tessera config=last-good`, or is `tessera config=bad` where slurmctld knows no good version.
 
 mod line;
 mod parse;
 
 pub use line::{
-    GpuLayout, HolderLayout, InstanceLayout, Layout, LayoutError, MAX_LEN, MAX_SHARES, ShareLayout, Shares,
+    ConfigInForce, GpuLayout, HolderLayout, InstanceLayout, Layout, LayoutError, MAX_LEN, MAX_SHARES,
+    ShareLayout, Shares,
 };
 pub use parse::parse_layout;

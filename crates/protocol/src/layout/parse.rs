@@ -1,7 +1,8 @@
 //! Reading a layout line.
 
 use super::line::{
-    CUT, GpuLayout, HolderLayout, InstanceLayout, Layout, LayoutError, MAX_LEN, PREFIX, ShareLayout, Shares,
+    CUT, ConfigInForce, GpuLayout, HolderLayout, InstanceLayout, Layout, LayoutError, MAX_LEN, PREFIX,
+    ShareLayout, Shares,
 };
 use geometry::{JobId, Slice};
 
@@ -17,6 +18,8 @@ pub fn parse_layout(line: &str) -> Result<Layout, LayoutError> {
     }
     p.expect(PREFIX)?;
     let mut layout = Layout::default();
+    let kept = [ConfigInForce::LastGood, ConfigInForce::Bad].into_iter().find(|c| p.eat(c.word()));
+    layout.config = kept.unwrap_or_default();
     while p.at < line.len() {
         if p.rest() == CUT {
             layout.cut = true;

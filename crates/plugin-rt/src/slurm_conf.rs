@@ -1,0 +1,73 @@
+//! What the node side reads of slurm.conf by itself: prolog and epilog are separate processes without Slurm's settings.
+
+use std::path::{Path, PathBuf};
+
+/// Where Slurm looks for its configuration when nobody names it.
+const DEFAULT: &str = "/etc/slurm/slurm.conf";
+/// Slurm's own default of `SlurmdSpoolDir`.
+const DEFAULT_SPOOL: &str = "/var/spool/slurmd";
+
+/// The path of slurm.conf: the value of `SLURM_CONF`, which slurmd sets for prologs, else Slurm's default.
+#[must_use]
+pub fn path(env: &dyn Fn(&str) -> Option<String>) -> PathBuf {
+    env("SLURM_CONF").filter(|path| !path.is_empty()).map_or_else(|| DEFAULT.into(), PathBuf::from)
+}
+
+/// `SlurmdSpoolDir` as a slurm.conf with this text has it. `None` where it is not there, or has more than the node's name
+/// in it.
+#[must_use]
+pub fn named_spool_dir(text: &str, node: &str) -> Option<PathBuf> {
+    let dir = value(text, "SlurmdSpoolDir")?.replace("%n", node);
+    (!dir.contains('%') && dir.starts_with('/')).then(|| PathBuf::from(dir.trim_end_matches('/')))
+}
+
+/// Where slurmd keeps its state on this node. `None` where that cannot be told.
+#[must_use]
+pub fn spool_dir(conf: &Path, node: &str) -> Option<PathBuf> {
+    let text = std::fs::read_to_string(conf).ok()?;
+    match value(&text, "SlurmdSpoolDir") {
+        Some(_) => named_spool_dir(&text, node),
+        None => Some(DEFAULT_SPOOL.into()),
+    }
+}
+
+/// `StateSaveLocation`: where slurmctld keeps its state. `None` where that cannot be told.
+#[must_use]
+pub fn state_dir(conf: &Path) -> Option<PathBuf> {
+    let text = std::fs::read_to_string(conf).ok()?;
+    value(&text, "StateSaveLocation").map(PathBuf::from)
+}
+
+/// The last value of a key.
+fn value<'t>(text: &'t str, key: &str) -> Option<&'t str> {
+    let words = text.lines().filter_map(|l| l.split('#').next()).flat_map(str::split_ascii_whitespace);
+    let named = words.filter_map(|w| w.split_once('=')).filter(|(k, _)| k.eq_ignore_ascii_case(key));
+    named.map(|(_, value)| value).next_back()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_spool_directory_is_slurms() {
+        let dir = |conf| named_spool_dir(conf, "n1");
+        assert_eq!(dir("slurmdspooldir=/var/spool/%n/ # x\n"), Some("/var/spool/n1".into()));
+        assert_eq!(dir("#SlurmdSpoolDir=/a\n"), None);
+        assert_eq!(dir("SlurmdSpoolDir=/var/%h\n"), None);
+    }
+
+    #[test]
+    fn without_a_word_it_is_slurms_default() {
+        let dir = tempfile::tempdir().unwrap();
+        let conf = dir.path().join("slurm.conf");
+        assert_eq!(spool_dir(&conf, "n1"), None);
+        std::fs::write(&conf, "ClusterName=x\n").unwrap();
+        assert_eq!(spool_dir(&conf, "n1"), Some(DEFAULT_SPOOL.into()));
+        std::fs::write(&conf, "SlurmdSpoolDir=/var/%h\n").unwrap();
+        assert_eq!((spool_dir(&conf, "n1"), state_dir(&conf)), (None, None));
+        std::fs::write(&conf, "StateSaveLocation=/var/ctl\n").unwrap();
+        assert_eq!(state_dir(&conf), Some("/var/ctl".into()));
+        assert_eq!(path(&|_| Some(String::new())), Path::new(DEFAULT));
+    }
+}

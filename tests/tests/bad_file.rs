@@ -1,0 +1,243 @@
+//! A mistake in `tessera.toml` costs no node, no partition and no job: the last good version stays in force.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+
+use std::os::unix::fs::MetadataExt as _;
+use std::process::Command;
+
+use common::{LOOK, LOOK_AND_STAY, builder, instances, looked, profiles};
+use error_chain::with_causes;
+use lab::command::{PATIENCE, run, wait_for};
+use lab::config::Templates;
+use lab::{Cluster, Daemon, JobId, User};
+use protocol::Says;
+use slurm_releases::Release;
+
+const MIG: [&str; 3] = ["--gpu-isolation=mig:1g.5gb", "-w", "n1"];
+
+fn broken(text: &str) -> String {
+    text.replacen("mig = \"dynamic\"", "mig = \"sometimes\"", 1)
+}
+
+/// Breaks the cluster's file; the answer is its good text.
+fn break_file(cluster: &Cluster) -> String {
+    let path = cluster.layout().etc("tessera.toml");
+    let good = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, broken(&good)).unwrap();
+    good
+}
+
+/// Puts a good text back and waits until slurmctld works with it.
+fn repair(cluster: &Cluster, good: &str) {
+    std::fs::write(cluster.layout().etc("tessera.toml"), good).unwrap();
+    cluster.run(User::Root, "scontrol", &["reconfigure"]).unwrap().ok().unwrap();
+    wait_for("every layout to be that of the file", PATIENCE, || {
+        let layouts = cluster.published_layouts().map_err(|e| with_causes(&e))?;
+        let whole = layouts.iter().all(|(_, line)| line.starts_with("tessera gpu0"));
+        if whole && layouts.len() == 2 { Ok(()) } else { Err(format!("{layouts:?}")) }
+    })
+    .unwrap();
+}
+
+fn log(cluster: &Cluster, daemon: &str) -> String {
+    String::from_utf8_lossy(&std::fs::read(cluster.layout().log(daemon)).unwrap()).into_owned()
+}
+
+/// How often a daemon's log names the mistake, with its line and column.
+fn said(cluster: &Cluster, daemon: &str) -> usize {
+    let names = |line: &&str| {
+        let place = line.split_once("tessera.toml:").map(|(_, place)| place);
+        line.contains("sometimes") && place.is_some_and(|p| p.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    log(cluster, daemon).lines().filter(names).count()
+}
+
+fn no_node_is_drained(cluster: &Cluster) {
+    let states = cluster.run(User::Root, "sinfo", &["-h", "-N", "-o", "%N %T"]).unwrap().ok().unwrap();
+    assert!(!states.contains("drain") && !states.contains("down"), "{states}\n{}", cluster.log_tails());
+}
+
+fn doctor(cluster: &Cluster) -> lab::command::Done {
+    run(cluster.command_on("n1", User::Root, "tessera").unwrap().arg("doctor")).unwrap()
+}
+
+fn restart_slurmctld(cluster: &mut Cluster) {
+    cluster.kill9(&Daemon::Slurmctld).unwrap();
+    cluster.start(&Daemon::Slurmctld).unwrap();
+    cluster.wait_ready(PATIENCE).unwrap();
+}
+
+/// Waits until both layouts say that the last good version holds.
+fn marked(cluster: &Cluster) {
+    wait_for("the layouts to be marked", PATIENCE, || {
+        let layouts = cluster.published_layouts().map_err(|e| with_causes(&e))?;
+        let marked = layouts.iter().filter(|(_, line)| line.starts_with("tessera config=last-good gpu0"));
+        if marked.count() == 2 { Ok(()) } else { Err(format!("{layouts:?}")) }
+    })
+    .unwrap();
+}
+
+/// The whole of the first test, on either Slurm.
+fn the_last_good_version_stays(release: Release) {
+    let mut cluster = builder().slurm(release).start().unwrap();
+    let held = cluster.sbatch(User::Alice, &MIG, LOOK_AND_STAY).unwrap();
+    let hers = instances(&looked(&cluster, held));
+    cluster.wait_saved(held).unwrap();
+    for (copy, owner) in [("state", "slurm"), ("spool/n1", "root")] {
+        let copy = cluster.layout().at(copy).join("tessera.toml.last-good");
+        let uid = run(Command::new("id").args(["-u", owner])).unwrap().ok().unwrap();
+        let meta = std::fs::metadata(&copy).unwrap_or_else(|e| panic!("{}: {e}", copy.display()));
+        assert_eq!((meta.uid().to_string(), meta.mode() & 0o7777), (uid.trim().to_owned(), 0o600));
+    }
+    assert_eq!(doctor(&cluster).code, Some(0), "{}", doctor(&cluster).stdout);
+
+    let good = break_file(&cluster);
+    cluster.run(User::Root, "scontrol", &["reconfigure"]).unwrap().ok().unwrap();
+    marked(&cluster);
+    restart_slurmctld(&mut cluster);
+    marked(&cluster);
+    let layouts = cluster.published_layouts().unwrap();
+    assert!(layouts.iter().any(|(_, line)| line.contains(&format!("job{held}"))), "{layouts:?}");
+    for _ in 0..2 {
+        let other = cluster.complete(User::Bob, &MIG, LOOK).unwrap();
+        assert_eq!(profiles(&other), ["1g.5gb"], "{other}");
+        assert_ne!(instances(&other), hers, "{other}");
+    }
+    let plain = cluster.complete(User::Bob, &["-w", "n1", "--gres=gpu:1"], "nvidia-smi -L").unwrap();
+    assert_eq!(plain.lines().filter(|l| l.starts_with("GPU ")).count(), 1, "{plain}");
+    let refused = cluster.try_sbatch(User::Bob, &["--gpu-isolation=mig:4g.24gb"], LOOK).unwrap();
+    assert!(refused.refused().unwrap().contains("4g.24gb"), "the site's rules hold");
+    no_node_is_drained(&cluster);
+    // slurmctld at its reconfiguration and at its start.
+    assert_eq!((said(&cluster, "slurmctld"), said(&cluster, "slurmd-n1")), (2, 1), "{}", cluster.log_tails());
+    let found = doctor(&cluster);
+    assert_eq!(found.code, Some(1), "{}", found.stdout);
+    for want in
+        ["sometimes", "this machine works with the last good version", "slurmctld works with the last good"]
+    {
+        assert!(found.stdout.contains(want), "{want}: {}", found.stdout);
+    }
+
+    repair(&cluster, &good);
+    let other = cluster.complete(User::Bob, &MIG, LOOK).unwrap();
+    assert_ne!(instances(&other), hers, "{other}");
+    assert!(log(&cluster, "slurmd-n1").contains("tessera.toml is good again"), "{}", cluster.log_tails());
+    assert_eq!(doctor(&cluster).code, Some(0), "{}", doctor(&cluster).stdout);
+    cluster.run(User::Root, "scancel", &[&held.to_string()]).unwrap().ok().unwrap();
+    cluster.wait_idle().unwrap();
+    cluster.assert_clean().unwrap();
+}
+
+#[test]
+fn the_last_good_version_stays_in_force() {
+    the_last_good_version_stays(Release::MACHINE);
+}
+
+#[test]
+fn the_last_good_version_stays_in_force_on_24_11() {
+    the_last_good_version_stays(Release::V24_11);
+}
+
+#[test]
+fn without_a_good_version_only_jobs_of_ours_are_refused() {
+    let mut templates = Templates::shipped().unwrap();
+    let good = templates.tessera.clone();
+    templates.tessera = broken(&good);
+    let cluster = builder().templates(templates).start().unwrap();
+    let plain = cluster.complete(User::Alice, &["-w", "n1"], "echo ran").unwrap();
+    assert!(plain.contains("ran"));
+    let gpu = cluster
+        .complete(User::Alice, &["-w", "n1", "--gres=gpu:1"], "echo on=$CUDA_VISIBLE_DEVICES")
+        .unwrap();
+    assert!(gpu.contains("on=0"), "{gpu}");
+    let refused = cluster.try_sbatch(User::Alice, &MIG, LOOK).unwrap().refused().unwrap();
+    assert!(refused.contains("tessera.toml:") && refused.contains("sometimes"), "{refused}");
+    let layouts = cluster.published_layouts().unwrap();
+    assert!(layouts.iter().all(|(_, line)| line == "tessera config=bad"), "{layouts:?}");
+    assert_eq!(said(&cluster, "slurmctld"), 1, "{}", cluster.log_tails());
+    no_node_is_drained(&cluster);
+
+    let path = cluster.layout().etc("tessera.toml");
+    let placed = std::fs::read_to_string(&path).unwrap().replacen("sometimes", "dynamic", 1);
+    repair(&cluster, &placed);
+    // The first job of each node finds a new file, and lets the command close the device nodes of all GPUs.
+    assert_eq!(profiles(&cluster.complete(User::Alice, &MIG, LOOK).unwrap()), ["1g.5gb"]);
+    cluster.complete(User::Alice, &["-w", "n2", "--gpu-isolation=mig"], LOOK).unwrap();
+    cluster.wait_idle().unwrap();
+    wait_for("the nodes to be clean", PATIENCE, || cluster.assert_clean().map_err(|e| with_causes(&e)))
+        .unwrap();
+}
+
+/// Lets n1 read another file than slurmctld does, a bad one, and forget what it knew.
+fn only_the_node_is_lost(cluster: &Cluster) {
+    let etc = |name: &str| cluster.layout().etc(name);
+    let text = std::fs::read_to_string(etc("tessera.toml")).unwrap();
+    std::fs::write(etc("node.toml"), broken(&text)).unwrap();
+    let plugstack = std::fs::read_to_string(etc("plugstack.conf")).unwrap();
+    std::fs::write(etc("plugstack.conf"), plugstack.replace("/tessera.toml", "/node.toml")).unwrap();
+    std::fs::remove_file(cluster.layout().at("spool/n1/tessera.toml.last-good")).unwrap();
+}
+
+/// Waits until a job is requeued; why it was.
+fn requeued(cluster: &Cluster, job: JobId) -> String {
+    let mut why = None;
+    wait_for("the job to be requeued", PATIENCE, || {
+        let now = cluster.job(job).map_err(|e| with_causes(&e))?;
+        why = match common::admin_comment(cluster, job).says {
+            Says::Requeued(why) if now.get("Restarts") == "1" => Some(why),
+            _ => return Err(format!("{now:?}")),
+        };
+        Ok(())
+    })
+    .unwrap();
+    why.unwrap_or_default()
+}
+
+#[test]
+fn a_node_that_knows_no_good_version_requeues_jobs_of_ours_and_runs_the_others() {
+    let cluster = builder().start().unwrap();
+    only_the_node_is_lost(&cluster);
+    let job = cluster.sbatch(User::Alice, &MIG, LOOK).unwrap();
+    let why = requeued(&cluster, job);
+    assert!(why.starts_with("by n1: ") && why.contains("node.toml:"), "{why}");
+    let stays = cluster.sbatch(User::Alice, &[&MIG[..], &["--no-requeue"]].concat(), LOOK).unwrap();
+    assert_eq!(cluster.wait_end(stays).unwrap().state(), "FAILED");
+    assert!(cluster.output(stays).contains("cannot use its GPUs on this node"), "{}", cluster.output(stays));
+    let plain = cluster.complete(User::Alice, &["-w", "n1", "--gres=gpu:1"], "echo ran").unwrap();
+    assert!(plain.contains("ran"), "{plain}");
+    no_node_is_drained(&cluster);
+    assert_eq!(said(&cluster, "slurmd-n1"), 0, "the file has another name");
+
+    let plugstack = std::fs::read_to_string(cluster.layout().etc("plugstack.conf")).unwrap();
+    let plugstack = plugstack.replace("/node.toml", "/tessera.toml");
+    std::fs::write(cluster.layout().etc("plugstack.conf"), plugstack).unwrap();
+    let now = [&format!("JobId={job}"), "StartTime=now"];
+    cluster.run(User::Root, "scontrol", &[&["update"], &now[..]].concat()).unwrap().ok().unwrap();
+    assert_eq!(cluster.wait_end(job).unwrap().state(), "COMPLETED");
+    assert_eq!(profiles(&cluster.output(job)), ["1g.5gb"], "{}", cluster.output(job));
+    cluster.wait_idle().unwrap();
+    cluster.assert_clean().unwrap();
+}
+
+#[test]
+fn a_reconfiguration_with_a_bad_file_fails_on_24_11() {
+    let mut cluster = builder().slurm(Release::V24_11).start().unwrap();
+    // In the background, as a site runs it: only there another process is behind the one that fails.
+    cluster.kill9(&Daemon::Slurmctld).unwrap();
+    cluster.run(User::Root, "/usr/sbin/slurmctld", &[]).unwrap().ok().unwrap();
+    let job = cluster.sbatch(User::Alice, &MIG, LOOK_AND_STAY).unwrap();
+    looked(&cluster, job);
+    let good = break_file(&cluster);
+    let before = cluster.published_layouts().unwrap();
+    let told = cluster.run(User::Root, "scontrol", &["reconfigure"]).unwrap().refused().unwrap();
+    assert!(told.contains("slurm_reconfigure error"), "{told}");
+    assert!(said(&cluster, "slurmctld") > 0, "{}", cluster.log_tails());
+    assert_eq!(cluster.published_layouts().unwrap(), before, "nothing has changed");
+    assert_eq!(cluster.job(job).unwrap().state(), "RUNNING");
+    repair(&cluster, &good);
+    assert_eq!(cluster.job(job).unwrap().state(), "RUNNING");
+    cluster.run(User::Root, "scancel", &[&job.to_string()]).unwrap().ok().unwrap();
+    cluster.wait_idle().unwrap();
+}

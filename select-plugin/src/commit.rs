@@ -1,6 +1,8 @@
 //! From Slurm's choice of nodes to a placement. Pure: it only says what to write.
 
 use geometry::{GpuIndex, JobId};
+use node_state::Decision;
+use node_state::report::Fate;
 use protocol::set_summary::SetSummary;
 use protocol::wire::{JobPlacement, encode_placement, plain_why};
 use protocol::{Grant, ShareOn};
@@ -58,6 +60,7 @@ pub(crate) fn place(
         return None;
     }
     let mut entries: Vec<GpuSet> = slurm.entries.iter().map(|e| e.available).collect();
+    let order_only = want.kind == GresKind::Gpu && overlap(&entries);
     match want.kind {
         GresKind::Shard => {
             question.ask.allowed = Some(if want.keep_choice { slurm.chosen() } else { slurm.available() });
@@ -66,7 +69,7 @@ pub(crate) fn place(
             question.ask.request.gpus = u32::try_from(slurm.chosen().len()).ok();
             question.ask.allowed = Some(slurm.available());
             question.ask.quotas = quotas(slurm, !question.pays_for_links());
-            if overlap(&entries) {
+            if order_only {
                 // An entry of any type beside one of a certain type: only the order is ours.
                 question.ask.allowed = Some(slurm.chosen());
                 question.ask.quotas.clear();
@@ -74,7 +77,16 @@ pub(crate) fn place(
             }
         }
     }
-    let decision = question.decide(node);
+    let mut decision = question.decide(node);
+    if want.kind == GresKind::Gpu && question.pays_for_links() && !order_only {
+        // Of sets that are equally good, the one near the job's cores.
+        let near = quotas(slurm, true);
+        if near != question.ask.quotas {
+            question.ask.quotas = near;
+            let nearer = question.decide(node);
+            decision = if equally_good(&decision, &nearer) { nearer } else { decision };
+        }
+    }
     let why = plain_why(&planned_why(want, decision.reason()));
     let matched = decision.set_summary();
     let gbps = predicted(&decision);
@@ -124,6 +136,21 @@ fn quotas(slurm: &ChosenView, local: bool) -> Vec<Quota> {
     match quotas[..] {
         [Quota { of, .. }] if of == slurm.available() => Vec::new(),
         _ => quotas,
+    }
+}
+
+/// Whether two sets of whole GPUs have the same links, promise the job the same, and leave the same to others.
+fn equally_good(a: &Decision, b: &Decision) -> bool {
+    // Sums of links, whose order of addition differs.
+    let same = |a: f64, b: f64| (a - b).abs() <= 1e-6 * a.abs().max(b.abs());
+    match (a.report.best, b.report.best) {
+        (Some(Fate::Set(a)), Some(Fate::Set(b))) => {
+            same(a.scores.agg_bw, b.scores.agg_bw)
+                && same(a.scores.eff_bw.unwrap_or(0.0), b.scores.eff_bw.unwrap_or(0.0))
+                && same(a.preserved_bw, b.preserved_bw)
+        }
+        (Some(Fate::Links { mb_s: a, .. }), Some(Fate::Links { mb_s: b, .. })) => a == b,
+        _ => false,
     }
 }
 

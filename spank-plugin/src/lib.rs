@@ -33,7 +33,6 @@ mod describe;
 mod ffi;
 mod granted;
 mod prologs;
-mod read_file;
 mod requeue;
 mod slurmd;
 mod slurmstepd;

@@ -71,6 +71,7 @@ mod tests {
             share: None,
             device_nodes: Vec::new(),
             matched: None,
+            plain: false,
             begun: false,
         }
     }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use geometry::JobId;
 use gpu_node::{Fault, JobContext, NvmlGrant, RealiseError, Realised, Settings, WaitingSlurmd};
 use plugin_rt::{live_steps, log, set_job};
+use protocol::Isolation;
 use protocol::set_summary::{MATCH_ENV, on_node};
 use protocol::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, parse_request, plain_why};
 
@@ -80,6 +81,7 @@ pub(crate) fn prolog(
         restart: env("SLURM_JOB_RESTART_COUNT").and_then(|v| v.parse().ok()).unwrap_or(0),
         grant,
         decision: describe::why_on(&node.name, placement.as_deref().unwrap_or_default(), &reason(env)),
+        plain: env(&job_variable(REQUEST_ENV)).is_none_or(|text| asks_for_none(&text)),
         matched: env(&job_variable(MATCH_ENV)).and_then(|text| on_node(&text, &node.name)),
         live: None,
         slurmd: Some(slurmd),
@@ -105,6 +107,11 @@ fn reason(env: &dyn Fn(&str) -> Option<String>) -> String {
     let asked = || env(&job_variable(REQUEST_ENV)).and_then(|text| parse_request(&text).ok());
     why.or_else(|| asked().map(|r| format!("asked for {}", describe::asked(&r))))
         .unwrap_or_else(|| "GPUs by --gres".to_owned())
+}
+
+/// Whether a request asks to be left to Slurm.
+pub(crate) fn asks_for_none(request: &str) -> bool {
+    parse_request(request).is_ok_and(|r| r.isolation == Isolation::None)
 }
 
 /// Which jobs have a step on this node now.

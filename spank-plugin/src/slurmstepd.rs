@@ -14,12 +14,14 @@ use geometry::{GpuIndex, JobId};
 use gpu_node::journal::{Entry, GpuRecord, Journal};
 use gpu_node::{begin_batch, stale_variables, task_environment};
 use plugin_rt::{Chain, log, set_job};
+use site_config::VisibleDevices;
 
 use crate::args::Args;
-use crate::ffi::{Spank, SpankError, effective_uid};
+use crate::ffi::{Spank, SpankError, effective_uid, fences_devices};
 use crate::prologs::{Left, Step, prologs};
 use crate::requeue::requeue;
-use crate::task_gpus::{NO_DEVICES, SlurmVariables, TaskGpus};
+use crate::submit::QUIET_ENV;
+use crate::task_gpus::{NO_DEVICES, Sight, SlurmVariables, TaskGpus};
 use crate::this_node::{Missing, NoNode, ThisNode};
 use crate::{describe, without_prolog};
 
@@ -31,6 +33,29 @@ struct Here {
     dev_root: PathBuf,
     /// GPUs that no job gets whole, by Slurm's numbers.
     kept: Vec<GpuIndex>,
+    /// How many GPUs it has.
+    gpus: usize,
+    /// See [`gpu_node::Settings::leaves_gpus_open`].
+    open: bool,
+    /// Whole GPUs of this job are named by number where that is right.
+    by_number: bool,
+    /// A line says what the job got.
+    notice: bool,
+}
+
+impl Here {
+    fn of(node: ThisNode, entry: &Entry, kept: Vec<GpuIndex>) -> Self {
+        let site = &node.site.node;
+        Self {
+            kept,
+            gpus: node.settings.gpus.len(),
+            open: node.settings.leaves_gpus_open(),
+            by_number: entry.plain && site.visible_devices == VisibleDevices::Numbers,
+            notice: !entry.plain || site.plain_notice,
+            name: node.name,
+            dev_root: node.settings.dev_root,
+        }
+    }
 }
 
 /// What the journal says about this step's job.
@@ -136,7 +161,8 @@ fn look_up(
     };
     match left {
         Left::Ready(entry) => {
-            Share::Ready(entry, Here { name: node.name, dev_root: node.settings.dev_root, kept })
+            let here = Here::of(node, &entry, kept);
+            Share::Ready(entry, here)
         }
         Left::Failed(why) => Share::Failed(why),
         Left::Nothing => Share::Unknown,
@@ -152,6 +178,11 @@ pub(crate) fn task_init(spank: &Spank<'_>, args: &Args) -> Result<(), TaskError>
     let share = SHARE.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let job = spank.job_id()?;
     set_job(job);
+    let quiet = spank.getenv(QUIET_ENV).is_some();
+    if quiet {
+        // For this step only, not for those that its tasks begin.
+        spank.unsetenv(&QUIET_ENV.to_string_lossy());
+    }
     let slurms = SlurmVariables::of(spank);
     let (entry, node) = match share {
         Share::None => return Ok(()),
@@ -173,15 +204,24 @@ pub(crate) fn task_init(spank: &Spank<'_>, args: &Args) -> Result<(), TaskError>
     };
     let task = spank.local_task()?;
     let place = (task, spank.local_task_count()?);
-    let devices = slurms.devices(&entry, &node.kept, place, &|gpu| may_open(&node, gpu));
+    let sight = Sight {
+        kept: &node.kept,
+        gpus: node.gpus,
+        fenced: fences_devices().unwrap_or_else(|| slurms.renumbered()),
+        open: node.open,
+        by_number: node.by_number,
+        may_open: &|gpu| may_open(&node, gpu),
+    };
+    let devices = slurms.devices(&entry, place, &sight);
     let environment = task_environment(&entry, task, place.1);
     for name in stale_variables(&environment, spank.getenv(c"TESSERA_ISOLATION").as_deref()) {
         spank.unsetenv(name);
     }
     for (name, value) in environment {
-        match &devices {
-            TaskGpus::Part(uuids) if is_device_list(&name) => spank.setenv(&name, uuids)?,
-            TaskGpus::None | TaskGpus::AsSlurmSays if is_device_list(&name) => {}
+        match (&devices, name.as_str()) {
+            (TaskGpus::Whole { cuda, .. }, CUDA) => spank.setenv(CUDA, cuda)?,
+            (TaskGpus::Whole { uuids, .. }, CONTAINERS) => spank.setenv(CONTAINERS, uuids)?,
+            (TaskGpus::None | TaskGpus::AsSlurmSays, CUDA | CONTAINERS) => {}
             _ => spank.setenv(&name, &value)?,
         }
     }
@@ -189,15 +229,15 @@ pub(crate) fn task_init(spank: &Spank<'_>, args: &Args) -> Result<(), TaskError>
         hide_gpus(spank)?;
     }
     // A batch script that has begun has said it on this node already.
-    if args.notice && task == 0 && !entry.begun && devices != TaskGpus::None {
+    let wanted = args.notice && node.notice && !quiet;
+    if wanted && task == 0 && !entry.begun && devices != TaskGpus::None {
         log::user(format_args!("job {job} on {}: {}: {}", node.name, describe::got(&entry), entry.decision));
     }
     Ok(())
 }
 
-fn is_device_list(name: &str) -> bool {
-    matches!(name, "CUDA_VISIBLE_DEVICES" | "NVIDIA_VISIBLE_DEVICES")
-}
+const CUDA: &str = "CUDA_VISIBLE_DEVICES";
+const CONTAINERS: &str = "NVIDIA_VISIBLE_DEVICES";
 
 /// Whether this task, already the user's and in its cgroup, may open a GPU of its job. That no driver answers is not
 /// what is asked.
@@ -209,6 +249,6 @@ fn may_open(node: &Here, gpu: &GpuRecord) -> bool {
 
 /// Under `optional` in plugstack.conf the task starts in spite of our error: it must not find a GPU that way.
 fn hide_gpus(spank: &Spank<'_>) -> Result<(), SpankError> {
-    spank.setenv("CUDA_VISIBLE_DEVICES", NO_DEVICES)?;
-    spank.setenv("NVIDIA_VISIBLE_DEVICES", "void")
+    spank.setenv(CUDA, NO_DEVICES)?;
+    spank.setenv(CONTAINERS, "void")
 }

@@ -1,15 +1,20 @@
 //! In sbatch, salloc and srun: the user's options become the job's request.
 
+use std::ffi::CStr;
 use std::ops::Range;
 
 use plugin_rt::log;
+use plugin_rt::read_file::{EDGE_LIST, read_small};
 use protocol::set_summary::MATCH_ENV;
 use protocol::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, encode_request};
 
 use crate::args::Args;
 use crate::ffi::{Context, Spank, SpankError};
-use crate::read_file::read_regular_file;
 use protocol::options::{Refusal, Source, Spec, Typed};
+
+/// By this variable, a `srun --quiet` tells its step's tasks to print no notice. srun hands on variables that begin with
+/// `SLURM_` even under `--export=NONE`.
+pub(crate) const QUIET_ENV: &CStr = c"SLURM_TESSERA_QUIET";
 
 /// What to do with the submission.
 #[derive(Debug, PartialEq, Eq)]
@@ -93,7 +98,8 @@ pub(crate) fn init_post_opt(
         return Ok(SubmitOutcome::Proceed);
     }
     typed.fill_from_env(env);
-    match typed.request(&args.renames, &read_regular_file) {
+    let read = |path: &str| read_small(path.as_ref(), EDGE_LIST).map_err(|e| format!("cannot be read: {e}"));
+    match typed.request(&args.renames, &read) {
         Err(refusals) => return Ok(SubmitOutcome::Refuse(refusals)),
         // The previous component of a heterogeneous job may have left its request there.
         Ok(None) => spank.control_unsetenv(REQUEST_ENV),

@@ -124,6 +124,7 @@ fn context(settings: &Settings, job: u32, grant: &Grant) -> JobContext {
         restart: 0,
         grant,
         decision: String::new(),
+        plain: false,
         matched: None,
         live: None,
         slurmd: None,

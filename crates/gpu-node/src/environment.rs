@@ -4,6 +4,7 @@ use geometry::GpuIndex;
 use geometry::size::display_gb;
 use protocol::set_summary::SetSummary;
 
+use crate::gpu_ids::NvmlIndex;
 use crate::journal::{Entry, GpuRecord, InstanceRecord, Kind};
 use crate::task_variables::Variable;
 
@@ -82,36 +83,62 @@ pub fn uuids_of_part(entry: &Entry, indices: &str) -> Option<String> {
     indices.split(',').map(uuid).collect::<Option<Vec<_>>>().map(|uuids| uuids.join(","))
 }
 
-/// UUIDs of the whole GPUs of one of a step's tasks, `task` of `n_tasks` on this node, which Slurm names by index, in the
-/// order of the job's ranks.
+/// The whole GPUs of one of a step's tasks, `task` of `n_tasks` on this node, which Slurm names by index, in the order of
+/// the job's ranks.
 ///
 /// Slurm deals a job's GPUs out by ascending number. Where each task has its share of all of them, each gets the same
-/// number in the order of ranks instead, so that neighbours in the pattern are linked; but only if `may_open` says that
-/// the task may, for a cgroup may hold it to its own.
+/// number in the order of ranks instead, so that neighbours in the pattern are linked.
+///
+/// `fence` says what the task may open, where Slurm's device cgroup holds it to its own GPUs. What it may open is then the
+/// truth: in a task that is bound to some of its step's GPUs, Slurm's list names the first ones of the step, whichever
+/// the task has (22.05.8 and 24.11.5, `--gpus-per-task` with `ConstrainDevices`).
 ///
 /// `None` unless every index is one of the job's GPUs.
 #[must_use]
-pub fn uuids_of_task(
-    entry: &Entry,
+pub fn gpus_of_task<'e>(
+    entry: &'e Entry,
     indices: &str,
     (task, n_tasks): (u32, u32),
-    may_open: &dyn Fn(&GpuRecord) -> bool,
-) -> Option<String> {
+    fence: Option<&dyn Fn(&GpuRecord) -> bool>,
+) -> Option<Vec<&'e GpuRecord>> {
     let known = |number: &GpuIndex| entry.gpus.iter().any(|g| g.number == *number);
     let index = |text: &str| text.trim().parse().ok().map(GpuIndex).filter(known);
     let mut given = indices.split(',').map(index).collect::<Option<Vec<GpuIndex>>>()?;
+    if let Some(may_open) = fence {
+        let own: Vec<&GpuRecord> = entry.gpus.iter().filter(|g| may_open(g)).collect();
+        if !own.is_empty() && own.len() < entry.gpus.len() {
+            return Some(own);
+        }
+    }
     given.sort_unstable();
     let mut all: Vec<GpuIndex> = entry.gpus.iter().map(|g| g.number).collect();
     all.sort_unstable();
     let from = given.len() * task as usize;
     let dealt =
         given.len() * n_tasks as usize == all.len() && all.get(from..from + given.len()) == Some(&given);
-    let ranked = entry.gpus.get(from..from + given.len()).filter(|own| dealt && own.iter().all(may_open));
-    let uuids: Vec<&str> = match ranked {
-        Some(own) => own.iter().map(|g| g.uuid.as_str()).collect(),
-        None => entry.gpus.iter().filter(|g| given.contains(&g.number)).map(|g| g.uuid.as_str()).collect(),
-    };
-    Some(uuids.join(","))
+    let ranked = entry.gpus.get(from..from + given.len()).filter(|_| dealt);
+    Some(match ranked {
+        Some(own) => own.iter().collect(),
+        None => entry.gpus.iter().filter(|g| given.contains(&g.number)).collect(),
+    })
+}
+
+/// GPUs by UUID, as CUDA and containers take them.
+#[must_use]
+pub fn uuids(gpus: &[&GpuRecord]) -> String {
+    gpus.iter().map(|g| g.uuid.as_str()).collect::<Vec<_>>().join(",")
+}
+
+/// GPUs by number, as CUDA counts them under `CUDA_DEVICE_ORDER=PCI_BUS_ID`: each by its place among the GPUs `in_sight`,
+/// in the driver's order. `in_sight` are NVML's numbers of all GPUs that the task may open.
+///
+/// `None` where one of the GPUs is not in sight.
+#[must_use]
+pub fn numbers(gpus: &[&GpuRecord], in_sight: &[NvmlIndex]) -> Option<String> {
+    let mut order = in_sight.to_vec();
+    order.sort_unstable();
+    let place = |gpu: &&GpuRecord| order.iter().position(|i| *i == gpu.index).map(|place| place.to_string());
+    gpus.iter().map(place).collect::<Option<Vec<_>>>().map(|places| places.join(","))
 }
 
 fn share(entry: &Entry, env: &mut Env) {
@@ -206,7 +233,7 @@ mod tests {
     #[test]
     fn tasks_have_their_gpus_in_the_order_of_ranks() {
         let entry = whole(&[0, 3, 7, 4]);
-        let of = |indices: &str, task| uuids_of_task(&entry, indices, task, &|_| true).unwrap_or_default();
+        let of = |indices: &str, task| uuids(&gpus_of_task(&entry, indices, task, None).unwrap_or_default());
         assert_eq!(["0", "3", "4", "7"].map(|g| of(g, (0, 1))), ["GPU-0", "GPU-3", "GPU-4", "GPU-7"]);
         assert_eq!(of("0", (0, 4)), "GPU-0");
         assert_eq!(of("4", (2, 4)), "GPU-7");
@@ -216,16 +243,33 @@ mod tests {
         assert_eq!(of("3,4,7", (0, 1)), "GPU-3,GPU-7,GPU-4");
         assert_eq!(of("7", (2, 4)), "GPU-7");
         assert_eq!(of("4,7", (0, 2)), "GPU-7,GPU-4");
-        assert_eq!(uuids_of_task(&entry, "1", (0, 1), &|_| true), None);
+        assert_eq!(gpus_of_task(&entry, "1", (0, 1), None), None);
     }
 
     #[test]
-    fn a_task_that_a_cgroup_holds_to_its_gpu_keeps_it() {
+    fn a_task_that_a_cgroup_holds_to_some_of_the_gpus_has_those() {
         let entry = whole(&[0, 3, 7, 4]);
-        let of = |indices, task, open: u16| {
-            uuids_of_task(&entry, indices, task, &|g: &GpuRecord| g.index.0 == open)
+        let of = |indices, task, open: &[u16]| {
+            let may_open = |g: &GpuRecord| open.contains(&g.index.0);
+            uuids(&gpus_of_task(&entry, indices, task, Some(&may_open)).unwrap_or_default())
         };
-        assert_eq!(of("4", (2, 4), 4).as_deref(), Some("GPU-4"));
-        assert_eq!(of("0", (0, 4), 0).as_deref(), Some("GPU-0"));
+        assert_eq!(of("4", (2, 4), &[4]), "GPU-4");
+        // Slurm names the step's first GPUs in every task that is bound to some of them.
+        assert_eq!(of("0", (3, 4), &[7]), "GPU-7");
+        assert_eq!(of("0,3", (1, 2), &[4, 7]), "GPU-7,GPU-4");
+        // A fence round all of the job's GPUs says nothing about the task.
+        assert_eq!(of("4", (2, 4), &[0, 3, 4, 7]), "GPU-7");
+        assert_eq!(of("4", (2, 4), &[]), "GPU-7");
+    }
+
+    #[test]
+    fn numbers_count_the_gpus_in_sight() {
+        let entry = whole(&[3, 0, 5]);
+        let gpus: Vec<&GpuRecord> = entry.gpus.iter().collect();
+        let of =
+            |in_sight: &[u16]| numbers(&gpus, &in_sight.iter().map(|i| NvmlIndex(*i)).collect::<Vec<_>>());
+        assert_eq!(of(&[5, 3, 0]).as_deref(), Some("1,0,2"), "in a device cgroup");
+        assert_eq!(of(&[0, 1, 2, 3, 4, 5, 6, 7]).as_deref(), Some("3,0,5"), "where every node is open");
+        assert_eq!(of(&[0, 3]), None);
     }
 }

@@ -109,6 +109,13 @@ impl Settings {
         self.spares(gpu) || self.described(gpu).is_some_and(|d| d.purpose == Purpose::Static)
     }
 
+    /// Whether every GPU's device node is open to all users at all times, and no GPU is ever cut: CUDA then counts all of
+    /// them for everybody.
+    #[must_use]
+    pub fn leaves_gpus_open(&self) -> bool {
+        !self.manage_device_nodes && self.gpus.iter().all(|gpu| gpu.policy == MigPolicy::Off)
+    }
+
     /// The description of one GPU, where the site describes all of the node in NVML's order; `None` for a GPU that it does
     /// not describe.
     #[must_use]

@@ -8,7 +8,7 @@ use slurm_releases::Release;
 use crate::artefacts::{self, Profile};
 use crate::cluster::Cluster;
 use crate::command::PATIENCE;
-use crate::config::Templates;
+use crate::config::{CGROUPS, Templates};
 use crate::daemons::Daemon;
 use crate::error::HarnessError;
 use crate::files::{check_reachable, fresh_dir, make_dirs, write_config};
@@ -28,6 +28,7 @@ pub struct Builder {
     extra_slurm_conf: String,
     accounting: bool,
     state_kib: Option<u32>,
+    device_cgroup: bool,
 }
 
 impl Cluster {
@@ -44,6 +45,7 @@ impl Cluster {
             extra_slurm_conf: String::new(),
             accounting: false,
             state_kib: None,
+            device_cgroup: false,
         }
     }
 }
@@ -89,6 +91,15 @@ impl Builder {
     pub fn slurm_conf(mut self, lines: &str) -> Self {
         self.extra_slurm_conf.push_str(lines);
         self.extra_slurm_conf.push('\n');
+        self
+    }
+
+    /// Holds every task to its own GPUs by Slurm's device cgroup, where [`device_cgroups`] says that the machine has one.
+    ///
+    /// Slurm names a node's cgroup after the node: no other cluster on the machine may have nodes of the same names.
+    #[must_use]
+    pub fn device_cgroup(mut self) -> Self {
+        self.device_cgroup = true;
         self
     }
 
@@ -141,7 +152,10 @@ impl Builder {
     ///
     /// What could not be built or written.
     pub fn lay_out(self) -> Result<Cluster, HarnessError> {
-        let templates = self.templates.map_or_else(Templates::shipped, Ok)?;
+        let mut templates = self.templates.map_or_else(Templates::shipped, Ok)?;
+        if self.device_cgroup {
+            templates.use_device_cgroup();
+        }
         if !self.stock {
             artefacts::build(self.release, self.profile)?;
         }
@@ -179,6 +193,14 @@ impl Builder {
         }
         Ok(cluster)
     }
+}
+
+/// Whether this machine has the cgroups that [`Builder::device_cgroup`] needs: version 1, and root may write to them.
+#[must_use]
+pub fn device_cgroups() -> bool {
+    ["devices/devices.deny", "freezer/cgroup.procs"]
+        .iter()
+        .all(|file| std::fs::OpenOptions::new().write(true).open(Path::new(CGROUPS).join(file)).is_ok())
 }
 
 fn start_guardian(program: &[String], dir: &Path, remove: bool) -> Result<std::process::Child, HarnessError> {

@@ -7,6 +7,9 @@ use crate::error::{HarnessError, at};
 use crate::layout::Layout;
 use crate::paths::workspace;
 
+/// Where cgroups of version 1 are mounted.
+pub(crate) const CGROUPS: &str = "/sys/fs/cgroup";
+
 /// The text of the configuration files, as shipped or as a test changes them.
 #[derive(Debug, Clone)]
 pub struct Templates {
@@ -20,6 +23,8 @@ pub struct Templates {
     pub tessera: String,
     /// tessera-health
     pub health: String,
+    /// cgroup.conf, after the line that names the plugin
+    pub cgroup: String,
     /// How long the simulated driver takes for an instance, as a multiple of the real one's time.
     pub time_scale: f64,
 }
@@ -41,8 +46,31 @@ impl Templates {
             plugstack: read("contrib/example/plugstack.conf")?,
             tessera: read("contrib/example/tessera.toml")?,
             health: read("contrib/example/tessera-health")?,
+            cgroup: String::new(),
             time_scale: 0.0,
         })
+    }
+
+    /// See [`crate::Builder::device_cgroup`].
+    pub(crate) fn use_device_cgroup(&mut self) {
+        self.slurm = self
+            .slurm
+            .replace("ProctrackType=proctrack/linuxproc", "ProctrackType=proctrack/cgroup")
+            .replace("TaskPlugin=task/none", "TaskPlugin=task/cgroup");
+        self.cgroup += &format!("CgroupMountpoint={CGROUPS}\nConstrainDevices=yes\n");
+    }
+
+    /// Gives every node another name, in all files.
+    pub fn rename_nodes(&mut self, name: impl Fn(&str) -> String) {
+        for old in self.node_names() {
+            let new = name(&old);
+            for key in ["NodeName=", "NodeHostname="] {
+                let (from, to) = (format!("{key}{old} "), format!("{key}{new} "));
+                self.slurm = self.slurm.replace(&from, &to);
+                self.gres = self.gres.replace(&from, &to);
+            }
+            self.tessera = self.tessera.replace(&format!("names = \"{old}\""), &format!("names = \"{new}\""));
+        }
     }
 
     /// Names of the nodes in slurm.conf, in order. The harness reads plain names only, no lists.

@@ -98,7 +98,11 @@ pub(crate) fn write_config(
     let plugstack = if stock { String::new() } else { place.plugstack(&templates.plugstack) };
     write("plugstack.conf", &plugstack, 0o644)?;
     write("tessera.toml", &place.tessera(&templates.tessera), 0o644)?;
-    write("cgroup.conf", &format!("CgroupPlugin={}\n", cluster.release.cgroup_plugin), 0o644)?;
+    write(
+        "cgroup.conf",
+        &format!("CgroupPlugin={}\n{}", cluster.release.cgroup_plugin, templates.cgroup),
+        0o644,
+    )?;
     write("tessera-health", &place.health(&templates.health), 0o755)?;
     write("task-prolog", &place.task_prolog(), 0o755)?;
     let key = layout.munge("key");

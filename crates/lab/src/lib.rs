@@ -30,7 +30,7 @@ mod sim;
 mod small_disk;
 mod user;
 
-pub use builder::Builder;
+pub use builder::{Builder, device_cgroups};
 pub use cluster::Cluster;
 pub use daemons::Daemon;
 pub use error::HarnessError;

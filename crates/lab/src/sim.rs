@@ -10,14 +10,15 @@ use crate::error::{HarnessError, at};
 use crate::layout::Layout;
 use crate::user::User;
 
-/// Makes device nodes for a cluster without Tessera, where gres.conf names them. Nothing opens them.
+/// Makes device nodes for a cluster without Tessera, where gres.conf names them. Nothing opens them; a device cgroup
+/// counts them as GPUs.
 pub(crate) fn plain_device_nodes(layout: &Layout, templates: &Templates) -> Result<(), HarnessError> {
     for node in templates.node_names() {
         let dev = layout.node(&node).join("dev");
         for index in 0..16 {
             let path = dev.join(format!("nvidia{index}"));
             if !path.exists() {
-                run(Command::new("mknod").arg(&path).args(["c", "1", "3"]))?.ok()?;
+                run(Command::new("mknod").arg(&path).args(["c", "195", &index.to_string()]))?.ok()?;
             }
         }
     }

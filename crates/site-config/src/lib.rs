@@ -32,7 +32,9 @@ pub use limit::Limit;
 pub use matrix::links_of_file;
 pub use matrix_text::links_text;
 pub use topology::{System, systems};
-pub use types::{Defaults, GpuUse, MemoryLimit, Mps, NodeSettings, NodeSpec, Partition, SiteConfig};
+pub use types::{
+    Defaults, GpuUse, MemoryLimit, Mps, NodeSettings, NodeSpec, Partition, SiteConfig, VisibleDevices,
+};
 
 use error::Errors;
 use reader::TableReader;

@@ -10,7 +10,7 @@ use crate::error::nearest;
 use crate::limit::Limit;
 use crate::reader::{At, TableReader, pick};
 use crate::sets;
-use crate::types::{Defaults, MemoryLimit, Mps, NodeSettings};
+use crate::types::{Defaults, MemoryLimit, Mps, NodeSettings, VisibleDevices};
 
 const KINDS: &[(&str, Isolation)] =
     &[("mig", Isolation::Mig(None)), ("mps", Isolation::Mps), ("whole", Isolation::Whole)];
@@ -131,6 +131,8 @@ pub(crate) fn node(root: &mut TableReader<'_, '_>) -> NodeSettings {
         gpu_reset_command: ["nvidia-smi", "--gpu-reset", "-i", "%i"].map(str::to_owned).to_vec(),
         operation_timeout_ms: 30_000,
         manage_device_nodes: true,
+        visible_devices: VisibleDevices::Numbers,
+        plain_notice: true,
     };
     let Some(table) = root.table("node") else { return unset };
     let path = |key, otherwise| directory(&table, key).unwrap_or(otherwise);
@@ -140,6 +142,7 @@ pub(crate) fn node(root: &mut TableReader<'_, '_>) -> NodeSettings {
         };
         table.parsed(key, not_empty).map_or(otherwise, |at| at.value)
     };
+    let names = [("numbers", VisibleDevices::Numbers), ("uuids", VisibleDevices::Uuids)];
     let read = NodeSettings {
         dev_root: path("dev_root", unset.dev_root),
         proc_root: path("proc_root", unset.proc_root),
@@ -152,6 +155,8 @@ pub(crate) fn node(root: &mut TableReader<'_, '_>) -> NodeSettings {
             .number("operation_timeout_ms", 100..600_001)
             .map_or(unset.operation_timeout_ms, |at| at.value),
         manage_device_nodes: table.boolean("manage_device_nodes").unwrap_or(unset.manage_device_nodes),
+        visible_devices: table.word("visible_devices", &names).unwrap_or(unset.visible_devices),
+        plain_notice: table.boolean("plain_notice").unwrap_or(unset.plain_notice),
     };
     table.finish();
     read

@@ -101,6 +101,19 @@ pub struct NodeSettings {
     pub operation_timeout_ms: u64,
     /// Whether Tessera changes owners and modes of device nodes.
     pub manage_device_nodes: bool,
+    /// How `CUDA_VISIBLE_DEVICES` names the GPUs of a job that used none of our options.
+    pub visible_devices: VisibleDevices,
+    /// Whether such a job is told in a line what it got.
+    pub plain_notice: bool,
+}
+
+/// How `CUDA_VISIBLE_DEVICES` names the whole GPUs of a job that used none of our options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VisibleDevices {
+    /// By number, as Slurm does, wherever a number means the same GPU for as long as the job runs; else by UUID.
+    Numbers,
+    /// By UUID.
+    Uuids,
 }
 
 impl NodeSettings {

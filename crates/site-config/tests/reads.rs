@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use geometry::GpuIndex;
 use node_state::{Kind, MigPolicy, SetPolicy};
 use protocol::{Bandwidth, Isolation, Request, SetWait};
-use site_config::{MemoryLimit, SiteConfig, config_path, parse};
+use site_config::{MemoryLimit, SiteConfig, VisibleDevices, config_path, parse};
 use topology::{BandwidthModel, Coefficients, Pattern, Selection};
 
 const FULL: &str = r#"
@@ -41,6 +41,8 @@ mps_control = "/opt/mps/%n"
 gpu_reset_command = ["reset", "%n", "%i"]
 operation_timeout_ms = 1_000
 manage_device_nodes = false
+visible_devices = "uuids"
+plain_notice = false
 
 [[nodes]]
 names = "n[1-2]"
@@ -97,7 +99,8 @@ fn everything_is_read() {
     assert_eq!(node.dev_root, Path::new("/tmp/n2/dev"));
     assert_eq!(node.gpu_reset_command, ["reset", "n2", "%i"]);
     assert_eq!(node.operation_timeout_ms, 1000);
-    assert!(!node.manage_device_nodes);
+    assert!(!node.manage_device_nodes && !node.plain_notice);
+    assert_eq!(node.visible_devices, VisibleDevices::Uuids);
     let n2 = config.node("n2").unwrap();
     assert_eq!((n2.gpus.len(), n2.mig, n2.gpus[7].key.as_str()), (8, MigPolicy::Dynamic, "a100-40gb"));
     assert_eq!(n2.links.bw_gbps(GpuIndex(0), GpuIndex(3)), 50.0);

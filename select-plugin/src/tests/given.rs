@@ -100,6 +100,30 @@ fn a_job_that_needs_no_links_gets_gpus_near_its_cores() {
     assert_eq!(given(&sensitive, &[(0b0011_0000, 0xfe, &[])], 0xf0).0, [2, 3]);
 }
 
+#[test]
+fn of_equally_linked_sets_the_one_near_the_cores_is_given() {
+    let four = |near, busy: &[u16]| {
+        let mut engine = linked();
+        let _ = engine.release(JobId(1));
+        if !busy.is_empty() {
+            occupy(&mut engine, 2, "n1", busy);
+        }
+        let want = want(Some(SENSITIVE), GresKind::Gpu, 4);
+        let free: Vec<u16> = (0..8).filter(|g| !busy.contains(g)).collect();
+        let slurm = ChosenView { near: GpuSet::from_bits(near), ..choice(&free[..4], &free) };
+        let placed = place(&engine, question(&engine, &want), &want, &slurm).unwrap().unwrap();
+        let mut given: Vec<u16> = placed.grant.gpus().iter().map(|g| g.0).collect();
+        given.sort_unstable();
+        given
+    };
+    assert_eq!(four(0x0f, &[]), [0, 1, 2, 3]);
+    assert_eq!(four(0xf0, &[]), [4, 5, 6, 7]);
+    // No set near the cores is as good, or they lack a GPU.
+    assert_eq!(four(0xc3, &[]), [0, 1, 2, 3]);
+    assert_eq!(four(0x70, &[]), [0, 1, 2, 3]);
+    assert_eq!(four(0xf0, &[7]), [0, 1, 2, 3]);
+}
+
 /// GPUs of a DGX-1V on which 1 and 4 are free: jobs with 0, 2, 3, with 5, 6 and with 7 are on the others.
 #[test]
 fn a_tie_goes_to_the_gpu_whose_links_nobody_waits_for() {

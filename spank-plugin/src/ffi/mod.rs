@@ -5,6 +5,7 @@
 
 #[cfg(test)]
 mod fake;
+mod host;
 mod process;
 mod spank;
 #[cfg(test)]
@@ -17,6 +18,7 @@ use std::sync::{Mutex, PoisonError};
 
 use plugin_rt::{Chain, guard, install_panic_hook, log};
 
+pub(crate) use host::fences_devices;
 pub(crate) use process::{Errors, effective_uid, set_env, spawn_detached};
 pub(crate) use spank::{Context, Spank, SpankError};
 
@@ -152,6 +154,9 @@ pub(crate) unsafe extern "C" fn slurm_spank_init_post_opt(
                         std::mem::take(&mut *TYPED.lock().unwrap_or_else(PoisonError::into_inner));
                     if COMPONENTS.fetch_add(1, Ordering::Relaxed) > 0 {
                         submit::drop_previous_component(&mut typed, args, &env);
+                    }
+                    if context == Context::Local && host::srun_is_quiet() {
+                        set_env(&submit::QUIET_ENV.to_string_lossy(), "1");
                     }
                     let verdict = submit::init_post_opt(spank, context, args, typed, &env)?;
                     if let SubmitOutcome::Refuse(refusals) = verdict {

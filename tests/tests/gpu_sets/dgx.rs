@@ -97,7 +97,10 @@ pub(super) fn order(cluster: &Cluster, options: &[&str]) -> (Vec<u32>, String) {
     let node = cluster.job(job).unwrap().get("BatchHost").to_owned();
     let names = uuids(cluster, &node);
     let seen = variable(&said, "CUDA_VISIBLE_DEVICES").unwrap();
-    let ours: Vec<&str> = order.iter().map(|g| names[*g as usize].as_str()).collect();
+    // All GPUs of a node go by number where the job used no option of ours.
+    let by_number = order.len() == names.len() && options.iter().all(|o| !o.starts_with("--gpu-"));
+    let name = |g: &u32| if by_number { g.to_string() } else { names[*g as usize].clone() };
+    let ours: Vec<String> = order.iter().map(name).collect();
     assert_eq!(seen, ours.join(","), "{said}");
     let mut sorted = order.clone();
     sorted.sort_unstable();

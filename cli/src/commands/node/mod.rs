@@ -170,6 +170,7 @@ fn realise_job(local: &Local<'_>, placement: &str, uid: u32, gid: u32) -> Result
         restart: 0,
         grant,
         decision: "made by hand with tessera node realise".to_owned(),
+        plain: false,
         matched: None,
         live: None,
         slurmd: None,

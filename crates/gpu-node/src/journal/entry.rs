@@ -138,6 +138,9 @@ pub struct Entry {
     /// no prolog.
     #[serde(default)]
     pub begun: bool,
+    /// The job used none of Tessera's options.
+    #[serde(default)]
+    pub plain: bool,
 }
 
 impl Record for Entry {

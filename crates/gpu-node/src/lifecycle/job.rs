@@ -25,6 +25,8 @@ pub struct JobContext {
     pub grant: NvmlGrant,
     /// Why, in one line, for the job's log.
     pub decision: String,
+    /// It used none of Tessera's options.
+    pub plain: bool,
     /// For whole GPUs: how the set was chosen and what it promises, as the controller says.
     pub matched: Option<SetSummary>,
     /// Jobs known to be on this node now. A journalled job that is not among them is dead: its epilog was killed. What a
@@ -58,6 +60,7 @@ impl JobContext {
             share: None,
             device_nodes: Vec::new(),
             begun: false,
+            plain: self.plain,
         }
     }
 }

@@ -174,6 +174,7 @@ impl TestNode {
             restart: 0,
             grant,
             decision,
+            plain: false,
             matched: None,
             live: None,
             slurmd: None,

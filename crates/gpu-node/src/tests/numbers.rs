@@ -5,7 +5,7 @@ use site_config::GpuOrder;
 use super::*;
 use crate::journal::{Journal, Phase};
 use crate::numbering::minors_by_bus;
-use crate::{GpuMinor, NumberingError, task_environment, uuids_of_part, uuids_of_task};
+use crate::{GpuMinor, NumberingError, gpus_of_task, task_environment, uuids, uuids_of_part};
 
 /// The device files of these GPUs as gres.conf would list them.
 fn files(node: &TestNode, minors: &[u16]) -> Vec<String> {
@@ -36,8 +36,8 @@ fn a_job_gets_the_gpus_that_slurm_means() {
             assert_eq!((&kept.phase, &kept), (&Phase::Ready, &entry));
             assert_eq!(uuids_of_part(&kept, &number.to_string()).as_ref(), Some(&uuid));
             assert_eq!(uuids_of_part(&kept, &(number + 1).to_string()), None);
-            let of_task = uuids_of_task(&kept, &number.to_string(), (0, 1), &|_| true);
-            assert_eq!(of_task.as_ref(), Some(&uuid));
+            let of_task = gpus_of_task(&kept, &number.to_string(), (0, 1), None).unwrap();
+            assert_eq!(uuids(&of_task), uuid);
             node.release(1);
             assert_eq!(node.access(&format!("nvidia{index}")), (0, 0o600));
         }

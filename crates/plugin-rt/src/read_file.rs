@@ -1,0 +1,88 @@
+//! Reads files that a user or an administrator names: regular ones, up to a size. A FIFO, a device or a directory is
+//! refused at once: reading one could block for ever, fill the memory, or move a tape.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+/// Most bytes of an edge list: four times what `topology::MAX_EDGES` edges with comments need.
+pub const EDGE_LIST: u64 = 64 << 10;
+/// Most bytes of a configuration file.
+pub const CONFIG: u64 = 4 << 20;
+/// Most bytes of a table: jobs, tasks, samples, counters.
+pub const TABLE: u64 = 64 << 20;
+
+/// The text of a small regular file.
+///
+/// # Errors
+///
+/// It cannot be opened, is not a regular file, is larger than `most` bytes, or is not UTF-8.
+pub fn read_small(path: &Path, most: u64) -> io::Result<String> {
+    let regular = |meta: fs::Metadata| {
+        if meta.is_file() { Ok(()) } else { Err(invalid("not a regular file".to_owned())) }
+    };
+    // Before it is opened, for opening a device can do something; and after, for another may stand there by then.
+    regular(fs::metadata(path)?)?;
+    let flags = libc::O_NONBLOCK | libc::O_CLOEXEC | libc::O_NOCTTY;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    regular(file.metadata()?)?;
+    read_bounded(file, most)
+}
+
+/// The text of a stream, such as standard input, up to a size.
+///
+/// # Errors
+///
+/// It cannot be read, goes on after `most` bytes, or is not UTF-8.
+pub fn read_bounded(stream: impl Read, most: u64) -> io::Result<String> {
+    let mut text = String::new();
+    let read = stream.take(most.saturating_add(1)).read_to_string(&mut text)?;
+    if read as u64 > most { Err(invalid(format!("larger than {most} bytes"))) } else { Ok(text) }
+}
+
+fn invalid(what: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::ffi::OsStrExt as _;
+    use std::path::PathBuf;
+
+    #[test]
+    fn only_small_regular_files_are_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        fs::write(path("edges"), "0 1\n").unwrap();
+        fs::write(path("big"), vec![b'#'; 70_000]).unwrap();
+        fs::write(path("latin1"), b"caf\xe9").unwrap();
+        std::os::unix::fs::symlink(path("edges"), path("link")).unwrap();
+        let fifo = std::process::Command::new("mkfifo").arg(path("fifo")).status().unwrap();
+        assert!(fifo.success() && path("fifo").as_os_str().as_bytes().ends_with(b"fifo"));
+        let read = |path: &Path| read_small(path, EDGE_LIST).map_err(|e| e.to_string());
+        assert_eq!(read(&path("edges")), Ok("0 1\n".to_owned()));
+        assert_eq!(read(&path("link")), Ok("0 1\n".to_owned()));
+        for (file, want) in [
+            (path("big"), "larger than 65536 bytes"),
+            (path(""), "not a regular file"),
+            (path("fifo"), "not a regular file"),
+            (PathBuf::from("/dev/zero"), "not a regular file"),
+            (PathBuf::from("/dev/tty"), "not a regular file"),
+            (path("latin1"), "valid UTF-8"),
+            (path("none"), "No such file"),
+        ] {
+            let why = read(&file).unwrap_err();
+            assert!(why.contains(want), "{}: {why}", file.display());
+        }
+        assert_eq!(read_small(&path("none"), 9).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_stream_without_end_is_refused() {
+        let why = read_bounded(io::repeat(b'#'), 10).unwrap_err();
+        assert_eq!(why.to_string(), "larger than 10 bytes");
+        assert_eq!(read_bounded(&b"0123456789"[..], 10).unwrap(), "0123456789");
+    }
+}

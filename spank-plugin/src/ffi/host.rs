@@ -1,0 +1,48 @@
+//! What SPANK does not tell and Slurm's own functions in the process know. They are looked up by name: a Slurm without one
+//! of them loads the plugin all the same.
+
+use std::ffi::{OsStr, c_char, c_void};
+use std::path::Path;
+use std::ptr::NonNull;
+
+use plugin_rt::{symbol, text};
+
+/// Whether Slurm's device cgroup holds each task to its own GPUs (`ConstrainDevices` with task/cgroup); `None`: this Slurm
+/// does not say.
+///
+/// Source: `gres_use_local_device_index`, `bool (void)`, by which Slurm itself decides whether GPUs are counted from 0
+/// [22.05 `src/common/gres.c`, 24.11 `src/interfaces/gres.c`].
+pub(crate) fn fences_devices() -> Option<bool> {
+    let function = symbol(c"gres_use_local_device_index")?;
+    // SAFETY: Slurm's function of that name has this type in every series that has it.
+    let function: extern "C" fn() -> bool = unsafe { std::mem::transmute(function) };
+    Some(function())
+}
+
+/// Whether this is a srun with `--quiet`.
+///
+/// Source: srun's global `opt`, and `char *slurm_option_get(slurm_opt_t *, const char *)`, which prints the number of
+/// `--quiet` options [22.05 and 24.11 `src/common/slurm_opt.c`]. Nothing here knows what is in `opt`.
+pub(crate) fn srun_is_quiet() -> bool {
+    let (Some(options), Some(get)) =
+        (symbol(c"opt").filter(|at| is_of_srun(*at)), symbol(c"slurm_option_get"))
+    else {
+        return false;
+    };
+    // SAFETY: Slurm's function of that name has this type in every series that has it.
+    let get: extern "C" fn(*mut c_void, *const c_char) -> *const c_char = unsafe { std::mem::transmute(get) };
+    let count = get(options.as_ptr(), c"quiet".as_ptr());
+    // SAFETY: null, or a NUL-terminated string that Slurm has allocated for its caller. These bytes stay until srun ends.
+    unsafe { text(count) }.is_some_and(|count| count != "0")
+}
+
+/// Whether an address lies in the program `srun` itself, not in a library with a variable of that name.
+fn is_of_srun(at: NonNull<c_void>) -> bool {
+    // SAFETY: all-zero is a valid value of this struct of pointers.
+    let mut found: libc::Dl_info = unsafe { std::mem::zeroed() };
+    // SAFETY: dladdr(3) takes any address and fills in the struct.
+    let known = unsafe { libc::dladdr(at.as_ptr(), &raw mut found) } != 0;
+    // SAFETY: dladdr(3): null, or a NUL-terminated name that stays while the object is loaded.
+    let name = unsafe { text(found.dli_fname) };
+    known && name.is_some_and(|name| Path::new(&name).file_name() == Some(OsStr::new("srun")))
+}

@@ -1,22 +1,19 @@
 //! Files that a command line names, where `-` is standard input or output.
 
 use std::fs;
-use std::io::Read as _;
 use std::path::Path;
+
+use plugin_rt::read_file::{TABLE, read_bounded, read_small};
 
 use crate::outcome::{Failure, Outcome};
 
-/// A file's text, or standard input's for `-`, without a byte order mark.
+/// The text of a small regular file, or of standard input for `-`, without a byte order mark.
 pub(crate) fn read_text(path: &Path) -> Result<String, Failure> {
-    let mut text = String::new();
-    let read = if path.as_os_str() == "-" {
-        std::io::stdin().read_to_string(&mut text).map(|_| ())
-    } else {
-        fs::read_to_string(path).map(|t| text = t)
-    };
+    let read =
+        if path.as_os_str() == "-" { read_bounded(std::io::stdin(), TABLE) } else { read_small(path, TABLE) };
+    let text = read.map_err(|e| Failure::new(format!("cannot read {}: {e}", path.display())))?;
     // Spreadsheets begin a file with a byte order mark.
-    let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
-    read.map(|()| text).map_err(|e| Failure::new(format!("cannot read {}: {e}", path.display())))
+    Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }
 
 /// Writes a picture to a file, or hands it back for stdout where the file is `-`.

@@ -8,6 +8,7 @@ use mapa::{Query, choose};
 use nalgebra::{DMatrix, DVector};
 use topology::{BandwidthModel, Bounds, Coefficients, GpuSet, HardwareGraph, Pattern, Selection};
 
+use crate::files::read_text;
 use crate::globals::Globals;
 use crate::options;
 use crate::options::links::TopologyArgs;
@@ -77,8 +78,7 @@ pub(crate) fn run(command: &FitCommand, globals: &Globals) -> Result<Outcome, Fa
 
 fn read(args: &FitArgs, graph: &HardwareGraph, pattern: &Pattern) -> Result<Vec<Sample>, Failure> {
     let file = args.samples.display();
-    let text = std::fs::read_to_string(&args.samples)
-        .map_err(|e| Failure::new(format!("cannot read {file}: {e}")))?;
+    let text = read_text(&args.samples)?;
     let mut samples = Vec::new();
     for (at, line) in text.lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default().trim();

@@ -10,6 +10,7 @@ use mapa::{JobFileError, Patience, Ran, Rules, SimJob, parse_jobs, quartiles, si
 use serde_json::{Value, json};
 use topology::Selection;
 
+use crate::files::read_text;
 use crate::globals::Globals;
 use crate::options;
 use crate::options::links::TopologyArgs;
@@ -120,8 +121,7 @@ pub(crate) fn run(command: &SimulateCommand, globals: &Globals) -> Result<Outcom
 
 fn read(args: &MapaArgs) -> Result<Vec<SimJob>, Failure> {
     let file = args.jobs.display();
-    let text =
-        std::fs::read_to_string(&args.jobs).map_err(|e| Failure::new(format!("cannot read {file}: {e}")))?;
+    let text = read_text(&args.jobs)?;
     let mut jobs = parse_jobs(&text).map_err(|JobFileError(line, expected)| {
         Failure::new(format!("{file}:{line}: {expected}")).hint("4,ring,0,20,1,resnet")
     })?;

@@ -6,6 +6,7 @@ use clap::Args;
 use site_config::{NodeSpec, SiteConfig, System};
 use topology::HardwareGraph;
 
+use crate::files::read_text;
 use crate::globals::Globals;
 use crate::outcome::Failure;
 use crate::site;
@@ -102,7 +103,7 @@ pub(crate) fn graph(topology: &str, globals: &Globals, gpus: usize) -> Result<Ha
 }
 
 fn of_file(path: &str) -> Result<HardwareGraph, Failure> {
-    let text = std::fs::read_to_string(path).map_err(|e| Failure::new(format!("cannot read {path}: {e}")))?;
+    let text = read_text(path.as_ref())?;
     let (matrix, errors) = site_config::links_of_file(path, &text);
     let shown: Vec<String> = errors.iter().map(site_config::ConfigError::render).collect();
     matrix.map(|m| HardwareGraph::from_matrix(&m)).ok_or_else(|| {

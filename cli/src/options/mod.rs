@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 
 use clap::ValueEnum;
 use geometry::{GpuIndex, Model};
+use plugin_rt::read_file::{CONFIG, EDGE_LIST, read_small};
 use topology::{BandwidthModel, Coefficients, GpuSet, HardwareGraph, Pattern, Selection};
 
 use crate::outcome::Failure;
@@ -25,7 +26,7 @@ pub(crate) fn pattern(text: &str) -> Result<Pattern, String> {
         return Ok(named);
     }
     let path = text.strip_prefix("file:").ok_or(Pattern::EXPECTED)?;
-    let list = std::fs::read_to_string(path).map_err(|e| format!("cannot read {path}: {e}"))?;
+    let list = read_small(path.as_ref(), EDGE_LIST).map_err(|e| format!("cannot read {path}: {e}"))?;
     Pattern::parse_edges(&list).map_err(|e| format!("{path}: {e}"))
 }
 
@@ -73,7 +74,7 @@ pub(crate) fn model(text: &str) -> Result<BandwidthModel, Failure> {
         return Ok(model);
     }
     let known = "bottleneck, mapa2021 or a file that `tessera fit bandwidth` wrote";
-    let read = std::fs::read_to_string(text)
+    let read = read_small(text.as_ref(), CONFIG)
         .map_err(|e| Failure::new(format!("no model {text:?}: {e}")).hint(known))?;
     let number = |key: &str| {
         let line = read.lines().find_map(|l| l.split_once('=').filter(|(k, _)| k.trim() == key))?;

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use error_chain::with_causes;
 use site_config::{ConfigError, SiteConfig};
 
+use crate::read_file::{CONFIG, read_small};
+
 /// Why there is no configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
@@ -83,10 +85,10 @@ pub fn read(path: &Path) -> io::Result<(Option<SiteConfig>, Vec<ConfigError>)> {
 type Read = (Texts, Option<SiteConfig>, Vec<ConfigError>);
 
 fn read_texts(path: &Path) -> io::Result<Read> {
-    let main = std::fs::read_to_string(path)?;
+    let main = read_small(path, CONFIG)?;
     let named = RefCell::new(Vec::new());
     let read = |name: &str| {
-        let text = std::fs::read_to_string(path.with_file_name(name))?;
+        let text = read_small(&path.with_file_name(name), CONFIG)?;
         let mut named = named.borrow_mut();
         if !named.iter().any(|(known, _)| known == name) {
             named.push((name.to_owned(), text.clone()));

@@ -1,6 +1,7 @@
 //! The options of sbatch that make a request, as `tessera explain` takes them.
 
 use clap::Args;
+use plugin_rt::read_file::{EDGE_LIST, read_small};
 use protocol::Request;
 use protocol::gres_list::Tres;
 use protocol::options::{Opt, Refusal, Renames, Source, Typed};
@@ -77,7 +78,8 @@ impl RequestArgs {
                 typed.push(opt, text, Source::CommandLine);
             }
         }
-        let read = |path: &str| std::fs::read_to_string(path).map_err(|e| format!("cannot be read: {e}"));
+        let read =
+            |path: &str| read_small(path.as_ref(), EDGE_LIST).map_err(|e| format!("cannot be read: {e}"));
         typed.request(&Renames::new(), &read)
     }
 

@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, fchown};
 use std::path::Path;
 
+use plugin_rt::read_file::{TABLE, read_small};
 use serde::{Deserialize, Serialize};
 
 use super::batch::seconds;
@@ -120,7 +121,7 @@ impl Record {
 
     pub(super) fn read(path: &Path) -> Result<Self, Failure> {
         let wrong = |why: String| Failure::new(format!("{}: {why}", path.display()));
-        let text = fs::read_to_string(path).map_err(|e| wrong(e.to_string()))?;
+        let text = read_small(path, TABLE).map_err(|e| wrong(e.to_string()))?;
         let hint = "`tessera plan reality` reads what `tessera plan submit` wrote";
         let record: Self = serde_json::from_str(&text)
             .map_err(|e| wrong(format!("not a submitted plan: {e}")).hint(hint))?;

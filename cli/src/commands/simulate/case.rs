@@ -8,13 +8,16 @@ mod picture;
 mod replay;
 mod summary;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use case::sim::{Job, Outcome as Run, Setup, simulate};
 use case::{Node, Order, mix, policy};
+use std::path::Path;
+
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
+use crate::files::read_text;
 use crate::outcome::{Failure, Outcome};
 
 /// Run GPU tasks on one node's GPUs or MIG instances
@@ -132,10 +135,6 @@ fn is_mig(args: &CaseArgs) -> bool {
     args.mix.as_deref().is_some_and(|mix| mix.starts_with("mig"))
 }
 
-fn read(file: &Path) -> Result<String, Failure> {
-    std::fs::read_to_string(file).map_err(|e| Failure::new(format!("cannot read {}: {e}", file.display())))
-}
-
 fn write(file: &Path, text: &str) -> Result<(), Failure> {
     std::fs::write(file, text).map_err(|e| Failure::new(format!("cannot write {}: {e}", file.display())))
 }
@@ -145,7 +144,9 @@ fn jobs_of(args: &CaseArgs, node: &Node) -> Result<Vec<Job>, Failure> {
         (Some(name), _) => {
             mix::named(name, node.machine, args.seed).map_err(|e| Failure::new(format!("--mix {e}")))
         }
-        (None, Some(file)) => jobs::parse(&file.display().to_string(), &read(file)?).map_err(Failure::new),
+        (None, Some(file)) => {
+            jobs::parse(&file.display().to_string(), &read_text(file)?).map_err(Failure::new)
+        }
         (None, None) => Err(Failure::new("nothing to run: give --mix, --jobs or --replay")),
     }
 }

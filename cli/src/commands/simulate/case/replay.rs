@@ -6,8 +6,9 @@ use std::path::Path;
 use case::{Answer, Ask, Bytes, Device, Event, JobId, Need, Node, Order, Pool, Scheduler, TaskId, policy};
 use serde_json::json;
 
+use super::events;
 use super::fields::{Fields, objects};
-use super::{events, read};
+use crate::files::read_text;
 use crate::outcome::{Failure, Outcome};
 
 /// Policies that bind whole jobs, which a file of tasks does not name.
@@ -20,7 +21,7 @@ enum Step {
 }
 
 pub(super) fn run(node: &Node, policies: &[String], order: Order, file: &Path) -> Result<Outcome, Failure> {
-    let steps = parse(&file.display().to_string(), &read(file)?).map_err(Failure::new)?;
+    let steps = parse(&file.display().to_string(), &read_text(file)?).map_err(Failure::new)?;
     // A replay has tasks only: no limit of workers holds.
     let devices: Vec<Device> =
         node.devices.iter().map(|device| Device { max_workers: None, ..*device }).collect();

@@ -1,0 +1,69 @@
+//! A FIFO, a device or a directory where a command expects a file is refused at once, whatever the command.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Every way to name a file on a command line; `@` is the file.
+const COMMANDS: &[&str] = &[
+    "score --topology @ --gpus 2",
+    "score --topology dgx-v --gpus 2 --pattern file:@",
+    "score --topology dgx-v --gpus 2 --model @",
+    "topology svg @ --gpus 2",
+    "lint --topology @",
+    "explain --gpus 2 --gpu-pattern=file:@",
+    "explain --gpus 2 --config @",
+    "check @",
+    "plan show @ --gpu a100-40gb",
+    "plan compare @ --gpu a100-40gb",
+    "plan show tasks.csv --gpu a100-40gb --times @",
+    "simulate mapa --jobs @ --topology dgx-v",
+    "simulate case --node a30-24gb,4/1g.6gb*4 --jobs @",
+    "simulate case --node a30-24gb,4/1g.6gb*4 --replay @",
+    "fit bandwidth @ --topology dgx-v",
+    "power fit --gpu a100-40gb @ runs.csv",
+    "power choose --model @ --counters runs.csv --apps a,b",
+    "layout --from @ --config site.toml",
+    "times --from @",
+];
+
+fn refused(dir: &Path, command: &str, file: &str) -> (bool, String) {
+    let words = command.replace('@', file);
+    // A command that reads on is ended, and fails the test by its status.
+    let mut run = Command::new("timeout");
+    run.args(["60", env!("CARGO_BIN_EXE_tessera")]).args(words.split(' '));
+    let out =
+        run.current_dir(dir).env_clear().env("PATH", "/usr/bin:/bin").stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    (matches!(out.status.code(), Some(1 | 2)), format!("{words}: {:?}: {said}", out.status))
+}
+
+#[test]
+fn only_regular_files_are_read() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(Command::new("mkfifo").arg(dir.path().join("fifo")).status().unwrap().success());
+    fs::create_dir(dir.path().join("directory")).unwrap();
+    fs::write(dir.path().join("tasks.csv"), "name,1g,7g\na,60,10\n").unwrap();
+    fs::write(dir.path().join("runs.csv"), "").unwrap();
+    let site = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 2\n";
+    fs::write(dir.path().join("site.toml"), site).unwrap();
+    for file in ["fifo", "directory", "/dev/zero"] {
+        for command in COMMANDS {
+            let (status, said) = refused(dir.path(), command, file);
+            assert!(status && said.contains("not a regular file"), "{said}");
+        }
+    }
+}
+
+#[test]
+fn standard_input_may_be_a_pipe() {
+    let mut cat = Command::new("sh");
+    cat.args([
+        "-c",
+        "printf 'name,1g,7g\\na,60,10\\n' | $0 plan show - --gpu a100-40gb",
+        env!("CARGO_BIN_EXE_tessera"),
+    ]);
+    let out = cat.output().unwrap();
+    assert!(out.status.success(), "{out:?}");
+}

@@ -8,12 +8,10 @@ mod picture;
 mod replay;
 mod summary;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use case::sim::{Job, Outcome as Run, Setup, simulate};
 use case::{Node, Order, mix, policy};
-use std::path::Path;
-
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 

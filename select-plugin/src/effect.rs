@@ -17,8 +17,8 @@ pub(crate) enum Effect {
     Devices(Devices),
     /// Moves the start that a "when could it run" foretells, seconds since 1970.
     StartAt(i64),
-    /// Adds a job to those that have to go first.
-    Preempt(JobId),
+    /// Makes these the jobs that have to go first, of all whose end frees what they hold.
+    Preempt(Vec<JobId>),
     /// Makes this the only placement in the job's SPANK environment. `None` removes it with its reason and its match.
     Placement(Option<String>),
     /// The same for the reason of the placement.

@@ -6,7 +6,7 @@
 //! - *Run now, by preemption*: cons_tres tries without preemption first. It counts shards there, not slices: it would
 //!   choose a node that is full for us, and the job would wait although another node is free or some job could go. So
 //!   while enough nodes have room, the full ones are ruled out. If that test fails, the next one offers the full nodes
-//!   that the end of preemptable jobs would free. Which of these jobs go is settled after it: [`Engine::in_the_way`].
+//!   that the end of preemptable jobs would free. Which of these jobs go is settled after it: [`Engine::least_victims`].
 //! - *Test only* asks whether the job could run on an empty cluster. Only a node that could never serve it is ruled
 //!   out: without the busy ones slurmctld would reject a job that merely has to wait.
 //! - *Will run* asks when. cons_tres answers by taking running jobs away in the order of their end. So busy nodes must

@@ -208,18 +208,22 @@ fn only_jobs_that_are_in_the_way_are_preempted() {
     let mut engine = engine();
     occupy(&mut engine, 1, "n1", &[0]);
     occupy(&mut engine, 2, "n1", &[1]);
-    let in_the_way = |want: &Want, gone: &[u32], victims: &[u32]| {
-        let ids = |list: &[u32]| list.iter().map(|id| JobId(*id)).collect::<Vec<JobId>>();
-        let gone = ids(gone).into_iter().collect();
-        engine.in_the_way("n1", &question(&engine, want), &gone, &ids(victims))
+    let least = |want: &Want, going: &[u32], victims: &[u32]| {
+        let ids = |list: &[u32]| list.iter().copied().map(JobId).collect::<Vec<_>>();
+        let candidates: Vec<placement::Victim> = ids(victims)
+            .into_iter()
+            .map(|job| placement::Victim { job, has: placement::Room::default() })
+            .collect();
+        let nothing = placement::Room::default();
+        engine.least_victims("n1", &question(&engine, want), &ids(going), &candidates, nothing)
     };
-    let one = mig("1g.5gb");
-    assert_eq!(in_the_way(&one, &[], &[7, 2, 1]), Some(vec![JobId(2)]));
-    assert_eq!(in_the_way(&one, &[1], &[2]), Some(vec![]));
-    assert_eq!(in_the_way(&one, &[], &[7]), None);
-    let both = want(None, GresKind::Gpu, 2);
-    assert_eq!(in_the_way(&both, &[], &[2, 1]), Some(vec![JobId(2), JobId(1)]));
-    assert_eq!(in_the_way(&both, &[], &[1]), None);
+    let one = mig("7g.40gb");
+    assert_eq!(least(&one, &[], &[7, 2, 1]), Some(vec![JobId(2)]));
+    assert_eq!(least(&one, &[1], &[2]), Some(vec![]));
+    assert_eq!(least(&one, &[], &[7]), None);
+    let both = want(Some("v1 iso=whole gpus=2"), GresKind::Gpu, 2);
+    assert_eq!(least(&both, &[], &[2, 1]), Some(vec![JobId(2), JobId(1)]));
+    assert_eq!(least(&both, &[], &[1]), None);
 }
 
 #[test]

@@ -9,7 +9,9 @@
 mod admit;
 pub mod decide;
 mod never;
+pub mod victims;
 
 pub use admit::{Admission, admits_ever};
 pub use decide::{decide, decide_with, fits};
 pub use never::Never;
+pub use victims::{Room, Victim, least_victims};

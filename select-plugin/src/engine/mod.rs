@@ -17,7 +17,7 @@ use audit::audit;
 use geometry::{GpuIndex, JobId, Model, Uid};
 use mapa::Memo;
 use node_state::{Ask, Decision, Gpu, GpuState, Holder, Kind, Node, Policy, Purpose, layout_of};
-use placement::{Admission, decide_with, fits};
+use placement::{Admission, Room, Victim, decide_with, fits, least_victims};
 use protocol::layout::ConfigInForce;
 use protocol::moldable::PlannedStart;
 use protocol::wire::{JobPlacement, encode_request};
@@ -312,32 +312,24 @@ impl Engine {
         !here.is_empty() && question.fits(&without(&entry.node, &here))
     }
 
-    /// Which of `victims` must go, beside those that are `gone` already, for the request to fit the node: as few as
-    /// can be had by taking them in their order, which is Slurm's. `None`: it would not even fit without all of them.
-    pub(crate) fn in_the_way(
+    /// The fewest and least important of `victims`, which come least important first, that must go beside those that are
+    /// `going`, for the request to fit the node and for it to have what it `lacks` there. `None`: that would not help, or
+    /// the node is not managed.
+    pub(crate) fn least_victims(
         &self,
         node: &str,
         question: &Question,
-        gone: &HashSet<JobId>,
-        victims: &[JobId],
+        going: &[JobId],
+        victims: &[Victim],
+        lacks: Room,
     ) -> Option<Vec<JobId>> {
-        let entry = self.nodes.get(node)?;
-        let gone: Vec<JobId> = entry.jobs.keys().filter(|id| gone.contains(id)).copied().collect();
-        let mut left: Vec<JobId> =
-            victims.iter().filter(|id| entry.jobs.contains_key(id) && !gone.contains(id)).copied().collect();
-        let fits = |more: &[JobId]| {
-            let node = without(&without(&entry.node, &gone), more);
-            question.fits(&node)
-        };
-        let needed = (0..=left.len()).find(|n| fits(&left[..*n]))?;
-        left.truncate(needed);
-        for i in (0..left.len()).rev() {
-            let spared = left.remove(i);
-            if !fits(&left) {
-                left.insert(i, spared);
-            }
-        }
-        Some(left)
+        let node = without(&self.managed(node)?.node, going);
+        least_victims(&node, &question.ask, &question.policy, victims, lacks)
+    }
+
+    /// Whether the request would fit the node once these are gone.
+    pub(crate) fn fits_once_gone(&self, node: &str, question: &Question, gone: &[JobId]) -> bool {
+        self.managed(node).is_some_and(|entry| question.fits(&without(&entry.node, gone)))
     }
 
     /// Slurm's own accounts do not let the request be placed on the node as it is now: not asked again until it

@@ -27,7 +27,7 @@ pub(super) fn in_test(host: &Host, job: &mut sys::job_record_t, call: &Call, eff
                 // SAFETY: as above; a test that fails may leave anything in it.
                 unsafe { host.put(call.bitmap, node, nodes.contains(&node)) };
             }),
-            Effect::Preempt(id) => preempt(host, call, *id),
+            Effect::Preempt(jobs) => preempt(host, call, jobs),
             other => one(host, job, other),
         }
     }
@@ -62,18 +62,26 @@ fn one(host: &Host, job: &mut sys::job_record_t, effect: &Effect) {
     }
 }
 
-/// Adds a candidate for preemption to those that have to go first.
-fn preempt(host: &Host, call: &Call, id: JobId) {
+/// Makes these candidates the jobs that have to go first. Others stay in the list only if their end frees nothing.
+fn preempt(host: &Host, call: &Call, going: &[JobId]) {
     // SAFETY: select.h: null, or a place for a list of job records that the caller frees.
     let Some(list) = (unsafe { call.preempted.as_mut() }) else { return };
     let victims = read::victims(host, call.candidates);
-    let Some((_, record)) = victims.iter().find(|(known, _)| *known == id) else { return };
     if list.is_null() {
         // SAFETY: list.h: a list that does not own its elements, as cons_tres makes it.
         *list = unsafe { (host.list_create)(std::ptr::null()) };
     }
-    // SAFETY: the list made by Slurm or above.
-    unsafe { (host.list_append)(*list, record.cast()) };
+    // SAFETY: null or a live list of job records.
+    let before = unsafe { host.elements::<sys::job_record_t>(*list) };
+    let others = before.into_iter().filter(|job| victims.iter().all(|(_, victim)| victim != job));
+    let chosen = going.iter().filter_map(|id| victims.iter().find(|(known, _)| known == id));
+    let all: Vec<*mut sys::job_record_t> = others.chain(chosen.map(|(_, record)| *record)).collect();
+    // SAFETY: the list made by Slurm or above, which does not own its elements.
+    unsafe { (host.list_flush)(*list) };
+    for record in all {
+        // SAFETY: as above.
+        unsafe { (host.list_append)(*list, record.cast()) };
+    }
 }
 
 /// Replaces the devices that cons_tres chose for the job on a node; its amounts of shards move with them.

@@ -148,7 +148,7 @@ fn fits_topology(
 }
 
 /// The cores cons_tres chose on a node, numbered within it.
-fn job_cores(host: &Host, job: &sys::job_record_t, node: usize) -> Vec<usize> {
+pub(super) fn job_cores(host: &Host, job: &sys::job_record_t, node: usize) -> Vec<usize> {
     // SAFETY: null or the live resources of the job that was just tested.
     let Some(resources) = (unsafe { struct_at(job.job_resrcs) }) else { return Vec::new() };
     let cores_of = |i: usize| {

@@ -107,6 +107,8 @@ host! {
     list_create = c"slurm_list_create": fn(*const c_void) -> *mut List;
     #[doc = "src/common/list.h"]
     list_append = c"slurm_list_append": fn(*mut List, *mut c_void);
+    #[doc = "src/common/list.h"]
+    list_flush = c"slurm_list_flush": fn(*mut List) -> c_int;
     #[doc = "src/common/job_resources.h"]
     free_job_resources = c"free_job_resources": fn(*mut *mut sys::job_resources_t);
     #[doc = "src/slurmctld/preempt.h, in 24.11 src/interfaces/preempt.h"]

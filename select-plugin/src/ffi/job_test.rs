@@ -5,11 +5,12 @@ use std::collections::HashSet;
 use std::ffi::{c_int, c_void};
 
 use geometry::JobId;
+use placement::Room;
 use plugin_rt::guard_ok;
 use plugin_rt::slurmctld::struct_at;
 
 use super::host::Host;
-use super::{apply, chosen, hooks, read, sys, version};
+use super::{apply, chosen, hooks, read, room, sys, version};
 use crate::effect::Effect;
 use crate::job_test::{Ask, Case, Opinion, Slurm, Test};
 use crate::memory::Memory;
@@ -126,6 +127,21 @@ impl Slurm for Live<'_> {
         let jobs = unsafe { self.host.elements::<sys::job_record_t>(list) };
         // SAFETY: elements of that list are records of live jobs.
         Some(jobs.iter().filter_map(|j| unsafe { j.as_ref() }).map(|j| JobId(j.job_id)).collect())
+    }
+
+    fn rooms(&self, node: &NodeView, jobs: &[JobId]) -> Vec<Room> {
+        let of = |job: &JobId| {
+            // SAFETY: src/slurmctld/slurmctld.h: finds a job under the job lock.
+            let record = unsafe { (self.host.find_job_record)(job.0) };
+            // SAFETY: null or live.
+            unsafe { struct_at(record) }
+                .map_or(Room::default(), |job| room::of_job(self.host, job, node.index))
+        };
+        jobs.iter().map(of).collect()
+    }
+
+    fn lacks(&self, node: &NodeView) -> Room {
+        room::lacking(self.host, self.job, node.index)
     }
 
     fn choice(&self, node: &NodeView) -> Option<ChosenView> {

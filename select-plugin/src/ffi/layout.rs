@@ -35,8 +35,8 @@ fn offsets() -> String {
             part_ptr, spank_job_env, spank_job_env_size, start_time, tres_per_node, user_id,
         }
         JobDetails { magic, max_nodes, req_node_bitmap, whole_node }
-        job_resources_t { core_bitmap, node_bitmap }
-        node_record_t { config_ptr, extra, gres_list, magic, name, tot_cores }
+        job_resources_t { core_bitmap, memory_allocated, node_bitmap }
+        node_record_t { config_ptr, extra, gres_list, magic, mem_spec_limit, name, real_memory, tot_cores }
         gres_state_t { gres_data, gres_name }
         gres_job_state_t {
             gres_per_job, gres_per_node, gres_per_socket, gres_bit_select, gres_cnt_node_select, gres_bit_alloc,

@@ -16,7 +16,7 @@
 //!    - `Devices`, node by node, as decided. They stay where a later node has no legal placement.
 //!    - *All decided*: the job may let the set pass, see *hold*. Else `Placement`, `Why`, `Match`, and the decision is
 //!      remembered until the job starts.
-//!    - *A node vetoes*: `Preempt` for each job whose slices are in the way, then `Placement(None)`, and Slurm's answer
+//!    - *A node vetoes*: `Preempt` for the fewest jobs that make room, then `Placement(None)`, and Slurm's answer
 //!      stands: "once these are gone". The job may still let what it would get pass, see *hold*. If preemption does not
 //!      help, `Placement(None)` and `Unallocate`: the start is refused.
 //! 5. *After a success* of *will run*: `StartAt`, unless jobs have to go first; the job may let the start pass, see *hold*.
@@ -34,6 +34,7 @@ mod wait;
 use std::collections::HashSet;
 
 use geometry::JobId;
+use placement::Room;
 
 use crate::effect::Effect;
 use crate::engine::Engine;
@@ -72,12 +73,16 @@ pub(crate) trait Slurm {
     fn nodes(&self) -> Vec<NodeView>;
     /// The names of the nodes that the job may run on: of any of its partitions, and those it insists on.
     fn within_reach(&self) -> Vec<String>;
-    /// The candidates for preemption whose end frees what they hold, in Slurm's order.
+    /// The candidates for preemption whose end frees what they hold, in the order that Slurm has them in now.
     fn victims(&self) -> Vec<JobId>;
     /// The jobs that Slurm's answer is to preempt first; `None`: the caller does not want to know.
     fn preempted(&self) -> Option<HashSet<JobId>>;
     /// Slurm's choice of devices on one of its nodes.
     fn choice(&self, node: &NodeView) -> Option<ChosenView>;
+    /// Cores and memory that each of these running jobs has on a node.
+    fn rooms(&self, node: &NodeView, jobs: &[JobId]) -> Vec<Room>;
+    /// Cores and memory that Slurm means to give the job on a node, as far as they are not free there now.
+    fn lacks(&self, node: &NodeView) -> Room;
     /// When a running job ends at the latest, seconds since 1970; 0 for an unknown job.
     fn end_of(&self, job: JobId) -> i64;
     /// When the job could start, as Slurm's own test foretells it, seconds since 1970.
@@ -112,12 +117,14 @@ pub(crate) struct Case {
     unregistered: Vec<usize>,
     /// Enough nodes have GPUs above what the job waits for.
     has_good: bool,
+    /// The candidates for preemption, least important first: Slurm's own test may order them otherwise.
+    victims: Vec<JobId>,
 }
 
 impl Case {
     /// Nothing has been decided yet.
     pub(crate) fn new(test: Test, view: JobView) -> Self {
-        Self { test, want: view.want(), view, unregistered: Vec::new(), has_good: false }
+        Self { test, want: view.want(), view, unregistered: Vec::new(), has_good: false, victims: Vec::new() }
     }
 
     /// Whether the job is to start with a part of a device, which Slurm alone cannot give it.
@@ -148,8 +155,10 @@ impl Case {
             effects.extend(engine.shards(&want.request, &slurm.within_reach()).map(Effect::Shards));
         }
         let run_now = ask == Ask::RunNow;
-        let victims: HashSet<JobId> =
-            if run_now && may_preempt { slurm.victims().into_iter().collect() } else { HashSet::new() };
+        if run_now && may_preempt {
+            self.victims = slurm.victims();
+        }
+        let victims: HashSet<JobId> = self.victims.iter().copied().collect();
         let mode = match ask {
             Ask::RunNow if !may_preempt => Mode::RunNow,
             Ask::RunNow => Mode::Preempt { victims: &victims, widen: tried.widen.take(id) },
@@ -211,7 +220,9 @@ impl Case {
         // Slurm's own test may have taken its time, and foretells starts from now on.
         self.view.now = slurm.now();
         match (self.test.ask, &self.want) {
-            (Ask::RunNow, Some(want)) => start::now(&self.test, &self.view, want, memory, slurm),
+            (Ask::RunNow, Some(want)) => {
+                start::now(&self.test, &self.view, want, &self.victims, memory, slurm)
+            }
             (Ask::RunNow, None) => (Opinion::AsSlurmSays, vec![Effect::Placement(None)]),
             (Ask::WillRun, Some(want)) => {
                 start::later(&self.view, want, &mut memory.engine, slurm, self.has_good)

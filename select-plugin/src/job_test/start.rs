@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use geometry::JobId;
+use placement::{Room, Victim};
 use plugin_rt::log;
 use protocol::set_summary::{SetSummary, encode};
 use protocol::wire::JobPlacement;
@@ -42,6 +43,16 @@ impl<'a, S: Slurm> Asked<'a, S> {
         Self { question, view, want, nodes: slurm.nodes(), slurm }
     }
 
+    /// The question on one of the nodes, with the number of GPUs that Slurm chose there.
+    fn of_node(&self, node: &NodeView) -> Question {
+        let mut question = self.question.clone();
+        if self.want.kind == GresKind::Gpu {
+            let chosen = self.slurm.choice(node).map_or(0, |c| c.chosen().len());
+            question.ask.request.gpus = u32::try_from(chosen).ok().filter(|n| *n > 0);
+        }
+        question
+    }
+
     /// When the jobs on a node end, seconds since 1970.
     pub(super) fn ends(&self, engine: &Engine, node: &str) -> Vec<(i64, JobId)> {
         engine.jobs_on(node).into_iter().map(|id| (self.slurm.end_of(id), id)).collect()
@@ -53,6 +64,7 @@ pub(super) fn now(
     test: &Test,
     view: &JobView,
     want: &Want,
+    victims: &[JobId],
     memory: &mut Memory,
     slurm: &impl Slurm,
 ) -> (Opinion, Vec<Effect>) {
@@ -66,13 +78,17 @@ pub(super) fn now(
                 return (Opinion::Refused, effects);
             }
             effects.extend(written_down(engine, &decided));
+            if slurm.preempted().is_some_and(|jobs| !jobs.is_empty()) {
+                // There is room on the GPUs, and Slurm needs cores or memory.
+                preempt(&asked, engine, victims, &mut effects);
+            }
             let planned = want.plan.as_ref().and_then(|p| p.begin.zip(p.end));
             memory.pending = Some(Pending { record: test.record, placement: decided.placement, planned });
             return (Opinion::AsSlurmSays, effects);
         }
         Err(veto) => veto,
     };
-    if let Some(gone) = preempt(&asked, engine, &mut effects) {
+    if let Some(gone) = preempt(&asked, engine, victims, &mut effects) {
         effects.push(Effect::Placement(None));
         let held = wait_alone(&asked, engine, &gone, &mut effects);
         return (if held { Opinion::Refused } else { Opinion::AsSlurmSays }, effects);
@@ -157,26 +173,61 @@ fn written_down(engine: &Engine, decided: &Decided) -> [Effect; 3] {
     ]
 }
 
-/// Completes Slurm's list of jobs to preempt by those whose slices are in the way; `None`: that would not help.
+/// Replaces Slurm's list of jobs to preempt by the fewest that make room, and the least important of these. `victims` has
+/// the candidates, least important first. `None`: preemption would not help.
 ///
-/// cons_tres stops as soon as there are shards enough, and takes a node with enough of them as it is.
+/// cons_tres takes the candidates in an order until there is room, and then every one of them that is on the nodes. It
+/// counts shards where we have slices: its list can be too long, and too short.
 fn preempt<S: Slurm>(
     asked: &Asked<'_, S>,
     engine: &Engine,
+    victims: &[JobId],
     effects: &mut Vec<Effect>,
 ) -> Option<HashSet<JobId>> {
-    let mut gone = asked.slurm.preempted()?;
-    let victims = asked.slurm.victims();
-    for node in asked.nodes.iter().filter(|n| engine.node(&n.name).is_some()) {
-        let mut question = asked.question.clone();
-        if asked.want.kind == GresKind::Gpu {
-            let chosen = asked.slurm.choice(node).map_or(0, |c| c.chosen().len());
-            question.ask.request.gpus = u32::try_from(chosen).ok().filter(|n| *n > 0);
-        }
-        for id in engine.in_the_way(&node.name, &question, &gone, &victims)? {
-            effects.push(Effect::Preempt(id));
-            gone.insert(id);
-        }
+    let listed = asked.slurm.preempted()?;
+    // Whose end frees nothing stays where Slurm has put it.
+    let ending = asked.slurm.victims();
+    let victims: Vec<JobId> = victims.iter().copied().filter(|id| ending.contains(id)).collect();
+    let slurms: Vec<JobId> = victims.iter().copied().filter(|id| listed.contains(id)).collect();
+    let (ours, other): (Vec<_>, Vec<_>) = asked.nodes.iter().partition(|n| engine.node(&n.name).is_some());
+    // Of nodes that are not managed, only Slurm knows who is in the way.
+    let mut going = if other.is_empty() { Vec::new() } else { slurms.clone() };
+    let mut slurms_suffice = true;
+    for node in ours {
+        let question = asked.of_node(node);
+        slurms_suffice &= engine.fits_once_gone(&node.name, &question, &slurms);
+        let more: Vec<JobId> = victims.iter().copied().filter(|id| !going.contains(id)).collect();
+        let rooms = asked.slurm.rooms(node, &more);
+        let candidates = more.iter().zip(&rooms).map(|(job, has)| Victim { job: *job, has: *has });
+        let held = engine.jobs_on(&node.name);
+        let here = |v: &Victim| v.has != Room::default() || held.contains(&v.job);
+        let candidates: Vec<Victim> = candidates.filter(here).collect();
+        let lacks = lacking(asked.slurm, node, &slurms, &going);
+        going.extend(engine.least_victims(&node.name, &question, &going, &candidates, lacks)?);
     }
-    (!gone.is_empty()).then_some(gone)
+    if slurms_suffice && (going.is_empty() || going.len() > slurms.len()) {
+        // It needs them for something that we do not see.
+        return (!listed.is_empty()).then_some(listed);
+    }
+    going.sort_by_key(|id| victims.iter().position(|v| v == id));
+    let mut gone: HashSet<JobId> = listed.into_iter().filter(|id| !victims.contains(id)).collect();
+    gone.extend(&going);
+    effects.push(Effect::Preempt(going));
+    Some(gone)
+}
+
+/// What the job lacks on a node beside GPUs, at most what Slurm's own list gives back: that is enough for Slurm.
+fn lacking(slurm: &impl Slurm, node: &NodeView, slurms: &[JobId], going: &[JobId]) -> Room {
+    let sum = |jobs: &[JobId]| {
+        let rooms = slurm.rooms(node, jobs);
+        rooms.iter().fold(Room::default(), |a, b| Room {
+            cores: a.cores + b.cores,
+            memory_mib: a.memory_mib + b.memory_mib,
+        })
+    };
+    let (lacks, most, given) = (slurm.lacks(node), sum(slurms), sum(going));
+    Room {
+        cores: lacks.cores.min(most.cores).saturating_sub(given.cores),
+        memory_mib: lacks.memory_mib.min(most.memory_mib).saturating_sub(given.memory_mib),
+    }
 }

@@ -199,10 +199,36 @@ fn the_jobs_whose_slices_are_in_the_way_go_first() {
     let mut test = |slurm: &Fake| succeeds(&mut memory, Ask::RunNow, &instance(), slurm, slurm);
     assert_eq!(
         test(&chosen),
-        (Opinion::AsSlurmSays, vec![Effect::Preempt(JobId(2)), Effect::Placement(None)])
+        (Opinion::AsSlurmSays, vec![Effect::Preempt(vec![JobId(2)]), Effect::Placement(None)])
     );
     chosen.victims.clear();
     assert_eq!(test(&chosen), (Opinion::Refused, Effect::refusal().to_vec()));
+}
+
+#[test]
+fn slurms_list_is_cut_to_the_fewest_that_make_room() {
+    let mut memory = memory();
+    occupy(&mut memory, 1, "n1", &[0]);
+    occupy(&mut memory, 2, "n1", &[1]);
+    let mut chosen = Fake::with(&["n1"]).choosing("n1", 1, 0b11);
+    chosen.victims = vec![JobId(1), JobId(3), JobId(2)];
+    chosen.preempted = Some(HashSet::from([JobId(1), JobId(2), JobId(3)]));
+    chosen.cores = vec![(JobId(1), 1), (JobId(2), 1), (JobId(3), 4)];
+    let mut going = |slurm: &Fake| match &succeeds(&mut memory, Ask::RunNow, &instance(), slurm, slurm).1[..]
+    {
+        [Effect::Preempt(jobs), Effect::Placement(None)] => jobs.iter().map(|job| job.0).collect(),
+        [Effect::Placement(None)] => vec![],
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(going(&chosen), [1]);
+    // Slurm's own test may have put them into another order.
+    let reordered = Fake { victims: vec![JobId(2), JobId(3), JobId(1)], ..chosen.clone() };
+    assert_eq!(going(&reordered), [2]);
+    // Somebody must give back the cores as well.
+    assert_eq!(going(&Fake { lacks_cores: 4, ..chosen.clone() }), [1, 3]);
+    // No more than Slurm's own list gives back.
+    let few = Fake { lacks_cores: 4, preempted: Some(HashSet::from([JobId(2)])), ..chosen };
+    assert_eq!(going(&few), [1]);
 }
 
 #[test]
@@ -216,7 +242,10 @@ fn nobody_is_preempted_for_gpus_that_the_job_would_let_pass() {
     let (opinion, effects) = succeeds(&mut memory, Ask::RunNow, &pair(), &chosen, &chosen);
     assert_eq!(opinion, Opinion::Refused);
     assert!(
-        matches!(&effects[..], [Effect::Placement(None), Effect::Comment(_), Effect::JobsChanged, ..]),
+        matches!(
+            &effects[..],
+            [Effect::Preempt(_), Effect::Placement(None), Effect::Comment(_), Effect::JobsChanged, ..]
+        ),
         "{effects:?}"
     );
 }

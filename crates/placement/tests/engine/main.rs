@@ -7,5 +7,6 @@ mod oracle;
 mod planned;
 mod rules;
 mod streams;
+mod victims;
 mod whole_sets;
 mod words;

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::collections::HashSet;
 
 use geometry::JobId;
+use placement::Room;
 use topology::GpuSet;
 
 use crate::job_test::Slurm;
@@ -17,6 +18,9 @@ pub(super) struct Fake {
     pub(super) reads: Cell<u32>,
     pub(super) victims: Vec<JobId>,
     pub(super) preempted: Option<HashSet<JobId>>,
+    /// Cores of jobs on every node.
+    pub(super) cores: Vec<(JobId, u64)>,
+    pub(super) lacks_cores: u64,
     pub(super) choices: Vec<ChosenView>,
     pub(super) ends: Vec<(JobId, i64)>,
     pub(super) start_time: i64,
@@ -68,6 +72,15 @@ impl Slurm for Fake {
 
     fn preempted(&self) -> Option<HashSet<JobId>> {
         self.preempted.clone()
+    }
+
+    fn rooms(&self, _: &NodeView, jobs: &[JobId]) -> Vec<Room> {
+        let of = |job: &JobId| self.cores.iter().find(|(id, _)| id == job).map_or(0, |(_, cores)| *cores);
+        jobs.iter().map(|job| Room { cores: of(job), memory_mib: 0 }).collect()
+    }
+
+    fn lacks(&self, _: &NodeView) -> Room {
+        Room { cores: self.lacks_cores, memory_mib: 0 }
     }
 
     fn choice(&self, node: &NodeView) -> Option<ChosenView> {

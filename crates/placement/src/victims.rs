@@ -1,0 +1,266 @@
+//! Which jobs must end for a request to fit a node: the fewest, and of these the least important.
+//!
+//! # Problem
+//! Of the jobs that may be ended, least important first, choose a set after whose end the request fits the node, and which
+//! gives back the cores and memory that the job lacks there. Fewest jobs first; between sets of one size the one whose
+//! most important job is least important, then the second most important, and so on.
+//!
+//! # Approach
+//! A request that lies on one GPU needs jobs to go from one GPU: every set of the jobs there is tried, small ones first. A
+//! request for several whole GPUs needs all jobs to go from some GPUs: every set of GPUs is tried. To each set that makes
+//! room on the GPUs the fewest jobs are added that give back what is still lacking. As a set of jobs is a number whose
+//! highest bit is its most important job, sets of one size are tried in ascending order.
+//!
+//! # Limits
+//! A search takes at most [`MOST_STEPS`] steps. Then, and with more than 128 jobs, the best set known counts: at first
+//! the one that jobs make in their order, without those that turn out to be unnecessary.
+
+use geometry::{GpuIndex, JobId};
+use node_state::{Ask, Node, Policy};
+use protocol::Isolation;
+use topology::GpuSet;
+
+use crate::decide::fits;
+
+/// Most sets that are tried, each some microseconds.
+pub const MOST_STEPS: u32 = 4000;
+
+/// Cores and memory of a job on one node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Room {
+    /// Cores.
+    pub cores: u64,
+    /// Memory, MiB.
+    pub memory_mib: u64,
+}
+
+impl Room {
+    fn minus(self, given: Self) -> Self {
+        Self {
+            cores: self.cores.saturating_sub(given.cores),
+            memory_mib: self.memory_mib.saturating_sub(given.memory_mib),
+        }
+    }
+
+    fn is_nothing(self) -> bool {
+        self == Self::default()
+    }
+}
+
+/// A job that may be ended, and what it gives back on the node beside GPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Victim {
+    /// The job.
+    pub job: JobId,
+    /// What it has of the node.
+    pub has: Room,
+}
+
+/// The fewest and least important of `victims`, which come least important first, that must end for the request to fit
+/// the node and for `lacks` to be given back there. `None`: not even the end of all would do.
+#[must_use]
+pub fn least_victims(
+    node: &Node,
+    ask: &Ask,
+    policy: &Policy,
+    victims: &[Victim],
+    lacks: Room,
+) -> Option<Vec<JobId>> {
+    let mut search = Search { node, ask, policy, victims, lacks, steps: 0, best: None };
+    let greedy = search.in_their_order()?;
+    if victims.len() > 128 {
+        return Some(greedy);
+    }
+    let known = (0..victims.len()).filter(|i| greedy.contains(&victims[*i].job));
+    search.best = Some(known.fold(0, |set, i| set | 1 << i));
+    match ask.request.gpus.filter(|n| *n > 1 && ask.request.isolation == Isolation::Whole) {
+        Some(n) => search.whole_gpus(n as usize),
+        None => search.parts(),
+    }
+    let best = search.best.filter(|set| search.makes_room(*set, ask));
+    Some(best.map_or(greedy, |set| search.jobs(set)))
+}
+
+/// Jobs by their place among the victims: bit `i` for the `i`-th.
+type Set = u128;
+
+struct Search<'a> {
+    node: &'a Node,
+    ask: &'a Ask,
+    policy: &'a Policy,
+    victims: &'a [Victim],
+    lacks: Room,
+    steps: u32,
+    best: Option<Set>,
+}
+
+impl Search<'_> {
+    fn jobs(&self, set: Set) -> Vec<JobId> {
+        self.victims.iter().zip(0..).filter(|(_, i)| set >> i & 1 == 1).map(|(v, _)| v.job).collect()
+    }
+
+    fn without(&self, jobs: &[JobId]) -> Node {
+        let mut node = self.node.clone();
+        for job in jobs {
+            node.release(*job);
+        }
+        node
+    }
+
+    fn makes_room(&self, set: Set, ask: &Ask) -> bool {
+        fits(&self.without(&self.jobs(set)), ask, self.policy)
+    }
+
+    fn lacking_after(&self, set: Set) -> Room {
+        let going = self.victims.iter().zip(0..).filter(|(_, i)| set >> i & 1 == 1);
+        going.fold(self.lacks, |lacks, (v, _)| lacks.minus(v.has))
+    }
+
+    /// As few as can be had by taking them in their order, then sparing from the most important down.
+    fn in_their_order(&self) -> Option<Vec<JobId>> {
+        let will_do = |victims: &[Victim]| {
+            let lacks = victims.iter().fold(self.lacks, |lacks, v| lacks.minus(v.has));
+            let jobs: Vec<JobId> = victims.iter().map(|v| v.job).collect();
+            lacks.is_nothing() && fits(&self.without(&jobs), self.ask, self.policy)
+        };
+        let needed = (0..=self.victims.len()).find(|n| will_do(&self.victims[..*n]))?;
+        let mut left = self.victims[..needed].to_vec();
+        for i in (0..left.len()).rev() {
+            let spared = left.remove(i);
+            if !will_do(&left) {
+                left.insert(i, spared);
+            }
+        }
+        Some(left.into_iter().map(|v| v.job).collect())
+    }
+
+    /// Whether one more step may be taken.
+    fn step(&mut self) -> bool {
+        self.steps += 1;
+        self.steps <= MOST_STEPS
+    }
+
+    fn most(&self) -> u32 {
+        self.best.map_or(u32::MAX, Set::count_ones)
+    }
+
+    /// A set that makes room on the GPUs: with what is still lacking it may be the best.
+    fn found(&mut self, set: Set) {
+        let lacks = self.lacking_after(set);
+        let more = self.most().saturating_sub(set.count_ones());
+        let extra = (0..=more).find_map(|n| self.cover(!set, n, lacks));
+        let Some(extra) = extra else { return };
+        let key = |set: Set| (set.count_ones(), set);
+        if self.best.is_none_or(|best| key(set | extra) < key(best)) {
+            self.best = Some(set | extra);
+        }
+    }
+
+    /// The first set of `n` jobs out of `of` that has this.
+    fn cover(&mut self, of: Set, n: u32, lacks: Room) -> Option<Set> {
+        if n == 0 {
+            return lacks.is_nothing().then_some(0);
+        }
+        let members: Vec<usize> = (0..self.victims.len()).filter(|i| of >> i & 1 == 1).collect();
+        // The most that `n` of them have, by either.
+        let top = |have: &dyn Fn(&Room) -> u64| {
+            let mut all: Vec<u64> = members.iter().map(|i| have(&self.victims[*i].has)).collect();
+            all.sort_unstable_by(|a, b| b.cmp(a));
+            all.iter().take(n as usize).sum::<u64>()
+        };
+        if top(&|r| r.cores) < lacks.cores || top(&|r| r.memory_mib) < lacks.memory_mib {
+            return None;
+        }
+        for i in members {
+            if !self.step() {
+                return None;
+            }
+            let below = of & ((1 << i) - 1);
+            let rest = self.cover(below, n - 1, lacks.minus(self.victims[i].has));
+            if let Some(rest) = rest {
+                return Some(rest | 1 << i);
+            }
+        }
+        None
+    }
+
+    /// The victims that have something on a GPU.
+    fn on(&self, gpu: GpuIndex) -> Set {
+        let here = |v: &Victim| self.node.gpus_of(v.job).any(|g| g == gpu);
+        self.victims.iter().zip(0..).filter(|(v, _)| here(v)).fold(0, |set, (_, i)| set | 1 << i)
+    }
+
+    fn gpus(&self) -> impl Iterator<Item = GpuIndex> + use<> {
+        (0_u16..).take(self.node.gpus.len()).map(GpuIndex)
+    }
+
+    /// A request on one GPU; or one for instances on several, for which jobs may have to go from any.
+    fn parts(&mut self) {
+        let one_gpu = self.ask.same_gpu_only || self.ask.request.instances <= 1;
+        let alone = |gpu: GpuIndex| {
+            let only: GpuSet = [gpu].into_iter().collect();
+            Ask { allowed: Some(self.ask.allowed.map_or(only, |of| of.and(only))), ..self.ask.clone() }
+        };
+        let pools: Vec<(Ask, Set)> = if one_gpu {
+            self.gpus().map(|gpu| (alone(gpu), self.on(gpu))).collect()
+        } else {
+            let all = self.gpus().fold(0, |set, gpu| set | self.on(gpu));
+            vec![(self.ask.clone(), all)]
+        };
+        let pools: Vec<(Ask, Set)> =
+            pools.into_iter().filter(|(ask, all)| self.makes_room(*all, ask)).collect();
+        for n in 0..=128 {
+            if n > self.most() {
+                return;
+            }
+            for (ask, pool) in &pools {
+                self.of_pool(ask, *pool, n, 0);
+            }
+        }
+    }
+
+    /// Tries every set of `n` more jobs of a pool beside those that are `going`.
+    fn of_pool(&mut self, ask: &Ask, pool: Set, n: u32, going: Set) {
+        if pool.count_ones() < n || self.steps > MOST_STEPS {
+            return;
+        }
+        if n == 0 {
+            if self.step() && self.makes_room(going, ask) {
+                self.found(going);
+            }
+            return;
+        }
+        for i in (0..self.victims.len()).filter(|i| pool >> i & 1 == 1) {
+            self.of_pool(ask, pool & ((1 << i) - 1), n - 1, going | 1 << i);
+        }
+    }
+
+    /// A request for `n` whole GPUs.
+    fn whole_gpus(&mut self, n: usize) {
+        let mut one = self.ask.clone();
+        one.request.gpus = Some(1);
+        one.quotas.clear();
+        let emptied = self.without(&self.jobs(Set::MAX));
+        let may = |gpu: &GpuIndex| {
+            let only: GpuSet = [*gpu].into_iter().collect();
+            let ask = Ask { allowed: Some(one.allowed.map_or(only, |of| of.and(only))), ..one.clone() };
+            fits(&emptied, &ask, self.policy)
+        };
+        let mut gpus: Vec<Set> = self.gpus().filter(may).map(|gpu| self.on(gpu)).collect();
+        gpus.sort_by_key(|set| (set.count_ones(), *set));
+        self.of_gpus(&gpus, n, 0);
+    }
+
+    /// Tries every set of `n` more of these GPUs, whose jobs must all go.
+    fn of_gpus(&mut self, gpus: &[Set], n: usize, going: Set) {
+        if going.count_ones() > self.most() || gpus.len() < n || !self.step() {
+            return;
+        }
+        if n == 0 {
+            return self.found(going);
+        }
+        for (i, gpu) in gpus.iter().enumerate() {
+            self.of_gpus(&gpus[i + 1..], n - 1, going | gpu);
+        }
+    }
+}

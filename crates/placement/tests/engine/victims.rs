@@ -1,0 +1,118 @@
+//! The jobs that must go, against every set of jobs.
+
+use crate::common::*;
+use geometry::*;
+use node_state::*;
+use placement::*;
+use proptest::prelude::*;
+use protocol::*;
+
+/// The best of all sets, by trying each.
+fn by_hand(node: &Node, ask: &Ask, policy: &Policy, victims: &[Victim], lacks: Room) -> Option<Vec<JobId>> {
+    let will_do = |set: &u32| {
+        let mut node = node.clone();
+        let mut sum = Room::default();
+        for (victim, i) in victims.iter().zip(0..).filter(|(_, i)| set >> i & 1 == 1) {
+            let _ = i;
+            node.release(victim.job);
+            sum.cores += victim.has.cores;
+            sum.memory_mib += victim.has.memory_mib;
+        }
+        sum.cores >= lacks.cores
+            && sum.memory_mib >= lacks.memory_mib
+            && decide(&node, ask, policy).chosen.is_some()
+    };
+    let sets = (0..1_u32 << victims.len()).filter(will_do);
+    let best = sets.min_by_key(|set| (set.count_ones(), *set))?;
+    Some(victims.iter().zip(0..).filter(|(_, i)| best >> i & 1 == 1).map(|(v, _)| v.job).collect())
+}
+
+/// Jobs on the node in an order of importance, with their rooms.
+fn victims(node: &Node, order: &[u32], rooms: &[(u64, u64)]) -> Vec<Victim> {
+    let here = (1..40).map(JobId).filter(|job| node.gpus_of(*job).next().is_some());
+    let mut jobs: Vec<(u32, JobId)> =
+        here.map(|job| (order[job.0 as usize], job)).filter(|(o, _)| *o > 10).collect();
+    jobs.sort_unstable();
+    let of = |(_, job): (u32, JobId)| {
+        let (cores, memory_mib) = rooms[job.0 as usize];
+        Victim { job, has: Room { cores, memory_mib } }
+    };
+    jobs.into_iter().take(9).map(of).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_fewest_and_least_important_go(
+        (mut node, events) in (ruled_nodes(4), events(14)), ask in prop_oneof![2 => asks(2), 1 => whole_asks()],
+        policy in site_policies(), order in prop::collection::vec(0..100_u32, 40),
+        rooms in prop::collection::vec((0..8_u64, 0..1000_u64), 40), lacks in (0..12_u64, 0..1500_u64),
+    ) {
+        live(&mut node, &policy, &events);
+        // Instances that somebody placed against the rule may stay, and the end of all of them gives no right to a new one.
+        let uncut = node.gpus.iter().filter(|g| g.is_flexible() && !g.is_cut()).count();
+        node.keep_uncut = node.keep_uncut.min(uncut);
+        let ask = Ask { job: JobId(999), quotas: Vec::new(), ..ask };
+        let victims = victims(&node, &order, &rooms);
+        let lacks = Room { cores: lacks.0.saturating_sub(6), memory_mib: lacks.1.saturating_sub(700) };
+        let least = least_victims(&node, &ask, &policy, &victims, lacks);
+        prop_assert_eq!(least, by_hand(&node, &ask, &policy, &victims, lacks), "{}", node.layout());
+    }
+}
+
+fn all(jobs: &[u32]) -> Vec<Victim> {
+    jobs.iter().map(|job| Victim { job: JobId(*job), has: Room { cores: 1, memory_mib: 100 } }).collect()
+}
+
+fn going(node: &Node, ask: &Ask, victims: &[Victim]) -> Option<Vec<u32>> {
+    let least = least_victims(node, ask, &Policy::default(), victims, Room::default());
+    least.map(|jobs| jobs.into_iter().map(|j| j.0).collect())
+}
+
+#[test]
+fn one_job_goes_for_a_large_instance_and_not_three() {
+    let mut n = node(&[A100, A100], MigPolicy::Dynamic);
+    held(&mut n, 1, 0, "2g.10gb", 0);
+    held(&mut n, 2, 0, "2g.10gb", 2);
+    held(&mut n, 3, 0, "3g.20gb", 4);
+    held(&mut n, 4, 1, "7g.40gb", 0);
+    let seven = ask(9, "mig:7g.40gb", "");
+    // Job 4 is the most important, and still the only one that suffices alone.
+    assert_eq!(going(&n, &seven, &all(&[1, 2, 3, 4])), Some(vec![4]));
+    assert_eq!(going(&n, &seven, &all(&[1, 2, 3])), Some(vec![1, 2, 3]));
+    assert_eq!(going(&n, &seven, &all(&[1, 3])), None);
+    assert_eq!(going(&n, &ask(9, "mig:3g.20gb", ""), &all(&[3, 1, 4, 2])), Some(vec![3]));
+}
+
+#[test]
+fn whole_gpus_come_from_those_with_the_fewest_jobs() {
+    let mut n = node(&[A100; 3], MigPolicy::Dynamic);
+    for (job, (gpu, start)) in (1..).zip([(0, 0), (0, 2), (0, 4), (1, 0), (1, 2), (2, 0), (2, 4)]) {
+        held(&mut n, job, gpu, "2g.10gb", start);
+    }
+    let mut two = ask(9, "whole", "");
+    two.request.gpus = Some(2);
+    assert_eq!(going(&n, &two, &all(&[1, 2, 3, 4, 5, 6, 7])), Some(vec![4, 5, 6, 7]));
+    let one = ask(9, "whole", "");
+    assert_eq!(going(&n, &one, &all(&[6, 7, 1, 2, 3, 4, 5])), Some(vec![6, 7]));
+}
+
+#[test]
+fn cores_and_memory_come_from_somebody_too() {
+    let mut n = node(&[A100, A100], MigPolicy::Dynamic);
+    held(&mut n, 1, 0, "7g.40gb", 0);
+    held(&mut n, 2, 1, "7g.40gb", 0);
+    let with = |cores| Room { cores, memory_mib: 0 };
+    let victims = [(1, 2), (2, 8), (3, 8)].map(|(job, cores)| Victim { job: JobId(job), has: with(cores) });
+    let going = |cores| {
+        let seven = ask(9, "mig:7g.40gb", "");
+        least_victims(&n, &seven, &Policy::default(), &victims, with(cores))
+            .map(|j| j.iter().map(|j| j.0).collect::<Vec<_>>())
+    };
+    assert_eq!(going(0), Some(vec![1]));
+    assert_eq!(going(4), Some(vec![2]));
+    assert_eq!(going(10), Some(vec![1, 2]));
+    assert_eq!(going(16), Some(vec![2, 3]));
+    assert_eq!(going(19), None);
+}

@@ -1,0 +1,78 @@
+//! Preemption ends the fewest and least important jobs that make room.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+
+use lab::{Cluster, JobId, User};
+use slurm_releases::Release;
+
+/// Jobs of `gpu` make way for those of `urgent`.
+const PARTITIONS: &str = "PreemptType=preempt/partition_prio\nPreemptMode=CANCEL\n\
+    PartitionName=urgent Nodes=n2 PriorityTier=2 PreemptMode=OFF\n";
+
+const STAY: &str = "exec sleep 600";
+
+/// Starts jobs on n2, one after another, and waits until they run.
+fn fill(cluster: &Cluster, jobs: &[(&str, usize)]) -> Vec<JobId> {
+    let mut started = Vec::new();
+    for (isolation, n) in jobs {
+        for _ in 0..*n {
+            let isolation = format!("--gpu-isolation={isolation}");
+            let options = ["-p", "gpu", "-w", "n2", "--mem=10", &isolation];
+            let job = cluster.sbatch(User::Bob, &options, STAY).unwrap();
+            cluster.wait_running(job).unwrap();
+            started.push(job);
+        }
+    }
+    started
+}
+
+/// The jobs that went for an urgent one with these options; then everything ends.
+fn victims(cluster: &Cluster, low: &[JobId], options: &[&str]) -> Vec<JobId> {
+    let options = [&["-p", "urgent", "-w", "n2", "--mem=10"], options].concat();
+    let job = cluster.sbatch(User::Alice, &options, STAY).unwrap();
+    cluster.wait_running(job).unwrap();
+    let gone = low.iter().copied().filter(|id| cluster.job(*id).unwrap().state() != "RUNNING").collect();
+    for user in [User::Alice, User::Bob] {
+        cluster.run(User::Root, "scancel", &["-u", user.name()]).unwrap();
+    }
+    cluster.wait_idle().unwrap();
+    gone
+}
+
+fn fewest_jobs_go(release: Release) {
+    let cluster = common::builder().slurm(release).slurm_conf(PARTITIONS).start().unwrap();
+    // One GPU is one job's; on each of the others are three, and these are the younger ones.
+    let low = fill(&cluster, &[("mig:7g.80gb", 1), ("mig:2g.20gb", 9)]);
+    let gone = victims(&cluster, &low, &["--gpu-isolation=mig:7g.80gb"]);
+    eprintln!("{release}: {} victims for a 7g.80gb, 1 is least", gone.len());
+    assert_eq!(gone, [low[0]]);
+
+    // Two GPUs with three jobs each, two with two each.
+    let low = fill(&cluster, &[("mig:3g.40gb", 4), ("mig:2g.20gb", 6)]);
+    let gone = victims(&cluster, &low, &["--gpu-isolation=whole", "--gpus-per-node=2"]);
+    eprintln!("{release}: {} victims for two whole GPUs, 4 are least", gone.len());
+    assert_eq!(gone, low[..4]);
+
+    // The same by Slurm's own option.
+    let low = fill(&cluster, &[("mig:3g.40gb", 4), ("mig:2g.20gb", 6)]);
+    let gone = victims(&cluster, &low, &["--gres=gpu:2"]);
+    assert_eq!(gone, low[..4]);
+
+    // Of equals, the least important goes: the youngest here, as Slurm puts them.
+    let low = fill(&cluster, &[("mig:7g.80gb", 4)]);
+    let gone = victims(&cluster, &low, &["--gpu-isolation=mig:3g.40gb"]);
+    assert_eq!(gone.len(), 1);
+    assert_eq!(cluster.leftovers().unwrap(), [""; 0]);
+}
+
+#[test]
+fn the_fewest_jobs_that_make_room_go() {
+    fewest_jobs_go(Release::V22_05);
+}
+
+#[test]
+fn the_fewest_jobs_that_make_room_go_24_11() {
+    fewest_jobs_go(Release::V24_11);
+}

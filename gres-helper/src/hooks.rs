@@ -9,7 +9,7 @@ use plugin_rt::spank_env::{self, is_named};
 use protocol::gres_list::{with_entry, with_shards};
 use protocol::set_summary::MATCH_ENV;
 use protocol::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, encode_request, parse_request};
-use protocol::{AdminComment, Isolation};
+use protocol::{AdminComment, Isolation, Says};
 
 use crate::site::Rules;
 use crate::submission::{self, Described, Recorded, Slurm};
@@ -100,7 +100,8 @@ pub(crate) fn modify(
         plan::judge(&after, comment, &job.comment, job.pending, slurm.now(), config)
     });
     let ruling = planned.and_then(|planned| {
-        change::judge(Change { tres: &change.tres, matters, planned, root }, &after, config)?;
+        let change = Change { tres: &change.tres, matters, planned, pending: job.pending, root };
+        change::judge(change, &after, config)?;
         Ok(planned)
     });
     match ruling {
@@ -118,6 +119,14 @@ pub(crate) fn modify(
 /// Whether a request asks anything of Tessera; one that nobody can read does.
 fn concerns_us(text: &str) -> bool {
     parse_request(text).map_or(true, |request| request.isolation != Isolation::None)
+}
+
+/// The AdminComment of a pending job that says why a change of it was refused; `None` where another text must stay.
+pub(crate) fn refusal_noted(job: &Recorded, why: &str) -> Option<String> {
+    let AdminComment { says, asks } = AdminComment::parse(&job.comment);
+    let replaceable = matches!(says, Says::Nothing | Says::Unchanged(_));
+    let comment = AdminComment { says: Says::Unchanged(why.to_owned()), asks };
+    (job.pending && replaceable).then(|| comment.to_string())
 }
 
 /// Lets a new AdminComment of ours still show what the moldable job asks.
@@ -203,6 +212,28 @@ mod tests {
         assert_eq!(running.effects, [Effect::Env(None)]);
         assert_eq!(running.refused.as_deref(), Some("a plan is for a pending job, this one has started"));
         assert_eq!(modify(&Described::default(), &job).effects, [Effect::Env(None)]);
+    }
+
+    #[test]
+    fn a_refusal_is_noted_where_no_other_text_stands() {
+        let noted = |comment: &str, pending| {
+            let job = Recorded { comment: comment.to_owned(), pending, ..Recorded::default() };
+            refusal_noted(&job, "no")
+        };
+        assert_eq!(noted("", true).as_deref(), Some("tessera: change refused: no"));
+        assert_eq!(
+            noted("tessera: change refused: before", true).as_deref(),
+            Some("tessera: change refused: no")
+        );
+        let asks = format!("tessera: asks {MOLDABLE}");
+        let both = format!("tessera: change refused: no; asks {MOLDABLE}");
+        assert_eq!(noted(&asks, true), Some(both));
+        for stays in
+            ["benchmark of June", "tessera: plan v1 size=2g.10gb until=200", "tessera: cannot start: no"]
+        {
+            assert_eq!(noted(stays, true), None);
+        }
+        assert_eq!(noted("", false), None);
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! What a user may change in a pending job.
 
 use protocol::gres_list::{Entry, Tres};
+use protocol::meaning::{SlurmAsks, meaning};
 use protocol::wire::parse_request;
 use protocol::{Isolation, Request};
 use site_config::SiteConfig;
 
 use crate::Submission;
 use crate::limits::forbids;
+use crate::ruling::admit;
 
 /// A change to a job.
 #[derive(Clone, Copy, Debug)]
@@ -17,13 +19,16 @@ pub struct Change<'a> {
     pub matters: bool,
     /// The number of shards that a planner's change brings, see [`crate::plan`].
     pub planned: Option<u32>,
+    /// The job has not started.
+    pub pending: bool,
     /// Root makes it. Limits do not hold for root.
     pub root: bool,
 }
 
 /// Judges a change. `job` is what the job would be after it.
 ///
-/// The GRES of a managed job come from its request: other ones would let Slurm and the engine disagree, whoever asks.
+/// The GRES of a managed job come from its request: other ones would let Slurm and the engine disagree, whoever asks. Of
+/// whole GPUs, what Slurm counts is what the job gets, so a pending job may ask for another number of these.
 ///
 /// # Errors
 ///
@@ -32,19 +37,40 @@ pub fn judge(change: Change<'_>, job: &Submission, config: Option<&SiteConfig>) 
     let request = job.request.as_deref().and_then(|text| parse_request(text).ok());
     let request = request.filter(|request| request.isolation != Isolation::None);
     if let Some(request) = &request {
-        keeps_its_gres(change, request)?;
+        keeps_its_gres(change, request, job, config)?;
     }
     let Some(config) = config.filter(|_| change.matters && !change.root) else { return Ok(()) };
     forbids(job, config).map_or(Ok(()), Err)
 }
 
-fn keeps_its_gres(change: Change<'_>, request: &Request) -> Result<(), String> {
+fn keeps_its_gres(
+    change: Change<'_>,
+    request: &Request,
+    job: &Submission,
+    config: Option<&SiteConfig>,
+) -> Result<(), String> {
+    let new = change.tres.gpu_entries();
+    if let (Isolation::Whole, Some(config), true) = (&request.isolation, config, change.pending)
+        && !new.is_empty()
+        && new.iter().all(|e| e.name == "gpu")
+    {
+        let request = Request { gpus: None, ..request.clone() };
+        let slurm = SlurmAsks { tres: &job.tres, exclusive: job.exclusive };
+        let resized = meaning(request, slurm, &config.defaults.of_requests())?;
+        return admit(job, resized, config).map(drop);
+    }
     // One change reaches the records of an array one after another: the shards are in it from the second on.
     let ours = |e: &&Entry| e.name == "shard" && change.planned.is_some_and(|n| e.count == u64::from(n));
-    match change.tres.gpu_entries().iter().find(|e| !ours(e)) {
+    match new.iter().find(|e| !ours(e)) {
         Some(entry) => Err(format!(
-            "gres {} does not go with --gpu-isolation={}: cancel the job and submit it anew",
-            entry.text, request.isolation
+            "gres {} does not go with --gpu-isolation={}: {}",
+            entry.text,
+            request.isolation,
+            match (&request.isolation, change.pending) {
+                (Isolation::Whole, true) => "ask for another number of GPUs, such as gres=gpu:2",
+                (_, true) => "its size is that of its options; cancel the job and submit it anew with others",
+                (_, false) => "the job has started; cancel it and submit it anew",
+            }
         )),
         None => Ok(()),
     }
@@ -65,7 +91,7 @@ mod tests {
     #[test]
     fn gres_of_a_managed_job_stay() {
         let judged = |request: Option<&str>, tres: &Tres, root, planned| {
-            judge(Change { tres, matters: true, planned, root }, &job(request), None)
+            judge(Change { tres, matters: true, planned, pending: true, root }, &job(request), None)
         };
         let (gpus, shards) = (gres("gres:gpu:8"), gres("gres:shard:10"));
         assert!(judged(Some("v1 iso=mig:1g.5gb"), &gpus, true, None).is_err());
@@ -77,6 +103,37 @@ mod tests {
     }
 
     #[test]
+    fn a_pending_job_may_have_another_number_of_whole_gpus() {
+        let text = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 4\n";
+        let (config, _) = site_config::parse("t", text, &|_| Err(std::io::ErrorKind::NotFound.into()));
+        let config = config.unwrap();
+        let resized = |request: &str, to: &str, pending| {
+            let tres = gres(to);
+            let job = Submission { tres: tres.clone(), ..job(Some(request)) };
+            judge(
+                Change { tres: &tres, matters: true, planned: None, pending, root: false },
+                &job,
+                Some(&config),
+            )
+        };
+        assert_eq!(resized("v1 iso=whole gpus=1", "gres:gpu:4", true), Ok(()));
+        let why = |request: &str, to: &str, pending| resized(request, to, pending).unwrap_err();
+        assert!(why("v1 iso=whole gpus=1", "gres:gpu:5", true).contains("5 GPUs do not fit"));
+        assert_eq!(
+            why("v1 iso=whole gpus=1", "gres:gpu:2", false),
+            "gres gpu:2 does not go with --gpu-isolation=whole: the job has started; cancel it and submit it anew"
+        );
+        assert_eq!(
+            why("v1 iso=whole gpus=1", "gres:shard:2", true),
+            "gres shard:2 does not go with --gpu-isolation=whole: ask for another number of GPUs, such as gres=gpu:2"
+        );
+        assert!(why("v1 iso=mig:1g.5gb", "gres:shard:20", true).contains("its size is that of its options"));
+        assert!(
+            why("v1 iso=whole gpus=3 pattern=edges:0-1,1-2", "gres:gpu:2", true).contains("--gpu-pattern")
+        );
+    }
+
+    #[test]
     fn a_change_is_held_to_the_limits_of_where_it_leads() {
         let text = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 2\nmig = \"dynamic\"\n\
                     [[limits]]\npartition = \"gpu\"\nisolation = [\"mig\", \"mps\"]\n";
@@ -85,7 +142,8 @@ mod tests {
         let config = config.unwrap();
         let moved = |request: Option<&str>, tres: &str, root| {
             let job = Submission { tres: gres(tres), partitions: vec!["gpu".to_owned()], ..job(request) };
-            let change = Change { tres: &Tres::default(), matters: true, planned: None, root };
+            let tres = Tres::default();
+            let change = Change { tres: &tres, matters: true, planned: None, pending: true, root };
             judge(change, &job, Some(&config))
         };
         let why = "--gres=gpu:1 asks for whole GPUs: --gpu-isolation=whole is not allowed in partition gpu: use mig, mps";

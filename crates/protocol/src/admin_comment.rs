@@ -9,6 +9,7 @@
 //! tessera: waits until 2026-11-21T10:20:00Z for GPUs above 25 GB/s: …         a job that waits for better GPUs
 //! tessera: cannot start: --gres=gpu:1 …                                       a job that a limit keeps from starting
 //! tessera: requeued by n1: GPU 0: …                                           a job that could not have its place on n1
+//! tessera: change refused: gres shard:20 …                                    why a user could not change a pending job
 //! tessera: n1=mig:3/2g.10gb@4 job-profile=bert: why                           what a job got when it started
 //! ```
 //!
@@ -32,6 +33,8 @@ const WAITS: &str = "waits until ";
 const LIMITED: &str = "cannot start: ";
 /// Begins why a node has requeued its job, behind [`OURS`].
 const REQUEUED: &str = "requeued ";
+/// Begins why a change was refused, behind [`OURS`].
+const UNCHANGED: &str = "change refused: ";
 /// Stands between what a comment says and the request at its end.
 const ASKS: &str = "; asks ";
 
@@ -61,6 +64,8 @@ pub enum Says {
     Limited(String),
     /// The job could not have its place on a node and was requeued: by which node and why, for people.
     Requeued(String),
+    /// A change of the pending job was refused: why, for people, where Slurm cannot tell its user.
+    Unchanged(String),
     /// The job has started, at least once.
     Started(Started),
     /// The comment begins with `tessera: ` but has none of these forms: the text behind it.
@@ -168,6 +173,9 @@ impl Says {
         if let Some(why) = text.strip_prefix(REQUEUED) {
             return Self::Requeued(why.to_owned());
         }
+        if let Some(why) = text.strip_prefix(UNCHANGED) {
+            return Self::Unchanged(why.to_owned());
+        }
         if let Some(waits) = wait() {
             return Self::Waits(waits);
         }
@@ -188,6 +196,7 @@ impl fmt::Display for AdminComment {
             (Says::Waits(Waits { until, what }), _) => write!(f, "{OURS}{WAITS}{} {what}", utc(*until))?,
             (Says::Limited(why), _) => write!(f, "{OURS}{LIMITED}{why}")?,
             (Says::Requeued(why), _) => write!(f, "{OURS}{REQUEUED}{why}")?,
+            (Says::Unchanged(why), _) => write!(f, "{OURS}{UNCHANGED}{why}")?,
             (Says::Started(started), _) => write!(f, "{OURS}{started}")?,
             (Says::UnreadablePlan(text, _) | Says::Unknown(text), _) => write!(f, "{OURS}{text}")?,
         }

@@ -107,7 +107,8 @@ pub(super) fn modify(
         // SAFETY: src/slurmctld/job_submit.h: a live description that the plugin may change.
         let (Some(host), Some(change)) = (Host::get(), (unsafe { change.as_mut() })) else { return SUCCESS };
         // SAFETY: as above: the job's record, under the job lock.
-        let Some(job) = (unsafe { struct_at(job) }).filter(|j| j.magic == sys::JOB_MAGIC) else {
+        let record = job;
+        let Some(job) = (unsafe { struct_at(record) }).filter(|j| j.magic == sys::JOB_MAGIC) else {
             return SUCCESS;
         };
         set_job(job.job_id);
@@ -117,7 +118,21 @@ pub(super) fn modify(
         desc::apply(host, change, &answer.effects);
         let Some(why) = answer.refused else { return SUCCESS };
         log::info(format_args!("job {}: change refused: {why}", job.job_id));
-        tell(host, message, &why);
+        if message.is_null() {
+            note(host, record, &why);
+        } else {
+            tell(host, message, &why);
+        }
         INVALID_GRES
     })
+}
+
+/// Where Slurm has no place for a message, the job's AdminComment tells its user why a change was refused.
+fn note(host: &Host, job: *mut sys::job_record_t, why: &str) {
+    // SAFETY: src/slurmctld/job_submit.h: a live record, under slurmctld's job write lock.
+    let Some(job) = (unsafe { job.as_mut() }) else { return };
+    if let Some(comment) = hooks::refusal_noted(&desc::recorded(job), why) {
+        // SAFETY: slurmctld.h: null or a string that Slurm allocated.
+        unsafe { host.heap.replace(&mut job.admin_comment, &comment) };
+    }
 }

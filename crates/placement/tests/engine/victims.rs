@@ -5,7 +5,6 @@ use geometry::*;
 use node_state::*;
 use placement::*;
 use proptest::prelude::*;
-use protocol::*;
 
 /// The best of all sets, by trying each.
 fn by_hand(node: &Node, ask: &Ask, policy: &Policy, victims: &[Victim], lacks: Room) -> Option<Vec<JobId>> {

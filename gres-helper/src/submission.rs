@@ -20,6 +20,8 @@ pub(crate) struct Described {
     pub(crate) partition: Option<String>,
     /// Nodes it insists on, as a host list.
     pub(crate) required_nodes: Option<String>,
+    /// `--gpu-bind`, as the user gave it.
+    pub(crate) gpu_bind: Option<String>,
     pub(crate) account: Option<String>,
     pub(crate) user: u32,
     /// `--exclusive`.
@@ -88,6 +90,7 @@ pub(crate) fn submitted(job: &Described, slurm: &impl Slurm) -> Submission {
     Submission {
         request,
         tres: job.tres.clone(),
+        gpu_bind: job.gpu_bind.clone(),
         exclusive,
         partition_nodes: nodes_of(known),
         required_nodes: job.required_nodes.as_deref().and_then(expanded),
@@ -105,6 +108,7 @@ pub(crate) fn changed(change: &Described, job: &Recorded, slurm: &impl Slurm) ->
     let required = first(&change.required_nodes, &job.required_nodes);
     let (new, old) = (&change.tres, &job.tres);
     Submission {
+        gpu_bind: None,
         request: job.request(),
         tres: Tres {
             per_job: first(&new.per_job, &old.per_job),

@@ -37,6 +37,7 @@ mod requeue;
 mod slurmd;
 mod slurmstepd;
 mod start_reconcile;
+mod step_instances;
 mod submit;
 mod task_gpus;
 mod this_node;

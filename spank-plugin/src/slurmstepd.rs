@@ -11,8 +11,8 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use geometry::{GpuIndex, JobId};
-use gpu_node::journal::{Entry, GpuRecord, Journal};
-use gpu_node::{begin_batch, stale_variables, task_environment};
+use gpu_node::journal::{Entry, GpuRecord, Journal, Kind};
+use gpu_node::{begin_batch, instances_per_task, stale_variables, task_environment};
 use plugin_rt::{Chain, log, set_job};
 use site_config::VisibleDevices;
 
@@ -20,6 +20,7 @@ use crate::args::Args;
 use crate::ffi::{Spank, SpankError, effective_uid, fences_devices};
 use crate::prologs::{Left, Step, prologs};
 use crate::requeue::requeue;
+use crate::step_instances::of_step;
 use crate::submit::QUIET_ENV;
 use crate::task_gpus::{NO_DEVICES, Sight, SlurmVariables, TaskGpus};
 use crate::this_node::{Missing, NoNode, ThisNode};
@@ -202,6 +203,8 @@ pub(crate) fn task_init(spank: &Spank<'_>, args: &Args) -> Result<(), TaskError>
             return Err(TaskError::NoGpus { job, why });
         }
     };
+    let of_step = |entry| of_step(entry, spank.job_cores().as_deref(), spank.step_cores().as_deref());
+    let entry = Box::new(of_step(*entry));
     let task = spank.local_task()?;
     let place = (task, spank.local_task_count()?);
     let sight = Sight {
@@ -232,6 +235,13 @@ pub(crate) fn task_init(spank: &Spank<'_>, args: &Args) -> Result<(), TaskError>
     let wanted = args.notice && node.notice && !quiet;
     if wanted && task == 0 && !entry.begun && devices != TaskGpus::None {
         log::user(format_args!("job {job} on {}: {}: {}", node.name, describe::got(&entry), entry.decision));
+    }
+    let (n, uneven) = (entry.instances.len(), instances_per_task(&entry, place.1).is_none());
+    if entry.kind == Kind::Mig && task == 0 && uneven && !quiet && devices == TaskGpus::AsJournalled {
+        log::user(format_args!(
+            "job {job} on {}: {n} instances for {} tasks: every task sees all of them; ask for a multiple of the tasks",
+            node.name, place.1
+        ));
     }
     Ok(())
 }

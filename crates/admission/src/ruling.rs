@@ -29,7 +29,15 @@ pub enum Ruling {
 /// Judges a submission. `config` is `None` where the site has no `tessera.toml`.
 #[must_use]
 pub fn judge(job: &Submission, config: Option<&SiteConfig>) -> Ruling {
-    ruled(job, config).unwrap_or_else(Ruling::Refused)
+    let ruling = ruled(job, config).unwrap_or_else(Ruling::Refused);
+    match (&ruling, &job.gpu_bind) {
+        (Ruling::Accepted { request, add: Some(("shard", _)) }, Some(bind)) => Ruling::Refused(format!(
+            "--gpu-bind={bind} does not go with {}: it binds tasks to whole GPUs, and tasks get their instances or share \
+             without it; leave it out",
+            in_options(request)
+        )),
+        _ => ruling,
+    }
 }
 
 fn ruled(job: &Submission, config: Option<&SiteConfig>) -> Result<Ruling, String> {

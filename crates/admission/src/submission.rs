@@ -17,6 +17,8 @@ pub struct Submission {
     pub partition_nodes: Option<BTreeSet<String>>,
     /// Nodes that the job requires; `None`: none in particular.
     pub required_nodes: Option<BTreeSet<String>>,
+    /// `--gpu-bind`, as the user gave it.
+    pub gpu_bind: Option<String>,
     /// The account that the job is charged to.
     pub account: Option<String>,
     /// Whether the job or its partition is exclusive, so that Slurm gives the job every GPU of its nodes as a whole.

@@ -10,8 +10,8 @@ use crate::task_variables::Variable;
 
 /// The environment of one task: `local_task` of `n_tasks` tasks on this node, both from 0 and 1.
 ///
-/// Where a job has as many instances as tasks on the node, each task gets its own instance; otherwise each gets all of
-/// the job's. `TESSERA_*` variables are for people and scripts; the others are NVIDIA's.
+/// Where the instances can be dealt out evenly, each task gets its own ([`instances_per_task`]); otherwise each gets all
+/// of them. `TESSERA_*` variables are for people and scripts; the others are NVIDIA's.
 #[must_use]
 pub fn task_environment(entry: &Entry, local_task: u32, n_tasks: u32) -> Vec<(String, String)> {
     let mut env = Env::default();
@@ -23,6 +23,13 @@ pub fn task_environment(entry: &Entry, local_task: u32, n_tasks: u32) -> Vec<(St
     }
     env.set(Variable::Why, &entry.decision);
     env.vars
+}
+
+/// How many instances each of `n_tasks` tasks has to itself; `None` where they cannot be dealt out evenly.
+#[must_use]
+pub fn instances_per_task(entry: &Entry, n_tasks: u32) -> Option<usize> {
+    let (instances, tasks) = (entry.instances.len(), usize::try_from(n_tasks).ok()?);
+    (tasks > 0 && instances > 0 && instances % tasks == 0).then(|| instances / tasks)
 }
 
 #[derive(Default)]
@@ -43,10 +50,8 @@ impl Env {
 }
 
 fn mig(entry: &Entry, local_task: u32, n_tasks: u32, env: &mut Env) {
-    let n = entry.instances.len();
-    let own = usize::try_from(n_tasks).is_ok_and(|t| t == n && n > 1);
-    let mine: Vec<_> = match (own, usize::try_from(local_task)) {
-        (true, Ok(task)) => entry.instances.iter().skip(task).take(1).collect(),
+    let mine: Vec<_> = match (instances_per_task(entry, n_tasks), usize::try_from(local_task)) {
+        (Some(each), Ok(task)) => entry.instances.iter().skip(task * each).take(each).collect(),
         _ => entry.instances.iter().collect(),
     };
     let join = |f: &dyn Fn(&&InstanceRecord) -> String| mine.iter().map(f).collect::<Vec<_>>().join(",");

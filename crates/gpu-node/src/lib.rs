@@ -40,7 +40,7 @@ mod task_variables;
 
 pub use access::DeviceError;
 pub use command::{CommandError, ask};
-pub use environment::{gpus_of_task, numbers, task_environment, uuids, uuids_of_part};
+pub use environment::{gpus_of_task, instances_per_task, numbers, task_environment, uuids, uuids_of_part};
 pub use fault::{Fault, RealiseError};
 pub use gpu_ids::{GpuMinor, NvmlIndex};
 pub use lifecycle::{

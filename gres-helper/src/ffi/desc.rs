@@ -22,6 +22,15 @@ unsafe fn filled(field: *const c_char) -> Option<String> {
     unsafe { text(field) }.filter(|t| !t.is_empty())
 }
 
+/// The part for GPUs of a list such as `gres:gpu:closest`, or `gres/gpu:closest` in later versions.
+fn gpu_bind(list: &str) -> Option<String> {
+    let of_gpus = |part: &str| {
+        let text = part.strip_prefix("gres").and_then(|p| p.strip_prefix([':', '/'])).unwrap_or(part);
+        text.strip_prefix("gpu:").map(|bind| bind.chars().take(60).collect())
+    };
+    list.split(['+', ';']).find_map(of_gpus)
+}
+
 /// A job description as plain values.
 pub(super) fn described(desc: &sys::job_desc_msg_t) -> Described {
     // SAFETY: slurm.h: strings of a job description are null or NUL-terminated.
@@ -38,6 +47,7 @@ pub(super) fn described(desc: &sys::job_desc_msg_t) -> Described {
         // SAFETY: slurm.h: null or NUL-terminated.
         partition: unsafe { text(desc.partition) },
         required_nodes: string(desc.req_nodes),
+        gpu_bind: string(desc.tres_bind).and_then(|list| gpu_bind(&list)),
         account: string(desc.account),
         user: desc.user_id,
         exclusive: u32::from(desc.shared) == sys::JOB_SHARED_NONE,

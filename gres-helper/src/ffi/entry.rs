@@ -106,8 +106,8 @@ pub(super) fn modify(
     guard_ok("job_modify", ERROR, || {
         // SAFETY: src/slurmctld/job_submit.h: a live description that the plugin may change.
         let (Some(host), Some(change)) = (Host::get(), (unsafe { change.as_mut() })) else { return SUCCESS };
-        // SAFETY: as above: the job's record, under the job lock.
         let record = job;
+        // SAFETY: as above: the job's record, under the job lock.
         let Some(job) = (unsafe { struct_at(record) }).filter(|j| j.magic == sys::JOB_MAGIC) else {
             return SUCCESS;
         };

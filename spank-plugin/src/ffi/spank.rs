@@ -99,6 +99,31 @@ impl Spank<'_> {
         checked("S_JOB_STEPID", code).map(|()| value)
     }
 
+    /// The job's cores on this node, as a list; `None` where the step is not told.
+    pub(crate) fn job_cores(&self) -> Option<String> {
+        let mut value: *const c_char = std::ptr::null();
+        // SAFETY: slurm/spank.h: S_JOB_ALLOC_CORES takes a `char **`; the handle is this hook's.
+        let code = unsafe { sys::spank_get_item(self.raw, sys::S_JOB_ALLOC_CORES, &raw mut value) };
+        self.list(code, value)
+    }
+
+    /// Those of the step.
+    pub(crate) fn step_cores(&self) -> Option<String> {
+        let mut value: *const c_char = std::ptr::null();
+        // SAFETY: slurm/spank.h: S_STEP_ALLOC_CORES takes a `char **`; the handle is this hook's.
+        let code = unsafe { sys::spank_get_item(self.raw, sys::S_STEP_ALLOC_CORES, &raw mut value) };
+        self.list(code, value)
+    }
+
+    /// A string of Slurm's own, copied; `None` after an error, or where it is not UTF-8.
+    fn list(&self, code: sys::spank_err_t, value: *const c_char) -> Option<String> {
+        if code != sys::ESPANK_SUCCESS || value.is_null() {
+            return None;
+        }
+        // SAFETY: src/common/plugstack.c hands out a string of the step's record, which outlives the hook.
+        unsafe { CStr::from_ptr(value) }.to_str().ok().map(str::to_owned)
+    }
+
     /// How often the job was requeued; 0 where the step is not told.
     pub(crate) fn restart_count(&self) -> u32 {
         let mut value: u32 = 0;

@@ -188,6 +188,13 @@ impl GpuUse {
 }
 
 impl NodeSpec {
+    /// Whether instances may be made on this GPU of each node; false for one that it does not have.
+    #[must_use]
+    pub fn makes_instances(&self, gpu: usize) -> bool {
+        let of = self.gpus.get(gpu).zip(self.uses.get(gpu)).map(|(model, of)| of.gpu(model, self.mig));
+        of.is_some_and(|gpu| gpu.purpose == Purpose::Any && gpu.policy != MigPolicy::Off)
+    }
+
     /// The GPUs of each node that no job gets whole.
     #[must_use]
     pub fn kept_from_whole_jobs(&self) -> Vec<GpuIndex> {

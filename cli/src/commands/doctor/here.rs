@@ -222,7 +222,8 @@ fn held(gpu: &GpuLayout) -> GpuLayout {
             held.sort_by_key(|i| i.start);
             if held.is_empty() { GpuLayout::Free } else { GpuLayout::Mig(held) }
         }
-        other => other.clone(),
+        GpuLayout::Slurm => GpuLayout::Free,
+        GpuLayout::Free | GpuLayout::Whole(_) => gpu.clone(),
     }
 }
 
@@ -247,6 +248,7 @@ mod tests {
     fn idle_instances_and_order_do_not_matter() {
         let same = |a, b| assert_eq!(differences(a, b), "");
         same("tessera gpu0=free", "tessera gpu0=mig[1g.5gb@2:idle]");
+        same("tessera gpu0=slurm", "tessera gpu0=mig[1g.5gb@2:idle]");
         same("tessera gpu0=mps[job1:5M/5%,job2:6M/6%]", "tessera gpu0=mps[job2:6M/6%,job1:5M/5%]");
         same(
             "tessera gpu0=mig[1g.5gb@2:job4,1g.5gb@0:job3]",

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use far::Micros;
 use geometry::{GpuIndex, JobId};
-use node_state::{MigPolicy, Purpose};
 use protocol::layout::GpuLayout;
 use site_config::SiteConfig;
 
@@ -33,14 +32,13 @@ pub(super) fn gpus(
                 continue;
             }
         };
-        for (index, gpu) in (0_u16..).zip(spec.to_node().gpus) {
-            // An instance is planned only where any could be made.
-            if gpu.policy == MigPolicy::Off || gpu.purpose != Purpose::Any {
+        for (index, &model) in (0_u16..).zip(&spec.gpus) {
+            if !spec.makes_instances(usize::from(index)) {
                 continue;
             }
             let here = layout.gpus.get(usize::from(index)).unwrap_or(&GpuLayout::Free);
             let now = crate::present::of_layout(name, GpuIndex(index), here, &end);
-            gpus.push(Gpu { model: gpu.model, now, partitions: partitions.clone() });
+            gpus.push(Gpu { model, now, partitions: partitions.clone() });
         }
     }
     Ok(gpus)

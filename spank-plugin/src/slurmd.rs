@@ -134,6 +134,12 @@ pub(crate) fn realise_waiting(
             context.job
         ));
     }
+    for left in &done.leftovers {
+        log::info(format_args!(
+            "job {}: GPU {}: {left} was still on it and is gone now",
+            context.job, left.gpu
+        ));
+    }
     for file in &done.damaged {
         log::error(format_args!("job {}: {file}: `tessera node reconcile` moves it aside", context.job));
     }

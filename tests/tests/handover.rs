@@ -7,6 +7,7 @@ mod common;
 use common::{LOOK, looked, with};
 use error_chain::with_causes;
 use lab::command::{PATIENCE, run, wait_for};
+use lab::process::Started;
 use lab::{Cluster, Daemon, JobId, User};
 
 /// A script that lives through SIGTERM. After it, the script says ten times a second whether it can still use `file`.
@@ -116,5 +117,31 @@ fn a_job_that_outlives_its_node_keeps_its_gpus_until_it_has_ended() {
             text.trim().parse().unwrap()
         };
         assert!(time("used") < time("given"), "both had the GPUs at {}", time("given"));
+    });
+}
+
+/// A process that left its job, and its control group if there is one, still has memory of the job's GPU.
+#[test]
+fn what_an_ended_job_left_on_a_gpu_is_ended_before_another_user_gets_it() {
+    with(|cluster| {
+        let all = ["--gpu-isolation=whole", "--gpus-per-node=8", "-w", "n1"];
+        let script = "setsid sh -c 'echo $$ > left; exec sleep 600' </dev/null >/dev/null 2>&1 &\nwhile ! test -s left; do sleep 0.1; done";
+        cluster.complete(User::Alice, &all, script).unwrap();
+        let pid = std::fs::read_to_string(cluster.layout().jobs().join("left")).unwrap().trim().to_owned();
+        let process = Started::of("sleep", pid.parse().unwrap()).unwrap();
+        assert!(process.is_alive(), "linuxproc does not find it");
+        let mut sim = cluster.command_on("n1", User::Root, "nvml-sim").unwrap();
+        run(sim.args(["proc", "add", "--gpu", "0", "--pid", &pid, "--memory-mib", "40000"]))
+            .unwrap()
+            .ok()
+            .unwrap();
+        let doctor = run(cluster.command_on("n1", User::Root, "tessera").unwrap().arg("doctor")).unwrap();
+        assert!(doctor.stdout.contains(&format!("GPU 0: process {pid} (sleep)")), "{}", doctor.stdout);
+        let saw =
+            cluster.complete(User::Bob, &all, "nvidia-smi --query-compute-apps=pid --format=csv,noheader");
+        let saw = saw.unwrap();
+        assert!(!saw.lines().any(|line| line.trim() == pid) && !process.is_alive(), "{saw}");
+        let log = std::fs::read_to_string(cluster.layout().log("slurmd-n1")).unwrap();
+        assert!(log.contains(&format!("process {pid} (sleep)")) && log.contains("was still on it"), "{log}");
     });
 }

@@ -12,7 +12,7 @@ use geometry::{GpuIndex, JobId, Model, Slice};
 use gpu_node::{GpuSettings, JobContext, Numbering, Settings, realise, release};
 use node_state::MigPolicy;
 use protocol::{Grant, MigSpec, ShareOn};
-use site_config::MemoryLimit;
+use site_config::{LeftoverProcesses, MemoryLimit};
 
 const NODE: &str = "name = \"bench\"\ninterconnect = \"none\"\n[[gpus]]\nmodel = \"a100-40gb\"\ncount = 8\nmig = \"on\"\n\
                     [[gpus]]\nmodel = \"h100-80gb-sxm\"\n";
@@ -82,6 +82,7 @@ fn settings(dir: &Path) -> Settings {
         gpu_reset_command: vec!["/bin/true".into()],
         operation_timeout: Duration::from_secs(10),
         manage_device_nodes: true,
+        leftover_processes: LeftoverProcesses::End,
         share_between_users: false,
         memory_limit: MemoryLimit::Mps,
         gpus,

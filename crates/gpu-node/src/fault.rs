@@ -8,6 +8,7 @@ use node_state::Purpose;
 use crate::access::DeviceError;
 use crate::command::CommandError;
 use crate::gpu_ids::{GpuMinor, NvmlIndex};
+use crate::leftovers::Leftover;
 use crate::lock::LockError;
 use crate::mps::MpsError;
 use crate::nvml::NvmlError;
@@ -89,6 +90,9 @@ pub enum Fault {
     /// Something stayed in use until the deadline.
     #[error("GPU {gpu}: {what} was still in use after {} ms", .timeout.as_millis())]
     Busy { gpu: NvmlIndex, what: String, timeout: Duration },
+    /// Processes that belong to no job which has the device stay on it, or the site does not let them be ended.
+    #[error("GPU {gpu}: still used by {}, which no job here accounts for", list(.leftovers))]
+    Leftovers { gpu: NvmlIndex, leftovers: Vec<Leftover> },
     /// Whoever started the prolog has died. What was made is given back, and the journal does not know the job.
     #[error("slurmd has died since it started this prolog: nothing is made for the job")]
     Abandoned,
@@ -99,6 +103,10 @@ pub enum Fault {
         #[source]
         source: CommandError,
     },
+}
+
+fn list(leftovers: &[Leftover]) -> String {
+    leftovers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 fn on_off(on: bool) -> &'static str {
@@ -128,6 +136,7 @@ impl Fault {
             | Self::NoStatic { .. }
             | Self::Held { .. }
             | Self::Busy { .. }
+            | Self::Leftovers { .. }
             | Self::Abandoned => false,
         }
     }
@@ -196,7 +205,7 @@ mod tests {
             Fault::Nvml(nvml()),
             Fault::Device(DeviceError::Io { path: "/dev/nvidia0".into(), what: "look at it", source: io() }),
             Fault::Mps(MpsError::State(state())),
-            Fault::Mps(MpsError::Start { key: key(), source: command() }),
+            Fault::Mps(MpsError::Start { key: key(), source: command().into() }),
             Fault::Reset { gpu: NvmlIndex(0), source: command() },
         ];
         for fault in faults {

@@ -1,7 +1,7 @@
 //! Makes the instances of one GPU that a job was granted.
 //!
-//! Approach: an instance that stands at the right place with the right profile is used again. One that lies in the way and
-//! belongs to nobody is destroyed. The rest is created at its placement.
+//! Approach: an instance that stands at the right place with the right profile is used again, if nobody was on it. One that
+//! lies in the way and belongs to nobody is destroyed. The rest is created at its placement.
 //!
 //! While the driver answers `IN_USE`, the call is repeated until the deadline. After `INSUFFICIENT_RESOURCES` it is
 //! repeated once everything half made is destroyed, then after each idle instance that is destroyed: some hold more than
@@ -15,6 +15,7 @@ use crate::deadline::{Backoff, Deadline};
 use crate::driver::Driver;
 use crate::fault::Fault;
 use crate::gpu_ids::NvmlIndex;
+use crate::hand_over::HandOver;
 use crate::journal::{InstanceRecord, LiveInstance};
 use crate::nvml::{Code, GpuInstance, LiveProfile, Nvml, NvmlError};
 use crate::settings::GpuSettings;
@@ -51,6 +52,7 @@ pub(crate) fn make(
     (gpu, described): (NvmlIndex, Option<GpuSettings>),
     wanted: &mut [&mut InstanceRecord],
     kept: &[Placement],
+    hand_over: &mut HandOver<'_>,
     deadline: &Deadline,
 ) -> Result<(), Fault> {
     let model = driver.model(gpu, described)?;
@@ -71,7 +73,7 @@ pub(crate) fn make(
         record.memory_mib = live.memory_mib;
         profiles.push(live);
     }
-    let standing = clear(nvml, gpu, wanted, &profiles, kept, deadline)?;
+    let standing = clear(nvml, gpu, wanted, &profiles, kept, hand_over, deadline)?;
     let needed: Vec<Placement> = kept.iter().copied().chain(wanted.iter().map(|r| r.placement())).collect();
     for (record, profile) in wanted.iter_mut().zip(&profiles) {
         let instance = match standing.iter().find(|i| fits(i, record, profile)) {
@@ -87,11 +89,14 @@ pub(crate) fn make(
     Ok(())
 }
 
-/// Fills in the site's own instances, as they stand on `gpu`. Nothing is made, destroyed or switched.
+/// Fills in the site's own instances, as they stand on `gpu`. Nothing is made, destroyed or switched. One that no job of
+/// `kept` has is emptied of other processes; it cannot be made anew, so memory that stays in use stops the job.
 pub(crate) fn take_static<'r>(
     driver: &mut Driver<'_>,
     (gpu, described): (NvmlIndex, Option<GpuSettings>),
     wanted: impl Iterator<Item = &'r mut InstanceRecord>,
+    kept: &[Placement],
+    hand_over: &mut HandOver<'_>,
 ) -> Result<(), Fault> {
     let model = driver.model(gpu, described)?;
     let nvml = driver.nvml()?;
@@ -105,6 +110,9 @@ pub(crate) fn take_static<'r>(
         });
         let missing = || Fault::NoStatic { gpu, name: record.name.clone(), start: record.placement().start };
         let instance = here.ok_or_else(missing)?;
+        if !kept.contains(&instance.placement) {
+            hand_over.fixed_instance(nvml, gpu, &instance)?;
+        }
         record.live = instance.compute.first().map(|ci| LiveInstance {
             gi: instance.id,
             ci: ci.id,
@@ -136,14 +144,15 @@ fn clear(
     wanted: &[&mut InstanceRecord],
     profiles: &[LiveProfile],
     kept: &[Placement],
+    hand_over: &mut HandOver<'_>,
     deadline: &Deadline,
 ) -> Result<Vec<GpuInstance>, Fault> {
     let mut standing = Vec::new();
     for instance in nvml.instances(gpu)? {
-        let wanted_here = || wanted.iter().zip(profiles);
-        let in_the_way = wanted_here().any(|(r, _)| instance.overlaps(r.placement()))
-            && !wanted_here().any(|(r, p)| fits(&instance, r, p));
-        if in_the_way && !kept.contains(&instance.placement) {
+        let mut wanted_here = wanted.iter().zip(profiles).filter(|(r, _)| instance.overlaps(r.placement()));
+        let changes_hands = wanted_here.clone().next().is_some() && !kept.contains(&instance.placement);
+        let as_new = !changes_hands || hand_over.instance(nvml, gpu, &instance)?;
+        if changes_hands && !(as_new && wanted_here.any(|(r, p)| fits(&instance, r, p))) {
             destroy(nvml, gpu, &instance, deadline)?;
         } else {
             standing.push(instance);

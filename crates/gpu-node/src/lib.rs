@@ -10,8 +10,8 @@
 //! - [`inspect()`] shows the node, and where journal, driver, device nodes and daemons disagree.
 //!
 //! Rooms, lowest first; imports only point down, and no two files import each other: `gpu_ids`, `deadline`, `command`,
-//! `own_dirs`, `settings`; `lock`, `journal`, `nvml`; `access`, `mps`; `fault`, `numbering`; `driver`, `instances`,
-//! `remnants`; `lifecycle`. `environment` and `task_variables` need the journal alone.
+//! `process`, `own_dirs`, `settings`; `lock`, `journal`, `nvml`; `access`, `mps`; `leftovers`; `fault`, `numbering`;
+//! `hand_over`, `driver`, `instances`, `remnants`; `lifecycle`. `environment` and `task_variables` need the journal alone.
 //!
 //! Invariants: nothing waits without a deadline; no shell is run; every change is journalled before it is made; a
 //! journalled job's resources are only taken from it when it is known to be dead.
@@ -26,14 +26,17 @@ mod driver;
 mod environment;
 mod fault;
 mod gpu_ids;
+mod hand_over;
 mod instances;
 pub mod journal;
+mod leftovers;
 mod lifecycle;
 mod lock;
 mod mps;
 mod numbering;
 pub mod nvml;
 mod own_dirs;
+mod process;
 mod remnants;
 mod settings;
 mod task_variables;
@@ -43,6 +46,7 @@ pub use command::{CommandError, ask};
 pub use environment::{gpus_of_task, instances_per_task, numbers, task_environment, uuids, uuids_of_part};
 pub use fault::{Fault, RealiseError};
 pub use gpu_ids::{GpuMinor, NvmlIndex};
+pub use leftovers::Leftover;
 pub use lifecycle::{
     Disagreement, GpuView, Inspection, JobContext, LiveJobs, Realised, ReconcileReport, Released,
     WaitingSlurmd, begin_batch, inspect, realise, realise_waiting, reconcile, refuse, release, release_dead,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use geometry::{Model, ProfileId, Slice};
 use node_state::{Gpu, GpuState, MigPolicy, Node, Purpose};
-use site_config::{MemoryLimit, Mps, NodeSettings};
+use site_config::{LeftoverProcesses, MemoryLimit, Mps, NodeSettings};
 
 use crate::gpu_ids::NvmlIndex;
 use crate::numbering::Numbering;
@@ -58,6 +58,8 @@ pub struct Settings {
     pub operation_timeout: Duration,
     /// Whether owners and modes of device nodes are changed.
     pub manage_device_nodes: bool,
+    /// What becomes of processes that are on a GPU or instance which a job is about to get.
+    pub leftover_processes: LeftoverProcesses,
     /// Whether jobs of different users may share one MPS daemon.
     pub share_between_users: bool,
     /// What holds an MPS share to its memory.
@@ -83,6 +85,7 @@ impl Settings {
             gpu_reset_command: node.gpu_reset_command.clone(),
             operation_timeout: Duration::from_millis(node.operation_timeout_ms),
             manage_device_nodes: node.manage_device_nodes,
+            leftover_processes: node.leftover_processes,
             share_between_users: mps.share_between_users,
             memory_limit: mps.memory_limit,
             gpus: gpus.gpus.iter().map(GpuSettings::of).collect(),

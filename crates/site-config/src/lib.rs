@@ -33,7 +33,8 @@ pub use matrix::links_of_file;
 pub use matrix_text::links_text;
 pub use topology::{System, systems};
 pub use types::{
-    Defaults, GpuUse, MemoryLimit, Mps, NodeSettings, NodeSpec, Partition, SiteConfig, VisibleDevices,
+    Defaults, GpuUse, LeftoverProcesses, MemoryLimit, Mps, NodeSettings, NodeSpec, Partition, SiteConfig,
+    VisibleDevices,
 };
 
 use error::Errors;

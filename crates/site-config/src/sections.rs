@@ -10,7 +10,7 @@ use crate::error::nearest;
 use crate::limit::Limit;
 use crate::reader::{At, TableReader, pick};
 use crate::sets;
-use crate::types::{Defaults, MemoryLimit, Mps, NodeSettings, VisibleDevices};
+use crate::types::{Defaults, LeftoverProcesses, MemoryLimit, Mps, NodeSettings, VisibleDevices};
 
 const KINDS: &[(&str, Isolation)] =
     &[("mig", Isolation::Mig(None)), ("mps", Isolation::Mps), ("whole", Isolation::Whole)];
@@ -133,7 +133,13 @@ pub(crate) fn node(root: &mut TableReader<'_, '_>) -> NodeSettings {
         manage_device_nodes: true,
         visible_devices: VisibleDevices::Numbers,
         plain_notice: true,
+        leftover_processes: LeftoverProcesses::End,
     };
+    let leftovers = [
+        ("end", LeftoverProcesses::End),
+        ("wait", LeftoverProcesses::Wait),
+        ("fail", LeftoverProcesses::Fail),
+    ];
     let Some(table) = root.table("node") else { return unset };
     let path = |key, otherwise| directory(&table, key).unwrap_or(otherwise);
     let text = |key: &'static str, otherwise| {
@@ -157,6 +163,7 @@ pub(crate) fn node(root: &mut TableReader<'_, '_>) -> NodeSettings {
         manage_device_nodes: table.boolean("manage_device_nodes").unwrap_or(unset.manage_device_nodes),
         visible_devices: table.word("visible_devices", &names).unwrap_or(unset.visible_devices),
         plain_notice: table.boolean("plain_notice").unwrap_or(unset.plain_notice),
+        leftover_processes: table.word("leftover_processes", &leftovers).unwrap_or(unset.leftover_processes),
     };
     table.finish();
     read

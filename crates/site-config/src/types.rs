@@ -105,6 +105,8 @@ pub struct NodeSettings {
     pub visible_devices: VisibleDevices,
     /// Whether such a job is told in a line what it got.
     pub plain_notice: bool,
+    /// What becomes of processes that are on a GPU or instance which a job is about to get.
+    pub leftover_processes: LeftoverProcesses,
 }
 
 /// How `CUDA_VISIBLE_DEVICES` names the whole GPUs of a job that used none of our options.
@@ -114,6 +116,17 @@ pub enum VisibleDevices {
     Numbers,
     /// By UUID.
     Uuids,
+}
+
+/// What becomes of processes that belong to no job which has the GPU or instance that they are on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeftoverProcesses {
+    /// They are killed.
+    End,
+    /// The new job waits for their end, until the operation's deadline, and fails then.
+    Wait,
+    /// The new job fails at once.
+    Fail,
 }
 
 impl NodeSettings {

@@ -13,6 +13,7 @@ use crate::access::{Devices, GpuFacts, device_nodes, gpu_node};
 use crate::fault::Fault;
 use crate::gpu_ids::NvmlIndex;
 use crate::journal::{DamagedFile, Entry, InstanceRecord, Journal, Kind, Phase, ShareRecord};
+use crate::leftovers::{self, Leftover};
 use crate::mps;
 use crate::nvml::{GpuInstance, Nvml};
 use crate::settings::{GpuSettings, Settings};
@@ -78,6 +79,7 @@ pub fn inspect(settings: &Settings, live: Option<&HashSet<JobId>>) -> Result<Ins
     found.gpus(settings, &gpus, &entries);
     found.instances(&gpus, &entries);
     found.daemons(settings, &journal, &entries)?;
+    found.leftovers(settings, &nvml, &gpus, &entries);
     if let Err(e) = found.nodes(settings, &gpus, &entries) {
         found.list.push(Disagreement { gpu: None, job: None, what: Chain(&e).to_string() });
     }
@@ -229,6 +231,26 @@ impl Disagreements {
         Ok(())
     }
 
+    /// Processes on a GPU or instance that no job of their user has.
+    fn leftovers(&mut self, settings: &Settings, nvml: &Nvml, gpus: &[GpuView], entries: &[Entry]) {
+        for view in gpus {
+            let gpu = view.info.index;
+            let node = settings.dev_root.join(gpu_node(view.info.minor));
+            let found = match leftovers::on(nvml, gpu, None, &[node]) {
+                Ok(found) => found,
+                Err(e) => {
+                    self.gpu(gpu, Chain(&e).to_string());
+                    continue;
+                }
+            };
+            for left in found {
+                if !entries.iter().any(|e| may_be_of(&left, e, settings.share_between_users)) {
+                    self.gpu(gpu, format!("{left} is on it, but no job of that user has it"));
+                }
+            }
+        }
+    }
+
     fn nodes(&mut self, settings: &Settings, gpus: &[GpuView], entries: &[Entry]) -> Result<(), Fault> {
         if !settings.manage_device_nodes {
             return Ok(());
@@ -253,6 +275,15 @@ impl Disagreements {
         }
         Ok(())
     }
+}
+
+/// Whether a process may be on a GPU or instance because of this job.
+fn may_be_of(left: &Leftover, entry: &Entry, share_between_users: bool) -> bool {
+    let same_user = left.uid == Some(entry.uid) || (share_between_users && entry.kind == Kind::Mps);
+    let has_instance = |gi: u32| {
+        entry.instances.iter().any(|i| i.gpu == left.gpu && i.live.as_ref().is_some_and(|l| l.gi == gi))
+    };
+    entry.holds() && entry.uses(left.gpu) && same_user && left.gi.is_none_or(has_instance)
 }
 
 /// The entry that has all of this GPU, if any.

@@ -9,7 +9,9 @@ use crate::deadline::Deadline;
 use crate::driver::Driver;
 use crate::fault::Fault;
 use crate::gpu_ids::NvmlIndex;
+use crate::hand_over::HandOver;
 use crate::journal::{Entry, GpuRecord, InstanceRecord, Journal, Kind, ShareRecord};
+use crate::leftovers::Leftover;
 use crate::lock::Locks;
 use crate::numbering::{GrantedGpu, NvmlGrant};
 use crate::settings::{GpuSettings, Settings};
@@ -74,37 +76,62 @@ fn described(grant: &NvmlGrant, gpu: NvmlIndex) -> Option<GpuSettings> {
     grant.gpus().iter().find(|g| g.index == gpu)?.described.clone()
 }
 
-/// Makes what was planned. `others` are the entries of the jobs that stay.
+/// What stands already.
+pub(super) struct Before<'a> {
+    /// The entries of the jobs that stay.
+    pub(super) others: &'a [Entry],
+    /// The job has had all of it already.
+    pub(super) again: bool,
+}
+
+/// Makes what was planned. The answer is who was still on it.
 pub(super) fn carry_out(
     settings: &Settings,
     journal: &Journal,
     driver: &mut Driver<'_>,
     grant: &NvmlGrant,
     entry: &mut Entry,
-    others: &[Entry],
+    Before { others, again }: Before<'_>,
     deadline: &Deadline,
-) -> Result<(), Fault> {
+) -> Result<Vec<Leftover>, Fault> {
     let partitioned = !entry.instances.is_empty();
     let devices = Devices::open(settings)?;
+    let mut hand_over = HandOver::new(settings, &devices, deadline, !again);
     for record in entry.gpus.clone() {
         let gpu = record.index;
         let described = described(grant, gpu);
         let policy = described.as_ref().map_or(MigPolicy::Dynamic, |d| d.policy);
+        let kept: Vec<Placement> = others.iter().flat_map(|o| places(o, gpu)).collect();
         match described.as_ref().map(|d| d.purpose) {
             // As Slurm gives it.
             Some(Purpose::Slurm) => continue,
             Some(Purpose::Static) => {
                 let wanted = entry.instances.iter_mut().filter(|i| i.gpu == gpu);
-                instances::take_static(driver, (gpu, described), wanted)?;
+                instances::take_static(driver, (gpu, described), wanted, &kept, &mut hand_over)?;
                 continue;
             }
-            _ => set_mode(driver, gpu, policy, partitioned, deadline)?,
+            _ => {}
         }
-        let kept: Vec<Placement> = others.iter().flat_map(|o| places(o, gpu)).collect();
+        let nvml = driver.nvml()?;
+        // Otherwise the rest of the GPU is others': its instances are emptied one by one.
+        let alone = !others.iter().any(|o| o.uses(gpu));
+        let whole = !partitioned || !nvml.mig_mode(gpu)?.current;
+        if alone && whole {
+            hand_over.gpu(nvml, gpu, record.minor)?;
+        }
+        set_mode(driver, gpu, policy, partitioned, deadline)?;
         let mut wanted: Vec<&mut InstanceRecord> =
             entry.instances.iter_mut().filter(|i| i.gpu == gpu).collect();
         if partitioned {
-            instances::make(driver, &devices, (gpu, described), &mut wanted, &kept, deadline)?;
+            instances::make(
+                driver,
+                &devices,
+                (gpu, described),
+                &mut wanted,
+                &kept,
+                &mut hand_over,
+                deadline,
+            )?;
         }
     }
     give(settings, journal, &devices, entry)?;
@@ -113,7 +140,7 @@ pub(super) fn carry_out(
         let device = live.or(entry.gpus.first().map(|g| &g.uuid)).cloned().unwrap_or_default();
         mps::ensure(settings, journal, &share.daemon, entry, &device, deadline)?;
     }
-    Ok(())
+    Ok(hand_over.met)
 }
 
 fn places(entry: &Entry, gpu: NvmlIndex) -> Vec<Placement> {

@@ -17,6 +17,7 @@ use crate::driver::Driver;
 use crate::fault::{Fault, RealiseError};
 use crate::gpu_ids::NvmlIndex;
 use crate::journal::{DamagedFile, Entry, Journal, Phase};
+use crate::leftovers::Leftover;
 use crate::lock::{LockError, Locks};
 use crate::nvml;
 use crate::settings::Settings;
@@ -28,6 +29,8 @@ pub struct Realised {
     pub entry: Entry,
     /// Dead jobs that still held some of it, and from whom it was taken.
     pub evicted: Vec<JobId>,
+    /// Processes that were still on it, ended or waited for.
+    pub leftovers: Vec<Leftover>,
     /// Journal files that could not be understood: what their jobs hold is not known.
     pub damaged: Vec<DamagedFile>,
     /// Time spent in the driver's library.
@@ -68,16 +71,16 @@ fn realise_until(settings: &Settings, job: &JobContext, deadline: &Deadline) -> 
         Some(old) => drop(finish(settings, &journal, &old)?),
         None => {}
     }
-    let result = attempt(settings, &journal, job, &mut entry, deadline);
+    let result = attempt(settings, &journal, job, &mut entry, made_before, deadline);
     if !made_before && job.abandoned() {
         finish(settings, &journal, &entry)?;
         return Err(Fault::Abandoned);
     }
     match result {
-        Ok((evicted, others_damaged)) => {
-            let damaged = own_damaged.into_iter().chain(others_damaged).collect();
+        Ok(Met { evicted, damaged, leftovers }) => {
+            let damaged = own_damaged.into_iter().chain(damaged).collect();
             let driver_time = nvml::driver_time() - driver_time;
-            Ok(Realised { entry, evicted, damaged, driver_time })
+            Ok(Realised { entry, evicted, leftovers, damaged, driver_time })
         }
         Err(fault) => {
             give_up(settings, &journal, entry, &fault)?;
@@ -93,15 +96,22 @@ fn same_job(old: &Entry, job: &JobContext, boot: &str) -> bool {
         && job.grant.is_of(old)
 }
 
-/// Plans, takes from dead jobs what is in the way, and makes what was planned. Returns those jobs, and the damaged journal
-/// files that it met.
+/// Whom and what an attempt met: dead jobs that held something, damaged journal files, processes on the devices.
+struct Met {
+    evicted: Vec<JobId>,
+    damaged: Vec<DamagedFile>,
+    leftovers: Vec<Leftover>,
+}
+
+/// Plans, takes from dead jobs what is in the way, and makes what was planned. `again`: it was made before.
 fn attempt(
     settings: &Settings,
     journal: &Journal,
     job: &JobContext,
     entry: &mut Entry,
+    again: bool,
     deadline: &Deadline,
-) -> Result<(Vec<JobId>, Vec<DamagedFile>), Fault> {
+) -> Result<Met, Fault> {
     let mut driver = Driver::new(settings);
     let mut evicted = Vec::new();
     make::plan(settings, &mut driver, &job.grant, entry)?;
@@ -123,10 +133,11 @@ fn attempt(
         evicted.push(other.job());
     }
     journal.store(entry)?;
-    make::carry_out(settings, journal, &mut driver, &job.grant, entry, &others, deadline)?;
+    let before = make::Before { others: &others, again };
+    let leftovers = make::carry_out(settings, journal, &mut driver, &job.grant, entry, before, deadline)?;
     entry.phase = Phase::Ready;
     journal.store(entry)?;
-    Ok((evicted, damaged))
+    Ok(Met { evicted, damaged, leftovers })
 }
 
 /// How long a dead job's lock is waited for: whoever holds it is its epilog, about to give everything back.

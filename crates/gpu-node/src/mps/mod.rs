@@ -17,9 +17,9 @@ use crate::command::{CommandError, Run};
 use crate::deadline::{Backoff, Deadline};
 use crate::journal::{DaemonRecord, Entry, Journal, VERSION};
 use crate::own_dirs::StateError;
+use crate::process::Held;
 use crate::settings::Settings;
 use folders::{life_held, make_dirs, remove_dirs};
-use process::Held;
 
 pub(crate) use folders::{Paths, left_dirs, still_there};
 
@@ -35,7 +35,7 @@ pub enum MpsError {
     Start {
         key: String,
         #[source]
-        source: CommandError,
+        source: Box<CommandError>,
     },
     /// Another job uses the daemon.
     #[error("MPS daemon {key} serves job {holder}: it cannot be ended or changed before that job ends")]
@@ -51,7 +51,7 @@ impl MpsError {
     pub fn node_unfit(&self) -> bool {
         match self {
             Self::State(_) => true,
-            Self::Start { source, .. } => matches!(source, CommandError::Start { .. }),
+            Self::Start { source, .. } => matches!(**source, CommandError::Start { .. }),
             Self::Held { .. } | Self::Silent { .. } => false,
         }
     }
@@ -96,7 +96,7 @@ pub(crate) fn ensure(
     // Newer drivers need a flag to let users in at the same time; older ones end with an error at it.
     let shared = settings.share_between_users && run(&["-d", "-multiuser-server"]).is_ok();
     if !shared {
-        run(&["-d"]).map_err(|source| MpsError::Start { key: key.to_owned(), source })?;
+        run(&["-d"]).map_err(|e| MpsError::Start { key: key.to_owned(), source: e.into() })?;
     }
     drop(life);
     crate::crash::point("MPS daemon not recorded");
@@ -120,7 +120,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// True while the recorded process lives. Nobody is asked to answer: users can keep a daemon from doing that.
 pub(crate) fn runs(record: &DaemonRecord) -> bool {
-    record.process.is_some_and(|(pid, start)| Held::find(pid, Some(start), record.uid).is_some())
+    record.process.is_some_and(|(pid, start)| process::find(pid, Some(start), record.uid).is_some())
 }
 
 /// A live job of the journal, other than `own`, that uses this daemon. A job whose file is damaged may use any.
@@ -149,7 +149,7 @@ pub(crate) fn stop(
         return Err(MpsError::Held { key: record.key.clone(), holder });
     }
     let paths = Paths::of(settings, &record.key);
-    let recorded = record.process.and_then(|(pid, start)| Held::find(pid, Some(start), record.uid));
+    let recorded = record.process.and_then(|(pid, start)| process::find(pid, Some(start), record.uid));
     let found = recorded.or_else(|| process::listener(&paths.pipe, record.uid));
     crate::crash::point("before MPS quit");
     let gone = found.is_some_and(|daemon| {

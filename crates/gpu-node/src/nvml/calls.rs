@@ -142,7 +142,7 @@ impl Nvml {
         Ok(memory.1 >> 20)
     }
 
-    /// Processes with a CUDA context on the GPU: pid, and the GPU instance each is in.
+    /// Processes with a CUDA context on the GPU, MPS clients included: pid, and the GPU instance each is in.
     ///
     /// # Errors
     ///

@@ -158,12 +158,16 @@ impl Lib {
         Ok((memory.total, memory.used))
     }
 
-    /// Process ids with a CUDA context, and the GPU instance each is in (`u32::MAX`: none).
+    /// Process ids with a CUDA context, MPS clients last, and the GPU instance each is in (`u32::MAX`: none).
     pub(super) fn processes(&self, device: Device<'_>) -> Result<Vec<(u32, u32)>, Code> {
-        let mut infos = vec![sys::nvmlProcessInfo_t::zeroed(); 256];
-        let mut n: c_uint = 256;
-        call!(self, nvmlDeviceGetComputeRunningProcesses_v3(device.raw, &raw mut n, infos.as_mut_ptr()))?;
-        Ok(infos.iter().take(n as usize).map(|p| (p.pid, p.gpuInstanceId)).collect())
+        let mut all =
+            listed(|n, infos| call!(self, nvmlDeviceGetComputeRunningProcesses_v3(device.raw, n, infos)))?;
+        match listed(|n, infos| call!(self, nvmlDeviceGetMPSComputeRunningProcesses_v3(device.raw, n, infos)))
+        {
+            Err(Code::NOT_SUPPORTED | Code::FUNCTION_NOT_FOUND) => {}
+            clients => all.extend(clients?),
+        }
+        Ok(all)
     }
 
     /// Current and pending MIG mode, 0 or 1.
@@ -201,6 +205,28 @@ impl Lib {
         call!(self, nvmlDeviceSetPowerManagementLimit(device.raw, limit_mw))
     }
 }
+
+/// Processes, however many there are: the driver says how much room it needs.
+fn listed(
+    ask: impl Fn(*mut c_uint, *mut sys::nvmlProcessInfo_t) -> Result<(), Code>,
+) -> Result<Vec<(u32, u32)>, Code> {
+    let mut room: c_uint = 64;
+    loop {
+        let mut infos = vec![sys::nvmlProcessInfo_t::zeroed(); room as usize];
+        let mut n = room;
+        match ask(&raw mut n, infos.as_mut_ptr()) {
+            // Others may come between two questions.
+            Err(Code::INSUFFICIENT_SIZE) if room < MOST_PROCESSES => {
+                room = (n * 2).clamp(room * 2, MOST_PROCESSES)
+            }
+            Err(code) => return Err(code),
+            Ok(()) => return Ok(infos.iter().take(n as usize).map(|p| (p.pid, p.gpuInstanceId)).collect()),
+        }
+    }
+}
+
+/// More processes than any GPU takes.
+const MOST_PROCESSES: c_uint = 1 << 16;
 
 impl Drop for Lib {
     fn drop(&mut self) {

@@ -139,6 +139,28 @@ impl Nvml {
         Ok(found)
     }
 
+    /// Total and used memory of an instance, MiB; `None` if it has no compute instance.
+    ///
+    /// # Errors
+    ///
+    /// As NVML answers.
+    pub fn instance_memory_mib(
+        &self,
+        gpu: NvmlIndex,
+        gi: &GpuInstance,
+    ) -> Result<Option<(u64, u64)>, NvmlError> {
+        let fail = at(gpu, "cannot read an instance's memory");
+        let handle = self.handle(gpu, gi)?;
+        for (profile, _) in self.ci_profiles(gpu, gi.profile.0, handle).map_err(&fail)? {
+            if let Some(ci) = self.cis(handle, profile).map_err(&fail)?.first() {
+                let (device, _) = self.lib.ci_info(*ci).map_err(&fail)?;
+                let (total, used) = self.lib.memory(device).map_err(&fail)?;
+                return Ok(Some((total >> 20, used >> 20)));
+            }
+        }
+        Ok(None)
+    }
+
     /// Makes a GPU instance at a placement, without its compute instance.
     ///
     /// # Errors

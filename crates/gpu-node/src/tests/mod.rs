@@ -10,6 +10,7 @@ mod damaged;
 mod forgotten;
 mod journal;
 mod kept;
+mod leftovers;
 mod life;
 mod mps;
 mod numbers;
@@ -25,7 +26,7 @@ use std::time::Duration;
 use geometry::{GpuIndex, JobId, Model, Slice};
 use node_state::MigPolicy;
 use protocol::{Grant, MigSpec};
-use site_config::MemoryLimit;
+use site_config::{LeftoverProcesses, MemoryLimit};
 
 use crate::{
     GpuSettings, Inspection, JobContext, Numbering, NvmlGrant, NvmlIndex, RealiseError, Realised, Settings,
@@ -139,6 +140,7 @@ impl TestNode {
             gpu_reset_command: reset.to_vec(),
             operation_timeout: Duration::from_secs(60),
             manage_device_nodes: true,
+            leftover_processes: LeftoverProcesses::End,
             share_between_users: false,
             memory_limit: MemoryLimit::Mps,
             gpus: vec![

@@ -1,0 +1,111 @@
+//! Processes that are still on a GPU or instance that is about to change hands.
+//!
+//! Who is on a device the driver tells: processes with a context, MPS clients included. A process that merely has the
+//! device node open can make a context at any time, and the kernel tells those. Root's processes are never in the way; nor
+//! do node files that a system's own users hold open count: those are monitoring.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use crate::gpu_ids::NvmlIndex;
+use crate::nvml::{Code, Nvml, NvmlError};
+use crate::process;
+
+/// A process on a GPU or instance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leftover {
+    /// The GPU that it is on.
+    pub gpu: NvmlIndex,
+    /// The GPU instance, if it is in one.
+    pub gi: Option<u32>,
+    /// Its id.
+    pub pid: u32,
+    /// Its user; `None` where `/proc` does not have the process.
+    pub uid: Option<u32>,
+    /// Its program's name, as it calls itself.
+    pub name: String,
+}
+
+impl fmt::Display for Leftover {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.uid {
+            Some(uid) => write!(f, "process {} ({}) of uid {uid}", self.pid, self.name),
+            None => write!(f, "process {}", self.pid),
+        }
+    }
+}
+
+/// The first user id that people have (`UID_MIN` of login.defs).
+const FIRST_USER: u32 = 1000;
+
+/// Whoever is on a GPU, or on one instance of it. `nodes` are the device nodes that a process must have open for it.
+pub(crate) fn on(
+    nvml: &Nvml,
+    gpu: NvmlIndex,
+    gi: Option<u32>,
+    nodes: &[PathBuf],
+) -> Result<Vec<Leftover>, NvmlError> {
+    let named = match nvml.processes(gpu) {
+        // Some virtual GPUs do not tell.
+        Err(e) if matches!(e.code(), Some(Code::NOT_SUPPORTED | Code::FUNCTION_NOT_FOUND)) => Vec::new(),
+        other => other?,
+    };
+    let inside = named.into_iter().filter(|(_, of)| gi.is_none() || *of == gi);
+    let leftover = |(pid, gi)| Leftover {
+        gpu,
+        gi,
+        pid,
+        uid: process::owner(pid),
+        name: process::name(pid).unwrap_or_default(),
+    };
+    let mut found: Vec<Leftover> = inside.map(leftover).filter(|l| l.uid != Some(0)).collect();
+    for pid in openers(nodes) {
+        if found.iter().all(|l| l.pid != pid) {
+            found.push(leftover((pid, gi)));
+        }
+    }
+    Ok(found)
+}
+
+/// Processes of people that have one of these files open.
+fn openers(nodes: &[PathBuf]) -> Vec<u32> {
+    let has_open = |pid: &u32| {
+        let files = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        files.filter_map(|file| std::fs::read_link(file.path()).ok()).any(|path| nodes.contains(&path))
+    };
+    let of_people = |pid: &u32| process::owner(*pid).is_some_and(|uid| uid >= FIRST_USER);
+    process::all().filter(of_people).filter(has_open).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::CommandExt;
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn whoever_has_a_device_node_open_is_found_but_for_root() {
+        let dir = tempfile::tempdir().unwrap();
+        let node = dir.path().join("nvidia0");
+        std::fs::write(&node, "").unwrap();
+        let opener = |uid: u32| {
+            let file = std::fs::File::open(&node).unwrap();
+            let mut sleep = Command::new("sleep");
+            sleep.arg("600").stdin(file);
+            if rustix::process::geteuid().is_root() {
+                sleep.uid(uid).gid(uid);
+            }
+            sleep.spawn().unwrap()
+        };
+        let mut all = [51_001, 0, 999].map(opener);
+        let found = openers(std::slice::from_ref(&node));
+        all.iter_mut().for_each(|child| {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        });
+        if rustix::process::geteuid().is_root() {
+            assert_eq!(found, [all[0].id()]);
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Processes, held so that their ids cannot come to mean others.
+
+use std::os::fd::OwnedFd;
+
+use rustix::process::{Pid, PidfdFlags, Signal};
+
+/// A process whose id keeps meaning it.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) pid: u32,
+    /// Clock ticks since boot.
+    pub(crate) start_time: u64,
+    fd: OwnedFd,
+}
+
+impl Held {
+    /// The process with this id; `None` if it has ended.
+    pub(crate) fn open(pid: u32) -> Option<Self> {
+        let raw = Pid::from_raw(i32::try_from(pid).ok()?)?;
+        let fd = rustix::process::pidfd_open(raw, PidfdFlags::empty()).ok()?;
+        // What /proc says after the handle was opened is about this process or about nothing.
+        Some(Self { pid, start_time: start_time_of(pid)?, fd })
+    }
+
+    /// True until it has ended; a zombie has.
+    pub(crate) fn alive(&self) -> bool {
+        start_time_of(self.pid) == Some(self.start_time)
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        // Fails only when it has ended meanwhile.
+        let _ = rustix::process::pidfd_send_signal(&self.fd, signal);
+    }
+}
+
+/// The ids of all processes.
+pub(crate) fn all() -> impl Iterator<Item = u32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|e| e.file_name().to_string_lossy().parse().ok())
+}
+
+/// A process's user.
+pub(crate) fn owner(pid: u32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|l| l.strip_prefix("Uid:"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+/// Its program's name, of which the kernel keeps the first 15 characters. A user may have changed it.
+pub(crate) fn name(pid: u32) -> Option<String> {
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+    Some(name.trim().chars().map(|c| if c.is_control() { '?' } else { c }).collect())
+}
+
+/// Clock ticks since boot; `None` for a process that has ended.
+fn start_time_of(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in parentheses may hold anything; state is the first field after it, start time the 20th.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let state = fields.next()?;
+    if matches!(state, "Z" | "X") { None } else { fields.nth(18)?.parse().ok() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_held_while_it_lives() {
+        let me = std::process::id();
+        assert!(Held::open(me).unwrap().alive() && all().any(|pid| pid == me));
+        assert_eq!(owner(me), Some(rustix::process::geteuid().as_raw()));
+        assert!(Held::open(u32::MAX).is_none());
+        let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+        let held = Held::open(child.id()).unwrap();
+        held.signal(Signal::KILL);
+        child.wait().unwrap();
+        assert!(!held.alive());
+    }
+}

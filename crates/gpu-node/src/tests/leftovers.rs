@@ -1,0 +1,148 @@
+//! Processes that ended jobs have left on GPUs and instances.
+
+use std::os::unix::process::CommandExt;
+use std::process::Child;
+
+use protocol::ShareOn;
+
+use super::*;
+use crate::fault::Fault;
+
+/// A process on a GPU; killed when dropped.
+struct Process(Child);
+
+impl Process {
+    fn on(node: &TestNode, uid: u32, place: &[&str]) -> Self {
+        let child = Command::new("sleep").arg("600").uid(uid).gid(uid).spawn().unwrap();
+        let pid = child.id().to_string();
+        node.sim(&[&["proc", "add", "--pid", &pid, "--memory-mib", "4000"], place].concat());
+        Self(child)
+    }
+
+    fn lives(&mut self) -> bool {
+        self.0.try_wait().unwrap().is_none()
+    }
+
+    fn end(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn with_policy(node: &TestNode, policy: LeftoverProcesses) -> Settings {
+    let operation_timeout = Duration::from_millis(400);
+    Settings { leftover_processes: policy, operation_timeout, ..node.settings.clone() }
+}
+
+#[test]
+fn a_gpu_is_emptied_before_another_user_gets_it() {
+    on_node("tests::leftovers::a_gpu_is_emptied_before_another_user_gets_it", |node| {
+        node.reconcile(&[]);
+        let mut left = Process::on(node, ALICE, &["--gpu", "2"]);
+        let mut client = Process::on(node, ALICE, &["--gpu", "2", "--mps"]);
+        let mut elsewhere = Process::on(node, ALICE, &["--gpu", "1"]);
+        let told = node.disagreements(&[]);
+        let pid = left.0.id();
+        let line =
+            format!("GPU 2: process {pid} (sleep) of uid {ALICE} is on it, but no job of that user has it");
+        assert!(told.len() == 3 && told.contains(&line), "{told:?}");
+        let done = node.realise(2, BOB, whole(&[2])).unwrap();
+        assert!(!left.lives() && !client.lives() && elsewhere.lives());
+        assert_eq!(done.leftovers.iter().map(|l| l.pid).collect::<Vec<_>>(), [pid, client.0.id()]);
+        elsewhere.end();
+        node.assert_clean(&[2]);
+        node.release(2);
+        node.assert_clean(&[]);
+    });
+}
+
+#[test]
+fn a_site_may_wait_for_leftovers_or_refuse_the_place() {
+    on_node("tests::leftovers::a_site_may_wait_for_leftovers_or_refuse_the_place", |node| {
+        let mut left = Process::on(node, ALICE, &["--gpu", "2"]);
+        for policy in [LeftoverProcesses::Wait, LeftoverProcesses::Fail] {
+            let settings = with_policy(node, policy);
+            let error = crate::realise(&settings, &node.job(2, BOB, whole(&[2]))).unwrap_err();
+            let RealiseError::JobFailed(fault @ Fault::Leftovers { .. }) = &error else { panic!("{error}") };
+            let pid = left.0.id();
+            assert_eq!(
+                fault.to_string(),
+                format!(
+                    "GPU 2: still used by process {pid} (sleep) of uid {ALICE}, which no job here accounts for"
+                )
+            );
+            assert_eq!(node.access("nvidia2"), (0, 0o600), "{policy:?}");
+            node.release(2);
+        }
+        assert!(left.lives());
+        left.end();
+        crate::realise(&with_policy(node, LeftoverProcesses::Fail), &node.job(2, BOB, whole(&[2]))).unwrap();
+    });
+}
+
+#[test]
+fn an_instance_that_somebody_was_on_is_made_anew() {
+    on_node("tests::leftovers::an_instance_that_somebody_was_on_is_made_anew", |node| {
+        let of = |job, uid, start| node.realise(job, uid, mig(&[(0, "1g.5gb", start)])).unwrap().entry;
+        let live = |entry: &crate::journal::Entry| entry.instances[0].live.clone().unwrap();
+        // An instance made anew has the UUID of the one before.
+        let serial = |gi: u32| {
+            let state: serde_json::Value = serde_json::from_str(&node.sim(&["show", "--json"])).unwrap();
+            let all = state["gpus"][0]["instances"].as_array().unwrap().clone();
+            all.iter().find(|i| i["id"] == gi).unwrap()["serial"].as_u64().unwrap()
+        };
+        let (first, beside) = (live(&of(1, ALICE, 1)), live(&of(3, ALICE, 3)));
+        node.release(1);
+        let (gi, before) = (first.gi.to_string(), serial(first.gi));
+        let mut left = Process::on(node, ALICE, &["--gpu", "0", "--gi", &gi]);
+        let mut own = Process::on(node, ALICE, &["--gpu", "0", "--gi", &beside.gi.to_string()]);
+        assert_eq!(node.disagreements(&[3]).iter().filter(|d| d.contains("is on it")).count(), 1);
+        let again = live(&of(2, BOB, 1));
+        assert!(!left.lives() && own.lives(), "job 3 still runs");
+        let anew = serial(again.gi);
+        assert_ne!(anew, before);
+        node.release(2);
+        assert_eq!(live(&of(4, BOB, 1)), again);
+        assert_eq!(serial(again.gi), anew, "nobody was on it: it is used again");
+        node.release(4);
+        // Memory that no process which could be ended accounts for: the driver does not let the instance go.
+        let mut roots = Process::on(node, 0, &["--gpu", "0", "--gi", &again.gi.to_string()]);
+        let settings = with_policy(node, LeftoverProcesses::End);
+        let error = crate::realise(&settings, &node.job(5, BOB, mig(&[(0, "1g.5gb", 1)]))).unwrap_err();
+        assert!(matches!(error, RealiseError::JobFailed(Fault::Busy { .. })), "{error}");
+        roots.end();
+        node.release(5);
+        node.realise(6, BOB, mig(&[(0, "1g.5gb", 1)])).unwrap();
+        own.end();
+        for job in [3, 6] {
+            node.release(job);
+        }
+        node.reconcile(&[]);
+        node.assert_clean(&[]);
+    });
+}
+
+#[test]
+fn the_processes_of_those_who_share_are_left_alone() {
+    on_node("tests::leftovers::the_processes_of_those_who_share_are_left_alone", |node| {
+        let share = || Grant::Mps { on: ShareOn::Gpu(GpuIndex(1)), mem_mib: 1000, threads: 25 };
+        node.realise(1, ALICE, share()).unwrap();
+        let mut client = Process::on(node, ALICE, &["--gpu", "1", "--mps"]);
+        node.realise(2, ALICE, share()).unwrap();
+        // A prolog that runs once more.
+        node.realise(3, BOB, whole(&[2])).unwrap();
+        let mut own = Process::on(node, BOB, &["--gpu", "2"]);
+        node.realise(3, BOB, whole(&[2])).unwrap();
+        assert!(client.lives() && own.lives());
+        node.release(1);
+        node.release(2);
+        node.release(3);
+    });
+}

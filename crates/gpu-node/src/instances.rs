@@ -208,8 +208,9 @@ fn create(
     }
     let mut instance = made?;
     crate::crash::point("GPU instance without compute instance");
-    // Where nodes are made with the driver's default mode, anybody could open the new one. Without its GPU instance's
-    // node the compute instance is of no use to them, and it does not exist yet.
+    // The node does not exist yet and is made closed, or a destroyed instance has left it behind, closed. Only where the
+    // driver's helper makes nodes (`access::complaint`) anybody could open the new one until now; without it the compute
+    // instance is of no use to them.
     let [node, _] = devices.caps(nvml.minor(gpu)?, instance.id, 0)?;
     devices.set(&node, Access::CAP_CLOSED)?;
     let made = wait_in_use(gpu, what, deadline, || nvml.create_compute_instance(gpu, &instance));

@@ -60,7 +60,8 @@ fn node_description(templates: &Templates, node: &str) -> Result<String, Harness
         .into_iter()
         .map(|(model, count)| format!("[[gpus]]\nmodel = {model}\ncount = {count}\nmig = \"{mig}\"\n"));
     Ok(format!(
-        "name = \"{node}\"\ninterconnect = {}\ntime_scale = {}\nset_mode_resets = true\n{}",
+        "name = \"{node}\"\ninterconnect = {}\ntime_scale = {}\nset_mode_resets = true\n\
+         modify_device_files = false\n{}",
         get("interconnect", "\"nvswitch\""),
         templates.time_scale,
         gpus.collect::<String>(),

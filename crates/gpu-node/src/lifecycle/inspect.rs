@@ -9,7 +9,7 @@ use node_state::{MigPolicy, Node, Purpose};
 
 use super::job::require_root;
 use super::node_state::{GpuView, engine_view, view};
-use crate::access::{Devices, GpuFacts, device_nodes, gpu_node};
+use crate::access::{Devices, GpuFacts, complaint, device_nodes, gpu_node};
 use crate::fault::Fault;
 use crate::gpu_ids::NvmlIndex;
 use crate::journal::{DamagedFile, Entry, InstanceRecord, Journal, Kind, Phase, ShareRecord};
@@ -254,6 +254,9 @@ impl Disagreements {
     fn nodes(&mut self, settings: &Settings, gpus: &[GpuView], entries: &[Entry]) -> Result<(), Fault> {
         if !settings.manage_device_nodes {
             return Ok(());
+        }
+        if let Some(what) = complaint(settings) {
+            self.list.push(Disagreement { gpu: None, job: None, what });
         }
         let devices = Devices::open(settings)?;
         let fact = |v: &GpuView| GpuFacts { gpu: v.info.index, minor: v.info.minor };

@@ -7,7 +7,7 @@ use geometry::JobId;
 
 use super::give_back::finish;
 use super::job::require_root;
-use crate::access::{Devices, GpuFacts, device_nodes};
+use crate::access::{Devices, GpuFacts, complaint, device_nodes};
 use crate::deadline::Deadline;
 use crate::fault::Fault;
 use crate::gpu_ids::NvmlIndex;
@@ -84,6 +84,7 @@ pub fn reconcile(settings: &Settings, live: LiveJobs<'_>) -> Result<ReconcileRep
             report.finished.push(entry.job());
         }
     }
+    report.problems.extend(complaint(settings));
     let held_unknown = unknown_holders(&journal, &report.damaged, live)?;
     if held_unknown {
         let why = "device nodes and MPS daemons are left as they are: the journal of a live job is damaged";

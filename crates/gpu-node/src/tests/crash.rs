@@ -41,6 +41,19 @@ fn litter(node: &TestNode) {
 
 /// What must hold after any crash: the dead job's things are free, a live neighbour's are untouched, and the same
 /// job can be started.
+/// Every moment is one at which another user could try to open a capability node.
+fn assert_closed(node: &TestNode, at: &str) {
+    // The driver's own two, for administrators, are nodes 1 and 2.
+    for entry in std::fs::read_dir(node.settings.dev_root.join("nvidia-caps")).unwrap().flatten() {
+        let name = entry.file_name().into_string().unwrap();
+        let mode = entry.metadata().unwrap().mode() & 0o777;
+        assert!(
+            mode & 0o077 == 0 || ["nvidia-cap1", "nvidia-cap2"].contains(&&*name),
+            "{at}: {name} {mode:o}"
+        );
+    }
+}
+
 fn check(node: &TestNode, neighbour: &crate::journal::Entry, which: usize, at: &str) {
     node.reconcile(&[2]);
     assert_eq!(node.disagreements(&[2]), Vec::<String>::new(), "{at}");
@@ -76,6 +89,7 @@ fn every_point(node: &TestNode, which: usize) {
                 rerun(ACT, &node.dir, &[("ACT", act), ("ACT_GRANT", &grant), ("GPU_NODE_CRASH_AT", &at)]);
             let done = output.status.success();
             assert!(done || output.status.code().is_none(), "{}", String::from_utf8_lossy(&output.stderr));
+            assert_closed(node, &format!("{what}, {act}, point {points}"));
             check(node, &neighbour, which, &format!("{what}, {act}, point {points}"));
             if done {
                 break;

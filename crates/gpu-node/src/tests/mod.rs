@@ -49,6 +49,7 @@ pub(super) struct TestNode {
 const NODE: &str = r#"
 name = "t"
 interconnect = "none"
+modify_device_files = false
 [[gpus]]
 model = "a100-40gb"
 count = 2

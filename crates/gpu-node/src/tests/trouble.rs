@@ -90,6 +90,24 @@ fn a_broken_node_is_drained() {
 }
 
 #[test]
+fn a_driver_that_reopens_device_nodes_is_told() {
+    on_node("tests::trouble::a_driver_that_reopens_device_nodes_is_told", |node| {
+        node.reconcile(&[]);
+        node.assert_clean(&[]);
+        let params = node.settings.proc_root.join("driver/nvidia/params");
+        let text = std::fs::read_to_string(&params).unwrap();
+        std::fs::write(&params, text.replace("ModifyDeviceFiles: 0", "ModifyDeviceFiles: 1")).unwrap();
+        let told = format!(
+            "{}: ModifyDeviceFiles is 1: any user can reopen device nodes; load the driver with \
+             NVreg_ModifyDeviceFiles=0",
+            params.display()
+        );
+        assert_eq!(node.disagreements(&[]), [told.clone()]);
+        assert_eq!(node.reconcile(&[]).problems, [told]);
+    });
+}
+
+#[test]
 fn a_slow_driver_is_waited_for() {
     on_node("tests::trouble::a_slow_driver_is_waited_for", |node| {
         node.sim(&["fault", "add", "--gpu", "0", "--kind", "slow", "--factor", "10"]);

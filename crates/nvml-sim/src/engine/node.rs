@@ -49,6 +49,7 @@ pub fn parse(text: &str, name: Option<&str>, default_name: &str) -> Result<(Node
         cuda_version: cuda_version(&file.cuda_version)?,
         time_scale: file.time_scale,
         cap_mode,
+        modify_device_files: file.modify_device_files,
         links: links.pairs,
         switch_links: links.to_switch,
         nvlink_version: links.version,

@@ -21,6 +21,9 @@ pub struct NodeFile {
     /// Permission bits of a new instance's capability node, octal text. The driver's own is 0444.
     #[serde(default = "default_cap_mode")]
     pub cap_mode: String,
+    /// Whether the driver's helper makes and changes device nodes, as with `NVreg_ModifyDeviceFiles=1`, the driver's default.
+    #[serde(default = "yes")]
+    pub modify_device_files: bool,
     /// Named interconnect: one of placement's `data/systems.toml`, `nvswitch` or `none`.
     #[serde(default)]
     pub interconnect: Option<String>,
@@ -78,6 +81,10 @@ fn default_driver() -> String {
 fn default_cuda() -> String {
     "12.8".into()
 }
+fn yes() -> bool {
+    true
+}
+
 fn default_cap_mode() -> String {
     "0444".into()
 }
@@ -119,6 +126,8 @@ pub struct Node {
     pub time_scale: f64,
     /// Permission bits of a new instance's capability node.
     pub cap_mode: u32,
+    /// Whether a new instance gets its capability nodes from the driver's helper.
+    pub modify_device_files: bool,
     /// NVLink connections per pair.
     pub links: Vec<Vec<u32>>,
     /// NVLink connections of each GPU to NVSwitches.

@@ -2,7 +2,7 @@
 //!
 //! Formats follow open-gpu-kernel-modules (nv-caps) as seen in `/proc/driver/nvidia/capabilities` of real nodes. Like the driver's helper,
 //! creating an instance puts its capability node there anew, root's, with the driver's mode; destroying one removes the proc entries and
-//! leaves the node behind, with whatever owner it had.
+//! leaves the node behind, with whatever owner it had. With `modify_device_files = false` the helper makes none.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -67,9 +67,10 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-fn write_cap(dir: &Path, minor: u32, name: &str, mode: u32) -> io::Result<()> {
+fn write_cap(state: &State, dir: &Path, minor: u32, name: &str, mode: u32) -> io::Result<()> {
     fs::create_dir_all(dir)?;
-    let text = format!("DeviceFileMinor: {minor}\nDeviceFileMode: {mode}\nDeviceFileModify: 1\n");
+    let modify = u8::from(state.node.modify_device_files);
+    let text = format!("DeviceFileMinor: {minor}\nDeviceFileMode: {mode}\nDeviceFileModify: {modify}\n");
     fs::write(dir.join(name), text)
 }
 
@@ -96,8 +97,8 @@ pub fn create(state: &State) -> io::Result<()> {
     }
     let caps = capabilities(root);
     let _ = fs::remove_dir_all(&caps);
-    write_cap(&caps.join("mig"), 1, "config", 0o400)?;
-    write_cap(&caps.join("mig"), 2, "monitor", 0o444)?;
+    write_cap(state, &caps.join("mig"), 1, "config", 0o400)?;
+    write_cap(state, &caps.join("mig"), 2, "monitor", 0o444)?;
     make_node(&cap_node(root, 1), state.caps_major, 1, 0o400)?;
     make_node(&cap_node(root, 2), state.caps_major, 2, 0o444)?;
     let minors = root.join("proc/driver/nvidia-caps");
@@ -131,9 +132,10 @@ fn proc_files(state: &State) -> io::Result<()> {
         state.node.driver_version
     );
     fs::write(base.join("version"), version)?;
+    let modify = u8::from(state.node.modify_device_files);
     fs::write(
         base.join("params"),
-        "ModifyDeviceFiles: 1\nDeviceFileUID: 0\nDeviceFileGID: 0\nDeviceFileMode: 438\n",
+        format!("ModifyDeviceFiles: {modify}\nDeviceFileUID: 0\nDeviceFileGID: 0\nDeviceFileMode: 438\n"),
     )?;
     for (minor, spec) in state.node.gpus.iter().enumerate() {
         let [domain, bus, device] = spec.pci;
@@ -186,8 +188,10 @@ fn make_access(state: &State, dir: &Path, minor: u32) -> io::Result<()> {
     if dir.join("access").exists() {
         return Ok(());
     }
-    make_node(&cap_node(&state.root, minor), state.caps_major, minor, state.node.cap_mode)?;
-    write_cap(dir, minor, "access", 0o444)
+    if state.node.modify_device_files {
+        make_node(&cap_node(&state.root, minor), state.caps_major, minor, state.node.cap_mode)?;
+    }
+    write_cap(state, dir, minor, "access", 0o444)
 }
 
 /// Removes the entries `prefixN` whose N is not in `keep`.

@@ -61,6 +61,11 @@ fn revoke_share(
         && mps::holder(journal, &share.daemon, Some(entry.job()))?.is_some()
     {
         // The others use the same daemon and, as the same user, the same device nodes.
+        if let Some(daemon) = journal.daemon(&share.daemon)?
+            && let Err(e) = mps::admit_users(settings, journal, &daemon, Some(entry.job))
+        {
+            problems.push(Chain(&e).to_string());
+        }
         return Ok(());
     }
     if let Some(share) = &entry.share

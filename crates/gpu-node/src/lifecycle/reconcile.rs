@@ -140,7 +140,11 @@ fn end_daemons(
     let (daemons, damaged) = journal.daemons()?.into_parts();
     report.damaged.extend(journal.set_aside_daemons(damaged)?);
     for daemon in daemons {
-        if !wanted(&daemon.key) {
+        if wanted(&daemon.key) {
+            if let Err(e) = mps::admit_users(settings, journal, &daemon, None) {
+                report.problems.push(Chain(&e).to_string());
+            }
+        } else {
             match mps::stop(settings, journal, &daemon, None) {
                 Ok(()) => report.daemons.push(daemon.key),
                 Err(e) => report.problems.push(Chain(&e).to_string()),

@@ -55,8 +55,9 @@ pub(super) fn make_dirs(settings: &Settings, key: &str, uid: u32, gid: u32) -> R
     let run = own_dirs::own(&settings.run_dir, public)?;
     let mps = own_dirs::own_at(run, &settings.run_dir, "mps", public)?;
     let base = settings.run_dir.join("mps");
-    let dir = own_dirs::own_at(mps, &base, key, public)?;
-    let mode = if uid == 0 { public } else { Mode::RWXU };
+    // Root's daemon is shared by users, who are let in one by one.
+    let (outer, mode) = if uid == 0 { (Mode::RWXU, public) } else { (public, Mode::RWXU) };
+    let dir = own_dirs::own_at(mps, &base, key, outer)?;
     for name in ["pipe", "log"] {
         let path = base.join(key).join(name);
         // Made by root in root's directory: nobody can have put a link there.

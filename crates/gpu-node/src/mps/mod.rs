@@ -4,9 +4,11 @@
 //! user can write to, so nothing that is found there is trusted: a process is ours when the kernel says that it is
 //! an MPS program of that user. Where users share a daemon it runs as root.
 
+mod admit;
 mod folders;
 mod process;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use geometry::JobId;
@@ -21,6 +23,7 @@ use crate::process::Held;
 use crate::settings::Settings;
 use folders::{life_held, make_dirs, remove_dirs};
 
+use admit::admit;
 pub(crate) use folders::{Paths, left_dirs, still_there};
 
 /// An MPS daemon that could not be started or ended.
@@ -37,6 +40,12 @@ pub enum MpsError {
         #[source]
         source: Box<CommandError>,
     },
+    /// Whoever shares the daemon's directory cannot be told from others.
+    #[error(
+        "{path}: its file system has no ACLs, so that everybody on the node could change the limits of those who share \
+         the GPU: put run_dir on tmpfs, ext4 or xfs"
+    )]
+    NoAcl { path: PathBuf },
     /// Another job uses the daemon.
     #[error("MPS daemon {key} serves job {holder}: it cannot be ended or changed before that job ends")]
     Held { key: String, holder: JobId },
@@ -52,7 +61,7 @@ impl MpsError {
         match self {
             Self::State(_) => true,
             Self::Start { source, .. } => matches!(**source, CommandError::Start { .. }),
-            Self::Held { .. } | Self::Silent { .. } => false,
+            Self::NoAcl { .. } | Self::Held { .. } | Self::Silent { .. } => false,
         }
     }
 }
@@ -85,12 +94,14 @@ pub(crate) fn ensure(
     };
     if let Some(old) = journal.daemon(key)? {
         if runs(&old) && (DaemonRecord { process: None, ..old.clone() }) == record {
+            admit_users(settings, journal, &old, None)?;
             return Ok(paths);
         }
         stop(settings, journal, &old, Some(entry.job()))?;
     }
     journal.store_daemon(&record)?;
     let life = make_dirs(settings, key, uid, gid)?;
+    admit_users(settings, journal, &record, None)?;
     crate::crash::point("before MPS daemon");
     let run = |flags: &[&str]| control(settings, &record, flags, "").output(&deadline.at_most(START_TIMEOUT));
     // Newer drivers need a flag to let users in at the same time; older ones end with an error at it.
@@ -117,6 +128,16 @@ pub(crate) fn ensure(
 
 /// How long the control program gets to turn itself into a daemon.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Sets who may reach a daemon that users share; see [`admit`]. A daemon of one user has directories of that user.
+pub(crate) fn admit_users(
+    settings: &Settings,
+    journal: &Journal,
+    record: &DaemonRecord,
+    gone: Option<u32>,
+) -> Result<(), MpsError> {
+    if record.uid == 0 { admit(settings, journal, &record.key, gone) } else { Ok(()) }
+}
 
 /// True while the recorded process lives. Nobody is asked to answer: users can keep a daemon from doing that.
 pub(crate) fn runs(record: &DaemonRecord) -> bool {

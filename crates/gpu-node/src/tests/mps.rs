@@ -93,20 +93,52 @@ fn an_instance_is_shared_by_its_own_daemon() {
     });
 }
 
+/// What a daemon answers to a user who has none of a job's environment but the path.
+fn try_ask(node: &TestNode, pipe: &Path, uid: u32, words: &str) -> Option<String> {
+    use std::io::Write;
+    use std::os::unix::process::CommandExt;
+    let mut client = Command::new(&node.settings.mps_control);
+    client.env("CUDA_MPS_PIPE_DIRECTORY", pipe).uid(uid).gid(uid);
+    client.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+    let mut child = client.spawn().unwrap();
+    // One that cannot reach the daemon may end before it has read this.
+    let _ = child.stdin.take().unwrap().write_all(words.as_bytes());
+    let output = child.wait_with_output().unwrap();
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
 #[test]
-fn users_share_a_daemon_where_the_site_says_so() {
-    on_node("tests::mps::users_share_a_daemon_where_the_site_says_so", |node| {
-        let mut settings = node.settings.clone();
-        settings.share_between_users = true;
+fn users_share_a_daemon_where_the_site_says_so_and_nobody_else_reaches_it() {
+    on_node("tests::mps::users_share_a_daemon_where_the_site_says_so_and_nobody_else_reaches_it", |node| {
+        const MALLORY: u32 = 51003;
+        let settings = Settings { share_between_users: true, ..node.settings.clone() };
         let entry = crate::realise(&settings, &node.job(1, ALICE, on_gpu(1, 1000, 50))).unwrap().entry;
+        let pipe = entry.share.unwrap().pipe_dir;
+        let get = |uid| try_ask(node, &pipe, uid, "get_default_active_thread_percentage\n").is_some();
+        let may_lock = |uid: u32| {
+            use std::os::unix::process::CommandExt;
+            let mut shell = Command::new("sh");
+            shell.args(["-c", ": >> \"$1\"/control_lock", "sh"]).arg(&pipe).uid(uid).gid(uid);
+            shell.stderr(std::process::Stdio::null()).status().unwrap().success()
+        };
+        let reach = |uids: [u32; 3]| uids.map(|uid| (get(uid), may_lock(uid)));
+        let users = [ALICE, BOB, MALLORY];
+        let (yes, no) = ((true, true), (false, false));
+        assert_eq!(reach(users), [yes, no, no], "before the other's share");
         crate::realise(&settings, &node.job(2, BOB, on_gpu(1, 1000, 50))).unwrap();
         assert_eq!(node.access("nvidia1"), (0, 0o666));
         assert_eq!(node.daemons().len(), 1);
-        let env = task_environment(&entry, 0, 1);
-        assert_eq!(ask(node, &env, BOB, "get_default_active_thread_percentage\n").trim(), "100.0");
-        for job in [1, 2] {
-            crate::release(&settings, JobId(job)).unwrap();
-        }
+        assert_eq!(reach(users), [yes, yes, no]);
+        crate::release(&settings, JobId(1)).unwrap();
+        assert_eq!(reach(users), [no, yes, no], "the first has ended");
+        let pid = node.daemons();
+        // As a Tessera before this one left it.
+        std::fs::set_permissions(pipe.parent().unwrap(), PermissionsExt::from_mode(0o755)).unwrap();
+        assert_eq!(reach(users), [yes, yes, yes]);
+        let live = HashSet::from([JobId(2)]);
+        crate::reconcile(&settings, crate::LiveJobs::Exactly(&live)).unwrap();
+        assert_eq!((reach(users), node.daemons()), ([no, yes, no], pid));
+        crate::release(&settings, JobId(2)).unwrap();
         assert_eq!(node.daemons().len(), 0);
     });
 }

@@ -1,0 +1,76 @@
+//! Who may reach the directory of a daemon that users share.
+//!
+//! Whoever reaches a daemon's socket can change its limits, and may write to its lock file. The daemon is root's and its
+//! directory has one owner, so a POSIX ACL names the users who have a share now. Neither names nor groups would do:
+//! `/proc/net/unix` shows every socket's path to everybody, and a job's processes keep the groups that Slurm gave them.
+
+use std::collections::BTreeSet;
+
+use rustix::fs::{Mode, XattrFlags};
+use rustix::io::Errno;
+
+use super::MpsError;
+use crate::journal::{Entry, Journal};
+use crate::own_dirs;
+use crate::settings::Settings;
+
+const NAME: &str = "system.posix_acl_access";
+
+/// Lets in the users of a shared daemon's live jobs and nobody else. `gone` is a job that does not count any more.
+pub(crate) fn admit(
+    settings: &Settings,
+    journal: &Journal,
+    key: &str,
+    gone: Option<u32>,
+) -> Result<(), MpsError> {
+    let (entries, _damaged) = journal.jobs()?.into_parts();
+    let uses = |e: &&Entry| e.share.as_ref().is_some_and(|s| s.daemon == key);
+    let live = |e: &&Entry| e.holds() && e.boot == journal.boot() && Some(e.job) != gone;
+    let uids: BTreeSet<u32> = entries.iter().filter(uses).filter(live).map(|e| e.uid).collect();
+    let base = settings.run_dir.join("mps");
+    let run = own_dirs::own(&settings.run_dir, Mode::from_bits_truncate(0o755))?;
+    let mps = own_dirs::own_at(run, &settings.run_dir, "mps", Mode::from_bits_truncate(0o755))?;
+    let dir = own_dirs::own_at(mps, &base, key, Mode::RWXU)?;
+    let path = base.join(key);
+    match rustix::fs::fsetxattr(&dir, NAME, &acl(&uids), XattrFlags::empty()) {
+        Err(Errno::OPNOTSUPP) => Err(MpsError::NoAcl { path }),
+        other => Ok(other.map_err(own_dirs::io(&path, "limit it to the users who share it"))?),
+    }
+}
+
+/// An ACL as the kernel takes it: everything for the owner, passing through for these users, nothing for others
+/// [`linux/posix_acl_xattr.h`: version 2, then tag, permissions and id of each entry, little-endian].
+fn acl(uids: &BTreeSet<u32>) -> Vec<u8> {
+    const NOBODY: u32 = u32::MAX;
+    let (owner, user, group, mask, other) = (0x01_u16, 0x02, 0x04, 0x10, 0x20);
+    let mut text = 2_u32.to_le_bytes().to_vec();
+    let mut entry = |tag: u16, permissions: u16, id: u32| {
+        text.extend(tag.to_le_bytes());
+        text.extend(permissions.to_le_bytes());
+        text.extend(id.to_le_bytes());
+    };
+    entry(owner, 7, NOBODY);
+    uids.iter().for_each(|uid| entry(user, 1, *uid));
+    entry(group, 0, NOBODY);
+    entry(mask, 1, NOBODY);
+    entry(other, 0, NOBODY);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_takes_an_acl_and_drops_it_for_nobody() {
+        let dir = tempfile::tempdir().unwrap();
+        let of = |uids: &[u32]| {
+            let uids = uids.iter().copied().collect();
+            rustix::fs::setxattr(dir.path(), NAME, &acl(&uids), XattrFlags::empty()).unwrap();
+            let mut text = [0; 256];
+            rustix::fs::getxattr(dir.path(), NAME, &mut text).map(|n| text[..n].to_vec())
+        };
+        assert_eq!(of(&[51_002, 51_001]).unwrap(), acl(&[51_001, 51_002].into()));
+        assert_eq!(of(&[]).unwrap(), acl(&BTreeSet::new()));
+    }
+}

@@ -248,12 +248,13 @@ complete -c tessera -n "__fish_tessera_using_subcommand fit; and __fish_seen_sub
 complete -c tessera -n "__fish_tessera_using_subcommand fit; and __fish_seen_subcommand_from bandwidth" -l model -d 'The model to beat' -r
 complete -c tessera -n "__fish_tessera_using_subcommand fit; and __fish_seen_subcommand_from bandwidth" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand fit; and __fish_seen_subcommand_from bandwidth" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from fit choose" -l config -d 'Read this tessera.toml' -r -F
-complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from fit choose" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from fit choose" -f -a "fit" -d 'Fit the model of a GPU to counters and measured runs'
-complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from fit choose" -f -a "choose" -d 'Choose the state, and the power cap, for applications on one GPU'
+complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from fit choose simulate" -l config -d 'Read this tessera.toml' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from fit choose simulate" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from fit choose simulate" -f -a "fit" -d 'Fit the model of a GPU to counters and measured runs'
+complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from fit choose simulate" -f -a "choose" -d 'Choose the state, and the power cap, for applications on one GPU'
+complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from fit choose simulate" -f -a "simulate" -d 'Run the paper\'s evaluation on a simulated A100'
 complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from fit" -l gpu -d 'The GPU model, as `tessera profiles` lists it' -r
-complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from fit" -l basis -d 'The functions of the counters: arima2022' -r
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from fit" -l basis -d 'The functions of the counters: tessera, arima2022 or dcgm' -r
 complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from fit" -l out -d 'Write the model to this file' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from fit" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from fit" -l json -d 'Print the model, JSON'
@@ -269,6 +270,17 @@ complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_s
 complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from choose" -l all -d 'Also print all candidates'
 complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from choose" -l json -d 'Print JSON'
 complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from choose" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from simulate" -l figure -d 'Only this figure of the paper: 4, 5, 6 or 8 to 13' -r
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from simulate" -l seed -d 'Seed of the measurement errors' -r
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from simulate" -l noise -d 'Standard deviation of a measurement, as a part of it' -r
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from simulate" -l basis -d 'The functions of the counters: arima2022 or tessera' -r
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from simulate" -l guard -d 'Whether alpha holds for cautious predictions' -r -f -a "on\t'It holds for cautious predictions; measured combinations are not predicted'
+off\t'It holds for the predictions themselves'"
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from simulate" -l csv -d 'Write the rows to this file, CSV' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from simulate" -l svg -d 'Draw the figure to this file, SVG' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from simulate" -l config -d 'Read this tessera.toml' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from simulate" -l json -d 'Print JSON'
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from simulate" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c tessera -n "__fish_tessera_using_subcommand profiles" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand profiles" -l json -d 'Print JSON'
 complete -c tessera -n "__fish_tessera_using_subcommand profiles" -s h -l help -d 'Print help (see more with \'--help\')'

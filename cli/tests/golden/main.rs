@@ -8,6 +8,7 @@ mod help;
 mod layout;
 mod machine;
 mod power;
+mod power_simulate;
 mod profiles;
 
 use std::fs;

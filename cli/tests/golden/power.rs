@@ -58,7 +58,7 @@ fn site() -> Site {
 
 fn fitted() -> Site {
     let site = site();
-    site.run(&words("power fit counters.csv runs.csv --gpu a100-40gb --out model.json"));
+    site.run(&words("power fit counters.csv runs.csv --gpu a100-40gb --basis arima2022 --out model.json"));
     site
 }
 
@@ -85,10 +85,11 @@ fn keys(value: &Value) -> Vec<&str> {
 #[test]
 fn a_fit_says_how_wrong_it_is() {
     assert_snapshot!(site().run(&words("power fit counters.csv runs.csv --gpu a100-40gb --out model.json")), @r"
-    model         a100-40gb, basis arima2022, counters from ncu
+    model         a100-40gb, basis tessera, counters from ncu
     caps          150, 250 W
     errors        throughput 0.0 %, fairness 0.0 %
-    held out      throughput 0.2 %, fairness 0.2 %
+    held out      throughput 0.1 %, fairness 0.2 %
+    arima2022     throughput 0.2 %, fairness 0.2 %, held out
     written to    model.json
     exit 0
     ");
@@ -214,7 +215,7 @@ fn what_cannot_be_done_is_one_line() {
     exit 1
     ");
     assert_snapshot!(fit("counters.csv runs.csv --gpu a100-40gb --basis magic"), @r"
-    stderr: error: invalid value 'magic' for '--basis <BASIS>': `magic` is not a basis: expected arima2022
+    stderr: error: invalid value 'magic' for '--basis <BASIS>': `magic` is not a basis: expected tessera, arima2022 or dcgm
     stderr: 
     stderr: For more information, try '--help'.
     exit 2
@@ -224,6 +225,15 @@ fn what_cannot_be_done_is_one_line() {
     assert_snapshot!(fit("counters.csv few.csv --gpu a100-40gb"), @r"
     stderr: tessera: few.csv: too few runs of 3c at 230 W: 0, expected at least 6, one for each coefficient
     stderr: hint: every part and combination needs runs at every cap of the file
+    exit 1
+    ");
+    fs::write(site.path().join("large.csv"), format!("{runs}4g+4g,250,hgemm+lud,0.5+0.5\n")).unwrap();
+    assert_snapshot!(fit("counters.csv large.csv --gpu a100-40gb"), @r"
+    stderr: tessera: large.csv:110:state: `4g+4g` does not fit on one a100-40gb
+    exit 1
+    ");
+    assert_snapshot!(fit("counters.csv runs.csv --gpu a100-40gb --basis dcgm"), @r"
+    stderr: tessera: counters.csv: basis dcgm does not go with counters from ncu: dcgm is for dcgm and gpm, the others are for ncu
     exit 1
     ");
     assert_snapshot!(choose(&site, "--apps hgemm,quake"), @r"

@@ -3,18 +3,23 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::counters::Features;
+use crate::counters::{Features, PARTIAL_SOURCES};
 
 /// Functions of the counters: H of the application itself, J of each application beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Basis {
     /// Table 4 of Arima et al. as printed. It calls H4 "DRAM intensity", but F4 is the L2 hit rate: kept as printed.
     Arima2022,
+    /// Ours. H3 is bounded, H4 is the DRAM throughput, and J also has what a neighbour draws: its compute and tensor
+    /// intensity, because a hungry neighbour lowers everybody's clock. Never falls where the cap rises.
+    Tessera,
+    /// Ours for sources without F2 and F4. Never falls where the cap rises.
+    Dcgm,
 }
 
 /// There is no basis of this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a basis: expected arima2022")]
+#[error("`{0}` is not a basis: expected tessera, arima2022 or dcgm")]
 pub struct BasisError(String);
 
 impl Basis {
@@ -23,6 +28,8 @@ impl Basis {
     pub fn name(self) -> &'static str {
         match self {
             Self::Arima2022 => "arima2022",
+            Self::Tessera => "tessera",
+            Self::Dcgm => "dcgm",
         }
     }
 
@@ -30,7 +37,8 @@ impl Basis {
     #[must_use]
     pub fn own_terms(self) -> usize {
         match self {
-            Self::Arima2022 => 6,
+            Self::Arima2022 | Self::Tessera => 6,
+            Self::Dcgm => 5,
         }
     }
 
@@ -39,32 +47,57 @@ impl Basis {
     pub fn partner_terms(self) -> usize {
         match self {
             Self::Arima2022 => 3,
+            Self::Tessera => 5,
+            Self::Dcgm => 4,
         }
     }
 
     /// H of an application, H1 first. F1 must not be 0.
     #[must_use]
-    pub fn own(self, [f1, f2, _, f4, f5, f6, f7, f8]: &Features) -> Vec<f64> {
+    pub fn own(self, [f1, f2, f3, f4, f5, f6, f7, f8]: &Features) -> Vec<f64> {
+        let tensor = (f6 + f7 + f8) / 100.0;
+        let compute = f1 / 100.0 - tensor;
         match self {
-            Self::Arima2022 => {
-                let tensor = (f6 + f7 + f8) / 100.0;
-                vec![f1 / 100.0 - tensor, tensor, f2 / f1, f4 / 100.0, f5 / 100.0, 1.0]
-            }
+            Self::Arima2022 => vec![compute, tensor, f2 / f1, f4 / 100.0, f5 / 100.0, 1.0],
+            Self::Tessera => vec![compute, tensor, f2 / (f1 + f2), f3 / 100.0, f5 / 100.0, 1.0],
+            Self::Dcgm => vec![compute, tensor, f3 / (f1 + f3), f5 / 100.0, 1.0],
         }
     }
 
     /// J of one application beside, J1 first.
     #[must_use]
-    pub fn partner(self, [_, _, f3, f4, ..]: &Features) -> Vec<f64> {
+    pub fn partner(self, [f1, _, f3, f4, _, f6, f7, f8]: &Features) -> Vec<f64> {
+        let tensor = (f6 + f7 + f8) / 100.0;
+        let compute = f1 / 100.0 - tensor;
         match self {
             Self::Arima2022 => vec![f3 / 100.0, f4 / 100.0, 1.0],
+            Self::Tessera => vec![f3 / 100.0, f4 / 100.0, compute, tensor, 1.0],
+            Self::Dcgm => vec![f3 / 100.0, compute, tensor, 1.0],
         }
+    }
+
+    /// Whether it needs a counter: 0 is F1.
+    #[must_use]
+    pub fn needs(self, counter: usize) -> bool {
+        self != Self::Dcgm || !matches!(counter, 1 | 3)
+    }
+
+    /// Whether it is for counters from this source.
+    #[must_use]
+    pub fn takes(self, source: &str) -> bool {
+        (self == Self::Dcgm) == PARTIAL_SOURCES.contains(&source)
+    }
+
+    /// Whether predictions are made to never fall where the cap rises.
+    #[must_use]
+    pub fn never_falls(self) -> bool {
+        self != Self::Arima2022
     }
 }
 
 impl fmt::Display for Basis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.pad(self.name())
     }
 }
 
@@ -72,10 +105,8 @@ impl FromStr for Basis {
     type Err = BasisError;
 
     fn from_str(name: &str) -> Result<Self, BasisError> {
-        match name {
-            "arima2022" => Ok(Self::Arima2022),
-            _ => Err(BasisError(name.to_owned())),
-        }
+        let all = [Self::Arima2022, Self::Tessera, Self::Dcgm];
+        all.into_iter().find(|basis| basis.name() == name).ok_or_else(|| BasisError(name.to_owned()))
     }
 }
 
@@ -83,22 +114,43 @@ impl FromStr for Basis {
 mod tests {
     use super::*;
 
+    const F: Features = [80.0, 20.0, 12.0, 75.0, 40.0, 10.0, 5.0, 15.0];
+
+    fn check(basis: Basis, own: &[f64], partner: &[f64]) {
+        let near = |have: &[f64], want: &[f64]| {
+            have.len() == want.len() && have.iter().zip(want).all(|(a, b)| (a - b).abs() < 1e-12)
+        };
+        assert!(near(&basis.own(&F), own) && near(&basis.partner(&F), partner), "{basis}");
+        assert_eq!((basis.own_terms(), basis.partner_terms()), (own.len(), partner.len()), "{basis}");
+        assert_eq!(basis.name().parse(), Ok(basis));
+    }
+
     #[test]
     fn arima2022_is_table_4() {
-        let f = [80.0, 20.0, 12.0, 75.0, 40.0, 10.0, 5.0, 15.0];
-        let near = |have: &[f64], want: &[f64]| have.iter().zip(want).all(|(a, b)| (a - b).abs() < 1e-12);
-        assert!(near(&Basis::Arima2022.own(&f), &[0.5, 0.3, 0.25, 0.75, 0.4, 1.0]));
-        assert!(near(&Basis::Arima2022.partner(&f), &[0.12, 0.75, 1.0]));
-        assert_eq!(Basis::Arima2022.own(&f).len(), Basis::Arima2022.own_terms());
-        assert_eq!(Basis::Arima2022.partner(&f).len(), Basis::Arima2022.partner_terms());
+        check(Basis::Arima2022, &[0.5, 0.3, 0.25, 0.75, 0.4, 1.0], &[0.12, 0.75, 1.0]);
+    }
+
+    #[test]
+    fn ours_know_what_a_neighbour_draws() {
+        check(Basis::Tessera, &[0.5, 0.3, 0.2, 0.12, 0.4, 1.0], &[0.12, 0.75, 0.5, 0.3, 1.0]);
+        check(Basis::Dcgm, &[0.5, 0.3, 12.0 / 92.0, 0.4, 1.0], &[0.12, 0.5, 0.3, 1.0]);
+    }
+
+    #[test]
+    fn dcgm_needs_neither_f2_nor_f4() {
+        for (f2, f4) in [(0.0, 0.0), (90.0, 10.0)] {
+            let other = [80.0, f2, 12.0, f4, 40.0, 10.0, 5.0, 15.0];
+            assert_eq!(Basis::Dcgm.own(&other), Basis::Dcgm.own(&F));
+            assert_eq!(Basis::Dcgm.partner(&other), Basis::Dcgm.partner(&F));
+        }
+        assert_eq!((0..8).filter(|at| !Basis::Dcgm.needs(*at)).collect::<Vec<_>>(), [1, 3]);
     }
 
     #[test]
     fn other_names_are_refused() {
-        assert_eq!("arima2022".parse(), Ok(Basis::Arima2022));
         assert_eq!(
             "arima".parse::<Basis>().unwrap_err().to_string(),
-            "`arima` is not a basis: expected arima2022"
+            "`arima` is not a basis: expected tessera, arima2022 or dcgm"
         );
     }
 }

@@ -15,8 +15,8 @@ use std::cmp::Ordering;
 
 use crate::cap::Cap;
 use crate::counters::{CounterTable, Features, ProfileError};
-use crate::fit::Terms;
-use crate::model::{Model, OutOfRange, Sight};
+use crate::field::Field;
+use crate::model::{Model, OutOfRange};
 use crate::part::{Part, State};
 use crate::runs::Run;
 
@@ -88,6 +88,9 @@ pub struct Choice {
     pub candidates: Vec<Candidate>,
 }
 
+/// Up to so many candidates, all are weighed.
+const EXHAUSTIVE: usize = 100_000;
+
 /// Why a question has no answer.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ChooseError {
@@ -138,7 +141,7 @@ pub fn features(
     counters: &CounterTable,
     apps: &[String],
 ) -> Result<Vec<Features>, ProfileError> {
-    apps.iter().map(|app| counters.features(model.gpu(), model.source(), app)).collect()
+    apps.iter().map(|app| counters.features(model.gpu(), model.source(), app, model.basis())).collect()
 }
 
 /// Chooses the state, and for Problem 2 the cap.
@@ -150,17 +153,39 @@ pub fn features(
 ///
 /// [`ChooseError`] if the model cannot tell; that nothing is allowed is a [`Choice`].
 pub fn choose(model: &Model, question: &Question<'_>) -> Result<Choice, ChooseError> {
-    let candidates = weigh(model, question)?;
-    let goal = |c: &Candidate| match question.problem {
-        Problem::Throughput(_) => c.throughput,
-        Problem::Efficiency => c.efficiency,
-    };
-    let better = |a: &&Candidate, b: &&Candidate| -> Ordering {
-        goal(a).total_cmp(&goal(b)).then(a.fairness.total_cmp(&b.fairness))
-    };
+    choose_within(model, question, EXHAUSTIVE)
+}
+
+/// As [`choose`], but weighs every candidate only if there are at most so many.
+///
+/// Of more, hill climbing weighs a part. What it chooses is allowed and no single step is better, yet another candidate may
+/// be.
+///
+/// # Errors
+///
+/// As [`choose`].
+pub fn choose_within(model: &Model, question: &Question<'_>, most: usize) -> Result<Choice, ChooseError> {
+    check(model, question)?;
+    let candidates = Field::new(model, question)?.candidates(most);
+    let better = |a: &&Candidate, b: &&Candidate| question.compare(a, b);
     // `max_by` takes the last of equals: from the end, that is the first.
     let chosen = candidates.iter().rev().filter(|c| c.allowed).max_by(better).cloned();
     Ok(Choice { chosen, candidates })
+}
+
+impl Question<'_> {
+    /// What is to be high.
+    pub(crate) fn goal(&self, candidate: &Candidate) -> f64 {
+        match self.problem {
+            Problem::Throughput(_) => candidate.throughput,
+            Problem::Efficiency => candidate.efficiency,
+        }
+    }
+
+    /// Which of two allowed candidates is better.
+    pub(crate) fn compare(&self, a: &Candidate, b: &Candidate) -> Ordering {
+        self.goal(a).total_cmp(&self.goal(b)).then(a.fairness.total_cmp(&b.fairness))
+    }
 }
 
 impl Choice {
@@ -182,44 +207,13 @@ impl Choice {
 
 impl Candidate {
     /// What the worst-off application keeps: by the cautious values or by the predictions.
-    fn kept(&self, guard: bool) -> Option<f64> {
+    pub(crate) fn kept(&self, guard: bool) -> Option<f64> {
         if guard { self.low.as_deref().map(least) } else { Some(self.fairness) }
     }
 }
 
-fn least(values: &[f64]) -> f64 {
+pub(crate) fn least(values: &[f64]) -> f64 {
     values.iter().copied().fold(f64::INFINITY, f64::min)
-}
-
-/// Every candidate of a question.
-fn weigh(model: &Model, question: &Question<'_>) -> Result<Vec<Candidate>, ChooseError> {
-    check(model, question)?;
-    let caps: Vec<(usize, Cap)> = match question.problem {
-        Problem::Efficiency => model.caps.iter().copied().enumerate().collect(),
-        Problem::Throughput(cap) => {
-            let at = model.caps.partition_point(|calibrated| *calibrated <= cap);
-            let lowest = model.caps[0];
-            vec![(at.checked_sub(1).ok_or(ChooseError::CapTooLow { cap, lowest })?, cap)]
-        }
-    };
-    let terms: Vec<Terms> = question.features.iter().map(|f| Terms::of(model.basis, f)).collect();
-    let terms: Vec<&Terms> = terms.iter().collect();
-    let states = model.states(terms.len()).into_iter();
-    let seen: Vec<(State, Vec<Sight<'_>>)> =
-        states.filter_map(|state| model.sights(&state, &terms).map(|sights| (state, sights))).collect();
-    if seen.is_empty() {
-        return Err(ChooseError::NoState(question.apps.len()));
-    }
-    let measured = measured(model, question);
-    let of_cap = |&(at, cap): &(usize, Cap)| {
-        let candidate = |(state, sights): &(State, Vec<Sight<'_>>)| {
-            let known =
-                measured.iter().find_map(|run| measurement(run, state, model.caps[at], question.apps));
-            candidate(question, state, (at, cap), sights, known)
-        };
-        seen.iter().map(candidate).collect::<Vec<_>>()
-    };
-    Ok(caps.iter().flat_map(of_cap).collect())
 }
 
 fn check(model: &Model, question: &Question<'_>) -> Result<(), ChooseError> {
@@ -236,19 +230,19 @@ fn check(model: &Model, question: &Question<'_>) -> Result<(), ChooseError> {
     let held = question.apps.iter().zip(question.features);
     held.into_iter().try_for_each(|(app, features)| {
         let error = |error| ChooseError::OutOfRange { app: app.clone(), error };
-        model.range.holds(features).map_err(error)
+        model.range.holds(features, model.basis).map_err(error)
     })
 }
 
 /// Measured runs that could be of the same applications. None where measurements do not count.
-fn measured<'m>(model: &'m Model, question: &Question<'_>) -> Vec<&'m Run> {
+pub(crate) fn measured<'m>(model: &'m Model, question: &Question<'_>) -> Vec<&'m Run> {
     let n = question.apps.len();
     let same = |run: &&Run| run.apps.len() == n && run.apps.iter().all(|app| question.apps.contains(app));
     model.measured.iter().filter(|_| question.guard).filter(same).collect()
 }
 
 /// RPerf of the applications if `run` had each of them on the same part at the same cap.
-fn measurement(run: &Run, state: &State, cap: Cap, apps: &[String]) -> Option<Vec<f64>> {
+pub(crate) fn measurement(run: &Run, state: &State, cap: Cap, apps: &[String]) -> Option<Vec<f64>> {
     if run.cap != cap {
         return None;
     }
@@ -260,31 +254,4 @@ fn measurement(run: &Run, state: &State, cap: Cap, apps: &[String]) -> Option<Ve
         Some(run.rperf[left.remove(place)])
     };
     held.map(one).collect()
-}
-
-fn candidate(
-    question: &Question<'_>,
-    state: &State,
-    (at, cap): (usize, Cap),
-    sights: &[Sight<'_>],
-    measured: Option<Vec<f64>>,
-) -> Candidate {
-    let is_measured = measured.is_some();
-    let rperf = measured.unwrap_or_else(|| sights.iter().map(|sight| sight.rperf(at)).collect());
-    let cautious = || sights.iter().zip(&rperf).map(|(sight, rperf)| Some(rperf - sight.over?)).collect();
-    let low: Option<Vec<f64>> = if is_measured { Some(rperf.clone()) } else { cautious() };
-    let throughput: f64 = rperf.iter().sum();
-    let mut candidate = Candidate {
-        state: state.clone(),
-        cap,
-        fairness: least(&rperf),
-        rperf,
-        low,
-        throughput,
-        efficiency: throughput / f64::from(cap.watts()),
-        allowed: false,
-        measured: is_measured,
-    };
-    candidate.allowed = candidate.kept(question.guard).is_some_and(|kept| kept > question.alpha);
-    candidate
 }

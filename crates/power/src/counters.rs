@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::basis::Basis;
 use crate::csv::{self, CsvError, Line};
 
 /// The names of F1 to F8, as files have them.
@@ -17,7 +18,7 @@ pub type Features = [f64; 8];
 const HEADER: [&str; 11] = ["app", "gpu", "source", "f1", "f2", "f3", "f4", "f5", "f6", "f7", "f8"];
 
 /// Sources without F2 and F4: their lines leave these empty.
-const PARTIAL_SOURCES: [&str; 2] = ["dcgm", "gpm"];
+pub(crate) const PARTIAL_SOURCES: [&str; 2] = ["dcgm", "gpm"];
 
 /// Where the counters of an application stand.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -113,16 +114,22 @@ impl CounterTable {
         sources
     }
 
-    /// F1 to F8 of an application on a GPU, as one source saw them.
+    /// F1 to F8 of an application on a GPU, as one source saw them. Those that the basis does not need are 0.
     ///
     /// # Errors
     ///
-    /// [`ProfileError`] if the line or one of its counters is missing.
-    pub fn features(&self, gpu: &str, source: &str, app: &str) -> Result<Features, ProfileError> {
+    /// [`ProfileError`] if the line or a counter that the basis needs is missing.
+    pub fn features(
+        &self,
+        gpu: &str,
+        source: &str,
+        app: &str,
+        basis: Basis,
+    ) -> Result<Features, ProfileError> {
         let key = Key { gpu: gpu.to_owned(), source: source.to_owned(), app: app.to_owned() };
         let Some(row) = self.rows.get(&key) else { return Err(self.missing(key)) };
         let mut features = [0.0; 8];
-        for (at, counter) in COUNTERS.into_iter().enumerate() {
+        for (at, counter) in COUNTERS.into_iter().enumerate().filter(|(at, _)| basis.needs(*at)) {
             features[at] = row[at].ok_or_else(|| ProfileError::NoCounter {
                 app: app.to_owned(),
                 source_name: source.to_owned(),

@@ -36,6 +36,16 @@ pub enum FitError {
     /// Several sources have counters of every application. They are never mixed.
     #[error("counters from {0} are both complete: keep the lines of one source")]
     SeveralSources(String),
+    /// Ours with F2 and F4 for a source without, or the basis `dcgm` for another source.
+    #[error(
+        "basis {basis} does not go with counters from {found}: dcgm is for dcgm and gpm, the others are for ncu"
+    )]
+    OtherBasis {
+        /// The basis asked for.
+        basis: Basis,
+        /// The sources that have counters of the GPU.
+        found: String,
+    },
     /// Fewer runs than coefficients.
     #[error("too few runs of {what} at {cap}: {runs}, expected at least {needed}, one for each coefficient")]
     TooFewRuns {
@@ -83,6 +93,8 @@ pub(crate) fn partners(terms: &[&Terms], at: usize) -> Vec<f64> {
 #[derive(Clone)]
 pub(crate) struct Training<'a> {
     pub(crate) basis: Basis,
+    /// How many caps are calibrated.
+    pub(crate) caps: usize,
     pub(crate) terms: &'a BTreeMap<&'a str, Terms>,
     pub(crate) solo: Vec<&'a Run>,
     pub(crate) coruns: Vec<&'a Run>,
@@ -130,6 +142,40 @@ fn fitted(
     solve(&terms, &target).ok_or_else(|| FitError::NoSolution { what: what(), cap })
 }
 
+/// Fits a model of `gpu` with the better basis: [`Basis::Tessera`] if it predicts applications that it has not seen better
+/// than [`Basis::Arima2022`] does, by the mean of both errors. The model says what was compared, and why one was refused.
+/// Counters from `dcgm` or `gpm` have [`Basis::Dcgm`].
+///
+/// # Errors
+///
+/// As [`fit`] for `arima2022`.
+pub fn fit_best(gpu: &geometry::Model, counters: &CounterTable, runs: &[Run]) -> Result<Model, FitError> {
+    let paper = match fit(gpu, counters, runs, Basis::Arima2022) {
+        Err(e @ (FitError::Profile(_) | FitError::OtherBasis { .. })) => {
+            return fit(gpu, counters, runs, Basis::Dcgm).map_err(|_| e);
+        }
+        other => other?,
+    };
+    let ours = fit(gpu, counters, runs, Basis::Tessera);
+    let held_out = ours.as_ref().ok().and_then(|model| model.held_out);
+    let compared = vec![(Basis::Tessera, held_out), (Basis::Arima2022, paper.held_out)];
+    let refused = match (&ours, held_out, paper.held_out) {
+        (Ok(_), Some(ours), Some(paper)) if ours.mean() < paper.mean() => None,
+        (Ok(_), Some(ours), Some(paper)) => Some(format!(
+            "tessera: its mean error on unseen applications, {:.1} %, is not below the {:.1} % of arima2022",
+            100.0 * ours.mean(),
+            100.0 * paper.mean()
+        )),
+        (Err(e), ..) => Some(format!("tessera: {e}")),
+        _ => Some("tessera: too few runs to leave applications out and compare it with arima2022".to_owned()),
+    };
+    let model = match ours {
+        Ok(ours) if refused.is_none() => ours,
+        _ => paper,
+    };
+    Ok(Model { compared, refused, ..model })
+}
+
 /// Fits a model of `gpu` to runs, with the counters of their applications.
 ///
 /// The model is calibrated for every cap of the runs; every part and every combination needs runs at each of them. Lines
@@ -152,11 +198,11 @@ pub fn fit(
     let fitted = || solo.iter().chain(&coruns).copied();
     fitted().try_for_each(|run| run.state.fits(gpu))?;
     let apps: BTreeSet<&str> = fitted().flat_map(|run| &run.apps).map(String::as_str).collect();
-    let (source, features) = profiles(&gpu.key, counters, &apps)?;
+    let (source, features) = profiles(&gpu.key, counters, &apps, basis)?;
     let terms = features.iter().map(|(app, features)| (*app, Terms::of(basis, features))).collect();
     let caps: BTreeSet<Cap> = fitted().map(|run| run.cap).collect();
     let parts: BTreeSet<Part> = fitted().flat_map(|run| run.state.parts()).copied().collect();
-    let training = Training { basis, terms: &terms, solo, coruns };
+    let training = Training { basis, caps: caps.len(), terms: &terms, solo, coruns };
     let caps: Vec<Cap> = caps.into_iter().collect();
     let own = |part: Part| {
         let of_caps = caps.iter().map(|cap| training.own(part, *cap)).collect::<Result<_, _>>()?;
@@ -179,6 +225,8 @@ pub fn fit(
         held_out: judged.held_out,
         over95: judged.over95,
         measured: training.coruns.iter().map(|run| (*run).clone()).collect(),
+        compared: Vec::new(),
+        refused: None,
         caps,
         solo,
         corun,
@@ -199,10 +247,17 @@ fn profiles<'a>(
     gpu: &str,
     counters: &'a CounterTable,
     apps: &BTreeSet<&'a str>,
+    basis: Basis,
 ) -> Result<(&'a str, BTreeMap<&'a str, Features>), FitError> {
     let (mut complete, mut error) = (Vec::new(), None);
-    for source in counters.sources(gpu) {
-        let features = |app: &&'a str| Ok((*app, counters.features(gpu, source, app)?));
+    let sources = counters.sources(gpu);
+    let (fitting, other): (Vec<&str>, Vec<&str>) =
+        sources.into_iter().partition(|source| basis.takes(source));
+    if fitting.is_empty() && !other.is_empty() {
+        return Err(FitError::OtherBasis { basis, found: other.join(", ") });
+    }
+    for source in fitting {
+        let features = |app: &&'a str| Ok((*app, counters.features(gpu, source, app, basis)?));
         match apps.iter().map(features).collect::<Result<_, ProfileError>>() {
             Ok(profiles) => complete.push((source, profiles)),
             Err(e) => error = Some(e),

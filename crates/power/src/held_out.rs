@@ -1,11 +1,12 @@
 //! How wrong a model is: on the co-runs it was fitted to, and on applications it has never seen.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cap::Cap;
 use crate::fit::{Training, partners};
 use crate::least_squares::{Fitted, as_f64};
 use crate::model::{Errors, View};
+use crate::monotone::never_falling;
 use crate::part::Part;
 use crate::runs::Run;
 
@@ -31,48 +32,95 @@ pub(crate) fn judge(
 ) -> Judged {
     let coruns = &training.coruns;
     let fitted = |run: &&Run| {
-        let at = caps.partition_point(|cap| *cap < run.cap);
-        let of = |view: View| (solo[&view.part][at].clone(), corun[&view][at].clone());
-        predict(training, run, &views(run).map(of).collect::<Vec<_>>())
+        let at = place(caps, run);
+        predict(training, run, at, |view, at| Some((solo[&view.part][at].clone(), corun[view][at].clone())))
     };
-    let unseen = |run: &&Run| {
-        let others = without(training, &run.apps);
-        let of = |view: View| {
-            let own = others.own(view.part, run.cap).ok()?;
-            let partner = others.partner(&view, run.cap, &own).ok()?;
-            Some((own, partner))
-        };
-        Some(predict(training, run, &views(run).map(of).collect::<Option<Vec<_>>>()?))
-    };
-    let held_out = coruns.iter().map(unseen).collect::<Option<Vec<_>>>();
+    let seen: Option<Vec<_>> = coruns.iter().map(fitted).collect();
+    let held_out = unseen(training, caps);
     Judged {
-        errors: errors(coruns, &coruns.iter().map(fitted).collect::<Vec<_>>()),
+        errors: errors(coruns, &seen.unwrap_or_default()),
         over95: held_out.as_ref().map_or_else(BTreeMap::new, |predictions| over95(coruns, predictions)),
         held_out: held_out.map(|predictions| errors(coruns, &predictions)),
     }
 }
 
-/// What each application of a run sees.
-fn views(run: &Run) -> impl Iterator<Item = View> {
-    (0..run.apps.len()).map(|at| View::of(run.state.parts(), at))
+/// The index of a run's cap.
+fn place(caps: &[Cap], run: &Run) -> usize {
+    caps.partition_point(|cap| *cap < run.cap)
+}
+
+/// Each co-run as fits without its applications predict it.
+fn unseen(training: &Training<'_>, caps: &[Cap]) -> Option<Vec<Vec<f64>>> {
+    let mut groups: BTreeMap<BTreeSet<&str>, Vec<usize>> = BTreeMap::new();
+    for (at, run) in training.coruns.iter().enumerate() {
+        groups.entry(run.apps.iter().map(String::as_str).collect()).or_default().push(at);
+    }
+    let mut predictions = vec![Vec::new(); training.coruns.len()];
+    for (apps, members) in groups {
+        let mut others =
+            Others { training: without(training, &apps), own: BTreeMap::new(), both: BTreeMap::new() };
+        for at in members {
+            let run = training.coruns[at];
+            let of = |view: &View, at: usize| others.coefficients(view, caps[at]);
+            predictions[at] = predict(training, run, place(caps, run), of)?;
+        }
+    }
+    Some(predictions)
+}
+
+/// Fits without some applications, each made once.
+struct Others<'a> {
+    training: Training<'a>,
+    own: BTreeMap<(Part, Cap), Option<Fitted>>,
+    both: BTreeMap<(View, Cap), Option<(Fitted, Fitted)>>,
+}
+
+impl Others<'_> {
+    /// C and D of a view. `None` if too few runs are left.
+    fn coefficients(&mut self, view: &View, cap: Cap) -> Option<(Fitted, Fitted)> {
+        let (training, own) = (&self.training, &mut self.own);
+        let fitted = || {
+            let own = own.entry((view.part, cap)).or_insert_with(|| training.own(view.part, cap).ok());
+            let own = own.clone()?;
+            let partner = training.partner(view, cap, &own).ok()?;
+            Some((own, partner))
+        };
+        self.both.entry((view.clone(), cap)).or_insert_with(fitted).clone()
+    }
 }
 
 /// The runs without these applications.
-fn without<'a>(training: &Training<'a>, apps: &[String]) -> Training<'a> {
+fn without<'a>(training: &Training<'a>, apps: &BTreeSet<&str>) -> Training<'a> {
     let free = |runs: &[&'a Run]| {
-        let free = |run: &&&Run| !run.apps.iter().any(|app| apps.contains(app));
+        let free = |run: &&&Run| !run.apps.iter().any(|app| apps.contains(app.as_str()));
         runs.iter().filter(free).copied().collect()
     };
     Training { solo: free(&training.solo), coruns: free(&training.coruns), ..*training }
 }
 
-/// RPerf of a run's applications by their coefficients C and D.
-fn predict(training: &Training<'_>, run: &Run, coefficients: &[(Fitted, Fitted)]) -> Vec<f64> {
+/// RPerf of a run's applications at the cap with index `at`, by C and D of each view and cap.
+fn predict(
+    training: &Training<'_>,
+    run: &Run,
+    at: usize,
+    mut of: impl FnMut(&View, usize) -> Option<(Fitted, Fitted)>,
+) -> Option<Vec<f64>> {
     let terms = training.terms_of(run);
-    let one = |(at, (own, partner)): (usize, &(Fitted, Fitted))| {
-        own.of(&terms[at].own) + partner.of(&partners(&terms, at))
+    let mut one = |place: usize| {
+        let view = View::of(run.state.parts(), place);
+        let beside = partners(&terms, place);
+        let mut value = |at: usize| {
+            let (own, partner) = of(&view, at)?;
+            Some(own.of(&terms[place].own) + partner.of(&beside))
+        };
+        if !training.basis.never_falls() {
+            return value(at);
+        }
+        let mut curve = (0..training.caps).map(value).collect::<Option<Vec<_>>>()?;
+        never_falling(&mut curve);
+        Some(curve[at])
     };
-    coefficients.iter().enumerate().map(one).collect()
+    (0..run.apps.len()).map(&mut one).collect()
 }
 
 fn least(values: &[f64]) -> f64 {

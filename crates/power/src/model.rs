@@ -7,6 +7,7 @@ use crate::cap::Cap;
 use crate::counters::{COUNTERS, Features};
 use crate::fit::{Terms, partners};
 use crate::least_squares::Fitted;
+use crate::monotone::never_falling;
 use crate::part::{Part, State, joined};
 use crate::runs::Run;
 
@@ -48,6 +49,14 @@ pub struct Errors {
     pub fairness: f64,
 }
 
+impl Errors {
+    /// The mean of both, by which bases are compared.
+    #[must_use]
+    pub fn mean(self) -> f64 {
+        (self.throughput + self.fairness) / 2.0
+    }
+}
+
 /// The least and the largest value of each counter among the applications with runs, percent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Range {
@@ -86,18 +95,18 @@ impl Range {
 
     /// Whether predictions hold for these counters.
     ///
-    /// A counter may be beyond its range by a tenth of the range's width. F6 to F8 count by their sum, as in H2.
+    /// Counters that the basis does not need are not looked at. A counter may be beyond its range by a tenth of the range's width. F6 to F8 count by their sum, as in H2.
     ///
     /// # Errors
     ///
     /// [`OutOfRange`] for the first counter that is further out.
-    pub fn holds(&self, features: &Features) -> Result<(), OutOfRange> {
+    pub fn holds(&self, features: &Features, basis: Basis) -> Result<(), OutOfRange> {
         let check = |counter, value: f64, min: f64, max: f64| {
             let margin = (max - min) / 10.0;
             let is_inside = (min - margin..=max + margin).contains(&value);
             if is_inside { Ok(()) } else { Err(OutOfRange { counter, value, min, max }) }
         };
-        for at in 0..5 {
+        for at in (0..5).filter(|at| basis.needs(*at)) {
             check(COUNTERS[at], features[at], self.min[at], self.max[at])?;
         }
         let tensor = |f: &Features| f[5] + f[6] + f[7];
@@ -109,14 +118,21 @@ impl Range {
 pub(crate) struct Sight<'m> {
     own: (&'m [Fitted], &'m [f64]),
     partner: (&'m [Fitted], Vec<f64>),
+    never_falls: bool,
     /// How much a prediction exceeds the truth at most, in 95 of 100 cases.
     pub(crate) over: Option<f64>,
 }
 
 impl Sight<'_> {
-    /// RPerf at the cap with this index.
-    pub(crate) fn rperf(&self, cap: usize) -> f64 {
-        self.own.0[cap].of(self.own.1) + self.partner.0[cap].of(&self.partner.1)
+    /// RPerf at every calibrated cap.
+    pub(crate) fn curve(&self) -> Vec<f64> {
+        let (own, partner) = (&self.own, &self.partner);
+        let fitted = own.0.iter().zip(partner.0);
+        let mut curve: Vec<f64> = fitted.map(|(c, d)| c.of(own.1) + d.of(&partner.1)).collect();
+        if self.never_falls {
+            never_falling(&mut curve);
+        }
+        curve
     }
 }
 
@@ -138,6 +154,10 @@ pub struct Model {
     pub(crate) over95: BTreeMap<View, f64>,
     /// The co-runs that it was calibrated with.
     pub(crate) measured: Vec<Run>,
+    /// Held-out errors of the bases that it was chosen from.
+    pub(crate) compared: Vec<(Basis, Option<Errors>)>,
+    /// Why the other basis was not taken although it was asked for.
+    pub(crate) refused: Option<String>,
 }
 
 impl Model {
@@ -183,6 +203,18 @@ impl Model {
         self.held_out
     }
 
+    /// Bases that were compared on applications left out of the fit, each with its errors; none if one was asked for.
+    #[must_use]
+    pub fn compared(&self) -> &[(Basis, Option<Errors>)] {
+        &self.compared
+    }
+
+    /// Why the model has the paper's basis although the better one was asked for. `None` if it has what was asked for.
+    #[must_use]
+    pub fn refused(&self) -> Option<&str> {
+        self.refused.as_deref()
+    }
+
     /// RPerf of applications with these counters on the parts of `state`, in its order. `None` if the state or the cap is
     /// not calibrated. Neither clamped nor held to the calibrated range.
     #[must_use]
@@ -191,7 +223,7 @@ impl Model {
         let terms: Vec<Terms> = features.iter().map(|f| Terms::of(self.basis, f)).collect();
         let terms: Vec<&Terms> = terms.iter().collect();
         let sights = self.sights(state, &terms)?;
-        Some(sights.iter().map(|sight| sight.rperf(at)).collect())
+        Some(sights.iter().map(|sight| sight.curve()[at]).collect())
     }
 
     /// What each application on a state sees. `None` if the state is not calibrated or holds another number.
@@ -205,6 +237,7 @@ impl Model {
             Some(Sight {
                 own: (self.solo.get(&view.part)?, &terms[at].own),
                 partner: (self.corun.get(&view)?, partners(terms, at)),
+                never_falls: self.basis.never_falls(),
                 over: self.over95.get(&view).copied(),
             })
         };

@@ -66,11 +66,27 @@ const ALLOWED: [&[&str]; 2] = [&HEADERS[0], &HEADERS[1]];
 /// state does not have; numbers that are not above 0; two lines of one configuration that disagree; `seconds` without a
 /// reference.
 pub fn parse(file: &str, text: &str) -> Result<Vec<Run>, CsvError> {
+    read(file, text, None)
+}
+
+/// As [`parse`], for runs on this GPU model.
+///
+/// # Errors
+///
+/// As [`parse`], and for the first state that the model cannot have.
+pub fn parse_on(gpu: &geometry::Model, file: &str, text: &str) -> Result<Vec<Run>, CsvError> {
+    read(file, text, Some(gpu))
+}
+
+fn read(file: &str, text: &str, gpu: Option<&geometry::Model>) -> Result<Vec<Run>, CsvError> {
     let (which, lines) = csv::lines(file, text, &ALLOWED)?;
     let mut runs: Vec<(Run, &Line<'_>)> = Vec::new();
     let mut known: BTreeMap<Combination, (usize, Vec<f64>)> = BTreeMap::new();
     for line in &lines {
         let run = run(line)?;
+        if let Some(gpu) = gpu {
+            run.state.fits(gpu).map_err(|e| line.error(0, e.to_string()))?;
+        }
         let values = ordered(&run);
         match known.entry(Combination::of(&run.state, run.cap, &run.apps)) {
             Entry::Vacant(place) => {

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use power::{CounterTable, ProfileError, runs};
+use power::{Basis, CounterTable, ProfileError, runs};
 use proptest::prelude::*;
 
 const HEAD: &str = "app,gpu,source,f1,f2,f3,f4,f5,f6,f7,f8\n";
@@ -32,9 +32,9 @@ fn counters_are_found_by_gpu_source_and_application() {
     );
     let table = CounterTable::parse("c.csv", &text).unwrap();
     let features = [20.0, 90.0, 88.0, 30.5, 60.0, 0.0, 0.0, 0.0];
-    assert_eq!(table.features(GPU, "ncu", "stream"), Ok(features));
+    assert_eq!(table.features(GPU, "ncu", "stream", Basis::Arima2022), Ok(features));
     assert_eq!(table.sources(GPU), ["dcgm", "ncu"]);
-    let missing = |gpu, source, app| table.features(gpu, source, app).unwrap_err();
+    let missing = |gpu, source, app| table.features(gpu, source, app, Basis::Arima2022).unwrap_err();
     assert!(matches!(missing(GPU, "dcgm", "stream"), ProfileError::NoCounter { counter: "f2", .. }));
     assert!(matches!(missing(GPU, "ncu", "lud"), ProfileError::NoProfile { .. }));
     assert_eq!(
@@ -181,4 +181,19 @@ proptest! {
         prop_assert_eq!((read[0].state.to_string(), read[0].cap.watts()), (state, watts));
         prop_assert_eq!(&read[0].rperf, &rperf);
     }
+}
+
+#[test]
+fn a_state_that_the_gpu_cannot_have_is_named_by_its_line() {
+    let on = |gpu: &str, lines: &str| {
+        let text = format!("state,cap_w,apps,rperf\n{lines}\n");
+        refused(runs::parse_on(geometry::Model::find(gpu).unwrap(), "r.csv", &text))
+    };
+    let lines = "4g+3g,250,a+b,0.5+0.5\n# later\n4g+4g,250,a+b,0.5+0.5";
+    assert_eq!(on(GPU, lines), "r.csv:4:state: `4g+4g` does not fit on one a100-40gb");
+    assert_eq!(
+        on("a30-24gb", lines),
+        "r.csv:2:state: `4g+3g`: a30-24gb has no instance with 3 compute slices"
+    );
+    assert_eq!(on(GPU, "full,250,a,1\n7g,250,a,1"), "read");
 }

@@ -87,7 +87,12 @@ fn other_forms_are_refused_by_name() {
     assert!(Model::from_json("app,gpu").unwrap_err().to_string().starts_with("not a power model: "));
     let missing = refused(|f| drop(f.as_object_mut().unwrap().remove("solo")));
     assert!(missing.starts_with("not a power model: missing field `solo`"), "{missing}");
-    assert_eq!(refused(|f| f["basis"] = json!("dcgm")), "`dcgm` is not a basis: expected arima2022");
+    assert_eq!(
+        refused(|f| f["basis"] = json!("magic")),
+        "`magic` is not a basis: expected tessera, arima2022 or dcgm"
+    );
+    assert_eq!(refused(|f| f["basis"] = json!("dcgm")), "solo: 3c at 150 W has 6 coefficients, expected 5");
+    assert_eq!(refused(|f| f["range"]["min"][3] = json!(null)), "range has no row for f4");
     assert_eq!(refused(|f| f["gpu"] = json!("a100")), "gpu: `a100` is not a known GPU model");
 }
 

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use power::{Basis, Cap};
 
+use super::simulate::SimulateArgs;
+
 /// Choose the partition and the power cap of a GPU from hardware counters
 ///
 /// A model of Arima et al. (ICPP Workshops '22) predicts how fast applications run together on the parts of one GPU under
@@ -18,6 +20,7 @@ use power::{Basis, Cap};
 pub(crate) enum PowerCommand {
     Fit(FitArgs),
     Choose(ChooseArgs),
+    Simulate(SimulateArgs),
 }
 
 /// Fit the model of a GPU to counters and measured runs
@@ -45,9 +48,13 @@ pub(crate) struct FitArgs {
     /// The GPU model, as `tessera profiles` lists it
     #[arg(long, value_name = "KEY")]
     pub(super) gpu: String,
-    /// The functions of the counters: arima2022
-    #[arg(long, value_name = "BASIS", default_value = "arima2022")]
-    pub(super) basis: Basis,
+    /// The functions of the counters: tessera, arima2022 or dcgm
+    ///
+    /// tessera is taken only if it predicts applications left out of the fit better than arima2022, the paper's; else the
+    /// model has arima2022 and says why. dcgm is for counters from dcgm or gpm, which have neither memory throughput nor L2
+    /// hit rate. The default is dcgm for such counters and tessera for others.
+    #[arg(long, value_name = "BASIS")]
+    pub(super) basis: Option<Basis>,
     /// Write the model to this file
     #[arg(long, value_name = "MODEL")]
     pub(super) out: Option<PathBuf>,

@@ -3,6 +3,7 @@
 mod args;
 mod choose;
 mod fit;
+mod simulate;
 mod text;
 
 use std::path::Path;
@@ -18,6 +19,7 @@ pub(crate) fn run(command: &PowerCommand) -> Result<Outcome, Failure> {
     match command {
         PowerCommand::Fit(args) => fit::run(args),
         PowerCommand::Choose(args) => choose::run(args),
+        PowerCommand::Simulate(args) => simulate::run(args),
     }
 }
 

@@ -6,11 +6,12 @@ use serde::Deserialize;
 
 use crate::basis::{Basis, BasisError};
 use crate::cap::{Cap, CapError};
+use crate::counters::{COUNTERS, Features};
 use crate::least_squares::Fitted;
 use crate::model::{Errors, Model, Range, View};
 use crate::part::{Part, PartError, State};
 use crate::runs::Run;
-use rows::{Corun, File, FileErrors, FileRange, Measured, Over, Solo, table};
+use rows::{Corun, File, FileCompared, FileErrors, FileRange, Measured, Over, Solo, table};
 
 /// The number of this form. A change that an older release would misread gets the next one.
 pub const FORMAT: u64 = 1;
@@ -67,6 +68,16 @@ struct Head {
     format: serde_json::Value,
 }
 
+/// F1 to F8 of a range. Those that the basis does not need are 0.
+fn counters(basis: Basis, range: [Option<f64>; 8]) -> Result<Features, ModelError> {
+    let mut features = [0.0; 8];
+    for at in (0..8).filter(|at| basis.needs(*at)) {
+        let missing = || ModelError::Missing { rows: "range", what: COUNTERS[at].to_owned() };
+        features[at] = range[at].ok_or_else(missing)?;
+    }
+    Ok(features)
+}
+
 impl Model {
     /// The model as JSON, numbers at full precision.
     #[must_use]
@@ -104,6 +115,10 @@ impl Model {
             beside: view.beside(),
             over: *over,
         };
+        let compared = |(basis, held_out): &(Basis, Option<Errors>)| FileCompared {
+            basis: basis.name().to_owned(),
+            held_out: held_out.map(FileErrors::from),
+        };
         File {
             format: FORMAT,
             gpu: self.gpu.clone(),
@@ -112,12 +127,19 @@ impl Model {
             caps_w: self.caps.iter().map(|cap| cap.watts()).collect(),
             solo: self.solo.iter().flat_map(solo).collect(),
             corun: self.corun.iter().flat_map(corun).collect(),
-            range: FileRange { min: self.range.min, max: self.range.max },
+            range: FileRange { min: self.known(&self.range.min), max: self.known(&self.range.max) },
             errors: self.errors.into(),
             held_out: self.held_out.map(FileErrors::from),
             over95: self.over95.iter().map(over).collect(),
             measured: self.measured.iter().map(measured).collect(),
+            compared: self.compared.iter().map(compared).collect(),
+            refused: self.refused.clone(),
         }
+    }
+
+    /// The counters that the basis needs; `null` for the others.
+    fn known(&self, features: &Features) -> [Option<f64>; 8] {
+        std::array::from_fn(|at| self.basis.needs(at).then_some(features[at]))
     }
 
     /// Reads what [`Model::to_json`] wrote.
@@ -152,11 +174,13 @@ impl Model {
             caps,
             solo,
             corun,
-            range: Range { min: file.range.min, max: file.range.max },
+            range: Range { min: counters(basis, file.range.min)?, max: counters(basis, file.range.max)? },
             errors: file.errors.into(),
             held_out: file.held_out.map(Errors::from),
             over95: file.over95.iter().map(Over::row).collect::<Result<_, _>>()?,
             measured: file.measured.into_iter().map(Measured::run).collect::<Result<_, _>>()?,
+            compared: file.compared.into_iter().map(FileCompared::pair).collect::<Result<_, _>>()?,
+            refused: file.refused,
         };
         model.is_whole(gpu)?;
         Ok(model)

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::ModelError;
+use crate::basis::Basis;
 use crate::cap::Cap;
 use crate::least_squares::Fitted;
 use crate::model::{Errors, View};
@@ -25,6 +26,10 @@ pub(super) struct File {
     pub(super) held_out: Option<FileErrors>,
     pub(super) over95: Vec<Over>,
     pub(super) measured: Vec<Measured>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) compared: Vec<FileCompared>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) refused: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -48,8 +53,8 @@ pub(super) struct Corun {
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct FileRange {
-    pub(super) min: [f64; 8],
-    pub(super) max: [f64; 8],
+    pub(super) min: [Option<f64>; 8],
+    pub(super) max: [Option<f64>; 8],
 }
 
 #[derive(Serialize, Deserialize)]
@@ -71,6 +76,19 @@ pub(super) struct Measured {
     pub(super) cap_w: u32,
     pub(super) apps: Vec<String>,
     pub(super) rperf: Vec<f64>,
+}
+
+/// A basis that the model was chosen from.
+#[derive(Serialize, Deserialize)]
+pub(super) struct FileCompared {
+    pub(super) basis: String,
+    pub(super) held_out: Option<FileErrors>,
+}
+
+impl FileCompared {
+    pub(super) fn pair(self) -> Result<(Basis, Option<Errors>), ModelError> {
+        Ok((self.basis.parse()?, self.held_out.map(Errors::from)))
+    }
 }
 
 impl From<Errors> for FileErrors {

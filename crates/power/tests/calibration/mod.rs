@@ -3,7 +3,7 @@
 //! Counters are pseudo-random. RPerf follows a linear ground truth, with a relative error of up to `noise`.
 #![allow(dead_code, reason = "each test uses a part")]
 
-use power::{Basis, Cap, CounterTable, Features, Model, fit, runs};
+use power::{Basis, Cap, CounterTable, Features, Model, fit, fit_best, runs};
 
 pub(crate) const CAPS: [u32; 6] = [150, 170, 190, 210, 230, 250];
 pub(crate) const STATES: [[&str; 2]; 4] = [["4c", "3c"], ["3c", "4c"], ["4g", "3g"], ["3g", "4g"]];
@@ -16,6 +16,12 @@ impl Numbers {
     pub(crate) fn next(&mut self) -> f64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         f64::from(u32::try_from(self.0 >> 40).unwrap()) / f64::from(1 << 24)
+    }
+
+    /// A number below `n`.
+    pub(crate) fn below(&mut self, n: usize) -> usize {
+        self.next();
+        usize::try_from(self.0 >> 40).unwrap() % n
     }
 }
 
@@ -39,11 +45,11 @@ fn table(text: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
 }
 
 pub(crate) fn table7() -> Vec<(&'static str, Vec<&'static str>)> {
-    table(include_str!("../data/table7.csv")).map(|row| (row[0], row[1].split(' ').collect())).collect()
+    table(include_str!("../../data/table7.csv")).map(|row| (row[0], row[1].split(' ').collect())).collect()
 }
 
 pub(crate) fn table8() -> Vec<[&'static str; 2]> {
-    table(include_str!("../data/table8.csv")).map(|row| [row[1], row[2]]).collect()
+    table(include_str!("../../data/table8.csv")).map(|row| [row[1], row[2]]).collect()
 }
 
 fn slices(part: &str) -> f64 {
@@ -150,11 +156,30 @@ impl Calibration {
         "state,cap_w,apps,rperf\n".to_owned() + &self.runs.iter().map(line).collect::<String>()
     }
 
+    /// Lets every co-run lose what its neighbours compute: the paper's J does not know of that.
+    pub(crate) fn with_hungry_neighbours(mut self) -> Self {
+        for run in self.runs.iter_mut().filter(|run| run.apps.len() > 1) {
+            let draw = |app: &usize| h(&self.apps[*app].1)[0] + 1.5 * h(&self.apps[*app].1)[1];
+            let all: f64 = run.apps.iter().map(draw).sum();
+            run.rperf.iter_mut().zip(&run.apps).for_each(|(rperf, app)| *rperf -= 0.2 * (all - draw(app)));
+        }
+        self
+    }
+
     /// Through the files to the model.
     pub(crate) fn fit(&self) -> Result<Model, power::FitError> {
-        let counters = CounterTable::parse("counters.csv", &self.counters_csv()).unwrap();
+        self.fit_from(&self.counters_csv(), Some(Basis::Arima2022))
+    }
+
+    /// With other counters. `None` is the better basis.
+    pub(crate) fn fit_from(&self, counters: &str, basis: Option<Basis>) -> Result<Model, power::FitError> {
+        let counters = CounterTable::parse("counters.csv", counters).unwrap();
         let runs = runs::parse("runs.csv", &self.runs_csv()).unwrap();
-        fit(geometry::Model::find(GPU).unwrap(), &counters, &runs, Basis::Arima2022)
+        let gpu = geometry::Model::find(GPU).unwrap();
+        match basis {
+            Some(basis) => fit(gpu, &counters, &runs, basis),
+            None => fit_best(gpu, &counters, &runs),
+        }
     }
 
     /// Names and counters of some applications.

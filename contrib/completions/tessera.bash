@@ -103,8 +103,14 @@ _tessera() {
             tessera__subcmd__power,choose)
                 cmd="tessera__subcmd__power__subcmd__choose"
                 ;;
+            tessera__subcmd__power,divide)
+                cmd="tessera__subcmd__power__subcmd__divide"
+                ;;
             tessera__subcmd__power,fit)
                 cmd="tessera__subcmd__power__subcmd__fit"
+                ;;
+            tessera__subcmd__power,import)
+                cmd="tessera__subcmd__power__subcmd__import"
                 ;;
             tessera__subcmd__power,simulate)
                 cmd="tessera__subcmd__power__subcmd__simulate"
@@ -852,7 +858,7 @@ _tessera() {
             return 0
             ;;
         tessera__subcmd__power)
-            opts="-h --config --help fit choose simulate"
+            opts="-h --config --help import fit choose divide simulate"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -911,6 +917,48 @@ _tessera() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        tessera__subcmd__power__subcmd__divide)
+            opts="-h --model --counters --budget --groups --alpha --guard --json --config --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --model)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --counters)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --budget)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --groups)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --alpha)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --guard)
+                    COMPREPLY=($(compgen -W "on off" -- "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         tessera__subcmd__power__subcmd__fit)
             opts="-h --gpu --basis --out --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -927,6 +975,28 @@ _tessera() {
                     return 0
                     ;;
                 --out)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        tessera__subcmd__power__subcmd__import)
+            opts="-h --gpu --command --json --config --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --gpu)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

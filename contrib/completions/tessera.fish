@@ -248,11 +248,18 @@ complete -c tessera -n "__fish_tessera_using_subcommand fit; and __fish_seen_sub
 complete -c tessera -n "__fish_tessera_using_subcommand fit; and __fish_seen_subcommand_from bandwidth" -l model -d 'The model to beat' -r
 complete -c tessera -n "__fish_tessera_using_subcommand fit; and __fish_seen_subcommand_from bandwidth" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand fit; and __fish_seen_subcommand_from bandwidth" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from fit choose simulate" -l config -d 'Read this tessera.toml' -r -F
-complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from fit choose simulate" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from fit choose simulate" -f -a "fit" -d 'Fit the model of a GPU to counters and measured runs'
-complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from fit choose simulate" -f -a "choose" -d 'Choose the state, and the power cap, for applications on one GPU'
-complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from fit choose simulate" -f -a "simulate" -d 'Run the paper\'s evaluation on a simulated A100'
+complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from import fit choose divide simulate" -l config -d 'Read this tessera.toml' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from import fit choose divide simulate" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from import fit choose divide simulate" -f -a "import" -d 'Print a line of counters from a profile of Nsight Compute'
+complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from import fit choose divide simulate" -f -a "fit" -d 'Fit the model of a GPU to counters and measured runs'
+complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from import fit choose divide simulate" -f -a "choose" -d 'Choose the state, and the power cap, for applications on one GPU'
+complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from import fit choose divide simulate" -f -a "divide" -d 'Divide a budget of watts over GPUs'
+complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from import fit choose divide simulate" -f -a "simulate" -d 'Run the paper\'s evaluation on a simulated A100'
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from import" -l gpu -d 'The GPU model that it was made on, as `tessera profiles` lists it' -r
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from import" -l config -d 'Read this tessera.toml' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from import" -l command -d 'Print the profiler\'s command line instead'
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from import" -l json -d 'Print JSON'
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from import" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from fit" -l gpu -d 'The GPU model, as `tessera profiles` lists it' -r
 complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from fit" -l basis -d 'The functions of the counters: tessera, arima2022 or dcgm' -r
 complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from fit" -l out -d 'Write the model to this file' -r -F
@@ -270,6 +277,16 @@ complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_s
 complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from choose" -l all -d 'Also print all candidates'
 complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from choose" -l json -d 'Print JSON'
 complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from choose" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from divide" -l model -d 'A model that `tessera power fit` wrote' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from divide" -l counters -d 'The counters of the applications' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from divide" -l budget -d 'The budget of all GPUs together, W' -r
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from divide" -l groups -d 'Who runs on which GPU' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from divide" -l alpha -d 'The part of its performance alone that each application exceeds' -r
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from divide" -l guard -d 'Whether alpha holds for cautious predictions' -r -f -a "on\t'It holds for cautious predictions; measured combinations are not predicted'
+off\t'It holds for the predictions themselves'"
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from divide" -l config -d 'Read this tessera.toml' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from divide" -l json -d 'Print JSON'
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from divide" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from simulate" -l figure -d 'Only this figure of the paper: 4, 5, 6 or 8 to 13' -r
 complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from simulate" -l seed -d 'Seed of the measurement errors' -r
 complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from simulate" -l noise -d 'Standard deviation of a measurement, as a part of it' -r

@@ -265,3 +265,97 @@ fn what_cannot_be_done_is_one_line() {
     exit 1
     ");
 }
+
+const PROFILE: &str = r#"==PROF== Connected to process 42
+"ID","Kernel Name","CC","gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed","gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed","gpu__time_duration.sum","lts__t_sector_hit_rate.pct","sm__pipe_tensor_op_dmma_cycles_active.avg.pct_of_peak_sustained_elapsed","sm__pipe_tensor_op_hmma_cycles_active.avg.pct_of_peak_sustained_elapsed","sm__pipe_tensor_op_imma_cycles_active.avg.pct_of_peak_sustained_elapsed","sm__throughput.avg.pct_of_peak_sustained_elapsed","sm__warps_active.avg.pct_of_peak_sustained_active"
+"","","","%","%","nsecond","%","%","%","%","%","%"
+"0","void gemm<1, 2>(float*)","8.0","40","20","1,000","60","0","80","4","80","25"
+"1","reduce","8.0","80","60","3,000","20","0","0","0","40","45"
+"#;
+
+#[test]
+fn a_profile_becomes_a_line_of_counters() {
+    let site = Site::new();
+    fs::write(site.path().join("ncu.csv"), PROFILE).unwrap();
+    let run = |line: &str| site.run(&words(line));
+    assert_snapshot!(run("power import hgemm ncu.csv"), @r"
+    hgemm,a100-40gb,ncu,50,70,50,30,40,20,0,1
+    exit 0
+    ");
+    let json = run("power import hgemm ncu.csv --json");
+    let value: Value = serde_json::from_str(json.strip_suffix("exit 0").unwrap()).unwrap();
+    let wanted = ["app", "f1", "f2", "f3", "f4", "f5", "f6", "f7", "f8", "gpu", "kernels", "source"];
+    assert_eq!((keys(&value), &value["f4"]), (wanted.to_vec(), &json!(30.0)));
+    let command = run("power import --command");
+    assert!(
+        command.starts_with("ncu ") && command.contains("--metrics gpu__time_duration.sum,"),
+        "{command}"
+    );
+    assert_snapshot!(run("power import hgemm ncu.csv --gpu h100-80gb-sxm"), @r"
+    stderr: tessera: ncu.csv: the profile is of compute capability 8.0, h100-80gb-sxm has another
+    stderr: hint: name the GPU model with --gpu
+    exit 1
+    ");
+    fs::write(site.path().join("ncu.csv"), PROFILE.replace("gpu__time_duration.sum", "other")).unwrap();
+    assert_snapshot!(run("power import hgemm ncu.csv"), @r"
+    stderr: tessera: ncu.csv:4:gpu__time_duration.sum: the metric is missing: profile again with all of --command
+    exit 1
+    ");
+}
+
+/// Runs `tessera power divide` on the fitted model, the groups in a file.
+fn divide(site: &Site, groups: &str, rest: &str) -> String {
+    fs::write(site.path().join("groups"), groups).unwrap();
+    let line = "power divide --model model.json --counters counters.csv --groups groups --guard off";
+    site.run(&words(&format!("{line} {rest}")))
+}
+
+#[test]
+fn a_budget_is_divided_over_gpus() {
+    let site = fitted();
+    let groups = "# the node\nn1:0 hgemm+stream\nn1:1 sgemm+lavaMD\n\nn1:2  bfs+kmeans\n";
+    assert_snapshot!(divide(&site, groups, "--budget 600"), @r"
+    budget        600 W, 550 W used
+    throughput    3.131, no division is better
+
+    GPU   APPS          STATE  CAP  THROUGHPUT
+    n1:0  hgemm+stream  4g+3g  150       1.087
+    n1:1  sgemm+lavaMD  4g+3g  250       1.119
+    n1:2  bfs+kmeans    4g+3g  150       0.924
+    exit 0
+    ");
+    assert_snapshot!(divide(&site, groups, "--budget 449"), @r"
+    nothing chosen: the budget of 449 W is too small: the lowest caps that keep every application above alpha add up to 450 W
+    exit 1
+    ");
+    let json = divide(&site, groups, "--budget 700 --json");
+    let value: Value = serde_json::from_str(json.strip_suffix("exit 0").unwrap()).unwrap();
+    let wanted =
+        ["alpha", "basis", "budget_w", "chosen", "elapsed_us", "exact", "gpus", "throughput", "used_w"];
+    assert_eq!((keys(&value), &value["exact"]), (wanted.to_vec(), &json!(true)));
+    let gpus = value["gpus"].as_array().unwrap();
+    assert_eq!(keys(&gpus[0]), ["apps", "cap_w", "gpu", "low", "rperf", "state", "throughput"]);
+    let sum: u64 = gpus.iter().map(|gpu| gpu["cap_w"].as_u64().unwrap()).sum();
+    assert_eq!((gpus.len(), &value["used_w"]), (3, &json!(sum)));
+    let none = divide(&site, groups, "--budget 700 --alpha 0.9 --json");
+    let value: Value = serde_json::from_str(none.strip_suffix("exit 1").unwrap()).unwrap();
+    assert_eq!(value["chosen"], json!(false));
+}
+
+#[test]
+fn a_bad_line_of_groups_is_named() {
+    let site = fitted();
+    for (groups, want) in [
+        ("", "groups:1:gpu: no line names a GPU and its applications, such as n1:0 hgemm+lud"),
+        ("n1:0", "groups:1:apps: expected a GPU and its applications, such as n1:0 hgemm+lud"),
+        ("n1:0 lud + bfs", "groups:1:apps: 4 words, expected a GPU and its applications"),
+        ("n,1 lud+bfs", "groups:1:gpu: `n,1` is not a name: use letters, digits, . _ - : /"),
+        ("n1:0 lud+", "groups:1:apps: `` is not a name: use letters, digits, . _ - : /"),
+        ("n1:0 lud", "groups:1:apps: one application, `lud`: a GPU is divided among two or more"),
+        ("n1:0 lud+bfs+stream", "groups:1:apps: no calibrated state has 3 parts"),
+        ("#\nn1:0 lud+quake", "groups:2:apps: no counters of `quake` on a100-40gb: profile it first"),
+        ("n1:0 lud+bfs\nn1:0 lud+bfs", "groups:2:gpu: `n1:0` is on line 1 too: one line for each GPU"),
+    ] {
+        assert_eq!(divide(&site, groups, "--budget 500"), format!("stderr: tessera: {want}\nexit 1"));
+    }
+}

@@ -1,4 +1,5 @@
-//! How long a choice takes: two applications, 24 candidates, with and without the guard; and the fit before it.
+//! How long a choice takes: two applications, 24 candidates, with and without the guard; a budget over 64
+//! GPUs with different applications; and the fit before all that.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a benchmark")]
 
 #[path = "../tests/calibration/mod.rs"]
@@ -8,7 +9,7 @@ use std::hint::black_box;
 
 use calibration::{Calibration, cap};
 use criterion::{Criterion, criterion_group, criterion_main};
-use power::{Problem, Question, choose};
+use power::{Group, Problem, Question, choose, divide};
 
 fn benches(c: &mut Criterion) {
     let data = Calibration::new(1, 0.1);
@@ -28,6 +29,14 @@ fn benches(c: &mut Criterion) {
             }
         }
     }
+    let group = |gpu: usize| {
+        let (apps, features) = data.of(&[gpu % 24, (gpu * 7 + 3) % 24]);
+        Group { gpu: format!("n{}:{}", gpu / 8, gpu % 8), apps, features }
+    };
+    let groups: Vec<Group> = (0..64).map(group).collect();
+    c.bench_function("divide/64", |b| {
+        b.iter(|| divide(black_box(&model), black_box(&groups), 12_000, 0.1, false));
+    });
     c.bench_function("fit", |b| b.iter(|| black_box(&data).fit()));
 }
 

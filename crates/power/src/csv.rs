@@ -56,7 +56,7 @@ impl<'t> Line<'t> {
     }
 }
 
-fn is_name(name: &str) -> bool {
+pub(crate) fn is_name(name: &str) -> bool {
     let allowed = |c: char| c.is_alphanumeric() || "._-:/".contains(c);
     !name.is_empty() && name.chars().all(allowed)
 }

@@ -32,11 +32,13 @@ mod divide;
 mod evaluate;
 mod field;
 mod fit;
+pub mod groups;
 mod held_out;
 mod least_squares;
 mod model;
 mod model_file;
 mod monotone;
+pub mod ncu;
 mod part;
 pub mod runs;
 

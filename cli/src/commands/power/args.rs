@@ -18,9 +18,39 @@ use super::simulate::SimulateArgs;
 /// application alone without MIG and cap.
 #[derive(Subcommand)]
 pub(crate) enum PowerCommand {
+    Import(ImportArgs),
     Fit(FitArgs),
     Choose(ChooseArgs),
+    Divide(DivideArgs),
     Simulate(SimulateArgs),
+}
+
+/// Print a line of counters from a profile of Nsight Compute
+///
+/// PROFILE is what ncu --csv prints, its raw page or its details page. The counters are means over all kernels, weighted by
+/// their time. Append the line to the COUNTERS of `tessera power fit` and `tessera power choose`. Profile the application
+/// alone on the whole GPU, without MIG and without a lower power cap.
+#[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  tessera power import --command
+  tessera power import hgemm ncu.csv >> counters.csv")]
+pub(crate) struct ImportArgs {
+    /// The application's name in COUNTERS
+    #[arg(value_name = "NAME", required_unless_present = "command")]
+    pub(super) name: Option<String>,
+    /// The profile, CSV
+    #[arg(value_name = "PROFILE", required_unless_present = "command")]
+    pub(super) profile: Option<PathBuf>,
+    /// The GPU model that it was made on, as `tessera profiles` lists it
+    #[arg(long, value_name = "KEY", default_value = "a100-40gb")]
+    pub(super) gpu: String,
+    /// Print the profiler's command line instead
+    #[arg(long)]
+    pub(super) command: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(super) json: bool,
 }
 
 /// Fit the model of a GPU to counters and measured runs
@@ -96,6 +126,39 @@ pub(crate) struct ChooseArgs {
     /// Also print all candidates
     #[arg(long)]
     pub(super) all: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// Divide a budget of watts over GPUs
+///
+/// GROUPS has a line for each GPU: its name and its applications, such as `n1:0 hgemm+lud`. Chooses a cap and a state for
+/// each, so that the caps add up to no more than the budget and the throughput of all is the highest. Each application
+/// keeps more than --alpha, as with `tessera power choose`. If a GPU cannot have a cap, none has: exit status 1.
+#[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  tessera power divide --model model.json --counters counters.csv --budget 12000 --groups groups")]
+pub(crate) struct DivideArgs {
+    /// A model that `tessera power fit` wrote
+    #[arg(long, value_name = "MODEL")]
+    pub(super) model: PathBuf,
+    /// The counters of the applications
+    #[arg(long, value_name = "COUNTERS")]
+    pub(super) counters: PathBuf,
+    /// The budget of all GPUs together, W
+    #[arg(long, value_name = "W")]
+    pub(super) budget: u64,
+    /// Who runs on which GPU
+    #[arg(long, value_name = "GROUPS")]
+    pub(super) groups: PathBuf,
+    /// The part of its performance alone that each application exceeds
+    #[arg(long, value_name = "A", default_value_t = 0.2)]
+    pub(super) alpha: f64,
+    /// Whether alpha holds for cautious predictions
+    #[arg(long, value_name = "WHETHER", default_value = "on")]
+    pub(super) guard: Guard,
     /// Print JSON
     #[arg(long)]
     pub(super) json: bool,

@@ -2,7 +2,9 @@
 
 mod args;
 mod choose;
+mod divide;
 mod fit;
+mod import;
 mod simulate;
 mod text;
 
@@ -17,8 +19,10 @@ use crate::outcome::{Failure, Outcome};
 
 pub(crate) fn run(command: &PowerCommand) -> Result<Outcome, Failure> {
     match command {
+        PowerCommand::Import(args) => import::run(args),
         PowerCommand::Fit(args) => fit::run(args),
         PowerCommand::Choose(args) => choose::run(args),
+        PowerCommand::Divide(args) => divide::run(args),
         PowerCommand::Simulate(args) => simulate::run(args),
     }
 }

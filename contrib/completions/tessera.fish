@@ -290,7 +290,7 @@ complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_s
 complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from simulate" -l figure -d 'Only this figure of the paper: 4, 5, 6 or 8 to 13' -r
 complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from simulate" -l seed -d 'Seed of the measurement errors' -r
 complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from simulate" -l noise -d 'Standard deviation of a measurement, as a part of it' -r
-complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from simulate" -l basis -d 'The functions of the counters: arima2022 or tessera' -r
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from simulate" -l basis -d 'The functions of the counters: arima2022, tessera or dcgm' -r
 complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from simulate" -l guard -d 'Whether alpha holds for cautious predictions' -r -f -a "on\t'It holds for cautious predictions; measured combinations are not predicted'
 off\t'It holds for the predictions themselves'"
 complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from simulate" -l csv -d 'Write the rows to this file, CSV' -r -F

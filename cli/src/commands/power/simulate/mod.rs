@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use power::Basis;
+use power::{Basis, Errors, Model};
 use serde_json::{Value, json};
 
 use super::args::Guard;
@@ -46,7 +46,7 @@ pub(crate) struct SimulateArgs {
     /// Standard deviation of a measurement, as a part of it
     #[arg(long, value_name = "X", default_value_t = 0.01)]
     noise: f64,
-    /// The functions of the counters: arima2022 or tessera
+    /// The functions of the counters: arima2022, tessera or dcgm
     #[arg(long, value_name = "BASIS", default_value = "arima2022")]
     basis: Basis,
     /// Whether alpha holds for cautious predictions
@@ -96,22 +96,33 @@ pub(super) fn run(args: &SimulateArgs) -> Result<Outcome, Failure> {
         });
     }
     let compared = compare::with_paper(&world, &rule, &rows);
-    let paper = figures::fitted(&world, Basis::Arima2022)?;
-    let kept = guard::all(&world, &paper)?;
+    let bases = [Basis::Arima2022, Basis::Tessera, Basis::Dcgm].map(|basis| figures::fitted(&world, basis));
+    let bases = bases.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let kept = guard::all(&world, &bases[0])?;
     if args.json {
         let mut value = as_json(args, &rule, &rows);
         value["compared"] = json!(compared);
         value["guarantee"] = json!(kept);
+        value["bases"] = bases.iter().map(of_basis).collect();
         return Ok(Outcome::json(&value, 0));
     }
-    Ok(Outcome::ok(text::summary(&rule, &compared, &kept)))
+    Ok(Outcome::ok(text::summary(&rule, &bases, &compared, &kept)))
 }
 
 fn as_json(args: &SimulateArgs, rule: &Rule, rows: &[Row]) -> Value {
-    let errors = |e: power::Errors| json!({ "throughput": e.throughput, "fairness": e.fairness });
+    let mut value = of_basis(&rule.model);
+    value["seed"] = json!(args.seed);
+    value["noise"] = json!(args.noise);
+    value["guard"] = json!(rule.guard);
+    value["rows"] = json!(rows);
+    value
+}
+
+/// How wrong a basis is.
+fn of_basis(model: &Model) -> Value {
+    let errors = |e: Errors| json!({ "throughput": e.throughput, "fairness": e.fairness });
     json!({
-        "seed": args.seed, "noise": args.noise, "basis": rule.model.basis().name(), "guard": rule.guard,
-        "errors": errors(rule.model.errors()), "held_out": rule.model.held_out().map(errors), "rows": rows,
+        "basis": model.basis().name(), "errors": errors(model.errors()), "held_out": model.held_out().map(errors),
     })
 }
 

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use power::Model;
+
 use super::super::text::errors;
 use super::compare::Compared;
 use super::figures::{Row, Rule};
@@ -63,9 +65,12 @@ pub(super) fn csv(rows: &[Row]) -> String {
 }
 
 /// The paper's numbers and the guarantee.
-pub(super) fn summary(rule: &Rule, compared: &[Compared], kept: &[Kept]) -> String {
-    let model = &rule.model;
-    let held_out = model.held_out().map_or_else(|| "unknown".to_owned(), errors);
+pub(super) fn summary(rule: &Rule, bases: &[Model], compared: &[Compared], kept: &[Kept]) -> String {
+    let mut wrong = vec![["BASIS", "ERRORS", "HELD OUT"].map(str::to_owned).to_vec()];
+    for model in bases {
+        let held_out = model.held_out().map_or_else(|| "unknown".to_owned(), errors);
+        wrong.push(vec![model.basis().name().to_owned(), errors(model.errors()), held_out]);
+    }
     let mut lines = vec![["FIGURE", "WHAT", "PAPER", "SIMULATED"].map(str::to_owned).to_vec()];
     for row in compared {
         let simulated = row.simulated.map_or_else(|| "-".to_owned(), |value| format!("{value:.3}"));
@@ -78,12 +83,13 @@ pub(super) fn summary(rule: &Rule, compared: &[Compared], kept: &[Kept]) -> Stri
     let mut promises = vec![head.map(str::to_owned).to_vec()];
     promises.extend(kept.iter().map(promise));
     format!(
-        "basis         {}, guard {}\nerrors        {}\nheld out      {held_out}\n\n{}\n\
-         The promise of 18 workloads, by whether the fit has seen their applications:\n\n{}",
-        model.basis(),
+        "Figures with basis {}, guard {}\n\n{}\n\
+         Errors on the co-runs, and on those of applications left out of the fit\n\n{}\n\
+         The promise of 18 workloads, by whether the fit has seen their applications\n\n{}",
+        rule.model.basis(),
         if rule.guard { "on" } else { "off" },
-        errors(model.errors()),
         table::render(&lines, &[0, 2, 3]),
+        table::render(&wrong, &[]),
         table::render(&promises, &[3, 4, 5, 6, 7, 8, 9, 10]),
     )
 }

@@ -157,6 +157,35 @@ fn a_replay_answers_begins_and_frees() {
     assert_eq!((lines(&out).len(), status), (1, 0), "an empty file gives the node's line");
 }
 
+/// Without a layout, `tessera` makes the instances; the other policies have whole GPUs.
+#[test]
+fn instances_follow_the_tasks() {
+    let begin = |task: u64, gb: u64| {
+        let mem = gb * GB;
+        format!(r#"{{"ev":"begin","task":{task},"job":{task},"mem":{mem},"blocks":1,"threads":32}}"#)
+    };
+    let log = [begin(1, 8), begin(2, 30), r#"{"ev":"free","task":1}"#.to_owned()].join("\n");
+    let args = ["--node", "a100-40gb,1", "--replay", "in", "--policy", "tessera,alg3"];
+    assert_snapshot!(run(&log, &args), @r#"
+    {"devices":[],"ev":"node","gpus":1,"model":"a100-40gb","order":"arrival","policy":"tessera","workers":null}
+    {"devices":[{"blocks_per_sm":32,"dev":4,"gpu":0,"max_workers":null,"mem":10000000000,"profile":"2g.10gb","sms":28,"start":4,"warps_per_sm":64}],"ev":"layout","t":0.0}
+    {"blocks":1,"ev":"begin","job":1,"mem":8000000000,"t":0.0,"task":1,"threads":32}
+    {"dev":4,"ev":"grant","t":0.0,"task":1}
+    {"blocks":1,"ev":"begin","job":2,"mem":30000000000,"t":0.0,"task":2,"threads":32}
+    {"ev":"wait","t":0.0,"task":2}
+    {"ev":"free","t":0.0,"task":1}
+    {"devices":[{"blocks_per_sm":32,"dev":0,"gpu":0,"max_workers":null,"mem":40000000000,"profile":"7g.40gb","sms":98,"start":0,"warps_per_sm":64}],"ev":"layout","t":0.0}
+    {"dev":0,"ev":"grant","t":0.0,"task":2}
+    {"devices":[{"blocks_per_sm":32,"dev":0,"max_workers":null,"mem":40000000000,"sms":108,"warps_per_sm":64}],"ev":"node","order":"arrival","policy":"alg3","workers":null}
+    {"blocks":1,"ev":"begin","job":1,"mem":8000000000,"t":0.0,"task":1,"threads":32}
+    {"dev":0,"ev":"grant","t":0.0,"task":1}
+    {"blocks":1,"ev":"begin","job":2,"mem":30000000000,"t":0.0,"task":2,"threads":32}
+    {"dev":0,"ev":"grant","t":0.0,"task":2}
+    {"ev":"free","t":0.0,"task":1}
+    exit 0
+    "#);
+}
+
 #[test]
 fn bad_input_is_named_by_file_line_and_field() {
     let jobs = r#"{"id":1,"arrival":-1,"isolated":false,"mem":5,"phases":[{"gpu":1,"mem":9,"blocks":0,"threads":32,"demand":2}]}
@@ -188,8 +217,8 @@ nonsense
     hint: tessera, alg3, alg2, case-mig or schedgpu
     exit 1
     ");
-    assert_snapshot!(run("", &["--node", "a100-40gb,1", "--mix", "rodinia:W1"]), @r"
-    tessera: --node a100-40gb,1: a100-40gb needs a layout, such as a30-24gb,4/1g.6gb*4
+    assert_snapshot!(run("", &["--node", "a100-40gb,0", "--mix", "rodinia:W1"]), @r"
+    tessera: --node a100-40gb,0: 0 GPUs: a node has 1 to 64
     exit 1
     ");
     assert_snapshot!(run("", &["--node", "v100-16gb,1", "--mix", "rodinia:W9"]), @r"

@@ -199,7 +199,7 @@ complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_see
 complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l refuse-last-links -d 'Also let a one-GPU job refuse its GPU if no good link would remain among the other free GPUs'
 complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l json -d 'Print JSON'
 complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from case" -l node -d 'v100-16gb,4, p100-16gb,2, a30-24gb,4/1g.6gb*4 or others of that form' -r
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from case" -l node -d 'v100-16gb,4, p100-16gb,2, a30-24gb,4/1g.6gb*4 or others of that form; a100-40gb,1 to have the policy make instances' -r
 complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from case" -l mix -d 'rodinia:W1 to W8, rodinia:2-1:128, darknet:TASK, darknet:mix, mig:C:2-1 or mig-small:C:2-1' -r
 complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from case" -l jobs -d 'Run the jobs of FILE, one JSON object a line' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from case" -l replay -d 'Answer the begins and frees of FILE, one JSON object a line, and print the events' -r -F

@@ -77,7 +77,7 @@ fn simulation(c: &mut Criterion) {
     for n in [1_000, 10_000] {
         let jobs: Vec<Job> =
             (0..n).zip(commands.iter().cycle()).map(|(id, c)| job(id, c, Machine::V100)).collect();
-        let setup = Setup { devices: Machine::V100.devices(), workers: 16, order: Order::Arrival };
+        let setup = Setup { pool: Pool::new(&Machine::V100.devices()), workers: 16, order: Order::Arrival };
         for policy in ["alg3", "tessera"] {
             group.bench_function(BenchmarkId::new(policy, n), |b| {
                 b.iter(|| simulate(&setup, &jobs, policy::by_name(policy).unwrap()).unwrap());

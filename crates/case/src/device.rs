@@ -44,6 +44,19 @@ impl Device {
         Device { mem: Bytes(16_000_000_000), ..*self }
     }
 
+    /// A GPU of `model` outside MIG mode. Its memory is the model's nominal gigabytes, 10^9 bytes each, or what can be promised
+    /// where that is less.
+    #[must_use]
+    pub fn whole(model: &Model) -> Device {
+        let nominal_gb = model.shards();
+        Device {
+            mem: Bytes(u64::from(nominal_gb) * 1_000_000_000).min(Bytes::from_mib(model.usable_mib())),
+            sms: model.full_gpu_sm,
+            max_workers: Some(workers_of(nominal_gb)),
+            ..Device::P100
+        }
+    }
+
     /// The instance of `profile` on `model`, both by name. Its memory is the profile's nominal gigabytes, 10^9 bytes each,
     /// or what the driver reports where that is less.
     #[must_use]

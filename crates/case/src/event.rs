@@ -1,6 +1,8 @@
 //! What happened, in the order in which it took effect.
 
 use crate::device::{Device, DeviceId};
+use crate::layout::{Gpus, Instance};
+use crate::pool::Pool;
 use crate::scheduler::Order;
 use crate::task::{JobId, Need, TaskId};
 
@@ -13,10 +15,19 @@ pub enum Event {
         policy: &'static str,
         /// The queue's order.
         order: Order,
-        /// The devices in the policy's order.
+        /// The devices in the policy's order; none where the policy makes them.
         devices: Vec<Device>,
+        /// The GPUs whose instances the policy makes.
+        gpus: Option<Gpus>,
         /// Most jobs that run at a time; `None` for no limit.
         workers: Option<usize>,
+    },
+    /// The policy made instances; those in use before are still there, under their numbers.
+    Layout {
+        /// When.
+        t: f64,
+        /// All instances.
+        devices: Vec<(DeviceId, Device, Instance)>,
     },
     /// A job got its worker.
     Job {
@@ -88,4 +99,20 @@ pub enum Event {
         /// Which.
         job: JobId,
     },
+}
+
+impl Event {
+    /// The first line of a log: `policy` on an empty `pool`.
+    #[must_use]
+    pub fn node(policy: &'static str, order: Order, pool: &Pool, workers: Option<usize>) -> Event {
+        let devices = pool.devices().map(|held| *held.device()).collect();
+        Event::Node { policy, order, devices, gpus: pool.gpus().copied(), workers }
+    }
+
+    /// The instances of a pool as they are now.
+    #[must_use]
+    pub fn layout(t: f64, pool: &Pool) -> Event {
+        let made = pool.iter().filter_map(|(id, held)| Some((id, *held.device(), *held.instance()?)));
+        Event::Layout { t, devices: made.collect() }
+    }
 }

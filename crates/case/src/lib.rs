@@ -33,6 +33,7 @@ pub mod audit;
 mod device;
 pub mod event;
 pub mod figures;
+mod layout;
 pub mod mix;
 mod node;
 pub mod policy;
@@ -44,8 +45,9 @@ mod units;
 
 pub use device::{Device, DeviceId};
 pub use event::Event;
+pub use layout::{Gpus, Instance};
 pub use node::{Node, NodeError};
-pub use policy::{Policy, Refusal, Start, Verdict};
+pub use policy::{Policy, Refusal, Start, Verdict, Want};
 pub use pool::{Held, Lease, Pool};
 pub use scheduler::{Answer, Grant, Order, Scheduler, UnknownTask};
 pub use task::{Ask, JobAsk, JobId, Need, NeedError, TaskId};

@@ -1,9 +1,11 @@
-//! Nodes by name: `v100-16gb,4`, `a100-40gb,1/2g.10gb*2+1g.5gb*3`.
+//! Nodes by name: `v100-16gb,4`, `a100-40gb,1/2g.10gb*2+1g.5gb*3`, `a100-40gb,1`.
 
 use geometry::{Model, Profile, coexist};
 
 use crate::device::Device;
+use crate::layout::Gpus;
 use crate::mix::Machine;
+use crate::pool::Pool;
 
 /// GPUs of one kind, whole or cut into instances.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,6 +14,8 @@ pub struct Node {
     pub name: String,
     /// GPU by GPU.
     pub devices: Vec<Device>,
+    /// The GPUs, where the model has MIG and no layout was given: `devices` are then whole GPUs.
+    pub gpus: Option<Gpus>,
     /// Whose run times the papers' mixes have here.
     pub machine: Machine,
 }
@@ -36,9 +40,6 @@ pub enum NodeError {
     /// A model without MIG.
     #[error("{0} has no MIG: leave out the layout")]
     NoMig(String),
-    /// Instances have to be named.
-    #[error("{0} needs a layout, such as a30-24gb,4/1g.6gb*4")]
-    NoLayout(String),
     /// Not one of the model's.
     #[error("{model} has no profile {profile}")]
     Profile {
@@ -71,17 +72,19 @@ impl Node {
         if n == 0 || n > MAX_GPUS {
             return Err(NodeError::Gpus(n));
         }
-        let (machine, gpu) = match (model, layout) {
-            ("p100-16gb", None) => (Machine::P100, vec![Device::P100]),
-            ("v100-16gb", None) => (Machine::V100, vec![Device::V100]),
+        let (machine, gpu, open) = match (model, layout) {
+            ("p100-16gb", None) => (Machine::P100, vec![Device::P100], None),
+            ("v100-16gb", None) => (Machine::V100, vec![Device::V100], None),
             ("p100-16gb" | "v100-16gb", Some(_)) => return Err(NodeError::NoMig(model.to_owned())),
             _ => {
                 let model = Model::find(model).ok_or_else(|| NodeError::Model(model.to_owned()))?;
-                let layout = layout.ok_or_else(|| NodeError::NoLayout(model.key.clone()))?;
-                (Machine::V100, instances(model, layout).ok_or_else(form)??)
+                match layout {
+                    Some(layout) => (Machine::V100, instances(model, layout).ok_or_else(form)??, None),
+                    None => (Machine::V100, vec![Device::whole(model)], Some(Gpus { model, count: n })),
+                }
             }
         };
-        Ok(Node { name: text.to_owned(), devices: gpu.repeat(n), machine })
+        Ok(Node { name: text.to_owned(), devices: gpu.repeat(n), gpus: open, machine })
     }
 
     /// The papers' workers: the sum over MIG instances; else 5 per P100 and 4 per V100. Policies that give a job a whole
@@ -98,12 +101,17 @@ impl Node {
         }
     }
 
-    /// The devices as `policy` finds them. Nobody keeps memory of whole GPUs back for `cg`, so it has all 16 GB.
+    /// The devices as `policy` finds them. Where no layout was given, `tessera` makes instances and the others have whole
+    /// GPUs. Nobody keeps memory of 16 GB GPUs back for `cg`.
     #[must_use]
-    pub fn devices_under(&self, policy: &str) -> Vec<Device> {
-        let is_whole = self.devices.iter().all(|d| d.max_workers.is_none());
-        let whole = |device: &Device| if policy == "cg" && is_whole { device.unmanaged() } else { *device };
-        self.devices.iter().map(whole).collect()
+    pub fn pool(&self, policy: &str) -> Pool {
+        let unmanaged =
+            |device: &Device| if device.max_workers.is_none() { device.unmanaged() } else { *device };
+        match (policy, self.gpus) {
+            ("tessera", Some(gpus)) => Pool::of_gpus(gpus),
+            ("cg", _) => Pool::new(&self.devices.iter().map(unmanaged).collect::<Vec<_>>()),
+            _ => Pool::new(&self.devices),
+        }
     }
 }
 
@@ -154,7 +162,7 @@ mod tests {
         check("a100-40gb,1/3g.20gb+3g.20gb", Ok((2, 32)));
         check("a100-40gb,1/3g.20gb*2+1g.5gb", Err("3g.20gb*2+1g.5gb does not fit on one a100-40gb"));
         check("a100-40gb,1/1g.6gb", Err("a100-40gb has no profile 1g.6gb"));
-        check("a100-40gb,1", Err("a100-40gb needs a layout, such as a30-24gb,4/1g.6gb*4"));
+        check("a100-40gb,2", Ok((2, 64)));
         check("v100-16gb,0", Err("0 GPUs: a node has 1 to 64"));
         check("v100-16gb,1/1g.5gb", Err("v100-16gb has no MIG: leave out the layout"));
         assert!(
@@ -163,7 +171,9 @@ mod tests {
         assert!(Node::parse("a100-40gb,1/1g.5gb*").is_err() && Node::parse("a100-40gb,1/").is_err());
         let node = Node::parse("v100-16gb,4").unwrap();
         assert_eq!(node.workers("sa"), 4);
-        let mem = |policy| node.devices_under(policy)[3].mem.0;
-        assert_eq!((mem("cg"), mem("alg3")), (16_000_000_000, 14_680_064_000));
+        let mem = |node: &Node, policy| node.pool(policy).devices().map(|held| held.device().mem.0).last();
+        assert_eq!((mem(&node, "cg"), mem(&node, "alg3")), (Some(16_000_000_000), Some(14_680_064_000)));
+        let node = Node::parse("a100-40gb,1").unwrap();
+        assert_eq!((mem(&node, "alg3"), mem(&node, "tessera")), (Some(40_000_000_000), None));
     }
 }

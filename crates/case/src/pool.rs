@@ -4,6 +4,7 @@
 //! memory, whatever it decides. A lease is neither copied nor cloned: giving it back consumes it.
 
 use crate::device::{Device, DeviceId};
+use crate::layout::{Gpus, Instance};
 use crate::task::{Ask, JobId, TaskId};
 use crate::units::{Bytes, Warps};
 
@@ -17,11 +18,26 @@ pub struct Held {
     /// Live tasks by job; a job stands here once.
     jobs: Vec<(JobId, usize)>,
     isolated: Option<JobId>,
+    instance: Option<Instance>,
 }
 
 impl Held {
-    fn new(device: Device) -> Held {
-        Held { device, free: device.mem, warps: Warps(0), tasks: 0, jobs: Vec::new(), isolated: None }
+    fn new(device: Device, instance: Option<Instance>) -> Held {
+        Held {
+            device,
+            free: device.mem,
+            warps: Warps(0),
+            tasks: 0,
+            jobs: Vec::new(),
+            isolated: None,
+            instance,
+        }
+    }
+
+    /// Where it is on its GPU, if the policy made it.
+    #[must_use]
+    pub fn instance(&self) -> Option<&Instance> {
+        self.instance.as_ref()
     }
 
     /// What it is able to hold.
@@ -99,43 +115,134 @@ impl Lease {
 /// The devices that share the tasks of a node.
 #[derive(Clone, Debug)]
 pub struct Pool {
-    held: Vec<Held>,
+    /// By number. An instance's number is its GPU's times the GPU's placement units, plus its start; `None` without one.
+    held: Vec<Option<Held>>,
+    gpus: Option<Gpus>,
+    /// Whether instances that are made limit their jobs.
+    limits_workers: bool,
 }
 
 impl Pool {
     /// A pool without promises, devices in the order that policies try them in.
     #[must_use]
     pub fn new(devices: &[Device]) -> Pool {
-        Pool { held: devices.iter().map(|d| Held::new(*d)).collect() }
+        Pool {
+            held: devices.iter().map(|d| Some(Held::new(*d, None))).collect(),
+            gpus: None,
+            limits_workers: true,
+        }
+    }
+
+    /// A pool of GPUs without instances: the policy makes them.
+    #[must_use]
+    pub fn of_gpus(gpus: Gpus) -> Pool {
+        let units = usize::from(gpus.model.placement_units);
+        Pool { held: vec![None; gpus.count * units], gpus: Some(gpus), limits_workers: true }
+    }
+
+    /// The pool without limits of jobs per device.
+    #[must_use]
+    pub fn without_workers(mut self) -> Pool {
+        self.held.iter_mut().flatten().for_each(|held| held.device.max_workers = None);
+        Pool { limits_workers: false, ..self }
+    }
+
+    /// The GPUs whose instances the policy makes.
+    #[must_use]
+    pub fn gpus(&self) -> Option<&Gpus> {
+        self.gpus.as_ref()
+    }
+
+    /// One more than the largest number that a device has or may get.
+    #[must_use]
+    pub fn numbers(&self) -> usize {
+        self.held.len()
     }
 
     /// The devices in order.
-    #[must_use]
-    pub fn devices(&self) -> &[Held] {
-        &self.held
+    pub fn devices(&self) -> impl Iterator<Item = &Held> {
+        self.held.iter().flatten()
     }
 
     /// One device.
     #[must_use]
     pub fn get(&self, id: DeviceId) -> Option<&Held> {
-        self.held.get(id.0)
+        self.held.get(id.0)?.as_ref()
     }
 
     /// Devices with their numbers, in order.
     pub fn iter(&self) -> impl Iterator<Item = (DeviceId, &Held)> {
-        self.held.iter().enumerate().map(|(i, held)| (DeviceId(i), held))
+        self.held.iter().enumerate().filter_map(|(i, held)| Some((DeviceId(i), held.as_ref()?)))
     }
 
-    /// The memory of the largest device, 0 without one.
+    /// The memory of the largest device that is or could be made, 0 without one.
     #[must_use]
     pub fn largest(&self) -> Bytes {
-        self.held.iter().map(|h| h.device.mem).max().unwrap_or_default()
+        let of_gpus = self.gpus.as_ref().and_then(Gpus::largest).map(|device| device.mem);
+        self.devices().map(|h| h.device.mem).chain(of_gpus).max().unwrap_or_default()
+    }
+
+    /// Memory and warps that all devices hold together; of GPUs whose instances come and go, one instance as large as each.
+    #[must_use]
+    pub fn capacity(&self) -> (u128, Warps) {
+        let sum = |devices: &mut dyn Iterator<Item = Device>| {
+            devices.fold((0, Warps(0)), |(mem, warps), d| {
+                (mem + u128::from(d.mem.0), Warps(warps.0 + d.warps().0))
+            })
+        };
+        match &self.gpus {
+            Some(gpus) => sum(&mut gpus.largest().into_iter().cycle().take(gpus.count)),
+            None => sum(&mut self.devices().map(|held| held.device)),
+        }
+    }
+
+    /// Units of a GPU on which instances are in use.
+    #[must_use]
+    pub fn in_use(&self, gpu: usize) -> u16 {
+        let used = self.devices().filter(|held| !held.is_idle()).filter_map(Held::instance);
+        used.filter(|instance| instance.gpu == gpu).fold(0, |mask, instance| mask | instance.mask())
+    }
+
+    /// Whether the instance can be made by giving up idle ones.
+    #[must_use]
+    pub fn has_place_for(&self, instance: &Instance) -> bool {
+        let stays =
+            |held: &&Held| held.instance().is_some_and(|other| !held.is_idle() || instance.is_beside(other));
+        let mut alike = 0;
+        for held in self.devices().filter(stays) {
+            let Some(other) = held.instance() else { continue };
+            if !held.is_idle() && !instance.is_beside(other) {
+                return false;
+            }
+            alike += u32::from(other.gpu == instance.gpu && other.profile == instance.profile);
+        }
+        alike < instance.profile.max_instances
+    }
+
+    /// Makes an instance, and gives up the idle ones in its place. `false`, and nothing changes, where others are in use
+    /// there.
+    pub(crate) fn make(&mut self, instance: Instance) -> bool {
+        let Some(gpus) = self.gpus else { return false };
+        let Some(mut device) = gpus.device(instance.profile) else { return false };
+        device.max_workers = device.max_workers.filter(|_| self.limits_workers);
+        let number = instance.gpu * usize::from(gpus.model.placement_units) + usize::from(instance.start.0);
+        if number >= self.held.len() || !self.has_place_for(&instance) {
+            return false;
+        }
+        let goes = |held: &Held| held.instance().is_some_and(|other| !instance.is_beside(other));
+        self.held.iter_mut().for_each(|held| drop(held.take_if(|held| goes(held))));
+        self.held[number] = Some(Held::new(device, Some(instance)));
+        true
+    }
+
+    fn get_mut(&mut self, id: DeviceId) -> Option<&mut Held> {
+        self.held.get_mut(id.0)?.as_mut()
     }
 
     /// Promises `device` to a task. `None`, and nothing changes, where its memory cannot hold the task or another job has
     /// it to itself.
     pub(crate) fn grant(&mut self, ask: &Ask, device: DeviceId) -> Option<Lease> {
-        let held = self.held.get_mut(device.0).filter(|h| h.admits(ask.job))?;
+        let held = self.get_mut(device).filter(|h| h.admits(ask.job))?;
         held.free = Bytes(held.free.0.checked_sub(ask.need.mem().0)?);
         let warps = ask.need.warps();
         held.warps.0 += warps.0;
@@ -149,7 +256,7 @@ impl Pool {
 
     /// Takes a promise back.
     pub(crate) fn give_back(&mut self, lease: Lease) {
-        let Some(held) = self.held.get_mut(lease.device.0) else { return };
+        let Some(held) = self.get_mut(lease.device) else { return };
         held.free.0 += lease.mem.0;
         held.warps.0 -= lease.warps.0;
         held.tasks -= 1;
@@ -163,7 +270,7 @@ impl Pool {
 
     /// Gives a whole device to an isolated job, if nobody is there.
     pub(crate) fn isolate(&mut self, device: DeviceId, job: JobId) -> bool {
-        match self.held.get_mut(device.0) {
+        match self.get_mut(device) {
             Some(held) if held.is_idle() => {
                 held.isolated = Some(job);
                 true
@@ -174,7 +281,7 @@ impl Pool {
 
     /// Ends every isolation of `job`.
     pub(crate) fn open(&mut self, job: JobId) {
-        for held in self.held.iter_mut().filter(|h| h.isolated == Some(job)) {
+        for held in self.held.iter_mut().flatten().filter(|h| h.isolated == Some(job)) {
             held.isolated = None;
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::device::DeviceId;
-use crate::policy::{Policy, Refusal, Start, Verdict};
+use crate::policy::{Policy, Refusal, Start, Verdict, Want};
 use crate::pool::{Lease, Pool};
 use crate::task::{Ask, JobAsk, JobId, TaskId};
 
@@ -52,13 +52,15 @@ pub struct Scheduler {
     live: HashMap<TaskId, Lease>,
     /// In the order in which they are tried.
     waiting: Vec<Ask>,
+    /// Whether instances were made since somebody asked.
+    is_remade: bool,
 }
 
 impl Scheduler {
     /// An empty queue before an empty pool.
     #[must_use]
     pub fn new(pool: Pool, policy: Box<dyn Policy>, order: Order) -> Scheduler {
-        Scheduler { pool, policy, order, live: HashMap::new(), waiting: Vec::new() }
+        Scheduler { pool, policy, order, live: HashMap::new(), waiting: Vec::new(), is_remade: false }
     }
 
     /// The devices and what they have promised.
@@ -79,11 +81,25 @@ impl Scheduler {
         &self.waiting
     }
 
+    /// Whether instances were made since the last call. They were made before what was granted since.
+    pub fn take_remade(&mut self) -> bool {
+        std::mem::take(&mut self.is_remade)
+    }
+
+    /// Lets the policy make an instance for somebody, on GPUs where it may.
+    fn make_room(&mut self, want: &Want) {
+        if self.pool.gpus().is_some() {
+            let made = self.policy.make(&self.pool, want).is_some_and(|instance| self.pool.make(instance));
+            self.is_remade |= made;
+        }
+    }
+
     /// A task begins: it is answered at once, and joins the queue if there is no room.
     pub fn begin(&mut self, ask: Ask) -> Answer {
         if self.live.contains_key(&ask.task) || self.waiting.iter().any(|w| w.task == ask.task) {
             return Answer::Refused(Refusal::Begun(ask.task.0));
         }
+        self.make_room(&Want::Task(ask));
         match self.policy.place(&self.pool, &ask) {
             Verdict::Grant(device) if self.lease(&ask, device) => Answer::Granted(device),
             Verdict::Grant(_) | Verdict::Wait => {
@@ -117,6 +133,7 @@ impl Scheduler {
         let mut grants = Vec::new();
         let mut still = Vec::with_capacity(self.waiting.len());
         for ask in std::mem::take(&mut self.waiting) {
+            self.make_room(&Want::Task(ask));
             match self.policy.place(&self.pool, &ask) {
                 Verdict::Grant(device) if self.lease(&ask, device) => {
                     grants.push(Grant { task: ask.task, device });
@@ -136,6 +153,7 @@ impl Scheduler {
 
     /// Whether a job may start; an isolated one then has its device to itself until [`Scheduler::end`].
     pub fn start(&mut self, job: &JobAsk) -> Start {
+        self.make_room(&Want::Job(*job));
         let start = self.policy.start(&self.pool, job);
         match start {
             Start::On(device)

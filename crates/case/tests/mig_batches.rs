@@ -4,13 +4,13 @@
 use case::audit::audit;
 use case::mix::{Ratio, System, mig};
 use case::sim::{Job, Outcome, Setup, simulate};
-use case::{Bytes, Order, policy};
+use case::{Bytes, Event, Node, Order, Pool, policy};
 
 /// Slurm has a worker per instance, the others the paper's numbers.
 fn run(system: System, jobs: &[Job], name: &str) -> Outcome {
     let devices = system.devices();
     let workers = if name == "slurm" { devices.len() } else { system.workers() };
-    let setup = Setup { devices, workers, order: Order::Arrival };
+    let setup = Setup { pool: Pool::new(&devices), workers, order: Order::Arrival };
     simulate(&setup, jobs, policy::by_name(name).unwrap()).unwrap()
 }
 
@@ -50,4 +50,26 @@ fn the_a100_has_the_printed_part_of_large_jobs() {
     };
     assert!((large(Ratio(1, 0)) - 2.0 / 5.0).abs() < 0.03, "{}", large(Ratio(1, 0)));
     assert!((large(Ratio(0, 1)) - 7.0 / 15.0).abs() < 0.03, "{}", large(Ratio(0, 1)));
+}
+
+/// The layout follows the jobs: on the same GPU, every batch with shared or isolated jobs gains over the paper's layout.
+#[test]
+fn layouts_made_on_demand_gain_over_the_papers() {
+    let node = Node::parse("a100-40gb,1").unwrap();
+    let mut gains = Vec::new();
+    for ratio in Ratio::ALL {
+        for seed in 1..=10 {
+            let jobs = mig(System::D, ratio, false, seed);
+            let setup =
+                Setup { pool: node.pool("tessera"), workers: node.workers("tessera"), order: Order::Arrival };
+            let ours = simulate(&setup, &jobs, policy::by_name("tessera").unwrap()).unwrap();
+            assert_eq!(audit(&ours.events), [], "{ratio} {seed}");
+            assert_eq!(ours.summary.crashed, 0);
+            assert!(ours.events.iter().any(|event| matches!(event, Event::Layout { .. })));
+            gains.push(ours.versus(&run(System::D, &jobs, "case-mig")).throughput);
+        }
+        let of_ratio = &gains[gains.len() - 10..];
+        let mean = of_ratio.iter().sum::<f64>() / 10.0;
+        assert!(mean >= 1.10, "{ratio}: {mean} {of_ratio:?}");
+    }
 }

@@ -4,7 +4,8 @@
 use case::audit::audit;
 use case::policy::{self, OVERTAKEN_AT_MOST};
 use case::{
-    Answer, Ask, Bytes, Device, DeviceId, Event, JobId, Need, Order, Pool, Refusal, Scheduler, TaskId,
+    Answer, Ask, Bytes, Device, DeviceId, Event, Gpus, Instance, JobId, Need, Order, Pool, Refusal,
+    Scheduler, TaskId,
 };
 use proptest::prelude::*;
 
@@ -46,9 +47,13 @@ struct Log {
 
 impl Log {
     fn new(name: &str, order: Order, devices: &[Device]) -> Log {
+        Log::on(name, order, Pool::new(devices))
+    }
+
+    fn on(name: &str, order: Order, pool: Pool) -> Log {
         let policy = policy::by_name(name).unwrap();
-        let node = Event::Node { policy: policy.name(), order, devices: devices.to_vec(), workers: None };
-        Log { scheduler: Scheduler::new(Pool::new(devices), policy, order), events: vec![node] }
+        let node = Event::node(policy.name(), order, &pool, None);
+        Log { scheduler: Scheduler::new(pool, policy, order), events: vec![node] }
     }
 
     fn begin(&mut self, ask: Ask) -> Answer {
@@ -57,6 +62,7 @@ impl Log {
         if matches!(answer, Answer::Refused(Refusal::Begun(_))) {
             return answer;
         }
+        self.note_layout();
         self.events.push(Event::Begin { t, task, job: ask.job, need: ask.need });
         self.events.push(match answer {
             Answer::Granted(dev) => Event::Grant { t, task, dev },
@@ -67,12 +73,21 @@ impl Log {
         answer
     }
 
+    /// Instances are made before what they were made for.
+    fn note_layout(&mut self) {
+        if self.scheduler.take_remade() {
+            self.events.push(Event::layout(0.0, self.scheduler.pool()));
+        }
+    }
+
     fn free(&mut self, task: u64) {
         if self.scheduler.free(TaskId(task)).is_err() {
             return;
         }
         self.events.push(Event::Free { t: 0.0, task: TaskId(task) });
-        for grant in self.scheduler.retry() {
+        let grants = self.scheduler.retry();
+        self.note_layout();
+        for grant in grants {
             self.events.push(Event::Grant { t: 0.0, task: grant.task, dev: grant.device });
         }
     }
@@ -104,10 +119,122 @@ proptest! {
         }
         prop_assert!(log.scheduler.waiting().is_empty());
         prop_assert_eq!(audit(&log.events), []);
-        for (held, device) in log.scheduler.pool().devices().iter().zip(&devices) {
+        for (held, device) in log.scheduler.pool().devices().zip(&devices) {
             prop_assert_eq!((held.free(), held.warps().0, held.tasks()), (device.mem, 0, 0));
         }
     }
+}
+
+const GB: u64 = 1_000_000_000;
+
+fn gpus(model: &str, count: usize) -> Pool {
+    Pool::of_gpus(Gpus { model: geometry::Model::find(model).unwrap(), count })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// On GPUs whose instances come and go, too.
+    #[test]
+    fn instances_are_legal_and_nobody_waits_in_vain(
+        count in 1usize..3,
+        ops in prop::collection::vec(op(), 0..120),
+        largest in any::<bool>(),
+    ) {
+        let order = if largest { Order::Largest } else { Order::Arrival };
+        let mut log = Log::on("tessera", order, gpus("a100-40gb", count));
+        for op in ops {
+            match op {
+                Op::Begin { task, job, mem, blocks, threads } => {
+                    log.begin(ask(task, job, Need::new(Bytes(mem * GB), blocks, threads).unwrap()));
+                }
+                Op::Free(task) => log.free(task),
+            }
+        }
+        (0..24).for_each(|task| log.free(task));
+        prop_assert_eq!(audit(&log.events), []);
+        prop_assert!(log.scheduler.waiting().is_empty());
+        prop_assert!(log.scheduler.pool().devices().all(|held| held.is_idle()));
+    }
+}
+
+#[test]
+fn instances_are_made_where_they_leave_the_most_places() {
+    let mut log = Log::on("tessera", Order::Arrival, gpus("a100-40gb", 1));
+    let made = |log: &Log| -> Vec<String> {
+        let instances = log.scheduler.pool().devices().filter_map(|held| held.instance());
+        instances.map(|i| format!("{}@{}", i.profile.name, i.start.0)).collect()
+    };
+    assert_eq!(log.begin(ask(1, 1, need(8 * GB))), Answer::Granted(DeviceId(4)));
+    assert_eq!(made(&log), ["2g.10gb@4"], "4g.20gb can still be made at 0");
+    assert_eq!(log.begin(ask(2, 2, need(2 * GB))), Answer::Granted(DeviceId(4)), "beside the first task");
+    assert_eq!(log.begin(ask(3, 3, need(20 * GB))), Answer::Granted(DeviceId(0)));
+    assert_eq!(made(&log), ["4g.20gb@0", "2g.10gb@4"]);
+    assert_eq!(log.begin(ask(4, 4, need(21 * GB))), Answer::Waits, "it needs the whole GPU");
+    let Answer::Refused(why) = log.begin(ask(5, 5, need(41 * GB))) else { panic!("not refused") };
+    assert_eq!(why.to_string(), "the task needs 41000000000 bytes; the largest device has 40000000000 bytes");
+    (1..4).for_each(|task| log.free(task));
+    assert_eq!(made(&log), ["7g.40gb@0"], "idle instances went for the one that waited");
+    assert_eq!(audit(&log.events), []);
+}
+
+/// Small tasks come and go on small instances, so that no place for the large one is ever free on its own.
+#[test]
+fn a_place_is_kept_for_a_large_task() {
+    let mut log = Log::on("tessera", Order::Arrival, gpus("a100-40gb", 1));
+    (0..7).for_each(|task| {
+        let _ = log.begin(ask(task, task, need(5 * GB)));
+    });
+    assert_eq!(log.begin(ask(1000, 1000, need(9 * GB))), Answer::Waits);
+    let mut granted_after = None;
+    for task in 7..200 {
+        log.free(task - 7);
+        if log.scheduler.waiting().iter().all(|w| w.task != TaskId(1000)) {
+            granted_after = Some(task - 7);
+            break;
+        }
+        log.begin(ask(task, task, need(5 * GB)));
+    }
+    assert!(granted_after.is_some_and(|n| n <= u64::from(OVERTAKEN_AT_MOST) + 7), "{granted_after:?}");
+    assert_eq!(audit(&log.events), []);
+}
+
+#[test]
+fn the_audit_sees_bad_layouts() {
+    let a100 = geometry::Model::find("a100-40gb").unwrap();
+    let node = Event::node("tessera", Order::Arrival, &gpus("a100-40gb", 1), None);
+    let instance = |name: &str, start| {
+        let profile = a100.profile(name).unwrap();
+        let place = Instance { gpu: 0, profile, start: geometry::Slice(start) };
+        (DeviceId(start.into()), Device::instance("a100-40gb", name).unwrap(), place)
+    };
+    let layout = |of: &[(&str, u8)]| Event::Layout {
+        t: 0.0,
+        devices: of.iter().map(|(name, start)| instance(name, *start)).collect(),
+    };
+    let begin = Event::Begin { t: 0.0, task: TaskId(1), job: JobId(1), need: need(GB) };
+    let grant = Event::Grant { t: 0.0, task: TaskId(1), dev: DeviceId(0) };
+    let wait = Event::Wait { t: 0.0, task: TaskId(1) };
+    let finds = |events: &[Event], word: &str| {
+        let found = audit(&[std::slice::from_ref(&node), events].concat());
+        assert!(found.iter().any(|v| v.what.contains(word)), "{word}: {found:?}");
+    };
+    finds(&[layout(&[("3g.20gb", 0), ("1g.5gb", 3)])], "not alone in its place");
+    finds(&[layout(&[("1g.5gb", 7)])], "cannot exist");
+    finds(
+        &[layout(&[("1g.5gb", 0)]), begin.clone(), grant.clone(), layout(&[("2g.10gb", 0)])],
+        "while in use",
+    );
+    finds(&[layout(&[("1g.5gb", 0)]), begin.clone(), grant.clone(), layout(&[])], "while in use");
+    finds(&[begin.clone(), wait], "waits although");
+    finds(&[begin, grant], "does not exist");
+    let refuse = Event::Refuse { t: 0.0, task: TaskId(1), why: String::new() };
+    finds(
+        &[Event::Begin { t: 0.0, task: TaskId(1), job: JobId(1), need: need(39 * GB) }, refuse],
+        "refused although",
+    );
+    let fine = audit(&[node.clone(), layout(&[("3g.20gb", 0), ("3g.20gb", 4)])]);
+    assert_eq!(fine, []);
 }
 
 fn need(mem: u64) -> Need {
@@ -176,7 +303,7 @@ fn alg2_gives_a_task_above_any_device_one_of_its_own() {
     assert_eq!(log.begin(ask(3, 3, above)), Answer::Waits);
     assert_eq!(log.begin(ask(4, 4, need(1))), Answer::Granted(DeviceId(0)));
     log.free(2);
-    assert_eq!(log.scheduler.pool().devices()[1].tasks(), 1, "the waiting one moved in");
+    assert_eq!(log.scheduler.pool().get(DeviceId(1)).unwrap().tasks(), 1, "the waiting one moved in");
     assert_eq!(audit(&log.events), []);
 }
 
@@ -210,8 +337,7 @@ fn tessera_lets_nobody_starve() {
 /// The audit must not be blind: each broken log has a finding.
 #[test]
 fn the_audit_sees_what_is_wrong() {
-    let node =
-        |policy| Event::Node { policy, order: Order::Arrival, devices: vec![Device::V100; 2], workers: None };
+    let node = |policy| Event::node(policy, Order::Arrival, &Pool::new(&[Device::V100; 2]), None);
     let begin =
         |task: u64, mem| Event::Begin { t: 0.0, task: TaskId(task), job: JobId(task), need: need(mem) };
     let grant = |task: u64, dev| Event::Grant { t: 0.0, task: TaskId(task), dev: DeviceId(dev) };

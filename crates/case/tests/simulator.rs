@@ -3,7 +3,7 @@
 
 use case::audit::audit;
 use case::sim::{Job, JobError, Outcome, Phase, Setup, Stuck, simulate};
-use case::{Bytes, Device, DeviceId, Event, JobId, Need, Order, policy};
+use case::{Bytes, Device, DeviceId, Event, JobId, Need, Node, Order, Pool, policy};
 use proptest::prelude::*;
 
 const GB: u64 = 1_000_000_000;
@@ -22,7 +22,7 @@ fn job(id: u64, arrival: f64, phases: &[Phase]) -> Job {
 }
 
 fn run(devices: usize, workers: usize, policy: &str, jobs: &[Job]) -> Result<Outcome, Stuck> {
-    let setup = Setup { devices: vec![Device::V100; devices], workers, order: Order::Arrival };
+    let setup = Setup { pool: Pool::new(&vec![Device::V100; devices]), workers, order: Order::Arrival };
     simulate(&setup, jobs, policy::by_name(policy).unwrap())
 }
 
@@ -114,6 +114,7 @@ fn a_refused_job_begins_and_ends_like_others() {
 fn kind(event: &Event) -> &'static str {
     match event {
         Event::Node { .. } => "node",
+        Event::Layout { .. } => "layout",
         Event::Job { .. } => "job",
         Event::Begin { .. } => "begin",
         Event::Grant { .. } => "grant",
@@ -130,7 +131,7 @@ fn kind(event: &Event) -> &'static str {
 fn an_isolated_job_may_fill_its_instance() {
     let devices =
         vec![Device { mem: Bytes(5 * GB), ..Device::V100 }, Device { mem: Bytes(9 * GB), ..Device::V100 }];
-    let setup = Setup { devices, workers: 4, order: Order::Arrival };
+    let setup = Setup { pool: Pool::new(&devices), workers: 4, order: Order::Arrival };
     let full = job(1, 0.0, &[gpu(1.0, 5, 0.0)]);
     let jobs = [Job { isolated: true, ..full.clone() }, Job { id: JobId(2), ..full }];
     let run = simulate(&setup, &jobs, policy::by_name("case-mig").unwrap()).unwrap();
@@ -179,9 +180,9 @@ proptest! {
         which in 0..policy::NAMES.len(),
     ) {
         (0..).zip(&mut jobs).for_each(|(id, job)| job.id = JobId(id));
-        let setup = Setup { devices, workers, order: Order::Arrival };
+        let setup = Setup { pool: Pool::new(&devices), workers, order: Order::Arrival };
         let run = simulate(&setup, &jobs, policy::by_name(policy::NAMES[which]).unwrap()).unwrap();
-        prop_assert_eq!(audit(&run.events), [], "{:#?}", run.events);
+        prop_assert_eq!(audit(&run.events), []);
         prop_assert_eq!(run.events.iter().filter(|e| kind(e) == "end").count(), jobs.len());
         prop_assert_eq!(run.events.iter().filter(|e| kind(e) == "job").count(), jobs.len());
         for event in &run.events {
@@ -189,5 +190,23 @@ proptest! {
                 prop_assert!(t >= arrival);
             }
         }
+    }
+
+    /// The same where the policy makes the instances.
+    #[test]
+    fn every_job_ends_where_instances_are_made(
+        gpus in 1usize..3,
+        model in prop_oneof![Just("a100-40gb"), Just("a30-24gb"), Just("rtx-pro-6000-96gb")],
+        mut jobs in prop::collection::vec(any_job(), 0..40),
+        workers in 1usize..20,
+    ) {
+        (0..).zip(&mut jobs).for_each(|(id, job)| job.id = JobId(id));
+        let node = Node::parse(&format!("{model},{gpus}")).unwrap();
+        let setup = Setup { pool: node.pool("tessera"), workers, order: Order::Arrival };
+        let run = simulate(&setup, &jobs, policy::by_name("tessera").unwrap()).unwrap();
+        prop_assert_eq!(audit(&run.events), []);
+        prop_assert_eq!(run.events.iter().filter(|e| kind(e) == "end").count(), jobs.len());
+        let parts = [run.summary.mem_util, run.summary.warp_util];
+        prop_assert!(parts.iter().all(|part| (0.0..=1.0 + 1e-9).contains(part)), "{:?}", parts);
     }
 }

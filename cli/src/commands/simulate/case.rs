@@ -24,7 +24,7 @@ use crate::outcome::{Failure, Outcome};
 /// mixes: with Slurm). Run times of the papers' mixes are fitted, because no paper publishes them.
 #[derive(Args)]
 pub(crate) struct CaseArgs {
-    /// v100-16gb,4, p100-16gb,2, a30-24gb,4/1g.6gb*4 or others of that form
+    /// v100-16gb,4, p100-16gb,2, a30-24gb,4/1g.6gb*4 or others of that form; a100-40gb,1 to have the policy make instances
     #[arg(long, value_name = "NODE", required_unless_present = "figure")]
     node: Option<String>,
     /// rodinia:W1 to W8, rodinia:2-1:128, darknet:TASK, darknet:mix, mig:C:2-1 or mig-small:C:2-1
@@ -156,7 +156,7 @@ fn one(args: &CaseArgs, node: &Node, jobs: &[Job], name: &str, order: Order) -> 
         "sa" | "slurm" => args.workers.unwrap_or(most).min(most),
         _ => args.workers.unwrap_or(most),
     };
-    let setup = Setup { devices: node.devices_under(name), workers, order };
+    let setup = Setup { pool: node.pool(name), workers, order };
     let chosen =
         policy::by_name(name).ok_or_else(|| Failure::new(format!("--policy {name}: unknown policy")))?;
     let run = simulate(&setup, jobs, chosen).map_err(|e| Failure::of(&e))?;

@@ -7,16 +7,19 @@
 //! - a task is granted once, after its begin and before its free, and a free returns what the grant took;
 //! - a `wait`, and every task still waiting when the next begin comes, had no device that could take it. What a device can
 //!   take is the policy's rule; for `alg2` the audit deals the blocks to the SMs one by one;
-//! - under `alg2` and `alg3`, the device is the one that the algorithm names.
+//! - under `alg2` and `alg3`, the device is the one that the algorithm names;
+//! - instances that the policy makes can exist together, and none in use is given up.
 //!
 //! `tessera`'s kept devices are held to their promise: nobody is passed on *every* device that could hold it.
 
+mod layout;
 mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::device::Device;
 use crate::event::Event;
+use crate::layout::{Gpus, Instance};
 use crate::task::{JobId, Need, TaskId};
 
 /// What a run did wrong, with the number of the event from 0.
@@ -43,6 +46,12 @@ struct Seen {
     passed_on: Vec<usize>,
 }
 
+impl Seen {
+    fn new(job: JobId, need: Need) -> Seen {
+        Seen { job, need, dev: None, blocks: Vec::new(), passed: 0, passed_on: Vec::new() }
+    }
+}
+
 /// One device's books.
 #[derive(Clone, Debug)]
 struct Book {
@@ -53,12 +62,23 @@ struct Book {
     /// Blocks and warps in use per SM.
     sms: Vec<(u64, u64)>,
     pointer: usize,
+    /// Where the instance is, if the policy made it.
+    instance: Option<Instance>,
+}
+
+impl Book {
+    fn new(device: Device, instance: Option<Instance>) -> Book {
+        let sms = vec![(0, 0); device.sms as usize];
+        Book { device, used: 0, warps: 0, owner: None, sms, pointer: 0, instance }
+    }
 }
 
 #[derive(Default)]
 struct Audit {
     policy: &'static str,
-    books: Vec<Book>,
+    books: BTreeMap<usize, Book>,
+    /// GPUs whose instances the policy makes.
+    gpus: Option<Gpus>,
     bound: BTreeMap<JobId, usize>,
     isolated: BTreeMap<JobId, usize>,
     /// Isolated jobs without a device: no task of theirs may be granted one.
@@ -90,32 +110,18 @@ impl Audit {
 
     fn step(&mut self, event: &Event) {
         match event {
-            Event::Node { policy, devices, .. } => {
+            Event::Node { policy, devices, gpus, .. } => {
                 self.policy = policy;
-                let book = |d: &Device| Book {
-                    device: *d,
-                    used: 0,
-                    warps: 0,
-                    owner: None,
-                    sms: vec![(0, 0); d.sms as usize],
-                    pointer: 0,
-                };
-                self.books = devices.iter().map(book).collect();
+                self.gpus = *gpus;
+                self.books = devices.iter().map(|d| Book::new(*d, None)).enumerate().collect();
             }
+            Event::Layout { devices, .. } => self.layout(devices),
             Event::Job { job, isolated, dev, .. } => self.job(*job, *isolated, dev.map(|d| d.0)),
             Event::Begin { task, job, need, .. } => {
                 if self.tasks.iter().any(|(id, _)| id == task) {
                     self.report(format!("task {} begins twice", task.0));
                 }
-                let seen = Seen {
-                    job: *job,
-                    need: *need,
-                    dev: None,
-                    blocks: Vec::new(),
-                    passed: 0,
-                    passed_on: Vec::new(),
-                };
-                self.tasks.push((*task, seen));
+                self.tasks.push((*task, Seen::new(*job, *need)));
             }
             Event::Grant { task, dev, .. } => self.grant(*task, dev.0),
             Event::Wait { task, .. } => self.nobody_waits_in_vain(Some(*task)),
@@ -139,11 +145,15 @@ impl Audit {
             self.report(format!("job {} starts on device {dev}, which another job has to itself", job.0));
         }
         if owns {
-            if self.books[dev].used > 0 || self.books[dev].warps > 0 {
+            let Some(book) = self.books.get_mut(&dev) else {
+                return self.report(format!("job {} starts on device {dev}, which does not exist", job.0));
+            };
+            book.owner = Some(job);
+            let is_used = book.used > 0 || book.warps > 0;
+            self.isolated.insert(job, dev);
+            if is_used {
                 self.report(format!("job {} is to be alone on device {dev}, where tasks run", job.0));
             }
-            self.isolated.insert(job, dev);
-            self.books[dev].owner = Some(job);
         }
     }
 
@@ -165,11 +175,11 @@ impl Audit {
         if self.homeless.contains(&seen.job) {
             self.report(format!("task {} of isolated job {}, which has no device", task.0, seen.job.0));
         }
-        if dev >= self.books.len() {
+        if !self.books.contains_key(&dev) {
             self.report(format!("task {} is granted device {dev}, which does not exist", task.0));
             return;
         }
-        if self.books[dev].owner.is_some_and(|owner| owner != seen.job) {
+        if self.books[&dev].owner.is_some_and(|owner| owner != seen.job) {
             self.report(format!("task {} is granted device {dev}, which another job has to itself", task.0));
         }
         if let Some(named) = self.named(&seen).filter(|named| *named != dev) {
@@ -177,7 +187,7 @@ impl Audit {
         }
         self.pass(at, dev);
         let blocks = if self.policy == "alg2" { self.deal(dev, &seen.need) } else { None };
-        let book = &mut self.books[dev];
+        let Some(book) = self.books.get_mut(&dev) else { return };
         book.used += u128::from(seen.need.mem().0);
         book.warps += seen.need.warps().0;
         if let Some((blocks, pointer)) = blocks {
@@ -187,8 +197,8 @@ impl Audit {
             book.pointer = pointer;
             self.tasks[at].1.blocks = blocks;
         }
-        if book.used > u128::from(book.device.mem.0) {
-            let (used, mem) = (book.used, book.device.mem);
+        let (used, mem) = (book.used, book.device.mem);
+        if used > u128::from(mem.0) {
             self.report(format!("device {dev} promises {used} of its {mem}"));
         }
         self.tasks[at].1.dev = Some(dev);
@@ -199,18 +209,21 @@ impl Audit {
         if self.policy != "tessera" || self.isolated.contains_key(&self.tasks[at].1.job) {
             return;
         }
-        let mem = self.books[dev].device.mem;
-        let able = |books: &[Book], need: &Need| books.iter().filter(|b| b.device.mem >= need.mem()).count();
+        let (mem, units) = (self.books[&dev].device.mem, self.units_of(dev));
         for i in 0..at {
-            let (task, seen) = &mut self.tasks[i];
-            if seen.dev.is_some() || seen.need.mem() > mem {
+            let (task, seen) = &self.tasks[i];
+            if seen.dev.is_some() || (self.gpus.is_none() && seen.need.mem() > mem) {
                 continue;
             }
-            if seen.passed >= 16 && !seen.passed_on.contains(&dev) {
-                seen.passed_on.push(dev);
-            }
+            let (task, is_late) = (*task, seen.passed >= 16);
+            let seen = &mut self.tasks[i].1;
             seen.passed += 1;
-            if seen.passed_on.len() == able(&self.books, &seen.need) {
+            for unit in units.iter().filter(|_| is_late) {
+                if !seen.passed_on.contains(unit) {
+                    seen.passed_on.push(*unit);
+                }
+            }
+            if is_late && self.is_passed_everywhere(&self.tasks[i].1) {
                 let what = format!("task {} is passed on every device after 16 times", task.0);
                 self.found.push(Violation { at: self.at, what });
             }
@@ -227,12 +240,9 @@ impl Audit {
         };
         let bound = self.bound.get(&seen.job);
         let first_only = (self.policy == "schedgpu").then_some(0);
-        let mut usable = self
-            .books
-            .iter()
-            .enumerate()
-            .filter(|(d, _)| bound.copied().or(first_only).is_none_or(|b| b == *d));
-        if usable.any(|(_, b)| fits(b)) {
+        let mut usable =
+            self.books.iter().filter(|(d, _)| bound.copied().or(first_only).is_none_or(|b| b == **d));
+        if usable.any(|(_, b)| fits(b)) || self.could_ever_make(&seen.need) {
             self.report(format!("task {} is refused although an empty device could hold it", task.0));
         }
     }
@@ -244,7 +254,7 @@ impl Audit {
             self.report(format!("task {} crashes; only cg lets tasks crash", task.0));
         }
         let Some(dev) = self.bound.get(&seen.job) else { return };
-        let book = &self.books[*dev];
+        let Some(book) = self.books.get(dev) else { return };
         if book.used + u128::from(seen.need.mem().0) <= u128::from(book.device.mem.0) {
             self.report(format!("task {} crashes although it fits", task.0));
         }
@@ -254,7 +264,7 @@ impl Audit {
         let Some(at) = self.seen(task) else { return };
         let (_, seen) = self.tasks.remove(at);
         let Some(dev) = seen.dev else { return };
-        let book = &mut self.books[dev];
+        let Some(book) = self.books.get_mut(&dev) else { return };
         book.used -= u128::from(seen.need.mem().0);
         book.warps -= seen.need.warps().0;
         for (sm, n) in book.sms.iter_mut().zip(&seen.blocks) {
@@ -268,8 +278,9 @@ impl Audit {
         }
         self.bound.remove(&job);
         self.homeless.remove(&job);
-        if let Some(dev) = self.isolated.remove(&job) {
-            self.books[dev].owner = None;
+        let own = self.isolated.remove(&job).and_then(|dev| self.books.get_mut(&dev));
+        if let Some(book) = own {
+            book.owner = None;
         }
     }
 }

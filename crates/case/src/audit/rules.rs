@@ -9,10 +9,10 @@ impl Audit {
         if self.bound.contains_key(&seen.job) {
             return self.bound.get(&seen.job).copied();
         }
-        let able = (0..self.books.len()).filter(|d| self.can_take(*d, seen));
+        let able = self.books.keys().copied().filter(|d| self.can_take(*d, seen));
         match self.policy {
             "alg2" => { able }.next(),
-            "alg3" => able.min_by_key(|d| (self.books[*d].warps, *d)),
+            "alg3" => able.min_by_key(|d| (self.books[d].warps, *d)),
             "schedgpu" => Some(0),
             _ => None,
         }
@@ -20,7 +20,7 @@ impl Audit {
 
     /// Whether the policy's rule lets `dev` take the task now.
     fn can_take(&self, dev: usize, seen: &Seen) -> bool {
-        let book = &self.books[dev];
+        let book = &self.books[&dev];
         if self.bound.get(&seen.job).is_some_and(|bound| *bound != dev) {
             return false;
         }
@@ -40,7 +40,7 @@ impl Audit {
     }
 
     fn is_full_of_workers(&self, dev: usize, job: JobId) -> bool {
-        let Some(max) = self.books[dev].device.max_workers else { return false };
+        let Some(max) = self.books[&dev].device.max_workers else { return false };
         let mut jobs: Vec<JobId> =
             self.tasks.iter().filter(|(_, s)| s.dev == Some(dev)).map(|(_, s)| s.job).collect();
         jobs.sort();
@@ -57,7 +57,7 @@ impl Audit {
         if self.deal(dev, need).is_some() {
             return true;
         }
-        let book = &self.books[dev];
+        let book = &self.books[&dev];
         let per_sm = (u64::from(book.device.warps_per_sm) / u64::from(need.warps_per_block()))
             .min(u64::from(book.device.blocks_per_sm));
         need.blocks() > per_sm * u64::from(book.device.sms) && here().count() == 0
@@ -65,7 +65,7 @@ impl Audit {
 
     /// Deals the blocks one by one: blocks per SM and the pointer behind them.
     pub(super) fn deal(&self, dev: usize, need: &Need) -> Option<(Vec<u64>, usize)> {
-        let book = &self.books[dev];
+        let book = &self.books[&dev];
         let n = book.sms.len();
         if need.blocks() > n as u64 * u64::from(book.device.blocks_per_sm) {
             return None;
@@ -93,7 +93,8 @@ impl Audit {
             return;
         }
         let waiting = self.tasks.iter().filter(|(id, s)| s.dev.is_none() && only.is_none_or(|o| o == *id));
-        let in_vain = waiting.filter(|(_, s)| (0..self.books.len()).any(|d| self.can_take(d, s)));
+        let in_vain =
+            waiting.filter(|(_, s)| self.books.keys().any(|d| self.can_take(*d, s)) || self.could_make(s));
         let what: Vec<String> =
             in_vain.map(|(id, _)| format!("task {} waits although a device could take it", id.0)).collect();
         what.into_iter().for_each(|what| self.report(what));

@@ -10,6 +10,7 @@ mod rodinia;
 
 use crate::device::Device;
 use crate::policy::Policy;
+use crate::pool::Pool;
 use crate::scheduler::Order;
 use crate::sim::{Job, Outcome, Setup, Stuck, simulate};
 
@@ -123,7 +124,7 @@ fn run<P: Policy + Default + 'static>(
     jobs: &[Job],
     workers: usize,
 ) -> Result<Outcome, Stuck> {
-    let setup = Setup { devices: devices.to_vec(), workers, order: Order::Arrival };
+    let setup = Setup { pool: Pool::new(devices), workers, order: Order::Arrival };
     simulate(&setup, jobs, Box::<P>::default())
 }
 

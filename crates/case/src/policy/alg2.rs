@@ -156,7 +156,7 @@ impl Policy for Alg2 {
 
     fn place(&mut self, pool: &Pool, ask: &Ask) -> Verdict {
         if self.devices.is_empty() {
-            self.devices = pool.devices().iter().map(|held| Sms::new(held.device())).collect();
+            self.devices = pool.devices().map(|held| Sms::new(held.device())).collect();
         }
         self.dealt.clear();
         if let Some(device) = ask.bound {

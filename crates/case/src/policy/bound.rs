@@ -88,7 +88,7 @@ impl Policy for Slurm {
     }
 
     fn start(&mut self, pool: &Pool, job: &JobAsk) -> Start {
-        let sizes = pool.devices().iter().map(|held| held.device().mem);
+        let sizes = pool.devices().map(|held| held.device().mem);
         let class = sizes.filter(|size| *size >= job.mem).min();
         self.0.take(pool, job.job, |size| Some(size) == class)
     }
@@ -131,7 +131,7 @@ impl Policy for Cg {
     }
 
     fn start(&mut self, pool: &Pool, job: &JobAsk) -> Start {
-        let n = pool.devices().len();
+        let n = pool.numbers();
         let here = |device: usize| self.processes.values().filter(|id| id.0 == device).count();
         let in_turn = (0..n).map(|i| (self.next + i) % n);
         let Some(device) = in_turn.min_by_key(|device| here(*device)) else { return Start::Later };

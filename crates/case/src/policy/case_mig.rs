@@ -17,7 +17,7 @@ pub struct CaseMig;
 
 /// The size of the smallest device that `holds` accepts.
 fn class(pool: &Pool, holds: impl Fn(Bytes) -> bool) -> Option<Bytes> {
-    pool.devices().iter().map(|held| held.device().mem).filter(|size| holds(*size)).min()
+    pool.devices().map(|held| held.device().mem).filter(|size| holds(*size)).min()
 }
 
 impl Policy for CaseMig {

@@ -8,6 +8,7 @@ mod schedgpu;
 mod tessera;
 
 use crate::device::DeviceId;
+use crate::layout::Instance;
 use crate::pool::Pool;
 use crate::task::{Ask, JobAsk, JobId, TaskId};
 use crate::units::Bytes;
@@ -78,6 +79,15 @@ pub enum Start {
     Later,
 }
 
+/// Who needs a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Want {
+    /// A task.
+    Task(Ask),
+    /// A job that may start now.
+    Job(JobAsk),
+}
+
 /// Chooses devices. Equal questions in equal order have equal answers; each policy says how it breaks ties.
 ///
 /// The scheduler calls [`Policy::granted`] right after a [`Verdict::Grant`] has become a lease, so that a policy with state
@@ -103,6 +113,12 @@ pub trait Policy {
     /// may use every device.
     fn start(&mut self, pool: &Pool, job: &JobAsk) -> Start {
         if job.isolated { alone(pool, job.mem) } else { Start::Anywhere }
+    }
+
+    /// An instance to make before somebody is asked for, on GPUs whose instances the policy makes; `None` where those that
+    /// are there will do, or none can be made.
+    fn make(&mut self, _pool: &Pool, _want: &Want) -> Option<Instance> {
+        None
     }
 
     /// Where `ask` goes now. Changes nothing that a later question could notice.

@@ -1,9 +1,10 @@
-//! Ours, the default: Algorithm 3's choice by load relative to size, and nobody starves.
+//! Ours, the default: Algorithm 3's choice by load relative to size, instances made on demand, and nobody starves.
 
 use std::cmp::Reverse;
 
 use crate::device::DeviceId;
-use crate::policy::{Policy, Verdict, on_bound, too_large};
+use crate::layout::{Gpus, Instance};
+use crate::policy::{Policy, Verdict, Want, on_bound, too_large};
 use crate::pool::{Held, Pool};
 use crate::task::{Ask, TaskId};
 use crate::units::Bytes;
@@ -11,13 +12,21 @@ use crate::units::Bytes;
 /// How often a waiting task is overtaken before a device is kept for it.
 pub const OVERTAKEN_AT_MOST: u32 = 16;
 
+/// What is kept for a task.
+#[derive(Clone, Copy, Debug)]
+enum Kept {
+    Device(DeviceId),
+    /// The units of an instance that may have to be made.
+    Place(Instance),
+}
+
 /// A task in the queue.
 #[derive(Clone, Copy, Debug)]
 struct Waiter {
     task: TaskId,
     mem: Bytes,
     overtaken: u32,
-    kept: Option<DeviceId>,
+    kept: Option<Kept>,
 }
 
 /// Of the devices whose free memory holds the task, the one with the fewest warps in use per warp that it holds at a time.
@@ -25,8 +34,13 @@ struct Waiter {
 ///
 /// A waiting task is *overtaken* when a task that began later is granted a device whose memory could hold it. After
 /// [`OVERTAKEN_AT_MOST`] times the policy keeps one device for it: the one with the most free memory then, if possible
-/// without an isolated job (ties: the first). No task that began later goes there until the waiting one is granted, anywhere. Isolated jobs neither overtake
-/// nor are overtaken: they never wait for tasks of their own device.
+/// without an isolated job (ties: the first). No task that began later goes there until the waiting one is granted,
+/// anywhere. Isolated jobs neither overtake nor are overtaken: they never wait for tasks of their own device.
+///
+/// Where the policy makes the instances, a task that no instance could take gets one of its own, on the fewest units that
+/// hold its memory, and so does an isolated job without an idle instance of that size. Idle instances in its place go. Of the
+/// possible places, the one that leaves the most others. There, every grant to a task that began later overtakes a waiting
+/// one, and what is kept is a place: nobody else gets or makes an instance that touches it.
 ///
 /// Differs from Algorithm 3: memory may equal what is free, so that a task may fill a device; devices of different size are
 /// compared by share; a large task cannot wait for ever behind a stream of small ones.
@@ -41,25 +55,65 @@ fn is_less_loaded(a: &Held, b: &Held) -> bool {
     a.warps().0.saturating_mul(b.device().warps().0) < b.warps().0.saturating_mul(a.device().warps().0)
 }
 
-impl Tessera {
-    /// Waiting tasks that began before `task`.
-    fn before(&mut self, task: TaskId) -> &mut [Waiter] {
-        let end = self.waiting.iter().position(|w| w.task == task).unwrap_or(self.waiting.len());
-        &mut self.waiting[..end]
+impl Waiter {
+    /// Whether this device is kept for it.
+    fn keeps(&self, id: DeviceId, held: &Held) -> bool {
+        match self.kept {
+            Some(Kept::Device(kept)) => kept == id,
+            Some(Kept::Place(_)) => held.instance().is_some_and(|instance| self.keeps_place(instance)),
+            None => false,
+        }
     }
 
-    /// Whether some task that began before `task` has `device` kept for it.
-    fn is_kept(&mut self, device: DeviceId, task: TaskId) -> bool {
-        self.before(task).iter().any(|w| w.kept == Some(device))
+    fn keeps_place(&self, instance: &Instance) -> bool {
+        matches!(self.kept, Some(Kept::Place(kept)) if !kept.is_beside(instance))
+    }
+}
+
+impl Tessera {
+    /// Waiting tasks that began before `task`.
+    fn before(&self, task: TaskId) -> &[Waiter] {
+        &self.waiting[..self.position(task)]
+    }
+
+    fn position(&self, task: TaskId) -> usize {
+        self.waiting.iter().position(|w| w.task == task).unwrap_or(self.waiting.len())
+    }
+
+    /// The device that takes the task now.
+    fn choose(&self, pool: &Pool, ask: &Ask) -> Option<DeviceId> {
+        let before = self.before(ask.task);
+        let mut best: Option<(DeviceId, &Held)> = None;
+        for (id, held) in pool.iter() {
+            let fits = ask.need.mem() <= held.free() && held.admits(ask.job);
+            let is_better = fits && best.is_none_or(|(_, b)| is_less_loaded(held, b));
+            if is_better && !before.iter().any(|w| w.keeps(id, held)) {
+                best = Some((id, held));
+            }
+        }
+        best.map(|(id, _)| id)
     }
 }
 
 /// The device to keep for a task of `mem`.
-fn to_keep(pool: &Pool, mem: Bytes) -> Option<DeviceId> {
+fn to_keep(pool: &Pool, mem: Bytes) -> Option<Kept> {
+    if let Some(gpus) = pool.gpus() {
+        let in_use = |place: &Instance| (pool.in_use(place.gpu) & place.mask()).count_ones();
+        return gpus.places(mem).min_by_key(|place| (place.profile.size, in_use(place))).map(Kept::Place);
+    }
     let able = pool.iter().filter(|(_, held)| held.device().mem >= mem);
     // An isolated job may hold its device for long.
     let soonest = able.min_by_key(|(id, held)| (held.isolated().is_some(), Reverse(held.free()), *id));
-    soonest.map(|(id, _)| id)
+    soonest.map(|(id, _)| Kept::Device(id))
+}
+
+/// Of the places for an instance that holds `mem`, the first on the fewest units that `may` be taken and leave the most
+/// other places.
+fn best_place(pool: &Pool, gpus: &Gpus, mem: Bytes, may: impl Fn(&Instance) -> bool) -> Option<Instance> {
+    let left = |place: &Instance| gpus.model.placements_left(pool.in_use(place.gpu) | place.mask());
+    let free = gpus.places(mem).filter(|place| pool.has_place_for(place) && may(place));
+    // Of equals, `min_by_key` takes the first.
+    free.min_by_key(|place| (place.profile.size, Reverse(place.profile.sm), Reverse(left(place))))
 }
 
 impl Policy for Tessera {
@@ -67,19 +121,35 @@ impl Policy for Tessera {
         "tessera"
     }
 
+    fn make(&mut self, pool: &Pool, want: &Want) -> Option<Instance> {
+        let gpus = pool.gpus()?;
+        match want {
+            Want::Task(ask) if ask.bound.is_some() || self.choose(pool, ask).is_some() => None,
+            Want::Task(ask) => {
+                let before = self.before(ask.task);
+                best_place(pool, gpus, ask.need.mem(), |place| !before.iter().any(|w| w.keeps_place(place)))
+            }
+            Want::Job(job) if !job.isolated => None,
+            Want::Job(job) => {
+                let smallest = gpus.places(job.mem).next()?.profile.size;
+                let is_fit = |held: &Held| {
+                    let size = held.instance().map(|instance| instance.profile.size);
+                    held.is_idle() && held.device().mem >= job.mem && size == Some(smallest)
+                };
+                if pool.devices().any(is_fit) {
+                    return None;
+                }
+                best_place(pool, gpus, job.mem, |place| !self.waiting.iter().any(|w| w.keeps_place(place)))
+            }
+        }
+    }
+
     fn place(&mut self, pool: &Pool, ask: &Ask) -> Verdict {
         if let Some(device) = ask.bound {
             return on_bound(pool, ask, device);
         }
-        let mut best: Option<(DeviceId, &Held)> = None;
-        for (id, held) in pool.iter() {
-            let fits = ask.need.mem() <= held.free() && held.admits(ask.job);
-            if fits && best.is_none_or(|(_, b)| is_less_loaded(held, b)) && !self.is_kept(id, ask.task) {
-                best = Some((id, held));
-            }
-        }
-        match best {
-            Some((id, _)) => Verdict::Grant(id),
+        match self.choose(pool, ask) {
+            Some(id) => Verdict::Grant(id),
             None => too_large(pool, ask.need.mem()).map_or(Verdict::Wait, Verdict::Refuse),
         }
     }
@@ -87,7 +157,9 @@ impl Policy for Tessera {
     fn granted(&mut self, pool: &Pool, ask: &Ask, device: DeviceId) {
         let size = pool.get(device).map_or(Bytes(0), |held| held.device().mem);
         if !ask.isolated {
-            for waiter in self.before(ask.task).iter_mut().filter(|w| w.mem <= size) {
+            let end = self.position(ask.task);
+            let could_hold = |waiter: &&mut Waiter| pool.gpus().is_some() || waiter.mem <= size;
+            for waiter in self.waiting[..end].iter_mut().filter(could_hold) {
                 waiter.overtaken += 1;
                 if waiter.overtaken >= OVERTAKEN_AT_MOST && waiter.kept.is_none() {
                     waiter.kept = to_keep(pool, waiter.mem);

@@ -2,7 +2,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use crate::device::{Device, DeviceId};
+use crate::device::DeviceId;
 use crate::event::Event;
 use crate::policy::{Policy, Start};
 use crate::pool::{Held, Pool};
@@ -13,10 +13,10 @@ use crate::sim::summary::{JobTimes, Outcome};
 use crate::task::{Ask, JobAsk, JobId, Need, TaskId};
 
 /// Where jobs run.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Setup {
-    /// The devices in the policy's order.
-    pub devices: Vec<Device>,
+    /// The devices in the policy's order, without promises.
+    pub pool: Pool,
     /// Most jobs that run at a time.
     pub workers: usize,
     /// The queue's order.
@@ -100,16 +100,11 @@ pub fn simulate(setup: &Setup, jobs: &[Job], policy: Box<dyn Policy>) -> Result<
         }
     }
     let name = policy.name();
-    let node = Event::Node {
-        policy: name,
-        order: setup.order,
-        devices: setup.devices.clone(),
-        workers: Some(setup.workers),
-    };
+    let node = Event::node(name, setup.order, &setup.pool, Some(setup.workers));
     let mut engine = Engine {
         jobs,
         workers: setup.workers,
-        sched: Scheduler::new(Pool::new(&setup.devices), policy, setup.order),
+        sched: Scheduler::new(setup.pool.clone(), policy, setup.order),
         now: 0.0,
         next_task: 0,
         queue: VecDeque::new(),
@@ -122,7 +117,7 @@ pub fn simulate(setup: &Setup, jobs: &[Job], policy: Box<dyn Policy>) -> Result<
     engine.run();
     let waiting = engine.times.iter().filter(|times| times.is_none()).count();
     if waiting > 0 {
-        let devices = setup.devices.len();
+        let devices = setup.pool.numbers();
         return Err(Stuck::Waiting { policy: name, waiting, workers: setup.workers, devices });
     }
     Ok(engine.outcome())
@@ -160,7 +155,7 @@ impl Engine<'_> {
 
     /// Demand of the tasks on each device.
     fn demands(&self) -> Vec<f64> {
-        let mut demands = vec![0.0; self.sched.pool().devices().len()];
+        let mut demands = vec![0.0; self.sched.pool().numbers()];
         for task in self.active.iter().filter_map(|a| a.task.as_ref()) {
             if let Some((_, dev)) = task.granted {
                 demands[dev.0] += task.demand;
@@ -245,8 +240,10 @@ impl Engine<'_> {
         self.next_task += 1;
         let (bound, isolated) = (self.active[i].dev, spec.isolated);
         let ask = Ask { task: id, job: spec.id, need, job_mem: spec.mem, bound, isolated };
+        let answer = self.sched.begin(ask);
+        self.note_layout();
         self.events.push(Event::Begin { t, task: id, job: spec.id, need });
-        let granted = match self.sched.begin(ask) {
+        let granted = match answer {
             Answer::Granted(dev) => {
                 self.events.push(Event::Grant { t, task: id, dev });
                 Some((t, dev))
@@ -294,8 +291,17 @@ impl Engine<'_> {
         }
     }
 
+    /// Instances are made before what they were made for.
+    fn note_layout(&mut self) {
+        if self.sched.take_remade() {
+            self.events.push(Event::layout(self.now, self.sched.pool()));
+        }
+    }
+
     fn grant_waiting(&mut self) {
-        for grant in self.sched.retry() {
+        let grants = self.sched.retry();
+        self.note_layout();
+        for grant in grants {
             self.events.push(Event::Grant { t: self.now, task: grant.task, dev: grant.device });
             let mut tasks = self.active.iter_mut().filter_map(|a| a.task.as_mut());
             if let Some(task) = tasks.find(|task| task.id == grant.task) {
@@ -307,22 +313,27 @@ impl Engine<'_> {
     /// Gives devices to isolated jobs, then to waiting tasks. The first begins of those jobs come after, so that the grants
     /// of a free follow it.
     fn serve_first(&mut self) {
-        while self.serve_first_once() {}
+        let mut started = Vec::new();
+        loop {
+            self.start_isolated(&mut started);
+            self.grant_waiting();
+            // A job without phases leaves its device at once.
+            let is_empty = |job: &usize| self.jobs[*job].phases.is_empty();
+            let Some(at) = started.iter().position(is_empty) else { break };
+            let job = started.remove(at);
+            self.enter(job);
+        }
+        started.into_iter().for_each(|job| self.enter(job));
     }
 
-    /// Whether a job started: one without phases leaves its device at once.
-    fn serve_first_once(&mut self) -> bool {
-        let mut started = Vec::new();
-        // Isolated jobs need a device without tasks: without one, none is asked.
-        if !self.isolated.is_empty() && self.sched.pool().devices().iter().any(Held::is_idle) {
+    /// Isolated jobs need a device without tasks: without one, none is asked.
+    fn start_isolated(&mut self, started: &mut Vec<usize>) {
+        let pool = self.sched.pool();
+        if !self.isolated.is_empty() && (pool.gpus().is_some() || pool.devices().any(Held::is_idle)) {
             let mut queue = std::mem::take(&mut self.isolated);
             self.start_jobs(&mut queue, |_, job| started.push(job));
             self.isolated = queue;
         }
-        self.grant_waiting();
-        let is_changed = !started.is_empty();
-        started.into_iter().for_each(|job| self.enter(job));
-        is_changed
     }
 
     fn start_others(&mut self) {
@@ -361,6 +372,7 @@ impl Engine<'_> {
             Start::Anywhere => None,
             Start::On(dev) => Some(dev),
         };
+        self.note_layout();
         let isolated = ask.isolated;
         self.events.push(Event::Job { t: self.now, job: ask.job, arrival, isolated, dev });
         self.active.push(Active { job, phase: 0, left: 0.0, dev, task: None });

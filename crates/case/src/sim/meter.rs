@@ -17,17 +17,18 @@ pub(super) struct Meter {
 impl Meter {
     /// `dt` seconds pass with `pool` as it is and tasks of these demands on its devices.
     pub(super) fn pass(&mut self, dt: f64, pool: &Pool, demands: &[f64]) {
-        let (mut mem, mut all, mut warps, mut all_warps) = (0.0, 0.0, 0.0, 0.0);
+        let (mut mem, mut warps) = (0.0, 0.0);
         for held in pool.devices() {
-            let size = held.device();
-            mem += (size.mem.0 - held.free().0) as f64;
-            all += size.mem.0 as f64;
-            warps += held.warps().min(size.warps()).0 as f64;
-            all_warps += size.warps().0 as f64;
+            mem += (held.device().mem.0 - held.free().0) as f64;
+            warps += held.warps().min(held.device().warps()).0 as f64;
         }
+        let (all, all_warps) = pool.capacity();
         let busy: f64 = demands.iter().map(|d| d.min(1.0)).sum();
-        let parts =
-            [mem / f64::max(all, 1.0), warps / f64::max(all_warps, 1.0), busy / demands.len().max(1) as f64];
+        let parts = [
+            mem / f64::max(all as f64, 1.0),
+            warps / f64::max(all_warps.0 as f64, 1.0),
+            busy / demands.len().max(1) as f64,
+        ];
         self.used.iter_mut().zip(parts).for_each(|(used, part)| *used += part * dt);
     }
 

@@ -3,7 +3,7 @@
 
 use case::mix::{self, Machine};
 use case::sim::{Job, Outcome, Setup, simulate};
-use case::{Order, policy};
+use case::{Order, Pool, policy};
 
 /// The mixes of CASE Table 2.
 pub(crate) const MIXES: [&str; 8] = ["W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8"];
@@ -18,7 +18,7 @@ pub(crate) fn run(machine: Machine, jobs: &[Job], name: &str, workers: usize) ->
 
 /// Runs jobs on a machine with a queue of some order.
 pub(crate) fn run_in(machine: Machine, jobs: &[Job], name: &str, workers: usize, order: Order) -> Outcome {
-    let setup = Setup { devices: machine.devices(), workers, order };
+    let setup = Setup { pool: Pool::new(&machine.devices()), workers, order };
     simulate(&setup, jobs, policy::by_name(name).unwrap()).unwrap()
 }
 

@@ -1,25 +1,48 @@
 //! Events as JSON lines.
 
-use case::{Device, Event, Order};
+use case::{Device, DeviceId, Event, Gpus, Instance, Order};
 use serde_json::{Value, json};
 
-fn device((dev, device): (usize, &Device)) -> Value {
+fn device(dev: usize, device: &Device) -> Value {
     json!({
         "dev": dev, "mem": device.mem.0, "sms": device.sms, "warps_per_sm": device.warps_per_sm,
         "blocks_per_sm": device.blocks_per_sm, "max_workers": device.max_workers,
     })
 }
 
+fn made(dev: DeviceId, of: &Device, instance: &Instance) -> Value {
+    let mut value = device(dev.0, of);
+    value["gpu"] = json!(instance.gpu);
+    value["profile"] = json!(instance.profile.name);
+    value["start"] = json!(instance.start.0);
+    value
+}
+
+fn node(policy: &str, order: Order, workers: Option<usize>, devices: &[Device], gpus: Option<Gpus>) -> Value {
+    let order = match order {
+        Order::Arrival => "arrival",
+        Order::Largest => "largest",
+    };
+    let devices: Vec<Value> = devices.iter().enumerate().map(|(dev, of)| device(dev, of)).collect();
+    let mut value =
+        json!({ "ev": "node", "policy": policy, "order": order, "workers": workers, "devices": devices });
+    if let Some(gpus) = gpus {
+        value["model"] = json!(gpus.model.key);
+        value["gpus"] = json!(gpus.count);
+    }
+    value
+}
+
 /// One event as a line.
 pub(super) fn line(event: &Event) -> String {
     let value = match event {
-        Event::Node { policy, order, devices, workers } => {
-            let order = match order {
-                Order::Arrival => "arrival",
-                Order::Largest => "largest",
-            };
-            let devices: Vec<Value> = devices.iter().enumerate().map(device).collect();
-            json!({ "ev": "node", "policy": policy, "order": order, "workers": workers, "devices": devices })
+        Event::Node { policy, order, devices, gpus, workers } => {
+            node(policy, *order, *workers, devices, *gpus)
+        }
+        Event::Layout { t, devices } => {
+            let devices: Vec<Value> =
+                devices.iter().map(|(dev, of, instance)| made(*dev, of, instance)).collect();
+            json!({ "ev": "layout", "t": t, "devices": devices })
         }
         Event::Job { t, job, arrival, isolated, dev } => json!({
             "ev": "job", "t": t, "job": job.0, "arrival": arrival, "isolated": isolated, "dev": dev.map(|d| d.0),

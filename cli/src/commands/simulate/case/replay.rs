@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use case::{Answer, Ask, Bytes, Device, Event, JobId, Need, Node, Order, Pool, Scheduler, TaskId, policy};
+use case::{Answer, Ask, Bytes, Event, JobId, Need, Node, Order, Scheduler, TaskId, policy};
 use serde_json::json;
 
 use super::events;
@@ -22,9 +22,6 @@ enum Step {
 
 pub(super) fn run(node: &Node, policies: &[String], order: Order, file: &Path) -> Result<Outcome, Failure> {
     let steps = parse(&file.display().to_string(), &read_text(file)?).map_err(Failure::new)?;
-    // A replay has tasks only: no limit of workers holds.
-    let devices: Vec<Device> =
-        node.devices.iter().map(|device| Device { max_workers: None, ..*device }).collect();
     let mut out = String::new();
     for name in policies {
         if BINDING.contains(&name.as_str()) {
@@ -33,9 +30,10 @@ pub(super) fn run(node: &Node, policies: &[String], order: Order, file: &Path) -
         }
         let chosen =
             policy::by_name(name).ok_or_else(|| Failure::new(format!("--policy {name}: unknown policy")))?;
-        let head = Event::Node { policy: chosen.name(), order, devices: devices.clone(), workers: None };
-        out.push_str(&events::line(&head));
-        let mut scheduler = Scheduler::new(Pool::new(&devices), chosen, order);
+        // A replay has tasks only: no limit of workers holds.
+        let pool = node.pool(name).without_workers();
+        out.push_str(&events::line(&Event::node(chosen.name(), order, &pool, None)));
+        let mut scheduler = Scheduler::new(pool, chosen, order);
         steps.iter().for_each(|step| answer(&mut scheduler, step, &mut out));
     }
     Ok(Outcome::ok(out))
@@ -48,7 +46,6 @@ fn answer(scheduler: &mut Scheduler, step: &Step, out: &mut String) {
             let begin = json!({
                 "ev": "begin", "t": t, "task": task, "job": job, "mem": mem, "blocks": blocks, "threads": threads,
             });
-            let _ = writeln!(out, "{begin}");
             let task = TaskId(task);
             let event = match Need::new(Bytes(mem), blocks, threads) {
                 Err(e) => Event::Refuse { t, task, why: e.to_string() },
@@ -63,6 +60,8 @@ fn answer(scheduler: &mut Scheduler, step: &Step, out: &mut String) {
                     }
                 }
             };
+            note_layout(scheduler, t, out);
+            let _ = writeln!(out, "{begin}");
             out.push_str(&events::line(&event));
         }
         Step::Free { t, task } => {
@@ -72,10 +71,19 @@ fn answer(scheduler: &mut Scheduler, step: &Step, out: &mut String) {
                 out.push_str(&events::line(&Event::Refuse { t, task, why: why.to_string() }));
                 return;
             }
-            for grant in scheduler.retry() {
+            let grants = scheduler.retry();
+            note_layout(scheduler, t, out);
+            for grant in grants {
                 out.push_str(&events::line(&Event::Grant { t, task: grant.task, dev: grant.device }));
             }
         }
+    }
+}
+
+/// Instances are made before what they were made for.
+fn note_layout(scheduler: &mut Scheduler, t: f64, out: &mut String) {
+    if scheduler.take_remade() {
+        out.push_str(&events::line(&Event::layout(t, scheduler.pool())));
     }
 }
 

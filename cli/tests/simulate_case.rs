@@ -157,6 +157,25 @@ fn a_replay_answers_begins_and_frees() {
     assert_eq!((lines(&out).len(), status), (1, 0), "an empty file gives the node's line");
 }
 
+/// Managed memory may be given, comes back as it was, and is soft for `tessera` alone.
+#[test]
+fn managed_memory_in_jobs_and_replays() {
+    let job = r#"{"arrival":0.0,"id":1,"isolated":false,"mem":5,"phases":[{"blocks":1,"demand":0.0,"gpu":1.0,"managed":40000000000,"mem":5,"threads":32}]}"#;
+    let node = ["--node", "v100-16gb,1", "--jobs", "in"];
+    assert_eq!(run(job, &[&node[..], &["--print-jobs"]].concat()), format!("{job}\nexit 0"));
+    let answers = |policy| {
+        let (out, ..) = raw(job, &[&node[..], &["--events", "-", "--policy", policy]].concat());
+        lines(&out).iter().map(|line| line["ev"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(answers("tessera"), ["node", "job", "begin", "grant", "free", "end"]);
+    assert_eq!(answers("alg3"), ["node", "job", "begin", "refuse", "end"]);
+    let begin = r#"{"ev":"begin","task":1,"job":1,"mem":1,"managed":-1,"blocks":1,"threads":32}"#;
+    assert_snapshot!(run(begin, &["--node", "v100-16gb,1", "--replay", "in"]), @r"
+    tessera: in:1:managed: found -1; expected a whole number from 0 to 18446744073709551615
+    exit 1
+    ");
+}
+
 /// Without a layout, `tessera` makes the instances; the other policies have whole GPUs.
 #[test]
 fn instances_follow_the_tasks() {

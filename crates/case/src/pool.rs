@@ -5,7 +5,7 @@
 
 use crate::device::{Device, DeviceId};
 use crate::layout::{Gpus, Instance};
-use crate::task::{Ask, JobId, TaskId};
+use crate::task::{Ask, JobId, Need, TaskId};
 use crate::units::{Bytes, Warps};
 
 /// One device and its promises.
@@ -13,6 +13,7 @@ use crate::units::{Bytes, Warps};
 pub struct Held {
     device: Device,
     free: Bytes,
+    managed: u128,
     warps: Warps,
     tasks: usize,
     /// Live tasks by job; a job stands here once.
@@ -26,6 +27,7 @@ impl Held {
         Held {
             device,
             free: device.mem,
+            managed: 0,
             warps: Warps(0),
             tasks: 0,
             jobs: Vec::new(),
@@ -50,6 +52,15 @@ impl Held {
     #[must_use]
     pub fn free(&self) -> Bytes {
         self.free
+    }
+
+    /// How many bytes of managed memory would find no room here, beside those that find none already, if the task came.
+    #[must_use]
+    pub fn overflow(&self, need: &Need) -> u128 {
+        let over = |promised: u128, free: u64| promised.saturating_sub(free.into());
+        let with =
+            over(self.managed + u128::from(need.managed().0), self.free.0.saturating_sub(need.mem().0));
+        with - over(self.managed, self.free.0)
     }
 
     /// Warps of the live tasks; they may exceed what the device holds at a time.
@@ -95,6 +106,7 @@ pub struct Lease {
     job: JobId,
     device: DeviceId,
     mem: Bytes,
+    managed: Bytes,
     warps: Warps,
 }
 
@@ -245,19 +257,22 @@ impl Pool {
         let held = self.get_mut(device).filter(|h| h.admits(ask.job))?;
         held.free = Bytes(held.free.0.checked_sub(ask.need.mem().0)?);
         let warps = ask.need.warps();
+        held.managed += u128::from(ask.need.managed().0);
         held.warps.0 += warps.0;
         held.tasks += 1;
         match held.jobs.iter_mut().find(|(id, _)| *id == ask.job) {
             Some((_, tasks)) => *tasks += 1,
             None => held.jobs.push((ask.job, 1)),
         }
-        Some(Lease { task: ask.task, job: ask.job, device, mem: ask.need.mem(), warps })
+        let (mem, managed) = (ask.need.mem(), ask.need.managed());
+        Some(Lease { task: ask.task, job: ask.job, device, mem, managed, warps })
     }
 
     /// Takes a promise back.
     pub(crate) fn give_back(&mut self, lease: Lease) {
         let Some(held) = self.get_mut(lease.device) else { return };
         held.free.0 += lease.mem.0;
+        held.managed -= u128::from(lease.managed.0);
         held.warps.0 -= lease.warps.0;
         held.tasks -= 1;
         if let Some(at) = held.jobs.iter().position(|(id, _)| *id == lease.job) {

@@ -95,7 +95,11 @@ impl Scheduler {
     }
 
     /// A task begins: it is answered at once, and joins the queue if there is no room.
-    pub fn begin(&mut self, ask: Ask) -> Answer {
+    pub fn begin(&mut self, mut ask: Ask) -> Answer {
+        if !self.policy.is_managed_soft() {
+            ask.need = ask.need.all_hard();
+            ask.job_mem = ask.job_mem.max(ask.need.mem());
+        }
         if self.live.contains_key(&ask.task) || self.waiting.iter().any(|w| w.task == ask.task) {
             return Answer::Refused(Refusal::Begun(ask.task.0));
         }

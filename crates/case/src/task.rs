@@ -21,6 +21,7 @@ const MAX_THREADS: u64 = 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Need {
     mem: Bytes,
+    managed: Bytes,
     blocks: u64,
     threads: u32,
 }
@@ -47,15 +48,41 @@ impl Need {
             return Err(NeedError::NoBlocks);
         }
         match u32::try_from(threads) {
-            Ok(n) if n > 0 && threads <= MAX_THREADS => Ok(Need { mem, blocks, threads: n }),
+            Ok(n) if n > 0 && threads <= MAX_THREADS => {
+                Ok(Need { mem, managed: Bytes(0), blocks, threads: n })
+            }
             _ => Err(NeedError::Threads(threads)),
         }
     }
 
-    /// Memory that the task never exceeds.
+    /// The same with this much managed memory, which the driver can move to the host.
+    #[must_use]
+    pub fn with_managed(self, managed: Bytes) -> Need {
+        Need { managed, ..self }
+    }
+
+    /// The same for a policy to which managed memory is like any other.
+    #[must_use]
+    pub fn all_hard(self) -> Need {
+        Need { mem: self.total(), managed: Bytes(0), ..self }
+    }
+
+    /// Memory that the task never exceeds, without managed memory.
     #[must_use]
     pub fn mem(&self) -> Bytes {
         self.mem
+    }
+
+    /// Managed memory: the task runs without room for it, only slower.
+    #[must_use]
+    pub fn managed(&self) -> Bytes {
+        self.managed
+    }
+
+    /// Both together, at most `u64::MAX`.
+    #[must_use]
+    pub fn total(&self) -> Bytes {
+        Bytes(self.mem.0.saturating_add(self.managed.0))
     }
 
     /// Blocks of the largest grid, at least 1.

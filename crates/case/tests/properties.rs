@@ -108,7 +108,8 @@ proptest! {
         for op in ops {
             match op {
                 Op::Begin { task, job, mem, blocks, threads } => {
-                    log.begin(ask(task, job, Need::new(Bytes(mem), blocks, threads).unwrap()));
+                    let need = Need::new(Bytes(mem), blocks, threads).unwrap();
+                    log.begin(ask(task, job, need.with_managed(Bytes(blocks % 3))));
                 }
                 Op::Free(task) => log.free(task),
             }
@@ -146,7 +147,8 @@ proptest! {
         for op in ops {
             match op {
                 Op::Begin { task, job, mem, blocks, threads } => {
-                    log.begin(ask(task, job, Need::new(Bytes(mem * GB), blocks, threads).unwrap()));
+                    let need = Need::new(Bytes(mem * GB), blocks, threads).unwrap();
+                    log.begin(ask(task, job, need.with_managed(Bytes(blocks % 3 * 4 * GB))));
                 }
                 Op::Free(task) => log.free(task),
             }
@@ -271,6 +273,50 @@ fn only_alg3_leaves_memory_free() {
             assert!(why.to_string().matches("10 bytes").count() == 2, "{why}");
         }
     }
+}
+
+/// The driver keeps managed memory on the host while a device has no room for it; the papers do not know it.
+#[test]
+fn managed_memory_is_soft_for_tessera_alone() {
+    let device = Device { mem: Bytes(10), ..Device::V100 };
+    let managed = |mem, managed| need(mem).with_managed(Bytes(managed));
+    let mut log = Log::new("tessera", Order::Arrival, &[device; 2]);
+    assert_eq!(log.begin(ask(1, 1, managed(2, 6))), Answer::Granted(DeviceId(0)));
+    assert_eq!(log.begin(ask(2, 2, managed(2, 8))), Answer::Granted(DeviceId(1)));
+    assert_eq!(log.begin(ask(3, 3, managed(1, 1))), Answer::Granted(DeviceId(0)), "with room for all");
+    assert_eq!(
+        log.begin(ask(4, 4, managed(3, 0))),
+        Answer::Granted(DeviceId(1)),
+        "less loaded, equally full"
+    );
+    assert_eq!(log.begin(ask(5, 5, managed(1, 1000))), Answer::Granted(DeviceId(0)), "it runs nevertheless");
+    assert_eq!(log.begin(ask(6, 6, managed(9, 0))), Answer::Waits, "the rest is hard");
+    assert_eq!(audit(&log.events), []);
+    for name in ["alg2", "alg3", "case-mig", "schedgpu"] {
+        let mut log = Log::new(name, Order::Arrival, &[device; 2]);
+        assert!(matches!(log.begin(ask(1, 1, managed(5, 6))), Answer::Refused(_)), "{name}");
+        assert_eq!(log.begin(ask(2, 2, managed(4, 5))), Answer::Granted(DeviceId(0)), "{name}");
+        assert_eq!(log.scheduler.pool().get(DeviceId(0)).unwrap().free(), Bytes(1), "{name}");
+        assert_eq!(audit(&log.events), [], "{name}");
+    }
+}
+
+/// A new instance has room for managed memory if it can.
+#[test]
+fn instances_are_made_for_managed_memory_too() {
+    let mut log = Log::on("tessera", Order::Arrival, gpus("a100-40gb", 1));
+    let managed = |gb: u64, managed: u64| need(gb * GB).with_managed(Bytes(managed * GB));
+    let size = |log: &Log, id| log.scheduler.pool().get(DeviceId(id)).unwrap().device().mem.0 / GB;
+    assert_eq!(log.begin(ask(1, 1, managed(1, 18))), Answer::Granted(DeviceId(0)));
+    assert_eq!(size(&log, 0), 20);
+    assert_eq!(
+        log.begin(ask(2, 2, managed(2, 99))),
+        Answer::Granted(DeviceId(0)),
+        "beside it: none is large enough"
+    );
+    let third = log.begin(ask(3, 3, managed(19, 99)));
+    assert_eq!(third, Answer::Granted(DeviceId(4)), "an instance without room for all is better than none");
+    assert_eq!(audit(&log.events), []);
 }
 
 /// `schedgpu` uses one device, which need not be the largest.

@@ -96,6 +96,11 @@ pub trait Policy {
     /// Its name in options and output.
     fn name(&self) -> &'static str;
 
+    /// Whether a task is placed without room for its managed memory. If not, that is memory like any other.
+    fn is_managed_soft(&self) -> bool {
+        false
+    }
+
     /// Whether jobs that need a device to themselves start before tasks that wait, and those before all other jobs. If
     /// not, isolated jobs are jobs like others.
     fn isolated_first(&self) -> bool {

@@ -32,6 +32,9 @@ struct Waiter {
 /// Of the devices whose free memory holds the task, the one with the fewest warps in use per warp that it holds at a time.
 /// Ties go to the first device.
 ///
+/// Managed memory is soft: devices with room for it too come first, then those where the least of it finds none. No task
+/// waits for it or is refused for it, because the driver keeps it on the host while there is no room.
+///
 /// A waiting task is *overtaken* when a task that began later is granted a device whose memory could hold it. After
 /// [`OVERTAKEN_AT_MOST`] times the policy keeps one device for it: the one with the most free memory then, if possible
 /// without an isolated job (ties: the first). No task that began later goes there until the waiting one is granted,
@@ -80,18 +83,33 @@ impl Tessera {
         self.waiting.iter().position(|w| w.task == task).unwrap_or(self.waiting.len())
     }
 
-    /// The device that takes the task now.
-    fn choose(&self, pool: &Pool, ask: &Ask) -> Option<DeviceId> {
+    /// The device that takes the task now, and how much managed memory finds no room there.
+    fn choose(&self, pool: &Pool, ask: &Ask) -> Option<(DeviceId, u128)> {
         let before = self.before(ask.task);
-        let mut best: Option<(DeviceId, &Held)> = None;
+        let mut best: Option<(DeviceId, u128, &Held)> = None;
         for (id, held) in pool.iter() {
-            let fits = ask.need.mem() <= held.free() && held.admits(ask.job);
-            let is_better = fits && best.is_none_or(|(_, b)| is_less_loaded(held, b));
+            if ask.need.mem() > held.free() || !held.admits(ask.job) {
+                continue;
+            }
+            let over = held.overflow(&ask.need);
+            let is_better =
+                best.is_none_or(|(_, least, b)| over < least || (over == least && is_less_loaded(held, b)));
             if is_better && !before.iter().any(|w| w.keeps(id, held)) {
-                best = Some((id, held));
+                best = Some((id, over, held));
             }
         }
-        best.map(|(id, _)| id)
+        best.map(|(id, over, _)| (id, over))
+    }
+
+    /// An instance for a task: with room for its managed memory if there is one, else for the rest.
+    fn make_for(&self, pool: &Pool, gpus: &Gpus, ask: &Ask) -> Option<Instance> {
+        let before = self.before(ask.task);
+        let place = |mem| best_place(pool, gpus, mem, |place| !before.iter().any(|w| w.keeps_place(place)));
+        match self.choose(pool, ask) {
+            Some((_, 0)) => None,
+            Some(_) => place(ask.need.total()),
+            None => place(ask.need.total()).or_else(|| place(ask.need.mem())),
+        }
     }
 }
 
@@ -121,14 +139,15 @@ impl Policy for Tessera {
         "tessera"
     }
 
+    fn is_managed_soft(&self) -> bool {
+        true
+    }
+
     fn make(&mut self, pool: &Pool, want: &Want) -> Option<Instance> {
         let gpus = pool.gpus()?;
         match want {
-            Want::Task(ask) if ask.bound.is_some() || self.choose(pool, ask).is_some() => None,
-            Want::Task(ask) => {
-                let before = self.before(ask.task);
-                best_place(pool, gpus, ask.need.mem(), |place| !before.iter().any(|w| w.keeps_place(place)))
-            }
+            Want::Task(ask) if ask.bound.is_some() => None,
+            Want::Task(ask) => self.make_for(pool, gpus, ask),
             Want::Job(job) if !job.isolated => None,
             Want::Job(job) => {
                 let smallest = gpus.places(job.mem).next()?.profile.size;
@@ -149,7 +168,7 @@ impl Policy for Tessera {
             return on_bound(pool, ask, device);
         }
         match self.choose(pool, ask) {
-            Some(id) => Verdict::Grant(id),
+            Some((id, _)) => Verdict::Grant(id),
             None => too_large(pool, ask.need.mem()).map_or(Verdict::Wait, Verdict::Refuse),
         }
     }

@@ -1,6 +1,6 @@
 //! Events as JSON lines.
 
-use case::{Device, DeviceId, Event, Gpus, Instance, Order};
+use case::{Bytes, Device, DeviceId, Event, Gpus, Instance, JobId, Need, Order, TaskId};
 use serde_json::{Value, json};
 
 fn device(dev: usize, device: &Device) -> Value {
@@ -33,6 +33,35 @@ fn node(policy: &str, order: Order, workers: Option<usize>, devices: &[Device], 
     value
 }
 
+/// A begin as it was asked for: one that is refused need not be a legal launch.
+pub(super) struct Begin {
+    pub(super) t: f64,
+    pub(super) task: u64,
+    pub(super) job: u64,
+    pub(super) mem: u64,
+    pub(super) managed: Bytes,
+    pub(super) blocks: u64,
+    pub(super) threads: u64,
+}
+
+impl Begin {
+    pub(super) fn json(&self) -> Value {
+        let mut value = json!({
+            "ev": "begin", "t": self.t, "task": self.task, "job": self.job, "mem": self.mem, "blocks": self.blocks,
+            "threads": self.threads,
+        });
+        if self.managed > Bytes(0) {
+            value["managed"] = json!(self.managed.0);
+        }
+        value
+    }
+}
+
+fn begin(t: f64, task: TaskId, job: JobId, need: &Need) -> Value {
+    let (mem, managed, threads) = (need.mem().0, need.managed(), need.threads().into());
+    Begin { t, task: task.0, job: job.0, mem, managed, blocks: need.blocks(), threads }.json()
+}
+
 /// One event as a line.
 pub(super) fn line(event: &Event) -> String {
     let value = match event {
@@ -47,10 +76,7 @@ pub(super) fn line(event: &Event) -> String {
         Event::Job { t, job, arrival, isolated, dev } => json!({
             "ev": "job", "t": t, "job": job.0, "arrival": arrival, "isolated": isolated, "dev": dev.map(|d| d.0),
         }),
-        Event::Begin { t, task, job, need } => json!({
-            "ev": "begin", "t": t, "task": task.0, "job": job.0, "mem": need.mem().0, "blocks": need.blocks(),
-            "threads": need.threads(),
-        }),
+        Event::Begin { t, task, job, need } => begin(*t, *task, *job, need),
         Event::Grant { t, task, dev } => json!({ "ev": "grant", "t": t, "task": task.0, "dev": dev.0 }),
         Event::Wait { t, task } => json!({ "ev": "wait", "t": t, "task": task.0 }),
         Event::Refuse { t, task, why } => json!({ "ev": "refuse", "t": t, "task": task.0, "why": why }),

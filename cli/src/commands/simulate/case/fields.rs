@@ -1,5 +1,6 @@
 //! One line of JSON, field by field: every error is kept, as `FILE:LINE:FIELD: …`.
 
+use case::Bytes;
 use serde_json::{Map, Value};
 
 /// The fields of an object, and what is wrong with them.
@@ -39,6 +40,11 @@ impl<'a> Fields<'a> {
 
     pub(super) fn whole(&mut self, field: &str) -> Option<u64> {
         self.get(field, "a whole number from 0 to 18446744073709551615", Value::as_u64)
+    }
+
+    /// Managed memory, which need not be given.
+    pub(super) fn managed(&mut self) -> Option<Bytes> {
+        if self.has("managed") { self.whole("managed").map(Bytes) } else { Some(Bytes(0)) }
     }
 
     pub(super) fn seconds(&mut self, field: &str) -> Option<f64> {

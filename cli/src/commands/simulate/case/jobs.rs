@@ -10,7 +10,7 @@ use super::fields::{Fields, objects};
 
 const JOB: [&str; 5] = ["id", "arrival", "isolated", "mem", "phases"];
 const HOST: [&str; 1] = ["host"];
-const GPU: [&str; 5] = ["gpu", "mem", "blocks", "threads", "demand"];
+const GPU: [&str; 6] = ["gpu", "mem", "managed", "blocks", "threads", "demand"];
 
 /// Jobs as lines that [`parse`] reads.
 pub(super) fn print(jobs: &[Job]) -> String {
@@ -20,10 +20,16 @@ pub(super) fn print(jobs: &[Job]) -> String {
 fn line(job: &Job) -> Value {
     let phase = |phase: &Phase| match phase {
         Phase::Host(seconds) => json!({ "host": seconds }),
-        Phase::Gpu { seconds, need, demand } => json!({
-            "gpu": seconds, "mem": need.mem().0, "blocks": need.blocks(), "threads": need.threads(),
-            "demand": demand,
-        }),
+        Phase::Gpu { seconds, need, demand } => {
+            let mut value = json!({
+                "gpu": seconds, "mem": need.mem().0, "blocks": need.blocks(), "threads": need.threads(),
+                "demand": demand,
+            });
+            if need.managed() > Bytes(0) {
+                value["managed"] = json!(need.managed().0);
+            }
+            value
+        }
     };
     let phases: Vec<Value> = job.phases.iter().map(phase).collect();
     json!({
@@ -88,11 +94,14 @@ fn phase(fields: &mut Fields<'_>, job_mem: Option<u64>) -> Option<Phase> {
     }
     let (seconds, demand) = (fields.seconds("gpu"), fields.share("demand"));
     let (mem, blocks, threads) = (fields.whole("mem"), fields.whole("blocks"), fields.whole("threads"));
+    let managed = fields.managed();
     if let Some((mem, most)) = mem.zip(job_mem).filter(|(mem, most)| mem > most) {
         fields.error("mem", &format!("{mem} bytes, above the {most} bytes of the job"));
     }
     match Need::new(Bytes(mem?), blocks?, threads?) {
-        Ok(need) => Some(Phase::Gpu { seconds: seconds?, need, demand: demand? }),
+        Ok(need) => {
+            Some(Phase::Gpu { seconds: seconds?, need: need.with_managed(managed?), demand: demand? })
+        }
         Err(e) => {
             let field = if blocks == Some(0) { "blocks" } else { "threads" };
             fields.error(field, &e.to_string());

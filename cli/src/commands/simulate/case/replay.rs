@@ -4,9 +4,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use case::{Answer, Ask, Bytes, Event, JobId, Need, Node, Order, Scheduler, TaskId, policy};
-use serde_json::json;
 
-use super::events;
+use super::events::{self, Begin};
 use super::fields::{Fields, objects};
 use crate::files::read_text;
 use crate::outcome::{Failure, Outcome};
@@ -16,7 +15,7 @@ const BINDING: [&str; 3] = ["sa", "cg", "slurm"];
 
 /// One line of the file.
 enum Step {
-    Begin { t: f64, task: u64, job: u64, mem: u64, blocks: u64, threads: u64 },
+    Begin(Begin),
     Free { t: f64, task: u64 },
 }
 
@@ -41,27 +40,10 @@ pub(super) fn run(node: &Node, policies: &[String], order: Order, file: &Path) -
 
 fn answer(scheduler: &mut Scheduler, step: &Step, out: &mut String) {
     match *step {
-        Step::Begin { t, task, job, mem, blocks, threads } => {
-            // Written as it was read: a begin that is refused need not be a legal launch.
-            let begin = json!({
-                "ev": "begin", "t": t, "task": task, "job": job, "mem": mem, "blocks": blocks, "threads": threads,
-            });
-            let task = TaskId(task);
-            let event = match Need::new(Bytes(mem), blocks, threads) {
-                Err(e) => Event::Refuse { t, task, why: e.to_string() },
-                Ok(need) => {
-                    let job = JobId(job);
-                    let ask = Ask { task, job, need, job_mem: need.mem(), bound: None, isolated: false };
-                    match scheduler.begin(ask) {
-                        Answer::Granted(dev) => Event::Grant { t, task, dev },
-                        Answer::Waits => Event::Wait { t, task },
-                        Answer::Refused(why) => Event::Refuse { t, task, why: why.to_string() },
-                        Answer::Crashed => Event::Crash { t, task },
-                    }
-                }
-            };
-            note_layout(scheduler, t, out);
-            let _ = writeln!(out, "{begin}");
+        Step::Begin(ref begin) => {
+            let event = answer_begin(scheduler, begin);
+            note_layout(scheduler, begin.t, out);
+            let _ = writeln!(out, "{}", begin.json());
             out.push_str(&events::line(&event));
         }
         Step::Free { t, task } => {
@@ -80,6 +62,21 @@ fn answer(scheduler: &mut Scheduler, step: &Step, out: &mut String) {
     }
 }
 
+fn answer_begin(scheduler: &mut Scheduler, begin: &Begin) -> Event {
+    let (t, task, job) = (begin.t, TaskId(begin.task), JobId(begin.job));
+    let need = match Need::new(Bytes(begin.mem), begin.blocks, begin.threads) {
+        Err(e) => return Event::Refuse { t, task, why: e.to_string() },
+        Ok(need) => need.with_managed(begin.managed),
+    };
+    let ask = Ask { task, job, need, job_mem: need.mem(), bound: None, isolated: false };
+    match scheduler.begin(ask) {
+        Answer::Granted(dev) => Event::Grant { t, task, dev },
+        Answer::Waits => Event::Wait { t, task },
+        Answer::Refused(why) => Event::Refuse { t, task, why: why.to_string() },
+        Answer::Crashed => Event::Crash { t, task },
+    }
+}
+
 /// Instances are made before what they were made for.
 fn note_layout(scheduler: &mut Scheduler, t: f64, out: &mut String) {
     if scheduler.take_remade() {
@@ -95,7 +92,7 @@ fn parse(file: &str, text: &str) -> Result<Vec<Step>, String> {
             Ok((place, map)) => {
                 let known: &[&str] = match map.get("ev").and_then(|ev| ev.as_str()) {
                     Some("free") => &["ev", "t", "task"],
-                    _ => &["ev", "t", "task", "job", "mem", "blocks", "threads"],
+                    _ => &["ev", "t", "task", "job", "mem", "managed", "blocks", "threads"],
                 };
                 let mut fields = Fields::new(&place, "", &map, known);
                 steps.extend(step(&mut fields));
@@ -114,7 +111,9 @@ fn step(fields: &mut Fields<'_>) -> Option<Step> {
             let (task, job) = (fields.whole("task"), fields.whole("job"));
             let (mem, blocks, threads) =
                 (fields.whole("mem"), fields.whole("blocks"), fields.whole("threads"));
-            Some(Step::Begin { t: t?, task: task?, job: job?, mem: mem?, blocks: blocks?, threads: threads? })
+            let managed = fields.managed();
+            let (t, task, job, mem, managed) = (t?, task?, job?, mem?, managed?);
+            Some(Step::Begin(Begin { t, task, job, mem, managed, blocks: blocks?, threads: threads? }))
         }
         "free" => Some(Step::Free { task: fields.whole("task")?, t: t? }),
         other => {

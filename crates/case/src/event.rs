@@ -106,7 +106,7 @@ impl Event {
     #[must_use]
     pub fn node(policy: &'static str, order: Order, pool: &Pool, workers: Option<usize>) -> Event {
         let devices = pool.devices().map(|held| *held.device()).collect();
-        Event::Node { policy, order, devices, gpus: pool.gpus().copied(), workers }
+        Event::Node { policy, order, devices, gpus: pool.gpus().cloned(), workers }
     }
 
     /// The instances of a pool as they are now.

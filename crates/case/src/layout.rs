@@ -1,17 +1,19 @@
 //! GPUs whose instances the policy makes.
 
+use std::cmp::Reverse;
+
 use geometry::{Model, Profile, Slice, coexist};
 
 use crate::device::Device;
 use crate::units::Bytes;
 
 /// GPUs of one model in MIG mode, without instances at first.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Gpus {
-    /// What they are.
-    pub model: &'static Model,
-    /// How many.
-    pub count: usize,
+    model: &'static Model,
+    count: usize,
+    /// What instances are made of: fewest units first, and of as many units most SMs first.
+    profiles: Vec<(&'static Profile, Device)>,
 }
 
 /// An instance of one of them.
@@ -40,34 +42,50 @@ impl Instance {
 }
 
 impl Gpus {
-    /// What an instance of `profile` is able to hold.
+    /// `count` GPUs of `model`.
     #[must_use]
-    pub fn device(&self, profile: &Profile) -> Option<Device> {
-        Device::instance(&self.model.key, &profile.name)
+    pub fn new(model: &'static Model, count: usize) -> Gpus {
+        let plain = model.profiles.iter().filter(|profile| !profile.is_variant());
+        let mut profiles: Vec<(&'static Profile, Device)> = plain
+            .filter_map(|profile| Some((profile, Device::instance(&model.key, &profile.name)?)))
+            .collect();
+        profiles.sort_by_key(|(profile, device)| (profile.size, Reverse(device.sms)));
+        Gpus { model, count, profiles }
     }
 
-    /// The profiles that instances are made of.
-    fn profiles(&self) -> impl Iterator<Item = (&'static Profile, Device)> {
-        let plain = self.model.profiles.iter().filter(|profile| !profile.is_variant());
-        plain.filter_map(|profile| Some((profile, self.device(profile)?)))
+    /// What they are.
+    #[must_use]
+    pub fn model(&self) -> &'static Model {
+        self.model
+    }
+
+    /// How many.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// What an instance of `profile` is able to hold; `None` for a variant with other engines.
+    #[must_use]
+    pub fn device(&self, profile: &Profile) -> Option<Device> {
+        self.profiles.iter().find(|(known, _)| *known == profile).map(|(_, device)| *device)
     }
 
     /// One GPU as a single instance.
     #[must_use]
     pub fn largest(&self) -> Option<Device> {
-        self.profiles().map(|(_, device)| device).max_by_key(|device| (device.mem, device.sms))
+        self.profiles.iter().map(|(_, device)| *device).max_by_key(|device| (device.mem, device.sms))
     }
 
     /// Where an instance that holds `mem` could be if the GPUs were empty: on the fewest units first, and of as many units
     /// with the most SMs first, because memory is what instances of one size share.
     pub fn places(&self, mem: Bytes) -> impl Iterator<Item = Instance> {
-        let mut able: Vec<_> = self.profiles().filter(|(_, device)| mem <= device.mem).collect();
-        able.sort_by_key(|(profile, device)| (profile.size, std::cmp::Reverse(device.sms)));
-        let gpus = 0..self.count;
-        able.into_iter().flat_map(move |(profile, _)| {
+        let able = self.profiles.iter().filter(move |(_, device)| mem <= device.mem);
+        able.flat_map(|(profile, _)| {
+            let profile: &'static Profile = profile;
             let starts =
                 move |gpu| profile.starts.iter().map(move |start| Instance { gpu, profile, start: *start });
-            gpus.clone().flat_map(starts)
+            (0..self.count).flat_map(starts)
         })
     }
 }

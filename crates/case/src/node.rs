@@ -80,7 +80,7 @@ impl Node {
                 let model = Model::find(model).ok_or_else(|| NodeError::Model(model.to_owned()))?;
                 match layout {
                     Some(layout) => (Machine::V100, instances(model, layout).ok_or_else(form)??, None),
-                    None => (Machine::V100, vec![Device::whole(model)], Some(Gpus { model, count: n })),
+                    None => (Machine::V100, vec![Device::whole(model)], Some(Gpus::new(model, n))),
                 }
             }
         };
@@ -107,8 +107,8 @@ impl Node {
     pub fn pool(&self, policy: &str) -> Pool {
         let unmanaged =
             |device: &Device| if device.max_workers.is_none() { device.unmanaged() } else { *device };
-        match (policy, self.gpus) {
-            ("tessera", Some(gpus)) => Pool::of_gpus(gpus),
+        match (policy, &self.gpus) {
+            ("tessera", Some(gpus)) => Pool::of_gpus(gpus.clone()),
             ("cg", _) => Pool::new(&self.devices.iter().map(unmanaged).collect::<Vec<_>>()),
             _ => Pool::new(&self.devices),
         }

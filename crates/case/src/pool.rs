@@ -148,8 +148,8 @@ impl Pool {
     /// A pool of GPUs without instances: the policy makes them.
     #[must_use]
     pub fn of_gpus(gpus: Gpus) -> Pool {
-        let units = usize::from(gpus.model.placement_units);
-        Pool { held: vec![None; gpus.count * units], gpus: Some(gpus), limits_workers: true }
+        let units = usize::from(gpus.model().placement_units);
+        Pool { held: vec![None; gpus.count() * units], gpus: Some(gpus), limits_workers: true }
     }
 
     /// The pool without limits of jobs per device.
@@ -203,8 +203,17 @@ impl Pool {
             })
         };
         match &self.gpus {
-            Some(gpus) => sum(&mut gpus.largest().into_iter().cycle().take(gpus.count)),
+            Some(gpus) => sum(&mut gpus.largest().into_iter().cycle().take(gpus.count())),
             None => sum(&mut self.devices().map(|held| held.device)),
+        }
+    }
+
+    /// Whether some device, or some place for one, is in nobody's use.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        match &self.gpus {
+            Some(gpus) => (0..gpus.count()).any(|gpu| gpus.model().placements_left(self.in_use(gpu)) > 0),
+            None => self.devices().any(Held::is_idle),
         }
     }
 
@@ -234,10 +243,10 @@ impl Pool {
     /// Makes an instance, and gives up the idle ones in its place. `false`, and nothing changes, where others are in use
     /// there.
     pub(crate) fn make(&mut self, instance: Instance) -> bool {
-        let Some(gpus) = self.gpus else { return false };
+        let Some(gpus) = &self.gpus else { return false };
         let Some(mut device) = gpus.device(instance.profile) else { return false };
         device.max_workers = device.max_workers.filter(|_| self.limits_workers);
-        let number = instance.gpu * usize::from(gpus.model.placement_units) + usize::from(instance.start.0);
+        let number = instance.gpu * usize::from(gpus.model().placement_units) + usize::from(instance.start.0);
         if number >= self.held.len() || !self.has_place_for(&instance) {
             return false;
         }

@@ -129,7 +129,7 @@ proptest! {
 const GB: u64 = 1_000_000_000;
 
 fn gpus(model: &str, count: usize) -> Pool {
-    Pool::of_gpus(Gpus { model: geometry::Model::find(model).unwrap(), count })
+    Pool::of_gpus(Gpus::new(geometry::Model::find(model).unwrap(), count))
 }
 
 proptest! {

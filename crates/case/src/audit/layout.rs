@@ -6,20 +6,22 @@ use geometry::{Profile, coexist};
 
 use super::{Audit, Book, Seen};
 use crate::device::{Device, DeviceId};
-use crate::layout::Instance;
+use crate::layout::{Gpus, Instance};
 use crate::task::Need;
 
 impl Audit {
     /// New instances: legal together, and those in use as they were.
     pub(super) fn layout(&mut self, devices: &[(DeviceId, Device, Instance)]) {
-        let Some(gpus) = self.gpus else { return self.report("nobody may make instances here".to_owned()) };
+        let Some(gpus) = self.gpus.clone() else {
+            return self.report("nobody may make instances here".to_owned());
+        };
         let mut after = BTreeMap::new();
         for (id, device, instance) in devices {
             let Instance { gpu, profile, start } = *instance;
             let name = format!("instance {} at {} of GPU {gpu}", profile.name, start.0);
-            if gpu >= gpus.count
+            if gpu >= gpus.count()
                 || !profile.starts.contains(&start)
-                || gpus.model.profile(&profile.name) != Some(profile)
+                || gpus.model().profile(&profile.name) != Some(profile)
             {
                 self.report(format!("{name} cannot exist"));
             }
@@ -89,14 +91,13 @@ impl Audit {
     /// Every place of an instance that could hold the task if nobody else were there.
     fn places(&self, need: &Need) -> impl Iterator<Item = Instance> {
         let mem = need.mem().0;
-        let gpus = self.gpus;
         let holds = move |profile: &&Profile| {
             u64::from(profile.nominal_gb()) * 1_000_000_000 >= mem && profile.memory_mib << 20 >= mem
         };
         let profiles =
-            gpus.into_iter().flat_map(|gpus| gpus.model.profiles.iter().filter(|p| !p.is_variant()));
+            self.gpus.iter().flat_map(|gpus| gpus.model().profiles.iter().filter(|p| !p.is_variant()));
         profiles.filter(holds).flat_map(move |profile| {
-            let count = gpus.map_or(0, |gpus| gpus.count);
+            let count = self.gpus.as_ref().map_or(0, Gpus::count);
             (0..count).flat_map(move |gpu| {
                 profile.starts.iter().map(move |start| Instance { gpu, profile, start: *start })
             })

@@ -112,7 +112,7 @@ impl Audit {
         match event {
             Event::Node { policy, devices, gpus, .. } => {
                 self.policy = policy;
-                self.gpus = *gpus;
+                self.gpus.clone_from(gpus);
                 self.books = devices.iter().map(|d| Book::new(*d, None)).enumerate().collect();
             }
             Event::Layout { devices, .. } => self.layout(devices),

@@ -128,7 +128,10 @@ fn to_keep(pool: &Pool, mem: Bytes) -> Option<Kept> {
 /// Of the places for an instance that holds `mem`, the first on the fewest units that `may` be taken and leave the most
 /// other places.
 fn best_place(pool: &Pool, gpus: &Gpus, mem: Bytes, may: impl Fn(&Instance) -> bool) -> Option<Instance> {
-    let left = |place: &Instance| gpus.model.placements_left(pool.in_use(place.gpu) | place.mask());
+    if !pool.has_room() {
+        return None;
+    }
+    let left = |place: &Instance| gpus.model().placements_left(pool.in_use(place.gpu) | place.mask());
     let free = gpus.places(mem).filter(|place| pool.has_place_for(place) && may(place));
     // Of equals, `min_by_key` takes the first.
     free.min_by_key(|place| (place.profile.size, Reverse(place.profile.sm), Reverse(left(place))))

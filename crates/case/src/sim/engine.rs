@@ -5,7 +5,7 @@ use std::collections::{HashSet, VecDeque};
 use crate::device::DeviceId;
 use crate::event::Event;
 use crate::policy::{Policy, Start};
-use crate::pool::{Held, Pool};
+use crate::pool::Pool;
 use crate::scheduler::{Answer, Order, Scheduler};
 use crate::sim::job::{Job, JobError, Phase};
 use crate::sim::meter::Meter;
@@ -328,24 +328,29 @@ impl Engine<'_> {
 
     /// Isolated jobs need a device without tasks: without one, none is asked.
     fn start_isolated(&mut self, started: &mut Vec<usize>) {
-        let pool = self.sched.pool();
-        if !self.isolated.is_empty() && (pool.gpus().is_some() || pool.devices().any(Held::is_idle)) {
+        if !self.isolated.is_empty() {
             let mut queue = std::mem::take(&mut self.isolated);
-            self.start_jobs(&mut queue, |_, job| started.push(job));
+            let has_room = |engine: &Self| engine.sched.pool().has_room();
+            self.start_jobs(&mut queue, has_room, |_, job| started.push(job));
             self.isolated = queue;
         }
     }
 
     fn start_others(&mut self) {
         let mut queue = std::mem::take(&mut self.queue);
-        self.start_jobs(&mut queue, Self::enter);
+        self.start_jobs(&mut queue, |_| true, Self::enter);
         self.queue = queue;
     }
 
-    /// Starts jobs in order while workers remain, and does `then` with each.
-    fn start_jobs(&mut self, queue: &mut VecDeque<usize>, mut then: impl FnMut(&mut Self, usize)) {
+    /// Starts jobs in order while workers remain and `may` says so, and does `then` with each.
+    fn start_jobs(
+        &mut self,
+        queue: &mut VecDeque<usize>,
+        may: impl Fn(&Self) -> bool,
+        mut then: impl FnMut(&mut Self, usize),
+    ) {
         let mut at = 0;
-        while at < queue.len() && self.active.len() < self.workers {
+        while at < queue.len() && self.active.len() < self.workers && may(self) {
             if self.start(queue[at], &mut then) {
                 queue.remove(at);
             } else {

@@ -18,7 +18,13 @@ fn made(dev: DeviceId, of: &Device, instance: &Instance) -> Value {
     value
 }
 
-fn node(policy: &str, order: Order, workers: Option<usize>, devices: &[Device], gpus: Option<Gpus>) -> Value {
+fn node(
+    policy: &str,
+    order: Order,
+    workers: Option<usize>,
+    devices: &[Device],
+    gpus: Option<&Gpus>,
+) -> Value {
     let order = match order {
         Order::Arrival => "arrival",
         Order::Largest => "largest",
@@ -27,8 +33,8 @@ fn node(policy: &str, order: Order, workers: Option<usize>, devices: &[Device], 
     let mut value =
         json!({ "ev": "node", "policy": policy, "order": order, "workers": workers, "devices": devices });
     if let Some(gpus) = gpus {
-        value["model"] = json!(gpus.model.key);
-        value["gpus"] = json!(gpus.count);
+        value["model"] = json!(gpus.model().key);
+        value["gpus"] = json!(gpus.count());
     }
     value
 }
@@ -66,7 +72,7 @@ fn begin(t: f64, task: TaskId, job: JobId, need: &Need) -> Value {
 pub(super) fn line(event: &Event) -> String {
     let value = match event {
         Event::Node { policy, order, devices, gpus, workers } => {
-            node(policy, *order, *workers, devices, *gpus)
+            node(policy, *order, *workers, devices, gpus.as_ref())
         }
         Event::Layout { t, devices } => {
             let devices: Vec<Value> =

@@ -4,6 +4,7 @@
 //! packages and the two test users lies in `target/`.
 
 mod apt;
+pub(crate) mod cargo_deny;
 mod chroot;
 mod disk;
 mod packages;
@@ -45,6 +46,7 @@ pub(crate) fn run(only: Option<Release>) -> Result<(), TaskError> {
             users::create(Some(&root))?;
         }
     }
+    cargo_deny::install()?;
     real_parts::unpack()
 }
 

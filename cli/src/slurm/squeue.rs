@@ -1,5 +1,4 @@
-//! `squeue`: jobs, in columns of fixed width, which no user's text can shift. Nobody asks for job names; only
-//! [`comments`] asks for the comments that users write.
+//! `squeue`: jobs, in columns of fixed width, which no user's text can shift or break: see [`super::records`].
 //!
 //! `squeue --json` differs from release to release and needs a plugin that not every site installs; `scontrol show job`
 //! mixes users' words with fields. These columns are the same in 22.05 and 24.11.
@@ -12,6 +11,7 @@ use std::process::Command;
 use geometry::{JobId, Uid};
 
 use super::command::run;
+use super::records::Table;
 use crate::outcome::Failure;
 use columns::COLUMNS;
 
@@ -57,32 +57,27 @@ impl Job {
 
 /// Jobs that Slurm still knows: all, or some of them and perhaps others, in whatever state.
 pub(crate) fn jobs(only: Option<&[u32]>) -> Result<Vec<Job>, Failure> {
-    let format: Vec<String> = COLUMNS.iter().map(|(name, width)| format!("{name}:{width}")).collect();
-    Ok(asked(&format.join(","), only, false)?.split(|b| *b == b'\n').filter_map(parse).collect())
+    Ok(asked(&COLUMNS, only, false)?.iter().filter_map(|cells| job(cells)).collect())
 }
 
 /// Whose each job that Slurm knows is.
 pub(crate) fn owners() -> Result<HashMap<JobId, Uid>, Failure> {
-    let out = asked("JobID:14,UserID:14", None, false)?;
-    let one = |line: &[u8]| {
-        let (id, uid) = line.split_at_checked(14)?;
-        let number = |bytes: &[u8]| str::from_utf8(bytes).ok()?.trim().parse().ok();
-        Some((JobId(number(id)?), Uid(number(uid)?)))
+    let one = |cells: &Vec<String>| match &cells[..] {
+        [id, uid] => Some((JobId(id.parse().ok()?), Uid(uid.parse().ok()?))),
+        _ => None,
     };
-    Ok(out.split(|b| *b == b'\n').filter_map(one).collect())
+    Ok(asked(&[("JobID", 14), ("UserID", 14)], None, false)?.iter().filter_map(one).collect())
 }
 
 /// The Comment of each of these jobs; without a list, of the caller's own jobs, or of all if root asks. A Comment is
 /// whatever the job's user wrote.
 pub(crate) fn comments(only: Option<&[u32]>) -> Result<Vec<(u32, String)>, Failure> {
     let own = only.is_none() && !rustix::process::geteuid().is_root();
-    let out = asked("JobID:14,Comment:1024", only, own)?;
-    let one = |line: &[u8]| {
-        let (id, comment) = line.split_at_checked(14)?;
-        let text = |bytes| String::from_utf8_lossy(bytes).trim().to_owned();
-        Some((text(id).parse().ok()?, text(comment)))
+    let one = |cells: Vec<String>| match <[String; 2]>::try_from(cells) {
+        Ok([id, comment]) => Some((id.parse().ok()?, comment)),
+        Err(_) => None,
     };
-    Ok(out.split(|b| *b == b'\n').filter_map(one).collect())
+    Ok(asked(&[("JobID", 14), ("Comment", 1024)], only, own)?.into_iter().filter_map(one).collect())
 }
 
 /// The jobs on a node that are in one of these states, a list of squeue's abbreviations.
@@ -105,31 +100,27 @@ fn arguments(format: &str, only: Option<&[u32]>, own: bool) -> Vec<String> {
 }
 
 /// What squeue prints in these columns, of these jobs or of all, of one's `own` alone.
-fn asked(format: &str, only: Option<&[u32]>, own: bool) -> Result<Vec<u8>, Failure> {
+fn asked(columns: &[(&str, usize)], only: Option<&[u32]>, own: bool) -> Result<Vec<Vec<String>>, Failure> {
+    let format: Vec<String> = columns.iter().map(|(name, width)| format!("{name}:{width}")).collect();
     let mut command = Command::new("squeue");
-    let out = command
-        .args(arguments(format, only, own))
-        .env("SLURM_TIME_FORMAT", "%s")
-        .output()
-        .map_err(|e| Failure::new(format!("cannot run squeue: {e}")).hint("is Slurm installed here?"))?;
+    let out =
+        command
+            .args(arguments(&format.join(","), only, own))
+            .env("SLURM_TIME_FORMAT", "%s")
+            .output()
+            .map_err(|e| Failure::new(format!("cannot run squeue: {e}")).hint("is Slurm installed here?"))?;
     let said = String::from_utf8_lossy(&out.stderr);
     // Slurm forgets a job MinJobAge after its end, and squeue fails when it knows none of those asked for.
     if !out.status.success() && !said.contains("Invalid job id specified") {
         return Err(Failure::new(format!("squeue failed: {}", said.trim())));
     }
-    Ok(out.stdout)
+    Table { program: "squeue", columns, gap: 0 }.read(&out.stdout)
 }
 
-fn parse(line: &[u8]) -> Option<Job> {
-    let mut at = 0;
-    let mut column = || {
-        let width = COLUMNS.get(at).map_or(0, |c| c.1);
-        let begin: usize = COLUMNS[..at].iter().map(|c| c.1).sum();
-        at += 1;
-        let bytes = line.get(begin..(begin + width).min(line.len())).unwrap_or_default();
-        let text = String::from_utf8_lossy(bytes).trim().to_owned();
-        if text == "(null)" || text == "N/A" { String::new() } else { text }
-    };
+/// A job in the cells of [`COLUMNS`].
+fn job(cells: &[String]) -> Option<Job> {
+    let mut cells = cells.iter();
+    let mut column = || cells.next().cloned().unwrap_or_default();
     let id = column().parse().ok()?;
     let array: Option<u32> = column().parse().ok();
     // The tasks of an array that has not been split yet: `1-3`.
@@ -174,6 +165,11 @@ mod tests {
     use super::columns::line;
     use super::*;
 
+    fn one(line: &str) -> Option<Job> {
+        let table = Table { program: "squeue", columns: &COLUMNS, gap: 0 };
+        job(&table.read(format!("{line}\n").as_bytes()).unwrap()[0])
+    }
+
     #[test]
     fn columns_are_read_by_their_width() {
         let text = line(&[
@@ -197,7 +193,7 @@ mod tests {
             ("TimeLimit", "1-00:01:00"),
             ("admin_comment", "tessera: asks v1 iso=mig times=1g:60"),
         ]);
-        let job = parse(text.as_bytes()).unwrap();
+        let job = one(&text).unwrap();
         assert_eq!((job.id, job.compound, job.nice, job.start), (12, false, 5, None));
         assert_eq!((job.user.as_str(), job.account.as_str(), job.wanted_nodes.as_str()), ("alice", "", "n1"));
         assert_eq!(job.comment, "tessera: asks v1 iso=mig times=1g:60");
@@ -209,7 +205,7 @@ mod tests {
     fn an_array_that_waits_has_the_number_of_its_first_job() {
         let compound = |tasks| {
             let ids = [("JobID", "12"), ("ArrayJobID", "12"), ("ArrayTaskID", tasks), ("HetJobID", "N/A")];
-            parse(line(&ids).as_bytes()).unwrap().compound
+            one(&line(&ids)).unwrap().compound
         };
         assert!(compound("1-3"));
         assert!(!compound("N/A"));
@@ -234,8 +230,8 @@ mod tests {
 
     #[test]
     fn what_is_no_job_is_passed_over() {
-        assert_eq!(parse(b""), None);
-        assert_eq!(parse(b"squeue: something went wrong"), None);
+        assert_eq!(one(&line(&[])), None);
+        assert_eq!(one(&line(&[("JobID", "CLUSTER: x")])), None);
         let array = line(&[
             ("JobID", "12"),
             ("ArrayJobID", "9"),
@@ -244,7 +240,7 @@ mod tests {
             ("StartTime", "1"),
             ("EndTime", "2"),
         ]);
-        let job = parse(array.as_bytes()).unwrap();
+        let job = one(&array).unwrap();
         assert!(job.compound && job.ended());
     }
 }

@@ -76,9 +76,10 @@ fn of_jobs(ids: &[u32]) -> Result<Record, Failure> {
     let forgotten: Vec<u32> = ids.iter().copied().filter(|id| seen.iter().all(|job| job.id != *id)).collect();
     if !forgotten.is_empty() {
         // Comment is only there where the site keeps it: AccountingStoreFlags=job_comment.
-        comments.extend(sacct::rows(&forgotten, "Comment"));
-        let job = |(id, comment)| squeue::Job { id, comment, ..squeue::Job::default() };
-        seen.extend(sacct::rows(&forgotten, "AdminComment").into_iter().map(job));
+        let kept = sacct::rows(&forgotten, [("Comment", 1024)])?;
+        comments.extend(kept.into_iter().map(|(id, [comment])| (id, comment)));
+        let job = |(id, [comment]): (u32, [String; 1])| squeue::Job { id, comment, ..squeue::Job::default() };
+        seen.extend(sacct::rows(&forgotten, [("AdminComment", 2048)])?.into_iter().map(job));
     }
     let mut plan: Option<Record> = None;
     let mut entries = Vec::new();

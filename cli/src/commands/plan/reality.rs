@@ -70,7 +70,7 @@ fn look(record: &mut Record) -> Result<(), Failure> {
         }
     }
     if !forgotten.is_empty() {
-        from_sacct(record, &forgotten);
+        from_sacct(record, &forgotten)?;
     }
     Ok(())
 }
@@ -87,18 +87,18 @@ fn note(entry: &mut Entry, state: &str, begin: Option<u64>, end: Option<u64>, co
 
 /// Asks sacct about jobs that slurmctld has forgotten (`MinJobAge` after their end). Without accounting they stay
 /// unknown.
-fn from_sacct(record: &mut Record, ids: &[u32]) {
-    let rows = sacct::rows(ids, "State,Start,End,AdminComment");
+fn from_sacct(record: &mut Record, ids: &[u32]) -> Result<(), Failure> {
+    let columns = [("State", 32), ("Start", 22), ("End", 22), ("AdminComment", 2048)];
+    let rows = sacct::rows(ids, columns)?;
     for entry in record.jobs.iter_mut().filter(|e| ids.contains(&e.job)) {
-        // The comment is last and may contain the separator.
-        let fields = rows.get(&entry.job).map(|row| row.splitn(4, '|').collect::<Vec<_>>());
-        match fields.as_deref() {
+        match rows.get(&entry.job) {
             Some([state, start, end, comment]) => {
                 note(entry, state, start.parse().ok(), end.parse().ok(), comment);
             }
-            _ => entry.state = Some(GONE.to_owned()),
+            None => entry.state = Some(GONE.to_owned()),
         }
     }
+    Ok(())
 }
 
 /// Where the real times begin.

@@ -97,7 +97,7 @@ pub(crate) fn run(cli: &Cli) -> Result<Outcome, Failure> {
         Command::Node(command) => node::run(command, globals),
         Command::Plan(args) => plan::run(args, globals),
         Command::Planner(args) => planner::run(args, globals),
-        Command::Times(args) => times::run(args),
+        Command::Times(args) => times::run(args, globals),
         Command::Score(args) => score::run(args, globals),
         Command::Simulate(command) => simulate::run(command, globals),
         Command::Topology(command) => topology::run(command, globals),

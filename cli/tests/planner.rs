@@ -10,14 +10,22 @@ use insta::assert_snapshot;
 use tempfile::TempDir;
 
 const SITE: &str = "[[nodes]]\nnames = \"n[1-2]\"\ngpu = \"a100-40gb\"\ncount = 1\nmig = \"dynamic\"\n";
-const PAST: &str = "\
-1|COMPLETED|60|tessera: n1=mig:0/1g.5gb@4 job-profile=bert: why
-2|COMPLETED|64|tessera: n1=mig:0/1g.5gb@5 job-profile=bert: why
-3|COMPLETED|61|tessera: n1=mig:0/1g.5gb@6 job-profile=bert: why
-4|COMPLETED|9|tessera: n1=mig:0/7g.40gb@0 job-profile=bert planned=1-9: as planned
-5|COMPLETED|30|tessera: n1=mig:0/2g.10gb@0 job-profile=gpt: why
-6|FAILED|1|tessera: n1=mig:0/2g.10gb@0 job-profile=gpt: why
-";
+/// What sacct prints of completed jobs, alice's and one of bob's.
+fn past() -> String {
+    let rows = [
+        ("alice", "COMPLETED", 60, "tessera: n1=mig:0/1g.5gb@4 job-profile=bert: why"),
+        ("alice", "COMPLETED", 64, "tessera: n1=mig:0/1g.5gb@5 job-profile=bert: why"),
+        ("alice", "COMPLETED", 61, "tessera: n1=mig:0/1g.5gb@6 job-profile=bert: why"),
+        ("alice", "COMPLETED", 9, "tessera: n1=mig:0/7g.40gb@0 job-profile=bert planned=1-9: as planned"),
+        ("alice", "COMPLETED", 30, "tessera: n1=mig:0/2g.10gb@0 job-profile=gpt: why"),
+        ("alice", "FAILED", 1, "tessera: n1=mig:0/2g.10gb@0 job-profile=gpt: why"),
+        ("bob", "COMPLETED", 1, "tessera: n1=mig:0/1g.5gb@0 job-profile=bert: why"),
+    ];
+    let line = |(id, (user, state, seconds, comment)): (usize, &(&str, &str, u32, &str))| {
+        format!("{id:>14} {user:>64} {:>64} {state:>20} {seconds:>12} {comment:>512} \n", "lab")
+    };
+    rows.iter().enumerate().map(line).collect()
+}
 
 /// A line of squeue: id, priority, nice, state, reason, AdminComment.
 fn job(id: u32, priority: u32, nice: u32, state: &str, reason: &str, comment: &str) -> String {
@@ -46,7 +54,7 @@ fn world(jobs: &str, priority: &str, update: &str) -> TempDir {
     let at = |name: &str| dir.path().join(name);
     fs::create_dir(at("bin")).unwrap();
     fs::write(at("tessera.toml"), SITE).unwrap();
-    fs::write(at("past"), PAST).unwrap();
+    fs::write(at("past"), past()).unwrap();
     fs::write(at("jobs"), jobs).unwrap();
     let config = format!("StateSaveLocation = {}\nPriorityType = {priority}\n", dir.path().display());
     fs::write(at("config"), config).unwrap();
@@ -309,13 +317,14 @@ fn times_by_profile_and_instance() {
     fs::remove_file(dir.path().join("past")).unwrap();
     let without = run(dir.path(), &["times"]);
     assert_snapshot!([table, one, unknown, without].join("\n"), @r"
-    profile  instance  jobs  median s  quartiles  least  most
-    bert     1g.5gb       3        61   61 to 64     60    64
-    bert     7g.40gb      1         9     9 to 9      9     9
-    gpt      2g.10gb      1        30   30 to 30     30    30
+    user   profile  instance  jobs  median s  quartiles  least  most
+    alice  bert     1g.5gb       3        61   61 to 64     60    64
+    alice  bert     7g.40gb      1         9     9 to 9      9     9
+    alice  gpt      2g.10gb      1        30   30 to 30     30    30
+    bob    bert     1g.5gb       1         1     1 to 1      1     1
     exit 0
-    profile  instance  jobs  median s  quartiles  least  most
-    gpt      2g.10gb      1        30   30 to 30     30    30
+    user   profile  instance  jobs  median s  quartiles  least  most
+    alice  gpt      2g.10gb      1        30   30 to 30     30    30
     exit 0
     stderr: tessera: no completed job of profile nobody in sacct
     stderr: hint: only jobs submitted with --gpu-profile count; --since looks further back

@@ -42,7 +42,7 @@ fn expected(job: &Job, learnt: &Learnt) -> Option<u64> {
     let planned = started.planned.map(|(begin, end)| end.saturating_sub(begin));
     let seconds = planned
         .or_else(|| said(&comment))
-        .or_else(|| learnt.seconds(started.job_profile.as_deref()?, started.only_instance()?.profile))?;
+        .or_else(|| learnt.seconds(job, started.job_profile.as_deref()?, started.only_instance()?.profile))?;
     Some(job.start? + seconds)
 }
 
@@ -67,6 +67,7 @@ fn said(comment: &AdminComment) -> Option<u64> {
 mod tests {
     use super::*;
     use crate::slurm::sacct::Past;
+    use site_config::LearnFrom;
 
     fn job(id: u32, comment: &str, end: Option<u64>) -> Job {
         Job {
@@ -95,8 +96,9 @@ mod tests {
             job(8, "somebody else's", None),
             job(9, "tessera: n1=mig:0/1g.5gb@0,0/1g.5gb@1: why; asks v1 iso=mig times=1g:70", None),
         ];
-        let past = Past { job_profile: "bert".to_owned(), instance: "1g.5gb".to_owned(), seconds: 85 };
-        let ends = ends(&jobs, &Learnt::of(vec![past]), 1050);
+        let [job_profile, instance] = ["bert", "1g.5gb"].map(str::to_owned);
+        let past = Past { user: String::new(), account: String::new(), job_profile, instance, seconds: 85 };
+        let ends = ends(&jobs, &Learnt::of(vec![past], LearnFrom::User), 1050);
         let seconds = |id| ends.get(&JobId(id)).map(|us| us / 1_000_000);
         assert_eq!(
             [1, 2, 3, 4, 5, 6, 7, 8, 9].map(seconds),
@@ -109,8 +111,11 @@ mod tests {
     #[test]
     fn a_late_job_is_later_the_later_it_is_but_within_its_limit() {
         let late = |now, end| {
-            ends(&[job(1, "tessera: n1=mig:0/1g.5gb@0 planned=0-10: why", end)], &Learnt::default(), now)
-                [&JobId(1)]
+            ends(
+                &[job(1, "tessera: n1=mig:0/1g.5gb@0 planned=0-10: why", end)],
+                &Learnt::nothing(LearnFrom::User),
+                now,
+            )[&JobId(1)]
                 / 1_000_000
         };
         assert_eq!((late(1010, None), late(1100, None), late(1500, None)), (60, 90, 490));
@@ -123,7 +128,7 @@ mod tests {
         over.state = "COMPLETING".to_owned();
         let mut pending = job(2, "", Some(5000));
         pending.state = "PENDING".to_owned();
-        let ends = ends(&[over, pending], &Learnt::default(), 1050);
+        let ends = ends(&[over, pending], &Learnt::nothing(LearnFrom::User), 1050);
         assert_eq!(ends, HashMap::from([(JobId(1), 1_000_000)]));
     }
 }

@@ -11,20 +11,35 @@ use crate::outcome::Failure;
 /// One completed job of a job profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Past {
+    pub(crate) user: String,
+    pub(crate) account: String,
     pub(crate) job_profile: String,
     /// The MIG profile of its one instance.
     pub(crate) instance: String,
     pub(crate) seconds: u64,
 }
 
-/// The fields asked for. No user writes any of them; the comment is last, because it may contain the separator.
-const FIELDS: &str = "JobIDRaw,State,ElapsedRaw,AdminComment";
+/// The columns asked for. What is cut from a comment is the end of its reason.
+const COLUMNS: [(&str, usize); 6] = [
+    ("JobIDRaw", 14),
+    ("User", 64),
+    ("Account", 64),
+    ("State", 20),
+    ("ElapsedRaw", 12),
+    ("AdminComment", 512),
+];
+const TABLE: Table<'_> = Table { program: "sacct", columns: &COLUMNS, gap: 1 };
+
+/// What `-o` asks sacct for.
+fn format(columns: &[(&str, usize)]) -> String {
+    columns.iter().map(|(name, width)| format!("{name}%{width}")).collect::<Vec<_>>().join(",")
+}
 
 /// The jobs of the last `days` days, of all users that the caller may see.
 pub(crate) fn completed(days: u32) -> Result<Vec<Past>, Failure> {
     let since = format!("now-{days}days");
     let mut command = Command::new("sacct");
-    command.args(["-a", "-X", "-n", "-P", "-s", "CD", "-S", &since, "-E", "now", "-o", FIELDS]);
+    command.args(["-a", "-X", "-n", "-s", "CD", "-S", &since, "-E", "now", "-o", &format(&COLUMNS)]);
     let out = command.output().map_err(|e| {
         Failure::new(format!("cannot run sacct: {e}")).hint("is Slurm's client package installed here?")
     })?;
@@ -35,22 +50,25 @@ pub(crate) fn completed(days: u32) -> Result<Vec<Past>, Failure> {
                     jobs can also give their times with --gpu-times";
         return Err(Failure::new(format!("sacct: {}", said.replace('\n', ": "))).hint(hint));
     }
-    Ok(parse(&String::from_utf8_lossy(&out.stdout)))
+    parse(&out.stdout)
 }
 
-/// Lines of sacct; those that are not a completed job of a job profile on one instance are passed over.
-pub(crate) fn parse(text: &str) -> Vec<Past> {
-    text.lines().filter_map(one).collect()
+/// Records of sacct in [`COLUMNS`]; those that are not a completed job of a job profile on one instance are passed over.
+///
+/// # Errors
+///
+/// It is no such table.
+pub(crate) fn parse(table: &[u8]) -> Result<Vec<Past>, Failure> {
+    Ok(TABLE.read(table)?.into_iter().filter_map(one).collect())
 }
 
-fn one(line: &str) -> Option<Past> {
-    let mut fields = line.splitn(4, '|');
-    let (_, state, elapsed, comment) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
-    let comment = AdminComment::parse(comment);
+fn one(cells: Vec<String>) -> Option<Past> {
+    let [_, user, account, state, elapsed, comment] = <[String; 6]>::try_from(cells).ok()?;
+    let comment = AdminComment::parse(&comment);
     let started = comment.started().filter(|_| state == "COMPLETED")?;
     let instance = started.only_instance()?.profile.to_owned();
-    let seconds = elapsed.parse().ok()?;
-    Some(Past { job_profile: started.job_profile.clone()?, instance, seconds })
+    let (job_profile, seconds) = (started.job_profile.clone()?, elapsed.parse().ok()?);
+    Some(Past { user, account, job_profile, instance, seconds })
 }
 
 /// These columns of these jobs, by job id; empty if the site has no accounting.
@@ -63,12 +81,11 @@ pub(crate) fn rows<const N: usize>(
     columns: [(&str, usize); N],
 ) -> Result<HashMap<u32, [String; N]>, Failure> {
     let all: Vec<(&str, usize)> = [("JobIDRaw", 14)].into_iter().chain(columns).collect();
-    let format: Vec<String> = all.iter().map(|(name, width)| format!("{name}%{width}")).collect();
     let mut rows = HashMap::new();
     for ids in ids.chunks(MOST_IDS) {
         let list: Vec<String> = ids.iter().map(u32::to_string).collect();
         let mut command = Command::new("sacct");
-        command.args(["-X", "-n", "-o", &format.join(","), "-j", &list.join(",")]);
+        command.args(["-X", "-n", "-o", &format(&all), "-j", &list.join(",")]);
         let Ok(out) = command.env("SLURM_TIME_FORMAT", "%s").output() else { continue };
         if !out.status.success() {
             continue;
@@ -89,20 +106,28 @@ mod tests {
 
     #[test]
     fn completed_jobs_on_one_instance_count() {
-        let text = "12|COMPLETED|35|tessera: n1=mig:3/2g.10gb@4 job-profile=bert: why | with a bar\n\
-                    13|COMPLETED|61|tessera: n1=mig:3/1g.5gb@4 job-profile=bert planned=5-66: as planned\n\
-                    14|FAILED|3|tessera: n1=mig:3/1g.5gb@4 job-profile=bert: why\n\
-                    15|COMPLETED|3|tessera: n1=mig:3/1g.5gb@4: why\n\
-                    16|COMPLETED|3|tessera: n1=mig:3/1g.5gb@4,3/1g.5gb@5 job-profile=bert: why\n\
-                    17|COMPLETED|3|tessera: n1=whole:0 job-profile=bert: why\n\
-                    18|COMPLETED|3|somebody's own\n\
-                    19|COMPLETED|3|\n\
-                    nonsense\n";
+        let rows = [
+            (12, "COMPLETED", 35, "tessera: n1=mig:3/2g.10gb@4 job-profile=bert: why | with a bar"),
+            (13, "COMPLETED", 61, "tessera: n1=mig:3/1g.5gb@4 job-profile=bert planned=5-66: as planned"),
+            (14, "FAILED", 3, "tessera: n1=mig:3/1g.5gb@4 job-profile=bert: why"),
+            (15, "COMPLETED", 3, "tessera: n1=mig:3/1g.5gb@4: why"),
+            (16, "COMPLETED", 3, "tessera: n1=mig:3/1g.5gb@4,3/1g.5gb@5 job-profile=bert: why"),
+            (17, "COMPLETED", 3, "tessera: n1=whole:0 job-profile=bert: why"),
+            (18, "COMPLETED", 3, "somebody's own"),
+            (19, "COMPLETED", 3, ""),
+        ];
+        let line = |(id, state, seconds, comment): &(u32, &str, u32, &str)| {
+            format!("{id:>14} {:>64} {:>64} {state:>20} {seconds:>12} {comment:>512} \n", "alice", "lab\n|x")
+        };
         let past = |instance: &str, seconds| Past {
+            user: "alice".to_owned(),
+            account: "lab\n|x".to_owned(),
             job_profile: "bert".to_owned(),
             instance: instance.to_owned(),
             seconds,
         };
-        assert_eq!(parse(text), [past("2g.10gb", 35), past("1g.5gb", 61)]);
+        let table: String = rows.iter().map(line).collect();
+        assert_eq!(parse(table.as_bytes()).unwrap(), [past("2g.10gb", 35), past("1g.5gb", 61)]);
+        assert!(parse(b"12|COMPLETED|35|\n").is_err());
     }
 }

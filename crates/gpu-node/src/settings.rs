@@ -50,7 +50,7 @@ pub struct Settings {
     pub run_dir: PathBuf,
     /// NVML's file name or path, as for `dlopen`.
     pub nvml_library: PathBuf,
-    /// The MPS control program's name or path.
+    /// The MPS control program's absolute path.
     pub mps_control: PathBuf,
     /// Resets one GPU, whose index replaces `%i` and whose UUID replaces `%u`. Run without a shell.
     pub gpu_reset_command: Vec<String>,
@@ -81,7 +81,7 @@ impl Settings {
             state_dir: node.state_dir.clone(),
             run_dir: node.run_dir.clone(),
             nvml_library: PathBuf::from(&node.nvml_library),
-            mps_control: PathBuf::from(&node.mps_control),
+            mps_control: node.mps_control.clone(),
             gpu_reset_command: node.gpu_reset_command.clone(),
             operation_timeout: Duration::from_millis(node.operation_timeout_ms),
             manage_device_nodes: node.manage_device_nodes,

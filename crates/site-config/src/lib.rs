@@ -33,7 +33,7 @@ pub use matrix::links_of_file;
 pub use matrix_text::links_text;
 pub use topology::{System, systems};
 pub use types::{
-    Defaults, GpuUse, LeftoverProcesses, MemoryLimit, Mps, NodeSettings, NodeSpec, Partition, SiteConfig,
+    Defaults, GpuUse, LearnFrom, LeftoverProcesses, MemoryLimit, Mps, NodeSettings, NodeSpec, Partition, SiteConfig,
     VisibleDevices,
 };
 
@@ -77,6 +77,7 @@ fn sections(root: &mut TableReader<'_, '_>, nodes: nodes::Nodes) -> SiteConfig {
         defaults: sections::defaults(root, &nodes.models),
         mps: sections::mps(root),
         node: sections::node(root),
+        learn_from: sections::planner(root),
         bandwidth_model,
         partitions: sets::partitions(root, bandwidth_model),
         limits: sections::limits(root, &nodes.models),

@@ -10,7 +10,7 @@ use crate::error::nearest;
 use crate::limit::Limit;
 use crate::reader::{At, TableReader, pick};
 use crate::sets;
-use crate::types::{Defaults, LeftoverProcesses, MemoryLimit, Mps, NodeSettings, VisibleDevices};
+use crate::types::{Defaults, LearnFrom, LeftoverProcesses, MemoryLimit, Mps, NodeSettings, VisibleDevices};
 
 const KINDS: &[(&str, Isolation)] =
     &[("mig", Isolation::Mig(None)), ("mps", Isolation::Mps), ("whole", Isolation::Whole)];
@@ -127,7 +127,7 @@ pub(crate) fn node(root: &mut TableReader<'_, '_>) -> NodeSettings {
         state_dir: PathBuf::from("/var/lib/tessera"),
         run_dir: PathBuf::from("/run/tessera"),
         nvml_library: "libnvidia-ml.so.1".to_owned(),
-        mps_control: "nvidia-cuda-mps-control".to_owned(),
+        mps_control: PathBuf::from("/usr/bin/nvidia-cuda-mps-control"),
         gpu_reset_command: ["nvidia-smi", "--gpu-reset", "-i", "%i"].map(str::to_owned).to_vec(),
         operation_timeout_ms: 30_000,
         manage_device_nodes: true,
@@ -155,7 +155,7 @@ pub(crate) fn node(root: &mut TableReader<'_, '_>) -> NodeSettings {
         state_dir: path("state_dir", unset.state_dir),
         run_dir: run_dir(&table).unwrap_or(unset.run_dir),
         nvml_library: text("nvml_library", unset.nvml_library),
-        mps_control: text("mps_control", unset.mps_control),
+        mps_control: directory(&table, "mps_control").unwrap_or(unset.mps_control),
         gpu_reset_command: reset_command(&table).unwrap_or(unset.gpu_reset_command),
         operation_timeout_ms: table
             .number("operation_timeout_ms", 100..600_001)
@@ -165,6 +165,15 @@ pub(crate) fn node(root: &mut TableReader<'_, '_>) -> NodeSettings {
         plain_notice: table.boolean("plain_notice").unwrap_or(unset.plain_notice),
         leftover_processes: table.word("leftover_processes", &leftovers).unwrap_or(unset.leftover_processes),
     };
+    table.finish();
+    read
+}
+
+pub(crate) fn planner(root: &mut TableReader<'_, '_>) -> LearnFrom {
+    let unset = LearnFrom::User;
+    let Some(table) = root.table("planner") else { return unset };
+    let whose = [("user", LearnFrom::User), ("account", LearnFrom::Account)];
+    let read = table.word("learn_from", &whose).unwrap_or(unset);
     table.finish();
     read
 }

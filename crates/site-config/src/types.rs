@@ -19,6 +19,8 @@ pub struct SiteConfig {
     pub mps: Mps,
     /// `[node]`, with `%n` not yet replaced: see [`NodeSettings::for_node`].
     pub node: NodeSettings,
+    /// `[planner]`: whose past jobs tell how long a job takes.
+    pub learn_from: LearnFrom,
     /// `[bandwidth]`: how bandwidth between GPUs is predicted.
     pub bandwidth_model: BandwidthModel,
     /// `[[partitions]]`, each named once.
@@ -27,6 +29,16 @@ pub struct SiteConfig {
     pub limits: Vec<Limit>,
     /// `[[nodes]]`; no node is in two of them.
     pub nodes: Vec<NodeSpec>,
+}
+
+/// Whose past jobs tell how long a job of a job profile takes. The profile's name is whatever its user wrote: times of
+/// strangers could be anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LearnFrom {
+    /// Those of the job's user.
+    User,
+    /// Those of the job's account.
+    Account,
 }
 
 /// What holds for jobs that do not say.
@@ -93,8 +105,8 @@ pub struct NodeSettings {
     pub run_dir: PathBuf,
     /// File name or path of NVML, as `dlopen` takes it.
     pub nvml_library: String,
-    /// Name or path of the MPS control program.
-    pub mps_control: String,
+    /// Absolute path of the MPS control program, which runs as root.
+    pub mps_control: PathBuf,
     /// Program and arguments that reset one GPU, whose index replaces `%i`; never empty.
     pub gpu_reset_command: Vec<String>,
     /// Time limit of one NVML create or destroy, including retries, ms.
@@ -141,7 +153,7 @@ impl NodeSettings {
             state_dir: path(&self.state_dir),
             run_dir: path(&self.run_dir),
             nvml_library: text(&self.nvml_library),
-            mps_control: text(&self.mps_control),
+            mps_control: path(&self.mps_control),
             gpu_reset_command: self.gpu_reset_command.iter().map(|s| text(s)).collect(),
             ..*self
         }

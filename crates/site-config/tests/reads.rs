@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use geometry::GpuIndex;
 use node_state::{Kind, MigPolicy, SetPolicy};
 use protocol::{Bandwidth, Isolation, Request, SetWait};
-use site_config::{MemoryLimit, SiteConfig, VisibleDevices, config_path, parse};
+use site_config::{LearnFrom, MemoryLimit, SiteConfig, VisibleDevices, config_path, parse};
 use topology::{BandwidthModel, Coefficients, Pattern, Selection};
 
 const FULL: &str = r#"
@@ -31,6 +31,8 @@ share_between_users = true
 max_threads = 200
 memory_limit = "advisory"
 
+[planner]
+learn_from = "account"
 [node]
 dev_root = "/tmp/%n/dev"
 proc_root = "/tmp/%n/proc"
@@ -100,6 +102,7 @@ fn everything_is_read() {
     assert_eq!(node.gpu_reset_command, ["reset", "n2", "%i"]);
     assert_eq!(node.operation_timeout_ms, 1000);
     assert!(!node.manage_device_nodes && !node.plain_notice);
+    assert_eq!(config.learn_from, LearnFrom::Account);
     assert_eq!(node.visible_devices, VisibleDevices::Uuids);
     let n2 = config.node("n2").unwrap();
     assert_eq!((n2.gpus.len(), n2.mig, n2.gpus[7].key.as_str()), (8, MigPolicy::Dynamic, "a100-40gb"));

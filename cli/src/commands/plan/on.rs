@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use far::{Micros, Present};
 use geometry::{GpuIndex, JobId, Model};
 use protocol::layout::{GpuLayout, HolderLayout, Layout, Shares};
-use site_config::SiteConfig;
+use site_config::{LearnFrom, SiteConfig};
 
 use crate::globals::Globals;
 use crate::options::range;
@@ -93,7 +93,7 @@ fn state(config: &SiteConfig, model: &'static Model, gpus: Vec<GpuAt>) -> Result
         );
     }
     let layouts = layouts(config, &gpus)?;
-    let ends = ends()?;
+    let ends = ends(config.learn_from)?;
     let end = |job: JobId| ends.get(&job).copied();
     let (mut present, mut holdings) = (Vec::new(), Vec::new());
     for at in &gpus {
@@ -147,7 +147,7 @@ fn held(model: &Model, gpu: &GpuLayout) -> Vec<Holding> {
 }
 
 /// How much longer running jobs run, µs, for those whose end is known or expected.
-fn ends() -> Result<HashMap<JobId, Micros>, Failure> {
+fn ends(from: LearnFrom) -> Result<HashMap<JobId, Micros>, Failure> {
     let jobs = squeue::jobs(None)?;
     // Without accounting, or a user who may not ask, time limits have to do.
     let past = if jobs.iter().any(ends::needs_learnt) {
@@ -155,7 +155,7 @@ fn ends() -> Result<HashMap<JobId, Micros>, Failure> {
     } else {
         Vec::new()
     };
-    Ok(ends::ends(&jobs, &Learnt::of(past), crate::clock::epoch_seconds()))
+    Ok(ends::ends(&jobs, &Learnt::of(past, from), crate::clock::epoch_seconds()))
 }
 
 /// Reads `0,3-5`.

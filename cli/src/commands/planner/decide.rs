@@ -158,7 +158,7 @@ fn by_model<'a>(
 
 fn why_not(pending: &Pending, learnt: &Learnt) -> String {
     match &pending.request.job_profile {
-        Some(name) if pending.request.times.is_empty() && !learnt.knows(name) => {
+        Some(name) if pending.request.times.is_empty() && !learnt.knows(&pending.job, name) => {
             format!("no past job of profile {name} is known yet")
         }
         _ if pending.job.limit.is_some() => {
@@ -176,7 +176,8 @@ fn times(pending: &Pending, model: &'static Model, learnt: &Learnt) -> Vec<(u8, 
         let slices = size.profile.compute_slices;
         let own = size.millis.map(|ms| ms * 1000);
         let profile = pending.request.job_profile.as_deref();
-        let time = own.or_else(|| profile.and_then(|name| learnt.median(name, model, slices)))?;
+        let time =
+            own.or_else(|| profile.and_then(|name| learnt.median(&pending.job, name, model, slices)))?;
         (time <= most).then_some((slices, time))
     };
     pending.request.sizes_on(model).iter().filter_map(time).collect()

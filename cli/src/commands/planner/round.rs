@@ -33,8 +33,8 @@ pub(super) struct Planner<'a> {
 
 impl<'a> Planner<'a> {
     pub(super) fn new(args: &'a PlannerArgs, config: SiteConfig, order: NiceOrder) -> Self {
-        let plans = Plans::new(args);
-        Self { args, config, plans, order, learnt: Learnt::default(), learnt_at: None }
+        let (plans, learnt) = (Plans::new(args), Learnt::nothing(config.learn_from));
+        Self { args, config, plans, order, learnt, learnt_at: None }
     }
 
     pub(super) fn round(&mut self) -> Result<Report, Failure> {
@@ -70,7 +70,7 @@ impl<'a> Planner<'a> {
         }
         self.learnt_at = Some(Instant::now());
         match sacct::completed(self.args.since) {
-            Ok(past) => self.learnt = Learnt::of(past),
+            Ok(past) => self.learnt = Learnt::of(past, self.config.learn_from),
             Err(e) => report.lines.push(format!("no times of job profiles: {}\n", e.what())),
         }
     }

@@ -69,6 +69,16 @@ fn mps_and_node() {
     memory_limit = "cgroup"
                     ^~~~~~  hint: use one of mps, advisory
     "#);
+    assert_snapshot!(beside("[node]\nmps_control = \"nvidia-cuda-mps-control\""), @r#"
+    tessera.toml:2:16: mps_control = "nvidia-cuda-mps-control" is not an absolute path
+    mps_control = "nvidia-cuda-mps-control"
+                   ^~~~~~~~~~~~~~~~~~~~~~~  hint: begin it with /; %n stands for the node's name
+    "#);
+    assert_snapshot!(beside("[planner]\nlearn_from = \"site\""), @r#"
+    tessera.toml:2:15: learn_from cannot be "site"
+    learn_from = "site"
+                  ^~~~  hint: use one of user, account
+    "#);
     assert_snapshot!(beside("[node]\nstate_dir = \"tessera\"\noperation_timeout_ms = -1"), @r#"
     tessera.toml:2:14: state_dir = "tessera" is not an absolute path
     state_dir = "tessera"
@@ -81,9 +91,9 @@ fn mps_and_node() {
     tessera.toml:2:1: gpu_reset_command does not say which GPU
     gpu_reset_command = ["nvidia-smi", "--gpu-reset"]
     ^~~~~~~~~~~~~~~~~  hint: write %i in place of the GPU's index
-    tessera.toml:3:15: mps_control is empty
+    tessera.toml:3:15: mps_control = "" is not an absolute path
     mps_control = ""
-                  ^~
+                  ^~  hint: begin it with /; %n stands for the node's name
     "#);
     let long = format!("[node]\nrun_dir = \"/{}\"", "r".repeat(90));
     assert!(

@@ -1,6 +1,7 @@
 use super::*;
 use crate::slurm::squeue::Job;
 use protocol::wire::parse_request;
+use site_config::LearnFrom;
 
 fn job(id: u32, user: &str, priority: u64, asks: &str) -> Pending {
     let asks = format!("v1 iso=mig {asks}");
@@ -21,7 +22,7 @@ fn gpu(node: &str, index: u16, model: &str) -> Gpu {
 }
 
 fn decided(pending: &[Pending], gpus: Vec<Gpu>) -> Decided {
-    decide(pending, gpus, &Learnt::default(), 1000)
+    decide(pending, gpus, &Learnt::nothing(LearnFrom::User), 1000)
 }
 
 fn all(decided: &Decided) -> Vec<(u32, String, String)> {
@@ -82,11 +83,14 @@ fn jobs_without_a_plan_are_named_with_the_reason() {
 #[test]
 fn learnt_times_are_used_where_a_job_says_none() {
     let past = |instance: &str, seconds| crate::slurm::sacct::Past {
+        user: "a".to_owned(),
+        account: String::new(),
         job_profile: "bert".to_owned(),
         instance: instance.to_owned(),
         seconds,
     };
-    let learnt = Learnt::of(vec![past("1g.5gb", 60), past("7g.40gb", 50), past("1g.10gb", 1)]);
+    let learnt =
+        Learnt::of(vec![past("1g.5gb", 60), past("7g.40gb", 50), past("1g.10gb", 1)], LearnFrom::User);
     let decided =
         decide(&[job(1, "a", 9, "job-profile=bert")], vec![gpu("n1", 0, "a100-40gb")], &learnt, 1000);
     let assignment = &decided.batches[0].1[0];

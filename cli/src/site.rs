@@ -27,7 +27,7 @@ pub(crate) fn load(named: Option<&Path>) -> Result<SiteConfig, Failure> {
     let path = path(named);
     let (config, errors) = parse(&path)?;
     let shown: Vec<String> = errors.iter().map(ConfigError::render).collect();
-    config.ok_or_else(|| {
+    config.map(|config| tessera_toml::with_gres(&path, config)).ok_or_else(|| {
         Failure::new(format!("{} has {}\n{}", path.display(), count(errors.len()), shown.join("\n")))
     })
 }

@@ -93,6 +93,7 @@ fn tests(c: &mut Criterion) {
             config: 7,
             completing: false,
             registered: true,
+            unfit: false,
             required: false,
         })
         .collect();

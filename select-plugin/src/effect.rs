@@ -1,6 +1,7 @@
 //! What the plugin wants written into slurmctld, as plain values. `ffi::apply` writes them, one after the other.
 
 use geometry::JobId;
+use protocol::layout::UNFIT;
 use protocol::{AdminComment, Says};
 use topology::GpuSet;
 
@@ -55,9 +56,11 @@ impl Layout {
     /// Every layout begins with this; a site's own text in `extra` does not.
     const MARKER: &str = "tessera ";
 
-    /// Whether it is to stand where `before` does: not where that is the same, or a text of the site's own.
+    /// Whether it is to stand where `before` does: not where that is the same, or a text of the site's own, or why the node
+    /// takes no jobs with GPUs.
     pub(crate) fn replaces(&self, before: &str) -> bool {
-        before != self.text && (before.is_empty() || before.starts_with(Self::MARKER))
+        let ours = before.starts_with(Self::MARKER) && !before.starts_with(UNFIT);
+        before != self.text && (before.is_empty() || ours)
     }
 }
 
@@ -94,6 +97,7 @@ mod tests {
         };
         assert!(replaces("tessera v1 gpu0=free", "") && replaces("", "tessera v1 gpu0=free"));
         assert!(!replaces("tessera v1 gpu0=free", "tessera v1 gpu0=free"));
+        assert!(!replaces("tessera gpu0=free", "tessera unfit: GPU 0 is another"));
         assert!(!replaces("", "") && !replaces("tessera v1 gpu0=free", "rack 7"));
     }
 

@@ -189,6 +189,8 @@ pub(crate) struct NodeGpus {
     pub(crate) configured: Option<u64>,
     /// GPUs or shards are not consumed by jobs: any number of them gets the same.
     pub(crate) no_consume: bool,
+    /// It has `gres/mps`, by which Slurm gives jobs parts of GPUs that nobody here hears of.
+    pub(crate) mps: bool,
 }
 
 /// Leaves nodes to Slurm where its GPU numbers may differ from ours, or where its jobs take nothing from each other. Jobs
@@ -196,9 +198,10 @@ pub(crate) struct NodeGpus {
 pub(crate) fn step_aside(engine: &mut Engine, nodes: &[NodeGpus]) -> Vec<Layout> {
     let mut aside = Vec::new();
     let mut cleared = Vec::new();
-    for NodeGpus { node, configured, no_consume } in nodes {
+    for NodeGpus { node, configured, no_consume, mps } in nodes {
         let Some(ours) = engine.described_gpus(node) else { continue };
         let why = match configured {
+            _ if *mps => "it has gres/mps in slurm.conf, whose jobs Tessera does not see".to_owned(),
             _ if *no_consume => "its GPUs are no_consume in slurm.conf".to_owned(),
             Some(gpus) if *gpus != ours => format!("{gpus} GPUs in slurm.conf, {ours} in tessera.toml"),
             _ => continue,
@@ -323,12 +326,19 @@ mod tests {
     #[test]
     fn nodes_that_slurm_counts_otherwise_are_left_to_it() {
         let mut memory = memory();
-        let on =
-            |node: &str, configured, no_consume| NodeGpus { node: node.to_owned(), configured, no_consume };
+        let on = |node: &str, configured, no_consume| NodeGpus {
+            node: node.to_owned(),
+            configured,
+            no_consume,
+            mps: false,
+        };
         let nodes = [on("n1", Some(2), false), on("n2", Some(3), false), on("other", Some(9), true)];
         let cleared = step_aside(&mut memory.engine, &nodes);
         assert_eq!(cleared, [Layout { node: "n2".to_owned(), text: String::new() }]);
         assert_eq!(memory.engine.node_names().collect::<Vec<_>>(), ["n1"]);
+        let mut with_mps = self::memory();
+        let cleared = step_aside(&mut with_mps.engine, &[NodeGpus { mps: true, ..on("n1", Some(2), false) }]);
+        assert_eq!((cleared.len(), with_mps.engine.node_names().collect::<Vec<_>>()), (1, vec!["n2"]));
         let cleared = step_aside(&mut memory.engine, &[on("n1", Some(2), true)]);
         assert_eq!(cleared.len(), 1);
         assert_eq!(rebuilt(&mut memory, &[]), []);

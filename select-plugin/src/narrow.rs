@@ -124,11 +124,15 @@ enum Room {
     Now,
     Later,
     Never,
-    /// The site's file is bad: the job waits until it is repaired, and nothing is kept free for it.
+    /// The site's file is bad, or the node's GPUs are not those of the file: the job waits until somebody mends that, and
+    /// nothing is kept free for it.
     Unknown,
 }
 
 fn judge(engine: &mut Engine, question: &Question, want: &Want, node: &NodeView) -> Room {
+    if node.unfit {
+        return Room::Unknown;
+    }
     let plain_shards = !want.managed && want.kind == GresKind::Shard;
     match engine.fits_now(&node.name, question) {
         None if want.managed && engine.version() == ConfigInForce::Bad => Room::Unknown,

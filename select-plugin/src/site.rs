@@ -75,6 +75,13 @@ impl Site {
         }
         self.say_not_kept(in_force.not_kept.map(|e| Chain(&e).to_string()));
         log::info(format_args!("select plugin: {} node sets in tessera.toml", engine.site().nodes.len()));
+        if let [first, ..] = &engine.site().not_partitioned[..] {
+            log::error(format_args!(
+                "select plugin: GPUs of {} nodes, such as {first}, are never partitioned: gres.conf has AutoDetect there, \
+                 with which slurmd takes MIG instances for GPUs; list them with File= and AutoDetect=off",
+                engine.site().not_partitioned.len()
+            ));
+        }
         Reading::New(Box::new(engine))
     }
 

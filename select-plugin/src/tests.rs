@@ -51,7 +51,15 @@ fn question(engine: &Engine, want: &Want) -> Question {
 }
 
 fn node(index: usize, name: &str, config: usize) -> NodeView {
-    NodeView { index, name: name.to_owned(), config, completing: false, registered: true, required: false }
+    NodeView {
+        index,
+        name: name.to_owned(),
+        config,
+        completing: false,
+        registered: true,
+        unfit: false,
+        required: false,
+    }
 }
 
 /// Gives `job` whole GPUs.

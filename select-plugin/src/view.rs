@@ -127,6 +127,8 @@ pub(crate) struct NodeView {
     pub(crate) completing: bool,
     /// slurmd has registered since slurmctld's start: before that Slurm knows how many devices there are, but not which.
     pub(crate) registered: bool,
+    /// Its own word is that its GPUs are not those that the site describes.
+    pub(crate) unfit: bool,
     /// The job insists on it.
     pub(crate) required: bool,
 }

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use geometry::JobId;
-use gpu_node::{Fault, JobContext, NvmlGrant, RealiseError, Realised, Settings, WaitingSlurmd};
+use gpu_node::{Fault, JobContext, NodeInSlurm, NvmlGrant, RealiseError, Realised, Settings, WaitingSlurmd};
 use plugin_rt::{live_steps, log, set_job};
 use protocol::Isolation;
 use protocol::set_summary::{MATCH_ENV, on_node};
@@ -94,7 +94,7 @@ pub(crate) fn prolog(
         return Ok(());
     }
     let live = || live_steps::jobs_with_steps(&node.name, env);
-    if let Some(why) = realise(&node, &mut context, begin, &live)? {
+    if let Some(why) = realise(&node, &mut context, begin, &live, env)? {
         requeue(job, &node.name, &why, env);
     }
     start_reconcile::if_forgotten(args, &node, &context);
@@ -152,6 +152,7 @@ fn realise(
     context: &mut JobContext,
     begin: Instant,
     live: Live<'_>,
+    env: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Option<String>, Unfit> {
     let job = context.job.0;
     match realise_waiting(&node.settings, context, live) {
@@ -173,9 +174,22 @@ fn realise(
         Err(RealiseError::JobFailed(fault)) => {
             // Journalled by `realise`; unless the job is requeued, its steps will be refused with this reason.
             let why = plugin_rt::Chain(&fault).to_string();
+            if fault.unlike_described() {
+                mark_unfit(node, &why, env);
+            }
             log::error(format_args!("job {job}: {why}"));
             Ok(Some(why))
         }
+    }
+}
+
+/// Lets no further job with GPUs onto the node.
+fn mark_unfit(node: &ThisNode, why: &str, env: &dyn Fn(&str) -> Option<String>) {
+    let slurm = NodeInSlurm { name: &node.name, conf: env("SLURM_CONF") };
+    match slurm.mark(&node.settings, why) {
+        Ok(true) => log::error(format_args!("{} takes no more jobs with GPUs: {why}", node.name)),
+        Ok(false) => {}
+        Err(e) => log::error(format_args!("slurmctld cannot be told that {why}: {}", plugin_rt::Chain(&e))),
     }
 }
 

@@ -112,3 +112,111 @@ fn a_node_that_a_running_job_gives_up_is_free_at_once() {
         assert_eq!(holds(cluster), ["n1"]);
     });
 }
+
+/// The published line of n1.
+fn shown(cluster: &Cluster) -> String {
+    let layouts = cluster.published_layouts().unwrap();
+    layouts.into_iter().find(|(node, _)| node == "n1").map(|(_, line)| line).unwrap_or_default()
+}
+
+#[test]
+fn no_job_starts_on_less_than_it_was_promised() {
+    let mut cluster = builder().start().unwrap();
+    let path = cluster.layout().etc("tessera.toml");
+    let right = std::fs::read_to_string(&path).unwrap();
+    let wrong = right.replacen("a100-40gb", "a100-80gb", 1);
+    std::fs::write(&path, &wrong).unwrap();
+    cluster.run(User::Root, "scontrol", &["reconfigure"]).unwrap().ok().unwrap();
+    let plain = ["-w", "n1"];
+    let options = ["-w", "n1", "--gpu-isolation=mig:2g.20gb"];
+    let job = cluster.sbatch(User::Alice, &options, "echo started").unwrap();
+    wait_for("the job to be requeued and the node to say why", PATIENCE, || {
+        let line = shown(&cluster);
+        let now = cluster.job(job).map_err(|error| with_causes(&error))?;
+        let told = line.starts_with("tessera unfit: GPU 0 is NVIDIA A100-SXM4-40GB with 40");
+        if told && now.state() == "PENDING" && now.get("Restarts") == "1" {
+            Ok(())
+        } else {
+            Err(format!("{line} {now:?}"))
+        }
+    })
+    .unwrap();
+    assert_eq!(cluster.output(job), "", "it never began");
+    // It takes no job with GPUs, whatever kind, and every other job.
+    let waits: Vec<_> =
+        [&options[..], &["-w", "n1", "--gres=gpu:1"], &["-w", "n1", "--exclusive", "--gres=gpu:1"]]
+            .into_iter()
+            .map(|options| cluster.sbatch(User::Bob, options, "echo started").unwrap())
+            .collect();
+    assert!(cluster.complete(User::Bob, &plain, "echo ran").unwrap().contains("ran"));
+    for id in &waits {
+        assert_eq!(cluster.job(*id).unwrap().state(), "PENDING");
+        cluster.run(User::Root, "scancel", &[&id.to_string()]).unwrap().ok().unwrap();
+    }
+    let mut doctor = cluster.command_on("n1", User::Root, "tessera").unwrap();
+    let said = lab::command::run(doctor.arg("doctor")).unwrap();
+    assert!(
+        said.stdout.contains("n1: takes no jobs with GPUs: GPU 0 is NVIDIA A100-SXM4-40GB"),
+        "{}",
+        said.stdout
+    );
+
+    // slurmd's start finds the same before any job does, on all GPUs.
+    let n1 = Daemon::Slurmd("n1".to_owned());
+    cluster.run(User::Root, "scontrol", &["update", "NodeName=n1", "Extra="]).unwrap().ok().unwrap();
+    cluster.kill9(&n1).unwrap();
+    cluster.start(&n1).unwrap();
+    cluster.wait_ready(PATIENCE).unwrap();
+    wait_for("slurmd's start to say so", PATIENCE, || {
+        let line = shown(&cluster);
+        if line.starts_with("tessera unfit: ") && line.contains("GPU 7 is") { Ok(()) } else { Err(line) }
+    })
+    .unwrap();
+
+    std::fs::write(&path, &right).unwrap();
+    cluster.run(User::Root, "scontrol", &["reconfigure"]).unwrap().ok().unwrap();
+    let check = cluster.layout().etc("tessera-health");
+    let mut check = std::process::Command::new(check);
+    lab::command::run(check.env_clear().env("SLURMD_NODENAME", "n1")).unwrap().ok().unwrap();
+    wait_for("the node to take jobs again", PATIENCE, || {
+        let line = shown(&cluster);
+        if line.starts_with("tessera gpu0") { Ok(()) } else { Err(line) }
+    })
+    .unwrap();
+    let saw =
+        cluster.complete(User::Bob, &["-w", "n1", "--gpu-isolation=mig:2g.10gb"], "nvidia-smi -L").unwrap();
+    assert!(saw.contains("2g.10gb"), "{saw}");
+}
+
+#[test]
+fn a_node_with_gres_mps_is_left_to_slurm() {
+    let mut templates = Templates::shipped().unwrap();
+    templates.slurm = templates
+        .slurm
+        .replace("GresTypes=gpu,shard", "GresTypes=gpu,shard,mps")
+        .replace("Gres=gpu:h100:4,shard:320", "Gres=gpu:h100:4,shard:320,mps:400");
+    templates.gres.push_str("NodeName=n2 Name=mps Count=400\n");
+    left_to_slurm(templates, "it has gres/mps in slurm.conf", "n2: has gres/mps beside Tessera");
+}
+
+#[test]
+fn where_slurmd_finds_gpus_by_itself_none_is_partitioned() {
+    let mut templates = Templates::shipped().unwrap();
+    templates.gres.push_str("NodeName=n2 AutoDetect=nvml\n");
+    let cluster = builder().templates(templates).start().unwrap();
+    let log = slurmctld_log(&cluster);
+    assert!(
+        log.contains("GPUs of 1 nodes, such as n2, are never partitioned: gres.conf has AutoDetect"),
+        "{log}"
+    );
+    let refused =
+        cluster.try_sbatch(User::Alice, &["-w", "n2", "--gpu-isolation=mig:2g.20gb"], "true").unwrap();
+    assert!(refused.refused().unwrap().contains("2g.20gb"));
+    let saw = cluster.complete(User::Alice, &["-w", "n2", "--gpu-isolation=whole"], "nvidia-smi -L").unwrap();
+    assert!(saw.contains("GPU 0: ") && !saw.contains("MIG"), "{saw}");
+    let saw = cluster.complete(User::Alice, &["-w", "n1", "--gpu-isolation=mig"], "nvidia-smi -L").unwrap();
+    assert!(saw.contains("MIG 1g.5gb"), "{saw}");
+    let mut doctor = cluster.command_on("n2", User::Root, "tessera").unwrap();
+    let said = lab::command::run(doctor.arg("doctor")).unwrap();
+    assert!(said.stdout.contains("n2: gres.conf has AutoDetect"), "{}", said.stdout);
+}

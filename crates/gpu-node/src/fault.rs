@@ -39,6 +39,9 @@ pub enum Fault {
     /// The node has fewer GPUs than the site says.
     #[error("GPU {gpu} was granted but the driver shows {count} GPUs")]
     NoSuchGpu { gpu: NvmlIndex, count: u16 },
+    /// The site describes another GPU: the job would get less than it was promised, or something else.
+    #[error("GPU {gpu} is {found}, tessera.toml describes {described}: correct the file or the node")]
+    NotAsDescribed { gpu: NvmlIndex, found: String, described: String },
     /// NVML does not count by bus id.
     #[error("GPU {gpu}: NVML counts it as nvidia{minor}, /proc/driver/nvidia as nvidia{meant}")]
     Miscounted {
@@ -122,13 +125,14 @@ impl Fault {
             Self::NotRoot(_)
             | Self::State(_)
             | Self::Device(_)
-            | Self::NoSuchGpu { .. }
             | Self::UnknownModel { .. }
             | Self::Reset { .. } => true,
             Self::Nvml(e) => e.node_unfit(),
             Self::Mps(e) => e.node_unfit(),
             Self::Lock(e) => matches!(e, LockError::State(_)),
-            Self::NoSuchProfile { .. }
+            Self::NoSuchGpu { .. }
+            | Self::NotAsDescribed { .. }
+            | Self::NoSuchProfile { .. }
             | Self::Miscounted { .. }
             | Self::NoSuchPlacement { .. }
             | Self::Policy { .. }
@@ -139,6 +143,14 @@ impl Fault {
             | Self::Leftovers { .. }
             | Self::Abandoned => false,
         }
+    }
+}
+
+impl Fault {
+    /// True where the node's GPUs are not those that the site describes: no job with GPUs belongs here, others do.
+    #[must_use]
+    pub fn unlike_described(&self) -> bool {
+        matches!(self, Self::NoSuchGpu { .. } | Self::NotAsDescribed { .. })
     }
 }
 

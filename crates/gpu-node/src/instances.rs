@@ -16,6 +16,7 @@ use crate::driver::Driver;
 use crate::fault::Fault;
 use crate::gpu_ids::NvmlIndex;
 use crate::hand_over::HandOver;
+use crate::hardware::compare_profile;
 use crate::journal::{InstanceRecord, LiveInstance};
 use crate::nvml::{Code, GpuInstance, LiveProfile, Nvml, NvmlError};
 use crate::settings::GpuSettings;
@@ -63,6 +64,7 @@ pub(crate) fn make(
             || Fault::NoSuchProfile { gpu, profile: ProfileId(record.profile), name: record.name.clone() };
         let planned = model.profile_by_id(ProfileId(record.profile)).ok_or_else(missing)?;
         let live = nvml.profile_like(gpu, planned)?.ok_or_else(missing)?;
+        compare_profile(gpu, &live, model, planned)?;
         let place = nvml.placements(gpu, live.id)?.into_iter().find(|p| p.start.0 == record.start);
         let place = place.ok_or_else(|| Fault::NoSuchPlacement {
             gpu,

@@ -11,7 +11,8 @@
 //!
 //! Rooms, lowest first; imports only point down, and no two files import each other: `gpu_ids`, `deadline`, `command`,
 //! `process`, `own_dirs`, `settings`; `lock`, `journal`, `nvml`; `access`, `mps`; `leftovers`; `fault`, `numbering`;
-//! `hand_over`, `driver`, `instances`, `remnants`; `lifecycle`. `environment` and `task_variables` need the journal alone.
+//! `hand_over`, `hardware`, `driver`, `instances`, `remnants`; `lifecycle`. `environment` and `task_variables` need the
+//! journal alone, `unfit` only `command`.
 //!
 //! Invariants: nothing waits without a deadline; no shell is run; every change is journalled before it is made; a
 //! journalled job's resources are only taken from it when it is known to be dead.
@@ -27,6 +28,7 @@ mod environment;
 mod fault;
 mod gpu_ids;
 mod hand_over;
+mod hardware;
 mod instances;
 pub mod journal;
 mod leftovers;
@@ -40,12 +42,14 @@ mod process;
 mod remnants;
 mod settings;
 mod task_variables;
+mod unfit;
 
 pub use access::DeviceError;
 pub use command::{CommandError, ask};
 pub use environment::{gpus_of_task, instances_per_task, numbers, task_environment, uuids, uuids_of_part};
 pub use fault::{Fault, RealiseError};
 pub use gpu_ids::{GpuMinor, NvmlIndex};
+pub use hardware::unlike_described;
 pub use leftovers::Leftover;
 pub use lifecycle::{
     Disagreement, GpuView, Inspection, JobContext, LiveJobs, Realised, ReconcileReport, Released,
@@ -58,6 +62,7 @@ pub use numbering::{GrantedGpu, Numbering, NumberingError, NvmlGrant};
 pub use own_dirs::StateError;
 pub use settings::{GpuSettings, Settings};
 pub use task_variables::stale_variables;
+pub use unfit::{NodeInSlurm, is_marked};
 
 #[cfg(test)]
 mod tests;

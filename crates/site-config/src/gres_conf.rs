@@ -5,6 +5,8 @@
 //! types, it is the order of the types in slurm.conf's `Gres=` [`gres.c`, `_merge_config`]. With `AutoDetect`, Slurm
 //! sorts the GPUs anew [`gres_gpu.c`, `_merge_system_gres_conf`].
 
+use std::collections::HashMap;
+
 use crate::hostlist::{expand, expand_files};
 
 /// How Slurm numbers a node's GPUs.
@@ -63,6 +65,47 @@ pub fn gpu_order(text: &str, node: &str) -> Result<GpuOrder, String> {
         (false, false, 0 | 1) => GpuOrder::Files(files),
         (false, false, _) => GpuOrder::IfDrivers(files, "slurm.conf's Gres= orders the types of GPU"),
     })
+}
+
+/// Where slurmd finds GPUs by itself (`AutoDetect`).
+///
+/// slurmd then counts each MIG instance as a GPU, but not the GPU that it is on, and does not start while a GPU is in MIG mode
+/// without an instance (22.05 and 24.11 `gpu_nvml.c`, `_get_system_gpu_list_nvml`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AutoDetect {
+    everywhere: bool,
+    /// What a node's own lines say.
+    nodes: HashMap<String, bool>,
+}
+
+impl AutoDetect {
+    /// Reads it from a gres.conf. Lines that cannot be read count as none: [`gpu_order`] names them.
+    #[must_use]
+    pub fn of(text: &str) -> Self {
+        let mut found = Self::default();
+        if !text.to_ascii_lowercase().contains("autodetect") {
+            return found;
+        }
+        for line in lines(text) {
+            let line = Line { fields: fields(&line) };
+            let Some(on) = line.field("AutoDetect").and_then(detects).filter(|_| !line.begins("Name")) else {
+                continue;
+            };
+            match line.field("NodeName").filter(|_| line.begins("NodeName")) {
+                Some(list) => {
+                    found.nodes.extend(expand(list).unwrap_or_default().into_iter().map(|n| (n, on)))
+                }
+                None => found.everywhere = on,
+            }
+        }
+        found
+    }
+
+    /// Whether it does on this node.
+    #[must_use]
+    pub fn on(&self, node: &str) -> bool {
+        self.nodes.get(node).copied().unwrap_or(self.everywhere)
+    }
 }
 
 /// Whether `AutoDetect` with this value finds GPUs; `None` for a value that Slurm ignores.
@@ -177,6 +220,22 @@ mod tests {
         assert_eq!(gpu_order(off_first, "n1"), Ok(GpuOrder::Files(files(&["0"]))));
         let in_line = "AutoDetect=nvml\nName=gpu File=/dev/nvidia0 AutoDetect=off\n";
         assert!(reason(in_line).contains("AutoDetect"));
+    }
+
+    #[test]
+    fn a_nodes_own_word_about_detection_counts() {
+        let on = |text: &str| ["n1", "n2"].map(|node| AutoDetect::of(text).on(node));
+        assert_eq!(on("Name=gpu File=/dev/nvidia0\n"), [false, false]);
+        assert_eq!(on("AutoDetect=nvml\n"), [true, true]);
+        assert_eq!(
+            on("autodetect = NVML # all\nNodeName=n2 AutoDetect=off Name=gpu File=/dev/nvidia0\n"),
+            [true, false]
+        );
+        assert_eq!(on("NodeName=n[1,3] AutoDetect=nvml\nAutoDetect=off\n"), [true, false]);
+        assert_eq!(
+            on("Name=gpu File=/dev/nvidia0 AutoDetect=nvml\nNodeName=n1 AutoDetect=none\n"),
+            [false, false]
+        );
     }
 
     #[test]

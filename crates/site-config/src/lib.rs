@@ -27,14 +27,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 pub use error::ConfigError;
-pub use gres_conf::{GpuOrder, gpu_order};
+pub use gres_conf::{AutoDetect, GpuOrder, gpu_order};
 pub use limit::Limit;
 pub use matrix::links_of_file;
 pub use matrix_text::links_text;
 pub use topology::{System, systems};
 pub use types::{
-    Defaults, GpuUse, LearnFrom, LeftoverProcesses, MemoryLimit, Mps, NodeSettings, NodeSpec, Partition, SiteConfig,
-    VisibleDevices,
+    Defaults, GpuUse, LearnFrom, LeftoverProcesses, MemoryLimit, Mps, NodeSettings, NodeSpec, Partition,
+    SiteConfig, VisibleDevices,
 };
 
 use error::Errors;
@@ -82,6 +82,7 @@ fn sections(root: &mut TableReader<'_, '_>, nodes: nodes::Nodes) -> SiteConfig {
         partitions: sets::partitions(root, bandwidth_model),
         limits: sections::limits(root, &nodes.models),
         nodes: nodes.specs,
+        not_partitioned: Vec::new(),
     }
 }
 

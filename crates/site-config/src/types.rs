@@ -8,6 +8,7 @@ use protocol::meaning::RequestDefaults;
 use protocol::{Bandwidth, Isolation, SetWait};
 use topology::{BandwidthModel, LinkMatrix, Pattern, Selection};
 
+use crate::gres_conf::AutoDetect;
 use crate::limit::Limit;
 
 /// A whole `tessera.toml` without errors.
@@ -29,6 +30,8 @@ pub struct SiteConfig {
     pub limits: Vec<Limit>,
     /// `[[nodes]]`; no node is in two of them.
     pub nodes: Vec<NodeSpec>,
+    /// Nodes that the file lets be partitioned, and gres.conf does not: see [`SiteConfig::heed`].
+    pub not_partitioned: Vec<String>,
 }
 
 /// Whose past jobs tell how long a job of a job profile takes. The profile's name is whatever its user wrote: times of
@@ -283,6 +286,24 @@ impl SiteConfig {
             mps_threads: self.defaults.mps_threads,
             default_mem_mib: self.defaults.gpu_mem_mib,
             sets: self.sets(None),
+        }
+    }
+
+    /// Partitions no GPU of a node on which slurmd finds GPUs by itself: with instances there, it would count too few GPUs at
+    /// its next start, and Slurm would drain the node.
+    pub fn heed(&mut self, detect: &AutoDetect) {
+        for mut spec in std::mem::take(&mut self.nodes) {
+            let cut = spec.mig != MigPolicy::Off;
+            let detected = |name: &String| cut && detect.on(name);
+            let (never, others): (Vec<String>, _) =
+                std::mem::take(&mut spec.names).into_iter().partition(detected);
+            self.not_partitioned.extend(never.iter().cloned());
+            if !never.is_empty() {
+                self.nodes.push(NodeSpec { names: never, mig: MigPolicy::Off, ..spec.clone() });
+            }
+            if !others.is_empty() {
+                self.nodes.push(NodeSpec { names: others, ..spec });
+            }
         }
     }
 

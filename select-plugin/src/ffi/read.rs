@@ -1,9 +1,12 @@
 //! Slurm's structs to the plain types of `view`.
 
+use std::ffi::CStr;
+
 use geometry::{JobId, Uid};
 use plugin_rt::slurmctld::{entries, item, struct_at, text};
 use plugin_rt::spank_env;
 use protocol::AdminComment;
+use protocol::layout::UNFIT;
 use topology::GpuSet;
 
 use super::host::{Host, List};
@@ -190,11 +193,23 @@ pub(super) fn nodes(host: &Host, job: &sys::job_record_t, bitmap: *mut sys::bits
                 config: node.config_ptr.addr(),
                 completing: host.completing(index),
                 registered: node.slurmd_start_time != 0,
+                // SAFETY: null or NUL-terminated.
+                unfit: unsafe { begins_with(node.extra, UNFIT) },
                 // SAFETY: null or a live bitmap over the node table.
                 required: unsafe { host.test(required, index) },
             })
         })
         .collect()
+}
+
+/// Whether a string of Slurm's begins with these words. It is not copied: every node is asked in every test.
+///
+/// # Safety
+///
+/// `string` is null or NUL-terminated.
+unsafe fn begins_with(string: *const std::ffi::c_char, words: &str) -> bool {
+    // SAFETY: the caller's promise.
+    !string.is_null() && unsafe { CStr::from_ptr(string) }.to_bytes().starts_with(words.as_bytes())
 }
 
 /// Every node with its name.
@@ -216,7 +231,8 @@ pub(super) fn extras(host: &Host) -> Vec<(String, String)> {
 /// What Slurm says of every node's GPUs.
 pub(super) fn node_gpus(host: &Host) -> Vec<NodeGpus> {
     let gpus = |(name, node): (String, &sys::node_record_t)| {
-        let mut found = NodeGpus { node: name, configured: None, no_consume: false };
+        let mut found =
+            NodeGpus { node: name, configured: None, no_consume: false, mps: has_mps(host, node) };
         for (kind, state) in gres_states::<sys::gres_node_state_t>(host, node.gres_list.cast()) {
             // SAFETY: the data of a node's GRES entry is a `gres_node_state_t`.
             let Some(state) = (unsafe { struct_at(state) }) else { continue };
@@ -228,6 +244,23 @@ pub(super) fn node_gpus(host: &Host) -> Vec<NodeGpus> {
         found
     };
     named_nodes(host).map(gpus).collect()
+}
+
+/// Whether a node has `gres/mps`.
+fn has_mps(host: &Host, node: &sys::node_record_t) -> bool {
+    // SAFETY: null or a live list of `gres_state_t` (src/common/gres.h).
+    let entries = unsafe { host.elements::<sys::gres_state_t>(node.gres_list.cast()) };
+    entries.into_iter().any(|entry| {
+        // SAFETY: an element of that list.
+        let Some(entry) = (unsafe { struct_at(entry) }) else { return false };
+        // SAFETY: null or NUL-terminated.
+        if unsafe { text(entry.gres_name) }.as_deref() != Some("mps") {
+            return false;
+        }
+        // SAFETY: the data of a node's GRES entry is a `gres_node_state_t`.
+        unsafe { struct_at(entry.gres_data.cast::<sys::gres_node_state_t>()) }
+            .is_some_and(|s| s.gres_cnt_config > 0)
+    })
 }
 
 /// The job's GRES entries of our kinds after a successful test, for `write`.

@@ -143,6 +143,12 @@ impl Case {
             effects.extend(limited::freed(&self.view));
         }
         if self.want.is_none() {
+            // A mixture of GRES, or all GPUs of a node.
+            if !self.view.gres.is_empty() && self.test.ask != Ask::TestOnly {
+                let unfit =
+                    slurm.nodes().into_iter().filter(|n| n.unfit).map(|n| n.index).collect::<Vec<_>>();
+                effects.extend((!unfit.is_empty()).then_some(Effect::RuleOut(unfit)));
+            }
             return effects;
         }
         let nodes = slurm.nodes();

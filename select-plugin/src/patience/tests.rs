@@ -46,7 +46,15 @@ fn asked(engine: &Engine, view: &JobView) -> (Question, Option<Patient>) {
 }
 
 fn node(index: usize, name: &str) -> NodeView {
-    NodeView { index, name: name.to_owned(), config: 7, completing: false, registered: true, required: false }
+    NodeView {
+        index,
+        name: name.to_owned(),
+        config: 7,
+        completing: false,
+        registered: true,
+        unfit: false,
+        required: false,
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use protocol::layout::ConfigInForce;
+use protocol::layout::{ConfigInForce, UNFIT};
 use protocol::parse_layout;
 use site_config::SiteConfig;
 
@@ -155,11 +155,23 @@ pub(crate) fn node(slurm: &Slurm, name: &str, config: &SiteConfig, findings: &mu
                 f.bad(format!("{name}: Slurm counts {kind}:{has}, tessera.toml comes to {kind}:{want}"));
             }
         }
+        if count(gres, "mps") > 0 {
+            f.bad(format!("{name}: has gres/mps beside Tessera: the node is left to Slurm alone; remove mps from its Gres="));
+        }
+        if config.not_partitioned.iter().any(|n| n == name) {
+            f.bad(format!(
+                "{name}: gres.conf has AutoDetect, with which slurmd takes MIG instances for GPUs: its GPUs are never \
+                 partitioned; list them with File= and AutoDetect=off"
+            ));
+        }
         match slurm.layouts.get(name) {
             None => f.bad(format!(
                 "{name}: no layout published: is Tessera's select plugin loaded, or did it leave the node to Slurm \
                  (slurmctld's log)?"
             )),
+            Some(line) if line.starts_with(UNFIT) => {
+                f.bad(format!("{name}: takes no jobs with GPUs: {}", &line[UNFIT.len()..]));
+            }
             Some(line) => {
                 if let Err(why) = published::read(line, &spec.gpus) {
                     f.bad(format!("{name}: published layout: {why}"));

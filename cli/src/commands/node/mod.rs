@@ -1,6 +1,7 @@
 //! `tessera node`: the node side by hand, and at slurmd's start.
 
 mod args;
+mod hardware;
 
 use std::fmt::Write as _;
 
@@ -8,8 +9,8 @@ use error_chain::with_causes;
 use geometry::JobId;
 use gpu_node::journal::{Entry, Phase};
 use gpu_node::{
-    JobContext, LiveJobs, Numbering, NvmlIndex, RealiseError, ReconcileReport, inspect, realise, reconcile,
-    release, release_dead,
+    JobContext, LiveJobs, Numbering, NvmlIndex, RealiseError, ReconcileReport, inspect, is_marked, realise,
+    reconcile, release, release_dead,
 };
 use protocol::wire::parse_placement;
 use serde_json::json;
@@ -39,10 +40,13 @@ pub(crate) fn run(command: &NodeCommand, globals: &Globals) -> Result<Outcome, F
 
 fn reconcile_node(local: &Local<'_>, if_dead: bool) -> Result<Outcome, Failure> {
     let mut text = String::new();
+    if !if_dead || is_marked(&local.settings) {
+        text.push_str(&hardware::check(local));
+    }
     let (changed, live) = match compare(local, if_dead) {
         // Nothing is known to be wrong, and to look at the driver keeps prologs waiting.
-        Ok(jobs) if if_dead && jobs.dead.is_empty() => return Ok(Outcome::ok(String::new())),
-        Err(_) if if_dead => return Ok(Outcome::ok(String::new())),
+        Ok(jobs) if if_dead && jobs.dead.is_empty() => return Ok(Outcome::ok(text)),
+        Err(_) if if_dead => return Ok(Outcome::ok(text)),
         Ok(jobs) => (give_back(local, jobs.dead, &mut text)?, Some(jobs.live)),
         Err(why) => {
             // A restart of slurmd must not end anybody's job.

@@ -15,7 +15,7 @@ use crate::leftovers::Leftover;
 use crate::lock::Locks;
 use crate::numbering::{GrantedGpu, NvmlGrant};
 use crate::settings::{GpuSettings, Settings};
-use crate::{instances, mps};
+use crate::{hardware, instances, mps};
 
 /// Fills in what is planned, from the driver's answers, before anything is changed.
 pub(super) fn plan(
@@ -49,8 +49,9 @@ fn look_up(driver: &mut Driver<'_>, gpu: &GrantedGpu, count: u16) -> Result<GpuR
     if index.0 >= count {
         return Err(Fault::NoSuchGpu { gpu: index, count });
     }
-    let nvml = driver.nvml()?;
-    let (minor, uuid) = (nvml.minor(index)?, nvml.uuid(index)?);
+    let info = driver.nvml()?.info(index)?;
+    hardware::compare(&info, gpu.described.clone())?;
+    let (minor, uuid) = (info.minor, info.uuid);
     match gpu.minor {
         Some(meant) if meant != minor => Err(Fault::Miscounted { gpu: index, minor, meant }),
         _ => Ok(GpuRecord { index, minor, uuid, number }),

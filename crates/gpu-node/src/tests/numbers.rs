@@ -25,8 +25,13 @@ fn counted(node: &TestNode, minors: &[u16]) -> Numbering {
 fn a_job_gets_the_gpus_that_slurm_means() {
     on_node("tests::numbers::a_job_gets_the_gpus_that_slurm_means", |node| {
         for (minors, number, index) in [(&[1, 2][..], 0, 1), (&[2, 0, 1], 0, 2), (&[2, 0, 1], 2, 1)] {
-            let grant = counted(node, minors).translate(&node.settings, &whole(&[number])).unwrap();
-            let entry = crate::realise(&node.settings, &node.job_with(1, ALICE, grant)).unwrap().entry;
+            let mut settings = node.settings.clone();
+            if minors.len() == settings.gpus.len() {
+                // Then the site describes them in Slurm's order.
+                settings.gpus = minors.iter().map(|m| node.settings.gpus[usize::from(*m)].clone()).collect();
+            }
+            let grant = counted(node, minors).translate(&settings, &whole(&[number])).unwrap();
+            let entry = crate::realise(&settings, &node.job_with(1, ALICE, grant)).unwrap().entry;
             let uuid = node.inspect().gpus[usize::from(index)].info.uuid.clone();
             assert_eq!((entry.gpus[0].index, entry.gpus[0].number), (NvmlIndex(index), GpuIndex(number)));
             assert_eq!(var(&task_environment(&entry, 0, 1), "CUDA_VISIBLE_DEVICES"), uuid);

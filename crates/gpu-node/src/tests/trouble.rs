@@ -5,9 +5,9 @@ use std::time::Instant;
 use error_chain::Chain;
 
 use super::*;
-use crate::Fault;
 use crate::journal::{Journal, Phase};
 use crate::nvml::{Code, Nvml};
+use crate::{Fault, unlike_described};
 
 fn idle_instance(node: &TestNode) {
     node.realise(1, ALICE, mig(&[(0, "3g.20gb", 0)])).unwrap();
@@ -83,7 +83,11 @@ fn a_broken_node_is_drained() {
         let error = crate::realise(&settings, &node.job(1, ALICE, whole(&[0]))).unwrap_err();
         assert!(matches!(error, RealiseError::NodeUnfit(_)), "{error}");
         let error = node.realise(1, ALICE, whole(&[7])).unwrap_err();
-        assert!(matches!(error, RealiseError::NodeUnfit(Fault::NoSuchGpu { count: 3, .. })), "{error}");
+        let RealiseError::JobFailed(fault @ Fault::NoSuchGpu { count: 3, .. }) = error else {
+            panic!("{error}")
+        };
+        assert!(fault.unlike_described(), "jobs without GPUs may run");
+        node.release(1);
         // Another GPU is no worse for it.
         node.realise(2, BOB, mig(&[(1, "1g.5gb", 0)])).unwrap();
     });
@@ -268,6 +272,33 @@ fn administrators_nodes_are_left_alone_where_they_are_not_known() {
         assert_eq!(node.access(&monitor), (0, 0o444));
         std::fs::remove_dir(&table).unwrap();
         std::fs::write(&table, text).unwrap();
+        node.reconcile(&[]);
+        node.assert_clean(&[]);
+    });
+}
+
+#[test]
+fn no_job_starts_on_less_than_the_site_describes() {
+    on_node("tests::trouble::no_job_starts_on_less_than_the_site_describes", |node| {
+        let mut settings = node.settings.clone();
+        let numbering = Numbering::default();
+        assert_eq!(unlike_described(&settings, &numbering).unwrap(), [""; 0]);
+        settings.gpus[0].model = Model::find("a100-80gb").unwrap();
+        for grant in [whole(&[0]), mig(&[(0, "1g.5gb", 0)])] {
+            let grant = numbering.translate(&settings, &grant).unwrap();
+            let job = JobContext { grant, ..node.job(1, ALICE, whole(&[0])) };
+            let error = crate::realise(&settings, &job).unwrap_err();
+            let RealiseError::JobFailed(fault @ Fault::NotAsDescribed { .. }) = error else {
+                panic!("{error}")
+            };
+            assert!(fault.unlike_described() && fault.to_string().contains("describes a100-80gb"), "{fault}");
+            node.release(1);
+        }
+        settings.gpus.push(settings.gpus[1].clone());
+        let wrong = unlike_described(&settings, &numbering).unwrap();
+        assert_eq!(wrong.len(), 2, "{wrong:?}");
+        assert!(wrong[0].starts_with("GPU 0 is NVIDIA A100-SXM4-40GB with 40"), "{wrong:?}");
+        assert_eq!(wrong[1], "GPU 3 was granted but the driver shows 3 GPUs");
         node.reconcile(&[]);
         node.assert_clean(&[]);
     });

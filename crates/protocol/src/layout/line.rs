@@ -6,6 +6,9 @@ use geometry::{GpuIndex, JobId, Slice};
 
 /// Longest line written or read, bytes.
 pub const MAX_LEN: usize = 8192;
+/// Begins what stands in the place of a layout while the node's GPUs are not those that the site describes; the reason
+/// follows. The node writes it, and slurmctld starts no job with GPUs there.
+pub const UNFIT: &str = "tessera unfit: ";
 /// Most shares listed per device.
 pub const MAX_SHARES: usize = 8;
 

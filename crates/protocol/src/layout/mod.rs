@@ -10,12 +10,13 @@
 //! anybody may read the line. At most [`MAX_SHARES`] shares of a device are listed, and the rest counted: `+3`. A line
 //! that would exceed [`MAX_LEN`] bytes ends early with `...`. While `tessera.toml` has errors, the line begins with
 //! `tessera config=last-good`, or is `tessera config=bad` where slurmctld knows no good version.
+//! A node whose GPUs are not those of the file has `tessera unfit: ` and the reason instead.
 
 mod line;
 mod parse;
 
 pub use line::{
     ConfigInForce, GpuLayout, HolderLayout, InstanceLayout, Layout, LayoutError, MAX_LEN, MAX_SHARES,
-    ShareLayout, Shares,
+    ShareLayout, Shares, UNFIT,
 };
 pub use parse::parse_layout;

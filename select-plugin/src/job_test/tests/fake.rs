@@ -38,6 +38,7 @@ impl Fake {
             config: 7,
             completing: false,
             registered: true,
+            unfit: false,
             required: false,
         };
         Self { nodes: names.iter().enumerate().map(node).collect(), now: 1000, ..Self::default() }

@@ -1,0 +1,114 @@
+//! Compares the GPUs that the driver shows with those that the site describes: no job starts on less than it was promised.
+
+use geometry::Model;
+
+use crate::fault::Fault;
+use crate::gpu_ids::NvmlIndex;
+use crate::numbering::Numbering;
+use crate::nvml::{GpuInfo, LiveProfile, Nvml};
+use crate::settings::{GpuSettings, Settings};
+
+/// Least part of the described memory that a GPU or an instance must have, percent. Drivers keep some of it, and their
+/// releases differ by up to 2 % in what they report (`geometry/data/models.toml`); the next smaller model has half.
+const LEAST_PERCENT: u64 = 95;
+
+/// What is wrong with the node's GPUs: those that are other than described, and the first that is missing.
+///
+/// # Errors
+///
+/// The driver does not answer.
+pub fn unlike_described(settings: &Settings, numbering: &Numbering) -> Result<Vec<String>, Fault> {
+    let nvml = Nvml::load(&settings.nvml_library)?;
+    let count = nvml.count()?;
+    let mut wrong = Vec::new();
+    for gpu in (0..count).map(NvmlIndex) {
+        let compared = compare(&nvml.info(gpu)?, numbering.description(settings, gpu));
+        wrong.extend(compared.err().map(|fault| fault.to_string()));
+    }
+    if settings.gpus.len() > usize::from(count) {
+        wrong.push(Fault::NoSuchGpu { gpu: NvmlIndex(count), count }.to_string());
+    }
+    Ok(wrong)
+}
+
+/// Whether a GPU is what the site describes.
+pub(crate) fn compare(found: &GpuInfo, described: Option<GpuSettings>) -> Result<(), Fault> {
+    let Some(GpuSettings { model, .. }) = described else { return Ok(()) };
+    let other_model = found.model().is_some_and(|known| known.key != model.key);
+    if other_model || is_less(found.memory_mib, model.total_memory_mib) {
+        return Err(Fault::NotAsDescribed {
+            gpu: found.index,
+            found: format!("{} with {} MiB", found.name, found.memory_mib),
+            described: described_as(model),
+        });
+    }
+    Ok(())
+}
+
+/// Whether the driver's profile gives what was promised by the described one.
+pub(crate) fn compare_profile(
+    gpu: NvmlIndex,
+    live: &LiveProfile,
+    model: &Model,
+    promised: &geometry::Profile,
+) -> Result<(), Fault> {
+    if is_less(live.memory_mib, promised.memory_mib) || live.slices < u32::from(promised.compute_slices) {
+        let found = format!("a GPU whose {} has {} MiB", promised.name, live.memory_mib);
+        let described = format!("{}, where it has {} MiB", model.key, promised.memory_mib);
+        return Err(Fault::NotAsDescribed { gpu, found, described });
+    }
+    Ok(())
+}
+
+fn is_less(found_mib: u64, promised_mib: u64) -> bool {
+    found_mib * 100 < promised_mib * LEAST_PERCENT
+}
+
+fn described_as(model: &Model) -> String {
+    format!("{} with {} MiB", model.key, model.total_memory_mib)
+}
+
+#[cfg(test)]
+mod tests {
+    use node_state::MigPolicy;
+
+    use super::*;
+    use crate::gpu_ids::GpuMinor;
+
+    fn found(name: &str, memory_mib: u64) -> GpuInfo {
+        GpuInfo {
+            index: NvmlIndex(3),
+            uuid: "GPU-3".to_owned(),
+            name: name.to_owned(),
+            minor: GpuMinor(3),
+            pci_bus_id: "00000000:07:00.0".to_owned(),
+            memory_mib,
+        }
+    }
+
+    fn wrong(found: &GpuInfo, described: &str) -> Option<String> {
+        let model = Model::find(described).unwrap();
+        let described = GpuSettings::of(&node_state::Gpu::new(model, MigPolicy::Dynamic));
+        compare(found, Some(described)).err().map(|fault| fault.to_string())
+    }
+
+    #[test]
+    fn another_model_or_less_memory_is_told() {
+        let a100 = found("NVIDIA A100-SXM4-40GB", 40536);
+        assert_eq!(wrong(&a100, "a100-40gb"), None);
+        assert_eq!(
+            wrong(&a100, "a100-80gb").as_deref(),
+            Some(
+                "GPU 3 is NVIDIA A100-SXM4-40GB with 40536 MiB, tessera.toml describes a100-80gb with 81920 MiB: correct \
+                 the file or the node"
+            )
+        );
+        // More than described is another model as well: instances would lie elsewhere.
+        assert!(wrong(&a100, "a30-24gb").is_some());
+        // A name that nobody knows yet counts by its memory.
+        assert_eq!(wrong(&found("NVIDIA A100-NEW", 40000), "a100-40gb"), None);
+        assert!(wrong(&found("NVIDIA A100-NEW", 32768), "a100-40gb").is_some());
+        assert!(wrong(&found("NVIDIA A100-SXM4-40GB", 20000), "a100-40gb").is_some());
+        assert!(compare(&found("anything", 1), None).is_ok(), "not described");
+    }
+}

@@ -1,0 +1,94 @@
+//! A node whose GPUs are not those that the site describes takes no GPU job until that is mended. It is not drained: jobs
+//! without GPUs have nothing to do with it.
+//!
+//! The node says so in its `extra`, where slurmctld's plugin would publish its layout, and `sinfo` shows the reason. The
+//! plugin then starts no job with GPUs there. A note beside the journal lets the health check look again.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use protocol::layout::UNFIT;
+
+use crate::command::{CommandError, ask};
+use crate::settings::Settings;
+
+/// How long slurmctld may take to answer, each time.
+const ASK_TIMEOUT: Duration = Duration::from_secs(10);
+/// Begins every text of ours in a node's `extra`.
+const OURS: &str = "tessera ";
+
+/// Slurm's commands, for one node.
+#[derive(Clone, Debug)]
+pub struct NodeInSlurm<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// `SLURM_CONF`, where that is set.
+    pub conf: Option<String>,
+}
+
+fn note(settings: &Settings) -> PathBuf {
+    settings.state_dir.join("unfit")
+}
+
+/// Whether this node was marked and not cleared since.
+#[must_use]
+pub fn is_marked(settings: &Settings) -> bool {
+    note(settings).is_file()
+}
+
+impl NodeInSlurm<'_> {
+    /// Lets no more jobs with GPUs onto the node, for this reason. True: that is new. A node whose `extra` is the site's own
+    /// is drained instead.
+    ///
+    /// # Errors
+    ///
+    /// slurmctld cannot be asked. The next job, or the next health check, tries again.
+    pub fn mark(&self, settings: &Settings, why: &str) -> Result<bool, CommandError> {
+        // The note is only for the health check.
+        let _next_prolog_tries_again = fs::write(note(settings), why);
+        let before = self.extra()?;
+        let text = format!("{UNFIT}{why}");
+        if before == text {
+            return Ok(false);
+        }
+        if before.is_empty() || before.starts_with(OURS) {
+            self.update(&[format!("Extra={text}")])?;
+        } else {
+            self.update(&["State=DRAIN".to_owned(), format!("Reason=tessera: {why}")])?;
+        }
+        Ok(true)
+    }
+
+    /// Lets jobs with GPUs onto the node again; `layout` is what it shows until slurmctld publishes the next one.
+    ///
+    /// # Errors
+    ///
+    /// slurmctld cannot be asked; the node stays marked.
+    pub fn clear(&self, settings: &Settings, layout: &str) -> Result<(), CommandError> {
+        if self.extra()?.starts_with(UNFIT) {
+            self.update(&[format!("Extra={layout}")])?;
+        }
+        let _the_next_check_tries_again = fs::remove_file(note(settings));
+        Ok(())
+    }
+
+    fn extra(&self) -> Result<String, CommandError> {
+        let args = ["--noheader", "--Node", "--nodes", self.name, "--Format", "extra:16000"];
+        let text = self.run("sinfo", args.map(str::to_owned).to_vec())?;
+        // A line per partition, all alike. Warnings come before them.
+        let shown = text.lines().next_back().unwrap_or_default().trim();
+        Ok(if shown == "(null)" { String::new() } else { shown.to_owned() })
+    }
+
+    fn update(&self, changes: &[String]) -> Result<String, CommandError> {
+        let mut args = vec!["update".to_owned(), format!("NodeName={}", self.name)];
+        args.extend_from_slice(changes);
+        self.run("scontrol", args)
+    }
+
+    fn run(&self, program: &str, args: Vec<String>) -> Result<String, CommandError> {
+        let conf = self.conf.clone().map(|path| ("SLURM_CONF", path));
+        ask(program, args, conf.into_iter().collect(), ASK_TIMEOUT)
+    }
+}

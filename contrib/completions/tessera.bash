@@ -73,6 +73,9 @@ _tessera() {
             tessera__subcmd__fit,bandwidth)
                 cmd="tessera__subcmd__fit__subcmd__bandwidth"
                 ;;
+            tessera__subcmd__node,hand-over)
+                cmd="tessera__subcmd__node__subcmd__hand__subcmd__over"
+                ;;
             tessera__subcmd__node,realise)
                 cmd="tessera__subcmd__node__subcmd__realise"
                 ;;
@@ -488,12 +491,34 @@ _tessera() {
             return 0
             ;;
         tessera__subcmd__node)
-            opts="-h --config --help reconcile status realise realize release"
+            opts="-h --config --help reconcile hand-over status realise realize release"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        tessera__subcmd__node__subcmd__hand__subcmd__over)
+            opts="-h --node --config --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --node)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --config)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

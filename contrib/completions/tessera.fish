@@ -303,17 +303,21 @@ complete -c tessera -n "__fish_tessera_using_subcommand profiles" -l json -d 'Pr
 complete -c tessera -n "__fish_tessera_using_subcommand profiles" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c tessera -n "__fish_tessera_using_subcommand check" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c tessera -n "__fish_tessera_using_subcommand node; and not __fish_seen_subcommand_from reconcile status realise realize release" -l config -d 'Read this tessera.toml' -r -F
-complete -c tessera -n "__fish_tessera_using_subcommand node; and not __fish_seen_subcommand_from reconcile status realise realize release" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c tessera -n "__fish_tessera_using_subcommand node; and not __fish_seen_subcommand_from reconcile status realise realize release" -f -a "reconcile" -d 'Give back what no live job owns'
-complete -c tessera -n "__fish_tessera_using_subcommand node; and not __fish_seen_subcommand_from reconcile status realise realize release" -f -a "status" -d 'Show what driver and journal say of the node'
-complete -c tessera -n "__fish_tessera_using_subcommand node; and not __fish_seen_subcommand_from reconcile status realise realize release" -f -a "realise" -d 'Create what a placement names, as the prolog does'
-complete -c tessera -n "__fish_tessera_using_subcommand node; and not __fish_seen_subcommand_from reconcile status realise realize release" -f -a "realize" -d 'Create what a placement names, as the prolog does'
-complete -c tessera -n "__fish_tessera_using_subcommand node; and not __fish_seen_subcommand_from reconcile status realise realize release" -f -a "release" -d 'Take back what a job holds, as the epilog does'
+complete -c tessera -n "__fish_tessera_using_subcommand node; and not __fish_seen_subcommand_from reconcile hand-over status realise realize release" -l config -d 'Read this tessera.toml' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand node; and not __fish_seen_subcommand_from reconcile hand-over status realise realize release" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c tessera -n "__fish_tessera_using_subcommand node; and not __fish_seen_subcommand_from reconcile hand-over status realise realize release" -f -a "reconcile" -d 'Give back what no live job owns'
+complete -c tessera -n "__fish_tessera_using_subcommand node; and not __fish_seen_subcommand_from reconcile hand-over status realise realize release" -f -a "hand-over" -d 'Leave the node\'s GPUs to Slurm alone, before Tessera is uninstalled'
+complete -c tessera -n "__fish_tessera_using_subcommand node; and not __fish_seen_subcommand_from reconcile hand-over status realise realize release" -f -a "status" -d 'Show what driver and journal say of the node'
+complete -c tessera -n "__fish_tessera_using_subcommand node; and not __fish_seen_subcommand_from reconcile hand-over status realise realize release" -f -a "realise" -d 'Create what a placement names, as the prolog does'
+complete -c tessera -n "__fish_tessera_using_subcommand node; and not __fish_seen_subcommand_from reconcile hand-over status realise realize release" -f -a "realize" -d 'Create what a placement names, as the prolog does'
+complete -c tessera -n "__fish_tessera_using_subcommand node; and not __fish_seen_subcommand_from reconcile hand-over status realise realize release" -f -a "release" -d 'Take back what a job holds, as the epilog does'
 complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from reconcile" -l node -d 'The node\'s name' -r
 complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from reconcile" -l config -d 'Read this tessera.toml' -r -F
-complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from reconcile" -l if-dead -d 'Do nothing unless a journalled job has left the node; for health checks'
+complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from reconcile" -l if-dead -d 'Do nothing unless a journalled job has left the node or it takes no jobs with GPUs; for health checks'
 complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from reconcile" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from hand-over" -l node -d 'The node\'s name' -r
+complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from hand-over" -l config -d 'Read this tessera.toml' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from hand-over" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from status" -l node -d 'The node\'s name' -r
 complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from status" -l color -d 'Use colour' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
 always\t'Always'

@@ -20,6 +20,9 @@ pub(crate) struct Args {
     pub(crate) tessera: PathBuf,
     /// `notice=off`: no line in a step's stderr about what it got.
     pub(crate) notice: bool,
+    /// `options=off`: the submitting commands do not know our options, and only the work on the nodes goes on. For the time
+    /// in which Tessera is uninstalled.
+    pub(crate) options: bool,
     /// `env=NAME=VALUE`: variables for the node side's driver and programs, `%n` in them as written. Slurm starts
     /// prolog and epilog with an environment of its own, without anything of slurmd's.
     pub(crate) env: Vec<(String, String)>,
@@ -33,6 +36,7 @@ impl Default for Args {
             config: None,
             tessera: PathBuf::from("/usr/bin/tessera"),
             notice: true,
+            options: true,
             env: Vec::new(),
             renames: Renames::new(),
         }
@@ -59,9 +63,12 @@ impl Args {
             Some(("notice", "on")) => self.notice = true,
             Some(("notice", "off")) => self.notice = false,
             Some(("notice", _)) => return Err("expected on or off"),
+            Some(("options", "on")) => self.options = true,
+            Some(("options", "off")) => self.options = false,
+            Some(("options", _)) => return Err("expected on or off"),
             Some(("env", pair)) => self.env.push(variable(pair)?),
             Some(("rename", pair)) => self.rename(pair)?,
-            _ => return Err("unknown; known are config=, tessera=, notice=, env= and rename="),
+            _ => return Err("unknown; known are config=, tessera=, notice=, options=, env= and rename="),
         }
         Ok(())
     }
@@ -125,13 +132,14 @@ mod tests {
             "config=/c/tessera.toml",
             "tessera=/opt/bin/tessera",
             "notice=off",
+            "options=off",
             "env=PATH=/opt/%n/bin:/usr/bin",
             "rename=gpu-mem:site-gpu-mem",
         ]);
         assert_eq!(problems, Vec::<String>::new());
         assert_eq!(args.config, Some(PathBuf::from("/c/tessera.toml")));
         assert_eq!(args.tessera, PathBuf::from("/opt/bin/tessera"));
-        assert!(!args.notice);
+        assert!(!args.notice && !args.options);
         assert_eq!(args.env_on("n1").collect::<Vec<_>>(), [("PATH", "/opt/n1/bin:/usr/bin".to_owned())]);
         assert_eq!(args.name_of(Opt::Mem.spec()), "site-gpu-mem");
         assert_eq!(args.name_of(Opt::Threads.spec()), "gpu-threads");
@@ -143,6 +151,7 @@ mod tests {
             ("debug", "unknown"),
             ("config=tessera.toml", "absolute"),
             ("notice=maybe", "on or off"),
+            ("options=some", "on or off"),
             ("env=PATH", "NAME=VALUE"),
             ("env=path=/x", "upper-case"),
             ("env=SLURM_JOB_ID=3", "own variables"),

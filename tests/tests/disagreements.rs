@@ -10,6 +10,7 @@ use error_chain::with_causes;
 use lab::command::{PATIENCE, wait_for};
 use lab::config::Templates;
 use lab::{Cluster, Daemon, User};
+use slurm_releases::Release;
 
 fn slurmctld_log(cluster: &Cluster) -> String {
     std::fs::read_to_string(cluster.layout().at("log/slurmctld.log")).unwrap()
@@ -121,7 +122,16 @@ fn shown(cluster: &Cluster) -> String {
 
 #[test]
 fn no_job_starts_on_less_than_it_was_promised() {
-    let mut cluster = builder().start().unwrap();
+    never_on_less(Release::MACHINE);
+}
+
+#[test]
+fn no_job_starts_on_less_than_it_was_promised_on_24_11() {
+    never_on_less(Release::V24_11);
+}
+
+fn never_on_less(release: Release) {
+    let mut cluster = builder().slurm(release).start().unwrap();
     let path = cluster.layout().etc("tessera.toml");
     let right = std::fs::read_to_string(&path).unwrap();
     let wrong = right.replacen("a100-40gb", "a100-80gb", 1);

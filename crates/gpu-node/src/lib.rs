@@ -52,9 +52,9 @@ pub use gpu_ids::{GpuMinor, NvmlIndex};
 pub use hardware::unlike_described;
 pub use leftovers::Leftover;
 pub use lifecycle::{
-    Disagreement, GpuView, Inspection, JobContext, LiveJobs, Realised, ReconcileReport, Released,
-    WaitingSlurmd, begin_batch, inspect, realise, realise_waiting, reconcile, refuse, release, release_dead,
-    seems_forgotten,
+    Disagreement, GpuView, HandedOver, Inspection, JobContext, LiveJobs, Realised, ReconcileReport, Released,
+    WaitingSlurmd, begin_batch, hand_over, inspect, realise, realise_waiting, reconcile, refuse, release,
+    release_dead, seems_forgotten,
 };
 pub use lock::LockError;
 pub use mps::MpsError;

@@ -91,6 +91,7 @@ pub(crate) unsafe extern "C" fn slurm_spank_init(
             match spank::context() {
                 Context::Slurmd => start_reconcile::init(args),
                 Context::JobScript | Context::Other => {}
+                Context::Local | Context::Allocator if !args.options => {}
                 Context::Local | Context::Allocator => {
                     submit::inherited_variables(args, &env).iter().for_each(|v| process::forget_env(v));
                     register_options(spank, args)?;
@@ -149,6 +150,7 @@ pub(crate) unsafe extern "C" fn slurm_spank_init_post_opt(
         hook("init_post_opt", raw, argc, argv, |spank, args| {
             let context = spank::context();
             match context {
+                Context::Local | Context::Allocator if !args.options => {}
                 Context::Local | Context::Allocator => {
                     let mut typed =
                         std::mem::take(&mut *TYPED.lock().unwrap_or_else(PoisonError::into_inner));

@@ -11,14 +11,25 @@ pub(crate) enum NodeCommand {
     ///
     /// Finishes interrupted releases, ends MPS daemons and destroys half-made instances that belong to no job, and
     /// corrects the owners of device nodes. Jobs that Slurm runs on the node keep what they have, and so do jobs with a step
-    /// or process here; if Slurm does not answer, all journalled jobs do. Tessera runs this whenever slurmd starts.
+    /// or process here; if Slurm does not answer, all journalled jobs do. Also compares the GPUs with tessera.toml, and tells
+    /// slurmctld whether the node can take jobs with GPUs. Tessera runs this whenever slurmd starts.
     Reconcile {
         /// The node's name
         #[arg(long, value_name = "NAME")]
         node: Option<String>,
-        /// Do nothing unless a journalled job has left the node; for health checks
+        /// Do nothing unless a journalled job has left the node or it takes no jobs with GPUs; for health checks
         #[arg(long)]
         if_dead: bool,
+    },
+    /// Leave the node's GPUs to Slurm alone, before Tessera is uninstalled
+    ///
+    /// Destroys all instances, switches MIG mode off where tessera.toml lets Tessera switch it, and opens the GPUs' device
+    /// nodes to everybody, as the driver makes them. Nothing is changed while a job has an instance or a share here. Jobs
+    /// with whole GPUs keep them.
+    HandOver {
+        /// The node's name
+        #[arg(long, value_name = "NAME")]
+        node: Option<String>,
     },
     /// Show what driver and journal say of the node
     ///
@@ -68,6 +79,7 @@ impl NodeCommand {
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Reconcile { .. } => "reconcile",
+            Self::HandOver { .. } => "hand-over",
             Self::Status { .. } => "status",
             Self::Realise { .. } => "realise",
             Self::Release { .. } => "release",
@@ -78,6 +90,7 @@ impl NodeCommand {
     pub(crate) fn node(&self) -> Option<&str> {
         match self {
             Self::Reconcile { node, .. }
+            | Self::HandOver { node }
             | Self::Status { node, .. }
             | Self::Realise { node, .. }
             | Self::Release { node, .. } => node.as_deref(),

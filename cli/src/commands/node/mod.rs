@@ -9,8 +9,8 @@ use error_chain::with_causes;
 use geometry::JobId;
 use gpu_node::journal::{Entry, Phase};
 use gpu_node::{
-    JobContext, LiveJobs, Numbering, NvmlIndex, RealiseError, ReconcileReport, inspect, is_marked, realise,
-    reconcile, release, release_dead,
+    JobContext, LiveJobs, Numbering, NvmlIndex, RealiseError, ReconcileReport, hand_over, inspect, is_marked,
+    realise, reconcile, release, release_dead,
 };
 use protocol::wire::parse_placement;
 use serde_json::json;
@@ -32,6 +32,7 @@ pub(crate) fn run(command: &NodeCommand, globals: &Globals) -> Result<Outcome, F
     let local = Local::new(&config, command.node())?;
     match command {
         NodeCommand::Reconcile { if_dead, .. } => reconcile_node(&local, *if_dead),
+        NodeCommand::HandOver { .. } => hand_over_node(&local),
         NodeCommand::Status { json, color, .. } => status(&local, *json, Paint::new(*color)),
         NodeCommand::Realise { placement, uid, gid, .. } => realise_job(&local, placement, *uid, *gid),
         NodeCommand::Release { job, .. } => release_job(&local, JobId(*job)),
@@ -67,6 +68,23 @@ fn reconcile_node(local: &Local<'_>, if_dead: bool) -> Result<Outcome, Failure> 
         text = format!("{}: nothing to do\n", local.name);
     }
     Ok(Outcome { text, status: u8::from(!report.problems.is_empty()) })
+}
+
+fn hand_over_node(local: &Local<'_>) -> Result<Outcome, Failure> {
+    let done = hand_over(&local.settings).map_err(|e| Failure::of(&e))?;
+    if !done.busy.is_empty() {
+        let jobs: Vec<String> = done.busy.iter().map(ToString::to_string).collect();
+        return Err(Failure::new(format!(
+            "jobs have instances or shares on {}: {}",
+            local.name,
+            jobs.join(", ")
+        ))
+        .hint("let them end, or cancel them; nothing was changed"));
+    }
+    let s = if done.gpus.len() == 1 { "" } else { "s" };
+    let mut text = format!("{}: {} GPU{s} left to Slurm\n", local.name, done.gpus.len());
+    done.problems.iter().for_each(|p| text.push_str(&format!("problem: {p}\n")));
+    Ok(Outcome { text, status: u8::from(!done.problems.is_empty()) })
 }
 
 /// Gives back what these dead jobs have. True where an entry has changed since Slurm was asked: the job was started

@@ -1,0 +1,77 @@
+//! Leaves the node's GPUs to Slurm alone, as they were before Tessera came: for an uninstallation.
+
+use error_chain::Chain;
+use geometry::JobId;
+use node_state::MigPolicy;
+
+use super::job::require_root;
+use crate::access::{Access, Devices, gpu_node};
+use crate::deadline::Deadline;
+use crate::driver::Driver;
+use crate::fault::Fault;
+use crate::gpu_ids::NvmlIndex;
+use crate::instances;
+use crate::journal::Journal;
+use crate::lock::Locks;
+use crate::settings::Settings;
+
+/// What became of the node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HandedOver {
+    /// Jobs that have instances or shares here: nothing was changed for their sake.
+    pub busy: Vec<JobId>,
+    /// GPUs whose instances are gone and whose MIG mode is off.
+    pub gpus: Vec<NvmlIndex>,
+    /// What could not be done.
+    pub problems: Vec<String>,
+}
+
+/// Destroys idle instances, switches MIG mode off where the site lets Tessera switch it, and opens device nodes to
+/// everybody, as the driver makes them. Jobs that have whole GPUs keep them.
+///
+/// # Errors
+///
+/// Not root, the journal cannot be used, the driver does not answer at all, or another process works on the node until
+/// after the deadline.
+pub fn hand_over(settings: &Settings) -> Result<HandedOver, Fault> {
+    require_root()?;
+    let deadline = Deadline::after(settings.operation_timeout);
+    let _lock = Locks::for_node(&settings.state_dir, &deadline)?;
+    let (entries, _damaged) = Journal::open(&settings.state_dir)?.jobs()?.into_parts();
+    let mut done = HandedOver::default();
+    let parts = entries.iter().filter(|e| e.holds() && (e.share.is_some() || !e.instances.is_empty()));
+    done.busy.extend(parts.map(crate::journal::Entry::job));
+    if !done.busy.is_empty() {
+        return Ok(done);
+    }
+    let mut driver = Driver::new(settings);
+    for gpu in (0..driver.nvml()?.count()?).map(NvmlIndex) {
+        match leave(settings, &mut driver, gpu, &deadline) {
+            Ok(()) => done.gpus.push(gpu),
+            Err(fault) => done.problems.push(Chain(&fault).to_string()),
+        }
+    }
+    Ok(done)
+}
+
+fn leave(
+    settings: &Settings,
+    driver: &mut Driver<'_>,
+    gpu: NvmlIndex,
+    deadline: &Deadline,
+) -> Result<(), Fault> {
+    let mode = driver.nvml()?.mig_mode(gpu)?;
+    if mode.current || mode.pending {
+        instances::destroy_all(driver.nvml()?, gpu, deadline)?;
+        if settings.gpu(gpu).is_none_or(|described| described.policy == MigPolicy::Dynamic) {
+            driver.set_mode(gpu, false, deadline)?;
+        }
+    }
+    let devices = Devices::open(settings)?;
+    let name = gpu_node(driver.nvml()?.minor(gpu)?);
+    // The driver makes it when the GPU is first used.
+    if devices.get(&name)?.is_some() {
+        devices.set(&name, Access::OPEN)?;
+    }
+    Ok(())
+}

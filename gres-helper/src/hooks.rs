@@ -121,12 +121,13 @@ fn concerns_us(text: &str) -> bool {
     parse_request(text).map_or(true, |request| request.isolation != Isolation::None)
 }
 
-/// The AdminComment of a pending job that says why a change of it was refused; `None` where another text must stay.
-pub(crate) fn refusal_noted(job: &Recorded, why: &str) -> Option<String> {
+/// The AdminComment of a pending job that says why a change of it was refused; `None` where another text must stay, or
+/// where the change was to this very text.
+pub(crate) fn refusal_noted(change: &Described, job: &Recorded, why: &str) -> Option<String> {
     let AdminComment { says, asks } = AdminComment::parse(&job.comment);
     let replaceable = matches!(says, Says::Nothing | Says::Unchanged(_));
     let comment = AdminComment { says: Says::Unchanged(why.to_owned()), asks };
-    (job.pending && replaceable).then(|| comment.to_string())
+    (job.pending && replaceable && change.comment.is_none()).then(|| comment.to_string())
 }
 
 /// Lets a new AdminComment of ours still show what the moldable job asks.
@@ -218,8 +219,10 @@ mod tests {
     fn a_refusal_is_noted_where_no_other_text_stands() {
         let noted = |comment: &str, pending| {
             let job = Recorded { comment: comment.to_owned(), pending, ..Recorded::default() };
-            refusal_noted(&job, "no")
+            refusal_noted(&Described::default(), &job, "no")
         };
+        let planning = Described { comment: Some("x".to_owned()), ..Described::default() };
+        assert_eq!(refusal_noted(&planning, &Recorded { pending: true, ..Recorded::default() }, "no"), None);
         assert_eq!(noted("", true).as_deref(), Some("tessera: change refused: no"));
         assert_eq!(
             noted("tessera: change refused: before", true).as_deref(),

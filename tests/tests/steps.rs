@@ -30,8 +30,7 @@ srun -n2 sh part.sh uneven 2>&1
 "#;
 
 fn steps_have_their_own_instances(cluster: &Cluster) {
-    let options =
-        ["-w", "n1", "-n3", "-c1", "--mem-per-cpu=50", "--gpu-isolation=mig:1g.5gb", "--gpu-instances=3"];
+    let options = ["-w", "n1", "-n3", "--mem-per-cpu=50", "--gpu-isolation=mig:1g.5gb", "--gpu-instances=3"];
     let saw = cluster.complete(User::Alice, &options, BESIDE).unwrap();
     let seen = |what: &str| {
         let devices = variable(&saw, what).unwrap_or_else(|| panic!("no {what}: {saw}"));
@@ -54,8 +53,7 @@ fn steps_have_their_own_instances(cluster: &Cluster) {
     assert_eq!(saw.matches(warning).count(), 1, "{saw}");
 
     // Two instances for each of two tasks.
-    let options =
-        ["-w", "n1", "-n2", "-c1", "--mem-per-cpu=50", "--gpu-isolation=mig:1g.5gb", "--gpu-instances=4"];
+    let options = ["-w", "n1", "-n2", "--mem-per-cpu=50", "--gpu-isolation=mig:1g.5gb", "--gpu-instances=4"];
     let saw = cluster
         .complete(User::Alice, &options, "srun -Q sh -c 'echo t.$SLURM_LOCALID=$CUDA_VISIBLE_DEVICES'")
         .unwrap();

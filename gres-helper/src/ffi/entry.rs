@@ -119,7 +119,7 @@ pub(super) fn modify(
         let Some(why) = answer.refused else { return SUCCESS };
         log::info(format_args!("job {}: change refused: {why}", job.job_id));
         if message.is_null() {
-            note(host, record, &why);
+            note(host, change, record, &why);
         } else {
             tell(host, message, &why);
         }
@@ -128,10 +128,10 @@ pub(super) fn modify(
 }
 
 /// Where Slurm has no place for a message, the job's AdminComment tells its user why a change was refused.
-fn note(host: &Host, job: *mut sys::job_record_t, why: &str) {
+fn note(host: &Host, change: &sys::job_desc_msg_t, job: *mut sys::job_record_t, why: &str) {
     // SAFETY: src/slurmctld/job_submit.h: a live record, under slurmctld's job write lock.
     let Some(job) = (unsafe { job.as_mut() }) else { return };
-    if let Some(comment) = hooks::refusal_noted(&desc::recorded(job), why) {
+    if let Some(comment) = hooks::refusal_noted(&desc::described(change), &desc::recorded(job), why) {
         // SAFETY: slurmctld.h: null or a string that Slurm allocated.
         unsafe { host.heap.replace(&mut job.admin_comment, &comment) };
     }

@@ -68,7 +68,7 @@ pub(crate) fn got(entry: &Entry) -> String {
             each.join("; ")
         }
         (Kind::Mps, Some(share)) => {
-            let held = if share.memory_enforced { "limit" } else { "advice" };
+            let held = if share.memory_enforced { "cooperative limit" } else { "advice" };
             let gpu = || entry.gpus.first().map_or_else(String::new, |g| format!("GPU {}", g.index));
             let on = entry.instances.first().map_or_else(gpu, instance);
             format!(

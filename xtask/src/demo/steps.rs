@@ -151,7 +151,7 @@ fn idle_instance(
 }
 
 fn shares(cluster: &Cluster, show: &mut Show) -> Result<Running, HarnessError> {
-    show.title("Two shares of one GPU, by MPS, with a memory limit");
+    show.title("Two shares of one GPU, by MPS, with a cooperative memory limit");
     let options = ["--gpu-isolation=mps", "--gpu-mem=12G", "--gpu-threads=25%", "--nodelist=n1"];
     let first = job(cluster, show, User::Bob, &options, false)?;
     let second = job(cluster, show, User::Bob, &options, false)?;

@@ -1,6 +1,8 @@
 //! The node this runs on: journal, driver, device nodes, MPS, and Slurm's view of it.
 
 use std::collections::HashSet;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -129,6 +131,13 @@ fn look_once(
             });
         }
     }
+    if shares_file_system(&local.settings.run_dir, Path::new("/run")) {
+        findings.skipped(format!(
+            "{name}: run_dir {} is on the file system of /run: users of MPS shares can fill it; mount a tmpfs there \
+             (contrib/systemd/run-tessera.mount)",
+            local.settings.run_dir.display()
+        ));
+    }
     links::check(local, findings);
     let Some(line) = published else { return };
     findings.group(
@@ -141,6 +150,12 @@ fn look_once(
             }
         },
     );
+}
+
+/// Whether a directory within `parent` is on the same file system; also where it will be made there.
+fn shares_file_system(dir: &Path, parent: &Path) -> bool {
+    let device = |path: &Path| std::fs::metadata(path).map(|meta| meta.dev()).ok();
+    dir.starts_with(parent) && device(dir).is_none_or(|own| Some(own) == device(parent))
 }
 
 /// A GPU's number in Slurm is its place in gres.conf, in Tessera its place in NVML's list. Prologs translate, but sets of
@@ -254,6 +269,13 @@ mod tests {
             "tessera gpu0=mig[1g.5gb@2:job4,1g.5gb@0:job3]",
             "tessera gpu0=mig[1g.5gb@0:job3,1g.5gb@2:job4]",
         );
+    }
+
+    #[test]
+    fn a_directory_with_a_file_system_of_its_own_is_told_from_one_without() {
+        let shares = |dir: &str, parent: &str| shares_file_system(Path::new(dir), Path::new(parent));
+        assert!(shares("/usr/bin", "/usr") && shares("/usr/no-such-dir", "/usr"));
+        assert!(!shares("/proc/self", "/") && !shares("/usr/bin", "/run"));
     }
 
     #[test]

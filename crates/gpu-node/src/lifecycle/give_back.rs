@@ -62,7 +62,7 @@ fn revoke_share(
     {
         // The others use the same daemon and, as the same user, the same device nodes.
         if let Some(daemon) = journal.daemon(&share.daemon)?
-            && let Err(e) = mps::admit_users(settings, journal, &daemon, Some(entry.job))
+            && let Err(e) = mps::share_changes(settings, journal, &daemon, entry.job(), false)
         {
             problems.push(Chain(&e).to_string());
         }

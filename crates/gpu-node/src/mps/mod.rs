@@ -5,6 +5,7 @@
 //! an MPS program of that user. Where users share a daemon it runs as root.
 
 mod admit;
+mod defaults;
 mod folders;
 mod process;
 
@@ -24,6 +25,7 @@ use crate::settings::Settings;
 use folders::{life_held, make_dirs, remove_dirs};
 
 use admit::admit;
+use defaults::Defaults;
 pub(crate) use folders::{Paths, left_dirs, still_there};
 
 /// An MPS daemon that could not be started or ended.
@@ -46,6 +48,13 @@ pub enum MpsError {
          the GPU: put run_dir on tmpfs, ext4 or xfs"
     )]
     NoAcl { path: PathBuf },
+    /// It runs, but does not take the limits that its shares need.
+    #[error("MPS daemon {key} cannot be given the limits of its shares")]
+    Limits {
+        key: String,
+        #[source]
+        source: Box<CommandError>,
+    },
     /// Another job uses the daemon.
     #[error("MPS daemon {key} serves job {holder}: it cannot be ended or changed before that job ends")]
     Held { key: String, holder: JobId },
@@ -61,7 +70,7 @@ impl MpsError {
         match self {
             Self::State(_) => true,
             Self::Start { source, .. } => matches!(**source, CommandError::Start { .. }),
-            Self::NoAcl { .. } | Self::Held { .. } | Self::Silent { .. } => false,
+            Self::NoAcl { .. } | Self::Limits { .. } | Self::Held { .. } | Self::Silent { .. } => false,
         }
     }
 }
@@ -94,7 +103,7 @@ pub(crate) fn ensure(
     };
     if let Some(old) = journal.daemon(key)? {
         if runs(&old) && (DaemonRecord { process: None, ..old.clone() }) == record {
-            admit_users(settings, journal, &old, None)?;
+            share_changes(settings, journal, &old, entry.job(), true)?;
             return Ok(paths);
         }
         stop(settings, journal, &old, Some(entry.job()))?;
@@ -123,11 +132,32 @@ pub(crate) fn ensure(
     };
     record.process = Some((held.pid, held.start_time));
     journal.store_daemon(&record)?;
+    if let Some(defaults) = Defaults::of_shares(journal, key, None)? {
+        defaults.set(settings, &record)?;
+    }
     Ok(paths)
 }
 
 /// How long the control program gets to turn itself into a daemon.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Adapts a daemon that runs to a share that comes (`stays`) or goes: who may reach it, and what its clients get at most.
+pub(crate) fn share_changes(
+    settings: &Settings,
+    journal: &Journal,
+    record: &DaemonRecord,
+    job: JobId,
+    stays: bool,
+) -> Result<(), MpsError> {
+    admit_users(settings, journal, record, (!stays).then_some(job.0))?;
+    let all = Defaults::of_shares(journal, &record.key, None)?;
+    let others = Defaults::of_shares(journal, &record.key, Some(job))?;
+    let (before, now) = if stays { (others, all) } else { (all, others) };
+    match now.filter(|_| now != before) {
+        Some(defaults) => defaults.set(settings, record),
+        None => Ok(()),
+    }
+}
 
 /// Sets who may reach a daemon that users share; see [`admit`]. A daemon of one user has directories of that user.
 pub(crate) fn admit_users(

@@ -37,18 +37,28 @@ fn the_daemon_lives_from_the_first_share_to_the_last() {
         let first = node.realise(1, ALICE, on_gpu(1, 2862, 25)).unwrap().entry;
         let daemons = node.daemons();
         assert_eq!(daemons.len(), 1);
-        assert_eq!(std::fs::metadata(format!("/proc/{}", daemons[0])).unwrap().uid(), ALICE);
+        assert_eq!(crate::process::owner(daemons[0]), Some(ALICE));
         assert_eq!(node.access("nvidia1"), (ALICE, 0o600));
         let env = task_environment(&first, 0, 1);
         assert_eq!(var(&env, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"), "0=2862M");
         assert_eq!(var(&env, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"), "25");
         assert_eq!(var(&env, "CUDA_VISIBLE_DEVICES"), first.gpus[0].uuid);
-        assert_eq!(ask(node, &env, ALICE, "get_default_active_thread_percentage\n").trim(), "100.0");
+        let limits = || {
+            let of = |words| ask(node, &env, ALICE, words).trim().to_owned();
+            (of("get_default_active_thread_percentage\n"), of("get_default_device_pinned_mem_limit 0\n"))
+        };
+        let are = |threads: &str, mem: &str| assert_eq!(limits(), (threads.to_owned(), mem.to_owned()));
+        are("25.0", "3G");
         let environ = std::fs::read_to_string(format!("/proc/{}/environ", daemons[0])).unwrap();
         assert!(environ.contains(&format!("CUDA_VISIBLE_DEVICES={}", first.gpus[0].uuid)));
 
         node.realise(2, ALICE, on_gpu(1, 1000, 25)).unwrap();
         assert_eq!(node.daemons(), daemons, "one daemon for both");
+        are("25.0", "3G");
+        node.realise(4, ALICE, on_gpu(1, 4096, 60)).unwrap();
+        are("60.0", "4G");
+        node.release(4);
+        are("25.0", "3G");
         let GpuState::Mps(shares) = &node.inspect().node.gpus[1].state else { panic!("shared") };
         assert_eq!(shares.len(), 2);
         let error = node.realise(3, BOB, on_gpu(1, 1000, 25)).unwrap_err();

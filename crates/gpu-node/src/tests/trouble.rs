@@ -106,7 +106,7 @@ fn a_driver_that_reopens_device_nodes_is_told() {
              NVreg_ModifyDeviceFiles=0",
             params.display()
         );
-        assert_eq!(node.disagreements(&[]), [told.clone()]);
+        assert_eq!(node.disagreements(&[]), std::slice::from_ref(&told));
         assert_eq!(node.reconcile(&[]).problems, [told]);
     });
 }

@@ -71,7 +71,7 @@ impl Spec {
             name: "gpu-threads",
             env: "TESSERA_GPU_THREADS",
             arginfo: "percent",
-            usage: "[tessera] share of the GPU's multiprocessors, 1 to 100: the most for mps, the least for mig",
+            usage: "[tessera] share of the GPU's multiprocessors, 1 to 100: the most for mps (cooperative), the least for mig",
         },
         Spec {
             opt: Opt::Pattern,

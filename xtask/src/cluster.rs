@@ -44,6 +44,9 @@ pub(crate) struct Up {
     /// Slurm alone, without any part of Tessera
     #[arg(long)]
     stock: bool,
+    /// Add a second slurmctld that takes over when the first is gone
+    #[arg(long)]
+    backup: bool,
     /// Remove what an earlier cluster left in the directory
     #[arg(long)]
     fresh: bool,
@@ -122,6 +125,9 @@ fn start(up: &Up) -> Result<(), TaskError> {
     if let Some(file) = &up.nodes {
         let text = at(file, std::fs::read_to_string(file))?;
         builder = builder.templates(lab::config::Templates::for_nodes(&text)?);
+    }
+    if up.backup {
+        builder = builder.backup();
     }
     if up.release {
         builder = builder.release();

@@ -14,7 +14,7 @@ use crate::error::HarnessError;
 use crate::files::{check_reachable, fresh_dir, make_dirs, write_config};
 use crate::inside::Inside;
 use crate::layout::Layout;
-use crate::{accounting, paths, sim, small_disk};
+use crate::{accounting, backup, paths, sim, small_disk};
 
 /// Describes a cluster; [`Builder::start`] makes it.
 #[derive(Debug)]
@@ -29,6 +29,7 @@ pub struct Builder {
     accounting: bool,
     state_kib: Option<u32>,
     device_cgroup: bool,
+    backup: bool,
 }
 
 impl Cluster {
@@ -46,6 +47,7 @@ impl Cluster {
             accounting: false,
             state_kib: None,
             device_cgroup: false,
+            backup: false,
         }
     }
 }
@@ -110,6 +112,13 @@ impl Builder {
         self
     }
 
+    /// Adds a second slurmctld that takes over when the first is gone.
+    #[must_use]
+    pub fn backup(mut self) -> Self {
+        self.backup = true;
+        self
+    }
+
     /// Gives the state of each node a file system of its own of this size, which a test can fill.
     #[must_use]
     pub fn small_state(mut self, kib: u32) -> Self {
@@ -131,7 +140,7 @@ impl Builder {
     ///
     /// The step that failed. If a daemon did not start, the error has the end of its log.
     pub fn start(self) -> Result<Cluster, HarnessError> {
-        let accounting = self.accounting;
+        let (accounting, backup) = (self.accounting, self.backup);
         let mut cluster = self.lay_out()?;
         cluster.start(&Daemon::Munged)?;
         cluster.wait_munged()?;
@@ -139,6 +148,10 @@ impl Builder {
             accounting::start(&mut cluster)?;
         }
         cluster.start(&Daemon::Slurmctld)?;
+        if backup {
+            cluster.wait_primary()?;
+            cluster.start(&Daemon::Backup)?;
+        }
         for node in cluster.nodes.clone() {
             cluster.start(&Daemon::Slurmd(node))?;
         }
@@ -181,6 +194,9 @@ impl Builder {
             cluster.nodes.iter().try_for_each(|node| small_disk::mount(&cluster.layout, node, kib))?;
         }
         write_config(&cluster, &templates, self.stock, &self.extra_slurm_conf)?;
+        if self.backup {
+            backup::lay_out(&cluster.layout)?;
+        }
         if self.accounting {
             accounting::lay_out(&cluster.layout)?;
         }

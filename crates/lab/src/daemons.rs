@@ -20,6 +20,8 @@ pub enum Daemon {
     Slurmdbd,
     /// The controller.
     Slurmctld,
+    /// The controller that takes over, on a cluster with one.
+    Backup,
     /// The daemon of one node.
     Slurmd(String),
 }
@@ -33,6 +35,7 @@ impl Daemon {
             Self::Mariadbd => "mariadbd".to_owned(),
             Self::Slurmdbd => "slurmdbd".to_owned(),
             Self::Slurmctld => "slurmctld".to_owned(),
+            Self::Backup => "slurmctld-backup".to_owned(),
             Self::Slurmd(node) => format!("slurmd-{node}"),
         }
     }
@@ -49,7 +52,17 @@ impl Cluster {
             Daemon::Munged => self.munged(),
             Daemon::Mariadbd => crate::accounting::database(&self.layout),
             Daemon::Slurmdbd => crate::accounting::slurmdbd(&self.layout),
-            Daemon::Slurmctld => self.daemon_command("slurmctld", &["-D"]),
+            Daemon::Slurmctld => match crate::backup::file(&self.layout) {
+                None => self.daemon_command("slurmctld", &["-D"]),
+                Some(_) => {
+                    crate::backup::named(crate::backup::PRIMARY, &self.daemon_command("slurmctld", &["-D"]))
+                }
+            },
+            Daemon::Backup => {
+                let file = crate::backup::file(&self.layout).unwrap_or_default().display().to_string();
+                let command = self.daemon_command("slurmctld", &["-D", "-f", &file]);
+                crate::backup::named(crate::backup::BACKUP, &command)
+            }
             Daemon::Slurmd(node) => {
                 let mut command = self.daemon_command("slurmd", &["-D", "-N", node]);
                 command.env("NVML_SIM_STATE", self.layout.sim_state(node));

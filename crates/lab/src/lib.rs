@@ -9,6 +9,7 @@
 
 mod accounting;
 pub mod artefacts;
+mod backup;
 mod builder;
 pub mod cluster;
 pub mod command;

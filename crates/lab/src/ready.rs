@@ -24,6 +24,15 @@ impl Cluster {
         })
     }
 
+    /// Waits until the first slurmctld answers: the second one must not find its place empty.
+    pub(crate) fn wait_primary(&self) -> Result<(), HarnessError> {
+        wait_for("slurmctld to answer", PATIENCE, || {
+            let done = self.run(User::Root, "scontrol", &["ping"]).map_err(|e| with_causes(&e))?;
+            let is_up = done.stdout.lines().any(|line| line.contains("(primary)") && line.ends_with("UP"));
+            if is_up { Ok(()) } else { Err(done.stdout) }
+        })
+    }
+
     /// Waits until every node is idle or busy with jobs, that is, up.
     ///
     /// # Errors

@@ -79,7 +79,7 @@ impl Run<'_> {
             if since < PHANTOM {
                 continue;
             }
-            let excused = self.fault.as_ref().is_some_and(leaves_phantoms);
+            let excused = self.past.iter().chain(&self.fault).any(leaves_phantoms);
             let what = if excused {
                 "job running without a process"
             } else {

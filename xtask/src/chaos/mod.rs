@@ -5,6 +5,7 @@
 
 mod administrator;
 mod check;
+mod jobs;
 mod outcome;
 mod plan;
 mod run;

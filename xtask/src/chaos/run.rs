@@ -1,6 +1,6 @@
 //! Plays a plan on a cluster and looks at it in between.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -11,16 +11,13 @@ use lab::config::Templates;
 use lab::{Cluster, User};
 
 use super::Chaos;
-use super::check::{
-    Devices, Finding, Patience, Reality, broken_promise, disagreements, leftovers, two_owners,
-};
+use super::check::{Devices, Finding, Patience, disagreements, leftovers, two_owners};
 use super::outcome::{Outcome, print};
 use super::plan::{Event, Fault, Order, Plan};
 use super::seen::report::{Reports, SCRIPT};
 use super::seen::{Seen, Task, look, scan};
 use super::strike::{Wound, mend, strike};
 use super::submit::Submission;
-use super::wounds::silences_driver;
 use crate::cluster::{absolute, guardian};
 use crate::command::{TaskError, at};
 
@@ -46,10 +43,12 @@ pub(super) struct Run<'a> {
     pub(super) cluster: Cluster,
     pub(super) outcome: Outcome,
     pub(super) orders: Vec<Order>,
-    reports: Reports,
-    devices: Devices,
+    pub(super) reports: Reports,
+    pub(super) devices: Devices,
     /// The fault in force, until everything has settled after it.
     pub(super) fault: Option<Fault>,
+    /// Those since the last rest.
+    pub(super) past: Vec<Fault>,
     wound: Wound,
     /// Until when a daemon that does not run is our doing.
     daemon_is_ours: bool,
@@ -60,6 +59,12 @@ pub(super) struct Run<'a> {
     /// The next job is cancelled so many milliseconds after its submission.
     pub(super) cancel_young: Option<u32>,
     pub(super) submissions: Vec<Submission>,
+    /// Processes that the driver knows to use a GPU: id and start time.
+    pub(super) on_gpus: BTreeSet<(i32, u64)>,
+    /// Jobs that have failed, so that each is told once.
+    pub(super) failed: BTreeSet<(u32, Option<u32>)>,
+    /// Orders whose jobs began on a node that was left to Slurm.
+    pub(super) unmanaged: BTreeSet<u32>,
     /// Nothing has happened since the last rest.
     is_rested: bool,
 }
@@ -76,12 +81,16 @@ pub(super) fn run(chaos: &Chaos) -> Result<bool, TaskError> {
         reports,
         devices: Devices::default(),
         fault: None,
+        past: Vec::new(),
         wound: Wound::default(),
         daemon_is_ours: false,
         read: BTreeMap::new(),
         phantoms: BTreeMap::new(),
         cancel_young: None,
         submissions: Vec::new(),
+        on_gpus: BTreeSet::new(),
+        failed: BTreeSet::new(),
+        unmanaged: BTreeSet::new(),
         is_rested: false,
     };
     run.outcome.say(&format!(
@@ -107,6 +116,7 @@ fn start(chaos: &Chaos) -> Result<Cluster, TaskError> {
         .templates(templates)
         .slurm(chaos.slurm)
         .guardian(guardian()?)
+        .backup()
         .slurm_conf("MessageTimeout=30\nKillWait=5\nMinJobAge=300");
     builder = builder.small_state(STATE_KIB);
     if let Some(dir) = &chaos.dir {
@@ -151,7 +161,7 @@ impl Run<'_> {
         if self.chaos.without.iter().any(|name| name == fault.name()) {
             return self.outcome.say(&format!("fault {number}: {fault}: left out"));
         }
-        self.daemon_is_ours = matches!(fault, Fault::Kill(_) | Fault::Restart(_));
+        self.daemon_is_ours = matches!(fault, Fault::Kill(_) | Fault::Restart(_) | Fault::Takeover { .. });
         if let Fault::CancelYoung(ms) = fault {
             self.cancel_young = Some(ms);
         }
@@ -163,7 +173,10 @@ impl Run<'_> {
     }
 
     fn mend(&mut self) -> Result<(), TaskError> {
+        // What was written while the fault was in force is read while it is.
+        self.promises()?;
         if let Some(fault) = &self.fault {
+            self.past.push(fault.clone());
             mend(&mut self.cluster, fault, &self.wound)?;
         }
         self.daemon_is_ours = false;
@@ -187,6 +200,7 @@ impl Run<'_> {
     /// What must hold at every moment.
     fn sample(&mut self) -> Result<(), TaskError> {
         let (tasks, ..) = scan(&self.cluster);
+        self.use_gpus(&tasks)?;
         for finding in two_owners(&tasks, &self.devices) {
             // A task may have ended before the other began, while /proc was read.
             let alive: Vec<Task> = tasks.iter().filter(|task| is_alive(task)).cloned().collect();
@@ -204,7 +218,7 @@ impl Run<'_> {
     /// A daemon that ended by itself is a violation, and is started again.
     fn daemons(&mut self) -> Result<(), TaskError> {
         let nodes = self.cluster.nodes().iter().cloned().map(lab::Daemon::Slurmd);
-        let all: Vec<lab::Daemon> = nodes.chain([lab::Daemon::Slurmctld]).collect();
+        let all: Vec<lab::Daemon> = nodes.chain([lab::Daemon::Slurmctld, lab::Daemon::Backup]).collect();
         for daemon in all {
             if self.cluster.process(&daemon).is_none() {
                 self.violation(Finding::new("daemon ended", daemon.name(), "nobody ended it"))?;
@@ -234,7 +248,7 @@ impl Run<'_> {
         loop {
             let seen = look(&self.cluster)?;
             self.devices.learn(&seen);
-            self.promises()?;
+            self.jobs(&seen)?;
             self.help(&seen)?;
             let left: Vec<Finding> =
                 patience.look(rules(&seen, &self.devices)).into_iter().cloned().collect();
@@ -252,19 +266,6 @@ impl Run<'_> {
         }
     }
 
-    /// Holds what the jobs wrote against what they were promised.
-    fn promises(&mut self) -> Result<(), TaskError> {
-        for report in self.reports.fresh() {
-            let Some(order) = self.orders.iter().find(|order| order.number == report.order) else { continue };
-            let ill = self.fault.as_ref().is_some_and(|fault| silences_driver(fault, &report.node));
-            let reality = Reality { gpus: self.devices.count(&report.node), driver_is_ill: ill };
-            if let Some(finding) = broken_promise(&report, order.kind(), reality) {
-                self.violation(finding)?;
-            }
-        }
-        Ok(())
-    }
-
     /// Lets all jobs end, and looks for what they left.
     fn rest(&mut self) -> Result<(), TaskError> {
         self.fault = None;
@@ -272,7 +273,7 @@ impl Run<'_> {
         while begin.elapsed() < REST {
             let seen = look(&self.cluster)?;
             self.devices.learn(&seen);
-            self.promises()?;
+            self.jobs(&seen)?;
             self.help(&seen)?;
             left = seen.jobs.into_iter().filter(|job| job.state == "PENDING" || job.is_there()).collect();
             if left.is_empty() {
@@ -297,6 +298,7 @@ impl Run<'_> {
         self.logs()?;
         self.doctor()?;
         let waited = begin.elapsed().as_secs();
+        self.past.clear();
         let (jobs, faults) = (self.outcome.jobs, self.outcome.faults);
         self.outcome.say(&format!("rest after {waited} s: {jobs} jobs and {faults} faults so far"))
     }

@@ -88,6 +88,7 @@ pub(super) fn strike(cluster: &mut Cluster, fault: &Fault) -> Result<Wound, Harn
             cluster.stop(&daemon(*what))?;
             Wound::default()
         }
+        Fault::Takeover { killed } => Wound::met(take_over(cluster, *killed)?),
         Fault::KillStep(node, pick) => kill_step(cluster, node.name(), *pick),
         Fault::KillWork(node, work) => Wound::met(kill_work(cluster, node.name(), *work)?),
         Fault::KillMps(node, pick) => kill_mps(cluster, node.name(), *pick),
@@ -117,6 +118,7 @@ pub(super) fn strike(cluster: &mut Cluster, fault: &Fault) -> Result<Wound, Harn
 pub(super) fn mend(cluster: &mut Cluster, fault: &Fault, wound: &Wound) -> Result<(), HarnessError> {
     match fault {
         Fault::Kill(what) | Fault::Restart(what) => cluster.start(&daemon(*what))?,
+        Fault::Takeover { .. } => cluster.start(&lab::Daemon::Slurmctld)?,
         Fault::Drain(node) | Fault::Down(node) => resume(cluster, node.name())?,
         Fault::Driver(node, ..) => cluster.fault(node.name(), &["clear"])?,
         Fault::DiskFull(node) => drop(fs::remove_file(filler(cluster, node.name()))),
@@ -136,6 +138,23 @@ pub(super) fn mend(cluster: &mut Cluster, fault: &Fault, wound: &Wound) -> Resul
         cluster.run(User::Root, "scontrol", &["release", &job.to_string()])?;
     }
     Ok(())
+}
+
+/// Waits until the second slurmctld is in charge.
+fn take_over(cluster: &mut Cluster, killed: bool) -> Result<String, HarnessError> {
+    let begin = Instant::now();
+    if killed {
+        cluster.kill9(&lab::Daemon::Slurmctld)?;
+    } else {
+        let first = cluster.process(&lab::Daemon::Slurmctld);
+        cluster.run(User::Root, "scontrol", &["takeover"])?;
+        wait_for("the first slurmctld to be gone", PATIENCE, || {
+            cluster.reap();
+            if first.as_ref().is_some_and(Started::is_alive) { Err("alive".to_owned()) } else { Ok(()) }
+        })?;
+    }
+    answers(cluster)?;
+    Ok(format!("after {} s", begin.elapsed().as_secs()))
 }
 
 /// Waits until slurmctld answers.

@@ -1,6 +1,6 @@
 //! What a fault may lead to without anything being wrong.
 
-use super::plan::{Daemon, Driver, Fault, Work};
+use super::plan::{Daemon, Driver, Fault, File, Work};
 
 /// Reasons for which Slurm drains nodes without us (docs/operations.md, "After slurmctld was killed").
 const STOCK: [&str; 3] = ["Duplicate jobid", "Kill task failed", "Not responding"];
@@ -60,11 +60,34 @@ pub(super) fn silences_driver(fault: &Fault, node: &str) -> bool {
     matches!(fault, Fault::Driver(at, _, Driver::Lost | Driver::ListTimeout) if at.name() == node)
 }
 
+/// Whether jobs may fail without anybody being at fault but the fault.
+pub(super) fn may_fail_jobs(fault: &Fault) -> bool {
+    match fault {
+        Fault::Driver(_, _, what) => *what != Driver::Slow,
+        Fault::Down(_)
+        | Fault::Kill(_)
+        | Fault::Takeover { killed: true }
+        | Fault::KillStep(..)
+        | Fault::KillWork(..)
+        | Fault::KillMps(..)
+        | Fault::DiskFull(_) => true,
+        _ => false,
+    }
+}
+
+/// Whether tessera.toml does not describe this node, so that Slurm alone decides there.
+pub(super) fn is_unmanaged(fault: &Fault, node: &str) -> bool {
+    *fault == Fault::Reconfigure(File::Shrunken) && node == "n2"
+}
+
 /// Whether Slurm may afterwards take jobs for running that are over, until somebody tells it.
 pub(super) fn leaves_phantoms(fault: &Fault) -> bool {
     matches!(
         fault,
-        Fault::Kill(Daemon::Slurmctld | Daemon::Slurmd(_)) | Fault::KillStep(..) | Fault::KillWork(..)
+        Fault::Kill(Daemon::Slurmctld | Daemon::Slurmd(_))
+            | Fault::Takeover { killed: true }
+            | Fault::KillStep(..)
+            | Fault::KillWork(..)
     )
 }
 

@@ -18,6 +18,7 @@ pub(in crate::chaos) fn disagreements(seen: &Seen, devices: &Devices) -> Vec<Fin
         found.extend(layout(seen, node, &tasks, devices));
         found.extend(access(node, &tasks, devices));
         found.extend(daemons(seen, node, &tasks));
+        found.extend(strangers(node, &tasks, devices));
     }
     for task in &seen.tasks {
         if !seen.jobs.iter().any(|job| job.id == task.job && job.is_on(&task.node)) {
@@ -195,6 +196,24 @@ fn daemons(seen: &Seen, node: &Node, tasks: &[&Task]) -> Vec<Finding> {
         if !seen.jobs.iter().any(|job| job.id == step.job && job.is_on(&node.name)) {
             let subject = format!("{}: slurmstepd {}", node.name, step.pid);
             found.push(Finding::new("daemon without a job", subject, format!("of job {}", step.job)));
+        }
+    }
+    found
+}
+
+/// Every process on a GPU is of a job that has something there.
+fn strangers(node: &Node, tasks: &[&Task], devices: &Devices) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for gpu in &node.gpus {
+        for pid in &gpu.processes {
+            let has = |task: &&Task| {
+                let mut uuids = task.devices.iter().map(|name| devices.uuid(&node.name, name));
+                u32::try_from(task.pid) == Ok(*pid) && uuids.any(|uuid| devices.gpu(&uuid) == gpu.uuid)
+            };
+            if !tasks.iter().any(has) {
+                let subject = format!("{}: process {pid}", node.name);
+                found.push(Finding::new("stranger's process", subject, format!("on GPU {}", gpu.index)));
+            }
         }
     }
     found

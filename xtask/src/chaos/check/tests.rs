@@ -27,6 +27,7 @@ fn healthy() -> Seen {
         access: vec![access(uid, 0o400); 2],
     };
     let mut first = gpu(0, ALICE);
+    first.processes = vec![101];
     first.instances = vec![instance(4, "MIG-a", ALICE), instance(5, "MIG-idle", 0)];
     let place = |gpu, instance: Option<u32>, holder| Place {
         gpu,
@@ -57,6 +58,7 @@ fn healthy() -> Seen {
         order: Some(job),
         node: "n1".to_owned(),
         devices: vec![device.to_owned()],
+        is_script: true,
         mps: None,
     };
     let share = Task { mps: Some("/pipe".to_owned()), ..task(3, BOB, "GPU-2") };
@@ -147,7 +149,7 @@ fn two_jobs_with_one_device_are_found() {
 #[test]
 fn each_disagreement_is_found() {
     type Harm = fn(&mut Seen);
-    let cases: [(&str, Harm); 14] = [
+    let cases: [(&str, Harm); 16] = [
         ("journal without a job", |seen| seen.jobs[0].state = "COMPLETED".to_owned()),
         ("layout without a job", |seen| seen.jobs.truncate(2)),
         ("left process", |seen| seen.jobs.clear()),
@@ -166,6 +168,8 @@ fn each_disagreement_is_found() {
             seen.tasks.truncate(2);
             seen.nodes[0].journal.truncate(2);
         }),
+        ("stranger's process", |seen| seen.nodes[0].gpus[0].processes.push(102)),
+        ("stranger's process", |seen| seen.nodes[0].gpus[3].processes.push(4)),
         ("share without a daemon", |seen| seen.nodes[0].mps.clear()),
     ];
     for (rule, harm) in cases {

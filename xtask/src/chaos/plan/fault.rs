@@ -39,6 +39,8 @@ pub(in crate::chaos) enum Fault {
     Kill(Daemon),
     /// An orderly end; it starts again later.
     Restart(Daemon),
+    /// The second slurmctld takes over: because it is asked to, or because the first was killed.
+    Takeover { killed: bool },
     /// The step daemon of a job, and its tasks with it, are killed.
     KillStep(Node, Pick),
     /// A process at work on the node's GPUs is killed.
@@ -126,6 +128,8 @@ impl Fault {
             Self::Kill(Daemon::Slurmd(_)) => "kill-slurmd",
             Self::Restart(Daemon::Slurmctld) => "restart-slurmctld",
             Self::Restart(Daemon::Slurmd(_)) => "restart-slurmd",
+            Self::Takeover { killed: false } => "takeover",
+            Self::Takeover { killed: true } => "failover",
             Self::KillStep(..) => "kill-slurmstepd",
             Self::KillWork(_, Work::Prolog) => "kill-prolog",
             Self::KillWork(_, Work::Epilog) => "kill-epilog",
@@ -160,7 +164,8 @@ impl fmt::Display for Fault {
             }
             Self::Driver(node, Some(gpu), _) => write!(f, " on {}, GPU {gpu}", node.name()),
             Self::Driver(node, None, _) => write!(f, " on {}, every GPU", node.name()),
-            Self::Kill(Daemon::Slurmctld) | Self::Restart(Daemon::Slurmctld) | Self::Reconfigure(_) => Ok(()),
+            Self::Kill(Daemon::Slurmctld) | Self::Restart(Daemon::Slurmctld) => Ok(()),
+            Self::Takeover { .. } | Self::Reconfigure(_) => Ok(()),
         }
     }
 }

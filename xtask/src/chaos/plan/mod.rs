@@ -67,7 +67,7 @@ pub(super) struct Step {
 }
 
 /// Rounds between two rests.
-const ROUNDS: u32 = 8;
+const ROUNDS: u32 = 12;
 
 /// An endless sequence.
 #[derive(Debug)]
@@ -123,7 +123,7 @@ impl Plan {
             user: dice.below(2),
             kind: dice.index(KINDS.len()),
             // Mostly short, so that much begins and ends; some outlive several faults.
-            seconds: if dice.percent(80) { dice.between(0, 8) } else { dice.between(20, 50) },
+            seconds: if dice.percent(85) { dice.between(0, 8) } else { dice.between(15, 30) },
             manner: if dice.percent(25) { Manner::Stubborn } else { Manner::Meek },
         };
         self.orders += 1;
@@ -166,7 +166,7 @@ fn driver(dice: &mut Dice, what: Driver) -> Fault {
 }
 
 /// One of each kind; those that hit slurmctld and slurmd come twice as often.
-const FAULTS: [fn(&mut Dice) -> Fault; 31] = [
+const FAULTS: [fn(&mut Dice) -> Fault; 33] = [
     |d| Fault::Cancel(JobState::Pending, pick(d)),
     |d| Fault::Cancel(JobState::Running, pick(d)),
     |d| Fault::Cancel(JobState::Completing, pick(d)),
@@ -183,6 +183,8 @@ const FAULTS: [fn(&mut Dice) -> Fault; 31] = [
     |d| Fault::Kill(Daemon::Slurmd(node(d))),
     |d| Fault::Kill(Daemon::Slurmd(node(d))),
     |d| Fault::Restart(Daemon::Slurmd(node(d))),
+    |_| Fault::Takeover { killed: false },
+    |_| Fault::Takeover { killed: true },
     |d| Fault::KillStep(node(d), pick(d)),
     |d| Fault::KillWork(node(d), Work::Prolog),
     |d| Fault::KillWork(node(d), Work::Epilog),
@@ -221,7 +223,7 @@ mod tests {
 
     #[test]
     fn every_fault_and_kind_of_job_comes_up_before_long() {
-        let steps = steps(1, 2_000);
+        let steps = steps(1, 4_000);
         let faults: BTreeSet<&str> = steps
             .iter()
             .filter_map(|step| match &step.event {
@@ -237,7 +239,7 @@ mod tests {
             })
             .collect();
         assert_eq!(kinds.len(), KINDS.len());
-        assert_eq!(faults.len(), 28, "{faults:?}");
+        assert_eq!(faults.len(), 30, "{faults:?}");
     }
 
     #[test]

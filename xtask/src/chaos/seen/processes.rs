@@ -22,6 +22,8 @@ pub(in crate::chaos) struct Task {
     pub(in crate::chaos) node: String,
     /// What `CUDA_VISIBLE_DEVICES` names.
     pub(in crate::chaos) devices: Vec<String>,
+    /// Whether it is a script, not one of the programs that the script runs.
+    pub(in crate::chaos) is_script: bool,
     /// Directory of its MPS daemon's pipes.
     pub(in crate::chaos) mps: Option<String>,
 }
@@ -62,7 +64,9 @@ pub(in crate::chaos) fn scan(cluster: &Cluster) -> (Vec<Task>, Vec<MpsDaemon>, V
         if is_mps {
             daemons.extend(mps_daemon(pid, uid, &environment, &mark));
         } else {
-            tasks.extend(task(pid, uid, &environment, &mark));
+            let is_script = ["slurm_script", "sh"].contains(&comm.trim());
+            let found = task(pid, uid, &environment, &mark);
+            tasks.extend(found.map(|task| Task { is_script, ..task }));
         }
     }
     (tasks, daemons, step_daemons(dir))
@@ -93,6 +97,7 @@ fn task(pid: i32, uid: u32, environment: &Environment, mark: &str) -> Option<Tas
         order: get("SLURM_JOB_NAME").and_then(order_of),
         node: get("SLURMD_NODENAME")?.to_owned(),
         devices,
+        is_script: false,
         mps: get("CUDA_MPS_PIPE_DIRECTORY").map(str::to_owned),
     })
 }

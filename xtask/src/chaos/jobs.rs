@@ -1,0 +1,140 @@
+//! What becomes of jobs: they have what they were promised, use it, and end as they should.
+
+use std::fs;
+
+use lab::command::run;
+use lab::{HarnessError, User};
+use serde_json::Value;
+
+use super::check::{Finding, Reality, broken_promise};
+use super::run::Run;
+use super::seen::{Job, Seen, Task, name_of};
+use super::wounds::{is_unmanaged, may_fail_jobs, silences_driver};
+use crate::command::TaskError;
+
+/// How much memory each process takes on its GPU.
+const MEMORY_MIB: &str = "500";
+
+/// States of jobs that did not do what their scripts say.
+const FAILED: [&str; 3] = ["FAILED", "BOOT_FAIL", "OUT_OF_MEMORY"];
+
+impl Run<'_> {
+    /// Looks at reports and at ended jobs.
+    pub(super) fn jobs(&mut self, seen: &Seen) -> Result<(), TaskError> {
+        self.promises()?;
+        let excused = self.fault.as_ref().is_some_and(may_fail_jobs);
+        for job in seen.jobs.iter().filter(|job| FAILED.contains(&job.state.as_str())) {
+            if self.failed.insert((job.id, job.order)) && !excused {
+                let finding = self.failure(job);
+                self.violation(finding)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn failure(&self, job: &Job) -> Finding {
+        let kind =
+            self.orders.iter().find(|order| Some(order.number) == job.order).map(|order| order.kind().name);
+        let name = job.order.map(name_of).unwrap_or_default();
+        let path = self.cluster.layout().jobs().join(format!("{name}.{}.out", job.id));
+        let said = fs::read_to_string(path).unwrap_or_default();
+        let last = said.lines().last().unwrap_or_default().to_owned();
+        let subject = format!("job {} (order {:?}, {})", job.id, job.order, kind.unwrap_or_default());
+        Finding::new(
+            "job failed",
+            subject,
+            format!("{} ({}) on {:?}: {last}", job.state, job.reason, job.nodes),
+        )
+    }
+
+    /// Holds what the jobs wrote against what they were promised.
+    pub(super) fn promises(&mut self) -> Result<(), TaskError> {
+        for report in self.reports.fresh() {
+            let Some(order) = self.orders.iter().find(|order| order.number == report.order) else { continue };
+            let is = |what: fn(&super::plan::Fault, &str) -> bool| {
+                self.fault.as_ref().is_some_and(|fault| what(fault, &report.node))
+            };
+            let reality =
+                Reality { gpus: self.devices.count(&report.node), driver_is_ill: is(silences_driver) };
+            if is(is_unmanaged) {
+                self.unmanaged.insert(report.order);
+            }
+            if self.unmanaged.contains(&report.order) {
+                continue;
+            }
+            if let Some(finding) = broken_promise(&report, order.kind(), reality) {
+                self.violation(finding)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the driver count the jobs' processes as users of their devices, as if they had a CUDA context there.
+    pub(super) fn use_gpus(&mut self, tasks: &[Task]) -> Result<(), TaskError> {
+        let fresh: Vec<&Task> = tasks
+            .iter()
+            .filter(|task| task.is_script && !task.devices.is_empty())
+            .filter(|task| !self.on_gpus.contains(&(task.pid, task.since)))
+            .collect();
+        for node in self.cluster.nodes() {
+            let here: Vec<&&Task> = fresh.iter().filter(|task| task.node == *node).collect();
+            if here.is_empty() {
+                continue;
+            }
+            let shown = run(self.cluster.command_on(node, User::Root, "nvml-sim")?.args(["show", "--json"]))?;
+            let state: Value = serde_json::from_str(&shown.stdout).unwrap_or_default();
+            for task in here {
+                for device in &task.devices {
+                    let uuid = self.devices.uuid(node, device);
+                    if let Some(place) = place(&state, &uuid) {
+                        self.use_gpu(node, task, &place)?;
+                    }
+                }
+            }
+        }
+        self.on_gpus.extend(fresh.iter().map(|task| (task.pid, task.since)));
+        Ok(())
+    }
+
+    /// A process that has ended meanwhile uses nothing.
+    fn use_gpu(&self, node: &str, task: &Task, place: &[String]) -> Result<(), HarnessError> {
+        let mut command = self.cluster.command_on(node, User::Root, "nvml-sim")?;
+        command.args(["proc", "add", "--memory-mib", MEMORY_MIB, "--pid", &task.pid.to_string()]).args(place);
+        run(command.args(task.mps.as_ref().map(|_| "--mps"))).map(drop)
+    }
+}
+
+/// A device's place in the simulator's state, as options of `nvml-sim proc add`.
+fn place(state: &Value, uuid: &str) -> Option<Vec<String>> {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let words = |words: &[(&str, &Value)]| -> Vec<String> {
+        words.iter().flat_map(|(name, value)| [format!("--{name}"), value.to_string()]).collect()
+    };
+    let specs = list(&state["node"]["gpus"]);
+    if let Some(gpu) = specs.iter().position(|spec| spec["uuid"] == uuid) {
+        return Some(words(&[("gpu", &gpu.into())]));
+    }
+    list(&state["gpus"]).iter().enumerate().find_map(|(gpu, live)| {
+        list(&live["instances"]).iter().find_map(|instance| {
+            let cis = list(&instance["cis"]);
+            let ci = cis.iter().find(|ci| ci["uuid"] == uuid)?;
+            Some(words(&[("gpu", &gpu.into()), ("gi", &instance["id"]), ("ci", &ci["id"])]))
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_has_its_place() {
+        let text = r#"{"node": {"gpus": [{"uuid": "GPU-a"}, {"uuid": "GPU-b"}]},
+            "gpus": [{"instances": []}, {"instances": [{"id": 7, "cis": [{"id": 0, "uuid": "MIG-c"}]}]}]}"#;
+        let state: Value = serde_json::from_str(text).unwrap();
+        let found = |uuid: &str| place(&state, uuid).map(|words| words.join(" "));
+        assert_eq!(found("GPU-b").as_deref(), Some("--gpu 1"));
+        assert_eq!(found("MIG-c").as_deref(), Some("--gpu 1 --gi 7 --ci 0"));
+        assert_eq!(found("MIG-x"), None);
+    }
+}

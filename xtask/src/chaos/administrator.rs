@@ -28,7 +28,7 @@ impl Run<'_> {
                 continue;
             }
             let log = self.fresh_log(&format!("slurmd-{}", node.name));
-            match judge(&node.name, &node.reason, &log, self.fault.as_ref()) {
+            match judge(&node.name, &node.reason, &log, self.recent()) {
                 Drain::Asked => {}
                 Drain::Stock => self.outcome.stock(&format!("{} drained: {}", node.name, node.reason))?,
                 Drain::Unfit => reconcile(&self.cluster, &node.name)?,
@@ -79,7 +79,7 @@ impl Run<'_> {
             if since < PHANTOM {
                 continue;
             }
-            let excused = self.past.iter().chain(&self.fault).any(leaves_phantoms);
+            let excused = self.past.iter().map(|(fault, _)| fault).chain(&self.fault).any(leaves_phantoms);
             let what = if excused {
                 "job running without a process"
             } else {

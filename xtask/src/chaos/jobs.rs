@@ -22,7 +22,7 @@ impl Run<'_> {
     /// Looks at reports and at ended jobs.
     pub(super) fn jobs(&mut self, seen: &Seen) -> Result<(), TaskError> {
         self.promises()?;
-        let excused = self.fault.as_ref().is_some_and(may_fail_jobs);
+        let excused = self.recent().any(may_fail_jobs);
         for job in seen.jobs.iter().filter(|job| FAILED.contains(&job.state.as_str())) {
             if self.failed.insert((job.id, job.order)) && !excused {
                 let finding = self.failure(job);
@@ -52,7 +52,7 @@ impl Run<'_> {
         for report in self.reports.fresh() {
             let Some(order) = self.orders.iter().find(|order| order.number == report.order) else { continue };
             let is = |what: fn(&super::plan::Fault, &str) -> bool| {
-                self.fault.as_ref().is_some_and(|fault| what(fault, &report.node))
+                self.recent().any(|fault| what(fault, &report.node))
             };
             let reality =
                 Reality { gpus: self.devices.count(&report.node), driver_is_ill: is(silences_driver) };

@@ -28,6 +28,12 @@ const SETTLE: Duration = Duration::from_secs(150);
 /// How long all jobs may take to end once no more are submitted and everything is mended.
 const REST: Duration = Duration::from_secs(400);
 
+/// A prolog that has met a fault may end this long after the fault.
+const LATE: Duration = Duration::from_secs(60);
+
+/// After this time a line says what is waited for.
+const SLOW: Duration = Duration::from_secs(45);
+
 /// Between two looks at the jobs' processes.
 const SAMPLE: Duration = Duration::from_millis(300);
 
@@ -47,8 +53,8 @@ pub(super) struct Run<'a> {
     pub(super) devices: Devices,
     /// The fault in force, until everything has settled after it.
     pub(super) fault: Option<Fault>,
-    /// Those since the last rest.
-    pub(super) past: Vec<Fault>,
+    /// Those since the last rest, and when each was mended.
+    pub(super) past: Vec<(Fault, Instant)>,
     wound: Wound,
     /// Until when a daemon that does not run is our doing.
     daemon_is_ours: bool,
@@ -176,8 +182,8 @@ impl Run<'_> {
         // What was written while the fault was in force is read while it is.
         self.promises()?;
         if let Some(fault) = &self.fault {
-            self.past.push(fault.clone());
             mend(&mut self.cluster, fault, &self.wound)?;
+            self.past.push((fault.clone(), Instant::now()));
         }
         self.daemon_is_ours = false;
         self.answers(true)
@@ -228,6 +234,12 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// The fault in force, and those whose effects may still come.
+    pub(super) fn recent(&self) -> impl Iterator<Item = &Fault> {
+        let late = self.past.iter().filter(|(_, mended)| mended.elapsed() < LATE);
+        late.map(|(fault, _)| fault).chain(&self.fault)
+    }
+
     pub(super) fn violation(&mut self, finding: Finding) -> Result<(), TaskError> {
         self.outcome.violation(finding, &self.cluster.layout().at("log"))
     }
@@ -244,7 +256,7 @@ impl Run<'_> {
         limit: Duration,
         rules: fn(&Seen, &Devices) -> Vec<Finding>,
     ) -> Result<(), TaskError> {
-        let (begin, mut patience) = (Instant::now(), Patience::default());
+        let (begin, mut patience, mut told) = (Instant::now(), Patience::default(), Duration::ZERO);
         loop {
             let seen = look(&self.cluster)?;
             self.devices.learn(&seen);
@@ -258,6 +270,11 @@ impl Run<'_> {
                 }
                 return Ok(());
             }
+            if begin.elapsed() > told + SLOW {
+                told = begin.elapsed();
+                let first = left.first().map(ToString::to_string).unwrap_or_default();
+                self.outcome.say(&format!("  {} findings still, such as: {first}", left.len()))?;
+            }
             if begin.elapsed() > limit {
                 left.into_iter().try_for_each(|finding| self.violation(finding))?;
                 return Ok(());
@@ -269,7 +286,7 @@ impl Run<'_> {
     /// Lets all jobs end, and looks for what they left.
     fn rest(&mut self) -> Result<(), TaskError> {
         self.fault = None;
-        let (begin, mut left) = (Instant::now(), Vec::new());
+        let (begin, mut left, mut told) = (Instant::now(), Vec::new(), Duration::ZERO);
         while begin.elapsed() < REST {
             let seen = look(&self.cluster)?;
             self.devices.learn(&seen);
@@ -278,6 +295,15 @@ impl Run<'_> {
             left = seen.jobs.into_iter().filter(|job| job.state == "PENDING" || job.is_there()).collect();
             if left.is_empty() {
                 break;
+            }
+            if begin.elapsed() > told + SLOW {
+                told = begin.elapsed();
+                let jobs: Vec<String> = left
+                    .iter()
+                    .take(4)
+                    .map(|job| format!("{} {} ({})", job.id, job.state, job.reason))
+                    .collect();
+                self.outcome.say(&format!("  {} jobs left: {}", left.len(), jobs.join(", ")))?;
             }
             self.watch(Duration::from_millis(1_000))?;
         }

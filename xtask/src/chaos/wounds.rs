@@ -24,8 +24,13 @@ pub(super) enum Drain {
 /// The reason that this run gives when it drains a node.
 pub(super) const OUR_REASON: &str = "chaos";
 
-/// Judges a drained node by Slurm's reason, what slurmd has logged since the last look, and the fault in force there.
-pub(super) fn judge(node: &str, reason: &str, log: &str, fault: Option<&Fault>) -> Drain {
+/// Judges a drained node by Slurm's reason, what slurmd has logged since the last look, and the faults in force.
+pub(super) fn judge<'a>(
+    node: &str,
+    reason: &str,
+    log: &str,
+    mut faults: impl Iterator<Item = &'a Fault>,
+) -> Drain {
     if reason.contains(OUR_REASON) {
         return Drain::Asked;
     }
@@ -36,7 +41,7 @@ pub(super) fn judge(node: &str, reason: &str, log: &str, fault: Option<&Fault>) 
     if is_scripts && log.contains(PROLOG_LOST) {
         return Drain::Stock;
     }
-    if is_scripts && fault.is_some_and(|fault| makes_unfit(fault, node)) {
+    if is_scripts && faults.any(|fault| makes_unfit(fault, node)) {
         return Drain::Unfit;
     }
     Drain::Unexplained
@@ -101,14 +106,14 @@ mod tests {
         let kill = Fault::KillWork(Node(0), Work::Prolog);
         let busy = Fault::Driver(Node(0), None, Driver::Busy);
         let lost = Fault::Driver(Node(0), None, Driver::Lost);
-        assert_eq!(judge("n1", "Prolog error", "", Some(&kill)), Drain::Unfit);
-        assert_eq!(judge("n2", "Prolog error", "", Some(&kill)), Drain::Unexplained);
-        assert_eq!(judge("n1", "Prolog error", "", Some(&lost)), Drain::Unfit);
-        assert_eq!(judge("n1", "Prolog error", "", Some(&busy)), Drain::Unexplained);
-        assert_eq!(judge("n1", "Epilog error", "", None), Drain::Unexplained);
-        assert_eq!(judge("n1", "Prolog error", PROLOG_LOST, None), Drain::Stock);
-        assert_eq!(judge("n1", "Duplicate jobid", "", None), Drain::Stock);
-        assert_eq!(judge("n1", "chaos", "", None), Drain::Asked);
-        assert_eq!(judge("n1", "gres/gpu count reported lower", "", Some(&kill)), Drain::Unexplained);
+        assert_eq!(judge("n1", "Prolog error", "", [&kill].into_iter()), Drain::Unfit);
+        assert_eq!(judge("n2", "Prolog error", "", [&kill].into_iter()), Drain::Unexplained);
+        assert_eq!(judge("n1", "Prolog error", "", [&lost].into_iter()), Drain::Unfit);
+        assert_eq!(judge("n1", "Prolog error", "", [&busy].into_iter()), Drain::Unexplained);
+        assert_eq!(judge("n1", "Epilog error", "", [].into_iter()), Drain::Unexplained);
+        assert_eq!(judge("n1", "Prolog error", PROLOG_LOST, [].into_iter()), Drain::Stock);
+        assert_eq!(judge("n1", "Duplicate jobid", "", [].into_iter()), Drain::Stock);
+        assert_eq!(judge("n1", "chaos", "", [].into_iter()), Drain::Asked);
+        assert_eq!(judge("n1", "gres/gpu count reported lower", "", [&kill].into_iter()), Drain::Unexplained);
     }
 }

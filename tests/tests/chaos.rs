@@ -1,0 +1,31 @@
+//! A short run of `cargo xtask chaos`: what it checks, it checks by itself.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use lab::artefacts::BUILT;
+use lab::command::run;
+use lab::paths::{target_dir, workspace};
+
+/// The seed's first faults kill an epilog and a step daemon, restart slurmctld, and lose a GPU.
+const SEED: &str = "6";
+
+/// `cargo xtask test` has built it already.
+fn xtask() -> PathBuf {
+    if std::env::var_os(BUILT).is_none() {
+        let mut build = Command::new(env!("CARGO"));
+        build.current_dir(workspace()).args(["build", "--package", "xtask", "--target-dir"]).arg(target_dir());
+        run(&mut build).unwrap().ok().unwrap();
+    }
+    target_dir().join("debug/xtask")
+}
+
+#[test]
+fn a_short_run_of_chaos_breaks_no_rule() {
+    let done = run(Command::new(xtask()).args(["chaos", "--seed", SEED, "--jobs", "50"])).unwrap();
+    assert_eq!(done.code, Some(0), "{}{}", done.stdout, done.stderr);
+    let last = done.stdout.lines().last().unwrap();
+    assert!(last.starts_with("chaos: seed 6, 22.05: 50 jobs, 6 faults, 0 violations"), "{}", done.stdout);
+}

@@ -24,7 +24,9 @@ impl Run<'_> {
         self.promises()?;
         let excused = self.recent().any(may_fail_jobs);
         for job in seen.jobs.iter().filter(|job| FAILED.contains(&job.state.as_str())) {
-            if self.failed.insert((job.id, job.order)) && !excused {
+            // slurmctld keeps a record of a submission that it refused.
+            let is_refused = job.reason == "BadConstraints";
+            if self.failed.insert((job.id, job.order)) && !excused && !is_refused {
                 let finding = self.failure(job);
                 self.violation(finding)?;
             }

@@ -140,10 +140,13 @@ impl Run<'_> {
         let begin = Instant::now();
         let limit = Duration::from_secs(self.chaos.minutes * 60);
         for step in Plan::new(self.chaos.seed) {
-            let is_over = begin.elapsed() >= limit
-                || matches!(&step.event, Event::Submit(order) if self.chaos.jobs.is_some_and(|n| order.number >= n));
-            if is_over && self.fault.is_none() {
+            let is_one_too_many = matches!(&step.event, Event::Submit(order) if self.chaos.jobs.is_some_and(|n| order.number >= n));
+            // A fault that has begun is mended and looked at.
+            if self.fault.is_none() && (is_one_too_many || begin.elapsed() >= limit) {
                 break;
+            }
+            if is_one_too_many {
+                continue;
             }
             self.event(step.event)?;
             self.watch(Duration::from_millis(step.then_ms.into()))?;
@@ -235,7 +238,7 @@ impl Run<'_> {
     }
 
     /// The fault in force, and those whose effects may still come.
-    pub(super) fn recent(&self) -> impl Iterator<Item = &Fault> {
+    pub(super) fn recent(&self) -> impl Iterator<Item = &Fault> + Clone {
         let late = self.past.iter().filter(|(_, mended)| mended.elapsed() < LATE);
         late.map(|(fault, _)| fault).chain(&self.fault)
     }

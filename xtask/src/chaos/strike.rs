@@ -15,6 +15,9 @@ use super::wounds::OUR_REASON;
 /// How long a process to be killed is looked for.
 const MEET: Duration = Duration::from_secs(4);
 
+/// How long slurmctld may take to answer, a takeover included.
+const ANSWER: Duration = Duration::from_secs(120);
+
 /// What has to be set right, and what is said of the fault.
 #[derive(Debug, Default)]
 pub(super) struct Wound {
@@ -159,10 +162,23 @@ fn take_over(cluster: &mut Cluster, killed: bool) -> Result<String, HarnessError
 
 /// Waits until slurmctld answers.
 fn answers(cluster: &Cluster) -> Result<(), HarnessError> {
-    wait_for("slurmctld to answer", PATIENCE, || {
+    let waited = wait_for("slurmctld to answer", ANSWER, || {
         let done = cluster.run(User::Root, "sinfo", &["-h"]).map_err(|error| format!("{error:?}"))?;
         if done.code == Some(0) { Ok(()) } else { Err(done.stderr) }
-    })
+    });
+    waited.inspect_err(|_| stacks(cluster))
+}
+
+/// Writes down what every slurmctld is doing, if the machine has gdb.
+fn stacks(cluster: &Cluster) {
+    for daemon in [lab::Daemon::Slurmctld, lab::Daemon::Backup] {
+        let Some(process) = cluster.process(&daemon) else { continue };
+        let mut gdb = std::process::Command::new("gdb");
+        gdb.args(["-batch", "-ex", "thread apply all bt", "-p", &process.pid.to_string()]);
+        let text = run(&mut gdb).map(|done| done.stdout).unwrap_or_default();
+        // Evidence that cannot be written is no reason to stop.
+        let _ = fs::write(cluster.layout().log(&format!("{}-stacks", daemon.name())), text);
+    }
 }
 
 pub(super) fn resume(cluster: &Cluster, node: &str) -> Result<(), HarnessError> {

@@ -5,6 +5,9 @@ use super::plan::{Daemon, Driver, Fault, File, Work};
 /// Reasons for which Slurm drains nodes without us (docs/operations.md, "After slurmctld was killed").
 const STOCK: [&str; 3] = ["Duplicate jobid", "Kill task failed", "Not responding"];
 
+/// The second slurmctld forgets which GPUs the shards are on (docs/slurm-quirks.md, "A second slurmctld").
+const SHARDS_FORGOTTEN: &str = "reported but not configured";
+
 /// The line of slurmd's log that says that Slurm itself lost a prolog's end.
 const PROLOG_LOST: &str = "REQUEST_LAUNCH_PROLOG notification failed";
 
@@ -29,12 +32,16 @@ pub(super) fn judge<'a>(
     node: &str,
     reason: &str,
     log: &str,
-    mut faults: impl Iterator<Item = &'a Fault>,
+    mut faults: impl Iterator<Item = &'a Fault> + Clone,
 ) -> Drain {
     if reason.contains(OUR_REASON) {
         return Drain::Asked;
     }
     if STOCK.iter().any(|stock| reason.contains(stock)) {
+        return Drain::Stock;
+    }
+    let taken_over = |fault: &Fault| matches!(fault, Fault::Takeover { .. });
+    if reason.contains(SHARDS_FORGOTTEN) && faults.clone().any(taken_over) {
         return Drain::Stock;
     }
     let is_scripts = reason.contains("Prolog error") || reason.contains("Epilog error");
@@ -113,6 +120,10 @@ mod tests {
         assert_eq!(judge("n1", "Epilog error", "", [].into_iter()), Drain::Unexplained);
         assert_eq!(judge("n1", "Prolog error", PROLOG_LOST, [].into_iter()), Drain::Stock);
         assert_eq!(judge("n1", "Duplicate jobid", "", [].into_iter()), Drain::Stock);
+        let shards = "gres/shard type (a100) reported but not configured";
+        let takeover = Fault::Takeover { killed: true };
+        assert_eq!(judge("n1", shards, "", [&takeover].into_iter()), Drain::Stock);
+        assert_eq!(judge("n1", shards, "", [].into_iter()), Drain::Unexplained);
         assert_eq!(judge("n1", "chaos", "", [].into_iter()), Drain::Asked);
         assert_eq!(judge("n1", "gres/gpu count reported lower", "", [&kill].into_iter()), Drain::Unexplained);
     }

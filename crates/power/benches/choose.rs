@@ -9,7 +9,7 @@ use std::hint::black_box;
 
 use calibration::{Calibration, cap};
 use criterion::{Criterion, criterion_group, criterion_main};
-use power::{Group, Problem, Question, choose, divide};
+use power::{Basis, Group, Problem, Question, choose, divide};
 
 fn benches(c: &mut Criterion) {
     let data = Calibration::new(1, 0.1);
@@ -36,6 +36,13 @@ fn benches(c: &mut Criterion) {
     let groups: Vec<Group> = (0..64).map(group).collect();
     c.bench_function("divide/64", |b| {
         b.iter(|| divide(black_box(&model), black_box(&groups), 12_000, 0.1, false));
+    });
+    let ours = data.fit_from(&data.counters_csv(), Some(Basis::Tessera)).unwrap();
+    let (apps, features) = data.of(&[2, 14]);
+    let question =
+        Question { apps: &apps, features: &features, problem: Problem::Efficiency, alpha: 0.2, guard: true };
+    c.bench_function("efficiency/predicted/guard/tessera", |b| {
+        b.iter(|| choose(black_box(&ours), black_box(&question)));
     });
     c.bench_function("fit", |b| b.iter(|| black_box(&data).fit()));
 }

@@ -16,7 +16,7 @@ use std::cmp::Ordering;
 use crate::cap::Cap;
 use crate::counters::{CounterTable, Features, ProfileError};
 use crate::field::Field;
-use crate::model::{Model, OutOfRange};
+use crate::model::{Model, OutOfRange, sorted};
 use crate::part::{Part, State};
 use crate::runs::Run;
 
@@ -234,11 +234,10 @@ fn check(model: &Model, question: &Question<'_>) -> Result<(), ChooseError> {
     })
 }
 
-/// Measured runs that could be of the same applications. None where measurements do not count.
+/// Measured runs of the same applications. None where measurements do not count.
 pub(crate) fn measured<'m>(model: &'m Model, question: &Question<'_>) -> Vec<&'m Run> {
-    let n = question.apps.len();
-    let same = |run: &&Run| run.apps.len() == n && run.apps.iter().all(|app| question.apps.contains(app));
-    model.measured.iter().filter(|_| question.guard).filter(same).collect()
+    let places = model.measured_of.get(&sorted(question.apps)).filter(|_| question.guard);
+    places.into_iter().flatten().map(|at| &model.measured[*at]).collect()
 }
 
 /// RPerf of the applications if `run` had each of them on the same part at the same cap.

@@ -11,7 +11,7 @@ use crate::cap::Cap;
 use crate::counters::{CounterTable, Features, ProfileError};
 use crate::held_out;
 use crate::least_squares::{Fitted, solve};
-use crate::model::{Model, Range, View};
+use crate::model::{Model, Range, View, by_apps};
 use crate::part::{Part, PartError};
 use crate::runs::Run;
 
@@ -216,6 +216,7 @@ pub fn fit(
     };
     let corun = views(&training.coruns).into_iter().map(partner).collect::<Result<_, FitError>>()?;
     let judged = held_out::judge(&training, &caps, &solo, &corun);
+    let measured: Vec<Run> = training.coruns.iter().map(|run| (*run).clone()).collect();
     Ok(Model {
         gpu: gpu.key.clone(),
         source: source.to_owned(),
@@ -224,7 +225,8 @@ pub fn fit(
         errors: judged.errors,
         held_out: judged.held_out,
         over95: judged.over95,
-        measured: training.coruns.iter().map(|run| (*run).clone()).collect(),
+        measured_of: by_apps(&measured),
+        measured,
         compared: Vec::new(),
         refused: None,
         caps,

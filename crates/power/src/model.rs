@@ -154,10 +154,27 @@ pub struct Model {
     pub(crate) over95: BTreeMap<View, f64>,
     /// The co-runs that it was calibrated with.
     pub(crate) measured: Vec<Run>,
+    /// Places in `measured` by applications in alphabetical order: every choice looks there.
+    pub(crate) measured_of: BTreeMap<Vec<String>, Vec<usize>>,
     /// Held-out errors of the bases that it was chosen from.
     pub(crate) compared: Vec<(Basis, Option<Errors>)>,
     /// Why the other basis was not taken although it was asked for.
     pub(crate) refused: Option<String>,
+}
+
+/// [`Model::measured_of`] of some runs.
+pub(crate) fn by_apps(measured: &[Run]) -> BTreeMap<Vec<String>, Vec<usize>> {
+    let mut places: BTreeMap<Vec<String>, Vec<usize>> = BTreeMap::new();
+    for (at, run) in measured.iter().enumerate() {
+        places.entry(sorted(&run.apps)).or_default().push(at);
+    }
+    places
+}
+
+pub(crate) fn sorted(apps: &[String]) -> Vec<String> {
+    let mut apps = apps.to_vec();
+    apps.sort();
+    apps
 }
 
 impl Model {

@@ -8,7 +8,7 @@ use crate::basis::{Basis, BasisError};
 use crate::cap::{Cap, CapError};
 use crate::counters::{COUNTERS, Features};
 use crate::least_squares::Fitted;
-use crate::model::{Errors, Model, Range, View};
+use crate::model::{Errors, Model, Range, View, by_apps};
 use crate::part::{Part, PartError, State};
 use crate::runs::Run;
 use rows::{Corun, File, FileCompared, FileErrors, FileRange, Measured, Over, Solo, table};
@@ -167,6 +167,7 @@ impl Model {
         let (own_terms, partner_terms) = (basis.own_terms(), basis.partner_terms());
         let solo = table("solo", own_terms, &caps, solo, Part::to_string)?;
         let corun = table("corun", partner_terms, &caps, corun, View::words)?;
+        let measured = file.measured.into_iter().map(Measured::run).collect::<Result<Vec<_>, _>>()?;
         let model = Self {
             gpu: file.gpu,
             source: file.source,
@@ -178,7 +179,8 @@ impl Model {
             errors: file.errors.into(),
             held_out: file.held_out.map(Errors::from),
             over95: file.over95.iter().map(Over::row).collect::<Result<_, _>>()?,
-            measured: file.measured.into_iter().map(Measured::run).collect::<Result<_, _>>()?,
+            measured_of: by_apps(&measured),
+            measured,
             compared: file.compared.into_iter().map(FileCompared::pair).collect::<Result<_, _>>()?,
             refused: file.refused,
         };

@@ -205,7 +205,7 @@ fn draw(out: &mut String, panel: &Panel, width: f64, top: f64) {
                 );
             }
         }
-        let (x, y) = (LEFT + 110.0 * number(n), bottom + LABELS + 4.0);
+        let (x, y) = (LEFT + 76.0 * number(n), bottom + LABELS + 4.0);
         let _ = writeln!(
             out,
             "<rect x=\"{x}\" y=\"{:.1}\" width=\"10\" height=\"10\" fill=\"{colour}\"/><text x=\"{}\" y=\"{y:.1}\">{}</text>",

@@ -5,6 +5,7 @@
 
 use crate::device::{Device, DeviceId};
 use crate::layout::{Gpus, Instance};
+use crate::load::Load;
 use crate::task::{Ask, JobId, Need, TaskId};
 use crate::units::{Bytes, Warps};
 
@@ -67,6 +68,12 @@ impl Held {
     #[must_use]
     pub fn warps(&self) -> Warps {
         self.warps
+    }
+
+    /// Its warps in use as a part of those that it holds at a time.
+    #[must_use]
+    pub fn load(&self) -> Load {
+        Load::new(self.warps.0, self.device.warps().0)
     }
 
     /// Live tasks.

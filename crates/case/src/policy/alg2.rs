@@ -68,9 +68,23 @@ impl Sms {
     }
 }
 
-/// Blocks of `warps` warps that fit an SM now.
-fn room(sm: Sm, warps: u16) -> u16 {
-    sm.slots.min(sm.warps / warps)
+/// How many blocks of so many warps fit an SM now. A division per SM would be most of a decision: one reciprocal, rounded
+/// up, gives the same quotients, because its error times an SM's warps stays below 1.
+struct Room(u64);
+
+impl Room {
+    const SHIFT: u32 = 32;
+
+    /// For blocks of `warps` warps, at least 1.
+    fn of(warps: u16) -> Room {
+        Room((1_u64 << Room::SHIFT).div_ceil(u64::from(warps)))
+    }
+
+    fn on(&self, sm: Sm) -> u16 {
+        #[expect(clippy::cast_possible_truncation, reason = "at most the SM's warps")]
+        let by_warps = ((u64::from(sm.warps) * self.0) >> Room::SHIFT) as u16;
+        sm.slots.min(by_warps)
+    }
 }
 
 /// Whether the empty device holds every block of `need`.
@@ -86,7 +100,8 @@ fn deal(sms: &Sms, blocks: u64, warps: u16, dealt: &mut Vec<u16>) -> Option<usiz
     if blocks > sms.slots || blocks.saturating_mul(warps.into()) > sms.warps {
         return None;
     }
-    dealt.extend(sms.free.iter().map(|sm| room(*sm, warps)));
+    let room = Room::of(warps);
+    dealt.extend(sms.free.iter().map(|sm| room.on(*sm)));
     let total: u64 = dealt.iter().map(|room| u64::from(*room)).sum();
     if total < blocks {
         return None;
@@ -117,10 +132,10 @@ fn settle(dealt: &mut [u16], start: usize, rounds: u16, mut rest: u64) -> usize 
         // The last block went to the last SM of the partial round, or of the last full one.
         let is_last = if partial { more == 1 } else { rounds > 0 && room >= rounds };
         if is_last {
-            next = (i + 1) % n;
+            next = i + 1;
         }
     }
-    next
+    if next == n { 0 } else { next }
 }
 
 impl Alg2 {
@@ -227,6 +242,16 @@ mod tests {
             next = (sm + 1) % free.len();
         }
         Some((dealt, next))
+    }
+
+    #[test]
+    fn a_reciprocal_divides() {
+        for warps in 1..=32 {
+            let room = Room::of(warps);
+            for free in (0..=200).chain(u16::MAX - 100..=u16::MAX) {
+                assert_eq!(room.on(Sm { slots: u16::MAX, warps: free }), free / warps, "{free} / {warps}");
+            }
+        }
     }
 
     proptest! {

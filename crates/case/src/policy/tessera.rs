@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 
 use crate::device::DeviceId;
 use crate::layout::{Gpus, Instance};
+use crate::load::{Load, fits};
 use crate::policy::{Policy, Verdict, Want, on_bound, too_large};
 use crate::pool::{Held, Pool};
 use crate::task::{Ask, TaskId};
@@ -53,11 +54,6 @@ pub struct Tessera {
     waiting: Vec<Waiter>,
 }
 
-/// Whether `a` has a smaller share of its warps in use than `b`.
-fn is_less_loaded(a: &Held, b: &Held) -> bool {
-    a.warps().0.saturating_mul(b.device().warps().0) < b.warps().0.saturating_mul(a.device().warps().0)
-}
-
 impl Waiter {
     /// Whether this device is kept for it.
     fn keeps(&self, id: DeviceId, held: &Held) -> bool {
@@ -86,19 +82,18 @@ impl Tessera {
     /// The device that takes the task now, and how much managed memory finds no room there.
     fn choose(&self, pool: &Pool, ask: &Ask) -> Option<(DeviceId, u128)> {
         let before = self.before(ask.task);
-        let mut best: Option<(DeviceId, u128, &Held)> = None;
+        let mut best: Option<(DeviceId, (u128, Load))> = None;
         for (id, held) in pool.iter() {
-            if ask.need.mem() > held.free() || !held.admits(ask.job) {
+            if !fits(ask.need.mem().0, held.free().0) || !held.admits(ask.job) {
                 continue;
             }
-            let over = held.overflow(&ask.need);
-            let is_better =
-                best.is_none_or(|(_, least, b)| over < least || (over == least && is_less_loaded(held, b)));
+            let score = (held.overflow(&ask.need), held.load());
+            let is_better = best.is_none_or(|(_, least)| score < least);
             if is_better && !before.iter().any(|w| w.keeps(id, held)) {
-                best = Some((id, over, held));
+                best = Some((id, score));
             }
         }
-        best.map(|(id, over, _)| (id, over))
+        best.map(|(id, (over, _))| (id, over))
     }
 
     /// An instance for a task: with room for its managed memory if there is one, else for the rest.

@@ -1,6 +1,6 @@
 //! Empties GPUs and instances of other processes before a job gets them, as the site wants it.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use rustix::process::Signal;
 use site_config::LeftoverProcesses;
@@ -9,7 +9,7 @@ use crate::access::{Devices, gpu_node};
 use crate::deadline::{Backoff, Deadline};
 use crate::fault::Fault;
 use crate::gpu_ids::{GpuMinor, NvmlIndex};
-use crate::leftovers::{self, Leftover};
+use crate::leftovers::{self, Leftover, OpenNodes};
 use crate::nvml::{GpuInstance, Nvml};
 use crate::process::Held;
 use crate::settings::Settings;
@@ -25,6 +25,8 @@ pub(crate) struct HandOver<'a> {
     deadline: &'a Deadline,
     /// False for a job that has its devices already: the processes are its own.
     check: bool,
+    /// Who has device nodes open, once somebody has asked.
+    open: Option<OpenNodes>,
     /// Whom it met, ended or waited for.
     pub(crate) met: Vec<Leftover>,
 }
@@ -36,12 +38,12 @@ impl<'a> HandOver<'a> {
         deadline: &'a Deadline,
         check: bool,
     ) -> Self {
-        Self { settings, devices, deadline, check, met: Vec::new() }
+        Self { settings, devices, deadline, check, open: None, met: Vec::new() }
     }
 
     /// Empties a GPU that no other job has anything of.
     pub(crate) fn gpu(&mut self, nvml: &Nvml, gpu: NvmlIndex, minor: GpuMinor) -> Result<(), Fault> {
-        self.empty(nvml, gpu, None, &[self.settings.dev_root.join(gpu_node(minor))])
+        self.empty(nvml, gpu, None, &self.settings.dev_root.join(gpu_node(minor)))
     }
 
     /// Empties an instance that no job has. False: it has memory in use that no process accounts for, and must be made
@@ -58,7 +60,7 @@ impl<'a> HandOver<'a> {
         let ci = instance.compute.first().map_or(0, |c| c.id);
         let [node, _] = self.devices.caps(nvml.minor(gpu)?, instance.id, ci)?;
         let before = self.met.len();
-        self.empty(nvml, gpu, Some(instance.id), &[self.settings.dev_root.join(node)])?;
+        self.empty(nvml, gpu, Some(instance.id), &self.settings.dev_root.join(node))?;
         let clean = nvml
             .instance_memory_mib(gpu, instance)?
             .is_none_or(|(total, used)| used <= (total / PART_IN_USE).max(LEAST_IN_USE_MIB));
@@ -80,20 +82,17 @@ impl<'a> HandOver<'a> {
         Err(Fault::Busy { gpu, what, timeout: self.deadline.timeout })
     }
 
-    fn empty(
-        &mut self,
-        nvml: &Nvml,
-        gpu: NvmlIndex,
-        gi: Option<u32>,
-        nodes: &[PathBuf],
-    ) -> Result<(), Fault> {
+    fn empty(&mut self, nvml: &Nvml, gpu: NvmlIndex, gi: Option<u32>, node: &Path) -> Result<(), Fault> {
         let mut backoff = Backoff::driver();
         let mut held: Vec<Held> = Vec::new();
         while self.check {
-            let now = leftovers::on(nvml, gpu, gi, nodes)?;
+            let settings = self.settings;
+            let open = self.open.get_or_insert_with(|| OpenNodes::look(&settings.dev_root));
+            let now = leftovers::on(nvml, gpu, gi, node, open)?;
             if now.is_empty() {
                 break;
             }
+            self.open = None;
             let may_wait = self.settings.leftover_processes != LeftoverProcesses::Fail;
             if self.settings.leftover_processes == LeftoverProcesses::End {
                 // Only one that was held before it was named again: its id may have been another's the first time.

@@ -5,7 +5,7 @@
 //! do node files that a system's own users hold open count: those are monitoring.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::gpu_ids::NvmlIndex;
 use crate::nvml::{Code, Nvml, NvmlError};
@@ -38,12 +38,14 @@ impl fmt::Display for Leftover {
 /// The first user id that people have (`UID_MIN` of login.defs).
 const FIRST_USER: u32 = 1000;
 
-/// Whoever is on a GPU, or on one instance of it. `nodes` are the device nodes that a process must have open for it.
+/// Whoever is on a GPU, or on one instance of it. `node` is the device node that a process must have open for it; `open`
+/// says who has which open now.
 pub(crate) fn on(
     nvml: &Nvml,
     gpu: NvmlIndex,
     gi: Option<u32>,
-    nodes: &[PathBuf],
+    node: &Path,
+    open: &OpenNodes,
 ) -> Result<Vec<Leftover>, NvmlError> {
     let named = match nvml.processes(gpu) {
         // Some virtual GPUs do not tell.
@@ -59,7 +61,7 @@ pub(crate) fn on(
         name: process::name(pid).unwrap_or_default(),
     };
     let mut found: Vec<Leftover> = inside.map(leftover).filter(|l| l.uid != Some(0)).collect();
-    for pid in openers(nodes) {
+    for pid in open.by(node) {
         if found.iter().all(|l| l.pid != pid) {
             found.push(leftover((pid, gi)));
         }
@@ -67,14 +69,28 @@ pub(crate) fn on(
     Ok(found)
 }
 
-/// Processes of people that have one of these files open.
-fn openers(nodes: &[PathBuf]) -> Vec<u32> {
-    let has_open = |pid: &u32| {
-        let files = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-        files.filter_map(|file| std::fs::read_link(file.path()).ok()).any(|path| nodes.contains(&path))
-    };
-    let of_people = |pid: &u32| process::owner(*pid).is_some_and(|uid| uid >= FIRST_USER);
-    process::all().filter(of_people).filter(has_open).collect()
+/// Which processes of people have which of the driver's device nodes open.
+pub(crate) struct OpenNodes(Vec<(u32, PathBuf)>);
+
+impl OpenNodes {
+    /// Looks through all processes once: thousands of files on a busy node.
+    pub(crate) fn look(dev_root: &Path) -> Self {
+        let is_node = |path: &PathBuf| {
+            path.strip_prefix(dev_root)
+                .is_ok_and(|name| name.as_os_str().as_encoded_bytes().starts_with(b"nvidia"))
+        };
+        let of = |pid: u32| {
+            let files = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+            let paths = files.filter_map(|file| std::fs::read_link(file.path()).ok());
+            paths.filter(is_node).map(|path| (pid, path)).collect::<Vec<_>>()
+        };
+        let of_people = |pid: &u32| process::owner(*pid).is_some_and(|uid| uid >= FIRST_USER);
+        Self(process::all().filter(of_people).flat_map(of).collect())
+    }
+
+    fn by(&self, node: &Path) -> impl Iterator<Item = u32> {
+        self.0.iter().filter(move |(_, path)| path == node).map(|(pid, _)| *pid)
+    }
 }
 
 #[cfg(test)]
@@ -99,7 +115,8 @@ mod tests {
             sleep.spawn().unwrap()
         };
         let mut all = [51_001, 0, 999].map(opener);
-        let found = openers(std::slice::from_ref(&node));
+        let open = OpenNodes::look(dir.path());
+        let found: Vec<u32> = open.by(&node).collect();
         all.iter_mut().for_each(|child| {
             child.kill().unwrap();
             child.wait().unwrap();

@@ -13,7 +13,7 @@ use crate::access::{Devices, GpuFacts, complaint, device_nodes, gpu_node};
 use crate::fault::Fault;
 use crate::gpu_ids::NvmlIndex;
 use crate::journal::{DamagedFile, Entry, InstanceRecord, Journal, Kind, Phase, ShareRecord};
-use crate::leftovers::{self, Leftover};
+use crate::leftovers::{self, Leftover, OpenNodes};
 use crate::mps;
 use crate::nvml::{GpuInstance, Nvml};
 use crate::settings::{GpuSettings, Settings};
@@ -233,10 +233,11 @@ impl Disagreements {
 
     /// Processes on a GPU or instance that no job of their user has.
     fn leftovers(&mut self, settings: &Settings, nvml: &Nvml, gpus: &[GpuView], entries: &[Entry]) {
+        let open = OpenNodes::look(&settings.dev_root);
         for view in gpus {
             let gpu = view.info.index;
             let node = settings.dev_root.join(gpu_node(view.info.minor));
-            let found = match leftovers::on(nvml, gpu, None, &[node]) {
+            let found = match leftovers::on(nvml, gpu, None, &node, &open) {
                 Ok(found) => found,
                 Err(e) => {
                     self.gpu(gpu, Chain(&e).to_string());

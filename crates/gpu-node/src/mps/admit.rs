@@ -5,6 +5,7 @@
 //! `/proc/net/unix` shows every socket's path to everybody, and a job's processes keep the groups that Slurm gave them.
 
 use std::collections::BTreeSet;
+use std::os::fd::OwnedFd;
 
 use rustix::fs::{Mode, XattrFlags};
 use rustix::io::Errno;
@@ -23,19 +24,36 @@ pub(crate) fn admit(
     key: &str,
     gone: Option<u32>,
 ) -> Result<(), MpsError> {
-    let (entries, _damaged) = journal.jobs()?.into_parts();
+    let (entries, damaged) = journal.jobs()?.into_parts();
+    let lost = !journal.lost_jobs(&entries, &damaged)?.is_empty();
     let uses = |e: &&Entry| e.share.as_ref().is_some_and(|s| s.daemon == key);
     let live = |e: &&Entry| e.holds() && e.boot == journal.boot() && Some(e.job) != gone;
-    let uids: BTreeSet<u32> = entries.iter().filter(uses).filter(live).map(|e| e.uid).collect();
+    let mut uids: BTreeSet<u32> = entries.iter().filter(uses).filter(live).map(|e| e.uid).collect();
     let base = settings.run_dir.join("mps");
     let run = own_dirs::own(&settings.run_dir, Mode::from_bits_truncate(0o755))?;
     let mps = own_dirs::own_at(run, &settings.run_dir, "mps", Mode::from_bits_truncate(0o755))?;
     let dir = own_dirs::own_at(mps, &base, key, Mode::RWXU)?;
     let path = base.join(key);
+    if lost {
+        // A job whose file is damaged may have a share: nobody loses access who has it.
+        uids.extend(admitted(&dir));
+    }
     match rustix::fs::fsetxattr(&dir, NAME, &acl(&uids), XattrFlags::empty()) {
         Err(Errno::OPNOTSUPP) => Err(MpsError::NoAcl { path }),
         other => Ok(other.map_err(own_dirs::io(&path, "limit it to the users who share it"))?),
     }
+}
+
+/// The users that a directory's ACL lets in now.
+fn admitted(dir: &OwnedFd) -> Vec<u32> {
+    let mut text = vec![0; 1 << 16];
+    let n = rustix::fs::fgetxattr(dir, NAME, &mut text).unwrap_or(0);
+    let entries = text.get(4..n).unwrap_or_default().chunks_exact(8);
+    let user = |entry: &[u8]| match entry {
+        [2, 0, _, _, id @ ..] => Some(u32::from_le_bytes(id.try_into().ok()?)),
+        _ => None,
+    };
+    entries.filter_map(user).collect()
 }
 
 /// An ACL as the kernel takes it: everything for the owner, passing through for these users, nothing for others
@@ -71,6 +89,8 @@ mod tests {
             rustix::fs::getxattr(dir.path(), NAME, &mut text).map(|n| text[..n].to_vec())
         };
         assert_eq!(of(&[51_002, 51_001]).unwrap(), acl(&[51_001, 51_002].into()));
+        let file = OwnedFd::from(std::fs::File::open(dir.path()).unwrap());
+        assert_eq!(admitted(&file), [51_001, 51_002]);
         assert_eq!(of(&[]).unwrap(), acl(&BTreeSet::new()));
     }
 }

@@ -6,17 +6,17 @@
 
 mod admit;
 mod defaults;
+mod error;
 mod folders;
 mod process;
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use geometry::JobId;
 use rustix::fs::{AtFlags, CWD};
 use rustix::process::Signal;
 
-use crate::command::{CommandError, Run};
+use crate::command::Run;
 use crate::deadline::{Backoff, Deadline};
 use crate::journal::{DaemonRecord, Entry, Journal, VERSION};
 use crate::own_dirs::StateError;
@@ -26,54 +26,8 @@ use folders::{life_held, make_dirs, remove_dirs};
 
 use admit::admit;
 use defaults::Defaults;
+pub use error::MpsError;
 pub(crate) use folders::{Paths, left_dirs, still_there};
-
-/// An MPS daemon that could not be started or ended.
-#[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what the fields are")]
-pub enum MpsError {
-    /// A directory of ours.
-    #[error(transparent)]
-    State(#[from] StateError),
-    /// The control program failed.
-    #[error("MPS daemon {key} cannot be started")]
-    Start {
-        key: String,
-        #[source]
-        source: Box<CommandError>,
-    },
-    /// Whoever shares the daemon's directory cannot be told from others.
-    #[error(
-        "{path}: its file system has no ACLs, so that everybody on the node could change the limits of those who share \
-         the GPU: put run_dir on tmpfs, ext4 or xfs"
-    )]
-    NoAcl { path: PathBuf },
-    /// It runs, but does not take the limits that its shares need.
-    #[error("MPS daemon {key} cannot be given the limits of its shares")]
-    Limits {
-        key: String,
-        #[source]
-        source: Box<CommandError>,
-    },
-    /// Another job uses the daemon.
-    #[error("MPS daemon {key} serves job {holder}: it cannot be ended or changed before that job ends")]
-    Held { key: String, holder: JobId },
-    /// It was started but does not listen.
-    #[error("MPS daemon {key} does not answer after {timeout_ms} ms")]
-    Silent { key: String, timeout_ms: u128 },
-}
-
-impl MpsError {
-    /// True where no job could share a GPU here.
-    #[must_use]
-    pub fn node_unfit(&self) -> bool {
-        match self {
-            Self::State(_) => true,
-            Self::Start { source, .. } => matches!(**source, CommandError::Start { .. }),
-            Self::NoAcl { .. } | Self::Limits { .. } | Self::Held { .. } | Self::Silent { .. } => false,
-        }
-    }
-}
 
 /// How long a daemon gets to end by itself before it is killed.
 const QUIT_TIMEOUT: Duration = Duration::from_secs(2);

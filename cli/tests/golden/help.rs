@@ -213,6 +213,7 @@ fn help() {
 
     Commands:
       reconcile  Give back what no live job owns
+      hand-over  Leave the node's GPUs to Slurm alone, before Tessera is uninstalled
       status     Show what driver and journal say of the node
       realise    Create what a placement names, as the prolog does [alias: realize]
       release    Take back what a job holds, as the epilog does

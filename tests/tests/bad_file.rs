@@ -197,7 +197,16 @@ fn requeued(cluster: &Cluster, job: JobId) -> String {
 
 #[test]
 fn a_node_that_knows_no_good_version_requeues_jobs_of_ours_and_runs_the_others() {
-    let cluster = builder().start().unwrap();
+    requeues_and_runs(Release::MACHINE);
+}
+
+#[test]
+fn the_same_on_24_11() {
+    requeues_and_runs(Release::V24_11);
+}
+
+fn requeues_and_runs(release: Release) {
+    let cluster = builder().slurm(release).start().unwrap();
     only_the_node_is_lost(&cluster);
     let job = cluster.sbatch(User::Alice, &MIG, LOOK).unwrap();
     let why = requeued(&cluster, job);

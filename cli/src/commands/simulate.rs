@@ -119,6 +119,11 @@ pub(crate) fn run(command: &SimulateCommand, globals: &Globals) -> Result<Outcom
     Ok(Outcome::ok(text(&jobs, &results)))
 }
 
+/// Reads jobs and a replay of `case` and forgets them: see [`crate::parsers`].
+pub(crate) fn read_case(text: &str) {
+    case::read(text);
+}
+
 fn read(args: &MapaArgs) -> Result<Vec<SimJob>, Failure> {
     let file = args.jobs.display();
     let text = read_text(&args.jobs)?;

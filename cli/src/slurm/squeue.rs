@@ -57,7 +57,13 @@ impl Job {
 
 /// Jobs that Slurm still knows: all, or some of them and perhaps others, in whatever state.
 pub(crate) fn jobs(only: Option<&[u32]>) -> Result<Vec<Job>, Failure> {
-    Ok(asked(&COLUMNS, only, false)?.iter().filter_map(|cells| job(cells)).collect())
+    read(&printed(&COLUMNS, only, false)?)
+}
+
+/// The jobs in squeue's table of [`COLUMNS`].
+pub(crate) fn read(table: &[u8]) -> Result<Vec<Job>, Failure> {
+    let table = Table { program: "squeue", columns: &COLUMNS, gap: 0 }.read(table)?;
+    Ok(table.iter().filter_map(|cells| job(cells)).collect())
 }
 
 /// Whose each job that Slurm knows is.
@@ -100,7 +106,7 @@ fn arguments(format: &str, only: Option<&[u32]>, own: bool) -> Vec<String> {
 }
 
 /// What squeue prints in these columns, of these jobs or of all, of one's `own` alone.
-fn asked(columns: &[(&str, usize)], only: Option<&[u32]>, own: bool) -> Result<Vec<Vec<String>>, Failure> {
+fn printed(columns: &[(&str, usize)], only: Option<&[u32]>, own: bool) -> Result<Vec<u8>, Failure> {
     let format: Vec<String> = columns.iter().map(|(name, width)| format!("{name}:{width}")).collect();
     let mut command = Command::new("squeue");
     let out =
@@ -114,7 +120,12 @@ fn asked(columns: &[(&str, usize)], only: Option<&[u32]>, own: bool) -> Result<V
     if !out.status.success() && !said.contains("Invalid job id specified") {
         return Err(Failure::new(format!("squeue failed: {}", said.trim())));
     }
-    Table { program: "squeue", columns, gap: 0 }.read(&out.stdout)
+    Ok(out.stdout)
+}
+
+/// The same as cells.
+fn asked(columns: &[(&str, usize)], only: Option<&[u32]>, own: bool) -> Result<Vec<Vec<String>>, Failure> {
+    Table { program: "squeue", columns, gap: 0 }.read(&printed(columns, only, own)?)
 }
 
 /// A job in the cells of [`COLUMNS`].

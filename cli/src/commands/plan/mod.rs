@@ -29,6 +29,16 @@ use flags::Flags;
 use crate::globals::Globals;
 use crate::outcome::{Failure, Outcome};
 
+/// Reads a batch and forgets it: see [`crate::parsers`].
+pub(crate) fn read_tasks(text: &str) {
+    let _ = tasks::read(&batch::Context { file: "tasks", model: geometry::Model::find("a100-40gb") }, text);
+}
+
+/// Reads the note of a plan and forgets it: see [`crate::parsers`].
+pub(crate) fn read_note(comment: &str) {
+    let _ = note::parse(comment, 1);
+}
+
 /// Plan a batch of tasks on GPUs that repartition
 ///
 /// Given how long each task takes on each instance size, decides which instance each task runs on and when instances are

@@ -23,7 +23,7 @@ pub(super) fn of_file(path: &Path, model: Option<&'static Model>) -> Result<Vec<
 }
 
 /// The batches in `text`: JSON if it begins with a brace, else CSV.
-fn read(context: &Context<'_>, text: &str) -> Result<Vec<Batch>, Failure> {
+pub(super) fn read(context: &Context<'_>, text: &str) -> Result<Vec<Batch>, Failure> {
     if text.trim_start().starts_with('{') {
         json_lines(context, text)
     } else {

@@ -18,6 +18,12 @@ use serde_json::Value;
 use crate::files::read_text;
 use crate::outcome::{Failure, Outcome};
 
+/// Reads jobs and a replay and forgets them: see [`crate::parsers`].
+pub(super) fn read(text: &str) {
+    let _ = jobs::parse("jobs", text);
+    let _ = replay::parse("replay", text);
+}
+
 /// Run GPU tasks on one node's GPUs or MIG instances
 ///
 /// Prints throughput, turnaround, waiting and utilisation of each policy, and compares them with single assignment (MIG

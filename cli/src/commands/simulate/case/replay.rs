@@ -14,7 +14,7 @@ use crate::outcome::{Failure, Outcome};
 const BINDING: [&str; 3] = ["sa", "cg", "slurm"];
 
 /// One line of the file.
-enum Step {
+pub(super) enum Step {
     Begin(Begin),
     Free { t: f64, task: u64 },
 }
@@ -85,7 +85,7 @@ fn note_layout(scheduler: &mut Scheduler, t: f64, out: &mut String) {
 }
 
 /// Reads a file of begins and frees. A line without `t` happens at 0.
-fn parse(file: &str, text: &str) -> Result<Vec<Step>, String> {
+pub(super) fn parse(file: &str, text: &str) -> Result<Vec<Step>, String> {
     let (mut steps, mut errors) = (Vec::new(), Vec::new());
     for object in objects(file, text) {
         match object {

@@ -1,0 +1,29 @@
+//! The parsers of what users wrote, for fuzzing: each reads its input and forgets what it read.
+
+use crate::commands::{plan, simulate};
+use crate::slurm;
+
+/// What `squeue` prints in our columns.
+pub fn squeue(table: &[u8]) {
+    let _ = slurm::squeue::read(table);
+}
+
+/// What `sacct` prints in our columns.
+pub fn sacct(table: &[u8]) {
+    let _ = slurm::sacct::parse(table);
+}
+
+/// A batch of tasks, CSV or JSON lines.
+pub fn tasks(text: &str) {
+    plan::read_tasks(text);
+}
+
+/// The note of a plan in a job's Comment.
+pub fn note(comment: &str) {
+    plan::read_note(comment);
+}
+
+/// The jobs of `tessera simulate case`, and the steps of its `--replay`, JSON lines.
+pub fn case_jobs(text: &str) {
+    simulate::read_case(text);
+}

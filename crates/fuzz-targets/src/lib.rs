@@ -1,0 +1,49 @@
+//! Every parser that reads what a user wrote, as a function of bytes.
+//!
+//! A target must neither panic nor hang, and what it reads must come back as it was written. `fuzz/` runs the targets
+//! under libFuzzer; the test of this crate runs them over the corpus in `fuzz/corpus` and over mutations of it, on any
+//! toolchain.
+#![forbid(unsafe_code)]
+
+mod mutate;
+mod site;
+mod slurm;
+mod wire;
+
+pub use mutate::Mutator;
+
+/// One parser.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// Its name, which is also that of its corpus.
+    pub name: &'static str,
+    /// Runs it on one input.
+    pub run: fn(&[u8]),
+}
+
+/// All of them.
+pub const TARGETS: [Target; 12] = [
+    Target { name: "options", run: wire::options },
+    Target { name: "request", run: wire::request },
+    Target { name: "placement", run: wire::placement },
+    Target { name: "layout", run: wire::layout },
+    Target { name: "admin_comment", run: wire::admin_comment },
+    Target { name: "edge_list", run: site::edge_list },
+    Target { name: "tessera_toml", run: site::tessera_toml },
+    Target { name: "links", run: site::links },
+    Target { name: "gres_conf", run: site::gres_conf },
+    Target { name: "csv", run: site::csv },
+    Target { name: "squeue", run: slurm::squeue },
+    Target { name: "sacct", run: slurm::sacct },
+];
+
+/// The target of a name.
+#[must_use]
+pub fn target(name: &str) -> Option<Target> {
+    TARGETS.into_iter().find(|target| target.name == name)
+}
+
+/// The input as text: what is not UTF-8 is replaced, as Slurm's texts are.
+fn text(input: &[u8]) -> String {
+    String::from_utf8_lossy(input).into_owned()
+}

@@ -1,0 +1,53 @@
+//! Files of sites and users.
+
+use std::io;
+
+use power::{CounterTable, Model, runs};
+use site_config::{gpu_order, links_of_file, parse};
+use tessera_cli::parsers;
+use topology::Pattern;
+
+use crate::text;
+
+pub(crate) fn edge_list(input: &[u8]) {
+    let text = text(input);
+    if let Ok(pattern) = Pattern::parse_edges(&text) {
+        let _ = pattern.name();
+    }
+    let _ = geometry::size::parse_mib(&text);
+}
+
+/// The file, and any file that it names beside it.
+pub(crate) fn tessera_toml(input: &[u8]) {
+    let text = text(input);
+    let named =
+        |name: &str| if name == "links" { Ok(text.clone()) } else { Err(io::ErrorKind::NotFound.into()) };
+    let (config, errors) = parse("tessera.toml", &text, &named);
+    assert_ne!(config.is_some(), !errors.is_empty());
+    for error in &errors {
+        assert!(!error.render().is_empty() && !error.to_string().contains('\n'), "{error}");
+    }
+    for spec in config.iter().flat_map(|config| &config.nodes).take(4) {
+        assert_eq!(spec.to_node().gpus.len(), spec.gpus.len());
+    }
+}
+
+pub(crate) fn links(input: &[u8]) {
+    let (matrix, errors) = links_of_file("links", &text(input));
+    assert!(matrix.is_none() || errors.is_empty());
+}
+
+pub(crate) fn gres_conf(input: &[u8]) {
+    let _ = gpu_order(&text(input), "n1");
+}
+
+/// Tasks, jobs, counters, runs and models: whatever a command takes as a table or as JSON lines.
+pub(crate) fn csv(input: &[u8]) {
+    let text = text(input);
+    let _ = mapa::parse_jobs(&text);
+    let _ = CounterTable::parse("counters.csv", &text);
+    let _ = runs::parse("runs.csv", &text);
+    let _ = Model::from_json(&text);
+    parsers::tasks(&text);
+    parsers::case_jobs(&text);
+}

@@ -104,6 +104,7 @@ mod tests {
     }
 
     proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig { failure_persistence: None, ..Default::default() })]
         #[test]
         fn disjoint_steps_share_nothing_as_long_as_each_has_an_instances_part(
             instances in 1_usize..8, per in 1_usize..5, cut in 0_usize..8,

@@ -77,7 +77,7 @@ pub fn inspect(settings: &Settings, live: Option<&HashSet<JobId>>) -> Result<Ins
     }
     found.jobs(&journal, &entries, live);
     found.gpus(settings, &gpus, &entries);
-    found.instances(&gpus, &entries);
+    found.instances(settings, &gpus, &entries);
     found.daemons(settings, &journal, &entries)?;
     found.leftovers(settings, &nvml, &gpus, &entries);
     if let Err(e) = found.nodes(settings, &gpus, &entries) {
@@ -186,8 +186,8 @@ impl Disagreements {
         }
     }
 
-    fn instances(&mut self, gpus: &[GpuView], entries: &[Entry]) {
-        for view in gpus {
+    fn instances(&mut self, settings: &Settings, gpus: &[GpuView], entries: &[Entry]) {
+        for view in gpus.iter().filter(|v| !settings.is_fixed(v.info.index)) {
             for instance in view.instances.iter().filter(|i| i.compute.is_empty()) {
                 let what = format!("GPU instance {} has no compute instance", instance.id);
                 self.gpu(view.info.index, what);

@@ -3,6 +3,7 @@
 use node_state::Purpose;
 
 use super::*;
+use crate::nvml::Nvml;
 use crate::{Fault, LiveJobs};
 
 /// The node with these GPUs kept, after somebody has made these instances.
@@ -90,8 +91,17 @@ fn what_is_left_to_slurm_is_not_touched() {
         };
         open("nvidia1");
         open(&cap);
+        // Somebody is about to make a further instance there.
+        let half = {
+            let nvml = Nvml::load(&node.settings.nvml_library).unwrap();
+            let profile = spec(1, "1g.5gb", 6).profile;
+            let all = nvml.placements(NvmlIndex(1), profile).unwrap();
+            let at = all.into_iter().find(|p| p.start.0 == 6).unwrap();
+            nvml.create_gpu_instance(NvmlIndex(1), profile, at).unwrap().id
+        };
         let before = uuids(&node, 1);
         let untouched = |at: &str| {
+            assert!(node.inspect().gpus[1].instances.iter().any(|i| i.id == half), "{at}");
             assert_eq!(node.access("nvidia1"), (0, 0o666), "{at}");
             assert_eq!(node.access(&cap), (0, 0o666), "{at}");
             assert_eq!(uuids(&node, 1), before, "{at}");

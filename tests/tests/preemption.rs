@@ -43,27 +43,24 @@ fn victims(cluster: &Cluster, low: &[JobId], options: &[&str]) -> Vec<JobId> {
 
 fn fewest_jobs_go(release: Release) {
     let cluster = common::builder().slurm(release).slurm_conf(PARTITIONS).start().unwrap();
-    // One GPU is one job's; on each of the others are three, and these are the younger ones.
-    let low = fill(&cluster, &[("mig:7g.80gb", 1), ("mig:2g.20gb", 9)]);
+    // Slurm takes the oldest first, of jobs of one partition. Three of these make room together, the youngest alone.
+    let low = fill(&cluster, &[("mig:2g.20gb", 9), ("mig:7g.80gb", 1)]);
     let gone = victims(&cluster, &low, &["--gpu-isolation=mig:7g.80gb"]);
     eprintln!("{release}: {} victims for a 7g.80gb, 1 is least", gone.len());
-    assert_eq!(gone, [low[0]]);
+    assert_eq!(gone, [low[9]]);
 
-    // Two GPUs with three jobs each, two with two each.
-    let low = fill(&cluster, &[("mig:3g.40gb", 4), ("mig:2g.20gb", 6)]);
-    let gone = victims(&cluster, &low, &["--gpu-isolation=whole", "--gpus-per-node=2"]);
-    eprintln!("{release}: {} victims for two whole GPUs, 4 are least", gone.len());
-    assert_eq!(gone, low[..4]);
+    // Two GPUs with three jobs each, two with two each, which are the younger ones.
+    for options in [&["--gpu-isolation=whole", "--gpus-per-node=2"][..], &["--gres=gpu:2"]] {
+        let low = fill(&cluster, &[("mig:2g.20gb", 6), ("mig:3g.40gb", 4)]);
+        let gone = victims(&cluster, &low, options);
+        eprintln!("{release}: {} victims for two whole GPUs, 4 are least", gone.len());
+        assert_eq!(gone, low[6..]);
+    }
 
-    // The same by Slurm's own option.
-    let low = fill(&cluster, &[("mig:3g.40gb", 4), ("mig:2g.20gb", 6)]);
-    let gone = victims(&cluster, &low, &["--gres=gpu:2"]);
-    assert_eq!(gone, low[..4]);
-
-    // Of equals, the least important goes: the youngest here, as Slurm puts them.
+    // Of equals, the least important goes.
     let low = fill(&cluster, &[("mig:7g.80gb", 4)]);
     let gone = victims(&cluster, &low, &["--gpu-isolation=mig:3g.40gb"]);
-    assert_eq!(gone.len(), 1);
+    assert_eq!(gone, low[..1]);
     assert_eq!(cluster.leftovers().unwrap(), [""; 0]);
 }
 

@@ -1,7 +1,7 @@
 //! What a grant costs, counted from scratch.
 
 use crate::kinds::kind_of;
-use crate::share_rules::{device, sharers};
+use crate::share_rules::sharers;
 use crate::state::{held_units, media_clash, units_of, unused};
 use geometry::{GpuIndex, Profile, Slice};
 use node_state::{Gpu, GpuState, Holder, Kind, MigPolicy, Node, Policy, Purpose};
@@ -70,8 +70,7 @@ fn price_share(node: &Node, policy: &Policy, on: ShareOn, threads: u8) -> Parts 
     if let Some(sharers) = sharers(node, on) {
         let percent: u32 = sharers.iter().map(|s| u32::from(s.threads)).sum();
         let crowded = percent + u32::from(threads) > policy.max_threads;
-        let (_, sm) = device(node, on).unwrap_or((0, 0));
-        return (vec![if crowded { 3 } else { 0 }, u64::from(percent) * u64::from(sm)], places, 0, crowded);
+        return (vec![if crowded { 3 } else { 0 }, u64::from(percent)], places, 0, crowded);
     }
     let Some(spec) = spec else {
         let lost = if gpu.policy == MigPolicy::Off { 0 } else { placeable(gpu, &held_units(gpu), &[]) };

@@ -9,7 +9,7 @@ use crate::places::check_places;
 
 /// The threads that a share on this device should have, percent; `None` for a device that does not exist.
 pub(crate) fn threads(node: &Node, ask: &Ask, policy: &Policy, mem_mib: u64, on: ShareOn) -> Option<u8> {
-    let (memory_mib, _) = device(node, on)?;
+    let memory_mib = memory(node, on)?;
     let mut percent = 1;
     while u64::from(percent) * memory_mib < mem_mib * 100 && percent < 100 {
         percent += 1;
@@ -17,14 +17,14 @@ pub(crate) fn threads(node: &Node, ask: &Ask, policy: &Policy, mem_mib: u64, on:
     Some(ask.request.threads.or(policy.mps_threads).unwrap_or(percent))
 }
 
-/// Memory, MiB, and SMs of a device; `None` if it does not exist.
-pub(crate) fn device(node: &Node, on: ShareOn) -> Option<(u64, u32)> {
+/// Memory of a device, MiB; `None` if it does not exist.
+fn memory(node: &Node, on: ShareOn) -> Option<u64> {
     let gpu = node.gpus.get(usize::from(on.gpu().0))?;
     match on {
-        ShareOn::Gpu(_) => Some((gpu.model.usable_mib(), gpu.model.full_gpu_sm)),
+        ShareOn::Gpu(_) => Some(gpu.model.usable_mib()),
         ShareOn::Instance(spec) => {
             let profile = gpu.model.profiles.iter().find(|p| p.id == spec.profile)?;
-            Some((profile.memory_mib, profile.sm))
+            Some(profile.memory_mib)
         }
     }
 }
@@ -64,7 +64,7 @@ pub(crate) fn check_share(
     if threads(node, ask, policy, mem_mib, on) != Some(percent) {
         out.push(finding(at, format!("{percent}% of the threads")));
     }
-    let Some((memory_mib, _)) = device(node, on) else {
+    let Some(memory_mib) = memory(node, on) else {
         return out.push(finding(at, "no such device"));
     };
     let sharers_now = sharers(node, on);

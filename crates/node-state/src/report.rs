@@ -155,8 +155,8 @@ pub struct SetScore {
     pub tied_sets: Option<u64>,
 }
 
-/// How good a device is for a share. Less is better; fields compare in their order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// How good a device is for a share. Which of two is better, the engine says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShareScore {
     /// Compared first.
     pub class: ShareClass,

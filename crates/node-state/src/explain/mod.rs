@@ -60,9 +60,11 @@ impl fmt::Display for Decision {
 fn why_share(score: ShareScore) -> String {
     let warps = score.in_use_sm_percent * WARPS_PER_SM / 100;
     match score.class {
-        ShareClass::Join => format!("joins the shared device with the fewest warps in use ({warps})"),
+        ShareClass::Join => format!("joins the least loaded shared device ({warps} warps in use)"),
         ShareClass::Open | ShareClass::Carve => format!("the first share there; {}", score.cost),
-        ShareClass::Oversubscribe => format!("all threads are promised; fewest warps in use ({warps})"),
+        ShareClass::Oversubscribe => {
+            format!("all threads are promised; the least loaded device ({warps} warps in use)")
+        }
     }
 }
 

@@ -9,21 +9,23 @@
 //! Classes of devices, best first: shared already with threads to spare; to be opened (a free GPU, an idle instance,
 //! a new one of the smallest fitting profile on a GPU that is always in MIG mode); a new instance on a GPU that
 //! happens to be in MIG mode; shared already with all threads promised. Within the first and last class the
-//! device with the fewest in-use warps, within the others the one whose opening costs least ([`node_state::cost`],
-//! size not counted: what one share leaves of a device, the next can have). Ties: lowest GPU, then lowest start.
+//! least loaded device ([`case::Load`], as for tasks), within the others the one whose opening costs least
+//! ([`node_state::cost`], size not counted: what one share leaves of a device, the next can have). Ties: lowest GPU, then
+//! lowest start.
 //!
 //! # Source
 //! Algorithm 3 of CASE (PPoPP'22) and algorithm 2 of its MIG version (GPGPU'22): memory hard, then the device with
 //! the fewest in-use warps, none that has an isolated job.
 //! Differs: they range over all devices, so a new task goes to an empty GPU whenever there is one. On a shared
 //! cluster an empty GPU is what whole-GPU and MIG jobs need, so we range over the devices already shared first and
-//! open another only when their threads are all promised. In-use warps are what is promised (percent of threads
-//! times SMs; all MIG-capable data centre GPUs have 64 warps per SM), not what kernels run at the moment.
-//! They admit `MemReq < FreeMem`; we admit equality, because both are limits and not measurements.
+//! open another only when their threads are all promised. Load is the threads promised, not what kernels run at the
+//! moment, as a part of the device: the fewest warps would send a share to a small instance that is nearly full. Memory
+//! may be filled ([`case::fits`]).
 
 use super::profile_choice::{Profiles, Want};
 use super::starts::{cost_of, free_starts};
 use super::view::View;
+use case::{Load, fits};
 use geometry::{Profile, Slice};
 use node_state::report::{
     Candidate, Constraint, Fate, GPU_PARTS, Report, ShareClass, ShareScore, Starts, Takes,
@@ -37,6 +39,19 @@ pub(super) struct BestShare {
     pub(super) threads: u8,
     pub(super) takes: Takes,
     pub(super) score: ShareScore,
+    load: Load,
+}
+
+impl BestShare {
+    /// Less is better.
+    fn rank(&self) -> (ShareClass, Load, Cost, (u16, u8)) {
+        (self.score.class, self.load, self.score.cost, place(self.on))
+    }
+}
+
+/// The load of a device by the threads of its shares, percent together.
+fn promised_threads(percent: u32) -> Load {
+    Load::new(percent.into(), 100)
 }
 
 /// The threads of a share, percent: as asked, else the site's default, else the share's part of the memory, rounded up.
@@ -171,7 +186,7 @@ impl Search<'_> {
         }
         let promised: u64 = shares.iter().map(|s| s.mem_mib).sum();
         let left = device.memory_mib.saturating_sub(promised);
-        if left < self.mem_mib {
+        if !fits(self.mem_mib, left) {
             let constraint = Constraint::MemoryPromised { need: self.mem_mib, left };
             return self.rule_out(view, Some(device), constraint);
         }
@@ -184,11 +199,12 @@ impl Search<'_> {
             cost: Cost::default(),
         };
         let takes = Takes { oversubscribed: crowded, parts: 0, units: 0, of_units: units_of(view) };
-        self.weigh(view, device, score, threads, takes);
+        let share = BestShare { on: device.on, threads, takes, score, load: promised_threads(in_use) };
+        self.weigh(view, device, share);
     }
 
     fn open(&mut self, view: &View<'_>, device: &Device, class: ShareClass, cost: Cost) {
-        if device.memory_mib < self.mem_mib {
+        if !fits(self.mem_mib, device.memory_mib) {
             let has = device.memory_mib;
             let constraint = Constraint::TooLittleMemory { need: self.mem_mib, has };
             return self.rule_out(view, Some(device), constraint);
@@ -198,15 +214,15 @@ impl Search<'_> {
         let of_units = units_of(view);
         let parts = units * GPU_PARTS / of_units.max(1);
         let takes = Takes { oversubscribed: false, parts, units, of_units };
-        self.weigh(view, device, ShareScore { class, in_use_sm_percent: 0, cost }, threads, takes);
+        let score = ShareScore { class, in_use_sm_percent: 0, cost };
+        let share = BestShare { on: device.on, threads, takes, score, load: promised_threads(0) };
+        self.weigh(view, device, share);
     }
 
-    fn weigh(&mut self, view: &View<'_>, device: &Device, score: ShareScore, threads: u8, takes: Takes) {
-        self.report.push(device.candidate(view, Fate::Share(score)));
-        let better =
-            self.best.as_ref().is_none_or(|best| (score, place(device.on)) < (best.score, place(best.on)));
-        if better {
-            self.best = Some(BestShare { on: device.on, threads, takes, score });
+    fn weigh(&mut self, view: &View<'_>, device: &Device, share: BestShare) {
+        self.report.push(device.candidate(view, Fate::Share(share.score)));
+        if self.best.as_ref().is_none_or(|best| share.rank() < best.rank()) {
+            self.best = Some(share);
         }
     }
 

@@ -154,6 +154,28 @@ fn shares_fill_a_gpu_before_another_is_opened() {
     assert_eq!(on(run(&mut n, &Ask { uid: Uid(9), ..ask(7, "mps", "1G") }, &together)).0, 1);
 }
 
+/// Devices of different size compare by the part that is promised, as for GPU tasks: 60 % of 14 SMs are fewer warps than 40 %
+/// of 42, but more in the way of the next share.
+#[test]
+fn a_share_joins_the_least_loaded_instance() {
+    let mut n = node(&[A100], MigPolicy::On);
+    let p = Policy::default();
+    let mut start = |job, mem, threads| {
+        let mut ask = ask(job, "mps", mem);
+        ask.request.threads = Some(threads);
+        match run(&mut n, &ask, &p).chosen {
+            Some(Grant::Mps { on: ShareOn::Instance(spec), .. }) => (spec.profile, spec.start),
+            other => panic!("{other:?}"),
+        }
+    };
+    let (small, large) = (start(1, "4G", 60), start(2, "15G", 40));
+    assert_ne!(small.0, large.0, "two sizes");
+    assert_eq!(start(3, "500M", 10), large);
+    assert_eq!(start(4, "300M", 10), large, "50 % of it and 60 % of the other");
+    assert_eq!(start(5, "300M", 10), large, "both at 60 %: the lowest start");
+    assert_eq!(start(6, "300M", 10), small);
+}
+
 #[test]
 fn isolated_and_shared_never_mix_in_one_instance() {
     let mut n = node(&[A100], MigPolicy::On);

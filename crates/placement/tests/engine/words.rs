@@ -38,10 +38,10 @@ fn layout() {
 fn one_line() {
     let p = Policy::default();
     let why = |ask: &Ask| decide(&half_full(), ask, &p).why();
-    assert_snapshot!(why(&ask(20, "auto", "10G")), @"10.0 GB and 24% of the threads of GPU 2: joins the shared device with the fewest warps in use (552); mps takes a device already shared, mig would take 2 of 8 slices, whole would take 8 of 8 slices");
+    assert_snapshot!(why(&ask(20, "auto", "10G")), @"10.0 GB and 24% of the threads of GPU 2: joins the least loaded shared device (552 warps in use); mps takes a device already shared, mig would take 2 of 8 slices, whole would take 8 of 8 slices");
     assert_snapshot!(why(&ask(20, "mig", "4G")), @"1g.5gb at slice 6 of GPU 0: smallest profile with 4.0 GB; leaves 28 placements to others, best of 12; reuses an idle instance");
     assert_snapshot!(why(&ask(20, "mig:2g.10gb", "")), @"2g.10gb at slice 0 of GPU 0: as named; leaves 24 placements to others, best of 5");
-    assert_snapshot!(why(&ask(20, "mps", "3G")), @"3.0 GB and 8% of the threads of GPU 2: joins the shared device with the fewest warps in use (552)");
+    assert_snapshot!(why(&ask(20, "mps", "3G")), @"3.0 GB and 8% of the threads of GPU 2: joins the least loaded shared device (552 warps in use)");
     assert_snapshot!(why(&ask(20, "whole", "")), @"GPU 3: the only free GPU");
     assert_snapshot!(why(&ask(20, "mig:2g.12gb", "")), @"nothing fits: GPUs 0-3: a100-40gb has no such profile");
     assert_snapshot!(why(&ask(20, "mig", "41G")), @"7g.40gb at slice 0 of GPU 3: smallest profile with 41.0 GB; leaves 12 placements to others");
@@ -66,7 +66,7 @@ fn one_line() {
 fn all_candidates() {
     let p = Policy::default();
     assert_snapshot!(decide(&half_full(), &ask(20, "auto", "10G"), &p), @r#"
-    10.0 GB and 24% of the threads of GPU 2: joins the shared device with the fewest warps in use (552); mps takes a device already shared, mig would take 2 of 8 slices, whole would take 8 of 8 slices
+    10.0 GB and 24% of the threads of GPU 2: joins the least loaded shared device (552 warps in use); mps takes a device already shared, mig would take 2 of 8 slices, whole would take 8 of 8 slices
     mig   2 of 8 slices
       GPU 0 1g.10gb at 4: no: taken by job 12
       GPU 0 1g.10gb at 0: loses 6 placements

@@ -1,15 +1,18 @@
 //! `cargo xtask chaos`: a cluster under load that is hurt at random, and must stay sound.
 //!
 //! [`plan`] turns a seed into a sequence of submissions and faults, [`strike`] carries out and mends the faults, [`seen`]
-//! looks at the cluster, [`check`] says which rules what was seen breaks, and [`run`] ties them together.
+//! looks at the cluster, [`check`] says which rules what was seen breaks, and [`mod@run`] ties them together.
 
 mod administrator;
 mod check;
 mod jobs;
+mod kill;
 mod outcome;
 mod plan;
+mod rest;
 mod run;
 mod seen;
+mod start;
 mod strike;
 mod submit;
 mod wounds;

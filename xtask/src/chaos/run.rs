@@ -1,47 +1,35 @@
 //! Plays a plan on a cluster and looks at it in between.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use lab::config::Templates;
-use lab::{Cluster, User};
+use lab::Cluster;
 
 use super::Chaos;
-use super::check::{Devices, Finding, Patience, disagreements, leftovers, two_owners};
+use super::check::{Devices, Finding, Patience, disagreements, two_owners};
 use super::outcome::{Outcome, print};
 use super::plan::{Event, Fault, Order, Plan};
-use super::seen::report::{Reports, SCRIPT};
+use super::seen::report::Reports;
 use super::seen::{Seen, Task, look, scan};
+use super::start::start;
 use super::strike::{Wound, mend, strike};
 use super::submit::Submission;
-use crate::cluster::{absolute, guardian};
-use crate::command::{TaskError, at};
+use crate::command::TaskError;
 
 /// How long a change may take: slurmd's health check, which gives back what a forgotten job had, runs every minute, and
 /// slurmctld repeats to a returned slurmd what to end after 65 s.
-const SETTLE: Duration = Duration::from_secs(150);
-
-/// How long all jobs may take to end once no more are submitted and everything is mended.
-const REST: Duration = Duration::from_secs(400);
+pub(super) const SETTLE: Duration = Duration::from_secs(150);
 
 /// A prolog that has met a fault may end this long after the fault.
 const LATE: Duration = Duration::from_secs(60);
 
 /// After this time a line says what is waited for.
-const SLOW: Duration = Duration::from_secs(45);
+pub(super) const SLOW: Duration = Duration::from_secs(45);
 
 /// Between two looks at the jobs' processes.
 const SAMPLE: Duration = Duration::from_millis(300);
-
-/// The driver takes half of the real one's time: prologs and epilogs are long enough to be met.
-const TIME_SCALE: f64 = 0.5;
-
-/// Room for the journal of every job that a node can have.
-const STATE_KIB: u32 = 2048;
 
 /// A run in progress.
 pub(super) struct Run<'a> {
@@ -114,27 +102,6 @@ pub(super) fn run(chaos: &Chaos) -> Result<bool, TaskError> {
     Ok(clean)
 }
 
-fn start(chaos: &Chaos) -> Result<Cluster, TaskError> {
-    let mut templates = Templates::shipped()?;
-    templates.time_scale = TIME_SCALE;
-    templates.slurm = templates.slurm.replace("Debug=verbose", "Debug=debug");
-    let mut builder = Cluster::builder()
-        .templates(templates)
-        .slurm(chaos.slurm)
-        .guardian(guardian()?)
-        .backup()
-        .slurm_conf("MessageTimeout=30\nKillWait=5\nMinJobAge=300");
-    builder = builder.small_state(STATE_KIB);
-    if let Some(dir) = &chaos.dir {
-        builder = builder.dir(&absolute(dir)?);
-    }
-    let cluster = builder.start()?;
-    let script = cluster.layout().jobs().join("chaos.sh");
-    at(&script, fs::write(&script, format!("#!/bin/sh{SCRIPT}")))?;
-    at(&script, fs::set_permissions(&script, PermissionsExt::from_mode(0o755)))?;
-    Ok(cluster)
-}
-
 impl Run<'_> {
     fn play(&mut self) -> Result<(), TaskError> {
         let begin = Instant::now();
@@ -193,7 +160,7 @@ impl Run<'_> {
     }
 
     /// Waits, and looks at the jobs' processes meanwhile.
-    fn watch(&mut self, time: Duration) -> Result<(), TaskError> {
+    pub(super) fn watch(&mut self, time: Duration) -> Result<(), TaskError> {
         let begin = Instant::now();
         loop {
             self.answers(false)?;
@@ -254,7 +221,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn settle(
+    pub(super) fn settle(
         &mut self,
         limit: Duration,
         rules: fn(&Seen, &Devices) -> Vec<Finding>,
@@ -284,80 +251,6 @@ impl Run<'_> {
             }
             self.watch(Duration::from_millis(700))?;
         }
-    }
-
-    /// Lets all jobs end, and looks for what they left.
-    fn rest(&mut self) -> Result<(), TaskError> {
-        self.fault = None;
-        let (begin, mut left, mut told) = (Instant::now(), Vec::new(), Duration::ZERO);
-        while begin.elapsed() < REST {
-            let seen = look(&self.cluster)?;
-            self.devices.learn(&seen);
-            self.jobs(&seen)?;
-            self.help(&seen)?;
-            left = seen.jobs.into_iter().filter(|job| job.state == "PENDING" || job.is_there()).collect();
-            if left.is_empty() {
-                break;
-            }
-            if begin.elapsed() > told + SLOW {
-                told = begin.elapsed();
-                let jobs: Vec<String> = left
-                    .iter()
-                    .take(4)
-                    .map(|job| format!("{} {} ({})", job.id, job.state, job.reason))
-                    .collect();
-                self.outcome.say(&format!("  {} jobs left: {}", left.len(), jobs.join(", ")))?;
-            }
-            self.watch(Duration::from_millis(1_000))?;
-        }
-        for job in &left {
-            let what = format!("{} ({}) for {} s", job.state, job.reason, REST.as_secs());
-            self.violation(Finding::new(
-                "job does not end",
-                format!("job {} (order {:?})", job.id, job.order),
-                what,
-            ))?;
-            self.cluster.run(User::Root, "scancel", &[&job.id.to_string()])?;
-        }
-        self.settle(SETTLE, |seen, devices| {
-            let mut found = disagreements(seen, devices);
-            found.extend(leftovers(seen));
-            found
-        })?;
-        self.logs()?;
-        self.doctor()?;
-        let waited = begin.elapsed().as_secs();
-        self.past.clear();
-        let (jobs, faults) = (self.outcome.jobs, self.outcome.faults);
-        self.outcome.say(&format!("rest after {waited} s: {jobs} jobs and {faults} faults so far"))
-    }
-
-    /// Bugs that a plugin has noticed itself.
-    fn logs(&mut self) -> Result<(), TaskError> {
-        let nodes: Vec<String> = self.cluster.nodes().iter().map(|node| format!("slurmd-{node}")).collect();
-        for daemon in nodes.into_iter().chain(["slurmctld".to_owned()]) {
-            let path = self.cluster.layout().log(&daemon);
-            let text = String::from_utf8_lossy(&fs::read(&path).unwrap_or_default()).into_owned();
-            let bad = |line: &&str| line.contains("bug in this plugin") || line.contains("panicked");
-            let lines: Vec<String> = text.lines().filter(bad).map(str::to_owned).collect();
-            for line in lines {
-                self.violation(Finding::new("bug logged", format!("{daemon}: {line}"), "in its log"))?;
-            }
-        }
-        Ok(())
-    }
-
-    /// The last word is Tessera's own, after everything else has been looked at without it.
-    fn doctor(&mut self) -> Result<(), TaskError> {
-        for node in self.cluster.nodes().to_vec() {
-            let mut command = self.cluster.command_on(&node, User::Root, "tessera")?;
-            let done = lab::command::run(command.arg("doctor"))?;
-            if done.code != Some(0) {
-                let subject = format!("{node} after {} faults", self.outcome.faults);
-                self.violation(Finding::new("doctor", subject, format!("{}{}", done.stdout, done.stderr)))?;
-            }
-        }
-        Ok(())
     }
 }
 

@@ -6,14 +6,10 @@ use std::time::{Duration, Instant};
 use lab::command::{PATIENCE, run, wait_for};
 use lab::process::Started;
 use lab::{Cluster, HarnessError, User};
-use rustix::process::Signal;
 
-use super::plan::{Daemon, Driver, Fault, File, JobState, Pick, Work};
-use super::seen::scan;
+use super::kill::{kill_mps, kill_step, kill_work, one_of};
+use super::plan::{Daemon, Driver, Fault, File, JobState, Pick};
 use super::wounds::OUR_REASON;
-
-/// How long a process to be killed is looked for.
-const MEET: Duration = Duration::from_secs(4);
 
 /// How long slurmctld may take to answer, a takeover included.
 const ANSWER: Duration = Duration::from_secs(120);
@@ -24,13 +20,13 @@ pub(super) struct Wound {
     /// What was met, for the line about the fault.
     pub(super) met: String,
     /// Jobs to be cancelled when it is mended.
-    cancel: Vec<u32>,
+    pub(super) cancel: Vec<u32>,
     /// Jobs to be released.
-    release: Vec<u32>,
+    pub(super) release: Vec<u32>,
 }
 
 impl Wound {
-    fn met(met: impl Into<String>) -> Self {
+    pub(super) fn met(met: impl Into<String>) -> Self {
         Self { met: met.into(), ..Self::default() }
     }
 }
@@ -202,80 +198,6 @@ fn chosen(cluster: &Cluster, pick: Pick, state: &str) -> Result<Option<u32>, Har
     let mut jobs: Vec<u32> = list.lines().filter_map(|line| line.trim().parse().ok()).collect();
     jobs.sort_unstable();
     Ok(one_of(&jobs, pick).copied())
-}
-
-fn one_of<T>(all: &[T], pick: Pick) -> Option<&T> {
-    let at = usize::try_from(pick.0).unwrap_or_default().checked_rem(all.len())?;
-    all.get(at)
-}
-
-fn kill(pid: i32) {
-    if let Some(process) = Started::of("victim", pid) {
-        process.signal(Signal::KILL);
-    }
-}
-
-/// A step daemon and its tasks. slurmctld takes the job for running until somebody cancels it.
-fn kill_step(cluster: &Cluster, node: &str, pick: Pick) -> Wound {
-    let (tasks, _, mut steps) = scan(cluster);
-    steps.retain(|step| step.node.as_deref() == Some(node));
-    steps.sort_by_key(|step| (step.job, step.pid));
-    let Some(step) = one_of(&steps, pick) else { return Wound::met("no step there") };
-    kill(step.pid);
-    for task in tasks.iter().filter(|task| task.job == step.job && task.node == node) {
-        kill(task.pid);
-    }
-    Wound { met: format!("job {}", step.job), cancel: vec![step.job], ..Wound::default() }
-}
-
-/// An MPS daemon. Its clients hang or fail, so their jobs are cancelled.
-fn kill_mps(cluster: &Cluster, node: &str, pick: Pick) -> Wound {
-    let (tasks, mut daemons, _) = scan(cluster);
-    daemons.retain(|daemon| daemon.node.as_deref() == Some(node));
-    daemons.sort_by_key(|daemon| daemon.pid);
-    let Some(daemon) = one_of(&daemons, pick) else { return Wound::met("no daemon there") };
-    kill(daemon.pid);
-    let clients = tasks.iter().filter(|task| task.mps.as_deref() == Some(&daemon.pipe_dir));
-    let mut cancel: Vec<u32> = clients.map(|task| task.job).collect();
-    cancel.dedup();
-    Wound { met: format!("process {}, jobs {cancel:?}", daemon.pid), cancel, ..Wound::default() }
-}
-
-/// Waits for a process of this kind to be at work, and kills it.
-fn kill_work(cluster: &Cluster, node: &str, work: Work) -> Result<String, HarnessError> {
-    let (program, what) = match work {
-        Work::Prolog => ("slurmstepd", "prolog"),
-        Work::Epilog => ("slurmstepd", "epilog"),
-        Work::Reconciliation => ("tessera", "reconcile"),
-    };
-    if work == Work::Reconciliation {
-        let check = cluster.layout().etc("tessera-health");
-        run(std::process::Command::new(check).env_clear().env("SLURMD_NODENAME", node))?;
-    }
-    let begin = Instant::now();
-    while begin.elapsed() < MEET {
-        if let Some(pid) = at_work(cluster, node, program, what) {
-            kill(pid);
-            return Ok(format!("process {pid}"));
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    Ok("none met".to_owned())
-}
-
-fn at_work(cluster: &Cluster, node: &str, program: &str, what: &str) -> Option<i32> {
-    let (dir, own) = (cluster.layout().dir().display().to_string(), format!("SLURMD_NODENAME={node}"));
-    fs::read_dir("/proc").ok()?.flatten().find_map(|entry| {
-        let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
-        let read = |name: &str| {
-            let bytes = fs::read(entry.path().join(name)).unwrap_or_default();
-            String::from_utf8_lossy(&bytes).replace('\0', " ")
-        };
-        let is_it = read("comm").trim() == program && read("cmdline").contains(what);
-        let environment = if is_it { read("environ") } else { String::new() };
-        (environment.contains(&own) && (environment.contains(&dir) || read("cmdline").contains(&dir)))
-            .then_some(pid)
-    })
 }
 
 /// Puts a version of tessera.toml in place. The right one is kept beside it.

@@ -1,0 +1,40 @@
+//! Starts the cluster that is hurt.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use lab::Cluster;
+use lab::config::Templates;
+
+use super::Chaos;
+use super::seen::report::SCRIPT;
+use crate::cluster::{absolute, guardian};
+use crate::command::{TaskError, at};
+
+/// The driver takes half of the real one's time: prologs and epilogs are long enough to be met.
+const TIME_SCALE: f64 = 0.5;
+
+/// Room for the journal of every job that a node can have.
+const STATE_KIB: u32 = 2048;
+
+/// Two nodes, two slurmctlds, and the jobs' script.
+pub(super) fn start(chaos: &Chaos) -> Result<Cluster, TaskError> {
+    let mut templates = Templates::shipped()?;
+    templates.time_scale = TIME_SCALE;
+    templates.slurm = templates.slurm.replace("Debug=verbose", "Debug=debug");
+    let mut builder = Cluster::builder()
+        .templates(templates)
+        .slurm(chaos.slurm)
+        .guardian(guardian()?)
+        .backup()
+        .slurm_conf("MessageTimeout=30\nKillWait=5\nMinJobAge=300");
+    builder = builder.small_state(STATE_KIB);
+    if let Some(dir) = &chaos.dir {
+        builder = builder.dir(&absolute(dir)?);
+    }
+    let cluster = builder.start()?;
+    let script = cluster.layout().jobs().join("chaos.sh");
+    at(&script, fs::write(&script, format!("#!/bin/sh{SCRIPT}")))?;
+    at(&script, fs::set_permissions(&script, PermissionsExt::from_mode(0o755)))?;
+    Ok(cluster)
+}

@@ -16,7 +16,10 @@ const SEED: &str = "6";
 fn xtask() -> PathBuf {
     if std::env::var_os(BUILT).is_none() {
         let mut build = Command::new(env!("CARGO"));
-        build.current_dir(workspace()).args(["build", "--package", "xtask", "--target-dir"]).arg(target_dir());
+        build
+            .current_dir(workspace())
+            .args(["build", "--package", "xtask", "--target-dir"])
+            .arg(target_dir());
         run(&mut build).unwrap().ok().unwrap();
     }
     target_dir().join("debug/xtask")

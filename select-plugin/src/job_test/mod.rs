@@ -143,12 +143,8 @@ impl Case {
             effects.extend(limited::freed(&self.view));
         }
         if self.want.is_none() {
-            // A mixture of GRES, or all GPUs of a node.
-            if !self.view.gres.is_empty() && self.test.ask != Ask::TestOnly {
-                let unfit =
-                    slurm.nodes().into_iter().filter(|n| n.unfit).map(|n| n.index).collect::<Vec<_>>();
-                effects.extend((!unfit.is_empty()).then_some(Effect::RuleOut(unfit)));
-            }
+            effects.extend(self.hold_unfit(slurm));
+            effects.extend(self.hold_exclusive(engine, slurm));
             return effects;
         }
         let nodes = slurm.nodes();
@@ -194,6 +190,29 @@ impl Case {
         self.unregistered = narrowed.unregistered;
         effects.push(Effect::RuleOut(narrowed.out));
         effects
+    }
+
+    /// A job that asks for a mixture of GRES, or gets all GPUs of a node, starts on no node whose GPUs are not those of
+    /// `tessera.toml`.
+    fn hold_unfit(&self, slurm: &impl Slurm) -> Option<Effect> {
+        if self.view.gres.is_empty() || self.test.ask == Ask::TestOnly {
+            return None;
+        }
+        let unfit: Vec<usize> =
+            slurm.nodes().iter().filter(|node| node.unfit).map(|node| node.index).collect();
+        (!unfit.is_empty()).then_some(Effect::RuleOut(unfit))
+    }
+
+    /// An exclusive job gets every device of its nodes, but only those that Slurm knows by then: before a node has
+    /// registered with a restarted slurmctld, these are none.
+    fn hold_exclusive(&self, engine: &Engine, slurm: &impl Slurm) -> Option<Effect> {
+        if !self.view.exclusive || self.test.ask != Ask::RunNow {
+            return None;
+        }
+        let nodes = slurm.nodes();
+        let unknown = nodes.iter().filter(|node| !node.registered && engine.node(&node.name).is_some());
+        let out: Vec<usize> = unknown.map(|node| node.index).collect();
+        (!out.is_empty()).then_some(Effect::RuleOut(out))
     }
 
     /// Lets a plan count as none that neither any of these nodes nor its own could ever carry out. Its own node may be

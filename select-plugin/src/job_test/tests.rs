@@ -281,6 +281,20 @@ fn a_job_waits_for_nodes_that_have_not_registered() {
 }
 
 #[test]
+fn an_exclusive_job_waits_for_nodes_that_have_not_registered() {
+    let mut memory = memory();
+    let mut slurm = Fake::with(&["n1", "n2"]);
+    slurm.nodes[0].registered = false;
+    let view = JobView { exclusive: true, ..pair() };
+    let mut effects = |ask| {
+        let test = Test { ask, min_nodes: 1, may_preempt: false, record: RECORD };
+        Case::new(test, view.clone()).before(&mut memory, &slurm)
+    };
+    assert_eq!(effects(Ask::RunNow), [Effect::RuleOut(vec![0])]);
+    assert_eq!(effects(Ask::TestOnly), []);
+}
+
+#[test]
 fn where_a_reservation_holds_devices_slurms_own_choice_stands() {
     let mut memory = memory();
     // 0 and 1 have one link between them, other pairs have two.

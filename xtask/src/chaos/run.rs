@@ -133,10 +133,10 @@ impl Run<'_> {
     }
 
     fn strike(&mut self, number: u32, fault: Fault) -> Result<(), TaskError> {
-        self.outcome.faults += 1;
         if self.chaos.without.iter().any(|name| name == fault.name()) {
             return self.outcome.say(&format!("fault {number}: {fault}: left out"));
         }
+        self.outcome.faults += 1;
         self.daemon_is_ours = matches!(fault, Fault::Kill(_) | Fault::Restart(_) | Fault::Takeover { .. });
         if let Fault::CancelYoung(ms) = fault {
             self.cancel_young = Some(ms);

@@ -41,7 +41,7 @@ impl Templates {
             at(&path, fs::read_to_string(&path))
         };
         Ok(Self {
-            slurm: read("slurm.conf.example")?,
+            slurm: without_cgroups(&read("slurm.conf.example")?),
             gres: read("contrib/example/gres.conf")?,
             plugstack: read("contrib/example/plugstack.conf")?,
             tessera: read("contrib/example/tessera.toml")?,
@@ -55,8 +55,8 @@ impl Templates {
     pub(crate) fn use_device_cgroup(&mut self) {
         self.slurm = self
             .slurm
-            .replace("ProctrackType=proctrack/linuxproc", "ProctrackType=proctrack/cgroup")
-            .replace("TaskPlugin=task/none", "TaskPlugin=task/cgroup");
+            .replace(LINUXPROC, "ProctrackType=proctrack/cgroup")
+            .replace(NO_TASK_PLUGIN, "TaskPlugin=task/cgroup");
         self.cgroup += &format!("CgroupMountpoint={CGROUPS}\nConstrainDevices=yes\n");
     }
 
@@ -79,6 +79,19 @@ impl Templates {
         let name = |line: &str| line.strip_prefix("NodeName=")?.split_whitespace().next().map(str::to_owned);
         self.slurm.lines().filter_map(name).collect()
     }
+}
+
+const LINUXPROC: &str = "ProctrackType=proctrack/linuxproc";
+const NO_TASK_PLUGIN: &str = "TaskPlugin=task/none";
+
+/// Not every machine that runs tests has control groups.
+fn without_cgroups(slurm_conf: &str) -> String {
+    let line = |line: &str| match line.split('=').next() {
+        Some("ProctrackType") => format!("{LINUXPROC}\n"),
+        Some("TaskPlugin") => format!("{NO_TASK_PLUGIN}\n"),
+        _ => format!("{line}\n"),
+    };
+    slurm_conf.lines().map(line).collect()
 }
 
 /// What differs between two clusters on one machine.
@@ -147,9 +160,6 @@ impl Place<'_> {
             "PluginDir" => plugins(),
             "PlugStackConfig" => self.path("etc/plugstack.conf"),
             "HealthCheckProgram" => self.path("etc/tessera-health"),
-            // Not every machine that runs tests has control groups.
-            "ProctrackType" => "proctrack/linuxproc".to_owned(),
-            "TaskPlugin" => "task/none".to_owned(),
             _ => return None,
         })
     }

@@ -107,6 +107,8 @@ pub(crate) fn ruled_nodes(most: usize) -> impl Strategy<Value = Node> {
         for (gpu, (purpose, policy, picks)) in node.gpus.iter_mut().zip(kept) {
             *gpu = match purpose {
                 Purpose::Any => Gpu::new(gpu.model, policy),
+                // Without MIG there is nothing that a site could have cut.
+                Purpose::Static if !gpu.model.has_mig() => Gpu::new(gpu.model, policy),
                 Purpose::Static => Gpu::kept(gpu.model, purpose, &some_instances(gpu.model, &picks)),
                 _ => Gpu::kept(gpu.model, purpose, &[]),
             };

@@ -36,7 +36,9 @@ pub struct Room {
 }
 
 impl Room {
-    fn minus(self, given: Self) -> Self {
+    /// What is left of it without what is `given`, never below nothing.
+    #[must_use]
+    pub fn minus(self, given: Self) -> Self {
         Self {
             cores: self.cores.saturating_sub(given.cores),
             memory_mib: self.memory_mib.saturating_sub(given.memory_mib),

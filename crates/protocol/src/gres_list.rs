@@ -89,9 +89,29 @@ pub fn with_entry(list: Option<&str>, entry: &str) -> String {
     }
 }
 
+/// What a job's `--gpu-bind` says, from Slurm's list of bindings such as `gres:gpu:closest`, or `gres/gpu:closest` in later
+/// versions; `None` without one. A user may write a text of any length: it is cut.
+#[must_use]
+pub fn gpu_bind(list: &str) -> Option<String> {
+    let of_gpus = |part: &str| {
+        let text = part.strip_prefix("gres").and_then(|p| p.strip_prefix([':', '/'])).unwrap_or(part);
+        text.strip_prefix("gpu:").map(|bind| bind.chars().take(MOST_TEXT).collect())
+    };
+    list.split(['+', ';']).find_map(of_gpus)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_binding_of_gpus_is_found_in_either_form() {
+        for list in ["gres:gpu:closest", "gres/gpu:closest", "gpu:closest", "verbose+gres/gpu:closest"] {
+            assert_eq!(gpu_bind(list).as_deref(), Some("closest"), "{list}");
+        }
+        assert_eq!(gpu_bind("gres:shard:closest"), None);
+        assert_eq!(gpu_bind(&format!("gpu:{}", "x".repeat(1000))).map(|bind| bind.len()), Some(MOST_TEXT));
+    }
 
     fn check(per_node: &str, expect: &[(&str, u64)]) {
         let tres = Tres { per_node: Some(per_node.to_owned()), ..Tres::default() };

@@ -10,7 +10,7 @@ use super::host::Host;
 use super::{sys, version};
 use crate::hooks::Effect;
 use crate::submission::{Described, Recorded};
-use protocol::gres_list::Tres;
+use protocol::gres_list::{Tres, gpu_bind};
 
 /// A string of Slurm's that is there and not empty.
 ///
@@ -20,15 +20,6 @@ use protocol::gres_list::Tres;
 unsafe fn filled(field: *const c_char) -> Option<String> {
     // SAFETY: the caller's promise.
     unsafe { text(field) }.filter(|t| !t.is_empty())
-}
-
-/// The part for GPUs of a list such as `gres:gpu:closest`, or `gres/gpu:closest` in later versions.
-fn gpu_bind(list: &str) -> Option<String> {
-    let of_gpus = |part: &str| {
-        let text = part.strip_prefix("gres").and_then(|p| p.strip_prefix([':', '/'])).unwrap_or(part);
-        text.strip_prefix("gpu:").map(|bind| bind.chars().take(60).collect())
-    };
-    list.split(['+', ';']).find_map(of_gpus)
 }
 
 /// A job description as plain values.

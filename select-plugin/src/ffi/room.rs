@@ -34,12 +34,7 @@ pub(super) fn lacking(host: &Host, job: &sys::job_record_t, node: usize) -> Room
     for running in host.jobs() {
         // SAFETY: an element of slurmctld's list of jobs, under its job lock.
         let Some(running) = (unsafe { struct_at(running) }).filter(|job| read::runs(job)) else { continue };
-        let has = of_job(host, running, node);
-        free.cores = free.cores.saturating_sub(has.cores);
-        free.memory_mib = free.memory_mib.saturating_sub(has.memory_mib);
+        free = free.minus(of_job(host, running, node));
     }
-    Room {
-        cores: needs.cores.saturating_sub(free.cores),
-        memory_mib: needs.memory_mib.saturating_sub(free.memory_mib),
-    }
+    needs.minus(free)
 }

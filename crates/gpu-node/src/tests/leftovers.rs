@@ -63,6 +63,31 @@ fn a_gpu_is_emptied_before_another_user_gets_it() {
     });
 }
 
+/// The site's own instance cannot be made anew: it is emptied as it is, and memory that stays in use stops the job.
+#[test]
+fn the_sites_own_instance_is_emptied_as_it_is() {
+    on_node("tests::leftovers::the_sites_own_instance_is_emptied_as_it_is", |node| {
+        node.reconcile(&[]);
+        let mine = mig(&[(0, "3g.20gb", 0)]);
+        let before = node.realise(1, ALICE, mine.clone()).unwrap().entry.instances[0].live.clone().unwrap();
+        node.release(1);
+        let fixed = [(spec(0, "3g.20gb", 0).profile, Slice(0))];
+        let model = node.settings.gpus[0].model;
+        let gpu = node_state::Gpu::kept(model, node_state::Purpose::Static, &fixed);
+        let mut settings = node.settings.clone();
+        settings.gpus[0] = GpuSettings::of(&gpu);
+        let node = &TestNode { dir: node.dir.clone(), settings };
+        let gi = before.gi.to_string();
+        let mut left = Process::on(node, ALICE, &["--gpu", "0", "--gi", &gi]);
+        let done = node.realise(2, BOB, mine).unwrap();
+        assert!(!left.lives());
+        assert_eq!(done.leftovers.iter().map(|l| l.pid).collect::<Vec<_>>(), [left.0.id()]);
+        assert_eq!(done.entry.instances[0].live.clone().unwrap().uuid, before.uuid);
+        node.release(2);
+        node.assert_clean(&[]);
+    });
+}
+
 #[test]
 fn a_site_may_wait_for_leftovers_or_refuse_the_place() {
     on_node("tests::leftovers::a_site_may_wait_for_leftovers_or_refuse_the_place", |node| {

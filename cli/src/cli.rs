@@ -19,6 +19,7 @@ use crate::commands::score::{self, ScoreArgs};
 use crate::commands::simulate::{self, SimulateCommand};
 use crate::commands::times::{self, TimesArgs};
 use crate::commands::topology::{self, TopologyCommand};
+use crate::commands::why::{self, WhyArgs};
 use crate::globals::Globals;
 use crate::outcome::{Failure, Outcome};
 
@@ -43,6 +44,7 @@ const EXAMPLES: &str = "\
 Examples:
   tessera layout                   every GPU of the cluster, drawn as slices
   tessera free                     what could start now, and where
+  tessera why 4711                 why this job waits, and until when
   tessera explain --gpu-mem=10G    what this job would get, and why
   tessera profiles a100-40gb       what an A100 can be cut into
   tessera check                    is tessera.toml good?
@@ -53,6 +55,7 @@ Examples:
 enum Command {
     Layout(LayoutArgs),
     Free(FreeArgs),
+    Why(WhyArgs),
     Explain(Box<ExplainArgs>),
     Discover(DiscoverArgs),
     Doctor(DoctorArgs),
@@ -91,6 +94,7 @@ pub(crate) fn run(cli: &Cli) -> Result<Outcome, Failure> {
     match &cli.command {
         Command::Layout(args) => layout::run(args, globals),
         Command::Free(args) => free::run(args, globals),
+        Command::Why(args) => why::run(args, globals),
         Command::Explain(args) => explain::run(args, globals),
         Command::Discover(args) => discover::run(args, globals),
         Command::Doctor(args) => doctor::run(args, globals),

@@ -10,6 +10,7 @@ mod clock;
 mod commands;
 mod files;
 mod globals;
+mod live;
 mod local;
 mod options;
 mod outcome;

@@ -70,6 +70,9 @@ _tessera() {
             tessera,topology)
                 cmd="tessera__subcmd__topology"
                 ;;
+            tessera,why)
+                cmd="tessera__subcmd__why"
+                ;;
             tessera__subcmd__fit,bandwidth)
                 cmd="tessera__subcmd__fit__subcmd__bandwidth"
                 ;;
@@ -137,7 +140,7 @@ _tessera() {
 
     case "${cmd}" in
         tessera)
-            opts="-h -V --config --help --version layout free explain discover doctor plan planner times score simulate topology lint fit power profiles check node completions"
+            opts="-h -V --config --help --version layout free why explain discover doctor plan planner times score simulate topology lint fit power profiles check node completions"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1385,6 +1388,24 @@ _tessera() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        tessera__subcmd__why)
+            opts="-h --json --config --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
                 --config)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

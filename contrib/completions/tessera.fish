@@ -29,6 +29,7 @@ complete -c tessera -n "__fish_tessera_needs_command" -s h -l help -d 'Print hel
 complete -c tessera -n "__fish_tessera_needs_command" -s V -l version -d 'Print version'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "layout" -d 'Draw each GPU as its slices'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "free" -d 'Show what could start now, and where'
+complete -c tessera -n "__fish_tessera_needs_command" -f -a "why" -d 'Say why a job waits, and when it could start'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "explain" -d 'Explain what a request would get, and why'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "discover" -d 'Write the configuration for this machine\'s GPUs'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "doctor" -d 'Check that journal, driver, device nodes, MPS and Slurm agree'
@@ -63,6 +64,9 @@ complete -c tessera -n "__fish_tessera_using_subcommand free" -l from -d 'Read l
 complete -c tessera -n "__fish_tessera_using_subcommand free" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand free" -l json -d 'Print JSON'
 complete -c tessera -n "__fish_tessera_using_subcommand free" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c tessera -n "__fish_tessera_using_subcommand why" -l config -d 'Read this tessera.toml' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand why" -l json -d 'Print JSON'
+complete -c tessera -n "__fish_tessera_using_subcommand why" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l node -d 'Ask this node of tessera.toml; by default the first node of each set' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l model -d 'Ask a made-up node with GPUs of this model instead of one of tessera.toml' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l count -d 'Number of GPUs in that node' -r

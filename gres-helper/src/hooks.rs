@@ -61,8 +61,10 @@ pub(crate) fn submit(job: &Described, rules: Rules<'_>, slurm: &impl Slurm) -> A
     };
     let wire = encode_request(&request);
     let mut effects = vec![Effect::Env(Some(wire.clone()))];
-    // The AdminComment is the only place where a planner can see the request.
-    if request.is_moldable() && AdminComment::parse(job.comment.as_deref().unwrap_or_default()).is_ours() {
+    // The AdminComment is the only place where a planner and `tessera why` can see the request.
+    if request.isolation != Isolation::None
+        && AdminComment::parse(job.comment.as_deref().unwrap_or_default()).is_ours()
+    {
         effects.push(Effect::Comment(AdminComment::asking(&wire).to_string()));
     }
     effects.extend(add.map(|(name, count)| {
@@ -130,7 +132,7 @@ pub(crate) fn refusal_noted(change: &Described, job: &Recorded, why: &str) -> Op
     (job.pending && replaceable && change.comment.is_none()).then(|| comment.to_string())
 }
 
-/// Lets a new AdminComment of ours still show what the moldable job asks.
+/// Lets a new AdminComment of ours still show what the job asks.
 fn shown_still(comment: Option<&str>, request: Option<&str>) -> Option<Effect> {
     let comment = AdminComment::parse(comment?);
     let comment = Some(comment).filter(|c| c.is_ours() && c.asks.is_none())?;
@@ -167,10 +169,11 @@ mod tests {
         let set = |request: &str| Effect::Env(Some(request.to_owned()));
         let add = |count| Effect::PerNode(format!("gres:nic:1,gres:shard:{count}"));
         let found = submit(&described("v1 iso=mig:2g.10gb"));
-        assert_eq!(found, Answer { effects: vec![set("v1 iso=mig:2g.10gb"), add(10)], refused: None });
+        let shown = |request: &str| Effect::Comment(format!("tessera: asks {request}"));
+        let two = "v1 iso=mig:2g.10gb";
+        assert_eq!(found, Answer { effects: vec![set(two), shown(two), add(10)], refused: None });
         let moldable = submit(&described(MOLDABLE));
-        let shown = Effect::Comment(format!("tessera: asks {MOLDABLE}"));
-        assert_eq!(moldable.effects, [set(MOLDABLE), shown, add(5)]);
+        assert_eq!(moldable.effects, [set(MOLDABLE), shown(MOLDABLE), add(5)]);
         let theirs = Described { comment: Some("benchmark of June".to_owned()), ..described(MOLDABLE) };
         assert_eq!(submit(&theirs).effects, [set(MOLDABLE), add(5)]);
         let untouched = Answer { effects: vec![Effect::Env(None)], refused: None };

@@ -4,7 +4,7 @@ use geometry::JobId;
 use plugin_rt::log;
 use protocol::layout::ConfigInForce;
 use protocol::wire::{JobPlacement, encode_request, parse_placement, parse_request};
-use protocol::{Request, Says, Started};
+use protocol::{Says, Started};
 
 use crate::commit::{encoded, unmanaged};
 use crate::effect::{Effect, Layout};
@@ -79,10 +79,10 @@ fn explain(
     // Without the version and the job's own number.
     let got = text.split_once(';').map_or("", |(_, nodes)| nodes).to_owned();
     let request = view.request.as_deref().and_then(|text| parse_request(text).ok());
-    let request = request.filter(Request::is_moldable);
-    let job_profile = request.as_ref().and_then(|r| r.job_profile.clone());
+    // Times are learnt only from jobs that a planner could have given another size.
+    let job_profile = request.as_ref().filter(|r| r.is_moldable()).and_then(|r| r.job_profile.clone());
     let started = Says::Started(Started { got, job_profile, planned, why });
-    // A requeued job can be planned again.
+    // A requeued job can be planned again, and everybody can see what was asked.
     let asks = request.map(|r| encode_request(&r));
     Effect::comment(&view.comment, started, asks)
 }

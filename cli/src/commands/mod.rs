@@ -17,3 +17,4 @@ pub(crate) mod score;
 pub(crate) mod simulate;
 pub(crate) mod times;
 pub(crate) mod topology;
+pub(crate) mod why;

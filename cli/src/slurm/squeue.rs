@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet};
 use std::process::Command;
 
 use geometry::{JobId, Uid};
+use protocol::gres_list::Tres;
 
 use super::command::run;
 use super::records::Table;
@@ -73,6 +74,19 @@ pub(crate) fn owners() -> Result<HashMap<JobId, Uid>, Failure> {
         _ => None,
     };
     Ok(asked(&[("JobID", 14), ("UserID", 14)], None, false)?.iter().filter_map(one).collect())
+}
+
+/// The lists of GRES that a job asks Slurm for.
+pub(crate) fn tres(job: u32) -> Result<Tres, Failure> {
+    let lists = ["tres-per-job", "tres-per-node", "tres-per-socket", "tres-per-task"].map(|name| (name, 512));
+    let columns: Vec<(&str, usize)> = [("JobID", 14)].into_iter().chain(lists).collect();
+    let of_job = |cells: Vec<String>| {
+        let [id, per_job, per_node, per_socket, per_task] = <[String; 5]>::try_from(cells).ok()?;
+        let list = |text: String| Some(text).filter(|text| !text.is_empty());
+        let [per_job, per_node, per_socket, per_task] = [per_job, per_node, per_socket, per_task].map(list);
+        (id == job.to_string()).then_some(Tres { per_job, per_node, per_socket, per_task })
+    };
+    Ok(asked(&columns, Some(&[job]), false)?.into_iter().find_map(of_job).unwrap_or_default())
 }
 
 /// The Comment of each of these jobs; without a list, of the caller's own jobs, or of all if root asks. A Comment is

@@ -18,6 +18,7 @@ fn help() {
     Commands:
       layout       Draw each GPU as its slices
       free         Show what could start now, and where
+      why          Say why a job waits, and when it could start
       explain      Explain what a request would get, and why
       discover     Write the configuration for this machine's GPUs
       doctor       Check that journal, driver, device nodes, MPS and Slurm agree
@@ -56,6 +57,7 @@ fn help() {
     Commands:
       layout       Draw each GPU as its slices
       free         Show what could start now, and where
+      why          Say why a job waits, and when it could start
       explain      Explain what a request would get, and why
       discover     Write the configuration for this machine's GPUs
       doctor       Check that journal, driver, device nodes, MPS and Slurm agree
@@ -89,6 +91,7 @@ fn help() {
     Examples:
       tessera layout                   every GPU of the cluster, drawn as slices
       tessera free                     what could start now, and where
+      tessera why 4711                 why this job waits, and until when
       tessera explain --gpu-mem=10G    what this job would get, and why
       tessera profiles a100-40gb       what an A100 can be cut into
       tessera check                    is tessera.toml good?

@@ -4,7 +4,7 @@
 //! database may change it. So slurmctld's plugins and a planner leave each other messages there:
 //!
 //! ```text
-//! tessera: asks v1 iso=mig times=1g:60,2g:35                                  what a pending moldable job asks
+//! tessera: asks v1 iso=mig times=1g:60,2g:35                                  what a pending job asks
 //! tessera: plan v1 size=2g.10gb place=n1:3@4 until=1790000600; asks v1 …      what a planner decided for it
 //! tessera: waits until 2026-11-21T10:20:00Z for GPUs above 25 GB/s: …         a job that waits for better GPUs
 //! tessera: cannot start: --gres=gpu:1 …                                       a job that a limit keeps from starting
@@ -43,8 +43,8 @@ const ASKS: &str = "; asks ";
 pub struct AdminComment {
     /// What it says about the job's start.
     pub says: Says,
-    /// The job's request as [`crate::wire::encode_request`] writes it, for planners: no command of Slurm's shows the SPANK
-    /// environment.
+    /// The job's request as [`crate::wire::encode_request`] writes it, for planners and `tessera why`: no command of Slurm's
+    /// shows the SPANK environment.
     pub asks: Option<String>,
 }
 

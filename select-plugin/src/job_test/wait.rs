@@ -88,7 +88,7 @@ fn hold<S: Slurm>(
     let Turn::Wait { until, begins } = patient.turn(gbps, best, asked.view) else { return false };
     if begins {
         let waits = Says::Waits(patient.wait.begins(until, gbps, node));
-        effects.extend(Effect::comment(&asked.view.comment, waits, None));
+        effects.extend(Effect::comment(&asked.view.comment, waits, asked.view.comment.asks.clone()));
     }
     // Or the end of the wait would be no news to backfill, which alone starts some jobs.
     effects.push(Effect::JobsChanged);

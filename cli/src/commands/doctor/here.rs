@@ -190,7 +190,7 @@ fn compare(name: &str, published: &Layout, here: &Layout, ending: &HashSet<JobId
         findings.bad(format!("{name}: the controller has {theirs} GPUs, the driver shows {ours}"));
     }
     for (i, (theirs, ours)) in published.gpus.iter().zip(&here.gpus).enumerate() {
-        if holders(ours).any(|job| ending.contains(&job)) {
+        if ours.jobs().any(|job| ending.contains(&job)) {
             continue;
         }
         let (theirs, ours) = (held(theirs), held(ours));
@@ -198,23 +198,6 @@ fn compare(name: &str, published: &Layout, here: &Layout, ending: &HashSet<JobId
             findings.bad(format!("{name}: GPU {i}: the controller has {theirs}, the node {ours}"));
         }
     }
-}
-
-/// The jobs that have something of a GPU.
-fn holders(gpu: &GpuLayout) -> impl Iterator<Item = JobId> {
-    let shares = |shares: &Shares| shares.listed.iter().map(|s| s.job).collect::<Vec<_>>();
-    let of_instance = |holder: &HolderLayout| match holder {
-        HolderLayout::Job(job) => vec![*job],
-        HolderLayout::Mps(list) => shares(list),
-        HolderLayout::Idle => Vec::new(),
-    };
-    let jobs = match gpu {
-        GpuLayout::Free | GpuLayout::Slurm => Vec::new(),
-        GpuLayout::Whole(job) => vec![*job],
-        GpuLayout::Mps(list) => shares(list),
-        GpuLayout::Mig(instances) => instances.iter().flat_map(|i| of_instance(&i.holder)).collect(),
-    };
-    jobs.into_iter()
 }
 
 /// What jobs hold of a GPU, in an order of its own.

@@ -11,25 +11,18 @@ use protocol::wire::encode_request;
 use site_config::SiteConfig;
 
 use super::shapes::Shape;
-
-/// A node as it is now. Nodes of one set with the same published layout are alike to one user.
-pub(super) struct Present {
-    pub(super) name: String,
-    pub(super) node: Node,
-    /// Equal for nodes that are in the same state.
-    pub(super) state: usize,
-}
+use crate::live::Present;
 
 /// A shape and the jobs of it that could start.
-pub(super) struct Free {
-    pub(super) shape: Shape,
+pub(crate) struct Free {
+    pub(crate) shape: Shape,
     /// Jobs by node, for nodes with at least one; or why such a job is refused.
-    pub(super) nodes: Result<Vec<(String, u32)>, String>,
+    pub(crate) nodes: Result<Vec<(String, u32)>, String>,
 }
 
 impl Free {
     /// Jobs on all nodes together.
-    pub(super) fn total(&self) -> u32 {
+    pub(crate) fn total(&self) -> u32 {
         self.nodes.as_ref().map_or(0, |nodes| nodes.iter().map(|(_, n)| n).sum())
     }
 }

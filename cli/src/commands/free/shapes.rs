@@ -11,14 +11,14 @@ const SHARE_GB: u32 = 5;
 
 /// Something a job can ask for.
 #[derive(Clone, Debug)]
-pub(super) struct Shape {
+pub(crate) struct Shape {
     /// As a person calls it: `2g.10gb`, `share of 5.0 GB`, `2 GPUs`.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// The options of sbatch for one.
-    pub(super) options: String,
-    pub(super) request: Request,
+    pub(crate) options: String,
+    pub(crate) request: Request,
     /// What the options ask of Slurm itself.
-    pub(super) tres: Tres,
+    pub(crate) tres: Tres,
 }
 
 /// Every shape that these GPUs could have, the smallest first: instances, a share, whole GPUs. With `mem_mib`, only those

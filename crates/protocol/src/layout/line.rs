@@ -126,6 +126,25 @@ impl Layout {
     }
 }
 
+impl GpuLayout {
+    /// The jobs that have something of the GPU, as far as the line lists them; a job can come twice.
+    pub fn jobs(&self) -> impl Iterator<Item = JobId> {
+        let shares = |shares: &Shares| shares.listed.iter().map(|s| s.job).collect::<Vec<_>>();
+        let of_instance = |holder: &HolderLayout| match holder {
+            HolderLayout::Job(job) => vec![*job],
+            HolderLayout::Mps(list) => shares(list),
+            HolderLayout::Idle => Vec::new(),
+        };
+        let jobs = match self {
+            Self::Free | Self::Slurm => Vec::new(),
+            Self::Whole(job) => vec![*job],
+            Self::Mps(list) => shares(list),
+            Self::Mig(instances) => instances.iter().flat_map(|i| of_instance(&i.holder)).collect(),
+        };
+        jobs.into_iter()
+    }
+}
+
 impl fmt::Display for Layout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut line = String::from(PREFIX);

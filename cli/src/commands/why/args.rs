@@ -1,0 +1,23 @@
+//! The command line of `tessera why`.
+
+use clap::Args;
+
+/// Say why a job waits, and when it could start
+///
+/// For a pending job: what it asks for, Slurm's reason, and for each node what holds the GPUs that the job needs, which jobs
+/// must end first and when that is expected, and what would start at once instead. An end is expected from the job's plan,
+/// the run time that it states, or its time limit. Jobs of higher priority may take the room first. Cores and memory are
+/// Slurm's: where the GPUs are free, Slurm's reason counts. Exit status 1 if the job can start on no node.
+#[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  tessera why 4711
+  tessera why 4711 --json")]
+pub(crate) struct WhyArgs {
+    /// The job's number
+    #[arg(value_name = "JOBID")]
+    pub(crate) job: u32,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}

@@ -1,0 +1,168 @@
+//! `tessera why`: what keeps a pending job, and until when.
+
+mod args;
+mod json;
+mod reason;
+mod subject;
+mod text;
+mod verdict;
+
+use std::collections::HashMap;
+
+use far::Micros;
+use geometry::{JobId, Uid};
+use node_state::{Ask, Policy};
+use protocol::{AdminComment, Says};
+use site_config::{SiteConfig, hostlist};
+
+pub(crate) use args::WhyArgs;
+use reason::Reason;
+use subject::Subject;
+use verdict::Verdict;
+
+use crate::commands::free;
+use crate::globals::Globals;
+use crate::live::{self, Live, Published};
+use crate::outcome::{Failure, Outcome};
+use crate::runtimes::Learnt;
+use crate::runtimes::ends::ends;
+use crate::slurm::squeue::{self, Job};
+use crate::{clock, site};
+
+/// Most shapes that are offered instead.
+const MOST_OFFERED: usize = 4;
+
+/// Everything that is known of a pending job.
+struct Answer<'a> {
+    job: &'a Job,
+    /// What its AdminComment says of its start.
+    says: Says,
+    /// What it asks for; the error: why that is not known.
+    asks: Result<Subject, String>,
+    /// Nodes with the same verdict together, in the order of tessera.toml.
+    verdicts: Vec<(Vec<String>, Verdict)>,
+    not_taking: Vec<String>,
+    /// Pending jobs of the same partition with a higher priority.
+    ahead: usize,
+    /// What would start at once: options and where.
+    instead: Vec<free::Free>,
+    /// All jobs that Slurm knows, by number.
+    jobs: HashMap<JobId, &'a Job>,
+    ends: HashMap<JobId, Micros>,
+    now: u64,
+}
+
+pub(crate) fn run(args: &WhyArgs, globals: &Globals) -> Result<Outcome, Failure> {
+    let config = site::load(globals.config.as_deref())?;
+    let jobs = squeue::jobs(None)?;
+    let job = jobs.iter().find(|job| job.id == args.job).ok_or_else(|| {
+        Failure::new(format!("Slurm knows no job {}", args.job))
+            .hint("sacct -j ID shows jobs that ended long ago")
+    })?;
+    if job.state != "PENDING" {
+        return Ok(Outcome::ok(text::not_pending(job)));
+    }
+    let answer = answer(job, &jobs, &config)?;
+    let never =
+        !answer.verdicts.is_empty() && answer.verdicts.iter().all(|(_, v)| matches!(v, Verdict::Never(_)));
+    if args.json {
+        return Ok(Outcome::json(&json::answer(&answer), u8::from(never)));
+    }
+    Ok(Outcome { text: text::answer(&answer), status: u8::from(never) })
+}
+
+fn answer<'a>(job: &'a Job, jobs: &'a [Job], config: &SiteConfig) -> Result<Answer<'a>, Failure> {
+    let comment = AdminComment::parse(&job.comment);
+    let now = clock::epoch_seconds();
+    let asks = subject::subject(job, &comment, squeue::tres(job.id)?);
+    let mut answer = Answer {
+        job,
+        says: comment.says,
+        asks,
+        verdicts: Vec::new(),
+        not_taking: Vec::new(),
+        ahead: ahead(job, jobs),
+        instead: Vec::new(),
+        jobs: jobs.iter().map(|job| (JobId(job.id), job)).collect(),
+        ends: ends(jobs, &Learnt::nothing(config.learn_from), now),
+        now,
+    };
+    if let Ok(subject) = &answer.asks {
+        let wanted = wanted(job)?;
+        let published = Published::by_slurm()?;
+        let live = live::nodes(config, &published, wanted.as_deref(), &subject.submission.partitions)?;
+        let uid = squeue::owners()?.get(&JobId(job.id)).copied().unwrap_or(Uid(u32::MAX));
+        answer.verdicts = verdicts(&live, job, subject, uid, &answer.ends, config);
+        answer.instead = instead(&answer.verdicts, &live, job, subject, config);
+        answer.not_taking = live.not_taking;
+    }
+    Ok(answer)
+}
+
+/// The nodes that the job insists on; `None`: any.
+fn wanted(job: &Job) -> Result<Option<Vec<String>>, Failure> {
+    let list = Some(job.wanted_nodes.as_str()).filter(|list| !list.is_empty());
+    let expand = |list| {
+        hostlist::expand(list)
+            .map_err(|why| Failure::new(format!("the nodes that job {} requires: {why}", job.id)))
+    };
+    list.map(expand).transpose()
+}
+
+fn ahead(job: &Job, jobs: &[Job]) -> usize {
+    let before = |other: &&Job| {
+        other.state == "PENDING" && other.partition == job.partition && other.priority > job.priority
+    };
+    jobs.iter().filter(before).count()
+}
+
+fn verdicts(
+    live: &Live,
+    job: &Job,
+    subject: &Subject,
+    uid: Uid,
+    ends: &HashMap<JobId, Micros>,
+    config: &SiteConfig,
+) -> Vec<(Vec<String>, Verdict)> {
+    let partition = subject.submission.partitions.first().map(String::as_str);
+    let policy = Policy { sets: config.sets(partition), ..config.policy() };
+    let ask = Ask {
+        same_gpu_only: true,
+        plain: subject.plain,
+        ..Ask::new(JobId(job.id), uid, subject.request.clone())
+    };
+    let mut known: HashMap<usize, Verdict> = HashMap::new();
+    let mut all: Vec<(Vec<String>, Verdict)> = Vec::new();
+    for present in &live.nodes {
+        let found = known
+            .entry(present.state)
+            .or_insert_with(|| verdict::verdict(&present.node, &ask, &policy, ends))
+            .clone();
+        match all.iter_mut().find(|(_, verdict)| *verdict == found) {
+            Some((names, _)) => names.push(present.name.clone()),
+            None => all.push((vec![present.name.clone()], found)),
+        }
+    }
+    all
+}
+
+/// What would start at once with the memory that the job needs; nothing where the job itself has room, says no memory, or
+/// waits for something else than room.
+fn instead(
+    verdicts: &[(Vec<String>, Verdict)],
+    live: &Live,
+    job: &Job,
+    subject: &Subject,
+    config: &SiteConfig,
+) -> Vec<free::Free> {
+    let has_room = verdicts.iter().any(|(_, verdict)| matches!(verdict, Verdict::Now(_)));
+    if has_room || !matches!(reason::reason(&job.reason), Some(Reason::Room(_))) {
+        return Vec::new();
+    }
+    let models: Vec<_> = live.nodes.iter().flat_map(|n| &n.node.gpus).map(|gpu| gpu.model).collect();
+    let Some(memory) = subject::memory(&subject.request, &models) else { return Vec::new() };
+    let mut shapes = free::now(config, live, &subject.submission, Some(memory));
+    shapes.retain(|free| free.total() > 0);
+    shapes.truncate(MOST_OFFERED);
+    shapes
+}

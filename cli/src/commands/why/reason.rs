@@ -1,0 +1,59 @@
+//! Slurm's reasons, in words.
+
+/// What a pending job's reason says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reason {
+    /// The job waits for its turn or for room: what the nodes say matters.
+    Room(&'static str),
+    /// Something else keeps it: with room it would still wait.
+    Other(&'static str),
+}
+
+/// A reason as squeue prints it; `None`: one that Slurm's manual explains (`man squeue`, "JOB REASON CODES").
+pub(super) fn reason(text: &str) -> Option<Reason> {
+    use Reason::{Other, Room};
+    Some(match text {
+        "None" | "" => Room("Slurm has not looked at it yet"),
+        "Priority" => Room("jobs of higher priority come first"),
+        "Resources" => Room("no node has room for it now"),
+        "ReqNodeNotAvail"
+        | "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions" => {
+            Room("the nodes it may use are taken, drained or kept for other jobs")
+        }
+        "Reservation" => Other("its reservation has not begun"),
+        "BeginTime" => Other("its begin time has not come, or it was requeued a moment ago"),
+        "Dependency" => Other("it depends on other jobs"),
+        "DependencyNeverSatisfied" => Other("it depends on a job that failed: it never starts; cancel it"),
+        "JobHeldUser" => Other("its user holds it: scontrol release ID"),
+        "JobHeldAdmin" => Other("an administrator holds it"),
+        "JobHoldMaxRequeue" | "launch_failed_requeued_held" => {
+            Other("Slurm holds it after failed starts: scontrol release ID")
+        }
+        "PartitionDown" | "PartitionInactive" => Other("its partition starts no jobs now"),
+        "PartitionTimeLimit" => Other("its time limit is above the partition's: lower it"),
+        "PartitionNodeLimit" => Other("it asks for more nodes than the partition gives"),
+        "Licenses" => Other("it waits for a license"),
+        "Prolog" => Other("its prolog is running"),
+        "BadConstraints" => Other("no node has what it asks for"),
+        "AssociationJobLimit" | "QOSJobLimit" => Other("the account or QOS runs as many jobs as it may"),
+        _ if text.starts_with("QOS") => Other("a limit of its QOS holds it"),
+        _ if text.starts_with("Assoc") || text.starts_with("MaxGRES") => {
+            Other("a limit of its account or user holds it")
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_told_from_room() {
+        assert!(matches!(reason("Resources"), Some(Reason::Room(_))));
+        for limit in ["QOSMaxGRESPerUser", "QOSGrpGRES", "AssocGrpGRESMinutes", "AssocMaxJobsLimit"] {
+            assert!(matches!(reason(limit), Some(Reason::Other(_))), "{limit}");
+        }
+        assert_eq!(reason("SomethingNew"), None);
+    }
+}

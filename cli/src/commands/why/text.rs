@@ -1,0 +1,146 @@
+//! The answer for a terminal.
+
+use std::fmt::Write as _;
+
+use geometry::JobId;
+use protocol::{AdminComment, Says};
+use site_config::hostlist;
+
+use super::Answer;
+use super::reason::{Reason, reason};
+use super::subject::words;
+use super::verdict::Verdict;
+use crate::slurm::squeue::Job;
+
+/// Most jobs that a line names.
+const MOST_JOBS: usize = 4;
+
+/// A job that does not wait.
+pub(super) fn not_pending(job: &Job) -> String {
+    let comment = AdminComment::parse(&job.comment);
+    let got = match comment.started() {
+        Some(started) => format!(": {}", started.why),
+        None => String::new(),
+    };
+    let on = if job.nodes.is_empty() { String::new() } else { format!(" on {}", job.nodes) };
+    format!("job {} does not wait: it is {}{on}{got}\n", job.id, job.state)
+}
+
+pub(super) fn answer(answer: &Answer<'_>) -> String {
+    let job = answer.job;
+    let asked = match &answer.asks {
+        Ok(subject) => format!("asks for {}", words(&subject.request)),
+        Err(why) => format!("waits; {why}"),
+    };
+    let mut text = format!("job {} of {} {asked}\n", job.id, job.user);
+    text.push_str(&by_slurm(answer));
+    text.push_str(&by_comment(answer));
+    for (names, verdict) in &answer.verdicts {
+        let _ = writeln!(text, "  {}: {}", hostlist::compress(names), on_nodes(verdict, answer));
+    }
+    if !answer.not_taking.is_empty() {
+        let _ = writeln!(
+            text,
+            "  {}: takes no jobs now; `sinfo -R` says why",
+            hostlist::compress(&answer.not_taking)
+        );
+    }
+    if !answer.instead.is_empty() {
+        text.push_str("These would start now instead:\n");
+    }
+    for free in &answer.instead {
+        let nodes: Vec<String> = free.nodes.iter().flatten().map(|(name, _)| name.clone()).collect();
+        let _ = writeln!(text, "  {} on {}", free.shape.options, hostlist::compress(&nodes));
+    }
+    text
+}
+
+/// What Slurm says: its reason, and when it expects a start.
+fn by_slurm(answer: &Answer<'_>) -> String {
+    let job = answer.job;
+    let shown = if job.reason.is_empty() { "None" } else { &job.reason };
+    let meant = match reason(&job.reason) {
+        Some(Reason::Room(words) | Reason::Other(words)) => words,
+        None => "`man squeue` explains it under JOB REASON CODES",
+    };
+    let mut text = format!("Slurm's reason is {shown}: {meant}.");
+    if answer.ahead > 0 && matches!(reason(&job.reason), Some(Reason::Room(_))) {
+        let (s, have) = if answer.ahead == 1 { ("", "has") } else { ("s", "have") };
+        let _ = write!(text, " {} pending job{s} of its partition {have} a higher priority.", answer.ahead);
+    }
+    if let Some(start) = job.start.filter(|start| *start > answer.now) {
+        let _ = write!(text, " Slurm expects to start it in {}.", span(start - answer.now));
+    }
+    text + "\n"
+}
+
+/// What the AdminComment says of the start.
+fn by_comment(answer: &Answer<'_>) -> String {
+    match &answer.says {
+        Says::Plan(plan) => {
+            let size = &plan.size;
+            match plan.begin.filter(|begin| *begin > answer.now) {
+                Some(begin) => {
+                    format!("The planner gives it {size}, from {} on.\n", in_time(begin - answer.now))
+                }
+                None => format!("The planner gives it {size}.\n"),
+            }
+        }
+        Says::Waits(waits) => {
+            let left = waits.until.saturating_sub(answer.now);
+            format!("It waits {}, for at most {} more.\n", waits.what, span(left))
+        }
+        Says::Limited(why) => format!("A limit of the site keeps it from starting: {why}\n"),
+        Says::Requeued(why) => format!("It was requeued {why}\n"),
+        Says::Unchanged(why) => format!("A change of it was refused: {why}\n"),
+        Says::Nothing | Says::Started(_) | Says::Unknown(_) | Says::Foreign(_) | Says::UnreadablePlan(..) => {
+            String::new()
+        }
+    }
+}
+
+fn on_nodes(verdict: &Verdict, answer: &Answer<'_>) -> String {
+    match verdict {
+        Verdict::Now(_) => {
+            "the GPUs have room now; Slurm still waits for cores, memory, or the job's turn".to_owned()
+        }
+        Verdict::Never(why) => format!("never: {why}"),
+        Verdict::After { jobs, .. } if jobs.is_empty() => "no room, though no job is there".to_owned(),
+        Verdict::After { jobs, within } => {
+            let s = if jobs.len() == 1 { ("", "s") } else { ("s", "") };
+            let when = match within {
+                Some(micros) => format!(", expected in {}", span(micros.div_ceil(1_000_000))),
+                None => ", which has no known end".to_owned(),
+            };
+            format!("has room when job{} {} end{}{when}", s.0, named(jobs, answer), s.1)
+        }
+    }
+}
+
+/// `12 (bob), 13 (carol) and 3 more`.
+fn named(jobs: &[JobId], answer: &Answer<'_>) -> String {
+    let name = |id: &JobId| match answer.jobs.get(id) {
+        Some(job) => format!("{id} ({})", job.user),
+        None => id.to_string(),
+    };
+    let mut words = jobs.iter().take(MOST_JOBS).map(name).collect::<Vec<_>>().join(", ");
+    if jobs.len() > MOST_JOBS {
+        let _ = write!(words, " and {} more", jobs.len() - MOST_JOBS);
+    }
+    words
+}
+
+fn in_time(seconds: u64) -> String {
+    format!("in {}", span(seconds))
+}
+
+/// `45 s`, `25 min`, `3 h 20 min`, `4 days`.
+fn span(seconds: u64) -> String {
+    let minutes = seconds.div_ceil(60);
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7_200 => format!("{minutes} min"),
+        7_200..172_800 => format!("{} h {} min", minutes / 60, minutes % 60),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}

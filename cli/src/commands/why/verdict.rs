@@ -1,0 +1,113 @@
+//! What a node says to a pending job: it has room, it has room once some jobs end, or it never has.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashMap};
+
+use far::Micros;
+use geometry::JobId;
+use node_state::{Ask, Node, Policy};
+use placement::{admits_ever, decide};
+
+/// What a node says to a pending job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It has room: the engine's reason for the place.
+    Now(String),
+    /// It has room when these jobs have ended, ascending.
+    After {
+        jobs: Vec<JobId>,
+        /// When the last of them is expected to end, µs from now; `None`: one of them has no known end.
+        within: Option<Micros>,
+    },
+    /// Even the empty node has no room: why.
+    Never(String),
+}
+
+/// The verdict on `ask`. `ends` are the expected ends of running jobs, µs from now.
+pub(super) fn verdict(node: &Node, ask: &Ask, policy: &Policy, ends: &HashMap<JobId, Micros>) -> Verdict {
+    let decision = decide(node, ask, policy);
+    if decision.chosen.is_some() {
+        return Verdict::Now(decision.why());
+    }
+    if let Err(never) = admits_ever(node, &ask.request, policy, ask.same_gpu_only) {
+        return Verdict::Never(never.to_string());
+    }
+    let fits = |gone: &[JobId]| {
+        let mut node = node.clone();
+        for job in gone {
+            node.release(*job);
+        }
+        decide(&node, ask, policy).chosen.is_some()
+    };
+    let layout = node_state::layout_of(node);
+    let holders: BTreeSet<JobId> = layout.gpus.iter().flat_map(|gpu| gpu.jobs()).collect();
+    let mut order: Vec<JobId> = holders.into_iter().collect();
+    order.sort_by_key(|job| (ends.get(job).copied().unwrap_or(Micros::MAX), *job));
+    let enough = (1..=order.len()).find(|n| fits(&order[..*n])).unwrap_or(order.len());
+    order.truncate(enough);
+    let mut jobs = needed(order, ends, &fits);
+    let within = jobs.iter().map(|job| ends.get(job).copied()).collect::<Option<Vec<_>>>();
+    jobs.sort_unstable();
+    Verdict::After { jobs, within: within.map(|ends| ends.into_iter().max().unwrap_or(0)) }
+}
+
+/// Those of `jobs` that must end: the others may run on. The jobs that end last are let off first.
+fn needed(
+    mut jobs: Vec<JobId>,
+    ends: &HashMap<JobId, Micros>,
+    fits: &impl Fn(&[JobId]) -> bool,
+) -> Vec<JobId> {
+    jobs.sort_by_key(|job| Reverse((ends.get(job).copied().unwrap_or(Micros::MAX), *job)));
+    for job in jobs.clone() {
+        let others: Vec<JobId> = jobs.iter().copied().filter(|other| *other != job).collect();
+        if fits(&others) {
+            jobs = others;
+        }
+    }
+    jobs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use geometry::{Model, Uid};
+    use node_state::{Gpu, MigPolicy};
+    use protocol::{Isolation, Request};
+    use topology::LinkMatrix;
+
+    fn node(line: &str) -> Node {
+        let model = Model::find("a100-40gb").unwrap();
+        let gpus = vec![Gpu::new(model, MigPolicy::Dynamic); 2];
+        let mut node = Node { gpus, links: LinkMatrix::uniform(2, 10.0), keep_uncut: 0 };
+        let layout = crate::published::read(line, &[model; 2]).unwrap();
+        crate::published::take_over(&layout, &mut node, &|_| Uid(7));
+        node
+    }
+
+    fn of(line: &str, profile: &str, ends: &[(u32, u64)]) -> Verdict {
+        let ask = Ask::new(JobId(99), Uid(7), Request::new(Isolation::Mig(Some(profile.to_owned()))));
+        let ends = ends.iter().map(|(job, end)| (JobId(*job), *end)).collect();
+        verdict(&node(line), &ask, &site_config::of_nodes(Vec::new()).policy(), &ends)
+    }
+
+    const BUSY: &str =
+        "tessera gpu0=mig[3g.20gb@0:job1,2g.10gb@4:job2] gpu1=mig[4g.20gb@0:job3,3g.20gb@4:job4]";
+
+    #[test]
+    fn only_the_jobs_in_the_way_must_end() {
+        let after =
+            |jobs: &[u32], within| Verdict::After { jobs: jobs.iter().copied().map(JobId).collect(), within };
+        // Job 4 ends first and makes room; nobody else need end.
+        assert_eq!(of(BUSY, "3g.20gb", &[(1, 40), (2, 30), (3, 20), (4, 10)]), after(&[4], Some(10)));
+        // Job 2 ends before job 4, but does not matter on a GPU where job 1 stays.
+        assert_eq!(of(BUSY, "7g.40gb", &[(1, 90), (2, 5), (3, 20), (4, 30)]), after(&[3, 4], Some(30)));
+        // What has no known end comes last.
+        assert_eq!(of(BUSY, "7g.40gb", &[(3, 20), (2, 5)]), after(&[1, 2], None));
+    }
+
+    #[test]
+    fn room_now_and_never() {
+        assert!(matches!(of(BUSY, "1g.5gb", &[]), Verdict::Now(_)));
+        assert!(matches!(of(BUSY, "3g.40gb", &[]), Verdict::Never(_)));
+    }
+}

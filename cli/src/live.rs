@@ -1,0 +1,98 @@
+//! The nodes as they are now: what the controller publishes, on the nodes that `tessera.toml` describes.
+
+use std::collections::HashMap;
+
+use geometry::{JobId, Uid};
+use node_state::Node;
+use site_config::SiteConfig;
+
+use crate::outcome::Failure;
+use crate::published;
+use crate::slurm::{scontrol, sinfo, squeue};
+
+/// The user whose shares the caller may not join: no real user has this id.
+const SOMEBODY: Uid = Uid(u32::MAX);
+
+/// A node as it is now.
+pub(crate) struct Present {
+    pub(crate) name: String,
+    pub(crate) node: Node,
+    /// Equal for nodes that are in the same state: to one user they are alike.
+    pub(crate) state: usize,
+}
+
+/// Nodes as they are now.
+pub(crate) struct Live {
+    pub(crate) nodes: Vec<Present>,
+    /// The names of those that take no jobs: drained, down, reserved or in maintenance.
+    pub(crate) not_taking: Vec<String>,
+}
+
+/// Where the layouts come from.
+pub(crate) struct Published {
+    layouts: HashMap<String, String>,
+    /// `None`: every job is the caller's own, and every node takes jobs of every partition.
+    slurm: Option<Known>,
+}
+
+/// What else Slurm knows.
+struct Known {
+    owners: HashMap<JobId, Uid>,
+    /// The nodes that take jobs, with their partitions.
+    usable: HashMap<String, Vec<String>>,
+}
+
+impl Published {
+    /// What Slurm says now.
+    pub(crate) fn by_slurm() -> Result<Self, Failure> {
+        let layouts = scontrol::layouts()?;
+        Ok(Self { layouts, slurm: Some(Known { owners: squeue::owners()?, usable: sinfo::usable()? }) })
+    }
+
+    /// Layouts by node, without a Slurm.
+    pub(crate) fn in_file(layouts: HashMap<String, String>) -> Self {
+        Self { layouts, slurm: None }
+    }
+}
+
+/// The nodes with a published layout that are in one of these partitions; all for an empty list. `wanted`: only these names.
+pub(crate) fn nodes(
+    config: &SiteConfig,
+    published: &Published,
+    wanted: Option<&[String]>,
+    partitions: &[String],
+) -> Result<Live, Failure> {
+    let own = Uid(rustix::process::getuid().as_raw());
+    let owner = |job: JobId| match &published.slurm {
+        Some(known) => known.owners.get(&job).copied().unwrap_or(SOMEBODY),
+        None => own,
+    };
+    let mut live = Live { nodes: Vec::new(), not_taking: Vec::new() };
+    let mut states = HashMap::new();
+    let named = config.nodes.iter().enumerate().flat_map(|(set, s)| s.names.iter().map(move |n| (set, s, n)));
+    for (set, spec, name) in named {
+        if wanted.is_some_and(|wanted| !wanted.contains(name)) {
+            continue;
+        }
+        match published.slurm.as_ref().map(|known| known.usable.get(name)) {
+            Some(None) => {
+                live.not_taking.push(name.clone());
+                continue;
+            }
+            Some(Some(all)) if !partitions.is_empty() && !all.iter().any(|p| partitions.contains(p)) => {
+                continue;
+            }
+            _ => {}
+        }
+        // A node without a published layout is Slurm's alone.
+        let Some(line) = published.layouts.get(name) else { continue };
+        let layout = published::read(line, &spec.gpus)
+            .map_err(|why| Failure::new(format!("layout of {name}: {why}")))?;
+        let mut node = spec.to_node();
+        published::take_over(&layout, &mut node, &owner);
+        let fresh = states.len();
+        let state = *states.entry((set, line.clone())).or_insert(fresh);
+        live.nodes.push(Present { name: name.clone(), node, state });
+    }
+    Ok(live)
+}

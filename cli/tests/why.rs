@@ -1,0 +1,211 @@
+//! What a person reads from `tessera why`. Slurm's commands are stand-ins.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod slurm;
+
+use std::fs;
+
+use insta::assert_snapshot;
+use tempfile::TempDir;
+
+const SITE: &str = "[[nodes]]\nnames = \"n[1-3]\"\ngpu = \"a100-40gb\"\ncount = 1\nmig = \"dynamic\"\n\
+                    [[nodes]]\nnames = \"n4\"\ngpu = \"t4-16gb\"\ncount = 1\n";
+const NODES: &str = "NodeName=n1 A=x\n   Extra=tessera gpu0=mig[3g.20gb@0:job11,3g.20gb@4:job12]\n\n\
+                     NodeName=n2 A=x\n   Extra=tessera gpu0=whole[job13]\n\n\
+                     NodeName=n3 A=x\n   Extra=tessera gpu0=free\n\n\
+                     NodeName=n4 A=x\n   Extra=tessera gpu0=free\n";
+
+/// A line of squeue: number, user, state, reason, seconds from now to its end, AdminComment.
+fn job(id: u32, user: &str, state: &str, reason: &str, ends_in: Option<u64>, comment: &str) -> String {
+    let id = id.to_string();
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    // In the middle of a minute, so that a slow test prints the same.
+    let end = ends_in.map_or("N/A".to_owned(), |s| (now + s - 30).to_string());
+    slurm::line(&[
+        ("JobID", &id),
+        ("ArrayJobID", &id),
+        ("ArrayTaskID", "N/A"),
+        ("HetJobID", "N/A"),
+        ("UserName", user),
+        ("Partition", "gpu"),
+        ("PriorityLong", if id == "20" { "100" } else { "50" }),
+        ("State", state),
+        ("Reason", reason),
+        ("NumNodes", "1"),
+        ("NodeList", if state == "RUNNING" { "n1" } else { "" }),
+        ("StartTime", "N/A"),
+        ("EndTime", &end),
+        ("admin_comment", comment),
+    ]) + "\n"
+}
+
+/// A cluster where job 20 waits for this with this AdminComment.
+fn world(reason: &str, comment: &str, gres: &str) -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    fs::create_dir(at("bin")).unwrap();
+    fs::write(at("tessera.toml"), SITE).unwrap();
+    let jobs = [
+        job(
+            11,
+            "alice",
+            "RUNNING",
+            "None",
+            Some(5 * 3600),
+            "tessera: n1=mig:0/3g.20gb@0: smallest profile with 20.0 GB",
+        ),
+        job(12, "bob", "RUNNING", "None", Some(40 * 60), ""),
+        job(13, "carol", "RUNNING", "None", None, ""),
+        job(20, "bob", "PENDING", reason, None, comment),
+    ];
+    fs::write(at("jobs"), jobs.concat()).unwrap();
+    fs::write(at("nodes"), NODES).unwrap();
+    let tres = format!("{:<14}{:<512}{:<512}{:<512}{:<512}\n", 20, "N/A", gres, "N/A", "N/A");
+    fs::write(at("tres"), tres).unwrap();
+    let owner = |job: u32| format!("{job:<14}{:<14}\n", 4_000_000_000_u32 + job);
+    fs::write(at("owners"), [11, 12, 13, 20].map(owner).concat()).unwrap();
+    let program = |name: &str, text: &str| slurm::program(dir.path(), name, text);
+    program("squeue", "case \"$*\" in *tres-per*) cat tres ;; *UserID*) cat owners ;; *) cat jobs ;; esac");
+    program("sinfo", "printf 'n1 mixed gpu\\nn2 mixed gpu\\nn3 drained gpu\\nn4 idle gpu\\n'");
+    program("scontrol", "cat nodes");
+    dir
+}
+
+fn why(reason: &str, asks: &str, gres: &str) -> String {
+    let comment = if asks.is_empty() { String::new() } else { format!("tessera: {asks}") };
+    let dir = world(reason, &comment, gres);
+    slurm::tessera(dir.path(), &["why", "20"])
+}
+
+#[test]
+fn who_must_end_and_what_would_start_instead() {
+    assert_snapshot!(why("Resources", "asks v1 iso=mig:4g.20gb", "gres:shard:20"), @r"
+    job 20 of bob asks for an instance 4g.20gb
+    Slurm's reason is Resources: no node has room for it now.
+      n1: has room when job 11 (alice) ends, expected in 5 h 0 min
+      n2: has room when job 13 (carol) ends, which has no known end
+      n4: never: t4-16gb has no MIG; ask --gpu-isolation=mps or whole
+      n3: takes no jobs now; `sinfo -R` says why
+    exit 0
+    ");
+    assert_snapshot!(why("Resources", "asks v1 iso=mig mem=9537", "gres:shard:10"), @r"
+    job 20 of bob asks for an instance with 10.0 GB
+    Slurm's reason is Resources: no node has room for it now.
+      n1: has room when job 12 (bob) ends, expected in 40 min
+      n2: has room when job 13 (carol) ends, which has no known end
+      n4: never: t4-16gb has no MIG; ask --gpu-isolation=mps or whole
+      n3: takes no jobs now; `sinfo -R` says why
+    These would start now instead:
+      --gpu-isolation=mps --gpu-mem=10G on n4
+      --gpu-isolation=whole --gpus-per-node=1 --gpu-mem=10G on n4
+    exit 0
+    ");
+    assert_snapshot!(why("Priority", "", "gres:gpu:1"), @r"
+    job 20 of bob asks for 1 whole GPU
+    Slurm's reason is Priority: jobs of higher priority come first.
+      n1: has room when jobs 11 (alice), 12 (bob) end, expected in 5 h 0 min
+      n2: has room when job 13 (carol) ends, which has no known end
+      n4: the GPUs have room now; Slurm still waits for cores, memory, or the job's turn
+      n3: takes no jobs now; `sinfo -R` says why
+    exit 0
+    ");
+    assert_snapshot!(why("Resources", "asks v1 iso=mig:2g.20gb", "gres:shard:20"), @r"
+    job 20 of bob asks for an instance 2g.20gb
+    Slurm's reason is Resources: no node has room for it now.
+      n[1-2]: never: a100-40gb has no profile for mig:2g.20gb; it has 1g.5gb, 1g.5gb+me, 1g.10gb, 2g.10gb, 3g.20gb, 4g.20gb, 7g.40gb
+      n4: never: t4-16gb has no MIG; ask --gpu-isolation=mps or whole
+      n3: takes no jobs now; `sinfo -R` says why
+    exit 1
+    ");
+}
+
+#[test]
+fn what_else_keeps_it() {
+    assert_snapshot!(why("QOSMaxGRESPerUser", "cannot start: mig is not for partition gpu; asks v1 iso=mig:1g.5gb", "gres:shard:5"), @r"
+    job 20 of bob asks for an instance 1g.5gb
+    Slurm's reason is QOSMaxGRESPerUser: a limit of its QOS holds it.
+    A limit of the site keeps it from starting: mig is not for partition gpu
+      n1: has room when job 12 (bob) ends, expected in 40 min
+      n2: has room when job 13 (carol) ends, which has no known end
+      n4: never: t4-16gb has no MIG; ask --gpu-isolation=mps or whole
+      n3: takes no jobs now; `sinfo -R` says why
+    exit 0
+    ");
+    assert_snapshot!(why("JobHeldUser", "", ""), @r"
+    job 20 of bob waits; it asks for no GPUs
+    Slurm's reason is JobHeldUser: its user holds it: scontrol release ID.
+    exit 0
+    ");
+}
+
+#[test]
+fn jobs_that_do_not_wait() {
+    let dir = world("Resources", "", "");
+    assert_snapshot!(slurm::tessera(dir.path(), &["why", "11"]), @r"
+    job 11 does not wait: it is RUNNING on n1: smallest profile with 20.0 GB
+    exit 0
+    ");
+    assert_snapshot!(slurm::tessera(dir.path(), &["why", "99"]), @r"
+    stderr: tessera: Slurm knows no job 99
+    stderr: hint: sacct -j ID shows jobs that ended long ago
+    exit 1
+    ");
+    assert_snapshot!(slurm::tessera(dir.path(), &["why", "x"]), @r"
+    stderr: error: invalid value 'x' for '<JOBID>': invalid digit found in string
+    stderr: 
+    stderr: For more information, try '--help'.
+    exit 2
+    ");
+}
+
+#[test]
+fn as_json() {
+    let dir = world("Resources", "tessera: asks v1 iso=mig:4g.20gb", "gres:shard:20");
+    let said = slurm::tessera(dir.path(), &["why", "20", "--json"]);
+    // The clock runs on between the stand-in's answer and ours.
+    let said = (17_960..=17_970).fold(said, |said, s| said.replace(&s.to_string(), "17970"));
+    assert_snapshot!(said, @r#"
+    {
+      "ahead": 0,
+      "asks": "an instance 4g.20gb",
+      "instead": [],
+      "job": 20,
+      "nodes": [
+        {
+          "jobs": [
+            11
+          ],
+          "names": [
+            "n1"
+          ],
+          "room": "later",
+          "within_s": 17970
+        },
+        {
+          "jobs": [
+            13
+          ],
+          "names": [
+            "n2"
+          ],
+          "room": "later",
+          "within_s": null
+        },
+        {
+          "names": [
+            "n4"
+          ],
+          "room": "never",
+          "why": "t4-16gb has no MIG; ask --gpu-isolation=mps or whole"
+        }
+      ],
+      "not_taking_jobs": [
+        "n3"
+      ],
+      "reason": "Resources",
+      "slurm_start": null,
+      "user": "bob"
+    }
+    exit 0
+    "#);
+}

@@ -33,9 +33,6 @@ pub enum FitError {
         /// The GPU's key.
         gpu: String,
     },
-    /// Several sources have counters of every application. They are never mixed.
-    #[error("counters from {0} are both complete: keep the lines of one source")]
-    SeveralSources(String),
     /// Ours with F2 and F4 for a source without, or the basis `dcgm` for another source.
     #[error(
         "basis {basis} does not go with counters from {found}: dcgm is for dcgm and gpm, the others are for ncu"
@@ -244,7 +241,11 @@ fn views(coruns: &[&Run]) -> BTreeSet<View> {
     coruns.iter().flat_map(of).collect()
 }
 
-/// The one source that has counters of all applications, and these counters.
+/// The source that is taken when several have the counters of all applications: Nsight Compute, as in the paper.
+const PREFERRED_SOURCE: &str = "ncu";
+
+/// A source that has counters of all applications, and these counters. Sources are never mixed; of several complete ones,
+/// [`PREFERRED_SOURCE`] is taken, else the first by name.
 fn profiles<'a>(
     gpu: &str,
     counters: &'a CounterTable,
@@ -265,10 +266,8 @@ fn profiles<'a>(
             Err(e) => error = Some(e),
         }
     }
-    if complete.len() > 1 {
-        let names: Vec<&str> = complete.iter().map(|(source, _)| *source).collect();
-        return Err(FitError::SeveralSources(names.join(" and ")));
-    }
+    // The sources come by name; the sort keeps that order among those that are not the profiler of the paper.
+    complete.sort_by_key(|(source, _)| *source != PREFERRED_SOURCE);
     let none = || error.map_or_else(|| FitError::NoCounters { gpu: gpu.to_owned() }, FitError::Profile);
-    complete.pop().ok_or_else(none)
+    complete.into_iter().next().ok_or_else(none)
 }

@@ -128,11 +128,12 @@ fn one_source_and_one_gpu_are_taken() {
     let with = fit_with(&format!("{csv}{others}")).unwrap();
     assert_eq!(with, fit_with(&csv).unwrap());
     assert_eq!((with.gpu(), with.source()), (GPU, "ncu"));
-    let both = format!("{csv}{}", lines.replace("ncu", "cupti"));
-    assert_eq!(
-        fit_with(&both).unwrap_err().to_string(),
-        "counters from cupti and ncu are both complete: keep the lines of one source"
-    );
+    // Complete, other numbers, and earlier by name: still not the one that is taken.
+    let cupti = lines.replace("ncu", "cupti").replace(",0,0,0\n", ",1,0,0\n");
+    assert_ne!(cupti, lines.replace("ncu", "cupti"));
+    assert_eq!(fit_with(&format!("{csv}{cupti}")).unwrap(), with);
+    let others = format!("{}{cupti}", csv.replace("ncu", "nsys"));
+    assert_eq!(fit_with(&others).unwrap().source(), "cupti");
     assert_eq!(fit_with(&csv.replace(GPU, "a30-24gb")).unwrap_err().to_string(), "no counters of a100-40gb");
     let lacking: String = csv.lines().filter(|l| !l.starts_with("lud,")).map(|l| format!("{l}\n")).collect();
     assert_eq!(

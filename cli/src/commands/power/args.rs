@@ -56,7 +56,8 @@ pub(crate) struct ImportArgs {
 /// Fit the model of a GPU to counters and measured runs
 ///
 /// COUNTERS is CSV with the header app,gpu,source,f1,f2,f3,f4,f5,f6,f7,f8: percent of compute, memory and DRAM
-/// throughput, L2 hit rate, occupancy, and use of the tensor cores in mixed, double and integer precision.
+/// throughput, L2 hit rate, occupancy, and use of the tensor cores in mixed, double and integer precision. It may hold
+/// several GPUs and sources. Sources are never mixed: the one that has all applications is taken; of several, ncu.
 ///
 /// RUNS is CSV with the header state,cap_w,apps,rperf, such as 4c+3c,230,igemm4+stream,0.52+0.93 or
 /// 4c,150,stream,0.98. With seconds instead of rperf, each application's line of state full at the highest cap is its

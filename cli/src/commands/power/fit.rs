@@ -33,10 +33,9 @@ pub(super) fn run(args: &FitArgs) -> Result<Outcome, Failure> {
 /// The file that has to change.
 fn refused(args: &FitArgs, error: &FitError) -> Failure {
     match error {
-        FitError::Profile(_)
-        | FitError::NoCounters { .. }
-        | FitError::SeveralSources(_)
-        | FitError::OtherBasis { .. } => about(&args.counters, error),
+        FitError::Profile(_) | FitError::NoCounters { .. } | FitError::OtherBasis { .. } => {
+            about(&args.counters, error)
+        }
         FitError::TooFewRuns { .. } => {
             about(&args.runs, error).hint("every part and combination needs runs at every cap of the file")
         }

@@ -11,16 +11,23 @@ pub struct Board {
     pub clocks_mhz: (u32, u32),
     /// The highest power cap, which is also the default, W.
     pub limit_w: u32,
-    /// Draw without work, W.
-    idle_w: f64,
-    /// Draw of a GPC in use, before its units do anything, at the highest clock, W.
-    gpc_w: f64,
-    /// Draw of all vector units at the highest clock, W.
-    vector_w: f64,
-    /// Draw of all tensor cores at the highest clock, W.
-    tensor_w: f64,
-    /// Draw of DRAM and L2 at the highest bandwidth, W.
-    dram_w: f64,
+    /// What it draws.
+    pub draw: Draw,
+}
+
+/// The causes of a board's draw.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Draw {
+    /// Without work, W.
+    pub idle_w: f64,
+    /// A GPC in use, before its units do anything, at the highest clock, W.
+    pub gpc_w: f64,
+    /// All vector units at the highest clock, W.
+    pub vector_w: f64,
+    /// All tensor cores at the highest clock, W.
+    pub tensor_w: f64,
+    /// DRAM and L2 at the highest bandwidth, W.
+    pub dram_w: f64,
 }
 
 /// The driver sets clocks in these steps, MHz.
@@ -54,11 +61,7 @@ impl Board {
             modules: 8,
             clocks_mhz: (210, 1410),
             limit_w: 250,
-            idle_w: 36.0,
-            gpc_w: 5.0,
-            vector_w: 195.0,
-            tensor_w: 240.0,
-            dram_w: 60.0,
+            draw: Draw { idle_w: 36.0, gpc_w: 5.0, vector_w: 195.0, tensor_w: 240.0, dram_w: 60.0 },
         }
     }
 
@@ -67,9 +70,9 @@ impl Board {
         (self.clocks_mhz.1 - self.clocks_mhz.0) / STEP_MHZ
     }
 
-    /// A clock by its number, MHz.
+    /// A clock by its number, MHz: the steps go down from the highest clock.
     pub(crate) fn clock_mhz(&self, step: u32) -> u32 {
-        self.clocks_mhz.0 + STEP_MHZ * step
+        self.clocks_mhz.1 - STEP_MHZ * (self.steps() - step)
     }
 
     /// A clock relative to the highest.
@@ -94,9 +97,10 @@ impl Board {
         let above = ((clock - KNEE) / (1.0 - KNEE)).max(0.0);
         let voltage = LOWEST_VOLTAGE + (1.0 - LOWEST_VOLTAGE) * above;
         let of = |a: Activity| {
-            let switching = self.gpc_w * a.gpcs * clock + self.vector_w * a.vector + self.tensor_w * a.tensor;
-            switching * voltage * voltage + self.dram_w * a.dram
+            let Draw { gpc_w, vector_w, tensor_w, dram_w, .. } = self.draw;
+            let switching = gpc_w * a.gpcs * clock + vector_w * a.vector + tensor_w * a.tensor;
+            switching * voltage * voltage + dram_w * a.dram
         };
-        self.idle_w + all.map(of).sum::<f64>()
+        self.draw.idle_w + all.map(of).sum::<f64>()
     }
 }

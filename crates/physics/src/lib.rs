@@ -28,5 +28,5 @@ mod board;
 mod run;
 
 pub use app::{App, Class, Tensor, apps, find};
-pub use board::Board;
+pub use board::{Board, Draw};
 pub use run::{Running, Tenant, counters, run};

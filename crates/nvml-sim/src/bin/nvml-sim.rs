@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+#[path = "nvml-sim/work.rs"]
+mod work;
+
 use clap::{Parser, Subcommand, ValueEnum};
 use nvidia_ml::engine::code::{Answer, Code};
 use nvidia_ml::engine::fault::{self, Fault, Kind};
@@ -61,6 +64,11 @@ enum Command {
         #[arg(long)]
         limit: Option<u32>,
     },
+    /// Compute until stopped, as a CUDA program: opens its CUDA_VISIBLE_DEVICES and prints its rate
+    ///
+    /// Runs at the speed that the simulated physics gives from moment to moment: by what else runs on the GPU, the instances,
+    /// and the power limit. An iteration takes one second alone on an idealized GPU.
+    Work(work::WorkArgs),
     /// Take an NVLink down or bring it up, at both ends
     Link {
         /// GPU
@@ -138,6 +146,14 @@ enum FaultKind {
     GpuLost,
     /// Creating and destroying takes longer
     Slow,
+    /// Setting the power limit answers NOT_SUPPORTED
+    LimitRefused,
+    /// Setting the power limit answers success and does nothing
+    LimitIgnored,
+    /// Somebody sets the power limit to --watts as soon as it has been set
+    LimitChanged,
+    /// A limit of --watts is enforced out of band
+    LimitEnforcedLower,
 }
 
 #[derive(Subcommand)]
@@ -159,6 +175,9 @@ enum FaultCommand {
         /// How many times as long, for `slow`
         #[arg(long, default_value_t = 10.0)]
         factor: f64,
+        /// The power limit, for `limit-changed` and `limit-enforced-lower`
+        #[arg(long, value_name = "W", required_if_eq_any([("kind", "limit-changed"), ("kind", "limit-enforced-lower")]))]
+        watts: Option<u32>,
     },
     /// Remove faults
     Clear {
@@ -206,6 +225,7 @@ fn run(cli: Cli) -> Result<String, Failure> {
         Command::Reset { gpu } => each_gpu(&path, gpu, |s, gpu| {
             s.reset(gpu).map_err(|e| failed(&format!("cannot reset GPU {gpu}"), e))
         }),
+        Command::Work(args) => work::run(&path, &args),
         Command::Power { gpu, limit } => power(&path, gpu, limit),
         Command::Link { gpu, link, to } => change(&path, |s| s.set_link(gpu, link, to == LinkState::Up))
             .map_err(|e| failed(&format!("GPU {gpu}, link {link}"), e)),
@@ -259,7 +279,7 @@ fn power(path: &Path, gpu: u32, limit: Option<u32>) -> Result<String, Failure> {
     }
     let read = |s: &State| -> Answer<String> {
         let (min, max) = s.power_constraints(gpu)?;
-        let (now, limit) = (s.power_usage(gpu)?, s.gpu(gpu)?.power_limit_mw);
+        let (now, limit) = (s.load(gpu)?.power_mw, s.gpu(gpu)?.power_limit_mw);
         Ok(format!(
             "GPU {gpu}: {} W of {} W ({} to {} W)\n",
             now / 1000,
@@ -297,7 +317,8 @@ fn proc(state: &mut State, command: &ProcCommand) -> Answer<()> {
 fn fault(state: &mut State, command: &FaultCommand) -> Answer<()> {
     let (gpu, new) = match *command {
         FaultCommand::Clear { gpu } => (gpu, None),
-        FaultCommand::Add { gpu, kind, lasts, count, factor } => {
+        FaultCommand::Add { gpu, kind, lasts, count, factor, watts } => {
+            let watts = watts.unwrap_or(0);
             let kind = match kind {
                 FaultKind::BusyDestroy => Kind::BusyDestroy,
                 FaultKind::OutOfResources => Kind::OutOfResources,
@@ -305,6 +326,10 @@ fn fault(state: &mut State, command: &FaultCommand) -> Answer<()> {
                 FaultKind::ListTimeout => Kind::ListTimeout,
                 FaultKind::GpuLost => Kind::GpuLost,
                 FaultKind::Slow => Kind::Slow(factor),
+                FaultKind::LimitRefused => Kind::LimitRefused,
+                FaultKind::LimitIgnored => Kind::LimitIgnored,
+                FaultKind::LimitChanged => Kind::LimitChanged(watts),
+                FaultKind::LimitEnforcedLower => Kind::LimitEnforcedLower(watts),
             };
             let until = |d: Duration| fault::now_ms() + u64::try_from(d.as_millis()).unwrap_or(u64::MAX / 2);
             (gpu, Some(Fault { kind, until_ms: lasts.map(until), remaining: count }))

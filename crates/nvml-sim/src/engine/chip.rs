@@ -67,6 +67,11 @@ pub struct Board {
     pub power_w: u32,
     /// Lowest power limit, W.
     pub min_power_w: u32,
+    /// What it draws, W.
+    pub draw_w: DrawWatts,
+    /// Boards of this model with other limits.
+    #[serde(default)]
+    pub named: Vec<NamedBoard>,
     /// Highest SM clock, MHz.
     pub sm_mhz: u32,
     /// Memory clock, MHz.
@@ -77,6 +82,32 @@ pub struct Board {
     pub pcie_gen: u32,
     /// CUDA compute capability.
     pub cc: [i32; 2],
+}
+
+/// The causes of a board's draw, each at the highest clock or bandwidth, W.
+#[derive(Debug, Deserialize)]
+pub struct DrawWatts {
+    /// Without work.
+    pub idle: f64,
+    /// Each GPC in use.
+    pub gpc: f64,
+    /// All vector units.
+    pub vector: f64,
+    /// All tensor cores.
+    pub tensor: f64,
+    /// DRAM and L2.
+    pub dram: f64,
+}
+
+/// A board of a model with limits of its own.
+#[derive(Debug, Deserialize)]
+pub struct NamedBoard {
+    /// A part of the name that NVML reports.
+    pub contains: String,
+    /// Default and highest power limit, W.
+    pub power_w: u32,
+    /// Lowest power limit, W.
+    pub min_power_w: u32,
 }
 
 /// One GPU model, whole.
@@ -104,6 +135,14 @@ impl Chip {
     pub fn find(name: &str) -> Option<&'static Chip> {
         let model = Model::find(name)?;
         Chip::all().iter().find(|c| c.model.key == model.key)
+    }
+
+    /// The lowest and the highest power limit of a board with this NVML name, W. The highest is the default.
+    #[must_use]
+    pub fn power_limits_w(&self, name: &str) -> (u32, u32) {
+        let named = self.board.named.iter().find(|named| name.contains(&named.contains));
+        let usual = (self.board.min_power_w, self.board.power_w);
+        named.map_or(usual, |named| (named.min_power_w, named.power_w))
     }
 
     /// The profile with this device-level id.

@@ -20,6 +20,14 @@ pub enum Kind {
     GpuLost,
     /// Creation and destruction take this many times as long.
     Slow(f64),
+    /// Setting the power limit answers `NOT_SUPPORTED`.
+    LimitRefused,
+    /// Setting the power limit answers success and does nothing.
+    LimitIgnored,
+    /// Somebody else sets the power limit to so many W as soon as it has been set.
+    LimitChanged(u32),
+    /// A limit of so many W is enforced out of band, beside the one that was set.
+    LimitEnforcedLower(u32),
 }
 
 /// One fault on one GPU.
@@ -59,6 +67,20 @@ pub fn count_down(faults: &mut Vec<Fault>, index: usize, now_ms: u64) {
         *left = left.saturating_sub(1);
     }
     faults.retain(|f| f.is_active(now_ms));
+}
+
+/// The power limit after somebody sets `wanted`, mW, where `before` was in force: faults may ignore or overwrite it.
+pub fn take_limit(faults: &mut Vec<Fault>, wanted: u32, before: u32) -> u32 {
+    let now = now_ms();
+    let is_limit = |kind: &Kind| matches!(kind, Kind::LimitIgnored | Kind::LimitChanged(_));
+    let Some(index) = find(faults, now, is_limit) else { return wanted };
+    let kind = faults.get(index).map(|fault| fault.kind);
+    count_down(faults, index, now);
+    match kind {
+        Some(Kind::LimitIgnored) => before,
+        Some(Kind::LimitChanged(watts)) => watts.saturating_mul(1000),
+        _ => wanted,
+    }
 }
 
 #[cfg(test)]

@@ -5,10 +5,13 @@
 
 pub mod chip;
 pub mod code;
+pub mod cuda;
 pub mod fault;
 pub mod handle;
 pub mod ids;
 mod interconnect;
+pub mod load;
+pub mod meter;
 pub mod mig;
 pub mod node;
 pub mod node_file;
@@ -20,3 +23,4 @@ pub mod store;
 pub mod timing;
 pub mod topology;
 pub mod tree;
+pub mod worker;

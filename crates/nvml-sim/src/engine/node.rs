@@ -101,6 +101,13 @@ fn gpu(
         Some(text) => pci_id(text)?,
         None => [0, u32::try_from(default_bus(index)).unwrap_or(0), 0],
     };
+    let (min_w, max_w) = chip.power_limits_w(&name);
+    let (min_w, max_w) = (group.min_power_w.unwrap_or(min_w), group.power_w.unwrap_or(max_w));
+    if min_w > max_w {
+        return fail(format!(
+            "the lowest power limit of GPU {index}, {min_w} W, is above the highest, {max_w} W"
+        ));
+    }
     Ok(GpuSpec {
         model: model.key.clone(),
         name,
@@ -109,7 +116,8 @@ fn gpu(
         pci,
         numa,
         cpus,
-        power_default_mw: group.power_w.unwrap_or(chip.board.power_w) * 1000,
+        power_min_mw: min_w.saturating_mul(1000),
+        power_default_mw: max_w.saturating_mul(1000),
     })
 }
 

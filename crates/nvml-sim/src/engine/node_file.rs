@@ -73,6 +73,9 @@ pub struct GpuGroup {
     /// Default power limit in W, if it is not the board's.
     #[serde(default)]
     pub power_w: Option<u32>,
+    /// Lowest power limit in W, if it is not the board's.
+    #[serde(default)]
+    pub min_power_w: Option<u32>,
 }
 
 fn default_driver() -> String {
@@ -109,7 +112,9 @@ pub struct GpuSpec {
     pub numa: u32,
     /// CPUs near it, as inclusive ranges.
     pub cpus: Vec<(u32, u32)>,
-    /// Default power limit, mW.
+    /// Lowest power limit, mW.
+    pub power_min_mw: u32,
+    /// Default and highest power limit, mW.
     pub power_default_mw: u32,
 }
 

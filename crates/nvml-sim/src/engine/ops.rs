@@ -20,6 +20,7 @@ enum Op {
     Create,
     Destroy,
     List,
+    Limit,
     Other,
 }
 
@@ -48,6 +49,7 @@ impl Session {
             Kind::GpuLost => Some(Code::GpuIsLost),
             Kind::ListTimeout if op == Op::List => Some(Code::Timeout),
             Kind::NoPermission if op != Op::List => Some(Code::NoPermission),
+            Kind::LimitRefused if op == Op::Limit => Some(Code::NotSupported),
             Kind::BusyDestroy if op == Op::Destroy => Some(Code::InUse),
             Kind::OutOfResources if op == Op::Create => Some(Code::InsufficientResources),
             _ => None,
@@ -185,10 +187,11 @@ impl Session {
         }
         self.operate(
             gpu,
-            Op::Other,
+            Op::Limit,
             |_| 0,
             |s| {
-                s.gpu_mut(gpu)?.power_limit_mw = limit_mw;
+                let gpu = s.gpu_mut(gpu)?;
+                gpu.power_limit_mw = fault::take_limit(&mut gpu.faults, limit_mw, gpu.power_limit_mw);
                 Ok(())
             },
         )

@@ -78,6 +78,12 @@ impl Session {
         self.store.read()
     }
 
+    /// The state file.
+    #[must_use]
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
     /// The visible GPUs, as indexes among all.
     #[must_use]
     pub fn visible(&self) -> &[u32] {

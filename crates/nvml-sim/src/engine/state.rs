@@ -8,6 +8,7 @@ use super::fault::Fault;
 use super::handle::{CiRef, GiRef};
 use super::node::{Node, Start};
 use super::process::Process;
+use super::worker::Worker;
 
 /// Everything about a node at one moment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,6 +25,9 @@ pub struct State {
     pub links_down: Vec<(u32, u32)>,
     /// GPUs, in NVML order.
     pub gpus: Vec<Gpu>,
+    /// Programs that compute; their processes are among those of the GPUs. They have files of their own.
+    #[serde(skip)]
+    pub workers: Vec<Worker>,
 }
 
 /// One GPU.
@@ -106,7 +110,15 @@ impl State {
                 clocks: None,
             })
             .collect();
-        State { node, root, caps_major, tree_dirty: true, links_down: start.links_down.clone(), gpus }
+        State {
+            node,
+            root,
+            caps_major,
+            tree_dirty: true,
+            links_down: start.links_down.clone(),
+            gpus,
+            workers: Vec::new(),
+        }
     }
 
     /// One GPU.

@@ -8,7 +8,8 @@
 //! first line carries a generation, so that a reader with a cached state reads 35 bytes and no JSON. There is no fsync: a kill loses
 //! nothing that was written, and nothing has to survive a power failure of a simulated node.
 //!
-//! Files: `STATE`, `STATE.lock` (writers), `STATE.gpuN.lock` (one long operation per GPU at a time), and, for a moment, `STATE.new`.
+//! Files: `STATE`, `STATE.lock` (writers), `STATE.gpuN.lock` (one long operation per GPU at a time), `STATE.meter`
+//! ([`super::meter`]), `STATE.work` ([`super::worker`]), and, for a moment, `STATE.new`.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -17,7 +18,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::code::{Answer, Code};
+use super::meter::{Meter, Reading};
 use super::state::State;
+use super::worker::{Folder, Registered, Worker};
 
 const MAGIC: &str = "nvml-sim";
 /// Magic, format version, generation, newline.
@@ -27,6 +30,8 @@ const HEADER: usize = 8 + 1 + 1 + 1 + 16 + 1;
 #[derive(Debug)]
 pub struct Store {
     path: PathBuf,
+    workers: Folder,
+    meter: Meter,
     cache: Mutex<Option<(u64, Arc<State>)>>,
 }
 
@@ -40,7 +45,12 @@ impl Store {
     /// Names a state file; it is opened at each access.
     #[must_use]
     pub fn new(path: &Path) -> Store {
-        Store { path: path.to_owned(), cache: Mutex::new(None) }
+        Store {
+            path: path.to_owned(),
+            workers: Folder::new(with_suffix(path, ".work")),
+            meter: Meter::new(with_suffix(path, ".meter")),
+            cache: Mutex::new(None),
+        }
     }
 
     /// Writes the first state, over whatever was there.
@@ -56,16 +66,46 @@ impl Store {
         let _lock = store.lock(".lock")?;
         // Starting from the clock, a new state in an old place never has a generation that some process has cached.
         store.write(super::fault::now_ms() << 16, state)?;
+        store.workers.create()?;
+        store.meter.create(state.gpus.len())?;
         Ok(store)
     }
 
-    /// The state now.
+    /// The state now, with the programs that compute.
     ///
     /// # Errors
     ///
     /// [`Code::DriverNotLoaded`] without a readable state file.
     pub fn read(&self) -> Answer<Arc<State>> {
-        Ok(self.load()?.1)
+        let state = self.load()?.1;
+        let workers = self.workers.read();
+        if workers.is_empty() {
+            return Ok(state);
+        }
+        let mut state = State::clone(&state);
+        add(&mut state, workers);
+        Ok(Arc::new(state))
+    }
+
+    /// Counts this process among the programs that compute, until the answer is dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`Code::OperatingSystem`] if that cannot be written.
+    pub fn register(&self, workers: &[Worker]) -> Answer<Registered> {
+        self.integrate(&*self.read()?)?;
+        Registered::new(&self.workers, workers).map_err(|_| Code::OperatingSystem)
+    }
+
+    /// Energy and throttled time of every GPU until now.
+    ///
+    /// # Errors
+    ///
+    /// [`Code::Unknown`] if the node's sums cannot be read and written.
+    pub fn integrate(&self, state: &State) -> Answer<Vec<Reading>> {
+        let gpus = 0..u32::try_from(state.gpus.len()).unwrap_or(0);
+        let loads = gpus.map(|gpu| Ok((gpu, state.load(gpu)?))).collect::<Answer<Vec<_>>>()?;
+        self.meter.advance(loads.into_iter()).map_err(|_| Code::Unknown)
     }
 
     fn load(&self) -> Answer<(u64, Arc<State>)> {
@@ -99,10 +139,16 @@ impl Store {
             super::tree::follow(&old, None).map_err(|_| Code::OperatingSystem)?;
         }
         let mut state = State::clone(&old);
+        add(&mut state, self.workers.read());
+        // What a GPU did until now, it did in the state before the change.
+        self.integrate(&state)?;
         let answer = change(&mut state)?;
+        let workers = std::mem::take(&mut state.workers);
+        let computes = |pid: u32| workers.iter().any(|worker| worker.process.pid == pid);
         for gpu in &mut state.gpus {
-            gpu.processes.retain(super::process::Process::is_alive);
+            gpu.processes.retain(|process| process.is_alive() && !computes(process.pid));
         }
+        self.workers.clean();
         state.tree_dirty = state.gpus.iter().zip(&old.gpus).any(|(a, b)| a.instances != b.instances);
         if state != *old {
             self.write(generation + 1, &state).map_err(|_| Code::Unknown)?;
@@ -145,6 +191,15 @@ impl Store {
         *cache = Some((generation, Arc::new(state.clone())));
         Ok(())
     }
+}
+
+fn add(state: &mut State, workers: Vec<Worker>) {
+    for worker in &workers {
+        if let Some(gpu) = state.gpus.get_mut(worker.gpu as usize) {
+            gpu.processes.push(worker.process.clone());
+        }
+    }
+    state.workers = workers;
 }
 
 fn read_header(file: &mut File) -> Answer<u64> {

@@ -78,7 +78,7 @@ impl State {
     /// There is no such GPU, as for [`State::gpu`].
     pub fn power_constraints(&self, gpu: u32) -> Answer<(u32, u32)> {
         let spec = self.node.gpus.get(gpu as usize).ok_or(Code::InvalidArgument)?;
-        Ok((self.chip(gpu)?.board.min_power_w * 1000, spec.power_default_mw))
+        Ok((spec.power_min_mw, spec.power_default_mw))
     }
 
     /// Live processes of a GPU that `filter` lets through.
@@ -91,25 +91,13 @@ impl State {
         Ok(all.filter(|p| filter(p) && p.is_alive()).cloned().collect())
     }
 
-    /// Utilisation in percent: 100 with a process, 0 without. Nothing computes here.
+    /// Utilisation in percent: 100 with a process, 0 without.
     ///
     /// # Errors
     ///
     /// There is no such GPU, as for [`State::gpu`].
     pub fn utilisation(&self, gpu: u32) -> Answer<u32> {
         Ok(if self.processes(gpu, |_| true)?.is_empty() { 0 } else { 100 })
-    }
-
-    /// Power draw, mW: an eighth of the default when idle, 90 % of it under load, never above the limit.
-    ///
-    /// # Errors
-    ///
-    /// There is no such GPU, as for [`State::gpu`].
-    pub fn power_usage(&self, gpu: u32) -> Answer<u32> {
-        let (_, default) = self.power_constraints(gpu)?;
-        let busy = self.utilisation(gpu)? > 0;
-        let draw = if busy { default / 10 * 9 } else { default / 8 };
-        Ok(draw.min(self.gpu(gpu)?.power_limit_mw))
     }
 
     /// Memory of a GPU or of one GPU instance on it: total, reserved, used; MiB. `used` is what processes hold, without `reserved`.

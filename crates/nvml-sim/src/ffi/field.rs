@@ -7,7 +7,9 @@ use nvml_wrapper_sys::bindings::field_id as fi;
 
 use super::abi::{Out, Ref, exports};
 use super::link::nvlink_version;
+use super::power::reading;
 use crate::engine::code::{Answer, Code};
+use crate::engine::session::Session;
 use crate::engine::state::State;
 
 /// An answer with its C type.
@@ -27,7 +29,7 @@ fn link_mbps(state: &State, gpu: u32) -> Answer<u32> {
     })
 }
 
-fn answer(state: &State, gpu: u32, field: u32, scope: u32) -> Answer<Value> {
+fn answer(session: &Session, state: &State, gpu: u32, field: u32, scope: u32) -> Answer<Value> {
     let links = state.nvlinks(gpu);
     let n_links = u32::try_from(links.len()).unwrap_or(0);
     let (min, default) = state.power_constraints(gpu)?;
@@ -43,7 +45,11 @@ fn answer(state: &State, gpu: u32, field: u32, scope: u32) -> Answer<Value> {
         // NVLink error counters of links 0 to 5 and their totals.
         32..=59 => Value::Ullong(0),
         fi::NVML_FI_DEV_MEMORY_TEMP => Value::Uint(38),
-        fi::NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION => Value::Ullong(u64::from(state.power_usage(gpu)?)),
+        fi::NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION => {
+            Value::Ullong(reading(session, state, gpu)?.energy_nj / 1_000_000)
+        }
+        fi::NVML_FI_DEV_PERF_POLICY_POWER => Value::Ullong(reading(session, state, gpu)?.capped_ns),
+        fi::NVML_FI_DEV_PERF_POLICY_THERMAL..=fi::NVML_FI_DEV_PERF_POLICY_RELIABILITY => Value::Ullong(0),
         fi::NVML_FI_DEV_NVLINK_SPEED_MBPS_L0..=fi::NVML_FI_DEV_NVLINK_SPEED_MBPS_L5 => {
             has_link(field - fi::NVML_FI_DEV_NVLINK_SPEED_MBPS_L0)?;
             Value::Uint(link_mbps(state, gpu)?)
@@ -73,12 +79,13 @@ fn answer(state: &State, gpu: u32, field: u32, scope: u32) -> Answer<Value> {
         fi::NVML_FI_DEV_NVLINK_GET_STATE => Value::Uint(state.link_up(gpu, scope).into()),
         fi::NVML_FI_DEV_NVLINK_GET_VERSION => Value::Uint(nvlink_version(state, gpu)?),
         fi::NVML_FI_DEV_IS_RESETLESS_MIG_SUPPORTED => Value::Uint((!state.chip(gpu)?.needs_reset()).into()),
-        fi::NVML_FI_DEV_POWER_AVERAGE | fi::NVML_FI_DEV_POWER_INSTANT => Value::Uint(state.power_usage(gpu)?),
+        fi::NVML_FI_DEV_POWER_AVERAGE | fi::NVML_FI_DEV_POWER_INSTANT => {
+            Value::Uint(state.load(gpu)?.power_mw)
+        }
         fi::NVML_FI_DEV_POWER_MIN_LIMIT => Value::Uint(min),
         fi::NVML_FI_DEV_POWER_MAX_LIMIT | fi::NVML_FI_DEV_POWER_DEFAULT_LIMIT => Value::Uint(default),
-        fi::NVML_FI_DEV_POWER_CURRENT_LIMIT | fi::NVML_FI_DEV_POWER_REQUESTED_LIMIT => {
-            Value::Uint(state.gpu(gpu)?.power_limit_mw)
-        }
+        fi::NVML_FI_DEV_POWER_CURRENT_LIMIT => Value::Uint(state.enforced_limit(gpu)?),
+        fi::NVML_FI_DEV_POWER_REQUESTED_LIMIT => Value::Uint(state.gpu(gpu)?.power_limit_mw),
         fi::NVML_FI_DEV_IS_MIG_MODE_INDEPENDENT_MIG_QUERY_CAPABLE => {
             Value::Uint(super::mig::mode_independent(state).into())
         }
@@ -86,10 +93,10 @@ fn answer(state: &State, gpu: u32, field: u32, scope: u32) -> Answer<Value> {
     })
 }
 
-fn fill(state: &State, gpu: u32, value: &mut sys::nvmlFieldValue_t) {
+fn fill(session: &Session, state: &State, gpu: u32, value: &mut sys::nvmlFieldValue_t) {
     value.timestamp = i64::try_from(crate::engine::fault::now_ms()).unwrap_or(0) * 1000;
     value.latencyUsec = 1;
-    match answer(state, gpu, value.fieldId, value.scopeId) {
+    match answer(session, state, gpu, value.fieldId, value.scopeId) {
         Ok(Value::Uint(v)) => {
             value.valueType = sys::nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_INT;
             value.nvmlReturn = 0;
@@ -111,7 +118,7 @@ exports! {
         for i in 0..count {
             let slot = values.at(i);
             let mut value = slot.get()?;
-            fill(state, gpu, &mut value);
+            fill(session, state, gpu, &mut value);
             slot.put(value)?;
         }
         Ok(())

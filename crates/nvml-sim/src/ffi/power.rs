@@ -6,6 +6,8 @@ use nvml_wrapper_sys::bindings as sys;
 
 use super::abi::{Out, Ref, exports, version};
 use crate::engine::code::{Answer, Code};
+use crate::engine::load::IDLE_MHZ;
+use crate::engine::meter::Reading;
 use crate::engine::session::Session;
 use crate::engine::state::State;
 
@@ -15,8 +17,13 @@ const SM: u32 = 1;
 const MEMORY: u32 = 2;
 const VIDEO: u32 = 3;
 
-/// An idle GPU's graphics clock, MHz.
-const IDLE_MHZ: u32 = 210;
+/// Bits of `nvmlClocksEventReasons`: nothing runs; the clock is lowered to keep within the power limit.
+const REASON_IDLE: u64 = 0x1;
+const REASON_POWER_CAP: u64 = 0x4;
+
+/// `nvmlPerfPolicyType_t`: the power limit, and the last that exists.
+const POLICY_POWER: u32 = 0;
+const LAST_POLICY: u32 = 11;
 
 fn max_clock(state: &State, gpu: u32, domain: u32) -> Answer<u32> {
     let board = &state.chip(gpu)?.board;
@@ -36,9 +43,21 @@ fn application_clock(state: &State, gpu: u32, domain: u32) -> Answer<u32> {
 }
 
 fn current_clock(state: &State, gpu: u32, domain: u32) -> Answer<u32> {
-    let busy = state.utilisation(gpu)? > 0;
     let full = application_clock(state, gpu, domain)?;
-    Ok(if busy || domain == MEMORY { full } else { IDLE_MHZ.min(full) })
+    Ok(if domain == MEMORY { full } else { state.load(gpu)?.clock_mhz.min(full) })
+}
+
+fn event_reasons(state: &State, gpu: u32) -> Answer<u64> {
+    Ok(match (state.utilisation(gpu)?, state.load(gpu)?.is_capped) {
+        (0, _) => REASON_IDLE,
+        (_, true) => REASON_POWER_CAP,
+        (_, false) => 0,
+    })
+}
+
+/// Energy and throttled time of a GPU until now.
+pub(super) fn reading(session: &Session, state: &State, gpu: u32) -> Answer<Reading> {
+    session.store.integrate(state)?.get(gpu as usize).copied().ok_or(Code::InvalidArgument)
 }
 
 /// Steps of 15 MHz downwards, as the boards have.
@@ -63,7 +82,7 @@ fn temperature(state: &State, gpu: u32) -> Answer<u32> {
 
 exports! {
     fn nvmlDeviceGetPowerUsage(device: Ref, out: Out<c_uint>) |session, state| {
-        out.put(state.power_usage(device.gpu(session, state)?)?)
+        out.put(state.load(device.gpu(session, state)?)?.power_mw)
     }
     fn nvmlDeviceGetPowerManagementMode(device: Ref, out: Out<c_uint>) |session, state| {
         device.gpu(session, state)?;
@@ -73,7 +92,7 @@ exports! {
         out.put(state.gpu(device.gpu(session, state)?)?.power_limit_mw)
     }
     fn nvmlDeviceGetEnforcedPowerLimit(device: Ref, out: Out<c_uint>) |session, state| {
-        out.put(state.gpu(device.gpu(session, state)?)?.power_limit_mw)
+        out.put(state.enforced_limit(device.gpu(session, state)?)?)
     }
     fn nvmlDeviceGetPowerManagementDefaultLimit(device: Ref, out: Out<c_uint>) |session, state| {
         out.put(state.power_constraints(device.gpu(session, state)?)?.1)
@@ -98,9 +117,20 @@ exports! {
     }
     fn nvmlDeviceGetTotalEnergyConsumption(device: Ref, out: Out<u64>) |session, state| {
         let gpu = device.gpu(session, state)?;
-        // mJ since an arbitrary moment, at the present draw: it only grows while the draw stays the same.
-        let seconds = crate::engine::fault::now_ms() / 1000 % 10_000_000;
-        out.put(u64::from(state.power_usage(gpu)?) * seconds)
+        out.put(reading(session, state, gpu)?.energy_nj / 1_000_000)
+    }
+    fn nvmlDeviceGetViolationStatus(
+        device: Ref, policy: c_uint, out: Out<sys::nvmlViolationTime_t>,
+    ) |session, state| {
+        let gpu = device.gpu(session, state)?;
+        if policy > LAST_POLICY {
+            return Err(Code::InvalidArgument);
+        }
+        let reading = reading(session, state, gpu)?;
+        out.put(sys::nvmlViolationTime_t {
+            referenceTime: reading.at_ns / 1000,
+            violationTime: if policy == POLICY_POWER { reading.capped_ns } else { 0 },
+        })
     }
     fn nvmlDeviceGetPowerState(device: Ref, out: Out<c_uint>) |session, state| {
         device.gpu(session, state)?;
@@ -111,19 +141,18 @@ exports! {
         out.put(0)
     }
     fn nvmlDeviceGetCurrentClocksThrottleReasons(device: Ref, out: Out<u64>) |session, state| {
-        // Bit 0: idle.
-        out.put(u64::from(state.utilisation(device.gpu(session, state)?)? == 0))
+        out.put(event_reasons(state, device.gpu(session, state)?)?)
     }
     fn nvmlDeviceGetCurrentClocksEventReasons(device: Ref, out: Out<u64>) |session, state| {
-        out.put(u64::from(state.utilisation(device.gpu(session, state)?)? == 0))
+        out.put(event_reasons(state, device.gpu(session, state)?)?)
     }
     fn nvmlDeviceGetSupportedClocksThrottleReasons(device: Ref, out: Out<u64>) |session, state| {
         device.gpu(session, state)?;
-        out.put(1)
+        out.put(REASON_IDLE | REASON_POWER_CAP)
     }
     fn nvmlDeviceGetSupportedClocksEventReasons(device: Ref, out: Out<u64>) |session, state| {
         device.gpu(session, state)?;
-        out.put(1)
+        out.put(REASON_IDLE | REASON_POWER_CAP)
     }
     fn nvmlDeviceGetClockInfo(device: Ref, domain: c_uint, out: Out<c_uint>) |session, state| {
         out.put(current_clock(state, device.gpu(session, state)?, domain)?)

@@ -108,7 +108,6 @@ not_supported! {
     nvmlDeviceGetVgpuTypeCreatablePlacements
     nvmlDeviceGetVgpuTypeSupportedPlacements
     nvmlDeviceGetVgpuUtilization
-    nvmlDeviceGetViolationStatus
     nvmlDeviceModifyDrainState
     nvmlDevicePowerSmoothingActivatePresetProfile
     nvmlDevicePowerSmoothingSetState

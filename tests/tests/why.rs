@@ -29,7 +29,7 @@ fn names_who_must_end(release: Release) {
         let bobs = cluster.sbatch(User::Bob, options, LOOK_AND_STAY).unwrap();
         let said = why(&cluster, bobs);
         assert!(
-            said.contains(&format!("n2: has room when job {alices} (alice) ends, expected in ")),
+            said.contains(&format!("n2: has room when job {alices} (tessera-alice) ends, expected in ")),
             "{said}"
         );
         cluster.run(User::Root, "scancel", &[&bobs.to_string()]).unwrap().ok().unwrap();

@@ -10,6 +10,8 @@ fn main() -> Result<(), slurm_bindings_build::Failure> {
             "gres_state_t",
             "gres_job_state_t",
             "gres_node_state_t",
+            "gres_step_state_t",
+            "step_record_t",
             "part_record_t",
             "resv_exc_t",
             "slurm_conf_t",

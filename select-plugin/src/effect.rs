@@ -14,6 +14,8 @@ pub(crate) enum Effect {
     Offer(Vec<usize>),
     /// Gives a pending job this many shards per node.
     Shards(u32),
+    /// Makes Slurm look for GPUs with this many shards in this test only.
+    PerGpu(u32),
     /// Replaces the devices that cons_tres chose on a node.
     Devices(Devices),
     /// Moves the start that a "when could it run" foretells, seconds since 1970.
@@ -43,6 +45,19 @@ pub(crate) struct Devices {
     pub(crate) devices: Vec<(usize, u64)>,
     /// Those that each of the job's GRES entries may have.
     pub(crate) entries: Vec<GpuSet>,
+    /// For several instances of one job: what Slurm is to count for them.
+    pub(crate) shards: Option<Counted>,
+}
+
+/// Shards of a job with several instances.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Counted {
+    /// On each of its GPUs.
+    pub(crate) per_gpu: u64,
+    /// On each of its nodes.
+    pub(crate) per_node: u64,
+    /// On all of them.
+    pub(crate) of_job: u64,
 }
 
 /// A layout to show in a node's `extra`. An empty one takes an earlier layout away.
@@ -68,6 +83,19 @@ impl Layout {
 const MAX_COMMENT: usize = 400;
 
 impl Effect {
+    /// The devices of a node, if it is about these.
+    pub(crate) fn devices(&self) -> Option<&Devices> {
+        if let Self::Devices(devices) = self { Some(devices) } else { None }
+    }
+
+    /// The same with what Slurm is to count for the devices.
+    pub(crate) fn counted(self, counted: Counted) -> Self {
+        match self {
+            Self::Devices(devices) => Self::Devices(Devices { shards: Some(counted), ..devices }),
+            other => other,
+        }
+    }
+
     /// The start of a job is refused: nothing of it stays.
     pub(crate) fn refusal() -> [Self; 2] {
         [Self::Placement(None), Self::Unallocate]

@@ -56,12 +56,14 @@ pub(crate) struct Tried {
     pub(crate) off_plan: Marks,
     /// The job was kept to nodes with the GPUs that it waits for.
     pub(crate) off_good: Marks,
+    /// The job was kept to GPUs with room for all of its instances.
+    pub(crate) apart: Marks,
 }
 
 impl Tried {
     /// Slurm can start the job.
     pub(crate) fn forget(&mut self, job: JobId) {
-        for marks in [&mut self.widen, &mut self.off_plan, &mut self.off_good] {
+        for marks in [&mut self.widen, &mut self.off_plan, &mut self.off_good, &mut self.apart] {
             marks.take(job);
         }
     }

@@ -152,7 +152,7 @@ fn a_planned_job_gets_its_place_and_the_reason_says_so() {
 
 #[test]
 fn the_shards_of_a_size_are_those_of_the_node_that_counts_fewest() {
-    let engine = engine();
+    let mut engine = engine();
     let nodes = ["n1".to_owned(), "n3".to_owned()];
     let (want, _) = planned(&engine, "");
     assert_eq!(engine.shards(&want.request, &nodes), Some(10));

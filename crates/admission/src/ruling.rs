@@ -87,7 +87,7 @@ pub(crate) fn admit(job: &Submission, request: Request, config: &SiteConfig) -> 
     }
     let policy = config.policy();
     let answers: Vec<_> =
-        candidates.iter().map(|s| placement::admits_ever(&s.to_node(), &request, &policy, true)).collect();
+        candidates.iter().map(|s| placement::admits_ever(&s.to_node(), &request, &policy)).collect();
     let admitted = answers.iter().filter_map(|a| a.as_ref().ok().copied());
     // Slurm can only be asked for one kind: shards where any node can give a part, and as few as any node counts.
     let shards =
@@ -103,26 +103,12 @@ pub(crate) fn admit(job: &Submission, request: Request, config: &SiteConfig) -> 
             let request = Request { isolation: Isolation::Whole, ..request };
             Ok(Ruling::Accepted { request, add: (!has_gpus).then_some(("gpu", gpus)) })
         }
-        (None, None) => Err(never(&request, &candidates, &policy, &answers)),
+        (None, None) => Err(never(&request, &answers)),
     }
 }
 
 /// Why no node could ever satisfy the request: the first reason that comes with something nearer.
-fn never(
-    request: &Request,
-    candidates: &[&NodeSpec],
-    policy: &node_state::Policy,
-    answers: &[Result<Admission, placement::Never>],
-) -> String {
-    let on_several =
-        |spec: &&NodeSpec| placement::admits_ever(&spec.to_node(), request, policy, false).is_ok();
-    if candidates.iter().any(on_several) {
-        return format!(
-            "{}: no single GPU holds all of it, and Slurm takes a job's shards on a node from one GPU; ask fewer \
-             instances per node and more nodes, or --gpu-isolation=whole",
-            in_options(request)
-        );
-    }
+fn never(request: &Request, answers: &[Result<Admission, placement::Never>]) -> String {
     let reasons = || answers.iter().filter_map(|a| a.as_ref().err());
     let best = reasons().find(|n| n.nearest.is_some()).or_else(|| reasons().next());
     let why = best.map_or_else(String::new, ToString::to_string);

@@ -1,7 +1,7 @@
 //! Grants that a decision is compared with.
 
 use geometry::GpuIndex;
-use node_state::{Ask, Kind, Node, Policy};
+use node_state::{Ask, Kind, Node, Policy, Spread};
 use protocol::{Grant, MigSpec, ShareOn};
 
 use crate::kinds::kinds;
@@ -38,24 +38,41 @@ fn one_by_one(node: &Node, ask: &Ask, policy: &Policy, last_first: bool) -> Opti
         places.reverse();
     }
     places.retain(|spec| legal(node, &one, policy, &Grant::Mig(vec![*spec])).is_empty());
-    let only_on = |gpu: Option<GpuIndex>| {
-        let mut specs: Vec<MigSpec> = Vec::new();
+    // As many as can be on these GPUs, at most `each` on one.
+    let only_on = |gpu: Option<GpuIndex>, before: &[MigSpec], each: usize, most: usize| {
+        let mut specs = before.to_vec();
         for spec in places.iter().filter(|s| gpu.is_none_or(|gpu| s.gpu == gpu)) {
             specs.push(*spec);
-            let mut together = ask.clone();
+            let mut together = Ask { spread: Spread::Any, ..ask.clone() };
             together.request.instances = u32::try_from(specs.len()).unwrap_or(u32::MAX);
-            if specs.len() > wanted || !legal(node, &together, policy, &Grant::Mig(specs.clone())).is_empty()
-            {
+            let here = specs.iter().filter(|s| s.gpu == spec.gpu).count();
+            let is_legal = || legal(node, &together, policy, &Grant::Mig(specs.clone())).is_empty();
+            if specs.len() > most || here > each || !is_legal() {
                 specs.pop();
             }
         }
+        specs
+    };
+    let gpus = || (0_u16..).take(node.gpus.len()).map(GpuIndex);
+    let grant = |mut specs: Vec<MigSpec>| {
         specs.sort_unstable_by_key(|s| (s.gpu, s.start));
         (specs.len() == wanted).then_some(Grant::Mig(specs))
     };
-    if !ask.same_gpu_only {
-        return only_on(None);
+    let alike = |each: usize| {
+        let add = |specs: Vec<MigSpec>, gpu| {
+            let with = only_on(Some(gpu), &specs, each, wanted);
+            if with.len() == specs.len() + each { with } else { specs }
+        };
+        grant(gpus().fold(Vec::new(), add))
+    };
+    match ask.spread {
+        Spread::Any => grant(only_on(None, &[], wanted, wanted)),
+        Spread::OneGpu => alike(wanted),
+        Spread::Alike { most } => {
+            let each = (1..=wanted.min(most as usize)).rev().filter(|each| wanted.is_multiple_of(*each));
+            each.filter_map(alike).next()
+        }
     }
-    (0_u16..).take(node.gpus.len()).find_map(|gpu| only_on(Some(GpuIndex(gpu))))
 }
 
 /// Every legal start of every profile of every GPU.

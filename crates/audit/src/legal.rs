@@ -6,7 +6,7 @@ use crate::places::check_places;
 use crate::share_rules::check_share;
 use crate::state::{cut, unused};
 use geometry::{GpuIndex, Model, Profile};
-use node_state::{Ask, Kind, MigPolicy, Node, Policy, Purpose};
+use node_state::{Ask, Kind, MigPolicy, Node, Policy, Purpose, Spread};
 use protocol::{Grant, Isolation, MigSpec};
 
 /// Why the request may not be given this grant on the node; empty: it may. Whether the grant is the best is not checked.
@@ -107,6 +107,18 @@ pub(super) fn as_planned(node: &Node, ask: &Ask, policy: &Policy) -> Option<Gran
     Some(Grant::Mig(vec![MigSpec { gpu: place.gpu, profile: profile.id, start: place.start }]))
 }
 
+fn check_spread(spread: Spread, specs: &[MigSpec], out: &mut Vec<Finding>) {
+    let on = |gpu| specs.iter().filter(|s| s.gpu == gpu).count();
+    let (most, same) = match spread {
+        Spread::OneGpu => (usize::MAX, specs.len()),
+        Spread::Alike { most } => (most as usize, specs.first().map_or(0, |s| on(s.gpu))),
+        Spread::Any => return,
+    };
+    if specs.iter().any(|s| on(s.gpu) != same || same > most) {
+        out.push(finding(None, "instances on GPUs where they may not all be"));
+    }
+}
+
 fn check_instances(node: &Node, ask: &Ask, policy: &Policy, specs: &[MigSpec], out: &mut Vec<Finding>) {
     if specs.len() != ask.request.instances.max(1) as usize {
         out.push(finding(None, "another number of instances than asked"));
@@ -114,9 +126,7 @@ fn check_instances(node: &Node, ask: &Ask, policy: &Policy, specs: &[MigSpec], o
     if ask.request.isolation == Isolation::Auto && ask.request.gpus.is_some() {
         out.push(finding(None, "instances for a request that counts GPUs"));
     }
-    if ask.same_gpu_only && specs.iter().any(|s| s.gpu != specs[0].gpu) {
-        out.push(finding(None, "instances on several GPUs"));
-    }
+    check_spread(ask.spread, specs, out);
     for (i, gpu) in node.gpus.iter().enumerate() {
         let here: Vec<&MigSpec> = specs.iter().filter(|s| usize::from(s.gpu.0) == i).collect();
         if !here.is_empty() {

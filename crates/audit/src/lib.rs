@@ -24,8 +24,17 @@ pub use state::audit_node;
 use alternatives::alternatives;
 use finding::finding;
 use kinds::kind_of;
-use node_state::{Ask, Decision, Kind, Node, Policy};
+use node_state::{Ask, Decision, Kind, Node, Policy, Spread};
 use protocol::Grant;
+
+/// Where a job's instances are to lie on as few GPUs as possible, drops grants of instances on more than others need.
+pub fn keep_fewest_gpus(ask: &Ask, grants: &mut Vec<Grant>) {
+    let gpus = |grant: &Grant| if let Grant::Mig(_) = grant { grant.gpus().len() } else { 0 };
+    if matches!(ask.spread, Spread::Alike { .. }) {
+        let fewest = grants.iter().map(gpus).filter(|n| *n > 0).min().unwrap_or(0);
+        grants.retain(|grant| gpus(grant) <= fewest);
+    }
+}
 
 /// Checks a decision. Empty: no objection.
 ///
@@ -59,9 +68,17 @@ pub fn audit(node: &Node, ask: &Ask, policy: &Policy, decision: &Decision) -> Ve
         }
         others.retain(|g| kind_of(g) != Kind::Mig);
     }
-    let legal = others.into_iter().filter(|g| legal(node, ask, policy, g).is_empty());
+    let mut possible: Vec<Grant> = others
+        .into_iter()
+        .filter(|g| legal(node, ask, policy, g).is_empty())
+        .chain([chosen.clone()])
+        .collect();
+    keep_fewest_gpus(ask, &mut possible);
+    if !possible.contains(chosen) {
+        findings.push(finding(None, format!("{chosen:?} is on more GPUs than need be")));
+    }
     let mut best: Vec<(Price, Grant)> = Vec::new();
-    for (price, grant) in legal.map(|g| (price(node, policy, &g), g)) {
+    for (price, grant) in possible.into_iter().map(|g| (price(node, policy, &g), g)) {
         match best.iter_mut().find(|(known, _)| known.kind == price.kind) {
             Some(known) if price.beats_same_kind(&known.0) => *known = (price, grant),
             Some(_) => {}

@@ -23,8 +23,28 @@ pub struct Ask {
     pub quotas: Vec<Quota>,
     /// The job uses none of our options: it may have GPUs that the site leaves to Slurm.
     pub plain: bool,
-    /// All instances must lie on one GPU: Slurm 22.05 gives all of a job's shards on a node from one GPU.
-    pub same_gpu_only: bool,
+    /// On which GPUs several instances may lie.
+    pub spread: Spread,
+}
+
+/// On which GPUs of a node the instances of one job may lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Spread {
+    /// All on one GPU.
+    OneGpu,
+    /// The same number on each of as few GPUs as possible, at most `most` per GPU. Slurm 22.05 can account for no other:
+    /// it counts the same number of shards on each GPU of a job.
+    Alike {
+        /// Most instances per GPU.
+        most: u32,
+    },
+    /// Any number on any GPU.
+    Any,
+}
+
+impl Spread {
+    /// As few GPUs as possible, the same number of instances on each.
+    pub const ALIKE: Self = Self::Alike { most: u32::MAX };
 }
 
 impl Ask {
@@ -39,7 +59,7 @@ impl Ask {
             next: GpuSet::EMPTY,
             quotas: Vec::new(),
             plain: false,
-            same_gpu_only: false,
+            spread: Spread::Any,
         }
     }
 

@@ -14,7 +14,7 @@ pub mod report;
 mod state;
 
 pub use apply::ApplyError;
-pub use ask::{Ask, Kind, Policy, SetPolicy};
+pub use ask::{Ask, Kind, Policy, SetPolicy, Spread};
 pub use cost::Cost;
 pub use decision::Decision;
 pub use layout::layout_of;

@@ -4,7 +4,7 @@ use crate::decide::decide;
 use crate::never::{Never, never};
 use geometry::size::shards;
 use geometry::{JobId, Uid};
-use node_state::{Ask, Kind, Node, Policy, Purpose};
+use node_state::{Ask, Kind, Node, Policy, Purpose, Spread};
 use protocol::{Grant, Isolation, Request, ShareOn};
 
 /// What Slurm counts for a request, per node. It is a relaxed bound: the placement engine may still refuse a node on
@@ -17,21 +17,18 @@ pub enum Admission {
     Gpus(u32),
 }
 
-/// Whether `node` could satisfy the request if no job were on it, and what Slurm counts for that. `same_gpu_only` is
-/// as in [`Ask`].
+/// Whether `node` could satisfy the request if no job were on it, and what Slurm counts for that.
+///
+/// Slurm finds a job's shards on one GPU only. Several instances that need several GPUs therefore count as what one of the
+/// GPUs carries of them.
 ///
 /// # Errors
 ///
 /// The node could not: why, and what it could give instead.
-pub fn admits_ever(
-    node: &Node,
-    request: &Request,
-    policy: &Policy,
-    same_gpu_only: bool,
-) -> Result<Admission, Never> {
+pub fn admits_ever(node: &Node, request: &Request, policy: &Policy) -> Result<Admission, Never> {
     let node = node.emptied();
     let try_one = |request: &Request| {
-        let ask = Ask { same_gpu_only, ..Ask::new(JobId(0), Uid(0), request.clone()) };
+        let ask = Ask { spread: Spread::ALIKE, ..Ask::new(JobId(0), Uid(0), request.clone()) };
         decide(&node, &ask, policy)
     };
     let whole = request.gpus.unwrap_or(1);
@@ -40,28 +37,41 @@ pub fn admits_ever(
         Isolation::Auto => {
             let decision = try_one(request);
             if decision.chosen.is_none() {
-                return Err(never(&node, request, same_gpu_only, &decision, &try_one));
+                return Err(never(&node, request, &decision, &try_one));
             }
             let fits = |kind| decision.report.kinds.iter().any(|k| k.kind == kind && k.outcome.is_ok());
             let partial = [Kind::Mig, Kind::Mps].into_iter().filter(|k| fits(*k));
+            let each = each_gpu_carries(decision.chosen.as_ref(), request);
             let fewest = partial.filter_map(|kind| fewest_shards(&node, kind, request, policy)).min();
-            Ok(fewest.map_or(Admission::Gpus(whole), Admission::Shards))
+            Ok(fewest.map_or(Admission::Gpus(whole), |one| Admission::Shards(one.saturating_mul(each))))
         }
         Isolation::Mig(_) | Isolation::Mps | Isolation::Whole => {
             let decision = try_one(request);
+            let each = each_gpu_carries(decision.chosen.as_ref(), request);
             let kind = match decision.chosen {
-                None => return Err(never(&node, request, same_gpu_only, &decision, &try_one)),
+                None => return Err(never(&node, request, &decision, &try_one)),
                 Some(Grant::Whole(_)) => return Ok(Admission::Gpus(whole)),
                 Some(Grant::Mig(_)) => Kind::Mig,
                 Some(Grant::Mps { .. }) => Kind::Mps,
             };
             let fewest = fewest_shards(&node, kind, request, policy);
-            Ok(Admission::Shards(fewest.unwrap_or(1)))
+            Ok(Admission::Shards(fewest.map_or(1, |one| one.saturating_mul(each))))
         }
     }
 }
 
-/// The fewest shards that the request counts for on any of the node's GPUs, never more than the GPU has.
+/// How many of the request's instances each GPU carries. For a grant of another kind, all: then one GPU does.
+fn each_gpu_carries(grant: Option<&Grant>, request: &Request) -> u32 {
+    let all = request.instances.max(1);
+    match grant {
+        Some(Grant::Mig(specs)) => specs.first().map_or(all, |first| {
+            u32::try_from(specs.iter().filter(|s| s.gpu == first.gpu).count()).unwrap_or(all)
+        }),
+        _ => all,
+    }
+}
+
+/// The shards of one instance or share: the fewest that it counts for on any of the node's GPUs, never more than the GPU has.
 fn fewest_shards(node: &Node, kind: Kind, request: &Request, policy: &Policy) -> Option<u32> {
     let per_gpu = node.gpus.iter().enumerate().filter_map(|(i, gpu)| {
         let links = topology::LinkMatrix::uniform(1, 0.0);
@@ -90,5 +100,5 @@ fn fewest_shards(node: &Node, kind: Kind, request: &Request, policy: &Policy) ->
             Grant::Whole(_) => None,
         }
     });
-    per_gpu.min().map(|one| one.saturating_mul(request.instances.max(1)))
+    per_gpu.min()
 }

@@ -29,7 +29,6 @@ impl fmt::Display for Never {
 pub(crate) fn never(
     node: &Node,
     request: &Request,
-    same_gpu_only: bool,
     decision: &Decision,
     try_one: &impl Fn(&Request) -> Decision,
 ) -> Never {
@@ -46,11 +45,14 @@ pub(crate) fn never(
         let nearest = Some("ask --gpu-isolation=mig for several".to_owned());
         return Never { reason: "a job has one share per node, not several instances".to_owned(), nearest };
     }
-    fewer(request, same_gpu_only, try_one).unwrap_or_else(|| by_constraint(node, request, decision))
+    fewer(request, try_one).unwrap_or_else(|| by_constraint(node, request, decision))
 }
 
+/// No node has more of anything: 16 GPUs with 7 instances each.
+const MOST_TRIED: u32 = 128;
+
 /// When only the number asked for is too large: the largest number that fits.
-fn fewer(request: &Request, same_gpu_only: bool, try_one: &impl Fn(&Request) -> Decision) -> Option<Never> {
+fn fewer(request: &Request, try_one: &impl Fn(&Request) -> Decision) -> Option<Never> {
     let counts_gpus = request.gpus.is_some() || request.isolation == Isolation::Whole;
     let (asked, option, what) = if counts_gpus {
         (request.gpus.unwrap_or(1), "--gpus-per-node", "GPUs")
@@ -68,15 +70,12 @@ fn fewer(request: &Request, same_gpu_only: bool, try_one: &impl Fn(&Request) -> 
     if asked <= 1 || !with(1) {
         return None;
     }
-    // A node that fits n also fits fewer, so bisecting is exact. No node has 1024 of anything.
-    let (mut fits, mut not) = (1, asked.min(1024));
-    while not - fits > 1 {
-        let middle = fits + (not - fits) / 2;
-        if with(middle) { fits = middle } else { not = middle }
-    }
-    let place = match same_gpu_only && !counts_gpus {
-        true => "one GPU, which is where this Slurm puts all that a job has on a node",
-        false => "an empty node",
+    // A node that has room for n instances need not have room for n - 1, because each GPU must carry the same number.
+    let fits = (2..asked.min(MOST_TRIED)).rev().find(|n| with(*n)).unwrap_or(1);
+    let place = if counts_gpus {
+        "an empty node"
+    } else {
+        "an empty node, on which each GPU must carry the same number"
     };
     Some(Never {
         reason: format!("{asked} {what} do not fit on {place}, {fits} do"),

@@ -16,7 +16,7 @@
 //! the one that jobs make in their order, without those that turn out to be unnecessary.
 
 use geometry::{GpuIndex, JobId};
-use node_state::{Ask, Node, Policy};
+use node_state::{Ask, Node, Policy, Spread};
 use protocol::Isolation;
 use topology::GpuSet;
 
@@ -200,7 +200,7 @@ impl Search<'_> {
 
     /// A request on one GPU; or one for instances on several, for which jobs may have to go from any.
     fn parts(&mut self) {
-        let one_gpu = self.ask.same_gpu_only || self.ask.request.instances <= 1;
+        let one_gpu = self.ask.spread == Spread::OneGpu || self.ask.request.instances <= 1;
         let alone = |gpu: GpuIndex| {
             let only: GpuSet = [gpu].into_iter().collect();
             Ask { allowed: Some(self.ask.allowed.map_or(only, |of| of.and(only))), ..self.ask.clone() }

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use audit::audit;
 use geometry::{GpuIndex, JobId, Model, Uid};
 use mapa::Memo;
-use node_state::{Ask, Decision, Gpu, GpuState, Holder, Kind, Node, Policy, Purpose, layout_of};
+use node_state::{Ask, Decision, Gpu, GpuState, Holder, Kind, Node, Policy, Purpose, Spread, layout_of};
 use placement::{Admission, Room, Victim, decide_with, fits, least_victims};
 use protocol::layout::ConfigInForce;
 use protocol::moldable::PlannedStart;
@@ -43,6 +43,8 @@ pub(crate) struct Engine {
     ever: HashMap<(usize, Key), bool>,
     /// GB/s of the best set there.
     best_ever: HashMap<(usize, Key), f64>,
+    /// The shards that a request counts for there, if it can have a part of a GPU.
+    counted: HashMap<(usize, String), Option<u32>>,
     /// Which version of the file this is.
     version: ConfigInForce,
 }
@@ -90,6 +92,7 @@ struct Key {
     shards: bool,
     /// Whether it may have GPUs that the site leaves to Slurm.
     plain: bool,
+    spread: Spread,
 }
 
 impl Question {
@@ -120,6 +123,13 @@ impl Question {
             Some(plan) => plan.start_on(node),
             None => self.wish,
         };
+        self
+    }
+
+    /// The question with this limit to how instances may lie on the GPUs.
+    pub(crate) fn spread(mut self, spread: Spread) -> Self {
+        self.ask.spread = spread;
+        self.key.spread = spread;
         self
     }
 
@@ -157,9 +167,16 @@ impl Engine {
                 nodes.insert(name.clone(), entry);
             }
         }
-        let (ever, best_ever) = (HashMap::new(), HashMap::new());
-        let version = ConfigInForce::Current;
-        Self { policy: config.policy(), config, nodes, ever, best_ever, version, memo: Arc::default() }
+        Self {
+            policy: config.policy(),
+            config,
+            nodes,
+            ever: HashMap::new(),
+            best_ever: HashMap::new(),
+            counted: HashMap::new(),
+            version: ConfigInForce::Current,
+            memo: Arc::default(),
+        }
     }
 
     /// A site of which nothing is known, because `tessera.toml` is bad: Slurm places GPUs, and jobs with a request of ours
@@ -236,7 +253,7 @@ impl Engine {
     pub(crate) fn question(&self, job: JobId, uid: Uid, want: &Want) -> Question {
         let mut ask = Ask::new(job, uid, want.request.clone());
         let wish = ask.request.place.take();
-        ask.same_gpu_only = true;
+        ask.spread = Spread::ALIKE;
         ask.plain = !want.managed;
         let mut policy = self.policy.clone();
         policy.sets = self.config.sets(want.partition.as_deref());
@@ -250,6 +267,7 @@ impl Engine {
             uid: joins.then_some(uid),
             shards: want.kind == GresKind::Shard,
             plain: ask.plain,
+            spread: ask.spread,
         };
         Question { ask, policy, key, memo: Arc::clone(&self.memo), wish, plan: want.plan.clone() }
     }
@@ -294,15 +312,26 @@ impl Engine {
 
     /// The shards that a request counts for in Slurm, on whichever of these nodes counts fewest; `None`: none of them
     /// could ever serve it with a part of a GPU.
-    pub(crate) fn shards(&self, request: &Request, names: &[String]) -> Option<u32> {
+    pub(crate) fn shards(&mut self, request: &Request, names: &[String]) -> Option<u32> {
         let specs: BTreeSet<usize> = names.iter().filter_map(|n| self.managed(n)).map(|e| e.spec).collect();
-        let nodes = specs.into_iter().filter_map(|spec| self.config.nodes.get(spec));
-        let counts =
-            nodes.filter_map(|n| match placement::admits_ever(&n.to_node(), request, &self.policy, true) {
-                Ok(Admission::Shards(count)) => Some(count),
-                Ok(Admission::Gpus(_)) | Err(_) => None,
-            });
-        counts.min()
+        specs.into_iter().filter_map(|spec| self.shards_of_spec(spec, request)).min()
+    }
+
+    fn shards_of_spec(&mut self, spec: usize, request: &Request) -> Option<u32> {
+        let key = (spec, encode_request(request));
+        if let Some(known) = self.counted.get(&key) {
+            return *known;
+        }
+        let node = self.config.nodes.get(spec)?.to_node();
+        let counted = match placement::admits_ever(&node, request, &self.policy) {
+            Ok(Admission::Shards(count)) => Some(count),
+            Ok(Admission::Gpus(_)) | Err(_) => None,
+        };
+        if self.counted.len() >= CACHE_LIMIT {
+            self.counted.clear();
+        }
+        self.counted.insert(key, counted);
+        counted
     }
 
     /// Whether some of `victims` hold something on the node and the request could be placed there without them.

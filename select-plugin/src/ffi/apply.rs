@@ -12,7 +12,7 @@ use super::host::Host;
 use super::job_test::Call;
 use super::{chosen, read, sys, version};
 use crate::commit::split;
-use crate::effect::{Devices, Effect, Layout};
+use crate::effect::{Counted, Devices, Effect, Layout};
 use crate::view::GresKind;
 
 /// Writes the effects of a test, in their order.
@@ -41,6 +41,7 @@ pub(super) fn on_job(host: &Host, job: &mut sys::job_record_t, effects: &[Effect
 fn one(host: &Host, job: &mut sys::job_record_t, effect: &Effect) {
     match effect {
         Effect::Shards(count) => shards(host, job, u64::from(*count)),
+        Effect::PerGpu(count) => put_per_gpu(host, job, u64::from(*count)),
         Effect::Devices(on_node) => devices(host, job, on_node),
         Effect::StartAt(start) => job.start_time = *start,
         Effect::Placement(value) => {
@@ -106,8 +107,42 @@ fn devices(host: &Host, job: &sys::job_record_t, on_node: &Devices) {
             // SAFETY: a bit string of the job's own.
             unsafe { host.put(bits, i, ours.iter().any(|(device, _)| *device == i)) };
         }
+        if let Some(counted) = on_node.shards {
+            count(state, on_node.node, counted);
+        }
         let total = chosen::amount_on(state, on_node.node);
         version::move_amounts(state, on_node.node, size, &split(total, &ours));
+    }
+}
+
+/// Makes Slurm count these shards on a node. Slurm 22.05 takes as many on each device as the job asks per node
+/// (`gres_ctld.c`, `_job_alloc` and `_job_dealloc`), and the sum from the array of amounts per node.
+fn count(state: &mut sys::gres_job_state_t, node: usize, counted: Counted) {
+    if state.gres_cnt_node_select.is_null() {
+        return;
+    }
+    // SAFETY: src/common/gres.h: an array over the node table.
+    let amount = unsafe { state.gres_cnt_node_select.add(node) };
+    // SAFETY: as above; the test has just filled it.
+    unsafe { amount.write(counted.per_node) };
+    state.gres_per_node = counted.per_gpu;
+    state.total_gres = counted.of_job;
+}
+
+/// What a job with a single entry for shards asks per node, for [`put_per_gpu`] to put back.
+pub(super) fn per_gpu(host: &Host, job: &sys::job_record_t) -> Option<u64> {
+    let [(GresKind::Shard, state)] = read::job_gres(host, job)[..] else { return None };
+    // SAFETY: an element of the job's list, under slurmctld's job lock.
+    unsafe { state.as_ref() }.map(|state| state.gres_per_node)
+}
+
+/// Makes Slurm look for a device with this many shards. What users see of the request stays.
+pub(super) fn put_per_gpu(host: &Host, job: &sys::job_record_t, count: u64) {
+    let [(GresKind::Shard, state)] = read::job_gres(host, job)[..] else { return };
+    // SAFETY: an element of the job's list, which hooks may change under slurmctld's job lock.
+    let Some(state) = (unsafe { state.as_mut() }) else { return };
+    if state.gres_per_node > 0 {
+        state.gres_per_node = count;
     }
 }
 

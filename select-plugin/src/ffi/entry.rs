@@ -33,6 +33,7 @@ pub(super) const NAMES: &[&str] = &[
     "select_p_job_fini",
     "select_p_job_resized",
     "select_p_job_expand",
+    "select_p_step_start",
 ];
 
 const SUCCESS: c_int = sys::SLURM_SUCCESS as c_int;
@@ -128,6 +129,12 @@ unsafe extern "C" fn select_p_job_resized(
     );
     guard_ok("job_resized", (), || hooks::lost_node(job, node));
     rc
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn select_p_step_start(step: *mut sys::step_record_t) -> c_int {
+    guard_ok("step_start", (), || hooks::step_starts(step));
+    call_real!(select_p_step_start(step: *mut sys::step_record_t) -> c_int, else ERROR)
 }
 
 #[unsafe(no_mangle)]

@@ -6,6 +6,7 @@
 //! | `job_test` | nodes without a legal placement go from the bitmap | devices and placement on success, or a refusal |
 //! | `job_begin` | a job with a part of a device needs a decision of ours to start | |
 //! | `select_nodeinfo_set` | | the placement is stamped with the job's id and becomes part of the state |
+//! | `step_start` | of a job whose shards are on several GPUs, the step gets all of them | |
 //! | `job_fini` | | what the job held is given back; its node stays COMPLETING until the epilog is over |
 //! | `job_resized` | | the same on one node |
 //! | `reconfigure` | a new `tessera.toml` is read | the state is rebuilt from the running jobs |
@@ -20,7 +21,7 @@ use plugin_rt::{log, set_job};
 use protocol::wire::{PLACEMENT_ENV, WHY_ENV};
 
 use super::host::Host;
-use super::{apply, read, sys};
+use super::{apply, read, steps, sys};
 use crate::effect::Effect;
 use crate::life::{self, NodeGpus, Running};
 use crate::memory::Memory;
@@ -135,6 +136,13 @@ pub(super) fn allocated(job: *mut sys::job_record_t) {
             apply::layouts(host, &layouts);
         }
     });
+}
+
+/// A step has its devices, and its credential is not made yet.
+pub(super) fn step_starts(step: *mut sys::step_record_t) {
+    // SAFETY: select.h: a live step, under slurmctld's job write lock.
+    let Some(step) = (unsafe { step.as_ref() }) else { return };
+    with(step.job_ptr, |_, host, job| steps::widen(host, job, step));
 }
 
 /// After a job has begun to end.

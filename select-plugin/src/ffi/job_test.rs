@@ -40,6 +40,9 @@ pub(super) struct Call {
 /// The whole of `select_p_job_test`: `real` is Slurm's own.
 pub(super) fn run(call: &Call, real: impl FnOnce() -> c_int) -> c_int {
     let mut case = guard_ok("job_test", None, || look(call));
+    let per_gpu = guard_ok("job_test", None, || {
+        hooks::with(call.job, |_, host, job| apply::per_gpu(host, job)).flatten()
+    });
     guard_ok("job_test", (), || {
         decide(call, case.as_mut(), |case, memory, slurm| (Opinion::AsSlurmSays, case.before(memory, slurm)));
     });
@@ -55,6 +58,12 @@ pub(super) fn run(call: &Call, real: impl FnOnce() -> c_int) -> c_int {
             decide(call, case.as_mut(), |case, _, _| case.merely_waits())
         })
     };
+    let starts = rc == SUCCESS && opinion == Opinion::AsSlurmSays && case.as_ref().is_some_and(Case::starts);
+    if let Some(per_gpu) = per_gpu.filter(|_| !starts && case.as_ref().is_some_and(Case::looks_per_gpu)) {
+        guard_ok("job_test", (), || {
+            hooks::with(call.job, |_, host, job| apply::put_per_gpu(host, job, per_gpu));
+        });
+    }
     match opinion {
         Opinion::AsSlurmSays => rc,
         Opinion::Refused => REFUSED,

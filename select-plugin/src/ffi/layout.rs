@@ -11,8 +11,8 @@ use std::fmt::Write as _;
 use std::mem::offset_of;
 
 use super::sys::{
-    gres_job_state_t, gres_node_state_t, gres_state_t, job_record_t, job_resources_t, node_record_t,
-    part_record_t, slurm_conf_t,
+    gres_job_state_t, gres_node_state_t, gres_state_t, gres_step_state_t, job_record_t, job_resources_t,
+    node_record_t, part_record_t, slurm_conf_t, step_record_t,
 };
 
 use super::version::JobDetails;
@@ -46,6 +46,8 @@ fn offsets() -> String {
             gres_bit_alloc, gres_cnt_config, topo_cnt, topo_core_bitmap, topo_gres_bitmap, topo_gres_cnt_alloc, topo_gres_cnt_avail,
             topo_type_id,
         }
+        gres_step_state_t { gres_bit_alloc, node_cnt, type_id }
+        step_record_t { gres_list_alloc, job_ptr }
         part_record_t { magic, node_bitmap }
         slurm_conf_t { plugindir, slurm_conf }
     }

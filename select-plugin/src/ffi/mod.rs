@@ -14,6 +14,7 @@ mod passed_on;
 mod read;
 mod real;
 mod room;
+mod steps;
 
 #[cfg_attr(slurm_22_05, path = "v22_05.rs")]
 #[cfg_attr(slurm_24_11, path = "v24_11.rs")]

@@ -15,7 +15,6 @@ forward! {
     fn select_p_job_suspend(job: Any, indefinite: bool) -> c_int, else FAIL;
     fn select_p_job_resume(job: Any, indefinite: bool) -> c_int, else FAIL;
     fn select_p_step_pick_nodes(job: Any, info: Any, nodes: u32, avail: Any) -> Any, else null_mut();
-    fn select_p_step_start(step: Any) -> c_int, else FAIL;
     fn select_p_step_finish(step: Any, killing: bool) -> c_int, else FAIL;
     fn select_p_select_nodeinfo_pack(info: Any, buffer: Any, version: u16) -> c_int, else FAIL;
     fn select_p_select_nodeinfo_unpack(info: Any, buffer: Any, version: u16) -> c_int, else FAIL;

@@ -8,12 +8,14 @@
 //! 1. *Before*: the job is read once, as [`Case`]. Of a job that a limit forbids, [`Case::before`] says so in a `Comment`
 //!    and rules all nodes out. Else it gives, in this order: `Comment` where it said so before; `Shards` for a job that may have
 //!    those of another size; `RuleOut` for the nodes that cannot serve the job, and for those that it is led away from
-//!    ([`Tried`](crate::memory::Tried)).
+//!    ([`Tried`](crate::memory::Tried)). Slurm looks for a job's shards on one GPU. For a job with several instances, `PerGpu`
+//!    makes it look for one GPU with room for all of them, or, where enough nodes do not have that, for one of them.
 //! 2. Slurm's own test runs, exactly once.
 //! 3. *After a failure* [`Case::merely_waits`] may `Offer` nodes that have not registered. Nothing else is written.
 //! 4. *After a success* of *run now*:
 //!    - A job that wants nothing from us loses every `Placement`.
-//!    - `Devices`, node by node, as decided. They stay where a later node has no legal placement.
+//!    - `Devices`, node by node, as decided. Each GPU of a job carries the same number of its instances, on all nodes: Slurm
+//!      22.05 counts the same number of shards on each. They stay where a later node has no legal placement.
 //!    - *All decided*: the job may let the set pass, see *hold*. Else `Placement`, `Why`, `Match`, and the decision is
 //!      remembered until the job starts.
 //!    - *A node vetoes*: `Preempt` for the fewest jobs that make room, then `Placement(None)`, and Slurm's answer
@@ -34,15 +36,38 @@ mod wait;
 use std::collections::HashSet;
 
 use geometry::JobId;
+use node_state::Spread;
 use placement::Room;
+use protocol::Request;
 
 use crate::effect::Effect;
-use crate::engine::Engine;
+use crate::engine::{Engine, Question};
 use crate::limited;
 use crate::memory::{Memory, Record};
 use crate::narrow::{Mode, keep_to_plan, narrow};
 use crate::patience::Patient;
 use crate::view::{ChosenView, GresKind, JobView, NodeView, Want};
+
+/// A request for one of a job's several instances; `None` if it has one, or something else.
+fn several_instances(want: &Want) -> Option<Request> {
+    let several = want.managed
+        && want.kind == GresKind::Shard
+        && !want.keep_choice
+        && want.request.instances > 1
+        && !want.request.is_moldable();
+    several.then(|| Request { instances: 1, ..want.request.clone() })
+}
+
+/// Whether enough of these nodes have room now.
+fn enough_have_room(engine: &mut Engine, question: &Question, min_nodes: u32, nodes: &[NodeView]) -> bool {
+    let has_room = |node: &&NodeView| {
+        !node.completing
+            && node.registered
+            && !node.unfit
+            && engine.fits_now(&node.name, question) == Some(true)
+    };
+    nodes.iter().filter(has_room).count() >= min_nodes.max(1) as usize
+}
 
 /// What Slurm wants to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,6 +142,8 @@ pub(crate) struct Case {
     unregistered: Vec<usize>,
     /// Enough nodes have GPUs above what the job waits for.
     has_good: bool,
+    /// Shards of each of its instances, if it has several.
+    per_instance: Option<u32>,
     /// The candidates for preemption, least important first: Slurm's own test may order them otherwise.
     victims: Vec<JobId>,
 }
@@ -124,7 +151,25 @@ pub(crate) struct Case {
 impl Case {
     /// Nothing has been decided yet.
     pub(crate) fn new(test: Test, view: JobView) -> Self {
-        Self { test, want: view.want(), view, unregistered: Vec::new(), has_good: false, victims: Vec::new() }
+        Self {
+            test,
+            want: view.want(),
+            view,
+            unregistered: Vec::new(),
+            has_good: false,
+            per_instance: None,
+            victims: Vec::new(),
+        }
+    }
+
+    /// Whether the test is to start the job.
+    pub(crate) fn starts(&self) -> bool {
+        self.test.ask == Ask::RunNow
+    }
+
+    /// Whether Slurm was made to look for GPUs with another number of shards than the job asks for.
+    pub(crate) fn looks_per_gpu(&self) -> bool {
+        self.per_instance.is_some()
     }
 
     /// Whether the job is to start with a part of a device, which Slurm alone cannot give it.
@@ -168,6 +213,17 @@ impl Case {
             Ask::WillRun => Mode::WillRun,
         };
         let question = engine.question(id, self.view.uid, want);
+        if let Some(per_instance) = several_instances(want).filter(|_| ask != Ask::TestOnly) {
+            self.per_instance = engine.shards(&per_instance, &slurm.within_reach());
+            let on_one = question.clone().spread(Spread::OneGpu);
+            let may_wait = run_now && !tried.apart.take(id);
+            let together = may_wait && enough_have_room(engine, &on_one, min_nodes, &nodes);
+            if together {
+                tried.apart.set(id);
+            }
+            let per_gpu = if together { want.request.instances } else { 1 };
+            effects.extend(self.per_instance.map(|one| Effect::PerGpu(one.saturating_mul(per_gpu))));
+        }
         let mut narrowed = narrow(engine, &question, want, mode, min_nodes, &nodes);
         if run_now && !tried.off_plan.take(id) {
             let others = keep_to_plan(engine, &question, min_nodes, &nodes);
@@ -246,7 +302,7 @@ impl Case {
         self.view.now = slurm.now();
         match (self.test.ask, &self.want) {
             (Ask::RunNow, Some(want)) => {
-                start::now(&self.test, &self.view, want, &self.victims, memory, slurm)
+                start::now(&self.test, &self.view, (want, self.per_instance), &self.victims, memory, slurm)
             }
             (Ask::RunNow, None) => (Opinion::AsSlurmSays, vec![Effect::Placement(None)]),
             (Ask::WillRun, Some(want)) => {

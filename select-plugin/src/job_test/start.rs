@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use geometry::JobId;
+use node_state::Spread;
 use placement::{Room, Victim};
 use plugin_rt::log;
 use protocol::set_summary::{SetSummary, encode};
@@ -11,7 +12,7 @@ use protocol::wire::JobPlacement;
 use super::wait::{wait_alone, wait_later, wait_now};
 use super::{Opinion, Slurm, Test};
 use crate::commit::{Placed, Veto, encoded, place, why_of_all};
-use crate::effect::{Devices, Effect};
+use crate::effect::{Counted, Devices, Effect};
 use crate::engine::{Engine, Question};
 use crate::memory::{Memory, Pending};
 use crate::narrow::first_fit;
@@ -63,7 +64,7 @@ impl<'a, S: Slurm> Asked<'a, S> {
 pub(super) fn now(
     test: &Test,
     view: &JobView,
-    want: &Want,
+    (want, per_instance): (&Want, Option<u32>),
     victims: &[JobId],
     memory: &mut Memory,
     slurm: &impl Slurm,
@@ -72,7 +73,11 @@ pub(super) fn now(
     let mut effects = Vec::new();
     let engine = &mut memory.engine;
     let asked = Asked::new(view, want, engine, slurm);
-    let veto = match decide(&asked, engine, &mut effects) {
+    let decided = match per_instance {
+        Some(one) => decide_alike(&asked, one, engine, &mut effects),
+        None => decide(&asked, engine, &mut effects),
+    };
+    let veto = match decided {
         Ok(mut decided) => {
             if wait_now(&asked, engine, &mut decided, &mut effects) {
                 return (Opinion::Refused, effects);
@@ -129,6 +134,34 @@ pub(super) fn later(
     (if held { Opinion::Refused } else { Opinion::AsSlurmSays }, effects)
 }
 
+/// The same for a job with several instances of `one` shards each: its GPUs carry the same number of them on all nodes.
+fn decide_alike<S: Slurm>(
+    asked: &Asked<'_, S>,
+    one: u32,
+    engine: &Engine,
+    effects: &mut Vec<Effect>,
+) -> Result<Decided, Veto> {
+    let mut most = u32::MAX;
+    loop {
+        let mut devices = Vec::new();
+        let question = asked.question.clone().spread(Spread::Alike { most });
+        let decided =
+            decide(&Asked { question, nodes: asked.nodes.clone(), ..*asked }, engine, &mut devices)?;
+        let parts =
+            || devices.iter().filter_map(Effect::devices).flat_map(|d| &d.devices).map(|(_, parts)| *parts);
+        let (least, largest) = (parts().min().unwrap_or(1), parts().max().unwrap_or(1));
+        if least == largest {
+            let nodes = devices.iter().filter_map(Effect::devices).count() as u64;
+            let per_node = u64::from(one) * u64::from(asked.want.request.instances);
+            let counted = Counted { per_gpu: u64::from(one) * least, per_node, of_job: per_node * nodes };
+            effects.extend(devices.into_iter().map(|effect| effect.counted(counted)));
+            return Ok(decided);
+        }
+        // Fewer in each round, so this ends.
+        most = u32::try_from(least).unwrap_or(1);
+    }
+}
+
 /// A decision for each of the nodes that Slurm chose. `effects` gets their devices.
 fn decide<S: Slurm>(
     asked: &Asked<'_, S>,
@@ -149,7 +182,7 @@ fn decide<S: Slurm>(
         let question = engine.with_next(asked.question.clone(), &node.name, &ends);
         let Some(placed) = place(engine, question, asked.want, &slurms) else { continue };
         let Placed { grant, devices, entries, why, gbps, matched: how } = placed?;
-        effects.push(Effect::Devices(Devices { node: node.index, devices, entries }));
+        effects.push(Effect::Devices(Devices { node: node.index, devices, entries, shards: None }));
         // Nobody is told of a bandwidth between the GPUs of a set that has one GPU.
         let told = how.as_ref().and_then(SetSummary::gbps).map_or(f64::INFINITY, |_| gbps);
         whys.push((told, why));

@@ -119,6 +119,64 @@ fn a_plans_node_is_kept_to_in_every_other_test() {
     assert_eq!(out(&view), [Effect::Shards(5), Effect::RuleOut(vec![])]);
 }
 
+/// Four instances of which two fit on a GPU: Slurm counts those of one GPU.
+fn four_instances() -> JobView {
+    job("v1 iso=mig:3g.20gb inst=4", GresKind::Shard, 40)
+}
+
+#[test]
+fn slurm_looks_for_one_gpu_with_room_for_all_instances_in_every_other_test() {
+    let mut memory = memory();
+    let two = job("v1 iso=mig:3g.20gb inst=2", GresKind::Shard, 40);
+    let slurm = Fake::with(&["n1", "n2"]);
+    let mut per_gpu = |ask, view: &JobView| {
+        let effects = case(ask, false, view).before(&mut memory, &slurm);
+        effects.into_iter().find_map(|e| if let Effect::PerGpu(n) = e { Some(n) } else { None })
+    };
+    assert_eq!([per_gpu(Ask::RunNow, &two), per_gpu(Ask::RunNow, &two)], [Some(40), Some(20)]);
+    assert_eq!(per_gpu(Ask::WillRun, &two), Some(20));
+    assert_eq!(per_gpu(Ask::TestOnly, &two), None);
+    // No GPU has room for four.
+    assert_eq!(
+        [per_gpu(Ask::RunNow, &four_instances()), per_gpu(Ask::RunNow, &four_instances())],
+        [Some(20); 2]
+    );
+    assert_eq!(per_gpu(Ask::RunNow, &instance()), None, "a single one is found by what it asks");
+}
+
+#[test]
+fn each_gpu_carries_the_same_number_of_a_jobs_instances_on_all_nodes() {
+    let mut memory = memory();
+    let counted = |memory: &mut Memory, view: &JobView, nodes: &[&str]| {
+        let offered = Fake::with(nodes);
+        let chosen = nodes.iter().fold(Fake::with(nodes), |fake, node| fake.choosing(node, 1, 0b11));
+        let (opinion, effects) = succeeds(memory, Ask::RunNow, view, &offered, &chosen);
+        let devices = effects.iter().filter_map(Effect::devices);
+        let of = |d: &crate::effect::Devices| (d.devices.clone(), d.shards.unwrap());
+        (opinion, devices.map(of).collect::<Vec<_>>())
+    };
+    let shards = |per_gpu, per_node, of_job| crate::effect::Counted { per_gpu, per_node, of_job };
+    let (opinion, both) = counted(&mut memory, &four_instances(), &["n1"]);
+    assert_eq!(opinion, Opinion::AsSlurmSays);
+    assert_eq!(both, [(vec![(0, 2), (1, 2)], shards(40, 80, 80))]);
+    // On n2 one GPU is left with room for one instance: the job takes one per GPU there, and so on n1.
+    let two = job("v1 iso=mig:3g.20gb inst=2", GresKind::Shard, 40);
+    let spec = |gpu: u16| protocol::MigSpec {
+        gpu: GpuIndex(gpu),
+        profile: geometry::ProfileId(9),
+        start: geometry::Slice(0),
+    };
+    for (id, gpu) in [(5, 0), (6, 1)] {
+        let grant = Grant::Mig(vec![spec(gpu)]);
+        let placement = JobPlacement { job: JobId(id), nodes: vec![("n2".to_owned(), grant)] };
+        assert_eq!(memory.engine.commit(USER, &placement), Vec::<String>::new());
+    }
+    let (opinion, both) = counted(&mut memory, &two, &["n1", "n2"]);
+    assert_eq!(opinion, Opinion::AsSlurmSays);
+    let one_each = (vec![(0, 1), (1, 1)], shards(20, 40, 80));
+    assert_eq!(both, [one_each.clone(), one_each]);
+}
+
 #[test]
 fn nodes_with_the_gpus_that_a_job_waits_for_are_kept_to_in_every_other_test() {
     let mut memory = memory();

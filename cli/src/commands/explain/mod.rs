@@ -10,7 +10,7 @@ mod waits;
 
 use admission::{Ruling, Submission};
 use geometry::{JobId, Uid};
-use node_state::{Ask, Kind, MigPolicy, Node, Policy};
+use node_state::{Ask, Kind, MigPolicy, Node, Policy, Spread};
 use placement::decide;
 use protocol::meaning::{Counted, SlurmAsks, as_counted, meaning};
 use protocol::wire::encode_request;
@@ -108,8 +108,8 @@ fn possible(job: &Submission, request: Option<Request>, config: &SiteConfig) -> 
 fn explain(name: String, node: &Node, request: &Request, policy: &Policy) -> Explained {
     let uid = Uid(rustix::process::getuid().as_raw());
     // Slurm 22.05 gives all of a job's shards on a node from one GPU; the controller asks the same way.
-    let ask = Ask { same_gpu_only: true, ..Ask::new(ASKER, uid, request.clone()) };
-    let ever = placement::admits_ever(node, request, policy, ask.same_gpu_only);
+    let ask = Ask { spread: Spread::ALIKE, ..Ask::new(ASKER, uid, request.clone()) };
+    let ever = placement::admits_ever(node, request, policy);
     let decision = decide(node, &ask, policy);
     let rivals = rivals::of(node, &ask, policy, &decision);
     let mut sizes: Vec<Size> = node.gpus.iter().flat_map(|g| request.sizes_on(g.model)).collect();

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use admission::{Ruling, Submission};
 use geometry::{JobId, Uid};
-use node_state::{Ask, Node, Policy};
+use node_state::{Ask, Node, Policy, Spread};
 use placement::decide;
 use protocol::Request;
 use protocol::wire::encode_request;
@@ -60,7 +60,7 @@ fn on_node(node: &Node, request: &Request, policy: &Policy, uid: Uid) -> u32 {
     for n in 0_u32.. {
         let job = JobId(u32::MAX - n);
         // As the controller asks: Slurm 22.05 gives all of a job's shards on a node from one GPU.
-        let ask = Ask { same_gpu_only: true, ..Ask::new(job, uid, request.clone()) };
+        let ask = Ask { spread: Spread::ALIKE, ..Ask::new(job, uid, request.clone()) };
         let Some(grant) = decide(&node, &ask, policy).chosen else { return n };
         if node.apply(job, uid, &grant).is_err() {
             return n;

@@ -154,7 +154,7 @@ impl Report {
         text
     }
 
-    /// How many instances fit, if some do but fewer than asked for.
+    /// How many instances fit on each GPU, if some do but not as many as asked for where they are asked for.
     fn too_few_instances(&self) -> Option<String> {
         let mut fit: BTreeMap<GpuIndex, u32> = BTreeMap::new();
         for candidate in self.weighed.iter().filter(|c| c.kind == Kind::Mig) {
@@ -163,8 +163,8 @@ impl Report {
                 *most = starts.0.count_ones().max(*most);
             }
         }
-        let sum: u32 = fit.values().sum();
-        (sum > 0).then(|| format!("only {sum} such instances to be had"))
+        let on: Vec<String> = fit.iter().map(|(gpu, most)| format!("{most} on GPU {}", gpu.0)).collect();
+        (!on.is_empty()).then(|| format!("such instances to be had: {}", on.join(", ")))
     }
 
     fn why_not(&self) -> String {

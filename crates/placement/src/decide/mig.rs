@@ -9,7 +9,7 @@
 //! every model and every partition), so each GPU has one profile to consider. Per GPU every set of at most `n` free
 //! starts is weighed: at most 2^7 on the models known, never more than 2^16. Cost is a sum over GPUs, so the best
 //! set per GPU and count, combined by dynamic programming over GPUs, is the exact optimum:
-//! O(GPUs x n x starts) steps.
+//! O(GPUs x n x starts) steps. Where each GPU must carry the same number, the cheapest GPUs are the optimum.
 //!
 //! A GPU that the site has cut itself is another matter: see [`super::statics`].
 //!
@@ -28,7 +28,7 @@ use super::statics;
 use super::view::View;
 use geometry::{Profile, Slice};
 use node_state::report::{Candidate, Constraint, Fate, GPU_PARTS, Report, Starts, Takes};
-use node_state::{Ask, Cost, Kind, Purpose};
+use node_state::{Ask, Cost, Kind, Purpose, Spread};
 use protocol::MigSpec;
 use protocol::moldable::PlannedStart;
 /// The instances with the least summed cost.
@@ -66,7 +66,7 @@ pub(super) fn search(
                     table.copy_row(twin, view);
                 }
                 let row = table.row(view);
-                weigh_gpu(view, profile, row, twin.is_some(), (n, ask.same_gpu_only), report);
+                weigh_gpu(view, profile, row, twin.is_some(), (n, ask.spread == Spread::OneGpu), report);
             }
             Err(constraint) => report.push(Candidate {
                 kind: Kind::Mig,
@@ -83,11 +83,11 @@ pub(super) fn search(
             return found;
         }
     }
-    let counts = if ask.same_gpu_only {
-        table.best_single(n)
-    } else {
-        let uncut: Vec<bool> = views.iter().map(|v| v.uncut).collect();
-        table.best_joint(n, &uncut, may_be_cut)
+    let uncut = || -> Vec<bool> { views.iter().map(|v| v.uncut).collect() };
+    let counts = match ask.spread {
+        Spread::OneGpu => table.best_single(n),
+        Spread::Alike { most } => table.best_alike(n, most, &uncut(), may_be_cut),
+        Spread::Any => table.best_joint(n, &uncut(), may_be_cut),
     }?;
     let mut specs = Vec::with_capacity(n);
     let mut cost = Cost::default();

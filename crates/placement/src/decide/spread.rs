@@ -61,6 +61,41 @@ impl Table {
         Some((0..self.rows()).map(|g| if g == best { n } else { 0 }).collect())
     }
 
+    /// How many instances go to each GPU when as few GPUs as possible carry the same number each, at most `most_each`, and
+    /// at most `most_opened` of the GPUs in `opens` get some. Of the GPUs that have room, the cheapest are taken: what one
+    /// costs does not depend on the others, and a GPU that may not be opened any more can be left out at no loss.
+    pub(super) fn best_alike(
+        &self,
+        n: usize,
+        most_each: u32,
+        opens: &[bool],
+        most_opened: usize,
+    ) -> Option<Vec<usize>> {
+        let most_each = usize::try_from(most_each).unwrap_or(usize::MAX).min(self.columns - 1);
+        let each = (1..=most_each).rev().filter(|each| n.is_multiple_of(*each));
+        each.filter(|each| n / each <= self.rows())
+            .find_map(|each| self.cheapest(n / each, each, opens, most_opened))
+    }
+
+    /// The cheapest `gpus` GPUs with room for `each` instances.
+    fn cheapest(&self, gpus: usize, each: usize, opens: &[bool], most_opened: usize) -> Option<Vec<usize>> {
+        let cost = |g: usize| self.cells[g * self.columns + each].map(|set| (set.cost, g));
+        let mut fits: Vec<(Cost, usize)> = (0..self.rows()).filter_map(cost).collect();
+        fits.sort_unstable();
+        let mut left = most_opened;
+        let mut may_be_opened = |g: usize| {
+            !opens[g]
+                || left.checked_sub(1).is_some_and(|rest| {
+                    left = rest;
+                    true
+                })
+        };
+        let chosen: Vec<usize> =
+            fits.into_iter().map(|(_, g)| g).filter(|g| may_be_opened(*g)).take(gpus).collect();
+        let counts = (0..self.rows()).map(|g| if chosen.contains(&g) { each } else { 0 }).collect();
+        (chosen.len() == gpus).then_some(counts)
+    }
+
     /// How many instances go to each GPU when `n` may be on any, and at most `most_opened` of the GPUs in `opens` get some.
     /// Dynamic programming from the last GPU to the first; `least[g][b][j]` is the least cost of `j` instances on GPUs
     /// `g..`, of which `b` may be opened.

@@ -143,6 +143,11 @@ pub(crate) fn static_instances(node: &Node) -> Vec<Vec<(ProfileId, Slice)>> {
     node.gpus.iter().filter(|g| g.purpose == Purpose::Static).map(of).collect()
 }
 
+fn spreads() -> impl Strategy<Value = Spread> {
+    let most = prop_oneof![2 => Just(u32::MAX), 1 => 1..4_u32];
+    prop_oneof![2 => Just(Spread::OneGpu), 2 => most.prop_map(|most| Spread::Alike { most }), 2 => Just(Spread::Any)]
+}
+
 /// Requests of every kind, sizes from tiny to more than any GPU has.
 pub(crate) fn asks(most_instances: u32) -> impl Strategy<Value = Ask> {
     let isolation = prop_oneof![
@@ -154,14 +159,14 @@ pub(crate) fn asks(most_instances: u32) -> impl Strategy<Value = Ask> {
     let threads = prop_oneof![5 => Just(None), 2 => (1_u8..=100).prop_map(Some)];
     let allowed = prop_oneof![5 => Just(None), 1 => (0_u64..256).prop_map(|b| Some(GpuSet::from_bits(b)))];
     let gpus = prop_oneof![2 => Just(None), 1 => (1_u32..6).prop_map(Some)];
-    (isolation, mem, threads, 1..=most_instances, allowed, any::<bool>(), gpus, 0..3_u32).prop_map(
-        |(isolation, mem_mib, threads, instances, allowed, same_gpu_only, gpus, uid)| {
+    (isolation, mem, threads, 1..=most_instances, allowed, spreads(), gpus, 0..3_u32).prop_map(
+        |(isolation, mem_mib, threads, instances, allowed, spread, gpus, uid)| {
             let isolation = Isolation::parse(isolation).unwrap();
             let gpus =
                 gpus.filter(|_| isolation == Isolation::Whole || (isolation == Isolation::Auto && uid == 0));
             let instances = if isolation == Isolation::Mps { 1 } else { instances };
             let request = Request { mem_mib, threads, instances, gpus, ..Request::new(isolation) };
-            Ask { allowed, same_gpu_only, plain: uid == 2, ..Ask::new(JobId(0), Uid(1000 + uid), request) }
+            Ask { allowed, spread, plain: uid == 2, ..Ask::new(JobId(0), Uid(1000 + uid), request) }
         },
     )
 }

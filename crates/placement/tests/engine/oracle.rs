@@ -1,7 +1,7 @@
 //! `decide` against an exhaustive search that knows nothing of it: a success is legal and no legal choice is better,
 //! and nothing is chosen only where nothing legal exists.
 use crate::common::*;
-use audit::{Price, every_place, legal, price, shares};
+use audit::{Price, every_place, keep_fewest_gpus, legal, price, shares};
 use geometry::*;
 use node_state::*;
 use placement::*;
@@ -46,9 +46,11 @@ fn check(node: &Node, ask: &Ask, policy: &Policy) -> Result<(), TestCaseError> {
     let decision = decide(node, ask, policy);
     prop_assert_eq!(audit::audit(node, ask, policy, &decision), []);
     let grants = every_grant(node, ask, policy);
-    let grants = grants.into_iter().filter(|g| legal(node, ask, policy, g).is_empty());
+    let mut grants: Vec<Grant> =
+        grants.into_iter().filter(|g| legal(node, ask, policy, g).is_empty()).collect();
+    keep_fewest_gpus(ask, &mut grants);
     let mut best: Vec<(Price, Grant)> = Vec::new();
-    for (price, grant) in grants.map(|g| (price(node, policy, &g), g)) {
+    for (price, grant) in grants.into_iter().map(|g| (price(node, policy, &g), g)) {
         match best.iter_mut().find(|(p, _)| p.kind == price.kind) {
             Some(known) if price.beats_same_kind(&known.0) => *known = (price, grant),
             Some(_) => {}

@@ -78,14 +78,37 @@ fn instances_of_one_job_are_chosen_together() {
     a.request.instances = 2;
     held(&mut n, 9, 2, "4g.20gb", 0);
     assert_eq!(mig(&decide(&n, &a, &Policy::default())), [at(1, 4), at(2, 4)], "opens no GPU");
-    a.same_gpu_only = true;
+    a.spread = Spread::OneGpu;
     assert_eq!(mig(&run(&mut n, &a, &Policy::default())), [at(0, 0), at(0, 2)]);
     a.job = JobId(3);
     a.request.instances = 4;
     assert_eq!(run(&mut n, &a, &Policy::default()).chosen, None, "three at most on one GPU");
-    a.same_gpu_only = false;
+    a.spread = Spread::Any;
     a.request.instances = 3;
     assert_eq!(mig(&run(&mut n, &a, &Policy::default())), [at(0, 4), at(1, 4), at(2, 4)]);
+}
+
+#[test]
+fn instances_that_need_several_gpus_are_the_same_number_on_each() {
+    let at = |gpu, start| (gpu, "3g.20gb".to_owned(), start);
+    let alike = |n: &Node, instances, most| {
+        let mut a = ask(7, "mig:3g.20gb", "");
+        (a.request.instances, a.spread) = (instances, Spread::Alike { most });
+        let decision = decide(n, &a, &Policy::default());
+        if decision.chosen.is_some() { mig(&decision) } else { Vec::new() }
+    };
+    let mut n = node(&[A100, A100, A100, A100], MigPolicy::On);
+    held(&mut n, 1, 0, "3g.20gb", 0);
+    assert_eq!(alike(&n, 2, u32::MAX), [at(1, 0), at(1, 4)], "one GPU, though GPU 0 would open none");
+    assert_eq!(alike(&n, 2, 1), [at(0, 4), at(1, 4)]);
+    assert_eq!(alike(&n, 3, u32::MAX), [at(0, 4), at(1, 4), at(2, 4)], "two and one is not the same number");
+    assert_eq!(alike(&n, 4, u32::MAX), [at(1, 0), at(1, 4), at(2, 0), at(2, 4)]);
+    assert_eq!(alike(&n, 5, u32::MAX), []);
+    held(&mut n, 2, 1, "7g.40gb", 0);
+    held(&mut n, 3, 2, "3g.20gb", 4);
+    held(&mut n, 4, 3, "4g.20gb", 0);
+    assert_eq!(alike(&n, 2, u32::MAX).len(), 2, "no GPU has room for both");
+    assert_eq!(alike(&n, 4, u32::MAX), []);
 }
 
 /// GPUs whose free slices are the same need not be the same: an engine in use, a mode to switch.

@@ -54,8 +54,8 @@ fn one_line() {
     assert_snapshot!(why(&three), @"nothing fits: GPU 3: only 1 to be had; GPU 2: shared through MPS by job 14; GPU 0: taken by job 12; GPU 1: taken by job 13");
     let mut many = ask(20, "mig:3g.20gb", "");
     many.request.instances = 4;
-    assert_snapshot!(why(&many), @"nothing fits: only 3 such instances to be had; GPU 2: shared through MPS by job 14; GPU 1: taken by job 13");
-    many.same_gpu_only = true;
+    assert_snapshot!(why(&many), @"nothing fits: such instances to be had: 1 on GPU 0, 2 on GPU 3; GPU 2: shared through MPS by job 14; GPU 1: taken by job 13");
+    many.spread = Spread::OneGpu;
     assert_snapshot!(why(&many), @"nothing fits: GPU 0: only 1 to be had; GPU 3: only 2 to be had; GPU 2: shared through MPS by job 14; GPU 1: taken by job 13");
     assert_snapshot!(why(&ask(20, "none", "")), @"nothing was asked for");
     let other = Ask { uid: Uid(1), ..ask(20, "mps", "3G") };
@@ -162,8 +162,7 @@ fn a_report_is_bounded() {
 #[test]
 fn admission() {
     let p = Policy::default();
-    let on = |keys: &[&str], policy, ask: &Ask| match admits_ever(&node(keys, policy), &ask.request, &p, true)
-    {
+    let on = |keys: &[&str], policy, ask: &Ask| match admits_ever(&node(keys, policy), &ask.request, &p) {
         Ok(admission) => format!("{admission:?}"),
         Err(never) => never.to_string(),
     };
@@ -188,7 +187,9 @@ fn admission() {
         a100(&a)
     };
     assert_snapshot!(many("mig:2g.10gb", 3, None), @"Shards(30)");
-    assert_snapshot!(many("mig:2g.10gb", 4, None), @"4 such instances do not fit on one GPU, which is where this Slurm puts all that a job has on a node, 3 do; ask --gpu-instances=3 or less");
+    assert_snapshot!(many("mig:2g.10gb", 4, None), @"Shards(20)");
+    assert_snapshot!(many("mig:2g.10gb", 25, None), @"25 such instances do not fit on an empty node, on which each GPU must carry the same number, 24 do; ask --gpu-instances=24 or less");
+    assert_snapshot!(many("mig:2g.10gb", 11, None), @"11 such instances do not fit on an empty node, on which each GPU must carry the same number, 10 do; ask --gpu-instances=10 or less");
     assert_snapshot!(many("whole", 1, Some(4)), @"Gpus(4)");
     assert_snapshot!(many("whole", 1, Some(9)), @"9 GPUs do not fit on an empty node, 8 do; ask --gpus-per-node=8 or less");
     assert_snapshot!(many("mps", 2, None), @"a job has one share per node, not several instances; ask --gpu-isolation=mig for several");

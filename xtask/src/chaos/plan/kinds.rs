@@ -63,7 +63,7 @@ const SHARE_3G: Promise = Promise::Share { mem_mib: 2862, threads: Some(25) };
 const SHARE_10G: Promise = Promise::Share { mem_mib: 9537, threads: Some(50) };
 
 /// Every kind of job that a user can submit.
-pub(in crate::chaos) const KINDS: [Kind; 30] = [
+pub(in crate::chaos) const KINDS: [Kind; 31] = [
     kind("mig:1g.5gb", &["--gpu-isolation=mig:1g.5gb"], one("1g.5gb")),
     kind("mig:2g.10gb", &["--gpu-isolation=mig:2g.10gb"], one("2g.10gb")),
     kind("mig:3g.20gb", &["--gpu-isolation=mig:3g.20gb"], one("3g.20gb")),
@@ -83,6 +83,12 @@ pub(in crate::chaos) const KINDS: [Kind; 30] = [
         &["-N1", "-n3", "--gpu-isolation=mig:1g.5gb", "--gpu-instances=3"],
         Promise::Instances(3, Size::Profile("1g.5gb")),
         one("1g.5gb"),
+    ),
+    stepped(
+        "four instances on two GPUs, a task each",
+        &["-N1", "-n4", "--gpu-isolation=mig:3g.20gb", "--gpu-instances=4"],
+        Promise::Instances(4, Size::Profile("3g.20gb")),
+        one("3g.20gb"),
     ),
     stepped(
         "mig:1g.10gb on two nodes",

@@ -91,7 +91,7 @@ impl Plan {
 
     fn round(&mut self) {
         self.round += 1;
-        let (before, after) = (self.dice.between(2, 9), self.dice.between(1, 6));
+        let (before, after) = (self.dice.between(3, 10), self.dice.between(2, 8));
         for _ in 0..before {
             self.submission();
         }

@@ -6,6 +6,7 @@
 
 mod capability;
 mod coexist;
+mod compute;
 mod ids;
 mod model;
 mod profile;
@@ -14,6 +15,7 @@ mod tables;
 mod whole;
 
 pub use coexist::coexist;
+pub use compute::{ComputeProfile, compute_mask, split_compute_name};
 pub use ids::{GpuIndex, JobId, Placement, ProfileId, Slice, Uid};
 pub use model::{MigReset, Model, NoMig};
 pub use profile::Profile;

@@ -1,5 +1,6 @@
 //! The GPU instance profiles of a model.
 
+use crate::compute::ComputeProfile;
 use crate::ids::{Placement, ProfileId, Slice};
 use crate::size::gigabytes_as_mib;
 
@@ -26,6 +27,8 @@ pub struct Profile {
     pub starts: Vec<Slice>,
     /// Number of placement units that an instance takes.
     pub size: u8,
+    /// The sizes of compute instances in it that do not take all of it, ascending.
+    pub compute: Vec<ComputeProfile>,
 }
 
 impl Profile {

@@ -3,11 +3,12 @@
 
 use serde::Deserialize;
 
+use crate::compute::{ComputeProfile, sizes_by_rule, starts_by_rule};
 use crate::ids::{ProfileId, Slice};
 use crate::model::{MigReset, Model};
 use crate::profile::Profile;
 
-/// The geometry file itself, with sources, engines and compute instances that [`Model`] leaves out.
+/// The geometry file itself, with sources and engines that [`Model`] leaves out.
 pub const GEOMETRY: &str = include_str!("../data/models.toml");
 
 #[derive(Deserialize)]
@@ -27,6 +28,18 @@ struct RawModel {
     full_gpu_sm: Option<u32>,
     simulate: Option<bool>,
     profiles: Vec<RawProfile>,
+    #[serde(default)]
+    compute_instances: Vec<RawCompute>,
+}
+
+/// A captured row of `nvidia-smi mig -lcip`.
+#[derive(Deserialize)]
+struct RawCompute {
+    gi: String,
+    enum_value: u32,
+    slices: u8,
+    sm: u32,
+    max_instances: u32,
 }
 
 #[derive(Deserialize)]
@@ -54,12 +67,14 @@ const SM_PER_SLICE_FLOOR: u32 = 14;
 fn model(raw: RawModel) -> Option<Model> {
     let placement_units = raw.placement_units?;
     let full_gpu_sm = raw.full_gpu_sm.unwrap_or(SM_PER_SLICE_FLOOR * u32::from(raw.compute_slices));
+    let captured = raw.compute_instances;
     let mut profiles: Vec<Profile> = raw
         .profiles
         .into_iter()
         .filter_map(|p| {
             let size = p.size?;
             let slices = u32::from(p.compute_slices);
+            let sm = p.sm.unwrap_or(full_gpu_sm * slices / (u32::from(raw.compute_slices) + 1));
             Some(Profile {
                 id: ProfileId(p.id?),
                 starts: p.starts?.into_iter().map(Slice).collect(),
@@ -68,7 +83,8 @@ fn model(raw: RawModel) -> Option<Model> {
                     .memory_mib
                     .unwrap_or_else(|| cautious_memory_mib(raw.total_memory_mib, size, placement_units)),
                 memory_known: p.memory_mib.is_some(),
-                sm: p.sm.unwrap_or(full_gpu_sm * slices / (u32::from(raw.compute_slices) + 1)),
+                sm,
+                compute: compute(&captured, &p.name, p.compute_slices, sm),
                 name: p.name,
                 enum_value: p.enum_value,
                 compute_slices: p.compute_slices,
@@ -93,6 +109,28 @@ fn model(raw: RawModel) -> Option<Model> {
         left: crate::capability::placements_left(placement_units, &profiles),
         profiles,
     })
+}
+
+/// A `1c` with more SMs, inside an H100's `2g`. It is left out: its name is that of the plain `1c`.
+const ENUM_1_SLICE_REV1: u32 = 7;
+
+/// The sizes of compute instances in a GPU instance of `of` compute slices and `sm` SMs: as captured, else by rule.
+fn compute(captured: &[RawCompute], name: &str, of: u8, sm: u32) -> Vec<ComputeProfile> {
+    let plain = name.split(['+', '-']).next().unwrap_or(name);
+    let rows: Vec<&RawCompute> =
+        captured.iter().filter(|c| c.gi == plain && c.enum_value != ENUM_1_SLICE_REV1).collect();
+    let size = |slices: u8| {
+        let row = rows.iter().find(|c| c.slices == slices);
+        let starts = starts_by_rule(slices, of);
+        ComputeProfile {
+            slices,
+            sm: row.map_or(sm * u32::from(slices) / u32::from(of.max(1)), |c| c.sm),
+            max_instances: row.map_or(u32::try_from(starts.len()).unwrap_or(1), |c| c.max_instances),
+            starts,
+        }
+    };
+    let known = |slices: &u8| rows.is_empty() || rows.iter().any(|c| c.slices == *slices);
+    sizes_by_rule(of).filter(known).map(size).collect()
 }
 
 /// A lower bound on the memory of a profile that nobody has captured, MiB. Captured profiles hold 91 to 99 % of their

@@ -29,6 +29,10 @@ pub(crate) fn of_layout(
                 let until = match &i.holder {
                     HolderLayout::Job(job) => end(*job),
                     HolderLayout::Mps(s) => shares(s),
+                    HolderLayout::Compute(parts) => {
+                        let ends = parts.iter().map(|part| end(part.job));
+                        ends.collect::<Option<Vec<_>>>().and_then(|ends| ends.into_iter().max())
+                    }
                     HolderLayout::Idle => Some(0),
                 };
                 let (profile, start) = (i.profile.clone(), i.start.0);

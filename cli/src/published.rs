@@ -1,8 +1,8 @@
 //! A published layout, read for a node that `tessera.toml` describes.
 
-use geometry::{JobId, Model, Slice, Uid};
-use node_state::{GpuState, Holder, Instance, Node, Share};
-use protocol::layout::{GpuLayout, HolderLayout, Shares};
+use geometry::{JobId, Model, Profile, Slice, Uid};
+use node_state::{ComputeHold, GpuState, Holder, Instance, Node, Share};
+use protocol::layout::{ComputeLayout, GpuLayout, HolderLayout, Shares};
 use protocol::{Layout, parse_layout};
 
 /// Reads a layout and checks it against the node's models. A line that ended early leaves the other GPUs out.
@@ -15,7 +15,7 @@ pub(crate) fn read(line: &str, models: &[&'static Model]) -> Result<Layout, Stri
         let GpuLayout::Mig(instances) = gpu else { continue };
         let mut taken = 0;
         for instance in instances {
-            let at = |p: &&geometry::Profile| p.starts.contains(&instance.start);
+            let at = |p: &&Profile| p.starts.contains(&instance.start);
             let profile = model.profile(&instance.profile).filter(at).ok_or_else(|| {
                 format!("gpu{i}: no {} can start at {} of a {}", instance.profile, instance.start, model.key)
             })?;
@@ -24,9 +24,26 @@ pub(crate) fn read(line: &str, models: &[&'static Model]) -> Result<Layout, Stri
                 return Err(format!("gpu{i}: {} at {} overlaps another", instance.profile, instance.start));
             }
             taken |= mask;
+            if let HolderLayout::Compute(parts) = &instance.holder {
+                compute_fits(profile, parts).map_err(|why| format!("gpu{i}: {why}"))?;
+            }
         }
     }
     Ok(layout)
+}
+
+/// Checks that these compute instances can be beside each other.
+fn compute_fits(profile: &Profile, parts: &[ComputeLayout]) -> Result<(), String> {
+    let mut taken = 0;
+    for ComputeLayout { part, .. } in parts {
+        let size = profile.compute(part.slices).filter(|size| size.starts.contains(&part.start));
+        if size.is_none() || taken & part.mask() != 0 {
+            let name = profile.compute_name(part.slices);
+            return Err(format!("no {name} can start at compute slice {} beside the others", part.start));
+        }
+        taken |= part.mask();
+    }
+    Ok(())
 }
 
 /// Puts a layout onto a node. Layouts do not name users: `owner` tells whose a job is. Shares that a layout only counts
@@ -52,6 +69,15 @@ fn holder(holder: &HolderLayout, owner: &dyn Fn(JobId) -> Uid) -> Holder {
     match holder {
         HolderLayout::Job(job) => Holder::Isolated(*job),
         HolderLayout::Mps(list) => Holder::Shared(shares(list, owner)),
+        HolderLayout::Compute(parts) => {
+            let hold = |p: &ComputeLayout| ComputeHold {
+                job: p.job,
+                uid: owner(p.job),
+                part: p.part,
+                mem_mib: p.mem_mib,
+            };
+            Holder::Compute(parts.iter().map(hold).collect())
+        }
         HolderLayout::Idle => Holder::Idle,
     }
 }
@@ -78,7 +104,7 @@ mod tests {
         let gpu = Gpu::new(model, MigPolicy::Dynamic);
         let mut node = Node { gpus: vec![gpu; 4], links: LinkMatrix::uniform(4, 10.0), keep_uncut: 0 };
         let line = "tessera gpu0=mig[2g.10gb@0:job12,1g.5gb@2:mps[job3:100M/5%,job4:200M/6%],1g.5gb@3:idle] \
-                    gpu1=whole[job13] gpu2=mps[job14:2862M/25%] gpu3=free";
+                    gpu1=whole[job13] gpu2=mps[job14:2862M/25%] gpu3=mig[7g.40gb@0:ci[4c@0:job15:9537M,3c@4:job16:9537M]]";
         take_over(&read(line, &[model; 4]).unwrap(), &mut node, &|_| Uid(7));
         assert_eq!(node.layout(), line);
     }
@@ -90,6 +116,8 @@ mod tests {
             "tessera gpu0-1=free",
             "tessera gpu0=mig[2g.11gb@0:idle]",
             "tessera gpu0=mig[2g.10gb@1:idle]",
+            "tessera gpu0=mig[7g.40gb@0:ci[4c@0:job1:1M,3c@0:job2:1M]]",
+            "tessera gpu0=mig[7g.40gb@0:ci[5c@0:job1:1M]]",
             "tessera gpu0=mig[2g.10gb@0:idle,1g.5gb@1:idle]",
             "gpu0=free",
         ] {

@@ -47,7 +47,7 @@ fn holder(node: usize) -> JobId {
 
 fn occupy(engine: &mut Engine, job: JobId, node: usize, gpus: &[u16]) {
     let grant = Grant::Whole(gpus.iter().map(|g| GpuIndex(*g)).collect());
-    let placement = JobPlacement { job, nodes: vec![(format!("n{}", node + 1), grant)] };
+    let placement = JobPlacement { job, nodes: vec![(format!("n{}", node + 1), grant.into())] };
     assert_eq!(engine.commit(USER, &placement), Vec::<String>::new());
 }
 

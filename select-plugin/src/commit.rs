@@ -5,7 +5,7 @@ use node_state::Decision;
 use node_state::report::Fate;
 use protocol::set_summary::SetSummary;
 use protocol::wire::{JobPlacement, encode_placement, plain_why};
-use protocol::{Grant, ShareOn};
+use protocol::{Grant, NodeGrant, ShareOn};
 use topology::{GpuSet, Quota};
 
 use crate::engine::{Engine, Question, predicted};
@@ -96,7 +96,7 @@ pub(crate) fn place(
 
 /// Why a job got what it has, for its user: of several nodes, the one with the least bandwidth. `whys` has each node's,
 /// with what its set is predicted to reach, in the order of `grants`.
-pub(crate) fn why_of_all(whys: Vec<(f64, String)>, grants: &[(String, Grant)]) -> String {
+pub(crate) fn why_of_all(whys: Vec<(f64, String)>, grants: &[(String, NodeGrant)]) -> String {
     let slowest = whys.into_iter().zip(grants).min_by(|((a, _), _), ((b, _), _)| a.total_cmp(b));
     match slowest {
         Some(((gbps, why), (node, _))) if gbps.is_finite() && grants.len() > 1 => {
@@ -192,7 +192,7 @@ pub(crate) fn unmanaged(
             }
             _ => Grant::Whole(free.iter().collect()),
         };
-        all.nodes.push((node.clone(), grant));
+        all.nodes.push((node.clone(), grant.into()));
     }
     all
 }
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn of_several_nodes_the_slowest_says_why() {
-        let on = |node: &str| (node.to_owned(), Grant::Whole(Vec::new()));
+        let on = |node: &str| (node.to_owned(), Grant::Whole(Vec::new()).into());
         let said = |gbps: &[f64], nodes: &[&str]| {
             let whys = gbps.iter().map(|g| (*g, format!("{g} GB/s"))).collect();
             why_of_all(whys, &nodes.iter().map(|n| on(n)).collect::<Vec<_>>())

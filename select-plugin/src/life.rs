@@ -260,7 +260,7 @@ mod tests {
 
     fn both() -> JobPlacement {
         let grant = Grant::Whole(vec![GpuIndex(1), GpuIndex(0)]);
-        JobPlacement { job: JobId(4), nodes: vec![("n1".to_owned(), grant)] }
+        JobPlacement { job: JobId(4), nodes: vec![("n1".to_owned(), grant.into())] }
     }
 
     const TAKEN: &str = "gpu0-1=whole[job5]";

@@ -65,7 +65,7 @@ fn node(index: usize, name: &str, config: usize) -> NodeView {
 /// Gives `job` whole GPUs.
 fn occupy(engine: &mut Engine, job: u32, name: &str, gpus: &[u16]) {
     let grant = Grant::Whole(gpus.iter().map(|g| GpuIndex(*g)).collect());
-    let placement = JobPlacement { job: JobId(job), nodes: vec![(name.to_owned(), grant)] };
+    let placement = JobPlacement { job: JobId(job), nodes: vec![(name.to_owned(), grant.into())] };
     assert_eq!(engine.commit(USER, &placement), Vec::<String>::new());
 }
 
@@ -140,7 +140,7 @@ fn a_planned_job_gets_its_place_and_the_reason_says_so() {
          30 placements to others"
     );
     assert_ne!(placed_on(&engine, &want, "n1").0, at(1, 4), "a place is of one node");
-    let taken = JobPlacement { job: JobId(1), nodes: vec![("n2".to_owned(), at(1, 4))] };
+    let taken = JobPlacement { job: JobId(1), nodes: vec![("n2".to_owned(), at(1, 4).into())] };
     engine.commit(USER, &taken);
     let (want, out) = planned(&engine, " place=n2:1@4");
     assert_eq!(out, [0; 0], "it does not wait for a place that is taken");
@@ -346,7 +346,7 @@ fn what_slurm_gave_without_us_is_taken() {
     let beyond = unmanaged(&engine, JobId(6), None, &[allocated(GresKind::Gpu, &[7], 1)]);
     assert_eq!(beyond.nodes, []);
     let shard = unmanaged(&engine, JobId(6), None, &[allocated(GresKind::Shard, &[1], 10)]);
-    assert!(matches!(shard.nodes[..], [(_, Grant::Mps { mem_mib: 9540, .. })]), "{shard:?}");
+    assert!(matches!(shard.nodes[0].1.grant, Grant::Mps { mem_mib: 9540, .. }), "{shard:?}");
 }
 
 #[test]
@@ -354,7 +354,7 @@ fn a_grant_that_no_longer_fits_blocks_its_gpu() {
     let mut engine = engine();
     occupy(&mut engine, 1, "n1", &[0]);
     let both = Grant::Whole(vec![GpuIndex(0), GpuIndex(1)]);
-    let placement = JobPlacement { job: JobId(2), nodes: vec![("n1".to_owned(), both)] };
+    let placement = JobPlacement { job: JobId(2), nodes: vec![("n1".to_owned(), both.into())] };
     assert_eq!(engine.commit(USER, &placement).len(), 1);
     assert!(engine.layout("n1").unwrap().contains("gpu0=whole[job1] gpu1=whole[job2]"));
     engine.release(JobId(2));
@@ -402,7 +402,7 @@ fn plain_shards_of_several_devices_need_them_empty_and_stay_slurms_choice() {
     let both = || ChosenView { name: "n1".to_owned(), ..choice(&[0, 1], &[0, 1]) };
     assert_eq!(place(&engine, question(&engine, &shards), &shards, &both()), None);
     let shares = Grant::Mps { on: protocol::ShareOn::Gpu(GpuIndex(1)), mem_mib: 100, threads: 1 };
-    let placement = JobPlacement { job: JobId(3), nodes: vec![("n1".to_owned(), shares)] };
+    let placement = JobPlacement { job: JobId(3), nodes: vec![("n1".to_owned(), shares.into())] };
     assert_eq!(engine.commit(USER, &placement), Vec::<String>::new());
     assert!(matches!(place(&engine, question(&engine, &shards), &shards, &both()), Some(Err(_))));
 }

@@ -39,7 +39,7 @@ pub(crate) fn in_order(engine: &Engine, view: &JobView, allocated: &[Allocated])
         let placed = place(engine, question.clone(), &want, &slurm)?.ok()?;
         whys.push((placed.gbps, placed.why));
         matched.extend(placed.matched.map(|m| (node.clone(), m)));
-        placement.nodes.push((node, placed.grant));
+        placement.nodes.push((node, placed.grant.into()));
     }
     if placement.nodes.is_empty() {
         return None;

@@ -85,13 +85,23 @@ pub(crate) fn got(entry: &Entry) -> String {
 }
 
 fn instance(record: &InstanceRecord) -> String {
+    let uuid = record.live.as_ref().map_or("not there", |live| live.uuid.as_str());
+    if let Some(part) = record.part {
+        let last = part.start + part.slices.saturating_sub(1);
+        return format!(
+            "{} ({} of shared memory) on GPU {}, compute slices {}-{last}, {uuid}",
+            record.name,
+            display_gb(record.memory_mib),
+            record.gpu,
+            part.start
+        );
+    }
     let last = record.start + record.size.saturating_sub(1);
     let slices = if last == record.start {
         format!("slice {last}")
     } else {
         format!("slices {}-{last}", record.start)
     };
-    let uuid = record.live.as_ref().map_or("not there", |live| live.uuid.as_str());
     format!("{} ({}) on GPU {}, {slices}, {uuid}", record.name, display_gb(record.memory_mib), record.gpu)
 }
 

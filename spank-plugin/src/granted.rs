@@ -1,8 +1,8 @@
 //! What slurmctld granted to a job on this node, and whether it can have meant it.
 
 use geometry::{GpuIndex, Model};
-use protocol::Grant;
 use protocol::wire::parse_placement;
+use protocol::{Grant, NodeGrant};
 
 use crate::this_node::ThisNode;
 
@@ -15,20 +15,21 @@ pub(crate) fn granted(
     job: u32,
     placement: Option<&str>,
     devices: Option<&str>,
-) -> Result<Grant, String> {
+) -> Result<NodeGrant, String> {
     let allocated = devices.map(device_list).transpose()?.unwrap_or_default();
     let Some(text) = placement else {
         // An exclusive job from before these GPUs were kept for something else gets the others.
         let kept = node.kept_from_whole_jobs();
         let ours: Vec<GpuIndex> = allocated.iter().copied().filter(|gpu| !kept.contains(gpu)).collect();
-        return Ok(Grant::Whole(if ours.is_empty() { allocated } else { ours }));
+        return Ok(Grant::Whole(if ours.is_empty() { allocated } else { ours }).into());
     };
-    let grant = placed(node, job, text)?;
+    let given = placed(node, job, text)?;
+    let grant = &given.grant;
     let model_of = |gpu: GpuIndex| model_of(node, &node.name, gpu);
     match grant.gpus().iter().find(|gpu| !allocated.contains(gpu)) {
-        Some(_) if is_one_type_of(&grant, &allocated, &model_of) => Ok(grant),
+        Some(_) if is_one_type_of(grant, &allocated, &model_of) => Ok(given),
         Some(gpu) => Err(format!("the placement is on GPU {gpu}, which Slurm has not allocated to this job")),
-        None => Ok(grant),
+        None => Ok(given),
     }
 }
 
@@ -37,15 +38,15 @@ fn model_of(node: &ThisNode, name: &str, gpu: GpuIndex) -> Option<&'static Model
 }
 
 /// What a placement gives the job here, by Slurm's numbers.
-pub(crate) fn placed(node: &ThisNode, job: u32, text: &str) -> Result<Grant, String> {
+pub(crate) fn placed(node: &ThisNode, job: u32, text: &str) -> Result<NodeGrant, String> {
     let model_of = |name: &str, gpu: GpuIndex| model_of(node, name, gpu);
     let placement =
         parse_placement(text, &model_of).map_err(|e| format!("slurmctld's placement is malformed: {e}"))?;
     if placement.job.0 != job {
         return Err(format!("the placement was made for job {}, not for this one", placement.job));
     }
-    let grant = placement.on(&node.name).cloned();
-    grant.ok_or_else(|| format!("the placement says nothing about {}", node.name))
+    let given = placement.on(&node.name).cloned();
+    given.ok_or_else(|| format!("the placement says nothing about {}", node.name))
 }
 
 /// `SLURM_JOB_GPUS`: places in gres.conf separated by commas.
@@ -84,7 +85,7 @@ mod tests {
         let site = site.ok_or(format!("{errors:?}"))?;
         let gpus = site.node("n1").unwrap().to_node();
         let settings = Settings::new(&site.node.for_node("n1"), &site.mps, &gpus);
-        granted(&ThisNode { name: "n1".to_owned(), site, settings }, 12, placement, devices)
+        granted(&ThisNode { name: "n1".to_owned(), site, settings }, 12, placement, devices).map(|g| g.grant)
     }
 
     #[test]

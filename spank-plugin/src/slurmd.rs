@@ -69,7 +69,8 @@ pub(crate) fn prolog(
         }
     };
     let granted = granted(&node, job, placement.as_deref(), devices.as_deref());
-    let (grant, refused, own_fault) = match granted.map(|grant| node.translate(&grant, env)) {
+    let cap_w = granted.as_ref().ok().and_then(|given| given.cap_w);
+    let (grant, refused, own_fault) = match granted.map(|given| node.translate(&given.grant, env)) {
         Ok(Ok(grant)) => (grant, None, false),
         Ok(Err(why)) => (NvmlGrant::nothing(), Some(why), false),
         Err(why) => (NvmlGrant::nothing(), Some(why), true),
@@ -80,6 +81,7 @@ pub(crate) fn prolog(
         gid: spank.job_gid()?,
         restart: env("SLURM_JOB_RESTART_COUNT").and_then(|v| v.parse().ok()).unwrap_or(0),
         grant,
+        cap_w,
         decision: describe::why_on(&node.name, placement.as_deref().unwrap_or_default(), &reason(env)),
         plain: env(&job_variable(REQUEST_ENV)).is_none_or(|text| asks_for_none(&text)),
         matched: env(&job_variable(MATCH_ENV)).and_then(|text| on_node(&text, &node.name)),

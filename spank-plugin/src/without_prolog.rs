@@ -58,13 +58,14 @@ pub(crate) fn realise(
     // Whether it agrees with the GPUs in the step's credential is seen in each task.
     let granted = placed(node, job, &told.placement)?;
     args.env_on(&node.name).for_each(|(name, value)| set_env(name, &value));
-    let grant = node.translate(&granted, env)?;
+    let grant = node.translate(&granted.grant, env)?;
     let mut context = JobContext {
         job: JobId(job),
         uid,
         gid,
         restart: told.restart,
         grant,
+        cap_w: granted.cap_w,
         decision: describe::why_on(&node.name, &told.placement, &told.why),
         // The user's own variable: it decides only how the GPUs are named to the user's tasks.
         plain: spank.getenv(c"SLURM_SPANK_TESSERA_REQUEST").is_none_or(|text| slurmd::asks_for_none(&text)),

@@ -4,6 +4,7 @@ use geometry::GpuIndex;
 use node_state::{Ask, Kind, Node, Policy, Spread};
 use protocol::{Grant, MigSpec, ShareOn};
 
+use crate::compute_rules::every_compute;
 use crate::kinds::kinds;
 use crate::legal::{could_be_whole, legal};
 use crate::share_rules::threads;
@@ -12,6 +13,9 @@ use crate::share_rules::threads;
 pub(crate) fn alternatives(node: &Node, ask: &Ask, policy: &Policy, chosen: Option<&Grant>) -> Vec<Grant> {
     let kinds = kinds(ask, policy);
     let mut grants = Vec::new();
+    if kinds.contains(&Kind::Mig) {
+        grants.extend(every_compute(node, ask));
+    }
     if kinds.contains(&Kind::Mig) && ask.request.instances <= 1 {
         grants.extend(every_place(node).map(|spec| Grant::Mig(vec![spec])));
     } else if kinds.contains(&Kind::Mig) {

@@ -6,7 +6,7 @@ use protocol::{Grant, Isolation};
 /// The kind of a grant.
 pub(crate) fn kind_of(grant: &Grant) -> Kind {
     match grant {
-        Grant::Mig(_) => Kind::Mig,
+        Grant::Mig(_) | Grant::Compute { .. } => Kind::Mig,
         Grant::Mps { .. } => Kind::Mps,
         Grant::Whole(_) => Kind::Whole,
     }

@@ -1,5 +1,6 @@
 //! Whether a grant is one that the request may be given on a node.
 
+use crate::compute_rules::{check_compute, every_compute};
 use crate::finding::{Finding, finding};
 use crate::kinds::{kind_of, kinds};
 use crate::places::check_places;
@@ -7,6 +8,7 @@ use crate::share_rules::check_share;
 use crate::state::{cut, unused};
 use geometry::{GpuIndex, Model, Profile};
 use node_state::{Ask, Kind, MigPolicy, Node, Policy, Purpose, Spread};
+use protocol::moldable::PlannedStart;
 use protocol::{Grant, Isolation, MigSpec};
 
 /// Why the request may not be given this grant on the node; empty: it may. Whether the grant is the best is not checked.
@@ -27,6 +29,9 @@ pub fn legal(node: &Node, ask: &Ask, policy: &Policy, grant: &Grant) -> Vec<Find
     }
     match grant {
         Grant::Mig(specs) => check_instances(node, ask, policy, specs, &mut out),
+        Grant::Compute { within, part, mem_mib } => {
+            check_compute(node, ask, policy, (*within, *part), *mem_mib, &mut out);
+        }
         Grant::Mps { on, mem_mib, threads } => {
             check_share(node, ask, policy, *on, (*mem_mib, *threads), &mut out);
         }
@@ -97,10 +102,20 @@ fn leanest(model: &Model, profile: &Profile) -> bool {
     same.map(|p| p.size).min() == Some(profile.size)
 }
 
-/// The grant, legal or not, that puts the request's one instance where its plan puts it. The profile is the first by
-/// units, then compute slices, that satisfies the request.
-pub(super) fn as_planned(node: &Node, ask: &Ask, policy: &Policy) -> Option<Grant> {
-    let place = ask.request.place.filter(|_| ask.request.instances <= 1)?;
+/// The grants, legal or not, that put the request's one instance where its plan puts it. The profile is the first by
+/// units, then compute slices, that satisfies the request; of a compute instance, all that its GPU instance there has.
+pub(super) fn as_planned(node: &Node, ask: &Ask, policy: &Policy) -> Vec<Grant> {
+    let Some(place) = ask.request.place.filter(|_| ask.request.instances <= 1) else { return Vec::new() };
+    let there = |g: &Grant| g.instances().iter().all(|i| (i.gpu, i.start) == (place.gpu, place.start));
+    let compute: Vec<Grant> = every_compute(node, ask).into_iter().filter(there).collect();
+    if compute.is_empty() {
+        whole_as_planned(node, ask, policy, place).into_iter().collect()
+    } else {
+        compute
+    }
+}
+
+fn whole_as_planned(node: &Node, ask: &Ask, policy: &Policy, place: PlannedStart) -> Option<Grant> {
     let model = node.gpus.get(usize::from(place.gpu.0))?.model;
     let will_do = model.profiles.iter().filter(|p| satisfies(model, p, ask, policy));
     let profile = will_do.min_by_key(|p| (p.size, p.compute_slices, p.id))?;

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod alternatives;
+mod compute_rules;
 mod finding;
 mod kinds;
 mod legal;
@@ -16,6 +17,7 @@ mod share_rules;
 mod state;
 
 pub use alternatives::{every_place, shares};
+pub use compute_rules::every_compute;
 pub use finding::Finding;
 pub use legal::legal;
 pub use price::{Price, price};
@@ -61,12 +63,17 @@ pub fn audit(node: &Node, ask: &Ask, policy: &Policy, decision: &Decision) -> Ve
     let paid = price(node, policy, chosen);
     let mut others = alternatives(node, ask, policy, Some(chosen));
     // A planned place that is possible comes before every other.
-    let planned = legal::as_planned(node, ask, policy).filter(|g| legal(node, ask, policy, g).is_empty());
-    if let (Some(planned), Grant::Mig(_)) = (planned, chosen) {
-        if planned != *chosen {
+    let planned = legal::as_planned(node, ask, policy);
+    let planned = planned.into_iter().find(|g| legal(node, ask, policy, g).is_empty());
+    if let (Some(planned), Grant::Mig(_) | Grant::Compute { .. }) = (planned, chosen) {
+        // Which of the compute instances there is for the price to say.
+        let there = matches!(chosen, Grant::Compute { .. }) && planned.instances() == chosen.instances();
+        if there {
+            others.retain(|g| g.instances() == planned.instances());
+        } else if planned != *chosen {
             findings.push(finding(None, format!("{planned:?} is planned and legal, not {chosen:?}")));
         }
-        others.retain(|g| kind_of(g) != Kind::Mig);
+        others.retain(|g| there || kind_of(g) != Kind::Mig);
     }
     let mut possible: Vec<Grant> = others
         .into_iter()

@@ -1,5 +1,6 @@
 //! What a grant costs, counted from scratch.
 
+use crate::compute_rules::{holds, lost};
 use crate::kinds::kind_of;
 use crate::share_rules::sharers;
 use crate::state::{held_units, media_clash, units_of, unused};
@@ -48,6 +49,16 @@ pub fn price(node: &Node, policy: &Policy, grant: &Grant) -> Price {
             places.sort_unstable();
             let taken = size(node, specs, |g, p| 2520 * u64::from(p.size) / units(g));
             (score, places, taken, false)
+        }
+        Grant::Compute { within, part, .. } => {
+            let joins = holds(node, *within).is_some();
+            let whole = price(node, policy, &Grant::Mig(vec![*within]));
+            // Of a GPU instance that is there for others, only the place in it counts.
+            let mut score = vec![u64::from(!joins)];
+            score.extend(whole.score.iter().map(|s| if joins { 0 } else { *s }));
+            score.push(lost(node, *within, *part));
+            let places = vec![(within.gpu, within.start), (within.gpu, part.start)];
+            (score, places, if joins { 0 } else { whole.takes.1 }, false)
         }
         Grant::Mps { on, threads, .. } => price_share(node, policy, *on, *threads),
         // Which of several sets is best depends on the job: see `sets`.

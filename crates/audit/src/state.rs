@@ -1,5 +1,6 @@
 //! What must hold of every node state.
 
+use crate::compute_rules::check_together;
 use crate::finding::{Finding, finding};
 use geometry::{GpuIndex, JobId, Profile, Slice};
 use node_state::{Gpu, GpuState, Holder, Instance, MigPolicy, Node, Purpose, Share};
@@ -74,6 +75,7 @@ pub fn audit_node(node: &Node) -> Vec<Finding> {
                     match &instance.holder {
                         Holder::Isolated(job) => seen.push((*job, "mig")),
                         Holder::Shared(shares) => seen.extend(shares.iter().map(|s| (s.job, "mps"))),
+                        Holder::Compute(holds) => seen.extend(holds.iter().map(|h| (h.job, "compute"))),
                         Holder::Idle => {}
                     }
                 }
@@ -81,7 +83,8 @@ pub fn audit_node(node: &Node) -> Vec<Finding> {
         }
     }
     for (i, (job, kind)) in seen.iter().enumerate() {
-        let again = seen[..i].iter().any(|(j, k)| j == job && (k != kind || *kind == "mps"));
+        let again =
+            seen[..i].iter().any(|(j, k)| j == job && (k != kind || *kind != "mig" && *kind != "whole"));
         if again {
             out.push(finding(None, format!("job {job} has two grants")));
         }
@@ -142,6 +145,12 @@ fn check_instances(gpu: &Gpu, at: GpuIndex, instances: &[Instance], out: &mut Ve
         }
         if let Holder::Shared(shares) = &instance.holder {
             check_shares(shares, profile.memory_mib, at, out);
+        }
+        if let Holder::Compute(holds) = &instance.holder {
+            check_together(profile, holds, at, out);
+            if gpu.purpose == Purpose::Static {
+                out.push(finding(at, "the site's own instance is divided"));
+            }
         }
         if profiles.iter().any(|p| p.id != profile.id && media_clash(&p.name, &profile.name)) {
             out.push(finding(at, format!("{} beside one with the same engines", profile.name)));

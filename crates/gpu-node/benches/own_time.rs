@@ -124,6 +124,7 @@ fn context(settings: &Settings, job: u32, grant: &Grant) -> JobContext {
         gid: USER,
         restart: 0,
         grant,
+        cap_w: None,
         decision: String::new(),
         plain: false,
         matched: None,

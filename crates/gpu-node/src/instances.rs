@@ -7,7 +7,7 @@
 //! repeated once everything half made is destroyed, then after each idle instance that is destroyed: some hold more than
 //! their slices (the media engines of `+me`).
 
-use geometry::{Placement, ProfileId};
+use geometry::{Model, Placement, ProfileId};
 use protocol::MigSpec;
 
 use crate::access::{Access, Devices};
@@ -17,7 +17,7 @@ use crate::fault::Fault;
 use crate::gpu_ids::NvmlIndex;
 use crate::hand_over::HandOver;
 use crate::hardware::compare_profile;
-use crate::journal::{InstanceRecord, LiveInstance};
+use crate::journal::{InstanceRecord, LiveInstance, PartRecord};
 use crate::nvml::{Code, GpuInstance, LiveProfile, Nvml, NvmlError};
 use crate::settings::GpuSettings;
 
@@ -26,6 +26,7 @@ use crate::settings::GpuSettings;
 pub(crate) fn plan(
     driver: &mut Driver<'_>,
     spec: MigSpec<NvmlIndex>,
+    compute: Option<(PartRecord, u64)>,
     described: Option<GpuSettings>,
 ) -> Result<InstanceRecord, Fault> {
     let model = driver.model(spec.gpu, described)?;
@@ -37,16 +38,17 @@ pub(crate) fn plan(
     Ok(InstanceRecord {
         gpu: spec.gpu,
         profile: profile.id.0,
-        name: profile.name.clone(),
+        name: compute.map_or_else(|| profile.name.clone(), |(part, _)| profile.compute_name(part.slices)),
         start: spec.start.0,
         size: profile.size,
-        memory_mib: profile.memory_mib,
+        memory_mib: compute.map_or(profile.memory_mib, |(_, states)| states),
+        part: compute.map(|(part, _)| part),
         live: None,
     })
 }
 
-/// Makes `wanted`, all on `gpu`, which is in MIG mode, and fills in what exists. `kept` are the places of other
-/// jobs' instances.
+/// Makes `wanted`, all on `gpu`, which is in MIG mode, and fills in what exists; a compute instance is for
+/// [`crate::compute_instances`]. `kept` are the places of other jobs' instances.
 pub(crate) fn make(
     driver: &mut Driver<'_>,
     devices: &Devices,
@@ -60,18 +62,7 @@ pub(crate) fn make(
     let nvml = driver.nvml()?;
     let mut profiles = Vec::new();
     for record in wanted.iter_mut() {
-        let missing =
-            || Fault::NoSuchProfile { gpu, profile: ProfileId(record.profile), name: record.name.clone() };
-        let planned = model.profile_by_id(ProfileId(record.profile)).ok_or_else(missing)?;
-        let live = nvml.profile_like(gpu, planned)?.ok_or_else(missing)?;
-        compare_profile(gpu, &live, model, planned)?;
-        let place = nvml.placements(gpu, live.id)?.into_iter().find(|p| p.start.0 == record.start);
-        let place = place.ok_or_else(|| Fault::NoSuchPlacement {
-            gpu,
-            name: record.name.clone(),
-            start: record.placement().start,
-        })?;
-        record.size = place.size;
+        let live = offered(nvml, gpu, model, record)?;
         record.memory_mib = live.memory_mib;
         profiles.push(live);
     }
@@ -89,6 +80,28 @@ pub(crate) fn make(
         });
     }
     Ok(())
+}
+
+/// The driver's profile for a planned instance, which it must be able to place as planned; fills in the instance's size.
+pub(crate) fn offered(
+    nvml: &Nvml,
+    gpu: NvmlIndex,
+    model: &'static Model,
+    record: &mut InstanceRecord,
+) -> Result<LiveProfile, Fault> {
+    let missing =
+        || Fault::NoSuchProfile { gpu, profile: ProfileId(record.profile), name: record.name.clone() };
+    let planned = model.profile_by_id(ProfileId(record.profile)).ok_or_else(missing)?;
+    let live = nvml.profile_like(gpu, planned)?.ok_or_else(missing)?;
+    compare_profile(gpu, &live, model, planned)?;
+    let place = nvml.placements(gpu, live.id)?.into_iter().find(|p| p.start.0 == record.start);
+    let place = place.ok_or_else(|| Fault::NoSuchPlacement {
+        gpu,
+        name: record.name.clone(),
+        start: record.placement().start,
+    })?;
+    record.size = place.size;
+    Ok(live)
 }
 
 /// Fills in the site's own instances, as they stand on `gpu`. Nothing is made, destroyed or switched. One that no job of
@@ -177,9 +190,33 @@ pub(crate) fn destroy(
     Ok(())
 }
 
-/// Creates one instance. Nothing at the places of other jobs' instances, `kept`, is destroyed for it; nor, once complete,
-/// at those that the job itself needs, which `needed` has as well.
+/// Creates one instance with the compute instance that takes all of it. See [`create_bare`] for `kept` and `needed`.
 fn create(
+    nvml: &Nvml,
+    devices: &Devices,
+    gpu: NvmlIndex,
+    profile: &LiveProfile,
+    at: Placement,
+    (kept, needed): (&[Placement], &[Placement]),
+    deadline: &Deadline,
+) -> Result<GpuInstance, Fault> {
+    let mut instance = create_bare(nvml, devices, gpu, profile, at, (kept, needed), deadline)?;
+    let what = || format!("the GPU, where profile {} goes to {},", profile.name, at.start);
+    match wait_in_use(gpu, what, deadline, || nvml.create_compute_instance(gpu, &instance)) {
+        Ok(ci) => instance.compute = vec![ci],
+        Err(fault) => {
+            // Best effort: what is left of it is destroyed by the next job that needs the place.
+            let _ = nvml.destroy(gpu, &instance);
+            return Err(fault);
+        }
+    }
+    crate::crash::point("after create");
+    Ok(instance)
+}
+
+/// Creates one instance without a compute instance. Nothing at the places of other jobs' instances, `kept`, is destroyed for
+/// it; nor, once complete, at those that the job itself needs, which `needed` has as well.
+pub(crate) fn create_bare(
     nvml: &Nvml,
     devices: &Devices,
     gpu: NvmlIndex,
@@ -208,23 +245,13 @@ fn create(
             }
         }
     }
-    let mut instance = made?;
+    let instance = made?;
     crate::crash::point("GPU instance without compute instance");
     // The node does not exist yet and is made closed, or a destroyed instance has left it behind, closed. Only where the
     // driver's helper makes nodes (`access::complaint`) anybody could open the new one until now; without it the compute
     // instance is of no use to them.
     let [node, _] = devices.caps(nvml.minor(gpu)?, instance.id, 0)?;
     devices.set(&node, Access::CAP_CLOSED)?;
-    let made = wait_in_use(gpu, what, deadline, || nvml.create_compute_instance(gpu, &instance));
-    match made {
-        Ok(ci) => instance.compute = vec![ci],
-        Err(fault) => {
-            // Best effort: what is left of it is destroyed by the next job that needs the place.
-            let _ = nvml.destroy(gpu, &instance);
-            return Err(fault);
-        }
-    }
-    crate::crash::point("after create");
     Ok(instance)
 }
 
@@ -249,7 +276,7 @@ fn sweep(
     Ok(())
 }
 
-fn wait_in_use<T>(
+pub(crate) fn wait_in_use<T>(
     gpu: NvmlIndex,
     what: impl Fn() -> String,
     deadline: &Deadline,

@@ -11,7 +11,7 @@
 //!
 //! Rooms, lowest first; imports only point down, and no two files import each other: `gpu_ids`, `deadline`, `command`,
 //! `process`, `own_dirs`, `settings`; `lock`, `journal`, `nvml`; `access`, `mps`; `leftovers`; `fault`, `numbering`;
-//! `hand_over`, `hardware`, `driver`, `instances`, `remnants`; `lifecycle`. `environment` and `task_variables` need the
+//! `hand_over`, `hardware`, `driver`, `instances`, `compute_instances`, `remnants`; `lifecycle`. `environment` and `task_variables` need the
 //! journal alone, `unfit` only `command`.
 //!
 //! Invariants: nothing waits without a deadline; no shell is run; every change is journalled before it is made; a
@@ -21,6 +21,7 @@
 
 mod access;
 mod command;
+mod compute_instances;
 mod crash;
 mod deadline;
 mod driver;

@@ -71,7 +71,8 @@ fn settle_modes(nvml: &Nvml, gpus: &[NvmlIndex], kept: &[Entry], cleared: &mut C
     }
 }
 
-/// Closes the capability nodes of a GPU's instances that no other job holds: the driver's default lets everybody in.
+/// Closes the capability nodes of a GPU's instances and compute instances that no other job holds: the driver's default lets
+/// everybody in.
 pub(crate) fn close_idle(
     nvml: &Nvml,
     devices: &Devices,
@@ -79,14 +80,21 @@ pub(crate) fn close_idle(
     others: &[Entry],
 ) -> Result<(), Fault> {
     for instance in nvml.instances(gpu.index)? {
-        let place = |r: &InstanceRecord| r.gpu == gpu.index && r.placement() == instance.placement;
-        if others.iter().any(|o| o.instances.iter().any(place)) {
+        let place = |r: &&InstanceRecord| r.gpu == gpu.index && r.placement() == instance.placement;
+        let held: Vec<&InstanceRecord> = others.iter().flat_map(|o| &o.instances).filter(place).collect();
+        if held.iter().any(|r| r.part.is_none()) {
             continue;
         }
-        let ci = instance.compute.first().map_or(0, |c| c.id);
-        for name in devices.caps(gpu.minor, instance.id, ci)? {
-            if devices.get(&name)?.is_some() {
-                devices.set(&name, Access::CAP_CLOSED)?;
+        let slices = held.iter().filter_map(|r| r.part).fold(0, |mask, part| mask | part.mask());
+        let idle = instance.compute.iter().filter(|ci| ci.mask() & slices == 0).map(|ci| ci.id);
+        // One without a compute instance has a node as well.
+        let ids: Vec<u32> = if instance.compute.is_empty() { vec![0] } else { idle.collect() };
+        for ci in ids {
+            let [of_gi, of_ci] = devices.caps(gpu.minor, instance.id, ci)?;
+            for name in [Some(of_gi).filter(|_| held.is_empty()), Some(of_ci)].into_iter().flatten() {
+                if devices.get(&name)?.is_some() {
+                    devices.set(&name, Access::CAP_CLOSED)?;
+                }
             }
         }
     }

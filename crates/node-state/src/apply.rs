@@ -1,8 +1,8 @@
 //! Enters a grant into a node's state, and takes it out again.
 
-use crate::state::{Gpu, GpuState, Holder, Instance, MigPolicy, Node, Purpose, Share};
+use crate::state::{ComputeHold, Gpu, GpuState, Holder, Instance, MigPolicy, Node, Purpose, Share};
 use geometry::{GpuIndex, JobId, Profile, Uid, coexist};
-use protocol::{Grant, MigSpec, ShareOn};
+use protocol::{ComputeSpec, Grant, MigSpec, ShareOn};
 
 /// Why a grant cannot be entered into a node's state: the grant is older than the state, or forged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -19,10 +19,13 @@ pub enum ApplyError {
     /// The GPU's model does not have the profile, or no instance of it can start there.
     #[error("GPU {}: no profile {} at slice {}", .0.gpu, .0.profile, .0.start)]
     NoPlace(MigSpec),
+    /// The GPU instance has no such compute instance.
+    #[error("GPU {}: no compute instance {}c at {} in profile {}", .0.gpu, .1.slices, .1.start, .0.profile)]
+    NoCompute(MigSpec, ComputeSpec),
     /// A job holds what the grant needs, or the node's MIG policy rules the grant out.
     #[error("GPU {0} is not free for this")]
     Busy(GpuIndex),
-    /// The shares would add up to more memory than the device has.
+    /// The shares, or what the jobs of a GPU instance state, would add up to more memory than the device has.
     #[error("GPU {gpu}: {need} MiB asked, {left} MiB left")]
     Memory {
         /// The GPU that has, or contains, the device.
@@ -54,6 +57,10 @@ impl Node {
                 for spec in specs {
                     place(&mut next, *spec, Holder::Isolated(job))?;
                 }
+            }
+            Grant::Compute { within, part, mem_mib } => {
+                let hold = ComputeHold { job, uid, part: *part, mem_mib: *mem_mib };
+                add_compute(&mut next, *within, hold)?;
             }
             Grant::Mps { on, mem_mib, threads } => {
                 let share = Share { job, uid, mem_mib: *mem_mib, threads: *threads };
@@ -119,6 +126,7 @@ fn has_job(state: &GpuState, job: JobId) -> bool {
         GpuState::Mig(instances) => instances.iter().any(|i| match &i.holder {
             Holder::Isolated(holder) => *holder == job,
             Holder::Shared(shares) => shares_have(shares),
+            Holder::Compute(holds) => holds.iter().any(|h| h.job == job),
             Holder::Idle => false,
         }),
     }
@@ -250,6 +258,49 @@ fn add_share(gpus: &mut [Gpu], on: ShareOn, share: Share) -> Result<(), ApplyErr
     Ok(())
 }
 
+/// Gives a job a compute instance in a GPU instance that has some already, or in a new or idle one. The site's own
+/// instances stay whole.
+fn add_compute(gpus: &mut [Gpu], within: MigSpec, hold: ComputeHold) -> Result<(), ApplyError> {
+    let target = gpu(gpus, within.gpu)?;
+    let profile = target.model.profile_by_id(within.profile).ok_or(ApplyError::NoPlace(within))?;
+    let size = profile.compute(hold.part.slices).filter(|size| size.starts.contains(&hold.part.start));
+    let size = size.ok_or(ApplyError::NoCompute(within, hold.part))?;
+    if target.purpose == Purpose::Static {
+        return Err(ApplyError::Busy(within.gpu));
+    }
+    let here = match &mut target.state {
+        GpuState::Mig(instances) => {
+            instances.iter_mut().find(|i| i.profile == within.profile && i.start == within.start)
+        }
+        _ => None,
+    };
+    let mut alone = Vec::new();
+    let joined = match here {
+        Some(Instance { holder: Holder::Compute(holds), .. }) => Some(holds),
+        _ => None,
+    };
+    let holds = joined.as_deref().map_or(&alone[..], |holds| &holds[..]);
+    let left = profile.memory_mib.saturating_sub(holds.iter().map(|h| h.mem_mib).sum());
+    if hold.mem_mib > left {
+        return Err(ApplyError::Memory { gpu: within.gpu, need: hold.mem_mib, left });
+    }
+    let same = holds.iter().filter(|h| h.part.slices == size.slices).count();
+    if holds.iter().any(|h| h.part.mask() & hold.part.mask() != 0) || same >= size.max_instances as usize {
+        return Err(ApplyError::Busy(within.gpu));
+    }
+    match joined {
+        Some(holds) => {
+            holds.push(hold);
+            holds.sort_by_key(|h| h.part.start);
+            Ok(())
+        }
+        None => {
+            alone.push(hold);
+            place(gpus, within, Holder::Compute(alone))
+        }
+    }
+}
+
 fn drop_shares(shares: &mut Vec<Share>, job: JobId) -> bool {
     let before = shares.len();
     shares.retain(|s| s.job != job);
@@ -262,6 +313,14 @@ fn release_instance(holder: &mut Holder, job: JobId) -> bool {
         Holder::Shared(shares) => {
             let had = drop_shares(shares, job);
             if !shares.is_empty() {
+                return had;
+            }
+            had
+        }
+        Holder::Compute(holds) => {
+            let had = holds.iter().any(|h| h.job == job);
+            holds.retain(|h| h.job != job);
+            if !holds.is_empty() {
                 return had;
             }
             had

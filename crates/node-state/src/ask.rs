@@ -128,6 +128,18 @@ impl Default for SetPolicy {
     }
 }
 
+/// Whose jobs may have compute instances in one GPU instance, whose memory nothing divides between them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SharedMemory {
+    /// Nobody's: compute instances are not given out.
+    Never,
+    /// One user's.
+    #[default]
+    SameUser,
+    /// Everybody's.
+    Any,
+}
+
 /// What the site prefers: the same for every request of a partition.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
@@ -141,6 +153,8 @@ pub struct Policy {
     pub mps_threads: Option<u8>,
     /// Memory for a request that names neither memory nor profile, MiB; not for `whole`.
     pub default_mem_mib: Option<u64>,
+    /// Whose jobs may be beside each other in one GPU instance.
+    pub shared_memory: SharedMemory,
     /// How sets of whole GPUs are chosen.
     pub sets: SetPolicy,
 }
@@ -153,6 +167,7 @@ impl Default for Policy {
             max_threads: 100,
             mps_threads: None,
             default_mem_mib: None,
+            shared_memory: SharedMemory::SameUser,
             sets: SetPolicy::default(),
         }
     }

@@ -2,9 +2,11 @@
 
 use geometry::{GpuIndex, Slice, coexist};
 use protocol::Layout;
-use protocol::layout::{GpuLayout, HolderLayout, InstanceLayout, MAX_SHARES, ShareLayout, Shares};
+use protocol::layout::{
+    ComputeLayout, GpuLayout, HolderLayout, InstanceLayout, MAX_SHARES, ShareLayout, Shares,
+};
 
-use crate::state::{Gpu, GpuState, Holder, Instance, MigPolicy, Node, Purpose, Share};
+use crate::state::{ComputeHold, Gpu, GpuState, Holder, Instance, MigPolicy, Node, Purpose, Share};
 
 /// The layout of a node: its state without users' ids.
 #[must_use]
@@ -27,12 +29,17 @@ fn gpu_layout(gpu: &Gpu) -> GpuLayout {
                 holder: match &i.holder {
                     Holder::Isolated(job) => HolderLayout::Job(*job),
                     Holder::Shared(shares) => HolderLayout::Mps(share_layout(shares)),
+                    Holder::Compute(holds) => HolderLayout::Compute(holds.iter().map(compute).collect()),
                     Holder::Idle => HolderLayout::Idle,
                 },
             };
             GpuLayout::Mig(instances.iter().map(one).collect())
         }
     }
+}
+
+fn compute(hold: &ComputeHold) -> ComputeLayout {
+    ComputeLayout { part: hold.part, job: hold.job, mem_mib: hold.mem_mib }
 }
 
 fn share_layout(shares: &[Share]) -> Shares {

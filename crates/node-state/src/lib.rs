@@ -14,9 +14,9 @@ pub mod report;
 mod state;
 
 pub use apply::ApplyError;
-pub use ask::{Ask, Kind, Policy, SetPolicy, Spread};
+pub use ask::{Ask, Kind, Policy, SetPolicy, SharedMemory, Spread};
 pub use cost::Cost;
 pub use decision::Decision;
 pub use layout::layout_of;
 pub use report::Report;
-pub use state::{Gpu, GpuState, Holder, Instance, MigPolicy, Node, Purpose, Share};
+pub use state::{ComputeHold, Gpu, GpuState, Holder, Instance, MigPolicy, Node, Purpose, Share};

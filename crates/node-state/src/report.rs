@@ -4,6 +4,7 @@ use crate::ask::Kind;
 use crate::cost::Cost;
 use crate::state::Purpose;
 use geometry::{GpuIndex, JobId, Model, Profile, Uid};
+use protocol::ComputeSpec;
 use protocol::moldable::{PlannedStart, SizeTime};
 use topology::{BandwidthModel, GpuSet, Scores, Selection};
 
@@ -88,7 +89,8 @@ pub enum Unsuitable {
     CountsGpus,
     /// The request asks for several instances, which this kind cannot give.
     SeveralInstances,
-    /// A share needs a memory size, and neither the request nor the site names one.
+    /// A share needs a memory size, and neither the request nor the site names one; or a compute instance does, and the
+    /// request names none.
     NoMemoryNamed,
 }
 
@@ -116,6 +118,8 @@ pub enum Fate {
     Costs(Cost),
     /// A share is possible.
     Share(ShareScore),
+    /// A compute instance is possible.
+    Compute(ComputeScore),
     /// The set of whole GPUs that MAPA's policy asks for.
     Set(SetScore),
     /// The set of whole GPUs with the largest sum of links, because no policy has an answer.
@@ -164,6 +168,19 @@ pub struct ShareScore {
     /// 100, this is CASE's count of in-use warps.
     pub in_use_sm_percent: u64,
     /// What opening the device costs, without its size.
+    pub cost: Cost,
+}
+
+/// How good a place is for a compute instance. Which of two is better, the engine says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ComputeScore {
+    /// Where in the GPU instance.
+    pub part: ComputeSpec,
+    /// Whether other jobs have compute instances in the GPU instance already.
+    pub joins: bool,
+    /// Compute instances, by size and start, that can no longer be made in the GPU instance.
+    pub lost: u32,
+    /// What the GPU instance costs; nothing where it is there for others.
     pub cost: Cost,
 }
 
@@ -219,6 +236,10 @@ pub enum Constraint {
     IsolatedFor(JobId),
     /// The MPS daemon of this other user serves the device.
     OtherUser(Uid),
+    /// Too few compute slices of the GPU instance are free beside each other for a compute instance of this size.
+    NoComputeSlices(u8),
+    /// The site gives out no compute instances.
+    NoSharedMemory,
     /// Too little of the device's memory is not yet promised to other shares.
     MemoryPromised {
         /// Memory asked for, MiB.

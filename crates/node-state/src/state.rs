@@ -1,6 +1,7 @@
 //! A node's GPUs and who holds them, as the placement engine sees them.
 
 use geometry::{JobId, Model, Placement, Profile, ProfileId, Slice, Uid};
+use protocol::ComputeSpec;
 use topology::LinkMatrix;
 
 /// Whether a node's GPUs may be partitioned.
@@ -66,6 +67,19 @@ pub struct Share {
     pub threads: u8,
 }
 
+/// A job's compute instance in a GPU instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ComputeHold {
+    /// The job that has it.
+    pub job: JobId,
+    /// The job's user.
+    pub uid: Uid,
+    /// Which compute slices of the GPU instance.
+    pub part: ComputeSpec,
+    /// Memory that the job states, MiB. The GPU instance's memory is shared, and nothing holds a job to what it states.
+    pub mem_mib: u64,
+}
+
 /// Who holds an instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Holder {
@@ -73,6 +87,8 @@ pub enum Holder {
     Isolated(JobId),
     /// Jobs that share it through MPS; never empty.
     Shared(Vec<Share>),
+    /// Jobs that have compute instances in it, ascending by first compute slice; never empty.
+    Compute(Vec<ComputeHold>),
     /// Nobody. It is kept for the next job that needs its profile, and destroyed when its slices are needed.
     Idle,
 }

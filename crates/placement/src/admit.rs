@@ -51,7 +51,7 @@ pub fn admits_ever(node: &Node, request: &Request, policy: &Policy) -> Result<Ad
             let kind = match decision.chosen {
                 None => return Err(never(&node, request, &decision, &try_one)),
                 Some(Grant::Whole(_)) => return Ok(Admission::Gpus(whole)),
-                Some(Grant::Mig(_)) => Kind::Mig,
+                Some(Grant::Mig(_) | Grant::Compute { .. }) => Kind::Mig,
                 Some(Grant::Mps { .. }) => Kind::Mps,
             };
             let fewest = fewest_shards(&node, kind, request, policy);
@@ -94,7 +94,8 @@ fn fewest_shards(node: &Node, kind: Kind, request: &Request, policy: &Policy) ->
                 .first()
                 .and_then(|s| gpu.model.profile_by_id(s.profile))
                 .map(|p| gpu.model.profile_shards(p)),
-            Grant::Mps { on: ShareOn::Gpu(_) | ShareOn::Instance(_), mem_mib, .. } => {
+            Grant::Compute { mem_mib, .. }
+            | Grant::Mps { on: ShareOn::Gpu(_) | ShareOn::Instance(_), mem_mib, .. } => {
                 Some(shards(mem_mib).min(gpu.model.shards()))
             }
             Grant::Whole(_) => None,

@@ -35,11 +35,11 @@ pub(crate) fn never(
     if node.gpus.is_empty() {
         return Never { reason: "the node has no GPUs".to_owned(), nearest: None };
     }
-    if decision.report.kinds.iter().any(|k| k.outcome == Err(Some(Unsuitable::NoMemoryNamed)))
-        && request.isolation == Isolation::Mps
-    {
+    let needs_size = request.isolation == Isolation::Mps || request.compute_name().is_some();
+    if needs_size && decision.report.kinds.iter().any(|k| k.outcome == Err(Some(Unsuitable::NoMemoryNamed))) {
         let nearest = Some("ask --gpu-mem=SIZE with it".to_owned());
-        return Never { reason: "a share needs a memory size".to_owned(), nearest };
+        let what = if request.isolation == Isolation::Mps { "share" } else { "compute instance" };
+        return Never { reason: format!("a {what} needs a memory size"), nearest };
     }
     if request.isolation == Isolation::Mps && request.instances > 1 {
         let nearest = Some("ask --gpu-isolation=mig for several".to_owned());

@@ -22,6 +22,24 @@ impl<G: Copy> MigSpec<G> {
     }
 }
 
+/// A compute instance: some of the compute slices of a GPU instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ComputeSpec {
+    /// Compute slices, fewer than the GPU instance has.
+    pub slices: u8,
+    /// First compute slice within the GPU instance, one of the size's legal starts.
+    pub start: Slice,
+}
+
+impl ComputeSpec {
+    /// The compute slices as a bit mask, bit 0 for the first of the GPU instance.
+    #[must_use]
+    #[inline]
+    pub fn mask(self) -> u16 {
+        geometry::compute_mask(self.slices, self.start)
+    }
+}
+
 /// Where an MPS share lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ShareOn<G = GpuIndex> {
@@ -47,6 +65,15 @@ impl<G: Copy> ShareOn<G> {
 pub enum Grant<G = GpuIndex> {
     /// Instances of its own, one or more.
     Mig(Vec<MigSpec<G>>),
+    /// A compute instance of its own. Other jobs may have compute instances in the same GPU instance.
+    Compute {
+        /// The GPU instance, whose memory and cache they share.
+        within: MigSpec<G>,
+        /// Its part that is the job's.
+        part: ComputeSpec,
+        /// Memory that the job says it needs, MiB. Nothing holds it to that.
+        mem_mib: u64,
+    },
     /// A share.
     Mps {
         /// Of what.
@@ -66,6 +93,7 @@ impl<G: Copy + Ord> Grant<G> {
     pub fn gpus(&self) -> Vec<G> {
         let mut gpus: Vec<G> = match self {
             Self::Mig(specs) => specs.iter().map(|s| s.gpu).collect(),
+            Self::Compute { within, .. } => vec![within.gpu],
             Self::Mps { on, .. } => vec![on.gpu()],
             Self::Whole(gpus) => gpus.clone(),
         };
@@ -74,11 +102,12 @@ impl<G: Copy + Ord> Grant<G> {
         gpus
     }
 
-    /// The instances, in the order the job sees them; of a share inside an instance, that one.
+    /// The GPU instances, in the order the job sees them; of a share or compute instance inside one, that one.
     #[must_use]
     pub fn instances(&self) -> &[MigSpec<G>] {
         match self {
             Self::Mig(specs) => specs,
+            Self::Compute { within, .. } => std::slice::from_ref(within),
             Self::Mps { on: ShareOn::Instance(spec), .. } => std::slice::from_ref(spec),
             Self::Mps { on: ShareOn::Gpu(_), .. } | Self::Whole(_) => &[],
         }
@@ -94,6 +123,9 @@ impl<G: Copy + Ord> Grant<G> {
             Self::Mig(specs) => {
                 Grant::Mig(specs.iter().map(|s| s.try_map(&number)).collect::<Result<_, _>>()?)
             }
+            Self::Compute { within, part, mem_mib } => {
+                Grant::Compute { within: within.try_map(number)?, part: *part, mem_mib: *mem_mib }
+            }
             Self::Mps { on, mem_mib, threads } => {
                 let on = match on {
                     ShareOn::Gpu(gpu) => ShareOn::Gpu(number(*gpu)?),
@@ -103,5 +135,21 @@ impl<G: Copy + Ord> Grant<G> {
             }
             Self::Whole(gpus) => Grant::Whole(gpus.iter().map(|g| number(*g)).collect::<Result<_, _>>()?),
         })
+    }
+}
+
+/// A grant, and the power cap that goes with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeGrant<G = GpuIndex> {
+    /// What the job gets.
+    pub grant: Grant<G>,
+    /// Power cap of each of its GPUs, whole watts; `None`: the job asks for none, and counts as the limit that each GPU has.
+    pub cap_w: Option<u16>,
+}
+
+impl<G> From<Grant<G>> for NodeGrant<G> {
+    /// Without a cap.
+    fn from(grant: Grant<G>) -> Self {
+        Self { grant, cap_w: None }
     }
 }

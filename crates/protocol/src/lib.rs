@@ -22,7 +22,7 @@ mod wait_turn;
 pub mod wire;
 
 pub use admin_comment::{AdminComment, Says, Waits};
-pub use grant::{Grant, MigSpec, ShareOn};
+pub use grant::{ComputeSpec, Grant, MigSpec, NodeGrant, ShareOn};
 pub use layout::{Layout, parse_layout};
 pub use plan::Plan;
 pub use request::{Bandwidth, Isolation, Request, UnknownIsolation, is_profile_name};

@@ -117,6 +117,13 @@ pub struct Request {
 }
 
 impl Request {
+    /// The compute instance that the request names, such as `4c.7g.40gb`; `None` if it asks for something else.
+    #[must_use]
+    pub fn compute_name(&self) -> Option<&str> {
+        let Isolation::Mig(Some(name)) = &self.isolation else { return None };
+        geometry::split_compute_name(name).map(|_| name.as_str())
+    }
+
     /// A request for this isolation and nothing else.
     #[must_use]
     pub fn new(isolation: Isolation) -> Self {

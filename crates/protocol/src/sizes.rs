@@ -14,10 +14,10 @@ pub struct Size {
 }
 
 impl Request {
-    /// Whether a planner may choose the job's size.
+    /// Whether a planner may choose the job's size. One that names a compute instance gets just that.
     #[must_use]
     pub fn is_moldable(&self) -> bool {
-        !self.times.is_empty() || self.job_profile.is_some()
+        (!self.times.is_empty() || self.job_profile.is_some()) && self.compute_name().is_none()
     }
 
     /// The sizes that a planner may choose from on this model, ascending: of each number of compute slices the plain

@@ -5,9 +5,12 @@ use geometry::{GpuIndex, JobId, Model, ProfileId, Slice};
 use proptest::prelude::*;
 use protocol::moldable::{MAX_MILLIS, PlannedStart, SizeTime};
 use protocol::wire::{
-    JobPlacement, MAX_WHY, encode_placement, encode_request, parse_placement, parse_request, plain_why,
+    JobPlacement, MAX_CAP_W, MAX_WHY, encode_placement, encode_request, parse_placement, parse_request,
+    plain_why,
 };
-use protocol::{Bandwidth, Grant, Isolation, MOST_SECONDS, MigSpec, Request, SetWait, ShareOn};
+use protocol::{
+    Bandwidth, ComputeSpec, Grant, Isolation, MOST_SECONDS, MigSpec, NodeGrant, Request, SetWait, ShareOn,
+};
 use topology::{Pattern, PatternEdge, Selection};
 
 fn a100(_node: &str, gpu: GpuIndex) -> Option<&'static Model> {
@@ -46,9 +49,16 @@ fn bad_requests_name_the_part() {
 #[test]
 fn placement_reads_as_documented() {
     let text = "v1 job=12;n1=mig:3/2g.10gb@4,3/2g.10gb@0;n2=mps:1/mem=2862/threads=25;\
-                n2b=mps:0/1g.5gb@2/mem=2862/threads=25;n3=whole:0,3,4";
+                n2b=mps:0/1g.5gb@2/mem=2862/threads=25/cap=150;n3=whole:0,3,4;n4=whole:1/cap=190;\
+                n5=mig:3/7g.40gb@0/4c@0/mem=19073;n6=mig:3/7g.40gb@0/3c@4/mem=19073/cap=230;n7=mig:0/1g.5gb@6/cap=200";
     let placement = parse_placement(text, &a100).unwrap();
-    assert_eq!(placement.on("n3"), Some(&Grant::Whole(vec![GpuIndex(0), GpuIndex(3), GpuIndex(4)])));
+    let whole = Grant::Whole(vec![GpuIndex(0), GpuIndex(3), GpuIndex(4)]);
+    assert_eq!(placement.on("n3"), Some(&NodeGrant::from(whole)));
+    let seven = Model::find("a100-40gb").unwrap().profile("7g.40gb").unwrap().id;
+    let within = MigSpec { gpu: GpuIndex(3), profile: seven, start: Slice(0) };
+    let part = ComputeSpec { slices: 3, start: Slice(4) };
+    let grant = Grant::Compute { within, part, mem_mib: 19073 };
+    assert_eq!(placement.on("n6"), Some(&NodeGrant { grant, cap_w: Some(230) }));
     assert_eq!(encode_placement(&placement, &a100), text);
 }
 
@@ -60,11 +70,42 @@ fn bad_placements_name_the_part() {
         error("v1 job=1;n1=mig:0/2g.10gb@1"),
         "a profile or start this GPU does not have in \"0/2g.10gb@1\""
     );
+    let no_part = |part: &str, text| {
+        let why = format!("a compute instance this GPU instance does not have in {part:?}");
+        assert_eq!(error(text), why);
+    };
+    no_part("5c@0", "v1 job=1;n1=mig:0/7g.40gb@0/5c@0/mem=1");
+    no_part("3c@1", "v1 job=1;n1=mig:0/7g.40gb@0/3c@1/mem=1");
+    no_part("7c@0", "v1 job=1;n1=mig:0/7g.40gb@0/7c@0/mem=1");
+    assert_eq!(error("v1 job=1;n1=mig:0/7g.40gb@0/4c/mem=1"), "no compute slices in \"4c\"");
+    assert_eq!(error("v1 job=1;n1=whole:0/cap=0"), "a number out of range in \"0\"");
+    assert_eq!(error("v1 job=1;n1=whole:0/cap=10001"), "a number out of range in \"10001\"");
+    assert_eq!(error("v1 job=1;n1=whole:0/cap=5/cap=6"), "a number out of range in \"0/cap=5\"");
     assert_eq!(error("v1 job=1;n1=whole:0;n1=whole:1"), "no node or one named twice in \"n1=whole:1\"");
     assert_eq!(error("v1 job=0;n1=whole:0"), "a number out of range in \"0\"");
 }
 
-fn any_grant() -> impl Strategy<Value = Grant> {
+fn any_grant() -> impl Strategy<Value = NodeGrant> {
+    (any_uncapped(), prop::option::of(1..=MAX_CAP_W)).prop_map(|(grant, cap_w)| NodeGrant { grant, cap_w })
+}
+
+/// A compute instance of any size anywhere.
+fn any_compute() -> impl Strategy<Value = Grant> {
+    let any = any::<prop::sample::Index>;
+    (0u16..8, any(), any(), any(), any(), 1u64..1 << 20).prop_map(|(gpu, p, s, c, at, mem_mib)| {
+        let profiles = Model::find("a100-40gb").unwrap().profiles.iter();
+        let profiles: Vec<_> = profiles.filter(|p| !p.compute.is_empty()).collect();
+        let profile = p.get(&profiles);
+        let (start, size) = (*s.get(&profile.starts), c.get(&profile.compute));
+        Grant::Compute {
+            within: MigSpec { gpu: GpuIndex(gpu), profile: profile.id, start },
+            part: ComputeSpec { slices: size.slices, start: *at.get(&size.starts) },
+            mem_mib,
+        }
+    })
+}
+
+fn any_uncapped() -> impl Strategy<Value = Grant> {
     let spec =
         (0u16..8, any::<prop::sample::Index>(), any::<prop::sample::Index>()).prop_map(|(gpu, p, s)| {
             let profiles = &Model::find("a100-40gb").unwrap().profiles;
@@ -81,6 +122,7 @@ fn any_grant() -> impl Strategy<Value = Grant> {
     ];
     prop_oneof![
         prop::collection::vec(spec, 1..4).prop_map(Grant::Mig),
+        any_compute(),
         (on, 1u64..1 << 20, 1u8..=100).prop_map(|(on, mem_mib, threads)| Grant::Mps { on, mem_mib, threads }),
         prop::collection::vec((0u16..8).prop_map(GpuIndex), 1..8).prop_map(Grant::Whole),
     ]
@@ -174,7 +216,8 @@ proptest! {
 #[test]
 fn an_unknown_profile_is_written_by_id_and_never_read_back() {
     let spec = MigSpec { gpu: GpuIndex(0), profile: ProfileId(999), start: Slice(0) };
-    let placement = JobPlacement { job: JobId(1), nodes: vec![("n".to_owned(), Grant::Mig(vec![spec]))] };
+    let placement =
+        JobPlacement { job: JobId(1), nodes: vec![("n".to_owned(), Grant::Mig(vec![spec]).into())] };
     let text = encode_placement(&placement, &a100);
     assert_eq!(text, "v1 job=1;n=mig:0/#999@0");
     assert!(parse_placement(&text, &a100).is_err());

@@ -17,6 +17,7 @@ mod matrix_cells;
 mod matrix_text;
 mod models;
 mod nodes;
+mod power;
 mod reader;
 mod sections;
 mod sets;
@@ -34,7 +35,7 @@ pub use matrix_text::links_text;
 pub use topology::{System, systems};
 pub use types::{
     Defaults, GpuUse, LearnFrom, LeftoverProcesses, MemoryLimit, Mps, NodeSettings, NodeSpec, Partition,
-    SiteConfig, VisibleDevices,
+    Power, SiteConfig, VisibleDevices,
 };
 
 use error::Errors;
@@ -78,6 +79,7 @@ fn sections(root: &mut TableReader<'_, '_>, nodes: nodes::Nodes) -> SiteConfig {
         mps: sections::mps(root),
         node: sections::node(root),
         learn_from: sections::planner(root),
+        power: power::read(root),
         bandwidth_model,
         partitions: sets::partitions(root, bandwidth_model),
         limits: sections::limits(root, &nodes.models),

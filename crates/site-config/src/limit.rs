@@ -1,7 +1,7 @@
 //! What jobs of a partition or an account may ask for.
 
 use geometry::size::display_gb;
-use geometry::{Model, Profile};
+use geometry::{Model, Profile, split_compute_name};
 use protocol::{Isolation, Request};
 
 /// What jobs of a partition or an account may ask for.
@@ -70,7 +70,9 @@ impl Limit {
     }
 }
 
-/// The memory that a profile is named by, MiB: that of 10 GB for `2g.10gb`.
+/// The memory that a profile is named by, MiB: that of 10 GB for `2g.10gb`. A compute instance can use all of its GPU
+/// instance's memory.
 fn named_mib(profile: &str) -> Option<u64> {
+    let profile = split_compute_name(profile).map_or(profile, |(_, within)| within);
     Model::all().iter().find_map(|model| model.profile(profile)).map(Profile::nominal_mib)
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use geometry::{GpuIndex, Model, ProfileId, Slice};
-use node_state::{Gpu, Kind, MigPolicy, Node, Policy, Purpose, SetPolicy};
+use node_state::{Gpu, Kind, MigPolicy, Node, Policy, Purpose, SetPolicy, SharedMemory};
 use protocol::meaning::RequestDefaults;
 use protocol::{Bandwidth, Isolation, SetWait};
 use topology::{BandwidthModel, LinkMatrix, Pattern, Selection};
@@ -22,6 +22,8 @@ pub struct SiteConfig {
     pub node: NodeSettings,
     /// `[planner]`: whose past jobs tell how long a job takes.
     pub learn_from: LearnFrom,
+    /// `[power]`: how jobs share a GPU under a power cap.
+    pub power: Power,
     /// `[bandwidth]`: how bandwidth between GPUs is predicted.
     pub bandwidth_model: BandwidthModel,
     /// `[[partitions]]`, each named once.
@@ -72,6 +74,13 @@ impl Defaults {
         let Self { isolation, gpu_mem_mib, mps_threads, .. } = self;
         RequestDefaults { isolation: isolation.clone(), gpu_mem_mib: *gpu_mem_mib, mps_threads: *mps_threads }
     }
+}
+
+/// How jobs share a GPU under a power cap.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Power {
+    /// Whose jobs may have compute instances in one GPU instance.
+    pub shared_memory: SharedMemory,
 }
 
 /// How GPUs are shared.
@@ -285,6 +294,7 @@ impl SiteConfig {
             max_threads: self.mps.max_threads,
             mps_threads: self.defaults.mps_threads,
             default_mem_mib: self.defaults.gpu_mem_mib,
+            shared_memory: self.power.shared_memory,
             sets: self.sets(None),
         }
     }

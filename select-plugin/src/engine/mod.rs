@@ -21,7 +21,7 @@ use placement::{Admission, Room, Victim, decide_with, fits, least_victims};
 use protocol::layout::ConfigInForce;
 use protocol::moldable::PlannedStart;
 use protocol::wire::{JobPlacement, encode_request};
-use protocol::{Bandwidth, Grant, Isolation, Layout, Plan, Request, parse_layout};
+use protocol::{Bandwidth, Grant, Isolation, Layout, NodeGrant, Plan, Request, parse_layout};
 use site_config::SiteConfig;
 use topology::GpuSet;
 
@@ -52,7 +52,7 @@ pub(crate) struct Engine {
 struct NodeEntry {
     spec: usize,
     node: Node,
-    jobs: BTreeMap<JobId, Grant>,
+    jobs: BTreeMap<JobId, NodeGrant>,
     /// Answers for the state as it is now.
     now: HashMap<Key, bool>,
     /// GB/s of the best set, for the same state.
@@ -87,7 +87,7 @@ pub(crate) struct Question {
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Key {
     request: String,
-    /// Whose shares it may join; `None` where it cannot join any.
+    /// Whose shares or compute instances it may join; `None` where it cannot join any.
     uid: Option<Uid>,
     shards: bool,
     /// Whether it may have GPUs that the site leaves to Slurm.
@@ -261,7 +261,8 @@ impl Engine {
             // Slurm accounts for it by shards: a whole GPU would be used behind its back.
             policy.auto.retain(|k| *k != Kind::Whole);
         }
-        let joins = matches!(ask.request.isolation, Isolation::Mps | Isolation::Auto);
+        let joins = matches!(ask.request.isolation, Isolation::Mps | Isolation::Auto)
+            || ask.request.compute_name().is_some();
         let key = Key {
             request: encode_request(&ask.request),
             uid: joins.then_some(uid),
@@ -385,14 +386,15 @@ impl Engine {
     pub(crate) fn commit(&mut self, uid: Uid, placement: &JobPlacement) -> Vec<String> {
         self.release(placement.job);
         let mut refused = Vec::new();
-        for (name, grant) in &placement.nodes {
+        for (name, given) in &placement.nodes {
             let Some(entry) = self.nodes.get_mut(name) else { continue };
+            let grant = &given.grant;
             if let Err(e) = entry.node.apply(placement.job, uid, grant) {
                 // It runs nevertheless: nobody else may have what it has.
                 let blocked = block(&mut entry.node, placement.job, grant);
                 refused.push(format!("{name}: {e}; {blocked} of its GPUs are kept for it alone"));
             }
-            entry.jobs.insert(placement.job, grant.clone());
+            entry.jobs.insert(placement.job, given.clone());
             entry.changed();
         }
         refused

@@ -190,7 +190,7 @@ fn decide<S: Slurm>(
             poorest = Some((node.name.clone(), gbps));
         }
         matched.extend(how.map(|m| (node.name.clone(), m)));
-        grants.push((node.name.clone(), grant));
+        grants.push((node.name.clone(), grant.into()));
     }
     let why = why_of_all(whys, &grants);
     Ok(Decided { placement: JobPlacement { job: asked.view.id, nodes: grants }, why, matched, poorest })

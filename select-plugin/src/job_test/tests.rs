@@ -32,7 +32,7 @@ fn memory() -> Memory {
 
 fn occupy(memory: &mut Memory, job: u32, name: &str, gpus: &[u16]) {
     let grant = Grant::Whole(gpus.iter().map(|g| GpuIndex(*g)).collect());
-    let placement = JobPlacement { job: JobId(job), nodes: vec![(name.to_owned(), grant)] };
+    let placement = JobPlacement { job: JobId(job), nodes: vec![(name.to_owned(), grant.into())] };
     assert_eq!(memory.engine.commit(USER, &placement), Vec::<String>::new());
 }
 
@@ -168,7 +168,7 @@ fn each_gpu_carries_the_same_number_of_a_jobs_instances_on_all_nodes() {
     };
     for (id, gpu) in [(5, 0), (6, 1)] {
         let grant = Grant::Mig(vec![spec(gpu)]);
-        let placement = JobPlacement { job: JobId(id), nodes: vec![("n2".to_owned(), grant)] };
+        let placement = JobPlacement { job: JobId(id), nodes: vec![("n2".to_owned(), grant.into())] };
         assert_eq!(memory.engine.commit(USER, &placement), Vec::<String>::new());
     }
     let (opinion, both) = counted(&mut memory, &two, &["n1", "n2"]);

@@ -19,7 +19,7 @@ fn engine() -> Engine {
 
 fn occupy(engine: &mut Engine, job: u32, name: &str, gpus: &[u16]) {
     let grant = Grant::Whole(gpus.iter().map(|g| GpuIndex(*g)).collect());
-    let placement = JobPlacement { job: JobId(job), nodes: vec![(name.to_owned(), grant)] };
+    let placement = JobPlacement { job: JobId(job), nodes: vec![(name.to_owned(), grant.into())] };
     assert_eq!(engine.commit(USER, &placement), Vec::<String>::new());
 }
 

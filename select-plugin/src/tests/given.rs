@@ -152,7 +152,7 @@ fn a_shared_gpu_comes_back_with_its_last_job() {
     for (job, request) in [(1, "v1 iso=mps mem=4000"), (2, "v1 iso=mps mem=4000")] {
         let want = want(Some(request), GresKind::Shard, 4);
         let placed = place(&engine, question(&engine, &want), &want, &choice(&[0], &[0])).unwrap().unwrap();
-        let placement = JobPlacement { job: JobId(job), nodes: vec![("n1".to_owned(), placed.grant)] };
+        let placement = JobPlacement { job: JobId(job), nodes: vec![("n1".to_owned(), placed.grant.into())] };
         assert_eq!(engine.commit(USER, &placement), Vec::<String>::new());
     }
     occupy(&mut engine, 3, "n1", &[1]);

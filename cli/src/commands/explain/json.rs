@@ -43,6 +43,10 @@ fn grant_json(grant: &Grant) -> Value {
         Grant::Mig(specs) => {
             json!({ "kind": "mig", "instances": specs.iter().map(spec).collect::<Vec<_>>() })
         }
+        Grant::Compute { within, part, mem_mib } => json!({
+            "kind": "mig", "instances": [spec(within)], "mem_mib": mem_mib,
+            "compute": { "slices": part.slices, "start": part.start.0 },
+        }),
         Grant::Mps { on, mem_mib, threads } => {
             let instance = match on {
                 ShareOn::Gpu(_) => Value::Null,

@@ -111,6 +111,7 @@ fn is_chosen(candidate: &Candidate, decision: &Decision) -> bool {
     let is = |specs: &[MigSpec]| candidate.instances.is_some_and(|(_, starts)| starts.0 == starts_of(specs));
     match &decision.chosen {
         None => false,
+        Some(Grant::Compute { within, .. }) => candidate.gpu == within.gpu && is(&[*within]),
         Some(Grant::Mig(specs)) => candidate.kind == Kind::Mig && is(specs),
         Some(Grant::Whole(gpus)) => {
             candidate.kind == Kind::Whole

@@ -179,11 +179,11 @@ fn realise_job(local: &Local<'_>, placement: &str, uid: u32, gid: u32) -> Result
     let placed = parse_placement(placement, &model_of).map_err(|e| {
         Failure::new(format!("--placement: {e}")).hint("such as 'v1 job=12;n1=mig:3/2g.10gb@4'")
     })?;
-    let grant = placed
+    let given = placed
         .on(&local.name)
         .ok_or_else(|| Failure::new(format!("--placement says nothing about node {}", local.name)))?;
     let grant = Numbering::default()
-        .translate(&local.settings, grant)
+        .translate(&local.settings, &given.grant)
         .map_err(|e| Failure::new(format!("--placement: {}", with_causes(&e))))?;
     let job = JobContext {
         job: placed.job,
@@ -191,6 +191,7 @@ fn realise_job(local: &Local<'_>, placement: &str, uid: u32, gid: u32) -> Result
         gid,
         restart: 0,
         grant,
+        cap_w: given.cap_w,
         decision: "made by hand with tessera node realise".to_owned(),
         plain: false,
         matched: None,

@@ -139,6 +139,7 @@ fn held(model: &Model, gpu: &GpuLayout) -> Vec<Holding> {
                     HolderLayout::Idle => Vec::new(),
                     HolderLayout::Job(job) => vec![*job],
                     HolderLayout::Mps(shares) => ids(shares),
+                    HolderLayout::Compute(parts) => parts.iter().map(|p| p.job).collect(),
                 };
                 all(jobs, mask)
             })

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 
 use far::Micros;
 use geometry::{JobId, Uid};
-use node_state::{Ask, Policy};
+use node_state::{Ask, Policy, Spread};
 use protocol::{AdminComment, Says};
 use site_config::{SiteConfig, hostlist};
 
@@ -127,7 +127,7 @@ fn verdicts(
     let partition = subject.submission.partitions.first().map(String::as_str);
     let policy = Policy { sets: config.sets(partition), ..config.policy() };
     let ask = Ask {
-        same_gpu_only: true,
+        spread: Spread::ALIKE,
         plain: subject.plain,
         ..Ask::new(JobId(job.id), uid, subject.request.clone())
     };

@@ -29,7 +29,7 @@ pub(super) fn verdict(node: &Node, ask: &Ask, policy: &Policy, ends: &HashMap<Jo
     if decision.chosen.is_some() {
         return Verdict::Now(decision.why());
     }
-    if let Err(never) = admits_ever(node, &ask.request, policy, ask.same_gpu_only) {
+    if let Err(never) = admits_ever(node, &ask.request, policy) {
         return Verdict::Never(never.to_string());
     }
     let fits = |gone: &[JobId]| {

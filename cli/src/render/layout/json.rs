@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Drawn;
-use super::pieces::{self, Job, Piece};
+use super::pieces::{self, Job, Piece, Share};
 
 /// `{"nodes": [{"name", "links", "gpus": [{"index", "model", "units", "pieces": […]}]}]}`; free units are pieces too.
 pub(crate) fn value(nodes: &[Drawn]) -> Value {
@@ -29,7 +29,12 @@ fn piece(piece: &Piece) -> Value {
 
 fn job(job: &Job) -> Value {
     match job.share {
-        Some((mem_mib, threads)) => json!({ "id": job.id.0, "mem_mib": mem_mib, "threads": threads }),
+        Some(Share::Mps(mem_mib, threads)) => {
+            json!({ "id": job.id.0, "mem_mib": mem_mib, "threads": threads })
+        }
+        Some(Share::Compute(slices, mem_mib)) => {
+            json!({ "id": job.id.0, "mem_mib": mem_mib, "compute_slices": slices })
+        }
         None => json!({ "id": job.id.0 }),
     }
 }

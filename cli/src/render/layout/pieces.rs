@@ -2,7 +2,7 @@
 
 use geometry::size::display_gb;
 use geometry::{JobId, Model};
-use protocol::layout::{GpuLayout, HolderLayout, InstanceLayout, Shares};
+use protocol::layout::{ComputeLayout, GpuLayout, HolderLayout, InstanceLayout, Shares};
 
 use crate::render::colour::Owner;
 
@@ -23,8 +23,17 @@ pub(crate) struct Piece {
 /// A job on a piece.
 pub(crate) struct Job {
     pub(crate) id: JobId,
-    /// Memory in MiB and threads in percent, where it shares.
-    pub(crate) share: Option<(u64, u8)>,
+    /// Its part, where it shares.
+    pub(crate) share: Option<Share>,
+}
+
+/// A job's part of what it shares with others.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Share {
+    /// Under MPS: memory in MiB, threads in percent.
+    Mps(u64, u8),
+    /// A compute instance: its slices, and the memory in MiB that the job states.
+    Compute(u8, u64),
 }
 
 impl Piece {
@@ -33,11 +42,17 @@ impl Piece {
         let jobs = self.ids();
         match self.owner {
             Owner::Isolated => format!("job {jobs}"),
-            Owner::Shared => format!("mps {jobs}"),
+            Owner::Shared => format!("{} {jobs}", self.sharing()),
             Owner::Whole => format!("whole, job {jobs}"),
             Owner::Idle | Owner::Free => self.owner.name().to_owned(),
             Owner::Slurm => "left to Slurm".to_owned(),
         }
+    }
+
+    /// How the jobs share it: `mps`, or `ci` for compute instances.
+    fn sharing(&self) -> &'static str {
+        let compute = |j: &Job| matches!(j.share, Some(Share::Compute(..)));
+        if self.jobs.iter().any(compute) { "ci" } else { "mps" }
     }
 
     /// The jobs' ids alone.
@@ -46,15 +61,17 @@ impl Piece {
         if self.more > 0 { format!("{ids} +{}", self.more) } else { ids }
     }
 
-    /// The shares with their limits: `mps 13 (3.0 GB, 25 %), 14 (…)`; otherwise as [`Piece::holder`].
+    /// The shares with their limits: `mps 13 (3.0 GB, 25 %), 14 (…)`, `ci 15 (4c, 20.0 GB), 16 (…)`; otherwise as
+    /// [`Piece::holder`].
     pub(crate) fn detail(&self) -> String {
         let share = |j: &Job| match j.share {
-            Some((mem, threads)) => format!("{} ({}, {threads} %)", j.id, display_gb(mem)),
+            Some(Share::Mps(mem, threads)) => format!("{} ({}, {threads} %)", j.id, display_gb(mem)),
+            Some(Share::Compute(slices, mem)) => format!("{} ({slices}c, {})", j.id, display_gb(mem)),
             None => j.id.to_string(),
         };
         match self.owner {
             Owner::Shared if self.more == 0 => {
-                format!("mps {}", self.jobs.iter().map(share).collect::<Vec<_>>().join(", "))
+                format!("{} {}", self.sharing(), self.jobs.iter().map(share).collect::<Vec<_>>().join(", "))
             }
             _ => self.holder(),
         }
@@ -103,6 +120,11 @@ fn piece(model: &Model, instance: &InstanceLayout) -> Option<Piece> {
     let (owner, jobs, more) = match &instance.holder {
         HolderLayout::Job(job) => (Owner::Isolated, vec![Job { id: *job, share: None }], 0),
         HolderLayout::Mps(shares) => (Owner::Shared, jobs(shares), shares.more),
+        HolderLayout::Compute(parts) => {
+            let job =
+                |p: &ComputeLayout| Job { id: p.job, share: Some(Share::Compute(p.part.slices, p.mem_mib)) };
+            (Owner::Shared, parts.iter().map(job).collect(), 0)
+        }
         HolderLayout::Idle => (Owner::Idle, Vec::new(), 0),
     };
     let profile_name = Some(profile.name.clone());
@@ -110,5 +132,5 @@ fn piece(model: &Model, instance: &InstanceLayout) -> Option<Piece> {
 }
 
 fn jobs(shares: &Shares) -> Vec<Job> {
-    shares.listed.iter().map(|s| Job { id: s.job, share: Some((s.mem_mib, s.threads)) }).collect()
+    shares.listed.iter().map(|s| Job { id: s.job, share: Some(Share::Mps(s.mem_mib, s.threads)) }).collect()
 }

@@ -8,5 +8,5 @@ mod wanted;
 pub use device_nodes::DeviceError;
 pub(crate) use device_nodes::{Access, Devices, GPU_MAJOR, gpu_node};
 pub(crate) use driver_params::complaint;
-pub(crate) use settle::{lock_deadline, settle};
+pub(crate) use settle::{caps_now, lock_deadline, settle};
 pub(crate) use wanted::{GpuFacts, caps, device_nodes};

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::device_nodes::{Access, DeviceError, Devices, gpu_node};
-use super::wanted::gpu_access;
+use super::wanted::{cap_access, gpu_access};
 use crate::deadline::Deadline;
 use crate::journal::{Entry, GpuRecord, Journal, Kind};
 use crate::own_dirs::StateError;
@@ -36,6 +36,27 @@ pub(crate) fn settle(
         now.and_then(|now| devices.set(&name, now.map_or(wanted, |now| no_less(now, wanted)))).err()
     };
     Ok(entry.gpus.iter().filter(|g| !settings.spares(g.index)).filter_map(set).collect())
+}
+
+/// The capability nodes of an entry as all other live jobs and, if it stays, the entry itself want them. Jobs in one GPU
+/// instance have its node in common. While a job's file is damaged, nobody in such a GPU instance loses access. The caller
+/// holds the nodes' lock.
+pub(crate) fn caps_now(
+    settings: &Settings,
+    journal: &Journal,
+    entry: &Entry,
+    stays: bool,
+) -> Result<Vec<(String, Access)>, StateError> {
+    let (mut live, damaged) = journal.jobs()?.into_parts();
+    let lost = journal.lost_jobs(&live, &damaged)?.into_iter().any(|job| job != entry.job());
+    live.retain(|e| e.job != entry.job && e.boot == journal.boot());
+    if stays {
+        live.push(entry.clone());
+    }
+    let keeps = lost && entry.instances.iter().any(|i| i.part.is_some());
+    let names = entry.device_nodes.iter().filter(|name| name.contains('/'));
+    let wanted = names.map(|name| (name.clone(), cap_access(settings, name, &live)));
+    Ok(wanted.filter(|(_, access)| !(keeps && *access == Access::CAP_CLOSED)).collect())
 }
 
 /// Whether a job of which the journal knows nothing may be on this entry's GPUs, so that its access must stay. Whole GPUs

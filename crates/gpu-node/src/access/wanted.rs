@@ -35,20 +35,43 @@ pub(super) fn gpu_access<'e>(
     access
 }
 
+/// How a capability node must be, from the entries of live jobs that name it.
+pub(super) fn cap_access<'e>(
+    settings: &Settings,
+    name: &str,
+    live: impl IntoIterator<Item = &'e Entry>,
+) -> Access {
+    let users = live.into_iter().filter(|e| e.is_given() && e.device_nodes.iter().any(|n| n == name));
+    users.map(|entry| own_caps(settings, entry)).fold(Access::CAP_CLOSED, both_caps)
+}
+
+/// How a job's capability nodes must be if no other job has them.
+fn own_caps(settings: &Settings, entry: &Entry) -> Access {
+    if shared_by_all(settings, entry) { Access::CAP_OPEN } else { Access::cap_of(entry.uid) }
+}
+
+/// What lets in whoever either lets in.
+fn both_caps(a: Access, b: Access) -> Access {
+    match (a, b) {
+        (Access::CAP_CLOSED, other) | (other, Access::CAP_CLOSED) => other,
+        (a, b) if a == b => a,
+        _ => Access::CAP_OPEN,
+    }
+}
+
 /// Whether every user may use what the job uses.
 fn shared_by_all(settings: &Settings, entry: &Entry) -> bool {
     entry.kind == Kind::Mps && settings.share_between_users
 }
 
-/// The capability nodes that make a ready job's instances the job's, and how they must be.
+/// The capability nodes that make a ready job's instances the job's, and how they must be if no other job has them.
 pub(crate) fn caps(
     settings: &Settings,
     devices: &Devices,
     entry: &Entry,
 ) -> Result<Vec<(String, Access)>, DeviceError> {
-    let to_all = shared_by_all(settings, entry);
     let mut grants = Vec::new();
-    let access = if to_all { Access::CAP_OPEN } else { Access::cap_of(entry.uid) };
+    let access = own_caps(settings, entry);
     for instance in &entry.instances {
         let minor = entry.gpus.iter().find(|g| g.index == instance.gpu).map(|g| g.minor);
         if let (Some(minor), Some(live)) = (minor, &instance.live) {
@@ -78,7 +101,10 @@ pub(crate) fn device_nodes(
         wanted.insert(gpu_node(facts.minor), gpu_access(settings, facts.gpu, entries));
     }
     for entry in entries.iter().filter(|e| e.phase == Phase::Ready) {
-        wanted.extend(caps(settings, devices, entry)?);
+        for (name, access) in caps(settings, devices, entry)? {
+            let others = wanted.get(&name).copied().unwrap_or(Access::CAP_CLOSED);
+            wanted.insert(name, both_caps(others, access));
+        }
     }
     Ok(wanted)
 }

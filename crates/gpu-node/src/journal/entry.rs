@@ -59,6 +59,23 @@ pub struct LiveInstance {
     pub uuid: String,
 }
 
+/// A compute instance within a GPU instance that other jobs may use as well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartRecord {
+    /// Compute slices.
+    pub slices: u8,
+    /// First compute slice within the GPU instance.
+    pub start: u8,
+}
+
+impl PartRecord {
+    /// The compute slices as a bit mask.
+    #[must_use]
+    pub fn mask(self) -> u16 {
+        geometry::compute_mask(self.slices, Slice(self.start))
+    }
+}
+
 /// An instance that a job uses, alone or shared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstanceRecord {
@@ -66,19 +83,30 @@ pub struct InstanceRecord {
     pub gpu: NvmlIndex,
     /// The profile's id, unique within the GPU's model.
     pub profile: u32,
-    /// The profile's name.
+    /// The profile's name; of a compute instance its own, `4c.7g.40gb`.
     pub name: String,
     /// First placement unit.
     pub start: u8,
     /// Number of placement units.
     pub size: u8,
-    /// Memory, MiB, as the driver says.
+    /// Memory, MiB, as the driver says; of a compute instance what its job states.
     pub memory_mib: u64,
+    /// The compute instance that is the job's; `None`: all of the GPU instance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<PartRecord>,
     /// `None` until it exists.
     pub live: Option<LiveInstance>,
 }
 
 impl InstanceRecord {
+    /// Whether both are compute instances in one GPU instance, without a compute slice in common.
+    pub(crate) fn is_beside(&self, other: &Self) -> bool {
+        let (Some(mine), Some(theirs)) = (self.part, other.part) else { return false };
+        let same =
+            (self.gpu, self.profile, self.placement()) == (other.gpu, other.profile, other.placement());
+        same && mine.mask() & theirs.mask() == 0
+    }
+
     /// The placement units that it takes.
     #[must_use]
     pub fn placement(&self) -> Placement {

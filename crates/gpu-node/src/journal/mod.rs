@@ -25,7 +25,9 @@ use rustix::fs::Mode;
 use crate::own_dirs::{self, StateError};
 use folder::{Folder, Outlive};
 
-pub use entry::{DaemonRecord, Entry, GpuRecord, InstanceRecord, Kind, LiveInstance, Phase, ShareRecord};
+pub use entry::{
+    DaemonRecord, Entry, GpuRecord, InstanceRecord, Kind, LiveInstance, PartRecord, Phase, ShareRecord,
+};
 pub use folder::{Contents, DamagedFile};
 pub use format::VERSION;
 

@@ -29,7 +29,7 @@ pub(crate) fn conflict(new: &Entry, other: &Entry, share_between_users: bool) ->
         let on_gpu = |e: &Entry| e.instances.iter().filter(|i| i.gpu == gpu).cloned().collect::<Vec<_>>();
         for mine in on_gpu(new) {
             for theirs in on_gpu(other) {
-                if mine.placement().mask() & theirs.placement().mask() != 0 {
+                if mine.placement().mask() & theirs.placement().mask() != 0 && !mine.is_beside(&theirs) {
                     return Some(Contested { gpu, what: format!("{} at {}", theirs.name, theirs.start) });
                 }
             }

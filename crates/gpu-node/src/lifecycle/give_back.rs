@@ -2,7 +2,7 @@
 
 use error_chain::Chain;
 
-use crate::access::{self, Access, DeviceError, Devices};
+use crate::access::{self, DeviceError, Devices};
 use crate::fault::Fault;
 use crate::journal::{Entry, Journal};
 use crate::lock::Locks;
@@ -40,6 +40,7 @@ pub(super) fn revoke(
     let devices = Devices::open(settings)?;
     let nodes = Locks::for_nodes(&settings.state_dir, &access::lock_deadline());
     let nodes = nodes.map_err(|e| problems.push(Chain(&e).to_string())).ok();
+    revoke_caps(settings, journal, &devices, entry, &mut problems)?;
     let failed = access::settle(settings, journal, &devices, entry, false)?;
     problems.extend(failed.iter().filter(|e| !missing(e)).map(|e| Chain(e).to_string()));
     Ok((problems, nodes))
@@ -50,37 +51,34 @@ fn missing(e: &DeviceError) -> bool {
     matches!(e, DeviceError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound)
 }
 
-/// Ends the job's share and closes its capability nodes, unless other jobs use the same.
+/// Ends the job's share, unless other jobs use the same.
 fn revoke_share(
     settings: &Settings,
     journal: &Journal,
     entry: &Entry,
     problems: &mut Vec<String>,
 ) -> Result<(), Fault> {
-    if let Some(share) = &entry.share
-        && mps::holder(journal, &share.daemon, Some(entry.job()))?.is_some()
-    {
-        // The others use the same daemon and, as the same user, the same device nodes.
-        if let Some(daemon) = journal.daemon(&share.daemon)?
-            && let Err(e) = mps::share_changes(settings, journal, &daemon, entry.job(), false)
-        {
-            problems.push(Chain(&e).to_string());
-        }
-        return Ok(());
-    }
-    if let Some(share) = &entry.share
-        && let Some(daemon) = journal.daemon(&share.daemon)?
-        && let Err(e) = mps::stop(settings, journal, &daemon, Some(entry.job()))
-    {
-        problems.push(Chain(&e).to_string());
-    }
-    let mut caps = entry.device_nodes.iter().filter(|name| name.contains('/')).peekable();
-    if caps.peek().is_none() {
-        return Ok(());
-    }
-    let devices = Devices::open(settings)?;
-    for name in caps {
-        match devices.set(name, Access::CAP_CLOSED) {
+    let Some(share) = &entry.share else { return Ok(()) };
+    let Some(daemon) = journal.daemon(&share.daemon)? else { return Ok(()) };
+    let done = if mps::holder(journal, &share.daemon, Some(entry.job()))?.is_some() {
+        mps::share_changes(settings, journal, &daemon, entry.job(), false)
+    } else {
+        mps::stop(settings, journal, &daemon, Some(entry.job()))
+    };
+    problems.extend(done.err().map(|e| Chain(&e).to_string()));
+    Ok(())
+}
+
+/// Sets the job's capability nodes as all other jobs want them: closed, unless another job is in the same GPU instance.
+fn revoke_caps(
+    settings: &Settings,
+    journal: &Journal,
+    devices: &Devices,
+    entry: &Entry,
+    problems: &mut Vec<String>,
+) -> Result<(), Fault> {
+    for (name, access) in access::caps_now(settings, journal, entry, false)? {
+        match devices.set(&name, access) {
             Err(e) if !missing(&e) => problems.push(Chain(&e).to_string()),
             _ => {}
         }

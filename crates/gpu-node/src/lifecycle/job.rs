@@ -23,6 +23,8 @@ pub struct JobContext {
     pub restart: u32,
     /// What it was granted on this node.
     pub grant: NvmlGrant,
+    /// Power cap of each of its GPUs, W, if it has one.
+    pub cap_w: Option<u16>,
     /// Why, in one line, for the job's log.
     pub decision: String,
     /// It used none of Tessera's options.

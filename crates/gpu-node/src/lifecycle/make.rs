@@ -15,7 +15,7 @@ use crate::leftovers::Leftover;
 use crate::lock::Locks;
 use crate::numbering::{GrantedGpu, NvmlGrant};
 use crate::settings::{GpuSettings, Settings};
-use crate::{hardware, instances, mps};
+use crate::{compute_instances, hardware, instances, mps};
 
 /// Fills in what is planned, from the driver's answers, before anything is changed.
 pub(super) fn plan(
@@ -28,7 +28,8 @@ pub(super) fn plan(
     entry.gpus = grant.gpus().iter().map(|gpu| look_up(driver, gpu, count)).collect::<Result<_, _>>()?;
     grant.gpus().iter().try_for_each(|gpu| keeps_its_purpose(gpu, grant))?;
     for spec in grant.instances() {
-        entry.instances.push(instances::plan(driver, *spec, described(grant, spec.gpu))?);
+        let described = described(grant, spec.gpu);
+        entry.instances.push(instances::plan(driver, *spec, grant.compute(), described)?);
     }
     if let (Some((mem_mib, threads)), Some(daemon)) = (grant.share(), grant.daemon_key()) {
         let paths = mps::Paths::of(settings, &daemon);
@@ -123,7 +124,13 @@ pub(super) fn carry_out(
         set_mode(driver, gpu, policy, partitioned, deadline)?;
         let mut wanted: Vec<&mut InstanceRecord> =
             entry.instances.iter_mut().filter(|i| i.gpu == gpu).collect();
-        if partitioned {
+        if let [record] = &mut wanted[..]
+            && let Some(part) = record.part
+        {
+            let wanted = (&mut **record, part);
+            let on = (gpu, described);
+            compute_instances::make(driver, &devices, on, wanted, others, &mut hand_over, deadline)?;
+        } else if partitioned {
             instances::make(
                 driver,
                 &devices,
@@ -151,7 +158,7 @@ fn places(entry: &Entry, gpu: NvmlIndex) -> Vec<Placement> {
 /// Makes the device nodes the job's.
 fn give(settings: &Settings, journal: &Journal, devices: &Devices, entry: &mut Entry) -> Result<(), Fault> {
     let caps = access::caps(settings, devices, entry)?;
-    entry.device_nodes = caps.iter().map(|c| c.0.clone()).collect();
+    entry.device_nodes = caps.into_iter().map(|c| c.0).collect();
     if entry.instances.is_empty() {
         let ours = entry.gpus.iter().filter(|g| !settings.spares(g.index));
         entry.device_nodes.extend(ours.map(|g| gpu_node(g.minor)));
@@ -163,9 +170,10 @@ fn give(settings: &Settings, journal: &Journal, devices: &Devices, entry: &mut E
         if let Some(e) = failed.into_iter().next() {
             return Err(e.into());
         }
-    }
-    for (name, access) in &caps {
-        devices.set(name, *access)?;
+        // Under the same lock: the nodes of a GPU instance may be another job's as well.
+        for (name, access) in access::caps_now(settings, journal, entry, true)? {
+            devices.set(&name, access)?;
+        }
     }
     Ok(())
 }

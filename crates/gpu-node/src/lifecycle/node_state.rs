@@ -1,7 +1,9 @@
 //! The node as the placement engine sees it, from the driver's answers and the journal.
 
-use geometry::Uid;
-use node_state::{GpuState, Holder, Instance, MigPolicy, Node, Purpose, Share};
+use geometry::{Slice, Uid};
+use node_state::{ComputeHold, GpuState, Holder, Instance, MigPolicy, Node, Purpose, Share};
+
+use protocol::ComputeSpec;
 
 use crate::fault::Fault;
 use crate::gpu_ids::NvmlIndex;
@@ -74,8 +76,11 @@ fn holder(entries: &[&Entry], gpu: NvmlIndex, instance: &GpuInstance) -> Holder 
     let held = |e: &&&Entry| e.instances.iter().any(|r| r.gpu == gpu && r.placement() == instance.placement);
     let mine: Vec<&&Entry> = entries.iter().filter(held).collect();
     let shares: Vec<Share> = mine.iter().filter_map(|e| share_of(e)).collect();
+    let mut parts: Vec<ComputeHold> = mine.iter().filter_map(|e| part_of(e)).collect();
+    parts.sort_by_key(|p| p.part.start);
     match mine.first() {
         None => Holder::Idle,
+        Some(_) if !parts.is_empty() => Holder::Compute(parts),
         Some(_) if !shares.is_empty() => Holder::Shared(shares),
         Some(entry) => Holder::Isolated(entry.job()),
     }
@@ -84,4 +89,15 @@ fn holder(entries: &[&Entry], gpu: NvmlIndex, instance: &GpuInstance) -> Holder 
 fn share_of(entry: &Entry) -> Option<Share> {
     let share = entry.share.as_ref()?;
     Some(Share { job: entry.job(), uid: Uid(entry.uid), mem_mib: share.mem_mib, threads: share.threads })
+}
+
+fn part_of(entry: &Entry) -> Option<ComputeHold> {
+    let record = entry.instances.first()?;
+    let part = record.part?;
+    Some(ComputeHold {
+        job: entry.job(),
+        uid: Uid(entry.uid),
+        part: ComputeSpec { slices: part.slices, start: Slice(part.start) },
+        mem_mib: record.memory_mib,
+    })
 }

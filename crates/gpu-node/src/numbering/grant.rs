@@ -4,7 +4,7 @@ use geometry::{GpuIndex, ProfileId};
 use protocol::{Grant, MigSpec, ShareOn};
 
 use crate::gpu_ids::{GpuMinor, NvmlIndex};
-use crate::journal::{Entry, InstanceRecord, Kind};
+use crate::journal::{Entry, InstanceRecord, Kind, PartRecord};
 use crate::settings::GpuSettings;
 
 /// A GPU of a grant, with all that is known of it before the driver is asked.
@@ -36,7 +36,7 @@ impl NvmlGrant {
 
     pub(crate) fn kind(&self) -> Kind {
         match self.grant {
-            Grant::Mig(_) => Kind::Mig,
+            Grant::Mig(_) | Grant::Compute { .. } => Kind::Mig,
             Grant::Mps { .. } => Kind::Mps,
             Grant::Whole(_) => Kind::Whole,
         }
@@ -48,7 +48,7 @@ impl NvmlGrant {
         &self.gpus
     }
 
-    /// The instances, in the order the job sees them; for a share inside an instance, that one.
+    /// The GPU instances, in the order the job sees them; for a share or compute instance inside one, that one.
     pub(crate) fn instances(&self) -> &[MigSpec<NvmlIndex>] {
         self.grant.instances()
     }
@@ -57,8 +57,14 @@ impl NvmlGrant {
     pub(crate) fn share(&self) -> Option<(u64, u8)> {
         match self.grant {
             Grant::Mps { mem_mib, threads, .. } => Some((mem_mib, threads)),
-            Grant::Mig(_) | Grant::Whole(_) => None,
+            Grant::Mig(_) | Grant::Compute { .. } | Grant::Whole(_) => None,
         }
+    }
+
+    /// For a compute instance: which, and the memory in MiB that the job states.
+    pub(crate) fn compute(&self) -> Option<(PartRecord, u64)> {
+        let Grant::Compute { part, mem_mib, .. } = self.grant else { return None };
+        Some((PartRecord { slices: part.slices, start: part.start.0 }, mem_mib))
     }
 
     /// The key of the MPS daemon that a share needs: `gpu0` for a GPU, `gpu0-14-2` (profile id, start) for an instance.
@@ -80,6 +86,7 @@ impl NvmlGrant {
         self.kind() == entry.kind
             && self.gpus.iter().map(|g| g.index).eq(entry.gpus.iter().map(|g| g.index))
             && self.instances().iter().copied().eq(entry.instances.iter().map(spec))
+            && self.compute().map(|(part, _)| part) == entry.instances.first().and_then(|i| i.part)
             && self.share() == entry.share.as_ref().map(|s| (s.mem_mib, s.threads))
     }
 }

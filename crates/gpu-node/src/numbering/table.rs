@@ -117,7 +117,7 @@ impl Numbering {
         // In the granted order, which is the order the job sees.
         let in_order = match grant {
             Grant::Whole(gpus) => gpus.clone(),
-            Grant::Mig(_) | Grant::Mps { .. } => grant.gpus(),
+            Grant::Mig(_) | Grant::Compute { .. } | Grant::Mps { .. } => grant.gpus(),
         };
         let mut gpus = in_order.iter().map(|g| self.granted(settings, *g)).collect::<Result<Vec<_>, _>>()?;
         if !matches!(grant, Grant::Whole(_)) {

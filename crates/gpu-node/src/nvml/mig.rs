@@ -15,8 +15,10 @@ use crate::gpu_ids::NvmlIndex;
 pub struct ComputeInstance {
     /// Its number within its GPU instance.
     pub id: u32,
-    /// Compute slices; fewer than its GPU instance's where something else than Tessera made it.
+    /// Compute slices.
     pub slices: u32,
+    /// First compute slice within its GPU instance.
+    pub start: u32,
     /// `MIG-…`.
     pub uuid: String,
 }
@@ -30,8 +32,17 @@ pub struct GpuInstance {
     pub profile: ProfileId,
     /// Which units of the GPU it takes.
     pub placement: Placement,
-    /// Its compute instances; one, when Tessera made it.
+    /// Its compute instances; one with all slices, unless jobs share the GPU instance.
     pub compute: Vec<ComputeInstance>,
+}
+
+impl ComputeInstance {
+    /// The compute slices as a bit mask.
+    #[must_use]
+    pub fn mask(&self) -> u16 {
+        let small = |n: u32| u8::try_from(n).unwrap_or(u8::MAX);
+        geometry::compute_mask(small(self.slices), Slice(small(self.start)))
+    }
 }
 
 impl GpuInstance {
@@ -153,7 +164,7 @@ impl Nvml {
         let handle = self.handle(gpu, gi)?;
         for (profile, _) in self.ci_profiles(gpu, gi.profile.0, handle).map_err(&fail)? {
             if let Some(ci) = self.cis(handle, profile).map_err(&fail)?.first() {
-                let (device, _) = self.lib.ci_info(*ci).map_err(&fail)?;
+                let (device, ..) = self.lib.ci_info(*ci).map_err(&fail)?;
                 let (total, used) = self.lib.memory(device).map_err(&fail)?;
                 return Ok(Some((total >> 20, used >> 20)));
             }
@@ -200,6 +211,64 @@ impl Nvml {
         let (profile, slices) = profiles.first().copied().ok_or(fail(Code::NOT_SUPPORTED))?;
         let ci = self.lib.create_ci(handle, profile).map_err(fail)?;
         self.compute_instance(ci, slices).map_err(fail)
+    }
+
+    /// Makes a compute instance of so many slices at a first slice. A driver that cannot place compute instances puts it
+    /// where it likes: the answer says where.
+    ///
+    /// # Errors
+    ///
+    /// As NVML answers: `INSUFFICIENT_RESOURCES` where the slices are taken.
+    pub fn create_compute_part(
+        &self,
+        gpu: NvmlIndex,
+        gi: &GpuInstance,
+        (slices, start): (u32, u32),
+    ) -> Result<ComputeInstance, NvmlError> {
+        let fail = |code| NvmlError::Gpu {
+            gpu,
+            what: format!("cannot create a compute instance of {slices} slices in GPU instance {}", gi.id),
+            code,
+        };
+        let handle = self.handle(gpu, gi)?;
+        let profiles = self.ci_profiles(gpu, gi.profile.0, handle).map_err(fail)?;
+        let (profile, _) =
+            profiles.into_iter().find(|(_, of)| *of == slices).ok_or(fail(Code::NOT_SUPPORTED))?;
+        let ci = match self.lib.create_ci_at(handle, profile, (start, slices)) {
+            Err(Code::FUNCTION_NOT_FOUND) => self.lib.create_ci(handle, profile),
+            placed => placed,
+        };
+        self.compute_instance(ci.map_err(fail)?, slices).map_err(fail)
+    }
+
+    /// Destroys one compute instance of a GPU instance, which stays: one attempt.
+    ///
+    /// # Errors
+    ///
+    /// `IN_USE` while a process is in it. One that is gone already is no error.
+    pub fn destroy_compute(
+        &self,
+        gpu: NvmlIndex,
+        gi: &GpuInstance,
+        ci: &ComputeInstance,
+    ) -> Result<(), NvmlError> {
+        let fail = |code| NvmlError::Gpu {
+            gpu,
+            what: format!("cannot destroy compute instance {} of GPU instance {}", ci.id, gi.id),
+            code,
+        };
+        let handle = self.handle(gpu, gi)?;
+        for (profile, _) in self.ci_profiles(gpu, gi.profile.0, handle).map_err(fail)? {
+            for found in self.cis(handle, profile).map_err(fail)? {
+                if self.lib.ci_info(found).map_err(fail)?.1 == ci.id {
+                    return match self.lib.destroy_ci(found) {
+                        Err(Code::NOT_FOUND) => Ok(()),
+                        other => other.map_err(fail),
+                    };
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Destroys a GPU instance and what is in it: one attempt.
@@ -284,8 +353,8 @@ impl Nvml {
     }
 
     fn compute_instance(&self, ci: ffi::Ci<'_>, slices: u32) -> Result<ComputeInstance, Code> {
-        let (device, id) = self.lib.ci_info(ci)?;
-        Ok(ComputeInstance { id, slices, uuid: self.lib.uuid(device)? })
+        let (device, id, start) = self.lib.ci_info(ci)?;
+        Ok(ComputeInstance { id, slices, start, uuid: self.lib.uuid(device)? })
     }
 
     /// Compute instance profiles of a GPU instance: (id, slices), largest first; there is one at least.

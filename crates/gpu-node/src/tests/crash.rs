@@ -17,7 +17,20 @@ fn grants() -> Vec<(&'static str, Grant)> {
             "share of an instance",
             Grant::Mps { on: ShareOn::Instance(spec(0, "4g.20gb", 0)), mem_mib: 1000, threads: 25 },
         ),
+        ("compute instance", compute(0, "4c.7g.40gb", 0)),
+        (BESIDE, compute(0, "4c.7g.40gb", 0)),
     ]
+}
+
+/// The neighbour of this one is in the same GPU instance, and of the same user.
+const BESIDE: &str = "compute instance beside another";
+
+fn is_beside(which: usize) -> bool {
+    grants()[which].0 == BESIDE
+}
+
+fn user(which: usize) -> u32 {
+    if is_beside(which) { BOB } else { ALICE }
 }
 
 /// Not a test of its own: the prolog or epilog that is killed.
@@ -29,12 +42,16 @@ fn act() {
     let which: usize = std::env::var("ACT_GRANT").unwrap().parse().unwrap();
     match std::env::var("ACT").unwrap().as_str() {
         "release" => node.release(7),
-        _ => drop(node.realise(7, ALICE, grants()[which].1.clone()).unwrap()),
+        _ => drop(node.realise(7, user(which), grants()[which].1.clone()).unwrap()),
     }
 }
 
 /// Leaves idle instances of other shapes, in MIG mode.
-fn litter(node: &TestNode) {
+fn litter(node: &TestNode, which: usize) {
+    if is_beside(which) {
+        node.realise(1, BOB, compute(0, "2c.7g.40gb", 2)).unwrap();
+        return node.release(1);
+    }
     node.realise(1, BOB, mig(&[(0, "1g.5gb", 1), (0, "1g.5gb", 3), (0, "2g.10gb", 4)])).unwrap();
     node.release(1);
 }
@@ -63,11 +80,14 @@ fn check(node: &TestNode, neighbour: &crate::journal::Entry, which: usize, at: &
     assert_eq!(node.daemons().len(), 0, "{at}");
     assert!(node.reconcile(&[2]).is_clean(), "{at}: a second reconciliation has nothing to do");
     assert!(Journal::open(&node.settings.state_dir).unwrap().bad_files().unwrap().is_empty());
-    node.realise(7, ALICE, grants()[which].1.clone()).unwrap_or_else(|e| panic!("{at}: {e}"));
+    node.realise(7, user(which), grants()[which].1.clone()).unwrap_or_else(|e| panic!("{at}: {e}"));
     node.release(7);
 }
 
 fn neighbour(node: &TestNode, which: usize) -> crate::journal::Entry {
+    if is_beside(which) {
+        return node.realise(2, BOB, compute(0, "3c.7g.40gb", 4)).unwrap().entry;
+    }
     let gpu = if which == 2 { 0 } else { 1 };
     node.realise(2, BOB, mig(&[(gpu, "1g.5gb", 0)])).unwrap().entry
 }
@@ -79,10 +99,10 @@ fn every_point(node: &TestNode, which: usize) {
         let mut points = 0;
         loop {
             if which != 2 {
-                litter(node);
+                litter(node, which);
             }
             if act == "release" {
-                node.realise(7, ALICE, grants()[which].1.clone()).unwrap();
+                node.realise(7, user(which), grants()[which].1.clone()).unwrap();
             }
             let (at, grant) = (points.to_string(), which.to_string());
             let output =
@@ -107,6 +127,16 @@ fn instances() {
 }
 
 #[test]
+fn compute_instance() {
+    on_node("tests::crash::compute_instance", |node| every_point(node, 4));
+}
+
+#[test]
+fn compute_instance_beside_another() {
+    on_node("tests::crash::compute_instance_beside_another", |node| every_point(node, 5));
+}
+
+#[test]
 fn mode_and_whole() {
     on_node("tests::crash::mode_and_whole", |node| every_point(node, 1));
 }
@@ -127,7 +157,7 @@ fn a_killed_prolog_can_be_run_again() {
         let neighbour = neighbour(node, 0);
         for (which, (what, grant)) in grants().into_iter().enumerate().filter(|(i, _)| *i != 2) {
             for at in (0..40).step_by(3) {
-                litter(node);
+                litter(node, which);
                 let (text, index) = (at.to_string(), which.to_string());
                 rerun(
                     ACT,
@@ -135,7 +165,7 @@ fn a_killed_prolog_can_be_run_again() {
                     &[("ACT", "realise"), ("ACT_GRANT", &index), ("GPU_NODE_CRASH_AT", &text)],
                 );
                 // Neither reconciliation nor epilog between.
-                node.realise(7, ALICE, grant.clone()).unwrap_or_else(|e| panic!("{what} at {at}: {e}"));
+                node.realise(7, user(which), grant.clone()).unwrap_or_else(|e| panic!("{what} at {at}: {e}"));
                 node.reconcile(&[2, 7]);
                 assert_eq!(node.disagreements(&[2, 7]), Vec::<String>::new(), "{what} at {at}");
                 node.release(7);
@@ -150,9 +180,9 @@ fn an_epilog_cleans_up_after_a_killed_prolog() {
     on_node("tests::crash::an_epilog_cleans_up_after_a_killed_prolog", |node| {
         let neighbour = neighbour(node, 0);
         node.reconcile(&[2]);
-        for which in [0, 1, 3] {
+        for which in [0, 1, 3, 4, 5] {
             for at in 0..36 {
-                litter(node);
+                litter(node, which);
                 let (text, index) = (at.to_string(), which.to_string());
                 rerun(
                     ACT,
@@ -177,7 +207,7 @@ fn killed_at_any_time() {
         for round in 0..40_usize {
             let which = [0, 1, 3][round % 3];
             let neighbour = neighbour(node, which);
-            litter(node);
+            litter(node, which);
             let mut child = command(ACT, &node.dir);
             child.env("ACT", "realise").env("ACT_GRANT", which.to_string());
             child.env("NVML_SIM_TIME_SCALE", "0.1");

@@ -4,6 +4,7 @@
 //! [`on_node`] makes a node and runs this test binary again, for that test alone.
 
 mod again;
+mod compute;
 mod concurrency;
 mod crash;
 mod damaged;
@@ -25,7 +26,7 @@ use std::time::Duration;
 
 use geometry::{GpuIndex, JobId, Model, Slice};
 use node_state::MigPolicy;
-use protocol::{Grant, MigSpec};
+use protocol::{ComputeSpec, Grant, MigSpec};
 use site_config::{LeftoverProcesses, MemoryLimit};
 
 use crate::{
@@ -176,6 +177,7 @@ impl TestNode {
             gid: uid,
             restart: 0,
             grant,
+            cap_w: None,
             decision,
             plain: false,
             matched: None,
@@ -257,6 +259,13 @@ pub(super) fn spec(gpu: u16, profile: &str, start: u8) -> MigSpec {
 
 pub(super) fn mig(specs: &[(u16, &str, u8)]) -> Grant {
     Grant::Mig(specs.iter().map(|(g, p, s)| spec(*g, p, *s)).collect())
+}
+
+/// A compute instance by its name, whose job states 10,000 MiB, in a GPU instance at slice 0.
+pub(super) fn compute(gpu: u16, name: &str, start: u8) -> Grant {
+    let (slices, profile) = geometry::split_compute_name(name).unwrap();
+    let part = ComputeSpec { slices, start: Slice(start) };
+    Grant::Compute { within: spec(gpu, profile, 0), part, mem_mib: 10_000 }
 }
 
 pub(super) fn whole(gpus: &[u16]) -> Grant {

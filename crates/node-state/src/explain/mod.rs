@@ -9,7 +9,7 @@ use std::fmt;
 use crate::ask::Kind;
 use crate::cost::Cost;
 use crate::decision::Decision;
-use crate::report::{Fate, KindTried, Report, ShareClass, ShareScore};
+use crate::report::{ComputeScore, Fate, KindTried, Report, ShareClass, ShareScore};
 use geometry::size::display_gb;
 use geometry::{GpuIndex, ProfileId};
 use parts::{Outcome, WARPS_PER_SM, gbps};
@@ -30,6 +30,7 @@ impl Decision {
         let why = match (grant, self.report.best) {
             (Grant::Mig(specs), Some(Fate::Costs(cost))) => self.report.why_mig(specs, cost),
             (_, Some(Fate::Share(score))) => why_share(score),
+            (_, Some(Fate::Compute(score))) => self.report.why_compute(score),
             (Grant::Whole(_), Some(Fate::Set(score))) => set::why(&score, !self.report.inexact),
             (Grant::Whole(gpus), Some(Fate::Links { mb_s, free, .. })) => {
                 why_whole(gpus.len(), mb_s, free, self.report.inexact)
@@ -82,6 +83,13 @@ impl Report {
     pub fn describe(&self, grant: &Grant) -> String {
         match grant {
             Grant::Mig(specs) => self.describe_instances(specs),
+            Grant::Compute { within, part, mem_mib } => format!(
+                "{}c at compute slice {} of {}, {} of its memory",
+                part.slices,
+                part.start,
+                self.describe_instances(&[*within]),
+                display_gb(*mem_mib)
+            ),
             Grant::Mps { on, mem_mib, threads } => {
                 let device = match on {
                     ShareOn::Gpu(gpu) => format!("GPU {gpu}"),
@@ -135,6 +143,21 @@ impl Report {
         };
         let reuse = if cost.created == 0 { "; reuses an idle instance" } else { "" };
         format!("{smallest}{place}; leaves {left} placements to others{of}{reuse}")
+    }
+
+    fn why_compute(&self, score: ComputeScore) -> String {
+        let place = match self.planned {
+            Some((_, true)) => ", at the planned place".to_owned(),
+            Some((place, false)) => format!(", the planned place {place} is not free"),
+            None => String::new(),
+        };
+        let how = if score.joins {
+            "joins others in a GPU instance; memory and cache are shared with them".to_owned()
+        } else {
+            let left = self.placements_before.saturating_sub(score.cost.lost);
+            format!("the first in its GPU instance, leaves {left} placements to others")
+        };
+        format!("as named{place}; {how}")
     }
 
     /// What the other kinds that `auto` tried would have taken.

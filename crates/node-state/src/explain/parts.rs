@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::cost::Cost;
 use crate::report::{
-    Candidate, Constraint, Fate, KindTried, ShareClass, ShareScore, Starts, Takes, Unsuitable,
+    Candidate, ComputeScore, Constraint, Fate, KindTried, ShareClass, ShareScore, Starts, Takes, Unsuitable,
 };
 use geometry::size::display_gb;
 
@@ -38,7 +38,7 @@ impl fmt::Display for Unsuitable {
         f.write_str(match self {
             Self::CountsGpus => "the request counts GPUs",
             Self::SeveralInstances => "the request asks for several instances",
-            Self::NoMemoryNamed => "a share needs a memory size",
+            Self::NoMemoryNamed => "a share, and a compute instance, needs a memory size",
         })
     }
 }
@@ -67,7 +67,7 @@ impl fmt::Display for Candidate {
         }
         self.fate.fmt(f)?;
         let created = match self.fate {
-            Fate::Costs(cost) => cost.created,
+            Fate::Costs(cost) | Fate::Compute(ComputeScore { joins: false, cost, .. }) => cost.created,
             Fate::Share(ShareScore { class: ShareClass::Open | ShareClass::Carve, cost, .. }) => cost.created,
             _ => return Ok(()),
         };
@@ -84,6 +84,7 @@ impl fmt::Display for Fate {
         match self {
             Self::Costs(cost) => cost.fmt(f),
             Self::Share(score) => score.fmt(f),
+            Self::Compute(score) => score.fmt(f),
             Self::Set(score) => score.fmt(f),
             Self::Links { mb_s, free, .. } => write!(f, "links of {}, of {free} free GPUs", gbps(*mb_s)),
             Self::Ruled(constraint) => write!(f, "no: {constraint}"),
@@ -123,6 +124,14 @@ impl fmt::Display for ShareScore {
     }
 }
 
+impl fmt::Display for ComputeScore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { part, joins, lost, cost } = self;
+        write!(f, "{}c at compute slice {}, loses {lost} compute instances, ", part.slices, part.start)?;
+        if *joins { f.write_str("joins others") } else { write!(f, "a new GPU instance, {cost}") }
+    }
+}
+
 /// Bandwidth as people read it: `25 GB/s`.
 #[expect(clippy::cast_precision_loss, reason = "for people")]
 pub(super) fn gbps(mb_s: u64) -> String {
@@ -152,6 +161,10 @@ impl fmt::Display for Constraint {
             Self::OtherUser(uid) => write!(f, "shared by another user ({uid})"),
             Self::MemoryPromised { need, left } => {
                 write!(f, "{} left, {} asked", display_gb(*left), display_gb(*need))
+            }
+            Self::NoComputeSlices(n) => write!(f, "no {n} free compute slices beside each other"),
+            Self::NoSharedMemory => {
+                f.write_str("no compute instances on this site (shared_memory = \"never\")")
             }
             Self::ProfileLimit => f.write_str("no more of this profile beside the others"),
             Self::FitsOnly(n) => write!(f, "only {n} to be had"),

@@ -1,5 +1,6 @@
 //! Decides what one job gets on one node: one search per kind of grant, and the choice between kinds for `auto`.
 
+mod compute;
 pub mod link_sum;
 mod mig;
 mod mps;
@@ -115,6 +116,12 @@ impl Search<'_> {
         let mem_mib = mem.unwrap_or(0);
         let (views, report) = (self.views, &mut self.report);
         Some(match kind {
+            Kind::Mig if request.compute_name().is_some() => {
+                let name = request.compute_name().unwrap_or_default();
+                let found = compute::search(views, self.ask, self.policy, (name, mem_mib), report)?;
+                let grant = Grant::Compute { within: found.within, part: found.score.part, mem_mib };
+                Best { grant, takes: found.takes, fate: Fate::Compute(found.score) }
+            }
             Kind::Mig => {
                 let profile = match &request.isolation {
                     Isolation::Mig(profile) => profile.as_deref(),
@@ -151,6 +158,12 @@ pub(crate) fn unsuitable(request: &protocol::Request, kind: Kind, policy: &Polic
         Kind::Mig | Kind::Mps if auto && request.gpus.is_some() => Some(Unsuitable::CountsGpus),
         Kind::Mps if request.instances > 1 => Some(Unsuitable::SeveralInstances),
         Kind::Whole if auto && request.instances > 1 => Some(Unsuitable::SeveralInstances),
+        Kind::Mig if request.compute_name().is_some() && request.instances > 1 => {
+            Some(Unsuitable::SeveralInstances)
+        }
+        Kind::Mig if request.compute_name().is_some() && request.mem_mib.is_none() => {
+            Some(Unsuitable::NoMemoryNamed)
+        }
         Kind::Mps if memory(request, kind, policy).is_none() => Some(Unsuitable::NoMemoryNamed),
         _ => None,
     }

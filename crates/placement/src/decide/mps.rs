@@ -24,9 +24,9 @@
 
 use super::profile_choice::{Profiles, Want};
 use super::starts::{cost_of, free_starts};
-use super::view::View;
+use super::view::{View, first_job};
 use case::{Load, fits};
-use geometry::{Profile, Slice};
+use geometry::{JobId, Profile, Slice};
 use node_state::report::{
     Candidate, Constraint, Fate, GPU_PARTS, Report, ShareClass, ShareScore, Starts, Takes,
 };
@@ -135,6 +135,10 @@ impl Search<'_> {
             match &instance.holder {
                 Holder::Isolated(job) => self.rule_out(view, Some(&device), Constraint::IsolatedFor(*job)),
                 Holder::Shared(shares) => self.join(view, &device, shares),
+                Holder::Compute(_) => {
+                    let job = first_job(&instance.holder).unwrap_or(JobId(0));
+                    self.rule_out(view, Some(&device), Constraint::IsolatedFor(job));
+                }
                 Holder::Idle if profile.is_variant() => {
                     self.rule_out(view, Some(&device), Constraint::VariantNotNamed);
                 }

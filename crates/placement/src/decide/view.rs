@@ -160,6 +160,7 @@ pub(super) fn first_job(holder: &Holder) -> Option<JobId> {
     match holder {
         Holder::Isolated(job) => Some(*job),
         Holder::Shared(shares) => shares.first().map(|s| s.job),
+        Holder::Compute(holds) => holds.first().map(|h| h.job),
         Holder::Idle => None,
     }
 }

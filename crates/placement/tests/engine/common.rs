@@ -154,6 +154,7 @@ pub(crate) fn asks(most_instances: u32) -> impl Strategy<Value = Ask> {
         3 => Just("auto"), 5 => Just("mig"), 3 => Just("mps"), 2 => Just("whole"),
         1 => Just("mig:2g.10gb"), 1 => Just("mig:1g.5gb"), 1 => Just("mig:3g.20gb"), 1 => Just("mig:1g.6gb+me"),
         1 => Just("mig:2g.12gb+me"), 1 => Just("mig:1g.24gb+me.all"), 1 => Just("mig:1g.24gb-me"), 1 => Just("mig:1g.5gb+me"),
+        2 => Just("mig:4c.7g.40gb"), 2 => Just("mig:3c.7g.40gb"), 2 => Just("mig:1c.2g.10gb"), 1 => Just("mig:2c.4g.24gb"),
     ];
     let mem = prop_oneof![1 => Just(None), 6 => (1_u64..24_000).prop_map(Some), 1 => (1_u64..110_000).prop_map(Some)];
     let threads = prop_oneof![5 => Just(None), 2 => (1_u8..=100).prop_map(Some)];
@@ -221,14 +222,20 @@ pub(crate) fn site_policies() -> impl Strategy<Value = Policy> {
         Just(vec![Kind::Whole, Kind::Mig]),
     ];
     let shares = (any::<bool>(), 50_u32..150, prop::option::of(1_u8..60), prop::option::of(500_u64..9000));
-    (orders, shares, set_policies()).prop_map(
-        |(auto, (share_between_users, max_threads, mps_threads, default_mem_mib), sets)| Policy {
-            auto,
-            share_between_users,
-            max_threads,
-            mps_threads,
-            default_mem_mib,
-            sets,
+    let memory = prop_oneof![
+        1 => Just(SharedMemory::Never), 4 => Just(SharedMemory::SameUser), 2 => Just(SharedMemory::Any)
+    ];
+    (orders, shares, memory, set_policies()).prop_map(
+        |(auto, (share_between_users, max_threads, mps_threads, default_mem_mib), shared_memory, sets)| {
+            Policy {
+                auto,
+                shared_memory,
+                share_between_users,
+                max_threads,
+                mps_threads,
+                default_mem_mib,
+                sets,
+            }
         },
     )
 }

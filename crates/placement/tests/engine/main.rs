@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod common;
+mod compute;
 mod geometry;
 mod oracle;
 mod planned;

@@ -1,7 +1,7 @@
 //! `decide` against an exhaustive search that knows nothing of it: a success is legal and no legal choice is better,
 //! and nothing is chosen only where nothing legal exists.
 use crate::common::*;
-use audit::{Price, every_place, keep_fewest_gpus, legal, price, shares};
+use audit::{Price, every_compute, every_place, keep_fewest_gpus, legal, price, shares};
 use geometry::*;
 use node_state::*;
 use placement::*;
@@ -20,6 +20,7 @@ fn every_grant(node: &Node, ask: &Ask, policy: &Policy) -> Vec<Grant> {
         specs.sort_by_key(|s| (s.gpu, s.start));
         grants.push(Grant::Mig(specs));
     });
+    grants.extend(every_compute(node, ask));
     grants.extend(shares(node, ask, policy));
     let gpus: Vec<GpuIndex> = (0_u16..).take(node.gpus.len()).map(GpuIndex).collect();
     subsets(&gpus, ask.request.gpus.unwrap_or(1) as usize, &mut |set| {

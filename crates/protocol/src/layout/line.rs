@@ -4,6 +4,8 @@ use std::fmt;
 
 use geometry::{GpuIndex, JobId, Slice};
 
+use crate::grant::ComputeSpec;
+
 /// Longest line written or read, bytes.
 pub const MAX_LEN: usize = 8192;
 /// Begins what stands in the place of a layout while the node's GPUs are not those that the site describes; the reason
@@ -79,8 +81,21 @@ pub enum HolderLayout {
     Job(JobId),
     /// Jobs that share it through MPS.
     Mps(Shares),
+    /// Jobs that have compute instances in it, ascending by first slice; never empty.
+    Compute(Vec<ComputeLayout>),
     /// Nobody; it is kept for reuse.
     Idle,
+}
+
+/// One job's compute instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ComputeLayout {
+    /// Which slices of the GPU instance.
+    pub part: ComputeSpec,
+    /// The job that has it.
+    pub job: JobId,
+    /// Memory that the job says it needs, MiB.
+    pub mem_mib: u64,
 }
 
 /// The shares of a device.
@@ -133,6 +148,7 @@ impl GpuLayout {
         let of_instance = |holder: &HolderLayout| match holder {
             HolderLayout::Job(job) => vec![*job],
             HolderLayout::Mps(list) => shares(list),
+            HolderLayout::Compute(parts) => parts.iter().map(|p| p.job).collect(),
             HolderLayout::Idle => Vec::new(),
         };
         let jobs = match self {
@@ -186,6 +202,13 @@ impl fmt::Display for GpuLayout {
                     match &instance.holder {
                         HolderLayout::Job(job) => write!(f, "job{job}")?,
                         HolderLayout::Mps(shares) => shares.fmt(f)?,
+                        HolderLayout::Compute(parts) => {
+                            let one = |p: &ComputeLayout| {
+                                let ComputeLayout { part, job, mem_mib } = p;
+                                format!("{}c@{}:job{job}:{mem_mib}M", part.slices, part.start)
+                            };
+                            write!(f, "ci[{}]", parts.iter().map(one).collect::<Vec<_>>().join(","))?;
+                        }
                         HolderLayout::Idle => f.write_str("idle")?,
                     }
                 }

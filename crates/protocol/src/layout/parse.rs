@@ -1,9 +1,10 @@
 //! Reading a layout line.
 
 use super::line::{
-    CUT, ConfigInForce, GpuLayout, HolderLayout, InstanceLayout, Layout, LayoutError, MAX_LEN, PREFIX,
-    ShareLayout, Shares,
+    CUT, ComputeLayout, ConfigInForce, GpuLayout, HolderLayout, InstanceLayout, Layout, LayoutError, MAX_LEN,
+    PREFIX, ShareLayout, Shares,
 };
+use crate::grant::ComputeSpec;
 use geometry::{JobId, Slice};
 
 /// Reads a layout line. Strict and bounded: the line may have been edited by hand.
@@ -119,10 +120,31 @@ impl<'a> Parser<'a> {
             HolderLayout::Idle
         } else if self.eat("mps[") {
             HolderLayout::Mps(self.shares()?)
+        } else if self.eat("ci[") {
+            HolderLayout::Compute(self.compute()?)
         } else {
             HolderLayout::Job(self.job()?)
         };
         Ok(InstanceLayout { profile: name.to_owned(), start, holder })
+    }
+
+    fn compute(&mut self) -> Result<Vec<ComputeLayout>, LayoutError> {
+        let mut parts = Vec::new();
+        loop {
+            let slices = self.number()?;
+            self.expect("c@")?;
+            let part = ComputeSpec { slices, start: Slice(self.number()?) };
+            self.expect(":")?;
+            let job = self.job()?;
+            self.expect(":")?;
+            let mem_mib = self.number()?;
+            self.expect("M")?;
+            parts.push(ComputeLayout { part, job, mem_mib });
+            if self.eat("]") {
+                return Ok(parts);
+            }
+            self.expect(",")?;
+        }
     }
 
     fn shares(&mut self) -> Result<Shares, LayoutError> {

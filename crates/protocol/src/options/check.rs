@@ -2,8 +2,8 @@
 //!
 //! Whether the site has such a GPU is for slurmctld to check.
 
-use geometry::Model;
 use geometry::size::display_gb;
+use geometry::{Model, split_compute_name};
 use topology::Pattern;
 
 use super::given::Given;
@@ -105,7 +105,19 @@ fn contradictions(isolation: &Isolation, given: &Given, name: &dyn Fn(Opt) -> St
             refuse(given.policy.is_some(), Opt::SetPolicy, "one share is no set of GPUs; take whole");
             refuse(waits, Opt::Wait, "one share has no links; take whole");
         }
-        Isolation::Mig(_) => {
+        Isolation::Mig(profile) => {
+            if profile.as_deref().and_then(split_compute_name).is_some() {
+                refuse(
+                    several,
+                    Opt::Instances,
+                    "a job has one compute instance per node; take an array of jobs",
+                );
+                refuse(
+                    given.times.is_some(),
+                    Opt::Times,
+                    "it names the job's only size; leave one of them out",
+                );
+            }
             refuse(linked, Opt::Pattern, "MIG instances have no links to each other; take whole");
             refuse(given.policy.is_some(), Opt::SetPolicy, "instances are no set of whole GPUs; take whole");
             refuse(waits, Opt::Wait, "instances have no links; take whole");
@@ -125,6 +137,7 @@ fn contradictions(isolation: &Isolation, given: &Given, name: &dyn Fn(Opt) -> St
 fn impossible(isolation: &Isolation, given: &Given, name: &dyn Fn(Opt) -> String) -> Option<String> {
     let mem = given.mem.unwrap_or(0);
     match isolation {
+        Isolation::Mig(Some(part)) if split_compute_name(part).is_some() => no_such_part(part, given, name),
         Isolation::Mig(Some(profile)) => {
             let of_that_name: Vec<_> =
                 Model::all().iter().filter_map(|m| Some((m, m.profile(profile)?))).collect();
@@ -166,6 +179,57 @@ fn impossible(isolation: &Isolation, given: &Given, name: &dyn Fn(Opt) -> String
             })
         }
     }
+}
+
+/// The line for a compute instance that no known GPU model has, or that says too little or too much.
+fn no_such_part(part: &str, given: &Given, name: &dyn Fn(Opt) -> String) -> Option<String> {
+    let isolation = || format!("{}=mig:{part}", name(Opt::Isolation));
+    let of_that_name: Vec<_> =
+        Model::all().iter().filter_map(|m| m.compute_profile(part).map(|(p, c)| (m, p, c))).collect();
+    let Some(most) = of_that_name.iter().map(|(_, p, _)| p.memory_mib).max() else {
+        return Some(format!("{}: no GPU has this compute instance; {}", isolation(), known_parts(part)));
+    };
+    let Some(mem) = given.mem else {
+        return Some(format!(
+            "{}: needs {} beside it: the jobs in one GPU instance share its memory, and what they state must fit",
+            isolation(),
+            name(Opt::Mem)
+        ));
+    };
+    if mem > most {
+        return Some(format!(
+            "{}: asks for {}, but the jobs of {} share at most {}",
+            name(Opt::Mem),
+            display_gb(mem),
+            isolation(),
+            display_gb(most)
+        ));
+    }
+    let share = |(m, _, c): &(&Model, &geometry::Profile, &geometry::ComputeProfile)| {
+        c.sm * 100 / m.full_gpu_sm.max(1)
+    };
+    let widest = of_that_name.iter().map(share).max().unwrap_or(100);
+    given.threads.filter(|t| u32::from(*t) > widest).map(|t| {
+        format!(
+            "{}: asks for at least {t} %, but {} has {widest} % of its GPU",
+            name(Opt::Threads),
+            isolation()
+        )
+    })
+}
+
+/// The end of a message about an unknown compute instance: the sizes of its GPU instance, or what to write instead.
+fn known_parts(wrong: &str) -> String {
+    let Some((slices, profile)) = split_compute_name(wrong) else { return String::new() };
+    let Some(of_that_name) = Model::all().iter().find_map(|m| m.profile(profile)) else {
+        return format!("there is no profile {profile} either; {}", known_profiles(profile));
+    };
+    if of_that_name.compute_slices == slices {
+        return format!("mig:{profile} is all of its compute slices");
+    }
+    let sizes: Vec<String> =
+        of_that_name.compute.iter().map(|c| of_that_name.compute_name(c.slices)).collect();
+    if sizes.is_empty() { format!("{profile} has none") } else { format!("known are {}", sizes.join(", ")) }
 }
 
 /// The end of a message about an unknown profile: the known ones with as many compute slices.

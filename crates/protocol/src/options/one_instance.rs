@@ -3,7 +3,7 @@
 
 use crate::request::{Isolation, Request};
 use geometry::size::display_gb;
-use geometry::{Model, Profile};
+use geometry::{Model, Profile, split_compute_name};
 
 use super::given::Given;
 use super::table::Opt;
@@ -136,7 +136,9 @@ fn no_such_place(
 ) -> Option<String> {
     let place = given.place?;
     let wanted = |p: &&Profile| match isolation {
-        Isolation::Mig(Some(profile)) => p.name == *profile,
+        Isolation::Mig(Some(profile)) => {
+            p.name == split_compute_name(profile).map_or(profile.as_str(), |(_, within)| within)
+        }
         _ => {
             !p.is_variant()
                 && (request.times.is_empty() || request.times.iter().any(|t| t.slices == p.compute_slices))
@@ -151,7 +153,9 @@ fn no_such_place(
     }
     let starts: Vec<String> = starts.iter().map(ToString::to_string).collect();
     let what = match isolation {
-        Isolation::Mig(Some(profile)) => profile.clone(),
+        Isolation::Mig(Some(profile)) => {
+            split_compute_name(profile).map_or(profile.as_str(), |(_, within)| within).to_owned()
+        }
         _ => "the instance".to_owned(),
     };
     Some(format!("{}={place}: {what} can only start at slice {}", name(Opt::Place), starts.join(", ")))

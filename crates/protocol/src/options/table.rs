@@ -50,7 +50,8 @@ impl Spec {
             name: "gpu-isolation",
             env: "TESSERA_GPU_ISOLATION",
             arginfo: "kind",
-            usage: "[tessera] auto, mig, mig:PROFILE, mps, whole or none (default: auto if --gpu-mem is given)",
+            usage: "[tessera] auto, mig, mig:PROFILE, mps, whole or none (default: auto if --gpu-mem is given); mig:4c.7g.40gb is 4 of \
+                    the compute slices of a 7g.40gb, shared with your other jobs",
         },
         Spec {
             opt: Opt::Mem,

@@ -33,6 +33,25 @@ fn outcome(given: &[(Opt, &str)]) -> String {
 }
 
 #[test]
+fn compute_instances_that_no_job_can_have() {
+    use Opt::{Instances, Isolation, Mem, Place, Threads, Times};
+    let four = (Isolation, "mig:4c.7g.40gb");
+    let cases: &[&[(Opt, &str)]] = &[
+        &[four],
+        &[(Isolation, "mig:5c.7g.40gb"), (Mem, "1G")],
+        &[(Isolation, "mig:7c.7g.40gb"), (Mem, "1G")],
+        &[(Isolation, "mig:1c.1g.5gb"), (Mem, "1G")],
+        &[(Isolation, "mig:1c.2g.11gb"), (Mem, "1G")],
+        &[four, (Mem, "50G")],
+        &[four, (Mem, "1G"), (Threads, "80")],
+        &[four, (Mem, "1G"), (Instances, "2"), (Times, "4g:60")],
+        &[four, (Mem, "1G"), (Place, "0@4")],
+    ];
+    let lines: Vec<String> = cases.iter().map(|case| outcome(case)).collect();
+    insta::assert_snapshot!(lines.join("\n"));
+}
+
+#[test]
 fn accepted() {
     use Opt::{Bandwidth, Instances, Isolation, Mem, Pattern, Threads};
     let cases: &[(&[(Opt, &str)], &str)] = &[
@@ -42,6 +61,11 @@ fn accepted() {
         (&[(Isolation, "mig"), (Mem, "10Gi")], "v1 iso=mig typed=1 mem=10240"),
         (&[(Isolation, "mig:2g.10gb"), (Instances, "2")], "v1 iso=mig:2g.10gb typed=1 inst=2"),
         (&[(Isolation, "mig:2g.10gb"), (Mem, "10G")], "v1 iso=mig:2g.10gb typed=1 mem=9537"),
+        (&[(Isolation, "mig:4c.7g.40gb"), (Mem, "10G")], "v1 iso=mig:4c.7g.40gb typed=1 mem=9537"),
+        (
+            &[(Isolation, "mig:1c.2g.10gb"), (Mem, "1G"), (Opt::Profile, "bert"), (Opt::Place, "3@4")],
+            "v1 iso=mig:1c.2g.10gb typed=1 mem=954 job-profile=bert place=3@4",
+        ),
         (&[(Isolation, "mps"), (Mem, "3G"), (Threads, "25%")], "v1 iso=mps typed=1 mem=2862 threads=25"),
         (&[(Isolation, "mps"), (Instances, "1")], "v1 iso=mps typed=1"),
         (&[(Isolation, "mig"), (Threads, "100")], "v1 iso=mig typed=1 threads=100"),

@@ -9,7 +9,8 @@ mod why;
 
 pub use crate::strict::{MAX_LEN, WireError};
 pub use placement::{
-    JobPlacement, ModelOf, PLACEMENT_ENV, encode_grant, encode_placement, parse_grant, parse_placement,
+    JobPlacement, MAX_CAP_W, ModelOf, PLACEMENT_ENV, encode_grant, encode_placement, parse_grant,
+    parse_placement,
 };
 pub use request::{REQUEST_ENV, encode_request, parse_request};
 pub use why::{MAX_WHY, WHY_ENV, plain_why};

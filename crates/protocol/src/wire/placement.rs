@@ -1,13 +1,15 @@
 //! A job's placement as a string: what it gets on each of its nodes.
 //!
 //! `v1 job=12;n1=mig:3/2g.10gb@4,3/2g.10gb@0;n2=mps:1/mem=2862/threads=25;n3=whole:0,3,4`. A share inside an instance is
-//! `mps:0/1g.5gb@2/mem=2862/threads=25`. GPUs have Slurm's numbers.
+//! `mps:0/1g.5gb@2/mem=2862/threads=25`. A compute instance is `mig:3/7g.40gb@0/4c@0/mem=19073`: the GPU instance, then the
+//! compute slices within it, then the memory that the job states. `/cap=190` at the end of a node's grant, whatever its
+//! kind, is the power cap of each of the job's GPUs there, in watts. GPUs have Slurm's numbers.
 
 use std::collections::HashSet;
 
 use geometry::{GpuIndex, JobId, Model, Slice};
 
-use crate::grant::{Grant, MigSpec, ShareOn};
+use crate::grant::{ComputeSpec, Grant, MigSpec, NodeGrant, ShareOn};
 use crate::strict::{WireError, bad, number, versioned};
 
 /// Name of the environment variable that holds the placement.
@@ -19,13 +21,13 @@ pub struct JobPlacement {
     /// The job that the decision was made for. A copy of the string in another job's environment grants nothing.
     pub job: JobId,
     /// Name of each node and its grant, in the order decided.
-    pub nodes: Vec<(String, Grant)>,
+    pub nodes: Vec<(String, NodeGrant)>,
 }
 
 impl JobPlacement {
     /// What the job gets on `node`; `None` if that is not one of its nodes.
     #[must_use]
-    pub fn on(&self, node: &str) -> Option<&Grant> {
+    pub fn on(&self, node: &str) -> Option<&NodeGrant> {
         self.nodes.iter().find(|(name, _)| name == node).map(|(_, grant)| grant)
     }
 }
@@ -47,9 +49,19 @@ pub fn encode_placement(placement: &JobPlacement, model_of: ModelOf<'_>) -> Stri
     out
 }
 
-/// Writes one node's grant: `mig:3/2g.10gb@4`.
+/// Writes what a job gets on one node: `mig:3/2g.10gb@4`, with a cap `mig:3/2g.10gb@4/cap=190`.
 #[must_use]
-pub fn encode_grant(grant: &Grant, model_of: &dyn Fn(GpuIndex) -> Option<&'static Model>) -> String {
+pub fn encode_grant(given: &NodeGrant, model_of: &dyn Fn(GpuIndex) -> Option<&'static Model>) -> String {
+    let grant = encode_uncapped(&given.grant, model_of);
+    given.cap_w.map_or(grant.clone(), |watts| format!("{grant}{CAP}{watts}"))
+}
+
+/// Stands before a power cap.
+const CAP: &str = "/cap=";
+/// Highest power cap that is read, W; no GPU takes as much.
+pub const MAX_CAP_W: u16 = 10_000;
+
+fn encode_uncapped(grant: &Grant, model_of: &dyn Fn(GpuIndex) -> Option<&'static Model>) -> String {
     let spec = |s: &MigSpec| {
         let profile = model_of(s.gpu).and_then(|m| m.profile_by_id(s.profile));
         match profile {
@@ -59,6 +71,9 @@ pub fn encode_grant(grant: &Grant, model_of: &dyn Fn(GpuIndex) -> Option<&'stati
     };
     match grant {
         Grant::Mig(specs) => format!("mig:{}", specs.iter().map(spec).collect::<Vec<_>>().join(",")),
+        Grant::Compute { within, part: ComputeSpec { slices, start }, mem_mib } => {
+            format!("mig:{}/{slices}c@{start}/mem={mem_mib}", spec(within))
+        }
         Grant::Mps { on, mem_mib, threads } => {
             let on = match on {
                 ShareOn::Gpu(gpu) => gpu.to_string(),
@@ -81,7 +96,7 @@ pub fn encode_grant(grant: &Grant, model_of: &dyn Fn(GpuIndex) -> Option<&'stati
 pub fn parse_placement(text: &str, model_of: ModelOf<'_>) -> Result<JobPlacement, WireError> {
     let mut parts = versioned(text)?.split(';');
     let Some(job) = parts.next().and_then(|p| p.strip_prefix("job=")) else { return bad("no job", text) };
-    let mut nodes: Vec<(String, Grant)> = Vec::new();
+    let mut nodes: Vec<(String, NodeGrant)> = Vec::new();
     let mut names = HashSet::new();
     for part in parts {
         let Some((node, grant)) = part.split_once('=') else { return bad("not node=grant", part) };
@@ -93,7 +108,7 @@ pub fn parse_placement(text: &str, model_of: ModelOf<'_>) -> Result<JobPlacement
     Ok(JobPlacement { job: JobId(number(job, 1, u64::from(u32::MAX))?), nodes })
 }
 
-/// Reads one node's grant, as [`encode_grant`] writes it.
+/// Reads what a job gets on one node, as [`encode_grant`] writes it.
 ///
 /// # Errors
 ///
@@ -101,8 +116,22 @@ pub fn parse_placement(text: &str, model_of: ModelOf<'_>) -> Result<JobPlacement
 pub fn parse_grant(
     text: &str,
     model_of: &dyn Fn(GpuIndex) -> Option<&'static Model>,
+) -> Result<NodeGrant, WireError> {
+    let (grant, cap_w) = match text.rsplit_once(CAP) {
+        Some((grant, watts)) => (grant, Some(number(watts, 1, MAX_CAP_W.into())?)),
+        None => (text, None),
+    };
+    Ok(NodeGrant { grant: parse_uncapped(grant, model_of)?, cap_w })
+}
+
+fn parse_uncapped(
+    text: &str,
+    model_of: &dyn Fn(GpuIndex) -> Option<&'static Model>,
 ) -> Result<Grant, WireError> {
     if let Some(list) = text.strip_prefix("mig:") {
+        if let Some((compute, mem)) = list.rsplit_once("/mem=") {
+            return parse_compute(compute, mem, model_of);
+        }
         let specs: Vec<MigSpec> =
             list.split(',').map(|s| parse_spec(s, model_of)).collect::<Result<_, _>>()?;
         return Ok(Grant::Mig(specs));
@@ -119,6 +148,24 @@ pub fn parse_grant(
         ShareOn::Gpu(parse_gpu(on, model_of)?)
     };
     Ok(Grant::Mps { on, mem_mib: number(mem, 1, 1 << 20)?, threads: number(threads, 1, 100)? })
+}
+
+/// Reads `3/7g.40gb@0/4c@0` and the memory behind it.
+fn parse_compute(
+    text: &str,
+    mem: &str,
+    model_of: &dyn Fn(GpuIndex) -> Option<&'static Model>,
+) -> Result<Grant, WireError> {
+    let Some((within, part)) = text.rsplit_once('/') else { return bad("no compute slices", text) };
+    let Some((slices, start)) = part.split_once("c@") else { return bad("no compute slices", part) };
+    let within = parse_spec(within, model_of)?;
+    let part_read = ComputeSpec { slices: number(slices, 1, 15)?, start: Slice(number(start, 0, 15)?) };
+    let profile = model_of(within.gpu).and_then(|m| m.profile_by_id(within.profile));
+    let size = profile.and_then(|p| p.compute(part_read.slices));
+    if size.is_none_or(|size| !size.starts.contains(&part_read.start)) {
+        return bad("a compute instance this GPU instance does not have", part);
+    }
+    Ok(Grant::Compute { within, part: part_read, mem_mib: number(mem, 1, 1 << 20)? })
 }
 
 fn parse_gpu(

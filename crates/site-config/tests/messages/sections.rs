@@ -192,3 +192,15 @@ fn how_sets_are_chosen() {
     ^~~~~~  hint: use one of name, gpu_set_policy, bandwidth_model, pattern, bandwidth, gpu_wait
     "#);
 }
+
+#[test]
+fn power() {
+    assert_snapshot!(beside("[power]\nshared_memory = \"all\"\nwatts = 5"), @r#"
+    tessera.toml:2:18: shared_memory cannot be "all"
+    shared_memory = "all"
+                     ^~~  hint: did you mean any?
+    tessera.toml:3:1: unknown key watts in [power]
+    watts = 5
+    ^~~~~  hint: use one of shared_memory
+    "#);
+}

@@ -70,7 +70,8 @@ fn top_level(list: &str) -> Vec<&str> {
 
 fn holder(text: &str) -> Holder {
     let jobs: Vec<u32> = text.split("job").skip(1).filter_map(leading_number).collect();
-    match (jobs.as_slice(), text.starts_with("mps[")) {
+    let shared = text.starts_with("mps[") || text.starts_with("ci[");
+    match (jobs.as_slice(), shared) {
         ([], _) => Holder::Idle,
         ([job], false) => Holder::Job(*job),
         _ => Holder::Shared(jobs),
@@ -94,7 +95,8 @@ mod tests {
             holder,
         };
         let line = "tessera gpu0=mig[1g.5gb@4:job1,2g.10gb@0:idle,3g.20gb@5:mps[job8:1M/5%,job9:1M/5%]] \
-                    gpu1=mps[job2:2862M/25%] gpu2-3=whole[job4] gpu4-7=free";
+                    gpu1=mps[job2:2862M/25%] gpu2-3=whole[job4] gpu4-7=free \
+                    gpu8=mig[7g.40gb@0:ci[4c@0:job5:9537M,3c@4:job6:9537M]]";
         assert_eq!(
             parse(line),
             [
@@ -104,6 +106,7 @@ mod tests {
                 place(1, None, Holder::Shared(vec![2])),
                 place(2, None, Holder::Job(4)),
                 place(3, None, Holder::Job(4)),
+                place(8, Some(("7g.40gb", 0)), Holder::Shared(vec![5, 6])),
             ]
         );
         assert_eq!(parse("(null)"), []);

@@ -130,6 +130,22 @@ impl Lib {
         Ok((info.id, info.sliceCount))
     }
 
+    /// Makes a compute instance at a placement: first compute slice and number of them.
+    pub(in crate::nvml) fn create_ci_at(
+        &self,
+        gi: Gi<'_>,
+        profile: u32,
+        (start, size): (u32, u32),
+    ) -> Result<Ci<'_>, Code> {
+        let at = sys::nvmlComputeInstancePlacement_t { start, size };
+        let mut raw = std::ptr::null_mut();
+        call!(
+            self,
+            nvmlGpuInstanceCreateComputeInstanceWithPlacement(gi.raw, profile, &raw const at, &raw mut raw)
+        )?;
+        Ok(Ci::of(self, raw))
+    }
+
     pub(in crate::nvml) fn create_ci(&self, gi: Gi<'_>, profile: u32) -> Result<Ci<'_>, Code> {
         let mut raw = std::ptr::null_mut();
         call!(self, nvmlGpuInstanceCreateComputeInstance(gi.raw, profile, &raw mut raw))?;
@@ -144,11 +160,11 @@ impl Lib {
         Ok(buf.iter().take(n as usize).map(|raw| Ci::of(self, *raw)).collect())
     }
 
-    /// The MIG device and id of a compute instance.
-    pub(in crate::nvml) fn ci_info(&self, ci: Ci<'_>) -> Result<(Device<'_>, u32), Code> {
+    /// The MIG device, id and first compute slice of a compute instance.
+    pub(in crate::nvml) fn ci_info(&self, ci: Ci<'_>) -> Result<(Device<'_>, u32, u32), Code> {
         let mut info = sys::nvmlComputeInstanceInfo_t::zeroed();
         call!(self, nvmlComputeInstanceGetInfo_v2(ci.raw, &raw mut info))?;
-        Ok((Device::of(self, info.device), info.id))
+        Ok((Device::of(self, info.device), info.id, info.placement.start))
     }
 
     pub(in crate::nvml) fn destroy_ci(&self, ci: Ci<'_>) -> Result<(), Code> {

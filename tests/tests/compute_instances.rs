@@ -1,0 +1,78 @@
+//! Compute instances: jobs of one user beside each other in one GPU instance.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+
+use common::{LOOK, LOOK_AND_STAY, admin_comment, instances, looked, profiles, variable, with};
+use lab::{Cluster, JobId, User};
+use protocol::Says;
+
+const FOUR: [&str; 4] = ["--gpu-isolation=mig:4c.7g.40gb", "--gpu-mem=20G", "-w", "n1"];
+const THREE: [&str; 4] = ["--gpu-isolation=mig:3c.7g.40gb", "--gpu-mem=20G", "-w", "n1"];
+
+fn layout(cluster: &Cluster) -> String {
+    let layouts = cluster.published_layouts().unwrap();
+    layouts.into_iter().find(|(node, _)| node == "n1").unwrap().1
+}
+
+fn cancel(cluster: &Cluster, job: JobId) {
+    cluster.run(User::Root, "scancel", &[&job.to_string()]).unwrap().ok().unwrap();
+}
+
+#[test]
+fn four_and_three_slices_run_side_by_side() {
+    with(|cluster| {
+        let four = cluster.sbatch(User::Alice, &FOUR, LOOK_AND_STAY).unwrap();
+        let three = cluster.sbatch(User::Alice, &THREE, LOOK_AND_STAY).unwrap();
+        let (saw_four, saw_three) = (looked(cluster, four), looked(cluster, three));
+        assert_eq!(profiles(&saw_four), ["4c.7g.40gb"], "{saw_four}");
+        assert_eq!(profiles(&saw_three), ["3c.7g.40gb"], "{saw_three}");
+        let (own, other) = (&instances(&saw_four)[0].1, &instances(&saw_three)[0].1);
+        assert_ne!(own, other);
+        assert_eq!(variable(&saw_four, "CUDA_VISIBLE_DEVICES").as_ref(), Some(own), "{saw_four}");
+        // Both are in one GPU instance of one GPU, whose memory they have stated together.
+        let shared = format!("=mig[7g.40gb@0:ci[4c@0:job{four}:19074M,3c@4:job{three}:19074M]]");
+        assert!(layout(cluster).contains(&shared), "{}", layout(cluster));
+        let Says::Started(started) = admin_comment(cluster, three).says else {
+            panic!("{:?}", admin_comment(cluster, three))
+        };
+        assert!(started.got.ends_with("/7g.40gb@0/3c@4/mem=19074"), "{started:?}");
+        assert!(started.why.contains("joins others in a GPU instance"), "{started:?}");
+        // Root sees both on the node.
+        let all = cluster.run(User::Root, "srun", &["-w", "n1", "--overlap", "nvidia-smi", "-L"]).unwrap();
+        let all = all.ok().unwrap();
+        assert!(profiles(&all) == ["4c.7g.40gb", "3c.7g.40gb"], "{all}");
+        // Its neighbour goes, and the job that stays keeps its part.
+        cancel(cluster, four);
+        cluster.wait_end(four).unwrap();
+        let id = format!("--jobid={three}");
+        let still = cluster.run(User::Alice, "srun", &[&id, "--overlap", "nvidia-smi", "-L"]).unwrap();
+        assert_eq!(instances(&still.ok().unwrap()), [("3c.7g.40gb".to_owned(), other.clone())]);
+        // The free slices are the next job's, of another size.
+        let two = ["--gpu-isolation=mig:2c.7g.40gb", "--gpu-mem=20G", "-w", "n1"];
+        let saw = cluster.complete(User::Alice, &two, LOOK).unwrap();
+        assert_eq!(profiles(&saw), ["2c.7g.40gb"], "{saw}");
+    });
+}
+
+#[test]
+fn nobody_is_beside_another_user_unless_the_site_says_so() {
+    with(|cluster| {
+        let hers = cluster.sbatch(User::Alice, &FOUR, LOOK_AND_STAY).unwrap();
+        looked(cluster, hers);
+        let his = cluster.sbatch(User::Bob, &THREE, LOOK_AND_STAY).unwrap();
+        let saw = looked(cluster, his);
+        assert_eq!(profiles(&saw), ["3c.7g.40gb"], "{saw}");
+        let gpus = |job| cluster.gpus_of(job).unwrap();
+        assert_ne!(gpus(hers), gpus(his));
+    });
+}
+
+#[test]
+fn a_job_that_states_no_memory_is_refused() {
+    with(|cluster| {
+        let refused = cluster.sbatch(User::Alice, &["--gpu-isolation=mig:4c.7g.40gb"], LOOK).unwrap_err();
+        assert!(format!("{refused:?}").contains("needs --gpu-mem beside it"), "{refused:?}");
+    });
+}

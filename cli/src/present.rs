@@ -2,7 +2,7 @@
 
 use far::{Micros, PresentGpu, PresentInstance};
 use geometry::{GpuIndex, JobId};
-use protocol::layout::{GpuLayout, HolderLayout, Shares};
+use protocol::layout::{GpuLayout, HolderLayout, Seats, Shares};
 
 /// A GPU as a node's layout line tells it, with the expected end of every job that holds some of it (µs from now,
 /// `None` if unknown). Under MPS a GPU or an instance is free when the last of its jobs ends.
@@ -17,6 +17,11 @@ pub(crate) fn of_layout(
         let ends = s.listed.iter().map(|share| end(share.job));
         if s.more > 0 { None } else { ends.collect::<Option<Vec<_>>>()?.into_iter().max() }
     };
+    // New jobs join the pool: its devices come back with the last of those that are there now at the earliest.
+    let seats = |s: &Seats| {
+        let ends = s.listed.iter().map(|(job, _)| end(*job));
+        if s.more > 0 { None } else { ends.collect::<Option<Vec<_>>>()?.into_iter().max() }
+    };
     let mut present = PresentGpu::empty(node, index.0);
     match gpu {
         GpuLayout::Free => {}
@@ -24,6 +29,7 @@ pub(crate) fn of_layout(
         GpuLayout::Slurm => present.usable_from = None,
         GpuLayout::Whole(job) => present.usable_from = end(*job),
         GpuLayout::Mps(s) => present.usable_from = shares(s),
+        GpuLayout::Tasks(s) => present.usable_from = seats(s),
         GpuLayout::Mig(instances) => {
             for i in instances {
                 let until = match &i.holder {
@@ -33,6 +39,7 @@ pub(crate) fn of_layout(
                         let ends = parts.iter().map(|part| end(part.job));
                         ends.collect::<Option<Vec<_>>>().and_then(|ends| ends.into_iter().max())
                     }
+                    HolderLayout::Tasks(s) => seats(s),
                     HolderLayout::Idle => Some(0),
                 };
                 let (profile, start) = (i.profile.clone(), i.start.0);

@@ -1,9 +1,9 @@
 //! A published layout, read for a node that `tessera.toml` describes.
 
-use geometry::{JobId, Model, Profile, Slice, Uid};
-use node_state::{ComputeHold, GpuState, Holder, Instance, Node, Share};
-use protocol::layout::{ComputeLayout, GpuLayout, HolderLayout, Shares};
-use protocol::{Layout, parse_layout};
+use geometry::{GpuIndex, JobId, Model, Profile, Slice, Uid};
+use node_state::{Claim, ComputeHold, GpuState, Holder, Instance, Node, Seat, Share};
+use protocol::layout::{ComputeLayout, GpuLayout, HolderLayout, Seats, Shares};
+use protocol::{Layout, MigSpec, ShareOn, parse_layout};
 
 /// Reads a layout and checks it against the node's models. A line that ended early leaves the other GPUs out.
 pub(crate) fn read(line: &str, models: &[&'static Model]) -> Result<Layout, String> {
@@ -49,11 +49,13 @@ fn compute_fits(profile: &Profile, parts: &[ComputeLayout]) -> Result<(), String
 /// Puts a layout onto a node. Layouts do not name users: `owner` tells whose a job is. Shares that a layout only counts
 /// are left out. GPUs that it does not have stay as they are.
 pub(crate) fn take_over(layout: &Layout, node: &mut Node, owner: &dyn Fn(JobId) -> Uid) {
+    node.claims = claims(layout, node);
     for (gpu, says) in node.gpus.iter_mut().zip(&layout.gpus) {
         gpu.state = match says {
             GpuLayout::Free | GpuLayout::Slurm => GpuState::Free,
             GpuLayout::Whole(job) => GpuState::Whole(*job),
             GpuLayout::Mps(list) => GpuState::Mps(shares(list, owner)),
+            GpuLayout::Tasks(pool) => GpuState::Tasks(seats(pool, owner)),
             GpuLayout::Mig(instances) => {
                 let known = instances.iter().filter_map(|i| {
                     let profile = gpu.model.profile(&i.profile)?.id;
@@ -78,8 +80,34 @@ fn holder(holder: &HolderLayout, owner: &dyn Fn(JobId) -> Uid) -> Holder {
             };
             Holder::Compute(parts.iter().map(hold).collect())
         }
+        HolderLayout::Tasks(pool) => Holder::Pool(seats(pool, owner)),
         HolderLayout::Idle => Holder::Idle,
     }
+}
+
+fn seats(pool: &Seats, owner: &dyn Fn(JobId) -> Uid) -> Vec<Seat> {
+    pool.listed.iter().map(|(job, seats)| Seat { job: *job, uid: owner(*job), seats: *seats }).collect()
+}
+
+/// The claims that a layout shows.
+fn claims(layout: &Layout, node: &Node) -> Vec<Claim> {
+    let mut all = Vec::new();
+    for ((says, gpu), i) in layout.gpus.iter().zip(&node.gpus).zip(0_u16..) {
+        let index = GpuIndex(i);
+        match says {
+            GpuLayout::Tasks(pool) => {
+                all.extend(pool.claimed.map(|job| Claim { job, on: ShareOn::Gpu(index) }));
+            }
+            GpuLayout::Mig(instances) => all.extend(instances.iter().filter_map(|i| {
+                let HolderLayout::Tasks(pool) = &i.holder else { return None };
+                let profile = gpu.model.profile(&i.profile)?.id;
+                let spec = MigSpec { gpu: index, profile, start: i.start };
+                Some(Claim { job: pool.claimed?, on: ShareOn::Instance(spec) })
+            })),
+            _ => {}
+        }
+    }
+    all
 }
 
 fn shares(list: &Shares, owner: &dyn Fn(JobId) -> Uid) -> Vec<Share> {
@@ -102,7 +130,7 @@ mod tests {
     fn a_layout_comes_back_from_the_node_it_is_put_onto() {
         let model = Model::find("a100-40gb").unwrap();
         let gpu = Gpu::new(model, MigPolicy::Dynamic);
-        let mut node = Node { gpus: vec![gpu; 4], links: LinkMatrix::uniform(4, 10.0), keep_uncut: 0 };
+        let mut node = Node::new(vec![gpu; 4], LinkMatrix::uniform(4, 10.0));
         let line = "tessera gpu0=mig[2g.10gb@0:job12,1g.5gb@2:mps[job3:100M/5%,job4:200M/6%],1g.5gb@3:idle] \
                     gpu1=whole[job13] gpu2=mps[job14:2862M/25%] gpu3=mig[7g.40gb@0:ci[4c@0:job15:9537M,3c@4:job16:9537M]]";
         take_over(&read(line, &[model; 4]).unwrap(), &mut node, &|_| Uid(7));

@@ -22,6 +22,8 @@ pub(crate) struct Described {
     pub(crate) required_nodes: Option<String>,
     /// `--gpu-bind`, as the user gave it.
     pub(crate) gpu_bind: Option<String>,
+    /// Slurm tasks per node, at least 1; of a change: `None`.
+    pub(crate) tasks_per_node: Option<u32>,
     pub(crate) account: Option<String>,
     pub(crate) user: u32,
     /// `--exclusive`.
@@ -90,6 +92,7 @@ pub(crate) fn submitted(job: &Described, slurm: &impl Slurm) -> Submission {
     Submission {
         request,
         tres: job.tres.clone(),
+        tasks_per_node: Some(job.tasks_per_node.unwrap_or(1)),
         gpu_bind: job.gpu_bind.clone(),
         exclusive,
         partition_nodes: nodes_of(known),
@@ -109,6 +112,7 @@ pub(crate) fn changed(change: &Described, job: &Recorded, slurm: &impl Slurm) ->
     let (new, old) = (&change.tres, &job.tres);
     Submission {
         gpu_bind: None,
+        tasks_per_node: None,
         request: job.request(),
         tres: Tres {
             per_job: first(&new.per_job, &old.per_job),

@@ -30,6 +30,8 @@ pub(crate) enum Effect {
     Match(Option<String>),
     /// Replaces the AdminComment.
     Comment(String),
+    /// Shows these layouts. Only where a job is to start now: slurmctld then holds the nodes' write lock.
+    Layouts(Vec<Layout>),
     /// Tells slurmctld that jobs have changed: backfill sleeps on while nothing has.
     JobsChanged,
     /// Frees what the test allocated: slurmctld then sees that the job cannot start now.

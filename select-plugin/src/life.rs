@@ -39,6 +39,8 @@ pub(crate) fn allocated(memory: &mut Memory, job: &Running) -> (Vec<Effect>, Vec
     let mut effects = Vec::new();
     let placement = match pending {
         Some(Pending { mut placement, planned, .. }) => {
+            // A task of an array had another number when it claimed anything.
+            memory.engine.unclaim(placement.job);
             placement.job = job.view.id;
             effects.push(Effect::Placement(encoded(&memory.engine, &placement)));
             let why = job.why.as_deref();

@@ -48,6 +48,10 @@ pub(crate) struct Narrowed {
     pub(crate) out: Vec<usize>,
     /// Nodes that preemption could free are among them.
     pub(crate) held_back: bool,
+    /// How many nodes have room now.
+    pub(crate) ready: u32,
+    /// Nodes that could serve the job later, once their jobs end, by name.
+    pub(crate) later: Vec<String>,
     /// Nodes that could serve the job, but of whose devices Slurm knows only the number.
     pub(crate) unregistered: Vec<usize>,
 }
@@ -91,7 +95,10 @@ pub(crate) fn narrow(
     let out = nodes.iter().zip(&rooms).filter(|(n, v)| is_out(n, **v)).map(|(n, _)| n.index).collect();
     let served_later = |(n, v): &(&NodeView, &Room)| !n.registered && **v == Room::Later;
     let unregistered = nodes.iter().zip(&rooms).filter(served_later).map(|(n, _)| n.index).collect();
-    Narrowed { out, held_back, unregistered }
+    let of_later = |(n, v): &(&NodeView, &Room)| n.registered && !n.completing && **v == Room::Later;
+    let later = nodes.iter().zip(&rooms).filter(of_later).map(|(n, _)| n.name.clone()).collect();
+    let ready = ready_alike.values().sum();
+    Narrowed { out, held_back, ready, later, unregistered }
 }
 
 /// Which other nodes to take out, so that a planned job gets the place its plan names: none unless that can be had now.

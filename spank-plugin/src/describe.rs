@@ -26,7 +26,9 @@ pub(crate) fn asked(request: &Request) -> String {
     }
     if let Some(mem) = request.mem_mib {
         let each = if request.instances > 1 { " each" } else { "" };
-        let bound = if request.isolation == Isolation::Mps { "" } else { "at least " };
+        let tasks = matches!(request.isolation, Isolation::Tasks { .. });
+        let bound = if request.isolation == Isolation::Mps || tasks { "" } else { "at least " };
+        let each = if tasks { " per process" } else { each };
         with.push(format!("{bound}{}{each}", display_gb(mem)));
     }
     if let Some(threads) = request.threads {
@@ -77,11 +79,26 @@ pub(crate) fn got(entry: &Entry) -> String {
                 share.threads
             )
         }
-        (Kind::Whole | Kind::Mps, _) => {
-            let gpus: Vec<String> = entry.gpus.iter().map(|g| g.index.to_string()).collect();
-            format!("whole GPU{} {}", if gpus.len() == 1 { "" } else { "s" }, gpus.join(", "))
+        (Kind::Tasks, _) if entry.shares_device() => {
+            let seats = seats(entry);
+            let gpus: Vec<String> = entry.gpus.iter().map(|g| format!("GPU {}", g.index)).collect();
+            let instances: Vec<String> = entry.instances.iter().map(instance).collect();
+            format!("{seats} on {}", if instances.is_empty() { gpus } else { instances }.join("; "))
         }
+        (Kind::Tasks, _) => format!("{} on {}", seats(entry), whole(entry)),
+        (Kind::Whole | Kind::Mps, _) => whole(entry),
     }
+}
+
+/// `4 seats for GPU tasks`.
+fn seats(entry: &Entry) -> String {
+    let n = entry.tasks.as_ref().map_or(0, |tasks| tasks.seats);
+    format!("{n} seat{} for GPU tasks", if n == 1 { "" } else { "s" })
+}
+
+fn whole(entry: &Entry) -> String {
+    let gpus: Vec<String> = entry.gpus.iter().map(|g| g.index.to_string()).collect();
+    format!("whole GPU{} {}", if gpus.len() == 1 { "" } else { "s" }, gpus.join(", "))
 }
 
 fn instance(record: &InstanceRecord) -> String {

@@ -69,6 +69,7 @@ mod tests {
             }],
             instances: Vec::new(),
             share: None,
+            tasks: None,
             device_nodes: Vec::new(),
             matched: None,
             plain: false,

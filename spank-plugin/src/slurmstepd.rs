@@ -12,7 +12,9 @@ use std::sync::{Mutex, PoisonError};
 
 use geometry::{GpuIndex, JobId};
 use gpu_node::journal::{Entry, GpuRecord, Journal, Kind};
-use gpu_node::{begin_batch, instances_per_task, stale_variables, task_environment};
+use gpu_node::{
+    Fault, begin_batch, instances_per_task, preload, serve_tasks, stale_variables, task_environment,
+};
 use plugin_rt::{Chain, log, set_job};
 use site_config::VisibleDevices;
 
@@ -42,6 +44,8 @@ struct Here {
     by_number: bool,
     /// A line says what the job got.
     notice: bool,
+    /// The library that is preloaded for GPU tasks.
+    task_library: PathBuf,
 }
 
 impl Here {
@@ -55,6 +59,7 @@ impl Here {
             notice: !entry.plain || site.plain_notice,
             name: node.name,
             dev_root: node.settings.dev_root,
+            task_library: node.settings.task_library,
         }
     }
 }
@@ -160,6 +165,15 @@ fn look_up(
         },
         known => known,
     };
+    let left = match left {
+        // The broker may have died since the prolog.
+        Left::Ready(entry) if entry.tasks.is_some() => {
+            let journal = Journal::open(&node.settings.state_dir);
+            let served = journal.map_err(Fault::from).and_then(|j| serve_tasks(&node.settings, &j, &entry));
+            served.map_or_else(|e| Left::Failed(Chain(&e).to_string()), |()| Left::Ready(entry))
+        }
+        left => left,
+    };
     match left {
         Left::Ready(entry) => {
             let here = Here::of(node, &entry, kept);
@@ -217,6 +231,17 @@ pub(crate) fn task_init(spank: &Spank<'_>, args: &Args) -> Result<(), TaskError>
     };
     let devices = slurms.devices(&entry, place, &sight);
     let environment = task_environment(&entry, task, place.1);
+    let library = entry.tasks.as_ref().map_or(node.task_library.as_path(), |tasks| tasks.library.as_path());
+    let wanted = entry.tasks.as_ref().is_some_and(|tasks| !tasks.probes);
+    let users = spank.getenv(c"LD_PRELOAD");
+    match preload(users.as_deref(), &library.display().to_string(), wanted) {
+        // Only where the library is to come or to go: the user's own list stays as it is.
+        Some(list) if wanted || users.as_ref().is_some_and(|u| u.contains(&*library.to_string_lossy())) => {
+            spank.setenv("LD_PRELOAD", &list)?;
+        }
+        None if users.is_some() => spank.unsetenv("LD_PRELOAD"),
+        _ => {}
+    }
     for name in stale_variables(&environment, spank.getenv(c"TESSERA_ISOLATION").as_deref()) {
         spank.unsetenv(name);
     }

@@ -117,7 +117,7 @@ impl SlurmVariables {
             let all = entry.kind == Kind::Whole && entry.gpus.len() >= node.gpus;
             return if all { TaskGpus::AsSlurmSays } else { TaskGpus::None };
         };
-        if !entry.instances.is_empty() || entry.share.is_some() {
+        if !entry.instances.is_empty() || entry.share.is_some() || entry.tasks.is_some() {
             return TaskGpus::AsJournalled;
         }
         let fence = node.fenced.then_some(node.may_open);

@@ -75,7 +75,8 @@ impl ThisNode {
             start_reconcile::now(args, &name);
         }
         let Some(spec) = site.node(&name) else { return Err(NoNode::NotListed { path, node: name }) };
-        let mut settings = Settings::new(&site.node.for_node(&name), &site.mps, &spec.to_node());
+        let mut settings = Settings::new(&site.node.for_node(&name), &site.mps, &spec.to_node())
+            .with_tasks(site.tasks.as_ref(), &name);
         // Where it cannot be told, a job that has GPUs is refused for that: see `translate`.
         settings.numbering = Numbering::read(&settings, &gres_conf(env), &name).unwrap_or_default();
         Ok(Self { name, settings, site })

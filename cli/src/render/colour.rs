@@ -20,6 +20,8 @@ pub(crate) enum ColorWhen {
 pub(crate) enum Owner {
     Isolated,
     Shared,
+    /// In the pool of GPU tasks.
+    Tasks,
     Idle,
     Whole,
     Free,
@@ -28,7 +30,7 @@ pub(crate) enum Owner {
 }
 
 impl Owner {
-    /// Those of the legend; a GPU that is Slurm's says so itself.
+    /// Those of the legend; a GPU that is Slurm's or in the pool of GPU tasks says so itself.
     pub(crate) const ALL: [Self; 5] = [Self::Isolated, Self::Shared, Self::Idle, Self::Whole, Self::Free];
 
     /// As the legend, the JSON and SVG classes say it.
@@ -36,6 +38,7 @@ impl Owner {
         match self {
             Self::Isolated => "isolated",
             Self::Shared => "shared",
+            Self::Tasks => "tasks",
             Self::Idle => "idle",
             Self::Whole => "whole",
             Self::Free => "free",
@@ -47,7 +50,7 @@ impl Owner {
     fn sgr(self) -> Option<&'static str> {
         match self {
             Self::Isolated => Some("38;5;16;48;5;75"),
-            Self::Shared => Some("38;5;16;48;5;78"),
+            Self::Shared | Self::Tasks => Some("38;5;16;48;5;78"),
             Self::Idle => Some("38;5;16;48;5;250"),
             Self::Whole => Some("38;5;16;48;5;215"),
             Self::Free | Self::Slurm => None,

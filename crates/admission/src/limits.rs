@@ -36,7 +36,12 @@ fn whole_is_too_much(
     job: &Submission,
     config: &SiteConfig,
 ) -> Option<String> {
-    let most = limit.max_mem_mib.filter(|_| request.isolation == Isolation::Whole)?;
+    let whole = match request.isolation {
+        Isolation::Whole => true,
+        Isolation::Tasks { .. } => request.gpus.is_some(),
+        _ => false,
+    };
+    let most = limit.max_mem_mib.filter(|_| whole)?;
     let gpus = config.nodes.iter().filter(|spec| can_run(job, spec)).flat_map(|spec| &spec.gpus);
     let largest = gpus.max_by_key(|model| model.nominal_mib()).filter(|model| model.nominal_mib() > most)?;
     Some(format!(

@@ -2,7 +2,7 @@
 
 use placement::Admission;
 use protocol::wire::parse_request;
-use protocol::{Isolation, Request};
+use protocol::{Isolation, MAX_SEATS, Request};
 use site_config::{NodeSpec, SiteConfig};
 
 use crate::limits::{can_run, limits_of, plain_refusal, possible_sizes, refusal};
@@ -55,7 +55,7 @@ fn ruled(job: &Submission, config: Option<&SiteConfig>) -> Result<Ruling, String
 
 fn accept(job: &Submission, request: Request, config: &SiteConfig) -> Result<Ruling, String> {
     let slurm = SlurmAsks { tres: &job.tres, exclusive: job.exclusive };
-    let request = meaning(request, slurm, &config.defaults.of_requests())?;
+    let request = with_seats(meaning(request, slurm, &config.defaults.of_requests())?, job, config);
     if request.isolation != Isolation::Auto {
         return admit(job, request, config);
     }
@@ -79,6 +79,17 @@ fn accept(job: &Submission, request: Request, config: &SiteConfig) -> Result<Rul
     Err(why_not)
 }
 
+/// The request with a seat for each Slurm task, if it may be given seats.
+fn with_seats(request: Request, job: &Submission, config: &SiteConfig) -> Request {
+    let tasks = |isolation: &Isolation| matches!(isolation, Isolation::Tasks { .. });
+    let may = match &request.isolation {
+        Isolation::Auto => config.defaults.auto.iter().any(tasks),
+        isolation => tasks(isolation),
+    };
+    let seats = if may { job.tasks_per_node.unwrap_or(request.seats) } else { 1 };
+    Request { seats: seats.clamp(1, MAX_SEATS), ..request }
+}
+
 pub(crate) fn admit(job: &Submission, request: Request, config: &SiteConfig) -> Result<Ruling, String> {
     refusal(&request, job, config).map_or(Ok(()), Err)?;
     let candidates: Vec<&NodeSpec> = config.nodes.iter().filter(|spec| can_run(job, spec)).collect();
@@ -100,7 +111,9 @@ pub(crate) fn admit(job: &Submission, request: Request, config: &SiteConfig) -> 
         }
         (None, Some(gpus)) => {
             let has_gpus = !job.tres.gpu_entries().is_empty();
-            let request = Request { isolation: Isolation::Whole, ..request };
+            let tasks = matches!(request.isolation, Isolation::Tasks { .. });
+            let isolation = if tasks { request.isolation.clone() } else { Isolation::Whole };
+            let request = Request { isolation, ..request };
             Ok(Ruling::Accepted { request, add: (!has_gpus).then_some(("gpu", gpus)) })
         }
         (None, None) => Err(never(&request, &answers)),

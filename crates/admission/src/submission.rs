@@ -17,6 +17,8 @@ pub struct Submission {
     pub partition_nodes: Option<BTreeSet<String>>,
     /// Nodes that the job requires; `None`: none in particular.
     pub required_nodes: Option<BTreeSet<String>>,
+    /// Slurm tasks per node; `None`: as the request says.
+    pub tasks_per_node: Option<u32>,
     /// `--gpu-bind`, as the user gave it.
     pub gpu_bind: Option<String>,
     /// The account that the job is charged to.

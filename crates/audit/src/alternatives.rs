@@ -2,12 +2,13 @@
 
 use geometry::GpuIndex;
 use node_state::{Ask, Kind, Node, Policy, Spread};
-use protocol::{Grant, MigSpec, ShareOn};
+use protocol::{Grant, Isolation, MigSpec, ShareOn, TaskDevices, TaskGrant};
 
 use crate::compute_rules::every_compute;
 use crate::kinds::kinds;
 use crate::legal::{could_be_whole, legal};
 use crate::share_rules::threads;
+use crate::task_rules::{as_whole, seats};
 
 /// Grants to compare with, legal or not: every single instance, every device for a share, one set of whole GPUs.
 pub(crate) fn alternatives(node: &Node, ask: &Ask, policy: &Policy, chosen: Option<&Grant>) -> Vec<Grant> {
@@ -25,6 +26,19 @@ pub(crate) fn alternatives(node: &Node, ask: &Ask, policy: &Policy, chosen: Opti
     }
     if kinds.contains(&Kind::Mps) {
         grants.extend(shares(node, ask, policy));
+    }
+    if kinds.contains(&Kind::Tasks) && ask.request.gpus.is_none() {
+        grants.extend(seats(node, ask, policy).into_iter().map(Grant::Tasks));
+    } else if kinds.contains(&Kind::Tasks) && chosen.is_none() && policy.tasks.is_some() {
+        let probes = ask.request.isolation == Isolation::Tasks { probes: true };
+        let own = |grant| match grant {
+            Grant::Whole(gpus) => {
+                let on = TaskDevices::Own { gpus, seats: ask.request.seats };
+                Some(Grant::Tasks(TaskGrant { on, mem_mib: ask.request.mem_mib, probes }))
+            }
+            _ => None,
+        };
+        grants.extend(whole_sets(node, &as_whole(node, ask, policy)).into_iter().filter_map(own));
     }
     if kinds.contains(&Kind::Whole) && !matches!(chosen, Some(Grant::Whole(_))) {
         grants.extend(whole_sets(node, ask));

@@ -8,6 +8,7 @@ pub(crate) fn kind_of(grant: &Grant) -> Kind {
     match grant {
         Grant::Mig(_) | Grant::Compute { .. } => Kind::Mig,
         Grant::Mps { .. } => Kind::Mps,
+        Grant::Tasks(_) => Kind::Tasks,
         Grant::Whole(_) => Kind::Whole,
     }
 }
@@ -17,6 +18,7 @@ pub(crate) fn kinds<'a>(ask: &Ask, policy: &'a Policy) -> &'a [Kind] {
     match &ask.request.isolation {
         Isolation::Mig(_) => &[Kind::Mig],
         Isolation::Mps => &[Kind::Mps],
+        Isolation::Tasks { .. } => &[Kind::Tasks],
         Isolation::Whole => &[Kind::Whole],
         Isolation::Auto => &policy.auto,
         Isolation::None => &[],

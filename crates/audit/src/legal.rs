@@ -6,10 +6,11 @@ use crate::kinds::{kind_of, kinds};
 use crate::places::check_places;
 use crate::share_rules::check_share;
 use crate::state::{cut, unused};
+use crate::task_rules::check_tasks;
 use geometry::{GpuIndex, Model, Profile};
 use node_state::{Ask, Kind, MigPolicy, Node, Policy, Purpose, Spread};
 use protocol::moldable::PlannedStart;
-use protocol::{Grant, Isolation, MigSpec};
+use protocol::{Grant, Isolation, MigSpec, TaskDevices, TaskGrant};
 
 /// Why the request may not be given this grant on the node; empty: it may. Whether the grant is the best is not checked.
 #[must_use]
@@ -35,9 +36,11 @@ pub fn legal(node: &Node, ask: &Ask, policy: &Policy, grant: &Grant) -> Vec<Find
         Grant::Mps { on, mem_mib, threads } => {
             check_share(node, ask, policy, *on, (*mem_mib, *threads), &mut out);
         }
+        Grant::Tasks(tasks) => check_tasks(node, ask, policy, tasks, &mut out),
         Grant::Whole(gpus) => check_whole(node, ask, gpus, &mut out),
     }
-    if kind != Kind::Whole {
+    let own = matches!(grant, Grant::Tasks(TaskGrant { on: TaskDevices::Own { .. }, .. }));
+    if kind != Kind::Whole && !own {
         check_uncut(node, grant, &mut out);
     }
     out
@@ -176,7 +179,7 @@ pub(super) fn meets_quotas(ask: &Ask, gpus: &[GpuIndex]) -> bool {
     ask.quotas.iter().all(|q| gpus.iter().filter(|g| q.of.iter().any(|of| of == **g)).count() == q.n)
 }
 
-fn check_whole(node: &Node, ask: &Ask, gpus: &[GpuIndex], out: &mut Vec<Finding>) {
+pub(super) fn check_whole(node: &Node, ask: &Ask, gpus: &[GpuIndex], out: &mut Vec<Finding>) {
     if gpus.len() != ask.request.gpus.unwrap_or(1) as usize {
         out.push(finding(None, "another number of GPUs than asked"));
     }

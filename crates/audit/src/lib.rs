@@ -15,6 +15,7 @@ mod price;
 mod sets;
 mod share_rules;
 mod state;
+mod task_rules;
 
 pub use alternatives::{every_place, shares};
 pub use compute_rules::every_compute;
@@ -22,12 +23,13 @@ pub use finding::Finding;
 pub use legal::legal;
 pub use price::{Price, price};
 pub use state::audit_node;
+pub use task_rules::seats;
 
 use alternatives::alternatives;
 use finding::finding;
 use kinds::kind_of;
 use node_state::{Ask, Decision, Kind, Node, Policy, Spread};
-use protocol::Grant;
+use protocol::{Grant, TaskDevices, TaskGrant};
 
 /// Where a job's instances are to lie on as few GPUs as possible, drops grants of instances on more than others need.
 pub fn keep_fewest_gpus(ask: &Ask, grants: &mut Vec<Grant>) {
@@ -57,8 +59,13 @@ pub fn audit(node: &Node, ask: &Ask, policy: &Policy, decision: &Decision) -> Ve
     if !findings.is_empty() {
         return findings;
     }
-    if let Grant::Whole(order) = chosen {
-        findings.extend(sets::check(node, ask, policy, decision, order));
+    match chosen {
+        Grant::Whole(order) => findings.extend(sets::check(node, ask, policy, decision, order)),
+        Grant::Tasks(TaskGrant { on: TaskDevices::Own { gpus, .. }, .. }) => {
+            let whole = task_rules::as_whole(node, ask, policy);
+            findings.extend(sets::check(node, &whole, policy, decision, gpus));
+        }
+        _ => {}
     }
     let paid = price(node, policy, chosen);
     let mut others = alternatives(node, ask, policy, Some(chosen));

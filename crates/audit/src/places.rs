@@ -20,7 +20,7 @@ pub(crate) fn check_places(gpu: &Gpu, specs: &[&MigSpec], out: &mut Vec<Finding>
         }),
         other => out.push(finding(at, format!("instances where the GPU is {}", other.words()))),
     }
-    if matches!(gpu.state, GpuState::Whole(_) | GpuState::Mps(_)) {
+    if matches!(gpu.state, GpuState::Whole(_) | GpuState::Mps(_) | GpuState::Tasks(_)) {
         out.push(finding(at, "in use without MIG"));
     }
     let mut taken = held_units(gpu);

@@ -4,9 +4,10 @@ use crate::compute_rules::{holds, lost};
 use crate::kinds::kind_of;
 use crate::share_rules::sharers;
 use crate::state::{held_units, media_clash, units_of, unused};
+use crate::task_rules::{seats_of, users};
 use geometry::{GpuIndex, Profile, Slice};
 use node_state::{Gpu, GpuState, Holder, Kind, MigPolicy, Node, Policy, Purpose};
-use protocol::{Grant, MigSpec, ShareOn};
+use protocol::{Grant, MigSpec, PoolSeats, ShareOn, TaskDevices, TaskGrant};
 
 /// How good a legal grant is. Only for comparing grants of one request on one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +62,10 @@ pub fn price(node: &Node, policy: &Policy, grant: &Grant) -> Price {
             (score, places, if joins { 0 } else { whole.takes.1 }, false)
         }
         Grant::Mps { on, threads, .. } => price_share(node, policy, *on, *threads),
+        Grant::Tasks(TaskGrant { on: TaskDevices::Pool(pool), .. }) => price_seats(node, policy, pool),
+        Grant::Tasks(TaskGrant { on: TaskDevices::Own { gpus, .. }, .. }) => {
+            (Vec::new(), Vec::new(), 2520 * gpus.len() as u64, false)
+        }
         // Which of several sets is best depends on the job: see `sets`.
         Grant::Whole(gpus) => (Vec::new(), Vec::new(), 2520 * gpus.len() as u64, false),
     };
@@ -93,6 +98,25 @@ fn price_share(node: &Node, policy: &Policy, on: ShareOn, threads: u8) -> Parts 
     score.extend(losses(node, &[spec]));
     let taken = size(node, &[spec], |g, p| 2520 * u64::from(p.size) / units(g));
     (score, places, taken, false)
+}
+
+/// Seats among devices of the pool, or with one more that is opened.
+fn price_seats(node: &Node, policy: &Policy, pool: &[PoolSeats]) -> Parts {
+    let gpu = |on: ShareOn| &node.gpus[usize::from(on.gpu().0)];
+    let Some(opened) = pool.iter().map(|s| s.on).find(|on| users(gpu(*on), *on).is_none()) else {
+        let Some(at) = pool.first().map(|s| s.on.gpu()) else { return (Vec::new(), Vec::new(), 0, false) };
+        let taken =
+            |s: &PoolSeats| users(gpu(s.on), s.on).unwrap_or_default().iter().map(|u| u.seats).sum::<u32>();
+        let taken: u32 = pool.iter().map(taken).sum();
+        let of: u32 = pool.iter().map(|s| seats_of(gpu(s.on), policy, s.on)).sum();
+        // Exact for parts of fewer seats than a million.
+        let part = u64::from(taken) * 1_000_000_000_000 / u64::from(of.max(1));
+        return (vec![0, part], vec![(at, Slice(0))], 0, false);
+    };
+    let mut price = price_share(node, policy, opened, 0);
+    // What one that shares it adds is another matter.
+    price.3 = false;
+    price
 }
 
 fn units(gpu: &Gpu) -> u64 {

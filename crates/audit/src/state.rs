@@ -3,7 +3,7 @@
 use crate::compute_rules::check_together;
 use crate::finding::{Finding, finding};
 use geometry::{GpuIndex, JobId, Profile, Slice};
-use node_state::{Gpu, GpuState, Holder, Instance, MigPolicy, Node, Purpose, Share};
+use node_state::{Gpu, GpuState, Holder, Instance, MigPolicy, Node, Purpose, Seat, Share};
 
 /// The units of an instance.
 pub(super) fn units_of(profile: &Profile, start: Slice) -> Vec<u32> {
@@ -25,7 +25,7 @@ pub(super) fn held_units(gpu: &Gpu) -> Vec<u32> {
 pub(super) fn unused(state: &GpuState) -> bool {
     match state {
         GpuState::Free => true,
-        GpuState::Whole(_) | GpuState::Mps(_) => false,
+        GpuState::Whole(_) | GpuState::Mps(_) | GpuState::Tasks(_) => false,
         GpuState::Mig(instances) => instances.iter().all(|i| matches!(i.holder, Holder::Idle)),
     }
 }
@@ -66,6 +66,11 @@ pub fn audit_node(node: &Node) -> Vec<Finding> {
                 check_shares(shares, gpu.model.usable_mib(), at, &mut out);
                 seen.extend(shares.iter().map(|s| (s.job, "mps")));
             }
+            GpuState::Tasks(seats) => {
+                not_on(gpu, at, &mut out);
+                check_seats(seats, 48, at, &mut out);
+                seen.extend(seats.iter().map(|s| (s.job, "tasks")));
+            }
             GpuState::Mig(instances) => {
                 if gpu.policy == MigPolicy::Off {
                     out.push(finding(at, "partitioned, though never in MIG mode"));
@@ -76,12 +81,14 @@ pub fn audit_node(node: &Node) -> Vec<Finding> {
                         Holder::Isolated(job) => seen.push((*job, "mig")),
                         Holder::Shared(shares) => seen.extend(shares.iter().map(|s| (s.job, "mps"))),
                         Holder::Compute(holds) => seen.extend(holds.iter().map(|h| (h.job, "compute"))),
+                        Holder::Pool(seats) => seen.extend(seats.iter().map(|s| (s.job, "tasks"))),
                         Holder::Idle => {}
                     }
                 }
             }
         }
     }
+    check_claims(node, &mut out);
     for (i, (job, kind)) in seen.iter().enumerate() {
         let again =
             seen[..i].iter().any(|(j, k)| j == job && (k != kind || *kind != "mig" && *kind != "whole"));
@@ -100,7 +107,7 @@ fn check_purpose(gpu: &Gpu, at: GpuIndex, out: &mut Vec<Finding>) {
         }
         (GpuState::Free, _) => true,
         (GpuState::Whole(_), purpose) => matches!(purpose, Purpose::Whole | Purpose::Slurm),
-        (GpuState::Mps(_), purpose) => purpose == Purpose::Shares,
+        (GpuState::Mps(_) | GpuState::Tasks(_), purpose) => purpose == Purpose::Shares,
     };
     if !fits {
         out.push(finding(at, format!("used otherwise, though {}", gpu.purpose.words())));
@@ -123,6 +130,33 @@ fn check_shares(shares: &[Share], memory_mib: u64, at: GpuIndex, out: &mut Vec<F
     }
     if shares.iter().any(|s| !(1..=100).contains(&s.threads)) {
         out.push(finding(at, "threads outside 1 to 100"));
+    }
+}
+
+/// `clients`: as many as MPS serves on the device's part of its GPU.
+fn check_seats(seats: &[Seat], clients: u32, at: GpuIndex, out: &mut Vec<Finding>) {
+    let taken: u32 = seats.iter().map(|s| s.seats).sum();
+    if seats.is_empty() {
+        out.push(finding(at, "in the pool for nobody"));
+    }
+    if taken > clients {
+        out.push(finding(at, format!("{taken} seats where MPS serves {clients} clients")));
+    }
+    if (1..seats.len()).any(|i| seats[..i].iter().any(|s| s.job == seats[i].job)) {
+        out.push(finding(at, "a job twice in the pool"));
+    }
+}
+
+/// One claim per place.
+fn check_claims(node: &Node, out: &mut Vec<Finding>) {
+    for (i, claim) in node.claims.iter().enumerate() {
+        let at = claim.on.gpu();
+        if node.claims[..i].iter().any(|other| other.on == claim.on) {
+            out.push(finding(at, "a device claimed twice"));
+        }
+        if node.gpus.get(usize::from(at.0)).is_none() {
+            out.push(finding(at, "a claim on a GPU that does not exist"));
+        }
     }
 }
 
@@ -151,6 +185,10 @@ fn check_instances(gpu: &Gpu, at: GpuIndex, instances: &[Instance], out: &mut Ve
             if gpu.purpose == Purpose::Static {
                 out.push(finding(at, "the site's own instance is divided"));
             }
+        }
+        if let Holder::Pool(seats) = &instance.holder {
+            let clients = 48 * u32::from(profile.compute_slices) / u32::from(gpu.model.compute_slices);
+            check_seats(seats, clients, at, out);
         }
         if profiles.iter().any(|p| p.id != profile.id && media_clash(&p.name, &profile.name)) {
             out.push(finding(at, format!("{} beside one with the same engines", profile.name)));

@@ -20,6 +20,7 @@ pub fn task_environment(entry: &Entry, local_task: u32, n_tasks: u32) -> Vec<(St
         Kind::Mig => mig(entry, local_task, n_tasks, &mut env),
         Kind::Whole => whole(entry, &mut env),
         Kind::Mps => share(entry, &mut env),
+        Kind::Tasks => tasks(entry, &mut env),
     }
     env.set(Variable::Why, &entry.decision);
     env.vars
@@ -161,6 +162,24 @@ fn share(entry: &Entry, env: &mut Env) {
     env.set(Variable::MemoryMib, &share.mem_mib.to_string());
     let held = if share.memory_enforced { "limit" } else { "advice" };
     env.set(Variable::Share, &format!("{} ({held}), {}% of SMs", display_gb(share.mem_mib), share.threads));
+}
+
+/// The first device, or all of the job's own GPUs: the library moves a process elsewhere before it opens any.
+fn tasks(entry: &Entry, env: &mut Env) {
+    let Some(record) = &entry.tasks else { return };
+    let uuids: Vec<&str> = (0..record.devices.len()).filter_map(|i| entry.task_device_uuid(i)).collect();
+    let all = uuids.join(",");
+    let first =
+        if record.own { all.clone() } else { uuids.first().map_or(String::new(), |u| (*u).to_owned()) };
+    env.devices("tasks", &first, &all);
+    if let Some(device) = record.devices.first() {
+        env.set(Variable::MpsPipe, &device.pipe_dir.display().to_string());
+        env.set(Variable::MpsLog, &device.log_dir.display().to_string());
+    }
+    env.set(Variable::TaskSocket, &record.socket.display().to_string());
+    if let Some(mem) = record.mem_mib {
+        env.set(Variable::MemoryMib, &mem.to_string());
+    }
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use crate::lock::LockError;
 use crate::mps::MpsError;
 use crate::nvml::NvmlError;
 use crate::own_dirs::StateError;
+use crate::tasks::BrokerError;
 
 /// What went wrong.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +37,9 @@ pub enum Fault {
     /// The MPS daemon.
     #[error(transparent)]
     Mps(#[from] MpsError),
+    /// The task broker.
+    #[error(transparent)]
+    Broker(#[from] BrokerError),
     /// The node has fewer GPUs than the site says.
     #[error("GPU {gpu} was granted but the driver shows {count} GPUs")]
     NoSuchGpu { gpu: NvmlIndex, count: u16 },
@@ -133,6 +137,7 @@ impl Fault {
             Self::NoSuchGpu { .. }
             | Self::NotAsDescribed { .. }
             | Self::NoSuchProfile { .. }
+            | Self::Broker(_)
             | Self::Miscounted { .. }
             | Self::NoSuchPlacement { .. }
             | Self::Policy { .. }
@@ -219,6 +224,7 @@ mod tests {
             Fault::Mps(MpsError::State(state())),
             Fault::Mps(MpsError::Start { key: key(), source: command().into() }),
             Fault::Reset { gpu: NvmlIndex(0), source: command() },
+            Fault::Broker(BrokerError::Start(command())),
         ];
         for fault in faults {
             assert!(!repeats_a_cause(&fault), "{}", with_causes(&fault));

@@ -11,7 +11,8 @@
 //!
 //! Rooms, lowest first; imports only point down, and no two files import each other: `gpu_ids`, `deadline`, `command`,
 //! `process`, `own_dirs`, `settings`; `lock`, `journal`, `nvml`; `access`, `mps`; `leftovers`; `fault`, `numbering`;
-//! `hand_over`, `hardware`, `driver`, `instances`, `compute_instances`, `remnants`; `lifecycle`. `environment` and `task_variables` need the
+//! `hand_over`, `hardware`, `driver`, `instances`, `compute_instances`, `remnants`; `lifecycle`. `tasks` speaks to the
+//! task broker. `environment` and `task_variables` need the
 //! journal alone, `unfit` only `command`.
 //!
 //! Invariants: nothing waits without a deadline; no shell is run; every change is journalled before it is made; a
@@ -43,6 +44,7 @@ mod process;
 mod remnants;
 mod settings;
 mod task_variables;
+mod tasks;
 mod unfit;
 
 pub use access::DeviceError;
@@ -55,14 +57,15 @@ pub use leftovers::Leftover;
 pub use lifecycle::{
     Disagreement, GpuView, HandedOver, Inspection, JobContext, LiveJobs, Realised, ReconcileReport, Released,
     WaitingSlurmd, begin_batch, hand_over, inspect, realise, realise_waiting, reconcile, refuse, release,
-    release_dead, seems_forgotten,
+    release_dead, seems_forgotten, serve_tasks,
 };
 pub use lock::LockError;
 pub use mps::MpsError;
 pub use numbering::{GrantedGpu, Numbering, NumberingError, NvmlGrant};
 pub use own_dirs::StateError;
 pub use settings::{GpuSettings, Settings};
-pub use task_variables::stale_variables;
+pub use task_variables::{preload, stale_variables};
+pub use tasks::BrokerError;
 pub use unfit::{NodeInSlurm, is_marked};
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Locks between the processes that work on a node: prologs, epilogs, `tessera node reconcile`.
 //!
-//! Order: the node (shared, or exclusive for reconciliation), the job, GPUs ascending, an MPS daemon, the GPUs' device
+//! Order: the node (shared, or exclusive for reconciliation), the job, GPUs ascending, MPS daemons by key, the GPUs' device
 //! nodes. An epilog takes no GPU's lock, because a prolog may hold one for as long as the driver keeps it waiting. The
 //! kernel gives a lock back when its holder dies.
 
@@ -37,12 +37,12 @@ pub(crate) struct Locks {
 const JOB_LOCKS: u32 = 64;
 
 impl Locks {
-    /// For work on one job, on GPUs, and on the MPS daemon with this key.
+    /// For work on one job, on GPUs, and on the MPS daemons with these keys.
     pub(crate) fn for_job(
         state_dir: &Path,
         job: JobId,
         gpus: &[NvmlIndex],
-        daemon: Option<&str>,
+        daemons: &[String],
         deadline: &Deadline,
     ) -> Result<Self, LockError> {
         let dir = open(state_dir)?;
@@ -56,7 +56,9 @@ impl Locks {
         for gpu in gpus {
             held.push(exclusive(&dir, state_dir, &format!("gpu-{gpu}"), deadline)?);
         }
-        if let Some(key) = daemon {
+        let mut daemons = daemons.to_vec();
+        daemons.sort_unstable();
+        for key in daemons {
             held.push(exclusive(&dir, state_dir, &format!("daemon-{key}"), deadline)?);
         }
         Ok(Self { _held: held })

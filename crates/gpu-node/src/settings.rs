@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use geometry::{Model, ProfileId, Slice};
 use node_state::{Gpu, GpuState, MigPolicy, Node, Purpose};
-use site_config::{LeftoverProcesses, MemoryLimit, Mps, NodeSettings};
+use site_config::{LeftoverProcesses, MemoryLimit, Mps, NodeSettings, Tasks};
 
 use crate::gpu_ids::NvmlIndex;
 use crate::numbering::Numbering;
@@ -52,6 +52,12 @@ pub struct Settings {
     pub nvml_library: PathBuf,
     /// The MPS control program's absolute path.
     pub mps_control: PathBuf,
+    /// The task broker's absolute path.
+    pub task_broker: PathBuf,
+    /// The library that is preloaded to programs whose GPU tasks do not ask themselves.
+    pub task_library: PathBuf,
+    /// The pool of GPU tasks, if the site has one; `%n` is replaced.
+    pub tasks: Option<Tasks>,
     /// Resets one GPU, whose index replaces `%i` and whose UUID replaces `%u`. Run without a shell.
     pub gpu_reset_command: Vec<String>,
     /// Deadline of one operation on the node, retries included.
@@ -82,6 +88,9 @@ impl Settings {
             run_dir: node.run_dir.clone(),
             nvml_library: PathBuf::from(&node.nvml_library),
             mps_control: node.mps_control.clone(),
+            task_broker: node.task_broker.clone(),
+            task_library: node.task_library.clone(),
+            tasks: None,
             gpu_reset_command: node.gpu_reset_command.clone(),
             operation_timeout: Duration::from_millis(node.operation_timeout_ms),
             manage_device_nodes: node.manage_device_nodes,
@@ -91,6 +100,12 @@ impl Settings {
             gpus: gpus.gpus.iter().map(GpuSettings::of).collect(),
             numbering: Numbering::default(),
         }
+    }
+
+    /// The same with the site's pool of GPU tasks, on the node of this name.
+    #[must_use]
+    pub fn with_tasks(self, tasks: Option<&Tasks>, name: &str) -> Self {
+        Self { tasks: tasks.map(|tasks| tasks.for_node(name)), ..self }
     }
 
     /// The description of one GPU, whichever the site describes; `None` for a GPU that it does not describe.

@@ -32,6 +32,7 @@ variables! {
     BandwidthGbps = "TESSERA_GPU_BANDWIDTH_GBPS",
     Share = "TESSERA_GPU_SHARE",
     Why = "TESSERA_WHY",
+    TaskSocket = "TESSERA_TASK_SOCKET",
     MpsPipe = "CUDA_MPS_PIPE_DIRECTORY",
     MpsLog = "CUDA_MPS_LOG_DIRECTORY",
     MpsThreads = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
@@ -49,7 +50,33 @@ impl Variable {
 /// only from a share does it inherit a share's variables.
 #[must_use]
 pub fn stale_variables(set: &[(String, String)], isolation: Option<&str>) -> Vec<&'static str> {
-    let ours = |v: &&Variable| isolation == Some("mps") || !v.may_be_the_users();
+    let under_mps = matches!(isolation, Some("mps" | "tasks"));
+    let ours = |v: &&Variable| under_mps || !v.may_be_the_users();
     let absent = |name: &&str| !set.iter().any(|(own, _)| own == name);
     Variable::ALL.iter().filter(ours).map(|v| v.name()).filter(absent).collect()
+}
+
+/// `LD_PRELOAD` for a task: `library` first if it is `wanted`, nowhere otherwise, and what the user has there. `None`: the
+/// variable is to be unset.
+#[must_use]
+pub fn preload(users: Option<&str>, library: &str, wanted: bool) -> Option<String> {
+    let users =
+        users.unwrap_or_default().split([':', ' ']).filter(|path| !path.is_empty() && *path != library);
+    let all: Vec<&str> = wanted.then_some(library).into_iter().chain(users).collect();
+    (!all.is_empty()).then(|| all.join(":"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_library_is_preloaded_once_and_only_to_who_wants_it() {
+        let of = |users, wanted| preload(users, "/t.so", wanted);
+        assert_eq!(of(None, true).as_deref(), Some("/t.so"));
+        assert_eq!(of(Some("/a.so /b.so"), true).as_deref(), Some("/t.so:/a.so:/b.so"));
+        assert_eq!(of(Some("/t.so:/a.so"), true).as_deref(), Some("/t.so:/a.so"));
+        assert_eq!(of(Some("/t.so:/a.so"), false).as_deref(), Some("/a.so"));
+        assert_eq!(of(Some("/t.so"), false), None);
+    }
 }

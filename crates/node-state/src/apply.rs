@@ -1,8 +1,8 @@
 //! Enters a grant into a node's state, and takes it out again.
 
-use crate::state::{ComputeHold, Gpu, GpuState, Holder, Instance, MigPolicy, Node, Purpose, Share};
+use crate::state::{ComputeHold, Gpu, GpuState, Holder, Instance, MigPolicy, Node, Purpose, Seat, Share};
 use geometry::{GpuIndex, JobId, Profile, Uid, coexist};
-use protocol::{ComputeSpec, Grant, MigSpec, ShareOn};
+use protocol::{ComputeSpec, Grant, MigSpec, ShareOn, TaskDevices};
 
 /// Why a grant cannot be entered into a node's state: the grant is older than the state, or forged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -66,17 +66,21 @@ impl Node {
                 let share = Share { job, uid, mem_mib: *mem_mib, threads: *threads };
                 add_share(&mut next, *on, share)?;
             }
-            Grant::Whole(gpus) => {
-                for index in gpus {
-                    let gpu = gpu(&mut next, *index)?;
-                    if gpu.policy == MigPolicy::On || gpu.purpose == Purpose::Shares || !unheld(gpu) {
-                        return Err(ApplyError::Busy(*index));
+            Grant::Tasks(tasks) => match &tasks.on {
+                TaskDevices::Pool(pool) if pool.is_empty() => return Err(ApplyError::Empty),
+                TaskDevices::Own { gpus, .. } if gpus.is_empty() => return Err(ApplyError::Empty),
+                TaskDevices::Own { gpus, .. } => take_whole(&mut next, gpus, job)?,
+                TaskDevices::Pool(pool) => {
+                    for place in pool {
+                        add_seat(&mut next, place.on, Seat { job, uid, seats: place.seats })?;
                     }
-                    gpu.state = GpuState::Whole(job);
                 }
-            }
+            },
+            Grant::Whole(gpus) => take_whole(&mut next, gpus, job)?,
         }
         self.gpus = next;
+        // It has what it claimed a device for.
+        self.claims.retain(|claim| claim.job != job);
         Ok(())
     }
 
@@ -96,6 +100,12 @@ impl Node {
                 GpuState::Mps(shares) => {
                     had |= drop_shares(shares, job);
                     if shares.is_empty() {
+                        gpu.state = GpuState::Free;
+                    }
+                }
+                GpuState::Tasks(seats) => {
+                    had |= drop_seats(seats, job);
+                    if seats.is_empty() {
                         gpu.state = GpuState::Free;
                     }
                 }
@@ -119,14 +129,17 @@ impl Node {
 
 fn has_job(state: &GpuState, job: JobId) -> bool {
     let shares_have = |shares: &[Share]| shares.iter().any(|s| s.job == job);
+    let seats_have = |seats: &[Seat]| seats.iter().any(|s| s.job == job);
     match state {
         GpuState::Free => false,
         GpuState::Whole(holder) => *holder == job,
         GpuState::Mps(shares) => shares_have(shares),
+        GpuState::Tasks(seats) => seats_have(seats),
         GpuState::Mig(instances) => instances.iter().any(|i| match &i.holder {
             Holder::Isolated(holder) => *holder == job,
             Holder::Shared(shares) => shares_have(shares),
             Holder::Compute(holds) => holds.iter().any(|h| h.job == job),
+            Holder::Pool(seats) => seats_have(seats),
             Holder::Idle => false,
         }),
     }
@@ -140,7 +153,7 @@ fn gpu(gpus: &mut [Gpu], index: GpuIndex) -> Result<&mut Gpu, ApplyError> {
 fn unheld(gpu: &Gpu) -> bool {
     match &gpu.state {
         GpuState::Free => true,
-        GpuState::Whole(_) | GpuState::Mps(_) => false,
+        GpuState::Whole(_) | GpuState::Mps(_) | GpuState::Tasks(_) => false,
         GpuState::Mig(instances) => instances.iter().all(|i| i.holder == Holder::Idle),
     }
 }
@@ -301,6 +314,51 @@ fn add_compute(gpus: &mut [Gpu], within: MigSpec, hold: ComputeHold) -> Result<(
     }
 }
 
+/// Gives a job whole GPUs that nobody is on.
+fn take_whole(gpus: &mut [Gpu], whole: &[GpuIndex], job: JobId) -> Result<(), ApplyError> {
+    for index in whole {
+        let gpu = gpu(gpus, *index)?;
+        if gpu.policy == MigPolicy::On || gpu.purpose == Purpose::Shares || !unheld(gpu) {
+            return Err(ApplyError::Busy(*index));
+        }
+        gpu.state = GpuState::Whole(job);
+    }
+    Ok(())
+}
+
+/// Lets a job use a device of the pool, which joins the pool if it is not there yet.
+fn add_seat(gpus: &mut [Gpu], on: ShareOn, seat: Seat) -> Result<(), ApplyError> {
+    let target = gpu(gpus, on.gpu())?;
+    match on {
+        ShareOn::Gpu(index) => {
+            if let GpuState::Tasks(seats) = &mut target.state {
+                seats.push(seat);
+            } else if target.policy != MigPolicy::On && target.purpose != Purpose::Whole && unheld(target) {
+                target.state = GpuState::Tasks(vec![seat]);
+            } else {
+                return Err(ApplyError::Busy(index));
+            }
+        }
+        ShareOn::Instance(spec) => {
+            if let GpuState::Mig(instances) = &mut target.state {
+                let here = instances.iter_mut().find(|i| i.profile == spec.profile && i.start == spec.start);
+                if let Some(Instance { holder: Holder::Pool(seats), .. }) = here {
+                    seats.push(seat);
+                    return Ok(());
+                }
+            }
+            place(gpus, spec, Holder::Pool(vec![seat]))?;
+        }
+    }
+    Ok(())
+}
+
+fn drop_seats(seats: &mut Vec<Seat>, job: JobId) -> bool {
+    let before = seats.len();
+    seats.retain(|s| s.job != job);
+    seats.len() < before
+}
+
 fn drop_shares(shares: &mut Vec<Share>, job: JobId) -> bool {
     let before = shares.len();
     shares.retain(|s| s.job != job);
@@ -321,6 +379,13 @@ fn release_instance(holder: &mut Holder, job: JobId) -> bool {
             let had = holds.iter().any(|h| h.job == job);
             holds.retain(|h| h.job != job);
             if !holds.is_empty() {
+                return had;
+            }
+            had
+        }
+        Holder::Pool(seats) => {
+            let had = drop_seats(seats, job);
+            if !seats.is_empty() {
                 return had;
             }
             had

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::pool::PoolPolicy;
 use geometry::{GpuIndex, JobId, Uid};
 use protocol::{Bandwidth, Request, SetWait};
 use topology::{BandwidthModel, GpuSet, Pattern, Quota, Selection};
@@ -78,6 +79,8 @@ pub enum Kind {
     Mig,
     /// A share of a GPU or instance through MPS.
     Mps,
+    /// Seats in the pool of devices that GPU tasks share.
+    Tasks,
     /// Whole GPUs, outside MIG mode.
     Whole,
 }
@@ -89,6 +92,7 @@ impl Kind {
         match self {
             Self::Mig => "mig",
             Self::Mps => "mps",
+            Self::Tasks => "tasks",
             Self::Whole => "whole",
         }
     }
@@ -155,6 +159,8 @@ pub struct Policy {
     pub default_mem_mib: Option<u64>,
     /// Whose jobs may be beside each other in one GPU instance.
     pub shared_memory: SharedMemory,
+    /// The pool of GPU tasks; `None`: the site has none.
+    pub tasks: Option<PoolPolicy>,
     /// How sets of whole GPUs are chosen.
     pub sets: SetPolicy,
 }
@@ -168,6 +174,7 @@ impl Default for Policy {
             mps_threads: None,
             default_mem_mib: None,
             shared_memory: SharedMemory::SameUser,
+            tasks: None,
             sets: SetPolicy::default(),
         }
     }

@@ -1,20 +1,20 @@
 //! Writes a node's state as its layout line, and takes idle instances back from one.
 
+use crate::state::{ComputeHold, Gpu, GpuState, Holder, Instance, MigPolicy, Node, Purpose, Seat, Share};
 use geometry::{GpuIndex, Slice, coexist};
-use protocol::Layout;
 use protocol::layout::{
-    ComputeLayout, GpuLayout, HolderLayout, InstanceLayout, MAX_SHARES, ShareLayout, Shares,
+    ComputeLayout, GpuLayout, HolderLayout, InstanceLayout, MAX_SHARES, Seats, ShareLayout, Shares,
 };
-
-use crate::state::{ComputeHold, Gpu, GpuState, Holder, Instance, MigPolicy, Node, Purpose, Share};
+use protocol::{Layout, MigSpec, ShareOn};
 
 /// The layout of a node: its state without users' ids.
 #[must_use]
 pub fn layout_of(node: &Node) -> Layout {
-    Layout { gpus: node.gpus.iter().map(gpu_layout).collect(), ..Layout::default() }
+    let gpus = node.gpus.iter().zip(0_u16..).map(|(gpu, i)| gpu_layout(node, gpu, GpuIndex(i)));
+    Layout { gpus: gpus.collect(), ..Layout::default() }
 }
 
-fn gpu_layout(gpu: &Gpu) -> GpuLayout {
+fn gpu_layout(node: &Node, gpu: &Gpu, index: GpuIndex) -> GpuLayout {
     let name =
         |i: &Instance| gpu.profile_of(i).map_or_else(|| format!("id{}", i.profile), |p| p.name.clone());
     match &gpu.state {
@@ -22,6 +22,7 @@ fn gpu_layout(gpu: &Gpu) -> GpuLayout {
         GpuState::Free => GpuLayout::Free,
         GpuState::Whole(job) => GpuLayout::Whole(*job),
         GpuState::Mps(shares) => GpuLayout::Mps(share_layout(shares)),
+        GpuState::Tasks(seats) => GpuLayout::Tasks(seat_layout(node, ShareOn::Gpu(index), seats)),
         GpuState::Mig(instances) => {
             let one = |i: &Instance| InstanceLayout {
                 profile: name(i),
@@ -30,6 +31,10 @@ fn gpu_layout(gpu: &Gpu) -> GpuLayout {
                     Holder::Isolated(job) => HolderLayout::Job(*job),
                     Holder::Shared(shares) => HolderLayout::Mps(share_layout(shares)),
                     Holder::Compute(holds) => HolderLayout::Compute(holds.iter().map(compute).collect()),
+                    Holder::Pool(seats) => {
+                        let spec = MigSpec { gpu: index, profile: i.profile, start: i.start };
+                        HolderLayout::Tasks(seat_layout(node, ShareOn::Instance(spec), seats))
+                    }
                     Holder::Idle => HolderLayout::Idle,
                 },
             };
@@ -47,6 +52,14 @@ fn share_layout(shares: &[Share]) -> Shares {
     Shares {
         listed: shares.iter().take(MAX_SHARES).map(one).collect(),
         more: shares.len().saturating_sub(MAX_SHARES),
+    }
+}
+
+fn seat_layout(node: &Node, on: ShareOn, seats: &[Seat]) -> Seats {
+    Seats {
+        listed: seats.iter().take(MAX_SHARES).map(|s| (s.job, s.seats)).collect(),
+        more: seats.len().saturating_sub(MAX_SHARES),
+        claimed: node.claim_on(on).map(|claim| claim.job),
     }
 }
 

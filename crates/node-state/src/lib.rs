@@ -10,6 +10,7 @@ pub mod cost;
 mod decision;
 mod explain;
 mod layout;
+mod pool;
 pub mod report;
 mod state;
 
@@ -18,5 +19,6 @@ pub use ask::{Ask, Kind, Policy, SetPolicy, SharedMemory, Spread};
 pub use cost::Cost;
 pub use decision::Decision;
 pub use layout::layout_of;
+pub use pool::{PoolDevice, PoolPolicy};
 pub use report::Report;
-pub use state::{ComputeHold, Gpu, GpuState, Holder, Instance, MigPolicy, Node, Purpose, Share};
+pub use state::{Claim, ComputeHold, Gpu, GpuState, Holder, Instance, MigPolicy, Node, Purpose, Seat, Share};

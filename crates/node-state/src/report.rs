@@ -89,6 +89,10 @@ pub enum Unsuitable {
     CountsGpus,
     /// The request asks for several instances, which this kind cannot give.
     SeveralInstances,
+    /// The request limits the SMs, which a job of GPU tasks cannot.
+    LimitsThreads,
+    /// The site has no pool of GPU tasks.
+    NoPool,
     /// A share needs a memory size, and neither the request nor the site names one; or a compute instance does, and the
     /// request names none.
     NoMemoryNamed,
@@ -120,6 +124,8 @@ pub enum Fate {
     Share(ShareScore),
     /// A compute instance is possible.
     Compute(ComputeScore),
+    /// Seats in the pool are possible.
+    Seats(SeatScore),
     /// The set of whole GPUs that MAPA's policy asks for.
     Set(SetScore),
     /// The set of whole GPUs with the largest sum of links, because no policy has an answer.
@@ -184,7 +190,20 @@ pub struct ComputeScore {
     pub cost: Cost,
 }
 
-/// Classes of devices for a share, best first.
+/// How good a GPU's devices in the pool are for a job of GPU tasks. Which of two is better, the engine says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SeatScore {
+    /// Compared first; never [`ShareClass::Oversubscribe`].
+    pub class: ShareClass,
+    /// Seats that jobs have on the devices that the job may use.
+    pub taken: u32,
+    /// Seats that these devices have.
+    pub of: u32,
+    /// What opening a device costs, without its size.
+    pub cost: Cost,
+}
+
+/// Classes of devices for a share or seats, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ShareClass {
     /// Already shared, with threads to spare.
@@ -234,6 +253,24 @@ pub enum Constraint {
     SharedBy(JobId),
     /// A job has the instance to itself.
     IsolatedFor(JobId),
+    /// The device is in the pool of GPU tasks; this job is one of those that may use it.
+    InPool(JobId),
+    /// This isolated job waits for the device and gets it next.
+    ClaimedBy(JobId),
+    /// The device has fewer seats than Slurm tasks need one.
+    TooFewSeats {
+        /// Seats needed on a further device.
+        need: u32,
+        /// Seats that the largest has.
+        has: u32,
+    },
+    /// Too few seats of the GPU's devices in the pool are free.
+    SeatsTaken {
+        /// Seats asked for.
+        need: u32,
+        /// Free seats.
+        free: u32,
+    },
     /// The MPS daemon of this other user serves the device.
     OtherUser(Uid),
     /// Too few compute slices of the GPU instance are free beside each other for a compute instance of this size.

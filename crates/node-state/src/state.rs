@@ -1,7 +1,7 @@
 //! A node's GPUs and who holds them, as the placement engine sees them.
 
 use geometry::{JobId, Model, Placement, Profile, ProfileId, Slice, Uid};
-use protocol::ComputeSpec;
+use protocol::{ComputeSpec, ShareOn};
 use topology::LinkMatrix;
 
 /// Whether a node's GPUs may be partitioned.
@@ -80,6 +80,27 @@ pub struct ComputeHold {
     pub mem_mib: u64,
 }
 
+/// A job in the pool of GPU tasks, on one device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seat {
+    /// The job, which may use the device.
+    pub job: JobId,
+    /// The job's user: one MPS daemon serves one user unless the site says otherwise.
+    pub uid: Uid,
+    /// Seats there that are the job's own: see [`protocol::PoolSeats`].
+    pub seats: u32,
+}
+
+/// An isolated job waits for a device of the pool and gets it next: no new job of GPU tasks may use the device, or open
+/// another one in its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The job that waits.
+    pub job: JobId,
+    /// The device.
+    pub on: ShareOn,
+}
+
 /// Who holds an instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Holder {
@@ -89,6 +110,8 @@ pub enum Holder {
     Shared(Vec<Share>),
     /// Jobs that have compute instances in it, ascending by first compute slice; never empty.
     Compute(Vec<ComputeHold>),
+    /// It is in the pool of GPU tasks, and these jobs may use it; never empty.
+    Pool(Vec<Seat>),
     /// Nobody. It is kept for the next job that needs its profile, and destroyed when its slices are needed.
     Idle,
 }
@@ -113,6 +136,8 @@ pub enum GpuState {
     Whole(JobId),
     /// Jobs share it through MPS, without MIG; never empty.
     Mps(Vec<Share>),
+    /// It is in the pool of GPU tasks, without MIG, and these jobs may use it; never empty.
+    Tasks(Vec<Seat>),
     /// It is partitioned; instances do not overlap. If there are none, or all are idle, the GPU may be used in another
     /// way that its policy allows.
     Mig(Vec<Instance>),
@@ -142,6 +167,8 @@ pub struct Node {
     /// Of the GPUs that may be had both whole and otherwise ([`Gpu::is_flexible`]), so many stay without jobs' instances
     /// and shares.
     pub keep_uncut: usize,
+    /// Devices of the pool that isolated jobs wait for.
+    pub claims: Vec<Claim>,
 }
 
 impl Gpu {
@@ -187,7 +214,7 @@ impl Gpu {
     pub fn is_cut(&self) -> bool {
         match &self.state {
             GpuState::Free | GpuState::Whole(_) => false,
-            GpuState::Mps(_) => true,
+            GpuState::Mps(_) | GpuState::Tasks(_) => true,
             GpuState::Mig(instances) => instances.iter().any(|i| i.holder != Holder::Idle),
         }
     }
@@ -208,10 +235,17 @@ impl Gpu {
 }
 
 impl Node {
+    /// GPUs with these links, and nothing said about what is kept of them.
+    #[must_use]
+    pub fn new(gpus: Vec<Gpu>, links: LinkMatrix) -> Self {
+        Self { gpus, links, keep_uncut: 0, claims: Vec::new() }
+    }
+
     /// The same node without jobs, and without instances but the static ones.
     #[must_use]
     pub fn emptied(&self) -> Self {
         let mut node = self.clone();
+        node.claims.clear();
         for gpu in &mut node.gpus {
             match &mut gpu.state {
                 GpuState::Mig(instances) if gpu.purpose == Purpose::Static => {

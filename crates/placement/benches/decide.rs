@@ -21,7 +21,7 @@ fn node(n: usize) -> Node {
     };
     let row = |i: usize| (0..n).map(|j| if i == j { 0.0 } else { bw(i.min(j), i.max(j)) }).collect();
     let links = LinkMatrix::from_rows(&(0..n).map(row).collect::<Vec<_>>()).unwrap();
-    Node { gpus, links, keep_uncut: 0 }
+    Node::new(gpus, links)
 }
 
 fn ask(isolation: &str, mem: &str) -> Ask {

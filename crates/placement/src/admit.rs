@@ -5,7 +5,7 @@ use crate::never::{Never, never};
 use geometry::size::shards;
 use geometry::{JobId, Uid};
 use node_state::{Ask, Kind, Node, Policy, Purpose, Spread};
-use protocol::{Grant, Isolation, Request, ShareOn};
+use protocol::{Grant, Isolation, Request, ShareOn, TaskDevices};
 
 /// What Slurm counts for a request, per node. It is a relaxed bound: the placement engine may still refuse a node on
 /// which Slurm counts enough as free.
@@ -40,12 +40,12 @@ pub fn admits_ever(node: &Node, request: &Request, policy: &Policy) -> Result<Ad
                 return Err(never(&node, request, &decision, &try_one));
             }
             let fits = |kind| decision.report.kinds.iter().any(|k| k.kind == kind && k.outcome.is_ok());
-            let partial = [Kind::Mig, Kind::Mps].into_iter().filter(|k| fits(*k));
+            let partial = [Kind::Mig, Kind::Mps, Kind::Tasks].into_iter().filter(|k| fits(*k));
             let each = each_gpu_carries(decision.chosen.as_ref(), request);
             let fewest = partial.filter_map(|kind| fewest_shards(&node, kind, request, policy)).min();
             Ok(fewest.map_or(Admission::Gpus(whole), |one| Admission::Shards(one.saturating_mul(each))))
         }
-        Isolation::Mig(_) | Isolation::Mps | Isolation::Whole => {
+        Isolation::Mig(_) | Isolation::Mps | Isolation::Tasks { .. } | Isolation::Whole => {
             let decision = try_one(request);
             let each = each_gpu_carries(decision.chosen.as_ref(), request);
             let kind = match decision.chosen {
@@ -53,6 +53,10 @@ pub fn admits_ever(node: &Node, request: &Request, policy: &Policy) -> Result<Ad
                 Some(Grant::Whole(_)) => return Ok(Admission::Gpus(whole)),
                 Some(Grant::Mig(_) | Grant::Compute { .. }) => Kind::Mig,
                 Some(Grant::Mps { .. }) => Kind::Mps,
+                Some(Grant::Tasks(tasks)) => match tasks.on {
+                    TaskDevices::Own { .. } => return Ok(Admission::Gpus(whole)),
+                    TaskDevices::Pool(_) => Kind::Tasks,
+                },
             };
             let fewest = fewest_shards(&node, kind, request, policy);
             Ok(Admission::Shards(fewest.map_or(1, |one| one.saturating_mul(each))))
@@ -73,9 +77,13 @@ fn each_gpu_carries(grant: Option<&Grant>, request: &Request) -> u32 {
 
 /// The shards of one instance or share: the fewest that it counts for on any of the node's GPUs, never more than the GPU has.
 fn fewest_shards(node: &Node, kind: Kind, request: &Request, policy: &Policy) -> Option<u32> {
+    if kind == Kind::Tasks {
+        // One for each seat, whatever device it is on.
+        return Some(request.seats);
+    }
     let per_gpu = node.gpus.iter().enumerate().filter_map(|(i, gpu)| {
         let links = topology::LinkMatrix::uniform(1, 0.0);
-        let alone = Node { gpus: vec![gpu.clone()], links, keep_uncut: 0 };
+        let alone = Node::new(vec![gpu.clone()], links);
         let isolation = match (&request.isolation, kind) {
             (Isolation::Mig(profile), _) => Isolation::Mig(profile.clone()),
             (_, Kind::Mig) => Isolation::Mig(None),
@@ -98,7 +106,7 @@ fn fewest_shards(node: &Node, kind: Kind, request: &Request, policy: &Policy) ->
             | Grant::Mps { on: ShareOn::Gpu(_) | ShareOn::Instance(_), mem_mib, .. } => {
                 Some(shards(mem_mib).min(gpu.model.shards()))
             }
-            Grant::Whole(_) => None,
+            Grant::Whole(_) | Grant::Tasks(_) => None,
         }
     });
     per_gpu.min()

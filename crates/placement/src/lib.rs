@@ -7,11 +7,13 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
 mod admit;
+mod claim;
 pub mod decide;
 mod never;
 pub mod victims;
 
 pub use admit::{Admission, admits_ever};
+pub use claim::{Awaited, await_pool};
 pub use decide::{decide, decide_with, fits};
 pub use never::Never;
 pub use victims::{Room, Victim, least_victims};

@@ -41,6 +41,15 @@ pub(crate) fn never(
         let what = if request.isolation == Isolation::Mps { "share" } else { "compute instance" };
         return Never { reason: format!("a {what} needs a memory size"), nearest };
     }
+    if decision.report.kinds.iter().any(|k| k.outcome == Err(Some(Unsuitable::NoPool)))
+        && matches!(request.isolation, Isolation::Tasks { .. })
+    {
+        let nearest = Some("ask --gpu-isolation=mps with --gpu-mem=SIZE for a share".to_owned());
+        return Never {
+            reason: "this site has no pool of GPU tasks ([tasks] in tessera.toml)".to_owned(),
+            nearest,
+        };
+    }
     if request.isolation == Isolation::Mps && request.instances > 1 {
         let nearest = Some("ask --gpu-isolation=mig for several".to_owned());
         return Never { reason: "a job has one share per node, not several instances".to_owned(), nearest };
@@ -116,6 +125,18 @@ fn by_constraint(node: &Node, request: &Request, decision: &Decision) -> Never {
                 format!("no profile of {} that fits has {need} SMs, the largest has {has}", model.key);
             (reason, Some("ask fewer --gpu-threads".to_owned()))
         }
+        Constraint::TooFewSeats { need, has } => {
+            let tasks = if request.seats == 1 {
+                "1 Slurm task".to_owned()
+            } else {
+                format!("{} Slurm tasks", request.seats)
+            };
+            let reason = format!(
+                "{tasks} per node, and {} has {has} seats at most where {need} are needed",
+                model.key
+            );
+            (reason, Some("ask fewer tasks per node, or whole GPUs by --gpus-per-node".to_owned()))
+        }
         Constraint::MigOff if !model.has_mig() => (without_mig(model), Some(NO_MIG_HINT.to_owned())),
         Constraint::MigOff => {
             (format!("the node's {} are never in MIG mode", model.key), Some(NO_MIG_HINT.to_owned()))
@@ -146,7 +167,7 @@ fn without_mig(model: &Model) -> String {
 fn nearness(constraint: Constraint) -> (u8, u64) {
     match constraint {
         Constraint::TooLittleMemory { has, .. } => (3, has),
-        Constraint::TooFewSms { has, .. } => (2, u64::from(has)),
+        Constraint::TooFewSms { has, .. } | Constraint::TooFewSeats { has, .. } => (2, u64::from(has)),
         Constraint::MigAlways | Constraint::MigOff => (1, 0),
         _ => (0, 0),
     }

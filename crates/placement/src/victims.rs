@@ -76,7 +76,8 @@ pub fn least_victims(
     }
     let known = (0..victims.len()).filter(|i| greedy.contains(&victims[*i].job));
     search.best = Some(known.fold(0, |set, i| set | 1 << i));
-    let counts_gpus = matches!(ask.request.isolation, Isolation::Whole | Isolation::Auto);
+    let counts_gpus =
+        matches!(ask.request.isolation, Isolation::Whole | Isolation::Auto | Isolation::Tasks { .. });
     match ask.request.gpus.filter(|n| *n > 1 && counts_gpus) {
         Some(n) => search.whole_gpus(n as usize),
         None => search.parts(),
@@ -243,6 +244,7 @@ impl Search<'_> {
     fn whole_gpus(&mut self, n: usize) {
         let mut one = self.ask.clone();
         one.request.gpus = Some(1);
+        one.request.seats = one.request.seats.div_ceil(u32::try_from(n.max(1)).unwrap_or(u32::MAX));
         one.quotas.clear();
         let emptied = self.without(&self.jobs(Set::MAX));
         let may = |gpu: &GpuIndex| {

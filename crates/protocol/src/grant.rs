@@ -50,6 +50,15 @@ pub enum ShareOn<G = GpuIndex> {
 }
 
 impl<G: Copy> ShareOn<G> {
+    /// The first placement unit of an instance; `None` for a GPU.
+    #[must_use]
+    pub fn start(self) -> Option<u8> {
+        match self {
+            Self::Gpu(_) => None,
+            Self::Instance(spec) => Some(spec.start.0),
+        }
+    }
+
     /// The GPU in either case.
     #[must_use]
     pub fn gpu(self) -> G {
@@ -57,6 +66,81 @@ impl<G: Copy> ShareOn<G> {
             Self::Gpu(gpu) => gpu,
             Self::Instance(spec) => spec.gpu,
         }
+    }
+
+    fn try_map<H, E>(self, number: &impl Fn(G) -> Result<H, E>) -> Result<ShareOn<H>, E> {
+        Ok(match self {
+            Self::Gpu(gpu) => ShareOn::Gpu(number(gpu)?),
+            Self::Instance(spec) => ShareOn::Instance(spec.try_map(number)?),
+        })
+    }
+}
+
+/// A device of the task pool that a job's tasks may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PoolSeats<G = GpuIndex> {
+    /// The device.
+    pub on: ShareOn<G>,
+    /// Seats there that are the job's. With 0 its tasks may still go there while others leave seats unused.
+    pub seats: u32,
+}
+
+/// Where the tasks of a job may run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TaskDevices<G = GpuIndex> {
+    /// Devices of the pool, which other jobs use as well: ascending, never none, all on one GPU.
+    Pool(Vec<PoolSeats<G>>),
+    /// Whole GPUs of the job's own under one MPS daemon: in the order of [`Grant::Whole`], never none.
+    Own {
+        /// The GPUs.
+        gpus: Vec<G>,
+        /// Seats over all of them.
+        seats: u32,
+    },
+}
+
+/// Seats for a job whose GPU tasks are placed when they begin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskGrant<G = GpuIndex> {
+    /// Every device that the job may use.
+    pub on: TaskDevices<G>,
+    /// Memory that each process takes from begin to end, MiB; `None`: the programs ask themselves.
+    pub mem_mib: Option<u64>,
+    /// The programs ask for their tasks themselves: nothing is preloaded.
+    pub probes: bool,
+}
+
+impl<G: Copy> TaskGrant<G> {
+    /// The devices, in their order; each GPU of the job's own is one.
+    pub fn devices(&self) -> impl Iterator<Item = ShareOn<G>> {
+        let (pool, own): (&[PoolSeats<G>], &[G]) = match &self.on {
+            TaskDevices::Pool(pool) => (pool, &[]),
+            TaskDevices::Own { gpus, .. } => (&[], gpus),
+        };
+        pool.iter().map(|seat| seat.on).chain(own.iter().map(|gpu| ShareOn::Gpu(*gpu)))
+    }
+
+    /// The job's seats on the node: one per Slurm task.
+    #[must_use]
+    pub fn seats(&self) -> u32 {
+        match &self.on {
+            TaskDevices::Pool(pool) => pool.iter().map(|seat| seat.seats).sum(),
+            TaskDevices::Own { seats, .. } => *seats,
+        }
+    }
+
+    fn try_map<H, E>(&self, number: &impl Fn(G) -> Result<H, E>) -> Result<TaskGrant<H>, E> {
+        let on = match &self.on {
+            TaskDevices::Pool(pool) => {
+                let one = |s: &PoolSeats<G>| Ok(PoolSeats { on: s.on.try_map(number)?, seats: s.seats });
+                TaskDevices::Pool(pool.iter().map(one).collect::<Result<_, E>>()?)
+            }
+            TaskDevices::Own { gpus, seats } => {
+                let gpus = gpus.iter().map(|g| number(*g)).collect::<Result<_, _>>()?;
+                TaskDevices::Own { gpus, seats: *seats }
+            }
+        };
+        Ok(TaskGrant { on, mem_mib: self.mem_mib, probes: self.probes })
     }
 }
 
@@ -83,6 +167,8 @@ pub enum Grant<G = GpuIndex> {
         /// Share of that device's SMs, percent, 1 to 100.
         threads: u8,
     },
+    /// Seats in the pool of devices that GPU tasks share.
+    Tasks(TaskGrant<G>),
     /// Whole GPUs, in the order the job sees them; at least one.
     Whole(Vec<G>),
 }
@@ -95,6 +181,7 @@ impl<G: Copy + Ord> Grant<G> {
             Self::Mig(specs) => specs.iter().map(|s| s.gpu).collect(),
             Self::Compute { within, .. } => vec![within.gpu],
             Self::Mps { on, .. } => vec![on.gpu()],
+            Self::Tasks(tasks) => tasks.devices().map(ShareOn::gpu).collect(),
             Self::Whole(gpus) => gpus.clone(),
         };
         gpus.sort_unstable();
@@ -102,14 +189,19 @@ impl<G: Copy + Ord> Grant<G> {
         gpus
     }
 
-    /// The GPU instances, in the order the job sees them; of a share or compute instance inside one, that one.
+    /// The GPU instances, in the order the job sees them; of a share, a compute instance or seats inside instances, those.
     #[must_use]
-    pub fn instances(&self) -> &[MigSpec<G>] {
+    pub fn instances(&self) -> Vec<MigSpec<G>> {
+        let instance = |on: ShareOn<G>| match on {
+            ShareOn::Gpu(_) => None,
+            ShareOn::Instance(spec) => Some(spec),
+        };
         match self {
-            Self::Mig(specs) => specs,
-            Self::Compute { within, .. } => std::slice::from_ref(within),
-            Self::Mps { on: ShareOn::Instance(spec), .. } => std::slice::from_ref(spec),
-            Self::Mps { on: ShareOn::Gpu(_), .. } | Self::Whole(_) => &[],
+            Self::Mig(specs) => specs.clone(),
+            Self::Compute { within, .. } => vec![*within],
+            Self::Mps { on, .. } => instance(*on).into_iter().collect(),
+            Self::Tasks(tasks) => tasks.devices().filter_map(instance).collect(),
+            Self::Whole(_) => Vec::new(),
         }
     }
 
@@ -127,12 +219,9 @@ impl<G: Copy + Ord> Grant<G> {
                 Grant::Compute { within: within.try_map(number)?, part: *part, mem_mib: *mem_mib }
             }
             Self::Mps { on, mem_mib, threads } => {
-                let on = match on {
-                    ShareOn::Gpu(gpu) => ShareOn::Gpu(number(*gpu)?),
-                    ShareOn::Instance(spec) => ShareOn::Instance(spec.try_map(&number)?),
-                };
-                Grant::Mps { on, mem_mib: *mem_mib, threads: *threads }
+                Grant::Mps { on: on.try_map(&number)?, mem_mib: *mem_mib, threads: *threads }
             }
+            Self::Tasks(tasks) => Grant::Tasks(tasks.try_map(&number)?),
             Self::Whole(gpus) => Grant::Whole(gpus.iter().map(|g| number(*g)).collect::<Result<_, _>>()?),
         })
     }

@@ -8,7 +8,7 @@ use geometry::size::display_gb;
 use topology::Pattern;
 
 use crate::gres_list::Tres;
-use crate::request::{Isolation, Request};
+use crate::request::{Bandwidth, Isolation, MAX_SEATS, Request};
 
 /// The site's defaults for what a job leaves open.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +77,8 @@ fn with_defaults(mut request: Request, defaults: &RequestDefaults) -> Request {
         // A job that states its run time on a size also states that it fits there.
         Isolation::Mig(profile) => profile.is_none() && request.times.is_empty(),
         Isolation::Mps | Isolation::Auto => true,
-        Isolation::Whole | Isolation::None => false,
+        // A default would be taken from every process, whatever it needs.
+        Isolation::Tasks { .. } | Isolation::Whole | Isolation::None => false,
     };
     if by_memory && request.mem_mib.is_none() {
         request.mem_mib = defaults.gpu_mem_mib;
@@ -105,7 +106,22 @@ fn with_slurms_own(mut request: Request, tres: &Tres) -> Result<Request, String>
     let Some(first) = entries.first() else {
         return Ok(request);
     };
+    let per_node = || {
+        let sum = entries.iter().filter(|e| e.per_node).fold(0, |n: u64, e| n.saturating_add(e.count));
+        Some(u32::try_from(sum).unwrap_or(u32::MAX)).filter(|n| *n > 0)
+    };
     match request.isolation {
+        Isolation::Tasks { .. } => match per_node() {
+            // Its processes do not talk to each other through the GPUs: others get the good links.
+            Some(gpus) => {
+                let bandwidth = request.bandwidth.or(Some(Bandwidth::Insensitive));
+                Ok(Request { gpus: Some(gpus), bandwidth, ..request })
+            }
+            None => Err(format!(
+                "{}={} does not go with {asked}: count GPUs per node, by --gpus-per-node, or leave it out",
+                first.option, first.text
+            )),
+        },
         // The job counts whole GPUs, so `auto` can only mean whole GPUs.
         Isolation::Auto | Isolation::Whole => {
             if request.instances > 1 {
@@ -115,9 +131,7 @@ fn with_slurms_own(mut request: Request, tres: &Tres) -> Result<Request, String>
                 ));
             }
             request.isolation = Isolation::Whole;
-            let per_node =
-                entries.iter().filter(|e| e.per_node).fold(0, |n: u64, e| n.saturating_add(e.count));
-            request.gpus = Some(u32::try_from(per_node).unwrap_or(u32::MAX)).filter(|n| *n > 0);
+            request.gpus = per_node();
             Ok(request)
         }
         _ => Err(format!(
@@ -214,6 +228,10 @@ pub const SHARD_MIB: u64 = 954;
 pub fn as_counted(asked: Option<Request>, counted: Counted) -> Option<CountedRequest> {
     match (counted, asked) {
         (Counted::Gpus(_), Some(Request { isolation: Isolation::None, .. })) => None,
+        (Counted::Gpus(count), Some(request @ Request { isolation: Isolation::Tasks { .. }, .. })) => {
+            let gpus = u32::try_from(count).ok().filter(|n| *n > 0);
+            Some(CountedRequest { request: Request { gpus, ..request }, managed: true })
+        }
         (Counted::Gpus(count), asked) => {
             let managed =
                 matches!(&asked, Some(r) if matches!(r.isolation, Isolation::Whole | Isolation::Auto));
@@ -221,6 +239,10 @@ pub fn as_counted(asked: Option<Request>, counted: Counted) -> Option<CountedReq
             let gpus = u32::try_from(count).ok().filter(|n| *n > 0);
             let request = Request { isolation: Isolation::Whole, instances: 1, gpus, ..asked };
             Some(CountedRequest { request, managed })
+        }
+        (Counted::Shards(count), Some(request @ Request { isolation: Isolation::Tasks { .. }, .. })) => {
+            let seats = u32::try_from(count).unwrap_or(MAX_SEATS).clamp(1, MAX_SEATS);
+            Some(CountedRequest { request: Request { seats, gpus: None, ..request }, managed: true })
         }
         (Counted::Shards(_), Some(request))
             if matches!(request.isolation, Isolation::Mig(_) | Isolation::Mps | Isolation::Auto) =>

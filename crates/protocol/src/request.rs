@@ -15,6 +15,12 @@ pub enum Isolation {
     Mig(Option<String>),
     /// A memory-limited share of a GPU or instance, through MPS.
     Mps,
+    /// A seat per Slurm task in the pool of devices that GPU tasks share.
+    Tasks {
+        /// The programs ask for their tasks' memory themselves. Without it they are preloaded with a library that asks
+        /// for them.
+        probes: bool,
+    },
     /// Whole GPUs, outside MIG mode.
     Whole,
     /// What Slurm gives; Tessera changes nothing.
@@ -23,7 +29,7 @@ pub enum Isolation {
 
 impl Isolation {
     /// The values that a user may type, for messages.
-    pub const ACCEPTED: &str = "auto, mig, mig:PROFILE, mps, whole or none";
+    pub const ACCEPTED: &str = "auto, mig, mig:PROFILE, mps, tasks, tasks:probes, whole or none";
 
     /// Reads what a user types after `--gpu-isolation=`. A profile's name is checked only for its characters: which
     /// profiles exist depends on the node.
@@ -36,6 +42,8 @@ impl Isolation {
             "auto" => Ok(Self::Auto),
             "mig" => Ok(Self::Mig(None)),
             "mps" => Ok(Self::Mps),
+            "tasks" => Ok(Self::Tasks { probes: false }),
+            "tasks:probes" => Ok(Self::Tasks { probes: true }),
             "whole" => Ok(Self::Whole),
             "none" => Ok(Self::None),
             _ => text
@@ -59,6 +67,8 @@ impl fmt::Display for Isolation {
             Self::Mig(None) => f.write_str("mig"),
             Self::Mig(Some(profile)) => write!(f, "mig:{profile}"),
             Self::Mps => f.write_str("mps"),
+            Self::Tasks { probes: false } => f.write_str("tasks"),
+            Self::Tasks { probes: true } => f.write_str("tasks:probes"),
             Self::Whole => f.write_str("whole"),
             Self::None => f.write_str("none"),
         }
@@ -92,10 +102,12 @@ pub struct Request {
     /// Whether the user named the isolation. If not, it follows from other options, and the site's default may replace
     /// it.
     pub isolation_typed: bool,
-    /// Memory per instance, share or GPU, MiB; `None`: any.
+    /// Memory per instance, share or GPU, or that each process of a `tasks` job takes, MiB; `None`: any.
     pub mem_mib: Option<u64>,
     /// Instances per node, from 1.
     pub instances: u32,
+    /// For `tasks`: Slurm tasks per node, from 1, as slurmctld counts them.
+    pub seats: u32,
     /// Percent of the GPU's SMs, 1 to 100: the most for an MPS share, the least for a MIG instance.
     pub threads: Option<u8>,
     /// How the job's GPUs talk to each other.
@@ -116,6 +128,9 @@ pub struct Request {
     pub place: Option<PlannedStart>,
 }
 
+/// Most seats per node that a request may have. No node has room for so many.
+pub const MAX_SEATS: u32 = 65_535;
+
 impl Request {
     /// The compute instance that the request names, such as `4c.7g.40gb`; `None` if it asks for something else.
     #[must_use]
@@ -132,6 +147,7 @@ impl Request {
             isolation_typed: false,
             mem_mib: None,
             instances: 1,
+            seats: 1,
             threads: None,
             pattern: None,
             bandwidth: None,

@@ -9,7 +9,8 @@ use protocol::wire::{
     plain_why,
 };
 use protocol::{
-    Bandwidth, ComputeSpec, Grant, Isolation, MOST_SECONDS, MigSpec, NodeGrant, Request, SetWait, ShareOn,
+    Bandwidth, ComputeSpec, Grant, Isolation, MOST_SECONDS, MigSpec, NodeGrant, PoolSeats, Request, SetWait,
+    ShareOn, TaskDevices, TaskGrant,
 };
 use topology::{Pattern, PatternEdge, Selection};
 
@@ -19,7 +20,7 @@ fn a100(_node: &str, gpu: GpuIndex) -> Option<&'static Model> {
 
 #[test]
 fn request_reads_as_documented() {
-    let text = "v1 iso=mig:2g.10gb typed=1 mem=9537 inst=2 threads=25 pattern=ring bw=sensitive gpus=3 policy=greedy \
+    let text = "v1 iso=mig:2g.10gb typed=1 mem=9537 inst=2 seats=4 threads=25 pattern=ring bw=sensitive gpus=3 policy=greedy \
                 wait=12.5:1200 times=1g:60,2g:35.5 job-profile=bert place=3@4";
     let request = parse_request(text).unwrap();
     assert_eq!(request.isolation, Isolation::Mig(Some("2g.10gb".to_owned())));
@@ -123,6 +124,15 @@ fn any_uncapped() -> impl Strategy<Value = Grant> {
     prop_oneof![
         prop::collection::vec(spec, 1..4).prop_map(Grant::Mig),
         any_compute(),
+        (prop::collection::vec((on.clone(), 0u32..9), 1..4), prop::option::of(1u64..1 << 20), any::<bool>())
+            .prop_map(|(pool, mem_mib, probes)| {
+                let pool = pool.into_iter().map(|(on, seats)| PoolSeats { on, seats }).collect();
+                Grant::Tasks(TaskGrant { on: TaskDevices::Pool(pool), mem_mib, probes })
+            }),
+        (prop::collection::vec((0u16..8).prop_map(GpuIndex), 1..8), 1u32..99).prop_map(|(gpus, seats)| {
+            let on = TaskDevices::Own { gpus, seats };
+            Grant::Tasks(TaskGrant { on, mem_mib: None, probes: seats % 2 == 0 })
+        }),
         (on, 1u64..1 << 20, 1u8..=100).prop_map(|(on, mem_mib, threads)| Grant::Mps { on, mem_mib, threads }),
         prop::collection::vec((0u16..8).prop_map(GpuIndex), 1..8).prop_map(Grant::Whole),
     ]
@@ -132,6 +142,7 @@ fn any_request() -> impl Strategy<Value = Request> {
     let isolation = prop_oneof![
         Just(Isolation::Auto),
         Just(Isolation::Mps),
+        any::<bool>().prop_map(|probes| Isolation::Tasks { probes }),
         Just(Isolation::Whole),
         Just(Isolation::None),
         prop::option::of("[0-9]g\\.[0-9]{1,3}gb(\\+me)?").prop_map(Isolation::Mig)
@@ -229,4 +240,23 @@ fn a_reason_is_one_short_line() {
     let long = plain_why(&"ä".repeat(200));
     assert!(long.len() <= MAX_WHY && long.ends_with("ä..."), "{long}");
     assert_eq!(plain_why(&"x".repeat(200)).len(), 200);
+}
+
+#[test]
+fn seats_read_as_documented() {
+    let text = "v1 job=12;n1=tasks:0/1g.5gb@0*2,0/2g.10gb@2*0/mem=2862;n2=tasks:1*4/probes;\
+                n3=tasks:whole*8:0,3/mem=100/probes;n4=tasks:whole*1:2";
+    let placement = parse_placement(text, &a100).unwrap();
+    assert_eq!(encode_placement(&placement, &a100), text);
+    let Some(Grant::Tasks(tasks)) = placement.on("n1").map(|on| &on.grant) else { panic!("{placement:?}") };
+    assert_eq!((tasks.seats(), tasks.devices().count(), tasks.mem_mib), (2, 2, Some(2862)));
+    let Some(Grant::Tasks(tasks)) = placement.on("n3").map(|on| &on.grant) else { panic!("{placement:?}") };
+    assert_eq!((tasks.seats(), tasks.devices().count(), tasks.probes), (8, 2, true));
+    let error = |text| parse_placement(text, &a100).unwrap_err().to_string();
+    assert_eq!(error("v1 job=1;n1=tasks:0"), "no seats in \"0\"");
+    assert_eq!(error("v1 job=1;n1=tasks:8*1"), "a GPU this node does not have in \"8\"");
+    assert_eq!(error("v1 job=1;n1=tasks:whole*0:1"), "a number out of range in \"0\"");
+    assert_eq!(error("v1 job=1;n1=tasks:whole*2"), "no list of GPUs in \"2\"");
+    assert_eq!(error("v1 job=1;n1=tasks:0*1/mem=0"), "a number out of range in \"0\"");
+    assert_eq!(error("v1 job=1;n1=tasks:0*1/probes/mem=5"), "a number out of range in \"1/probes\"");
 }

@@ -21,6 +21,7 @@ mod power;
 mod reader;
 mod sections;
 mod sets;
+mod tasks;
 mod types;
 mod uses;
 
@@ -34,8 +35,8 @@ pub use matrix::links_of_file;
 pub use matrix_text::links_text;
 pub use topology::{System, systems};
 pub use types::{
-    Defaults, GpuUse, LearnFrom, LeftoverProcesses, MemoryLimit, Mps, NodeSettings, NodeSpec, Partition,
-    Power, SiteConfig, VisibleDevices,
+    Defaults, GpuUse, LearnFrom, LeftoverProcesses, MemoryLimit, Mps, NodeSettings, NodeSpec, Overuse,
+    Partition, Power, SiteConfig, TaskPolicy, Tasks, VisibleDevices,
 };
 
 use error::Errors;
@@ -77,6 +78,7 @@ fn sections(root: &mut TableReader<'_, '_>, nodes: nodes::Nodes) -> SiteConfig {
     SiteConfig {
         defaults: sections::defaults(root, &nodes.models),
         mps: sections::mps(root),
+        tasks: tasks::tasks(root),
         node: sections::node(root),
         learn_from: sections::planner(root),
         power: power::read(root),

@@ -11,7 +11,7 @@ pub struct Limit {
     pub partition: Option<String>,
     /// The limit is for jobs of this account; `None`: of any.
     pub account: Option<String>,
-    /// The only isolations allowed: `Mig(None)`, `Mig(profile)`, `Mps`, `Whole`. `None`: all.
+    /// The only isolations allowed: `Mig(None)`, `Mig(profile)`, `Mps`, `Tasks`, `Whole`. `None`: all.
     pub isolation: Option<Vec<Isolation>>,
     /// Most instances per node; `None`: any number.
     pub max_instances: Option<u32>,
@@ -31,6 +31,8 @@ impl Limit {
             Isolation::Auto | Isolation::None => true,
             Isolation::Mig(None) => allowed.iter().any(|a| matches!(a, Isolation::Mig(_))),
             Isolation::Mig(Some(_)) => allowed.contains(isolation) || allowed.contains(&Isolation::Mig(None)),
+            // With or without probes.
+            Isolation::Tasks { .. } => allowed.iter().any(|a| matches!(a, Isolation::Tasks { .. })),
             Isolation::Mps | Isolation::Whole => allowed.contains(isolation),
         }
     }
@@ -51,6 +53,12 @@ impl Limit {
         if let Some(asked) = request.mem_mib.filter(|asked| *asked > most) {
             let (asked, most) = (display_gb(asked), display_gb(most));
             return Some(format!("--gpu-mem={asked} is too much {whom}: at most {most}"));
+        }
+        if matches!(request.isolation, Isolation::Tasks { .. }) && request.mem_mib.is_none() {
+            let (asked, most) = (&request.isolation, display_gb(most));
+            return Some(format!(
+                "--gpu-isolation={asked} needs --gpu-mem {whom}: at most {most} of a device's memory"
+            ));
         }
         // An instance holds a little more than its name says, and a job that may have 10 GB may have 2g.10gb.
         let Isolation::Mig(Some(profile)) = &request.isolation else { return None };

@@ -15,6 +15,14 @@ use crate::types::{Defaults, LearnFrom, LeftoverProcesses, MemoryLimit, Mps, Nod
 const KINDS: &[(&str, Isolation)] =
     &[("mig", Isolation::Mig(None)), ("mps", Isolation::Mps), ("whole", Isolation::Whole)];
 
+/// The kinds that `auto` may also use, but only where the site lists them.
+const LISTED_KINDS: &[(&str, Isolation)] = &[
+    ("mig", Isolation::Mig(None)),
+    ("mps", Isolation::Mps),
+    ("tasks", Isolation::Tasks { probes: false }),
+    ("whole", Isolation::Whole),
+];
+
 type Read<T> = Result<T, (String, Option<String>)>;
 
 pub(crate) fn defaults(root: &mut TableReader<'_, '_>, models: &[&Model]) -> Defaults {
@@ -28,6 +36,7 @@ pub(crate) fn defaults(root: &mut TableReader<'_, '_>, models: &[&Model]) -> Def
         wait: None,
         auto: KINDS.iter().map(|(_, kind)| kind.clone()).collect(),
     };
+    let pool = root.has("tasks");
     let Some(table) = root.table("defaults") else { return unset };
     let read = Defaults {
         isolation: table
@@ -39,18 +48,26 @@ pub(crate) fn defaults(root: &mut TableReader<'_, '_>, models: &[&Model]) -> Def
         pattern: table.word("pattern", &Pattern::NAMED).unwrap_or(unset.pattern),
         selection: sets::policy(&table).unwrap_or(unset.selection),
         wait: sets::wait(&table),
-        auto: kinds(&table).unwrap_or(unset.auto),
+        auto: kinds(&table, pool).unwrap_or(unset.auto),
     };
     table.finish();
     read
 }
 
-/// Reads `auto`: some of `mig`, `mps`, `whole`, each at most once.
-fn kinds(table: &TableReader<'_, '_>) -> Option<Vec<Isolation>> {
+/// Reads `auto`: some of `mig`, `mps`, `tasks`, `whole`, each at most once. `pool`: the site has a pool of GPU tasks.
+fn kinds(table: &TableReader<'_, '_>, pool: bool) -> Option<Vec<Isolation>> {
     let mut kinds = Vec::new();
     let words = table.strings("auto")?;
     for At { value, span } in &words {
-        match pick("auto", value, KINDS) {
+        match pick("auto", value, if pool { LISTED_KINDS } else { KINDS }) {
+            Err(_) if value == "tasks" => {
+                let hint = "add [tasks], which may be empty".to_owned();
+                table.errors.push(
+                    span.clone(),
+                    "auto lists tasks, but the site has no pool of them",
+                    Some(hint),
+                );
+            }
             Ok(kind) if kinds.contains(&kind) => {
                 table.errors.push(span.clone(), format!("auto lists {value} twice"), None);
             }
@@ -67,7 +84,7 @@ fn kinds(table: &TableReader<'_, '_>) -> Option<Vec<Isolation>> {
 
 /// Reads an isolation. If it names a profile, some node must have that.
 fn isolation(text: &str, models: &[&Model]) -> Read<Isolation> {
-    let words = ["auto", "mig", "mig:PROFILE", "mps", "whole", "none"].map(|w| (w, ()));
+    let words = ["auto", "mig", "mig:PROFILE", "mps", "tasks", "whole", "none"].map(|w| (w, ()));
     let Ok(read) = Isolation::parse(text) else {
         return pick("isolation", text, &words).map(|()| Isolation::Auto).map_err(|(what, hint)| {
             // After `mig:`, the name is wrong, not the word.
@@ -128,6 +145,8 @@ pub(crate) fn node(root: &mut TableReader<'_, '_>) -> NodeSettings {
         run_dir: PathBuf::from("/run/tessera"),
         nvml_library: "libnvidia-ml.so.1".to_owned(),
         mps_control: PathBuf::from("/usr/bin/nvidia-cuda-mps-control"),
+        task_broker: PathBuf::from("/usr/sbin/tessera-broker"),
+        task_library: PathBuf::from("/usr/lib/tessera/libtessera_task.so"),
         gpu_reset_command: ["nvidia-smi", "--gpu-reset", "-i", "%i"].map(str::to_owned).to_vec(),
         operation_timeout_ms: 30_000,
         manage_device_nodes: true,
@@ -156,6 +175,8 @@ pub(crate) fn node(root: &mut TableReader<'_, '_>) -> NodeSettings {
         run_dir: run_dir(&table).unwrap_or(unset.run_dir),
         nvml_library: text("nvml_library", unset.nvml_library),
         mps_control: directory(&table, "mps_control").unwrap_or(unset.mps_control),
+        task_broker: path("task_broker", unset.task_broker),
+        task_library: path("task_library", unset.task_library),
         gpu_reset_command: reset_command(&table).unwrap_or(unset.gpu_reset_command),
         operation_timeout_ms: table
             .number("operation_timeout_ms", 100..600_001)
@@ -178,7 +199,7 @@ pub(crate) fn planner(root: &mut TableReader<'_, '_>) -> LearnFrom {
     read
 }
 
-fn directory(table: &TableReader<'_, '_>, key: &'static str) -> Option<PathBuf> {
+pub(crate) fn directory(table: &TableReader<'_, '_>, key: &'static str) -> Option<PathBuf> {
     let absolute = |text: &str| {
         if text.starts_with('/') {
             Ok(PathBuf::from(text))
@@ -233,7 +254,7 @@ fn limit(table: TableReader<'_, '_>, models: &[&Model]) -> Limit {
     let isolation = table.strings("isolation").map(|list| {
         let one = |At { value, span }: At<String>| match isolation(&value, models) {
             Ok(Isolation::Auto | Isolation::None) => {
-                let hint = "use mig, mig:PROFILE, mps or whole".to_owned();
+                let hint = "use mig, mig:PROFILE, mps, tasks or whole".to_owned();
                 table.errors.push(span, format!("isolation cannot be limited to {value}"), Some(hint));
                 None
             }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use geometry::{GpuIndex, Model, ProfileId, Slice};
-use node_state::{Gpu, Kind, MigPolicy, Node, Policy, Purpose, SetPolicy, SharedMemory};
+use node_state::{Gpu, Kind, MigPolicy, Node, Policy, PoolPolicy, Purpose, SetPolicy, SharedMemory};
 use protocol::meaning::RequestDefaults;
 use protocol::{Bandwidth, Isolation, SetWait};
 use topology::{BandwidthModel, LinkMatrix, Pattern, Selection};
@@ -18,6 +18,8 @@ pub struct SiteConfig {
     pub defaults: Defaults,
     /// `[mps]`: how GPUs are shared.
     pub mps: Mps,
+    /// `[tasks]`: the pool of GPU tasks; `None`: jobs cannot have `tasks` here.
+    pub tasks: Option<Tasks>,
     /// `[node]`, with `%n` not yet replaced: see [`NodeSettings::for_node`].
     pub node: NodeSettings,
     /// `[planner]`: whose past jobs tell how long a job takes.
@@ -63,7 +65,7 @@ pub struct Defaults {
     pub selection: Selection,
     /// How long a job waits for a better set of whole GPUs.
     pub wait: Option<SetWait>,
-    /// What `auto` may use: `Mig(None)`, `Mps`, `Whole`, each at most once. Of equally cheap kinds it takes the first.
+    /// What `auto` may use: `Mig(None)`, `Mps`, `Tasks`, `Whole`, each at most once. Of equally cheap kinds it takes the first.
     pub auto: Vec<Isolation>,
 }
 
@@ -95,6 +97,63 @@ pub struct Mps {
     pub memory_limit: MemoryLimit,
 }
 
+/// How the GPU tasks of jobs share devices.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tasks {
+    /// How the broker chooses a task's device.
+    pub policy: TaskPolicy,
+    /// Seats of a device, and memory that each process takes beside its tasks.
+    pub pool: PoolPolicy,
+    /// What becomes of a process that takes more memory than it was promised.
+    pub overuse: Overuse,
+    /// File to which the broker adds a line for each task that begins, is granted or ends; `%n` is the node's name.
+    pub log: Option<PathBuf>,
+}
+
+impl Tasks {
+    /// The settings on one node: `%n` is its name.
+    #[must_use]
+    pub fn for_node(&self, name: &str) -> Self {
+        let log = self.log.as_ref().map(|p| PathBuf::from(p.to_string_lossy().replace("%n", name)));
+        Self { log, ..self.clone() }
+    }
+}
+
+/// How the broker chooses a task's device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskPolicy {
+    /// Ours: memory hard, least loaded device, and nobody waits for ever.
+    Tessera,
+    /// Algorithm 2 of CASE: emulates the SMs' occupancy.
+    Alg2,
+    /// Algorithm 3 of CASE: memory hard, fewest warps in use.
+    Alg3,
+    /// Algorithm 2 of CASE for MIG.
+    CaseMig,
+}
+
+impl TaskPolicy {
+    /// As `tessera.toml` and the broker write it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tessera => "tessera",
+            Self::Alg2 => "alg2",
+            Self::Alg3 => "alg3",
+            Self::CaseMig => "case-mig",
+        }
+    }
+}
+
+/// What becomes of a process that takes more memory of a pool's device than it was promised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overuse {
+    /// Others get less: what it takes counts as promised.
+    Charge,
+    /// It is ended as well.
+    End,
+}
+
 /// What holds an MPS share to its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryLimit {
@@ -119,6 +178,10 @@ pub struct NodeSettings {
     pub nvml_library: String,
     /// Absolute path of the MPS control program, which runs as root.
     pub mps_control: PathBuf,
+    /// Absolute path of the task broker, which runs as root.
+    pub task_broker: PathBuf,
+    /// Absolute path of the library that is preloaded to programs whose GPU tasks do not ask themselves.
+    pub task_library: PathBuf,
     /// Program and arguments that reset one GPU, whose index replaces `%i`; never empty.
     pub gpu_reset_command: Vec<String>,
     /// Time limit of one NVML create or destroy, including retries, ms.
@@ -166,6 +229,8 @@ impl NodeSettings {
             run_dir: path(&self.run_dir),
             nvml_library: text(&self.nvml_library),
             mps_control: path(&self.mps_control),
+            task_broker: path(&self.task_broker),
+            task_library: path(&self.task_library),
             gpu_reset_command: self.gpu_reset_command.iter().map(|s| text(s)).collect(),
             ..*self
         }
@@ -243,7 +308,7 @@ impl NodeSpec {
     #[must_use]
     pub fn to_node(&self) -> Node {
         let gpus = self.gpus.iter().zip(&self.uses).map(|(model, of)| of.gpu(model, self.mig));
-        Node { gpus: gpus.collect(), links: self.links.clone(), keep_uncut: self.keep_uncut }
+        Node { keep_uncut: self.keep_uncut, ..Node::new(gpus.collect(), self.links.clone()) }
     }
 }
 
@@ -285,6 +350,7 @@ impl SiteConfig {
         let kind = |isolation: &Isolation| match isolation {
             Isolation::Mig(_) => Some(Kind::Mig),
             Isolation::Mps => Some(Kind::Mps),
+            Isolation::Tasks { .. } => Some(Kind::Tasks),
             Isolation::Whole => Some(Kind::Whole),
             Isolation::Auto | Isolation::None => None,
         };
@@ -295,6 +361,7 @@ impl SiteConfig {
             mps_threads: self.defaults.mps_threads,
             default_mem_mib: self.defaults.gpu_mem_mib,
             shared_memory: self.power.shared_memory,
+            tasks: self.tasks.as_ref().map(|tasks| tasks.pool),
             sets: self.sets(None),
         }
     }

@@ -117,11 +117,7 @@ fn instances(
         errors.push(value.span(), "static has no instances", Some(hint));
         return None;
     }
-    let mut alone = Node {
-        gpus: vec![Gpu::new(model, MigPolicy::On)],
-        links: LinkMatrix::uniform(1, 0.0),
-        keep_uncut: 0,
-    };
+    let mut alone = Node::new(vec![Gpu::new(model, MigPolicy::On)], LinkMatrix::uniform(1, 0.0));
     let mut all = Vec::new();
     for (item, job) in array.iter().zip(1..) {
         let text = table.as_string(item, "static")?;

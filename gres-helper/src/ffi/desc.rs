@@ -39,12 +39,24 @@ pub(super) fn described(desc: &sys::job_desc_msg_t) -> Described {
         partition: unsafe { text(desc.partition) },
         required_nodes: string(desc.req_nodes),
         gpu_bind: string(desc.tres_bind).and_then(|list| gpu_bind(&list)),
+        tasks_per_node: tasks_per_node(desc),
         account: string(desc.account),
         user: desc.user_id,
         exclusive: u32::from(desc.shared) == sys::JOB_SHARED_NONE,
         // SAFETY: slurm.h: null or NUL-terminated.
         comment: unsafe { text(desc.admin_comment) },
     }
+}
+
+/// Slurm tasks per node: as the user counts them, else the job's over the fewest nodes that it asks for.
+fn tasks_per_node(desc: &sys::job_desc_msg_t) -> Option<u32> {
+    let given = |n: u32| n != 0 && n != sys::NO_VAL && n != sys::INFINITE;
+    let per_node = u32::from(desc.ntasks_per_node);
+    if per_node != 0 && per_node != u32::from(sys::NO_VAL16) {
+        return Some(per_node);
+    }
+    let nodes = if given(desc.min_nodes) { desc.min_nodes } else { 1 };
+    given(desc.num_tasks).then(|| desc.num_tasks.div_ceil(nodes))
 }
 
 /// What slurmctld has recorded of a job.

@@ -9,6 +9,7 @@
 
 mod back;
 mod best;
+mod claims;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -47,6 +48,7 @@ pub(crate) struct Engine {
     counted: HashMap<(usize, String), Option<u32>>,
     /// Which version of the file this is.
     version: ConfigInForce,
+    claims: claims::Claims,
 }
 
 struct NodeEntry {
@@ -142,6 +144,11 @@ impl Question {
         self
     }
 
+    /// Whether its job gets what no other job is on, so that it may have to wait for the pool of GPU tasks.
+    pub(crate) fn is_isolated(&self) -> bool {
+        !matches!(self.ask.request.isolation, Isolation::Mps | Isolation::Tasks { .. })
+    }
+
     /// Whether the job wants good links between several GPUs, rather than GPUs near its cores.
     pub(crate) fn pays_for_links(&self) -> bool {
         let request = &self.ask.request;
@@ -175,6 +182,7 @@ impl Engine {
             best_ever: HashMap::new(),
             counted: HashMap::new(),
             version: ConfigInForce::Current,
+            claims: claims::Claims::default(),
             memo: Arc::default(),
         }
     }
@@ -261,8 +269,9 @@ impl Engine {
             // Slurm accounts for it by shards: a whole GPU would be used behind its back.
             policy.auto.retain(|k| *k != Kind::Whole);
         }
-        let joins = matches!(ask.request.isolation, Isolation::Mps | Isolation::Auto)
-            || ask.request.compute_name().is_some();
+        let joins =
+            matches!(ask.request.isolation, Isolation::Mps | Isolation::Tasks { .. } | Isolation::Auto)
+                || ask.request.compute_name().is_some();
         let key = Key {
             request: encode_request(&ask.request),
             uid: joins.then_some(uid),
@@ -385,6 +394,7 @@ impl Engine {
     /// and its GPUs are blocked as far as nobody else is on them.
     pub(crate) fn commit(&mut self, uid: Uid, placement: &JobPlacement) -> Vec<String> {
         self.release(placement.job);
+        self.unclaim(placement.job);
         let mut refused = Vec::new();
         for (name, given) in &placement.nodes {
             let Some(entry) = self.nodes.get_mut(name) else { continue };
@@ -455,7 +465,7 @@ fn block(node: &mut Node, job: JobId, grant: &Grant) -> usize {
     let idle = |state: &GpuState| match state {
         GpuState::Free => true,
         GpuState::Mig(list) => list.iter().all(|i| i.holder == Holder::Idle),
-        GpuState::Whole(_) | GpuState::Mps(_) => false,
+        GpuState::Whole(_) | GpuState::Mps(_) | GpuState::Tasks(_) => false,
     };
     let mut blocked = 0;
     let may_be = |gpu: &&mut Gpu| idle(&gpu.state) && gpu.purpose != Purpose::Static;

@@ -28,6 +28,7 @@ pub(super) fn in_test(host: &Host, job: &mut sys::job_record_t, call: &Call, eff
                 unsafe { host.put(call.bitmap, node, nodes.contains(&node)) };
             }),
             Effect::Preempt(jobs) => preempt(host, call, jobs),
+            Effect::Layouts(all) => layouts(host, all),
             other => one(host, job, other),
         }
     }
@@ -59,7 +60,7 @@ fn one(host: &Host, job: &mut sys::job_record_t, effect: &Effect) {
         }
         Effect::JobsChanged => host.jobs_changed(),
         Effect::Unallocate => unallocate(host, job),
-        Effect::RuleOut(_) | Effect::Offer(_) | Effect::Preempt(_) => {}
+        Effect::RuleOut(_) | Effect::Offer(_) | Effect::Preempt(_) | Effect::Layouts(_) => {}
     }
 }
 

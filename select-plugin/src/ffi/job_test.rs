@@ -164,6 +164,13 @@ impl Slurm for Live<'_> {
         unsafe { struct_at(record) }.map_or(0, |r| r.end_time)
     }
 
+    fn is_pending(&self, job: JobId) -> bool {
+        // SAFETY: src/slurmctld/slurmctld.h: finds a job under the job lock.
+        let record = unsafe { (self.host.find_job_record)(job.0) };
+        // SAFETY: null or live.
+        unsafe { struct_at(record) }.is_some_and(|r| r.job_state & sys::JOB_STATE_BASE == sys::JOB_PENDING)
+    }
+
     fn start_time(&self) -> i64 {
         self.job.start_time
     }

@@ -7,7 +7,8 @@
 //!
 //! 1. *Before*: the job is read once, as [`Case`]. Of a job that a limit forbids, [`Case::before`] says so in a `Comment`
 //!    and rules all nodes out. Else it gives, in this order: `Comment` where it said so before; `Shards` for a job that may have
-//!    those of another size; `RuleOut` for the nodes that cannot serve the job, and for those that it is led away from
+//!    those of another size; `Layouts` of nodes on which a job has claimed devices of the pool of GPU tasks, or
+//!    has let them go; `RuleOut` for the nodes that cannot serve the job, and for those that it is led away from
 //!    ([`Tried`](crate::memory::Tried)). Slurm looks for a job's shards on one GPU. For a job with several instances, `PerGpu`
 //!    makes it look for one GPU with room for all of them, or, where enough nodes do not have that, for one of them.
 //! 2. Slurm's own test runs, exactly once.
@@ -40,11 +41,11 @@ use node_state::Spread;
 use placement::Room;
 use protocol::Request;
 
-use crate::effect::Effect;
+use crate::effect::{Effect, Layout};
 use crate::engine::{Engine, Question};
 use crate::limited;
 use crate::memory::{Memory, Record};
-use crate::narrow::{Mode, keep_to_plan, narrow};
+use crate::narrow::{Mode, Narrowed, keep_to_plan, narrow};
 use crate::patience::Patient;
 use crate::view::{ChosenView, GresKind, JobView, NodeView, Want};
 
@@ -108,6 +109,8 @@ pub(crate) trait Slurm {
     fn rooms(&self, node: &NodeView, jobs: &[JobId]) -> Vec<Room>;
     /// Cores and memory that Slurm means to give the job on a node, as far as they are not free there now.
     fn lacks(&self, node: &NodeView) -> Room;
+    /// Whether a job still waits to be started.
+    fn is_pending(&self, job: JobId) -> bool;
     /// When a running job ends at the latest, seconds since 1970; 0 for an unknown job.
     fn end_of(&self, job: JobId) -> i64;
     /// When the job could start, as Slurm's own test foretells it, seconds since 1970.
@@ -118,6 +121,14 @@ pub(crate) trait Slurm {
     fn reserves_devices(&self) -> bool;
     /// Seconds since 1970.
     fn now(&self) -> u64;
+}
+
+/// The layouts that claims have changed.
+fn claims_shown(engine: &mut Engine) -> Option<Effect> {
+    let names = engine.take_claimed_nodes();
+    let shown = |node: String| engine.layout(&node).map(|text| Layout { node, text });
+    let layouts: Vec<Layout> = names.into_iter().filter_map(shown).collect();
+    (!layouts.is_empty()).then_some(Effect::Layouts(layouts))
 }
 
 /// What Tessera makes of Slurm's answer.
@@ -224,6 +235,9 @@ impl Case {
             let per_gpu = if together { want.request.instances } else { 1 };
             effects.extend(self.per_instance.map(|one| Effect::PerGpu(one.saturating_mul(per_gpu))));
         }
+        if engine.has_claims() {
+            engine.expire_claims(self.view.now, &|job| slurm.is_pending(job));
+        }
         let mut narrowed = narrow(engine, &question, want, mode, min_nodes, &nodes);
         if run_now && !tried.off_plan.take(id) {
             let others = keep_to_plan(engine, &question, min_nodes, &nodes);
@@ -240,12 +254,29 @@ impl Case {
                 tried.off_good.set(id);
             }
         }
+        if run_now && question.is_isolated() {
+            self.claim(engine, &question, &narrowed, slurm);
+        }
+        if run_now {
+            effects.extend(claims_shown(engine));
+        }
         if narrowed.held_back {
             tried.widen.set(id);
         }
         self.unregistered = narrowed.unregistered;
         effects.push(Effect::RuleOut(narrowed.out));
         effects
+    }
+
+    /// An isolated job that only the pool of GPU tasks keeps waiting claims what it is to get of it.
+    fn claim(&self, engine: &mut Engine, question: &Question, narrowed: &Narrowed, slurm: &impl Slurm) {
+        let (id, now, wanted) = (self.view.id, self.view.now, self.test.min_nodes.max(1));
+        if narrowed.ready >= wanted {
+            return engine.renew_claims(id, now);
+        }
+        let missing = usize::try_from(wanted - narrowed.ready).unwrap_or(usize::MAX);
+        let later: Vec<&str> = narrowed.later.iter().map(String::as_str).collect();
+        engine.claim(question, &later, missing, now, &|job| slurm.end_of(job));
     }
 
     /// A job that asks for a mixture of GRES, or gets all GPUs of a node, starts on no node whose GPUs are not those of

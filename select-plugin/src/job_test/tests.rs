@@ -1,5 +1,6 @@
 //! Tests of one job, one after the other, against a Slurm that is made of answers.
 
+mod claims;
 mod fake;
 
 use protocol::AdminComment;

@@ -12,7 +12,7 @@ use gpu_node::journal::Journal;
 use gpu_node::{Numbering, NvmlIndex, inspect};
 use plugin_rt::last_good::LastGood;
 use plugin_rt::slurm_conf;
-use protocol::layout::{GpuLayout, HolderLayout, Shares};
+use protocol::layout::{GpuLayout, HolderLayout, Seats, Shares};
 use protocol::{Layout, parse_layout};
 use site_config::{GpuOrder, SiteConfig, gpu_order};
 
@@ -207,14 +207,23 @@ fn held(gpu: &GpuLayout) -> GpuLayout {
         shares.listed.sort_by_key(|s| s.job);
         shares
     };
+    // The node does not know who waits for what.
+    let seated = |pool: &Seats| {
+        let mut pool = Seats { claimed: None, ..pool.clone() };
+        pool.listed.sort_unstable();
+        pool
+    };
     match gpu {
         GpuLayout::Mps(shares) => GpuLayout::Mps(sorted(shares)),
+        GpuLayout::Tasks(pool) => GpuLayout::Tasks(seated(pool)),
         GpuLayout::Mig(instances) => {
             let mut held: Vec<_> =
                 instances.iter().filter(|i| i.holder != HolderLayout::Idle).cloned().collect();
             for instance in &mut held {
-                if let HolderLayout::Mps(shares) = &instance.holder {
-                    instance.holder = HolderLayout::Mps(sorted(shares));
+                match &instance.holder {
+                    HolderLayout::Mps(shares) => instance.holder = HolderLayout::Mps(sorted(shares)),
+                    HolderLayout::Tasks(pool) => instance.holder = HolderLayout::Tasks(seated(pool)),
+                    HolderLayout::Job(_) | HolderLayout::Compute(_) | HolderLayout::Idle => {}
                 }
             }
             held.sort_by_key(|i| i.start);

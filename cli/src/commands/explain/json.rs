@@ -2,7 +2,7 @@
 
 use node_state::report::{Candidate, Fate};
 use protocol::meaning::Counted;
-use protocol::{Grant, MigSpec, ShareOn, Size};
+use protocol::{Grant, MigSpec, PoolSeats, ShareOn, Size, TaskDevices};
 use serde_json::{Value, json};
 
 use super::explained::{Explained, outcome};
@@ -53,6 +53,21 @@ fn grant_json(grant: &Grant) -> Value {
                 ShareOn::Instance(s) => spec(s),
             };
             json!({ "kind": "mps", "gpu": on.gpu().0, "instance": instance, "mem_mib": mem_mib, "threads": threads })
+        }
+        Grant::Tasks(tasks) => {
+            let place = |s: &PoolSeats| {
+                let instance = match &s.on {
+                    ShareOn::Gpu(_) => Value::Null,
+                    ShareOn::Instance(s) => spec(s),
+                };
+                json!({ "gpu": s.on.gpu().0, "instance": instance, "seats": s.seats })
+            };
+            let mut value = json!({ "kind": "tasks", "seats": tasks.seats(), "mem_mib": tasks.mem_mib, "probes": tasks.probes });
+            match &tasks.on {
+                TaskDevices::Pool(pool) => value["devices"] = pool.iter().map(place).collect(),
+                TaskDevices::Own { gpus, .. } => value["gpus"] = gpus.iter().map(|g| g.0).collect(),
+            }
+            value
         }
         Grant::Whole(gpus) => {
             json!({ "kind": "whole", "gpus": gpus.iter().map(|g| g.0).collect::<Vec<_>>() })

@@ -48,6 +48,7 @@ pub(crate) fn run(args: &ExplainArgs, globals: &Globals) -> Result<Outcome, Fail
         partitions: args.partition.iter().cloned().collect(),
         account: args.account.clone(),
         exclusive: args.request.exclusive,
+        tasks_per_node: args.request.ntasks_per_node,
         ..Submission::default()
     };
     let (verdict, asked) = match admission::judge(&job, Some(&config)) {

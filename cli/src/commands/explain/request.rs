@@ -10,12 +10,12 @@ use protocol::options::{Opt, Refusal, Renames, Source, Typed};
 #[derive(Args)]
 #[command(next_help_heading = "Request, as for sbatch")]
 pub(crate) struct RequestArgs {
-    /// auto, mig, mig:PROFILE, mps, whole or none
+    /// auto, mig, mig:PROFILE, mps, tasks, tasks:probes, whole or none
     ///
     /// Default: auto, or whole if only GPUs, a pattern or bandwidth are given.
     #[arg(long, value_name = "KIND", allow_hyphen_values = true)]
     gpu_isolation: Option<String>,
-    /// Memory per instance or share, such as 10G
+    /// Memory per instance or share, or per process for tasks, such as 10G
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     gpu_mem: Option<String>,
     /// MIG instances per node
@@ -45,6 +45,9 @@ pub(crate) struct RequestArgs {
     /// Wait up to TIME for whole GPUs that are predicted to exceed GBPS, or none
     #[arg(long, value_name = "GBPS:TIME", allow_hyphen_values = true)]
     gpu_wait: Option<String>,
+    /// Slurm tasks per node: a job of kind tasks takes a seat for each
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_535))]
+    pub(crate) ntasks_per_node: Option<u32>,
     /// Whole GPUs per node
     #[arg(long, visible_alias = "gpus-per-node", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) gpus: Option<u32>,

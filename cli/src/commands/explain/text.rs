@@ -118,6 +118,16 @@ fn is_chosen(candidate: &Candidate, decision: &Decision) -> bool {
                 && matches!(candidate.fate, Fate::Set(_) | Fate::Links { .. })
                 && gpus.contains(&candidate.gpu)
         }
+        Some(Grant::Tasks(tasks)) => {
+            let here = candidate.kind == Kind::Tasks && tasks.devices().any(|on| on.gpu() == candidate.gpu);
+            let fits = !matches!(candidate.fate, Fate::Ruled(_));
+            let same = match candidate.instances {
+                // The GPU itself, or the devices of the pool there.
+                None => true,
+                Some(_) => tasks.devices().any(|on| matches!(on, ShareOn::Instance(s) if is(&[s]))),
+            };
+            here && fits && same
+        }
         Some(Grant::Mps { on, .. }) => {
             let same = match on {
                 ShareOn::Gpu(_) => candidate.instances.is_none(),

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use far::{Micros, Present};
 use geometry::{GpuIndex, JobId, Model};
-use protocol::layout::{GpuLayout, HolderLayout, Layout, Shares};
+use protocol::layout::{GpuLayout, HolderLayout, Layout, Seats, Shares};
 use site_config::{LearnFrom, SiteConfig};
 
 use crate::globals::Globals;
@@ -127,10 +127,12 @@ fn layouts(config: &SiteConfig, gpus: &[GpuAt]) -> Result<HashMap<String, Layout
 fn held(model: &Model, gpu: &GpuLayout) -> Vec<Holding> {
     let all = |jobs: Vec<JobId>, mask| jobs.into_iter().map(move |job| Holding { job, mask });
     let ids = |shares: &Shares| shares.listed.iter().map(|s| s.job).collect::<Vec<_>>();
+    let seated = |pool: &Seats| pool.listed.iter().map(|(job, _)| *job).collect::<Vec<_>>();
     match gpu {
         GpuLayout::Free | GpuLayout::Slurm => Vec::new(),
         GpuLayout::Whole(job) => all(vec![*job], u16::MAX).collect(),
         GpuLayout::Mps(shares) => all(ids(shares), u16::MAX).collect(),
+        GpuLayout::Tasks(pool) => all(seated(pool), u16::MAX).collect(),
         GpuLayout::Mig(instances) => instances
             .iter()
             .flat_map(|i| {
@@ -140,6 +142,7 @@ fn held(model: &Model, gpu: &GpuLayout) -> Vec<Holding> {
                     HolderLayout::Job(job) => vec![*job],
                     HolderLayout::Mps(shares) => ids(shares),
                     HolderLayout::Compute(parts) => parts.iter().map(|p| p.job).collect(),
+                    HolderLayout::Tasks(pool) => seated(pool),
                 };
                 all(jobs, mask)
             })

@@ -71,6 +71,10 @@ pub(super) fn words(request: &Request) -> String {
             }
         }
         Isolation::Mps => format!("a share of {}", each.unwrap_or_else(|| "some memory".to_owned())),
+        Isolation::Tasks { .. } => match each {
+            Some(size) => format!("seats for GPU tasks, {size} each"),
+            None => "seats for GPU tasks".to_owned(),
+        },
         Isolation::Whole => {
             let n = request.gpus.unwrap_or(1);
             format!("{n} whole GPU{}", if n == 1 { "" } else { "s" })

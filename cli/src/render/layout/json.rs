@@ -35,6 +35,7 @@ fn job(job: &Job) -> Value {
         Some(Share::Compute(slices, mem_mib)) => {
             json!({ "id": job.id.0, "mem_mib": mem_mib, "compute_slices": slices })
         }
+        Some(Share::Seats(seats)) => json!({ "id": job.id.0, "seats": seats }),
         None => json!({ "id": job.id.0 }),
     }
 }

@@ -2,7 +2,7 @@
 
 use geometry::size::display_gb;
 use geometry::{JobId, Model};
-use protocol::layout::{ComputeLayout, GpuLayout, HolderLayout, InstanceLayout, Shares};
+use protocol::layout::{ComputeLayout, GpuLayout, HolderLayout, InstanceLayout, Seats, Shares};
 
 use crate::render::colour::Owner;
 
@@ -18,6 +18,8 @@ pub(crate) struct Piece {
     pub(crate) jobs: Vec<Job>,
     /// Shares beyond those that the layout lists.
     pub(crate) more: usize,
+    /// The job that gets it next.
+    pub(crate) claimed: Option<JobId>,
 }
 
 /// A job on a piece.
@@ -34,6 +36,15 @@ pub(crate) enum Share {
     Mps(u64, u8),
     /// A compute instance: its slices, and the memory in MiB that the job states.
     Compute(u8, u64),
+    /// Seats that are its own, where its GPU tasks share.
+    Seats(u32),
+}
+
+impl Job {
+    /// One that shares with nobody.
+    fn alone(id: JobId) -> Self {
+        Self { id, share: None }
+    }
 }
 
 impl Piece {
@@ -43,6 +54,7 @@ impl Piece {
         match self.owner {
             Owner::Isolated => format!("job {jobs}"),
             Owner::Shared => format!("{} {jobs}", self.sharing()),
+            Owner::Tasks => format!("tasks {jobs}{}", self.claim()),
             Owner::Whole => format!("whole, job {jobs}"),
             Owner::Idle | Owner::Free => self.owner.name().to_owned(),
             Owner::Slurm => "left to Slurm".to_owned(),
@@ -53,6 +65,10 @@ impl Piece {
     fn sharing(&self) -> &'static str {
         let compute = |j: &Job| matches!(j.share, Some(Share::Compute(..)));
         if self.jobs.iter().any(compute) { "ci" } else { "mps" }
+    }
+
+    fn claim(&self) -> String {
+        self.claimed.map_or_else(String::new, |job| format!(", then job {job}"))
     }
 
     /// The jobs' ids alone.
@@ -67,28 +83,40 @@ impl Piece {
         let share = |j: &Job| match j.share {
             Some(Share::Mps(mem, threads)) => format!("{} ({}, {threads} %)", j.id, display_gb(mem)),
             Some(Share::Compute(slices, mem)) => format!("{} ({slices}c, {})", j.id, display_gb(mem)),
+            Some(Share::Seats(n)) => format!("{} ({})", j.id, seats(n)),
             None => j.id.to_string(),
         };
         match self.owner {
             Owner::Shared if self.more == 0 => {
                 format!("{} {}", self.sharing(), self.jobs.iter().map(share).collect::<Vec<_>>().join(", "))
             }
+            Owner::Tasks if self.more == 0 => {
+                let jobs: Vec<String> = self.jobs.iter().map(share).collect();
+                format!("tasks {}{}", jobs.join(", "), self.claim())
+            }
             _ => self.holder(),
         }
     }
 }
 
+fn seats(n: u32) -> String {
+    if n == 1 { "1 seat".to_owned() } else { format!("{n} seats") }
+}
+
 /// The pieces of a GPU in the order of its units, without gaps.
 pub(crate) fn of(model: &Model, gpu: &GpuLayout) -> Vec<Piece> {
     let all = |owner, jobs: Vec<Job>, more| {
-        let whole = Piece { start: 0, size: model.placement_units, owner, profile: None, jobs, more };
-        vec![whole]
+        let size = model.placement_units;
+        Piece { start: 0, size, owner, profile: None, jobs, more, claimed: None }
     };
     match gpu {
-        GpuLayout::Free => all(Owner::Free, Vec::new(), 0),
-        GpuLayout::Slurm => all(Owner::Slurm, Vec::new(), 0),
-        GpuLayout::Whole(job) => all(Owner::Whole, vec![Job { id: *job, share: None }], 0),
-        GpuLayout::Mps(shares) => all(Owner::Shared, jobs(shares), shares.more),
+        GpuLayout::Free => vec![all(Owner::Free, Vec::new(), 0)],
+        GpuLayout::Slurm => vec![all(Owner::Slurm, Vec::new(), 0)],
+        GpuLayout::Whole(job) => vec![all(Owner::Whole, vec![Job::alone(*job)], 0)],
+        GpuLayout::Mps(shares) => vec![all(Owner::Shared, jobs(shares), shares.more)],
+        GpuLayout::Tasks(pool) => {
+            vec![Piece { claimed: pool.claimed, ..all(Owner::Tasks, seated(pool), pool.more) }]
+        }
         GpuLayout::Mig(instances) => mig(model, instances),
     }
 }
@@ -111,26 +139,32 @@ fn mig(model: &Model, instances: &[InstanceLayout]) -> Vec<Piece> {
 }
 
 fn free(start: u8, size: u8) -> Piece {
-    Piece { start, size, owner: Owner::Free, profile: None, jobs: Vec::new(), more: 0 }
+    Piece { start, size, owner: Owner::Free, profile: None, jobs: Vec::new(), more: 0, claimed: None }
 }
 
 /// `None` for a profile that the model does not have, which the reader of a layout has refused already.
 fn piece(model: &Model, instance: &InstanceLayout) -> Option<Piece> {
     let profile = model.profile(&instance.profile)?;
-    let (owner, jobs, more) = match &instance.holder {
-        HolderLayout::Job(job) => (Owner::Isolated, vec![Job { id: *job, share: None }], 0),
-        HolderLayout::Mps(shares) => (Owner::Shared, jobs(shares), shares.more),
+    let (owner, jobs, more, claimed) = match &instance.holder {
+        HolderLayout::Job(job) => (Owner::Isolated, vec![Job::alone(*job)], 0, None),
+        HolderLayout::Mps(shares) => (Owner::Shared, jobs(shares), shares.more, None),
         HolderLayout::Compute(parts) => {
             let job =
                 |p: &ComputeLayout| Job { id: p.job, share: Some(Share::Compute(p.part.slices, p.mem_mib)) };
-            (Owner::Shared, parts.iter().map(job).collect(), 0)
+            (Owner::Shared, parts.iter().map(job).collect(), 0, None)
         }
-        HolderLayout::Idle => (Owner::Idle, Vec::new(), 0),
+        HolderLayout::Tasks(pool) => (Owner::Tasks, seated(pool), pool.more, pool.claimed),
+        HolderLayout::Idle => (Owner::Idle, Vec::new(), 0, None),
     };
     let profile_name = Some(profile.name.clone());
-    Some(Piece { start: instance.start.0, size: profile.size, owner, profile: profile_name, jobs, more })
+    let (start, size) = (instance.start.0, profile.size);
+    Some(Piece { start, size, owner, profile: profile_name, jobs, more, claimed })
 }
 
 fn jobs(shares: &Shares) -> Vec<Job> {
     shares.listed.iter().map(|s| Job { id: s.job, share: Some(Share::Mps(s.mem_mib, s.threads)) }).collect()
+}
+
+fn seated(pool: &Seats) -> Vec<Job> {
+    pool.listed.iter().map(|(job, seats)| Job { id: *job, share: Some(Share::Seats(*seats)) }).collect()
 }

@@ -62,7 +62,8 @@ pub(crate) fn picture(nodes: &[Drawn]) -> String {
 
 fn piece(body: &mut String, piece: &Piece, unit: usize, y: usize) {
     let (x, width) = (MARGIN + LABEL + usize::from(piece.start) * unit, usize::from(piece.size) * unit);
-    let class = piece.owner.name();
+    // Devices that jobs share look alike.
+    let class = if piece.owner == Owner::Tasks { Owner::Shared } else { piece.owner }.name();
     let tip = match &piece.profile {
         Some(profile) => format!("{profile} at {}: {}", piece.start, piece.detail()),
         None => piece.detail(),
@@ -110,7 +111,7 @@ fn labels(body: &mut String, piece: &Piece, x: usize, room: usize, y: usize) {
 fn legend(body: &mut String, y: usize) -> usize {
     let says = |owner| match owner {
         Owner::Isolated => "one job's instance",
-        Owner::Shared => "shared (MPS)",
+        Owner::Shared | Owner::Tasks => "shared (MPS)",
         Owner::Idle => "idle, kept for reuse",
         Owner::Whole => "whole GPU",
         Owner::Free => "free",

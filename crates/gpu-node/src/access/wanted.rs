@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::device_nodes::{Access, DeviceError, Devices, gpu_node};
 use crate::gpu_ids::{GpuMinor, NvmlIndex};
-use crate::journal::{Entry, Kind, Phase};
+use crate::journal::{Entry, Phase};
 use crate::settings::Settings;
 
 /// A GPU and its node.
@@ -61,7 +61,7 @@ fn both_caps(a: Access, b: Access) -> Access {
 
 /// Whether every user may use what the job uses.
 fn shared_by_all(settings: &Settings, entry: &Entry) -> bool {
-    entry.kind == Kind::Mps && settings.share_between_users
+    entry.shares_device() && settings.share_between_users
 }
 
 /// The capability nodes that make a ready job's instances the job's, and how they must be if no other job has them.

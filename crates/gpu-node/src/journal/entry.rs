@@ -30,6 +30,8 @@ pub enum Kind {
     Mig,
     /// A share of a GPU or of an instance, under MPS.
     Mps,
+    /// Seats on devices that GPU tasks share, under MPS.
+    Tasks,
     /// GPUs that no other job uses.
     Whole,
 }
@@ -131,6 +133,44 @@ pub struct ShareRecord {
     pub log_dir: PathBuf,
 }
 
+/// A device that the tasks of a job may use.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskDevice {
+    /// The key of its MPS daemon, as [`ShareRecord::daemon`]; whole GPUs of one job have one together.
+    pub daemon: String,
+    /// Seats there that are the job's own.
+    pub seats: u32,
+    /// Memory as the site describes it, MiB.
+    pub memory_mib: u64,
+    /// Streaming multiprocessors.
+    pub sms: u32,
+    /// Seats that the device has in all.
+    pub workers: u32,
+    /// The daemon's pipes.
+    pub pipe_dir: PathBuf,
+    /// The daemon's logs.
+    pub log_dir: PathBuf,
+}
+
+/// A job's seats among devices that GPU tasks share.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TasksRecord {
+    /// One for each Slurm task on the node.
+    pub seats: u32,
+    /// Memory that each process takes from begin to end, MiB; `None`: the programs ask themselves.
+    pub mem_mib: Option<u64>,
+    /// The programs ask for their tasks themselves.
+    pub probes: bool,
+    /// Whole GPUs of the job's own, one device each.
+    pub own: bool,
+    /// The devices: the instances in their order, or without any the GPUs in theirs.
+    pub devices: Vec<TaskDevice>,
+    /// Where the broker listens for the job's processes.
+    pub socket: PathBuf,
+    /// What is preloaded to programs that do not ask themselves.
+    pub library: PathBuf,
+}
+
 /// One job on this node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
@@ -160,6 +200,9 @@ pub struct Entry {
     pub instances: Vec<InstanceRecord>,
     /// The share; `None` unless the kind is [`Kind::Mps`].
     pub share: Option<ShareRecord>,
+    /// The seats; `None` unless the kind is [`Kind::Tasks`].
+    #[serde(default)]
+    pub tasks: Option<TasksRecord>,
     /// Device nodes under `dev_root` that were given to the job, relative to it.
     pub device_nodes: Vec<String>,
     /// The job's batch script has begun here. A prolog takes the note back. A script that begins while it stands has had
@@ -207,6 +250,37 @@ impl Entry {
     #[must_use]
     pub fn is_given(&self) -> bool {
         self.holds() && (self.phase == Phase::Ready || !self.device_nodes.is_empty())
+    }
+
+    /// The MPS daemons that the job uses, by key, each once.
+    #[must_use]
+    pub fn daemons(&self) -> Vec<&str> {
+        let of_tasks = self.tasks.iter().flat_map(|t| &t.devices).map(|d| d.daemon.as_str());
+        let mut keys: Vec<&str> = self.share.iter().map(|s| s.daemon.as_str()).chain(of_tasks).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        keys
+    }
+
+    /// The UUID of a device of its tasks, by its place among them; `None` until it exists.
+    #[must_use]
+    pub fn task_device_uuid(&self, place: usize) -> Option<&str> {
+        if self.instances.is_empty() {
+            return self.gpus.get(place).map(|gpu| gpu.uuid.as_str());
+        }
+        self.instances.get(place)?.live.as_ref().map(|live| live.uuid.as_str())
+    }
+
+    /// True where no other job may use its GPUs.
+    #[must_use]
+    pub fn has_whole_gpus(&self) -> bool {
+        self.kind == Kind::Whole || self.tasks.as_ref().is_some_and(|tasks| tasks.own)
+    }
+
+    /// True where other jobs may use its device through MPS.
+    #[must_use]
+    pub fn shares_device(&self) -> bool {
+        self.kind == Kind::Mps || self.tasks.as_ref().is_some_and(|tasks| !tasks.own)
     }
 
     /// True where the job uses this GPU in any way.

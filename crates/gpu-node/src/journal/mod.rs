@@ -27,6 +27,7 @@ use folder::{Folder, Outlive};
 
 pub use entry::{
     DaemonRecord, Entry, GpuRecord, InstanceRecord, Kind, LiveInstance, PartRecord, Phase, ShareRecord,
+    TaskDevice, TasksRecord,
 };
 pub use folder::{Contents, DamagedFile};
 pub use format::VERSION;

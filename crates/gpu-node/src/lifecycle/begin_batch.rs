@@ -17,7 +17,7 @@ use crate::settings::Settings;
 pub fn begin_batch(settings: &Settings, job: JobId) -> Result<(), Fault> {
     require_root()?;
     let deadline = Deadline::after(settings.operation_timeout);
-    let _locks = Locks::for_job(&settings.state_dir, job, &[], None, &deadline)?;
+    let _locks = Locks::for_job(&settings.state_dir, job, &[], &[], &deadline)?;
     let journal = Journal::open(&settings.state_dir)?;
     match journal.job(job)? {
         Some(entry) => Ok(journal.note(&Entry { begun: true, ..entry })?),

@@ -18,9 +18,14 @@ pub(crate) fn conflict(new: &Entry, other: &Entry, share_between_users: bool) ->
         && other.kind == Kind::Mps
         && (share_between_users || new.uid == other.uid)
         && new.share.as_ref().map(|s| &s.daemon) == other.share.as_ref().map(|s| &s.daemon);
+    let pooled = [new, other].iter().all(|e| e.kind == Kind::Tasks && e.shares_device())
+        && (share_between_users || new.uid == other.uid);
     let partitioned = |e: &Entry| !e.instances.is_empty();
     for gpu in new.gpus.iter().map(|g| g.index).filter(|g| other.uses(*g)) {
         if may_share {
+            continue;
+        }
+        if pooled && !partitioned(new) && !partitioned(other) {
             continue;
         }
         if !(partitioned(new) && partitioned(other)) {
@@ -29,7 +34,11 @@ pub(crate) fn conflict(new: &Entry, other: &Entry, share_between_users: bool) ->
         let on_gpu = |e: &Entry| e.instances.iter().filter(|i| i.gpu == gpu).cloned().collect::<Vec<_>>();
         for mine in on_gpu(new) {
             for theirs in on_gpu(other) {
-                if mine.placement().mask() & theirs.placement().mask() != 0 && !mine.is_beside(&theirs) {
+                let same = mine.profile == theirs.profile && mine.start == theirs.start;
+                if pooled && same || mine.is_beside(&theirs) {
+                    continue;
+                }
+                if mine.placement().mask() & theirs.placement().mask() != 0 {
                     return Some(Contested { gpu, what: format!("{} at {}", theirs.name, theirs.start) });
                 }
             }

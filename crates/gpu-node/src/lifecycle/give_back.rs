@@ -6,8 +6,8 @@ use crate::access::{self, DeviceError, Devices};
 use crate::fault::Fault;
 use crate::journal::{Entry, Journal};
 use crate::lock::Locks;
-use crate::mps;
 use crate::settings::Settings;
+use crate::{mps, tasks};
 
 /// What a release did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,6 +33,7 @@ pub(super) fn revoke(
     entry: &Entry,
 ) -> Result<(Vec<String>, Option<Locks>), Fault> {
     let mut problems = Vec::new();
+    problems.extend(tasks::end(settings, entry));
     revoke_share(settings, journal, entry, &mut problems)?;
     if entry.gpus.is_empty() || !settings.manage_device_nodes {
         return Ok((problems, None));
@@ -51,21 +52,23 @@ fn missing(e: &DeviceError) -> bool {
     matches!(e, DeviceError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound)
 }
 
-/// Ends the job's share, unless other jobs use the same.
+/// Ends the job's share or seats, unless other jobs use the same daemon.
 fn revoke_share(
     settings: &Settings,
     journal: &Journal,
     entry: &Entry,
     problems: &mut Vec<String>,
 ) -> Result<(), Fault> {
-    let Some(share) = &entry.share else { return Ok(()) };
-    let Some(daemon) = journal.daemon(&share.daemon)? else { return Ok(()) };
-    let done = if mps::holder(journal, &share.daemon, Some(entry.job()))?.is_some() {
-        mps::share_changes(settings, journal, &daemon, entry.job(), false)
-    } else {
-        mps::stop(settings, journal, &daemon, Some(entry.job()))
-    };
-    problems.extend(done.err().map(|e| Chain(&e).to_string()));
+    for key in entry.daemons() {
+        let others = mps::holder(journal, key, Some(entry.job()))?.is_some();
+        let Some(daemon) = journal.daemon(key)? else { continue };
+        let done = if others {
+            mps::share_changes(settings, journal, &daemon, entry.job(), false)
+        } else {
+            mps::stop(settings, journal, &daemon, Some(entry.job()))
+        };
+        problems.extend(done.err().map(|e| Chain(&e).to_string()));
+    }
     Ok(())
 }
 

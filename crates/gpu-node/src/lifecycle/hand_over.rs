@@ -39,7 +39,9 @@ pub fn hand_over(settings: &Settings) -> Result<HandedOver, Fault> {
     let _lock = Locks::for_node(&settings.state_dir, &deadline)?;
     let (entries, _damaged) = Journal::open(&settings.state_dir)?.jobs()?.into_parts();
     let mut done = HandedOver::default();
-    let parts = entries.iter().filter(|e| e.holds() && (e.share.is_some() || !e.instances.is_empty()));
+    let parts = entries
+        .iter()
+        .filter(|e| e.holds() && (e.share.is_some() || e.tasks.is_some() || !e.instances.is_empty()));
     done.busy.extend(parts.map(crate::journal::Entry::job));
     if !done.busy.is_empty() {
         return Ok(done);

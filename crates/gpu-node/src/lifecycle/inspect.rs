@@ -12,11 +12,11 @@ use super::node_state::{GpuView, engine_view, view};
 use crate::access::{Devices, GpuFacts, complaint, device_nodes, gpu_node};
 use crate::fault::Fault;
 use crate::gpu_ids::NvmlIndex;
-use crate::journal::{DamagedFile, Entry, InstanceRecord, Journal, Kind, Phase, ShareRecord};
+use crate::journal::{DamagedFile, Entry, InstanceRecord, Journal, Phase};
 use crate::leftovers::{self, Leftover, OpenNodes};
-use crate::mps;
 use crate::nvml::{GpuInstance, Nvml};
 use crate::settings::{GpuSettings, Settings};
+use crate::{mps, tasks};
 
 /// Two sources that say different things about one GPU or job.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,6 +79,8 @@ pub fn inspect(settings: &Settings, live: Option<&HashSet<JobId>>) -> Result<Ins
     found.gpus(settings, &gpus, &entries);
     found.instances(settings, &gpus, &entries);
     found.daemons(settings, &journal, &entries)?;
+    let complaints = tasks::complaints(settings, &journal, &entries).into_iter();
+    found.list.extend(complaints.map(|what| Disagreement { gpu: None, job: None, what }));
     found.leftovers(settings, &nvml, &gpus, &entries);
     if let Err(e) = found.nodes(settings, &gpus, &entries) {
         found.list.push(Disagreement { gpu: None, job: None, what: Chain(&e).to_string() });
@@ -222,10 +224,10 @@ impl Disagreements {
             }
         }
         for entry in entries.iter().filter(|e| e.phase == Phase::Ready) {
-            let Some(ShareRecord { daemon: key, .. }) = &entry.share else { continue };
-            let runs = daemons.iter().any(|d| d.key == *key && mps::runs(d));
-            if !runs {
-                self.job(entry, None, format!("its MPS daemon {key} does not run"));
+            for key in entry.daemons() {
+                if !daemons.iter().any(|d| d.key == key && mps::runs(d)) {
+                    self.job(entry, None, format!("its MPS daemon {key} does not run"));
+                }
             }
         }
         Ok(())
@@ -283,7 +285,7 @@ impl Disagreements {
 
 /// Whether a process may be on a GPU or instance because of this job.
 fn may_be_of(left: &Leftover, entry: &Entry, share_between_users: bool) -> bool {
-    let same_user = left.uid == Some(entry.uid) || (share_between_users && entry.kind == Kind::Mps);
+    let same_user = left.uid == Some(entry.uid) || (share_between_users && entry.shares_device());
     let has_instance = |gi: u32| {
         entry.instances.iter().any(|i| i.gpu == left.gpu && i.live.as_ref().is_some_and(|l| l.gi == gi))
     };
@@ -292,5 +294,5 @@ fn may_be_of(left: &Leftover, entry: &Entry, share_between_users: bool) -> bool 
 
 /// The entry that has all of this GPU, if any.
 fn whole_holder(entries: &[Entry], gpu: NvmlIndex) -> Option<&Entry> {
-    entries.iter().find(|e| e.holds() && e.uses(gpu) && e.kind == Kind::Whole)
+    entries.iter().find(|e| e.holds() && e.uses(gpu) && e.has_whole_gpus())
 }

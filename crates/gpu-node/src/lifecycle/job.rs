@@ -60,6 +60,7 @@ impl JobContext {
             gpus: Vec::new(),
             instances: Vec::new(),
             share: None,
+            tasks: None,
             device_nodes: Vec::new(),
             begun: false,
             plain: self.plain,

@@ -2,6 +2,7 @@
 
 use geometry::Placement;
 use node_state::{MigPolicy, Purpose};
+use protocol::{ShareOn, TaskDevices, TaskGrant};
 use site_config::MemoryLimit;
 
 use crate::access::{self, Devices, gpu_node};
@@ -10,11 +11,12 @@ use crate::driver::Driver;
 use crate::fault::Fault;
 use crate::gpu_ids::NvmlIndex;
 use crate::hand_over::HandOver;
-use crate::journal::{Entry, GpuRecord, InstanceRecord, Journal, Kind, ShareRecord};
+use crate::journal::{Entry, GpuRecord, InstanceRecord, Journal, ShareRecord, TaskDevice, TasksRecord};
 use crate::leftovers::Leftover;
 use crate::lock::Locks;
 use crate::numbering::{GrantedGpu, NvmlGrant};
 use crate::settings::{GpuSettings, Settings};
+use crate::tasks::BrokerError;
 use crate::{compute_instances, hardware, instances, mps};
 
 /// Fills in what is planned, from the driver's answers, before anything is changed.
@@ -29,9 +31,9 @@ pub(super) fn plan(
     grant.gpus().iter().try_for_each(|gpu| keeps_its_purpose(gpu, grant))?;
     for spec in grant.instances() {
         let described = described(grant, spec.gpu);
-        entry.instances.push(instances::plan(driver, *spec, grant.compute(), described)?);
+        entry.instances.push(instances::plan(driver, spec, grant.compute(), described)?);
     }
-    if let (Some((mem_mib, threads)), Some(daemon)) = (grant.share(), grant.daemon_key()) {
+    if let (Some((mem_mib, threads)), Some(daemon)) = (grant.share(), grant.daemon_keys().pop()) {
         let paths = mps::Paths::of(settings, &daemon);
         entry.share = Some(ShareRecord {
             daemon,
@@ -42,7 +44,55 @@ pub(super) fn plan(
             log_dir: paths.log,
         });
     }
+    if let Some(tasks) = grant.tasks() {
+        entry.tasks = Some(plan_tasks(settings, grant, tasks, entry)?);
+    }
     Ok(())
+}
+
+/// What is journalled of a job's seats.
+fn plan_tasks(
+    settings: &Settings,
+    grant: &NvmlGrant,
+    tasks: &TaskGrant<NvmlIndex>,
+    entry: &Entry,
+) -> Result<TasksRecord, Fault> {
+    let pool = settings.tasks.as_ref().ok_or(BrokerError::NoPool)?.pool;
+    let own = matches!(tasks.on, TaskDevices::Own { .. });
+    let seats: Vec<u32> = match &tasks.on {
+        TaskDevices::Pool(places) => places.iter().map(|place| place.seats).collect(),
+        TaskDevices::Own { gpus, .. } => vec![0; gpus.len()],
+    };
+    let mut devices = Vec::new();
+    for ((on, daemon), seats) in tasks.devices().zip(grant.daemon_keys()).zip(seats) {
+        let model = described(grant, on.gpu()).map(|d| d.model).ok_or(BrokerError::NotDescribed(on.gpu()))?;
+        let (profile, memory_mib) = match on {
+            ShareOn::Gpu(_) => (None, model.total_memory_mib),
+            ShareOn::Instance(spec) => {
+                let planned = entry.instances.iter().find(|i| i.gpu == spec.gpu && i.start == spec.start.0);
+                (model.profile_by_id(spec.profile), planned.map_or(0, |i| i.memory_mib))
+            }
+        };
+        let mps::Paths { pipe, log } = mps::Paths::of(settings, &daemon);
+        devices.push(TaskDevice {
+            daemon,
+            seats,
+            memory_mib,
+            sms: profile.map_or(model.full_gpu_sm, |p| p.sm),
+            workers: pool.seats(model, profile),
+            pipe_dir: pipe,
+            log_dir: log,
+        });
+    }
+    Ok(TasksRecord {
+        seats: tasks.seats(),
+        mem_mib: tasks.mem_mib,
+        probes: tasks.probes,
+        own,
+        devices,
+        socket: crate::tasks::socket(settings, entry.job()),
+        library: settings.task_library.clone(),
+    })
 }
 
 fn look_up(driver: &mut Driver<'_>, gpu: &GrantedGpu, count: u16) -> Result<GpuRecord, Fault> {
@@ -63,12 +113,12 @@ fn look_up(driver: &mut Driver<'_>, gpu: &GrantedGpu, count: u16) -> Result<GpuR
 /// tessera.toml, and a job that slurmctld gave every GPU of the node has no placement.
 fn keeps_its_purpose(gpu: &GrantedGpu, grant: &NvmlGrant) -> Result<(), Fault> {
     let purpose = gpu.described.as_ref().map_or(Purpose::Any, |d| d.purpose);
-    let (may, what) = match (grant.kind(), grant.instances().is_empty()) {
-        (Kind::Whole, _) => {
+    let (may, what) = match grant.instances().is_empty() {
+        _ if grant.has_whole_gpus() => {
             (!matches!(purpose, Purpose::Static | Purpose::Shares), "a job that has it whole")
         }
-        (_, false) => (matches!(purpose, Purpose::Any | Purpose::Static), "instances"),
-        (_, true) => (matches!(purpose, Purpose::Any | Purpose::Shares), "shares"),
+        false => (matches!(purpose, Purpose::Any | Purpose::Static), "instances"),
+        true => (matches!(purpose, Purpose::Any | Purpose::Shares), "shares"),
     };
     if may { Ok(()) } else { Err(Fault::Kept { gpu: gpu.index, purpose, what }) }
 }
@@ -147,6 +197,14 @@ pub(super) fn carry_out(
         let live = entry.instances.first().and_then(|i| i.live.as_ref()).map(|l| &l.uuid);
         let device = live.or(entry.gpus.first().map(|g| &g.uuid)).cloned().unwrap_or_default();
         mps::ensure(settings, journal, &share.daemon, entry, &device, deadline)?;
+    }
+    if let Some(tasks) = &entry.tasks {
+        for key in entry.daemons() {
+            let here = tasks.devices.iter().enumerate().filter(|(_, device)| device.daemon == key);
+            let uuids: Vec<&str> = here.filter_map(|(i, _)| entry.task_device_uuid(i)).collect();
+            mps::ensure(settings, journal, key, entry, &uuids.join(","), deadline)?;
+        }
+        crate::tasks::serve(settings, journal, entry)?;
     }
     Ok(hand_over.met)
 }

@@ -17,6 +17,7 @@ mod reconcile;
 mod refuse;
 mod release;
 mod retry;
+mod serve_tasks;
 mod waiting_slurmd;
 
 pub use begin_batch::begin_batch;
@@ -31,4 +32,5 @@ pub use reconcile::{LiveJobs, ReconcileReport, reconcile};
 pub use refuse::refuse;
 pub use release::{release, release_dead};
 pub use retry::realise_waiting;
+pub use serve_tasks::serve_tasks;
 pub use waiting_slurmd::WaitingSlurmd;

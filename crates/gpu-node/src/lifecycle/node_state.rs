@@ -1,13 +1,13 @@
 //! The node as the placement engine sees it, from the driver's answers and the journal.
 
 use geometry::{Slice, Uid};
-use node_state::{ComputeHold, GpuState, Holder, Instance, MigPolicy, Node, Purpose, Share};
+use node_state::{ComputeHold, GpuState, Holder, Instance, MigPolicy, Node, Purpose, Seat, Share};
 
 use protocol::ComputeSpec;
 
 use crate::fault::Fault;
 use crate::gpu_ids::NvmlIndex;
-use crate::journal::{Entry, Kind};
+use crate::journal::Entry;
 use crate::nvml::{GpuInfo, GpuInstance, MigMode, Nvml};
 use crate::settings::Settings;
 
@@ -43,19 +43,24 @@ pub(super) fn engine_view(settings: &Settings, gpus: &[GpuView], entries: &[Entr
         node.push(node_state::Gpu { model, policy, purpose, state: state(view, entries) });
     }
     let n = node.len();
-    Node { gpus: node, links: topology::LinkMatrix::uniform(n, 0.0), keep_uncut: 0 }
+    Node::new(node, topology::LinkMatrix::uniform(n, 0.0))
 }
 
 fn state(view: &GpuView, entries: &[Entry]) -> GpuState {
     let gpu = view.info.index;
     let holders: Vec<&Entry> = entries.iter().filter(|e| e.holds() && e.uses(gpu)).collect();
-    if let Some(entry) = holders.iter().find(|e| e.kind == Kind::Whole) {
+    if let Some(entry) = holders.iter().find(|e| e.has_whole_gpus()) {
         return GpuState::Whole(entry.job());
     }
     let shares: Vec<Share> =
         holders.iter().filter(|e| e.instances.is_empty()).filter_map(|e| share_of(e)).collect();
     if !shares.is_empty() {
         return GpuState::Mps(shares);
+    }
+    let seats: Vec<Seat> =
+        holders.iter().filter(|e| e.instances.is_empty()).filter_map(|e| seat_of(e, 0)).collect();
+    if !seats.is_empty() {
+        return GpuState::Tasks(seats);
     }
     if !view.mode.current {
         return GpuState::Free;
@@ -76,10 +81,14 @@ fn holder(entries: &[&Entry], gpu: NvmlIndex, instance: &GpuInstance) -> Holder 
     let held = |e: &&&Entry| e.instances.iter().any(|r| r.gpu == gpu && r.placement() == instance.placement);
     let mine: Vec<&&Entry> = entries.iter().filter(held).collect();
     let shares: Vec<Share> = mine.iter().filter_map(|e| share_of(e)).collect();
+    let place =
+        |e: &Entry| e.instances.iter().position(|r| r.gpu == gpu && r.placement() == instance.placement);
+    let seats: Vec<Seat> = mine.iter().filter_map(|e| seat_of(e, place(e)?)).collect();
     let mut parts: Vec<ComputeHold> = mine.iter().filter_map(|e| part_of(e)).collect();
     parts.sort_by_key(|p| p.part.start);
     match mine.first() {
         None => Holder::Idle,
+        Some(_) if !seats.is_empty() => Holder::Pool(seats),
         Some(_) if !parts.is_empty() => Holder::Compute(parts),
         Some(_) if !shares.is_empty() => Holder::Shared(shares),
         Some(entry) => Holder::Isolated(entry.job()),
@@ -100,4 +109,10 @@ fn part_of(entry: &Entry) -> Option<ComputeHold> {
         part: ComputeSpec { slices: part.slices, start: Slice(part.start) },
         mem_mib: record.memory_mib,
     })
+}
+
+/// A job's seats on one of the devices that its tasks may use.
+fn seat_of(entry: &Entry, place: usize) -> Option<Seat> {
+    let device = entry.tasks.as_ref()?.devices.get(place)?;
+    Some(Seat { job: entry.job(), uid: Uid(entry.uid), seats: device.seats })
 }

@@ -56,8 +56,8 @@ fn realise_until(settings: &Settings, job: &JobContext, deadline: &Deadline) -> 
     if let Some(old) = journal.job(job.job)? {
         gpus.extend(old.gpus.iter().map(|g| g.index));
     }
-    let daemon = job.grant.daemon_key();
-    let _locks = Locks::for_job(&settings.state_dir, job.job, &gpus, daemon.as_deref(), deadline)?;
+    let daemons = job.grant.daemon_keys();
+    let _locks = Locks::for_job(&settings.state_dir, job.job, &gpus, &daemons, deadline)?;
     let own_damaged = journal.set_aside_job(job.job)?;
     let mut entry = job.first_entry(journal.boot());
     let mut made_before = false;

@@ -15,7 +15,7 @@ use crate::journal::{DamagedFile, Entry, Journal, Phase};
 use crate::lock::Locks;
 use crate::nvml::Nvml;
 use crate::settings::Settings;
-use crate::{mps, remnants};
+use crate::{mps, remnants, tasks};
 
 /// What a reconciliation did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,6 +30,10 @@ pub struct ReconcileReport {
     pub device_nodes: Vec<String>,
     /// MPS daemons that were ended.
     pub daemons: Vec<String>,
+    /// The task broker did not run, and was started for the jobs that need it.
+    pub broker_started: bool,
+    /// Jobs that the task broker still had.
+    pub broker_jobs: Vec<JobId>,
     /// Journal files that could not be understood, where they are kept now.
     pub damaged: Vec<DamagedFile>,
     /// What could not be set right; for the log.
@@ -91,6 +95,9 @@ pub fn reconcile(settings: &Settings, live: LiveJobs<'_>) -> Result<ReconcileRep
         report.problems.push(why.to_owned());
     } else {
         end_daemons(settings, &journal, &kept, &mut report)?;
+        let broker = tasks::reconcile(settings, &journal, &kept);
+        (report.broker_started, report.broker_jobs) = (broker.started, broker.ended);
+        report.problems.extend(broker.problems);
     }
     match Nvml::load(&settings.nvml_library) {
         Err(e) => report.problems.push(Chain(&e).to_string()),
@@ -135,8 +142,7 @@ fn end_daemons(
     kept: &[Entry],
     report: &mut ReconcileReport,
 ) -> Result<(), Fault> {
-    let wanted =
-        |key: &str| kept.iter().any(|e| e.holds() && e.share.as_ref().is_some_and(|s| s.daemon == key));
+    let wanted = |key: &str| kept.iter().any(|e| e.holds() && e.daemons().contains(&key));
     let (daemons, damaged) = journal.daemons()?.into_parts();
     report.damaged.extend(journal.set_aside_daemons(damaged)?);
     for daemon in daemons {

@@ -20,8 +20,9 @@ pub fn refuse(settings: &Settings, job: &JobContext, why: &str) -> Result<Releas
     require_root()?;
     let deadline = Deadline::after(settings.operation_timeout);
     let journal = Journal::open(&settings.state_dir)?;
-    let daemon = journal.job(job.job)?.and_then(|old| old.share).map(|share| share.daemon);
-    let _locks = Locks::for_job(&settings.state_dir, job.job, &[], daemon.as_deref(), &deadline)?;
+    let old = journal.job(job.job)?;
+    let daemons: Vec<String> = old.iter().flat_map(|old| old.daemons()).map(str::to_owned).collect();
+    let _locks = Locks::for_job(&settings.state_dir, job.job, &[], &daemons, &deadline)?;
     let damaged = journal.set_aside_job(job.job)?;
     let mut left = match journal.job(job.job)? {
         Some(old) => finish(settings, &journal, &old)?,

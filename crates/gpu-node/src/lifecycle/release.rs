@@ -45,7 +45,7 @@ fn release_if(settings: &Settings, job: JobId, wanted: &dyn Fn(&Entry) -> bool) 
     let mut entry = journal.job(job)?;
     if entry.is_none() {
         // The prolog of a slurmd that was killed may be about to write it.
-        match Locks::for_job(&settings.state_dir, job, &[], None, &deadline) {
+        match Locks::for_job(&settings.state_dir, job, &[], &[], &deadline) {
             Err(LockError::State(e)) => return Err(e.into()),
             Err(e @ LockError::Timeout { .. }) => {
                 return Ok(Released { known: false, problems: vec![Chain(&e).to_string()] });
@@ -58,12 +58,12 @@ fn release_if(settings: &Settings, job: JobId, wanted: &dyn Fn(&Entry) -> bool) 
     let gpus: Vec<NvmlIndex> = entry.gpus.iter().map(|g| g.index).collect();
     // A GPU's lock is only needed to remove what a killed prolog left. The rest is the job's alone and can be given back
     // while another job's prolog keeps the GPU: instances count as held until the entry is gone, and it goes last.
-    let daemon = entry.share.as_ref().map(|s| s.daemon.as_str());
+    let daemons: Vec<String> = entry.daemons().into_iter().map(str::to_owned).collect();
     let _locks = match Locks::for_job(
         &settings.state_dir,
         job,
         if interrupted { &gpus } else { &[] },
-        daemon,
+        &daemons,
         &deadline,
     ) {
         Err(LockError::State(e)) => return Err(e.into()),

@@ -26,7 +26,7 @@ pub(crate) fn admit(
 ) -> Result<(), MpsError> {
     let (entries, damaged) = journal.jobs()?.into_parts();
     let lost = !journal.lost_jobs(&entries, &damaged)?.is_empty();
-    let uses = |e: &&Entry| e.share.as_ref().is_some_and(|s| s.daemon == key);
+    let uses = |e: &&Entry| e.daemons().contains(&key);
     let live = |e: &&Entry| e.holds() && e.boot == journal.boot() && Some(e.job) != gone;
     let mut uids: BTreeSet<u32> = entries.iter().filter(uses).filter(live).map(|e| e.uid).collect();
     let base = settings.run_dir.join("mps");

@@ -132,7 +132,7 @@ pub(crate) fn runs(record: &DaemonRecord) -> bool {
 pub(crate) fn holder(journal: &Journal, key: &str, own: Option<JobId>) -> Result<Option<JobId>, StateError> {
     let (entries, damaged) = journal.jobs()?.into_parts();
     let lost = journal.lost_jobs(&entries, &damaged)?.into_iter();
-    let uses = |e: &&Entry| e.share.as_ref().is_some_and(|s| s.daemon == key);
+    let uses = |e: &&Entry| e.daemons().contains(&key);
     let users = entries.iter().filter(uses).filter(|e| e.holds() && e.boot == journal.boot());
     Ok(users.map(Entry::job).chain(lost).find(|job| Some(*job) != own))
 }

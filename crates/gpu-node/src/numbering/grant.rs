@@ -1,10 +1,10 @@
 //! What a job was granted, in NVML's numbers.
 
 use geometry::{GpuIndex, ProfileId};
-use protocol::{Grant, MigSpec, ShareOn};
+use protocol::{Grant, MigSpec, ShareOn, TaskDevices, TaskGrant};
 
 use crate::gpu_ids::{GpuMinor, NvmlIndex};
-use crate::journal::{Entry, InstanceRecord, Kind, PartRecord};
+use crate::journal::{Entry, InstanceRecord, Kind, PartRecord, TasksRecord};
 use crate::settings::GpuSettings;
 
 /// A GPU of a grant, with all that is known of it before the driver is asked.
@@ -38,6 +38,7 @@ impl NvmlGrant {
         match self.grant {
             Grant::Mig(_) | Grant::Compute { .. } => Kind::Mig,
             Grant::Mps { .. } => Kind::Mps,
+            Grant::Tasks(_) => Kind::Tasks,
             Grant::Whole(_) => Kind::Whole,
         }
     }
@@ -48,16 +49,25 @@ impl NvmlGrant {
         &self.gpus
     }
 
-    /// The GPU instances, in the order the job sees them; for a share or compute instance inside one, that one.
-    pub(crate) fn instances(&self) -> &[MigSpec<NvmlIndex>] {
+    /// The GPU instances, in the order the job sees them; for a share, seats or a compute instance inside one, that one.
+    pub(crate) fn instances(&self) -> Vec<MigSpec<NvmlIndex>> {
         self.grant.instances()
+    }
+
+    /// Whether no other job may use its GPUs.
+    pub(crate) fn has_whole_gpus(&self) -> bool {
+        match &self.grant {
+            Grant::Whole(_) => true,
+            Grant::Tasks(tasks) => matches!(tasks.on, TaskDevices::Own { .. }),
+            Grant::Mig(_) | Grant::Compute { .. } | Grant::Mps { .. } => false,
+        }
     }
 
     /// For a share: memory in MiB and percent of the SMs.
     pub(crate) fn share(&self) -> Option<(u64, u8)> {
         match self.grant {
             Grant::Mps { mem_mib, threads, .. } => Some((mem_mib, threads)),
-            Grant::Mig(_) | Grant::Compute { .. } | Grant::Whole(_) => None,
+            Grant::Mig(_) | Grant::Compute { .. } | Grant::Tasks(_) | Grant::Whole(_) => None,
         }
     }
 
@@ -67,13 +77,36 @@ impl NvmlGrant {
         Some((PartRecord { slices: part.slices, start: part.start.0 }, mem_mib))
     }
 
-    /// The key of the MPS daemon that a share needs: `gpu0` for a GPU, `gpu0-14-2` (profile id, start) for an instance.
-    pub(crate) fn daemon_key(&self) -> Option<String> {
-        let Grant::Mps { on, .. } = self.grant else { return None };
-        Some(match on {
+    /// For GPU tasks: the job's seats.
+    pub(crate) fn tasks(&self) -> Option<&TaskGrant<NvmlIndex>> {
+        match &self.grant {
+            Grant::Tasks(tasks) => Some(tasks),
+            Grant::Mig(_) | Grant::Compute { .. } | Grant::Mps { .. } | Grant::Whole(_) => None,
+        }
+    }
+
+    /// The key of the MPS daemon for each device of a share or of seats, in their order: `gpu0` for a GPU, `gpu0-14-2`
+    /// (profile id, start) for an instance. A job's own GPUs have one daemon together, called after the lowest of them.
+    pub(crate) fn daemon_keys(&self) -> Vec<String> {
+        let key = |on: ShareOn<NvmlIndex>| match on {
             ShareOn::Gpu(gpu) => format!("gpu{gpu}"),
             ShareOn::Instance(spec) => format!("gpu{}-{}-{}", spec.gpu, spec.profile, spec.start),
-        })
+        };
+        match &self.grant {
+            Grant::Mps { on, .. } => vec![key(*on)],
+            Grant::Tasks(TaskGrant { on: TaskDevices::Own { gpus, .. }, .. }) => {
+                let lowest = gpus.iter().min().map(|gpu| format!("gpu{gpu}"));
+                gpus.iter().filter_map(|_| lowest.clone()).collect()
+            }
+            Grant::Tasks(tasks) => tasks.devices().map(key).collect(),
+            Grant::Mig(_) | Grant::Compute { .. } | Grant::Whole(_) => Vec::new(),
+        }
+    }
+
+    fn seats(&self) -> Option<Seats> {
+        let tasks = self.tasks()?;
+        let own = matches!(tasks.on, TaskDevices::Own { .. });
+        Some((tasks.seats(), tasks.mem_mib, tasks.probes, own))
     }
 
     /// Whether a journalled job was planned from the same grant.
@@ -85,8 +118,16 @@ impl NvmlGrant {
         };
         self.kind() == entry.kind
             && self.gpus.iter().map(|g| g.index).eq(entry.gpus.iter().map(|g| g.index))
-            && self.instances().iter().copied().eq(entry.instances.iter().map(spec))
+            && self.instances().into_iter().eq(entry.instances.iter().map(spec))
             && self.compute().map(|(part, _)| part) == entry.instances.first().and_then(|i| i.part)
             && self.share() == entry.share.as_ref().map(|s| (s.mem_mib, s.threads))
+            && self.seats() == entry.tasks.as_ref().map(seats_of)
     }
+}
+
+/// Seats, memory of each process, probes, and whether the GPUs are the job's own.
+type Seats = (u32, Option<u64>, bool, bool);
+
+fn seats_of(record: &TasksRecord) -> Seats {
+    (record.seats, record.mem_mib, record.probes, record.own)
 }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use error_chain::Chain;
 use geometry::GpuIndex;
-use protocol::Grant;
+use protocol::{Grant, TaskDevices, TaskGrant};
 use site_config::GpuOrder;
 
 use super::grant::{GrantedGpu, NvmlGrant};
@@ -115,12 +115,14 @@ impl Numbering {
     pub fn translate(&self, settings: &Settings, grant: &Grant) -> Result<NvmlGrant, NumberingError> {
         let by_nvml = grant.try_map(|gpu| self.nvml_index(gpu))?;
         // In the granted order, which is the order the job sees.
-        let in_order = match grant {
-            Grant::Whole(gpus) => gpus.clone(),
-            Grant::Mig(_) | Grant::Compute { .. } | Grant::Mps { .. } => grant.gpus(),
+        let own = match grant {
+            Grant::Whole(gpus) => Some(gpus),
+            Grant::Tasks(TaskGrant { on: TaskDevices::Own { gpus, .. }, .. }) => Some(gpus),
+            Grant::Mig(_) | Grant::Compute { .. } | Grant::Mps { .. } | Grant::Tasks(_) => None,
         };
+        let in_order = own.cloned().unwrap_or_else(|| grant.gpus());
         let mut gpus = in_order.iter().map(|g| self.granted(settings, *g)).collect::<Result<Vec<_>, _>>()?;
-        if !matches!(grant, Grant::Whole(_)) {
+        if own.is_none() {
             gpus.sort_by_key(|g| g.index);
         }
         Ok(NvmlGrant { grant: by_nvml, gpus })

@@ -53,7 +53,7 @@ fn an_epilog_waits_for_a_prolog_that_has_written_nothing_yet() {
         journal.remove(JobId(1)).unwrap();
         // As a prolog that has its locks and is about to write its entry.
         let deadline = Deadline::after(Duration::from_secs(5));
-        let lock = Locks::for_job(&node.settings.state_dir, JobId(1), &[], None, &deadline).unwrap();
+        let lock = Locks::for_job(&node.settings.state_dir, JobId(1), &[], &[], &deadline).unwrap();
         let epilog = std::thread::scope(|scope| {
             let epilog = scope.spawn(|| crate::release(&node.settings, JobId(1)).unwrap());
             std::thread::sleep(Duration::from_millis(300));

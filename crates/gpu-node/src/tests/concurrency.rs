@@ -75,7 +75,7 @@ fn an_epilog_does_not_wait_for_a_busy_gpu() {
         let deadline = Deadline::after(Duration::from_secs(1));
         // As a prolog that waits for the driver on this GPU.
         let gpu =
-            Locks::for_job(&node.settings.state_dir, JobId(3), &[NvmlIndex(0)], None, &deadline).unwrap();
+            Locks::for_job(&node.settings.state_dir, JobId(3), &[NvmlIndex(0)], &[], &deadline).unwrap();
         let mut settings = node.settings.clone();
         settings.operation_timeout = Duration::from_millis(200);
         let error = crate::realise(&settings, &node.job(4, BOB, mig(&[(0, "1g.5gb", 1)]))).unwrap_err();

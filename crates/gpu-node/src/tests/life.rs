@@ -134,7 +134,7 @@ fn what_a_job_holds_is_only_taken_from_the_dead() {
         job.live = Some([JobId(2)].into());
         // Its epilog is at work: it does not count as dead, and gives everything back by itself.
         let deadline = Deadline::after(Duration::from_secs(1));
-        let epilog = Locks::for_job(&node.settings.state_dir, JobId(1), &[], None, &deadline).unwrap();
+        let epilog = Locks::for_job(&node.settings.state_dir, JobId(1), &[], &[], &deadline).unwrap();
         let error = crate::realise(&node.settings, &job).unwrap_err();
         assert!(matches!(error, RealiseError::JobFailed(Fault::Held { .. })), "{error}");
         drop(epilog);

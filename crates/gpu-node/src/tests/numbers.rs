@@ -60,7 +60,7 @@ fn instances_and_shares_are_made_on_the_gpu_that_slurm_means() {
         assert_eq!((entry.instances[0].gpu, entry.gpus[0].number), (NvmlIndex(0), GpuIndex(1)));
         let on = protocol::ShareOn::Gpu;
         let share = Grant::Mps { on: on(GpuIndex(1)), mem_mib: 1000, threads: 10 };
-        assert_eq!(translated(share).daemon_key().as_deref(), Some("gpu0"));
+        assert_eq!(translated(share).daemon_keys(), ["gpu0"]);
         node.release(1);
     });
 }

@@ -9,11 +9,11 @@ use std::fmt;
 use crate::ask::Kind;
 use crate::cost::Cost;
 use crate::decision::Decision;
-use crate::report::{ComputeScore, Fate, KindTried, Report, ShareClass, ShareScore};
+use crate::report::{ComputeScore, Fate, KindTried, Report, SeatScore, ShareClass, ShareScore};
 use geometry::size::display_gb;
 use geometry::{GpuIndex, ProfileId};
 use parts::{Outcome, WARPS_PER_SM, gbps};
-use protocol::{Grant, MigSpec, ShareOn};
+use protocol::{Grant, MigSpec, ShareOn, TaskDevices};
 
 impl Decision {
     /// One line for the user: what was chosen and why, or what stands in the way.
@@ -31,9 +31,12 @@ impl Decision {
             (Grant::Mig(specs), Some(Fate::Costs(cost))) => self.report.why_mig(specs, cost),
             (_, Some(Fate::Share(score))) => why_share(score),
             (_, Some(Fate::Compute(score))) => self.report.why_compute(score),
-            (Grant::Whole(_), Some(Fate::Set(score))) => set::why(&score, !self.report.inexact),
-            (Grant::Whole(gpus), Some(Fate::Links { mb_s, free, .. })) => {
-                why_whole(gpus.len(), mb_s, free, self.report.inexact)
+            (_, Some(Fate::Seats(score))) => why_seats(score),
+            (Grant::Whole(_) | Grant::Tasks(_), Some(Fate::Set(score))) => {
+                set::why(&score, !self.report.inexact)
+            }
+            (grant @ (Grant::Whole(_) | Grant::Tasks(_)), Some(Fate::Links { mb_s, free, .. })) => {
+                why_whole(grant.gpus().len(), mb_s, free, self.report.inexact)
             }
             _ => String::new(),
         };
@@ -69,6 +72,15 @@ fn why_share(score: ShareScore) -> String {
     }
 }
 
+fn why_seats(score: SeatScore) -> String {
+    match score.class {
+        ShareClass::Join | ShareClass::Oversubscribe => {
+            format!("joins the pool of GPU tasks ({} of {} seats were taken)", score.taken, score.of)
+        }
+        ShareClass::Open | ShareClass::Carve => format!("the first in the pool there; {}", score.cost),
+    }
+}
+
 fn why_whole(n: usize, mb_s: u64, free: u32, inexact: bool) -> String {
     let best = if inexact { "large" } else { "largest" };
     match n {
@@ -91,17 +103,26 @@ impl Report {
                 display_gb(*mem_mib)
             ),
             Grant::Mps { on, mem_mib, threads } => {
-                let device = match on {
-                    ShareOn::Gpu(gpu) => format!("GPU {gpu}"),
-                    ShareOn::Instance(spec) => self.describe_instances(&[*spec]),
-                };
+                let device = self.describe_devices(std::iter::once(*on));
                 format!("{} and {threads}% of the threads of {device}", display_gb(*mem_mib))
             }
-            Grant::Whole(gpus) => {
-                let list: Vec<String> = gpus.iter().map(ToString::to_string).collect();
-                format!("GPU{} {}", if gpus.len() == 1 { "" } else { "s" }, list.join(", "))
+            Grant::Tasks(tasks) => {
+                let (n, whole) = (tasks.seats(), matches!(tasks.on, TaskDevices::Own { .. }));
+                let seats = if n == 1 { "1 seat".to_owned() } else { format!("{n} seats") };
+                let whole = if whole { "whole " } else { "" };
+                format!("{seats} on {whole}{}", self.describe_devices(tasks.devices()))
             }
+            Grant::Whole(gpus) => describe_gpus(gpus),
         }
+    }
+
+    fn describe_devices(&self, devices: impl Iterator<Item = ShareOn>) -> String {
+        let (mut gpus, mut specs) = (Vec::new(), Vec::new());
+        devices.for_each(|on| match on {
+            ShareOn::Gpu(gpu) => gpus.push(gpu),
+            ShareOn::Instance(spec) => specs.push(spec),
+        });
+        if specs.is_empty() { describe_gpus(&gpus) } else { self.describe_instances(&specs) }
     }
 
     fn describe_instances(&self, specs: &[MigSpec]) -> String {
@@ -218,6 +239,11 @@ impl Report {
             format!("nothing fits: {}", parts.join("; "))
         }
     }
+}
+
+fn describe_gpus(gpus: &[GpuIndex]) -> String {
+    let list: Vec<String> = gpus.iter().map(ToString::to_string).collect();
+    format!("GPU{} {}", if gpus.len() == 1 { "" } else { "s" }, list.join(", "))
 }
 
 /// Most reasons in the line that says why nothing fits; the rest are counted.

@@ -4,7 +4,8 @@ use std::fmt;
 
 use crate::cost::Cost;
 use crate::report::{
-    Candidate, ComputeScore, Constraint, Fate, KindTried, ShareClass, ShareScore, Starts, Takes, Unsuitable,
+    Candidate, ComputeScore, Constraint, Fate, KindTried, SeatScore, ShareClass, ShareScore, Starts, Takes,
+    Unsuitable,
 };
 use geometry::size::display_gb;
 
@@ -38,6 +39,8 @@ impl fmt::Display for Unsuitable {
         f.write_str(match self {
             Self::CountsGpus => "the request counts GPUs",
             Self::SeveralInstances => "the request asks for several instances",
+            Self::LimitsThreads => "the request limits the SMs",
+            Self::NoPool => "tessera.toml has no [tasks]",
             Self::NoMemoryNamed => "a share, and a compute instance, needs a memory size",
         })
     }
@@ -68,7 +71,10 @@ impl fmt::Display for Candidate {
         self.fate.fmt(f)?;
         let created = match self.fate {
             Fate::Costs(cost) | Fate::Compute(ComputeScore { joins: false, cost, .. }) => cost.created,
-            Fate::Share(ShareScore { class: ShareClass::Open | ShareClass::Carve, cost, .. }) => cost.created,
+            Fate::Share(ShareScore { class: ShareClass::Open | ShareClass::Carve, cost, .. })
+            | Fate::Seats(SeatScore { class: ShareClass::Open | ShareClass::Carve, cost, .. }) => {
+                cost.created
+            }
             _ => return Ok(()),
         };
         if self.instances.is_some() && created == 0 {
@@ -85,6 +91,7 @@ impl fmt::Display for Fate {
             Self::Costs(cost) => cost.fmt(f),
             Self::Share(score) => score.fmt(f),
             Self::Compute(score) => score.fmt(f),
+            Self::Seats(score) => score.fmt(f),
             Self::Set(score) => score.fmt(f),
             Self::Links { mb_s, free, .. } => write!(f, "links of {}, of {free} free GPUs", gbps(*mb_s)),
             Self::Ruled(constraint) => write!(f, "no: {constraint}"),
@@ -132,6 +139,18 @@ impl fmt::Display for ComputeScore {
     }
 }
 
+impl fmt::Display for SeatScore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.class {
+            ShareClass::Join | ShareClass::Oversubscribe => {
+                write!(f, "in the pool, {} of {} seats taken", self.taken, self.of)
+            }
+            ShareClass::Open => write!(f, "to be opened, {}", self.cost),
+            ShareClass::Carve => write!(f, "a new instance, {}", self.cost),
+        }
+    }
+}
+
 /// Bandwidth as people read it: `25 GB/s`.
 #[expect(clippy::cast_precision_loss, reason = "for people")]
 pub(super) fn gbps(mb_s: u64) -> String {
@@ -158,6 +177,10 @@ impl fmt::Display for Constraint {
             Self::Taken(job) => write!(f, "taken by job {job}"),
             Self::SharedBy(job) => write!(f, "shared through MPS by job {job}"),
             Self::IsolatedFor(job) => write!(f, "isolated for job {job}"),
+            Self::InPool(job) => write!(f, "in the pool of GPU tasks, used by job {job}"),
+            Self::ClaimedBy(job) => write!(f, "claimed by job {job}, which gets it next"),
+            Self::TooFewSeats { need, has } => write!(f, "{has} seats at most, {need} needed"),
+            Self::SeatsTaken { need, free } => write!(f, "{free} seats free, {need} asked"),
             Self::OtherUser(uid) => write!(f, "shared by another user ({uid})"),
             Self::MemoryPromised { need, left } => {
                 write!(f, "{} left, {} asked", display_gb(*left), display_gb(*need))

@@ -9,6 +9,7 @@ mod quotas;
 mod spread;
 mod starts;
 mod statics;
+mod tasks;
 mod view;
 mod whole;
 
@@ -16,7 +17,7 @@ use mapa::Memo;
 use node_state::report::{Fate, KindTried, Report, Takes, Unsuitable};
 use node_state::{Ask, Decision, Kind, Node, Policy};
 use profile_choice::Want;
-use protocol::{Grant, Isolation};
+use protocol::{Grant, Isolation, TaskDevices, TaskGrant};
 use view::{View, views};
 
 /// Decides what `ask` gets on `node` as it is now; changes nothing.
@@ -40,6 +41,7 @@ pub fn decide_with(node: &Node, ask: &Ask, policy: &Policy, memo: &mut Memo) -> 
     let chosen = match &ask.request.isolation {
         Isolation::Mig(_) => search.one(Kind::Mig),
         Isolation::Mps => search.one(Kind::Mps),
+        Isolation::Tasks { .. } => search.one(Kind::Tasks),
         Isolation::Whole => search.one(Kind::Whole),
         Isolation::Auto => search.auto(),
         Isolation::None => None,
@@ -54,7 +56,7 @@ pub fn fits(node: &Node, ask: &Ask, policy: &Policy) -> bool {
         return decide(node, ask, policy).chosen.is_some();
     }
     let mem_mib = memory(&ask.request, Kind::Whole, policy).unwrap_or(0);
-    whole::Place { views: &views(node), links: &node.links, ask, policy, mem_mib }.fits()
+    whole::Place { views: &views(node), links: &node.links, ask, policy, mem_mib, seats: None }.fits()
 }
 
 struct Search<'a> {
@@ -141,9 +143,26 @@ impl Search<'_> {
                 let grant = Grant::Mps { on: found.on, mem_mib, threads: found.threads };
                 Best { grant, takes: found.takes, fate: Fate::Share(found.score) }
             }
+            Kind::Tasks => {
+                let (links, ask, policy) = (&self.node.links, self.ask, self.policy);
+                let pool = policy.tasks?;
+                let probes = request.isolation == Isolation::Tasks { probes: true };
+                let grant = |on| Grant::Tasks(TaskGrant { on, mem_mib: request.mem_mib, probes });
+                let Some(gpus) = request.gpus else {
+                    let found = tasks::search(self.node, views, (ask, policy), pool, report)?;
+                    let (takes, fate) = (found.takes, Fate::Seats(found.score));
+                    return Some(Best { grant: grant(TaskDevices::Pool(found.on)), takes, fate });
+                };
+                let mem_mib = pool.needed_mib(request.mem_mib);
+                let seats = Some((pool, request.seats.div_ceil(gpus.max(1))));
+                let place = whole::Place { views, links, ask, policy, mem_mib, seats };
+                let found = whole::search(&place, self.memo, report)?;
+                let on = TaskDevices::Own { gpus: found.gpus, seats: request.seats };
+                Best { grant: grant(on), takes: found.takes, fate: found.fate }
+            }
             Kind::Whole => {
                 let (links, ask, policy) = (&self.node.links, self.ask, self.policy);
-                let place = whole::Place { views, links, ask, policy, mem_mib };
+                let place = whole::Place { views, links, ask, policy, mem_mib, seats: None };
                 let found = whole::search(&place, self.memo, report)?;
                 Best { grant: Grant::Whole(found.gpus), takes: found.takes, fate: found.fate }
             }
@@ -155,8 +174,10 @@ impl Search<'_> {
 pub(crate) fn unsuitable(request: &protocol::Request, kind: Kind, policy: &Policy) -> Option<Unsuitable> {
     let auto = request.isolation == Isolation::Auto;
     match kind {
-        Kind::Mig | Kind::Mps if auto && request.gpus.is_some() => Some(Unsuitable::CountsGpus),
-        Kind::Mps if request.instances > 1 => Some(Unsuitable::SeveralInstances),
+        Kind::Tasks if policy.tasks.is_none() => Some(Unsuitable::NoPool),
+        Kind::Mig | Kind::Mps | Kind::Tasks if auto && request.gpus.is_some() => Some(Unsuitable::CountsGpus),
+        Kind::Tasks if request.threads.is_some() => Some(Unsuitable::LimitsThreads),
+        Kind::Mps | Kind::Tasks if request.instances > 1 => Some(Unsuitable::SeveralInstances),
         Kind::Whole if auto && request.instances > 1 => Some(Unsuitable::SeveralInstances),
         Kind::Mig if request.compute_name().is_some() && request.instances > 1 => {
             Some(Unsuitable::SeveralInstances)
@@ -172,7 +193,7 @@ pub(crate) fn unsuitable(request: &protocol::Request, kind: Kind, policy: &Polic
 /// Memory that a grant of this kind must have for the request, MiB; `None` if any will do.
 pub(crate) fn memory(request: &protocol::Request, kind: Kind, policy: &Policy) -> Option<u64> {
     let takes_default = match (&request.isolation, kind) {
-        (Isolation::Mig(Some(_)), _) | (_, Kind::Whole) => false,
+        (Isolation::Mig(Some(_)), _) | (_, Kind::Whole | Kind::Tasks) => false,
         // A job that states its run time on a size also states that it fits there.
         (_, Kind::Mig) => request.times.is_empty(),
         (_, Kind::Mps) => true,

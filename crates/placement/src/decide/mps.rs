@@ -30,7 +30,7 @@ use geometry::{JobId, Profile, Slice};
 use node_state::report::{
     Candidate, Constraint, Fate, GPU_PARTS, Report, ShareClass, ShareScore, Starts, Takes,
 };
-use node_state::{Ask, Cost, GpuState, Holder, Kind, MigPolicy, Policy, Purpose, Share};
+use node_state::{Ask, Cost, GpuState, Holder, Kind, MigPolicy, Policy, Purpose, Seat, Share};
 use protocol::{MigSpec, ShareOn};
 
 /// The best device for the share, and the share there.
@@ -115,6 +115,7 @@ impl Search<'_> {
         match view.state {
             GpuState::Whole(job) => self.rule_out(view, None, Constraint::Taken(*job)),
             GpuState::Mps(shares) => self.join(view, &whole, shares),
+            GpuState::Tasks(seats) => self.in_pool(view, None, seats),
             GpuState::Free if view.policy != MigPolicy::On => {
                 let cost = Cost { opened: 1, lost: view.left(0, None), ..Cost::default() };
                 self.open(view, &whole, ShareClass::Open, cost);
@@ -139,6 +140,7 @@ impl Search<'_> {
                     let job = first_job(&instance.holder).unwrap_or(JobId(0));
                     self.rule_out(view, Some(&device), Constraint::IsolatedFor(job));
                 }
+                Holder::Pool(seats) => self.in_pool(view, Some(&device), seats),
                 Holder::Idle if profile.is_variant() => {
                     self.rule_out(view, Some(&device), Constraint::VariantNotNamed);
                 }
@@ -205,6 +207,11 @@ impl Search<'_> {
         let takes = Takes { oversubscribed: crowded, parts: 0, units: 0, of_units: units_of(view) };
         let share = BestShare { on: device.on, threads, takes, score, load: promised_threads(in_use) };
         self.weigh(view, device, share);
+    }
+
+    fn in_pool(&mut self, view: &View<'_>, device: Option<&Device>, seats: &[Seat]) {
+        let job = seats.first().map_or(JobId(0), |s| s.job);
+        self.rule_out(view, device, Constraint::InPool(job));
     }
 
     fn open(&mut self, view: &View<'_>, device: &Device, class: ShareClass, cost: Cost) {

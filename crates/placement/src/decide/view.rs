@@ -161,6 +161,7 @@ pub(super) fn first_job(holder: &Holder) -> Option<JobId> {
         Holder::Isolated(job) => Some(*job),
         Holder::Shared(shares) => shares.first().map(|s| s.job),
         Holder::Compute(holds) => holds.first().map(|h| h.job),
+        Holder::Pool(seats) => seats.first().map(|s| s.job),
         Holder::Idle => None,
     }
 }
@@ -173,6 +174,7 @@ fn mig_possible(gpu: &Gpu) -> Result<(), Constraint> {
         (_, MigPolicy::Off) => Err(Constraint::MigOff),
         (GpuState::Whole(job), _) => Err(Constraint::Taken(*job)),
         (GpuState::Mps(shares), _) => Err(Constraint::SharedBy(shares.first().map_or(JobId(0), |s| s.job))),
+        (GpuState::Tasks(seats), _) => Err(Constraint::InPool(seats.first().map_or(JobId(0), |s| s.job))),
         (GpuState::Free | GpuState::Mig(_), _) => Ok(()),
     }
 }
@@ -183,6 +185,7 @@ pub(super) fn blocker(view: &View<'_>) -> Option<Constraint> {
         GpuState::Free => None,
         GpuState::Whole(job) => Some(Constraint::Taken(*job)),
         GpuState::Mps(shares) => shares.first().map(|s| Constraint::SharedBy(s.job)),
+        GpuState::Tasks(seats) => seats.first().map(|s| Constraint::InPool(s.job)),
         GpuState::Mig(instances) => {
             instances.iter().find_map(|i| first_job(&i.holder)).map(Constraint::Taken)
         }

@@ -15,11 +15,12 @@
 
 use super::link_sum;
 use super::quotas::remembered;
+use super::tasks::beside_context;
 use super::view::{View, blocker};
 use geometry::GpuIndex;
 use mapa::{Match, Memo, NoMatch, Query};
 use node_state::report::{Candidate, Constraint, Fate, GPU_PARTS, Report, SetScore, Takes};
-use node_state::{Ask, Kind, MigPolicy, Policy, Purpose};
+use node_state::{Ask, Kind, MigPolicy, Policy, PoolPolicy, Purpose};
 use protocol::Bandwidth;
 use topology::{BandwidthModel, GpuSet, LinkMatrix, Quota};
 
@@ -39,6 +40,8 @@ pub(super) struct Place<'a> {
     pub(super) policy: &'a Policy,
     /// Memory that each GPU must have, MiB.
     pub(super) mem_mib: u64,
+    /// For GPU tasks: seats that each GPU must have.
+    pub(super) seats: Option<(PoolPolicy, u32)>,
 }
 
 impl Place<'_> {
@@ -46,12 +49,24 @@ impl Place<'_> {
     fn free(&self, mut out: impl FnMut(GpuIndex, Constraint)) -> GpuSet {
         let mut free = GpuSet::EMPTY;
         for view in self.views {
-            match ruled_out(view, self.ask, self.mem_mib) {
+            match ruled_out(view, self.ask, self.mem_mib).or_else(|| self.too_few_seats(view)) {
                 None => free.insert(view.gpu),
-                Some(constraint) => out(view.gpu, constraint),
+                Some(constraint) => {
+                    out(view.gpu, self.seats.map_or(constraint, |(pool, _)| beside_context(constraint, pool)))
+                }
             }
         }
         free
+    }
+
+    fn too_few_seats(&self, view: &View<'_>) -> Option<Constraint> {
+        let (pool, need) = self.seats?;
+        let has = pool.seats(view.model, None);
+        (has < need).then_some(Constraint::TooFewSeats { need, has })
+    }
+
+    fn kind(&self) -> Kind {
+        if self.seats.is_some() { Kind::Tasks } else { Kind::Whole }
     }
 
     fn wanted(&self) -> usize {
@@ -75,7 +90,7 @@ impl Place<'_> {
 /// Finds whole GPUs for a job.
 pub(super) fn search(place: &Place<'_>, memo: &mut Memo, report: &mut Report) -> Option<BestSet> {
     let ruled = |gpu, constraint| Candidate {
-        kind: Kind::Whole,
+        kind: place.kind(),
         gpu,
         instances: None,
         fate: Fate::Ruled(constraint),
@@ -92,7 +107,7 @@ pub(super) fn search(place: &Place<'_>, memo: &mut Memo, report: &mut Report) ->
     };
     report.inexact |= !exact;
     let lowest = *gpus.iter().min()?;
-    report.push(Candidate { kind: Kind::Whole, gpu: lowest, instances: None, fate });
+    report.push(Candidate { kind: place.kind(), gpu: lowest, instances: None, fate });
     let units = gpus.iter().filter_map(|g| place.views.get(usize::from(g.0)));
     let units = units.map(|v| u32::from(v.model.placement_units)).sum();
     let parts = u32::try_from(gpus.len()).unwrap_or(u32::MAX).saturating_mul(GPU_PARTS);

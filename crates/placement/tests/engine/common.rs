@@ -50,7 +50,7 @@ pub(crate) fn dgx1() -> LinkMatrix {
 /// GPUs of these models, all under one policy, evenly linked.
 pub(crate) fn node(keys: &[&str], policy: MigPolicy) -> Node {
     let gpu = |key: &&str| Gpu::new(Model::find(key).unwrap(), policy);
-    Node { gpus: keys.iter().map(gpu).collect(), links: LinkMatrix::uniform(keys.len(), 25.0), keep_uncut: 0 }
+    Node::new(keys.iter().map(gpu).collect(), LinkMatrix::uniform(keys.len(), 25.0))
 }
 
 /// A request of user 1000.
@@ -92,7 +92,7 @@ pub(crate) fn empty_nodes(most: usize) -> impl Strategy<Value = Node> {
         let rows: Vec<Vec<f64>> = (0..n).map(row).collect();
         let gpu = |m: &usize| Gpu::new(Model::find(MODELS[*m]).unwrap(), policy);
         let links = LinkMatrix::from_rows(&rows).unwrap();
-        Node { gpus: models.iter().map(gpu).collect(), links, keep_uncut: 0 }
+        Node::new(models.iter().map(gpu).collect(), links)
     })
 }
 
@@ -121,7 +121,7 @@ pub(crate) fn ruled_nodes(most: usize) -> impl Strategy<Value = Node> {
 /// Instances that can be beside each other on a GPU of this model, at least one.
 fn some_instances(model: &'static Model, picks: &[prop::sample::Index]) -> Vec<(ProfileId, Slice)> {
     let gpus = vec![Gpu::new(model, MigPolicy::On)];
-    let mut alone = Node { gpus, links: LinkMatrix::uniform(1, 0.0), keep_uncut: 0 };
+    let mut alone = Node::new(gpus, LinkMatrix::uniform(1, 0.0));
     let places: Vec<MigSpec> = audit::every_place(&alone).collect();
     let mut all = Vec::new();
     for (pick, job) in picks.iter().zip(1..) {
@@ -152,7 +152,7 @@ fn spreads() -> impl Strategy<Value = Spread> {
 pub(crate) fn asks(most_instances: u32) -> impl Strategy<Value = Ask> {
     let isolation = prop_oneof![
         3 => Just("auto"), 5 => Just("mig"), 3 => Just("mps"), 2 => Just("whole"),
-        1 => Just("mig:2g.10gb"), 1 => Just("mig:1g.5gb"), 1 => Just("mig:3g.20gb"), 1 => Just("mig:1g.6gb+me"),
+        3 => Just("tasks"), 1 => Just("tasks:probes"), 1 => Just("mig:2g.10gb"), 1 => Just("mig:1g.5gb"), 1 => Just("mig:3g.20gb"), 1 => Just("mig:1g.6gb+me"),
         1 => Just("mig:2g.12gb+me"), 1 => Just("mig:1g.24gb+me.all"), 1 => Just("mig:1g.24gb-me"), 1 => Just("mig:1g.5gb+me"),
         2 => Just("mig:4c.7g.40gb"), 2 => Just("mig:3c.7g.40gb"), 2 => Just("mig:1c.2g.10gb"), 1 => Just("mig:2c.4g.24gb"),
     ];
@@ -160,13 +160,16 @@ pub(crate) fn asks(most_instances: u32) -> impl Strategy<Value = Ask> {
     let threads = prop_oneof![5 => Just(None), 2 => (1_u8..=100).prop_map(Some)];
     let allowed = prop_oneof![5 => Just(None), 1 => (0_u64..256).prop_map(|b| Some(GpuSet::from_bits(b)))];
     let gpus = prop_oneof![2 => Just(None), 1 => (1_u32..6).prop_map(Some)];
-    (isolation, mem, threads, 1..=most_instances, allowed, spreads(), gpus, 0..3_u32).prop_map(
-        |(isolation, mem_mib, threads, instances, allowed, spread, gpus, uid)| {
+    let seats = prop_oneof![2 => Just(1), 2 => 1..9_u32, 1 => 1..60_u32];
+    (isolation, mem, threads, 1..=most_instances, allowed, spreads(), gpus, (0..3_u32, seats)).prop_map(
+        |(isolation, mem_mib, threads, instances, allowed, spread, gpus, (uid, seats))| {
             let isolation = Isolation::parse(isolation).unwrap();
-            let gpus =
-                gpus.filter(|_| isolation == Isolation::Whole || (isolation == Isolation::Auto && uid == 0));
-            let instances = if isolation == Isolation::Mps { 1 } else { instances };
-            let request = Request { mem_mib, threads, instances, gpus, ..Request::new(isolation) };
+            let tasks = matches!(isolation, Isolation::Tasks { .. });
+            let whole = isolation == Isolation::Whole || (tasks && seats % 4 == 0);
+            let gpus = gpus.filter(|_| whole || (isolation == Isolation::Auto && uid == 0));
+            let instances = if isolation == Isolation::Mps || tasks { 1 } else { instances };
+            let threads = threads.filter(|_| !tasks);
+            let request = Request { mem_mib, threads, instances, gpus, seats, ..Request::new(isolation) };
             Ask { allowed, spread, plain: uid == 2, ..Ask::new(JobId(0), Uid(1000 + uid), request) }
         },
     )
@@ -220,22 +223,30 @@ pub(crate) fn site_policies() -> impl Strategy<Value = Policy> {
         Just(vec![Kind::Mig, Kind::Mps, Kind::Whole]),
         Just(vec![Kind::Mps, Kind::Whole, Kind::Mig]),
         Just(vec![Kind::Whole, Kind::Mig]),
+        Just(vec![Kind::Tasks, Kind::Mig, Kind::Whole, Kind::Mps]),
     ];
     let shares = (any::<bool>(), 50_u32..150, prop::option::of(1_u8..60), prop::option::of(500_u64..9000));
     let memory = prop_oneof![
         1 => Just(SharedMemory::Never), 4 => Just(SharedMemory::SameUser), 2 => Just(SharedMemory::Any)
     ];
-    (orders, shares, memory, set_policies()).prop_map(
-        |(auto, (share_between_users, max_threads, mps_threads, default_mem_mib), shared_memory, sets)| {
-            Policy {
-                auto,
-                shared_memory,
-                share_between_users,
-                max_threads,
-                mps_threads,
-                default_mem_mib,
-                sets,
-            }
+    let pool = (prop_oneof![2 => Just(4), 1 => 1..20_u32], 0..1000_u64);
+    let pool =
+        pool.prop_map(|(workers_per_slice, context_mib)| PoolPolicy { workers_per_slice, context_mib });
+    (orders, shares, (memory, prop::option::weighted(0.9, pool)), set_policies()).prop_map(
+        |(
+            auto,
+            (share_between_users, max_threads, mps_threads, default_mem_mib),
+            (shared_memory, tasks),
+            sets,
+        )| Policy {
+            auto,
+            shared_memory,
+            share_between_users,
+            max_threads,
+            mps_threads,
+            default_mem_mib,
+            tasks,
+            sets,
         },
     )
 }
@@ -249,6 +260,8 @@ pub(crate) enum Event {
     Job(Box<Ask>),
     /// The end of the n-th job.
     End(u32),
+    /// An isolated job claims this device of the pool.
+    Claim(usize),
 }
 
 pub(crate) fn events(most: usize) -> impl Strategy<Value = Vec<Event>> {
@@ -256,6 +269,7 @@ pub(crate) fn events(most: usize) -> impl Strategy<Value = Vec<Event>> {
         2 => (any::<prop::sample::Index>(), any::<prop::sample::Index>()).prop_map(|(a, b)| Event::Place(a.index(1000), b.index(3))),
         2 => asks(3).prop_map(|a| Event::Job(Box::new(a))),
         2 => (1..40_u32).prop_map(Event::End),
+        1 => (0..8_usize).prop_map(Event::Claim),
     ];
     prop::collection::vec(event, 0..=most)
 }
@@ -279,6 +293,12 @@ pub(crate) fn live(node: &mut Node, policy: &Policy, events: &[Event]) {
             }
             Event::End(job) => {
                 node.release(JobId(*job));
+            }
+            Event::Claim(at) => {
+                let device = node.pool().map(|device| device.on).nth(*at);
+                if let Some(on) = device.filter(|on| node.claim_on(*on).is_none()) {
+                    node.claims.push(Claim { job: JobId(job), on });
+                }
             }
         }
         assert_eq!(audit::audit_node(node), [], "{}", node.layout());

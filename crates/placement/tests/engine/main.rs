@@ -8,6 +8,7 @@ mod oracle;
 mod planned;
 mod rules;
 mod streams;
+mod tasks;
 mod victims;
 mod whole_sets;
 mod words;

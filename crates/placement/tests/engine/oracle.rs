@@ -22,9 +22,15 @@ fn every_grant(node: &Node, ask: &Ask, policy: &Policy) -> Vec<Grant> {
     });
     grants.extend(every_compute(node, ask));
     grants.extend(shares(node, ask, policy));
+    if ask.request.gpus.is_none() {
+        grants.extend(audit::seats(node, ask, policy).into_iter().map(Grant::Tasks));
+    }
     let gpus: Vec<GpuIndex> = (0_u16..).take(node.gpus.len()).map(GpuIndex).collect();
+    let probes = ask.request.isolation == Isolation::Tasks { probes: true };
     subsets(&gpus, ask.request.gpus.unwrap_or(1) as usize, &mut |set| {
-        grants.push(Grant::Whole(set.to_vec()))
+        grants.push(Grant::Whole(set.to_vec()));
+        let on = TaskDevices::Own { gpus: set.to_vec(), seats: ask.request.seats };
+        grants.push(Grant::Tasks(TaskGrant { on, mem_mib: ask.request.mem_mib, probes }));
     });
     grants
 }
@@ -62,6 +68,11 @@ fn check(node: &Node, ask: &Ask, policy: &Policy) -> Result<(), TestCaseError> {
     match (&decision.chosen, best.map(|(_, grant)| grant)) {
         // Which set, and which order of it: the audit has weighed them all.
         (Some(Grant::Whole(chosen)), Some(Grant::Whole(other))) => prop_assert_eq!(chosen.len(), other.len()),
+        (Some(a @ Grant::Tasks(one)), Some(b @ Grant::Tasks(_)))
+            if matches!(one.on, TaskDevices::Own { .. }) =>
+        {
+            prop_assert_eq!(a.gpus().len(), b.gpus().len());
+        }
         (chosen, best) => prop_assert_eq!(chosen, &best, "{}\n{}", decision, node.layout()),
     }
     prop_assert_eq!(fits(node, ask, policy), decision.chosen.is_some());

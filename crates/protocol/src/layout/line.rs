@@ -59,6 +59,8 @@ pub enum GpuLayout {
     Whole(JobId),
     /// Jobs share it through MPS, without MIG.
     Mps(Shares),
+    /// It is in the pool of GPU tasks, without MIG.
+    Tasks(Seats),
     /// It is partitioned into these instances.
     Mig(Vec<InstanceLayout>),
 }
@@ -83,6 +85,8 @@ pub enum HolderLayout {
     Mps(Shares),
     /// Jobs that have compute instances in it, ascending by first slice; never empty.
     Compute(Vec<ComputeLayout>),
+    /// Jobs whose GPU tasks share it.
+    Tasks(Seats),
     /// Nobody; it is kept for reuse.
     Idle,
 }
@@ -96,6 +100,17 @@ pub struct ComputeLayout {
     pub job: JobId,
     /// Memory that the job says it needs, MiB.
     pub mem_mib: u64,
+}
+
+/// The seats of a device in the pool of GPU tasks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seats {
+    /// The first [`MAX_SHARES`] jobs that may use it, each with the seats that are its own.
+    pub listed: Vec<(JobId, u32)>,
+    /// How many jobs are not listed.
+    pub more: usize,
+    /// The job that gets the device next: no new job of GPU tasks may use it.
+    pub claimed: Option<JobId>,
 }
 
 /// The shares of a device.
@@ -145,16 +160,19 @@ impl GpuLayout {
     /// The jobs that have something of the GPU, as far as the line lists them; a job can come twice.
     pub fn jobs(&self) -> impl Iterator<Item = JobId> {
         let shares = |shares: &Shares| shares.listed.iter().map(|s| s.job).collect::<Vec<_>>();
+        let seated = |pool: &Seats| pool.listed.iter().map(|(job, _)| *job).collect::<Vec<_>>();
         let of_instance = |holder: &HolderLayout| match holder {
             HolderLayout::Job(job) => vec![*job],
             HolderLayout::Mps(list) => shares(list),
             HolderLayout::Compute(parts) => parts.iter().map(|p| p.job).collect(),
+            HolderLayout::Tasks(pool) => seated(pool),
             HolderLayout::Idle => Vec::new(),
         };
         let jobs = match self {
             Self::Free | Self::Slurm => Vec::new(),
             Self::Whole(job) => vec![*job],
             Self::Mps(list) => shares(list),
+            Self::Tasks(pool) => seated(pool),
             Self::Mig(instances) => instances.iter().flat_map(|i| of_instance(&i.holder)).collect(),
         };
         jobs.into_iter()
@@ -194,6 +212,7 @@ impl fmt::Display for GpuLayout {
             Self::Slurm => f.write_str("slurm"),
             Self::Whole(job) => write!(f, "whole[job{job}]"),
             Self::Mps(shares) => shares.fmt(f),
+            Self::Tasks(seats) => seats.fmt(f),
             Self::Mig(instances) => {
                 f.write_str("mig[")?;
                 for (i, instance) in instances.iter().enumerate() {
@@ -209,6 +228,7 @@ impl fmt::Display for GpuLayout {
                             };
                             write!(f, "ci[{}]", parts.iter().map(one).collect::<Vec<_>>().join(","))?;
                         }
+                        HolderLayout::Tasks(seats) => seats.fmt(f)?,
                         HolderLayout::Idle => f.write_str("idle")?,
                     }
                 }
@@ -227,6 +247,23 @@ impl fmt::Display for Shares {
         }
         if self.more > 0 {
             write!(f, "+{}", self.more)?;
+        }
+        f.write_str("]")
+    }
+}
+
+impl fmt::Display for Seats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("tasks[")?;
+        for (i, (job, seats)) in self.listed.iter().enumerate() {
+            let comma = if i == 0 { "" } else { "," };
+            write!(f, "{comma}job{job}*{seats}")?;
+        }
+        if self.more > 0 {
+            write!(f, "+{}", self.more)?;
+        }
+        if let Some(job) = self.claimed {
+            write!(f, ">job{job}")?;
         }
         f.write_str("]")
     }

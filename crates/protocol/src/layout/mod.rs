@@ -7,7 +7,8 @@
 //! Memory is in MiB, threads in percent. GPUs have Slurm's numbers. A GPU that the site leaves to Slurm is `slurm` while no
 //! job has it whole. A shared instance lists its shares:
 //! `1g.5gb@2:mps[job14:2862M/25%]`, or its compute instances with the memory that their jobs state:
-//! `7g.40gb@0:ci[4c@0:job15:19073M,3c@4:job16:19073M]`. Neighbouring GPUs in the same state are one entry. Users' ids are left out, because
+//! `7g.40gb@0:ci[4c@0:job15:19073M,3c@4:job16:19073M]`. A device in the pool of GPU tasks lists its jobs with their seats,
+//! and after `>` the job that has claimed it: `1g.5gb@2:tasks[job14*2,job15*1>job20]`. Neighbouring GPUs in the same state are one entry. Users' ids are left out, because
 //! anybody may read the line. At most [`MAX_SHARES`] shares of a device are listed, and the rest counted: `+3`. A line
 //! that would exceed [`MAX_LEN`] bytes ends early with `...`. While `tessera.toml` has errors, the line begins with
 //! `tessera config=last-good`, or is `tessera config=bad` where slurmctld knows no good version.
@@ -18,6 +19,6 @@ mod parse;
 
 pub use line::{
     ComputeLayout, ConfigInForce, GpuLayout, HolderLayout, InstanceLayout, Layout, LayoutError, MAX_LEN,
-    MAX_SHARES, ShareLayout, Shares, UNFIT,
+    MAX_SHARES, Seats, ShareLayout, Shares, UNFIT,
 };
 pub use parse::parse_layout;

@@ -2,7 +2,7 @@
 
 use super::line::{
     CUT, ComputeLayout, ConfigInForce, GpuLayout, HolderLayout, InstanceLayout, Layout, LayoutError, MAX_LEN,
-    PREFIX, ShareLayout, Shares,
+    PREFIX, Seats, ShareLayout, Shares,
 };
 use crate::grant::ComputeSpec;
 use geometry::{JobId, Slice};
@@ -96,6 +96,9 @@ impl<'a> Parser<'a> {
         if self.eat("mps[") {
             return self.shares().map(GpuLayout::Mps);
         }
+        if self.eat("tasks[") {
+            return self.seats().map(GpuLayout::Tasks);
+        }
         self.expect("mig[")?;
         let mut instances = Vec::new();
         while !self.eat("]") {
@@ -122,6 +125,8 @@ impl<'a> Parser<'a> {
             HolderLayout::Mps(self.shares()?)
         } else if self.eat("ci[") {
             HolderLayout::Compute(self.compute()?)
+        } else if self.eat("tasks[") {
+            HolderLayout::Tasks(self.seats()?)
         } else {
             HolderLayout::Job(self.job()?)
         };
@@ -145,6 +150,26 @@ impl<'a> Parser<'a> {
             }
             self.expect(",")?;
         }
+    }
+
+    fn seats(&mut self) -> Result<Seats, LayoutError> {
+        let mut seats = Seats::default();
+        loop {
+            let job = self.job()?;
+            self.expect("*")?;
+            seats.listed.push((job, self.number()?));
+            if !self.eat(",") {
+                break;
+            }
+        }
+        if self.eat("+") {
+            seats.more = self.number()?;
+        }
+        if self.eat(">") {
+            seats.claimed = Some(self.job()?);
+        }
+        self.expect("]")?;
+        Ok(seats)
     }
 
     fn shares(&mut self) -> Result<Shares, LayoutError> {

@@ -105,6 +105,14 @@ fn contradictions(isolation: &Isolation, given: &Given, name: &dyn Fn(Opt) -> St
             refuse(given.policy.is_some(), Opt::SetPolicy, "one share is no set of GPUs; take whole");
             refuse(waits, Opt::Wait, "one share has no links; take whole");
         }
+        Isolation::Tasks { .. } => {
+            let each = "each GPU task says what it needs when it begins";
+            refuse(several, Opt::Instances, "tasks share devices of the site's choice; take mig for several");
+            refuse(given.threads.is_some(), Opt::Threads, each);
+            refuse(linked, Opt::Pattern, "its tasks run on one device each; take whole");
+            refuse(given.policy.is_some(), Opt::SetPolicy, "its tasks run on one device each; take whole");
+            refuse(waits, Opt::Wait, "its tasks run on one device each; take whole");
+        }
         Isolation::Mig(profile) => {
             if profile.as_deref().and_then(split_compute_name).is_some() {
                 refuse(

@@ -27,7 +27,9 @@ pub(super) fn contradictions(
     let other = match isolation {
         Isolation::Mig(_) | Isolation::Auto => None,
         Isolation::None => Some("none means that nothing is changed; leave it out"),
-        Isolation::Mps | Isolation::Whole => Some("it is about a MIG instance; leave one of them out"),
+        Isolation::Mps | Isolation::Tasks { .. } | Isolation::Whole => {
+            Some("it is about a MIG instance; leave one of them out")
+        }
     };
     let refused = |opt: Opt| {
         if let Some(why) = other {

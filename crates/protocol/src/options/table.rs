@@ -50,15 +50,15 @@ impl Spec {
             name: "gpu-isolation",
             env: "TESSERA_GPU_ISOLATION",
             arginfo: "kind",
-            usage: "[tessera] auto, mig, mig:PROFILE, mps, whole or none (default: auto if --gpu-mem is given); mig:4c.7g.40gb is 4 of \
-                    the compute slices of a 7g.40gb, shared with your other jobs",
+            usage: "[tessera] auto, mig, mig:PROFILE, mps, tasks, tasks:probes, whole or none (default: auto if --gpu-mem is given); \
+                    mig:4c.7g.40gb is 4 of the compute slices of a 7g.40gb, shared with your other jobs",
         },
         Spec {
             opt: Opt::Mem,
             name: "gpu-mem",
             env: "TESSERA_GPU_MEM",
             arginfo: "size",
-            usage: "[tessera] GPU memory per MIG instance or share, such as 10G (host memory is --mem)",
+            usage: "[tessera] GPU memory per MIG instance or share, or per process for tasks, such as 10G (host memory is --mem)",
         },
         Spec {
             opt: Opt::Instances,

@@ -4,12 +4,17 @@
 //! `mps:0/1g.5gb@2/mem=2862/threads=25`. A compute instance is `mig:3/7g.40gb@0/4c@0/mem=19073`: the GPU instance, then the
 //! compute slices within it, then the memory that the job states. `/cap=190` at the end of a node's grant, whatever its
 //! kind, is the power cap of each of the job's GPUs there, in watts. GPUs have Slurm's numbers.
+//!
+//! Seats for GPU tasks name every device that the job may use, and how many of its seats are there:
+//! `tasks:0/1g.6gb@0*2,0/1g.6gb@1*0/mem=2862`, `tasks:1*4/probes` for a GPU without MIG, and `tasks:whole*8:0,3` for whole
+//! GPUs of its own with eight seats together.
 
 use std::collections::HashSet;
 
 use geometry::{GpuIndex, JobId, Model, Slice};
 
-use crate::grant::{ComputeSpec, Grant, MigSpec, NodeGrant, ShareOn};
+use crate::grant::{ComputeSpec, Grant, MigSpec, NodeGrant, PoolSeats, ShareOn, TaskDevices, TaskGrant};
+use crate::request::MAX_SEATS;
 use crate::strict::{WireError, bad, number, versioned};
 
 /// Name of the environment variable that holds the placement.
@@ -69,21 +74,32 @@ fn encode_uncapped(grant: &Grant, model_of: &dyn Fn(GpuIndex) -> Option<&'static
             None => format!("{}/#{}@{}", s.gpu, s.profile, s.start),
         }
     };
+    let device = |on: &ShareOn| match on {
+        ShareOn::Gpu(gpu) => gpu.to_string(),
+        ShareOn::Instance(s) => spec(s),
+    };
+    let list = |gpus: &[GpuIndex]| gpus.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
     match grant {
         Grant::Mig(specs) => format!("mig:{}", specs.iter().map(spec).collect::<Vec<_>>().join(",")),
         Grant::Compute { within, part: ComputeSpec { slices, start }, mem_mib } => {
             format!("mig:{}/{slices}c@{start}/mem={mem_mib}", spec(within))
         }
         Grant::Mps { on, mem_mib, threads } => {
-            let on = match on {
-                ShareOn::Gpu(gpu) => gpu.to_string(),
-                ShareOn::Instance(s) => spec(s),
-            };
+            let on = device(on);
             format!("mps:{on}/mem={mem_mib}/threads={threads}")
         }
-        Grant::Whole(gpus) => {
-            format!("whole:{}", gpus.iter().map(ToString::to_string).collect::<Vec<_>>().join(","))
+        Grant::Tasks(tasks) => {
+            let on = match &tasks.on {
+                TaskDevices::Pool(pool) => {
+                    let one = |s: &PoolSeats| format!("{}*{}", device(&s.on), s.seats);
+                    pool.iter().map(one).collect::<Vec<_>>().join(",")
+                }
+                TaskDevices::Own { gpus, seats } => format!("whole*{seats}:{}", list(gpus)),
+            };
+            let mem = tasks.mem_mib.map_or_else(String::new, |mem| format!("/mem={mem}"));
+            format!("tasks:{on}{mem}{}", if tasks.probes { PROBES } else { "" })
         }
+        Grant::Whole(gpus) => format!("whole:{}", list(gpus)),
     }
 }
 
@@ -139,14 +155,13 @@ fn parse_uncapped(
     if let Some(list) = text.strip_prefix("whole:") {
         return Ok(Grant::Whole(list.split(',').map(|g| parse_gpu(g, model_of)).collect::<Result<_, _>>()?));
     }
+    if let Some(tasks) = text.strip_prefix("tasks:") {
+        return parse_tasks(tasks, model_of).map(Grant::Tasks);
+    }
     let Some(share) = text.strip_prefix("mps:") else { return bad("unknown kind of grant", text) };
     let Some((rest, threads)) = share.rsplit_once("/threads=") else { return bad("no threads", share) };
     let Some((on, mem)) = rest.rsplit_once("/mem=") else { return bad("no memory", share) };
-    let on = if on.contains('/') {
-        ShareOn::Instance(parse_spec(on, model_of)?)
-    } else {
-        ShareOn::Gpu(parse_gpu(on, model_of)?)
-    };
+    let on = parse_device(on, model_of)?;
     Ok(Grant::Mps { on, mem_mib: number(mem, 1, 1 << 20)?, threads: number(threads, 1, 100)? })
 }
 
@@ -166,6 +181,48 @@ fn parse_compute(
         return bad("a compute instance this GPU instance does not have", part);
     }
     Ok(Grant::Compute { within, part: part_read, mem_mib: number(mem, 1, 1 << 20)? })
+}
+
+/// Ends the grant of a job whose programs ask for their tasks themselves.
+const PROBES: &str = "/probes";
+
+fn parse_tasks(
+    text: &str,
+    model_of: &dyn Fn(GpuIndex) -> Option<&'static Model>,
+) -> Result<TaskGrant, WireError> {
+    let rest = text.strip_suffix(PROBES);
+    let probes = rest.is_some();
+    let (devices, mem) = match rest.unwrap_or(text).rsplit_once("/mem=") {
+        Some((devices, mem)) => (devices, Some(number(mem, 1, 1 << 20)?)),
+        None => (rest.unwrap_or(text), None),
+    };
+    let seats = |text: &str, least| number(text, least, u64::from(MAX_SEATS));
+    let on = match devices.strip_prefix("whole*") {
+        Some(own) => {
+            let Some((n, list)) = own.split_once(':') else { return bad("no list of GPUs", own) };
+            let gpus = list.split(',').map(|g| parse_gpu(g, model_of)).collect::<Result<_, _>>()?;
+            TaskDevices::Own { gpus, seats: seats(n, 1)? }
+        }
+        None => {
+            let one = |part: &str| match part.split_once('*') {
+                Some((on, n)) => Ok(PoolSeats { on: parse_device(on, model_of)?, seats: seats(n, 0)? }),
+                None => bad("no seats", part),
+            };
+            TaskDevices::Pool(devices.split(',').map(one).collect::<Result<_, _>>()?)
+        }
+    };
+    Ok(TaskGrant { on, mem_mib: mem, probes })
+}
+
+fn parse_device(
+    text: &str,
+    model_of: &dyn Fn(GpuIndex) -> Option<&'static Model>,
+) -> Result<ShareOn, WireError> {
+    Ok(if text.contains('/') {
+        ShareOn::Instance(parse_spec(text, model_of)?)
+    } else {
+        ShareOn::Gpu(parse_gpu(text, model_of)?)
+    })
 }
 
 fn parse_gpu(

@@ -23,6 +23,8 @@ pub(super) struct Fake {
     pub(super) lacks_cores: u64,
     pub(super) choices: Vec<ChosenView>,
     pub(super) ends: Vec<(JobId, i64)>,
+    /// Jobs that wait.
+    pub(super) pending: Vec<JobId>,
     pub(super) start_time: i64,
     pub(super) in_backfill: bool,
     pub(super) reserves_devices: bool,
@@ -90,6 +92,10 @@ impl Slurm for Fake {
 
     fn end_of(&self, job: JobId) -> i64 {
         self.ends.iter().find(|(id, _)| *id == job).map_or(0, |(_, end)| *end)
+    }
+
+    fn is_pending(&self, job: JobId) -> bool {
+        self.pending.contains(&job)
     }
 
     fn start_time(&self) -> i64 {

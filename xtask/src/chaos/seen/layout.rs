@@ -38,7 +38,7 @@ pub(super) fn parse(line: &str) -> Vec<Place> {
 
 fn of_gpu(gpu: u32, what: &str) -> Vec<Place> {
     let inner = |kind: &str| what.strip_prefix(kind)?.strip_prefix('[')?.strip_suffix(']');
-    if inner("whole").is_some() || inner("mps").is_some() {
+    if inner("whole").is_some() || inner("mps").is_some() || inner("tasks").is_some() {
         return vec![Place { gpu, instance: None, holder: holder(what) }];
     }
     let instance = |text: &str| {
@@ -70,7 +70,7 @@ fn top_level(list: &str) -> Vec<&str> {
 
 fn holder(text: &str) -> Holder {
     let jobs: Vec<u32> = text.split("job").skip(1).filter_map(leading_number).collect();
-    let shared = text.starts_with("mps[") || text.starts_with("ci[");
+    let shared = ["mps[", "ci[", "tasks["].iter().any(|kind| text.starts_with(kind));
     match (jobs.as_slice(), shared) {
         ([], _) => Holder::Idle,
         ([job], false) => Holder::Job(*job),

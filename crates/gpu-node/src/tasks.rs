@@ -1,0 +1,211 @@
+//! The node's task broker: told of each job of GPU tasks, started by the first and ended after the last.
+//!
+//! The journal's entries say which jobs the broker has to know, so it needs no record of its own. It tells by its socket
+//! whether it runs, and keeps leases in files: started again, it knows all that it knew. Every call here may be repeated.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use geometry::JobId;
+use site_config::{Overuse, Tasks};
+use task_control::{Broker, ControlError, Device, Job};
+
+use crate::command::{CommandError, Run};
+use crate::deadline::Deadline;
+use crate::gpu_ids::NvmlIndex;
+use crate::journal::{Entry, Journal, Phase};
+use crate::own_dirs::StateError;
+use crate::settings::Settings;
+
+/// A broker that does not serve a job.
+#[derive(Debug, thiserror::Error)]
+pub enum BrokerError {
+    /// The site has no pool any more.
+    #[error("tessera.toml on this node has no [tasks], which slurmctld placed this job by")]
+    NoPool,
+    /// A device's seats are not known.
+    #[error("GPU {0}: tessera.toml does not describe it, so its seats are not known")]
+    NotDescribed(NvmlIndex),
+    /// It cannot be started.
+    #[error("the task broker cannot be started")]
+    Start(#[source] CommandError),
+    /// It runs, and does not do what it is asked.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    /// The journal cannot be read.
+    #[error(transparent)]
+    State(#[from] StateError),
+}
+
+/// How long the broker may take to answer.
+const ANSWER: Duration = Duration::from_secs(5);
+/// How long it may take to start. A thousand leases are read in 50 ms.
+const START: Duration = Duration::from_secs(10);
+
+/// Where the broker listens for a job's processes.
+#[must_use]
+pub(crate) fn socket(settings: &Settings, job: JobId) -> PathBuf {
+    task_control::socket(&settings.run_dir, job.0)
+}
+
+/// Makes sure that the broker runs and knows this job, and all others of the journal if it had to be started.
+///
+/// # Errors
+///
+/// It cannot be started, or does not take the job.
+pub(crate) fn serve(settings: &Settings, journal: &Journal, entry: &Entry) -> Result<(), BrokerError> {
+    let Some(job) = told(entry) else { return Ok(()) };
+    let broker = Broker::at(&settings.run_dir, ANSWER);
+    match broker.add(&job) {
+        Err(ControlError::NotRunning { .. }) => {}
+        other => return Ok(other?),
+    }
+    crate::crash::point("before task broker");
+    start(settings)?;
+    crate::crash::point("task broker started");
+    broker.add(&job)?;
+    let (entries, _damaged) = journal.jobs()?.into_parts();
+    let live = entries.iter().filter(|e| is_served(e, journal.boot()) && e.job != entry.job);
+    // It knows them from its files. Where it does not, the job's next step says so.
+    live.filter_map(told).for_each(|job| drop(broker.add(&job)));
+    Ok(())
+}
+
+/// Ends a job at the broker, and the broker after its last. The answer is what could not be done.
+pub(crate) fn end(settings: &Settings, entry: &Entry) -> Option<String> {
+    entry.tasks.as_ref()?;
+    let broker = Broker::at(&settings.run_dir, ANSWER);
+    let ended = match broker.end(entry.job) {
+        Ok(ended) => ended,
+        Err(ControlError::NotRunning { .. }) => return None,
+        Err(e) => return Some(error_chain::Chain(&e).to_string()),
+    };
+    let stopped = if ended.jobs == 0 { broker.stop() } else { Ok(()) };
+    match stopped {
+        // A job has come in the meantime, or another epilog was quicker.
+        Ok(()) | Err(ControlError::Refused(_) | ControlError::NotRunning { .. }) => None,
+        Err(e) => Some(error_chain::Chain(&e).to_string()),
+    }
+}
+
+/// What a look at the broker found and changed.
+#[derive(Debug, Default)]
+pub(crate) struct BrokerSeen {
+    /// It did not run, and was started for the jobs that need it.
+    pub(crate) started: bool,
+    /// Jobs that it still had although nobody else knows them.
+    pub(crate) ended: Vec<JobId>,
+    /// What could not be done.
+    pub(crate) problems: Vec<String>,
+}
+
+/// Lets the broker serve exactly the jobs of these entries, those that stay.
+pub(crate) fn reconcile(settings: &Settings, journal: &Journal, kept: &[Entry]) -> BrokerSeen {
+    let mut seen = BrokerSeen::default();
+    let live: Vec<&Entry> = kept.iter().filter(|e| is_served(e, journal.boot())).collect();
+    let broker = Broker::at(&settings.run_dir, ANSWER);
+    let known = match broker.status() {
+        Ok(status) => status.jobs.iter().map(|job| job.job).collect(),
+        Err(ControlError::NotRunning { .. }) if live.is_empty() => return seen,
+        Err(ControlError::NotRunning { .. }) => {
+            seen.started = true;
+            HashSet::new()
+        }
+        Err(e) => {
+            seen.problems.push(error_chain::Chain(&e).to_string());
+            return seen;
+        }
+    };
+    let mut problem = |e: &dyn std::error::Error| seen.problems.push(error_chain::Chain(e).to_string());
+    for entry in live.iter().filter(|e| !known.contains(&e.job)) {
+        if let Err(e) = serve(settings, journal, entry) {
+            problem(&e);
+        }
+    }
+    for job in known.into_iter().filter(|job| !live.iter().any(|e| e.job == *job)) {
+        match broker.end(job) {
+            Ok(_) => seen.ended.push(JobId(job)),
+            Err(e) => problem(&e),
+        }
+    }
+    if live.is_empty()
+        && let Err(e) = broker.stop()
+        && !matches!(e, ControlError::NotRunning { .. })
+    {
+        problem(&e);
+    }
+    seen
+}
+
+/// What `tessera doctor` says about the broker: it does not run though jobs need it, or has other jobs.
+pub(crate) fn complaints(settings: &Settings, journal: &Journal, entries: &[Entry]) -> Vec<String> {
+    let needed: HashSet<u32> = entries
+        .iter()
+        .filter(|e| e.phase == Phase::Ready && is_served(e, journal.boot()))
+        .map(|e| e.job)
+        .collect();
+    let known: HashSet<u32> = match Broker::at(&settings.run_dir, ANSWER).status() {
+        Ok(status) => status.jobs.iter().map(|job| job.job).collect(),
+        Err(ControlError::NotRunning { .. }) if needed.is_empty() => return Vec::new(),
+        Err(e) => return vec![error_chain::Chain(&e).to_string()],
+    };
+    let starting = |job: &u32| entries.iter().any(|e| e.job == *job);
+    let missing = needed.difference(&known).map(|job| format!("the task broker does not know job {job}"));
+    let stray = known.iter().filter(|job| !starting(job));
+    let stray = stray.map(|job| format!("the task broker still has job {job}, which is not journalled"));
+    missing.chain(stray).collect()
+}
+
+fn is_served(entry: &Entry, boot: &str) -> bool {
+    entry.tasks.is_some() && entry.holds() && entry.boot == boot
+}
+
+fn start(settings: &Settings) -> Result<(), BrokerError> {
+    let tasks = settings.tasks.as_ref().ok_or(BrokerError::NoPool)?;
+    let run = Run {
+        program: settings.task_broker.clone(),
+        args: options(tasks, &settings.run_dir, &settings.nvml_library),
+        env: Vec::new(),
+        input: "",
+        user: None,
+    };
+    run.output(&Deadline::after(START)).map(drop).map_err(BrokerError::Start)
+}
+
+fn options(tasks: &Tasks, run_dir: &Path, nvml: &Path) -> Vec<String> {
+    let overuse = match tasks.overuse {
+        Overuse::Charge => "charge",
+        Overuse::End => "end",
+    };
+    let mut args = vec!["--run-dir".to_owned(), run_dir.display().to_string()];
+    args.extend(["--nvml".to_owned(), nvml.display().to_string()]);
+    args.extend(["--policy".to_owned(), tasks.policy.name().to_owned()]);
+    args.extend(["--context-mib".to_owned(), tasks.pool.context_mib.to_string()]);
+    args.extend(["--overuse".to_owned(), overuse.to_owned()]);
+    args.extend(tasks.log.iter().flat_map(|path| ["--log".to_owned(), path.display().to_string()]));
+    args.push("--daemon".to_owned());
+    args
+}
+
+/// What the broker is told of a job; `None` for a job of another kind, or one whose devices do not exist yet.
+fn told(entry: &Entry) -> Option<Job> {
+    let tasks = entry.tasks.as_ref()?;
+    let device = |(i, record): (usize, &crate::journal::TaskDevice)| {
+        Some(Device {
+            uuid: entry.task_device_uuid(i)?.to_owned(),
+            group: record.daemon.clone(),
+            mps_pipe: Some(record.pipe_dir.clone()),
+            memory_mib: record.memory_mib,
+            sms: record.sms,
+            workers: record.workers,
+        })
+    };
+    Some(Job {
+        job: entry.job,
+        uid: entry.uid,
+        seats: tasks.seats,
+        gpu_mem_mib: tasks.mem_mib,
+        devices: tasks.devices.iter().enumerate().map(device).collect::<Option<_>>()?,
+    })
+}

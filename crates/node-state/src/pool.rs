@@ -1,0 +1,149 @@
+//! The pool of devices that GPU tasks of several jobs share: how many seats a device has, and who has them.
+
+use geometry::{GpuIndex, Model, Profile};
+use protocol::{MigSpec, ShareOn};
+
+use crate::state::{Claim, Gpu, GpuState, Holder, Node, Seat};
+
+/// Most clients of one MPS daemon (NVIDIA's documentation of MPS, "Limitations", since Volta).
+const MPS_CLIENTS: u32 = 48;
+
+/// What the site says about the pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolPolicy {
+    /// Seats of a device per compute slice; a GPU that cannot be cut is one slice.
+    pub workers_per_slice: u32,
+    /// Memory that a process takes of its device beside what its tasks ask for, MiB.
+    pub context_mib: u64,
+}
+
+impl Default for PoolPolicy {
+    /// The paper's 4 processes per `1g` and 8 per `2g` (CASE for MIG, section 3.1), and what CUDA 12 takes at most.
+    fn default() -> Self {
+        Self { workers_per_slice: 4, context_mib: 512 }
+    }
+}
+
+impl PoolPolicy {
+    /// Seats of a device; `profile` is `None` for the whole GPU. Never more than MPS serves on the device's part of the
+    /// GPU, nor than the device has shards: Slurm counts a shard for each seat.
+    #[must_use]
+    pub fn seats(&self, model: &Model, profile: Option<&Profile>) -> u32 {
+        let all = u32::from(model.compute_slices.max(1));
+        let slices = profile.map_or(all, |p| u32::from(p.compute_slices));
+        let shards = profile.map_or(model.shards(), |p| model.profile_shards(p));
+        self.workers_per_slice.saturating_mul(slices).min(MPS_CLIENTS * slices / all).min(shards)
+    }
+
+    /// Memory that a device must have for one process that takes `mem_mib`, MiB.
+    #[must_use]
+    pub fn needed_mib(&self, mem_mib: Option<u64>) -> u64 {
+        mem_mib.map_or(0, |mem| mem.saturating_add(self.context_mib))
+    }
+}
+
+/// A device of the pool.
+#[derive(Clone, Copy, Debug)]
+pub struct PoolDevice<'a> {
+    /// Which one.
+    pub on: ShareOn,
+    /// Its profile; `None` for a GPU without MIG, and for one that the model does not have.
+    pub profile: Option<&'static Profile>,
+    /// The jobs that may use it; never none.
+    pub jobs: &'a [Seat],
+}
+
+impl PoolDevice<'_> {
+    /// Seats that jobs have.
+    #[must_use]
+    pub fn taken(&self) -> u32 {
+        self.jobs.iter().map(|seat| seat.seats).sum()
+    }
+}
+
+impl Gpu {
+    /// Its devices in the pool, by start. `index` is its number.
+    pub fn pool(&self, index: GpuIndex) -> impl Iterator<Item = PoolDevice<'_>> {
+        let (whole, instances) = match &self.state {
+            GpuState::Tasks(jobs) => (Some(jobs), &[][..]),
+            GpuState::Mig(instances) => (None, &instances[..]),
+            _ => (None, &[][..]),
+        };
+        let whole = whole.map(|jobs| PoolDevice { on: ShareOn::Gpu(index), profile: None, jobs });
+        let cut = instances.iter().filter_map(move |i| match &i.holder {
+            Holder::Pool(jobs) => {
+                let spec = MigSpec { gpu: index, profile: i.profile, start: i.start };
+                Some(PoolDevice { on: ShareOn::Instance(spec), profile: self.profile_of(i), jobs })
+            }
+            _ => None,
+        });
+        whole.into_iter().chain(cut)
+    }
+}
+
+impl Node {
+    /// The devices in the pool, by GPU and start.
+    pub fn pool(&self) -> impl Iterator<Item = PoolDevice<'_>> {
+        self.gpus.iter().zip(0_u16..).flat_map(|(gpu, i)| gpu.pool(GpuIndex(i)))
+    }
+
+    /// The claim on a device, or on any part of it.
+    #[must_use]
+    pub fn claim_on(&self, on: ShareOn) -> Option<&Claim> {
+        self.claims.iter().find(|claim| self.overlap(claim.on, on))
+    }
+
+    fn overlap(&self, a: ShareOn, b: ShareOn) -> bool {
+        let units = |on: ShareOn| match on {
+            ShareOn::Gpu(_) => u16::MAX,
+            ShareOn::Instance(spec) => {
+                let profile = self.gpus.get(usize::from(spec.gpu.0));
+                let profile = profile.and_then(|g| g.model.profile_by_id(spec.profile));
+                profile.map_or(u16::MAX, |p| p.at(spec.start).mask())
+            }
+        };
+        a.gpu() == b.gpu() && units(a) & units(b) != 0
+    }
+
+    /// Empties devices of the pool, as the end of all jobs there would.
+    pub fn empty_pool(&mut self, devices: &[ShareOn]) {
+        for (gpu, i) in self.gpus.iter_mut().zip(0_u16..) {
+            match &mut gpu.state {
+                GpuState::Tasks(_) if devices.contains(&ShareOn::Gpu(GpuIndex(i))) => {
+                    gpu.state = GpuState::Free
+                }
+                GpuState::Mig(instances) => {
+                    for instance in instances.iter_mut().filter(|i| matches!(i.holder, Holder::Pool(_))) {
+                        let spec =
+                            MigSpec { gpu: GpuIndex(i), profile: instance.profile, start: instance.start };
+                        if devices.contains(&ShareOn::Instance(spec)) {
+                            instance.holder = Holder::Idle;
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seats_are_the_papers_and_within_what_mps_and_slurm_count() {
+        let of = |policy: PoolPolicy, key: &str, profile: &str| {
+            let model = Model::find(key).unwrap();
+            policy.seats(model, model.profile(profile))
+        };
+        let paper = PoolPolicy::default();
+        assert_eq!([of(paper, "a30-24gb", "1g.6gb"), of(paper, "a100-40gb", "1g.5gb")], [4, 4]);
+        assert_eq!([of(paper, "a100-40gb", "2g.10gb"), of(paper, "a100-40gb", "3g.20gb")], [8, 12]);
+        assert_eq!([of(paper, "a100-40gb", ""), of(paper, "v100-16gb", "")], [28, 4]);
+        let many = PoolPolicy { workers_per_slice: 48, ..paper };
+        // 48 clients over 7 slices; 10 shards of a 2g.10gb; 16 of a V100.
+        assert_eq!([of(many, "a100-40gb", "1g.5gb"), of(many, "a100-40gb", "2g.10gb")], [5, 10]);
+        assert_eq!([of(many, "a100-80gb", "1g.10gb"), of(many, "v100-16gb", "")], [6, 16]);
+    }
+}

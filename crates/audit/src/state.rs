@@ -90,8 +90,9 @@ pub fn audit_node(node: &Node) -> Vec<Finding> {
     }
     check_claims(node, &mut out);
     for (i, (job, kind)) in seen.iter().enumerate() {
-        let again =
-            seen[..i].iter().any(|(j, k)| j == job && (k != kind || *kind != "mig" && *kind != "whole"));
+        let again = seen[..i]
+            .iter()
+            .any(|(j, k)| j == job && (k != kind || !["mig", "whole", "tasks"].contains(kind)));
         if again {
             out.push(finding(None, format!("job {job} has two grants")));
         }

@@ -12,7 +12,15 @@ fn node(model: &str, mig: bool) -> State {
 fn with_process(state: &mut State, gi: Option<u32>) {
     let pid = std::process::id();
     let started = crate::engine::process::start_time(pid).unwrap();
-    state.gpus[0].processes.push(Process { pid, started, gi, ci: None, memory_mib: 1, mps: false });
+    state.gpus[0].processes.push(Process {
+        pid,
+        started,
+        gi,
+        ci: None,
+        memory_mib: 1,
+        mps: false,
+        cuda_until_ms: None,
+    });
 }
 
 #[test]

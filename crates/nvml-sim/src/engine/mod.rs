@@ -23,4 +23,5 @@ pub mod store;
 pub mod timing;
 pub mod topology;
 pub mod tree;
+pub mod usage;
 pub mod worker;

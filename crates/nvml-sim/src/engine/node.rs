@@ -55,6 +55,8 @@ pub fn parse(text: &str, name: Option<&str>, default_name: &str) -> Result<(Node
         nvlink_version: links.version,
         levels,
         set_mode_resets: file.set_mode_resets,
+        late_free_ms: file.late_free_ms,
+        context_mib: file.context_mib,
         gpus,
     };
     Ok((node, Start { mig, links_down }))

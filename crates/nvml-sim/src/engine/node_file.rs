@@ -42,6 +42,12 @@ pub struct NodeFile {
     /// True where `SetMigMode` on Ampere resets an unused GPU by itself, as a bare-metal driver does.
     #[serde(default)]
     pub set_mode_resets: bool,
+    /// How long a killed CUDA program's memory stays taken, milliseconds.
+    #[serde(default = "default_late_free")]
+    pub late_free_ms: u64,
+    /// Device memory that a CUDA context takes, MiB; without it, by the device's SMs.
+    #[serde(default)]
+    pub context_mib: Option<u64>,
     /// GPUs, in NVML order.
     pub gpus: Vec<GpuGroup>,
 }
@@ -94,6 +100,9 @@ fn default_cap_mode() -> String {
 fn one() -> u32 {
     1
 }
+fn default_late_free() -> u64 {
+    500
+}
 
 /// A described GPU, with every default filled in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -143,6 +152,10 @@ pub struct Node {
     pub levels: Vec<Vec<u32>>,
     /// Whether `SetMigMode` resets an unused Ampere GPU: see [`NodeFile::set_mode_resets`].
     pub set_mode_resets: bool,
+    /// How long a killed CUDA program's memory stays taken, milliseconds.
+    pub late_free_ms: u64,
+    /// Device memory that a CUDA context takes, MiB: see [`NodeFile::context_mib`].
+    pub context_mib: Option<u64>,
     /// GPUs, in NVML order.
     pub gpus: Vec<GpuSpec>,
 }

@@ -1,4 +1,4 @@
-//! Processes that use a GPU, as `nvml-sim proc add` registers them.
+//! Processes that use a GPU: CUDA programs, and those that `nvml-sim proc add` registers.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,13 +17,18 @@ pub struct Process {
     pub memory_mib: u64,
     /// True for a client of an MPS daemon.
     pub mps: bool,
+    /// For a CUDA program: until when it counts even if it is dead, milliseconds since boot. Such a process stands in the table of
+    /// CUDA contexts and is never written to the state.
+    #[serde(skip)]
+    pub cuda_until_ms: Option<u64>,
 }
 
 impl Process {
-    /// True while the process it was registered for lives.
+    /// True while the process it was registered for lives; of a CUDA program, until the driver has taken its memory back.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         start_time(self.pid) == Some(self.started)
+            || self.cuda_until_ms.is_some_and(|until| super::usage::boot_ms() < until)
     }
 }
 
@@ -56,7 +61,8 @@ mod tests {
     fn this_process_lives_and_a_reused_pid_does_not_count() {
         let pid = std::process::id();
         let started = start_time(pid).unwrap();
-        let mut p = Process { pid, started, gi: None, ci: None, memory_mib: 1, mps: false };
+        let mut p =
+            Process { pid, started, gi: None, ci: None, memory_mib: 1, mps: false, cuda_until_ms: None };
         assert!(p.is_alive());
         p.started += 1;
         assert!(!p.is_alive());

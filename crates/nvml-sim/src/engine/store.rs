@@ -9,7 +9,8 @@
 //! nothing that was written, and nothing has to survive a power failure of a simulated node.
 //!
 //! Files: `STATE`, `STATE.lock` (writers), `STATE.gpuN.lock` (one long operation per GPU at a time), `STATE.meter`
-//! ([`super::meter`]), `STATE.work` ([`super::worker`]), and, for a moment, `STATE.new`.
+//! ([`super::meter`]), `STATE.work` ([`super::worker`]), `STATE.cuda` (the table of CUDA contexts, [`super::usage`]; locked
+//! after `STATE.lock`, never before it), and, for a moment, `STATE.new`.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -20,6 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::code::{Answer, Code};
 use super::meter::{Meter, Reading};
 use super::state::State;
+use super::usage::{Locked, Record, Table};
 use super::worker::{Folder, Registered, Worker};
 
 const MAGIC: &str = "nvml-sim";
@@ -32,10 +34,11 @@ pub struct Store {
     path: PathBuf,
     workers: Folder,
     meter: Meter,
+    table: Table,
     cache: Mutex<Option<(u64, Arc<State>)>>,
 }
 
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
@@ -49,6 +52,7 @@ impl Store {
             path: path.to_owned(),
             workers: Folder::new(with_suffix(path, ".work")),
             meter: Meter::new(with_suffix(path, ".meter")),
+            table: Table::beside(path),
             cache: Mutex::new(None),
         }
     }
@@ -68,22 +72,25 @@ impl Store {
         store.write(super::fault::now_ms() << 16, state)?;
         store.workers.create()?;
         store.meter.create(state.gpus.len())?;
+        store.table.create()?;
         Ok(store)
     }
 
-    /// The state now, with the programs that compute.
+    /// The state now, with the programs that compute and CUDA programs among the processes.
     ///
     /// # Errors
     ///
-    /// [`Code::DriverNotLoaded`] without a readable state file.
+    /// [`Code::DriverNotLoaded`] without a readable state file; [`Code::Unknown`] without a readable table of CUDA contexts.
     pub fn read(&self) -> Answer<Arc<State>> {
         let state = self.load()?.1;
         let workers = self.workers.read();
-        if workers.is_empty() {
+        let records = self.table.read().map_err(|_| Code::Unknown)?;
+        if workers.is_empty() && records.is_empty() {
             return Ok(state);
         }
         let mut state = State::clone(&state);
         add(&mut state, workers);
+        add_cuda(&mut state, records.iter());
         Ok(Arc::new(state))
     }
 
@@ -106,6 +113,23 @@ impl Store {
         let gpus = 0..u32::try_from(state.gpus.len()).unwrap_or(0);
         let loads = gpus.map(|gpu| Ok((gpu, state.load(gpu)?))).collect::<Answer<Vec<_>>>()?;
         self.meter.advance(loads.into_iter()).map_err(|_| Code::Unknown)
+    }
+
+    /// Runs `f` on the state without CUDA programs and the table of them, which nobody else changes meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::read`], and what `f` gives.
+    pub fn account<T>(&self, f: impl FnOnce(&State, &mut Locked) -> Answer<T>) -> Answer<T> {
+        let mut locked = self.table.lock().map_err(|_| Code::Unknown)?;
+        let state = self.load()?.1;
+        f(&state, &mut locked)
+    }
+
+    /// The table of CUDA contexts.
+    #[must_use]
+    pub fn table(&self) -> &Table {
+        &self.table
     }
 
     fn load(&self) -> Answer<(u64, Arc<State>)> {
@@ -133,6 +157,8 @@ impl Store {
             io::ErrorKind::PermissionDenied => Code::NoPermission,
             _ => Code::Unknown,
         })?;
+        // No context may come to an instance that is being destroyed.
+        let table = self.table.lock();
         let (generation, old) = self.load()?;
         if old.tree_dirty {
             // An earlier writer died between the state and the files: finish its work before changing anything.
@@ -142,11 +168,14 @@ impl Store {
         add(&mut state, self.workers.read());
         // What a GPU did until now, it did in the state before the change.
         self.integrate(&state)?;
+        if let Ok(table) = &table {
+            add_cuda(&mut state, table.records().map(|(_, record)| record));
+        }
         let answer = change(&mut state)?;
         let workers = std::mem::take(&mut state.workers);
         let computes = |pid: u32| workers.iter().any(|worker| worker.process.pid == pid);
         for gpu in &mut state.gpus {
-            gpu.processes.retain(|process| process.is_alive() && !computes(process.pid));
+            gpu.processes.retain(|p| p.cuda_until_ms.is_none() && p.is_alive() && !computes(p.pid));
         }
         self.workers.clean();
         state.tree_dirty = state.gpus.iter().zip(&old.gpus).any(|(a, b)| a.instances != b.instances);
@@ -200,6 +229,15 @@ fn add(state: &mut State, workers: Vec<Worker>) {
         }
     }
     state.workers = workers;
+}
+
+fn add_cuda<'a>(state: &mut State, records: impl Iterator<Item = &'a Record>) {
+    let late_free_ms = state.node.late_free_ms;
+    for record in records {
+        if let Some(gpu) = state.gpus.get_mut(record.gpu as usize) {
+            gpu.processes.push(record.to_process(late_free_ms));
+        }
+    }
 }
 
 fn read_header(file: &mut File) -> Answer<u64> {

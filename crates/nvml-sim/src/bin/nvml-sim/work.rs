@@ -49,7 +49,15 @@ pub(super) fn run(path: &Path, args: &WorkArgs) -> Result<String, Failure> {
     let started = start_time(pid).ok_or("this process is not in /proc")?;
     let mps = std::env::var_os("CUDA_MPS_PIPE_DIRECTORY").is_some();
     let worker = |device: &cuda::Device| Worker {
-        process: Process { pid, started, gi: device.gi, ci: device.ci, memory_mib: args.memory_mib, mps },
+        process: Process {
+            pid,
+            started,
+            gi: device.gi,
+            ci: device.ci,
+            memory_mib: args.memory_mib,
+            mps,
+            cuda_until_ms: None,
+        },
         gpu: device.gpu,
         app: app.name.to_owned(),
     };

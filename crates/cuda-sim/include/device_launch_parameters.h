@@ -1,0 +1,3 @@
+/* Where a thread is: in cuda_runtime.h. */
+#pragma once
+#include "cuda_runtime.h"

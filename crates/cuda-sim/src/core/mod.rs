@@ -1,0 +1,14 @@
+//! What the driver decides, in safe Rust: no C type appears below this module.
+
+pub mod account;
+pub mod allocate;
+pub mod attribute;
+pub mod code;
+pub mod device;
+pub mod driver;
+pub mod heap;
+pub mod log;
+pub mod memory;
+pub mod mps;
+pub mod visible;
+pub mod vmm;

@@ -1,0 +1,98 @@
+//! MPS as its client sees it.
+//!
+//! Sources: nvidia-cuda-mps-control(1): the driver tries to reach the control daemon when CUDA is initialised; if it cannot, the program
+//! runs without MPS. NVIDIA MPS documentation, "Limitations" (48 clients per device from Volta to CUDA 12) and "Environment
+//! Variables" (`CUDA_MPS_PINNED_DEVICE_MEM_LIMIT`).
+
+use std::path::Path;
+
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+
+/// Where the daemon listens without `CUDA_MPS_PIPE_DIRECTORY`.
+pub const DEFAULT_PIPE_DIRECTORY: &str = "/tmp/nvidia-mps";
+/// Clients of one daemon on one whole GPU.
+const MAX_CLIENTS: u32 = 48;
+
+/// The process id of the daemon that listens in the directory; `None` if nobody answers there.
+#[must_use]
+pub fn daemon(pipe_directory: &Path) -> Option<u32> {
+    let address = SocketAddrUnix::new(pipe_directory.join("control")).ok()?;
+    let flags = SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).ok()?;
+    rustix::net::connect(&socket, &address).ok()?;
+    let peer = sockopt::socket_peercred(&socket).ok()?;
+    u32::try_from(peer.pid.as_raw_nonzero().get()).ok()
+}
+
+/// Most clients on a device: of an instance, in proportion to its compute slices.
+#[must_use]
+pub fn max_clients(slices: u32, of: u32) -> usize {
+    (MAX_CLIENTS * slices / of.max(1)).max(1) as usize
+}
+
+/// The limit in bytes that `CUDA_MPS_PINNED_DEVICE_MEM_LIMIT` sets for the device with this ordinal or UUID, such as `0=1G,1=512MB`.
+/// What cannot be read sets no limit.
+#[must_use]
+pub fn pinned_limit(variable: &str, ordinal: usize, uuid: &str) -> Option<u64> {
+    let entries = variable.split(',').filter_map(|entry| entry.trim().split_once('='));
+    let mine = |device: &str| {
+        device.parse() == Ok(ordinal)
+            || ((device.starts_with("GPU-") || device.starts_with("MIG-")) && uuid.starts_with(device))
+    };
+    entries.filter(|(device, _)| mine(device.trim())).find_map(|(_, size)| bytes(size.trim()))
+}
+
+fn bytes(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match text.get(digits.len()..)?.to_ascii_uppercase().as_str() {
+        "" => 0,
+        "K" | "KB" => 10,
+        "M" | "MB" => 20,
+        "G" | "GB" => 30,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pinned_limits() {
+        let check = |text, expect| assert_eq!(pinned_limit(text, 1, "GPU-1abc"), expect, "{text}");
+        check("0=1G,1=512MB", Some(512 << 20));
+        check("1=11445M", Some(11445 << 20));
+        check("GPU-1=2G", Some(2 << 30));
+        check("GPU-2=2G", None);
+        check("0=1G", None);
+        check("1=1000", Some(1000));
+        check("1=lots", None);
+        check("", None);
+        check("1=99999999999G", None);
+    }
+
+    #[test]
+    fn clients_follow_the_slices() {
+        assert_eq!((max_clients(7, 7), max_clients(1, 7), max_clients(3, 7)), (48, 6, 20));
+        assert_eq!(max_clients(1, 0), 48);
+    }
+
+    #[test]
+    fn nobody_listens_in_an_empty_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(daemon(dir.path()), None);
+        std::fs::write(dir.path().join("control"), b"").unwrap();
+        assert_eq!(daemon(dir.path()), None);
+    }
+
+    #[test]
+    fn a_listener_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let address = SocketAddrUnix::new(dir.path().join("control")).unwrap();
+        let socket = rustix::net::socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).unwrap();
+        rustix::net::bind(&socket, &address).unwrap();
+        rustix::net::listen(&socket, 5).unwrap();
+        assert_eq!(daemon(dir.path()), Some(std::process::id()));
+    }
+}

@@ -2,5 +2,7 @@
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libnvidia-ml.so.1");
+    // Not `rustc-cdylib-link-arg`: cargo hands that on to the C libraries of packages that use this one, such as cuda-sim. Programs and
+    // tests of this package get the argument too; for them it means nothing.
+    println!("cargo::rustc-link-arg=-Wl,-soname,libnvidia-ml.so.1");
 }

@@ -7,8 +7,5 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
 pub mod core;
-#[expect(
-    unsafe_code,
-    reason = "CUDA's C interface, memory mappings and loaded kernels; every block names whose promise it relies on"
-)]
+#[expect(unsafe_code, reason = "CUDA's C interface; every block names whose promise it relies on")]
 pub mod ffi;

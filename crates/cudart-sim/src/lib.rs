@@ -8,8 +8,5 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
 pub mod error;
-#[expect(
-    unsafe_code,
-    reason = "a C interface on top of another one; every block names whose promise it relies on"
-)]
+#[expect(unsafe_code, reason = "a C interface on top of another; blocks name whose promise it is")]
 pub mod ffi;

@@ -6,6 +6,7 @@
 
 use std::ffi::{CString, c_char, c_int, c_uint, c_ulong, c_void};
 use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::abi::bytes_at;
@@ -98,7 +99,11 @@ impl Image {
         while written < bytes.len() {
             written += rustix::io::write(&fd, bytes.get(written..).unwrap_or_default()).map_err(failed)?;
         }
-        let path = CString::new(format!("/proc/self/fd/{}", fd.as_raw_fd())).map_err(|_| Code::Unknown)?;
+        // The loader takes a name that it knows for what it has loaded, and file descriptors come again: slashes make each name new.
+        static LOADS: AtomicUsize = AtomicUsize::new(1);
+        let slashes = "/".repeat(LOADS.fetch_add(1, Ordering::Relaxed));
+        let path = format!("/proc/self/fd{slashes}{}", fd.as_raw_fd());
+        let path = CString::new(path).map_err(|_| Code::Unknown)?;
         // SAFETY: `path` is a C string; the image's constructors are the program's own code.
         let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         if handle.is_null() {

@@ -20,6 +20,7 @@ mod stream;
 mod stubs;
 mod vmm;
 
+pub use proc_address::find_function;
 pub use stubs::NOT_SUPPORTED;
 
 /// Every function that is implemented, by its C name, with its address.

@@ -32,6 +32,12 @@ fn table() -> &'static BTreeMap<String, usize> {
     })
 }
 
+/// The address of a function, by the name that programs write for CUDA 12.8.
+#[must_use]
+pub fn find_function(name: &str) -> Option<usize> {
+    table().get(name).copied()
+}
+
 fn versioned(name: &str) -> Option<(&str, &str)> {
     let (base, version) = name.rsplit_once("_v")?;
     version.parse::<u32>().ok().map(|_| (base, version))
@@ -46,7 +52,7 @@ fn find(symbol: Text, out: Out<usize>, status: Option<Out<c_uint>>) -> Answer<()
     if out.is_null() {
         return Err(Code::InvalidValue);
     }
-    let found = table().get(&name).copied();
+    let found = find_function(&name);
     if let Some(status) = status {
         status.put_if(if found.is_some() { FOUND } else { NOT_FOUND })?;
     }

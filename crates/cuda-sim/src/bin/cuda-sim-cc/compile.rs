@@ -160,14 +160,14 @@ fn include_dir() -> Result<PathBuf, Failure> {
     Err(format!("{}: no headers of cuda-sim there; CUDA_SIM_INCLUDE names their directory", dir.display()))
 }
 
-/// `libcudart.so` lies beside this program.
+/// `libcudart.so` lies beside this program, or among cargo's `deps` when only tests were built.
 fn library_dir() -> Result<PathBuf, Failure> {
     let program = std::env::current_exe().map_err(|e| format!("this program's own path: {e}"))?;
     let dir = program.parent().unwrap_or(Path::new("/")).to_path_buf();
-    if dir.join("libcudart.so").is_file() {
-        return Ok(dir);
-    }
-    Err(format!("{}: libcudart.so is missing there; build it: cargo build -p cudart-sim", dir.display()))
+    let found = [dir.clone(), dir.join("deps")].into_iter().find(|d| d.join("libcudart.so").is_file());
+    found.ok_or_else(|| {
+        format!("{}: libcudart.so is missing there; build it: cargo build -p cudart-sim", dir.display())
+    })
 }
 
 /// Runs a command. What it prints to standard error is the user's, errors above all.

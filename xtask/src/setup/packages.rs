@@ -11,7 +11,7 @@ use slurm_releases::Release;
 use crate::command::{TaskError, at, output};
 
 /// Packages to install, each with the reason.
-const PACKAGES: [(&str, &str); 17] = [
+const PACKAGES: [(&str, &str); 19] = [
     ("slurmctld", "the controller"),
     ("slurmd", "the node daemon"),
     ("slurm-client", "sbatch, srun, sinfo"),
@@ -20,6 +20,8 @@ const PACKAGES: [(&str, &str); 17] = [
     ("libslurm-dev", "headers for the SPANK plugin"),
     ("libmunge-dev", "needed by Slurm's configure"),
     ("libclang-dev", "bindgen"),
+    ("clang-19", "tessera-clang++"),
+    ("llvm-19-dev", "the compiler pass of tessera-clang++"),
     ("gcc", "C compiler for Slurm's configure and Rust's linker"),
     ("libc6-dev", "C headers"),
     ("make", "Slurm's configure"),

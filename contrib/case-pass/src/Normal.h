@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//
+// Normal form: after it, the address that an allocation gave flows to its uses as a value, not through memory.
+
+#ifndef TESSERA_CASE_NORMAL_H
+#define TESSERA_CASE_NORMAL_H
+
+#include "llvm/ADT/MapVector.h"
+#include "llvm/IR/Instructions.h"
+#include "llvm/IR/PassManager.h"
+
+namespace tessera {
+
+/// One allocation call whose address the function itself receives.
+struct Site {
+  llvm::CallBase *Call;
+  /// Where the call writes the address. Only the call writes it, and one load after the call reads it.
+  llvm::AllocaInst *Slot;
+  /// The variable's name, as far as the module still has it: `d_a`, `buffers+8`.
+  std::string Name;
+};
+
+/// The sites of a function in normal form, by the slot they write to.
+using Sites = llvm::MapVector<const llvm::AllocaInst *, Site>;
+
+/// Brings a function into normal form. Its results stay the same.
+Sites normalise(llvm::Function &F, llvm::FunctionAnalysisManager &FAM);
+
+} // namespace tessera
+
+#endif

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//
+// One task's begin, frees and amounts, or why it is lazy.
+
+#include "Source.h"
+#include "Tasks.h"
+
+#include "llvm/Analysis/CFG.h"
+#include "llvm/Analysis/InstSimplifyFolder.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/Transforms/Utils/BasicBlockUtils.h"
+
+using namespace llvm;
+
+namespace tessera {
+
+/// Why a task cannot be static, from its launches and objects alone.
+static std::string unknown(const Task &T, const Flow &Flows) {
+  for (const Launch &L : T.Launches)
+    if (!L.Pointers.Other.empty())
+      return "the launch of " + L.Kernel + " at " + place(*L.Push) + " uses " + L.Pointers.Other;
+  for (unsigned At : T.Objects)
+    if (const Object &Obj = Flows.Objects[At]; !Obj.Escape.empty())
+      return Obj.Name + " (" + place(*Obj.Alloc) + "): " + Obj.Escape;
+  return {};
+}
+
+/// The factors of an allocation's size: the first is rounded up to rows of pitched memory if `Pitched`.
+static bool sizeOf(const CallBase &Alloc, SmallVectorImpl<Value *> &Factors, bool &Pitched) {
+  Api A = apiOf(Alloc);
+  Pitched = A == Api::MallocPitch || A == Api::Malloc3D;
+  if (A == Api::MallocPitch) {
+    Factors.append({Alloc.getArgOperand(2), Alloc.getArgOperand(3)});
+  } else if (A == Api::Malloc3D) {
+    auto *Extent = dyn_cast<AllocaInst>(Alloc.getArgOperand(1)->stripPointerCasts());
+    for (uint64_t Offset : {0, 8, 16}) {
+      Value *Side = Extent ? storedField(*Extent, Offset) : nullptr;
+      if (!Side || !Side->getType()->isIntegerTy(64))
+        return false;
+      Factors.push_back(Side);
+    }
+  } else {
+    Factors.push_back(Alloc.getArgOperand(1));
+  }
+  return true;
+}
+
+namespace {
+/// Amounts, written at a task's begin.
+class Amounts {
+public:
+  Amounts(Instruction &Begin, const DominatorTree &DT, AAResults &AA)
+      : At(Begin, DT, AA), Builder(Begin.getContext(), InstSimplifyFolder(Begin.getModule()->getDataLayout())) {
+    Builder.SetInsertPoint(&Begin);
+    Long = Builder.getInt64Ty();
+  }
+
+  bool has(ArrayRef<Value *> Values) {
+    return all_of(Values, [&](Value *V) { return At.has(V); });
+  }
+  Value *get(Value *V) { return Builder.CreateZExtOrTrunc(At.emit(V), Long); }
+  Value *number(uint64_t N) { return ConstantInt::get(Long, N); }
+  Value *add(Value *A, Value *B) {
+    auto *X = dyn_cast<ConstantInt>(A), *Y = dyn_cast<ConstantInt>(B);
+    if (X && Y)
+      return ConstantInt::get(A->getContext(), X->getValue().uadd_sat(Y->getValue()));
+    return Builder.CreateBinaryIntrinsic(Intrinsic::uadd_sat, A, B);
+  }
+  Value *most(Value *A, Value *B) { return A ? Builder.CreateBinaryIntrinsic(Intrinsic::umax, A, B) : B; }
+
+  /// Bytes of an allocation.
+  Value *bytes(ArrayRef<Value *> Factors, bool Pitched) {
+    Value *Product = get(Factors[0]);
+    if (Pitched)
+      Product = Builder.CreateAnd(add(Product, number(PitchAlign - 1)), number(~(PitchAlign - 1)));
+    for (Value *Factor : Factors.drop_front())
+      Product = Builder.CreateMul(Product, get(Factor));
+    return Product;
+  }
+
+  /// Threads of a block or blocks of a grid, from x and y in one value and z in another, as launches pass a dim3.
+  Value *dimensions(Value *Xy, Value *Z) {
+    Value *Both = get(Xy);
+    Value *X = Builder.CreateAnd(Both, number(0xffffffff)), *Y = Builder.CreateLShr(Both, number(32));
+    return Builder.CreateMul(Builder.CreateMul(X, Y), get(Z));
+  }
+
+  Value *toThreads(Value *V) {
+    return Builder.CreateTrunc(Builder.CreateBinaryIntrinsic(Intrinsic::umin, V, number(UINT32_MAX)),
+                               Builder.getInt32Ty());
+  }
+
+private:
+  Hoist At;
+  IRBuilder<InstSimplifyFolder> Builder;
+  IntegerType *Long;
+};
+} // namespace
+
+/// The calls that set the heap's limit before a launch of the task, or why the limit is not known.
+static std::string heapLimits(const Task &T, Function &F, const ModuleFacts &Facts, const DominatorTree &DT, Amounts &At,
+                              SmallVectorImpl<const CallBase *> &Limits) {
+  for (const auto &[Where, Calls] : Facts.HeapLimits)
+    for (const CallBase *Call : Calls) {
+      if (Where != &F)
+        return "cudaDeviceSetLimit is called in another function, at " + place(*Call);
+      bool Reaches = any_of(T.Launches, [&](const Launch &L) { return isPotentiallyReachable(Call, L.Push, nullptr, &DT); });
+      if (!Reaches)
+        continue;
+      if (!isa<ConstantInt>(Call->getArgOperand(0)) || !At.has({Call->getArgOperand(1)}))
+        return "the heap limit at " + place(*Call) + " is not known at the task's begin";
+      Limits.push_back(Call);
+    }
+  return {};
+}
+
+/// Writes what the task asks for at its begin. Returns why that cannot be.
+static std::string plan(Task &T, Function &F, const Flow &Flows, const ModuleFacts &Facts, const DominatorTree &DT,
+                        AAResults &AA) {
+  Amounts At(*T.Begin, DT, AA);
+  SmallVector<SmallVector<Value *, 3>, 8> Sizes(T.Objects.size());
+  SmallVector<bool, 8> Pitched(T.Objects.size());
+  for (unsigned N = 0; N != T.Objects.size(); ++N) {
+    const Object &Obj = Flows.Objects[T.Objects[N]];
+    if (!sizeOf(*Obj.Alloc, Sizes[N], Pitched[N]) || !At.has(Sizes[N]))
+      return "the size of " + Obj.Name + " (" + place(*Obj.Alloc) + ") is not known at the task's begin, " + T.BeginPlace;
+  }
+  // The dimensions of some launches may not be known yet, in a loop for instance: then the others count (section 3.1.1).
+  SmallVector<const Launch *, 8> Known;
+  for (const Launch &L : T.Launches)
+    if (At.has({L.Push->getArgOperand(0), L.Push->getArgOperand(1), L.Push->getArgOperand(2), L.Push->getArgOperand(3)}))
+      Known.push_back(&L);
+  if (Known.empty())
+    return "the grid of " + T.Launches[0].Kernel + " (" + place(*T.Launches[0].Push) +
+           ") is not known at the task's begin, " + T.BeginPlace;
+  SmallVector<const CallBase *, 2> Limits;
+  if (std::string Why = heapLimits(T, F, Facts, DT, At, Limits); !Why.empty())
+    return Why;
+
+  bool Replaced = any_of(Limits, [&](const CallBase *Limit) {
+    return all_of(T.Launches, [&](const Launch &L) { return DT.dominates(Limit, L.Push); });
+  });
+  T.Memory = Replaced && Limits.size() == 1 ? At.get(Limits[0]->getArgOperand(1)) : At.number(DefaultHeap);
+  if (!Replaced || Limits.size() != 1)
+    for (const CallBase *Limit : Limits)
+      T.Memory = At.most(T.Memory, At.get(Limit->getArgOperand(1)));
+  for (unsigned N = 0; N != T.Objects.size(); ++N)
+    T.Memory = At.add(T.Memory, At.bytes(Sizes[N], Pitched[N]));
+  Value *Threads = nullptr;
+  for (const Launch *L : Known) {
+    T.Blocks = At.most(T.Blocks, At.dimensions(L->Push->getArgOperand(0), L->Push->getArgOperand(1)));
+    Threads = At.most(Threads, At.dimensions(L->Push->getArgOperand(2), L->Push->getArgOperand(3)));
+  }
+  T.Threads = At.toThreads(Threads);
+  return {};
+}
+
+/// The instruction that a free on this exit goes before. Splits the edge if others use its end.
+static Instruction *freePoint(const Exit &E, DominatorTree &DT, LoopInfo &LI) {
+  if (!E.To)
+    return E.After->getNextNode();
+  // All ways meet there, or only exceptions of the task come there.
+  if (!E.After || E.To->isEHPad() || E.To->getSinglePredecessor())
+    return &*E.To->getFirstInsertionPt();
+  return SplitEdge(E.After->getParent(), E.To, &DT, &LI)->getTerminator();
+}
+
+void planTask(Task &T, Function &F, const Flow &Flows, const Callees &Calls, const ModuleFacts &Facts,
+              FunctionAnalysisManager &FAM) {
+  T.Why = unknown(T, Flows);
+  if (T.Why.empty() && F.callsFunctionThatReturnsTwice())
+    T.Why = "the function calls setjmp or its like";
+  if (!T.Why.empty())
+    return;
+  Members Task;
+  Task.Objects = T.Objects;
+  for (const Launch &L : T.Launches) {
+    Task.Launches.push_back({L.Push, L.Stub});
+    Task.Ops.insert(L.Push);
+    Task.Ops.insert(L.Stub);
+  }
+  for (unsigned At : T.Objects) {
+    Task.Ops.insert(Flows.Objects[At].Alloc);
+    Task.Ops.insert(Flows.Objects[At].Uses.begin(), Flows.Objects[At].Uses.end());
+  }
+  auto &DT = FAM.getResult<DominatorTreeAnalysis>(F);
+  auto &LI = FAM.getResult<LoopAnalysis>(F);
+  Region Where(F, Flows, Task, DT, LI);
+  T.Why = Where.locate(Calls);
+  if (!T.Why.empty())
+    return;
+  T.Begin = Where.Begin;
+  T.BeginPlace = placeInFunction(*T.Begin);
+  T.Why = plan(T, F, Flows, Facts, DT, FAM.getResult<AAManager>(F));
+  if (!T.Why.empty())
+    return;
+  T.HeldToExit = Where.HeldToExit;
+  T.Ops = Task.Ops;
+  for (Instruction &I : instructions(F))
+    if (Where.contains(I) && &I != T.Begin)
+      T.Region.insert(&I);
+  for (const Exit &E : Where.Frees) {
+    std::string Place = placeInFunction(E.To ? *E.To->getFirstNonPHIOrDbg() : *E.After);
+    Instruction *Point = freePoint(E, DT, LI);
+    // Several exceptions may come to one handler.
+    if (is_contained(T.Frees, Point))
+      continue;
+    T.Frees.push_back(Point);
+    T.FreePlaces.push_back(std::move(Place));
+  }
+}
+
+} // namespace tessera

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+#include "Source.h"
+
+#include "llvm/Demangle/Demangle.h"
+#include "llvm/IR/DebugInfoMetadata.h"
+#include "llvm/IR/Function.h"
+#include "llvm/IR/Module.h"
+
+using namespace llvm;
+
+namespace tessera {
+
+static std::string text(const Instruction &I, const DILocation *Where) {
+  if (!Where)
+    return I.getModule()->getSourceFileName() + ":?";
+  return Where->getFilename().str() + ":" + std::to_string(Where->getLine());
+}
+
+/// An instruction without a line of its own counts to the nearest one with a line, after it or before it.
+static const DILocation *location(const Instruction &I) {
+  for (const Instruction *At = &I; At; At = At->getNextNode())
+    if (const DILocation *Where = At->getDebugLoc(); Where && Where->getLine())
+      return Where;
+  for (const Instruction *At = &I; At; At = At->getPrevNode())
+    if (const DILocation *Where = At->getDebugLoc(); Where && Where->getLine())
+      return Where;
+  return nullptr;
+}
+
+std::string place(const Instruction &I) {
+  const DILocation *Where = location(I);
+  while (Where && Where->getInlinedAt() && Where->getScope()->getSubprogram()->getName().starts_with("cuda"))
+    Where = Where->getInlinedAt();
+  return text(I, Where);
+}
+
+std::string placeInFunction(const Instruction &I) {
+  const DILocation *Where = location(I);
+  while (Where && Where->getInlinedAt())
+    Where = Where->getInlinedAt();
+  return text(I, Where);
+}
+
+std::string sourceName(const Function &F) {
+  ItaniumPartialDemangler Demangler;
+  std::string Mangled = F.getName().str();
+  if (Demangler.partialDemangle(Mangled.c_str()) || !Demangler.isFunction())
+    return Mangled;
+  char *Name = Demangler.getFunctionName(nullptr, nullptr);
+  std::string Text = Name ? Name : Mangled;
+  std::free(Name);
+  return Text;
+}
+
+std::string kernelName(const Function &Stub) {
+  static constexpr StringRef Prefix = "__device_stub__";
+  std::string Text = sourceName(Stub);
+  if (size_t At = Text.find(Prefix); At != std::string::npos)
+    Text.erase(At, Prefix.size());
+  return Text;
+}
+
+std::string calledName(const Function &F) { return sourceName(F); }
+
+std::string calledName(const CallBase &Call) {
+  const Function *Callee = Call.getCalledFunction();
+  return Callee ? sourceName(*Callee) : "a function through a pointer";
+}
+
+} // namespace tessera

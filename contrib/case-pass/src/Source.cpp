@@ -6,15 +6,36 @@
 #include "llvm/IR/DebugInfoMetadata.h"
 #include "llvm/IR/Function.h"
 #include "llvm/IR/Module.h"
+#include "llvm/Support/Path.h"
 
 using namespace llvm;
 
 namespace tessera {
 
+/// The file as the user named it to the compiler: clang splits off what it has in common with the working directory.
+static std::string fileOf(const Instruction &I, const DILocation &Where) {
+  const std::string &Source = I.getModule()->getSourceFileName();
+  StringRef Working = Where.getScope()->getSubprogram()->getUnit()->getDirectory();
+  SmallString<128> Given(Working), Written(Where.getDirectory());
+  if (sys::path::is_absolute(Source))
+    Given = Source;
+  else
+    sys::path::append(Given, Source);
+  if (sys::path::is_absolute(Where.getFilename()))
+    Written = Where.getFilename();
+  else
+    sys::path::append(Written, Where.getFilename());
+  sys::path::remove_dots(Given, true);
+  sys::path::remove_dots(Written, true);
+  if (Given == Written)
+    return Source;
+  return Where.getDirectory() == Working ? Where.getFilename().str() : std::string(Written);
+}
+
 static std::string text(const Instruction &I, const DILocation *Where) {
   if (!Where)
     return I.getModule()->getSourceFileName() + ":?";
-  return Where->getFilename().str() + ":" + std::to_string(Where->getLine());
+  return fileOf(I, *Where) + ":" + std::to_string(Where->getLine());
 }
 
 /// An instruction without a line of its own counts to the nearest one with a line, after it or before it.

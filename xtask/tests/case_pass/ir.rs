@@ -1,0 +1,483 @@
+//! The pass on IR by itself: where begin, frees and selections go.
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use insta::assert_snapshot;
+
+use crate::tools::built;
+
+/// Declarations that every module here has.
+const DECLARATIONS: &str = "
+declare i32 @cudaMalloc(ptr, i64)
+declare i32 @cudaFree(ptr)
+declare i32 @cudaDeviceSynchronize()
+declare i32 @__cudaPushCallConfiguration(i64, i32, i64, i32, i64, ptr)
+declare void @_Z16__device_stub__kPi(ptr)
+declare void @other()
+";
+
+/// A launch of `k` with the object `object`, one block of 32 threads.
+fn launch(object: &str) -> String {
+    format!(
+        "  call i32 @__cudaPushCallConfiguration(i64 4294967297, i32 1, i64 4294967328, i32 1, i64 0, ptr null)
+  call void @_Z16__device_stub__kPi(ptr {object})
+"
+    )
+}
+
+/// The functions that the pass makes of `module`, as verified IR.
+fn transformed(module: &str) -> String {
+    let mut opt = Command::new("opt-19");
+    opt.arg("-load-pass-plugin").arg(built().join("tessera-case-pass.so"));
+    opt.args(["-passes=tessera-case,verify", "-S", "-o", "-", "-"]);
+    let mut child = opt.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(format!("{module}{DECLARATIONS}").as_bytes()).unwrap();
+    let done = child.wait_with_output().unwrap();
+    assert!(done.status.success());
+    String::from_utf8(done.stdout).unwrap()
+}
+
+/// The blocks and calls of a function in its order, without arguments that do not matter here.
+fn calls(module: &str, function: &str) -> String {
+    let text = transformed(module);
+    let start = text.find(&format!("@{function}(")).unwrap_or_else(|| panic!("no {function} in {text}"));
+    let body = text[start..].split("\n}").next().unwrap();
+    let mut lines = Vec::new();
+    for line in body.lines().skip(1) {
+        let line = line.split(" ;").next().unwrap().trim();
+        if line.ends_with(':') {
+            lines.push(line.to_owned());
+        } else if let Some((before, call)) = line.split_once("call ") {
+            let name = call.split('@').nth(1).unwrap().split('(').next().unwrap();
+            let arguments = call.split_once('(').unwrap().1.trim_end_matches(')');
+            let shown =
+                if name.starts_with("tessera_") { format!("{name}({arguments})") } else { name.to_owned() };
+            let value = before.trim().trim_end_matches("= tail").trim_end_matches('=').trim();
+            lines.push(if name.ends_with("_begin") {
+                format!("  {value} = {shown}")
+            } else {
+                format!("  {shown}")
+            });
+        } else if line.starts_with("br ") || line.starts_with("ret ") || line == "unreachable" {
+            lines.push(format!("  {line}"));
+        }
+    }
+    lines.join("\n")
+}
+
+#[test]
+fn ways_that_free_and_meet_again_have_one_free() {
+    let module = format!(
+        "define void @f(i64 %n, i1 %c) {{
+entry:
+  %p = alloca ptr
+  call i32 @cudaMalloc(ptr %p, i64 %n)
+  %v = load ptr, ptr %p
+{}
+  br i1 %c, label %left, label %right
+left:
+  call i32 @cudaFree(ptr %v)
+  br label %meet
+right:
+  call i32 @cudaFree(ptr %v)
+  br label %meet
+meet:
+  call void @other()
+  ret void
+}}
+",
+        launch("%v")
+    );
+    assert_snapshot!(calls(&module, "f"), @r"
+        entry:
+          llvm.uadd.sat.i64
+          %1 = tessera_task_begin(i64 %0, i32 32, i64 1)
+          cudaMalloc
+          tessera_launch_prepare(i32 0, i64 0)
+          __cudaPushCallConfiguration
+          _Z16__device_stub__kPi
+          br i1 %c, label %left, label %right
+        left:
+          tessera_task_select(i64 %1)
+          cudaFree
+          br label %meet
+        right:
+          tessera_task_select(i64 %1)
+          cudaFree
+          br label %meet
+        meet:
+          tessera_task_free(i64 %1)
+          other
+          ret void
+        ");
+}
+
+#[test]
+fn each_exit_has_a_free_but_not_where_the_process_ends() {
+    let module = format!(
+        "declare void @exit(i32) noreturn
+define i32 @f(i64 %n, i32 %c) {{
+entry:
+  %p = alloca ptr
+  call i32 @cudaMalloc(ptr %p, i64 %n)
+  %v = load ptr, ptr %p
+  switch i32 %c, label %on [i32 1, label %stop
+                            i32 2, label %back]
+stop:
+  call void @exit(i32 1)
+  unreachable
+back:
+  call i32 @cudaFree(ptr %v)
+  ret i32 1
+on:
+{}
+  call i32 @cudaFree(ptr %v)
+  ret i32 0
+}}
+",
+        launch("%v")
+    );
+    assert_snapshot!(calls(&module, "f"), @r"
+        entry:
+          llvm.uadd.sat.i64
+          %1 = tessera_task_begin(i64 %0, i32 32, i64 1)
+          cudaMalloc
+        stop:
+          exit
+          unreachable
+        back:
+          cudaFree
+          tessera_task_free(i64 %1)
+          ret i32 1
+        on:
+          tessera_launch_prepare(i32 0, i64 0)
+          __cudaPushCallConfiguration
+          _Z16__device_stub__kPi
+          cudaFree
+          tessera_task_free(i64 %1)
+          ret i32 0
+        ");
+}
+
+#[test]
+fn a_task_inside_a_loop_begins_and_ends_in_each_turn() {
+    let module = format!(
+        "define void @f(i64 %n) {{
+entry:
+  %p = alloca ptr
+  br label %turn
+turn:
+  %i = phi i64 [ 0, %entry ], [ %next, %turn ]
+  %size = mul i64 %i, 4
+  call i32 @cudaMalloc(ptr %p, i64 %size)
+  %v = load ptr, ptr %p
+{}
+  call i32 @cudaFree(ptr %v)
+  %next = add i64 %i, 1
+  %more = icmp ult i64 %next, %n
+  br i1 %more, label %turn, label %done
+done:
+  ret void
+}}
+",
+        launch("%v")
+    );
+    assert_snapshot!(calls(&module, "f"), @r"
+        entry:
+          br label %turn
+        turn:
+          llvm.uadd.sat.i64
+          %1 = tessera_task_begin(i64 %0, i32 32, i64 1)
+          cudaMalloc
+          tessera_launch_prepare(i32 0, i64 0)
+          __cudaPushCallConfiguration
+          _Z16__device_stub__kPi
+          cudaFree
+          tessera_task_free(i64 %1)
+          br i1 %more, label %turn, label %done
+        done:
+          ret void
+        ");
+}
+
+#[test]
+fn an_object_of_each_turn_joins_the_task_round_the_loop() {
+    let module = format!(
+        "define void @f(i64 %n) {{
+entry:
+  %p = alloca ptr
+  %q = alloca ptr
+  call i32 @cudaMalloc(ptr %p, i64 100)
+  %v = load ptr, ptr %p
+  br label %turn
+turn:
+  %i = phi i64 [ 0, %entry ], [ %next, %turn ]
+  call i32 @cudaMalloc(ptr %q, i64 %n)
+  %w = load ptr, ptr %q
+  %c = icmp eq i64 %i, 7
+  %one = select i1 %c, ptr %v, ptr %w
+{}
+  call i32 @cudaFree(ptr %w)
+  %next = add i64 %i, 1
+  %more = icmp ult i64 %next, %n
+  br i1 %more, label %turn, label %done
+done:
+  call i32 @cudaFree(ptr %v)
+  ret void
+}}
+",
+        launch("%one")
+    );
+    assert_snapshot!(calls(&module, "f"), @r"
+        entry:
+          llvm.uadd.sat.i64
+          %1 = tessera_task_begin(i64 %0, i32 32, i64 1)
+          cudaMalloc
+          br label %turn
+        turn:
+          cudaMalloc
+          tessera_launch_prepare(i32 0, i64 0)
+          __cudaPushCallConfiguration
+          _Z16__device_stub__kPi
+          cudaFree
+          br i1 %more, label %turn, label %done
+        done:
+          cudaFree
+          tessera_task_free(i64 %1)
+          ret void
+        ");
+}
+
+#[test]
+fn objects_that_pile_up_in_a_loop_are_lazy() {
+    let module = format!(
+        "define void @f(i64 %n) {{
+entry:
+  %p = alloca ptr
+  br label %turn
+turn:
+  %i = phi i64 [ 0, %entry ], [ %next, %turn ]
+  call i32 @cudaMalloc(ptr %p, i64 %n)
+  %v = load ptr, ptr %p
+{}
+  %next = add i64 %i, 1
+  %more = icmp ult i64 %next, %n
+  br i1 %more, label %turn, label %done
+done:
+  call i32 @cudaFree(ptr %v)
+  ret void
+}}
+",
+        launch("%v")
+    );
+    assert_snapshot!(calls(&module, "f"), @r"
+        entry:
+          br label %turn
+        turn:
+          tessera.lazy.cudaMalloc
+          tessera_launch_prepare(i32 32, i64 1)
+          __cudaPushCallConfiguration
+          _Z16__device_stub__kPi
+          br i1 %more, label %turn, label %done
+        done:
+          tessera.lazy.cudaFree
+          ret void
+        ");
+}
+
+#[test]
+fn a_wait_for_the_device_waits_for_both_tasks_and_unseen_code_for_none() {
+    let module = format!(
+        "define i32 @f(i64 %n) {{
+entry:
+  %p = alloca ptr
+  %q = alloca ptr
+  call i32 @cudaMalloc(ptr %p, i64 %n)
+  %v = load ptr, ptr %p
+  call i32 @cudaMalloc(ptr %q, i64 %n)
+  %w = load ptr, ptr %q
+{}{}
+  %r = call i32 @cudaDeviceSynchronize()
+  call i32 @cudaFree(ptr %v)
+  call i32 @cudaFree(ptr %w)
+  ret i32 %r
+}}
+",
+        launch("%v"),
+        launch("%w")
+    );
+    assert!(!transformed(&module).contains("tessera_task_sticky"));
+    let unseen = module.replace("  %r = call", "  call void @other()\n  %r = call");
+    assert!(
+        transformed(&unseen).contains("tessera_task_sticky"),
+        "the other code may wait for either device"
+    );
+    assert_snapshot!(calls(&module, "f"), @r"
+        entry:
+          llvm.uadd.sat.i64
+          %1 = tessera_task_begin(i64 %0, i32 32, i64 1)
+          cudaMalloc
+          llvm.uadd.sat.i64
+          %5 = tessera_task_begin(i64 %4, i32 32, i64 1)
+          cudaMalloc
+          tessera_launch_prepare(i32 0, i64 0)
+          tessera_task_select(i64 %1)
+          __cudaPushCallConfiguration
+          _Z16__device_stub__kPi
+          tessera_launch_prepare(i32 0, i64 0)
+          tessera_task_select(i64 %5)
+          __cudaPushCallConfiguration
+          _Z16__device_stub__kPi
+          tessera_task_select(i64 %1)
+          cudaDeviceSynchronize
+          tessera_task_select(i64 %5)
+          cudaDeviceSynchronize
+          tessera_task_select(i64 %1)
+          cudaFree
+          tessera_task_select(i64 %5)
+          tessera_task_free(i64 %1)
+          cudaFree
+          tessera_task_free(i64 %5)
+          ret i32 %12
+        ");
+}
+
+/// `f` loads the second object's size from a global after the first is allocated, with `between` before the load.
+fn second_size(between: &str) -> String {
+    format!(
+        "@size = global i64 8
+declare i32 @printf(ptr, ...)
+define void @f(i64 %n) {{
+entry:
+  %p = alloca ptr
+  %q = alloca ptr
+  call i32 @cudaMalloc(ptr %p, i64 %n)
+  %v = load ptr, ptr %p
+{between}
+  %m = load i64, ptr @size
+  %twice = mul i64 %m, 2
+  call i32 @cudaMalloc(ptr %q, i64 %twice)
+  %w = load ptr, ptr %q
+  %one = select i1 true, ptr %v, ptr %w
+{}{}
+  call i32 @__cudaPushCallConfiguration(i64 4294967297, i32 1, i64 4294967328, i32 1, i64 0, ptr null)
+  call void @_Z17__device_stub__k2PiS_(ptr %v, ptr %w)
+  call i32 @cudaFree(ptr %v)
+  call i32 @cudaFree(ptr %w)
+  ret void
+}}
+declare void @_Z17__device_stub__k2PiS_(ptr, ptr)
+",
+        launch("%v"),
+        launch("%w")
+    )
+}
+
+#[test]
+fn a_size_in_memory_counts_only_while_nobody_can_have_written_it() {
+    assert_snapshot!(calls(&second_size(""), "f"), @r"
+        entry:
+          llvm.uadd.sat.i64
+          llvm.uadd.sat.i64
+          %4 = tessera_task_begin(i64 %3, i32 32, i64 1)
+          cudaMalloc
+          cudaMalloc
+          tessera_launch_prepare(i32 0, i64 0)
+          __cudaPushCallConfiguration
+          _Z16__device_stub__kPi
+          tessera_launch_prepare(i32 0, i64 0)
+          __cudaPushCallConfiguration
+          _Z16__device_stub__kPi
+          tessera_launch_prepare(i32 0, i64 0)
+          __cudaPushCallConfiguration
+          _Z17__device_stub__k2PiS_
+          cudaFree
+          cudaFree
+          tessera_task_free(i64 %4)
+          ret void
+        ");
+    assert!(calls(&second_size("  call void @other()"), "f").contains("tessera.lazy.cudaMalloc"));
+    // A kernel that ends then may have written it.
+    assert!(
+        calls(&second_size("  call i32 @cudaDeviceSynchronize()"), "f").contains("tessera.lazy.cudaMalloc")
+    );
+}
+
+#[test]
+fn an_exception_ends_the_task_where_its_owner_frees() {
+    let module = format!(
+        "declare i32 @__gxx_personality_v0(...)
+define void @f(i64 %n) personality ptr @__gxx_personality_v0 {{
+entry:
+  %p = alloca ptr
+  call i32 @cudaMalloc(ptr %p, i64 %n)
+  %v = load ptr, ptr %p
+  invoke void @other() to label %on unwind label %pad
+on:
+{}
+  call i32 @cudaFree(ptr %v)
+  ret void
+pad:
+  %e = landingpad {{ ptr, i32 }} cleanup
+  call i32 @cudaFree(ptr %v)
+  resume {{ ptr, i32 }} %e
+}}
+",
+        launch("%v")
+    );
+    assert_snapshot!(calls(&module, "f"), @r"
+        entry:
+          llvm.uadd.sat.i64
+          %1 = tessera_task_begin(i64 %0, i32 32, i64 1)
+          cudaMalloc
+        on:
+          tessera_launch_prepare(i32 0, i64 0)
+          tessera_task_select(i64 %1)
+          __cudaPushCallConfiguration
+          _Z16__device_stub__kPi
+          cudaFree
+          tessera_task_free(i64 %1)
+          ret void
+        pad:
+          tessera_task_select(i64 %1)
+          cudaFree
+          tessera_task_free(i64 %1)
+        ");
+}
+
+#[test]
+fn a_program_that_asks_for_its_tasks_itself_is_left_as_it_is() {
+    let module = format!(
+        "declare i64 @tessera_task_begin(i64, i32, i64)
+define void @f(ptr %v) {{
+  call i64 @tessera_task_begin(i64 1, i32 1, i64 1)
+{}
+  ret void
+}}
+",
+        launch("%v")
+    );
+    let text = transformed(&module);
+    assert!(!text.contains("tessera_launch_prepare") && !text.contains("tessera_task_sticky"), "{text}");
+}
+
+/// Declarations that are not CUDA's: the calls stay as they are.
+#[test]
+fn functions_that_only_have_such_a_name_are_not_touched() {
+    let module = "define i32 @f(i64 %n) {
+  %r = call i32 @cudaMalloc3D(i64 %n)
+  %s = call i32 @cudaMemcpy()
+  ret i32 %r
+}
+declare i32 @cudaMalloc3D(i64)
+declare i32 @cudaMemcpy()
+";
+    assert_snapshot!(calls(module, "f"), @r"
+        tessera_launch_prepare(i32 0, i64 0)
+        cudaMalloc3D
+        tessera_launch_prepare(i32 0, i64 0)
+        cudaMemcpy
+        ret i32 %r
+        ");
+}

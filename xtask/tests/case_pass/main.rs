@@ -1,0 +1,9 @@
+//! The compiler pass in `contrib/case-pass`: what it finds in CUDA programs, and that they do the same with it.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod driver;
+mod ir;
+mod report;
+mod runs;
+mod tools;

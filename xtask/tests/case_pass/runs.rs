@@ -50,9 +50,14 @@ impl Node {
         create.arg("create").arg("--node").arg(&description).args(["--name", "n1"]);
         succeeds(create.arg("--state").arg(root.join("state")).arg("--root").arg(root.join("root")));
         let mut double = Command::new("clang++-19");
-        double.args(["-O1", "-std=c++17", "-shared", "-fPIC", "-I"]).arg(workspace().join("crates/cuda-sim/include"));
-        double.arg(source().join("tests/double/task.cpp")).arg("-o").arg(node.libraries().join("libtessera_task.so"));
-        succeeds(double.arg("-L").arg(node.libraries()).args(["-l:libcudart.so.12", "-l:libcuda.so.1", "-ldl"]));
+        double
+            .args(["-O1", "-std=c++17", "-shared", "-fPIC", "-I"])
+            .arg(workspace().join("crates/cuda-sim/include"));
+        double
+            .arg(source().join("tests/double/task.cpp"))
+            .arg("-o")
+            .arg(node.libraries().join("libtessera_task.so"));
+        succeeds(double.arg("-L").arg(node.libraries()).args(["-l:libcudart.so.12", "-ldl"]));
         node
     }
 
@@ -66,8 +71,18 @@ impl Node {
     /// Compiles a shape with kernels to `DIR/NAME`, its host side by `compiler`.
     fn compile(&self, compiler: &Path, level: &str, name: &str, kernels: &Path, to: &Path) {
         let mut command = host(compiler);
-        command.arg(level).args(["-Xclang", "-fcuda-include-gpubinary", "-Xclang"]).arg(kernels).arg(shape(name));
-        command.env("TESSERA_TASK_LIB_DIR", self.libraries()).arg("-o").arg(to).arg("-L").arg(self.libraries());
+        command
+            .arg(level)
+            .args(["-Xclang", "-fcuda-include-gpubinary", "-Xclang"])
+            .arg(kernels)
+            .arg(shape(name));
+        command
+            .env("TESSERA_TASK_LIB_DIR", self.libraries())
+            .arg("-o")
+            .arg(to)
+            .arg("-L")
+            .arg(self.libraries());
+        command.arg(format!("-Wl,-rpath-link,{}", self.libraries().display()));
         succeeds(command.args(["-l:libcudart.so.12", "-pthread"]));
     }
 }
@@ -103,7 +118,11 @@ fn check(name: &str) {
                 assert_eq!(book["begins"], book["frees"], "{name} {level} lazy={lazy}: {book}");
                 assert_eq!(book["live"], 0, "{name} {level} lazy={lazy}: {book}");
             }
-            assert_ne!((book["begins"].as_u64(), book["prepares"].as_u64()), (Some(0), Some(0)), "{name}: {book}");
+            assert_ne!(
+                (book["begins"].as_u64(), book["prepares"].as_u64()),
+                (Some(0), Some(0)),
+                "{name}: {book}"
+            );
         }
     }
 }

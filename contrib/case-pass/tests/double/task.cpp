@@ -22,6 +22,10 @@
 #include <sys/mman.h>
 #include <vector>
 
+// A function of the driver, which the runtime has loaded.
+#define NAME_OF(f) #f
+#define DRIVER(f) ((decltype(&f))dlsym(dlopen("libcuda.so.1", RTLD_NOW), NAME_OF(f)))
+
 namespace {
 
 struct Lease {
@@ -117,9 +121,9 @@ void bindAll() {
     access.location = prop.location;
     access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
     size_t size = roundUp(object.size);
-    if (cuMemAddressReserve(&at, size, 0, (CUdeviceptr)address, 0) || at != (CUdeviceptr)address ||
-        cuMemCreate(&object.memory, size, &prop, 0) || cuMemMap(at, size, 0, object.memory, 0) ||
-        cuMemSetAccess(at, size, &access, 1))
+    if (DRIVER(cuMemAddressReserve)(&at, size, 0, (CUdeviceptr)address, 0) || at != (CUdeviceptr)address ||
+        DRIVER(cuMemCreate)(&object.memory, size, &prop, 0) || DRIVER(cuMemMap)(at, size, 0, object.memory, 0) ||
+        DRIVER(cuMemSetAccess)(at, size, &access, 1))
       b.complain("a lazy object could not be bound");
     for (auto &operation : object.queue)
       operation();
@@ -208,7 +212,7 @@ int tessera_lazy_copy(void *dst, size_t dst_pitch, const void *src, size_t src_p
       data.append((const char *)src + row * src_pitch, width);
     to->queue.push_back([=] {
       for (size_t row = 0; row != height; ++row)
-        cuMemcpyHtoD((CUdeviceptr)dst + row * dst_pitch, data.data() + row * width, width);
+        DRIVER(cuMemcpyHtoD)((CUdeviceptr)dst + row * dst_pitch, data.data() + row * width, width);
     });
     return 1;
   }
@@ -224,7 +228,7 @@ int tessera_lazy_set(void *dst, size_t pitch, int value, size_t width, size_t he
     return 0;
   to->queue.push_back([=] {
     for (size_t row = 0; row != height; ++row)
-      cuMemsetD8((CUdeviceptr)dst + row * pitch, (unsigned char)value, width);
+      DRIVER(cuMemsetD8)((CUdeviceptr)dst + row * pitch, (unsigned char)value, width);
   });
   return 1;
 }
@@ -237,10 +241,10 @@ int tessera_lazy_free(void *ptr, void *, int) {
     return 0;
   size_t size = roundUp(object->size);
   if (object->bound) {
-    cuCtxSynchronize();
-    cuMemUnmap((CUdeviceptr)ptr, size);
-    cuMemRelease(object->memory);
-    cuMemAddressFree((CUdeviceptr)ptr, size);
+    DRIVER(cuCtxSynchronize)();
+    DRIVER(cuMemUnmap)((CUdeviceptr)ptr, size);
+    DRIVER(cuMemRelease)(object->memory);
+    DRIVER(cuMemAddressFree)((CUdeviceptr)ptr, size);
     book().live.erase(ptr);
     book().lazyBytes -= object->size;
   } else {

@@ -5,7 +5,15 @@
 #include "slurm/slurm_version.h"
 #include "src/common/assoc_mgr.h"
 #include "src/common/read_config.h"
+#include "src/common/run_in_daemon.h"
 #include "src/slurmctld/slurmctld.h"
+
+/* From 25.05 a plugin asks by this bit whether it is in slurmctld. */
+#ifdef IS_SLURMCTLD
+enum { TESSERA_IS_SLURMCTLD = IS_SLURMCTLD };
+#else
+enum { TESSERA_IS_SLURMCTLD = 0 };
+#endif
 
 /* A value of an unnamed enum. */
 enum {

@@ -1,6 +1,7 @@
 //! Bindings to exactly the Slurm this plugin will be loaded into.
 
 fn main() -> Result<(), slurm_bindings_build::Failure> {
+    slurm_bindings_build::asked_symbols(&["src/interfaces/select.c", "src/common/select.c"], "plugin_id")?;
     slurm_bindings_build::internal(
         &[
             "job_record_t",

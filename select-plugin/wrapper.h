@@ -13,7 +13,15 @@
 #include "src/common/job_resources.h"
 #include "src/common/node_conf.h"
 #include "src/common/read_config.h"
+#include "src/common/run_in_daemon.h"
 #include "src/slurmctld/slurmctld.h"
+
+/* From 25.05 a plugin asks by this bit whether it is in slurmctld. */
+#ifdef IS_SLURMCTLD
+enum { TESSERA_IS_SLURMCTLD = IS_SLURMCTLD };
+#else
+enum { TESSERA_IS_SLURMCTLD = 0 };
+#endif
 
 /* Macros with arguments or casts, which bindgen does not evaluate. */
 enum {

@@ -5,11 +5,10 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use lab::{Cluster, User, paths};
-use slurm_releases::Release;
+use lab::{Cluster, User};
 
 use crate::command::{TaskError, at};
-use crate::setup;
+use crate::which::Which;
 
 /// What to do with the cluster.
 #[derive(Subcommand)]
@@ -35,9 +34,8 @@ pub(crate) struct Up {
     /// A tessera.toml whose nodes are simulated, instead of the example's; one plain name per `[[nodes]]`
     #[arg(long)]
     nodes: Option<PathBuf>,
-    /// Slurm to run
-    #[arg(long, default_value_t = Release::MACHINE)]
-    slurm: Release,
+    #[command(flatten)]
+    which: Which,
     /// Build for release
     #[arg(long)]
     release: bool,
@@ -85,7 +83,7 @@ pub(crate) fn run(action: Action) -> Result<(), TaskError> {
         }
         Action::Env(Dir { dir }) => {
             let cluster = Cluster::open(&absolute(&dir)?)?;
-            if paths::chroot(cluster.release()).is_some() {
+            if cluster.chroot().is_some() {
                 return Err(TaskError::Other(format!(
                     "Slurm {} of this cluster runs in a chroot: `cargo xtask cluster run --dir {} -- sinfo`",
                     cluster.release(),
@@ -113,7 +111,7 @@ fn run_inside(inside: &Inside) -> Result<(), TaskError> {
 }
 
 fn start(up: &Up) -> Result<(), TaskError> {
-    setup::run(Some(up.slurm))?;
+    let slurm = up.which.set_up()?;
     let dir = absolute(&up.dir)?;
     if Cluster::open(&dir).is_ok() {
         lab::cluster::end(&dir);
@@ -121,7 +119,7 @@ fn start(up: &Up) -> Result<(), TaskError> {
             at(&dir, std::fs::remove_dir_all(&dir))?;
         }
     }
-    let mut builder = Cluster::builder().dir(&dir).slurm(up.slurm).stock(up.stock).guardian(guardian()?);
+    let mut builder = Cluster::builder().dir(&dir).slurm(slurm).stock(up.stock).guardian(guardian()?);
     if let Some(file) = &up.nodes {
         let text = at(file, std::fs::read_to_string(file))?;
         builder = builder.templates(lab::config::Templates::for_nodes(&text)?);
@@ -135,7 +133,7 @@ fn start(up: &Up) -> Result<(), TaskError> {
     let mut cluster = builder.start()?;
     cluster.keep();
     let dir = dir.display();
-    let speak = match paths::chroot(up.slurm) {
+    let speak = match cluster.chroot() {
         None => format!("`eval \"$(cargo xtask cluster env --dir {dir})\"`"),
         Some(_) => format!("`cargo xtask cluster run --dir {dir}` for a shell in it"),
     };

@@ -11,7 +11,9 @@ mod demo;
 mod install;
 mod man;
 mod setup;
+mod smoke;
 mod test;
+mod which;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -57,6 +59,8 @@ enum Task {
     },
     /// Measure what Tessera costs beside plain Slurm
     Bench(bench::Bench),
+    /// Run one job of each kind on a Slurm, also on one built by hand, and print one line for each kind
+    Smoke(smoke::Smoke),
     /// Hurt a cluster under load at random, and check that it stays sound
     Chaos(chaos::Chaos),
     /// Build for release and install plugins, CLI, completions, documentation and examples
@@ -67,9 +71,8 @@ enum Task {
         /// Where they are put instead, for packaging
         #[arg(long)]
         destdir: Option<PathBuf>,
-        /// Slurm the plugins are for
-        #[arg(long, default_value_t = Release::MACHINE)]
-        slurm: Release,
+        #[command(flatten)]
+        slurm: install::For,
     },
     /// End the cluster in a directory when stdin closes
     #[command(hide = true)]
@@ -93,13 +96,19 @@ fn main() -> ExitCode {
             Err(error) => Err(error),
         },
         Task::Bench(bench) => bench::run(&bench),
+        Task::Smoke(options) => match smoke::smoke(&options) {
+            Ok(true) => Ok(()),
+            // What failed is already printed.
+            Ok(false) => return ExitCode::FAILURE,
+            Err(error) => Err(error),
+        },
         Task::Chaos(chaos) => match chaos::run(&chaos) {
             Ok(true) => Ok(()),
             // The summary is the last line.
             Ok(false) => return ExitCode::FAILURE,
             Err(error) => Err(error),
         },
-        Task::Install { prefix, destdir, slurm } => install::run(&prefix, destdir.as_deref(), slurm),
+        Task::Install { prefix, destdir, slurm } => install::run(&prefix, destdir.as_deref(), &slurm),
         Task::Guard { dir, remove } => {
             lab::guardian::main(&dir, remove.is_some());
             Ok(())

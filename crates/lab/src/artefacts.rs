@@ -6,12 +6,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use slurm_releases::{Home, Release};
+use slurm_releases::Release;
 
 use crate::command::run;
 use crate::error::{HarnessError, at};
 use crate::layout::Layout;
 use crate::paths::{self, real_parts, target_dir, workspace};
+use crate::slurm::Slurm;
 
 /// How the artefacts are built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,50 +46,41 @@ const PLUGIN_FILES: [(&str, &str); 3] = [
 /// Programs and the simulator, the same for every Slurm.
 const COMMON: [&str; 2] = ["tessera", "nvml-sim"];
 
-/// The target directory that the plugins for `release` are built in.
-fn plugin_target(release: Release) -> PathBuf {
-    match release.home {
-        Home::Machine => target_dir(),
-        Home::Chroot => paths::slurm(release).join("build"),
-    }
-}
-
 /// Builds plugins, CLI and simulator.
 ///
 /// # Errors
 ///
 /// cargo's output, if it fails.
-pub fn build(release: Release, profile: Profile) -> Result<(), HarnessError> {
-    if std::env::var_os(BUILT).is_some() && profile == Profile::Debug {
+pub fn build(slurm: &Slurm, profile: Profile) -> Result<(), HarnessError> {
+    if std::env::var_os(BUILT).is_some() && profile == Profile::Debug && slurm.packaged {
         // Waits while `cargo xtask test` still builds them.
-        let lock = being_built(release)?;
-        return at(&lock_path(release), lock.lock_shared());
+        let lock = being_built(slurm.release)?;
+        return at(&lock_path(slurm.release), lock.lock_shared());
     }
     let common = ["tessera-cli", "nvml-sim"];
     let build = |mut command: Command| run(&mut command)?.ok().map(drop);
-    match release.home {
-        Home::Machine => build(cargo("build", &[&common[..], &PLUGINS].concat(), profile, &target_dir())),
-        Home::Chroot => {
-            build(cargo("build", &common, profile, &target_dir()))?;
-            build(build_plugins(release, profile))
-        }
+    if slurm.build == target_dir() {
+        return build(cargo("build", &[&common[..], &PLUGINS].concat(), profile, &target_dir()));
     }
+    build(cargo("build", &common, profile, &target_dir()))?;
+    build(build_plugins(slurm, profile))
 }
 
-/// The command that builds the plugins for a Slurm in a chroot.
+/// The command that builds the plugins for a Slurm that is not the machine's own.
 #[must_use]
-pub fn build_plugins(release: Release, profile: Profile) -> Command {
-    let mut command = cargo("build", &PLUGINS, profile, &plugin_target(release));
-    command.env("TESSERA_SLURM_SRC", paths::slurm_source(release));
+pub fn build_plugins(slurm: &Slurm, profile: Profile) -> Command {
+    let mut command = cargo("build", &PLUGINS, profile, &slurm.build);
+    command.env("TESSERA_SLURM_SRC", &slurm.source);
     command
 }
 
-/// The command that compares where Slurm's fields lie with the copy kept for a Slurm in a chroot. The unit tests of the
-/// plugins are built for the machine's own Slurm alone, so it runs this one test, on what [`build_plugins`] has built.
+/// The command that compares where Slurm's fields lie with the copy kept for its version, and the symbols that Slurm asks
+/// for with those that the plugin has. The unit tests of the plugins are built for the machine's own Slurm alone, so it runs
+/// these tests, on what [`build_plugins`] has built.
 #[must_use]
-pub fn compare_layout(release: Release) -> Command {
-    let mut command = cargo("test", &["select-plugin"], Profile::Debug, &plugin_target(release));
-    command.env("TESSERA_SLURM_SRC", paths::slurm_source(release));
+pub fn compare_layout(slurm: &Slurm) -> Command {
+    let mut command = cargo("test", &["select-plugin"], Profile::Debug, &slurm.build);
+    command.env("TESSERA_SLURM_SRC", &slurm.source);
     command.args(["--quiet", "--lib", "ffi::layout::"]);
     command
 }
@@ -137,18 +129,14 @@ pub(crate) fn install_common(layout: &Layout, profile: Profile) -> Result<(), Ha
 
 /// The three plugins as built, each with the name Slurm looks for.
 #[must_use]
-pub fn plugins(release: Release, profile: Profile) -> Vec<(PathBuf, &'static str)> {
-    let from = plugin_target(release).join(profile.dir());
+pub fn plugins(slurm: &Slurm, profile: Profile) -> Vec<(PathBuf, &'static str)> {
+    let from = slurm.build.join(profile.dir());
     PLUGIN_FILES.iter().map(|(built, name)| (from.join(built), *name)).collect()
 }
 
 /// Copies the three plugins into the cluster's plugin directory.
-pub(crate) fn install_plugins(
-    layout: &Layout,
-    release: Release,
-    profile: Profile,
-) -> Result<(), HarnessError> {
-    for (from, name) in plugins(release, profile) {
+pub(crate) fn install_plugins(layout: &Layout, slurm: &Slurm, profile: Profile) -> Result<(), HarnessError> {
+    for (from, name) in plugins(slurm, profile) {
         copy(&from, &layout.at("plugins").join(name))?;
     }
     Ok(())

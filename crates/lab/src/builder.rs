@@ -3,8 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use slurm_releases::Release;
-
 use crate::artefacts::{self, Profile};
 use crate::cluster::Cluster;
 use crate::command::PATIENCE;
@@ -14,13 +12,14 @@ use crate::error::HarnessError;
 use crate::files::{check_reachable, fresh_dir, make_dirs, write_config};
 use crate::inside::Inside;
 use crate::layout::Layout;
-use crate::{accounting, backup, paths, sim, small_disk};
+use crate::slurm::Slurm;
+use crate::{accounting, backup, sim, small_disk};
 
 /// Describes a cluster; [`Builder::start`] makes it.
 #[derive(Debug)]
 pub struct Builder {
     dir: Option<PathBuf>,
-    release: Release,
+    slurm: Option<Slurm>,
     profile: Profile,
     stock: bool,
     templates: Option<Templates>,
@@ -30,6 +29,7 @@ pub struct Builder {
     state_kib: Option<u32>,
     device_cgroup: bool,
     backup: bool,
+    by_host_name: bool,
 }
 
 impl Cluster {
@@ -38,7 +38,7 @@ impl Cluster {
     pub fn builder() -> Builder {
         Builder {
             dir: None,
-            release: Release::MACHINE,
+            slurm: None,
             profile: Profile::Debug,
             stock: false,
             templates: None,
@@ -48,6 +48,7 @@ impl Cluster {
             state_kib: None,
             device_cgroup: false,
             backup: false,
+            by_host_name: false,
         }
     }
 }
@@ -60,10 +61,10 @@ impl Builder {
         self
     }
 
-    /// Runs this Slurm instead of the machine's own.
+    /// Runs this Slurm instead of [`Slurm::by_default`]: a series of the set-up, or one that somebody has built.
     #[must_use]
-    pub fn slurm(mut self, release: Release) -> Self {
-        self.release = release;
+    pub fn slurm(mut self, slurm: impl Into<Slurm>) -> Self {
+        self.slurm = Some(slurm.into());
         self
     }
 
@@ -119,6 +120,14 @@ impl Builder {
         self
     }
 
+    /// Starts slurmd without its node's name, which it then finds by this machine's host name, as on a site's nodes. For a
+    /// cluster of one node.
+    #[must_use]
+    pub fn by_host_name(mut self) -> Self {
+        self.by_host_name = true;
+        self
+    }
+
     /// Gives the state of each node a file system of its own of this size, which a test can fill.
     #[must_use]
     pub fn small_state(mut self, kib: u32) -> Self {
@@ -169,8 +178,9 @@ impl Builder {
         if self.device_cgroup {
             templates.use_device_cgroup();
         }
+        let slurm = self.slurm.map_or_else(Slurm::by_default, Ok)?;
         if !self.stock {
-            artefacts::build(self.release, self.profile)?;
+            artefacts::build(&slurm, self.profile)?;
         }
         let (dir, remove_dir) = match self.dir {
             Some(dir) => (dir, false),
@@ -180,12 +190,13 @@ impl Builder {
         check_reachable(&dir)?;
         make_dirs(&layout, &templates.node_names())?;
         let cluster = Cluster {
-            inside: Inside { chroot: paths::chroot(self.release) },
+            inside: Inside { chroot: slurm.chroot() },
             guardian: self.guardian.map(|program| start_guardian(&program, &dir, remove_dir)).transpose()?,
             nodes: templates.node_names(),
-            release: self.release,
+            slurm,
             children: Vec::new(),
             keep: false,
+            by_host_name: self.by_host_name,
             remove_dir,
             layout,
         };
@@ -204,7 +215,7 @@ impl Builder {
             sim::plain_device_nodes(&cluster.layout, &templates)?;
         } else {
             artefacts::install_common(&cluster.layout, self.profile)?;
-            artefacts::install_plugins(&cluster.layout, self.release, self.profile)?;
+            artefacts::install_plugins(&cluster.layout, &cluster.slurm, self.profile)?;
             sim::create_nodes(&cluster, &templates)?;
         }
         Ok(cluster)

@@ -12,14 +12,15 @@ use crate::error::{HarnessError, at};
 use crate::inside::Inside;
 use crate::layout::Layout;
 use crate::process::{PidFile, leftovers};
+use crate::slurm::Slurm;
+use crate::small_disk;
 use crate::user::User;
-use crate::{paths, small_disk};
 
 /// A running cluster. When dropped, it ends its daemons and everything they left running, unless it is kept.
 #[derive(Debug)]
 pub struct Cluster {
     pub(crate) layout: Layout,
-    pub(crate) release: Release,
+    pub(crate) slurm: Slurm,
     pub(crate) nodes: Vec<String>,
     pub(crate) inside: Inside,
     /// Daemons that are our children, to be waited for when they end.
@@ -27,6 +28,8 @@ pub struct Cluster {
     /// It holds the guardian's stdin open: when this process ends, however it ends, the guardian acts.
     pub(crate) guardian: Option<Child>,
     pub(crate) keep: bool,
+    /// Whether slurmd is started without its node's name.
+    pub(crate) by_host_name: bool,
     /// Whether the directory was made by us and goes with the cluster.
     pub(crate) remove_dir: bool,
 }
@@ -50,24 +53,33 @@ impl Cluster {
         let text = at(&path, read)?;
         let bad = || HarnessError::Unexpected(format!("{}: not a cluster's description", path.display()));
         let value: serde_json::Value = serde_json::from_str(&text).map_err(|_| bad())?;
-        let release: Release = value["slurm"].as_str().and_then(|v| v.parse().ok()).ok_or_else(bad)?;
+        let path_of = |key: &str| value[key].as_str().map(Path::new);
+        let slurm = match (path_of("source"), path_of("prefix")) {
+            (Some(source), Some(prefix)) => Slurm::by_hand(source, Some(prefix))?,
+            _ => value["slurm"].as_str().and_then(|v| v.parse::<Release>().ok()).ok_or_else(bad)?.into(),
+        };
         let names = value["nodes"].as_array().ok_or_else(bad)?;
         let nodes = names.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect();
         Ok(Self {
             layout,
-            release,
             nodes,
-            inside: Inside { chroot: paths::chroot(release) },
+            inside: Inside { chroot: slurm.chroot() },
+            slurm,
             children: Vec::new(),
             guardian: None,
             keep: true,
+            by_host_name: false,
             remove_dir: false,
         })
     }
 
     /// Writes what [`Cluster::open`] reads.
     pub(crate) fn describe(&self) -> Result<(), HarnessError> {
-        let value = serde_json::json!({ "slurm": self.release.series, "nodes": self.nodes });
+        let mut value = serde_json::json!({ "slurm": self.slurm.release.series, "nodes": self.nodes });
+        if let Some(prefix) = &self.slurm.prefix {
+            value["prefix"] = prefix.display().to_string().into();
+            value["source"] = self.slurm.source.display().to_string().into();
+        }
         let path = self.layout.at("cluster.json");
         at(&path, fs::write(&path, value.to_string()))
     }
@@ -87,13 +99,22 @@ impl Cluster {
     /// The Slurm it runs.
     #[must_use]
     pub fn release(&self) -> Release {
-        self.release
+        self.slurm.release
+    }
+
+    /// The root of the chroot that its daemons run in; `None` if they run on the machine itself.
+    #[must_use]
+    pub fn chroot(&self) -> Option<&Path> {
+        self.inside.chroot.as_deref()
     }
 
     /// What `cluster env` prints: the variables under which Slurm's commands and Tessera's speak to this cluster.
     #[must_use]
     pub fn environment(&self) -> Vec<(&'static str, String)> {
-        let path = std::env::var("PATH").unwrap_or_default();
+        let mut path = std::env::var("PATH").unwrap_or_default();
+        if let Some(prefix) = &self.slurm.prefix {
+            path = format!("{0}/bin:{0}/sbin:{path}", prefix.display());
+        }
         let mut all = vec![
             ("SLURM_CONF", self.layout.etc("slurm.conf").display().to_string()),
             ("LD_LIBRARY_PATH", self.layout.at("lib").display().to_string()),

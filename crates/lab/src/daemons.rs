@@ -64,7 +64,9 @@ impl Cluster {
                 crate::backup::named(crate::backup::BACKUP, &command)
             }
             Daemon::Slurmd(node) => {
-                let mut command = self.daemon_command("slurmd", &["-D", "-N", node]);
+                let named = ["-D", "-N", node];
+                let args = if self.by_host_name { &named[..1] } else { &named };
+                let mut command = self.daemon_command("slurmd", args);
                 command.env("NVML_SIM_STATE", self.layout.sim_state(node));
                 command
             }
@@ -88,7 +90,7 @@ impl Cluster {
     }
 
     fn daemon_command(&self, program: &str, args: &[&str]) -> Command {
-        let mut command = self.inside.command(self.layout.dir(), None, &format!("/usr/sbin/{program}"));
+        let mut command = self.inside.command(self.layout.dir(), None, &self.slurm.daemon(program));
         command.args(args).envs(self.environment()).env_remove("NVML_SIM_STATE");
         command
     }

@@ -85,7 +85,7 @@ pub(crate) fn write_config(
         host: host.trim(),
         controller_port: ports[0],
         node_ports: &ports[1..],
-        slurm_plugins: "/usr/lib/x86_64-linux-gnu/slurm-wlm",
+        slurm_plugins: &cluster.slurm.plugin_dir(),
         stock,
     };
     let write = |name: &str, text: &str, mode: u32| {
@@ -100,7 +100,7 @@ pub(crate) fn write_config(
     write("tessera.toml", &place.tessera(&templates.tessera), 0o644)?;
     write(
         "cgroup.conf",
-        &format!("CgroupPlugin={}\n{}", cluster.release.cgroup_plugin, templates.cgroup),
+        &format!("CgroupPlugin={}\n{}", cluster.slurm.release.cgroup_plugin, templates.cgroup),
         0o644,
     )?;
     write("tessera-health", &place.health(&templates.health), 0o755)?;

@@ -28,6 +28,7 @@ mod ports;
 pub mod process;
 mod ready;
 mod sim;
+pub mod slurm;
 mod small_disk;
 mod user;
 
@@ -37,4 +38,5 @@ pub use daemons::Daemon;
 pub use error::HarnessError;
 pub use jobs::{Job, JobId};
 pub use layout::Layout;
+pub use slurm::Slurm;
 pub use user::User;

@@ -20,8 +20,8 @@ pub fn slurm_source(release: Release) -> PathBuf {
 #[must_use]
 pub fn chroot(release: Release) -> Option<PathBuf> {
     match release.home {
-        Home::Machine => None,
-        Home::Chroot => Some(slurm(release).join("chroot")),
+        Home::Machine | Home::Prefix => None,
+        Home::Chroot(_) => Some(slurm(release).join("chroot")),
     }
 }
 

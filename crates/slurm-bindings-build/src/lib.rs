@@ -29,7 +29,8 @@ const HEAD: &str = "/// What bindgen read from Slurm's headers; see `build.rs` f
 mod sys {
 ";
 
-/// Generates internal bindings for a plugin of slurmctld, and sets the cfg of Slurm's series.
+/// Generates internal bindings for a plugin of slurmctld, and sets `slurm_since` for Slurm's series and all older
+/// ones.
 ///
 /// bindgen reads the crate's `wrapper.h` with the headers of a configured source tree. `types` and `values` are regular
 /// expressions; what they match is kept.
@@ -39,12 +40,13 @@ mod sys {
 /// There is no configured source tree, its series is not in [`Release::ALL`], or bindgen cannot read the headers.
 pub fn internal(types: &[&str], values: &[&str]) -> Result<(), Failure> {
     println!("cargo::rerun-if-changed=wrapper.h");
-    for release in Release::ALL {
-        println!("cargo::rustc-check-cfg=cfg({})", release.cfg);
-    }
+    let all = Release::ALL.map(|release| format!("{:?}", release.series)).join(", ");
+    println!("cargo::rustc-check-cfg=cfg(slurm_since, values({all}))");
     let tree = include_dir("config.h", &[])?;
     let header = std::fs::read_to_string(tree.join(VERSION_HEADER))?;
-    println!("cargo::rustc-cfg={}", release(&header)?.cfg);
+    for release in release(&header)?.since() {
+        println!("cargo::rustc-cfg=slurm_since={:?}", release.series);
+    }
     let mut builder = Builder::default()
         .header("wrapper.h")
         .default_enum_style(bindgen::EnumVariation::Consts)
@@ -58,6 +60,32 @@ pub fn internal(types: &[&str], values: &[&str]) -> Result<(), Failure> {
         builder = builder.allowlist_var(name);
     }
     write(builder, &tree)
+}
+
+/// Writes `asked.rs` into `OUT_DIR`: an array of the symbols that Slurm looks up in a plugin, as its source lists them.
+///
+/// `files` are the places where the source has had that list, relative to the source tree; `first` is its first entry. A
+/// test compares it with what the plugin exports.
+///
+/// # Errors
+///
+/// No file has such a list.
+pub fn asked_symbols(files: &[&str], first: &str) -> Result<(), Failure> {
+    let tree = include_dir("config.h", &[])?;
+    let texts = files.iter().filter_map(|file| std::fs::read_to_string(tree.join(file)).ok());
+    let found = texts.filter_map(|text| listed(&text, first)).next();
+    let found =
+        found.ok_or_else(|| format!("{}: no list of symbols in {}", tree.display(), files.join(", ")))?;
+    let out = PathBuf::from(env::var("OUT_DIR")?).join("asked.rs");
+    std::fs::write(out, format!("{found:?}\n"))?;
+    Ok(())
+}
+
+/// The strings of the C array that begins with `first`.
+fn listed(source: &str, first: &str) -> Option<Vec<String>> {
+    let begin = source.find(&format!("\"{first}\""))?;
+    let array = source[begin..].split('}').next()?;
+    Some(array.split('"').skip(1).step_by(2).map(str::to_owned).collect())
 }
 
 /// Generates bindings of what `builder` asks for from Slurm's public headers (`slurm/*.h`). The headers in `/usr/include`
@@ -133,8 +161,15 @@ mod tests {
         let of = |hex: &str| release(&format!("/* x */\n#define SLURM_VERSION_NUMBER {hex}\n"));
         assert_eq!(of("0x160508").unwrap(), Release::V22_05);
         assert_eq!(of("0x180b05").unwrap(), Release::V24_11);
-        assert!(of("0x150805").unwrap_err().to_string().contains("`21.08` is not a tested Slurm"));
+        assert!(of("0x150805").unwrap_err().to_string().contains("Slurm 21.08 is not one"));
         assert!(release("").is_err());
+    }
+
+    #[test]
+    fn asked_symbols_are_those_of_the_array() {
+        let source = "x = \"b\";\nstatic const char *syms[] = {\n\t\"a_p_id\",\t/* x */\n\t\"a_p_test\"\n};\nf(\"c\");";
+        assert_eq!(listed(source, "a_p_id").unwrap(), ["a_p_id", "a_p_test"]);
+        assert_eq!(listed(source, "a"), None);
     }
 
     #[test]

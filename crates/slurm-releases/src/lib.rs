@@ -1,10 +1,11 @@
 //! The one table of Slurm series that Tessera is built for and tested with.
 //!
-//! A new series is one more constant of [`Release`], named in [`Release::ALL`]. The plugins' build scripts, the set-up,
-//! the cluster harness and the tests all read this table; no other file lists series.
+//! A new series is one more row of [`Release::ALL`]. The plugins' build scripts, the set-up, the cluster harness and the
+//! tests all read this table; no other file lists series.
 //!
-//! Where C declarations differ between series, a plugin has one file of code per [`Release::cfg`]. A series whose hooks
-//! and structs equal those of an older one takes the older one's cfg and needs no code.
+//! Where C declarations differ between series, a plugin has one file, `version.rs`, that chooses by `cfg(slurm_since =
+//! "24.05")`: the build scripts set it for each series up to the one they build for. A series whose hooks and structs equal
+//! those of the one before needs no code.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
@@ -12,15 +13,11 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// One Slurm series, and all that differs between it and the others.
+/// One Slurm series, and all that differs between it and the others outside the plugins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Release {
     /// Major and minor number, `24.11` for instance: on the command line, in directory names, in Slurm's own version.
     pub series: &'static str,
-    /// The cfg that the build scripts of slurmctld's plugins set. It selects the file with this series' hooks.
-    pub cfg: &'static str,
-    /// The Debian release that ships this series: its packages and its source are what the tests use.
-    pub debian: Debian,
     /// Where a test cluster's daemons of this series run.
     pub home: Home,
     /// `CgroupPlugin` of a test cluster, which may have no systemd and no writable cgroup tree, as in a container. When
@@ -37,50 +34,74 @@ pub struct Debian {
     pub suite: &'static str,
 }
 
+impl Debian {
+    /// The release that the machine itself must run for the set-up.
+    pub const MACHINE: Self = Self { number: "12", suite: "bookworm" };
+    const TRIXIE: Self = Self { number: "13", suite: "trixie" };
+}
+
 /// Where Slurm's daemons and commands run in a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Home {
     /// On the machine itself, from its own packages. One series only.
     Machine,
-    /// In a chroot of [`Release::debian`], made by debootstrap below `target/`.
-    Chroot,
+    /// In a chroot of this Debian, which ships the series, made by debootstrap below `target/`.
+    Chroot(Debian),
+    /// Debian ships no such Slurm. The tests do not run it; `cargo xtask smoke` runs one that somebody has built.
+    Prefix,
 }
 
 impl Release {
     /// Measured as 22.05.8.
-    ///
-    /// - `select_p_job_test` takes the cores to avoid; five more select hooks exist, which 24.11 dropped.
-    /// - A job's shards on a node come from one GPU. Reservations hold no GPUs. There is no `RestrictedCoresPerGPU`.
-    /// - slurmd needs a cgroup plugin; the v1 one touches nothing before it is used.
-    pub const V22_05: Self = Self {
-        series: "22.05",
-        cfg: "slurm_22_05",
-        debian: Debian { number: "12", suite: "bookworm" },
-        home: Home::Machine,
-        cgroup_plugin: "cgroup/v1",
-    };
+    pub const V22_05: Self = Self { series: "22.05", home: Home::Machine, cgroup_plugin: V1 };
 
     /// Measured as 24.11.5.
-    ///
-    /// - `select_p_job_test` takes the reserved GPUs and a will-run structure.
-    /// - A job's shards on a node have one amount per GPU. Reservations can hold GPUs. `RestrictedCoresPerGPU` exists.
-    pub const V24_11: Self = Self {
-        series: "24.11",
-        cfg: "slurm_24_11",
-        debian: Debian { number: "13", suite: "trixie" },
-        home: Home::Chroot,
-        cgroup_plugin: "disabled",
-    };
+    pub const V24_11: Self =
+        Self { series: "24.11", home: Home::Chroot(Debian::TRIXIE), cgroup_plugin: DISABLED };
 
     /// Every series, oldest first.
-    pub const ALL: [Self; 2] = [Self::V22_05, Self::V24_11];
+    pub const ALL: [Self; 8] = [
+        Self::V22_05,
+        Self::by_hand("23.02", V1),
+        Self::by_hand("23.11", V1),
+        Self::by_hand("24.05", DISABLED),
+        Self::V24_11,
+        Self::by_hand("25.05", DISABLED),
+        Self::by_hand("25.11", DISABLED),
+        Self::by_hand("26.05", DISABLED),
+    ];
 
     /// The series that runs on the machine itself: the default wherever a series can be chosen.
     pub const MACHINE: Self = Self::V22_05;
 
+    const fn by_hand(series: &'static str, cgroup_plugin: &'static str) -> Self {
+        Self { series, home: Home::Prefix, cgroup_plugin }
+    }
+
     /// Series that run in a chroot, oldest first.
     pub fn in_chroots() -> impl Iterator<Item = Self> {
-        Self::ALL.into_iter().filter(|release| release.home == Home::Chroot)
+        Self::ALL.into_iter().filter(|release| matches!(release.home, Home::Chroot(_)))
+    }
+
+    /// Series that the set-up installs, with the Debian that ships each, oldest first.
+    pub fn packaged() -> impl Iterator<Item = (Self, Debian)> {
+        Self::ALL.into_iter().filter_map(|release| Some((release, release.debian()?)))
+    }
+
+    /// The Debian that ships this series: its packages and its source are what the tests use.
+    #[must_use]
+    pub fn debian(self) -> Option<Debian> {
+        match self.home {
+            Home::Machine => Some(Debian::MACHINE),
+            Home::Chroot(debian) => Some(debian),
+            Home::Prefix => None,
+        }
+    }
+
+    /// This series and every older one, oldest first: the values of `cfg(slurm_since)` for it.
+    pub fn since(self) -> impl Iterator<Item = Self> {
+        let last = Self::ALL.iter().position(|release| *release == self);
+        Self::ALL.into_iter().take(last.map_or(0, |last| last + 1))
     }
 
     /// Directory of this series below Cargo's target directory. Holds Slurm's source, and the chroot if there is one.
@@ -104,12 +125,25 @@ impl Release {
         format!("{}.{:02}", number >> 16 & 0xff, number >> 8 & 0xff).parse()
     }
 
+    /// The series of a version as Slurm's commands print it, `24.11.5` or `24.11.0-0rc1`.
+    ///
+    /// # Errors
+    ///
+    /// The version that was given and the series in the table.
+    pub fn of_version(version: &str) -> Result<Self, Unknown> {
+        let known = Self::ALL.into_iter().find(|release| release.is_series_of(version));
+        known.ok_or_else(|| Unknown(version.to_owned()))
+    }
+
     /// Whether `version` is of this series: `24.11.5` is of `24.11`.
     #[must_use]
     pub fn is_series_of(self, version: &str) -> bool {
         version.strip_prefix(self.series).is_some_and(|micro| micro.is_empty() || micro.starts_with('.'))
     }
 }
+
+const V1: &str = "cgroup/v1";
+const DISABLED: &str = "disabled";
 
 impl fmt::Display for Release {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -132,8 +166,8 @@ pub struct Unknown(String);
 
 impl fmt::Display for Unknown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let known = Release::ALL.map(|release| release.series).join(" or ");
-        write!(f, "`{}` is not a tested Slurm: {known}", self.0)
+        let known = Release::ALL.map(|release| release.series).join(", ");
+        write!(f, "Slurm {} is not one that Tessera knows: {known}", self.0)
     }
 }
 
@@ -156,9 +190,17 @@ mod tests {
     fn the_series_is_read_from_slurms_version() {
         assert_eq!(Release::of_version_number(0x16_0508), Ok(Release::V22_05));
         assert_eq!(Release::of_version_number(0x18_0b05), Ok(Release::V24_11));
-        let unknown = Release::of_version_number(0x18_0505).unwrap_err();
-        assert_eq!(unknown.to_string(), "`24.05` is not a tested Slurm: 22.05 or 24.11");
+        assert_eq!(Release::of_version("24.11.0-0rc1"), Ok(Release::V24_11));
+        let unknown = Release::of_version_number(0x15_0805).unwrap_err().to_string();
+        let known = "22.05, 23.02, 23.11, 24.05, 24.11, 25.05, 25.11, 26.05";
+        assert_eq!(unknown, format!("Slurm 21.08 is not one that Tessera knows: {known}"));
         assert!(Release::V24_11.is_series_of("24.11.5") && Release::V24_11.is_series_of("24.11"));
         assert!(!Release::V24_11.is_series_of("24.110.1") && !Release::V24_11.is_series_of("22.05.8"));
+    }
+
+    #[test]
+    fn a_series_has_what_older_ones_brought() {
+        let since: Vec<&str> = Release::V24_11.since().map(|release| release.series).collect();
+        assert_eq!(since, ["22.05", "23.02", "23.11", "24.05", "24.11"]);
     }
 }

@@ -4,7 +4,9 @@ use std::ffi::{c_char, c_int};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use plugin_rt::slurmctld::{in_slurmctld, struct_at};
+use plugin_rt::spank_env::is_named;
 use plugin_rt::{guard_ok, log, set_job};
+use protocol::wire::REQUEST_ENV;
 
 use super::host::Host;
 use super::{desc, sys};
@@ -39,26 +41,25 @@ fn fresh<'a>(host: &Host, site: &'a mut Option<Site>) -> Rules<'a> {
     site.rules()
 }
 
+/// Never an error: a slurmctld that cannot load one of its job submit plugins does not start.
 #[unsafe(no_mangle)]
 extern "C" fn init() -> c_int {
     plugin_rt::install_panic_hook();
-    if !in_slurmctld() {
-        return SUCCESS;
-    }
-    guard_ok("init", ERROR, || match Host::found() {
-        Ok(host) => {
-            fresh(host, &mut lock());
-            SUCCESS
+    guard_ok("init", (), || {
+        let host = in_slurmctld(sys::TESSERA_IS_SLURMCTLD).and_then(|inside| {
+            if inside { Host::found().as_ref().map(Some).map_err(Clone::clone) } else { Ok(None) }
+        });
+        match host {
+            Ok(None) => {}
+            Ok(Some(host)) => {
+                fresh(host, &mut lock());
+            }
+            Err(missing) => log::error(format_args!(
+                "job submit plugin: {}: requests for GPUs by Tessera's options are refused, all other jobs are left to Slurm",
+                missing.built_for(sys::SLURM_VERSION_NUMBER)
+            )),
         }
-        Err(missing) => {
-            log::error(format_args!("job submit plugin: {missing}"));
-            ERROR
-        }
-    })
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn fini() -> c_int {
+    });
     SUCCESS
 }
 
@@ -77,7 +78,10 @@ unsafe extern "C" fn job_submit(
 }
 
 fn submit(job: &mut sys::job_desc_msg_t, message: *mut *mut c_char) -> c_int {
-    let Some(host) = Host::get() else { return SUCCESS };
+    let Some(host) = Host::get() else {
+        let asks = desc::described(job).env.iter().any(|entry| is_named(entry, REQUEST_ENV));
+        return if asks { INVALID_GRES } else { SUCCESS };
+    };
     let mut site = lock();
     let answer = hooks::submit(&desc::described(job), fresh(host, &mut site), host);
     desc::apply(host, job, &answer.effects);

@@ -4,11 +4,11 @@ use std::ffi::c_int;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use plugin_rt::slurmctld::in_slurmctld;
+use plugin_rt::slurmctld::{MissingSymbol, in_slurmctld};
 use plugin_rt::{Chain, guard_ok, log};
 
 use super::host::Host;
-use super::{hooks, host, real, sys};
+use super::{hooks, host, real, sys, version};
 use crate::site::{self, Site};
 
 plugin_rt::exported_text!(plugin_name, "Tessera: GPU placement on top of select/cons_tres");
@@ -22,8 +22,12 @@ static plugin_id: u32 = sys::SELECT_PLUGIN_CONS_TRES;
 #[unsafe(no_mangle)]
 static plugin_version: u32 = sys::SLURM_VERSION_NUMBER;
 
-/// What is called here of Slurm's own plugin.
-pub(super) const NAMES: &[&str] = &[
+/// What is called of Slurm's own plugin: here, or in `version`.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    NAMES.iter().copied().chain(version::names())
+}
+
+const NAMES: &[&str] = &[
     "init",
     "fini",
     "select_p_reconfigure",
@@ -33,6 +37,7 @@ pub(super) const NAMES: &[&str] = &[
     "select_p_job_fini",
     "select_p_job_resized",
     "select_p_job_expand",
+    #[cfg(not(slurm_since = "25.05"))]
     "select_p_step_start",
 ];
 
@@ -47,18 +52,31 @@ extern "C" fn init() -> c_int {
         return ERROR;
     }
     let rc = call_real!(init() -> c_int, else SUCCESS);
-    if rc != SUCCESS || !in_slurmctld() {
+    if rc != SUCCESS {
         return rc;
     }
-    // An error from here would make Slurm take the next file of this name in PluginDir: its own plugin, without us.
-    if let Err(missing) = Host::found() {
-        host::fatal(&format!("tessera: select plugin: {missing}"));
+    match places_jobs() {
+        Ok(false) => return rc,
+        Ok(true) => {}
+        Err(missing) => {
+            log::error(format_args!(
+                "select plugin: {}: GPUs are left to Slurm",
+                missing.built_for(sys::SLURM_VERSION_NUMBER)
+            ));
+            return rc;
+        }
     }
     guard_ok("init", (), configure);
     if let Some(bad) = guard_ok("init", None, || bad_at_reconfiguration(&|name| std::env::var(name).ok())) {
         host::fatal(&format!("tessera: {bad}"));
     }
     rc
+}
+
+/// Whether this process is slurmctld. Everywhere else the plugin only forwards, and in a slurmctld that lacks a symbol.
+fn places_jobs() -> Result<bool, MissingSymbol> {
+    let inside = in_slurmctld(sys::TESSERA_IS_SLURMCTLD)?;
+    if inside { Host::found().as_ref().map(|_| true).map_err(Clone::clone) } else { Ok(false) }
 }
 
 static SITE: Mutex<Site> = Mutex::new(Site::new());
@@ -82,13 +100,8 @@ fn bad_at_reconfiguration(env: &dyn Fn(&str) -> Option<String>) -> Option<String
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn fini() -> c_int {
-    call_real!(fini() -> c_int, else SUCCESS)
-}
-
-#[unsafe(no_mangle)]
 unsafe extern "C" fn select_p_reconfigure() -> c_int {
-    if in_slurmctld() {
+    if places_jobs() == Ok(true) {
         guard_ok("reconfigure", (), configure);
     }
     let rc = call_real!(select_p_reconfigure() -> c_int, else ERROR);
@@ -131,6 +144,7 @@ unsafe extern "C" fn select_p_job_resized(
     rc
 }
 
+#[cfg(not(slurm_since = "25.05"))]
 #[unsafe(no_mangle)]
 unsafe extern "C" fn select_p_step_start(step: *mut sys::step_record_t) -> c_int {
     guard_ok("step_start", (), || hooks::step_starts(step));

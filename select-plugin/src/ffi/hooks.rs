@@ -21,7 +21,9 @@ use plugin_rt::{log, set_job};
 use protocol::wire::{PLACEMENT_ENV, WHY_ENV};
 
 use super::host::Host;
-use super::{apply, read, steps, sys};
+#[cfg(not(slurm_since = "25.05"))]
+use super::steps;
+use super::{apply, read, sys};
 use crate::effect::Effect;
 use crate::life::{self, NodeGpus, Running};
 use crate::memory::Memory;
@@ -139,6 +141,7 @@ pub(super) fn allocated(job: *mut sys::job_record_t) {
 }
 
 /// A step has its devices, and its credential is not made yet.
+#[cfg(not(slurm_since = "25.05"))]
 pub(super) fn step_starts(step: *mut sys::step_record_t) {
     // SAFETY: select.h: a live step, under slurmctld's job write lock.
     let Some(step) = (unsafe { step.as_ref() }) else { return };

@@ -4,6 +4,8 @@
 //! right; for the very release that `golden/` names, a difference means that the headers are not what they claim.
 //! `UPDATE_GOLDEN=1 cargo test -p select-plugin` writes the file anew.
 //!
+//! Beside it, the symbols that Slurm looks up are compared with those that the plugin has.
+//!
 //! The tests of the plugins are built for the machine's own Slurm. For those in chroots `cargo xtask test` builds and runs
 //! this module alone, once more each.
 
@@ -11,8 +13,8 @@ use std::fmt::Write as _;
 use std::mem::offset_of;
 
 use super::sys::{
-    gres_job_state_t, gres_node_state_t, gres_state_t, gres_step_state_t, job_record_t, job_resources_t,
-    node_record_t, part_record_t, slurm_conf_t, step_record_t,
+    gres_job_state_t, gres_node_state_t, gres_state_t, job_record_t, job_resources_t, node_record_t,
+    part_record_t, slurm_conf_t,
 };
 
 use super::version::JobDetails;
@@ -29,7 +31,7 @@ macro_rules! table {
 }
 
 fn offsets() -> String {
-    table! {
+    let mut all = table! {
         job_record_t {
             admin_comment, magic, bit_flags, details, end_time, gres_list_alloc, gres_list_req, job_id, job_resrcs, job_state,
             part_ptr, spank_job_env, spank_job_env_size, start_time, tres_per_node, user_id,
@@ -46,10 +48,25 @@ fn offsets() -> String {
             gres_bit_alloc, gres_cnt_config, topo_cnt, topo_core_bitmap, topo_gres_bitmap, topo_gres_cnt_alloc, topo_gres_cnt_avail,
             topo_type_id,
         }
-        gres_step_state_t { gres_bit_alloc, node_cnt, type_id }
-        step_record_t { gres_list_alloc, job_ptr }
         part_record_t { magic, node_bitmap }
         slurm_conf_t { plugindir, slurm_conf }
+    };
+    all.push_str(&of_steps());
+    all
+}
+
+/// Since 25.05 a select plugin is not told of steps.
+#[cfg(slurm_since = "25.05")]
+fn of_steps() -> String {
+    String::new()
+}
+
+#[cfg(not(slurm_since = "25.05"))]
+fn of_steps() -> String {
+    use super::sys::{gres_step_state_t, step_record_t};
+    table! {
+        gres_step_state_t { gres_bit_alloc, node_cnt, type_id }
+        step_record_t { gres_list_alloc, job_ptr }
     }
 }
 
@@ -67,6 +84,18 @@ fn offsets_are_those_of_the_tested_release() {
         // A release nobody has tested: its own headers are all there is to go by.
         Err(_) => println_skip(&name),
     }
+}
+
+/// Slurm ends slurmctld if a plugin lacks one of them.
+#[test]
+fn every_symbol_that_slurm_asks_for_is_there() {
+    let asked: &[&str] = &include!(concat!(env!("OUT_DIR"), "/asked.rs"));
+    let ours: Vec<&str> = super::entry::names().chain(["plugin_id"]).collect();
+    let missing: Vec<&&str> = asked.iter().filter(|symbol| !ours.contains(symbol)).collect();
+    assert!(missing.is_empty() && asked.contains(&"select_p_job_test"), "missing: {missing:?}");
+    // And nothing is forwarded that this Slurm does not know: its plugin would lack it.
+    let unknown: Vec<&&str> = ours.iter().filter(|ours| !asked.contains(ours)).collect();
+    assert_eq!(unknown, [&"init", &"fini"]);
 }
 
 #[expect(clippy::print_stdout, reason = "a test says what it skipped")]

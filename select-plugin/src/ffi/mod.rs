@@ -14,10 +14,8 @@ mod passed_on;
 mod read;
 mod real;
 mod room;
+#[cfg(not(slurm_since = "25.05"))]
 mod steps;
-
-#[cfg_attr(slurm_22_05, path = "v22_05.rs")]
-#[cfg_attr(slurm_24_11, path = "v24_11.rs")]
 mod version;
 
 include!(concat!(env!("OUT_DIR"), "/sys.rs"));

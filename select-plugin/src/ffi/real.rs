@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use super::{entry, host, passed_on, version};
+use plugin_rt::slurmctld::version;
+
+use super::{entry, host, sys};
 
 /// The name of the file, which both plugins have.
 const FILE: &str = "select_cons_tres.so";
@@ -29,8 +31,15 @@ pub(super) enum RealError {
         "no {FILE} other than this plugin in PluginDir={dirs}; append Slurm's own plugin directory to it"
     )]
     NotFound { dirs: String },
-    /// It is of another Slurm.
-    #[error("{path} has no {symbol}; Tessera was built for another Slurm")]
+    /// It is of another Slurm, by its version.
+    #[error("built for Slurm {}, but {path} is of Slurm {}", version(sys::SLURM_VERSION_NUMBER), version(*.found))]
+    OfAnother {
+        path: PathBuf,
+        /// Its `plugin_version`.
+        found: u32,
+    },
+    /// It is of another Slurm, by its symbols.
+    #[error("built for Slurm {}, but {path} has no {symbol}", version(sys::SLURM_VERSION_NUMBER))]
     Incomplete {
         path: PathBuf,
         /// The first symbol that it lacks.
@@ -94,10 +103,14 @@ fn open(path: &Path) -> Result<Option<ptr::NonNull<c_void>>, RealError> {
     if in_handle(handle, c"tessera_select_marker").is_some() {
         return Ok(None);
     }
-    let lacks = |name: &&&str| CString::new(**name).map_or(true, |name| in_handle(handle, &name).is_none());
-    match [entry::NAMES, passed_on::NAMES, version::NAMES].into_iter().flatten().find(lacks) {
-        Some(symbol) => Err(RealError::Incomplete { path: path.to_owned(), symbol }),
-        None => Ok(Some(handle)),
+    let lacks = |name: &&str| CString::new(*name).map_or(true, |name| in_handle(handle, &name).is_none());
+    if let Some(symbol) = entry::names().find(lacks) {
+        return Err(RealError::Incomplete { path: path.to_owned(), symbol });
+    }
+    // SAFETY: src/common/plugin.c reads `const uint32_t plugin_version` of every plugin, so Slurm's own has it.
+    match in_handle(handle, c"plugin_version").map(|version| unsafe { version.cast::<u32>().read() }) {
+        Some(sys::SLURM_VERSION_NUMBER) => Ok(Some(handle)),
+        found => Err(RealError::OfAnother { path: path.to_owned(), found: found.unwrap_or_default() }),
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use lab::paths::target_dir;
-use slurm_releases::Release;
+use slurm_releases::Debian;
 
 use super::sources::{machine_mirrors, render};
 use crate::command::{TaskError, at, output};
@@ -26,7 +26,7 @@ impl Apt {
         let file = apt.dir.join("debian.sources");
         // The main archive only. The upstream tar file is the same in every archive, and one mirror of the security
         // archive listed a source package that it did not have.
-        let mirrors = machine_mirrors(Release::MACHINE.debian.suite)?;
+        let mirrors = machine_mirrors(Debian::MACHINE.suite)?;
         let main: Vec<_> = mirrors.into_iter().filter(|mirror| mirror.suffix.is_empty()).collect();
         at(&file, fs::write(&file, render(&main, suite)))?;
         output(apt.command("apt-get").arg("update"))?;
@@ -58,7 +58,7 @@ impl Apt {
 
     /// The main mirror's address, for debootstrap.
     pub(super) fn main_mirror() -> Result<String, TaskError> {
-        let mirrors = machine_mirrors(Release::MACHINE.debian.suite)?;
+        let mirrors = machine_mirrors(Debian::MACHINE.suite)?;
         mirrors
             .into_iter()
             .find(|mirror| mirror.suffix.is_empty())

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use lab::paths;
-use slurm_releases::Release;
+use slurm_releases::{Debian, Release};
 
 use super::apt::Apt;
 use super::once;
@@ -16,8 +16,8 @@ use crate::command::{TaskError, at, output};
 const PACKAGES: &str = "slurmctld,slurmd,slurm-client,slurm-wlm-basic-plugins,munge";
 
 /// Makes the chroot of `release` with debootstrap, checked against Debian's archive keys.
-pub(super) fn create(release: Release, root: &Path) -> Result<(), TaskError> {
-    let suite = release.debian.suite;
+pub(super) fn create(release: Release, debian: Debian, root: &Path) -> Result<(), TaskError> {
+    let suite = debian.suite;
     let stamp = paths::slurm(release).join("chroot.done");
     once(
         &stamp,

@@ -36,13 +36,18 @@ pub(crate) fn run(only: Option<Release>) -> Result<(), TaskError> {
 
     packages::install()?;
     users::create(None)?;
-    for release in Release::ALL {
+    if let Some(release) = only.filter(|release| release.debian().is_none()) {
+        return Err(TaskError::Other(format!(
+            "no Debian ships Slurm {release}: build it, and name it by --slurm-prefix and --slurm-source"
+        )));
+    }
+    for (release, debian) in Release::packaged() {
         if only.is_some_and(|wanted| wanted != release) {
             continue;
         }
-        slurm_source::configure(release)?;
+        slurm_source::configure(release, debian)?;
         if let Some(root) = paths::chroot(release) {
-            chroot::create(release, &root)?;
+            chroot::create(release, debian, &root)?;
             users::create(Some(&root))?;
         }
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use error_chain::with_causes;
-use slurm_releases::Release;
+use slurm_releases::{Debian, Release};
 
 use crate::command::{TaskError, at, output};
 
@@ -51,14 +51,14 @@ pub(super) fn check_machine() -> Result<(), TaskError> {
     };
     let host = Release::MACHINE;
     let (id, version) = (field("ID").unwrap_or_default(), field("VERSION_ID").unwrap_or_default());
-    if id == "debian" && version == host.debian.number {
+    if id == "debian" && version == Debian::MACHINE.number {
         if rustix::process::geteuid().is_root() {
             return Ok(());
         }
         return Err(TaskError::Other("setup installs packages and creates users: run it as root".to_owned()));
     }
     let missing = missing_programs();
-    let number = host.debian.number;
+    let number = Debian::MACHINE.number;
     Err(TaskError::Other(format!(
         "setup knows Debian {number} only, this is `{id} {version}`; nothing was changed.\n\
          Needed here: Slurm {host} (slurmctld, slurmd, clients, headers, configured source tree in TESSERA_SLURM_SRC), \

@@ -8,7 +8,7 @@ use std::os::unix::fs::symlink;
 use std::process::Command;
 
 use lab::paths::{real_parts, real_python};
-use slurm_releases::Release;
+use slurm_releases::Debian;
 
 use super::apt::Apt;
 use super::once;
@@ -47,7 +47,7 @@ pub(super) fn unpack() -> Result<(), TaskError> {
                 }
             }
             at(&debs, fs::create_dir_all(&debs))?;
-            Apt::update(Release::MACHINE.debian.suite)?.download(&PACKAGES, &debs)?;
+            Apt::update(Debian::MACHINE.suite)?.download(&PACKAGES, &debs)?;
             for entry in at(&debs, fs::read_dir(&debs))?.filter_map(Result::ok) {
                 output(Command::new("dpkg").arg("-x").arg(entry.path()).arg(&root))?;
             }

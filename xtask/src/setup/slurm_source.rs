@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use lab::paths;
-use slurm_releases::Release;
+use slurm_releases::{Debian, Release};
 
 use super::apt::Apt;
 use super::once;
@@ -15,10 +15,10 @@ use crate::command::{TaskError, at, output};
 const CONFIGURE: [&str; 3] = ["--enable-multiple-slurmd", "--sysconfdir=/etc/slurm", "--without-hdf5"];
 
 /// Fetches the source of `release` and configures it.
-pub(super) fn configure(release: Release) -> Result<(), TaskError> {
+pub(super) fn configure(release: Release, debian: Debian) -> Result<(), TaskError> {
     let dir = paths::slurm(release);
     at(&dir, fs::create_dir_all(&dir))?;
-    let key = format!("slurm-wlm of {} {CONFIGURE:?}\n", release.debian.suite);
+    let key = format!("slurm-wlm of {} {CONFIGURE:?}\n", debian.suite);
     once(&dir.join("src.done"), &key, &format!("Slurm {release}: fetch and configure the source"), || {
         let source = paths::slurm_source(release);
         let download = dir.join("download");
@@ -28,7 +28,7 @@ pub(super) fn configure(release: Release) -> Result<(), TaskError> {
             }
         }
         at(&download, fs::create_dir_all(&download))?;
-        Apt::update(release.debian.suite)?.source_tar("slurm-wlm", &download)?;
+        Apt::update(debian.suite)?.source_tar("slurm-wlm", &download)?;
         unpack(&download, &source)?;
         let mut configure = Command::new("./configure");
         output(configure.args(CONFIGURE).current_dir(&source))?;

@@ -121,10 +121,13 @@ fn processor_bound(units: &[Program], filter: Option<&str>) -> Result<Vec<Job>, 
     for release in Release::in_chroots() {
         let lock = artefacts::being_built(release)?;
         at(Path::new("build.lock"), lock.lock())?;
-        let build = artefacts::build_plugins(release, Profile::Debug);
+        let build = artefacts::build_plugins(&release.into(), Profile::Debug);
         plugins.push(Job::check(&format!("plugins for Slurm {release}"), build).holding(lock));
         // Whole, whatever the filter: it is one test.
-        layouts.push(Job::tests(&format!("layout of Slurm {release}"), artefacts::compare_layout(release)));
+        layouts.push(Job::tests(
+            &format!("layout of Slurm {release}"),
+            artefacts::compare_layout(&release.into()),
+        ));
     }
     let lints = cargo(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"]);
     // The command line's comments are its --help texts, in which [[nodes]] is no link.

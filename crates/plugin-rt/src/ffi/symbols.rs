@@ -8,6 +8,24 @@ use std::ptr::NonNull;
 #[error("this process has no symbol {}; Tessera was built for another Slurm", .0.to_string_lossy())]
 pub struct MissingSymbol(pub &'static CStr);
 
+impl MissingSymbol {
+    /// The same in one line, for a plugin whose `plugin_version` is `number`. Slurm has compared that with its own version
+    /// before it loaded the plugin, so this is a Slurm of the same number that somebody has changed.
+    #[must_use]
+    pub fn built_for(self, number: u32) -> String {
+        let (version, symbol) = (version(number), self.0.to_string_lossy());
+        format!(
+            "built for Slurm {version}, but this Slurm, which calls itself {version} too, has no symbol {symbol}"
+        )
+    }
+}
+
+/// A `SLURM_VERSION_NUMBER`, 0xMMmmuu, as Slurm prints it.
+#[must_use]
+pub fn version(number: u32) -> String {
+    format!("{:02}.{:02}.{}", number >> 16 & 0xff, number >> 8 & 0xff, number & 0xff)
+}
+
 /// The address of a symbol of the hosting process; `None` if it has none of that name.
 #[must_use]
 pub fn symbol(name: &CStr) -> Option<NonNull<c_void>> {
@@ -25,15 +43,31 @@ pub fn required(name: &'static CStr) -> Result<NonNull<c_void>, MissingSymbol> {
 }
 
 /// Whether the process is slurmctld, as Slurm itself tells by its program name. False in a process that is not Slurm's.
-#[must_use]
-pub fn in_slurmctld() -> bool {
-    type Ask = unsafe extern "C" fn() -> bool;
-    symbol(c"slurm_running_in_slurmctld").or_else(|| symbol(c"running_in_slurmctld")).is_some_and(|f| {
-        // SAFETY: src/common/run_in_daemon.h: `extern bool running_in_slurmctld(void)`.
-        let ask = unsafe { std::mem::transmute::<*mut c_void, Ask>(f.as_ptr()) };
+///
+/// `bit` is Slurm's `IS_SLURMCTLD`, and 0 for a Slurm that has none: its headers say which of the two functions it has. The
+/// older Slurm has a `run_in_daemon` too, with other arguments.
+///
+/// # Errors
+///
+/// The process is Slurm's and has no such function.
+pub fn in_slurmctld(bit: u32) -> Result<bool, MissingSymbol> {
+    if symbol(c"slurm_xrecalloc").is_none() {
+        return Ok(false);
+    }
+    if bit == 0 {
+        let function = required(c"slurm_running_in_slurmctld")?;
+        // SAFETY: src/common/run_in_daemon.h up to 24.11: `extern bool running_in_slurmctld(void)`.
+        let ask =
+            unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> bool>(function.as_ptr()) };
         // SAFETY: as above; it reads the program's name.
-        unsafe { ask() }
-    })
+        return Ok(unsafe { ask() });
+    }
+    let function = required(c"slurm_run_in_daemon")?;
+    // SAFETY: src/common/run_in_daemon.h from 25.05, where alone `IS_SLURMCTLD` exists: `extern bool run_in_daemon(uint32_t)`.
+    let ask =
+        unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn(u32) -> bool>(function.as_ptr()) };
+    // SAFETY: as above; it compares the bit with the daemon's own.
+    Ok(unsafe { ask(bit) })
 }
 
 /// A copy of a C string; `None` for null. What is not UTF-8 is replaced.
@@ -105,10 +139,14 @@ mod tests {
     #[test]
     fn symbols_are_found_or_named() {
         assert!(symbol(c"getenv").is_some() && required(c"getenv").is_ok());
-        assert!(!in_slurmctld());
+        assert_eq!((in_slurmctld(0), in_slurmctld(8)), (Ok(false), Ok(false)));
         assert_eq!(
             required(c"slurm_of_no_version").unwrap_err().to_string(),
             "this process has no symbol slurm_of_no_version; Tessera was built for another Slurm"
+        );
+        assert_eq!(
+            MissingSymbol(c"job_list").built_for(0x1a_0503),
+            "built for Slurm 26.05.3, but this Slurm, which calls itself 26.05.3 too, has no symbol job_list"
         );
     }
 }

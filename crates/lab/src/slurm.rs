@@ -1,0 +1,205 @@
+//! The Slurm that a cluster runs and that plugins are built for.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use slurm_releases::{Home, Release};
+
+use crate::command::run;
+use crate::error::{HarnessError, at};
+use crate::paths;
+
+/// Names a series of the table that clusters run unless a test says another: `24.11`.
+pub const SERIES: &str = "TESSERA_E2E_SLURM";
+/// Names the prefix of a Slurm built by hand that clusters run unless a test says another.
+pub const PREFIX: &str = "TESSERA_E2E_PREFIX";
+/// Names the source tree of that Slurm.
+pub const SOURCE: &str = "TESSERA_E2E_SOURCE";
+
+/// A Slurm: that of the machine, of a chroot, or one that somebody has built.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Slurm {
+    /// Its series.
+    pub release: Release,
+    /// Its configured source tree.
+    pub(crate) source: PathBuf,
+    /// Where the plugins for it are built: Cargo's target directory.
+    pub(crate) build: PathBuf,
+    /// Where it is installed; `None` for the packages of a Debian.
+    pub(crate) prefix: Option<PathBuf>,
+    /// Whether it comes from the set-up.
+    pub(crate) packaged: bool,
+}
+
+impl From<Release> for Slurm {
+    /// The one that `cargo xtask setup` installs.
+    fn from(release: Release) -> Self {
+        let build = match release.home {
+            Home::Machine => paths::target_dir(),
+            Home::Chroot(_) | Home::Prefix => paths::slurm(release).join("build"),
+        };
+        Self { release, source: paths::slurm_source(release), build, prefix: None, packaged: true }
+    }
+}
+
+impl Slurm {
+    /// A Slurm whose source tree is `source`; for a cluster, also where it is installed.
+    ///
+    /// # Errors
+    ///
+    /// One line: no source tree, not configured, a series that is not in the table, or `prefix` has another version.
+    pub fn by_hand(source: &Path, prefix: Option<&Path>) -> Result<Self, HarnessError> {
+        let version = version_of(source)?;
+        let problem = |what: String| HarnessError::Unexpected(format!("{}: {what}", source.display()));
+        let release = Release::of_version(&version).map_err(|unknown| problem(unknown.to_string()))?;
+        for header in ["config.h", "slurm/slurm.h"] {
+            if !source.join(header).is_file() {
+                return Err(problem(format!(
+                    "Slurm {version}, not configured (no {header}): run ./configure there with the options of your build"
+                )));
+            }
+        }
+        if let Some(prefix) = prefix {
+            let found = installed(&prefix.join("sbin/slurmctld"))?;
+            if found != version {
+                let prefix = prefix.display();
+                return Err(problem(format!("Slurm {version}, but {prefix} has Slurm {found}")));
+            }
+        }
+        // One for all of them: what does not depend on Slurm is built once.
+        let build = paths::target_dir().join("slurm/by-hand");
+        let prefix = prefix.map(Path::to_path_buf);
+        Ok(Self { release, source: source.to_path_buf(), build, prefix, packaged: false })
+    }
+
+    /// What clusters run that say nothing: the machine's own, or what the environment names.
+    ///
+    /// # Errors
+    ///
+    /// The variable that names nothing usable.
+    pub fn by_default() -> Result<Self, HarnessError> {
+        let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+        if let Some(prefix) = variable(PREFIX) {
+            let missing = || HarnessError::Unexpected(format!("{PREFIX} is set, and {SOURCE} is not"));
+            let source = variable(SOURCE).ok_or_else(missing)?;
+            return Self::by_hand(Path::new(&source), Some(Path::new(&prefix)));
+        }
+        match variable(SERIES) {
+            None => Ok(Release::MACHINE.into()),
+            Some(series) => {
+                let series: Result<Release, _> = series.to_string_lossy().parse();
+                series.map(Self::from).map_err(|e| HarnessError::Unexpected(format!("{SERIES}: {e}")))
+            }
+        }
+    }
+
+    /// The version of its source tree: `24.11.5`.
+    ///
+    /// # Errors
+    ///
+    /// There is none.
+    pub fn version(&self) -> Result<String, HarnessError> {
+        version_of(&self.source)
+    }
+
+    /// The root of the chroot that its daemons run in, if any.
+    pub(crate) fn chroot(&self) -> Option<PathBuf> {
+        if self.packaged { paths::chroot(self.release) } else { None }
+    }
+
+    /// A daemon, as it is seen where the daemons run.
+    pub(crate) fn daemon(&self, name: &str) -> String {
+        self.prefix.as_deref().unwrap_or(Path::new("/usr")).join("sbin").join(name).display().to_string()
+    }
+
+    /// The directory of its own plugins.
+    pub(crate) fn plugin_dir(&self) -> String {
+        match &self.prefix {
+            None => "/usr/lib/x86_64-linux-gnu/slurm-wlm".to_owned(),
+            Some(prefix) => prefix.join("lib/slurm").display().to_string(),
+        }
+    }
+}
+
+/// The version of a source tree, as its file META says.
+fn version_of(source: &Path) -> Result<String, HarnessError> {
+    let text = fs::read_to_string(source.join("META"));
+    let version = text.ok().and_then(|meta| {
+        let value = |line: &str| line.trim().strip_prefix("Version:").map(|v| v.trim().to_owned());
+        meta.lines().find_map(value)
+    });
+    version.ok_or_else(|| {
+        HarnessError::Unexpected(format!(
+            "{}: not a source tree of Slurm (it has no META with a version)",
+            source.display()
+        ))
+    })
+}
+
+/// The version that a program of Slurm's prints for `-V`: `slurm 24.11.7`, or `slurm-wlm 22.05.8` for Debian's.
+///
+/// # Errors
+///
+/// There is no such program, or it says something else.
+pub fn installed(program: &Path) -> Result<String, HarnessError> {
+    at(program, fs::metadata(program))?;
+    let said = run(Command::new(program).arg("-V"))?.ok()?;
+    match said.trim().split_once(' ') {
+        Some((name, version)) if name.starts_with("slurm") => Ok(version.to_owned()),
+        _ => Err(HarnessError::Unexpected(format!("{} -V: no version in `{said}`", program.display()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is wrong with a source tree of these files, without the directory's name.
+    fn refused(files: &[(&str, &str)]) -> String {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            fs::create_dir_all(dir.path().join(name).parent().unwrap()).unwrap();
+            fs::write(dir.path().join(name), text).unwrap();
+        }
+        let why = Slurm::by_hand(dir.path(), None).unwrap_err().to_string();
+        why.replace(&dir.path().display().to_string(), "DIR")
+    }
+
+    #[test]
+    fn a_source_tree_that_does_not_do_is_refused_in_one_line() {
+        let meta = |version: &str| format!("  Name:\tslurm\n  Version:\t{version}\n");
+        assert_eq!(refused(&[]), "DIR: not a source tree of Slurm (it has no META with a version)");
+        assert_eq!(
+            refused(&[("META", &meta("21.08.8"))]),
+            "DIR: Slurm 21.08.8 is not one that Tessera knows: 22.05, 23.02, 23.11, 24.05, 24.11, 25.05, 25.11, 26.05"
+        );
+        assert_eq!(
+            refused(&[("META", &meta("25.05.8"))]),
+            "DIR: Slurm 25.05.8, not configured (no config.h): run ./configure there with the options of your build"
+        );
+    }
+
+    #[test]
+    fn a_prefix_of_another_version_is_refused_with_both() {
+        let dir = tempfile::tempdir().unwrap();
+        let (source, prefix) = (dir.path().join("src"), dir.path().join("prefix"));
+        for sub in [source.join("slurm"), prefix.join("sbin")] {
+            fs::create_dir_all(sub).unwrap();
+        }
+        for (name, text) in [("META", "Version: 25.05.8\n"), ("config.h", ""), ("slurm/slurm.h", "")] {
+            fs::write(source.join(name), text).unwrap();
+        }
+        assert_eq!(Slurm::by_hand(&source, None).unwrap().release.series, "25.05");
+        // Written by another process: a program that a thread of this one holds open cannot be run.
+        let program = prefix.join("sbin/slurmctld");
+        let script =
+            format!("printf '#!/bin/sh\\necho slurm 25.05.7\\n' > {0}; chmod +x {0}", program.display());
+        run(Command::new("sh").args(["-c", &script])).unwrap().ok().unwrap();
+        let why = Slurm::by_hand(&source, Some(&prefix)).unwrap_err().to_string();
+        assert!(
+            why.contains("src: Slurm 25.05.8, but ") && why.ends_with("prefix has Slurm 25.05.7"),
+            "{why}"
+        );
+    }
+}

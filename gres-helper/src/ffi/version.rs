@@ -1,0 +1,45 @@
+//! Everything of Slurm that differs between series: the one file to look at when a new one comes. `slurm_since = "24.05"`
+//! holds for 24.05 and later.
+
+use std::ffi::c_int;
+
+use super::{entry, sys};
+
+/// One entry of `tres_per_node`.
+pub(super) fn gres(name: &str, count: u32) -> String {
+    let kind = if cfg!(slurm_since = "23.11") { "gres/" } else { "gres:" };
+    format!("{kind}{name}:{count}")
+}
+
+/// `--exclusive`: one value of several before 24.05, then a flag beside others.
+pub(super) fn exclusive(whole_node: u8) -> bool {
+    let whole_node = u32::from(whole_node);
+    if cfg!(slurm_since = "24.05") {
+        whole_node & sys::WHOLE_NODE_REQUIRED != 0
+    } else {
+        whole_node == sys::WHOLE_NODE_REQUIRED
+    }
+}
+
+/// A change to a job; there is no place for a message to the user before 23.02.
+#[cfg(not(slurm_since = "23.02"))]
+#[unsafe(no_mangle)]
+unsafe extern "C" fn job_modify(
+    desc: *mut sys::job_desc_msg_t,
+    job: *mut sys::job_record_t,
+    uid: u32,
+) -> c_int {
+    entry::modify(desc, job, uid, std::ptr::null_mut())
+}
+
+/// A change to a job.
+#[cfg(slurm_since = "23.02")]
+#[unsafe(no_mangle)]
+unsafe extern "C" fn job_modify(
+    desc: *mut sys::job_desc_msg_t,
+    job: *mut sys::job_record_t,
+    uid: u32,
+    message: *mut *mut std::ffi::c_char,
+) -> c_int {
+    entry::modify(desc, job, uid, message)
+}

@@ -1,0 +1,238 @@
+//! `cargo xtask smoke`: one job of each kind, restarts and a reconfiguration, on any Slurm of the table. One line for each.
+
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use error_chain::with_causes;
+use lab::artefacts::{self, Profile};
+use lab::command::{run, wait_for};
+use lab::config::Templates;
+use lab::{Cluster, Daemon, HarnessError, JobId, User};
+
+use crate::cluster::guardian;
+use crate::command::TaskError;
+use crate::which::Which;
+
+/// A DGX-1V, whose GPUs differ in their links and have no MIG, and a node with MIG.
+const NODES: &str = "\
+[[nodes]]
+names = \"n1\"
+gpu = \"v100-16gb\"
+count = 8
+interconnect = \"dgx-v\"
+
+[[nodes]]
+names = \"n2\"
+gpu = \"a100-40gb\"
+count = 2
+mig = \"dynamic\"
+";
+
+/// Prints what the job sees, and runs until it is cancelled.
+const LOOK_AND_STAY: &str =
+    "nvidia-smi -L\nenv | grep -E '^(CUDA|NVIDIA)_' | sort\necho looked\nexec sleep 3600";
+
+/// How long any of it may take.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// Options of `smoke`.
+#[derive(Args)]
+pub(crate) struct Smoke {
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Runs all kinds. Whether all succeeded.
+pub(crate) fn smoke(options: &Smoke) -> Result<bool, TaskError> {
+    let slurm = options.which.set_up()?;
+    let mut lines = Lines { failed: 0 };
+    lines.of("symbols and layouts", || {
+        run(&mut artefacts::compare_layout(&slurm))?.ok().map(|_| "those of its source".to_owned())
+    });
+    artefacts::build(&slurm, Profile::Debug)?;
+    let templates = Templates::for_nodes(NODES)?;
+    let builder = Cluster::builder().slurm(slurm).templates(templates).guardian(guardian()?);
+    let started = lines.of("start", || builder.start());
+    let Some(mut cluster) = started else { return Ok(false) };
+    kinds(&mut cluster, &mut lines);
+    if lines.failed > 0 {
+        cluster.keep_files();
+        eprintln!("{}", cluster.log_tails());
+    }
+    Ok(lines.failed == 0)
+}
+
+/// What a kind says when it succeeds.
+trait Said {
+    fn said(&self) -> String;
+}
+
+impl Said for String {
+    fn said(&self) -> String {
+        self.clone()
+    }
+}
+
+impl Said for Cluster {
+    fn said(&self) -> String {
+        self.run(User::Root, "slurmctld", &["-V"])
+            .map_or_else(|e| e.to_string(), |done| done.stdout.trim().to_owned())
+    }
+}
+
+/// A job that stays, with what it printed first.
+impl Said for (JobId, String) {
+    fn said(&self) -> String {
+        self.1.lines().find(|line| line.starts_with("tessera: ")).unwrap_or("no line of Tessera's").to_owned()
+    }
+}
+
+/// Prints one line for each kind, and counts those that fail.
+struct Lines {
+    failed: u32,
+}
+
+impl Lines {
+    #[expect(clippy::print_stdout, reason = "the result of the task")]
+    fn of<T: Said, E: std::error::Error>(
+        &mut self,
+        kind: &str,
+        work: impl FnOnce() -> Result<T, E>,
+    ) -> Option<T> {
+        let begin = Instant::now();
+        let outcome = work();
+        let seconds = begin.elapsed().as_secs_f64();
+        match outcome {
+            Ok(done) => {
+                println!("ok    {kind}: {} ({seconds:.1} s)", done.said());
+                Some(done)
+            }
+            Err(error) => {
+                self.failed += 1;
+                println!("FAIL  {kind}: {} ({seconds:.1} s)", with_causes(&error));
+                None
+            }
+        }
+    }
+}
+
+fn kinds(cluster: &mut Cluster, lines: &mut Lines) {
+    let whole = lines.of("whole set of two on a DGX-1V", || {
+        staying(
+            cluster,
+            User::Alice,
+            &["--gpu-isolation=whole", "--gpus-per-node=2", "-w", "n1"],
+            |job, _| has_gpus(cluster, job, &[0, 3]),
+        )
+    });
+    lines.of("its end", || cancel(cluster, whole.into_iter().map(|(job, _)| job)));
+    let plain = lines.of("plain --gres=gpu:2 on a DGX-1V", || {
+        staying(cluster, User::Alice, &["--gres=gpu:2", "-w", "n1"], |job, _| has_gpus(cluster, job, &[0, 3]))
+    });
+    let instance = lines.of("MIG instance", || {
+        staying(cluster, User::Bob, &["--gpu-isolation=mig:2g.10gb", "-w", "n2"], |_, saw| {
+            contains(saw, "MIG 2g.10gb")
+        })
+    });
+    let share = lines.of("MPS share", || {
+        let options = ["--gpu-isolation=mps", "--gpu-mem=3G", "--gpu-threads=25%", "-w", "n1"];
+        staying(cluster, User::Alice, &options, |_, saw| {
+            contains(saw, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=2862M")
+        })
+    });
+    lines.of("srun with an instance", || {
+        let step = ["-n1", "-w", "n2", "--gpu-isolation=mig:1g.5gb", "nvidia-smi", "-L"];
+        let saw = cluster.run(User::Alice, "srun", &step)?.ok()?;
+        contains(&saw, "MIG 1g.5gb").map(|()| "one 1g.5gb".to_owned())
+    });
+    lines.of("refusal", || {
+        let said = cluster.try_sbatch(User::Alice, &["--gpu-isolation=mig:9g.99gb"], "true")?.refused()?;
+        contains(&said, "tessera: ").map(|()| said.lines().next().unwrap_or_default().to_owned())
+    });
+    let jobs: Vec<JobId> = [plain, instance, share].into_iter().flatten().map(|(job, _)| job).collect();
+    lines.of("restart of slurmctld with these jobs", || {
+        keeps_all(cluster, &jobs, |cluster| {
+            cluster.stop(&Daemon::Slurmctld)?;
+            cluster.start(&Daemon::Slurmctld)
+        })
+    });
+    lines.of("reconfiguration with these jobs", || {
+        keeps_all(cluster, &jobs, |cluster| {
+            cluster.run(User::Root, "scontrol", &["reconfigure"])?.ok().map(drop)
+        })
+    });
+    lines.of("restart of a slurmd with these jobs", || {
+        let slurmd = Daemon::Slurmd("n2".to_owned());
+        keeps_all(cluster, &jobs, |cluster| {
+            cluster.stop(&slurmd)?;
+            cluster.start(&slurmd)
+        })
+    });
+    lines.of("a job after that has other GPUs", || {
+        let got = staying(cluster, User::Bob, &["--gres=gpu:2", "-w", "n1"], |job, _| {
+            let gpus = cluster.gpus_of(job)?;
+            let free = gpus.len() == 2 && gpus.iter().all(|gpu| ![0, 3].contains(gpu));
+            expect(free, || format!("it has {gpus:?}"))
+        })?;
+        cancel(cluster, [got.0]).map(|_| got.said())
+    });
+    lines.of("end of all jobs", || cancel(cluster, jobs));
+    lines.of("nothing is left", || cluster.assert_clean().map(|()| "doctor on each node agrees".to_owned()));
+}
+
+fn expect(holds: bool, what: impl FnOnce() -> String) -> Result<(), HarnessError> {
+    if holds { Ok(()) } else { Err(HarnessError::Unexpected(what())) }
+}
+
+fn contains(text: &str, part: &str) -> Result<(), HarnessError> {
+    expect(text.contains(part), || format!("no `{part}` in:\n{text}"))
+}
+
+fn has_gpus(cluster: &Cluster, job: JobId, gpus: &[u32]) -> Result<(), HarnessError> {
+    let found = cluster.gpus_of(job)?;
+    expect(found == gpus, || format!("it has GPUs {found:?}, not {gpus:?}"))
+}
+
+/// Submits a job, waits until it has looked at its GPUs, and checks it.
+fn staying(
+    cluster: &Cluster,
+    user: User,
+    options: &[&str],
+    check: impl FnOnce(JobId, &str) -> Result<(), HarnessError>,
+) -> Result<(JobId, String), HarnessError> {
+    let job = cluster.sbatch(user, options, LOOK_AND_STAY)?;
+    let saw = wait_for(&format!("job {job} to look at its GPUs"), PATIENCE, || {
+        let text = cluster.output(job);
+        if text.contains("looked\n") { Ok(text) } else { Err(text) }
+    })?;
+    check(job, &saw).map(|()| (job, saw))
+}
+
+fn cancel(cluster: &Cluster, jobs: impl IntoIterator<Item = JobId>) -> Result<String, HarnessError> {
+    for job in jobs {
+        cluster.run(User::Root, "scancel", &[&job.to_string()])?.ok()?;
+        cluster.wait_end(job)?;
+    }
+    // Other jobs may still run.
+    cluster.wait_ready(PATIENCE).map(|()| "the nodes are up".to_owned())
+}
+
+/// Does something to the cluster. Afterwards all jobs still run, and the layouts are what they were.
+fn keeps_all(
+    cluster: &mut Cluster,
+    jobs: &[JobId],
+    act: impl FnOnce(&mut Cluster) -> Result<(), HarnessError>,
+) -> Result<String, HarnessError> {
+    let before = cluster.published_layouts()?;
+    act(cluster)?;
+    cluster.wait_ready(PATIENCE)?;
+    wait_for("the layouts of before", PATIENCE, || {
+        let now = cluster.published_layouts().map_err(|error| with_causes(&error))?;
+        if now == before { Ok(()) } else { Err(format!("{now:?}, before {before:?}")) }
+    })?;
+    for job in jobs {
+        let now = cluster.job(*job)?;
+        expect(now.state() == "RUNNING", || format!("job {job} is {}", now.state()))?;
+    }
+    Ok(before.into_iter().map(|(node, layout)| format!("{node} {layout}")).collect::<Vec<_>>().join("; "))
+}

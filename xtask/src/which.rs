@@ -1,0 +1,40 @@
+//! Which Slurm a task runs or builds for, as options.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use lab::Slurm;
+use slurm_releases::Release;
+
+use crate::command::TaskError;
+use crate::setup;
+
+/// A Slurm of the set-up, or one that somebody has built.
+#[derive(Args)]
+pub(crate) struct Which {
+    /// Slurm to run, from Debian's packages
+    #[arg(long, conflicts_with_all = ["slurm_prefix", "slurm_source"])]
+    slurm: Option<Release>,
+    /// A Slurm built by hand: where it is installed
+    #[arg(long, value_name = "DIR", requires = "slurm_source")]
+    slurm_prefix: Option<PathBuf>,
+    /// The source tree that it was built from, configured
+    #[arg(long, value_name = "DIR", requires = "slurm_prefix")]
+    slurm_source: Option<PathBuf>,
+}
+
+impl Which {
+    /// Sets the machine up for it.
+    pub(crate) fn set_up(&self) -> Result<Slurm, TaskError> {
+        let (Some(prefix), Some(source)) = (&self.slurm_prefix, &self.slurm_source) else {
+            let release = self.slurm.unwrap_or(Release::MACHINE);
+            setup::run(Some(release))?;
+            return Ok(release.into());
+        };
+        let absolute = crate::cluster::absolute;
+        let slurm = Slurm::by_hand(&absolute(source)?, Some(&absolute(prefix)?))?;
+        // Munge, the test users and NVIDIA's programs are the machine's own.
+        setup::run(Some(Release::MACHINE))?;
+        Ok(slurm)
+    }
+}

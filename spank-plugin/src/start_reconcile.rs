@@ -6,7 +6,7 @@ use gpu_node::JobContext;
 use plugin_rt::log;
 
 use crate::args::Args;
-use crate::ffi::{Errors, spawn_detached};
+use crate::ffi::{Errors, configured_node_name, spawn_detached};
 use crate::this_node::ThisNode;
 
 /// How long a job may be in the journal without a step here before Slurm is asked whether it still runs. For an allocation
@@ -41,7 +41,7 @@ pub(crate) fn init(args: &Args) {
         ));
         return;
     }
-    let node = node_name(std::env::args(), &|name| std::env::var(name).ok());
+    let node = node_name(std::env::args(), &|name| std::env::var(name).ok(), configured_node_name);
     start(args, node.as_deref(), &[], Errors::Ours);
 }
 
@@ -71,8 +71,13 @@ fn start(args: &Args, node: Option<&str>, options: &[&str], errors: Errors) {
     }
 }
 
-/// The name this slurmd serves: its `-N`, which alone tells several on one machine apart, else `SLURMD_NODENAME`.
-fn node_name(args: impl IntoIterator<Item = String>, env: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+/// The name this slurmd serves: its `-N`, which alone tells several on one machine apart, else `SLURMD_NODENAME`, else what
+/// slurm.conf says of this machine: a node need not have its host's name.
+fn node_name(
+    args: impl IntoIterator<Item = String>,
+    env: &dyn Fn(&str) -> Option<String>,
+    configured: impl FnOnce() -> Option<String>,
+) -> Option<String> {
     let mut args = args.into_iter().skip(1);
     while let Some(arg) = args.next() {
         if arg == "-N" {
@@ -82,7 +87,7 @@ fn node_name(args: impl IntoIterator<Item = String>, env: &dyn Fn(&str) -> Optio
             return Some(name.to_owned());
         }
     }
-    env("SLURMD_NODENAME").filter(|n| !n.is_empty())
+    env("SLURMD_NODENAME").filter(|n| !n.is_empty()).or_else(configured)
 }
 
 #[cfg(test)]
@@ -92,11 +97,12 @@ mod tests {
     #[test]
     fn the_node_name_is_slurmds() {
         let name = |args: &[&str], env: Option<&str>| {
-            node_name(args.iter().map(ToString::to_string), &|_| env.map(str::to_owned))
+            let args = args.iter().map(ToString::to_string);
+            node_name(args, &|_| env.map(str::to_owned), || Some("n9".to_owned()))
         };
         assert_eq!(name(&["slurmd", "-N", "n1"], Some("x")).as_deref(), Some("n1"));
         assert_eq!(name(&["slurmd", "-D", "-Nn2"], None).as_deref(), Some("n2"));
         assert_eq!(name(&["slurmd", "-D"], Some("n3")).as_deref(), Some("n3"));
-        assert_eq!(name(&["slurmd"], None), None);
+        assert_eq!(name(&["slurmd", "-D"], None).as_deref(), Some("n9"));
     }
 }

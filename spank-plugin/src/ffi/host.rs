@@ -1,7 +1,7 @@
 //! What SPANK does not tell and Slurm's own functions in the process know. They are looked up by name: a Slurm without one
 //! of them loads the plugin all the same.
 
-use std::ffi::{OsStr, c_char, c_void};
+use std::ffi::{CStr, CString, OsStr, c_char, c_void};
 use std::path::Path;
 use std::ptr::NonNull;
 
@@ -34,6 +34,33 @@ pub(crate) fn srun_is_quiet() -> bool {
     let count = get(options.as_ptr(), c"quiet".as_ptr());
     // SAFETY: null, or a NUL-terminated string that Slurm has allocated for its caller. These bytes stay until srun ends.
     unsafe { text(count) }.is_some_and(|count| count != "0")
+}
+
+/// The node that a slurmd without `-N` serves: that whose NodeHostname in slurm.conf is this machine's host name, as slurmd
+/// itself finds it. `None` where Slurm's functions do not say.
+///
+/// Source: `slurm_conf_get_nodename`, `char *(const char *)`, by the short host name, then
+/// `slurm_conf_get_aliased_nodename`, `char *(void)`, then the former by `localhost` [22.05 to 26.05 `slurmd/slurmd.c`].
+pub(crate) fn configured_node_name() -> Option<String> {
+    let by_host = symbol(c"slurm_conf_get_nodename")?;
+    // SAFETY: Slurm's function of that name has this type in every series that has it [src/common/read_config.h].
+    let by_host: extern "C" fn(*const c_char) -> *const c_char = unsafe { std::mem::transmute(by_host) };
+    let named = |host: &CStr| {
+        // SAFETY: null, or a NUL-terminated string that Slurm has allocated for its caller. These few bytes stay.
+        unsafe { text(by_host(host.as_ptr())) }
+    };
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let short = CString::new(host.trim().split('.').next().unwrap_or_default()).ok();
+    short.as_deref().and_then(named).or_else(aliased_node_name).or_else(|| named(c"localhost"))
+}
+
+/// The node that one of this machine's other names belongs to.
+fn aliased_node_name() -> Option<String> {
+    let by_alias = symbol(c"slurm_conf_get_aliased_nodename")?;
+    // SAFETY: Slurm's function of that name has this type in every series that has it [src/common/read_config.h].
+    let by_alias: extern "C" fn() -> *const c_char = unsafe { std::mem::transmute(by_alias) };
+    // SAFETY: as in `configured_node_name`.
+    unsafe { text(by_alias()) }
 }
 
 /// Whether an address lies in the program `srun` itself, not in a library with a variable of that name.

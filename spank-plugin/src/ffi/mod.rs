@@ -18,7 +18,7 @@ use std::sync::{Mutex, PoisonError};
 
 use plugin_rt::{Chain, guard, install_panic_hook, log};
 
-pub(crate) use host::fences_devices;
+pub(crate) use host::{configured_node_name, fences_devices};
 pub(crate) use process::{Errors, effective_uid, set_env, spawn_detached};
 pub(crate) use spank::{Context, Spank, SpankError};
 

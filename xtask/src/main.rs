@@ -56,6 +56,9 @@ enum Task {
         /// Only tests whose name contains this
         #[arg(long)]
         filter: Option<String>,
+        /// Only the end-to-end tests, all of them on this Slurm where they say no other
+        #[arg(long)]
+        slurm: Option<Release>,
     },
     /// Measure what Tessera costs beside plain Slurm
     Bench(bench::Bench),
@@ -89,7 +92,7 @@ fn main() -> ExitCode {
         Task::Setup { slurm } => setup::run(slurm),
         Task::Cluster(action) => cluster::run(action),
         Task::Demo { keep, dir } => demo::run(keep, dir),
-        Task::Test { filter } => match test::run_all(filter.as_deref()) {
+        Task::Test { filter, slurm } => match test::run_all(filter.as_deref(), slurm) {
             Ok(true) => Ok(()),
             // What failed is already listed, and the count must stay the last line.
             Ok(false) => return ExitCode::FAILURE,

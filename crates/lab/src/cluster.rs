@@ -108,6 +108,12 @@ impl Cluster {
         self.inside.chroot.as_deref()
     }
 
+    /// The source tree of the Slurm it runs, with the headers that a plugin of a test is compiled with.
+    #[must_use]
+    pub fn slurm_source(&self) -> &Path {
+        &self.slurm.source
+    }
+
     /// What `cluster env` prints: the variables under which Slurm's commands and Tessera's speak to this cluster.
     #[must_use]
     pub fn environment(&self) -> Vec<(&'static str, String)> {

@@ -56,17 +56,25 @@ const FIRST: [&str; 15] = [
     "slurm_24_11",
 ];
 
-/// Sets up, builds, and runs all checks and every test whose name contains `filter`. Whether all succeeded.
-pub(crate) fn run_all(filter: Option<&str>) -> Result<bool, TaskError> {
+/// Sets up, builds, and runs all checks and every test whose name contains `filter`. With `slurm`, only the end-to-end tests,
+/// on that Slurm where they say no other. Whether all succeeded.
+pub(crate) fn run_all(filter: Option<&str>, slurm: Option<Release>) -> Result<bool, TaskError> {
     setup::run(Some(Release::MACHINE))?;
     timed("format", || run(&mut cargo(&["fmt", "--all", "--check"])))?;
     let programs = while_setting_up_the_rest(|| timed("build", build))?;
     let (daemons, units): (Vec<Program>, Vec<Program>) =
         programs.into_iter().partition(|program| program.package == END_TO_END);
     let side_by_side = PER_PROCESSOR * thread::available_parallelism().map_or(1, usize::from);
+    let plugins = plugins_for_chroots()?;
+    let rest = if slurm.is_some() { Vec::new() } else { processor_bound(&units, filter) };
+    let on = slurm.unwrap_or(Release::MACHINE);
     let lanes = [
-        Lane { width: side_by_side, jobs: in_order(daemons).iter().map(|p| p.job(filter)).collect() },
-        Lane { width: 1, jobs: processor_bound(&units, filter)? },
+        Lane { width: side_by_side, jobs: in_order(daemons).iter().map(|p| p.job(filter, on)).collect() },
+        // Tests wait for the plugins, but not for the others.
+        Lane {
+            width: 1,
+            jobs: plugins.into_iter().chain(rest.into_iter().map(Job::at_low_priority)).collect(),
+        },
     ];
     let mut total = Tally::default();
     let mut failed: Vec<String> = Vec::new();
@@ -115,20 +123,23 @@ fn in_order(mut programs: Vec<Program>) -> Vec<Program> {
     programs
 }
 
-/// The plugins for Slurms in chroots, lints, documentation, unit tests and the examples in documentation.
-fn processor_bound(units: &[Program], filter: Option<&str>) -> Result<Vec<Job>, TaskError> {
-    let (mut plugins, mut layouts) = (Vec::new(), Vec::new());
-    for release in Release::in_chroots() {
+/// The builds of the plugins for Slurms in chroots.
+fn plugins_for_chroots() -> Result<Vec<Job>, TaskError> {
+    let job = |release: Release| {
         let lock = artefacts::being_built(release)?;
         at(Path::new("build.lock"), lock.lock())?;
         let build = artefacts::build_plugins(&release.into(), Profile::Debug);
-        plugins.push(Job::check(&format!("plugins for Slurm {release}"), build).holding(lock));
-        // Whole, whatever the filter: it is one test.
-        layouts.push(Job::tests(
-            &format!("layout of Slurm {release}"),
-            artefacts::compare_layout(&release.into()),
-        ));
-    }
+        Ok(Job::check(&format!("plugins for Slurm {release}"), build).holding(lock))
+    };
+    Release::in_chroots().map(job).collect()
+}
+
+/// Lints, documentation, unit tests and the examples in documentation.
+fn processor_bound(units: &[Program], filter: Option<&str>) -> Vec<Job> {
+    // Whole, whatever the filter: they are two tests.
+    let layout = |release: Release| {
+        Job::tests(&format!("layout of Slurm {release}"), artefacts::compare_layout(&release.into()))
+    };
     let lints = cargo(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"]);
     // The command line's comments are its --help texts, in which [[nodes]] is no link.
     let mut doc = cargo(&["doc", "--quiet", "--workspace", "--exclude", "tessera-cli", "--no-deps"]);
@@ -143,11 +154,10 @@ fn processor_bound(units: &[Program], filter: Option<&str>) -> Result<Vec<Job>, 
         Job::check("documentation", doc),
         Job::check("policy of dependencies", policy),
     ];
-    jobs.extend(layouts);
-    jobs.extend(units.iter().map(|program| program.job(filter)));
+    jobs.extend(Release::in_chroots().map(layout));
+    jobs.extend(units.iter().map(|program| program.job(filter, Release::MACHINE)));
     jobs.push(Job::tests("examples in documentation", examples));
-    // Tests wait for the plugins, but not for the others.
-    Ok(plugins.into_iter().chain(jobs.into_iter().map(Job::at_low_priority)).collect())
+    jobs
 }
 
 /// Prints what a part said, and how it ended. A test program that the filter left without tests says nothing.
@@ -208,6 +218,15 @@ mod tests {
             };
             let found = kept.iter().any(|name| version(name) == Some(true));
             assert!(found, "{release}: no layout in {}: {kept:?}", golden.display());
+        }
+    }
+
+    #[test]
+    fn the_documentation_says_how_every_series_was_tried() {
+        let table = std::fs::read_to_string(workspace().join("docs/compatibility.md")).unwrap();
+        for release in Release::ALL {
+            let tried = |line: &str| line.starts_with(&format!("| {release} | {release}."));
+            assert!(table.lines().any(tried), "{release}: not in docs/compatibility.md");
         }
     }
 

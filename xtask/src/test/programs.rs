@@ -5,6 +5,7 @@ use std::process::Command;
 
 use lab::artefacts;
 use serde_json::Value;
+use slurm_releases::Release;
 
 use super::lanes::Job;
 
@@ -20,12 +21,13 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// Runs the tests whose names contain `filter`, as `cargo test` does.
-    pub(super) fn job(&self, filter: Option<&str>) -> Job {
+    /// Runs the tests whose names contain `filter`, as `cargo test` does; clusters of tests that say nothing run `slurm`.
+    pub(super) fn job(&self, filter: Option<&str>, slurm: Release) -> Job {
         let mut command = Command::new(&self.file);
         command.args(filter).current_dir(&self.dir).env("CARGO_MANIFEST_DIR", &self.dir);
         // What gpu-node's tests take instead of a build of their own.
         command.env(artefacts::BUILT, "1").env("GPU_NODE_TEST_SIM", lab::paths::target_dir().join("debug"));
+        command.env(lab::slurm::SERIES, slurm.series);
         Job::tests(&format!("{} {}", self.package, self.name), command)
     }
 }

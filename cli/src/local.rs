@@ -43,14 +43,14 @@ impl<'c> Local<'c> {
             name: self.name.clone(),
             links: self.spec.interconnect.clone(),
             gpus: models.zip(layout.gpus).collect(),
-            note: ending_note(ending),
+            note: ending_note(ending.iter().copied()),
         }
     }
 }
 
 /// What is said of jobs that still have what they had although Slurm has ended or forgotten them.
-fn ending_note(ending: &HashSet<JobId>) -> Option<String> {
-    let mut jobs: Vec<String> = ending.iter().map(ToString::to_string).collect();
+pub(crate) fn ending_note(ending: impl Iterator<Item = JobId>) -> Option<String> {
+    let mut jobs: Vec<String> = ending.map(|job| job.to_string()).collect();
     jobs.sort_unstable_by_key(|job| (job.len(), job.clone()));
     (!jobs.is_empty()).then(|| format!("ending: job {}", jobs.join(", ")))
 }

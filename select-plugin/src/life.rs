@@ -126,7 +126,15 @@ fn layouts(engine: &Engine, names: &[String]) -> Vec<Layout> {
 
 /// What follows when a job has begun to end.
 pub(crate) fn ended(memory: &mut Memory, job: JobId) -> Vec<Layout> {
-    let names = memory.engine.release(job);
+    let names = memory.engine.begin_end(job);
+    layouts(&memory.engine, &names)
+}
+
+/// Nodes that show jobs as ending, of which `completes` says whether an epilog is still to end there.
+pub(crate) fn epilogs_over(memory: &mut Memory, completes: impl Fn(&str) -> bool) -> Vec<Layout> {
+    let mut names = memory.engine.with_ending_jobs();
+    names.retain(|name| !completes(name));
+    names.iter().for_each(|name| memory.engine.is_over(name));
     layouts(&memory.engine, &names)
 }
 
@@ -153,6 +161,13 @@ pub(crate) fn lost_node(
 pub(crate) fn found_running(memory: &mut Memory, job: &Running) -> Vec<Layout> {
     let placement = saved(&memory.engine, job.view.id, job.placement.as_deref());
     take_over(memory, job, placement)
+}
+
+/// Takes over a job that is ending while the state is rebuilt: what it has is shown, and free for others.
+pub(crate) fn found_ending(memory: &mut Memory, job: &Running) {
+    let placement = saved(&memory.engine, job.view.id, job.placement.as_deref());
+    take_over(memory, job, placement);
+    memory.engine.begin_end(job.view.id);
 }
 
 /// The state knows all running jobs. `published` has the text in the `extra` of each node.
@@ -280,8 +295,13 @@ mod tests {
         let [Layout { node, text }] = &layouts[..] else { panic!("{layouts:?}") };
         assert!(node == "n1" && text.contains(TAKEN), "{text}");
         assert!(memory.pending.is_none());
-        assert!(ended(&mut memory, JobId(5))[0].text.contains("gpu0-1=free"));
+        let shown = &ended(&mut memory, JobId(5))[0].text;
+        assert!(shown.starts_with("tessera ending=job5 gpu0-1=whole[job5]"), "{shown}");
+        assert!(!memory.engine.holds(JobId(5)), "nobody has to wait for it twice");
         assert_eq!(ended(&mut memory, JobId(5)), []);
+        assert_eq!(epilogs_over(&mut memory, |_| true), []);
+        assert!(epilogs_over(&mut memory, |_| false)[0].text.contains("gpu0-1=free"));
+        assert_eq!(epilogs_over(&mut memory, |_| false), []);
     }
 
     #[test]

@@ -12,19 +12,19 @@
 //! highest bit is its most important job, sets of one size are tried in ascending order.
 //!
 //! # Limits
-//! A search takes at most [`MOST_STEPS`] steps. Then, and with more than 128 jobs, the best set known counts: at first
+//! A search weighs at most [`MOST_WEIGHED`] GPUs, over all sets that it tries. Then, and with more than 128 jobs, the best set known counts: at first
 //! the one that jobs make in their order, without those that turn out to be unnecessary.
 
 use geometry::{GpuIndex, JobId};
 use node_state::{Ask, Node, Policy, Spread};
 use protocol::Isolation;
-use topology::GpuSet;
+use topology::{GpuSet, LinkMatrix};
 
 use crate::decide::fits;
 
-/// Most sets that are tried. Each costs up to 40 µs on a node with eight GPUs; every set of the jobs of one GPU takes half as
-/// many there.
-pub const MOST_STEPS: u32 = 2048;
+/// Most GPUs that are weighed, summed over all sets that are tried. Each costs up to 5 µs, so that slurmctld's locks are held
+/// for some 10 ms at most. Every set of the jobs of one GPU takes 1024 on a node with eight GPUs and seven jobs on each.
+pub const MOST_WEIGHED: u32 = 2048;
 
 /// Cores and memory of a job on one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,7 +69,7 @@ pub fn least_victims(
     victims: &[Victim],
     lacks: Room,
 ) -> Option<Vec<JobId>> {
-    let mut search = Search { node, ask, policy, victims, lacks, steps: 0, best: None };
+    let mut search = Search { node, ask, policy, victims, lacks, weighed: 0, best: None };
     let greedy = search.in_their_order()?;
     if victims.len() > 128 {
         return Some(greedy);
@@ -82,12 +82,27 @@ pub fn least_victims(
         Some(n) => search.whole_gpus(n as usize),
         None => search.parts(),
     }
-    let best = search.best.filter(|set| search.makes_room(*set, ask));
+    let best = search.best.filter(|set| search.makes_room(*set, node, ask));
     Some(best.map_or(greedy, |set| search.jobs(set)))
 }
 
 /// Jobs by their place among the victims: bit `i` for the `i`-th.
 type Set = u128;
+
+/// Jobs of which some must go, and where the request must then fit.
+struct Pool {
+    node: Node,
+    ask: Ask,
+    jobs: Set,
+}
+
+fn without(node: &Node, jobs: &[JobId]) -> Node {
+    let mut node = node.clone();
+    for job in jobs {
+        node.release(*job);
+    }
+    node
+}
 
 struct Search<'a> {
     node: &'a Node,
@@ -95,7 +110,7 @@ struct Search<'a> {
     policy: &'a Policy,
     victims: &'a [Victim],
     lacks: Room,
-    steps: u32,
+    weighed: u32,
     best: Option<Set>,
 }
 
@@ -104,16 +119,8 @@ impl Search<'_> {
         self.victims.iter().zip(0..).filter(|(_, i)| set >> i & 1 == 1).map(|(v, _)| v.job).collect()
     }
 
-    fn without(&self, jobs: &[JobId]) -> Node {
-        let mut node = self.node.clone();
-        for job in jobs {
-            node.release(*job);
-        }
-        node
-    }
-
-    fn makes_room(&self, set: Set, ask: &Ask) -> bool {
-        fits(&self.without(&self.jobs(set)), ask, self.policy)
+    fn makes_room(&self, set: Set, node: &Node, ask: &Ask) -> bool {
+        fits(&without(node, &self.jobs(set)), ask, self.policy)
     }
 
     fn lacking_after(&self, set: Set) -> Room {
@@ -126,7 +133,7 @@ impl Search<'_> {
         let will_do = |victims: &[Victim]| {
             let lacks = victims.iter().fold(self.lacks, |lacks, v| lacks.minus(v.has));
             let jobs: Vec<JobId> = victims.iter().map(|v| v.job).collect();
-            lacks.is_nothing() && fits(&self.without(&jobs), self.ask, self.policy)
+            lacks.is_nothing() && fits(&without(self.node, &jobs), self.ask, self.policy)
         };
         let needed = (0..=self.victims.len()).find(|n| will_do(&self.victims[..*n]))?;
         let mut left = self.victims[..needed].to_vec();
@@ -139,10 +146,10 @@ impl Search<'_> {
         Some(left.into_iter().map(|v| v.job).collect())
     }
 
-    /// Whether one more step may be taken.
-    fn step(&mut self) -> bool {
-        self.steps += 1;
-        self.steps <= MOST_STEPS
+    /// Whether so many more GPUs may be weighed.
+    fn weigh(&mut self, gpus: usize) -> bool {
+        self.weighed = self.weighed.saturating_add(u32::try_from(gpus).unwrap_or(u32::MAX));
+        self.weighed <= MOST_WEIGHED
     }
 
     fn most(&self) -> u32 {
@@ -177,7 +184,7 @@ impl Search<'_> {
             return None;
         }
         for i in members {
-            if !self.step() {
+            if !self.weigh(1) {
                 return None;
             }
             let below = of & ((1 << i) - 1);
@@ -202,41 +209,55 @@ impl Search<'_> {
     /// A request on one GPU; or one for instances on several, for which jobs may have to go from any.
     fn parts(&mut self) {
         let one_gpu = self.ask.spread == Spread::OneGpu || self.ask.request.instances <= 1;
-        let alone = |gpu: GpuIndex| {
-            let only: GpuSet = [gpu].into_iter().collect();
-            Ask { allowed: Some(self.ask.allowed.map_or(only, |of| of.and(only))), ..self.ask.clone() }
-        };
-        let pools: Vec<(Ask, Set)> = if one_gpu {
-            self.gpus().map(|gpu| (alone(gpu), self.on(gpu))).collect()
+        let pools: Vec<Pool> = if one_gpu {
+            self.gpus().map(|gpu| self.pool_of(gpu)).collect()
         } else {
             let all = self.gpus().fold(0, |set, gpu| set | self.on(gpu));
-            vec![(self.ask.clone(), all)]
+            vec![Pool { node: self.node.clone(), ask: self.ask.clone(), jobs: all }]
         };
-        let pools: Vec<(Ask, Set)> =
-            pools.into_iter().filter(|(ask, all)| self.makes_room(*all, ask)).collect();
+        let pools: Vec<Pool> =
+            pools.into_iter().filter(|pool| self.makes_room(pool.jobs, &pool.node, &pool.ask)).collect();
         for n in 0..=128 {
             if n > self.most() {
                 return;
             }
-            for (ask, pool) in &pools {
-                self.of_pool(ask, *pool, n, 0);
+            for pool in &pools {
+                self.of_pool(pool, pool.jobs, n, 0);
             }
         }
     }
 
+    /// The jobs of one GPU, and the question whether the request fits that. Where nothing ties the GPU to the others, it is
+    /// looked at alone.
+    fn pool_of(&self, gpu: GpuIndex) -> Pool {
+        let jobs = self.on(gpu);
+        let only: GpuSet = [gpu].into_iter().collect();
+        let allowed = Some(self.ask.allowed.map_or(only, |of| of.and(only)));
+        let is_tied = self.node.keep_uncut > 0 || self.ask.request.place.is_some();
+        match self.node.gpus.get(usize::from(gpu.0)).filter(|_| !is_tied && self.ask.permits(gpu)) {
+            Some(one) => {
+                let links = LinkMatrix::uniform(1, 0.0);
+                let node = Node { gpus: vec![one.clone()], links, keep_uncut: 0, claims: Vec::new() };
+                let ask = Ask { allowed: None, next: GpuSet::EMPTY, ..self.ask.clone() };
+                Pool { node, ask, jobs }
+            }
+            None => Pool { node: self.node.clone(), ask: Ask { allowed, ..self.ask.clone() }, jobs },
+        }
+    }
+
     /// Tries every set of `n` more jobs of a pool beside those that are `going`.
-    fn of_pool(&mut self, ask: &Ask, pool: Set, n: u32, going: Set) {
-        if pool.count_ones() < n || self.steps > MOST_STEPS {
+    fn of_pool(&mut self, pool: &Pool, of: Set, n: u32, going: Set) {
+        if of.count_ones() < n || self.weighed > MOST_WEIGHED {
             return;
         }
         if n == 0 {
-            if self.step() && self.makes_room(going, ask) {
+            if self.weigh(pool.node.gpus.len()) && self.makes_room(going, &pool.node, &pool.ask) {
                 self.found(going);
             }
             return;
         }
-        for i in (0..self.victims.len()).filter(|i| pool >> i & 1 == 1) {
-            self.of_pool(ask, pool & ((1 << i) - 1), n - 1, going | 1 << i);
+        for i in (0..self.victims.len()).filter(|i| of >> i & 1 == 1) {
+            self.of_pool(pool, of & ((1 << i) - 1), n - 1, going | 1 << i);
         }
     }
 
@@ -246,7 +267,7 @@ impl Search<'_> {
         one.request.gpus = Some(1);
         one.request.seats = one.request.seats.div_ceil(u32::try_from(n.max(1)).unwrap_or(u32::MAX));
         one.quotas.clear();
-        let emptied = self.without(&self.jobs(Set::MAX));
+        let emptied = without(self.node, &self.jobs(Set::MAX));
         let may = |gpu: &GpuIndex| {
             let only: GpuSet = [*gpu].into_iter().collect();
             let ask = Ask { allowed: Some(one.allowed.map_or(only, |of| of.and(only))), ..one.clone() };
@@ -259,7 +280,7 @@ impl Search<'_> {
 
     /// Tries every set of `n` more of these GPUs, whose jobs must all go.
     fn of_gpus(&mut self, gpus: &[Set], n: usize, going: Set) {
-        if going.count_ones() > self.most() || gpus.len() < n || !self.step() {
+        if going.count_ones() > self.most() || gpus.len() < n || !self.weigh(1) {
             return;
         }
         if n == 0 {

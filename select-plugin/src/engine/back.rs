@@ -18,7 +18,7 @@ impl Engine {
     /// jobs comes back with the last of them.
     pub(crate) fn first_back(&self, node: &str, ends: &[(i64, JobId)]) -> GpuSet {
         let mut back: HashMap<GpuIndex, i64> = HashMap::new();
-        for (job, given) in self.nodes.get(node).iter().flat_map(|entry| &entry.jobs) {
+        for (job, (_, given)) in self.nodes.get(node).iter().flat_map(|entry| &entry.jobs) {
             let end = ends.iter().find(|(_, id)| id == job).map_or(i64::MAX, |(end, _)| *end);
             for gpu in given.grant.gpus() {
                 let last = back.entry(gpu).or_insert(end);

@@ -54,7 +54,9 @@ pub(crate) struct Engine {
 struct NodeEntry {
     spec: usize,
     node: Node,
-    jobs: BTreeMap<JobId, NodeGrant>,
+    jobs: BTreeMap<JobId, (Uid, NodeGrant)>,
+    /// What jobs had whose epilogs are not over. It is free for others, who must not start before that.
+    ending: BTreeMap<JobId, (Uid, NodeGrant)>,
     /// Answers for the state as it is now.
     now: HashMap<Key, bool>,
     /// GB/s of the best set, for the same state.
@@ -167,6 +169,7 @@ impl Engine {
                     spec,
                     node: set.to_node(),
                     jobs: BTreeMap::new(),
+                    ending: BTreeMap::new(),
                     now: HashMap::new(),
                     best: HashMap::new(),
                     aside: false,
@@ -404,7 +407,7 @@ impl Engine {
                 let blocked = block(&mut entry.node, placement.job, grant);
                 refused.push(format!("{name}: {e}; {blocked} of its GPUs are kept for it alone"));
             }
-            entry.jobs.insert(placement.job, given.clone());
+            entry.jobs.insert(placement.job, (uid, given.clone()));
             entry.changed();
         }
         refused
@@ -422,13 +425,42 @@ impl Engine {
 
     /// Ends what a job holds on one node; true if it held something.
     pub(crate) fn release_on(&mut self, job: JobId, node: &str) -> bool {
-        let Some(entry) = self.nodes.get_mut(node) else { return false };
-        if entry.jobs.remove(&job).is_none() {
-            return false;
-        }
+        self.take_from(job, node).is_some()
+    }
+
+    /// What a job has had on a node, which it now gives back.
+    fn take_from(&mut self, job: JobId, node: &str) -> Option<(Uid, NodeGrant)> {
+        let entry = self.nodes.get_mut(node)?;
+        let held = entry.jobs.remove(&job)?;
         entry.node.release(job);
         entry.changed();
-        true
+        Some(held)
+    }
+
+    /// The same as [`Self::release`] for a job whose epilogs follow: its places are shown as its own until
+    /// [`Self::is_over`].
+    pub(crate) fn begin_end(&mut self, job: JobId) -> Vec<String> {
+        let held: Vec<String> =
+            self.nodes.iter().filter(|(_, e)| e.jobs.contains_key(&job)).map(|(n, _)| n.clone()).collect();
+        for name in &held {
+            let had = self.take_from(job, name);
+            if let Some((entry, had)) = self.nodes.get_mut(name).zip(had) {
+                entry.ending.insert(job, had);
+            }
+        }
+        held
+    }
+
+    /// The nodes on which jobs are ending.
+    pub(crate) fn with_ending_jobs(&self) -> Vec<String> {
+        self.nodes.iter().filter(|(_, e)| !e.ending.is_empty()).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// All epilogs on a node are over.
+    pub(crate) fn is_over(&mut self, node: &str) {
+        if let Some(entry) = self.nodes.get_mut(node) {
+            entry.ending.clear();
+        }
     }
 
     /// Whether a job holds anything.
@@ -447,8 +479,13 @@ impl Engine {
 
     /// The node's layout for `sinfo`; `None`: it is not managed.
     pub(crate) fn layout(&self, node: &str) -> Option<String> {
-        let layout = |e: &NodeEntry| Layout { config: self.version, ..layout_of(&e.node) };
-        self.managed(node).map(|e| layout(e).to_string())
+        let entry = self.managed(node)?;
+        let mut shown = entry.node.clone();
+        // A place that somebody else has by now is shown as his.
+        let still =
+            entry.ending.iter().filter(|(job, (uid, given))| shown.apply(**job, *uid, &given.grant).is_ok());
+        let ending = still.map(|(job, _)| *job).collect();
+        Some(Layout { config: self.version, ending, ..layout_of(&shown) }.to_string())
     }
 }
 

@@ -39,6 +39,7 @@ const NAMES: &[&str] = &[
     "select_p_job_expand",
     #[cfg(not(slurm_since = "25.05"))]
     "select_p_step_start",
+    "select_p_select_nodeinfo_set_all",
 ];
 
 const SUCCESS: c_int = sys::SLURM_SUCCESS as c_int;
@@ -122,6 +123,12 @@ unsafe extern "C" fn select_p_select_nodeinfo_set(job: *mut sys::job_record_t) -
     let rc = call_real!(select_p_select_nodeinfo_set(job: *mut sys::job_record_t) -> c_int, else ERROR);
     guard_ok("select_nodeinfo_set", (), || hooks::allocated(job));
     rc
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn select_p_select_nodeinfo_set_all() -> c_int {
+    guard_ok("select_nodeinfo_set_all", (), hooks::nodes_are_shown);
+    call_real!(select_p_select_nodeinfo_set_all() -> c_int, else ERROR)
 }
 
 #[unsafe(no_mangle)]

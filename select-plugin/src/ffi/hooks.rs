@@ -8,6 +8,7 @@
 //! | `select_nodeinfo_set` | | the placement is stamped with the job's id and becomes part of the state |
 //! | `step_start` | of a job whose shards are on several GPUs, the step gets all of them | |
 //! | `job_fini` | | what the job held is given back; its node stays COMPLETING until the epilog is over |
+//! | `select_nodeinfo_set_all` | jobs whose epilogs are over are no longer shown | |
 //! | `job_resized` | | the same on one node |
 //! | `reconfigure` | a new `tessera.toml` is read | the state is rebuilt from the running jobs |
 //!
@@ -153,6 +154,15 @@ pub(super) fn ended(job: *mut sys::job_record_t) {
     with(job, |memory, host, job| apply::layouts(host, &life::ended(memory, JobId(job.job_id))));
 }
 
+/// Before nodes are shown: epilogs may have ended, of which no other hook tells.
+pub(super) fn nodes_are_shown() {
+    let Some(host) = Host::get() else { return };
+    with_memory(|memory| {
+        let completes = |name: &str| read::completes_on(host, name);
+        apply::layouts(host, &life::epilogs_over(memory, completes));
+    });
+}
+
 /// After a running job has lost a node.
 pub(super) fn lost_node(job: *mut sys::job_record_t, node: *mut sys::node_record_t) {
     with(job, |memory, host, job| {
@@ -179,6 +189,8 @@ pub(super) fn rebuild() {
         with(job, |memory, host, job| {
             if read::runs(job) {
                 apply::layouts(host, &life::found_running(memory, &running(host, job)));
+            } else if read::completes(job) {
+                life::found_ending(memory, &running(host, job));
             }
         });
     }

@@ -149,8 +149,8 @@ impl Slurm for Live<'_> {
         jobs.iter().map(of).collect()
     }
 
-    fn lacks(&self, node: &NodeView) -> Room {
-        room::lacking(self.host, self.job, node.index)
+    fn lacks(&self, nodes: &[&NodeView]) -> Vec<Room> {
+        room::lacking(self.host, self.job, &nodes.iter().map(|node| node.index).collect::<Vec<_>>())
     }
 
     fn choice(&self, node: &NodeView) -> Option<ChosenView> {

@@ -11,5 +11,4 @@ forward! {
     fn select_p_job_ready(job: Any) -> c_int, else FAIL;
     fn select_p_job_suspend(job: Any, indefinite: bool) -> c_int, else FAIL;
     fn select_p_job_resume(job: Any, indefinite: bool) -> c_int, else FAIL;
-    fn select_p_select_nodeinfo_set_all() -> c_int, else FAIL;
 }

@@ -82,6 +82,11 @@ pub(super) fn runs(job: &sys::job_record_t) -> bool {
     base == sys::JOB_RUNNING || base == sys::JOB_SUSPENDED
 }
 
+/// Whether a job that has ended has an epilog to come.
+pub(super) fn completes(job: &sys::job_record_t) -> bool {
+    job.job_state & sys::TESSERA_JOB_COMPLETING != 0
+}
+
 /// The last start that the job's deadline leaves: Slurm cancels it when its least run time does not fit any more.
 fn starts_by(job: &sys::job_record_t) -> Option<u64> {
     let known = |minutes: u32| minutes != 0 && minutes != sys::NO_VAL && minutes != sys::INFINITE;
@@ -213,24 +218,29 @@ unsafe fn begins_with(string: *const std::ffi::c_char, words: &str) -> bool {
 }
 
 /// Every node with its name.
-fn named_nodes(host: &Host) -> impl Iterator<Item = (String, &sys::node_record_t)> {
-    (0..host.node_count()).filter_map(|i| host.node(i)).filter_map(|node| {
+fn named_nodes(host: &Host) -> impl Iterator<Item = (usize, String, &sys::node_record_t)> {
+    (0..host.node_count()).filter_map(|i| Some((i, host.node(i)?))).filter_map(|(i, node)| {
         // SAFETY: a slot of the node table; hooks run under the node lock.
         let record = unsafe { node.as_ref() };
         // SAFETY: null for a deleted node, else NUL-terminated.
-        Some((unsafe { text(record.name) }?, record))
+        Some((i, unsafe { text(record.name) }?, record))
     })
+}
+
+/// Whether an epilog is still to end on a node. Called while slurmctld holds the node lock.
+pub(super) fn completes_on(host: &Host, node: &str) -> bool {
+    named_nodes(host).any(|(index, name, _)| name == node && host.completing(index))
 }
 
 /// The `extra` of each node that has one.
 pub(super) fn extras(host: &Host) -> Vec<(String, String)> {
     // SAFETY: null or NUL-terminated.
-    named_nodes(host).filter_map(|(name, node)| Some((name, unsafe { text(node.extra) }?))).collect()
+    named_nodes(host).filter_map(|(_, name, node)| Some((name, unsafe { text(node.extra) }?))).collect()
 }
 
 /// What Slurm says of every node's GPUs.
 pub(super) fn node_gpus(host: &Host) -> Vec<NodeGpus> {
-    let gpus = |(name, node): (String, &sys::node_record_t)| {
+    let gpus = |(_, name, node): (usize, String, &sys::node_record_t)| {
         let mut found =
             NodeGpus { node: name, configured: None, no_consume: false, mps: has_mps(host, node) };
         for (kind, state) in gres_states::<sys::gres_node_state_t>(host, node.gres_list.cast()) {

@@ -21,20 +21,26 @@ pub(super) fn of_job(host: &Host, job: &sys::job_record_t, node: usize) -> Room 
     Room { cores: chosen::job_cores(host, job, node).len() as u64, memory_mib }
 }
 
-/// What the job lacks on a node: more than running jobs leave.
-pub(super) fn lacking(host: &Host, job: &sys::job_record_t, node: usize) -> Room {
-    let needs = of_job(host, job, node);
-    let Some(record) = host.node(node) else { return Room::default() };
-    // SAFETY: a slot of the node table; hooks run under the node lock.
-    let record = unsafe { record.as_ref() };
-    let mut free = Room {
-        cores: u64::from(record.tot_cores),
-        memory_mib: record.real_memory.saturating_sub(record.mem_spec_limit),
-    };
+/// What the job lacks on each of these nodes: more than running jobs leave. The jobs are walked once.
+pub(super) fn lacking(host: &Host, job: &sys::job_record_t, nodes: &[usize]) -> Vec<Room> {
+    let mut free: Vec<Room> = nodes.iter().map(|node| of_node(host, *node)).collect();
     for running in host.jobs() {
         // SAFETY: an element of slurmctld's list of jobs, under its job lock.
         let Some(running) = (unsafe { struct_at(running) }).filter(|job| read::runs(job)) else { continue };
-        free = free.minus(of_job(host, running, node));
+        for (free, node) in free.iter_mut().zip(nodes) {
+            *free = free.minus(of_job(host, running, *node));
+        }
     }
-    needs.minus(free)
+    nodes.iter().zip(free).map(|(node, free)| of_job(host, job, *node).minus(free)).collect()
+}
+
+/// What an empty node has for jobs.
+fn of_node(host: &Host, node: usize) -> Room {
+    let Some(record) = host.node(node) else { return Room::default() };
+    // SAFETY: a slot of the node table; hooks run under the node lock.
+    let record = unsafe { record.as_ref() };
+    Room {
+        cores: u64::from(record.tot_cores),
+        memory_mib: record.real_memory.saturating_sub(record.mem_spec_limit),
+    }
 }

@@ -107,8 +107,8 @@ pub(crate) trait Slurm {
     fn choice(&self, node: &NodeView) -> Option<ChosenView>;
     /// Cores and memory that each of these running jobs has on a node.
     fn rooms(&self, node: &NodeView, jobs: &[JobId]) -> Vec<Room>;
-    /// Cores and memory that Slurm means to give the job on a node, as far as they are not free there now.
-    fn lacks(&self, node: &NodeView) -> Room;
+    /// Cores and memory that Slurm means to give the job on each of these nodes, as far as they are not free there now.
+    fn lacks(&self, nodes: &[&NodeView]) -> Vec<Room>;
     /// Whether a job still waits to be started.
     fn is_pending(&self, job: JobId) -> bool;
     /// When a running job ends at the latest, seconds since 1970; 0 for an unknown job.

@@ -222,11 +222,13 @@ fn preempt<S: Slurm>(
     let ending = asked.slurm.victims();
     let victims: Vec<JobId> = victims.iter().copied().filter(|id| ending.contains(id)).collect();
     let slurms: Vec<JobId> = victims.iter().copied().filter(|id| listed.contains(id)).collect();
-    let (ours, other): (Vec<_>, Vec<_>) = asked.nodes.iter().partition(|n| engine.node(&n.name).is_some());
+    let (ours, other): (Vec<&NodeView>, Vec<&NodeView>) =
+        asked.nodes.iter().partition(|n| engine.node(&n.name).is_some());
     // Of nodes that are not managed, only Slurm knows who is in the way.
     let mut going = if other.is_empty() { Vec::new() } else { slurms.clone() };
     let mut slurms_suffice = true;
-    for node in ours {
+    let lacks = asked.slurm.lacks(&ours);
+    for (node, lacks) in ours.into_iter().zip(lacks) {
         let question = asked.of_node(node);
         slurms_suffice &= engine.fits_once_gone(&node.name, &question, &slurms);
         let more: Vec<JobId> = victims.iter().copied().filter(|id| !going.contains(id)).collect();
@@ -235,7 +237,7 @@ fn preempt<S: Slurm>(
         let held = engine.jobs_on(&node.name);
         let here = |v: &Victim| v.has != Room::default() || held.contains(&v.job);
         let candidates: Vec<Victim> = candidates.filter(here).collect();
-        let lacks = lacking(asked.slurm, node, &slurms, &going);
+        let lacks = lacking(asked.slurm, (node, lacks), &slurms, &going);
         going.extend(engine.least_victims(&node.name, &question, &going, &candidates, lacks)?);
     }
     if slurms_suffice && (going.is_empty() || going.len() > slurms.len()) {
@@ -250,7 +252,7 @@ fn preempt<S: Slurm>(
 }
 
 /// What the job lacks on a node beside GPUs, at most what Slurm's own list gives back: that is enough for Slurm.
-fn lacking(slurm: &impl Slurm, node: &NodeView, slurms: &[JobId], going: &[JobId]) -> Room {
+fn lacking(slurm: &impl Slurm, (node, lacks): (&NodeView, Room), slurms: &[JobId], going: &[JobId]) -> Room {
     let sum = |jobs: &[JobId]| {
         let rooms = slurm.rooms(node, jobs);
         rooms.iter().fold(Room::default(), |a, b| Room {
@@ -258,7 +260,7 @@ fn lacking(slurm: &impl Slurm, node: &NodeView, slurms: &[JobId], going: &[JobId
             memory_mib: a.memory_mib + b.memory_mib,
         })
     };
-    let (lacks, most, given) = (slurm.lacks(node), sum(slurms), sum(going));
+    let (most, given) = (sum(slurms), sum(going));
     Room {
         cores: lacks.cores.min(most.cores).saturating_sub(given.cores),
         memory_mib: lacks.memory_mib.min(most.memory_mib).saturating_sub(given.memory_mib),

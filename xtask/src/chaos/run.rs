@@ -104,6 +104,8 @@ pub(super) fn run(chaos: &Chaos) -> Result<bool, TaskError> {
 
 impl Run<'_> {
     fn play(&mut self) -> Result<(), TaskError> {
+        // A job may report what it has before the first look after a fault.
+        self.devices.learn(&look(&self.cluster)?);
         let begin = Instant::now();
         let limit = Duration::from_secs(self.chaos.minutes * 60);
         for step in Plan::new(self.chaos.seed) {

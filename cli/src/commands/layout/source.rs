@@ -6,6 +6,7 @@ use site_config::{SiteConfig, hostlist};
 
 use super::args::LayoutArgs;
 use crate::files::read_text;
+use crate::local::ending_note;
 use crate::outcome::Failure;
 use crate::render::layout::Drawn;
 use crate::slurm::scontrol;
@@ -28,7 +29,11 @@ pub(crate) fn nodes(args: &LayoutArgs, config: &SiteConfig) -> Result<Vec<Drawn>
                 let layout = published::read(line, &spec.gpus)
                     .map_err(|why| Failure::new(format!("layout of {name}: {why}")))?;
                 let cut = layout.cut.then(|| "the published line ended early".to_owned());
-                (layout, cut)
+                let note = [cut, ending_note(layout.ending.iter().copied())]
+                    .into_iter()
+                    .flatten()
+                    .collect::<Vec<_>>();
+                (layout, (!note.is_empty()).then(|| note.join("; ")))
             }
             // A file with some nodes means those.
             None if args.from.is_some() && wanted.is_none() => continue,

@@ -31,6 +31,10 @@ fn layout() {
     assert_snapshot!(shared.layout(), @"tessera gpu0=mps[job1:954M/3%,job2:954M/3%,job3:954M/3%,job4:954M/3%,job5:954M/3%,job6:954M/3%,job7:954M/3%,job8:954M/3%+3]");
     assert_snapshot!(parse_layout("tessera gpu0=mig[2g.10gb@0:job12,1g.5gb@x:idle]").unwrap_err(), @"not a number at byte 40 of the layout");
     assert_eq!(parse_layout("tessera gpu0-63=free ...").unwrap().gpus.len(), 64);
+    let ending = "tessera config=last-good ending=job3,job12 gpu0=whole[job3]";
+    assert_eq!(parse_layout(ending).unwrap().ending, [JobId(3), JobId(12)]);
+    assert_eq!(parse_layout(ending).unwrap().to_string(), ending);
+    assert!(parse_layout("tessera ending= gpu0=free").is_err());
     assert!(parse_layout("tessera gpu0-64=free").is_err());
 }
 

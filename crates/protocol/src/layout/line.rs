@@ -23,6 +23,8 @@ pub struct Layout {
     pub cut: bool,
     /// Which `tessera.toml` slurmctld works with.
     pub config: ConfigInForce,
+    /// Jobs that have been told to end and are still shown with what they have, ascending.
+    pub ending: Vec<JobId>,
 }
 
 /// Which `tessera.toml` slurmctld works with.
@@ -183,6 +185,10 @@ impl fmt::Display for Layout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut line = String::from(PREFIX);
         line.push_str(self.config.word());
+        for (i, job) in self.ending.iter().take(MAX_ENDING).enumerate() {
+            line.push_str(if i == 0 { ENDING } else { "," });
+            line.push_str(&format!("job{job}"));
+        }
         let mut at = 0;
         while let Some(gpu) = self.gpus.get(at) {
             let run = self.gpus[at..].iter().take_while(|g| *g == gpu).count();
@@ -204,6 +210,9 @@ impl fmt::Display for Layout {
 
 pub(super) const PREFIX: &str = "tessera";
 pub(super) const CUT: &str = " ...";
+pub(super) const ENDING: &str = " ending=";
+/// Most ending jobs listed.
+const MAX_ENDING: usize = 64;
 
 impl fmt::Display for GpuLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

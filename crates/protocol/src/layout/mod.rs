@@ -12,7 +12,8 @@
 //! anybody may read the line. At most [`MAX_SHARES`] shares of a device are listed, and the rest counted: `+3`. A line
 //! that would exceed [`MAX_LEN`] bytes ends early with `...`. While `tessera.toml` has errors, the line begins with
 //! `tessera config=last-good`, or is `tessera config=bad` where slurmctld knows no good version.
-//! A node whose GPUs are not those of the file has `tessera unfit: ` and the reason instead.
+//! Jobs that have been told to end keep their places until their epilogs are over; `tessera ending=job12,job13 gpu0=…` names
+//! them. A node whose GPUs are not those of the file has `tessera unfit: ` and the reason instead.
 
 mod line;
 mod parse;

@@ -1,8 +1,8 @@
 //! Reading a layout line.
 
 use super::line::{
-    CUT, ComputeLayout, ConfigInForce, GpuLayout, HolderLayout, InstanceLayout, Layout, LayoutError, MAX_LEN,
-    PREFIX, Seats, ShareLayout, Shares,
+    CUT, ComputeLayout, ConfigInForce, ENDING, GpuLayout, HolderLayout, InstanceLayout, Layout, LayoutError,
+    MAX_LEN, PREFIX, Seats, ShareLayout, Shares,
 };
 use crate::grant::ComputeSpec;
 use geometry::{JobId, Slice};
@@ -21,6 +21,12 @@ pub fn parse_layout(line: &str) -> Result<Layout, LayoutError> {
     let mut layout = Layout::default();
     let kept = [ConfigInForce::LastGood, ConfigInForce::Bad].into_iter().find(|c| p.eat(c.word()));
     layout.config = kept.unwrap_or_default();
+    if p.eat(ENDING) {
+        layout.ending.push(p.job()?);
+        while p.eat(",") {
+            layout.ending.push(p.job()?);
+        }
+    }
     while p.at < line.len() {
         if p.rest() == CUT {
             layout.cut = true;

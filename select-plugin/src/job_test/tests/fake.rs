@@ -82,8 +82,8 @@ impl Slurm for Fake {
         jobs.iter().map(|job| Room { cores: of(job), memory_mib: 0 }).collect()
     }
 
-    fn lacks(&self, _: &NodeView) -> Room {
-        Room { cores: self.lacks_cores, memory_mib: 0 }
+    fn lacks(&self, nodes: &[&NodeView]) -> Vec<Room> {
+        vec![Room { cores: self.lacks_cores, memory_mib: 0 }; nodes.len()]
     }
 
     fn choice(&self, node: &NodeView) -> Option<ChosenView> {

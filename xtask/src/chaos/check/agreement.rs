@@ -76,8 +76,12 @@ fn layout(seen: &Seen, node: &Node, tasks: &[&Task], devices: &Devices) -> Vec<F
         }
     }
     for task in tasks {
-        // A job that is ending is no longer in the layout.
-        if !seen.jobs.iter().any(|job| job.id == task.job && job.state == "RUNNING") {
+        // A job that is ending is shown until its epilog is over.
+        if !seen
+            .jobs
+            .iter()
+            .any(|job| job.id == task.job && ["RUNNING", "COMPLETING"].contains(&job.state.as_str()))
+        {
             continue;
         }
         for name in &task.devices {

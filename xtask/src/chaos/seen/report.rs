@@ -57,10 +57,22 @@ impl fmt::Display for Report {
 
 /// The script of jobs, without its first line. It gets the seconds to sleep, its manner (`meek` or `stubborn`) and
 /// whether it runs a step (`step`); the step's tasks get `task` as their manner.
+///
+/// nvidia-smi asks for one instance after the other by its place among those that the user may open. If another job of
+/// his ends on the same GPU meanwhile, the next one moves up and is passed over. So it is asked once more where it does not
+/// show a device that the job has.
 pub(in crate::chaos) const SCRIPT: &str = r#"
 seconds=$1; manner=$2; step=$3
 task=batch; [ "$manner" != task ] || task=$SLURM_PROCID
 file=seen.$SLURM_JOB_NAME.$SLURM_JOB_ID.$SLURMD_NODENAME.$task
+list() {
+  listed=$(nvidia-smi -L 2>&1)
+  for name in $(echo "$CUDA_VISIBLE_DEVICES" | tr , ' '); do
+    case $name in MIG-*|GPU-*) ;; *) continue;; esac
+    case $listed in *$name*) ;; *) sleep 0.3; listed=$(nvidia-smi -L 2>&1);; esac
+  done
+  echo "$listed"
+}
 look() {
   {
     echo "== $1 $SLURM_JOB_ID $SLURM_JOB_NAME $(id -u) $SLURMD_NODENAME $task ${SLURM_NNODES:-1}"
@@ -68,7 +80,7 @@ look() {
     echo "mps=$CUDA_MPS_PIPE_DIRECTORY"
     echo "mem=$CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"
     echo "threads=$CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
-    nvidia-smi -L 2>&1
+    list
     echo "=="
   } >> $file
 }

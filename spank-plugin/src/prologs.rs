@@ -73,6 +73,8 @@ mod tests {
             device_nodes: Vec::new(),
             matched: None,
             plain: false,
+            cap_w: None,
+            cap_problem: None,
             begun: false,
         }
     }

@@ -83,6 +83,7 @@ pub(crate) fn prolog(
         grant,
         cap_w,
         decision: describe::why_on(&node.name, placement.as_deref().unwrap_or_default(), &reason(env)),
+        cap_w: None,
         plain: env(&job_variable(REQUEST_ENV)).is_none_or(|text| asks_for_none(&text)),
         matched: env(&job_variable(MATCH_ENV)).and_then(|text| on_node(&text, &node.name)),
         live: None,
@@ -141,6 +142,12 @@ pub(crate) fn realise_waiting(
             "job {}: GPU {}: {left} was still on it and is gone now",
             context.job, left.gpu
         ));
+    }
+    for note in &done.notes {
+        log::info(format_args!("job {}: {note}", context.job));
+    }
+    if let Some(problem) = &done.entry.cap_problem {
+        log::error(format_args!("job {}: {problem}", context.job));
     }
     for file in &done.damaged {
         log::error(format_args!("job {}: {file}: `tessera node reconcile` moves it aside", context.job));
@@ -222,6 +229,9 @@ pub(crate) fn epilog(
         gpu_node::release(&node.settings, JobId(job)).map_err(|source| Unfit::Node { job, source })?;
     for problem in &released.problems {
         log::error(format_args!("job {job}: not taken back yet: {problem}"));
+    }
+    for note in &released.notes {
+        log::info(format_args!("job {job}: {note}"));
     }
     if released.known {
         log::verbose(format_args!(

@@ -261,6 +261,9 @@ pub(crate) fn task_init(spank: &Spank<'_>, args: &Args) -> Result<(), TaskError>
     if wanted && task == 0 && !entry.begun && devices != TaskGpus::None {
         log::user(format_args!("job {job} on {}: {}: {}", node.name, describe::got(&entry), entry.decision));
     }
+    if let (true, Some(problem)) = (wanted && task == 0 && !entry.begun, &entry.cap_problem) {
+        log::user(format_args!("job {job} on {}: it runs without its power cap: {problem}", node.name));
+    }
     let (n, uneven) = (entry.instances.len(), instances_per_task(&entry, place.1).is_none());
     if entry.kind == Kind::Mig && task == 0 && uneven && !quiet && devices == TaskGpus::AsJournalled {
         log::user(format_args!(

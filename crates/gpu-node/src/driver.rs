@@ -7,6 +7,7 @@ use crate::deadline::{Backoff, Deadline};
 use crate::fault::Fault;
 use crate::gpu_ids::NvmlIndex;
 use crate::nvml::{Code, Nvml, NvmlError};
+use crate::power;
 use crate::settings::{GpuSettings, Settings};
 
 pub(crate) struct Driver<'a> {
@@ -79,14 +80,21 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Resets a GPU by the site's command. Our own handle would keep the GPU in use.
+    /// Resets a GPU by the site's command. Our own handle would keep the GPU in use. The power limit is what it was before.
     fn reset(&mut self, gpu: NvmlIndex, deadline: &Deadline) -> Result<(), Fault> {
-        let uuid = self.nvml()?.uuid(gpu)?;
+        let settings = self.settings;
+        let nvml = self.nvml()?;
+        let record = power::record(nvml, gpu)?;
+        let uuid = record.uuid.clone();
+        let _power = power::before_reset(settings, nvml, &record, deadline)?;
         self.nvml = None;
         let fill = |s: &String| s.replace("%i", &gpu.to_string()).replace("%u", &uuid);
         let mut words = self.settings.gpu_reset_command.iter().map(fill);
         let program = words.next().unwrap_or_default().into();
         let run = Run { program, args: words.collect(), env: Vec::new(), input: "", user: None };
-        run.output(deadline).map(|_| ()).map_err(|source| Fault::Reset { gpu, source })
+        crate::crash::point("before a reset");
+        run.output(deadline).map_err(|source| Fault::Reset { gpu, source })?;
+        crate::crash::point("after a reset");
+        power::after_reset(settings, self.nvml()?, &record)
     }
 }

@@ -11,8 +11,8 @@
 //!
 //! Rooms, lowest first; imports only point down, and no two files import each other: `gpu_ids`, `deadline`, `command`,
 //! `process`, `own_dirs`, `settings`; `lock`, `journal`, `nvml`; `access`, `mps`; `leftovers`; `fault`, `numbering`;
-//! `hand_over`, `hardware`, `driver`, `instances`, `compute_instances`, `remnants`; `lifecycle`. `tasks` speaks to the
-//! task broker. `environment` and `task_variables` need the
+//! `power`; `hand_over`, `hardware`, `driver`, `instances`, `compute_instances`, `remnants`; `lifecycle`. `tasks` speaks to
+//! the task broker. `environment` and `task_variables` need the
 //! journal alone, `unfit` only `command`.
 //!
 //! Invariants: nothing waits without a deadline; no shell is run; every change is journalled before it is made; a
@@ -40,6 +40,7 @@ mod mps;
 mod numbering;
 pub mod nvml;
 mod own_dirs;
+mod power;
 mod process;
 mod remnants;
 mod settings;

@@ -1,7 +1,7 @@
 //! Locks between the processes that work on a node: prologs, epilogs, `tessera node reconcile`.
 //!
-//! Order: the node (shared, or exclusive for reconciliation), the job, GPUs ascending, MPS daemons by key, the GPUs' device
-//! nodes. An epilog takes no GPU's lock, because a prolog may hold one for as long as the driver keeps it waiting. The
+//! Order: the node (shared, or exclusive for reconciliation), the job, GPUs ascending, MPS daemons by key, the GPUs' power
+//! limits ascending, the GPUs' device nodes. An epilog takes no GPU's lock, because a prolog may hold one for as long as the driver keeps it waiting. The
 //! kernel gives a lock back when its holder dies.
 
 use std::os::fd::OwnedFd;
@@ -68,6 +68,21 @@ impl Locks {
     pub(crate) fn for_nodes(state_dir: &Path, deadline: &Deadline) -> Result<Self, LockError> {
         let dir = open(state_dir)?;
         Ok(Self { _held: vec![exclusive(&dir, state_dir, "nodes", deadline)?] })
+    }
+
+    /// For the power limits of GPUs; taken after all others but that of device nodes, held as long as a limit is set, or the
+    /// GPU reset.
+    pub(crate) fn for_power(
+        state_dir: &Path,
+        gpus: &[NvmlIndex],
+        deadline: &Deadline,
+    ) -> Result<Self, LockError> {
+        let dir = open(state_dir)?;
+        let mut gpus = gpus.to_vec();
+        gpus.sort_unstable();
+        gpus.dedup();
+        let held = gpus.iter().map(|gpu| exclusive(&dir, state_dir, &format!("power-{gpu}"), deadline));
+        Ok(Self { _held: held.collect::<Result<_, _>>()? })
     }
 
     /// For ending another job's hold while working on `own`. It stands outside the order of locks, so it must not be

@@ -212,6 +212,12 @@ pub struct Entry {
     /// The job used none of Tessera's options.
     #[serde(default)]
     pub plain: bool,
+    /// The power cap of each of its GPUs, W; the lower of it and the limit found counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cap_w: Option<u16>,
+    /// Why a power limit is not as the jobs on the GPUs ask for, for the job's log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cap_problem: Option<String>,
 }
 
 impl Record for Entry {

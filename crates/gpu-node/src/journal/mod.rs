@@ -1,4 +1,4 @@
-//! The node's memory: one file per job and per MPS daemon, written before each change and after it.
+//! The node's memory: one file per job, per MPS daemon and per changed power limit, written before each change and after it.
 //!
 //! A file is replaced whole (temporary file, fsync, rename), so that a crash of any kind leaves the old one or the new
 //! one, never half of one. The directory is not synced: a power failure may undo the last replacement or removal, but
@@ -12,6 +12,7 @@
 //! - It cannot be read, or a newer Tessera wrote it ([`StateError::NewerFormat`]): it stays where it is, and nothing is
 //!   done that it might forbid. What it says may be all that keeps a job's GPUs its own.
 
+mod cap;
 mod entry;
 mod folder;
 mod format;
@@ -25,6 +26,7 @@ use rustix::fs::Mode;
 use crate::own_dirs::{self, StateError};
 use folder::{Folder, Outlive};
 
+pub use cap::CapRecord;
 pub use entry::{
     DaemonRecord, Entry, GpuRecord, InstanceRecord, Kind, LiveInstance, PartRecord, Phase, ShareRecord,
     TaskDevice, TasksRecord,
@@ -36,6 +38,7 @@ pub use format::VERSION;
 pub struct Journal {
     jobs: Folder,
     daemons: Folder,
+    caps: Folder,
     bad: Folder,
     boot: String,
 }
@@ -50,7 +53,13 @@ impl Journal {
         let state = own_dirs::own(state_dir, Mode::RWXU)?;
         let folder = |name| Folder::open(&state, state_dir, name);
         let boot = boot_id(Path::new("/proc/sys/kernel/random/boot_id"))?;
-        Ok(Self { jobs: folder("jobs")?, daemons: folder("daemons")?, bad: folder("bad")?, boot })
+        Ok(Self {
+            jobs: folder("jobs")?,
+            daemons: folder("daemons")?,
+            caps: folder("caps")?,
+            bad: folder("bad")?,
+            boot,
+        })
     }
 
     /// This boot's id.
@@ -146,6 +155,34 @@ impl Journal {
         self.daemons.remove(&format!("{key}.json"))
     }
 
+    /// What is known of a GPU's power limit. A file that cannot be understood counts as absent: [`Self::caps`] reports it.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or a newer Tessera wrote it.
+    pub fn cap(&self, uuid: &str) -> Result<Option<CapRecord>, StateError> {
+        Ok(self.caps.read(&cap_file(uuid))?.and_then(Result::ok))
+    }
+
+    /// Every changed power limit, and the files that could not be understood.
+    ///
+    /// # Errors
+    ///
+    /// The directory or a file cannot be read, or a newer Tessera wrote a file.
+    pub fn caps(&self) -> Result<Contents<CapRecord>, StateError> {
+        self.caps.read_all()
+    }
+
+    /// Writes what a GPU's power limit was, is and will be; it is on disk before the limit changes.
+    pub(crate) fn store_cap(&self, record: &CapRecord) -> Result<(), StateError> {
+        self.caps.write(&cap_file(&record.uuid), record, Outlive::Machine)
+    }
+
+    /// Forgets a GPU's power limit: it is as it was found, or somebody else's.
+    pub(crate) fn remove_cap(&self, uuid: &str) -> Result<(), StateError> {
+        self.caps.remove(&cap_file(uuid))
+    }
+
     /// Files moved aside so far.
     ///
     /// # Errors
@@ -193,7 +230,8 @@ impl Journal {
     /// Removes what writers that were killed left behind. The caller holds the node's lock.
     pub(crate) fn sweep(&self) -> Result<(), StateError> {
         self.jobs.sweep()?;
-        self.daemons.sweep()
+        self.daemons.sweep()?;
+        self.caps.sweep()
     }
 
     /// Moves damaged files of jobs to `bad/` and returns where they are then. The caller holds the node's lock.
@@ -220,6 +258,12 @@ impl Journal {
 
 /// How the name of a file in `bad/` ends once its job is over.
 const OVER: &str = ".over";
+
+/// A UUID is the driver's, and the name of a file in our own folder: nothing but its letters, digits and dashes gets there.
+fn cap_file(uuid: &str) -> String {
+    let plain: String = uuid.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
+    format!("{plain}.json")
+}
 
 fn file_of(job: JobId) -> String {
     format!("{job}.json")

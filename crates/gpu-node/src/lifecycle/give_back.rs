@@ -6,6 +6,7 @@ use crate::access::{self, DeviceError, Devices};
 use crate::fault::Fault;
 use crate::journal::{Entry, Journal};
 use crate::lock::Locks;
+use crate::power::{self, Settled};
 use crate::settings::Settings;
 use crate::{mps, tasks};
 
@@ -16,13 +17,17 @@ pub struct Released {
     pub known: bool,
     /// What could not be taken back; for the log.
     pub problems: Vec<String>,
+    /// Power limits that somebody else has changed since they were set, and that stay; for the log.
+    pub notes: Vec<String>,
 }
 
 /// Takes back everything and forgets the job. The caller holds the locks.
 pub(super) fn finish(settings: &Settings, journal: &Journal, entry: &Entry) -> Result<Released, Fault> {
-    let (problems, _nodes) = revoke(settings, journal, entry)?;
+    let (Settled { mut problems, notes }, _power) = power::end(settings, journal, entry)?;
+    let (more, _nodes) = revoke(settings, journal, entry)?;
+    problems.extend(more);
     journal.remove(entry.job())?;
-    Ok(Released { known: true, problems })
+    Ok(Released { known: true, problems, notes })
 }
 
 /// Takes back device nodes and the share, but keeps the entry. The nodes' lock comes with the answer, where it could be

@@ -15,6 +15,7 @@ use crate::gpu_ids::NvmlIndex;
 use crate::journal::{DamagedFile, Entry, InstanceRecord, Journal, Phase};
 use crate::leftovers::{self, Leftover, OpenNodes};
 use crate::nvml::{GpuInstance, Nvml};
+use crate::power;
 use crate::settings::{GpuSettings, Settings};
 use crate::{mps, tasks};
 
@@ -81,6 +82,7 @@ pub fn inspect(settings: &Settings, live: Option<&HashSet<JobId>>) -> Result<Ins
     found.daemons(settings, &journal, &entries)?;
     let complaints = tasks::complaints(settings, &journal, &entries).into_iter();
     found.list.extend(complaints.map(|what| Disagreement { gpu: None, job: None, what }));
+    found.limits(settings, &journal, &nvml, &entries)?;
     found.leftovers(settings, &nvml, &gpus, &entries);
     if let Err(e) = found.nodes(settings, &gpus, &entries) {
         found.list.push(Disagreement { gpu: None, job: None, what: Chain(&e).to_string() });
@@ -229,6 +231,24 @@ impl Disagreements {
                     self.job(entry, None, format!("its MPS daemon {key} does not run"));
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Power limits that were changed for jobs.
+    fn limits(
+        &mut self,
+        settings: &Settings,
+        journal: &Journal,
+        nvml: &Nvml,
+        entries: &[Entry],
+    ) -> Result<(), Fault> {
+        // A job that is just being started may not have its limit yet.
+        if entries.iter().any(|e| e.phase == Phase::Intent) {
+            return Ok(());
+        }
+        for (gpu, what) in power::disagreements(settings, journal, nvml)? {
+            self.gpu(gpu, what);
         }
         Ok(())
     }

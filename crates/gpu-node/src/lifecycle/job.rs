@@ -64,6 +64,8 @@ impl JobContext {
             device_nodes: Vec::new(),
             begun: false,
             plain: self.plain,
+            cap_w: self.cap_w,
+            cap_problem: None,
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::lock::Locks;
 use crate::numbering::{GrantedGpu, NvmlGrant};
 use crate::settings::{GpuSettings, Settings};
 use crate::tasks::BrokerError;
-use crate::{compute_instances, hardware, instances, mps};
+use crate::{compute_instances, hardware, instances, mps, power};
 
 /// Fills in what is planned, from the driver's answers, before anything is changed.
 pub(super) fn plan(
@@ -136,7 +136,15 @@ pub(super) struct Before<'a> {
     pub(super) again: bool,
 }
 
-/// Makes what was planned. The answer is who was still on it.
+/// What was met while making it.
+pub(super) struct Made {
+    /// Processes that were still on it.
+    pub(super) leftovers: Vec<Leftover>,
+    /// Power limits that somebody else has changed.
+    pub(super) notes: Vec<String>,
+}
+
+/// Makes what was planned.
 pub(super) fn carry_out(
     settings: &Settings,
     journal: &Journal,
@@ -145,7 +153,7 @@ pub(super) fn carry_out(
     entry: &mut Entry,
     Before { others, again }: Before<'_>,
     deadline: &Deadline,
-) -> Result<Vec<Leftover>, Fault> {
+) -> Result<Made, Fault> {
     let partitioned = !entry.instances.is_empty();
     let devices = Devices::open(settings)?;
     let mut hand_over = HandOver::new(settings, &devices, deadline, !again);
@@ -192,6 +200,8 @@ pub(super) fn carry_out(
             )?;
         }
     }
+    let power = power::begin(settings, journal, driver.nvml()?, entry, deadline)?;
+    entry.cap_problem = (!power.problems.is_empty()).then(|| power.problems.join("; "));
     give(settings, journal, &devices, entry)?;
     if let Some(share) = &entry.share {
         let live = entry.instances.first().and_then(|i| i.live.as_ref()).map(|l| &l.uuid);
@@ -206,7 +216,7 @@ pub(super) fn carry_out(
         }
         crate::tasks::serve(settings, journal, entry)?;
     }
-    Ok(hand_over.met)
+    Ok(Made { leftovers: hand_over.met, notes: power.notes })
 }
 
 fn places(entry: &Entry, gpu: NvmlIndex) -> Vec<Placement> {

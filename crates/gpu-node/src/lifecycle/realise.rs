@@ -31,6 +31,8 @@ pub struct Realised {
     pub evicted: Vec<JobId>,
     /// Processes that were still on it, ended or waited for.
     pub leftovers: Vec<Leftover>,
+    /// Power limits that somebody else has changed since they were set; for the log.
+    pub notes: Vec<String>,
     /// Journal files that could not be understood: what their jobs hold is not known.
     pub damaged: Vec<DamagedFile>,
     /// Time spent in the driver's library.
@@ -77,10 +79,11 @@ fn realise_until(settings: &Settings, job: &JobContext, deadline: &Deadline) -> 
         return Err(Fault::Abandoned);
     }
     match result {
-        Ok(Met { evicted, damaged, leftovers }) => {
+        Ok(Met { evicted, damaged, made }) => {
             let damaged = own_damaged.into_iter().chain(damaged).collect();
             let driver_time = nvml::driver_time() - driver_time;
-            Ok(Realised { entry, evicted, leftovers, damaged, driver_time })
+            let make::Made { leftovers, notes } = made;
+            Ok(Realised { entry, evicted, leftovers, notes, damaged, driver_time })
         }
         Err(fault) => {
             give_up(settings, &journal, entry, &fault)?;
@@ -100,7 +103,7 @@ fn same_job(old: &Entry, job: &JobContext, boot: &str) -> bool {
 struct Met {
     evicted: Vec<JobId>,
     damaged: Vec<DamagedFile>,
-    leftovers: Vec<Leftover>,
+    made: make::Made,
 }
 
 /// Plans, takes from dead jobs what is in the way, and makes what was planned. `again`: it was made before.
@@ -134,10 +137,10 @@ fn attempt(
     }
     journal.store(entry)?;
     let before = make::Before { others: &others, again };
-    let leftovers = make::carry_out(settings, journal, &mut driver, &job.grant, entry, before, deadline)?;
+    let made = make::carry_out(settings, journal, &mut driver, &job.grant, entry, before, deadline)?;
     entry.phase = Phase::Ready;
     journal.store(entry)?;
-    Ok(Met { evicted, damaged, leftovers })
+    Ok(Met { evicted, damaged, made })
 }
 
 /// How long a dead job's lock is waited for: whoever holds it is its epilog, about to give everything back.

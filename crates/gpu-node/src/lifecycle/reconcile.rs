@@ -15,7 +15,7 @@ use crate::journal::{DamagedFile, Entry, Journal, Phase};
 use crate::lock::Locks;
 use crate::nvml::Nvml;
 use crate::settings::Settings;
-use crate::{mps, remnants, tasks};
+use crate::{mps, power, remnants, tasks};
 
 /// What a reconciliation did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,6 +28,8 @@ pub struct ReconcileReport {
     pub modes: Vec<NvmlIndex>,
     /// Device nodes that were given back or set right, relative to `dev_root`.
     pub device_nodes: Vec<String>,
+    /// GPUs whose power limit is as it was found again.
+    pub limits: Vec<NvmlIndex>,
     /// MPS daemons that were ended.
     pub daemons: Vec<String>,
     /// The task broker did not run, and was started for the jobs that need it.
@@ -108,6 +110,11 @@ pub fn reconcile(settings: &Settings, live: LiveJobs<'_>) -> Result<ReconcileRep
             report.destroyed = cleared.destroyed;
             report.modes = cleared.modes;
             report.problems.extend(cleared.problems);
+            if !held_unknown {
+                let (settled, restored) = power::reconcile(&journal, &nvml, &kept)?;
+                report.limits = restored;
+                report.problems.extend(settled.problems.into_iter().chain(settled.notes));
+            }
             if !held_unknown && let Err(e) = set_nodes(settings, &nvml, &kept, &mut report) {
                 report.problems.push(Chain(&e).to_string());
             }

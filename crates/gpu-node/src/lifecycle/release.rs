@@ -48,7 +48,7 @@ fn release_if(settings: &Settings, job: JobId, wanted: &dyn Fn(&Entry) -> bool) 
         match Locks::for_job(&settings.state_dir, job, &[], &[], &deadline) {
             Err(LockError::State(e)) => return Err(e.into()),
             Err(e @ LockError::Timeout { .. }) => {
-                return Ok(Released { known: false, problems: vec![Chain(&e).to_string()] });
+                return Ok(Released { problems: vec![Chain(&e).to_string()], ..Released::default() });
             }
             Ok(_its) => entry = journal.job(job)?,
         }
@@ -74,7 +74,7 @@ fn release_if(settings: &Settings, job: JobId, wanted: &dyn Fn(&Entry) -> bool) 
                 phase: Phase::Failed(format!("its release was cut short: {why}")),
                 ..entry
             })?;
-            return Ok(Released { known: true, problems: vec![why] });
+            return Ok(Released { known: true, problems: vec![why], ..Released::default() });
         }
         Ok(locks) => locks,
     };
@@ -87,7 +87,7 @@ fn release_if(settings: &Settings, job: JobId, wanted: &dyn Fn(&Entry) -> bool) 
             Ok(Released { problems, ..released })
         }
         Some(entry) => finish(settings, &journal, &entry),
-        None => Ok(Released { known: true, problems: Vec::new() }),
+        None => Ok(Released { known: true, ..Released::default() }),
     }
 }
 

@@ -152,13 +152,40 @@ impl Nvml {
         Ok(all.into_iter().map(|(pid, gi)| (pid, (gi != u32::MAX).then_some(gi))).collect())
     }
 
-    /// The power limit in force, milliwatts.
+    /// The power limit that was set, milliwatts.
     ///
     /// # Errors
     ///
     /// As NVML answers.
     pub fn power_limit_mw(&self, gpu: NvmlIndex) -> Result<u32, NvmlError> {
         self.lib.power_limit(self.device(gpu)?).map_err(at(gpu, "cannot read its power limit"))
+    }
+
+    /// The power limit that the driver starts with, milliwatts.
+    ///
+    /// # Errors
+    ///
+    /// As NVML answers.
+    pub fn power_default_mw(&self, gpu: NvmlIndex) -> Result<u32, NvmlError> {
+        self.lib.power_default(self.device(gpu)?).map_err(at(gpu, "cannot read its default power limit"))
+    }
+
+    /// The power limit in force, milliwatts: lower than the one that was set where somebody limits the board out of band.
+    ///
+    /// # Errors
+    ///
+    /// As NVML answers.
+    pub fn power_enforced_mw(&self, gpu: NvmlIndex) -> Result<u32, NvmlError> {
+        self.lib.power_enforced(self.device(gpu)?).map_err(at(gpu, "cannot read its enforced power limit"))
+    }
+
+    /// What the GPU draws, milliwatts.
+    ///
+    /// # Errors
+    ///
+    /// As NVML answers.
+    pub fn power_draw_mw(&self, gpu: NvmlIndex) -> Result<u32, NvmlError> {
+        self.lib.power_draw(self.device(gpu)?).map_err(at(gpu, "cannot read its power draw"))
     }
 
     /// Least and greatest power limit, milliwatts.

@@ -191,6 +191,27 @@ impl Lib {
         Ok(limit)
     }
 
+    /// Default power limit, milliwatts.
+    pub(super) fn power_default(&self, device: Device<'_>) -> Result<u32, Code> {
+        let mut limit = 0;
+        call!(self, nvmlDeviceGetPowerManagementDefaultLimit(device.raw, &raw mut limit))?;
+        Ok(limit)
+    }
+
+    /// Power limit in force, milliwatts.
+    pub(super) fn power_enforced(&self, device: Device<'_>) -> Result<u32, Code> {
+        let mut limit = 0;
+        call!(self, nvmlDeviceGetEnforcedPowerLimit(device.raw, &raw mut limit))?;
+        Ok(limit)
+    }
+
+    /// Power draw, milliwatts.
+    pub(super) fn power_draw(&self, device: Device<'_>) -> Result<u32, Code> {
+        let mut draw = 0;
+        call!(self, nvmlDeviceGetPowerUsage(device.raw, &raw mut draw))?;
+        Ok(draw)
+    }
+
     /// Least and greatest power limit, milliwatts.
     pub(super) fn power_range(&self, device: Device<'_>) -> Result<(u32, u32), Code> {
         let (mut least, mut greatest) = (0, 0);

@@ -15,6 +15,7 @@ mod leftovers;
 mod life;
 mod mps;
 mod numbers;
+mod power;
 mod trouble;
 
 use std::collections::HashSet;
@@ -182,6 +183,7 @@ impl TestNode {
             grant,
             cap_w: None,
             decision,
+            cap_w: None,
             plain: false,
             matched: None,
             live: None,

@@ -1,0 +1,312 @@
+//! Power limits: set before the job has its GPU, and as they were found after the last job, whoever is killed when.
+
+use super::*;
+use crate::journal::Journal;
+use crate::nvml::Nvml;
+
+const ACT: &str = "tests::power::act";
+
+/// A job with a cap.
+fn capped(node: &TestNode, job: u32, grant: Grant, watts: u16) -> JobContext {
+    JobContext { cap_w: Some(watts), ..node.job(job, ALICE, grant) }
+}
+
+fn start(node: &TestNode, job: u32, grant: Grant, watts: u16) -> Realised {
+    crate::realise(&node.settings, &capped(node, job, grant, watts)).unwrap()
+}
+
+fn limits(node: &TestNode) -> Vec<u32> {
+    let nvml = Nvml::load(&node.settings.nvml_library).unwrap();
+    (0..3).map(|gpu| nvml.power_limit_mw(NvmlIndex(gpu)).unwrap() / 1000).collect()
+}
+
+fn admin_sets(node: &TestNode, gpu: u32, watts: u32) {
+    node.sim(&["power", "--gpu", &gpu.to_string(), "--limit", &watts.to_string()]);
+}
+
+fn fault(node: &TestNode, gpu: u32, args: &str) {
+    let args: Vec<&str> = args.split(' ').collect();
+    node.sim(&[&["fault", "add", "--gpu", &gpu.to_string(), "--kind"], &args[..]].concat());
+}
+
+fn is_journalled(node: &TestNode) -> bool {
+    !Journal::open(&node.settings.state_dir).unwrap().caps().unwrap().into_parts().0.is_empty()
+}
+
+fn small(at: u8) -> Grant {
+    mig(&[(0, "1g.5gb", at)])
+}
+
+#[test]
+fn the_highest_cap_counts_and_the_limit_found_comes_back() {
+    on_node("tests::power::the_highest_cap_counts_and_the_limit_found_comes_back", |node| {
+        node.reconcile(&[]);
+        admin_sets(node, 0, 350);
+        let entry = start(node, 1, small(0), 200).entry;
+        // The A100 was reset for MIG on the way, which loses the limit.
+        assert_eq!((limits(node)[0], entry.cap_w, entry.cap_problem), (200, Some(200), None));
+        start(node, 2, small(1), 250);
+        assert_eq!(limits(node)[0], 250);
+        start(node, 3, small(2), 380);
+        assert_eq!(limits(node)[0], 350, "a cap is never above the limit found");
+        node.release(3);
+        assert_eq!(limits(node)[0], 250);
+        // A stranger without a cap is not slowed.
+        node.realise(4, BOB, small(2)).unwrap();
+        assert_eq!(limits(node)[0], 350);
+        node.release(4);
+        assert_eq!(limits(node)[0], 250);
+        node.release(2);
+        assert_eq!(limits(node)[0], 200);
+        node.release(1);
+        assert_eq!(limits(node), [350, 400, 700]);
+        assert!(!is_journalled(node));
+        node.assert_clean(&[]);
+    });
+}
+
+#[test]
+fn each_of_a_jobs_gpus_is_limited() {
+    on_node("tests::power::each_of_a_jobs_gpus_is_limited", |node| {
+        start(node, 1, whole(&[0, 2]), 300);
+        assert_eq!(limits(node), [300, 400, 300]);
+        node.release(1);
+        assert_eq!(limits(node), [400, 400, 700]);
+    });
+}
+
+/// A reset for MIG loses the administrator's limit, without any cap.
+#[test]
+fn a_reset_keeps_the_administrators_limit() {
+    on_node("tests::power::a_reset_keeps_the_administrators_limit", |node| {
+        admin_sets(node, 0, 310);
+        node.realise(1, ALICE, small(0)).unwrap();
+        assert_eq!(limits(node)[0], 310);
+        node.release(1);
+        node.realise(2, ALICE, whole(&[0])).unwrap();
+        assert_eq!((limits(node)[0], is_journalled(node)), (310, false));
+    });
+}
+
+#[test]
+fn somebody_elses_limit_stays_and_is_reported() {
+    on_node("tests::power::somebody_elses_limit_stays_and_is_reported", |node| {
+        node.reconcile(&[]);
+        start(node, 1, whole(&[1]), 200);
+        admin_sets(node, 1, 150);
+        assert_eq!(
+            node.disagreements(&[1]),
+            [
+                "GPU 1: its power limit is 150 W, not the 200 W that was set for jobs: somebody else changed it"
+            ]
+        );
+        let released = crate::release(&node.settings, JobId(1)).unwrap();
+        assert_eq!((released.problems.len(), limits(node)[1]), (0, 150));
+        assert_eq!(
+            released.notes,
+            [
+                "GPU 1: its power limit is 150 W, not the 200 W that was set for jobs: somebody else changed it, and it stays"
+            ]
+        );
+        // The next job finds it, and gives it back.
+        start(node, 2, whole(&[1]), 120);
+        assert_eq!(limits(node)[1], 120);
+        node.release(2);
+        assert_eq!((limits(node)[1], is_journalled(node)), (150, false));
+    });
+}
+
+#[test]
+fn a_cap_that_cannot_be_set_is_said_and_the_job_runs() {
+    on_node("tests::power::a_cap_that_cannot_be_set_is_said_and_the_job_runs", |node| {
+        let problem = |watts| start(node, 1, whole(&[1]), watts).entry.cap_problem.unwrap_or_default();
+        let ends_clean = |expected: u32| {
+            node.release(1);
+            assert_eq!((limits(node)[1], is_journalled(node)), (expected, false));
+            node.assert_clean(&[]);
+        };
+        node.reconcile(&[]);
+        let stays = "GPU 1: its power stays limited to";
+        assert_eq!(
+            problem(50),
+            format!("{stays} 400 W: 50 W is not a limit of this GPU: it takes 100 to 400 W")
+        );
+        ends_clean(400);
+        fault(node, 1, "limit-refused --count 1");
+        assert_eq!(
+            problem(200),
+            format!(
+                "{stays} 400 W: GPU 1: cannot limit power to 200000 mW: not supported in this mode or on this GPU (NVML 3)"
+            )
+        );
+        ends_clean(400);
+        fault(node, 1, "limit-ignored --count 1");
+        assert_eq!(problem(200), format!("{stays} 400 W: the driver accepts 200 W and keeps the old limit"));
+        ends_clean(400);
+        fault(node, 1, "limit-changed --watts 170 --count 1");
+        assert_eq!(
+            problem(200),
+            format!("{stays} 170 W: 200 W were set, and somebody else set 170 W at once")
+        );
+        // That is the administrator's now, and the last job leaves it.
+        ends_clean(170);
+        admin_sets(node, 1, 400);
+        // Out of band nothing can be done about it: ours is set, and theirs is lower.
+        fault(node, 1, "limit-enforced-lower --watts 160");
+        assert_eq!((problem(200), limits(node)[1]), (String::new(), 200));
+        ends_clean(400);
+    });
+}
+
+#[test]
+fn a_limit_that_cannot_be_put_back_is_put_back_later() {
+    on_node("tests::power::a_limit_that_cannot_be_put_back_is_put_back_later", |node| {
+        node.reconcile(&[]);
+        start(node, 1, whole(&[1]), 200);
+        fault(node, 1, "limit-refused --count 1");
+        let released = crate::release(&node.settings, JobId(1)).unwrap();
+        assert_eq!(
+            released.problems,
+            [
+                "GPU 1: its power limit was 400 W and is not put back: GPU 1: cannot limit power to 400000 mW: not supported in this mode or on this GPU (NVML 3)"
+            ]
+        );
+        assert_eq!(
+            node.disagreements(&[]),
+            ["GPU 1: its power is limited to 200 W, and no job asks for that: it was 400 W"]
+        );
+        assert_eq!(node.reconcile(&[]).limits, [NvmlIndex(1)]);
+        assert_eq!((limits(node)[1], is_journalled(node)), (400, false));
+        node.assert_clean(&[]);
+    });
+}
+
+#[test]
+fn a_reboot_forgets() {
+    on_node("tests::power::a_reboot_forgets", |node| {
+        start(node, 1, whole(&[1]), 200);
+        // The driver starts with its default, and the journal is of another boot.
+        for file in ["jobs", "caps"].map(|dir| node.settings.state_dir.join(dir)) {
+            for entry in std::fs::read_dir(file).unwrap().flatten() {
+                let text = std::fs::read_to_string(entry.path()).unwrap();
+                let boot = Journal::open(&node.settings.state_dir).unwrap().boot().to_owned();
+                std::fs::write(entry.path(), text.replace(&boot, "another")).unwrap();
+            }
+        }
+        admin_sets(node, 1, 330);
+        assert!(node.reconcile(&[]).problems.is_empty());
+        assert_eq!((limits(node)[1], is_journalled(node)), (330, false));
+    });
+}
+
+/// Not a test of its own: the prolog or epilog that is killed.
+#[test]
+#[ignore = "run by other tests"]
+fn act() {
+    let Some(dir) = std::env::var_os(NODE_DIR) else { return };
+    let node = TestNode::open(Path::new(&dir));
+    match std::env::var("ACT").unwrap().as_str() {
+        "release" => drop(crate::release(&node.settings, JobId(7)).unwrap()),
+        "lower" => drop(start(&node, 7, whole(&[1]), 180)),
+        _ => drop(start(&node, 7, small(3), 250)),
+    }
+}
+
+/// Kills `act` at each of its points. `prepare` comes before, `check` after; the answer is the number of points.
+fn at_every_point(node: &TestNode, act: &str, prepare: impl Fn(), check: impl Fn(&str)) -> usize {
+    for point in 0.. {
+        prepare();
+        let at = point.to_string();
+        let output = rerun(ACT, &node.dir, &[("ACT", act), ("GPU_NODE_CRASH_AT", &at)]);
+        let done = output.status.success();
+        assert!(done || output.status.code().is_none(), "{}", String::from_utf8_lossy(&output.stderr));
+        check(&format!("{act}, point {point}"));
+        if done {
+            return point;
+        }
+    }
+    unreachable!("a range without an end")
+}
+
+/// The A100 is reset for MIG, limited by a neighbour, and has an administrator's limit.
+#[test]
+fn kill_9_at_every_point_of_a_prolog_beside_others() {
+    on_node("tests::power::kill_9_at_every_point_of_a_prolog_beside_others", |node| {
+        admin_sets(node, 0, 350);
+        start(node, 2, small(0), 200);
+        let points = at_every_point(
+            node,
+            "start",
+            || {},
+            |at| {
+                assert!([200, 250].contains(&limits(node)[0]), "{at}");
+                node.reconcile(&[2]);
+                assert_eq!(limits(node)[0], 200, "{at}");
+                node.assert_clean(&[2]);
+            },
+        );
+        assert!(points >= 8, "{points}");
+        let points = at_every_point(
+            node,
+            "release",
+            || drop(start(node, 7, small(3), 250)),
+            |at| {
+                // slurmd lives on: the epilog runs again, or a reconciliation comes.
+                crate::release(&node.settings, JobId(7)).unwrap();
+                assert_eq!(limits(node)[0], 200, "{at}");
+                node.reconcile(&[2]);
+                node.assert_clean(&[2]);
+            },
+        );
+        assert!(points >= 4, "{points}");
+        node.release(2);
+        assert_eq!((limits(node)[0], is_journalled(node)), (350, false));
+    });
+}
+
+#[test]
+fn kill_9_at_every_point_of_a_prolog_alone() {
+    on_node("tests::power::kill_9_at_every_point_of_a_prolog_alone", |node| {
+        for (act, gpu) in [("start", 0), ("lower", 1)] {
+            let points = at_every_point(
+                node,
+                act,
+                || {
+                    // MIG mode off, so that a reset is on the way.
+                    node.realise(9, BOB, whole(&[gpu])).unwrap();
+                    node.release(9);
+                    admin_sets(node, u32::from(gpu), 350);
+                },
+                |at| {
+                    let report = node.reconcile(&[]);
+                    assert_eq!(report.problems, Vec::<String>::new(), "{at}");
+                    assert_eq!((limits(node)[usize::from(gpu)], is_journalled(node)), (350, false), "{at}");
+                    node.assert_clean(&[]);
+                },
+            );
+            assert!(points >= 6, "{points}");
+        }
+    });
+}
+
+/// The prolog is killed, and the epilog of the job runs, or its prolog again: no reconciliation.
+#[test]
+fn an_epilog_after_a_killed_prolog_puts_the_limit_back() {
+    on_node("tests::power::an_epilog_after_a_killed_prolog_puts_the_limit_back", |node| {
+        for again in [false, true] {
+            at_every_point(
+                node,
+                "lower",
+                || admin_sets(node, 1, 350),
+                |at| {
+                    if again {
+                        start(node, 7, whole(&[1]), 180);
+                        assert_eq!(limits(node)[1], 180, "{at}");
+                    }
+                    node.release(7);
+                    assert_eq!((limits(node)[1], is_journalled(node)), (350, false), "{at}");
+                },
+            );
+        }
+    });
+}

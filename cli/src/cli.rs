@@ -107,7 +107,7 @@ pub(crate) fn run(cli: &Cli) -> Result<Outcome, Failure> {
         Command::Topology(command) => topology::run(command, globals),
         Command::Lint(args) => lint::run(args, globals),
         Command::Fit(command) => fit::run(command, globals),
-        Command::Power(command) => power::run(command),
+        Command::Power(command) => power::run(command, globals),
         Command::Check(args) => check::run(args, globals),
         Command::Profiles(args) => profiles::run(args),
         Command::Completions { shell } => {

@@ -83,7 +83,6 @@ pub(crate) fn prolog(
         grant,
         cap_w,
         decision: describe::why_on(&node.name, placement.as_deref().unwrap_or_default(), &reason(env)),
-        cap_w: None,
         plain: env(&job_variable(REQUEST_ENV)).is_none_or(|text| asks_for_none(&text)),
         matched: env(&job_variable(MATCH_ENV)).and_then(|text| on_node(&text, &node.name)),
         live: None,

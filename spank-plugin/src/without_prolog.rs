@@ -68,7 +68,6 @@ pub(crate) fn realise(
         cap_w: granted.cap_w,
         decision: describe::why_on(&node.name, &told.placement, &told.why),
         // The user's own variable: it decides only how the GPUs are named to the user's tasks.
-        cap_w: None,
         plain: spank.getenv(c"SLURM_SPANK_TESSERA_REQUEST").is_none_or(|text| slurmd::asks_for_none(&text)),
         // Only told to the user; slurmctld does not show it.
         matched: None,

@@ -114,6 +114,9 @@ fn reconciled(report: &ReconcileReport) -> String {
     for name in &report.device_nodes {
         let _ = writeln!(text, "device node {name} set right");
     }
+    for gpu in &report.limits {
+        let _ = writeln!(text, "GPU {gpu}: its power limit is as it was before jobs changed it");
+    }
     for key in &report.daemons {
         let _ = writeln!(text, "MPS daemon {key} ended");
     }

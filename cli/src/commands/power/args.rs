@@ -23,6 +23,7 @@ pub(crate) enum PowerCommand {
     Choose(ChooseArgs),
     Divide(DivideArgs),
     Simulate(SimulateArgs),
+    Status(StatusArgs),
 }
 
 /// Print a line of counters from a profile of Nsight Compute
@@ -160,6 +161,20 @@ pub(crate) struct DivideArgs {
     /// Whether alpha holds for cautious predictions
     #[arg(long, value_name = "WHETHER", default_value = "on")]
     pub(super) guard: Guard,
+    /// Print JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// Show the power limits of this node's GPUs, and what they draw
+///
+/// FOUND is the limit before any job's cap: the last job puts it back. SET is the limit that was set. ENFORCED is the one in
+/// force, which is lower where somebody limits the board out of band. Each job is shown with its cap. Needs root.
+#[derive(Args)]
+pub(crate) struct StatusArgs {
+    /// The node's name
+    #[arg(long, value_name = "NAME")]
+    pub(super) node: Option<String>,
     /// Print JSON
     #[arg(long)]
     pub(super) json: bool,

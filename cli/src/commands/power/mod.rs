@@ -6,6 +6,7 @@ mod divide;
 mod fit;
 mod import;
 mod simulate;
+mod status;
 mod text;
 
 use std::path::Path;
@@ -15,15 +16,17 @@ use power::CounterTable;
 pub(crate) use args::PowerCommand;
 
 use crate::files;
+use crate::globals::Globals;
 use crate::outcome::{Failure, Outcome};
 
-pub(crate) fn run(command: &PowerCommand) -> Result<Outcome, Failure> {
+pub(crate) fn run(command: &PowerCommand, globals: &Globals) -> Result<Outcome, Failure> {
     match command {
         PowerCommand::Import(args) => import::run(args),
         PowerCommand::Fit(args) => fit::run(args),
         PowerCommand::Choose(args) => choose::run(args),
         PowerCommand::Divide(args) => divide::run(args),
         PowerCommand::Simulate(args) => simulate::run(args),
+        PowerCommand::Status(args) => status::run(args, globals),
     }
 }
 

@@ -119,6 +119,12 @@ pub(crate) fn reconcile(
     Ok((settled, restored))
 }
 
+/// The limit that the last job on a GPU will put back, where `now_mw` is in force.
+pub(crate) fn found_mw(journal: &Journal, nvml: &Nvml, gpu: NvmlIndex, now_mw: u32) -> Result<u32, Fault> {
+    let change = recorded(journal, &record(nvml, gpu)?)?.filter(|change| change.explains(now_mw));
+    Ok(change.map_or(now_mw, |change| change.found_mw))
+}
+
 /// Where limits and the journal differ, for whoever looks.
 pub(crate) fn disagreements(
     settings: &Settings,

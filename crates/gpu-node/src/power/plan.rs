@@ -16,7 +16,7 @@ pub(crate) struct Change {
 
 impl Change {
     /// Whether a limit may be there because of us: this change was not made yet, was made, or was taken back.
-    fn explains(&self, limit_mw: u32) -> bool {
+    pub(super) fn explains(&self, limit_mw: u32) -> bool {
         [self.found_mw, self.was_mw, self.to_mw].contains(&limit_mw)
     }
 }

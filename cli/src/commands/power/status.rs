@@ -1,0 +1,105 @@
+//! `tessera power status`.
+
+use gpu_node::{GpuPowerView, power_status};
+use serde_json::{Value, json};
+
+use super::args::StatusArgs;
+use crate::globals::Globals;
+use crate::local::{Local, require_root, this_node};
+use crate::outcome::{Failure, Outcome};
+use crate::render::table;
+use crate::site;
+
+pub(super) fn run(args: &StatusArgs, globals: &Globals) -> Result<Outcome, Failure> {
+    require_root("tessera power status")?;
+    let name = args.node.clone().or_else(this_node);
+    let config = site::in_force(globals.config.as_deref(), name.as_deref(), false)?.config;
+    let local = Local::new(&config, args.node.as_deref())?;
+    let gpus = power_status(&local.settings).map_err(|e| Failure::of(&e))?;
+    if args.json {
+        let gpus: Vec<Value> = gpus.iter().map(as_json).collect();
+        return Ok(Outcome::json(&json!({ "node": local.name, "gpus": gpus }), 0));
+    }
+    Ok(Outcome::ok(text(&gpus)))
+}
+
+fn as_json(view: &GpuPowerView) -> Value {
+    let jobs: Vec<Value> = view.jobs.iter().map(|(job, cap)| json!({ "job": job.0, "cap_w": cap })).collect();
+    let mut value = json!({ "gpu": view.gpu.0, "jobs": jobs });
+    match &view.power {
+        Ok(power) => {
+            let all = [
+                ("found_w", power.found_mw),
+                ("set_w", power.set_mw),
+                ("enforced_w", power.enforced_mw),
+                ("draw_w", power.draw_mw),
+            ];
+            all.into_iter().for_each(|(key, mw)| value[key] = json!(watts(mw)));
+        }
+        Err(why) => value["problem"] = json!(why),
+    }
+    value
+}
+
+fn text(gpus: &[GpuPowerView]) -> String {
+    let mut rows = vec![["GPU", "FOUND", "SET", "ENFORCED", "DRAW", "JOBS"].map(str::to_owned).to_vec()];
+    for view in gpus {
+        let jobs: Vec<String> = view.jobs.iter().map(|(job, cap)| with_cap(job.0, *cap)).collect();
+        let jobs = jobs.join(", ");
+        let mut row = vec![view.gpu.to_string()];
+        match &view.power {
+            Ok(p) => {
+                let all = [p.found_mw, p.set_mw, p.enforced_mw, p.draw_mw];
+                row.extend(all.map(|mw| format!("{:.0} W", watts(mw))));
+                row.push(if jobs.is_empty() { "-".to_owned() } else { jobs });
+            }
+            Err(why) => {
+                row.extend(["-"; 4].map(str::to_owned));
+                row.push(if jobs.is_empty() { why.clone() } else { format!("{jobs}; {why}") });
+            }
+        }
+        rows.push(row);
+    }
+    table::render(&rows, &[0, 1, 2, 3, 4])
+}
+
+fn with_cap(job: u32, cap_w: Option<u16>) -> String {
+    cap_w.map_or_else(|| job.to_string(), |watts| format!("{job} ({watts} W)"))
+}
+
+fn watts(mw: u32) -> f64 {
+    f64::from(mw) / 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use geometry::JobId;
+    use gpu_node::{GpuPower, NvmlIndex};
+    use insta::assert_snapshot;
+
+    use super::*;
+
+    #[test]
+    fn a_line_for_each_gpu() {
+        let power =
+            |found_mw, set_mw, enforced_mw, draw_mw| Ok(GpuPower { found_mw, set_mw, enforced_mw, draw_mw });
+        let view = |gpu, power, jobs: &[(u32, Option<u16>)]| GpuPowerView {
+            gpu: NvmlIndex(gpu),
+            power,
+            jobs: jobs.iter().map(|(job, cap)| (JobId(*job), *cap)).collect(),
+        };
+        let gpus = [
+            view(0, power(400_000, 190_000, 160_000, 158_400), &[(12, Some(190)), (14, Some(150))]),
+            view(1, power(400_000, 400_000, 400_000, 36_000), &[(13, None)]),
+            view(2, Err("GPU 2: cannot open it: the GPU is lost".to_owned()), &[]),
+        ];
+        assert_snapshot!(text(&gpus), @r"
+        GPU  FOUND    SET  ENFORCED   DRAW  JOBS
+          0  400 W  190 W     160 W  158 W  12 (190 W), 14 (150 W)
+          1  400 W  400 W     400 W   36 W  13
+          2      -      -         -      -  GPU 2: cannot open it: the GPU is lost
+        ");
+        assert_eq!(as_json(&gpus[0])["enforced_w"], json!(160.0));
+        assert_eq!(as_json(&gpus[2])["problem"], json!("GPU 2: cannot open it: the GPU is lost"));
+    }
+}

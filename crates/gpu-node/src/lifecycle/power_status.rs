@@ -1,0 +1,68 @@
+//! What limits the GPUs of a node now, for `tessera power status`.
+
+use error_chain::Chain;
+use geometry::JobId;
+
+use super::job::require_root;
+use crate::fault::Fault;
+use crate::gpu_ids::NvmlIndex;
+use crate::journal::{Entry, Journal};
+use crate::nvml::Nvml;
+use crate::power;
+use crate::settings::Settings;
+
+/// A GPU's power, mW.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GpuPower {
+    /// The limit before any job's cap; as set, where no job has changed it.
+    pub found_mw: u32,
+    /// The limit that was set.
+    pub set_mw: u32,
+    /// The limit in force; lower than the one that was set where somebody limits the board out of band.
+    pub enforced_mw: u32,
+    /// What it draws.
+    pub draw_mw: u32,
+}
+
+/// A GPU with its power and the jobs on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GpuPowerView {
+    /// NVML's number of it.
+    pub gpu: NvmlIndex,
+    /// Its power, or why that is not known.
+    pub power: Result<GpuPower, String>,
+    /// The jobs that have it or a part of it, each with its cap, W.
+    pub jobs: Vec<(JobId, Option<u16>)>,
+}
+
+/// Power of every GPU. Changes nothing.
+///
+/// # Errors
+///
+/// Not root, the journal cannot be read, or the driver does not answer at all.
+pub fn power_status(settings: &Settings) -> Result<Vec<GpuPowerView>, Fault> {
+    require_root()?;
+    let journal = Journal::open(&settings.state_dir)?;
+    let (entries, _damaged) = journal.jobs()?.into_parts();
+    let holds = |entry: &&Entry| entry.holds() && entry.boot == journal.boot();
+    let nvml = Nvml::load(&settings.nvml_library)?;
+    let mut all = Vec::new();
+    for gpu in (0..nvml.count()?).map(NvmlIndex) {
+        let here = entries.iter().filter(holds).filter(|entry| entry.uses(gpu));
+        all.push(GpuPowerView {
+            gpu,
+            power: of_gpu(&journal, &nvml, gpu).map_err(|e| Chain(&e).to_string()),
+            jobs: here.map(|entry| (entry.job(), entry.cap_w)).collect(),
+        });
+    }
+    Ok(all)
+}
+
+fn of_gpu(journal: &Journal, nvml: &Nvml, gpu: NvmlIndex) -> Result<GpuPower, Fault> {
+    let set_mw = nvml.power_limit_mw(gpu)?;
+    let found_mw = power::found_mw(journal, nvml, gpu, set_mw)?;
+    // Not every board says what is enforced.
+    let enforced_mw = nvml.power_enforced_mw(gpu).unwrap_or(set_mw);
+    let draw_mw = nvml.power_draw_mw(gpu)?;
+    Ok(GpuPower { found_mw, set_mw, enforced_mw, draw_mw })
+}

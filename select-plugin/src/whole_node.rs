@@ -1,5 +1,6 @@
 //! Jobs that get every GPU of their nodes: which ones is Slurm's choice, their order follows the job's pattern.
 
+use protocol::NodeGrant;
 use protocol::set_summary::encode;
 use protocol::wire::JobPlacement;
 use topology::GpuSet;
@@ -39,7 +40,7 @@ pub(crate) fn in_order(engine: &Engine, view: &JobView, allocated: &[Allocated])
         let placed = place(engine, question.clone(), &want, &slurm)?.ok()?;
         whys.push((placed.gbps, placed.why));
         matched.extend(placed.matched.map(|m| (node.clone(), m)));
-        placement.nodes.push((node, placed.grant.into()));
+        placement.nodes.push((node, NodeGrant { grant: placed.grant, cap_w: want.request.cap_w }));
     }
     if placement.nodes.is_empty() {
         return None;

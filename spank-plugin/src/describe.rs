@@ -55,6 +55,9 @@ pub(crate) fn asked(request: &Request) -> String {
     if let Some(place) = request.place {
         with.push(format!("a wish for GPU {} from slice {}", place.gpu, place.start));
     }
+    if let Some(watts) = request.cap_w {
+        with.push(format!("a power cap of {watts} W"));
+    }
     if !with.is_empty() {
         out += " with ";
         out += &with.join(", ");
@@ -149,6 +152,7 @@ mod tests {
             ("v1 iso=mig mem=4769 inst=2", "mig with 2 instances, at least 5.0 GB each"),
             ("v1 iso=mps mem=2862 threads=25", "mps with 3.0 GB, at most 25 % of the SMs"),
             ("v1 iso=whole pattern=ring bw=sensitive", "whole with pattern ring, bandwidth that matters"),
+            ("v1 iso=whole cap=200", "whole with a power cap of 200 W"),
             ("v1 iso=whole policy=topo-aware", "whole with a set by topo-aware"),
             ("v1 iso=whole pattern=edges:0-1,1-2", "whole with a pattern of 2 edges"),
             (

@@ -129,7 +129,6 @@ fn context(settings: &Settings, job: u32, grant: &Grant) -> JobContext {
         grant,
         cap_w: None,
         decision: String::new(),
-        cap_w: None,
         plain: false,
         matched: None,
         live: None,

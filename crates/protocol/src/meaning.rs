@@ -191,6 +191,7 @@ pub fn in_options(request: &Request) -> String {
         (!request.times.is_empty()).then(|| format!("--gpu-times={}", request.listed().replace(", ", ","))),
     );
     out.extend(request.gpus.map(|n| format!("--gpus-per-node={n}")));
+    out.extend(request.cap_w.map(|w| format!("--gpu-power={w}")));
     if !request.isolation_typed {
         let meaning = format!("--gpu-isolation={}", request.isolation);
         out.push(if out.is_empty() { meaning } else { format!("(taken as {meaning})") });

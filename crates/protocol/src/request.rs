@@ -126,6 +126,8 @@ pub struct Request {
     pub job_profile: Option<String>,
     /// Where a plan puts the job's instance.
     pub place: Option<PlannedStart>,
+    /// Power cap of each of the job's GPUs, W.
+    pub cap_w: Option<u16>,
 }
 
 /// Most seats per node that a request may have. No node has room for so many.
@@ -157,6 +159,7 @@ impl Request {
             times: Vec::new(),
             job_profile: None,
             place: None,
+            cap_w: None,
         }
     }
 }

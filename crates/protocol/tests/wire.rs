@@ -21,7 +21,7 @@ fn a100(_node: &str, gpu: GpuIndex) -> Option<&'static Model> {
 #[test]
 fn request_reads_as_documented() {
     let text = "v1 iso=mig:2g.10gb typed=1 mem=9537 inst=2 seats=4 threads=25 pattern=ring bw=sensitive gpus=3 policy=greedy \
-                wait=12.5:1200 times=1g:60,2g:35.5 job-profile=bert place=3@4";
+                wait=12.5:1200 times=1g:60,2g:35.5 job-profile=bert place=3@4 cap=200";
     let request = parse_request(text).unwrap();
     assert_eq!(request.isolation, Isolation::Mig(Some("2g.10gb".to_owned())));
     assert_eq!(encode_request(&request), text);
@@ -192,14 +192,16 @@ fn any_choice() -> impl Strategy<Value = Request> {
         prop::option::of("[a-zA-Z0-9._-]{1,64}"),
         prop::option::of(place),
         prop::option::of((0..1_000_000_u32, 1..=MOST_SECONDS)),
+        prop::option::of(1..=MAX_CAP_W),
     )
-        .prop_map(|(isolation_typed, policy, times, job_profile, place, wait)| Request {
+        .prop_map(|(isolation_typed, policy, times, job_profile, place, wait, cap_w)| Request {
             isolation_typed,
             policy,
             wait: wait.map(|(above_mb_s, seconds)| SetWait { above_mb_s, seconds }),
             times,
             job_profile,
             place,
+            cap_w,
             ..Request::new(Isolation::Auto)
         })
 }

@@ -6,6 +6,7 @@ use geometry::JobId;
 use node_state::Spread;
 use placement::{Room, Victim};
 use plugin_rt::log;
+use protocol::NodeGrant;
 use protocol::set_summary::{SetSummary, encode};
 use protocol::wire::JobPlacement;
 
@@ -190,7 +191,7 @@ fn decide<S: Slurm>(
             poorest = Some((node.name.clone(), gbps));
         }
         matched.extend(how.map(|m| (node.name.clone(), m)));
-        grants.push((node.name.clone(), grant.into()));
+        grants.push((node.name.clone(), NodeGrant { grant, cap_w: asked.want.request.cap_w }));
     }
     let why = why_of_all(whys, &grants);
     Ok(Decided { placement: JobPlacement { job: asked.view.id, nodes: grants }, why, matched, poorest })

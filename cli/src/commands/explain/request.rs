@@ -48,6 +48,9 @@ pub(crate) struct RequestArgs {
     /// Slurm tasks per node: a job of kind tasks takes a seat for each
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_535))]
     pub(crate) ntasks_per_node: Option<u32>,
+    /// Power cap of each GPU, such as 200
+    #[arg(long, value_name = "WATTS", allow_hyphen_values = true)]
+    gpu_power: Option<String>,
     /// Whole GPUs per node
     #[arg(long, visible_alias = "gpus-per-node", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) gpus: Option<u32>,
@@ -76,6 +79,7 @@ impl RequestArgs {
             (Opt::Times, &self.gpu_times),
             (Opt::Profile, &self.gpu_profile),
             (Opt::Place, &self.gpu_place),
+            (Opt::Power, &self.gpu_power),
         ] {
             if let Some(text) = text {
                 typed.push(opt, text, Source::CommandLine);

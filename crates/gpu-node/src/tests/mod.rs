@@ -183,7 +183,6 @@ impl TestNode {
             grant,
             cap_w: None,
             decision,
-            cap_w: None,
             plain: false,
             matched: None,
             live: None,

@@ -57,12 +57,13 @@ pub(super) fn request(values: Vec<Value>, renames: &Renames) -> Result<Request, 
         times: given.times.unwrap_or_default(),
         job_profile: given.profile,
         place: given.place,
+        cap_w: given.power,
         // Whole GPUs are counted by Slurm's own options, which SPANK cannot see: the controller fills them in.
         ..Request::new(isolation)
     })
 }
 
-/// The isolation that the options for memory and links imply; `None` if they imply none.
+/// The isolation that the options for memory, links and power imply; `None` if they imply none.
 fn by_other_options(given: &Given) -> Option<Isolation> {
     if given.mem.is_some() {
         return Some(Isolation::Auto);
@@ -71,7 +72,8 @@ fn by_other_options(given: &Given) -> Option<Isolation> {
         || given.bandwidth.is_some()
         || given.policy.is_some()
         || given.wait.is_some();
-    (about_links && given.instances.is_none() && given.threads.is_none()).then_some(Isolation::Whole)
+    let any_gpu = about_links || given.power.is_some();
+    (any_gpu && given.instances.is_none() && given.threads.is_none()).then_some(Isolation::Whole)
 }
 
 fn contradictions(isolation: &Isolation, given: &Given, name: &dyn Fn(Opt) -> String) -> Vec<String> {
@@ -94,6 +96,7 @@ fn contradictions(isolation: &Isolation, given: &Given, name: &dyn Fn(Opt) -> St
             refuse(given.bandwidth.is_some(), Opt::Bandwidth, why);
             refuse(given.policy.is_some(), Opt::SetPolicy, why);
             refuse(given.wait.is_some(), Opt::Wait, why);
+            refuse(given.power.is_some(), Opt::Power, why);
         }
         Isolation::Whole => {
             refuse(several, Opt::Instances, "whole GPUs are counted by --gpus-per-node or --gres=gpu:N");

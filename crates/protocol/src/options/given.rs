@@ -21,6 +21,7 @@ pub(super) struct Given {
     pub(super) times: Option<Vec<SizeTime>>,
     pub(super) profile: Option<String>,
     pub(super) place: Option<PlannedStart>,
+    pub(super) power: Option<u16>,
 }
 
 impl Given {
@@ -39,6 +40,7 @@ impl Given {
                 Value::Times(v) => given.times = Some(v),
                 Value::Profile(v) => given.profile = Some(v),
                 Value::Place(v) => given.place = Some(v),
+                Value::Power(v) => given.power = Some(v),
             }
         }
         given

@@ -25,6 +25,8 @@ pub enum Opt {
     Profile,
     /// `--gpu-place`
     Place,
+    /// `--gpu-power`
+    Power,
 }
 
 /// How an option appears to users.
@@ -44,7 +46,7 @@ pub struct Spec {
 
 impl Spec {
     /// All options, in the order of `--help`.
-    pub const ALL: [Spec; 11] = [
+    pub const ALL: [Spec; 12] = [
         Spec {
             opt: Opt::Isolation,
             name: "gpu-isolation",
@@ -125,6 +127,13 @@ impl Spec {
             env: "TESSERA_GPU_PLACE",
             arginfo: "gpu@start",
             usage: "[tessera] where the MIG instance should be if that is free, such as 3@4: GPU 3 from slice 4",
+        },
+        Spec {
+            opt: Opt::Power,
+            name: "gpu-power",
+            env: "TESSERA_GPU_POWER",
+            arginfo: "watts",
+            usage: "[tessera] power cap of each of the job's GPUs, such as 200; of several jobs on one GPU the highest counts",
         },
     ];
 

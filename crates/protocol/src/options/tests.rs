@@ -81,6 +81,9 @@ fn accepted() {
         (&[(Opt::SetPolicy, "preserve")], "v1 iso=whole policy=preserve"),
         (&[(Opt::Wait, "25:20:00")], "v1 iso=whole wait=25:1200"),
         (&[(Opt::Wait, "none"), (Isolation, "mig")], "v1 iso=mig typed=1 wait=none"),
+        (&[(Opt::Power, "200W")], "v1 iso=whole cap=200"),
+        (&[(Opt::Power, "200"), (Mem, "10G")], "v1 iso=auto mem=9537 cap=200"),
+        (&[(Opt::Power, "150w"), (Isolation, "mps"), (Mem, "3G")], "v1 iso=mps typed=1 mem=2862 cap=150"),
         (&[(Isolation, "none")], "v1 iso=none typed=1"),
         (&[(Mem, "20G"), (Mem, "10G")], "v1 iso=auto mem=9537"),
     ];
@@ -100,6 +103,7 @@ fn refused_values() {
         (Opt::Bandwidth, &["high", ""]),
         (Opt::SetPolicy, &["best", ""]),
         (Opt::Wait, &["25", "25:0", "fast:60"]),
+        (Opt::Power, &["0", "200 W", "-5", "2e2", "10001", "auto"]),
     ];
     let mut lines = String::new();
     for (opt, texts) in cases {

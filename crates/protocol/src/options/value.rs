@@ -3,6 +3,7 @@
 use crate::moldable::{PlannedStart, SizeTime, is_job_profile_name, parse_times};
 use crate::request::{Bandwidth, Isolation};
 use crate::set_wait::SetWait;
+use crate::wire::MAX_CAP_W;
 use geometry::Model;
 use geometry::size::parse_mib;
 use topology::{Pattern, Selection};
@@ -34,6 +35,8 @@ pub(super) enum Value {
     Profile(String),
     /// `--gpu-place`
     Place(PlannedStart),
+    /// `--gpu-power`, watts
+    Power(u16),
 }
 
 /// Most instances per node that a request may ask for.
@@ -70,6 +73,7 @@ pub(super) fn read(
             .ok_or_else(|| format!("is not a bandwidth with a time: {}", SetWait::EXPECTED)),
         Opt::Times => parse_times(text).map(Value::Times).map_err(|e| e.to_string()),
         Opt::Profile => job_profile(text).map(Value::Profile),
+        Opt::Power => power(text).map(Value::Power),
         Opt::Place => PlannedStart::parse(text).map(Value::Place).ok_or_else(|| {
             "is not a place: expected a GPU's index and a first memory slice, such as 3@4".to_owned()
         }),
@@ -103,6 +107,13 @@ fn mem(text: &str) -> Result<u64, String> {
         // Where the reason already lists the suffixes, an example is enough.
         let hint = if why.contains("suffix") { "" } else { "expected a size " };
         format!("{why}: {hint}such as 10G or 500M (10^9 and 10^6 bytes), or 10Gi (2^30)")
+    })
+}
+
+fn power(text: &str) -> Result<u16, String> {
+    let number = text.strip_suffix(['W', 'w']).unwrap_or(text);
+    whole_number(number, MAX_CAP_W.into()).and_then(|n| u16::try_from(n).ok()).ok_or_else(|| {
+        format!("is not a power cap: expected whole watts, 1 to {MAX_CAP_W}, such as 200 or 200W")
     })
 }
 

@@ -1,11 +1,12 @@
 //! A job's request as a string.
 //!
 //! `v1 iso=mig:2g.10gb typed=1 mem=9537 inst=2 seats=4 threads=25 pattern=ring bw=sensitive gpus=3 policy=greedy wait=25:1200
-//! times=1g:60,2g:35 job-profile=bert place=3@4`. A key that the job did not give is left out. An edge list is
+//! times=1g:60,2g:35 job-profile=bert place=3@4 cap=200`. A key that the job did not give is left out. An edge list is
 //! `pattern=edges:0-1,1-2*0.5`, with a weight after `*` where it is not 1.
 
 use topology::{MAX_EDGES, MAX_RANK, Pattern, PatternEdge, Selection, parse_weight};
 
+use super::placement::MAX_CAP_W;
 use crate::moldable::{PlannedStart, is_job_profile_name, parse_times};
 use crate::request::{Bandwidth, Isolation, MAX_SEATS, Request};
 use crate::set_wait::SetWait;
@@ -37,6 +38,7 @@ pub fn encode_request(request: &Request) -> String {
     field("times", (!times.is_empty()).then(|| times.join(",")));
     field("job-profile", request.job_profile.clone());
     field("place", request.place.map(|p| p.to_string()));
+    field("cap", request.cap_w.map(|w| w.to_string()));
     out
 }
 
@@ -95,6 +97,7 @@ fn read_choice(request: &mut Request, key: &str, value: &str) -> Result<(), Wire
             Some(place) => request.place = Some(place),
             None => return bad("not GPU@START", value),
         },
+        "cap" => request.cap_w = Some(number(value, 1, MAX_CAP_W.into())?),
         _ => return bad("unknown key", key),
     }
     Ok(())

@@ -76,3 +76,19 @@ fn a_job_that_states_no_memory_is_refused() {
         assert!(format!("{refused:?}").contains("needs --gpu-mem beside it"), "{refused:?}");
     });
 }
+
+#[test]
+fn a_power_cap_travels_with_the_placement() {
+    with(|cluster| {
+        for (options, got) in [
+            (&["-w", "n1", "--gpu-power=200W"][..], "/cap=200"),
+            (&["-w", "n1", "--gpu-power=190", "--gpu-isolation=mig:2g.10gb"][..], "/cap=190"),
+            (&["-w", "n1", "--gres=gpu:2"][..], "whole:0,3"),
+        ] {
+            let job = cluster.sbatch(User::Alice, options, LOOK).unwrap();
+            assert_eq!(cluster.wait_end(job).unwrap().state(), "COMPLETED");
+            let Says::Started(started) = admin_comment(cluster, job).says else { panic!("{options:?}") };
+            assert!(started.got.ends_with(got), "{options:?}: {started:?}");
+        }
+    });
+}

@@ -33,7 +33,8 @@ pub struct OnlyInstance<'a> {
 }
 
 impl<'a> OnlyInstance<'a> {
-    /// Reads [`Started::got`]; `None` if the job got anything but one MIG instance.
+    /// Reads [`Started::got`]; `None` if the job got anything but one MIG instance. One with a power cap, or a compute
+    /// instance, is something else: its run time says nothing about the size.
     #[must_use]
     pub fn parse(got: &'a str) -> Option<Self> {
         let (node, instance) = got.split_once("=mig:").filter(|(_, i)| !i.contains([',', ';']))?;
@@ -90,5 +91,25 @@ impl fmt::Display for Started {
             write!(f, " planned={begin}-{end}")?;
         }
         write!(f, ": {}", self.why)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn run_times_are_learnt_from_plain_instances_alone() {
+        let one = |got: &str| OnlyInstance::parse(got).map(|i| i.to_string());
+        assert_eq!(one("n1=mig:3/2g.10gb@4").as_deref(), Some("n1=mig:3/2g.10gb@4"));
+        for other in [
+            "n1=mig:3/2g.10gb@4/cap=190",
+            "n1=mig:3/7g.40gb@0/4c@0/mem=19073",
+            "n1=mig:3/7g.40gb@0/4c@0/mem=19073/cap=190",
+            "n1=mig:3/2g.10gb@4,3/2g.10gb@0",
+            "n1=whole:0/cap=200",
+        ] {
+            assert_eq!(one(other), None, "{other}");
+        }
     }
 }

@@ -17,6 +17,7 @@ use crate::commands::power::{self, PowerCommand};
 use crate::commands::profiles::{self, ProfilesArgs};
 use crate::commands::score::{self, ScoreArgs};
 use crate::commands::simulate::{self, SimulateCommand};
+use crate::commands::tasks::{self, TasksArgs};
 use crate::commands::times::{self, TimesArgs};
 use crate::commands::topology::{self, TopologyCommand};
 use crate::commands::why::{self, WhyArgs};
@@ -57,6 +58,7 @@ enum Command {
     Free(FreeArgs),
     Why(WhyArgs),
     Explain(Box<ExplainArgs>),
+    Tasks(TasksArgs),
     Discover(DiscoverArgs),
     Doctor(DoctorArgs),
     Plan(Box<PlanArgs>),
@@ -96,6 +98,7 @@ pub(crate) fn run(cli: &Cli) -> Result<Outcome, Failure> {
         Command::Free(args) => free::run(args, globals),
         Command::Why(args) => why::run(args, globals),
         Command::Explain(args) => explain::run(args, globals),
+        Command::Tasks(args) => tasks::run(args, globals),
         Command::Discover(args) => discover::run(args, globals),
         Command::Doctor(args) => doctor::run(args, globals),
         Command::Node(command) => node::run(command, globals),

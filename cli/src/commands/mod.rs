@@ -15,6 +15,7 @@ pub(crate) mod power;
 pub(crate) mod profiles;
 pub(crate) mod score;
 pub(crate) mod simulate;
+pub(crate) mod tasks;
 pub(crate) mod times;
 pub(crate) mod topology;
 pub(crate) mod why;

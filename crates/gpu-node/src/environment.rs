@@ -200,7 +200,7 @@ mod tests {
     }
 
     /// An entry of each kind, with everything that one of the kind may have.
-    fn of_each_kind() -> [Entry; 3] {
+    fn of_each_kind() -> [Entry; 4] {
         let mut whole = whole(&[0, 1]);
         whole.matched = Some("ring/sensitive/preserve/linear/43.5".to_owned());
         let instance = serde_json::json!({
@@ -223,7 +223,16 @@ mod tests {
             instances: Vec::new(),
             ..mig.clone()
         };
-        [whole, mig, mps]
+        let device = serde_json::json!({
+            "daemon": "gpu0-19-0", "seats": 1, "memory_mib": 4864, "sms": 14, "workers": 4, "pipe_dir": "/p",
+            "log_dir": "/l",
+        });
+        let seats = serde_json::json!({
+            "seats": 1, "mem_mib": 1000, "probes": false, "own": false, "devices": [device], "socket": "/s",
+            "library": "/t.so",
+        });
+        let tasks = Entry { kind: Kind::Tasks, tasks: serde_json::from_value(seats).unwrap(), ..mig.clone() };
+        [whole, mig, mps, tasks]
     }
 
     #[test]
@@ -238,15 +247,15 @@ mod tests {
                 }
             }
         }
-        let [whole, mig, mps] = &environments;
+        let [whole, mig, mps, tasks] = &environments;
         assert!(stale_variables(whole, Some("mps")).contains(&"TESSERA_GPU_SHARE"));
         // The user's own MPS daemon stays reachable.
         for isolation in [None, Some("whole"), Some("mig")] {
             let stale = stale_variables(whole, isolation);
             assert!(stale.iter().all(|name| name.starts_with("TESSERA_")), "{stale:?}");
         }
-        // All three together set every variable that there is.
-        let all = [whole.clone(), mig.clone(), mps.clone()].concat();
+        // All together set every variable that there is.
+        let all = [whole.clone(), mig.clone(), mps.clone(), tasks.clone()].concat();
         assert_eq!(stale_variables(&all, Some("mps")), Vec::<&str>::new());
     }
 

@@ -212,6 +212,8 @@ impl Place<'_> {
                 "proc_root" => self.path("nodes/%n/proc"),
                 "nvml_library" => self.path("lib/libnvidia-ml.so.1"),
                 "mps_control" => self.path("bin/nvidia-cuda-mps-control"),
+                "task_broker" => self.path("bin/tessera-broker"),
+                "task_library" => self.path("lib/libtessera_task.so"),
                 _ => return line.replace("\"nvidia-smi\"", &format!("\"{}\"", self.path("bin/nvidia-smi"))),
             };
             format!("{key} = \"{value}\"")

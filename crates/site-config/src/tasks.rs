@@ -15,7 +15,7 @@ const MOST_CONTEXT_MIB: u64 = 65_536;
 pub(crate) fn tasks(root: &mut TableReader<'_, '_>) -> Option<Tasks> {
     let table = root.table("tasks")?;
     let unset = PoolPolicy::default();
-    let policies = [TaskPolicy::Tessera, TaskPolicy::Alg2, TaskPolicy::Alg3, TaskPolicy::CaseMig];
+    let policies = [TaskPolicy::Tessera, TaskPolicy::Alg2, TaskPolicy::Alg3];
     let policies = policies.map(|p| (p.name(), p));
     let number = |key, range| table.number(key, range).map(|at| at.value);
     let workers = number("workers_per_slice", 1..MOST_WORKERS + 1).and_then(|n| u32::try_from(n).ok());

@@ -128,8 +128,6 @@ pub enum TaskPolicy {
     Alg2,
     /// Algorithm 3 of CASE: memory hard, fewest warps in use.
     Alg3,
-    /// Algorithm 2 of CASE for MIG.
-    CaseMig,
 }
 
 impl TaskPolicy {
@@ -140,7 +138,6 @@ impl TaskPolicy {
             Self::Tessera => "tessera",
             Self::Alg2 => "alg2",
             Self::Alg3 => "alg3",
-            Self::CaseMig => "case-mig",
         }
     }
 }

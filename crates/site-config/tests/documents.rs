@@ -36,9 +36,16 @@ fn the_man_pages_example_is_good_and_its_error_is_real() {
 fn the_man_page_has_every_key() {
     let page = read("docs/man/tessera.toml.5.md");
     let mut keys = 0;
-    for section in
-        ["[defaults]", "[bandwidth]", "[mps]", "[node]", "[[partitions]]", "[[limits]]", "[[nodes]]"]
-    {
+    for section in [
+        "[defaults]",
+        "[bandwidth]",
+        "[mps]",
+        "[tasks]",
+        "[node]",
+        "[[partitions]]",
+        "[[limits]]",
+        "[[nodes]]",
+    ] {
         // An unknown key that resembles none is answered with all that are known.
         let found = errors(&format!("{section}\nzzzzzzzzzzzzzzzzzzzzzzzz = 1\n"));
         let hint = found.iter().find(|e| e.what.contains("unknown key")).unwrap().hint.clone().unwrap();

@@ -66,7 +66,7 @@ pub use numbering::{GrantedGpu, Numbering, NumberingError, NvmlGrant};
 pub use own_dirs::StateError;
 pub use settings::{GpuSettings, Settings};
 pub use task_variables::{preload, stale_variables};
-pub use tasks::BrokerError;
+pub use tasks::{BrokerError, lacks_broker};
 pub use unfit::{NodeInSlurm, is_marked};
 
 #[cfg(test)]

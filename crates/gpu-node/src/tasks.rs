@@ -138,6 +138,21 @@ pub(crate) fn reconcile(settings: &Settings, journal: &Journal, kept: &[Entry]) 
     seen
 }
 
+/// Whether jobs here need the task broker and it does not run. False where that cannot be told.
+#[must_use]
+pub fn lacks_broker(settings: &Settings) -> bool {
+    let needed = || {
+        let journal = Journal::open(&settings.state_dir).ok()?;
+        let (entries, _damaged) = journal.jobs().ok()?.into_parts();
+        Some(entries.iter().any(|e| e.phase == Phase::Ready && is_served(e, journal.boot())))
+    };
+    let runs = || {
+        let status = Broker::at(&settings.run_dir, ANSWER).status();
+        !matches!(status, Err(ControlError::NotRunning { .. }))
+    };
+    needed() == Some(true) && !runs()
+}
+
 /// What `tessera doctor` says about the broker: it does not run though jobs need it, or has other jobs.
 pub(crate) fn complaints(settings: &Settings, journal: &Journal, entries: &[Entry]) -> Vec<String> {
     let needed: HashSet<u32> = entries

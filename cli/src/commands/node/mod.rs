@@ -10,7 +10,7 @@ use geometry::JobId;
 use gpu_node::journal::{Entry, Phase};
 use gpu_node::{
     JobContext, LiveJobs, Numbering, NvmlIndex, RealiseError, ReconcileReport, hand_over, inspect, is_marked,
-    realise, reconcile, release, release_dead,
+    lacks_broker, realise, reconcile, release, release_dead,
 };
 use protocol::wire::parse_placement;
 use serde_json::json;
@@ -46,7 +46,9 @@ fn reconcile_node(local: &Local<'_>, if_dead: bool) -> Result<Outcome, Failure> 
     }
     let (changed, live) = match compare(local, if_dead) {
         // Nothing is known to be wrong, and to look at the driver keeps prologs waiting.
-        Ok(jobs) if if_dead && jobs.dead.is_empty() => return Ok(Outcome::ok(text)),
+        Ok(jobs) if if_dead && jobs.dead.is_empty() && !lacks_broker(&local.settings) => {
+            return Ok(Outcome::ok(text));
+        }
         Err(_) if if_dead => return Ok(Outcome::ok(text)),
         Ok(jobs) => (give_back(local, jobs.dead, &mut text)?, Some(jobs.live)),
         Err(why) => {
@@ -119,6 +121,12 @@ fn reconciled(report: &ReconcileReport) -> String {
     }
     for key in &report.daemons {
         let _ = writeln!(text, "MPS daemon {key} ended");
+    }
+    if report.broker_started {
+        text.push_str("the task broker did not run: started again\n");
+    }
+    for job in &report.broker_jobs {
+        let _ = writeln!(text, "the task broker still had job {job}: ended");
     }
     for file in &report.damaged {
         let _ = writeln!(text, "damaged journal file ({}) kept as {}", file.why, file.path.display());

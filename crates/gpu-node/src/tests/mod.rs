@@ -16,6 +16,7 @@ mod life;
 mod mps;
 mod numbers;
 mod power;
+mod tasks;
 mod trouble;
 
 use std::collections::HashSet;

@@ -1,0 +1,260 @@
+//! Seats in the pool of GPU tasks, with the real `nvidia-cuda-mps-control` and a broker that only knows its jobs.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixListener;
+
+use node_state::{GpuState, Holder};
+use protocol::{PoolSeats, ShareOn, TaskDevices, TaskGrant};
+use site_config::{Overuse, TaskPolicy, Tasks};
+use task_control::message::{Answer, Ended, Line, Request};
+use task_control::status::JobStatus;
+use task_control::{Broker, Job, Status, control_socket, folder};
+
+use super::*;
+use crate::{Fault, task_environment};
+
+/// Where [`serves`] is to listen.
+const RUN_DIR: &str = "GPU_NODE_TEST_BROKER";
+
+/// The site has a pool, and the broker is this test binary.
+fn with_pool(node: &TestNode) -> TestNode {
+    let script = node.dir.join("broker.sh");
+    let exe = std::env::current_exe().unwrap();
+    let text = format!(
+        "#!/bin/sh\n{RUN_DIR}=\"$2\" setsid {} tests::tasks::serves --exact --ignored >/dev/null 2>&1 </dev/null &\n\
+         while [ ! -S \"$2/tasks/control.sock\" ]; do sleep 0.01; done\n",
+        exe.display()
+    );
+    std::fs::write(&script, text).unwrap();
+    std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
+    let pool = node_state::PoolPolicy::default();
+    let tasks = Tasks { policy: TaskPolicy::Tessera, pool, overuse: Overuse::Charge, log: None };
+    let settings = Settings { task_broker: script, tasks: Some(tasks), ..node.settings.clone() };
+    TestNode { dir: node.dir.clone(), settings }
+}
+
+#[test]
+#[ignore = "it is the broker of the other tests"]
+fn serves() {
+    let run_dir = PathBuf::from(std::env::var_os(RUN_DIR).unwrap());
+    std::fs::create_dir_all(folder(&run_dir)).unwrap();
+    let socket = control_socket(&run_dir);
+    let _ = std::fs::remove_file(&socket);
+    let listener = UnixListener::bind(&socket).unwrap();
+    // A test that fails leaves it behind, and removes its directory.
+    std::thread::spawn(move || {
+        while run_dir.exists() {
+            std::thread::sleep(Duration::from_secs(1));
+        }
+        std::process::exit(0);
+    });
+    let mut jobs: Vec<Job> = Vec::new();
+    for peer in listener.incoming() {
+        let mut peer = peer.unwrap();
+        let mut line = String::new();
+        BufReader::new(peer.try_clone().unwrap()).read_line(&mut line).unwrap();
+        let request = serde_json::from_str::<Line>(&line).unwrap().request;
+        let stops = request == Request::Stop && jobs.is_empty();
+        let answer = match request {
+            Request::Add(job) => {
+                jobs.retain(|known| known.job != job.job);
+                jobs.push(job);
+                Answer::Done
+            }
+            Request::End { job } => {
+                jobs.retain(|known| known.job != job);
+                Answer::Ended(Ended { left: 0, jobs: u32::try_from(jobs.len()).unwrap() })
+            }
+            Request::Status => {
+                let seen = |j: &Job| JobStatus { job: j.job, uid: j.uid, seats: j.seats, tasks: Vec::new() };
+                let (parent, child) = (std::process::id(), std::process::id());
+                let jobs = jobs.iter().map(seen).collect();
+                Answer::Status(Status { parent, child, policy: String::new(), devices: Vec::new(), jobs })
+            }
+            Request::Stop if !stops => Answer::Refused { why: "it has jobs".to_owned() },
+            Request::Stop | Request::Hold { .. } => Answer::Done,
+        };
+        if stops {
+            std::fs::remove_file(&socket).unwrap();
+        }
+        writeln!(peer, "{}", serde_json::to_string(&answer).unwrap()).unwrap();
+        if stops {
+            return;
+        }
+    }
+}
+
+/// What the broker knows; `None`: it does not run.
+fn known(node: &TestNode) -> Option<Vec<(u32, u32)>> {
+    let status = Broker::at(&node.settings.run_dir, Duration::from_secs(10)).status().ok()?;
+    Some(status.jobs.iter().map(|job| (job.job, job.seats)).collect())
+}
+
+/// Seats on `1g.5gb` instances of GPU 0, by their starts.
+fn seats(places: &[(u8, u32)]) -> Grant {
+    let place = |(start, seats): &(u8, u32)| PoolSeats {
+        on: ShareOn::Instance(spec(0, "1g.5gb", *start)),
+        seats: *seats,
+    };
+    let on = TaskDevices::Pool(places.iter().map(place).collect());
+    Grant::Tasks(TaskGrant { on, mem_mib: Some(1000), probes: false })
+}
+
+#[test]
+fn the_pool_and_its_broker_live_from_the_first_job_to_the_last() {
+    on_node("tests::tasks::the_pool_and_its_broker_live_from_the_first_job_to_the_last", |node| {
+        let node = &with_pool(node);
+        let first = node.realise(1, ALICE, seats(&[(0, 2)])).unwrap().entry;
+        let second = node.realise(2, ALICE, seats(&[(0, 0), (1, 1)])).unwrap().entry;
+        assert_eq!(node.daemons().len(), 2, "one for each device");
+        assert_eq!(known(node), Some(vec![(1, 2), (2, 1)]));
+        let env = task_environment(&second, 0, 1);
+        let uuid = |i: usize| second.instances[i].live.clone().unwrap().uuid;
+        assert_eq!(first.instances[0], second.instances[0]);
+        assert_eq!(var(&env, "CUDA_VISIBLE_DEVICES"), uuid(0));
+        assert_eq!(var(&env, "NVIDIA_VISIBLE_DEVICES"), format!("{},{}", uuid(0), uuid(1)));
+        assert!(var(&env, "TESSERA_TASK_SOCKET").ends_with("/tasks/2.sock"));
+        assert!(var(&env, "CUDA_MPS_PIPE_DIRECTORY").contains("/mps/gpu0-"), "{env:?}");
+        let GpuState::Mig(instances) = &node.inspect().node.gpus[0].state else { panic!("cut") };
+        let pools = instances.iter().map(|i| match &i.holder {
+            Holder::Pool(jobs) => jobs.iter().map(|s| (s.job.0, s.seats)).collect(),
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(pools.collect::<Vec<Vec<_>>>(), [vec![(1, 2), (2, 0)], vec![(2, 1)]]);
+        node.assert_clean(&[1, 2]);
+        // The first job's end leaves what the second uses.
+        node.release(1);
+        assert_eq!((node.daemons().len(), known(node)), (2, Some(vec![(2, 1)])));
+        assert_eq!(node.access(&second.device_nodes[0]), (ALICE, 0o400));
+        node.release(2);
+        assert_eq!((node.daemons(), known(node)), (Vec::new(), None));
+        assert_eq!(node.access(&second.device_nodes[0]), (0, 0o400));
+        node.reconcile(&[]);
+        node.assert_clean(&[]);
+    });
+}
+
+#[test]
+fn a_part_of_the_pool_comes_free_while_other_jobs_stay() {
+    on_node("tests::tasks::a_part_of_the_pool_comes_free_while_other_jobs_stay", |node| {
+        let node = &with_pool(node);
+        let both = node.realise(1, ALICE, seats(&[(0, 1), (1, 1)])).unwrap().entry;
+        node.realise(2, ALICE, seats(&[(1, 1)])).unwrap();
+        node.release(1);
+        assert_eq!(node.daemons().len(), 1);
+        let access: Vec<_> =
+            both.device_nodes.iter().filter(|n| n.contains('/')).map(|n| node.access(n).0).collect();
+        assert_eq!(access, [0, 0, ALICE, ALICE], "{:?}", both.device_nodes);
+        // Another user's isolated job may have it now.
+        node.realise(3, BOB, mig(&[(0, "1g.5gb", 0)])).unwrap();
+        node.release(2);
+        node.release(3);
+        node.reconcile(&[]);
+        node.assert_clean(&[]);
+    });
+}
+
+#[test]
+fn the_pool_excludes_other_users_and_other_kinds() {
+    on_node("tests::tasks::the_pool_excludes_other_users_and_other_kinds", |node| {
+        let mut node = with_pool(node);
+        node.realise(1, ALICE, seats(&[(0, 1)])).unwrap();
+        let on = ShareOn::Instance(spec(0, "1g.5gb", 0));
+        for (job, uid, grant) in [
+            (2, BOB, seats(&[(0, 1)])),
+            (3, ALICE, Grant::Mps { on, mem_mib: 100, threads: 10 }),
+            (4, ALICE, mig(&[(0, "1g.5gb", 0)])),
+        ] {
+            let error = node.realise(job, uid, grant).unwrap_err();
+            assert!(matches!(error, RealiseError::JobFailed(Fault::Held { .. })), "{error}");
+            node.release(job);
+        }
+        node.release(1);
+        node.settings.share_between_users = true;
+        let shared = node.realise(5, ALICE, seats(&[(0, 1)])).unwrap().entry;
+        node.realise(6, BOB, seats(&[(0, 1)])).unwrap();
+        let cap = shared.device_nodes.iter().find(|n| n.contains('/')).unwrap();
+        assert_eq!((node.daemons().len(), node.access(cap).1), (1, 0o444));
+        node.release(5);
+        node.release(6);
+        node.reconcile(&[]);
+        node.assert_clean(&[]);
+    });
+}
+
+#[test]
+fn a_jobs_own_gpus_have_one_daemon_together() {
+    on_node("tests::tasks::a_jobs_own_gpus_have_one_daemon_together", |node| {
+        let node = &with_pool(node);
+        let on = TaskDevices::Own { gpus: vec![GpuIndex(1), GpuIndex(0)], seats: 8 };
+        let entry = node.realise(1, ALICE, Grant::Tasks(TaskGrant { on, mem_mib: None, probes: true }));
+        let entry = entry.unwrap().entry;
+        let daemons = node.daemons();
+        assert_eq!((daemons.len(), known(node)), (1, Some(vec![(1, 8)])));
+        let both = format!("{},{}", entry.gpus[0].uuid, entry.gpus[1].uuid);
+        let environ = std::fs::read_to_string(format!("/proc/{}/environ", daemons[0])).unwrap();
+        assert!(environ.contains(&format!("CUDA_VISIBLE_DEVICES={both}")), "{environ}");
+        assert_eq!(var(&task_environment(&entry, 0, 1), "CUDA_VISIBLE_DEVICES"), both);
+        assert!(matches!(node.inspect().node.gpus[1].state, GpuState::Whole(JobId(1))));
+        let error = node.realise(2, ALICE, seats(&[(0, 1)])).unwrap_err();
+        assert!(matches!(error, RealiseError::JobFailed(Fault::Held { .. })), "{error}");
+        node.release(2);
+        node.release(1);
+        node.reconcile(&[]);
+        node.assert_clean(&[]);
+    });
+}
+
+#[test]
+fn reconciliation_starts_the_broker_again_and_ends_what_nobody_knows() {
+    on_node("tests::tasks::reconciliation_starts_the_broker_again_and_ends_what_nobody_knows", |node| {
+        let node = &with_pool(node);
+        node.realise(1, ALICE, seats(&[(0, 1)])).unwrap();
+        let broker = Broker::at(&node.settings.run_dir, Duration::from_secs(10));
+        let kill = |node: &TestNode| {
+            let pid = broker.status().unwrap().child.to_string();
+            assert!(Command::new("kill").args(["-9", &pid]).status().unwrap().success());
+            while known(node).is_some() {}
+        };
+        kill(node);
+        let what = |node: &TestNode| -> Vec<String> {
+            node.inspect()
+                .disagreements
+                .iter()
+                .map(|d| d.what.clone())
+                .filter(|w| w.contains("broker"))
+                .collect()
+        };
+        assert!(what(node)[0].contains("no task broker answers"), "{:?}", what(node));
+        assert!(crate::lacks_broker(&node.settings));
+        let live = HashSet::from([JobId(1)]);
+        let report = crate::reconcile(&node.settings, crate::LiveJobs::Exactly(&live)).unwrap();
+        assert!(report.broker_started && report.problems.is_empty(), "{report:?}");
+        assert_eq!((known(node), what(node)), (Some(vec![(1, 1)]), Vec::new()));
+        assert!(!crate::lacks_broker(&node.settings));
+        // A job that only the broker knows.
+        broker.add(&Job { job: 7, uid: BOB, seats: 1, gpu_mem_mib: None, devices: Vec::new() }).unwrap();
+        assert_eq!(what(node), ["the task broker still has job 7, which is not journalled"]);
+        let report = crate::reconcile(&node.settings, crate::LiveJobs::Exactly(&live)).unwrap();
+        assert_eq!((report.broker_jobs, known(node)), (vec![JobId(7)], Some(vec![(1, 1)])));
+        // The next job's prolog starts it too, and tells it of both.
+        kill(node);
+        node.realise(2, ALICE, seats(&[(0, 1)])).unwrap();
+        assert_eq!(known(node).unwrap().len(), 2);
+        // What a dead job had is given back, and with the last one the broker ends.
+        let report = crate::reconcile(&node.settings, crate::LiveJobs::Exactly(&HashSet::new())).unwrap();
+        assert_eq!((report.finished.len(), known(node)), (2, None));
+        node.assert_clean(&[]);
+    });
+}
+
+#[test]
+fn a_site_without_a_pool_gives_no_seats() {
+    on_node("tests::tasks::a_site_without_a_pool_gives_no_seats", |node| {
+        let error = node.realise(1, ALICE, seats(&[(0, 1)])).unwrap_err();
+        assert!(error_chain::with_causes(&error).contains("has no [tasks]"), "{error}");
+        node.release(1);
+        node.reconcile(&[]);
+        node.assert_clean(&[]);
+    });
+}

@@ -1,0 +1,230 @@
+//! Jobs of GPU tasks on live clusters: seats, the broker and its end, two users, and isolated jobs beside them.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+
+use common::{LOOK_AND_STAY, builder, instances, looked, on, variable};
+use lab::command::{PATIENCE, wait_for};
+use lab::config::Templates;
+use lab::{Cluster, JobId, User};
+use slurm_releases::Release;
+
+/// A node with A30s of which only instances can be had, as in CASE for MIG, and one whose GPUs are shared whole.
+const NODES: &str = "[[nodes]]\nnames = \"n1\"\ngpu = \"a30-24gb\"\ncount = 1\nmig = \"on\"\n\
+                     [[nodes]]\nnames = \"n2\"\ngpu = \"v100-16gb\"\ncount = 4\nmig = \"off\"\n";
+
+fn cluster(release: Release, mps: &str) -> Cluster {
+    let mut templates = Templates::for_nodes(NODES).unwrap();
+    let with = format!("[tasks]\n[mps]\n{mps}");
+    templates.tessera = templates.tessera.replace("[mps]\nshare_between_users = false\n", &with);
+    let cluster = builder().slurm(release).templates(templates).start().unwrap();
+    // Copied by a process of its own: see `lab::artefacts`.
+    let mut copy = std::process::Command::new("cp");
+    copy.arg(env!("CARGO_BIN_EXE_broker-double")).arg(cluster.layout().at("bin").join("tessera-broker"));
+    lab::command::run(&mut copy).unwrap().ok().unwrap();
+    cluster
+}
+
+/// Prints its variables too.
+const LOOK: &str = "env | grep -e ^TESSERA_ -e ^LD_PRELOAD -e ^NVIDIA_VIS | sort\n";
+
+fn stays() -> String {
+    format!("{LOOK}{LOOK_AND_STAY}")
+}
+
+fn layout(cluster: &Cluster, node: &str) -> String {
+    let all = cluster.published_layouts().unwrap();
+    all.into_iter().find(|(name, _)| name == node).unwrap().1
+}
+
+fn cancel(cluster: &Cluster, job: JobId) {
+    cluster.run(User::Root, "scancel", &[&job.to_string()]).unwrap().ok().unwrap();
+}
+
+/// What `tessera tasks --json` says on a node.
+fn pool(cluster: &Cluster, node: &str) -> serde_json::Value {
+    let mut command = cluster.command_on(node, User::Root, "tessera").unwrap();
+    let done = lab::command::run(command.args(["tasks", "--json"])).unwrap();
+    serde_json::from_str(&done.ok().unwrap()).unwrap()
+}
+
+fn jobs_of(pool: &serde_json::Value) -> Vec<u64> {
+    pool["jobs"].as_array().unwrap().iter().map(|job| job["job"].as_u64().unwrap()).collect()
+}
+
+fn number(job: JobId) -> u64 {
+    job.to_string().parse().unwrap()
+}
+
+/// Waits until the node's pool is empty and nobody serves it.
+fn all_over(cluster: &Cluster, node: &str) {
+    let socket = cluster.layout().at("nodes").join(node).join("run/tasks/control.sock");
+    wait_for("the broker to end", PATIENCE, || match socket.exists() {
+        true => Err(format!("{} is still there", socket.display())),
+        false => Ok(()),
+    })
+    .unwrap();
+    assert_eq!(jobs_of(&pool(cluster, node)), Vec::<u64>::new());
+}
+
+fn a_job_gets_a_seat_and_the_broker_lives_as_long_as_the_pool(release: Release) {
+    let mut cluster = cluster(release, "");
+    on(&mut cluster, |cluster| {
+        let options = ["--gpu-isolation=tasks", "--gpu-mem=3G", "-n2", "-w", "n2"];
+        let first = cluster.sbatch(User::Alice, &options, &stays()).unwrap();
+        let saw = looked(cluster, first);
+        let socket = variable(&saw, "TESSERA_TASK_SOCKET").unwrap();
+        assert!(socket.ends_with(&format!("/run/tasks/{first}.sock")), "{saw}");
+        assert_eq!(variable(&saw, "TESSERA_ISOLATION").as_deref(), Some("tasks"));
+        assert!(variable(&saw, "LD_PRELOAD").unwrap().ends_with("/libtessera_task.so"), "{saw}");
+        assert!(variable(&saw, "CUDA_MPS_PIPE_DIRECTORY").unwrap().ends_with("/mps/gpu0/pipe"), "{saw}");
+        assert_eq!(layout(cluster, "n2"), format!("tessera gpu0=tasks[job{first}*2] gpu1-3=free"));
+        // Slurm counts a shard for each seat.
+        let tres = cluster.job(first).unwrap().get("TresPerNode").to_owned();
+        assert!(tres.contains("shard:2"), "{tres}");
+        // The second job of the same user joins; its programs ask by themselves.
+        let options = ["--gpu-isolation=tasks:probes", "-w", "n2"];
+        let second = cluster.sbatch(User::Alice, &options, &stays()).unwrap();
+        let saw = looked(cluster, second);
+        assert_eq!(variable(&saw, "LD_PRELOAD"), None, "{saw}");
+        assert_eq!(
+            layout(cluster, "n2"),
+            format!("tessera gpu0=tasks[job{first}*2,job{second}*1] gpu1-3=free")
+        );
+        assert_eq!(jobs_of(&pool(cluster, "n2")), [number(first), number(second)]);
+        // Another user's jobs have a pool of their own.
+        let other = cluster.sbatch(User::Bob, &options, &stays()).unwrap();
+        let saw = looked(cluster, other);
+        assert!(variable(&saw, "CUDA_MPS_PIPE_DIRECTORY").unwrap().ends_with("/mps/gpu1/pipe"), "{saw}");
+        let refused =
+            cluster.try_sbatch(User::Bob, &["--gpu-isolation=tasks", "-n5", "-w", "n2"], "true").unwrap();
+        assert!(
+            refused.stderr.contains("v100-16gb has 4 seats at most where 5 are needed"),
+            "{}",
+            refused.stderr
+        );
+        for job in [first, second, other] {
+            cancel(cluster, job);
+        }
+        cluster.wait_idle().unwrap();
+        all_over(cluster, "n2");
+        // A mig job started from nowhere near the pool has none of its variables.
+        let plain = cluster
+            .complete(
+                User::Alice,
+                &["--gpu-isolation=mig", "-w", "n1"],
+                &stays().replace("exec sleep 600", ""),
+            )
+            .unwrap();
+        assert_eq!(variable(&plain, "TESSERA_TASK_SOCKET"), None, "{plain}");
+    });
+}
+
+fn a_step_finds_a_broker_that_was_killed(release: Release) {
+    let mut cluster = cluster(release, "");
+    on(&mut cluster, |cluster| {
+        let script = format!(
+            "{LOOK}echo looked\nwhile [ ! -e {}/go ]; do sleep 0.1; done\nsrun true && echo done; exec sleep 600",
+            cluster.layout().jobs().display()
+        );
+        let job = cluster
+            .sbatch(User::Alice, &["--gpu-isolation=tasks", "--gpu-mem=1G", "-w", "n2"], &script)
+            .unwrap();
+        looked(cluster, job);
+        let status = cluster.layout().at("nodes").join("n2/run");
+        let broker = task_control::Broker::at(&status, PATIENCE);
+        let before = broker.status().unwrap();
+        for pid in [before.parent, before.child] {
+            lab::command::run(std::process::Command::new("kill").args(["-9", &pid.to_string()])).unwrap();
+        }
+        wait_for("the broker to be gone", PATIENCE, || {
+            broker.status().is_err().then_some(()).ok_or("it answers".to_owned())
+        })
+        .unwrap();
+        std::fs::write(cluster.layout().jobs().join("go"), "").unwrap();
+        wait_for("the step", PATIENCE, || {
+            let text = cluster.output(job);
+            if text.contains("done") { Ok(()) } else { Err(text) }
+        })
+        .unwrap();
+        assert_eq!(jobs_of(&pool(cluster, "n2")), [number(job)]);
+        assert_ne!(broker.status().unwrap().child, before.child);
+        cancel(cluster, job);
+        cluster.wait_idle().unwrap();
+        all_over(cluster, "n2");
+    });
+}
+
+fn isolated_jobs_have_their_instances_beside_the_pool(release: Release) {
+    let mut cluster = cluster(release, "share_between_users = true\n");
+    on(&mut cluster, |cluster| {
+        let alone =
+            cluster.sbatch(User::Bob, &["--gpu-isolation=mig:1g.6gb", "-w", "n1"], LOOK_AND_STAY).unwrap();
+        let [(_, own)] = &instances(&looked(cluster, alone))[..] else { panic!("one instance") };
+        // Two users' jobs in one pool, which the site allows here, until it has no instance left.
+        let options = ["--gpu-isolation=tasks:probes", "-n4", "-t10", "-w", "n1"];
+        let mut pool_jobs = Vec::new();
+        for user in [User::Alice, User::Bob, User::Alice] {
+            let job = cluster.sbatch(user, &options, &stays()).unwrap();
+            let saw = looked(cluster, job);
+            assert!(!variable(&saw, "NVIDIA_VISIBLE_DEVICES").unwrap_or_default().contains(own), "{saw}");
+            pool_jobs.push(job);
+        }
+        assert_eq!(layout(cluster, "n1").matches(":tasks[").count(), 3, "{}", layout(cluster, "n1"));
+        let broker = pool(cluster, "n1");
+        assert_eq!(broker["devices"].as_array().unwrap().len(), 3, "{broker}");
+        // An isolated job now waits for the pool alone, and claims one device of it.
+        let waits = cluster
+            .sbatch(User::Bob, &["--gpu-isolation=mig:1g.6gb", "-t5", "-w", "n1"], LOOK_AND_STAY)
+            .unwrap();
+        wait_for("the claim to be shown", PATIENCE, || {
+            let line = layout(cluster, "n1");
+            if line.contains(&format!(">job{waits}]")) { Ok(()) } else { Err(line) }
+        })
+        .unwrap();
+        // A job of GPU tasks that comes later does not get that one.
+        let late = cluster
+            .sbatch(User::Alice, &["--gpu-isolation=tasks:probes", "-n1", "-t5", "-w", "n1"], &stays())
+            .unwrap();
+        for job in &pool_jobs {
+            cancel(cluster, *job);
+        }
+        let saw = looked(cluster, waits);
+        let claimed = variable(&saw, "CUDA_VISIBLE_DEVICES").unwrap();
+        assert!(instances(&saw).iter().any(|(_, uuid)| *uuid == claimed), "{saw}");
+        let of_late = variable(&looked(cluster, late), "NVIDIA_VISIBLE_DEVICES").unwrap();
+        assert!(![own, &of_late].contains(&&claimed), "{claimed}: {own} {of_late}");
+        assert_eq!(cluster.job(alone).unwrap().state(), "RUNNING", "never disturbed");
+        for job in [alone, waits, late] {
+            cancel(cluster, job);
+        }
+        cluster.wait_idle().unwrap();
+        all_over(cluster, "n1");
+    });
+}
+
+#[test]
+fn a_job_gets_a_seat_and_the_broker_lives_as_long_as_the_pool_22_05() {
+    a_job_gets_a_seat_and_the_broker_lives_as_long_as_the_pool(Release::V22_05);
+}
+
+#[test]
+fn a_job_gets_a_seat_and_the_broker_lives_as_long_as_the_pool_24_11() {
+    a_job_gets_a_seat_and_the_broker_lives_as_long_as_the_pool(Release::V24_11);
+}
+
+#[test]
+fn a_step_finds_a_broker_that_was_killed_22_05() {
+    a_step_finds_a_broker_that_was_killed(Release::V22_05);
+}
+
+#[test]
+fn isolated_jobs_have_their_instances_beside_the_pool_22_05() {
+    isolated_jobs_have_their_instances_beside_the_pool(Release::V22_05);
+}
+
+#[test]
+fn isolated_jobs_have_their_instances_beside_the_pool_24_11() {
+    isolated_jobs_have_their_instances_beside_the_pool(Release::V24_11);
+}

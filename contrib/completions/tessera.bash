@@ -64,6 +64,9 @@ _tessera() {
             tessera,simulate)
                 cmd="tessera__subcmd__simulate"
                 ;;
+            tessera,tasks)
+                cmd="tessera__subcmd__tasks"
+                ;;
             tessera,times)
                 cmd="tessera__subcmd__times"
                 ;;
@@ -1273,6 +1276,28 @@ _tessera() {
                     return 0
                     ;;
                 --csv)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        tessera__subcmd__tasks)
+            opts="-h --node --json --config --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --node)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -31,6 +31,7 @@ complete -c tessera -n "__fish_tessera_needs_command" -f -a "layout" -d 'Draw ea
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "free" -d 'Show what could start now, and where'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "why" -d 'Say why a job waits, and when it could start'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "explain" -d 'Explain what a request would get, and why'
+complete -c tessera -n "__fish_tessera_needs_command" -f -a "tasks" -d 'Show who holds and waits for what in this node\'s pool of GPU tasks'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "discover" -d 'Write the configuration for this machine\'s GPUs'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "doctor" -d 'Check that journal, driver, device nodes, MPS and Slurm agree'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "plan" -d 'Plan a batch of tasks on GPUs that repartition'
@@ -74,8 +75,8 @@ complete -c tessera -n "__fish_tessera_using_subcommand explain" -l links -d 'In
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l busy -d 'Use this layout as the node\'s state, as sinfo -O extra prints it' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l partition -d 'Apply the limits of this partition' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l account -d 'Apply the limits of this account' -r
-complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-isolation -d 'auto, mig, mig:PROFILE, mps, whole or none' -r
-complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-mem -d 'Memory per instance or share, such as 10G' -r
+complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-isolation -d 'auto, mig, mig:PROFILE, mps, tasks, tasks:probes, whole or none' -r
+complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-mem -d 'Memory per instance or share, or per process for tasks, such as 10G' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-instances -d 'MIG instances per node' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-threads -d 'Percentage of the SMs: the most that an mps job gets, the least that a mig job gets' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-pattern -d 'How whole GPUs talk to each other: ring, tree, chain, star, all, none or ring+tree' -r
@@ -92,6 +93,10 @@ complete -c tessera -n "__fish_tessera_using_subcommand explain" -l live -d 'Use
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l json -d 'Print JSON'
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l exclusive -d 'The job has its nodes for itself'
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c tessera -n "__fish_tessera_using_subcommand tasks" -l node -d 'The node\'s name; by default SLURMD_NODENAME, else the host name' -r
+complete -c tessera -n "__fish_tessera_using_subcommand tasks" -l config -d 'Read this tessera.toml' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand tasks" -l json -d 'Print JSON'
+complete -c tessera -n "__fish_tessera_using_subcommand tasks" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c tessera -n "__fish_tessera_using_subcommand discover" -l node -d 'Node name to write; by default SLURMD_NODENAME or the host name' -r
 complete -c tessera -n "__fish_tessera_using_subcommand discover" -l format -d 'What to print' -r -f -a "toml\t'[[nodes]] of tessera.toml'
 gres\t'Lines of gres.conf'

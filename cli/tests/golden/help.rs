@@ -20,6 +20,7 @@ fn help() {
       free         Show what could start now, and where
       why          Say why a job waits, and when it could start
       explain      Explain what a request would get, and why
+      tasks        Show who holds and waits for what in this node's pool of GPU tasks
       discover     Write the configuration for this machine's GPUs
       doctor       Check that journal, driver, device nodes, MPS and Slurm agree
       plan         Plan a batch of tasks on GPUs that repartition
@@ -59,6 +60,7 @@ fn help() {
       free         Show what could start now, and where
       why          Say why a job waits, and when it could start
       explain      Explain what a request would get, and why
+      tasks        Show who holds and waits for what in this node's pool of GPU tasks
       discover     Write the configuration for this machine's GPUs
       doctor       Check that journal, driver, device nodes, MPS and Slurm agree
       plan         Plan a batch of tasks on GPUs that repartition
@@ -171,8 +173,8 @@ fn help() {
       -h, --help              Print help (see more with '--help')
 
     Request, as for sbatch:
-          --gpu-isolation <KIND>     auto, mig, mig:PROFILE, mps, whole or none
-          --gpu-mem <SIZE>           Memory per instance or share, such as 10G
+          --gpu-isolation <KIND>     auto, mig, mig:PROFILE, mps, tasks, tasks:probes, whole or none
+          --gpu-mem <SIZE>           Memory per instance or share, or per process for tasks, such as 10G
           --gpu-instances <N>        MIG instances per node
           --gpu-threads <PERCENT>    Percentage of the SMs: the most that an mps job gets, the least
                                      that a mig job gets
@@ -189,6 +191,7 @@ fn help() {
           --gpu-wait <GBPS:TIME>     Wait up to TIME for whole GPUs that are predicted to exceed GBPS,
                                      or none
           --gpu-power <WATTS>        Power cap of each GPU, such as 200
+          --ntasks-per-node <N>      Slurm tasks per node: a job of kind tasks takes a seat for each
           --gpus <N>                 Whole GPUs per node [alias: --gpus-per-node]
           --exclusive                The job has its nodes for itself
     exit 0
@@ -250,7 +253,7 @@ fn usage_errors() {
     exit 1
     ");
     assert_snapshot!(run("explain --gpu-isolation=mug"), @r"
-    stderr: tessera: refused at submission: --gpu-isolation=mug: is unknown: expected auto, mig, mig:PROFILE, mps, whole or none, such as mig:2g.10gb
+    stderr: tessera: refused at submission: --gpu-isolation=mug: is unknown: expected auto, mig, mig:PROFILE, mps, tasks, tasks:probes, whole or none, such as mig:2g.10gb
     exit 1
     ");
 }
@@ -292,6 +295,7 @@ fn the_man_page_has_every_command_and_option() {
     for command in [
         "layout",
         "explain",
+        "tasks",
         "profiles",
         "check",
         "discover",

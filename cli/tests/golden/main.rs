@@ -10,6 +10,7 @@ mod machine;
 mod power;
 mod power_simulate;
 mod profiles;
+mod tasks;
 
 use std::fs;
 use std::path::Path;

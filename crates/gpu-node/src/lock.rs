@@ -58,6 +58,8 @@ impl Locks {
         }
         let mut daemons = daemons.to_vec();
         daemons.sort_unstable();
+        // A job's own GPUs have one daemon together.
+        daemons.dedup();
         for key in daemons {
             held.push(exclusive(&dir, state_dir, &format!("daemon-{key}"), deadline)?);
         }

@@ -212,7 +212,7 @@ impl Disagreements {
     fn daemons(&mut self, settings: &Settings, journal: &Journal, entries: &[Entry]) -> Result<(), Fault> {
         let (daemons, damaged) = journal.daemons()?.into_parts();
         self.damaged(&damaged);
-        let uses = |e: &Entry, key: &str| e.holds() && e.share.as_ref().is_some_and(|s| s.daemon == key);
+        let uses = |e: &Entry, key: &str| e.holds() && e.daemons().contains(&key);
         for daemon in &daemons {
             if !entries.iter().any(|e| uses(e, &daemon.key)) {
                 let what = format!("MPS daemon {} serves no job", daemon.key);

@@ -21,7 +21,7 @@ fn with_pool(node: &TestNode) -> TestNode {
     let script = node.dir.join("broker.sh");
     let exe = std::env::current_exe().unwrap();
     let text = format!(
-        "#!/bin/sh\n{RUN_DIR}=\"$2\" setsid {} tests::tasks::serves --exact --ignored >/dev/null 2>&1 </dev/null &\n\
+        "#!/bin/sh\nrm -f \"$2/tasks/control.sock\"\n{RUN_DIR}=\"$2\" setsid {} tests::tasks::serves --exact --ignored >/dev/null 2>&1 </dev/null &\n\
          while [ ! -S \"$2/tasks/control.sock\" ]; do sleep 0.01; done\n",
         exe.display()
     );
@@ -121,6 +121,7 @@ fn the_pool_and_its_broker_live_from_the_first_job_to_the_last() {
             other => panic!("{other:?}"),
         });
         assert_eq!(pools.collect::<Vec<Vec<_>>>(), [vec![(1, 2), (2, 0)], vec![(2, 1)]]);
+        node.reconcile(&[1, 2]);
         node.assert_clean(&[1, 2]);
         // The first job's end leaves what the second uses.
         node.release(1);

@@ -5,12 +5,20 @@ use std::hint::black_box;
 
 use case::mix::{Machine, commands, job};
 use case::sim::{Job, Setup, simulate};
-use case::{Ask, Bytes, Device, JobId, Need, Order, Pool, Scheduler, TaskId, policy};
+use case::{Among, Ask, Bytes, Device, JobId, Need, Order, Pool, Scheduler, TaskId, policy};
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 
 fn ask(task: u64, blocks: u64, threads: u64) -> Ask {
     let need = Need::new(Bytes(1 << 30), blocks, threads).unwrap();
-    Ask { task: TaskId(task), job: JobId(task), need, job_mem: need.mem(), bound: None, isolated: false }
+    Ask {
+        task: TaskId(task),
+        job: JobId(task),
+        need,
+        job_mem: need.mem(),
+        bound: None,
+        among: Among::ALL,
+        isolated: false,
+    }
 }
 
 /// The choice alone.

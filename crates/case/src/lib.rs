@@ -32,6 +32,7 @@
 pub mod audit;
 mod device;
 pub mod event;
+pub mod event_line;
 pub mod figures;
 mod layout;
 mod load;
@@ -52,5 +53,5 @@ pub use node::{Node, NodeError};
 pub use policy::{Policy, Refusal, Start, Verdict, Want};
 pub use pool::{Held, Lease, Pool};
 pub use scheduler::{Answer, Grant, Order, Scheduler, UnknownTask};
-pub use task::{Ask, JobAsk, JobId, Need, NeedError, TaskId};
+pub use task::{Among, Ask, JobAsk, JobId, Need, NeedError, TaskId};
 pub use units::{Bytes, Warps};

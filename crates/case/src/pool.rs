@@ -6,20 +6,37 @@
 use crate::device::{Device, DeviceId};
 use crate::layout::{Gpus, Instance};
 use crate::load::Load;
-use crate::task::{Ask, JobId, Need, TaskId};
+use crate::task::{Among, Ask, JobId, Need, TaskId};
 use crate::units::{Bytes, Warps};
+
+/// A job on a device.
+#[derive(Clone, Debug)]
+struct Guest {
+    job: JobId,
+    /// Live tasks.
+    tasks: usize,
+    /// What its context takes.
+    context: Bytes,
+}
 
 /// One device and its promises.
 #[derive(Clone, Debug)]
 pub struct Held {
     device: Device,
-    free: Bytes,
+    promised: u64,
+    /// Memory that is there for nobody, for a reason that the pool does not know.
+    withheld: Bytes,
+    /// What the context of the next job takes.
+    context: Bytes,
     managed: u128,
     warps: Warps,
     tasks: usize,
-    /// Live tasks by job; a job stands here once.
-    jobs: Vec<(JobId, usize)>,
+    /// Jobs with a live task or a context; each stands here once.
+    guests: Vec<Guest>,
     isolated: Option<JobId>,
+    /// The job for whose next task the device is kept.
+    kept: Option<JobId>,
+    is_closed: bool,
     instance: Option<Instance>,
 }
 
@@ -27,12 +44,16 @@ impl Held {
     fn new(device: Device, instance: Option<Instance>) -> Held {
         Held {
             device,
-            free: device.mem,
+            promised: 0,
+            withheld: Bytes(0),
+            context: Bytes(0),
             managed: 0,
             warps: Warps(0),
             tasks: 0,
-            jobs: Vec::new(),
+            guests: Vec::new(),
             isolated: None,
+            kept: None,
+            is_closed: false,
             instance,
         }
     }
@@ -52,7 +73,39 @@ impl Held {
     /// Memory promised to nobody.
     #[must_use]
     pub fn free(&self) -> Bytes {
-        self.free
+        let taken = self.promised.saturating_add(self.withheld.0).saturating_add(self.contexts().0);
+        Bytes(self.device.mem.0.saturating_sub(taken))
+    }
+
+    /// Memory of all contexts here.
+    #[must_use]
+    pub fn contexts(&self) -> Bytes {
+        Bytes(self.guests.iter().map(|guest| guest.context.0).sum())
+    }
+
+    /// Jobs with a live task or a context here.
+    #[must_use]
+    pub fn guests(&self) -> usize {
+        self.guests.len()
+    }
+
+    /// The free memory for a task of `ask`'s job: less than [`Held::free`] where the job needs a context first. `None` where
+    /// the task may not come here.
+    #[must_use]
+    pub fn room(&self, id: DeviceId, ask: &Ask) -> Option<Bytes> {
+        (ask.among.contains(id) && self.admits(ask.job))
+            .then(|| Bytes(self.free().0.saturating_sub(self.entry(ask.job).0)))
+    }
+
+    /// The most that one task could get here.
+    #[must_use]
+    pub fn largest_task(&self) -> Bytes {
+        Bytes(self.device.mem.0.saturating_sub(self.context.0))
+    }
+
+    /// What a job's context would take that is not here yet.
+    fn entry(&self, job: JobId) -> Bytes {
+        if self.guests.iter().any(|guest| guest.job == job) { Bytes(0) } else { self.context }
     }
 
     /// How many bytes of managed memory would find no room here, beside those that find none already, if the task came.
@@ -60,8 +113,8 @@ impl Held {
     pub fn overflow(&self, need: &Need) -> u128 {
         let over = |promised: u128, free: u64| promised.saturating_sub(free.into());
         let with =
-            over(self.managed + u128::from(need.managed().0), self.free.0.saturating_sub(need.mem().0));
-        with - over(self.managed, self.free.0)
+            over(self.managed + u128::from(need.managed().0), self.free().0.saturating_sub(need.mem().0));
+        with - over(self.managed, self.free().0)
     }
 
     /// Warps of the live tasks; they may exceed what the device holds at a time.
@@ -94,14 +147,16 @@ impl Held {
         self.tasks == 0 && self.isolated.is_none()
     }
 
-    /// Whether a task of `job` may come here as far as isolation and the limit of workers go.
+    /// Whether a task of `job` may come here, whatever its memory: isolation, what the device is kept for, and the limit of
+    /// workers decide.
     #[must_use]
     pub fn admits(&self, job: JobId) -> bool {
-        if self.isolated.is_some_and(|owner| owner != job) {
+        let is_others = |owner: Option<JobId>| owner.is_some_and(|owner| owner != job);
+        if self.is_closed || is_others(self.isolated) || is_others(self.kept) {
             return false;
         }
-        let room = self.device.max_workers.is_none_or(|max| self.jobs.len() < max as usize);
-        room || self.jobs.iter().any(|(id, _)| *id == job)
+        let room = self.device.max_workers.is_none_or(|max| self.guests.len() < max as usize);
+        room || self.guests.iter().any(|guest| guest.job == job)
     }
 }
 
@@ -201,6 +256,16 @@ impl Pool {
         self.devices().map(|h| h.device.mem).chain(of_gpus).max().unwrap_or_default()
     }
 
+    /// The most that `ask` could ever get: of the devices that it may use, the memory of the largest without its context.
+    #[must_use]
+    pub fn largest_for(&self, ask: &Ask) -> Bytes {
+        if ask.among == Among::ALL && self.gpus.is_some() {
+            return self.largest();
+        }
+        let able = self.iter().filter(|(id, _)| ask.among.contains(*id));
+        able.map(|(_, held)| held.largest_task()).max().unwrap_or_default()
+    }
+
     /// Memory and warps that all devices hold together; of GPUs whose instances come and go, one instance as large as each.
     #[must_use]
     pub fn capacity(&self) -> (u128, Warps) {
@@ -267,34 +332,36 @@ impl Pool {
         self.held.get_mut(id.0)?.as_mut()
     }
 
-    /// Promises `device` to a task. `None`, and nothing changes, where its memory cannot hold the task or another job has
-    /// it to itself.
+    /// Promises `device` to a task. `None`, and nothing changes, where its memory cannot hold the task or it is not open to
+    /// the task's job.
     pub(crate) fn grant(&mut self, ask: &Ask, device: DeviceId) -> Option<Lease> {
-        let held = self.get_mut(device).filter(|h| h.admits(ask.job))?;
-        held.free = Bytes(held.free.0.checked_sub(ask.need.mem().0)?);
+        let held = self.get_mut(device)?;
+        let (mem, managed) = (ask.need.mem(), ask.need.managed());
+        held.room(device, ask).filter(|room| mem <= *room)?;
+        let context = held.entry(ask.job);
+        held.promised += mem.0;
         let warps = ask.need.warps();
-        held.managed += u128::from(ask.need.managed().0);
+        held.managed += u128::from(managed.0);
         held.warps.0 += warps.0;
         held.tasks += 1;
-        match held.jobs.iter_mut().find(|(id, _)| *id == ask.job) {
-            Some((_, tasks)) => *tasks += 1,
-            None => held.jobs.push((ask.job, 1)),
+        match held.guests.iter_mut().find(|guest| guest.job == ask.job) {
+            Some(guest) => guest.tasks += 1,
+            None => held.guests.push(Guest { job: ask.job, tasks: 1, context }),
         }
-        let (mem, managed) = (ask.need.mem(), ask.need.managed());
         Some(Lease { task: ask.task, job: ask.job, device, mem, managed, warps })
     }
 
-    /// Takes a promise back.
+    /// Takes a promise back. A job with a context stays.
     pub(crate) fn give_back(&mut self, lease: Lease) {
         let Some(held) = self.get_mut(lease.device) else { return };
-        held.free.0 += lease.mem.0;
+        held.promised -= lease.mem.0;
         held.managed -= u128::from(lease.managed.0);
         held.warps.0 -= lease.warps.0;
         held.tasks -= 1;
-        if let Some(at) = held.jobs.iter().position(|(id, _)| *id == lease.job) {
-            held.jobs[at].1 -= 1;
-            if held.jobs[at].1 == 0 {
-                held.jobs.remove(at);
+        if let Some(at) = held.guests.iter().position(|guest| guest.job == lease.job) {
+            held.guests[at].tasks -= 1;
+            if held.guests[at].tasks == 0 && held.guests[at].context == Bytes(0) {
+                held.guests.remove(at);
             }
         }
     }
@@ -314,6 +381,64 @@ impl Pool {
     pub(crate) fn open(&mut self, job: JobId) {
         for held in self.held.iter_mut().flatten().filter(|h| h.isolated == Some(job)) {
             held.isolated = None;
+        }
+    }
+
+    /// Adds a device, under the first number that is free.
+    pub(crate) fn add(&mut self, device: Device) -> DeviceId {
+        let at = self.held.iter().position(Option::is_none).unwrap_or(self.held.len());
+        if at == self.held.len() {
+            self.held.push(None);
+        }
+        self.held[at] = Some(Held::new(device, None));
+        DeviceId(at)
+    }
+
+    /// Takes a device out. `false`, and nothing changes, while a job is there.
+    pub(crate) fn remove(&mut self, id: DeviceId) -> bool {
+        match self.held.get_mut(id.0) {
+            Some(held) => held.take_if(|held| held.is_idle() && held.guests.is_empty()).is_some(),
+            None => false,
+        }
+    }
+
+    /// Lets the contexts of jobs that come to a device from now on take this much, and stay until [`Pool::leave`].
+    pub(crate) fn set_context(&mut self, id: DeviceId, context: Bytes) {
+        if let Some(held) = self.get_mut(id) {
+            held.context = context;
+        }
+    }
+
+    /// A job's contexts are gone, on every device where it has no live task.
+    pub(crate) fn leave(&mut self, job: JobId) {
+        for held in self.held.iter_mut().flatten() {
+            held.guests.retain(|guest| guest.job != job || guest.tasks > 0);
+        }
+    }
+
+    /// Keeps this much of a device's memory from everybody. It may exceed what is free.
+    pub(crate) fn withhold(&mut self, id: DeviceId, mem: Bytes) {
+        if let Some(held) = self.get_mut(id) {
+            held.withheld = mem;
+        }
+    }
+
+    /// Closes a device to new tasks, or opens it again.
+    pub(crate) fn set_closed(&mut self, id: DeviceId, is_closed: bool) {
+        if let Some(held) = self.get_mut(id) {
+            held.is_closed = is_closed;
+        }
+    }
+
+    /// Keeps a device for the tasks of one job, and no other device.
+    pub(crate) fn keep(&mut self, job: JobId, device: Option<DeviceId>) {
+        for (at, held) in self.held.iter_mut().enumerate() {
+            let Some(held) = held else { continue };
+            if device == Some(DeviceId(at)) {
+                held.kept = Some(job);
+            } else if held.kept == Some(job) {
+                held.kept = None;
+            }
         }
     }
 }

@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 
-use crate::device::DeviceId;
+use crate::device::{Device, DeviceId};
 use crate::policy::{Policy, Refusal, Start, Verdict, Want};
 use crate::pool::{Lease, Pool};
 use crate::task::{Ask, JobAsk, JobId, TaskId};
+use crate::units::Bytes;
 
 /// The order in which waiting tasks are tried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -173,6 +174,52 @@ impl Scheduler {
     pub fn end(&mut self, job: JobId) {
         self.pool.open(job);
         self.policy.ended(job);
+    }
+
+    /// A device came; it is the caller's to retry.
+    pub fn add(&mut self, device: Device) -> DeviceId {
+        let id = self.pool.add(device);
+        if let Some(held) = self.pool.get(id) {
+            self.policy.came(id, held);
+        }
+        id
+    }
+
+    /// Takes a device out. `false`, and nothing changes, while a job is there.
+    pub fn remove(&mut self, id: DeviceId) -> bool {
+        self.pool.remove(id)
+    }
+
+    /// Lets the context of each job that comes to a device from now on take this much memory, from the job's first task
+    /// there until [`Scheduler::leave`].
+    pub fn set_context(&mut self, id: DeviceId, context: Bytes) {
+        self.pool.set_context(id, context);
+    }
+
+    /// A job's contexts are gone. Those on devices where it has a live task stay.
+    pub fn leave(&mut self, job: JobId) {
+        self.pool.leave(job);
+    }
+
+    /// Keeps this much of a device's memory from everybody. It may exceed what is free.
+    pub fn withhold(&mut self, id: DeviceId, mem: Bytes) {
+        self.pool.withhold(id, mem);
+    }
+
+    /// Closes a device to new tasks, or opens it again.
+    pub fn set_closed(&mut self, id: DeviceId, is_closed: bool) {
+        self.pool.set_closed(id, is_closed);
+    }
+
+    /// Keeps a device for the tasks of one job, and none for it with `None`.
+    pub fn keep(&mut self, job: JobId, device: Option<DeviceId>) {
+        self.pool.keep(job, device);
+    }
+
+    /// Puts a task in the place that it had before its scheduler died. `false`, and nothing changes, where the device does
+    /// not hold it.
+    pub fn restore(&mut self, ask: &Ask, device: DeviceId) -> bool {
+        !self.live.contains_key(&ask.task) && self.lease(ask, device)
     }
 
     fn lease(&mut self, ask: &Ask, device: DeviceId) -> bool {

@@ -110,6 +110,29 @@ impl Need {
     }
 }
 
+/// The devices that a task may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Among(u128);
+
+impl Among {
+    /// Every device of the pool.
+    pub const ALL: Among = Among(u128::MAX);
+    /// Most devices that a set can tell apart: 16 GPUs of 7 instances are 112.
+    pub const MOST: usize = 128;
+
+    /// These devices; numbers from [`Among::MOST`] on are left out.
+    pub fn of(devices: impl IntoIterator<Item = DeviceId>) -> Among {
+        let bit = |id: DeviceId| if id.0 < Among::MOST { 1 << id.0 } else { 0 };
+        Among(devices.into_iter().fold(0, |mask, id| mask | bit(id)))
+    }
+
+    /// Whether a task may use the device.
+    #[must_use]
+    pub fn contains(self, id: DeviceId) -> bool {
+        self == Among::ALL || (id.0 < Among::MOST && self.0 >> id.0 & 1 == 1)
+    }
+}
+
 /// One begin, as a policy sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ask {
@@ -123,6 +146,8 @@ pub struct Ask {
     pub job_mem: Bytes,
     /// The device that its job is bound to.
     pub bound: Option<DeviceId>,
+    /// The devices that it may use.
+    pub among: Among,
     /// Whether its job shares a device with nobody.
     pub isolated: bool,
 }
@@ -141,6 +166,15 @@ pub struct JobAsk {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_set_of_devices_has_those_that_were_named() {
+        let some = Among::of([DeviceId(0), DeviceId(127), DeviceId(128)]);
+        let has = |set: Among| [0, 1, 127, 128].map(|id| set.contains(DeviceId(id)));
+        assert_eq!(has(some), [true, false, true, false]);
+        assert_eq!(has(Among::ALL), [true; 4]);
+        assert_eq!(has(Among::of([])), [false; 4]);
+    }
 
     #[test]
     fn a_need_is_what_a_gpu_can_launch() {

@@ -4,7 +4,7 @@
 use case::audit::audit;
 use case::policy::{self, OVERTAKEN_AT_MOST};
 use case::{
-    Answer, Ask, Bytes, Device, DeviceId, Event, Gpus, Instance, JobId, Need, Order, Pool, Refusal,
+    Among, Answer, Ask, Bytes, Device, DeviceId, Event, Gpus, Instance, JobId, Need, Order, Pool, Refusal,
     Scheduler, TaskId,
 };
 use proptest::prelude::*;
@@ -36,7 +36,15 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 fn ask(task: u64, job: u64, need: Need) -> Ask {
-    Ask { task: TaskId(task), job: JobId(job), need, job_mem: need.mem(), bound: None, isolated: false }
+    Ask {
+        task: TaskId(task),
+        job: JobId(job),
+        need,
+        job_mem: need.mem(),
+        bound: None,
+        among: Among::ALL,
+        isolated: false,
+    }
 }
 
 /// A scheduler, and the events of what was done with it.

@@ -1,6 +1,5 @@
 //! `tessera simulate case`: GPU tasks packed by memory and warps, policies compared.
 
-mod events;
 mod fields;
 mod figure;
 mod jobs;
@@ -11,7 +10,7 @@ mod summary;
 use std::path::{Path, PathBuf};
 
 use case::sim::{Job, Outcome as Run, Setup, simulate};
-use case::{Node, Order, mix, policy};
+use case::{Node, Order, event_line, mix, policy};
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
@@ -117,7 +116,7 @@ pub(super) fn run(args: &CaseArgs) -> Result<Outcome, Failure> {
     let base = of(if is_mig(args) { "slurm" } else { "sa" })?;
     let runs: Vec<Compared> = args.policy.iter().map(|name| of(name)).collect::<Result<_, _>>()?;
     if let Some(path) = &args.events {
-        let lines: String = runs.iter().flat_map(|c| &c.run.events).map(events::line).collect();
+        let lines: String = runs.iter().flat_map(|c| &c.run.events).map(event_line::line).collect();
         if path.as_os_str() == "-" {
             return Ok(Outcome::ok(lines));
         }

@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 
 use crate::device::{Device, DeviceId};
-use crate::policy::{Policy, Verdict, on_bound, too_large};
+use crate::policy::{Policy, Verdict, on_bound, wait_or_refuse};
 use crate::pool::{Held, Pool};
 use crate::task::{Ask, Need, TaskId};
 
@@ -141,7 +141,7 @@ fn settle(dealt: &mut [u16], start: usize, rounds: u16, mut rest: u64) -> usize 
 impl Alg2 {
     /// Whether the device takes the task; then `dealt` says how.
     fn takes(&mut self, id: DeviceId, held: &Held, ask: &Ask) -> bool {
-        if ask.need.mem() > held.free() || !held.admits(ask.job) {
+        if held.room(id, ask).is_none_or(|room| ask.need.mem() > room) {
             return false;
         }
         let sms = &self.devices[id.0];
@@ -179,7 +179,7 @@ impl Policy for Alg2 {
         }
         match pool.iter().find(|(id, held)| self.takes(*id, held, ask)) {
             Some((id, _)) => Verdict::Grant(id),
-            None => too_large(pool, ask.need.mem()).map_or(Verdict::Wait, Verdict::Refuse),
+            None => wait_or_refuse(pool, ask),
         }
     }
 
@@ -204,6 +204,13 @@ impl Policy for Alg2 {
         sms.next = self.dealt_next;
         let blocks = self.dealt.clone();
         self.holds.insert(ask.task, Hold::Blocks { device, blocks, warps });
+    }
+
+    fn came(&mut self, device: DeviceId, held: &Held) {
+        if self.devices.len() <= device.0 {
+            self.devices.resize(device.0 + 1, Sms::new(held.device()));
+        }
+        self.devices[device.0] = Sms::new(held.device());
     }
 
     fn freed(&mut self, task: TaskId) {

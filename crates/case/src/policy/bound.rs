@@ -51,7 +51,7 @@ impl Policy for Sa {
     }
 
     fn refuses(&self, pool: &Pool, job: &JobAsk) -> Option<Refusal> {
-        too_large(pool, job.mem)
+        too_large(job.mem, pool.largest())
     }
 
     fn start(&mut self, pool: &Pool, job: &JobAsk) -> Start {
@@ -84,7 +84,7 @@ impl Policy for Slurm {
     }
 
     fn refuses(&self, pool: &Pool, job: &JobAsk) -> Option<Refusal> {
-        too_large(pool, job.mem)
+        too_large(job.mem, pool.largest())
     }
 
     fn start(&mut self, pool: &Pool, job: &JobAsk) -> Start {

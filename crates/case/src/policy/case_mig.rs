@@ -26,7 +26,7 @@ impl Policy for CaseMig {
     }
 
     fn refuses(&self, pool: &Pool, job: &JobAsk) -> Option<Refusal> {
-        too_large(pool, job.mem)
+        too_large(job.mem, pool.largest())
     }
 
     fn start(&mut self, pool: &Pool, job: &JobAsk) -> Start {

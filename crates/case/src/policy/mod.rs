@@ -9,7 +9,7 @@ mod tessera;
 
 use crate::device::DeviceId;
 use crate::layout::Instance;
-use crate::pool::Pool;
+use crate::pool::{Held, Pool};
 use crate::task::{Ask, JobAsk, JobId, TaskId};
 use crate::units::Bytes;
 
@@ -109,7 +109,7 @@ pub trait Policy {
 
     /// Why no device could ever hold the job; `None` where only its tasks tell.
     fn refuses(&self, pool: &Pool, job: &JobAsk) -> Option<Refusal> {
-        too_large(pool, job.mem).filter(|_| job.isolated)
+        too_large(job.mem, pool.largest()).filter(|_| job.isolated)
     }
 
     /// Whether a job without a worker may start, and where. No job that [`Policy::refuses`] refuses is asked for.
@@ -140,6 +140,9 @@ pub trait Policy {
 
     /// A job ended.
     fn ended(&mut self, _job: JobId) {}
+
+    /// A device came to a pool whose devices come and go.
+    fn came(&mut self, _device: DeviceId, _held: &Held) {}
 }
 
 /// The smallest device without tasks that holds `mem`; ties go to the first.
@@ -151,16 +154,14 @@ fn alone(pool: &Pool, mem: Bytes) -> Start {
     }
 }
 
-/// Why no device could hold `mem` even when empty.
-fn too_large(pool: &Pool, mem: Bytes) -> Option<Refusal> {
-    let largest = pool.largest();
+/// Why no device could hold `mem` even when empty, where the largest has `largest`.
+fn too_large(mem: Bytes, largest: Bytes) -> Option<Refusal> {
     (mem > largest).then_some(Refusal::TooLarge { need: mem, largest })
 }
 
-/// Why no device has strictly more than `mem` even when empty.
-fn not_below(pool: &Pool, mem: Bytes) -> Option<Refusal> {
-    let largest = pool.largest();
-    (mem >= largest).then_some(Refusal::NotBelow { need: mem, largest })
+/// What a task that no device takes now is told: to wait, or that none that it may use could hold it even when empty.
+fn wait_or_refuse(pool: &Pool, ask: &Ask) -> Verdict {
+    too_large(ask.need.mem(), pool.largest_for(ask)).map_or(Verdict::Wait, Verdict::Refuse)
 }
 
 /// The answer for a task of a job that is bound to `device`: memory alone decides.

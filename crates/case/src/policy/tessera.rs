@@ -5,9 +5,9 @@ use std::cmp::Reverse;
 use crate::device::DeviceId;
 use crate::layout::{Gpus, Instance};
 use crate::load::{Load, fits};
-use crate::policy::{Policy, Verdict, Want, on_bound, too_large};
+use crate::policy::{Policy, Verdict, Want, on_bound, wait_or_refuse};
 use crate::pool::{Held, Pool};
-use crate::task::{Ask, TaskId};
+use crate::task::{Among, Ask, TaskId};
 use crate::units::Bytes;
 
 /// How often a waiting task is overtaken before a device is kept for it.
@@ -26,6 +26,7 @@ enum Kept {
 struct Waiter {
     task: TaskId,
     mem: Bytes,
+    among: Among,
     overtaken: u32,
     kept: Option<Kept>,
 }
@@ -84,7 +85,7 @@ impl Tessera {
         let before = self.before(ask.task);
         let mut best: Option<(DeviceId, (u128, Load))> = None;
         for (id, held) in pool.iter() {
-            if !fits(ask.need.mem().0, held.free().0) || !held.admits(ask.job) {
+            if held.room(id, ask).is_none_or(|room| !fits(ask.need.mem().0, room.0)) {
                 continue;
             }
             let score = (held.overflow(&ask.need), held.load());
@@ -108,13 +109,13 @@ impl Tessera {
     }
 }
 
-/// The device to keep for a task of `mem`.
-fn to_keep(pool: &Pool, mem: Bytes) -> Option<Kept> {
+/// The device to keep for a task of `mem` that may use the devices `among`.
+fn to_keep(pool: &Pool, mem: Bytes, among: Among) -> Option<Kept> {
     if let Some(gpus) = pool.gpus() {
         let in_use = |place: &Instance| (pool.in_use(place.gpu) & place.mask()).count_ones();
         return gpus.places(mem).min_by_key(|place| (place.profile.size, in_use(place))).map(Kept::Place);
     }
-    let able = pool.iter().filter(|(_, held)| held.device().mem >= mem);
+    let able = pool.iter().filter(|(id, held)| held.largest_task() >= mem && among.contains(*id));
     // An isolated job may hold its device for long.
     let soonest = able.min_by_key(|(id, held)| (held.isolated().is_some(), Reverse(held.free()), *id));
     soonest.map(|(id, _)| Kept::Device(id))
@@ -167,19 +168,21 @@ impl Policy for Tessera {
         }
         match self.choose(pool, ask) {
             Some((id, _)) => Verdict::Grant(id),
-            None => too_large(pool, ask.need.mem()).map_or(Verdict::Wait, Verdict::Refuse),
+            None => wait_or_refuse(pool, ask),
         }
     }
 
     fn granted(&mut self, pool: &Pool, ask: &Ask, device: DeviceId) {
-        let size = pool.get(device).map_or(Bytes(0), |held| held.device().mem);
+        let size = pool.get(device).map_or(Bytes(0), Held::largest_task);
         if !ask.isolated {
             let end = self.position(ask.task);
-            let could_hold = |waiter: &&mut Waiter| pool.gpus().is_some() || waiter.mem <= size;
+            let could_hold = |waiter: &&mut Waiter| {
+                pool.gpus().is_some() || (waiter.mem <= size && waiter.among.contains(device))
+            };
             for waiter in self.waiting[..end].iter_mut().filter(could_hold) {
                 waiter.overtaken += 1;
                 if waiter.overtaken >= OVERTAKEN_AT_MOST && waiter.kept.is_none() {
-                    waiter.kept = to_keep(pool, waiter.mem);
+                    waiter.kept = to_keep(pool, waiter.mem, waiter.among);
                 }
             }
         }
@@ -188,7 +191,8 @@ impl Policy for Tessera {
 
     fn waits(&mut self, ask: &Ask) {
         if ask.bound.is_none() {
-            let waiter = Waiter { task: ask.task, mem: ask.need.mem(), overtaken: 0, kept: None };
+            let (task, mem, among) = (ask.task, ask.need.mem(), ask.among);
+            let waiter = Waiter { task, mem, among, overtaken: 0, kept: None };
             self.waiting.push(waiter);
         }
     }

@@ -10,7 +10,7 @@ use crate::scheduler::{Answer, Order, Scheduler};
 use crate::sim::job::{Job, JobError, Phase};
 use crate::sim::meter::Meter;
 use crate::sim::summary::{JobTimes, Outcome};
-use crate::task::{Ask, JobAsk, JobId, Need, TaskId};
+use crate::task::{Among, Ask, JobAsk, JobId, Need, TaskId};
 
 /// Where jobs run.
 #[derive(Clone, Debug)]
@@ -239,7 +239,7 @@ impl Engine<'_> {
         let (t, spec, id) = (self.now, &self.jobs[job], TaskId(self.next_task));
         self.next_task += 1;
         let (bound, isolated) = (self.active[i].dev, spec.isolated);
-        let ask = Ask { task: id, job: spec.id, need, job_mem: spec.mem, bound, isolated };
+        let ask = Ask { task: id, job: spec.id, need, job_mem: spec.mem, bound, among: Among::ALL, isolated };
         let answer = self.sched.begin(ask);
         self.note_layout();
         self.events.push(Event::Begin { t, task: id, job: spec.id, need });

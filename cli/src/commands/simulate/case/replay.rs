@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use case::{Answer, Ask, Bytes, Event, JobId, Need, Node, Order, Scheduler, TaskId, policy};
+use case::{Among, Answer, Ask, Bytes, Event, JobId, Need, Node, Order, Scheduler, TaskId, policy};
 
-use super::events::{self, Begin};
 use super::fields::{Fields, objects};
 use crate::files::read_text;
 use crate::outcome::{Failure, Outcome};
+use case::event_line::{self, Begin};
 
 /// Policies that bind whole jobs, which a file of tasks does not name.
 const BINDING: [&str; 3] = ["sa", "cg", "slurm"];
@@ -31,7 +31,7 @@ pub(super) fn run(node: &Node, policies: &[String], order: Order, file: &Path) -
             policy::by_name(name).ok_or_else(|| Failure::new(format!("--policy {name}: unknown policy")))?;
         // A replay has tasks only: no limit of workers holds.
         let pool = node.pool(name).without_workers();
-        out.push_str(&events::line(&Event::node(chosen.name(), order, &pool, None)));
+        out.push_str(&event_line::line(&Event::node(chosen.name(), order, &pool, None)));
         let mut scheduler = Scheduler::new(pool, chosen, order);
         steps.iter().for_each(|step| answer(&mut scheduler, step, &mut out));
     }
@@ -44,19 +44,19 @@ fn answer(scheduler: &mut Scheduler, step: &Step, out: &mut String) {
             let event = answer_begin(scheduler, begin);
             note_layout(scheduler, begin.t, out);
             let _ = writeln!(out, "{}", begin.json());
-            out.push_str(&events::line(&event));
+            out.push_str(&event_line::line(&event));
         }
         Step::Free { t, task } => {
             let task = TaskId(task);
-            out.push_str(&events::line(&Event::Free { t, task }));
+            out.push_str(&event_line::line(&Event::Free { t, task }));
             if let Err(why) = scheduler.free(task) {
-                out.push_str(&events::line(&Event::Refuse { t, task, why: why.to_string() }));
+                out.push_str(&event_line::line(&Event::Refuse { t, task, why: why.to_string() }));
                 return;
             }
             let grants = scheduler.retry();
             note_layout(scheduler, t, out);
             for grant in grants {
-                out.push_str(&events::line(&Event::Grant { t, task: grant.task, dev: grant.device }));
+                out.push_str(&event_line::line(&Event::Grant { t, task: grant.task, dev: grant.device }));
             }
         }
     }
@@ -68,7 +68,7 @@ fn answer_begin(scheduler: &mut Scheduler, begin: &Begin) -> Event {
         Err(e) => return Event::Refuse { t, task, why: e.to_string() },
         Ok(need) => need.with_managed(begin.managed),
     };
-    let ask = Ask { task, job, need, job_mem: need.mem(), bound: None, isolated: false };
+    let ask = Ask { task, job, need, job_mem: need.mem(), bound: None, among: Among::ALL, isolated: false };
     match scheduler.begin(ask) {
         Answer::Granted(dev) => Event::Grant { t, task, dev },
         Answer::Waits => Event::Wait { t, task },
@@ -80,7 +80,7 @@ fn answer_begin(scheduler: &mut Scheduler, begin: &Begin) -> Event {
 /// Instances are made before what they were made for.
 fn note_layout(scheduler: &mut Scheduler, t: f64, out: &mut String) {
     if scheduler.take_remade() {
-        out.push_str(&events::line(&Event::layout(t, scheduler.pool())));
+        out.push_str(&event_line::line(&Event::layout(t, scheduler.pool())));
     }
 }
 

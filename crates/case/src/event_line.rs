@@ -1,7 +1,13 @@
-//! Events as JSON lines.
+//! Events as JSON lines: the form in which simulator and broker write them.
 
-use case::{Bytes, Device, DeviceId, Event, Gpus, Instance, JobId, Need, Order, TaskId};
 use serde_json::{Value, json};
+
+use crate::device::{Device, DeviceId};
+use crate::event::Event;
+use crate::layout::{Gpus, Instance};
+use crate::scheduler::Order;
+use crate::task::{JobId, Need, TaskId};
+use crate::units::Bytes;
 
 fn device(dev: usize, device: &Device) -> Value {
     json!({
@@ -40,18 +46,28 @@ fn node(
 }
 
 /// A begin as it was asked for: one that is refused need not be a legal launch.
-pub(super) struct Begin {
-    pub(super) t: f64,
-    pub(super) task: u64,
-    pub(super) job: u64,
-    pub(super) mem: u64,
-    pub(super) managed: Bytes,
-    pub(super) blocks: u64,
-    pub(super) threads: u64,
+#[derive(Clone, Copy, Debug)]
+pub struct Begin {
+    /// When, seconds.
+    pub t: f64,
+    /// Which.
+    pub task: u64,
+    /// Whose.
+    pub job: u64,
+    /// Bytes, without managed memory.
+    pub mem: u64,
+    /// Managed memory.
+    pub managed: Bytes,
+    /// Blocks of the largest grid.
+    pub blocks: u64,
+    /// Threads per block.
+    pub threads: u64,
 }
 
 impl Begin {
-    pub(super) fn json(&self) -> Value {
+    /// The event `begin`.
+    #[must_use]
+    pub fn json(&self) -> Value {
         let mut value = json!({
             "ev": "begin", "t": self.t, "task": self.task, "job": self.job, "mem": self.mem, "blocks": self.blocks,
             "threads": self.threads,
@@ -69,8 +85,15 @@ fn begin(t: f64, task: TaskId, job: JobId, need: &Need) -> Value {
 }
 
 /// One event as a line.
-pub(super) fn line(event: &Event) -> String {
-    let value = match event {
+#[must_use]
+pub fn line(event: &Event) -> String {
+    format!("{}\n", value(event))
+}
+
+/// One event as an object.
+#[must_use]
+pub fn value(event: &Event) -> Value {
+    match event {
         Event::Node { policy, order, devices, gpus, workers } => {
             node(policy, *order, *workers, devices, gpus.as_ref())
         }
@@ -89,6 +112,5 @@ pub(super) fn line(event: &Event) -> String {
         Event::Crash { t, task } => json!({ "ev": "crash", "t": t, "task": task.0 }),
         Event::Free { t, task } => json!({ "ev": "free", "t": t, "task": task.0 }),
         Event::End { t, job } => json!({ "ev": "end", "t": t, "job": job.0 }),
-    };
-    format!("{value}\n")
+    }
 }

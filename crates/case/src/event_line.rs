@@ -9,7 +9,9 @@ use crate::scheduler::Order;
 use crate::task::{JobId, Need, TaskId};
 use crate::units::Bytes;
 
-fn device(dev: usize, device: &Device) -> Value {
+/// A device of a `node` line.
+#[must_use]
+pub fn device(dev: usize, device: &Device) -> Value {
     json!({
         "dev": dev, "mem": device.mem.0, "sms": device.sms, "warps_per_sm": device.warps_per_sm,
         "blocks_per_sm": device.blocks_per_sm, "max_workers": device.max_workers,

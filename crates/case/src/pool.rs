@@ -19,6 +19,14 @@ struct Guest {
     context: Bytes,
 }
 
+/// The job for whose tasks a device is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Kept {
+    job: JobId,
+    /// Whether jobs that are there already may go on, because it waits for them to leave.
+    guests_pass: bool,
+}
+
 /// One device and its promises.
 #[derive(Clone, Debug)]
 pub struct Held {
@@ -34,8 +42,7 @@ pub struct Held {
     /// Jobs with a live task or a context; each stands here once.
     guests: Vec<Guest>,
     isolated: Option<JobId>,
-    /// The job for whose next task the device is kept.
-    kept: Option<JobId>,
+    kept: Option<Kept>,
     is_closed: bool,
     instance: Option<Instance>,
 }
@@ -83,6 +90,49 @@ impl Held {
         Bytes(self.guests.iter().map(|guest| guest.context.0).sum())
     }
 
+    /// What the context of the next job takes.
+    #[must_use]
+    pub fn context(&self) -> Bytes {
+        self.context
+    }
+
+    /// What the context of this job takes.
+    #[must_use]
+    pub fn context_of(&self, job: JobId) -> Bytes {
+        let guest = self.guests.iter().find(|guest| guest.job == job);
+        guest.map_or(Bytes(0), |guest| guest.context)
+    }
+
+    /// Whether it is kept for this job.
+    #[must_use]
+    pub fn is_kept_for(&self, job: JobId) -> bool {
+        self.kept.is_some_and(|kept| kept.job == job)
+    }
+
+    /// Whether a job has a live task or a context here.
+    #[must_use]
+    pub fn is_guest(&self, job: JobId) -> bool {
+        self.guests.iter().any(|guest| guest.job == job)
+    }
+
+    fn is_full(&self) -> bool {
+        self.device.max_workers.is_some_and(|max| self.guests.len() >= max as usize)
+    }
+
+    /// What tasks can have together however many contexts there are: only other tasks keep it from them.
+    #[must_use]
+    pub fn certain(&self) -> Bytes {
+        let most = self.device.max_workers.map_or(self.guests.len() + 1, |max| max as usize);
+        Bytes(self.device.mem.0.saturating_sub(self.context.0.saturating_mul(most as u64)))
+    }
+
+    /// Whether a job's task of `mem` may have to wait until others have not only freed their tasks here, but left. To close
+    /// the device to those would then be to wait for ever.
+    #[must_use]
+    pub fn waits_for_guests(&self, job: JobId, mem: Bytes) -> bool {
+        self.context > Bytes(0) && (mem > self.certain() || (self.is_full() && !self.is_guest(job)))
+    }
+
     /// Jobs with a live task or a context here.
     #[must_use]
     pub fn guests(&self) -> usize {
@@ -93,8 +143,8 @@ impl Held {
     /// the task may not come here.
     #[must_use]
     pub fn room(&self, id: DeviceId, ask: &Ask) -> Option<Bytes> {
-        (ask.among.contains(id) && self.admits(ask.job))
-            .then(|| Bytes(self.free().0.saturating_sub(self.entry(ask.job).0)))
+        let is_open = ask.among.contains(id) && self.admits(ask.job);
+        self.free().0.checked_sub(self.entry(ask.job).0).filter(|_| is_open).map(Bytes)
     }
 
     /// The most that one task could get here.
@@ -105,7 +155,7 @@ impl Held {
 
     /// What a job's context would take that is not here yet.
     fn entry(&self, job: JobId) -> Bytes {
-        if self.guests.iter().any(|guest| guest.job == job) { Bytes(0) } else { self.context }
+        if self.is_guest(job) { Bytes(0) } else { self.context }
     }
 
     /// How many bytes of managed memory would find no room here, beside those that find none already, if the task came.
@@ -151,12 +201,13 @@ impl Held {
     /// workers decide.
     #[must_use]
     pub fn admits(&self, job: JobId) -> bool {
-        let is_others = |owner: Option<JobId>| owner.is_some_and(|owner| owner != job);
-        if self.is_closed || is_others(self.isolated) || is_others(self.kept) {
+        let is_guest = self.is_guest(job);
+        let is_others = self.isolated.is_some_and(|owner| owner != job);
+        let is_kept = self.kept.is_some_and(|kept| kept.job != job && !(kept.guests_pass && is_guest));
+        if self.is_closed || is_others || is_kept {
             return false;
         }
-        let room = self.device.max_workers.is_none_or(|max| self.guests.len() < max as usize);
-        room || self.guests.iter().any(|guest| guest.job == job)
+        is_guest || !self.is_full()
     }
 }
 
@@ -409,6 +460,14 @@ impl Pool {
         }
     }
 
+    /// A job has a context of this size on a device.
+    pub(crate) fn enter(&mut self, job: JobId, id: DeviceId, context: Bytes) {
+        let Some(held) = self.get_mut(id) else { return };
+        if !held.is_guest(job) {
+            held.guests.push(Guest { job, tasks: 0, context });
+        }
+    }
+
     /// A job's contexts are gone, on every device where it has no live task.
     pub(crate) fn leave(&mut self, job: JobId) {
         for held in self.held.iter_mut().flatten() {
@@ -430,15 +489,18 @@ impl Pool {
         }
     }
 
-    /// Keeps a device for the tasks of one job, and no other device.
-    pub(crate) fn keep(&mut self, job: JobId, device: Option<DeviceId>) {
-        for (at, held) in self.held.iter_mut().enumerate() {
-            let Some(held) = held else { continue };
-            if device == Some(DeviceId(at)) {
-                held.kept = Some(job);
-            } else if held.kept == Some(job) {
-                held.kept = None;
-            }
+    /// Keeps a device for the tasks of one job, and no other device. Jobs that are there may go on if `guests_pass`.
+    pub(crate) fn keep(&mut self, job: JobId, device: DeviceId, guests_pass: bool) {
+        self.unkeep(job);
+        if let Some(held) = self.get_mut(device) {
+            held.kept = Some(Kept { job, guests_pass });
+        }
+    }
+
+    /// Keeps no device for a job any more.
+    pub(crate) fn unkeep(&mut self, job: JobId) {
+        for held in self.held.iter_mut().flatten().filter(|held| held.is_kept_for(job)) {
+            held.kept = None;
         }
     }
 }

@@ -196,6 +196,11 @@ impl Scheduler {
         self.pool.set_context(id, context);
     }
 
+    /// A job has a context of this size on a device, from before its scheduler died.
+    pub fn enter(&mut self, job: JobId, id: DeviceId, context: Bytes) {
+        self.pool.enter(job, id, context);
+    }
+
     /// A job's contexts are gone. Those on devices where it has a live task stay.
     pub fn leave(&mut self, job: JobId) {
         self.pool.leave(job);
@@ -211,9 +216,14 @@ impl Scheduler {
         self.pool.set_closed(id, is_closed);
     }
 
-    /// Keeps a device for the tasks of one job, and none for it with `None`.
-    pub fn keep(&mut self, job: JobId, device: Option<DeviceId>) {
-        self.pool.keep(job, device);
+    /// Keeps a device for the tasks of one job, and no other device. Jobs that are there may go on if `guests_pass`.
+    pub fn keep(&mut self, job: JobId, device: DeviceId, guests_pass: bool) {
+        self.pool.keep(job, device, guests_pass);
+    }
+
+    /// Keeps no device for a job any more.
+    pub fn unkeep(&mut self, job: JobId) {
+        self.pool.unkeep(job);
     }
 
     /// Puts a task in the place that it had before its scheduler died. `false`, and nothing changes, where the device does

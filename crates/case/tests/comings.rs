@@ -79,10 +79,10 @@ fn nobody_comes_to_a_kept_closed_full_or_withheld_device() {
     for name in POLICIES {
         let mut it = scheduler(name, 1);
         let zero = DeviceId(0);
-        it.keep(JobId(7), Some(zero));
+        it.keep(JobId(7), zero, true);
         assert_eq!(it.begin(ask(1, 1, 10)), Answer::Waits);
         assert_eq!(it.begin(ask(2, 7, 10)), Answer::Granted(zero));
-        it.keep(JobId(7), None);
+        it.unkeep(JobId(7));
         it.set_closed(zero, true);
         assert!(it.retry().is_empty());
         it.set_closed(zero, false);

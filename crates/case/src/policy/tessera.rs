@@ -7,7 +7,7 @@ use crate::layout::{Gpus, Instance};
 use crate::load::{Load, fits};
 use crate::policy::{Policy, Verdict, Want, on_bound, wait_or_refuse};
 use crate::pool::{Held, Pool};
-use crate::task::{Among, Ask, TaskId};
+use crate::task::{Among, Ask, JobId, TaskId};
 use crate::units::Bytes;
 
 /// How often a waiting task is overtaken before a device is kept for it.
@@ -25,6 +25,7 @@ enum Kept {
 #[derive(Clone, Copy, Debug)]
 struct Waiter {
     task: TaskId,
+    job: JobId,
     mem: Bytes,
     among: Among,
     overtaken: u32,
@@ -40,7 +41,8 @@ struct Waiter {
 /// A waiting task is *overtaken* when a task that began later is granted a device whose memory could hold it. After
 /// [`OVERTAKEN_AT_MOST`] times the policy keeps one device for it: the one with the most free memory then, if possible
 /// without an isolated job (ties: the first). No task that began later goes there until the waiting one is granted,
-/// anywhere. Isolated jobs neither overtake nor are overtaken: they never wait for tasks of their own device.
+/// anywhere. Where jobs have contexts that stay, and the waiting one may
+/// need some to leave, those that are there may go on. Isolated jobs neither overtake nor are overtaken: they never wait for tasks of their own device.
 ///
 /// Where the policy makes the instances, a task that no instance could take gets one of its own, on the fewest units that
 /// hold its memory, and so does an isolated job without an idle instance of that size. Idle instances in its place go. Of the
@@ -56,10 +58,13 @@ pub struct Tessera {
 }
 
 impl Waiter {
-    /// Whether this device is kept for it.
-    fn keeps(&self, id: DeviceId, held: &Held) -> bool {
+    /// Whether this device is kept for it from `asker`.
+    fn keeps(&self, id: DeviceId, held: &Held, asker: JobId) -> bool {
         match self.kept {
-            Some(Kept::Device(kept)) => kept == id,
+            Some(Kept::Device(kept)) => {
+                let asker_must_leave = held.is_guest(asker) && held.waits_for_guests(self.job, self.mem);
+                kept == id && !asker_must_leave
+            }
             Some(Kept::Place(_)) => held.instance().is_some_and(|instance| self.keeps_place(instance)),
             None => false,
         }
@@ -90,7 +95,9 @@ impl Tessera {
             }
             let score = (held.overflow(&ask.need), held.load());
             let is_better = best.is_none_or(|(_, least)| score < least);
-            if is_better && !before.iter().any(|w| w.keeps(id, held)) {
+            // Whoever holds memory and grows goes before those that were overtaken: they may wait for what it holds.
+            if is_better && (held.is_kept_for(ask.job) || !before.iter().any(|w| w.keeps(id, held, ask.job)))
+            {
                 best = Some((id, score));
             }
         }
@@ -192,7 +199,7 @@ impl Policy for Tessera {
     fn waits(&mut self, ask: &Ask) {
         if ask.bound.is_none() {
             let (task, mem, among) = (ask.task, ask.need.mem(), ask.among);
-            let waiter = Waiter { task, mem, among, overtaken: 0, kept: None };
+            let waiter = Waiter { task, job: ask.job, mem, among, overtaken: 0, kept: None };
             self.waiting.push(waiter);
         }
     }

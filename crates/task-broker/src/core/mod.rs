@@ -1,0 +1,276 @@
+//! Who gets which device, as data: no socket, no clock, no NVML.
+//!
+//! # Words
+//!
+//! A *worker* is one program image of a process that asked for a task; `case` calls it a job, and so do the event lines. Its
+//! number is its `job` there. A *group* is the devices that one process may use together. A worker *holds* while one of its
+//! tasks runs. It *grows* when it asks for more while it holds.
+//!
+//! # Rules
+//!
+//! - `case::Scheduler` chooses the device, by the policy that the simulator runs. This module says what may be asked for.
+//! - The first grant binds a worker to the device's group for good: CUDA cannot see more later.
+//! - Memory is rounded up to [`GRANULE`]; the first task of a worker on a device also takes the device's `context`.
+//! - A worker that grows gets the memory at once, or it waits before all others with one device kept for it, or it is
+//!   refused: where a worker of its group waits like that already, or where it would not be enough that all others free their
+//!   tasks. A worker that waits otherwise holds no task.
+//! - Contexts stay until their processes end, and a process that waits does not end. What is *certain* is therefore a device's
+//!   memory less the contexts of all possible workers. A worker with a context that asks for more than that gets it at once,
+//!   or waits as the only one of its group while the others there go on, or is refused. Nobody waits in a circle.
+//! - The tasks of a worker that ended stay *quarantined* until NVML shows none of it on its devices.
+//! - Memory that NVML shows in use and that no live promise explains is *withheld* from everybody.
+//!
+//! Every change returns [`Effect`]s, to be carried out in order: a record is saved before the answer that relies on it.
+
+mod begin;
+mod finish;
+mod grow;
+mod job;
+mod record;
+mod restore;
+mod sample;
+mod status;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use case::{Bytes, Device, DeviceId, Event, JobId, Order, Pool, Scheduler, TaskId, policy};
+use task_wire::Reply;
+
+pub use job::{AddError, Opened};
+pub use record::{Image, Key, Of, Process, Record, Stage, TaskRecord};
+pub use sample::{Sample, Seen};
+
+/// Memory is given out in units of CUDA's physical allocation granularity.
+pub const GRANULE: u64 = 2 << 20;
+
+/// Most tasks of one job: begun and neither freed nor buried.
+pub const JOB_TASKS: usize = 1024;
+
+/// Most tasks of all jobs.
+pub const ALL_TASKS: usize = 16 * 1024;
+
+/// The policies that the broker offers, the default first. `alg2` is not among them: it also makes tasks wait for SMs, and
+/// a task that grows could wait for SMs that its own process holds.
+pub const POLICIES: [&str; 2] = ["tessera", "alg3"];
+
+/// Something to carry out.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// A line of the event log.
+    Log(serde_json::Value),
+    /// Write a record to the table.
+    Save(Record),
+    /// Remove a record from the table.
+    Erase(Key),
+    /// Tell a worker, on all its connections.
+    Reply(JobId, Reply),
+    /// A process uses this many bytes more on the device than it was promised.
+    Overuse {
+        /// The process.
+        process: Process,
+        /// The device's UUID.
+        uuid: String,
+        /// Bytes.
+        excess: u64,
+        /// Whether it was so at the last look too.
+        lasts: bool,
+    },
+}
+
+/// A device of the pool.
+#[derive(Clone, Debug)]
+struct Dev {
+    uuid: String,
+    group: String,
+    mps_pipe: Option<String>,
+    /// In use when it was opened, bytes.
+    baseline: u64,
+    /// Why root holds it back.
+    held: Option<String>,
+    /// Why NVML does not answer for it.
+    lost: Option<String>,
+    /// Bytes that no promise explains.
+    withheld: u64,
+    /// Who used more than promised at the last look.
+    over: BTreeSet<Process>,
+}
+
+/// A job of Slurm's.
+#[derive(Clone, Debug)]
+struct Job {
+    uid: u32,
+    seats: u32,
+    declared: Option<u64>,
+    /// In the order in which they were named.
+    devices: Vec<DeviceId>,
+}
+
+/// A program image that asked for a task.
+#[derive(Clone, Debug)]
+struct Worker {
+    image: Image,
+    job: u32,
+    group: Option<String>,
+    /// The only device that it sees, if it is bound to one of a group.
+    single: Option<DeviceId>,
+    is_alive: bool,
+    /// Devices on which it was granted something.
+    present: BTreeSet<DeviceId>,
+}
+
+/// A task that lives, waits or is quarantined.
+#[derive(Clone, Copy, Debug)]
+struct Task {
+    worker: JobId,
+    record: TaskRecord,
+}
+
+/// Which worker of a group holds and waits, and the device kept for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Grower {
+    worker: JobId,
+    device: DeviceId,
+}
+
+/// The whole state.
+pub struct Core {
+    sched: Scheduler,
+    /// `alg3` leaves some memory free on every device.
+    is_strict: bool,
+    /// What a context takes before one was measured.
+    context: Bytes,
+    devices: BTreeMap<DeviceId, Dev>,
+    jobs: BTreeMap<u32, Job>,
+    workers: BTreeMap<JobId, Worker>,
+    images: BTreeMap<Image, JobId>,
+    tasks: BTreeMap<TaskId, Task>,
+    names: BTreeMap<(JobId, u64), TaskId>,
+    /// By group.
+    growers: BTreeMap<String, Grower>,
+    next_task: u64,
+    next_worker: u64,
+    effects: Vec<Effect>,
+}
+
+impl Core {
+    /// An empty pool under the policy of this name; `None` for a name not in [`POLICIES`].
+    #[must_use]
+    pub fn new(policy: &str, context: Bytes) -> Option<Core> {
+        let chosen = POLICIES.contains(&policy).then(|| policy::by_name(policy)).flatten()?;
+        Some(Core {
+            is_strict: policy == "alg3",
+            sched: Scheduler::new(Pool::new(&[]), chosen, Order::Arrival),
+            context: round_up(context),
+            devices: BTreeMap::new(),
+            jobs: BTreeMap::new(),
+            workers: BTreeMap::new(),
+            images: BTreeMap::new(),
+            tasks: BTreeMap::new(),
+            names: BTreeMap::new(),
+            growers: BTreeMap::new(),
+            next_task: 1,
+            next_worker: 1,
+            effects: Vec::new(),
+        })
+    }
+
+    /// Slurm's jobs.
+    pub fn jobs(&self) -> impl Iterator<Item = u32> {
+        self.jobs.keys().copied()
+    }
+
+    /// The devices' UUIDs, of those that NVML must show from time to time.
+    pub fn uuids(&self) -> impl Iterator<Item = (DeviceId, &str)> {
+        self.devices.iter().map(|(id, dev)| (*id, dev.uuid.as_str()))
+    }
+
+    /// Whether a process has tasks or contexts, or is still on a device.
+    #[must_use]
+    pub fn knows(&self, process: Process) -> bool {
+        self.images_of(process).next().is_some()
+    }
+
+    /// The live processes with tasks or contexts.
+    pub fn processes(&self) -> BTreeSet<Process> {
+        self.workers.values().filter(|w| w.is_alive).map(|w| w.image.process).collect()
+    }
+
+    /// Whether NVML must be asked soon, because somebody ended.
+    #[must_use]
+    pub fn awaits_ends(&self) -> bool {
+        self.workers.values().any(|worker| !worker.is_alive)
+    }
+
+    /// The worker that a process image is.
+    #[must_use]
+    pub fn worker_of(&self, image: Image) -> Option<JobId> {
+        self.images.get(&image).copied()
+    }
+
+    fn images_of(&self, process: Process) -> impl Iterator<Item = JobId> {
+        let [first, last] = [0, u64::MAX].map(|image| Image { process, image });
+        self.images.range(first..=last).map(|(_, worker)| *worker)
+    }
+
+    /// The effects of what was done since the last call.
+    fn take(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.effects)
+    }
+
+    fn log(&mut self, event: &Event, worker: Option<JobId>, device: Option<DeviceId>) {
+        let mut line = case::event_line::value(event);
+        if let Some(worker) = worker.and_then(|id| self.workers.get(&id)) {
+            line["pid"] = worker.image.process.pid.into();
+        }
+        if let Some(dev) = device.and_then(|id| self.devices.get(&id)) {
+            line["uuid"] = dev.uuid.as_str().into();
+        }
+        self.effects.push(Effect::Log(line));
+    }
+
+    fn save_task(&mut self, id: TaskId) {
+        let Some(task) = self.tasks.get(&id) else { return };
+        let Some(worker) = self.workers.get(&task.worker) else { return };
+        let (job, image, of) = (worker.job, worker.image, Of::Task(task.record));
+        self.effects.push(Effect::Save(Record { job, worker: task.worker, image, of }));
+    }
+
+    fn forget_task(&mut self, id: TaskId) {
+        if let Some(task) = self.tasks.remove(&id) {
+            self.names.remove(&(task.worker, task.record.nonce));
+            self.effects.push(Effect::Erase(Key::Task(id)));
+        }
+    }
+
+    /// The tasks of a worker, oldest first.
+    fn tasks_of(&self, worker: JobId) -> Vec<TaskId> {
+        let [first, last] = [0, u64::MAX].map(|nonce| (worker, nonce));
+        let mut tasks: Vec<TaskId> = self.names.range(first..=last).map(|(_, task)| *task).collect();
+        tasks.sort_unstable();
+        tasks
+    }
+
+    fn stage(&self, id: TaskId) -> Option<Stage> {
+        self.tasks.get(&id).map(|task| task.record.stage)
+    }
+
+    fn set_stage(&mut self, id: TaskId, stage: Stage, t: f64) {
+        if let Some(task) = self.tasks.get_mut(&id) {
+            task.record.stage = stage;
+            task.record.since = t;
+        }
+        self.save_task(id);
+    }
+}
+
+/// `mem` in whole granules.
+fn round_up(mem: Bytes) -> Bytes {
+    Bytes(mem.0.checked_next_multiple_of(GRANULE).unwrap_or(u64::MAX))
+}
+
+/// What the pool is told of a device.
+fn device_of(described: &task_control::Device, free: Bytes) -> Device {
+    let mem = free.min(Bytes::from_mib(described.memory_mib));
+    // A GPU of any model holds at least these warps and blocks per SM; only parts of devices are compared.
+    Device { mem, sms: described.sms.max(1), max_workers: Some(described.workers), ..Device::P100 }
+}

@@ -1,0 +1,108 @@
+//! What must outlive the broker: its table has one record per task, and one per context of a process.
+
+use case::{Bytes, DeviceId, JobId, TaskId};
+
+/// A process: a pid means it only together with its start time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Process {
+    /// As the node numbers it.
+    pub pid: u32,
+    /// Clock ticks since boot.
+    pub start: u64,
+}
+
+/// One program image of a process: `exec` makes another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Image {
+    /// The process.
+    pub process: Process,
+    /// What the kernel drew for this image.
+    pub image: u64,
+}
+
+/// How far a task is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// In the queue.
+    Waiting,
+    /// On its device.
+    Running(DeviceId),
+    /// Its process ended, or was told that its job did, and NVML may still show its memory.
+    Quarantined(DeviceId),
+}
+
+impl Stage {
+    /// Where it holds memory.
+    #[must_use]
+    pub fn device(self) -> Option<DeviceId> {
+        match self {
+            Stage::Waiting => None,
+            Stage::Running(id) | Stage::Quarantined(id) => Some(id),
+        }
+    }
+}
+
+/// A task, as it stands in the table.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TaskRecord {
+    /// Its number.
+    pub task: TaskId,
+    /// The process's name of it.
+    pub nonce: u64,
+    /// How far it is.
+    pub stage: Stage,
+    /// Bytes without managed memory, rounded up.
+    pub mem: Bytes,
+    /// Managed bytes.
+    pub managed: Bytes,
+    /// Blocks of the largest grid.
+    pub blocks: u64,
+    /// Threads per block.
+    pub threads: u64,
+    /// Whether its process sees and uses only the task's device.
+    pub single: bool,
+    /// Seconds since the epoch at which it entered its stage.
+    pub since: f64,
+}
+
+/// One record.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Record {
+    /// Slurm's job.
+    pub job: u32,
+    /// The process's number in the event log.
+    pub worker: JobId,
+    /// The process.
+    pub image: Image,
+    /// What is recorded of it.
+    pub of: Of,
+}
+
+/// What a record is about.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Of {
+    /// A task.
+    Task(TaskRecord),
+    /// A context on a device that takes this much.
+    Context(DeviceId, Bytes),
+}
+
+/// Which record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Key {
+    /// A task's.
+    Task(TaskId),
+    /// A context's.
+    Context(JobId, DeviceId),
+}
+
+impl Record {
+    /// Which it is; a record with the same key takes its place.
+    #[must_use]
+    pub fn key(&self) -> Key {
+        match self.of {
+            Of::Task(task) => Key::Task(task.task),
+            Of::Context(device, _) => Key::Context(self.worker, device),
+        }
+    }
+}

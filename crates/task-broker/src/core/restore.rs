@@ -1,0 +1,116 @@
+//! The state again, from the table of a broker that died.
+
+use case::{Bytes, Event, JobId, TaskId};
+use task_wire::{Refused, Reply, Text};
+
+use super::begin::Placed;
+use super::{Core, Effect, Key, Of, Record, Stage, Task};
+
+impl Core {
+    /// Takes over what the table says. The jobs were added before. Records of jobs or devices that are not there are erased.
+    /// Processes that ended meanwhile are the caller's to report next.
+    pub fn restore(&mut self, records: &[Record], t: f64) -> Vec<Effect> {
+        let mut records = records.to_vec();
+        // Contexts first: they bind their workers, and leases then take nothing for a context. Tasks in the order in which
+        // they began.
+        records.sort_by_key(|record| match record.key() {
+            Key::Context(worker, device) => (0, worker.0, device.0),
+            Key::Task(task) => (1, task.0, 0),
+        });
+        let mut waiting = Vec::new();
+        for record in &records {
+            if !self.is_usable(record) {
+                self.effects.push(Effect::Erase(record.key()));
+                continue;
+            }
+            self.next_worker = self.next_worker.max(record.worker.0 + 1);
+            if !self.workers.contains_key(&record.worker) {
+                self.insert_worker(record.worker, record.job, record.image);
+            }
+            match record.of {
+                Of::Context(device, context) => self.restore_context(record.worker, device, context),
+                Of::Task(task) => {
+                    self.next_task = self.next_task.max(task.task.0 + 1);
+                    self.tasks.insert(task.task, Task { worker: record.worker, record: task });
+                    self.names.insert((record.worker, task.nonce), task.task);
+                    match task.stage.device() {
+                        Some(device) => self.restore_lease(task.task, record.worker, device, t),
+                        None => waiting.push(task.task),
+                    }
+                }
+            }
+        }
+        self.ended_before(t);
+        waiting.into_iter().for_each(|id| self.restore_waiting(id, t));
+        self.settle(t);
+        self.take()
+    }
+
+    /// Whether its device is in the pool. Its job may be gone: what it holds stays quarantined.
+    fn is_usable(&self, record: &Record) -> bool {
+        let device = match record.of {
+            Of::Context(device, _) => Some(device),
+            Of::Task(task) => task.stage.device(),
+        };
+        device.map_or(self.jobs.contains_key(&record.job), |id| self.devices.contains_key(&id))
+    }
+
+    fn restore_context(&mut self, worker: JobId, device: case::DeviceId, context: Bytes) {
+        self.sched.enter(worker, device, context);
+        let group = self.devices.get(&device).map(|dev| dev.group.clone());
+        if let Some(state) = self.workers.get_mut(&worker) {
+            state.group = group;
+            state.present.insert(device);
+        }
+    }
+
+    fn restore_lease(&mut self, id: TaskId, worker: JobId, device: case::DeviceId, t: f64) {
+        let is_held = self.ask_of(id, &[device]).is_some_and(|ask| self.sched.restore(&ask, device));
+        if !is_held {
+            // The device became smaller: NVML's account of the process withholds its memory.
+            self.log(&Event::Free { t, task: id }, Some(worker), Some(device));
+            self.forget_task(id);
+            return;
+        }
+        let single = self.tasks.get(&id).is_some_and(|task| task.record.single);
+        if let Some(state) = self.workers.get_mut(&worker).filter(|_| single) {
+            state.single = Some(device);
+        }
+    }
+
+    /// A worker with a quarantined task had ended, and so had one whose job is gone.
+    fn ended_before(&mut self, t: f64) {
+        let ended = |id: &JobId| {
+            let is_quarantined = |task: &TaskId| matches!(self.stage(*task), Some(Stage::Quarantined(_)));
+            self.tasks_of(*id).iter().any(is_quarantined)
+        };
+        let without_job = |id: &JobId| self.workers.get(id).is_some_and(|w| !self.jobs.contains_key(&w.job));
+        let workers: Vec<JobId> =
+            self.workers.keys().copied().filter(|id| ended(id) || without_job(id)).collect();
+        for worker in workers {
+            if let Some(state) = self.workers.get_mut(&worker) {
+                state.is_alive = false;
+            }
+            self.bury_if_gone(worker, t);
+        }
+    }
+
+    fn restore_waiting(&mut self, id: TaskId, t: f64) {
+        let Some(task) = self.tasks.get(&id).copied().filter(|task| task.record.stage == Stage::Waiting)
+        else {
+            return;
+        };
+        // A grant to its worker may have queued it already.
+        self.unqueue(id);
+        match self.place(id) {
+            Placed::On(device) => self.granted(id, device, t),
+            Placed::Waits => {}
+            Placed::Refused { code, need, most, why } => {
+                self.log(&Event::Free { t, task: id }, Some(task.worker), None);
+                self.forget_task(id);
+                let refused = Refused { nonce: task.record.nonce, code, need, most, why: Text::cut(&why) };
+                self.effects.push(Effect::Reply(task.worker, Reply::Refused(refused)));
+            }
+        }
+    }
+}

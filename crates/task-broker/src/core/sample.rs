@@ -1,0 +1,125 @@
+//! What NVML shows of a device, against what was promised.
+
+use std::collections::BTreeSet;
+
+use case::{Bytes, DeviceId, JobId};
+
+use super::{Core, Effect, Process, Stage, round_up};
+
+/// One look at a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// Bytes in use by anybody.
+    pub used: u64,
+    /// Processes with a context.
+    pub processes: Vec<Seen>,
+}
+
+/// A process that NVML shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Which.
+    pub process: Process,
+    /// Bytes; `None` where the driver does not say.
+    pub used: Option<u64>,
+}
+
+/// No context is larger: what a process uses above it without a task is memory that it did not ask for.
+const LARGEST_CONTEXT: u64 = 2 << 30;
+
+impl Core {
+    /// NVML shows this of a device.
+    pub fn sampled(&mut self, device: DeviceId, sample: &Sample, t: f64) -> Vec<Effect> {
+        if let Some(dev) = self.devices.get_mut(&device) {
+            dev.lost = None;
+            self.apply_closed(device);
+        }
+        self.bury(device, sample, t);
+        let before = self.sched.pool().get(device).map(case::Held::context);
+        self.charge(device, sample);
+        if before != self.sched.pool().get(device).map(case::Held::context) {
+            // Less is certain now.
+            let workers: Vec<JobId> = self.workers.keys().copied().collect();
+            workers.into_iter().for_each(|worker| self.reconsider(worker, t));
+        }
+        self.settle(t);
+        self.close_unused(t);
+        self.take()
+    }
+
+    /// NVML does not answer for a device: it grants nothing until it does.
+    pub fn lost(&mut self, device: DeviceId, why: &str) -> Vec<Effect> {
+        if let Some(dev) = self.devices.get_mut(&device) {
+            dev.lost = Some(why.to_owned());
+        }
+        self.apply_closed(device);
+        self.take()
+    }
+
+    /// Ended workers that NVML no longer shows are gone from the device.
+    fn bury(&mut self, device: DeviceId, sample: &Sample, t: f64) {
+        let is_shown = |process| sample.processes.iter().any(|seen| seen.process == process);
+        let ended = self.workers.iter().filter(|(_, w)| !w.is_alive && w.present.contains(&device));
+        let gone: Vec<JobId> = ended.filter(|(_, w)| !is_shown(w.image.process)).map(|(id, _)| *id).collect();
+        for worker in gone {
+            self.leaves_device(worker, device);
+            self.bury_if_gone(worker, t);
+        }
+    }
+
+    /// Withholds what no promise explains: contexts larger than thought, processes above their leases or without any, and
+    /// memory of ended processes that the driver has not freed yet.
+    fn charge(&mut self, device: DeviceId, sample: &Sample) {
+        let Some(held) = self.sched.pool().get(device) else { return };
+        let mut context = held.context();
+        let (mut explained, mut over) = (0_u64, Vec::new());
+        for worker in self.workers.iter().filter(|(_, w)| w.present.contains(&device)).map(|(id, _)| *id) {
+            let Some(state) = self.workers.get(&worker) else { continue };
+            let leased = self.promised(worker, device);
+            let promised = leased + held.context_of(worker).0;
+            let shown = sample.processes.iter().find(|seen| seen.process == state.image.process);
+            let Some(used) = shown.map(|seen| seen.used.unwrap_or(promised)) else { continue };
+            explained += used.min(promised);
+            if leased == 0 && state.is_alive && used > context.0 && used <= LARGEST_CONTEXT {
+                context = round_up(Bytes(used));
+            } else if used > promised {
+                over.push((state.image.process, used - promised));
+            }
+        }
+        let Some(dev) = self.devices.get_mut(&device) else { return };
+        dev.withheld = sample.used.saturating_sub(dev.baseline).saturating_sub(explained);
+        let last = std::mem::replace(&mut dev.over, over.iter().map(|(process, _)| *process).collect());
+        let (withheld, uuid) = (dev.withheld, dev.uuid.clone());
+        self.sched.withhold(device, Bytes(withheld));
+        self.sched.set_context(device, context);
+        over.extend(self.strangers(device, sample));
+        let lasts = |process: &Process, last: &BTreeSet<Process>| last.contains(process);
+        for (process, excess) in over {
+            let lasts = lasts(&process, &last);
+            self.effects.push(Effect::Overuse { process, uuid: uuid.clone(), excess, lasts });
+        }
+    }
+
+    /// Processes on a device to which nothing was granted there.
+    fn strangers(&mut self, device: DeviceId, sample: &Sample) -> Vec<(Process, u64)> {
+        let is_known = |process| {
+            self.images_of(process)
+                .any(|id| self.workers.get(&id).is_some_and(|w| w.present.contains(&device)))
+        };
+        let unknown = sample.processes.iter().filter(|seen| !is_known(seen.process));
+        let strangers: Vec<(Process, u64)> =
+            unknown.map(|seen| (seen.process, seen.used.unwrap_or(0))).collect();
+        if let Some(dev) = self.devices.get_mut(&device) {
+            dev.over.extend(strangers.iter().map(|(process, _)| *process));
+        }
+        strangers
+    }
+
+    /// What the tasks of a worker hold on a device, bytes.
+    fn promised(&self, worker: JobId, device: DeviceId) -> u64 {
+        let records =
+            self.tasks_of(worker).into_iter().filter_map(|id| self.tasks.get(&id)).map(|task| task.record);
+        let here = records.filter(|r| r.stage.device() == Some(device) && r.stage != Stage::Waiting);
+        here.map(|r| r.mem.0.saturating_add(r.managed.0)).sum()
+    }
+}

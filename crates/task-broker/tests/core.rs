@@ -1,0 +1,558 @@
+//! The core against an oracle that keeps its own books from what processes are told.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::collections::BTreeMap;
+
+use case::Bytes;
+use proptest::prelude::*;
+use task_broker::core::{Core, Effect, Key, Opened, Process, Record, Sample, Seen};
+use task_control::status::TaskState;
+use task_control::{Device, Job};
+use task_wire::{Begin, Code, Reply, Text};
+
+const MIB: u64 = 1 << 20;
+const CONTEXT: u64 = 100 * MIB;
+
+fn device(at: usize, group: usize) -> Device {
+    Device {
+        uuid: format!("GPU-{at}"),
+        group: format!("g{group}"),
+        mps_pipe: None,
+        memory_mib: 4000,
+        sms: 80,
+        workers: 4,
+    }
+}
+
+fn opened(devices: &[Device], free_mib: u64) -> Vec<Opened> {
+    devices.iter().map(|d| Opened { uuid: d.uuid.clone(), free: free_mib * MIB, used: 7 * MIB }).collect()
+}
+
+fn job(job: u32, devices: &[Device], gpu_mem_mib: Option<u64>) -> Job {
+    Job { job, uid: 1000 + job, seats: 4, gpu_mem_mib, devices: devices.to_vec() }
+}
+
+fn process(pid: u32) -> Process {
+    Process { pid, start: 5 }
+}
+
+fn begin(nonce: u64, mib: u64) -> Begin {
+    let (mem, bound) = (mib * MIB, Text::EMPTY);
+    Begin { image: 1, nonce, mem, managed: 0, blocks: 10, threads: 64, whole: false, sticky: false, bound }
+}
+
+/// A core with these devices and jobs 1 and 2 that may use all of them.
+fn core(policy: &str, devices: &[Device], free_mib: u64) -> Core {
+    let mut core = Core::new(policy, Bytes(CONTEXT)).unwrap();
+    core.add_job(&job(1, devices, None), &opened(devices, free_mib), 0.0).unwrap();
+    core.add_job(&job(2, devices, Some(500)), &[], 0.0).unwrap();
+    core
+}
+
+fn replies(effects: &[Effect]) -> Vec<Reply> {
+    effects.iter().filter_map(|e| if let Effect::Reply(_, reply) = e { Some(*reply) } else { None }).collect()
+}
+
+fn granted_on(effects: &[Effect]) -> Vec<(u64, String)> {
+    let on =
+        |r: Reply| if let Reply::Granted(g) = r { Some((g.nonce, g.uuid.as_str().to_owned())) } else { None };
+    replies(effects).into_iter().filter_map(on).collect()
+}
+
+fn refusals(effects: &[Effect]) -> Vec<(u64, Code)> {
+    let of = |r: Reply| if let Reply::Refused(r) = r { Some((r.nonce, r.code)) } else { None };
+    replies(effects).into_iter().filter_map(of).collect()
+}
+
+const NOBODY: Sample = Sample { used: 7 * MIB, processes: Vec::new() };
+
+fn image(pid: u32) -> task_broker::core::Image {
+    task_broker::core::Image { process: process(pid), image: 1 }
+}
+
+#[test]
+fn a_task_gets_rounded_memory_once_and_the_same_answer_again() {
+    let mut core = core("tessera", &[device(0, 0)], 1000);
+    let first = core.begin(1, process(10), &begin(7, 3), 1.0);
+    let [Reply::Granted(grant)] = replies(&first)[..] else { panic!("{first:?}") };
+    assert_eq!((grant.mem, grant.visible.as_str(), grant.ordinal), (4 * MIB, "GPU-0", 0));
+    let again = core.begin(1, process(10), &begin(7, 3), 2.0);
+    assert_eq!(again, [Effect::Reply(core.worker_of(image(10)).unwrap(), Reply::Granted(grant))]);
+    assert_eq!(core.status(2.0).devices[0].leased_mib, 4);
+    // Freed once; a second time, or by somebody else, nothing changes.
+    assert!(core.free(image(11), 7, 3.0).is_empty());
+    assert_eq!(replies(&core.free(image(10), 7, 3.0)), [Reply::Freed { nonce: 7 }]);
+    assert_eq!(refusals(&core.free(image(10), 7, 3.0)), [(7, Code::Unknown)]);
+    let status = core.status(3.0);
+    assert_eq!((status.devices[0].leased_mib, status.devices[0].overhead_mib), (0, 100));
+}
+
+#[test]
+fn what_no_device_can_hold_is_refused_at_once_naming_both() {
+    let mut core = core("tessera", &[device(0, 0)], 1000);
+    for (mem, need) in [(901 * MIB, 902 * MIB), (1 << 63, 1 << 63), (u64::MAX, u64::MAX)] {
+        let effects = core.begin(1, process(10), &Begin { mem, ..begin(1, 0) }, 0.0);
+        let [Reply::Refused(refused)] = replies(&effects)[..] else { panic!("{effects:?}") };
+        assert_eq!((refused.code, refused.need, refused.most), (Code::TooLarge, need, 900 * MIB));
+        assert!(refused.why.as_str().contains(&need.to_string()), "{refused:?}");
+    }
+    for (blocks, threads) in [(0, 32), (1, 0), (1, 1025)] {
+        let effects = core.begin(1, process(10), &Begin { blocks, threads, ..begin(1, 1) }, 0.0);
+        assert_eq!(refusals(&effects), [(1, Code::BadLaunch)]);
+    }
+    assert_eq!(core.status(0.0).jobs[0].tasks, []);
+    assert!(!core.knows(process(10)), "a process without tasks leaves nothing behind");
+}
+
+#[test]
+fn of_two_that_hold_and_ask_for_more_one_waits_and_one_is_refused() {
+    for policy in ["tessera", "alg3"] {
+        let mut core = core(policy, &[device(0, 0)], 1000);
+        core.begin(1, process(10), &begin(1, 300), 0.0);
+        core.begin(1, process(11), &begin(1, 300), 0.0);
+        assert!(replies(&core.begin(1, process(10), &begin(2, 290), 0.0)).is_empty(), "waits first");
+        assert_eq!(refusals(&core.begin(1, process(11), &begin(2, 290), 0.0)), [(2, Code::Growth)]);
+        // A third process waits behind the one that holds, although 200 MiB would fit now.
+        assert!(replies(&core.begin(1, process(12), &begin(1, 90), 0.0)).is_empty());
+        let grants = granted_on(&core.free(image(11), 1, 1.0));
+        assert_eq!(grants[0].0, 2, "the one that holds comes first");
+        assert_eq!(grants.len(), 2);
+    }
+}
+
+#[test]
+fn who_asks_for_more_than_is_left_beside_its_own_is_refused() {
+    let mut core = core("tessera", &[device(0, 0)], 1000);
+    core.begin(1, process(10), &begin(1, 500), 0.0);
+    assert_eq!(refusals(&core.begin(1, process(10), &begin(2, 402), 0.0)), [(2, Code::Growth)]);
+    assert_eq!(granted_on(&core.begin(1, process(10), &begin(3, 400), 0.0)).len(), 1);
+}
+
+#[test]
+fn a_process_stays_in_its_first_group_and_sees_all_of_it() {
+    let devices = [device(0, 0), device(1, 1), device(2, 1)];
+    let mut core = core("tessera", &devices, 1000);
+    core.begin(1, process(1), &begin(1, 10), 0.0);
+    let effects = core.begin(1, process(10), &begin(1, 800), 0.0);
+    let [Reply::Granted(grant)] = replies(&effects)[..] else { panic!("{effects:?}") };
+    assert_eq!((grant.visible.as_str(), grant.uuid.as_str()), ("GPU-1,GPU-2", "GPU-1"));
+    // GPU 0 has room; this process cannot go there.
+    assert_eq!(granted_on(&core.begin(1, process(10), &begin(2, 800), 0.0))[0].1, "GPU-2");
+    assert_eq!(refusals(&core.begin(1, process(10), &begin(3, 500), 0.0)), [(3, Code::Growth)]);
+    // One that CUDA bound before its first task.
+    let bound = Begin { bound: Text::cut("GPU-2"), ..begin(1, 90) };
+    assert_eq!(granted_on(&core.begin(1, process(11), &bound, 0.0)), []);
+    let foreign = Begin { bound: Text::cut("GPU-9"), ..begin(1, 90) };
+    assert_eq!(refusals(&core.begin(1, process(12), &foreign, 0.0)), [(1, Code::NotItsDevice)]);
+}
+
+#[test]
+fn memory_of_the_dead_is_quarantined_until_nvml_shows_them_gone() {
+    let mut core = core("tessera", &[device(0, 0)], 1000);
+    core.begin(1, process(10), &begin(1, 500), 0.0);
+    core.begin(1, process(11), &begin(1, 500), 0.0);
+    core.process_ended(process(10), 1.0);
+    let status = core.status(1.0);
+    assert_eq!((status.devices[0].quarantined_mib, status.devices[0].leased_mib), (500, 0));
+    assert_eq!(status.jobs[0].tasks[0].state, TaskState::Quarantined);
+    let id = core.uuids().next().unwrap().0;
+    let still = Seen { process: process(10), used: Some(600 * MIB) };
+    assert!(
+        granted_on(&core.sampled(id, &Sample { used: 607 * MIB, processes: vec![still] }, 2.0)).is_empty()
+    );
+    // Gone from the list, but the driver has not freed its memory yet; a process with the same pid is another.
+    let reused = Seen { process: Process { pid: 10, start: 6 }, used: Some(0) };
+    assert!(
+        granted_on(&core.sampled(id, &Sample { used: 607 * MIB, processes: vec![reused] }, 3.0)).is_empty()
+    );
+    assert_eq!(core.status(3.0).devices[0].overhead_mib, 600);
+    assert_eq!(granted_on(&core.sampled(id, &NOBODY, 4.0)).len(), 1);
+}
+
+#[test]
+fn who_uses_more_than_it_was_promised_is_charged() {
+    let mut core = core("tessera", &[device(0, 0)], 1000);
+    core.begin(1, process(10), &begin(1, 300), 0.0);
+    let id = core.uuids().next().unwrap().0;
+    let seen = |pid, mib: u64| Seen { process: process(pid), used: Some(mib * MIB) };
+    let sample = Sample { used: (7 + 450 + 200) * MIB, processes: vec![seen(10, 450), seen(99, 200)] };
+    let overuse = |effects: &[Effect]| -> Vec<(u32, u64, bool)> {
+        let of = |e: &Effect| {
+            if let Effect::Overuse { process, excess, lasts, .. } = e {
+                Some((process.pid, excess / MIB, *lasts))
+            } else {
+                None
+            }
+        };
+        effects.iter().filter_map(of).collect()
+    };
+    assert_eq!(overuse(&core.sampled(id, &sample, 1.0)), [(10, 50, false), (99, 200, false)]);
+    assert_eq!(overuse(&core.sampled(id, &sample, 1.0)), [(10, 50, true), (99, 200, true)]);
+    // 1000 - 300 - 100 for the context - 250 charged.
+    assert!(granted_on(&core.begin(1, process(12), &begin(1, 252), 2.0)).is_empty());
+    assert_eq!(
+        granted_on(&core.sampled(id, &Sample { used: 407 * MIB, processes: vec![seen(10, 400)] }, 3.0)).len(),
+        1
+    );
+}
+
+#[test]
+fn a_larger_context_is_measured() {
+    let mut core = core("tessera", &[device(0, 0)], 1000);
+    core.begin(1, process(10), &begin(1, 0), 0.0);
+    let id = core.uuids().next().unwrap().0;
+    let seen = Seen { process: process(10), used: Some(150 * MIB) };
+    core.sampled(id, &Sample { used: 157 * MIB, processes: vec![seen] }, 1.0);
+    core.begin(1, process(11), &begin(1, 0), 2.0);
+    // The first one's 100 and what is charged for it, and the second one's.
+    assert_eq!(core.status(2.0).devices[0].overhead_mib, 100 + 50 + 150);
+}
+
+#[test]
+fn a_program_that_says_nothing_gets_what_its_job_declared_or_a_device_alone() {
+    let mut core = core("tessera", &[device(0, 0), device(1, 0)], 1000);
+    let whole = Begin { whole: true, ..begin(1, 0) };
+    let effects = core.begin(2, process(20), &whole, 0.0);
+    let [Reply::Granted(grant)] = replies(&effects)[..] else { panic!("{effects:?}") };
+    assert_eq!((grant.mem, grant.visible.as_str()), (500 * MIB, "GPU-0"));
+    let effects = core.begin(1, process(10), &whole, 0.0);
+    let [Reply::Granted(grant)] = replies(&effects)[..] else { panic!("{effects:?}") };
+    assert_eq!((grant.mem, grant.uuid.as_str()), (900 * MIB, "GPU-1"));
+    assert!(granted_on(&core.begin(1, process(11), &begin(1, 500), 0.0)).is_empty(), "it is alone there");
+    assert_eq!(granted_on(&core.begin(1, process(12), &begin(1, 200), 0.0))[0].1, "GPU-0");
+}
+
+#[test]
+fn a_process_with_something_outside_its_tasks_stays_on_one_device() {
+    let mut core = core("tessera", &[device(0, 0), device(1, 0)], 1000);
+    let sticky = |nonce| Begin { sticky: true, ..begin(nonce, 100) };
+    core.begin(1, process(10), &begin(1, 100), 0.0);
+    assert_eq!(granted_on(&core.begin(1, process(10), &sticky(2), 0.0))[0].1, "GPU-0");
+    assert_eq!(granted_on(&core.begin(1, process(10), &begin(3, 100), 0.0))[0].1, "GPU-0", "from now on");
+    assert_eq!(granted_on(&core.begin(1, process(11), &begin(1, 100), 0.0))[0].1, "GPU-1");
+}
+
+#[test]
+fn exec_and_fork_make_other_workers() {
+    let mut core = core("tessera", &[device(0, 0)], 1000);
+    core.begin(1, process(10), &begin(1, 500), 0.0);
+    // The forked child has the image, and another pid.
+    assert_eq!(granted_on(&core.begin(1, process(11), &begin(1, 200), 0.0)).len(), 1);
+    // Exec: the same process, another image. Its old memory is quarantined.
+    core.begin(1, process(10), &Begin { image: 2, ..begin(1, 700) }, 1.0);
+    assert_eq!(core.status(1.0).devices[0].quarantined_mib, 500);
+    core.free(image(11), 1, 1.0);
+    core.process_ended(process(11), 1.0);
+    let id = core.uuids().next().unwrap().0;
+    assert_eq!(granted_on(&core.sampled(id, &NOBODY, 2.0)), [(1, "GPU-0".to_owned())]);
+}
+
+#[test]
+fn a_job_that_ended_gives_back_what_nvml_shows_free() {
+    let devices = [device(0, 0)];
+    let mut core = core("tessera", &devices, 1000);
+    core.begin(1, process(10), &begin(1, 500), 0.0);
+    core.begin(2, process(20), &begin(1, 500), 0.0);
+    assert!(granted_on(&core.end_job(1, 1.0)).is_empty());
+    assert_eq!((core.left(1).left, core.left(1).jobs), (1, 1));
+    assert_eq!(refusals(&core.begin(1, process(10), &begin(3, 1), 1.0)), [(3, Code::JobEnded)]);
+    let id = core.uuids().next().unwrap().0;
+    assert_eq!(granted_on(&core.sampled(id, &NOBODY, 2.0)).len(), 1);
+    core.end_job(2, 3.0);
+    core.sampled(id, &NOBODY, 4.0);
+    assert_eq!((core.left(2).left, core.left(2).jobs), (0, 0));
+    assert_eq!(core.status(4.0).devices, [], "nobody names the device any more");
+}
+
+#[test]
+fn a_device_that_is_held_back_or_lost_grants_nothing() {
+    let mut core = core("tessera", &[device(0, 0)], 1000);
+    core.hold("GPU-0", Some("MPS daemon died"), 0.0).unwrap();
+    assert!(granted_on(&core.begin(1, process(10), &begin(1, 1), 0.0)).is_empty());
+    let id = core.uuids().next().unwrap().0;
+    assert!(granted_on(&core.sampled(id, &NOBODY, 1.0)).is_empty());
+    core.lost(id, "GPU is lost");
+    assert!(granted_on(&core.hold("GPU-0", None, 2.0).unwrap()).is_empty());
+    assert_eq!(core.status(2.0).devices[0].held.as_deref(), Some("GPU is lost"));
+    assert_eq!(granted_on(&core.sampled(id, &NOBODY, 3.0)).len(), 1);
+    assert!(core.hold("GPU-7", None, 3.0).is_none());
+}
+
+#[test]
+fn jobs_are_checked_against_those_that_are_there() {
+    let devices = [device(0, 0)];
+    let mut core = core("tessera", &devices, 1000);
+    let add =
+        |core: &mut Core, j: &Job| core.add_job(j, &[], 0.0).map(|e| e.len()).map_err(|e| e.to_string());
+    assert_eq!(add(&mut core, &job(1, &devices, None)), Ok(0), "again");
+    assert!(
+        add(&mut core, &Job { uid: 0, ..job(1, &devices, None) })
+            .unwrap_err()
+            .contains("job 1 is here already")
+    );
+    assert!(
+        add(&mut core, &job(3, &[device(0, 1)], None))
+            .unwrap_err()
+            .contains("is in group g0; job 3 has it in group g1")
+    );
+    assert!(add(&mut core, &job(3, &[device(5, 1)], None)).unwrap_err().contains("NVML does not show it"));
+    assert!(add(&mut core, &job(3, &[], None)).is_err());
+}
+
+#[test]
+fn a_full_table_is_an_answer() {
+    let mut core = core("tessera", &[device(0, 0)], 1000);
+    for nonce in 0..1024 {
+        core.begin(1, process(10), &begin(nonce, 0), 0.0);
+    }
+    assert_eq!(refusals(&core.begin(1, process(11), &begin(1, 0), 0.0)), [(1, Code::TableFull)]);
+    assert_eq!(granted_on(&core.begin(2, process(12), &begin(1, 0), 0.0)).len(), 1, "other jobs go on");
+}
+
+/// A step of a random run; numbers are taken modulo what there is.
+#[derive(Clone, Debug)]
+enum Step {
+    Begin { pid: u32, mib: u64 },
+    Free { at: usize },
+    Kill { pid: u32 },
+    Look,
+    Restart,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        6 => (1..8u32, prop_oneof![0..300u64, 300..950u64]).prop_map(|(pid, mib)| Step::Begin { pid, mib }),
+        4 => (0..64usize).prop_map(|at| Step::Free { at }),
+        1 => (1..8u32).prop_map(|pid| Step::Kill { pid }),
+        1 => Just(Step::Look),
+        1 => Just(Step::Restart),
+    ];
+    prop::collection::vec(step, 1..80)
+}
+
+/// The oracle's books.
+#[derive(Default)]
+struct Books {
+    /// Task by process and nonce: what it asked for, and its device once it is granted.
+    tasks: BTreeMap<(u32, u64), (u64, Option<usize>)>,
+    /// What ended processes held, until NVML is looked at.
+    dead: Vec<(u32, usize, u64)>,
+    /// Contexts.
+    contexts: Vec<(u32, usize)>,
+}
+
+impl Books {
+    fn holds(&self, pid: u32) -> bool {
+        self.tasks.iter().any(|((p, _), (_, on))| *p == pid && on.is_some())
+    }
+
+    fn waits(&self, pid: u32) -> bool {
+        self.tasks.iter().any(|((p, _), (_, on))| *p == pid && on.is_none())
+    }
+}
+
+struct Run {
+    core: Core,
+    devices: Vec<Device>,
+    books: Books,
+    table: BTreeMap<Key, Record>,
+    policy: &'static str,
+    next_nonce: u64,
+    /// A pid is a new process after each death.
+    lives: BTreeMap<u32, u64>,
+    t: f64,
+}
+
+impl Run {
+    fn new(policy: &'static str, groups: &[usize]) -> Run {
+        let devices: Vec<Device> = groups.iter().enumerate().map(|(at, group)| device(at, *group)).collect();
+        let core = core(policy, &devices, 1000);
+        let (books, table, lives) = (Books::default(), BTreeMap::new(), BTreeMap::new());
+        Run { core, devices, books, table, policy, next_nonce: 1, lives, t: 0.0 }
+    }
+
+    fn process(&self, pid: u32) -> Process {
+        Process { pid, start: self.lives.get(&pid).copied().unwrap_or(0) }
+    }
+
+    fn image(&self, pid: u32) -> task_broker::core::Image {
+        task_broker::core::Image { process: self.process(pid), image: 1 }
+    }
+
+    /// Books what processes are told. Nonces are unique in a run, so that they name the process.
+    fn see(&mut self, effects: &[Effect]) {
+        for effect in effects {
+            match effect {
+                Effect::Save(record) => {
+                    self.table.insert(record.key(), *record);
+                }
+                Effect::Erase(key) => {
+                    self.table.remove(key);
+                }
+                Effect::Reply(_, Reply::Granted(grant)) => {
+                    let key =
+                        *self.books.tasks.keys().find(|(_, nonce)| *nonce == grant.nonce).expect("asked for");
+                    let at = self.devices.iter().position(|d| d.uuid == grant.uuid.as_str()).unwrap();
+                    let task = self.books.tasks.get_mut(&key).unwrap();
+                    assert!(task.1.is_none_or(|on| on == at), "granted twice, elsewhere");
+                    task.1 = Some(at);
+                    if !self.books.contexts.contains(&(key.0, at)) {
+                        self.books.contexts.push((key.0, at));
+                    }
+                }
+                Effect::Reply(_, Reply::Refused(refused)) => {
+                    let key = *self
+                        .books
+                        .tasks
+                        .keys()
+                        .find(|(_, nonce)| *nonce == refused.nonce)
+                        .expect("asked for");
+                    let (mem, _) = self.books.tasks.remove(&key).unwrap();
+                    match refused.code {
+                        Code::TooLarge => assert!(mem >= 900 * MIB, "{refused:?}"),
+                        Code::Growth => {
+                            let is_present = self.books.contexts.iter().any(|(pid, _)| *pid == key.0);
+                            let is_big = mem >= 600 * MIB && is_present;
+                            assert!(
+                                self.books.holds(key.0) || is_big,
+                                "who holds nothing waits: {refused:?}"
+                            );
+                        }
+                        _ => panic!("{refused:?}"),
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.check();
+    }
+
+    fn check(&self) {
+        for at in 0..self.devices.len() {
+            let live =
+                self.books.tasks.values().filter(|(_, on)| *on == Some(at)).map(|(mem, _)| mem).sum::<u64>();
+            let dead =
+                self.books.dead.iter().filter(|(_, on, _)| *on == at).map(|(_, _, mem)| mem).sum::<u64>();
+            let contexts = self.books.contexts.iter().filter(|(_, on)| *on == at).count() as u64 * CONTEXT;
+            assert!(live + dead + contexts <= 1000 * MIB, "device {at}: {live} + {dead} + {contexts}");
+            let (status, mib) = (&self.core.status(self.t).devices[at], |bytes: u64| bytes / MIB);
+            assert_eq!((status.leased_mib, status.quarantined_mib), (mib(live), mib(dead)));
+            assert_eq!(status.overhead_mib, mib(contexts));
+            assert!(self.books.contexts.iter().filter(|(_, on)| *on == at).count() <= 4, "workers");
+        }
+        // Nobody waits in a circle: of those that wait, at most one per group holds.
+        let pids: Vec<u32> = (1..8).filter(|pid| self.books.holds(*pid) && self.books.waits(*pid)).collect();
+        let group = |pid: &u32| {
+            let (_, on) = self.books.contexts.iter().find(|(p, _)| p == pid).unwrap();
+            self.devices[*on].group.clone()
+        };
+        let mut groups: Vec<String> = pids.iter().map(group).collect();
+        groups.dedup();
+        assert_eq!(groups.len(), pids.len(), "two of one group hold and wait: {pids:?}");
+    }
+
+    fn step(&mut self, step: &Step) {
+        self.t += 1.0;
+        match step {
+            Step::Begin { pid, mib } => {
+                let (nonce, process) = (self.next_nonce, self.process(*pid));
+                self.next_nonce += 1;
+                let asked = begin(nonce, *mib);
+                self.books.tasks.insert((*pid, nonce), (asked.mem.next_multiple_of(2 * MIB), None));
+                let effects = self.core.begin(1 + pid % 2, process, &asked, self.t);
+                self.see(&effects);
+            }
+            Step::Free { at } => {
+                let Some(key) = self.books.tasks.keys().nth(at % self.books.tasks.len().max(1)).copied()
+                else {
+                    return;
+                };
+                self.free(key);
+            }
+            Step::Kill { pid } => {
+                let process = self.process(*pid);
+                self.lives.insert(*pid, process.start + 1);
+                let all = std::mem::take(&mut self.books.tasks);
+                let (gone, stay): (Vec<_>, Vec<_>) = all.into_iter().partition(|((p, _), _)| p == pid);
+                self.books.tasks = stay.into_iter().collect();
+                self.books
+                    .dead
+                    .extend(gone.into_iter().filter_map(|((p, _), (mem, on))| Some((p, on?, mem))));
+                // Its contexts are those of a dead process now: pids from 100 on stand for these.
+                for context in self.books.contexts.iter_mut().filter(|(p, _)| p == pid) {
+                    context.0 += 100;
+                }
+                let effects = self.core.process_ended(process, self.t);
+                self.see(&effects);
+            }
+            Step::Look => {
+                self.books.dead.clear();
+                self.books.contexts.retain(|(pid, _)| *pid < 100);
+                let ids: Vec<_> = self.core.uuids().map(|(id, _)| id).collect();
+                // The first looks free what is on one device; the books know only the last.
+                let effects: Vec<Effect> =
+                    ids.iter().flat_map(|id| self.core.sampled(*id, &NOBODY, self.t)).collect();
+                self.see(&effects);
+            }
+            Step::Restart => {
+                let mut core = core(self.policy, &self.devices, 1000);
+                let records: Vec<Record> = self.table.values().copied().collect();
+                let effects = core.restore(&records, self.t);
+                self.core = core;
+                self.see(&effects);
+                // The shell finds out who ended meanwhile.
+                let ended: Vec<Process> =
+                    self.core.processes().into_iter().filter(|p| *p != self.process(p.pid)).collect();
+                for process in ended {
+                    let effects = self.core.process_ended(process, self.t);
+                    self.see(&effects);
+                }
+            }
+        }
+    }
+
+    fn free(&mut self, key: (u32, u64)) {
+        self.books.tasks.remove(&key);
+        let effects = self.core.free(self.image(key.0), key.1, self.t);
+        assert!(replies(&effects).contains(&Reply::Freed { nonce: key.1 }));
+        self.see(&effects);
+    }
+
+    /// Everybody who does not wait goes on and frees what it holds: then nobody is left waiting.
+    fn drain(&mut self) {
+        self.step(&Step::Look);
+        while self.books.tasks.values().any(|(_, on)| on.is_none()) {
+            let able =
+                self.books.tasks.iter().filter(|((pid, _), (_, on))| on.is_some() && !self.books.waits(*pid));
+            let able: Vec<(u32, u64)> = able.map(|(key, _)| *key).collect();
+            match able.first() {
+                Some(key) => self.free(*key),
+                None => {
+                    // Contexts of processes that hold nothing leave when these end.
+                    let idle = (1..8).find(|pid| {
+                        let has = self.books.contexts.iter().any(|(p, _)| p == pid);
+                        has && !self.books.holds(*pid) && !self.books.waits(*pid)
+                    });
+                    let pid = idle.unwrap_or_else(|| panic!("all wait: {:?}", self.books.tasks));
+                    self.step(&Step::Kill { pid });
+                    self.step(&Step::Look);
+                }
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nothing_is_promised_twice_and_nobody_waits_for_ever(steps in steps(), layout in 0..3usize, is_alg3: bool) {
+        let groups: &[usize] = [&[0][..], &[0, 0], &[0, 1, 1]][layout];
+        let mut run = Run::new(if is_alg3 { "alg3" } else { "tessera" }, groups);
+        for step in &steps {
+            run.step(step);
+        }
+        run.drain();
+    }
+}

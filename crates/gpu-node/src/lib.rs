@@ -64,6 +64,7 @@ pub use lock::LockError;
 pub use mps::MpsError;
 pub use numbering::{GrantedGpu, Numbering, NumberingError, NvmlGrant};
 pub use own_dirs::StateError;
+pub use process::start_time_of;
 pub use settings::{GpuSettings, Settings};
 pub use task_variables::{preload, stale_variables};
 pub use tasks::{BrokerError, lacks_broker};

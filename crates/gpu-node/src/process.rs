@@ -52,8 +52,9 @@ pub(crate) fn name(pid: u32) -> Option<String> {
     Some(name.trim().chars().map(|c| if c.is_control() { '?' } else { c }).collect())
 }
 
-/// Clock ticks since boot; `None` for a process that has ended.
-fn start_time_of(pid: u32) -> Option<u64> {
+/// When a process started, clock ticks since boot; `None` for one that has ended.
+#[must_use]
+pub fn start_time_of(pid: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name in parentheses may hold anything; state is the first field after it, start time the 20th.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();

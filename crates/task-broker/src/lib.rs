@@ -6,3 +6,4 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
 pub mod core;
+pub mod shell;

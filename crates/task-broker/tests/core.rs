@@ -78,7 +78,7 @@ fn a_task_gets_rounded_memory_once_and_the_same_answer_again() {
     let [Reply::Granted(grant)] = replies(&first)[..] else { panic!("{first:?}") };
     assert_eq!((grant.mem, grant.visible.as_str(), grant.ordinal), (4 * MIB, "GPU-0", 0));
     let again = core.begin(1, process(10), &begin(7, 3), 2.0);
-    assert_eq!(again, [Effect::Reply(core.worker_of(image(10)).unwrap(), Reply::Granted(grant))]);
+    assert_eq!(again, [Effect::Reply(process(10), Reply::Granted(grant))]);
     assert_eq!(core.status(2.0).devices[0].leased_mib, 4);
     // Freed once; a second time, or by somebody else, nothing changes.
     assert!(core.free(image(11), 7, 3.0).is_empty());

@@ -21,6 +21,9 @@ pub enum NvmlError {
         what: String,
         code: Code,
     },
+    /// A call about one GPU or instance, named by its UUID, failed.
+    #[error("{uuid}: {what}: {code}")]
+    Device { uuid: String, what: &'static str, code: Code },
 }
 
 impl NvmlError {
@@ -29,7 +32,7 @@ impl NvmlError {
     pub fn code(&self) -> Option<Code> {
         match self {
             Self::Load { .. } => None,
-            Self::Node { code, .. } | Self::Gpu { code, .. } => Some(*code),
+            Self::Node { code, .. } | Self::Gpu { code, .. } | Self::Device { code, .. } => Some(*code),
         }
     }
 

@@ -126,6 +126,14 @@ impl Lib {
         Ok(Device::of(self, raw))
     }
 
+    /// A GPU or an instance.
+    pub(super) fn device_by_uuid(&self, uuid: &str) -> Result<Device<'_>, Code> {
+        let uuid = std::ffi::CString::new(uuid).map_err(|_| Code::NOT_FOUND)?;
+        let mut raw = std::ptr::null_mut();
+        call!(self, nvmlDeviceGetHandleByUUID(uuid.as_ptr(), &raw mut raw))?;
+        Ok(Device::of(self, raw))
+    }
+
     pub(super) fn uuid(&self, device: Device<'_>) -> Result<String, Code> {
         let mut buf = [0; TEXT];
         call!(self, nvmlDeviceGetUUID(device.raw, buf.as_mut_ptr(), TEXT_LEN))?;
@@ -160,6 +168,17 @@ impl Lib {
 
     /// Process ids with a CUDA context, MPS clients last, and the GPU instance each is in (`u32::MAX`: none).
     pub(super) fn processes(&self, device: Device<'_>) -> Result<Vec<(u32, u32)>, Code> {
+        Ok(self.process_infos(device)?.iter().map(|p| (p.pid, p.gpuInstanceId)).collect())
+    }
+
+    /// Process ids with a CUDA context, MPS clients last, and the bytes that each uses where the driver says it.
+    pub(super) fn process_memory(&self, device: Device<'_>) -> Result<Vec<(u32, Option<u64>)>, Code> {
+        // nvml.h: NVML_VALUE_NOT_AVAILABLE is -1.
+        let used = |p: &sys::nvmlProcessInfo_t| (p.usedGpuMemory != u64::MAX).then_some(p.usedGpuMemory);
+        Ok(self.process_infos(device)?.iter().map(|p| (p.pid, used(p))).collect())
+    }
+
+    fn process_infos(&self, device: Device<'_>) -> Result<Vec<sys::nvmlProcessInfo_t>, Code> {
         let mut all =
             listed(|n, infos| call!(self, nvmlDeviceGetComputeRunningProcesses_v3(device.raw, n, infos)))?;
         match listed(|n, infos| call!(self, nvmlDeviceGetMPSComputeRunningProcesses_v3(device.raw, n, infos)))
@@ -230,7 +249,7 @@ impl Lib {
 /// Processes, however many there are: the driver says how much room it needs.
 fn listed(
     ask: impl Fn(*mut c_uint, *mut sys::nvmlProcessInfo_t) -> Result<(), Code>,
-) -> Result<Vec<(u32, u32)>, Code> {
+) -> Result<Vec<sys::nvmlProcessInfo_t>, Code> {
     let mut room: c_uint = 64;
     loop {
         let mut infos = vec![sys::nvmlProcessInfo_t::zeroed(); room as usize];
@@ -241,7 +260,10 @@ fn listed(
                 room = (n * 2).clamp(room * 2, MOST_PROCESSES)
             }
             Err(code) => return Err(code),
-            Ok(()) => return Ok(infos.iter().take(n as usize).map(|p| (p.pid, p.gpuInstanceId)).collect()),
+            Ok(()) => {
+                infos.truncate(n as usize);
+                return Ok(infos);
+            }
         }
     }
 }

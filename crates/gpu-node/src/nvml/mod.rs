@@ -9,6 +9,7 @@ mod ffi;
 mod mig;
 mod profiles;
 mod topology;
+mod usage;
 
 pub use calls::{GpuInfo, MigMode, Nvml};
 pub use code::Code;
@@ -17,3 +18,4 @@ pub use error::NvmlError;
 pub use mig::{ComputeInstance, GpuInstance};
 pub use profiles::LiveProfile;
 pub use topology::{Answers as LinkAnswers, NvLink};
+pub use usage::Usage;

@@ -25,7 +25,7 @@ impl Core {
         match self.names.get(&(worker, begin.nonce)).and_then(|id| Some((*id, self.stage(*id)?))) {
             Some((id, Stage::Running(device))) => {
                 let grant = self.grant_of(id, device);
-                self.effects.push(Effect::Reply(worker, grant));
+                self.tell(worker, grant);
             }
             Some(_) => {}
             None => self.new_task(worker, begin, t),
@@ -108,7 +108,7 @@ impl Core {
                 self.tasks.remove(&id);
                 self.names.remove(&(worker, begin.nonce));
                 let refused = Refused { nonce: begin.nonce, code, need, most, why: Text::cut(&why) };
-                self.effects.push(Effect::Reply(worker, Reply::Refused(refused)));
+                self.tell(worker, Reply::Refused(refused));
             }
         }
     }
@@ -260,7 +260,7 @@ impl Core {
         self.set_stage(id, Stage::Running(device), t);
         self.log(&Event::Grant { t, task: id, dev: device }, Some(task.worker), Some(device));
         let grant = self.grant_of(id, device);
-        self.effects.push(Effect::Reply(task.worker, grant));
+        self.tell(task.worker, grant);
     }
 
     fn grant_of(&self, id: TaskId, device: DeviceId) -> Reply {

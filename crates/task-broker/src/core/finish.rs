@@ -16,12 +16,12 @@ impl Core {
                 // The scheduler knows every task of ours.
                 let _ = self.sched.free(id);
                 self.forget_task(id);
-                self.effects.push(Effect::Reply(worker, Reply::Freed { nonce }));
+                self.tell(worker, Reply::Freed { nonce });
                 self.reconsider(worker, t);
                 self.settle(t);
                 self.forget_if_unused(worker, t);
             }
-            None => self.effects.push(Effect::Reply(worker, unknown(nonce))),
+            None => self.tell(worker, unknown(nonce)),
         }
         self.take()
     }

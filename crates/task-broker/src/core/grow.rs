@@ -4,7 +4,7 @@ use case::{Answer, DeviceId, Event, JobId, TaskId};
 use task_wire::{Code, Refused, Reply, Text};
 
 use super::begin::{Placed, refusal};
-use super::{Core, Effect, Grower, Stage};
+use super::{Core, Grower, Stage};
 
 impl Core {
     /// Tries a task of a worker that holds: at once, or first in its group, or not at all.
@@ -118,7 +118,7 @@ impl Core {
                     self.log(&Event::Free { t, task: id }, Some(worker), None);
                     self.forget_task(id);
                     let refused = Refused { nonce, code, need, most, why: Text::cut(&why) };
-                    self.effects.push(Effect::Reply(worker, Reply::Refused(refused)));
+                    self.tell(worker, Reply::Refused(refused));
                 }
             }
         }

@@ -55,6 +55,7 @@ pub const POLICIES: [&str; 2] = ["tessera", "alg3"];
 
 /// Something to carry out.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "lists of effects are short and live briefly")]
 pub enum Effect {
     /// A line of the event log.
     Log(serde_json::Value),
@@ -62,8 +63,8 @@ pub enum Effect {
     Save(Record),
     /// Remove a record from the table.
     Erase(Key),
-    /// Tell a worker, on all its connections.
-    Reply(JobId, Reply),
+    /// Tell a process, on all its connections.
+    Reply(Process, Reply),
     /// A process uses this many bytes more on the device than it was promised.
     Overuse {
         /// The process.
@@ -201,10 +202,43 @@ impl Core {
         self.workers.values().any(|worker| !worker.is_alive)
     }
 
-    /// The worker that a process image is.
+    /// Whether somebody has a context or a task, or waits for one.
     #[must_use]
-    pub fn worker_of(&self, image: Image) -> Option<JobId> {
-        self.images.get(&image).copied()
+    pub fn is_in_use(&self) -> bool {
+        !self.workers.is_empty()
+    }
+
+    /// The tasks that wait, with the process images that asked for them.
+    #[must_use]
+    pub fn waiting(&self) -> Vec<(Image, u64)> {
+        let waiting = self.tasks.values().filter(|task| task.record.stage == Stage::Waiting);
+        waiting.filter_map(|task| Some((self.workers.get(&task.worker)?.image, task.record.nonce))).collect()
+    }
+
+    /// A job's user and what it declared; `None` for a job that is not there.
+    #[must_use]
+    pub fn job(&self, job: u32) -> Option<(u32, Option<u64>)> {
+        self.jobs.get(&job).map(|job| (job.uid, job.declared))
+    }
+
+    /// What NVML showed of a device when it was opened.
+    #[must_use]
+    pub fn opened(&self, uuid: &str) -> Option<Opened> {
+        let id = self.device(uuid)?;
+        let (dev, held) = (self.devices.get(&id)?, self.sched.pool().get(id)?);
+        Some(Opened { uuid: uuid.to_owned(), free: held.device().mem.0, used: dev.baseline })
+    }
+
+    /// The number of the device with this UUID.
+    #[must_use]
+    pub fn number(&self, uuid: &str) -> Option<DeviceId> {
+        self.device(uuid)
+    }
+
+    /// The UUID of a device.
+    #[must_use]
+    pub fn uuid(&self, id: DeviceId) -> Option<&str> {
+        self.devices.get(&id).map(|dev| dev.uuid.as_str())
     }
 
     fn images_of(&self, process: Process) -> impl Iterator<Item = JobId> {
@@ -226,6 +260,12 @@ impl Core {
             line["uuid"] = dev.uuid.as_str().into();
         }
         self.effects.push(Effect::Log(line));
+    }
+
+    fn tell(&mut self, worker: JobId, reply: Reply) {
+        if let Some(worker) = self.workers.get(&worker) {
+            self.effects.push(Effect::Reply(worker.image.process, reply));
+        }
     }
 
     fn save_task(&mut self, id: TaskId) {

@@ -109,7 +109,7 @@ impl Core {
                 self.log(&Event::Free { t, task: id }, Some(task.worker), None);
                 self.forget_task(id);
                 let refused = Refused { nonce: task.record.nonce, code, need, most, why: Text::cut(&why) };
-                self.effects.push(Effect::Reply(task.worker, Reply::Refused(refused)));
+                self.tell(task.worker, Reply::Refused(refused));
             }
         }
     }

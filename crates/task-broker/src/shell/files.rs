@@ -1,0 +1,145 @@
+//! The broker's folder: sockets, what jobs were added, the table.
+
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+use task_control::Job;
+
+use super::ServeError;
+use crate::core::Opened;
+
+/// `RUN_DIR/tasks`, which only root can change.
+#[derive(Clone, Debug)]
+pub(super) struct Folder {
+    path: PathBuf,
+}
+
+/// A job as it was added.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct AddedJob {
+    pub(super) job: Job,
+    /// What NVML showed of its devices when they were opened.
+    pub(super) opened: Vec<Opened>,
+}
+
+impl Folder {
+    /// Makes the folder if it is missing.
+    pub(super) fn make(run_dir: &Path) -> Result<Folder, ServeError> {
+        let path = task_control::folder(run_dir);
+        let made = DirBuilder::new().recursive(true).mode(0o755).create(&path);
+        made.map_err(ServeError::io("create the folder of its sockets"))?;
+        let meta = path.symlink_metadata().map_err(ServeError::io("look at the folder of its sockets"))?;
+        let own = rustix::process::geteuid().as_raw();
+        if !meta.is_dir() || meta.uid() != own || meta.mode() & 0o022 != 0 {
+            return Err(ServeError::Unsafe { path });
+        }
+        Ok(Folder { path })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn open(&self, name: &str, options: &mut OpenOptions) -> Result<File, ServeError> {
+        options
+            .create(true)
+            .mode(0o600)
+            .open(self.path.join(name))
+            .map_err(ServeError::io("open a file of its folder"))
+    }
+
+    /// Where messages go that nobody waits for.
+    pub(super) fn messages(&self) -> Result<File, ServeError> {
+        self.open("broker.log", OpenOptions::new().append(true))
+    }
+
+    /// The lock of whoever serves; `None` while another does.
+    pub(super) fn lock(&self) -> Result<Option<File>, ServeError> {
+        let file = self.open("lock", OpenOptions::new().write(true))?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(file)),
+            Err(rustix::io::Errno::AGAIN) => Ok(None),
+            Err(e) => Err(ServeError::io("lock its folder")(e.into())),
+        }
+    }
+
+    /// The file of the table of leases. One from before this boot is emptied: start times count from the boot.
+    pub(super) fn table(&self) -> Result<File, ServeError> {
+        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let file = self.open("leases", OpenOptions::new().read(true).write(true))?;
+        if std::fs::read_to_string(self.path.join("boot")).ok().as_deref() != Some(boot.as_str()) {
+            file.set_len(0).map_err(ServeError::io("empty the table of leases"))?;
+            self.write("boot", boot.as_bytes()).map_err(ServeError::io("note the boot"))?;
+        }
+        Ok(file)
+    }
+
+    fn write(&self, name: &str, text: &[u8]) -> std::io::Result<()> {
+        let temporary = self.path.join(format!("{name}.new"));
+        let mut file =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+        file.write_all(text)?;
+        std::fs::rename(temporary, self.path.join(name))
+    }
+
+    /// Notes a job that was added.
+    pub(super) fn note(&self, added: &AddedJob) -> std::io::Result<()> {
+        self.write(&format!("{}.job", added.job.job), &serde_json::to_vec(added)?)
+    }
+
+    /// Forgets a job; one that is not noted is no error.
+    pub(super) fn forget(&self, job: u32) {
+        for name in [format!("{job}.job"), format!("{job}.sock")] {
+            // It may be gone.
+            let _ = std::fs::remove_file(self.path.join(name));
+        }
+    }
+
+    /// The jobs that were added and have not ended. What cannot be read is reported.
+    pub(super) fn jobs(&self, report: impl Fn(String)) -> Vec<AddedJob> {
+        let names = std::fs::read_dir(&self.path).into_iter().flatten().flatten().map(|entry| entry.path());
+        let mut jobs: Vec<AddedJob> = names
+            .filter(|path| path.extension().is_some_and(|end| end == "job"))
+            .filter_map(|path| {
+                match std::fs::read(&path)
+                    .map_err(serde_json::Error::io)
+                    .and_then(|text| serde_json::from_slice(&text))
+                {
+                    Ok(job) => Some(job),
+                    Err(e) => {
+                        report(format!("{}: cannot read what job was added: {e}", path.display()));
+                        None
+                    }
+                }
+            })
+            .collect();
+        jobs.sort_by_key(|added: &AddedJob| added.job.job);
+        jobs
+    }
+
+    /// Removes everything but the lock: there are no jobs.
+    pub(super) fn clear(&self) {
+        for name in ["control.sock", "leases", "boot"] {
+            // It may be gone.
+            let _ = std::fs::remove_file(self.path.join(name));
+        }
+    }
+
+    /// A path for a socket that is about to be made, without an old one.
+    pub(super) fn socket(&self, name: &str) -> PathBuf {
+        let path = self.path.join(name);
+        // There may be none.
+        let _ = std::fs::remove_file(&path);
+        path
+    }
+}
+
+/// Lets only the owner use a socket, and gives it to them.
+pub(super) fn give(path: &Path, uid: u32) -> std::io::Result<()> {
+    std::fs::set_permissions(path, Permissions::from_mode(0o600))?;
+    std::os::unix::fs::lchown(path, Some(uid), None)
+}

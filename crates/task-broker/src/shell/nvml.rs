@@ -1,0 +1,47 @@
+//! What NVML shows.
+
+use std::path::PathBuf;
+
+use error_chain::Chain;
+use gpu_node::nvml::{Nvml, Usage};
+use gpu_node::start_time_of;
+
+use crate::core::{Opened, Process, Sample, Seen};
+
+/// NVML, loaded when it is first needed: a broker without devices needs none.
+pub(super) struct Looker {
+    library: PathBuf,
+    nvml: Option<Nvml>,
+}
+
+impl Looker {
+    pub(super) fn new(library: PathBuf) -> Looker {
+        Looker { library, nvml: None }
+    }
+
+    fn usage(&mut self, uuid: &str) -> Result<Usage, String> {
+        let nvml = match &self.nvml {
+            Some(nvml) => nvml,
+            None => self.nvml.insert(Nvml::load(&self.library).map_err(|e| Chain(&e).to_string())?),
+        };
+        nvml.usage(uuid).map_err(|e| Chain(&e).to_string())
+    }
+
+    /// A device before anybody is let in.
+    pub(super) fn opened(&mut self, uuid: &str) -> Result<Opened, String> {
+        let usage = self.usage(uuid)?;
+        Ok(Opened { uuid: uuid.to_owned(), free: usage.total.saturating_sub(usage.used), used: usage.used })
+    }
+
+    /// A device now. A process that ended between NVML's answer and ours is left out.
+    pub(super) fn look(&mut self, uuid: &str) -> Result<Sample, String> {
+        let usage = self.usage(uuid)?;
+        let seen = |(pid, used)| Some(Seen { process: Process { pid, start: start_time_of(pid)? }, used });
+        Ok(Sample { used: usage.used, processes: usage.processes.into_iter().filter_map(seen).collect() })
+    }
+
+    /// Lets go of the driver, so that others may reset a GPU or change MIG mode.
+    pub(super) fn unload(&mut self) {
+        self.nvml = None;
+    }
+}

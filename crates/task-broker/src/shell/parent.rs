@@ -1,0 +1,87 @@
+//! The process that does nothing but restart the broker, and the one that starts it in the background.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use task_control::Broker;
+
+use super::files::Folder;
+use super::options::Options;
+use super::{ANOTHER_SERVES, ServeError};
+
+/// How long a broker gets to answer for the first time.
+const START: Duration = Duration::from_secs(8);
+/// A broker that lived shorter is restarted after a pause.
+const SHORT_LIFE: Duration = Duration::from_secs(1);
+/// The longest such pause.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// Restarts the broker until it ends by itself.
+///
+/// # Errors
+///
+/// It cannot be started at all.
+pub fn keep_alive(options: &Options) -> Result<ExitCode, ServeError> {
+    // A child of a shell may lead its process group; then it has a session already.
+    let _ = rustix::process::setsid();
+    let program = std::env::current_exe().map_err(ServeError::io("find the broker's own program"))?;
+    let mut pause = Duration::from_millis(100);
+    loop {
+        let start = Instant::now();
+        let mut child = Command::new(&program);
+        child.args(options.arguments()).arg("--serve").current_dir("/");
+        let status = child.status().map_err(ServeError::io("start the broker"))?;
+        match (status.code(), status.signal()) {
+            (Some(0), _) => return Ok(ExitCode::SUCCESS),
+            (Some(code), _) if code == i32::from(ANOTHER_SERVES) => {
+                return Ok(ExitCode::from(ANOTHER_SERVES));
+            }
+            _ => {}
+        }
+        // The broker's file of messages. If it cannot be written, there is nobody to tell.
+        let _ =
+            writeln!(std::io::stderr(), "tessera-broker: the broker ended with {status}: starting it again");
+        if start.elapsed() < SHORT_LIFE {
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        } else {
+            pause = Duration::from_millis(100);
+        }
+    }
+}
+
+/// Starts the broker in the background and returns when it answers.
+///
+/// # Errors
+///
+/// It ends or does not answer in time.
+pub fn start(options: &Options) -> Result<ExitCode, ServeError> {
+    let answers = || Broker::at(&options.run_dir, Duration::from_millis(500)).status().is_ok();
+    if answers() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let folder = Folder::make(&options.run_dir)?;
+    let log = folder.messages()?;
+    let second = |log: &File| log.try_clone().map_err(ServeError::io("open the file of messages again"));
+    let (out, err) = (second(&log)?, second(&log)?);
+    let program = std::env::current_exe().map_err(ServeError::io("find the broker's own program"))?;
+    let mut parent = Command::new(program);
+    parent.args(options.arguments()).current_dir("/").stdin(Stdio::null()).stdout(out).stderr(err);
+    let mut parent = parent.spawn().map_err(ServeError::io("start the broker"))?;
+    let start = Instant::now();
+    while start.elapsed() < START {
+        if answers() {
+            return Ok(ExitCode::SUCCESS);
+        }
+        let ended = parent.try_wait().map_err(ServeError::io("look after the broker"))?;
+        // Another one may just have been started.
+        if ended.is_some_and(|status| status.code() != Some(i32::from(ANOTHER_SERVES))) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Err(ServeError::NoAnswer { messages: folder.path().join("broker.log") })
+}

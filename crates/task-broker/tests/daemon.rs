@@ -1,0 +1,510 @@
+//! The daemon, with the simulated NVML: what only processes, sockets and files show.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
+use task_control::status::TaskState;
+use task_control::{Broker, Device, Job, Status};
+use task_wire::{Begin, Code, REPLY_LEN, Reply, Request, Text};
+
+const GIB: u64 = 1 << 30;
+
+/// A node with one simulated GPU, and its broker.
+struct Node {
+    dir: tempfile::TempDir,
+    library: PathBuf,
+    parent: Option<Child>,
+    uuid: String,
+}
+
+/// The simulator's programs, built beside this test.
+fn built(name: &str) -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    // A library stands beside the tests too, and above them only if it was asked for by name.
+    let found = test.ancestors().skip(1).take(2).map(|dir| dir.join(name)).find(|path| path.exists());
+    found.unwrap_or_else(|| panic!("{name} is missing: cargo build -p nvml-sim"))
+}
+
+impl Node {
+    fn new() -> Node {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        std::fs::write(at("node.toml"), "[[gpus]]\nmodel = \"a30-24gb\"\ncount = 1\n").unwrap();
+        std::fs::create_dir(at("lib")).unwrap();
+        let library = at("lib").join("libnvidia-ml.so.1");
+        std::os::unix::fs::symlink(built("libnvidia_ml.so"), &library).unwrap();
+        let mut create = Command::new(built("nvml-sim"));
+        create.arg("create").arg("--node").arg(at("node.toml")).arg("--state").arg(at("state"));
+        let created = create.arg("--root").arg(at("root")).args(["--name", "n1"]).output().unwrap();
+        assert!(created.status.success(), "{created:?}");
+        let mut show = Command::new(built("nvml-sim"));
+        let shown = show.args(["show", "--json", "--state"]).arg(at("state")).output().unwrap();
+        let text = String::from_utf8(shown.stdout).unwrap();
+        let from = text.find("GPU-").unwrap();
+        let uuid = text[from..from + 40].to_owned();
+        Node { dir, library, parent: None, uuid }
+    }
+
+    fn started() -> Node {
+        let mut node = Node::new();
+        node.start();
+        node
+    }
+
+    fn run_dir(&self) -> PathBuf {
+        self.dir.path().join("run")
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tessera-broker"));
+        command.arg("--run-dir").arg(self.run_dir()).arg("--nvml").arg(&self.library);
+        command
+            .arg("--log")
+            .arg(self.dir.path().join("events"))
+            .env("NVML_SIM_STATE", self.dir.path().join("state"));
+        command
+    }
+
+    fn start(&mut self) {
+        self.parent = Some(self.command().stderr(Stdio::null()).spawn().unwrap());
+        wait("an answer", || self.broker().status().ok());
+    }
+
+    fn broker(&self) -> Broker {
+        Broker::at(&self.run_dir(), Duration::from_secs(5))
+    }
+
+    fn status(&self) -> Status {
+        wait("an answer", || self.broker().status().ok())
+    }
+
+    fn device(&self) -> Device {
+        Device {
+            uuid: self.uuid.clone(),
+            group: "g0".to_owned(),
+            mps_pipe: Some("/run/pipe".into()),
+            memory_mib: 24 << 10,
+            sms: 56,
+            workers: 8,
+        }
+    }
+
+    fn add(&self, job: u32, uid: u32) {
+        let devices = vec![self.device()];
+        self.broker().add(&Job { job, uid, seats: 4, gpu_mem_mib: None, devices }).unwrap();
+    }
+
+    fn client(&self, job: u32) -> Client {
+        wait("a connection", || Client::connect(&task_control::socket(&self.run_dir(), job)))
+    }
+
+    fn events(&self) -> String {
+        std::fs::read_to_string(self.dir.path().join("events")).unwrap()
+    }
+
+    /// Shows a process to NVML, as CUDA would.
+    fn uses(&self, pid: u32, mib: u64) {
+        let mut add = Command::new(built("nvml-sim"));
+        add.args([
+            "proc",
+            "add",
+            "--gpu",
+            "0",
+            "--pid",
+            &pid.to_string(),
+            "--memory-mib",
+            &mib.to_string(),
+            "--mps",
+        ]);
+        assert!(add.arg("--state").arg(self.dir.path().join("state")).status().unwrap().success());
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        if let Ok(status) = self.broker().status() {
+            kill(status.parent);
+            kill(status.child);
+        }
+        if let Some(parent) = &mut self.parent {
+            let _ = parent.kill();
+            let _ = parent.wait();
+        }
+    }
+}
+
+fn kill(pid: u32) {
+    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+}
+
+fn wait<T>(what: &str, mut get: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(it) = get() {
+            return it;
+        }
+        assert!(start.elapsed() < Duration::from_secs(20), "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+struct Client(OwnedFd);
+
+impl Client {
+    fn connect(path: &Path) -> Option<Client> {
+        let fd =
+            rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+                .ok()?;
+        rustix::net::connect(&fd, &SocketAddrUnix::new(path).ok()?).ok()?;
+        Some(Client(fd))
+    }
+
+    fn send(&self, bytes: &[u8]) -> bool {
+        rustix::net::send(&self.0, bytes, SendFlags::NOSIGNAL).is_ok()
+    }
+
+    /// `None` once it is hung up.
+    fn reply(&self) -> Option<Reply> {
+        let mut buffer = [0; REPLY_LEN];
+        match rustix::net::recv(&self.0, &mut buffer[..], RecvFlags::empty()) {
+            Ok((_, 0)) | Err(_) => None,
+            Ok(_) => Some(Reply::decode(&buffer).unwrap()),
+        }
+    }
+
+    fn is_silent(&self) -> bool {
+        let mut buffer = [0; REPLY_LEN];
+        rustix::net::recv(&self.0, &mut buffer[..], RecvFlags::DONTWAIT)
+            .is_err_and(|e| e == rustix::io::Errno::AGAIN)
+    }
+
+    fn begin(&self, nonce: u64, mem: u64) -> bool {
+        let bound = Text::EMPTY;
+        let begin = Begin {
+            image: 1,
+            nonce,
+            mem,
+            managed: 0,
+            blocks: 8,
+            threads: 64,
+            whole: false,
+            sticky: false,
+            bound,
+        };
+        self.send(&Request::Begin(begin).encode())
+    }
+
+    fn free(&self, nonce: u64) -> bool {
+        self.send(&Request::Free { image: 1, nonce }.encode())
+    }
+
+    fn granted(&self, nonce: u64) -> u64 {
+        match self.reply() {
+            Some(Reply::Granted(grant)) if grant.nonce == nonce => grant.task,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn states(status: &Status) -> Vec<(TaskState, u64)> {
+    status.jobs.iter().flat_map(|job| &job.tasks).map(|task| (task.state, task.mem_mib)).collect()
+}
+
+#[test]
+fn a_job_comes_holds_and_goes() {
+    let mut node = Node::started();
+    node.add(12, 0);
+    node.add(12, 0);
+    let client = node.client(12);
+    assert!(client.begin(1, 3 * GIB));
+    client.granted(1);
+    assert!(client.begin(2, 40 * GIB));
+    let Some(Reply::Refused(refused)) = client.reply() else { panic!() };
+    assert_eq!((refused.code, refused.need), (Code::TooLarge, 40 * GIB));
+    let status = node.status();
+    assert_eq!(states(&status), [(TaskState::Running, 3072)]);
+    assert_eq!(status.jobs[0].tasks[0].pid, std::process::id());
+    assert_eq!((status.devices[0].leased_mib, status.devices[0].overhead_mib), (3072, 512));
+    assert!(status.devices[0].mem_mib > 23_000, "what NVML shows free");
+    assert!(
+        matches!(node.broker().stop(), Err(task_control::ControlError::Refused(why)) if why.contains("1 jobs"))
+    );
+    assert_eq!(node.broker().end(12).unwrap().jobs, 0);
+    assert!(client.reply().is_none(), "hung up");
+    assert!(Client::connect(&task_control::socket(&node.run_dir(), 12)).is_none());
+    node.broker().stop().unwrap();
+    assert!(node.parent.take().unwrap().wait().unwrap().success());
+    let left: Vec<_> =
+        std::fs::read_dir(node.run_dir().join("tasks")).unwrap().flatten().map(|e| e.file_name()).collect();
+    assert_eq!(left, ["lock"]);
+    let events = node.events();
+    for part in
+        [r#""ev":"begin""#, r#""ev":"grant""#, r#""ev":"refuse""#, r#""ev":"free""#, &node.uuid, r#""pid":"#]
+    {
+        assert!(events.contains(part), "{part} in {events}");
+    }
+}
+
+/// Kills and waits until the process is gone.
+fn kill_and_wait(pid: u32) {
+    kill(pid);
+    wait("an end", || gpu_node::start_time_of(pid).is_none().then_some(()));
+}
+
+#[test]
+fn no_lease_is_lost_or_doubled_when_the_broker_is_killed() {
+    for what in ["child", "parent", "both"] {
+        let mut node = Node::started();
+        node.add(12, 0);
+        let holder = node.client(12);
+        assert!(holder.begin(1, 10 * GIB) && holder.begin(2, 2 * GIB));
+        let task = holder.granted(1);
+        holder.granted(2);
+        // A process of its own waits for more than is left.
+        let waiter = Waiter::start(&node, 20 * GIB);
+        wait("a waiting task", || {
+            states(&node.status()).contains(&(TaskState::Waiting, 20 << 10)).then_some(())
+        });
+        let before = node.status();
+        if what != "child" {
+            kill(before.parent);
+            let _ = node.parent.take().unwrap().wait();
+        }
+        if what != "parent" {
+            kill_and_wait(before.child);
+        }
+        if what == "both" {
+            assert!(node.broker().status().is_err(), "{what}");
+            node.start();
+        }
+        let after = node.status();
+        assert_eq!(before.devices, after.devices, "{what}");
+        assert_eq!(states(&before), states(&after), "{what}");
+        // The same begin again is the same grant.
+        let again = if what == "parent" { holder } else { node.client(12) };
+        assert!(again.begin(1, 10 * GIB));
+        assert_eq!(again.granted(1), task, "{what}");
+        assert!(again.free(1) && again.free(2));
+        assert_eq!(again.reply(), Some(Reply::Freed { nonce: 1 }));
+        assert_eq!(again.reply(), Some(Reply::Freed { nonce: 2 }));
+        waiter.granted();
+    }
+}
+
+/// Another process with a task: this program again, as [`waits_in_another_process`].
+struct Waiter(Child);
+
+impl Waiter {
+    fn start(node: &Node, mem: u64) -> Waiter {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "waits_in_another_process", "--nocapture"]).stdout(Stdio::null());
+        command
+            .env("TEST_SOCKET", task_control::socket(&node.run_dir(), 12))
+            .env("TEST_MEM", mem.to_string());
+        Waiter(command.spawn().unwrap())
+    }
+
+    fn granted(mut self) {
+        assert!(self.0.wait().unwrap().success());
+    }
+
+    fn kill(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+/// Does nothing unless another test starts it: begins a task, comes back after each hang-up, and ends once it is granted.
+#[test]
+fn waits_in_another_process() {
+    let Ok(socket) = std::env::var("TEST_SOCKET") else { return };
+    let mem = std::env::var("TEST_MEM").unwrap().parse().unwrap();
+    wait("a grant", || {
+        let client = Client::connect(Path::new(&socket))?;
+        client.begin(77, mem);
+        client.reply().filter(|reply| matches!(reply, Reply::Granted(_)))
+    });
+    if std::env::var("TEST_HOLD").is_ok() {
+        std::thread::sleep(Duration::from_secs(60));
+    }
+}
+
+#[test]
+fn a_killed_process_is_quarantined_while_nvml_shows_memory() {
+    let node = Node::started();
+    node.add(12, 0);
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "waits_in_another_process", "--nocapture"]).stdout(Stdio::null());
+    command
+        .env("TEST_SOCKET", task_control::socket(&node.run_dir(), 12))
+        .env("TEST_MEM", (20 * GIB).to_string());
+    let mut holder = Waiter(command.env("TEST_HOLD", "1").spawn().unwrap());
+    wait("a grant", || states(&node.status()).contains(&(TaskState::Running, 20 << 10)).then_some(()));
+    let client = node.client(12);
+    assert!(client.begin(1, 10 * GIB));
+    // A stranger's memory stays where it is; nothing is promised on it.
+    let mut stranger = Command::new("sleep").arg("600").spawn().unwrap();
+    node.uses(stranger.id(), 15 << 10);
+    holder.kill();
+    wait("an end", || {
+        node.status().devices.first().filter(|d| d.leased_mib == 0 && d.quarantined_mib == 0).map(|_| ())
+    });
+    wait("a charge", || (node.status().devices[0].overhead_mib >= 15 << 10).then_some(()));
+    assert!(client.is_silent(), "9 GiB are not there for it");
+    stranger.kill().unwrap();
+    stranger.wait().unwrap();
+    client.granted(1);
+}
+
+#[test]
+fn noise_is_answered_or_hung_up_and_changes_nothing() {
+    let node = Node::started();
+    node.add(12, 0);
+    let holder = node.client(12);
+    assert!(holder.begin(1, GIB));
+    holder.granted(1);
+    let before = node.status();
+    let mut other = Request::Hello { image: 1 }.encode();
+    other[4] = 2;
+    let long = [7; 5000];
+    for noise in [&b"GET / HTTP/1.1"[..], &other, &[0; 128], &long, &other[..5]] {
+        let client = node.client(12);
+        assert!(client.send(noise));
+        let Some(Reply::Refused(refused)) = client.reply() else { panic!("{noise:?}") };
+        assert_eq!(refused.code, Code::Unreadable);
+        assert!(client.reply().is_none(), "hung up");
+    }
+    for (blocks, threads, code) in
+        [(0, 32, Code::BadLaunch), (1, 1025, Code::BadLaunch), (1, 0, Code::BadLaunch)]
+    {
+        let bound = Text::EMPTY;
+        let begin = Begin {
+            image: 1,
+            nonce: 9,
+            mem: 1,
+            managed: 0,
+            blocks,
+            threads,
+            whole: false,
+            sticky: false,
+            bound,
+        };
+        assert!(holder.send(&Request::Begin(begin).encode()));
+        assert!(matches!(holder.reply(), Some(Reply::Refused(r)) if r.code == code && r.nonce == 9));
+    }
+    assert!(holder.begin(9, 1 << 63));
+    assert!(matches!(holder.reply(), Some(Reply::Refused(r)) if r.code == Code::TooLarge));
+    assert!(holder.free(8));
+    assert!(matches!(holder.reply(), Some(Reply::Refused(r)) if r.code == Code::Unknown));
+    // More connections than a job may have: the rest is hung up, and those that are there go on.
+    let crowd: Vec<Client> = (0..2000).map(|_| node.client(12)).collect();
+    let hung_up = crowd
+        .iter()
+        .filter(|client| !client.send(&Request::Hello { image: 1 }.encode()) || client.reply().is_none())
+        .count();
+    assert!((900..1100).contains(&hung_up), "{hung_up}");
+    drop(crowd);
+    assert_eq!(before.devices, node.status().devices);
+    assert!(holder.free(1));
+    assert_eq!(holder.reply(), Some(Reply::Freed { nonce: 1 }));
+}
+
+#[test]
+fn nobody_else_can_connect_or_touch_its_files() {
+    let node = Node::started();
+    // Others must be able to reach the folder for the test to mean something.
+    for dir in [node.dir.path(), &node.run_dir()] {
+        std::fs::set_permissions(dir, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    node.add(12, 1001);
+    let folder = node.run_dir().join("tasks");
+    let modes: BTreeMap<String, (u32, u32)> = std::fs::read_dir(&folder)
+        .unwrap()
+        .flatten()
+        .map(|e| {
+            let meta = e.metadata().unwrap();
+            use std::os::unix::fs::MetadataExt;
+            (e.file_name().into_string().unwrap(), (meta.uid(), meta.mode() & 0o777))
+        })
+        .collect();
+    assert_eq!(modes["12.sock"], (1001, 0o600));
+    assert!(
+        modes.iter().all(|(name, (uid, mode))| *mode == 0o600 && (*uid == 0 || name == "12.sock")),
+        "{modes:?}"
+    );
+    // Root can open the socket, but is not the job's user.
+    let root = node.client(12);
+    assert!(!root.begin(1, 1) || root.reply().is_none(), "hung up");
+    let as_user = |user: u32, name: &str| {
+        let code = "socket(S, AF_UNIX, SOCK_SEQPACKET, 0) && connect(S, sockaddr_un($ARGV[0])) or exit 1";
+        let mut perl = Command::new("setpriv");
+        perl.args([
+            &format!("--reuid={user}"),
+            "--clear-groups",
+            "--regid=65534",
+            "perl",
+            "-MSocket",
+            "-e",
+            code,
+        ]);
+        perl.arg(folder.join(name)).current_dir("/").stderr(Stdio::null()).status().unwrap().success()
+    };
+    assert!(as_user(1001, "12.sock"));
+    assert!(!as_user(1002, "12.sock") && !as_user(1001, "control.sock"));
+    let mut touch = Command::new("setpriv");
+    touch.args(["--reuid=1001", "--clear-groups", "--regid=65534", "touch"]).arg(folder.join("99.sock"));
+    assert!(!touch.stderr(Stdio::null()).status().unwrap().success(), "nobody else makes files there");
+}
+
+#[test]
+fn it_is_idle_small_and_quick_to_recover() {
+    let mut node = Node::started();
+    node.add(12, 0);
+    let client = node.client(12);
+    for nonce in 0..1000 {
+        assert!(client.begin(nonce, 2 << 20));
+        client.granted(nonce);
+    }
+    let child = node.status().child;
+    let before = node.status().devices;
+    kill_and_wait(child);
+    let after = node.status();
+    assert_eq!((after.devices[0].leased_mib, before[0].leased_mib), (2000, 2000));
+    let rss = std::fs::read_to_string(format!("/proc/{}/status", after.child)).unwrap();
+    let rss = rss.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap().trim().to_owned();
+    let rss_kib: u64 = rss.split(' ').next().unwrap().parse().unwrap();
+    assert!(rss_kib < 16 << 10, "{rss}");
+    node.broker().end(12).unwrap();
+    node.broker().stop().unwrap();
+    assert!(node.parent.take().unwrap().wait().unwrap().success());
+}
+
+#[test]
+fn started_twice_in_the_background_it_serves_once() {
+    let node = Node::new();
+    for _ in 0..2 {
+        let started = node.command().arg("--daemon").output().unwrap();
+        assert!(started.status.success(), "{started:?}");
+    }
+    let status = node.status();
+    assert_ne!(status.parent, status.child);
+    node.broker().stop().unwrap();
+    wait("an end", || node.broker().status().is_err().then_some(()));
+    // A folder that others can write to is not used.
+    std::fs::set_permissions(
+        node.run_dir().join("tasks"),
+        std::os::unix::fs::PermissionsExt::from_mode(0o777),
+    )
+    .unwrap();
+    let refused = node.command().arg("--daemon").output().unwrap();
+    assert!(
+        !refused.status.success() && String::from_utf8_lossy(&refused.stderr).contains("must be a directory")
+    );
+}

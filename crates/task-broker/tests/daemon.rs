@@ -508,3 +508,43 @@ fn started_twice_in_the_background_it_serves_once() {
         !refused.status.success() && String::from_utf8_lossy(&refused.stderr).contains("must be a directory")
     );
 }
+
+/// Does nothing unless another test starts it: threads that begin and free tasks through the C interface.
+#[test]
+fn uses_the_library() {
+    if std::env::var("TEST_LIBRARY").is_err() {
+        return;
+    }
+    let threads: Vec<_> = (0..8)
+        .map(|_| {
+            std::thread::spawn(|| {
+                for _ in 0..50 {
+                    let task = tessera_task::ffi::tessera_task_begin(GIB, 128, 8);
+                    assert!(task > 0, "{task}");
+                    tessera_task::ffi::tessera_task_select(task);
+                    tessera_task::ffi::tessera_task_free(task);
+                    tessera_task::ffi::tessera_task_free(task);
+                }
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    assert_eq!(std::env::var("CUDA_MPS_PIPE_DIRECTORY").as_deref(), Ok("/run/pipe"));
+    assert!(std::env::var("CUDA_VISIBLE_DEVICES").unwrap().starts_with("GPU-"));
+    assert!(tessera_task::ffi::tessera_task_begin(1 << 63, 128, 8) < 0);
+    assert!(tessera_task::ffi::tessera_task_begin(1, 1025, 8) < 0);
+}
+
+#[test]
+fn threads_of_a_program_share_the_library_while_the_broker_is_killed() {
+    let node = Node::started();
+    node.add(12, 0);
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "uses_the_library"]).stdout(Stdio::null()).stderr(Stdio::null());
+    command.env("TESSERA_TASK_SOCKET", task_control::socket(&node.run_dir(), 12)).env("TEST_LIBRARY", "1");
+    let mut program = command.spawn().unwrap();
+    kill_and_wait(node.status().child);
+    assert!(program.wait().unwrap().success());
+    let over = || node.status().devices.first().filter(|d| d.leased_mib == 0 && d.workers == 0).map(|_| ());
+    wait("an end", over);
+}

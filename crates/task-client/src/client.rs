@@ -1,0 +1,197 @@
+//! The connection to the broker, shared by the threads of a process.
+//!
+//! Each call sends its request and waits. Whoever finds nobody reading reads for all. When the connection breaks, because the
+//! broker was restarted, each call sends its request again: the same nonce gets the same answer.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
+use task_wire::{Begin, Code, Grant, REPLY_LEN, Refused, Reply, Request};
+
+/// How long a broker gets to come back.
+const PATIENCE: Duration = Duration::from_secs(60);
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Why a task has no device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoDevice {
+    /// The broker's answer.
+    Refused(Box<Refused>),
+    /// There is no broker, or the job ended.
+    NoBroker,
+}
+
+#[derive(Default)]
+struct State {
+    connection: Option<Arc<OwnedFd>>,
+    /// Counts connections.
+    generation: u64,
+    is_read: bool,
+    replies: BTreeMap<u64, Reply>,
+}
+
+/// A process's connection.
+pub struct Client {
+    socket: PathBuf,
+    pid: u32,
+    image: u64,
+    next: AtomicU64,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Client {
+    /// A client of the broker that listens at `socket`, in program image `image`. Does nothing yet.
+    #[must_use]
+    pub fn new(socket: &Path, image: u64) -> Client {
+        Client {
+            socket: socket.to_owned(),
+            pid: std::process::id(),
+            image,
+            next: AtomicU64::new(1),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// Whether this is the process that made it, not a fork of it.
+    #[must_use]
+    pub fn is_ours(&self) -> bool {
+        self.pid == std::process::id()
+    }
+
+    /// Waits for a device.
+    ///
+    /// # Errors
+    ///
+    /// No device will ever hold the task, or there is no broker.
+    pub fn begin(&self, begin: &Begin) -> Result<Grant, NoDevice> {
+        let nonce = self.next.fetch_add(1, Ordering::Relaxed);
+        match self.call(nonce, &Request::Begin(Begin { image: self.image, nonce, ..*begin })) {
+            Some(Reply::Granted(grant)) => Ok(grant),
+            Some(Reply::Refused(refused)) => Err(NoDevice::Refused(Box::new(refused))),
+            _ => Err(NoDevice::NoBroker),
+        }
+    }
+
+    /// Ends a task. `false` where the broker did not know it.
+    pub fn free(&self, nonce: u64) -> bool {
+        let reply = self.call(nonce, &Request::Free { image: self.image, nonce });
+        !matches!(reply, Some(Reply::Refused(Refused { code: Code::Unknown, .. })))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // No code that holds the lock panics half-way.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn call(&self, nonce: u64, request: &Request) -> Option<Reply> {
+        let mut since = Instant::now();
+        loop {
+            let (connection, generation) = self.connection(&mut since)?;
+            if rustix::net::send(&*connection, &request.encode(), SendFlags::NOSIGNAL).is_err() {
+                self.broken(generation);
+                continue;
+            }
+            since = Instant::now();
+            if let Some(reply) = self.answer(nonce, &connection, generation) {
+                return Some(reply);
+            }
+        }
+    }
+
+    /// The reply to `nonce`; `None` once the connection broke.
+    fn answer(&self, nonce: u64, connection: &OwnedFd, generation: u64) -> Option<Reply> {
+        let mut state = self.lock();
+        loop {
+            if let Some(reply) = state.replies.remove(&nonce) {
+                return Some(reply);
+            }
+            if state.generation != generation {
+                return None;
+            }
+            if state.is_read {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            state.is_read = true;
+            drop(state);
+            let received = receive(connection);
+            state = self.lock();
+            state.is_read = false;
+            match received {
+                Some(reply) => drop(nonce_of(&reply).map(|nonce| state.replies.insert(nonce, reply))),
+                None => break_off(&mut state, generation),
+            }
+            self.changed.notify_all();
+        }
+    }
+
+    /// The connection, made anew if there is none; `None` if the broker does not come back.
+    fn connection(&self, since: &mut Instant) -> Option<(Arc<OwnedFd>, u64)> {
+        loop {
+            let mut state = self.lock();
+            if let Some(connection) = &state.connection {
+                return Some((Arc::clone(connection), state.generation));
+            }
+            match connect(&self.socket) {
+                Ok(fd) => {
+                    let connection = Arc::new(fd);
+                    state.connection = Some(Arc::clone(&connection));
+                    return Some((connection, state.generation));
+                }
+                // A broker that is started again makes its sockets again.
+                Err(Errno::NOENT | Errno::CONNREFUSED | Errno::AGAIN) if since.elapsed() < PATIENCE => {}
+                Err(_) => return None,
+            }
+            drop(state);
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    fn broken(&self, generation: u64) {
+        break_off(&mut self.lock(), generation);
+        self.changed.notify_all();
+    }
+}
+
+fn break_off(state: &mut State, generation: u64) {
+    if state.generation == generation {
+        state.connection = None;
+        state.generation += 1;
+    }
+}
+
+fn connect(socket: &Path) -> Result<OwnedFd, Errno> {
+    let fd =
+        rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+    rustix::net::connect(&fd, &SocketAddrUnix::new(socket)?)?;
+    Ok(fd)
+}
+
+/// The next reply; `None` where the broker hung up or speaks another version.
+fn receive(connection: &OwnedFd) -> Option<Reply> {
+    let mut buffer = [0; REPLY_LEN];
+    loop {
+        match rustix::net::recv(connection, &mut buffer[..], RecvFlags::empty()) {
+            Err(Errno::INTR) => {}
+            Err(_) | Ok((_, 0)) => return None,
+            Ok((_, length)) => return Reply::decode(&buffer[..length.min(REPLY_LEN)]).ok(),
+        }
+    }
+}
+
+fn nonce_of(reply: &Reply) -> Option<u64> {
+    match reply {
+        Reply::Granted(grant) => Some(grant.nonce),
+        Reply::Refused(refused) => Some(refused.nonce),
+        Reply::Freed { nonce } => Some(*nonce),
+        Reply::Welcome(_) => None,
+    }
+}

@@ -45,6 +45,12 @@ const PLUGIN_FILES: [(&str, &str); 3] = [
 ];
 /// Programs and the simulator, the same for every Slurm.
 const COMMON: [&str; 2] = ["tessera", "nvml-sim"];
+/// The simulator's libraries, each with the name that programs look for. Jobs find them by `LD_LIBRARY_PATH`.
+const LIBRARIES: [(&str, &str); 3] = [
+    ("libnvidia_ml.so", "libnvidia-ml.so.1"),
+    ("libcuda.so", "libcuda.so.1"),
+    ("libcudart.so", "libcudart.so.12"),
+];
 
 /// Builds plugins, CLI and simulator.
 ///
@@ -57,7 +63,7 @@ pub fn build(slurm: &Slurm, profile: Profile) -> Result<(), HarnessError> {
         let lock = being_built(slurm.release)?;
         return at(&lock_path(slurm.release), lock.lock_shared());
     }
-    let common = ["tessera-cli", "nvml-sim"];
+    let common = ["tessera-cli", "nvml-sim", "cuda-sim", "cudart-sim"];
     let build = |mut command: Command| run(&mut command)?.ok().map(drop);
     if slurm.build == target_dir() {
         return build(cargo("build", &[&common[..], &PLUGINS].concat(), profile, &target_dir()));
@@ -119,7 +125,9 @@ pub(crate) fn install_common(layout: &Layout, profile: Profile) -> Result<(), Ha
     for program in COMMON {
         copy(&from.join(program), &layout.at("bin").join(program))?;
     }
-    copy(&from.join("libnvidia_ml.so"), &layout.at("lib").join("libnvidia-ml.so.1"))?;
+    for (built, name) in LIBRARIES {
+        copy(&from.join(built), &layout.at("lib").join(name))?;
+    }
     let real = real_parts().join("usr/bin");
     for program in ["nvidia-smi", "nvidia-cuda-mps-control"] {
         copy(&real.join(program), &layout.at("bin").join(program))?;

@@ -146,6 +146,29 @@ fn threads_and_children() {
 }
 
 #[test]
+fn exec_ends_what_the_program_before_held() {
+    let node = Node::new(V100);
+    let lines =
+        node.client(&format!("init context 0 context 1 alloc {} exec init context 0 info", 9000 * MIB));
+    assert_eq!(lines[4..], ["init: 0", "context: 0", "info: 0 14832 15136"]);
+    assert_eq!((node.used(0, None), node.used(1, None)), (0, 0));
+}
+
+/// A stopped process keeps its memory, and nobody waits for it.
+#[test]
+fn a_stopped_process_keeps_its_memory() {
+    let node = Node::new(&format!("late_free_ms = 200\n{V100}"));
+    let (client, _) = node.waiting(&format!("init context 0 alloc {} wait", 1000 * MIB), &[]);
+    let pid = rustix::process::Pid::from_child(&client.0);
+    rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(600));
+    assert_eq!(node.used(0, None), V100_CONTEXT_MIB + 1000);
+    client.kill();
+    // Its last beat is long past: there is no late freeing.
+    assert_eq!(node.used(0, None), 0);
+}
+
+#[test]
 fn every_operation_has_its_line() {
     let node = Node::new(V100);
     node.client(&format!("init context 1 alloc 5 alloc {} free alloc {}", 3 * MIB, 99_999 * MIB));

@@ -68,6 +68,24 @@ impl Accounts<'_> {
         self.log.write(record.pid, mig.unwrap_or(gpu), Op::Exit, record.total(), left, 0);
     }
 
+    /// Removes what the process held before it started this program: exec ends contexts, and pid and start time stay the same.
+    ///
+    /// # Errors
+    ///
+    /// [`Code::Unknown`] if the table cannot be read or written.
+    pub fn forget_former_program(&self) -> Answer<()> {
+        self.change(|state, table| {
+            let started = start_time(self.pid);
+            let former = table.records().filter(|(_, r)| r.pid == self.pid && Some(r.started) == started);
+            let former: Vec<(usize, Record)> = former.map(|(slot, r)| (slot, *r)).collect();
+            for (slot, record) in former {
+                table.put(slot, None).map_err(|_| Code::Unknown)?;
+                self.log_exit(state, table, &record);
+            }
+            Ok(())
+        })
+    }
+
     /// Registers this process on the device with a context's memory. Returns the slot of its record.
     ///
     /// # Errors

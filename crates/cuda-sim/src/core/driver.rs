@@ -110,7 +110,7 @@ impl Driver {
         let devices = device::devices(&session, &settings)?;
         let cuda_version = session.state().map_err(|_| Code::NoDevice)?.node.cuda_version;
         let inner = Inner { on: vec![OnDevice::default(); devices.len()], ..Inner::default() };
-        Ok(Driver {
+        let driver = Driver {
             session,
             settings,
             log: Log::from_env(),
@@ -118,7 +118,9 @@ impl Driver {
             devices,
             cuda_version,
             inner: Mutex::new(inner),
-        })
+        };
+        driver.accounts().forget_former_program()?;
+        Ok(driver)
     }
 
     /// The process that opened it: a child that was forked since may not use it.

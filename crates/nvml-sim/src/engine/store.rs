@@ -17,6 +17,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use super::code::{Answer, Code};
 use super::meter::{Meter, Reading};
@@ -27,6 +28,9 @@ use super::worker::{Folder, Registered, Worker};
 const MAGIC: &str = "nvml-sim";
 /// Magic, format version, generation, newline.
 const HEADER: usize = 8 + 1 + 1 + 1 + 16 + 1;
+
+/// How long a change of the state waits for the table of CUDA contexts.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A state file, and the last state read from it.
 #[derive(Debug)]
@@ -157,8 +161,8 @@ impl Store {
             io::ErrorKind::PermissionDenied => Code::NoPermission,
             _ => Code::Unknown,
         })?;
-        // No context may come to an instance that is being destroyed.
-        let table = self.table.lock();
+        // No context may come to an instance that is being destroyed. A program that is stopped with the lock cannot prevent the change.
+        let table = self.table.lock_within(PATIENCE);
         let (generation, old) = self.load()?;
         if old.tree_dirty {
             // An earlier writer died between the state and the files: finish its work before changing anything.
@@ -168,8 +172,9 @@ impl Store {
         add(&mut state, self.workers.read());
         // What a GPU did until now, it did in the state before the change.
         self.integrate(&state)?;
-        if let Ok(table) = &table {
-            add_cuda(&mut state, table.records().map(|(_, record)| record));
+        match &table {
+            Ok(table) => add_cuda(&mut state, table.records().map(|(_, record)| record)),
+            Err(_) => add_cuda(&mut state, self.table.read().unwrap_or_default().iter()),
         }
         let answer = change(&mut state)?;
         let workers = std::mem::take(&mut state.workers);

@@ -5,7 +5,8 @@
 //!
 //! Approach: one file beside the state, `STATE.cuda`, that every user may write: a header and records of fixed size. A change is made
 //! under the file's `flock` and is one write of one record, so a process killed between two instructions leaves a whole table.
-//! A record belongs to a process by its pid and start time.
+//! A record belongs to a process by its pid and start time. Readers take no lock: a process that is stopped while it holds the lock must
+//! not keep `nvidia-smi` waiting. A record that is half there belongs to no live process yet, or no longer.
 //!
 //! Late freeing: the driver needs a moment to take a dead process's memory back. A live process renews its record's `beat_ms` every
 //! [`BEAT_MS`]; after its death the record counts until `late_free_ms` (node file) after the last beat. Nobody needs to have watched.
@@ -14,6 +15,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use super::process::{Process, start_time};
 
@@ -151,7 +153,7 @@ impl Table {
         file.write_all_at(&header, 0)
     }
 
-    /// Every record, after a writer is done. A node that was made without a table has none.
+    /// Every record. A node that was made without a table has none.
     ///
     /// # Errors
     ///
@@ -161,8 +163,25 @@ impl Table {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             other => other?,
         };
-        file.lock_shared()?;
         Ok(load(&file)?.into_iter().flatten().collect())
+    }
+
+    /// As [`Table::lock`], for at most `patience`.
+    ///
+    /// # Errors
+    ///
+    /// As there; [`io::ErrorKind::WouldBlock`] if somebody holds the lock all the time.
+    pub fn lock_within(&self, patience: Duration) -> io::Result<Locked> {
+        let file = OpenOptions::new().read(true).write(true).open(&self.path)?;
+        let start = Instant::now();
+        while let Err(error) = file.try_lock() {
+            if start.elapsed() > patience {
+                return Err(error.into());
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let slots = load(&file)?;
+        Ok(Locked { file, slots })
     }
 
     /// The table, with other writers kept out until the result is dropped.

@@ -67,3 +67,15 @@ fn what_is_no_table_is_refused() {
     assert_eq!(table.read().unwrap(), [], "an older node has no table");
     assert!(table.lock().is_err());
 }
+
+/// A process may be stopped while it holds the lock.
+#[test]
+fn a_held_lock_keeps_no_reader_waiting() {
+    let (_dir, table) = table();
+    let mut holder = table.lock().unwrap();
+    holder.insert(record(std::process::id(), MIB)).unwrap();
+    assert_eq!(table.read().unwrap().len(), 1);
+    assert_eq!(table.lock_within(Duration::from_millis(5)).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    drop(holder);
+    assert!(table.lock_within(Duration::ZERO).is_ok());
+}

@@ -73,6 +73,15 @@ pub(crate) fn run(prefix: &Path, destdir: Option<&Path>, plugins_for: &For) -> R
     };
     let doc = root.join("share/doc/tessera");
     example(&shared.join("slurm.conf.example"), &doc.join("slurm.conf.example"))?;
+    if on_path("llvm-config-19") && on_path("clang++-19") {
+        let pass = build_pass()?;
+        put(&pass.join("tessera-case-pass.so"), &root.join("lib/tessera/tessera-case-pass.so"))?;
+        put(&pass.join("tessera-clang++"), &root.join("bin/tessera-clang++"))?;
+        let header = shared.join("contrib/case-pass/include/tessera_task.h");
+        put(&header, &root.join("include/tessera_task.h"))?;
+    } else {
+        eprintln!("install: without tessera-clang++: its pass needs Debian's llvm-19-dev and clang-19");
+    }
     for path in files(&shared.join("contrib/example"))? {
         if let Some(name) = path.file_name() {
             example(&path, &doc.join("examples").join(name))?;
@@ -155,6 +164,26 @@ fn adapted(text: &str, prefix: &Path, slurm_plugins: Option<&Path>) -> String {
         Some(dir) => text.replace("/usr/lib/x86_64-linux-gnu/slurm-wlm", &dir.display().to_string()),
         None => text,
     }
+}
+
+/// Builds the compiler pass in `contrib/case-pass`, and returns the directory with the plugin and `tessera-clang++`.
+pub(crate) fn build_pass() -> Result<PathBuf, TaskError> {
+    let dir = target_dir().join("case-pass");
+    at(&dir, fs::create_dir_all(&dir))?;
+    // Tests may build it at the same time.
+    let lock_path = dir.join("lock");
+    let lock = at(&lock_path, fs::File::create(&lock_path))?;
+    at(&lock_path, lock.lock())?;
+    let mut make = Command::new("make");
+    make.args(["--silent", "-j2", "-C"]).arg(workspace().join("contrib/case-pass"));
+    output(make.arg(format!("BUILD={}", dir.display())))?;
+    Ok(dir)
+}
+
+/// Whether a program is installed.
+fn on_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
 }
 
 /// Files directly in `dir`; none if there is no such directory.

@@ -6,6 +6,7 @@ mod clusters;
 mod decide;
 mod kill;
 mod kinds;
+mod pass;
 mod plan;
 mod prolog;
 mod start;
@@ -76,6 +77,8 @@ enum Name {
     Stream,
     /// One decision of the placement engine
     Decide,
+    /// Compiling CUDA programs with the pass, against clang without it
+    Pass,
     /// A batch of moldable tasks as planned, against its plan and against no plan (15 minutes; only when named)
     Plan,
 }
@@ -92,6 +95,9 @@ pub(crate) fn run(bench: &Bench) -> Result<(), TaskError> {
     let mut rows: Vec<Row> = Vec::new();
     if wanted(Name::Decide) {
         rows.extend(decide::measure()?);
+    }
+    if wanted(Name::Pass) {
+        rows.extend(pass::measure()?);
     }
     if wanted(Name::Start) || wanted(Name::Prolog) {
         rows.extend(start::measure(bench, wanted(Name::Start), wanted(Name::Prolog))?);

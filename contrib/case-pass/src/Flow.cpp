@@ -75,6 +75,43 @@ static std::string otherOrigin(const Value &V) {
   return "a computation that the pass does not follow";
 }
 
+/// Calls `Visit` with each instruction that uses an address into the block. Returns false if there are too many to follow.
+template <typename Visitor> static bool blockUsers(const AllocaInst &Block, Visitor Visit) {
+  SmallVector<const Value *, 8> Todo = {&Block};
+  SmallPtrSet<const Value *, 16> Seen;
+  while (!Todo.empty())
+    for (const Use &U : Todo.pop_back_val()->uses()) {
+      auto *User = cast<Instruction>(U.getUser());
+      if (isa<GetElementPtrInst>(User)) {
+        if (Seen.insert(User).second)
+          Todo.push_back(User);
+      } else if (!Visit(*User, U)) {
+        return false;
+      }
+    }
+  return true;
+}
+
+/// The pointers that are stored into a block.
+static SmallVector<Value *, 8> storedPointers(const AllocaInst &Block) {
+  SmallVector<Value *, 8> Result;
+  blockUsers(Block, [&](const Instruction &User, const Use &) {
+    if (auto *Store = dyn_cast<StoreInst>(&User))
+      Result.push_back(const_cast<Value *>(Store->getValueOperand()));
+    return true;
+  });
+  return Result;
+}
+
+/// The block that an address points into at any offset.
+static const AllocaInst *blockOf(const Value *Address) { return dyn_cast<AllocaInst>(getUnderlyingObject(Address)); }
+
+const AllocaInst *Flow::loadedBlock(const Value *V) const {
+  auto *Load = dyn_cast<LoadInst>(V);
+  const AllocaInst *Block = Load ? blockOf(Load->getPointerOperand()) : nullptr;
+  return Block && !Found.count(Block) && isPointerBlock(*Block) ? Block : nullptr;
+}
+
 Origins Flow::origins(Value *V) const {
   Origins Result;
   SmallPtrSet<Value *, 16> Seen;
@@ -97,6 +134,11 @@ Origins Flow::origins(Value *V) const {
         Result.Objects.insert(Index->second);
         Result.Objects.insert(Earlier[Index->second].begin(), Earlier[Index->second].end());
       }
+    } else if (const AllocaInst *Block = loadedBlock(At)) {
+      // An array of pointers with an index that varies: any of them.
+      Seen.insert(const_cast<AllocaInst *>(Block));
+      for (Value *Stored : storedPointers(*Block))
+        Todo.push_back(Stored);
     } else if (Result.Other.empty()) {
       Result.Other = otherOrigin(*At);
     }
@@ -104,31 +146,11 @@ Origins Flow::origins(Value *V) const {
   return Result;
 }
 
-/// The block that an address points into at any offset.
-static const AllocaInst *blockOf(const Value *Address) { return dyn_cast<AllocaInst>(getUnderlyingObject(Address)); }
-
 static bool takesBlock(const CallBase &Call, unsigned At) {
   Api A = apiOf(Call);
   if (A == Api::Stub || A == Api::Memset3D || A == Api::Malloc3D)
     return Call.isByValArgument(At);
   return A == Api::Memcpy3D && At == 0;
-}
-
-/// Calls `Visit` with each instruction that uses an address into the block. Returns false if there are too many to follow.
-template <typename Visitor> static bool blockUsers(const AllocaInst &Block, Visitor Visit) {
-  SmallVector<const Value *, 8> Todo = {&Block};
-  SmallPtrSet<const Value *, 16> Seen;
-  while (!Todo.empty())
-    for (const Use &U : Todo.pop_back_val()->uses()) {
-      auto *User = cast<Instruction>(U.getUser());
-      if (isa<GetElementPtrInst>(User)) {
-        if (Seen.insert(User).second)
-          Todo.push_back(User);
-      } else if (!Visit(*User, U)) {
-        return false;
-      }
-    }
-  return true;
 }
 
 bool Flow::isParameterBlock(const AllocaInst &Block) const {
@@ -140,6 +162,13 @@ bool Flow::isParameterBlock(const AllocaInst &Block) const {
     auto *Call = dyn_cast<CallBase>(&User);
     return Call && Call->isArgOperand(&U) && takesBlock(*Call, Call->getArgOperandNo(&U));
   });
+}
+
+bool Flow::isPointerBlock(const AllocaInst &Block) const {
+  return isParameterBlock(Block) && blockUsers(Block, [](const Instruction &User, const Use &) {
+           auto *Store = dyn_cast<StoreInst>(&User);
+           return !isa<MemIntrinsic>(User) && (!Store || Store->getValueOperand()->getType()->isPointerTy());
+         });
 }
 
 Origins Flow::blockOrigins(const AllocaInst &Block) const {
@@ -215,6 +244,12 @@ void Flow::follow(unsigned Index, const AllocaInst &Slot) {
         // The slot of a variable that the program uses again holds what it held until the next allocation.
         if (!Block || !(Found.count(Block) || isParameterBlock(*Block)))
           Escapes(User, "its address is stored in memory");
+        else if (!Found.count(Block))
+          blockUsers(*Block, [&](const Instruction &Reader, const Use &) {
+            if (isa<LoadInst>(Reader) && Reader.getType()->isPointerTy())
+              Todo.push_back(&Reader);
+            return true;
+          });
       } else if (auto *Call = dyn_cast<CallBase>(&User)) {
         Api A = apiOf(*Call);
         if (isMemoryOp(A) || A == Api::Stub)

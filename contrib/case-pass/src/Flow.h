@@ -55,6 +55,10 @@ private:
   void follow(unsigned Index, const llvm::AllocaInst &Slot);
   /// Nothing but a place to put together what a call gets.
   bool isParameterBlock(const llvm::AllocaInst &Block) const;
+  /// Such a block that holds pointers only, each stored as a whole.
+  bool isPointerBlock(const llvm::AllocaInst &Block) const;
+  /// The block of pointers that a value is loaded from, if it is.
+  const llvm::AllocaInst *loadedBlock(const llvm::Value *V) const;
   Origins blockOrigins(const llvm::AllocaInst &Block) const;
 
   const Sites &Found;

@@ -182,6 +182,10 @@ shapes! {
         main:10
           static [mark:18] [v:16=null] begin 16 free [20] mem 8390656 threads 50 blocks 4
         "
+    pointer_array: r"
+        main:7
+          static [step:18] [buffers:10=128 buffers+8:11=128] begin 10 free [22] mem 8388864 threads 32 blocks 1
+        "
     straight: r"
         main:10
           static [add:21] [da:16=4096 db:17=4096 dc:18=4096] begin 16 free [25] mem 8400896 threads 128 blocks 8

@@ -163,6 +163,7 @@ shapes! {
     managed
     no_free
     pitched
+    pointer_array
     straight
     stream_ordered
     streams

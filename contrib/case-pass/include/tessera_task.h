@@ -32,8 +32,8 @@ int64_t tessera_task_begin(uint64_t mem, uint32_t threads, uint64_t blocks);
 /* Ends a task. What it allocated has been freed and its launches are over. A number that is not above 0 is ignored. */
 void tessera_task_free(int64_t task);
 
-/* Makes the device of a task that has begun the calling thread's current device again. A number that is not above 0 is
- * ignored. Cheap when nothing changes: tessera-clang++ calls it before an operation of a task when another task, or code
+/* Makes the device of a task that has begun the calling thread's current device again. 0 stands for the one device of a
+ * process with tessera_task_sticky(), if it has one already: the call after cudaSetDevice. Negative numbers are ignored. Cheap when nothing changes: tessera-clang++ calls it before an operation of a task when another task, or code
  * that it cannot see, may have selected another device in the meantime. */
 void tessera_task_select(int64_t task);
 

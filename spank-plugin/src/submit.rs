@@ -5,8 +5,9 @@ use std::ops::Range;
 
 use plugin_rt::log;
 use plugin_rt::read_file::{EDGE_LIST, read_small};
+use protocol::Isolation;
 use protocol::set_summary::MATCH_ENV;
-use protocol::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, encode_request};
+use protocol::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, encode_request, parse_request};
 
 use crate::args::Args;
 use crate::ffi::{Context, Spank, SpankError};
@@ -77,6 +78,25 @@ fn inside_a_job(env: &dyn Fn(&str) -> Option<String>) -> bool {
     ["SLURM_JOB_ID", "SLURM_JOBID"].iter().any(|name| env(name).is_some_and(|v| !v.is_empty()))
 }
 
+/// Whether the command runs in a job that has instances or a share. The variables tell it that Slurm and the job's own task
+/// environment set; salloc's shell has only the first.
+pub(crate) fn job_has_part_of_a_gpu(env: &dyn Fn(&str) -> Option<String>) -> bool {
+    let request = env(&format!("SLURM_SPANK_{REQUEST_ENV}")).and_then(|text| parse_request(&text).ok());
+    let asked = request.is_some_and(|r| matches!(r.isolation, Isolation::Mig(_) | Isolation::Mps));
+    let got = env("TESSERA_ISOLATION").is_some_and(|kind| ["mig", "mps"].contains(&kind.as_str()));
+    inside_a_job(env) && (asked || got)
+}
+
+/// What is wrong with a step's `--gpu-bind` in such a job: Slurm leaves its tasks without any GPU, and 22.05 ends them
+/// with SIGSEGV for `--gpu-bind=none`.
+pub(crate) fn wrong_bind(bind: Option<&str>, job_has_part: bool) -> Option<String> {
+    let bind = bind.filter(|_| job_has_part)?;
+    Some(format!(
+        "--gpu-bind={bind} does not go with a job that has instances or a share: it binds tasks to whole GPUs, and tasks \
+         get their instances or share without it; leave it out"
+    ))
+}
+
 /// Everything has been parsed: checks it and stores the request with the job to be.
 ///
 /// Called once per component of a heterogeneous job, with that component's options in `typed`.
@@ -121,4 +141,27 @@ pub(crate) fn exit_status(env: &dyn Fn(&str) -> Option<String>) -> i32 {
 pub(crate) fn unusable_command(comm: &str) -> Option<&'static str> {
     (comm == "scrontab")
         .then_some("the --gpu options do not work in scrontab: let the entry call sbatch with them")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_of_a_job_with_a_part_of_a_gpu_is_not_bound_to_gpus() {
+        let has = |name: &str, value: &str| {
+            job_has_part_of_a_gpu(&|asked| match asked {
+                "SLURM_JOB_ID" => Some("7".to_owned()),
+                asked => (asked == name).then(|| value.to_owned()),
+            })
+        };
+        assert!(has("SLURM_SPANK_TESSERA_REQUEST", "v1 iso=mig:1g.5gb") && has("TESSERA_ISOLATION", "mps"));
+        assert!(!has("SLURM_SPANK_TESSERA_REQUEST", "v1 iso=whole") && !has("TESSERA_ISOLATION", "whole"));
+        assert!(!job_has_part_of_a_gpu(&|name| (name == "TESSERA_ISOLATION").then(|| "mig".to_owned())));
+        assert_eq!(wrong_bind(Some("closest"), false), None);
+        assert_eq!(wrong_bind(None, true), None);
+        assert!(
+            wrong_bind(Some("none"), true).is_some_and(|why| why.starts_with("--gpu-bind=none does not go"))
+        );
+    }
 }

@@ -27,6 +27,7 @@ done
 srun -Q -n1 sh part.sh one
 srun -Q -n3 sh part.sh each
 srun -n2 sh part.sh uneven 2>&1
+for bind in closest single:1 none; do srun -n1 --gpu-bind=$bind sh part.sh bound 2>&1; done
 "#;
 
 fn steps_have_their_own_instances(cluster: &Cluster) {
@@ -51,6 +52,8 @@ fn steps_have_their_own_instances(cluster: &Cluster) {
     assert_eq!((seen("uneven.0").len(), seen("uneven.1").len()), (3, 3));
     let warning = "3 instances for 2 tasks: every task sees all of them; ask for a multiple of the tasks";
     assert_eq!(saw.matches(warning).count(), 1, "{saw}");
+    assert_eq!(saw.matches("does not go with a job that has instances or a share").count(), 3, "{saw}");
+    assert!(!saw.contains("bound.0="), "{saw}");
 
     // Two instances for each of two tasks.
     let options = ["-w", "n1", "-n2", "--mem-per-cpu=50", "--gpu-isolation=mig:1g.5gb", "--gpu-instances=4"];

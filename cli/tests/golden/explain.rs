@@ -67,6 +67,16 @@ fn explain() {
               "possible": true,
               "profile": "1g.6gb",
               "starts": [
+                0
+              ],
+              "verdict": "loses 3 placements, opens an unused GPU, switches MIG mode on"
+            },
+            {
+              "gpu": 0,
+              "kind": "mig",
+              "possible": true,
+              "profile": "1g.6gb",
+              "starts": [
                 0,
                 1
               ],

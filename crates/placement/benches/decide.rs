@@ -126,6 +126,17 @@ fn bench(c: &mut Criterion) {
     }
 }
 
+/// The dearest question of preemption on a full node, and the node: whichever of these requests takes longest.
+fn preemption(name: &str, instances: u32) -> (Node, Ask, Vec<Victim>) {
+    let node = full(8);
+    let mut ask = ask(name, "");
+    ask.spread = Spread::ALIKE;
+    ask.request.instances = instances;
+    let jobs: std::collections::BTreeSet<JobId> = (1..=56).map(JobId).collect();
+    let victims = jobs.into_iter().map(|job| Victim { job, has: Room::default() }).collect();
+    (node, ask, victims)
+}
+
 /// Every single place weighed by the audit's code: what a plain exhaustive search costs.
 fn exhaustive(node: &Node, ask: &Ask, policy: &Policy) -> Option<Grant> {
     let grants = audit::every_place(node).map(|s| Grant::Mig(vec![s]));
@@ -155,6 +166,19 @@ criterion_group! {
 fn main() {
     benches();
     let policy = Policy::default();
+    for (name, instances) in [("mig:7g.40gb", 1), ("mig:3g.20gb", 1), ("mig:2g.10gb", 4), ("mig:7g.40gb", 2)]
+    {
+        let (node, ask, victims) = preemption(name, instances);
+        let start = Instant::now();
+        let chosen = black_box(least_victims(&node, &ask, &policy, &victims, Room::default()));
+        let took = start.elapsed();
+        let one = median(|| decide(&node, &ask, &policy));
+        println!(
+            "{instances} x {name} by preemption of 56 jobs: {} end, {took:?}, {:.0} times a decision",
+            chosen.map_or(0, |jobs| jobs.len()),
+            took.as_secs_f64() / one.as_secs_f64()
+        );
+    }
     for (name, node, ask) in cases().into_iter().filter(|(name, ..)| name.contains(", mig")) {
         let (ours, theirs) = (decide(&node, &ask, &policy).chosen, exhaustive(&node, &ask, &policy));
         assert_eq!(ours, theirs, "{name}");

@@ -24,16 +24,22 @@ pub(crate) fn fences_devices() -> Option<bool> {
 /// Source: srun's global `opt`, and `char *slurm_option_get(slurm_opt_t *, const char *)`, which prints the number of
 /// `--quiet` options [22.05 and 24.11 `src/common/slurm_opt.c`]. Nothing here knows what is in `opt`.
 pub(crate) fn srun_is_quiet() -> bool {
-    let (Some(options), Some(get)) =
-        (symbol(c"opt").filter(|at| is_of_srun(*at)), symbol(c"slurm_option_get"))
-    else {
-        return false;
-    };
+    option_of_srun(c"quiet").is_some_and(|count| count != "0")
+}
+
+/// What a srun was told by `--gpu-bind`; `None` without it, and in other commands.
+pub(crate) fn gpu_bind_of_srun() -> Option<String> {
+    option_of_srun(c"gpu-bind").filter(|bind| !bind.is_empty() && bind != "unset")
+}
+
+fn option_of_srun(name: &CStr) -> Option<String> {
+    let options = symbol(c"opt").filter(|at| is_of_srun(*at))?;
+    let get = symbol(c"slurm_option_get")?;
     // SAFETY: Slurm's function of that name has this type in every series that has it.
     let get: extern "C" fn(*mut c_void, *const c_char) -> *const c_char = unsafe { std::mem::transmute(get) };
-    let count = get(options.as_ptr(), c"quiet".as_ptr());
+    let value = get(options.as_ptr(), name.as_ptr());
     // SAFETY: null, or a NUL-terminated string that Slurm has allocated for its caller. These bytes stay until srun ends.
-    unsafe { text(count) }.is_some_and(|count| count != "0")
+    unsafe { text(value) }
 }
 
 /// The node that a slurmd without `-N` serves: that whose NodeHostname in slurm.conf is this machine's host name, as slurmd

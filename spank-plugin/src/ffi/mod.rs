@@ -13,7 +13,7 @@ mod tests;
 
 use std::convert::Infallible;
 use std::ffi::{CStr, c_char, c_int, c_uint};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use plugin_rt::{Chain, guard, install_panic_hook, log};
@@ -46,6 +46,8 @@ pub(crate) static spank_plugin_version: c_uint = 1;
 
 /// Options as they arrive, until `init_post_opt` takes them.
 static TYPED: Mutex<Typed> = Mutex::new(Typed::new());
+/// The command runs in a job that has instances or a share.
+static IN_PART: AtomicBool = AtomicBool::new(false);
 /// How often it has: once per component of a heterogeneous job.
 static COMPONENTS: AtomicU32 = AtomicU32::new(0);
 
@@ -93,6 +95,7 @@ pub(crate) unsafe extern "C" fn slurm_spank_init(
                 Context::JobScript | Context::Other => {}
                 Context::Local | Context::Allocator if !args.options => {}
                 Context::Local | Context::Allocator => {
+                    IN_PART.store(submit::job_has_part_of_a_gpu(&env), Ordering::Relaxed);
                     submit::inherited_variables(args, &env).iter().for_each(|v| process::forget_env(v));
                     register_options(spank, args)?;
                 }
@@ -159,6 +162,11 @@ pub(crate) unsafe extern "C" fn slurm_spank_init_post_opt(
                     }
                     if context == Context::Local && host::srun_is_quiet() {
                         set_env(&submit::QUIET_ENV.to_string_lossy(), "1");
+                    }
+                    let bind = host::gpu_bind_of_srun();
+                    if let Some(why) = submit::wrong_bind(bind.as_deref(), IN_PART.load(Ordering::Relaxed)) {
+                        log::error(why);
+                        process::end_command(submit::exit_status(&env));
                     }
                     let verdict = submit::init_post_opt(spank, context, args, typed, &env)?;
                     if let SubmitOutcome::Refuse(refusals) = verdict {

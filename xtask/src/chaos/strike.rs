@@ -83,10 +83,7 @@ pub(super) fn strike(cluster: &mut Cluster, fault: &Fault) -> Result<Wound, Harn
             cluster.kill9(&daemon(*what))?;
             Wound::default()
         }
-        Fault::Restart(what) => {
-            cluster.stop(&daemon(*what))?;
-            Wound::default()
-        }
+        Fault::Restart(what) => Wound::met(stop(cluster, &daemon(*what))?),
         Fault::Takeover { killed } => Wound::met(take_over(cluster, *killed)?),
         Fault::KillStep(node, pick) => kill_step(cluster, node.name(), *pick),
         Fault::KillWork(node, work) => Wound::met(kill_work(cluster, node.name(), *work)?),
@@ -117,7 +114,10 @@ pub(super) fn strike(cluster: &mut Cluster, fault: &Fault) -> Result<Wound, Harn
 pub(super) fn mend(cluster: &mut Cluster, fault: &Fault, wound: &Wound) -> Result<(), HarnessError> {
     match fault {
         Fault::Kill(what) | Fault::Restart(what) => cluster.start(&daemon(*what))?,
-        Fault::Takeover { .. } => cluster.start(&lab::Daemon::Slurmctld)?,
+        Fault::Takeover { .. } => {
+            cluster.start(&lab::Daemon::Slurmctld)?;
+            relieve_backup(cluster)?;
+        }
         Fault::Drain(node) | Fault::Down(node) => resume(cluster, node.name())?,
         Fault::Driver(node, ..) => cluster.fault(node.name(), &["clear"])?,
         Fault::DiskFull(node) => drop(fs::remove_file(filler(cluster, node.name()))),
@@ -135,6 +135,31 @@ pub(super) fn mend(cluster: &mut Cluster, fault: &Fault, wound: &Wound) -> Resul
     }
     for job in &wound.release {
         cluster.run(User::Root, "scontrol", &["release", &job.to_string()])?;
+    }
+    Ok(())
+}
+
+/// Ends a daemon as systemd does: one that SIGTERM does not end is killed. What it was doing is written down first.
+fn stop(cluster: &mut Cluster, daemon: &lab::Daemon) -> Result<&'static str, HarnessError> {
+    if cluster.stop(daemon).is_ok() {
+        return Ok("");
+    }
+    stack(cluster, daemon);
+    cluster.kill9(daemon)?;
+    Ok("SIGTERM did not end it: killed, see its stacks beside the logs")
+}
+
+/// A second slurmctld sometimes says that it gives up control, and hangs (docs/slurm-quirks.md, "A second slurmctld"). What it
+/// is doing is written down, and it is started again.
+fn relieve_backup(cluster: &mut Cluster) -> Result<(), HarnessError> {
+    answers(cluster)?;
+    let log = fs::read(cluster.layout().log("slurmctld-backup")).unwrap_or_default();
+    let log = String::from_utf8_lossy(&log);
+    let after = log.rfind("Performing RPC: REQUEST_CONTROL").map_or("", |at| &log[at..]);
+    if after.contains("backup not completely done relinquishing control") {
+        stack(cluster, &lab::Daemon::Backup);
+        cluster.kill9(&lab::Daemon::Backup)?;
+        cluster.start(&lab::Daemon::Backup)?;
     }
     Ok(())
 }
@@ -167,14 +192,16 @@ fn answers(cluster: &Cluster) -> Result<(), HarnessError> {
 
 /// Writes down what every slurmctld is doing, if the machine has gdb.
 fn stacks(cluster: &Cluster) {
-    for daemon in [lab::Daemon::Slurmctld, lab::Daemon::Backup] {
-        let Some(process) = cluster.process(&daemon) else { continue };
-        let mut gdb = std::process::Command::new("gdb");
-        gdb.args(["-batch", "-ex", "thread apply all bt", "-p", &process.pid.to_string()]);
-        let text = run(&mut gdb).map(|done| done.stdout).unwrap_or_default();
-        // Evidence that cannot be written is no reason to stop.
-        let _ = fs::write(cluster.layout().log(&format!("{}-stacks", daemon.name())), text);
-    }
+    [lab::Daemon::Slurmctld, lab::Daemon::Backup].iter().for_each(|daemon| stack(cluster, daemon));
+}
+
+fn stack(cluster: &Cluster, daemon: &lab::Daemon) {
+    let Some(process) = cluster.process(daemon) else { return };
+    let mut gdb = std::process::Command::new("gdb");
+    gdb.args(["-batch", "-ex", "thread apply all bt", "-p", &process.pid.to_string()]);
+    let text = run(&mut gdb).map(|done| done.stdout).unwrap_or_default();
+    // Evidence that cannot be written is no reason to stop.
+    let _ = fs::write(cluster.layout().log(&format!("{}-stacks", daemon.name())), text);
 }
 
 pub(super) fn resume(cluster: &Cluster, node: &str) -> Result<(), HarnessError> {

@@ -98,9 +98,17 @@ fn the_impossible_is_refused_with_the_nearest_thing() {
 }
 
 #[test]
-fn more_than_one_gpu_holds_is_refused_with_that_reason() {
-    let why = refusal("v1 iso=mig:2g.10gb inst=5", None, "");
-    assert!(why.contains("from one GPU"), "{why}");
+fn instances_that_need_several_gpus_count_as_those_of_one_of_them() {
+    // Slurm looks for the shards on one GPU: there is one instance on each of five, and three on each of two.
+    let shards = |request: &str| match verdict(request, None, "") {
+        Ruling::Accepted { add, .. } => add,
+        other => panic!("{request}: {other:?}"),
+    };
+    assert_eq!(shards("v1 iso=mig:2g.10gb inst=3"), Some(("shard", 30)));
+    assert_eq!(shards("v1 iso=mig:2g.10gb inst=5"), Some(("shard", 10)));
+    assert_eq!(shards("v1 iso=mig:2g.10gb inst=6"), Some(("shard", 30)));
+    let why = refusal("v1 iso=mig:2g.10gb inst=25", None, "");
+    assert!(why.contains("each GPU must carry the same number, 24 do"), "{why}");
 }
 
 #[test]

@@ -73,7 +73,7 @@ fn two_on_each_of_two_gpus(cluster: &mut Cluster) {
     assert_eq!(shards_used(cluster, "n1"), Some(counted));
 
     // What Slurm counts survives its restart, and all of it is given back.
-    cluster.kill9(&Daemon::Slurmctld).unwrap();
+    cluster.stop(&Daemon::Slurmctld).unwrap();
     cluster.start(&Daemon::Slurmctld).unwrap();
     wait_for("n1's shards to be counted again", PATIENCE, || match shards_used(cluster, "n1") {
         Some(used) if used == counted => Ok(()),

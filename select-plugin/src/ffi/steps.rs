@@ -30,8 +30,10 @@ fn on_node(host: &Host, own: &sys::gres_step_state_t, all: &sys::gres_job_state_
     let bits = unsafe { item(own.gres_bit_alloc, node) }.unwrap_or(std::ptr::null_mut());
     // SAFETY: as above.
     let of_job = unsafe { item(all.gres_bit_alloc, node) }.unwrap_or(std::ptr::null_mut());
-    // SAFETY: null or live bit strings.
-    let (has, may_have) = unsafe { (host.bits_set(bits, MAX_GPUS), host.bits_set(of_job, MAX_GPUS)) };
+    // SAFETY: null or a live bit string.
+    let has = unsafe { host.bits_set(bits, MAX_GPUS) };
+    // SAFETY: null or a live bit string.
+    let may_have = unsafe { host.bits_set(of_job, MAX_GPUS) };
     if has.is_empty() || may_have.len() < 2 || !has.iter().all(|gpu| may_have.contains(gpu)) {
         return;
     }

@@ -11,6 +11,7 @@ use common::{LOOK, variable, with};
 use error_chain::with_causes;
 use lab::command::{Done, PATIENCE, run, wait_for};
 use lab::{Cluster, Daemon, JobId, User};
+use slurm_releases::Release;
 
 const MIG: [&str; 3] = ["--gpu-isolation=mig:1g.5gb", "-w", "n1"];
 
@@ -102,7 +103,8 @@ fn jobs_begun_again_without_a_prolog_get_their_instances() {
             let log = std::fs::read(cluster.layout().log("slurmd-n1")).unwrap();
             String::from_utf8_lossy(&log).contains("made at its start, for slurmd has not run its prolog")
         });
-        assert!(skipped, "no prolog was skipped");
+        // Other series run every prolog.
+        assert!(skipped || cluster.release() != Release::V22_05, "no prolog was skipped");
     });
 }
 

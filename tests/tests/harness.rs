@@ -17,8 +17,8 @@ fn gpus(cluster: &Cluster, count: u32) -> String {
 }
 
 #[test]
-fn stock_slurm_picks_the_sets_measured_before() {
-    let mut cluster = common::builder().stock(true).start().unwrap();
+fn stock_22_05_picks_the_sets_measured_before() {
+    let mut cluster = common::builder().slurm(Release::V22_05).stock(true).start().unwrap();
     assert_eq!(gpus(&cluster, 2), "0,3");
     assert_eq!(gpus(&cluster, 3), "0,3,4");
     assert_eq!(gpus(&cluster, 4), "0,1,3,4");

@@ -24,7 +24,7 @@ fn cluster(release: Release) -> Cluster {
 
 #[test]
 fn no_option_and_no_change_walks_round_a_limit() {
-    Release::ALL.into_iter().for_each(nothing_walks_round_it);
+    Release::packaged().for_each(|(release, _)| nothing_walks_round_it(release));
 }
 
 fn nothing_walks_round_it(release: Release) {

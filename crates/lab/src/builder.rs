@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use slurm_releases::Release;
+
 use crate::artefacts::{self, Profile};
 use crate::cluster::Cluster;
 use crate::command::PATIENCE;
@@ -99,14 +101,15 @@ impl Builder {
 
     /// Holds every task to its own GPUs by Slurm's device cgroup, where [`device_cgroups`] says that the machine has one.
     ///
-    /// Slurm names a node's cgroup after the node: no other cluster on the machine may have nodes of the same names.
+    /// Slurm names a node's cgroup after the node: no other cluster on the machine may have nodes of the same names. Only tried
+    /// on the machine's own Slurm, which is the default then.
     #[must_use]
     pub fn device_cgroup(mut self) -> Self {
         self.device_cgroup = true;
         self
     }
 
-    /// Adds slurmdbd and its database, so that `sacct` lists jobs. Only for the machine's own Slurm.
+    /// Adds slurmdbd and its database, so that `sacct` lists jobs. Only for the machine's own Slurm, which is the default then.
     #[must_use]
     pub fn accounting(mut self) -> Self {
         self.accounting = true;
@@ -178,7 +181,9 @@ impl Builder {
         if self.device_cgroup {
             templates.use_device_cgroup();
         }
-        let slurm = self.slurm.map_or_else(Slurm::by_default, Ok)?;
+        let machine_only = self.accounting || self.device_cgroup;
+        let default = || if machine_only { Ok(Release::MACHINE.into()) } else { Slurm::by_default() };
+        let slurm = self.slurm.map_or_else(default, Ok)?;
         if !self.stock {
             artefacts::build(&slurm, self.profile)?;
         }

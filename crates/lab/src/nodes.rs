@@ -33,19 +33,15 @@ impl Templates {
             }
             let model = Model::find(&key).ok_or_else(|| bad(&format!("no GPU model {key}")))?;
             let n_gpus: u32 = count.parse().map_err(|_| bad("count is not a number"))?;
-            let kind = key.split('-').next().unwrap_or_default().to_owned();
+            let kind = key.split('-').next().unwrap_or_default();
             let shards = model.shards() * n_gpus;
             slurm.push_str(&format!(
                 "NodeName={name} NodeHostname={name} Port=6818 CPUs=64 RealMemory=64000 Gres=gpu:{kind}:{n_gpus},shard:{shards}\n"
             ));
             let last = n_gpus.saturating_sub(1);
-            let linked = value(table, "interconnect") == Some("\"dgx-v\"") && n_gpus == 8;
-            let gpus = if linked {
-                dgx_v(&templates.gres, &name, &kind)
-            } else {
-                format!("NodeName={name} Name=gpu Type={kind} File=/dev/nvidia[0-{last}]\n")
-            };
-            gres.push_str(&format!("{gpus}NodeName={name} Name=shard Count={shards}\n"));
+            gres.push_str(&format!(
+                "NodeName={name} Name=gpu Type={kind} File=/dev/nvidia[0-{last}]\nNodeName={name} Name=shard Count={shards}\n"
+            ));
         }
         // What is not about nodes stays as shipped: the directories in it become the cluster's own.
         let head = templates.tessera.split("[[nodes]]").next().unwrap_or_default().to_owned();
@@ -55,21 +51,9 @@ impl Templates {
     }
 }
 
-/// The lines of a node's GPUs with the links of a DGX-1V, which the shipped gres.conf has.
-fn dgx_v(shipped: &str, node: &str, kind: &str) -> String {
-    let gpu = |line: &str| {
-        let (_, rest) = line.split_once(" File=")?;
-        rest.contains(" Links=").then(|| format!("NodeName={node} Name=gpu Type={kind} File={rest}\n"))
-    };
-    shipped.lines().filter_map(gpu).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const ONE_DGX: &str =
-        "[[nodes]]\nnames = \"d1\"\ngpu = \"v100-16gb\"\ncount = COUNT\ninterconnect = \"dgx-v\"\n";
 
     #[test]
     fn nodes_become_slurms_lines() {
@@ -77,12 +61,6 @@ mod tests {
         let templates = Templates::for_nodes(text).unwrap();
         assert_eq!(templates.node_names(), ["g1"]);
         assert!(templates.slurm.contains("Gres=gpu:a30:2,shard:48\n"), "{}", templates.slurm);
-        let linked = ONE_DGX.replace("COUNT", "8");
-        let gres = Templates::for_nodes(&linked).unwrap().gres;
-        let first = "NodeName=d1 Name=gpu Type=v100 File=/dev/nvidia0 Links=-1,1,1,2,2,0,0,0\n";
-        assert!(gres.starts_with(first) && gres.matches("Links=").count() == 8, "{gres}");
-        let fewer = Templates::for_nodes(&ONE_DGX.replace("COUNT", "4")).unwrap().gres;
-        assert!(!fewer.contains("Links="), "{fewer}");
         assert!(
             templates.gres.contains("NodeName=g1 Name=gpu Type=a30 File=/dev/nvidia[0-1]\n"),
             "{}",

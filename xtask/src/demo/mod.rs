@@ -15,32 +15,11 @@ use crate::command::TaskError;
 use crate::setup;
 use show::Show;
 
-/// A DGX-1V, on which MAPA was measured, and two nodes whose GPUs can be cut.
-const NODES: &str = "\
-[[nodes]]
-names = \"n1\"
-gpu = \"v100-16gb\"
-count = 8
-interconnect = \"dgx-v\"
-
-[[nodes]]
-names = \"n2\"
-gpu = \"h100-80gb-sxm\"
-count = 4
-mig = \"dynamic\"
-
-[[nodes]]
-names = \"n3\"
-gpu = \"a100-40gb\"
-count = 2
-mig = \"dynamic\"
-";
-
 /// Sets up, builds, and runs the demo; with `keep`, its cluster stays.
 pub(crate) fn run(keep: bool, dir: Option<PathBuf>) -> Result<(), TaskError> {
     setup::run(Some(slurm_releases::Release::MACHINE))?;
     eprintln!("demo: building for release");
-    let mut templates = lab::config::Templates::for_nodes(NODES)?;
+    let mut templates = lab::config::Templates::shipped()?;
     // As long as the real driver takes.
     templates.time_scale = 1.0;
     let mut builder = Cluster::builder().release().templates(templates).guardian(guardian()?);

@@ -16,6 +16,12 @@ fn layout(cluster: &Cluster) -> String {
     layouts.into_iter().find(|(node, _)| node == "n1").unwrap().1
 }
 
+/// The instance that `CUDA_VISIBLE_DEVICES` names: profile and UUID. A user's jobs see each other's instances.
+fn own(saw: &str) -> (String, String) {
+    let uuid = variable(saw, "CUDA_VISIBLE_DEVICES").unwrap();
+    instances(saw).into_iter().find(|(_, other)| *other == uuid).unwrap_or_else(|| panic!("{saw}"))
+}
+
 fn cancel(cluster: &Cluster, job: JobId) {
     cluster.run(User::Root, "scancel", &[&job.to_string()]).unwrap().ok().unwrap();
 }
@@ -24,13 +30,12 @@ fn cancel(cluster: &Cluster, job: JobId) {
 fn four_and_three_slices_run_side_by_side() {
     with(|cluster| {
         let four = cluster.sbatch(User::Alice, &FOUR, LOOK_AND_STAY).unwrap();
+        let saw_four = looked(cluster, four);
         let three = cluster.sbatch(User::Alice, &THREE, LOOK_AND_STAY).unwrap();
-        let (saw_four, saw_three) = (looked(cluster, four), looked(cluster, three));
-        assert_eq!(profiles(&saw_four), ["4c.7g.40gb"], "{saw_four}");
-        assert_eq!(profiles(&saw_three), ["3c.7g.40gb"], "{saw_three}");
-        let (own, other) = (&instances(&saw_four)[0].1, &instances(&saw_three)[0].1);
-        assert_ne!(own, other);
-        assert_eq!(variable(&saw_four, "CUDA_VISIBLE_DEVICES").as_ref(), Some(own), "{saw_four}");
+        let saw_three = looked(cluster, three);
+        let (hers, other) = (own(&saw_four), own(&saw_three));
+        assert_eq!((hers.0.as_str(), other.0.as_str()), ("4c.7g.40gb", "3c.7g.40gb"), "{saw_three}");
+        assert_ne!(hers.1, other.1);
         // Both are in one GPU instance of one GPU, whose memory they have stated together.
         let shared = format!("=mig[7g.40gb@0:ci[4c@0:job{four}:19074M,3c@4:job{three}:19074M]]");
         assert!(layout(cluster).contains(&shared), "{}", layout(cluster));
@@ -41,18 +46,19 @@ fn four_and_three_slices_run_side_by_side() {
         assert!(started.why.contains("joins others in a GPU instance"), "{started:?}");
         // Root sees both on the node.
         let all = cluster.run(User::Root, "srun", &["-w", "n1", "--overlap", "nvidia-smi", "-L"]).unwrap();
-        let all = all.ok().unwrap();
-        assert!(profiles(&all) == ["4c.7g.40gb", "3c.7g.40gb"], "{all}");
+        let mut all = profiles(&all.ok().unwrap());
+        all.sort_unstable();
+        assert_eq!(all, ["3c.7g.40gb", "4c.7g.40gb"]);
         // Its neighbour goes, and the job that stays keeps its part.
         cancel(cluster, four);
         cluster.wait_end(four).unwrap();
         let id = format!("--jobid={three}");
         let still = cluster.run(User::Alice, "srun", &[&id, "--overlap", "nvidia-smi", "-L"]).unwrap();
-        assert_eq!(instances(&still.ok().unwrap()), [("3c.7g.40gb".to_owned(), other.clone())]);
+        assert_eq!(instances(&still.ok().unwrap()), [other]);
         // The free slices are the next job's, of another size.
         let two = ["--gpu-isolation=mig:2c.7g.40gb", "--gpu-mem=20G", "-w", "n1"];
         let saw = cluster.complete(User::Alice, &two, LOOK).unwrap();
-        assert_eq!(profiles(&saw), ["2c.7g.40gb"], "{saw}");
+        assert_eq!(own(&saw).0, "2c.7g.40gb", "{saw}");
     });
 }
 
@@ -63,9 +69,13 @@ fn nobody_is_beside_another_user_unless_the_site_says_so() {
         looked(cluster, hers);
         let his = cluster.sbatch(User::Bob, &THREE, LOOK_AND_STAY).unwrap();
         let saw = looked(cluster, his);
-        assert_eq!(profiles(&saw), ["3c.7g.40gb"], "{saw}");
-        let gpus = |job| cluster.gpus_of(job).unwrap();
-        assert_ne!(gpus(hers), gpus(his));
+        // He sees his own alone, in a GPU instance of its own.
+        assert_eq!(instances(&saw), [own(&saw)]);
+        let line = layout(cluster);
+        for (job, size) in [(hers, "4c@0"), (his, "3c@4")] {
+            let alone = format!("=mig[7g.40gb@0:ci[{size}:job{job}:19074M]]");
+            assert!(line.contains(&alone), "{line}");
+        }
     });
 }
 

@@ -22,7 +22,7 @@ fn two_jobs_share_a_gpu_instance_and_one_goes() {
         assert_ne!(four.device_nodes[1], three.device_nodes[1]);
         let env = task_environment(&three, 0, 1);
         assert_eq!(var(&env, "CUDA_VISIBLE_DEVICES"), uuid(&three));
-        assert_eq!(var(&env, "TESSERA_GPU_INSTANCES"), "3c.7g.40gb@0:0");
+        assert_eq!(var(&env, "TESSERA_INSTANCES"), "3c.7g.40gb@0:0");
         assert_eq!(var(&env, "TESSERA_GPU_MEM_MIB"), "10000");
         let both = "gpu0=mig[7g.40gb@0:ci[4c@0:job1:10000M,3c@4:job2:10000M]]";
         assert_eq!(layout(node), both);

@@ -124,6 +124,9 @@ _tessera() {
             tessera__subcmd__power,simulate)
                 cmd="tessera__subcmd__power__subcmd__simulate"
                 ;;
+            tessera__subcmd__power,status)
+                cmd="tessera__subcmd__power__subcmd__status"
+                ;;
             tessera__subcmd__simulate,case)
                 cmd="tessera__subcmd__simulate__subcmd__case"
                 ;;
@@ -893,7 +896,7 @@ _tessera() {
             return 0
             ;;
         tessera__subcmd__power)
-            opts="-h --config --help import fit choose divide simulate"
+            opts="-h --config --help import fit choose divide simulate status"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1078,6 +1081,28 @@ _tessera() {
                     return 0
                     ;;
                 --svg)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        tessera__subcmd__power__subcmd__status)
+            opts="-h --node --json --config --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --node)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -258,13 +258,14 @@ complete -c tessera -n "__fish_tessera_using_subcommand fit; and __fish_seen_sub
 complete -c tessera -n "__fish_tessera_using_subcommand fit; and __fish_seen_subcommand_from bandwidth" -l model -d 'The model to beat' -r
 complete -c tessera -n "__fish_tessera_using_subcommand fit; and __fish_seen_subcommand_from bandwidth" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand fit; and __fish_seen_subcommand_from bandwidth" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from import fit choose divide simulate" -l config -d 'Read this tessera.toml' -r -F
-complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from import fit choose divide simulate" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from import fit choose divide simulate" -f -a "import" -d 'Print a line of counters from a profile of Nsight Compute'
-complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from import fit choose divide simulate" -f -a "fit" -d 'Fit the model of a GPU to counters and measured runs'
-complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from import fit choose divide simulate" -f -a "choose" -d 'Choose the state, and the power cap, for applications on one GPU'
-complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from import fit choose divide simulate" -f -a "divide" -d 'Divide a budget of watts over GPUs'
-complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from import fit choose divide simulate" -f -a "simulate" -d 'Run the paper\'s evaluation on a simulated A100'
+complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from import fit choose divide simulate status" -l config -d 'Read this tessera.toml' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from import fit choose divide simulate status" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from import fit choose divide simulate status" -f -a "import" -d 'Print a line of counters from a profile of Nsight Compute'
+complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from import fit choose divide simulate status" -f -a "fit" -d 'Fit the model of a GPU to counters and measured runs'
+complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from import fit choose divide simulate status" -f -a "choose" -d 'Choose the state, and the power cap, for applications on one GPU'
+complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from import fit choose divide simulate status" -f -a "divide" -d 'Divide a budget of watts over GPUs'
+complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from import fit choose divide simulate status" -f -a "simulate" -d 'Run the paper\'s evaluation on a simulated A100'
+complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from import fit choose divide simulate status" -f -a "status" -d 'Show the power limits of this node\'s GPUs, and what they draw'
 complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from import" -l gpu -d 'The GPU model that it was made on, as `tessera profiles` lists it' -r
 complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from import" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from import" -l command -d 'Print the profiler\'s command line instead'
@@ -308,6 +309,10 @@ complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_s
 complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from simulate" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from simulate" -l json -d 'Print JSON'
 complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from simulate" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from status" -l node -d 'The node\'s name' -r
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from status" -l config -d 'Read this tessera.toml' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from status" -l json -d 'Print JSON'
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from status" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c tessera -n "__fish_tessera_using_subcommand profiles" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand profiles" -l json -d 'Print JSON'
 complete -c tessera -n "__fish_tessera_using_subcommand profiles" -s h -l help -d 'Print help (see more with \'--help\')'

@@ -52,7 +52,7 @@ pub(super) fn described(desc: &sys::job_desc_msg_t) -> Described {
 fn tasks_per_node(desc: &sys::job_desc_msg_t) -> Option<u32> {
     let given = |n: u32| n != 0 && n != sys::NO_VAL && n != sys::INFINITE;
     let per_node = u32::from(desc.ntasks_per_node);
-    if per_node != 0 && per_node != u32::from(sys::NO_VAL16) {
+    if per_node != 0 && per_node != sys::NO_VAL16 {
         return Some(per_node);
     }
     let nodes = if given(desc.min_nodes) { desc.min_nodes } else { 1 };

@@ -62,7 +62,7 @@ pub(crate) fn caps_now(
 /// Whether a job of which the journal knows nothing may be on this entry's GPUs, so that its access must stay. Whole GPUs
 /// are one job's alone. A GPU that is shared without instances has one user, whose access a new share does not take.
 fn may_share(entry: &Entry, stays: bool) -> bool {
-    !entry.has_whole_gpus() && !(stays && entry.instances.is_empty())
+    !(entry.has_whole_gpus() || stays && entry.instances.is_empty())
 }
 
 /// What leaves everybody their access that has it `now`.

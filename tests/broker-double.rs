@@ -38,6 +38,7 @@ fn begin(args: &[String], run_dir: &Path) -> std::io::Result<()> {
     Err(std::io::ErrorKind::TimedOut.into())
 }
 
+#[expect(clippy::exit, reason = "the listener never wakes by itself")]
 fn serve(run_dir: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(folder(run_dir))?;
     let (socket, kept) = (control_socket(run_dir), folder(run_dir).join("jobs"));

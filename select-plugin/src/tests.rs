@@ -147,7 +147,7 @@ fn a_planned_job_gets_its_place_and_the_reason_says_so() {
     let (grant, why) = placed_on(&engine, &want, "n2");
     assert!(grant != at(1, 4) && why.contains("the planned place 1@4 is not free"), "{why}");
     assert_eq!(planned(&engine, "").1, [0; 0]);
-    assert_eq!(planned(&engine, " place=n9:1@4").1, [], "a node that the job cannot use");
+    assert_eq!(planned(&engine, " place=n9:1@4").1, [0_usize; 0], "a node that the job cannot use");
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn run_now_rules_out_what_is_full() {
     assert_eq!(out, [0]);
     assert_eq!(engine.release(JobId(1)), ["n1"]);
     let out = ruled_out(&mut engine, &mig("7g.40gb"), Mode::RunNow, 1, &nodes);
-    assert_eq!(out, []);
+    assert_eq!(out, [0_usize; 0]);
 }
 
 #[test]
@@ -242,9 +242,9 @@ fn a_node_slurm_cannot_use_is_passed_over_until_it_changes() {
     let refused = question(&engine, &want);
     engine.refused("n1", &refused);
     assert_eq!(ruled_out(&mut engine, &want, Mode::RunNow, 1, &nodes), [0]);
-    assert_eq!(ruled_out(&mut engine, &want, Mode::TestOnly, 1, &nodes), []);
+    assert_eq!(ruled_out(&mut engine, &want, Mode::TestOnly, 1, &nodes), [0_usize; 0]);
     occupy(&mut engine, 1, "n1", &[0]);
-    assert_eq!(ruled_out(&mut engine, &want, Mode::RunNow, 1, &nodes), []);
+    assert_eq!(ruled_out(&mut engine, &want, Mode::RunNow, 1, &nodes), [0_usize; 0]);
 }
 
 #[test]
@@ -252,7 +252,7 @@ fn a_completing_node_is_not_free_now() {
     let mut engine = engine();
     let nodes = [NodeView { completing: true, ..node(0, "n1", 7) }];
     assert_eq!(ruled_out(&mut engine, &mig("1g.5gb"), Mode::RunNow, 1, &nodes), [0]);
-    assert_eq!(ruled_out(&mut engine, &mig("1g.5gb"), Mode::WillRun, 1, &nodes), []);
+    assert_eq!(ruled_out(&mut engine, &mig("1g.5gb"), Mode::WillRun, 1, &nodes), [0_usize; 0]);
 }
 
 #[test]
@@ -260,8 +260,8 @@ fn a_job_that_only_has_to_wait_passes_the_test() {
     let mut engine = engine();
     occupy(&mut engine, 1, "n1", &[0, 1]);
     let nodes = [node(0, "n1", 7)];
-    assert_eq!(ruled_out(&mut engine, &mig("7g.40gb"), Mode::TestOnly, 1, &nodes), []);
-    assert_eq!(ruled_out(&mut engine, &mig("7g.40gb"), Mode::WillRun, 1, &nodes), []);
+    assert_eq!(ruled_out(&mut engine, &mig("7g.40gb"), Mode::TestOnly, 1, &nodes), [0_usize; 0]);
+    assert_eq!(ruled_out(&mut engine, &mig("7g.40gb"), Mode::WillRun, 1, &nodes), [0_usize; 0]);
     assert_eq!(ruled_out(&mut engine, &mig("9g.90gb"), Mode::TestOnly, 1, &nodes), [0]);
 }
 
@@ -272,8 +272,8 @@ fn backfill_is_led_to_a_free_node_only_among_equals() {
     let alike = [node(0, "n1", 7), node(1, "n2", 7)];
     let others = [node(0, "n1", 7), node(1, "n2", 8)];
     assert_eq!(ruled_out(&mut engine, &mig("7g.40gb"), Mode::WillRun, 1, &alike), [0]);
-    assert_eq!(ruled_out(&mut engine, &mig("7g.40gb"), Mode::WillRun, 1, &others), []);
-    assert_eq!(ruled_out(&mut engine, &mig("7g.40gb"), Mode::WillRun, 2, &alike), []);
+    assert_eq!(ruled_out(&mut engine, &mig("7g.40gb"), Mode::WillRun, 1, &others), [0_usize; 0]);
+    assert_eq!(ruled_out(&mut engine, &mig("7g.40gb"), Mode::WillRun, 2, &alike), [0_usize; 0]);
 }
 
 #[test]
@@ -281,7 +281,7 @@ fn a_job_that_insists_on_a_busy_node_waits_for_it() {
     let mut engine = engine();
     occupy(&mut engine, 1, "n1", &[0, 1]);
     let nodes = [NodeView { required: true, ..node(0, "n1", 7) }, node(1, "n2", 7)];
-    assert_eq!(ruled_out(&mut engine, &mig("7g.40gb"), Mode::WillRun, 1, &nodes), []);
+    assert_eq!(ruled_out(&mut engine, &mig("7g.40gb"), Mode::WillRun, 1, &nodes), [0_usize; 0]);
     assert_eq!(ruled_out(&mut engine, &mig("7g.40gb"), Mode::RunNow, 1, &nodes), [0]);
 }
 
@@ -291,7 +291,7 @@ fn nodes_without_tessera_serve_only_plain_requests() {
     let nodes = [node(0, "other", 7)];
     let now = Mode::RunNow;
     assert_eq!(ruled_out(&mut engine, &mig("1g.5gb"), now, 1, &nodes), [0]);
-    assert_eq!(ruled_out(&mut engine, &want(None, GresKind::Gpu, 1), now, 1, &nodes), []);
+    assert_eq!(ruled_out(&mut engine, &want(None, GresKind::Gpu, 1), now, 1, &nodes), [0_usize; 0]);
 }
 
 #[test]

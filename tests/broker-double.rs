@@ -2,6 +2,7 @@
 //!
 //! It is started like the broker, speaks to root's programs as the broker does, and keeps its jobs in a file, so that it
 //! knows them again after it was killed.
+#![forbid(unsafe_code)]
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};

@@ -146,7 +146,7 @@ _tessera() {
 
     case "${cmd}" in
         tessera)
-            opts="-h -V --config --help --version layout free why explain discover doctor plan planner times score simulate topology lint fit power profiles check node completions"
+            opts="-h -V --config --help --version layout free why explain tasks discover doctor plan planner times score simulate topology lint fit power profiles check node completions"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -248,7 +248,7 @@ _tessera() {
             return 0
             ;;
         tessera__subcmd__explain)
-            opts="-h --node --model --count --links --live --busy --partition --account --json --gpu-isolation --gpu-mem --gpu-instances --gpu-threads --gpu-pattern --gpu-bandwidth --gpu-set-policy --gpu-times --gpu-profile --gpu-place --gpu-wait --gpu-power --gpus-per-node --gpus --exclusive --config --help"
+            opts="-h --node --model --count --links --live --busy --partition --account --json --gpu-isolation --gpu-mem --gpu-instances --gpu-threads --gpu-pattern --gpu-bandwidth --gpu-set-policy --gpu-times --gpu-profile --gpu-place --gpu-wait --ntasks-per-node --gpu-power --gpus-per-node --gpus --exclusive --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -323,6 +323,10 @@ _tessera() {
                     return 0
                     ;;
                 --gpu-wait)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ntasks-per-node)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

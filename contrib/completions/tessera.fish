@@ -86,6 +86,7 @@ complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-times -d
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-profile -d 'Job profile: a planner learns run times from past jobs of this name' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-place -d 'Preferred place of the instance, GPU and first slice such as 3@4; another if it is taken' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-wait -d 'Wait up to TIME for whole GPUs that are predicted to exceed GBPS, or none' -r
+complete -c tessera -n "__fish_tessera_using_subcommand explain" -l ntasks-per-node -d 'Slurm tasks per node: a job of kind tasks takes a seat for each' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-power -d 'Power cap of each GPU, such as 200' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpus -l gpus-per-node -d 'Whole GPUs per node' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l config -d 'Read this tessera.toml' -r -F

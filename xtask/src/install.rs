@@ -60,6 +60,7 @@ pub(crate) fn run(prefix: &Path, destdir: Option<&Path>, plugins_for: &For) -> R
     }
     let program = target_dir().join("release/tessera");
     put(&program, &root.join("bin/tessera"))?;
+    put_task_broker(&root)?;
     for (shell, file) in COMPLETIONS {
         let text = output(Command::new(&program).args(["completions", shell]))?;
         write(&root.join(file), &text)?;
@@ -164,6 +165,16 @@ fn adapted(text: &str, prefix: &Path, slurm_plugins: Option<&Path>) -> String {
         Some(dir) => text.replace("/usr/lib/x86_64-linux-gnu/slurm-wlm", &dir.display().to_string()),
         None => text,
     }
+}
+
+/// Builds and installs the broker of GPU tasks and the library of their programs.
+fn put_task_broker(root: &Path) -> Result<(), TaskError> {
+    let mut build = Command::new("cargo");
+    build.args(["build", "--quiet", "--release", "--package", "task-broker", "--package", "task-client"]);
+    output(build.current_dir(workspace()))?;
+    let built = target_dir().join("release");
+    put(&built.join("tessera-broker"), &root.join("sbin/tessera-broker"))?;
+    put(&built.join("libtessera_task.so"), &root.join("lib/tessera/libtessera_task.so"))
 }
 
 /// Builds the compiler pass in `contrib/case-pass`, and returns the directory with the plugin and `tessera-clang++`.

@@ -190,8 +190,8 @@ fn help() {
                                      another if it is taken
           --gpu-wait <GBPS:TIME>     Wait up to TIME for whole GPUs that are predicted to exceed GBPS,
                                      or none
-          --gpu-power <WATTS>        Power cap of each GPU, such as 200
           --ntasks-per-node <N>      Slurm tasks per node: a job of kind tasks takes a seat for each
+          --gpu-power <WATTS>        Power cap of each GPU, such as 200
           --gpus <N>                 Whole GPUs per node [alias: --gpus-per-node]
           --exclusive                The job has its nodes for itself
     exit 0

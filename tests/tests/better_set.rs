@@ -38,11 +38,13 @@ fn fill(cluster: &Cluster, partition: &str) -> Vec<JobId> {
     by_gpu.into_iter().map(|(_, job)| job).collect()
 }
 
+/// What a job's AdminComment says, without what the job asks.
 fn admin_comment(cluster: &Cluster, job: JobId) -> String {
     let shown =
         cluster.run(User::Alice, "scontrol", &["show", "job", &job.to_string()]).unwrap().ok().unwrap();
     let comment = shown.lines().find_map(|l| l.trim().strip_prefix("AdminComment="));
-    comment.unwrap_or_default().to_owned()
+    let comment = comment.unwrap_or_default();
+    comment.split_once("; asks ").map_or(comment, |(says, _)| says).to_owned()
 }
 
 fn wait_waiting(cluster: &Cluster, job: JobId) -> String {

@@ -23,7 +23,7 @@ const BAD: [(&[&str], &[&str]); 15] = [
     (&["--gpu-isolation=whole", "--gpu-instances=2"], &["--gpu-instances"]),
     (&["--gpu-isolation=mig", "--gres=gpu:2"], &["gres"]),
     (&["--gpu-isolation=mps", "--gres=shard:2"], &["gres"]),
-    (&["--gpu-isolation=mig:7g.40gb", "--gpu-instances=2", "-w", "n1"], &["7g.40gb"]),
+    (&["--gpu-isolation=mig:7g.40gb", "--gpu-instances=9", "-w", "n1"], &["7g.40gb"]),
 ];
 
 #[test]

@@ -35,6 +35,7 @@ fn with_pool(node: &TestNode) -> TestNode {
 
 #[test]
 #[ignore = "it is the broker of the other tests"]
+#[expect(clippy::exit, reason = "the listener never wakes by itself")]
 fn serves() {
     let run_dir = PathBuf::from(std::env::var_os(RUN_DIR).unwrap());
     std::fs::create_dir_all(folder(&run_dir)).unwrap();

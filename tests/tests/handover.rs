@@ -84,8 +84,9 @@ fn a_job_that_outlives_its_node_keeps_its_gpus_until_it_has_ended() {
     with(|cluster| {
         let all = ["--gpu-isolation=whole", "--gpus-per-node=8", "-w", "n1", "--no-requeue"];
         let first = gpu(cluster, 0);
+        // It is killed in the middle of anything: `used` is always whole.
         let script = format!(
-            "trap '' TERM\necho looked\nwhile :; do sleep 0.1; test -w {first} && date +%s.%N > used; done"
+            "trap '' TERM\necho looked\nwhile :; do sleep 0.1; test -w {first} && date +%s.%N > new && mv new used; done"
         );
         let job = cluster.sbatch(User::Alice, &all, &script).unwrap();
         looked(cluster, job);

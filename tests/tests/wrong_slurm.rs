@@ -19,7 +19,11 @@ fn ask_for_another(cluster: &Cluster, plugin: &str, symbol: &str) {
     for at in places {
         bytes[at + symbol.len() - 1] = b'X';
     }
-    std::fs::write(&file, bytes).unwrap();
+    // In another file: a slurmd has this one in its memory.
+    let other = file.with_extension("new");
+    std::fs::write(&other, bytes).unwrap();
+    std::fs::set_permissions(&other, std::fs::metadata(&file).unwrap().permissions()).unwrap();
+    std::fs::rename(&other, &file).unwrap();
 }
 
 #[test]

@@ -217,13 +217,22 @@ fn cancel(cluster: &Cluster, jobs: impl IntoIterator<Item = JobId>) -> Result<St
     cluster.wait_ready(PATIENCE).map(|()| "the nodes are up".to_owned())
 }
 
+/// The published layouts once no job is ending.
+fn settled(cluster: &Cluster) -> Result<Vec<(String, String)>, HarnessError> {
+    wait_for("ending jobs to be over", PATIENCE, || {
+        let now = cluster.published_layouts().map_err(|error| with_causes(&error))?;
+        let ending = now.iter().any(|(_, layout)| layout.contains(" ending="));
+        if ending { Err(format!("{now:?}")) } else { Ok(now) }
+    })
+}
+
 /// Does something to the cluster. Afterwards all jobs still run, and the layouts are what they were.
 fn keeps_all(
     cluster: &mut Cluster,
     jobs: &[JobId],
     act: impl FnOnce(&mut Cluster) -> Result<(), HarnessError>,
 ) -> Result<String, HarnessError> {
-    let before = cluster.published_layouts()?;
+    let before = settled(cluster)?;
     act(cluster)?;
     cluster.wait_ready(PATIENCE)?;
     wait_for("the layouts of before", PATIENCE, || {

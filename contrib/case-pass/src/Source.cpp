@@ -2,7 +2,10 @@
 
 #include "Source.h"
 
+#include "llvm/ADT/SmallPtrSet.h"
+#include "llvm/ADT/SmallVector.h"
 #include "llvm/Demangle/Demangle.h"
+#include "llvm/IR/CFG.h"
 #include "llvm/IR/DebugInfoMetadata.h"
 #include "llvm/IR/Function.h"
 #include "llvm/IR/Module.h"
@@ -38,15 +41,39 @@ static std::string text(const Instruction &I, const DILocation *Where) {
   return fileOf(I, *Where) + ":" + std::to_string(Where->getLine());
 }
 
-/// An instruction without a line of its own counts to the nearest one with a line, after it or before it.
+static const DILocation *lineOf(const Instruction &I) {
+  const DILocation *Where = I.getDebugLoc();
+  return Where && Where->getLine() ? Where : nullptr;
+}
+
+/// The first line that is met from a block on, block after block.
+template <typename Next> static const DILocation *firstLine(const BasicBlock &From, Next Neighbours) {
+  SmallPtrSet<const BasicBlock *, 16> Seen = {&From};
+  SmallVector<const BasicBlock *, 16> Queue = {&From};
+  for (size_t At = 0; At < Queue.size(); ++At) {
+    for (const Instruction &I : *Queue[At])
+      if (const DILocation *Where = lineOf(I))
+        return Where;
+    for (const BasicBlock *Block : Neighbours(Queue[At]))
+      if (Seen.insert(Block).second)
+        Queue.push_back(Block);
+  }
+  return nullptr;
+}
+
+/// An instruction without a line of its own counts to the nearest one with a line: in its block after it or before it, else
+/// in a block that follows, else in one that leads to it. The optimizer leaves blocks without any line.
 static const DILocation *location(const Instruction &I) {
   for (const Instruction *At = &I; At; At = At->getNextNode())
-    if (const DILocation *Where = At->getDebugLoc(); Where && Where->getLine())
+    if (const DILocation *Where = lineOf(*At))
       return Where;
   for (const Instruction *At = &I; At; At = At->getPrevNode())
-    if (const DILocation *Where = At->getDebugLoc(); Where && Where->getLine())
+    if (const DILocation *Where = lineOf(*At))
       return Where;
-  return nullptr;
+  const BasicBlock &Own = *I.getParent();
+  if (const DILocation *Where = firstLine(Own, [](const BasicBlock *Block) { return successors(Block); }))
+    return Where;
+  return firstLine(Own, [](const BasicBlock *Block) { return predecessors(Block); });
 }
 
 std::string place(const Instruction &I) {

@@ -123,6 +123,10 @@ shapes! {
           static [link:17 link:18 link:20 link:21] [a:10=128 b:11=128 c:12=128 d:13=128 e:14=128] begin 10 free [28] mem 8389248 threads 32 blocks 1
           static [alone:19] [x:15=128] begin 15 free [29] mem 8388736 threads 32 blocks 1
         "
+    checked_loop: r"
+        main:7
+          static [fill:12] [v:10=256] begin 10 free [21] mem 8388864 threads 64 blocks 1
+        "
     closure: r"
         main:8
           static [set:13 set:14 set:15 join:16 join:17] [a:10=128 b:11=128 c:12=128] begin 10 free [21] mem 8388992 threads 32 blocks 1

@@ -150,6 +150,7 @@ shapes! {
     behind_calls
     branches
     chain
+    checked_loop
     closure
     early_return
     errors

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use plugin_rt::read_file::{TABLE, read_bounded, read_small};
+use plugin_rt::read_file::{NotText, TABLE, read_bounded, read_small};
 
 use crate::outcome::{Failure, Outcome};
 
@@ -11,7 +11,13 @@ use crate::outcome::{Failure, Outcome};
 pub(crate) fn read_text(path: &Path) -> Result<String, Failure> {
     let read =
         if path.as_os_str() == "-" { read_bounded(std::io::stdin(), TABLE) } else { read_small(path, TABLE) };
-    let text = read.map_err(|e| Failure::new(format!("cannot read {}: {e}", path.display())))?;
+    let text = read.map_err(|e| {
+        let file = path.display();
+        match e.get_ref().and_then(|inner| inner.downcast_ref::<NotText>()) {
+            Some(NotText { line, column }) => Failure::new(format!("{file}:{line}:{column}: not UTF-8 text")),
+            None => Failure::new(format!("cannot read {file}: {e}")),
+        }
+    })?;
     // Spreadsheets begin a file with a byte order mark.
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }

@@ -206,6 +206,37 @@ fn instances_follow_the_tasks() {
 }
 
 #[test]
+fn a_file_that_is_not_text_is_named_by_line_and_byte() {
+    for option in ["--jobs", "--replay"] {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("in"), b"\n\n{\"ev\":\xff}\n").unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tessera"));
+        command.current_dir(dir.path()).args(["simulate", "case", "--node", "v100-16gb,1", option, "in"]);
+        let out = command.output().unwrap();
+        assert_eq!(String::from_utf8(out.stderr).unwrap(), "tessera: in:3:7: not UTF-8 text\n");
+        assert_eq!(out.status.code(), Some(1));
+    }
+}
+
+/// A mean or ratio of nothing is not 0.
+#[test]
+fn where_no_job_finished_there_is_nothing_to_compare() {
+    let job = r#"{"id":1,"arrival":0,"isolated":false,"mem":99000000000,"phases":[{"gpu":1,"mem":99000000000,"blocks":1,"threads":32,"demand":0}]}"#;
+    let node = ["--node", "v100-16gb,1", "--jobs", "in"];
+    let (out, _, status) = raw(job, &[&node[..], &["--json"]].concat());
+    let value: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&value["turnaround_vs_sa"], &value["throughput_vs_sa"]), (&Value::Null, &Value::Null));
+    assert_eq!((&value["crashed"], status), (&Value::from(1), 0));
+    assert_snapshot!(run(job, &node), @r"
+    times in seconds
+
+    POLICY   WORKERS  JOBS  CRASHED  MAKESPAN  JOBS/S  JOBS/S/SA  TURNAROUND  TURNAROUND/SA  WAIT  LONGEST  MEMORY  WARPS  SLOWDOWN
+    tessera        4     1        1       0.0   0.000          -         0.0              -   0.0      0.0    0.0%   0.0%      0.0%
+    exit 0
+    ");
+}
+
+#[test]
 fn bad_input_is_named_by_file_line_and_field() {
     let jobs = r#"{"id":1,"arrival":-1,"isolated":false,"mem":5,"phases":[{"gpu":1,"mem":9,"blocks":0,"threads":32,"demand":2}]}
 nonsense
@@ -231,6 +262,19 @@ nonsense
     in:2:ev: found "fre"; expected "begin" or "free"
     exit 1
     "#);
+    // A field that comes twice, also in a phase.
+    let twice =
+        r#"{"id":1,"arrival":0,"isolated":false,"id":2,"mem":5,"phases":[{"host":1},{"host":1,"host":2}]}"#;
+    assert_snapshot!(run(twice, &["--node", "v100-16gb,1", "--jobs", "in"]), @r"
+    tessera: in:1:id: comes twice
+    in:1:phases[1].host: comes twice
+    exit 1
+    ");
+    let twice = r#"{"ev":"free","task":1,"task":1}"#;
+    assert_snapshot!(run(twice, &["--node", "v100-16gb,1", "--replay", "in"]), @r"
+    tessera: in:1:task: comes twice
+    exit 1
+    ");
     assert_snapshot!(run("", &["--node", "v100-16gb,1", "--replay", "in", "--policy", "sa"]), @r"
     tessera: --policy sa: binds whole jobs to devices, but a replay has tasks only
     hint: tessera, alg3, alg2, case-mig or schedgpu

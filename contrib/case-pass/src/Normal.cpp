@@ -5,8 +5,10 @@
 
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InstIterator.h"
+#include "llvm/IR/IntrinsicInst.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Transforms/Scalar/EarlyCSE.h"
+#include "llvm/Transforms/Scalar/JumpThreading.h"
 #include "llvm/Transforms/Scalar/SROA.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
 #include "llvm/Transforms/Utils/InstructionNamer.h"
@@ -51,6 +53,30 @@ static void clean(Function &F, FunctionAnalysisManager &FAM) {
   SROAPass(SROAOptions::ModifyCFG).run(F, FAM);
   FAM.invalidate(F, PreservedAnalyses::none());
   EarlyCSEPass().run(F, FAM);
+  FAM.invalidate(F, PreservedAnalyses::none());
+}
+
+/// A helper that checks its calls returns one of several numbers, and its caller branches on that number. Each number gets
+/// a way of its own: on the way behind a failed allocation, there is no object. Calls are not copied, so an allocation stays
+/// one object.
+static void threadJumps(Function &F, FunctionAnalysisManager &FAM) {
+  SmallPtrSet<const Instruction *, 8> Already;
+  auto Calls = [&](auto Visit) {
+    for (Instruction &I : instructions(F))
+      if (auto *Call = dyn_cast<CallBase>(&I); Call && !isa<IntrinsicInst>(Call))
+        Visit(*Call);
+  };
+  Calls([&](CallBase &Call) {
+    if (Call.hasFnAttr(Attribute::NoDuplicate))
+      Already.insert(&Call);
+    else
+      Call.addFnAttr(Attribute::NoDuplicate);
+  });
+  JumpThreadingPass().run(F, FAM);
+  Calls([&](CallBase &Call) {
+    if (!Already.contains(&Call))
+      Call.removeFnAttr(Attribute::NoDuplicate);
+  });
   FAM.invalidate(F, PreservedAnalyses::none());
 }
 
@@ -121,6 +147,7 @@ Sites normalise(Function &F, FunctionAnalysisManager &FAM) {
       detour(*Call, 1, {Size}, Name);
   }
   clean(F, FAM);
+  threadJumps(F, FAM);
   splitReturns(F);
   FAM.invalidate(F, PreservedAnalyses::none());
   return Found;

@@ -97,13 +97,35 @@ private:
 };
 } // namespace
 
+/// Whether `F` itself sets the heap's limit before each launch of the task, with nothing between that may set it unseen.
+static bool setsItself(const Task &T, const Function &F, const ModuleFacts &Facts, const Callees &Calls,
+                       const DominatorTree &DT) {
+  auto Own = Facts.HeapLimits.find(&F);
+  if (Own == Facts.HeapLimits.end())
+    return false;
+  auto MayHide = [&](const CallBase &Limit, const Launch &L) {
+    return any_of(instructions(F), [&](const Instruction &I) {
+      auto *Call = dyn_cast<CallBase>(&I);
+      return Call && Calls.mayHideCuda(*Call) && isPotentiallyReachable(&Limit, Call, nullptr, &DT) &&
+             isPotentiallyReachable(Call, L.Push, nullptr, &DT);
+    });
+  };
+  return all_of(T.Launches, [&](const Launch &L) {
+    return any_of(Own->second, [&](const CallBase *Limit) { return DT.dominates(Limit, L.Push) && !MayHide(*Limit, L); });
+  });
+}
+
 /// The calls that set the heap's limit before a launch of the task, or why the limit is not known.
-static std::string heapLimits(const Task &T, Function &F, const ModuleFacts &Facts, const DominatorTree &DT, Amounts &At,
-                              SmallVectorImpl<const CallBase *> &Limits) {
+static std::string heapLimits(const Task &T, Function &F, const Callees &Inlined, const ModuleFacts &Facts,
+                              const DominatorTree &DT, Amounts &At, SmallVectorImpl<const CallBase *> &Limits) {
   for (const auto &[Where, Calls] : Facts.HeapLimits)
     for (const CallBase *Call : Calls) {
-      if (Where != &F)
-        return "cudaDeviceSetLimit is called in another function, at " + place(*Call);
+      if (Where != &F) {
+        // Inlined wherever this file calls it, but other files may call it too.
+        if (Where->use_empty() && setsItself(T, F, Facts, Inlined, DT))
+          continue;
+        return sourceName(*Where) + ", which may be called before a launch, sets the heap limit at " + place(*Call);
+      }
       bool Reaches = any_of(T.Launches, [&](const Launch &L) { return isPotentiallyReachable(Call, L.Push, nullptr, &DT); });
       if (!Reaches)
         continue;
@@ -115,8 +137,8 @@ static std::string heapLimits(const Task &T, Function &F, const ModuleFacts &Fac
 }
 
 /// Writes what the task asks for at its begin. Returns why that cannot be.
-static std::string plan(Task &T, Function &F, const Flow &Flows, const ModuleFacts &Facts, const DominatorTree &DT,
-                        AAResults &AA) {
+static std::string plan(Task &T, Function &F, const Flow &Flows, const Callees &Calls, const ModuleFacts &Facts,
+                        const DominatorTree &DT, AAResults &AA) {
   Amounts At(*T.Begin, DT, AA);
   SmallVector<SmallVector<Value *, 3>, 8> Sizes(T.Objects.size());
   SmallVector<bool, 8> Pitched(T.Objects.size());
@@ -134,7 +156,7 @@ static std::string plan(Task &T, Function &F, const Flow &Flows, const ModuleFac
     return "the grid of " + T.Launches[0].Kernel + " (" + place(*T.Launches[0].Push) +
            ") is not known at the task's begin, " + T.BeginPlace;
   SmallVector<const CallBase *, 2> Limits;
-  if (std::string Why = heapLimits(T, F, Facts, DT, At, Limits); !Why.empty())
+  if (std::string Why = heapLimits(T, F, Calls, Facts, DT, At, Limits); !Why.empty())
     return Why;
 
   bool Replaced = any_of(Limits, [&](const CallBase *Limit) {
@@ -191,7 +213,7 @@ void planTask(Task &T, Function &F, const Flow &Flows, const Callees &Calls, con
     return;
   T.Begin = Where.Begin;
   T.BeginPlace = placeInFunction(*T.Begin);
-  T.Why = plan(T, F, Flows, Facts, DT, FAM.getResult<AAManager>(F));
+  T.Why = plan(T, F, Flows, Calls, Facts, DT, FAM.getResult<AAManager>(F));
   if (!T.Why.empty())
     return;
   T.HeldToExit = Where.HeldToExit;

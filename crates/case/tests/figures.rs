@@ -98,8 +98,8 @@ fn tessera_is_no_worse_than_alg3() {
             let (ours, theirs) =
                 (run(machine, &jobs, "tessera", workers), run(machine, &jobs, "alg3", workers));
             let versus = ours.versus(&theirs);
-            throughput.push(versus.throughput);
-            turnaround.push(versus.turnaround);
+            throughput.push(versus.throughput.unwrap());
+            turnaround.push(versus.turnaround.unwrap());
             assert!(
                 ours.summary.wait_max <= theirs.summary.wait_max + 1e-6,
                 "{mix} {machine:?}: {} s, alg3 {} s",

@@ -66,7 +66,7 @@ fn layouts_made_on_demand_gain_over_the_papers() {
             assert_eq!(audit(&ours.events), [], "{ratio} {seed}");
             assert_eq!(ours.summary.crashed, 0);
             assert!(ours.events.iter().any(|event| matches!(event, Event::Layout { .. })));
-            gains.push(ours.versus(&run(System::D, &jobs, "case-mig")).throughput);
+            gains.push(ours.versus(&run(System::D, &jobs, "case-mig")).throughput.unwrap());
         }
         let of_ratio = &gains[gains.len() - 10..];
         let mean = of_ratio.iter().sum::<f64>() / 10.0;

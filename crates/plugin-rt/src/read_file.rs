@@ -34,12 +34,37 @@ pub fn read_small(path: &Path, most: u64) -> io::Result<String> {
 ///
 /// # Errors
 ///
-/// It cannot be read, goes on after `most` bytes, or is not UTF-8.
+/// It cannot be read, goes on after `most` bytes, or is not UTF-8: then the error holds a [`NotText`].
 pub fn read_bounded(stream: impl Read, most: u64) -> io::Result<String> {
-    let mut text = String::new();
-    let read = stream.take(most.saturating_add(1)).read_to_string(&mut text)?;
-    if read as u64 > most { Err(invalid(format!("larger than {most} bytes"))) } else { Ok(text) }
+    let mut bytes = Vec::new();
+    let read = stream.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    if read as u64 > most {
+        return Err(invalid(format!("larger than {most} bytes")));
+    }
+    String::from_utf8(bytes).map_err(|e| {
+        let before = &e.as_bytes()[..e.utf8_error().valid_up_to()];
+        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        let column = before.iter().rev().take_while(|byte| **byte != b'\n').count() + 1;
+        io::Error::new(io::ErrorKind::InvalidData, NotText { line, column })
+    })
 }
+
+/// A file that is not text: where its first byte stands that is not UTF-8.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotText {
+    /// The line, from 1.
+    pub line: usize,
+    /// The byte in the line, from 1.
+    pub column: usize,
+}
+
+impl std::fmt::Display for NotText {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "line {}, byte {}: not UTF-8 text", self.line, self.column)
+    }
+}
+
+impl std::error::Error for NotText {}
 
 fn invalid(what: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, what)
@@ -57,7 +82,7 @@ mod tests {
         let path = |name: &str| dir.path().join(name);
         fs::write(path("edges"), "0 1\n").unwrap();
         fs::write(path("big"), vec![b'#'; 70_000]).unwrap();
-        fs::write(path("latin1"), b"caf\xe9").unwrap();
+        fs::write(path("latin1"), b"tea\ncaf\xe9").unwrap();
         std::os::unix::fs::symlink(path("edges"), path("link")).unwrap();
         let fifo = std::process::Command::new("mkfifo").arg(path("fifo")).status().unwrap();
         assert!(fifo.success() && path("fifo").as_os_str().as_bytes().ends_with(b"fifo"));
@@ -70,7 +95,7 @@ mod tests {
             (path("fifo"), "not a regular file"),
             (PathBuf::from("/dev/zero"), "not a regular file"),
             (PathBuf::from("/dev/tty"), "not a regular file"),
-            (path("latin1"), "valid UTF-8"),
+            (path("latin1"), "line 2, byte 4: not UTF-8"),
             (path("none"), "No such file"),
         ] {
             let why = read(&file).unwrap_err();

@@ -123,6 +123,10 @@ shapes! {
           static [link:17 link:18 link:20 link:21] [a:10=128 b:11=128 c:12=128 d:13=128 e:14=128] begin 10 free [28] mem 8389248 threads 32 blocks 1
           static [alone:19] [x:15=128] begin 15 free [29] mem 8388736 threads 32 blocks 1
         "
+    checked_helper: r"
+        main:32
+          static [add:23] [v:19=256 w:20=256] begin 34 free [34 34], held to exit mem 8389120 threads 64 blocks 1
+        "
     checked_loop: r"
         main:7
           static [fill:12] [v:10=256] begin 10 free [21] mem 8388864 threads 64 blocks 1
@@ -148,6 +152,14 @@ shapes! {
     growth: r"
         main:8
           lazy [measure:11 use:14] [n:10=4 v:13=null]: the size of v (growth.cu:13) is not known at the task's begin, growth.cu:10
+        "
+    heap_helper: r"
+        main:16
+          static [fill:22] [v:20=128] begin 20 free [24] mem 33554560 threads 32 blocks 1
+        "
+    heap_late: r"
+        main:9
+          lazy [fill:13] [v:12=128]: heap, which may be called before a launch, sets the heap limit at heap_late.cu:7
         "
     heap_limit: r"
         main:7
@@ -214,6 +226,12 @@ shapes! {
     threads: r"
         work:8
           static [count:11] [v:10=null] begin 10 free [13] mem null threads null blocks 1
+        "
+    too_large: r"
+        allocate:9
+          no task: cudaMalloc 9: the address goes to memory that other code may read
+        main:11
+          lazy [fill:14] []: the launch of fill at too_large.cu:14 uses the global variable buffer
         "
     unwaited: r"
         start:7

@@ -150,12 +150,15 @@ shapes! {
     behind_calls
     branches
     chain
+    checked_helper
     checked_loop
     closure
     early_return
     errors
     exceptions
     growth
+    heap_helper
+    heap_late
     heap_limit
     helpers
     independent
@@ -171,6 +174,7 @@ shapes! {
     structs
     symbols
     threads
+    too_large
     unwaited
     volume
 }

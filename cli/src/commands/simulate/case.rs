@@ -3,6 +3,7 @@
 mod fields;
 mod figure;
 mod jobs;
+mod once;
 mod picture;
 mod replay;
 mod summary;

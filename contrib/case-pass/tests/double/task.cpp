@@ -53,6 +53,8 @@ struct Book {
   std::map<void *, Memory> live;
   std::map<char *, LazyObject> lazy;
   uint64_t heap = 8 << 20, peakLive = 0, lazyBytes = 0;
+  // The heap limit was set before there was a device.
+  bool heapWaits = false;
   std::string complaints;
 
   uint64_t liveBytes() {
@@ -102,8 +104,34 @@ bool isLazy() { return getenv("TASK_DOUBLE_LAZY") && *getenv("TASK_DOUBLE_LAZY")
 
 size_t roundUp(size_t n) { return (n + (2 << 20) - 1) & ~size_t((2 << 20) - 1); }
 
+// Memory of the largest device.
+uint64_t largest() {
+  int devices = 0;
+  size_t most = 0, bytes = 0;
+  DRIVER(cuInit)(0);
+  DRIVER(cuDeviceGetCount)(&devices);
+  for (int device = 0; device != devices; ++device)
+    if (!DRIVER(cuDeviceTotalMem)(&bytes, device))
+      most = std::max(most, bytes);
+  return most;
+}
+
+bool hasDevice() {
+  CUcontext context = nullptr;
+  return !DRIVER(cuCtxGetCurrent)(&context) && context;
+}
+
+// The task has its device, or the program is about to use one.
+void onDevice() {
+  Book &b = book();
+  if (b.heapWaits)
+    next<decltype(&cudaDeviceSetLimit)>("cudaDeviceSetLimit")(cudaLimitMallocHeapSize, b.heap);
+  b.heapWaits = false;
+}
+
 void bindAll() {
   Book &b = book();
+  onDevice();
   for (auto &[address, object] : b.lazy) {
     if (object.bound)
       continue;
@@ -157,6 +185,7 @@ int64_t tessera_task_begin(uint64_t mem, uint32_t threads, uint64_t blocks) {
   Guard guard(book().lock);
   ++book().begins;
   book().open[++book().last] = {mem, threads, blocks};
+  onDevice();
   return book().last;
 }
 
@@ -185,7 +214,14 @@ void tessera_launch_prepare(uint32_t, uint64_t) {
 int tessera_lazy_malloc(void **ptr, size_t *pitch, size_t width, size_t height, int kind) {
   Guard guard(book().lock);
   size_t row = pitch ? (width + 511) & ~size_t(511) : width;
-  if (!isLazy() || kind == TESSERA_LAZY_MANAGED || row * height == 0) {
+  uint64_t unbound = row * height;
+  for (auto &[address, object] : book().lazy)
+    unbound += object.bound ? 0 : object.size;
+  // What no device holds is for the driver to refuse.
+  bool tooLarge = isLazy() && unbound > largest();
+  if (tooLarge)
+    bindAll();
+  if (!isLazy() || tooLarge || kind == TESSERA_LAZY_MANAGED || row * height == 0) {
     // The program's own call follows.
     askedNext = row * height;
     book().lazyBytes += askedNext;
@@ -257,7 +293,8 @@ int tessera_lazy_free(void *ptr, void *, int) {
 int tessera_lazy_heap_limit(size_t bytes) {
   Guard guard(book().lock);
   book().heap = bytes;
-  return 1;
+  book().heapWaits = !hasDevice();
+  return book().heapWaits;
 }
 
 // What reaches the CUDA runtime.

@@ -21,7 +21,7 @@ pub(super) fn fig8(seed: u64) -> Result<Figure, Stuck> {
     for (kind, (_, rate, paper)) in Darknet::ALL.into_iter().zip(FIG8) {
         let jobs = darknet(kind, ALIKE);
         let schedgpu = run::<SchedGpu>(&devices, &jobs, WORKERS)?;
-        let ours = run::<Alg3>(&devices, &jobs, WORKERS)?.versus(&schedgpu).throughput;
+        let ours = run::<Alg3>(&devices, &jobs, WORKERS)?.versus(&schedgpu).throughput.unwrap_or(f64::NAN);
         errors.push((ours / paper - 1.0).abs());
         errors.push((schedgpu.summary.throughput / rate - 1.0).abs());
         rows.push(Row { label: kind.name().to_owned(), paper: Some(paper), ours, why: Some(FITTED) });
@@ -30,7 +30,7 @@ pub(super) fn fig8(seed: u64) -> Result<Figure, Stuck> {
     for seed in seeds(seed) {
         let jobs = darknet_mix(LARGE, seed);
         let sa = run::<Sa>(&devices, &jobs, devices.len())?;
-        gains.push(run::<Alg3>(&devices, &jobs, WORKERS)?.versus(&sa).throughput);
+        gains.push(run::<Alg3>(&devices, &jobs, WORKERS)?.versus(&sa).throughput.unwrap_or(f64::NAN));
     }
     let ours = mean(&gains);
     rows.push(Row { label: "128 jobs over sa".to_owned(), paper: Some(DARKNET_128), ours, why: None });

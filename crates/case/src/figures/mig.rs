@@ -28,8 +28,8 @@ fn gains(system: System, ratio: Ratio, small: bool, seed: u64) -> Result<Vec<Gai
         let ours = run::<CaseMig>(&devices, &jobs, system.workers())?;
         let versus = ours.versus(&slurm);
         Ok(Gain {
-            throughput: versus.throughput,
-            turnaround: versus.turnaround,
+            throughput: versus.throughput.unwrap_or(f64::NAN),
+            turnaround: versus.turnaround.unwrap_or(f64::NAN),
             memory: ours.summary.mem_util / slurm.summary.mem_util,
             slowdown: ours.summary.slowdown_mean,
         })

@@ -53,7 +53,7 @@ pub(super) fn fig5() -> Result<Figure, Stuck> {
     for mix in MIXES {
         let jobs = rodinia(mix, Machine::V100);
         let alg2 = run::<Alg2>(&Machine::V100.devices(), &jobs, workers(Machine::V100))?;
-        let ours = case(Machine::V100, &jobs)?.versus(&alg2).throughput;
+        let ours = case(Machine::V100, &jobs)?.versus(&alg2).throughput.unwrap_or(f64::NAN);
         rows.push(Row { label: mix.to_owned(), paper: None, ours, why: Some(NOT_PRINTED) });
     }
     let ours = mean(&rows.iter().map(|row| row.ours).collect::<Vec<_>>());
@@ -68,10 +68,10 @@ pub(super) fn fig6() -> Result<Figure, Stuck> {
         for (i, mix) in MIXES.into_iter().enumerate() {
             let jobs = rodinia(mix, machine);
             let sa = sa(machine, &jobs)?;
-            let ours = case(machine, &jobs)?.versus(&sa).throughput;
+            let ours = case(machine, &jobs)?.versus(&sa).throughput.unwrap_or(f64::NAN);
             let label = format!("{mix} case {name}");
             rows.push(Row { label, paper: Some(FIG6_CASE[m][i]), ours, why: None });
-            let ours = cg_without_crash(machine, &jobs)?.versus(&sa).throughput;
+            let ours = cg_without_crash(machine, &jobs)?.versus(&sa).throughput.unwrap_or(f64::NAN);
             let label = format!("{mix} cg {name}");
             rows.push(Row { label, paper: Some(FIG6_CG[m][i]), ours, why: Some(CG_BARS) });
         }
@@ -146,7 +146,7 @@ pub(super) fn table4() -> Result<Figure, Stuck> {
     for ((machine, name), printed) in MACHINES.into_iter().zip(TABLE4) {
         for (mix, paper) in MIXES.into_iter().zip(printed) {
             let jobs = rodinia(mix, machine);
-            let ours = case(machine, &jobs)?.versus(&sa(machine, &jobs)?).turnaround;
+            let ours = case(machine, &jobs)?.versus(&sa(machine, &jobs)?).turnaround.unwrap_or(f64::NAN);
             rows.push(Row { label: format!("{mix} {name}"), paper: Some(paper), ours, why: None });
         }
     }

@@ -102,15 +102,18 @@ fn deal(sms: &Sms, blocks: u64, warps: u16, dealt: &mut Vec<u16>) -> Option<usiz
     }
     let room = Room::of(warps);
     dealt.extend(sms.free.iter().map(|sm| room.on(*sm)));
-    let total: u64 = dealt.iter().map(|room| u64::from(*room)).sum();
-    if total < blocks {
-        return None;
-    }
-    // `rounds` full rounds leave `rest` blocks, fewer than the SMs that still have room.
-    let (mut rounds, mut rest) = (0, blocks);
-    loop {
-        let open = dealt.iter().filter(|room| **room > rounds).count() as u64;
-        if rest < open || open == 0 {
+    // `rounds` full rounds leave `rest` blocks, fewer than the SMs that still have room. The first rounds, in which all SMs
+    // have room, are taken at once.
+    let all = u64::from(dealt.iter().copied().min()?);
+    let n = dealt.len() as u64;
+    let mut rounds = u16::try_from(all.min(blocks / n)).unwrap_or(u16::MAX);
+    let mut rest = blocks - u64::from(rounds) * n;
+    while rest > 0 {
+        let open = dealt.iter().map(|room| u32::from(*room > rounds)).sum::<u32>().into();
+        if open == 0 {
+            return None;
+        }
+        if rest < open {
             break;
         }
         rest -= open;
@@ -123,19 +126,24 @@ fn deal(sms: &Sms, blocks: u64, warps: u16, dealt: &mut Vec<u16>) -> Option<usiz
 /// `start` that have more. Returns the pointer behind the last block.
 fn settle(dealt: &mut [u16], start: usize, rounds: u16, mut rest: u64) -> usize {
     let n = dealt.len();
-    let (mut next, partial) = (start, rest > 0);
-    for i in (start..n).chain(0..start) {
-        let room = dealt[i];
-        let more = u16::from(rest > 0 && room > rounds);
-        dealt[i] = room.min(rounds) + more;
-        rest -= u64::from(more);
-        // The last block went to the last SM of the partial round, or of the last full one.
-        let is_last = if partial { more == 1 } else { rounds > 0 && room >= rounds };
-        if is_last {
-            next = i + 1;
+    let mut last = None;
+    if rest == 0 {
+        // The last block went to the last SM of the last full round.
+        let in_last_round = |i: &usize| rounds > 0 && dealt[*i] >= rounds;
+        last = (0..start).rev().chain((start..n).rev()).find(in_last_round);
+        dealt.iter_mut().for_each(|room| *room = (*room).min(rounds));
+    } else {
+        let (head, tail) = dealt.split_at_mut(start);
+        for (i, room) in (start..).zip(tail).chain((0..).zip(head)) {
+            let has_more = rest > 0 && *room > rounds;
+            rest -= u64::from(has_more);
+            *room = (*room).min(rounds) + u16::from(has_more);
+            if has_more {
+                last = Some(i);
+            }
         }
     }
-    if next == n { 0 } else { next }
+    last.map_or(start, |last| if last + 1 == n { 0 } else { last + 1 })
 }
 
 impl Alg2 {

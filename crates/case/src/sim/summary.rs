@@ -66,10 +66,10 @@ pub struct Outcome {
 /// One run measured by another, greater is better.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Versus {
-    /// Throughput over the other's.
-    pub throughput: f64,
-    /// The other's turnaround over this one's, mean over the jobs that finished in both.
-    pub turnaround: f64,
+    /// Throughput over the other's; `None` where the other finished no job.
+    pub throughput: Option<f64>,
+    /// The other's turnaround over this one's, mean over the jobs that finished in both; `None` without such a job.
+    pub turnaround: Option<f64>,
 }
 
 impl Outcome {
@@ -78,12 +78,17 @@ impl Outcome {
     pub fn versus(&self, base: &Outcome) -> Versus {
         let both = self.jobs.iter().zip(&base.jobs).filter(|(a, b)| !a.crashed && !b.crashed);
         let ratios = both.filter(|(a, _)| a.turnaround() > 0.0).map(|(a, b)| b.turnaround() / a.turnaround());
-        Versus { throughput: self.summary.throughput / base.summary.throughput, turnaround: mean(ratios) }
+        let (own, other) = (self.summary.throughput, base.summary.throughput);
+        Versus { throughput: (other > 0.0).then(|| own / other), turnaround: mean_of(ratios) }
     }
 }
 
 /// The mean, 0 of nothing.
 pub(super) fn mean(values: impl Iterator<Item = f64>) -> f64 {
+    mean_of(values).unwrap_or(0.0)
+}
+
+fn mean_of(values: impl Iterator<Item = f64>) -> Option<f64> {
     let (sum, n) = values.fold((0.0, 0.0), |(sum, n), value| (sum + value, n + 1.0));
-    if n > 0.0 { sum / n } else { 0.0 }
+    (n > 0.0).then(|| sum / n)
 }

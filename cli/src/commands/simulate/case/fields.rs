@@ -3,6 +3,8 @@
 use case::Bytes;
 use serde_json::{Map, Value};
 
+use super::once;
+
 /// The fields of an object, and what is wrong with them.
 pub(super) struct Fields<'a> {
     place: String,
@@ -75,14 +77,19 @@ impl<'a> Fields<'a> {
 /// Where an object stands, `FILE:LINE`, and the object.
 type Object = (String, Map<String, Value>);
 
-/// The objects of a file with their places, `FILE:LINE`; empty lines are left out.
+/// The objects of a file with their places, `FILE:LINE`; empty lines are left out. A line whose fields come twice is an
+/// error for each of them.
 pub(super) fn objects(file: &str, text: &str) -> Vec<Result<Object, String>> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     lines
         .map(|(i, line)| {
             let place = format!("{file}:{}", i + 1);
-            match serde_json::from_str(line) {
-                Ok(Value::Object(map)) => Ok((place, map)),
+            match once::read(line) {
+                Ok((_, twice)) if !twice.is_empty() => {
+                    let errors = twice.iter().map(|field| format!("{place}:{field}: comes twice"));
+                    Err(errors.collect::<Vec<_>>().join("\n"))
+                }
+                Ok((Value::Object(map), _)) => Ok((place, map)),
                 Ok(_) => Err(format!("{place}:1: expected an object in braces")),
                 Err(e) => Err(format!("{place}:{}: not JSON: {e}", e.column())),
             }

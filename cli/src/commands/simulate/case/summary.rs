@@ -34,6 +34,7 @@ fn row(of: &Compared, base: &Compared) -> Vec<String> {
     let (s, versus) = (&of.run.summary, of.run.versus(&base.run));
     let percent = |share: f64| format!("{:.1}%", 100.0 * share);
     let seconds = |t: f64| format!("{t:.1}");
+    let times = |ratio: Option<f64>| ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}x"));
     vec![
         of.policy.clone(),
         of.workers.to_string(),
@@ -41,9 +42,9 @@ fn row(of: &Compared, base: &Compared) -> Vec<String> {
         s.crashed.to_string(),
         seconds(s.makespan),
         format!("{:.3}", s.throughput),
-        format!("{:.2}x", versus.throughput),
+        times(versus.throughput),
         seconds(s.turnaround_mean),
-        format!("{:.2}x", versus.turnaround),
+        times(versus.turnaround),
         seconds(s.wait_mean),
         seconds(s.wait_max),
         percent(s.mem_util),

@@ -7,6 +7,17 @@ pub(crate) fn epoch_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs())
 }
 
+/// `45 s`, `25 min`, `3 h 20 min`, `4 days`.
+pub(crate) fn span(seconds: u64) -> String {
+    let minutes = seconds.div_ceil(60);
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7_200 => format!("{minutes} min"),
+        7_200..172_800 => format!("{} h {} min", minutes / 60, minutes % 60),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}
+
 /// Longest time that an option takes.
 const LONGEST: Duration = Duration::from_secs(3600);
 

@@ -21,6 +21,7 @@ mod render;
 mod runtimes;
 mod site;
 mod slurm;
+mod verdict;
 
 use std::io::Write as _;
 use std::panic;

@@ -26,6 +26,8 @@ pub(crate) struct Live {
     pub(crate) nodes: Vec<Present>,
     /// The names of those that take no jobs: drained, down, reserved or in maintenance.
     pub(crate) not_taking: Vec<String>,
+    /// The names of those that publish no layout: their GPUs are Slurm's alone.
+    pub(crate) unpublished: Vec<String>,
 }
 
 /// Where the layouts come from.
@@ -67,7 +69,7 @@ pub(crate) fn nodes(
         Some(known) => known.owners.get(&job).copied().unwrap_or(SOMEBODY),
         None => own,
     };
-    let mut live = Live { nodes: Vec::new(), not_taking: Vec::new() };
+    let mut live = Live { nodes: Vec::new(), not_taking: Vec::new(), unpublished: Vec::new() };
     let mut states = HashMap::new();
     let named = config.nodes.iter().enumerate().flat_map(|(set, s)| s.names.iter().map(move |n| (set, s, n)));
     for (set, spec, name) in named {
@@ -84,8 +86,10 @@ pub(crate) fn nodes(
             }
             _ => {}
         }
-        // A node without a published layout is Slurm's alone.
-        let Some(line) = published.layouts.get(name) else { continue };
+        let Some(line) = published.layouts.get(name) else {
+            live.unpublished.push(name.clone());
+            continue;
+        };
         let layout = published::read(line, &spec.gpus)
             .map_err(|why| Failure::new(format!("layout of {name}: {why}")))?;
         let mut node = spec.to_node();

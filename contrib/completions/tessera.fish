@@ -68,7 +68,7 @@ complete -c tessera -n "__fish_tessera_using_subcommand free" -s h -l help -d 'P
 complete -c tessera -n "__fish_tessera_using_subcommand why" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand why" -l json -d 'Print JSON'
 complete -c tessera -n "__fish_tessera_using_subcommand why" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c tessera -n "__fish_tessera_using_subcommand explain" -l node -d 'Ask this node of tessera.toml; by default the first node of each set' -r
+complete -c tessera -n "__fish_tessera_using_subcommand explain" -l node -d 'Ask these nodes of tessera.toml, such as n[1-4]; by default all' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l model -d 'Ask a made-up node with GPUs of this model instead of one of tessera.toml' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l count -d 'Number of GPUs in that node' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l links -d 'Interconnect of that node' -r
@@ -90,7 +90,9 @@ complete -c tessera -n "__fish_tessera_using_subcommand explain" -l ntasks-per-n
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-power -d 'Power cap of each GPU, such as 200' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpus -l gpus-per-node -d 'Whole GPUs per node' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l config -d 'Read this tessera.toml' -r -F
-complete -c tessera -n "__fish_tessera_using_subcommand explain" -l live -d 'Use the present state of the nodes'
+complete -c tessera -n "__fish_tessera_using_subcommand explain" -l live -d 'Fail where no Slurm answers, instead of taking the nodes as empty'
+complete -c tessera -n "__fish_tessera_using_subcommand explain" -l empty -d 'Take all nodes as empty'
+complete -c tessera -n "__fish_tessera_using_subcommand explain" -l all -d 'Print the candidates of every node'
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l json -d 'Print JSON'
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l exclusive -d 'The job has its nodes for itself'
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -s h -l help -d 'Print help (see more with \'--help\')'

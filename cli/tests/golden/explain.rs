@@ -7,35 +7,15 @@ use super::{LAYOUT, Site, run};
 #[test]
 fn explain() {
     assert_snapshot!(run("explain --gpu-mem=10G"), @r"
-    n1: 1g.10gb at slice 6 of GPU 0: smallest profile with 10.0 GB; leaves 140 placements to others, best of 32; mig takes 2 of 8 slices, mps would take 8 of 8 slices
+    no Slurm answers here, so all nodes are taken as empty (cannot run `scontrol show nodes`: No such file or directory (os error 2))
+    n1: now: 1g.10gb at slice 6 of GPU 0: smallest profile with 10.0 GB; leaves 140 placements to others, best of 32; mig takes 2 of 8 slices, mps would take 8 of 8 slices
+    n2: now: 1g.10gb at slice 6 of GPU 0: smallest profile with 10.0 GB; leaves 32 placements to others, best of 14; mig takes 1 of 8 slices, mps would take 8 of 8 slices
     counts in Slurm as gres/shard:10 per node
-      mig   2 of 8 slices, chosen
-        GPUs 0-7, each
-          1g.10gb at 0: loses 7 placements, opens an unused GPU, switches MIG mode on
-          1g.10gb at 2: loses 7 placements, opens an unused GPU, switches MIG mode on
-          1g.10gb at 4: loses 6 placements, opens an unused GPU, switches MIG mode on
-         *1g.10gb at 6: loses 4 placements, opens an unused GPU, switches MIG mode on (on GPU 0)
-      mps   8 of 8 slices
-        GPUs 0-7, each
-          to be opened, loses 18 placements, opens an unused GPU
-
-    n2: 1g.10gb at slice 6 of GPU 0: smallest profile with 10.0 GB; leaves 32 placements to others, best of 14; mig takes 1 of 8 slices, mps would take 8 of 8 slices
-    counts in Slurm as gres/shard:10 per node
-      mig   1 of 8 slices, chosen
-        GPUs 0-1, each
-          1g.10gb at 0: loses 6 placements, opens an unused GPU, switches MIG mode on
-          1g.10gb at 1: loses 6 placements, opens an unused GPU, switches MIG mode on
-          1g.10gb at 2: loses 6 placements, opens an unused GPU, switches MIG mode on
-          1g.10gb at 3: loses 6 placements, opens an unused GPU, switches MIG mode on
-          1g.10gb at 4: loses 5 placements, opens an unused GPU, switches MIG mode on
-          1g.10gb at 5: loses 5 placements, opens an unused GPU, switches MIG mode on
-         *1g.10gb at 6: loses 4 placements, opens an unused GPU, switches MIG mode on (on GPU 0)
-      mps   8 of 8 slices
-        GPUs 0-1, each
-          to be opened, loses 18 placements, opens an unused GPU
+    --all shows every candidate with its score
     exit 0
     ");
     assert_snapshot!(run("explain --node n2 --gpu-isolation=mps --gpu-mem=3G --gpu-threads=25%"), @r"
+    no Slurm answers here, so all nodes are taken as empty (cannot run `scontrol show nodes`: No such file or directory (os error 2))
     n2: 3.0 GB and 25% of the threads of GPU 0: the first share there; loses 18 placements, opens an unused GPU
     counts in Slurm as gres/shard:3 per node
       mps   8 of 8 slices, chosen
@@ -58,6 +38,7 @@ fn explain() {
     ");
     assert_snapshot!(run("explain --model a30-24gb --gpu-isolation=mig:1g.6gb --gpu-instances=2 --json"), @r#"
     {
+      "left_to_slurm": [],
       "nodes": [
         {
           "candidates": [
@@ -110,16 +91,23 @@ fn explain() {
             }
           ],
           "name": "1 x a30-24gb",
+          "names": [
+            "1 x a30-24gb"
+          ],
           "omitted": 0,
           "rivals": [],
+          "room": "now",
           "why": "1g.6gb at slices 0 and 1 of GPU 0: as named; leaves 3 placements to others"
         }
       ],
-      "request": "v1 iso=mig:1g.6gb typed=1 inst=2"
+      "not_taking_jobs": [],
+      "request": "v1 iso=mig:1g.6gb typed=1 inst=2",
+      "state": "as the options say"
     }
     exit 0
     "#);
     assert_snapshot!(run("explain --node n2 --gpu-isolation=mig:2g.10gb"), @r"
+    no Slurm answers here, so all nodes are taken as empty (cannot run `scontrol show nodes`: No such file or directory (os error 2))
     n2: nothing fits: GPUs 0-1: h100-80gb-sxm has no such profile
     never on this node: h100-80gb-sxm has no profile for mig:2g.10gb; it has 1g.10gb, 1g.10gb+me, 1g.20gb, 2g.20gb, 3g.40gb, 4g.40gb, 7g.80gb
       mig   nothing fits
@@ -128,31 +116,12 @@ fn explain() {
     exit 1
     ");
     assert_snapshot!(run("explain --gpu-mem=200G"), @r"
-    refused at submission: --gpu-mem=200.0GB (taken as --gpu-isolation=auto): no node could ever satisfy this: largest instance on a100-40gb is 7g.40gb with 42.1 GB; ask --gpu-mem=42G or less
+    refused at submission: --gpu-mem=200.0GB (taken as --gpu-isolation=auto): no node could ever satisfy this: largest instance on h100-80gb-sxm is 7g.80gb with 85.1 GB; ask --gpu-mem=85G or less
 
-    n1: nothing fits: GPUs 0-7: 42.1 GB at most, 200.0 GB asked
-    never on this node: largest instance on a100-40gb is 7g.40gb with 42.1 GB; ask --gpu-mem=42G or less
-      mig   nothing fits
-        GPUs 0-7, each
-          no: 42.1 GB at most, 200.0 GB asked
-      mps   nothing fits
-        GPUs 0-7, each
-          no: 42.1 GB at most, 200.0 GB asked
-      whole nothing fits
-        GPUs 0-7, each
-          no: 42.1 GB at most, 200.0 GB asked
-
-    n2: nothing fits: GPUs 0-1: 85.1 GB at most, 200.0 GB asked
-    never on this node: largest instance on h100-80gb-sxm is 7g.80gb with 85.1 GB; ask --gpu-mem=85G or less
-      mig   nothing fits
-        GPUs 0-1, each
-          no: 85.1 GB at most, 200.0 GB asked
-      mps   nothing fits
-        GPUs 0-1, each
-          no: 85.1 GB at most, 200.0 GB asked
-      whole nothing fits
-        GPUs 0-1, each
-          no: 85.1 GB at most, 200.0 GB asked
+    no Slurm answers here, so all nodes are taken as empty (cannot run `scontrol show nodes`: No such file or directory (os error 2))
+    n1: never: largest instance on a100-40gb is 7g.40gb with 42.1 GB; ask --gpu-mem=42G or less
+    n2: never: largest instance on h100-80gb-sxm is 7g.80gb with 85.1 GB; ask --gpu-mem=85G or less
+    --all shows every candidate with its score
     exit 1
     ");
     assert_snapshot!(run("explain"), @r"
@@ -267,9 +236,9 @@ fn explain_on_a_busy_node() {
     exit 0
     ");
     assert_snapshot!(site.run(&["explain", "--node", "n1", "--busy", busy, "--gpu-isolation=whole", "--gpus=4"]), @r"
-    n1: nothing fits: GPUs 5-7: only 3 to be had; GPUs 3-4: taken by job 13; GPU 2: shared through MPS by job 14; GPU 0: taken by job 12; 1 more reasons
+    n1: has room when job 13 ends, which has no known end
+    n1: nothing fits: GPUs 5-7: only 3 to be had; GPUs 3-4: taken by job 13; GPU 2: shared through MPS by job 14; GPU 0: taken by job 12; 1 more reason
     counts in Slurm as gres/gpu:4 per node
-    the job would wait: now nothing fits, but on an empty node it would
       whole nothing fits
         GPU 0
           no: taken by job 12
@@ -293,6 +262,7 @@ fn explain_on_a_busy_node() {
 #[test]
 fn explain_within_limits() {
     assert_snapshot!(run("explain --node n2 --partition debug --gpu-mem=5G"), @r"
+    no Slurm answers here, so all nodes are taken as empty (cannot run `scontrol show nodes`: No such file or directory (os error 2))
     n2: 5.0 GB and 6% of the threads of GPU 0: the first share there; loses 18 placements, opens an unused GPU
     counts in Slurm as gres/shard:5 per node
       mps   8 of 8 slices, chosen
@@ -313,6 +283,7 @@ fn explain_within_limits() {
 #[test]
 fn explain_moldable_jobs() {
     assert_snapshot!(run("explain --node n1 --gpu-times=1g:60,2g:35,3g:0:20 --gpu-place=1@4"), @r"
+    no Slurm answers here, so all nodes are taken as empty (cannot run `scontrol show nodes`: No such file or directory (os error 2))
     n1: 1g.5gb at slice 4 of GPU 1: least time x slices of 1g, 2g, 3g, at the planned place; leaves 139 placements to others
     counts in Slurm as gres/shard:5 per node
     a planner may choose 1g.5gb (60 s), 2g.10gb (35 s), 3g.20gb (20 s)
@@ -328,6 +299,7 @@ fn explain_moldable_jobs() {
     exit 0
     ");
     assert_snapshot!(run("explain --node n1 --gpu-profile=bert --gpu-mem=8G"), @r"
+    no Slurm answers here, so all nodes are taken as empty (cannot run `scontrol show nodes`: No such file or directory (os error 2))
     n1: 1g.10gb at slice 6 of GPU 0: smallest profile with 8.0 GB; leaves 140 placements to others, best of 32
     counts in Slurm as gres/shard:10 per node
     a planner may choose 2g.10gb (as learnt), 3g.20gb (as learnt), 4g.20gb (as learnt), 7g.40gb (as learnt)

@@ -161,11 +161,13 @@ fn help() {
 
     Options:
           --config <FILE>     Read this tessera.toml
-          --node <NAME>       Ask this node of tessera.toml; by default the first node of each set
+          --node <NODES>      Ask these nodes of tessera.toml, such as n[1-4]; by default all
           --model <KEY>       Ask a made-up node with GPUs of this model instead of one of tessera.toml
           --count <N>         Number of GPUs in that node [default: 1]
           --links <SYSTEM>    Interconnect of that node [default: pcie]
-          --live              Use the present state of the nodes
+          --live              Fail where no Slurm answers, instead of taking the nodes as empty
+          --empty             Take all nodes as empty
+          --all               Print the candidates of every node
           --busy <LAYOUT>     Use this layout as the node's state, as sinfo -O extra prints it
           --partition <NAME>  Apply the limits of this partition
           --account <NAME>    Apply the limits of this account

@@ -1,5 +1,7 @@
 //! Whether a submission is accepted, and with which GRES. Pure: the job as plain values in, a ruling out.
 
+use std::cmp::Reverse;
+
 use placement::Admission;
 use protocol::wire::parse_request;
 use protocol::{Isolation, MAX_SEATS, Request};
@@ -120,10 +122,13 @@ pub(crate) fn admit(job: &Submission, request: Request, config: &SiteConfig) -> 
     }
 }
 
-/// Why no node could ever satisfy the request: the first reason that comes with something nearer.
+/// Why no node could ever satisfy the request: of the reasons that come with something nearer the one of the node that
+/// could give the most memory, else the first.
 fn never(request: &Request, answers: &[Result<Admission, placement::Never>]) -> String {
     let reasons = || answers.iter().filter_map(|a| a.as_ref().err());
-    let best = reasons().find(|n| n.nearest.is_some()).or_else(|| reasons().next());
+    let nearer = reasons().filter(|n| n.nearest.is_some());
+    // Of several that give as much `min_by_key` takes the first.
+    let best = nearer.min_by_key(|n| Reverse(n.gives_mib)).or_else(|| reasons().next());
     let why = best.map_or_else(String::new, ToString::to_string);
     format!("{}: no node could ever satisfy this: {why}", in_options(request))
 }

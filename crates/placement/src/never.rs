@@ -16,6 +16,8 @@ pub struct Never {
     pub reason: String,
     /// The nearest thing that the node could give, and how to ask for it.
     pub nearest: Option<String>,
+    /// The most memory that it could give instead, MiB; 0 where memory is not what rules the request out.
+    pub gives_mib: u64,
 }
 
 impl fmt::Display for Never {
@@ -33,13 +35,13 @@ pub(crate) fn never(
     try_one: &impl Fn(&Request) -> Decision,
 ) -> Never {
     if node.gpus.is_empty() {
-        return Never { reason: "the node has no GPUs".to_owned(), nearest: None };
+        return Never { reason: "the node has no GPUs".to_owned(), nearest: None, gives_mib: 0 };
     }
     let needs_size = request.isolation == Isolation::Mps || request.compute_name().is_some();
     if needs_size && decision.report.kinds.iter().any(|k| k.outcome == Err(Some(Unsuitable::NoMemoryNamed))) {
         let nearest = Some("ask --gpu-mem=SIZE with it".to_owned());
         let what = if request.isolation == Isolation::Mps { "share" } else { "compute instance" };
-        return Never { reason: format!("a {what} needs a memory size"), nearest };
+        return Never { reason: format!("a {what} needs a memory size"), nearest, gives_mib: 0 };
     }
     if decision.report.kinds.iter().any(|k| k.outcome == Err(Some(Unsuitable::NoPool)))
         && matches!(request.isolation, Isolation::Tasks { .. })
@@ -48,11 +50,16 @@ pub(crate) fn never(
         return Never {
             reason: "this site has no pool of GPU tasks ([tasks] in tessera.toml)".to_owned(),
             nearest,
+            gives_mib: 0,
         };
     }
     if request.isolation == Isolation::Mps && request.instances > 1 {
         let nearest = Some("ask --gpu-isolation=mig for several".to_owned());
-        return Never { reason: "a job has one share per node, not several instances".to_owned(), nearest };
+        return Never {
+            reason: "a job has one share per node, not several instances".to_owned(),
+            nearest,
+            gives_mib: 0,
+        };
     }
     fewer(request, try_one).unwrap_or_else(|| by_constraint(node, request, decision))
 }
@@ -89,6 +96,7 @@ fn fewer(request: &Request, try_one: &impl Fn(&Request) -> Decision) -> Option<N
     Some(Never {
         reason: format!("{asked} {what} do not fit on {place}, {fits} do"),
         nearest: Some(format!("ask {option}={fits} or less")),
+        gives_mib: 0,
     })
 }
 
@@ -101,10 +109,10 @@ fn by_constraint(node: &Node, request: &Request, decision: &Decision) -> Never {
     });
     let nearest = ruled.max_by_key(|(c, constraint)| (nearness(*constraint), Reverse(c.gpu)));
     let Some((candidate, constraint)) = nearest else {
-        return Never { reason: decision.why(), nearest: None };
+        return Never { reason: decision.why(), nearest: None, gives_mib: 0 };
     };
     let Some(gpu) = node.gpus.get(usize::from(candidate.gpu.0)) else {
-        return Never { reason: decision.why(), nearest: None };
+        return Never { reason: decision.why(), nearest: None, gives_mib: 0 };
     };
     let model = gpu.model;
     let names = || {
@@ -150,7 +158,8 @@ fn by_constraint(node: &Node, request: &Request, decision: &Decision) -> Never {
         }
         other => (other.to_string(), None),
     };
-    Never { reason, nearest }
+    let gives_mib = if let Constraint::TooLittleMemory { has, .. } = constraint { has } else { 0 };
+    Never { reason, nearest, gives_mib }
 }
 
 /// What to ask where no instance can be had.

@@ -6,22 +6,23 @@ use super::request::RequestArgs;
 
 /// Explain what a request would get, and why
 ///
-/// Takes the options of sbatch and asks the engine that places real jobs. For each node it prints what the job would get
-/// and why, how Slurm counts that, and every candidate with its score or with the rule that excludes it. The best
-/// candidate leaves the most placements to other jobs: places where some profile still fits. Exit status 1 if no node
-/// could start the job now.
+/// Takes the options of sbatch and asks the engine that places real jobs. It prints what each node says: what the job
+/// would get there now and why, which jobs must end first, or why the node can never run it. For one node, or with --all,
+/// it also prints every candidate with its score or with the rule that excludes it. The best candidate leaves the most
+/// placements to other jobs: places where some profile still fits. Exit status 1 if no node could start the job now.
 ///
-/// Nodes are assumed to be empty unless --live or --busy is given.
+/// Where Slurm answers, the nodes are as they are now, and the limits are those of your own default partition and
+/// account. Elsewhere, and with --empty, all nodes are taken as empty.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
   tessera explain --gpu-mem=10G
-  tessera explain --node n1 --live --gpu-isolation=mig:2g.10gb --gpu-instances=2
+  tessera explain --node n1 --gpu-isolation=mig:2g.10gb --gpu-instances=2
   tessera explain --model a100-40gb --count 8 --links dgx-v --gpus=3
   tessera explain --model a30-24gb --busy 'tessera gpu0=mig[1g.6gb@0:job12]' --gpu-mem=6G")]
 pub(crate) struct ExplainArgs {
-    /// Ask this node of tessera.toml; by default the first node of each set
-    #[arg(long, value_name = "NAME", conflicts_with = "model")]
+    /// Ask these nodes of tessera.toml, such as n[1-4]; by default all
+    #[arg(long, value_name = "NODES", conflicts_with = "model")]
     pub(crate) node: Option<String>,
     /// Ask a made-up node with GPUs of this model instead of one of tessera.toml
     #[arg(long, value_name = "KEY")]
@@ -32,9 +33,15 @@ pub(crate) struct ExplainArgs {
     /// Interconnect of that node
     #[arg(long, value_name = "SYSTEM", requires = "model", default_value = "pcie")]
     pub(crate) links: String,
-    /// Use the present state of the nodes
-    #[arg(long, conflicts_with = "model")]
+    /// Fail where no Slurm answers, instead of taking the nodes as empty
+    #[arg(long, conflicts_with_all = ["model", "busy"])]
     pub(crate) live: bool,
+    /// Take all nodes as empty
+    #[arg(long, conflicts_with_all = ["live", "model", "busy"])]
+    pub(crate) empty: bool,
+    /// Print the candidates of every node
+    #[arg(long)]
+    pub(crate) all: bool,
     /// Use this layout as the node's state, as sinfo -O extra prints it
     ///
     /// All shares in it count as your own.

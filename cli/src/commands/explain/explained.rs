@@ -7,9 +7,9 @@ use protocol::{SetWait, Size};
 
 use super::rivals::Rival;
 
-/// One node and what the request gets there.
+/// One node, or several in the same state, and what the request gets there.
 pub(super) struct Explained {
-    pub(super) name: String,
+    pub(super) names: Vec<String>,
     pub(super) decision: Decision,
     /// What the node alone would count for it, or why the node could never satisfy it.
     pub(super) ever: Result<Admission, Never>,

@@ -2,15 +2,56 @@
 
 use node_state::report::{Candidate, Fate};
 use protocol::meaning::Counted;
+use protocol::wire::encode_request;
 use protocol::{Grant, MigSpec, PoolSeats, ShareOn, Size, TaskDevices};
 use serde_json::{Value, json};
+use site_config::hostlist;
 
 use super::explained::{Explained, outcome};
-use super::rivals;
+use super::nodes::{Asked, Seen};
+use super::{Question, rivals};
+use crate::verdict::{self, Verdict};
 
-/// One node; `counted` as in [`super::text::block`].
-pub(super) fn node(explained: &Explained, counted: Option<&Counted>) -> Value {
-    let Explained { name, decision, ever, waits, rivals, sizes } = explained;
+/// The whole answer.
+pub(super) fn answer(
+    asked: &Asked,
+    question: &Question,
+    verdicts: &[(Vec<String>, Verdict)],
+    explained: &[Explained],
+) -> Value {
+    let counted = question.counts.as_ref().ok();
+    let of = |explained: &Explained| {
+        let mut value = node(explained, counted);
+        let first = explained.names.first();
+        let said = verdicts.iter().find(|(names, _)| first.is_some_and(|first| names.contains(first)));
+        let Some((_, verdict)) = said else { return value };
+        let Value::Object(said) = verdict::json(&explained.names, verdict) else { return value };
+        for (key, said) in said {
+            // The engine's own reason stands there already.
+            if key != "why" {
+                value[key] = said;
+            }
+        }
+        value
+    };
+    let seen = match &asked.seen {
+        Seen::Now => "now",
+        Seen::Unanswered(_) => "no Slurm answers: taken as empty",
+        Seen::Said => "as the options say",
+    };
+    let mut value = json!({
+        "request": encode_request(&question.request), "nodes": explained.iter().map(of).collect::<Vec<_>>(),
+        "state": seen, "not_taking_jobs": asked.live.not_taking, "left_to_slurm": asked.live.unpublished,
+    });
+    if let Err(why) = &question.counts {
+        value["refused"] = why.as_str().into();
+    }
+    value
+}
+
+/// One node; `counted` is what Slurm counts for the job, `None` if sbatch refuses it.
+fn node(explained: &Explained, counted: Option<&Counted>) -> Value {
+    let Explained { names, decision, ever, waits, rivals, sizes } = explained;
     let report = &decision.report;
     let kinds = report.kinds.iter().map(|k| {
         json!({ "kind": k.kind.name(), "fits": k.outcome.is_ok(), "chosen": k.chosen, "outcome": outcome(k) })
@@ -22,7 +63,7 @@ pub(super) fn node(explained: &Explained, counted: Option<&Counted>) -> Value {
         (Ok(_), None) => Value::Null,
     };
     let mut value = json!({
-        "name": name, "chosen": decision.chosen.as_ref().map(grant_json), "why": decision.why(), "gres": admission,
+        "name": hostlist::compress(names), "chosen": decision.chosen.as_ref().map(grant_json), "why": decision.why(), "gres": admission,
         "kinds": kinds.collect::<Vec<_>>(),
         "candidates": report.weighed.iter().map(candidate_json).collect::<Vec<_>>(), "omitted": report.omitted,
         "rivals": rivals.iter().map(rivals::Rival::json).collect::<Vec<_>>(),

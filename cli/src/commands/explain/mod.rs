@@ -3,6 +3,7 @@
 mod args;
 mod explained;
 mod json;
+mod nodes;
 mod request;
 mod rivals;
 mod text;
@@ -10,27 +11,23 @@ mod waits;
 
 use admission::{Ruling, Submission};
 use geometry::{JobId, Uid};
-use node_state::{Ask, Kind, MigPolicy, Node, Policy, Spread};
+use node_state::{Ask, Kind, Node, Policy, Spread};
 use placement::decide;
 use protocol::meaning::{Counted, SlurmAsks, as_counted, meaning};
 use protocol::wire::encode_request;
 use protocol::{Request, Size};
-use serde_json::{Value, json};
-use site_config::{GpuUse, NodeSpec, SiteConfig, System};
+use site_config::SiteConfig;
 
 pub(crate) use args::ExplainArgs;
 use explained::Explained;
+use nodes::{Asked, asked};
 
 use crate::globals::Globals;
 use crate::outcome::{Failure, Outcome};
-use crate::slurm::{scontrol, squeue};
-use crate::{options, published, site};
+use crate::verdict::{Verdict, by_verdict};
 
 /// The job that asks: no real job has this id.
 const ASKER: JobId = JobId(0);
-
-/// The user whose shares nobody may join who asks: no real user has this id.
-const SOMEBODY: Uid = Uid(u32::MAX);
 
 pub(crate) fn run(args: &ExplainArgs, globals: &Globals) -> Result<Outcome, Failure> {
     let request = args.request.request().map_err(|refusals| {
@@ -41,49 +38,69 @@ pub(crate) fn run(args: &ExplainArgs, globals: &Globals) -> Result<Outcome, Fail
         return Err(Failure::new("no request given")
             .hint("for example: tessera explain --gpu-isolation=mig --gpu-mem=10G"));
     }
-    let (config, nodes) = nodes(args, globals)?;
+    let asked = asked(args, globals)?;
+    let config = &asked.config;
     let job = Submission {
         request: request.as_ref().map(encode_request),
         tres: args.request.tres(),
-        partitions: args.partition.iter().cloned().collect(),
-        account: args.account.clone(),
+        partitions: asked.caller.partition.iter().cloned().collect(),
+        account: asked.caller.account.clone(),
         exclusive: args.request.exclusive,
         tasks_per_node: args.request.ntasks_per_node,
         ..Submission::default()
     };
-    let (verdict, asked) = match admission::judge(&job, Some(&config)) {
+    let (counts, request) = match admission::judge(&job, Some(config)) {
         Ruling::Accepted { request, add } => (Ok(counted(&job, add)), request),
         Ruling::Untouched => match as_counted(request, counted(&job, None)) {
             Some(plain) => (Ok(counted(&job, None)), plain.request),
             None => return Ok(Outcome::ok("Tessera changes nothing: the job gets what Slurm gives it\n")),
         },
         // The nodes' reasons follow unless the request contradicts itself or a limit.
-        Ruling::Refused(why) => match possible(&job, request, &config) {
+        Ruling::Refused(why) => match possible(&job, request, config) {
             Some(request) => (Err(why), request),
             None => return Err(refused(&why)),
         },
     };
-    let mut policy = Policy { sets: config.sets(args.partition.as_deref()), ..config.policy() };
-    if matches!(verdict, Ok(Counted::Shards(_))) {
+    let mut policy = Policy { sets: config.sets(asked.caller.partition.as_deref()), ..config.policy() };
+    if matches!(counts, Ok(Counted::Shards(_))) {
         // What Slurm counts in shards cannot become a whole GPU, which it counts as gpu.
         policy.auto.retain(|kind| *kind != Kind::Whole);
     }
-    let explained: Vec<Explained> =
-        nodes.into_iter().map(|(name, node)| explain(name, &node, &asked, &policy)).collect();
-    let starts = explained.iter().any(|e| e.decision.chosen.is_some());
-    let status = u8::from(verdict.is_err() || !starts);
+    Ok(answer(args, &asked, &Question { request, counts, policy }))
+}
+
+/// What is asked of each node.
+struct Question {
+    request: Request,
+    /// What Slurm counts for the job on whatever node it runs; or why sbatch refuses it.
+    counts: Result<Counted, String>,
+    policy: Policy,
+}
+
+fn answer(args: &ExplainArgs, asked: &Asked, question: &Question) -> Outcome {
+    let uid = Uid(rustix::process::getuid().as_raw());
+    // Slurm 22.05 gives all of a job's shards on a node from one GPU; the controller asks the same way.
+    let ask = Ask { spread: Spread::ALIKE, ..Ask::new(ASKER, uid, question.request.clone()) };
+    let mut verdicts = by_verdict(&asked.live, &ask, &question.policy, &asked.ends);
+    verdicts.sort_by_key(|(_, verdict)| match verdict {
+        Verdict::Now(_) => 0,
+        Verdict::After { .. } => 1,
+        Verdict::Never(_) => 2,
+    });
+    let starts = matches!(verdicts.first(), Some((_, Verdict::Now(_))));
+    let status = u8::from(question.counts.is_err() || !starts);
+    let explained = |(names, node): (Vec<String>, &Node)| explain(names, node, &ask, &question.policy);
     if args.json {
-        let nodes: Vec<Value> = explained.iter().map(|e| json::node(e, verdict.as_ref().ok())).collect();
-        let mut value = json!({ "request": encode_request(&asked), "nodes": nodes });
-        if let Err(why) = &verdict {
-            value["refused"] = why.as_str().into();
-        }
-        return Ok(Outcome::json(&value, status));
+        let nodes: Vec<Explained> = asked.alike().into_iter().map(explained).collect();
+        return Outcome::json(&json::answer(asked, question, &verdicts, &nodes), status);
     }
-    let blocks: Vec<String> =
-        explained.iter().map(|e| text::block(e, verdict.as_ref().ok().copied())).collect();
-    let refusal = verdict.err().map(|why| format!("refused at submission: {why}\n\n")).unwrap_or_default();
-    Ok(Outcome { text: refusal + &blocks.join("\n"), status })
+    // One node is always explained; of several each on demand, and the best one's notes.
+    let in_detail = args.all || args.node.is_some() || args.model.is_some() || args.busy.is_some();
+    let best = verdicts.first().and_then(|(names, _)| names.first());
+    let shown =
+        asked.alike().into_iter().filter(|(names, _)| in_detail || best.is_some_and(|b| names.contains(b)));
+    let shown: Vec<Explained> = shown.map(explained).collect();
+    Outcome { text: text::answer(asked, question, &verdicts, &shown, in_detail), status }
 }
 
 fn refused(why: &str) -> Failure {
@@ -106,94 +123,14 @@ fn possible(job: &Submission, request: Option<Request>, config: &SiteConfig) -> 
     Some(request).filter(|request| admission::refusal(request, job, config).is_none())
 }
 
-fn explain(name: String, node: &Node, request: &Request, policy: &Policy) -> Explained {
-    let uid = Uid(rustix::process::getuid().as_raw());
-    // Slurm 22.05 gives all of a job's shards on a node from one GPU; the controller asks the same way.
-    let ask = Ask { spread: Spread::ALIKE, ..Ask::new(ASKER, uid, request.clone()) };
+fn explain(names: Vec<String>, node: &Node, ask: &Ask, policy: &Policy) -> Explained {
+    let request = &ask.request;
     let ever = placement::admits_ever(node, request, policy);
-    let decision = decide(node, &ask, policy);
-    let rivals = rivals::of(node, &ask, policy, &decision);
+    let decision = decide(node, ask, policy);
+    let rivals = rivals::of(node, ask, policy, &decision);
     let mut sizes: Vec<Size> = node.gpus.iter().flat_map(|g| request.sizes_on(g.model)).collect();
     sizes.sort_by_key(|s| (s.profile.compute_slices, &s.profile.name));
     sizes.dedup_by_key(|s| &s.profile.name);
-    let waits = waits::of(node, &ask, policy, &decision);
-    Explained { name, decision, ever, waits, rivals, sizes }
-}
-
-/// The site that is asked, and its nodes in the state that they are asked about.
-fn nodes(args: &ExplainArgs, globals: &Globals) -> Result<(SiteConfig, Vec<(String, Node)>), Failure> {
-    let (config, mut nodes) = match &args.model {
-        Some(key) => {
-            let spec = described(key, args.count, &args.links)?;
-            let nodes = vec![(format!("{} x {}", args.count, spec.gpus[0].key), spec.to_node())];
-            // --model works without a tessera.toml.
-            let config = match site::load(globals.config.as_deref()) {
-                Ok(config) => SiteConfig { nodes: vec![spec], ..config },
-                Err(_) => site_config::of_nodes(vec![spec]),
-            };
-            (config, nodes)
-        }
-        None => {
-            let config = site::load(globals.config.as_deref())?;
-            let nodes = configured(args, &config)?;
-            (config, nodes)
-        }
-    };
-    if let Some(text) = &args.busy {
-        let own = |_| Uid(rustix::process::getuid().as_raw());
-        for (name, node) in &mut nodes {
-            put(text, node, &own).map_err(|why| {
-                Failure::new(format!("--busy on {name}: {why}")).hint("as sinfo -O extra prints it")
-            })?;
-        }
-    }
-    Ok((config, nodes))
-}
-
-/// Puts a published layout onto a node; `owner` tells whose a job is.
-fn put(line: &str, node: &mut Node, owner: &dyn Fn(JobId) -> Uid) -> Result<(), String> {
-    let models: Vec<_> = node.gpus.iter().map(|g| g.model).collect();
-    published::take_over(&published::read(line, &models)?, node, owner);
-    Ok(())
-}
-
-fn described(key: &str, count: usize, links: &str) -> Result<NodeSpec, Failure> {
-    let model = options::gpu_model(key)?;
-    let system = System::find(links).ok_or_else(|| {
-        let names: Vec<&str> = site_config::systems().iter().map(|s| s.name.as_str()).collect();
-        Failure::new(format!("unknown interconnect {links:?}")).hint(format!("one of {}", names.join(", ")))
-    })?;
-    let matrix = system.matrix(count).ok_or_else(|| {
-        Failure::new(format!("interconnect {links} links {} GPUs, not {count}", system.size))
-    })?;
-    let interconnect = system.name.clone();
-    Ok(NodeSpec {
-        names: vec!["asked".to_owned()],
-        gpus: vec![model; count],
-        mig: MigPolicy::Dynamic,
-        uses: vec![GpuUse::AsMig; count],
-        keep_uncut: 0,
-        links: matrix,
-        interconnect,
-    })
-}
-
-/// Named nodes, or the first of each set; with `--live` in the state that the controller publishes.
-fn configured(args: &ExplainArgs, config: &SiteConfig) -> Result<Vec<(String, Node)>, Failure> {
-    let (layouts, owners) =
-        if args.live { (scontrol::layouts()?, squeue::owners()?) } else { Default::default() };
-    let owner = |job: JobId| owners.get(&job).copied().unwrap_or(SOMEBODY);
-    let names: Vec<&str> = match &args.node {
-        Some(name) => vec![name],
-        None if args.live => config.nodes.iter().flat_map(|s| &s.names).map(String::as_str).collect(),
-        None => config.nodes.iter().filter_map(|s| s.names.first()).map(String::as_str).collect(),
-    };
-    let state = |name: &str| {
-        let mut node = config.node(name).ok_or_else(|| site::unknown_node(name, config))?.to_node();
-        if let Some(text) = layouts.get(name) {
-            put(text, &mut node, &owner).map_err(|why| Failure::new(format!("layout of {name}: {why}")))?;
-        }
-        Ok((name.to_owned(), node))
-    };
-    names.into_iter().map(state).collect()
+    let waits = waits::of(node, ask, policy, &decision);
+    Explained { names, decision, ever, waits, rivals, sizes }
 }

@@ -1,5 +1,6 @@
 //! The options of sbatch that make a request, as `tessera explain` takes them.
 
+use crate::outcome::status;
 use clap::Args;
 use plugin_rt::read_file::{EDGE_LIST, read_small};
 use protocol::Request;
@@ -87,6 +88,9 @@ impl RequestArgs {
         }
         let read =
             |path: &str| read_small(path.as_ref(), EDGE_LIST).map_err(|e| format!("cannot be read: {e}"));
+        for warning in typed.warnings(&Renames::new()) {
+            status(&format!("tessera: {warning}\n"));
+        }
         typed.request(&Renames::new(), &read)
     }
 

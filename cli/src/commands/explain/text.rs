@@ -6,23 +6,62 @@ use node_state::report::{Candidate, Fate};
 use node_state::{Decision, Kind};
 use protocol::meaning::Counted;
 use protocol::{Grant, MigSpec, ShareOn, Size};
+use site_config::hostlist;
 
+use super::Question;
 use super::explained::{Explained, outcome};
+use super::nodes::Asked;
+use crate::verdict::Verdict;
 
-/// One node: what it would give, what that counts for, and every candidate. `counted` is what Slurm counts for the job on
-/// whatever node it runs; `None` if sbatch refuses it.
-pub(super) fn block(explained: &Explained, counted: Option<Counted>) -> String {
-    let Explained { name, decision, ever, waits, rivals, sizes } = explained;
-    let mut text = format!("{name}: {}\n", decision.why());
+/// The whole answer: how the nodes' state is known, what each says, and the candidates of those that are `shown`. Of one
+/// node in detail the first line of its candidates is what it says.
+pub(super) fn answer(
+    asked: &Asked,
+    question: &Question,
+    verdicts: &[(Vec<String>, Verdict)],
+    shown: &[Explained],
+    in_detail: bool,
+) -> String {
+    let counted = question.counts.as_ref().ok();
+    let mut text = String::new();
+    if let Err(why) = &question.counts {
+        let _ = writeln!(text, "refused at submission: {why}\n");
+    }
+    if let Some(header) = asked.header() {
+        let _ = writeln!(text, "{header}");
+    }
+    let one = in_detail && shown.len() <= 1;
+    for (names, verdict) in verdicts.iter().filter(|(_, v)| !one || matches!(v, Verdict::After { .. })) {
+        let _ = writeln!(text, "{}: {}", hostlist::compress(names), verdict.words(&|job| asked.user(job)));
+    }
+    for (names, what) in [
+        (&asked.live.not_taking, "takes no jobs now; `sinfo -R` says why"),
+        (&asked.live.unpublished, "left to Slurm: it publishes no layout"),
+    ] {
+        if !names.is_empty() {
+            let _ = writeln!(text, "{}: {what}", hostlist::compress(names));
+        }
+    }
+    if in_detail {
+        let blocks: Vec<String> = shown.iter().map(|explained| block(explained, counted)).collect();
+        let gap = if one || text.is_empty() { "" } else { "\n" };
+        return text + gap + &blocks.join("\n");
+    }
+    for explained in shown {
+        text.push_str(&notes(explained, counted));
+    }
+    text + "--all shows every candidate with its score\n"
+}
+
+/// What is to be known of the job beside its place.
+fn notes(explained: &Explained, counted: Option<&Counted>) -> String {
+    let Explained { ever, waits, sizes, .. } = explained;
+    let mut text = String::new();
     let _ = match (ever, counted) {
-        (Err(never), _) => writeln!(text, "never on this node: {never}"),
         (Ok(_), Some(Counted::Shards(n))) => writeln!(text, "counts in Slurm as gres/shard:{n} per node"),
         (Ok(_), Some(Counted::Gpus(n))) => writeln!(text, "counts in Slurm as gres/gpu:{n} per node"),
-        (Ok(_), None) => Ok(()),
+        (Err(_), _) | (Ok(_), None) => Ok(()),
     };
-    if ever.is_ok() && decision.chosen.is_none() {
-        text.push_str("the job would wait: now nothing fits, but on an empty node it would\n");
-    }
     if let Some(wait) = waits {
         let (seconds, gbps) = (wait.seconds, wait.above_gbps());
         let _ = writeln!(text, "the job would first wait for more than {gbps} GB/s, at most {seconds} s");
@@ -31,6 +70,17 @@ pub(super) fn block(explained: &Explained, counted: Option<Counted>) -> String {
         let _ =
             writeln!(text, "a planner may choose {}", sizes.iter().map(size).collect::<Vec<_>>().join(", "));
     }
+    text
+}
+
+/// One node: what it would give, what that counts for, and every candidate.
+fn block(explained: &Explained, counted: Option<&Counted>) -> String {
+    let Explained { names, decision, ever, rivals, .. } = explained;
+    let mut text = format!("{}: {}\n", hostlist::compress(names), decision.why());
+    if let Err(never) = ever {
+        let _ = writeln!(text, "never on this node: {never}");
+    }
+    text.push_str(&notes(explained, counted));
     for tried in &decision.report.kinds {
         let chosen = if tried.chosen { ", chosen" } else { "" };
         let _ = writeln!(text, "  {:5} {}{chosen}", tried.kind.name(), outcome(tried));

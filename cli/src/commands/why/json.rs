@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::Answer;
 use super::subject::words;
-use super::verdict::Verdict;
+use crate::verdict;
 
 pub(super) fn answer(answer: &Answer<'_>) -> Value {
     let mut value = json!({
@@ -13,7 +13,7 @@ pub(super) fn answer(answer: &Answer<'_>) -> Value {
         "reason": answer.job.reason,
         "ahead": answer.ahead,
         "slurm_start": answer.job.start,
-        "nodes": answer.verdicts.iter().map(|(names, v)| verdict(names, v)).collect::<Vec<_>>(),
+        "nodes": answer.verdicts.iter().map(|(names, v)| verdict::json(names, v)).collect::<Vec<_>>(),
         "not_taking_jobs": answer.not_taking,
         "instead": answer.instead.iter().map(|free| json!({
             "options": free.shape.options,
@@ -25,16 +25,4 @@ pub(super) fn answer(answer: &Answer<'_>) -> Value {
         Err(why) => value["unknown"] = why.as_str().into(),
     }
     value
-}
-
-fn verdict(names: &[String], verdict: &Verdict) -> Value {
-    match verdict {
-        Verdict::Now(why) => json!({ "names": names, "room": "now", "why": why }),
-        Verdict::Never(why) => json!({ "names": names, "room": "never", "why": why }),
-        Verdict::After { jobs, within } => {
-            let ids: Vec<u32> = jobs.iter().map(|job| job.0).collect();
-            let within = within.map(|micros| micros.div_ceil(1_000_000));
-            json!({ "names": names, "room": "later", "jobs": ids, "within_s": within })
-        }
-    }
 }

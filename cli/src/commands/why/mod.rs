@@ -5,7 +5,6 @@ mod json;
 mod reason;
 mod subject;
 mod text;
-mod verdict;
 
 use std::collections::HashMap;
 
@@ -18,7 +17,6 @@ use site_config::{SiteConfig, hostlist};
 pub(crate) use args::WhyArgs;
 use reason::Reason;
 use subject::Subject;
-use verdict::Verdict;
 
 use crate::commands::free;
 use crate::globals::Globals;
@@ -27,6 +25,7 @@ use crate::outcome::{Failure, Outcome};
 use crate::runtimes::Learnt;
 use crate::runtimes::ends::ends;
 use crate::slurm::squeue::{self, Job};
+use crate::verdict::{Verdict, by_verdict};
 use crate::{clock, site};
 
 /// Most shapes that are offered instead.
@@ -131,19 +130,7 @@ fn verdicts(
         plain: subject.plain,
         ..Ask::new(JobId(job.id), uid, subject.request.clone())
     };
-    let mut known: HashMap<usize, Verdict> = HashMap::new();
-    let mut all: Vec<(Vec<String>, Verdict)> = Vec::new();
-    for present in &live.nodes {
-        let found = known
-            .entry(present.state)
-            .or_insert_with(|| verdict::verdict(&present.node, &ask, &policy, ends))
-            .clone();
-        match all.iter_mut().find(|(_, verdict)| *verdict == found) {
-            Some((names, _)) => names.push(present.name.clone()),
-            None => all.push((vec![present.name.clone()], found)),
-        }
-    }
-    all
+    by_verdict(live, &ask, &policy, ends)
 }
 
 /// What would start at once with the memory that the job needs; nothing where the job itself has room, says no memory, or

@@ -2,18 +2,15 @@
 
 use std::fmt::Write as _;
 
-use geometry::JobId;
 use protocol::{AdminComment, Says};
 use site_config::hostlist;
 
 use super::Answer;
 use super::reason::{Reason, reason};
 use super::subject::words;
-use super::verdict::Verdict;
+use crate::clock::span;
 use crate::slurm::squeue::Job;
-
-/// Most jobs that a line names.
-const MOST_JOBS: usize = 4;
+use crate::verdict::Verdict;
 
 /// A job that does not wait.
 pub(super) fn not_pending(job: &Job) -> String {
@@ -104,43 +101,10 @@ fn on_nodes(verdict: &Verdict, answer: &Answer<'_>) -> String {
         Verdict::Now(_) => {
             "the GPUs have room now; Slurm still waits for cores, memory, or the job's turn".to_owned()
         }
-        Verdict::Never(why) => format!("never: {why}"),
-        Verdict::After { jobs, .. } if jobs.is_empty() => "no room, though no job is there".to_owned(),
-        Verdict::After { jobs, within } => {
-            let s = if jobs.len() == 1 { ("", "s") } else { ("s", "") };
-            let when = match within {
-                Some(micros) => format!(", expected in {}", span(micros.div_ceil(1_000_000))),
-                None => ", which has no known end".to_owned(),
-            };
-            format!("has room when job{} {} end{}{when}", s.0, named(jobs, answer), s.1)
-        }
+        later => later.words(&|id| answer.jobs.get(&id).map(|job| job.user.clone())),
     }
-}
-
-/// `12 (bob), 13 (carol) and 3 more`.
-fn named(jobs: &[JobId], answer: &Answer<'_>) -> String {
-    let name = |id: &JobId| match answer.jobs.get(id) {
-        Some(job) => format!("{id} ({})", job.user),
-        None => id.to_string(),
-    };
-    let mut words = jobs.iter().take(MOST_JOBS).map(name).collect::<Vec<_>>().join(", ");
-    if jobs.len() > MOST_JOBS {
-        let _ = write!(words, " and {} more", jobs.len() - MOST_JOBS);
-    }
-    words
 }
 
 fn in_time(seconds: u64) -> String {
     format!("in {}", span(seconds))
-}
-
-/// `45 s`, `25 min`, `3 h 20 min`, `4 days`.
-fn span(seconds: u64) -> String {
-    let minutes = seconds.div_ceil(60);
-    match seconds {
-        0..120 => format!("{seconds} s"),
-        120..7_200 => format!("{minutes} min"),
-        7_200..172_800 => format!("{} h {} min", minutes / 60, minutes % 60),
-        _ => format!("{} days", seconds / 86_400),
-    }
 }

@@ -231,7 +231,7 @@ impl Report {
             }),
         );
         if more > 0 {
-            parts.push(format!("{more} more reasons"));
+            parts.push(format!("{more} more reason{}", if more == 1 { "" } else { "s" }));
         }
         if parts.is_empty() {
             "nothing was asked for".to_owned()

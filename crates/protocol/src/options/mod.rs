@@ -128,6 +128,18 @@ impl Typed {
         check::request(values, renames).map(Some).map_err(refused)
     }
 
+    /// What the user may have meant otherwise, one line each: a memory without a unit that is less than any GPU program uses.
+    pub fn warnings(&self, renames: &Renames) -> Vec<String> {
+        let of_memory = self.that_count().into_iter().filter(|(opt, _)| *opt == Opt::Mem);
+        let few =
+            of_memory.filter(|(_, text)| text.text.trim().parse::<u32>().is_ok_and(|mb| mb < FEW_MEGABYTES));
+        few.map(|(opt, text)| {
+            let mb = text.text.trim();
+            format!("{}={mb} means {mb} MB; for gigabytes write {mb}G", given(opt, text, renames))
+        })
+        .collect()
+    }
+
     /// The value of each option that overrides its others. `--gpu-isolation=none` also overrides other options typed in
     /// earlier places: with it a command line refuses all that the script asks for.
     fn that_count(&self) -> Vec<(Opt, &Text)> {
@@ -141,6 +153,9 @@ impl Typed {
         winners.into_iter().filter(|(_, text)| text.source >= least).collect()
     }
 }
+
+/// Fewer megabytes than a CUDA context takes: who types such a number without a unit means gigabytes.
+const FEW_MEGABYTES: u32 = 256;
 
 /// The name of the option or of the environment variable, whichever the user set.
 fn given(opt: Opt, text: &Text, renames: &Renames) -> String {

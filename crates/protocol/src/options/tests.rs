@@ -33,6 +33,19 @@ fn outcome(given: &[(Opt, &str)]) -> String {
 }
 
 #[test]
+fn a_few_megabytes_may_be_meant_as_gigabytes() {
+    let warnings = |text: &str| {
+        let mut typed = Typed::default();
+        typed.push(Opt::Mem, text, Source::CommandLine);
+        typed.warnings(&Renames::new())
+    };
+    assert_eq!(warnings("10"), ["--gpu-mem=10 means 10 MB; for gigabytes write 10G"]);
+    for meant in ["10G", "10M", "256", "8000", "x", ""] {
+        assert_eq!(warnings(meant), [""; 0], "{meant}");
+    }
+}
+
+#[test]
 fn compute_instances_that_no_job_can_have() {
     use Opt::{Instances, Isolation, Mem, Place, Threads, Times};
     let four = (Isolation, "mig:4c.7g.40gb");

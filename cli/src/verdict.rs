@@ -1,16 +1,24 @@
-//! What a node says to a pending job: it has room, it has room once some jobs end, or it never has.
+//! What a node says to a job: it has room, it has room once some jobs end, or it never has.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
+use std::fmt::Write as _;
 
 use far::Micros;
 use geometry::JobId;
 use node_state::{Ask, Node, Policy};
 use placement::{admits_ever, decide};
+use serde_json::{Value, json};
 
-/// What a node says to a pending job.
+use crate::clock::span;
+use crate::live::Live;
+
+/// Most jobs that a line names.
+const MOST_JOBS: usize = 4;
+
+/// What a node says to a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     /// It has room: the engine's reason for the place.
     Now(String),
     /// It has room when these jobs have ended, ascending.
@@ -23,8 +31,74 @@ pub(super) enum Verdict {
     Never(String),
 }
 
+impl Verdict {
+    /// `has room when job 12 (bob) ends, expected in 20 min`; the engine's reason where there is room now. `user` tells
+    /// whose a job is.
+    pub(crate) fn words(&self, user: &dyn Fn(JobId) -> Option<String>) -> String {
+        match self {
+            Self::Now(why) => format!("now: {why}"),
+            Self::Never(why) => format!("never: {why}"),
+            Self::After { jobs, .. } if jobs.is_empty() => "no room, though no job is there".to_owned(),
+            Self::After { jobs, within } => {
+                let s = if jobs.len() == 1 { ("", "s") } else { ("s", "") };
+                let when = match within {
+                    Some(micros) => format!(", expected in {}", span(micros.div_ceil(1_000_000))),
+                    None => ", which has no known end".to_owned(),
+                };
+                format!("has room when job{} {} end{}{when}", s.0, named(jobs, user), s.1)
+            }
+        }
+    }
+}
+
+/// The same for programs: `room` is `now`, `later` or `never`.
+pub(crate) fn json(names: &[String], verdict: &Verdict) -> Value {
+    match verdict {
+        Verdict::Now(why) => json!({ "names": names, "room": "now", "why": why }),
+        Verdict::Never(why) => json!({ "names": names, "room": "never", "why": why }),
+        Verdict::After { jobs, within } => {
+            let ids: Vec<u32> = jobs.iter().map(|job| job.0).collect();
+            let within = within.map(|micros| micros.div_ceil(1_000_000));
+            json!({ "names": names, "room": "later", "jobs": ids, "within_s": within })
+        }
+    }
+}
+
+/// `12 (bob), 13 (carol) and 3 more`.
+fn named(jobs: &[JobId], user: &dyn Fn(JobId) -> Option<String>) -> String {
+    let name = |id: &JobId| match user(*id) {
+        Some(user) => format!("{id} ({user})"),
+        None => id.to_string(),
+    };
+    let mut words = jobs.iter().take(MOST_JOBS).map(name).collect::<Vec<_>>().join(", ");
+    if jobs.len() > MOST_JOBS {
+        let _ = write!(words, " and {} more", jobs.len() - MOST_JOBS);
+    }
+    words
+}
+
+/// The verdict of each node; nodes that say the same stand together, in the order of tessera.toml.
+pub(crate) fn by_verdict(
+    live: &Live,
+    ask: &Ask,
+    policy: &Policy,
+    ends: &HashMap<JobId, Micros>,
+) -> Vec<(Vec<String>, Verdict)> {
+    let mut known: HashMap<usize, Verdict> = HashMap::new();
+    let mut all: Vec<(Vec<String>, Verdict)> = Vec::new();
+    for present in &live.nodes {
+        let found =
+            known.entry(present.state).or_insert_with(|| verdict(&present.node, ask, policy, ends)).clone();
+        match all.iter_mut().find(|(_, verdict)| *verdict == found) {
+            Some((names, _)) => names.push(present.name.clone()),
+            None => all.push((vec![present.name.clone()], found)),
+        }
+    }
+    all
+}
+
 /// The verdict on `ask`. `ends` are the expected ends of running jobs, µs from now.
-pub(super) fn verdict(node: &Node, ask: &Ask, policy: &Policy, ends: &HashMap<JobId, Micros>) -> Verdict {
+fn verdict(node: &Node, ask: &Ask, policy: &Policy, ends: &HashMap<JobId, Micros>) -> Verdict {
     let decision = decide(node, ask, policy);
     if decision.chosen.is_some() {
         return Verdict::Now(decision.why());

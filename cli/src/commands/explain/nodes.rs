@@ -1,0 +1,178 @@
+//! The nodes that a request is asked about, in the state that they are in or said to be in.
+
+use std::collections::HashMap;
+
+use far::Micros;
+use geometry::{JobId, Uid};
+use node_state::{MigPolicy, Node};
+use site_config::{GpuUse, NodeSpec, SiteConfig, System};
+
+use super::ExplainArgs;
+use crate::commands::layout;
+use crate::globals::Globals;
+use crate::live::{self, Live, Present, Published};
+use crate::outcome::Failure;
+use crate::runtimes::Learnt;
+use crate::runtimes::ends::ends;
+use crate::slurm::caller::{Caller, caller};
+use crate::slurm::squeue;
+use crate::{clock, options, published, site};
+
+/// How the nodes' state is known.
+pub(super) enum Seen {
+    /// Slurm shows it.
+    Now,
+    /// They are taken as empty, because no Slurm answers: why.
+    Unanswered(String),
+    /// The options say it: a layout, a made-up node, or empty nodes.
+    Said,
+}
+
+/// The nodes that are asked, and what is known of those who use them.
+pub(super) struct Asked {
+    pub(super) config: SiteConfig,
+    pub(super) live: Live,
+    pub(super) seen: Seen,
+    pub(super) caller: Caller,
+    /// The users of running jobs.
+    users: HashMap<JobId, String>,
+    /// When jobs are expected to end, µs from now.
+    pub(super) ends: HashMap<JobId, Micros>,
+}
+
+impl Asked {
+    pub(super) fn user(&self, job: JobId) -> Option<String> {
+        self.users.get(&job).cloned()
+    }
+
+    /// How the nodes' state is known, for the answer's first line; nothing where the options say it.
+    pub(super) fn header(&self) -> Option<String> {
+        let Caller { user, partition, account } = &self.caller;
+        match &self.seen {
+            Seen::Said => None,
+            Seen::Unanswered(why) => {
+                Some(format!("no Slurm answers here, so all nodes are taken as empty ({why})"))
+            }
+            Seen::Now => {
+                let of = |what: &str, name: &Option<String>| {
+                    name.as_ref().map_or_else(String::new, |name| format!(", {what} {name}"))
+                };
+                Some(format!(
+                    "as Slurm shows the nodes now, for {user}{}{}",
+                    of("partition", partition),
+                    of("account", account)
+                ))
+            }
+        }
+    }
+
+    /// Nodes in the same state together: their names as a hostlist, and one of them.
+    pub(super) fn alike(&self) -> Vec<(Vec<String>, &Node)> {
+        let mut all: Vec<(usize, Vec<String>, &Node)> = Vec::new();
+        for present in &self.live.nodes {
+            match all.iter_mut().find(|(state, ..)| *state == present.state) {
+                Some((_, names, _)) => names.push(present.name.clone()),
+                None => all.push((present.state, vec![present.name.clone()], &present.node)),
+            }
+        }
+        all.into_iter().map(|(_, names, node)| (names, node)).collect()
+    }
+}
+
+/// The site that is asked, and its nodes in the state that they are asked about.
+pub(super) fn asked(args: &ExplainArgs, globals: &Globals) -> Result<Asked, Failure> {
+    let mut asked = match &args.model {
+        Some(key) => made_up(key, args, globals)?,
+        None => configured(args, site::load(globals.config.as_deref())?)?,
+    };
+    if let Some(text) = &args.busy {
+        let own = |_| Uid(rustix::process::getuid().as_raw());
+        for present in &mut asked.live.nodes {
+            put(text, &mut present.node, &own).map_err(|why| {
+                Failure::new(format!("--busy on {}: {why}", present.name)).hint("as sinfo -O extra prints it")
+            })?;
+        }
+    }
+    Ok(asked)
+}
+
+/// Puts a published layout onto a node; `owner` tells whose a job is.
+fn put(line: &str, node: &mut Node, owner: &dyn Fn(JobId) -> Uid) -> Result<(), String> {
+    let models: Vec<_> = node.gpus.iter().map(|g| g.model).collect();
+    published::take_over(&published::read(line, &models)?, node, owner);
+    Ok(())
+}
+
+/// A node that no file describes. It works without a tessera.toml, whose limits and defaults it takes if there is one.
+fn made_up(key: &str, args: &ExplainArgs, globals: &Globals) -> Result<Asked, Failure> {
+    let spec = described(key, args.count, &args.links)?;
+    let name = format!("{} x {}", args.count, spec.gpus[0].key);
+    let nodes = vec![Present { name, node: spec.to_node(), state: 0 }];
+    let config = match site::load(globals.config.as_deref()) {
+        Ok(config) => SiteConfig { nodes: vec![spec], ..config },
+        Err(_) => site_config::of_nodes(vec![spec]),
+    };
+    Ok(said(config, nodes, args))
+}
+
+fn said(config: SiteConfig, nodes: Vec<Present>, args: &ExplainArgs) -> Asked {
+    let caller =
+        Caller { partition: args.partition.clone(), account: args.account.clone(), ..Caller::default() };
+    let live = Live { nodes, not_taking: Vec::new(), unpublished: Vec::new() };
+    Asked { config, live, seen: Seen::Said, caller, users: HashMap::new(), ends: HashMap::new() }
+}
+
+fn described(key: &str, count: usize, links: &str) -> Result<NodeSpec, Failure> {
+    let model = options::gpu_model(key)?;
+    let system = System::find(links).ok_or_else(|| {
+        let names: Vec<&str> = site_config::systems().iter().map(|s| s.name.as_str()).collect();
+        Failure::new(format!("unknown interconnect {links:?}")).hint(format!("one of {}", names.join(", ")))
+    })?;
+    let matrix = system.matrix(count).ok_or_else(|| {
+        Failure::new(format!("interconnect {links} links {} GPUs, not {count}", system.size))
+    })?;
+    let interconnect = system.name.clone();
+    Ok(NodeSpec {
+        names: vec!["asked".to_owned()],
+        gpus: vec![model; count],
+        mig: MigPolicy::Dynamic,
+        uses: vec![GpuUse::AsMig; count],
+        keep_uncut: 0,
+        links: matrix,
+        interconnect,
+    })
+}
+
+/// The nodes of tessera.toml: as Slurm shows them, where it answers and nothing else is said.
+fn configured(args: &ExplainArgs, config: SiteConfig) -> Result<Asked, Failure> {
+    let wanted = args.node.as_deref().map(|list| layout::named(list, &config)).transpose()?;
+    if args.empty || args.busy.is_some() {
+        let nodes = empty(&config, wanted.as_deref());
+        return Ok(said(config, nodes, args));
+    }
+    let published = match Published::by_slurm() {
+        Ok(published) => published,
+        Err(failure) if args.live => return Err(failure),
+        Err(failure) => {
+            let nodes = empty(&config, wanted.as_deref());
+            let why = failure.what().lines().next().unwrap_or_default().to_owned();
+            return Ok(Asked { seen: Seen::Unanswered(why), ..said(config, nodes, args) });
+        }
+    };
+    let by_account = config.limits.iter().any(|limit| limit.account.is_some());
+    let mut caller = caller(by_account && args.account.is_none());
+    caller.partition = args.partition.clone().or(caller.partition);
+    caller.account = args.account.clone().or(caller.account);
+    let partitions: Vec<String> = caller.partition.iter().cloned().collect();
+    let live = live::nodes(&config, &published, wanted.as_deref(), &partitions)?;
+    let jobs = squeue::jobs(None)?;
+    let ends = ends(&jobs, &Learnt::nothing(config.learn_from), clock::epoch_seconds());
+    let users = jobs.into_iter().map(|job| (JobId(job.id), job.user)).collect();
+    Ok(Asked { config, live, seen: Seen::Now, caller, users, ends })
+}
+
+fn empty(config: &SiteConfig, wanted: Option<&[String]>) -> Vec<Present> {
+    let named = config.nodes.iter().enumerate().flat_map(|(set, s)| s.names.iter().map(move |n| (set, s, n)));
+    let asked = named.filter(|(_, _, name)| wanted.is_none_or(|wanted| wanted.contains(name)));
+    asked.map(|(state, spec, name)| Present { name: name.clone(), node: spec.to_node(), state }).collect()
+}

@@ -1,0 +1,34 @@
+//! Who asks, as Slurm knows them: what sbatch would take where a user names no partition and no account.
+
+use std::env;
+
+use super::command::run;
+
+/// Where a caller's job would go.
+#[derive(Debug, Default)]
+pub(crate) struct Caller {
+    /// The login name.
+    pub(crate) user: String,
+    pub(crate) partition: Option<String>,
+    pub(crate) account: Option<String>,
+}
+
+/// The caller with sbatch's own variables, then the cluster's default partition and, if asked for, his default account.
+/// What cannot be found out is `None`.
+pub(crate) fn caller(with_account: bool) -> Caller {
+    let said = |name: &str| env::var(name).ok().filter(|text| !text.is_empty());
+    let user = run("id", &["-un"]).map_or_else(|_| String::new(), |name| name.trim().to_owned());
+    let account = said("SBATCH_ACCOUNT").or_else(|| with_account.then(|| default_account(&user)).flatten());
+    Caller { partition: said("SBATCH_PARTITION").or_else(default_partition), account, user }
+}
+
+/// sinfo marks the default partition with a star.
+fn default_partition() -> Option<String> {
+    let names = run("sinfo", &["-h", "-o", "%P"]).ok()?;
+    names.lines().find_map(|name| name.trim().strip_suffix('*')).map(str::to_owned)
+}
+
+fn default_account(user: &str) -> Option<String> {
+    let line = run("sacctmgr", &["-nP", "show", "user", &format!("name={user}"), "format=defaultaccount"]);
+    line.ok()?.lines().next().map(|name| name.trim().to_owned()).filter(|name| !name.is_empty())
+}

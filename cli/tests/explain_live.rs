@@ -1,0 +1,136 @@
+//! What a person reads from `tessera explain` where Slurm answers. Slurm's commands are stand-ins.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod slurm;
+
+use std::fs;
+
+use insta::assert_snapshot;
+use tempfile::TempDir;
+
+const SITE: &str = "[[nodes]]\nnames = \"n[1-6]\"\ngpu = \"a100-40gb\"\ncount = 1\nmig = \"dynamic\"\n\
+                    [[nodes]]\nnames = \"n7\"\ngpu = \"t4-16gb\"\ncount = 1\n\
+                    [[limits]]\naccount = \"lab\"\nmax_mem = \"20G\"\n";
+const NODES: &str = "NodeName=n1 A=x\n   Extra=tessera gpu0=mig[7g.40gb@0:job11]\n\n\
+                     NodeName=n2 A=x\n   Extra=tessera gpu0=mig[7g.40gb@0:job12]\n\n\
+                     NodeName=n3 A=x\n   Extra=tessera gpu0=free\n\nNodeName=n4 A=x\n   Extra=tessera gpu0=free\n\n\
+                     NodeName=n5 A=x\n   Extra=tessera gpu0=free\n\nNodeName=n6 A=x\n\n\
+                     NodeName=n7 A=x\n   Extra=tessera gpu0=free\n";
+
+fn running(id: &str, user: &str, minutes: u64) -> String {
+    // In the middle of a minute, so that a slow test prints the same.
+    let end = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs() + minutes * 60 - 30;
+    let end = end.to_string();
+    let cells =
+        [("JobID", id), ("ArrayJobID", id), ("ArrayTaskID", "N/A"), ("HetJobID", "N/A"), ("UserName", user)];
+    let rest = [("Partition", "gpu"), ("State", "RUNNING"), ("NodeList", "n1"), ("EndTime", &end)];
+    slurm::line(&[&cells[..], &rest[..]].concat()) + "\n"
+}
+
+fn world() -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    fs::create_dir(at("bin")).unwrap();
+    fs::write(at("tessera.toml"), SITE).unwrap();
+    fs::write(at("nodes"), NODES).unwrap();
+    fs::write(at("jobs"), running("11", "alice", 40) + &running("12", "bob", 50)).unwrap();
+    let program = |name: &str, text: &str| slurm::program(dir.path(), name, text);
+    program("squeue", "case \"$*\" in *UserID*) ;; *) cat jobs ;; esac");
+    program(
+        "sinfo",
+        "case \"$*\" in *%P*) printf 'debug\\ngpu*\\n' ;; *) for n in 1 2 3 4 6 7; do echo n$n mixed gpu; done; \
+         echo n5 drained gpu ;; esac",
+    );
+    program("scontrol", "cat nodes");
+    program("sacctmgr", "echo lab");
+    program("id", "echo carol");
+    dir
+}
+
+fn explain(dir: &TempDir, args: &[&str]) -> String {
+    slurm::tessera(dir.path(), &[&["explain"], args].concat())
+}
+
+#[test]
+fn the_verdict_of_each_node_comes_first() {
+    let dir = world();
+    assert_snapshot!(explain(&dir, &["--gpu-isolation=mig", "--gpu-mem=10G"]), @r"
+    as Slurm shows the nodes now, for carol, partition gpu, account lab
+    n[3-4]: now: 1g.10gb at slice 6 of GPU 0: smallest profile with 10.0 GB; leaves 14 placements to others, best of 4
+    n1: has room when job 11 (alice) ends, expected in 40 min
+    n2: has room when job 12 (bob) ends, expected in 50 min
+    n7: never: t4-16gb has no MIG; ask --gpu-isolation=mps or whole
+    n5: takes no jobs now; `sinfo -R` says why
+    n6: left to Slurm: it publishes no layout
+    counts in Slurm as gres/shard:10 per node
+    --all shows every candidate with its score
+    exit 0
+    ");
+    assert_snapshot!(explain(&dir, &["--gpu-isolation=mig:4g.20gb", "--node=n[1-2,5]"]), @r"
+    as Slurm shows the nodes now, for carol, partition gpu, account lab
+    n1: has room when job 11 (alice) ends, expected in 40 min
+    n2: has room when job 12 (bob) ends, expected in 50 min
+    n5: takes no jobs now; `sinfo -R` says why
+
+    n1: nothing fits: GPU 0: taken by job 11
+    counts in Slurm as gres/shard:20 per node
+      mig   nothing fits
+        GPU 0
+          4g.20gb at 0: no: taken by job 11
+
+    n2: nothing fits: GPU 0: taken by job 12
+    counts in Slurm as gres/shard:20 per node
+      mig   nothing fits
+        GPU 0
+          4g.20gb at 0: no: taken by job 12
+    exit 1
+    ");
+    assert_snapshot!(explain(&dir, &["--gpu-isolation=mig:4g.20gb", "--node=n1"]), @r"
+    as Slurm shows the nodes now, for carol, partition gpu, account lab
+    n1: has room when job 11 (alice) ends, expected in 40 min
+    n1: nothing fits: GPU 0: taken by job 11
+    counts in Slurm as gres/shard:20 per node
+      mig   nothing fits
+        GPU 0
+          4g.20gb at 0: no: taken by job 11
+    exit 1
+    ");
+}
+
+#[test]
+fn limits_are_the_callers_own() {
+    let dir = world();
+    assert_snapshot!(explain(&dir, &["--gpu-mem=30G"]), @r"
+    stderr: tessera: refused at submission: --gpu-mem=30.0 GB is too much for account lab: at most 20.0 GB
+    exit 1
+    ");
+    assert!(explain(&dir, &["--gpu-mem=30G", "--account=other"]).contains("n[3-4]: now: "));
+}
+
+#[test]
+fn without_slurm_the_answer_says_so() {
+    let dir = world();
+    slurm::program(
+        dir.path(),
+        "scontrol",
+        "echo 'slurm_load_node error: Unable to contact slurm controller' >&2; exit 1",
+    );
+    let said = explain(&dir, &["--gpu-isolation=whole"]);
+    assert!(
+        said.starts_with(
+            "no Slurm answers here, so all nodes are taken as empty (`scontrol show nodes` failed"
+        ),
+        "{said}"
+    );
+    assert_snapshot!(explain(&dir, &["--gpu-isolation=whole", "--live"]), @r"
+    stderr: tessera: `scontrol show nodes` failed: slurm_load_node error: Unable to contact slurm controller
+    exit 1
+    ");
+    assert!(explain(&dir, &["--gpu-isolation=whole", "--empty"]).starts_with("n[1-7]: now: "));
+}
+
+#[test]
+fn a_number_of_megabytes_that_looks_like_gigabytes_is_said() {
+    let said = explain(&world(), &["--gpu-mem=10"]);
+    assert!(said.contains("stderr: tessera: --gpu-mem=10 means 10 MB; for gigabytes write 10G\n"), "{said}");
+}

@@ -36,12 +36,12 @@ fn fig5() {
     assert_snapshot!(short("fig5"), @r"
     fig5: throughput of Algorithm 3 over Algorithm 2, 4 V100
 
-          PAPER  OURS
-    W1        -  1.07  [1]
-    W2        -  1.32  [1]
-    W3        -  1.13  [1]
-    W4        -  1.20  [1]
-    W5        -  1.40  [1]
+          PAPER  OURS  ERROR
+    W1        -  1.07         [1]
+    W2        -  1.32         [1]
+    W3        -  1.13         [1]
+    W4        -  1.20         [1]
+    W5        -  1.40         [1]
     …
 
     GOAL  FROM    TO  OURS
@@ -56,12 +56,12 @@ fn fig6() {
     assert_snapshot!(short("fig6"), @r"
     fig6: throughput over single assignment
 
-                  PAPER  OURS
-    W1 case p100   1.81  2.25
-    W1 cg p100     1.44  1.00  [1]
-    W2 case p100   2.01  2.14
-    W2 cg p100     1.29  1.00  [1]
-    W3 case p100   2.15  2.07
+                  PAPER  OURS   ERROR
+    W1 case p100   1.81  2.25  +24.3%
+    W1 cg p100     1.44  1.00  -30.8%  [1]
+    W2 case p100   2.01  2.14   +6.7%
+    W2 cg p100     1.29  1.00  -22.5%  [1]
+    W3 case p100   2.15  2.07   -3.7%
     …
 
     GOAL                    FROM     TO   OURS
@@ -78,10 +78,10 @@ fn fig7() {
     assert_snapshot!(short("fig7"), @r"
     fig7: mean utilisation in percent, W7 on 4 V100
 
-          PAPER   OURS
-    sa     9.50   9.83
-    case  23.90  21.91
-    cg     9.30   9.83  [1]
+          PAPER   OURS        ERROR
+    sa     9.50   9.83  +0.3 points
+    case  23.90  21.91  -2.0 points
+    cg     9.30   9.83  +0.5 points  [1]
 
     GOAL                          FROM    TO   OURS
     points from the paper, SA    -5.00  5.00  0.332
@@ -96,12 +96,12 @@ fn fig8() {
     assert_snapshot!(short("fig8"), @r"
     fig8: throughput over SchedGPU, 8 Darknet jobs on 4 V100
 
-                      PAPER  OURS
-    predict            1.40  1.40  [1]
-    detect             1.00  1.00  [1]
-    generate           3.10  3.10  [1]
-    train              2.20  2.20  [1]
-    128 jobs over sa   2.70  2.48
+                      PAPER  OURS  ERROR
+    predict            1.40  1.40  +0.0%  [1]
+    detect             1.00  1.00  +0.0%  [1]
+    generate           3.10  3.10  +0.0%  [1]
+    train              2.20  2.20  +0.0%  [1]
+    128 jobs over sa   2.70  2.48  -8.1%
 
     GOAL                                         FROM     TO   OURS
     largest error of the fit, Table 8 included      0  0.010      0
@@ -116,8 +116,8 @@ fn fig9() {
     assert_snapshot!(short("fig9"), @r"
     fig9: mean utilisation in percent, 8 Darknet jobs on 4 V100
 
-                       PAPER   OURS
-    case               80.00  75.00  [1]
+                       PAPER   OURS        ERROR
+    case               80.00  75.00  -5.0 points  [1]
     case predict           -  14.29
     case detect            -      0
     case generate          -    100
@@ -137,12 +137,12 @@ fn table3() {
     assert_snapshot!(short("table3"), @r"
     table3: crashed jobs of CG in percent
 
-                         PAPER   OURS
-    3 workers 1:1 p100       0  12.50  [1]
-    6 workers 1:1 v100       0   9.38  [1]
-    3 workers 2:1 p100    3.00  20.31  [1]
-    6 workers 2:1 v100   17.00  14.06  [1]
-    3 workers 3:1 p100    8.00  12.50  [1]
+                         PAPER   OURS         ERROR
+    3 workers 1:1 p100       0  12.50  +12.5 points  [1]
+    6 workers 1:1 v100       0   9.38   +9.4 points  [1]
+    3 workers 2:1 p100    3.00  20.31  +17.3 points  [1]
+    6 workers 2:1 v100   17.00  14.06   -2.9 points  [1]
+    3 workers 3:1 p100    8.00  12.50   +4.5 points  [1]
     …
 
     GOAL                FROM     TO   OURS
@@ -159,12 +159,12 @@ fn table4() {
     assert_snapshot!(short("table4"), @r"
     table4: turnaround of single assignment over CASE's, mean over jobs
 
-             PAPER  OURS
-    W1 p100   4.90  4.79
-    W2 p100   2.30  3.92
-    W3 p100   4.90  4.07
-    W4 p100   4.30  6.09
-    W5 p100   4.60  4.31
+             PAPER  OURS   ERROR
+    W1 p100   4.90  4.79   -2.3%
+    W2 p100   2.30  3.92  +70.6%
+    W3 p100   4.90  4.07  -16.8%
+    W4 p100   4.30  6.09  +41.5%
+    W5 p100   4.60  4.31   -6.3%
     …
 
     GOAL           FROM    TO   OURS
@@ -178,12 +178,12 @@ fn table6() {
     assert_snapshot!(short("table6"), @r"
     table6: slowdown in percent, 4 V100
 
-              PAPER   OURS
-    W1 alg2  -0.300      0  [1]
-    W1 alg3  -0.700   8.27  [1]
-    W2 alg2    1.00      0  [1]
-    W2 alg3   0.800   7.78  [1]
-    W3 alg2   0.300      0  [1]
+              PAPER   OURS         ERROR
+    W1 alg2  -0.300      0   +0.3 points  [1]
+    W1 alg3  -0.700   8.27   +9.0 points  [1]
+    W2 alg2    1.00      0   -1.0 points  [1]
+    W2 alg3   0.800   7.78   +7.0 points  [1]
+    W3 alg2   0.300      0   -0.3 points  [1]
     …
 
     GOAL                                         FROM   TO  OURS
@@ -198,12 +198,12 @@ fn table7() {
     assert_snapshot!(short("table7"), @r"
     table7: jobs per second
 
-                  PAPER   OURS
-    W1 sa p100    0.073  0.074
-    W2 sa p100    0.068  0.067
-    W3 sa p100    0.083  0.084
-    W4 sa p100    0.108  0.108
-    W5 sa p100    0.088  0.088
+                  PAPER   OURS   ERROR
+    W1 sa p100    0.073  0.074   +1.6%
+    W2 sa p100    0.068  0.067   -1.3%
+    W3 sa p100    0.083  0.084   +0.8%
+    W4 sa p100    0.108  0.108   +0.1%
+    W5 sa p100    0.088  0.088   -0.0%
     …
 
     GOAL                  FROM     TO   OURS
@@ -219,12 +219,12 @@ fn mig_fig1() {
     assert_snapshot!(short("mig:fig1"), @r"
     mig:fig1: over Slurm, A30, jobs of 1 to 6 GB
 
-                      PAPER  OURS
-    mean throughput    1.45  1.46
-    mean turnaround    1.39  1.44
-    A 1:0 throughput      -  1.00  [1]
-    A 1:0 turnaround      -  1.00  [1]
-    A 4:1 throughput      -  1.10  [1]
+                      PAPER  OURS  ERROR
+    mean throughput    1.45  1.46  +0.4%
+    mean turnaround    1.39  1.44  +3.4%
+    A 1:0 throughput      -  1.00         [1]
+    A 1:0 turnaround      -  1.00         [1]
+    A 4:1 throughput      -  1.10         [1]
     …
 
     GOAL                                   FROM    TO  OURS
@@ -241,12 +241,12 @@ fn mig_fig2() {
     assert_snapshot!(short("mig:fig2"), @r"
     mig:fig2: over Slurm, A30, jobs of 0.3 to 6 GB
 
-                      PAPER  OURS
-    mean throughput    1.53  1.45
-    mean turnaround    1.48  1.47
-    A 1:0 throughput      -  1.00  [1]
-    A 1:0 turnaround      -  1.00  [1]
-    A 4:1 throughput      -  1.11  [1]
+                      PAPER  OURS  ERROR
+    mean throughput    1.53  1.45  -5.2%
+    mean turnaround    1.48  1.47  -0.4%
+    A 1:0 throughput      -  1.00         [1]
+    A 1:0 turnaround      -  1.00         [1]
+    A 4:1 throughput      -  1.11         [1]
     …
 
     GOAL                                   FROM    TO   OURS
@@ -263,12 +263,12 @@ fn mig_fig3() {
     assert_snapshot!(short("mig:fig3"), @r"
     mig:fig3: over Slurm, A100
 
-                      PAPER  OURS
-    mean throughput    1.15  1.22
-    mean turnaround    2.31  1.25  [1]
-    D 1:0 throughput      -  1.00  [2]
-    D 1:0 turnaround      -  1.00  [2]
-    D 4:1 throughput      -  1.06  [2]
+                      PAPER  OURS   ERROR
+    mean throughput    1.15  1.22   +6.1%
+    mean turnaround    2.31  1.25  -45.9%  [1]
+    D 1:0 throughput      -  1.00          [2]
+    D 1:0 turnaround      -  1.00          [2]
+    D 4:1 throughput      -  1.06          [2]
     …
 
     GOAL                                   FROM    TO   OURS
@@ -286,12 +286,12 @@ fn mig_fig4() {
     assert_snapshot!(short("mig:fig4"), @r"
     mig:fig4: memory utilisation over Slurm's, A30
 
-                       PAPER  OURS
-    mean utilisation    2.93  1.55  [1]
-    A 4:1 utilisation      -  1.12  [2]
-    A 2:1 utilisation      -  1.26  [2]
-    A 1:1 utilisation      -  1.42  [2]
-    A 1:2 utilisation      -  1.77  [2]
+                       PAPER  OURS   ERROR
+    mean utilisation    2.93  1.55  -47.1%  [1]
+    A 4:1 utilisation      -  1.12          [2]
+    A 2:1 utilisation      -  1.26          [2]
+    A 1:1 utilisation      -  1.42          [2]
+    A 1:2 utilisation      -  1.77          [2]
     …
 
     GOAL                    FROM    TO   OURS
@@ -307,13 +307,13 @@ fn mig_table2() {
     assert_snapshot!(short("mig:table2"), @r"
     mig:table2: slowdown in percent, A30
 
-           PAPER   OURS
-    1:4-A  -1.70  18.25  [1]
-    0:1-A   7.50  16.48  [1]
-    1:4-B   5.70  19.55  [1]
-    0:1-B  0.700  16.89  [1]
-    1:4-C  0.400  19.95  [1]
-    0:1-C  0.700  15.98  [1]
+           PAPER   OURS         ERROR
+    1:4-A  -1.70  18.25  +19.9 points  [1]
+    0:1-A   7.50  16.48   +9.0 points  [1]
+    1:4-B   5.70  19.55  +13.9 points  [1]
+    0:1-B  0.700  16.89  +16.2 points  [1]
+    1:4-C  0.400  19.95  +19.5 points  [1]
+    0:1-C  0.700  15.98  +15.3 points  [1]
 
     [1] the paper measures kernels, the simulator whole tasks with their copies
     ");

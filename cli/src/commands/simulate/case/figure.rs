@@ -49,6 +49,16 @@ pub(super) fn number(value: f64) -> String {
     }
 }
 
+/// How far ours is from the paper's value: in points where both are percentages, else in percent of the paper's.
+fn error(figure: &Figure, row: &Row) -> String {
+    let Some(paper) = row.paper else { return String::new() };
+    if figure.title.contains("percent") {
+        return format!("{:+.1} points", row.ours - paper);
+    }
+    let percent = 100.0 * (row.ours / paper - 1.0);
+    if percent.is_finite() { format!("{percent:+.1}%") } else { "-".to_owned() }
+}
+
 fn text(figure: &Figure) -> String {
     let mut reasons: Vec<&str> = Vec::new();
     let mut note = |why: Option<&'static str>| {
@@ -60,10 +70,10 @@ fn text(figure: &Figure) -> String {
             format!("[{}]", at + 1)
         })
     };
-    let mut rows = vec![["", "PAPER", "OURS", ""].map(str::to_owned).to_vec()];
+    let mut rows = vec![["", "PAPER", "OURS", "ERROR", ""].map(str::to_owned).to_vec()];
     for row in &figure.rows {
         let paper = row.paper.map_or_else(|| "-".to_owned(), number);
-        rows.push(vec![row.label.clone(), paper, number(row.ours), note(row.why)]);
+        rows.push(vec![row.label.clone(), paper, number(row.ours), error(figure, row), note(row.why)]);
     }
     let mut goals = vec![["GOAL", "FROM", "TO", "OURS", ""].map(str::to_owned).to_vec()];
     for goal in &figure.goals {
@@ -71,7 +81,7 @@ fn text(figure: &Figure) -> String {
         let (least, most) = goal.range;
         goals.push(vec![goal.what.to_owned(), number(least), number(most), number(goal.ours), missed]);
     }
-    let mut text = format!("{}: {}\n\n{}", figure.name, figure.title, table::render(&rows, &[1, 2]));
+    let mut text = format!("{}: {}\n\n{}", figure.name, figure.title, table::render(&rows, &[1, 2, 3]));
     if !figure.goals.is_empty() {
         text.push_str(&format!("\n{}", table::render(&goals, &[1, 2, 3])));
     }

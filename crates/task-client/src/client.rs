@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
-use task_wire::{Begin, Code, Grant, REPLY_LEN, Refused, Reply, Request};
+use task_wire::{Begin, Code, Grant, REPLY_LEN, Refused, Reply, Request, Welcome};
+
+use crate::account::Leases;
 
 /// How long a broker gets to come back.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -25,6 +27,16 @@ pub enum NoDevice {
     Refused(Box<Refused>),
     /// There is no broker, or the job ended.
     NoBroker,
+    /// Another thread took the request back.
+    Withdrawn,
+}
+
+/// How far a begin is whose caller waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pending {
+    New,
+    Sent,
+    Withdrawn,
 }
 
 #[derive(Default)]
@@ -34,6 +46,7 @@ struct State {
     generation: u64,
     is_read: bool,
     replies: BTreeMap<u64, Reply>,
+    pending: BTreeMap<u64, Pending>,
 }
 
 /// A process's connection.
@@ -66,17 +79,28 @@ impl Client {
         self.pid == std::process::id()
     }
 
-    /// Waits for a device.
+    /// What the job declared; `None` if there is no broker.
+    pub fn hello(&self) -> Option<Welcome> {
+        match self.call(0, &Request::Hello { image: self.image }) {
+            Some(Reply::Welcome(welcome)) => Some(welcome),
+            _ => None,
+        }
+    }
+
+    /// Waits for a device. A nonce of 0 stands for a new one.
     ///
     /// # Errors
     ///
-    /// No device will ever hold the task, or there is no broker.
+    /// No device will ever hold the task, there is no broker, or another thread withdrew it.
     pub fn begin(&self, begin: &Begin) -> Result<Grant, NoDevice> {
-        let nonce = self.next.fetch_add(1, Ordering::Relaxed);
-        match self.call(nonce, &Request::Begin(Begin { image: self.image, nonce, ..*begin })) {
+        let nonce = if begin.nonce == 0 { self.nonce() } else { begin.nonce };
+        let reply = self.call(nonce, &Request::Begin(Begin { image: self.image, nonce, ..*begin }));
+        let withdrawn = self.lock().pending.remove(&nonce) == Some(Pending::Withdrawn);
+        match reply {
             Some(Reply::Granted(grant)) => Ok(grant),
-            Some(Reply::Refused(refused)) => Err(NoDevice::Refused(Box::new(refused))),
-            _ => Err(NoDevice::NoBroker),
+            Some(Reply::Refused(refused)) if !withdrawn => Err(NoDevice::Refused(Box::new(refused))),
+            Some(_) => Err(NoDevice::Withdrawn),
+            None => Err(NoDevice::NoBroker),
         }
     }
 
@@ -95,10 +119,22 @@ impl Client {
         let mut since = Instant::now();
         loop {
             let (connection, generation) = self.connection(&mut since)?;
+            // Under the lock, so that what another thread withdraws is not sent after the withdrawal.
+            let mut state = self.lock();
+            let request = match state.pending.get_mut(&nonce) {
+                Some(Pending::Withdrawn) => &Request::Free { image: self.image, nonce },
+                Some(pending) => {
+                    *pending = Pending::Sent;
+                    request
+                }
+                None => request,
+            };
             if rustix::net::send(&*connection, &request.encode(), SendFlags::NOSIGNAL).is_err() {
-                self.broken(generation);
+                break_off(&mut state, generation);
+                self.changed.notify_all();
                 continue;
             }
+            drop(state);
             since = Instant::now();
             if let Some(reply) = self.answer(nonce, &connection, generation) {
                 return Some(reply);
@@ -111,6 +147,14 @@ impl Client {
         let mut state = self.lock();
         loop {
             if let Some(reply) = state.replies.remove(&nonce) {
+                let is_withdrawn = state.pending.get(&nonce) == Some(&Pending::Withdrawn);
+                if is_withdrawn && matches!(reply, Reply::Granted(_)) {
+                    // The broker had granted it before it heard of the withdrawal, which it still answers.
+                    continue;
+                }
+                if !is_withdrawn {
+                    state.pending.remove(&nonce);
+                }
                 return Some(reply);
             }
             if state.generation != generation {
@@ -126,7 +170,7 @@ impl Client {
             state = self.lock();
             state.is_read = false;
             match received {
-                Some(reply) => drop(nonce_of(&reply).map(|nonce| state.replies.insert(nonce, reply))),
+                Some(reply) => drop(state.replies.insert(nonce_of(&reply), reply)),
                 None => break_off(&mut state, generation),
             }
             self.changed.notify_all();
@@ -154,10 +198,34 @@ impl Client {
             std::thread::sleep(PAUSE);
         }
     }
+}
 
-    fn broken(&self, generation: u64) {
-        break_off(&mut self.lock(), generation);
-        self.changed.notify_all();
+impl Leases for Client {
+    fn nonce(&self) -> u64 {
+        let nonce = self.next.fetch_add(1, Ordering::Relaxed);
+        self.lock().pending.insert(nonce, Pending::New);
+        nonce
+    }
+
+    fn begin(&self, begin: &Begin) -> Result<Grant, NoDevice> {
+        Client::begin(self, begin)
+    }
+
+    fn free(&self, nonce: u64) {
+        Client::free(self, nonce);
+    }
+
+    fn withdraw(&self, nonce: u64) {
+        let mut state = self.lock();
+        let connection = state.connection.clone();
+        let Some(pending) = state.pending.get_mut(&nonce) else { return };
+        let was_sent = *pending == Pending::Sent;
+        *pending = Pending::Withdrawn;
+        if let Some(connection) = connection.filter(|_| was_sent) {
+            let request = Request::Free { image: self.image, nonce };
+            // If the connection broke, the thread that waits finds out and sends this instead.
+            let _ = rustix::net::send(&*connection, &request.encode(), SendFlags::NOSIGNAL);
+        }
     }
 }
 
@@ -187,11 +255,12 @@ fn receive(connection: &OwnedFd) -> Option<Reply> {
     }
 }
 
-fn nonce_of(reply: &Reply) -> Option<u64> {
+/// What a reply answers. A welcome has no nonce, and no task has 0.
+fn nonce_of(reply: &Reply) -> u64 {
     match reply {
-        Reply::Granted(grant) => Some(grant.nonce),
-        Reply::Refused(refused) => Some(refused.nonce),
-        Reply::Freed { nonce } => Some(*nonce),
-        Reply::Welcome(_) => None,
+        Reply::Granted(grant) => grant.nonce,
+        Reply::Refused(refused) => refused.nonce,
+        Reply::Freed { nonce } => *nonce,
+        Reply::Welcome(_) => 0,
     }
 }

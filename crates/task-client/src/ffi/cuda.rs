@@ -1,24 +1,13 @@
 //! CUDA's driver, as far as a task's device goes. Every call is looked up: the library is not linked with the driver.
 
-use std::ffi::{CStr, c_int, c_uint, c_void};
+use std::ffi::{c_int, c_uint, c_void};
+
+use super::driver::function;
 
 const SUCCESS: c_int = 0;
 const NOT_INITIALIZED: c_int = 3;
 
 type CuUuid = [u8; 16];
-
-/// A function of the loaded driver, by its name in cuda.h.
-fn function(name: &CStr, may_load: bool) -> Option<*mut c_void> {
-    let flags = libc::RTLD_NOW | if may_load { 0 } else { libc::RTLD_NOLOAD };
-    // SAFETY: dlopen(3): a valid string and flags. CUDA's initialisers are what the program asks for anyway.
-    let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), flags) };
-    if library.is_null() {
-        return None;
-    }
-    // SAFETY: dlsym(3): a handle from dlopen and a valid string.
-    let found = unsafe { libc::dlsym(library, name.as_ptr()) };
-    (!found.is_null()).then_some(found)
-}
 
 macro_rules! driver {
     ($load:expr, $name:literal, ($($t:ty),*), $($arg:expr),*) => {
@@ -88,4 +77,39 @@ pub(super) fn select(uuid: &str, ordinal: u64) {
     if retained == Some(SUCCESS) {
         driver!(true, c"cuCtxSetCurrent", (*mut c_void), context);
     }
+}
+
+/// The calling thread's current context; 0 for none.
+pub(super) fn current_context() -> u64 {
+    let mut context: *mut c_void = std::ptr::null_mut();
+    driver!(false, c"cuCtxGetCurrent", (*mut *mut c_void), &raw mut context);
+    context.expose_provenance() as u64
+}
+
+/// Whether a device's primary context is there.
+pub(super) fn has_primary_context(device: c_int) -> bool {
+    let (mut flags, mut active): (c_uint, c_int) = (0, 0);
+    let answer = driver!(
+        false,
+        c"cuDevicePrimaryCtxGetState",
+        (c_int, *mut c_uint, *mut c_int),
+        device,
+        &raw mut flags,
+        &raw mut active
+    );
+    answer == Some(SUCCESS) && active != 0
+}
+
+/// A device's primary context, if it is there; 0 otherwise.
+pub(super) fn primary_context(device: c_int) -> u64 {
+    if !has_primary_context(device) {
+        return 0;
+    }
+    let mut context: *mut c_void = std::ptr::null_mut();
+    let retained =
+        driver!(false, c"cuDevicePrimaryCtxRetain", (*mut *mut c_void, c_int), &raw mut context, device);
+    if retained == Some(SUCCESS) {
+        driver!(false, c"cuDevicePrimaryCtxRelease_v2", (c_int), device);
+    }
+    context.expose_provenance() as u64
 }

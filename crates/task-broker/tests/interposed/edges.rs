@@ -1,12 +1,17 @@
 //! What a preloaded library can break: lookups by `dlsym`, programs that ask for their tasks themselves, setuid programs.
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use task_control::status::TaskState::Running;
 
 use crate::node::{Node, built, wait};
+
+/// A file of the tests.
+fn source(name: &str) -> String {
+    std::fs::read_to_string(format!("{}/tests/interposed/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+}
 
 impl Node {
     /// Compiles a program, or a library by `-shared`, to a file of the node's `lib`.
@@ -27,7 +32,7 @@ impl Node {
         to
     }
 
-    fn prints(&self, program: &PathBuf) -> String {
+    fn prints(&self, program: &Path) -> String {
         let output = self.command(program).output().unwrap();
         let (said, errors) =
             (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
@@ -164,4 +169,24 @@ fn setuid_programs_do_not_load_it() {
     assert!(maps(0o755).contains("libtessera_task.so"));
     let maps = maps(0o4755);
     assert!(maps.contains("/cat") && !maps.contains("libtessera_task.so"), "{maps}");
+}
+
+/// Each function reaches the driver with the arguments of the program, and counts as documented. The driver is a double that
+/// writes down its calls; its `cuGetProcAddress` answers with other addresses than those that it exports.
+#[test]
+fn every_function_is_passed_on_and_counted() {
+    let node = Node::new(1);
+    node.add(Some(3072));
+    std::fs::remove_file(node.path("lib/libcuda.so.1")).unwrap();
+    node.compile("libcuda.so.1", &source("driver_double.c"), &["-shared", "-Wl,-soname,libcuda.so.1"]);
+    let program = node.compile("caller", &source("every_function.c"), &["-ldl"]);
+    let said = node.prints(&program);
+    let expect = source("every_function.txt");
+    assert_eq!(said, expect);
+    // Each of ours is called.
+    let is_called = |name: &&str| said.lines().any(|line| line.split(' ').next() == Some(name));
+    let never: Vec<&str> =
+        tessera_task::ffi::interpose::names().into_iter().filter(|n| !is_called(n)).collect();
+    assert_eq!(never, ["cuMemGetInfo_v2"], "which says what is left");
+    node.assert_clean();
 }

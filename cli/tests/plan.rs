@@ -38,6 +38,31 @@ fn command(dir: &Path, args: &[&str]) -> String {
 }
 
 #[test]
+fn the_sample_file_of_the_tutorial_can_be_planned() {
+    let sample = include_str!("../../contrib/example/tasks.csv");
+    let said = run("tasks.csv", sample, &["--gpu", "a100-40gb"]);
+    assert!(said.starts_with("tasks.csv: 6 tasks on 1 x a100-40gb") && said.ends_with("exit 0"), "{said}");
+}
+
+#[test]
+fn times_may_be_minutes_and_semicolons_are_named() {
+    let minutes = run("a.csv", "name,1g,7g\na,1:30,0:45\nb,1:01:00.5,50\n", &["--gpu", "a100-40gb"]);
+    assert_snapshot!(minutes, @r#"
+    stderr: tessera: a.csv:3: field 1g: "1:01:00.5" is not a time
+    stderr: hint: seconds, MM:SS or H:MM:SS, more than 0 and at most 10000000 s; empty where the task cannot run
+    exit 1
+    "#);
+    let chart = |times: &str| run("a.csv", &format!("name,1g,7g\na,{times}\n"), &["--gpu", "a100-40gb"]);
+    assert_eq!(chart("1:30,0:45"), chart("90,45"));
+    let semicolons = run("a.csv", "name;1g;7g\na;90;45\n", &["--gpu", "a100-40gb"]);
+    assert_snapshot!(semicolons, @r"
+    stderr: tessera: a.csv:1: its fields are separated by semicolons, not by commas
+    stderr: hint: save the file as CSV with commas, and with points in decimal numbers
+    exit 1
+    ");
+}
+
+#[test]
 fn a_chart_and_a_list() {
     assert_snapshot!(run("batch.csv", NAMED, &["--gpu", "a100-40gb"]), @r"
     batch.csv: 6 tasks on 1 x a100-40gb, policy tessera
@@ -116,11 +141,11 @@ fn bad_files_are_refused_with_line_and_field() {
     stderr: tessera: batch.csv:1: field 5g: no such column
     stderr: hint: columns are name, the sizes of a100-40gb: 1g, 2g, 3g, 4g, 7g, and command
     stderr: tessera: batch.csv:2: field 2g: "x" is not a time
-    stderr: hint: seconds, more than 0 and at most 10000000; empty where the task cannot run
+    stderr: hint: seconds, MM:SS or H:MM:SS, more than 0 and at most 10000000 s; empty where the task cannot run
     stderr: tessera: batch.csv:2: 2 fields, the header has 3
     stderr: tessera: batch.csv:2: the task has no time for any size
     stderr: tessera: batch.csv:2: field 2g: "-2" is not a time
-    stderr: hint: seconds, more than 0 and at most 10000000; empty where the task cannot run
+    stderr: hint: seconds, MM:SS or H:MM:SS, more than 0 and at most 10000000 s; empty where the task cannot run
     stderr: tessera: batch.jsonl:1: field t[0]: 2 times, expected 3
     stderr: hint: a30-24gb has the sizes 1g, 2g, 4g
     stderr: tessera: batch.jsonl:2: field t[1][1]: 0 is not a time

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use far::{Costs, Micros, Task};
 use geometry::Model;
+use protocol::time::parse_millis;
 
 use super::batch::{Batch, Context, NamedTask, micros, model, names, sizes};
 use crate::files::read_text;
@@ -22,6 +23,15 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
 /// The batch of a CSV file, which may have names and commands.
 pub(super) fn tasks(context: &Context<'_>, text: &str) -> Result<Batch, Failure> {
     let (line, header) = rows(text).next().ok_or_else(|| context.error(1, "no task"))?;
+    if let [only] = header[..]
+        && let Some(other) = [';', '\t'].into_iter().find(|c| only.contains(*c))
+    {
+        let name = if other == ';' { "semicolons" } else { "tabs" };
+        let hint = "save the file as CSV with commas, and with points in decimal numbers";
+        return Err(context
+            .error(line, format!("its fields are separated by {name}, not by commas"))
+            .hint(hint));
+    }
     let model = model(context, line, None)?;
     let sizes = sizes(context, line, model)?;
     let columns = columns(context, line, model, &sizes, &header)?;
@@ -111,9 +121,13 @@ fn size(name: &str, sizes: &[u8]) -> Option<usize> {
     sizes.iter().position(|&s| s == size)
 }
 
+#[expect(clippy::cast_precision_loss, reason = "at most eight digits of seconds")]
 fn time(context: &Context<'_>, line: usize, field: &str, text: &str) -> Result<Micros, Failure> {
-    text.parse().ok().and_then(micros).ok_or_else(|| {
-        let hint = "seconds, more than 0 and at most 10000000; empty where the task cannot run";
+    let clock =
+        || parse_millis(text).filter(|millis| text.contains(':') && *millis > 0).map(|m| m as f64 / 1000.0);
+    text.parse().ok().or_else(clock).and_then(micros).ok_or_else(|| {
+        let hint =
+            "seconds, MM:SS or H:MM:SS, more than 0 and at most 10000000 s; empty where the task cannot run";
         context.error(line, format!("field {field}: {text:?} is not a time")).hint(hint)
     })
 }

@@ -8,7 +8,10 @@
 mod mutate;
 mod site;
 mod slurm;
+mod tables;
+mod tasks;
 mod wire;
+mod words;
 
 pub use mutate::Mutator;
 
@@ -22,7 +25,7 @@ pub struct Target {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 12] = [
+pub const TARGETS: [Target; 18] = [
     Target { name: "options", run: wire::options },
     Target { name: "request", run: wire::request },
     Target { name: "placement", run: wire::placement },
@@ -32,9 +35,15 @@ pub const TARGETS: [Target; 12] = [
     Target { name: "tessera_toml", run: site::tessera_toml },
     Target { name: "links", run: site::links },
     Target { name: "gres_conf", run: site::gres_conf },
-    Target { name: "csv", run: site::csv },
     Target { name: "squeue", run: slurm::squeue },
     Target { name: "sacct", run: slurm::sacct },
+    Target { name: "mapa_jobs", run: tables::mapa_jobs },
+    Target { name: "plan_tasks", run: tables::plan_tasks },
+    Target { name: "case_jobs", run: tables::case_jobs },
+    Target { name: "power_csv", run: tables::power_csv },
+    Target { name: "power_model", run: tables::power_model },
+    Target { name: "task_wire", run: tasks::task_wire },
+    Target { name: "words", run: words::words },
 ];
 
 /// The target of a name.

@@ -1,10 +1,8 @@
-//! Files of sites and users.
+//! Files of sites, and edge lists.
 
 use std::io;
 
-use power::{CounterTable, Model, runs};
 use site_config::{gpu_order, links_of_file, parse};
-use tessera_cli::parsers;
 use topology::Pattern;
 
 use crate::text;
@@ -39,15 +37,4 @@ pub(crate) fn links(input: &[u8]) {
 
 pub(crate) fn gres_conf(input: &[u8]) {
     let _ = gpu_order(&text(input), "n1");
-}
-
-/// Tasks, jobs, counters, runs and models: whatever a command takes as a table or as JSON lines.
-pub(crate) fn csv(input: &[u8]) {
-    let text = text(input);
-    let _ = mapa::parse_jobs(&text);
-    let _ = CounterTable::parse("counters.csv", &text);
-    let _ = runs::parse("runs.csv", &text);
-    let _ = Model::from_json(&text);
-    parsers::tasks(&text);
-    parsers::case_jobs(&text);
 }

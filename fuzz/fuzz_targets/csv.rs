@@ -1,4 +1,0 @@
-//! See `fuzz_targets::TARGETS`.
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|input: &[u8]| (fuzz_targets::target("csv").expect("a target of this name").run)(input));

@@ -25,8 +25,7 @@ pub(crate) fn case_jobs(input: &[u8]) {
 /// The corpora's own model and counters, against which groups are read.
 static FITTED: LazyLock<Option<(Model, CounterTable)>> = LazyLock::new(|| {
     let model = Model::from_json(include_str!("../../../fuzz/corpus/power_model/0")).ok()?;
-    let counters =
-        CounterTable::parse("counters", include_str!("../../../fuzz/corpus/power_csv/0")).ok()?;
+    let counters = CounterTable::parse("counters", include_str!("../../../fuzz/corpus/power_csv/0")).ok()?;
     Some((model, counters))
 });
 

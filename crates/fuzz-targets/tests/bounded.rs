@@ -1,9 +1,10 @@
-//! Every target on its corpus, and on mutations of it: few in a test run, `TESSERA_FUZZ_CASES=10000000` by hand. The seed
-//! is the same in every run, or `TESSERA_FUZZ_SEED`.
+//! Every target on its corpus, and on mutations of it: few in a test run, `TESSERA_FUZZ_CASES=10000000` by hand, or fewer
+//! if they take longer than `TESSERA_FUZZ_SECONDS`. The seed is the same in every run, or `TESSERA_FUZZ_SEED`.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 use std::{env, fs};
 
 use fuzz_targets::{Mutator, TARGETS, Target, target};
@@ -39,9 +40,13 @@ fn fuzz(name: &str) {
     let (target, corpus) = (target(name).unwrap(), corpus(name));
     corpus.iter().for_each(|input| run(target, input));
     let mut mutator = Mutator::new(number("TESSERA_FUZZ_SEED", 0x7e55_e2a0));
-    for _ in 0..number("TESSERA_FUZZ_CASES", 3000) {
-        run(target, &mutator.next(&corpus));
+    let (begin, seconds) = (Instant::now(), number("TESSERA_FUZZ_SECONDS", u64::MAX));
+    let mut cases = 0;
+    while cases < number("TESSERA_FUZZ_CASES", 3000) && begin.elapsed().as_secs() < seconds {
+        (0..1000).for_each(|_| run(target, &mutator.next(&corpus)));
+        cases += 1000;
     }
+    println!("{name}: {cases} cases");
 }
 
 macro_rules! targets {

@@ -9,7 +9,8 @@ use crate::access::{Devices, gpu_node};
 use crate::deadline::{Backoff, Deadline};
 use crate::fault::Fault;
 use crate::gpu_ids::{GpuMinor, NvmlIndex};
-use crate::leftovers::{self, Leftover, OpenNodes};
+use crate::journal::Entry;
+use crate::leftovers::{self, Found, Leftover, OpenNodes};
 use crate::nvml::{GpuInstance, Nvml};
 use crate::process::Held;
 use crate::settings::Settings;
@@ -27,8 +28,12 @@ pub(crate) struct HandOver<'a> {
     check: bool,
     /// Who has device nodes open, once somebody has asked.
     open: Option<OpenNodes>,
+    /// The jobs that run here and are not the one that gets the devices.
+    others: &'a [Entry],
     /// Whom it met, ended or waited for.
     pub(crate) met: Vec<Leftover>,
+    /// Processes of running jobs that merely have a device node open.
+    pub(crate) bystanders: Vec<Leftover>,
 }
 
 impl<'a> HandOver<'a> {
@@ -37,8 +42,10 @@ impl<'a> HandOver<'a> {
         devices: &'a Devices,
         deadline: &'a Deadline,
         check: bool,
+        others: &'a [Entry],
     ) -> Self {
-        Self { settings, devices, deadline, check, open: None, met: Vec::new() }
+        let (met, bystanders) = (Vec::new(), Vec::new());
+        Self { settings, devices, deadline, check, open: None, others, met, bystanders }
     }
 
     /// Empties a GPU that no other job has anything of.
@@ -87,8 +94,11 @@ impl<'a> HandOver<'a> {
         let mut held: Vec<Held> = Vec::new();
         while self.check {
             let settings = self.settings;
-            let open = self.open.get_or_insert_with(|| OpenNodes::look(&settings.dev_root));
-            let now = leftovers::on(nvml, gpu, gi, node, open)?;
+            let open = self.open.get_or_insert_with(|| OpenNodes::look(settings));
+            let Found { leftovers: now, bystanders } =
+                leftovers::on(nvml, (gpu, gi), node, open, self.others)?;
+            let new = bystanders.into_iter().filter(|b| !self.bystanders.contains(b)).collect::<Vec<_>>();
+            self.bystanders.extend(new);
             if now.is_empty() {
                 break;
             }

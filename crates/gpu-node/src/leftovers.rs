@@ -2,14 +2,18 @@
 //!
 //! Who is on a device the driver tells: processes with a context, MPS clients included. A process that merely has the
 //! device node open can make a context at any time, and the kernel tells those. Root's processes are never in the way; nor
-//! do node files that a system's own users hold open count: those are monitoring.
+//! do node files count that a system's own users hold open, which are monitoring, or processes of jobs that run here. Where
+//! everybody may open device nodes at any time, who has them open says nothing.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::gpu_ids::NvmlIndex;
+use crate::journal::Entry;
+use crate::living;
 use crate::nvml::{Code, Nvml, NvmlError};
 use crate::process;
+use crate::settings::Settings;
 
 /// A process on a GPU or instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,15 +42,24 @@ impl fmt::Display for Leftover {
 /// The first user id that people have (`UID_MIN` of login.defs).
 const FIRST_USER: u32 = 1000;
 
+/// Whom a look at a GPU or instance finds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Who is on it.
+    pub(crate) leftovers: Vec<Leftover>,
+    /// Processes of running jobs that merely have the device node open.
+    pub(crate) bystanders: Vec<Leftover>,
+}
+
 /// Whoever is on a GPU, or on one instance of it. `node` is the device node that a process must have open for it; `open`
-/// says who has which open now.
+/// says who has which open now; `entries` are the jobs that run here.
 pub(crate) fn on(
     nvml: &Nvml,
-    gpu: NvmlIndex,
-    gi: Option<u32>,
+    (gpu, gi): (NvmlIndex, Option<u32>),
     node: &Path,
     open: &OpenNodes,
-) -> Result<Vec<Leftover>, NvmlError> {
+    entries: &[Entry],
+) -> Result<Found, NvmlError> {
     let named = match nvml.processes(gpu) {
         // Some virtual GPUs do not tell.
         Err(e) if matches!(e.code(), Some(Code::NOT_SUPPORTED | Code::FUNCTION_NOT_FOUND)) => Vec::new(),
@@ -60,11 +73,16 @@ pub(crate) fn on(
         uid: process::owner(pid),
         name: process::name(pid).unwrap_or_default(),
     };
-    let mut found: Vec<Leftover> = inside.map(leftover).filter(|l| l.uid != Some(0)).collect();
+    let leftovers: Vec<Leftover> = inside.map(leftover).filter(|l| l.uid != Some(0)).collect();
+    let mut found = Found { leftovers, bystanders: Vec::new() };
     for pid in open.by(node) {
-        if found.iter().all(|l| l.pid != pid) {
-            found.push(leftover((pid, gi)));
+        // A process can have it open more than once.
+        if found.leftovers.iter().chain(&found.bystanders).any(|l| l.pid == pid) {
+            continue;
         }
+        let holder = leftover((pid, gi));
+        let runs = holder.uid.is_some_and(|uid| living::is_of_a_running_job(pid, uid, entries));
+        if runs { found.bystanders.push(holder) } else { found.leftovers.push(holder) }
     }
     Ok(found)
 }
@@ -74,7 +92,11 @@ pub(crate) struct OpenNodes(Vec<(u32, PathBuf)>);
 
 impl OpenNodes {
     /// Looks through all processes once: thousands of files on a busy node.
-    pub(crate) fn look(dev_root: &Path) -> Self {
+    pub(crate) fn look(settings: &Settings) -> Self {
+        if settings.manage_device_nodes { Self::below(&settings.dev_root) } else { Self(Vec::new()) }
+    }
+
+    fn below(dev_root: &Path) -> Self {
         let is_node = |path: &PathBuf| {
             path.strip_prefix(dev_root)
                 .is_ok_and(|name| name.as_os_str().as_encoded_bytes().starts_with(b"nvidia"))
@@ -115,7 +137,7 @@ mod tests {
             sleep.spawn().unwrap()
         };
         let mut all = [51_001, 0, 999].map(opener);
-        let open = OpenNodes::look(dir.path());
+        let open = OpenNodes::below(dir.path());
         let found: Vec<u32> = open.by(&node).collect();
         all.iter_mut().for_each(|child| {
             child.kill().unwrap();

@@ -10,7 +10,7 @@
 //! - [`inspect()`] shows the node, and where journal, driver, device nodes and daemons disagree.
 //!
 //! Rooms, lowest first; imports only point down, and no two files import each other: `gpu_ids`, `deadline`, `command`,
-//! `process`, `own_dirs`, `settings`; `lock`, `journal`, `nvml`; `access`, `mps`; `leftovers`; `fault`, `numbering`;
+//! `process`, `own_dirs`, `settings`; `lock`, `journal`, `nvml`; `access`, `mps`; `living`, `leftovers`; `fault`, `numbering`;
 //! `power`; `hand_over`, `hardware`, `driver`, `instances`, `compute_instances`, `remnants`; `lifecycle`. `tasks` speaks to
 //! the task broker. `environment` and `task_variables` need the
 //! journal alone, `unfit` only `command`.
@@ -35,6 +35,7 @@ mod instances;
 pub mod journal;
 mod leftovers;
 mod lifecycle;
+mod living;
 mod lock;
 mod mps;
 mod numbering;

@@ -46,6 +46,20 @@ pub(crate) fn owner(pid: u32) -> Option<u32> {
     line.split_whitespace().next()?.parse().ok()
 }
 
+/// Its parent.
+pub(crate) fn parent(pid: u32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in parentheses may hold anything; the parent is the second field after it.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// A variable of the environment that it was started with. A user may have changed it.
+pub(crate) fn variable(pid: u32, name: &str) -> Option<String> {
+    let environ = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let value = |one: &[u8]| one.strip_prefix(name.as_bytes())?.strip_prefix(b"=").map(<[u8]>::to_vec);
+    String::from_utf8(environ.split(|b| *b == 0).find_map(value)?).ok()
+}
+
 /// Its program's name, of which the kernel keeps the first 15 characters. A user may have changed it.
 pub(crate) fn name(pid: u32) -> Option<String> {
     let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
@@ -71,6 +85,8 @@ mod tests {
         let me = std::process::id();
         assert!(Held::open(me).unwrap().alive() && all().any(|pid| pid == me));
         assert_eq!(owner(me), Some(rustix::process::geteuid().as_raw()));
+        assert_eq!(parent(me), Some(std::os::unix::process::parent_id()));
+        assert_eq!(variable(me, "PATH"), std::env::var("PATH").ok());
         assert!(Held::open(u32::MAX).is_none());
         let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
         let held = Held::open(child.id()).unwrap();

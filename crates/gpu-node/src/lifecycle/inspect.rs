@@ -255,18 +255,18 @@ impl Disagreements {
 
     /// Processes on a GPU or instance that no job of their user has.
     fn leftovers(&mut self, settings: &Settings, nvml: &Nvml, gpus: &[GpuView], entries: &[Entry]) {
-        let open = OpenNodes::look(&settings.dev_root);
+        let open = OpenNodes::look(settings);
         for view in gpus {
             let gpu = view.info.index;
             let node = settings.dev_root.join(gpu_node(view.info.minor));
-            let found = match leftovers::on(nvml, gpu, None, &node, &open) {
+            let found = match leftovers::on(nvml, (gpu, None), &node, &open, entries) {
                 Ok(found) => found,
                 Err(e) => {
                     self.gpu(gpu, Chain(&e).to_string());
                     continue;
                 }
             };
-            for left in found {
+            for left in found.leftovers {
                 if !entries.iter().any(|e| may_be_of(&left, e, settings.share_between_users)) {
                     self.gpu(gpu, format!("{left} is on it, but no job of that user has it"));
                 }

@@ -140,7 +140,7 @@ pub(super) struct Before<'a> {
 pub(super) struct Made {
     /// Processes that were still on it.
     pub(super) leftovers: Vec<Leftover>,
-    /// Power limits that somebody else has changed.
+    /// Power limits that somebody else has changed, and running jobs' processes that have a device node open.
     pub(super) notes: Vec<String>,
 }
 
@@ -156,7 +156,7 @@ pub(super) fn carry_out(
 ) -> Result<Made, Fault> {
     let partitioned = !entry.instances.is_empty();
     let devices = Devices::open(settings)?;
-    let mut hand_over = HandOver::new(settings, &devices, deadline, !again);
+    let mut hand_over = HandOver::new(settings, &devices, deadline, !again, others);
     for record in entry.gpus.clone() {
         let gpu = record.index;
         let described = described(grant, gpu);
@@ -216,7 +216,14 @@ pub(super) fn carry_out(
         }
         crate::tasks::serve(settings, journal, entry)?;
     }
-    Ok(Made { leftovers: hand_over.met, notes: power.notes })
+    let mut notes = power.notes;
+    notes.extend(hand_over.bystanders.iter().map(|process| {
+        format!(
+            "GPU {}: {process}, of a running job, has its device node open and is left alone",
+            process.gpu
+        )
+    }));
+    Ok(Made { leftovers: hand_over.met, notes })
 }
 
 fn places(entry: &Entry, gpu: NvmlIndex) -> Vec<Placement> {

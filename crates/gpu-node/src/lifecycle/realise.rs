@@ -31,7 +31,8 @@ pub struct Realised {
     pub evicted: Vec<JobId>,
     /// Processes that were still on it, ended or waited for.
     pub leftovers: Vec<Leftover>,
-    /// Power limits that somebody else has changed since they were set; for the log.
+    /// Power limits that somebody else has changed since they were set, and processes of running jobs that have a device node
+    /// of this job's open; for the log.
     pub notes: Vec<String>,
     /// Journal files that could not be understood: what their jobs hold is not known.
     pub damaged: Vec<DamagedFile>,

@@ -171,3 +171,142 @@ fn the_processes_of_those_who_share_are_left_alone() {
         node.release(3);
     });
 }
+
+/// A device node, open: the simulated ones have no driver behind them, so only their path can be.
+fn device(node: &TestNode, gpu: &str) -> std::os::fd::OwnedFd {
+    let flags = rustix::fs::OFlags::PATH;
+    let path = node.settings.dev_root.join(gpu);
+    rustix::fs::openat(rustix::fs::CWD, &path, flags, rustix::fs::Mode::empty()).unwrap()
+}
+
+/// Has a GPU's device node open, and nothing on the GPU.
+fn has_open(node: &TestNode, uid: u32, gpu: &str, job: Option<&str>) -> Process {
+    let mut sleep = Command::new("sleep");
+    sleep.arg("600").stdin(device(node, gpu)).uid(uid).gid(uid).env_remove("SLURM_JOB_ID");
+    sleep.envs(job.map(|job| ("SLURM_JOB_ID", job)));
+    Process(sleep.spawn().unwrap())
+}
+
+/// CUDA and NVML open every device node that they may: also that of the GPU that the user's other job has.
+#[test]
+fn a_running_jobs_process_that_merely_has_a_node_open_is_left_alone() {
+    on_node("tests::leftovers::a_running_jobs_process_that_merely_has_a_node_open_is_left_alone", |node| {
+        node.reconcile(&[]);
+        node.realise(1, ALICE, whole(&[0])).unwrap();
+        node.realise(2, ALICE, whole(&[1])).unwrap();
+        let mut other = has_open(node, ALICE, "nvidia1", Some("1"));
+        let mut left = has_open(node, ALICE, "nvidia1", Some("2"));
+        let mut nameless = has_open(node, ALICE, "nvidia1", None);
+        let mut forged = has_open(node, BOB, "nvidia1", Some("1"));
+        // A step's own process: no environment is asked.
+        let step = Step::begin(node, ALICE, "nvidia1");
+        node.release(2);
+        let done = node.realise(3, BOB, whole(&[1])).unwrap();
+        assert!(other.lives() && step.child_lives());
+        assert!(!left.lives() && !nameless.lives() && !forged.lives());
+        let ended: Vec<u32> = done.leftovers.iter().map(|l| l.pid).collect();
+        assert_eq!(ended.len(), 3, "{:?}", done.leftovers);
+        let pid = other.0.id();
+        let note = format!(
+            "GPU 1: process {pid} (sleep) of uid {ALICE}, of a running job, has its device node open and is left alone"
+        );
+        assert!(done.notes.contains(&note) && done.notes.len() == 2, "{:?}", done.notes);
+        node.assert_clean(&[1, 3]);
+        // With a context it is on the GPU, whichever job it is of.
+        let mut on = Process::on(node, ALICE, &["--gpu", "1"]);
+        node.release(3);
+        node.realise(4, BOB, whole(&[1])).unwrap();
+        assert!(!on.lives() && other.lives());
+        (node.release(4), node.release(1));
+        other.end();
+        drop(step);
+        node.assert_clean(&[]);
+    });
+}
+
+/// A site that leaves device nodes open to everybody: every CUDA program has all of them open.
+#[test]
+fn where_nodes_are_open_to_all_nobody_is_ended_for_having_one_open() {
+    on_node("tests::leftovers::where_nodes_are_open_to_all_nobody_is_ended_for_having_one_open", |node| {
+        let settings = Settings { manage_device_nodes: false, ..node.settings.clone() };
+        let open = std::fs::Permissions::from_mode(0o666);
+        std::fs::set_permissions(node.settings.dev_root.join("nvidia1"), open).unwrap();
+        crate::realise(&settings, &node.job(1, ALICE, whole(&[0]))).unwrap();
+        let mut inspecting = has_open(node, 1000, "nvidia1", None);
+        let mut left = Process::on(node, ALICE, &["--gpu", "1"]);
+        crate::realise(&settings, &node.job(2, BOB, whole(&[1]))).unwrap();
+        assert!(inspecting.lives() && !left.lives());
+        for job in [1, 2] {
+            crate::release(&settings, JobId(job)).unwrap();
+        }
+    });
+}
+
+/// A GPU that the site leaves to Slurm, and the site's own instances beside the one that a job gets, are nobody's business.
+#[test]
+fn nobody_is_ended_on_gpus_left_to_slurm_or_on_the_sites_other_instances() {
+    on_node(
+        "tests::leftovers::nobody_is_ended_on_gpus_left_to_slurm_or_on_the_sites_other_instances",
+        |node| {
+            node.reconcile(&[]);
+            let mine = mig(&[(0, "3g.20gb", 0), (0, "3g.20gb", 4)]);
+            let made = node.realise(1, ALICE, mine).unwrap().entry;
+            let beside = made.instances[1].live.clone().unwrap().gi.to_string();
+            node.release(1);
+            let model = node.settings.gpus[0].model;
+            let fixed = [0, 4].map(|start| (spec(0, "3g.20gb", start).profile, Slice(start)));
+            let mut settings = node.settings.clone();
+            settings.gpus[0] =
+                GpuSettings::of(&node_state::Gpu::kept(model, node_state::Purpose::Static, &fixed));
+            settings.gpus[1] =
+                GpuSettings::of(&node_state::Gpu::kept(model, node_state::Purpose::Slurm, &[]));
+            let node = &TestNode { dir: node.dir.clone(), settings };
+            let mut slurms = Process::on(node, ALICE, &["--gpu", "1"]);
+            let mut slurms_open = has_open(node, ALICE, "nvidia1", None);
+            let mut sites = Process::on(node, ALICE, &["--gpu", "0", "--gi", &beside]);
+            // A job that Slurm gave a GPU of each kind.
+            node.realise(2, BOB, mig(&[(0, "3g.20gb", 0)])).unwrap();
+            node.realise(3, BOB, whole(&[1])).unwrap();
+            assert!(slurms.lives() && slurms_open.lives() && sites.lives());
+            (node.release(2), node.release(3));
+        },
+    );
+}
+
+/// A program named slurmstepd, as root, with a user's process below it.
+struct Step(Child, u32);
+
+impl Step {
+    fn begin(node: &TestNode, uid: u32, gpu: &str) -> Self {
+        let program = node.dir.join("slurmstepd");
+        assert!(Command::new("cp").arg("/bin/sh").arg(&program).status().unwrap().success());
+        let script =
+            format!("setpriv --reuid={uid} --regid={uid} --clear-groups sleep 600 <&0 & echo $!; wait");
+        let mut shell = Command::new(&program);
+        shell
+            .args(["-c", &script])
+            .env_remove("SLURM_JOB_ID")
+            .stdin(device(node, gpu))
+            .stdout(std::process::Stdio::piped());
+        let mut shell = shell.spawn().unwrap();
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(shell.stdout.take().unwrap()), &mut line)
+            .unwrap();
+        let step = Self(shell, line.trim().parse().unwrap());
+        while crate::process::name(step.1).as_deref() != Some("sleep") {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        step
+    }
+
+    fn child_lives(&self) -> bool {
+        crate::process::start_time_of(self.1).is_some()
+    }
+}
+
+impl Drop for Step {
+    fn drop(&mut self) {
+        kill(self.1);
+        let _ = self.0.wait();
+    }
+}

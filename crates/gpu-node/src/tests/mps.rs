@@ -350,3 +350,32 @@ fn much_that_cannot_be_removed_takes_no_longer_than_little() {
         node.assert_clean(&[]);
     });
 }
+
+/// Whether `uid` may look into a process as a debugger does: the kernel asks the same for `/proc/PID/environ` and ptrace.
+fn may_trace(pid: u32, uid: u32) -> bool {
+    use std::os::unix::process::CommandExt;
+    let mut cat = Command::new("cat");
+    cat.arg(format!("/proc/{pid}/environ")).uid(uid).gid(uid);
+    cat.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).status().unwrap().success()
+}
+
+/// What docs/operations.md says of a process that wants to live on inside the daemon.
+#[test]
+fn a_user_traces_only_a_daemon_whose_program_he_can_read() {
+    on_node("tests::mps::a_user_traces_only_a_daemon_whose_program_he_can_read", |node| {
+        node.reconcile(&[]);
+        node.realise(1, ALICE, on_gpu(1, 1000, 50)).unwrap();
+        assert!(may_trace(node.daemons()[0], ALICE) && !may_trace(node.daemons()[0], BOB));
+        node.release(1);
+        let closed = std::fs::Permissions::from_mode(0o711);
+        std::fs::set_permissions(&node.settings.mps_control, closed).unwrap();
+        let entry = node.realise(2, ALICE, on_gpu(1, 1000, 50)).unwrap().entry;
+        assert!(!may_trace(node.daemons()[0], ALICE));
+        // It serves its user all the same.
+        let pipe = entry.share.unwrap().pipe_dir;
+        assert!(try_ask(node, &pipe, ALICE, "get_default_active_thread_percentage\n").is_some());
+        node.release(2);
+        assert_eq!(node.daemons().len(), 0);
+        node.assert_clean(&[]);
+    });
+}

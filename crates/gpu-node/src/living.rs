@@ -1,0 +1,80 @@
+//! Whether a process is of a job that runs here.
+//!
+//! CUDA and NVML open every device node that they may. So a job's process can hold the node of a GPU that was its user's
+//! other job's, or everybody's, when it began: it has done nothing wrong and must not be ended.
+
+use crate::journal::Entry;
+use crate::process;
+
+/// Most ancestors that are looked at.
+const MOST_ANCESTORS: usize = 100;
+
+/// True for a process that Slurm's step daemon started and that has not left it, for one in a job's control group, and for
+/// one that its environment says to be of a job of its user in `entries`. Users can forge the last alone, and only for
+/// jobs of their own that still run.
+pub(crate) fn is_of_a_running_job(pid: u32, uid: u32, entries: &[Entry]) -> bool {
+    let own = |entry: &&Entry| entry.holds() && entry.uid == uid;
+    let named = || process::variable(pid, "SLURM_JOB_ID").and_then(|id| id.parse().ok());
+    is_in_a_jobs_cgroup(pid)
+        || is_below_a_step(pid)
+        || named().is_some_and(|id: u32| entries.iter().filter(own).any(|entry| entry.job().0 == id))
+}
+
+fn is_below_a_step(pid: u32) -> bool {
+    let parents = std::iter::successors(Some(pid), |pid| process::parent(*pid));
+    let mut above = parents.skip(1).take(MOST_ANCESTORS).take_while(|pid| *pid > 1);
+    // By its real user: a program that is setuid root can have any name.
+    above.any(|pid| process::owner(pid) == Some(0) && process::name(pid).as_deref() == Some("slurmstepd"))
+}
+
+fn is_in_a_jobs_cgroup(pid: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/cgroup"))
+        .is_ok_and(|text| text.lines().any(|line| line.splitn(3, ':').nth(2).is_some_and(is_a_jobs)))
+}
+
+/// Slurm's own groups [22.05 and 24.11: `cgroup/v1`, `cgroup/v2`]; below a user's group, a user chooses the names.
+fn is_a_jobs(path: &str) -> bool {
+    let mut parts = path.trim_start_matches('/').split('/');
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    match parts.next() {
+        Some("system.slice") => {
+            if !parts.next().is_some_and(|scope| scope.ends_with("slurmstepd.scope")) {
+                return false;
+            }
+        }
+        Some(slurm) if slurm.starts_with("slurm") => {
+            if !parts.next().and_then(|part| part.strip_prefix("uid_")).is_some_and(is_number) {
+                return false;
+            }
+        }
+        _ => return false,
+    }
+    parts.next().and_then(|part| part.strip_prefix("job_")).is_some_and(is_number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slurms_groups_are_told_from_users() {
+        for path in [
+            "/slurm/uid_1000/job_12/step_0/task_1",
+            "/slurm_n1/uid_1000/job_12/step_batch",
+            "/system.slice/slurmstepd.scope/job_12/step_0/user/task_0",
+            "/system.slice/n1_slurmstepd.scope/job_12/step_extern",
+        ] {
+            assert!(is_a_jobs(path), "{path}");
+        }
+        for path in [
+            "/",
+            "/user.slice/user-1000.slice/user@1000.service/slurmstepd.scope/job_12",
+            "/user.slice/slurm/uid_1000/job_12",
+            "/system.slice/slurmd.service",
+            "/slurm/system/job_12",
+            "/slurm/uid_1000/job_x",
+        ] {
+            assert!(!is_a_jobs(path), "{path}");
+        }
+    }
+}

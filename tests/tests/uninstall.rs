@@ -10,6 +10,7 @@ use common::{LOOK, LOOK_AND_STAY, builder, instances, looked, profiles};
 use error_chain::with_causes;
 use lab::command::{Done, PATIENCE, run, wait_for};
 use lab::{Cluster, Daemon, User};
+use slurm_releases::Release;
 
 /// Rewrites a file of Slurm's.
 fn edit(cluster: &Cluster, name: &str, change: impl Fn(String) -> String) {
@@ -27,7 +28,7 @@ fn restart(cluster: &mut Cluster) {
     .unwrap();
     for node in ["n1", "n2"] {
         let slurmd = Daemon::Slurmd(node.to_owned());
-        cluster.kill9(&slurmd).unwrap();
+        cluster.stop(&slurmd).unwrap();
         cluster.start(&slurmd).unwrap();
     }
     cluster.start(&Daemon::Slurmctld).unwrap();
@@ -45,13 +46,24 @@ fn runs(cluster: &Cluster, job: lab::JobId) {
 
 #[test]
 fn the_steps_of_the_page_lose_no_job_and_leave_plain_slurm() {
-    let mut cluster = builder().start().unwrap();
+    the_steps_of_the_page(Release::MACHINE);
+}
+
+#[test]
+fn the_steps_of_the_page_lose_no_job_and_leave_plain_slurm_24_11() {
+    the_steps_of_the_page(Release::V24_11);
+}
+
+fn the_steps_of_the_page(release: Release) {
+    let mut cluster = builder().slurm(release).start().unwrap();
     let plugins = cluster.layout().at("plugins").display().to_string();
     let mig =
         cluster.sbatch(User::Alice, &["-w", "n1", "--gpu-isolation=mig:2g.10gb"], LOOK_AND_STAY).unwrap();
     let hers = instances(&looked(&cluster, mig));
     let whole = cluster.sbatch(User::Bob, &["-w", "n2", "--gres=gpu:1"], LOOK_AND_STAY).unwrap();
     looked(&cluster, whole);
+    let held = ["-w", "n1", "--hold", "--gpu-isolation=mig:1g.5gb"];
+    let waiting = cluster.sbatch(User::Bob, &held, "true").unwrap();
     cluster.wait_saved(whole).unwrap();
     let slurm_conf = std::fs::read_to_string(cluster.layout().etc("slurm.conf")).unwrap();
     let plugstack = std::fs::read_to_string(cluster.layout().etc("plugstack.conf")).unwrap();
@@ -62,6 +74,13 @@ fn the_steps_of_the_page_lose_no_job_and_leave_plain_slurm() {
     });
     let unknown = cluster.try_sbatch(User::Bob, &["--gpu-mem=5G"], "true").unwrap().refused().unwrap();
     assert!(unknown.contains("unrecognized option"), "{unknown}");
+    // 2. What waits for a part of a GPU is in the list.
+    let listed = ["-h", "-t", "PD", "-O", "jobid,username,tres-per-node"];
+    let listed = cluster.run(User::Root, "squeue", &listed).unwrap().ok().unwrap();
+    let of_waiting = listed.lines().find(|line| line.trim().starts_with(&waiting.to_string()));
+    let shows = |line: &str| line.contains("gres:shard:") || line.contains("gres/shard:");
+    assert!(of_waiting.is_some_and(shows), "{listed}");
+    cluster.run(User::Root, "scancel", &[&waiting.to_string()]).unwrap().ok().unwrap();
     // 3. Slurm alone places jobs; what runs goes on.
     edit(&cluster, "slurm.conf", |text| {
         text.replace(&format!("PluginDir={plugins}:"), "PluginDir=").replace("JobSubmitPlugins=tessera\n", "")
@@ -94,6 +113,12 @@ fn the_steps_of_the_page_lose_no_job_and_leave_plain_slurm() {
     std::fs::write(cluster.layout().etc("plugstack.conf"), "").unwrap();
     edit(&cluster, "slurm.conf", |text| {
         let kept = text.lines().filter(|line| !line.starts_with("HealthCheck"));
+        let kept: String = kept.map(|line| format!("{line}\n")).collect();
+        kept.replace("GresTypes=gpu,shard", "GresTypes=gpu").replace(",shard:320", "")
+    });
+    let gres_conf = std::fs::read_to_string(cluster.layout().etc("gres.conf")).unwrap();
+    edit(&cluster, "gres.conf", |text| {
+        let kept = text.lines().filter(|line| !line.contains("Name=shard"));
         kept.map(|line| format!("{line}\n")).collect()
     });
     std::fs::rename(cluster.layout().at("plugins"), cluster.layout().at("plugins.gone")).unwrap();
@@ -122,6 +147,7 @@ fn the_steps_of_the_page_lose_no_job_and_leave_plain_slurm() {
     std::fs::rename(cluster.layout().at("plugins.gone"), cluster.layout().at("plugins")).unwrap();
     std::fs::write(&file, site).unwrap();
     std::fs::write(cluster.layout().etc("slurm.conf"), slurm_conf).unwrap();
+    std::fs::write(cluster.layout().etc("gres.conf"), gres_conf).unwrap();
     std::fs::write(cluster.layout().etc("plugstack.conf"), plugstack).unwrap();
     restart(&mut cluster);
     let again = cluster.complete(User::Alice, &["-w", "n1", "--gpu-isolation=mig:2g.10gb"], LOOK).unwrap();
@@ -134,7 +160,16 @@ fn the_steps_of_the_page_lose_no_job_and_leave_plain_slurm() {
 
 #[test]
 fn up_to_step_4_there_is_a_way_back_with_jobs_running() {
-    let mut cluster = builder().start().unwrap();
+    back_from_step_4(Release::MACHINE);
+}
+
+#[test]
+fn up_to_step_4_there_is_a_way_back_with_jobs_running_24_11() {
+    back_from_step_4(Release::V24_11);
+}
+
+fn back_from_step_4(release: Release) {
+    let mut cluster = builder().slurm(release).start().unwrap();
     let plugins = cluster.layout().at("plugins").display().to_string();
     let options = ["-w", "n1", "--gpu-isolation=mig:2g.10gb"];
     let job = cluster.sbatch(User::Alice, &options, LOOK_AND_STAY).unwrap();

@@ -1,4 +1,4 @@
-//! The steps of docs/upgrade.md, with a job of each kind running.
+//! The steps of docs/upgrade.md and the way back, with a job of each kind running.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -8,6 +8,7 @@ use common::{LOOK, LOOK_AND_STAY, builder, instances, looked, variable};
 use error_chain::with_causes;
 use lab::command::{PATIENCE, run, wait_for};
 use lab::{Cluster, Daemon, User};
+use slurm_releases::Release;
 
 /// Puts the same files in place again, as `cargo xtask install` does: each under its name in one step.
 fn install(cluster: &Cluster) {
@@ -21,7 +22,26 @@ fn install(cluster: &Cluster) {
 
 #[test]
 fn running_jobs_keep_what_they_have() {
-    let mut cluster = builder().start().unwrap();
+    through_an_upgrade_and_back(Release::MACHINE);
+}
+
+#[test]
+fn running_jobs_keep_what_they_have_24_11() {
+    through_an_upgrade_and_back(Release::V24_11);
+}
+
+/// Steps 2 to 4: new files, then each daemon anew, in order as an init system does.
+fn change_version(cluster: &mut Cluster) {
+    install(cluster);
+    for daemon in [Daemon::Slurmctld, Daemon::Slurmd("n1".to_owned()), Daemon::Slurmd("n2".to_owned())] {
+        cluster.stop(&daemon).unwrap();
+        cluster.start(&daemon).unwrap();
+    }
+    cluster.wait_ready(PATIENCE).unwrap();
+}
+
+fn through_an_upgrade_and_back(release: Release) {
+    let mut cluster = builder().slurm(release).start().unwrap();
     let kinds: [&[&str]; 3] = [
         &["--gpu-isolation=mig:2g.10gb"],
         &["--gpu-isolation=mps", "--gpu-mem=3G"],
@@ -40,13 +60,10 @@ fn running_jobs_keep_what_they_have() {
     let saw: Vec<String> = jobs.iter().map(|job| looked(&cluster, *job)).collect();
     cluster.wait_saved(jobs[2]).unwrap();
     let before = cluster.published_layouts().unwrap();
-    install(&cluster);
-    for daemon in [Daemon::Slurmctld, Daemon::Slurmd("n1".to_owned()), Daemon::Slurmd("n2".to_owned())] {
-        cluster.kill9(&daemon).unwrap();
-        cluster.start(&daemon).unwrap();
+    for _upgrade_and_back in 0..2 {
+        change_version(&mut cluster);
+        assert_eq!(cluster.published_layouts().unwrap(), before);
     }
-    cluster.wait_ready(PATIENCE).unwrap();
-    assert_eq!(cluster.published_layouts().unwrap(), before);
     std::fs::write(&go, "").unwrap();
     for (job, saw) in jobs.iter().zip(&saw) {
         let text = wait_for("a new step of a running job", PATIENCE, || {

@@ -233,3 +233,30 @@ fn where_slurmd_finds_gpus_by_itself_none_is_partitioned() {
     let said = lab::command::run(doctor.arg("doctor")).unwrap();
     assert!(said.stdout.contains("n2: gres.conf has AutoDetect"), "{}", said.stdout);
 }
+
+/// Instances that jobs left idle, on a node whose administrator then lets slurmd find its GPUs by itself.
+#[test]
+fn idle_instances_go_before_slurmd_finds_gpus_by_itself() {
+    let mut cluster = builder().slurm(Release::MACHINE).start().unwrap();
+    cluster.complete(User::Alice, &["-w", "n2", "--gpu-isolation=mig:2g.20gb"], "true").unwrap();
+    let gres = cluster.layout().etc("gres.conf");
+    let listed = std::fs::read_to_string(&gres).unwrap();
+    std::fs::write(&gres, format!("{listed}NodeName=n2 AutoDetect=nvml\n")).unwrap();
+    let tessera = |args: &[&str]| {
+        let mut tessera = cluster.command_on("n2", User::Root, "tessera").unwrap();
+        lab::command::run(tessera.args(args)).unwrap()
+    };
+    let said = tessera(&["doctor"]).stdout;
+    assert!(
+        said.contains("n2: gres.conf has AutoDetect") && said.contains("tessera node hand-over"),
+        "{said}"
+    );
+    tessera(&["node", "hand-over"]).ok().unwrap();
+    let n2 = Daemon::Slurmd("n2".to_owned());
+    cluster.stop(&n2).unwrap();
+    cluster.start(&n2).unwrap();
+    cluster.run(User::Root, "scontrol", &["reconfigure"]).unwrap().ok().unwrap();
+    cluster.wait_ready(PATIENCE).unwrap();
+    let saw = cluster.complete(User::Alice, &["-w", "n2", "--gpu-isolation=whole"], "nvidia-smi -L").unwrap();
+    assert!(saw.contains("GPU 0: ") && !saw.contains("MIG"), "{saw}");
+}

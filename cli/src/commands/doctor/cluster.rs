@@ -161,7 +161,8 @@ pub(crate) fn node(slurm: &Slurm, name: &str, config: &SiteConfig, findings: &mu
         if config.not_partitioned.iter().any(|n| n == name) {
             f.bad(format!(
                 "{name}: gres.conf has AutoDetect, with which slurmd takes MIG instances for GPUs: its GPUs are never \
-                 partitioned; list them with File= and AutoDetect=off"
+                 partitioned; list them with File= and AutoDetect=off, or run `tessera node hand-over` there before \
+                 slurmd starts again: with instances left, Slurm drains the node"
             ));
         }
         match slurm.layouts.get(name) {

@@ -26,7 +26,7 @@ pub struct HandedOver {
     pub problems: Vec<String>,
 }
 
-/// Destroys idle instances, switches MIG mode off where the site lets Tessera switch it, and opens device nodes to
+/// Destroys idle instances, switches MIG mode off except where the site wants it on, and opens device nodes to
 /// everybody, as the driver makes them. Jobs that have whole GPUs keep them.
 ///
 /// # Errors
@@ -65,7 +65,7 @@ fn leave(
     let mode = driver.nvml()?.mig_mode(gpu)?;
     if mode.current || mode.pending {
         instances::destroy_all(driver.nvml()?, gpu, deadline)?;
-        if settings.gpu(gpu).is_none_or(|described| described.policy == MigPolicy::Dynamic) {
+        if settings.gpu(gpu).is_none_or(|described| described.policy != MigPolicy::On) {
             driver.set_mode(gpu, false, deadline)?;
         }
     }

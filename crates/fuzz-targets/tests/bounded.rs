@@ -1,6 +1,7 @@
 //! Every target on its corpus, and on mutations of it: few in a test run, `TESSERA_FUZZ_CASES=10000000` by hand, or fewer
 //! if they take longer than `TESSERA_FUZZ_SECONDS`. The seed is the same in every run, or `TESSERA_FUZZ_SEED`.
 #![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::print_stdout, reason = "how many cases were run")]
 
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};

@@ -217,7 +217,8 @@ fn a_running_jobs_process_that_merely_has_a_node_open_is_left_alone() {
         node.release(3);
         node.realise(4, BOB, whole(&[1])).unwrap();
         assert!(!on.lives() && other.lives());
-        (node.release(4), node.release(1));
+        node.release(4);
+        node.release(1);
         other.end();
         drop(step);
         node.assert_clean(&[]);
@@ -268,7 +269,8 @@ fn nobody_is_ended_on_gpus_left_to_slurm_or_on_the_sites_other_instances() {
             node.realise(2, BOB, mig(&[(0, "3g.20gb", 0)])).unwrap();
             node.realise(3, BOB, whole(&[1])).unwrap();
             assert!(slurms.lives() && slurms_open.lives() && sites.lives());
-            (node.release(2), node.release(3));
+            node.release(2);
+            node.release(3);
         },
     );
 }

@@ -1204,7 +1204,7 @@ _tessera() {
             return 0
             ;;
         tessera__subcmd__simulate__subcmd__case)
-            opts="-h --node --mix --jobs --replay --figure --svg --policy --workers --order --seed --json --events --print-jobs --config --help"
+            opts="-h --node --mix --jobs --replay --check --figure --svg --policy --workers --order --seed --json --events --print-jobs --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1223,6 +1223,10 @@ _tessera() {
                     return 0
                     ;;
                 --replay)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --check)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

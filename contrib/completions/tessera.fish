@@ -216,6 +216,7 @@ complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_see
 complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from case" -l mix -d 'rodinia:W1 to W8, rodinia:2-1:128, darknet:TASK, darknet:mix, mig:C:2-1 or mig-small:C:2-1' -r
 complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from case" -l jobs -d 'Run the jobs of FILE, one JSON object a line' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from case" -l replay -d 'Answer the begins and frees of FILE, one JSON object a line, and print the events' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from case" -l check -d 'Check FILE, the log of a node\'s task broker ([tasks] log): no device over its memory, each task granted once' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from case" -l figure -d 'Print a table or figure of the papers, ours beside theirs: fig5 to fig9, table3, table4, table6, table7, mig:fig1 to mig:fig4 or mig:table2' -r
 complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from case" -l svg -d 'Also draw the figure into FILE' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from case" -l policy -d 'tessera, alg3, alg2, case-mig, sa, cg, schedgpu, slurm, or several with commas' -r

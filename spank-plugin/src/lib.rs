@@ -14,6 +14,7 @@
 //! | `init_post_opt` | slurmstepd, root | reads the step's share from the journal; makes it where slurmd has skipped the prolog | kept for `task_init` | the same |
 //! | `job_prolog` | slurmstepd, root | realises the placement | **drains the node**: only if it is unfit for any job. What concerns one job is journalled | the job starts, `task_init` refuses |
 //! | `task_init` | the task, user | sets the environment, says what was got | the step fails with the journalled reason | the task runs, without any GPU in its environment |
+//! | `task_exit` | slurmstepd, root | tells in the job's log what the task broker noted | nothing is told | the same |
 //! | `job_epilog` | slurmstepd, root | takes everything back | **drains the node**: only if the journal is unusable | logged |
 //!
 //! `user_init` is not used: up to 23.02 its error does not reach srun. A panic in any hook is one log line and counts
@@ -32,6 +33,7 @@ mod describe;
 #[expect(unsafe_code, reason = "Slurm's C interface; every block names whose promise it relies on")]
 mod ffi;
 mod granted;
+mod notes;
 mod prologs;
 mod requeue;
 mod slurmd;

@@ -26,7 +26,7 @@ use crate::step_instances::of_step;
 use crate::submit::QUIET_ENV;
 use crate::task_gpus::{NO_DEVICES, Sight, SlurmVariables, TaskGpus};
 use crate::this_node::{Missing, NoNode, ThisNode};
-use crate::{describe, without_prolog};
+use crate::{describe, notes, without_prolog};
 
 /// The node that the step runs on.
 #[derive(Clone, Debug)]
@@ -176,6 +176,9 @@ fn look_up(
     };
     match left {
         Left::Ready(entry) => {
+            if let Some(tasks) = &entry.tasks {
+                notes::begin(&tasks.socket);
+            }
             let here = Here::of(node, &entry, kept);
             Share::Ready(entry, here)
         }
@@ -271,6 +274,14 @@ pub(crate) fn task_init(spank: &Spank<'_>, args: &Args) -> Result<(), TaskError>
             node.name, place.1
         ));
     }
+    Ok(())
+}
+
+/// As root, whenever a task has ended: tells what the task broker noted about the job's processes.
+pub(crate) fn task_exit(spank: &Spank<'_>) -> Result<(), SpankError> {
+    let job = spank.job_id()?;
+    // An error, because Slurm lets those into the job's log whatever its level is.
+    notes::untold().iter().for_each(|line| log::error(format_args!("job {job}: {line}")));
     Ok(())
 }
 

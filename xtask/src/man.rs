@@ -231,9 +231,13 @@ mod tests {
         let stage = tempfile::tempdir().unwrap();
         let pages = pages(&dir).unwrap();
         let names: Vec<&str> = pages.iter().map(|p| p.file.as_str()).collect();
-        for page in
-            ["man1/tessera.1", "man1/tessera-clang++.1", "man5/tessera.toml.5", "man7/tessera-options.7"]
-        {
+        for page in [
+            "man1/tessera.1",
+            "man1/tessera-clang++.1",
+            "man5/tessera.toml.5",
+            "man7/tessera-options.7",
+            "man8/tessera-broker.8",
+        ] {
             assert!(names.contains(&page), "{names:?}");
         }
         for page in pages {

@@ -18,6 +18,7 @@ fn ask(task: u64, blocks: u64, threads: u64) -> Ask {
         bound: None,
         among: Among::ALL,
         isolated: false,
+        holds: false,
     }
 }
 

@@ -229,14 +229,26 @@ impl Scheduler {
     /// Puts a task in the place that it had before its scheduler died. `false`, and nothing changes, where the device does
     /// not hold it.
     pub fn restore(&mut self, ask: &Ask, device: DeviceId) -> bool {
-        !self.live.contains_key(&ask.task) && self.lease(ask, device)
+        let is_held = !self.live.contains_key(&ask.task) && self.hold(ask, device);
+        if is_held {
+            self.policy.restored(&self.pool, ask, device);
+        }
+        is_held
     }
 
     fn lease(&mut self, ask: &Ask, device: DeviceId) -> bool {
-        let Some(lease) = self.pool.grant(ask, device) else { return false };
-        self.live.insert(ask.task, lease);
-        self.policy.granted(&self.pool, ask, device);
-        true
+        let is_held = self.hold(ask, device);
+        if is_held {
+            self.policy.granted(&self.pool, ask, device);
+        }
+        is_held
+    }
+
+    fn hold(&mut self, ask: &Ask, device: DeviceId) -> bool {
+        let lease = self.pool.grant(ask, device);
+        let is_held = lease.is_some();
+        self.live.extend(lease.map(|lease| (ask.task, lease)));
+        is_held
     }
 
     fn enqueue(&mut self, ask: Ask) {

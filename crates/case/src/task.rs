@@ -150,6 +150,9 @@ pub struct Ask {
     pub among: Among,
     /// Whether its job shares a device with nobody.
     pub isolated: bool,
+    /// Whether its job has a live task already. Such a job never waits for compute, which its own tasks may hold. The
+    /// simulator's jobs do, as the papers' do.
+    pub holds: bool,
 }
 
 /// A process that asks for a worker.

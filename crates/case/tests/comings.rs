@@ -19,6 +19,7 @@ fn ask(task: u64, job: u64, mem: u64) -> Ask {
         bound: None,
         among: Among::ALL,
         isolated: false,
+        holds: false,
     }
 }
 
@@ -105,4 +106,48 @@ fn a_number_is_used_again_by_another_device() {
         let wide = Need::new(Bytes(2000), 2000, 32).unwrap();
         assert_eq!(it.begin(Ask { need: wide, ..ask(2, 2, 2000) }), Answer::Granted(DeviceId(0)), "{name}");
     }
+}
+
+/// Under Algorithm 2, a job that holds could wait for SMs that its own tasks hold. It waits for memory alone.
+#[test]
+fn alg2_lets_a_job_that_holds_wait_for_memory_alone() {
+    let mut it = scheduler("alg2", 1);
+    let zero = DeviceId(0);
+    let wide = |task, job, mem, holds| Ask {
+        need: Need::new(Bytes(mem), 320, 64).unwrap(),
+        job_mem: Bytes(mem),
+        holds,
+        ..ask(task, job, mem)
+    };
+    assert_eq!(it.begin(wide(1, 1, 300, false)), Answer::Granted(zero), "all the SMs");
+    assert_eq!(it.begin(wide(2, 2, 300, false)), Answer::Waits);
+    assert_eq!(it.begin(wide(3, 1, 300, false)), Answer::Waits);
+    assert_eq!(it.begin(wide(4, 1, 300, true)), Answer::Granted(zero));
+    assert_eq!(it.begin(wide(5, 1, 500, true)), Answer::Waits, "memory is hard");
+    it.free(TaskId(5)).unwrap();
+    it.free(TaskId(1)).unwrap();
+    assert_eq!(
+        it.retry().iter().map(|grant| grant.task).collect::<Vec<_>>(),
+        [TaskId(2)],
+        "its SMs are free again"
+    );
+}
+
+/// A scheduler that is started again knows the SMs of what lived, however its tasks had got their device.
+#[test]
+fn alg2_deals_again_what_it_restores() {
+    let mut it = scheduler("alg2", 1);
+    let zero = DeviceId(0);
+    let of = |task, blocks| Ask { need: Need::new(Bytes(100), blocks, 64).unwrap(), ..ask(task, 1, 100) };
+    assert!(it.restore(&of(1, 200), zero) && it.restore(&of(2, 200), zero), "more than the SMs hold");
+    assert_eq!(it.begin(Ask { job: JobId(2), ..of(3, 200) }), Answer::Waits);
+    it.free(TaskId(1)).unwrap();
+    assert_eq!(it.retry().len(), 1);
+    let mut alone = scheduler("alg2", 1);
+    assert!(alone.restore(&of(1, 10_000), zero));
+    assert_eq!(
+        alone.begin(Ask { job: JobId(2), ..of(2, 1) }),
+        Answer::Waits,
+        "beside a task above any device"
+    );
 }

@@ -44,6 +44,7 @@ fn ask(task: u64, job: u64, need: Need) -> Ask {
         bound: None,
         among: Among::ALL,
         isolated: false,
+        holds: false,
     }
 }
 

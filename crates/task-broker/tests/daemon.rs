@@ -15,10 +15,16 @@ use task_wire::{Begin, Code, REPLY_LEN, Reply, Request, Text};
 
 const GIB: u64 = 1 << 30;
 
+/// Listens where an MPS daemon would, until its input ends.
+const MPS: &str = "import socket,sys\ns=socket.socket(socket.AF_UNIX,socket.SOCK_SEQPACKET)\n\
+                   s.bind(sys.argv[1]); s.listen(); sys.stdin.read()";
+
 /// A node with one simulated GPU, and its broker.
 struct Node {
     dir: tempfile::TempDir,
     library: PathBuf,
+    /// Stands for the MPS daemon of its GPU.
+    mps: Option<Child>,
     parent: Option<Child>,
     uuid: String,
 }
@@ -48,7 +54,29 @@ impl Node {
         let text = String::from_utf8(shown.stdout).unwrap();
         let from = text.find("GPU-").unwrap();
         let uuid = text[from..from + 40].to_owned();
-        Node { dir, library, parent: None, uuid }
+        let mut node = Node { dir, library, mps: None, parent: None, uuid };
+        node.start_mps();
+        node
+    }
+
+    fn pipe(&self) -> PathBuf {
+        self.dir.path().join("pipe")
+    }
+
+    fn start_mps(&mut self) {
+        let _ = std::fs::remove_dir_all(self.pipe());
+        std::fs::create_dir(self.pipe()).unwrap();
+        let mut python = Command::new("python3");
+        python.args(["-c", MPS]).arg(self.pipe().join("control")).stdin(Stdio::piped());
+        self.mps = Some(python.spawn().unwrap());
+        let path = self.pipe().join("control");
+        wait("the MPS daemon", || Client::connect(&path));
+    }
+
+    fn kill_mps(&mut self) {
+        let mut mps = self.mps.take().unwrap();
+        mps.kill().unwrap();
+        mps.wait().unwrap();
     }
 
     fn started() -> Node {
@@ -72,7 +100,11 @@ impl Node {
     }
 
     fn start(&mut self) {
-        self.parent = Some(self.command().stderr(Stdio::null()).spawn().unwrap());
+        self.start_with(&[]);
+    }
+
+    fn start_with(&mut self, options: &[&str]) {
+        self.parent = Some(self.command().args(options).stderr(Stdio::null()).spawn().unwrap());
         wait("an answer", || self.broker().status().ok());
     }
 
@@ -88,7 +120,7 @@ impl Node {
         Device {
             uuid: self.uuid.clone(),
             group: "g0".to_owned(),
-            mps_pipe: Some("/run/pipe".into()),
+            mps_pipe: Some(self.pipe()),
             memory_mib: 24 << 10,
             sms: 56,
             workers: 8,
@@ -102,6 +134,12 @@ impl Node {
 
     fn client(&self, job: u32) -> Client {
         wait("a connection", || Client::connect(&task_control::socket(&self.run_dir(), job)))
+    }
+
+    /// Whether what the broker wrote into its log is legal.
+    fn assert_sound(&self) {
+        let account = case::audit::daemon(&self.events());
+        assert!(account.violations.is_empty() && account.begun > 0, "{account:?}\n{}", self.events());
     }
 
     fn events(&self) -> String {
@@ -131,6 +169,10 @@ impl Drop for Node {
         if let Ok(status) = self.broker().status() {
             kill(status.parent);
             kill(status.child);
+        }
+        if let Some(mps) = &mut self.mps {
+            let _ = mps.kill();
+            let _ = mps.wait();
         }
         if let Some(parent) = &mut self.parent {
             let _ = parent.kill();
@@ -404,12 +446,15 @@ fn noise_is_answered_or_hung_up_and_changes_nothing() {
     assert!(holder.free(8));
     assert!(matches!(holder.reply(), Some(Reply::Refused(r)) if r.code == Code::Unknown));
     // More connections than a job may have: the rest is hung up, and those that are there go on.
-    let crowd: Vec<Client> = (0..2000).map(|_| node.client(12)).collect();
+    let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum;
+    let raised = rustix::process::Rlimit { current: most, maximum: most };
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, raised).unwrap();
+    let crowd: Vec<Client> = (0..10_000).map(|_| node.client(12)).collect();
     let hung_up = crowd
         .iter()
         .filter(|client| !client.send(&Request::Hello { image: 1 }.encode()) || client.reply().is_none())
         .count();
-    assert!((900..1100).contains(&hung_up), "{hung_up}");
+    assert!((8900..9100).contains(&hung_up), "{hung_up}");
     drop(crowd);
     assert_eq!(before.devices, node.status().devices);
     assert!(holder.free(1));
@@ -529,7 +574,7 @@ fn uses_the_library() {
         })
         .collect();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
-    assert_eq!(std::env::var("CUDA_MPS_PIPE_DIRECTORY").as_deref(), Ok("/run/pipe"));
+    assert_eq!(std::env::var("CUDA_MPS_PIPE_DIRECTORY").as_deref().map(|p| p.ends_with("/pipe")), Ok(true));
     assert!(std::env::var("CUDA_VISIBLE_DEVICES").unwrap().starts_with("GPU-"));
     assert!(tessera_task::ffi::tessera_task_begin(1 << 63, 128, 8) < 0);
     assert!(tessera_task::ffi::tessera_task_begin(1, 1025, 8) < 0);
@@ -547,4 +592,102 @@ fn threads_of_a_program_share_the_library_while_the_broker_is_killed() {
     assert!(program.wait().unwrap().success());
     let over = || node.status().devices.first().filter(|d| d.leased_mib == 0 && d.workers == 0).map(|_| ());
     wait("an end", over);
+    node.assert_sound();
+}
+
+/// A device whose MPS daemon ended grants nothing until its clients are gone; who waits there is told, others go on.
+#[test]
+fn a_device_without_its_mps_daemon_grants_nothing_until_its_clients_are_gone() {
+    let mut node = Node::started();
+    node.add(12, 0);
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "waits_in_another_process", "--nocapture"]).stdout(Stdio::null());
+    command.env("TEST_SOCKET", task_control::socket(&node.run_dir(), 12)).env("TEST_MEM", GIB.to_string());
+    let mut holder = Waiter(command.env("TEST_HOLD", "1").spawn().unwrap());
+    wait("a grant", || states(&node.status()).contains(&(TaskState::Running, 1 << 10)).then_some(()));
+    node.kill_mps();
+    let held = |node: &Node| node.status().devices.first().and_then(|d| d.held.clone());
+    assert!(wait("the device to be held", || held(&node)).contains("MPS daemon ended"));
+    let client = node.client(12);
+    assert!(client.begin(1, GIB));
+    std::thread::sleep(Duration::from_millis(50));
+    assert!(client.is_silent());
+    // A new daemon alone is not enough.
+    node.start_mps();
+    std::thread::sleep(Duration::from_millis(1500));
+    assert!(held(&node).is_some() && client.is_silent());
+    holder.kill();
+    client.granted(1);
+    // Its next end, under a process that holds and would wait: it is told, instead of waiting for itself.
+    node.kill_mps();
+    wait("the device to be held", || held(&node));
+    assert!(client.begin(2, GIB));
+    assert!(matches!(client.reply(), Some(Reply::Refused(r)) if r.code == Code::DeviceLost));
+    node.assert_sound();
+}
+
+/// A process that NVML shows without a lease is charged, named for the job's log and, where the site wants that, ended.
+#[test]
+fn who_uses_what_nobody_promised_is_named_and_ended() {
+    let mut node = Node::new();
+    node.start_with(&["--overuse", "end"]);
+    node.add(12, 1001);
+    node.add(13, 1002);
+    let client = {
+        node.add(14, 0);
+        node.client(14)
+    };
+    assert!(client.begin(1, GIB));
+    client.granted(1);
+    let mut stranger = Command::new("sleep");
+    let mut stranger =
+        std::os::unix::process::CommandExt::uid(&mut stranger, 1001).arg("600").spawn().unwrap();
+    node.uses(stranger.id(), 3 << 10);
+    wait("a charge", || (node.status().devices[0].overhead_mib >= 3 << 10).then_some(()));
+    assert_eq!(signal_of(&mut stranger), Some(9));
+    let notes = |job: u32| {
+        std::fs::read_to_string(node.run_dir().join(format!("tasks/{job}.notes"))).unwrap_or_default()
+    };
+    let pid = stranger.id();
+    let named = notes(12);
+    assert!(
+        named.contains(&format!("process {pid} uses 3072 MiB of {} that it was not promised", node.uuid))
+    );
+    assert!(named.contains(&format!("process {pid} was ended")), "{named}");
+    assert!(notes(13).is_empty() && notes(14).is_empty(), "other users' jobs are not told");
+    assert!(client.free(1));
+    assert_eq!(client.reply(), Some(Reply::Freed { nonce: 1 }));
+    node.broker().end(12).unwrap();
+    assert!(notes(12).is_empty());
+}
+
+/// The signal that ends a child.
+fn signal_of(child: &mut Child) -> Option<i32> {
+    std::os::unix::process::ExitStatusExt::signal(&child.wait().unwrap())
+}
+
+/// The broker follows each of its policies across its own death.
+#[test]
+fn every_policy_is_served_and_its_log_is_sound() {
+    for policy in task_broker::core::POLICIES {
+        let mut node = Node::new();
+        node.start_with(&["--policy", policy]);
+        node.add(12, 0);
+        assert_eq!(node.status().policy, policy);
+        let client = node.client(12);
+        for nonce in 1..=4 {
+            assert!(client.begin(nonce, 2 * GIB));
+            client.granted(nonce);
+        }
+        kill_and_wait(node.status().child);
+        let client = node.client(12);
+        assert_eq!(states(&node.status()).len(), 4, "{policy}");
+        assert!(client.begin(5, 30 * GIB));
+        assert!(matches!(client.reply(), Some(Reply::Refused(_))));
+        for nonce in 1..=4 {
+            assert!(client.free(nonce));
+            assert_eq!(client.reply(), Some(Reply::Freed { nonce }), "{policy}");
+        }
+        node.assert_sound();
+    }
 }

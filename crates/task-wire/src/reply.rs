@@ -87,10 +87,12 @@ pub enum Code {
     Unreadable = 7,
     /// The job ended.
     JobEnded = 8,
+    /// What the process had on its device is lost, because the device's MPS daemon ended.
+    DeviceLost = 9,
 }
 
 impl Code {
-    const ALL: [Code; 8] = [
+    const ALL: [Code; 9] = [
         Code::TooLarge,
         Code::BadLaunch,
         Code::Growth,
@@ -99,6 +101,7 @@ impl Code {
         Code::NotItsDevice,
         Code::Unreadable,
         Code::JobEnded,
+        Code::DeviceLost,
     ];
 }
 

@@ -242,6 +242,21 @@ pub(crate) unsafe extern "C" fn slurm_spank_task_init(
     }
 }
 
+/// Root, in slurmstepd, after a task has ended: the job's log.
+///
+/// # Safety
+///
+/// For Slurm only: see `slurm/spank.h`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn slurm_spank_task_exit(
+    raw: sys::spank_t,
+    argc: c_int,
+    argv: *mut *mut c_char,
+) -> c_int {
+    // SAFETY: Slurm's arguments, passed on as they came.
+    unsafe { hook("task_exit", raw, argc, argv, |spank, _| slurmstepd::task_exit(spank).map(|()| OK)) }
+}
+
 /// A variable of this process; one that is not UTF-8 counts as unset.
 fn env(name: &str) -> Option<String> {
     std::env::var(name).ok()

@@ -12,10 +12,13 @@
 //!
 //! `tessera`'s kept devices are held to their promise: nobody is passed on *every* device that could hold it.
 
+mod daemon;
 mod layout;
 mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};
+
+pub use daemon::{Account, daemon};
 
 use crate::device::Device;
 use crate::event::Event;

@@ -41,19 +41,31 @@ enum Hold {
     Alone(DeviceId),
 }
 
+/// How a task takes SMs.
+#[derive(Clone, Copy, Debug, Default)]
+enum Way {
+    #[default]
+    Dealt,
+    Alone,
+    WithoutSms,
+}
+
 /// Devices in order, the first that has free memory, block slots and warps for all blocks at once.
 ///
 /// Memory may equal what is free. Each block goes to the next SM, cyclically from the device's pointer (first 0), that has
 /// a free slot and enough free warps, and the pointer moves behind it. A free returns the same SMs and leaves the pointer.
 /// A task that even the empty SMs could not hold takes a device without tasks and has it alone; as printed, the algorithm
-/// would never place it, as 15 of the 17 Rodinia commands on a V100.
+/// would never place it, as 15 of the 17 Rodinia commands on a V100. A task of a job that holds already waits for memory
+/// alone: its own tasks may hold the SMs. It holds none itself where no device has enough of them.
 ///
 /// Source: CASE, Algorithm 2 and section 4.
 #[derive(Debug, Default)]
 pub struct Alg2 {
     devices: Vec<Sms>,
     holds: HashMap<TaskId, Hold>,
-    /// The blocks per SM of the last grant, between `place` and `granted`.
+    /// How the last grant takes SMs, between `place` and `granted`.
+    way: Way,
+    /// Its blocks per SM, if they were dealt.
     dealt: Vec<u16>,
     /// Where the pointer goes with that grant.
     dealt_next: usize,
@@ -147,29 +159,42 @@ fn settle(dealt: &mut [u16], start: usize, rounds: u16, mut rest: u64) -> usize 
 }
 
 impl Alg2 {
-    /// Whether the device takes the task; then `dealt` says how.
+    /// Whether the device has memory and SMs for the task; then `dealt` and `way` say how it takes them.
     fn takes(&mut self, id: DeviceId, held: &Held, ask: &Ask) -> bool {
-        if held.room(id, ask).is_none_or(|room| ask.need.mem() > room) {
-            return false;
-        }
+        has_memory(id, held, ask) && self.has_sms(id, held, ask.need, held.tasks())
+    }
+
+    /// Whether the device, with `others` tasks, has the SMs.
+    fn has_sms(&mut self, id: DeviceId, held: &Held, need: Need, others: usize) -> bool {
         let sms = &self.devices[id.0];
         #[expect(clippy::cast_possible_truncation, reason = "1 to 32")]
-        let warps = ask.need.warps_per_block() as u16;
-        if !holds_when_empty(held.device(), &ask.need, warps) {
-            self.dealt.clear();
-            return held.tasks() == 0;
+        let warps = need.warps_per_block() as u16;
+        if !holds_when_empty(held.device(), &need, warps) {
+            self.way = Way::Alone;
+            return others == 0;
         }
         if sms.alone.is_some() {
             return false;
         }
-        match deal(sms, ask.need.blocks(), warps, &mut self.dealt) {
+        match deal(sms, need.blocks(), warps, &mut self.dealt) {
             Some(next) => {
                 self.dealt_next = next;
+                self.way = Way::Dealt;
                 true
             }
             None => false,
         }
     }
+
+    /// The first device with memory for a task that does not wait for SMs.
+    fn memory_alone(&mut self, pool: &Pool, ask: &Ask) -> Option<DeviceId> {
+        self.way = Way::WithoutSms;
+        pool.iter().find(|(id, held)| ask.holds && has_memory(*id, held, ask)).map(|(id, _)| id)
+    }
+}
+
+fn has_memory(id: DeviceId, held: &Held, ask: &Ask) -> bool {
+    held.room(id, ask).is_some_and(|room| ask.need.mem() <= room)
 }
 
 impl Policy for Alg2 {
@@ -181,25 +206,27 @@ impl Policy for Alg2 {
         if self.devices.is_empty() {
             self.devices = pool.devices().map(|held| Sms::new(held.device())).collect();
         }
-        self.dealt.clear();
         if let Some(device) = ask.bound {
             return on_bound(pool, ask, device);
         }
-        match pool.iter().find(|(id, held)| self.takes(*id, held, ask)) {
-            Some((id, _)) => Verdict::Grant(id),
+        let found = pool.iter().find(|(id, held)| self.takes(*id, held, ask)).map(|(id, _)| id);
+        match found.or_else(|| self.memory_alone(pool, ask)) {
+            Some(id) => Verdict::Grant(id),
             None => wait_or_refuse(pool, ask),
         }
     }
 
     fn granted(&mut self, _pool: &Pool, ask: &Ask, device: DeviceId) {
         let Some(sms) = self.devices.get_mut(device.0) else { return };
-        if ask.bound.is_some() {
-            return;
-        }
-        if self.dealt.is_empty() {
-            sms.alone = Some(ask.task);
-            self.holds.insert(ask.task, Hold::Alone(device));
-            return;
+        match self.way {
+            _ if ask.bound.is_some() => return,
+            Way::WithoutSms => return,
+            Way::Alone => {
+                sms.alone = Some(ask.task);
+                self.holds.insert(ask.task, Hold::Alone(device));
+                return;
+            }
+            Way::Dealt => {}
         }
         #[expect(clippy::cast_possible_truncation, reason = "1 to 32")]
         let warps = ask.need.warps_per_block() as u16;
@@ -212,6 +239,17 @@ impl Policy for Alg2 {
         sms.next = self.dealt_next;
         let blocks = self.dealt.clone();
         self.holds.insert(ask.task, Hold::Blocks { device, blocks, warps });
+    }
+
+    fn restored(&mut self, pool: &Pool, ask: &Ask, device: DeviceId) {
+        // The pool counts the task already.
+        let others = pool.get(device).map(|held| held.tasks().saturating_sub(1));
+        let has_sms =
+            pool.get(device).zip(others).is_some_and(|(held, n)| self.has_sms(device, held, ask.need, n));
+        if !has_sms {
+            self.way = Way::WithoutSms;
+        }
+        self.granted(pool, ask, device);
     }
 
     fn came(&mut self, device: DeviceId, held: &Held) {

@@ -132,6 +132,11 @@ pub trait Policy {
     /// `ask` was granted `device`; `pool` counts it already.
     fn granted(&mut self, _pool: &Pool, _ask: &Ask, _device: DeviceId) {}
 
+    /// `ask` has `device` since before its scheduler died: nobody was asked.
+    fn restored(&mut self, pool: &Pool, ask: &Ask, device: DeviceId) {
+        self.granted(pool, ask, device);
+    }
+
     /// `ask` joined the queue.
     fn waits(&mut self, _ask: &Ask) {}
 

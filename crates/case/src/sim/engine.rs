@@ -239,7 +239,16 @@ impl Engine<'_> {
         let (t, spec, id) = (self.now, &self.jobs[job], TaskId(self.next_task));
         self.next_task += 1;
         let (bound, isolated) = (self.active[i].dev, spec.isolated);
-        let ask = Ask { task: id, job: spec.id, need, job_mem: spec.mem, bound, among: Among::ALL, isolated };
+        let ask = Ask {
+            task: id,
+            job: spec.id,
+            need,
+            job_mem: spec.mem,
+            bound,
+            among: Among::ALL,
+            isolated,
+            holds: false,
+        };
         let answer = self.sched.begin(ask);
         self.note_layout();
         self.events.push(Event::Begin { t, task: id, job: spec.id, need });

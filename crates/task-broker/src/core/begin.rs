@@ -49,9 +49,28 @@ impl Core {
         let id = JobId(self.next_worker);
         self.next_worker += 1;
         self.insert_worker(id, job, image);
-        let event = Event::Job { t, job: id, arrival: t, isolated: false, dev: None };
-        self.log(&event, Some(id), None);
+        self.log_worker(id, t);
         id
+    }
+
+    pub(super) fn log_worker(&mut self, id: JobId, t: f64) {
+        self.log(&Event::Job { t, job: id, arrival: t, isolated: false, dev: None }, Some(id), None);
+    }
+
+    /// The begin of a task that is known, in a new section of the log.
+    pub(super) fn log_begin(&mut self, id: TaskId, t: f64) {
+        let Some(Task { worker, record }) = self.tasks.get(&id).copied() else { return };
+        let (mem, managed, blocks, threads) = (record.mem.0, record.managed, record.blocks, record.threads);
+        self.log_line(
+            worker,
+            &case::event_line::Begin { t, task: id.0, job: worker.0, mem, managed, blocks, threads },
+        );
+    }
+
+    fn log_line(&mut self, worker: JobId, begin: &case::event_line::Begin) {
+        let mut line = begin.json();
+        line["pid"] = self.workers.get(&worker).map(|w| w.image.process.pid).into();
+        self.effects.push(Effect::Log(line));
     }
 
     pub(super) fn insert_worker(&mut self, id: JobId, job: u32, image: Image) {
@@ -66,7 +85,9 @@ impl Core {
         if let Some(state) = self.workers.get_mut(&worker).filter(|_| begin.sticky) {
             state.single = state.single.or(state.present.first().copied());
         }
-        let usable = self.bind(worker, begin.bound.as_str()).and_then(|()| self.usable(worker));
+        let usable = self.lost_its_device(worker).map_or(Ok(()), Err);
+        let usable =
+            usable.and_then(|()| self.bind(worker, begin.bound.as_str())).and_then(|()| self.usable(worker));
         let need = usable.and_then(|usable| self.need_of(worker, begin, &usable));
         let (mem, managed) = need
             .as_ref()
@@ -75,9 +96,7 @@ impl Core {
             need.as_ref().map_or((begin.blocks, begin.threads), |n| (n.blocks(), n.threads().into()));
         let line =
             case::event_line::Begin { t, task: id.0, job: worker.0, mem: mem.0, managed, blocks, threads };
-        let mut line = line.json();
-        line["pid"] = self.workers.get(&worker).map(|w| w.image.process.pid).into();
-        self.effects.push(Effect::Log(line));
+        self.log_line(worker, &line);
         let placed = match need {
             Err(refused) => refused,
             Ok(_) => {
@@ -220,7 +239,8 @@ impl Core {
         let Task { worker, record } = self.tasks.get(&id)?;
         let need = Need::new(record.mem, record.blocks, record.threads).ok()?.with_managed(record.managed);
         let among = Among::of(among.iter().copied());
-        Some(Ask { task: id, job: *worker, need, job_mem: need.mem(), bound: None, among, isolated: false })
+        let (job, job_mem, holds) = (*worker, need.mem(), self.holds(*worker));
+        Some(Ask { task: id, job, need, job_mem, bound: None, among, isolated: false, holds })
     }
 
     /// Whether a task of the worker runs.

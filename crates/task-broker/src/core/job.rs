@@ -72,7 +72,7 @@ impl Core {
         let declared = job.gpu_mem_mib.map(|mib| Bytes::from_mib(mib).0);
         self.jobs.insert(job.job, Job { uid: job.uid, seats: job.seats, declared, devices });
         if is_new {
-            self.log_devices(t);
+            self.log_devices(t, false);
         }
         Ok(self.take())
     }
@@ -131,6 +131,7 @@ impl Core {
             baseline: shown.used,
             held: None,
             lost: None,
+            is_without_mps: false,
             withheld: 0,
             over: std::collections::BTreeSet::new(),
         };
@@ -170,7 +171,8 @@ impl Core {
 
     pub(super) fn apply_closed(&mut self, id: DeviceId) {
         if let Some(dev) = self.devices.get(&id) {
-            self.sched.set_closed(id, dev.held.is_some() || dev.lost.is_some());
+            let is_closed = dev.held.is_some() || dev.lost.is_some() || dev.is_without_mps;
+            self.sched.set_closed(id, is_closed);
         }
     }
 
@@ -186,7 +188,7 @@ impl Core {
             }
         }
         if is_changed {
-            self.log_devices(t);
+            self.log_devices(t, false);
         }
     }
 
@@ -194,8 +196,8 @@ impl Core {
         self.devices.iter().find(|(_, dev)| dev.uuid == uuid).map(|(id, _)| *id)
     }
 
-    /// Begins a new section of the log: the pool has other devices.
-    pub(super) fn log_devices(&mut self, t: f64) {
+    /// Begins a new section of the log: the pool has other devices. `anew`: what lives is named again in it.
+    pub(super) fn log_devices(&mut self, t: f64, anew: bool) {
         let devices = self.sched.pool().iter().map(|(id, held)| {
             let mut line = case::event_line::device(id.0, held.device());
             line["uuid"] = self.devices.get(&id).map(|dev| dev.uuid.as_str()).into();
@@ -204,7 +206,7 @@ impl Core {
         let devices: Vec<serde_json::Value> = devices.collect();
         self.effects.push(Effect::Log(json!({
             "ev": "node", "t": t, "policy": self.sched.policy().name(), "order": "arrival", "workers": null,
-            "devices": devices,
+            "anew": anew, "devices": devices,
         })));
     }
 }

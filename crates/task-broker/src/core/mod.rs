@@ -26,6 +26,7 @@ mod begin;
 mod finish;
 mod grow;
 mod job;
+mod mps;
 mod record;
 mod restore;
 mod sample;
@@ -49,9 +50,9 @@ pub const JOB_TASKS: usize = 1024;
 /// Most tasks of all jobs.
 pub const ALL_TASKS: usize = 16 * 1024;
 
-/// The policies that the broker offers, the default first. `alg2` is not among them: it also makes tasks wait for SMs, and
-/// a task that grows could wait for SMs that its own process holds.
-pub const POLICIES: [&str; 2] = ["tessera", "alg3"];
+/// The policies that the broker offers, the default first. Under `alg2` tasks also wait for SMs, but not those of a process
+/// that holds: it could wait for SMs of its own.
+pub const POLICIES: [&str; 3] = ["tessera", "alg3", "alg2"];
 
 /// Something to carry out.
 #[derive(Clone, Debug, PartialEq)]
@@ -90,6 +91,8 @@ struct Dev {
     held: Option<String>,
     /// Why NVML does not answer for it.
     lost: Option<String>,
+    /// Whether its MPS daemon ended while processes were there.
+    is_without_mps: bool,
     /// Bytes that no promise explains.
     withheld: u64,
     /// Who used more than promised at the last look.

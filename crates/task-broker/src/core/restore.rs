@@ -8,9 +8,13 @@ use super::{Core, Effect, Key, Of, Record, Stage, Task};
 
 impl Core {
     /// Takes over what the table says. The jobs were added before. Records of jobs or devices that are not there are erased.
-    /// Processes that ended meanwhile are the caller's to report next.
+    /// Processes that ended meanwhile are the caller's to report next. The log begins anew with what lives: the broker before
+    /// may have died between a change and its line.
     pub fn restore(&mut self, records: &[Record], t: f64) -> Vec<Effect> {
         let mut records = records.to_vec();
+        if !self.devices.is_empty() {
+            self.log_devices(t, true);
+        }
         // Contexts first: they bind their workers, and leases then take nothing for a context. Tasks in the order in which
         // they began.
         records.sort_by_key(|record| match record.key() {
@@ -26,6 +30,7 @@ impl Core {
             self.next_worker = self.next_worker.max(record.worker.0 + 1);
             if !self.workers.contains_key(&record.worker) {
                 self.insert_worker(record.worker, record.job, record.image);
+                self.log_worker(record.worker, t);
             }
             match record.of {
                 Of::Context(device, context) => self.restore_context(record.worker, device, context),
@@ -33,6 +38,7 @@ impl Core {
                     self.next_task = self.next_task.max(task.task.0 + 1);
                     self.tasks.insert(task.task, Task { worker: record.worker, record: task });
                     self.names.insert((record.worker, task.nonce), task.task);
+                    self.log_begin(task.task, t);
                     match task.stage.device() {
                         Some(device) => self.restore_lease(task.task, record.worker, device, t),
                         None => waiting.push(task.task),
@@ -68,10 +74,11 @@ impl Core {
         let is_held = self.ask_of(id, &[device]).is_some_and(|ask| self.sched.restore(&ask, device));
         if !is_held {
             // The device became smaller: NVML's account of the process withholds its memory.
-            self.log(&Event::Free { t, task: id }, Some(worker), Some(device));
+            self.log(&Event::Free { t, task: id }, Some(worker), None);
             self.forget_task(id);
             return;
         }
+        self.log(&Event::Grant { t, task: id, dev: device }, Some(worker), Some(device));
         let single = self.tasks.get(&id).is_some_and(|task| task.record.single);
         if let Some(state) = self.workers.get_mut(&worker).filter(|_| single) {
             state.single = Some(device);

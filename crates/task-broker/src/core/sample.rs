@@ -56,6 +56,21 @@ impl Core {
         self.take()
     }
 
+    /// The jobs whose log is to name a process that uses too much of a device: its own, or where nothing was ever granted to it,
+    /// those of its user that share the device.
+    #[must_use]
+    pub fn jobs_of(&self, process: Process, uuid: &str, uid: Option<u32>) -> Vec<u32> {
+        let own: BTreeSet<u32> =
+            self.images_of(process).filter_map(|id| self.workers.get(&id)).map(|w| w.job).collect();
+        if !own.is_empty() {
+            return own.into_iter().collect();
+        }
+        let device = self.device(uuid);
+        let shares =
+            |job: &super::Job| device.is_some_and(|id| job.devices.contains(&id)) && Some(job.uid) == uid;
+        self.jobs.iter().filter(|(_, job)| shares(job)).map(|(id, _)| *id).collect()
+    }
+
     /// Ended workers that NVML no longer shows are gone from the device.
     fn bury(&mut self, device: DeviceId, sample: &Sample, t: f64) {
         let is_shown = |process| sample.processes.iter().any(|seen| seen.process == process);

@@ -12,6 +12,9 @@ use task_control::Job;
 use super::ServeError;
 use crate::core::Opened;
 
+/// What is noted for the log of one job, bytes.
+const MOST_NOTES: u64 = 64 << 10;
+
 /// `RUN_DIR/tasks`, which only root can change.
 #[derive(Clone, Debug)]
 pub(super) struct Folder {
@@ -91,9 +94,19 @@ impl Folder {
         self.write(&format!("{}.job", added.job.job), &serde_json::to_vec(added)?)
     }
 
+    /// Notes something for the log of a job, which its next task that ends prints. A file that is long enough stays so.
+    pub(super) fn note_for_log(&self, job: u32, line: &str) -> std::io::Result<()> {
+        let path = self.path.join(format!("{job}.notes"));
+        let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+        if file.metadata()?.len() < MOST_NOTES {
+            file.write_all(format!("{line}\n").as_bytes())?;
+        }
+        Ok(())
+    }
+
     /// Forgets a job; one that is not noted is no error.
     pub(super) fn forget(&self, job: u32) {
-        for name in [format!("{job}.job"), format!("{job}.sock")] {
+        for name in [format!("{job}.job"), format!("{job}.sock"), format!("{job}.notes")] {
             // It may be gone.
             let _ = std::fs::remove_file(self.path.join(name));
         }

@@ -6,10 +6,12 @@
 mod connection;
 mod control;
 mod files;
+mod mps;
 mod nvml;
 mod options;
 mod overuse;
 mod parent;
+mod privilege;
 mod serve;
 mod table;
 

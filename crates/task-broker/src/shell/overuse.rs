@@ -5,6 +5,12 @@ use rustix::process::{Signal, pidfd_send_signal};
 use super::connection::hold;
 use crate::core::Process;
 
+/// Whose a process is, by its real user.
+pub(super) fn owner(process: Process) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", process.pid)).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_whitespace().next()?.parse().ok()
+}
+
 /// Ends a process. Root's processes and MPS programs stay: a server's memory is its clients'.
 pub(super) fn end(process: Process) -> bool {
     let Some(handle) = hold(process) else { return false };

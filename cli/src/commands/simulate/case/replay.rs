@@ -1,4 +1,4 @@
-//! Begins and frees from a file, answered in order.
+//! Begins and frees from a file, answered in order. The file may be the log of a task broker or what `--events` wrote.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -12,6 +12,9 @@ use case::event_line::{self, Begin};
 
 /// Policies that bind whole jobs, which a file of tasks does not name.
 const BINDING: [&str; 3] = ["sa", "cg", "slurm"];
+
+/// Events that are no question.
+const OTHERS: [&str; 8] = ["node", "layout", "job", "grant", "wait", "refuse", "crash", "end"];
 
 /// One line of the file.
 pub(super) enum Step {
@@ -68,7 +71,8 @@ fn answer_begin(scheduler: &mut Scheduler, begin: &Begin) -> Event {
         Err(e) => return Event::Refuse { t, task, why: e.to_string() },
         Ok(need) => need.with_managed(begin.managed),
     };
-    let ask = Ask { task, job, need, job_mem: need.mem(), bound: None, among: Among::ALL, isolated: false };
+    let (among, job_mem) = (Among::ALL, need.mem());
+    let ask = Ask { task, job, need, job_mem, bound: None, among, isolated: false, holds: false };
     match scheduler.begin(ask) {
         Answer::Granted(dev) => Event::Grant { t, task, dev },
         Answer::Waits => Event::Wait { t, task },
@@ -91,8 +95,10 @@ pub(super) fn parse(file: &str, text: &str) -> Result<Vec<Step>, String> {
         match object {
             Ok((place, map)) => {
                 let known: &[&str] = match map.get("ev").and_then(|ev| ev.as_str()) {
-                    Some("free") => &["ev", "t", "task"],
-                    _ => &["ev", "t", "task", "job", "mem", "managed", "blocks", "threads"],
+                    // What somebody else decided.
+                    Some(ev) if OTHERS.contains(&ev) => continue,
+                    Some("free") => &["ev", "t", "task", "pid", "uuid"],
+                    _ => &["ev", "t", "task", "job", "mem", "managed", "blocks", "threads", "pid"],
                 };
                 let mut fields = Fields::new(&place, "", &map, known);
                 steps.extend(step(&mut fields));

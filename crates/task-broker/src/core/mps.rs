@@ -1,0 +1,91 @@
+//! MPS daemons come and go.
+
+use std::collections::BTreeSet;
+
+use case::{DeviceId, Event, JobId};
+use task_wire::{Code, Refused, Reply, Text};
+
+use super::begin::Placed;
+use super::{Core, Effect};
+
+impl Core {
+    /// Where the pool's MPS daemons listen.
+    #[must_use]
+    pub fn pipes(&self) -> Vec<String> {
+        let pipes: BTreeSet<&String> =
+            self.devices.values().filter_map(|dev| dev.mps_pipe.as_ref()).collect();
+        pipes.into_iter().cloned().collect()
+    }
+
+    /// The daemon at `pipe` runs. With `is_new`, another one ran at the last look. Its devices grant again once nobody is
+    /// there from before it ended.
+    pub fn mps_runs(&mut self, pipe: &str, is_new: bool, t: f64) -> Vec<Effect> {
+        if is_new {
+            self.set_without_mps(pipe, true, t);
+        }
+        let devices = self.devices_of(pipe);
+        let is_there = |id: &DeviceId| self.workers.values().any(|worker| worker.present.contains(id));
+        if !devices.iter().any(is_there) {
+            self.set_without_mps(pipe, false, t);
+            self.settle(t);
+        }
+        self.take()
+    }
+
+    /// Nobody listens at `pipe`: its devices grant nothing. What processes had there is lost with it, and what they wait for
+    /// is refused, or they would wait for their own end.
+    pub fn mps_ended(&mut self, pipe: &str, t: f64) -> Vec<Effect> {
+        self.set_without_mps(pipe, true, t);
+        self.take()
+    }
+
+    fn devices_of(&self, pipe: &str) -> Vec<DeviceId> {
+        let devices = self.devices.iter().filter(|(_, dev)| dev.mps_pipe.as_deref() == Some(pipe));
+        devices.map(|(id, _)| *id).collect()
+    }
+
+    fn set_without_mps(&mut self, pipe: &str, is_without: bool, t: f64) {
+        for id in self.devices_of(pipe) {
+            let Some(dev) = self.devices.get_mut(&id).filter(|dev| dev.is_without_mps != is_without) else {
+                continue;
+            };
+            dev.is_without_mps = is_without;
+            self.apply_closed(id);
+            if is_without {
+                self.refuse_guests(id, t);
+            }
+        }
+    }
+
+    /// Refuses what processes on a device wait for.
+    fn refuse_guests(&mut self, id: DeviceId, t: f64) {
+        let guests = self.workers.iter().filter(|(_, worker)| worker.present.contains(&id));
+        let guests: Vec<JobId> = guests.map(|(worker, _)| *worker).collect();
+        for worker in guests {
+            for task in self.tasks_of(worker) {
+                if !self.is_waiting(task) {
+                    continue;
+                }
+                let nonce = self.tasks.get(&task).map_or(0, |task| task.record.nonce);
+                self.log(&Event::Free { t, task }, Some(worker), None);
+                self.unqueue(task);
+                self.forget_task(task);
+                let why = Text::cut(LOST);
+                let refused = Refused { nonce, code: Code::DeviceLost, need: 0, most: 0, why };
+                self.tell(worker, Reply::Refused(refused));
+            }
+            self.stops_growing(worker);
+        }
+    }
+
+    /// Why a worker gets nothing more: it is on a device whose daemon ended.
+    pub(super) fn lost_its_device(&self, worker: JobId) -> Option<Placed> {
+        let mut present = self.workers.get(&worker)?.present.iter();
+        let is_lost = present.any(|id| self.devices.get(id).is_some_and(|dev| dev.is_without_mps));
+        let refused = Placed::Refused { code: Code::DeviceLost, need: 0, most: 0, why: LOST.to_owned() };
+        is_lost.then_some(refused)
+    }
+}
+
+const LOST: &str = "the MPS daemon of the process's device ended, and with it all that the process had there: start the program \
+                    again";

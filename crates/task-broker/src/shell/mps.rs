@@ -1,0 +1,106 @@
+//! MPS daemons of the pool: whether each still runs.
+//!
+//! Nobody is asked to answer, because users can keep their daemon from doing that: whoever listens at its socket is looked up
+//! once, and a handle on that process then says when it ends.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+use rustix::process::PidfdFlags;
+
+/// What was found at a daemon's socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// The daemon of the last look, or the first one that was seen.
+    Same,
+    /// Another one: that of the last look has ended.
+    Another,
+    /// Nobody.
+    Nobody,
+}
+
+/// The daemons seen so far, by pipe directory.
+#[derive(Default)]
+pub(super) struct Daemons {
+    seen: BTreeMap<String, OwnedFd>,
+}
+
+impl Daemons {
+    /// Looks at a daemon.
+    pub(super) fn look(&mut self, pipe: &str) -> Found {
+        let known = self.seen.remove(pipe);
+        let had_one = known.is_some();
+        if let Some(handle) = known.filter(lives) {
+            self.seen.insert(pipe.to_owned(), handle);
+            return Found::Same;
+        }
+        match listener(Path::new(pipe)) {
+            // Too many call at the same time for it to be asked who it is.
+            Err(Errno::AGAIN) => Found::Same,
+            Err(_) => Found::Nobody,
+            Ok(handle) => {
+                self.seen.insert(pipe.to_owned(), handle);
+                if had_one { Found::Another } else { Found::Same }
+            }
+        }
+    }
+
+    /// Forgets all but these.
+    pub(super) fn keep(&mut self, pipes: &[String]) {
+        self.seen.retain(|pipe, _| pipes.contains(pipe));
+    }
+}
+
+/// A handle becomes readable when its process ends.
+fn lives(handle: &OwnedFd) -> bool {
+    let mut fds = [PollFd::new(handle, PollFlags::IN)];
+    poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) == Ok(0)
+}
+
+fn listener(pipe: &Path) -> Result<OwnedFd, Errno> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(pipe.join("control"))?)?;
+    rustix::process::pidfd_open(sockopt::socket_peercred(&socket)?.pid, PidfdFlags::empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    /// Listens at a path until its input ends.
+    const LISTENER: &str = "import socket,sys\ns=socket.socket(socket.AF_UNIX,socket.SOCK_SEQPACKET)\n\
+                            s.bind(sys.argv[1]); s.listen(); print('up',flush=True); sys.stdin.read()";
+
+    fn listen(dir: &Path) -> std::process::Child {
+        let _ = std::fs::remove_file(dir.join("control"));
+        let mut python = Command::new("python3");
+        python.args(["-c", LISTENER]).arg(dir.join("control")).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = python.spawn().unwrap();
+        std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut [0; 3]).unwrap();
+        child
+    }
+
+    #[test]
+    fn a_daemon_that_ends_or_is_replaced_is_seen() {
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().to_str().unwrap();
+        let mut daemons = Daemons::default();
+        assert_eq!(daemons.look(pipe), Found::Nobody);
+        let mut first = listen(dir.path());
+        assert_eq!([daemons.look(pipe), daemons.look(pipe)], [Found::Same; 2]);
+        first.kill().unwrap();
+        let mut second = listen(dir.path());
+        first.wait().unwrap();
+        assert_eq!([daemons.look(pipe), daemons.look(pipe)], [Found::Another, Found::Same]);
+        second.kill().unwrap();
+        second.wait().unwrap();
+        assert_eq!([daemons.look(pipe), daemons.look(pipe)], [Found::Nobody; 2]);
+    }
+}

@@ -1,0 +1,166 @@
+//! Processes: they connect, ask, hang up and end.
+
+use std::collections::BTreeSet;
+use std::os::fd::OwnedFd;
+
+use task_wire::{Code, REQUEST_LEN, Refused, Reply, Text, Welcome};
+
+use super::{Broker, Source, message, now};
+use crate::core::{Image, Process};
+use crate::shell::connection::Connection;
+
+/// Most connections of one job. A process needs one.
+const JOB_CONNECTIONS: usize = 1024;
+
+impl Broker {
+    pub(super) fn connected(&mut self, job: u32, fd: OwnedFd, process: Process, handle: OwnedFd) {
+        let here = self.per_job.entry(job).or_default();
+        if *here >= JOB_CONNECTIONS || self.sources.len() >= self.most_connections {
+            return;
+        }
+        *here += 1;
+        let connection = Connection { fd, job, process, asked: BTreeSet::new() };
+        match self.watch(Source::Connection(connection)) {
+            Ok(token) => {
+                self.connections.entry(process).or_default().insert(token);
+                self.watch_process(process, handle);
+            }
+            Err(_) => {
+                self.per_job.entry(job).and_modify(|n| *n -= 1);
+            }
+        }
+    }
+
+    pub(super) fn watch_process(&mut self, process: Process, handle: OwnedFd) {
+        if self.processes.contains_key(&process) {
+            return;
+        }
+        match self.watch(Source::Process(process, handle)) {
+            Ok(token) => drop(self.processes.insert(process, token)),
+            Err(e) => message(&format!("process {} cannot be watched: {e}", process.pid)),
+        }
+    }
+
+    pub(super) fn request(&mut self, token: u64, packet: &[u8], length: usize) {
+        let Some(Source::Connection(connection)) = self.sources.get_mut(&token) else { return };
+        let (job, process) = (connection.job, connection.process);
+        let decoded = if length > REQUEST_LEN {
+            Err(task_wire::WireError::NotOurs)
+        } else {
+            task_wire::Request::decode(packet)
+        };
+        let effects = match decoded {
+            Err(why) => {
+                let why = Text::cut(&why.to_string());
+                connection.send(&Reply::Refused(Refused {
+                    nonce: 0,
+                    code: Code::Unreadable,
+                    need: 0,
+                    most: 0,
+                    why,
+                }));
+                return self.hang_up(token);
+            }
+            Ok(task_wire::Request::Hello { .. }) => {
+                let declared = self.core.job(job).and_then(|(_, declared)| declared).unwrap_or(0);
+                if !connection.send(&Reply::Welcome(Welcome { job: job.into(), declared })) {
+                    self.hang_up(token);
+                }
+                return;
+            }
+            Ok(task_wire::Request::Begin(begin)) => {
+                connection.asked.insert((Image { process, image: begin.image }, begin.nonce));
+                self.core.begin(job, process, &begin, now())
+            }
+            Ok(task_wire::Request::Free { image, nonce }) => {
+                let effects = self.core.free(Image { process, image }, nonce, now());
+                if effects.is_empty() {
+                    let why = Text::cut("the task neither lives nor waits");
+                    connection.send(&Reply::Refused(Refused {
+                        nonce,
+                        code: Code::Unknown,
+                        need: 0,
+                        most: 0,
+                        why,
+                    }));
+                }
+                effects
+            }
+        };
+        self.carry_out(effects);
+    }
+
+    /// The peer is gone. What only it waited for is withdrawn; what it holds, it keeps.
+    pub(super) fn hang_up(&mut self, token: u64) {
+        let Some(Source::Connection(connection)) = self.sources.remove(&token) else { return };
+        self.per_job.entry(connection.job).and_modify(|n| *n -= 1);
+        if let Some(tokens) = self.connections.get_mut(&connection.process) {
+            tokens.remove(&token);
+            if tokens.is_empty() {
+                self.connections.remove(&connection.process);
+            }
+        }
+        for (image, nonce) in &connection.asked {
+            if !self.is_asked(connection.process, &(*image, *nonce)) {
+                let effects = self.core.withdraw(*image, *nonce, now());
+                self.carry_out(effects);
+            }
+        }
+        self.forget_process(connection.process);
+    }
+
+    pub(super) fn is_asked(&self, process: Process, task: &(Image, u64)) -> bool {
+        let tokens = self.connections.get(&process).into_iter().flatten();
+        tokens.filter_map(|token| self.sources.get(token)).any(|source| match source {
+            Source::Connection(connection) => connection.asked.contains(task),
+            _ => false,
+        })
+    }
+
+    /// Stops watching a process without connections and leases.
+    pub(super) fn forget_process(&mut self, process: Process) {
+        let is_needed = self.connections.contains_key(&process) || self.core.knows(process);
+        if let Some(token) = self.processes.get(&process).copied().filter(|_| !is_needed) {
+            self.processes.remove(&process);
+            self.sources.remove(&token);
+        }
+    }
+
+    pub(super) fn process_ended(&mut self, process: Process) {
+        if let Some(token) = self.processes.remove(&process) {
+            self.sources.remove(&token);
+        }
+        let effects = self.core.process_ended(process, now());
+        self.carry_out(effects);
+        self.look_soon();
+    }
+
+    pub(super) fn withdraw_orphans(&mut self) {
+        for (image, nonce) in self.core.waiting() {
+            if !self.is_asked(image.process, &(image, nonce)) {
+                let effects = self.core.withdraw(image, nonce, now());
+                self.carry_out(effects);
+            }
+        }
+    }
+
+    pub(super) fn reply(&mut self, process: Process, reply: &Reply) {
+        let nonce = match reply {
+            Reply::Granted(grant) => grant.nonce,
+            Reply::Refused(refused) => refused.nonce,
+            Reply::Freed { nonce } => *nonce,
+            Reply::Welcome(_) => 0,
+        };
+        let tokens: Vec<u64> = self.connections.get(&process).into_iter().flatten().copied().collect();
+        for token in tokens {
+            if let Some(Source::Connection(connection)) = self.sources.get_mut(&token) {
+                connection.asked.retain(|(_, asked)| *asked != nonce);
+                // One that does not read finds out when it next tries.
+                if !connection.send(reply) {
+                    // Shutting down makes it readable, and the loop hangs it up.
+                    let _ = rustix::net::shutdown(&connection.fd, rustix::net::Shutdown::Both);
+                }
+            }
+        }
+    }
+}

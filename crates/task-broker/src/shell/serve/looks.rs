@@ -1,0 +1,79 @@
+//! What NVML shows, and how soon it is asked again.
+
+use std::time::{Duration, Instant};
+
+use super::{Broker, IDLE, IN_USE, SOON, message, now};
+use crate::core::Process;
+use crate::shell::mps::Found;
+use crate::shell::options::Overuse;
+use crate::shell::overuse;
+
+/// The longest time between two looks while somebody's end is awaited.
+const LATER: Duration = Duration::from_millis(500);
+
+impl Broker {
+    pub(super) fn look_soon(&mut self) {
+        self.look_after = SOON;
+        self.next_look = Some(Instant::now());
+    }
+
+    /// Looks at every MPS daemon.
+    fn look_at_daemons(&mut self) {
+        let pipes = self.core.pipes();
+        self.daemons.keep(&pipes);
+        for pipe in pipes {
+            let effects = match self.daemons.look(&pipe) {
+                Found::Nobody => self.core.mps_ended(&pipe, now()),
+                found => self.core.mps_runs(&pipe, found == Found::Another, now()),
+            };
+            self.carry_out(effects);
+        }
+    }
+
+    /// Asks NVML about every device.
+    pub(super) fn look(&mut self) {
+        self.look_at_daemons();
+        let devices: Vec<_> = self.core.uuids().map(|(id, uuid)| (id, uuid.to_owned())).collect();
+        for (id, uuid) in devices {
+            let effects = match self.looker.look(&uuid) {
+                Ok(sample) => self.core.sampled(id, &sample, now()),
+                Err(why) => self.core.lost(id, &why),
+            };
+            self.carry_out(effects);
+        }
+        let wait = if self.core.awaits_ends() {
+            self.look_after = (self.look_after * 2).min(LATER);
+            Some(self.look_after)
+        } else if self.core.is_in_use() {
+            Some(IN_USE)
+        } else {
+            self.core.uuids().next().map(|_| IDLE)
+        };
+        if wait.is_none() {
+            self.looker.unload();
+        }
+        self.next_look = wait.map(|wait| Instant::now() + wait);
+    }
+
+    /// A process uses more of a device than it was promised: named in the jobs' logs when that is first seen, and ended, where
+    /// the site wants that, when it lasts.
+    pub(super) fn overused(&mut self, process: Process, uuid: &str, excess: u64, lasts: bool) {
+        let pid = process.pid;
+        let mib = excess.div_ceil(1 << 20);
+        let text = if !lasts {
+            format!(
+                "process {pid} uses {mib} MiB of {uuid} that it was not promised; other tasks get that much less"
+            )
+        } else if self.overuse == Overuse::End && overuse::end(process) {
+            format!("process {pid} was ended: it used {mib} MiB of {uuid} that it was not promised")
+        } else {
+            return;
+        };
+        message(&text);
+        for job in self.core.jobs_of(process, uuid, overuse::owner(process)) {
+            if let Err(e) = self.folder.note_for_log(job, &text) {
+                message(&format!("job {job} cannot be told: {e}"));
+            }
+        }
+    }
+}

@@ -18,12 +18,7 @@ fn cluster(release: Release, mps: &str) -> Cluster {
     let mut templates = Templates::for_nodes(NODES).unwrap();
     let with = format!("[tasks]\n[mps]\n{mps}");
     templates.tessera = templates.tessera.replace("[mps]\nshare_between_users = false\n", &with);
-    let cluster = builder().slurm(release).templates(templates).start().unwrap();
-    // Copied by a process of its own: see `lab::artefacts`.
-    let mut copy = std::process::Command::new("cp");
-    copy.arg(env!("CARGO_BIN_EXE_broker-double")).arg(cluster.layout().at("bin").join("tessera-broker"));
-    lab::command::run(&mut copy).unwrap().ok().unwrap();
-    cluster
+    builder().slurm(release).templates(templates).start().unwrap()
 }
 
 /// Prints its variables too.

@@ -44,12 +44,13 @@ const PLUGIN_FILES: [(&str, &str); 3] = [
     ("libjob_submit_tessera.so", "job_submit_tessera.so"),
 ];
 /// Programs and the simulator, the same for every Slurm.
-const COMMON: [&str; 2] = ["tessera", "nvml-sim"];
+const COMMON: [&str; 3] = ["tessera", "nvml-sim", "tessera-broker"];
 /// The simulator's libraries, each with the name that programs look for. Jobs find them by `LD_LIBRARY_PATH`.
-const LIBRARIES: [(&str, &str); 3] = [
+const LIBRARIES: [(&str, &str); 4] = [
     ("libnvidia_ml.so", "libnvidia-ml.so.1"),
     ("libcuda.so", "libcuda.so.1"),
     ("libcudart.so", "libcudart.so.12"),
+    ("libtessera_task.so", "libtessera_task.so"),
 ];
 
 /// Builds plugins, CLI and simulator.
@@ -63,7 +64,7 @@ pub fn build(slurm: &Slurm, profile: Profile) -> Result<(), HarnessError> {
         let lock = being_built(slurm.release)?;
         return at(&lock_path(slurm.release), lock.lock_shared());
     }
-    let common = ["tessera-cli", "nvml-sim", "cuda-sim", "cudart-sim"];
+    let common = ["tessera-cli", "nvml-sim", "cuda-sim", "cudart-sim", "task-broker", "task-client"];
     let build = |mut command: Command| run(&mut command)?.ok().map(drop);
     if slurm.build == target_dir() {
         return build(cargo("build", &[&common[..], &PLUGINS].concat(), profile, &target_dir()));

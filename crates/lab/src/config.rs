@@ -214,6 +214,8 @@ impl Place<'_> {
                 "mps_control" => self.path("bin/nvidia-cuda-mps-control"),
                 "task_broker" => self.path("bin/tessera-broker"),
                 "task_library" => self.path("lib/libtessera_task.so"),
+                // Of the task broker.
+                "log" => self.path("log/tasks-%n.log"),
                 _ => return line.replace("\"nvidia-smi\"", &format!("\"{}\"", self.path("bin/nvidia-smi"))),
             };
             format!("{key} = \"{value}\"")

@@ -12,6 +12,8 @@ use crate::process::leftovers;
 use crate::user::User;
 
 const STEP_DAEMON: &str = "slurmstepd";
+/// What no node without jobs has.
+const LASTING: [&str; 3] = ["nvidia-cuda-mps", "tessera-broker", STEP_DAEMON];
 
 impl Cluster {
     /// The layout line of each node, as the controller publishes it.
@@ -93,7 +95,7 @@ impl Cluster {
     fn left_processes(&self) -> Vec<String> {
         let comm = |pid: i32| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         let all = leftovers(self.layout().dir()).into_iter().map(|p| (p.pid, comm(p.pid)));
-        all.filter(|(_, comm)| comm.starts_with("nvidia-cuda-mps") || comm.starts_with(STEP_DAEMON))
+        all.filter(|(_, comm)| LASTING.iter().any(|name| comm.starts_with(name)))
             .map(|(pid, comm)| format!("process {pid} {}", comm.trim()))
             .collect()
     }

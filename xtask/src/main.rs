@@ -5,6 +5,7 @@
 
 mod bench;
 mod chaos;
+mod chaos_tasks;
 mod cluster;
 mod command;
 mod demo;
@@ -66,6 +67,8 @@ enum Task {
     Smoke(smoke::Smoke),
     /// Hurt a cluster under load at random, and check that it stays sound
     Chaos(chaos::Chaos),
+    /// Kill processes of GPU tasks and their broker at random, and check that no task runs out of memory
+    ChaosTasks(chaos_tasks::ChaosTasks),
     /// Build for release and install plugins, CLI, completions, documentation and examples
     Install {
         /// Where they will be used from
@@ -106,6 +109,12 @@ fn main() -> ExitCode {
             Err(error) => Err(error),
         },
         Task::Chaos(chaos) => match chaos::run(&chaos) {
+            Ok(true) => Ok(()),
+            // The summary is the last line.
+            Ok(false) => return ExitCode::FAILURE,
+            Err(error) => Err(error),
+        },
+        Task::ChaosTasks(options) => match chaos_tasks::run(&options) {
             Ok(true) => Ok(()),
             // The summary is the last line.
             Ok(false) => return ExitCode::FAILURE,

@@ -54,6 +54,15 @@ pub(crate) struct Narrowed {
     pub(crate) later: Vec<String>,
     /// Nodes that could serve the job, but of whose devices Slurm knows only the number.
     pub(crate) unregistered: Vec<usize>,
+    /// The other nodes that could serve it, now or later.
+    pub(crate) able: Vec<usize>,
+}
+
+impl Narrowed {
+    /// See [`Self::unregistered`] and [`Self::able`]: a job on several nodes may wait for one of them only.
+    pub(crate) fn once_registered(&self) -> Vec<usize> {
+        if self.unregistered.is_empty() { Vec::new() } else { [&self.unregistered[..], &self.able].concat() }
+    }
 }
 
 /// Names the nodes to take out of Slurm's bitmap, those that are only held back, and those that have yet to register.
@@ -95,10 +104,12 @@ pub(crate) fn narrow(
     let out = nodes.iter().zip(&rooms).filter(|(n, v)| is_out(n, **v)).map(|(n, _)| n.index).collect();
     let served_later = |(n, v): &(&NodeView, &Room)| !n.registered && **v == Room::Later;
     let unregistered = nodes.iter().zip(&rooms).filter(served_later).map(|(n, _)| n.index).collect();
+    let serves = |(n, v): &(&NodeView, &Room)| n.registered && matches!(v, Room::Now | Room::Later);
+    let able = nodes.iter().zip(&rooms).filter(serves).map(|(n, _)| n.index).collect();
     let of_later = |(n, v): &(&NodeView, &Room)| n.registered && !n.completing && **v == Room::Later;
     let later = nodes.iter().zip(&rooms).filter(of_later).map(|(n, _)| n.name.clone()).collect();
     let ready = ready_alike.values().sum();
-    Narrowed { out, held_back, ready, later, unregistered }
+    Narrowed { out, held_back, ready, later, unregistered, able }
 }
 
 /// Which other nodes to take out, so that a planned job gets the place its plan names: none unless that can be had now.

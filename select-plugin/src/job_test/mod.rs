@@ -149,8 +149,9 @@ pub(crate) struct Case {
     view: JobView,
     /// `None`: nothing from us.
     want: Option<Want>,
-    /// Nodes of whose devices Slurm does not know yet and which could serve the job.
-    unregistered: Vec<usize>,
+    /// Nodes that could serve the job once all have registered: first those of whose devices Slurm does not know yet. Empty if
+    /// Slurm knows all devices.
+    once_registered: Vec<usize>,
     /// Enough nodes have GPUs above what the job waits for.
     has_good: bool,
     /// Shards of each of its instances, if it has several.
@@ -166,7 +167,7 @@ impl Case {
             test,
             want: view.want(),
             view,
-            unregistered: Vec::new(),
+            once_registered: Vec::new(),
             has_good: false,
             per_instance: None,
             victims: Vec::new(),
@@ -263,7 +264,7 @@ impl Case {
         if narrowed.held_back {
             tried.widen.set(id);
         }
-        self.unregistered = narrowed.unregistered;
+        self.once_registered = narrowed.once_registered();
         effects.push(Effect::RuleOut(narrowed.out));
         effects
     }
@@ -319,7 +320,7 @@ impl Case {
     /// with `BadConstraints`, for without devices there is no shard: these nodes are then the answer.
     pub(crate) fn merely_waits(&self) -> (Opinion, Vec<Effect>) {
         let wanted = usize::try_from(self.test.min_nodes.max(1)).unwrap_or(usize::MAX);
-        match self.unregistered.get(..wanted) {
+        match self.once_registered.get(..wanted) {
             Some(nodes) if self.test.ask == Ask::TestOnly => {
                 (Opinion::Possible, vec![Effect::Offer(nodes.to_vec())])
             }

@@ -340,6 +340,26 @@ fn a_job_waits_for_nodes_that_have_not_registered() {
 }
 
 #[test]
+fn a_job_on_two_nodes_waits_for_the_one_that_has_not_registered() {
+    let mut memory = memory();
+    let mut slurm = Fake::with(&["n1", "n2"]);
+    slurm.nodes[1].registered = false;
+    let mut asked = |min_nodes| {
+        let test = Test { ask: Ask::TestOnly, min_nodes, may_preempt: false, record: RECORD };
+        let mut case = Case::new(test, instance());
+        case.before(&mut memory, &slurm);
+        case.merely_waits()
+    };
+    assert_eq!(asked(2), (Opinion::Possible, vec![Effect::Offer(vec![1, 0])]));
+    assert_eq!(asked(3), (Opinion::AsSlurmSays, vec![]), "no third node");
+    slurm.nodes[1].registered = true;
+    let test = Test { ask: Ask::TestOnly, min_nodes: 2, may_preempt: false, record: RECORD };
+    let mut case = Case::new(test, instance());
+    case.before(&mut memory, &slurm);
+    assert_eq!(case.merely_waits(), (Opinion::AsSlurmSays, vec![]), "nobody has to register");
+}
+
+#[test]
 fn an_exclusive_job_waits_for_nodes_that_have_not_registered() {
     let mut memory = memory();
     let mut slurm = Fake::with(&["n1", "n2"]);

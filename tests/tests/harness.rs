@@ -4,7 +4,12 @@
 
 mod common;
 
-use lab::command::{PATIENCE, wait_for};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use lab::command::{PATIENCE, run, wait_for};
 use lab::config::{Templates, foreign_paths};
 use lab::{Cluster, Daemon, User};
 use slurm_releases::Release;
@@ -80,4 +85,94 @@ fn only_places_differ_from_the_shipped_files() {
     wanted.push("TaskProlog".to_owned());
     wanted.extend(keys(common::STALLS));
     assert_eq!(keys(&written), wanted);
+}
+
+fn machine_time() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs().try_into().unwrap()
+}
+
+/// Prints wall clock, monotonic clock, and when a new file was written; once more when the file `go` is there.
+const READER: &str = r#"
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+static void look(const char *file)
+{
+    struct timespec mono;
+    struct stat seen;
+    close(open(file, O_CREAT | O_WRONLY, 0600));
+    stat(file, &seen);
+    clock_gettime(CLOCK_MONOTONIC, &mono);
+    printf("%ld %ld %ld\n", (long)time(NULL), (long)mono.tv_sec, (long)seen.st_mtime);
+    fflush(stdout);
+}
+int main(void)
+{
+    look("new.a");
+    while (access("go", F_OK) != 0)
+        usleep(50000);
+    look("new.b");
+}
+"#;
+
+/// Compiles [`READER`] on the machine; its libc is not newer than any chroot's.
+fn build_reader(cluster: &Cluster) -> String {
+    let (source, program) =
+        (cluster.layout().jobs().join("reader.c"), cluster.layout().jobs().join("reader"));
+    fs::write(&source, READER).unwrap();
+    run(Command::new("cc").arg("-o").args([&program, &source])).unwrap().ok().unwrap();
+    program.display().to_string()
+}
+
+fn a_node_has_its_own_clock(release: Release) {
+    let dir = tempfile::tempdir().unwrap();
+    let jobs = dir.path().join("jobs");
+    let conf = format!("Prolog={}/prolog\n", jobs.display());
+    let cluster =
+        common::builder().dir(dir.path()).slurm(release).stock(true).clocks().slurm_conf(&conf).start();
+    let cluster = cluster.unwrap();
+    let prolog = jobs.join("prolog");
+    fs::write(&prolog, format!("#!/bin/sh\ndate +%s > {}/prolog.$SLURM_JOB_ID\n", jobs.display())).unwrap();
+    fs::set_permissions(&prolog, PermissionsExt::from_mode(0o755)).unwrap();
+    let numbers = |text: &str| -> Vec<i64> { text.split_whitespace().map(|n| n.parse().unwrap()).collect() };
+
+    let reader = format!("exec {}", build_reader(&cluster));
+    let id = cluster.sbatch(User::Alice, &["-w", "n1"], &reader).unwrap();
+    let first = wait_for("the first look", PATIENCE, || {
+        let said = cluster.output(id);
+        if said.ends_with('\n') { Ok(said) } else { Err(said) }
+    });
+    let first = numbers(&first.unwrap());
+    let begin = machine_time();
+    cluster.set_clock(Some("n1"), -300).unwrap();
+    fs::write(jobs.join("go"), "").unwrap();
+    cluster.wait_end(id).unwrap();
+    let second = numbers(cluster.output(id).lines().nth(1).unwrap());
+    let gone = machine_time() - begin;
+    assert!((begin - 301..=begin - 299 + gone).contains(&second[0]), "{first:?} {second:?} at {begin}");
+    assert!((first[1]..=first[1] + gone + 60).contains(&second[1]), "monotonic: {first:?} {second:?}");
+    assert!((second[0] - 2..=second[0]).contains(&second[2]), "a new file: {second:?}");
+
+    // A prolog, whose environment Slurm makes anew, and the other node.
+    for (node, offset) in [("n1", 300), ("n2", 0)] {
+        let begin = machine_time() - offset;
+        let id = cluster.sbatch(User::Alice, &["-w", node], "date +%s").unwrap();
+        cluster.wait_end(id).unwrap();
+        let said = fs::read_to_string(jobs.join(format!("prolog.{id}"))).unwrap();
+        let times = numbers(&format!("{said} {}", cluster.output(id)));
+        let end = machine_time() - offset;
+        assert!(times.iter().all(|time| (begin..=end).contains(time)), "{node}: {times:?}, {begin} to {end}");
+    }
+}
+
+#[test]
+fn a_node_of_22_05_has_its_own_clock() {
+    a_node_has_its_own_clock(Release::V22_05);
+}
+
+#[test]
+fn a_node_of_24_11_has_its_own_clock() {
+    a_node_has_its_own_clock(Release::V24_11);
 }

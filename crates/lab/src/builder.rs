@@ -15,7 +15,7 @@ use crate::files::{check_reachable, fresh_dir, make_dirs, write_config};
 use crate::inside::Inside;
 use crate::layout::Layout;
 use crate::slurm::Slurm;
-use crate::{accounting, backup, sim, small_disk};
+use crate::{accounting, backup, clock, sim, small_disk};
 
 /// Describes a cluster; [`Builder::start`] makes it.
 #[derive(Debug)]
@@ -32,6 +32,7 @@ pub struct Builder {
     device_cgroup: bool,
     backup: bool,
     by_host_name: bool,
+    clocks: bool,
 }
 
 impl Cluster {
@@ -51,6 +52,7 @@ impl Cluster {
             device_cgroup: false,
             backup: false,
             by_host_name: false,
+            clocks: false,
         }
     }
 }
@@ -128,6 +130,13 @@ impl Builder {
     #[must_use]
     pub fn by_host_name(mut self) -> Self {
         self.by_host_name = true;
+        self
+    }
+
+    /// Gives each node, and the controllers, a clock that [`Cluster::set_clock`] sets. munged keeps the machine's.
+    #[must_use]
+    pub fn clocks(mut self) -> Self {
+        self.clocks = true;
         self
     }
 
@@ -210,6 +219,9 @@ impl Builder {
             cluster.nodes.iter().try_for_each(|node| small_disk::mount(&cluster.layout, node, kib))?;
         }
         write_config(&cluster, &templates, self.stock, &self.extra_slurm_conf)?;
+        if self.clocks {
+            clock::lay_out(&cluster.layout, &cluster.nodes)?;
+        }
         if self.backup {
             backup::lay_out(&cluster.layout)?;
         }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use slurm_releases::Release;
 
+use crate::clock;
 use crate::command::{Done, run};
 use crate::error::{HarnessError, at};
 use crate::inside::Inside;
@@ -138,8 +139,12 @@ impl Cluster {
     ///
     /// If the user does not exist.
     pub fn command(&self, user: User, program: &str) -> Result<Command, HarnessError> {
+        self.command_at(clock::CONTROLLER, user, program)
+    }
+
+    fn command_at(&self, host: &str, user: User, program: &str) -> Result<Command, HarnessError> {
         let ids = if user == User::Root { None } else { Some(user.ids()?) };
-        let mut command = self.inside.command(self.layout.dir(), ids, program);
+        let mut command = self.inside.command(self.layout.dir(), host, ids, program);
         command.envs(self.environment()).env("USER", user.name()).env("HOME", "/nonexistent");
         command.current_dir(self.layout.jobs());
         for (name, _) in
@@ -159,13 +164,13 @@ impl Cluster {
         run(self.command(user, program)?.args(args))
     }
 
-    /// A command with the simulated driver of `node`, as on that node.
+    /// A command with the simulated driver and the clock of `node`, as on that node.
     ///
     /// # Errors
     ///
     /// If the user does not exist.
     pub fn command_on(&self, node: &str, user: User, program: &str) -> Result<Command, HarnessError> {
-        let mut command = self.command(user, program)?;
+        let mut command = self.command_at(node, user, program)?;
         command.env("NVML_SIM_STATE", self.layout.sim_state(node)).env("SLURMD_NODENAME", node);
         Ok(command)
     }

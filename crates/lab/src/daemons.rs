@@ -4,6 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
+use crate::clock::CONTROLLER;
 use crate::cluster::Cluster;
 use crate::command::{PATIENCE, wait_for};
 use crate::error::{HarnessError, at};
@@ -53,20 +54,21 @@ impl Cluster {
             Daemon::Mariadbd => crate::accounting::database(&self.layout),
             Daemon::Slurmdbd => crate::accounting::slurmdbd(&self.layout),
             Daemon::Slurmctld => match crate::backup::file(&self.layout) {
-                None => self.daemon_command("slurmctld", &["-D"]),
-                Some(_) => {
-                    crate::backup::named(crate::backup::PRIMARY, &self.daemon_command("slurmctld", &["-D"]))
-                }
+                None => self.daemon_command(CONTROLLER, "slurmctld", &["-D"]),
+                Some(_) => crate::backup::named(
+                    crate::backup::PRIMARY,
+                    &self.daemon_command(CONTROLLER, "slurmctld", &["-D"]),
+                ),
             },
             Daemon::Backup => {
                 let file = crate::backup::file(&self.layout).unwrap_or_default().display().to_string();
-                let command = self.daemon_command("slurmctld", &["-D", "-f", &file]);
+                let command = self.daemon_command(CONTROLLER, "slurmctld", &["-D", "-f", &file]);
                 crate::backup::named(crate::backup::BACKUP, &command)
             }
             Daemon::Slurmd(node) => {
                 let named = ["-D", "-N", node];
                 let args = if self.by_host_name { &named[..1] } else { &named };
-                let mut command = self.daemon_command("slurmd", args);
+                let mut command = self.daemon_command(node, "slurmd", args);
                 command.env("NVML_SIM_STATE", self.layout.sim_state(node));
                 command
             }
@@ -89,8 +91,8 @@ impl Cluster {
         Ok(())
     }
 
-    fn daemon_command(&self, program: &str, args: &[&str]) -> Command {
-        let mut command = self.inside.command(self.layout.dir(), None, &self.slurm.daemon(program));
+    fn daemon_command(&self, host: &str, program: &str, args: &[&str]) -> Command {
+        let mut command = self.inside.command(self.layout.dir(), host, None, &self.slurm.daemon(program));
         command.args(args).envs(self.environment()).env_remove("NVML_SIM_STATE");
         command
     }

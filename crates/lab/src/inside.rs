@@ -3,15 +3,22 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Makes the chroot usable, in a mount namespace that ends with the program: `$1` root, `$2` cluster directory.
+use crate::clock;
+
+/// Makes the place usable, in a mount namespace that ends with the program: `$1` root of the chroot or empty, `$2` cluster
+/// directory, `$3` what is laid over `/etc`, or empty.
 const ENTER: &str = r#"set -e
-root=$1; dir=$2; shift 2
-mount -t proc proc "$root/proc"
-mount --rbind /dev "$root/dev"
-mount --rbind /sys "$root/sys"
-mkdir -p "$root$dir"
-mount --rbind "$dir" "$root$dir"
-exec chroot "$root" "$@""#;
+root=$1; dir=$2; etc=$3; shift 3
+if [ -n "$root" ]; then
+  mount -t proc proc "$root/proc"
+  mount --rbind /dev "$root/dev"
+  mount --rbind /sys "$root/sys"
+  mkdir -p "$root$dir"
+  mount --rbind "$dir" "$root$dir"
+fi
+[ -z "$etc" ] || mount -t overlay overlay -o "lowerdir=$etc:$root/etc" "$root/etc"
+[ -z "$root" ] || exec chroot "$root" "$@"
+exec "$@""#;
 
 /// Where programs of a cluster run.
 #[derive(Debug, Clone)]
@@ -25,12 +32,21 @@ impl Inside {
         Some(self.chroot.as_ref()?.join(cluster.strip_prefix("/").unwrap_or(cluster)))
     }
 
-    /// A command there. The helpers in front of it exec it, so that the child's process id is the command's.
-    pub(crate) fn command(&self, cluster: &Path, user: Option<(u32, u32)>, program: &str) -> Command {
+    /// A command there, with the clock of a host. The helpers in front of it exec it, so that the child's process id is the
+    /// command's.
+    pub(crate) fn command(
+        &self,
+        cluster: &Path,
+        host: &str,
+        user: Option<(u32, u32)>,
+        program: &str,
+    ) -> Command {
         let mut words: Vec<String> = Vec::new();
-        if let Some(root) = &self.chroot {
+        let etc = clock::etc(cluster, host);
+        if self.chroot.is_some() || etc.is_some() {
+            let path = |path: Option<&Path>| path.map_or(String::new(), |path| path.display().to_string());
             words.extend(["unshare", "-m", "--", "sh", "-c", ENTER, "enter"].map(str::to_owned));
-            words.extend([root.display().to_string(), cluster.display().to_string()]);
+            words.extend([path(self.chroot.as_deref()), path(Some(cluster)), path(etc.as_deref())]);
         }
         if let Some((uid, gid)) = user {
             words.extend(["setpriv".to_owned(), format!("--reuid={uid}"), format!("--regid={gid}")]);

@@ -11,6 +11,7 @@ mod accounting;
 pub mod artefacts;
 mod backup;
 mod builder;
+mod clock;
 pub mod cluster;
 pub mod command;
 pub mod config;

@@ -2,12 +2,14 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 
 use lab::Cluster;
+use lab::command::{Done, run};
 use lab::config::Templates;
 
 use super::Chaos;
-use super::seen::report::SCRIPT;
+use super::seen::report::{LOOK, SCRIPT};
 use crate::cluster::{absolute, guardian};
 use crate::command::{TaskError, at};
 
@@ -27,6 +29,7 @@ pub(super) fn start(chaos: &Chaos) -> Result<Cluster, TaskError> {
         .slurm(chaos.slurm)
         .guardian(guardian()?)
         .backup()
+        .clocks()
         .slurm_conf("MessageTimeout=30\nKillWait=5\nMinJobAge=300");
     builder = builder.small_state(STATE_KIB);
     if let Some(dir) = &chaos.dir {
@@ -36,5 +39,10 @@ pub(super) fn start(chaos: &Chaos) -> Result<Cluster, TaskError> {
     let script = cluster.layout().jobs().join("chaos.sh");
     at(&script, fs::write(&script, format!("#!/bin/sh{SCRIPT}")))?;
     at(&script, fs::set_permissions(&script, PermissionsExt::from_mode(0o755)))?;
+    let source = cluster.layout().jobs().join("look.c");
+    at(&source, fs::write(&source, LOOK))?;
+    let mut cc = Command::new("cc");
+    cc.arg("-o").args([cluster.layout().jobs().join("look"), source]);
+    run(&mut cc).and_then(Done::ok)?;
     Ok(cluster)
 }

@@ -8,7 +8,7 @@ use lab::process::Started;
 use lab::{Cluster, HarnessError, User};
 
 use super::kill::{kill_mps, kill_step, kill_work, one_of};
-use super::plan::{Daemon, Driver, Fault, File, JobState, Pick};
+use super::plan::{Daemon, Driver, Fault, File, JobState, Node, Pick};
 use super::wounds::OUR_REASON;
 
 /// How long slurmctld may take to answer, a takeover included.
@@ -107,6 +107,10 @@ pub(super) fn strike(cluster: &mut Cluster, fault: &Fault) -> Result<Wound, Harn
             let full = fill_disk(cluster, node.name());
             Wound::met(full)
         }
+        Fault::Clock(node, seconds) => {
+            set_clock(cluster, *node, *seconds)?;
+            Wound::default()
+        }
     })
 }
 
@@ -127,6 +131,7 @@ pub(super) fn mend(cluster: &mut Cluster, fault: &Fault, wound: &Wound) -> Resul
         }
         // What a killed prolog left, doctor tells, and the administrator reconciles.
         Fault::KillWork(node, _) => reconcile(cluster, node.name())?,
+        Fault::Clock(node, _) => set_clock(cluster, *node, 0)?,
         _ => {}
     }
     answers(cluster)?;
@@ -137,6 +142,15 @@ pub(super) fn mend(cluster: &mut Cluster, fault: &Fault, wound: &Wound) -> Resul
         cluster.run(User::Root, "scontrol", &["release", &job.to_string()])?;
     }
     Ok(())
+}
+
+/// Sets the clock of one node, or of all and of the controllers.
+fn set_clock(cluster: &Cluster, node: Option<Node>, seconds_ahead: i64) -> Result<(), HarnessError> {
+    if let Some(node) = node {
+        return cluster.set_clock(Some(node.name()), seconds_ahead);
+    }
+    let nodes = cluster.nodes().iter().map(|name| Some(name.as_str()));
+    nodes.chain([None]).try_for_each(|host| cluster.set_clock(host, seconds_ahead))
 }
 
 /// Ends a daemon as systemd does: one that SIGTERM does not end is killed. What it was doing is written down first.

@@ -24,10 +24,10 @@ pub(in crate::chaos) fn broken_promise(report: &Report, kind: &Kind, reality: Re
 
 /// A device that the job has but cannot see.
 fn unseen(report: &Report) -> Option<String> {
-    // Numbers are Slurm's own way to name GPUs, which a user's nvidia-smi does not show.
+    // Numbers are Slurm's own way to name GPUs, which the driver does not know.
     let named = report.devices.iter().filter(|name| name.starts_with("GPU-") || name.starts_with("MIG-"));
     let hidden = named.into_iter().find(|name| !report.visible.contains_key(*name))?;
-    Some(format!("nvidia-smi does not show it {hidden}"))
+    Some(format!("the driver does not show it {hidden}"))
 }
 
 fn wrong(report: &Report, promise: Promise, reality: Reality) -> Option<String> {
@@ -61,7 +61,7 @@ fn wrong(report: &Report, promise: Promise, reality: Reality) -> Option<String> 
     }
 }
 
-/// What is wrong with an instance, by the profile that `nvidia-smi` shows for it.
+/// What is wrong with an instance, by the profile that the driver names for it.
 fn wrong_size(report: &Report, name: &str, size: Size, reality: Reality) -> Option<String> {
     let Some(Some(profile)) = report.visible.get(name) else {
         let known = reality.driver_is_ill && name.starts_with("MIG-");

@@ -53,6 +53,8 @@ pub(in crate::chaos) enum Fault {
     Driver(Node, Option<u32>, Driver),
     /// Nothing can be written where the node keeps its journal.
     DiskFull(Node),
+    /// The clock of one node, or of all and of the controllers, is set so many seconds forward, or back, and later right.
+    Clock(Option<Node>, i64),
 }
 
 /// A state of jobs.
@@ -141,6 +143,8 @@ impl Fault {
             Self::Reconfigure(File::Shrunken) => "shrunken-file",
             Self::Driver(_, _, driver) => driver.name(),
             Self::DiskFull(_) => "disk-full",
+            Self::Clock(_, seconds) if *seconds < 0 => "clock-back",
+            Self::Clock(..) => "clock-forward",
         }
     }
 }
@@ -164,6 +168,8 @@ impl fmt::Display for Fault {
             }
             Self::Driver(node, Some(gpu), _) => write!(f, " on {}, GPU {gpu}", node.name()),
             Self::Driver(node, None, _) => write!(f, " on {}, every GPU", node.name()),
+            Self::Clock(Some(node), seconds) => write!(f, " on {}, {} s", node.name(), seconds.abs()),
+            Self::Clock(None, seconds) => write!(f, " everywhere, {} s", seconds.abs()),
             Self::Kill(Daemon::Slurmctld) | Self::Restart(Daemon::Slurmctld) => Ok(()),
             Self::Takeover { .. } | Self::Reconfigure(_) => Ok(()),
         }

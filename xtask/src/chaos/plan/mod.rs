@@ -165,8 +165,14 @@ fn driver(dice: &mut Dice, what: Driver) -> Fault {
     Fault::Driver(node(dice), gpu, what)
 }
 
+/// Minutes, of one node or of all.
+fn clock(dice: &mut Dice, sign: i64) -> Fault {
+    let node = if dice.percent(50) { None } else { Some(node(dice)) };
+    Fault::Clock(node, sign * i64::from(dice.between(60, 240)))
+}
+
 /// One of each kind; those that hit slurmctld and slurmd come twice as often.
-const FAULTS: [fn(&mut Dice) -> Fault; 33] = [
+const FAULTS: [fn(&mut Dice) -> Fault; 35] = [
     |d| Fault::Cancel(JobState::Pending, pick(d)),
     |d| Fault::Cancel(JobState::Running, pick(d)),
     |d| Fault::Cancel(JobState::Completing, pick(d)),
@@ -203,6 +209,8 @@ const FAULTS: [fn(&mut Dice) -> Fault; 33] = [
     |d| driver(d, Driver::Lost),
     |d| driver(d, Driver::Slow),
     |d| Fault::DiskFull(node(d)),
+    |d| clock(d, 1),
+    |d| clock(d, -1),
 ];
 
 #[cfg(test)]
@@ -239,7 +247,7 @@ mod tests {
             })
             .collect();
         assert_eq!(kinds.len(), KINDS.len());
-        assert_eq!(faults.len(), 30, "{faults:?}");
+        assert_eq!(faults.len(), 32, "{faults:?}");
     }
 
     #[test]

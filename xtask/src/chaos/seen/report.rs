@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::{fmt, fs};
 
-use super::driver::listed;
 use super::processes::device_list;
 use super::slurm::order_of;
 
@@ -19,8 +18,10 @@ pub(in crate::chaos) struct Report {
     /// `batch`, or the number of the step's task.
     pub(in crate::chaos) task: String,
     pub(in crate::chaos) devices: Vec<String>,
-    /// What `nvidia-smi -L` shows to the user: UUID, and profile of an instance.
+    /// Which of them the driver shows to the user: UUID, and profile of an instance.
     pub(in crate::chaos) visible: BTreeMap<String, Option<String>>,
+    /// What the driver said of the others.
+    pub(in crate::chaos) lacks: Vec<String>,
     /// `CUDA_MPS_PIPE_DIRECTORY`.
     pub(in crate::chaos) mps: Option<String>,
     /// `CUDA_MPS_PINNED_DEVICE_MEM_LIMIT` of its device, in MiB.
@@ -51,28 +52,20 @@ impl fmt::Display for Report {
         if let Some(mps) = &self.mps {
             write!(f, " mps={mps} mem={:?} threads={:?}", self.mem_mib, self.threads)?;
         }
-        write!(f, "; it sees {:?}", self.visible)
+        write!(f, "; it sees {:?}, lacks {:?}", self.visible, self.lacks)
     }
 }
 
+/// The program that asks the driver for devices. See there why nvidia-smi does not do.
+pub(in crate::chaos) const LOOK: &str = include_str!("look.c");
+
 /// The script of jobs, without its first line. It gets the seconds to sleep, its manner (`meek` or `stubborn`) and
-/// whether it runs a step (`step`); the step's tasks get `task` as their manner.
-///
-/// nvidia-smi asks for one instance after the other by its place among those that the user may open. If another job of
-/// his ends on the same GPU meanwhile, the next one moves up and is passed over. So it is asked once more where it does not
-/// show a device that the job has.
+/// whether it runs a step (`step`); the step's tasks get `task` as their manner. [`LOOK`] lies beside it, as `look`.
 pub(in crate::chaos) const SCRIPT: &str = r#"
 seconds=$1; manner=$2; step=$3
 task=batch; [ "$manner" != task ] || task=$SLURM_PROCID
 file=seen.$SLURM_JOB_NAME.$SLURM_JOB_ID.$SLURMD_NODENAME.$task
-list() {
-  listed=$(nvidia-smi -L 2>&1)
-  for name in $(echo "$CUDA_VISIBLE_DEVICES" | tr , ' '); do
-    case $name in MIG-*|GPU-*) ;; *) continue;; esac
-    case $listed in *$name*) ;; *) sleep 0.3; listed=$(nvidia-smi -L 2>&1);; esac
-  done
-  echo "$listed"
-}
+named=$(echo "$CUDA_VISIBLE_DEVICES" | tr , '\n' | grep -E '^(MIG|GPU)-')
 look() {
   {
     echo "== $1 $SLURM_JOB_ID $SLURM_JOB_NAME $(id -u) $SLURMD_NODENAME $task ${SLURM_NNODES:-1}"
@@ -80,7 +73,7 @@ look() {
     echo "mps=$CUDA_MPS_PIPE_DIRECTORY"
     echo "mem=$CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"
     echo "threads=$CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
-    list
+    [ -z "$named" ] || ./look $named
     echo "=="
   } >> $file
 }
@@ -143,6 +136,7 @@ fn parse(text: &str) -> Option<Report> {
         nodes: head.next()?.parse().ok()?,
         devices: value("devices=").map(device_list).unwrap_or_default(),
         visible: visible(text),
+        lacks: text.lines().filter_map(|line| line.strip_prefix("lacks ")).map(str::to_owned).collect(),
         mps: value("mps=").map(str::to_owned),
         // "0=2862M": of the first device that it sees.
         mem_mib: value("mem=").and_then(|text| text.strip_prefix("0=")?.strip_suffix('M')?.parse().ok()),
@@ -151,13 +145,11 @@ fn parse(text: &str) -> Option<Report> {
 }
 
 fn visible(text: &str) -> BTreeMap<String, Option<String>> {
-    let gpus = listed(text).into_iter().map(|(gpu, _)| (gpu.uuid, None));
-    let instance = |line: &str| {
-        let (_, rest) = line.split_once("MIG ")?;
-        let uuid = rest.split_once("(UUID: ")?.1.split(')').next()?;
-        Some((uuid.to_owned(), Some(rest.split_whitespace().next()?.to_owned())))
+    let has = |line: &str| {
+        let (uuid, profile) = line.strip_prefix("has ")?.split_once(' ')?;
+        Some((uuid.to_owned(), Some(profile.to_owned()).filter(|profile| !profile.is_empty())))
     };
-    gpus.chain(text.lines().filter_map(instance)).collect()
+    text.lines().filter_map(has).collect()
 }
 
 #[cfg(test)]
@@ -170,7 +162,7 @@ mod tests {
         let file = dir.path().join("seen.chaos4.17.n1.batch");
         let mut reports = Reports::new(dir.path());
         let head = "== begin 17 chaos4 1001 n1 batch 1\ndevices=MIG-b\nmps=/p\nmem=0=2862M\nthreads=25\n";
-        let list = "GPU 0: A100 (UUID: GPU-a)\n  MIG 1g.5gb      Device  0: (UUID: MIG-b)\n";
+        let list = "has GPU-a \nhas MIG-b 1g.5gb\nlacks MIG-c handle 6\n";
         fs::write(&file, head).unwrap();
         assert_eq!(reports.fresh(), []);
         fs::write(&file, format!("{head}{list}==\n")).unwrap();
@@ -181,6 +173,7 @@ mod tests {
         assert_eq!((report.mem_mib, report.threads), (Some(2862), Some(25)));
         assert_eq!(report.visible.get("MIG-b"), Some(&Some("1g.5gb".to_owned())));
         assert_eq!(report.visible.get("GPU-a"), Some(&None));
+        assert_eq!(report.lacks, ["MIG-c handle 6"]);
         assert_eq!(reports.fresh(), []);
     }
 

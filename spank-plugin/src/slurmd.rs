@@ -201,6 +201,17 @@ fn mark_unfit(node: &ThisNode, why: &str, env: &dyn Fn(&str) -> Option<String>) 
     }
 }
 
+/// Whether a job may be in the journal, by its epilog's environment. A slurmctld that was killed may have forgotten the job, or
+/// its start. When a node tells it of such a job, it has it aborted: the epilog then gets no placement and no GPUs, at most what
+/// the job had asked for, and user 0 for a job that slurmctld does not know.
+fn may_have_something(env: &dyn Fn(&str) -> Option<String>) -> bool {
+    let has = |name: &str| env(name).is_some();
+    has(&job_variable(PLACEMENT_ENV))
+        || has("SLURM_JOB_GPUS")
+        || has(&job_variable(REQUEST_ENV))
+        || env("SLURM_JOB_UID").is_some_and(|uid| uid == "0")
+}
+
 /// Takes everything back. What could not be taken back is logged; the next reconciliation or prolog tries again.
 pub(crate) fn epilog(
     spank: &Spank<'_>,
@@ -208,8 +219,7 @@ pub(crate) fn epilog(
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Result<(), Unfit> {
     let begin = Instant::now();
-    let ours = env(&job_variable(PLACEMENT_ENV)).is_some() || env("SLURM_JOB_GPUS").is_some();
-    if !ours {
+    if !may_have_something(env) {
         return Ok(());
     }
     let job = spank.job_id()?;
@@ -272,6 +282,19 @@ fn refuse(node: &ThisNode, context: &JobContext, why: &str) -> Result<(), Unfit>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_epilog_gives_back_what_slurmctld_has_forgotten() {
+        let of = |vars: &[(&str, &str)]| {
+            may_have_something(&|name| vars.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned()))
+        };
+        let user = ("SLURM_JOB_UID", "1001");
+        assert!(of(&[user, ("SPANK_TESSERA_PLACEMENT", "v1 job=1;n1=whole:0")]));
+        assert!(of(&[user, ("SLURM_JOB_GPUS", "0")]));
+        assert!(of(&[("SLURM_JOB_UID", "0")]), "slurmctld does not know the job");
+        assert!(of(&[user, ("SPANK_TESSERA_REQUEST", "v1 iso=mig")]), "nor that it has begun");
+        assert!(!of(&[user]), "a job without GPUs");
+    }
 
     #[test]
     fn the_reason_is_slurmctlds() {

@@ -35,3 +35,21 @@ fn a_short_run_of_chaos_breaks_no_rule() {
     // The run ends with the fault that is in force at the fiftieth job.
     assert!(last.starts_with(&format!("chaos: seed 6, {series}: 50 jobs, ")), "{}", done.stdout);
 }
+
+#[test]
+fn a_run_that_meets_a_violation_says_so_and_fails() {
+    let series = lab::Slurm::by_default().unwrap().release.series;
+    let args = ["chaos", "--minutes", "0", "--forge", "--slurm", series];
+    let done = run(Command::new(xtask()).args(args)).unwrap();
+    assert_eq!(done.code, Some(1), "{}{}", done.stdout, done.stderr);
+    let found = done
+        .stdout
+        .lines()
+        .filter(|line| line.starts_with("chaos: violation: two owners: jobs 9001 and 9002"));
+    assert_eq!(found.count(), 1, "{}", done.stdout);
+    let last = done.stdout.lines().last().unwrap();
+    assert!(
+        last.starts_with(&format!("chaos: seed 1, {series}: 0 jobs, 0 faults, 1 violations, ")),
+        "{last}"
+    );
+}

@@ -109,6 +109,29 @@ fn jobs_begun_again_without_a_prolog_get_their_instances() {
 }
 
 #[test]
+fn what_a_forgotten_job_has_is_given_back_when_it_is_aborted() {
+    with(|cluster| {
+        let held = cluster.sbatch(User::Alice, &["-H", "-w", "n1"], LOOK).unwrap();
+        let then = snapshot(cluster, held);
+        let running = cluster.sbatch(User::Alice, &MIG, "exec sleep 600").unwrap();
+        cluster.wait_running(running).unwrap();
+        forget(cluster, &then);
+        wait_for("the epilog to give back what the job had", PATIENCE, || {
+            let log = std::fs::read(cluster.layout().log("slurmd-n1")).unwrap();
+            let log = String::from_utf8_lossy(&log);
+            if log.contains(&format!("tessera: job {running} on n1: given back in ")) {
+                return Ok(());
+            }
+            Err(format!("{:?}", cluster.leftovers()))
+        })
+        .unwrap();
+        cluster.run(User::Root, "scancel", &[&held.to_string()]).unwrap();
+        cluster.wait_idle().unwrap();
+        cluster.assert_clean().unwrap();
+    });
+}
+
+#[test]
 fn what_a_forgotten_job_has_is_given_back_by_the_health_check() {
     with(|cluster| {
         let (uid, gid) = User::Alice.ids().unwrap();

@@ -4,12 +4,9 @@
 
 mod common;
 
-use common::{builder, variable, with};
+use common::{AT_ONCE, builder, variable, with};
 use lab::config::Templates;
 use lab::{Cluster, Job, JobId, User, device_cgroups};
-
-/// Both clusters start a batch job as soon as it is submitted.
-const AT_ONCE: &str = "SchedulerParameters=batch_sched_delay=0,sched_min_interval=0";
 
 /// A cluster whose nodes have names of their own, in Slurm's device cgroup where the machine has one.
 fn cluster(prefix: &str, stock: bool) -> Cluster {

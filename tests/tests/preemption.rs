@@ -42,7 +42,8 @@ fn victims(cluster: &Cluster, low: &[JobId], options: &[&str]) -> Vec<JobId> {
 }
 
 fn fewest_jobs_go(release: Release) {
-    let cluster = common::builder().slurm(release).slurm_conf(PARTITIONS).start().unwrap();
+    let cluster =
+        common::builder().slurm(release).slurm_conf(PARTITIONS).slurm_conf(common::AT_ONCE).start().unwrap();
     // Slurm takes the oldest first, of jobs of one partition. Three of these make room together, the youngest alone.
     let low = fill(&cluster, &[("mig:2g.20gb", 9), ("mig:7g.80gb", 1)]);
     let gone = victims(&cluster, &low, &["--gpu-isolation=mig:7g.80gb"]);

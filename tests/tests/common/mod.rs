@@ -15,6 +15,9 @@ use protocol::AdminComment;
 /// `KillWait` it also sets when slurmctld repeats to a returned slurmd what to end: after 65 s.
 pub(crate) const STALLS: &str = "MessageTimeout=30\nKillWait=5";
 
+/// slurmctld looks for a batch job's place within a second of its submission. Its own way is up to three seconds.
+pub(crate) const AT_ONCE: &str = "SchedulerParameters=batch_sched_delay=0,sched_min_interval=0";
+
 /// A builder whose cluster ends with the test's process, however the process ends.
 pub(crate) fn builder() -> Builder {
     let guard = vec![env!("CARGO_BIN_EXE_cluster-guard").to_owned()];

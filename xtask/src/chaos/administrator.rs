@@ -80,12 +80,12 @@ impl Run<'_> {
                 continue;
             }
             let excused = self.past.iter().map(|(fault, _)| fault).chain(&self.fault).any(leaves_phantoms);
-            let what = if excused {
-                "job running without a process"
+            if excused {
+                self.outcome.stock("job running without a process")?;
             } else {
-                "job running without a process, unasked"
-            };
-            self.outcome.stock(what)?;
+                let what = "RUNNING, and no fault explains that it has no process";
+                self.violation(Finding::new("job without a process", format!("job {id}"), what))?;
+            }
             self.outcome.say(&format!("  job {id} has no process: cancelled"))?;
             self.cluster.run(User::Root, "scancel", &[&id.to_string()])?;
             self.phantoms.insert(id, Instant::now());

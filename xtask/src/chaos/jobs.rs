@@ -1,6 +1,7 @@
 //! What becomes of jobs: they have what they were promised, use it, and end as they should.
 
 use std::fs;
+use std::time::Duration;
 
 use lab::command::run;
 use lab::{HarnessError, User};
@@ -9,11 +10,14 @@ use serde_json::Value;
 use super::check::{Finding, Reality, broken_promise};
 use super::run::Run;
 use super::seen::{Job, Seen, Task, name_of};
-use super::wounds::{is_unmanaged, may_fail_jobs, silences_driver};
+use super::wounds::{may_fail_job, silences_driver};
 use crate::command::TaskError;
 
 /// How much memory each process takes on its GPU.
 const MEMORY_MIB: &str = "500";
+
+/// A job that asked the driver before a fault was mended has written its answer after this time.
+const REPORT: Duration = Duration::from_secs(10);
 
 /// States of jobs that did not do what their scripts say.
 const FAILED: [&str; 3] = ["FAILED", "BOOT_FAIL", "OUT_OF_MEMORY"];
@@ -22,10 +26,10 @@ impl Run<'_> {
     /// Looks at reports and at ended jobs.
     pub(super) fn jobs(&mut self, seen: &Seen) -> Result<(), TaskError> {
         self.promises()?;
-        let excused = self.recent().any(may_fail_jobs);
         for job in seen.jobs.iter().filter(|job| FAILED.contains(&job.state.as_str())) {
             // slurmctld keeps a record of a submission that it refused.
-            let is_refused = job.reason == "BadConstraints";
+            let is_refused = job.reason == "BadConstraints" && job.nodes.is_empty();
+            let excused = self.met(job).any(|fault| may_fail_job(fault, &job.nodes));
             if self.failed.insert((job.id, job.order)) && !excused && !is_refused {
                 let finding = self.failure(job);
                 self.violation(finding)?;
@@ -53,17 +57,8 @@ impl Run<'_> {
     pub(super) fn promises(&mut self) -> Result<(), TaskError> {
         for report in self.reports.fresh() {
             let Some(order) = self.orders.iter().find(|order| order.number == report.order) else { continue };
-            let is = |what: fn(&super::plan::Fault, &str) -> bool| {
-                self.recent().any(|fault| what(fault, &report.node))
-            };
-            let reality =
-                Reality { gpus: self.devices.count(&report.node), driver_is_ill: is(silences_driver) };
-            if is(is_unmanaged) {
-                self.unmanaged.insert(report.order);
-            }
-            if self.unmanaged.contains(&report.order) {
-                continue;
-            }
+            let driver_is_ill = self.within(REPORT).any(|fault| silences_driver(fault, &report.node));
+            let reality = Reality { gpus: self.devices.count(&report.node), driver_is_ill };
             if let Some(finding) = broken_promise(&report, order.kind(), reality) {
                 self.violation(finding)?;
             }

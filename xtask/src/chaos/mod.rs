@@ -5,6 +5,7 @@
 
 mod administrator;
 mod check;
+mod forge;
 mod jobs;
 mod kill;
 mod outcome;
@@ -20,9 +21,11 @@ mod wounds;
 use std::path::PathBuf;
 
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 use slurm_releases::Release;
 
 use crate::command::TaskError;
+use plan::fault::NAMES;
 
 /// Options of `cargo xtask chaos`.
 #[derive(Args)]
@@ -31,7 +34,7 @@ pub(crate) struct Chaos {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// For how long faults begin; the end, in which all jobs end, comes afterwards
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(..=100_000))]
     minutes: u64,
     /// End after this many submissions, even before the time is over
     #[arg(long)]
@@ -40,7 +43,7 @@ pub(crate) struct Chaos {
     #[arg(long, default_value_t = Release::MACHINE)]
     slurm: Release,
     /// Leave out faults of this name, such as `broken-file`; the rest of the sequence stays the same
-    #[arg(long)]
+    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(NAMES), hide_possible_values = true)]
     without: Vec<String>,
     /// Print the sequence and start nothing
     #[arg(long)]
@@ -48,6 +51,9 @@ pub(crate) struct Chaos {
     /// Where the cluster's files go and stay; without it, they stay only if something is wrong
     #[arg(long)]
     dir: Option<PathBuf>,
+    /// Begin with two forged jobs on one GPU, to see that a run finds them
+    #[arg(long, hide = true)]
+    forge: bool,
 }
 
 /// Runs it. False if a rule was broken.

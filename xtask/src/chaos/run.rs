@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use lab::Cluster;
 
@@ -12,7 +12,7 @@ use super::check::{Devices, Finding, Patience, disagreements, two_owners};
 use super::outcome::{Outcome, print};
 use super::plan::{Event, Fault, Order, Plan};
 use super::seen::report::Reports;
-use super::seen::{Seen, Task, look, scan};
+use super::seen::{Job, Seen, look, scan};
 use super::start::start;
 use super::strike::{Wound, mend, strike};
 use super::submit::Submission;
@@ -25,11 +25,29 @@ pub(super) const SETTLE: Duration = Duration::from_secs(150);
 /// A prolog that has met a fault may end this long after the fault.
 const LATE: Duration = Duration::from_secs(60);
 
+/// A job that begins this long after a fault was mended does not meet it any more.
+const AT_ONCE: Duration = Duration::from_secs(5);
+
 /// After this time a line says what is waited for.
 pub(super) const SLOW: Duration = Duration::from_secs(45);
 
 /// Between two looks at the jobs' processes.
 const SAMPLE: Duration = Duration::from_millis(300);
+
+/// When a fault was mended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mended {
+    moment: Instant,
+    /// Seconds since 1970, to compare with what Slurm says of jobs.
+    second: u64,
+}
+
+impl Mended {
+    fn now() -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self { moment: Instant::now(), second: since.as_secs() }
+    }
+}
 
 /// A run in progress.
 pub(super) struct Run<'a> {
@@ -42,7 +60,7 @@ pub(super) struct Run<'a> {
     /// The fault in force, until everything has settled after it.
     pub(super) fault: Option<Fault>,
     /// Those since the last rest, and when each was mended.
-    pub(super) past: Vec<(Fault, Instant)>,
+    pub(super) past: Vec<(Fault, Mended)>,
     wound: Wound,
     /// Until when a daemon that does not run is our doing.
     daemon_is_ours: bool,
@@ -57,8 +75,6 @@ pub(super) struct Run<'a> {
     pub(super) on_gpus: BTreeSet<(i32, u64)>,
     /// Jobs that have failed, so that each is told once.
     pub(super) failed: BTreeSet<(u32, Option<u32>)>,
-    /// Orders whose jobs began on a node that was left to Slurm.
-    pub(super) unmanaged: BTreeSet<u32>,
     /// Nothing has happened since the last rest.
     is_rested: bool,
 }
@@ -84,7 +100,6 @@ pub(super) fn run(chaos: &Chaos) -> Result<bool, TaskError> {
         submissions: Vec::new(),
         on_gpus: BTreeSet::new(),
         failed: BTreeSet::new(),
-        unmanaged: BTreeSet::new(),
         is_rested: false,
     };
     run.outcome.say(&format!(
@@ -106,6 +121,9 @@ impl Run<'_> {
     fn play(&mut self) -> Result<(), TaskError> {
         // A job may report what it has before the first look after a fault.
         self.devices.learn(&look(&self.cluster)?);
+        if self.chaos.forge {
+            self.forge()?;
+        }
         let begin = Instant::now();
         let limit = Duration::from_secs(self.chaos.minutes * 60);
         for step in Plan::new(self.chaos.seed) {
@@ -155,7 +173,7 @@ impl Run<'_> {
         self.promises()?;
         if let Some(fault) = &self.fault {
             mend(&mut self.cluster, fault, &self.wound)?;
-            self.past.push((fault.clone(), Instant::now()));
+            self.past.push((fault.clone(), Mended::now()));
         }
         self.daemon_is_ours = false;
         self.answers(true)
@@ -180,11 +198,7 @@ impl Run<'_> {
         let (tasks, ..) = scan(&self.cluster);
         self.use_gpus(&tasks)?;
         for finding in two_owners(&tasks, &self.devices) {
-            // A task may have ended before the other began, while /proc was read.
-            let alive: Vec<Task> = tasks.iter().filter(|task| is_alive(task)).cloned().collect();
-            if two_owners(&alive, &self.devices).contains(&finding) {
-                self.violation(finding)?;
-            }
+            self.violation(finding)?;
         }
         self.cluster.reap();
         if !self.daemon_is_ours {
@@ -208,8 +222,21 @@ impl Run<'_> {
 
     /// The fault in force, and those whose effects may still come.
     pub(super) fn recent(&self) -> impl Iterator<Item = &Fault> + Clone {
-        let late = self.past.iter().filter(|(_, mended)| mended.elapsed() < LATE);
+        self.within(LATE)
+    }
+
+    /// The fault in force, and those mended no longer ago than this.
+    pub(super) fn within(&self, time: Duration) -> impl Iterator<Item = &Fault> + Clone {
+        let late = self.past.iter().filter(move |(_, mended)| mended.moment.elapsed() < time);
         late.map(|(fault, _)| fault).chain(&self.fault)
+    }
+
+    /// Those of the recent faults that a job has met: it began before they were mended, or at once afterwards.
+    pub(super) fn met(&self, job: &Job) -> impl Iterator<Item = &Fault> {
+        let start = job.start.unwrap_or(0);
+        let late = self.past.iter().filter(|(_, mended)| mended.moment.elapsed() < LATE);
+        let met = late.filter(move |(_, mended)| start <= mended.second + AT_ONCE.as_secs());
+        met.map(|(fault, _)| fault).chain(&self.fault)
     }
 
     pub(super) fn violation(&mut self, finding: Finding) -> Result<(), TaskError> {
@@ -254,9 +281,4 @@ impl Run<'_> {
             self.watch(Duration::from_millis(700))?;
         }
     }
-}
-
-/// Whether a task still is the same process.
-fn is_alive(task: &Task) -> bool {
-    lab::process::Started::of("task", task.pid).is_some_and(|now| now.since == task.since && now.is_alive())
 }

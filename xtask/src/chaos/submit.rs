@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use lab::{Cluster, User};
 
+use super::check::Finding;
 use super::plan::{Manner, Order};
 use super::run::Run;
 use super::seen::name_of;
 use super::strike::user_of;
+use super::wounds::may_refuse;
 use crate::command::{TaskError, at};
 
 /// A submission under way.
@@ -66,6 +68,10 @@ impl Run<'_> {
                 let text = String::from_utf8_lossy(&done.stderr).into_owned();
                 let why = text.lines().next().unwrap_or_default();
                 self.outcome.say(&format!("  order {} ({}) refused: {why}", one.order, one.kind))?;
+                if !self.recent().any(|fault| may_refuse(fault, &text)) {
+                    let subject = format!("order {} ({})", one.order, one.kind);
+                    self.violation(Finding::new("refused", subject, why))?;
+                }
             } else if let Some(ms) = one.cancel_after {
                 sleep(Duration::from_millis(ms.into()));
                 let job = String::from_utf8_lossy(&done.stdout).into_owned();

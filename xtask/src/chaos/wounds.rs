@@ -1,6 +1,6 @@
 //! What a fault may lead to without anything being wrong.
 
-use super::plan::{Daemon, Driver, Fault, File, Work};
+use super::plan::{Daemon, Driver, Fault, File, Node, Work};
 
 /// Reasons for which Slurm drains nodes without us (docs/operations.md, "After slurmctld was killed").
 const STOCK: [&str; 3] = ["Duplicate jobid", "Kill task failed", "Not responding"];
@@ -72,24 +72,37 @@ pub(super) fn silences_driver(fault: &Fault, node: &str) -> bool {
     matches!(fault, Fault::Driver(at, _, Driver::Lost | Driver::ListTimeout) if at.name() == node)
 }
 
-/// Whether jobs may fail without anybody being at fault but the fault.
-pub(super) fn may_fail_jobs(fault: &Fault) -> bool {
+/// Whether a job with these nodes may fail without anybody being at fault but the fault.
+pub(super) fn may_fail_job(fault: &Fault, nodes: &[String]) -> bool {
+    let had = |node: &Node| nodes.iter().any(|name| name == node.name());
     match fault {
-        Fault::Driver(_, _, what) => *what != Driver::Slow,
-        Fault::Down(_)
-        | Fault::Kill(_)
-        | Fault::Takeover { killed: true }
-        | Fault::KillStep(..)
-        | Fault::KillWork(..)
-        | Fault::KillMps(..)
-        | Fault::DiskFull(_) => true,
+        Fault::Driver(_, _, Driver::Slow) => false,
+        Fault::Driver(node, ..)
+        | Fault::Down(node)
+        | Fault::Kill(Daemon::Slurmd(node))
+        | Fault::KillStep(node, _)
+        | Fault::KillWork(node, _)
+        | Fault::KillMps(node, _)
+        | Fault::DiskFull(node) => had(node),
+        Fault::Kill(Daemon::Slurmctld) | Fault::Takeover { killed: true } => true,
         _ => false,
     }
 }
 
-/// Whether tessera.toml does not describe this node, so that Slurm alone decides there.
-pub(super) fn is_unmanaged(fault: &Fault, node: &str) -> bool {
-    *fault == Fault::Reconfigure(File::Shrunken) && node == "n2"
+/// What sbatch says of a job that no nodes could ever serve.
+const IMPOSSIBLE: &str = "Requested node configuration is not available";
+
+/// Whether a submission may be refused with these words.
+pub(super) fn may_refuse(fault: &Fault, words: &str) -> bool {
+    match fault {
+        // docs/slurm-quirks.md, "A second slurmctld"; some jobs need the node that is missing in the file.
+        Fault::Takeover { .. } | Fault::Reconfigure(File::Shrunken) => true,
+        // slurmctld is away for a moment; 24.11 replaces itself to read its files.
+        Fault::Kill(Daemon::Slurmctld) | Fault::Restart(Daemon::Slurmctld) | Fault::Reconfigure(_) => {
+            !words.contains(IMPOSSIBLE)
+        }
+        _ => false,
+    }
 }
 
 /// Whether Slurm may afterwards take jobs for running that are over, until somebody tells it.
@@ -105,8 +118,27 @@ pub(super) fn leaves_phantoms(fault: &Fault) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan::Node;
     use super::*;
+
+    #[test]
+    fn a_fault_excuses_failures_on_its_own_node_only() {
+        let kill = Fault::Kill(Daemon::Slurmd(Node(0)));
+        let on = |name: &str| vec![name.to_owned()];
+        assert!(may_fail_job(&kill, &on("n1")));
+        assert!(!may_fail_job(&kill, &on("n2")));
+        assert!(may_fail_job(&Fault::Kill(Daemon::Slurmctld), &on("n2")));
+        assert!(!may_fail_job(&Fault::Driver(Node(1), None, Driver::Slow), &on("n2")));
+        assert!(!may_fail_job(&Fault::Clock(None, 60), &on("n2")));
+    }
+
+    #[test]
+    fn a_refusal_has_to_have_a_reason() {
+        let kill = Fault::Kill(Daemon::Slurmctld);
+        assert!(may_refuse(&kill, "sbatch: error: Batch job submission failed: Connection reset by peer"));
+        assert!(!may_refuse(&kill, &format!("sbatch: error: Batch job submission failed: {IMPOSSIBLE}")));
+        assert!(may_refuse(&Fault::Takeover { killed: false }, IMPOSSIBLE));
+        assert!(!may_refuse(&Fault::Drain(Node(0)), IMPOSSIBLE));
+    }
 
     #[test]
     fn a_drain_has_to_have_a_reason() {

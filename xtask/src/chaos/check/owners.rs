@@ -48,7 +48,13 @@ impl Devices {
     }
 }
 
-/// Pairs of live tasks of different jobs with a device in common. Jobs of one user may share one through MPS.
+/// Whether both lived at one time. A task that ended while `/proc` was read, before the other began, did not.
+fn lived_together(a: &Task, b: &Task) -> bool {
+    a.since < b.seen && b.since < a.seen
+}
+
+/// Pairs of tasks of different jobs that lived at one time with a device in common, even if one has ended since. Jobs of one
+/// user may share one through MPS.
 pub(in crate::chaos) fn two_owners(tasks: &[Task], devices: &Devices) -> Vec<Finding> {
     let mut found = Vec::new();
     for (at, a) in tasks.iter().enumerate() {
@@ -56,7 +62,7 @@ pub(in crate::chaos) fn two_owners(tasks: &[Task], devices: &Devices) -> Vec<Fin
             // A job id alone does not tell: a slurmctld that was killed gives one twice.
             let same_job = (a.job, a.order) == (b.job, b.order);
             let share = a.mps.is_some() && a.mps == b.mps && a.uid == b.uid;
-            if same_job || share || a.node != b.node {
+            if same_job || share || a.node != b.node || !lived_together(a, b) {
                 continue;
             }
             let uuids = |task: &Task| -> Vec<String> {

@@ -53,6 +53,7 @@ fn healthy() -> Seen {
     let task = |job, uid, device: &str| Task {
         pid: 100 + i32::try_from(job).unwrap(),
         since: 1,
+        seen: 2,
         uid,
         job,
         order: Some(job),
@@ -137,6 +138,15 @@ fn two_jobs_with_one_device_are_found() {
     };
     assert!(!share(BOB).contains(&"two owners"));
     assert!(share(ALICE).contains(&"two owners"));
+    // One had ended when the other began; one has ended since, but they had lived together.
+    let times = |since, seen| {
+        broken(|seen_all| {
+            let task = Task { since, seen, ..other("GPU-1") };
+            seen_all.tasks.push(task);
+        })
+    };
+    assert!(!times(2, 9).contains(&"two owners"));
+    assert!(times(1, 9).contains(&"two owners"));
     // A slurmctld that was killed gives a job id twice.
     let again = broken(|seen| {
         let mut task = seen.tasks[1].clone();

@@ -16,6 +16,42 @@ impl Node {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::chaos) struct Pick(pub(in crate::chaos) u32);
 
+/// The names of all faults, for `--without`.
+pub(in crate::chaos) const NAMES: [&str; 32] = [
+    "cancel",
+    "cancel-young",
+    "cancel-all",
+    "requeue",
+    "hold",
+    "time-limit",
+    "drain",
+    "down",
+    "kill-slurmctld",
+    "kill-slurmd",
+    "restart-slurmctld",
+    "restart-slurmd",
+    "takeover",
+    "failover",
+    "kill-slurmstepd",
+    "kill-prolog",
+    "kill-epilog",
+    "kill-reconcile",
+    "kill-mps",
+    "reconfigure",
+    "changed-file",
+    "broken-file",
+    "shrunken-file",
+    "busy-destroy",
+    "out-of-resources",
+    "no-permission",
+    "list-timeout",
+    "gpu-lost",
+    "slow",
+    "disk-full",
+    "clock-forward",
+    "clock-back",
+];
+
 /// One thing that goes wrong.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::chaos) enum Fault {

@@ -16,6 +16,8 @@ pub(in crate::chaos) struct Task {
     pub(in crate::chaos) pid: i32,
     /// Start time, in clock ticks since boot.
     pub(in crate::chaos) since: u64,
+    /// It was alive after this time, in clock ticks since boot.
+    pub(in crate::chaos) seen: u64,
     pub(in crate::chaos) uid: u32,
     pub(in crate::chaos) job: u32,
     pub(in crate::chaos) order: Option<u32>,
@@ -60,16 +62,25 @@ pub(in crate::chaos) fn scan(cluster: &Cluster) -> (Vec<Task>, Vec<MpsDaemon>, V
         if uid == 0 && !is_mps {
             continue;
         }
+        let now = ticks();
         let environment = environment(&entry.path());
         if is_mps {
             daemons.extend(mps_daemon(pid, uid, &environment, &mark));
         } else {
             let is_script = ["slurm_script", "sh"].contains(&comm.trim());
             let found = task(pid, uid, &environment, &mark);
-            tasks.extend(found.map(|task| Task { is_script, ..task }));
+            tasks.extend(found.map(|task| Task { is_script, seen: now, ..task }));
         }
     }
     (tasks, daemons, step_daemons(dir))
+}
+
+/// Now, in clock ticks since boot: hundredths of a second, as `/proc/PID/stat` has them.
+fn ticks() -> u64 {
+    let text = fs::read_to_string("/proc/uptime").unwrap_or_default();
+    let digits: String =
+        text.split(' ').next().unwrap_or_default().chars().filter(char::is_ascii_digit).collect();
+    digits.parse().unwrap_or(0)
 }
 
 type Environment = BTreeMap<String, String>;
@@ -92,6 +103,7 @@ fn task(pid: i32, uid: u32, environment: &Environment, mark: &str) -> Option<Tas
     Some(Task {
         pid,
         since: Started::of("task", pid)?.since,
+        seen: 0,
         uid,
         job: get("SLURM_JOB_ID")?.parse().ok()?,
         order: get("SLURM_JOB_NAME").and_then(order_of),

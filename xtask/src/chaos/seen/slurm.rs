@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use lab::command::run;
 use lab::{Cluster, HarnessError, User};
 
 /// A job, as scontrol shows it.
@@ -16,6 +17,8 @@ pub(in crate::chaos) struct Job {
     pub(in crate::chaos) reason: String,
     /// Nodes it has or had.
     pub(in crate::chaos) nodes: Vec<String>,
+    /// When it began or would begin, in seconds since 1970; `None` if Slurm does not know.
+    pub(in crate::chaos) start: Option<u64>,
 }
 
 impl Job {
@@ -41,7 +44,9 @@ pub(in crate::chaos) fn order_of(name: &str) -> Option<u32> {
 
 /// All jobs that slurmctld knows.
 pub(super) fn jobs(cluster: &Cluster) -> Result<Vec<Job>, HarnessError> {
-    let out = cluster.run(User::Root, "scontrol", &["-a", "-o", "show", "job"])?.ok()?;
+    let mut command = cluster.command(User::Root, "scontrol")?;
+    command.env("SLURM_TIME_FORMAT", "%s").args(["-a", "-o", "show", "job"]);
+    let out = run(&mut command)?.ok()?;
     Ok(out.lines().filter_map(job).collect())
 }
 
@@ -59,6 +64,7 @@ fn job(line: &str) -> Option<Job> {
         state: get("JobState=").to_owned(),
         reason: get("Reason=").to_owned(),
         nodes: node_list(get("NodeList=")),
+        start: get("StartTime=").parse().ok(),
     })
 }
 
@@ -95,7 +101,7 @@ mod tests {
     #[test]
     fn a_line_of_scontrol_is_read() {
         let line = "JobId=14 ArrayJobId=13 JobName=chaos7 UserId=tessera-bob(1002) GroupId=x(1002) JobState=RUNNING \
-                    Reason=None ReqNodeList=(null) NodeList=n[1-2] BatchHost=n1";
+                    Reason=None StartTime=1700000000 ReqNodeList=(null) NodeList=n[1-2] BatchHost=n1";
         let expected = Job {
             id: 14,
             order: Some(7),
@@ -103,6 +109,7 @@ mod tests {
             state: "RUNNING".to_owned(),
             reason: "None".to_owned(),
             nodes: vec!["n1".to_owned(), "n2".to_owned()],
+            start: Some(1_700_000_000),
         };
         assert_eq!(job(line), Some(expected));
         assert_eq!(node_list("(null)"), Vec::<String>::new());

@@ -73,7 +73,7 @@ fn the_guardian_ends_a_cluster_whose_starter_is_gone() {
 fn only_places_differ_from_the_shipped_files() {
     let cluster = common::builder().stock(true).lay_out().unwrap();
     let shipped = Templates::shipped().unwrap();
-    let written = std::fs::read_to_string(cluster.layout().etc("slurm.conf")).unwrap();
+    let written = fs::read_to_string(cluster.layout().etc("slurm.conf")).unwrap();
     assert_eq!(foreign_paths(&written, cluster.layout().dir()), Vec::<String>::new());
     let keys = |text: &str| -> Vec<String> {
         let lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());

@@ -4,7 +4,7 @@
  * clock and by how much the host's clock has differed since. Every process maps it, so the clock moves in all of them at once.
  * The monotonic clocks stay as they are. A file's times are those that the host's clock showed when the kernel noted them.
  *
- * A wait that has begun ends when it would have ended without the step. (The kernel would end it by the new time.) */
+ * A wait or timer that has begun ends when it would have ended without the step. (The kernel would end it by the new time.) */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -34,6 +34,7 @@ struct steps {
 
 static const struct steps *steps;
 static int (*real_gettime)(clockid_t, struct timespec *);
+static int (*real_timer)(timer_t, int, const struct itimerspec *, struct itimerspec *);
 static int (*real_wait)(pthread_cond_t *, pthread_mutex_t *, const struct timespec *);
 
 __attribute__((constructor)) static void map_steps(void)
@@ -42,6 +43,7 @@ __attribute__((constructor)) static void map_steps(void)
 	char path[4096];
 
 	real_gettime = dlsym(RTLD_NEXT, "clock_gettime");
+	real_timer = dlsym(RTLD_NEXT, "timer_settime");
 	real_wait = dlvsym(RTLD_NEXT, "pthread_cond_timedwait", "GLIBC_2.3.2");
 	if (!dladdr((void *)map_steps, &own) || !own.dli_fname || strlen(own.dli_fname) + 8 > sizeof(path))
 		return;
@@ -115,6 +117,15 @@ int pthread_cond_timedwait(pthread_cond_t *restrict cond, pthread_mutex_t *restr
 	if (!(cond->__data.__wrefs & 2))
 		real.tv_sec -= last_offset();
 	return real_wait(cond, mutex, &real);
+}
+
+int timer_settime(timer_t timer, int flags, const struct itimerspec *restrict value, struct itimerspec *restrict old)
+{
+	struct itimerspec real = *value;
+	/* An absolute time of the wall clock, or of TAI. No monotonic clock shows as much: that is 30 years. */
+	if ((flags & TIMER_ABSTIME) && real.it_value.tv_sec > 1000000000)
+		real.it_value.tv_sec -= last_offset();
+	return real_timer ? real_timer(timer, flags, &real, old) : (errno = ENOSYS, -1);
 }
 
 static int shift_stat(int rc, struct stat *out)

@@ -131,10 +131,21 @@ pub(super) fn mend(cluster: &mut Cluster, fault: &Fault, wound: &Wound) -> Resul
         }
         // What a killed prolog left, doctor tells, and the administrator reconciles.
         Fault::KillWork(node, _) => reconcile(cluster, node.name())?,
-        Fault::Clock(node, _) => set_clock(cluster, *node, 0)?,
+        Fault::Clock(node, seconds) => {
+            set_clock(cluster, *node, 0)?;
+            if node.is_none() && *seconds > 0 {
+                // docs/slurm-quirks.md, "A clock that is set back".
+                stop(cluster, &lab::Daemon::Slurmctld)?;
+                cluster.start(&lab::Daemon::Slurmctld)?;
+            }
+        }
         _ => {}
     }
-    answers(cluster)?;
+    // A slurmctld that has ended by itself is told of at the next look, and started again.
+    cluster.reap();
+    if cluster.process(&lab::Daemon::Slurmctld).is_some() {
+        answers(cluster)?;
+    }
     for job in &wound.cancel {
         cluster.run(User::Root, "scancel", &[&job.to_string()])?;
     }
@@ -197,7 +208,12 @@ fn take_over(cluster: &mut Cluster, killed: bool) -> Result<String, HarnessError
 
 /// Waits until slurmctld answers.
 fn answers(cluster: &Cluster) -> Result<(), HarnessError> {
+    let first = cluster.process(&lab::Daemon::Slurmctld);
     let waited = wait_for("slurmctld to answer", ANSWER, || {
+        // It has ended by itself meanwhile.
+        if first.as_ref().is_some_and(|process| !process.is_alive()) {
+            return Ok(());
+        }
         let done = cluster.run(User::Root, "sinfo", &["-h"]).map_err(|error| format!("{error:?}"))?;
         if done.code == Some(0) { Ok(()) } else { Err(done.stderr) }
     });

@@ -201,15 +201,28 @@ fn mark_unfit(node: &ThisNode, why: &str, env: &dyn Fn(&str) -> Option<String>) 
     }
 }
 
-/// Whether a job may be in the journal, by its epilog's environment. A slurmctld that was killed may have forgotten the job, or
-/// its start. When a node tells it of such a job, it has it aborted: the epilog then gets no placement and no GPUs, at most what
-/// the job had asked for, and user 0 for a job that slurmctld does not know.
-fn may_have_something(env: &dyn Fn(&str) -> Option<String>) -> bool {
+/// What an epilog's environment says of its job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    /// It had no GPUs.
+    WithoutGpus,
+    /// It had GPUs.
+    WithGpus,
+    /// slurmctld does not say what it had. One that was killed may have forgotten the job, or that it began, and has it aborted
+    /// when a node tells of it: the epilog then gets no placement and no GPUs, but at most the job's request, and user 0 for a
+    /// job that slurmctld does not know.
+    Forgotten,
+}
+
+fn ended(env: &dyn Fn(&str) -> Option<String>) -> Ended {
     let has = |name: &str| env(name).is_some();
-    has(&job_variable(PLACEMENT_ENV))
-        || has("SLURM_JOB_GPUS")
-        || has(&job_variable(REQUEST_ENV))
-        || env("SLURM_JOB_UID").is_some_and(|uid| uid == "0")
+    if has(&job_variable(PLACEMENT_ENV)) || has("SLURM_JOB_GPUS") {
+        Ended::WithGpus
+    } else if has(&job_variable(REQUEST_ENV)) || env("SLURM_JOB_UID").is_some_and(|uid| uid == "0") {
+        Ended::Forgotten
+    } else {
+        Ended::WithoutGpus
+    }
 }
 
 /// Takes everything back. What could not be taken back is logged; the next reconciliation or prolog tries again.
@@ -219,7 +232,8 @@ pub(crate) fn epilog(
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Result<(), Unfit> {
     let begin = Instant::now();
-    if !may_have_something(env) {
+    let ended = ended(env);
+    if ended == Ended::WithoutGpus {
         return Ok(());
     }
     let job = spank.job_id()?;
@@ -234,6 +248,11 @@ pub(crate) fn epilog(
         }
     };
     args.env_on(&node.name).for_each(|(name, value)| set_env(name, &value));
+    if ended == Ended::Forgotten {
+        // slurmctld may have given its number to another job, which may have begun here meanwhile.
+        start_reconcile::if_journalled(args, &node, JobId(job));
+        return Ok(());
+    }
     let released =
         gpu_node::release(&node.settings, JobId(job)).map_err(|source| Unfit::Node { job, source })?;
     for problem in &released.problems {
@@ -284,16 +303,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_epilog_gives_back_what_slurmctld_has_forgotten() {
+    fn an_epilog_tells_a_forgotten_job_from_one_without_gpus() {
         let of = |vars: &[(&str, &str)]| {
-            may_have_something(&|name| vars.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned()))
+            ended(&|name| vars.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned()))
         };
-        let user = ("SLURM_JOB_UID", "1001");
-        assert!(of(&[user, ("SPANK_TESSERA_PLACEMENT", "v1 job=1;n1=whole:0")]));
-        assert!(of(&[user, ("SLURM_JOB_GPUS", "0")]));
-        assert!(of(&[("SLURM_JOB_UID", "0")]), "slurmctld does not know the job");
-        assert!(of(&[user, ("SPANK_TESSERA_REQUEST", "v1 iso=mig")]), "nor that it has begun");
-        assert!(!of(&[user]), "a job without GPUs");
+        let (user, request) = (("SLURM_JOB_UID", "1001"), ("SPANK_TESSERA_REQUEST", "v1 iso=mig"));
+        assert_eq!(of(&[user, request, ("SPANK_TESSERA_PLACEMENT", "v1 job=1;n1=whole:0")]), Ended::WithGpus);
+        assert_eq!(of(&[user, ("SLURM_JOB_GPUS", "0")]), Ended::WithGpus);
+        assert_eq!(of(&[("SLURM_JOB_UID", "0"), ("SLURM_JOB_GPUS", "0")]), Ended::WithGpus);
+        assert_eq!(of(&[("SLURM_JOB_UID", "0")]), Ended::Forgotten);
+        assert_eq!(of(&[user, request]), Ended::Forgotten);
+        assert_eq!(of(&[user]), Ended::WithoutGpus);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use geometry::JobId;
 use gpu_node::JobContext;
 use plugin_rt::log;
 
@@ -18,6 +19,13 @@ pub(crate) fn if_forgotten(args: &Args, node: &ThisNode, context: &JobContext) {
     if let Some(live) = &context.live
         && gpu_node::seems_forgotten(&node.settings, context.job, live, FORGOTTEN_AFTER)
     {
+        start(args, Some(&node.name), &["--if-dead"], Errors::Nowhere);
+    }
+}
+
+/// slurmctld has forgotten a job: lets the command ask Slurm, without waiting for it, whether what the job has is given back.
+pub(crate) fn if_journalled(args: &Args, node: &ThisNode, job: JobId) {
+    if gpu_node::is_journalled(&node.settings, job) {
         start(args, Some(&node.name), &["--if-dead"], Errors::Nowhere);
     }
 }

@@ -116,18 +116,24 @@ fn what_a_forgotten_job_has_is_given_back_when_it_is_aborted() {
         let running = cluster.sbatch(User::Alice, &MIG, "exec sleep 600").unwrap();
         cluster.wait_running(running).unwrap();
         forget(cluster, &then);
-        wait_for("the epilog to give back what the job had", PATIENCE, || {
+        // No other job's prolog comes by here, and the next health check only after a minute.
+        wait_for("the epilog to have Slurm asked", PATIENCE, || {
             let log = std::fs::read(cluster.layout().log("slurmd-n1")).unwrap();
             let log = String::from_utf8_lossy(&log);
-            if log.contains(&format!("tessera: job {running} on n1: given back in ")) {
-                return Ok(());
+            let epilog = format!("spank/epilog for jobid [{running}]");
+            let after = log.split_once(&epilog).map_or("", |(_, after)| after);
+            if after.contains("tessera node reconcile --if-dead") {
+                Ok(())
+            } else {
+                Err("not yet".to_owned())
             }
-            Err(format!("{:?}", cluster.leftovers()))
+        })
+        .unwrap();
+        wait_for("the job to be gone", PATIENCE, || {
+            cluster.assert_clean().map_err(|error| with_causes(&error))
         })
         .unwrap();
         cluster.run(User::Root, "scancel", &[&held.to_string()]).unwrap();
-        cluster.wait_idle().unwrap();
-        cluster.assert_clean().unwrap();
     });
 }
 

@@ -9,6 +9,13 @@ use geometry::JobId;
 use crate::journal::{Contents, Entry, Journal};
 use crate::settings::Settings;
 
+/// Whether the journal has a job.
+#[must_use]
+pub fn is_journalled(settings: &Settings, job: JobId) -> bool {
+    Journal::open(&settings.state_dir)
+        .is_ok_and(|journal| journal.job(job).is_ok_and(|entry| entry.is_some()))
+}
+
 /// Whether some other job than `own` is journalled, without a step among `live`, for longer than `after`. slurmctld may
 /// have forgotten it, and its epilog will never run then. At most one caller is told so in that time.
 #[must_use]

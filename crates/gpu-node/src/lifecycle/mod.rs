@@ -22,7 +22,7 @@ mod serve_tasks;
 mod waiting_slurmd;
 
 pub use begin_batch::begin_batch;
-pub use forgotten::seems_forgotten;
+pub use forgotten::{is_journalled, seems_forgotten};
 pub use give_back::Released;
 pub use hand_over::{HandedOver, hand_over};
 pub use inspect::{Disagreement, Inspection, inspect};

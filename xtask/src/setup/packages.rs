@@ -22,7 +22,7 @@ const PACKAGES: [(&str, &str); 19] = [
     ("libclang-dev", "bindgen"),
     ("clang-19", "tessera-clang++"),
     ("llvm-19-dev", "the compiler pass of tessera-clang++"),
-    ("gcc", "C compiler for Slurm's configure and Rust's linker"),
+    ("gcc", "C compiler: Slurm's configure, Rust's linker, test clusters' clocks"),
     ("libc6-dev", "C headers"),
     ("make", "Slurm's configure"),
     ("pkg-config", "Slurm's configure"),

@@ -2,12 +2,15 @@
 
 use std::env;
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 
 use plugin_rt::last_good::{InForce, LastGood};
+use plugin_rt::tessera_toml::LoadError;
 use plugin_rt::{slurm_conf, tessera_toml};
 use site_config::{ConfigError, NodeSpec, SiteConfig};
 
-use crate::outcome::Failure;
+use crate::local::this_node;
+use crate::outcome::{Failure, status};
 
 /// The file to read: the one named on the command line, else the usual one.
 pub(crate) fn path(named: Option<&Path>) -> PathBuf {
@@ -22,15 +25,34 @@ pub(crate) fn parse(path: &Path) -> Result<(Option<SiteConfig>, Vec<ConfigError>
     })
 }
 
-/// The configuration, or its errors as a terminal shows them.
+/// The configuration that slurmctld works with, or the file's errors as a terminal shows them.
+///
+/// While the site's own file is bad, that is its last good version, and stderr says so. Any other file is only read.
 pub(crate) fn load(named: Option<&Path>) -> Result<SiteConfig, Failure> {
     let path = path(named);
     let (config, errors) = parse(&path)?;
+    if let Some(config) = config {
+        return Ok(tessera_toml::with_gres(&path, config));
+    }
     let shown: Vec<String> = errors.iter().map(ConfigError::render).collect();
-    config.map(|config| tessera_toml::with_gres(&path, config)).ok_or_else(|| {
-        Failure::new(format!("{} has {}\n{}", path.display(), count(errors.len()), shown.join("\n")))
-    })
+    let failure =
+        Failure::new(format!("{} has {}\n{}", path.display(), count(errors.len()), shown.join("\n")));
+    if path != tessera_toml::beside(&slurm_conf::path(&|name| env::var(name).ok())) {
+        return Err(failure);
+    }
+    let bad = || LoadError::Bad { path: path.clone(), errors: errors.clone() };
+    let good = copies(this_node().as_deref()).into_iter().find_map(|copy| copy.instead_of(&path, bad()).ok());
+    let Some(good) = good else {
+        return Err(failure.hint("root can use its last good version, if slurmctld has kept one"));
+    };
+    SAID.call_once(|| {
+        status(&format!("{}\nTessera works with the last good version of this file.\n", failure.what()))
+    });
+    Ok(good.config)
 }
+
+/// A command may read the file twice, and says once what is wrong with it.
+static SAID: Once = Once::new();
 
 /// The configuration that the node `name`, or else slurmctld, works with on this machine: the file's, which is kept as the
 /// last good version if `keep` is set, or the last good version.

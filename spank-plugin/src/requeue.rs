@@ -1,9 +1,10 @@
 //! A job that cannot have its place on this node, for a reason that is not its own, is requeued instead of failed.
 //!
 //! A failing prolog requeues its job as well, but Slurm then drains the node, which other jobs can use. So the prolog asks
-//! slurmctld, as root, for this one job. slurmctld refuses that for jobs with `--no-requeue`, `salloc` and `srun`: their
-//! steps are then refused with the reason. A requeued job does not start again for two minutes (`docs/slurm-quirks.md`); one
-//! that was started too often is held, so that it does not go round for ever.
+//! slurmctld, as root, for this one job. A job with `--no-requeue` is not to run twice, and none of it has run: it may be
+//! requeued this once. slurmctld cannot requeue `salloc` and `srun`: their steps are refused with the reason. A requeued job
+//! does not start again for two minutes (`docs/slurm-quirks.md`); one that was started too often is held, so that it does
+//! not go round for ever.
 
 use std::time::Duration;
 
@@ -15,13 +16,15 @@ const MOST_RESTARTS: u32 = 5;
 /// How long slurmctld may take to answer, each time.
 const ASK_TIMEOUT: Duration = Duration::from_secs(10);
 /// Columns of the question, with the widths of all but the last.
-const FORMAT: &str = "jobid:12,restartcnt:12,admin_comment:1000";
-const WIDTHS: [usize; 2] = [12, 12];
+const FORMAT: &str = "jobid:12,restartcnt:12,batchflag:12,requeue:12,admin_comment:1000";
+const WIDTHS: [usize; 4] = [12; 4];
 
 /// What slurmctld says of the job.
 #[derive(Debug, PartialEq, Eq)]
 struct Told {
     restarts: u32,
+    /// A batch job with `--no-requeue`.
+    runs_once: bool,
     comment: AdminComment,
 }
 
@@ -51,7 +54,17 @@ fn requeue_by(job: u32, node: &str, why: &str, ask: Ask<'_>) -> bool {
     };
     let held = told.restarts >= MOST_RESTARTS;
     let verb = if held { "requeuehold" } else { "requeue" };
-    if let Err(e) = ask("scontrol", words(&[verb, &id])) {
+    let may_be = |requeue: &str| {
+        let set = words(&["update", &format!("JobId={id}"), &format!("Requeue={requeue}")]);
+        told.runs_once.then(|| ask("scontrol", set)).and_then(Result::err)
+    };
+    let allowed = may_be("1");
+    let requeued = ask("scontrol", words(&[verb, &id]));
+    let as_before = may_be("0");
+    if let Some(e) = allowed.or(as_before) {
+        log::info(format_args!("job {job} has --no-requeue: {e}"));
+    }
+    if let Err(e) = requeued {
         log::info(format_args!("job {job} is not requeued: {e}"));
         return false;
     }
@@ -76,10 +89,13 @@ fn requeue_by(job: u32, node: &str, why: &str, ask: Ask<'_>) -> bool {
 fn told(text: &str, job: u32) -> Option<Told> {
     let columns = |line: &str| {
         let (id, rest) = line.split_at_checked(WIDTHS[0])?;
-        let (restarts, comment) = rest.split_at_checked(WIDTHS[1])?;
+        let (restarts, rest) = rest.split_at_checked(WIDTHS[1])?;
+        let (batch, rest) = rest.split_at_checked(WIDTHS[2])?;
+        let (requeue, comment) = rest.split_at_checked(WIDTHS[3])?;
         let restarts = restarts.trim().parse().ok()?;
-        (id.trim().parse() == Ok(job))
-            .then(|| Told { restarts, comment: AdminComment::parse(comment.trim()) })
+        let runs_once = batch.trim() == "1" && requeue.trim() == "0";
+        let comment = AdminComment::parse(comment.trim());
+        (id.trim().parse() == Ok(job)).then_some(Told { restarts, runs_once, comment })
     };
     text.lines().find_map(columns)
 }
@@ -92,10 +108,21 @@ mod tests {
 
     /// The commands that follow, where squeue answers with these values and slurmctld may refuse a requeue.
     fn commands(restarts: u32, comment: &str, may: bool) -> (bool, Vec<String>) {
+        commands_of("1", "1", restarts, comment, may)
+    }
+
+    fn commands_of(
+        batch: &str,
+        requeue: &str,
+        restarts: u32,
+        comment: &str,
+        may: bool,
+    ) -> (bool, Vec<String>) {
         let run = RefCell::new(Vec::new());
         let done = requeue_by(12, "n1", "GPU 0 is busy", &|program, args| {
             if program == "squeue" {
-                return Ok(format!("squeue: a warning\n{:<12}{restarts:<12}{comment:<1000}\n", 12));
+                let job = format!("{:<12}{restarts:<12}{batch:<12}{requeue:<12}", 12);
+                return Ok(format!("squeue: a warning\n{job}{comment:<1000}\n"));
             }
             run.borrow_mut().push(args.join(" "));
             if may { Ok(String::new()) } else { Err("Requested operation is presently disabled".to_owned()) }
@@ -124,6 +151,17 @@ mod tests {
                 && run[1].contains("requeued by n1, and held after 5 restarts ("),
             "{run:?}"
         );
+    }
+
+    #[test]
+    fn one_that_is_not_to_run_twice_has_not_run_and_is_requeued_this_once() {
+        let (done, run) = commands_of("1", "0", 0, "benchmark of June", true);
+        assert!(done);
+        assert_eq!(run, ["update JobId=12 Requeue=1", "requeue 12", "update JobId=12 Requeue=0"]);
+        let (done, run) = commands_of("1", "0", 0, "", false);
+        assert!(!done && run.last().is_some_and(|last| last.ends_with("Requeue=0")), "{run:?}");
+        // Of srun and salloc.
+        assert_eq!(commands_of("0", "0", 0, "benchmark of June", true).1, ["requeue 12"]);
     }
 
     #[test]

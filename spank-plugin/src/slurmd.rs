@@ -69,6 +69,10 @@ pub(crate) fn prolog(
         }
     };
     let granted = granted(&node, job, placement.as_deref(), devices.as_deref());
+    if granted.as_ref().is_ok_and(|given| node.sees_none_of(&given.grant.gpus())) {
+        log::verbose(format_args!("job {job}: its GPUs are left as Slurm gave them"));
+        return Ok(());
+    }
     let cap_w = granted.as_ref().ok().and_then(|given| given.cap_w);
     let (grant, refused, own_fault) = match granted.map(|given| node.translate(&given.grant, env)) {
         Ok(Ok(grant)) => (grant, None, false),

@@ -149,6 +149,7 @@ fn look_up(
     let left = match left {
         Left::Nothing if gone => return Share::None,
         Left::Nothing if !step.has_gpus => return Share::Unknown,
+        Left::Nothing if node.sees_none_of(&slurms.gpus()) => return Share::None,
         Left::Nothing => without_prolog::realise(spank, args, &node, step.batch, env).map_or_else(
             |why| {
                 let why = format!("{NO_PROLOG}; {why}");

@@ -73,6 +73,12 @@ impl SlurmVariables {
         self.cuda.is_some()
     }
 
+    /// The GPUs of the step, or in a batch script or interactive step of the job, by the node's numbers.
+    pub(crate) fn gpus(&self) -> Vec<GpuIndex> {
+        let list = self.step.as_ref().or(self.job.as_ref()).map_or("", String::as_str);
+        list.split(',').filter_map(|number| number.trim().parse().ok()).map(GpuIndex).collect()
+    }
+
     /// Whether Slurm thinks that this step has GPUs.
     pub(crate) fn any(&self) -> bool {
         self.step.is_some() || self.job.is_some() || self.cuda.is_some()

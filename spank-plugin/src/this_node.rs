@@ -82,9 +82,18 @@ impl ThisNode {
         Ok(Self { name, settings, site })
     }
 
-    /// The GPUs that no job gets whole, by Slurm's numbers: an exclusive job has them in Slurm's accounts alone.
+    /// The GPUs that no job gets whole from us, by Slurm's numbers: an exclusive job has them in Slurm's accounts alone. What
+    /// the driver does not show is nothing to give.
     pub(crate) fn kept_from_whole_jobs(&self) -> Vec<GpuIndex> {
-        self.site.node(&self.name).map_or_else(Vec::new, site_config::NodeSpec::kept_from_whole_jobs)
+        let Some(spec) = self.site.node(&self.name) else { return Vec::new() };
+        let all = (0_u16..).map(GpuIndex).take(spec.gpus.len());
+        let unseen = all.filter(|gpu| self.settings.numbering.is_unseen(*gpu));
+        spec.kept_from_whole_jobs().into_iter().chain(unseen).collect()
+    }
+
+    /// Whether Slurm has given a job nothing but GPUs that are left to it and that the driver does not show.
+    pub(crate) fn sees_none_of(&self, gpus: &[GpuIndex]) -> bool {
+        !gpus.is_empty() && gpus.iter().all(|gpu| self.settings.numbering.is_unseen(*gpu))
     }
 
     /// A grant in NVML's numbers, from one in Slurm's, which count the device files in gres.conf.

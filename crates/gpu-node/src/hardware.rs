@@ -1,6 +1,7 @@
 //! Compares the GPUs that the driver shows with those that the site describes: no job starts on less than it was promised.
 
 use geometry::Model;
+use node_state::Purpose;
 
 use crate::fault::Fault;
 use crate::gpu_ids::NvmlIndex;
@@ -27,15 +28,16 @@ pub fn unlike_described(settings: &Settings, numbering: &Numbering) -> Result<Ve
         let compared = compare(&nvml.info(gpu)?, numbering.description(settings, gpu));
         wrong.extend(compared.err().map(|fault| fault.to_string()));
     }
-    if settings.gpus.len() > usize::from(count) {
+    if settings.gpus.len() > usize::from(count) + numbering.excused(settings, count.into()) {
         wrong.push(Fault::NoSuchGpu { gpu: NvmlIndex(count), count }.to_string());
     }
     Ok(wrong)
 }
 
-/// Whether a GPU is what the site describes.
+/// Whether a GPU is what the site describes. One that is left to Slurm may be anything.
 pub(crate) fn compare(found: &GpuInfo, described: Option<GpuSettings>) -> Result<(), Fault> {
-    let Some(GpuSettings { model, .. }) = described else { return Ok(()) };
+    let ours = described.filter(|d| d.purpose != Purpose::Slurm);
+    let Some(GpuSettings { model, .. }) = ours else { return Ok(()) };
     let other_model = found.model().is_some_and(|known| known.key != model.key);
     if other_model || is_less(found.memory_mib, model.total_memory_mib, LEAST_PERCENT) {
         return Err(Fault::NotAsDescribed {

@@ -129,7 +129,7 @@ impl Disagreements {
 
     fn gpus(&mut self, settings: &Settings, gpus: &[GpuView], entries: &[Entry]) {
         let (described, present) = (settings.gpus.len(), gpus.len());
-        if described != present {
+        if described != present + settings.numbering.excused(settings, present) {
             let what = format!("the site describes {described} GPUs, the driver shows {present}");
             self.list.push(Disagreement { gpu: None, job: None, what });
         }

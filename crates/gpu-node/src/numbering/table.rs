@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use error_chain::Chain;
 use geometry::GpuIndex;
+use node_state::Purpose;
 use protocol::{Grant, TaskDevices, TaskGrant};
 use site_config::GpuOrder;
 
@@ -57,8 +58,9 @@ pub enum NumberingError {
 /// Slurm's numbers of this node's GPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Numbering {
-    /// By Slurm's number; `None`: Slurm counts as NVML does.
-    listed: Option<Vec<Listed>>,
+    /// By Slurm's number; `None`: Slurm counts as NVML does. In it, `None` is a GPU that the site leaves to Slurm and that the
+    /// driver does not show: there is nothing to do with it.
+    listed: Option<Vec<Option<Listed>>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +74,8 @@ impl Numbering {
     ///
     /// # Errors
     ///
-    /// A file that gres.conf names is no GPU of this node, or the order cannot be told.
+    /// A file that gres.conf names is no GPU of this node, though the site does not leave that to Slurm, or the order cannot
+    /// be told.
     pub fn of(settings: &Settings, order: &GpuOrder) -> Result<Self, NumberingError> {
         let (files, unsure) = match order {
             GpuOrder::Drivers => return Ok(Self::default()),
@@ -80,11 +83,17 @@ impl Numbering {
             GpuOrder::IfDrivers(files, why) => (files, Some(*why)),
         };
         let minors = minors(settings)?;
-        let listed = files.iter().map(|file| listed(file, &minors)).collect::<Result<Vec<_>, _>>()?;
+        let is_left = |place: usize| {
+            files.len() == settings.gpus.len() && settings.gpus[place].purpose == Purpose::Slurm
+        };
+        let entry = |(place, file): (usize, &String)| match listed(file, &minors) {
+            Err(_) if is_left(place) => Ok(None),
+            found => found.map(Some),
+        };
+        let listed = files.iter().enumerate().map(entry).collect::<Result<Vec<_>, _>>()?;
+        let is_nvmls = |(i, l): (u16, &Option<Listed>)| l.is_some_and(|l| l.gpu == NvmlIndex(i));
         match unsure {
-            Some(why) if !(0..).zip(&listed).all(|(i, l)| l.gpu == NvmlIndex(i)) => {
-                Err(NumberingError::Unsure { why })
-            }
+            Some(why) if !(0..).zip(&listed).all(is_nvmls) => Err(NumberingError::Unsure { why }),
             _ => Ok(Self { listed: Some(listed) }),
         }
     }
@@ -107,12 +116,18 @@ impl Numbering {
         Self::of(settings, &order).map_err(|e| format!("{}; see `tessera doctor` on {node}", Chain(&e)))
     }
 
-    /// A grant in NVML's numbers, from slurmctld's.
+    /// A grant in NVML's numbers, from slurmctld's, without GPUs that are left to Slurm and that the driver does not show.
     ///
     /// # Errors
     ///
     /// gres.conf does not list one of its GPUs.
     pub fn translate(&self, settings: &Settings, grant: &Grant) -> Result<NvmlGrant, NumberingError> {
+        let grant = &match grant {
+            Grant::Whole(gpus) => {
+                Grant::Whole(gpus.iter().copied().filter(|g| !self.is_unseen(*g)).collect())
+            }
+            other => other.clone(),
+        };
         let by_nvml = grant.try_map(|gpu| self.nvml_index(gpu))?;
         // In the granted order, which is the order the job sees.
         let own = match grant {
@@ -130,14 +145,15 @@ impl Numbering {
 
     fn granted(&self, settings: &Settings, gpu: GpuIndex) -> Result<GrantedGpu, NumberingError> {
         let index = self.nvml_index(gpu)?;
-        let minor = self.listed.as_ref().and_then(|l| l.get(usize::from(gpu.0))).map(|l| l.minor);
+        let listed = self.listed.as_ref().and_then(|l| l.get(usize::from(gpu.0)));
+        let minor = listed.copied().flatten().map(|l| l.minor);
         Ok(GrantedGpu { index, number: gpu, minor, described: self.description(settings, index) })
     }
 
     /// NVML's index of the GPU that slurmctld means.
     fn nvml_index(&self, gpu: GpuIndex) -> Result<NvmlIndex, NumberingError> {
         let Some(listed) = &self.listed else { return Ok(NvmlIndex(gpu.0)) };
-        let found = listed.get(usize::from(gpu.0));
+        let found = listed.get(usize::from(gpu.0)).copied().flatten();
         found.map(|l| l.gpu).ok_or(NumberingError::Unlisted { number: gpu, listed: listed.len() })
     }
 
@@ -146,7 +162,7 @@ impl Numbering {
     pub(crate) fn description(&self, settings: &Settings, gpu: NvmlIndex) -> Option<GpuSettings> {
         match &self.listed {
             Some(listed) if listed.len() == settings.gpus.len() => {
-                settings.gpus.get(listed.iter().position(|l| l.gpu == gpu)?).cloned()
+                settings.gpus.get(listed.iter().position(|l| l.is_some_and(|l| l.gpu == gpu))?).cloned()
             }
             _ => settings.gpu(gpu),
         }
@@ -155,13 +171,31 @@ impl Numbering {
     /// Whether neither Slurm nor the site counts a GPU, which the node has beside those that both do.
     pub(crate) fn leaves_out(&self, settings: &Settings, gpu: NvmlIndex) -> bool {
         let listed = self.listed.as_ref().filter(|l| l.len() == settings.gpus.len());
-        listed.is_some_and(|l| l.iter().all(|l| l.gpu != gpu))
+        listed.is_some_and(|l| l.iter().flatten().all(|l| l.gpu != gpu))
+    }
+
+    /// Whether a GPU of Slurm's is left to it and the driver does not show it.
+    #[must_use]
+    pub fn is_unseen(&self, gpu: GpuIndex) -> bool {
+        let listed = self.listed.as_ref().and_then(|l| l.get(usize::from(gpu.0)));
+        listed.is_some_and(Option::is_none)
+    }
+
+    /// How many of the GPUs that the site describes need not be there, where the driver shows `count`: they are left to
+    /// Slurm.
+    pub(crate) fn excused(&self, settings: &Settings, count: usize) -> usize {
+        match &self.listed {
+            Some(listed) if listed.len() == settings.gpus.len() => {
+                listed.iter().filter(|l| l.is_none()).count()
+            }
+            _ => settings.gpus.iter().skip(count).filter(|gpu| gpu.purpose == Purpose::Slurm).count(),
+        }
     }
 
     /// NVML's indices in Slurm's order; `None`: Slurm counts as NVML does.
     #[must_use]
     pub fn listed(&self) -> Option<Vec<NvmlIndex>> {
-        Some(self.listed.as_ref()?.iter().map(|l| l.gpu).collect())
+        Some(self.listed.as_ref()?.iter().flatten().map(|l| l.gpu).collect())
     }
 }
 

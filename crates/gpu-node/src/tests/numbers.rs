@@ -1,5 +1,6 @@
 //! GPUs that Slurm counts otherwise than NVML: a part of them, or in another order.
 
+use node_state::Purpose;
 use site_config::GpuOrder;
 
 use super::*;
@@ -78,6 +79,44 @@ fn a_site_that_describes_what_slurm_counts_describes_those_gpus() {
         assert_eq!(key(&part, &[1, 2], 0), None);
         // Described are all GPUs of the node: by NVML's index.
         assert_eq!(key(&node.settings, &[2], 2).as_deref(), Some("h100-80gb-sxm"));
+    });
+}
+
+#[test]
+fn a_gpu_that_is_left_to_slurm_need_not_be_one_that_the_driver_shows() {
+    on_node("tests::numbers::a_gpu_that_is_left_to_slurm_need_not_be_one_that_the_driver_shows", |node| {
+        let left = |purpose| {
+            let gpu = node_state::Gpu::kept(Model::find("v100-16gb").unwrap(), purpose, &[]);
+            let mut settings = node.settings.clone();
+            settings.gpus.insert(2, GpuSettings::of(&gpu));
+            settings
+        };
+        let order = GpuOrder::Files(files(node, &[0, 1, 9, 2]));
+        let missing = Numbering::of(&left(Purpose::Whole), &order);
+        assert!(matches!(missing, Err(NumberingError::File { .. })), "it is to be there");
+        let mut settings = left(Purpose::Slurm);
+        settings.numbering = Numbering::of(&settings, &order).unwrap();
+        assert_eq!(crate::unlike_described(&settings, &settings.numbering).unwrap(), [""; 0]);
+        let numbering = &settings.numbering;
+        assert!(numbering.is_unseen(GpuIndex(2)) && !numbering.is_unseen(GpuIndex(3)));
+        assert_eq!(numbering.description(&settings, NvmlIndex(2)).unwrap().model.key, "h100-80gb-sxm");
+        let translated = |gpus: &[u16]| numbering.translate(&settings, &whole(gpus)).unwrap();
+        assert!(translated(&[2]).gpus().is_empty());
+        // The others are what they are, and a job with such a GPU as well has them.
+        let entry = crate::realise(&settings, &node.job_with(1, ALICE, translated(&[2, 3]))).unwrap().entry;
+        assert_eq!(
+            (entry.gpus.len(), entry.gpus[0].index, entry.gpus[0].number),
+            (1, NvmlIndex(2), GpuIndex(3))
+        );
+        let inspection = crate::inspect(&settings, None).unwrap();
+        // Nobody has closed device nodes before; that a GPU is missing is no disagreement.
+        let of_no_gpu = inspection.disagreements.iter().find(|d| d.gpu.is_none());
+        assert!(of_no_gpu.is_none(), "{of_no_gpu:?}");
+        node.release(1);
+        // Without a list of files: the last ones are not there.
+        let last = left(Purpose::Slurm);
+        let last = Settings { gpus: [&last.gpus[..2], &last.gpus[3..], &last.gpus[2..3]].concat(), ..last };
+        assert_eq!(crate::unlike_described(&last, &Numbering::default()).unwrap(), [""; 0]);
     });
 }
 

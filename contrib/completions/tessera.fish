@@ -77,7 +77,7 @@ complete -c tessera -n "__fish_tessera_using_subcommand explain" -l partition -d
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l account -d 'Apply the limits of this account' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-isolation -d 'auto, mig, mig:PROFILE, mps, tasks, tasks:probes, whole or none' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-mem -d 'Memory per instance or share, or per process for tasks, such as 10G' -r
-complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-instances -d 'MIG instances per node' -r
+complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-instances -d 'MIG instances per node (2) or for each Slurm task (1/task)' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-threads -d 'Percentage of the SMs: the most that an mps job gets, the least that a mig job gets' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-pattern -d 'How whole GPUs talk to each other: ring, tree, chain, star, all, none or ring+tree' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l gpu-bandwidth -d 'sensitive or insensitive to the bandwidth between whole GPUs' -r

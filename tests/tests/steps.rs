@@ -56,7 +56,8 @@ fn steps_have_their_own_instances(cluster: &Cluster) {
     assert!(!saw.contains("bound.0="), "{saw}");
 
     // Two instances for each of two tasks.
-    let options = ["-w", "n1", "-n2", "--mem-per-cpu=50", "--gpu-isolation=mig:1g.5gb", "--gpu-instances=4"];
+    let options =
+        ["-w", "n1", "-n2", "--mem-per-cpu=50", "--gpu-isolation=mig:1g.5gb", "--gpu-instances=2/task"];
     let saw = cluster
         .complete(User::Alice, &options, "srun -Q sh -c 'echo t.$SLURM_LOCALID=$CUDA_VISIBLE_DEVICES'")
         .unwrap();

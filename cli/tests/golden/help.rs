@@ -177,7 +177,7 @@ fn help() {
     Request, as for sbatch:
           --gpu-isolation <KIND>     auto, mig, mig:PROFILE, mps, tasks, tasks:probes, whole or none
           --gpu-mem <SIZE>           Memory per instance or share, or per process for tasks, such as 10G
-          --gpu-instances <N>        MIG instances per node
+          --gpu-instances <N>        MIG instances per node (2) or for each Slurm task (1/task)
           --gpu-threads <PERCENT>    Percentage of the SMs: the most that an mps job gets, the least
                                      that a mig job gets
           --gpu-pattern <SHAPE>      How whole GPUs talk to each other: ring, tree, chain, star, all,

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use placement::Admission;
 use protocol::wire::parse_request;
-use protocol::{Isolation, MAX_SEATS, Request};
+use protocol::{Isolation, MAX_INSTANCES, MAX_SEATS, Request};
 use site_config::{NodeSpec, SiteConfig};
 
 use crate::limits::{can_run, limits_of, plain_refusal, possible_sizes, refusal};
@@ -57,6 +57,7 @@ fn ruled(job: &Submission, config: Option<&SiteConfig>) -> Result<Ruling, String
 
 fn accept(job: &Submission, request: Request, config: &SiteConfig) -> Result<Ruling, String> {
     let slurm = SlurmAsks { tres: &job.tres, exclusive: job.exclusive };
+    let request = per_node(request, job)?;
     let request = with_seats(meaning(request, slurm, &config.defaults.of_requests())?, job, config);
     if request.isolation != Isolation::Auto {
         return admit(job, request, config);
@@ -79,6 +80,25 @@ fn accept(job: &Submission, request: Request, config: &SiteConfig) -> Result<Rul
         }
     }
     Err(why_not)
+}
+
+/// The request with instances counted per node.
+///
+/// # Errors
+///
+/// There would be more than any request may have.
+fn per_node(request: Request, job: &Submission) -> Result<Request, String> {
+    if !request.per_task {
+        return Ok(request);
+    }
+    let tasks = job.tasks_per_node.unwrap_or(1).max(1);
+    match request.instances.checked_mul(tasks).filter(|n| *n <= MAX_INSTANCES) {
+        Some(instances) => Ok(Request { instances, per_task: false, ..request }),
+        None => Err(format!(
+            "{} for {tasks} Slurm tasks per node: at most {MAX_INSTANCES} instances per node can be asked for",
+            in_options(&request)
+        )),
+    }
 }
 
 /// The request with a seat for each Slurm task, if it may be given seats.

@@ -25,7 +25,9 @@ pub use admin_comment::{AdminComment, Says, Waits};
 pub use grant::{ComputeSpec, Grant, MigSpec, NodeGrant, PoolSeats, ShareOn, TaskDevices, TaskGrant};
 pub use layout::{Layout, parse_layout};
 pub use plan::Plan;
-pub use request::{Bandwidth, Isolation, MAX_SEATS, Request, UnknownIsolation, is_profile_name};
+pub use request::{
+    Bandwidth, Isolation, MAX_INSTANCES, MAX_SEATS, Request, UnknownIsolation, is_profile_name,
+};
 pub use set_wait::{MOST_SECONDS, SetWait};
 pub use sizes::Size;
 pub use started::{OnlyInstance, Started};

@@ -185,7 +185,9 @@ pub fn in_options(request: &Request) -> String {
     let mut out = Vec::new();
     out.extend(request.isolation_typed.then(|| format!("--gpu-isolation={}", request.isolation)));
     out.extend(request.mem_mib.map(|m| format!("--gpu-mem={}", display_gb(m).replace(' ', ""))));
-    out.extend((request.instances > 1).then(|| format!("--gpu-instances={}", request.instances)));
+    let each = if request.per_task { "/task" } else { "" };
+    let several = request.instances > 1 || request.per_task;
+    out.extend(several.then(|| format!("--gpu-instances={}{each}", request.instances)));
     out.extend(request.threads.map(|t| format!("--gpu-threads={t}")));
     out.extend(
         (!request.times.is_empty()).then(|| format!("--gpu-times={}", request.listed().replace(", ", ","))),

@@ -104,8 +104,10 @@ pub struct Request {
     pub isolation_typed: bool,
     /// Memory per instance, share or GPU, or that each process of a `tasks` job takes, MiB; `None`: any.
     pub mem_mib: Option<u64>,
-    /// Instances per node, from 1.
+    /// Instances per node, from 1; where [`Self::per_task`], for each Slurm task on the node.
     pub instances: u32,
+    /// Whether instances are counted per Slurm task. slurmctld, which knows the tasks, makes a number per node of it.
+    pub per_task: bool,
     /// For `tasks`: Slurm tasks per node, from 1, as slurmctld counts them.
     pub seats: u32,
     /// Percent of the GPU's SMs, 1 to 100: the most for an MPS share, the least for a MIG instance.
@@ -130,6 +132,9 @@ pub struct Request {
     pub cap_w: Option<u16>,
 }
 
+/// Most instances per node that a request may have.
+pub const MAX_INSTANCES: u32 = 1024;
+
 /// Most seats per node that a request may have. No node has room for so many.
 pub const MAX_SEATS: u32 = 65_535;
 
@@ -149,6 +154,7 @@ impl Request {
             isolation_typed: false,
             mem_mib: None,
             instances: 1,
+            per_task: false,
             seats: 1,
             threads: None,
             pattern: None,

@@ -19,7 +19,7 @@ pub(crate) struct RequestArgs {
     /// Memory per instance or share, or per process for tasks, such as 10G
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     gpu_mem: Option<String>,
-    /// MIG instances per node
+    /// MIG instances per node (2) or for each Slurm task (1/task)
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     gpu_instances: Option<String>,
     /// Percentage of the SMs: the most that an mps job gets, the least that a mig job gets

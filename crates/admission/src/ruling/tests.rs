@@ -112,6 +112,30 @@ fn instances_that_need_several_gpus_count_as_those_of_one_of_them() {
 }
 
 #[test]
+fn instances_for_each_task_become_a_number_per_node() {
+    let of = |text: &str, tasks| {
+        let request = Some(text.to_owned());
+        judge(&Submission { request, tasks_per_node: tasks, ..Submission::default() }, Some(&site("")))
+    };
+    for (text, tasks, wire, shards) in [
+        ("v1 iso=mig:2g.10gb per-task=1", Some(3), "v1 iso=mig:2g.10gb inst=3", 30),
+        ("v1 iso=mig:1g.5gb inst=2 per-task=1", Some(2), "v1 iso=mig:1g.5gb inst=4", 20),
+        ("v1 iso=mig:1g.5gb per-task=1", None, "v1 iso=mig:1g.5gb", 5),
+    ] {
+        match of(text, tasks) {
+            Ruling::Accepted { request, add } => {
+                assert_eq!((encode_request(&request).as_str(), add), (wire, Some(("shard", shards))));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    let Ruling::Refused(why) = of("v1 iso=mig:1g.5gb inst=8 per-task=1", Some(200)) else { panic!() };
+    assert!(why.starts_with("--gpu-instances=8/task"), "{why}");
+    let Ruling::Refused(why) = of("v1 iso=mig:2g.10gb per-task=1", Some(25)) else { panic!() };
+    assert!(why.contains("25 such instances do not fit"), "{why}");
+}
+
+#[test]
 fn the_sites_default_is_for_those_who_name_no_isolation() {
     let kind = |request: &str, per_node: Option<&str>| match verdict(
         request,

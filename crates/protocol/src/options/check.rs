@@ -49,6 +49,7 @@ pub(super) fn request(values: Vec<Value>, renames: &Renames) -> Result<Request, 
         isolation_typed: given.isolation.is_some(),
         mem_mib: given.mem,
         instances: given.instances.unwrap_or(1),
+        per_task: given.per_task,
         threads: given.threads,
         pattern: given.pattern,
         bandwidth: given.bandwidth,
@@ -83,7 +84,7 @@ fn contradictions(isolation: &Isolation, given: &Given, name: &dyn Fn(Opt) -> St
             out.push(format!("{} does not go with {}={isolation}: {why}", name(opt), name(Opt::Isolation)));
         }
     };
-    let several = given.instances.is_some_and(|n| n > 1);
+    let several = given.per_task || given.instances.is_some_and(|n| n > 1);
     let waits = given.wait.is_some_and(|w| w != SetWait::NONE);
     let linked = given.pattern.as_ref().is_some_and(|p| *p != Pattern::None);
     match isolation {

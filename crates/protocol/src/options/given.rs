@@ -13,6 +13,8 @@ pub(super) struct Given {
     pub(super) isolation: Option<Isolation>,
     pub(super) mem: Option<u64>,
     pub(super) instances: Option<u32>,
+    /// The instances are for each Slurm task.
+    pub(super) per_task: bool,
     pub(super) threads: Option<u8>,
     pub(super) pattern: Option<Pattern>,
     pub(super) bandwidth: Option<Bandwidth>,
@@ -31,7 +33,7 @@ impl Given {
             match value {
                 Value::Isolation(v) => given.isolation = Some(v),
                 Value::Mem(v) => given.mem = Some(v),
-                Value::Instances(v) => given.instances = Some(v),
+                Value::Instances(n, per_task) => (given.instances, given.per_task) = (Some(n), per_task),
                 Value::Threads(v) => given.threads = Some(v),
                 Value::Pattern(v) => given.pattern = Some(v),
                 Value::Bandwidth(v) => given.bandwidth = Some(v),

@@ -39,10 +39,10 @@ pub(super) fn contradictions(
                 name(Opt::Isolation)
             ));
         }
-        given.instances.filter(|n| *n > 1).map(|n| {
-            let instances = name(Opt::Instances);
+        given.instances.filter(|n| *n > 1 || given.per_task).map(|n| {
+            let (instances, each) = (name(Opt::Instances), if given.per_task { "/task" } else { "" });
             format!(
-                "{} does not go with {instances}={n}: it is about one instance; take an array of jobs",
+                "{} does not go with {instances}={n}{each}: it is about one instance; take an array of jobs",
                 name(opt)
             )
         })

@@ -67,7 +67,7 @@ impl Spec {
             name: "gpu-instances",
             env: "TESSERA_GPU_INSTANCES",
             arginfo: "n",
-            usage: "[tessera] MIG instances per node (default: 1)",
+            usage: "[tessera] MIG instances per node (default: 1); 1/task is one for each Slurm task",
         },
         Spec {
             opt: Opt::Threads,

@@ -1,7 +1,7 @@
 //! Reads the text of one option.
 
 use crate::moldable::{PlannedStart, SizeTime, is_job_profile_name, parse_times};
-use crate::request::{Bandwidth, Isolation};
+use crate::request::{Bandwidth, Isolation, MAX_INSTANCES};
 use crate::set_wait::SetWait;
 use crate::wire::MAX_CAP_W;
 use geometry::Model;
@@ -17,8 +17,8 @@ pub(super) enum Value {
     Isolation(Isolation),
     /// `--gpu-mem`, MiB
     Mem(u64),
-    /// `--gpu-instances`
-    Instances(u32),
+    /// `--gpu-instances`: how many, and whether for each Slurm task instead of per node
+    Instances(u32, bool),
     /// `--gpu-threads`, percent
     Threads(u8),
     /// `--gpu-pattern`
@@ -39,9 +39,6 @@ pub(super) enum Value {
     Power(u16),
 }
 
-/// Most instances per node that a request may ask for.
-const MAX_INSTANCES: u32 = 1024;
-
 /// Reads the text of an option; `read_file` reads a file as the submitting user.
 ///
 /// # Errors
@@ -55,9 +52,16 @@ pub(super) fn read(
     match opt {
         Opt::Isolation => isolation(text).map(Value::Isolation),
         Opt::Mem => mem(text).map(Value::Mem),
-        Opt::Instances => whole_number(text, MAX_INSTANCES).map(Value::Instances).ok_or_else(|| {
-            format!("is not a number of instances per node: expected 1 to {MAX_INSTANCES}, such as 2")
-        }),
+        Opt::Instances => {
+            let (count, per_task) = text.strip_suffix("/task").map_or((text, false), |n| (n, true));
+            let number = whole_number(count, MAX_INSTANCES).map(|n| Value::Instances(n, per_task));
+            number.ok_or_else(|| {
+                format!(
+                    "is not a number of instances: expected 1 to {MAX_INSTANCES} per node, such as 2, or for each Slurm task, \
+                     such as 1/task"
+                )
+            })
+        }
         Opt::Threads => threads(text).map(Value::Threads),
         Opt::Pattern => pattern(text, read_file).map(Value::Pattern),
         Opt::Bandwidth => match text {

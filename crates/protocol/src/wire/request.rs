@@ -1,6 +1,6 @@
 //! A job's request as a string.
 //!
-//! `v1 iso=mig:2g.10gb typed=1 mem=9537 inst=2 seats=4 threads=25 pattern=ring bw=sensitive gpus=3 policy=greedy wait=25:1200
+//! `v1 iso=mig:2g.10gb typed=1 mem=9537 inst=2 per-task=1 seats=4 threads=25 pattern=ring bw=sensitive gpus=3 policy=greedy wait=25:1200
 //! times=1g:60,2g:35 job-profile=bert place=3@4 cap=200`. A key that the job did not give is left out. An edge list is
 //! `pattern=edges:0-1,1-2*0.5`, with a weight after `*` where it is not 1.
 
@@ -8,7 +8,7 @@ use topology::{MAX_EDGES, MAX_RANK, Pattern, PatternEdge, Selection, parse_weigh
 
 use super::placement::MAX_CAP_W;
 use crate::moldable::{PlannedStart, is_job_profile_name, parse_times};
-use crate::request::{Bandwidth, Isolation, MAX_SEATS, Request};
+use crate::request::{Bandwidth, Isolation, MAX_INSTANCES, MAX_SEATS, Request};
 use crate::set_wait::SetWait;
 use crate::strict::{WireError, bad, number, versioned};
 
@@ -27,6 +27,7 @@ pub fn encode_request(request: &Request) -> String {
     field("typed", request.isolation_typed.then(|| "1".to_owned()));
     field("mem", request.mem_mib.map(|v| v.to_string()));
     field("inst", (request.instances != 1).then(|| request.instances.to_string()));
+    field("per-task", request.per_task.then(|| "1".to_owned()));
     field("seats", (request.seats != 1).then(|| request.seats.to_string()));
     field("threads", request.threads.map(|v| v.to_string()));
     field("pattern", request.pattern.as_ref().map(encode_pattern));
@@ -64,7 +65,8 @@ pub fn parse_request(text: &str) -> Result<Request, WireError> {
         match key {
             "typed" => request.isolation_typed = number::<u8>(value, 1, 1)? == 1,
             "mem" => request.mem_mib = Some(number(value, 1, 1 << 20)?),
-            "inst" => request.instances = number(value, 1, 1024)?,
+            "inst" => request.instances = number(value, 1, u64::from(MAX_INSTANCES))?,
+            "per-task" => request.per_task = number::<u8>(value, 1, 1)? == 1,
             "seats" => request.seats = number(value, 1, u64::from(MAX_SEATS))?,
             "threads" => request.threads = Some(number(value, 1, 100)?),
             "pattern" => request.pattern = Some(parse_pattern(value)?),

@@ -87,31 +87,36 @@ impl Node {
     /// Takes away all that a job has. Its instances become idle and its shares end; with the last share an instance
     /// becomes idle and a GPU free. Returns whether the job had anything.
     pub fn release(&mut self, job: JobId) -> bool {
+        self.release_all(&|id| id == job)
+    }
+
+    /// The same for every job that is `gone`, in one pass.
+    pub fn release_all(&mut self, gone: &dyn Fn(JobId) -> bool) -> bool {
         let mut had = false;
         for gpu in &mut self.gpus {
             match &mut gpu.state {
                 GpuState::Free => {}
                 GpuState::Whole(holder) => {
-                    if *holder == job {
+                    if gone(*holder) {
                         gpu.state = GpuState::Free;
                         had = true;
                     }
                 }
                 GpuState::Mps(shares) => {
-                    had |= drop_shares(shares, job);
+                    had |= drop_shares(shares, gone);
                     if shares.is_empty() {
                         gpu.state = GpuState::Free;
                     }
                 }
                 GpuState::Tasks(seats) => {
-                    had |= drop_seats(seats, job);
+                    had |= drop_seats(seats, gone);
                     if seats.is_empty() {
                         gpu.state = GpuState::Free;
                     }
                 }
                 GpuState::Mig(instances) => {
                     for instance in instances {
-                        had |= release_instance(&mut instance.holder, job);
+                        had |= release_instance(&mut instance.holder, gone);
                     }
                 }
             }
@@ -353,38 +358,38 @@ fn add_seat(gpus: &mut [Gpu], on: ShareOn, seat: Seat) -> Result<(), ApplyError>
     Ok(())
 }
 
-fn drop_seats(seats: &mut Vec<Seat>, job: JobId) -> bool {
+fn drop_seats(seats: &mut Vec<Seat>, gone: &dyn Fn(JobId) -> bool) -> bool {
     let before = seats.len();
-    seats.retain(|s| s.job != job);
+    seats.retain(|s| !gone(s.job));
     seats.len() < before
 }
 
-fn drop_shares(shares: &mut Vec<Share>, job: JobId) -> bool {
+fn drop_shares(shares: &mut Vec<Share>, gone: &dyn Fn(JobId) -> bool) -> bool {
     let before = shares.len();
-    shares.retain(|s| s.job != job);
+    shares.retain(|s| !gone(s.job));
     shares.len() < before
 }
 
-fn release_instance(holder: &mut Holder, job: JobId) -> bool {
+fn release_instance(holder: &mut Holder, gone: &dyn Fn(JobId) -> bool) -> bool {
     let had = match holder {
-        Holder::Isolated(owner) => *owner == job,
+        Holder::Isolated(owner) => gone(*owner),
         Holder::Shared(shares) => {
-            let had = drop_shares(shares, job);
+            let had = drop_shares(shares, gone);
             if !shares.is_empty() {
                 return had;
             }
             had
         }
         Holder::Compute(holds) => {
-            let had = holds.iter().any(|h| h.job == job);
-            holds.retain(|h| h.job != job);
+            let had = holds.iter().any(|h| gone(h.job));
+            holds.retain(|h| !gone(h.job));
             if !holds.is_empty() {
                 return had;
             }
             had
         }
         Holder::Pool(seats) => {
-            let had = drop_seats(seats, job);
+            let had = drop_seats(seats, gone);
             if !seats.is_empty() {
                 return had;
             }

@@ -12,8 +12,13 @@
 //! highest bit is its most important job, sets of one size are tried in ascending order.
 //!
 //! # Limits
-//! A search weighs at most [`MOST_WEIGHED`] GPUs, over all sets that it tries. Then, and with more than 128 jobs, the best set known counts: at first
-//! the one that jobs make in their order, without those that turn out to be unnecessary.
+//! slurmctld holds its locks meanwhile. At most [`MOST_WEIGHED`] GPUs are weighed, over all sets that are tried. Then, and with
+//! more than 128 jobs, the best set known counts: at first the one that jobs make in their order, without those that turn
+//! out to be unnecessary. To find that one has a limit of its own, [`MOST_SPARED`]; where that ends it, some of its jobs may be
+//! unnecessary, and they still make room.
+
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
 
 use geometry::{GpuIndex, JobId};
 use node_state::{Ask, Node, Policy, Spread};
@@ -22,9 +27,11 @@ use topology::{GpuSet, LinkMatrix};
 
 use crate::decide::fits;
 
-/// Most GPUs that are weighed, summed over all sets that are tried. Each costs up to 5 µs, so that slurmctld's locks are held
-/// for some 10 ms at most. Every set of the jobs of one GPU takes 1024 on a node with eight GPUs and seven jobs on each.
+/// Most GPUs that are weighed, summed over all sets that are tried. Every set of the jobs of one GPU takes 1024 on a node with
+/// eight GPUs and seven jobs on each. `cargo bench -p placement --bench victims` shows how long that takes.
 pub const MOST_WEIGHED: u32 = 2048;
+/// Most GPUs that are weighed to find jobs that can be spared.
+pub const MOST_SPARED: u32 = 1024;
 
 /// Cores and memory of a job on one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,7 +76,8 @@ pub fn least_victims(
     victims: &[Victim],
     lacks: Room,
 ) -> Option<Vec<JobId>> {
-    let mut search = Search { node, ask, policy, victims, lacks, weighed: 0, best: None };
+    let places = victims.iter().zip(0..).map(|(v, i)| (v.job, i)).collect();
+    let mut search = Search { node, ask, policy, victims, places, lacks, weighed: 0, best: None };
     let greedy = search.in_their_order()?;
     if victims.len() > 128 {
         return Some(greedy);
@@ -96,11 +104,9 @@ struct Pool {
     jobs: Set,
 }
 
-fn without(node: &Node, jobs: &[JobId]) -> Node {
+fn without(node: &Node, jobs: &HashSet<JobId>) -> Node {
     let mut node = node.clone();
-    for job in jobs {
-        node.release(*job);
-    }
+    node.release_all(&|job| jobs.contains(&job));
     node
 }
 
@@ -109,6 +115,7 @@ struct Search<'a> {
     ask: &'a Ask,
     policy: &'a Policy,
     victims: &'a [Victim],
+    places: HashMap<JobId, u32>,
     lacks: Room,
     weighed: u32,
     best: Option<Set>,
@@ -120,7 +127,9 @@ impl Search<'_> {
     }
 
     fn makes_room(&self, set: Set, node: &Node, ask: &Ask) -> bool {
-        fits(&without(node, &self.jobs(set)), ask, self.policy)
+        let mut node = node.clone();
+        node.release_all(&|job| self.places.get(&job).is_some_and(|i| *i < Set::BITS && set >> i & 1 == 1));
+        fits(&node, ask, self.policy)
     }
 
     fn lacking_after(&self, set: Set) -> Room {
@@ -128,20 +137,41 @@ impl Search<'_> {
         going.fold(self.lacks, |lacks, (v, _)| lacks.minus(v.has))
     }
 
-    /// As few as can be had by taking them in their order, then sparing from the most important down.
+    /// As few as can be had by taking them in their order, then sparing from the most important down, many at a time first.
     fn in_their_order(&self) -> Option<Vec<JobId>> {
         let will_do = |victims: &[Victim]| {
             let lacks = victims.iter().fold(self.lacks, |lacks, v| lacks.minus(v.has));
-            let jobs: Vec<JobId> = victims.iter().map(|v| v.job).collect();
+            let jobs = victims.iter().map(|v| v.job).collect();
             lacks.is_nothing() && fits(&without(self.node, &jobs), self.ask, self.policy)
         };
-        let needed = (0..=self.victims.len()).find(|n| will_do(&self.victims[..*n]))?;
-        let mut left = self.victims[..needed].to_vec();
-        for i in (0..left.len()).rev() {
-            let spared = left.remove(i);
-            if !will_do(&left) {
-                left.insert(i, spared);
+        if !will_do(self.victims) {
+            return None;
+        }
+        // The end of one more job takes no room away.
+        let (mut too_few, mut needed) = (0, self.victims.len());
+        while too_few < needed {
+            let n = usize::midpoint(too_few, needed);
+            if will_do(&self.victims[..n]) {
+                needed = n;
+            } else {
+                too_few = n + 1;
             }
+        }
+        let mut left = self.victims[..needed].to_vec();
+        let mut tries = MOST_SPARED as usize / self.node.gpus.len().max(1);
+        let mut many = left.len().next_power_of_two() / 2;
+        while many > 0 {
+            let mut end = left.len();
+            while end > 0 && tries > 0 {
+                tries -= 1;
+                let begin = end.saturating_sub(many);
+                let rest = [&left[..begin], &left[end..]].concat();
+                if will_do(&rest) {
+                    left = rest;
+                }
+                end = begin;
+            }
+            many /= 2;
         }
         Some(left.into_iter().map(|v| v.job).collect())
     }
@@ -160,8 +190,8 @@ impl Search<'_> {
     fn found(&mut self, set: Set) {
         let lacks = self.lacking_after(set);
         let more = self.most().saturating_sub(set.count_ones());
-        let extra = (0..=more).find_map(|n| self.cover(!set, n, lacks));
-        let Some(extra) = extra else { return };
+        let least = (0..=more).find_map(|n| self.cover(!set, n, lacks));
+        let Some(extra) = least.or_else(|| self.largest(!set, lacks)) else { return };
         let key = |set: Set| (set.count_ones(), set);
         if self.best.is_none_or(|best| key(set | extra) < key(best)) {
             self.best = Some(set | extra);
@@ -172,6 +202,9 @@ impl Search<'_> {
     fn cover(&mut self, of: Set, n: u32, lacks: Room) -> Option<Set> {
         if n == 0 {
             return lacks.is_nothing().then_some(0);
+        }
+        if !self.weigh(1) {
+            return None;
         }
         let members: Vec<usize> = (0..self.victims.len()).filter(|i| of >> i & 1 == 1).collect();
         // The most that `n` of them have, by either.
@@ -184,9 +217,6 @@ impl Search<'_> {
             return None;
         }
         for i in members {
-            if !self.weigh(1) {
-                return None;
-            }
             let below = of & ((1 << i) - 1);
             let rest = self.cover(below, n - 1, lacks.minus(self.victims[i].has));
             if let Some(rest) = rest {
@@ -194,6 +224,25 @@ impl Search<'_> {
             }
         }
         None
+    }
+
+    /// Jobs out of `of` that have this, those that give most of it first; where [`Self::cover`] has found none in time.
+    fn largest(&self, mut of: Set, mut lacks: Room) -> Option<Set> {
+        let mut chosen = 0;
+        while !lacks.is_nothing() {
+            let part = |has: u64, lacks: u64| {
+                (u128::from(has.min(lacks)) << 32).checked_div(lacks.into()).unwrap_or(0)
+            };
+            let gives =
+                |v: &Victim| part(v.has.cores, lacks.cores) + part(v.has.memory_mib, lacks.memory_mib);
+            let members = self.victims.iter().zip(0..).filter(|(v, i)| of >> i & 1 == 1 && gives(v) > 0);
+            // Of equals, the least important.
+            let (best, i) = members.max_by_key(|(v, i)| (gives(v), Reverse(*i)))?;
+            lacks = lacks.minus(best.has);
+            of &= !(1 << i);
+            chosen |= 1 << i;
+        }
+        Some(chosen)
     }
 
     /// The victims that have something on a GPU.
@@ -267,7 +316,7 @@ impl Search<'_> {
         one.request.gpus = Some(1);
         one.request.seats = one.request.seats.div_ceil(u32::try_from(n.max(1)).unwrap_or(u32::MAX));
         one.quotas.clear();
-        let emptied = without(self.node, &self.jobs(Set::MAX));
+        let emptied = without(self.node, &self.victims.iter().map(|v| v.job).collect());
         let may = |gpu: &GpuIndex| {
             let only: GpuSet = [*gpu].into_iter().collect();
             let ask = Ask { allowed: Some(one.allowed.map_or(only, |of| of.and(only))), ..one.clone() };

@@ -21,7 +21,8 @@ pub(super) fn of_job(host: &Host, job: &sys::job_record_t, node: usize) -> Room 
     Room { cores: chosen::job_cores(host, job, node).len() as u64, memory_mib }
 }
 
-/// What the job lacks on each of these nodes: more than running jobs leave. The jobs are walked once.
+/// What the job lacks on each of these nodes: more than running jobs leave. The jobs are walked once at most: not any further
+/// when they leave nothing.
 pub(super) fn lacking(host: &Host, job: &sys::job_record_t, nodes: &[usize]) -> Vec<Room> {
     let mut free: Vec<Room> = nodes.iter().map(|node| of_node(host, *node)).collect();
     for running in host.jobs() {
@@ -29,6 +30,9 @@ pub(super) fn lacking(host: &Host, job: &sys::job_record_t, nodes: &[usize]) -> 
         let Some(running) = (unsafe { struct_at(running) }).filter(|job| read::runs(job)) else { continue };
         for (free, node) in free.iter_mut().zip(nodes) {
             *free = free.minus(of_job(host, running, *node));
+        }
+        if free.iter().all(|free| *free == Room::default()) {
+            break;
         }
     }
     nodes.iter().zip(free).map(|(node, free)| of_job(host, job, *node).minus(free)).collect()

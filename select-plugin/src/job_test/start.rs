@@ -1,6 +1,6 @@
 //! A start that Slurm thinks possible: now, or when it could be.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use geometry::JobId;
 use node_state::Spread;
@@ -220,8 +220,9 @@ fn preempt<S: Slurm>(
 ) -> Option<HashSet<JobId>> {
     let listed = asked.slurm.preempted()?;
     // Whose end frees nothing stays where Slurm has put it.
-    let ending = asked.slurm.victims();
+    let ending: HashSet<JobId> = asked.slurm.victims().into_iter().collect();
     let victims: Vec<JobId> = victims.iter().copied().filter(|id| ending.contains(id)).collect();
+    let rank: HashMap<JobId, usize> = victims.iter().zip(0..).map(|(id, rank)| (*id, rank)).collect();
     let slurms: Vec<JobId> = victims.iter().copied().filter(|id| listed.contains(id)).collect();
     let (ours, other): (Vec<&NodeView>, Vec<&NodeView>) =
         asked.nodes.iter().partition(|n| engine.node(&n.name).is_some());
@@ -232,10 +233,11 @@ fn preempt<S: Slurm>(
     for (node, lacks) in ours.into_iter().zip(lacks) {
         let question = asked.of_node(node);
         slurms_suffice &= engine.fits_once_gone(&node.name, &question, &slurms);
-        let more: Vec<JobId> = victims.iter().copied().filter(|id| !going.contains(id)).collect();
+        let gone: HashSet<JobId> = going.iter().copied().collect();
+        let more: Vec<JobId> = victims.iter().copied().filter(|id| !gone.contains(id)).collect();
         let rooms = asked.slurm.rooms(node, &more);
         let candidates = more.iter().zip(&rooms).map(|(job, has)| Victim { job: *job, has: *has });
-        let held = engine.jobs_on(&node.name);
+        let held: HashSet<JobId> = engine.jobs_on(&node.name).into_iter().collect();
         let here = |v: &Victim| v.has != Room::default() || held.contains(&v.job);
         let candidates: Vec<Victim> = candidates.filter(here).collect();
         let lacks = lacking(asked.slurm, (node, lacks), &slurms, &going);
@@ -245,8 +247,8 @@ fn preempt<S: Slurm>(
         // It needs them for something that we do not see.
         return (!listed.is_empty()).then_some(listed);
     }
-    going.sort_by_key(|id| victims.iter().position(|v| v == id));
-    let mut gone: HashSet<JobId> = listed.into_iter().filter(|id| !victims.contains(id)).collect();
+    going.sort_by_key(|id| rank.get(id));
+    let mut gone: HashSet<JobId> = listed.into_iter().filter(|id| !rank.contains_key(id)).collect();
     gone.extend(&going);
     effects.push(Effect::Preempt(going));
     Some(gone)

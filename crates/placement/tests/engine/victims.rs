@@ -115,3 +115,52 @@ fn cores_and_memory_come_from_somebody_too() {
     assert_eq!(going(16), Some(vec![2, 3]));
     assert_eq!(going(19), None);
 }
+
+#[test]
+fn where_there_are_too_many_sets_the_answer_still_makes_room() {
+    let mut n = node(&[A100; 8], MigPolicy::Dynamic);
+    let share = |job: u32| {
+        let mut share = ask(job, "mps", "900M");
+        share.request.threads = Some(2);
+        share
+    };
+    let placed = |n: &mut Node, job: &u32| run(n, &share(*job), &Policy::default()).chosen.is_some();
+    let jobs: Vec<u32> = (1..1000).take_while(|job| placed(&mut n, job)).collect();
+    assert!(jobs.len() > 300, "{}", jobs.len());
+    let mut two = ask(9999, "whole", "");
+    two.request.gpus = Some(2);
+    for (want, lacks) in [(ask(9999, "mig:7g.40gb", ""), 0), (ask(9999, "mig:7g.40gb", ""), 200), (two, 0)] {
+        // Few give several cores: they are not spared for those that give one.
+        let victims = jobs.iter().map(|job| Victim {
+            job: JobId(*job),
+            has: Room { cores: if job % 16 == 0 { 20 } else { 1 }, memory_mib: 0 },
+        });
+        let victims: Vec<Victim> = victims.collect();
+        let lacks = Room { cores: lacks, memory_mib: 0 };
+        let least = least_victims(&n, &want, &Policy::default(), &victims, lacks).unwrap();
+        let mut after = n.clone();
+        least.iter().for_each(|job| assert!(after.release(*job)));
+        assert!(run(&mut after, &want, &Policy::default()).chosen.is_some());
+        let given: u64 = victims.iter().filter(|v| least.contains(&v.job)).map(|v| v.has.cores).sum();
+        assert!(given >= lacks.cores, "{given}");
+        let on_a_gpu = jobs.len() / 8;
+        let gpus = want.request.gpus.unwrap_or(1) as usize;
+        let for_cores = usize::try_from(lacks.cores).unwrap();
+        assert!(least.len() <= gpus * on_a_gpu + for_cores, "{} end", least.len());
+    }
+    // Within the search, and too many sets for it: the cores come from those that have most.
+    let mut n = node(&[A100; 16], MigPolicy::Dynamic);
+    let places = (0..16).flat_map(|gpu| (0..7).map(move |start| (gpu, start)));
+    for (job, (gpu, start)) in (1..).zip(places) {
+        held(&mut n, job, gpu, "1g.5gb", start);
+    }
+    let cores = |job: u32| u64::from(job * 7 % 5);
+    let victims: Vec<Victim> = (1..=112)
+        .map(|job| Victim { job: JobId(job), has: Room { cores: cores(job), memory_mib: 0 } })
+        .collect();
+    let lacks = Room { cores: 112, memory_mib: 0 };
+    let least =
+        least_victims(&n, &ask(9999, "mig:7g.40gb", ""), &Policy::default(), &victims, lacks).unwrap();
+    // Seven of one GPU, and the rest by fours.
+    assert!(least.len() <= 7 + 112_usize.div_ceil(4), "{}", least.len());
+}

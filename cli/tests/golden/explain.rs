@@ -151,22 +151,22 @@ fn explain_on_gpus_without_mig() {
     assert_snapshot!(ask("--gpu-isolation=mig --gpu-mem=10G"), @r#"
     refused at submission: --gpu-isolation=mig --gpu-mem=10.0GB: no node could ever satisfy this: v100-16gb has no MIG; ask --gpu-isolation=mps or whole
 
-    8 x v100-16gb: nothing fits: GPUs 0-7: never in MIG mode (mig = "off")
+    8 x v100-16gb: nothing fits: GPUs 0-7: cannot be cut into MIG instances
     never on this node: v100-16gb has no MIG; ask --gpu-isolation=mps or whole
       mig   nothing fits
         GPUs 0-7, each
-          no: never in MIG mode (mig = "off")
+          no: cannot be cut into MIG instances
     exit 1
     "#);
     assert_snapshot!(ask("--gpu-mem=10G"), @r#"
-    8 x v100-16gb: 10.0 GB and 62% of the threads of GPU 0: the first share there; loses 0 placements, opens an unused GPU; mps takes 1 of 1 slices, mig does not fit
+    8 x v100-16gb: 10.0 GB and 62% of the threads of GPU 0: the first share there; opens an unused GPU; mps takes 1 of 1 slices, mig does not fit
     counts in Slurm as gres/shard:10 per node
       mig   nothing fits
         GPUs 0-7, each
-          no: never in MIG mode (mig = "off")
+          no: cannot be cut into MIG instances
       mps   1 of 1 slices, chosen
         GPUs 0-7, each
-         *to be opened, loses 0 placements, opens an unused GPU (on GPU 0)
+         *to be opened, opens an unused GPU (on GPU 0)
     exit 0
     "#);
     assert_snapshot!(ask("--gpus=3"), @r"

@@ -227,6 +227,8 @@ pub enum Constraint {
     KeptUncut(usize),
     /// The site's own instances there do not satisfy the request, whoever has them now.
     NoStaticInstance,
+    /// The GPU's model has no MIG, or none whose places are known.
+    NoMig,
     /// The node's GPUs are never in MIG mode.
     MigOff,
     /// The node's GPUs are always in MIG mode, so none can be had whole; the largest instance can.

@@ -6,7 +6,7 @@ use std::fmt;
 use geometry::size::display_gb;
 use geometry::{Model, NoMig};
 use node_state::report::{Constraint, Fate, Unsuitable};
-use node_state::{Decision, Gpu, MigPolicy, Node};
+use node_state::{Decision, Gpu, MigPolicy, Node, Purpose};
 use protocol::{Isolation, Request};
 
 /// A request that a node could not satisfy even if it were empty.
@@ -145,7 +145,7 @@ fn by_constraint(node: &Node, request: &Request, decision: &Decision) -> Never {
             );
             (reason, Some("ask fewer tasks per node, or whole GPUs by --gpus-per-node".to_owned()))
         }
-        Constraint::MigOff if !model.has_mig() => (without_mig(model), Some(NO_MIG_HINT.to_owned())),
+        Constraint::NoMig => (without_mig(model), Some(NO_MIG_HINT.to_owned())),
         Constraint::MigOff => {
             (format!("the node's {} are never in MIG mode", model.key), Some(NO_MIG_HINT.to_owned()))
         }
@@ -156,10 +156,25 @@ fn by_constraint(node: &Node, request: &Request, decision: &Decision) -> Never {
                 Some(format!("{largest}; ask --gpu-isolation=mig")),
             )
         }
+        Constraint::KeptFor(purpose) => {
+            (format!("the node's {} are {}", model.key, purpose.words()), purpose_hint(purpose))
+        }
         other => (other.to_string(), None),
     };
     let gives_mib = if let Constraint::TooLittleMemory { has, .. } = constraint { has } else { 0 };
     Never { reason, nearest, gives_mib }
+}
+
+/// What to ask of GPUs that the site keeps for something else.
+fn purpose_hint(purpose: Purpose) -> Option<String> {
+    let ask = match purpose {
+        Purpose::Any => return None,
+        Purpose::Whole => "ask --gpu-isolation=whole",
+        Purpose::Shares => "ask --gpu-isolation=mps with --gpu-mem=SIZE",
+        Purpose::Static => "ask --gpu-isolation=mig",
+        Purpose::Slurm => "ask by --gres alone, without Tessera's options",
+    };
+    Some(ask.to_owned())
 }
 
 /// What to ask where no instance can be had.
@@ -177,7 +192,7 @@ fn nearness(constraint: Constraint) -> (u8, u64) {
     match constraint {
         Constraint::TooLittleMemory { has, .. } => (3, has),
         Constraint::TooFewSms { has, .. } | Constraint::TooFewSeats { has, .. } => (2, u64::from(has)),
-        Constraint::MigAlways | Constraint::MigOff => (1, 0),
+        Constraint::MigAlways | Constraint::MigOff | Constraint::NoMig => (1, 0),
         _ => (0, 0),
     }
 }

@@ -101,19 +101,22 @@ impl fmt::Display for Fate {
 
 impl fmt::Display for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "loses {} placements", self.lost)?;
-        for (n, what) in [
-            (self.opened, "opens an unused GPU"),
-            (self.switched, "switches MIG mode on"),
-            (self.destroyed, "destroys an idle instance"),
-        ] {
-            match n {
-                0 => {}
-                1 => write!(f, ", {what}")?,
-                n => write!(f, ", {what} {n} times")?,
-            }
-        }
-        Ok(())
+        let times = |n, what: &str| match n {
+            0 => None,
+            1 => Some(what.to_owned()),
+            n => Some(format!("{what} {n} times")),
+        };
+        // A GPU without MIG has no placements to lose.
+        let lost = (self.lost > 0).then(|| format!("loses {} placements", self.lost));
+        let does = [
+            lost,
+            times(self.opened, "opens an unused GPU"),
+            times(self.switched, "switches MIG mode on"),
+            times(self.destroyed, "destroys an idle instance"),
+        ];
+        let does: Vec<String> = does.into_iter().flatten().collect();
+        f.write_str(if does.is_empty() { "loses nothing" } else { "" })?;
+        f.write_str(&does.join(", "))
     }
 }
 
@@ -167,6 +170,7 @@ impl fmt::Display for Constraint {
             Self::KeptFor(purpose) => f.write_str(purpose.words()),
             Self::KeptUncut(n) => write!(f, "{n} GPUs of the node stay uncut (keep_uncut)"),
             Self::NoStaticInstance => f.write_str("cut by the site (static), into none that would do"),
+            Self::NoMig => f.write_str("cannot be cut into MIG instances"),
             Self::MigOff => f.write_str("never in MIG mode (mig = \"off\")"),
             Self::MigAlways => f.write_str("always in MIG mode (mig = \"on\"), instances only"),
             Self::NoSuchProfile(model) => write!(f, "{} has no such profile", model.key),

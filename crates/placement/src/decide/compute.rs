@@ -79,8 +79,8 @@ fn named(view: &View<'_>, ask: &Ask, policy: &Policy, name: &str, mem_mib: u64) 
     if !ask.permits(view.gpu) {
         return Err(Constraint::NotOffered);
     }
-    if view.mig == Err(Constraint::MigOff) {
-        return Err(Constraint::MigOff);
+    if let Err(never @ (Constraint::MigOff | Constraint::NoMig)) = view.mig {
+        return Err(never);
     }
     let (profile, size) = view.model.compute_profile(name).ok_or(Constraint::NoSuchProfile(view.model))?;
     let sm_need = (ask.request.threads.map_or(0, u32::from) * view.model.mig_sm()).div_ceil(100);

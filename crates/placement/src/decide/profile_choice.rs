@@ -107,8 +107,8 @@ pub(super) fn profile_here(
     if !ask.permits(view.gpu) {
         return Err(Constraint::NotOffered);
     }
-    if view.mig == Err(Constraint::MigOff) {
-        return Err(Constraint::MigOff);
+    if let Err(never @ (Constraint::MigOff | Constraint::NoMig)) = view.mig {
+        return Err(never);
     }
     let profile = profiles.of(view)?;
     view.mig.map(|()| profile)

@@ -171,6 +171,7 @@ fn mig_possible(gpu: &Gpu) -> Result<(), Constraint> {
         return Err(Constraint::KeptFor(gpu.purpose));
     }
     match (&gpu.state, gpu.policy) {
+        _ if !gpu.model.has_mig() => Err(Constraint::NoMig),
         (_, MigPolicy::Off) => Err(Constraint::MigOff),
         (GpuState::Whole(job), _) => Err(Constraint::Taken(*job)),
         (GpuState::Mps(shares), _) => Err(Constraint::SharedBy(shares.first().map_or(JobId(0), |s| s.job))),

@@ -49,9 +49,10 @@ pub(crate) fn submit(job: &Described, rules: Rules<'_>, slurm: &impl Slurm) -> A
     if let Some(why) = asks.as_deref().filter(|text| concerns_us(text)).and_then(|_| rules.unknown()) {
         return Answer { effects: Vec::new(), refused: Some(why) };
     }
-    // Without limits there is nothing to ask of a job that asks nothing of us.
+    // Without limits there is nothing to ask of a job that asks nothing of us, unless no GPU may give what it asks for.
     let unlimited = config.is_none_or(|config| config.limits.is_empty());
-    if unlimited && asks.is_none() {
+    let shares = || job.tres.gpu_entries().iter().any(|entry| entry.name == "shard");
+    if unlimited && asks.is_none() && !shares() {
         return Answer { effects: vec![Effect::Env(None)], refused: None };
     }
     let (request, add) = match admission::judge(&submission::submitted(job, slurm), config) {

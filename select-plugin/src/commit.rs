@@ -10,7 +10,6 @@ use topology::{GpuSet, Quota};
 
 use crate::engine::{Engine, Question, predicted};
 use crate::view::{Allocated, ChosenView, GresKind, Want, union};
-use protocol::meaning::SHARD_MIB;
 
 /// What becomes of one node's device bits.
 #[derive(Clone, Debug, PartialEq)]
@@ -77,7 +76,13 @@ pub(crate) fn place(
             }
         }
     }
-    let mut decision = question.decide(node);
+    let own = want.slurms_choice.then(|| {
+        let mut own = question.clone();
+        own.ask.allowed = Some(slurm.chosen());
+        own.ask.quotas.clear();
+        own.decide(node)
+    });
+    let mut decision = own.filter(|own| own.chosen.is_some()).unwrap_or_else(|| question.decide(node));
     if want.kind == GresKind::Gpu && question.pays_for_links() && !order_only {
         // Of sets that are equally good, the one near the job's cores.
         let near = quotas(slurm, true);
@@ -185,8 +190,10 @@ pub(crate) fn unmanaged(
         }
         let grant = match (kind, free.iter().next()) {
             (GresKind::Shard, Some(gpu)) if free.len() == 1 => {
-                let total = engine.model_of(node, gpu).map_or(1, |m| m.total_memory_mib.max(1));
-                let mem_mib = amount.saturating_mul(SHARD_MIB).clamp(1, total);
+                let count = u32::try_from(*amount).unwrap_or(u32::MAX);
+                let model = engine.model_of(node, gpu);
+                let total = model.map_or(1, |m| m.total_memory_mib.max(1));
+                let mem_mib = model.map_or(1, |m| m.shards_mib(count)).clamp(1, total);
                 let threads = u8::try_from((mem_mib * 100).div_ceil(total)).unwrap_or(100);
                 Grant::Mps { on: ShareOn::Gpu(gpu), mem_mib, threads }
             }

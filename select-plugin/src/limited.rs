@@ -1,8 +1,8 @@
 //! A job that a limit of the site forbids, though it was submitted: the limit is newer, or an administrator moved the job.
 
-use admission::{Submission, forbids, limits_of};
+use admission::{Submission, forbids_counted, limits_of};
 use protocol::Says;
-use protocol::gres_list::Tres;
+use protocol::gres_list::Entry;
 use site_config::SiteConfig;
 
 use crate::effect::Effect;
@@ -25,14 +25,13 @@ pub(crate) fn why(
     if limits_of(&job, config).is_empty() {
         return None;
     }
-    let entries = view.gres.iter().map(|entry| match entry.kind {
-        GresKind::Gpu => format!("gres/gpu:{}", entry.per_node.max(1)),
-        GresKind::Shard => format!("gres/shard:{}", entry.per_node),
+    let counted = view.gres.iter().map(|entry| match entry.kind {
+        GresKind::Gpu => Entry::per_node("gpu", entry.per_node.max(1)),
+        GresKind::Shard => Entry::per_node("shard", entry.per_node),
     });
-    let per_node = Some(entries.collect::<Vec<_>>().join(",")).filter(|list| !list.is_empty());
-    job.tres = Tres { per_node, ..Tres::default() };
+    let counted: Vec<Entry> = counted.collect();
     job.partition_nodes = Some(reach().into_iter().collect());
-    forbids(&job, config)
+    forbids_counted(&job, &counted, config)
 }
 
 /// Keeps the job from these nodes, which are all, and says why in its AdminComment.

@@ -161,17 +161,15 @@ fn judge(engine: &mut Engine, question: &Question, want: &Want, node: &NodeView)
         // the node's devices would get none.
         Some(true) if node.completing || !node.registered => Room::Later,
         Some(true) => Room::Now,
-        // Plain shards of a GPU that is Slurm's alone: it counts them.
-        Some(false) if plain_shards && !node.completing && engine.leaves_some(&node.name) => Room::Now,
-        Some(false) if engine.fits_ever(&node.name, question) == Some(true) => Room::Later,
-        // Plain shards, more than a device has: Slurm may have them from several.
-        Some(false) if plain_shards => {
-            if node.completing {
-                Room::Later
-            } else {
-                Room::Now
-            }
+        // Plain shards of a GPU that is Slurm's alone, or more than a device has, which Slurm may have from several: it
+        // counts them.
+        Some(false)
+            if plain_shards
+                && (engine.leaves_some(&node.name) || engine.exceeds_devices(&node.name, question)) =>
+        {
+            if node.completing { Room::Later } else { Room::Now }
         }
+        Some(false) if engine.fits_ever(&node.name, question) == Some(true) => Room::Later,
         Some(false) => Room::Never,
     }
 }

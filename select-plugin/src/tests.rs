@@ -12,6 +12,7 @@ use crate::engine::{Engine, Question};
 use crate::narrow::{Mode, Narrowed, first_fit, keep_to_plan, narrow};
 use crate::view::{Allocated, ChosenView, EntryChoice, GresKind, GresRequest, JobView, NodeView, Want};
 
+mod doors;
 mod given;
 
 const USER: Uid = Uid(1000);
@@ -385,6 +386,26 @@ fn a_node_that_is_left_to_slurm_is_not_managed_any_more() {
     assert!(engine.layout("n2").is_none() && engine.node_names().all(|n| n != "n2"));
     // Its jobs are still known, for the day it is described rightly again.
     assert!(engine.holds(JobId(1)) && engine.model_of("n2", GpuIndex(0)).is_some());
+}
+
+#[test]
+fn all_shards_of_a_gpu_can_be_had_whatever_ecc_takes_of_its_memory() {
+    for model in geometry::Model::all() {
+        let text = format!("[[nodes]]\nnames = \"n1\"\ngpu = \"{}\"\ncount = 2\n", model.key);
+        let (config, _) = site_config::parse("t", &text, &|_| Err(std::io::ErrorKind::NotFound.into()));
+        let mut engine = Engine::new(config.unwrap());
+        let all = want(None, GresKind::Shard, model.shards().into());
+        let nodes = [node(0, "n1", 7)];
+        for job in [1, 2] {
+            assert_eq!(ruled_out(&mut engine, &all, Mode::RunNow, 1, &nodes), [0; 0], "{}", model.key);
+            let placed = place(&engine, question(&engine, &all), &all, &choice(&[0], &[0, 1]));
+            let grant = placed.unwrap().unwrap().grant;
+            let placement = JobPlacement { job: JobId(job), nodes: vec![("n1".to_owned(), grant.into())] };
+            assert_eq!(engine.commit(USER, &placement), Vec::<String>::new(), "{}", model.key);
+        }
+        assert_eq!(ruled_out(&mut engine, &all, Mode::RunNow, 1, &nodes), [0], "{}", model.key);
+        assert_eq!(ruled_out(&mut engine, &all, Mode::TestOnly, 1, &nodes), [0; 0], "{}", model.key);
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use geometry::{JobId, Uid};
 use protocol::meaning::{Counted, CountedRequest, as_counted};
 use protocol::wire::parse_request;
-use protocol::{AdminComment, Plan, Request};
+use protocol::{AdminComment, Bandwidth, Isolation, Plan, Request};
 use topology::GpuSet;
 
 /// The kinds of GRES this plugin knows.
@@ -63,6 +63,8 @@ pub(crate) struct Want {
     pub(crate) managed: bool,
     /// For shards: only Slurm's own choice may be used, because there are several entries or numbers per socket.
     pub(crate) keep_choice: bool,
+    /// For whole GPUs: Slurm's own choice is taken where the site keeps none of it for something else.
+    pub(crate) slurms_choice: bool,
     /// The partition that the job is tested in.
     pub(crate) partition: Option<String>,
     /// The planner's decision that made the request what it is.
@@ -86,10 +88,18 @@ impl JobView {
             GresKind::Shard => Counted::Shards(self.gres.first()?.per_node),
         };
         let asked = self.request.as_deref().and_then(|text| parse_request(text).ok());
-        let CountedRequest { request, managed } = as_counted(asked, counted)?;
+        let left = |asked: &Request| kind == GresKind::Gpu && asked.isolation == Isolation::None;
+        let slurms_choice = asked.as_ref().is_some_and(left);
+        let CountedRequest { mut request, managed } =
+            as_counted(asked.filter(|asked| !left(asked)), counted)?;
+        if slurms_choice {
+            // It neither waits for links nor takes any from others.
+            request.bandwidth = Some(Bandwidth::Insensitive);
+        }
         let keep_choice = self.gres.len() > 1 || self.gres.iter().any(|g| g.per_socket);
         let partition = self.partition.clone();
-        let want = Want { request, kind, managed, keep_choice, partition, plan: None, lapsed: false };
+        let (plan, lapsed) = (None, false);
+        let want = Want { request, kind, managed, keep_choice, slurms_choice, partition, plan, lapsed };
         if kind == GresKind::Gpu || !managed {
             return Some(want);
         }
@@ -186,7 +196,6 @@ pub(crate) struct Allocated {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use protocol::Isolation;
 
     fn job(request: Option<&str>, gres: &[(GresKind, u64)]) -> JobView {
         let entry = |(kind, per_node): &(GresKind, u64)| GresRequest {
@@ -265,7 +274,10 @@ mod tests {
 
     #[test]
     fn whoever_asks_for_no_change_gets_slurms_choice() {
-        assert_eq!(job(Some("v1 iso=none"), &[(GresKind::Gpu, 2)]).want(), None);
+        let want = job(Some("v1 iso=none"), &[(GresKind::Gpu, 2)]).want().unwrap();
+        assert!(want.slurms_choice && !want.managed);
+        assert_eq!((want.request.isolation, want.request.gpus), (Isolation::Whole, Some(2)));
+        assert!(!job(None, &[(GresKind::Gpu, 2)]).want().unwrap().slurms_choice);
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub(crate) fn in_order(engine: &Engine, view: &JobView, allocated: &[Allocated])
         return None;
     }
     let plain = JobView { exclusive: false, ..view.clone() };
-    let want = plain.want().filter(|w| w.kind == GresKind::Gpu)?;
+    let want = plain.want().filter(|w| w.kind == GresKind::Gpu && !w.slurms_choice)?;
     let question = engine.question(view.id, view.uid, &want);
     let mut placement = JobPlacement { job: view.id, nodes: Vec::new() };
     let (mut whys, mut matched) = (Vec::new(), Vec::new());

@@ -83,6 +83,16 @@ fn numbers(list: &str) -> Option<Vec<u32>> {
     Some(all)
 }
 
+/// What slurmctld has spent on its schedulers since `sdiag --reset`: cycles and their mean in µs, of the main scheduler and
+/// of backfill. A figure, and no test: the clusters run beside each other and beside whatever else the machine does.
+fn spent(cluster: &Cluster) -> Vec<String> {
+    let out = cluster.run(User::Root, "sdiag", &[]).unwrap();
+    let wanted = |line: &&str| {
+        ["Main schedule", "Backfilling stats", "Total cycles", "Mean cycle"].iter().any(|w| line.contains(w))
+    };
+    out.stdout.lines().map(str::trim).filter(wanted).map(str::to_owned).collect()
+}
+
 /// By hand with `TESSERA_PLAIN_JOBS=300`.
 fn rounds() -> usize {
     std::env::var("TESSERA_PLAIN_JOBS").ok().and_then(|n| n.parse().ok()).unwrap_or(40)
@@ -91,6 +101,9 @@ fn rounds() -> usize {
 #[test]
 fn plain_jobs_have_what_slurm_alone_gives_them() {
     let (stock, ours) = (cluster("pls", true), cluster("plt", false));
+    for cluster in [&stock, &ours] {
+        cluster.run(User::Root, "sdiag", &["--reset"]).unwrap().ok().unwrap();
+    }
     let mut random = Random(0x5eed);
     let mut running: Vec<[JobId; 2]> = Vec::new();
     for round in 0..rounds() {
@@ -115,6 +128,7 @@ fn plain_jobs_have_what_slurm_alone_gives_them() {
         }
         running.push([a, b]);
     }
+    eprintln!("plain Slurm: {:?}\nTessera: {:?}", spent(&stock), spent(&ours));
     if !device_cgroups() {
         eprintln!(
             "not tested here, for lack of cgroups of version 1: CUDA_VISIBLE_DEVICES as Slurm writes it"

@@ -6,9 +6,9 @@ use protocol::wire::parse_request;
 use protocol::{Isolation, Request};
 use site_config::SiteConfig;
 
-use crate::Submission;
 use crate::limits::forbids;
 use crate::ruling::admit;
+use crate::{Submission, shares};
 
 /// A change to a job.
 #[derive(Clone, Copy, Debug)]
@@ -36,8 +36,12 @@ pub struct Change<'a> {
 pub fn judge(change: Change<'_>, job: &Submission, config: Option<&SiteConfig>) -> Result<(), String> {
     let request = job.request.as_deref().and_then(|text| parse_request(text).ok());
     let request = request.filter(|request| request.isolation != Isolation::None);
-    if let Some(request) = &request {
-        keeps_its_gres(change, request, job, config)?;
+    match (&request, config) {
+        (Some(request), _) => keeps_its_gres(change, request, job, config)?,
+        (None, Some(config)) if change.matters && change.pending => {
+            shares::refusal(job, config).map_or(Ok(()), Err)?;
+        }
+        (None, _) => {}
     }
     let Some(config) = config.filter(|_| change.matters && !change.root) else { return Ok(()) };
     forbids(job, config).map_or(Ok(()), Err)

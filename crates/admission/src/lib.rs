@@ -9,8 +9,9 @@ pub mod change;
 mod limits;
 pub mod plan;
 mod ruling;
+mod shares;
 mod submission;
 
-pub use limits::{forbids, limits_of, refusal};
+pub use limits::{forbids, forbids_counted, limits_of, refusal};
 pub use ruling::{Ruling, judge};
 pub use submission::{Submission, distinct};

@@ -62,22 +62,27 @@ pub(crate) fn can_run(job: &Submission, spec: &NodeSpec) -> bool {
 /// if they do not.
 #[must_use]
 pub fn forbids(job: &Submission, config: &SiteConfig) -> Option<String> {
+    forbids_counted(job, &job.tres.gpu_entries(), config)
+}
+
+/// The same for a job of which Slurm has counted this, whatever lists it was submitted with.
+#[must_use]
+pub fn forbids_counted(job: &Submission, counted: &[Entry], config: &SiteConfig) -> Option<String> {
     let request = job.request.as_deref().and_then(|text| parse_request(text).ok());
     match request.filter(|request| request.isolation != Isolation::None) {
         Some(request) => refusal(&request, job, config),
-        None => plain_refusal(job, config),
+        None => plain_refusal(job, counted, config),
     }
 }
 
 /// Why the limits forbid what the job asks of Slurm alone, without a request of ours or with `none`; `None` if they do
 /// not.
 #[must_use]
-pub(crate) fn plain_refusal(job: &Submission, config: &SiteConfig) -> Option<String> {
+pub(crate) fn plain_refusal(job: &Submission, entries: &[Entry], config: &SiteConfig) -> Option<String> {
     if limits_of(job, config).is_empty() {
         return None;
     }
     let gigabytes = |entry: &Entry| u32::try_from(entry.count).unwrap_or(u32::MAX);
-    let entries = job.tres.gpu_entries();
     let by_entry = |entry: &Entry| {
         let request = match entry.name.as_str() {
             // Exactly what the user wrote: the share that the engine makes of it is a little larger.

@@ -9,7 +9,7 @@ use site_config::{NodeSpec, SiteConfig};
 
 use crate::limits::{can_run, limits_of, plain_refusal, possible_sizes, refusal};
 
-use crate::Submission;
+use crate::{Submission, shares};
 use protocol::meaning::{SlurmAsks, in_options, meaning};
 
 /// What becomes of a submission.
@@ -50,7 +50,10 @@ fn ruled(job: &Submission, config: Option<&SiteConfig>) -> Result<Ruling, String
         (Some(_), None) => {
             Err("this cluster has no tessera.toml: the --gpu options do not work here".to_owned())
         }
-        (None, Some(config)) => plain_refusal(job, config).map_or(Ok(Ruling::Untouched), Err),
+        (None, Some(config)) => {
+            let forbidden = plain_refusal(job, &job.tres.gpu_entries(), config);
+            forbidden.or_else(|| shares::refusal(job, config)).map_or(Ok(Ruling::Untouched), Err)
+        }
         (None, None) => Ok(Ruling::Untouched),
     }
 }

@@ -17,7 +17,7 @@ mod whole;
 pub use coexist::coexist;
 pub use compute::{ComputeProfile, compute_mask, split_compute_name};
 pub use ids::{GpuIndex, JobId, Placement, ProfileId, Slice, Uid};
-pub use model::{MigReset, Model, NoMig};
+pub use model::{MigReset, Model, NoMig, SHARD_MIB};
 pub use profile::Profile;
 pub use tables::GEOMETRY;
 pub use whole::{SiteModel, WHOLE_GPUS};

@@ -152,6 +152,14 @@ impl Model {
         self.nominal_gb
     }
 
+    /// The memory that `count` of its shards stand for, MiB: a decimal gigabyte each, or the shard's part of the memory that
+    /// jobs can be promised where that is less. All shards of a GPU together are thus never more than it has.
+    #[must_use]
+    pub fn shards_mib(&self, count: u32) -> u64 {
+        let part = self.usable_mib.saturating_mul(count.into()) / u64::from(self.nominal_gb.max(1));
+        u64::from(count).saturating_mul(SHARD_MIB).min(part).max(1)
+    }
+
     /// The memory that the whole GPU is named by, MiB: 38147 (40 GB) for an A100-40.
     #[must_use]
     pub fn nominal_mib(&self) -> u64 {
@@ -166,6 +174,9 @@ impl Model {
         })
     }
 }
+
+/// MiB in a shard, rounded up: one nominal, decimal GB.
+pub const SHARD_MIB: u64 = 954;
 
 #[cfg(test)]
 mod tests {
@@ -205,6 +216,17 @@ mod tests {
         assert_eq!([shards("rtx-pro-6000-96gb"), shards("v100-16gb"), shards("l40s-48gb")], [96, 16, 48]);
         let a100 = Model::find("NVIDIA A100-SXM4-40GB").unwrap();
         assert_eq!(a100.profile_shards(a100.profile("3g.20gb").unwrap()), 20);
+    }
+
+    #[test]
+    fn all_shards_of_a_gpu_are_what_it_can_promise_or_less() {
+        for m in Model::all() {
+            assert!(m.shards_mib(m.shards()) <= m.usable_mib(), "{}", m.key);
+            let parts = u64::from(m.shards()) * m.shards_mib(1);
+            assert!(parts <= m.usable_mib() && m.shards_mib(1) * 10 >= 9 * 950, "{}", m.key);
+        }
+        let mib = |key: &str, n| Model::find(key).unwrap().shards_mib(n);
+        assert_eq!([mib("a100-40gb", 10), mib("t4-16gb", 16), mib("t4-16gb", 1)], [9540, 14406, 900]);
     }
 
     #[test]

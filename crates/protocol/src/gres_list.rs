@@ -45,6 +45,15 @@ impl Tres {
     }
 }
 
+impl Entry {
+    /// So many of a GRES per node, as `--gres` asks for them.
+    #[must_use]
+    pub fn per_node(name: &str, count: u64) -> Self {
+        let text = format!("{name}:{count}");
+        Self { name: name.to_owned(), count, option: "--gres", per_node: true, text }
+    }
+}
+
 const MOST_TEXT: usize = 60;
 
 fn entries(list: Option<&str>, option: &'static str, per_node: bool) -> Vec<Entry> {

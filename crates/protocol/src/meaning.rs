@@ -4,6 +4,7 @@
 //! and `tessera explain` call [`meaning`] when a job is submitted. The engine calls [`as_counted`] when a job is to
 //! start, because Slurm accounts by what it has counted, whatever the request says.
 
+use geometry::SHARD_MIB;
 use geometry::size::display_gb;
 use topology::Pattern;
 
@@ -218,9 +219,6 @@ pub struct CountedRequest {
     /// Whether it came from Tessera's options, so that only nodes that Tessera manages can serve it.
     pub managed: bool,
 }
-
-/// MiB in a shard, rounded up: one nominal, decimal GB.
-pub const SHARD_MIB: u64 = 954;
 
 /// What a job with the request `asked` is to get if Slurm has counted `counted` for it; `None`: Slurm's own choice.
 ///

@@ -11,11 +11,12 @@ mod back;
 mod best;
 mod claims;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use audit::audit;
-use geometry::{GpuIndex, JobId, Model, Uid};
+use geometry::{GpuIndex, JobId, Model, SHARD_MIB, Uid};
 use mapa::Memo;
 use node_state::{Ask, Decision, Gpu, GpuState, Holder, Kind, Node, Policy, Purpose, Spread, layout_of};
 use placement::{Admission, Room, Victim, decide_with, fits, least_victims};
@@ -85,6 +86,8 @@ pub(crate) struct Question {
     wish: Option<PlannedStart>,
     /// The planner's decision that the request follows.
     pub(crate) plan: Option<Plan>,
+    /// The shards of a job that asks for nothing else.
+    plain_shards: Option<u32>,
 }
 
 /// What an answer depends on, beside the node's state.
@@ -102,19 +105,36 @@ struct Key {
 impl Question {
     /// Decides; a build with debug assertions has every decision audited by code that shares nothing with it.
     pub(crate) fn decide(&self, node: &Node) -> Decision {
+        let ask = self.asked_of(node);
         let mut memo = self.memo.lock().unwrap_or_else(PoisonError::into_inner);
-        let decision = decide_with(node, &self.ask, &self.policy, &mut memo);
+        let decision = decide_with(node, &ask, &self.policy, &mut memo);
         drop(memo);
         if cfg!(debug_assertions) {
-            let findings = audit(node, &self.ask, &self.policy, &decision);
-            assert!(findings.is_empty(), "audit of {:?} on {}: {findings:?}", self.ask, node.layout());
+            let findings = audit(node, &ask, &self.policy, &decision);
+            assert!(findings.is_empty(), "audit of {ask:?} on {}: {findings:?}", node.layout());
         }
         decision
     }
 
+    /// What is asked of this node. Plain shards are the memory that they stand for on those of its GPUs that have so many:
+    /// where memory goes to ECC, all shards of a GPU are less than the gigabytes that it is named by.
+    fn asked_of(&self, node: &Node) -> Cow<'_, Ask> {
+        let least = |count: u32| {
+            let gpus = node.gpus.iter().filter(|gpu| gpu.model.shards() >= count);
+            gpus.map(|gpu| gpu.model.shards_mib(count)).min()
+        };
+        match self.plain_shards.and_then(least).filter(|least| self.ask.request.mem_mib != Some(*least)) {
+            Some(mem_mib) => {
+                let request = Request { mem_mib: Some(mem_mib), ..self.ask.request.clone() };
+                Cow::Owned(Ask { request, ..self.ask.clone() })
+            }
+            None => Cow::Borrowed(&self.ask),
+        }
+    }
+
     /// Whether anything would be chosen.
     pub(crate) fn fits(&self, node: &Node) -> bool {
-        let fits = fits(node, &self.ask, &self.policy);
+        let fits = fits(node, &self.asked_of(node), &self.policy);
         if cfg!(debug_assertions) {
             assert_eq!(fits, self.decide(node).chosen.is_some(), "{:?} on {}", self.ask, node.layout());
         }
@@ -141,6 +161,7 @@ impl Question {
     pub(crate) fn of_whole(mut self, gpus: GpuSet) -> Self {
         let count = u32::try_from(gpus.len()).ok();
         self.ask.request = Request { gpus: count, ..Request::new(Isolation::Whole) };
+        self.plain_shards = None;
         self.ask.allowed = Some(gpus);
         self.ask.quotas.clear();
         self
@@ -260,6 +281,12 @@ impl Engine {
         self.managed(node).is_some_and(|e| e.node.gpus.iter().any(|g| g.purpose == Purpose::Slurm))
     }
 
+    /// Whether a job asks for more plain shards than any device of the node has: later Slurms can take them from several.
+    pub(crate) fn exceeds_devices(&self, node: &str, question: &Question) -> bool {
+        let gpus = self.managed(node).map(|entry| &entry.node.gpus);
+        question.plain_shards.zip(gpus).is_some_and(|(n, gpus)| gpus.iter().all(|g| g.model.shards() < n))
+    }
+
     /// Makes a question of what a job wants, with the site's defaults filled in.
     pub(crate) fn question(&self, job: JobId, uid: Uid, want: &Want) -> Question {
         let mut ask = Ask::new(job, uid, want.request.clone());
@@ -282,7 +309,17 @@ impl Engine {
             plain: ask.plain,
             spread: ask.spread,
         };
-        Question { ask, policy, key, memo: Arc::clone(&self.memo), wish, plan: want.plan.clone() }
+        let shards = || u32::try_from(ask.request.mem_mib? / SHARD_MIB).ok();
+        let plain_shards = if ask.plain && want.kind == GresKind::Shard { shards() } else { None };
+        Question {
+            ask,
+            policy,
+            key,
+            memo: Arc::clone(&self.memo),
+            wish,
+            plan: want.plan.clone(),
+            plain_shards,
+        }
     }
 
     /// Whether the request can be placed on the node as it is now; `None`: the node is not managed.
@@ -350,8 +387,7 @@ impl Engine {
     /// Whether some of `victims` hold something on the node and the request could be placed there without them.
     pub(crate) fn fits_without(&self, node: &str, question: &Question, victims: &HashSet<JobId>) -> bool {
         let Some(entry) = self.nodes.get(node) else { return false };
-        let here: Vec<JobId> = entry.jobs.keys().filter(|id| victims.contains(id)).copied().collect();
-        !here.is_empty() && question.fits(&without(&entry.node, &here))
+        entry.jobs.keys().any(|id| victims.contains(id)) && question.fits(&without(&entry.node, victims))
     }
 
     /// The fewest and least important of `victims`, which come least important first, that must go beside those that are
@@ -365,13 +401,14 @@ impl Engine {
         victims: &[Victim],
         lacks: Room,
     ) -> Option<Vec<JobId>> {
-        let node = without(&self.managed(node)?.node, going);
-        least_victims(&node, &question.ask, &question.policy, victims, lacks)
+        let node = without(&self.managed(node)?.node, &going.iter().copied().collect());
+        least_victims(&node, &question.asked_of(&node), &question.policy, victims, lacks)
     }
 
     /// Whether the request would fit the node once these are gone.
     pub(crate) fn fits_once_gone(&self, node: &str, question: &Question, gone: &[JobId]) -> bool {
-        self.managed(node).is_some_and(|entry| question.fits(&without(&entry.node, gone)))
+        let gone = gone.iter().copied().collect();
+        self.managed(node).is_some_and(|entry| question.fits(&without(&entry.node, &gone)))
     }
 
     /// Slurm's own accounts do not let the request be placed on the node as it is now: not asked again until it
@@ -489,11 +526,9 @@ impl Engine {
     }
 }
 
-fn without(node: &Node, jobs: &[JobId]) -> Node {
+fn without(node: &Node, jobs: &HashSet<JobId>) -> Node {
     let mut node = node.clone();
-    for job in jobs {
-        node.release(*job);
-    }
+    node.release_all(&|job| jobs.contains(&job));
     node
 }
 

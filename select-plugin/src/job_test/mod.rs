@@ -283,7 +283,8 @@ impl Case {
     /// A job that asks for a mixture of GRES, or gets all GPUs of a node, starts on no node whose GPUs are not those of
     /// `tessera.toml`.
     fn hold_unfit(&self, slurm: &impl Slurm) -> Option<Effect> {
-        if self.view.gres.is_empty() || self.test.ask == Ask::TestOnly {
+        let has_gpus = self.view.exclusive || !self.view.gres.is_empty();
+        if !has_gpus || self.test.ask == Ask::TestOnly {
             return None;
         }
         let unfit: Vec<usize> =

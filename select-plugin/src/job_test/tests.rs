@@ -374,6 +374,32 @@ fn an_exclusive_job_waits_for_nodes_that_have_not_registered() {
 }
 
 #[test]
+fn no_job_with_gpus_starts_where_they_are_not_those_of_the_file() {
+    let mut memory = memory();
+    let mut slurm = Fake::with(&["n1", "n2"]);
+    slurm.nodes[0].unfit = true;
+    let mut effects = |ask, view: &JobView| case(ask, false, view).before(&mut memory, &slurm);
+    let out = [Effect::RuleOut(vec![0])];
+    let plain = JobView { request: None, ..pair() };
+    let shard = GresRequest { kind: GresKind::Shard, per_node: 1, per_socket: false };
+    let mixture = JobView { gres: vec![plain.gres[0].clone(), shard], ..plain.clone() };
+    let left_to_slurm = JobView { request: Some("v1 iso=none".to_owned()), ..pair() };
+    let exclusive = JobView { exclusive: true, ..plain.clone() };
+    // Without `--gres` as well it gets all GPUs of its nodes.
+    let bare = JobView { gres: Vec::new(), ..exclusive.clone() };
+    for view in [&instance(), &plain, &mixture, &left_to_slurm, &exclusive, &bare] {
+        assert_eq!(effects(Ask::RunNow, view), out, "{view:?}");
+        assert_eq!(effects(Ask::WillRun, view), out, "{view:?}");
+    }
+    // It may be mended: no job is told that it can never run. One without GPUs has nothing to do with it.
+    for view in [&mixture, &exclusive, &bare] {
+        assert_eq!(effects(Ask::TestOnly, view), []);
+    }
+    let without = JobView { gres: Vec::new(), ..plain };
+    assert_eq!(effects(Ask::RunNow, &without), []);
+}
+
+#[test]
 fn where_a_reservation_holds_devices_slurms_own_choice_stands() {
     let mut memory = memory();
     // 0 and 1 have one link between them, other pairs have two.

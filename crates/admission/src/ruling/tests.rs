@@ -315,3 +315,41 @@ fn auto_and_moldable_jobs_stay_within_a_limit_on_memory() {
     assert_eq!(meant("v1 iso=mig times=1g:60,3g:20,7g:10"), "v1 iso=mig times=1g:60,3g:20");
     assert!(refusal("v1 iso=whole typed=1", Some("gres:gpu:1"), limit).contains("a whole GPU (a100-40gb"));
 }
+
+#[test]
+fn shards_that_no_gpu_gives_are_refused_with_the_reason() {
+    let said = |lines: &str, shards: u32, reached: &[&str]| {
+        let text = format!("[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 2\n{lines}");
+        let (config, errors) = site_config::parse("t", &text, &|_| Err(std::io::ErrorKind::NotFound.into()));
+        assert_eq!(errors, [], "{text}");
+        let job = Submission {
+            tres: Tres { per_node: Some(format!("gres:shard:{shards}")), ..Tres::default() },
+            partition_nodes: Some(reached.iter().map(|name| (*name).to_owned()).collect()),
+            ..Submission::default()
+        };
+        match judge(&job, config.as_ref()) {
+            Ruling::Refused(why) => Some(why),
+            Ruling::Untouched => None,
+            other @ Ruling::Accepted { .. } => panic!("{other:?}"),
+        }
+    };
+    let whole = "gpu_use = { \"0-1\" = \"whole\" }\n";
+    assert_eq!(
+        said(whole, 10, &["n1"]).unwrap(),
+        "--gres=shard:10 asks for a share, and no GPU that this job may use could ever give it: the node's a100-40gb are for \
+         whole jobs only (gpu_use); ask --gpu-isolation=whole"
+    );
+    let cut = "static = { \"0\" = [\"1g.5gb@0\"], \"1\" = [\"2g.10gb@0\"] }\n";
+    assert!(said(cut, 20, &["n1"]).unwrap().contains("ask --gpu-mem="));
+    for (lines, shards, reached) in [
+        (cut, 10, &["n1"][..]),
+        ("", 40, &["n1"]),
+        // One GPU gives them, one is Slurm's, no GPU has so many, and a node that is not ours.
+        ("gpu_use = { \"0\" = \"whole\" }\n", 10, &["n1"]),
+        ("gpu_use = { \"0\" = \"whole\", \"1\" = \"slurm\" }\n", 10, &["n1"]),
+        (whole, 50, &["n1"]),
+        (whole, 10, &["n1", "other"]),
+    ] {
+        assert_eq!(said(lines, shards, reached), None, "{lines}");
+    }
+}

@@ -1,0 +1,47 @@
+//! Plain shards where nobody can have any: a job that asks Slurm for them would wait for ever.
+
+use node_state::{Node, Purpose};
+use placement::admits_ever;
+use protocol::{Isolation, Request};
+use site_config::SiteConfig;
+
+use crate::Submission;
+use crate::limits::can_run;
+
+/// Why no GPU that the job may use could ever give it the shards that it asks Slurm for; `None` where one could, and where
+/// that is not for us to say: on nodes that are not managed, on GPUs that are left to Slurm, and for more shards than a GPU
+/// has, which some Slurms take from several.
+pub(crate) fn refusal(job: &Submission, config: &SiteConfig) -> Option<String> {
+    let entries = job.tres.gpu_entries();
+    let [entry] = &entries[..] else { return None };
+    if entry.name != "shard" || !entry.per_node || job.exclusive {
+        return None;
+    }
+    let count = u32::try_from(entry.count).ok().filter(|n| *n > 0)?;
+    let reached = job.partition_nodes.as_ref()?.iter().filter(|name| job.reaches(name)).count();
+    let managed = config.nodes.iter().flat_map(|spec| &spec.names).filter(|name| job.reaches(name)).count();
+    if managed < reached {
+        return None;
+    }
+    let policy = config.policy();
+    let candidates = config.nodes.iter().filter(|spec| can_run(job, spec));
+    let mut why = None;
+    for node in candidates.map(|spec| spec.to_node()) {
+        let mem_mib = Some(share_mib(&node, count)?);
+        let request = Request { mem_mib, ..Request::new(Isolation::Mps) };
+        why = why.or(Some(admits_ever(&node, &request, &policy).err()?));
+    }
+    Some(format!(
+        "{}={} asks for a share, and no GPU that this job may use could ever give it: {}",
+        entry.option, entry.text, why?
+    ))
+}
+
+/// The memory of so many shards on the node's GPUs; `None`: Slurm's to say.
+fn share_mib(node: &Node, count: u32) -> Option<u64> {
+    if node.gpus.iter().any(|gpu| gpu.purpose == Purpose::Slurm) {
+        return None;
+    }
+    let has_so_many = node.gpus.iter().filter(|gpu| gpu.model.shards() >= count);
+    has_so_many.map(|gpu| gpu.model.shards_mib(count)).min()
+}

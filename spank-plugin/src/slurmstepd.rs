@@ -262,7 +262,9 @@ pub(crate) fn task_init(spank: &Spank<'_>, args: &Args) -> Result<(), TaskError>
     }
     // A batch script that has begun has said it on this node already.
     let wanted = args.notice && node.notice && !quiet;
-    if wanted && task == 0 && !entry.begun && devices != TaskGpus::None {
+    // A step without GPUs of its own, in a job that has all of the node's because of `--exclusive`, did not ask for any.
+    let given = !matches!(devices, TaskGpus::None | TaskGpus::AsSlurmSays);
+    if wanted && task == 0 && !entry.begun && given {
         log::user(format_args!("job {job} on {}: {}: {}", node.name, describe::got(&entry), entry.decision));
     }
     if let (true, Some(problem)) = (wanted && task == 0 && !entry.begun, &entry.cap_problem) {

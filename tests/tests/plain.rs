@@ -221,6 +221,7 @@ fn an_exclusive_step_without_gpus_of_its_own_sees_the_jobs() {
         let srun = ["-w", "n1", "--exclusive", "sh", "-c", look];
         let out = cluster.run(User::Alice, "srun", &srun).unwrap();
         assert_eq!(out.stdout, "cvd=unset\n8\n", "{out:?}");
+        assert!(!out.stderr.contains("tessera: "), "it asked for no GPU: {out:?}");
     });
 }
 

@@ -9,6 +9,7 @@ mod chaos_tasks;
 mod cluster;
 mod command;
 mod demo;
+mod expect;
 mod install;
 mod man;
 mod setup;
@@ -65,6 +66,8 @@ enum Task {
     Bench(bench::Bench),
     /// Run one job of each kind on a Slurm, also on one built by hand, and print one line for each kind
     Smoke(smoke::Smoke),
+    /// Run Slurm's own expect tests on plain Slurm and with Tessera, and show which differ
+    Expect(expect::Expect),
     /// Hurt a cluster under load at random, and check that it stays sound
     Chaos(chaos::Chaos),
     /// Kill processes of GPU tasks and their broker at random, and check that no task runs out of memory
@@ -105,6 +108,12 @@ fn main() -> ExitCode {
         Task::Smoke(options) => match smoke::smoke(&options) {
             Ok(true) => Ok(()),
             // What failed is already printed.
+            Ok(false) => return ExitCode::FAILURE,
+            Err(error) => Err(error),
+        },
+        Task::Expect(options) => match expect::compare(&options) {
+            Ok(true) => Ok(()),
+            // What differs is already printed.
             Ok(false) => return ExitCode::FAILURE,
             Err(error) => Err(error),
         },

@@ -4,6 +4,7 @@
 
 mod edges;
 mod node;
+mod runtime;
 
 use node::{Node, program, wait};
 use task_control::status::TaskState::{Running, Waiting};
@@ -148,6 +149,27 @@ fn threads_share_what_the_process_holds() {
         let expect = "starts: 0\ninit: 0\ncontext: 0\nthreads: 0\ninfo: 0 1000 1000\n";
         assert_eq!((lines.as_str(), errors.as_str()), (expect, ""));
     }
+    node.assert_clean();
+}
+
+/// A thread that waits for more goes on when another thread frees, although nobody else gives anything up.
+#[test]
+fn a_thread_that_waits_takes_what_another_frees() {
+    let node = Node::new(1);
+    node.add(Some(10 << 10));
+    let mut other = node.spawn("link", "init context wait");
+    other.until_it_waits();
+    for _ in 0..5 {
+        let mut process =
+            node.spawn("proc_v2", "init context alloc 8000 later 6000 wait free join info wait");
+        process.until_it_waits();
+        wait("a thread that waits", || node.tasks().iter().any(|(state, _)| *state == Waiting).then_some(()));
+        process.go_on();
+        assert_eq!(process.until_it_waits(), ["free: 0", "join: 0", "info: 0 4240 10240"]);
+        assert_eq!(node.leased(), 20 << 10, "nothing beyond is held");
+        process.finish();
+    }
+    other.finish();
     node.assert_clean();
 }
 

@@ -107,6 +107,16 @@ static void *churn(void *result) {
     return NULL;
 }
 
+static size_t wanted;
+static void *allocate_later(void *result) {
+    CUdeviceptr at;
+    p_cuCtxSetCurrent(context);
+    *(int *)result = p_cuMemAlloc(&at, wanted << 20);
+    return NULL;
+}
+static pthread_t later;
+static int later_result;
+
 static int physical(size_t bytes) {
     CUmemAllocationProp properties = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
                                       .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
@@ -189,6 +199,13 @@ int main(int count, char **arguments) {
                 pthread_create(&threads[t], NULL, churn, &r);
             for (int t = 0; t < 8; t++)
                 pthread_join(threads[t], NULL);
+        } else if (!strcmp(verb, "later")) {
+            /* Another thread allocates. */
+            wanted = number, i++;
+            r = pthread_create(&later, NULL, allocate_later, &later_result);
+        } else if (!strcmp(verb, "join")) {
+            pthread_join(later, NULL);
+            r = later_result;
         } else if (!strcmp(verb, "starts")) {
             /* Threads that initialise the driver at once. */
             pthread_t threads[8];

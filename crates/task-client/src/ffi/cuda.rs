@@ -1,6 +1,6 @@
 //! CUDA's driver, as far as a task's device goes. Every call is looked up: the library is not linked with the driver.
 
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::{CStr, CString, c_int, c_uint, c_void};
 
 use super::driver::function;
 
@@ -53,13 +53,18 @@ pub(super) fn show(visible: &str, mps_pipe: &str) {
     if is_initialised() {
         return;
     }
-    // SAFETY: std: no other thread may read or write the environment meanwhile. CUDA has no other way to be told, and a
-    // program that changes its environment in another thread while it begins a task is outside what `tessera_task.h` allows.
-    unsafe { std::env::set_var("CUDA_VISIBLE_DEVICES", visible) };
+    set(c"CUDA_VISIBLE_DEVICES", visible);
     if !mps_pipe.is_empty() {
-        // SAFETY: as above.
-        unsafe { std::env::set_var("CUDA_MPS_PIPE_DIRECTORY", mps_pipe) };
+        set(c"CUDA_MPS_PIPE_DIRECTORY", mps_pipe);
     }
+}
+
+/// Sets a variable of the environment, without the standard library's lock: see `process`.
+fn set(name: &CStr, value: &str) {
+    let Ok(value) = CString::new(value) else { return };
+    // SAFETY: setenv(3): two C strings. CUDA has no other way to be told, and a program that uses its environment in another
+    // thread while it starts CUDA or begins a task is outside what `tessera_task.h` allows.
+    unsafe { libc::setenv(name.as_ptr(), value.as_ptr(), 1) };
 }
 
 /// Makes a device the calling thread's: its primary context, as `cudaSetDevice` does. Without CUDA nothing happens.

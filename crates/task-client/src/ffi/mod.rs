@@ -5,7 +5,6 @@ pub(crate) mod driver;
 pub mod interpose;
 mod process;
 
-use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -30,8 +29,11 @@ const MOST_LINES: i64 = 20;
 fn tell(text: &str) {
     static LINES: AtomicI64 = AtomicI64::new(0);
     if LINES.fetch_add(1, Ordering::Relaxed) < MOST_LINES {
-        // One write, so that lines of several processes do not mix.
-        let _ = std::io::stderr().write_all(format!("tessera: {text}\n").as_bytes());
+        let line = format!("tessera: {text}\n");
+        // One write, so that lines of several processes do not mix, and without the standard library's lock: a child may have
+        // been forked while another thread held it.
+        // SAFETY: write(2): the buffer has so many bytes. The program may have closed or replaced the file; then the line is lost.
+        let _ = unsafe { libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len()) };
     }
 }
 

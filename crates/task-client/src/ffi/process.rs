@@ -1,7 +1,8 @@
 //! What a process has, and which mode it is in.
 
 use std::collections::BTreeMap;
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, OsString, c_int, c_void};
+use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
@@ -63,6 +64,15 @@ fn image() -> u64 {
     unsafe { at.read_unaligned() }
 }
 
+/// A variable of the environment, without the standard library's lock: a child may have been forked while another thread held
+/// it.
+fn variable(name: &CStr) -> Option<OsString> {
+    // SAFETY: getenv(3): a C string. That no other thread changes the environment meanwhile is what CUDA relies on too.
+    let value = unsafe { libc::getenv(name.as_ptr()) };
+    // SAFETY: getenv(3): null or a C string of the environment.
+    (!value.is_null()).then(|| OsString::from_vec(unsafe { CStr::from_ptr(value) }.to_bytes().to_vec()))
+}
+
 /// This process's state; `None` outside a job of kind `tasks`.
 pub(super) fn process() -> Option<&'static Process> {
     let known = PROCESS.load(Ordering::Acquire);
@@ -71,7 +81,7 @@ pub(super) fn process() -> Option<&'static Process> {
         return Some(process);
     }
     // A lock that another thread held while the parent forked would never be opened: the child leaves all of it alone.
-    let socket = std::env::var_os("TESSERA_TASK_SOCKET").filter(|socket| !socket.is_empty())?;
+    let socket = variable(c"TESSERA_TASK_SOCKET").filter(|socket| !socket.is_empty())?;
     let client = Client::new(Path::new(&socket), image());
     let process =
         Process { client, live: Mutex::default(), admitting: Mutex::default(), held: OnceLock::new() };
@@ -104,8 +114,8 @@ pub(super) fn mode() -> Mode {
     if let Some((_, mode)) = ALL.iter().find(|(number, _)| *number == known) {
         return *mode;
     }
-    let variable = |name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
-    let (socket, preload) = (variable("TESSERA_TASK_SOCKET"), variable("LD_PRELOAD"));
+    let text = |name| variable(name).map(|value| value.to_string_lossy().into_owned());
+    let (socket, preload) = (text(c"TESSERA_TASK_SOCKET"), text(c"LD_PRELOAD"));
     let mode = mode::mode(socket.as_deref(), preload.as_deref(), needed);
     let number = ALL.iter().find(|(_, other)| *other == mode).map_or(0, |(number, _)| *number);
     KNOWN.store(number, Ordering::Release);

@@ -1,7 +1,8 @@
 //! Initialisation: where a process gets its device, and the driver's own way to look functions up.
 
 use std::ffi::{CStr, c_char, c_int, c_uint};
-use std::sync::{Once, OnceLock, PoisonError};
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use task_wire::{Begin, Grant, Text};
 
@@ -82,16 +83,17 @@ fn with_device(
 
 /// Says once why there is no second device.
 fn explain_devices(ordinal: c_int) {
-    static ONCE: Once = Once::new();
+    // No lock: a child may be forked while another thread is here.
+    static IS_SAID: AtomicBool = AtomicBool::new(false);
     let Some(held) = process::process().and_then(Process::held) else { return };
-    ONCE.call_once(|| {
+    if !IS_SAID.swap(true, Ordering::Relaxed) {
         tell(&format!(
             "this program asks for GPU {ordinal}, but a program of a job with --gpu-isolation=tasks sees one device, {}, as \
              its GPU 0. For several: compile it with tessera-clang++ and submit with --gpus-per-node, or submit with \
              --gpu-isolation=whole.",
             held.uuid
         ));
-    });
+    }
 }
 
 /// `CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM`.
@@ -99,12 +101,18 @@ const PER_THREAD: u64 = 2;
 
 /// Whether this driver's `cuGetProcAddress` answers with the addresses of its exported functions.
 fn answers_exported(get: impl Fn(*const c_char, *mut Opaque) -> c_uint) -> bool {
-    static KNOWN: OnceLock<bool> = OnceLock::new();
-    *KNOWN.get_or_init(|| {
-        let mut address = std::ptr::null_mut();
-        let answer = get(c"cuInit".as_ptr(), &raw mut address);
-        answer == SUCCESS && found(&real::cuInit, c"cuInit", true) == Some(address)
-    })
+    // 0: not known yet, 1: no, 2: yes. Two threads may find out at once, and find the same.
+    static KNOWN: AtomicU8 = AtomicU8::new(0);
+    match KNOWN.load(Ordering::Relaxed) {
+        0 => {
+            let mut address = std::ptr::null_mut();
+            let answer = get(c"cuInit".as_ptr(), &raw mut address);
+            let is_exported = answer == SUCCESS && found(&real::cuInit, c"cuInit", true) == Some(address);
+            KNOWN.store(1 + u8::from(is_exported), Ordering::Relaxed);
+            is_exported
+        }
+        known => known == 2,
+    }
 }
 
 /// Puts our function in the place of the driver's that was found.

@@ -2,17 +2,19 @@
 //! because local memory of kernels is nothing that a program allocates.
 
 use std::ffi::c_uint;
-use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{OUT_OF_MEMORY, Opaque, process, tell, wrappers};
 
 #[cold]
 fn explain() {
-    static ONCE: Once = Once::new();
+    static IS_SAID: AtomicBool = AtomicBool::new(false);
     let _ = std::panic::catch_unwind(|| {
-        ONCE.call_once(|| {
-            tell("a launch failed: the driver has no memory left for what the kernel itself needs (local memory, stack)");
-        });
+        if !IS_SAID.swap(true, Ordering::Relaxed) {
+            tell(
+                "a launch failed: the driver has no memory left for what the kernel itself needs (local memory, stack)",
+            );
+        }
     });
 }
 

@@ -48,11 +48,20 @@ impl Entry {
 }
 
 /// An address that was looked up before, or is now.
-pub(super) fn real(known: &AtomicPtr<c_void>, name: &CStr, may_load: bool) -> Option<*mut c_void> {
+#[inline(always)]
+pub(super) fn real(
+    known: &'static AtomicPtr<c_void>,
+    name: &'static CStr,
+    may_load: bool,
+) -> Option<*mut c_void> {
     let address = known.load(Ordering::Acquire);
-    if !address.is_null() {
-        return Some(address);
-    }
+    if address.is_null() { look_up(known, name, may_load) } else { Some(address) }
+}
+
+/// Apart, so that a launch is a load, a test and a jump.
+#[cold]
+#[inline(never)]
+fn look_up(known: &'static AtomicPtr<c_void>, name: &'static CStr, may_load: bool) -> Option<*mut c_void> {
     let found = driver::function(name, may_load)?;
     known.store(found, Ordering::Release);
     Some(found)

@@ -94,6 +94,7 @@ impl Node {
         }
         assert_eq!(uuids.len(), gpus as usize);
         let mut node = Node { dir, uuids, parent: None };
+        node.listen_as_mps();
         node.start();
         node
     }
@@ -104,6 +105,23 @@ impl Node {
 
     pub(crate) fn uuid(&self, gpu: usize) -> &str {
         &self.uuids[gpu]
+    }
+
+    /// Listens where the MPS daemon would, until this program ends: the broker grants nothing on a device without one.
+    fn listen_as_mps(&self) {
+        std::fs::create_dir(self.path("pipe")).unwrap();
+        let flags = rustix::net::SocketFlags::CLOEXEC;
+        let (family, kind) = (rustix::net::AddressFamily::UNIX, rustix::net::SocketType::SEQPACKET);
+        let listener = rustix::net::socket_with(family, kind, flags, None).unwrap();
+        let address = rustix::net::SocketAddrUnix::new(self.path("pipe/control")).unwrap();
+        rustix::net::bind(&listener, &address).unwrap();
+        rustix::net::listen(&listener, 64).unwrap();
+        std::thread::spawn(move || {
+            let mut connections = Vec::new();
+            while let Ok(connection) = rustix::net::accept_with(&listener, flags) {
+                connections.push(connection);
+            }
+        });
     }
 
     fn start(&mut self) {

@@ -139,7 +139,7 @@ fn an_mps_client_has_a_small_context_and_a_limit() {
     assert_eq!(node.client_with("init context 1 info", &[pipe, limit])[2], "info: 0 100 100");
     // Without a daemon the manual says that a program runs without MPS, and the limit is MPS's.
     let no_daemon = [("CUDA_MPS_PIPE_DIRECTORY", "/nowhere"), limit];
-    assert_eq!(node.client_with("init context 0 info", &no_daemon)[2], "info: 0 14832 15136");
+    assert_eq!(node.client_with("init context 0 info", &no_daemon)[2], "info: 0 15826 16130");
 }
 
 #[test]

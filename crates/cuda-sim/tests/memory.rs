@@ -129,7 +129,7 @@ fn stand_ins_of_nvml_sim_take_memory_too() {
 #[test]
 fn virtual_memory_management() {
     let node = Node::new(V100);
-    assert_eq!(node.client("init context 0 vmm 6291456 info")[2..], ["vmm: 0", "info: 0 14832 15136"]);
+    assert_eq!(node.client("init context 0 vmm 6291456 info")[2..], ["vmm: 0", "info: 0 15826 16130"]);
     let too_much = (V100_MIB - V100_CONTEXT_MIB + 2) * MIB;
     let lines = node.client(&format!("init context 0 vmm {too_much}"));
     assert_eq!(lines[2], "cuMemCreate(&handle, bytes, &properties, 0): vmm: 2");
@@ -141,7 +141,7 @@ fn virtual_memory_management() {
 fn threads_and_children() {
     let node = Node::new(V100);
     let lines = node.client("init context 0 threads info fork alloc 1 count");
-    assert_eq!(lines[2..], ["threads: 0", "info: 0 14832 15136", "fork: 0 33", "alloc: 0", "count: 0 2"]);
+    assert_eq!(lines[2..], ["threads: 0", "info: 0 15826 16130", "fork: 0 33", "alloc: 0", "count: 0 2"]);
     assert_eq!(node.client("count init count"), ["count: 3 -1", "init: 0", "count: 0 2"]);
 }
 
@@ -150,7 +150,7 @@ fn exec_ends_what_the_program_before_held() {
     let node = Node::new(V100);
     let lines =
         node.client(&format!("init context 0 context 1 alloc {} exec init context 0 info", 9000 * MIB));
-    assert_eq!(lines[4..], ["init: 0", "context: 0", "info: 0 14832 15136"]);
+    assert_eq!(lines[4..], ["init: 0", "context: 0", "info: 0 15826 16130"]);
     assert_eq!((node.used(0, None), node.used(1, None)), (0, 0));
 }
 

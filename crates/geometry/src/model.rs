@@ -50,6 +50,8 @@ pub struct Model {
     pub nominal_gb: u32,
     /// See [`Model::usable_mib`].
     pub(crate) usable_mib: u64,
+    /// See [`Model::visible_mib`].
+    pub(crate) visible_mib: u64,
     /// Compute slices of the GPU: 7, or 4 on an A30; 1 without MIG.
     pub compute_slices: u8,
     /// Placement units of the GPU: 8, 4 on an A30, 12 on an RTX PRO 6000; 1 without MIG.
@@ -130,6 +132,14 @@ impl Model {
         self.usable_mib
     }
 
+    /// Memory that a program sees on the whole GPU outside MIG mode, MiB: the framebuffer less what the driver keeps. For a
+    /// model with MIG it is estimated: the driver keeps 1 GiB, or less where the largest instance has more.
+    #[must_use]
+    #[inline]
+    pub fn visible_mib(&self) -> u64 {
+        self.visible_mib
+    }
+
     /// SMs of the largest instance, the most that MIG can give: 98 of an A100's 108.
     #[must_use]
     #[inline]
@@ -197,7 +207,8 @@ mod tests {
     #[test]
     fn every_model_has_memory_for_jobs() {
         for m in Model::all() {
-            assert!(m.usable_mib() > 0 && m.usable_mib() <= m.total_memory_mib, "{}", m.key);
+            assert!(m.usable_mib() > 0 && m.usable_mib() <= m.visible_mib(), "{}", m.key);
+            assert!(m.visible_mib() <= m.total_memory_mib, "{}", m.key);
             // No job is promised much more than the name says, nor much less: ECC and a context take a tenth of a T4.
             let nominal = gigabytes_as_mib(m.nominal_gb);
             assert!(m.usable_mib() * 100 >= nominal * 90, "{}", m.key);

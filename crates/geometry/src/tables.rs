@@ -61,6 +61,9 @@ pub(crate) fn load() -> Vec<Model> {
     file.model.into_iter().filter(|m| m.simulate != Some(false)).filter_map(model).collect()
 }
 
+/// What the driver keeps of a GPU with MIG, MiB, at most.
+const KEPT_BY_DRIVER_MIB: u64 = 1024;
+
 /// SMs per compute slice if the whole GPU's count is unknown: no model has fewer than the A100.
 const SM_PER_SLICE_FLOOR: u32 = 14;
 
@@ -92,6 +95,7 @@ fn model(raw: RawModel) -> Option<Model> {
             })
         })
         .collect();
+    let largest_mib = profiles.iter().map(|p| p.memory_mib).max().unwrap_or(0);
     profiles.sort_by_key(|p| (p.size, p.compute_slices, p.is_variant(), p.id));
     let smallest = profiles.first()?;
     Some(Model {
@@ -101,7 +105,8 @@ fn model(raw: RawModel) -> Option<Model> {
         mig: Ok(raw.mig_reset),
         nominal_gb: u32::from(placement_units) / u32::from(smallest.size.max(1)) * smallest.nominal_gb(),
         // As much as the largest instance has: no capture says how much of the rest is usable outside MIG mode.
-        usable_mib: profiles.iter().map(|p| p.memory_mib).max().unwrap_or(0),
+        usable_mib: largest_mib,
+        visible_mib: largest_mib.max(raw.total_memory_mib.saturating_sub(KEPT_BY_DRIVER_MIB)),
         total_memory_mib: raw.total_memory_mib,
         compute_slices: raw.compute_slices,
         placement_units,

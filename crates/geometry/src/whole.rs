@@ -54,6 +54,7 @@ impl SiteModel {
     #[must_use]
     pub fn model(self) -> &'static Model {
         static KNOWN: Mutex<Vec<&'static Model>> = Mutex::new(Vec::new());
+        let usable_mib = self.usable_mib.unwrap_or_else(|| cautious_mib(self.total_memory_mib));
         let whole = Model {
             key: self.key,
             names: self.names,
@@ -61,7 +62,8 @@ impl SiteModel {
             mig: Err(NoMig::Unknown),
             total_memory_mib: self.total_memory_mib,
             nominal_gb: self.nominal_gb,
-            usable_mib: self.usable_mib.unwrap_or_else(|| cautious_mib(self.total_memory_mib)),
+            usable_mib,
+            visible_mib: (usable_mib + CONTEXT_MIB).min(self.total_memory_mib),
             compute_slices: 1,
             placement_units: 1,
             full_gpu_sm: self.sm,
@@ -98,6 +100,7 @@ fn model(raw: Raw) -> Model {
         total_memory_mib: raw.total_memory_mib,
         nominal_gb: raw.nominal_gb,
         usable_mib: raw.cuda_mib.saturating_sub(CONTEXT_MIB),
+        visible_mib: raw.cuda_mib,
         compute_slices: 1,
         placement_units: 1,
         full_gpu_sm: raw.sm,

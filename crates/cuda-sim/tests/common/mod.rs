@@ -17,7 +17,7 @@ use tempfile::TempDir;
 pub(crate) const MIB: u64 = 1 << 20;
 pub(crate) const V100: &str = "[[gpus]]\nmodel = \"v100-16gb\"\ncount = 2\n";
 /// What a V100 of the simulator has for programs, and what a context takes of it, MiB.
-pub(crate) const V100_MIB: u64 = 15136;
+pub(crate) const V100_MIB: u64 = 16130;
 pub(crate) const V100_CONTEXT_MIB: u64 = 304;
 
 /// A simulated node.

@@ -1,6 +1,5 @@
 //! Links, power and load: what the node reports in addition to MIG.
 
-use super::chip::Chip;
 use super::code::{Answer, Code};
 use super::interconnect;
 use super::process::Process;
@@ -111,16 +110,11 @@ impl State {
             Ok(self.processes(gpu, f)?.iter().map(|p| p.memory_mib).sum())
         };
         let Some(id) = gi else {
-            return Ok([chip.model.total_memory_mib, reserved_mib(chip), held(&|_| true)?]);
+            let [total, visible] = [chip.model.total_memory_mib, chip.model.visible_mib()];
+            return Ok([total, total.saturating_sub(visible), held(&|_| true)?]);
         };
         let gi = self.gpu(gpu)?.instances.iter().find(|g| g.id == id).ok_or(Code::InvalidArgument)?;
         let total = chip.profile(gi.profile).ok_or(Code::Unknown)?.base.memory_mib;
         Ok([total, 0, held(&|p| p.gi == Some(id))?])
     }
-}
-
-/// What the driver keeps for itself: what the largest profile lacks of the framebuffer, at most 1 GiB.
-fn reserved_mib(chip: &Chip) -> u64 {
-    let largest = chip.model.profiles.iter().map(|p| p.memory_mib).max().unwrap_or(0);
-    chip.model.total_memory_mib.saturating_sub(largest).min(1024)
 }

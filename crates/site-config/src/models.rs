@@ -10,6 +10,10 @@ const MOST_MIB: u64 = 16 << 20;
 /// Multiprocessors of a GPU.
 const MOST_SMS: u64 = 4096;
 
+/// What one might describe MIG instances by. sbatch and srun check a job's options without reading tessera.toml, by the
+/// profiles of all models in Tessera's tables: a profile of the site's own would be refused before slurmctld sees it.
+const MIG_KEYS: [&str; 2] = ["mig", "profiles"];
+
 /// The models that a file may name: its own, and those of the tables.
 pub(crate) struct Models {
     own: Vec<&'static Model>,
@@ -74,6 +78,19 @@ fn described(table: TableReader<'_, '_>, before: &[&'static Model]) -> Option<&'
             table.errors.push(table.span.clone(), format!("[[models]] has no {name}"), Some(hint.to_owned()));
         }
     }
+    let mut parts = false;
+    for key in MIG_KEYS {
+        // Asked for only where it is: it is no key to suggest.
+        if table.has(key) && table.get(key).is_some() {
+            parts = true;
+            let what = "a [[models]] cannot describe MIG instances".to_owned();
+            let hint = format!(
+                "leave {key} out: the commands that check a job's options know only the profiles of `tessera profiles`; \
+                 such a GPU serves whole GPUs and MPS shares"
+            );
+            table.errors.push(table.key_span(key), what, Some(hint));
+        }
+    }
     let names: Vec<String> = names?.into_iter().map(|at| at.value).collect();
     let no_name = table.has("names") && names.is_empty();
     if no_name {
@@ -89,7 +106,7 @@ fn described(table: TableReader<'_, '_>, before: &[&'static Model]) -> Option<&'
     let (key, total, sms) = (key?.value, total?.value, sms?.value);
     // 97,887 MiB are named 96 GB: boards are named by powers of two, and the driver shows a little less.
     let nominal = nominal.map_or_else(|| total.div_ceil(1024), |at| at.value);
-    (!no_name).then(|| {
+    (!no_name && !parts).then(|| {
         SiteModel {
             key,
             names,

@@ -82,13 +82,24 @@ fn models_of_the_sites_own() {
     };
     let whole = "key = \"x1-96gb\"\nnames = [\"NVIDIA X1\"]\nmemory_mib = 97887\nsms = 142";
     assert_snapshot!(own(whole), @"");
-    assert_snapshot!(own(&format!("{whole}\nusable_mib = 99000\nprofiles = []")), @r"
+    assert_snapshot!(own(&format!("{whole}\nmig = \"dynamic\"\nprofiles = []")), @r#"
+    tessera.toml:3:8: the [[models]] of x1-96gb has errors
+    gpu = "x1-96gb"
+           ^~~~~~~
+    tessera.toml:10:1: a [[models]] cannot describe MIG instances
+    mig = "dynamic"
+    ^~~  hint: leave mig out: the commands that check a job's options know only the profiles of `tessera profiles`; such a GPU serves whole GPUs and MPS shares
+    tessera.toml:11:1: a [[models]] cannot describe MIG instances
+    profiles = []
+    ^~~~~~~~  hint: leave profiles out: the commands that check a job's options know only the profiles of `tessera profiles`; such a GPU serves whole GPUs and MPS shares
+    "#);
+    assert_snapshot!(own(&format!("{whole}\nusable_mib = 99000\nslices = 7")), @r"
     tessera.toml:10:14: usable_mib = 99000 is more than memory_mib = 97887
     usable_mib = 99000
                  ^~~~~
-    tessera.toml:11:1: unknown key profiles in [models]
-    profiles = []
-    ^~~~~~~~  hint: use one of key, names, memory_mib, usable_mib, nominal_gb, sms, arch
+    tessera.toml:11:1: unknown key slices in [models]
+    slices = 7
+    ^~~~~~  hint: use one of key, names, memory_mib, usable_mib, nominal_gb, sms, arch
     ");
     assert_snapshot!(own(&whole.replace("97887", "\"96G\"")), @r#"
     tessera.toml:3:8: the [[models]] of x1-96gb has errors

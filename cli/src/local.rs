@@ -59,10 +59,13 @@ pub(crate) fn ending_note(ending: impl Iterator<Item = JobId>) -> Option<String>
 /// up to its first dot, as slurmd does it.
 pub(crate) fn this_node() -> Option<String> {
     let named = std::env::var("SLURMD_NODENAME").ok().filter(|n| !n.is_empty());
-    named.or_else(|| {
-        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
-        host.trim().split('.').next().filter(|n| !n.is_empty()).map(str::to_owned)
-    })
+    named.or_else(|| Some(host()).filter(|name| !name.is_empty()))
+}
+
+/// This machine's name without its domain; empty if the kernel does not say it.
+pub(crate) fn host() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    host.trim().split('.').next().unwrap_or_default().to_owned()
 }
 
 /// Refuses anybody but root, naming what was tried.

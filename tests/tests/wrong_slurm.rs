@@ -4,9 +4,12 @@
 
 mod common;
 
+use std::path::Path;
+
 use common::{LOOK, builder};
-use lab::command::PATIENCE;
+use lab::command::{Done, PATIENCE, run};
 use lab::{Cluster, Daemon, User};
+use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 
 /// Makes a plugin look up a symbol that no Slurm has.
 fn ask_for_another(cluster: &Cluster, plugin: &str, symbol: &str) {
@@ -19,11 +22,61 @@ fn ask_for_another(cluster: &Cluster, plugin: &str, symbol: &str) {
     for at in places {
         bytes[at + symbol.len() - 1] = b'X';
     }
-    // In another file: a slurmd has this one in its memory.
+    replace(&file, &bytes);
+}
+
+/// Puts another file in the place of one that a daemon may have in its memory.
+fn replace(file: &Path, bytes: &[u8]) {
     let other = file.with_extension("new");
     std::fs::write(&other, bytes).unwrap();
-    std::fs::set_permissions(&other, std::fs::metadata(&file).unwrap().permissions()).unwrap();
-    std::fs::rename(&other, &file).unwrap();
+    std::fs::set_permissions(&other, std::fs::metadata(file).unwrap().permissions()).unwrap();
+    std::fs::rename(&other, file).unwrap();
+}
+
+/// Makes a plugin say that it was built for Slurm 21.08.5.
+fn built_for_another(file: &Path) {
+    let mut bytes = std::fs::read(file).unwrap();
+    let at = {
+        let library = object::File::parse(&*bytes).unwrap();
+        let version = library.dynamic_symbols().find(|s| s.name() == Ok("plugin_version")).unwrap();
+        let section = library.section_by_index(version.section_index().unwrap()).unwrap();
+        section.file_range().unwrap().0 + version.address() - section.address()
+    };
+    let at = usize::try_from(at).unwrap();
+    bytes[at..at + 4].copy_from_slice(&0x15_0805_u32.to_le_bytes());
+    replace(file, &bytes);
+}
+
+/// `tessera doctor` on n1.
+fn doctor(cluster: &Cluster) -> Done {
+    run(cluster.command_on("n1", User::Root, "tessera").unwrap().arg("doctor")).unwrap()
+}
+
+#[test]
+fn doctor_compares_the_versions_of_what_is_installed() {
+    let cluster = builder().start().unwrap();
+    let version = lab::Slurm::by_default().unwrap().version().unwrap();
+    let fits = format!("of Tessera 0.1.0, with slurmctld {version} and slurmd of n1 {version}\n");
+    let said = doctor(&cluster).ok().unwrap();
+    assert!(said.contains(&fits), "{said}");
+    for plugin in ["select_cons_tres.so", "job_submit_tessera.so", "spank_tessera.so"] {
+        let file = cluster.layout().at("plugins").join(plugin);
+        let good = std::fs::read(&file).unwrap();
+        built_for_another(&file);
+        let done = doctor(&cluster);
+        replace(&file, &good);
+        assert_eq!(done.code, Some(1), "{}", done.stdout);
+        for daemon in ["slurmctld", "slurmd of n1"] {
+            let line = format!(
+                "bad  {} was built for Slurm 21.08.5; {daemon} is {version} and does not load it: install Tessera built \
+                 from the source of Slurm {version}\n",
+                file.display()
+            );
+            assert!(done.stdout.contains(&line), "{line}\n{}", done.stdout);
+        }
+        assert_eq!(done.stdout.matches("bad  ").count(), 2, "{}", done.stdout);
+    }
+    cluster.assert_clean().unwrap();
 }
 
 #[test]

@@ -15,6 +15,7 @@ use crate::site::{Rules, Site};
 
 plugin_rt::exported_text!(plugin_name, "Tessera: GPU requests to GRES");
 plugin_rt::exported_text!(plugin_type, "job_submit/tessera");
+plugin_rt::exported_text!(tessera_version, env!("CARGO_PKG_VERSION"));
 
 /// The Slurm that the structs were read from: the loader refuses any other.
 #[unsafe(no_mangle)]

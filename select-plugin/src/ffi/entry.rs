@@ -13,6 +13,7 @@ use crate::site::{self, Site};
 
 plugin_rt::exported_text!(plugin_name, "Tessera: GPU placement on top of select/cons_tres");
 plugin_rt::exported_text!(plugin_type, "select/cons_tres");
+plugin_rt::exported_text!(tessera_version, env!("CARGO_PKG_VERSION"));
 
 /// The id of the plugin this one stands in front of.
 #[unsafe(no_mangle)]

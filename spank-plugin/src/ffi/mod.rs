@@ -35,6 +35,7 @@ const FAILED: c_int = -1;
 // The name is also part of the variables in which Slurm forwards options.
 plugin_rt::exported_text!(plugin_name, "tessera");
 plugin_rt::exported_text!(plugin_type, "spank");
+plugin_rt::exported_text!(tessera_version, env!("CARGO_PKG_VERSION"));
 
 /// The Slurm whose headers this was built with; major and minor must be those of the Slurm that loads it.
 #[unsafe(no_mangle)]

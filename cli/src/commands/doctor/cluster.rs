@@ -9,6 +9,8 @@ use protocol::parse_layout;
 use site_config::SiteConfig;
 
 use super::findings::Findings;
+use super::installed::{plugins, plugstack};
+use super::versions::{Daemon, SlurmVersion};
 use crate::published;
 use crate::slurm::command::run;
 use crate::slurm::scontrol;
@@ -21,9 +23,32 @@ pub(crate) struct Slurm {
     gres: HashMap<String, String>,
     /// Each node's published layout.
     pub(crate) layouts: HashMap<String, String>,
+    /// The version of each node's slurmd.
+    pub(super) slurmds: HashMap<String, SlurmVersion>,
 }
 
 impl Slurm {
+    pub(super) fn setting(&self, key: &str) -> &str {
+        self.settings.get(key).map_or("", String::as_str)
+    }
+
+    /// Where plugins are searched, in order.
+    pub(super) fn plugin_dirs(&self) -> Vec<PathBuf> {
+        self.setting("plugindir").split(':').filter(|d| !d.is_empty()).map(PathBuf::from).collect()
+    }
+
+    /// The daemons of this machine, `host` without its domain; slurmctld if there are none, as it decides.
+    pub(super) fn daemons_here(&self, host: &str, node: Option<&str>) -> Vec<Daemon> {
+        let slurmctld = SlurmVersion::read(self.setting("slurm_version"))
+            .map(|version| Daemon { name: "slurmctld".to_owned(), version });
+        let mut hosts = self.settings.iter().filter(|(key, _)| key.starts_with("slurmctldhost["));
+        let controls = hosts.any(|(_, value)| value.split(['(', '.']).next() == Some(host));
+        let slurmd = node.and_then(|node| Some((node, *self.slurmds.get(node)?)));
+        let slurmd = slurmd.map(|(node, version)| Daemon { name: format!("slurmd of {node}"), version });
+        let slurmctld = slurmctld.filter(|_| controls || slurmd.is_none());
+        slurmctld.into_iter().chain(slurmd).collect()
+    }
+
     /// The text of gres.conf in slurm.conf's directory; `None` if it cannot be read on this machine.
     pub(crate) fn gres_conf(&self) -> Option<String> {
         let slurm_conf = Path::new(self.settings.get("slurm_conf")?);
@@ -38,7 +63,8 @@ pub(crate) fn ask(findings: &mut Findings) -> Option<Slurm> {
     match answers {
         Ok((config, nodes)) => {
             let (gres, layouts) = (scontrol::field_by_node(&nodes, "Gres="), scontrol::layouts_in(&nodes));
-            Some(Slurm { settings: settings_in(&config), gres, layouts })
+            let slurmds = versions_in(&nodes);
+            Some(Slurm { settings: settings_in(&config), gres, layouts, slurmds })
         }
         Err(e) => {
             findings.bad(format!("Slurm: {}", e.what()));
@@ -52,9 +78,24 @@ fn settings_in(text: &str) -> HashMap<String, String> {
     text.lines().filter_map(pair).collect()
 }
 
+/// `Version=` of each node in `scontrol show nodes`.
+fn versions_in(text: &str) -> HashMap<String, SlurmVersion> {
+    let (mut found, mut node) = (HashMap::new(), "");
+    for word in text.split_whitespace() {
+        match word.split_once('=') {
+            Some(("NodeName", name)) => node = name,
+            Some(("Version", version)) => {
+                found.extend(SlurmVersion::read(version).map(|version| (node.to_owned(), version)));
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
 /// Whether slurm.conf loads Tessera.
 pub(crate) fn settings(slurm: &Slurm, findings: &mut Findings) {
-    let get = |key: &str| slurm.settings.get(key).map_or("", String::as_str);
+    let get = |key: &str| slurm.setting(key);
     let has = |key: &str, word: &str| get(key).split(',').any(|w| w.trim().eq_ignore_ascii_case(word));
     findings.group("Slurm: settings and plugins", |f| {
         let mut want = |key: &str, word: &str, name: &str| {
@@ -67,9 +108,7 @@ pub(crate) fn settings(slurm: &Slurm, findings: &mut Findings) {
         want("grestypes", "gpu", "GresTypes");
         want("grestypes", "shard", "GresTypes");
         want("prologflags", "Alloc", "PrologFlags");
-        let dirs: Vec<PathBuf> =
-            get("plugindir").split(':').filter(|d| !d.is_empty()).map(PathBuf::from).collect();
-        plugins(&dirs, f);
+        plugins(&slurm.plugin_dirs(), f);
         plugstack(Path::new(get("plugstackconfig")), f);
     });
 }
@@ -90,52 +129,6 @@ pub(crate) fn controllers_file(slurm: &Slurm, findings: &mut Findings) {
             "slurmctld knows no good version of tessera.toml and leaves GPUs to Slurm: correct its file, then `scontrol \
              reconfigure`",
         );
-    }
-}
-
-/// Slurm takes the first file of a name in `PluginDir`: ours must come before the real cons_tres, which must be there.
-fn plugins(dirs: &[PathBuf], findings: &mut Findings) {
-    let shown: Vec<String> = dirs.iter().map(|d| d.display().to_string()).collect();
-    let shown = shown.join(":");
-    let select: Vec<PathBuf> =
-        dirs.iter().map(|d| d.join("select_cons_tres.so")).filter(|p| p.is_file()).collect();
-    let ours = |p: &PathBuf| is_ours(p);
-    match select.iter().position(ours) {
-        None => findings.bad(format!("PluginDir = {shown} has no select_cons_tres.so of Tessera's")),
-        Some(0) if select.len() == 1 => {
-            findings.bad(format!(
-                "PluginDir = {shown} has Tessera's select_cons_tres.so alone: Slurm's own is missing"
-            ));
-        }
-        Some(0) => {}
-        Some(_) => findings.bad(format!(
-            "PluginDir = {shown}: {} is found first, Tessera's directory must stand before it",
-            select[0].display()
-        )),
-    }
-    for name in ["job_submit_tessera.so", "spank_tessera.so"] {
-        if !dirs.iter().any(|d| d.join(name).is_file()) {
-            findings.bad(format!("PluginDir = {shown} has no {name}"));
-        }
-    }
-}
-
-/// Only our select plugin knows the name of the variable that carries placements.
-fn is_ours(path: &PathBuf) -> bool {
-    let needle = protocol::wire::PLACEMENT_ENV.as_bytes();
-    fs::read(path).is_ok_and(|bytes| bytes.windows(needle.len()).any(|w| w == needle))
-}
-
-fn plugstack(path: &Path, findings: &mut Findings) {
-    match fs::read_to_string(path) {
-        Err(e) => findings.bad(format!("PlugStackConfig {}: {e}", path.display())),
-        Ok(text) => {
-            let loads = |l: &str| !l.trim_start().starts_with('#') && l.contains("spank_tessera.so");
-            // The line may be in an included file, which is not read here.
-            if !text.lines().any(|l| loads(l) || l.trim_start().starts_with("include ")) {
-                findings.bad(format!("{} does not load spank_tessera.so", path.display()));
-            }
-        }
     }
 }
 
@@ -210,36 +203,32 @@ mod tests {
     use super::*;
 
     #[test]
+    fn daemons_of_a_machine_are_told() {
+        let config = "SLURM_VERSION           = 24.11.5\nSlurmctldHost[0]        = head(10.0.0.1)\n";
+        let nodes =
+            "NodeName=n1 Arch=x86_64\n   NodeAddr=n1 NodeHostName=n1 Version=24.05.8\n\nNodeName=n2\n";
+        let slurm = Slurm {
+            settings: settings_in(config),
+            gres: HashMap::new(),
+            layouts: HashMap::new(),
+            slurmds: versions_in(nodes),
+        };
+        let here = |host, node| {
+            let told = |d: Daemon| format!("{} {}", d.name, d.version);
+            slurm.daemons_here(host, node).into_iter().map(told).collect::<Vec<_>>().join(", ")
+        };
+        assert_eq!(here("head", None), "slurmctld 24.11.5");
+        assert_eq!(here("login", None), "slurmctld 24.11.5");
+        assert_eq!(here("n1", Some("n1")), "slurmd of n1 24.05.8");
+        assert_eq!(here("head", Some("n1")), "slurmctld 24.11.5, slurmd of n1 24.05.8");
+        assert_eq!(here("n2", Some("n2")), "slurmctld 24.11.5", "its slurmd has not registered");
+    }
+
+    #[test]
     fn gres_are_counted() {
         assert_eq!(count("gpu:a100:8(S:0-1),shard:320(S:0,1)", "gpu"), 8);
         assert_eq!(count("gpu:a100:4,gpu:h100:2,shard:9", "gpu"), 6);
         assert_eq!(count("(null)", "shard"), 0);
         assert_eq!(count("gpu:h100:no_consume:4(S:0,1),shard:9", "gpu"), 4);
-    }
-
-    #[test]
-    fn plugin_order_is_checked() {
-        let dir = |name: &str| {
-            let dir = std::env::temp_dir().join(format!("tessera-doctor-{}-{name}", std::process::id()));
-            fs::create_dir_all(&dir).unwrap();
-            dir
-        };
-        let (ours, slurms) = (dir("ours"), dir("slurms"));
-        for name in ["job_submit_tessera.so", "spank_tessera.so"] {
-            fs::write(ours.join(name), "").unwrap();
-        }
-        fs::write(ours.join("select_cons_tres.so"), "..TESSERA_PLACEMENT..").unwrap();
-        fs::write(slurms.join("select_cons_tres.so"), "..").unwrap();
-        let said = |dirs: &[PathBuf]| {
-            let mut findings = Findings::default();
-            plugins(dirs, &mut findings);
-            findings.list.into_iter().map(|(_, what)| what).collect::<Vec<_>>().join("\n")
-        };
-        assert_eq!(said(&[ours.clone(), slurms.clone()]), "");
-        assert!(said(&[slurms.clone(), ours.clone()]).contains("is found first"));
-        assert!(said(std::slice::from_ref(&ours)).contains("Slurm's own is missing"));
-        assert!(said(std::slice::from_ref(&slurms)).contains("no job_submit_tessera.so"));
-        fs::remove_dir_all(ours).unwrap();
-        fs::remove_dir_all(slurms).unwrap();
     }
 }

@@ -3,7 +3,9 @@
 mod cluster;
 mod findings;
 mod here;
+mod installed;
 mod links;
+mod versions;
 
 use clap::Args;
 use plugin_rt::last_good::InForce;
@@ -20,8 +22,8 @@ use crate::site;
 
 /// Check that journal, driver, device nodes, MPS and Slurm agree
 ///
-/// Compares every node of tessera.toml, or the one that --node names, with what Slurm says of it. On a node, as root, it
-/// also checks that node's journal, driver, device nodes and MPS daemons. Each disagreement is a line that begins with
+/// Compares every node of tessera.toml, or the one that --node names, with what Slurm says of it, and the plugins installed
+/// here with each other and with the Slurm that runs. On a node, as root, it also checks that node's journal, driver, device nodes and MPS daemons. Each disagreement is a line that begins with
 /// "bad"; exit status 1 if there is one. A job that is just starting or ending looks like one, so the check is repeated for
 /// up to two seconds. Nothing is changed: `tessera node reconcile` repairs what no live job owns.
 #[derive(Args)]
@@ -47,6 +49,7 @@ pub(crate) fn run(args: &DoctorArgs, globals: &Globals) -> Result<Outcome, Failu
     let slurm = cluster::ask(&mut findings);
     if let Some(slurm) = &slurm {
         cluster::settings(slurm, &mut findings);
+        installed::check(slurm, &config, &mut findings);
         cluster::controllers_file(slurm, &mut findings);
         for name in &names {
             cluster::node(slurm, name, &config, &mut findings);

@@ -60,8 +60,8 @@ impl<const N: usize> Text<N> {
 /// Exports text that Slurm's plugin loader reads: `exported_text!(plugin_type, "spank")`.
 #[macro_export]
 macro_rules! exported_text {
-    ($name:ident, $text:literal) => {
-        /// Read by Slurm's plugin loader.
+    ($name:ident, $text:expr) => {
+        /// Read by Slurm's plugin loader, or by `tessera doctor` in the file.
         #[unsafe(no_mangle)]
         static $name: $crate::Text<{ $text.len() + 1 }> = $crate::Text::new($text);
     };

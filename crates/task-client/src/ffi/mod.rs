@@ -15,6 +15,12 @@ use crate::account::Account;
 use crate::client::NoDevice;
 use process::{Live, Process, process};
 
+/// Tessera's version with its NUL. `tessera doctor` reads it in the file.
+#[unsafe(no_mangle)]
+static tessera_version: [u8; VERSION.len()] = *VERSION;
+const VERSION: &[u8; env!("CARGO_PKG_VERSION").len() + 1] =
+    concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes().first_chunk().expect("as long as itself");
+
 static STICKY: AtomicBool = AtomicBool::new(false);
 
 /// Runs the whole of an entry: nothing unwinds into C.

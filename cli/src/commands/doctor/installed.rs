@@ -1,0 +1,129 @@
+//! What of Tessera is installed on this machine: where Slurm finds it, and of which version it is.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use site_config::SiteConfig;
+
+use super::cluster::Slurm;
+use super::findings::Findings;
+use super::versions::{self, Installed, Needs, SlurmVersion};
+use crate::local::{host, this_node};
+
+/// The file of both select plugins, Slurm's and ours.
+const SELECT: &str = "select_cons_tres.so";
+
+/// Whether what is installed on this machine is of one version and fits the Slurm that runs.
+pub(super) fn check(slurm: &Slurm, config: &SiteConfig, findings: &mut Findings) {
+    let dirs = slurm.plugin_dirs();
+    let ours = |name: &str| {
+        let mut paths = dirs.iter().map(|dir| dir.join(name)).filter(|path| path.is_file());
+        paths.find(|path| name != SELECT || is_ours(path))
+    };
+    let plugins = [
+        (SELECT, Needs::Exact),
+        ("job_submit_tessera.so", Needs::Exact),
+        ("spank_tessera.so", Needs::Series),
+    ];
+    let mut files: Vec<(PathBuf, Needs)> =
+        plugins.into_iter().filter_map(|(name, needs)| Some((ours(name)?, needs))).collect();
+    let here = this_node().unwrap_or_default();
+    let node = config.node(&here).map(|_| here.as_str());
+    let mut broker = None;
+    if let (Some(node), Some(_)) = (node, &config.tasks) {
+        let paths = config.node.for_node(node);
+        files.extend([(paths.task_library, Needs::Nothing)].into_iter().filter(|(path, _)| path.is_file()));
+        broker = versions::of_program(&paths.task_broker);
+    }
+    let mut installed: Vec<Installed> = broker.into_iter().collect();
+    for (path, needs) in files {
+        match Installed::read(&path, needs) {
+            Ok(library) => installed.push(library),
+            Err(why) => findings.bad(why),
+        }
+    }
+    versions::compare(&installed, &slurm.daemons_here(&host(), node), findings);
+    if let Some(slurmctld) = SlurmVersion::read(slurm.setting("slurm_version")) {
+        let others = slurm.slurmds.iter().filter(|(name, _)| Some(name.as_str()) != node);
+        let known = others.filter(|(name, _)| config.node(name).is_some());
+        let mut nodes: Vec<(String, SlurmVersion)> = known.map(|(n, v)| (n.clone(), *v)).collect();
+        nodes.sort_by(|a, b| a.0.cmp(&b.0));
+        versions::other_series(slurmctld, &nodes, findings);
+    }
+}
+
+/// Slurm takes the first file of a name in `PluginDir`: ours must come before the real cons_tres, which must be there.
+pub(super) fn plugins(dirs: &[PathBuf], findings: &mut Findings) {
+    let shown: Vec<String> = dirs.iter().map(|d| d.display().to_string()).collect();
+    let shown = shown.join(":");
+    let select: Vec<PathBuf> = dirs.iter().map(|d| d.join(SELECT)).filter(|p| p.is_file()).collect();
+    let ours = |p: &PathBuf| is_ours(p);
+    match select.iter().position(ours) {
+        None => findings.bad(format!("PluginDir = {shown} has no select_cons_tres.so of Tessera's")),
+        Some(0) if select.len() == 1 => {
+            findings.bad(format!(
+                "PluginDir = {shown} has Tessera's select_cons_tres.so alone: Slurm's own is missing"
+            ));
+        }
+        Some(0) => {}
+        Some(_) => findings.bad(format!(
+            "PluginDir = {shown}: {} is found first, Tessera's directory must stand before it",
+            select[0].display()
+        )),
+    }
+    for name in ["job_submit_tessera.so", "spank_tessera.so"] {
+        if !dirs.iter().any(|d| d.join(name).is_file()) {
+            findings.bad(format!("PluginDir = {shown} has no {name}"));
+        }
+    }
+}
+
+/// Only our select plugin knows the name of the variable that carries placements.
+fn is_ours(path: &PathBuf) -> bool {
+    let needle = protocol::wire::PLACEMENT_ENV.as_bytes();
+    fs::read(path).is_ok_and(|bytes| bytes.windows(needle.len()).any(|w| w == needle))
+}
+
+pub(super) fn plugstack(path: &Path, findings: &mut Findings) {
+    match fs::read_to_string(path) {
+        Err(e) => findings.bad(format!("PlugStackConfig {}: {e}", path.display())),
+        Ok(text) => {
+            let loads = |l: &str| !l.trim_start().starts_with('#') && l.contains("spank_tessera.so");
+            // The line may be in an included file, which is not read here.
+            if !text.lines().any(|l| loads(l) || l.trim_start().starts_with("include ")) {
+                findings.bad(format!("{} does not load spank_tessera.so", path.display()));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plugin_order_is_checked() {
+        let dir = |name: &str| {
+            let dir = std::env::temp_dir().join(format!("tessera-doctor-{}-{name}", std::process::id()));
+            fs::create_dir_all(&dir).unwrap();
+            dir
+        };
+        let (ours, slurms) = (dir("ours"), dir("slurms"));
+        for name in ["job_submit_tessera.so", "spank_tessera.so"] {
+            fs::write(ours.join(name), "").unwrap();
+        }
+        fs::write(ours.join("select_cons_tres.so"), "..TESSERA_PLACEMENT..").unwrap();
+        fs::write(slurms.join("select_cons_tres.so"), "..").unwrap();
+        let said = |dirs: &[PathBuf]| {
+            let mut findings = Findings::default();
+            plugins(dirs, &mut findings);
+            findings.list.into_iter().map(|(_, what)| what).collect::<Vec<_>>().join("\n")
+        };
+        assert_eq!(said(&[ours.clone(), slurms.clone()]), "");
+        assert!(said(&[slurms.clone(), ours.clone()]).contains("is found first"));
+        assert!(said(std::slice::from_ref(&ours)).contains("Slurm's own is missing"));
+        assert!(said(std::slice::from_ref(&slurms)).contains("no job_submit_tessera.so"));
+        fs::remove_dir_all(ours).unwrap();
+        fs::remove_dir_all(slurms).unwrap();
+    }
+}

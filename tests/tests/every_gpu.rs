@@ -7,17 +7,12 @@ mod common;
 use common::{LOOK, LOOK_AND_STAY, looked, variable};
 use lab::command::run;
 use lab::config::Templates;
+use lab::nodes::DGX_1V;
 use lab::{Cluster, User};
 use slurm_releases::Release;
 
-/// A DGX-1V, MAPA's own machine, and a node for inference.
-const NODES: &str = "\
-[[nodes]]
-names = \"n1\"
-gpu = \"v100-16gb\"
-count = 8
-interconnect = \"dgx-v\"
-
+/// A node for inference, beside a DGX-1V.
+const FOR_INFERENCE: &str = "\
 [[nodes]]
 names = \"n2\"
 gpu = \"t4-16gb\"
@@ -58,7 +53,7 @@ fn serves_whole_gpus_and_shares(cluster: &Cluster) {
 }
 
 fn on_a_cluster_of(release: Release) {
-    let templates = Templates::for_nodes(NODES).unwrap();
+    let templates = Templates::for_nodes(&format!("{DGX_1V}{FOR_INFERENCE}")).unwrap();
     let mut cluster = common::builder().slurm(release).templates(templates).start().unwrap();
     common::on(&mut cluster, |cluster| serves_whole_gpus_and_shares(cluster));
 }

@@ -244,7 +244,10 @@ mod tests {
         );
         for example in files(&workspace().join("contrib/example")).unwrap() {
             let text = fs::read_to_string(&example).unwrap();
-            assert!(!super::adapted(&text, Path::new("/opt/t"), None).contains("/usr/local"), "{example:?}");
+            let adapted = super::adapted(&text, Path::new("/opt/t"), None);
+            for elsewhere in ["/usr/local", "/usr/sbin/tessera", "/usr/lib/tessera", "/usr/bin/tessera"] {
+                assert!(!adapted.contains(elsewhere), "{example:?}: {elsewhere}");
+            }
         }
     }
 

@@ -7,20 +7,15 @@ use error_chain::with_causes;
 use lab::artefacts::{self, Profile};
 use lab::command::{run, wait_for};
 use lab::config::Templates;
+use lab::nodes::DGX_1V;
 use lab::{Cluster, Daemon, HarnessError, JobId, User};
 
 use crate::cluster::guardian;
 use crate::command::TaskError;
 use crate::which::Which;
 
-/// A DGX-1V, whose GPUs differ in their links and have no MIG, and a node with MIG.
-const NODES: &str = "\
-[[nodes]]
-names = \"n1\"
-gpu = \"v100-16gb\"
-count = 8
-interconnect = \"dgx-v\"
-
+/// A node with MIG, beside a DGX-1V.
+const NODE_WITH_MIG: &str = "\
 [[nodes]]
 names = \"n2\"
 gpu = \"a100-40gb\"
@@ -50,7 +45,7 @@ pub(crate) fn smoke(options: &Smoke) -> Result<bool, TaskError> {
         run(&mut artefacts::compare_layout(&slurm))?.ok().map(|_| "those of its source".to_owned())
     });
     artefacts::build(&slurm, Profile::Debug)?;
-    let templates = Templates::for_nodes(NODES)?;
+    let templates = Templates::for_nodes(&format!("{DGX_1V}{NODE_WITH_MIG}"))?;
     let builder = Cluster::builder().slurm(slurm).templates(templates).guardian(guardian()?);
     let started = lines.of("start", || builder.start());
     let Some(mut cluster) = started else { return Ok(false) };

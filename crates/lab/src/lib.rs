@@ -23,7 +23,7 @@ mod inside;
 mod jobs;
 mod layout;
 mod look;
-mod nodes;
+pub mod nodes;
 pub mod paths;
 mod ports;
 pub mod process;

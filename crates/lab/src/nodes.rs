@@ -6,6 +6,16 @@ use crate::config::Templates;
 use crate::error::HarnessError;
 use crate::sim::value;
 
+/// A DGX-1V named n1, MAPA's own machine, as a tessera.toml describes it: GPUs that differ in their links and have no MIG.
+pub const DGX_1V: &str = "\
+[[nodes]]
+names = \"n1\"
+gpu = \"v100-16gb\"
+count = 8
+interconnect = \"dgx-v\"
+
+";
+
 impl Templates {
     /// The shipped files, with the `[[nodes]]` of this tessera.toml instead: one plain name and one model per `[[nodes]]`.
     ///
@@ -39,9 +49,13 @@ impl Templates {
                 "NodeName={name} NodeHostname={name} Port=6818 CPUs=64 RealMemory=64000 Gres=gpu:{kind}:{n_gpus},shard:{shards}\n"
             ));
             let last = n_gpus.saturating_sub(1);
-            gres.push_str(&format!(
-                "NodeName={name} Name=gpu Type={kind} File=/dev/nvidia[0-{last}]\nNodeName={name} Name=shard Count={shards}\n"
-            ));
+            let dgx = value(table, "interconnect").is_some_and(|text| text.trim_matches('"') == "dgx-v");
+            let gpus = if dgx && n_gpus == 8 {
+                with_links(&templates.gres, &name, kind)
+            } else {
+                format!("NodeName={name} Name=gpu Type={kind} File=/dev/nvidia[0-{last}]\n")
+            };
+            gres.push_str(&format!("{gpus}NodeName={name} Name=shard Count={shards}\n"));
         }
         // What is not about nodes stays as shipped: the directories in it become the cluster's own.
         let head = templates.tessera.split("[[nodes]]").next().unwrap_or_default().to_owned();
@@ -51,6 +65,15 @@ impl Templates {
     }
 }
 
+/// The lines of a DGX-1V's GPUs, whose links the shipped gres.conf tells Slurm for its node n1.
+fn with_links(shipped: &str, name: &str, kind: &str) -> String {
+    let row = |line: &str| {
+        let files = line.strip_prefix("NodeName=n1 Name=gpu ")?.split_once(" File=")?.1;
+        Some(format!("NodeName={name} Name=gpu Type={kind} File={files}\n"))
+    };
+    shipped.lines().filter_map(row).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -58,8 +81,10 @@ mod tests {
     #[test]
     fn nodes_become_slurms_lines() {
         let text = "[[nodes]]\nnames = \"g1\"\ngpu = \"a30-24gb\"\ncount = 2\nmig = \"on\"\n";
-        let templates = Templates::for_nodes(text).unwrap();
-        assert_eq!(templates.node_names(), ["g1"]);
+        let templates = Templates::for_nodes(&format!("{DGX_1V}{text}")).unwrap();
+        assert_eq!(templates.node_names(), ["n1", "g1"]);
+        let linked = "NodeName=n1 Name=gpu Type=v100 File=/dev/nvidia0 Links=-1,1,1,2,2,0,0,0\n";
+        assert!(templates.gres.starts_with(linked) && templates.gres.matches("Links=").count() == 8);
         assert!(templates.slurm.contains("Gres=gpu:a30:2,shard:48\n"), "{}", templates.slurm);
         assert!(
             templates.gres.contains("NodeName=g1 Name=gpu Type=a30 File=/dev/nvidia[0-1]\n"),

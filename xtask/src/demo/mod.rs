@@ -8,6 +8,8 @@ mod steps;
 
 use std::path::PathBuf;
 
+use lab::config::Templates;
+use lab::nodes::DGX_1V;
 use lab::{Cluster, User};
 
 use crate::cluster::guardian;
@@ -15,11 +17,26 @@ use crate::command::TaskError;
 use crate::setup;
 use show::Show;
 
+/// Nodes with MIG, beside a DGX-1V.
+const NODES_WITH_MIG: &str = "\
+[[nodes]]
+names = \"n2\"
+gpu = \"h100-80gb-sxm\"
+count = 4
+mig = \"dynamic\"
+
+[[nodes]]
+names = \"n3\"
+gpu = \"a100-40gb\"
+count = 2
+mig = \"dynamic\"
+";
+
 /// Sets up, builds, and runs the demo; with `keep`, its cluster stays.
 pub(crate) fn run(keep: bool, dir: Option<PathBuf>) -> Result<(), TaskError> {
     setup::run(Some(slurm_releases::Release::MACHINE))?;
     eprintln!("demo: building for release");
-    let mut templates = lab::config::Templates::shipped()?;
+    let mut templates = Templates::for_nodes(&format!("{DGX_1V}{NODES_WITH_MIG}"))?;
     // As long as the real driver takes.
     templates.time_scale = 1.0;
     let mut builder = Cluster::builder().release().templates(templates).guardian(guardian()?);

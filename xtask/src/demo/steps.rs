@@ -14,7 +14,7 @@ use super::show::Show;
 type Running = Vec<(Held, String)>;
 
 pub(super) fn all(cluster: &Cluster, show: &mut Show) -> Result<(), HarnessError> {
-    show.title("Two nodes: 8 x A100 40GB linked as a DGX-1V, 4 x H100 80GB. Nothing is cut yet");
+    show.title("Three nodes: a DGX-1V (8 x V100 16GB), 4 x H100 80GB, 2 x A100 40GB. Nothing is cut yet");
     layouts(cluster, show)?;
 
     // No user has two jobs on one node here: what a job's device nodes allow is what its user may use, so each would
@@ -108,7 +108,7 @@ fn auto(cluster: &Cluster, show: &mut Show) -> Result<(Held, String), HarnessErr
 
 fn profile(cluster: &Cluster, show: &mut Show) -> Result<(Held, String), HarnessError> {
     show.title("Exactly this profile");
-    let options = ["--gpu-isolation=mig:2g.10gb", "--nodelist=n1"];
+    let options = ["--gpu-isolation=mig:2g.10gb", "--nodelist=n3"];
     let (held, saw) = job(cluster, show, User::Bob, &options, false)?;
     let own: Vec<String> = instances(&saw).into_iter().map(|(profile, _)| profile).collect();
     show.check(own == ["2g.10gb"], "nvidia-smi lists one 2g.10gb");
@@ -130,7 +130,7 @@ fn two_tasks(cluster: &Cluster, show: &mut Show) -> Result<(Held, String), Harne
     Ok((held, saw))
 }
 
-/// The job with an instance on n1 ends; the instance stays for the next one of its shape.
+/// The job with an instance on n3 ends; the instance stays for the next one of its shape.
 fn idle_instance(
     cluster: &Cluster,
     show: &mut Show,
@@ -152,7 +152,7 @@ fn idle_instance(
 
 fn shares(cluster: &Cluster, show: &mut Show) -> Result<Running, HarnessError> {
     show.title("Two shares of one GPU, by MPS, with a cooperative memory limit");
-    let options = ["--gpu-isolation=mps", "--gpu-mem=12G", "--gpu-threads=25%", "--nodelist=n1"];
+    let options = ["--gpu-isolation=mps", "--gpu-mem=6G", "--gpu-threads=25%", "--nodelist=n1"];
     let first = job(cluster, show, User::Bob, &options, false)?;
     let second = job(cluster, show, User::Bob, &options, false)?;
     for (_, saw) in [&first, &second] {

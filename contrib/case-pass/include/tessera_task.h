@@ -81,6 +81,11 @@ int tessera_lazy_free(void *ptr, void *stream, int ordered);
  * is. Answers 0 if the program must make the call itself. */
 int tessera_lazy_heap_limit(size_t bytes);
 
+/* Where an argument of a launch points. That is `ptr` itself, unless `ptr` is the address of a lazy object and the driver
+ * cannot map memory there: then it is where the object's memory is. Pointers that a kernel finds in structures or in memory
+ * are not replaced. */
+void *tessera_lazy_address(void *ptr);
+
 #ifdef __cplusplus
 }
 #endif

@@ -75,6 +75,8 @@ void Emitter::lazyLaunch(const Launch &L) {
   IRBuilder<> Builder(L.Push);
   Value *Blocks = product(Builder, Argument(0), Argument(1)), *Threads = product(Builder, Argument(2), Argument(3));
   Lib.prepare(*L.Push, Builder.CreateTrunc(Threads, Builder.getInt32Ty()), Blocks);
+  if (L.Stub)
+    Lib.replacePointers(*L.Stub);
   Sticky = true;
 }
 

@@ -46,6 +46,15 @@ void Library::prepare(Instruction &Before, Value *Threads, Value *Blocks) {
                                {Threads ? Threads : ConstantInt::get(Int, 0), Blocks ? Blocks : ConstantInt::get(Long, 0)});
 }
 
+void Library::replacePointers(CallBase &Stub) {
+  for (unsigned At = 0; At != Stub.arg_size(); ++At) {
+    Value *V = Stub.getArgOperand(At);
+    // A structure that is passed by value is a pointer here too.
+    if (V->getType() == Pointer && !Stub.isByValArgument(At) && !isa<Constant>(V))
+      Stub.setArgOperand(At, callBefore(Stub, declare("tessera_lazy_address", Pointer, {Pointer}), {V}));
+  }
+}
+
 void Library::stickyFromStart() {
   auto *F = Function::Create(FunctionType::get(Void, false), GlobalValue::InternalLinkage, "tessera.sticky", M);
   IRBuilder<> Builder(BasicBlock::Create(M.getContext(), "", F));

@@ -22,6 +22,8 @@ public:
   void select(llvm::Instruction &Before, llvm::Value *Task);
   /// `Threads` and `Blocks` are null where nothing is launched.
   void prepare(llvm::Instruction &Before, llvm::Value *Threads, llvm::Value *Blocks);
+  /// Lets the call of a kernel's host function pass each pointer as the library has it.
+  void replacePointers(llvm::CallBase &Stub);
   /// A constructor of the module that calls `tessera_task_sticky`.
   void stickyFromStart();
 

@@ -56,10 +56,7 @@ static void clean(Function &F, FunctionAnalysisManager &FAM) {
   FAM.invalidate(F, PreservedAnalyses::none());
 }
 
-/// A helper that checks its calls returns one of several numbers, and its caller branches on that number. Each number gets
-/// a way of its own: on the way behind a failed allocation, there is no object. Calls are not copied, so an allocation stays
-/// one object.
-static void threadJumps(Function &F, FunctionAnalysisManager &FAM) {
+void threadJumps(Function &F, FunctionAnalysisManager &FAM) {
   SmallPtrSet<const Instruction *, 8> Already;
   auto Calls = [&](auto Visit) {
     for (Instruction &I : instructions(F))
@@ -147,7 +144,6 @@ Sites normalise(Function &F, FunctionAnalysisManager &FAM) {
       detour(*Call, 1, {Size}, Name);
   }
   clean(F, FAM);
-  threadJumps(F, FAM);
   splitReturns(F);
   FAM.invalidate(F, PreservedAnalyses::none());
   return Found;

@@ -26,6 +26,11 @@ using Sites = llvm::MapVector<const llvm::AllocaInst *, Site>;
 /// Brings a function into normal form. Its results stay the same.
 Sites normalise(llvm::Function &F, llvm::FunctionAnalysisManager &FAM);
 
+/// Gives each number that a way decides a way of its own, where a branch asks for the number later. A helper that checks its
+/// calls returns one of several numbers, and its caller branches on it: on the way behind a failed allocation, there is no
+/// object. Calls are not copied, so an allocation stays one object. Places in the source get less exact.
+void threadJumps(llvm::Function &F, llvm::FunctionAnalysisManager &FAM);
+
 } // namespace tessera
 
 #endif

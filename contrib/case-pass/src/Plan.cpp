@@ -187,6 +187,28 @@ static Instruction *freePoint(const Exit &E, DominatorTree &DT, LoopInfo &LI) {
   return SplitEdge(E.After->getParent(), E.To, &DT, &LI)->getTerminator();
 }
 
+static Members membersOf(const Task &T, const Flow &Flows) {
+  Members Result;
+  Result.Objects = T.Objects;
+  for (const Launch &L : T.Launches) {
+    Result.Launches.push_back({L.Push, L.Stub});
+    Result.Ops.insert(L.Push);
+    Result.Ops.insert(L.Stub);
+  }
+  for (unsigned At : T.Objects) {
+    Result.Ops.insert(Flows.Objects[At].Alloc);
+    Result.Ops.insert(Flows.Objects[At].Uses.begin(), Flows.Objects[At].Uses.end());
+  }
+  return Result;
+}
+
+bool hasRegion(const Task &T, Function &F, const Flow &Flows, const Callees &Calls, FunctionAnalysisManager &FAM) {
+  if (!unknown(T, Flows).empty())
+    return false;
+  Members Task = membersOf(T, Flows);
+  return Region(F, Flows, Task, FAM.getResult<DominatorTreeAnalysis>(F), FAM.getResult<LoopAnalysis>(F)).locate(Calls).empty();
+}
+
 void planTask(Task &T, Function &F, const Flow &Flows, const Callees &Calls, const ModuleFacts &Facts,
               FunctionAnalysisManager &FAM) {
   T.Why = unknown(T, Flows);
@@ -194,17 +216,7 @@ void planTask(Task &T, Function &F, const Flow &Flows, const Callees &Calls, con
     T.Why = "the function calls setjmp or its like";
   if (!T.Why.empty())
     return;
-  Members Task;
-  Task.Objects = T.Objects;
-  for (const Launch &L : T.Launches) {
-    Task.Launches.push_back({L.Push, L.Stub});
-    Task.Ops.insert(L.Push);
-    Task.Ops.insert(L.Stub);
-  }
-  for (unsigned At : T.Objects) {
-    Task.Ops.insert(Flows.Objects[At].Alloc);
-    Task.Ops.insert(Flows.Objects[At].Uses.begin(), Flows.Objects[At].Uses.end());
-  }
+  Members Task = membersOf(T, Flows);
   auto &DT = FAM.getResult<DominatorTreeAnalysis>(F);
   auto &LI = FAM.getResult<LoopAnalysis>(F);
   Region Where(F, Flows, Task, DT, LI);

@@ -28,9 +28,17 @@ static bool hasDeviceVariables(const Module &M) {
   return any_of(M.globals(), [](const GlobalVariable &G) { return G.hasInitializer() && isa<UndefValue>(G.getInitializer()); });
 }
 
+static bool haveRegions(Function &F, const Sites &Found, const Callees &Calls, FunctionAnalysisManager &FAM) {
+  Flow Flows(F, Found, Calls, FAM.getResult<DominatorTreeAnalysis>(F));
+  return all_of(mergeLaunches(launchesOf(F, Flows), Flows),
+                [&](const Task &T) { return hasRegion(T, F, Flows, Calls, FAM); });
+}
+
 static bool handle(Function &F, const Callees &Calls, const ModuleFacts &Facts, Library &Lib, FunctionAnalysisManager &FAM,
                    std::vector<json::Object> &Report) {
   Sites Found = normalise(F, FAM);
+  if (!haveRegions(F, Found, Calls, FAM))
+    threadJumps(F, FAM);
   Flow Flows(F, Found, Calls, FAM.getResult<DominatorTreeAnalysis>(F));
   std::vector<Task> Tasks = mergeLaunches(launchesOf(F, Flows), Flows);
   for (Task &T : Tasks) {

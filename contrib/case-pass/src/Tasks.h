@@ -60,6 +60,8 @@ struct ModuleFacts {
 std::vector<Launch> launchesOf(llvm::Function &F, const Flow &Flows);
 /// Algorithm 1's constructGPUTasks, to the closure.
 std::vector<Task> mergeLaunches(std::vector<Launch> Launches, const Flow &Flows);
+/// Whether a task has a place to begin and places to end.
+bool hasRegion(const Task &T, llvm::Function &F, const Flow &Flows, const Callees &Calls, llvm::FunctionAnalysisManager &FAM);
 /// Gives a task begin, frees and amounts, or says in `Why` why it must be lazy. Splits edges where a free goes.
 void planTask(Task &T, llvm::Function &F, const Flow &Flows, const Callees &Calls, const ModuleFacts &Facts,
               llvm::FunctionAnalysisManager &FAM);

@@ -12,5 +12,6 @@ pub mod account;
 pub mod client;
 #[expect(unsafe_code, reason = "the C interface, CUDA's driver, and the environment that CUDA reads")]
 pub mod ffi;
+pub mod lazy;
 pub mod ledger;
 pub mod mode;

@@ -278,6 +278,7 @@ done:
           tessera.lazy.cudaMalloc
           tessera_launch_prepare(i32 32, i64 1)
           __cudaPushCallConfiguration
+          tessera_lazy_address(ptr %1)
           _Z16__device_stub__kPi
           br i1 %more, label %turn, label %done
         done:

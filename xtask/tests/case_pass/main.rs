@@ -4,6 +4,8 @@
 
 mod driver;
 mod ir;
+mod leases;
+mod node;
 mod report;
 mod runs;
 mod tools;

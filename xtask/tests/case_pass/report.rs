@@ -178,6 +178,25 @@ shapes! {
         run:8
           static [first:11 second:13] [a:10=null b:12=null] begin 10 free [16] mem null threads null blocks 1
         "
+    lazy_kinds: r"
+        main:20
+          lazy [sum:59] []: the launch of sum at lazy_kinds.cu:59 uses the global variable objects
+          no task: cudaMalloc 27: the address goes to memory that other code may read
+          no task: cudaMallocPitch 34: the address goes to memory that other code may read
+          no task: cudaMallocAsync 38: the address goes to memory that other code may read
+          no task: cudaMalloc 41: the address goes to memory that other code may read
+          no task: cudaMalloc3D 45: the address goes to memory that other code may read
+          no task: cudaMallocManaged 48: the address goes to memory that other code may read
+          no task: cudaMalloc 52: the address goes to memory that other code may read
+          no task: cudaMalloc 56: the address goes to memory that other code may read
+          no task: cudaMalloc 58: the address goes to memory that other code may read
+        "
+    lazy_threads: r"
+        allocate:11
+          no task: cudaMalloc 15: the address goes to memory that other code may read
+        launch:19
+          lazy [add:19] []: the launch of add at lazy_threads.cu:19 uses the global variable first
+        "
     loops: r"
         swapped:39
           static [step:14] [from:10=128 to:11=128] begin 39 free [39] mem 8388864 threads 32 blocks 1

@@ -43,10 +43,11 @@ pub fn attribute(d: &Device, number: i32) -> Option<i32> {
         51 => 32,                                        // texture pitch alignment
         75 => d.cc[0],                                   // compute capability
         76 => d.cc[1],
-        81 => shared_per_sm,        // shared memory per SM
-        87 => 2,                    // single to double precision
-        97 => shared_per_sm - 1024, // shared memory per block, opted in
-        99 | 102 | 115 => 1,        // host register, virtual memory management, memory pools
+        81 => shared_per_sm,         // shared memory per SM
+        87 => 2,                     // single to double precision
+        97 => shared_per_sm - 1024,  // shared memory per block, opted in
+        99 | 115 => 1,               // host register, memory pools
+        102 => i32::from(d.has_vmm), // virtual memory management
         106 => {
             if recent {
                 32

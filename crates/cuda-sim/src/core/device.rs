@@ -29,6 +29,8 @@ pub struct Settings {
     pub pinned_limits: Option<String>,
     /// The MPS control daemon that answers, if one does.
     pub mps_daemon: Option<u32>,
+    /// `CUDA_SIM_NO_VMM=1`: a driver that cannot map memory at chosen addresses.
+    pub has_no_vmm: bool,
 }
 
 impl Settings {
@@ -41,6 +43,7 @@ impl Settings {
             visible: var("CUDA_VISIBLE_DEVICES"),
             order: var("CUDA_DEVICE_ORDER"),
             pinned_limits: var("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"),
+            has_no_vmm: var("CUDA_SIM_NO_VMM").as_deref() == Some("1"),
             mps_daemon: mps::daemon(Path::new(pipe.as_deref().unwrap_or(mps::DEFAULT_PIPE_DIRECTORY))),
         }
     }
@@ -69,6 +72,8 @@ pub struct Device {
     pub sms: u32,
     /// Compute capability.
     pub cc: [i32; 2],
+    /// Whether memory can be mapped at chosen addresses.
+    pub has_vmm: bool,
     /// SM clock, MHz.
     pub sm_mhz: u32,
     /// Memory clock, MHz.
@@ -151,6 +156,7 @@ fn device(state: &State, settings: &Settings, ordinal: usize, (gpu, instance): S
         max_clients: mps::max_clients(slices, whole_slices),
         sms,
         cc: chip.board.cc,
+        has_vmm: !settings.has_no_vmm,
         sm_mhz: chip.board.sm_mhz,
         mem_mhz: chip.board.mem_mhz,
         pci: spec.pci,

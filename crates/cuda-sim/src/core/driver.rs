@@ -113,6 +113,12 @@ impl Driver {
         self.pid
     }
 
+    /// Whether it can map memory at chosen addresses.
+    #[must_use]
+    pub fn has_vmm(&self) -> bool {
+        !self.settings.has_no_vmm
+    }
+
     /// The CUDA version, times 1000.
     #[must_use]
     pub fn cuda_version(&self) -> i32 {

@@ -45,8 +45,12 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// [`Code::InvalidValue`] for a size or alignment that is not whole granules; [`Code::OutOfMemory`] without such addresses.
+    /// [`Code::InvalidValue`] for a size or alignment that is not whole granules; [`Code::OutOfMemory`] without such addresses;
+    /// [`Code::NotSupported`] where the environment says so.
     pub fn reserve(&self, bytes: u64, align: u64, wanted: u64) -> Answer<u64> {
+        if !self.has_vmm() {
+            return Err(Code::NotSupported);
+        }
         if bytes == 0 || !is_granular(bytes) || !(align == 0 || align.is_power_of_two()) {
             return Err(Code::InvalidValue);
         }

@@ -18,6 +18,7 @@ macro_rules! driver {
         })
     };
 }
+pub(super) use driver;
 
 /// Whether the program has initialised CUDA.
 fn is_initialised() -> bool {

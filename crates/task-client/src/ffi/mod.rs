@@ -3,6 +3,7 @@
 mod cuda;
 pub(crate) mod driver;
 pub mod interpose;
+mod lazy;
 mod process;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -46,7 +47,17 @@ fn tell(text: &str) {
 /// Asks for a device for one task, waits, and makes it the calling thread's. See `tessera_task.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn tessera_task_begin(mem: u64, threads: u32, blocks: u64) -> i64 {
-    guard(-1, || process().map_or(0, |process| begin(process, mem, threads.into(), blocks)))
+    let ask = Ask { mem, managed: 0, threads: threads.into(), blocks };
+    guard(-1, || process().map_or(0, |process| begin(process, ask)))
+}
+
+/// What a task asks for.
+#[derive(Clone, Copy)]
+struct Ask {
+    mem: u64,
+    managed: u64,
+    threads: u64,
+    blocks: u64,
 }
 
 /// The account of a process that was admitted as one that asks for nothing itself.
@@ -67,19 +78,25 @@ fn begin_within(process: &Process, account: &Account, mem: u64) -> i64 {
     }
 }
 
-fn begin(process: &Process, mem: u64, threads: u64, blocks: u64) -> i64 {
+/// Whether everything that the process allocates is counted anyway.
+fn is_within(process: &Process) -> bool {
+    account(process).is_some()
+}
+
+fn begin(process: &Process, Ask { mem, managed, threads, blocks }: Ask) -> i64 {
     if let Some(account) = account(process) {
         return begin_within(process, account, mem);
     }
     let bound = cuda::bound().map_or(Text::EMPTY, |uuid| Text::cut(&uuid));
     let sticky = STICKY.load(Ordering::Relaxed);
-    let ask = Begin { image: 0, nonce: 0, mem, managed: 0, blocks, threads, whole: false, sticky, bound };
+    let ask = Begin { image: 0, nonce: 0, mem, managed, blocks, threads, whole: false, sticky, bound };
     match process.client.begin(&ask) {
         Ok(grant) => {
             let uuid = grant.uuid.as_str().to_owned();
             let live = Live { nonce: grant.nonce, uuid, ordinal: grant.ordinal };
             cuda::show(grant.visible.as_str(), grant.mps_pipe.as_str());
             cuda::select(&live.uuid, live.ordinal);
+            process.lazy.entered(&live.uuid);
             let task = i64::try_from(grant.task).unwrap_or(i64::MAX);
             process.live.lock().unwrap_or_else(PoisonError::into_inner).insert(task, live);
             task
@@ -110,24 +127,36 @@ pub extern "C" fn tessera_task_free(task: i64) {
         if let Some(account) = account(process).filter(|_| task >= FIRST_WITHIN) {
             return account.end_task(&process.client);
         }
-        let live = process.live.lock().unwrap_or_else(PoisonError::into_inner).remove(&task);
-        // A task that is not known here was freed before, or is another process's.
-        if let Some(live) = live {
-            process.client.free(live.nonce);
-        }
+        end(process, task);
     });
+}
+
+fn end(process: &Process, task: i64) {
+    let live = process.live.lock().unwrap_or_else(PoisonError::into_inner).remove(&task);
+    // A task that is not known here was freed before, or is another process's.
+    if let Some(live) = live {
+        process.client.free(live.nonce);
+    }
 }
 
 /// Makes the device of a live task the calling thread's again. See `tessera_task.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn tessera_task_select(task: i64) {
     guard((), || {
-        let Some(process) = process().filter(|_| task > 0) else { return };
-        let live = process.live.lock().unwrap_or_else(PoisonError::into_inner).get(&task).cloned();
-        if let Some(live) = live {
-            cuda::select(&live.uuid, live.ordinal);
+        if let Some(process) = process().filter(|_| task >= 0) {
+            selected(process, task);
         }
     });
+}
+
+/// Makes a live task's device the thread's; for 0, that of any live task.
+fn selected(process: &Process, task: i64) {
+    let live = process.live.lock().unwrap_or_else(PoisonError::into_inner);
+    let found = if task == 0 { live.values().next().cloned() } else { live.get(&task).cloned() };
+    drop(live);
+    if let Some(live) = found {
+        cuda::select(&live.uuid, live.ordinal);
+    }
 }
 
 /// All tasks of this process go to one device from now on. See `tessera_task.h`.

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
 
+use super::lazy::Lazy;
 use crate::account::Account;
 use crate::client::Client;
 use crate::mode::{self, Mode};
@@ -33,6 +34,7 @@ pub(super) struct Process {
     /// Held by the thread that gets the process its device.
     pub(super) admitting: Mutex<()>,
     held: OnceLock<Held>,
+    pub(super) lazy: Lazy,
 }
 
 static PROCESS: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
@@ -83,8 +85,13 @@ pub(super) fn process() -> Option<&'static Process> {
     // A lock that another thread held while the parent forked would never be opened: the child leaves all of it alone.
     let socket = variable(c"TESSERA_TASK_SOCKET").filter(|socket| !socket.is_empty())?;
     let client = Client::new(Path::new(&socket), image());
-    let process =
-        Process { client, live: Mutex::default(), admitting: Mutex::default(), held: OnceLock::new() };
+    let process = Process {
+        client,
+        live: Mutex::default(),
+        admitting: Mutex::default(),
+        held: OnceLock::new(),
+        lazy: Lazy::default(),
+    };
     let new = Box::into_raw(Box::new(process));
     let now = match PROCESS.compare_exchange(known, new, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => new,

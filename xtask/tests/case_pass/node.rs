@@ -1,0 +1,115 @@
+//! A simulated node on which compiled shapes run.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::Once;
+
+use crate::tools::{host, shape, source, succeeds, workspace};
+
+/// What makes the node's programs and libraries.
+const PACKAGES: [&str; 5] = ["nvml-sim", "cuda-sim", "cudart-sim", "task-client", "task-broker"];
+
+fn make() {
+    if std::env::var_os(lab::artefacts::BUILT).is_none() {
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "--quiet"]).args(PACKAGES.map(|package| format!("-p{package}")));
+        succeeds(cargo.current_dir(workspace()));
+    }
+}
+
+/// Which `libtessera_task.so` programs find.
+#[derive(Clone, Copy)]
+pub(crate) enum Library {
+    /// A test double that grants everything and keeps book: `contrib/case-pass/tests/double`.
+    Double,
+    /// The one that speaks to the broker.
+    Real,
+}
+
+/// A node of two simulated GPUs and the libraries that programs find there, for the life of the tests.
+pub(crate) struct Node {
+    pub(crate) dir: tempfile::TempDir,
+}
+
+impl Node {
+    pub(crate) fn libraries(&self) -> PathBuf {
+        self.dir.path().join("lib")
+    }
+
+    /// A node with the named task library.
+    pub(crate) fn create(library: Library) -> Self {
+        let node = Self { dir: tempfile::tempdir().unwrap() };
+        let (root, built) = (node.dir.path(), lab::paths::target_dir().join("debug"));
+        static MADE: Once = Once::new();
+        MADE.call_once(make);
+        fs::create_dir(node.libraries()).unwrap();
+        for (from, to) in [
+            ("libnvidia_ml.so", "libnvidia-ml.so.1"),
+            ("libcuda.so", "libcuda.so.1"),
+            ("libcudart.so", "libcudart.so.12"),
+        ] {
+            fs::copy(built.join(from), node.libraries().join(to)).unwrap();
+        }
+        let description = root.join("node.toml");
+        fs::write(&description, "[[gpus]]\nmodel = \"v100-16gb\"\ncount = 2\n").unwrap();
+        let mut create = Command::new(built.join("nvml-sim"));
+        create.arg("create").arg("--node").arg(&description).args(["--name", "n1"]);
+        succeeds(create.arg("--state").arg(root.join("state")).arg("--root").arg(root.join("root")));
+        match library {
+            Library::Double => node.compile_double(),
+            Library::Real => {
+                fs::copy(built.join("libtessera_task.so"), node.libraries().join("libtessera_task.so"))
+                    .unwrap();
+            }
+        }
+        node
+    }
+
+    fn compile_double(&self) {
+        let mut double = Command::new("clang++-19");
+        double
+            .args(["-O1", "-std=c++17", "-shared", "-fPIC", "-I"])
+            .arg(workspace().join("crates/cuda-sim/include"));
+        double
+            .arg(source().join("tests/double/task.cpp"))
+            .arg("-o")
+            .arg(self.libraries().join("libtessera_task.so"));
+        succeeds(double.arg("-L").arg(self.libraries()).args(["-l:libcudart.so.12", "-ldl"]));
+    }
+
+    /// Runs a program on the node.
+    pub(crate) fn run(&self, program: &Path, environment: &[(&str, &str)]) -> Output {
+        let mut command = Command::new(program);
+        command.env("NVML_SIM_STATE", self.dir.path().join("state")).env("LD_LIBRARY_PATH", self.libraries());
+        succeeds(command.envs(environment.iter().copied()))
+    }
+
+    /// Compiles a shape with kernels to `DIR/NAME`, its host side by `compiler`.
+    pub(crate) fn compile(&self, compiler: &Path, level: &str, name: &str, kernels: &Path, to: &Path) {
+        let mut command = host(compiler);
+        command
+            .arg(level)
+            .args(["-Xclang", "-fcuda-include-gpubinary", "-Xclang"])
+            .arg(kernels)
+            .arg(shape(name));
+        command
+            .env("TESSERA_TASK_LIB_DIR", self.libraries())
+            .arg("-o")
+            .arg(to)
+            .arg("-L")
+            .arg(self.libraries());
+        command.arg(format!("-Wl,-rpath-link,{}", self.libraries().display()));
+        succeeds(command.args(["-l:libcudart.so.12", "-pthread"]));
+    }
+
+    /// Compiles a shape plainly to `DIR/plain`, its kernels to `DIR/kernels`, and returns what it prints.
+    pub(crate) fn plain(&self, name: &str, dir: &Path) -> String {
+        let mut kernels = Command::new(lab::paths::target_dir().join("debug/cuda-sim-cc"));
+        succeeds(kernels.args(["--kernels", "-O1"]).arg(shape(name)).arg("-o").arg(dir.join("kernels")));
+        self.compile(Path::new("clang++-19"), "-O1", name, &dir.join("kernels"), &dir.join("plain"));
+        let plain = String::from_utf8(self.run(&dir.join("plain"), &[]).stdout).unwrap();
+        assert!(!plain.is_empty());
+        plain
+    }
+}

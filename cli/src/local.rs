@@ -27,7 +27,9 @@ impl<'c> Local<'c> {
         let name = named.map(str::to_owned).or_else(this_node).unwrap_or_default();
         let spec = config.node(&name).ok_or_else(|| site::unknown_node(&name, config))?;
         let mut settings = Settings::new(&config.node.for_node(&name), &config.mps, &spec.to_node())
-            .with_tasks(config.tasks.as_ref(), &name);
+            .with_tasks(config.tasks.as_ref(), &name)
+            .with_budget(config.in_power_budget(&name))
+            .with_energy(config.power.energy);
         let conf = std::env::var("SLURM_CONF").ok().filter(|path| !path.is_empty());
         let gres = Path::new(conf.as_deref().unwrap_or("/etc/slurm/slurm.conf")).with_file_name("gres.conf");
         // `tessera doctor` says where it cannot be told.

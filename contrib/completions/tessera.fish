@@ -269,7 +269,7 @@ complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_se
 complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from import fit choose divide simulate status" -f -a "choose" -d 'Choose the state, and the power cap, for applications on one GPU'
 complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from import fit choose divide simulate status" -f -a "divide" -d 'Divide a budget of watts over GPUs'
 complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from import fit choose divide simulate status" -f -a "simulate" -d 'Run the paper\'s evaluation on a simulated A100'
-complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from import fit choose divide simulate status" -f -a "status" -d 'Show the power limits of this node\'s GPUs, and what they draw'
+complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from import fit choose divide simulate status" -f -a "status" -d 'Show power limits and draw of this node\'s GPUs, and the site\'s power budgets'
 complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from import" -l gpu -d 'The GPU model that it was made on, as `tessera profiles` lists it' -r
 complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from import" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from import" -l command -d 'Print the profiler\'s command line instead'

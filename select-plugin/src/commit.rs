@@ -51,7 +51,9 @@ pub(crate) fn place(
         // Plain shards of several devices, as later Slurms can give them (MULTIPLE_SHARING_GRES_PJ): the devices become
         // the job's as a whole, so nobody may be on them, and Slurm's choice stands.
         let whole = question.of_whole(slurm.chosen());
-        return if whole.fits(node) { None } else { Some(Err(Veto { node: slurm.name.clone() })) };
+        let many = Some(slurm.chosen().len() as u64);
+        let powered = engine.without_power(&[&slurm.name], many, None).is_empty();
+        return if powered && whole.fits(node) { None } else { Some(Err(Veto { node: slurm.name.clone() })) };
     }
     let left = engine.left_to_slurm(&slurm.name, slurm.chosen());
     if want.kind == GresKind::Shard && !want.managed && !left.is_empty() && left == slurm.chosen() {
@@ -76,9 +78,11 @@ pub(crate) fn place(
             }
         }
     }
+    if let Some(powered) = engine.powered_gpus(&slurm.name, &question) {
+        question = question.within(powered);
+    }
     let own = want.slurms_choice.then(|| {
-        let mut own = question.clone();
-        own.ask.allowed = Some(slurm.chosen());
+        let mut own = question.clone().within(slurm.chosen());
         own.ask.quotas.clear();
         own.decide(node)
     });

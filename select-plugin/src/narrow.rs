@@ -101,7 +101,15 @@ pub(crate) fn narrow(
             !insists && enough(ready_alike.get(&node.config).copied().unwrap_or(0))
         }
     };
-    let out = nodes.iter().zip(&rooms).filter(|(n, v)| is_out(n, **v)).map(|(n, _)| n.index).collect();
+    let mut out: Vec<usize> =
+        nodes.iter().zip(&rooms).filter(|(n, v)| is_out(n, **v)).map(|(n, _)| n.index).collect();
+    if min_nodes > 1 && matches!(mode, Mode::RunNow | Mode::Preempt { .. }) {
+        // Each has power for the job, and all of them together may not.
+        let kept: Vec<&str> =
+            nodes.iter().filter(|n| !out.contains(&n.index)).map(|n| n.name.as_str()).collect();
+        let surplus = engine.too_many(&kept, question);
+        out.extend(nodes.iter().filter(|n| surplus.contains(&n.name.as_str())).map(|n| n.index));
+    }
     let served_later = |(n, v): &(&NodeView, &Room)| !n.registered && **v == Room::Later;
     let unregistered = nodes.iter().zip(&rooms).filter(served_later).map(|(n, _)| n.index).collect();
     let serves = |(n, v): &(&NodeView, &Room)| n.registered && matches!(v, Room::Now | Room::Later);
@@ -160,6 +168,8 @@ fn judge(engine: &mut Engine, question: &Question, want: &Want, node: &NodeView)
         // What the last job held is not given back before its epilog is over; and a job that starts before Slurm knows
         // the node's devices would get none.
         Some(true) if node.completing || !node.registered => Room::Later,
+        // A power budget leaves no cap that the job may start with.
+        Some(true) if !engine.has_power(&node.name, question) => Room::Later,
         Some(true) => Room::Now,
         // Plain shards of a GPU that is Slurm's alone, or more than a device has, which Slurm may have from several: it
         // counts them.

@@ -1,6 +1,5 @@
 //! Jobs that get every GPU of their nodes: which ones is Slurm's choice, their order follows the job's pattern.
 
-use protocol::NodeGrant;
 use protocol::set_summary::encode;
 use protocol::wire::JobPlacement;
 use topology::GpuSet;
@@ -40,11 +39,12 @@ pub(crate) fn in_order(engine: &Engine, view: &JobView, allocated: &[Allocated])
         let placed = place(engine, question.clone(), &want, &slurm)?.ok()?;
         whys.push((placed.gbps, placed.why));
         matched.extend(placed.matched.map(|m| (node.clone(), m)));
-        placement.nodes.push((node, NodeGrant { grant: placed.grant, cap_w: want.request.cap_w }));
+        placement.nodes.push((node, placed.grant.into()));
     }
     if placement.nodes.is_empty() {
         return None;
     }
+    engine.set_caps_late(&mut placement.nodes, &want.request);
     let why = why_of_all(whys, &placement.nodes);
     let matched = (!matched.is_empty()).then(|| encode(&matched));
     Some(WholeNodes { placement, why, matched })

@@ -55,6 +55,9 @@ pub(crate) fn asked(request: &Request) -> String {
     if let Some(place) = request.place {
         with.push(format!("a wish for GPU {} from slice {}", place.gpu, place.start));
     }
+    if request.auto_cap {
+        with.push("the most efficient power cap".to_owned());
+    }
     if let Some(watts) = request.cap_w {
         with.push(format!("a power cap of {watts} W"));
     }

@@ -10,6 +10,7 @@ use protocol::set_summary::MATCH_ENV;
 use protocol::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, encode_request, parse_request};
 
 use crate::args::Args;
+use crate::counters;
 use crate::ffi::{Context, Spank, SpankError};
 use protocol::options::{Refusal, Source, Spec, Typed};
 
@@ -126,7 +127,13 @@ pub(crate) fn init_post_opt(
         Err(refusals) => return Ok(SubmitOutcome::Refuse(refusals)),
         // The previous component of a heterogeneous job may have left its request there.
         Ok(None) => spank.control_unsetenv(REQUEST_ENV),
-        Ok(Some(request)) => spank.control_setenv(REQUEST_ENV, &encode_request(&request))?,
+        Ok(Some(mut request)) => {
+            match counters::of_user(&request, env) {
+                Ok(counters) => request.counters = counters,
+                Err(why) => return Ok(SubmitOutcome::Refuse(vec![Refusal::new(why)])),
+            }
+            spank.control_setenv(REQUEST_ENV, &encode_request(&request))?;
+        }
     }
     // Only slurmctld decides. It strips this as well: a user may send what he likes.
     spank.control_unsetenv(PLACEMENT_ENV);

@@ -76,7 +76,9 @@ impl ThisNode {
         }
         let Some(spec) = site.node(&name) else { return Err(NoNode::NotListed { path, node: name }) };
         let mut settings = Settings::new(&site.node.for_node(&name), &site.mps, &spec.to_node())
-            .with_tasks(site.tasks.as_ref(), &name);
+            .with_tasks(site.tasks.as_ref(), &name)
+            .with_budget(site.in_power_budget(&name))
+            .with_energy(site.power.energy);
         // Where it cannot be told, a job that has GPUs is refused for that: see `translate`.
         settings.numbering = Numbering::read(&settings, &gres_conf(env), &name).unwrap_or_default();
         Ok(Self { name, settings, site })

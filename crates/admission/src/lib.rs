@@ -8,10 +8,12 @@
 pub mod change;
 mod limits;
 pub mod plan;
+mod power;
 mod ruling;
 mod shares;
 mod submission;
 
 pub use limits::{forbids, forbids_counted, limits_of, refusal};
+pub use power::budgets_of;
 pub use ruling::{Ruling, judge};
 pub use submission::{Submission, distinct};

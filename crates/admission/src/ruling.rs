@@ -9,7 +9,7 @@ use site_config::{NodeSpec, SiteConfig};
 
 use crate::limits::{can_run, limits_of, plain_refusal, possible_sizes, refusal};
 
-use crate::{Submission, shares};
+use crate::{Submission, power, shares};
 use protocol::meaning::{SlurmAsks, in_options, meaning};
 
 /// What becomes of a submission.
@@ -135,6 +135,9 @@ pub(crate) fn admit(job: &Submission, request: Request, config: &SiteConfig) -> 
             Ok(Ruling::Accepted { request, add: Some(("shard", shards)) })
         }
         (None, Some(gpus)) => {
+            if let Some(why) = power::never(&request, gpus, job, &candidates, config) {
+                return Err(format!("{}: no node could ever satisfy this: {why}", in_options(&request)));
+            }
             let has_gpus = !job.tres.gpu_entries().is_empty();
             let tasks = matches!(request.isolation, Isolation::Tasks { .. });
             let isolation = if tasks { request.isolation.clone() } else { Isolation::Whole };

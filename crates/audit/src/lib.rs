@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod alternatives;
+mod budget;
 mod compute_rules;
 mod finding;
 mod kinds;
@@ -18,6 +19,7 @@ mod state;
 mod task_rules;
 
 pub use alternatives::{every_place, shares};
+pub use budget::{CappedJob, PoweredNode, audit_cap, watts_in};
 pub use compute_rules::every_compute;
 pub use finding::Finding;
 pub use legal::legal;

@@ -89,6 +89,8 @@ fn settings(dir: &Path) -> Settings {
         share_between_users: false,
         memory_limit: MemoryLimit::Mps,
         gpus,
+        in_power_budget: false,
+        energy: false,
         numbering: Numbering::default(),
     }
 }

@@ -100,6 +100,9 @@ pub enum Fault {
     /// Processes that belong to no job which has the device stay on it, or the site does not let them be ended.
     #[error("GPU {gpu}: still used by {}, which no job here accounts for", list(.leftovers))]
     Leftovers { gpu: NvmlIndex, leftovers: Vec<Leftover> },
+    /// The node is in a power budget, and a limit could not be set.
+    #[error("no job starts here without its power cap, because the node is in a power budget: {0}")]
+    NotCapped(String),
     /// Whoever started the prolog has died. What was made is given back, and the journal does not know the job.
     #[error("slurmd has died since it started this prolog: nothing is made for the job")]
     Abandoned,
@@ -146,6 +149,7 @@ impl Fault {
             | Self::Held { .. }
             | Self::Busy { .. }
             | Self::Leftovers { .. }
+            | Self::NotCapped(_)
             | Self::Abandoned => false,
         }
     }

@@ -11,7 +11,7 @@
 //!
 //! Rooms, lowest first; imports only point down, and no two files import each other: `gpu_ids`, `deadline`, `command`,
 //! `process`, `own_dirs`, `settings`; `lock`, `journal`, `nvml`; `access`, `mps`; `living`, `leftovers`; `fault`, `numbering`;
-//! `power`; `hand_over`, `hardware`, `driver`, `instances`, `compute_instances`, `remnants`; `lifecycle`. `tasks` speaks to
+//! `energy`, `power`; `hand_over`, `hardware`, `driver`, `instances`, `compute_instances`, `remnants`; `lifecycle`. `tasks` speaks to
 //! the task broker. `environment` and `task_variables` need the
 //! journal alone, `unfit` only `command`.
 //!
@@ -26,6 +26,7 @@ mod compute_instances;
 mod crash;
 mod deadline;
 mod driver;
+mod energy;
 mod environment;
 mod fault;
 mod gpu_ids;
@@ -51,6 +52,7 @@ mod unfit;
 
 pub use access::DeviceError;
 pub use command::{CommandError, ask};
+pub use energy::{Used, energy_of};
 pub use environment::{gpus_of_task, instances_per_task, numbers, task_environment, uuids, uuids_of_part};
 pub use fault::{Fault, RealiseError};
 pub use gpu_ids::{GpuMinor, NvmlIndex};

@@ -72,6 +72,10 @@ pub struct Settings {
     pub memory_limit: MemoryLimit,
     /// The GPUs that the site describes: all in NVML's order, or those that Slurm counts in its order.
     pub gpus: Vec<GpuSettings>,
+    /// The node is in a power budget: a job whose cap cannot be set does not start.
+    pub in_power_budget: bool,
+    /// The energy that jobs use is accounted.
+    pub energy: bool,
     /// What Slurm's numbers mean here.
     pub numbering: Numbering,
 }
@@ -98,8 +102,22 @@ impl Settings {
             share_between_users: mps.share_between_users,
             memory_limit: mps.memory_limit,
             gpus: gpus.gpus.iter().map(GpuSettings::of).collect(),
+            in_power_budget: false,
+            energy: false,
             numbering: Numbering::default(),
         }
+    }
+
+    /// The same where the energy that jobs use is accounted, or not.
+    #[must_use]
+    pub fn with_energy(self, energy: bool) -> Self {
+        Self { energy, ..self }
+    }
+
+    /// The same for a node in one of the site's power budgets, or in none.
+    #[must_use]
+    pub fn with_budget(self, in_power_budget: bool) -> Self {
+        Self { in_power_budget, ..self }
     }
 
     /// The same with the site's pool of GPU tasks, on the node of this name.

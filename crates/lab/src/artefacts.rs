@@ -37,11 +37,12 @@ impl Profile {
 pub const BUILT: &str = "TESSERA_E2E_BUILT";
 
 /// The plugins, each bound to one Slurm series.
-const PLUGINS: [&str; 3] = ["spank-plugin", "select-plugin", "gres-helper"];
-const PLUGIN_FILES: [(&str, &str); 3] = [
+const PLUGINS: [&str; 4] = ["spank-plugin", "select-plugin", "gres-helper", "energy-plugin"];
+const PLUGIN_FILES: [(&str, &str); 4] = [
     ("libspank_tessera.so", "spank_tessera.so"),
     ("libselect_cons_tres.so", "select_cons_tres.so"),
     ("libjob_submit_tessera.so", "job_submit_tessera.so"),
+    ("libacct_gather_energy_tessera.so", "acct_gather_energy_tessera.so"),
 ];
 /// Programs and the simulator, the same for every Slurm.
 const COMMON: [&str; 3] = ["tessera", "nvml-sim", "tessera-broker"];
@@ -136,14 +137,14 @@ pub(crate) fn install_common(layout: &Layout, profile: Profile) -> Result<(), Ha
     Ok(())
 }
 
-/// The three plugins as built, each with the name Slurm looks for.
+/// The plugins as built, each with the name Slurm looks for.
 #[must_use]
 pub fn plugins(slurm: &Slurm, profile: Profile) -> Vec<(PathBuf, &'static str)> {
     let from = slurm.build.join(profile.dir());
     PLUGIN_FILES.iter().map(|(built, name)| (from.join(built), *name)).collect()
 }
 
-/// Copies the three plugins into the cluster's plugin directory.
+/// Copies the plugins into the cluster's plugin directory.
 pub(crate) fn install_plugins(layout: &Layout, slurm: &Slurm, profile: Profile) -> Result<(), HarnessError> {
     for (from, name) in plugins(slurm, profile) {
         copy(&from, &layout.at("plugins").join(name))?;

@@ -6,6 +6,7 @@
 
 mod apply;
 mod ask;
+mod budget;
 pub mod cost;
 mod decision;
 mod explain;
@@ -16,6 +17,7 @@ mod state;
 
 pub use apply::ApplyError;
 pub use ask::{Ask, Kind, Policy, SetPolicy, SharedMemory, Spread};
+pub use budget::{PowerBudget, PowerRange};
 pub use cost::Cost;
 pub use decision::Decision;
 pub use layout::layout_of;

@@ -7,12 +7,14 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
 mod admit;
+mod budget;
 mod claim;
 pub mod decide;
 mod never;
 pub mod victims;
 
 pub use admit::{Admission, admits_ever};
+pub use budget::{Budgets, Need, OnNode, Short};
 pub use claim::{Awaited, await_pool};
 pub use decide::{decide, decide_with, fits};
 pub use never::Never;

@@ -114,6 +114,12 @@ impl CounterTable {
         sources
     }
 
+    /// Everything known of an application: GPU, source, and F1 to F8 as they stand there, percent.
+    pub fn of_app<'t>(&'t self, app: &'t str) -> impl Iterator<Item = (&'t str, &'t str, [Option<f64>; 8])> {
+        let rows = self.rows.iter().filter(move |(key, _)| key.app == app);
+        rows.map(|(key, counters)| (key.gpu.as_str(), key.source.as_str(), *counters))
+    }
+
     /// F1 to F8 of an application on a GPU, as one source saw them. Those that the basis does not need are 0.
     ///
     /// # Errors

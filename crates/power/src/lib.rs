@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
+mod alone;
 mod basis;
 mod cap;
 mod choose;
@@ -42,6 +43,7 @@ pub mod ncu;
 mod part;
 pub mod runs;
 
+pub use alone::{Alone, AloneError, choose_alone};
 pub use basis::{Basis, BasisError};
 pub use cap::{Cap, CapError};
 pub use choose::{Candidate, Choice, ChooseError, Problem, Question, choose, choose_within, features};

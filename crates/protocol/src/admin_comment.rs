@@ -8,6 +8,7 @@
 //! tessera: plan v1 size=2g.10gb place=n1:3@4 until=1790000600; asks v1 …      what a planner decided for it
 //! tessera: waits until 2026-11-21T10:20:00Z for GPUs above 25 GB/s: …         a job that waits for better GPUs
 //! tessera: cannot start: --gres=gpu:1 …                                       a job that a limit keeps from starting
+//! tessera: waits for power: power budget n[1-8] has 60 of 12000 W free, …     a job that a power budget keeps waiting
 //! tessera: requeued by n1: GPU 0: …                                           a job that could not have its place on n1
 //! tessera: change refused: gres shard:20 …                                    why a user could not change a pending job
 //! tessera: n1=mig:3/2g.10gb@4 job-profile=bert: why                           what a job got when it started
@@ -31,6 +32,8 @@ const PLAN: &str = "plan ";
 const WAITS: &str = "waits until ";
 /// Begins what a job is told that a limit keeps from starting, behind [`OURS`].
 const LIMITED: &str = "cannot start: ";
+/// Begins why a power budget keeps its job waiting, behind [`OURS`].
+const POWER: &str = "waits for power: ";
 /// Begins why a node has requeued its job, behind [`OURS`].
 const REQUEUED: &str = "requeued ";
 /// Begins why a change was refused, behind [`OURS`].
@@ -62,6 +65,8 @@ pub enum Says {
     Waits(Waits),
     /// A limit of the site keeps the job from starting: why, for people.
     Limited(String),
+    /// A power budget keeps the job waiting: which and why, for people.
+    Power(String),
     /// The job could not have its place on a node and was requeued: by which node and why, for people.
     Requeued(String),
     /// A change of the pending job was refused: why, for people, where Slurm cannot tell its user.
@@ -170,6 +175,9 @@ impl Says {
         if let Some(why) = text.strip_prefix(LIMITED) {
             return Self::Limited(why.to_owned());
         }
+        if let Some(why) = text.strip_prefix(POWER) {
+            return Self::Power(why.to_owned());
+        }
         if let Some(why) = text.strip_prefix(REQUEUED) {
             return Self::Requeued(why.to_owned());
         }
@@ -195,6 +203,7 @@ impl fmt::Display for AdminComment {
             (Says::Plan(plan), _) => write!(f, "{OURS}{plan}")?,
             (Says::Waits(Waits { until, what }), _) => write!(f, "{OURS}{WAITS}{} {what}", utc(*until))?,
             (Says::Limited(why), _) => write!(f, "{OURS}{LIMITED}{why}")?,
+            (Says::Power(why), _) => write!(f, "{OURS}{POWER}{why}")?,
             (Says::Requeued(why), _) => write!(f, "{OURS}{REQUEUED}{why}")?,
             (Says::Unchanged(why), _) => write!(f, "{OURS}{UNCHANGED}{why}")?,
             (Says::Started(started), _) => write!(f, "{OURS}{started}")?,

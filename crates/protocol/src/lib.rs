@@ -4,6 +4,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
 mod admin_comment;
+mod counters;
 mod grant;
 pub mod gres_list;
 pub mod layout;
@@ -22,6 +23,7 @@ mod wait_turn;
 pub mod wire;
 
 pub use admin_comment::{AdminComment, Says, Waits};
+pub use counters::{AppCounters, MAX_COUNTERS};
 pub use grant::{ComputeSpec, Grant, MigSpec, NodeGrant, PoolSeats, ShareOn, TaskDevices, TaskGrant};
 pub use layout::{Layout, parse_layout};
 pub use plan::Plan;

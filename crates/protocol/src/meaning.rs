@@ -195,6 +195,7 @@ pub fn in_options(request: &Request) -> String {
     );
     out.extend(request.gpus.map(|n| format!("--gpus-per-node={n}")));
     out.extend(request.cap_w.map(|w| format!("--gpu-power={w}")));
+    out.extend(request.auto_cap.then(|| "--gpu-power=auto".to_owned()));
     if !request.isolation_typed {
         let meaning = format!("--gpu-isolation={}", request.isolation);
         out.push(if out.is_empty() { meaning } else { format!("(taken as {meaning})") });

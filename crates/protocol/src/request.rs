@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::counters::AppCounters;
 use crate::moldable::{PlannedStart, SizeTime};
 use crate::set_wait::SetWait;
 use topology::{Pattern, Selection};
@@ -130,6 +131,10 @@ pub struct Request {
     pub place: Option<PlannedStart>,
     /// Power cap of each of the job's GPUs, W.
     pub cap_w: Option<u16>,
+    /// The cap follows from the counters of the application that [`Self::job_profile`] names; then `cap_w` is `None`.
+    pub auto_cap: bool,
+    /// The user's counters of that application, at most [`MAX_COUNTERS`](crate::MAX_COUNTERS). The site's own come first.
+    pub counters: Vec<AppCounters>,
 }
 
 /// Most instances per node that a request may have.
@@ -166,6 +171,8 @@ impl Request {
             job_profile: None,
             place: None,
             cap_w: None,
+            auto_cap: false,
+            counters: Vec::new(),
         }
     }
 }

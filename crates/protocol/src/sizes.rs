@@ -17,7 +17,8 @@ impl Request {
     /// Whether a planner may choose the job's size. One that names a compute instance gets just that.
     #[must_use]
     pub fn is_moldable(&self) -> bool {
-        (!self.times.is_empty() || self.job_profile.is_some()) && self.compute_name().is_none()
+        let may_be_resized = self.compute_name().is_none() && !self.auto_cap;
+        (!self.times.is_empty() || self.job_profile.is_some()) && may_be_resized
     }
 
     /// The sizes that a planner may choose from on this model, ascending: of each number of compute slices the plain

@@ -26,6 +26,10 @@ fn request_reads_as_documented() {
     assert_eq!(request.isolation, Isolation::Mig(Some("2g.10gb".to_owned())));
     assert_eq!(encode_request(&request), text);
     assert_eq!(encode_request(&parse_request("v1 iso=auto").unwrap()), "v1 iso=auto");
+    let auto = "v1 iso=whole job-profile=bert cap=auto counters=a100-40gb:ncu:45123:12000:1:80000:5:0:0:0,h100:dcgm:1::2::3:4:5:6";
+    let request = parse_request(auto).unwrap();
+    assert!(request.auto_cap && request.counters.len() == 2 && !request.is_moldable());
+    assert_eq!(encode_request(&request), auto);
 }
 
 #[test]
@@ -43,6 +47,10 @@ fn bad_requests_name_the_part() {
     assert_eq!(error("v1 iso=whole pattern=edges:0-1*0"), "not an edge's weight in \"0-1*0\"");
     let twice = "v1 iso=whole pattern=edges:0-1,1-2,1-0*2";
     assert_eq!(error(twice), "an edge that stands there twice in \"1-0*2\"");
+    assert_eq!(error("v1 iso=whole counters=a:b:1"), "not counters in \"a:b:1\"");
+    let many = ["a:b:1:2:3:4:5:6:7:8"; 9].join(",");
+    let many = parse_request(&format!("v1 iso=whole counters={many}")).unwrap_err().to_string();
+    assert!(many.starts_with("too many counters in "), "{many}");
     assert_eq!(error("v1 iso=whole colour=red"), "unknown key in \"colour\"");
     assert_eq!(error("v1 iso=mig:$(reboot)"), "unknown isolation in \"mig:$(reboot)\"");
 }

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
+mod budgets;
 mod depth;
 mod error;
 mod gres_conf;
@@ -35,8 +36,8 @@ pub use matrix::links_of_file;
 pub use matrix_text::links_text;
 pub use topology::{System, systems};
 pub use types::{
-    Defaults, GpuUse, LearnFrom, LeftoverProcesses, MemoryLimit, Mps, NodeSettings, NodeSpec, Overuse,
-    Partition, Power, SiteConfig, TaskPolicy, Tasks, VisibleDevices,
+    Defaults, GpuUse, LearnFrom, LeftoverProcesses, MemoryLimit, Mps, NodePower, NodeSettings, NodeSpec,
+    Overuse, Partition, Power, SiteConfig, TaskPolicy, Tasks, VisibleDevices,
 };
 
 use error::Errors;
@@ -57,7 +58,7 @@ pub fn parse(
     let (root, syntax) = depth::tables(text, &errors);
     let mut root = TableReader::new(root.get_ref(), root.span(), "", &errors);
     let nodes = nodes::read(&mut root, read_file);
-    let config = sections(&mut root, nodes);
+    let config = sections(&mut root, nodes, read_file);
     // After a syntax error, what was read is a guess: a "missing" key may stand on the broken line.
     root.finish();
     let errors = if syntax == 0 { errors.into_sorted() } else { errors.keep_first(syntax) };
@@ -70,10 +71,15 @@ pub fn of_nodes(specs: Vec<NodeSpec>) -> SiteConfig {
     let errors = Errors::new("", "");
     let (root, _) = depth::tables("", &errors);
     let mut root = TableReader::new(root.get_ref(), root.span(), "", &errors);
-    sections(&mut root, nodes::Nodes { specs, models: Vec::new() })
+    let nodes = nodes::Nodes { specs, models: Vec::new(), complete: true };
+    sections(&mut root, nodes, &|_| Err(io::ErrorKind::NotFound.into()))
 }
 
-fn sections(root: &mut TableReader<'_, '_>, nodes: nodes::Nodes) -> SiteConfig {
+fn sections(
+    root: &mut TableReader<'_, '_>,
+    nodes: nodes::Nodes,
+    read_file: &dyn Fn(&str) -> io::Result<String>,
+) -> SiteConfig {
     let bandwidth_model = sets::bandwidth(root);
     SiteConfig {
         defaults: sections::defaults(root, &nodes.models),
@@ -81,7 +87,8 @@ fn sections(root: &mut TableReader<'_, '_>, nodes: nodes::Nodes) -> SiteConfig {
         tasks: tasks::tasks(root),
         node: sections::node(root),
         learn_from: sections::planner(root),
-        power: power::read(root),
+        power: power::read(root, read_file),
+        power_budgets: budgets::read(root, nodes.complete.then_some(&nodes.specs[..])),
         bandwidth_model,
         partitions: sets::partitions(root, bandwidth_model),
         limits: sections::limits(root, &nodes.models),

@@ -6,11 +6,13 @@ use geometry::Model;
 use node_state::MigPolicy;
 use topology::{LinkMatrix, System, systems};
 
+use crate::budgets;
 use crate::hostlist;
 use crate::matrix::{BESIDE, ReadFile, discovered, matrix};
 use crate::models::Models;
+use crate::power;
 use crate::reader::{At, TableReader};
-use crate::types::NodeSpec;
+use crate::types::{NodePower, NodeSpec};
 use crate::uses;
 
 /// Most GPUs of a node; no machine has more.
@@ -23,6 +25,8 @@ pub(crate) struct Nodes {
     /// The models of all sets, each once, including sets with other errors. If the model of any set is unknown, every
     /// known model. So a check against them never reports a consequence of another error.
     pub(crate) models: Vec<&'static Model>,
+    /// No set is missing because of errors.
+    pub(crate) complete: bool,
 }
 
 pub(crate) fn read(root: &mut TableReader<'_, '_>, read_file: ReadFile<'_>) -> Nodes {
@@ -33,10 +37,12 @@ pub(crate) fn read(root: &mut TableReader<'_, '_>, read_file: ReadFile<'_>) -> N
         root.errors.push(0..0, "the file describes no nodes", Some(hint));
     }
     let (mut seen, mut models) = (HashMap::new(), Some(Vec::new()));
+    let described = tables.len();
     let set = |table| node_set(table, &known, read_file, &mut seen, &mut models);
-    let specs = tables.into_iter().filter_map(set).collect();
+    let specs: Vec<NodeSpec> = tables.into_iter().filter_map(set).collect();
     let models = models.filter(|m| !m.is_empty()).unwrap_or_else(|| Model::all().iter().collect());
-    Nodes { specs, models }
+    let complete = specs.len() == described;
+    Nodes { specs, models, complete }
 }
 
 /// Reads one `[[nodes]]`. `None` if a necessary part is missing or wrong; the errors then name it.
@@ -73,10 +79,13 @@ fn node_set(
     let links = links(&table, gpus.as_deref(), read_file);
     let uses = uses::read(&table, gpus.as_deref());
     let keep_uncut = uses::keep_uncut(&table, uses.as_deref(), mig);
+    let power = budgets::of_nodes(&table);
+    let model = power::model(&table, gpus.as_deref(), read_file);
+    let power = power.zip(model.ok()).map(|(power, model)| NodePower { model, ..power });
     table.finish();
     let (interconnect, links) = links?;
-    let (uses, keep_uncut) = (uses?, keep_uncut?);
-    Some(NodeSpec { names: names?, gpus: gpus?, mig: mig?, uses, keep_uncut, links, interconnect })
+    let (uses, keep_uncut, power) = (uses?, keep_uncut?, power?);
+    Some(NodeSpec { names: names?, gpus: gpus?, mig: mig?, uses, keep_uncut, links, interconnect, power })
 }
 
 /// A model that cannot be in MIG mode, if the site asks for the mode and all of the nodes' GPUs are such.

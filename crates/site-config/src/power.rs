@@ -1,18 +1,73 @@
-//! Reads `[power]`.
+//! Reads `[power]`, and the files that tell how applications and GPUs behave under power caps.
 
+use std::sync::Arc;
+
+use geometry::Model;
 use node_state::SharedMemory;
+use power::CounterTable;
 
-use crate::reader::TableReader;
+use crate::matrix::ReadFile;
+use crate::reader::{At, TableReader};
 use crate::types::Power;
 
 const SHARED_MEMORY: [(&str, SharedMemory); 3] =
     [("never", SharedMemory::Never), ("same-user", SharedMemory::SameUser), ("any", SharedMemory::Any)];
 
-pub(crate) fn read(root: &mut TableReader<'_, '_>) -> Power {
+pub(crate) fn read(root: &mut TableReader<'_, '_>, read_file: ReadFile<'_>) -> Power {
     let unset = Power::default();
     let Some(table) = root.table("power") else { return unset };
-    let read =
-        Power { shared_memory: table.word("shared_memory", &SHARED_MEMORY).unwrap_or(unset.shared_memory) };
+    let counters = file(&table, "counters", read_file, "`tessera power import` writes lines of it");
+    let counters = counters.and_then(|(At { value: name, span }, text)| {
+        let read = CounterTable::parse(&name, &text);
+        read.map_err(|e| table.errors.push(span, e.to_string(), None)).ok()
+    });
+    let read = Power {
+        shared_memory: table.word("shared_memory", &SHARED_MEMORY).unwrap_or(unset.shared_memory),
+        alpha: table.decimal("alpha", 0.0..=1.0).unwrap_or(unset.alpha),
+        guard: table.boolean("guard").unwrap_or(unset.guard),
+        counters: counters.map(Arc::new),
+        energy: table.boolean("energy").unwrap_or(unset.energy),
+    };
     table.finish();
     read
+}
+
+/// Reads `power_model` of a node set; `gpus` are its GPUs, where they are known. `Err`: it is wrong, and the errors say how.
+pub(crate) fn model(
+    table: &TableReader<'_, '_>,
+    gpus: Option<&[&'static Model]>,
+    read_file: ReadFile<'_>,
+) -> Result<Option<Arc<power::Model>>, ()> {
+    let Some((At { value: name, span }, text)) =
+        file(table, "power_model", read_file, "`tessera power fit` writes one")
+    else {
+        return if table.has("power_model") { Err(()) } else { Ok(None) };
+    };
+    let model = power::Model::from_json(&text)
+        .map_err(|e| table.errors.push(span.clone(), format!("{name}: {e}"), None))?;
+    let other = gpus.and_then(|gpus| gpus.iter().find(|gpu| gpu.key != model.gpu()));
+    if let Some(other) = other {
+        let what = format!("{name} is a power model of {}, the nodes have {}", model.gpu(), other.key);
+        let hint = "fit one to runs on these GPUs, or leave power_model out".to_owned();
+        table.errors.push(span, what, Some(hint));
+        return Err(());
+    }
+    Ok(Some(Arc::new(model)))
+}
+
+/// The name and the text of a file beside the configuration; `hint` says who writes such files.
+fn file(
+    table: &TableReader<'_, '_>,
+    key: &'static str,
+    read_file: ReadFile<'_>,
+    hint: &str,
+) -> Option<(At<String>, String)> {
+    let name = table.string(key)?;
+    match read_file(&name.value) {
+        Ok(text) => Some((name, text)),
+        Err(e) => {
+            table.errors.push(name.span, format!("cannot read {}: {e}", name.value), Some(hint.to_owned()));
+            None
+        }
+    }
 }

@@ -1,9 +1,13 @@
 //! What a `tessera.toml` says, as types.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use geometry::{GpuIndex, Model, ProfileId, Slice};
-use node_state::{Gpu, Kind, MigPolicy, Node, Policy, PoolPolicy, Purpose, SetPolicy, SharedMemory};
+use node_state::{
+    Gpu, Kind, MigPolicy, Node, Policy, PoolPolicy, PowerBudget, PowerRange, Purpose, SetPolicy, SharedMemory,
+};
+use power::CounterTable;
 use protocol::meaning::RequestDefaults;
 use protocol::{Bandwidth, Isolation, SetWait};
 use topology::{BandwidthModel, LinkMatrix, Pattern, Selection};
@@ -26,6 +30,8 @@ pub struct SiteConfig {
     pub learn_from: LearnFrom,
     /// `[power]`: how jobs share a GPU under a power cap.
     pub power: Power,
+    /// `[[power_budgets]]`, each with its nodes; one of `per_node` is there once for each node.
+    pub power_budgets: Vec<PowerBudget>,
     /// `[bandwidth]`: how bandwidth between GPUs is predicted.
     pub bandwidth_model: BandwidthModel,
     /// `[[partitions]]`, each named once.
@@ -79,10 +85,31 @@ impl Defaults {
 }
 
 /// How jobs share a GPU under a power cap.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Power {
     /// Whose jobs may have compute instances in one GPU instance.
     pub shared_memory: SharedMemory,
+    /// Each application keeps more than this part of its performance alone, 0 to 1 (Arima et al., section 4.2).
+    pub alpha: f64,
+    /// Whether that holds for cautious predictions.
+    pub guard: bool,
+    /// The site's counters of applications.
+    pub counters: Option<Arc<CounterTable>>,
+    /// Whether the energy that jobs use is accounted on the nodes.
+    pub energy: bool,
+}
+
+impl Default for Power {
+    /// The paper's alpha, with the guard on.
+    fn default() -> Self {
+        Self {
+            shared_memory: SharedMemory::default(),
+            alpha: 0.2,
+            guard: true,
+            counters: None,
+            energy: false,
+        }
+    }
 }
 
 /// How GPUs are shared.
@@ -251,6 +278,27 @@ pub struct NodeSpec {
     pub links: LinkMatrix,
     /// Where `links` comes from: a system's name, `matrix`, or the name of the file that `discovered` gives.
     pub interconnect: String,
+    /// What the site says of its GPUs' power.
+    pub power: NodePower,
+}
+
+/// What the site says of the power of a node's GPUs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NodePower {
+    /// The highest power limit that a GPU with jobs has, W; `None`: as it is found.
+    pub cap_w: Option<u16>,
+    /// What a GPU without jobs draws, W. Power budgets need it.
+    pub idle_w: Option<u16>,
+    /// How applications share these GPUs and run under caps.
+    pub model: Option<Arc<power::Model>>,
+}
+
+impl NodePower {
+    /// Both, as power budgets need them.
+    #[must_use]
+    pub fn range(&self) -> Option<PowerRange> {
+        Some(PowerRange { cap_w: self.cap_w?, idle_w: self.idle_w? })
+    }
 }
 
 /// What one GPU of a node is for.
@@ -299,6 +347,13 @@ impl NodeSpec {
     pub fn kept_from_whole_jobs(&self) -> Vec<GpuIndex> {
         let numbered = (0_u16..).map(GpuIndex).zip(self.to_node().gpus);
         numbered.filter(|(_, gpu)| !gpu.is_ever_whole()).map(|(number, _)| number).collect()
+    }
+
+    /// The GPUs of each node that the site leaves to Slurm.
+    #[must_use]
+    pub fn left_to_slurm(&self) -> Vec<GpuIndex> {
+        let numbered = (0_u16..).map(GpuIndex).zip(&self.uses);
+        numbered.filter(|(_, of)| **of == GpuUse::Slurm).map(|(number, _)| number).collect()
     }
 
     /// One of these nodes, without jobs, and without instances but the static ones.
@@ -361,6 +416,12 @@ impl SiteConfig {
             tasks: self.tasks.as_ref().map(|tasks| tasks.pool),
             sets: self.sets(None),
         }
+    }
+
+    /// Whether a node is in a power budget.
+    #[must_use]
+    pub fn in_power_budget(&self, node: &str) -> bool {
+        self.power_budgets.iter().any(|budget| budget.nodes.iter().any(|name| name == node))
     }
 
     /// Partitions no GPU of a node on which slurmd finds GPUs by itself: with instances there, it would count too few GPUs at

@@ -45,6 +45,8 @@ fn the_man_page_has_every_key() {
         "[[partitions]]",
         "[[limits]]",
         "[[nodes]]",
+        "[[power_budgets]]",
+        "[power]",
     ] {
         // An unknown key that resembles none is answered with all that are known.
         let found = errors(&format!("{section}\nzzzzzzzzzzzzzzzzzzzzzzzz = 1\n"));

@@ -7,9 +7,11 @@
 //! Answers to "could this request be placed here" are cached until the node changes, because slurmctld asks for every
 //! pending job and node again in each round.
 
+mod auto_cap;
 mod back;
 mod best;
 mod claims;
+mod power;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -19,7 +21,7 @@ use audit::audit;
 use geometry::{GpuIndex, JobId, Model, SHARD_MIB, Uid};
 use mapa::Memo;
 use node_state::{Ask, Decision, Gpu, GpuState, Holder, Kind, Node, Policy, Purpose, Spread, layout_of};
-use placement::{Admission, Room, Victim, decide_with, fits, least_victims};
+use placement::{Admission, Budgets, Room, Victim, decide_with, fits, least_victims};
 use protocol::layout::ConfigInForce;
 use protocol::moldable::PlannedStart;
 use protocol::wire::{JobPlacement, encode_request};
@@ -27,7 +29,7 @@ use protocol::{Bandwidth, Grant, Isolation, Layout, NodeGrant, Plan, Request, pa
 use site_config::SiteConfig;
 use topology::GpuSet;
 
-use crate::view::{GresKind, Want};
+use crate::view::{GresKind, NodeView, Want};
 
 pub(crate) use best::{SEARCHES, predicted};
 
@@ -50,6 +52,7 @@ pub(crate) struct Engine {
     /// Which version of the file this is.
     version: ConfigInForce,
     claims: claims::Claims,
+    budgets: Budgets,
 }
 
 struct NodeEntry {
@@ -157,6 +160,12 @@ impl Question {
         self
     }
 
+    /// The question with these GPUs permitted and no others.
+    pub(crate) fn within(mut self, gpus: GpuSet) -> Self {
+        self.ask.allowed = Some(self.ask.allowed.map_or(gpus, |allowed| allowed.and(gpus)));
+        self
+    }
+
     /// The question whether exactly these GPUs are free as whole ones.
     pub(crate) fn of_whole(mut self, gpus: GpuSet) -> Self {
         let count = u32::try_from(gpus.len()).ok();
@@ -198,8 +207,10 @@ impl Engine {
                 nodes.insert(name.clone(), entry);
             }
         }
+        let budgets = admission::budgets_of(&config);
         Self {
             policy: config.policy(),
+            budgets,
             config,
             nodes,
             ever: HashMap::new(),
@@ -244,6 +255,7 @@ impl Engine {
         if let Some(entry) = self.nodes.get_mut(node) {
             entry.aside = true;
         }
+        self.recount(node);
     }
 
     fn managed(&self, node: &str) -> Option<&NodeEntry> {
@@ -419,6 +431,11 @@ impl Engine {
         }
     }
 
+    /// The same for nodes of which each has room alone: not asked again until one of their power budgets has changed.
+    pub(crate) fn refused_everywhere(&mut self, nodes: &[NodeView], question: &Question) {
+        nodes.iter().for_each(|node| self.refused(&node.name, question));
+    }
+
     /// The node's state; `None`: it is not managed.
     pub(crate) fn node(&self, name: &str) -> Option<&Node> {
         self.managed(name).map(|e| &e.node)
@@ -446,6 +463,7 @@ impl Engine {
             }
             entry.jobs.insert(placement.job, (uid, given.clone()));
             entry.changed();
+            self.recount(name);
         }
         refused
     }
@@ -471,6 +489,7 @@ impl Engine {
         let held = entry.jobs.remove(&job)?;
         entry.node.release(job);
         entry.changed();
+        self.recount(node);
         Some(held)
     }
 
@@ -484,6 +503,7 @@ impl Engine {
             if let Some((entry, had)) = self.nodes.get_mut(name).zip(had) {
                 entry.ending.insert(job, had);
             }
+            self.recount(name);
         }
         held
     }
@@ -498,6 +518,7 @@ impl Engine {
         if let Some(entry) = self.nodes.get_mut(node) {
             entry.ending.clear();
         }
+        self.recount(node);
     }
 
     /// Whether a job holds anything.
@@ -522,7 +543,8 @@ impl Engine {
         let still =
             entry.ending.iter().filter(|(job, (uid, given))| shown.apply(**job, *uid, &given.grant).is_ok());
         let ending = still.map(|(job, _)| *job).collect();
-        Some(Layout { config: self.version, ending, ..layout_of(&shown) }.to_string())
+        let watts = self.watts_on(node);
+        Some(Layout { config: self.version, ending, watts, ..layout_of(&shown) }.to_string())
     }
 }
 

@@ -164,6 +164,10 @@ impl Slurm for Live<'_> {
         unsafe { struct_at(record) }.map_or(0, |r| r.end_time)
     }
 
+    fn completes(&self, node: &str) -> bool {
+        read::completes_on(self.host, node)
+    }
+
     fn is_pending(&self, job: JobId) -> bool {
         // SAFETY: src/slurmctld/slurmctld.h: finds a job under the job lock.
         let record = unsafe { (self.host.find_job_record)(job.0) };

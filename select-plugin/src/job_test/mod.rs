@@ -39,15 +39,17 @@ use std::collections::HashSet;
 use geometry::JobId;
 use node_state::Spread;
 use placement::Room;
-use protocol::Request;
+use protocol::wire::parse_request;
+use protocol::{Request, Says};
 
 use crate::effect::{Effect, Layout};
 use crate::engine::{Engine, Question};
+use crate::life::epilogs_over;
 use crate::limited;
 use crate::memory::{Memory, Record};
 use crate::narrow::{Mode, Narrowed, keep_to_plan, narrow};
 use crate::patience::Patient;
-use crate::view::{ChosenView, GresKind, JobView, NodeView, Want};
+use crate::view::{ChosenView, GresKind, GresRequest, JobView, NodeView, Want};
 
 /// A request for one of a job's several instances; `None` if it has one, or something else.
 fn several_instances(want: &Want) -> Option<Request> {
@@ -109,6 +111,8 @@ pub(crate) trait Slurm {
     fn rooms(&self, node: &NodeView, jobs: &[JobId]) -> Vec<Room>;
     /// Cores and memory that Slurm means to give the job on each of these nodes, as far as they are not free there now.
     fn lacks(&self, nodes: &[&NodeView]) -> Vec<Room>;
+    /// Whether an epilog is still to end on a node.
+    fn completes(&self, node: &str) -> bool;
     /// Whether a job still waits to be started.
     fn is_pending(&self, job: JobId) -> bool;
     /// When a running job ends at the latest, seconds since 1970; 0 for an unknown job.
@@ -192,16 +196,23 @@ impl Case {
     /// What goes before Slurm's own test.
     pub(crate) fn before(&mut self, memory: &mut Memory, slurm: &impl Slurm) -> Vec<Effect> {
         let mut effects = Vec::new();
+        if self.starts() && memory.engine.has_budgets() {
+            // What has ended draws no more, and nobody may have looked at the nodes since.
+            let over = epilogs_over(memory, |node| slurm.completes(node));
+            effects.extend((!over.is_empty()).then_some(Effect::Layouts(over)));
+        }
         let Memory { engine, tried, .. } = memory;
         if self.test.ask != Ask::TestOnly {
             if let Some(why) = limited::why(&self.view, || slurm.within_reach(), engine.site()) {
-                return limited::held(&self.view, why, &slurm.nodes());
+                effects.extend(limited::held(&self.view, why, &slurm.nodes()));
+                return effects;
             }
             effects.extend(limited::freed(&self.view));
         }
         if self.want.is_none() {
             effects.extend(self.hold_unfit(slurm));
             effects.extend(self.hold_exclusive(engine, slurm));
+            effects.extend(self.hold_without_power(engine, slurm));
             return effects;
         }
         let nodes = slurm.nodes();
@@ -264,6 +275,16 @@ impl Case {
         if narrowed.held_back {
             tried.widen.set(id);
         }
+        if run_now && (engine.has_budgets() || matches!(self.view.comment.says, Says::Power(_))) {
+            let mut short = || {
+                let fits = |node: &&NodeView| engine.fits_now(&node.name, &question) == Some(true);
+                let waiting = nodes.iter().filter(|node| narrowed.out.contains(&node.index));
+                let waiting: Vec<&NodeView> = waiting.filter(fits).collect();
+                waiting.iter().find_map(|node| engine.short_of_power(&node.name, &question))
+            };
+            let why = if narrowed.ready >= min_nodes.max(1) { None } else { short() };
+            effects.extend(wait::wait_for_power(&self.view, want, why.map(|short| short.to_string())));
+        }
         self.once_registered = narrowed.once_registered();
         effects.push(Effect::RuleOut(narrowed.out));
         effects
@@ -301,6 +322,31 @@ impl Case {
         let nodes = slurm.nodes();
         let unknown = nodes.iter().filter(|node| !node.registered && engine.node(&node.name).is_some());
         let out: Vec<usize> = unknown.map(|node| node.index).collect();
+        (!out.is_empty()).then_some(Effect::RuleOut(out))
+    }
+
+    /// A job that gets GPUs by another way than a placement of ours starts only where the power budgets leave what its GPUs may
+    /// draw: the whole node's for an exclusive job, at the highest cap for one whose cap nobody sets.
+    fn hold_without_power(&self, engine: &Engine, slurm: &impl Slurm) -> Option<Effect> {
+        if !engine.has_budgets()
+            || self.test.ask != Ask::RunNow
+            || (self.view.gres.is_empty() && !self.view.exclusive)
+        {
+            return None;
+        }
+        let nodes = slurm.nodes();
+        let names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
+        let asked = self.view.request.as_deref().and_then(|text| parse_request(text).ok());
+        let gpus = |entry: &GresRequest| match entry.kind {
+            GresKind::Gpu => entry.per_node,
+            GresKind::Shard => 1,
+        };
+        // A number that is not per node can be any: then it needs power for all.
+        let known = self.view.gres.iter().map(gpus).try_fold(0, |sum, n| (n > 0).then_some(sum + n));
+        let uncapped = (!self.view.exclusive).then(|| known.unwrap_or(0));
+        let short = engine.without_power(&names, uncapped, asked.and_then(|request| request.cap_w));
+        let out: Vec<usize> =
+            nodes.iter().filter(|node| short.contains(&node.name.as_str())).map(|node| node.index).collect();
         (!out.is_empty()).then_some(Effect::RuleOut(out))
     }
 

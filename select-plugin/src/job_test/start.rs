@@ -4,13 +4,13 @@ use std::collections::{HashMap, HashSet};
 
 use geometry::JobId;
 use node_state::Spread;
-use placement::{Room, Victim};
+use placement::{Room, Short, Victim};
 use plugin_rt::log;
 use protocol::NodeGrant;
 use protocol::set_summary::{SetSummary, encode};
-use protocol::wire::JobPlacement;
+use protocol::wire::{JobPlacement, plain_why};
 
-use super::wait::{wait_alone, wait_later, wait_now};
+use super::wait::{wait_alone, wait_for_power, wait_later, wait_now};
 use super::{Opinion, Slurm, Test};
 use crate::commit::{Placed, Veto, encoded, place, why_of_all};
 use crate::effect::{Counted, Devices, Effect};
@@ -37,6 +37,25 @@ pub(super) struct Decided {
     matched: Vec<(String, SetSummary)>,
     /// The node whose set is predicted to reach the least, and that, GB/s.
     pub(super) poorest: Option<(String, f64)>,
+}
+
+impl Decided {
+    /// Gives the job its power cap on each node, and says where it comes from if the job has not stated it.
+    fn take_caps(&mut self, engine: &Engine, want: &Want) -> Result<(), Short> {
+        let lower = engine.set_caps(&mut self.placement.nodes, &want.request)?;
+        let mut said = self.why.clone();
+        if let Some(auto) =
+            self.placement.nodes.first().and_then(|(node, _)| engine.auto_cap(node, &want.request))
+        {
+            said = format!("{said}, {}", auto.why);
+        }
+        if lower {
+            let least = self.placement.nodes.iter().filter_map(|(_, given)| given.cap_w).min().unwrap_or(0);
+            said = format!("{said}, at {least} W: its power budget has no more free");
+        }
+        self.why = plain_why(&said);
+        Ok(())
+    }
 }
 
 impl<'a, S: Slurm> Asked<'a, S> {
@@ -80,6 +99,12 @@ pub(super) fn now(
     };
     let veto = match decided {
         Ok(mut decided) => {
+            if let Err(short) = decided.take_caps(engine, want) {
+                engine.refused_everywhere(&asked.nodes, &asked.question);
+                effects.extend(wait_for_power(view, want, Some(short.to_string())));
+                effects.extend(Effect::refusal());
+                return (Opinion::Refused, effects);
+            }
             if wait_now(&asked, engine, &mut decided, &mut effects) {
                 return (Opinion::Refused, effects);
             }
@@ -94,7 +119,10 @@ pub(super) fn now(
         }
         Err(veto) => veto,
     };
-    if let Some(gone) = preempt(&asked, engine, victims, &mut effects) {
+    let names: Vec<&str> = asked.nodes.iter().map(|node| node.name.as_str()).collect();
+    let powered = |gone: &HashSet<JobId>| engine.has_power_without(&names, &asked.question, gone);
+    // Nobody ends for a job that would then wait for power.
+    if let Some(gone) = preempt(&asked, engine, victims, &mut effects).filter(powered) {
         effects.push(Effect::Placement(None));
         let held = wait_alone(&asked, engine, &gone, &mut effects);
         return (if held { Opinion::Refused } else { Opinion::AsSlurmSays }, effects);
@@ -127,6 +155,8 @@ pub(super) fn later(
             first_fit(engine.node(&n.name)?, &asked.question, ends, slurms)
         });
         let start = starts.fold(slurms, i64::max);
+        let names: Vec<&str> = asked.nodes.iter().map(|node| node.name.as_str()).collect();
+        let start = engine.first_powered(&names, &asked.question, &|job| slurm.end_of(job), start);
         effects.extend((start != slurms).then_some(Effect::StartAt(start)));
         wait_later(&asked, engine, start, has_good, &mut effects)
     } else {
@@ -191,7 +221,7 @@ fn decide<S: Slurm>(
             poorest = Some((node.name.clone(), gbps));
         }
         matched.extend(how.map(|m| (node.name.clone(), m)));
-        grants.push((node.name.clone(), NodeGrant { grant, cap_w: asked.want.request.cap_w }));
+        grants.push((node.name.clone(), NodeGrant::from(grant)));
     }
     let why = why_of_all(whys, &grants);
     Ok(Decided { placement: JobPlacement { job: asked.view.id, nodes: grants }, why, matched, poorest })

@@ -2,6 +2,7 @@
 
 mod claims;
 mod fake;
+mod power;
 
 use protocol::AdminComment;
 use std::collections::HashSet;

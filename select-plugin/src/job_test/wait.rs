@@ -13,6 +13,7 @@ use super::start::{Asked, Decided};
 use crate::effect::Effect;
 use crate::engine::{Engine, SEARCHES};
 use crate::patience::Patient;
+use crate::view::{JobView, Want};
 
 /// A start now on GPUs that the job rather lets pass. If it takes them, `decided` says why.
 pub(super) fn wait_now<S: Slurm>(
@@ -94,4 +95,20 @@ fn hold<S: Slurm>(
     effects.push(Effect::JobsChanged);
     effects.extend(Effect::refusal());
     true
+}
+
+/// Says in the AdminComment of a pending job why it waits for power; `None`: it does not wait for that any more. What a planner, a
+/// wait for better GPUs or a start has written there stays, because the job still needs it.
+pub(super) fn wait_for_power(view: &JobView, want: &Want, why: Option<String>) -> Option<Effect> {
+    let says = &view.comment.says;
+    let replaces = match says {
+        Says::Nothing | Says::Requeued(_) | Says::Unchanged(_) => why.is_some(),
+        Says::Power(_) => true,
+        Says::Started(_) => why.is_some() && !want.request.is_moldable(),
+        _ => false,
+    };
+    let new = why.map_or(Says::Nothing, Says::Power);
+    (replaces && new != *says)
+        .then(|| Effect::comment(&view.comment, new, view.comment.asks.clone()))
+        .flatten()
 }

@@ -19,6 +19,7 @@ use site_config::{GpuOrder, SiteConfig, gpu_order};
 use super::cluster::Slurm;
 use super::findings::Findings;
 use super::links;
+use super::power;
 
 use crate::local::{Local, ending, jobs_on, require_root, this_node};
 use crate::slurm::scontrol;
@@ -40,7 +41,11 @@ pub(crate) fn check(config: &SiteConfig, only: Option<&str>, slurm: Option<&Slur
     }
     kept(&name, findings);
     match Local::new(config, Some(&name)) {
-        Ok(local) => node(&local, slurm, findings),
+        Ok(local) => {
+            node(&local, slurm, findings);
+            power::limits(&local, config, findings);
+            power::model(&local, findings);
+        }
         Err(e) => findings.bad(e.to_string()),
     }
 }

@@ -5,6 +5,7 @@ mod findings;
 mod here;
 mod installed;
 mod links;
+mod power;
 mod versions;
 
 use clap::Args;
@@ -54,6 +55,7 @@ pub(crate) fn run(args: &DoctorArgs, globals: &Globals) -> Result<Outcome, Failu
         for name in &names {
             cluster::node(slurm, name, &config, &mut findings);
         }
+        power::budgets(slurm, &names, &config, &mut findings);
     }
     here::check(&config, args.node.as_deref(), slurm.as_ref(), &mut findings);
     let status = u8::from(findings.any_bad());

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use far::Micros;
 use geometry::{JobId, Uid};
 use node_state::{MigPolicy, Node};
-use site_config::{GpuUse, NodeSpec, SiteConfig, System};
+use site_config::{GpuUse, NodePower, NodeSpec, SiteConfig, System};
 
 use super::ExplainArgs;
 use crate::commands::layout;
@@ -140,6 +140,7 @@ fn described(key: &str, count: usize, links: &str) -> Result<NodeSpec, Failure> 
         keep_uncut: 0,
         links: matrix,
         interconnect,
+        power: NodePower::default(),
     })
 }
 

@@ -166,10 +166,12 @@ pub(crate) struct DivideArgs {
     pub(super) json: bool,
 }
 
-/// Show the power limits of this node's GPUs, and what they draw
+/// Show power limits and draw of this node's GPUs, and the site's power budgets
 ///
 /// FOUND is the limit before any job's cap: the last job puts it back. SET is the limit that was set. ENFORCED is the one in
-/// force, which is lower where somebody limits the board out of band. Each job is shown with its cap. Needs root.
+/// force, which is lower where somebody limits the board out of band. Each job is shown with its cap. Needs root. For
+/// each power budget follow what its GPUs may draw together, what is committed of that and what is free: caps of GPUs with
+/// jobs and idle draw of the others. On a machine that is no node, everybody can see the budgets.
 #[derive(Args)]
 pub(crate) struct StatusArgs {
     /// The node's name

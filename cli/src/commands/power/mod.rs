@@ -1,6 +1,7 @@
 //! `tessera power`: partition and power cap of a GPU from hardware counters.
 
 mod args;
+pub(crate) mod budgets;
 mod choose;
 mod divide;
 mod fit;

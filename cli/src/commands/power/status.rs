@@ -1,30 +1,57 @@
 //! `tessera power status`.
 
-use gpu_node::{GpuPowerView, power_status};
+use std::collections::HashMap;
+
+use geometry::JobId;
+use gpu_node::{GpuPowerView, Used, power_status};
 use serde_json::{Value, json};
 
 use super::args::StatusArgs;
+use super::budgets;
 use crate::globals::Globals;
 use crate::local::{Local, require_root, this_node};
 use crate::outcome::{Failure, Outcome};
 use crate::render::table;
 use crate::site;
+use crate::slurm::scontrol;
 
 pub(super) fn run(args: &StatusArgs, globals: &Globals) -> Result<Outcome, Failure> {
-    require_root("tessera power status")?;
     let name = args.node.clone().or_else(this_node);
     let config = site::in_force(globals.config.as_deref(), name.as_deref(), false)?.config;
+    let no_node = args.node.is_none() && name.is_some_and(|name| config.node(&name).is_none());
+    let limits = &config.power_budgets;
+    // Without Slurm the limits of this node's GPUs are shown all the same.
+    let layouts = if limits.is_empty() { HashMap::new() } else { scontrol::layouts().unwrap_or_default() };
+    if no_node && !limits.is_empty() {
+        return Ok(if args.json {
+            Outcome::json(&json!({ "budgets": budgets::as_json(limits, &layouts) }), 0)
+        } else {
+            Outcome::ok(budgets::text(limits, &layouts))
+        });
+    }
+    require_root("tessera power status")?;
     let local = Local::new(&config, args.node.as_deref())?;
     let gpus = power_status(&local.settings).map_err(|e| Failure::of(&e))?;
     if args.json {
         let gpus: Vec<Value> = gpus.iter().map(as_json).collect();
-        return Ok(Outcome::json(&json!({ "node": local.name, "gpus": gpus }), 0));
+        let budgets = budgets::as_json(limits, &layouts);
+        return Ok(Outcome::json(&json!({ "node": local.name, "gpus": gpus, "budgets": budgets }), 0));
     }
-    Ok(Outcome::ok(text(&gpus)))
+    let budgets = budgets::text(limits, &layouts);
+    let between = if budgets.is_empty() { "" } else { "\n" };
+    Ok(Outcome::ok(format!("{}{between}{budgets}", text(&gpus))))
 }
 
 fn as_json(view: &GpuPowerView) -> Value {
-    let jobs: Vec<Value> = view.jobs.iter().map(|(job, cap)| json!({ "job": job.0, "cap_w": cap })).collect();
+    let of = |(job, cap): &(JobId, Option<u16>)| {
+        let mut value = json!({ "job": job.0, "cap_w": cap });
+        if let Some(used) = used(view, *job) {
+            value["used_j"] = json!(used.joules());
+            value["is_estimate"] = json!(used.estimated_mj > 0);
+        }
+        value
+    };
+    let jobs: Vec<Value> = view.jobs.iter().map(of).collect();
     let mut value = json!({ "gpu": view.gpu.0, "jobs": jobs });
     match &view.power {
         Ok(power) => {
@@ -35,6 +62,7 @@ fn as_json(view: &GpuPowerView) -> Value {
                 ("draw_w", power.draw_mw),
             ];
             all.into_iter().for_each(|(key, mw)| value[key] = json!(watts(mw)));
+            value["counted_j"] = json!(power.counted_mj.map(|mj| mj / 1000));
         }
         Err(why) => value["problem"] = json!(why),
     }
@@ -44,7 +72,8 @@ fn as_json(view: &GpuPowerView) -> Value {
 fn text(gpus: &[GpuPowerView]) -> String {
     let mut rows = vec![["GPU", "FOUND", "SET", "ENFORCED", "DRAW", "JOBS"].map(str::to_owned).to_vec()];
     for view in gpus {
-        let jobs: Vec<String> = view.jobs.iter().map(|(job, cap)| with_cap(job.0, *cap)).collect();
+        let jobs: Vec<String> =
+            view.jobs.iter().map(|(job, cap)| in_words(job.0, *cap, used(view, *job))).collect();
         let jobs = jobs.join(", ");
         let mut row = vec![view.gpu.to_string()];
         match &view.power {
@@ -63,8 +92,16 @@ fn text(gpus: &[GpuPowerView]) -> String {
     table::render(&rows, &[0, 1, 2, 3, 4])
 }
 
-fn with_cap(job: u32, cap_w: Option<u16>) -> String {
-    cap_w.map_or_else(|| job.to_string(), |watts| format!("{job} ({watts} W)"))
+fn used(view: &GpuPowerView, job: JobId) -> Option<Used> {
+    view.used.iter().find(|(other, _)| *other == job).map(|(_, used)| *used)
+}
+
+/// A job with its cap and the energy that it has used; a tilde marks an estimate.
+fn in_words(job: u32, cap_w: Option<u16>, used: Option<Used>) -> String {
+    let tilde = |used: Used| if used.estimated_mj > 0 { "~" } else { "" };
+    let energy = used.map(|used| format!("{}{} J", tilde(used), used.joules()));
+    let said: Vec<String> = cap_w.map(|watts| format!("{watts} W")).into_iter().chain(energy).collect();
+    if said.is_empty() { job.to_string() } else { format!("{job} ({})", said.join(", ")) }
 }
 
 fn watts(mw: u32) -> f64 {
@@ -73,7 +110,6 @@ fn watts(mw: u32) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use geometry::JobId;
     use gpu_node::{GpuPower, NvmlIndex};
     use insta::assert_snapshot;
 
@@ -81,12 +117,25 @@ mod tests {
 
     #[test]
     fn a_line_for_each_gpu() {
-        let power =
-            |found_mw, set_mw, enforced_mw, draw_mw| Ok(GpuPower { found_mw, set_mw, enforced_mw, draw_mw });
+        let power = |found_mw, set_mw, enforced_mw, draw_mw| {
+            Ok(GpuPower {
+                found_mw,
+                set_mw,
+                enforced_mw,
+                draw_mw,
+                range_mw: Some((100_000, 400_000)),
+                counted_mj: None,
+            })
+        };
+        let used = [
+            (JobId(12), Used { exact_mj: 3_500_000, estimated_mj: 0 }),
+            (JobId(14), Used { exact_mj: 0, estimated_mj: 900_900 }),
+        ];
         let view = |gpu, power, jobs: &[(u32, Option<u16>)]| GpuPowerView {
             gpu: NvmlIndex(gpu),
             power,
             jobs: jobs.iter().map(|(job, cap)| (JobId(*job), *cap)).collect(),
+            used: if gpu == 0 { used.to_vec() } else { Vec::new() },
         };
         let gpus = [
             view(0, power(400_000, 190_000, 160_000, 158_400), &[(12, Some(190)), (14, Some(150))]),
@@ -95,7 +144,7 @@ mod tests {
         ];
         assert_snapshot!(text(&gpus), @r"
         GPU  FOUND    SET  ENFORCED   DRAW  JOBS
-          0  400 W  190 W     160 W  158 W  12 (190 W), 14 (150 W)
+          0  400 W  190 W     160 W  158 W  12 (190 W, 3500 J), 14 (150 W, ~900 J)
           1  400 W  400 W     400 W   36 W  13
           2      -      -         -      -  GPU 2: cannot open it: the GPU is lost
         ");

@@ -88,6 +88,7 @@ fn by_comment(answer: &Answer<'_>) -> String {
             format!("It waits {}, for at most {} more.\n", waits.what, span(left))
         }
         Says::Limited(why) => format!("A limit of the site keeps it from starting: {why}\n"),
+        Says::Power(why) => format!("It waits for power: {why}\n"),
         Says::Requeued(why) => format!("It was requeued {why}\n"),
         Says::Unchanged(why) => format!("A change of it was refused: {why}\n"),
         Says::Nothing | Says::Started(_) | Says::Unknown(_) | Says::Foreign(_) | Says::UnreadablePlan(..) => {

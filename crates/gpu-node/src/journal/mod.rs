@@ -13,6 +13,7 @@
 //!   done that it might forbid. What it says may be all that keeps a job's GPUs its own.
 
 mod cap;
+mod energy;
 mod entry;
 mod folder;
 mod format;
@@ -27,6 +28,7 @@ use crate::own_dirs::{self, StateError};
 use folder::{Folder, Outlive};
 
 pub use cap::CapRecord;
+pub use energy::{EnergyRecord, JobEnergy};
 pub use entry::{
     DaemonRecord, Entry, GpuRecord, InstanceRecord, Kind, LiveInstance, PartRecord, Phase, ShareRecord,
     TaskDevice, TasksRecord,
@@ -39,6 +41,7 @@ pub struct Journal {
     jobs: Folder,
     daemons: Folder,
     caps: Folder,
+    energy: Folder,
     bad: Folder,
     boot: String,
 }
@@ -57,6 +60,7 @@ impl Journal {
             jobs: folder("jobs")?,
             daemons: folder("daemons")?,
             caps: folder("caps")?,
+            energy: folder("energy")?,
             bad: folder("bad")?,
             boot,
         })
@@ -183,6 +187,20 @@ impl Journal {
         self.caps.remove(&cap_file(uuid))
     }
 
+    /// What is known of a GPU's energy. A file that cannot be understood counts as absent.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or a newer Tessera wrote it.
+    pub fn energy(&self, uuid: &str) -> Result<Option<EnergyRecord>, StateError> {
+        Ok(self.energy.read(&cap_file(uuid))?.and_then(Result::ok))
+    }
+
+    /// Writes what is known of a GPU's energy.
+    pub(crate) fn store_energy(&self, record: &EnergyRecord) -> Result<(), StateError> {
+        self.energy.write(&cap_file(&record.uuid), record, Outlive::Process)
+    }
+
     /// Files moved aside so far.
     ///
     /// # Errors
@@ -231,7 +249,8 @@ impl Journal {
     pub(crate) fn sweep(&self) -> Result<(), StateError> {
         self.jobs.sweep()?;
         self.daemons.sweep()?;
-        self.caps.sweep()
+        self.caps.sweep()?;
+        self.energy.sweep()
     }
 
     /// Moves damaged files of jobs to `bad/` and returns where they are then. The caller holds the node's lock.

@@ -202,6 +202,9 @@ pub(super) fn carry_out(
     }
     let power = power::begin(settings, journal, driver.nvml()?, entry, deadline)?;
     entry.cap_problem = (!power.problems.is_empty()).then(|| power.problems.join("; "));
+    if let Some(why) = entry.cap_problem.take_if(|_| settings.in_power_budget) {
+        return Err(Fault::NotCapped(why));
+    }
     give(settings, journal, &devices, entry)?;
     if let Some(share) = &entry.share {
         let live = entry.instances.first().and_then(|i| i.live.as_ref()).map(|l| &l.uuid);

@@ -4,6 +4,7 @@ use error_chain::Chain;
 use geometry::JobId;
 
 use super::job::require_root;
+use crate::energy::{self, Used};
 use crate::fault::Fault;
 use crate::gpu_ids::NvmlIndex;
 use crate::journal::{Entry, Journal};
@@ -22,6 +23,10 @@ pub struct GpuPower {
     pub enforced_mw: u32,
     /// What it draws.
     pub draw_mw: u32,
+    /// The lowest and the highest limit that it takes, where the driver says it.
+    pub range_mw: Option<(u32, u32)>,
+    /// What it has used since the driver was loaded, mJ, where the driver counts it.
+    pub counted_mj: Option<u64>,
 }
 
 /// A GPU with its power and the jobs on it.
@@ -33,6 +38,8 @@ pub struct GpuPowerView {
     pub power: Result<GpuPower, String>,
     /// The jobs that have it or a part of it, each with its cap, W.
     pub jobs: Vec<(JobId, Option<u16>)>,
+    /// What each of them has used of its energy, where that is accounted.
+    pub used: Vec<(JobId, Used)>,
 }
 
 /// Power of every GPU. Changes nothing.
@@ -53,9 +60,22 @@ pub fn power_status(settings: &Settings) -> Result<Vec<GpuPowerView>, Fault> {
             gpu,
             power: of_gpu(&journal, &nvml, gpu).map_err(|e| Chain(&e).to_string()),
             jobs: here.map(|entry| (entry.job(), entry.cap_w)).collect(),
+            used: used(settings, &journal, &nvml, gpu).unwrap_or_default(),
         });
     }
     Ok(all)
+}
+
+fn used(
+    settings: &Settings,
+    journal: &Journal,
+    nvml: &Nvml,
+    gpu: NvmlIndex,
+) -> Result<Vec<(JobId, Used)>, Fault> {
+    if !settings.energy {
+        return Ok(Vec::new());
+    }
+    energy::on_gpu(journal, nvml, &power::record(nvml, gpu)?)
 }
 
 fn of_gpu(journal: &Journal, nvml: &Nvml, gpu: NvmlIndex) -> Result<GpuPower, Fault> {
@@ -64,5 +84,7 @@ fn of_gpu(journal: &Journal, nvml: &Nvml, gpu: NvmlIndex) -> Result<GpuPower, Fa
     // Not every board says what is enforced.
     let enforced_mw = nvml.power_enforced_mw(gpu).unwrap_or(set_mw);
     let draw_mw = nvml.power_draw_mw(gpu)?;
-    Ok(GpuPower { found_mw, set_mw, enforced_mw, draw_mw })
+    let range_mw = nvml.power_range_mw(gpu).ok();
+    let counted_mj = nvml.energy_mj(gpu).ok();
+    Ok(GpuPower { found_mw, set_mw, enforced_mw, draw_mw, range_mw, counted_mj })
 }

@@ -188,6 +188,15 @@ impl Nvml {
         self.lib.power_draw(self.device(gpu)?).map_err(at(gpu, "cannot read its power draw"))
     }
 
+    /// What the GPU has used since the driver was loaded, millijoules.
+    ///
+    /// # Errors
+    ///
+    /// As NVML answers: GPUs before Volta do not count it.
+    pub fn energy_mj(&self, gpu: NvmlIndex) -> Result<u64, NvmlError> {
+        self.lib.energy(self.device(gpu)?).map_err(at(gpu, "cannot read its energy counter"))
+    }
+
     /// Least and greatest power limit, milliwatts.
     ///
     /// # Errors

@@ -231,6 +231,13 @@ impl Lib {
         Ok(draw)
     }
 
+    /// Energy since the driver was loaded, millijoules.
+    pub(super) fn energy(&self, device: Device<'_>) -> Result<u64, Code> {
+        let mut energy = 0;
+        call!(self, nvmlDeviceGetTotalEnergyConsumption(device.raw, &raw mut energy))?;
+        Ok(energy)
+    }
+
     /// Least and greatest power limit, milliwatts.
     pub(super) fn power_range(&self, device: Device<'_>) -> Result<(u32, u32), Code> {
         let (mut least, mut greatest) = (0, 0);

@@ -12,6 +12,7 @@ use error_chain::Chain;
 use geometry::GpuIndex;
 
 use crate::deadline::Deadline;
+use crate::energy;
 use crate::fault::Fault;
 use crate::gpu_ids::NvmlIndex;
 use crate::journal::{CapRecord, Entry, GpuRecord, Journal, VERSION};
@@ -50,6 +51,9 @@ pub(crate) fn begin(
         if concerns(journal, gpu, &caps)? {
             settle(journal, nvml, gpu, &caps, &mut settled)?;
         }
+        if settings.energy {
+            energy::turn(settings, journal, nvml, gpu, &holders.entries, &mut settled.notes)?;
+        }
     }
     Ok(settled)
 }
@@ -70,8 +74,9 @@ pub(crate) fn end(
     holders.entries.retain(|other| other.job != entry.job);
     let mut concerned = Vec::new();
     for gpu in entry.gpus.iter().filter(|gpu| !settings.spares(gpu.index)) {
-        if power.is_some() && concerns(journal, gpu, &with_it.caps_on(gpu.index))? {
-            concerned.push(gpu);
+        let limited = concerns(journal, gpu, &with_it.caps_on(gpu.index))?;
+        if power.is_some() && (limited || settings.energy) {
+            concerned.push((gpu, limited));
         }
     }
     if concerned.is_empty() {
@@ -79,8 +84,13 @@ pub(crate) fn end(
     }
     match Nvml::load(&settings.nvml_library) {
         Ok(nvml) => {
-            for gpu in concerned {
-                settle(journal, &nvml, gpu, &holders.caps_on(gpu.index), &mut settled)?;
+            for (gpu, limited) in concerned {
+                if limited {
+                    settle(journal, &nvml, gpu, &holders.caps_on(gpu.index), &mut settled)?;
+                }
+                if settings.energy {
+                    energy::turn(settings, journal, &nvml, gpu, &holders.entries, &mut settled.notes)?;
+                }
             }
         }
         Err(e) => settled.problems.push(Chain(&e).to_string()),

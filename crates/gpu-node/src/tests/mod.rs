@@ -155,6 +155,8 @@ impl TestNode {
                 gpu("a100-40gb", MigPolicy::Dynamic),
                 gpu("h100-80gb-sxm", MigPolicy::Dynamic),
             ],
+            in_power_budget: false,
+            energy: false,
             numbering: Numbering::default(),
         };
         Self { dir: dir.to_owned(), settings }

@@ -1,6 +1,7 @@
 //! Power limits: set before the job has its GPU, and as they were found after the last job, whoever is killed when.
 
 use super::*;
+use crate::Fault;
 use crate::journal::Journal;
 use crate::nvml::Nvml;
 
@@ -208,6 +209,7 @@ fn act() {
     match std::env::var("ACT").unwrap().as_str() {
         "release" => drop(crate::release(&node.settings, JobId(7)).unwrap()),
         "lower" => drop(start(&node, 7, whole(&[1]), 180)),
+        "any" => any(&node, &std::env::var("ACT_ANY").unwrap()),
         _ => drop(start(&node, 7, small(3), 250)),
     }
 }
@@ -308,5 +310,171 @@ fn an_epilog_after_a_killed_prolog_puts_the_limit_back() {
                 },
             );
         }
+    });
+}
+
+/// Under a budget nobody may draw more than was counted for him.
+#[test]
+fn under_a_budget_a_job_whose_cap_cannot_be_set_does_not_start() {
+    on_node("tests::power::under_a_budget_a_job_whose_cap_cannot_be_set_does_not_start", |node| {
+        node.reconcile(&[]);
+        let settings = node.settings.clone().with_budget(true);
+        for kind in ["limit-refused", "limit-ignored"] {
+            fault(node, 1, &format!("{kind} --count 1"));
+            let refused = crate::realise(&settings, &capped(node, 1, whole(&[1]), 200)).unwrap_err();
+            assert!(matches!(refused, RealiseError::JobFailed(Fault::NotCapped(_))), "{refused:?}");
+            node.release(1);
+            assert_eq!((limits(node)[1], is_journalled(node)), (400, false));
+            node.assert_clean(&[]);
+        }
+        // A limit found below the cap is enough.
+        admin_sets(node, 1, 150);
+        fault(node, 1, "limit-refused --count 1");
+        crate::realise(&settings, &capped(node, 1, whole(&[1]), 200)).unwrap();
+        node.release(1);
+        assert_eq!(limits(node)[1], 150);
+        node.assert_clean(&[]);
+    });
+}
+
+/// The ledger has what the driver's counter has, however jobs come and go, and forgets who is gone.
+#[test]
+fn a_gpus_energy_is_charged_to_the_jobs_that_have_it() {
+    on_node("tests::power::a_gpus_energy_is_charged_to_the_jobs_that_have_it", |node| {
+        node.reconcile(&[]);
+        let settings = node.settings.clone().with_energy(true);
+        let nvml = Nvml::load(&settings.nvml_library).unwrap();
+        let used = |job| crate::energy_of(&settings, &nvml, JobId(job)).unwrap();
+        let start = |job, grant| crate::realise(&settings, &node.job(job, ALICE, grant)).unwrap();
+        let wait = || std::thread::sleep(Duration::from_millis(300));
+        start(1, whole(&[1]));
+        let before = nvml.energy_mj(NvmlIndex(1)).unwrap();
+        wait();
+        let (alone, after) = (used(1), nvml.energy_mj(NvmlIndex(1)).unwrap());
+        assert_eq!(alone.estimated_mj, 0);
+        assert!(
+            (1..=after).contains(&alone.exact_mj) && alone.exact_mj + 1000 >= after - before,
+            "{alone:?}"
+        );
+        // Two instances of one GPU share by slices.
+        start(2, mig(&[(0, "1g.5gb", 0)]));
+        wait();
+        start(3, mig(&[(0, "2g.10gb", 2)]));
+        let (own, other) = (used(2), used(3));
+        wait();
+        let (later, others) = (used(2), used(3));
+        assert!(own.exact_mj > 0 && later.exact_mj >= own.exact_mj, "{own:?} {later:?}");
+        let (one, two) = (later.estimated_mj - own.estimated_mj, others.estimated_mj - other.estimated_mj);
+        assert!(one > 0 && two.abs_diff(2 * one) <= 2 * one / 2, "{one} beside {two}");
+        crate::release(&settings, JobId(3)).unwrap();
+        assert_eq!(used(3), crate::Used::default());
+        assert!(used(2).estimated_mj >= later.estimated_mj);
+        // Whoever was killed: the next one that starts or ends finds who is gone.
+        for job in [1, 2] {
+            crate::release(&settings, JobId(job)).unwrap();
+        }
+        let journal = Journal::open(&settings.state_dir).unwrap();
+        let record = journal.energy(&nvml.uuid(NvmlIndex(0)).unwrap()).unwrap().unwrap();
+        assert_eq!(record.jobs, []);
+        node.assert_clean(&[]);
+    });
+}
+
+/// What one of many prologs or epilogs does: `start JOB KIND WATTS`, or `end JOB`.
+fn any(node: &TestNode, what: &str) {
+    let words: Vec<&str> = what.split(' ').collect();
+    let number = |at: usize| words[at].parse::<u32>().unwrap();
+    if words[0] == "end" {
+        return drop(crate::release(&node.settings, JobId(number(1))).unwrap());
+    }
+    let grant = match number(2) {
+        0 => small(u8::try_from(number(1) % 7).unwrap()),
+        1 => whole(&[1]),
+        _ => whole(&[2]),
+    };
+    // It may find its GPU taken: then nothing is made for it.
+    drop(crate::realise(&node.settings, &capped(node, number(1), grant, u16::try_from(number(3)).unwrap())));
+}
+
+/// The figure of docs/figures/power.md: 100 prologs and epilogs of seven jobs with caps on three GPUs, each killed at a point of
+/// its own choice; now and then the node is reconciled, as by a slurmd that starts. In the end every limit is as it was found.
+#[test]
+fn after_a_hundred_killed_prologs_and_epilogs_every_limit_is_as_found() {
+    on_node("tests::power::after_a_hundred_killed_prologs_and_epilogs_every_limit_is_as_found", |node| {
+        node.reconcile(&[]);
+        let found = [350, 310, 600];
+        (0..3).for_each(|gpu| admin_sets(node, gpu, found[gpu as usize]));
+        let mut numbers = 20_241_u64;
+        let mut below = |n: u64| {
+            numbers = numbers.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (numbers >> 33) % n
+        };
+        let (mut killed, mut lowered) = (0, 0);
+        let mut runs = 0;
+        while killed < 100 {
+            let job = 1 + below(7);
+            let what = match below(3) {
+                0 => format!("end {job}"),
+                _ => format!("start {job} {} {}", job % 3, 150 + 10 * below(15)),
+            };
+            let at = below(12).to_string();
+            let output =
+                rerun(ACT, &node.dir, &[("ACT", "any"), ("ACT_ANY", &what), ("GPU_NODE_CRASH_AT", &at)]);
+            let was_killed = output.status.code().is_none();
+            assert!(
+                was_killed || output.status.success(),
+                "{what}: {}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+            killed += usize::from(was_killed);
+            let now = limits(node);
+            lowered += usize::from(now != found);
+            assert!(now.iter().zip(found).all(|(now, found)| *now <= found.max(400)), "{what}: {now:?}");
+            runs += 1;
+            if below(10) == 0 {
+                // slurmd has started: whoever it does not know is dead.
+                let report = node.reconcile(&[]);
+                assert_eq!(report.problems, Vec::<String>::new(), "{what}");
+                assert_eq!((limits(node), is_journalled(node)), (found.to_vec(), false), "{what}");
+            }
+        }
+        node.reconcile(&[]);
+        eprintln!("{runs} prologs and epilogs, {killed} killed, a limit lowered after {lowered}");
+        assert!(lowered > 20, "{lowered}");
+        assert_eq!((limits(node), is_journalled(node)), (found.to_vec(), false));
+        node.assert_clean(&[]);
+    });
+}
+
+/// A GPU that falls off the bus cannot be limited back; when it returns, it is.
+#[test]
+fn a_gpu_that_was_lost_gets_its_limit_back_when_it_returns() {
+    on_node("tests::power::a_gpu_that_was_lost_gets_its_limit_back_when_it_returns", |node| {
+        node.reconcile(&[]);
+        admin_sets(node, 1, 350);
+        start(node, 1, whole(&[1]), 200);
+        fault(node, 1, "gpu-lost");
+        let released = crate::release(&node.settings, JobId(1)).unwrap();
+        assert!(!released.problems.is_empty());
+        assert!(is_journalled(node), "it is not forgotten");
+        node.sim(&["fault", "clear"]);
+        assert_eq!(node.reconcile(&[]).limits, [NvmlIndex(1)]);
+        assert_eq!((limits(node)[1], is_journalled(node)), (350, false));
+        node.assert_clean(&[]);
+    });
+}
+
+/// A driver that is loaded again begins with its own limits: what was found is gone with it, and is not invented anew.
+#[test]
+fn after_a_driver_was_loaded_again_its_limit_stays() {
+    on_node("tests::power::after_a_driver_was_loaded_again_its_limit_stays", |node| {
+        node.reconcile(&[]);
+        admin_sets(node, 1, 350);
+        start(node, 1, whole(&[1]), 200);
+        admin_sets(node, 1, 400);
+        let released = crate::release(&node.settings, JobId(1)).unwrap();
+        assert_eq!((released.problems.len(), released.notes.len()), (0, 1), "{released:?}");
+        assert_eq!((limits(node)[1], is_journalled(node)), (400, false));
+        node.assert_clean(&[]);
     });
 }

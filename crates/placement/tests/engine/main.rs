@@ -1,6 +1,7 @@
 //! The decision engine: rules by example, words as users read them, and properties against independent code.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod budgets;
 mod common;
 mod compute;
 mod geometry;

@@ -25,6 +25,8 @@ pub struct Layout {
     pub config: ConfigInForce,
     /// Jobs that have been told to end and are still shown with what they have, ascending.
     pub ending: Vec<JobId>,
+    /// What its GPUs commit of the node's power budgets, W; `None`: it is in none.
+    pub watts: Option<u32>,
 }
 
 /// Which `tessera.toml` slurmctld works with.
@@ -189,6 +191,9 @@ impl fmt::Display for Layout {
             line.push_str(if i == 0 { ENDING } else { "," });
             line.push_str(&format!("job{job}"));
         }
+        if let Some(watts) = self.watts {
+            line.push_str(&format!("{WATTS}{watts}"));
+        }
         let mut at = 0;
         while let Some(gpu) = self.gpus.get(at) {
             let run = self.gpus[at..].iter().take_while(|g| *g == gpu).count();
@@ -211,6 +216,7 @@ impl fmt::Display for Layout {
 pub(super) const PREFIX: &str = "tessera";
 pub(super) const CUT: &str = " ...";
 pub(super) const ENDING: &str = " ending=";
+pub(super) const WATTS: &str = " watts=";
 /// Most ending jobs listed.
 const MAX_ENDING: usize = 64;
 

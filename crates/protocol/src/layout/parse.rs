@@ -2,7 +2,7 @@
 
 use super::line::{
     CUT, ComputeLayout, ConfigInForce, ENDING, GpuLayout, HolderLayout, InstanceLayout, Layout, LayoutError,
-    MAX_LEN, PREFIX, Seats, ShareLayout, Shares,
+    MAX_LEN, PREFIX, Seats, ShareLayout, Shares, WATTS,
 };
 use crate::grant::ComputeSpec;
 use geometry::{JobId, Slice};
@@ -26,6 +26,9 @@ pub fn parse_layout(line: &str) -> Result<Layout, LayoutError> {
         while p.eat(",") {
             layout.ending.push(p.job()?);
         }
+    }
+    if p.eat(WATTS) {
+        layout.watts = Some(p.number()?);
     }
     while p.at < line.len() {
         if p.rest() == CUT {

@@ -35,6 +35,7 @@ pub(super) fn request(values: Vec<Value>, renames: &Renames) -> Result<Request, 
         )]);
     };
     let mut problems = contradictions(&isolation, &given, &name);
+    problems.extend(auto_power(&isolation, &given, &name));
     problems.extend(one_instance::contradictions(&isolation, &given, &name));
     if problems.is_empty() {
         problems.extend(impossible(&isolation, &given, &name));
@@ -59,6 +60,7 @@ pub(super) fn request(values: Vec<Value>, renames: &Renames) -> Result<Request, 
         job_profile: given.profile,
         place: given.place,
         cap_w: given.power,
+        auto_cap: given.auto_power,
         // Whole GPUs are counted by Slurm's own options, which SPANK cannot see: the controller fills them in.
         ..Request::new(isolation)
     })
@@ -73,7 +75,7 @@ fn by_other_options(given: &Given) -> Option<Isolation> {
         || given.bandwidth.is_some()
         || given.policy.is_some()
         || given.wait.is_some();
-    let any_gpu = about_links || given.power.is_some();
+    let any_gpu = about_links || given.power.is_some() || given.auto_power;
     (any_gpu && given.instances.is_none() && given.threads.is_none()).then_some(Isolation::Whole)
 }
 
@@ -97,7 +99,7 @@ fn contradictions(isolation: &Isolation, given: &Given, name: &dyn Fn(Opt) -> St
             refuse(given.bandwidth.is_some(), Opt::Bandwidth, why);
             refuse(given.policy.is_some(), Opt::SetPolicy, why);
             refuse(given.wait.is_some(), Opt::Wait, why);
-            refuse(given.power.is_some(), Opt::Power, why);
+            refuse(given.power.is_some() || given.auto_power, Opt::Power, why);
         }
         Isolation::Whole => {
             refuse(several, Opt::Instances, "whole GPUs are counted by --gpus-per-node or --gres=gpu:N");
@@ -143,6 +145,34 @@ fn contradictions(isolation: &Isolation, given: &Given, name: &dyn Fn(Opt) -> St
         ));
     }
     out
+}
+
+/// What is wrong with `--gpu-power=auto`: it is for one named application that has its GPUs alone.
+fn auto_power(isolation: &Isolation, given: &Given, name: &dyn Fn(Opt) -> String) -> Option<String> {
+    if !given.auto_power {
+        return None;
+    }
+    let (auto, of) = (format!("{}=auto", name(Opt::Power)), name(Opt::Isolation));
+    let fills = |profile: &String| {
+        let profiles = Model::all().iter().filter_map(|m| Some((m, m.profile(profile)?)));
+        profiles.into_iter().any(|(model, profile)| profile.compute_slices == model.compute_slices)
+    };
+    let alone = match isolation {
+        // What none means is said elsewhere.
+        Isolation::Whole | Isolation::None => true,
+        Isolation::Mig(Some(profile)) => fills(profile),
+        _ => false,
+    };
+    if !alone {
+        return Some(format!(
+            "{auto} does not go with {of}={isolation}: it chooses a cap for a job that has its GPUs alone; take whole, an instance \
+             of the whole GPU such as mig:7g.40gb, or watts"
+        ));
+    }
+    let profile = name(Opt::Profile);
+    given.profile.is_none().then(|| {
+        format!("{auto}: needs {profile} beside it: the cap follows from the counters of the application that it names")
+    })
 }
 
 /// The line for a request that no known GPU model could satisfy.

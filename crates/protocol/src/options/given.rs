@@ -24,6 +24,8 @@ pub(super) struct Given {
     pub(super) profile: Option<String>,
     pub(super) place: Option<PlannedStart>,
     pub(super) power: Option<u16>,
+    /// The power cap follows from counters.
+    pub(super) auto_power: bool,
 }
 
 impl Given {
@@ -43,6 +45,7 @@ impl Given {
                 Value::Profile(v) => given.profile = Some(v),
                 Value::Place(v) => given.place = Some(v),
                 Value::Power(v) => given.power = Some(v),
+                Value::AutoPower => given.auto_power = true,
             }
         }
         given
@@ -54,6 +57,7 @@ impl Given {
             times: self.times.clone().unwrap_or_default(),
             job_profile: self.profile.clone(),
             place: self.place,
+            auto_cap: self.auto_power,
             ..Request::new(Isolation::Auto)
         }
     }

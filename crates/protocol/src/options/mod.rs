@@ -52,6 +52,14 @@ struct Text {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal(String);
 
+impl Refusal {
+    /// A refusal in these words.
+    #[must_use]
+    pub fn new(line: String) -> Self {
+        Self(line)
+    }
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

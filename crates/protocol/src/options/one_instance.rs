@@ -12,7 +12,8 @@ use super::table::Opt;
 fn options(given: &Given) -> impl Iterator<Item = Opt> {
     let options = [
         (given.times.is_some(), Opt::Times),
-        (given.profile.is_some(), Opt::Profile),
+        // Beside auto, the profile names the application whose power cap is sought.
+        (given.profile.is_some() && !given.auto_power, Opt::Profile),
         (given.place.is_some(), Opt::Place),
     ];
     options.into_iter().filter(|(is_given, _)| *is_given).map(|(_, opt)| opt)
@@ -61,6 +62,7 @@ pub(super) fn impossible(
         threads: given.threads,
         times: given.times.clone().unwrap_or_default(),
         job_profile: given.profile.clone(),
+        auto_cap: given.auto_power,
         ..Request::new(isolation.clone())
     };
     let moldable = request.is_moldable();

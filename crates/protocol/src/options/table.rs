@@ -119,7 +119,7 @@ impl Spec {
             name: "gpu-profile",
             env: "TESSERA_GPU_PROFILE",
             arginfo: "name",
-            usage: "[tessera] name of jobs that scale alike: their run times per size are learnt from past ones",
+            usage: "[tessera] name of the application, for jobs that scale alike: their run times per size are learnt from past ones",
         },
         Spec {
             opt: Opt::Place,
@@ -133,7 +133,8 @@ impl Spec {
             name: "gpu-power",
             env: "TESSERA_GPU_POWER",
             arginfo: "watts",
-            usage: "[tessera] power cap of each of the job's GPUs, such as 200; of several jobs on one GPU the highest counts",
+            usage: "[tessera] power cap of each of the job's GPUs, such as 200; of several jobs on one GPU the highest counts. auto: the \
+                    most efficient one for the application that --gpu-profile names",
         },
     ];
 

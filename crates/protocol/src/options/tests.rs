@@ -97,6 +97,11 @@ fn accepted() {
         (&[(Opt::Power, "200W")], "v1 iso=whole cap=200"),
         (&[(Opt::Power, "200"), (Mem, "10G")], "v1 iso=auto mem=9537 cap=200"),
         (&[(Opt::Power, "150w"), (Isolation, "mps"), (Mem, "3G")], "v1 iso=mps typed=1 mem=2862 cap=150"),
+        (&[(Opt::Power, "auto"), (Opt::Profile, "bert")], "v1 iso=whole job-profile=bert cap=auto"),
+        (
+            &[(Opt::Power, "auto"), (Opt::Profile, "bert"), (Isolation, "mig:7g.40gb")],
+            "v1 iso=mig:7g.40gb typed=1 job-profile=bert cap=auto",
+        ),
         (&[(Isolation, "none")], "v1 iso=none typed=1"),
         (&[(Mem, "20G"), (Mem, "10G")], "v1 iso=auto mem=9537"),
     ];
@@ -116,7 +121,7 @@ fn refused_values() {
         (Opt::Bandwidth, &["high", ""]),
         (Opt::SetPolicy, &["best", ""]),
         (Opt::Wait, &["25", "25:0", "fast:60"]),
-        (Opt::Power, &["0", "200 W", "-5", "2e2", "10001", "auto"]),
+        (Opt::Power, &["0", "200 W", "-5", "2e2", "10001", "Auto"]),
     ];
     let mut lines = String::new();
     for (opt, texts) in cases {
@@ -145,6 +150,10 @@ fn refused_combinations() {
         &[(Isolation, "tasks"), (Instances, "2"), (Threads, "25")],
         &[(Isolation, "tasks:probes"), (Pattern, "ring"), (Opt::SetPolicy, "greedy"), (Opt::Wait, "25:60")],
         &[(Isolation, "tasks"), (Opt::Times, "1g:60")],
+        &[(Opt::Power, "auto")],
+        &[(Opt::Power, "auto"), (Opt::Profile, "bert"), (Isolation, "mig:2g.10gb")],
+        &[(Opt::Power, "auto"), (Opt::Profile, "bert"), (Mem, "10G")],
+        &[(Opt::Power, "auto"), (Isolation, "none")],
         &[(Isolation, "tasks:none")],
         &[(Bandwidth, "insensitive"), (Opt::Wait, "25:60")],
         &[(Isolation, "mig:2g.10gb"), (Mem, "10Gi")],

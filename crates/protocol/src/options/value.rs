@@ -37,6 +37,8 @@ pub(super) enum Value {
     Place(PlannedStart),
     /// `--gpu-power`, watts
     Power(u16),
+    /// `--gpu-power=auto`
+    AutoPower,
 }
 
 /// Reads the text of an option; `read_file` reads a file as the submitting user.
@@ -77,6 +79,7 @@ pub(super) fn read(
             .ok_or_else(|| format!("is not a bandwidth with a time: {}", SetWait::EXPECTED)),
         Opt::Times => parse_times(text).map(Value::Times).map_err(|e| e.to_string()),
         Opt::Profile => job_profile(text).map(Value::Profile),
+        Opt::Power if text == "auto" => Ok(Value::AutoPower),
         Opt::Power => power(text).map(Value::Power),
         Opt::Place => PlannedStart::parse(text).map(Value::Place).ok_or_else(|| {
             "is not a place: expected a GPU's index and a first memory slice, such as 3@4".to_owned()
@@ -117,7 +120,7 @@ fn mem(text: &str) -> Result<u64, String> {
 fn power(text: &str) -> Result<u16, String> {
     let number = text.strip_suffix(['W', 'w']).unwrap_or(text);
     whole_number(number, MAX_CAP_W.into()).and_then(|n| u16::try_from(n).ok()).ok_or_else(|| {
-        format!("is not a power cap: expected whole watts, 1 to {MAX_CAP_W}, such as 200 or 200W")
+        format!("is not a power cap: expected whole watts, 1 to {MAX_CAP_W}, such as 200 or 200W, or auto")
     })
 }
 

@@ -1,12 +1,14 @@
 //! A job's request as a string.
 //!
 //! `v1 iso=mig:2g.10gb typed=1 mem=9537 inst=2 per-task=1 seats=4 threads=25 pattern=ring bw=sensitive gpus=3 policy=greedy wait=25:1200
-//! times=1g:60,2g:35 job-profile=bert place=3@4 cap=200`. A key that the job did not give is left out. An edge list is
+//! times=1g:60,2g:35 job-profile=bert place=3@4 cap=200`, or `cap=auto
+//! counters=a100-40gb:ncu:45123:…`. A key that the job did not give is left out. An edge list is
 //! `pattern=edges:0-1,1-2*0.5`, with a weight after `*` where it is not 1.
 
 use topology::{MAX_EDGES, MAX_RANK, Pattern, PatternEdge, Selection, parse_weight};
 
 use super::placement::MAX_CAP_W;
+use crate::counters::{AppCounters, MAX_COUNTERS};
 use crate::moldable::{PlannedStart, is_job_profile_name, parse_times};
 use crate::request::{Bandwidth, Isolation, MAX_INSTANCES, MAX_SEATS, Request};
 use crate::set_wait::SetWait;
@@ -14,6 +16,9 @@ use crate::strict::{WireError, bad, number, versioned};
 
 /// Name of the environment variable that holds the request.
 pub const REQUEST_ENV: &str = "TESSERA_REQUEST";
+
+/// Stands for a cap that follows from counters.
+const AUTO: &str = "auto";
 
 /// Writes a request; [`parse_request`] reads it back unchanged.
 #[must_use]
@@ -39,7 +44,10 @@ pub fn encode_request(request: &Request) -> String {
     field("times", (!times.is_empty()).then(|| times.join(",")));
     field("job-profile", request.job_profile.clone());
     field("place", request.place.map(|p| p.to_string()));
-    field("cap", request.cap_w.map(|w| w.to_string()));
+    let auto = request.auto_cap.then(|| AUTO.to_owned());
+    field("cap", request.cap_w.map(|w| w.to_string()).or(auto));
+    let counters: Vec<String> = request.counters.iter().map(ToString::to_string).collect();
+    field("counters", (!counters.is_empty()).then(|| counters.join(",")));
     out
 }
 
@@ -99,10 +107,20 @@ fn read_choice(request: &mut Request, key: &str, value: &str) -> Result<(), Wire
             Some(place) => request.place = Some(place),
             None => return bad("not GPU@START", value),
         },
+        "cap" if value == AUTO => request.auto_cap = true,
+        "counters" => request.counters = parse_counters(value)?,
         "cap" => request.cap_w = Some(number(value, 1, MAX_CAP_W.into())?),
         _ => return bad("unknown key", key),
     }
     Ok(())
+}
+
+fn parse_counters(value: &str) -> Result<Vec<AppCounters>, WireError> {
+    if value.split(',').count() > MAX_COUNTERS {
+        return bad("too many counters", value);
+    }
+    let one = |text: &str| AppCounters::parse(text).map_or_else(|| bad("not counters", text), Ok);
+    value.split(',').map(one).collect()
 }
 
 fn bandwidth_word(bandwidth: Bandwidth) -> &'static str {

@@ -1,6 +1,7 @@
 //! What an admin reads for each thing that can be wrong in a `tessera.toml`.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod budgets;
 mod hostile;
 mod nodes;
 mod sections;

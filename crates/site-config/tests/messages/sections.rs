@@ -201,6 +201,6 @@ fn power() {
                      ^~~  hint: did you mean any?
     tessera.toml:3:1: unknown key watts in [power]
     watts = 5
-    ^~~~~  hint: use one of shared_memory
+    ^~~~~  hint: use one of counters, shared_memory, alpha, guard, energy
     "#);
 }

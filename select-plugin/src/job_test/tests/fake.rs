@@ -23,6 +23,8 @@ pub(super) struct Fake {
     pub(super) lacks_cores: u64,
     pub(super) choices: Vec<ChosenView>,
     pub(super) ends: Vec<(JobId, i64)>,
+    /// Nodes on which an epilog is not over.
+    pub(super) completing: Vec<String>,
     /// Jobs that wait.
     pub(super) pending: Vec<JobId>,
     pub(super) start_time: i64,
@@ -92,6 +94,10 @@ impl Slurm for Fake {
 
     fn end_of(&self, job: JobId) -> i64 {
         self.ends.iter().find(|(id, _)| *id == job).map_or(0, |(_, end)| *end)
+    }
+
+    fn completes(&self, node: &str) -> bool {
+        self.completing.iter().any(|name| name == node)
     }
 
     fn is_pending(&self, job: JobId) -> bool {

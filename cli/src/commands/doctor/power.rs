@@ -1,0 +1,137 @@
+//! Power budgets, and whether the limits of this node's GPUs are those that the budgets count with.
+
+use gpu_node::{GpuPower, GpuPowerView, power_status};
+use node_state::{PowerBudget, PowerRange};
+use site_config::SiteConfig;
+
+use super::cluster::Slurm;
+use super::findings::Findings;
+use crate::commands::power::budgets::committed;
+use crate::local::Local;
+
+/// Whether more is committed in some budget than it allows; only those with one of these nodes.
+pub(super) fn budgets(slurm: &Slurm, names: &[&str], config: &SiteConfig, findings: &mut Findings) {
+    let ours = |budget: &&PowerBudget| budget.nodes.iter().any(|node| names.contains(&node.as_str()));
+    for budget in config.power_budgets.iter().filter(ours) {
+        let PowerBudget { name, watts, .. } = budget;
+        match committed(budget, &slurm.layouts) {
+            None => findings.bad(format!(
+                "power budget {name}: slurmctld does not show what its GPUs may draw: it works with another tessera.toml, or \
+                 leaves a node of it to Slurm"
+            )),
+            Some(sum) if sum > *watts => findings.bad(format!(
+                "power budget {name}: {sum} W are committed, {watts} W allowed: no job starts there until others end"
+            )),
+            Some(sum) => findings.group(format!("power budget {name}: {sum} of {watts} W are committed"), |_| {}),
+        }
+    }
+}
+
+/// Whether this node's GPUs take every cap that its power model was calibrated with.
+pub(super) fn model(local: &Local<'_>, findings: &mut Findings) {
+    let (name, Some(model)) = (&local.name, &local.spec.power.model) else { return };
+    let gpus = match power_status(&local.settings) {
+        Ok(gpus) => gpus,
+        Err(e) => return findings.bad(format!("{name}: {}", error_chain::with_causes(&e))),
+    };
+    findings.group(format!("{name}: its GPUs take the caps of its power model"), |f| {
+        for view in &gpus {
+            let Some((least, most)) = view.power.as_ref().ok().and_then(|power| power.range_mw) else { continue };
+            let takes = |watts: u32| (least..=most).contains(&(watts * 1000));
+            if let Some(cap) = model.caps().iter().find(|cap| !takes(cap.watts())) {
+                f.bad(format!(
+                    "{name}: GPU {}: takes limits of {} to {} W, its power model may choose {cap}: fit one to runs on this GPU",
+                    view.gpu,
+                    least / 1000,
+                    most / 1000
+                ));
+            }
+        }
+    });
+}
+
+/// Whether this node's GPUs can be limited as its budgets need it, and draw no more than these count.
+pub(super) fn limits(local: &Local<'_>, config: &SiteConfig, findings: &mut Findings) {
+    let name = &local.name;
+    let (true, Some(range)) = (config.in_power_budget(name), local.spec.power.range()) else { return };
+    let budgets = config.power_budgets.iter().filter(|budget| budget.nodes.contains(name));
+    let lowest = budgets.map(|budget| budget.floor(range.cap_w)).min().unwrap_or(range.cap_w);
+    match power_status(&local.settings) {
+        Err(e) => findings.bad(format!("{name}: {}", error_chain::with_causes(&e))),
+        Ok(gpus) => {
+            findings.group(format!("{name}: power limits are those that its budgets count with"), |f| {
+                gpus.iter().for_each(|gpu| of_gpu(name, gpu, (range, lowest), f));
+            })
+        }
+    }
+}
+
+fn of_gpu(node: &str, view: &GpuPowerView, (range, lowest): (PowerRange, u16), findings: &mut Findings) {
+    let PowerRange { cap_w, idle_w } = range;
+    let place = format!("{node}: GPU {}", view.gpu);
+    let GpuPower { found_mw, draw_mw, range_mw, .. } = match &view.power {
+        Ok(power) => power,
+        Err(why) => return findings.bad(format!("{place}: {why}")),
+    };
+    let watts = |mw: u32| f64::from(mw) / 1000.0;
+    if *found_mw > u32::from(cap_w) * 1000 {
+        findings.bad(format!(
+            "{place}: its power limit is {} W, cap_w = {cap_w} is less: a job whose limit is not set could draw more than its \
+             budget counts",
+            watts(*found_mw)
+        ));
+    }
+    if let Some((least, most)) = range_mw {
+        for watts_w in [lowest, cap_w] {
+            if !(*least..=*most).contains(&(u32::from(watts_w) * 1000)) {
+                findings.bad(format!(
+                    "{place}: takes limits of {} to {} W, a budget may ask for {watts_w} W: correct cap_w or floor_w",
+                    watts(*least),
+                    watts(*most)
+                ));
+            }
+        }
+    }
+    // What no journal knows may be anything: only a draw above the highest idle one is told.
+    if view.jobs.is_empty() && *draw_mw > u32::from(idle_w) * 1000 {
+        findings.bad(format!(
+            "{place}: draws {:.0} W without a job, idle_w = {idle_w}: raise idle_w, or see who uses it",
+            watts(*draw_mw)
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use geometry::JobId;
+    use gpu_node::NvmlIndex;
+
+    use super::*;
+
+    fn told(found_w: u32, draw_w: u32, jobs: &[u32], lowest: u16) -> String {
+        let power = GpuPower {
+            found_mw: found_w * 1000,
+            set_mw: found_w * 1000,
+            enforced_mw: found_w * 1000,
+            draw_mw: draw_w * 1000,
+            range_mw: Some((100_000, 300_000)),
+            counted_mj: None,
+        };
+        let jobs = jobs.iter().map(|job| (JobId(*job), None)).collect();
+        let view = GpuPowerView { gpu: NvmlIndex(3), power: Ok(power), jobs, used: Vec::new() };
+        let mut findings = Findings::default();
+        of_gpu("n1", &view, (PowerRange { cap_w: 250, idle_w: 50 }, lowest), &mut findings);
+        findings.list.into_iter().map(|(_, what)| what + "\n").collect()
+    }
+
+    #[test]
+    fn limits_must_be_those_that_budgets_count_with() {
+        assert_eq!(told(250, 40, &[], 100), "");
+        assert_eq!(told(200, 240, &[7], 100), "");
+        insta::assert_snapshot!(told(300, 60, &[], 90), @r"
+        n1: GPU 3: its power limit is 300 W, cap_w = 250 is less: a job whose limit is not set could draw more than its budget counts
+        n1: GPU 3: takes limits of 100 to 300 W, a budget may ask for 90 W: correct cap_w or floor_w
+        n1: GPU 3: draws 60 W without a job, idle_w = 50: raise idle_w, or see who uses it
+        ");
+    }
+}

@@ -5,6 +5,8 @@
 
 mod common;
 
+use std::time::Duration;
+
 use common::{LOOK_AND_STAY, builder, looked, with};
 use error_chain::with_causes;
 use lab::command::{PATIENCE, wait_for};
@@ -72,6 +74,8 @@ fn a_placement_does_not_outlive_the_configuration_it_was_made_under() {
     cluster.start(&Daemon::Slurmctld).unwrap();
     cluster.wait_ready(PATIENCE).unwrap();
     cluster.run(User::Root, "scontrol", &["requeue", &job.to_string()]).unwrap().ok().unwrap();
+    // slurmd refuses credentials of the second in which the job was requeued.
+    std::thread::sleep(Duration::from_secs(2));
     // Slurm holds a requeued job for two minutes unless it is told otherwise.
     wait_for("the job to run again", PATIENCE, || {
         let _ = cluster.run(User::Root, "scontrol", &["update", &format!("JobId={job}"), "StartTime=now"]);

@@ -32,6 +32,7 @@ fn with_the_broker_nothing_runs_out_leaks_or_starves() {
 
 #[test]
 fn without_the_broker_memory_runs_out() {
-    let (is_sound, counts) = run(&["--seed", "3", "--jobs", "60", "--kills", "6", "--no-broker"]);
+    let (is_sound, counts) =
+        run(&["--seed", "3", "--jobs", "80", "--kills", "6", "--beside", "40", "--no-broker"]);
     assert!(is_sound && counts["oom_driver"].as_u64().unwrap() > 0, "{counts}");
 }

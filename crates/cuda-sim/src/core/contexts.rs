@@ -20,7 +20,7 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// Those of [`Accounts::open`]; [`Code::InvalidDevice`].
+    /// Those of opening an account for the process; [`Code::InvalidDevice`].
     pub fn create_context(&self, ordinal: usize, flags: u32) -> Answer<u64> {
         self.new_context(&mut *self.lock()?, ordinal, flags)
     }

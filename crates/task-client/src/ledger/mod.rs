@@ -1,7 +1,7 @@
 //! What a process has allocated on its device, against what it was granted. Numbers only: no driver, no broker.
 //!
 //! The unit is a byte. The driver takes device memory in granules of 2 MiB: an allocation of 1 MiB or more has granules of its
-//! own, smaller ones share some (measured behaviour of CUDA 12; [`shared`] has the model). What the driver needs for itself,
+//! own, smaller ones share some (measured behaviour of CUDA 12; `shared.rs` has the model). What the driver needs for itself,
 //! such as a context, is not counted here: the broker sets `context_mib` aside for it.
 
 mod array;

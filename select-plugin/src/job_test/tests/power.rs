@@ -151,13 +151,12 @@ fn backfill_is_told_when_jobs_of_the_rack_leave_enough_power() {
 }
 
 #[test]
-fn jobs_that_nobody_caps_start_where_the_highest_limit_fits() {
+fn exclusive_jobs_start_where_the_highest_limit_fits() {
     let mut memory = racks();
     assert_eq!(start(&mut memory, &other(1, gpu("")), &["n1"]), Ok(vec![Some(250)]));
-    let uncapped = other(2, job("v1 iso=none", GresKind::Gpu, 1));
-    assert_eq!(uncapped.want(), None);
+    let none = other(2, job("v1 iso=none", GresKind::Gpu, 1));
     let out = |memory: &mut Memory, view: &JobView| left_out(memory, &Fake::with(&["n2", "m1"]), false, view);
-    assert_eq!(out(&mut memory, &uncapped), [0], "160 W more are free, and its GPU may draw 200 W more");
+    assert_eq!(out(&mut memory, &none), [0; 0], "Slurm's choice of GPUs may start at less, too");
     let exclusive = JobView { exclusive: true, ..other(3, gpu("")) };
     assert_eq!(out(&mut memory, &exclusive), [0]);
     let modest = JobView { exclusive: true, ..other(4, gpu(" cap=130")) };

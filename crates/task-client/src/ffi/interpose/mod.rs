@@ -1,6 +1,6 @@
 //! The driver's functions that stand before the driver's own where the library is preloaded.
 //!
-//! A program reaches them by linking, by `dlsym` ([`dlsym`]) and by `cuGetProcAddress` ([`init`]). Each asks [`enter`] whether
+//! A program reaches them by linking, by `dlsym` (`dlsym.rs`) and by `cuGetProcAddress` (`init.rs`). Each asks `enter` whether
 //! this process's allocations are counted; if not, or if the call comes from within another of them, it passes.
 
 mod arrays;

@@ -6,6 +6,7 @@ use crate::command::Run;
 use crate::deadline::{Backoff, Deadline};
 use crate::fault::Fault;
 use crate::gpu_ids::NvmlIndex;
+use crate::lock::ResetLock;
 use crate::nvml::{Code, Nvml, NvmlError};
 use crate::power;
 use crate::settings::{GpuSettings, Settings};
@@ -87,6 +88,7 @@ impl<'a> Driver<'a> {
         let record = power::record(nvml, gpu)?;
         let uuid = record.uuid.clone();
         let _power = power::before_reset(settings, nvml, &record, deadline)?;
+        let _reset = ResetLock::take(&settings.state_dir, gpu, deadline)?;
         self.nvml = None;
         let fill = |s: &String| s.replace("%i", &gpu.to_string()).replace("%u", &uuid);
         let mut words = self.settings.gpu_reset_command.iter().map(fill);

@@ -2,7 +2,7 @@
 //!
 //! Order: the node (shared, or exclusive for reconciliation), the job, GPUs ascending, MPS daemons by key, the GPUs' power
 //! limits ascending, the GPUs' device nodes. An epilog takes no GPU's lock, because a prolog may hold one for as long as the driver keeps it waiting. The
-//! kernel gives a lock back when its holder dies.
+//! kernel gives a lock back when its holder dies, and that of a GPU's reset when the reset command has ended as well.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -33,6 +33,36 @@ pub(crate) struct Locks {
     _held: Vec<OwnedFd>,
 }
 
+/// The lock of a GPU's reset, which the reset command shares: that command outlives a prolog that is killed, and nobody may
+/// work on the GPU or believe its MIG mode until it has ended. Given back when dropped, also where the command left a process
+/// of its own behind.
+#[must_use]
+pub(crate) struct ResetLock(OwnedFd);
+
+impl ResetLock {
+    /// Waits for an earlier reset of the GPU. What the caller starts while it has the lock has the lock too.
+    pub(crate) fn take(state_dir: &Path, gpu: NvmlIndex, deadline: &Deadline) -> Result<Self, LockError> {
+        let fd = exclusive(&open(state_dir)?, state_dir, &reset_name(gpu), deadline)?;
+        let path = state_dir.join("locks").join(reset_name(gpu));
+        rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::empty())
+            .map_err(own_dirs::io(&path, "share it with the reset command"))?;
+        Ok(Self(fd))
+    }
+}
+
+impl Drop for ResetLock {
+    fn drop(&mut self) {
+        // Fails only for what is no open file.
+        let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);
+    }
+}
+
+const RESET: &str = "reset-";
+
+fn reset_name(gpu: NvmlIndex) -> String {
+    format!("{RESET}{gpu}")
+}
+
 /// Job locks are shared by jobs with the same remainder, so that their files need not be removed.
 const JOB_LOCKS: u32 = 64;
 
@@ -55,6 +85,7 @@ impl Locks {
         gpus.dedup();
         for gpu in gpus {
             held.push(exclusive(&dir, state_dir, &format!("gpu-{gpu}"), deadline)?);
+            drop(exclusive(&dir, state_dir, &reset_name(gpu), deadline)?);
         }
         let mut daemons = daemons.to_vec();
         daemons.sort_unstable();
@@ -107,8 +138,21 @@ impl Locks {
     /// For work on everything.
     pub(crate) fn for_node(state_dir: &Path, deadline: &Deadline) -> Result<Self, LockError> {
         let dir = open(state_dir)?;
-        Ok(Self { _held: vec![exclusive(&dir, state_dir, "node", deadline)?] })
+        let node = exclusive(&dir, state_dir, "node", deadline)?;
+        for name in resets(&dir, state_dir)? {
+            drop(exclusive(&dir, state_dir, &name, deadline)?);
+        }
+        Ok(Self { _held: vec![node] })
     }
+}
+
+/// The locks of all GPUs that were ever reset here.
+fn resets(dir: &OwnedFd, base: &Path) -> Result<Vec<String>, LockError> {
+    let path = base.join("locks");
+    let failed = own_dirs::io(&path, "list it");
+    let entries = rustix::fs::Dir::read_from(dir).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let names = entries.map_err(failed)?.into_iter().map(|e| e.file_name().to_string_lossy().into_owned());
+    Ok(names.filter(|name| name.starts_with(RESET)).collect())
 }
 
 fn open(state_dir: &Path) -> Result<OwnedFd, LockError> {

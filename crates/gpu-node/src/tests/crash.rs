@@ -38,7 +38,13 @@ fn user(which: usize) -> u32 {
 #[ignore = "run by other tests"]
 fn act() {
     let Some(dir) = std::env::var_os(NODE_DIR) else { return };
-    let node = TestNode::open(Path::new(&dir));
+    let mut node = TestNode::open(Path::new(&dir));
+    if std::env::var_os("ACT_RESET_ORPHANED").is_some() {
+        let reset = node.settings.gpu_reset_command.join(" ");
+        let over = node.dir.join("reset-over").display().to_string();
+        let script = format!("rm -f {over}; kill -9 $PPID; sleep 0.5; {reset}; touch {over}");
+        node.settings.gpu_reset_command = vec!["/bin/sh".into(), "-c".into(), script];
+    }
     let which: usize = std::env::var("ACT_GRANT").unwrap().parse().unwrap();
     match std::env::var("ACT").unwrap().as_str() {
         "release" => node.release(7),
@@ -196,6 +202,35 @@ fn an_epilog_cleans_up_after_a_killed_prolog() {
             }
         }
         assert_eq!(node.inspect().entries, [neighbour]);
+    });
+}
+
+/// The reset command lives on when its prolog is killed: nobody may settle the GPU's mode before it has ended.
+#[test]
+fn a_killed_prologs_reset_is_waited_for() {
+    on_node("tests::crash::a_killed_prologs_reset_is_waited_for", |node| {
+        let neighbour = neighbour(node, 1);
+        let prolog_killed = || {
+            litter(node, 1);
+            let env = [("ACT", "realise"), ("ACT_GRANT", "1"), ("ACT_RESET_ORPHANED", "1")];
+            let status = rerun(ACT, &node.dir, &env).status;
+            assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9));
+        };
+        let over = || assert!(node.dir.join("reset-over").exists(), "the reset command still runs");
+        prolog_killed();
+        node.reconcile(&[2]);
+        over();
+        check(node, &neighbour, 1, "reconciled");
+        prolog_killed();
+        node.release(7);
+        over();
+        assert_eq!(node.disagreements(&[2]), Vec::<String>::new(), "released");
+        prolog_killed();
+        node.realise(7, user(1), grants()[1].1.clone()).unwrap();
+        over();
+        assert_eq!(node.disagreements(&[2, 7]), Vec::<String>::new(), "made again");
+        node.release(7);
+        check(node, &neighbour, 1, "in the end");
     });
 }
 

@@ -294,6 +294,11 @@ fn what_was_discovered_is_a_topology() {
         svg.contains("<title>0-3 NV1 25 GB/s</title>") && svg.contains("<title>0-4 NV2 50 GB/s</title>"),
         "{svg}"
     );
+    for part in
+        ["prefers-color-scheme: dark", ">50</text>", ">thick: 50 GB/s; thin: 25 GB/s; orange: the job</text>"]
+    {
+        assert!(svg.contains(part), "{part}: {svg}");
+    }
     assert_snapshot!(run(&["score", "--topology", "found.toml", "--gpus", "2"]), @r"
     GPUs          0 4
     order         0 4

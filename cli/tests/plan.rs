@@ -222,6 +222,42 @@ fn the_picture_shows_tasks_and_operations() {
     assert!(svg.contains(">train-a</text>") && svg.ends_with("</svg>\nexit 0"));
 }
 
+/// Left, top, right and bottom of the rectangles of a class.
+fn boxes(svg: &str, class: &str) -> Vec<[f64; 4]> {
+    let number = |rect: &str, name: &str| -> f64 {
+        let from = rect.split_once(&format!(" {name}=\"")).unwrap().1;
+        from.split_once('"').unwrap().0.parse().unwrap()
+    };
+    let rects = svg.split("<rect ").skip(1).map(|rest| format!(" {}", rest.split_once("/>").unwrap().0));
+    let of_class = rects.filter(|rect| rect.contains(&format!("class=\"{class}\"")));
+    let corners =
+        of_class.map(|r| [number(&r, "x"), number(&r, "y"), number(&r, "width"), number(&r, "height")]);
+    corners.map(|[x, y, w, h]| [x, y, x + w, y + h]).collect()
+}
+
+#[test]
+fn everything_in_the_picture_is_within_its_gpus_frame() {
+    for (gpu, tasks) in [("a100-40gb", 6), ("h100-80gb-sxm,2", 300)] {
+        let header = "name,1g,2g,3g,4g,7g".to_owned();
+        let rows = (0..tasks).map(|t| format!("t{t},{},{},,{},", 10 + t % 7, 8 + t % 5, 4 + t % 3));
+        let csv = [header].into_iter().chain(rows).collect::<Vec<_>>().join("\n");
+        let svg = run("batch.csv", &csv, &["--gpu", gpu, "--svg", "-"]);
+        let frames = boxes(&svg, "lane");
+        let inside = |b: &[f64; 4]| {
+            let within =
+                |f: &&[f64; 4]| f[0] <= b[0] + 0.01 && f[1] <= b[1] && b[2] <= f[2] + 1.6 && b[3] <= f[3];
+            frames.iter().any(|f| within(&f))
+        };
+        let drawn: Vec<[f64; 4]> =
+            ["task", "create", "destroy"].iter().flat_map(|c| boxes(&svg, c)).collect();
+        let legend = 2;
+        assert_eq!(drawn.iter().filter(|b| !inside(b)).count(), legend, "{gpu}: {svg}");
+        assert_eq!(boxes(&svg, "task").len(), tasks);
+        let page = boxes(&svg, "bg")[0];
+        assert!(frames.iter().all(|f| f[2] < page[2] && f[3] < page[3]), "{gpu}");
+    }
+}
+
 #[test]
 fn reconfiguration_times_may_be_given() {
     let text = run("batch.csv", NAMED, &["--gpu", "a100-40gb", "--times", "free"]);

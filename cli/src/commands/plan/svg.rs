@@ -11,7 +11,10 @@ use crate::render::svg::escape;
 
 const MARGIN: f64 = 16.0;
 const LABEL: f64 = 64.0;
-const WIDTH: f64 = 1000.0;
+/// Width of the time axis: of most plans, and of the longest.
+const WIDTH: std::ops::RangeInclusive<f64> = 1000.0..=12_000.0;
+/// Room that a task of average length has at least, up to the widest axis: a short name fits.
+const TASK: f64 = 64.0;
 const LANE: f64 = 30.0;
 const TITLE: f64 = 58.0;
 const AXIS: f64 = 34.0;
@@ -28,17 +31,19 @@ text { font: 12px system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-seri
 }";
 
 pub(super) fn picture(planned: &Planned<'_>) -> String {
-    let problem = &planned.answer.problem;
+    let scale = Scale::of(planned);
     let mut body = String::new();
     let mut y = MARGIN + TITLE;
     heading(&mut body, planned);
-    for gpu in 0..problem.gpus.len() {
-        let lanes = f64::from(planned.batch.model.placement_units);
-        gpu_lanes(&mut body, planned, gpu, y);
-        y += lanes * lane(planned) + 14.0;
+    for gpu in 0..planned.answer.problem.gpus.len() {
+        let gpu = Gpu { planned, scale, gpu, y };
+        gpu.lanes(&mut body);
+        gpu.operations(&mut body);
+        gpu.tasks(&mut body);
+        y += f64::from(planned.batch.model.placement_units) * lane(planned) + 14.0;
     }
-    axis(&mut body, planned, y);
-    let (width, height) = (2.0 * MARGIN + LABEL + WIDTH, y + AXIS);
+    axis(&mut body, scale, y);
+    let (width, height) = (2.0 * MARGIN + LABEL + scale.width, y + AXIS);
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height:.0}\" width=\"{width}\" \
          height=\"{height:.0}\" role=\"img\" aria-label=\"Plan\">\n<style>{STYLE}</style>\n\
@@ -46,6 +51,38 @@ pub(super) fn picture(planned: &Planned<'_>) -> String {
         width - 1.0,
         height - 1.0
     )
+}
+
+/// From times to the time axis.
+#[derive(Clone, Copy)]
+struct Scale {
+    /// Width of the axis, px.
+    width: f64,
+    /// What it spans, s.
+    whole: f64,
+}
+
+impl Scale {
+    /// Wide enough for the lane with most tasks.
+    fn of(planned: &Planned<'_>) -> Self {
+        let problem = &planned.answer.problem;
+        let units = planned.batch.model.placement_units;
+        let mut tasks = vec![vec![0_u32; usize::from(units)]; problem.gpus.len()];
+        for run in &planned.answer.schedule.runs {
+            let mask = problem.tree.nodes[run.node].mask;
+            for (_, count) in tasks[run.gpu].iter_mut().enumerate().filter(|(unit, _)| mask >> unit & 1 == 1)
+            {
+                *count += 1;
+            }
+        }
+        let most = tasks.into_iter().flatten().max().unwrap_or(0);
+        let width = (TASK * f64::from(most)).clamp(*WIDTH.start(), *WIDTH.end());
+        Self { width, whole: seconds(planned.makespan.max(1)) }
+    }
+
+    fn at(self, time: Micros) -> f64 {
+        MARGIN + LABEL + self.width * seconds(time) / self.whole
+    }
 }
 
 fn heading(body: &mut String, planned: &Planned<'_>) {
@@ -67,7 +104,7 @@ fn heading(body: &mut String, planned: &Planned<'_>) {
         escape(&title)
     );
     let _ = writeln!(body, "<text class=\"dim\" x=\"{MARGIN}\" y=\"{}\">{below}</text>", MARGIN + 34.0);
-    let x = MARGIN + LABEL + WIDTH;
+    let x = MARGIN + LABEL + WIDTH.start();
     for (class, what, right) in [("create", "create", 170.0), ("destroy", "destroy", 90.0)] {
         let y = MARGIN + 24.0;
         let _ = writeln!(
@@ -85,83 +122,112 @@ fn lane(planned: &Planned<'_>) -> f64 {
     if model.placement_units > 8 { LANE / 3.0 } else { LANE }
 }
 
-fn gpu_lanes(body: &mut String, planned: &Planned<'_>, gpu: usize, y: f64) {
-    let problem = &planned.answer.problem;
-    let (height, units) = (lane(planned), f64::from(planned.batch.model.placement_units));
-    let x = MARGIN + LABEL;
-    let _ = writeln!(body, "<text x=\"{MARGIN}\" y=\"{}\">GPU {gpu}</text>", y + 14.0);
-    for node in problem.tree.nodes.iter().filter(|n| n.children.is_empty()) {
-        let (top, tall) = (y + f64::from(node.start) * height, f64::from(node.mask.count_ones()) * height);
-        let _ = writeln!(
-            body,
-            "<rect class=\"lane\" x=\"{x}\" y=\"{top}\" width=\"{WIDTH}\" height=\"{tall}\"/>\
-             <text class=\"dim\" x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>",
-            x - 6.0,
-            top + tall / 2.0 + 4.0,
-            node.start
-        );
-    }
-    let box_of = |node: usize| {
-        let node = &problem.tree.nodes[node];
-        // Unit 7 of an eight-unit GPU has no compute slice of its own: drawn, but as part of what holds it.
-        let (top, tall) = (f64::from(node.start) * height, f64::from(node.mask.count_ones()) * height);
-        (y + top, tall.min(units * height - top))
-    };
-    for op in planned.answer.schedule.ops.iter().filter(|o| o.gpu == gpu) {
-        let class = if op.kind == OpKind::Create { "create" } else { "destroy" };
-        let (top, tall) = box_of(op.node);
-        let (from, to) = (at(planned, op.begin), at(planned, op.end));
-        let profile = &problem.tree.nodes[op.node].profile;
-        let _ = writeln!(
-            body,
-            "<g><title>{class} {profile}: {:.2} to {:.2} s</title>\
-             <rect class=\"{class}\" x=\"{from:.2}\" y=\"{top}\" width=\"{:.2}\" height=\"{tall}\"/></g>",
-            seconds(op.begin),
-            seconds(op.end),
-            // A reconfiguration of a long plan is thinner than a pixel, and would vanish.
-            (to - from).max(1.5)
-        );
-    }
-    for run in planned.answer.schedule.runs.iter().filter(|r| r.gpu == gpu) {
-        let (top, tall) = box_of(run.node);
-        let (from, to) = (at(planned, run.begin), at(planned, run.end));
-        let name = escape(&planned.name(run.task));
-        let profile = &problem.tree.nodes[run.node].profile;
-        let _ = writeln!(
-            body,
-            "<g><title>{name} on {profile}: {:.2} to {:.2} s</title>\
-             <rect class=\"task\" x=\"{from:.2}\" y=\"{}\" width=\"{:.2}\" height=\"{}\" rx=\"3\"/>",
-            seconds(run.begin),
-            seconds(run.end),
-            top + 1.0,
-            (to - from).max(0.5),
-            tall - 2.0
-        );
-        // About seven pixels a letter: a name that does not fit is in the tooltip only.
-        #[expect(clippy::cast_precision_loss, reason = "a name's length")]
-        if to - from > 7.0 * name.chars().count() as f64 + 6.0 && tall >= 14.0 {
-            let (x, y) = (f64::midpoint(from, to), top + tall / 2.0 + 4.0);
-            let _ = write!(
+/// A GPU's part of the picture, its top at `y`.
+struct Gpu<'a> {
+    planned: &'a Planned<'a>,
+    scale: Scale,
+    gpu: usize,
+    y: f64,
+}
+
+impl Gpu<'_> {
+    fn lanes(&self, body: &mut String) {
+        let (y, x, width, height) = (self.y, MARGIN + LABEL, self.scale.width, lane(self.planned));
+        let _ = writeln!(body, "<text x=\"{MARGIN}\" y=\"{}\">GPU {}</text>", y + 14.0, self.gpu);
+        // The last unit of an eight-unit GPU has memory and no compute slice: no lane of its own, but within the frame.
+        let whole = f64::from(self.planned.batch.model.placement_units) * height;
+        let _ =
+            writeln!(body, "<rect class=\"lane\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{whole}\"/>");
+        for node in self.planned.answer.problem.tree.nodes.iter().filter(|n| n.children.is_empty()) {
+            let (top, tall) =
+                (y + f64::from(node.start) * height, f64::from(node.mask.count_ones()) * height);
+            let _ = writeln!(
                 body,
-                "<text class=\"ink\" x=\"{x:.2}\" y=\"{y}\" text-anchor=\"middle\">{name}</text>"
+                "<rect class=\"lane\" x=\"{x}\" y=\"{top}\" width=\"{width}\" height=\"{tall}\"/>\
+                 <text class=\"dim\" x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>",
+                x - 6.0,
+                top + tall / 2.0 + 4.0,
+                node.start
             );
         }
-        let _ = writeln!(body, "</g>");
+    }
+
+    /// Top and height of an instance.
+    fn place(&self, node: usize) -> (f64, f64) {
+        let (node, height) = (&self.planned.answer.problem.tree.nodes[node], lane(self.planned));
+        (self.y + f64::from(node.start) * height, f64::from(node.mask.count_ones()) * height)
+    }
+
+    fn operations(&self, body: &mut String) {
+        let answer = &self.planned.answer;
+        for op in answer.schedule.ops.iter().filter(|o| o.gpu == self.gpu) {
+            let class = if op.kind == OpKind::Create { "create" } else { "destroy" };
+            let (top, tall) = self.place(op.node);
+            let (from, to) = (self.scale.at(op.begin), self.scale.at(op.end));
+            let profile = &answer.problem.tree.nodes[op.node].profile;
+            let _ = writeln!(
+                body,
+                "<g><title>{class} {profile}: {:.2} to {:.2} s</title>\
+                 <rect class=\"{class}\" x=\"{from:.2}\" y=\"{top}\" width=\"{:.2}\" height=\"{tall}\"/></g>",
+                seconds(op.begin),
+                seconds(op.end),
+                // A reconfiguration of a long plan is thinner than a pixel, and would vanish.
+                (to - from).max(1.5)
+            );
+        }
+    }
+
+    fn tasks(&self, body: &mut String) {
+        let answer = &self.planned.answer;
+        for run in answer.schedule.runs.iter().filter(|r| r.gpu == self.gpu) {
+            let (top, tall) = self.place(run.node);
+            let (from, to) = (self.scale.at(run.begin), self.scale.at(run.end));
+            let name = escape(&self.planned.name(run.task));
+            let profile = &answer.problem.tree.nodes[run.node].profile;
+            let _ = writeln!(
+                body,
+                "<g><title>{name} on {profile}: {:.2} to {:.2} s</title>\
+                 <rect class=\"task\" x=\"{from:.2}\" y=\"{}\" width=\"{:.2}\" height=\"{}\" rx=\"3\"/>",
+                seconds(run.begin),
+                seconds(run.end),
+                top + 1.0,
+                (to - from).max(0.5),
+                tall - 2.0
+            );
+            label(body, &name, (from, to - from), (top, tall));
+            let _ = writeln!(body, "</g>");
+        }
     }
 }
 
-fn at(planned: &Planned<'_>, time: Micros) -> f64 {
-    MARGIN + LABEL + WIDTH * seconds(time) / seconds(planned.makespan.max(1))
+/// A task's name in its box (left and width, top and height): along it, upwards in a narrow one, or in the tooltip alone.
+fn label(body: &mut String, name: &str, (left, wide): (f64, f64), (top, tall): (f64, f64)) {
+    // About seven pixels a letter.
+    #[expect(clippy::cast_precision_loss, reason = "a name's length")]
+    let long = 7.0 * name.chars().count() as f64 + 6.0;
+    let (x, y) = (left + wide / 2.0, top + tall / 2.0);
+    let turn = if wide > long && tall >= 14.0 {
+        ""
+    } else if tall > long && wide >= 14.0 {
+        &format!(" transform=\"rotate(-90 {x:.2} {y:.2})\"")
+    } else {
+        return;
+    };
+    let _ = write!(
+        body,
+        "<text class=\"ink\" x=\"{x:.2}\" y=\"{:.2}\" text-anchor=\"middle\"{turn}>{name}</text>",
+        y + 4.0
+    );
 }
 
 /// Ticks at 1, 2 or 5 times a power of ten seconds: five to twelve of them.
-fn axis(body: &mut String, planned: &Planned<'_>, y: f64) {
-    let whole = seconds(planned.makespan.max(1));
+fn axis(body: &mut String, scale: Scale, y: f64) {
+    let whole = scale.whole;
     let power = 10f64.powf((whole / 5.0).log10().floor());
     let step = [5.0, 2.0, 1.0].into_iter().map(|f| f * power).find(|s| whole / s >= 5.0).unwrap_or(power);
     let mut time = 0.0;
     while time <= whole {
-        let x = MARGIN + LABEL + WIDTH * time / whole;
+        let x = MARGIN + LABEL + scale.width * time / whole;
         let label = if step < 1.0 { format!("{time:.2}") } else { format!("{time:.0}") };
         let _ = writeln!(
             body,

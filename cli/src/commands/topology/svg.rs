@@ -15,9 +15,16 @@ const SIZE: f64 = 560.0;
 const TITLE: f64 = 36.0;
 const LEGEND: f64 = 30.0;
 
-const STYLE: &str = "line{stroke:#8a94a6;fill:none}.pcie{stroke-dasharray:2 5}.used{stroke:#c2410c}\
-    circle{fill:#e5e7eb;stroke:#475569;stroke-width:1.5}.chosen{fill:#fdba74}.busy{fill:#94a3b8}\
-    .legend{font-size:11px;fill:#475569}";
+/// The picture carries its own background, so that it reads on a light and a dark page.
+const STYLE: &str = "\
+.bg{fill:#fff;stroke:#d0d7de} text{fill:#1c2128} line{stroke:#8a94a6;fill:none} .pcie{stroke-dasharray:2 5}
+.used{stroke:#c2410c} circle{fill:#e5e7eb;stroke:#475569;stroke-width:1.5} .chosen{fill:#fdba74} .busy{fill:#94a3b8}
+.ink{fill:#14181d} .rate{font-size:11px;fill:#9a3412;paint-order:stroke;stroke:#fff;stroke-width:4px}
+.legend{font-size:11px;fill:#475569}
+@media (prefers-color-scheme: dark) {
+  .bg{fill:#0d1117;stroke:#3d444d} text{fill:#e6edf3} line{stroke:#6e7681} .used{stroke:#fb923c}
+  circle{stroke:#9198a1} .ink{fill:#14181d} .rate{fill:#fdba74;stroke:#0d1117} .legend{fill:#9198a1}
+}";
 
 struct Line {
     ends: (GpuIndex, GpuIndex),
@@ -30,8 +37,10 @@ pub(super) fn of(picture: &Picture<'_>) -> String {
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {SIZE} {}\" font-family=\"sans-serif\" \
          font-size=\"15\" text-anchor=\"middle\">\n<style>{STYLE}</style>\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n<text x=\"{}\" y=\"24\">{}</text>\n",
+         <rect class=\"bg\" x=\"0.5\" y=\"0.5\" width=\"{}\" height=\"{}\" rx=\"10\"/>\n<text x=\"{}\" y=\"24\">{}</text>\n",
         TITLE + SIZE + LEGEND,
+        SIZE - 1.0,
+        TITLE + SIZE + LEGEND - 1.0,
         SIZE / 2.0,
         escape(&title(picture)),
     );
@@ -40,11 +49,14 @@ pub(super) fn of(picture: &Picture<'_>) -> String {
     for line in unused.iter().chain(&used) {
         draw(picture, &mut out, line);
     }
+    for line in &used {
+        rate(picture, &mut out, line);
+    }
     for g in picture.graph.all().iter() {
         let (x, y) = place(picture, g);
         let _ = writeln!(
             out,
-            "<circle class=\"{}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"20\"/><text x=\"{x:.1}\" y=\"{:.1}\">{g}</text>",
+            "<circle class=\"{}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"20\"/><text class=\"ink\" x=\"{x:.1}\" y=\"{:.1}\">{g}</text>",
             picture.mark(g),
             y + 5.0
         );
@@ -67,15 +79,40 @@ fn title(picture: &Picture<'_>) -> String {
     format!("{name}: {} on {}{rate}", picture.args.pattern.name(), order.join(" "))
 }
 
+/// The bandwidth of each width of line on this node, and what the colours say.
 fn legend(picture: &Picture<'_>) -> String {
-    let mut text = "thick: two NVLink lanes or more, thin: one".to_owned();
+    let widths = [LinkClass::Double, LinkClass::Single, LinkClass::Pcie].map(|class| {
+        let name = match class {
+            LinkClass::Double => "thick",
+            LinkClass::Single => "thin",
+            LinkClass::Pcie => "dotted",
+        };
+        let of_class = |line: &Line| (line.link.class() == class).then(|| line.link.gbps());
+        let mut rates: Vec<f64> = lines(picture).iter().filter_map(of_class).collect();
+        rates.sort_by(f64::total_cmp);
+        match (rates.first(), rates.last()) {
+            (Some(least), Some(most)) if least < most => Some(format!("{name}: {least} to {most} GB/s")),
+            (Some(rate), _) => Some(format!("{name}: {rate} GB/s")),
+            _ => None,
+        }
+    });
+    let mut parts: Vec<String> = widths.into_iter().flatten().collect();
     if picture.chosen.is_some() {
-        text.push_str("; orange: the job (dotted: PCIe)");
+        parts.push("orange: the job".to_owned());
     }
     if !picture.args.busy.is_empty() {
-        text.push_str("; dark: busy");
+        parts.push("dark: busy".to_owned());
     }
-    text
+    parts.join("; ")
+}
+
+/// The bandwidth of a link that the job uses, a third of the way along it: links of a ring cross in their middles.
+fn rate(picture: &Picture<'_>, out: &mut String, line: &Line) {
+    let (a, b) = line.ends;
+    let ((x1, y1), (x2, y2)) = (place(picture, a), place(picture, b));
+    let (x, y) = (x1 + (x2 - x1) / 3.0, y1 + (y2 - y1) / 3.0);
+    let _ =
+        writeln!(out, "<text class=\"rate\" x=\"{x:.1}\" y=\"{:.1}\">{}</text>", y + 4.0, line.link.gbps());
 }
 
 /// NVLink, and what the job uses: PCIe joins all with all.

@@ -161,7 +161,11 @@ impl Run<'_> {
         if let Fault::CancelYoung(ms) = fault {
             self.cancel_young = Some(ms);
         }
-        self.wound = strike(&mut self.cluster, &fault)?;
+        let struck = strike(&mut self.cluster, &fault);
+        if struck.is_err() {
+            self.outcome.say(&format!("fault {number}: {fault}: the run ends here"))?;
+        }
+        self.wound = struck?;
         let met = if self.wound.met.is_empty() { String::new() } else { format!(": {}", self.wound.met) };
         self.outcome.say(&format!("fault {number}: {fault}{met}"))?;
         self.fault = Some(fault);

@@ -135,8 +135,10 @@ pub(super) fn mend(cluster: &mut Cluster, fault: &Fault, wound: &Wound) -> Resul
             set_clock(cluster, *node, 0)?;
             if node.is_none() && *seconds > 0 {
                 // docs/slurm-quirks.md, "A clock that is set back".
-                stop(cluster, &lab::Daemon::Slurmctld)?;
-                cluster.start(&lab::Daemon::Slurmctld)?;
+                for controller in [lab::Daemon::Backup, lab::Daemon::Slurmctld] {
+                    stop(cluster, &controller)?;
+                    cluster.start(&controller)?;
+                }
             }
         }
         _ => {}

@@ -9,7 +9,7 @@ use lab::artefacts::BUILT;
 use lab::command::run;
 use lab::paths::{target_dir, workspace};
 
-/// The seed's first faults kill an epilog and a step daemon, restart slurmctld, and lose a GPU.
+/// The seed's first faults drain a node, kill a step daemon, lose a node's GPUs, and kill slurmctld.
 const SEED: &str = "6";
 
 /// `cargo xtask test` has built it already.

@@ -7,10 +7,10 @@ use lab::command::run;
 use lab::{HarnessError, User};
 use serde_json::Value;
 
-use super::check::{Finding, Reality, broken_promise};
+use super::check::{Finding, Reality, broken_promise, failed_work};
 use super::run::Run;
 use super::seen::{Job, Seen, Task, name_of};
-use super::wounds::{may_fail_job, silences_driver};
+use super::wounds::{may_fail_job, silences_driver, spoils_work};
 use crate::command::TaskError;
 
 /// How much memory each process takes on its GPU.
@@ -59,7 +59,10 @@ impl Run<'_> {
             let Some(order) = self.orders.iter().find(|order| order.number == report.order) else { continue };
             let driver_is_ill = self.within(REPORT).any(|fault| silences_driver(fault, &report.node));
             let reality = Reality { gpus: self.devices.count(&report.node), driver_is_ill };
-            if let Some(finding) = broken_promise(&report, order.kind(), reality) {
+            let kind = order.kind();
+            let spoiled = self.recent().any(|fault| spoils_work(fault, &report.node));
+            let work = failed_work(&report, kind).filter(|_| !spoiled);
+            for finding in broken_promise(&report, kind, reality).into_iter().chain(work) {
                 self.violation(finding)?;
             }
         }
@@ -70,7 +73,8 @@ impl Run<'_> {
     pub(super) fn use_gpus(&mut self, tasks: &[Task]) -> Result<(), TaskError> {
         let fresh: Vec<&Task> = tasks
             .iter()
-            .filter(|task| task.is_script && !task.devices.is_empty())
+            // A job of GPU tasks runs programs that use the driver.
+            .filter(|task| task.is_script && !task.devices.is_empty() && !task.has_seats)
             .filter(|task| !self.on_gpus.contains(&(task.pid, task.since)))
             .collect();
         for node in self.cluster.nodes() {

@@ -8,8 +8,8 @@ use lab::process::Started;
 use lab::{Cluster, HarnessError};
 use rustix::process::Signal;
 
-use super::plan::{Pick, Work};
-use super::seen::scan;
+use super::plan::{Broker, Pick, Work};
+use super::seen::{BrokerProcess, Processes, journal, scan};
 use super::strike::Wound;
 
 /// How long a process to be killed is looked for.
@@ -28,7 +28,7 @@ fn kill(pid: i32) {
 
 /// A step daemon and its tasks. slurmctld takes the job for running until somebody cancels it.
 pub(super) fn kill_step(cluster: &Cluster, node: &str, pick: Pick) -> Wound {
-    let (tasks, _, mut steps) = scan(cluster);
+    let Processes { tasks, mut steps, .. } = scan(cluster);
     steps.retain(|step| step.node.as_deref() == Some(node));
     steps.sort_by_key(|step| (step.job, step.pid));
     let Some(step) = one_of(&steps, pick) else { return Wound::met("no step there") };
@@ -39,17 +39,36 @@ pub(super) fn kill_step(cluster: &Cluster, node: &str, pick: Pick) -> Wound {
     Wound { met: format!("job {}", step.job), cancel: vec![step.job], ..Wound::default() }
 }
 
-/// An MPS daemon. Its clients hang or fail, so their jobs are cancelled.
+/// An MPS daemon. Its clients hang or fail, so their jobs are cancelled; also those of GPU tasks, which may have more devices.
 pub(super) fn kill_mps(cluster: &Cluster, node: &str, pick: Pick) -> Wound {
-    let (tasks, mut daemons, _) = scan(cluster);
+    let Processes { tasks, mps: mut daemons, .. } = scan(cluster);
     daemons.retain(|daemon| daemon.node.as_deref() == Some(node));
     daemons.sort_by_key(|daemon| daemon.pid);
     let Some(daemon) = one_of(&daemons, pick) else { return Wound::met("no daemon there") };
     kill(daemon.pid);
     let clients = tasks.iter().filter(|task| task.mps.as_deref() == Some(&daemon.pipe_dir));
-    let mut cancel: Vec<u32> = clients.map(|task| task.job).collect();
+    let (entries, _) = journal(&cluster.layout().node(node));
+    let entries = entries.iter().filter(|entry| entry.pipe_dirs.contains(&daemon.pipe_dir));
+    let mut cancel: Vec<u32> = clients.map(|task| task.job).chain(entries.map(|entry| entry.job)).collect();
+    cancel.sort_unstable();
     cancel.dedup();
     Wound { met: format!("process {}, jobs {cancel:?}", daemon.pid), cancel, ..Wound::default() }
+}
+
+/// The broker of GPU tasks. Nobody's job fails by that.
+pub(super) fn kill_broker(cluster: &Cluster, node: &str, which: Broker) -> Wound {
+    let all = scan(cluster).brokers;
+    let here: Vec<&BrokerProcess> =
+        all.iter().filter(|broker| broker.node.as_deref() == Some(node)).collect();
+    let is_child = |broker: &BrokerProcess| here.iter().any(|other| other.pid == broker.parent);
+    let chosen = |broker: &&&BrokerProcess| match which {
+        Broker::Both => true,
+        Broker::Child => is_child(broker) || here.len() == 1,
+        Broker::Parent => !is_child(broker) && here.len() > 1,
+    };
+    let pids: Vec<i32> = here.iter().filter(chosen).map(|broker| broker.pid).collect();
+    pids.iter().for_each(|pid| kill(*pid));
+    Wound::met(if pids.is_empty() { "no broker there".to_owned() } else { format!("processes {pids:?}") })
 }
 
 /// Waits for a process of this kind to be at work, and kills it.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use lab::Cluster;
 
 use super::Chaos;
-use super::check::{Devices, Finding, Patience, disagreements, two_owners};
+use super::check::{Devices, Finding, Patience, crowded, disagreements, two_owners};
 use super::outcome::{Outcome, print};
 use super::plan::{Event, Fault, Order, Plan};
 use super::seen::report::Reports;
@@ -176,8 +176,9 @@ impl Run<'_> {
         // What was written while the fault was in force is read while it is.
         self.promises()?;
         if let Some(fault) = &self.fault {
-            mend(&mut self.cluster, fault, &self.wound)?;
+            let note = mend(&mut self.cluster, fault, &self.wound)?;
             self.past.push((fault.clone(), Mended::now()));
+            note.into_iter().try_for_each(|what| self.outcome.stock(what))?;
         }
         self.daemon_is_ours = false;
         self.answers(true)
@@ -199,9 +200,15 @@ impl Run<'_> {
 
     /// What must hold at every moment.
     fn sample(&mut self) -> Result<(), TaskError> {
-        let (tasks, ..) = scan(&self.cluster);
+        let tasks = scan(&self.cluster).tasks;
         self.use_gpus(&tasks)?;
-        for finding in two_owners(&tasks, &self.devices) {
+        let memory = |order: u32| {
+            let order = self.orders.iter().find(|known| known.number == order)?;
+            order.kind().promise.part_gb()
+        };
+        let mut found = two_owners(&tasks, &self.devices);
+        found.extend(crowded(&tasks, &self.devices, memory));
+        for finding in found {
             self.violation(finding)?;
         }
         self.cluster.reap();

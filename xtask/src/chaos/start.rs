@@ -7,11 +7,15 @@ use std::process::Command;
 use lab::Cluster;
 use lab::command::{Done, run};
 use lab::config::Templates;
+use lab::paths::workspace;
 
 use super::Chaos;
-use super::seen::report::{LOOK, SCRIPT};
+use super::seen::report::{HOLD, LOOK, SCRIPT};
 use crate::cluster::{absolute, guardian};
 use crate::command::{TaskError, at};
+
+/// The program with GPU tasks of `cargo xtask chaos-tasks`.
+const CHURN: &str = include_str!("../chaos_tasks/churn.c");
 
 /// The driver takes half of the real one's time: prologs and epilogs are long enough to be met.
 const TIME_SCALE: f64 = 0.5;
@@ -23,6 +27,8 @@ const STATE_KIB: u32 = 2048;
 pub(super) fn start(chaos: &Chaos) -> Result<Cluster, TaskError> {
     let mut templates = Templates::shipped()?;
     templates.time_scale = TIME_SCALE;
+    // Jobs of GPU tasks are refused without this section.
+    templates.tessera = templates.tessera.replace("\n[mps]\n", "\n[tasks]\n\n[mps]\n");
     templates.slurm = templates.slurm.replace("Debug=verbose", "Debug=debug");
     let mut builder = Cluster::builder()
         .templates(templates)
@@ -39,10 +45,24 @@ pub(super) fn start(chaos: &Chaos) -> Result<Cluster, TaskError> {
     let script = cluster.layout().jobs().join("chaos.sh");
     at(&script, fs::write(&script, format!("#!/bin/sh{SCRIPT}")))?;
     at(&script, fs::set_permissions(&script, PermissionsExt::from_mode(0o755)))?;
-    let source = cluster.layout().jobs().join("look.c");
-    at(&source, fs::write(&source, LOOK))?;
-    let mut cc = Command::new("cc");
-    cc.arg("-o").args([cluster.layout().jobs().join("look"), source]);
-    run(&mut cc).and_then(Done::ok)?;
+    build(&cluster, "look", LOOK, &[])?;
+    build(&cluster, "hold", HOLD, &["libcuda.so.1"])?;
+    build(&cluster, "churn", CHURN, &["libcuda.so.1", "libtessera_task.so"])?;
     Ok(cluster)
+}
+
+/// Compiles one of the jobs' programs beside their script, with libraries of the cluster.
+fn build(cluster: &Cluster, name: &str, text: &str, libraries: &[&str]) -> Result<(), TaskError> {
+    let source = cluster.layout().jobs().join(format!("{name}.c"));
+    at(&source, fs::write(&source, text))?;
+    let mut cc = Command::new("cc");
+    cc.arg("-o").args([cluster.layout().jobs().join(name), source]);
+    cc.args(["crates/cuda-sim/include", "contrib/case-pass/include"].map(|dir| {
+        let mut option = std::ffi::OsString::from("-I");
+        option.push(workspace().join(dir));
+        option
+    }));
+    cc.args(libraries.iter().map(|library| cluster.layout().at("lib").join(library)));
+    run(&mut cc).and_then(Done::ok)?;
+    Ok(())
 }

@@ -7,12 +7,15 @@ use lab::command::{PATIENCE, run, wait_for};
 use lab::process::Started;
 use lab::{Cluster, HarnessError, User};
 
-use super::kill::{kill_mps, kill_step, kill_work, one_of};
+use super::kill::{kill_broker, kill_mps, kill_step, kill_work, one_of};
 use super::plan::{Daemon, Driver, Fault, File, JobState, Node, Pick};
 use super::wounds::OUR_REASON;
 
 /// How long slurmctld may take to answer, a takeover included.
 const ANSWER: Duration = Duration::from_secs(120);
+
+/// How long a second slurmctld may take to give up control: 24.11's takes 29 s (docs/slurm-quirks.md, "A second slurmctld").
+const GIVE_UP: Duration = Duration::from_secs(75);
 
 /// What has to be set right, and what is said of the fault.
 #[derive(Debug, Default)]
@@ -88,6 +91,7 @@ pub(super) fn strike(cluster: &mut Cluster, fault: &Fault) -> Result<Wound, Harn
         Fault::KillStep(node, pick) => kill_step(cluster, node.name(), *pick),
         Fault::KillWork(node, work) => Wound::met(kill_work(cluster, node.name(), *work)?),
         Fault::KillMps(node, pick) => kill_mps(cluster, node.name(), *pick),
+        Fault::KillBroker(node, which) => kill_broker(cluster, node.name(), *which),
         Fault::Reconfigure(file) => {
             change_file(cluster, *file)?;
             let done = cluster.run(User::Root, "scontrol", &["reconfigure"])?;
@@ -114,14 +118,17 @@ pub(super) fn strike(cluster: &mut Cluster, fault: &Fault) -> Result<Wound, Harn
     })
 }
 
-/// Sets right what a fault broke. Jobs that lost something they need are cancelled.
-pub(super) fn mend(cluster: &mut Cluster, fault: &Fault, wound: &Wound) -> Result<(), HarnessError> {
+/// Sets right what a fault broke. Jobs that lost something they need are cancelled. The answer is what Slurm did by itself
+/// meanwhile, if it is worth a note.
+pub(super) fn mend(
+    cluster: &mut Cluster,
+    fault: &Fault,
+    wound: &Wound,
+) -> Result<Option<&'static str>, HarnessError> {
+    let mut note = None;
     match fault {
         Fault::Kill(what) | Fault::Restart(what) => cluster.start(&daemon(*what))?,
-        Fault::Takeover { .. } => {
-            cluster.start(&lab::Daemon::Slurmctld)?;
-            relieve_backup(cluster)?;
-        }
+        Fault::Takeover { .. } => note = give_back_control(cluster)?,
         Fault::Drain(node) | Fault::Down(node) => resume(cluster, node.name())?,
         Fault::Driver(node, ..) => cluster.fault(node.name(), &["clear"])?,
         Fault::DiskFull(node) => drop(fs::remove_file(filler(cluster, node.name()))),
@@ -154,7 +161,7 @@ pub(super) fn mend(cluster: &mut Cluster, fault: &Fault, wound: &Wound) -> Resul
     for job in &wound.release {
         cluster.run(User::Root, "scontrol", &["release", &job.to_string()])?;
     }
-    Ok(())
+    Ok(note)
 }
 
 /// Sets the clock of one node, or of all and of the controllers.
@@ -176,19 +183,25 @@ fn stop(cluster: &mut Cluster, daemon: &lab::Daemon) -> Result<&'static str, Har
     Ok("SIGTERM did not end it: killed, see its stacks beside the logs")
 }
 
-/// A second slurmctld sometimes says that it gives up control, and hangs (docs/slurm-quirks.md, "A second slurmctld"). What it
-/// is doing is written down, and it is started again.
-fn relieve_backup(cluster: &mut Cluster) -> Result<(), HarnessError> {
-    answers(cluster)?;
-    let log = fs::read(cluster.layout().log("slurmctld-backup")).unwrap_or_default();
-    let log = String::from_utf8_lossy(&log);
-    let after = log.rfind("Performing RPC: REQUEST_CONTROL").map_or("", |at| &log[at..]);
-    if after.contains("backup not completely done relinquishing control") {
+/// Starts the first slurmctld, which asks the second one to give up control. If that one hangs (docs/slurm-quirks.md, "A second
+/// slurmctld"), what it is doing is written down, and it is started again.
+fn give_back_control(cluster: &mut Cluster) -> Result<Option<&'static str>, HarnessError> {
+    let log = cluster.layout().log("slurmctld-backup");
+    let before = fs::read(&log).unwrap_or_default().len();
+    cluster.start(&lab::Daemon::Slurmctld)?;
+    let given = wait_for("the second slurmctld to give up control", GIVE_UP, || {
+        let text = fs::read(&log).unwrap_or_default();
+        let text = String::from_utf8_lossy(text.get(before..).unwrap_or_default()).into_owned();
+        if text.contains("slurmctld running in background mode") { Ok(()) } else { Err(text) }
+    });
+    let mut note = None;
+    if given.is_err() && cluster.process(&lab::Daemon::Backup).is_some() {
         stack(cluster, &lab::Daemon::Backup);
         cluster.kill9(&lab::Daemon::Backup)?;
         cluster.start(&lab::Daemon::Backup)?;
+        note = Some("a second slurmctld did not give up control: killed, see its stacks beside the logs");
     }
-    Ok(())
+    Ok(note)
 }
 
 /// Waits until the second slurmctld is in charge.

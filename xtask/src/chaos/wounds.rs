@@ -89,6 +89,15 @@ pub(super) fn may_fail_job(fault: &Fault, nodes: &[String]) -> bool {
     }
 }
 
+/// Whether GPU tasks on this node may fail, or ask for what they do not get. That their broker was killed is no reason.
+pub(super) fn spoils_work(fault: &Fault, node: &str) -> bool {
+    match fault {
+        Fault::Driver(_, _, Driver::Slow) => false,
+        Fault::Driver(at, ..) | Fault::KillMps(at, _) | Fault::KillStep(at, _) => at.name() == node,
+        _ => false,
+    }
+}
+
 /// What sbatch says of a job that no nodes could ever serve.
 const IMPOSSIBLE: &str = "Requested node configuration is not available";
 
@@ -105,12 +114,13 @@ pub(super) fn may_refuse(fault: &Fault, words: &str) -> bool {
     }
 }
 
-/// Whether Slurm may afterwards take jobs for running that are over, until somebody tells it.
+/// Whether Slurm may afterwards take jobs for running that are over, until somebody tells it. On 24.11 a first slurmctld that comes
+/// back reads what the second one has saved before that one has saved the last (docs/slurm-quirks.md, "A second slurmctld").
 pub(super) fn leaves_phantoms(fault: &Fault) -> bool {
     matches!(
         fault,
         Fault::Kill(Daemon::Slurmctld | Daemon::Slurmd(_))
-            | Fault::Takeover { killed: true }
+            | Fault::Takeover { .. }
             | Fault::KillStep(..)
             | Fault::KillWork(..)
     )
@@ -119,6 +129,7 @@ pub(super) fn leaves_phantoms(fault: &Fault) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chaos::plan::Pick;
 
     #[test]
     fn a_fault_excuses_failures_on_its_own_node_only() {
@@ -129,6 +140,14 @@ mod tests {
         assert!(may_fail_job(&Fault::Kill(Daemon::Slurmctld), &on("n2")));
         assert!(!may_fail_job(&Fault::Driver(Node(1), None, Driver::Slow), &on("n2")));
         assert!(!may_fail_job(&Fault::Clock(None, 60), &on("n2")));
+    }
+
+    #[test]
+    fn gpu_tasks_outlive_their_broker() {
+        let both = Fault::KillBroker(Node(0), crate::chaos::plan::Broker::Both);
+        assert!(!spoils_work(&both, "n1") && !may_fail_job(&both, &["n1".to_owned()]));
+        assert!(spoils_work(&Fault::KillMps(Node(0), Pick(0)), "n1"));
+        assert!(!spoils_work(&Fault::KillMps(Node(0), Pick(0)), "n2"));
     }
 
     #[test]

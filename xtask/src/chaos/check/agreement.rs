@@ -18,6 +18,7 @@ pub(in crate::chaos) fn disagreements(seen: &Seen, devices: &Devices) -> Vec<Fin
         found.extend(layout(seen, node, &tasks, devices));
         found.extend(access(node, &tasks, devices));
         found.extend(daemons(seen, node, &tasks));
+        found.extend(broker(node));
         found.extend(strangers(node, &tasks, devices));
     }
     for task in &seen.tasks {
@@ -114,7 +115,7 @@ fn layout(seen: &Seen, node: &Node, tasks: &[&Task], devices: &Devices) -> Vec<F
 
 fn find<'a>(node: &'a Node, uuid: &str) -> Option<(&'a Gpu, Option<&'a Instance>)> {
     node.gpus.iter().find_map(|gpu| {
-        let instance = gpu.instances.iter().find(|instance| instance.uuid.as_deref() == Some(uuid));
+        let instance = gpu.instances.iter().find(|instance| instance.has(uuid));
         (gpu.uuid == uuid || instance.is_some()).then_some((gpu, instance))
     })
 }
@@ -141,25 +142,34 @@ fn access(node: &Node, tasks: &[&Task], devices: &Devices) -> Vec<Finding> {
             let seen = format!("{:?}, but users {users:?} have something there", gpu.access);
             found.push(Finding::new("device node", format!("{}: GPU {}", node.name, gpu.index), seen));
         }
-        found.extend(gpu.instances.iter().filter_map(|instance| capabilities(node, gpu, instance, tasks)));
+        found.extend(gpu.instances.iter().flat_map(|instance| capabilities(node, gpu, instance, tasks)));
     }
     found
 }
 
-/// The capability nodes of an instance: its user's, or closed.
-fn capabilities(node: &Node, gpu: &Gpu, instance: &Instance, tasks: &[&Task]) -> Option<Finding> {
-    let subject =
-        format!("{}: GPU {}, instance {} ({})", node.name, gpu.index, instance.id, instance.profile);
-    let Some(uuid) = &instance.uuid else {
-        return Some(Finding::new("half-made instance", subject, "it has no compute instance"));
+/// The capability nodes of an instance and of the compute instances in it: their user's, or closed.
+fn capabilities(node: &Node, gpu: &Gpu, instance: &Instance, tasks: &[&Task]) -> Vec<Finding> {
+    let name = format!("{}: GPU {}, instance {} ({})", node.name, gpu.index, instance.id, instance.profile);
+    if instance.parts.is_empty() {
+        return vec![Finding::new("half-made instance", name, "it has no compute instance")];
+    }
+    let users = |uuid: &String| -> BTreeSet<u32> {
+        let of_tasks = tasks.iter().filter(|task| task.devices.contains(uuid)).map(|task| task.uid);
+        let journalled =
+            node.journal.iter().filter(|entry| entry.phase == "ready" && entry.instances.contains(uuid));
+        of_tasks.chain(journalled.map(|entry| entry.uid)).collect()
     };
-    let of_tasks = tasks.iter().filter(|task| task.devices.contains(uuid)).map(|task| task.uid);
-    let journalled =
-        node.journal.iter().filter(|entry| entry.phase == "ready" && entry.instances.contains(uuid));
-    let users: BTreeSet<u32> = of_tasks.chain(journalled.map(|entry| entry.uid)).collect();
-    let uid = users.first().copied().unwrap_or(0);
-    let wrong = instance.access.iter().find(|access| **access != Access { uid, mode: 0o400 })?;
-    Some(Finding::new("capability node", subject, format!("{wrong:?}, but users {users:?} have it")))
+    let all: BTreeSet<u32> = instance.parts.iter().flat_map(|part| users(&part.uuid)).collect();
+    let parts = instance.parts.iter().map(|part| (part.access, users(&part.uuid), part.id.to_string()));
+    parts
+        .chain([(instance.access, all, "own".to_owned())])
+        .filter_map(|(access, users, which)| {
+            let uid = users.first().copied().unwrap_or(0);
+            let right = users.len() < 2 && access == Access { uid, mode: 0o400 };
+            let seen = || format!("{which}: {access:?}, but users {users:?} have it");
+            (!right).then(|| Finding::new("capability node", format!("{name}, {which}"), seen()))
+        })
+        .collect()
 }
 
 /// Every MPS daemon has a job, every share a daemon, every step daemon a job.
@@ -167,7 +177,7 @@ fn daemons(seen: &Seen, node: &Node, tasks: &[&Task]) -> Vec<Finding> {
     let mut found = Vec::new();
     for daemon in &node.mps {
         let of_task = tasks.iter().any(|task| task.mps.as_deref() == Some(&daemon.pipe_dir));
-        let of_job = node.journal.iter().any(|entry| entry.pipe_dir.as_deref() == Some(&daemon.pipe_dir));
+        let of_job = node.journal.iter().any(|entry| entry.pipe_dirs.contains(&daemon.pipe_dir));
         if !of_task && !of_job {
             found.push(Finding::new(
                 "daemon without a job",
@@ -203,6 +213,19 @@ fn daemons(seen: &Seen, node: &Node, tasks: &[&Task]) -> Vec<Finding> {
         }
     }
     found
+}
+
+/// A broker runs where jobs have seats, and nowhere else. One whose parent was killed serves on.
+fn broker(node: &Node) -> Option<Finding> {
+    let seats = node.journal.iter().filter(|entry| entry.has_seats && entry.phase == "ready").count();
+    let pids: Vec<i32> = node.brokers.iter().map(|broker| broker.pid).collect();
+    let wrong = match (seats, pids.len()) {
+        (0, 0) | (1.., 1 | 2) => return None,
+        (0, _) => "broker without a job",
+        (_, 0) => "seats without a broker",
+        _ => "broker twice",
+    };
+    Some(Finding::new(wrong, node.name.clone(), format!("{seats} jobs with seats, processes {pids:?}")))
 }
 
 /// Every process on a GPU is of a job that has something there.

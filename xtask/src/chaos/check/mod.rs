@@ -14,9 +14,9 @@ mod tests;
 use std::fmt;
 
 pub(super) use agreement::disagreements;
-pub(super) use owners::{Devices, two_owners};
+pub(super) use owners::{Devices, crowded, two_owners};
 pub(super) use patience::Patience;
-pub(super) use promise::{Reality, broken_promise};
+pub(super) use promise::{Reality, broken_promise, failed_work};
 pub(super) use rest::leftovers;
 
 /// Something that breaks a rule.

@@ -1,15 +1,18 @@
-//! No slice is used by two jobs at a time.
+//! No slice is used by two jobs at a time, and no GPU instance by two users.
 
 use std::collections::BTreeMap;
 
 use super::Finding;
-use crate::chaos::seen::{Seen, Task};
+use super::promise::nominal_gb;
+use crate::chaos::seen::{Instance, Seen, Task};
 
 /// Names of devices: which GPU an instance is on, and which GPU a number means.
 #[derive(Debug, Default)]
 pub(in crate::chaos) struct Devices {
     /// GPU of each MIG device that was ever seen.
     parents: BTreeMap<String, String>,
+    /// The GPU instance that each MIG device was in when it was last seen: GPU, id and profile.
+    homes: BTreeMap<String, (String, u32, String)>,
     /// UUID of each GPU, by node and index.
     numbers: BTreeMap<(String, u32), String>,
 }
@@ -20,8 +23,13 @@ impl Devices {
         for node in &seen.nodes {
             for gpu in &node.gpus {
                 self.numbers.insert((node.name.clone(), gpu.index), gpu.uuid.clone());
-                for uuid in gpu.instances.iter().filter_map(|instance| instance.uuid.as_ref()) {
+                let parts = |of: &Instance| of.parts.iter().map(|part| part.uuid.clone()).collect::<Vec<_>>();
+                for (instance, uuid) in
+                    gpu.instances.iter().flat_map(|i| parts(i).into_iter().map(move |u| (i, u)))
+                {
+                    let home = (gpu.uuid.clone(), instance.id, instance.profile.clone());
                     self.parents.insert(uuid.clone(), gpu.uuid.clone());
+                    self.homes.insert(uuid, home);
                 }
             }
         }
@@ -46,6 +54,11 @@ impl Devices {
     fn overlap(&self, a: &str, b: &str) -> bool {
         a == b || self.gpu(a) == b || a == self.gpu(b)
     }
+
+    /// Whether both are in one GPU instance.
+    fn together(&self, a: &str, b: &str) -> bool {
+        self.homes.get(a).is_some_and(|home| self.homes.get(b) == Some(home))
+    }
 }
 
 /// Whether both lived at one time. A task that ended while `/proc` was read, before the other began, did not.
@@ -53,23 +66,28 @@ fn lived_together(a: &Task, b: &Task) -> bool {
     a.since < b.seen && b.since < a.seen
 }
 
-/// Pairs of tasks of different jobs that lived at one time with a device in common, even if one has ended since. Jobs of one
-/// user may share one through MPS.
+/// Whether two jobs may use one device: those of one user, either by shares under one daemon, or by seats.
+fn may_share(a: &Task, b: &Task) -> bool {
+    a.uid == b.uid && a.has_seats == b.has_seats && a.mps.is_some() && (a.has_seats || a.mps == b.mps)
+}
+
+/// Pairs of tasks of different jobs that lived at one time with a device in common, even if one has ended since. Compute
+/// instances of two users in one GPU instance count as one device.
 pub(in crate::chaos) fn two_owners(tasks: &[Task], devices: &Devices) -> Vec<Finding> {
     let mut found = Vec::new();
     for (at, a) in tasks.iter().enumerate() {
         for b in &tasks[at + 1..] {
             // A job id alone does not tell: a slurmctld that was killed gives one twice.
             let same_job = (a.job, a.order) == (b.job, b.order);
-            let share = a.mps.is_some() && a.mps == b.mps && a.uid == b.uid;
-            if same_job || share || a.node != b.node || !lived_together(a, b) {
+            if same_job || may_share(a, b) || a.node != b.node || !lived_together(a, b) {
                 continue;
             }
             let uuids = |task: &Task| -> Vec<String> {
                 task.devices.iter().map(|name| devices.uuid(&task.node, name)).collect()
             };
             let (of_a, of_b) = (uuids(a), uuids(b));
-            let common = of_a.iter().find(|x| of_b.iter().any(|y| devices.overlap(x, y)));
+            let mixed = |x: &str, y: &str| a.uid != b.uid && devices.together(x, y);
+            let common = of_a.iter().find(|x| of_b.iter().any(|y| devices.overlap(x, y) || mixed(x, y)));
             if let Some(device) = common {
                 let (low, high) = if a.job <= b.job { (a, b) } else { (b, a) };
                 let subject = format!("jobs {} and {} on {}", low.job, high.job, a.node);
@@ -79,6 +97,38 @@ pub(in crate::chaos) fn two_owners(tasks: &[Task], devices: &Devices) -> Vec<Fin
                 let seen = format!("both use {device}: {}; {}", say(low), say(high));
                 found.push(Finding::new("two owners", subject, seen));
             }
+        }
+    }
+    found.sort();
+    found.dedup_by(|a, b| a.subject == b.subject);
+    found
+}
+
+/// GPU instances whose jobs have together stated more memory, in GB, than there is. `stated` is what an order's job states for
+/// its compute instance.
+pub(in crate::chaos) fn crowded(
+    tasks: &[Task],
+    devices: &Devices,
+    stated: impl Fn(u32) -> Option<u32>,
+) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (at, a) in tasks.iter().enumerate() {
+        let Some(home) = a.devices.first().and_then(|uuid| devices.homes.get(uuid)) else { continue };
+        // Those that lived when this one was seen: each job once.
+        let beside = tasks[at..].iter().filter(|b| b.node == a.node && lived_together(a, b));
+        let beside =
+            beside.filter(|b| b.devices.first().and_then(|uuid| devices.homes.get(uuid)) == Some(home));
+        let jobs: BTreeMap<(u32, Option<u32>), u32> =
+            beside.filter_map(|b| Some(((b.job, b.order), stated(b.order?)?))).collect();
+        let (sum, room) = (jobs.values().sum::<u32>(), nominal_gb(&home.2));
+        if room.is_some_and(|room| sum > room) {
+            let subject = format!("instance {} of {} on {}", home.1, home.0, a.node);
+            let jobs: Vec<u32> = jobs.into_keys().map(|(job, _)| job).collect();
+            found.push(Finding::new(
+                "too much memory",
+                subject,
+                format!("jobs {jobs:?} have stated {sum} GB"),
+            ));
         }
     }
     found.sort();

@@ -50,6 +50,10 @@ fn wrong(report: &Report, promise: Promise, reality: Reality) -> Option<String> 
             let sizes = || report.devices.iter().find_map(|name| wrong_size(report, name, size, reality));
             count(wanted, "instances").or(shared).or_else(sizes)
         }
+        Promise::Part(profile, _) => wrong(report, Promise::Instances(1, Size::Profile(profile)), reality),
+        Promise::Seats { preloaded } => {
+            count(1, "device to begin with").or_else(|| wrong_seats(report, preloaded))
+        }
         Promise::Share { mem_mib, threads } => count(1, "device").or_else(|| {
             let limits = (report.mem_mib, report.threads);
             let ok = report.mps.is_some()
@@ -75,6 +79,38 @@ fn wrong_size(report: &Report, name: &str, size: Size, reality: Reality) -> Opti
     (!ok).then(|| format!("promised {size:?}, got {profile}"))
 }
 
+/// What is wrong with a job of GPU tasks: where it asks for them, and with what.
+fn wrong_seats(report: &Report, preloaded: bool) -> Option<String> {
+    let own = format!("/run/tasks/{}.sock", report.job);
+    let has_library = report.preload.as_ref().is_some_and(|all| all.contains("libtessera_task.so"));
+    if !report.socket.as_ref().is_some_and(|socket| socket.ends_with(&own)) {
+        return Some("promised seats, got no socket of its own".to_owned());
+    }
+    if report.mps.is_none() {
+        return Some("promised seats, got no MPS daemon".to_owned());
+    }
+    (has_library != preloaded)
+        .then(|| "the library is preloaded, or is not, against what was promised".to_owned())
+}
+
+/// What went wrong with a job's GPU tasks. A program that was told to end, or was killed with its job, has not failed.
+pub(in crate::chaos) fn failed_work(report: &Report, kind: &Kind) -> Option<Finding> {
+    const KILLED: [i32; 2] = [137, 143];
+    let (status, words) = report.work.as_ref().filter(|(status, _)| !KILLED.contains(status))?;
+    let promise = if report.task == "batch" { Some(kind.promise) } else { kind.step };
+    let well = match promise {
+        Some(Promise::Seats { preloaded: true }) => words.starts_with("had "),
+        // Its process id, allocations that ran out of memory, refused growth, and other refusals.
+        Some(Promise::Seats { preloaded: false }) => {
+            let counts: Vec<u64> = words.split(' ').filter_map(|word| word.parse().ok()).collect();
+            matches!(counts.as_slice(), [_, 0, _, 0])
+        }
+        _ => false,
+    };
+    let subject = format!("job {} (order {}, {})", report.job, report.order, kind.name);
+    (*status != 0 || !well).then(|| Finding::new("GPU tasks failed", subject, report.to_string()))
+}
+
 /// Whether an instance, a share or a GPU has this much memory. Every simulated GPU has 40 GB or more.
 fn at_least(report: &Report, gb: u32, reality: Reality) -> Option<String> {
     if report.mps.is_some() {
@@ -88,7 +124,7 @@ fn at_least(report: &Report, gb: u32, reality: Reality) -> Option<String> {
 }
 
 /// The memory in a profile's name, which is never more than what the instance has.
-fn nominal_gb(profile: &str) -> Option<u32> {
+pub(super) fn nominal_gb(profile: &str) -> Option<u32> {
     profile.split_once('.')?.1.split("gb").next()?.parse().ok()
 }
 

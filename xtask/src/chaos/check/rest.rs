@@ -30,6 +30,9 @@ fn of_node(node: &Node) -> Vec<Finding> {
     for daemon in &node.mps {
         add("left daemon", format!("process {}", daemon.pid), format!("{daemon:?}"));
     }
+    for broker in &node.brokers {
+        add("left daemon", format!("broker {}", broker.pid), format!("{broker:?}"));
+    }
     for step in &node.steps {
         add("left daemon", format!("slurmstepd {}", step.pid), format!("of job {}", step.job));
     }

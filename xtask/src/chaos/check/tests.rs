@@ -4,7 +4,8 @@ use super::*;
 use crate::chaos::plan::{KINDS, Kind};
 use crate::chaos::seen::report::{Moment, Report};
 use crate::chaos::seen::{
-    Access, Gpu, Holder, Instance, Job, JournalEntry, MpsDaemon, Node, Place, Seen, StepDaemon, Task,
+    Access, BrokerProcess, Gpu, Holder, Instance, Job, JournalEntry, MpsDaemon, Node, Part, Place, Seen,
+    StepDaemon, Task,
 };
 
 const ALICE: u32 = 1001;
@@ -23,8 +24,8 @@ fn healthy() -> Seen {
         id,
         profile: "1g.5gb".to_owned(),
         start: id,
-        uuid: Some(uuid.to_owned()),
-        access: vec![access(uid, 0o400); 2],
+        parts: vec![Part { id: 0, uuid: uuid.to_owned(), access: access(uid, 0o400) }],
+        access: access(uid, 0o400),
     };
     let mut first = gpu(0, ALICE);
     first.processes = vec![101];
@@ -40,7 +41,8 @@ fn healthy() -> Seen {
         phase: "ready".to_owned(),
         gpus: vec![gpu.to_owned()],
         instances: instances.iter().map(|uuid| (*uuid).to_owned()).collect(),
-        pipe_dir: None,
+        pipe_dirs: Vec::new(),
+        has_seats: false,
     };
     let job = |id, uid| Job {
         id,
@@ -61,6 +63,7 @@ fn healthy() -> Seen {
         devices: vec![device.to_owned()],
         is_script: true,
         mps: None,
+        has_seats: false,
     };
     let share = Task { mps: Some("/pipe".to_owned()), ..task(3, BOB, "GPU-2") };
     let node = Node {
@@ -77,9 +80,10 @@ fn healthy() -> Seen {
         journal: vec![
             entry(1, ALICE, "GPU-0", &["MIG-a"]),
             entry(2, BOB, "GPU-1", &[]),
-            JournalEntry { pipe_dir: Some("/pipe".to_owned()), ..entry(3, BOB, "GPU-2", &[]) },
+            JournalEntry { pipe_dirs: vec!["/pipe".to_owned()], ..entry(3, BOB, "GPU-2", &[]) },
         ],
         journal_rest: Vec::new(),
+        brokers: Vec::new(),
         mps: vec![MpsDaemon { pid: 50, uid: BOB, node: Some("n1".to_owned()), pipe_dir: "/pipe".to_owned() }],
         steps: vec![StepDaemon { pid: 60, job: 1, node: Some("n1".to_owned()) }],
     };
@@ -172,8 +176,8 @@ fn each_disagreement_is_found() {
         ("device not in the driver", |seen| drop(seen.nodes[0].gpus[0].instances.remove(0))),
         ("device node", |seen| seen.nodes[0].gpus[3].access.uid = ALICE),
         ("device node", |seen| seen.nodes[0].gpus[0].access = Access { uid: 0, mode: 0o666 }),
-        ("capability node", |seen| seen.nodes[0].gpus[0].instances[1].access[0].mode = 0o444),
-        ("half-made instance", |seen| seen.nodes[0].gpus[0].instances[1].uuid = None),
+        ("capability node", |seen| seen.nodes[0].gpus[0].instances[1].access.mode = 0o444),
+        ("half-made instance", |seen| seen.nodes[0].gpus[0].instances[1].parts.clear()),
         ("daemon without a job", |seen| {
             seen.tasks.truncate(2);
             seen.nodes[0].journal.truncate(2);
@@ -188,6 +192,98 @@ fn each_disagreement_is_found() {
     }
     let step = broken(|seen| seen.nodes[0].steps[0].job = 99);
     assert_eq!(step, ["daemon without a job"]);
+}
+
+/// Jobs 1 of Alice and 4 of `uid` have a compute instance each in one GPU instance of 40 GB.
+fn parts(uid: u32) -> Seen {
+    let mut seen = healthy();
+    let instance = &mut seen.nodes[0].gpus[0].instances[0];
+    instance.profile = "7g.40gb".to_owned();
+    let access = Access { uid, mode: 0o400 };
+    instance.parts.push(Part { id: 1, uuid: "MIG-d".to_owned(), access });
+    seen.nodes[0].layout[0] =
+        Place { gpu: 0, instance: Some(("7g.40gb".to_owned(), 4)), holder: Holder::Shared(vec![1, 4]) };
+    let entry =
+        JournalEntry { job: 4, uid, instances: vec!["MIG-d".to_owned()], ..seen.nodes[0].journal[0].clone() };
+    seen.nodes[0].journal.push(entry);
+    seen.jobs.push(Job { id: 4, order: Some(4), uid, ..seen.jobs[0].clone() });
+    let task = Task {
+        pid: 104,
+        job: 4,
+        order: Some(4),
+        uid,
+        devices: vec!["MIG-d".to_owned()],
+        ..seen.tasks[0].clone()
+    };
+    seen.tasks.push(task);
+    seen
+}
+
+fn rules(seen: &Seen) -> Vec<&'static str> {
+    let devices = devices(seen);
+    let mut found = disagreements(seen, &devices);
+    found.extend(two_owners(&seen.tasks, &devices));
+    found.into_iter().map(|finding| finding.rule).collect()
+}
+
+#[test]
+fn one_users_jobs_may_be_in_one_gpu_instance() {
+    assert_eq!(rules(&parts(ALICE)), Vec::<&str>::new());
+    let two_users = rules(&parts(BOB));
+    assert!(two_users.contains(&"two owners"), "{two_users:?}");
+    let mut open = parts(ALICE);
+    open.nodes[0].gpus[0].instances[0].parts[1].access.uid = BOB;
+    assert_eq!(rules(&open), ["capability node"]);
+}
+
+#[test]
+fn no_more_memory_is_stated_than_there_is() {
+    let seen = parts(ALICE);
+    let devices = devices(&seen);
+    let found = |first, second| {
+        let stated = move |order| match order {
+            1 => Some(first),
+            4 => Some(second),
+            _ => None,
+        };
+        crowded(&seen.tasks, &devices, stated).len()
+    };
+    assert_eq!(found(20, 20), 0);
+    assert_eq!(found(20, 25), 1);
+}
+
+#[test]
+fn seats_are_shared_by_one_users_jobs_and_need_a_broker() {
+    let seated = |uid| {
+        let mut seen = healthy();
+        seen.nodes[0].journal[2].has_seats = true;
+        seen.tasks[2].has_seats = true;
+        let other = Task { pid: 109, uid, mps: Some("/pipe/b".to_owned()), ..seen.tasks[2].clone() };
+        seen.tasks.push(Task { job: 9, order: Some(9), ..other });
+        seen
+    };
+    let owners = |seen: &Seen| two_owners(&seen.tasks, &devices(seen)).len();
+    assert_eq!((owners(&seated(BOB)), owners(&seated(ALICE))), (0, 1));
+    let mut mixed = seated(BOB);
+    mixed.tasks[3].has_seats = false;
+    assert_eq!(owners(&mixed), 1, "a share beside seats");
+
+    let mut seen = seated(BOB);
+    seen.tasks.truncate(3);
+    let broker = |pid| BrokerProcess { pid, parent: 1, node: Some("n1".to_owned()) };
+    for (pids, expected) in [
+        (&[][..], &["seats without a broker"][..]),
+        (&[7, 8], &[]),
+        (&[7], &[]),
+        (&[7, 8, 9], &["broker twice"]),
+    ] {
+        seen.nodes[0].brokers = pids.iter().map(|pid| broker(*pid)).collect();
+        assert_eq!(rules(&seen), expected, "{pids:?}");
+    }
+    let mut idle = healthy();
+    idle.nodes[0].brokers.push(broker(7));
+    assert_eq!(rules(&idle), ["broker without a job"]);
+    assert!(leftovers(&idle).iter().any(|finding| finding.subject == "n1: broker 7"));
 }
 
 #[test]
@@ -262,6 +358,38 @@ fn a_share_has_exactly_its_limits() {
     assert!(is_broken("one whole GPU", &share(Some(2862), Some(25))));
     assert!(is_broken("auto of 10 GB", &share(Some(2862), Some(25))));
     assert!(!is_broken("auto of 10 GB", &share(Some(9537), Some(25))));
+}
+
+#[test]
+fn compute_instances_and_seats_are_what_was_promised() {
+    assert!(!is_broken("mig:4c.7g.40gb", &report(&["MIG-a"], Some("4c.7g.40gb"))));
+    assert!(is_broken("mig:4c.7g.40gb", &report(&["MIG-a"], Some("7g.40gb"))), "all of the GPU instance");
+    let seats = Report {
+        job: 17,
+        mps: Some("/pipe".to_owned()),
+        socket: Some("/n1/run/tasks/17.sock".to_owned()),
+        preload: Some("/lib/libtessera_task.so".to_owned()),
+        ..report(&["GPU-a"], None)
+    };
+    assert!(!is_broken("tasks of 3 GB", &seats));
+    assert!(is_broken("tasks:probes", &seats), "a library that was not asked for");
+    assert!(is_broken("tasks of 3 GB", &Report { job: 18, ..seats.clone() }), "another job's socket");
+    assert!(is_broken("tasks of 3 GB", &Report { mps: None, ..seats.clone() }));
+    assert!(is_broken("tasks of 3 GB", &Report { preload: None, ..seats.clone() }));
+    assert!(is_broken("one whole GPU", &seats));
+
+    let ended = |name: &str, status, words: &str| {
+        let report = Report { work: Some((status, words.to_owned())), ..seats.clone() };
+        failed_work(&report, kind(name)).is_some()
+    };
+    assert!(!ended("tasks of 3 GB", 0, "had 2432 MiB on 00"));
+    assert!(ended("tasks of 3 GB", 1, "cuMemAlloc of what it was promised: 2"));
+    assert!(!ended("tasks of 3 GB", 143, ""), "it was told to end");
+    assert!(ended("tasks of 3 GB", 139, ""));
+    assert!(!ended("tasks:probes", 0, "4711 0 3 0"), "growth may be refused");
+    assert!(ended("tasks:probes", 0, "4711 1 0 0"), "memory ran out");
+    assert!(ended("tasks:probes", 0, "4711 0 0 1"), "another refusal");
+    assert!(failed_work(&seats, kind("tasks:probes")).is_none(), "nothing has run yet");
 }
 
 #[test]

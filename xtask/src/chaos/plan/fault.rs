@@ -17,7 +17,7 @@ impl Node {
 pub(in crate::chaos) struct Pick(pub(in crate::chaos) u32);
 
 /// The names of all faults, for `--without`.
-pub(in crate::chaos) const NAMES: [&str; 32] = [
+pub(in crate::chaos) const NAMES: [&str; 33] = [
     "cancel",
     "cancel-young",
     "cancel-all",
@@ -37,6 +37,7 @@ pub(in crate::chaos) const NAMES: [&str; 32] = [
     "kill-epilog",
     "kill-reconcile",
     "kill-mps",
+    "kill-broker",
     "reconfigure",
     "changed-file",
     "broken-file",
@@ -83,6 +84,8 @@ pub(in crate::chaos) enum Fault {
     KillWork(Node, Work),
     /// An MPS daemon is killed, and the jobs that use it are cancelled.
     KillMps(Node, Pick),
+    /// The broker of GPU tasks is killed.
+    KillBroker(Node, Broker),
     /// slurmctld reads its configuration again.
     Reconfigure(File),
     /// The driver of one GPU, or of all, misbehaves.
@@ -106,6 +109,14 @@ pub(in crate::chaos) enum JobState {
 pub(in crate::chaos) enum Daemon {
     Slurmctld,
     Slurmd(Node),
+}
+
+/// Which of the two processes of the broker: its child does the work, and its parent starts another child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::chaos) enum Broker {
+    Child,
+    Parent,
+    Both,
 }
 
 /// A short-lived process of Tessera on a node.
@@ -173,6 +184,7 @@ impl Fault {
             Self::KillWork(_, Work::Epilog) => "kill-epilog",
             Self::KillWork(_, Work::Reconciliation) => "kill-reconcile",
             Self::KillMps(..) => "kill-mps",
+            Self::KillBroker(..) => "kill-broker",
             Self::Reconfigure(File::Same) => "reconfigure",
             Self::Reconfigure(File::Changed) => "changed-file",
             Self::Reconfigure(File::Broken) => "broken-file",
@@ -199,6 +211,7 @@ impl fmt::Display for Fault {
             Self::KillStep(node, pick) | Self::KillMps(node, pick) => {
                 write!(f, " on {} (pick {})", node.name(), pick.0)
             }
+            Self::KillBroker(node, which) => write!(f, " on {} ({which:?})", node.name()),
             Self::Kill(Daemon::Slurmd(node)) | Self::Restart(Daemon::Slurmd(node)) => {
                 write!(f, " on {}", node.name())
             }

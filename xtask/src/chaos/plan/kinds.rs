@@ -20,6 +20,11 @@ pub(in crate::chaos) enum Promise {
     Nothing,
     /// So many MIG instances.
     Instances(usize, Size),
+    /// A compute instance of this profile, in a GPU instance that one user's jobs may share, and what its job says of its
+    /// memory there, in GB.
+    Part(&'static str, u32),
+    /// Seats among devices that GPU tasks share; whether the library is preloaded.
+    Seats { preloaded: bool },
     /// A share of one device under MPS, with these limits.
     Share { mem_mib: u64, threads: Option<u32> },
     /// So many whole GPUs.
@@ -28,6 +33,16 @@ pub(in crate::chaos) enum Promise {
     Everything,
     /// An instance, a share or a GPU with at least this much memory, in GB.
     Memory(u32),
+}
+
+impl Promise {
+    /// The memory that a job states for its compute instance, in GB.
+    pub(in crate::chaos) fn part_gb(self) -> Option<u32> {
+        match self {
+            Self::Part(_, gb) => Some(gb),
+            _ => None,
+        }
+    }
 }
 
 /// What an instance must be.
@@ -58,12 +73,21 @@ const fn one(profile: &'static str) -> Promise {
     Promise::Instances(1, Size::Profile(profile))
 }
 
+/// A compute instance, by the profile that it is called after.
+const fn part(profile: &'static str, options: &'static [&'static str], gb: u32) -> Kind {
+    let profile_alone = profile.split_at("mig:".len()).1;
+    kind(profile, options, Promise::Part(profile_alone, gb))
+}
+
+const UNMODIFIED: Promise = Promise::Seats { preloaded: true };
+const PROBED: Promise = Promise::Seats { preloaded: false };
+
 /// 3 GB are 2862 MiB, rounded up; 10 GB are 9537.
 const SHARE_3G: Promise = Promise::Share { mem_mib: 2862, threads: Some(25) };
 const SHARE_10G: Promise = Promise::Share { mem_mib: 9537, threads: Some(50) };
 
 /// Every kind of job that a user can submit.
-pub(in crate::chaos) const KINDS: [Kind; 31] = [
+pub(in crate::chaos) const KINDS: [Kind; 39] = [
     kind("mig:1g.5gb", &["--gpu-isolation=mig:1g.5gb"], one("1g.5gb")),
     kind("mig:2g.10gb", &["--gpu-isolation=mig:2g.10gb"], one("2g.10gb")),
     kind("mig:3g.20gb", &["--gpu-isolation=mig:3g.20gb"], one("3g.20gb")),
@@ -96,6 +120,20 @@ pub(in crate::chaos) const KINDS: [Kind; 31] = [
         one("1g.10gb"),
         one("1g.10gb"),
     ),
+    part("mig:4c.7g.40gb", &["--gpu-isolation=mig:4c.7g.40gb", "--gpu-mem=20G"], 20),
+    // No room beside a 4c.7g.40gb: 45 GB.
+    part("mig:3c.7g.40gb", &["--gpu-isolation=mig:3c.7g.40gb", "--gpu-mem=25G"], 25),
+    part("mig:2c.7g.80gb", &["--gpu-isolation=mig:2c.7g.80gb", "--gpu-mem=20G"], 20),
+    part("mig:1c.3g.20gb", &["--gpu-isolation=mig:1c.3g.20gb", "--gpu-mem=5G"], 5),
+    kind("tasks of 3 GB", &["--gpu-isolation=tasks", "--gpu-mem=3G"], UNMODIFIED),
+    stepped(
+        "tasks of 2 GB, two seats",
+        &["-N1", "-n2", "--gpu-isolation=tasks", "--gpu-mem=2G"],
+        UNMODIFIED,
+        UNMODIFIED,
+    ),
+    kind("tasks:probes", &["--gpu-isolation=tasks:probes"], PROBED),
+    stepped("tasks:probes on two nodes", &["-N2", "--gpu-isolation=tasks:probes"], PROBED, PROBED),
     kind("mps of 3 GB", &["--gpu-isolation=mps", "--gpu-mem=3G", "--gpu-threads=25"], SHARE_3G),
     kind("mps of 10 GB", &["--gpu-isolation=mps", "--gpu-mem=10G", "--gpu-threads=50"], SHARE_10G),
     stepped(

@@ -11,7 +11,7 @@ mod kinds;
 use std::collections::VecDeque;
 
 use dice::Dice;
-pub(super) use fault::{Daemon, Driver, Fault, File, JobState, Node, Pick, Work};
+pub(super) use fault::{Broker, Daemon, Driver, Fault, File, JobState, Node, Pick, Work};
 pub(super) use kinds::{KINDS, Kind, Promise, Size};
 
 /// A job to be submitted.
@@ -172,7 +172,7 @@ fn clock(dice: &mut Dice, sign: i64) -> Fault {
 }
 
 /// One of each kind; those that hit slurmctld and slurmd come twice as often.
-const FAULTS: [fn(&mut Dice) -> Fault; 35] = [
+const FAULTS: [fn(&mut Dice) -> Fault; 36] = [
     |d| Fault::Cancel(JobState::Pending, pick(d)),
     |d| Fault::Cancel(JobState::Running, pick(d)),
     |d| Fault::Cancel(JobState::Completing, pick(d)),
@@ -196,6 +196,7 @@ const FAULTS: [fn(&mut Dice) -> Fault; 35] = [
     |d| Fault::KillWork(node(d), Work::Epilog),
     |d| Fault::KillWork(node(d), Work::Reconciliation),
     |d| Fault::KillMps(node(d), pick(d)),
+    |d| Fault::KillBroker(node(d), d.one_of([Broker::Child, Broker::Parent, Broker::Both])),
     |_| Fault::Reconfigure(File::Same),
     |_| Fault::Reconfigure(File::Changed),
     |_| Fault::Reconfigure(File::Broken),

@@ -8,7 +8,7 @@ use std::process::Command;
 use lab::command::run;
 use lab::{Cluster, HarnessError};
 
-use super::{Access, Gpu, Instance};
+use super::{Access, Gpu, Instance, Part};
 
 /// The GPUs of a node with their instances.
 pub(super) fn gpus(cluster: &Cluster, node: &str) -> Result<Vec<Gpu>, HarnessError> {
@@ -32,9 +32,14 @@ pub(super) fn gpus(cluster: &Cluster, node: &str) -> Result<Vec<Gpu>, HarnessErr
         let detail = details.iter().find(|detail| detail.uuid == gpu.uuid);
         gpu.processes = detail.map(|detail| detail.processes.clone()).unwrap_or_default();
         for instance in &mut gpu.instances {
-            let device = detail.and_then(|d| d.devices.iter().position(|id| *id == instance.id));
-            instance.uuid = device.and_then(|at| uuids.get(at).cloned());
-            instance.access = caps(&root, gpu.index, instance.id);
+            let devices = detail.map(|d| d.devices.as_slice()).unwrap_or_default();
+            instance.parts = parts(instance.id, devices, uuids);
+            let dir =
+                root.join(format!("proc/driver/nvidia/capabilities/gpu{}/mig/gi{}", gpu.index, instance.id));
+            instance.access = cap(&root, &dir);
+            for part in &mut instance.parts {
+                part.access = cap(&root, &dir.join(format!("ci{}", part.id)));
+            }
         }
     }
     Ok(all.into_iter().map(|(gpu, _)| gpu).collect())
@@ -78,8 +83,8 @@ fn instances(text: &str) -> Vec<(u32, Instance)> {
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Detail {
     uuid: String,
-    /// The GPU instance of each MIG device, in their order.
-    devices: Vec<u32>,
+    /// GPU instance and compute instance of each MIG device, in their order.
+    devices: Vec<(u32, u32)>,
     processes: Vec<u32>,
 }
 
@@ -99,7 +104,11 @@ fn details(xml: &str) -> Vec<Detail> {
         }
         next.processes.extend(value("pid").and_then(|pid| pid.parse::<u32>().ok()));
         if in_device {
-            next.devices.extend(value("gpu_instance_id").and_then(|id| id.parse::<u32>().ok()));
+            let number = |tag| value(tag).and_then(|id| id.parse::<u32>().ok());
+            next.devices.extend(number("gpu_instance_id").map(|gpu_instance| (gpu_instance, 0)));
+            if let (Some(id), Some(last)) = (number("compute_instance_id"), next.devices.last_mut()) {
+                last.1 = id;
+            }
         }
     }
     all
@@ -110,17 +119,18 @@ fn access(path: &Path) -> Access {
     fs::metadata(path).map(|meta| Access { uid: meta.uid(), mode: meta.mode() & 0o777 }).unwrap_or_default()
 }
 
-/// The capability nodes of a GPU instance and of its compute instances.
-fn caps(root: &Path, gpu: u32, instance: u32) -> Vec<Access> {
-    let dir = root.join(format!("proc/driver/nvidia/capabilities/gpu{gpu}/mig/gi{instance}"));
-    let minor = |file: &Path| {
-        let text = fs::read_to_string(file).ok()?;
-        text.lines().find_map(|line| line.strip_prefix("DeviceFileMinor: ")?.trim().parse::<u32>().ok())
-    };
-    let below = fs::read_dir(&dir).into_iter().flatten().flatten().map(|entry| entry.path().join("access"));
-    let files = below.chain([dir.join("access")]);
-    let node = |minor: u32| root.join(format!("dev/nvidia-caps/nvidia-cap{minor}"));
-    files.filter_map(|file| minor(&file)).map(|minor| access(&node(minor))).collect()
+/// The capability node that belongs to a directory below `capabilities`.
+fn cap(root: &Path, dir: &Path) -> Access {
+    let text = fs::read_to_string(dir.join("access")).unwrap_or_default();
+    let minor =
+        text.lines().find_map(|line| line.strip_prefix("DeviceFileMinor: ")?.trim().parse::<u32>().ok());
+    minor.map(|minor| access(&root.join(format!("dev/nvidia-caps/nvidia-cap{minor}")))).unwrap_or_default()
+}
+
+/// The compute instances of a GPU instance, by the MIG devices of the GPU.
+fn parts(instance: u32, devices: &[(u32, u32)], uuids: &[String]) -> Vec<Part> {
+    let own = devices.iter().zip(uuids).filter(|((gpu_instance, _), _)| *gpu_instance == instance);
+    own.map(|((_, id), uuid)| Part { id: *id, uuid: uuid.clone(), access: Access::default() }).collect()
 }
 
 #[cfg(test)]
@@ -144,9 +154,14 @@ mod tests {
         assert_eq!((found.len(), instance.profile.as_str()), (1, "1g.5gb"));
 
         let xml = "<gpu id=\"0\">\n<mig_device>\n<index>0</index>\n<gpu_instance_id>7</gpu_instance_id>\n\
-                   </mig_device>\n<uuid>GPU-a</uuid>\n<process_info>\n<gpu_instance_id>7</gpu_instance_id>\n\
+                   <compute_instance_id>2</compute_instance_id>\n</mig_device>\n<uuid>GPU-a</uuid>\n<process_info>\n<gpu_instance_id>7</gpu_instance_id>\n\
                    <pid>42</pid>\n</process_info>\n</gpu>\n";
-        let expected = Detail { uuid: "GPU-a".to_owned(), devices: vec![7], processes: vec![42] };
+        let expected = Detail { uuid: "GPU-a".to_owned(), devices: vec![(7, 2)], processes: vec![42] };
         assert_eq!(details(xml), [expected]);
+
+        let uuids = ["MIG-a", "MIG-b", "MIG-c"].map(str::to_owned);
+        let found = parts(7, &[(3, 0), (7, 0), (7, 1)], &uuids);
+        let found: Vec<_> = found.iter().map(|part| (part.id, part.uuid.as_str())).collect();
+        assert_eq!(found, [(0, "MIG-b"), (1, "MIG-c")]);
     }
 }

@@ -69,6 +69,8 @@ fn top_level(list: &str) -> Vec<&str> {
 }
 
 fn holder(text: &str) -> Holder {
+    // After `>` stands the job that waits for the device.
+    let text = text.split('>').next().unwrap_or_default();
     let jobs: Vec<u32> = text.split("job").skip(1).filter_map(leading_number).collect();
     let shared = ["mps[", "ci[", "tasks["].iter().any(|kind| text.starts_with(kind));
     match (jobs.as_slice(), shared) {
@@ -96,7 +98,7 @@ mod tests {
         };
         let line = "tessera gpu0=mig[1g.5gb@4:job1,2g.10gb@0:idle,3g.20gb@5:mps[job8:1M/5%,job9:1M/5%]] \
                     gpu1=mps[job2:2862M/25%] gpu2-3=whole[job4] gpu4-7=free \
-                    gpu8=mig[7g.40gb@0:ci[4c@0:job5:9537M,3c@4:job6:9537M]]";
+                    gpu8=mig[7g.40gb@0:ci[4c@0:job5:9537M,3c@4:job6:9537M]] gpu9=tasks[job10*2,job11*1>job12]";
         assert_eq!(
             parse(line),
             [
@@ -107,6 +109,7 @@ mod tests {
                 place(2, None, Holder::Job(4)),
                 place(3, None, Holder::Job(4)),
                 place(8, Some(("7g.40gb", 0)), Holder::Shared(vec![5, 6])),
+                place(9, None, Holder::Shared(vec![10, 11])),
             ]
         );
         assert_eq!(parse("(null)"), []);

@@ -12,7 +12,8 @@ use lab::{Cluster, HarnessError};
 
 pub(super) use layout::{Holder, Place};
 pub(super) use node_files::JournalEntry;
-pub(super) use processes::{MpsDaemon, StepDaemon, Task, scan};
+pub(super) use node_files::journal;
+pub(super) use processes::{BrokerProcess, MpsDaemon, Processes, StepDaemon, Task, scan};
 pub(super) use slurm::{Job, name_of};
 
 /// One look at the cluster.
@@ -40,6 +41,7 @@ pub(super) struct Node {
     /// Files in the journal that say something other than a job.
     pub(super) journal_rest: Vec<String>,
     pub(super) mps: Vec<MpsDaemon>,
+    pub(super) brokers: Vec<BrokerProcess>,
     pub(super) steps: Vec<StepDaemon>,
 }
 
@@ -64,10 +66,28 @@ pub(super) struct Instance {
     pub(super) profile: String,
     /// First placement unit.
     pub(super) start: u32,
-    /// `MIG-…`, if it has a compute instance.
-    pub(super) uuid: Option<String>,
-    /// Of its capability nodes.
-    pub(super) access: Vec<Access>,
+    /// Its compute instances. A user's jobs may have one each.
+    pub(super) parts: Vec<Part>,
+    /// Of its own capability node.
+    pub(super) access: Access,
+}
+
+impl Instance {
+    /// Whether the MIG device is in it.
+    pub(super) fn has(&self, uuid: &str) -> bool {
+        self.parts.iter().any(|part| part.uuid == uuid)
+    }
+}
+
+/// A compute instance.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Part {
+    /// Its id in the GPU instance.
+    pub(super) id: u32,
+    /// `MIG-…`
+    pub(super) uuid: String,
+    /// Of its capability node.
+    pub(super) access: Access,
 }
 
 /// Who may open a device node.
@@ -79,7 +99,7 @@ pub(super) struct Access {
 
 /// Looks at everything. The parts are read one after the other: while jobs begin and end, they may disagree.
 pub(super) fn look(cluster: &Cluster) -> Result<Seen, HarnessError> {
-    let (tasks, mps, steps) = scan(cluster);
+    let Processes { tasks, mps, brokers, steps } = scan(cluster);
     let states = slurm::nodes(cluster)?;
     let layouts = cluster.published_layouts()?;
     let mut nodes = Vec::new();
@@ -87,7 +107,7 @@ pub(super) fn look(cluster: &Cluster) -> Result<Seen, HarnessError> {
         let (state, reason) = states.get(name).cloned().unwrap_or_default();
         let line = layouts.iter().find(|(node, _)| node == name).map_or("", |(_, line)| line);
         let of = |at: &Option<String>| at.as_deref() == Some(name);
-        let (journal, journal_rest) = node_files::journal(&cluster.layout().node(name));
+        let (journal, journal_rest) = journal(&cluster.layout().node(name));
         nodes.push(Node {
             name: name.clone(),
             state,
@@ -97,6 +117,7 @@ pub(super) fn look(cluster: &Cluster) -> Result<Seen, HarnessError> {
             journal,
             journal_rest,
             mps: mps.iter().filter(|daemon| of(&daemon.node)).cloned().collect(),
+            brokers: brokers.iter().filter(|broker| of(&broker.node)).cloned().collect(),
             steps: steps.iter().filter(|step| of(&step.node)).cloned().collect(),
         });
     }

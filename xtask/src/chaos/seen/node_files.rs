@@ -16,12 +16,14 @@ pub(in crate::chaos) struct JournalEntry {
     pub(in crate::chaos) gpus: Vec<String>,
     /// Its instances: UUID of the MIG device.
     pub(in crate::chaos) instances: Vec<String>,
-    /// Directory of the MPS daemon's pipes, for a share.
-    pub(in crate::chaos) pipe_dir: Option<String>,
+    /// Directories of the MPS daemons' pipes, for a share or for seats.
+    pub(in crate::chaos) pipe_dirs: Vec<String>,
+    /// Whether it has seats among devices that GPU tasks share.
+    pub(in crate::chaos) has_seats: bool,
 }
 
 /// The entries of jobs, and the other files: records of MPS daemons and what was found damaged.
-pub(super) fn journal(node: &Path) -> (Vec<JournalEntry>, Vec<String>) {
+pub(in crate::chaos) fn journal(node: &Path) -> (Vec<JournalEntry>, Vec<String>) {
     let state = node.join("state");
     let (mut entries, mut rest) = (Vec::new(), Vec::new());
     for file in files(&state.join("jobs")) {
@@ -54,8 +56,15 @@ fn entry(value: &Value) -> Option<JournalEntry> {
         phase: phase.as_str().map_or_else(|| "failed".to_owned(), str::to_owned),
         gpus: uuids(&value["gpus"], |gpu| gpu),
         instances: uuids(&value["instances"], |instance| &instance["live"]),
-        pipe_dir: value["share"]["pipe_dir"].as_str().map(str::to_owned),
+        pipe_dirs: pipe_dirs(value),
+        has_seats: value["tasks"].is_object(),
     })
+}
+
+fn pipe_dirs(value: &Value) -> Vec<String> {
+    let devices = value["tasks"]["devices"].as_array().into_iter().flatten();
+    let all = devices.chain([&value["share"]]);
+    all.filter_map(|of| of["pipe_dir"].as_str().map(str::to_owned)).collect()
 }
 
 fn files(dir: &Path) -> Vec<PathBuf> {
@@ -80,5 +89,12 @@ mod tests {
         let failed = r#"{"job": 3, "uid": 0, "phase": {"failed": "why"}}"#;
         assert_eq!(entry(&serde_json::from_str(failed).unwrap()).unwrap().phase, "failed");
         assert_eq!(entry(&Value::Null), None);
+        let seats = r#"{"job": 4, "uid": 1, "phase": "ready", "share": null,
+            "tasks": {"devices": [{"pipe_dir": "/p/0"}, {"pipe_dir": "/p/1"}]}}"#;
+        let read = entry(&serde_json::from_str(seats).unwrap()).unwrap();
+        assert_eq!((read.has_seats, read.pipe_dirs), (true, vec!["/p/0".to_owned(), "/p/1".to_owned()]));
+        let share = r#"{"job": 4, "uid": 1, "phase": "ready", "share": {"pipe_dir": "/p/0"}, "tasks": null}"#;
+        let read = entry(&serde_json::from_str(share).unwrap()).unwrap();
+        assert_eq!((read.has_seats, read.pipe_dirs), (false, vec!["/p/0".to_owned()]));
     }
 }

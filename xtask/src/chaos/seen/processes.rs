@@ -1,4 +1,4 @@
-//! Looks through `/proc` for jobs' processes, MPS daemons and step daemons of the cluster.
+//! Looks through `/proc` for jobs' processes, MPS daemons, task brokers and step daemons of the cluster.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,12 +22,22 @@ pub(in crate::chaos) struct Task {
     pub(in crate::chaos) job: u32,
     pub(in crate::chaos) order: Option<u32>,
     pub(in crate::chaos) node: String,
-    /// What `CUDA_VISIBLE_DEVICES` names.
+    /// What `CUDA_VISIBLE_DEVICES` names, or for a job of GPU tasks all devices that it may use.
     pub(in crate::chaos) devices: Vec<String>,
     /// Whether it is a script, not one of the programs that the script runs.
     pub(in crate::chaos) is_script: bool,
     /// Directory of its MPS daemon's pipes.
     pub(in crate::chaos) mps: Option<String>,
+    /// Whether its job has seats among devices that GPU tasks share.
+    pub(in crate::chaos) has_seats: bool,
+}
+
+/// A process of a node's broker of GPU tasks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::chaos) struct BrokerProcess {
+    pub(in crate::chaos) pid: i32,
+    pub(in crate::chaos) parent: i32,
+    pub(in crate::chaos) node: Option<String>,
 }
 
 /// An MPS control daemon.
@@ -47,17 +57,30 @@ pub(in crate::chaos) struct StepDaemon {
     pub(in crate::chaos) node: Option<String>,
 }
 
-/// Everything of this cluster that runs for a job.
-pub(in crate::chaos) fn scan(cluster: &Cluster) -> (Vec<Task>, Vec<MpsDaemon>, Vec<StepDaemon>) {
+/// Everything of a cluster that runs for a job.
+#[derive(Clone, Debug, Default)]
+pub(in crate::chaos) struct Processes {
+    pub(in crate::chaos) tasks: Vec<Task>,
+    pub(in crate::chaos) mps: Vec<MpsDaemon>,
+    pub(in crate::chaos) brokers: Vec<BrokerProcess>,
+    pub(in crate::chaos) steps: Vec<StepDaemon>,
+}
+
+/// Looks for them.
+pub(in crate::chaos) fn scan(cluster: &Cluster) -> Processes {
     let dir = cluster.layout().dir();
     let mark = format!("{}/", dir.display());
-    let (mut tasks, mut daemons) = (Vec::new(), Vec::new());
+    let mut found = Processes::default();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
             continue;
         };
         let Ok(uid) = entry.metadata().map(|meta| meta.uid()) else { continue };
         let comm = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
+        if comm.trim() == "tessera-broker" {
+            found.brokers.extend(broker(pid, &mark));
+            continue;
+        }
         let is_mps = comm.starts_with("nvidia-cuda-mps");
         if uid == 0 && !is_mps {
             continue;
@@ -65,14 +88,28 @@ pub(in crate::chaos) fn scan(cluster: &Cluster) -> (Vec<Task>, Vec<MpsDaemon>, V
         let now = ticks();
         let environment = environment(&entry.path());
         if is_mps {
-            daemons.extend(mps_daemon(pid, uid, &environment, &mark));
+            found.mps.extend(mps_daemon(pid, uid, &environment, &mark));
         } else {
             let is_script = ["slurm_script", "sh"].contains(&comm.trim());
-            let found = task(pid, uid, &environment, &mark);
-            tasks.extend(found.map(|task| Task { is_script, seen: now, ..task }));
+            let task = task(pid, uid, &environment, &mark);
+            found.tasks.extend(task.map(|task| Task { is_script, seen: now, ..task }));
         }
     }
-    (tasks, daemons, step_daemons(dir))
+    found.steps = step_daemons(dir);
+    found
+}
+
+/// A broker says by its options which node it serves.
+fn broker(pid: i32, mark: &str) -> Option<BrokerProcess> {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let line = String::from_utf8_lossy(&line).into_owned();
+    let mut words = line.split('\0').skip_while(|word| *word != "--run-dir");
+    let node = node_in(words.nth(1)?, mark)?;
+    // One that has just ended.
+    Started::of("broker", pid).filter(Started::is_alive)?;
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let parent = stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()?;
+    Some(BrokerProcess { pid, parent, node: Some(node) })
 }
 
 /// Now, in clock ticks since boot: hundredths of a second, as `/proc/PID/stat` has them.
@@ -99,7 +136,10 @@ fn environment(proc: &Path) -> Environment {
 fn task(pid: i32, uid: u32, environment: &Environment, mark: &str) -> Option<Task> {
     let get = |key: &str| environment.get(key).map(String::as_str);
     get("NVML_SIM_STATE").filter(|path| path.starts_with(mark))?;
-    let devices = get("CUDA_VISIBLE_DEVICES").map(device_list).unwrap_or_default();
+    let has_seats = get("TESSERA_ISOLATION") == Some("tasks");
+    // The library chooses one of the job's devices for each process, and sets the other variable then.
+    let names = if has_seats { "NVIDIA_VISIBLE_DEVICES" } else { "CUDA_VISIBLE_DEVICES" };
+    let devices = get(names).map(device_list).unwrap_or_default();
     Some(Task {
         pid,
         since: Started::of("task", pid)?.since,
@@ -111,6 +151,7 @@ fn task(pid: i32, uid: u32, environment: &Environment, mark: &str) -> Option<Tas
         devices,
         is_script: false,
         mps: get("CUDA_MPS_PIPE_DIRECTORY").map(str::to_owned),
+        has_seats,
     })
 }
 
@@ -175,6 +216,13 @@ mod tests {
         let found = task(own, 1001, &all, "/tmp/x/").unwrap();
         assert_eq!((found.job, found.order, found.node.as_str()), (17, Some(4), "n1"));
         assert_eq!(found.devices, ["MIG-a", "MIG-b"]);
+        assert!(!found.has_seats);
+        let mut seated = all.clone();
+        seated.insert("TESSERA_ISOLATION".to_owned(), "tasks".to_owned());
+        seated.insert("NVIDIA_VISIBLE_DEVICES".to_owned(), "MIG-a,MIG-c".to_owned());
+        let found = task(own, 1001, &seated, "/tmp/x/").unwrap();
+        assert_eq!(found.devices, ["MIG-a", "MIG-c"]);
+        assert!(found.has_seats);
         assert_eq!(task(own, 1001, &all, "/tmp/y/"), None, "another cluster's");
         all.remove("NVML_SIM_STATE");
         assert_eq!(task(own, 1001, &all, "/tmp/x/"), None, "not yet a task's environment");

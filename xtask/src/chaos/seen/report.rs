@@ -28,6 +28,12 @@ pub(in crate::chaos) struct Report {
     pub(in crate::chaos) mem_mib: Option<u64>,
     /// `CUDA_MPS_ACTIVE_THREAD_PERCENTAGE`.
     pub(in crate::chaos) threads: Option<u32>,
+    /// `TESSERA_TASK_SOCKET`.
+    pub(in crate::chaos) socket: Option<String>,
+    /// `LD_PRELOAD`.
+    pub(in crate::chaos) preload: Option<String>,
+    /// How the programs with GPU tasks ended, and their last words.
+    pub(in crate::chaos) work: Option<(i32, String)>,
     /// `SLURM_NNODES`.
     pub(in crate::chaos) nodes: u32,
 }
@@ -52,6 +58,9 @@ impl fmt::Display for Report {
         if let Some(mps) = &self.mps {
             write!(f, " mps={mps} mem={:?} threads={:?}", self.mem_mib, self.threads)?;
         }
+        if let Some(socket) = &self.socket {
+            write!(f, " socket={socket} preload={:?} work={:?}", self.preload, self.work)?;
+        }
         write!(f, "; it sees {:?}, lacks {:?}", self.visible, self.lacks)
     }
 }
@@ -59,8 +68,12 @@ impl fmt::Display for Report {
 /// The program that asks the driver for devices. See there why nvidia-smi does not do.
 pub(in crate::chaos) const LOOK: &str = include_str!("look.c");
 
+/// The program without probes that jobs of GPU tasks run. It says there what it does.
+pub(in crate::chaos) const HOLD: &str = include_str!("hold.c");
+
 /// The script of jobs, without its first line. It gets the seconds to sleep, its manner (`meek` or `stubborn`) and
-/// whether it runs a step (`step`); the step's tasks get `task` as their manner. [`LOOK`] lies beside it, as `look`.
+/// whether it runs a step (`step`); the step's tasks get `task` as their manner. [`LOOK`] lies beside it, as `look`. A job of GPU tasks runs [`HOLD`] or, if it
+/// has probes, `churn` of `cargo xtask chaos-tasks`: in its step's tasks, where it has a step.
 pub(in crate::chaos) const SCRIPT: &str = r#"
 seconds=$1; manner=$2; step=$3
 task=batch; [ "$manner" != task ] || task=$SLURM_PROCID
@@ -73,11 +86,19 @@ look() {
     echo "mps=$CUDA_MPS_PIPE_DIRECTORY"
     echo "mem=$CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"
     echo "threads=$CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
+    echo "socket=$TESSERA_TASK_SOCKET"
+    echo "preload=$LD_PRELOAD"
+    echo "work=$work"
     [ -z "$named" ] || ./look $named
     echo "=="
   } >> $file
 }
 look begin
+if [ -n "$TESSERA_TASK_SOCKET" ] && [ "$step" != step ]; then
+  if [ -n "$LD_PRELOAD" ]; then said=$(./hold "$TESSERA_GPU_MEM_MIB" 2>&1)
+  else said=$(./churn $SLURM_JOB_ID 20 4000 /dev/stdout 2>&1); fi
+  work="$? $(echo "$said" | tail -n 1)"
+fi
 if [ "$manner" = stubborn ]; then trap 'sleep 2; look end; exit 143' TERM; fi
 [ "$step" != step ] || srun sh "$0" 0 task
 sleep $seconds & wait $!
@@ -141,6 +162,12 @@ fn parse(text: &str) -> Option<Report> {
         // "0=2862M": of the first device that it sees.
         mem_mib: value("mem=").and_then(|text| text.strip_prefix("0=")?.strip_suffix('M')?.parse().ok()),
         threads: value("threads=").and_then(|text| text.parse().ok()),
+        socket: value("socket=").map(str::to_owned),
+        preload: value("preload=").map(str::to_owned),
+        work: value("work=").and_then(|text| {
+            let (status, words) = text.split_once(' ')?;
+            Some((status.parse().ok()?, words.to_owned()))
+        }),
     })
 }
 
@@ -161,7 +188,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("seen.chaos4.17.n1.batch");
         let mut reports = Reports::new(dir.path());
-        let head = "== begin 17 chaos4 1001 n1 batch 1\ndevices=MIG-b\nmps=/p\nmem=0=2862M\nthreads=25\n";
+        let head = "== begin 17 chaos4 1001 n1 batch 1\ndevices=MIG-b\nmps=/p\nmem=0=2862M\nthreads=25\n\
+                    socket=/r/17.sock\npreload=\nwork=1 no memory\n";
         let list = "has GPU-a \nhas MIG-b 1g.5gb\nlacks MIG-c handle 6\n";
         fs::write(&file, head).unwrap();
         assert_eq!(reports.fresh(), []);
@@ -171,6 +199,8 @@ mod tests {
         let report = &found[0];
         assert_eq!((report.job, report.order, report.uid, report.nodes), (17, 4, 1001, 1));
         assert_eq!((report.mem_mib, report.threads), (Some(2862), Some(25)));
+        assert_eq!((report.socket.as_deref(), report.preload.as_deref()), (Some("/r/17.sock"), None));
+        assert_eq!(report.work, Some((1, "no memory".to_owned())));
         assert_eq!(report.visible.get("MIG-b"), Some(&Some("1g.5gb".to_owned())));
         assert_eq!(report.visible.get("GPU-a"), Some(&None));
         assert_eq!(report.lacks, ["MIG-c handle 6"]);

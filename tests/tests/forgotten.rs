@@ -109,6 +109,35 @@ fn jobs_begun_again_without_a_prolog_get_their_instances() {
 }
 
 #[test]
+fn what_a_forgotten_job_has_is_given_back_when_it_is_aborted() {
+    with(|cluster| {
+        let held = cluster.sbatch(User::Alice, &["-H", "-w", "n1"], LOOK).unwrap();
+        let then = snapshot(cluster, held);
+        let running = cluster.sbatch(User::Alice, &MIG, "exec sleep 600").unwrap();
+        cluster.wait_running(running).unwrap();
+        forget(cluster, &then);
+        // No other job's prolog comes by here, and the next health check only after a minute.
+        wait_for("the epilog to have Slurm asked", PATIENCE, || {
+            let log = std::fs::read(cluster.layout().log("slurmd-n1")).unwrap();
+            let log = String::from_utf8_lossy(&log);
+            let aborted = format!("job {running} abort completed");
+            let after = log.split_once(&aborted).map_or("", |(_, after)| after);
+            if after.contains("tessera node reconcile --if-dead") {
+                Ok(())
+            } else {
+                Err("not yet".to_owned())
+            }
+        })
+        .unwrap();
+        wait_for("the job to be gone", PATIENCE, || {
+            cluster.assert_clean().map_err(|error| with_causes(&error))
+        })
+        .unwrap();
+        cluster.run(User::Root, "scancel", &[&held.to_string()]).unwrap();
+    });
+}
+
+#[test]
 fn what_a_forgotten_job_has_is_given_back_by_the_health_check() {
     with(|cluster| {
         let (uid, gid) = User::Alice.ids().unwrap();

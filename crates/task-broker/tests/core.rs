@@ -89,6 +89,29 @@ fn a_task_gets_rounded_memory_once_and_the_same_answer_again() {
 }
 
 #[test]
+fn a_core_whose_log_nobody_reads_decides_alike() {
+    let devices = [device(0, 0), device(1, 1)];
+    let [mut logged, mut silent] = [core("tessera", &devices, 1000), core("tessera", &devices, 1000)];
+    silent.stop_log();
+    let steps: [&dyn Fn(&mut Core) -> Vec<Effect>; 6] = [
+        &|core| core.begin(1, process(10), &begin(1, 600), 1.0),
+        &|core| core.begin(1, process(11), &begin(1, 600), 1.0),
+        &|core| core.begin(2, process(12), &begin(1, 600), 1.0),
+        &|core| core.free(image(10), 1, 2.0),
+        &|core| core.process_ended(process(11), 3.0),
+        &|core| core.end_job(2, 4.0),
+    ];
+    let is_line = |effect: &Effect| matches!(effect, Effect::Log(_));
+    for step in steps {
+        let mut effects = step(&mut logged);
+        assert!(effects.iter().any(is_line));
+        effects.retain(|effect| !is_line(effect));
+        assert_eq!(step(&mut silent), effects);
+    }
+    assert_eq!(silent.status(5.0), logged.status(5.0));
+}
+
+#[test]
 fn what_no_device_can_hold_is_refused_at_once_naming_both() {
     let mut core = core("tessera", &[device(0, 0)], 1000);
     for (mem, need) in [(901 * MIB, 902 * MIB), (1 << 63, 1 << 63), (u64::MAX, u64::MAX)] {

@@ -39,6 +39,7 @@ pub(super) fn start_in(
     dir: Option<&Path>,
 ) -> Result<Cluster, TaskError> {
     let mut templates = Templates::shipped()?;
+    templates.tessera = templates.tessera.replace("\n[mps]\n", "\n[tasks]\n\n[mps]\n");
     templates.time_scale = if driver == Driver::Real { 1.0 } else { 0.0 };
     if dir.is_some() {
         templates.slurm = templates.slurm.replace("Debug=verbose", "Debug=debug2");

@@ -13,6 +13,7 @@ mod start;
 mod stats;
 mod stream;
 mod table;
+mod tasks;
 
 use std::path::PathBuf;
 
@@ -73,6 +74,8 @@ enum Name {
     Start,
     /// Our own time in prolog and epilog, as slurmd's log has it
     Prolog,
+    /// GPU tasks: begin and free against bare round trips on a socket, launches, and the broker's recovery and idle costs
+    Tasks,
     /// Many short mixed jobs: none lost, jobs per second against plain Slurm
     Stream,
     /// One decision of the placement engine
@@ -98,6 +101,9 @@ pub(crate) fn run(bench: &Bench) -> Result<(), TaskError> {
     }
     if wanted(Name::Pass) {
         rows.extend(pass::measure()?);
+    }
+    if wanted(Name::Tasks) {
+        rows.extend(tasks::measure()?);
     }
     if wanted(Name::Start) || wanted(Name::Prolog) {
         rows.extend(start::measure(bench, wanted(Name::Start), wanted(Name::Prolog))?);

@@ -16,8 +16,11 @@ struct Times {
     epilog: Option<f64>,
 }
 
+/// Of one kind of job: the times of all prologs and of all epilogs, in milliseconds.
+pub(super) type Both = [Vec<f64>; 2];
+
 /// What the logs say of these jobs.
-pub(super) fn rows(cluster: &Cluster, kind: &str, jobs: &[JobId]) -> Vec<Row> {
+pub(super) fn read(cluster: &Cluster, jobs: &[JobId]) -> Both {
     let read = |node: &String| std::fs::read(cluster.layout().log(&format!("slurmd-{node}"))).ok();
     let logs: Vec<String> = cluster
         .nodes()
@@ -26,19 +29,35 @@ pub(super) fn rows(cluster: &Cluster, kind: &str, jobs: &[JobId]) -> Vec<Row> {
         .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
         .collect();
     let all: Vec<Times> = jobs.iter().map(|job| times(&logs, *job)).collect();
-    let row = |what: &str, values: Vec<f64>| {
-        let ours = Spread::of(&values)?;
-        Some(Row {
-            bench: "prolog",
-            case: format!("{kind}: {what}"),
-            unit: "ms",
-            ours,
-            reference: Reference::Target(TARGET_MS),
-        })
-    };
-    let prologs = row("prolog", all.iter().filter_map(|times| times.prolog).collect());
-    let epilogs = row("epilog", all.iter().filter_map(|times| times.epilog).collect());
-    prologs.into_iter().chain(epilogs).collect()
+    [all.iter().filter_map(|t| t.prolog).collect(), all.iter().filter_map(|t| t.epilog).collect()]
+}
+
+/// Prologs and epilogs of each kind beside the most that they may take, and those of `tasks` also beside those of `mps`.
+pub(super) fn rows(kinds: &[(&str, Both)]) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (name, both) in kinds {
+        let mps = name.strip_prefix("tasks: ").and_then(|rest| {
+            let like = format!("mps: {rest}");
+            kinds.iter().find(|(other, _)| *other == like)
+        });
+        for (index, what) in ["prolog", "epilog"].into_iter().enumerate() {
+            let Some(ours) = Spread::of(&both[index]) else { continue };
+            let mut row = |reference| {
+                rows.push(Row {
+                    bench: "prolog",
+                    case: format!("{name}: {what}"),
+                    unit: "ms",
+                    ours,
+                    reference,
+                });
+            };
+            row(Reference::Target(TARGET_MS));
+            if let Some((of, spread)) = mps.and_then(|(of, both)| Some((of, Spread::of(&both[index])?))) {
+                row(Reference::Measured((*of).to_owned(), spread));
+            }
+        }
+    }
+    rows
 }
 
 fn times(logs: &[String], job: JobId) -> Times {
@@ -73,5 +92,24 @@ mod tests {
         let expect = Times { prolog: Some(4.5), epilog: Some(2.5) };
         assert_eq!(times(&[log.to_owned()], JobId(4)), expect);
         assert_eq!(times(&[log.to_owned()], JobId(5)), Times::default());
+    }
+
+    #[test]
+    fn tasks_are_compared_with_mps() {
+        let both = [vec![2.0], vec![1.0]];
+        let rows = rows(&[("mps: joining", both.clone()), ("tasks: joining", [vec![3.0], vec![]])]);
+        let shown: Vec<(&str, bool)> = rows
+            .iter()
+            .map(|row| (row.case.as_str(), matches!(row.reference, Reference::Measured(..))))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                ("mps: joining: prolog", false),
+                ("mps: joining: epilog", false),
+                ("tasks: joining: prolog", false),
+                ("tasks: joining: prolog", true),
+            ]
+        );
     }
 }

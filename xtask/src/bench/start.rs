@@ -15,12 +15,17 @@ use super::table::{Reference, Row};
 use super::{Bench, prolog};
 use crate::command::TaskError;
 
-/// Jobs that stay: they leave one GPU of n1, and one MPS daemon of Alice's to join on n2.
-const HOLDERS: [Kind; 2] = [
+/// Jobs that stay: they leave one GPU of n1, a pool of Alice's to join there, and one MPS daemon of hers to join on n2.
+const HOLDERS: [Kind; 3] = [
     Kind {
         name: "",
-        ours: &["-w", "n1", "--gpu-isolation=whole", "--gpus-per-node=7"],
-        stock: &["-w", "n1", "--gres=gpu:7"],
+        ours: &["-w", "n1", "--gpu-isolation=whole", "--gpus-per-node=6"],
+        stock: &["-w", "n1", "--gres=gpu:6"],
+    },
+    Kind {
+        name: "",
+        ours: &["-w", "n1", "--gpu-isolation=tasks:probes", "--gpus-per-node=1"],
+        stock: &["-w", "n1", "--gres=gpu:1"],
     },
     Kind {
         name: "",
@@ -110,9 +115,9 @@ pub(super) fn measure(bench: &Bench, start: bool, prolog: bool) -> Result<Vec<Ro
         }
     }
     if prolog {
-        for (index, (_, kind)) in SINGLE.iter().enumerate() {
-            rows.extend(prolog::rows(&lanes[0].cluster, kind.name, &lanes[0].jobs[index]));
-        }
+        let all = SINGLE.iter().zip(&lanes[0].jobs);
+        let all = all.map(|((_, kind), jobs)| (kind.name, prolog::read(&lanes[0].cluster, jobs)));
+        rows.extend(prolog::rows(&all.collect::<Vec<_>>()));
     }
     for lane in lanes.iter_mut().filter(|lane| !lane.stock) {
         lane.cluster.run(User::Root, "scancel", &["--user", User::Alice.name()])?.ok()?;

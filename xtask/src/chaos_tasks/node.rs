@@ -25,7 +25,6 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The node.
 pub(super) struct Node {
     dir: PathBuf,
-    built: PathBuf,
     uuids: Vec<String>,
     /// Isolated GPUs that no job has.
     free: Mutex<Vec<String>>,
@@ -44,12 +43,15 @@ impl Node {
         output(&mut build)?;
         let built = target_dir().join(if debug { "debug" } else { "release" });
         at(dir, std::fs::create_dir_all(dir.join("lib")))?;
+        // Copies: what is built while a long run goes on is not what it runs.
         for (from, to) in [
-            ("libnvidia_ml.so", "libnvidia-ml.so.1"),
-            ("libcuda.so", "libcuda.so.1"),
-            ("libtessera_task.so", "libtessera_task.so"),
+            ("libnvidia_ml.so", "lib/libnvidia-ml.so.1"),
+            ("libcuda.so", "lib/libcuda.so.1"),
+            ("libtessera_task.so", "lib/libtessera_task.so"),
+            ("tessera-broker", "tessera-broker"),
+            ("tessera", "tessera"),
         ] {
-            let path = dir.join("lib").join(to);
+            let path = dir.join(to);
             at(&path, std::fs::copy(built.join(from), &path).map(drop))?;
         }
         let description = dir.join("node.toml");
@@ -71,7 +73,6 @@ impl Node {
         )?;
         let mut node = Node {
             dir: dir.to_owned(),
-            built,
             uuids: uuids(&shown),
             free: Mutex::default(),
             has_broker,
@@ -106,7 +107,7 @@ impl Node {
         if !matches!(self.broker().status(), Err(ControlError::NotRunning { .. })) {
             return;
         }
-        let mut start = Command::new(self.built.join("tessera-broker"));
+        let mut start = Command::new(self.at("tessera-broker"));
         start.arg("--run-dir").arg(self.at("run")).arg("--nvml").arg(self.at("lib/libnvidia-ml.so.1"));
         start.arg("--log").arg(self.at("events")).arg("--daemon").env("NVML_SIM_STATE", self.at("state"));
         // One that does not start is seen by the next call.
@@ -196,7 +197,7 @@ impl Node {
 
     /// What the broker wrote, checked by `tessera`.
     pub(super) fn check_events(&self) -> Result<Value, TaskError> {
-        let mut check = Command::new(self.built.join("tessera"));
+        let mut check = Command::new(self.at("tessera"));
         check.args(["simulate", "case", "--json", "--check"]).arg(self.at("events"));
         let done = check.output().map_err(|e| TaskError::Other(format!("tessera: {e}")))?;
         serde_json::from_slice(&done.stdout)

@@ -68,6 +68,9 @@ impl Core {
     }
 
     fn log_line(&mut self, worker: JobId, begin: &case::event_line::Begin) {
+        if !self.is_logged {
+            return;
+        }
         let mut line = begin.json();
         line["pid"] = self.workers.get(&worker).map(|w| w.image.process.pid).into();
         self.effects.push(Effect::Log(line));
@@ -171,7 +174,9 @@ impl Core {
     fn need_of(&self, worker: JobId, begin: &Begin, usable: &[DeviceId]) -> Result<Need, Placed> {
         let job = self.workers.get(&worker).map(|state| state.job);
         let of_job = |task: &&Task| self.workers.get(&task.worker).map(|w| w.job) == job;
-        if self.tasks.len() >= ALL_TASKS || self.tasks.values().filter(of_job).count() >= JOB_TASKS {
+        let job_is_full =
+            || self.tasks.len() >= JOB_TASKS && self.tasks.values().filter(of_job).count() >= JOB_TASKS;
+        if self.tasks.len() >= ALL_TASKS || job_is_full() {
             let why =
                 format!("the job has {JOB_TASKS} tasks, or all jobs together {ALL_TASKS}: free some first");
             return Err(Placed::Refused { code: Code::TableFull, need: 0, most: 0, why });

@@ -198,6 +198,9 @@ impl Core {
 
     /// Begins a new section of the log: the pool has other devices. `anew`: what lives is named again in it.
     pub(super) fn log_devices(&mut self, t: f64, anew: bool) {
+        if !self.is_logged {
+            return;
+        }
         let devices = self.sched.pool().iter().map(|(id, held)| {
             let mut line = case::event_line::device(id.0, held.device());
             line["uuid"] = self.devices.get(&id).map(|dev| dev.uuid.as_str()).into();

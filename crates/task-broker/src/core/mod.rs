@@ -139,6 +139,8 @@ struct Grower {
 /// The whole state.
 pub struct Core {
     sched: Scheduler,
+    /// Whether anybody reads the lines of the event log: to make them takes longer than to decide.
+    is_logged: bool,
     /// `alg3` leaves some memory free on every device.
     is_strict: bool,
     /// What a context takes before one was measured.
@@ -162,6 +164,7 @@ impl Core {
     pub fn new(policy: &str, context: Bytes) -> Option<Core> {
         let chosen = POLICIES.contains(&policy).then(|| policy::by_name(policy)).flatten()?;
         Some(Core {
+            is_logged: true,
             is_strict: policy == "alg3",
             sched: Scheduler::new(Pool::new(&[]), chosen, Order::Arrival),
             context: round_up(context),
@@ -176,6 +179,11 @@ impl Core {
             next_worker: 1,
             effects: Vec::new(),
         })
+    }
+
+    /// Makes no [`Effect::Log`] from now on.
+    pub fn stop_log(&mut self) {
+        self.is_logged = false;
     }
 
     /// Slurm's jobs.
@@ -255,6 +263,9 @@ impl Core {
     }
 
     fn log(&mut self, event: &Event, worker: Option<JobId>, device: Option<DeviceId>) {
+        if !self.is_logged {
+            return;
+        }
         let mut line = case::event_line::value(event);
         if let Some(worker) = worker.and_then(|id| self.workers.get(&id)) {
             line["pid"] = worker.image.process.pid.into();

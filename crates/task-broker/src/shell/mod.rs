@@ -18,7 +18,7 @@ mod table;
 use std::path::PathBuf;
 
 pub use options::{Options, Overuse};
-pub use parent::{keep_alive, start};
+pub use parent::{PARENT, become_parent, keep_alive, start};
 pub use serve::serve;
 
 /// The exit status of a broker that finds another one serving.

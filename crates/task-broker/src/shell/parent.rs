@@ -1,8 +1,10 @@
 //! The process that does nothing but restart the broker, and the one that starts it in the background.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
@@ -19,20 +21,43 @@ const SHORT_LIFE: Duration = Duration::from_secs(1);
 /// The longest such pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
+/// The first argument of a parent. Those after it are the broker's, already checked: a process that has read no command line
+/// stays small.
+pub const PARENT: &str = "parent";
+/// The C library gives back to the system what is free above this, bytes. Without it, what one look at the devices took stays.
+const KEPT_FREE: &str = "65536";
+
+fn program() -> Result<PathBuf, ServeError> {
+    std::env::current_exe().map_err(ServeError::io("find the broker's own program"))
+}
+
+/// Becomes the parent. Returns only if that fails.
+#[must_use]
+pub fn become_parent(options: &Options) -> ServeError {
+    match program() {
+        Ok(program) => {
+            let failed = Command::new(program).arg(PARENT).args(options.arguments()).exec();
+            ServeError::io("start the broker's parent")(failed)
+        }
+        Err(error) => error,
+    }
+}
+
 /// Restarts the broker until it ends by itself.
 ///
 /// # Errors
 ///
 /// It cannot be started at all.
-pub fn keep_alive(options: &Options) -> Result<ExitCode, ServeError> {
+pub fn keep_alive(arguments: Vec<OsString>) -> Result<ExitCode, ServeError> {
     // A child of a shell may lead its process group; then it has a session already.
     let _ = rustix::process::setsid();
-    let program = std::env::current_exe().map_err(ServeError::io("find the broker's own program"))?;
+    let program = program()?;
     let mut pause = Duration::from_millis(100);
     loop {
         let start = Instant::now();
         let mut child = Command::new(&program);
-        child.args(options.arguments()).arg("--serve").current_dir("/");
+        child.args(&arguments).arg("--serve").current_dir("/");
+        child.env("MALLOC_TRIM_THRESHOLD_", KEPT_FREE).env("MALLOC_MMAP_THRESHOLD_", KEPT_FREE);
         let status = child.status().map_err(ServeError::io("start the broker"))?;
         match (status.code(), status.signal()) {
             (Some(0), _) => return Ok(ExitCode::SUCCESS),
@@ -67,9 +92,14 @@ pub fn start(options: &Options) -> Result<ExitCode, ServeError> {
     let log = folder.messages()?;
     let second = |log: &File| log.try_clone().map_err(ServeError::io("open the file of messages again"));
     let (out, err) = (second(&log)?, second(&log)?);
-    let program = std::env::current_exe().map_err(ServeError::io("find the broker's own program"))?;
-    let mut parent = Command::new(program);
-    parent.args(options.arguments()).current_dir("/").stdin(Stdio::null()).stdout(out).stderr(err);
+    let mut parent = Command::new(program()?);
+    parent
+        .arg(PARENT)
+        .args(options.arguments())
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(out)
+        .stderr(err);
     let mut parent = parent.spawn().map_err(ServeError::io("start the broker"))?;
     let start = Instant::now();
     while start.elapsed() < START {

@@ -67,6 +67,13 @@ pub(crate) struct Node {
 
 impl Node {
     pub(crate) fn new(gpus: u32) -> Node {
+        let mut node = Node::without_broker(gpus);
+        let log = node.path("events").display().to_string();
+        node.start(&["--log", &log]);
+        node
+    }
+
+    pub(crate) fn without_broker(gpus: u32) -> Node {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         std::fs::write(at("node.toml"), format!("[[gpus]]\nmodel = \"a30-24gb\"\ncount = {gpus}\n")).unwrap();
@@ -93,9 +100,8 @@ impl Node {
             }
         }
         assert_eq!(uuids.len(), gpus as usize);
-        let mut node = Node { dir, uuids, parent: None };
+        let node = Node { dir, uuids, parent: None };
         node.listen_as_mps();
-        node.start();
         node
     }
 
@@ -124,10 +130,10 @@ impl Node {
         });
     }
 
-    fn start(&mut self) {
+    pub(crate) fn start(&mut self, arguments: &[&str]) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tessera-broker"));
         command.arg("--run-dir").arg(self.path("run")).arg("--nvml").arg(self.path("lib/libnvidia-ml.so.1"));
-        command.arg("--log").arg(self.path("events")).env("NVML_SIM_STATE", self.path("state"));
+        command.args(arguments).env("NVML_SIM_STATE", self.path("state"));
         self.parent = Some(command.stderr(Stdio::null()).spawn().unwrap());
         wait("an answer", || self.broker().status().ok());
     }

@@ -2,21 +2,21 @@
 
 use std::ffi::{CStr, CString, c_int, c_uint, c_void};
 
-use super::driver::function;
-
 const SUCCESS: c_int = 0;
 const NOT_INITIALIZED: c_int = 3;
 
 type CuUuid = [u8; 16];
 
 macro_rules! driver {
-    ($load:expr, $name:literal, ($($t:ty),*), $($arg:expr),*) => {
-        function($name, $load).map(|found| {
+    ($load:expr, $name:literal, ($($t:ty),*), $($arg:expr),*) => {{
+        static PLACE: std::sync::atomic::AtomicPtr<c_void> =
+            std::sync::atomic::AtomicPtr::new(std::ptr::null_mut());
+        $crate::ffi::driver::remembered(&PLACE, $name, $load).map(|found| {
             // SAFETY: cuda.h: the function of this name has this C signature.
             let call = unsafe { std::mem::transmute::<*mut c_void, extern "C" fn($($t),*) -> c_int>(found) };
             call($($arg),*)
         })
-    };
+    }};
 }
 pub(super) use driver;
 
@@ -68,10 +68,11 @@ fn set(name: &CStr, value: &str) {
     unsafe { libc::setenv(name.as_ptr(), value.as_ptr(), 1) };
 }
 
-/// Makes a device the calling thread's: its primary context, as `cudaSetDevice` does. Without CUDA nothing happens.
-pub(super) fn select(uuid: &str, ordinal: u64) {
+/// Makes a device the calling thread's: its primary context, as `cudaSetDevice` does. Without CUDA nothing happens. Returns the
+/// context; 0 for none.
+pub(super) fn select(uuid: &str, ordinal: u64) -> u64 {
     if driver!(true, c"cuInit", (c_uint), 0) != Some(SUCCESS) {
-        return;
+        return 0;
     }
     let mut count: c_int = 0;
     driver!(true, c"cuDeviceGetCount", (*mut c_int), &raw mut count);
@@ -80,9 +81,19 @@ pub(super) fn select(uuid: &str, ordinal: u64) {
     let mut context: *mut c_void = std::ptr::null_mut();
     let retained =
         driver!(true, c"cuDevicePrimaryCtxRetain", (*mut *mut c_void, c_int), &raw mut context, device);
-    if retained == Some(SUCCESS) {
-        driver!(true, c"cuCtxSetCurrent", (*mut c_void), context);
+    if retained != Some(SUCCESS) {
+        return 0;
     }
+    driver!(true, c"cuCtxSetCurrent", (*mut c_void), context);
+    context.expose_provenance() as u64
+}
+
+/// Whether a context is the calling thread's and was not destroyed, as a reset of its device does.
+pub(super) fn is_current(context: u64) -> bool {
+    let mut device: c_int = 0;
+    context != 0
+        && current_context() == context
+        && driver!(false, c"cuCtxGetDevice", (*mut c_int), &raw mut device) == Some(SUCCESS)
 }
 
 /// The calling thread's current context; 0 for none.

@@ -34,3 +34,12 @@ pub(crate) fn function(name: &CStr, may_load: bool) -> Option<*mut c_void> {
     let found = real_dlsym(library(may_load)?, name);
     (!found.is_null()).then_some(found)
 }
+
+/// The same, remembered in `place`, which belongs to this function alone.
+pub(crate) fn remembered(place: &AtomicPtr<c_void>, name: &CStr, may_load: bool) -> Option<*mut c_void> {
+    let known = place.load(Ordering::Acquire);
+    if !known.is_null() {
+        return Some(known);
+    }
+    function(name, may_load).inspect(|found| place.store(*found, Ordering::Release))
+}

@@ -93,9 +93,9 @@ fn begin(process: &Process, Ask { mem, managed, threads, blocks }: Ask) -> i64 {
     match process.client.begin(&ask) {
         Ok(grant) => {
             let uuid = grant.uuid.as_str().to_owned();
-            let live = Live { nonce: grant.nonce, uuid, ordinal: grant.ordinal };
             cuda::show(grant.visible.as_str(), grant.mps_pipe.as_str());
-            cuda::select(&live.uuid, live.ordinal);
+            let context = cuda::select(&uuid, grant.ordinal);
+            let live = Live { nonce: grant.nonce, uuid, ordinal: grant.ordinal, context };
             process.lazy.entered(&live.uuid);
             let task = i64::try_from(grant.task).unwrap_or(i64::MAX);
             process.live.lock().unwrap_or_else(PoisonError::into_inner).insert(task, live);
@@ -151,11 +151,16 @@ pub extern "C" fn tessera_task_select(task: i64) {
 
 /// Makes a live task's device the thread's; for 0, that of any live task.
 fn selected(process: &Process, task: i64) {
-    let live = process.live.lock().unwrap_or_else(PoisonError::into_inner);
-    let found = if task == 0 { live.values().next().cloned() } else { live.get(&task).cloned() };
-    drop(live);
-    if let Some(live) = found {
-        cuda::select(&live.uuid, live.ordinal);
+    let all = || process.live.lock().unwrap_or_else(PoisonError::into_inner);
+    let found = {
+        let live = all();
+        let found = if task == 0 { live.iter().next() } else { live.get_key_value(&task) };
+        found.map(|(task, live)| (*task, live.clone()))
+    };
+    let Some((task, live)) = found.filter(|(_, live)| !cuda::is_current(live.context)) else { return };
+    let context = cuda::select(&live.uuid, live.ordinal);
+    if let Some(live) = all().get_mut(&task) {
+        live.context = context;
     }
 }
 

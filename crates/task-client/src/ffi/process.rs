@@ -18,6 +18,8 @@ pub(super) struct Live {
     pub(super) nonce: u64,
     pub(super) uuid: String,
     pub(super) ordinal: u64,
+    /// Its device's context, which the process keeps; 0 where there was none.
+    pub(super) context: u64,
 }
 
 /// What a process holds that asks for nothing itself.

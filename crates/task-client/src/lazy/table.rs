@@ -113,6 +113,8 @@ pub struct Table {
     queued: u64,
     /// Rooms of each task.
     tasks: BTreeMap<i64, usize>,
+    /// Whether a room may be without memory. Every launch asks, and mostly none is.
+    is_open: bool,
 }
 
 impl Table {
@@ -134,6 +136,7 @@ impl Table {
                     state: State::Unbound,
                     steps: Vec::new(),
                 };
+                self.is_open = true;
                 (start, self.rooms.entry(start).or_insert(held))
             }
         };
@@ -207,7 +210,7 @@ impl Table {
     /// Whether a thread asks for the task of some objects now.
     #[must_use]
     pub fn is_binding(&self) -> bool {
-        self.rooms.values().any(|held| held.state == State::Binding)
+        self.is_open && self.rooms.values().any(|held| held.state == State::Binding)
     }
 
     /// A task that holds memory of objects here.
@@ -218,6 +221,9 @@ impl Table {
 
     /// All rooms without memory. They are the caller's to bind.
     pub fn take_unbound(&mut self) -> Vec<Room> {
+        if !self.is_open {
+            return Vec::new();
+        }
         let unbound = self.rooms.iter_mut().filter(|(_, held)| held.state == State::Unbound);
         unbound
             .map(|(start, held)| {
@@ -237,6 +243,7 @@ impl Table {
                 steps.append(&mut held.steps);
             }
         }
+        self.is_open = self.rooms.values().any(|held| !matches!(held.state, State::Bound { .. }));
         steps.sort_by_key(|step| step.order);
         self.queued -= steps.iter().map(|step| length(&step.content)).sum::<u64>();
         steps

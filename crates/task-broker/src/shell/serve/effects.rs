@@ -35,6 +35,7 @@ impl Broker {
         if let Some(e) = log.and_then(|log| log.write_all(lines.as_bytes()).err()) {
             message(&format!("the event log cannot be written: {e}"));
             self.log = None;
+            self.core.stop_log();
         }
         // Somebody may have come.
         if self.core.is_in_use() {

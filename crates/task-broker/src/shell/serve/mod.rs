@@ -26,7 +26,7 @@ use super::files::Folder;
 use super::mps::Daemons;
 use super::nvml::Looker;
 use super::options::{Options, Overuse};
-use super::privilege::{drop_capabilities, raise_limit};
+use super::privilege::{drop_capabilities, raise_limit, raise_priority};
 use super::table::Table;
 use super::{ANOTHER_SERVES, ServeError};
 use crate::core::{Core, Process};
@@ -78,6 +78,7 @@ pub fn serve(options: &Options) -> Result<ExitCode, ServeError> {
     let folder = Folder::make(&options.run_dir)?;
     let Some(_lock) = folder.lock()? else { return Ok(ExitCode::from(ANOTHER_SERVES)) };
     let most_connections = raise_limit();
+    raise_priority();
     drop_capabilities()?;
     let mut broker = Broker::new(options, folder, most_connections)?;
     broker.run()?;
@@ -103,6 +104,9 @@ impl Broker {
             Core::new(&options.policy, Bytes::from_mib(options.context_mib)).ok_or_else(unknown)?;
         let open = |path| OpenOptions::new().append(true).create(true).open(path);
         let log = options.log.as_ref().map(open).transpose().map_err(ServeError::io("open the event log"))?;
+        if log.is_none() {
+            core.stop_log();
+        }
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC);
         let epoll = epoll.map_err(|e| ServeError::io("wait for its sockets")(e.into()))?;
         let t = now();

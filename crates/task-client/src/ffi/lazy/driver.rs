@@ -3,7 +3,6 @@
 use std::ffi::{c_int, c_uint, c_void};
 
 use super::super::cuda::driver;
-use super::super::driver::function;
 use crate::lazy::{Backing, Content, Room, Rows, Step};
 
 const SUCCESS: c_int = 0;

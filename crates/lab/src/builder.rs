@@ -24,6 +24,7 @@ pub struct Builder {
     slurm: Option<Slurm>,
     profile: Profile,
     stock: bool,
+    simulated: bool,
     templates: Option<Templates>,
     guardian: Option<Vec<String>>,
     extra_slurm_conf: String,
@@ -44,6 +45,7 @@ impl Cluster {
             slurm: None,
             profile: Profile::Debug,
             stock: false,
+            simulated: false,
             templates: None,
             guardian: None,
             extra_slurm_conf: String::new(),
@@ -83,6 +85,13 @@ impl Builder {
     #[must_use]
     pub fn stock(mut self, stock: bool) -> Self {
         self.stock = stock;
+        self
+    }
+
+    /// Gives a cluster without Tessera the simulated GPUs and their programs too.
+    #[must_use]
+    pub fn simulated(mut self) -> Self {
+        self.simulated = true;
         self
     }
 
@@ -193,7 +202,7 @@ impl Builder {
         let machine_only = self.accounting || self.device_cgroup;
         let default = || if machine_only { Ok(Release::MACHINE.into()) } else { Slurm::by_default() };
         let slurm = self.slurm.map_or_else(default, Ok)?;
-        if !self.stock {
+        if !self.stock || self.simulated {
             artefacts::build(&slurm, self.profile)?;
         }
         let (dir, remove_dir) = match self.dir {
@@ -228,12 +237,14 @@ impl Builder {
         if self.accounting {
             accounting::lay_out(&cluster.layout)?;
         }
+        if !self.stock || self.simulated {
+            artefacts::install_common(&cluster.layout, self.profile)?;
+            sim::create_nodes(&cluster, &templates)?;
+        }
         if self.stock {
             sim::plain_device_nodes(&cluster.layout, &templates)?;
         } else {
-            artefacts::install_common(&cluster.layout, self.profile)?;
             artefacts::install_plugins(&cluster.layout, &cluster.slurm, self.profile)?;
-            sim::create_nodes(&cluster, &templates)?;
         }
         Ok(cluster)
     }

@@ -2,6 +2,7 @@
 //!
 //! Absolute times depend on the machine and its other load. Compare the ratios.
 
+mod case_mig;
 mod clusters;
 mod decide;
 mod kill;
@@ -37,10 +38,10 @@ pub(crate) struct Bench {
     /// stream: jobs
     #[arg(long, default_value_t = 500)]
     jobs: usize,
-    /// stream: how often the whole stream is run, on each cluster in turn
+    /// stream: how often the whole stream is run, on each cluster in turn; case-mig: how many batches
     #[arg(long, default_value_t = 1)]
     repeat: usize,
-    /// stream: seed of the job mix
+    /// stream, case-mig: seed of the job mix
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// stream: kill slurmctld with SIGKILL in the middle, start it again, and say what became of each job, here and
@@ -82,6 +83,8 @@ enum Name {
     Decide,
     /// Compiling CUDA programs with the pass, against clang without it
     Pass,
+    /// CASE-MIG's batch through sbatch on both Slurms, against static MIG and the simulator (10 minutes; only when named)
+    CaseMig,
     /// A batch of moldable tasks as planned, against its plan and against no plan (15 minutes; only when named)
     Plan,
 }
@@ -107,6 +110,9 @@ pub(crate) fn run(bench: &Bench) -> Result<(), TaskError> {
     }
     if wanted(Name::Start) || wanted(Name::Prolog) {
         rows.extend(start::measure(bench, wanted(Name::Start), wanted(Name::Prolog))?);
+    }
+    if bench.names.contains(&Name::CaseMig) {
+        rows.extend(case_mig::measure(bench)?);
     }
     if bench.names.contains(&Name::Plan) {
         rows.extend(plan::measure(bench)?);

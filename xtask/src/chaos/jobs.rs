@@ -30,12 +30,26 @@ impl Run<'_> {
             // slurmctld keeps a record of a submission that it refused.
             let is_refused = job.reason == "BadConstraints" && job.nodes.is_empty();
             let excused = self.met(job).any(|fault| may_fail_job(fault, &job.nodes));
-            if self.failed.insert((job.id, job.order)) && !excused && !is_refused {
-                let finding = self.failure(job);
-                self.violation(finding)?;
+            if !self.failed.insert((job.id, job.order)) || excused || is_refused {
+                continue;
             }
+            if self.clock_is_behind() && self.is_known_as_over(job) {
+                self.outcome.stock("a requeued job that slurmd took for over: the clock was set back")?;
+                continue;
+            }
+            let finding = self.failure(job);
+            self.violation(finding)?;
         }
         Ok(())
+    }
+
+    /// Whether slurmd has refused to start it.
+    fn is_known_as_over(&self, job: &Job) -> bool {
+        let line = format!("Job {} already killed, do not launch batch job", job.id);
+        job.nodes.iter().any(|node| {
+            let log = fs::read(self.cluster.layout().log(&format!("slurmd-{node}"))).unwrap_or_default();
+            String::from_utf8_lossy(&log).contains(&line)
+        })
     }
 
     fn failure(&self, job: &Job) -> Finding {

@@ -55,20 +55,30 @@ pub(super) fn kill_mps(cluster: &Cluster, node: &str, pick: Pick) -> Wound {
     Wound { met: format!("process {}, jobs {cancel:?}", daemon.pid), cancel, ..Wound::default() }
 }
 
-/// The broker of GPU tasks. Nobody's job fails by that.
+/// Waits for a broker of GPU tasks, and kills it. Nobody's job fails by that.
 pub(super) fn kill_broker(cluster: &Cluster, node: &str, which: Broker) -> Wound {
-    let all = scan(cluster).brokers;
-    let here: Vec<&BrokerProcess> =
-        all.iter().filter(|broker| broker.node.as_deref() == Some(node)).collect();
-    let is_child = |broker: &BrokerProcess| here.iter().any(|other| other.pid == broker.parent);
-    let chosen = |broker: &&&BrokerProcess| match which {
+    let begin = Instant::now();
+    while begin.elapsed() < MEET {
+        let mut here = scan(cluster).brokers;
+        here.retain(|broker| broker.node.as_deref() == Some(node));
+        let pids = victims(&here, which);
+        if !pids.is_empty() {
+            pids.iter().for_each(|pid| kill(*pid));
+            return Wound::met(format!("processes {pids:?}"));
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Wound::met("no broker there")
+}
+
+fn victims(brokers: &[BrokerProcess], which: Broker) -> Vec<i32> {
+    let is_child = |broker: &BrokerProcess| brokers.iter().any(|other| other.pid == broker.parent);
+    let chosen = |broker: &&BrokerProcess| match which {
         Broker::Both => true,
-        Broker::Child => is_child(broker) || here.len() == 1,
-        Broker::Parent => !is_child(broker) && here.len() > 1,
+        Broker::Child => is_child(broker),
+        Broker::Parent => !is_child(broker),
     };
-    let pids: Vec<i32> = here.iter().filter(chosen).map(|broker| broker.pid).collect();
-    pids.iter().for_each(|pid| kill(*pid));
-    Wound::met(if pids.is_empty() { "no broker there".to_owned() } else { format!("processes {pids:?}") })
+    brokers.iter().filter(chosen).map(|broker| broker.pid).collect()
 }
 
 /// Waits for a process of this kind to be at work, and kills it.
@@ -106,4 +116,19 @@ fn at_work(cluster: &Cluster, node: &str, program: &str, what: &str) -> Option<i
         (environment.contains(&own) && (environment.contains(&dir) || read("cmdline").contains(&dir)))
             .then_some(pid)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_brokers_child_is_told_from_its_parent() {
+        let process = |pid, parent| BrokerProcess { pid, parent, node: None };
+        let both = [process(7, 1), process(8, 7)];
+        assert_eq!(victims(&both, Broker::Child), [8]);
+        assert_eq!(victims(&both, Broker::Parent), [7]);
+        assert_eq!(victims(&both, Broker::Both), [7, 8]);
+        assert_eq!(victims(&[], Broker::Both), Vec::<i32>::new());
+    }
 }

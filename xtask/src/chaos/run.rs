@@ -16,6 +16,7 @@ use super::seen::{Job, Seen, look, scan};
 use super::start::start;
 use super::strike::{Wound, mend, strike};
 use super::submit::Submission;
+use super::wounds::clock_is_behind;
 use crate::command::TaskError;
 
 /// How long a change may take: slurmd's health check, which gives back what a forgotten job had, runs every minute, and
@@ -248,6 +249,13 @@ impl Run<'_> {
         let late = self.past.iter().filter(|(_, mended)| mended.moment.elapsed() < LATE);
         let met = late.filter(move |(_, mended)| start <= mended.second + AT_ONCE.as_secs());
         met.map(|(fault, _)| fault).chain(&self.fault)
+    }
+
+    /// Whether slurmctld's clock was set back, and has not caught up.
+    pub(super) fn clock_is_behind(&self) -> bool {
+        let past = self.past.iter().map(|(fault, mended)| (fault, Some(mended.moment.elapsed())));
+        let all = past.chain(self.fault.iter().map(|fault| (fault, None)));
+        all.into_iter().any(|(fault, since)| clock_is_behind(fault, since))
     }
 
     pub(super) fn violation(&mut self, finding: Finding) -> Result<(), TaskError> {

@@ -1,5 +1,7 @@
 //! What a fault may lead to without anything being wrong.
 
+use std::time::Duration;
+
 use super::plan::{Daemon, Driver, Fault, File, Node, Work};
 
 /// Reasons for which Slurm drains nodes without us (docs/operations.md, "After slurmctld was killed").
@@ -98,6 +100,18 @@ pub(super) fn spoils_work(fault: &Fault, node: &str) -> bool {
     }
 }
 
+/// Whether slurmctld's clock shows an earlier time than it did once, so long after the fault was mended (`None`: not yet). Until it has
+/// caught up, slurmd refuses jobs that were requeued before (docs/slurm-quirks.md, "A clock that is set back").
+pub(super) fn clock_is_behind(fault: &Fault, mended: Option<Duration>) -> bool {
+    match (fault, mended) {
+        (Fault::Clock(None, seconds), None) => *seconds < 0,
+        (Fault::Clock(None, seconds), Some(since)) => {
+            u64::try_from(*seconds).is_ok_and(|s| since.as_secs() <= s)
+        }
+        _ => false,
+    }
+}
+
 /// What sbatch says of a job that no nodes could ever serve.
 const IMPOSSIBLE: &str = "Requested node configuration is not available";
 
@@ -140,6 +154,16 @@ mod tests {
         assert!(may_fail_job(&Fault::Kill(Daemon::Slurmctld), &on("n2")));
         assert!(!may_fail_job(&Fault::Driver(Node(1), None, Driver::Slow), &on("n2")));
         assert!(!may_fail_job(&Fault::Clock(None, 60), &on("n2")));
+    }
+
+    #[test]
+    fn a_clock_is_behind_until_it_has_caught_up() {
+        let since = |seconds| Some(Duration::from_secs(seconds));
+        let (ahead, back) = (Fault::Clock(None, 100), Fault::Clock(None, -100));
+        assert!(!clock_is_behind(&ahead, None) && clock_is_behind(&ahead, since(95)));
+        assert!(!clock_is_behind(&ahead, since(101)));
+        assert!(clock_is_behind(&back, None) && !clock_is_behind(&back, since(5)));
+        assert!(!clock_is_behind(&Fault::Clock(Some(Node(0)), 100), since(5)), "slurmctld's is right");
     }
 
     #[test]

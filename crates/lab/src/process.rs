@@ -110,9 +110,9 @@ impl PidFile {
 }
 
 /// Programs that can outlive the daemon that started them.
-const LEFTOVERS: [&str; 4] = ["slurmstepd", "nvidia-cuda-mps", "slurmd", "slurmscriptd"];
+const LEFTOVERS: [&str; 5] = ["slurmstepd", "nvidia-cuda-mps", "tessera-broker", "slurmd", "slurmscriptd"];
 
-/// Processes of the cluster in `dir` that are in no pid file: step daemons with their jobs, MPS daemons.
+/// Processes of the cluster in `dir` that are in no pid file: step daemons with their jobs, MPS daemons, task brokers.
 ///
 /// A process belongs to the cluster if it is a daemon that can outlive its parent, and its environment or command line names `dir`, or if
 /// `dir` is mounted for it (24.11's step daemons overwrite their environment with their title). Descendants of such a
@@ -155,6 +155,18 @@ fn is_mounted(mounts: &[u8], dir: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_broker_of_the_cluster_is_left_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("tessera-broker");
+        fs::copy("/bin/sleep", &program).unwrap();
+        let mut broker = std::process::Command::new(&program).arg("60").spawn().unwrap();
+        let found = leftovers(dir.path());
+        broker.kill().unwrap();
+        broker.wait().unwrap();
+        assert!(found.iter().any(|process| process.pid == broker.id().cast_signed()), "{found:?}");
+    }
 
     #[test]
     fn a_mount_beneath_a_directory_is_not_of_it() {

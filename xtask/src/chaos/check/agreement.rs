@@ -164,6 +164,7 @@ fn capabilities(node: &Node, gpu: &Gpu, instance: &Instance, tasks: &[&Task]) ->
     parts
         .chain([(instance.access, all, "own".to_owned())])
         .filter_map(|(access, users, which)| {
+            let access = access?;
             let uid = users.first().copied().unwrap_or(0);
             let right = users.len() < 2 && access == Access { uid, mode: 0o400 };
             let seen = || format!("{which}: {access:?}, but users {users:?} have it");

@@ -10,6 +10,7 @@ use crate::chaos::seen::{
 
 const ALICE: u32 = 1001;
 const BOB: u32 = 1002;
+const OPEN: Access = Access { uid: 0, mode: 0o444 };
 
 /// Job 1 of Alice has an instance on GPU 0, job 2 of Bob has GPU 1 whole, job 3 of Bob a share of GPU 2.
 fn healthy() -> Seen {
@@ -24,8 +25,8 @@ fn healthy() -> Seen {
         id,
         profile: "1g.5gb".to_owned(),
         start: id,
-        parts: vec![Part { id: 0, uuid: uuid.to_owned(), access: access(uid, 0o400) }],
-        access: access(uid, 0o400),
+        parts: vec![Part { id: 0, uuid: uuid.to_owned(), access: Some(access(uid, 0o400)) }],
+        access: Some(access(uid, 0o400)),
     };
     let mut first = gpu(0, ALICE);
     first.processes = vec![101];
@@ -176,7 +177,7 @@ fn each_disagreement_is_found() {
         ("device not in the driver", |seen| drop(seen.nodes[0].gpus[0].instances.remove(0))),
         ("device node", |seen| seen.nodes[0].gpus[3].access.uid = ALICE),
         ("device node", |seen| seen.nodes[0].gpus[0].access = Access { uid: 0, mode: 0o666 }),
-        ("capability node", |seen| seen.nodes[0].gpus[0].instances[1].access.mode = 0o444),
+        ("capability node", |seen| seen.nodes[0].gpus[0].instances[1].access = Some(OPEN)),
         ("half-made instance", |seen| seen.nodes[0].gpus[0].instances[1].parts.clear()),
         ("daemon without a job", |seen| {
             seen.tasks.truncate(2);
@@ -199,7 +200,7 @@ fn parts(uid: u32) -> Seen {
     let mut seen = healthy();
     let instance = &mut seen.nodes[0].gpus[0].instances[0];
     instance.profile = "7g.40gb".to_owned();
-    let access = Access { uid, mode: 0o400 };
+    let access = Some(Access { uid, mode: 0o400 });
     instance.parts.push(Part { id: 1, uuid: "MIG-d".to_owned(), access });
     seen.nodes[0].layout[0] =
         Place { gpu: 0, instance: Some(("7g.40gb".to_owned(), 4)), holder: Holder::Shared(vec![1, 4]) };
@@ -232,7 +233,7 @@ fn one_users_jobs_may_be_in_one_gpu_instance() {
     let two_users = rules(&parts(BOB));
     assert!(two_users.contains(&"two owners"), "{two_users:?}");
     let mut open = parts(ALICE);
-    open.nodes[0].gpus[0].instances[0].parts[1].access.uid = BOB;
+    open.nodes[0].gpus[0].instances[0].parts[1].access = Some(Access { uid: BOB, mode: 0o400 });
     assert_eq!(rules(&open), ["capability node"]);
 }
 

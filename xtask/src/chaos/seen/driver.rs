@@ -119,18 +119,18 @@ fn access(path: &Path) -> Access {
     fs::metadata(path).map(|meta| Access { uid: meta.uid(), mode: meta.mode() & 0o777 }).unwrap_or_default()
 }
 
-/// The capability node that belongs to a directory below `capabilities`.
-fn cap(root: &Path, dir: &Path) -> Access {
-    let text = fs::read_to_string(dir.join("access")).unwrap_or_default();
+/// The capability node that belongs to a directory below `capabilities`, if the driver has an entry there.
+fn cap(root: &Path, dir: &Path) -> Option<Access> {
+    let text = fs::read_to_string(dir.join("access")).ok()?;
     let minor =
-        text.lines().find_map(|line| line.strip_prefix("DeviceFileMinor: ")?.trim().parse::<u32>().ok());
-    minor.map(|minor| access(&root.join(format!("dev/nvidia-caps/nvidia-cap{minor}")))).unwrap_or_default()
+        text.lines().find_map(|line| line.strip_prefix("DeviceFileMinor: ")?.trim().parse::<u32>().ok())?;
+    Some(access(&root.join(format!("dev/nvidia-caps/nvidia-cap{minor}"))))
 }
 
 /// The compute instances of a GPU instance, by the MIG devices of the GPU.
 fn parts(instance: u32, devices: &[(u32, u32)], uuids: &[String]) -> Vec<Part> {
     let own = devices.iter().zip(uuids).filter(|((gpu_instance, _), _)| *gpu_instance == instance);
-    own.map(|((_, id), uuid)| Part { id: *id, uuid: uuid.clone(), access: Access::default() }).collect()
+    own.map(|((_, id), uuid)| Part { id: *id, uuid: uuid.clone(), access: None }).collect()
 }
 
 #[cfg(test)]

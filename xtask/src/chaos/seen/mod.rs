@@ -68,8 +68,9 @@ pub(super) struct Instance {
     pub(super) start: u32,
     /// Its compute instances. A user's jobs may have one each.
     pub(super) parts: Vec<Part>,
-    /// Of its own capability node.
-    pub(super) access: Access,
+    /// Of its own capability node; `None` where the driver has no entry for it, because the process that was its simulated driver
+    /// was killed just there.
+    pub(super) access: Option<Access>,
 }
 
 impl Instance {
@@ -86,8 +87,8 @@ pub(super) struct Part {
     pub(super) id: u32,
     /// `MIG-…`
     pub(super) uuid: String,
-    /// Of its capability node.
-    pub(super) access: Access,
+    /// Of its capability node, as that of the [`Instance`].
+    pub(super) access: Option<Access>,
 }
 
 /// Who may open a device node.

@@ -167,11 +167,17 @@ fn look_up(
         known => known,
     };
     let left = match left {
-        // The broker may have died since the prolog.
+        // The broker or its MPS daemon may have died since the prolog.
         Left::Ready(entry) if entry.tasks.is_some() => {
             let journal = Journal::open(&node.settings.state_dir);
             let served = journal.map_err(Fault::from).and_then(|j| serve_tasks(&node.settings, &j, &entry));
-            served.map_or_else(|e| Left::Failed(Chain(&e).to_string()), |()| Left::Ready(entry))
+            match served {
+                Err(e) => Left::Failed(Chain(&e).to_string()),
+                Ok(problems) => {
+                    problems.iter().for_each(|why| log::error(format_args!("job {}: {why}", step.job)));
+                    Left::Ready(entry)
+                }
+            }
         }
         left => left,
     };

@@ -43,6 +43,7 @@ mod numbering;
 pub mod nvml;
 mod own_dirs;
 mod power;
+mod preloaded;
 mod process;
 mod remnants;
 mod settings;
@@ -64,9 +65,10 @@ pub use lifecycle::{
     realise, realise_waiting, reconcile, refuse, release, release_dead, seems_forgotten, serve_tasks,
 };
 pub use lock::LockError;
-pub use mps::MpsError;
+pub use mps::{MpsError, lacks_daemon};
 pub use numbering::{GrantedGpu, Numbering, NumberingError, NvmlGrant};
 pub use own_dirs::StateError;
+pub use preloaded::LibraryError;
 pub use process::start_time_of;
 pub use settings::{GpuSettings, Settings};
 pub use task_variables::{preload, stale_variables};

@@ -16,6 +16,7 @@ use crate::deadline::Deadline;
 use crate::gpu_ids::NvmlIndex;
 use crate::journal::{Entry, Journal, Phase};
 use crate::own_dirs::StateError;
+use crate::preloaded::LibraryError;
 use crate::settings::Settings;
 
 /// A broker that does not serve a job.
@@ -33,6 +34,9 @@ pub enum BrokerError {
     /// It runs, and does not do what it is asked.
     #[error(transparent)]
     Control(#[from] ControlError),
+    /// What would be preloaded to the job's programs.
+    #[error(transparent)]
+    Library(#[from] LibraryError),
     /// The journal cannot be read.
     #[error(transparent)]
     State(#[from] StateError),

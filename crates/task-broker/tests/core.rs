@@ -282,6 +282,13 @@ fn a_job_that_ended_gives_back_what_nvml_shows_free() {
     assert!(granted_on(&core.end_job(1, 1.0)).is_empty());
     assert_eq!((core.left(1).left, core.left(1).jobs), (1, 1));
     assert_eq!(refusals(&core.begin(1, process(10), &begin(3, 1), 1.0)), [(3, Code::JobEnded)]);
+    assert_eq!(refusals(&core.free(image(10), 1, 1.0)), [(1, Code::Unknown)], "NVML says when it is free");
+    assert_eq!(
+        refusals(&core.begin(1, process(10), &begin(1, 500), 1.0)),
+        [(1, Code::JobEnded)],
+        "no silence"
+    );
+    assert_eq!(core.status(1.0).devices[0].quarantined_mib, 500);
     let id = core.uuids().next().unwrap().0;
     assert_eq!(granted_on(&core.sampled(id, &NOBODY, 2.0)).len(), 1);
     core.end_job(2, 3.0);

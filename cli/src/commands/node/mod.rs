@@ -10,7 +10,7 @@ use geometry::JobId;
 use gpu_node::journal::{Entry, Phase};
 use gpu_node::{
     JobContext, LiveJobs, Numbering, NvmlIndex, RealiseError, ReconcileReport, hand_over, inspect, is_marked,
-    lacks_broker, realise, reconcile, release, release_dead,
+    lacks_broker, lacks_daemon, realise, reconcile, release, release_dead,
 };
 use protocol::wire::parse_placement;
 use serde_json::json;
@@ -46,7 +46,12 @@ fn reconcile_node(local: &Local<'_>, if_dead: bool) -> Result<Outcome, Failure> 
     }
     let (changed, live) = match compare(local, if_dead) {
         // Nothing is known to be wrong, and to look at the driver keeps prologs waiting.
-        Ok(jobs) if if_dead && jobs.dead.is_empty() && !lacks_broker(&local.settings) => {
+        Ok(jobs)
+            if if_dead
+                && jobs.dead.is_empty()
+                && !lacks_broker(&local.settings)
+                && !lacks_daemon(&local.settings) =>
+        {
             return Ok(Outcome::ok(text));
         }
         Err(_) if if_dead => return Ok(Outcome::ok(text)),
@@ -121,6 +126,9 @@ fn reconciled(report: &ReconcileReport) -> String {
     }
     for key in &report.daemons {
         let _ = writeln!(text, "MPS daemon {key} ended");
+    }
+    for key in &report.daemons_started {
+        let _ = writeln!(text, "MPS daemon {key} had ended: started again");
     }
     if report.broker_started {
         text.push_str("the task broker did not run: started again\n");

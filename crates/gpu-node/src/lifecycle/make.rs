@@ -17,7 +17,7 @@ use crate::lock::Locks;
 use crate::numbering::{GrantedGpu, NvmlGrant};
 use crate::settings::{GpuSettings, Settings};
 use crate::tasks::BrokerError;
-use crate::{compute_instances, hardware, instances, mps, power};
+use crate::{compute_instances, hardware, instances, mps, power, preloaded};
 
 /// Fills in what is planned, from the driver's answers, before anything is changed.
 pub(super) fn plan(
@@ -58,6 +58,9 @@ fn plan_tasks(
     entry: &Entry,
 ) -> Result<TasksRecord, Fault> {
     let pool = settings.tasks.as_ref().ok_or(BrokerError::NoPool)?.pool;
+    if !tasks.probes {
+        preloaded::check(&settings.task_library).map_err(BrokerError::from)?;
+    }
     let own = matches!(tasks.on, TaskDevices::Own { .. });
     let seats: Vec<u32> = match &tasks.on {
         TaskDevices::Pool(places) => places.iter().map(|place| place.seats).collect(),

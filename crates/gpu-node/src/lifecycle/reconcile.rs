@@ -32,6 +32,8 @@ pub struct ReconcileReport {
     pub limits: Vec<NvmlIndex>,
     /// MPS daemons that were ended.
     pub daemons: Vec<String>,
+    /// MPS daemons that had ended under their jobs and were started again.
+    pub daemons_started: Vec<String>,
     /// The task broker did not run, and was started for the jobs that need it.
     pub broker_started: bool,
     /// Jobs that the task broker still had.
@@ -114,6 +116,11 @@ pub fn reconcile(settings: &Settings, live: LiveJobs<'_>) -> Result<ReconcileRep
                 let (settled, restored) = power::reconcile(&journal, &nvml, &kept)?;
                 report.limits = restored;
                 report.problems.extend(settled.problems.into_iter().chain(settled.notes));
+            }
+            if !held_unknown {
+                let revived = mps::revive(settings, &journal, &nvml, &kept, &deadline)?;
+                report.daemons_started = revived.started;
+                report.problems.extend(revived.problems);
             }
             if !held_unknown && let Err(e) = set_nodes(settings, &nvml, &kept, &mut report) {
                 report.problems.push(Chain(&e).to_string());

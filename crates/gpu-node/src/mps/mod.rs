@@ -9,6 +9,7 @@ mod defaults;
 mod error;
 mod folders;
 mod process;
+mod revive;
 
 use std::time::Duration;
 
@@ -28,6 +29,8 @@ use admit::admit;
 use defaults::Defaults;
 pub use error::MpsError;
 pub(crate) use folders::{Paths, left_dirs, still_there};
+pub use revive::lacks_daemon;
+pub(crate) use revive::{any_dead, revive};
 
 /// How long a daemon gets to end by itself before it is killed.
 const QUIT_TIMEOUT: Duration = Duration::from_secs(2);

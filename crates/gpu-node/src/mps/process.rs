@@ -43,7 +43,7 @@ pub(super) fn all_of(pipe_dir: &Path, uid: u32) -> Vec<Held> {
 }
 
 /// Control program and server alike; the kernel keeps the first 15 characters.
-fn is_mps(pid: u32) -> bool {
+pub(super) fn is_mps(pid: u32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|c| c.trim() == "nvidia-cuda-mps")
 }
 

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixListener;
+use std::os::unix::process::CommandExt;
 
 use node_state::{GpuState, Holder};
 use protocol::{PoolSeats, ShareOn, TaskDevices, TaskGrant};
@@ -27,6 +28,7 @@ fn with_pool(node: &TestNode) -> TestNode {
     );
     std::fs::write(&script, text).unwrap();
     std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
+    std::fs::write(&node.settings.task_library, "").unwrap();
     let pool = node_state::PoolPolicy::default();
     let tasks = Tasks { policy: TaskPolicy::Tessera, pool, overuse: Overuse::Charge, log: None };
     let settings = Settings { task_broker: script, tasks: Some(tasks), ..node.settings.clone() };
@@ -246,6 +248,101 @@ fn reconciliation_starts_the_broker_again_and_ends_what_nobody_knows() {
         // What a dead job had is given back, and with the last one the broker ends.
         let report = crate::reconcile(&node.settings, crate::LiveJobs::Exactly(&HashSet::new())).unwrap();
         assert_eq!((report.finished.len(), known(node)), (2, None));
+        node.assert_clean(&[]);
+    });
+}
+
+/// Ends an MPS daemon as a crash would.
+fn kill_daemon(node: &TestNode) {
+    kill(node.daemons()[0]);
+    while !node.daemons().is_empty() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_dead_mps_daemon_is_started_again_when_its_clients_are_gone() {
+    on_node("tests::tasks::a_dead_mps_daemon_is_started_again_when_its_clients_are_gone", |node| {
+        let node = &with_pool(node);
+        let entry = node.realise(1, ALICE, seats(&[(0, 1)])).unwrap().entry;
+        assert!(!crate::lacks_daemon(&node.settings));
+        let gi = entry.instances[0].live.clone().unwrap().gi.to_string();
+        let client = Command::new("sleep").arg("600").uid(ALICE).gid(ALICE).spawn().unwrap();
+        let place = ["--gpu", "0", "--gi", &gi, "--ci", "0", "--memory-mib", "1000", "--mps"];
+        node.sim(&[&["proc", "add", "--pid", &client.id().to_string()], &place[..]].concat());
+        kill_daemon(node);
+        // Nobody takes the client's device from under it.
+        assert!(!crate::lacks_daemon(&node.settings));
+        let serve = || {
+            let journal = crate::journal::Journal::open(&node.settings.state_dir).unwrap();
+            crate::serve_tasks(&node.settings, &journal, &entry).unwrap()
+        };
+        assert_eq!((serve(), node.daemons()), (Vec::<String>::new(), Vec::new()));
+        let report = node.reconcile(&[1]);
+        assert_eq!((report.daemons_started, node.daemons()), (Vec::<String>::new(), Vec::new()));
+        assert!(node.disagreements(&[1])[0].contains("does not run"), "{:?}", node.disagreements(&[1]));
+        let mut client = client;
+        client.kill().unwrap();
+        client.wait().unwrap();
+        // The next step starts it, and so does the health check.
+        assert!(crate::lacks_daemon(&node.settings));
+        assert_eq!((serve(), node.daemons().len()), (Vec::<String>::new(), 1));
+        assert_eq!(crate::process::owner(node.daemons()[0]), Some(ALICE));
+        assert!(!crate::lacks_daemon(&node.settings));
+        kill_daemon(node);
+        let report = node.reconcile(&[1]);
+        assert_eq!(report.daemons_started, [entry.tasks.clone().unwrap().devices[0].daemon.clone()]);
+        assert_eq!((report.problems, node.daemons().len()), (Vec::<String>::new(), 1));
+        node.assert_clean(&[1]);
+        node.release(1);
+        assert_eq!(node.daemons(), Vec::<u32>::new());
+        node.assert_clean(&[]);
+    });
+}
+
+#[test]
+fn the_library_cannot_be_swapped() {
+    on_node("tests::tasks::the_library_cannot_be_swapped", |node| {
+        let mut node = with_pool(node);
+        let folder = node.dir.join("lib");
+        std::fs::create_dir(&folder).unwrap();
+        let library = folder.join("libtessera_task.so");
+        node.settings.task_library.clone_from(&library);
+        let mode =
+            |path: &Path, mode| std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+        let refused = |node: &TestNode, job: u32| {
+            let why = error_chain::with_causes(&node.realise(job, ALICE, seats(&[(0, 1)])).unwrap_err());
+            node.release(job);
+            why
+        };
+        assert!(refused(&node, 1).contains("cannot be preloaded to the job's programs"), "missing");
+        // Written to, replaced in its directory, or behind a link.
+        std::fs::write(&library, "").unwrap();
+        mode(&library, 0o666);
+        assert!(refused(&node, 2).contains("libtessera_task.so: others than root can change it"));
+        mode(&library, 0o644);
+        mode(&folder, 0o777);
+        assert!(refused(&node, 3).contains("lib: others than root can change it"));
+        let link = node.dir.join("link.so");
+        std::os::unix::fs::symlink(&library, &link).unwrap();
+        node.settings.task_library.clone_from(&link);
+        assert!(refused(&node, 4).contains("lib: others than root can change it"));
+        mode(&folder, 0o755);
+        std::os::unix::fs::chown(&library, Some(BOB), None).unwrap();
+        assert!(refused(&node, 5).contains("link.so: others than root can change it"));
+        std::os::unix::fs::chown(&library, Some(0), None).unwrap();
+        node.realise(6, ALICE, seats(&[(0, 1)])).unwrap();
+        // No user does what the checks would refuse.
+        let may = |uid: u32, words: &[&str]| {
+            Command::new(words[0]).args(&words[1..]).uid(uid).gid(uid).output().unwrap().status.success()
+        };
+        let path = library.to_str().unwrap();
+        for uid in [ALICE, BOB] {
+            assert!(!may(uid, &["rm", "-f", path]) && !may(uid, &["mv", path, "/tmp/tessera-stolen"]));
+            assert!(!may(uid, &["cp", "/bin/true", path]) && !may(uid, &["ln", "-sf", "/bin/true", path]));
+        }
+        node.release(6);
+        node.reconcile(&[]);
         node.assert_clean(&[]);
     });
 }

@@ -8,6 +8,8 @@ use super::{
     round_up,
 };
 
+const JOB_ENDED: &str = "the job ended";
+
 /// How a task stands after it was tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Placed {
@@ -27,7 +29,9 @@ impl Core {
                 let grant = self.grant_of(id, device);
                 self.tell(worker, grant);
             }
-            Some(_) => {}
+            Some((_, Stage::Waiting)) => {}
+            // Its process lives, so its job has ended.
+            Some((_, Stage::Quarantined(_))) => self.tell(worker, job_ended(begin.nonce)),
             None => self.new_task(worker, begin, t),
         }
         self.settle(t);
@@ -158,7 +162,7 @@ impl Core {
     pub(super) fn usable(&self, worker: JobId) -> Result<Vec<DeviceId>, Placed> {
         let state = self.workers.get(&worker);
         let Some((state, job)) = state.and_then(|state| Some((state, self.jobs.get(&state.job)?))) else {
-            let why = "the job ended".to_owned();
+            let why = JOB_ENDED.to_owned();
             return Err(Placed::Refused { code: Code::JobEnded, need: 0, most: 0, why });
         };
         let in_group = |id: &DeviceId| match (&state.group, self.devices.get(id)) {
@@ -326,6 +330,11 @@ impl Core {
             grants.iter().for_each(|grant| self.reconsider_worker_of(grant.task, t));
         }
     }
+}
+
+/// The answer to a begin whose job is over.
+fn job_ended(nonce: u64) -> Reply {
+    Reply::Refused(Refused { nonce, code: Code::JobEnded, need: 0, most: 0, why: Text::cut(JOB_ENDED) })
 }
 
 /// The scheduler's refusal as an answer.

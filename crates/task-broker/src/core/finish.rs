@@ -6,12 +6,13 @@ use task_wire::{Code, Refused, Reply, Text};
 use super::{Core, Effect, Image, Key, Process, Stage};
 
 impl Core {
-    /// A worker frees a task, or no longer wants one that waits.
+    /// A worker frees a task, or no longer wants one that waits. One that is quarantined is not its own any more: only NVML
+    /// shows that its memory is free.
     pub fn free(&mut self, image: Image, nonce: u64, t: f64) -> Vec<Effect> {
         let Some(worker) = self.images.get(&image).copied() else { return Vec::new() };
         let task = self.names.get(&(worker, nonce)).copied();
         match task.and_then(|id| Some((id, self.stage(id)?))) {
-            Some((id, stage)) => {
+            Some((id, stage @ (Stage::Waiting | Stage::Running(_)))) => {
                 self.log(&Event::Free { t, task: id }, Some(worker), stage.device());
                 // The scheduler knows every task of ours.
                 let _ = self.sched.free(id);
@@ -21,7 +22,7 @@ impl Core {
                 self.settle(t);
                 self.forget_if_unused(worker, t);
             }
-            None => self.tell(worker, unknown(nonce)),
+            Some((_, Stage::Quarantined(_))) | None => self.tell(worker, unknown(nonce)),
         }
         self.take()
     }

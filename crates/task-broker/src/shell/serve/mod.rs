@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixListener;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
@@ -102,7 +103,8 @@ impl Broker {
         let unknown = || ServeError::Policy(options.policy.clone());
         let mut core =
             Core::new(&options.policy, Bytes::from_mib(options.context_mib)).ok_or_else(unknown)?;
-        let open = |path| OpenOptions::new().append(true).create(true).open(path);
+        // It names users' processes.
+        let open = |path| OpenOptions::new().append(true).create(true).mode(0o600).open(path);
         let log = options.log.as_ref().map(open).transpose().map_err(ServeError::io("open the event log"))?;
         if log.is_none() {
             core.stop_log();

@@ -2,262 +2,17 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+mod bad_luck;
+mod node;
+mod security;
+
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
+use node::{Client, GIB, Node, Waiter, kill, kill_and_wait, states, wait};
 use task_control::status::TaskState;
-use task_control::{Broker, Device, Job, Status};
-use task_wire::{Begin, Code, REPLY_LEN, Reply, Request, Text};
-
-const GIB: u64 = 1 << 30;
-
-/// Listens where an MPS daemon would, until its input ends.
-const MPS: &str = "import socket,sys\ns=socket.socket(socket.AF_UNIX,socket.SOCK_SEQPACKET)\n\
-                   s.bind(sys.argv[1]); s.listen(); sys.stdin.read()";
-
-/// A node with one simulated GPU, and its broker.
-struct Node {
-    dir: tempfile::TempDir,
-    library: PathBuf,
-    /// Stands for the MPS daemon of its GPU.
-    mps: Option<Child>,
-    parent: Option<Child>,
-    uuid: String,
-}
-
-/// The simulator's programs, built beside this test.
-fn built(name: &str) -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    // A library stands beside the tests too, and above them only if it was asked for by name.
-    let found = test.ancestors().skip(1).take(2).map(|dir| dir.join(name)).find(|path| path.exists());
-    found.unwrap_or_else(|| panic!("{name} is missing: cargo build -p nvml-sim"))
-}
-
-impl Node {
-    fn new() -> Node {
-        let dir = tempfile::tempdir().unwrap();
-        let at = |name: &str| dir.path().join(name);
-        std::fs::write(at("node.toml"), "[[gpus]]\nmodel = \"a30-24gb\"\ncount = 1\n").unwrap();
-        std::fs::create_dir(at("lib")).unwrap();
-        let library = at("lib").join("libnvidia-ml.so.1");
-        std::os::unix::fs::symlink(built("libnvidia_ml.so"), &library).unwrap();
-        let mut create = Command::new(built("nvml-sim"));
-        create.arg("create").arg("--node").arg(at("node.toml")).arg("--state").arg(at("state"));
-        let created = create.arg("--root").arg(at("root")).args(["--name", "n1"]).output().unwrap();
-        assert!(created.status.success(), "{created:?}");
-        let mut show = Command::new(built("nvml-sim"));
-        let shown = show.args(["show", "--json", "--state"]).arg(at("state")).output().unwrap();
-        let text = String::from_utf8(shown.stdout).unwrap();
-        let from = text.find("GPU-").unwrap();
-        let uuid = text[from..from + 40].to_owned();
-        let mut node = Node { dir, library, mps: None, parent: None, uuid };
-        node.start_mps();
-        node
-    }
-
-    fn pipe(&self) -> PathBuf {
-        self.dir.path().join("pipe")
-    }
-
-    fn start_mps(&mut self) {
-        let _ = std::fs::remove_dir_all(self.pipe());
-        std::fs::create_dir(self.pipe()).unwrap();
-        let mut python = Command::new("python3");
-        python.args(["-c", MPS]).arg(self.pipe().join("control")).stdin(Stdio::piped());
-        self.mps = Some(python.spawn().unwrap());
-        let path = self.pipe().join("control");
-        wait("the MPS daemon", || Client::connect(&path));
-    }
-
-    fn kill_mps(&mut self) {
-        let mut mps = self.mps.take().unwrap();
-        mps.kill().unwrap();
-        mps.wait().unwrap();
-    }
-
-    fn started() -> Node {
-        let mut node = Node::new();
-        node.start();
-        node
-    }
-
-    fn run_dir(&self) -> PathBuf {
-        self.dir.path().join("run")
-    }
-
-    fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tessera-broker"));
-        command.arg("--run-dir").arg(self.run_dir()).arg("--nvml").arg(&self.library);
-        command
-            .arg("--log")
-            .arg(self.dir.path().join("events"))
-            .env("NVML_SIM_STATE", self.dir.path().join("state"));
-        command
-    }
-
-    fn start(&mut self) {
-        self.start_with(&[]);
-    }
-
-    fn start_with(&mut self, options: &[&str]) {
-        self.parent = Some(self.command().args(options).stderr(Stdio::null()).spawn().unwrap());
-        wait("an answer", || self.broker().status().ok());
-    }
-
-    fn broker(&self) -> Broker {
-        Broker::at(&self.run_dir(), Duration::from_secs(5))
-    }
-
-    fn status(&self) -> Status {
-        wait("an answer", || self.broker().status().ok())
-    }
-
-    fn device(&self) -> Device {
-        Device {
-            uuid: self.uuid.clone(),
-            group: "g0".to_owned(),
-            mps_pipe: Some(self.pipe()),
-            memory_mib: 24 << 10,
-            sms: 56,
-            workers: 8,
-        }
-    }
-
-    fn add(&self, job: u32, uid: u32) {
-        let devices = vec![self.device()];
-        self.broker().add(&Job { job, uid, seats: 4, gpu_mem_mib: None, devices }).unwrap();
-    }
-
-    fn client(&self, job: u32) -> Client {
-        wait("a connection", || Client::connect(&task_control::socket(&self.run_dir(), job)))
-    }
-
-    /// Whether what the broker wrote into its log is legal.
-    fn assert_sound(&self) {
-        let account = case::audit::daemon(&self.events());
-        assert!(account.violations.is_empty() && account.begun > 0, "{account:?}\n{}", self.events());
-    }
-
-    fn events(&self) -> String {
-        std::fs::read_to_string(self.dir.path().join("events")).unwrap()
-    }
-
-    /// Shows a process to NVML, as CUDA would.
-    fn uses(&self, pid: u32, mib: u64) {
-        let mut add = Command::new(built("nvml-sim"));
-        add.args([
-            "proc",
-            "add",
-            "--gpu",
-            "0",
-            "--pid",
-            &pid.to_string(),
-            "--memory-mib",
-            &mib.to_string(),
-            "--mps",
-        ]);
-        assert!(add.arg("--state").arg(self.dir.path().join("state")).status().unwrap().success());
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        if let Ok(status) = self.broker().status() {
-            kill(status.parent);
-            kill(status.child);
-        }
-        if let Some(mps) = &mut self.mps {
-            let _ = mps.kill();
-            let _ = mps.wait();
-        }
-        if let Some(parent) = &mut self.parent {
-            let _ = parent.kill();
-            let _ = parent.wait();
-        }
-    }
-}
-
-fn kill(pid: u32) {
-    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
-    let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
-}
-
-fn wait<T>(what: &str, mut get: impl FnMut() -> Option<T>) -> T {
-    let start = Instant::now();
-    loop {
-        if let Some(it) = get() {
-            return it;
-        }
-        assert!(start.elapsed() < Duration::from_secs(20), "waited in vain for {what}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
-
-struct Client(OwnedFd);
-
-impl Client {
-    fn connect(path: &Path) -> Option<Client> {
-        let fd =
-            rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
-                .ok()?;
-        rustix::net::connect(&fd, &SocketAddrUnix::new(path).ok()?).ok()?;
-        Some(Client(fd))
-    }
-
-    fn send(&self, bytes: &[u8]) -> bool {
-        rustix::net::send(&self.0, bytes, SendFlags::NOSIGNAL).is_ok()
-    }
-
-    /// `None` once it is hung up.
-    fn reply(&self) -> Option<Reply> {
-        let mut buffer = [0; REPLY_LEN];
-        match rustix::net::recv(&self.0, &mut buffer[..], RecvFlags::empty()) {
-            Ok((_, 0)) | Err(_) => None,
-            Ok(_) => Some(Reply::decode(&buffer).unwrap()),
-        }
-    }
-
-    fn is_silent(&self) -> bool {
-        let mut buffer = [0; REPLY_LEN];
-        rustix::net::recv(&self.0, &mut buffer[..], RecvFlags::DONTWAIT)
-            .is_err_and(|e| e == rustix::io::Errno::AGAIN)
-    }
-
-    fn begin(&self, nonce: u64, mem: u64) -> bool {
-        let bound = Text::EMPTY;
-        let begin = Begin {
-            image: 1,
-            nonce,
-            mem,
-            managed: 0,
-            blocks: 8,
-            threads: 64,
-            whole: false,
-            sticky: false,
-            bound,
-        };
-        self.send(&Request::Begin(begin).encode())
-    }
-
-    fn free(&self, nonce: u64) -> bool {
-        self.send(&Request::Free { image: 1, nonce }.encode())
-    }
-
-    fn granted(&self, nonce: u64) -> u64 {
-        match self.reply() {
-            Some(Reply::Granted(grant)) if grant.nonce == nonce => grant.task,
-            other => panic!("{other:?}"),
-        }
-    }
-}
-
-fn states(status: &Status) -> Vec<(TaskState, u64)> {
-    status.jobs.iter().flat_map(|job| &job.tasks).map(|task| (task.state, task.mem_mib)).collect()
-}
+use task_wire::{Begin, Code, Reply, Request, Text};
 
 #[test]
 fn a_job_comes_holds_and_goes() {
@@ -292,12 +47,6 @@ fn a_job_comes_holds_and_goes() {
     {
         assert!(events.contains(part), "{part} in {events}");
     }
-}
-
-/// Kills and waits until the process is gone.
-fn kill_and_wait(pid: u32) {
-    kill(pid);
-    wait("an end", || gpu_node::start_time_of(pid).is_none().then_some(()));
 }
 
 #[test]
@@ -340,29 +89,6 @@ fn no_lease_is_lost_or_doubled_when_the_broker_is_killed() {
     }
 }
 
-/// Another process with a task: this program again, as [`waits_in_another_process`].
-struct Waiter(Child);
-
-impl Waiter {
-    fn start(node: &Node, mem: u64) -> Waiter {
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "waits_in_another_process", "--nocapture"]).stdout(Stdio::null());
-        command
-            .env("TEST_SOCKET", task_control::socket(&node.run_dir(), 12))
-            .env("TEST_MEM", mem.to_string());
-        Waiter(command.spawn().unwrap())
-    }
-
-    fn granted(mut self) {
-        assert!(self.0.wait().unwrap().success());
-    }
-
-    fn kill(&mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
-}
-
 /// Does nothing unless another test starts it: begins a task, comes back after each hang-up, and ends once it is granted.
 #[test]
 fn waits_in_another_process() {
@@ -382,13 +108,7 @@ fn waits_in_another_process() {
 fn a_killed_process_is_quarantined_while_nvml_shows_memory() {
     let node = Node::started();
     node.add(12, 0);
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "waits_in_another_process", "--nocapture"]).stdout(Stdio::null());
-    command
-        .env("TEST_SOCKET", task_control::socket(&node.run_dir(), 12))
-        .env("TEST_MEM", (20 * GIB).to_string());
-    let mut holder = Waiter(command.env("TEST_HOLD", "1").spawn().unwrap());
-    wait("a grant", || states(&node.status()).contains(&(TaskState::Running, 20 << 10)).then_some(()));
+    let mut holder = Waiter::holding(&node, 20 * GIB);
     let client = node.client(12);
     assert!(client.begin(1, 10 * GIB));
     // A stranger's memory stays where it is; nothing is promised on it.
@@ -459,53 +179,6 @@ fn noise_is_answered_or_hung_up_and_changes_nothing() {
     assert_eq!(before.devices, node.status().devices);
     assert!(holder.free(1));
     assert_eq!(holder.reply(), Some(Reply::Freed { nonce: 1 }));
-}
-
-#[test]
-fn nobody_else_can_connect_or_touch_its_files() {
-    let node = Node::started();
-    // Others must be able to reach the folder for the test to mean something.
-    for dir in [node.dir.path(), &node.run_dir()] {
-        std::fs::set_permissions(dir, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    }
-    node.add(12, 1001);
-    let folder = node.run_dir().join("tasks");
-    let modes: BTreeMap<String, (u32, u32)> = std::fs::read_dir(&folder)
-        .unwrap()
-        .flatten()
-        .map(|e| {
-            let meta = e.metadata().unwrap();
-            use std::os::unix::fs::MetadataExt;
-            (e.file_name().into_string().unwrap(), (meta.uid(), meta.mode() & 0o777))
-        })
-        .collect();
-    assert_eq!(modes["12.sock"], (1001, 0o600));
-    assert!(
-        modes.iter().all(|(name, (uid, mode))| *mode == 0o600 && (*uid == 0 || name == "12.sock")),
-        "{modes:?}"
-    );
-    // Root can open the socket, but is not the job's user.
-    let root = node.client(12);
-    assert!(!root.begin(1, 1) || root.reply().is_none(), "hung up");
-    let as_user = |user: u32, name: &str| {
-        let code = "socket(S, AF_UNIX, SOCK_SEQPACKET, 0) && connect(S, sockaddr_un($ARGV[0])) or exit 1";
-        let mut perl = Command::new("setpriv");
-        perl.args([
-            &format!("--reuid={user}"),
-            "--clear-groups",
-            "--regid=65534",
-            "perl",
-            "-MSocket",
-            "-e",
-            code,
-        ]);
-        perl.arg(folder.join(name)).current_dir("/").stderr(Stdio::null()).status().unwrap().success()
-    };
-    assert!(as_user(1001, "12.sock"));
-    assert!(!as_user(1002, "12.sock") && !as_user(1001, "control.sock"));
-    let mut touch = Command::new("setpriv");
-    touch.args(["--reuid=1001", "--clear-groups", "--regid=65534", "touch"]).arg(folder.join("99.sock"));
-    assert!(!touch.stderr(Stdio::null()).status().unwrap().success(), "nobody else makes files there");
 }
 
 #[test]
@@ -600,11 +273,7 @@ fn threads_of_a_program_share_the_library_while_the_broker_is_killed() {
 fn a_device_without_its_mps_daemon_grants_nothing_until_its_clients_are_gone() {
     let mut node = Node::started();
     node.add(12, 0);
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "waits_in_another_process", "--nocapture"]).stdout(Stdio::null());
-    command.env("TEST_SOCKET", task_control::socket(&node.run_dir(), 12)).env("TEST_MEM", GIB.to_string());
-    let mut holder = Waiter(command.env("TEST_HOLD", "1").spawn().unwrap());
-    wait("a grant", || states(&node.status()).contains(&(TaskState::Running, 1 << 10)).then_some(()));
+    let mut holder = Waiter::holding(&node, GIB);
     node.kill_mps();
     let held = |node: &Node| node.status().devices.first().and_then(|d| d.held.clone());
     assert!(wait("the device to be held", || held(&node)).contains("MPS daemon ended"));
@@ -653,7 +322,9 @@ fn who_uses_what_nobody_promised_is_named_and_ended() {
     assert!(
         named.contains(&format!("process {pid} uses 3072 MiB of {} that it was not promised", node.uuid))
     );
-    assert!(named.contains(&format!("process {pid} was ended")), "{named}");
+    // Written once the process is killed.
+    let ended = format!("process {pid} was ended");
+    wait("its end to be named", || notes(12).contains(&ended).then_some(()));
     assert!(notes(13).is_empty() && notes(14).is_empty(), "other users' jobs are not told");
     assert!(client.free(1));
     assert_eq!(client.reply(), Some(Reply::Freed { nonce: 1 }));

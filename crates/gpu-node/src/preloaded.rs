@@ -1,0 +1,50 @@
+//! Whether the library that is preloaded to users' programs is root's alone: it runs in every program of a job.
+
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// A library that is not preloaded.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
+pub enum LibraryError {
+    /// ld.so would say so in each program and go on without it.
+    #[error(
+        "{path}: cannot be preloaded to the job's programs; install it, or correct task_library in tessera.toml"
+    )]
+    Missing {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+    /// Somebody else's code would run in users' programs.
+    #[error(
+        "{path}: others than root can change it, so it is not preloaded to anybody's programs: give it to root, and take \
+         the right to write from group and others"
+    )]
+    Unsafe { path: PathBuf },
+}
+
+/// Checks the library and every directory on the way to it, also behind a link.
+///
+/// # Errors
+///
+/// It is missing, or others than root can change or replace it.
+pub(crate) fn check(library: &Path) -> Result<(), LibraryError> {
+    let missing = |source| LibraryError::Missing { path: library.to_owned(), source };
+    let target = library.canonicalize().map_err(missing)?;
+    for path in library.ancestors().chain(target.ancestors()).filter(|path| !path.as_os_str().is_empty()) {
+        let meta = std::fs::metadata(path).map_err(missing)?;
+        if !is_roots(&meta) {
+            return Err(LibraryError::Unsafe { path: path.to_owned() });
+        }
+    }
+    Ok(())
+}
+
+/// In a directory like `/tmp`, users cannot replace what is root's.
+fn is_roots(meta: &Metadata) -> bool {
+    const STICKY: u32 = 0o1000;
+    let is_sticky = meta.is_dir() && meta.mode() & STICKY != 0;
+    meta.uid() == rustix::process::geteuid().as_raw() && (meta.mode() & 0o022 == 0 || is_sticky)
+}

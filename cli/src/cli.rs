@@ -6,6 +6,7 @@ use crate::commands::check::{self, CheckArgs};
 use crate::commands::discover::{self, DiscoverArgs};
 use crate::commands::doctor::{self, DoctorArgs};
 use crate::commands::explain::{self, ExplainArgs};
+use crate::commands::exporter::{self, ExporterArgs};
 use crate::commands::fit::{self, FitCommand};
 use crate::commands::free::{self, FreeArgs};
 use crate::commands::layout::{self, LayoutArgs};
@@ -63,6 +64,7 @@ enum Command {
     Doctor(DoctorArgs),
     Plan(Box<PlanArgs>),
     Planner(PlannerArgs),
+    Exporter(ExporterArgs),
     Times(TimesArgs),
     Score(ScoreArgs),
     #[command(subcommand, arg_required_else_help = true)]
@@ -104,6 +106,7 @@ pub(crate) fn run(cli: &Cli) -> Result<Outcome, Failure> {
         Command::Node(command) => node::run(command, globals),
         Command::Plan(args) => plan::run(args, globals),
         Command::Planner(args) => planner::run(args, globals),
+        Command::Exporter(args) => exporter::run(args, globals),
         Command::Times(args) => times::run(args, globals),
         Command::Score(args) => score::run(args, globals),
         Command::Simulate(command) => simulate::run(command, globals),

@@ -31,6 +31,9 @@ _tessera() {
             tessera,explain)
                 cmd="tessera__subcmd__explain"
                 ;;
+            tessera,exporter)
+                cmd="tessera__subcmd__exporter"
+                ;;
             tessera,fit)
                 cmd="tessera__subcmd__fit"
                 ;;
@@ -146,7 +149,7 @@ _tessera() {
 
     case "${cmd}" in
         tessera)
-            opts="-h -V --config --help --version layout free why explain tasks discover doctor plan planner times score simulate topology lint fit power profiles check node completions"
+            opts="-h -V --config --help --version layout free why explain tasks discover doctor plan planner exporter times score simulate topology lint fit power profiles check node completions"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -339,6 +342,32 @@ _tessera() {
                     return 0
                     ;;
                 --gpus-per-node)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        tessera__subcmd__exporter)
+            opts="-h --listen --every --page --users --config --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --listen)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --every)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

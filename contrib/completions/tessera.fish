@@ -36,6 +36,7 @@ complete -c tessera -n "__fish_tessera_needs_command" -f -a "discover" -d 'Write
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "doctor" -d 'Check that journal, driver, device nodes, MPS and Slurm agree'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "plan" -d 'Plan a batch of tasks on GPUs that repartition'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "planner" -d 'Choose sizes, places and order of pending moldable jobs'
+complete -c tessera -n "__fish_tessera_needs_command" -f -a "exporter" -d 'Serve metrics for Prometheus, and a page that shows the cluster'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "times" -d 'Show how long the jobs of each profile took on each instance size'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "score" -d 'Choose GPUs by pattern and topology, and score them'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "simulate" -d 'Simulate policies on a file of jobs'
@@ -176,6 +177,12 @@ complete -c tessera -n "__fish_tessera_using_subcommand planner" -l config -d 'R
 complete -c tessera -n "__fish_tessera_using_subcommand planner" -l once -d 'Plan once and end'
 complete -c tessera -n "__fish_tessera_using_subcommand planner" -l dry-run -d 'Print the changes instead of making them'
 complete -c tessera -n "__fish_tessera_using_subcommand planner" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c tessera -n "__fish_tessera_using_subcommand exporter" -l listen -d 'Listen on this address' -r
+complete -c tessera -n "__fish_tessera_using_subcommand exporter" -l every -d 'Ask Slurm every TIME, such as 15s or 1m' -r
+complete -c tessera -n "__fish_tessera_using_subcommand exporter" -l config -d 'Read this tessera.toml' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand exporter" -l page -d 'Serve the page as well'
+complete -c tessera -n "__fish_tessera_using_subcommand exporter" -l users -d 'Name the users of jobs on the page; without it nobody is named'
+complete -c tessera -n "__fish_tessera_using_subcommand exporter" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c tessera -n "__fish_tessera_using_subcommand times" -l profile -d 'Only this profile' -r
 complete -c tessera -n "__fish_tessera_using_subcommand times" -l since -d 'How far back to look, in days' -r
 complete -c tessera -n "__fish_tessera_using_subcommand times" -l from -d 'Read the output of sacct from FILE (- for standard input) instead of running it' -r -F

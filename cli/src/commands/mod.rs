@@ -4,6 +4,7 @@ pub(crate) mod check;
 pub(crate) mod discover;
 pub(crate) mod doctor;
 pub(crate) mod explain;
+pub(crate) mod exporter;
 pub(crate) mod fit;
 pub(crate) mod free;
 pub(crate) mod layout;

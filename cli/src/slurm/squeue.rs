@@ -38,6 +38,8 @@ pub(crate) struct Job {
     pub(crate) nodes: String,
     pub(crate) wanted_nodes: String,
     pub(crate) reservation: String,
+    /// Seconds since the epoch.
+    pub(crate) submit: Option<u64>,
     /// Seconds since the epoch; for a running job its begin, for a pending one what Slurm expects, if anything.
     pub(crate) start: Option<u64>,
     /// Seconds since the epoch; for a running job when its time limit ends it.
@@ -168,6 +170,7 @@ fn job(cells: &[String]) -> Option<Job> {
         nodes: column(),
         wanted_nodes: column(),
         reservation: column(),
+        submit: column().parse().ok(),
         start: column().parse().ok(),
         end: column().parse().ok(),
         limit: limit(&column()),

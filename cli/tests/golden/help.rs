@@ -25,6 +25,7 @@ fn help() {
       doctor       Check that journal, driver, device nodes, MPS and Slurm agree
       plan         Plan a batch of tasks on GPUs that repartition
       planner      Choose sizes, places and order of pending moldable jobs
+      exporter     Serve metrics for Prometheus, and a page that shows the cluster
       times        Show how long the jobs of each profile took on each instance size
       score        Choose GPUs by pattern and topology, and score them
       simulate     Simulate policies on a file of jobs
@@ -65,6 +66,7 @@ fn help() {
       doctor       Check that journal, driver, device nodes, MPS and Slurm agree
       plan         Plan a batch of tasks on GPUs that repartition
       planner      Choose sizes, places and order of pending moldable jobs
+      exporter     Serve metrics for Prometheus, and a page that shows the cluster
       times        Show how long the jobs of each profile took on each instance size
       score        Choose GPUs by pattern and topology, and score them
       simulate     Simulate policies on a file of jobs
@@ -307,6 +309,9 @@ fn the_man_page_has_every_command_and_option() {
         "plan submit",
         "plan reality",
         "planner",
+        "exporter",
+        "free",
+        "why",
         "times",
         "power fit",
         "power choose",

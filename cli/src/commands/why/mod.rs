@@ -51,13 +51,30 @@ struct Answer<'a> {
     now: u64,
 }
 
+/// What keeps a job, as text; with `names` false nobody is named.
+pub(crate) fn told(id: u32, config: &SiteConfig, names: bool) -> Result<String, Failure> {
+    let mut jobs = squeue::jobs(None)?;
+    if !names {
+        jobs.iter_mut().for_each(|job| "a user".clone_into(&mut job.user));
+    }
+    let job = find(&jobs, id)?;
+    Ok(if job.state == "PENDING" {
+        text::answer(&answer(job, &jobs, config)?)
+    } else {
+        text::not_pending(job)
+    })
+}
+
+fn find(jobs: &[Job], id: u32) -> Result<&Job, Failure> {
+    jobs.iter().find(|job| job.id == id).ok_or_else(|| {
+        Failure::new(format!("Slurm knows no job {id}")).hint("sacct -j ID shows jobs that ended long ago")
+    })
+}
+
 pub(crate) fn run(args: &WhyArgs, globals: &Globals) -> Result<Outcome, Failure> {
     let config = site::load(globals.config.as_deref())?;
     let jobs = squeue::jobs(None)?;
-    let job = jobs.iter().find(|job| job.id == args.job).ok_or_else(|| {
-        Failure::new(format!("Slurm knows no job {}", args.job))
-            .hint("sacct -j ID shows jobs that ended long ago")
-    })?;
+    let job = find(&jobs, args.job)?;
     if job.state != "PENDING" {
         return Ok(Outcome::ok(text::not_pending(job)));
     }

@@ -1,7 +1,7 @@
 //! The layout of nodes: their GPUs drawn as slices.
 
 pub(crate) mod json;
-mod pieces;
+pub(crate) mod pieces;
 pub(crate) mod svg;
 pub(crate) mod text;
 

@@ -1,7 +1,7 @@
 //! The columns that squeue is asked for. Its stand-in in `tests/slurm` prints the same.
 
 /// Columns and their widths, in bytes; a longer value is cut.
-pub(crate) const COLUMNS: [(&str, usize); 21] = [
+pub(crate) const COLUMNS: [(&str, usize); 22] = [
     ("JobID", 14),
     ("ArrayJobID", 14),
     ("ArrayTaskID", 24),
@@ -19,6 +19,7 @@ pub(crate) const COLUMNS: [(&str, usize); 21] = [
     ("NodeList", 256),
     ("ReqNodes", 256),
     ("Reservation", 64),
+    ("SubmitTime", 22),
     ("StartTime", 22),
     ("EndTime", 22),
     ("TimeLimit", 22),

@@ -1,0 +1,41 @@
+//! The command line of `tessera exporter`.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::clock::duration;
+
+/// Serve metrics for Prometheus, and a page that shows the cluster
+///
+/// Asks Slurm at an interval what `tessera layout` and squeue ask, and answers from what it saw last: however many people
+/// look, slurmctld is asked no more often. /metrics has the GPUs, slices and instances of each node by what holds them, jobs
+/// and their waits, and whether all of that could be read. With --page, / shows the cluster as `tessera layout` draws it; a
+/// job there tells what it has, or why it waits. Nothing can be changed through it. Whoever reaches the address can read it.
+#[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  tessera exporter
+  tessera exporter --page --listen 127.0.0.1:9400
+  curl -s http://localhost:9400/metrics")]
+pub(crate) struct ExporterArgs {
+    /// Listen on this address
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9400")]
+    pub(crate) listen: SocketAddr,
+    /// Ask Slurm every TIME, such as 15s or 1m
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = every)]
+    pub(crate) every: Duration,
+    /// Serve the page as well
+    #[arg(long)]
+    pub(crate) page: bool,
+    /// Name the users of jobs on the page; without it nobody is named
+    #[arg(long, requires = "page")]
+    pub(crate) users: bool,
+}
+
+/// Often enough for a graph, and not so often that slurmctld feels it.
+fn every(text: &str) -> Result<Duration, String> {
+    let time = duration(text)?;
+    if time < Duration::from_secs(1) { Err(format!("{text:?}: at least 1s")) } else { Ok(time) }
+}

@@ -1,0 +1,86 @@
+//! What changed from one look at the cluster to the next: instances made, unmade and used again, jobs started, and how busy
+//! each GPU was.
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+
+use super::seen::{NodeSeen, Seen, kind};
+use crate::render::colour::Owner;
+
+/// Looks that a GPU's history goes back.
+pub(super) const HISTORY: usize = 120;
+
+/// Instances of a node, counted since the exporter began.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Instances {
+    pub(super) created: u64,
+    pub(super) destroyed: u64,
+    /// Idle ones that a job got.
+    pub(super) reused: u64,
+}
+
+/// A job that has started: its kind, and the seconds from its submission to its start.
+pub(super) type Started = (&'static str, u64);
+
+/// A node's instances: GPU, profile and first unit, and whether a job has it.
+type Known = HashMap<(usize, String, u8), bool>;
+
+/// Everything that is counted over time.
+#[derive(Default)]
+pub(super) struct Changes {
+    /// By node.
+    pub(super) instances: BTreeMap<String, Instances>,
+    /// By node, each GPU: parts of its slices that jobs had, in percent, the newest last.
+    pub(super) busy: HashMap<String, Vec<VecDeque<u8>>>,
+    known: HashMap<String, Known>,
+    /// Jobs that have been seen pending and not yet running.
+    waiting: HashSet<u32>,
+}
+
+impl Changes {
+    /// Counts what is new and returns the jobs that have started since the last look. Of what came and went between two looks
+    /// nothing is known.
+    pub(super) fn add(&mut self, seen: &Seen) -> Vec<Started> {
+        for node in &seen.nodes {
+            self.add_node(node);
+        }
+        let started = seen.jobs.iter().filter(|job| job.state != "PENDING" && self.waiting.contains(&job.id));
+        let waits = started.filter_map(|job| Some((kind(job)?, job.start?.saturating_sub(job.submit?))));
+        let waits = waits.collect();
+        self.waiting = seen.jobs.iter().filter(|job| job.state == "PENDING").map(|job| job.id).collect();
+        waits
+    }
+
+    fn add_node(&mut self, node: &NodeSeen) {
+        // What cannot be read has not changed.
+        let Ok(gpus) = &node.gpus else { return };
+        let now: Known = gpus
+            .iter()
+            .enumerate()
+            .flat_map(|(g, gpu)| {
+                gpu.instances().map(move |(p, start, held)| ((g, p.to_owned(), start), held))
+            })
+            .collect();
+        let count = self.instances.entry(node.name.clone()).or_default();
+        if let Some(before) = self.known.get(&node.name) {
+            let new = |known: &Known, key| !known.contains_key(key);
+            count.created += now.keys().filter(|key| new(before, key)).count() as u64;
+            count.destroyed += before.keys().filter(|key| new(&now, key)).count() as u64;
+            count.reused +=
+                now.iter().filter(|(key, held)| **held && before.get(key) == Some(&false)).count() as u64;
+        }
+        self.known.insert(node.name.clone(), now);
+        let busy = self.busy.entry(node.name.clone()).or_default();
+        busy.resize_with(gpus.len(), VecDeque::new);
+        for (history, gpu) in busy.iter_mut().zip(gpus) {
+            let slices = gpu.slices();
+            let held = |owner: Owner| !matches!(owner, Owner::Free | Owner::Idle);
+            let (total, held) = slices
+                .iter()
+                .fold((0, 0), |(all, busy), (owner, n)| (all + n, busy + if held(*owner) { *n } else { 0 }));
+            if history.len() == HISTORY {
+                history.pop_front();
+            }
+            history.push_back(u8::try_from(100 * held / total.max(1)).unwrap_or(100));
+        }
+    }
+}

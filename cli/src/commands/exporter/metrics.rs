@@ -1,0 +1,178 @@
+//! The cluster as Prometheus reads it.
+
+use std::collections::BTreeMap;
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+
+use super::changes::{Changes, Started};
+use super::seen::{NodeSeen, Seen, kind};
+
+type Labels = Vec<(&'static str, String)>;
+type Gauges = Family<Labels, Gauge>;
+type Ratios = Family<Labels, Gauge<f64, std::sync::atomic::AtomicU64>>;
+type Counters = Family<Labels, Counter>;
+
+/// Upper bounds of the waits that are counted, s: from those that a backfill cycle explains to a week.
+const WAITS: [f64; 10] = [1.0, 10.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 43_200.0, 86_400.0, 604_800.0];
+
+/// How long jobs waited, by kind.
+pub(super) struct Waits(Family<Labels, Histogram>);
+
+impl Waits {
+    pub(super) fn new() -> Self {
+        Self(Family::new_with_constructor(|| Histogram::new(WAITS)))
+    }
+
+    pub(super) fn add(&self, started: &[Started]) {
+        for (kind, seconds) in started {
+            #[expect(clippy::cast_precision_loss, reason = "seconds of a wait")]
+            self.0.get_or_create(&vec![("kind", (*kind).to_owned())]).observe(*seconds as f64);
+        }
+    }
+}
+
+/// Everything, in the OpenMetrics text format. `seen`: the last look that succeeded. `fails`: looks that failed since the
+/// exporter began, and whether the last one did. `now` is in seconds since 1970.
+pub(super) fn text(
+    seen: Option<&Seen>,
+    changes: &Changes,
+    waits: &Waits,
+    fails: (u64, bool),
+    now: u64,
+) -> String {
+    let mut registry = Registry::with_prefix("tessera");
+    gauge(&mut registry, "slurm_up", "1 if the last question to Slurm was answered").set(i64::from(!fails.1));
+    let failed = Counter::<u64>::default();
+    failed.inc_by(fails.0);
+    registry.register("refresh_failures", "Times that Slurm could not be asked", failed);
+    if let Some(seen) = seen {
+        let ratio = |registry: &mut Registry, name, help, value| {
+            let gauge = Gauge::<f64, std::sync::atomic::AtomicU64>::default();
+            gauge.set(value);
+            registry.register_with_unit(name, help, Unit::Seconds, gauge);
+        };
+        ratio(&mut registry, "refresh", "How long the last look at the cluster took", seen.took_s);
+        #[expect(clippy::cast_precision_loss, reason = "an age")]
+        let age = now.saturating_sub(seen.at) as f64;
+        ratio(&mut registry, "snapshot_age", "How old what is told here is", age);
+        nodes(&mut registry, seen);
+        jobs(&mut registry, seen, now);
+    }
+    instances(&mut registry, changes);
+    registry.register_with_unit(
+        "job_wait",
+        "From submission to start, of jobs with an option of Tessera's that started while the exporter ran",
+        Unit::Seconds,
+        waits.0.clone(),
+    );
+    let mut text = String::new();
+    // Writing into a text does not fail.
+    let _ = encode(&mut text, &registry);
+    text
+}
+
+fn gauge(registry: &mut Registry, name: &str, help: &str) -> Gauge {
+    let gauge = Gauge::default();
+    registry.register(name, help, gauge.clone());
+    gauge
+}
+
+fn family<F: Clone + Default + prometheus_client::registry::Metric>(
+    registry: &mut Registry,
+    name: &str,
+    help: &str,
+) -> F {
+    let family = F::default();
+    registry.register(name, help, family.clone());
+    family
+}
+
+fn nodes(registry: &mut Registry, seen: &Seen) {
+    let takes: Gauges = family(registry, "node_takes_jobs", "1 if Slurm starts jobs on the node");
+    let known: Gauges =
+        family(registry, "node_layout_known", "1 if the node's published layout could be read");
+    let gpus: Gauges = family(registry, "gpus", "GPUs by model and state");
+    let slices: Gauges =
+        family(registry, "compute_slices", "Compute slices by who has them; a GPU that cannot be cut is one");
+    let kept: Gauges = family(registry, "instances", "MIG instances by profile and state");
+    let ratio: Ratios = family(
+        registry,
+        "fragmentation_ratio",
+        "Part of the free compute slices that the largest instance of each GPU could not use",
+    );
+    for node in &seen.nodes {
+        let own = || vec![("node", node.name.clone())];
+        takes.get_or_create(&own()).set(i64::from(node.takes_jobs));
+        known.get_or_create(&own()).set(i64::from(node.gpus.is_ok()));
+        let with = |labels: Labels| own().into_iter().chain(labels).collect::<Labels>();
+        for gpu in node.gpus.iter().flatten() {
+            let labels = vec![("model", gpu.model.key.clone()), ("state", gpu.state().to_owned())];
+            gpus.get_or_create(&with(labels)).inc();
+            for (owner, n) in gpu.slices() {
+                slices.get_or_create(&with(vec![("state", owner.name().to_owned())])).inc_by(i64::from(n));
+            }
+            for piece in &gpu.pieces {
+                let Some(profile) = &piece.profile else { continue };
+                let labels = vec![("profile", profile.clone()), ("state", piece.owner.name().to_owned())];
+                kept.get_or_create(&with(labels)).inc();
+            }
+        }
+        if let Some(value) = fragmentation(node) {
+            ratio.get_or_create(&own()).set(value);
+        }
+    }
+}
+
+/// Of the compute slices that no job has, the part that the largest possible instance of each GPU leaves; `None`: none is free.
+fn fragmentation(node: &NodeSeen) -> Option<f64> {
+    let both = node.gpus.iter().flatten().map(super::seen::GpuSeen::free);
+    let (free, largest) = both.fold((0, 0), |sum, gpu| (sum.0 + gpu.0, sum.1 + gpu.1.min(gpu.0)));
+    (free > 0).then(|| 1.0 - f64::from(largest) / f64::from(free))
+}
+
+fn jobs(registry: &mut Registry, seen: &Seen, now: u64) {
+    let count: Gauges =
+        family(registry, "jobs", "Jobs with an option of Tessera's, by kind and Slurm's state");
+    let pending: Gauges = family(registry, "pending_jobs", "Those that wait, by kind and Slurm's reason");
+    let mut oldest: BTreeMap<&str, u64> = BTreeMap::new();
+    for job in seen.jobs.iter().filter(|job| !job.ended()) {
+        let Some(kind) = kind(job) else { continue };
+        let own = || ("kind", kind.to_owned());
+        count.get_or_create(&vec![own(), ("state", job.state.to_lowercase())]).inc();
+        if job.state == "PENDING" {
+            pending.get_or_create(&vec![own(), ("reason", job.reason.clone())]).inc();
+            let waits = job.submit.map_or(0, |submit| now.saturating_sub(submit));
+            let longest = oldest.entry(kind).or_default();
+            *longest = waits.max(*longest);
+        }
+    }
+    let longest = Gauges::default();
+    registry.register_with_unit(
+        "pending_longest",
+        "How long the job that has waited longest has waited, by kind",
+        Unit::Seconds,
+        longest.clone(),
+    );
+    for (kind, seconds) in oldest {
+        let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
+        longest.get_or_create(&vec![("kind", kind.to_owned())]).set(seconds);
+    }
+}
+
+fn instances(registry: &mut Registry, changes: &Changes) {
+    let created: Counters = family(registry, "instances_created", "MIG instances that were seen new");
+    let destroyed: Counters = family(registry, "instances_destroyed", "MIG instances that were seen gone");
+    let reused: Counters =
+        family(registry, "instances_reused", "Idle MIG instances that a job was seen to get");
+    for (node, counts) in &changes.instances {
+        let own = vec![("node", node.clone())];
+        created.get_or_create(&own).inc_by(counts.created);
+        destroyed.get_or_create(&own).inc_by(counts.destroyed);
+        reused.get_or_create(&own).inc_by(counts.reused);
+    }
+}

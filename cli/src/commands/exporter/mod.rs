@@ -1,0 +1,115 @@
+//! `tessera exporter`: metrics for Prometheus, and the cluster as a page.
+
+mod args;
+mod changes;
+mod metrics;
+mod page;
+mod seen;
+mod serve;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+pub(crate) use args::ExporterArgs;
+use changes::Changes;
+use metrics::Waits;
+use seen::Seen;
+
+use crate::commands::why;
+use crate::globals::Globals;
+use crate::outcome::{Failure, Outcome, status};
+use crate::site;
+
+/// What the exporter knows now.
+struct Now {
+    /// The last look that succeeded.
+    seen: Option<Seen>,
+    /// Why the last look failed, if it did.
+    trouble: Option<String>,
+    failures: u64,
+    changes: Changes,
+    waits: Waits,
+}
+
+/// The exporter as its threads share it.
+struct Exporter {
+    state: serve::Shared,
+    config: Option<PathBuf>,
+    every: Duration,
+    page: bool,
+    users: bool,
+}
+
+pub(crate) fn run(args: &ExporterArgs, globals: &Globals) -> Result<Outcome, Failure> {
+    // Said at once, not in a metric an hour later.
+    site::load(globals.config.as_deref())?;
+    let now =
+        Now { seen: None, trouble: None, failures: 0, changes: Changes::default(), waits: Waits::new() };
+    let exporter = Arc::new(Exporter {
+        state: serve::Shared::new(now),
+        config: globals.config.clone(),
+        every: args.every,
+        page: args.page,
+        users: args.users,
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
+    let runtime = runtime.map_err(|e| Failure::new(format!("cannot begin to serve: {e}")))?;
+    let (listener, at) = runtime.block_on(bind(args.listen))?;
+    let looking = Arc::clone(&exporter);
+    thread::spawn(move || {
+        loop {
+            looking.look();
+            thread::sleep(looking.every);
+        }
+    });
+    let page = if args.page { format!(", the page on http://{at}/") } else { String::new() };
+    status(&format!("tessera exporter: metrics on http://{at}/metrics{page}\n"));
+    let served = axum::serve(listener, serve::router(exporter)).into_future();
+    match runtime.block_on(served) {
+        Ok(()) => Ok(Outcome::ok("")),
+        Err(e) => Err(Failure::new(format!("cannot serve on {at}: {e}"))),
+    }
+}
+
+/// The listening socket, and its address: the port may have been 0.
+async fn bind(listen: SocketAddr) -> Result<(tokio::net::TcpListener, SocketAddr), Failure> {
+    let failed = |e| {
+        Failure::new(format!("cannot listen on {listen}: {e}"))
+            .hint("--listen takes another address and port")
+    };
+    let listener = tokio::net::TcpListener::bind(listen).await.map_err(failed)?;
+    let at = listener.local_addr().map_err(failed)?;
+    Ok((listener, at))
+}
+
+impl Exporter {
+    /// Looks at the cluster. tessera.toml is read anew: what the site changed shows at once.
+    fn look(&self) {
+        let seen = site::load(self.config.as_deref()).and_then(|config| seen::look(&config));
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        match seen {
+            Ok(seen) => {
+                let started = state.changes.add(&seen);
+                state.waits.add(&started);
+                state.seen = Some(seen);
+                state.trouble = None;
+            }
+            Err(failure) => {
+                if state.trouble.is_none() {
+                    status(&failure.to_string());
+                }
+                state.trouble = Some(failure.what().to_owned());
+                state.failures += 1;
+            }
+        }
+    }
+
+    /// What a job has, or why it waits.
+    fn job(&self, id: u32) -> String {
+        let told = site::load(self.config.as_deref()).and_then(|config| why::told(id, &config, self.users));
+        told.unwrap_or_else(|failure| failure.what().to_owned())
+    }
+}

@@ -1,0 +1,253 @@
+//! What Prometheus and a browser get from `tessera exporter`. Slurm's commands are stand-ins.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod slurm;
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, ChildStderr, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+const SITE: &str = "[[nodes]]\nnames = \"n[1-3]\"\ngpu = \"a100-40gb\"\ncount = 1\nmig = \"dynamic\"\n\
+                    [[nodes]]\nnames = \"n4\"\ngpu = \"t4-16gb\"\ncount = 2\n";
+const NODES: &str = "NodeName=n1 A=x\n   Extra=tessera gpu0=mig[3g.20gb@0:job11,1g.5gb@4:idle]\n\n\
+                     NodeName=n2 A=x\n   Extra=tessera gpu0=whole[job13]\n\n\
+                     NodeName=n3 A=x\n   Extra=tessera gpu0=mig[9g@0:idle]\n\n\
+                     NodeName=n4 A=x\n   Extra=tessera gpu0=free gpu1=mps[job14:3815M/25%]\n";
+
+/// A line of squeue.
+fn job(id: &str, user: &str, state: &str, submitted: u64, started: &str, comment: &str) -> String {
+    let reason = if state == "PENDING" { "Resources" } else { "None" };
+    slurm::line(&[
+        ("JobID", id),
+        ("ArrayJobID", id),
+        ("ArrayTaskID", "N/A"),
+        ("HetJobID", "N/A"),
+        ("UserName", user),
+        ("Partition", "gpu"),
+        ("PriorityLong", "50"),
+        ("State", state),
+        ("Reason", reason),
+        ("NumNodes", "1"),
+        ("SubmitTime", &submitted.to_string()),
+        ("StartTime", started),
+        ("EndTime", "N/A"),
+        ("admin_comment", comment),
+    ]) + "\n"
+}
+
+const ASKS: &str = "tessera: asks v1 iso=mig:4g.20gb";
+
+struct Exporter {
+    dir: TempDir,
+    child: Child,
+    /// Kept open: the exporter may say more.
+    _stderr: BufReader<ChildStderr>,
+    address: String,
+}
+
+impl Drop for Exporter {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn epoch() -> u64 {
+    std::time::UNIX_EPOCH.elapsed().unwrap().as_secs()
+}
+
+impl Exporter {
+    fn start(args: &[&str]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::create_dir(at("bin")).unwrap();
+        fs::write(at("tessera.toml"), SITE).unwrap();
+        fs::write(at("nodes"), NODES).unwrap();
+        let waits = job("20", "<b>mallory", "PENDING", epoch() - 90, "N/A", ASKS);
+        fs::write(at("jobs"), job("11", "alice", "RUNNING", 1, "2", ASKS) + &waits).unwrap();
+        fs::write(
+            at("tres"),
+            format!("{:<14}{:<512}{:<512}{:<512}{:<512}\n", 20, "N/A", "gres:shard:20", "", ""),
+        )
+        .unwrap();
+        fs::write(at("owners"), format!("{:<14}{:<14}\n", 20, 1000)).unwrap();
+        let program = |name: &str, text: &str| slurm::program(dir.path(), name, text);
+        program(
+            "squeue",
+            "case \"$*\" in *tres-per*) cat tres ;; *UserID*) cat owners ;; *) cat jobs ;; esac",
+        );
+        program("sinfo", "printf 'n1 mixed gpu\\nn2 mixed gpu\\nn3 drained gpu\\nn4 idle gpu\\n'");
+        program("scontrol", "cat nodes");
+        let mut command =
+            slurm::command(dir.path(), &["exporter", "--listen", "127.0.0.1:0", "--every", "1s"]);
+        let mut child = command.args(args).stderr(Stdio::piped()).spawn().unwrap();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        stderr.read_line(&mut line).unwrap();
+        let address = line.split("http://").nth(1).unwrap().split('/').next().unwrap().to_owned();
+        let exporter = Self { dir, child, _stderr: stderr, address };
+        exporter.until("/metrics", "tessera_node_takes_jobs");
+        exporter
+    }
+
+    /// Status, headers and body.
+    fn get(&self, path: &str) -> String {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    /// The first answer that has this text.
+    fn until(&self, path: &str, text: &str) -> String {
+        let patience = Instant::now() + Duration::from_secs(60);
+        loop {
+            let answer = self.get(path);
+            if answer.contains(text) {
+                return answer;
+            }
+            assert!(Instant::now() < patience, "no {text:?} in {answer}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    fn put(&self, name: &str, text: &str) {
+        // A reader sees the old or the new.
+        fs::write(self.dir.path().join("new"), text).unwrap();
+        fs::rename(self.dir.path().join("new"), self.dir.path().join(name)).unwrap();
+    }
+}
+
+fn has(answer: &str, lines: &[&str]) {
+    for line in lines {
+        assert!(answer.lines().any(|l| l == *line), "no {line:?} in\n{answer}");
+    }
+}
+
+#[test]
+fn metrics_say_who_has_what() {
+    let exporter = Exporter::start(&[]);
+    let answer = exporter.get("/metrics");
+    assert!(answer.starts_with("HTTP/1.1 200 OK") && answer.trim_end().ends_with("# EOF"), "{answer}");
+    has(
+        &answer,
+        &[
+            "tessera_slurm_up 1",
+            "tessera_refresh_failures_total 0",
+            "tessera_node_takes_jobs{node=\"n1\"} 1",
+            "tessera_node_takes_jobs{node=\"n3\"} 0",
+            "tessera_node_layout_known{node=\"n2\"} 1",
+            "tessera_node_layout_known{node=\"n3\"} 0",
+            "tessera_gpus{node=\"n1\",model=\"a100-40gb\",state=\"instances\"} 1",
+            "tessera_gpus{node=\"n2\",model=\"a100-40gb\",state=\"whole\"} 1",
+            "tessera_gpus{node=\"n4\",model=\"t4-16gb\",state=\"shared\"} 1",
+            "tessera_compute_slices{node=\"n1\",state=\"isolated\"} 3",
+            "tessera_compute_slices{node=\"n1\",state=\"idle\"} 1",
+            "tessera_compute_slices{node=\"n1\",state=\"free\"} 3",
+            "tessera_compute_slices{node=\"n2\",state=\"whole\"} 7",
+            "tessera_instances{node=\"n1\",profile=\"1g.5gb\",state=\"idle\"} 1",
+            // Four compute slices are free, and with 3g at 0 no more than a 3g fits beside it.
+            "tessera_fragmentation_ratio{node=\"n1\"} 0.25",
+            "tessera_fragmentation_ratio{node=\"n4\"} 0.0",
+            "tessera_jobs{kind=\"mig\",state=\"running\"} 1",
+            "tessera_pending_jobs{kind=\"mig\",reason=\"Resources\"} 1",
+            "tessera_instances_created_total{node=\"n1\"} 0",
+        ],
+    );
+    assert!(exporter.get("/").starts_with("HTTP/1.1 404"), "the page is off by default");
+}
+
+#[test]
+fn what_changes_is_counted() {
+    let exporter = Exporter::start(&[]);
+    let submitted = epoch() - 90;
+    exporter.put("nodes", &NODES.replace("3g.20gb@0:job11,1g.5gb@4:idle", "2g.10gb@0:job15,1g.5gb@4:job20"));
+    exporter.put("jobs", &job("20", "bob", "RUNNING", submitted, &(submitted + 70).to_string(), ASKS));
+    let answer = exporter.until("/metrics", "tessera_instances_created_total{node=\"n1\"} 1");
+    has(
+        &answer,
+        &[
+            "tessera_instances_destroyed_total{node=\"n1\"} 1",
+            "tessera_instances_reused_total{node=\"n1\"} 1",
+            "tessera_job_wait_seconds_sum{kind=\"mig\"} 70.0",
+            "tessera_job_wait_seconds_bucket{le=\"60.0\",kind=\"mig\"} 0",
+            "tessera_job_wait_seconds_bucket{le=\"300.0\",kind=\"mig\"} 1",
+        ],
+    );
+    // Slurm goes away: what was seen last stays, and both say so.
+    slurm::program(exporter.dir.path(), "scontrol", "echo 'Unable to contact slurm controller' >&2; exit 1");
+    let answer = exporter.until("/metrics", "tessera_slurm_up 0");
+    has(&answer, &["tessera_compute_slices{node=\"n2\",state=\"whole\"} 7"]);
+}
+
+#[test]
+fn the_page_shows_slices_and_why_jobs_wait() {
+    let exporter = Exporter::start(&["--page"]);
+    let page = exporter.get("/");
+    assert!(page.contains("content-security-policy: default-src 'none'"), "{page}");
+    for part in [
+        "4 nodes, 4 GPUs; 5 of 16 compute slices free. 1 job running, 1 waiting.",
+        "<li class=\"isolated u4\" title=\"3g.20gb job 11\"><b>3g.20gb</b> <a href=\"/jobs/11\" data-job=\"11\">job 11</a></li>",
+        "<li class=\"free u3\"",
+        "Its GPUs are not known: gpu0: no 9g can start at 0 of a a100-40gb",
+        "takes no jobs now",
+        "<td><a href=\"/jobs/20\" data-job=\"20\">20</a></td><td>mig</td>",
+    ] {
+        assert!(page.contains(part), "no {part:?} in\n{page}");
+    }
+    assert!(!page.contains("mallory") && !page.contains("alice"), "users are not named");
+    assert!(!page.contains("https://") && !page.contains("http://"), "the page loads nothing from elsewhere");
+    let why = exporter.get("/jobs/20");
+    assert!(why.contains("job 20 of a user asks for an instance 4g.20gb"), "{why}");
+    assert!(why.contains("n1: has room when job 11 (a user) ends"), "{why}");
+    assert!(exporter.get("/jobs/99").contains("Slurm knows no job 99"));
+    for path in ["/jobs/x", "/jobs/", "/nothing", "/jobs/-1", "/../etc/passwd"] {
+        let answer = exporter.get(path);
+        assert!(answer.starts_with("HTTP/1.1 40"), "{path}: {answer}");
+    }
+}
+
+#[test]
+fn users_are_named_where_the_site_says_so() {
+    let exporter = Exporter::start(&["--page", "--users"]);
+    let page = exporter.get("/cluster");
+    assert!(page.contains("job 11 (alice)") && page.contains("<td>&lt;b&gt;mallory</td>"), "{page}");
+    assert!(!page.contains("<b>mallory"), "markup in a name stays text");
+}
+
+#[test]
+fn an_address_that_is_taken_is_named() {
+    let exporter = Exporter::start(&[]);
+    let said = slurm::tessera(exporter.dir.path(), &["exporter", "--listen", &exporter.address]);
+    assert!(said.contains(&format!("cannot listen on {}: ", exporter.address)), "{said}");
+    assert!(said.contains("--listen takes another address and port"), "{said}");
+    let said = slurm::tessera(exporter.dir.path(), &["exporter", "--every", "10ms"]);
+    assert!(said.contains("at least 1s"), "{said}");
+}
+
+#[test]
+fn the_dashboard_asks_for_metrics_that_there_are() {
+    let exporter = Exporter::start(&[]);
+    exporter.put(
+        "jobs",
+        &(job("20", "bob", "RUNNING", 1, "2", ASKS) + &job("21", "bob", "PENDING", 1, "N/A", ASKS)),
+    );
+    let answer = exporter.until("/metrics", "tessera_job_wait_seconds");
+    let known: Vec<&str> =
+        answer.lines().filter_map(|l| l.strip_prefix("# TYPE ")?.split(' ').next()).collect();
+    let dashboard = include_str!("../../contrib/grafana/tessera.json");
+    let value: serde_json::Value = serde_json::from_str(dashboard).unwrap();
+    assert!(value["panels"].as_array().unwrap().len() > 8);
+    let asked = dashboard.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+    let asked: Vec<&str> = asked.filter(|word| word.starts_with("tessera_")).collect();
+    assert!(asked.len() > 10);
+    for word in asked {
+        let base = word.trim_end_matches("_bucket").trim_end_matches("_total");
+        assert!(known.contains(&base), "{word} is not among {known:?}");
+    }
+}

@@ -42,5 +42,13 @@ pub(super) fn create(release: Release, debian: Debian, root: &Path) -> Result<()
             }
             Err(TaskError::Other(format!("the chroot has Slurm {found}, expected {release}")))
         },
-    )
+    )?;
+    let hosts = root.join("etc/hosts");
+    at(&hosts, fs::write(&hosts, names(fs::read_to_string("/etc/hosts").ok())))
+}
+
+/// The chroot's `/etc/hosts`, which debootstrap does not make. slurmctld asks for the name of the address that a command comes
+/// from, and without that file a name server has to answer, or not to, for 5 s each time.
+fn names(machine: Option<String>) -> String {
+    machine.unwrap_or_else(|| "127.0.0.1 localhost\n".to_owned())
 }

@@ -81,9 +81,9 @@ fn marked(cluster: &Cluster) {
     .unwrap();
 }
 
-/// The whole of the first test, on either Slurm.
-fn the_last_good_version_stays(release: Release) {
-    let mut cluster = builder().slurm(release).start().unwrap();
+#[test]
+fn the_last_good_version_stays_in_force() {
+    let mut cluster = builder().start().unwrap();
     let held = cluster.sbatch(User::Alice, &MIG, LOOK_AND_STAY).unwrap();
     let hers = instances(&looked(&cluster, held));
     cluster.wait_saved(held).unwrap();
@@ -130,16 +130,6 @@ fn the_last_good_version_stays(release: Release) {
     cluster.run(User::Root, "scancel", &[&held.to_string()]).unwrap().ok().unwrap();
     cluster.wait_idle().unwrap();
     cluster.assert_clean().unwrap();
-}
-
-#[test]
-fn the_last_good_version_stays_in_force() {
-    the_last_good_version_stays(Release::MACHINE);
-}
-
-#[test]
-fn the_last_good_version_stays_in_force_on_24_11() {
-    the_last_good_version_stays(Release::V24_11);
 }
 
 #[test]
@@ -199,16 +189,7 @@ fn requeued(cluster: &Cluster, job: JobId) -> String {
 
 #[test]
 fn a_node_that_knows_no_good_version_requeues_jobs_of_ours_and_runs_the_others() {
-    requeues_and_runs(Release::MACHINE);
-}
-
-#[test]
-fn the_same_on_24_11() {
-    requeues_and_runs(Release::V24_11);
-}
-
-fn requeues_and_runs(release: Release) {
-    let cluster = builder().slurm(release).start().unwrap();
+    let cluster = builder().start().unwrap();
     only_the_node_is_lost(&cluster);
     let job = cluster.sbatch(User::Alice, &MIG, LOOK).unwrap();
     let why = requeued(&cluster, job);

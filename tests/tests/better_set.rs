@@ -9,7 +9,6 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use lab::command::{PATIENCE, wait_for};
 use lab::{Cluster, Daemon, JobId, User};
-use slurm_releases::Release;
 
 /// Both schedulers soon after each other.
 const OFTEN: &str = "SchedulerParameters=bf_interval=3,sched_interval=6,batch_sched_delay=1\n";
@@ -66,8 +65,9 @@ fn waited(cluster: &Cluster, job: JobId) -> u64 {
     time("StartTime=") - time("SubmitTime=")
 }
 
-fn lets_pass_and_gets_better(release: Release) {
-    let mut cluster = common::builder().slurm(release).slurm_conf(OFTEN).start().unwrap();
+#[test]
+fn a_job_waits_for_better_gpus_and_others_pass() {
+    let mut cluster = common::builder().slurm_conf(OFTEN).start().unwrap();
     let busy = fill(&cluster, "gpu");
     // GPUs 0 and 6 have no link: 10 GB/s.
     end(&cluster, &[busy[0], busy[6]]);
@@ -134,16 +134,6 @@ fn lets_pass_and_gets_better(release: Release) {
     let got = admin_comment(&cluster, hurried);
     assert!(got.ends_with(", its wait for more than 25 GB/s is over"), "{got}");
     assert!(waited(&cluster, hurried) >= 12);
-}
-
-#[test]
-fn a_job_waits_for_better_gpus_and_others_pass_22_05() {
-    lets_pass_and_gets_better(Release::V22_05);
-}
-
-#[test]
-fn a_job_waits_for_better_gpus_and_others_pass_24_11() {
-    lets_pass_and_gets_better(Release::V24_11);
 }
 
 /// `gpu` is the lowest of these partitions, and its jobs make way for those of the others.

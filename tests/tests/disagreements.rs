@@ -126,16 +126,7 @@ fn shown(cluster: &Cluster) -> String {
 
 #[test]
 fn no_job_starts_on_less_than_it_was_promised() {
-    never_on_less(Release::MACHINE);
-}
-
-#[test]
-fn no_job_starts_on_less_than_it_was_promised_on_24_11() {
-    never_on_less(Release::V24_11);
-}
-
-fn never_on_less(release: Release) {
-    let mut cluster = builder().slurm(release).start().unwrap();
+    let mut cluster = builder().start().unwrap();
     let path = cluster.layout().etc("tessera.toml");
     let right = std::fs::read_to_string(&path).unwrap();
     let wrong = right.replacen("a100-40gb", "a100-80gb", 1);
@@ -143,17 +134,17 @@ fn never_on_less(release: Release) {
     cluster.run(User::Root, "scontrol", &["reconfigure"]).unwrap().ok().unwrap();
     let plain = ["-w", "n1"];
     // A job that is not to run twice has not run once.
-    let requeue = if release == Release::MACHINE { "--no-requeue" } else { "--requeue" };
+    let requeue = if common::release() == Release::V22_05 { "--no-requeue" } else { "--requeue" };
     let options = ["-w", "n1", "--gpu-isolation=mig:2g.20gb", requeue];
     // Since 23.11 a reconfiguration starts slurmd anew, which may find the difference before the job does.
-    let may_never_start = release != Release::MACHINE;
+    let may_never_start = cluster.release() != Release::V22_05;
     let job = cluster.sbatch(User::Alice, &options, "echo started").unwrap();
     wait_for("the job to wait and the node to say why", PATIENCE, || {
         let line = shown(&cluster);
         let now = cluster.job(job).map_err(|error| with_causes(&error))?;
         let told = line.starts_with("tessera unfit: GPU 0 is NVIDIA A100-SXM4-40GB with 40");
         let runs_once = now.get("Requeue") == "0";
-        let again = now.get("Restarts") == "1" && runs_once == (release == Release::MACHINE);
+        let again = now.get("Restarts") == "1" && runs_once == (cluster.release() == Release::V22_05);
         if told && now.state() == "PENDING" && (may_never_start || again) {
             Ok(())
         } else {
@@ -223,7 +214,7 @@ fn a_node_with_gres_mps_is_left_to_slurm() {
 }
 
 #[test]
-fn where_slurmd_finds_gpus_by_itself_none_is_partitioned() {
+fn where_slurmd_finds_gpus_by_itself_none_is_partitioned_22_05() {
     let mut templates = Templates::shipped().unwrap();
     templates.gres.push_str("NodeName=n2 AutoDetect=nvml\n");
     // A later slurmd does not start without the package with gpu_nvml.so, which the chroots lack.
@@ -247,7 +238,7 @@ fn where_slurmd_finds_gpus_by_itself_none_is_partitioned() {
 
 /// Instances that jobs left idle, on a node whose administrator then lets slurmd find its GPUs by itself.
 #[test]
-fn idle_instances_go_before_slurmd_finds_gpus_by_itself() {
+fn idle_instances_go_before_slurmd_finds_gpus_by_itself_22_05() {
     let mut cluster = builder().slurm(Release::MACHINE).start().unwrap();
     cluster.complete(User::Alice, &["-w", "n2", "--gpu-isolation=mig:2g.20gb"], "true").unwrap();
     let gres = cluster.layout().etc("gres.conf");

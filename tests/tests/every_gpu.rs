@@ -9,7 +9,6 @@ use lab::command::run;
 use lab::config::Templates;
 use lab::nodes::DGX_1V;
 use lab::{Cluster, User};
-use slurm_releases::Release;
 
 /// A node for inference, beside a DGX-1V.
 const FOR_INFERENCE: &str = "\
@@ -52,18 +51,9 @@ fn serves_whole_gpus_and_shares(cluster: &Cluster) {
     assert!(refused.stderr.contains("has no MIG; ask --gpu-isolation=mps or whole"), "{}", refused.stderr);
 }
 
-fn on_a_cluster_of(release: Release) {
-    let templates = Templates::for_nodes(&format!("{DGX_1V}{FOR_INFERENCE}")).unwrap();
-    let mut cluster = common::builder().slurm(release).templates(templates).start().unwrap();
-    common::on(&mut cluster, |cluster| serves_whole_gpus_and_shares(cluster));
-}
-
 #[test]
 fn a_dgx1v_and_a_t4_serve_whole_gpus_and_shares() {
-    on_a_cluster_of(Release::V22_05);
-}
-
-#[test]
-fn and_on_24_11() {
-    on_a_cluster_of(Release::V24_11);
+    let templates = Templates::for_nodes(&format!("{DGX_1V}{FOR_INFERENCE}")).unwrap();
+    let mut cluster = common::builder().templates(templates).start().unwrap();
+    common::on(&mut cluster, |cluster| serves_whole_gpus_and_shares(cluster));
 }

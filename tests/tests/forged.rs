@@ -49,7 +49,7 @@ fn a_comment_with_a_newline_is_no_other_jobs_plan() {
 }
 
 #[test]
-fn squeue_24_11_pads_and_cuts_alike() {
+fn squeue_pads_and_cuts_alike_24_11() {
     let cluster = builder().slurm(Release::V24_11).stock(true).start().unwrap();
     let victim = cluster.sbatch(User::Bob, &["--hold", "-n1", "--mem=1G"], "true").unwrap();
     forge(&cluster, victim);

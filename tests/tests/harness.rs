@@ -22,7 +22,7 @@ fn gpus(cluster: &Cluster, count: u32) -> String {
 }
 
 #[test]
-fn stock_22_05_picks_the_sets_measured_before() {
+fn stock_picks_the_sets_measured_before_22_05() {
     let mut cluster = common::builder().slurm(Release::V22_05).stock(true).start().unwrap();
     assert_eq!(gpus(&cluster, 2), "0,3");
     assert_eq!(gpus(&cluster, 3), "0,3,4");
@@ -40,7 +40,7 @@ fn stock_22_05_picks_the_sets_measured_before() {
 }
 
 #[test]
-fn stock_24_11_picks_the_worst_linked_pair() {
+fn stock_picks_the_worst_linked_pair_24_11() {
     let cluster = common::builder().slurm(Release::V24_11).stock(true).start().unwrap();
     assert_eq!(gpus(&cluster, 2), "0,5");
 }
@@ -168,11 +168,6 @@ fn a_node_has_its_own_clock(release: Release) {
 }
 
 #[test]
-fn a_node_of_22_05_has_its_own_clock() {
-    a_node_has_its_own_clock(Release::V22_05);
-}
-
-#[test]
-fn a_node_of_24_11_has_its_own_clock() {
-    a_node_has_its_own_clock(Release::V24_11);
+fn each_node_has_its_own_clock() {
+    a_node_has_its_own_clock(common::release());
 }

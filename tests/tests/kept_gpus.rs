@@ -7,18 +7,17 @@ mod common;
 use common::{LOOK, LOOK_AND_STAY, builder, instances, looked, profiles};
 use lab::config::Templates;
 use lab::{Cluster, User};
-use slurm_releases::Release;
 
 /// n2's GPU 0 is cut by the site, GPU 3 is left to Slurm.
 const N2: &str = "gpu_use = { \"3\" = \"slurm\" }\nstatic = { \"0\" = [\"3g.40gb@0\", \"3g.40gb@4\"] }\n";
 /// Two of n1's GPUs may be cut.
 const N1: &str = "keep_uncut = 6\n";
 
-fn cluster(release: Release) -> Cluster {
+fn cluster() -> Cluster {
     let mut templates = Templates::shipped().unwrap();
     templates.tessera = templates.tessera.replace("names = \"n2\"\n", &format!("names = \"n2\"\n{N2}"));
     templates.tessera = templates.tessera.replace("names = \"n1\"\n", &format!("names = \"n1\"\n{N1}"));
-    let cluster = builder().slurm(release).templates(templates).start().unwrap();
+    let cluster = builder().templates(templates).start().unwrap();
     for args in ["-i 0 -mig 1", "mig -i 0 -cgi 9,9 -C"] {
         smi(&cluster, args);
     }
@@ -46,8 +45,9 @@ fn cancel(cluster: &Cluster, jobs: &[lab::JobId]) {
     cluster.wait_idle().unwrap();
 }
 
-fn the_sites_own_instances_stay(release: Release) {
-    let cluster = cluster(release);
+#[test]
+fn the_sites_own_instances_stay_and_serve_jobs_that_fit() {
+    let cluster = cluster();
     let by_hand = instances(&smi(&cluster, "-L"));
     assert_eq!(by_hand.len(), 2);
     let stay = |at: &str| assert_eq!(instances(&smi(&cluster, "-L")), by_hand, "{at}");
@@ -124,18 +124,8 @@ fn the_sites_own_instances_stay(release: Release) {
 }
 
 #[test]
-fn the_sites_own_instances_stay_and_serve_jobs_that_fit() {
-    the_sites_own_instances_stay(Release::V22_05);
-}
-
-#[test]
-fn the_sites_own_instances_stay_and_serve_jobs_that_fit_24_11() {
-    the_sites_own_instances_stay(Release::V24_11);
-}
-
-#[test]
 fn some_gpus_stay_uncut_for_whole_jobs() {
-    let cluster = cluster(Release::V22_05);
+    let cluster = cluster();
     let seven =
         |user| cluster.sbatch(user, &["--gpu-isolation=mig:7g.40gb", "-w", "n1"], LOOK_AND_STAY).unwrap();
     let jobs = [seven(User::Alice), seven(User::Bob), seven(User::Alice)];

@@ -8,10 +8,9 @@ use lab::command::{PATIENCE, wait_for};
 use lab::config::Templates;
 use lab::{Cluster, User};
 use protocol::Says;
-use slurm_releases::Release;
 
 /// In partition gpu only parts of GPUs; everything goes in partition open.
-fn cluster(release: Release) -> Cluster {
+fn cluster() -> Cluster {
     let mut templates = Templates::shipped().unwrap();
     let gpu = templates.slurm.lines().find(|line| line.starts_with("PartitionName=gpu")).unwrap().to_owned();
     let open = gpu.replace("PartitionName=gpu", "PartitionName=open").replace("Default=YES", "Default=NO");
@@ -19,16 +18,12 @@ fn cluster(release: Release) -> Cluster {
     templates
         .tessera
         .push_str("\n[[limits]]\npartition = \"gpu\"\nisolation = [\"mig\", \"mps\"]\nmax_mem = \"20G\"\n");
-    common::builder().templates(templates).slurm(release).start().unwrap()
+    common::builder().templates(templates).start().unwrap()
 }
 
 #[test]
 fn no_option_and_no_change_walks_round_a_limit() {
-    Release::packaged().for_each(|(release, _)| nothing_walks_round_it(release));
-}
-
-fn nothing_walks_round_it(release: Release) {
-    let cluster = cluster(release);
+    let cluster = cluster();
     for options in [
         &["--gres=gpu:1"][..],
         &["--gpus=1"],

@@ -10,16 +10,9 @@ use common::{LOOK, LOOK_AND_STAY, looked, on, profiles, with};
 use lab::command::{Done, PATIENCE, wait_for};
 use lab::config::Templates;
 use lab::{Cluster, Daemon, JobId, User};
-use slurm_releases::Release;
 
 /// On the node of A100s: 5, 10 and 20 shards; least work on 1g.
 const TIMES: &str = "--gpu-times=1g:60,2g:35,3g:0:00:25";
-
-/// The 24.11 cluster, for one test after the other.
-fn on_24_11(test: impl FnOnce(&mut Cluster)) {
-    let mut cluster = common::builder().slurm(Release::V24_11).start().unwrap();
-    on(&mut cluster, test);
-}
 
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
@@ -291,17 +284,4 @@ fn a_requeued_job_has_no_plan() {
 #[test]
 fn a_place_can_be_wished_for() {
     with(wished);
-}
-
-#[test]
-fn all_of_it_on_24_11() {
-    on_24_11(|cluster| {
-        for part in [alone, resized, stale, refused, survives_slurmctld, requeued, wished] {
-            part(cluster);
-            for user in [User::Alice, User::Bob] {
-                cluster.run(User::Root, "scancel", &["-u", user.name()]).unwrap();
-            }
-            cluster.wait_idle().unwrap();
-        }
-    });
 }

@@ -4,9 +4,9 @@
 
 mod common;
 
-use common::{AT_ONCE, builder, variable, with};
+use common::{AT_ONCE, builder, device_cgroups, skipped, variable, with};
 use lab::config::Templates;
-use lab::{Cluster, Job, JobId, User, device_cgroups};
+use lab::{Cluster, Job, JobId, User};
 
 /// A cluster whose nodes have names of their own, in Slurm's device cgroup where the machine has one.
 fn cluster(prefix: &str, stock: bool) -> Cluster {
@@ -130,9 +130,7 @@ fn plain_jobs_have_what_slurm_alone_gives_them() {
     }
     eprintln!("plain Slurm: {:?}\nTessera: {:?}", spent(&stock), spent(&ours));
     if !device_cgroups() {
-        eprintln!(
-            "not tested here, for lack of cgroups of version 1: CUDA_VISIBLE_DEVICES as Slurm writes it"
-        );
+        skipped("CUDA_VISIBLE_DEVICES as Slurm writes it: needs Slurm 22.05 and cgroups of version 1");
     }
     for cluster in [&stock, &ours] {
         cluster.run(User::Root, "scancel", &["-u", User::Alice.name()]).unwrap();
@@ -164,7 +162,7 @@ fn numbers_mean_their_gpus(saw: &str) -> usize {
 #[test]
 fn in_a_device_cgroup_each_number_is_the_gpu_that_the_task_sees_there() {
     if !device_cgroups() {
-        eprintln!("skipped: it needs cgroups of version 1");
+        skipped("tasks in a device cgroup: needs Slurm 22.05 and cgroups of version 1");
         return;
     }
     let cluster = cluster("plc", false);

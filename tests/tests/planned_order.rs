@@ -114,19 +114,14 @@ fn among_others(cluster: &mut Cluster) {
     assert_eq!(planned(cluster), "");
 }
 
-fn cluster(release: Release) -> Cluster {
+fn cluster() -> Cluster {
     let templates = Templates::for_nodes(ONE_GPU).unwrap();
-    builder().slurm(release).templates(templates).slurm_conf(PRIORITIES).start().unwrap()
+    builder().templates(templates).slurm_conf(PRIORITIES).start().unwrap()
 }
 
 #[test]
 fn priorities_are_the_sites_and_the_order_among_equals_the_planners() {
-    on(&mut cluster(Release::V22_05), among_others);
-}
-
-#[test]
-fn and_on_24_11() {
-    on(&mut cluster(Release::V24_11), among_others);
+    on(&mut cluster(), among_others);
 }
 
 /// Alice's account may have 45 shards at once: a job of 10 runs, the planned size of the other has 40, the requested 5.

@@ -11,7 +11,6 @@ use lab::command::{Done, PATIENCE, run, wait_for};
 use lab::{Cluster, JobId, User};
 use protocol::AdminComment;
 use serde_json::Value;
-use slurm_releases::Release;
 
 /// Runs `tessera` as a user, where jobs' files go.
 fn tessera(cluster: &Cluster, user: User, args: &[&str]) -> Done {
@@ -169,14 +168,6 @@ fn planned_once(cluster: &Cluster) {
 #[test]
 fn pending_jobs_are_planned_and_run_as_planned() {
     with(|cluster| planned_once(cluster));
-}
-
-#[test]
-fn the_planner_plans_on_slurm_24_11() {
-    let cluster = builder().slurm(Release::V24_11).start().unwrap();
-    planned_once(&cluster);
-    cluster.wait_idle().unwrap();
-    cluster.assert_clean().unwrap();
 }
 
 /// A planner in the background, which has begun.

@@ -5,7 +5,6 @@
 mod common;
 
 use lab::{Cluster, JobId, User};
-use slurm_releases::Release;
 
 /// Jobs of `gpu` make way for those of `urgent`.
 const PARTITIONS: &str = "PreemptType=preempt/partition_prio\nPreemptMode=CANCEL\n\
@@ -41,20 +40,20 @@ fn victims(cluster: &Cluster, low: &[JobId], options: &[&str]) -> Vec<JobId> {
     gone
 }
 
-fn fewest_jobs_go(release: Release) {
-    let cluster =
-        common::builder().slurm(release).slurm_conf(PARTITIONS).slurm_conf(common::AT_ONCE).start().unwrap();
+#[test]
+fn the_fewest_jobs_that_make_room_go() {
+    let cluster = common::builder().slurm_conf(PARTITIONS).slurm_conf(common::AT_ONCE).start().unwrap();
     // Slurm takes the oldest first, of jobs of one partition. Three of these make room together, the youngest alone.
     let low = fill(&cluster, &[("mig:2g.20gb", 9), ("mig:7g.80gb", 1)]);
     let gone = victims(&cluster, &low, &["--gpu-isolation=mig:7g.80gb"]);
-    eprintln!("{release}: {} victims for a 7g.80gb, 1 is least", gone.len());
+    eprintln!("{} victims for a 7g.80gb, 1 is least", gone.len());
     assert_eq!(gone, [low[9]]);
 
     // Two GPUs with three jobs each, two with two each, which are the younger ones.
     for options in [&["--gpu-isolation=whole", "--gpus-per-node=2"][..], &["--gres=gpu:2"]] {
         let low = fill(&cluster, &[("mig:2g.20gb", 6), ("mig:3g.40gb", 4)]);
         let gone = victims(&cluster, &low, options);
-        eprintln!("{release}: {} victims for two whole GPUs, 4 are least", gone.len());
+        eprintln!("{} victims for two whole GPUs, 4 are least", gone.len());
         assert_eq!(gone, low[6..]);
     }
 
@@ -63,14 +62,4 @@ fn fewest_jobs_go(release: Release) {
     let gone = victims(&cluster, &low, &["--gpu-isolation=mig:3g.40gb"]);
     assert_eq!(gone, low[..1]);
     assert_eq!(cluster.leftovers().unwrap(), [""; 0]);
-}
-
-#[test]
-fn the_fewest_jobs_that_make_room_go() {
-    fewest_jobs_go(Release::V22_05);
-}
-
-#[test]
-fn the_fewest_jobs_that_make_room_go_24_11() {
-    fewest_jobs_go(Release::V24_11);
 }

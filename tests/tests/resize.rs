@@ -13,8 +13,9 @@ fn update(cluster: &Cluster, job: JobId, what: &str) -> lab::command::Done {
     cluster.run(User::Alice, "scontrol", &["update", &format!("JobId={job}"), what]).unwrap()
 }
 
-fn resizes(release: Release) {
-    let cluster = common::builder().slurm(release).start().unwrap();
+#[test]
+fn pending_jobs_are_resized_or_the_user_is_told_why_not() {
+    let cluster = common::builder().start().unwrap();
     let held = |options: &[&str]| {
         cluster.sbatch(User::Alice, &[&["-H", "-w", "n1"], options].concat(), LOOK_AND_STAY).unwrap()
     };
@@ -27,7 +28,7 @@ fn resizes(release: Release) {
         let comment = admin_comment(&cluster, job);
         let noted = matches!(&comment.says, Says::Unchanged(why) if why.contains(words));
         // 22.05 has no place for a plugin's message.
-        let shown = if release == Release::V22_05 { noted } else { said.contains(words) };
+        let shown = if cluster.release() == Release::V22_05 { noted } else { said.contains(words) };
         assert!(shown, "{said}: {comment}");
     };
     told(&too_many, whole, "9 GPUs do not fit on an empty node, 8 do");
@@ -47,14 +48,4 @@ fn resizes(release: Release) {
     }
     cluster.wait_idle().unwrap();
     cluster.complete(User::Alice, &["-w", "n1", "--gpu-isolation=whole"], LOOK).unwrap();
-}
-
-#[test]
-fn pending_jobs_are_resized_or_the_user_is_told_why_not() {
-    resizes(Release::V22_05);
-}
-
-#[test]
-fn pending_jobs_are_resized_or_the_user_is_told_why_not_24_11() {
-    resizes(Release::V24_11);
 }

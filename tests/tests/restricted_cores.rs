@@ -19,7 +19,7 @@ fn has(cluster: &Cluster, options: &[&str]) -> (Vec<u32>, String) {
 }
 
 #[test]
-fn a_gpu_comes_with_its_cores() {
+fn a_gpu_comes_with_its_cores_24_11() {
     let mut templates = Templates::shipped().unwrap();
     templates.slurm = templates.slurm.replace(
         "CPUs=64 RealMemory=64000 Gres=gpu:a100",

@@ -4,9 +4,9 @@
 
 mod common;
 
-use common::{looked, profiles, variable};
+use common::{device_cgroups, looked, profiles, variable};
 use lab::command::{PATIENCE, wait_for};
-use lab::{Cluster, Daemon, JobId, User, device_cgroups};
+use lab::{Cluster, Daemon, JobId, User};
 use slurm_releases::Release;
 
 /// The job's devices, then each task's; every one is opened where a cgroup could forbid it.
@@ -104,10 +104,10 @@ fn the_same_number_on_two_nodes(cluster: &Cluster) {
     end(cluster, job);
 }
 
-fn on(release: Release) {
-    let builder = common::builder().slurm(release);
-    let own_cgroup = release == Release::MACHINE && device_cgroups();
-    let builder = if own_cgroup { builder.device_cgroup() } else { builder };
+#[test]
+fn instances_of_one_job_come_from_several_gpus() {
+    let builder = common::builder();
+    let builder = if device_cgroups() { builder.device_cgroup() } else { builder };
     let mut cluster = builder.start().unwrap();
     two_on_each_of_two_gpus(&mut cluster);
     the_same_number_on_two_nodes(&cluster);
@@ -117,14 +117,4 @@ fn on(release: Release) {
     all_shards_are_free(&cluster, "n1", 8, "40");
     all_shards_are_free(&cluster, "n2", 4, "80");
     cluster.assert_clean().unwrap();
-}
-
-#[test]
-fn instances_of_one_job_come_from_several_gpus() {
-    on(Release::MACHINE);
-}
-
-#[test]
-fn instances_of_one_job_come_from_several_gpus_on_24_11() {
-    on(Release::V24_11);
 }

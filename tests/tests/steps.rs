@@ -6,7 +6,6 @@ mod common;
 
 use common::{parts_of_whole_gpus, variable, with};
 use lab::{Cluster, User};
-use slurm_releases::Release;
 
 #[test]
 fn a_step_or_task_sees_its_own_part_of_the_jobs_gpus() {
@@ -81,10 +80,4 @@ fn steps_have_their_own_instances(cluster: &Cluster) {
 #[test]
 fn steps_and_tasks_have_their_own_instances() {
     with(|cluster| steps_have_their_own_instances(cluster));
-}
-
-#[test]
-fn steps_and_tasks_have_their_own_instances_24_11() {
-    let cluster = common::builder().slurm(Release::V24_11).start().unwrap();
-    steps_have_their_own_instances(&cluster);
 }

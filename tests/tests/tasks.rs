@@ -8,17 +8,16 @@ use common::{LOOK_AND_STAY, builder, instances, looked, on, variable};
 use lab::command::{PATIENCE, wait_for};
 use lab::config::Templates;
 use lab::{Cluster, JobId, User};
-use slurm_releases::Release;
 
 /// A node with A30s of which only instances can be had, as in CASE for MIG, and one whose GPUs are shared whole.
 const NODES: &str = "[[nodes]]\nnames = \"n1\"\ngpu = \"a30-24gb\"\ncount = 1\nmig = \"on\"\n\
                      [[nodes]]\nnames = \"n2\"\ngpu = \"v100-16gb\"\ncount = 4\nmig = \"off\"\n";
 
-fn cluster(release: Release, mps: &str) -> Cluster {
+fn cluster(mps: &str) -> Cluster {
     let mut templates = Templates::for_nodes(NODES).unwrap();
     let with = format!("[tasks]\n[mps]\n{mps}");
     templates.tessera = templates.tessera.replace("[mps]\nshare_between_users = false\n", &with);
-    builder().slurm(release).templates(templates).start().unwrap()
+    builder().templates(templates).start().unwrap()
 }
 
 /// Prints its variables too.
@@ -63,8 +62,9 @@ fn all_over(cluster: &Cluster, node: &str) {
     assert_eq!(jobs_of(&pool(cluster, node)), Vec::<u64>::new());
 }
 
-fn a_job_gets_a_seat_and_the_broker_lives_as_long_as_the_pool(release: Release) {
-    let mut cluster = cluster(release, "");
+#[test]
+fn a_job_gets_a_seat_and_the_broker_lives_as_long_as_the_pool() {
+    let mut cluster = cluster("");
     on(&mut cluster, |cluster| {
         let options = ["--gpu-isolation=tasks", "--gpu-mem=3G", "-n2", "-w", "n2"];
         let first = cluster.sbatch(User::Alice, &options, &stays()).unwrap();
@@ -116,8 +116,9 @@ fn a_job_gets_a_seat_and_the_broker_lives_as_long_as_the_pool(release: Release) 
     });
 }
 
-fn a_step_finds_a_broker_that_was_killed(release: Release) {
-    let mut cluster = cluster(release, "");
+#[test]
+fn a_step_finds_a_broker_that_was_killed() {
+    let mut cluster = cluster("");
     on(&mut cluster, |cluster| {
         let script = format!(
             "{LOOK}echo looked\nwhile [ ! -e {}/go ]; do sleep 0.1; done\nsrun true && echo done; exec sleep 600",
@@ -151,8 +152,9 @@ fn a_step_finds_a_broker_that_was_killed(release: Release) {
     });
 }
 
-fn isolated_jobs_have_their_instances_beside_the_pool(release: Release) {
-    let mut cluster = cluster(release, "share_between_users = true\n");
+#[test]
+fn isolated_jobs_have_their_instances_beside_the_pool() {
+    let mut cluster = cluster("share_between_users = true\n");
     on(&mut cluster, |cluster| {
         let alone =
             cluster.sbatch(User::Bob, &["--gpu-isolation=mig:1g.6gb", "-w", "n1"], LOOK_AND_STAY).unwrap();
@@ -197,29 +199,4 @@ fn isolated_jobs_have_their_instances_beside_the_pool(release: Release) {
         cluster.wait_idle().unwrap();
         all_over(cluster, "n1");
     });
-}
-
-#[test]
-fn a_job_gets_a_seat_and_the_broker_lives_as_long_as_the_pool_22_05() {
-    a_job_gets_a_seat_and_the_broker_lives_as_long_as_the_pool(Release::V22_05);
-}
-
-#[test]
-fn a_job_gets_a_seat_and_the_broker_lives_as_long_as_the_pool_24_11() {
-    a_job_gets_a_seat_and_the_broker_lives_as_long_as_the_pool(Release::V24_11);
-}
-
-#[test]
-fn a_step_finds_a_broker_that_was_killed_22_05() {
-    a_step_finds_a_broker_that_was_killed(Release::V22_05);
-}
-
-#[test]
-fn isolated_jobs_have_their_instances_beside_the_pool_22_05() {
-    isolated_jobs_have_their_instances_beside_the_pool(Release::V22_05);
-}
-
-#[test]
-fn isolated_jobs_have_their_instances_beside_the_pool_24_11() {
-    isolated_jobs_have_their_instances_beside_the_pool(Release::V24_11);
 }

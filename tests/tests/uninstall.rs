@@ -10,7 +10,6 @@ use common::{LOOK, LOOK_AND_STAY, builder, instances, looked, profiles};
 use error_chain::with_causes;
 use lab::command::{Done, PATIENCE, run, wait_for};
 use lab::{Cluster, Daemon, User};
-use slurm_releases::Release;
 
 /// Rewrites a file of Slurm's.
 fn edit(cluster: &Cluster, name: &str, change: impl Fn(String) -> String) {
@@ -46,16 +45,7 @@ fn runs(cluster: &Cluster, job: lab::JobId) {
 
 #[test]
 fn the_steps_of_the_page_lose_no_job_and_leave_plain_slurm() {
-    the_steps_of_the_page(Release::MACHINE);
-}
-
-#[test]
-fn the_steps_of_the_page_lose_no_job_and_leave_plain_slurm_24_11() {
-    the_steps_of_the_page(Release::V24_11);
-}
-
-fn the_steps_of_the_page(release: Release) {
-    let mut cluster = builder().slurm(release).start().unwrap();
+    let mut cluster = builder().start().unwrap();
     let plugins = cluster.layout().at("plugins").display().to_string();
     let mig =
         cluster.sbatch(User::Alice, &["-w", "n1", "--gpu-isolation=mig:2g.10gb"], LOOK_AND_STAY).unwrap();
@@ -160,16 +150,7 @@ fn the_steps_of_the_page(release: Release) {
 
 #[test]
 fn up_to_step_4_there_is_a_way_back_with_jobs_running() {
-    back_from_step_4(Release::MACHINE);
-}
-
-#[test]
-fn up_to_step_4_there_is_a_way_back_with_jobs_running_24_11() {
-    back_from_step_4(Release::V24_11);
-}
-
-fn back_from_step_4(release: Release) {
-    let mut cluster = builder().slurm(release).start().unwrap();
+    let mut cluster = builder().start().unwrap();
     let plugins = cluster.layout().at("plugins").display().to_string();
     let options = ["-w", "n1", "--gpu-isolation=mig:2g.10gb"];
     let job = cluster.sbatch(User::Alice, &options, LOOK_AND_STAY).unwrap();

@@ -8,7 +8,6 @@ use common::{LOOK, LOOK_AND_STAY, builder, instances, looked, variable};
 use error_chain::with_causes;
 use lab::command::{PATIENCE, run, wait_for};
 use lab::{Cluster, Daemon, User};
-use slurm_releases::Release;
 
 /// Puts the same files in place again, as `cargo xtask install` does: each under its name in one step.
 fn install(cluster: &Cluster) {
@@ -18,16 +17,6 @@ fn install(cluster: &Cluster) {
         std::fs::copy(&file, &fresh).unwrap();
         std::fs::rename(&fresh, &file).unwrap();
     }
-}
-
-#[test]
-fn running_jobs_keep_what_they_have() {
-    through_an_upgrade_and_back(Release::MACHINE);
-}
-
-#[test]
-fn running_jobs_keep_what_they_have_24_11() {
-    through_an_upgrade_and_back(Release::V24_11);
 }
 
 /// Steps 2 to 4: new files, then each daemon anew, in order as an init system does.
@@ -40,8 +29,9 @@ fn change_version(cluster: &mut Cluster) {
     cluster.wait_ready(PATIENCE).unwrap();
 }
 
-fn through_an_upgrade_and_back(release: Release) {
-    let mut cluster = builder().slurm(release).start().unwrap();
+#[test]
+fn running_jobs_keep_what_they_have() {
+    let mut cluster = builder().start().unwrap();
     let kinds: [&[&str]; 3] = [
         &["--gpu-isolation=mig:2g.10gb"],
         &["--gpu-isolation=mps", "--gpu-mem=3G"],

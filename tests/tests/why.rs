@@ -7,15 +7,15 @@ mod common;
 use common::LOOK_AND_STAY;
 use lab::command::run;
 use lab::{Cluster, JobId, User};
-use slurm_releases::Release;
 
 fn why(cluster: &Cluster, job: JobId) -> String {
     let mut command = cluster.command(User::Bob, "tessera").unwrap();
     run(command.args(["why", &job.to_string()])).unwrap().stdout
 }
 
-fn names_who_must_end(release: Release) {
-    let cluster = common::builder().slurm(release).start().unwrap();
+#[test]
+fn a_pending_job_learns_who_must_end() {
+    let cluster = common::builder().start().unwrap();
     let alices = cluster
         .sbatch(
             User::Alice,
@@ -38,14 +38,4 @@ fn names_who_must_end(release: Release) {
     assert!(said.contains("does not wait: it is RUNNING on n2"), "{said}");
     cluster.run(User::Root, "scancel", &[&alices.to_string()]).unwrap().ok().unwrap();
     cluster.wait_idle().unwrap();
-}
-
-#[test]
-fn a_pending_job_learns_who_must_end() {
-    names_who_must_end(Release::V22_05);
-}
-
-#[test]
-fn a_pending_job_learns_who_must_end_24_11() {
-    names_who_must_end(Release::V24_11);
 }

@@ -4,12 +4,14 @@
 
 pub(crate) mod processes;
 
+use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Mutex, OnceLock};
 
 use lab::command::{PATIENCE, wait_for};
-use lab::{Builder, Cluster, JobId, User};
+use lab::{Builder, Cluster, JobId, Slurm, User};
 use protocol::AdminComment;
+use slurm_releases::Release;
 
 /// Slurm's default `MessageTimeout` of 10 s is too short for a machine that can stand still for seconds. Together with
 /// `KillWait` it also sets when slurmctld repeats to a returned slurmd what to end: after 65 s.
@@ -17,6 +19,23 @@ pub(crate) const STALLS: &str = "MessageTimeout=30\nKillWait=5";
 
 /// slurmctld looks for a batch job's place within a second of its submission. Its own way is up to three seconds.
 pub(crate) const AT_ONCE: &str = "SchedulerParameters=batch_sched_delay=0,sched_min_interval=0";
+
+/// The series that clusters run unless a test says another. `cargo xtask test` runs every program once for each series that
+/// Debian packages, except that tests whose name ends in a series run on that one alone.
+pub(crate) fn release() -> Release {
+    Slurm::by_default().unwrap().release
+}
+
+/// Whether a cluster's tasks can be held to their GPUs by Slurm's device cgroup. It was only tried on the machine's Slurm.
+pub(crate) fn device_cgroups() -> bool {
+    release() == Release::MACHINE && lab::device_cgroups()
+}
+
+/// Says that a test, or a part of one, was not done. `cargo xtask test` repeats it at its end. libtest keeps what a test that
+/// passed writes by `eprintln!`.
+pub(crate) fn skipped(what: &str) {
+    std::io::stderr().write_all(format!("\nskipped: {what}\n").as_bytes()).unwrap();
+}
 
 /// A builder whose cluster ends with the test's process, however the process ends.
 pub(crate) fn builder() -> Builder {

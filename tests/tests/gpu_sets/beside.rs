@@ -1,7 +1,6 @@
 //! Compares the sets that Tessera and Slurm alone give.
 
 use lab::{Cluster, JobId, User};
-use slurm_releases::Release;
 
 use super::common;
 use super::dgx::{cancel, occupy, templates};
@@ -34,10 +33,12 @@ const BUSY: [&[u32]; 4] = [&[], &[0, 3], &[0, 1], &[2, 5]];
 
 /// The table of docs/figures/mapa.md: `TESSERA_ALL_OCCUPANCIES=1 cargo test -p e2e --test gpu_sets -- --nocapture
 /// --test-threads=1 beside_slurm_alone`. Without the variable only the idle node, which is a minute's work less.
-fn beside(release: Release) {
+#[test]
+fn beside_slurm_alone() {
+    let release = common::release();
     let occupancies =
         if std::env::var_os("TESSERA_ALL_OCCUPANCIES").is_some() { &BUSY[..] } else { &BUSY[..1] };
-    let start = |stock| common::builder().templates(templates()).slurm(release).stock(stock).start().unwrap();
+    let start = |stock| common::builder().templates(templates()).stock(stock).start().unwrap();
     let stock = start(true);
     let theirs = sets(&stock, occupancies);
     drop(stock);
@@ -66,14 +67,4 @@ fn predicted(cluster: &Cluster, gpus: &[u32]) -> f64 {
     let args = ["score", "--topology", "dgx-v", "--gpus", &n, "--busy", &busy, "--json"];
     let out = cluster.run(User::Root, "tessera", &args).unwrap().ok().unwrap();
     serde_json::from_str::<serde_json::Value>(&out).unwrap()["eff_bw"].as_f64().unwrap()
-}
-
-#[test]
-fn beside_slurm_alone_22_05() {
-    beside(Release::V22_05);
-}
-
-#[test]
-fn beside_slurm_alone_24_11() {
-    beside(Release::V24_11);
 }

@@ -9,9 +9,8 @@ mod common;
 mod dgx;
 
 use common::{looked, variable};
-use dgx::{SAY, cancel, numbers, occupy, order, templates, uuids, with};
+use dgx::{SAY, cancel, numbers, occupy, order, uuids, with};
 use lab::User;
-use slurm_releases::Release;
 
 fn check(options: &[&str], expect: &[u32]) {
     with(|cluster| {
@@ -197,29 +196,6 @@ fn gpus_with_instances_are_no_candidates_and_insensitive_jobs_leave_the_good_lin
         assert!(said.contains("leaves") && said.contains("the most of 6 free GPUs (preserve)"), "{said}");
         cancel(cluster, &taken);
     });
-}
-
-#[test]
-fn the_same_on_24_11() {
-    let cluster = common::builder().templates(templates()).slurm(Release::V24_11).start().unwrap();
-    let expect = |options: &[&str], expect: &[u32]| {
-        let mut all = vec!["-w", "n1"];
-        all.extend(options);
-        let (order, said) = order(&cluster, &all);
-        assert_eq!(order, expect, "{options:?}: {said}");
-    };
-    expect(&["--gres=gpu:3"], &[0, 2, 3]);
-    expect(&["--gpus=4", "-N1", "--gpu-pattern=tree"], &[0, 3, 2, 1]);
-    expect(&["--gpus-per-node=8"], &[0, 3, 2, 1, 5, 6, 7, 4]);
-    expect(&["--gpus-per-task=1", "-n4"], &[0, 1, 2, 3]);
-    expect(&["--gres=gpu:3", "-p", "plain"], &[0, 1, 2]);
-    let per_socket = ["--gpus-per-socket=2", "--sockets-per-node=2", "--ntasks=2", "--cpus-per-task=16"];
-    let (order, said) = order(&cluster, &[&["-w", "n1"][..], &per_socket].concat());
-    assert_eq!((order.len(), order.iter().filter(|g| **g < 4).count()), (4, 2), "{said}");
-    assert_eq!(cluster.links_within("n1", &order).unwrap(), 7, "{said}");
-    let (order, said) = dgx::order(&cluster, &["-w", "n2", "--gres=gpu:sxm:1,gpu:pcie:1"]);
-    assert_eq!(cluster.links_within("n2", &order).unwrap(), 2, "{said}");
-    cluster.assert_clean().unwrap();
 }
 
 /// GPUs 1 and 3 are free. Only 1 is linked to 5, only 3 to 7; else they are alike.

@@ -13,8 +13,8 @@ impl Run<'_> {
         for (user, job) in [(User::Alice, "9001"), (User::Bob, "9002")] {
             both.push(at("sleep".as_ref(), self.forged(user, job)?.spawn())?);
         }
-        // Both have to be there for more than a clock tick before they are seen.
-        let seen = self.watch(std::time::Duration::from_secs(1));
+        // Both have to be there for more than a clock tick before they are seen. A busy machine takes seconds to start them.
+        let seen = self.watch(std::time::Duration::from_secs(5));
         both.iter_mut().for_each(end);
         seen
     }

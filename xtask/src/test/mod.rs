@@ -2,8 +2,9 @@
 //!
 //! Set-up, format and one build come first; the chroots of other Slurms are set up during the build. Then two lanes run
 //! side by side. End-to-end tests mostly wait for daemons, so several of their programs run at a time, each with clusters
-//! of its own. The other lane needs the processor: it builds the plugins for Slurms in chroots and then, at a lower priority
-//! than the daemons, runs lints, documentation and unit tests, one after another.
+//! of its own. Each program runs once on every Slurm that Debian packages. The other lane needs the processor: it builds the
+//! plugins for Slurms in chroots and then, at a lower priority than the daemons, runs lints, documentation and unit tests,
+//! one after another.
 //!
 //! The output of each part is printed whole when the part ends. The last line adds up all tests: `N passed, N failed`.
 
@@ -27,37 +28,20 @@ use crate::command::{TaskError, at, run};
 use crate::setup;
 use lanes::{Job, Lane, Outcome};
 use programs::Program;
-use tally::Tally;
+use tally::{Series, Tally};
 
 /// Package of the end-to-end tests.
 const END_TO_END: &str = "e2e";
 
-/// End-to-end test programs at a time per processor: each uses less than a third of one. With six on two processors, the
-/// whole takes no longer than its longest program, `bad_luck`: four minutes.
+/// End-to-end test programs at a time per processor: each uses less than a third of one.
 const PER_PROCESSOR: usize = 3;
 
-/// The end-to-end programs that start first, in this order. `bad_luck` takes longest. Then come those that need only the
-/// machine's own Slurm, while the plugins for other Slurms are built, and then the longest of the rest.
-const FIRST: [&str; 15] = [
-    "bad_luck",
-    "jobs",
-    "options",
-    "disagreements",
-    "forgotten",
-    "refusals",
-    "gres_conf",
-    "links",
-    "steps",
-    "mps",
-    "moldable",
-    "gpu_sets",
-    "better_set",
-    "planner",
-    "slurm_24_11",
-];
+/// The end-to-end programs that start first on each Slurm, in this order: those that take longest.
+const FIRST: [&str; 9] =
+    ["gpu_sets", "moldable", "bad_luck", "jobs", "forgotten", "steps", "plain", "planner", "preemption"];
 
-/// Sets up, builds, and runs all checks and every test whose name contains `filter`. With `slurm`, only the end-to-end tests,
-/// on that Slurm where they say no other. Whether all succeeded.
+/// Sets up, builds, and runs all checks and every test whose name contains `filter`, the end-to-end tests on each packaged
+/// Slurm. With `slurm`, only the end-to-end tests, on that Slurm. Whether all succeeded.
 pub(crate) fn run_all(filter: Option<&str>, slurm: Option<Release>) -> Result<bool, TaskError> {
     setup::run(Some(Release::MACHINE))?;
     timed("format", || run(&mut cargo(&["fmt", "--all", "--check"])))?;
@@ -67,9 +51,8 @@ pub(crate) fn run_all(filter: Option<&str>, slurm: Option<Release>) -> Result<bo
     let side_by_side = PER_PROCESSOR * thread::available_parallelism().map_or(1, usize::from);
     let plugins = plugins_for_chroots()?;
     let rest = if slurm.is_some() { Vec::new() } else { processor_bound(&units, filter) };
-    let on = slurm.unwrap_or(Release::MACHINE);
     let lanes = [
-        Lane { width: side_by_side, jobs: in_order(daemons).iter().map(|p| p.job(filter, on)).collect() },
+        Lane { width: side_by_side, jobs: on_slurms(daemons, filter, slurm) },
         // Tests wait for the plugins, but not for the others.
         Lane {
             width: 1,
@@ -77,17 +60,24 @@ pub(crate) fn run_all(filter: Option<&str>, slurm: Option<Release>) -> Result<bo
         },
     ];
     let mut total = Tally::default();
-    let mut failed: Vec<String> = Vec::new();
+    let mut series = Series::default();
+    let (mut failed, mut skipped) = (Vec::new(), Vec::new());
     let outputs = target_dir().join("test-output");
     timed("tests", || {
         lanes::run(lanes, &outputs, |outcome| {
             let tally = Tally::of(&outcome);
             failed.extend(tally.failed_names(&outcome));
+            skipped.extend(Tally::skipped_parts(&outcome));
             print(&outcome, &tally)?;
+            series.add(&outcome, tally);
             total += tally;
             Ok(())
         })
     })?;
+    say(&series.to_string())?;
+    for part in &skipped {
+        say(&format!("skipped: {part}\n"))?;
+    }
     for name in &failed {
         say(&format!("failed: {name}\n"))?;
     }
@@ -117,10 +107,14 @@ fn build() -> Result<Vec<Program>, TaskError> {
     Ok(programs::listed(&String::from_utf8_lossy(&done.stdout)))
 }
 
-fn in_order(mut programs: Vec<Program>) -> Vec<Program> {
+/// The end-to-end programs on each packaged Slurm, or only on `slurm`, the longest first. All run on the machine's own Slurm
+/// before the first runs on another: meanwhile the plugins for the others are built.
+fn on_slurms(mut programs: Vec<Program>, filter: Option<&str>, slurm: Option<Release>) -> Vec<Job> {
     let rank = |program: &Program| FIRST.iter().position(|name| *name == program.name);
     programs.sort_by_key(|program| rank(program).unwrap_or(FIRST.len()));
-    programs
+    let releases = Release::packaged().map(|(release, _)| release);
+    let wanted = releases.filter(|release| slurm.is_none_or(|only| only == *release));
+    wanted.flat_map(|on| programs.iter().map(move |program| program.job_on(filter, on))).collect()
 }
 
 /// The builds of the plugins for Slurms in chroots.
@@ -155,7 +149,7 @@ fn processor_bound(units: &[Program], filter: Option<&str>) -> Vec<Job> {
         Job::check("policy of dependencies", policy),
     ];
     jobs.extend(Release::in_chroots().map(layout));
-    jobs.extend(units.iter().map(|program| program.job(filter, Release::MACHINE)));
+    jobs.extend(units.iter().map(|program| program.job(filter)));
     jobs.push(Job::tests("examples in documentation", examples));
     jobs
 }
@@ -237,5 +231,27 @@ mod tests {
             let (file, dir) = (tests.join(format!("{name}.rs")), tests.join(name));
             assert!(file.is_file() || dir.is_dir(), "{name}: not in {}", tests.display());
         }
+    }
+
+    /// A test that names a series would run twice on it, and never on the other, if its own name did not say so.
+    #[test]
+    fn a_test_for_one_series_says_so_in_its_name() {
+        let mut files = vec![workspace().join("tests/tests")];
+        let mut seen = 0;
+        while let Some(path) = files.pop() {
+            if path.is_dir() {
+                files.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+                continue;
+            }
+            let (text, mut test) = (std::fs::read_to_string(&path).unwrap(), "");
+            for line in text.lines() {
+                test = line.strip_prefix("fn ").and_then(|rest| rest.split('(').next()).unwrap_or(test);
+                let Some((_, named)) = line.split_once(".slurm(Release::") else { continue };
+                let named = named.split(')').next().unwrap().replace("MACHINE", "V22_05");
+                assert!(test.ends_with(&named.replace('V', "_")), "{}: {test}", path.display());
+                seen += 1;
+            }
+        }
+        assert!(seen > 3, "{seen} found");
     }
 }

@@ -21,14 +21,27 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// Runs the tests whose names contain `filter`, as `cargo test` does; clusters of tests that say nothing run `slurm`.
-    pub(super) fn job(&self, filter: Option<&str>, slurm: Release) -> Job {
+    /// Runs the tests whose names contain `filter`, as `cargo test` does.
+    pub(super) fn job(&self, filter: Option<&str>) -> Job {
+        Job::tests(&format!("{} {}", self.package, self.name), self.command(filter))
+    }
+
+    /// The same on a Slurm. Tests whose name has another series run there alone.
+    pub(super) fn job_on(&self, filter: Option<&str>, slurm: Release) -> Job {
+        let mut command = self.command(filter);
+        command.env(lab::slurm::SERIES, slurm.series);
+        for (other, _) in Release::packaged().filter(|(release, _)| *release != slurm) {
+            command.args(["--skip", &format!("_{}", other.series.replace('.', "_"))]);
+        }
+        Job::tests(&format!("{} {} on Slurm {slurm}", self.package, self.name), command)
+    }
+
+    fn command(&self, filter: Option<&str>) -> Command {
         let mut command = Command::new(&self.file);
         command.args(filter).current_dir(&self.dir).env("CARGO_MANIFEST_DIR", &self.dir);
         // What gpu-node's tests take instead of a build of their own.
         command.env(artefacts::BUILT, "1").env("GPU_NODE_TEST_SIM", lab::paths::target_dir().join("debug"));
-        command.env(lab::slurm::SERIES, slurm.series);
-        Job::tests(&format!("{} {}", self.package, self.name), command)
+        command
     }
 }
 

@@ -1,7 +1,9 @@
 //! Counting tests by what the test programs print.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::AddAssign;
+use std::time::Duration;
 
 use super::lanes::Outcome;
 
@@ -34,6 +36,12 @@ impl Tally {
             tally.failed = 1;
         }
         tally
+    }
+
+    /// What its tests say that they did not do, for lack of something on this machine.
+    pub(super) fn skipped_parts(outcome: &Outcome) -> Vec<String> {
+        let parts = outcome.output.lines().filter_map(|line| line.strip_prefix("skipped: "));
+        parts.map(|part| format!("{}: {part}", outcome.name)).collect()
     }
 
     /// Whether there was no test.
@@ -73,10 +81,37 @@ impl fmt::Display for Tally {
     }
 }
 
+/// The end-to-end tests, by the Slurm that they ran on.
+#[derive(Debug, Default)]
+pub(super) struct Series {
+    /// Series, tests, how many programs, and what they took together, one after another.
+    rows: BTreeMap<String, (Tally, u32, Duration)>,
+}
+
+impl Series {
+    /// Counts a job whose name ends in `on Slurm 24.11`; no other.
+    pub(super) fn add(&mut self, outcome: &Outcome, tally: Tally) {
+        let Some((_, series)) = outcome.name.rsplit_once(" on Slurm ") else { return };
+        let row = self.rows.entry(series.to_owned()).or_default();
+        row.0 += tally;
+        row.1 += 1;
+        row.2 += outcome.elapsed;
+    }
+}
+
+impl fmt::Display for Series {
+    /// A line for each.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (series, (tally, programs, together)) in &self.rows {
+            let seconds = together.as_secs();
+            writeln!(f, "Slurm {series}: {tally} in {programs} programs, which took {seconds} s together")?;
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn ended(output: &str, succeeded: bool) -> Outcome {
@@ -94,6 +129,22 @@ mod tests {
     }
 
     #[test]
+    fn end_to_end_tests_are_added_up_by_series() {
+        let mut series = Series::default();
+        for (name, seconds) in [("e2e jobs on Slurm 22.05", 3), ("e2e mps on Slurm 22.05", 4), ("lints", 9)] {
+            let output = "test result: ok. 2 passed; 0 failed; 0 ignored;\n".to_owned();
+            let elapsed = Duration::from_secs(seconds);
+            let outcome =
+                Outcome { name: name.to_owned(), output, succeeded: true, has_tests: true, elapsed };
+            series.add(&outcome, Tally::of(&outcome));
+        }
+        assert_eq!(
+            series.to_string(),
+            "Slurm 22.05: 4 passed, 0 failed in 2 programs, which took 7 s together\n"
+        );
+    }
+
+    #[test]
     fn failed_tests_are_counted_and_named() {
         let output = "test a ... FAILED\ntest b ... ok\n\
             test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.00s\n";
@@ -101,6 +152,14 @@ mod tests {
         let tally = Tally::of(&outcome);
         assert_eq!(tally.to_string(), "1 passed, 1 failed");
         assert_eq!(tally.failed_names(&outcome), ["e2e jobs: a"]);
+    }
+
+    #[test]
+    fn what_a_test_skips_is_repeated() {
+        let output = "running 1 test\n\nskipped: device cgroups: needs version 1\ntest a ... ok\n\
+            test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.00s\n";
+        let parts = Tally::skipped_parts(&ended(output, true));
+        assert_eq!(parts, ["e2e jobs: device cgroups: needs version 1"]);
     }
 
     #[test]

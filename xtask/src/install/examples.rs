@@ -1,0 +1,189 @@
+//! Example files and units, with the directories of this installation and of the Slurm that it is for.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use lab::paths::workspace;
+
+use super::here::Here;
+use super::write;
+use crate::command::{TaskError, at};
+
+/// Directories of Slurm's commands that init systems and shells search by themselves.
+const SEARCHED: [&str; 3] = ["/usr/bin", "/usr/local/bin", "/bin"];
+/// What follows Slurm's own directory in a PATH.
+const REST: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// What the files name.
+#[derive(Debug)]
+pub(super) struct Directories {
+    /// Of Tessera.
+    prefix: String,
+    /// Of Slurm's own plugins, if they are found.
+    plugins: Option<String>,
+    /// Of Slurm's configuration.
+    etc: String,
+    /// Of Slurm's commands, where PATH does not have it.
+    commands: Option<String>,
+}
+
+impl Directories {
+    pub(super) fn of(prefix: &Path, slurm: Option<&Here>) -> Self {
+        let text = |path: &PathBuf| path.display().to_string();
+        Self {
+            prefix: prefix.display().to_string().trim_end_matches('/').to_owned(),
+            plugins: slurm.and_then(|slurm| slurm.plugins.as_ref()).map(text),
+            etc: slurm.and_then(|slurm| slurm.etc.as_ref()).map_or_else(|| "/etc/slurm".to_owned(), text),
+            commands: slurm
+                .map(|slurm| text(&slurm.commands))
+                .filter(|dir| !SEARCHED.contains(&dir.as_str())),
+        }
+    }
+
+    /// A file of the sources with these directories instead of the usual ones.
+    fn adapted(&self, name: &str, text: &str) -> String {
+        let mut text =
+            text.replace("/usr/local/", &format!("{}/", self.prefix)).replace("/etc/slurm", &self.etc);
+        if let Some(plugins) = &self.plugins {
+            text = text.replace("/usr/lib/x86_64-linux-gnu/slurm-wlm", plugins);
+        }
+        let Some(commands) = &self.commands else { return text };
+        match name {
+            "plugstack.conf" => {
+                // The last line is the plugin's, and has no newline after it otherwise.
+                format!("{} env=PATH={commands}:{REST}\n", text.trim_end())
+            }
+            "tessera-health" => {
+                text.replace("\nsetsid ", &format!("\nexport PATH=\"{commands}:$PATH\"\nsetsid "))
+            }
+            "tessera-planner.service" => {
+                text.replace("\nExecStart=", &format!("\nEnvironment=PATH={commands}:{REST}\nExecStart="))
+            }
+            _ => text,
+        }
+    }
+}
+
+/// The files, and where each goes below the prefix.
+fn sources() -> Result<Vec<(PathBuf, PathBuf)>, TaskError> {
+    let doc = Path::new("share/doc/tessera");
+    let mut all = vec![(workspace().join("slurm.conf.example"), doc.join("slurm.conf.example"))];
+    for (from, to) in
+        [("contrib/example", doc.join("examples")), ("contrib/systemd", "lib/systemd/system".into())]
+    {
+        let dir = workspace().join(from);
+        for entry in at(&dir, fs::read_dir(&dir))? {
+            let entry = at(&dir, entry)?;
+            if entry.path().is_file() {
+                all.push((entry.path(), to.join(entry.file_name())));
+            }
+        }
+    }
+    all.sort();
+    Ok(all)
+}
+
+/// Writes all of them below `root`.
+pub(super) fn install(directories: &Directories, root: &Path) -> Result<(), TaskError> {
+    for (from, below) in sources()? {
+        let (text, to) = (at(&from, fs::read_to_string(&from))?, root.join(&below));
+        let name = below.file_name().unwrap_or_default().to_string_lossy();
+        write(&to, &directories.adapted(&name, &text))?;
+        at(&to, fs::set_permissions(&to, at(&from, fs::metadata(&from))?.permissions()))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    fn directories(prefix: &str, slurm: Option<&str>) -> Directories {
+        let here = slurm.map(|at| Here {
+            version: "25.05.8".to_owned(),
+            plugins: Some(Path::new(at).join("lib/slurm")),
+            commands: Path::new(at).join("bin"),
+            etc: Some(Path::new(at).join("etc")),
+        });
+        Directories::of(Path::new(prefix), here.as_ref())
+    }
+
+    /// What is installed, by its place below the prefix.
+    fn installed(directories: &Directories) -> BTreeMap<String, String> {
+        let dir = tempfile::tempdir().unwrap();
+        install(directories, dir.path()).unwrap();
+        let place = |(_, below): (PathBuf, PathBuf)| {
+            (below.display().to_string(), fs::read_to_string(dir.path().join(below)).unwrap())
+        };
+        let health = dir.path().join("share/doc/tessera/examples/tessera-health");
+        assert_eq!(fs::metadata(health).unwrap().permissions().mode() & 0o111, 0o111);
+        sources().unwrap().into_iter().map(place).collect()
+    }
+
+    #[test]
+    fn beside_a_packaged_slurm_the_files_are_as_in_the_sources() {
+        let here = Here {
+            version: "22.05.8".to_owned(),
+            plugins: Some("/usr/lib/x86_64-linux-gnu/slurm-wlm".into()),
+            commands: "/usr/bin".into(),
+            etc: None,
+        };
+        let usual = installed(&Directories::of(Path::new("/usr/local"), Some(&here)));
+        for (from, below) in sources().unwrap() {
+            assert_eq!(usual[&below.display().to_string()], fs::read_to_string(from).unwrap());
+        }
+    }
+
+    #[test]
+    fn no_file_names_a_directory_of_another_installation() {
+        for (place, text) in installed(&directories("/opt/tessera/", Some("/opt/slurm"))) {
+            for elsewhere in
+                ["/usr/local", "/etc/slurm", "/usr/lib/", "/usr/bin/tessera", "/usr/sbin/tessera", "//"]
+            {
+                let of_a_page = |line: &&str| line.contains("https://");
+                let wrong =
+                    text.lines().filter(|line| !of_a_page(line)).find(|line| line.contains(elsewhere));
+                assert_eq!(wrong, None, "{place}: {elsewhere}");
+            }
+        }
+    }
+
+    #[test]
+    fn files_for_a_slurm_in_a_prefix_name_its_directories() {
+        let files = installed(&directories("/opt/tessera", Some("/opt/slurm")));
+        for (place, line) in [
+            (
+                "share/doc/tessera/slurm.conf.example",
+                "PluginDir=/opt/tessera/lib/tessera:/opt/slurm/lib/slurm",
+            ),
+            ("share/doc/tessera/slurm.conf.example", "PlugStackConfig=/opt/slurm/etc/plugstack.conf"),
+            ("share/doc/tessera/slurm.conf.example", "HealthCheckProgram=/opt/slurm/etc/tessera-health"),
+            (
+                "share/doc/tessera/examples/plugstack.conf",
+                "required spank_tessera.so config=/opt/slurm/etc/tessera.toml tessera=/opt/tessera/bin/tessera \
+                 env=PATH=/opt/slurm/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            ),
+            ("share/doc/tessera/examples/tessera-health", "export PATH=\"/opt/slurm/bin:$PATH\""),
+            (
+                "share/doc/tessera/examples/tessera-health",
+                "setsid /opt/tessera/bin/tessera --config /opt/slurm/etc/tessera.toml node reconcile --if-dead &",
+            ),
+            (
+                "lib/systemd/system/tessera-planner.service",
+                "ExecStart=/opt/tessera/bin/tessera planner --interval 30s",
+            ),
+            (
+                "lib/systemd/system/tessera-planner.service",
+                "Environment=PATH=/opt/slurm/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            ),
+        ] {
+            let text = &files[place];
+            assert!(text.lines().any(|found| found == line), "{place}: {line}\n{text}");
+        }
+        let tessera = &files["share/doc/tessera/examples/tessera.toml"];
+        assert!(tessera.contains("task_broker = \"/opt/tessera/sbin/tessera-broker\""), "{tessera}");
+    }
+}

@@ -1,0 +1,139 @@
+//! `cargo xtask install`: builds for release, for one Slurm series, and installs what a site needs.
+
+mod examples;
+mod here;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use clap::Args;
+use lab::artefacts::{self, Profile};
+use lab::paths::{target_dir, workspace};
+use slurm_releases::Release;
+
+use crate::command::{TaskError, at, output};
+use crate::man;
+use examples::Directories;
+use here::Here;
+
+/// Shells, with the file name of the completion and where it goes below the prefix.
+const COMPLETIONS: [(&str, &str); 3] = [
+    ("bash", "share/bash-completion/completions/tessera"),
+    ("zsh", "share/zsh/site-functions/_tessera"),
+    ("fish", "share/fish/vendor_completions.d/tessera.fish"),
+];
+
+/// The Slurm that the plugins are for.
+#[derive(Args)]
+pub(crate) struct For {
+    /// A series of the set-up, instead of the Slurm that is installed here
+    #[arg(long)]
+    slurm: Option<Release>,
+    /// The configured source tree of the very Slurm that the plugins will be loaded into
+    #[arg(long, value_name = "DIR", conflicts_with = "slurm")]
+    slurm_source: Option<PathBuf>,
+}
+
+/// Builds and installs below `prefix`, staged under `destdir` if there is one.
+pub(crate) fn run(prefix: &Path, destdir: Option<&Path>, plugins_for: &For) -> Result<(), TaskError> {
+    if !prefix.is_absolute() {
+        return Err(TaskError::Other(format!("--prefix {}: must be absolute", prefix.display())));
+    }
+    let here = Here::find(plugins_for.slurm_source.as_deref())?;
+    let slurm = here::choose(plugins_for, here.as_ref())?;
+    // What is staged may be for another machine.
+    if let (Some(here), None) = (&here, destdir) {
+        here::check(&slurm.version()?, &here.version)?;
+    }
+    artefacts::build(&slurm, Profile::Release)?;
+    let root = match destdir {
+        // Joining an absolute path would replace the staging directory.
+        Some(stage) => stage.join(prefix.strip_prefix("/").unwrap_or(prefix)),
+        None => prefix.to_path_buf(),
+    };
+    for (from, name) in artefacts::plugins(&slurm, Profile::Release) {
+        put(&from, &root.join("lib/tessera").join(name))?;
+    }
+    let program = target_dir().join("release/tessera");
+    put(&program, &root.join("bin/tessera"))?;
+    put_task_broker(&root)?;
+    for (shell, file) in COMPLETIONS {
+        let text = output(Command::new(&program).args(["completions", shell]))?;
+        write(&root.join(file), &text)?;
+    }
+    let shared = workspace();
+    let directories = Directories::of(prefix, here.as_ref());
+    examples::install(&directories, &root)?;
+    if on_path("llvm-config-19") && on_path("clang++-19") {
+        let pass = build_pass()?;
+        put(&pass.join("tessera-case-pass.so"), &root.join("lib/tessera/tessera-case-pass.so"))?;
+        put(&pass.join("tessera-clang++"), &root.join("bin/tessera-clang++"))?;
+        let header = shared.join("contrib/case-pass/include/tessera_task.h");
+        put(&header, &root.join("include/tessera_task.h"))?;
+    } else {
+        eprintln!("install: without tessera-clang++: its pass needs Debian's llvm-19-dev and clang-19");
+    }
+    for page in man::pages(&shared.join("docs/man"))? {
+        write(&root.join("share/man").join(page.file), &page.text)?;
+    }
+    eprintln!(
+        "installed for Slurm {}. In slurm.conf: PluginDir={}:<Slurm's own>; see {}",
+        slurm.version()?,
+        prefix.join("lib/tessera").display(),
+        prefix.join("share/doc/tessera/slurm.conf.example").display()
+    );
+    Ok(())
+}
+
+/// Builds and installs the broker of GPU tasks and the library of their programs.
+fn put_task_broker(root: &Path) -> Result<(), TaskError> {
+    let mut build = Command::new("cargo");
+    build.args(["build", "--quiet", "--release", "--package", "task-broker", "--package", "task-client"]);
+    output(build.current_dir(workspace()))?;
+    let built = target_dir().join("release");
+    put(&built.join("tessera-broker"), &root.join("sbin/tessera-broker"))?;
+    put(&built.join("libtessera_task.so"), &root.join("lib/tessera/libtessera_task.so"))
+}
+
+/// Builds the compiler pass in `contrib/case-pass`, and returns the directory with the plugin and `tessera-clang++`.
+pub(crate) fn build_pass() -> Result<PathBuf, TaskError> {
+    let dir = target_dir().join("case-pass");
+    at(&dir, fs::create_dir_all(&dir))?;
+    // Tests may build it at the same time.
+    let lock_path = dir.join("lock");
+    let lock = at(&lock_path, fs::File::create(&lock_path))?;
+    at(&lock_path, lock.lock())?;
+    let mut make = Command::new("make");
+    make.args(["--silent", "-j2", "-C"]).arg(workspace().join("contrib/case-pass"));
+    output(make.arg(format!("BUILD={}", dir.display())))?;
+    Ok(dir)
+}
+
+/// Whether a program is installed.
+fn on_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
+}
+
+fn put(from: &Path, to: &Path) -> Result<(), TaskError> {
+    make_parent(to)?;
+    // slurmctld may have the old file mapped and keeps it; the name then refers to the new file.
+    let fresh = to.with_extension("new");
+    at(from, fs::copy(from, &fresh))?;
+    at(to, fs::rename(&fresh, to))?;
+    eprintln!("install: {}", to.display());
+    Ok(())
+}
+
+fn write(to: &Path, text: &str) -> Result<(), TaskError> {
+    make_parent(to)?;
+    at(to, fs::write(to, text))?;
+    eprintln!("install: {}", to.display());
+    Ok(())
+}
+
+fn make_parent(path: &Path) -> Result<(), TaskError> {
+    let parent = path.parent().unwrap_or(path);
+    at(parent, fs::create_dir_all(parent))
+}

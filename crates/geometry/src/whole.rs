@@ -50,6 +50,13 @@ pub struct SiteModel {
 }
 
 impl SiteModel {
+    /// The memory that a GPU is named by, GB, if nobody says it. 97,887 MiB are named 96 GB: boards are named by powers of
+    /// two, and the driver shows a little less.
+    #[must_use]
+    pub fn nominal_gb(total_memory_mib: u64) -> u32 {
+        u32::try_from(total_memory_mib.div_ceil(1024)).unwrap_or(u32::MAX)
+    }
+
     /// The model. Equal descriptions give the same one, so that reading a file again takes no more memory.
     #[must_use]
     pub fn model(self) -> &'static Model {

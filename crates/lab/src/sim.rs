@@ -10,6 +10,9 @@ use crate::error::{HarnessError, at};
 use crate::layout::Layout;
 use crate::user::User;
 
+/// What simulates a GPU that Tessera's tables do not have.
+const STAND_IN: &str = "l40s-48gb";
+
 /// Makes device nodes for a cluster without Tessera, where gres.conf names them. Nothing opens them; a device cgroup
 /// counts them as GPUs.
 pub(crate) fn plain_device_nodes(layout: &Layout, templates: &Templates) -> Result<(), HarnessError> {
@@ -56,9 +59,10 @@ fn node_description(templates: &Templates, node: &str) -> Result<String, Harness
     let mixed = list.trim_matches(['[', ']']).split(',').map(|model| (model.trim(), "1".to_owned()));
     let (alike, count) = (get("gpu", "\"\""), get("count", "0"));
     let models: Vec<(&str, String)> = if list.is_empty() { vec![(&alike, count)] } else { mixed.collect() };
-    let gpus = models
-        .into_iter()
-        .map(|(model, count)| format!("[[gpus]]\nmodel = {model}\ncount = {count}\nmig = \"{mig}\"\n"));
+    let gpus = models.into_iter().map(|(model, count)| {
+        let model = stand_in(&templates.tessera, model);
+        format!("[[gpus]]\nmodel = {model}\ncount = {count}\nmig = \"{mig}\"\n")
+    });
     Ok(format!(
         "name = \"{node}\"\ninterconnect = {}\ntime_scale = {}\nset_mode_resets = true\n\
          modify_device_files = false\n{}",
@@ -66,6 +70,13 @@ fn node_description(templates: &Templates, node: &str) -> Result<String, Harness
         templates.time_scale,
         gpus.collect::<String>(),
     ))
+}
+
+/// A model of the file's own `[[models]]` is simulated by a board that calls itself by its first name. Other models are known.
+fn stand_in(tessera: &str, model: &str) -> String {
+    let own = tessera.split("[[models]]").skip(1).find(|table| value(table, "key") == Some(model));
+    let name = own.and_then(|table| value(table, "names")?.trim_start_matches('[').split([',', ']']).next());
+    name.map_or_else(|| model.to_owned(), |name| format!("\"{STAND_IN}\"\nname = {name}"))
 }
 
 /// The value of a key in one table, as written, without its comment.

@@ -104,8 +104,6 @@ fn described(table: TableReader<'_, '_>, before: &[&'static Model]) -> Option<&'
     }
     table.finish();
     let (key, total, sms) = (key?.value, total?.value, sms?.value);
-    // 97,887 MiB are named 96 GB: boards are named by powers of two, and the driver shows a little less.
-    let nominal = nominal.map_or_else(|| total.div_ceil(1024), |at| at.value);
     (!no_name && !parts).then(|| {
         SiteModel {
             key,
@@ -113,7 +111,10 @@ fn described(table: TableReader<'_, '_>, before: &[&'static Model]) -> Option<&'
             arch,
             total_memory_mib: total,
             usable_mib: usable.map(|at| at.value),
-            nominal_gb: u32::try_from(nominal).unwrap_or(u32::MAX),
+            nominal_gb: nominal.map_or_else(
+                || SiteModel::nominal_gb(total),
+                |at| u32::try_from(at.value).unwrap_or(u32::MAX),
+            ),
             sm: u32::try_from(sms).unwrap_or(u32::MAX),
         }
         .model()

@@ -5,7 +5,7 @@ mod args;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use geometry::Model;
+use geometry::{Model, SiteModel};
 use gpu_node::NvmlIndex;
 use gpu_node::nvml::{GpuInfo, LinkAnswers, Nvml};
 use site_config::{System, systems};
@@ -105,8 +105,7 @@ fn links(machine: &Machine) -> String {
 fn toml(machine: &Machine) -> String {
     let mut text =
         format!("# Written by `tessera discover` on {}, driver {}.\n", machine.name, machine.driver);
-    let keys: Vec<String> =
-        machine.gpus.iter().map(|g| g.model().map_or_else(|| own_key(g), |m| m.key.clone())).collect();
+    let keys: Vec<String> = machine.gpus.iter().map(key).collect();
     let mut described: Vec<&str> = Vec::new();
     for (gpu, key) in machine.gpus.iter().zip(&keys) {
         if gpu.model().is_none() && !described.contains(&key.as_str()) {
@@ -130,11 +129,16 @@ fn toml(machine: &Machine) -> String {
     text
 }
 
+/// The key of a GPU's model, which may be one that Tessera does not know.
+fn key(gpu: &GpuInfo) -> String {
+    gpu.model().map_or_else(|| own_key(gpu), |model| model.key.clone())
+}
+
 /// A key for a model that Tessera does not know, by its name and memory: `x1-96gb` for an NVIDIA X1.
 fn own_key(gpu: &GpuInfo) -> String {
     let name = gpu.name.trim_start_matches("NVIDIA ").to_ascii_lowercase();
     let word: String = name.chars().filter(|c| c.is_ascii_alphanumeric()).collect();
-    format!("{word}-{}gb", gpu.memory_mib.div_ceil(1024))
+    format!("{word}-{}gb", SiteModel::nominal_gb(gpu.memory_mib))
 }
 
 /// The `[[models]]` of a GPU that Tessera does not know. It is an error until the administrator has completed it, so that
@@ -149,23 +153,26 @@ fn to_complete(gpu: &GpuInfo, key: &str) -> String {
 }
 
 /// Slurm's type of a GPU: the key up to its first dash, `a100`.
-fn gres_type(model: &Model) -> &str {
-    model.key.split('-').next().unwrap_or(&model.key)
+fn gres_type(gpu: &GpuInfo) -> String {
+    let key = key(gpu);
+    key.split('-').next().unwrap_or(&key).to_owned()
 }
 
+/// The shards of all GPUs. Those of an unknown model are what its `[[models]]` will give it.
 fn shards(machine: &Machine) -> u32 {
-    machine.models.iter().map(|m| m.shards()).sum()
+    let of = |gpu: &GpuInfo| gpu.model().map_or_else(|| SiteModel::nominal_gb(gpu.memory_mib), Model::shards);
+    machine.gpus.iter().map(of).sum()
 }
 
 fn gres(machine: &Machine) -> String {
     let n = machine.gpus.len();
     let linked = (0..n).any(|a| (0..n).any(|b| machine.links.direct(a, b) > 0));
     let minors_in_order = machine.gpus.iter().enumerate().all(|(i, g)| usize::try_from(g.minor.0) == Ok(i));
-    let one_model = machine.models.len() == n && machine.models.windows(2).all(|w| w[0].key == w[1].key);
+    let one_model = machine.gpus.windows(2).all(|w| key(&w[0]) == key(&w[1]));
     let mut text = String::new();
     let line = |text: &mut String, gpu: usize, file: &str, links: &str| {
-        let kind = machine.gpus[gpu].model().map(|m| format!(" Type={}", gres_type(m))).unwrap_or_default();
-        let _ = writeln!(text, "NodeName={} Name=gpu{kind} File={file}{links}", machine.name);
+        let kind = gres_type(&machine.gpus[gpu]);
+        let _ = writeln!(text, "NodeName={} Name=gpu Type={kind} File={file}{links}", machine.name);
     };
     if !linked && minors_in_order && one_model && n > 1 {
         line(&mut text, 0, &format!("/dev/nvidia[0-{}]", n - 1), "");
@@ -182,11 +189,11 @@ fn gres(machine: &Machine) -> String {
 }
 
 fn slurm(machine: &Machine) -> String {
-    let mut types: Vec<(&str, usize)> = Vec::new();
-    for model in &machine.models {
-        match types.iter_mut().find(|(t, _)| *t == gres_type(model)) {
+    let mut types: Vec<(String, usize)> = Vec::new();
+    for kind in machine.gpus.iter().map(gres_type) {
+        match types.iter_mut().find(|(t, _)| *t == kind) {
             Some((_, n)) => *n += 1,
-            None => types.push((gres_type(model), 1)),
+            None => types.push((kind, 1)),
         }
     }
     let gpus: Vec<String> = types.iter().map(|(t, n)| format!("gpu:{t}:{n}")).collect();

@@ -190,7 +190,7 @@ fn gpus_without_mig_and_unknown_ones() {
         (gpu.name, gpu.memory_mib) = ("NVIDIA X1 Ultra".to_owned(), 97_887);
     }
     unknown.models.clear();
-    insta::assert_snapshot!(toml(&unknown), @r#"
+    insta::assert_snapshot!(all(&unknown), @r#"
     # Written by `tessera discover` on n1, driver 1.2.
     # Tessera does not know GPU 0. Complete this; it then serves whole GPUs and MPS shares.
     [[models]]
@@ -209,5 +209,9 @@ fn gpus_without_mig_and_unknown_ones() {
       [  "X", "PIX"],
       ["PIX",   "X"],
     ]
+    NodeName=n1 Name=gpu Type=x1ultra File=/dev/nvidia[0-1]
+    NodeName=n1 Name=shard Count=192
+    GresTypes=gpu,shard
+    NodeName=n1 Gres=gpu:x1ultra:2,shard:192 # and CPUs, RealMemory as `slurmd -C` prints them
     "#);
 }

@@ -165,7 +165,7 @@ impl Out<c_char> {
     pub(super) fn put_text(self, length: i32, text: &str) -> Answer<()> {
         let room = usize::try_from(length).ok().and_then(|n| n.checked_sub(1)).ok_or(Code::InvalidValue)?;
         let bytes = text.bytes().take(room).chain([0]);
-        bytes.enumerate().try_for_each(|(i, byte)| self.at(i).put(byte.cast_signed()))
+        bytes.enumerate().try_for_each(|(i, byte)| self.at(i).put(c_char::from_ne_bytes([byte])))
     }
 }
 

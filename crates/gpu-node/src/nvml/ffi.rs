@@ -83,7 +83,7 @@ plain!(
 );
 
 fn text(chars: &[c_char]) -> String {
-    let bytes: Vec<u8> = chars.iter().map(|c| c.cast_unsigned()).take_while(|b| *b != 0).collect();
+    let bytes: Vec<u8> = chars.iter().map(|c| c.to_ne_bytes()[0]).take_while(|b| *b != 0).collect();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 

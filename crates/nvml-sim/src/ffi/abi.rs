@@ -189,7 +189,7 @@ impl Out<c_char> {
         if text.len() >= length as usize {
             return Err(Code::InsufficientSize);
         }
-        let bytes: Vec<c_char> = text.bytes().chain([0]).map(u8::cast_signed).collect();
+        let bytes: Vec<c_char> = text.bytes().chain([0]).map(|byte| c_char::from_ne_bytes([byte])).collect();
         self.put_all(&bytes)
     }
 }
@@ -215,7 +215,7 @@ impl Text {
 pub(super) fn chars<const N: usize>(text: &str) -> [c_char; N] {
     let mut out = [0; N];
     for (slot, byte) in out.iter_mut().zip(text.bytes().take(N.saturating_sub(1))) {
-        *slot = byte.cast_signed();
+        *slot = c_char::from_ne_bytes([byte]);
     }
     out
 }

@@ -3,6 +3,13 @@
 //! Everything that is not one of our functions must reach the C library's `dlsym` by a jump, not by a call: what `RTLD_NEXT` and
 //! `RTLD_DEFAULT` mean depends on who called. So the entry is a few instructions that change no register and take no lock. A
 //! lookup of another name than `cu…` does nothing else, also from within an allocator that looks itself up.
+//!
+//! The entry is written for x86-64 and for AArch64 (GH200). Elsewhere there is none: the library compiles, programs that link
+//! with the driver are counted, and those that look its functions up are not.
+#![cfg_attr(
+    not(any(target_arch = "x86_64", target_arch = "aarch64")),
+    allow(dead_code, reason = "the entry calls it")
+)]
 
 use std::ffi::{CStr, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,13 +23,16 @@ unsafe extern "C" {
     fn dlvsym(handle: *mut c_void, name: *const c_char, version: *const c_char) -> *mut c_void;
 }
 
+/// The version of the symbol in the C library's first release for this architecture, which the C library keeps: glibc's
+/// `Versions` and `shlib-versions`.
+const FIRST_VERSION: &CStr = if cfg!(target_arch = "x86_64") { c"GLIBC_2.2.5" } else { c"GLIBC_2.17" };
+
 /// The C library's `dlsym`, or another preloaded library's after us.
 static NEXT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 
 extern "C" fn resolve() -> *mut c_void {
-    // SAFETY: dlvsym(3): valid strings. This is the version of the symbol's first release on this architecture, which the
-    // C library keeps.
-    let found = unsafe { dlvsym(libc::RTLD_NEXT, c"dlsym".as_ptr(), c"GLIBC_2.2.5".as_ptr()) };
+    // SAFETY: dlvsym(3): valid strings.
+    let found = unsafe { dlvsym(libc::RTLD_NEXT, c"dlsym".as_ptr(), FIRST_VERSION.as_ptr()) };
     NEXT.store(found, Ordering::Release);
     found
 }
@@ -78,6 +88,7 @@ fn decide(handle: *mut c_void, name: &CStr, entry: &'static Entry) -> Option<*mu
 /// # Safety
 ///
 /// As dlsym(3) says: a handle of dlopen's or a special one, and a C string.
+#[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
@@ -111,6 +122,53 @@ unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_v
         "pop rdi",
         "3:",
         "jmp rax",
+        answer = sym answer,
+        resolve = sym resolve,
+        next = sym NEXT,
+    )
+}
+
+/// The same on AArch64: the two words of [`Answer`] come in x0 and x1, and x9 and x16 are free at a function's entry.
+///
+/// # Safety
+///
+/// As dlsym(3) says: a handle of dlopen's or a special one, and a C string.
+#[cfg(target_arch = "aarch64")]
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
+    std::arch::naked_asm!(
+        "cmn x0, #1", // RTLD_NEXT
+        "b.eq 2f",
+        "ldrb w9, [x1]",
+        "cmp w9, #99", // 'c'
+        "b.ne 2f",
+        "ldrb w9, [x1, #1]",
+        "cmp w9, #117", // 'u'
+        "b.ne 2f",
+        "stp x29, x30, [sp, #-32]!",
+        "mov x29, sp",
+        "stp x0, x1, [sp, #16]",
+        "bl {answer}",
+        "cbnz x1, 4f",
+        "ldp x0, x1, [sp, #16]",
+        "ldp x29, x30, [sp], #32",
+        "2:",
+        "adrp x16, {next}",
+        "ldr x16, [x16, #:lo12:{next}]",
+        "cbnz x16, 3f",
+        "stp x29, x30, [sp, #-32]!",
+        "mov x29, sp",
+        "stp x0, x1, [sp, #16]",
+        "bl {resolve}",
+        "mov x16, x0",
+        "ldp x0, x1, [sp, #16]",
+        "ldp x29, x30, [sp], #32",
+        "3:",
+        "br x16",
+        "4:",
+        "ldp x29, x30, [sp], #32",
+        "ret",
         answer = sym answer,
         resolve = sym resolve,
         next = sym NEXT,

@@ -164,3 +164,54 @@ fn where_there_are_too_many_sets_the_answer_still_makes_room() {
     // Seven of one GPU, and the rest by fours.
     assert!(least.len() <= 7 + 112_usize.div_ceil(4), "{}", least.len());
 }
+
+/// The least for one whole GPU's worth: all jobs of some GPU, and the fewest others that have the cores still lacking.
+fn least_by_counting(node: &Node, victims: &[Victim], lacks: u64) -> usize {
+    let gpus = (0..u16::try_from(node.gpus.len()).unwrap()).map(GpuIndex);
+    let of_gpu = |gpu: GpuIndex| {
+        let (here, elsewhere): (Vec<&Victim>, Vec<&Victim>) =
+            victims.iter().partition(|v| node.gpus_of(v.job).any(|g| g == gpu));
+        let mut cores: Vec<u64> = elsewhere.iter().map(|v| v.has.cores).collect();
+        cores.sort_unstable();
+        let mut left = lacks.saturating_sub(here.iter().map(|v| v.has.cores).sum());
+        let mut count = here.len();
+        while left > 0 {
+            left = left.saturating_sub(cores.pop().unwrap());
+            count += 1;
+        }
+        count
+    };
+    gpus.map(of_gpu).min().unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn of_hundreds_of_jobs_the_fewest_go(
+        shares in prop::collection::vec((500..1500_u64, 0..5_u64, 0..1000_u32), 150..240), part in 0..100_u64,
+    ) {
+        let mut n = node(&[A100; 6], MigPolicy::Dynamic);
+        let mut victims = Vec::new();
+        for (job, (mem_mib, cores, order)) in (1..).zip(&shares) {
+            let mut share = ask(job, "mps", "1G");
+            (share.request.mem_mib, share.request.threads) = (Some(*mem_mib), Some(2));
+            if run(&mut n, &share, &Policy::default()).chosen.is_some() {
+                victims.push((*order, Victim { job: JobId(job), has: Room { cores: *cores, memory_mib: 0 } }));
+            }
+        }
+        victims.sort_by_key(|(order, victim)| (*order, victim.job.0));
+        let victims: Vec<Victim> = victims.into_iter().map(|(_, v)| v).collect();
+        prop_assume!(victims.len() > 128);
+        let lacks = victims.iter().map(|v| v.has.cores).sum::<u64>() * part / 100;
+        let seven = ask(9999, "mig:7g.40gb", "");
+        prop_assume!(!fits(&n, &seven, &Policy::default()));
+        let room = Room { cores: lacks, memory_mib: 0 };
+        let least = least_victims(&n, &seven, &Policy::default(), &victims, room).unwrap();
+        let mut after = n.clone();
+        least.iter().for_each(|job| assert!(after.release(*job)));
+        prop_assert!(fits(&after, &seven, &Policy::default()));
+        prop_assert!(victims.iter().filter(|v| least.contains(&v.job)).map(|v| v.has.cores).sum::<u64>() >= lacks);
+        prop_assert_eq!(least.len(), least_by_counting(&n, &victims, lacks));
+    }
+}

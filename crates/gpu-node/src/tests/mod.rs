@@ -16,6 +16,7 @@ mod life;
 mod mps;
 mod numbers;
 mod power;
+mod race;
 mod tasks;
 mod trouble;
 
@@ -63,11 +64,16 @@ count = 1
 
 /// Runs `body` on a node of its own, in a process of its own. `name` is the test's path.
 pub(super) fn on_node(name: &str, body: impl FnOnce(&TestNode)) {
+    on_node_of(name, NODE, body);
+}
+
+/// The same on a node of this description.
+pub(super) fn on_node_of(name: &str, description: &str, body: impl FnOnce(&TestNode)) {
     if let Some(dir) = std::env::var_os(NODE_DIR) {
         return body(&TestNode::open(Path::new(&dir)));
     }
     let dir = tempfile::Builder::new().prefix("tn").tempdir().unwrap();
-    TestNode::create(dir.path());
+    TestNode::create(dir.path(), description);
     let output = rerun(name, dir.path(), &[]);
     eprintln!("{}", String::from_utf8_lossy(&output.stdout));
     eprintln!("{}", String::from_utf8_lossy(&output.stderr));
@@ -115,10 +121,10 @@ fn simulator() -> PathBuf {
 }
 
 impl TestNode {
-    fn create(dir: &Path) {
+    fn create(dir: &Path, description: &str) {
         // The users' MPS daemons must get to their directories.
         std::fs::set_permissions(dir, PermissionsExt::from_mode(0o755)).unwrap();
-        std::fs::write(dir.join("node.toml"), NODE).unwrap();
+        std::fs::write(dir.join("node.toml"), description).unwrap();
         // Built in the parent alone: its children share the build directory.
         std::os::unix::fs::symlink(simulator(), dir.join("sim")).unwrap();
         // Users run it, and need not be able to pass the directories above the build. Copied by a process of its own: what
@@ -126,8 +132,8 @@ impl TestNode {
         let real = build_dir().parent().unwrap().join("real-parts/root/usr/bin/nvidia-cuda-mps-control");
         assert!(Command::new("cp").arg(&real).arg(dir).status().unwrap().success());
         let node = Self::open(dir);
-        let (description, root) = (dir.join("node.toml"), dir.join("root"));
-        node.sim(&["create", "--node", description.to_str().unwrap(), "--root", root.to_str().unwrap()]);
+        let (file, root) = (dir.join("node.toml"), dir.join("root"));
+        node.sim(&["create", "--node", file.to_str().unwrap(), "--root", root.to_str().unwrap()]);
     }
 
     pub(super) fn open(dir: &Path) -> Self {

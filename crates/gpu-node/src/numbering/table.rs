@@ -182,7 +182,8 @@ impl Numbering {
     }
 
     /// How many of the GPUs that the site describes need not be there, where the driver shows `count`: they are left to
-    /// Slurm.
+    /// Slurm. Where gres.conf lists no files (AutoDetect), only the last ones: slurmd then counts the GPUs that it finds, so
+    /// behind one that is missing every number means another GPU than the site describes.
     pub(crate) fn excused(&self, settings: &Settings, count: usize) -> usize {
         match &self.listed {
             Some(listed) if listed.len() == settings.gpus.len() => {

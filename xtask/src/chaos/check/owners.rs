@@ -11,7 +11,8 @@ use crate::chaos::seen::{Instance, Seen, Task};
 pub(in crate::chaos) struct Devices {
     /// GPU of each MIG device that was ever seen.
     parents: BTreeMap<String, String>,
-    /// The GPU instance that each MIG device was in when it was last seen: GPU, id and profile.
+    /// The GPU instance that each MIG device was in at the last look: GPU, id and profile. A new instance may get the id of one
+    /// that is gone.
     homes: BTreeMap<String, (String, u32, String)>,
     /// UUID of each GPU, by node and index.
     numbers: BTreeMap<(String, u32), String>,
@@ -20,6 +21,7 @@ pub(in crate::chaos) struct Devices {
 impl Devices {
     /// Learns the names that a look shows.
     pub(in crate::chaos) fn learn(&mut self, seen: &Seen) {
+        self.homes.clear();
         for node in &seen.nodes {
             for gpu in &node.gpus {
                 self.numbers.insert((node.name.clone(), gpu.index), gpu.uuid.clone());

@@ -232,6 +232,12 @@ fn one_users_jobs_may_be_in_one_gpu_instance() {
     assert_eq!(rules(&parts(ALICE)), Vec::<&str>::new());
     let two_users = rules(&parts(BOB));
     assert!(two_users.contains(&"two owners"), "{two_users:?}");
+    // The instance of one is gone, and another has its id.
+    let mut later = parts(BOB);
+    later.nodes[0].gpus[0].instances[0].parts.truncate(1);
+    let mut devices = devices(&parts(BOB));
+    devices.learn(&later);
+    assert_eq!(two_owners(&later.tasks, &devices), []);
     let mut open = parts(ALICE);
     open.nodes[0].gpus[0].instances[0].parts[1].access = Some(Access { uid: BOB, mode: 0o400 });
     assert_eq!(rules(&open), ["capability node"]);

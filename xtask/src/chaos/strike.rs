@@ -130,7 +130,13 @@ pub(super) fn mend(
         Fault::Kill(what) | Fault::Restart(what) => cluster.start(&daemon(*what))?,
         Fault::Takeover { .. } => note = give_back_control(cluster)?,
         Fault::Drain(node) | Fault::Down(node) => resume(cluster, node.name())?,
-        Fault::Driver(node, ..) => cluster.fault(node.name(), &["clear"])?,
+        Fault::Driver(node, _, what) => {
+            cluster.fault(node.name(), &["clear"])?;
+            if *what == Driver::ListTimeout {
+                // A prolog could not take back the instance that it had begun: doctor tells, and the administrator reconciles.
+                reconcile(cluster, node.name())?;
+            }
+        }
         Fault::DiskFull(node) => drop(fs::remove_file(filler(cluster, node.name()))),
         Fault::Reconfigure(File::Changed | File::Broken | File::Shrunken) => {
             change_file(cluster, File::Same)?;

@@ -1,6 +1,7 @@
 //! Plays a plan on a cluster and looks at it in between.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -65,6 +66,8 @@ pub(super) struct Run<'a> {
     wound: Wound,
     /// Until when a daemon that does not run is our doing.
     daemon_is_ours: bool,
+    /// How long the second slurmctld's log was when the last two faults began.
+    second_log: [usize; 2],
     /// How much of each log has been read.
     pub(super) read: BTreeMap<PathBuf, usize>,
     /// Jobs without a process, and since when.
@@ -95,6 +98,7 @@ pub(super) fn run(chaos: &Chaos) -> Result<bool, TaskError> {
         past: Vec::new(),
         wound: Wound::default(),
         daemon_is_ours: false,
+        second_log: [0; 2],
         read: BTreeMap::new(),
         phantoms: BTreeMap::new(),
         cancel_young: None,
@@ -162,6 +166,7 @@ impl Run<'_> {
         if let Fault::CancelYoung(ms) = fault {
             self.cancel_young = Some(ms);
         }
+        self.second_log = [self.second_log[1], self.read_second_log().len()];
         let struck = strike(&mut self.cluster, &fault);
         if struck.is_err() {
             self.outcome.say(&format!("fault {number}: {fault}: the run ends here"))?;
@@ -249,6 +254,17 @@ impl Run<'_> {
         let late = self.past.iter().filter(|(_, mended)| mended.moment.elapsed() < LATE);
         let met = late.filter(move |(_, mended)| start <= mended.second + AT_ONCE.as_secs());
         met.map(|(fault, _)| fault).chain(&self.fault)
+    }
+
+    fn read_second_log(&self) -> Vec<u8> {
+        fs::read(self.cluster.layout().log("slurmctld-backup")).unwrap_or_default()
+    }
+
+    /// Whether the second slurmctld was in charge during the last two faults: also when the first one came back too late.
+    pub(super) fn has_second_led(&self) -> bool {
+        let log = self.read_second_log();
+        let fresh = log.get(self.second_log[0]..).unwrap_or_default();
+        String::from_utf8_lossy(fresh).contains("Running as primary controller")
     }
 
     /// Whether slurmctld's clock was set back, and has not caught up.

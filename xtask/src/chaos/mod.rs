@@ -5,10 +5,12 @@
 
 mod administrator;
 mod check;
+mod controllers;
 mod forge;
 mod jobs;
 mod kill;
 mod outcome;
+mod past;
 mod plan;
 mod rest;
 mod run;

@@ -1,55 +1,33 @@
 //! Plays a plan on a cluster and looks at it in between.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::PathBuf;
 use std::thread::sleep;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use lab::Cluster;
 
 use super::Chaos;
 use super::check::{Devices, Finding, Patience, crowded, disagreements, two_owners};
 use super::outcome::{Outcome, print};
+use super::past::Mended;
 use super::plan::{Event, Fault, Order, Plan};
 use super::seen::report::Reports;
-use super::seen::{Job, Seen, look, scan};
+use super::seen::{Seen, look, scan};
 use super::start::start;
 use super::strike::{Wound, mend, strike};
 use super::submit::Submission;
-use super::wounds::clock_is_behind;
 use crate::command::TaskError;
 
 /// How long a change may take: slurmd's health check, which gives back what a forgotten job had, runs every minute, and
 /// slurmctld repeats to a returned slurmd what to end after 65 s.
 pub(super) const SETTLE: Duration = Duration::from_secs(150);
 
-/// A prolog that has met a fault may end this long after the fault.
-const LATE: Duration = Duration::from_secs(60);
-
-/// A job that begins this long after a fault was mended does not meet it any more.
-const AT_ONCE: Duration = Duration::from_secs(5);
-
 /// After this time a line says what is waited for.
 pub(super) const SLOW: Duration = Duration::from_secs(45);
 
 /// Between two looks at the jobs' processes.
 const SAMPLE: Duration = Duration::from_millis(300);
-
-/// When a fault was mended.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Mended {
-    moment: Instant,
-    /// Seconds since 1970, to compare with what Slurm says of jobs.
-    second: u64,
-}
-
-impl Mended {
-    fn now() -> Self {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self { moment: Instant::now(), second: since.as_secs() }
-    }
-}
 
 /// A run in progress.
 pub(super) struct Run<'a> {
@@ -67,7 +45,7 @@ pub(super) struct Run<'a> {
     /// Until when a daemon that does not run is our doing.
     daemon_is_ours: bool,
     /// How long the second slurmctld's log was when the last two faults began.
-    second_log: [usize; 2],
+    pub(super) second_log: [usize; 2],
     /// How much of each log has been read.
     pub(super) read: BTreeMap<PathBuf, usize>,
     /// Jobs without a process, and since when.
@@ -235,43 +213,6 @@ impl Run<'_> {
             }
         }
         Ok(())
-    }
-
-    /// The fault in force, and those whose effects may still come.
-    pub(super) fn recent(&self) -> impl Iterator<Item = &Fault> + Clone {
-        self.within(LATE)
-    }
-
-    /// The fault in force, and those mended no longer ago than this.
-    pub(super) fn within(&self, time: Duration) -> impl Iterator<Item = &Fault> + Clone {
-        let late = self.past.iter().filter(move |(_, mended)| mended.moment.elapsed() < time);
-        late.map(|(fault, _)| fault).chain(&self.fault)
-    }
-
-    /// Those of the recent faults that a job has met: it began before they were mended, or at once afterwards.
-    pub(super) fn met(&self, job: &Job) -> impl Iterator<Item = &Fault> {
-        let start = job.start.unwrap_or(0);
-        let late = self.past.iter().filter(|(_, mended)| mended.moment.elapsed() < LATE);
-        let met = late.filter(move |(_, mended)| start <= mended.second + AT_ONCE.as_secs());
-        met.map(|(fault, _)| fault).chain(&self.fault)
-    }
-
-    fn read_second_log(&self) -> Vec<u8> {
-        fs::read(self.cluster.layout().log("slurmctld-backup")).unwrap_or_default()
-    }
-
-    /// Whether the second slurmctld was in charge during the last two faults: also when the first one came back too late.
-    pub(super) fn has_second_led(&self) -> bool {
-        let log = self.read_second_log();
-        let fresh = log.get(self.second_log[0]..).unwrap_or_default();
-        String::from_utf8_lossy(fresh).contains("Running as primary controller")
-    }
-
-    /// Whether slurmctld's clock was set back, and has not caught up.
-    pub(super) fn clock_is_behind(&self) -> bool {
-        let past = self.past.iter().map(|(fault, mended)| (fault, Some(mended.moment.elapsed())));
-        let all = past.chain(self.fault.iter().map(|fault| (fault, None)));
-        all.into_iter().any(|(fault, since)| clock_is_behind(fault, since))
     }
 
     pub(super) fn violation(&mut self, finding: Finding) -> Result<(), TaskError> {

@@ -28,7 +28,7 @@ impl Run<'_> {
                 continue;
             }
             let log = self.fresh_log(&format!("slurmd-{}", node.name));
-            match judge(&node.name, &node.reason, &log, self.recent()) {
+            match judge(&node.name, &node.reason, &log, self.recent(), self.has_second_led()) {
                 Drain::Asked => {}
                 Drain::Stock => self.outcome.stock(&format!("{} drained: {}", node.name, node.reason))?,
                 Drain::Unfit => reconcile(&self.cluster, &node.name)?,

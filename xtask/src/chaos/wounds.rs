@@ -29,12 +29,14 @@ pub(super) enum Drain {
 /// The reason that this run gives when it drains a node.
 pub(super) const OUR_REASON: &str = "chaos";
 
-/// Judges a drained node by Slurm's reason, what slurmd has logged since the last look, and the faults in force.
+/// Judges a drained node by Slurm's reason, what slurmd has logged since the last look, the faults in force, and whether the
+/// second slurmctld was in charge of late.
 pub(super) fn judge<'a>(
     node: &str,
     reason: &str,
     log: &str,
     mut faults: impl Iterator<Item = &'a Fault> + Clone,
+    second_led: bool,
 ) -> Drain {
     if reason.contains(OUR_REASON) {
         return Drain::Asked;
@@ -43,7 +45,7 @@ pub(super) fn judge<'a>(
         return Drain::Stock;
     }
     let taken_over = |fault: &Fault| matches!(fault, Fault::Takeover { .. });
-    if reason.contains(SHARDS_FORGOTTEN) && faults.clone().any(taken_over) {
+    if reason.contains(SHARDS_FORGOTTEN) && (second_led || faults.clone().any(taken_over)) {
         return Drain::Stock;
     }
     let is_scripts = reason.contains("Prolog error") || reason.contains("Epilog error");
@@ -188,18 +190,22 @@ mod tests {
         let kill = Fault::KillWork(Node(0), Work::Prolog);
         let busy = Fault::Driver(Node(0), None, Driver::Busy);
         let lost = Fault::Driver(Node(0), None, Driver::Lost);
-        assert_eq!(judge("n1", "Prolog error", "", [&kill].into_iter()), Drain::Unfit);
-        assert_eq!(judge("n2", "Prolog error", "", [&kill].into_iter()), Drain::Unexplained);
-        assert_eq!(judge("n1", "Prolog error", "", [&lost].into_iter()), Drain::Unfit);
-        assert_eq!(judge("n1", "Prolog error", "", [&busy].into_iter()), Drain::Unexplained);
-        assert_eq!(judge("n1", "Epilog error", "", [].into_iter()), Drain::Unexplained);
-        assert_eq!(judge("n1", "Prolog error", PROLOG_LOST, [].into_iter()), Drain::Stock);
-        assert_eq!(judge("n1", "Duplicate jobid", "", [].into_iter()), Drain::Stock);
+        assert_eq!(judge("n1", "Prolog error", "", [&kill].into_iter(), false), Drain::Unfit);
+        assert_eq!(judge("n2", "Prolog error", "", [&kill].into_iter(), false), Drain::Unexplained);
+        assert_eq!(judge("n1", "Prolog error", "", [&lost].into_iter(), false), Drain::Unfit);
+        assert_eq!(judge("n1", "Prolog error", "", [&busy].into_iter(), false), Drain::Unexplained);
+        assert_eq!(judge("n1", "Epilog error", "", [].into_iter(), false), Drain::Unexplained);
+        assert_eq!(judge("n1", "Prolog error", PROLOG_LOST, [].into_iter(), false), Drain::Stock);
+        assert_eq!(judge("n1", "Duplicate jobid", "", [].into_iter(), false), Drain::Stock);
         let shards = "gres/shard type (a100) reported but not configured";
         let takeover = Fault::Takeover { killed: true };
-        assert_eq!(judge("n1", shards, "", [&takeover].into_iter()), Drain::Stock);
-        assert_eq!(judge("n1", shards, "", [].into_iter()), Drain::Unexplained);
-        assert_eq!(judge("n1", "chaos", "", [].into_iter()), Drain::Asked);
-        assert_eq!(judge("n1", "gres/gpu count reported lower", "", [&kill].into_iter()), Drain::Unexplained);
+        assert_eq!(judge("n1", shards, "", [&takeover].into_iter(), false), Drain::Stock);
+        assert_eq!(judge("n1", shards, "", [].into_iter(), false), Drain::Unexplained);
+        assert_eq!(judge("n1", shards, "", [].into_iter(), true), Drain::Stock);
+        assert_eq!(judge("n1", "chaos", "", [].into_iter(), false), Drain::Asked);
+        assert_eq!(
+            judge("n1", "gres/gpu count reported lower", "", [&kill].into_iter(), false),
+            Drain::Unexplained
+        );
     }
 }

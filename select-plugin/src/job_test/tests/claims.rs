@@ -16,11 +16,15 @@ fn site() -> Memory {
 
 /// Gives a job one seat on each of these `1g.6gb`, by their starts.
 fn seated(memory: &mut Memory, job: u32, name: &str, starts: &[u8]) {
+    has_seats(memory, job, name, starts, 1);
+}
+
+fn has_seats(memory: &mut Memory, job: u32, name: &str, starts: &[u8], seats: u32) {
     let model = memory.engine.model_of(name, GpuIndex(0)).unwrap();
     let profile = model.profile("1g.6gb").unwrap().id;
     let place = |start: &u8| {
         let spec = MigSpec { gpu: GpuIndex(0), profile, start: Slice(*start) };
-        PoolSeats { on: ShareOn::Instance(spec), seats: 1 }
+        PoolSeats { on: ShareOn::Instance(spec), seats }
     };
     let on = TaskDevices::Pool(starts.iter().map(place).collect());
     let grant = Grant::Tasks(TaskGrant { on, mem_mib: None, probes: true });
@@ -156,4 +160,25 @@ fn nothing_is_claimed_where_another_isolated_job_is_in_the_way_too() {
     let whole = job("v1 iso=mig:4g.24gb", GresKind::Shard, 24);
     before(&mut memory, &slurm(&["a1"], &[(1, 2000), (2, 2000)]), &whole);
     assert!(!memory.engine.has_claims());
+}
+
+#[test]
+fn will_run_knows_who_gets_the_claimed_device() {
+    let mut memory = site();
+    for (job, start) in [(1, 0), (2, 1), (3, 2), (4, 3)] {
+        has_seats(&mut memory, job, "a1", &[start], 4);
+    }
+    let slurm = Fake { start_time: 1500, ..slurm(&["a1"], &[(1, 4000), (2, 2000), (3, 3000), (4, 5000)]) };
+    let slurm = slurm.choosing("a1", 1, 1);
+    let starts = |memory: &mut Memory, view: &JobView| {
+        let mut test = case(Ask::WillRun, false, view);
+        test.before(memory, &slurm);
+        let (_, effects) = test.after(memory, &slurm);
+        effects.into_iter().find_map(|e| if let Effect::StartAt(at) = e { Some(at) } else { None })
+    };
+    assert_eq!(starts(&mut memory, &tasks(20)), Some(2000), "before anybody claims it");
+    before(&mut memory, &slurm, &isolated());
+    assert_eq!(starts(&mut memory, &isolated()), Some(2000));
+    // Backfilled or not, a job of GPU tasks gets the next device.
+    assert_eq!(starts(&mut memory, &tasks(20)), Some(3000));
 }

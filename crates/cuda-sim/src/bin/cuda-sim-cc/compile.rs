@@ -188,9 +188,16 @@ struct Scratch(PathBuf);
 
 impl Scratch {
     fn new() -> Result<Scratch, Failure> {
-        let dir = std::env::temp_dir().join(format!("cuda-sim-cc.{}", std::process::id()));
-        fs::create_dir(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
-        Ok(Scratch(dir))
+        let mut n = 0;
+        loop {
+            let dir = std::env::temp_dir().join(format!("cuda-sim-cc.{}.{n}", std::process::id()));
+            match fs::create_dir(&dir) {
+                Ok(()) => return Ok(Scratch(dir)),
+                // One of this number was killed before.
+                Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => n += 1,
+                Err(e) => return Err(format!("{}: {e}", dir.display())),
+            }
+        }
     }
 
     /// A file that no step before has made.

@@ -114,3 +114,45 @@ fn without_a_symbol_plain_slurm_remains() {
     let asks = ["--gpu-isolation=mig:1g.5gb", "-w", "n1"];
     cluster.try_sbatch(User::Alice, &asks, LOOK).unwrap().refused().unwrap();
 }
+
+/// Starts slurmctld on what now lies in the plugins' directory; its log's lines since.
+fn started(cluster: &mut Cluster) -> String {
+    let log = cluster.layout().log("slurmctld");
+    std::fs::remove_file(&log).unwrap();
+    cluster.start(&Daemon::Slurmctld).unwrap();
+    cluster.wait_ready(PATIENCE).unwrap();
+    let saw = cluster.complete(User::Alice, &["--gres=gpu:2", "-w", "n1"], LOOK).unwrap();
+    assert_eq!(saw.lines().filter(|line| line.starts_with("GPU ")).count(), 2, "{saw}");
+    std::fs::read_to_string(&log).unwrap()
+}
+
+#[test]
+fn a_plugin_of_another_version_or_with_other_structs_leaves_gpus_to_slurm_22_05() {
+    /// What the first word of a job record is in every Slurm: slurmctld.h.
+    const JOB_MAGIC: u32 = 0xf0b7_392c;
+    let mut cluster = builder().start().unwrap();
+    let file = cluster.layout().at("plugins/select_cons_tres.so");
+    let good = std::fs::read(&file).unwrap();
+
+    cluster.stop(&Daemon::Slurmctld).unwrap();
+    built_for_another(&file);
+    let log = started(&mut cluster);
+    let path = cluster.layout().at("plugins").display().to_string();
+    let said = |line: &&str| line.contains("ncompatible") && line.contains(&path) && line.contains("21.08.5");
+    assert!(log.lines().any(|line| said(&line)), "{log}");
+
+    cluster.stop(&Daemon::Slurmctld).unwrap();
+    let mut bytes = good;
+    let (right, wrong) = (JOB_MAGIC.to_le_bytes(), (JOB_MAGIC ^ 1).to_le_bytes());
+    let places: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at..].starts_with(&right)).collect();
+    assert!(!places.is_empty(), "no check of a job record's magic");
+    for at in places {
+        bytes[at..at + 4].copy_from_slice(&wrong);
+    }
+    replace(&file, &bytes);
+    let log = started(&mut cluster);
+    let off = "slurmctld's structs are not those this plugin was built with; GPU placement is off until it is rebuilt from \
+               the source of this very Slurm";
+    // Once for each reading of the file: slurmctld reads it twice while it starts.
+    assert!(matches!(log.lines().filter(|line| line.contains(off)).count(), 1 | 2), "{log}");
+}

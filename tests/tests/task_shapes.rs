@@ -1,0 +1,158 @@
+//! CUDA programs in jobs of GPU tasks: the shapes of `contrib/case-pass`, unmodified under the preloaded library and compiled
+//! by `tessera-clang++`, print what they print alone on a GPU. So does a program of the driver's interface.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use common::{builder, on};
+use lab::command::run;
+use lab::config::Templates;
+use lab::{Cluster, User, paths};
+use slurm_releases::Release;
+
+const NODES: &str = "[[nodes]]\nnames = \"n1\"\ngpu = \"v100-16gb\"\ncount = 2\nmig = \"off\"\n";
+
+/// The shapes as programs: `NAME.plain` and `NAME.tasks`. Both series run the same.
+struct Shapes {
+    dir: tempfile::TempDir,
+    names: Vec<String>,
+}
+
+fn shapes(cluster: &Cluster) -> &'static Shapes {
+    static SHAPES: OnceLock<Shapes> = OnceLock::new();
+    SHAPES.get_or_init(|| {
+        let source = paths::workspace().join("contrib/case-pass");
+        let pass = paths::target_dir().join("case-pass");
+        std::fs::create_dir_all(&pass).unwrap();
+        // Another test program or a benchmark may build it too.
+        let lock = std::fs::File::create(pass.join("lock")).unwrap();
+        lock.lock().unwrap();
+        let mut build = Command::new("make");
+        build.args(["--silent", "-j2", "-C"]).arg(&source).arg(format!("BUILD={}", pass.display()));
+        run(&mut build).unwrap().ok().unwrap();
+        drop(lock);
+        let entries = std::fs::read_dir(source.join("tests/shapes")).unwrap();
+        let name = |path: PathBuf| path.file_stem().unwrap().to_string_lossy().into_owned();
+        let mut names: Vec<String> = entries.map(|entry| name(entry.unwrap().path())).collect();
+        names.sort();
+        let shapes = Shapes { dir: tempfile::tempdir().unwrap(), names };
+        let next = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while let Some(name) = shapes.names.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        shapes.compile(name, &pass, &cluster.layout().at("lib"));
+                    }
+                });
+            }
+        });
+        shapes
+    })
+}
+
+impl Shapes {
+    fn compile(&self, name: &str, pass: &Path, lib: &Path) {
+        let shape = paths::workspace().join("contrib/case-pass/tests/shapes").join(format!("{name}.cu"));
+        let image = self.dir.path().join(format!("{name}.kernels"));
+        let mut kernels = Command::new(paths::target_dir().join("debug/cuda-sim-cc"));
+        run(kernels.args(["--kernels", "-O1"]).arg(&shape).arg("-o").arg(&image)).unwrap().ok().unwrap();
+        for (compiler, ending) in
+            [(Path::new("clang++-19"), "plain"), (&pass.join("tessera-clang++"), "tasks")]
+        {
+            let mut host = Command::new(compiler);
+            host.args(["-x", "cuda", "--cuda-host-only", "-nocudainc", "-nocudalib", "-Xclang"]);
+            host.args(["-target-sdk-version=12.5", "-O2", "-I"]);
+            host.arg(paths::workspace().join("crates/cuda-sim/include"));
+            host.args(["-Xclang", "-fcuda-include-gpubinary", "-Xclang"]).arg(&image).arg(&shape);
+            host.env("TESSERA_TASK_LIB_DIR", lib).env_remove("TESSERA_PASS_REPORT").arg("-o");
+            host.arg(self.dir.path().join(format!("{name}.{ending}"))).arg("-L").arg(lib);
+            host.arg(format!("-Wl,-rpath-link,{}", lib.display())).args(["-l:libcudart.so.12", "-pthread"]);
+            run(&mut host).unwrap().ok().unwrap();
+        }
+    }
+}
+
+/// A script that runs each program, and writes what it prints to a file with this ending.
+fn runs(shapes: &Shapes, programs: &str, ending: &str) -> String {
+    let of = |name: &String| format!("{name}.{programs} > {name}.{ending}; echo $? >> {name}.{ending}\n");
+    shapes.names.iter().map(of).collect()
+}
+
+/// A program of the driver's interface, linked with the driver: cuda-sim's test client.
+const DRIVER: &str = "driver-client init count context 0 alloc 1000000000 alloc 3000000000 threads";
+
+fn print_the_same(cluster: &Cluster) {
+    let shapes = shapes(cluster);
+    let bin = cluster.layout().at("bin");
+    for name in &shapes.names {
+        for ending in ["plain", "tasks"] {
+            let file = format!("{name}.{ending}");
+            std::fs::copy(shapes.dir.path().join(&file), bin.join(&file)).unwrap();
+        }
+    }
+    let crate_dir = paths::workspace().join("crates/cuda-sim");
+    let mut cc = Command::new("cc");
+    cc.arg("-I").arg(crate_dir.join("include")).arg(crate_dir.join("tests/client.c")).arg("-pthread");
+    cc.arg(cluster.layout().at("lib").join("libcuda.so.1")).arg("-o").arg(bin.join("driver-client"));
+    run(&mut cc).unwrap().ok().unwrap();
+    let complete = |options: &[&str], script: &str| {
+        let options = [&["-t10", "-w", "n1"], options].concat();
+        cluster.complete(User::Alice, &options, script).unwrap()
+    };
+    let driver = |ending: &str| format!("{DRIVER} > driver.{ending} 2>&1\n");
+    complete(&["--gpu-isolation=whole"], &(runs(shapes, "plain", "alone") + &driver("alone")));
+    let preloaded = runs(shapes, "plain", "preloaded") + &driver("preloaded");
+    complete(&["--gpu-isolation=tasks", "--gpu-mem=6G"], &preloaded);
+    complete(&["--gpu-isolation=tasks"], &runs(shapes, "plain", "undeclared"));
+    complete(&["--gpu-isolation=tasks:probes"], &runs(shapes, "tasks", "probed"));
+    // The library that is preloaded counts nothing in a program with probes.
+    complete(&["--gpu-isolation=tasks"], &runs(shapes, "tasks", "both"));
+    let read = |name: &str, ending: &str| {
+        std::fs::read_to_string(cluster.layout().jobs().join(format!("{name}.{ending}"))).unwrap()
+    };
+    assert!(read("driver", "alone").contains("alloc: 0\n"), "{}", read("driver", "alone"));
+    assert_eq!(read("driver", "preloaded"), read("driver", "alone"));
+    for name in &shapes.names {
+        let alone = read(name, "alone");
+        assert!(alone.ends_with("0\n") && alone.len() > 2, "{name}: {alone}");
+        for ending in ["preloaded", "undeclared", "probed", "both"] {
+            assert_eq!(read(name, ending), alone, "{name} {ending}");
+        }
+    }
+}
+
+/// What the node's broker decided is legal.
+fn the_log_is_sound(cluster: &Cluster) {
+    let log = cluster.layout().log("tasks-n1");
+    let checked =
+        cluster.run(User::Root, "tessera", &["simulate", "case", "--check", &log.display().to_string()]);
+    checked.unwrap().ok().unwrap();
+    let grants = std::fs::read_to_string(log).unwrap().matches("\"ev\":\"grant\"").count();
+    assert!(grants > 100, "{grants}");
+}
+
+fn shapes_print_the_same(release: Release) {
+    let mut templates = Templates::for_nodes(NODES).unwrap();
+    templates.tessera = templates.tessera.replace("[mps]\n", "[tasks]\nlog = \"/the/clusters/own\"\n[mps]\n");
+    let mut cluster = builder().slurm(release).templates(templates).start().unwrap();
+    on(&mut cluster, |cluster| {
+        print_the_same(cluster);
+        the_log_is_sound(cluster);
+    });
+}
+
+#[test]
+fn shapes_print_in_jobs_of_gpu_tasks_what_they_print_alone_22_05() {
+    shapes_print_the_same(Release::V22_05);
+}
+
+#[test]
+fn shapes_print_in_jobs_of_gpu_tasks_what_they_print_alone_24_11() {
+    shapes_print_the_same(Release::V24_11);
+}

@@ -81,10 +81,10 @@ fn wrong_size(report: &Report, name: &str, size: Size, reality: Reality) -> Opti
 
 /// What is wrong with a job of GPU tasks: where it asks for them, and with what.
 fn wrong_seats(report: &Report, preloaded: bool) -> Option<String> {
-    let own = format!("/run/tasks/{}.sock", report.job);
+    let own = format!("/nodes/{}/run/tasks/{}.sock", report.node, report.job);
     let has_library = report.preload.as_ref().is_some_and(|all| all.contains("libtessera_task.so"));
     if !report.socket.as_ref().is_some_and(|socket| socket.ends_with(&own)) {
-        return Some("promised seats, got no socket of its own".to_owned());
+        return Some("promised seats, got no socket of its own on its node".to_owned());
     }
     if report.mps.is_none() {
         return Some("promised seats, got no MPS daemon".to_owned());

@@ -374,13 +374,15 @@ fn compute_instances_and_seats_are_what_was_promised() {
     let seats = Report {
         job: 17,
         mps: Some("/pipe".to_owned()),
-        socket: Some("/n1/run/tasks/17.sock".to_owned()),
+        node: "n1".to_owned(),
+        socket: Some("/x/nodes/n1/run/tasks/17.sock".to_owned()),
         preload: Some("/lib/libtessera_task.so".to_owned()),
         ..report(&["GPU-a"], None)
     };
     assert!(!is_broken("tasks of 3 GB", &seats));
     assert!(is_broken("tasks:probes", &seats), "a library that was not asked for");
     assert!(is_broken("tasks of 3 GB", &Report { job: 18, ..seats.clone() }), "another job's socket");
+    assert!(is_broken("tasks of 3 GB", &Report { node: "n2".to_owned(), ..seats.clone() }), "another node's");
     assert!(is_broken("tasks of 3 GB", &Report { mps: None, ..seats.clone() }));
     assert!(is_broken("tasks of 3 GB", &Report { preload: None, ..seats.clone() }));
     assert!(is_broken("one whole GPU", &seats));

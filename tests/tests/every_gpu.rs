@@ -71,7 +71,7 @@ memory_mib = 46068
 const OF_X1: &str = "[[nodes]]\nnames = \"n2\"\ngpu = \"x1-45gb\"\ncount = 4\n";
 
 #[test]
-fn a_gpu_that_no_table_knows_is_left_to_slurm_until_its_block_is_complete_22_05() {
+fn a_gpu_that_no_table_knows_is_left_to_slurm_until_its_block_is_complete() {
     let mut templates = Templates::shipped().unwrap();
     let begin = templates.tessera.find("[[nodes]]\nnames = \"n2\"").unwrap();
     templates.tessera.replace_range(begin.., &format!("{TO_COMPLETE}\n{OF_X1}interconnect = \"pcie\"\n"));

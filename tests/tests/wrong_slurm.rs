@@ -127,7 +127,7 @@ fn started(cluster: &mut Cluster) -> String {
 }
 
 #[test]
-fn a_plugin_of_another_version_or_with_other_structs_leaves_gpus_to_slurm_22_05() {
+fn a_plugin_of_another_version_or_with_other_structs_leaves_gpus_to_slurm() {
     /// What the first word of a job record is in every Slurm: slurmctld.h.
     const JOB_MAGIC: u32 = 0xf0b7_392c;
     let mut cluster = builder().start().unwrap();

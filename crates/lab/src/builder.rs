@@ -239,7 +239,7 @@ impl Builder {
         }
         if !self.stock || self.simulated {
             artefacts::install_common(&cluster.layout, self.profile)?;
-            sim::create_nodes(&cluster, &templates)?;
+            sim::create_nodes(&cluster, &templates, self.stock)?;
         }
         if self.stock {
             sim::plain_device_nodes(&cluster.layout, &templates)?;

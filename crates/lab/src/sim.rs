@@ -28,11 +28,16 @@ pub(crate) fn plain_device_nodes(layout: &Layout, templates: &Templates) -> Resu
     Ok(())
 }
 
-/// Creates the simulated node behind each Slurm node.
-pub(crate) fn create_nodes(cluster: &Cluster, templates: &Templates) -> Result<(), HarnessError> {
+/// Creates the simulated node behind each Slurm node. `driver_makes_nodes`: the driver makes device nodes for everybody, as it
+/// does unless told otherwise; else Tessera does, for whom it wants.
+pub(crate) fn create_nodes(
+    cluster: &Cluster,
+    templates: &Templates,
+    driver_makes_nodes: bool,
+) -> Result<(), HarnessError> {
     for node in cluster.nodes() {
         let file = cluster.layout().node(node).join("node.toml");
-        at(&file, fs::write(&file, node_description(templates, node)?))?;
+        at(&file, fs::write(&file, node_description(templates, node, driver_makes_nodes)?))?;
         let mut create = cluster.command(User::Root, "nvml-sim")?;
         create.args(["create", "--node"]).arg(&file);
         create.arg("--state").arg(cluster.layout().sim_state(node));
@@ -43,7 +48,11 @@ pub(crate) fn create_nodes(cluster: &Cluster, templates: &Templates) -> Result<(
 }
 
 /// Describes one node's simulated hardware as tessera.toml does.
-fn node_description(templates: &Templates, node: &str) -> Result<String, HarnessError> {
+fn node_description(
+    templates: &Templates,
+    node: &str,
+    driver_makes_nodes: bool,
+) -> Result<String, HarnessError> {
     let table = templates
         .tessera
         .split("[[nodes]]")
@@ -65,7 +74,7 @@ fn node_description(templates: &Templates, node: &str) -> Result<String, Harness
     });
     Ok(format!(
         "name = \"{node}\"\ninterconnect = {}\ntime_scale = {}\nset_mode_resets = true\n\
-         modify_device_files = false\n{}",
+         modify_device_files = {driver_makes_nodes}\n{}",
         get("interconnect", "\"nvswitch\""),
         templates.time_scale,
         gpus.collect::<String>(),

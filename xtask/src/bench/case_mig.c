@@ -1,5 +1,5 @@
-/* A job of CASE-MIG's batch: case-mig HOST_MS MEM THREADS BLOCKS GPU_MS. It works on the host, asks for its GPU task if it was
- * linked with the library, takes MEM bytes and uses its device for GPU_MS. */
+/* A job of CASE-MIG's batch: case-mig HOST_MS MEM THREADS BLOCKS GPU_MS. It works on the host, asks for its GPU task if compiled
+ * with TASKS, takes MEM bytes and uses its device for GPU_MS. */
 #include <cuda.h>
 #include <tessera_task.h>
 
@@ -8,8 +8,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#pragma weak tessera_task_begin
-#pragma weak tessera_task_free
+#ifndef TASKS
+#define tessera_task_begin(mem, threads, blocks) 0
+#define tessera_task_free(task) (void)(task)
+#endif
 
 static double now(void) {
     struct timespec t;
@@ -22,7 +24,7 @@ int main(int count, char **words) {
         return 2;
     usleep(atoi(words[1]) * 1000);
     unsigned long long mem = strtoull(words[2], 0, 10);
-    int64_t task = tessera_task_begin ? tessera_task_begin(mem, atoi(words[3]), strtoull(words[4], 0, 10)) : 0;
+    int64_t task = tessera_task_begin(mem, atoi(words[3]), strtoull(words[4], 0, 10));
     CUcontext context = NULL;
     CUdeviceptr memory;
     int result = task < 0 ? -1 : cuInit(0);
@@ -38,8 +40,7 @@ int main(int count, char **words) {
     }
     if (!result)
         cuMemFree(memory);
-    if (task > 0)
-        tessera_task_free(task);
+    tessera_task_free(task);
     printf("ended with %d\n", result);
     return result != 0;
 }

@@ -110,7 +110,10 @@ fn compile(cluster: &Cluster, with_tasks: bool) -> Result<(), TaskError> {
     cc.arg("-I").arg(paths::workspace().join("crates/cuda-sim/include"));
     cc.arg("-I").arg(paths::workspace().join("contrib/case-pass/include"));
     cc.arg(paths::workspace().join("xtask/src/bench/case_mig.c")).arg(at("lib/libcuda.so.1"));
-    cc.args(with_tasks.then(|| at("lib/libtessera_task.so"))).arg("-o").arg(at("bin/case-mig"));
+    if with_tasks {
+        cc.arg("-DTASKS").arg(at("lib/libtessera_task.so"));
+    }
+    cc.arg("-o").arg(at("bin/case-mig"));
     run(&mut cc)?.ok()?;
     Ok(())
 }

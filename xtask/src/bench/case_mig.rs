@@ -17,7 +17,7 @@ use slurm_releases::Release;
 
 use super::Bench;
 use super::stats::Spread;
-use super::table::{Reference, Row};
+use super::table::{self, Reference, Row};
 use crate::cluster::guardian;
 use crate::command::{TaskError, at};
 use crate::setup;
@@ -246,7 +246,10 @@ pub(super) fn measure(bench: &Bench) -> Result<Vec<Row>, TaskError> {
             .collect::<Result<_, TaskError>>()?;
         for seed in (bench.seed..).take(bench.repeat) {
             eprintln!("bench: case-mig: Slurm {release}, seed {seed}");
-            rows.extend(of_seed(&clusters, release, &seed.to_string())?);
+            let new = of_seed(&clusters, release, &seed.to_string())?;
+            // A run takes long: nothing is lost if a later one fails.
+            eprint!("{}", table::text(&new, &table::load()));
+            rows.extend(new);
         }
     }
     Ok(rows)

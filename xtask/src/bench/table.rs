@@ -58,7 +58,7 @@ pub(super) fn text(rows: &[Row], load: &str) -> String {
     // Written to a String: cannot fail.
     let _ = writeln!(
         out,
-        "{:8}{:66}{:>3}  {:34}{:48}{:>6}",
+        "{:10}{:66}{:>3}  {:34}{:48}{:>6}",
         "bench", "case", "n", "Tessera", "reference", "ratio"
     );
     for row in rows {
@@ -69,7 +69,7 @@ pub(super) fn text(rows: &[Row], load: &str) -> String {
         let ours = format!("{} {}", spread(&row.ours), row.unit);
         let (case, count) = (&row.case, row.ours.count);
         let _ =
-            writeln!(out, "{:8}{case:66}{count:>3}  {ours:34}{reference:48}{:>6.2}", row.bench, row.ratio());
+            writeln!(out, "{:10}{case:66}{count:>3}  {ours:34}{reference:48}{:>6.2}", row.bench, row.ratio());
     }
     out
 }

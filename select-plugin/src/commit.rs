@@ -64,7 +64,7 @@ pub(crate) fn place(
     let order_only = want.kind == GresKind::Gpu && overlap(&entries);
     match want.kind {
         GresKind::Shard => {
-            question.ask.allowed = Some(if want.keep_choice { slurm.chosen() } else { slurm.available() });
+            question = question.within(if want.keep_choice { slurm.chosen() } else { slurm.available() });
         }
         GresKind::Gpu => {
             question.ask.request.gpus = u32::try_from(slurm.chosen().len()).ok();

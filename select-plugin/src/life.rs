@@ -38,13 +38,13 @@ pub(crate) fn allocated(memory: &mut Memory, job: &Running) -> (Vec<Effect>, Vec
     let pending = memory.pending.take().filter(|p| p.record == job.record);
     let mut effects = Vec::new();
     let placement = match pending {
-        Some(Pending { mut placement, planned, .. }) => {
+        Some(Pending { mut placement, planned, low, .. }) => {
             // A task of an array had another number when it claimed anything.
             memory.engine.unclaim(placement.job);
             placement.job = job.view.id;
             effects.push(Effect::Placement(encoded(&memory.engine, &placement)));
             let why = job.why.as_deref();
-            effects.extend(explain(&memory.engine, &job.view, &placement, planned, why));
+            effects.extend(explain(&memory.engine, &job.view, &placement, (planned, low), why));
             Some(placement)
         }
         None => saved(&memory.engine, job.view.id, job.placement.as_deref())
@@ -59,7 +59,7 @@ fn started_whole(memory: &Memory, job: &Running, effects: &mut Vec<Effect>) -> O
         return None;
     }
     let whole = in_order(&memory.engine, &job.view, &job.allocated)?;
-    let told = explain(&memory.engine, &job.view, &whole.placement, None, Some(&whole.why));
+    let told = explain(&memory.engine, &job.view, &whole.placement, (None, None), Some(&whole.why));
     effects.extend([
         Effect::Why(Some(whole.why)),
         Effect::Match(whole.matched),
@@ -74,7 +74,7 @@ fn explain(
     engine: &Engine,
     view: &JobView,
     placement: &JobPlacement,
-    planned: Option<(u64, u64)>,
+    (planned, low): (Option<(u64, u64)>, Option<u8>),
     why: Option<&str>,
 ) -> Option<Effect> {
     let (text, why) = (encoded(engine, placement)?, why?.to_owned());
@@ -83,7 +83,7 @@ fn explain(
     let request = view.request.as_deref().and_then(|text| parse_request(text).ok());
     // Times are learnt only from jobs that a planner could have given another size.
     let job_profile = request.as_ref().filter(|r| r.is_moldable()).and_then(|r| r.job_profile.clone());
-    let started = Says::Started(Started { got, job_profile, planned, why });
+    let started = Says::Started(Started { got, job_profile, planned, low, why });
     // A requeued job can be planned again, and everybody can see what was asked.
     let asks = request.map(|r| encode_request(&r));
     Effect::comment(&view.comment, started, asks)
@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn a_decision_is_stamped_with_the_id_that_the_job_has_now() {
         let mut memory = memory();
-        memory.pending = Some(Pending { record: Record(7), placement: both(), planned: None });
+        memory.pending = Some(Pending { record: Record(7), placement: both(), planned: None, low: None });
         let (effects, layouts) = allocated(&mut memory, &running());
         let [Effect::Placement(Some(placement)), Effect::Comment(comment)] = &effects[..] else {
             panic!("{effects:?}")
@@ -307,7 +307,7 @@ mod tests {
     #[test]
     fn another_jobs_decision_or_placement_is_not_taken() {
         let mut memory = memory();
-        memory.pending = Some(Pending { record: Record(8), placement: both(), planned: None });
+        memory.pending = Some(Pending { record: Record(8), placement: both(), planned: None, low: None });
         let copied = Running { placement: Some("v1 job=4;n2=whole:0".to_owned()), ..running() };
         let (effects, layouts) = allocated(&mut memory, &copied);
         assert_eq!(effects, []);

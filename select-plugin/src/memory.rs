@@ -43,6 +43,8 @@ pub(crate) struct Pending {
     pub(crate) placement: JobPlacement,
     /// Begin and end that its plan predicts, seconds since 1970.
     pub(crate) planned: Option<(u64, u64)>,
+    /// What its plan promises of its speed alone, percent.
+    pub(crate) low: Option<u8>,
 }
 
 /// Ways to lead Slurm to some nodes rather than others. Slurm may be unable to use those, for reasons that only

@@ -20,6 +20,7 @@ use std::collections::{HashMap, HashSet};
 use geometry::JobId;
 use node_state::Node;
 use protocol::layout::ConfigInForce;
+use protocol::plan::PlannedPlace;
 
 use crate::engine::{Engine, Question};
 use crate::view::{GresKind, NodeView, Want};
@@ -142,6 +143,14 @@ pub(crate) fn keep_to_plan(
         return Vec::new();
     }
     nodes.iter().map(|n| n.index).filter(|index| *index != planned.index).collect()
+}
+
+/// The nodes on which a job that is planned beside others does not start: all but its plan's.
+pub(crate) fn not_bound_for(question: &Question, nodes: &[NodeView]) -> Vec<usize> {
+    let bound = question.plan.as_ref().filter(|plan| plan.is_bound()).and_then(|plan| plan.place.as_ref());
+    let others =
+        |place: &PlannedPlace| nodes.iter().filter(|n| n.name != place.node).map(|n| n.index).collect();
+    bound.map(others).unwrap_or_default()
 }
 
 /// When a node has room for a job.

@@ -7,6 +7,8 @@ use protocol::wire::parse_request;
 use protocol::{AdminComment, Bandwidth, Isolation, Plan, Request};
 use topology::GpuSet;
 
+use crate::engine::CapOf;
+
 /// The kinds of GRES this plugin knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GresKind {
@@ -71,6 +73,13 @@ pub(crate) struct Want {
     pub(crate) plan: Option<Plan>,
     /// A planner's decision stands in the job's AdminComment and counts no more.
     pub(crate) lapsed: bool,
+}
+
+impl Want {
+    /// Whose power cap this is.
+    pub(crate) fn cap_of(&self) -> CapOf<'_> {
+        CapOf { request: &self.request, partition: self.partition.as_deref() }
+    }
 }
 
 impl JobView {

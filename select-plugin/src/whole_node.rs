@@ -44,7 +44,7 @@ pub(crate) fn in_order(engine: &Engine, view: &JobView, allocated: &[Allocated])
     if placement.nodes.is_empty() {
         return None;
     }
-    engine.set_caps_late(&mut placement.nodes, &want.request);
+    engine.set_caps_late(&mut placement.nodes, want.cap_of());
     let why = why_of_all(whys, &placement.nodes);
     let matched = (!matched.is_empty()).then(|| encode(&matched));
     Some(WholeNodes { placement, why, matched })

@@ -10,16 +10,25 @@ use protocol::{AppCounters, MAX_COUNTERS, Request};
 /// Most bytes of the file: 8000 applications on one GPU model.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// The counters of the request's application; none for a request without `--gpu-power=auto`, or without the file.
+/// The counters of the request's application; none for a request that no cap is chosen for and that no planner pairs, or
+/// without the file.
 ///
 /// # Errors
 ///
-/// The file cannot be read or has an error, or too many of its lines are about the application: a line for the user.
+/// The file cannot be read or has an error, or too many of its lines are about the application: a line for the user. Only for
+/// `--gpu-power=auto`, which is about them: another job runs without.
 pub(crate) fn of_user(
     request: &Request,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Vec<AppCounters>, String> {
-    let (true, Some(app)) = (request.auto_cap, &request.job_profile) else { return Ok(Vec::new()) };
+    let read = read(request, env);
+    if request.auto_cap { read } else { Ok(read.unwrap_or_default()) }
+}
+
+fn read(request: &Request, env: &dyn Fn(&str) -> Option<String>) -> Result<Vec<AppCounters>, String> {
+    let Some(app) = request.job_profile.as_ref().filter(|_| request.auto_cap || request.is_moldable()) else {
+        return Ok(Vec::new());
+    };
     let Some(home) = env("HOME").filter(|home| !home.is_empty()) else { return Ok(Vec::new()) };
     let path = PathBuf::from(home).join(".config/tessera/counters.csv");
     let text = match read_small(&path, MOST_BYTES) {
@@ -59,7 +68,7 @@ mod tests {
             std::fs::write(dir.join("counters.csv"), text).unwrap();
         }
         let request =
-            Request { auto_cap, job_profile: Some("bert".to_owned()), ..Request::new(Isolation::Whole) };
+            Request { auto_cap, job_profile: Some("bert".to_owned()), ..Request::new(Isolation::Mig(None)) };
         let at = home.path().display().to_string();
         let read = of_user(&request, &|name| (name == "HOME").then(|| at.clone()));
         let text = read.map(|all| all.iter().map(ToString::to_string).collect());
@@ -74,15 +83,18 @@ mod tests {
             "{HEADER}bert,a100-40gb,ncu,45.1,12,3,80,50,0,0,0\nother,a100-40gb,ncu,1,2,3,4,5,6,7,8\n"
         );
         let line = "a100-40gb:ncu:45100:12000:3000:80000:50000:0:0:0".to_owned();
-        assert_eq!(ask(Some(&file), true), Ok(vec![line]));
-        assert_eq!(ask(Some(&file), false), Ok(vec![]));
+        // A planner may pair a job that only names its application.
+        assert_eq!(ask(Some(&file), true), Ok(vec![line.clone()]));
+        assert_eq!(ask(Some(&file), false), Ok(vec![line]));
         assert_eq!(ask(None, true), Ok(vec![]));
         assert_eq!(ask(Some(HEADER), true), Ok(vec![]));
     }
 
     #[test]
     fn a_bad_file_is_named() {
-        let bad = ask(Some(&format!("{HEADER}bert,a100-40gb,ncu,145,12,3,80,50,0,0,0\n")), true).unwrap_err();
+        let text = format!("{HEADER}bert,a100-40gb,ncu,145,12,3,80,50,0,0,0\n");
+        assert_eq!(ask(Some(&text), false), Ok(vec![]), "it runs without");
+        let bad = ask(Some(&text), true).unwrap_err();
         assert!(bad.starts_with("--gpu-power=auto: ~/.config/tessera/counters.csv:2"), "{bad}");
         let many: String = (0..9).map(|n| format!("bert,gpu{n},ncu,45,12,3,80,50,0,0,0\n")).collect();
         let bad = ask(Some(&format!("{HEADER}{many}")), true).unwrap_err();

@@ -80,6 +80,12 @@ impl Learnt {
         Some(Spread::of(self.times.get(&Key { owner, job_profile, instance })?)?.median.max(1))
     }
 
+    /// The longest that a job profile has taken on a MIG profile, as far as past jobs count for `job`, seconds.
+    pub(crate) fn longest(&self, job: &Job, job_profile: &str, instance: &str) -> Option<u64> {
+        let [owner, job_profile, instance] = [self.owner(job), job_profile, instance].map(str::to_owned);
+        Some(Spread::of(self.times.get(&Key { owner, job_profile, instance })?)?.most.max(1))
+    }
+
     /// Median time of a job profile on a model's plain instance of this many compute slices. Jobs count by the name of
     /// their MIG profile, which differs between A100 and H100.
     pub(crate) fn median(&self, job: &Job, job_profile: &str, model: &Model, slices: u8) -> Option<Micros> {

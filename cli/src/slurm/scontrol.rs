@@ -37,9 +37,9 @@ pub(crate) fn field_by_node(text: &str, field: &str) -> HashMap<String, String> 
     found
 }
 
-/// Sets a field of a job; what Slurm says if it refuses.
-pub(crate) fn update(job: u32, field: &str) -> Result<(), String> {
-    let out = Command::new("scontrol").args(["update", &format!("JobId={job}"), field]).output();
+/// Sets fields of a job, all or none; what Slurm says if it refuses.
+pub(crate) fn update(job: u32, fields: &[String]) -> Result<(), String> {
+    let out = Command::new("scontrol").args(["update", &format!("JobId={job}")]).args(fields).output();
     match out {
         Ok(out) if out.status.success() => Ok(()),
         Ok(out) => {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::command::run;
+use super::squeue;
 use crate::outcome::Failure;
 
 /// States of a node that takes jobs. `planned` is an idle one that backfill keeps for a pending job.
@@ -14,6 +15,19 @@ const STILL_USABLE: [char; 2] = ['-', '+'];
 pub(crate) fn usable() -> Result<HashMap<String, Vec<String>>, Failure> {
     let columns = "nodelist:256,statelong:32,partitionname:128";
     Ok(usable_in(&run("sinfo", &["-h", "-N", "-a", "-O", columns])?))
+}
+
+/// The longest time that each partition allows, seconds; `None`: any.
+pub(crate) fn longest_times() -> Result<HashMap<String, Option<u64>>, Failure> {
+    Ok(longest_in(&run("sinfo", &["-h", "-a", "-O", "partitionname:128,time:32"])?))
+}
+
+fn longest_in(text: &str) -> HashMap<String, Option<u64>> {
+    let one = |line: &str| {
+        let mut words = line.split_whitespace();
+        Some((words.next()?.to_owned(), squeue::limit(words.next()?)))
+    };
+    text.lines().filter_map(one).collect()
 }
 
 /// A node has a line per partition.

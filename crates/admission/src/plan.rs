@@ -65,7 +65,9 @@ fn exists(plan: &Plan, config: &SiteConfig) -> Result<(), String> {
     let node =
         config.node(&place.node).ok_or_else(|| format!("{} is not a node of tessera.toml", place.node))?;
     let gpus = node.to_node().gpus;
-    let profile = gpus.get(usize::from(place.start.gpu.0)).and_then(|g| g.model.profile(&plan.size));
+    let profile = gpus
+        .get(usize::from(place.start.gpu.0))
+        .and_then(|g| g.model.profile(&plan.size).or_else(|| Some(g.model.compute_profile(&plan.size)?.0)));
     match profile {
         Some(profile) if profile.starts.contains(&place.start.start) => Ok(()),
         _ => Err(format!("{} has no place {} for {}", place.node, place.start, plan.size)),

@@ -61,8 +61,9 @@ pub use hardware::unlike_described;
 pub use leftovers::Leftover;
 pub use lifecycle::{
     Disagreement, GpuPower, GpuPowerView, GpuView, HandedOver, Inspection, JobContext, LiveJobs, Realised,
-    ReconcileReport, Released, WaitingSlurmd, begin_batch, hand_over, inspect, is_journalled, power_status,
-    realise, realise_waiting, reconcile, refuse, release, release_dead, seems_forgotten, serve_tasks,
+    ReconcileReport, Released, WaitingSlurmd, begin_batch, driver_version, hand_over, inspect, is_journalled,
+    power_status, realise, realise_waiting, reconcile, refuse, release, release_dead, seems_forgotten,
+    serve_tasks,
 };
 pub use lock::LockError;
 pub use mps::{MpsError, lacks_daemon};

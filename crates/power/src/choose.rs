@@ -173,6 +173,21 @@ pub fn choose_within(model: &Model, question: &Question<'_>, most: usize) -> Res
     Ok(Choice { chosen, candidates })
 }
 
+/// As [`choose`], among the candidates that `legal` lets pass. `None`: none of them is allowed.
+///
+/// # Errors
+///
+/// As [`choose`].
+pub fn choose_among(
+    model: &Model,
+    question: &Question<'_>,
+    legal: impl Fn(&Candidate) -> bool,
+) -> Result<Option<Candidate>, ChooseError> {
+    let candidates = choose_within(model, question, EXHAUSTIVE)?.candidates;
+    let better = |a: &Candidate, b: &Candidate| question.compare(a, b);
+    Ok(candidates.into_iter().rev().filter(|c| c.allowed && legal(c)).max_by(better))
+}
+
 impl Question<'_> {
     /// What is to be high.
     pub(crate) fn goal(&self, candidate: &Candidate) -> f64 {

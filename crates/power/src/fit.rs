@@ -226,6 +226,7 @@ pub fn fit(
         measured,
         compared: Vec::new(),
         refused: None,
+        driver: None,
         caps,
         solo,
         corun,

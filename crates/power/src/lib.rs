@@ -46,7 +46,9 @@ pub mod runs;
 pub use alone::{Alone, AloneError, choose_alone};
 pub use basis::{Basis, BasisError};
 pub use cap::{Cap, CapError};
-pub use choose::{Candidate, Choice, ChooseError, Problem, Question, choose, choose_within, features};
+pub use choose::{
+    Candidate, Choice, ChooseError, Problem, Question, choose, choose_among, choose_within, features,
+};
 pub use counters::{COUNTERS, CounterTable, Features, ProfileError};
 pub use csv::CsvError;
 pub use divide::{DivideError, Division, Group, divide};

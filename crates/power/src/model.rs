@@ -160,6 +160,8 @@ pub struct Model {
     pub(crate) compared: Vec<(Basis, Option<Errors>)>,
     /// Why the other basis was not taken although it was asked for.
     pub(crate) refused: Option<String>,
+    /// Version of the driver that the runs were measured under.
+    pub(crate) driver: Option<String>,
 }
 
 /// [`Model::measured_of`] of some runs.
@@ -224,6 +226,19 @@ impl Model {
     #[must_use]
     pub fn compared(&self) -> &[(Basis, Option<Errors>)] {
         &self.compared
+    }
+
+    /// Version of the driver that the runs were measured under, if it was noted.
+    #[must_use]
+    pub fn driver(&self) -> Option<&str> {
+        self.driver.as_deref()
+    }
+
+    /// The model with a note of that version.
+    #[must_use]
+    pub fn measured_under(mut self, driver: Option<String>) -> Self {
+        self.driver = driver;
+        self
     }
 
     /// Why the model has the paper's basis although the better one was asked for. `None` if it has what was asked for.

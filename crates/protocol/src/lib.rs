@@ -26,7 +26,7 @@ pub use admin_comment::{AdminComment, Says, Waits};
 pub use counters::{AppCounters, MAX_COUNTERS};
 pub use grant::{ComputeSpec, Grant, MigSpec, NodeGrant, PoolSeats, ShareOn, TaskDevices, TaskGrant};
 pub use layout::{Layout, parse_layout};
-pub use plan::Plan;
+pub use plan::{Alone, Plan, Sharing};
 pub use request::{
     Bandwidth, Isolation, MAX_INSTANCES, MAX_SEATS, Request, UnknownIsolation, is_profile_name,
 };

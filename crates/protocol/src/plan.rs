@@ -18,18 +18,23 @@
 //! comment at submission, `tessera: asks REQUEST`, where a planner sees it. It keeps that at the end of every plan, `…;
 //! asks REQUEST`, and restores it when the comment is cleared.
 //!
-//! `size` is the name of a MIG profile; the optional `place` gives node, GPU and first memory slice; the optional `begin`
-//! and `end` are what the planner predicts; `until` is when the plan lapses. Times are seconds since 1970.
+//! `size` is the name of a MIG profile or a compute instance, `4c.7g.40gb`; the optional `place` gives node, GPU and first
+//! memory slice; the optional `begin` and `end` are what the planner predicts; `until` is when the plan lapses. Times are
+//! seconds since 1970. Where a site pairs jobs, `cap=190 with=18 speed=81 low=74 limit=60`, or `alone=unprofiled`, stand
+//! behind the place: see [`Sharing`].
 //!
 //! - `job_submit_tessera` refuses a plan that it cannot read, or that is not for that job. In the same update it changes
 //!   the job's shards to those of the planned size. Clearing the comment restores those of the requested size.
 //! - If the planned size fits, the select plugin grants it, at the planned place if that is free. The job does not wait
-//!   for its planned place: any other place on any node will do.
+//!   for its planned place: any other place on any node will do. Only a job that is planned beside others starts nowhere
+//!   but on the GPU of its plan.
 //! - A plan that has lapsed, or that the job's nodes cannot carry out, counts as none: the job runs on its requested
 //!   size.
 //! - When the job starts, [`Started`](crate::Started) replaces the plan, with the request behind it as well. A job that is requeued is
 //!   without a plan again.
 //! - A comment that is not ours is never overwritten: such a job cannot be planned, see [`crate::AdminComment::is_ours`].
+
+mod sharing;
 
 use std::fmt;
 
@@ -40,20 +45,25 @@ use crate::request::{Isolation, Request, is_profile_name};
 use crate::strict::{WireError, bad, number};
 use crate::time::utc;
 
+pub use sharing::{Alone, Sharing};
+
 /// Longest plan that is read, in bytes.
-const MAX_PLAN: usize = 400;
+const MAX_PLAN: usize = 500;
 /// Latest instant that can be written, seconds since 1970: in the year 2286.
 pub(crate) const MAX_INSTANT: u64 = 9_999_999_999;
 /// The keys of a plan, in the order in which they stand there.
-const KEYS: [&str; 5] = ["size", "place", "begin", "end", "until"];
+const KEYS: [&str; 11] =
+    ["size", "place", "cap", "with", "speed", "low", "limit", "alone", "begin", "end", "until"];
 
 /// A planner's decision for one pending job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Name of the MIG profile to run on: `2g.10gb`.
+    /// Name of the MIG profile or compute instance to run on: `2g.10gb`, `4c.7g.40gb`.
     pub size: String,
     /// Where the instance should be; `None`: anywhere.
     pub place: Option<PlannedPlace>,
+    /// Whom it shares its GPU with, and under which cap.
+    pub sharing: Sharing,
     /// When the planner expects it to begin, seconds since 1970.
     pub begin: Option<u64>,
     /// When the planner expects it to end, seconds since 1970.
@@ -78,6 +88,9 @@ impl fmt::Display for Plan {
         if let Some(place) = &self.place {
             write!(f, " place={}:{}", place.node, place.start)?;
         }
+        for (key, value) in self.sharing.fields() {
+            write!(f, " {key}={value}")?;
+        }
         for (key, instant) in [("begin", self.begin), ("end", self.end), ("until", Some(self.until))] {
             if let Some(instant) = instant {
                 write!(f, " {key}={instant}")?;
@@ -101,7 +114,14 @@ impl Plan {
         if fields.next() != Some("v1") {
             return bad("not version 1", text);
         }
-        let mut plan = Self { size: String::new(), place: None, begin: None, end: None, until: 0 };
+        let mut plan = Self {
+            size: String::new(),
+            place: None,
+            sharing: Sharing::default(),
+            begin: None,
+            end: None,
+            until: 0,
+        };
         // Keys stand in one order, so none can be there twice.
         let mut last = 0;
         for field in fields {
@@ -115,6 +135,7 @@ impl Plan {
                 "size" if is_profile_name(value) => plan.size = value.to_owned(),
                 "size" => return bad("not a profile's name", value),
                 "place" => plan.place = Some(parse_place(value)?),
+                _ if Sharing::KEYS.contains(&key) => plan.sharing.read(key, value)?,
                 "begin" => plan.begin = Some(number(value, 0, MAX_INSTANT)?),
                 "end" => plan.end = Some(number(value, 0, MAX_INSTANT)?),
                 _ => plan.until = number(value, 1, MAX_INSTANT)?,
@@ -173,17 +194,33 @@ impl Plan {
         if !request.is_moldable() {
             return Err(NotForJob::NotMoldable);
         }
-        let mut of_that_name =
-            Model::all().iter().filter_map(|m| Some((m, m.profile(&self.size).filter(|p| !p.is_variant())?)));
-        let Some((_, profile)) = of_that_name.find(|(m, p)| request.is_served_by(m, p)) else {
-            return Err(NotForJob::NoSuchSize(self.size.clone()));
-        };
-        if !request.lists(profile.compute_slices) {
+        let slices = self.slices_for(request).ok_or_else(|| NotForJob::NoSuchSize(self.size.clone()))?;
+        if !request.lists(slices) {
             let listed = request.listed();
             return Err(NotForJob::NotListed { size: self.size.clone(), listed });
         }
         let isolation = Isolation::Mig(Some(self.size.clone()));
-        Ok(Request { isolation, place: None, ..request.clone() })
+        let cap_w = self.sharing.cap_w.or(request.cap_w);
+        Ok(Request { isolation, place: None, cap_w, ..request.clone() })
+    }
+
+    /// Compute slices of the planned size on the first model that serves the request with it.
+    fn slices_for(&self, request: &Request) -> Option<u8> {
+        Model::all().iter().find_map(|model| {
+            if let Some((within, part)) = model.compute_profile(&self.size) {
+                // All that keeps jobs in one GPU instance from each other's memory is what they state.
+                let stated = request.mem_mib.is_some_and(|need| need <= within.memory_mib);
+                return (stated && !within.is_variant()).then_some(part.slices);
+            }
+            let profile = model.profile(&self.size).filter(|p| !p.is_variant())?;
+            request.is_served_by(model, profile).then_some(profile.compute_slices)
+        })
+    }
+
+    /// Whether the job may start on its planned GPU only: others are to run beside it.
+    #[must_use]
+    pub fn is_bound(&self) -> bool {
+        !self.sharing.with.is_empty() && self.place.is_some()
     }
 
     /// Whether the plan counts at this instant, seconds since 1970.
@@ -206,6 +243,7 @@ impl Plan {
         if !request.times.is_empty() {
             out.push_str(&format!(" out of {}", request.listed()));
         }
+        out.push_str(&self.sharing.in_words(request.job_profile.as_deref().unwrap_or("its application")));
         if let Some(end) = self.end {
             out.push_str(&format!("; end expected {}", utc(end)));
         }

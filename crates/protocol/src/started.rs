@@ -6,7 +6,8 @@ use crate::moldable::is_job_profile_name;
 use crate::plan::MAX_INSTANT;
 use crate::strict::number;
 
-/// What a job got when it started: `n1=mig:3/2g.10gb@4 job-profile=bert planned=1790000000-1790000035: why`.
+/// What a job got when it started: `n1=mig:3/2g.10gb@4 job-profile=bert planned=1790000000-1790000035: why`,
+/// behind `planned` perhaps `low=74`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Started {
     /// Nodes and grants, as [`crate::wire::encode_placement`] writes them.
@@ -15,6 +16,8 @@ pub struct Started {
     pub job_profile: Option<String>,
     /// Begin and end as its plan predicted them, seconds since 1970.
     pub planned: Option<(u64, u64)>,
+    /// What it was promised of its speed alone when it was put beside others, percent.
+    pub low: Option<u8>,
     /// Why the job got that, for people.
     pub why: String,
 }
@@ -57,7 +60,7 @@ impl Started {
         let (head, why) = text.split_once(": ").unwrap_or((text, ""));
         let mut fields = head.split(' ');
         let got = fields.next().filter(|g| g.contains('='))?.to_owned();
-        let mut started = Self { got, job_profile: None, planned: None, why: why.to_owned() };
+        let mut started = Self { got, job_profile: None, planned: None, low: None, why: why.to_owned() };
         for field in fields {
             match field.split_once('=')? {
                 ("job-profile", name) if is_job_profile_name(name) => {
@@ -68,6 +71,7 @@ impl Started {
                     let instant = |text| number(text, 0, MAX_INSTANT).ok();
                     started.planned = Some((instant(begin)?, instant(end)?));
                 }
+                ("low", percent) => started.low = Some(number(percent, 0, u64::from(u8::MAX)).ok()?),
                 _ => return None,
             }
         }
@@ -89,6 +93,9 @@ impl fmt::Display for Started {
         }
         if let Some((begin, end)) = self.planned {
             write!(f, " planned={begin}-{end}")?;
+        }
+        if let Some(low) = self.low {
+            write!(f, " low={low}")?;
         }
         write!(f, ": {}", self.why)
     }

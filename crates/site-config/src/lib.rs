@@ -37,7 +37,7 @@ pub use matrix_text::links_text;
 pub use topology::{System, systems};
 pub use types::{
     Defaults, GpuUse, LearnFrom, LeftoverProcesses, MemoryLimit, Mps, NodePower, NodeSettings, NodeSpec,
-    Overuse, Partition, Power, SiteConfig, TaskPolicy, Tasks, VisibleDevices,
+    Objective, Overuse, Partition, Power, PowerPolicy, SiteConfig, TaskPolicy, Tasks, VisibleDevices,
 };
 
 use error::Errors;

@@ -4,14 +4,28 @@ use std::sync::Arc;
 
 use geometry::Model;
 use node_state::SharedMemory;
-use power::CounterTable;
+use power::{CounterTable, Features};
+use protocol::AppCounters;
 
 use crate::matrix::ReadFile;
 use crate::reader::{At, TableReader};
-use crate::types::Power;
+use crate::types::{Objective, Power};
 
 const SHARED_MEMORY: [(&str, SharedMemory); 3] =
     [("never", SharedMemory::Never), ("same-user", SharedMemory::SameUser), ("any", SharedMemory::Any)];
+
+const OBJECTIVES: [(&str, Objective); 3] =
+    [("off", Objective::Off), ("throughput", Objective::Throughput), ("efficiency", Objective::Efficiency)];
+
+/// Reads `objective`, of the site or a partition.
+pub(crate) fn objective(table: &TableReader<'_, '_>) -> Option<Objective> {
+    table.word("objective", &OBJECTIVES)
+}
+
+/// Reads `alpha`, of the site or a partition.
+pub(crate) fn alpha(table: &TableReader<'_, '_>) -> Option<f64> {
+    table.decimal("alpha", 0.0..=1.0)
+}
 
 pub(crate) fn read(root: &mut TableReader<'_, '_>, read_file: ReadFile<'_>) -> Power {
     let unset = Power::default();
@@ -23,10 +37,12 @@ pub(crate) fn read(root: &mut TableReader<'_, '_>, read_file: ReadFile<'_>) -> P
     });
     let read = Power {
         shared_memory: table.word("shared_memory", &SHARED_MEMORY).unwrap_or(unset.shared_memory),
-        alpha: table.decimal("alpha", 0.0..=1.0).unwrap_or(unset.alpha),
+        alpha: alpha(&table).unwrap_or(unset.alpha),
         guard: table.boolean("guard").unwrap_or(unset.guard),
         counters: counters.map(Arc::new),
         energy: table.boolean("energy").unwrap_or(unset.energy),
+        objective: objective(&table).unwrap_or(unset.objective),
+        stretch_limits: table.boolean("stretch_limits").unwrap_or(unset.stretch_limits),
     };
     table.finish();
     read
@@ -69,5 +85,34 @@ fn file(
             table.errors.push(name.span, format!("cannot read {}: {e}", name.value), Some(hint.to_owned()));
             None
         }
+    }
+}
+
+impl Power {
+    /// F1 to F8 of an application for a model: the site's, else the user's own.
+    ///
+    /// # Errors
+    ///
+    /// Nobody has profiled it on the model's GPU with its tool: why, for the user.
+    pub fn features(&self, model: &power::Model, app: &str, own: &[AppCounters]) -> Result<Features, String> {
+        let none = CounterTable::default();
+        let site = self.counters.as_deref().unwrap_or(&none);
+        let why = match site.features(model.gpu(), model.source(), app, model.basis()) {
+            Ok(features) => return Ok(features),
+            Err(why) => why.to_string(),
+        };
+        let own = own.iter().find(|one| one.gpu() == model.gpu() && one.source() == model.source());
+        let Some(own) = own else { return Err(why) };
+        let mut features = [0.0; 8];
+        for (at, (to, from)) in features.iter_mut().zip(own.percent()).enumerate() {
+            match from {
+                Some(value) => *to = value,
+                None if model.basis().needs(at) => {
+                    return Err(format!("your counters of {app} have no f{}", at + 1));
+                }
+                None => {}
+            }
+        }
+        Ok(features)
     }
 }

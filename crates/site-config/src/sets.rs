@@ -1,8 +1,9 @@
-//! Reads `[bandwidth]` and `[[partitions]]`: how sets of whole GPUs are chosen.
+//! Reads `[bandwidth]` and `[[partitions]]`: how GPUs are chosen for jobs.
 
 use protocol::{Bandwidth, SetWait};
 use topology::{BandwidthModel, Coefficients, Pattern, Selection};
 
+use crate::power;
 use crate::reader::TableReader;
 use crate::types::Partition;
 
@@ -83,6 +84,8 @@ pub(crate) fn partitions(root: &mut TableReader<'_, '_>, site: BandwidthModel) -
             pattern: table.word("pattern", &Pattern::NAMED),
             bandwidth: table.word("bandwidth", &BANDWIDTHS),
             wait: wait(&table),
+            objective: power::objective(&table),
+            alpha: power::alpha(&table),
         };
         if let Some(at) = name.filter(|at| read.iter().any(|known| known.name == at.value)) {
             let what = format!("partition {} is described twice", at.value);

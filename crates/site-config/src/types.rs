@@ -97,6 +97,33 @@ pub struct Power {
     pub counters: Option<Arc<CounterTable>>,
     /// Whether the energy that jobs use is accounted on the nodes.
     pub energy: bool,
+    /// What a planner pairs jobs for.
+    pub objective: Objective,
+    /// Whether a planner may raise the time limit of a job that it slows down.
+    pub stretch_limits: bool,
+}
+
+/// What a planner puts jobs with known counters onto one GPU for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Objective {
+    /// It does not.
+    #[default]
+    Off,
+    /// The highest throughput under the node's cap (Problem 1 of Arima et al.).
+    Throughput,
+    /// The highest throughput per watt (Problem 2).
+    Efficiency,
+}
+
+/// How the jobs of one partition share GPUs under power caps.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PowerPolicy {
+    /// What for.
+    pub objective: Objective,
+    /// Each application keeps more than this part of its performance alone.
+    pub alpha: f64,
+    /// Whether that holds for cautious predictions.
+    pub guard: bool,
 }
 
 impl Default for Power {
@@ -108,6 +135,8 @@ impl Default for Power {
             guard: true,
             counters: None,
             energy: false,
+            objective: Objective::Off,
+            stretch_limits: false,
         }
     }
 }
@@ -379,9 +408,24 @@ pub struct Partition {
     pub bandwidth: Option<Bandwidth>,
     /// How long a job waits for a better set of whole GPUs.
     pub wait: Option<SetWait>,
+    /// What a planner pairs its jobs for.
+    pub objective: Option<Objective>,
+    /// The part of its performance alone that each application keeps.
+    pub alpha: Option<f64>,
 }
 
 impl SiteConfig {
+    /// How jobs of this partition share GPUs under power caps; `None`: of no known partition.
+    #[must_use]
+    pub fn power_policy(&self, partition: Option<&str>) -> PowerPolicy {
+        let own = partition.and_then(|name| self.partitions.iter().find(|p| p.name == name));
+        PowerPolicy {
+            objective: own.and_then(|p| p.objective).unwrap_or(self.power.objective),
+            alpha: own.and_then(|p| p.alpha).unwrap_or(self.power.alpha),
+            guard: self.power.guard,
+        }
+    }
+
     /// How sets of whole GPUs are chosen for jobs of this partition that do not say; `None`: of no known partition.
     #[must_use]
     pub fn sets(&self, partition: Option<&str>) -> SetPolicy {

@@ -8,6 +8,7 @@
 //! pending job and node again in each round.
 
 mod auto_cap;
+pub(crate) use auto_cap::CapOf;
 mod back;
 mod best;
 mod claims;
@@ -91,6 +92,8 @@ pub(crate) struct Question {
     pub(crate) plan: Option<Plan>,
     /// The shards of a job that asks for nothing else.
     plain_shards: Option<u32>,
+    /// The partition that its job is tested in.
+    partition: Option<String>,
 }
 
 /// What an answer depends on, beside the node's state.
@@ -102,6 +105,8 @@ struct Key {
     shards: bool,
     /// Whether it may have GPUs that the site leaves to Slurm.
     plain: bool,
+    /// The GPU that it waits for, beside others of its plan.
+    only: Option<GpuIndex>,
     spread: Spread,
 }
 
@@ -305,6 +310,9 @@ impl Engine {
         let wish = ask.request.place.take();
         ask.spread = Spread::ALIKE;
         ask.plain = !want.managed;
+        let bound = want.plan.as_ref().filter(|plan| plan.is_bound()).and_then(|plan| plan.place.as_ref());
+        let only = bound.map(|place| place.start.gpu);
+        ask.allowed = only.map(|gpu| [gpu].into_iter().collect());
         let mut policy = self.policy.clone();
         policy.sets = self.config.sets(want.partition.as_deref());
         if want.kind == GresKind::Shard {
@@ -319,6 +327,7 @@ impl Engine {
             uid: joins.then_some(uid),
             shards: want.kind == GresKind::Shard,
             plain: ask.plain,
+            only,
             spread: ask.spread,
         };
         let shards = || u32::try_from(ask.request.mem_mib? / SHARD_MIB).ok();
@@ -331,6 +340,7 @@ impl Engine {
             wish,
             plan: want.plan.clone(),
             plain_shards,
+            partition: want.partition.clone(),
         }
     }
 

@@ -7,7 +7,7 @@ use placement::{Budgets, Need, OnNode, Short};
 use protocol::{Isolation, NodeGrant, Request};
 use topology::GpuSet;
 
-use super::auto_cap::{self, AutoCap};
+use super::auto_cap::{self, AutoCap, CapOf};
 use super::{Engine, NodeEntry, Question};
 
 /// Every GPU of a node.
@@ -32,6 +32,10 @@ fn put(budgets: &mut Budgets, node: &str, draws: &[(JobId, GpuSet, Option<u16>)]
 }
 
 impl Question {
+    fn cap_of(&self) -> CapOf<'_> {
+        CapOf { request: &self.ask.request, partition: self.partition.as_deref() }
+    }
+
     /// What its job needs of each of its nodes, with the cap that it asks for.
     fn need(&self, asked_w: Option<u16>) -> Need {
         let Request { isolation, gpus, .. } = &self.ask.request;
@@ -65,31 +69,31 @@ impl Engine {
     }
 
     /// The cap that a request is to have on a node, at most, W: the one that it states, or the most efficient one.
-    fn asked_on(&self, node: &str, request: &Request) -> Option<u16> {
-        request.cap_w.or_else(|| self.auto_cap(node, request)?.cap_w)
+    fn asked_on(&self, node: &str, of: CapOf<'_>) -> Option<u16> {
+        of.request.cap_w.or_else(|| self.auto_cap(node, of)?.cap_w)
     }
 
     /// The highest of the caps that a request is to have on these nodes; `None` where it is to have none on some.
-    fn asked_on_all(&self, nodes: &[&str], request: &Request) -> Option<u16> {
-        let asked: Option<Vec<u16>> = nodes.iter().map(|node| self.asked_on(node, request)).collect();
+    fn asked_on_all(&self, nodes: &[&str], of: CapOf<'_>) -> Option<u16> {
+        let asked: Option<Vec<u16>> = nodes.iter().map(|node| self.asked_on(node, of)).collect();
         asked?.into_iter().max()
     }
 
     /// The most efficient cap of a request on a node, and why; `None`: it does not ask for that, or the node is not managed.
-    pub(crate) fn auto_cap(&self, node: &str, request: &Request) -> Option<AutoCap> {
-        auto_cap::of_request(request, self.nodes.get(node)?.spec, &self.config)
+    pub(crate) fn auto_cap(&self, node: &str, of: CapOf<'_>) -> Option<AutoCap> {
+        auto_cap::of_request(of, self.nodes.get(node)?.spec, &self.config)
     }
 
     /// GPUs of a node of which the question's job could get one as its budgets are now; `None`: any.
     pub(crate) fn powered_gpus(&self, node: &str, question: &Question) -> Option<GpuSet> {
-        self.budgets.possible(node, self.asked_on(node, &question.ask.request))
+        self.budgets.possible(node, self.asked_on(node, question.cap_of()))
     }
 
     /// Whether a node's budgets leave what a job needs that fits there otherwise.
     pub(crate) fn has_power(&self, node: &str, question: &Question) -> bool {
         let Some(entry) = self.nodes.get(node) else { return true };
         let Some(possible) = self.powered_gpus(node, question) else { return true };
-        let need = question.need(self.asked_on(node, &question.ask.request));
+        let need = question.need(self.asked_on(node, question.cap_of()));
         self.budgets.has_room(node, need).is_ok()
             && (possible == all_gpus(entry.node.gpus.len())
                 || question.clone().within(possible).fits(&entry.node))
@@ -98,14 +102,14 @@ impl Engine {
     /// Which budget keeps the question's job from a node, and why; `None`: none does.
     pub(crate) fn short_of_power(&self, node: &str, question: &Question) -> Option<Short> {
         // Where there is room for the job beside others, but not for these others' GPUs, one more GPU is what is missing.
-        let need = question.need(self.asked_on(node, &question.ask.request));
+        let need = question.need(self.asked_on(node, question.cap_of()));
         let fresh = Need { whole: true, ..need };
         self.budgets.has_room(node, need).and_then(|()| self.budgets.has_room(node, fresh)).err()
     }
 
     /// Of these nodes, those that cannot serve the question's job at the same time.
     pub(crate) fn too_many<'n>(&self, nodes: &[&'n str], question: &Question) -> Vec<&'n str> {
-        let asked_w = self.asked_on_all(nodes, &question.ask.request);
+        let asked_w = self.asked_on_all(nodes, question.cap_of());
         let kept = self.budgets.together(nodes, question.need(asked_w));
         nodes.iter().zip(kept).filter(|(_, kept)| !kept).map(|(node, _)| *node).collect()
     }
@@ -133,13 +137,9 @@ impl Engine {
     /// # Errors
     ///
     /// The budget that leaves less than the job may start with.
-    pub(crate) fn set_caps(
-        &self,
-        grants: &mut [(String, NodeGrant)],
-        request: &Request,
-    ) -> Result<bool, Short> {
+    pub(crate) fn set_caps(&self, grants: &mut [(String, NodeGrant)], of: CapOf<'_>) -> Result<bool, Short> {
         let names: Vec<&str> = grants.iter().map(|(node, _)| node.as_str()).collect();
-        let asked_w = self.asked_on_all(&names, request);
+        let asked_w = self.asked_on_all(&names, of);
         let gpus: Vec<GpuSet> =
             grants.iter().map(|(_, given)| given.grant.gpus().into_iter().collect()).collect();
         let places: Vec<OnNode<'_>> =
@@ -157,13 +157,13 @@ impl Engine {
     }
 
     /// Gives a job that has started already the lowest cap that it may have where [`Self::set_caps`] finds no other.
-    pub(crate) fn set_caps_late(&self, grants: &mut [(String, NodeGrant)], request: &Request) {
-        if self.set_caps(grants, request).is_err() {
+    pub(crate) fn set_caps_late(&self, grants: &mut [(String, NodeGrant)], of: CapOf<'_>) {
+        if self.set_caps(grants, of).is_err() {
             let floors = self.config.power_budgets.iter().filter_map(|budget| budget.floor_w).min();
             for (node, given) in grants {
                 let site_w =
                     self.nodes.get(node).and_then(|entry| self.config.nodes.get(entry.spec)?.power.cap_w);
-                given.cap_w = lower_of(lower_of(self.asked_on(node, request), site_w), floors);
+                given.cap_w = lower_of(lower_of(self.asked_on(node, of), site_w), floors);
             }
         }
     }
@@ -181,7 +181,7 @@ impl Engine {
             draws.retain(|(job, _, _)| !gone.contains(job));
             put(&mut budgets, name, &draws);
         }
-        let asked_w = self.asked_on_all(nodes, &question.ask.request);
+        let asked_w = self.asked_on_all(nodes, question.cap_of());
         budgets.together(nodes, question.need(asked_w)).into_iter().all(|fits| fits)
     }
 

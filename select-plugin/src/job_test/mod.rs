@@ -47,7 +47,7 @@ use crate::engine::{Engine, Question};
 use crate::life::epilogs_over;
 use crate::limited;
 use crate::memory::{Memory, Record};
-use crate::narrow::{Mode, Narrowed, keep_to_plan, narrow};
+use crate::narrow::{Mode, Narrowed, keep_to_plan, narrow, not_bound_for};
 use crate::patience::Patient;
 use crate::view::{ChosenView, GresKind, GresRequest, JobView, NodeView, Want};
 
@@ -251,6 +251,9 @@ impl Case {
             engine.expire_claims(self.view.now, &|job| slurm.is_pending(job));
         }
         let mut narrowed = narrow(engine, &question, want, mode, min_nodes, &nodes);
+        if ask != Ask::TestOnly {
+            narrowed.out.extend(not_bound_for(&question, &nodes));
+        }
         if run_now && !tried.off_plan.take(id) {
             let others = keep_to_plan(engine, &question, min_nodes, &nodes);
             if !others.is_empty() {

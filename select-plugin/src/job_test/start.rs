@@ -42,10 +42,10 @@ pub(super) struct Decided {
 impl Decided {
     /// Gives the job its power cap on each node, and says where it comes from if the job has not stated it.
     fn take_caps(&mut self, engine: &Engine, want: &Want) -> Result<(), Short> {
-        let lower = engine.set_caps(&mut self.placement.nodes, &want.request)?;
+        let lower = engine.set_caps(&mut self.placement.nodes, want.cap_of())?;
         let mut said = self.why.clone();
         if let Some(auto) =
-            self.placement.nodes.first().and_then(|(node, _)| engine.auto_cap(node, &want.request))
+            self.placement.nodes.first().and_then(|(node, _)| engine.auto_cap(node, want.cap_of()))
         {
             said = format!("{said}, {}", auto.why);
         }
@@ -114,7 +114,9 @@ pub(super) fn now(
                 preempt(&asked, engine, victims, &mut effects);
             }
             let planned = want.plan.as_ref().and_then(|p| p.begin.zip(p.end));
-            memory.pending = Some(Pending { record: test.record, placement: decided.placement, planned });
+            let low = want.plan.as_ref().and_then(|p| p.sharing.low);
+            memory.pending =
+                Some(Pending { record: test.record, placement: decided.placement, planned, low });
             return (Opinion::AsSlurmSays, effects);
         }
         Err(veto) => veto,

@@ -1,6 +1,6 @@
 //! Power budgets, and whether the limits of this node's GPUs are those that the budgets count with.
 
-use gpu_node::{GpuPower, GpuPowerView, power_status};
+use gpu_node::{GpuPower, GpuPowerView, driver_version, power_status};
 use node_state::{PowerBudget, PowerRange};
 use site_config::SiteConfig;
 
@@ -27,6 +27,21 @@ pub(super) fn budgets(slurm: &Slurm, names: &[&str], config: &SiteConfig, findin
     }
 }
 
+/// The driver branch of a version: `535` of `535.104.05`.
+fn branch(version: &str) -> &str {
+    version.split('.').next().unwrap_or(version)
+}
+
+/// What is wrong with a model that was measured under another branch of the driver: clocks and limits may follow other rules.
+fn other_driver(node: &str, measured: &str, has: &str) -> Option<String> {
+    (branch(measured) != branch(has)).then(|| {
+        format!(
+            "{node}: its power model was measured under driver {measured}, the node has {has}: fit one to new runs, or compare \
+             a few of them and note the new driver with `tessera power fit --driver`"
+        )
+    })
+}
+
 /// Whether this node's GPUs take every cap that its power model was calibrated with.
 pub(super) fn model(local: &Local<'_>, findings: &mut Findings) {
     let (name, Some(model)) = (&local.name, &local.spec.power.model) else { return };
@@ -34,6 +49,12 @@ pub(super) fn model(local: &Local<'_>, findings: &mut Findings) {
         Ok(gpus) => gpus,
         Err(e) => return findings.bad(format!("{name}: {}", error_chain::with_causes(&e))),
     };
+    if let Some(measured) = model.driver() {
+        match driver_version(&local.settings) {
+            Ok(has) => other_driver(name, measured, &has).into_iter().for_each(|why| findings.bad(why)),
+            Err(e) => findings.bad(format!("{name}: {}", error_chain::with_causes(&e))),
+        }
+    }
     findings.group(format!("{name}: its GPUs take the caps of its power model"), |f| {
         for view in &gpus {
             let Some((least, most)) = view.power.as_ref().ok().and_then(|power| power.range_mw) else { continue };
@@ -122,6 +143,12 @@ mod tests {
         let mut findings = Findings::default();
         of_gpu("n1", &view, (PowerRange { cap_w: 250, idle_w: 50 }, lowest), &mut findings);
         findings.list.into_iter().map(|(_, what)| what + "\n").collect()
+    }
+
+    #[test]
+    fn a_model_is_for_one_branch_of_the_driver() {
+        assert_eq!(other_driver("n1", "535.104.05", "535.54.03"), None);
+        insta::assert_snapshot!(other_driver("n1", "535.104.05", "550.54").unwrap(), @"n1: its power model was measured under driver 535.104.05, the node has 550.54: fit one to new runs, or compare a few of them and note the new driver with `tessera power fit --driver`");
     }
 
     #[test]

@@ -39,6 +39,13 @@ pub(super) fn is_limited(job: &Job) -> bool {
     job.state == "PENDING" && ["QOS", "Assoc"].iter().any(|who| job.reason.starts_with(who))
 }
 
+/// The time limit that the job has without the planner, seconds; `None`: none.
+pub(super) fn own_limit(job: &Job) -> Option<u64> {
+    let comment = AdminComment::parse(&job.comment);
+    let before = comment.plan().and_then(|plan| plan.sharing.limit_min);
+    before.map(|minutes| u64::from(minutes) * 60).or(job.limit)
+}
+
 /// The job as one to plan; `None` if it is not a planner's business.
 pub(super) fn pending(job: &Job) -> Option<Pending> {
     // Only what waits for its turn or for room. Anything else (held, a dependency, a begin time, a limit) is somebody's

@@ -5,10 +5,12 @@ mod decide;
 mod jobs;
 mod nice;
 mod order;
+mod pairs;
 mod plans;
 mod reorder;
 mod report;
 mod round;
+mod sharing;
 mod site;
 
 use std::fs::File;

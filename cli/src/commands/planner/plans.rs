@@ -1,12 +1,15 @@
 //! Each job's plan in its AdminComment: written, kept true, and taken back.
 
+use far::Micros;
+use protocol::plan::PlannedPlace;
 use protocol::time::utc;
-use protocol::{AdminComment, Plan, Says};
+use protocol::{AdminComment, Plan, Says, Sharing};
 use std::collections::{HashMap, HashSet};
 
 use super::args::PlannerArgs;
 use super::decide::Assignment;
 use super::jobs::{self, Pending};
+use super::pairs::Paired;
 use super::report::Report;
 use crate::slurm::{scontrol, squeue};
 
@@ -18,6 +21,69 @@ const SHORTEST: u64 = 600;
 const GRACE: u64 = 60;
 /// A place counts as free if a job could begin there within this many µs: making and unmaking instances takes time.
 const AT_ONCE: u64 = 5_000_000;
+
+/// A plan as it is to be, whoever decided it.
+pub(super) struct Wanted {
+    size: String,
+    place: PlannedPlace,
+    sharing: Sharing,
+    /// µs from now; `None`: nobody knows.
+    begin: Option<Micros>,
+    end: Option<Micros>,
+    /// The time limit that it needs, minutes; `None`: as it is.
+    limit_min: Option<u64>,
+}
+
+impl From<&Assignment> for Wanted {
+    fn from(of: &Assignment) -> Self {
+        Self {
+            size: of.size.clone(),
+            place: of.place.clone(),
+            sharing: Sharing::default(),
+            begin: Some(of.begin),
+            end: Some(of.end),
+            limit_min: None,
+        }
+    }
+}
+
+impl From<&Paired> for Wanted {
+    fn from(of: &Paired) -> Self {
+        Self {
+            size: of.size.clone(),
+            place: of.place.clone(),
+            sharing: of.sharing.clone(),
+            begin: of.begin,
+            end: None,
+            limit_min: of.limit_s.map(|seconds| seconds.div_ceil(60)),
+        }
+    }
+}
+
+impl Wanted {
+    /// Whether a plan is the same but for its times.
+    fn is(&self, plan: &Plan) -> bool {
+        plan.size == self.size && plan.place.as_ref() == Some(&self.place) && plan.sharing == self.sharing
+    }
+
+    fn at_once(&self) -> bool {
+        self.begin.is_some_and(|begin| begin < AT_ONCE)
+    }
+
+    /// The AdminComment with the request behind it.
+    fn comment(&self, asks: &str, now: u64, until: u64) -> AdminComment {
+        let at = |micros: u64| now + micros / 1_000_000;
+        let plan = Plan {
+            size: self.size.clone(),
+            place: Some(self.place.clone()),
+            sharing: self.sharing.clone(),
+            begin: self.begin.map(at),
+            end: self.end.map(at),
+            until,
+        };
+        AdminComment { says: Says::Plan(plan), asks: Some(asks.to_owned()) }
+    }
+}
 
 /// Writes plans, and remembers what became of those that it wrote.
 pub(super) struct Plans<'a> {
@@ -51,72 +117,78 @@ impl<'a> Plans<'a> {
     }
 
     /// Writes the plan unless the job has it already and it lasts long enough.
-    pub(super) fn set(
-        &mut self,
-        assignment: &Assignment,
-        p: &Pending,
-        now: u64,
-        until: u64,
-        report: &mut Report,
-    ) {
+    pub(super) fn set(&mut self, mut wanted: Wanted, p: &Pending, now: u64, until: u64, report: &mut Report) {
         let comment_before = AdminComment::parse(&p.job.comment);
         let old = comment_before.plan();
-        let same =
-            |plan: &Plan| plan.size == assignment.size && plan.place.as_ref() == Some(&assignment.place);
+        // What the job had before it was raised for the first time is what it goes back to.
+        let own_min = jobs::own_limit(&p.job).map(|seconds| seconds.div_ceil(60));
+        wanted.sharing.limit_min = own_min
+            .filter(|own| wanted.limit_min.is_some_and(|m| m != *own))
+            .and_then(|m| u32::try_from(m).ok());
         let grace = (2 * self.args.interval.as_secs()).max(GRACE);
         let late = |plan: &Plan| plan.begin.is_some_and(|begin| begin + grace < now);
-        if assignment.begin < AT_ONCE && old.is_some_and(|plan| same(plan) && late(plan)) {
+        if wanted.at_once() && old.is_some_and(|plan| wanted.is(plan) && late(plan)) {
             // Seen twice: the place may have come free just now.
             if self.args.once || !self.suspects.insert(p.job.id) {
-                self.take_back(assignment, p, now, report);
+                let at = format!("{} at {}:{}", wanted.size, wanted.place.node, wanted.place.start);
+                let why = format!("did not start on {at}, although it is free");
+                self.take_back(&p.job, &why, now, report);
                 return;
             }
         } else {
             self.suspects.remove(&p.job.id);
         }
         let fresh = now + self.args.interval.as_secs() * (LIVES - 1);
-        let begin = now + assignment.begin / 1_000_000;
         // What is predicted is kept true, but not where the job may begin at any moment: see `late`.
         let holds = |plan: &Plan| {
-            let far_off = plan.begin.is_some_and(|was| was.abs_diff(begin) > self.args.interval.as_secs());
-            let any_moment = assignment.begin < AT_ONCE && plan.begin.is_some_and(|was| was <= now);
+            let begin = wanted.begin.map(|micros| now + micros / 1_000_000);
+            let far_off = plan
+                .begin
+                .zip(begin)
+                .is_some_and(|(was, is)| was.abs_diff(is) > self.args.interval.as_secs());
+            let any_moment = wanted.at_once() && plan.begin.is_some_and(|was| was <= now);
             !far_off || any_moment
         };
         let lasts = |plan: &Plan| plan.until > fresh.min(until - SHORTEST / 2);
-        if old.is_some_and(|plan| same(plan) && holds(plan) && lasts(plan)) {
+        if old.is_some_and(|plan| wanted.is(plan) && holds(plan) && lasts(plan)) {
             return;
         }
-        let comment = comment(assignment, &p.asks, now, until);
+        let mut fields = vec![format!("AdminComment={}", wanted.comment(&p.asks, now, until))];
+        let limit_now = p.job.limit.map(|seconds| seconds.div_ceil(60));
+        let raised = wanted.limit_min.filter(|m| limit_now.is_some_and(|now| now != *m));
+        fields.extend(raised.map(|minutes| format!("TimeLimit={minutes}")));
         if !self.args.dry_run
-            && let Err(why) = scontrol::update(p.job.id, &format!("AdminComment={comment}"))
+            && let Err(why) = scontrol::update(p.job.id, &fields)
         {
             report.failed = true;
             report.lines.push(format!("job {}: slurmctld refuses the plan: {why}\n", p.job.id));
             return;
         }
-        if old.is_some_and(same) {
+        if old.is_some_and(|plan| wanted.is(plan)) {
             return;
         }
-        let before = old.map_or("no plan before".to_owned(), |plan| format!("{} before", plan.size));
-        let at = |micros: u64| utc(now + micros / 1_000_000);
-        report.lines.push(format!(
-            "job {} of {}: {} at {}:{}, {} to {} ({before}; of {})\n",
-            p.job.id,
-            p.job.user,
-            assignment.size,
-            assignment.place.node,
-            assignment.place.start,
-            at(assignment.begin),
-            at(assignment.end),
-            sizes(p),
-        ));
+        report.lines.push(told(&wanted, p, old, raised, now));
     }
 
-    /// Withdraws a plan whose place is free although the job does not start. The node lacks cores, memory or something
-    /// else, and without a plan the job may start elsewhere.
-    fn take_back(&mut self, assignment: &Assignment, p: &Pending, now: u64, report: &mut Report) {
-        let at = format!("{} at {}:{}", assignment.size, assignment.place.node, assignment.place.start);
-        self.unplan(p.job.id, &p.asks, &format!("did not start on {at}, although it is free"), now, report);
+    /// Takes plans of shared GPUs back for which no GPU is left: whoever was to be beside these jobs may be elsewhere.
+    pub(super) fn without_place<'j>(
+        &mut self,
+        jobs: impl Iterator<Item = &'j squeue::Job>,
+        report: &mut Report,
+    ) {
+        for job in jobs {
+            let comment = AdminComment::parse(&job.comment);
+            if comment.plan().is_some_and(Plan::is_bound) {
+                self.withdraw(job, "no GPU is left for it in this round", report);
+            }
+        }
+    }
+
+    /// Withdraws a plan whose place is free although the job does not start, and does not plan it again at once. The node
+    /// lacks cores, memory or something else, and without a plan the job may start elsewhere.
+    fn take_back(&mut self, job: &squeue::Job, why: &str, now: u64, report: &mut Report) {
+        self.stuck.insert(job.id, now + SHORTEST);
+        self.withdraw(job, why, report);
     }
 
     /// Withdraws a plan that would run into a limit: the requested size may be within a limit on shards that the planned
@@ -124,24 +196,51 @@ impl<'a> Plans<'a> {
     pub(super) fn without_limited(&mut self, jobs: &[squeue::Job], now: u64, report: &mut Report) {
         for job in jobs.iter().filter(|job| jobs::is_limited(job)) {
             let comment = AdminComment::parse(&job.comment);
-            if let Some(asks) = comment.asks.as_deref().filter(|_| comment.plan().is_some()) {
-                self.unplan(job.id, asks, &format!("a limit holds it ({})", job.reason), now, report);
+            if comment.plan().is_some() && comment.asks.is_some() {
+                self.take_back(job, &format!("a limit holds it ({})", job.reason), now, report);
             }
         }
     }
 
-    fn unplan(&mut self, job: u32, asks: &str, why: &str, now: u64, report: &mut Report) {
-        self.stuck.insert(job, now + SHORTEST);
-        let field = format!("AdminComment={}", AdminComment::asking(asks));
-        let done = if self.args.dry_run { Ok(()) } else { scontrol::update(job, &field) };
+    /// Puts the job's request, and its own time limit, back.
+    fn withdraw(&mut self, job: &squeue::Job, why: &str, report: &mut Report) {
+        let Some(asks) = AdminComment::parse(&job.comment).asks else { return };
+        let mut fields = vec![format!("AdminComment={}", AdminComment::asking(&asks))];
+        let own = jobs::own_limit(job).filter(|own| job.limit != Some(*own));
+        fields.extend(own.map(|seconds| format!("TimeLimit={}", seconds.div_ceil(60))));
+        let done = if self.args.dry_run { Ok(()) } else { scontrol::update(job.id, &fields) };
+        let id = job.id;
         report.lines.push(match done {
-            Ok(()) => format!("job {job}: {why}: its plan is withdrawn\n"),
+            Ok(()) => format!("job {id}: {why}: its plan is withdrawn\n"),
             Err(refused) => {
                 report.failed = true;
-                format!("job {job}: slurmctld refuses to withdraw its plan: {refused}\n")
+                format!("job {id}: slurmctld refuses to withdraw its plan: {refused}\n")
             }
         });
     }
+}
+
+/// What a new plan is, for the log.
+fn told(wanted: &Wanted, p: &Pending, old: Option<&Plan>, raised: Option<u64>, now: u64) -> String {
+    let before = old.map_or("no plan before".to_owned(), |plan| format!("{} before", plan.size));
+    let at = |micros: u64| utc(now + micros / 1_000_000);
+    let when = match (wanted.begin, wanted.end) {
+        (Some(begin), Some(end)) => format!(", {} to {}", at(begin), at(end)),
+        (Some(begin), None) => format!(", from {}", at(begin)),
+        _ => String::new(),
+    };
+    let app = p.request.job_profile.as_deref().unwrap_or_default();
+    let shares = wanted.sharing.in_words(app);
+    let limit = raised.map(|minutes| format!("; time limit {minutes} min")).unwrap_or_default();
+    format!(
+        "job {} of {}: {} at {}:{}{shares}{when}{limit} ({before}; of {})\n",
+        p.job.id,
+        p.job.user,
+        wanted.size,
+        wanted.place.node,
+        wanted.place.start,
+        sizes(p),
+    )
 }
 
 /// The sizes that the job may have, for people.
@@ -150,17 +249,4 @@ fn sizes(p: &Pending) -> String {
         Some(name) if p.request.times.is_empty() => format!("job profile {name}"),
         _ => p.request.listed(),
     }
-}
-
-/// The AdminComment for an assignment, with the request behind it.
-fn comment(assignment: &Assignment, asks: &str, now: u64, until: u64) -> AdminComment {
-    let at = |micros: u64| Some(now + micros / 1_000_000);
-    let plan = Plan {
-        size: assignment.size.clone(),
-        place: Some(assignment.place.clone()),
-        begin: at(assignment.begin),
-        end: at(assignment.end),
-        until,
-    };
-    AdminComment { says: Says::Plan(plan), asks: Some(asks.to_owned()) }
 }

@@ -78,7 +78,7 @@ impl NiceOrder {
             let before = self.nices.clone();
             self.nices.note(job, own, nice);
             let given = self.keep_nices().and_then(|()| {
-                scontrol::update(job, &format!("Nice={nice}"))
+                scontrol::update(job, &[format!("Nice={nice}")])
                     .map_err(|why| format!("job {job}: slurmctld refuses nice {nice}: {why}\n"))
             });
             if let Err(why) = given {

@@ -1,6 +1,6 @@
 //! One round: what Slurm has now, decided and carried out.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use far::STEPS_PER_MS;
@@ -12,11 +12,13 @@ use super::jobs::{self, Pending};
 use super::plans::Plans;
 use super::reorder::NiceOrder;
 use super::report::Report;
-use super::site;
+use super::sharing::{self, Shared};
+use super::site::{self, Found};
 use crate::clock;
 use crate::outcome::Failure;
 use crate::runtimes::{Learnt, ends};
-use crate::slurm::{sacct, squeue};
+use crate::slurm::squeue::Job;
+use crate::slurm::{sacct, sinfo, squeue};
 
 /// How often learnt times are asked for again.
 const LEARN_AGAIN: Duration = Duration::from_secs(600);
@@ -52,7 +54,20 @@ impl<'a> Planner<'a> {
             return Ok(report);
         }
         self.learn(&pending, &jobs, &mut report);
-        let gpus = site::gpus(&self.config, &ends::ends(&jobs, &self.learnt, now), &mut report.lines)?;
+        let found = site::gpus(&self.config, &ends::ends(&jobs, &self.learnt, now), &mut report.lines)?;
+        let shared = self.shared(&found, &pending, &jobs)?;
+        let until = self.plans.until(now);
+        for plan in &shared.plans {
+            let Some(p) = pending.iter().find(|p| p.job.id == plan.job) else { continue };
+            self.plans.set(plan.into(), p, now, until, &mut report);
+        }
+        let unplaced = |p: &&Pending| {
+            shared.among.contains(&p.job.id) && shared.plans.iter().all(|plan| plan.job != p.job.id)
+        };
+        self.plans.without_place(pending.iter().filter(unplaced).map(|p| &p.job), &mut report);
+        let gpus: Vec<_> = found.into_iter().filter(|f| !shared.has(f)).map(|f| f.gpu).collect();
+        let pending: Vec<Pending> =
+            pending.into_iter().filter(|p| !shared.among.contains(&p.job.id)).collect();
         let steps =
             u64::try_from(self.args.budget.as_millis()).unwrap_or(u64::MAX).saturating_mul(STEPS_PER_MS);
         let decided = decide::decide(&pending, gpus, &self.learnt, steps);
@@ -61,8 +76,17 @@ impl<'a> Planner<'a> {
         Ok(report)
     }
 
+    /// Plans for jobs that share GPUs.
+    fn shared(&self, found: &[Found<'_>], pending: &[Pending], jobs: &[Job]) -> Result<Shared, Failure> {
+        if !sharing::pairs_anywhere(&self.config) {
+            return Ok(Shared::default());
+        }
+        let longest = if self.config.power.stretch_limits { sinfo::longest_times()? } else { HashMap::new() };
+        Ok(sharing::shared(&self.config, found, pending, jobs, &self.learnt, &longest))
+    }
+
     /// Asks sacct for times, if a job needs them and not all too often.
-    fn learn(&mut self, pending: &[Pending], jobs: &[squeue::Job], report: &mut Report) {
+    fn learn(&mut self, pending: &[Pending], jobs: &[Job], report: &mut Report) {
         let needed =
             pending.iter().any(|p| p.request.times.is_empty()) || jobs.iter().any(ends::needs_learnt);
         if !needed || self.learnt_at.is_some_and(|at| at.elapsed() < LEARN_AGAIN) {
@@ -79,7 +103,7 @@ impl<'a> Planner<'a> {
         &mut self,
         decided: &Decided,
         pending: &[Pending],
-        jobs: &[squeue::Job],
+        jobs: &[Job],
         now: u64,
         report: &mut Report,
     ) {
@@ -87,7 +111,7 @@ impl<'a> Planner<'a> {
         for (standing, assignments) in &decided.batches {
             for assignment in assignments {
                 let Some(p) = pending.iter().find(|p| p.job.id == assignment.job) else { continue };
-                self.plans.set(assignment, p, now, until, report);
+                self.plans.set(assignment.into(), p, now, until, report);
             }
             if self.order.is_by_nice() {
                 let mine: HashSet<u32> =

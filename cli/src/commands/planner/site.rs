@@ -5,20 +5,27 @@ use std::collections::HashMap;
 use far::Micros;
 use geometry::{GpuIndex, JobId};
 use protocol::layout::GpuLayout;
-use site_config::SiteConfig;
+use site_config::{NodeSpec, SiteConfig};
 
 use super::decide::Gpu;
 use crate::outcome::Failure;
 use crate::published;
 use crate::slurm::{scontrol, sinfo};
 
+/// A GPU that may be planned.
+pub(super) struct Found<'c> {
+    pub(super) gpu: Gpu,
+    pub(super) layout: GpuLayout,
+    pub(super) spec: &'c NodeSpec,
+}
+
 /// All GPUs that may be planned. A node that is drained, down, reserved or in maintenance is left out.
 /// A node whose layout cannot be read is named in `lines` and left out as well.
-pub(super) fn gpus(
-    config: &SiteConfig,
+pub(super) fn gpus<'c>(
+    config: &'c SiteConfig,
     ends: &HashMap<JobId, Micros>,
     lines: &mut Vec<String>,
-) -> Result<Vec<Gpu>, Failure> {
+) -> Result<Vec<Found<'c>>, Failure> {
     let nodes = sinfo::usable()?;
     let layouts = scontrol::layouts()?;
     let end = |job: JobId| ends.get(&job).copied();
@@ -38,7 +45,8 @@ pub(super) fn gpus(
             }
             let here = layout.gpus.get(usize::from(index)).unwrap_or(&GpuLayout::Free);
             let now = crate::present::of_layout(name, GpuIndex(index), here, &end);
-            gpus.push(Gpu { model, now, partitions: partitions.clone() });
+            let gpu = Gpu { model, now, partitions: partitions.clone() };
+            gpus.push(Found { gpu, layout: here.clone(), spec });
         }
     }
     Ok(gpus)

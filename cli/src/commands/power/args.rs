@@ -87,6 +87,9 @@ pub(crate) struct FitArgs {
     /// hit rate. The default is dcgm for such counters and tessera for others.
     #[arg(long, value_name = "BASIS")]
     pub(super) basis: Option<Basis>,
+    /// The driver that the runs were measured under: `tessera doctor` compares it with the nodes'
+    #[arg(long, value_name = "VERSION")]
+    pub(super) driver: Option<String>,
     /// Write the model to this file
     #[arg(long, value_name = "MODEL")]
     pub(super) out: Option<PathBuf>,

@@ -18,7 +18,7 @@ pub(super) fn run(args: &FitArgs) -> Result<Outcome, Failure> {
         None | Some(Basis::Tessera) => fit_best(gpu, &counters, &runs),
         Some(basis) => fit(gpu, &counters, &runs, basis),
     };
-    let model = model.map_err(|e| refused(args, &e))?;
+    let model = model.map_err(|e| refused(args, &e))?.measured_under(args.driver.clone());
     let json = model.to_json();
     if let Some(out) = &args.out {
         let written = fs::write(out, format!("{json:#}\n"));

@@ -10,6 +10,9 @@ mod simulate;
 mod status;
 mod text;
 
+#[cfg(test)]
+pub(crate) use simulate::calibrated;
+
 use std::path::Path;
 
 use power::CounterTable;

@@ -28,7 +28,7 @@ pub use hand_over::{HandedOver, hand_over};
 pub use inspect::{Disagreement, Inspection, inspect};
 pub use job::JobContext;
 pub use node_state::GpuView;
-pub use power_status::{GpuPower, GpuPowerView, power_status};
+pub use power_status::{GpuPower, GpuPowerView, driver_version, power_status};
 pub use realise::{Realised, realise};
 pub use reconcile::{LiveJobs, ReconcileReport, reconcile};
 pub use refuse::refuse;

@@ -66,6 +66,15 @@ pub fn power_status(settings: &Settings) -> Result<Vec<GpuPowerView>, Fault> {
     Ok(all)
 }
 
+/// Version of the node's driver.
+///
+/// # Errors
+///
+/// The driver cannot be loaded or does not answer.
+pub fn driver_version(settings: &Settings) -> Result<String, Fault> {
+    Ok(Nvml::load(&settings.nvml_library)?.driver_version()?)
+}
+
 fn used(
     settings: &Settings,
     journal: &Journal,

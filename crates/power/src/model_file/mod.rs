@@ -134,6 +134,7 @@ impl Model {
             measured: self.measured.iter().map(measured).collect(),
             compared: self.compared.iter().map(compared).collect(),
             refused: self.refused.clone(),
+            driver: self.driver.clone(),
         }
     }
 
@@ -183,6 +184,7 @@ impl Model {
             measured,
             compared: file.compared.into_iter().map(FileCompared::pair).collect::<Result<_, _>>()?,
             refused: file.refused,
+            driver: file.driver,
         };
         model.is_whole(gpu)?;
         Ok(model)

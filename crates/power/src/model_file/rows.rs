@@ -30,6 +30,8 @@ pub(super) struct File {
     pub(super) compared: Vec<FileCompared>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) refused: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) driver: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::moldable::PlannedStart;
-use crate::plan::{MAX_INSTANT, PlannedPlace};
+use crate::plan::{MAX_INSTANT, PlannedPlace, Sharing};
 use crate::wire::parse_request;
 
 const PLANNED: &str =
@@ -81,6 +81,27 @@ fn what_a_job_had_is_read_back() {
     }
 }
 
+fn any_sharing() -> impl Strategy<Value = Sharing> {
+    use crate::plan::Alone::{Limit, NoMemory, NoPartner, Unlike, Unprofiled};
+    let alone = prop::sample::select(vec![Unprofiled, Unlike, NoMemory, Limit, NoPartner]);
+    (
+        prop::option::of(1..=2000_u16),
+        prop::collection::vec(1..=u32::MAX, 0..=6),
+        prop::option::of(any::<u8>()),
+        prop::option::of(any::<u8>()),
+        prop::option::of(1..=500_000_u32),
+        prop::option::of(alone),
+    )
+        .prop_map(|(cap_w, with, speed, low, limit_min, alone)| Sharing {
+            cap_w,
+            with,
+            speed,
+            low,
+            limit_min,
+            alone,
+        })
+}
+
 fn any_plan() -> impl Strategy<Value = Plan> {
     let place = ("[A-Za-z0-9._-]{1,64}", 0u16..64, 0u8..16);
     let place = place.prop_map(|(node, gpu, start)| PlannedPlace {
@@ -88,13 +109,21 @@ fn any_plan() -> impl Strategy<Value = Plan> {
         start: PlannedStart { gpu: GpuIndex(gpu), start: Slice(start) },
     });
     (
-        "[0-9]g\\.[0-9]{1,3}gb(\\+me)?",
+        "([0-9]c\\.)?[0-9]g\\.[0-9]{1,3}gb",
         prop::option::of(place),
+        any_sharing(),
         prop::option::of(0..=MAX_INSTANT),
         prop::option::of(0..=MAX_INSTANT),
         1..=MAX_INSTANT,
     )
-        .prop_map(|(size, place, begin, end, until)| Plan { size, place, begin, end, until })
+        .prop_map(|(size, place, sharing, begin, end, until)| Plan {
+            size,
+            place,
+            sharing,
+            begin,
+            end,
+            until,
+        })
 }
 
 proptest! {

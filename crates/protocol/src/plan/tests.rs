@@ -24,7 +24,7 @@ fn plans_read_as_documented() {
 
 #[test]
 fn bad_plans_name_the_part() {
-    let long = format!("{FULL} {}", "x".repeat(400));
+    let long = format!("{FULL} {}", "x".repeat(500));
     for (text, why) in [
         ("", "not version 1 in \"\""),
         ("v2 size=1g.5gb until=1", "not version 1 in \"v2 size=1g.5gb until=1\""),
@@ -86,4 +86,32 @@ fn words_name_the_choice_its_alternatives_and_the_end() {
     );
     let learnt = request("v1 iso=mig job-profile=bert");
     assert_eq!(plan("v1 size=2g.10gb until=1").in_words(&learnt), "2g.10gb chosen by the planner");
+}
+
+const BESIDE: &str = "v1 size=4c.7g.40gb place=n1:0@0 cap=190 with=18+19 speed=81 low=74 limit=60 until=5";
+
+#[test]
+fn a_plan_beside_others_is_for_who_states_his_memory() {
+    let p = plan(BESIDE);
+    assert_eq!(p.to_string(), format!("plan {BESIDE}"));
+    assert!(p.is_bound() && !plan("v1 size=7g.40gb alone=unprofiled until=5").is_bound());
+    let apply = |text: &str| p.apply(&request(text)).map(|r| crate::wire::encode_request(&r));
+    assert_eq!(
+        apply("v1 iso=mig mem=19000 job-profile=lud").unwrap(),
+        "v1 iso=mig:4c.7g.40gb mem=19000 job-profile=lud cap=190"
+    );
+    assert!(apply("v1 iso=mig job-profile=lud").is_err());
+    assert!(apply("v1 iso=mig mem=99000 job-profile=lud").is_err());
+    assert_eq!(
+        p.in_words(&request("v1 iso=mig mem=19000 job-profile=lud")),
+        "4c.7g.40gb chosen by the planner to run beside job 18, job 19 at 190 W; predicted speed 81 % of that alone"
+    );
+    assert_eq!(
+        plan("v1 size=7g.40gb alone=unprofiled until=5").in_words(&request("v1 iso=mig job-profile=lud")),
+        "7g.40gb chosen by the planner to run alone: lud has no counters on this GPU model: profile it, see tessera \
+         power import"
+    );
+    for bad in ["cap=0", "with=", "with=1+2+3+4+5+6+7", "with=-1", "alone=so", "speed=300", "limit=0"] {
+        assert!(Plan::parse(&format!("v1 size=7g.40gb {bad} until=5")).is_err(), "{bad}");
+    }
 }

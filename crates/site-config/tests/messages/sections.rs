@@ -189,18 +189,21 @@ fn how_sets_are_chosen() {
                  ^~~~  hint: use one of sensitive, insensitive
     tessera.toml:10:1: unknown key policy in [partitions]
     policy = 1
-    ^~~~~~  hint: use one of name, gpu_set_policy, bandwidth_model, pattern, bandwidth, gpu_wait
+    ^~~~~~  hint: use one of name, gpu_set_policy, bandwidth_model, pattern, bandwidth, gpu_wait, objective, alpha
     "#);
 }
 
 #[test]
 fn power() {
-    assert_snapshot!(beside("[power]\nshared_memory = \"all\"\nwatts = 5"), @r#"
+    assert_snapshot!(beside("[power]\nshared_memory = \"all\"\nwatts = 5\nobjective = \"speed\""), @r#"
     tessera.toml:2:18: shared_memory cannot be "all"
     shared_memory = "all"
                      ^~~  hint: did you mean any?
     tessera.toml:3:1: unknown key watts in [power]
     watts = 5
-    ^~~~~  hint: use one of counters, shared_memory, alpha, guard, energy
+    ^~~~~  hint: use one of counters, shared_memory, alpha, guard, energy, objective, stretch_limits
+    tessera.toml:4:14: objective cannot be "speed"
+    objective = "speed"
+                 ^~~~~  hint: use one of off, throughput, efficiency
     "#);
 }

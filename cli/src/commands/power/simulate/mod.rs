@@ -58,9 +58,19 @@ pub(crate) struct SimulateArgs {
     /// Draw the figure to this file, SVG
     #[arg(long, value_name = "FILE", requires = "figure")]
     svg: Option<PathBuf>,
+    /// Write what was measured to counters.csv and runs.csv in this directory, as `tessera power fit` takes them
+    #[arg(long, value_name = "DIR")]
+    calibration: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+/// Counters and runs of the simulated A100.
+#[cfg(test)]
+pub(crate) fn calibrated() -> (power::CounterTable, Vec<power::Run>) {
+    let world = World::new(1, 0.01).unwrap();
+    (world.counters, world.runs)
 }
 
 /// The largest error of a measurement that leaves every one above 0.
@@ -78,6 +88,11 @@ pub(super) fn run(args: &SimulateArgs) -> Result<Outcome, Failure> {
         );
     }
     let world = World::new(args.seed, args.noise)?;
+    if let Some(dir) = &args.calibration {
+        fs::create_dir_all(dir).map_err(|e| Failure::new(format!("cannot make {}: {e}", dir.display())))?;
+        write(&dir.join("counters.csv"), &world.counters_csv())?;
+        write(&dir.join("runs.csv"), &world.runs_csv())?;
+    }
     let rule = Rule { model: figures::fitted(&world, args.basis)?, guard: args.guard == Guard::On };
     let mut rows: Vec<Row> = Vec::new();
     for figure in wanted {

@@ -60,6 +60,21 @@ impl World {
         Ok(world)
     }
 
+    /// `counters.csv` of all applications.
+    pub(super) fn counters_csv(&self) -> String {
+        counters(&self.board)
+    }
+
+    /// `runs.csv` of all runs.
+    pub(super) fn runs_csv(&self) -> String {
+        let mut out = "state,cap_w,apps,rperf\n".to_owned();
+        for Run { state, cap, apps, rperf } in &self.runs {
+            let speeds: Vec<String> = rperf.iter().map(|speed| format!("{speed:.6}")).collect();
+            let _ = writeln!(out, "{state},{},{},{}", cap.watts(), apps.join("+"), speeds.join("+"));
+        }
+        out
+    }
+
     /// RPerf of applications in a state under a cap.
     pub(super) fn truth(&self, state: &str, watts: u32, apps: &[&str]) -> Result<Truth, Failure> {
         let state: State = state.parse().map_err(|e| Failure::of(&e))?;

@@ -1,0 +1,296 @@
+use std::collections::BTreeSet;
+
+use audit::{Grouped, audit_groups};
+use power::{Memory, State, fit_best};
+use proptest::prelude::*;
+use site_config::Objective;
+
+use super::*;
+use crate::commands::power::calibrated;
+
+const APPS: [&str; 8] = ["hgemm", "stream", "lud", "igemm4", "kmeans", "dgemm", "needle", "gaussian"];
+
+/// Counters of the simulated A100, and the model fitted to its runs: made once.
+fn world() -> &'static (Arc<power::CounterTable>, Arc<power::Model>) {
+    static WORLD: std::sync::OnceLock<(Arc<power::CounterTable>, Arc<power::Model>)> =
+        std::sync::OnceLock::new();
+    WORLD.get_or_init(|| {
+        let (counters, runs) = calibrated();
+        let model = fit_best(Model::find("a100-40gb").unwrap(), &counters, &runs).unwrap();
+        (Arc::new(counters), Arc::new(model))
+    })
+}
+
+fn fitted() -> &'static power::Model {
+    &world().1
+}
+
+fn site(shared_memory: node_state::SharedMemory) -> Power {
+    Power { shared_memory, counters: Some(Arc::clone(&world().0)), ..Power::default() }
+}
+
+fn policy(objective: Objective, alpha: f64, guard: bool) -> PowerPolicy {
+    PowerPolicy { objective, alpha, guard }
+}
+
+fn board(index: u16, free_at: Micros) -> Board {
+    Board {
+        node: "n1".to_owned(),
+        index: GpuIndex(index),
+        model: Model::find("a100-40gb").unwrap(),
+        power: Arc::clone(&world().1),
+        cap_w: Some(250),
+        partitions: vec!["gpu".to_owned()],
+        free_at: Some(free_at),
+        running: Vec::new(),
+    }
+}
+
+const UNLIMITED: TimeLimit = TimeLimit { own_s: None, most_s: None, takes_s: None };
+
+fn job(job: u32, user: &str, app: &str) -> Waiting {
+    Waiting {
+        job,
+        user: user.to_owned(),
+        app: app.to_owned(),
+        own: Vec::new(),
+        mem_mib: Some(9000),
+        partitions: vec!["gpu".to_owned()],
+        policy: policy(Objective::Efficiency, 0.2, false),
+        limit: UNLIMITED,
+    }
+}
+
+fn run(waiting: &[Waiting], boards: &[Board]) -> Vec<String> {
+    let shown = |p: &Paired| {
+        let Sharing { cap_w, with, alone, .. } = &p.sharing;
+        format!("{} {} {}@{} {cap_w:?} {with:?} {alone:?}", p.job, p.size, p.place.node, p.place.start)
+    };
+    decide(waiting, boards, &site(node_state::SharedMemory::SameUser)).iter().map(shown).collect()
+}
+
+/// The names of all that a paper's choice of one pair says.
+fn chosen(apps: [&str; 2], problem: power::Problem) -> power::Candidate {
+    let apps = apps.map(str::to_owned).to_vec();
+    let features = power::features(fitted(), &world().0, &apps).unwrap();
+    let question = power::Question { apps: &apps, features: &features, problem, alpha: 0.2, guard: false };
+    power::choose(fitted(), &question).unwrap().chosen.unwrap()
+}
+
+#[test]
+fn two_jobs_get_the_state_and_the_cap_that_the_model_chooses() {
+    let best = chosen(["igemm4", "stream"], power::Problem::Efficiency);
+    let plans = decide(
+        &[job(7, "alice", "igemm4"), job(8, "alice", "stream")],
+        &[board(3, 0)],
+        &site(node_state::SharedMemory::SameUser),
+    );
+    assert_eq!(plans.len(), 2, "{plans:?}");
+    for (plan, part) in plans.iter().zip(best.state.parts()) {
+        let size = match part.memory {
+            Memory::Shared => format!("{}c.7g.40gb", part.slices),
+            Memory::Private => format!("{}g.20gb", part.slices),
+        };
+        assert_eq!(
+            (plan.size.as_str(), plan.sharing.cap_w.map(u32::from)),
+            (size.as_str(), Some(best.cap.watts()))
+        );
+        assert_eq!(plan.place.start.gpu, GpuIndex(3));
+    }
+    assert_eq!((&plans[0].sharing.with[..], &plans[1].sharing.with[..]), (&[8][..], &[7][..]));
+    // Problem 1 has the node's cap.
+    let mut jobs = [job(7, "alice", "igemm4"), job(8, "alice", "stream")];
+    jobs.iter_mut().for_each(|j| j.policy.objective = Objective::Throughput);
+    let plans = decide(&jobs, &[board(3, 0)], &site(node_state::SharedMemory::SameUser));
+    assert!(plans.len() == 2 && plans.iter().all(|p| p.sharing.cap_w == Some(250)), "{plans:?}");
+}
+
+#[test]
+fn who_cannot_share_gets_a_full_size_instance_alone() {
+    let unknown = job(1, "alice", "nobody-knows");
+    let silent = Waiting { mem_mib: None, ..job(2, "alice", "stream") };
+    let plans = run(&[unknown, silent, job(3, "alice", "lud")], &[board(0, 0), board(1, 5), board(2, 9)]);
+    assert_eq!(
+        plans,
+        [
+            "1 7g.40gb n1@0@0 None [] Some(Unprofiled)",
+            "2 7g.40gb n1@1@0 None [] Some(NoMemory)",
+            "3 7g.40gb n1@2@0 None [] Some(NoPartner)",
+        ]
+    );
+}
+
+#[test]
+fn strangers_share_no_memory() {
+    let jobs = [job(1, "alice", "hgemm"), job(2, "bob", "needle")];
+    let of = |shared| {
+        let plans = decide(&jobs, &[board(0, 0)], &site(shared));
+        plans.iter().map(|p| p.size.clone()).collect::<Vec<_>>()
+    };
+    let same = of(node_state::SharedMemory::SameUser);
+    assert!(same.iter().all(|size| !size.contains('c')), "{same:?}");
+    assert_eq!(same.len(), 2, "parts with memory of their own");
+}
+
+#[test]
+fn memory_must_fit() {
+    let large = |id, app| Waiting { mem_mib: Some(30_000), ..job(id, "alice", app) };
+    assert_eq!(run(&[large(1, "igemm4"), large(2, "stream")], &[board(0, 0)]).len(), 1, "alone, one GPU");
+}
+
+#[test]
+fn a_limit_that_could_end_a_job_keeps_it_from_sharing() {
+    let limited = |id, app, most_s| Waiting {
+        limit: TimeLimit { own_s: Some(600), most_s, takes_s: None },
+        ..job(id, "alice", app)
+    };
+    let pair = |most_s| [limited(1, "igemm4", most_s), limited(2, "stream", most_s)];
+    assert_eq!(run(&pair(Some(600)), &[board(0, 0)]), ["1 7g.40gb n1@0@0 None [] Some(NoPartner)"]);
+    let plans = decide(&pair(None), &[board(0, 0)], &site(node_state::SharedMemory::SameUser));
+    for plan in &plans {
+        let needs = 600.0 * 100.0 / f64::from(plan.sharing.low.unwrap() + 1);
+        let has = plan.limit_s.unwrap();
+        assert!(has as f64 >= needs && has > 600, "{plan:?}");
+    }
+}
+
+fn running(job: u32, app: &str, part: &str, start: u8, cap_w: Option<u16>, low: Option<u8>) -> Running {
+    Running {
+        job,
+        user: "alice".to_owned(),
+        app: app.to_owned(),
+        own: Vec::new(),
+        mem_mib: 9000,
+        policy: policy(Objective::Efficiency, 0.2, false),
+        part: part.parse().unwrap(),
+        start: Slice(start),
+        cap_w,
+        low,
+        has_limit: true,
+    }
+}
+
+#[test]
+fn a_running_job_keeps_its_part_its_cap_and_its_promise() {
+    let with = |low, cap_w| {
+        let running = vec![running(1, "hgemm", "4c", 0, cap_w, low)];
+        run(&[job(2, "alice", "needle")], &[Board { running, free_at: Some(60), ..board(0, 0) }])
+    };
+    let caps: BTreeSet<String> = [150, 190, 250]
+        .map(|cap_w| {
+            let plans = with(Some(1), Some(cap_w));
+            assert!(plans[0].starts_with("2 3c.7g.40gb n1@0@0 ") && plans[0].contains(" [1] "), "{plans:?}");
+            let cap: u16 =
+                plans[0].split("Some(").nth(1).unwrap().split(')').next().unwrap().parse().unwrap();
+            assert!(cap >= cap_w, "{plans:?}");
+            plans[0].clone()
+        })
+        .into();
+    assert!(!caps.is_empty());
+    assert_eq!(with(Some(100), Some(190)), ["2 7g.40gb n1@0@0 None [] Some(NoPartner)"], "more was promised");
+    assert_eq!(with(None, Some(190)), ["2 7g.40gb n1@0@0 None [] Some(NoPartner)"], "nothing was agreed");
+    assert!(with(Some(1), None)[0].contains(" None [1] "), "no cap where a neighbour has none");
+}
+
+/// The weighted speedup of jobs on a free board, found without the crate's own choice.
+fn plainly(jobs: &[&Waiting], shared: node_state::SharedMemory) -> Option<f64> {
+    let model = fitted();
+    let apps: Vec<String> = jobs.iter().map(|j| j.app.clone()).collect();
+    let features = power::features(model, &world().0, &apps).ok()?;
+    let memory: Vec<u64> = jobs.iter().map(|j| j.mem_mib).collect::<Option<_>>()?;
+    let alpha = jobs.iter().map(|j| j.policy.alpha).fold(0.0, f64::max);
+    let mut best: Option<(f64, f64, f64)> = None;
+    for state in ["4c+3c", "3c+4c", "4g+3g", "3g+4g"].map(|s| s.parse::<State>().unwrap()) {
+        if state.parts().len() != jobs.len() {
+            continue;
+        }
+        let is_shared = state.parts()[0].memory == Memory::Shared;
+        let strangers = jobs[0].user != jobs[1].user;
+        let forbidden = match shared {
+            node_state::SharedMemory::Never => true,
+            node_state::SharedMemory::SameUser => strangers,
+            node_state::SharedMemory::Any => false,
+        };
+        let too_large =
+            if is_shared { memory.iter().sum::<u64>() > 40_192 } else { memory.iter().any(|m| *m > 20_096) };
+        if too_large || (is_shared && forbidden) {
+            continue;
+        }
+        for cap in model
+            .caps()
+            .iter()
+            .filter(|c| jobs[0].policy.objective == Objective::Efficiency || c.watts() == 250)
+        {
+            let speeds = model.predict(&state, *cap, &features)?;
+            let least = speeds.iter().copied().fold(f64::INFINITY, f64::min);
+            if least <= alpha {
+                continue;
+            }
+            let sum: f64 = speeds.iter().sum();
+            let goal = if jobs[0].policy.objective == Objective::Efficiency {
+                sum / f64::from(cap.watts())
+            } else {
+                sum
+            };
+            if best.is_none_or(|(known, fairness, _)| goal > known || (goal == known && least > fairness)) {
+                best = Some((goal, least, sum));
+            }
+        }
+    }
+    best.map(|(_, _, sum)| sum)
+}
+
+fn any_job() -> impl Strategy<Value = Waiting> {
+    let mem = prop_oneof![1 => Just(None), 8 => (1_u64..40_000).prop_map(Some)];
+    let app = prop_oneof![9 => prop::sample::select(&APPS[..]), 1 => Just("unknown")];
+    (
+        app,
+        prop::sample::select(vec!["alice", "bob"]),
+        mem,
+        prop::sample::select(vec![0.2, 0.42]),
+        any::<bool>(),
+    )
+        .prop_map(|(app, user, mem_mib, alpha, efficiency)| {
+            let objective = if efficiency { Objective::Efficiency } else { Objective::Throughput };
+            Waiting { mem_mib, policy: policy(objective, alpha, false), ..job(0, user, app) }
+        })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn nobody_would_go_better_together(
+        mut jobs in prop::collection::vec(any_job(), 1..40),
+        gpus in 1..6_u16,
+        shared in prop::sample::select(vec![
+            node_state::SharedMemory::Never, node_state::SharedMemory::SameUser, node_state::SharedMemory::Any,
+        ]),
+    ) {
+        for (id, job) in (0..).zip(&mut jobs) {
+            job.job = id;
+        }
+        let boards: Vec<Board> = (0..gpus).map(|g| board(g, 0)).collect();
+        let plans = decide(&jobs, &boards, &site(shared));
+        let groups: Vec<Grouped> = (0..gpus)
+            .filter_map(|g| {
+                let mut here = plans.iter().filter(|p| p.place.start.gpu == GpuIndex(g)).map(|p| p.job as usize);
+                Some(Grouped { first: Some(here.next()?), partners: here.collect() })
+            })
+            .collect();
+        prop_assert_eq!(groups.len(), usize::from(gpus).min(groups.len().max(1)));
+        let speedup = |_: usize, members: &[usize]| {
+            let members: Vec<&Waiting> = members.iter().map(|at| &jobs[*at]).collect();
+            if members.len() == 2 { plainly(&members, shared) } else { None }
+        };
+        let findings = audit_groups(jobs.len(), &groups, NEXT, |_| 1.0, speedup);
+        prop_assert!(findings.is_empty(), "{findings:?}");
+        // Nobody is planned twice, and a GPU is only left over if nobody waits.
+        let ids: BTreeSet<u32> = plans.iter().map(|p| p.job).collect();
+        prop_assert_eq!(ids.len(), plans.len());
+        prop_assert!(groups.len() == usize::from(gpus) || ids.len() == jobs.len());
+        for plan in &plans {
+            prop_assert_eq!(plan.sharing.alone.is_some(), plan.sharing.with.is_empty());
+        }
+    }
+}

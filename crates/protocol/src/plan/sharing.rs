@@ -1,0 +1,129 @@
+//! What a plan says of jobs that share a GPU under a power cap.
+
+use crate::strict::{WireError, bad, number};
+use crate::wire::MAX_CAP_W;
+
+/// Most jobs beside one on a GPU: no model has more than seven parts.
+const MOST_BESIDE: usize = 6;
+/// Largest number of a Slurm job.
+const MAX_JOB: u64 = u32::MAX as u64;
+/// Longest time limit that a plan keeps, minutes: a year.
+const MAX_LIMIT_MIN: u64 = 366 * 24 * 60;
+
+/// How a job shares its GPU, as the planner predicts it. The default is a plan that says nothing of that.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sharing {
+    /// The power cap of the GPU, W.
+    pub cap_w: Option<u16>,
+    /// The jobs beside it. With any, the plan holds on its own GPU only.
+    pub with: Vec<u32>,
+    /// Its predicted speed, percent of that alone without cap.
+    pub speed: Option<u8>,
+    /// What it keeps of that at least, percent, as far as the model can tell. Later partners must leave it that.
+    pub low: Option<u8>,
+    /// Its time limit before the planner raised it, minutes.
+    pub limit_min: Option<u32>,
+    /// Why nobody is beside it.
+    pub alone: Option<Alone>,
+}
+
+/// Why a job has no partner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Alone {
+    /// Nobody knows the counters of its application on this GPU model.
+    Unprofiled,
+    /// Its counters are beyond those that the model was fitted to.
+    Unlike,
+    /// It does not state its memory.
+    NoMemory,
+    /// It would end by its time limit.
+    Limit,
+    /// With none of the next jobs more is done than one after the other.
+    NoPartner,
+}
+
+impl Alone {
+    const ALL: [Self; 5] = [Self::Unprofiled, Self::Unlike, Self::NoMemory, Self::Limit, Self::NoPartner];
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Unprofiled => "unprofiled",
+            Self::Unlike => "unlike",
+            Self::NoMemory => "no-memory",
+            Self::Limit => "limit",
+            Self::NoPartner => "no-partner",
+        }
+    }
+
+    /// For the job's user.
+    #[must_use]
+    pub fn in_words(self, app: &str) -> String {
+        match self {
+            Self::Unprofiled => {
+                format!("{app} has no counters on this GPU model: profile it, see tessera power import")
+            }
+            Self::Unlike => format!("the counters of {app} are unlike those that the power model knows"),
+            Self::NoMemory => "it states no --gpu-mem".to_owned(),
+            Self::Limit => "its time limit leaves no room to run slower".to_owned(),
+            Self::NoPartner => "none of the next jobs goes well with it".to_owned(),
+        }
+    }
+}
+
+impl Sharing {
+    /// The keys of a plan that are read here, in their order.
+    pub(super) const KEYS: [&'static str; 6] = ["cap", "with", "speed", "low", "limit", "alone"];
+
+    /// The fields as a plan has them.
+    pub(super) fn fields(&self) -> Vec<(&'static str, String)> {
+        let with: Vec<String> = self.with.iter().map(u32::to_string).collect();
+        let values = [
+            self.cap_w.map(|w| w.to_string()),
+            (!with.is_empty()).then(|| with.join("+")),
+            self.speed.map(|n| n.to_string()),
+            self.low.map(|n| n.to_string()),
+            self.limit_min.map(|n| n.to_string()),
+            self.alone.map(|why| why.word().to_owned()),
+        ];
+        Self::KEYS.into_iter().zip(values).filter_map(|(key, value)| Some((key, value?))).collect()
+    }
+
+    /// Reads the value of one of [`Self::KEYS`].
+    pub(super) fn read(&mut self, key: &str, value: &str) -> Result<(), WireError> {
+        match key {
+            "cap" => self.cap_w = Some(number(value, 1, MAX_CAP_W.into())?),
+            "with" if value.split('+').count() > MOST_BESIDE => return bad("too many partners", value),
+            "with" => {
+                self.with = value.split('+').map(|id| number(id, 1, MAX_JOB)).collect::<Result<_, _>>()?;
+            }
+            "speed" => self.speed = Some(number(value, 0, u64::from(u8::MAX))?),
+            "low" => self.low = Some(number(value, 0, u64::from(u8::MAX))?),
+            "limit" => self.limit_min = Some(number(value, 1, MAX_LIMIT_MIN)?),
+            _ => match Alone::ALL.into_iter().find(|why| why.word() == value) {
+                Some(why) => self.alone = Some(why),
+                None => return bad("unknown reason", value),
+            },
+        }
+        Ok(())
+    }
+
+    /// The end of a sentence about the size of a job of application `app`; empty if there is nothing to say.
+    #[must_use]
+    pub fn in_words(&self, app: &str) -> String {
+        let mut out = String::new();
+        let with: Vec<String> = self.with.iter().map(|id| format!("job {id}")).collect();
+        if !with.is_empty() {
+            out.push_str(&format!(" to run beside {}", with.join(", ")));
+        }
+        if let Some(watts) = self.cap_w {
+            out.push_str(&format!(" at {watts} W"));
+        }
+        if let Some(speed) = self.speed {
+            out.push_str(&format!("; predicted speed {speed} % of that alone"));
+        }
+        if let Some(why) = self.alone {
+            out.push_str(&format!(" to run alone: {}", why.in_words(app)));
+        }
+        out
+    }
+}

@@ -1031,7 +1031,7 @@ _tessera() {
             return 0
             ;;
         tessera__subcmd__power__subcmd__fit)
-            opts="-h --gpu --basis --out --json --config --help"
+            opts="-h --gpu --basis --driver --out --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1042,6 +1042,10 @@ _tessera() {
                     return 0
                     ;;
                 --basis)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --driver)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1083,7 +1087,7 @@ _tessera() {
             return 0
             ;;
         tessera__subcmd__power__subcmd__simulate)
-            opts="-h --figure --seed --noise --basis --guard --csv --svg --json --config --help"
+            opts="-h --figure --seed --noise --basis --guard --csv --svg --calibration --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1114,6 +1118,10 @@ _tessera() {
                     return 0
                     ;;
                 --svg)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --calibration)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -284,6 +284,7 @@ complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_s
 complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from import" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from fit" -l gpu -d 'The GPU model, as `tessera profiles` lists it' -r
 complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from fit" -l basis -d 'The functions of the counters: tessera, arima2022 or dcgm' -r
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from fit" -l driver -d 'The driver that the runs were measured under: `tessera doctor` compares it with the nodes\'' -r
 complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from fit" -l out -d 'Write the model to this file' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from fit" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from fit" -l json -d 'Print the model, JSON'
@@ -317,6 +318,7 @@ complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_s
 off\t'It holds for the predictions themselves'"
 complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from simulate" -l csv -d 'Write the rows to this file, CSV' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from simulate" -l svg -d 'Draw the figure to this file, SVG' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from simulate" -l calibration -d 'Write what was measured to counters.csv and runs.csv in this directory, as `tessera power fit` takes them' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from simulate" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from simulate" -l json -d 'Print JSON'
 complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from simulate" -s h -l help -d 'Print help (see more with \'--help\')'

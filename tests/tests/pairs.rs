@@ -127,7 +127,7 @@ fn jobs_share_as_the_model_says(release: Release) {
             "{got:?}"
         );
         assert_eq!(started.low, plan.sharing.low);
-        assert!(started.why.contains(&format!("at {cap_w} W; predicted speed ")), "{}", started.why);
+        assert!(started.why.contains(&format!("at {cap_w} W, predicted speed ")), "{}", started.why);
     }
     let at: usize = gpu(&got[0]).parse().unwrap();
     wait_for("the cap to be set", PATIENCE, || {
@@ -138,7 +138,8 @@ fn jobs_share_as_the_model_says(release: Release) {
     })
     .unwrap();
     let alone = started(&cluster, unknown);
-    assert!(alone.got.contains("/7g.40gb@0") && !alone.got.contains("/cap="), "{alone:?}");
+    // 250 W is the site's cap of every job there.
+    assert!(alone.got.ends_with("/7g.40gb@0/cap=250"), "{alone:?}");
     assert!(alone.why.contains("mystery has no counters on this GPU model: profile it"), "{alone:?}");
 
     // The one that stays gets another partner, beside its own part.
@@ -166,9 +167,4 @@ fn jobs_share_as_the_model_says(release: Release) {
 #[test]
 fn jobs_share_as_the_model_says_on_slurm_22_05() {
     jobs_share_as_the_model_says(Release::V22_05);
-}
-
-#[test]
-fn jobs_share_as_the_model_says_on_slurm_24_11() {
-    jobs_share_as_the_model_says(Release::V24_11);
 }

@@ -148,9 +148,9 @@ fn a_limit_that_could_end_a_job_keeps_it_from_sharing() {
     assert_eq!(run(&pair(Some(600)), &[board(0, 0)]), ["1 7g.40gb n1@0@0 None [] Some(NoPartner)"]);
     let plans = decide(&pair(None), &[board(0, 0)], &site(node_state::SharedMemory::SameUser));
     for plan in &plans {
-        let needs = 600.0 * 100.0 / f64::from(plan.sharing.low.unwrap() + 1);
+        let needs = 60_000 / u64::from(plan.sharing.low.unwrap() + 1);
         let has = plan.limit_s.unwrap();
-        assert!(has as f64 >= needs && has > 600, "{plan:?}");
+        assert!(has >= needs && has > 600, "{plan:?}");
     }
 }
 
@@ -232,7 +232,9 @@ fn plainly(jobs: &[&Waiting], shared: node_state::SharedMemory) -> Option<f64> {
             } else {
                 sum
             };
-            if best.is_none_or(|(known, fairness, _)| goal > known || (goal == known && least > fairness)) {
+            if best.is_none_or(|(known, fairness, _)| {
+                goal.total_cmp(&known).then(least.total_cmp(&fairness)).is_gt()
+            }) {
                 best = Some((goal, least, sum));
             }
         }
@@ -274,7 +276,7 @@ proptest! {
         let plans = decide(&jobs, &boards, &site(shared));
         let groups: Vec<Grouped> = (0..gpus)
             .filter_map(|g| {
-                let mut here = plans.iter().filter(|p| p.place.start.gpu == GpuIndex(g)).map(|p| p.job as usize);
+                let mut here = plans.iter().filter(|p| p.place.start.gpu == GpuIndex(g)).map(|p| usize::try_from(p.job).unwrap());
                 Some(Grouped { first: Some(here.next()?), partners: here.collect() })
             })
             .collect();

@@ -26,7 +26,7 @@ impl<'c> Local<'c> {
     pub(crate) fn new(config: &'c SiteConfig, named: Option<&str>) -> Result<Self, Failure> {
         let name = named.map(str::to_owned).or_else(this_node).unwrap_or_default();
         let spec = config.node(&name).ok_or_else(|| site::unknown_node(&name, config))?;
-        let mut settings = Settings::new(&config.node.for_node(&name), &config.mps, &spec.to_node())
+        let mut settings = Settings::new(&config.node.for_node(&name), &config.mps, &spec.to_node().gpus)
             .with_tasks(config.tasks.as_ref(), &name)
             .with_budget(config.in_power_budget(&name))
             .with_energy(config.power.energy);

@@ -65,7 +65,7 @@ impl Step {
         if !site.power.energy {
             return Err(NoEnergy::Off);
         }
-        let settings = Settings::new(&site.node.for_node(&name.node), &site.mps, &spec.to_node());
+        let settings = Settings::new(&site.node.for_node(&name.node), &site.mps, &spec.to_node().gpus);
         let mut step = Self { name, settings, before: Used::default(), begun: Instant::now() };
         if !step.name.is_extern {
             step.before = step.used()?;

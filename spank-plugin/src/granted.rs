@@ -83,7 +83,7 @@ mod tests {
     fn grant_of(placement: Option<&str>, devices: Option<&str>) -> Result<Grant, String> {
         let (site, errors) = site_config::parse("t", SITE, &|_| Err(std::io::ErrorKind::NotFound.into()));
         let site = site.ok_or(format!("{errors:?}"))?;
-        let gpus = site.node("n1").unwrap().to_node();
+        let gpus = site.node("n1").unwrap().to_node().gpus;
         let settings = Settings::new(&site.node.for_node("n1"), &site.mps, &gpus);
         granted(&ThisNode { name: "n1".to_owned(), site, settings }, 12, placement, devices).map(|g| g.grant)
     }

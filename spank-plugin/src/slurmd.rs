@@ -242,7 +242,7 @@ pub(crate) fn epilog(
     }
     let job = spank.job_id()?;
     set_job(job);
-    let node = match ThisNode::load(args, Missing::LastGood, env) {
+    let node = match ThisNode::load(args, Missing::Journalled, env) {
         Ok(node) => node,
         Err(e) if e.unmanaged() => return Ok(()),
         Err(e) => {

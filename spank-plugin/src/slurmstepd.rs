@@ -131,9 +131,9 @@ fn look_up(
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Share {
     let read = ThisNode::load(args, Missing::Unmanaged, env);
-    // Somebody has taken the file away while jobs that were placed by it still run.
-    let gone = matches!(read, Err(NoNode::NoFile { .. }));
-    let node = match if gone { ThisNode::load(args, Missing::LastGood, env) } else { read } {
+    // Somebody has taken the file away, or this node out of it, while jobs that were placed by it still run.
+    let gone = read.as_ref().is_err_and(NoNode::unmanaged);
+    let node = match if gone { ThisNode::load(args, Missing::Journalled, env) } else { read } {
         Ok(node) => node,
         Err(e) if e.unmanaged() || matches!(e, NoNode::Nameless) => return Share::None,
         // Nothing is known of the GPUs: a job that asked nothing of us has those that Slurm gave it.

@@ -54,6 +54,9 @@ pub(crate) enum Missing {
     Unmanaged,
     /// The same as a bad one: there are, or may be, jobs here that were placed by it.
     LastGood,
+    /// The same, and a node that has been taken out of the file is one whose GPUs nobody describes: what jobs still have
+    /// here, the journal says.
+    Journalled,
 }
 
 impl ThisNode {
@@ -74,8 +77,12 @@ impl ThisNode {
             // It may describe other GPUs; and at slurmd's start there may have been nothing to go by.
             start_reconcile::now(args, &name);
         }
-        let Some(spec) = site.node(&name) else { return Err(NoNode::NotListed { path, node: name }) };
-        let mut settings = Settings::new(&site.node.for_node(&name), &site.mps, &spec.to_node())
+        let gpus = match site.node(&name) {
+            Some(spec) => spec.to_node().gpus,
+            None if missing == Missing::Journalled && had_jobs(&site, &name) => Vec::new(),
+            None => return Err(NoNode::NotListed { path, node: name }),
+        };
+        let mut settings = Settings::new(&site.node.for_node(&name), &site.mps, &gpus)
             .with_tasks(site.tasks.as_ref(), &name)
             .with_budget(site.in_power_budget(&name))
             .with_energy(site.power.energy);
@@ -114,6 +121,11 @@ impl ThisNode {
     }
 }
 
+/// Whether a node that the file does not list has had jobs of ours: it has a journal.
+fn had_jobs(site: &SiteConfig, name: &str) -> bool {
+    site.node.for_node(name).state_dir.is_dir()
+}
+
 /// The gres.conf beside the slurm.conf that the environment names.
 fn gres_conf(env: &dyn Fn(&str) -> Option<String>) -> PathBuf {
     slurm_conf::path(env).with_file_name("gres.conf")
@@ -133,7 +145,7 @@ fn site(path: &Path, missing: Missing, copy: Option<&LastGood>) -> Result<Read, 
         None => tessera_toml::load(path).map(|(config, _)| config.into()),
     };
     let read = match (read, copy) {
-        (Err(bad @ LoadError::Missing(_)), Some(copy)) if missing == Missing::LastGood => {
+        (Err(bad @ LoadError::Missing(_)), Some(copy)) if missing != Missing::Unmanaged => {
             copy.instead_of(path, bad)
         }
         (read, _) => read,
@@ -187,7 +199,7 @@ mod tests {
         let (site, _) = site_config::parse("t", SITE, &|_| Err(std::io::ErrorKind::NotFound.into()));
         let mut site = site.unwrap();
         site.node.proc_root = dir.path().to_owned();
-        let gpus = site.node("n1").unwrap().to_node();
+        let gpus = site.node("n1").unwrap().to_node().gpus;
         let settings = Settings::new(&site.node.for_node("n1"), &site.mps, &gpus);
         let node = ThisNode { name: "n1".to_owned(), site, settings };
         for minor in 0..4 {
@@ -239,5 +251,13 @@ mod tests {
         std::fs::remove_file(&file).unwrap();
         assert_eq!(load(Missing::LastGood).unwrap(), 4);
         assert!(load(Missing::Unmanaged).unwrap_err().unmanaged());
+        // Another node's, and this one has had no jobs; then it has.
+        let state = dir.path().join("state");
+        let others = SITE.replace("n1", "n9") + &format!("\n[node]\nstate_dir = {state:?}\n");
+        std::fs::write(&file, others).unwrap();
+        assert!(load(Missing::Journalled).unwrap_err().unmanaged());
+        std::fs::create_dir(&state).unwrap();
+        assert_eq!(load(Missing::Journalled).unwrap(), 0);
+        assert!(load(Missing::LastGood).unwrap_err().unmanaged());
     }
 }

@@ -217,6 +217,49 @@ fn a_node_that_knows_no_good_version_requeues_jobs_of_ours_and_runs_the_others()
     cluster.assert_clean().unwrap();
 }
 
+/// The text without the nodes of this name.
+fn without(good: &str, node: &str) -> String {
+    let mut sections = good.split_inclusive('\n').fold(vec![String::new()], |mut all, line| {
+        if line.starts_with('[') {
+            all.push(String::new());
+        }
+        all.last_mut().unwrap().push_str(line);
+        all
+    });
+    sections
+        .retain(|section| !(section.starts_with("[[nodes]]") && section.contains(&format!("\"{node}\""))));
+    sections.concat()
+}
+
+#[test]
+fn a_job_on_a_node_taken_out_of_the_file_keeps_what_it_has_and_gives_it_back() {
+    let cluster = builder().start().unwrap();
+    let script = format!("{LOOK}; until test -e gone; do sleep 0.2; done; srun nvidia-smi -L; {LOOK}");
+    let job = cluster.sbatch(User::Alice, &["--gpu-isolation=mig:1g.10gb", "-w", "n2"], &script).unwrap();
+    let hers = instances(&looked(&cluster, job));
+    assert_eq!(hers.len(), 1);
+    let path = cluster.layout().etc("tessera.toml");
+    let good = std::fs::read_to_string(&path).unwrap();
+    let shrunken = without(&good, "n2");
+    assert!(shrunken.len() < good.len(), "{good}");
+    std::fs::write(&path, shrunken).unwrap();
+    cluster.run(User::Root, "scontrol", &["reconfigure"]).unwrap().ok().unwrap();
+    std::fs::write(cluster.layout().jobs().join("gone"), "").unwrap();
+    cluster.wait_end(job).unwrap();
+    let said = cluster.output(job);
+    assert_eq!(instances(&said), [hers.clone(), hers.clone(), hers].concat(), "{said}");
+    let journal = cluster.layout().at("nodes/n2/state/jobs");
+    wait_for("the journal to forget the job", PATIENCE, || {
+        let left: Vec<_> = std::fs::read_dir(&journal).map_err(|e| e.to_string())?.flatten().collect();
+        if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
+    })
+    .unwrap();
+    no_node_is_drained(&cluster);
+    repair(&cluster, &good);
+    cluster.wait_idle().unwrap();
+    cluster.assert_clean().unwrap();
+}
+
 #[test]
 fn a_reconfiguration_with_a_bad_file_fails_on_24_11() {
     let mut cluster = builder().slurm(Release::V24_11).start().unwrap();

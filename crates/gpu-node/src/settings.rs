@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use geometry::{Model, ProfileId, Slice};
-use node_state::{Gpu, GpuState, MigPolicy, Node, Purpose};
+use node_state::{Gpu, GpuState, MigPolicy, Purpose};
 use site_config::{LeftoverProcesses, MemoryLimit, Mps, NodeSettings, Tasks};
 
 use crate::gpu_ids::NvmlIndex;
@@ -81,10 +81,10 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The settings of one node. `node` has its `%n` replaced already ([`NodeSettings::for_node`]); `gpus` is the
-    /// node as [`site_config::NodeSpec::to_node`] gives it.
+    /// The settings of one node. `node` has its `%n` replaced already ([`NodeSettings::for_node`]); `gpus` are the
+    /// node's as [`site_config::NodeSpec::to_node`] gives them; none where nobody describes them.
     #[must_use]
-    pub fn new(node: &NodeSettings, mps: &Mps, gpus: &Node) -> Self {
+    pub fn new(node: &NodeSettings, mps: &Mps, gpus: &[Gpu]) -> Self {
         Self {
             dev_root: node.dev_root.clone(),
             proc_root: node.proc_root.clone(),
@@ -101,7 +101,7 @@ impl Settings {
             leftover_processes: node.leftover_processes,
             share_between_users: mps.share_between_users,
             memory_limit: mps.memory_limit,
-            gpus: gpus.gpus.iter().map(GpuSettings::of).collect(),
+            gpus: gpus.iter().map(GpuSettings::of).collect(),
             in_power_budget: false,
             energy: false,
             numbering: Numbering::default(),

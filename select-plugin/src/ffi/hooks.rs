@@ -17,7 +17,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use geometry::JobId;
-use plugin_rt::slurmctld::{struct_at, text};
+use plugin_rt::slurmctld::{struct_at, text, version};
 use plugin_rt::{log, set_job};
 use protocol::wire::{PLACEMENT_ENV, WHY_ENV};
 
@@ -102,10 +102,12 @@ fn layout_fits(state: &mut State, host: &Host, job: &sys::job_record_t) -> bool 
     state.layout_checked = true;
     let fits = nodes && read::job_layout_fits(job);
     if !fits {
-        log::error(
-            "select plugin: slurmctld's structs are not those this plugin was built with; GPU placement is off until \
-             it is rebuilt from the source of this very Slurm",
-        );
+        // Slurm has compared the versions before it loaded us.
+        let version = version(sys::SLURM_VERSION_NUMBER);
+        log::error(format_args!(
+            "select plugin: built for Slurm {version}, but this Slurm, which calls itself {version} too, has other structs; \
+             GPU placement is off until it is rebuilt from the source of this very Slurm"
+        ));
     }
     fits
 }

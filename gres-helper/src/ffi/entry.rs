@@ -108,7 +108,7 @@ pub(super) fn modify(
     uid: u32,
     message: *mut *mut c_char,
 ) -> c_int {
-    guard_ok("job_modify", ERROR, || {
+    let answer = guard_ok("job_modify", ERROR, || {
         // SAFETY: src/slurmctld/job_submit.h: a live description that the plugin may change.
         let (Some(host), Some(change)) = (Host::get(), (unsafe { change.as_mut() })) else { return SUCCESS };
         let record = job;
@@ -129,7 +129,13 @@ pub(super) fn modify(
             tell(host, message, &why);
         }
         INVALID_GRES
-    })
+    });
+    // Without accounting, 24.11 takes whatever errno is next for its answer to a change of partition: `_update_job`.
+    // SAFETY: errno(3): the place of this thread's own.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: as above.
+    unsafe { *errno = 0 };
+    answer
 }
 
 /// Where Slurm has no place for a message, the job's AdminComment tells its user why a change was refused.

@@ -81,11 +81,27 @@ fn settle(cluster: &Cluster) -> Result<(), lab::HarnessError> {
     cluster.wait_idle()
 }
 
+/// What a job sees. nvidia-smi asks for MIG devices one index at a time: where another job of the same user ends
+/// meanwhile, the indexes move up and one device is missed. So it is asked until two answers agree.
+macro_rules! look {
+    ($then:literal) => {
+        concat!(
+            "echo CUDA_VISIBLE_DEVICES=$CUDA_VISIBLE_DEVICES\n",
+            "now=$(nvidia-smi -L); was=\n",
+            "until [ \"$now\" = \"$was\" ]; do was=$now; now=$(nvidia-smi -L); done\n",
+            "echo \"$now\"\n",
+            "env | grep ^CUDA_MPS | sort\n",
+            "echo looked",
+            $then
+        )
+    };
+}
+
 /// A script that prints what it sees and then runs until it is cancelled.
-pub(crate) const LOOK_AND_STAY: &str = "echo CUDA_VISIBLE_DEVICES=$CUDA_VISIBLE_DEVICES\nnvidia-smi -L\nenv | grep ^CUDA_MPS | sort\necho looked\nexec sleep 600";
+pub(crate) const LOOK_AND_STAY: &str = look!("\nexec sleep 600");
 
 /// The same script, but it ends.
-pub(crate) const LOOK: &str = "echo CUDA_VISIBLE_DEVICES=$CUDA_VISIBLE_DEVICES\nnvidia-smi -L\nenv | grep ^CUDA_MPS | sort\necho looked";
+pub(crate) const LOOK: &str = look!("");
 
 /// MIG devices in the output of `nvidia-smi -L`: profile and UUID.
 pub(crate) fn instances(text: &str) -> Vec<(String, String)> {

@@ -5,8 +5,10 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use lab::User;
+use slurm_releases::Release;
 
 use super::check::Finding;
+use super::lost_launch::is_lost;
 use super::run::Run;
 use super::seen::Seen;
 use super::strike::{reconcile, resume};
@@ -82,6 +84,8 @@ impl Run<'_> {
             let excused = self.past.iter().map(|(fault, _)| fault).chain(&self.fault).any(leaves_phantoms);
             if excused {
                 self.outcome.stock("job running without a process")?;
+            } else if self.is_launch_lost(seen, id) {
+                self.outcome.stock("a launch that was lost beside a reconfiguration")?;
             } else {
                 let what = "RUNNING, and no fault explains that it has no process";
                 self.violation(Finding::new("job without a process", format!("job {id}"), what))?;
@@ -91,6 +95,17 @@ impl Run<'_> {
             self.phantoms.insert(id, Instant::now());
         }
         Ok(())
+    }
+
+    /// Whether Slurm has lost the launch of this job, as seen of stock 22.05.
+    fn is_launch_lost(&self, seen: &Seen, id: u32) -> bool {
+        let read = |daemon: &str| {
+            let bytes = fs::read(self.cluster.layout().log(daemon)).unwrap_or_default();
+            String::from_utf8_lossy(&bytes).into_owned()
+        };
+        let Some(job) = seen.jobs.iter().find(|job| job.id == id) else { return false };
+        let slurmd: Vec<String> = job.nodes.iter().map(|node| read(&format!("slurmd-{node}"))).collect();
+        self.slurm() == Release::V22_05 && is_lost(id, &read("slurmctld"), &slurmd)
     }
 
     /// What a daemon has logged since the last call.

@@ -9,6 +9,7 @@ mod controllers;
 mod forge;
 mod jobs;
 mod kill;
+mod lost_launch;
 mod outcome;
 mod past;
 mod plan;

@@ -6,6 +6,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use lab::Cluster;
+use slurm_releases::Release;
 
 use super::Chaos;
 use super::check::{Devices, Finding, Patience, crowded, disagreements, two_owners};
@@ -101,6 +102,11 @@ pub(super) fn run(chaos: &Chaos) -> Result<bool, TaskError> {
 }
 
 impl Run<'_> {
+    /// Which Slurm is hurt.
+    pub(super) fn slurm(&self) -> Release {
+        self.chaos.slurm
+    }
+
     fn play(&mut self) -> Result<(), TaskError> {
         // A job may report what it has before the first look after a fault.
         self.devices.learn(&look(&self.cluster)?);
@@ -143,6 +149,9 @@ impl Run<'_> {
         self.daemon_is_ours = matches!(fault, Fault::Kill(_) | Fault::Restart(_) | Fault::Takeover { .. });
         if let Fault::CancelYoung(ms) = fault {
             self.cancel_young = Some(ms);
+        }
+        if let Fault::KillBroker(node, _) = fault {
+            self.meet_seats(node.name(), number)?;
         }
         self.second_log = [self.second_log[1], self.read_second_log().len()];
         let struck = strike(&mut self.cluster, &fault);

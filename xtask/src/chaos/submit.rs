@@ -2,17 +2,23 @@
 
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lab::{Cluster, User};
 
 use super::check::Finding;
-use super::plan::{Manner, Order};
+use super::plan::{KINDS, Manner, Order, Promise};
 use super::run::Run;
-use super::seen::name_of;
+use super::seen::{name_of, scan};
 use super::strike::user_of;
 use super::wounds::may_refuse;
 use crate::command::{TaskError, at};
+
+/// Jobs that a run adds to the plan count from here.
+const ADDED: u32 = 1_000_000;
+
+/// How long an added job is waited for; other jobs may have the devices until then.
+const MEET: Duration = Duration::from_secs(25);
 
 /// A submission under way.
 #[derive(Debug)]
@@ -25,13 +31,13 @@ pub(super) struct Submission {
 }
 
 /// The command that submits an order.
-fn sbatch(cluster: &Cluster, order: &Order) -> Result<Command, TaskError> {
+fn sbatch(cluster: &Cluster, order: &Order, options: &[&str]) -> Result<Command, TaskError> {
     let jobs = cluster.layout().jobs();
     let mut command = cluster.command(user_of(order.user), "sbatch")?;
     command.args(["--parsable", &format!("--job-name={}", name_of(order.number))]);
     command.arg(format!("--chdir={}", jobs.display()));
     command.arg(format!("--output={}", jobs.join("%x.%j.out").display()));
-    command.args(order.kind().options);
+    command.args(order.kind().options).args(options);
     command.arg(jobs.join("chaos.sh")).arg(order.seconds.to_string());
     command.arg(if order.manner == Manner::Stubborn { "stubborn" } else { "meek" });
     command.args(order.kind().step.is_some().then_some("step"));
@@ -39,8 +45,34 @@ fn sbatch(cluster: &Cluster, order: &Order) -> Result<Command, TaskError> {
 }
 
 impl Run<'_> {
+    /// Waits until a job of GPU tasks runs on the node, and submits one if none does: only then is there a broker to be met.
+    pub(super) fn meet_seats(&mut self, node: &str, fault: u32) -> Result<(), TaskError> {
+        let runs = |run: &Self| {
+            let seen = scan(&run.cluster);
+            let has_broker = seen.brokers.iter().any(|broker| broker.node.as_deref() == Some(node));
+            has_broker && seen.tasks.iter().any(|task| task.node == node && task.has_seats)
+        };
+        let is_plain = |promise| matches!(promise, Promise::Seats { preloaded: true });
+        let kind = KINDS.iter().position(|kind| is_plain(kind.promise) && kind.step.is_none());
+        if runs(self) {
+            return Ok(());
+        }
+        let Some(kind) = kind else { return Ok(()) };
+        let order = Order { number: ADDED + fault, user: fault % 2, kind, seconds: 20, manner: Manner::Meek };
+        self.submit_with(order, &["-w", node])?;
+        let begin = Instant::now();
+        while begin.elapsed() < MEET && !runs(self) {
+            self.watch(Duration::from_millis(300))?;
+        }
+        Ok(())
+    }
+
     pub(super) fn submit(&mut self, order: Order) -> Result<(), TaskError> {
-        let mut command = sbatch(&self.cluster, &order)?;
+        self.submit_with(order, &[])
+    }
+
+    fn submit_with(&mut self, order: Order, options: &[&str]) -> Result<(), TaskError> {
+        let mut command = sbatch(&self.cluster, &order, options)?;
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let sbatch = at("sbatch".as_ref(), command.spawn())?;
         self.outcome.jobs += 1;

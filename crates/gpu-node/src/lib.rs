@@ -70,7 +70,7 @@ pub use mps::{MpsError, lacks_daemon};
 pub use numbering::{GrantedGpu, Numbering, NumberingError, NvmlGrant};
 pub use own_dirs::StateError;
 pub use preloaded::LibraryError;
-pub use process::start_time_of;
+pub use process::{start_and_parent_of, start_time_of};
 pub use settings::{GpuSettings, Settings};
 pub use task_variables::{preload, stale_variables};
 pub use tasks::{BrokerError, lacks_broker};

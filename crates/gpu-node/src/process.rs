@@ -69,11 +69,17 @@ pub(crate) fn name(pid: u32) -> Option<String> {
 /// When a process started, clock ticks since boot; `None` for one that has ended.
 #[must_use]
 pub fn start_time_of(pid: u32) -> Option<u64> {
+    start_and_parent_of(pid).map(|(start, _)| start)
+}
+
+/// When a process started, clock ticks since boot, and its parent's id; `None` for one that has ended.
+#[must_use]
+pub fn start_and_parent_of(pid: u32) -> Option<(u64, u32)> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may hold anything; state is the first field after it, start time the 20th.
+    // The name in parentheses may hold anything; after it come the state, the parent and, 20th, the start time.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    let state = fields.next()?;
-    if matches!(state, "Z" | "X") { None } else { fields.nth(18)?.parse().ok() }
+    let (state, parent) = (fields.next()?, fields.next()?.parse().ok()?);
+    if matches!(state, "Z" | "X") { None } else { Some((fields.nth(17)?.parse().ok()?, parent)) }
 }
 
 #[cfg(test)]

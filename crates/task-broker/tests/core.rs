@@ -182,12 +182,12 @@ fn memory_of_the_dead_is_quarantined_until_nvml_shows_them_gone() {
     assert_eq!((status.devices[0].quarantined_mib, status.devices[0].leased_mib), (500, 0));
     assert_eq!(status.jobs[0].tasks[0].state, TaskState::Quarantined);
     let id = core.uuids().next().unwrap().0;
-    let still = Seen { process: process(10), used: Some(600 * MIB) };
+    let still = Seen { process: process(10), used: Some(600 * MIB), is_server: false };
     assert!(
         granted_on(&core.sampled(id, &Sample { used: 607 * MIB, processes: vec![still] }, 2.0)).is_empty()
     );
     // Gone from the list, but the driver has not freed its memory yet; a process with the same pid is another.
-    let reused = Seen { process: Process { pid: 10, start: 6 }, used: Some(0) };
+    let reused = Seen { process: Process { pid: 10, start: 6 }, used: Some(0), is_server: false };
     assert!(
         granted_on(&core.sampled(id, &Sample { used: 607 * MIB, processes: vec![reused] }, 3.0)).is_empty()
     );
@@ -195,12 +195,42 @@ fn memory_of_the_dead_is_quarantined_until_nvml_shows_them_gone() {
     assert_eq!(granted_on(&core.sampled(id, &NOBODY, 4.0)).len(), 1);
 }
 
+/// A server's end is a fault only under a process that was seen beside it: a server makes room for another user's once its last
+/// client is gone, and the next may have its grant already.
+#[test]
+fn a_server_that_ends_under_a_process_closes_its_devices_until_that_is_gone() {
+    let with_daemon = |at| Device { mps_pipe: Some("/pipe".into()), ..device(at, 0) };
+    let server = Seen { process: process(90), used: Some(30 * MIB), is_server: true };
+    let client = Seen { process: process(10), used: Some(400 * MIB), is_server: false };
+    let sample = |processes: &[Seen]| Sample { used: 437 * MIB, processes: processes.to_vec() };
+    for is_seen in [true, false] {
+        let mut core = core("tessera", &[with_daemon(0), with_daemon(1)], 1000);
+        let granted = granted_on(&core.begin(1, process(10), &begin(1, 300), 0.0));
+        let id = core.uuids().find(|(_, uuid)| *uuid == granted[0].1).unwrap().0;
+        let shown = if is_seen { vec![server, client] } else { vec![server] };
+        core.sampled(id, &sample(&shown), 1.0);
+        core.sampled(id, &sample(&[client]), 2.0);
+        let held = core.status(2.0).devices.iter().filter(|d| d.held.is_some()).count();
+        assert_eq!(held, if is_seen { 2 } else { 0 }, "all that the daemon serves, or nothing");
+        if !is_seen {
+            continue;
+        }
+        assert_eq!(refusals(&core.begin(1, process(10), &begin(2, 10), 3.0)), [(2, Code::DeviceLost)]);
+        assert_eq!(granted_on(&core.begin(1, process(11), &begin(1, 10), 3.0)), []);
+        core.mps_runs("/pipe", false, 4.0);
+        assert!(core.status(4.0).devices.iter().all(|d| d.held.is_some()), "its client is still there");
+        core.process_ended(process(10), 5.0);
+        core.sampled(id, &NOBODY, 6.0);
+        assert_eq!(granted_on(&core.mps_runs("/pipe", false, 7.0)).len(), 1);
+    }
+}
+
 #[test]
 fn who_uses_more_than_it_was_promised_is_charged() {
     let mut core = core("tessera", &[device(0, 0)], 1000);
     core.begin(1, process(10), &begin(1, 300), 0.0);
     let id = core.uuids().next().unwrap().0;
-    let seen = |pid, mib: u64| Seen { process: process(pid), used: Some(mib * MIB) };
+    let seen = |pid, mib: u64| Seen { process: process(pid), used: Some(mib * MIB), is_server: false };
     let sample = Sample { used: (7 + 450 + 200) * MIB, processes: vec![seen(10, 450), seen(99, 200)] };
     let overuse = |effects: &[Effect]| -> Vec<(u32, u64, bool)> {
         let of = |e: &Effect| {
@@ -227,7 +257,7 @@ fn a_larger_context_is_measured() {
     let mut core = core("tessera", &[device(0, 0)], 1000);
     core.begin(1, process(10), &begin(1, 0), 0.0);
     let id = core.uuids().next().unwrap().0;
-    let seen = Seen { process: process(10), used: Some(150 * MIB) };
+    let seen = Seen { process: process(10), used: Some(150 * MIB), is_server: false };
     core.sampled(id, &Sample { used: 157 * MIB, processes: vec![seen] }, 1.0);
     core.begin(1, process(11), &begin(1, 0), 2.0);
     // The first one's 100 and what is charged for it, and the second one's.

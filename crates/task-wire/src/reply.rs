@@ -87,7 +87,7 @@ pub enum Code {
     Unreadable = 7,
     /// The job ended.
     JobEnded = 8,
-    /// What the process had on its device is lost, because the device's MPS daemon ended.
+    /// What the process had on its device is lost, because the device's MPS daemon or server ended.
     DeviceLost = 9,
 }
 

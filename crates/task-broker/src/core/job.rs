@@ -132,6 +132,8 @@ impl Core {
             held: None,
             lost: None,
             is_without_mps: false,
+            servers: std::collections::BTreeSet::new(),
+            clients: std::collections::BTreeSet::new(),
             withheld: 0,
             over: std::collections::BTreeSet::new(),
         };

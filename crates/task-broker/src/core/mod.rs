@@ -91,8 +91,11 @@ struct Dev {
     held: Option<String>,
     /// Why NVML does not answer for it.
     lost: Option<String>,
-    /// Whether its MPS daemon ended while processes were there.
+    /// Whether its MPS daemon or server ended while processes were there.
     is_without_mps: bool,
+    /// Whom NVML showed at the last look: MPS servers, and all others.
+    servers: BTreeSet<Process>,
+    clients: BTreeSet<Process>,
     /// Bytes that no promise explains.
     withheld: u64,
     /// Who used more than promised at the last look.

@@ -6,7 +6,7 @@ use case::{DeviceId, Event, JobId};
 use task_wire::{Code, Refused, Reply, Text};
 
 use super::begin::Placed;
-use super::{Core, Effect};
+use super::{Core, Effect, Process, Sample, Worker};
 
 impl Core {
     /// Where the pool's MPS daemons listen.
@@ -37,6 +37,27 @@ impl Core {
     pub fn mps_ended(&mut self, pipe: &str, t: f64) -> Vec<Effect> {
         self.set_without_mps(pipe, true, t);
         self.take()
+    }
+
+    /// An MPS server ended under a process that NVML showed beside it: a fatal fault of one client ends the server of all, while
+    /// the daemon goes on. To the processes that were there it is the same as the daemon's end. A server that ends by itself does
+    /// so only after its last client.
+    pub(super) fn look_for_servers(&mut self, device: DeviceId, sample: &Sample, t: f64) {
+        let of = |is_server: bool| -> BTreeSet<Process> {
+            let shown = sample.processes.iter().filter(|seen| seen.is_server == is_server);
+            shown.map(|seen| seen.process).collect()
+        };
+        let Some(dev) = self.devices.get_mut(&device) else { return };
+        let servers = std::mem::replace(&mut dev.servers, of(true));
+        let clients = std::mem::replace(&mut dev.clients, of(false));
+        let is_ended = servers.iter().any(|server| !dev.servers.contains(server));
+        let pipe = dev.mps_pipe.clone().filter(|_| is_ended);
+        let had_one = |worker: &Worker| {
+            worker.is_alive && worker.present.contains(&device) && clients.contains(&worker.image.process)
+        };
+        if let Some(pipe) = pipe.filter(|_| self.workers.values().any(had_one)) {
+            self.set_without_mps(&pipe, true, t);
+        }
     }
 
     fn devices_of(&self, pipe: &str) -> Vec<DeviceId> {
@@ -87,5 +108,5 @@ impl Core {
     }
 }
 
-const LOST: &str = "the MPS daemon of the process's device ended, and with it all that the process had there: start the program \
-                    again";
+const LOST: &str = "the MPS daemon or server of the process's device ended, and with it all that the process had there: start \
+                    the program again";

@@ -22,6 +22,8 @@ pub struct Seen {
     pub process: Process,
     /// Bytes; `None` where the driver does not say.
     pub used: Option<u64>,
+    /// Whether it is a server that the device's MPS daemon started.
+    pub is_server: bool,
 }
 
 /// No context is larger: what a process uses above it without a task is memory that it did not ask for.
@@ -34,6 +36,7 @@ impl Core {
             dev.lost = None;
             self.apply_closed(device);
         }
+        self.look_for_servers(device, sample, t);
         self.bury(device, sample, t);
         let before = self.sched.pool().get(device).map(case::Held::context);
         self.charge(device, sample);
@@ -115,13 +118,14 @@ impl Core {
         }
     }
 
-    /// Processes on a device to which nothing was granted there.
+    /// Processes on a device to which nothing was granted there. An MPS server is none: its memory is its clients', and is
+    /// withheld like a stranger's.
     fn strangers(&mut self, device: DeviceId, sample: &Sample) -> Vec<(Process, u64)> {
         let is_known = |process| {
             self.images_of(process)
                 .any(|id| self.workers.get(&id).is_some_and(|w| w.present.contains(&device)))
         };
-        let unknown = sample.processes.iter().filter(|seen| !is_known(seen.process));
+        let unknown = sample.processes.iter().filter(|seen| !seen.is_server && !is_known(seen.process));
         let strangers: Vec<(Process, u64)> =
             unknown.map(|seen| (seen.process, seen.used.unwrap_or(0))).collect();
         if let Some(dev) = self.devices.get_mut(&device) {

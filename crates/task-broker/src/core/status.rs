@@ -51,8 +51,9 @@ impl Core {
             warps: u64::try_from(held.warps().0).unwrap_or(u64::MAX),
             workers: u32::try_from(held.guests()).unwrap_or(u32::MAX),
             held: dev.held.clone().or_else(|| dev.lost.clone()).or_else(|| {
-                dev.is_without_mps
-                    .then(|| "its MPS daemon ended: it waits until its processes are gone".to_owned())
+                dev.is_without_mps.then(|| {
+                    "its MPS daemon or server ended: it waits until its processes are gone".to_owned()
+                })
             }),
         }
     }

@@ -26,7 +26,12 @@ pub(super) enum Found {
 /// The daemons seen so far, by pipe directory.
 #[derive(Default)]
 pub(super) struct Daemons {
-    seen: BTreeMap<String, OwnedFd>,
+    seen: BTreeMap<String, Daemon>,
+}
+
+struct Daemon {
+    pid: u32,
+    handle: OwnedFd,
 }
 
 impl Daemons {
@@ -34,19 +39,24 @@ impl Daemons {
     pub(super) fn look(&mut self, pipe: &str) -> Found {
         let known = self.seen.remove(pipe);
         let had_one = known.is_some();
-        if let Some(handle) = known.filter(lives) {
-            self.seen.insert(pipe.to_owned(), handle);
+        if let Some(daemon) = known.filter(|daemon| lives(&daemon.handle)) {
+            self.seen.insert(pipe.to_owned(), daemon);
             return Found::Same;
         }
         match listener(Path::new(pipe)) {
             // Too many call at the same time for it to be asked who it is.
             Err(Errno::AGAIN) => Found::Same,
             Err(_) => Found::Nobody,
-            Ok(handle) => {
-                self.seen.insert(pipe.to_owned(), handle);
+            Ok(daemon) => {
+                self.seen.insert(pipe.to_owned(), daemon);
                 if had_one { Found::Another } else { Found::Same }
             }
         }
+    }
+
+    /// The process ids of the daemons that ran at the last look.
+    pub(super) fn pids(&self) -> Vec<u32> {
+        self.seen.values().map(|daemon| daemon.pid).collect()
     }
 
     /// Forgets all but these.
@@ -61,11 +71,13 @@ fn lives(handle: &OwnedFd) -> bool {
     poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) == Ok(0)
 }
 
-fn listener(pipe: &Path) -> Result<OwnedFd, Errno> {
+fn listener(pipe: &Path) -> Result<Daemon, Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
     rustix::net::connect(&socket, &SocketAddrUnix::new(pipe.join("control"))?)?;
-    rustix::process::pidfd_open(sockopt::socket_peercred(&socket)?.pid, PidfdFlags::empty())
+    let pid = sockopt::socket_peercred(&socket)?.pid;
+    let handle = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
+    Ok(Daemon { pid: pid.as_raw_nonzero().get().unsigned_abs(), handle })
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use error_chain::Chain;
 use gpu_node::nvml::{Nvml, Usage};
-use gpu_node::start_time_of;
+use gpu_node::start_and_parent_of;
 
 use crate::core::{Opened, Process, Sample, Seen};
 
@@ -33,10 +33,14 @@ impl Looker {
         Ok(Opened { uuid: uuid.to_owned(), free: usage.total.saturating_sub(usage.used), used: usage.used })
     }
 
-    /// A device now. A process that ended between NVML's answer and ours is left out.
-    pub(super) fn look(&mut self, uuid: &str) -> Result<Sample, String> {
+    /// A device now. A process that ended between NVML's answer and ours is left out. A child of one of `daemons` is an MPS
+    /// server: no user can make another process that.
+    pub(super) fn look(&mut self, uuid: &str, daemons: &[u32]) -> Result<Sample, String> {
         let usage = self.usage(uuid)?;
-        let seen = |(pid, used)| Some(Seen { process: Process { pid, start: start_time_of(pid)? }, used });
+        let seen = |(pid, used)| {
+            let (start, parent) = start_and_parent_of(pid)?;
+            Some(Seen { process: Process { pid, start }, used, is_server: daemons.contains(&parent) })
+        };
         Ok(Sample { used: usage.used, processes: usage.processes.into_iter().filter_map(seen).collect() })
     }
 

@@ -181,3 +181,38 @@ fn a_lost_gpu_grants_nothing_and_the_others_go_on() {
     others.granted();
     wait("it to be back", || (lost() == 0).then_some(()));
 }
+
+/// A fatal fault ends the MPS server of all its clients, and the daemon goes on: to them it is the daemon's end.
+#[test]
+fn a_device_whose_mps_server_ended_under_its_clients_grants_nothing_until_they_are_gone() {
+    let mut node = Node::started();
+    node.add(12, 0);
+    let mut holder = Waiter::holding(&node, GIB);
+    let device = |node: &Node| node.status().devices[0].clone();
+    let overhead = |node: &Node, wish: &dyn Fn(u64) -> bool| {
+        wait("a look", || wish(device(node).overhead_mib).then_some(()))
+    };
+    node.uses(holder.0.id(), 1024);
+    let server = node.start_server();
+    node.uses(server, 64);
+    overhead(&node, &|mib| mib == 512 + 64);
+    kill_and_wait(server);
+    assert!(wait("the device to be held", || device(&node).held).contains("server ended"));
+    let client = node.client(12);
+    assert!(client.begin(1, GIB));
+    wait("somebody to wait", || states(&node.status()).contains(&(TaskState::Waiting, 1024)).then_some(()));
+    holder.kill();
+    client.granted(1);
+    // One that ends without a client that NVML ever showed: the daemon makes room for another user's.
+    let server = node.start_server();
+    node.uses(server, 64);
+    overhead(&node, &|mib| mib == 512 + 64);
+    kill_and_wait(server);
+    overhead(&node, &|mib| mib == 512);
+    assert_eq!(device(&node).held, None);
+    assert!(client.begin(2, GIB));
+    client.granted(2);
+    // A server is no stranger: no job's log names it.
+    assert!(!node.at("12.notes").exists());
+    node.assert_sound();
+}

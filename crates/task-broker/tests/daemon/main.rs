@@ -276,7 +276,7 @@ fn a_device_without_its_mps_daemon_grants_nothing_until_its_clients_are_gone() {
     let mut holder = Waiter::holding(&node, GIB);
     node.kill_mps();
     let held = |node: &Node| node.status().devices.first().and_then(|d| d.held.clone());
-    assert!(wait("the device to be held", || held(&node)).contains("MPS daemon ended"));
+    assert!(wait("the device to be held", || held(&node)).contains("MPS daemon or server ended"));
     let client = node.client(12);
     assert!(client.begin(1, GIB));
     std::thread::sleep(Duration::from_millis(50));

@@ -1,5 +1,6 @@
 //! A node with simulated GPUs, its broker, and processes that speak to it.
 
+use std::io::{BufRead, BufReader, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -12,9 +13,10 @@ use task_wire::{Begin, REPLY_LEN, Reply, Request, Text};
 
 pub(crate) const GIB: u64 = 1 << 30;
 
-/// Listens where an MPS daemon would, until its input ends.
-pub(crate) const MPS: &str = "import socket,sys\ns=socket.socket(socket.AF_UNIX,socket.SOCK_SEQPACKET)\n\
-                   s.bind(sys.argv[1]); s.listen(); sys.stdin.read()";
+/// Listens where an MPS daemon would, and starts a server for each line of its input.
+const MPS: &str = "import socket,subprocess,sys\ns=socket.socket(socket.AF_UNIX,socket.SOCK_SEQPACKET)\n\
+                   s.bind(sys.argv[1]); s.listen()\nfor line in sys.stdin:\n \
+                   print(subprocess.Popen(['sleep','600'],stdin=subprocess.DEVNULL,stdout=2).pid,flush=True)";
 
 /// A node with simulated GPUs, and its broker.
 pub(crate) struct Node {
@@ -72,10 +74,20 @@ impl Node {
         let _ = std::fs::remove_dir_all(self.pipe());
         std::fs::create_dir(self.pipe()).unwrap();
         let mut python = Command::new("python3");
-        python.args(["-c", MPS]).arg(self.pipe().join("control")).stdin(Stdio::piped());
+        python.args(["-c", MPS]).arg(self.pipe().join("control"));
+        python.stdin(Stdio::piped()).stdout(Stdio::piped());
         self.mps = Some(python.spawn().unwrap());
         let path = self.pipe().join("control");
         wait("the MPS daemon", || Client::connect(&path));
+    }
+
+    /// Lets the MPS daemon start a server, which the test has to end: its process id.
+    pub(crate) fn start_server(&mut self) -> u32 {
+        let mps = self.mps.as_mut().unwrap();
+        mps.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+        let mut line = String::new();
+        BufReader::new(mps.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        line.trim().parse().unwrap()
     }
 
     pub(crate) fn kill_mps(&mut self) {

@@ -5,6 +5,7 @@
 mod edges;
 mod node;
 mod runtime;
+mod stops;
 
 use node::{Node, program, wait};
 use task_control::status::TaskState::{Running, Waiting};

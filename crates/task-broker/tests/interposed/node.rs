@@ -20,7 +20,7 @@ pub(crate) fn built(name: &str) -> PathBuf {
     newest.unwrap_or_else(|| panic!("{name} is missing: cargo build -p nvml-sim -p cuda-sim -p cudart-sim"))
 }
 
-fn ok(command: &mut Command) -> Output {
+pub(crate) fn ok(command: &mut Command) -> Output {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
     output
@@ -172,10 +172,15 @@ impl Node {
 
     /// Waits until nothing is held, waited for or quarantined, and nobody is on a device.
     pub(crate) fn assert_clean(&self) {
+        self.assert_clean_but_for(0);
+    }
+
+    /// The same, where so many live processes had tasks before: they stay on their devices.
+    pub(crate) fn assert_clean_but_for(&self, workers: u32) {
         wait("an empty pool", || {
             let status = self.status();
             let is_clean =
-                status.devices.iter().all(|d| d.leased_mib + d.quarantined_mib == 0 && d.workers == 0);
+                status.devices.iter().all(|d| d.leased_mib + d.quarantined_mib == 0 && d.workers == workers);
             (is_clean && status.jobs.iter().all(|job| job.tasks.is_empty())).then_some(())
         });
         let refusals: Vec<String> = self.log().into_iter().filter(|l| l.contains("\"result\":2")).collect();
@@ -220,6 +225,11 @@ impl Node {
     pub(crate) fn spawn(&self, how: &str, verbs: &str) -> Running {
         let mut command = self.command(program(how));
         command.arg(how).args(verbs.split_whitespace());
+        self.start_program(command)
+    }
+
+    /// Starts a program whose input and output the test has.
+    pub(crate) fn start_program(&self, mut command: Command) -> Running {
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         Running {

@@ -33,9 +33,10 @@ impl Broker {
     /// Asks NVML about every device.
     pub(super) fn look(&mut self) {
         self.look_at_daemons();
+        let daemons = self.daemons.pids();
         let devices: Vec<_> = self.core.uuids().map(|(id, uuid)| (id, uuid.to_owned())).collect();
         for (id, uuid) in devices {
-            let effects = match self.looker.look(&uuid) {
+            let effects = match self.looker.look(&uuid, &daemons) {
                 Ok(sample) => self.core.sampled(id, &sample, now()),
                 Err(why) => self.core.lost(id, &why),
             };

@@ -15,6 +15,8 @@ use crate::live::Live;
 
 /// Most jobs that a line names.
 const MOST_JOBS: usize = 4;
+/// Most lines of nodes that a person reads.
+const MOST_LINES: usize = 12;
 
 /// What a node says to a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,6 +77,25 @@ fn named(jobs: &[JobId], user: &dyn Fn(JobId) -> Option<String>) -> String {
         let _ = write!(words, " and {} more", jobs.len() - MOST_JOBS);
     }
     words
+}
+
+/// The verdicts for a person: all of a few; of many those that have room first, and the number of nodes in the others.
+pub(crate) fn soonest(verdicts: &[(Vec<String>, Verdict)]) -> (Vec<&(Vec<String>, Verdict)>, usize) {
+    let mut shown: Vec<&(Vec<String>, Verdict)> = verdicts.iter().collect();
+    if shown.len() > MOST_LINES {
+        shown.sort_by_key(|(_, verdict)| match verdict {
+            Verdict::Now(_) => (0, 0),
+            Verdict::After { within, .. } => (1, within.unwrap_or(Micros::MAX)),
+            Verdict::Never(_) => (2, 0),
+        });
+    }
+    let rest = shown.split_off(shown.len().min(MOST_LINES));
+    (shown, rest.iter().map(|(names, _)| names.len()).sum())
+}
+
+/// The line about the nodes that [`soonest`] leaves out.
+pub(crate) fn more(nodes: usize) -> String {
+    format!("{nodes} more node{} later or never: --json names them", if nodes == 1 { "" } else { "s" })
 }
 
 /// The verdict of each node; nodes that say the same stand together, in the order of tessera.toml.
@@ -177,6 +198,21 @@ mod tests {
         assert_eq!(of(BUSY, "7g.40gb", &[(1, 90), (2, 5), (3, 20), (4, 30)]), after(&[3, 4], Some(30)));
         // What has no known end comes last.
         assert_eq!(of(BUSY, "7g.40gb", &[(3, 20), (2, 5)]), after(&[1, 2], None));
+    }
+
+    #[test]
+    fn of_many_verdicts_the_first_to_have_room_are_shown() {
+        let after = |n: u64| {
+            let verdict = Verdict::After { jobs: vec![JobId(1)], within: (n != 3).then_some(1000 - n) };
+            (vec![format!("n{n}"), format!("m{n}")], verdict)
+        };
+        let few: Vec<_> = (0..12).map(after).collect();
+        assert!(matches!(soonest(&few), (shown, 0) if shown[0].0[0] == "n0" && shown.len() == 12));
+        let mut many: Vec<_> = (0..20).map(after).collect();
+        many.push((vec!["last".to_owned()], Verdict::Now("free".to_owned())));
+        let (shown, rest) = soonest(&many);
+        let names: Vec<&str> = shown.iter().map(|(names, _)| names[0].as_str()).collect();
+        assert_eq!((names[0], names[1], names[11], rest), ("last", "n19", "n9", 18));
     }
 
     #[test]

@@ -213,11 +213,48 @@ fn the_page_shows_slices_and_why_jobs_wait() {
 }
 
 #[test]
+fn a_node_has_the_history_of_its_gpus() {
+    let exporter = Exporter::start(&["--page"]);
+    let page = exporter.get("/");
+    assert!(
+        page.contains("<a class=\"name\" href=\"/nodes/n4#gpu-1\" data-node=\"n4\" data-gpu=\"1\""),
+        "{page}"
+    );
+    let part = exporter.until("/nodes/n4?part", "Slices that jobs had: 100 % now; 100 % on average");
+    assert!(part.contains("id=\"gpu-1\"") && !part.contains("<html"), "{part}");
+    assert!(exporter.get("/nodes/n4").contains("<html"), "a link that is opened elsewhere is a page");
+    assert!(exporter.get("/nodes/n9").starts_with("HTTP/1.1 404"));
+}
+
+#[test]
+fn the_page_shows_what_is_asked_for() {
+    let exporter = Exporter::start(&["--page"]);
+    let sections = |query: &str| {
+        let page = exporter.get(&format!("/cluster?{query}"));
+        ["n1", "n2", "n3", "n4"]
+            .into_iter()
+            .filter(|n| page.contains(&format!("id=\"node-{n}\"")))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(sections("node=n%5B1-2%5D"), ["n1", "n2"]);
+    assert_eq!(sections("state=away"), ["n3"]);
+    assert_eq!(sections("partition=gpu&state=full"), ["n2"]);
+    assert_eq!(sections("partition=nothing"), [""; 0]);
+    // Who may not be named cannot be found out either.
+    assert_eq!(sections("user=alice").len(), 4);
+    let page = exporter.get("/?node=n%5B1&partition=gpu");
+    assert!(page.contains("the list of nodes &quot;n[1&quot; has a [ without a ]"), "{page}");
+    assert!(page.contains("value=\"n[1\"") && page.contains("<option value=\"gpu\" selected>"), "{page}");
+}
+
+#[test]
 fn users_are_named_where_the_site_says_so() {
     let exporter = Exporter::start(&["--page", "--users"]);
     let page = exporter.get("/cluster");
     assert!(page.contains("job 11 (alice)") && page.contains("<td>&lt;b&gt;mallory</td>"), "{page}");
     assert!(!page.contains("<b>mallory"), "markup in a name stays text");
+    let page = exporter.get("/cluster?user=alice");
+    assert!(page.contains("node-n1") && !page.contains("node-n2"), "{page}");
 }
 
 #[test]

@@ -11,10 +11,24 @@ const USABLE: [&str; 5] = ["idle", "planned", "mixed", "allocated", "completing"
 /// What sinfo adds to such a state: backfill keeps the rest of the node for a pending job, or a job is just ending there.
 const STILL_USABLE: [char; 2] = ['-', '+'];
 
-/// The nodes that take jobs, with their partitions: not those that are drained, down, reserved or in maintenance.
-pub(crate) fn usable() -> Result<HashMap<String, Vec<String>>, Failure> {
+/// A node as sinfo shows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Node {
+    /// Not drained, down, reserved or in maintenance.
+    pub(crate) takes_jobs: bool,
+    pub(crate) partitions: Vec<String>,
+}
+
+/// All nodes.
+pub(crate) fn nodes() -> Result<HashMap<String, Node>, Failure> {
     let columns = "nodelist:256,statelong:32,partitionname:128";
-    Ok(usable_in(&run("sinfo", &["-h", "-N", "-a", "-O", columns])?))
+    Ok(nodes_in(&run("sinfo", &["-h", "-N", "-a", "-O", columns])?))
+}
+
+/// The nodes that take jobs, with their partitions.
+pub(crate) fn usable() -> Result<HashMap<String, Vec<String>>, Failure> {
+    let usable = nodes()?.into_iter().filter(|(_, node)| node.takes_jobs);
+    Ok(usable.map(|(name, node)| (name, node.partitions)).collect())
 }
 
 /// The longest time that each partition allows, seconds; `None`: any.
@@ -31,16 +45,16 @@ fn longest_in(text: &str) -> HashMap<String, Option<u64>> {
 }
 
 /// A node has a line per partition.
-fn usable_in(text: &str) -> HashMap<String, Vec<String>> {
-    let mut nodes: HashMap<String, Vec<String>> = HashMap::new();
+fn nodes_in(text: &str) -> HashMap<String, Node> {
+    let mut nodes: HashMap<String, Node> = HashMap::new();
     for line in text.lines() {
         let mut words = line.split_whitespace();
         let (Some(node), Some(state), Some(partition)) = (words.next(), words.next(), words.next()) else {
             continue;
         };
-        if USABLE.contains(&state.trim_end_matches(STILL_USABLE)) {
-            nodes.entry(node.to_owned()).or_default().push(partition.to_owned());
-        }
+        let node = nodes.entry(node.to_owned()).or_default();
+        node.takes_jobs |= USABLE.contains(&state.trim_end_matches(STILL_USABLE));
+        node.partitions.push(partition.to_owned());
     }
     nodes
 }
@@ -53,9 +67,11 @@ mod tests {
     fn only_nodes_that_take_jobs() {
         let text = "n1   idle     gpu\nn1   idle     debug\nn2   drained  gpu\nn3   mixed    gpu\nn4 reserved gpu\nn5\n\
                     n6 mixed- gpu\nn7 planned gpu\nn8 allocated+ gpu\nn9 idle* gpu\nn10 mixed@ gpu\n";
-        let nodes = usable_in(text);
-        assert_eq!(nodes.get("n1").map(Vec::len), Some(2));
-        let mut names: Vec<_> = nodes.keys().map(String::as_str).collect();
+        let nodes = nodes_in(text);
+        assert_eq!(nodes["n1"].partitions, ["gpu", "debug"]);
+        assert_eq!(nodes["n2"], Node { takes_jobs: false, partitions: vec!["gpu".to_owned()] });
+        let usable = nodes.iter().filter(|(_, node)| node.takes_jobs);
+        let mut names: Vec<_> = usable.map(|(name, _)| name.as_str()).collect();
         names.sort_unstable();
         assert_eq!(names, ["n1", "n3", "n6", "n7", "n8"]);
     }

@@ -107,7 +107,7 @@ fn put(line: &str, node: &mut Node, owner: &dyn Fn(JobId) -> Uid) -> Result<(), 
 fn made_up(key: &str, args: &ExplainArgs, globals: &Globals) -> Result<Asked, Failure> {
     let spec = described(key, args.count, &args.links)?;
     let name = format!("{} x {}", args.count, spec.gpus[0].key);
-    let nodes = vec![Present { name, node: spec.to_node(), state: 0 }];
+    let nodes = vec![Present { name, node: spec.to_node(), state: 0, alike: 0 }];
     let config = match site::load(globals.config.as_deref()) {
         Ok(config) => SiteConfig { nodes: vec![spec], ..config },
         Err(_) => site_config::of_nodes(vec![spec]),
@@ -175,5 +175,11 @@ fn configured(args: &ExplainArgs, config: SiteConfig) -> Result<Asked, Failure> 
 fn empty(config: &SiteConfig, wanted: Option<&[String]>) -> Vec<Present> {
     let named = config.nodes.iter().enumerate().flat_map(|(set, s)| s.names.iter().map(move |n| (set, s, n)));
     let asked = named.filter(|(_, _, name)| wanted.is_none_or(|wanted| wanted.contains(name)));
-    asked.map(|(state, spec, name)| Present { name: name.clone(), node: spec.to_node(), state }).collect()
+    let present = |(state, spec, name): (usize, &NodeSpec, &String)| Present {
+        name: name.clone(),
+        node: spec.to_node(),
+        state,
+        alike: state,
+    };
+    asked.map(present).collect()
 }

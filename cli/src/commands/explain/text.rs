@@ -11,7 +11,8 @@ use site_config::hostlist;
 use super::Question;
 use super::explained::{Explained, outcome};
 use super::nodes::Asked;
-use crate::verdict::Verdict;
+use crate::render::hosts;
+use crate::verdict::{Verdict, more, soonest};
 
 /// The whole answer: how the nodes' state is known, what each says, and the candidates of those that are `shown`. Of one
 /// node in detail the first line of its candidates is what it says.
@@ -31,15 +32,19 @@ pub(super) fn answer(
         let _ = writeln!(text, "{header}");
     }
     let one = in_detail && shown.len() <= 1;
-    for (names, verdict) in verdicts.iter().filter(|(_, v)| !one || matches!(v, Verdict::After { .. })) {
-        let _ = writeln!(text, "{}: {}", hostlist::compress(names), verdict.words(&|job| asked.user(job)));
+    let (soonest, others) = soonest(verdicts);
+    for (names, verdict) in soonest.into_iter().filter(|(_, v)| !one || matches!(v, Verdict::After { .. })) {
+        let _ = writeln!(text, "{}: {}", hosts::brief(names), verdict.words(&|job| asked.user(job)));
+    }
+    if others > 0 {
+        let _ = writeln!(text, "{}", more(others));
     }
     for (names, what) in [
         (&asked.live.not_taking, "takes no jobs now; `sinfo -R` says why"),
         (&asked.live.unpublished, "left to Slurm: it publishes no layout"),
     ] {
         if !names.is_empty() {
-            let _ = writeln!(text, "{}: {what}", hostlist::compress(names));
+            let _ = writeln!(text, "{}: {what}", hosts::brief(names));
         }
     }
     if in_detail {

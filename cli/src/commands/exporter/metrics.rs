@@ -10,7 +10,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::changes::{Changes, Started};
-use super::seen::{NodeSeen, Seen, kind};
+use crate::seen::{GpuSeen, NodeSeen, Seen, kind};
 
 type Labels = Vec<(&'static str, String)>;
 type Gauges = Family<Labels, Gauge>;
@@ -130,7 +130,7 @@ fn nodes(registry: &mut Registry, seen: &Seen) {
 
 /// Of the compute slices that no job has, the part that the largest possible instance of each GPU leaves; `None`: none is free.
 fn fragmentation(node: &NodeSeen) -> Option<f64> {
-    let both = node.gpus.iter().flatten().map(super::seen::GpuSeen::free);
+    let both = node.gpus.iter().flatten().map(GpuSeen::free);
     let (free, largest) = both.fold((0, 0), |sum, gpu| (sum.0 + gpu.0, sum.1 + gpu.1.min(gpu.0)));
     (free > 0).then(|| 1.0 - f64::from(largest) / f64::from(free))
 }

@@ -4,7 +4,6 @@ mod args;
 mod changes;
 mod metrics;
 mod page;
-mod seen;
 mod serve;
 
 use std::net::SocketAddr;
@@ -16,11 +15,11 @@ use std::time::Duration;
 pub(crate) use args::ExporterArgs;
 use changes::Changes;
 use metrics::Waits;
-use seen::Seen;
 
 use crate::commands::why;
 use crate::globals::Globals;
 use crate::outcome::{Failure, Outcome, status};
+use crate::seen::{self, Seen};
 use crate::site;
 
 /// What the exporter knows now.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::{Path, Query, State};
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -13,11 +13,15 @@ use tokio::sync::Mutex as Queue;
 
 use super::{Exporter, page};
 use crate::clock;
+use crate::filter::Filter;
 
 /// How long an answer about a job stands. Asking costs slurmctld a few questions.
 const STANDS: Duration = Duration::from_secs(10);
 /// Answers about jobs that are kept.
 const MOST_ANSWERS: usize = 1000;
+
+const HTML: &str = "text/html; charset=utf-8";
+const TEXT: &str = "text/plain; charset=utf-8";
 
 /// What handlers share.
 #[derive(Clone)]
@@ -37,10 +41,11 @@ pub(super) fn router(exporter: Arc<Exporter>) -> Router {
             .route("/", get(whole))
             .route("/cluster", get(cluster))
             .route("/jobs/{id}", get(job))
-            .route("/page.css", get(async || typed("text/css; charset=utf-8", include_str!("page.css"))))
+            .route("/nodes/{name}", get(node))
+            .route("/page.css", get(async || typed("text/css; charset=utf-8", include_str!("page/page.css"))))
             .route(
                 "/page.js",
-                get(async || typed("text/javascript; charset=utf-8", include_str!("page.js"))),
+                get(async || typed("text/javascript; charset=utf-8", include_str!("page/page.js"))),
             );
     }
     router.with_state(served)
@@ -51,7 +56,8 @@ fn typed(mime: &'static str, text: impl Into<String>) -> Response {
     const HEADERS: [(HeaderName, &str); 4] = [
         (
             header::CONTENT_SECURITY_POLICY,
-            "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; frame-ancestors 'none'",
+            "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; form-action 'self'; \
+             frame-ancestors 'none'",
         ),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::REFERRER_POLICY, "no-referrer"),
@@ -64,13 +70,40 @@ async fn metrics(State(served): State<Served>) -> Response {
     typed("application/openmetrics-text; version=1.0.0; charset=utf-8", served.exporter.metrics())
 }
 
-async fn whole(State(served): State<Served>) -> Response {
-    let every = served.exporter.every.as_secs();
-    typed("text/html; charset=utf-8", page::whole(&served.exporter.cluster(), every))
+/// What the page was asked to show, by field.
+type Said = HashMap<String, String>;
+
+fn field<'s>(said: &'s Said, name: &str) -> &'s str {
+    said.get(name).map_or("", String::as_str)
 }
 
-async fn cluster(State(served): State<Served>) -> Response {
-    typed("text/html; charset=utf-8", served.exporter.cluster())
+/// Where users are not named, nobody can be found out by asking for a user either.
+fn filter(said: &Said, names: bool) -> Result<Filter, String> {
+    let user = if names { field(said, "user") } else { "" };
+    Filter::new(field(said, "node"), field(said, "partition"), user, field(said, "state"))
+}
+
+async fn whole(State(served): State<Served>, Query(said): Query<Said>) -> Response {
+    let exporter = &served.exporter;
+    let page = exporter.view(|view| {
+        let form = page::form(view.seen, view.names, &|name| field(&said, name).to_owned());
+        page::whole(&page::cluster(view, &filter(&said, view.names)), &form, exporter.every.as_secs())
+    });
+    typed(HTML, page)
+}
+
+async fn cluster(State(served): State<Served>, Query(said): Query<Said>) -> Response {
+    typed(HTML, served.exporter.view(|view| page::cluster(view, &filter(&said, view.names))))
+}
+
+/// With `?part` what goes into a page, else a page.
+async fn node(State(served): State<Served>, Path(name): Path<String>, Query(said): Query<Said>) -> Response {
+    let exporter = &served.exporter;
+    match exporter.view(|view| page::node(view, &name)) {
+        Some(part) if said.contains_key("part") => typed(HTML, part),
+        Some(part) => typed(HTML, page::whole(&part, "", exporter.every.as_secs())),
+        None => (StatusCode::NOT_FOUND, typed(TEXT, "tessera.toml has no such node\n")).into_response(),
+    }
 }
 
 async fn job(State(served): State<Served>, Path(id): Path<u32>) -> Response {
@@ -89,7 +122,7 @@ async fn job(State(served): State<Served>, Path(id): Path<u32>) -> Response {
             text
         }
     };
-    typed("text/plain; charset=utf-8", text)
+    typed(TEXT, text)
 }
 
 impl Exporter {
@@ -105,10 +138,16 @@ impl Exporter {
         )
     }
 
-    fn cluster(&self) -> String {
+    /// What `tell` makes of what was seen last.
+    fn view<T>(&self, tell: impl FnOnce(page::View<'_>) -> T) -> T {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = clock::epoch_seconds();
-        page::cluster(state.seen.as_ref(), &state.changes, state.trouble.as_deref(), self.users, now)
+        tell(page::View {
+            seen: state.seen.as_ref(),
+            changes: &state.changes,
+            trouble: state.trouble.as_deref(),
+            names: self.users,
+            now: clock::epoch_seconds(),
+        })
     }
 }
 

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 
 use admission::{Ruling, Submission};
 use geometry::{JobId, Uid};
+use mapa::Memo;
 use node_state::{Ask, Node, Policy, Spread};
-use placement::decide;
+use placement::decide_with;
 use protocol::Request;
 use protocol::wire::encode_request;
 use site_config::SiteConfig;
@@ -27,7 +28,8 @@ impl Free {
     }
 }
 
-/// The jobs of `shape` that user `uid` could start, one after another. `who` is the job with partition and account.
+/// The jobs of `shape` that user `uid` could start, one after another. `who` is the job with partition and account. Nodes that
+/// are alike are answered once, and so are the sets of whole GPUs that `memo` has.
 pub(super) fn count(
     shape: Shape,
     who: &Submission,
@@ -35,6 +37,7 @@ pub(super) fn count(
     config: &SiteConfig,
     policy: &Policy,
     uid: Uid,
+    memo: &mut Memo,
 ) -> Free {
     let job =
         Submission { request: Some(encode_request(&shape.request)), tres: shape.tres.clone(), ..who.clone() };
@@ -46,7 +49,9 @@ pub(super) fn count(
     let mut known: HashMap<usize, u32> = HashMap::new();
     let mut free = Vec::new();
     for present in nodes {
-        let n = *known.entry(present.state).or_insert_with(|| on_node(&present.node, &request, policy, uid));
+        let n = *known
+            .entry(present.alike)
+            .or_insert_with(|| on_node(&present.node, &request, policy, uid, memo));
         if n > 0 {
             free.push((present.name.clone(), n));
         }
@@ -54,14 +59,14 @@ pub(super) fn count(
     Free { shape, nodes: Ok(free) }
 }
 
-fn on_node(node: &Node, request: &Request, policy: &Policy, uid: Uid) -> u32 {
+fn on_node(node: &Node, request: &Request, policy: &Policy, uid: Uid, memo: &mut Memo) -> u32 {
     let mut node = node.clone();
     // Real jobs have numbers from 1: these count down from the largest.
     for n in 0_u32.. {
         let job = JobId(u32::MAX - n);
         // As the controller asks: Slurm 22.05 gives all of a job's shards on a node from one GPU.
         let ask = Ask { spread: Spread::ALIKE, ..Ask::new(job, uid, request.clone()) };
-        let Some(grant) = decide(&node, &ask, policy).chosen else { return n };
+        let Some(grant) = decide_with(&node, &ask, policy, memo).chosen else { return n };
         if node.apply(job, uid, &grant).is_err() {
             return n;
         }

@@ -7,6 +7,7 @@ mod text;
 
 use admission::Submission;
 use geometry::{Model, Uid};
+use mapa::Memo;
 use node_state::Policy;
 use serde_json::json;
 use site_config::SiteConfig;
@@ -54,7 +55,9 @@ pub(crate) fn now(config: &SiteConfig, live: &Live, who: &Submission, mem_mib: O
     }
     let most = live.nodes.iter().map(|n| n.node.gpus.len()).max().unwrap_or(0);
     let shapes = shapes::shapes(config, &models, most, mem_mib);
-    shapes.into_iter().map(|s| count::count(s, who, &live.nodes, config, &policy, uid)).collect()
+    let mut memo = Memo::default();
+    let count = |shape| count::count(shape, who, &live.nodes, config, &policy, uid, &mut memo);
+    shapes.into_iter().map(count).collect()
 }
 
 fn as_json(all: &[Free], left_out: &[String]) -> serde_json::Value {

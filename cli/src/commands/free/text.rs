@@ -1,9 +1,7 @@
 //! The table that a person reads.
 
-use site_config::hostlist;
-
 use super::count::Free;
-use crate::render::table;
+use crate::render::{hosts, table};
 
 /// Groups of nodes that a line names; the others are only counted.
 const MOST_GROUPS: usize = 3;
@@ -30,7 +28,7 @@ pub(super) fn table(all: &[Free], left_out: &[String]) -> String {
     if !left_out.is_empty() {
         text.push_str(&format!(
             "\nThese nodes take no jobs now: {}. `sinfo -R` says why.\n",
-            hostlist::compress(left_out)
+            hosts::brief(left_out)
         ));
     }
     text
@@ -51,7 +49,7 @@ fn places(nodes: &[(String, u32)]) -> String {
         .iter()
         .take(MOST_GROUPS)
         .map(|(n, names)| {
-            format!("{} {n}{}", hostlist::compress(names), if names.len() > 1 { " each" } else { "" })
+            format!("{} {n}{}", hosts::brief(names), if names.len() > 1 { " each" } else { "" })
         })
         .collect();
     if more > 0 {

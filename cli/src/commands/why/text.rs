@@ -3,14 +3,14 @@
 use std::fmt::Write as _;
 
 use protocol::{AdminComment, Says};
-use site_config::hostlist;
 
 use super::Answer;
 use super::reason::{Reason, reason};
 use super::subject::words;
 use crate::clock::span;
+use crate::render::hosts;
 use crate::slurm::squeue::Job;
-use crate::verdict::Verdict;
+use crate::verdict::{Verdict, more, soonest};
 
 /// A job that does not wait.
 pub(super) fn not_pending(job: &Job) -> String {
@@ -32,22 +32,23 @@ pub(super) fn answer(answer: &Answer<'_>) -> String {
     let mut text = format!("job {} of {} {asked}\n", job.id, job.user);
     text.push_str(&by_slurm(answer));
     text.push_str(&by_comment(answer));
-    for (names, verdict) in &answer.verdicts {
-        let _ = writeln!(text, "  {}: {}", hostlist::compress(names), on_nodes(verdict, answer));
+    let (soonest, others) = soonest(&answer.verdicts);
+    for (names, verdict) in soonest {
+        let _ = writeln!(text, "  {}: {}", hosts::brief(names), on_nodes(verdict, answer));
+    }
+    if others > 0 {
+        let _ = writeln!(text, "  {}", more(others));
     }
     if !answer.not_taking.is_empty() {
-        let _ = writeln!(
-            text,
-            "  {}: takes no jobs now; `sinfo -R` says why",
-            hostlist::compress(&answer.not_taking)
-        );
+        let _ =
+            writeln!(text, "  {}: takes no jobs now; `sinfo -R` says why", hosts::brief(&answer.not_taking));
     }
     if !answer.instead.is_empty() {
         text.push_str("These would start now instead:\n");
     }
     for free in &answer.instead {
         let nodes: Vec<String> = free.nodes.iter().flatten().map(|(name, _)| name.clone()).collect();
-        let _ = writeln!(text, "  {} on {}", free.shape.options, hostlist::compress(&nodes));
+        let _ = writeln!(text, "  {} on {}", free.shape.options, hosts::brief(&nodes));
     }
     text
 }

@@ -1,0 +1,44 @@
+//! The jobs that wait.
+
+use std::fmt::Write as _;
+
+use crate::clock::span;
+use crate::filter::Filter;
+use crate::render::svg::escape;
+use crate::seen::{Seen, kind};
+use crate::slurm::squeue::Job;
+
+/// Pending jobs that are listed.
+const MOST: usize = 200;
+
+/// Those that the filter wants, by priority. `names`: users may be named.
+pub(super) fn pending(out: &mut String, seen: &Seen, filter: &Filter, names: bool, now: u64) {
+    let wanted = |job: &&Job| job.state == "PENDING" && filter.job(job);
+    let mut waiting: Vec<&Job> = seen.jobs.iter().filter(wanted).collect();
+    waiting.sort_by_key(|job| (std::cmp::Reverse(job.priority), job.id));
+    if waiting.is_empty() {
+        return;
+    }
+    let whose = if names { "<th>User</th>" } else { "" };
+    let _ = write!(
+        out,
+        "<h2>Jobs that wait</h2><table><thead><tr><th>Job</th>{whose}<th>Asks for</th><th>Waits for</th>\
+         <th>Slurm's reason</th></tr></thead><tbody>"
+    );
+    for job in waiting.iter().take(MOST) {
+        let id = job.id;
+        let user = if names { format!("<td>{}</td>", escape(&job.user)) } else { String::new() };
+        let waited = job.submit.map_or_else(String::new, |submit| span(now.saturating_sub(submit)));
+        let _ = write!(
+            out,
+            "<tr><td><a href=\"/jobs/{id}\" data-job=\"{id}\">{id}</a></td>{user}<td>{}</td><td>{waited}</td>\
+             <td>{}</td></tr>",
+            kind(job).unwrap_or("Slurm's own"),
+            escape(&job.reason)
+        );
+    }
+    out.push_str("</tbody></table>\n");
+    if waiting.len() > MOST {
+        let _ = writeln!(out, "<p>{} more wait.</p>", waiting.len() - MOST);
+    }
+}

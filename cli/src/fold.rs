@@ -1,0 +1,120 @@
+//! Many nodes as few groups: those whose GPUs are used alike.
+
+use std::collections::HashMap;
+
+use crate::seen::{NodeSeen, Slices, Use};
+
+/// What a GPU is in the picture of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Cell {
+    Free,
+    Partly,
+    Full,
+    /// Left to Slurm.
+    Slurm,
+}
+
+impl Cell {
+    pub(crate) fn class(self) -> &'static str {
+        match self {
+            Self::Free => "f",
+            Self::Partly => "p",
+            Self::Full => "u",
+            Self::Slurm => "s",
+        }
+    }
+}
+
+/// Nodes with the same GPUs, of which as many are free, partly and fully used.
+pub(crate) struct Group<'a> {
+    pub(crate) nodes: Vec<&'a NodeSeen>,
+    /// As all of them are.
+    pub(crate) in_use: Use,
+    /// The GPUs of one, the free ones first.
+    pub(crate) cells: Vec<Cell>,
+    /// Slices of all nodes together.
+    pub(crate) slices: Slices,
+    /// The GPUs of one: `8 x a100-40gb`.
+    pub(crate) gpus: String,
+}
+
+/// The groups: first what an administrator must see to, then by the slices that are free on a node, the most first.
+pub(crate) fn fold<'a>(nodes: &[&'a NodeSeen]) -> Vec<Group<'a>> {
+    let mut known: HashMap<_, usize> = HashMap::new();
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for node in nodes {
+        let (in_use, cells, gpus) = (node.in_use(), cells(node), gpus(node));
+        let slices = node.slices();
+        let at = *known.entry((in_use, cells.clone(), gpus.clone())).or_insert(groups.len());
+        match groups.get_mut(at) {
+            Some(group) => {
+                group.nodes.push(node);
+                group.slices = [group.slices, slices].into_iter().sum();
+            }
+            None => groups.push(Group { nodes: vec![node], in_use, cells, slices, gpus }),
+        }
+    }
+    let n = |group: &Group<'_>| u32::try_from(group.nodes.len()).unwrap_or(u32::MAX);
+    let sees_to = |group: &Group<'_>| !matches!(group.in_use, Use::Unknown | Use::Away);
+    groups.sort_by_key(|group| (sees_to(group), std::cmp::Reverse(group.slices.free / n(group))));
+    groups
+}
+
+fn cells(node: &NodeSeen) -> Vec<Cell> {
+    let cell = |gpu: &crate::seen::GpuSeen| match gpu.both().in_use() {
+        _ if gpu.state() == "slurm" => Cell::Slurm,
+        Use::Free => Cell::Free,
+        Use::Partly => Cell::Partly,
+        _ => Cell::Full,
+    };
+    let mut cells: Vec<Cell> = node.gpus.iter().flatten().map(cell).collect();
+    cells.sort_unstable();
+    cells
+}
+
+/// `8 x a100-40gb + 1 x t4-16gb`.
+pub(crate) fn gpus(node: &NodeSeen) -> String {
+    let mut models: Vec<(&str, usize)> = Vec::new();
+    for gpu in node.gpus.iter().flatten() {
+        match models.iter_mut().find(|(key, _)| *key == gpu.model.key) {
+            Some((_, n)) => *n += 1,
+            None => models.push((&gpu.model.key, 1)),
+        }
+    }
+    models.iter().map(|(key, n)| format!("{n} x {key}")).collect::<Vec<_>>().join(" + ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seen::tests::node;
+
+    #[test]
+    fn nodes_used_alike_are_one_group() {
+        let node = |name: &str, line: &str| node(name, "gpu", true, &["a100-40gb"; 2], line);
+        let nodes = [
+            node("n1", "tessera gpu0=mig[3g.20gb@0:job1] gpu1=free"),
+            // The GPUs in another order, another profile, another job.
+            node("n2", "tessera gpu0=mig[2g.10gb@0:idle] gpu1=mig[2g.10gb@0:job2]"),
+            node("n3", "tessera gpu0-1=free"),
+            node("n4", "tessera gpu0=whole[job3] gpu1=free"),
+            node("n5", "tessera gpu0=mig[9g@0:idle]"),
+        ];
+        let folded = fold(&nodes.iter().collect::<Vec<_>>());
+        let told: Vec<(Vec<&str>, Use, u32)> = folded
+            .iter()
+            .map(|g| (g.nodes.iter().map(|n| n.name.as_str()).collect(), g.in_use, g.slices.free))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                (vec!["n5"], Use::Unknown, 0),
+                (vec!["n3"], Use::Free, 14),
+                (vec!["n1", "n2"], Use::Partly, 11 + 12),
+                (vec!["n4"], Use::Partly, 7),
+            ]
+        );
+        assert_eq!(folded[2].cells, [Cell::Free, Cell::Partly]);
+        assert_eq!(folded[2].gpus, "2 x a100-40gb");
+    }
+}

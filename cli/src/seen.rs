@@ -1,0 +1,301 @@
+//! The cluster at one moment, for those who look at it again and again: the exporter and `tessera top`.
+
+use std::time::Instant;
+
+use geometry::Model;
+use protocol::Layout;
+use protocol::layout::GpuLayout;
+use protocol::wire::parse_request;
+use protocol::{AdminComment, Isolation};
+use site_config::SiteConfig;
+
+use crate::outcome::Failure;
+use crate::render::colour::Owner;
+use crate::render::layout::pieces::{self, Piece};
+use crate::slurm::squeue::Job;
+use crate::slurm::{scontrol, sinfo, squeue};
+use crate::{clock, published};
+
+/// The cluster at one moment.
+pub(crate) struct Seen {
+    /// The nodes of tessera.toml in its order.
+    pub(crate) nodes: Vec<NodeSeen>,
+    /// All jobs that Slurm knows, ended ones included.
+    pub(crate) jobs: Vec<Job>,
+    /// Seconds since 1970.
+    pub(crate) at: u64,
+    /// Seconds that looking took.
+    pub(crate) took_s: f64,
+}
+
+/// One node.
+pub(crate) struct NodeSeen {
+    pub(crate) name: String,
+    /// The interconnect's name.
+    pub(crate) links: String,
+    /// Whether Slurm starts jobs there.
+    pub(crate) takes_jobs: bool,
+    pub(crate) partitions: Vec<String>,
+    /// Its GPUs; the error: why their state is not known.
+    pub(crate) gpus: Result<Vec<GpuSeen>, String>,
+}
+
+/// One GPU.
+pub(crate) struct GpuSeen {
+    pub(crate) model: &'static Model,
+    /// Its placement units in order, without gaps.
+    pub(crate) pieces: Vec<Piece>,
+}
+
+/// Asks Slurm.
+pub(crate) fn look(config: &SiteConfig) -> Result<Seen, Failure> {
+    let begin = Instant::now();
+    let layouts = scontrol::layouts()?;
+    let mut slurms = sinfo::nodes()?;
+    let jobs = squeue::jobs(None)?;
+    let named = config.nodes.iter().flat_map(|spec| spec.names.iter().map(move |name| (spec, name)));
+    let nodes = named.map(|(spec, name)| {
+        let slurms = slurms.remove(name).unwrap_or_default();
+        NodeSeen {
+            name: name.clone(),
+            links: spec.interconnect.clone(),
+            takes_jobs: slurms.takes_jobs,
+            partitions: slurms.partitions,
+            gpus: layouts.get(name).map_or_else(
+                || Err("no layout published".to_owned()),
+                |line| published::read(line, &spec.gpus).map(|layout| gpus(&spec.gpus, &layout)),
+            ),
+        }
+    });
+    let nodes = nodes.collect();
+    Ok(Seen { nodes, jobs, at: clock::epoch_seconds(), took_s: begin.elapsed().as_secs_f64() })
+}
+
+fn gpus(models: &[&'static Model], layout: &Layout) -> Vec<GpuSeen> {
+    let seen =
+        |(model, gpu): (&&'static Model, &GpuLayout)| GpuSeen { model, pieces: pieces::of(model, gpu) };
+    models.iter().zip(&layout.gpus).map(seen).collect()
+}
+
+/// How much of a node's GPUs jobs have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Use {
+    Free,
+    Partly,
+    Full,
+    /// The node takes no jobs, whatever it has.
+    Away,
+    /// No layout could be read.
+    Unknown,
+}
+
+impl Use {
+    pub(crate) const ALL: [Self; 5] = [Self::Free, Self::Partly, Self::Full, Self::Away, Self::Unknown];
+
+    /// In a link, and as a class of the page.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Free => "free",
+            Self::Partly => "partly",
+            Self::Full => "full",
+            Self::Away => "away",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Free => "free",
+            Self::Partly => "partly used",
+            Self::Full => "fully used",
+            Self::Away => "taking no jobs",
+            Self::Unknown => "not known",
+        }
+    }
+}
+
+/// Compute slices: those that no job has, and all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Slices {
+    pub(crate) free: u32,
+    pub(crate) all: u32,
+}
+
+impl std::iter::Sum for Slices {
+    fn sum<I: Iterator<Item = Self>>(slices: I) -> Self {
+        slices.fold(Self::default(), |sum, s| Self { free: sum.free + s.free, all: sum.all + s.all })
+    }
+}
+
+impl Slices {
+    pub(crate) fn in_use(self) -> Use {
+        match self.free {
+            0 => Use::Full,
+            free if free == self.all => Use::Free,
+            _ => Use::Partly,
+        }
+    }
+}
+
+impl NodeSeen {
+    pub(crate) fn slices(&self) -> Slices {
+        self.gpus.iter().flatten().map(GpuSeen::both).sum()
+    }
+
+    pub(crate) fn in_use(&self) -> Use {
+        match &self.gpus {
+            _ if !self.takes_jobs => Use::Away,
+            Err(_) => Use::Unknown,
+            Ok(_) => self.slices().in_use(),
+        }
+    }
+
+    /// The jobs that its layout lists.
+    pub(crate) fn jobs(&self) -> impl Iterator<Item = u32> {
+        let pieces = self.gpus.iter().flatten().flat_map(|gpu| &gpu.pieces);
+        pieces.flat_map(|piece| piece.jobs.iter().map(|job| job.id.0))
+    }
+}
+
+impl GpuSeen {
+    /// Its slices: an instance that is idle counts as free.
+    pub(crate) fn both(&self) -> Slices {
+        let open = |owner: Owner| matches!(owner, Owner::Free | Owner::Idle);
+        let one = |(owner, n): (Owner, u32)| Slices { free: if open(owner) { n } else { 0 }, all: n };
+        self.slices().into_iter().map(one).sum()
+    }
+
+    /// What the GPU as a whole is: an owner's name, or `instances`.
+    pub(crate) fn state(&self) -> &'static str {
+        match &self.pieces[..] {
+            [piece] if piece.profile.is_none() => piece.owner.name(),
+            _ => "instances",
+        }
+    }
+
+    /// Compute slices by owner: of an instance its own, of free units what the instances leave. A GPU that cannot be cut is one.
+    pub(crate) fn slices(&self) -> Vec<(Owner, u32)> {
+        let total = u32::from(self.model.compute_slices);
+        let mut left = total;
+        let mut all = Vec::new();
+        for piece in &self.pieces {
+            let profile = piece.profile.as_deref().and_then(|name| self.model.profile(name));
+            match profile {
+                Some(profile) => {
+                    let slices = u32::from(profile.compute_slices).min(left);
+                    left -= slices;
+                    all.push((piece.owner, slices));
+                }
+                None if self.pieces.len() == 1 => {
+                    all.push((piece.owner, total));
+                    left = 0;
+                }
+                None => {}
+            }
+        }
+        if left > 0 {
+            all.push((Owner::Free, left));
+        }
+        all
+    }
+
+    /// Compute slices that no job has, and those of the largest instance or whole GPU that could be made of them.
+    pub(crate) fn free(&self) -> (u32, u32) {
+        let open = |owner: Owner| matches!(owner, Owner::Free | Owner::Idle);
+        let free = self.slices().iter().filter(|(owner, _)| open(*owner)).map(|(_, n)| n).sum();
+        let units = self.pieces.iter().filter(|p| open(p.owner));
+        let units = units.flat_map(|p| p.start..p.start + p.size).fold(0_u16, |mask, unit| mask | 1 << unit);
+        let fits = |start| move |profile: &&geometry::Profile| profile.at(start).mask() & !units == 0;
+        let largest = self.model.profiles.iter().filter(|p| p.starts.iter().any(|s| fits(*s)(p)));
+        let largest = largest.map(|p| u32::from(p.compute_slices)).max();
+        let whole = u32::from(units.count_ones() == u32::from(self.model.placement_units));
+        (free, largest.unwrap_or(whole * u32::from(self.model.compute_slices)))
+    }
+
+    /// Its instances: profile, first unit, and whether a job has it.
+    pub(crate) fn instances(&self) -> impl Iterator<Item = (&str, u8, bool)> {
+        self.pieces.iter().filter_map(|p| Some((p.profile.as_deref()?, p.start, p.owner != Owner::Idle)))
+    }
+}
+
+/// What kind of GPUs a job asked Tessera for; `None`: it asked for nothing of ours.
+pub(crate) fn kind(job: &Job) -> Option<&'static str> {
+    let asks = AdminComment::parse(&job.comment).asks?;
+    Some(match parse_request(&asks).ok()?.isolation {
+        Isolation::Auto => "auto",
+        Isolation::Mig(_) => "mig",
+        Isolation::Mps => "mps",
+        Isolation::Tasks { .. } => "tasks",
+        Isolation::Whole => "whole",
+        Isolation::None => return None,
+    })
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A node with this layout, in partitions that commas separate.
+    pub(crate) fn node(
+        name: &str,
+        partitions: &str,
+        takes_jobs: bool,
+        models: &[&str],
+        line: &str,
+    ) -> NodeSeen {
+        let models: Vec<&'static Model> = models.iter().map(|key| Model::find(key).unwrap()).collect();
+        NodeSeen {
+            name: name.to_owned(),
+            links: "pcie".to_owned(),
+            takes_jobs,
+            partitions: partitions.split(',').map(str::to_owned).collect(),
+            gpus: published::read(line, &models).map(|layout| gpus(&models, &layout)),
+        }
+    }
+
+    /// A job of a user; it asks for `asks` of Tessera.
+    pub(crate) fn job(id: u32, user: &str, state: &str, asks: &str) -> Job {
+        Job {
+            id,
+            user: user.to_owned(),
+            partition: "gpu".to_owned(),
+            state: state.to_owned(),
+            reason: if state == "PENDING" { "Resources" } else { "" }.to_owned(),
+            priority: u64::from(id),
+            submit: Some(9_000),
+            start: (state == "RUNNING").then_some(9_400),
+            end: (state == "RUNNING").then_some(13_000),
+            comment: format!("tessera: asks v1 {asks}"),
+            ..Job::default()
+        }
+    }
+
+    /// Four nodes, two jobs that run and two that wait, at second 10,000.
+    pub(crate) fn seen() -> Seen {
+        let a100 = |n| vec!["a100-40gb"; n];
+        Seen {
+            nodes: vec![
+                node("n1", "gpu", true, &a100(1), "tessera gpu0=mig[3g.20gb@0:job11,1g.5gb@4:idle]"),
+                node("n2", "gpu,debug", true, &a100(1), "tessera gpu0=whole[job13]"),
+                node("n3", "gpu", false, &a100(2), "tessera gpu0-1=free"),
+                node("n4", "gpu", true, &["t4-16gb"; 2], "tessera gpu0=free gpu1=mps[job13:3815M/25%]"),
+            ],
+            jobs: vec![
+                job(11, "alice", "RUNNING", "iso=mig:3g.20gb"),
+                job(13, "bob", "RUNNING", "iso=whole gpus=1"),
+                job(20, "alice", "PENDING", "iso=mig:4g.20gb"),
+                job(21, "bob", "PENDING", "iso=mps mem=4769"),
+            ],
+            at: 10_000,
+            took_s: 0.1,
+        }
+    }
+
+    #[test]
+    fn idle_instances_are_free() {
+        let seen = seen();
+        let of: Vec<(u32, u32, Use)> =
+            seen.nodes.iter().map(|n| (n.slices().free, n.slices().all, n.in_use())).collect();
+        assert_eq!(of, [(4, 7, Use::Partly), (0, 7, Use::Full), (14, 14, Use::Away), (1, 2, Use::Partly)]);
+    }
+}

@@ -12,6 +12,7 @@ mod demo;
 mod expect;
 mod install;
 mod man;
+mod package;
 mod setup;
 mod smoke;
 mod test;
@@ -83,6 +84,8 @@ enum Task {
         #[command(flatten)]
         slurm: install::For,
     },
+    /// Build a Debian or RPM package for one Slurm
+    Package(package::Package),
     /// End the cluster in a directory when stdin closes
     #[command(hide = true)]
     Guard {
@@ -130,6 +133,7 @@ fn main() -> ExitCode {
             Err(error) => Err(error),
         },
         Task::Install { prefix, destdir, slurm } => install::run(&prefix, destdir.as_deref(), &slurm),
+        Task::Package(options) => package::run(&options),
         Task::Guard { dir, remove } => {
             lab::guardian::main(&dir, remove.is_some());
             Ok(())

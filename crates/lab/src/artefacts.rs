@@ -123,7 +123,7 @@ fn cargo(task: &str, packages: &[&str], profile: Profile, target: &Path) -> Comm
 
 /// Copies the simulator, the programs and the real NVIDIA ones into the cluster's directory.
 pub(crate) fn install_common(layout: &Layout, profile: Profile) -> Result<(), HarnessError> {
-    let from = target_dir().join(profile.dir());
+    let from = programs(profile);
     for program in COMMON {
         copy(&from.join(program), &layout.at("bin").join(program))?;
     }
@@ -142,6 +142,12 @@ pub(crate) fn install_common(layout: &Layout, profile: Profile) -> Result<(), Ha
 pub fn plugins(slurm: &Slurm, profile: Profile) -> Vec<(PathBuf, &'static str)> {
     let from = slurm.build.join(profile.dir());
     PLUGIN_FILES.iter().map(|(built, name)| (from.join(built), *name)).collect()
+}
+
+/// Where the programs and libraries are that are built for any Slurm.
+#[must_use]
+pub fn programs(profile: Profile) -> PathBuf {
+    target_dir().join(profile.dir())
 }
 
 /// Copies the plugins into the cluster's plugin directory.

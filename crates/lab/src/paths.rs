@@ -25,6 +25,12 @@ pub fn chroot(release: Release) -> Option<PathBuf> {
     }
 }
 
+/// Root of the Debian that ships a series, with that Slurm and nothing of the machine. Tests of packages copy it.
+#[must_use]
+pub fn debian_root(release: Release) -> PathBuf {
+    chroot(release).unwrap_or_else(|| slurm(release).join("debian"))
+}
+
 /// The two users whose jobs the demo and the tests run; `cargo xtask setup` creates them.
 pub const TEST_USERS: [&str; 2] = ["tessera-alice", "tessera-bob"];
 

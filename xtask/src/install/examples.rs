@@ -22,7 +22,7 @@ pub(super) struct Directories {
     /// Of Slurm's own plugins, if they are found.
     plugins: Option<String>,
     /// Of Slurm's configuration.
-    etc: String,
+    pub(super) etc: String,
     /// Of Slurm's commands, where PATH does not have it.
     commands: Option<String>,
 }
@@ -42,8 +42,10 @@ impl Directories {
 
     /// A file of the sources with these directories instead of the usual ones.
     fn adapted(&self, name: &str, text: &str) -> String {
-        let mut text =
-            text.replace("/usr/local/", &format!("{}/", self.prefix)).replace("/etc/slurm", &self.etc);
+        let mut text = text
+            .replace("/usr/local/", &format!("{}/", self.prefix))
+            .replace("--prefix /usr/local", &format!("--prefix {}", self.prefix))
+            .replace("/etc/slurm", &self.etc);
         if let Some(plugins) = &self.plugins {
             text = text.replace("/usr/lib/x86_64-linux-gnu/slurm-wlm", plugins);
         }
@@ -67,7 +69,10 @@ impl Directories {
 /// The files, and where each goes below the prefix.
 fn sources() -> Result<Vec<(PathBuf, PathBuf)>, TaskError> {
     let doc = Path::new("share/doc/tessera");
-    let mut all = vec![(workspace().join("slurm.conf.example"), doc.join("slurm.conf.example"))];
+    let mut all = Vec::new();
+    for from in ["slurm.conf.example", "LICENSE", "docs/upgrade.md", "docs/uninstall.md"].map(Path::new) {
+        all.push((workspace().join(from), doc.join(from.file_name().unwrap_or_default())));
+    }
     for (from, to) in
         [("contrib/example", doc.join("examples")), ("contrib/systemd", "lib/systemd/system".into())]
     {

@@ -24,6 +24,10 @@ const COMPLETIONS: [(&str, &str); 3] = [
     ("fish", "share/fish/vendor_completions.d/tessera.fish"),
 ];
 
+/// What is built for any Slurm, and where it goes below the prefix.
+const PROGRAMS: [(&str, &str); 3] =
+    [("tessera", "bin"), ("tessera-broker", "sbin"), ("libtessera_task.so", "lib/tessera")];
+
 /// The Slurm that the plugins are for.
 #[derive(Args)]
 pub(crate) struct For {
@@ -35,8 +39,40 @@ pub(crate) struct For {
     slurm_source: Option<PathBuf>,
 }
 
-/// Builds and installs below `prefix`, staged under `destdir` if there is one.
+/// Where files are used from, and where they are put.
+pub(crate) struct Places<'p> {
+    /// Where they are used from: an absolute path.
+    pub(crate) prefix: &'p Path,
+    /// Where they are put instead, for packaging.
+    pub(crate) destdir: Option<&'p Path>,
+}
+
+/// What was installed.
+pub(crate) struct Installed {
+    /// The version of the Slurm that the plugins are for.
+    pub(crate) slurm: String,
+    /// The directory of that Slurm's configuration.
+    pub(crate) etc: String,
+}
+
+/// Builds and installs below the prefix, for release.
 pub(crate) fn run(prefix: &Path, destdir: Option<&Path>, plugins_for: &For) -> Result<(), TaskError> {
+    let installed = install(&Places { prefix, destdir }, plugins_for, Profile::Release)?;
+    eprintln!(
+        "installed for Slurm {}. In slurm.conf: PluginDir={}:<Slurm's own>; see {}",
+        installed.slurm,
+        prefix.join("lib/tessera").display(),
+        prefix.join("share/doc/tessera/slurm.conf.example").display()
+    );
+    Ok(())
+}
+
+/// Builds and installs below the prefix, staged under `destdir` if there is one.
+pub(crate) fn install(
+    &Places { prefix, destdir }: &Places<'_>,
+    plugins_for: &For,
+    profile: Profile,
+) -> Result<Installed, TaskError> {
     if !prefix.is_absolute() {
         return Err(TaskError::Other(format!("--prefix {}: must be absolute", prefix.display())));
     }
@@ -46,18 +82,20 @@ pub(crate) fn run(prefix: &Path, destdir: Option<&Path>, plugins_for: &For) -> R
     if let (Some(here), None) = (&here, destdir) {
         here::check(&slurm.version()?, &here.version)?;
     }
-    artefacts::build(&slurm, Profile::Release)?;
+    artefacts::build(&slurm, profile)?;
     let root = match destdir {
         // Joining an absolute path would replace the staging directory.
         Some(stage) => stage.join(prefix.strip_prefix("/").unwrap_or(prefix)),
         None => prefix.to_path_buf(),
     };
-    for (from, name) in artefacts::plugins(&slurm, Profile::Release) {
+    for (from, name) in artefacts::plugins(&slurm, profile) {
         put(&from, &root.join("lib/tessera").join(name))?;
     }
-    let program = target_dir().join("release/tessera");
-    put(&program, &root.join("bin/tessera"))?;
-    put_task_broker(&root)?;
+    let built = artefacts::programs(profile);
+    let program = built.join("tessera");
+    for (name, to) in PROGRAMS {
+        put(&built.join(name), &root.join(to).join(name))?;
+    }
     for (shell, file) in COMPLETIONS {
         let text = output(Command::new(&program).args(["completions", shell]))?;
         write(&root.join(file), &text)?;
@@ -77,23 +115,7 @@ pub(crate) fn run(prefix: &Path, destdir: Option<&Path>, plugins_for: &For) -> R
     for page in man::pages(&shared.join("docs/man"))? {
         write(&root.join("share/man").join(page.file), &page.text)?;
     }
-    eprintln!(
-        "installed for Slurm {}. In slurm.conf: PluginDir={}:<Slurm's own>; see {}",
-        slurm.version()?,
-        prefix.join("lib/tessera").display(),
-        prefix.join("share/doc/tessera/slurm.conf.example").display()
-    );
-    Ok(())
-}
-
-/// Builds and installs the broker of GPU tasks and the library of their programs.
-fn put_task_broker(root: &Path) -> Result<(), TaskError> {
-    let mut build = Command::new("cargo");
-    build.args(["build", "--quiet", "--release", "--package", "task-broker", "--package", "task-client"]);
-    output(build.current_dir(workspace()))?;
-    let built = target_dir().join("release");
-    put(&built.join("tessera-broker"), &root.join("sbin/tessera-broker"))?;
-    put(&built.join("libtessera_task.so"), &root.join("lib/tessera/libtessera_task.so"))
+    Ok(Installed { slurm: slurm.version()?, etc: directories.etc })
 }
 
 /// Builds the compiler pass in `contrib/case-pass`, and returns the directory with the plugin and `tessera-clang++`.

@@ -1,4 +1,5 @@
-//! Makes a chroot of another Debian release, for the Slurm that it ships.
+//! Makes a root of a Debian release, with the Slurm that it ships: a chroot for the daemons of another release than the
+//! machine's, and what tests of packages copy.
 
 use std::fs;
 use std::path::Path;

@@ -46,9 +46,13 @@ pub(crate) fn run(only: Option<Release>) -> Result<(), TaskError> {
             continue;
         }
         slurm_source::configure(release, debian)?;
-        if let Some(root) = paths::chroot(release) {
+        let root = paths::debian_root(release);
+        if paths::chroot(release).is_some() {
             chroot::create(release, debian, &root)?;
             users::create(Some(&root))?;
+        } else if only.is_none() {
+            // Only tests of packages need it.
+            chroot::create(release, debian, &root)?;
         }
     }
     cargo_deny::install()?;

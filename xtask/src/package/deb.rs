@@ -1,0 +1,119 @@
+//! Debian packages, by Debian's own programs.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::about::{About, NAME, RELOAD_UNITS, SUMMARY};
+use super::stage::Files;
+use crate::command::{TaskError, at, output};
+
+/// Builds the package from `work`/root.
+pub(super) fn build(about: &About, work: &Path, files: &Files, out: &Path) -> Result<PathBuf, TaskError> {
+    let root = work.join("root");
+    let arch = output(Command::new("dpkg").arg("--print-architecture"))?.trim().to_owned();
+    let control = control(about, &arch, &libraries(work, files)?);
+    let meta = root.join("DEBIAN");
+    at(&meta, fs::create_dir_all(&meta))?;
+    for (name, text, mode) in [
+        ("control", control, 0o644),
+        ("prerm", before_removal(about), 0o755),
+        ("postinst", format!("#!/bin/sh\nset -e\n{RELOAD_UNITS}"), 0o755),
+        ("postrm", after_removal(), 0o755),
+    ] {
+        let file = meta.join(name);
+        at(&file, fs::write(&file, text))?;
+        at(&file, fs::set_permissions(&file, fs::Permissions::from_mode(mode)))?;
+    }
+    let licence = root.join("usr/share/doc").join(NAME);
+    at(&licence, fs::rename(licence.join("LICENSE"), licence.join("copyright")))?;
+    let package = out.join(format!("{NAME}_{}_{arch}.deb", about.full_version()));
+    let compression = if about.compressed { "-Zxz" } else { "-Znone" };
+    output(
+        Command::new("dpkg-deb").args(["--build", "--root-owner-group", compression]).args([&root, &package]),
+    )?;
+    Ok(package)
+}
+
+/// What the programs and plugins are linked with, as dependencies. Slurm's own functions come from the daemon that loads a
+/// plugin, so nothing is missing where they are not found.
+fn libraries(work: &Path, files: &Files) -> Result<String, TaskError> {
+    let debian = work.join("debian");
+    at(&debian, fs::create_dir_all(&debian))?;
+    let control = debian.join("control");
+    at(&control, fs::write(&control, format!("Source: {NAME}\n\nPackage: {NAME}\nArchitecture: any\n")))?;
+    let mut shlibdeps = Command::new("dpkg-shlibdeps");
+    shlibdeps.current_dir(work).args(["-O", "--ignore-missing-info", "--warnings=0"]).args(&files.linked);
+    let found = output(&mut shlibdeps)?;
+    Ok(found.trim().trim_start_matches("shlibs:Depends=").to_owned())
+}
+
+fn control(about: &About, arch: &str, libraries: &str) -> String {
+    let mut depends = libraries.to_owned();
+    if let (Some(name), Some((from, before))) = (&about.slurm_package, about.slurm_range()) {
+        let _ = write!(depends, ", {name} (>= {from}), {name} (<< {before})");
+    }
+    format!(
+        "Package: {NAME}\n\
+         Version: {}\n\
+         Architecture: {arch}\n\
+         Maintainer: the site that built it <root@localhost>\n\
+         Section: admin\n\
+         Priority: optional\n\
+         Depends: {depends}\n\
+         Description: {SUMMARY}\n{}\n",
+        about.full_version(),
+        about.description(" ")
+    )
+}
+
+/// An upgrade may go on: the files are replaced, not removed.
+fn before_removal(about: &About) -> String {
+    format!("#!/bin/sh\nset -e\n[ \"$1\" = remove ] || exit 0\n{}", about.refuse_removal())
+}
+
+/// The journal goes with `purge`: by then Slurm names Tessera no more.
+fn after_removal() -> String {
+    format!("#!/bin/sh\nset -e\n{RELOAD_UNITS}if [ \"$1\" = purge ]; then rm -rf /var/lib/tessera; fi\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::about::example;
+    use super::*;
+
+    #[test]
+    fn the_control_file_names_the_slurm() {
+        insta::assert_snapshot!(control(&example(), "amd64", "libc6 (>= 2.34)"), @r"
+        Package: tessera
+        Version: 0.1.0+slurm24.11.5
+        Architecture: amd64
+        Maintainer: the site that built it <root@localhost>
+        Section: admin
+        Priority: optional
+        Depends: libc6 (>= 2.34), slurm-wlm-basic-plugins (>= 24.11.5), slurm-wlm-basic-plugins (<< 24.11.6)
+        Description: GPU placement for Slurm: MIG at job start, GPU sets by interconnect, packing
+         Plugins for exactly Slurm 24.11.5, the tessera command, the broker of GPU tasks, units,
+         manual pages, completions and examples. Installing, upgrading and removing the
+         package restarts no daemon.
+        ");
+    }
+
+    #[test]
+    fn removal_is_refused_by_a_script() {
+        insta::assert_snapshot!(before_removal(&example()), @r#"
+        #!/bin/sh
+        set -e
+        [ "$1" = remove ] || exit 0
+        for file in /etc/slurm/slurm.conf /etc/slurm/plugstack.conf; do
+            if [ -f "$file" ] && grep -v '^[[:space:]]*#' "$file" | grep -q tessera; then
+                echo "tessera: $file still names Tessera, and Slurm would not start without these files." >&2
+                echo "tessera: follow /usr/share/doc/tessera/uninstall.md, then remove the package." >&2
+                exit 1
+            fi
+        done
+        "#);
+    }
+}

@@ -1,0 +1,86 @@
+//! `cargo xtask package`: a Debian or RPM package for one Slurm.
+//!
+//! The package holds what `cargo xtask install` installs below `/usr`. It is built by the distribution's own programs, so it
+//! must be built on the distribution that it is for. It never touches a daemon: an upgrade replaces files, as docs/upgrade.md
+//! wants it, and removal is refused while Slurm's files still name Tessera, because Slurm would not start again.
+
+mod about;
+mod deb;
+mod rpm;
+mod stage;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use lab::artefacts::Profile;
+use lab::paths::target_dir;
+
+use crate::command::{TaskError, at};
+use crate::install::{self, For, Places};
+use about::About;
+
+/// Options of `cargo xtask package`.
+#[derive(Args)]
+pub(crate) struct Package {
+    /// The kind of package
+    #[arg(long)]
+    format: Format,
+    #[command(flatten)]
+    slurm: For,
+    /// The package that has Slurm's plugins here, such as slurm-wlm-basic-plugins: Tessera then depends on exactly its version
+    #[arg(long, value_name = "NAME", value_parser = about::package_name)]
+    slurm_package: Option<String>,
+    /// Where the package is written
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    out: PathBuf,
+    /// Packs what is built for debugging, which builds faster
+    #[arg(long, hide = true)]
+    debug: bool,
+    /// Another version than the sources', to test an upgrade
+    #[arg(long, hide = true, default_value = env!("CARGO_PKG_VERSION"))]
+    as_version: String,
+}
+
+/// Kinds of packages.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For Debian and Ubuntu
+    Deb,
+    /// For RHEL, Rocky, SUSE and others
+    Rpm,
+}
+
+/// Builds the package and says where it is.
+#[expect(clippy::print_stdout, reason = "the result of the task")]
+pub(crate) fn run(options: &Package) -> Result<(), TaskError> {
+    let work = target_dir().join(format!("package-{}", std::process::id()));
+    let packed = pack(options, &work);
+    let removed = fs::remove_dir_all(&work);
+    let package = packed?;
+    at(&work, removed)?;
+    let size = at(&package, fs::metadata(&package))?.len();
+    println!("{} ({:.1} MB)", package.display(), size as f64 / 1e6);
+    Ok(())
+}
+
+fn pack(options: &Package, work: &Path) -> Result<PathBuf, TaskError> {
+    let root = work.join("root");
+    at(&root, fs::create_dir_all(&root))?;
+    let profile = if options.debug { Profile::Debug } else { Profile::Release };
+    let places = Places { prefix: Path::new("/usr"), destdir: Some(&root) };
+    let installed = install::install(&places, &options.slurm, profile)?;
+    let about = About {
+        version: options.as_version.clone(),
+        slurm: installed.slurm,
+        slurm_package: options.slurm_package.clone(),
+        etc: installed.etc,
+        compressed: !options.debug,
+    };
+    let files = stage::finish(&root)?;
+    at(&options.out, fs::create_dir_all(&options.out))?;
+    match options.format {
+        Format::Deb => deb::build(&about, work, &files, &options.out),
+        Format::Rpm => rpm::build(&about, work, &files, &options.out),
+    }
+}

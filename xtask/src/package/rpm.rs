@@ -1,0 +1,121 @@
+//! RPM packages, by rpmbuild.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::about::{About, NAME, RELOAD_UNITS, SUMMARY};
+use super::stage::Files;
+use crate::command::{TaskError, at, output};
+
+/// Builds the package from `work`/root.
+pub(super) fn build(about: &About, work: &Path, files: &Files, out: &Path) -> Result<PathBuf, TaskError> {
+    let spec = work.join("tessera.spec");
+    at(&spec, fs::write(&spec, text(about, &work.join("root"), &files.all)))?;
+    let mut build = Command::new("rpmbuild");
+    build.args(["-bb", "--quiet", "--define"]).arg(format!("_topdir {}", work.join("rpm").display()));
+    if !about.compressed {
+        build.args(["--define", "_binary_payload w0.gzdio"]);
+    }
+    output(build.arg(&spec))?;
+    let rpms = work.join("rpm/RPMS").join(std::env::consts::ARCH);
+    let mut built = at(&rpms, fs::read_dir(&rpms))?;
+    let Some(entry) = built.next() else {
+        return Err(TaskError::Other(format!("{}: rpmbuild wrote no package there", rpms.display())));
+    };
+    let entry = at(&rpms, entry)?;
+    let package = out.join(entry.file_name());
+    at(&package, fs::copy(entry.path(), &package))?;
+    Ok(package)
+}
+
+/// The spec file. The staged files go in as they are: they are stripped and compressed, and what a daemon loads is offered to
+/// nobody else.
+fn text(about: &About, root: &Path, files: &[PathBuf]) -> String {
+    let mut requires = String::new();
+    if let (Some(name), Some((from, before))) = (&about.slurm_package, about.slurm_range()) {
+        let _ = write!(requires, "Requires: {name} >= {from}\nRequires: {name} < {before}\n");
+    }
+    let mut listed = String::new();
+    for file in files {
+        let doc = if file.starts_with("/usr/share/doc") { "%doc " } else { "" };
+        let _ = writeln!(listed, "{doc}\"{}\"", file.display());
+    }
+    format!(
+        "%global debug_package %{{nil}}\n\
+         %global __os_install_post %{{nil}}\n\
+         %global __provides_exclude_from ^/usr/lib/tessera/.*$\n\
+         %global _build_id_links none\n\
+         Name: {NAME}\n\
+         Version: {version}\n\
+         Release: 1\n\
+         Summary: {SUMMARY}\n\
+         License: GPL-2.0-or-later\n\
+         {requires}\n\
+         %description\n{description}\n\n\
+         %install\nmkdir -p %{{buildroot}}\ncp -a {root}/. %{{buildroot}}/\n\n\
+         %post\n{RELOAD_UNITS}\n\
+         %preun\n[ \"$1\" = 0 ] || exit 0\n{refuse}\n\
+         %postun\n{RELOAD_UNITS}\n\
+         %files\n%defattr(-,root,root)\n{listed}",
+        version = about.full_version(),
+        description = about.description(""),
+        root = root.display(),
+        refuse = about.refuse_removal(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::about::example;
+    use super::*;
+
+    #[test]
+    fn the_spec_file_names_the_slurm() {
+        let files = ["/usr/bin/tessera", "/usr/share/doc/tessera/LICENSE"].map(PathBuf::from);
+        insta::assert_snapshot!(text(&example(), Path::new("/stage"), &files), @r#"
+        %global debug_package %{nil}
+        %global __os_install_post %{nil}
+        %global __provides_exclude_from ^/usr/lib/tessera/.*$
+        %global _build_id_links none
+        Name: tessera
+        Version: 0.1.0+slurm24.11.5
+        Release: 1
+        Summary: GPU placement for Slurm: MIG at job start, GPU sets by interconnect, packing
+        License: GPL-2.0-or-later
+        Requires: slurm-wlm-basic-plugins >= 24.11.5
+        Requires: slurm-wlm-basic-plugins < 24.11.6
+
+        %description
+        Plugins for exactly Slurm 24.11.5, the tessera command, the broker of GPU tasks, units,
+        manual pages, completions and examples. Installing, upgrading and removing the
+        package restarts no daemon.
+
+        %install
+        mkdir -p %{buildroot}
+        cp -a /stage/. %{buildroot}/
+
+        %post
+        if [ -d /run/systemd/system ]; then systemctl daemon-reload || true; fi
+
+        %preun
+        [ "$1" = 0 ] || exit 0
+        for file in /etc/slurm/slurm.conf /etc/slurm/plugstack.conf; do
+            if [ -f "$file" ] && grep -v '^[[:space:]]*#' "$file" | grep -q tessera; then
+                echo "tessera: $file still names Tessera, and Slurm would not start without these files." >&2
+                echo "tessera: follow /usr/share/doc/tessera/uninstall.md, then remove the package." >&2
+                exit 1
+            fi
+        done
+
+        %postun
+        if [ -d /run/systemd/system ]; then systemctl daemon-reload || true; fi
+
+        %files
+        %defattr(-,root,root)
+        "/usr/bin/tessera"
+        %doc "/usr/share/doc/tessera/LICENSE"
+        "#);
+    }
+}

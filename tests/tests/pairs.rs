@@ -11,7 +11,6 @@ use lab::command::{PATIENCE, run, wait_for};
 use lab::{Cluster, JobId, User};
 use protocol::{Plan, Says, Started};
 use serde_json::Value;
-use slurm_releases::Release;
 
 fn tessera(cluster: &Cluster, args: &[&str]) -> String {
     let mut command = cluster.command(User::Root, "tessera").unwrap();
@@ -89,8 +88,26 @@ fn chosen(cluster: &Cluster, apps: &str) -> (Vec<String>, u16) {
     (sizes, choice["cap_w"].as_u64().unwrap().try_into().unwrap())
 }
 
-fn jobs_share_as_the_model_says(release: Release) {
-    let cluster = builder().slurm(release).start().unwrap();
+/// The GPU of a start on one instance, as slurmctld numbers it.
+fn gpu(started: &Started) -> String {
+    started.got.split_once("=mig:").unwrap().1.split_once('/').unwrap().0.to_owned()
+}
+
+fn is_as_planned(started: &Started, plan: &Plan, size: &str, cap_w: u16) {
+    let slices = size.split_once('.').unwrap().0;
+    let got = &started.got;
+    assert!(got.contains(&format!("/{slices}")) && got.ends_with(&format!("/cap={cap_w}")), "{started:?}");
+    assert_eq!(started.low, plan.sharing.low);
+    assert!(started.why.contains(&format!("at {cap_w} W, predicted speed ")), "{}", started.why);
+}
+
+fn scontrol(cluster: &Cluster, args: &[&str]) {
+    cluster.run(User::Root, "scontrol", args).unwrap().ok().unwrap();
+}
+
+#[test]
+fn jobs_share_as_the_model_says() {
+    let cluster = builder().start().unwrap();
     let found = limits(&cluster);
     calibrate(&cluster);
     let full = fill(&cluster, "n1", "8");
@@ -115,26 +132,16 @@ fn jobs_share_as_the_model_says(release: Release) {
     assert_eq!(plans[0].sharing.limit_min, Some(10), "{said}");
     assert_eq!(plan(&cluster, unknown, &said).size, "7g.40gb");
 
+    // A partner that never starts: the other one has the part, the cap and the promise of the pair.
+    scontrol(&cluster, &["hold", &second.to_string()]);
     cancel(&cluster, full);
-    let got = [first, second].map(|job| started(&cluster, job));
-    let gpu =
-        |started: &Started| started.got.split_once("=mig:").unwrap().1.split_once('/').unwrap().0.to_owned();
-    assert_eq!(gpu(&got[0]), gpu(&got[1]), "{got:?}");
-    for ((started, plan), size) in got.iter().zip(&plans).zip(&sizes) {
-        let slices = size.split_once('.').unwrap().0;
-        assert!(
-            started.got.contains(&format!("/{slices}")) && started.got.ends_with(&format!("/cap={cap_w}")),
-            "{got:?}"
-        );
-        assert_eq!(started.low, plan.sharing.low);
-        assert!(started.why.contains(&format!("at {cap_w} W, predicted speed ")), "{}", started.why);
-    }
-    let at: usize = gpu(&got[0]).parse().unwrap();
+    let got = started(&cluster, first);
+    is_as_planned(&got, &plans[0], &sizes[0], cap_w);
     wait_for("the cap to be set", PATIENCE, || {
         let all = limits(&cluster);
         let capped: Vec<&u64> = all.iter().filter(|limit| **limit == u64::from(cap_w)).collect();
         // slurmctld's numbers need not be NVML's.
-        if capped.len() == 1 { Ok(()) } else { Err(format!("GPU {at}: {all:?}")) }
+        if capped.len() == 1 { Ok(()) } else { Err(format!("{all:?}")) }
     })
     .unwrap();
     let alone = started(&cluster, unknown);
@@ -142,9 +149,7 @@ fn jobs_share_as_the_model_says(release: Release) {
     assert!(alone.got.ends_with("/7g.40gb@0/cap=250"), "{alone:?}");
     assert!(alone.why.contains("mystery has no counters on this GPU model: profile it"), "{alone:?}");
 
-    // The one that stays gets another partner, beside its own part.
-    cancel(&cluster, second);
-    cluster.wait_end(second).unwrap();
+    // Another takes its place, beside the part that is taken.
     let rest =
         cluster.sbatch(User::Bob, &["--gpu-isolation=whole", "--gpus-per-node=6", "-w", "n1"], "sleep 300");
     cluster.wait_running(rest.unwrap()).unwrap();
@@ -152,8 +157,18 @@ fn jobs_share_as_the_model_says(release: Release) {
     let said = tessera(&cluster, &["planner", "--once"]);
     assert_eq!(plan(&cluster, third, &said).sharing.with, [first.0], "{said}");
     let beside = started(&cluster, third);
-    assert_eq!((gpu(&beside), beside.low), (gpu(&got[0]), got[1].low), "{beside:?}");
-    for job in [first, unknown, third] {
+    assert_eq!((gpu(&beside), beside.low), (gpu(&got), plans[1].sharing.low), "{beside:?}");
+
+    // A partner that ends first: the next one comes, and the part of the one that stays is as it was.
+    cancel(&cluster, third);
+    cluster.wait_end(third).unwrap();
+    scontrol(&cluster, &["release", &second.to_string()]);
+    let said = tessera(&cluster, &["planner", "--once"]);
+    assert_eq!(plan(&cluster, second, &said).sharing.with, [first.0], "{said}");
+    let last = started(&cluster, second);
+    is_as_planned(&last, &plans[1], &sizes[1], cap_w);
+    assert_eq!((gpu(&last), started(&cluster, first)), (gpu(&got), got));
+    for job in [first, second, unknown] {
         cancel(&cluster, job);
     }
     for user in [User::Alice, User::Bob] {
@@ -162,9 +177,4 @@ fn jobs_share_as_the_model_says(release: Release) {
     cluster.wait_idle().unwrap();
     assert_eq!(limits(&cluster), found);
     cluster.assert_clean().unwrap();
-}
-
-#[test]
-fn jobs_share_as_the_model_says_on_slurm_22_05() {
-    jobs_share_as_the_model_says(Release::V22_05);
 }

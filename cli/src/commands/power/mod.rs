@@ -11,7 +11,7 @@ mod status;
 mod text;
 
 #[cfg(test)]
-pub(crate) use simulate::calibrated;
+pub(crate) use simulate::{calibrated, calibrated_for_three};
 
 use std::path::Path;
 

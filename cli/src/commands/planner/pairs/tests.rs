@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use site_config::Objective;
 
 use super::*;
-use crate::commands::power::calibrated;
+use crate::commands::power::{calibrated, calibrated_for_three};
 
 const APPS: [&str; 8] = ["hgemm", "stream", "lud", "igemm4", "kmeans", "dgemm", "needle", "gaussian"];
 
@@ -23,6 +23,19 @@ fn world() -> &'static (Arc<power::CounterTable>, Arc<power::Model>) {
 
 fn fitted() -> &'static power::Model {
     &world().1
+}
+
+/// The same GPU, and a model that was fitted to runs of three applications too.
+fn world_of_three() -> &'static Arc<power::Model> {
+    static WORLD: std::sync::OnceLock<Arc<power::Model>> = std::sync::OnceLock::new();
+    WORLD.get_or_init(|| {
+        let (counters, runs) = calibrated_for_three();
+        Arc::new(fit_best(Model::find("a100-40gb").unwrap(), &counters, &runs).unwrap())
+    })
+}
+
+fn board_of_three(index: u16, free_at: Micros) -> Board {
+    Board { power: Arc::clone(world_of_three()), ..board(index, free_at) }
 }
 
 fn site(shared_memory: node_state::SharedMemory) -> Power {
@@ -192,46 +205,85 @@ fn a_running_job_keeps_its_part_its_cap_and_its_promise() {
     assert!(with(Some(1), None)[0].contains(" None [1] "), "no cap where a neighbour has none");
 }
 
+/// Jobs of a strict partition share with nobody who would leave them less, whoever opens the GPU.
+#[test]
+fn the_highest_alpha_of_a_group_counts() {
+    let pair = |first: f64, second: f64| {
+        let mut jobs = [job(1, "alice", "igemm4"), job(2, "alice", "stream")];
+        jobs[0].policy.alpha = first;
+        jobs[1].policy.alpha = second;
+        let plans = decide(&jobs, &[board(0, 0)], &site(node_state::SharedMemory::SameUser));
+        plans.iter().map(|p| p.sharing.speed).collect::<Vec<_>>()
+    };
+    assert_eq!(pair(0.2, 0.2).len(), 2);
+    for (first, second) in [(0.9, 0.2), (0.2, 0.9)] {
+        assert_eq!(pair(first, second), [None], "alone");
+    }
+    let kept: Vec<u8> = pair(0.2, 0.5).into_iter().flatten().collect();
+    assert!(kept.is_empty() || kept.iter().all(|percent| *percent >= 50), "{kept:?}");
+}
+
+/// Every order of some parts.
+fn orders(parts: &[&'static str]) -> BTreeSet<Vec<&'static str>> {
+    if parts.is_empty() {
+        return BTreeSet::from([Vec::new()]);
+    }
+    let with = |first: usize| {
+        let rest = [&parts[..first], &parts[first + 1..]].concat();
+        orders(&rest).into_iter().map(move |rest| [vec![parts[first]], rest].concat())
+    };
+    (0..parts.len()).flat_map(with).collect()
+}
+
+/// Memory of a plain instance of an A100 with 40 GB, MiB, as NVML has it.
+fn memory_of(slices: u8) -> u64 {
+    match slices {
+        1 => 4864,
+        2 => 9856,
+        3 | 4 => 19_968,
+        _ => 40_192,
+    }
+}
+
 /// The weighted speedup of jobs on a free board, found without the crate's own choice.
-fn plainly(jobs: &[&Waiting], shared: node_state::SharedMemory) -> Option<f64> {
-    let model = fitted();
+fn plainly(jobs: &[&Waiting], model: &power::Model, shared: node_state::SharedMemory) -> Option<f64> {
     let apps: Vec<String> = jobs.iter().map(|j| j.app.clone()).collect();
     let features = power::features(model, &world().0, &apps).ok()?;
     let memory: Vec<u64> = jobs.iter().map(|j| j.mem_mib).collect::<Option<_>>()?;
     let alpha = jobs.iter().map(|j| j.policy.alpha).fold(0.0, f64::max);
+    let is_efficient = jobs[0].policy.objective == Objective::Efficiency;
     let mut best: Option<(f64, f64, f64)> = None;
-    for state in ["4c+3c", "3c+4c", "4g+3g", "3g+4g"].map(|s| s.parse::<State>().unwrap()) {
-        if state.parts().len() != jobs.len() {
-            continue;
-        }
+    let kinds: [&[&'static str]; 6] = [
+        &["4c", "3c"],
+        &["4g", "3g"],
+        &["3c", "2c", "2c"],
+        &["4c", "2c", "1c"],
+        &["3g", "2g", "2g"],
+        &["4g", "2g", "1g"],
+    ];
+    for parts in kinds.iter().filter(|parts| parts.len() == jobs.len()).flat_map(|parts| orders(parts)) {
+        let state: State = parts.join("+").parse().unwrap();
         let is_shared = state.parts()[0].memory == Memory::Shared;
-        let strangers = jobs[0].user != jobs[1].user;
+        let strangers = jobs.iter().any(|job| job.user != jobs[0].user);
         let forbidden = match shared {
             node_state::SharedMemory::Never => true,
             node_state::SharedMemory::SameUser => strangers,
             node_state::SharedMemory::Any => false,
         };
-        let too_large =
-            if is_shared { memory.iter().sum::<u64>() > 40_192 } else { memory.iter().any(|m| *m > 20_096) };
+        let fits = || memory.iter().zip(state.parts()).all(|(mem, part)| *mem <= memory_of(part.slices));
+        let too_large = if is_shared { memory.iter().sum::<u64>() > memory_of(7) } else { !fits() };
         if too_large || (is_shared && forbidden) {
             continue;
         }
-        for cap in model
-            .caps()
-            .iter()
-            .filter(|c| jobs[0].policy.objective == Objective::Efficiency || c.watts() == 250)
-        {
-            let speeds = model.predict(&state, *cap, &features)?;
+        for cap in model.caps().iter().filter(|c| is_efficient || c.watts() == 250) {
+            // A model of two has no state of three.
+            let Some(speeds) = model.predict(&state, *cap, &features) else { continue };
             let least = speeds.iter().copied().fold(f64::INFINITY, f64::min);
             if least <= alpha {
                 continue;
             }
             let sum: f64 = speeds.iter().sum();
-            let goal = if jobs[0].policy.objective == Objective::Efficiency {
-                sum / f64::from(cap.watts())
-            } else {
-                sum
-            };
+            let goal = if is_efficient { sum / f64::from(cap.watts()) } else { sum };
             if best.is_none_or(|(known, fairness, _)| {
                 goal.total_cmp(&known).then(least.total_cmp(&fairness)).is_gt()
             }) {
@@ -240,6 +292,53 @@ fn plainly(jobs: &[&Waiting], shared: node_state::SharedMemory) -> Option<f64> {
         }
     }
     best.map(|(_, _, sum)| sum)
+}
+
+#[test]
+fn a_third_job_joins_as_long_as_all_gain() {
+    let apps = ["needle", "lud", "gaussian", "kmeans"];
+    let small = |(id, app)| Waiting { mem_mib: Some(4000), ..job(id, "alice", app) };
+    let jobs: Vec<Waiting> = (1..).zip(apps).map(small).collect();
+    let plans = decide(&jobs, &[board_of_three(2, 0)], &site(node_state::SharedMemory::SameUser));
+    let who: BTreeSet<u32> = plans.iter().map(|p| p.job).collect();
+    assert!(plans.len() == 3 && who.contains(&1), "{plans:?}");
+    for plan in &plans {
+        let others: BTreeSet<u32> = plan.sharing.with.iter().copied().collect();
+        assert_eq!(others, &who - &BTreeSet::from([plan.job]));
+        assert_eq!((plan.sharing.cap_w, plan.place.start.gpu), (plans[0].sharing.cap_w, GpuIndex(2)));
+    }
+    // Two of three run, the third has ended or never came: what is left of the GPU goes to another.
+    let state: State = plans.iter().map(|p| &p.size[..2]).collect::<Vec<_>>().join("+").parse().unwrap();
+    let lies = parts::lay_out(Model::find("a100-40gb").unwrap(), state.parts(), &[None; 3]).unwrap();
+    let is_shared = lies[0].size.contains('c');
+    let mut twos = if plans.iter().any(|p| p.size.starts_with('4')) { vec![4] } else { vec![2, 0] };
+    let starts: Vec<u8> = state
+        .parts()
+        .iter()
+        .zip(&lies)
+        .map(|(part, lies)| match part.slices {
+            _ if !is_shared => lies.start.0,
+            4 => 0,
+            3 => 4,
+            2 => twos.pop().unwrap(),
+            _ => 6,
+        })
+        .collect();
+    for gone in 0..3_usize {
+        let here = |at: usize| {
+            let (plan, part) = (&plans[at], state.parts()[at]);
+            let app = apps[usize::try_from(plan.job).unwrap() - 1];
+            running(plan.job, app, &part.to_string(), starts[at], plan.sharing.cap_w, plan.sharing.low)
+        };
+        let two = (0..3).filter(|at| *at != gone).map(here).map(|r| Running { mem_mib: 4000, ..r }).collect();
+        let board = Board { running: two, ..board_of_three(2, 60) };
+        let app = apps[usize::try_from(plans[gone].job).unwrap() - 1];
+        let next = Waiting { mem_mib: Some(4000), ..job(9, "alice", app) };
+        let again = decide(&[next], &[board], &site(node_state::SharedMemory::SameUser));
+        assert_eq!(again.len(), 1, "{gone}: {again:?}");
+        assert_eq!((&again[0].size, again[0].sharing.with.len()), (&plans[gone].size, 2), "{gone}");
+        assert!(again[0].sharing.cap_w >= plans[0].sharing.cap_w);
+    }
 }
 
 fn any_job() -> impl Strategy<Value = Waiting> {
@@ -268,11 +367,14 @@ proptest! {
         shared in prop::sample::select(vec![
             node_state::SharedMemory::Never, node_state::SharedMemory::SameUser, node_state::SharedMemory::Any,
         ]),
+        three in any::<bool>(),
     ) {
         for (id, job) in (0..).zip(&mut jobs) {
             job.job = id;
         }
-        let boards: Vec<Board> = (0..gpus).map(|g| board(g, 0)).collect();
+        let make = if three { board_of_three } else { board };
+        let model = if three { world_of_three() } else { fitted() };
+        let boards: Vec<Board> = (0..gpus).map(|g| make(g, 0)).collect();
         let plans = decide(&jobs, &boards, &site(shared));
         let groups: Vec<Grouped> = (0..gpus)
             .filter_map(|g| {
@@ -283,7 +385,7 @@ proptest! {
         prop_assert_eq!(groups.len(), usize::from(gpus).min(groups.len().max(1)));
         let speedup = |_: usize, members: &[usize]| {
             let members: Vec<&Waiting> = members.iter().map(|at| &jobs[*at]).collect();
-            if members.len() == 2 { plainly(&members, shared) } else { None }
+            plainly(&members, model, shared)
         };
         let findings = audit_groups(jobs.len(), &groups, NEXT, |_| 1.0, speedup);
         prop_assert!(findings.is_empty(), "{findings:?}");
@@ -291,6 +393,7 @@ proptest! {
         let ids: BTreeSet<u32> = plans.iter().map(|p| p.job).collect();
         prop_assert_eq!(ids.len(), plans.len());
         prop_assert!(groups.len() == usize::from(gpus) || ids.len() == jobs.len());
+        prop_assert!(plans.iter().all(|p| p.sharing.with.len() <= 1 + usize::from(three)));
         for plan in &plans {
             prop_assert_eq!(plan.sharing.alone.is_some(), plan.sharing.with.is_empty());
         }

@@ -73,6 +73,29 @@ pub(crate) fn calibrated() -> (power::CounterTable, Vec<power::Run>) {
     (world.counters, world.runs)
 }
 
+/// The same, with runs of three applications on parts of the GPU, and of each alone on these parts.
+#[cfg(test)]
+pub(crate) fn calibrated_for_three() -> (power::CounterTable, Vec<power::Run>) {
+    let mut world = World::new(1, 0.01).unwrap();
+    let names: Vec<&str> = physics::apps().iter().map(|app| app.name).collect();
+    let mut wanted: Vec<(&str, Vec<&str>)> = Vec::new();
+    for part in ["2c", "1c", "2g", "1g"] {
+        wanted.extend(names.iter().map(|app| (part, vec![*app])));
+    }
+    for state in ["3c+2c+2c", "4c+2c+1c", "3g+2g+2g", "4g+2g+1g"] {
+        let three = |at: usize| [0, 8, 16].map(|more| names[(at + more) % names.len()]).to_vec();
+        wanted.extend((0..names.len()).map(|at| (state, three(at))));
+    }
+    for (cap, (state, apps)) in
+        world::CAPS.into_iter().flat_map(|cap| wanted.iter().map(move |wanted| (cap, wanted)))
+    {
+        let truth = world.truth(state, cap, apps).unwrap();
+        let apps = apps.iter().map(|app| (*app).to_owned()).collect();
+        world.runs.push(power::Run { state: truth.state, cap: truth.cap, apps, rperf: truth.rperf });
+    }
+    (world.counters, world.runs)
+}
+
 /// The largest error of a measurement that leaves every one above 0.
 const MOST_NOISE: f64 = 0.15;
 

@@ -112,6 +112,9 @@ _tessera() {
             tessera__subcmd__plan,submit)
                 cmd="tessera__subcmd__plan__subcmd__submit"
                 ;;
+            tessera__subcmd__power,calibrate)
+                cmd="tessera__subcmd__power__subcmd__calibrate"
+                ;;
             tessera__subcmd__power,choose)
                 cmd="tessera__subcmd__power__subcmd__choose"
                 ;;
@@ -929,12 +932,58 @@ _tessera() {
             return 0
             ;;
         tessera__subcmd__power)
-            opts="-h --config --help import fit choose divide simulate status"
+            opts="-h --config --help import calibrate fit choose divide simulate status"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        tessera__subcmd__power__subcmd__calibrate)
+            opts="-h --apps --node --design --out --counters --gpus --caps --dry-run --config --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --apps)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --node)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --design)
+                    COMPREPLY=($(compgen -W "paper small" -- "${cur}"))
+                    return 0
+                    ;;
+                --out)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --counters)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --gpus)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --caps)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --config)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

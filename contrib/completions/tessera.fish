@@ -269,19 +269,31 @@ complete -c tessera -n "__fish_tessera_using_subcommand fit; and __fish_seen_sub
 complete -c tessera -n "__fish_tessera_using_subcommand fit; and __fish_seen_subcommand_from bandwidth" -l model -d 'The model to beat' -r
 complete -c tessera -n "__fish_tessera_using_subcommand fit; and __fish_seen_subcommand_from bandwidth" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand fit; and __fish_seen_subcommand_from bandwidth" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from import fit choose divide simulate status" -l config -d 'Read this tessera.toml' -r -F
-complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from import fit choose divide simulate status" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from import fit choose divide simulate status" -f -a "import" -d 'Print a line of counters from a profile of Nsight Compute'
-complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from import fit choose divide simulate status" -f -a "fit" -d 'Fit the model of a GPU to counters and measured runs'
-complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from import fit choose divide simulate status" -f -a "choose" -d 'Choose the state, and the power cap, for applications on one GPU'
-complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from import fit choose divide simulate status" -f -a "divide" -d 'Divide a budget of watts over GPUs'
-complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from import fit choose divide simulate status" -f -a "simulate" -d 'Run the paper\'s evaluation on a simulated A100'
-complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from import fit choose divide simulate status" -f -a "status" -d 'Show power limits and draw of this node\'s GPUs, and the site\'s power budgets'
+complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from import calibrate fit choose divide simulate status" -l config -d 'Read this tessera.toml' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from import calibrate fit choose divide simulate status" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from import calibrate fit choose divide simulate status" -f -a "import" -d 'Print a line of counters from a profile of Nsight Compute'
+complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from import calibrate fit choose divide simulate status" -f -a "calibrate" -d 'Measure applications on a node by Slurm jobs, and fit its power model'
+complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from import calibrate fit choose divide simulate status" -f -a "fit" -d 'Fit the model of a GPU to counters and measured runs'
+complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from import calibrate fit choose divide simulate status" -f -a "choose" -d 'Choose the state, and the power cap, for applications on one GPU'
+complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from import calibrate fit choose divide simulate status" -f -a "divide" -d 'Divide a budget of watts over GPUs'
+complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from import calibrate fit choose divide simulate status" -f -a "simulate" -d 'Run the paper\'s evaluation on a simulated A100'
+complete -c tessera -n "__fish_tessera_using_subcommand power; and not __fish_seen_subcommand_from import calibrate fit choose divide simulate status" -f -a "status" -d 'Show power limits and draw of this node\'s GPUs, and the site\'s power budgets'
 complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from import" -l gpu -d 'The GPU model that it was made on, as `tessera profiles` lists it' -r
 complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from import" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from import" -l command -d 'Print the profiler\'s command line instead'
 complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from import" -l json -d 'Print JSON'
 complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from import" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from calibrate" -l apps -d 'The applications' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from calibrate" -l node -d 'The node whose GPUs are measured' -r
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from calibrate" -l design -d 'How many caps' -r -f -a "paper\t'150 to 250 W by 20, as the paper'
+small\t'150 and 250 W'"
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from calibrate" -l out -d 'The directory of what was measured, on a file system that the node shares' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from calibrate" -l counters -d 'The counters of the applications; by default those of the site\'s `[power]`' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from calibrate" -l gpus -d 'Measure on these GPUs of the node at the same time, such as 0,2-3; by default on all' -r
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from calibrate" -l caps -d 'The caps, W, instead of the design\'s' -r
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from calibrate" -l config -d 'Read this tessera.toml' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from calibrate" -l dry-run -d 'Only say what would be measured, and how long that takes'
+complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from calibrate" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from fit" -l gpu -d 'The GPU model, as `tessera profiles` lists it' -r
 complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from fit" -l basis -d 'The functions of the counters: tessera, arima2022 or dcgm' -r
 complete -c tessera -n "__fish_tessera_using_subcommand power; and __fish_seen_subcommand_from fit" -l driver -d 'The driver that the runs were measured under: `tessera doctor` compares it with the nodes\'' -r

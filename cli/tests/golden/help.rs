@@ -313,6 +313,7 @@ fn the_man_page_has_every_command_and_option() {
         "free",
         "why",
         "times",
+        "power calibrate",
         "power fit",
         "power choose",
         "node status",

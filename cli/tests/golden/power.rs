@@ -359,3 +359,59 @@ fn a_bad_line_of_groups_is_named() {
         assert_eq!(divide(&site, groups, "--budget 500"), format!("stderr: tessera: {want}\nexit 1"));
     }
 }
+
+/// A list of applications for `tessera power calibrate`.
+fn apps_csv(site: &Site, lines: &[&str]) {
+    fs::write(site.path().join("apps.csv"), format!("app,seconds,command\n{}\n", lines.join("\n"))).unwrap();
+}
+
+#[test]
+fn a_calibration_says_first_how_long_it_takes() {
+    let site = site();
+    let lines: Vec<String> = APPS.iter().map(|(app, _)| format!("{app},60,./{app} --size 1,2")).collect();
+    apps_csv(&site, &lines.iter().map(String::as_str).collect::<Vec<_>>());
+    let calibrate = |rest: &str| {
+        let line = format!("power calibrate --apps apps.csv --node n1 --out there --dry-run {rest}");
+        site.run(&words(&line))
+    };
+    assert_snapshot!(calibrate("--counters counters.csv --gpus 0"), @r"
+    9 applications on n1, a100-40gb under 150, 170, 190, 210, 230, 250 W, on GPU 0
+    9 alone on a whole GPU, 216 alone on a part, 216 beside another
+    about 57 h 19 min from when the node is free
+    exit 0
+    ");
+    assert_snapshot!(calibrate("--counters counters.csv --design small --gpus 0,1"), @r"
+    9 applications on n1, a100-40gb under 150, 250 W, on GPU 0, 1
+    9 alone on a whole GPU, 72 alone on a part, 72 beside another
+    about 9 h 42 min from when the node is free
+    exit 0
+    ");
+    assert!(!site.path().join("there").exists());
+    assert_snapshot!(calibrate("--gpus 0"), @r"
+    stderr: tessera: no counters of the applications: the site's [power] names no file
+    stderr: hint: name one with --counters; `tessera power import` makes its lines from profiles of Nsight Compute
+    exit 1
+    ");
+    assert_snapshot!(calibrate("--counters counters.csv --caps 200 -- --gpu-power=100"), @r"
+    stderr: tessera: --gpu-power=100 after --: the calibration decides this
+    stderr: hint: it sets each job's node, GPU, part and cap; options such as --partition may follow --
+    exit 1
+    ");
+    apps_csv(&site, &["hgemm,60,./hgemm", "stream,60,./stream"]);
+    assert_snapshot!(calibrate("--counters counters.csv"), @r"
+    stderr: tessera: apps.csv: too few runs of 3c at 150 W: 2, expected at least 6, one for each coefficient
+    stderr: hint: a model needs at least 6 applications here, better twenty of all kinds
+    exit 1
+    ");
+    apps_csv(&site, &["hgemm,60,./hgemm", "stream,many,./stream"]);
+    assert_snapshot!(calibrate("--counters counters.csv"), @r"
+    stderr: tessera: apps.csv:3:8: `many` is not a number of seconds above 0 and up to a day
+    exit 1
+    ");
+    apps_csv(&site, &["hgemm,60,./hgemm", "stream,60,./stream"]);
+    assert_snapshot!(site.run(&words("power calibrate --apps apps.csv --node n9 --out there --dry-run")), @r"
+    stderr: tessera: node n9 is not in tessera.toml
+    stderr: hint: it has n1, n2
+    exit 1
+    ");
+}

@@ -25,6 +25,7 @@
 
 mod alone;
 mod basis;
+pub mod calibration;
 mod cap;
 mod choose;
 mod counters;

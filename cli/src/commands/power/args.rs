@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use power::{Basis, Cap};
 
+use super::calibrate::CalibrateArgs;
 use super::simulate::SimulateArgs;
 
 /// Choose the partition and the power cap of a GPU from hardware counters
@@ -19,6 +20,7 @@ use super::simulate::SimulateArgs;
 #[derive(Subcommand)]
 pub(crate) enum PowerCommand {
     Import(ImportArgs),
+    Calibrate(CalibrateArgs),
     Fit(FitArgs),
     Choose(ChooseArgs),
     Divide(DivideArgs),

@@ -1,6 +1,7 @@
 //! `tessera power fit`.
 
 use std::fs;
+use std::path::Path;
 
 use power::{Basis, Errors, FitError, Model, fit, fit_best, runs};
 
@@ -27,7 +28,7 @@ pub(super) fn run(args: &FitArgs) -> Result<Outcome, Failure> {
     if args.json {
         return Ok(Outcome::json(&json, 0));
     }
-    Ok(Outcome::ok(summary(args, &model)))
+    Ok(Outcome::ok(summary(&model, args.out.as_deref())))
 }
 
 /// The file that has to change.
@@ -43,7 +44,8 @@ fn refused(args: &FitArgs, error: &FitError) -> Failure {
     }
 }
 
-fn summary(args: &FitArgs, model: &Model) -> String {
+/// The model's errors in words; `out` is the file that it was written to.
+pub(super) fn summary(model: &Model, out: Option<&Path>) -> String {
     let watts: Vec<String> = model.caps().iter().map(|cap| cap.watts().to_string()).collect();
     let errors = text::errors(model.errors());
     let held_out = model.held_out().map_or_else(|| "unknown: too few applications".to_owned(), text::errors);
@@ -55,7 +57,7 @@ fn summary(args: &FitArgs, model: &Model) -> String {
     };
     let others: String = model.compared().iter().map(compared).collect();
     let refused = model.refused().map_or_else(String::new, |why| format!("refused       {why}\n"));
-    let out = args.out.as_ref().map_or_else(String::new, |out| format!("written to    {}\n", out.display()));
+    let out = out.map_or_else(String::new, |out| format!("written to    {}\n", out.display()));
     format!(
         "model         {}, basis {}, counters from {}\ncaps          {} W\nerrors        {errors}\n\
          held out      {held_out}\n{others}{refused}{out}",

@@ -2,6 +2,7 @@
 
 mod args;
 pub(crate) mod budgets;
+mod calibrate;
 mod choose;
 mod divide;
 mod fit;
@@ -26,6 +27,7 @@ use crate::outcome::{Failure, Outcome};
 pub(crate) fn run(command: &PowerCommand, globals: &Globals) -> Result<Outcome, Failure> {
     match command {
         PowerCommand::Import(args) => import::run(args),
+        PowerCommand::Calibrate(args) => calibrate::run(args, globals),
         PowerCommand::Fit(args) => fit::run(args),
         PowerCommand::Choose(args) => choose::run(args),
         PowerCommand::Divide(args) => divide::run(args),

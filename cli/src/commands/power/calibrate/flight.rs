@@ -1,0 +1,201 @@
+//! The jobs of one setting, from submission to end.
+
+use std::collections::HashMap;
+
+use power::calibration::{Progress, progress};
+use protocol::AdminComment;
+
+use super::campaign::Campaign;
+use super::script::{self, Place};
+use super::store::{Attempt, Store};
+use crate::outcome::Failure;
+use crate::slurm::sbatch;
+use crate::slurm::squeue::Job;
+
+/// A setting that is being measured.
+pub(super) struct Flight {
+    /// The setting's index.
+    pub(super) at: usize,
+    /// The GPU that it has.
+    pub(super) gpu: u16,
+    pub(super) jobs: Vec<u32>,
+    attempt: Attempt,
+    /// Whether all jobs were found where they should be, under the cap.
+    placed: bool,
+    /// Looks at jobs that have ended without enough laps.
+    over: u32,
+    /// Whether what it is for was kept: only its jobs' end is awaited.
+    pub(super) kept: bool,
+}
+
+/// What one look finds.
+pub(super) enum Seen {
+    /// It goes on.
+    Runs,
+    /// Its applications take so long, seconds.
+    Measured(Vec<f64>),
+    /// Its jobs have ended.
+    Ended,
+}
+
+/// A shared file system shows what a job wrote some seconds after its end.
+const LOOKS_AFTER_END: u32 = 5;
+
+impl Flight {
+    /// Submits the jobs of a setting.
+    pub(super) fn start(campaign: &Campaign, store: &Store, at: usize, gpu: u16) -> Result<Self, Failure> {
+        let setting = &campaign.settings[at];
+        let mut flight = Self {
+            at,
+            gpu,
+            jobs: Vec::new(),
+            attempt: store.attempt(at)?,
+            placed: false,
+            over: 0,
+            kept: false,
+        };
+        for side in 0..setting.apps.len() {
+            let place = Place { campaign, setting, side, gpu, dir: &flight.attempt.0 };
+            let submitted =
+                sbatch::submit(&script::words(&place), Some(&script::text(&place)), &script::WITHOUT);
+            match submitted {
+                Ok(job) => {
+                    flight.jobs.push(job);
+                    flight.attempt.note(gpu, job)?;
+                }
+                Err(why) => {
+                    flight.cancel();
+                    let what = format!("sbatch refuses {}: {why}", campaign.described(setting));
+                    return Err(Failure::new(what).hint("options of sbatch may follow --"));
+                }
+            }
+        }
+        Ok(flight)
+    }
+
+    /// The last attempt at a setting, if an earlier call has left it whole. What it has left in part is ended.
+    pub(super) fn left(campaign: &Campaign, store: &Store, at: usize) -> Option<Self> {
+        let attempt = store.attempts(at).pop()?;
+        let noted = attempt.jobs();
+        let jobs: Vec<u32> = noted.iter().map(|(_, job)| *job).collect();
+        let gpu = noted.first().map_or(0, |(gpu, _)| *gpu);
+        let is_stopped = attempt.0.join("stop").exists();
+        let flight = Self { at, gpu, jobs, attempt, placed: false, over: 0, kept: false };
+        if flight.jobs.len() == campaign.settings[at].apps.len() && !is_stopped {
+            return Some(flight);
+        }
+        flight.cancel();
+        None
+    }
+
+    /// Looks at its jobs and at what they wrote.
+    pub(super) fn look(&mut self, campaign: &Campaign, known: &HashMap<u32, Job>) -> Result<Seen, Failure> {
+        let setting = &campaign.settings[self.at];
+        let job = |id: &u32| known.get(id);
+        let has_ended = |id: &u32| job(id).is_none_or(Job::ended);
+        if self.kept {
+            return Ok(if self.jobs.iter().all(has_ended) { Seen::Ended } else { Seen::Runs });
+        }
+        if !self.placed && self.jobs.iter().all(|id| job(id).is_some_and(|job| job.state == "RUNNING")) {
+            let jobs: Vec<&Job> = self.jobs.iter().filter_map(job).collect();
+            self.placed = self.are_placed(campaign, &jobs)?;
+        }
+        let logs = self.attempt.logs(setting.apps.len());
+        for (side, log) in logs.iter().enumerate() {
+            if let Some(how) = &log.failed {
+                return Err(self.failed(campaign, side, how));
+            }
+            if !log.laps.is_empty() {
+                self.has_cap(campaign, side)?;
+            }
+        }
+        let laps: Vec<_> = logs.into_iter().map(|log| log.laps).collect();
+        if let Progress::Measured(seconds) = progress(&laps) {
+            return Ok(Seen::Measured(seconds));
+        }
+        let Some(side) = self.jobs.iter().position(has_ended) else { return Ok(Seen::Runs) };
+        self.over += 1;
+        if self.over <= LOOKS_AFTER_END {
+            return Ok(Seen::Runs);
+        }
+        let state = job(&self.jobs[side]).map_or("it is gone", |job| job.state.as_str());
+        Err(self.failed(campaign, side, state))
+    }
+
+    /// Whether its jobs have ended without enough laps: an earlier call left it, and it has to be begun again.
+    pub(super) fn is_lost(&self, campaign: &Campaign, known: &HashMap<u32, Job>) -> bool {
+        let sides = campaign.settings[self.at].apps.len();
+        let logs = self.attempt.logs(sides);
+        let has_failed = logs.iter().any(|log| log.failed.is_some());
+        let laps: Vec<_> = logs.into_iter().map(|log| log.laps).collect();
+        let is_measured = matches!(progress(&laps), Progress::Measured(_));
+        let has_ended = |id: &u32| known.get(id).is_none_or(Job::ended);
+        has_failed || (!is_measured && self.jobs.iter().any(has_ended))
+    }
+
+    /// Whether what Slurm says of the running jobs is what they were submitted for. slurmctld writes the comment at once, but
+    /// squeue may be asked in between.
+    fn are_placed(&self, campaign: &Campaign, jobs: &[&Job]) -> Result<bool, Failure> {
+        let setting = &campaign.settings[self.at];
+        if setting.state.is_full() {
+            return Ok(true);
+        }
+        for job in jobs {
+            let comment = AdminComment::parse(&job.comment);
+            let Some(started) = comment.started() else { return Ok(false) };
+            let (node, gpu, watts) = (&campaign.node, self.gpu, setting.cap.watts());
+            if !started.got.starts_with(&format!("{node}=mig:{gpu}/")) {
+                let what = format!(
+                    "{} is to be on GPU {gpu}, but job {} got {}",
+                    campaign.described(setting),
+                    job.id,
+                    started.got
+                );
+                return Err(Failure::new(what).hint(format!(
+                    "are other jobs on {node}? A reservation keeps them away: -- --reservation=NAME"
+                )));
+            }
+            if !started.got.ends_with(&format!("/cap={watts}")) {
+                let what = format!(
+                    "{} needs {watts} W, but job {} got {}",
+                    campaign.described(setting),
+                    job.id,
+                    started.got
+                );
+                return Err(Failure::new(what)
+                    .hint("does a power budget of the site hold? See `tessera power status`"));
+            }
+        }
+        Ok(true)
+    }
+
+    /// The node says in the job's output that it could not set a cap.
+    fn has_cap(&self, campaign: &Campaign, side: usize) -> Result<(), Failure> {
+        let output = self.attempt.output(side);
+        let refused = output.lines().find_map(|line| line.split_once("it runs without its power cap: "));
+        let Some((_, why)) = refused else { return Ok(()) };
+        let setting = &campaign.settings[self.at];
+        let what = format!("{} is refused on {}: {why}", setting.cap, campaign.node);
+        Err(Failure::new(what).hint("name caps that these GPUs take with --caps"))
+    }
+
+    fn failed(&self, campaign: &Campaign, side: usize, how: &str) -> Failure {
+        let setting = &campaign.settings[self.at];
+        let app = setting.apps.get(side).and_then(|at| campaign.apps.get(*at)).map_or("", |app| &app.name);
+        let (job, file) = (self.jobs[side], self.attempt.output_file(side));
+        let what = format!("{app} failed in job {job}, {how}: {}", campaign.described(setting));
+        Failure::new(what).hint(format!(
+            "its output is in {}; what was measured before is kept, the same command goes on",
+            file.display()
+        ))
+    }
+
+    /// Ends its jobs.
+    pub(super) fn cancel(&self) {
+        self.attempt.stop();
+        let ids: Vec<String> = self.jobs.iter().map(u32::to_string).collect();
+        if !ids.is_empty() {
+            sbatch::cancel(&ids);
+        }
+    }
+}

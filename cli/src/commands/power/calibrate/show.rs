@@ -1,0 +1,107 @@
+//! What a calibration says: first how long it takes, then how far it is.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::campaign::Campaign;
+use super::flight::Flight;
+use super::store::Store;
+
+/// What is measured, and how long that takes. `measured` is by setting; empty: nothing yet.
+pub(super) fn plan(campaign: &Campaign, measured: &[bool]) -> String {
+    let is_left = |at: usize| !measured.get(at).copied().unwrap_or(false);
+    let left: Vec<_> =
+        campaign.settings.iter().enumerate().filter(|(at, _)| is_left(*at)).map(|(_, s)| s).collect();
+    let count = |apps: usize, is_full: bool| {
+        campaign.settings.iter().filter(|s| s.apps.len() == apps && s.state.is_full() == is_full).count()
+    };
+    let watts: Vec<String> = campaign.caps.iter().map(|cap| cap.watts().to_string()).collect();
+    let gpus: Vec<String> = campaign.gpus.iter().map(u16::to_string).collect();
+    let seconds: f64 = left.iter().map(|s| s.estimate(&campaign.apps, campaign.gpu)).sum();
+    let n_gpus = f64::from(u32::try_from(gpus.len()).unwrap_or(u32::MAX)).max(1.0);
+    let mut text = format!(
+        "{} applications on {}, {} under {} W, on GPU {}\n\
+         {} alone on a whole GPU, {} alone on a part, {} beside another\n",
+        campaign.apps.len(),
+        campaign.node,
+        campaign.gpu.key,
+        watts.join(", "),
+        gpus.join(", "),
+        count(1, true),
+        count(1, false),
+        count(2, false),
+    );
+    let done = campaign.settings.len() - left.len();
+    if done > 0 {
+        let _ = writeln!(text, "{done} of {} are measured already", campaign.settings.len());
+    }
+    let _ = writeln!(text, "about {} from when the node is free", duration(seconds / n_gpus));
+    text
+}
+
+/// `3 h 20 min`, `5 min`, `40 s`.
+fn duration(seconds: f64) -> String {
+    let whole = Duration::try_from_secs_f64(seconds).map_or(u64::MAX, |d| d.as_secs());
+    match (whole / 3600, whole % 3600 / 60) {
+        (0, 0) => format!("{whole} s"),
+        (0, minutes) => format!("{minutes} min"),
+        (hours, minutes) => format!("{hours} h {minutes} min"),
+    }
+}
+
+/// Where to put the result.
+pub(super) fn use_it(campaign: &Campaign, model: &Path, counters: &str) -> String {
+    format!(
+        "\nIn tessera.toml:\n\n[power]\ncounters = {counters:?}\n\n[[nodes]]    # {}, and others with such GPUs\n\
+         power_model = {:?}\n",
+        campaign.node,
+        model.display().to_string(),
+    )
+}
+
+/// A bar on a terminal; in a pipe, nothing.
+pub(super) struct Shown(ProgressBar);
+
+impl Shown {
+    pub(super) fn new(campaign: &Campaign, store: &Store) -> Self {
+        let bar = ProgressBar::new(campaign.settings.len() as u64);
+        let template = "{wide_bar} {pos} of {len}, {eta} left\n{wide_msg}";
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        bar.set_position(done(store));
+        bar.reset_eta();
+        Self(bar)
+    }
+
+    /// How far it is, and what is measured now.
+    pub(super) fn at(&self, campaign: &Campaign, store: &Store, flights: &[Flight]) {
+        self.0.set_position(done(store));
+        let now: Vec<String> = flights
+            .iter()
+            .filter(|flight| !flight.kept)
+            .map(|flight| campaign.described(&campaign.settings[flight.at]))
+            .collect();
+        self.0.set_message(now.join("; "));
+    }
+
+    pub(super) fn end(&self) {
+        self.0.finish_and_clear();
+    }
+}
+
+fn done(store: &Store) -> u64 {
+    store.measured.iter().filter(|measured| **measured).count() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn durations_are_short() {
+        let said = [0.4, 59.0, 60.0, 3599.0, 3600.0, 90_000.0].map(super::duration);
+        assert_eq!(said, ["0 s", "59 s", "1 min", "59 min", "1 h 0 min", "25 h 0 min"]);
+    }
+}

@@ -12,7 +12,7 @@ use protocol::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, encode_request, parse_
 use protocol::{AdminComment, Isolation, Says};
 
 use crate::site::Rules;
-use crate::submission::{self, Described, Recorded, Slurm};
+use crate::submission::{self, Described, Recorded, Slurm, asks_for_shards, left_to_slurm};
 
 /// What is written into the job's description.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,11 +51,12 @@ pub(crate) fn submit(job: &Described, rules: Rules<'_>, slurm: &impl Slurm) -> A
     }
     // Without limits there is nothing to ask of a job that asks nothing of us, unless no GPU may give what it asks for.
     let unlimited = config.is_none_or(|config| config.limits.is_empty());
-    let shares = || job.tres.gpu_entries().iter().any(|entry| entry.name == "shard");
-    if unlimited && asks.is_none() && !shares() {
+    if unlimited && asks.is_none() && !asks_for_shards(&job.tres) {
         return Answer { effects: vec![Effect::Env(None)], refused: None };
     }
-    let (request, add) = match admission::judge(&submission::submitted(job, slurm), config) {
+    let mut submitted = submission::submitted(job, slurm);
+    submitted.left_to_slurm = left_to_slurm(&submitted, config, slurm);
+    let (request, add) = match admission::judge(&submitted, config) {
         Ruling::Untouched => return Answer { effects: vec![Effect::Env(None)], refused: None },
         Ruling::Refused(why) => return Answer { effects: Vec::new(), refused: Some(why) },
         Ruling::Accepted { request, add } => (request, add),
@@ -97,7 +98,8 @@ pub(crate) fn modify(
     if let Some(why) = rules.unknown().filter(|_| ours) {
         return Answer { effects, refused: Some(why) };
     }
-    let after = submission::changed(change, job, slurm);
+    let mut after = submission::changed(change, job, slurm);
+    after.left_to_slurm = left_to_slurm(&after, config, slurm);
     // Slurm has already refused an AdminComment from anybody but root, SlurmUser and administrators of the accounts.
     let planned = change.comment.as_deref().map_or(Ok(None), |comment| {
         plan::judge(&after, comment, &job.comment, job.pending, slurm.now(), config)
@@ -181,6 +183,27 @@ mod tests {
         assert_eq!(submit(&described("v1 iso=none")), untouched);
         let refused = submit(&described("v1 iso=mig:9g.90gb"));
         assert!(refused.effects.is_empty() && refused.refused.is_some());
+    }
+
+    #[test]
+    fn shards_of_a_node_that_is_left_to_slurm_are_slurms_to_give() {
+        let whole = "gpu = \"a100-40gb\"\ncount = 2\ngpu_use = { \"0-1\" = \"whole\" }\n";
+        let text = format!("[[nodes]]\nnames = \"n1\"\n{whole}[[nodes]]\nnames = \"n2\"\n{whole}");
+        let (config, errors) = site_config::parse("t", &text, &|_| Err(std::io::ErrorKind::NotFound.into()));
+        assert_eq!(errors, []);
+        let config = config.unwrap();
+        let refused = |nodes: Option<&str>| {
+            let tres = Tres { per_node: Some("gres:shard:10".to_owned()), ..Tres::default() };
+            let job = Described { tres, required_nodes: nodes.map(str::to_owned), ..Described::default() };
+            submit(&job, Rules::Of(&config), &Fake::default()).refused
+        };
+        assert!(refused(Some("n1")).is_some_and(|why| why.contains("for whole jobs only")));
+        assert_eq!(
+            refused(Some("n2")),
+            None,
+            "Slurm counts three GPUs there, so the plugin leaves it to Slurm"
+        );
+        assert_eq!(refused(None), None);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! A job's life beside its tests: it begins, is allocated, loses nodes, ends; and slurmctld reads its configuration anew.
 
+use admission::Counted;
 use geometry::JobId;
 use plugin_rt::log;
 use protocol::layout::ConfigInForce;
@@ -191,7 +192,7 @@ pub(crate) fn without_a_file(engine: &Engine, nodes: &[NodeGpus]) -> Vec<Layout>
     if engine.version() != ConfigInForce::Bad {
         return Vec::new();
     }
-    let with_gpus = nodes.iter().filter(|n| n.configured.is_some_and(|gpus| gpus > 0));
+    let with_gpus = nodes.iter().filter(|n| n.counted.gpus.is_some_and(|gpus| gpus > 0));
     with_gpus.map(|n| Layout { node: n.node.clone(), text: bad_file_line() }).collect()
 }
 
@@ -202,12 +203,7 @@ fn bad_file_line() -> String {
 /// What Slurm says of a node's GPUs.
 pub(crate) struct NodeGpus {
     pub(crate) node: String,
-    /// How many `slurm.conf` gives it; `None`: it speaks of none.
-    pub(crate) configured: Option<u64>,
-    /// GPUs or shards are not consumed by jobs: any number of them gets the same.
-    pub(crate) no_consume: bool,
-    /// It has `gres/mps`, by which Slurm gives jobs parts of GPUs that nobody here hears of.
-    pub(crate) mps: bool,
+    pub(crate) counted: Counted,
 }
 
 /// Leaves nodes to Slurm where its GPU numbers may differ from ours, or where its jobs take nothing from each other. Jobs
@@ -215,14 +211,9 @@ pub(crate) struct NodeGpus {
 pub(crate) fn step_aside(engine: &mut Engine, nodes: &[NodeGpus]) -> Vec<Layout> {
     let mut aside = Vec::new();
     let mut cleared = Vec::new();
-    for NodeGpus { node, configured, no_consume, mps } in nodes {
+    for NodeGpus { node, counted } in nodes {
         let Some(ours) = engine.described_gpus(node) else { continue };
-        let why = match configured {
-            _ if *mps => "it has gres/mps in slurm.conf, whose jobs Tessera does not see".to_owned(),
-            _ if *no_consume => "its GPUs are no_consume in slurm.conf".to_owned(),
-            Some(gpus) if *gpus != ours => format!("{gpus} GPUs in slurm.conf, {ours} in tessera.toml"),
-            _ => continue,
-        };
+        let Some(why) = counted.left_to_slurm(ours) else { continue };
         engine.step_aside(node);
         cleared.push(Layout { node: node.clone(), text: String::new() });
         aside.push(format!("{node}: {why}"));
@@ -348,18 +339,20 @@ mod tests {
     #[test]
     fn nodes_that_slurm_counts_otherwise_are_left_to_it() {
         let mut memory = memory();
-        let on = |node: &str, configured, no_consume| NodeGpus {
+        let on = |node: &str, gpus, no_consume| NodeGpus {
             node: node.to_owned(),
-            configured,
-            no_consume,
-            mps: false,
+            counted: Counted { gpus, no_consume, mps: false },
         };
         let nodes = [on("n1", Some(2), false), on("n2", Some(3), false), on("other", Some(9), true)];
         let cleared = step_aside(&mut memory.engine, &nodes);
         assert_eq!(cleared, [Layout { node: "n2".to_owned(), text: String::new() }]);
         assert_eq!(memory.engine.node_names().collect::<Vec<_>>(), ["n1"]);
         let mut with_mps = self::memory();
-        let cleared = step_aside(&mut with_mps.engine, &[NodeGpus { mps: true, ..on("n1", Some(2), false) }]);
+        let with_mps_on = |node: &str| NodeGpus {
+            node: node.to_owned(),
+            counted: Counted { gpus: Some(2), mps: true, ..Counted::default() },
+        };
+        let cleared = step_aside(&mut with_mps.engine, &[with_mps_on("n1")]);
         assert_eq!((cleared.len(), with_mps.engine.node_names().collect::<Vec<_>>()), (1, vec!["n2"]));
         let cleared = step_aside(&mut memory.engine, &[on("n1", Some(2), true)]);
         assert_eq!(cleared.len(), 1);

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
+mod aside;
 pub mod change;
 mod limits;
 pub mod plan;
@@ -13,6 +14,7 @@ mod ruling;
 mod shares;
 mod submission;
 
+pub use aside::Counted;
 pub use limits::{forbids, forbids_counted, limits_of, refusal};
 pub use power::budgets_of;
 pub use ruling::{Ruling, judge};

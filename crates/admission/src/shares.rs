@@ -19,7 +19,8 @@ pub(crate) fn refusal(job: &Submission, config: &SiteConfig) -> Option<String> {
     }
     let count = u32::try_from(entry.count).ok().filter(|n| *n > 0)?;
     let reached = job.partition_nodes.as_ref()?.iter().filter(|name| job.reaches(name)).count();
-    let managed = config.nodes.iter().flat_map(|spec| &spec.names).filter(|name| job.reaches(name)).count();
+    let is_ours = |name: &&String| job.reaches(name) && !job.left_to_slurm.contains(*name);
+    let managed = config.nodes.iter().flat_map(|spec| &spec.names).filter(is_ours).count();
     if managed < reached {
         return None;
     }

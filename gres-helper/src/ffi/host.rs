@@ -12,6 +12,7 @@ use super::{sys, version};
 use crate::submission::{Partition, Slurm};
 
 type Find = unsafe extern "C" fn(*mut c_char) -> *mut sys::part_record_t;
+type FindNode = unsafe extern "C" fn(*mut c_char) -> *mut sys::node_record_t;
 type Lock = unsafe extern "C" fn(*mut sys::assoc_mgr_lock_t);
 type FillIn = unsafe extern "C" fn(
     *mut c_void,
@@ -25,6 +26,7 @@ type FillIn = unsafe extern "C" fn(
 pub(super) struct Host {
     pub(super) heap: Heap,
     find_partition: Find,
+    find_node: FindNode,
     lock_accounts: Lock,
     unlock_accounts: Lock,
     fill_in_user: FillIn,
@@ -53,12 +55,15 @@ impl Host {
     fn look_up() -> Result<Self, MissingSymbol> {
         let function = |name| required(name).map(NonNull::as_ptr);
         let find = function(c"find_part_record")?;
+        let find_node = function(c"find_node_record2")?;
         let (lock, unlock) = (function(c"assoc_mgr_lock")?, function(c"assoc_mgr_unlock")?);
         let fill_in = function(c"assoc_mgr_fill_in_user")?;
         Ok(Self {
             heap: Heap::look_up()?,
             // SAFETY: src/slurmctld/slurmctld.h: `part_record_t *find_part_record(char *)`.
             find_partition: unsafe { std::mem::transmute::<*mut c_void, Find>(find) },
+            // SAFETY: src/common/node_conf.h: `node_record_t *find_node_record2(char *)`.
+            find_node: unsafe { std::mem::transmute::<*mut c_void, FindNode>(find_node) },
             // SAFETY: src/common/assoc_mgr.h: `void assoc_mgr_lock(assoc_mgr_lock_t *)`.
             lock_accounts: unsafe { std::mem::transmute::<*mut c_void, Lock>(lock) },
             // SAFETY: as above: `void assoc_mgr_unlock(assoc_mgr_lock_t *)`.
@@ -99,6 +104,18 @@ impl Slurm for Host {
         // SAFETY: null or NUL-terminated.
         let nodes = unsafe { text(record.nodes) };
         Some(Partition { nodes, exclusive: record.max_share == 0 })
+    }
+
+    fn node_gres(&self, name: &str) -> Option<String> {
+        let name = CString::new(name).ok()?;
+        // SAFETY: node_conf.h: only reads the name; hooks run under the node lock.
+        let record = unsafe { (self.find_node)(name.as_ptr().cast_mut()) };
+        // SAFETY: null or a live record.
+        let record = unsafe { record.as_ref() }.filter(|r| r.magic == sys::NODE_MAGIC)?;
+        // SAFETY: null or the live line of slurm.conf that the node is from.
+        let line = unsafe { record.config_ptr.as_ref() }?;
+        // SAFETY: null or NUL-terminated.
+        unsafe { text(line.gres) }
     }
 
     /// From slurmctld's copy of the accounting database: nothing is asked over the network. Slurm fills it into a job only

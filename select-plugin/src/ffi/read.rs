@@ -2,6 +2,7 @@
 
 use std::ffi::CStr;
 
+use admission::Counted;
 use geometry::{JobId, Uid};
 use plugin_rt::slurmctld::{entries, item, struct_at, text};
 use plugin_rt::spank_env;
@@ -241,17 +242,16 @@ pub(super) fn extras(host: &Host) -> Vec<(String, String)> {
 /// What Slurm says of every node's GPUs.
 pub(super) fn node_gpus(host: &Host) -> Vec<NodeGpus> {
     let gpus = |(_, name, node): (usize, String, &sys::node_record_t)| {
-        let mut found =
-            NodeGpus { node: name, configured: None, no_consume: false, mps: has_mps(host, node) };
+        let mut counted = Counted { mps: has_mps(host, node), ..Counted::default() };
         for (kind, state) in gres_states::<sys::gres_node_state_t>(host, node.gres_list.cast()) {
             // SAFETY: the data of a node's GRES entry is a `gres_node_state_t`.
             let Some(state) = (unsafe { struct_at(state) }) else { continue };
-            found.no_consume |= state.no_consume;
+            counted.no_consume |= state.no_consume;
             if kind == GresKind::Gpu {
-                found.configured = Some(state.gres_cnt_config);
+                counted.gpus = Some(state.gres_cnt_config);
             }
         }
-        found
+        NodeGpus { node: name, counted }
     };
     named_nodes(host).map(gpus).collect()
 }

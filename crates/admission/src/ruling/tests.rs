@@ -341,6 +341,9 @@ fn shards_that_no_gpu_gives_are_refused_with_the_reason() {
     );
     let cut = "static = { \"0\" = [\"1g.5gb@0\"], \"1\" = [\"2g.10gb@0\"] }\n";
     assert!(said(cut, 20, &["n1"]).unwrap().contains("ask --gpu-mem="));
+    let aside =
+        "[[nodes]]\nnames = \"n2\"\ngpu = \"a100-40gb\"\ncount = 2\ngpu_use = { \"0-1\" = \"whole\" }\n";
+    assert!(said(&format!("{whole}{aside}"), 10, &["n1", "n2"]).is_some(), "both are Tessera's");
     for (lines, shards, reached) in [
         (cut, 10, &["n1"][..]),
         ("", 40, &["n1"]),

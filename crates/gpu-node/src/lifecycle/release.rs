@@ -105,8 +105,19 @@ fn clear_remnants(settings: &Settings, journal: &Journal, entry: &Entry, gpus: &
         for gpu in entry.gpus.iter().filter(|g| !settings.spares(g.index)) {
             remnants::close_idle(&nvml, &devices, gpu, &others)?;
         }
-        let gpus: Vec<NvmlIndex> = gpus.iter().copied().filter(|gpu| !settings.is_fixed(*gpu)).collect();
-        Ok(remnants::clear(&nvml, &gpus, &others).problems)
+        // On a GPU that nobody describes any more, a half-made instance may be the site's own.
+        let (known, unknown): (Vec<NvmlIndex>, Vec<NvmlIndex>) =
+            gpus.iter().partition(|gpu| settings.described(**gpu).is_some());
+        let gpus: Vec<NvmlIndex> = known.into_iter().filter(|gpu| !settings.is_fixed(*gpu)).collect();
+        let mut problems = remnants::clear(&nvml, &gpus, &others).problems;
+        problems.extend(unknown.iter().map(|gpu| {
+            format!(
+                "GPU {gpu}: tessera.toml describes it no more, so what the prolog of job {} left half made there stays; \
+                 `tessera node reconcile` removes it once the file does",
+                entry.job()
+            )
+        }));
+        Ok(problems)
     };
     work().unwrap_or_else(|e| vec![Chain(&e).to_string()])
 }

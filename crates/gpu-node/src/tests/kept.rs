@@ -57,6 +57,36 @@ fn the_sites_own_instances_are_used_and_stay() {
 }
 
 #[test]
+fn where_nobody_describes_the_gpus_a_half_made_instance_stays() {
+    on_node("tests::kept::where_nobody_describes_the_gpus_a_half_made_instance_stays", |node| {
+        let entry = node.realise(1, ALICE, mig(&[(0, "1g.5gb", 0)])).unwrap().entry;
+        let half = {
+            let nvml = Nvml::load(&node.settings.nvml_library).unwrap();
+            let profile = spec(0, "1g.5gb", 6).profile;
+            let all = nvml.placements(NvmlIndex(0), profile).unwrap();
+            let at = all.into_iter().find(|p| p.start.0 == 6).unwrap();
+            nvml.create_gpu_instance(NvmlIndex(0), profile, at).unwrap().id
+        };
+        let is_there = || node.inspect().gpus[0].instances.iter().any(|i| i.id == half);
+        // Its prolog was killed, and the node taken out of the file before its epilog.
+        let interrupted = |settings: &Settings| {
+            let journal = crate::journal::Journal::open(&settings.state_dir).unwrap();
+            journal
+                .store(&crate::journal::Entry { phase: crate::journal::Phase::Intent, ..entry.clone() })
+                .unwrap();
+            crate::release(settings, JobId(1)).unwrap().problems
+        };
+        let taken_out = Settings { gpus: Vec::new(), ..node.settings.clone() };
+        let said = interrupted(&taken_out);
+        assert!(is_there(), "{said:?}");
+        assert!(said.iter().any(|line| line.contains("describes it no more")), "{said:?}");
+        // Where the file says that it is ours to cut, it goes.
+        assert_eq!(interrupted(&node.settings), [""; 0]);
+        assert!(!is_there());
+    });
+}
+
+#[test]
 fn a_missing_or_further_instance_of_the_sites_own_is_reported() {
     on_node("tests::kept::a_missing_or_further_instance_of_the_sites_own_is_reported", |node| {
         let mut node = kept(node, &[(0, Purpose::Static)], &[(0, "2g.10gb", 0)]);

@@ -20,6 +20,7 @@ use crate::commands::score::{self, ScoreArgs};
 use crate::commands::simulate::{self, SimulateCommand};
 use crate::commands::tasks::{self, TasksArgs};
 use crate::commands::times::{self, TimesArgs};
+use crate::commands::top::{self, TopArgs};
 use crate::commands::topology::{self, TopologyCommand};
 use crate::commands::why::{self, WhyArgs};
 use crate::globals::Globals;
@@ -47,6 +48,7 @@ Examples:
   tessera layout                   every GPU of the cluster, drawn as slices
   tessera free                     what could start now, and where
   tessera why 4711                 why this job waits, and until when
+  tessera top                      nodes and jobs, live
   tessera explain --gpu-mem=10G    what this job would get, and why
   tessera profiles a100-40gb       what an A100 can be cut into
   tessera check                    is tessera.toml good?
@@ -58,6 +60,7 @@ enum Command {
     Layout(LayoutArgs),
     Free(FreeArgs),
     Why(WhyArgs),
+    Top(TopArgs),
     Explain(Box<ExplainArgs>),
     Tasks(TasksArgs),
     Discover(DiscoverArgs),
@@ -99,6 +102,7 @@ pub(crate) fn run(cli: &Cli) -> Result<Outcome, Failure> {
         Command::Layout(args) => layout::run(args, globals),
         Command::Free(args) => free::run(args, globals),
         Command::Why(args) => why::run(args, globals),
+        Command::Top(args) => top::run(args, globals),
         Command::Explain(args) => explain::run(args, globals),
         Command::Tasks(args) => tasks::run(args, globals),
         Command::Discover(args) => discover::run(args, globals),

@@ -43,6 +43,12 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     if time <= LONGEST { Ok(time) } else { Err(wrong()) }
 }
 
+/// How often Slurm is asked: as [`duration`], and not so often that slurmctld feels it.
+pub(crate) fn often(text: &str) -> Result<Duration, String> {
+    let time = duration(text)?;
+    if time < Duration::from_secs(1) { Err(format!("{text:?}: at least 1s")) } else { Ok(time) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::seen::{NodeSeen, Slices, Use};
+use crate::seen::{GpuSeen, NodeSeen, Slices, Use};
 
 /// What a GPU is in the picture of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -61,7 +61,7 @@ pub(crate) fn fold<'a>(nodes: &[&'a NodeSeen]) -> Vec<Group<'a>> {
 }
 
 fn cells(node: &NodeSeen) -> Vec<Cell> {
-    let cell = |gpu: &crate::seen::GpuSeen| match gpu.both().in_use() {
+    let cell = |gpu: &GpuSeen| match gpu.both().in_use() {
         _ if gpu.state() == "slurm" => Cell::Slurm,
         Use::Free => Cell::Free,
         Use::Partly => Cell::Partly,

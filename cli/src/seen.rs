@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use geometry::Model;
+use geometry::size::display_gb;
 use protocol::Layout;
 use protocol::layout::GpuLayout;
 use protocol::wire::parse_request;
@@ -218,6 +219,21 @@ impl GpuSeen {
     }
 }
 
+/// What a job asked Tessera for, in a few characters: `2 x 1g.5gb`, `mps 5.0 GB`, `4 GPUs`; `None`: nothing of ours.
+pub(crate) fn asks(job: &Job) -> Option<String> {
+    let request = parse_request(&AdminComment::parse(&job.comment).asks?).ok()?;
+    let size = request.mem_mib.map_or_else(String::new, |mib| format!(" {}", display_gb(mib)));
+    Some(match (&request.isolation, request.gpus) {
+        (Isolation::Mig(Some(profile)), _) if request.instances > 1 => {
+            format!("{} x {profile}", request.instances)
+        }
+        (Isolation::Mig(Some(profile)), _) => profile.clone(),
+        (Isolation::Whole, Some(n)) if n > 1 => format!("{n} GPUs"),
+        (Isolation::Whole, _) => "1 GPU".to_owned(),
+        _ => format!("{}{size}", kind(job)?),
+    })
+}
+
 /// What kind of GPUs a job asked Tessera for; `None`: it asked for nothing of ours.
 pub(crate) fn kind(job: &Job) -> Option<&'static str> {
     let asks = AdminComment::parse(&job.comment).asks?;
@@ -289,6 +305,20 @@ pub(crate) mod tests {
             at: 10_000,
             took_s: 0.1,
         }
+    }
+
+    #[test]
+    fn requests_are_short() {
+        let of = |asked: &str| asks(&job(1, "alice", "PENDING", asked)).unwrap();
+        let requests = [
+            "iso=mig:1g.5gb inst=2",
+            "iso=mig:3g.20gb",
+            "iso=mig mem=9537",
+            "iso=mps mem=4769",
+            "iso=whole gpus=4",
+        ];
+        assert_eq!(requests.map(of), ["2 x 1g.5gb", "3g.20gb", "mig 10.0 GB", "mps 5.0 GB", "4 GPUs"]);
+        assert_eq!(asks(&Job::default()), None);
     }
 
     #[test]

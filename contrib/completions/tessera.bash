@@ -73,6 +73,9 @@ _tessera() {
             tessera,times)
                 cmd="tessera__subcmd__times"
                 ;;
+            tessera,top)
+                cmd="tessera__subcmd__top"
+                ;;
             tessera,topology)
                 cmd="tessera__subcmd__topology"
                 ;;
@@ -152,7 +155,7 @@ _tessera() {
 
     case "${cmd}" in
         tessera)
-            opts="-h -V --config --help --version layout free why explain tasks discover doctor plan planner exporter times score simulate topology lint fit power profiles check node completions"
+            opts="-h -V --config --help --version layout free why top explain tasks discover doctor plan planner exporter times score simulate topology lint fit power profiles check node completions"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1447,6 +1450,40 @@ _tessera() {
                     return 0
                     ;;
                 --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        tessera__subcmd__top)
+            opts="-h --user --partition --node --every --config --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --user)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --partition)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --node)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --every)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

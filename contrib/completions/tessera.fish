@@ -30,6 +30,7 @@ complete -c tessera -n "__fish_tessera_needs_command" -s V -l version -d 'Print 
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "layout" -d 'Draw each GPU as its slices'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "free" -d 'Show what could start now, and where'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "why" -d 'Say why a job waits, and when it could start'
+complete -c tessera -n "__fish_tessera_needs_command" -f -a "top" -d 'Watch nodes, GPUs and jobs in the terminal'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "explain" -d 'Explain what a request would get, and why'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "tasks" -d 'Show who holds and waits for what in this node\'s pool of GPU tasks'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "discover" -d 'Write the configuration for this machine\'s GPUs'
@@ -69,6 +70,12 @@ complete -c tessera -n "__fish_tessera_using_subcommand free" -s h -l help -d 'P
 complete -c tessera -n "__fish_tessera_using_subcommand why" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand why" -l json -d 'Print JSON'
 complete -c tessera -n "__fish_tessera_using_subcommand why" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c tessera -n "__fish_tessera_using_subcommand top" -l user -d 'Show this user\'s jobs, and the nodes where they run' -r
+complete -c tessera -n "__fish_tessera_using_subcommand top" -l partition -d 'Show this partition\'s nodes and jobs' -r
+complete -c tessera -n "__fish_tessera_using_subcommand top" -l node -d 'Show these nodes, a hostlist such as n[1-2]' -r
+complete -c tessera -n "__fish_tessera_using_subcommand top" -l every -d 'Ask Slurm every TIME, such as 5s or 1m' -r
+complete -c tessera -n "__fish_tessera_using_subcommand top" -l config -d 'Read this tessera.toml' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand top" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l node -d 'Ask these nodes of tessera.toml, such as n[1-4]; by default all' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l model -d 'Ask a made-up node with GPUs of this model instead of one of tessera.toml' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l count -d 'Number of GPUs in that node' -r

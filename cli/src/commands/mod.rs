@@ -18,5 +18,6 @@ pub(crate) mod score;
 pub(crate) mod simulate;
 pub(crate) mod tasks;
 pub(crate) mod times;
+pub(crate) mod top;
 pub(crate) mod topology;
 pub(crate) mod why;

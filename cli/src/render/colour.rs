@@ -46,13 +46,13 @@ impl Owner {
         }
     }
 
-    /// SGR parameters: dark text on a colour of the 256-colour cube that both light and dark terminals show well.
-    fn sgr(self) -> Option<&'static str> {
+    /// A background of the 256-colour cube that both light and dark terminals show well under black text.
+    pub(crate) fn background(self) -> Option<u8> {
         match self {
-            Self::Isolated => Some("38;5;16;48;5;75"),
-            Self::Shared | Self::Tasks => Some("38;5;16;48;5;78"),
-            Self::Idle => Some("38;5;16;48;5;250"),
-            Self::Whole => Some("38;5;16;48;5;215"),
+            Self::Isolated => Some(75),
+            Self::Shared | Self::Tasks => Some(78),
+            Self::Idle => Some(250),
+            Self::Whole => Some(215),
             Self::Free | Self::Slurm => None,
         }
     }
@@ -79,8 +79,8 @@ impl Paint {
     }
 
     pub(crate) fn owner(self, owner: Owner, text: &str) -> String {
-        match owner.sgr().filter(|_| self.on) {
-            Some(sgr) => format!("\x1b[{sgr}m{text}\x1b[0m"),
+        match owner.background().filter(|_| self.on) {
+            Some(index) => format!("\x1b[38;5;16;48;5;{index}m{text}\x1b[0m"),
             None => text.to_owned(),
         }
     }

@@ -19,6 +19,7 @@ fn help() {
       layout       Draw each GPU as its slices
       free         Show what could start now, and where
       why          Say why a job waits, and when it could start
+      top          Watch nodes, GPUs and jobs in the terminal
       explain      Explain what a request would get, and why
       tasks        Show who holds and waits for what in this node's pool of GPU tasks
       discover     Write the configuration for this machine's GPUs
@@ -60,6 +61,7 @@ fn help() {
       layout       Draw each GPU as its slices
       free         Show what could start now, and where
       why          Say why a job waits, and when it could start
+      top          Watch nodes, GPUs and jobs in the terminal
       explain      Explain what a request would get, and why
       tasks        Show who holds and waits for what in this node's pool of GPU tasks
       discover     Write the configuration for this machine's GPUs
@@ -96,6 +98,7 @@ fn help() {
       tessera layout                   every GPU of the cluster, drawn as slices
       tessera free                     what could start now, and where
       tessera why 4711                 why this job waits, and until when
+      tessera top                      nodes and jobs, live
       tessera explain --gpu-mem=10G    what this job would get, and why
       tessera profiles a100-40gb       what an A100 can be cut into
       tessera check                    is tessera.toml good?

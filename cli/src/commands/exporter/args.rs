@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::clock::duration;
+use crate::clock::often;
 
 /// Serve metrics for Prometheus, and a page that shows the cluster
 ///
@@ -24,7 +24,7 @@ pub(crate) struct ExporterArgs {
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9400")]
     pub(crate) listen: SocketAddr,
     /// Ask Slurm every TIME, such as 15s or 1m
-    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = every)]
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = often)]
     pub(crate) every: Duration,
     /// Serve the page as well
     #[arg(long)]
@@ -32,10 +32,4 @@ pub(crate) struct ExporterArgs {
     /// Name the users of jobs on the page; without it nobody is named
     #[arg(long, requires = "page")]
     pub(crate) users: bool,
-}
-
-/// Often enough for a graph, and not so often that slurmctld feels it.
-fn every(text: &str) -> Result<Duration, String> {
-    let time = duration(text)?;
-    if time < Duration::from_secs(1) { Err(format!("{text:?}: at least 1s")) } else { Ok(time) }
 }

@@ -1,0 +1,129 @@
+//! `tessera top`: nodes, GPUs and jobs, live in the terminal. The state, the rows and the screen are pure; this is the shell.
+
+mod args;
+mod rows;
+mod state;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use std::io::{IsTerminal as _, stdin, stdout};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use signal_hook::consts::{SIGHUP, SIGTERM};
+
+pub(crate) use args::TopArgs;
+use state::{State, Wish};
+use view::View;
+
+use crate::commands::why;
+use crate::globals::Globals;
+use crate::outcome::{Failure, Outcome};
+use crate::render::colour::{ColorWhen, Paint};
+use crate::seen::{self, Seen};
+use crate::{clock, site};
+
+/// Longest time without a look at the keyboard and at what came from Slurm.
+const TICK: Duration = Duration::from_millis(200);
+
+/// What comes from the threads that ask Slurm.
+enum News {
+    Seen(Result<Seen, Failure>),
+    Told(u32, String),
+}
+
+pub(crate) fn run(args: &TopArgs, globals: &Globals) -> Result<Outcome, Failure> {
+    let state = State::new(&args.user, &args.partition, &args.node).map_err(Failure::new)?;
+    site::load(globals.config.as_deref())?;
+    if !(stdin().is_terminal() && stdout().is_terminal()) {
+        return Err(Failure::new("tessera top needs a terminal")
+            .hint("`tessera layout`, `tessera free` and squeue print the same once"));
+    }
+    let ended = Arc::new(AtomicBool::new(false));
+    for signal in [SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&ended))
+            .map_err(|e| Failure::new(format!("cannot await signals: {e}")))?;
+    }
+    let (send, news) = channel();
+    let config = globals.config.clone();
+    look(send.clone(), config.clone(), args.every);
+    let mut terminal =
+        ratatui::try_init().map_err(|e| Failure::new(format!("cannot use this terminal: {e}")))?;
+    let end = watch(&mut terminal, state, &news, &|id| tell(send.clone(), config.clone(), id), &ended);
+    ratatui::restore();
+    end.map(|()| Outcome::ok(""))
+        .map_err(|e| Failure::new(format!("this terminal cannot be used any more: {e}")))
+}
+
+/// Asks Slurm at an interval, until nobody listens.
+fn look(send: Sender<News>, config: Option<PathBuf>, every: Duration) {
+    thread::spawn(move || {
+        loop {
+            let seen = site::load(config.as_deref()).and_then(|config| seen::look(&config));
+            if send.send(News::Seen(seen)).is_err() {
+                return;
+            }
+            thread::sleep(every);
+        }
+    });
+}
+
+/// Asks Slurm about a job.
+fn tell(send: Sender<News>, config: Option<PathBuf>, id: u32) {
+    thread::spawn(move || {
+        let told = site::load(config.as_deref()).and_then(|config| why::told(id, &config, true));
+        // Nobody listens any more: the command has ended.
+        let _ = send.send(News::Told(id, told.unwrap_or_else(|failure| failure.what().to_owned())));
+    });
+}
+
+/// Draws and reads keys until the person quits.
+fn watch(
+    terminal: &mut DefaultTerminal,
+    mut state: State,
+    news: &Receiver<News>,
+    tell: &dyn Fn(u32),
+    ended: &AtomicBool,
+) -> std::io::Result<()> {
+    let colour = Paint::new(ColorWhen::Auto).on;
+    let (mut seen, mut trouble): (Option<Seen>, Option<String>) = (None, None);
+    let mut drawn: Option<Instant> = None;
+    while !ended.load(Ordering::Relaxed) {
+        let mut changed = false;
+        for came in news.try_iter() {
+            changed = true;
+            match came {
+                News::Seen(Ok(now)) => (seen, trouble) = (Some(now), None),
+                News::Seen(Err(failure)) => trouble = Some(failure.what().to_owned()),
+                News::Told(id, text) => state.told(id, text),
+            }
+        }
+        // The age of what is shown goes on by itself.
+        if changed || drawn.is_none_or(|at| at.elapsed() >= Duration::from_secs(1)) {
+            let (seen, trouble) = (seen.as_ref(), trouble.as_deref());
+            let now = clock::epoch_seconds();
+            terminal.draw(|frame| view::draw(frame, View { state: &state, seen, trouble, now, colour }))?;
+            drawn = Some(Instant::now());
+        }
+        if event::poll(TICK)? {
+            drawn = None;
+            if let Event::Key(key) = event::read()?
+                && key.kind == KeyEventKind::Press
+            {
+                match state.press(key, seen.as_ref()) {
+                    Wish::Quit => return Ok(()),
+                    Wish::Explain(id) => tell(id),
+                    Wish::Nothing => {}
+                }
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,64 @@
+//! The rows of both panes: what the filter leaves, in the chosen order.
+
+use std::cmp::Reverse;
+
+use super::state::{JobSort, NodeSort, State};
+use crate::fold::{Group, fold};
+use crate::seen::{NodeSeen, Seen};
+use crate::slurm::squeue::Job;
+
+/// Nodes that are shown one by one. More are groups, unless the person wants each.
+const MOST_SINGLE: usize = 40;
+
+/// A row of nodes.
+pub(super) enum NodeRow<'a> {
+    One(&'a NodeSeen),
+    Group(Group<'a>),
+}
+
+pub(super) struct Rows<'a> {
+    pub(super) nodes: Vec<NodeRow<'a>>,
+    /// Whether the nodes are in groups.
+    pub(super) grouped: bool,
+    pub(super) jobs: Vec<&'a Job>,
+}
+
+impl<'a> Rows<'a> {
+    pub(super) fn of(state: &State, seen: Option<&'a Seen>) -> Self {
+        let Some(seen) = seen else { return Self { nodes: Vec::new(), grouped: false, jobs: Vec::new() } };
+        let mut nodes = state.filter.nodes(seen);
+        let grouped = state.grouped.unwrap_or(nodes.len() > MOST_SINGLE);
+        match state.node_sort {
+            NodeSort::Site => {}
+            NodeSort::Free => nodes.sort_by_key(|node| Reverse(node.slices().free)),
+            NodeSort::Name => nodes.sort_by(|a, b| a.name.cmp(&b.name)),
+        }
+        let nodes = if grouped {
+            let mut groups = fold(&nodes);
+            match state.node_sort {
+                NodeSort::Site => {}
+                NodeSort::Free => groups.sort_by_key(|group| Reverse(group.slices.free)),
+                NodeSort::Name => groups.sort_by(|a, b| a.nodes[0].name.cmp(&b.nodes[0].name)),
+            }
+            groups.into_iter().map(NodeRow::Group).collect()
+        } else {
+            nodes.into_iter().map(NodeRow::One).collect()
+        };
+        Self { nodes, grouped, jobs: jobs(state, seen) }
+    }
+}
+
+/// The jobs that have not ended.
+fn jobs<'a>(state: &State, seen: &'a Seen) -> Vec<&'a Job> {
+    let mut jobs: Vec<&Job> = seen.jobs.iter().filter(|job| !job.ended() && state.filter.job(job)).collect();
+    let since = |job: &Job| job.start.filter(|_| job.state != "PENDING").or(job.submit).unwrap_or(u64::MAX);
+    match state.job_sort {
+        JobSort::Queue => jobs.sort_by_key(|job| {
+            let waits = job.state == "PENDING";
+            (!waits, Reverse(if waits { job.priority } else { 0 }), job.id)
+        }),
+        JobSort::User => jobs.sort_by(|a, b| (&a.user, a.id).cmp(&(&b.user, b.id))),
+        JobSort::Time => jobs.sort_by_key(|job| (since(job), job.id)),
+    }
+    jobs
+}

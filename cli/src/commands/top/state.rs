@@ -1,0 +1,265 @@
+//! What a person looks at, and what a key changes. Nothing here reads a clock, a terminal or Slurm.
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use super::rows::{NodeRow, Rows};
+use crate::filter::Filter;
+use crate::seen::Seen;
+
+/// Rows that a page key moves.
+const PAGE: usize = 10;
+
+/// The part of the screen that the keys move in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pane {
+    Nodes,
+    Jobs,
+}
+
+/// What can be typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Field {
+    User,
+    Partition,
+    Nodes,
+}
+
+impl Field {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Partition => "partition",
+            Self::Nodes => "nodes",
+        }
+    }
+}
+
+/// The order of the nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NodeSort {
+    /// As tessera.toml has them; groups by what is free.
+    Site,
+    Free,
+    Name,
+}
+
+/// The order of the jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum JobSort {
+    /// Those that wait, by priority, then those that run.
+    Queue,
+    User,
+    /// The longest in its state first.
+    Time,
+}
+
+/// What lies over the rest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Popup {
+    Help,
+    /// The nodes of a row.
+    Nodes(Vec<String>),
+    /// A job; what is to be said of it, once it is known.
+    Job(u32, Option<String>),
+}
+
+/// What the caller has to do after a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wish {
+    Nothing,
+    Quit,
+    /// Find out why this job waits or what it has.
+    Explain(u32),
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct State {
+    pub(super) pane: Pane,
+    /// As they were typed: user, partition, nodes.
+    pub(super) said: [String; 3],
+    pub(super) filter: Filter,
+    /// Why what was typed is no filter.
+    pub(super) wrong: Option<String>,
+    pub(super) input: Option<(Field, String)>,
+    /// `None`: groups where there are many nodes.
+    pub(super) grouped: Option<bool>,
+    pub(super) node_sort: NodeSort,
+    pub(super) job_sort: JobSort,
+    /// The chosen row of each pane.
+    pub(super) node_at: usize,
+    pub(super) job_at: usize,
+    pub(super) popup: Option<Popup>,
+    /// Lines of the popup above its window.
+    pub(super) scroll: u16,
+}
+
+impl State {
+    /// The error is for the command line.
+    pub(super) fn new(user: &str, partition: &str, nodes: &str) -> Result<Self, String> {
+        let filter = Filter::new(nodes, partition, user, "")?;
+        Ok(Self {
+            pane: Pane::Nodes,
+            said: [user, partition, nodes].map(str::to_owned),
+            filter,
+            wrong: None,
+            input: None,
+            grouped: None,
+            node_sort: NodeSort::Site,
+            job_sort: JobSort::Queue,
+            node_at: 0,
+            job_at: 0,
+            popup: None,
+            scroll: 0,
+        })
+    }
+
+    /// What a key changes.
+    pub(super) fn press(&mut self, key: KeyEvent, seen: Option<&Seen>) -> Wish {
+        if key.modifiers.contains(KeyModifiers::CONTROL) {
+            return if key.code == KeyCode::Char('c') { Wish::Quit } else { Wish::Nothing };
+        }
+        if self.input.is_some() {
+            self.type_in(key.code);
+            return Wish::Nothing;
+        }
+        if self.popup.is_some() {
+            self.in_popup(key.code);
+            return Wish::Nothing;
+        }
+        match key.code {
+            KeyCode::Char('q') => return Wish::Quit,
+            KeyCode::Char('?' | 'h') => self.open(Popup::Help),
+            KeyCode::Char('u') => self.ask(Field::User),
+            KeyCode::Char('p') => self.ask(Field::Partition),
+            KeyCode::Char('n') => self.ask(Field::Nodes),
+            KeyCode::Char('s') => self.sort(),
+            KeyCode::Char('g') => self.grouped = Some(!Rows::of(self, seen).grouped),
+            KeyCode::Char('x') => {
+                self.said = Default::default();
+                self.choose();
+            }
+            KeyCode::Tab | KeyCode::BackTab | KeyCode::Left | KeyCode::Right => {
+                self.pane = if self.pane == Pane::Nodes { Pane::Jobs } else { Pane::Nodes };
+            }
+            KeyCode::Enter | KeyCode::Char('e') => return self.enter(seen),
+            code => self.step(code, seen),
+        }
+        Wish::Nothing
+    }
+
+    /// What is to be said of a job has come; it is shown if the job is still asked about.
+    pub(super) fn told(&mut self, id: u32, text: String) {
+        if let Some(Popup::Job(shown, said)) = &mut self.popup
+            && *shown == id
+        {
+            *said = Some(text);
+        }
+    }
+
+    fn ask(&mut self, field: Field) {
+        self.input = Some((field, self.said[field as usize].clone()));
+    }
+
+    fn type_in(&mut self, code: KeyCode) {
+        let Some((field, text)) = &mut self.input else { return };
+        match code {
+            KeyCode::Char(c) => text.push(c),
+            KeyCode::Backspace => {
+                text.pop();
+            }
+            KeyCode::Esc => self.input = None,
+            KeyCode::Enter => {
+                self.said[*field as usize] = std::mem::take(text);
+                self.input = None;
+                self.choose();
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes what was said as the filter; the old one stays where it is wrong.
+    fn choose(&mut self) {
+        let [user, partition, nodes] = &self.said;
+        match Filter::new(nodes, partition, user, "") {
+            Ok(filter) => {
+                (self.filter, self.wrong) = (filter, None);
+                (self.node_at, self.job_at) = (0, 0);
+            }
+            Err(why) => self.wrong = Some(why),
+        }
+    }
+
+    fn in_popup(&mut self, code: KeyCode) {
+        match code {
+            KeyCode::Down | KeyCode::Char('j') => self.scroll = self.scroll.saturating_add(1),
+            KeyCode::Up | KeyCode::Char('k') => self.scroll = self.scroll.saturating_sub(1),
+            KeyCode::PageDown => self.scroll = self.scroll.saturating_add(10),
+            KeyCode::PageUp => self.scroll = self.scroll.saturating_sub(10),
+            KeyCode::Esc | KeyCode::Enter | KeyCode::Char('q' | '?') => self.popup = None,
+            _ => {}
+        }
+    }
+
+    fn open(&mut self, popup: Popup) {
+        (self.popup, self.scroll) = (Some(popup), 0);
+    }
+
+    fn sort(&mut self) {
+        match self.pane {
+            Pane::Nodes => {
+                self.node_sort = match self.node_sort {
+                    NodeSort::Site => NodeSort::Free,
+                    NodeSort::Free => NodeSort::Name,
+                    NodeSort::Name => NodeSort::Site,
+                }
+            }
+            Pane::Jobs => {
+                self.job_sort = match self.job_sort {
+                    JobSort::Queue => JobSort::User,
+                    JobSort::User => JobSort::Time,
+                    JobSort::Time => JobSort::Queue,
+                }
+            }
+        }
+    }
+
+    fn enter(&mut self, seen: Option<&Seen>) -> Wish {
+        let rows = Rows::of(self, seen);
+        let popup = match self.pane {
+            Pane::Nodes => rows.nodes.get(self.node_at).map(|row| Popup::Nodes(row.names())),
+            Pane::Jobs => rows.jobs.get(self.job_at).map(|job| Popup::Job(job.id, None)),
+        };
+        let Some(popup) = popup else { return Wish::Nothing };
+        let wish = if let Popup::Job(id, _) = popup { Wish::Explain(id) } else { Wish::Nothing };
+        self.open(popup);
+        wish
+    }
+
+    fn step(&mut self, code: KeyCode, seen: Option<&Seen>) {
+        let rows = Rows::of(self, seen);
+        let (at, n) = match self.pane {
+            Pane::Nodes => (&mut self.node_at, rows.nodes.len()),
+            Pane::Jobs => (&mut self.job_at, rows.jobs.len()),
+        };
+        let last = n.saturating_sub(1);
+        let now = (*at).min(last);
+        *at = match code {
+            KeyCode::Down | KeyCode::Char('j') => (now + 1).min(last),
+            KeyCode::Up | KeyCode::Char('k') => now.saturating_sub(1),
+            KeyCode::PageDown => (now + PAGE).min(last),
+            KeyCode::PageUp => now.saturating_sub(PAGE),
+            KeyCode::Home => 0,
+            KeyCode::End => last,
+            _ => now,
+        };
+    }
+}
+
+impl NodeRow<'_> {
+    fn names(&self) -> Vec<String> {
+        match self {
+            Self::One(node) => vec![node.name.clone()],
+            Self::Group(group) => group.nodes.iter().map(|node| node.name.clone()).collect(),
+        }
+    }
+}

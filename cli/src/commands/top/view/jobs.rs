@@ -1,0 +1,45 @@
+//! The jobs that wait and run.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::text::Line;
+
+use super::{View, cut, pane, titled, window};
+use crate::clock::span;
+use crate::commands::top::rows::Rows;
+use crate::commands::top::state::{JobSort, Pane};
+use crate::seen::asks;
+use crate::slurm::squeue::Job;
+
+pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, view: View<'_>, rows: &Rows<'_>) {
+    let by = match view.state.job_sort {
+        JobSort::Queue => "by priority",
+        JobSort::User => "by user",
+        JobSort::Time => "longest first",
+    };
+    let chosen = pane(view.state, Pane::Jobs);
+    let width = usize::from(area.width);
+    let last = format!("WHERE/WHY ({by})");
+    let title = format!(" {}", line(["JOB", "USER", "STATE", "ASKED FOR", "FOR", &last]));
+    let rest = titled(frame, area, &cut(&title, width), chosen);
+    let at = view.state.job_at.min(rows.jobs.len().saturating_sub(1));
+    let row = |(row, job): (usize, &&Job)| {
+        let mark = if row == at && chosen { ">" } else { " " };
+        (row, Line::from(format!("{mark}{}", told(job, view.now))))
+    };
+    window(frame, rest, rows.jobs.iter().enumerate().map(row).collect(), at, chosen);
+}
+
+fn told(job: &Job, now: u64) -> String {
+    let waits = job.state == "PENDING";
+    let since = if waits { job.submit } else { job.start };
+    let time = since.map_or_else(String::new, |since| span(now.saturating_sub(since)));
+    let place = if waits { &job.reason } else { &job.nodes };
+    let asked = asks(job).unwrap_or_else(|| "-".to_owned());
+    line([&job.id.to_string(), &job.user, &job.state.to_lowercase(), &asked, &time, place])
+}
+
+/// The last column takes what room there is.
+fn line([id, user, state, asked, time, place]: [&str; 6]) -> String {
+    format!("{} {} {} {} {} {place}", cut(id, 8), cut(user, 10), cut(state, 9), cut(asked, 12), cut(time, 11))
+}

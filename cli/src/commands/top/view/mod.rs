@@ -1,0 +1,154 @@
+//! The screen: a state and what was seen, as cells of a terminal of any size.
+
+mod jobs;
+mod nodes;
+mod popup;
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Paragraph;
+
+use super::rows::Rows;
+use super::state::{Pane, State};
+use crate::clock::span;
+use crate::render::colour::Owner;
+use crate::seen::{NodeSeen, Seen, Slices};
+
+/// Columns from which nodes and jobs stand beside each other.
+const WIDE: u16 = 140;
+
+/// What is drawn.
+#[derive(Clone, Copy)]
+pub(super) struct View<'a> {
+    pub(super) state: &'a State,
+    /// The last look that succeeded.
+    pub(super) seen: Option<&'a Seen>,
+    /// Why the last look failed.
+    pub(super) trouble: Option<&'a str>,
+    /// Seconds since 1970.
+    pub(super) now: u64,
+    pub(super) colour: bool,
+}
+
+impl View<'_> {
+    fn owner(&self, owner: Owner) -> Style {
+        match owner.background().filter(|_| self.colour) {
+            Some(index) => Style::new().fg(Color::Indexed(16)).bg(Color::Indexed(index)),
+            None => Style::new(),
+        }
+    }
+}
+
+pub(super) fn draw(frame: &mut Frame<'_>, view: View<'_>) {
+    let [top, said, rest, keys] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Length(1),
+        Constraint::Min(0),
+        Constraint::Length(1),
+    ])
+    .areas(frame.area());
+    frame.render_widget(Line::from(summary(view, top.width)).style(bold()), top);
+    frame.render_widget(filter(view), said);
+    let rows = Rows::of(view.state, view.seen);
+    let halves = [Constraint::Percentage(50), Constraint::Percentage(50)];
+    let [left, right] =
+        if rest.width >= WIDE { Layout::horizontal(halves).spacing(2) } else { Layout::vertical(halves) }
+            .areas(rest);
+    nodes::draw(frame, left, view, &rows);
+    jobs::draw(frame, right, view, &rows);
+    frame.render_widget(
+        Line::from("Tab pane  ↑↓ move  Enter open  s sort  u p n filter  g groups  ? keys  q quit"),
+        keys,
+    );
+    if let Some(popup) = &view.state.popup {
+        popup::draw(frame, view, popup);
+    }
+}
+
+fn bold() -> Style {
+    Style::new().add_modifier(Modifier::BOLD)
+}
+
+/// The most important first: a narrow terminal cuts the end.
+fn summary(view: View<'_>, width: u16) -> String {
+    let Some(seen) = view.seen else { return "tessera top: asking Slurm…".to_owned() };
+    let Slices { free, all } = seen.nodes.iter().map(NodeSeen::slices).sum();
+    let gpus: usize = seen.nodes.iter().map(|node| node.gpus.iter().flatten().count()).sum();
+    let in_state = |state: &str| seen.jobs.iter().filter(|job| job.state == state).count();
+    let (running, pending) = (in_state("RUNNING"), in_state("PENDING"));
+    let age = span(view.now.saturating_sub(seen.at));
+    let nodes = seen.nodes.len();
+    if width < 100 {
+        return format!(
+            "{free}/{all} slices free  {running} running {pending} waiting  {nodes} nodes  {age} ago"
+        );
+    }
+    format!(
+        "tessera top: {free} of {all} compute slices free on {gpus} GPUs of {nodes} nodes. {running} jobs running, {pending} waiting. \
+         Seen {age} ago."
+    )
+}
+
+/// What is typed, what is wrong, or what is shown.
+fn filter(view: View<'_>) -> Line<'static> {
+    let state = view.state;
+    if let Some((field, text)) = &state.input {
+        return Line::from(format!("show {}: {text}█  (Enter takes it, Esc leaves it)", field.name()));
+    }
+    let warn = |text: String| Line::from(Span::styled(text, Style::new().add_modifier(Modifier::REVERSED)));
+    if let Some(why) = &state.wrong {
+        return warn(why.clone());
+    }
+    if let Some(why) = view.trouble {
+        return warn(format!("Slurm cannot be asked now: {}", why.lines().next().unwrap_or_default()));
+    }
+    let names = ["user", "partition", "nodes"];
+    let said = names.iter().zip(&state.said).filter(|(_, text)| !text.is_empty());
+    let said: Vec<String> = said.map(|(name, text)| format!("{name} {text}")).collect();
+    if said.is_empty() {
+        return Line::default();
+    }
+    Line::from(format!("Shown: {}  (x shows all)", said.join(", ")))
+}
+
+/// A pane's title, marked where the keys go, and the room below it.
+fn titled(frame: &mut Frame<'_>, area: Rect, title: &str, chosen: bool) -> Rect {
+    let [head, rest] = Layout::vertical([Constraint::Length(1), Constraint::Min(0)]).areas(area);
+    let style = if chosen { Style::new().add_modifier(Modifier::REVERSED) } else { bold() };
+    let width = usize::from(head.width);
+    frame.render_widget(Paragraph::new(format!("{title:<width$}")).style(style), head);
+    rest
+}
+
+/// The lines with the chosen row in the window. `lines` have the row that they belong to.
+fn window(frame: &mut Frame<'_>, area: Rect, lines: Vec<(usize, Line<'_>)>, at: usize, chosen: bool) {
+    let rows = lines.last().map_or(0, |(row, _)| row + 1);
+    let at = at.min(rows.saturating_sub(1));
+    let height = usize::from(area.height);
+    let end = lines.iter().rposition(|(row, _)| *row == at).map_or(0, |last| last + 1);
+    let shown = lines.into_iter().skip(end.saturating_sub(height)).take(height);
+    let mark = |(row, line): (usize, Line<'static>)| {
+        if row == at && chosen { line.style(Style::new().add_modifier(Modifier::BOLD)) } else { line }
+    };
+    let marked: Vec<Line<'_>> = shown.map(|(row, line)| mark((row, own(line)))).collect();
+    frame.render_widget(Paragraph::new(marked), area);
+}
+
+fn own(line: Line<'_>) -> Line<'static> {
+    let spans = line.spans.into_iter().map(|span| Span::styled(span.content.into_owned(), span.style));
+    Line::from(spans.collect::<Vec<_>>())
+}
+
+fn pane(state: &State, pane: Pane) -> bool {
+    state.pane == pane
+}
+
+/// As much of a text as there is room for.
+fn cut(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return format!("{text:<width$}");
+    }
+    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
+}

@@ -1,0 +1,108 @@
+//! What lies over the panes: the keys, a row's nodes, or what is to be said of a job.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use ratatui::Frame;
+use ratatui::layout::{Margin, Rect};
+use ratatui::widgets::{Block, Clear, Paragraph, Wrap};
+use site_config::hostlist;
+
+use super::View;
+use crate::commands::top::state::Popup;
+use crate::render::layout::pieces::Piece;
+use crate::seen::NodeSeen;
+
+/// Nodes of a group whose GPUs are told.
+const MOST_TOLD: usize = 8;
+
+const KEYS: &str = "\
+↑ ↓ PgUp PgDn Home End  move          Tab  nodes or jobs
+Enter  a node: what its GPUs have; a job: why it waits
+s      sort: nodes by file, free slices, name;
+       jobs by priority, user, time
+u      show one user's jobs, and the nodes where they run
+p      show one partition
+n      show some nodes, a hostlist such as n[1-4]
+x      show all again
+g      groups of nodes that are used alike, or each node
+q      quit                           Esc  closes this
+
+A character of a GPU is a placement unit, or half of one:
+3g==  a job's instance      m==  shared, t== by GPU tasks
+3g--  idle, kept for reuse  ···  free     ×××  Slurm's own
+!     the node takes no jobs now
+";
+
+pub(super) fn draw(frame: &mut Frame<'_>, view: View<'_>, popup: &Popup) {
+    let (title, text) = match popup {
+        Popup::Help => ("Keys".to_owned(), KEYS.to_owned()),
+        Popup::Nodes(names) => {
+            (super::cut(&hostlist::compress(names), 40).trim_end().to_owned(), nodes(view, names))
+        }
+        Popup::Job(id, said) => {
+            (format!("Job {id}"), said.clone().unwrap_or_else(|| "asking Slurm…".to_owned()))
+        }
+    };
+    let whole = frame.area();
+    let area =
+        whole.inner(Margin { horizontal: (whole.width / 16).min(8), vertical: (whole.height / 8).min(4) });
+    let inside = area.inner(Margin { horizontal: 2, vertical: 1 });
+    let area = Rect { height: area.height.min(height(&text, inside.width).saturating_add(2)), ..area };
+    let block = Block::bordered().title(format!(" {title} ")).title_bottom(" ↑↓ scroll, Esc closes ");
+    frame.render_widget(Clear, area);
+    let inside = area.inner(Margin { horizontal: 2, vertical: 1 });
+    frame.render_widget(block, area);
+    let last = height(&text, inside.width).saturating_sub(inside.height);
+    let shown = Paragraph::new(text).wrap(Wrap { trim: false }).scroll((view.state.scroll.min(last), 0));
+    frame.render_widget(shown, inside);
+}
+
+/// Lines of a text at this width.
+fn height(text: &str, width: u16) -> u16 {
+    let width = usize::from(width.max(1));
+    let lines: usize = text.lines().map(|line| line.chars().count().div_ceil(width).max(1)).sum();
+    u16::try_from(lines).unwrap_or(u16::MAX)
+}
+
+fn nodes(view: View<'_>, names: &[String]) -> String {
+    let Some(seen) = view.seen else { return String::new() };
+    let users: HashMap<u32, &str> = seen.jobs.iter().map(|job| (job.id, job.user.as_str())).collect();
+    let mut text = if names.len() > 1 {
+        format!("{} nodes: {}\n\n", names.len(), hostlist::compress(names))
+    } else {
+        String::new()
+    };
+    for node in seen.nodes.iter().filter(|node| names.contains(&node.name)).take(MOST_TOLD) {
+        text.push_str(&one(node, &users));
+    }
+    if names.len() > MOST_TOLD {
+        let _ = writeln!(text, "and {} more; n shows some nodes", names.len() - MOST_TOLD);
+    }
+    text
+}
+
+fn one(node: &NodeSeen, users: &HashMap<u32, &str>) -> String {
+    let no_jobs = if node.takes_jobs { "" } else { "; takes no jobs now, `sinfo -R` says why" };
+    let mut text =
+        format!("{}: partition {}, links {}{no_jobs}\n", node.name, node.partitions.join(","), node.links);
+    match &node.gpus {
+        Err(why) => {
+            let _ = writeln!(text, "  GPUs not known: {why}");
+        }
+        Ok(gpus) => {
+            for (i, gpu) in gpus.iter().enumerate() {
+                let pieces: Vec<String> = gpu.pieces.iter().map(|p| piece(p, users)).collect();
+                let _ = writeln!(text, "  GPU {i} {}: {}", gpu.model.key, pieces.join(", "));
+            }
+        }
+    }
+    text
+}
+
+fn piece(piece: &Piece, users: &HashMap<u32, &str>) -> String {
+    let who: Vec<&str> = piece.jobs.iter().filter_map(|job| users.get(&job.id.0).copied()).collect();
+    let who = if who.is_empty() { String::new() } else { format!(" ({})", who.join(" ")) };
+    let profile = piece.profile.as_ref().map_or_else(String::new, |profile| format!("{profile} "));
+    format!("{profile}{}{who}", piece.holder())
+}

@@ -478,3 +478,43 @@ fn after_a_driver_was_loaded_again_its_limit_stays() {
         node.assert_clean(&[]);
     });
 }
+
+/// The GPU is gone when the prolog comes: whatever becomes of the job, nothing of its cap is left.
+#[test]
+fn a_gpu_that_is_lost_when_its_job_starts_has_no_cap_later() {
+    on_node("tests::power::a_gpu_that_is_lost_when_its_job_starts_has_no_cap_later", |node| {
+        node.reconcile(&[]);
+        admin_sets(node, 1, 350);
+        for settings in [node.settings.clone(), node.settings.clone().with_budget(true)] {
+            fault(node, 1, "gpu-lost");
+            assert!(crate::realise(&settings, &capped(node, 1, whole(&[1]), 200)).is_err());
+            drop(crate::release(&settings, JobId(1)));
+            node.sim(&["fault", "clear"]);
+            node.reconcile(&[]);
+            assert_eq!((limits(node)[1], is_journalled(node)), (350, false));
+            start(node, 2, whole(&[1]), 200);
+            node.release(2);
+            assert_eq!(limits(node)[1], 350);
+            node.assert_clean(&[]);
+        }
+    });
+}
+
+/// Somebody limits the board by its management controller, below the cap.
+#[test]
+fn out_of_band_limits_are_shown_and_not_fought() {
+    on_node("tests::power::out_of_band_limits_are_shown_and_not_fought", |node| {
+        node.reconcile(&[]);
+        start(node, 1, whole(&[1]), 200);
+        fault(node, 1, "limit-enforced-lower --watts 160");
+        let power = crate::power_status(&node.settings).unwrap()[1].power.clone().unwrap();
+        assert_eq!((power.found_mw, power.set_mw, power.enforced_mw), (400_000, 200_000, 160_000));
+        assert_eq!(node.disagreements(&[1]), [""; 0], "ours is set");
+        let report = node.reconcile(&[1]);
+        assert_eq!((report.problems.len(), report.limits.len()), (0, 0));
+        node.release(1);
+        assert_eq!((limits(node)[1], is_journalled(node)), (400, false));
+        node.sim(&["fault", "clear"]);
+        node.assert_clean(&[]);
+    });
+}

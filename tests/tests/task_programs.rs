@@ -177,6 +177,10 @@ fn life_of_processes(cluster: &Cluster) {
     assert_eq!(cluster.wait_end(waiter).unwrap().state(), "CANCELLED");
     let account = becomes(cluster, "n1", "the waiter to be forgotten", |s| s.jobs.len() == 1);
     assert_eq!(running(&account), 1, "{account:?}");
+    assert_eq!(
+        account.devices[0].overhead_mib, 300,
+        "the site's context_mib for its one process: {account:?}"
+    );
     let too_large = cluster.complete(User::Alice, &options, "gpu-tasks task 17000000000 32 8 2>&1").unwrap();
     assert!(too_large.contains("refused") && too_large.contains("17001611264"), "names both: {too_large}");
     make(&go);
@@ -187,6 +191,32 @@ fn life_of_processes(cluster: &Cluster) {
     let text = cluster.complete(User::Alice, &options, script).unwrap();
     assert_eq!(text.matches("alloc 0").count(), 3, "{text}");
     assert!(text.contains("threads: 0 bad"), "{text}");
+}
+
+/// A process that takes memory which nobody promised it, because it never asks: others get that much less, and its job's log
+/// names it.
+fn named_in_the_jobs_log(cluster: &Cluster) {
+    let options = ["--gpu-isolation=tasks:probes", "-t5", "-w", "n1"];
+    let go = mark(cluster, "go5");
+    let script = format!("gpu-tasks static 0 3000000000 until {}\necho static ended", go.display());
+    let charged = cluster.sbatch(User::Alice, &options, &script).unwrap();
+    let honest = format!("gpu-tasks task 1000000000 32 8 until {} end", go.display());
+    let honest = cluster.sbatch(User::Alice, &options, &honest).unwrap();
+    let account = becomes(cluster, "n1", "a charge and a grant", |s| {
+        running(s) == 1 && s.devices.iter().any(|d| d.overhead_mib >= 3_000_000_000 >> 20)
+    });
+    assert_eq!((account.jobs.len(), account.devices.len()), (2, 1), "{account:?}");
+    make(&go);
+    let line = format!(
+        "MiB of {} that it was not promised; other tasks get that much less",
+        account.devices[0].uuid
+    );
+    for (job, word) in [(charged, "static ended"), (honest, "end")] {
+        assert_eq!(cluster.wait_end(job).unwrap().state(), "COMPLETED");
+        let text = printed(cluster, job, word);
+        // The process never asked, so nothing tells of which job it is: its user's jobs on the device are told.
+        assert_eq!(text.matches(&line).count(), 1, "{text}");
+    }
 }
 
 /// The broker's child, its parent or both are killed under live jobs: holders run on, waiters are served.
@@ -216,11 +246,12 @@ fn broker_killed_under_jobs(cluster: &Cluster) {
 }
 
 fn everything(release: Release) {
-    let mut cluster = cluster(release, "log = \"/var/log/tasks-%n\"\n");
+    let mut cluster = cluster(release, "log = \"/var/log/tasks-%n\"\ncontext_mib = 300\n");
     on(&mut cluster, |cluster| {
         figure_1(cluster);
         figure_3_for_mig(cluster);
         life_of_processes(cluster);
+        named_in_the_jobs_log(cluster);
         broker_killed_under_jobs(cluster);
     });
 }

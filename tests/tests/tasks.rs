@@ -13,11 +13,11 @@ use lab::{Cluster, JobId, User};
 const NODES: &str = "[[nodes]]\nnames = \"n1\"\ngpu = \"a30-24gb\"\ncount = 1\nmig = \"on\"\n\
                      [[nodes]]\nnames = \"n2\"\ngpu = \"v100-16gb\"\ncount = 4\nmig = \"off\"\n";
 
-fn cluster(mps: &str) -> Cluster {
+fn cluster(tasks: &str, mps: &str) -> Cluster {
     let mut templates = Templates::for_nodes(NODES).unwrap();
-    let with = format!("[tasks]\n[mps]\n{mps}");
+    let with = format!("[tasks]\n{tasks}[mps]\n{mps}");
     templates.tessera = templates.tessera.replace("[mps]\nshare_between_users = false\n", &with);
-    builder().templates(templates).start().unwrap()
+    builder().slurm_conf("SchedulerParameters=bf_interval=2").templates(templates).start().unwrap()
 }
 
 /// Prints its variables too.
@@ -51,6 +51,21 @@ fn number(job: JobId) -> u64 {
     job.to_string().parse().unwrap()
 }
 
+/// What a process may do beyond the broker's needs, as bits of `CapEff`, `CapPrm` and `CapInh` together. The broker gives a
+/// socket to its user, reads `/proc` and device nodes of users, and ends processes.
+fn more_than_it_needs(pid: u32) -> u64 {
+    const CHOWN: u64 = 1 << 0;
+    const DAC_OVERRIDE: u64 = 1 << 1;
+    const KILL: u64 = 1 << 5;
+    const SYS_PTRACE: u64 = 1 << 19;
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let sets = ["CapEff:", "CapPrm:", "CapInh:"].map(|name| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        u64::from_str_radix(line.trim(), 16).unwrap()
+    });
+    sets.into_iter().fold(0, |all, set| all | set) & !(CHOWN | DAC_OVERRIDE | KILL | SYS_PTRACE)
+}
+
 /// Waits until the node's pool is empty and nobody serves it.
 fn all_over(cluster: &Cluster, node: &str) {
     let socket = cluster.layout().at("nodes").join(node).join("run/tasks/control.sock");
@@ -64,7 +79,7 @@ fn all_over(cluster: &Cluster, node: &str) {
 
 #[test]
 fn a_job_gets_a_seat_and_the_broker_lives_as_long_as_the_pool() {
-    let mut cluster = cluster("");
+    let mut cluster = cluster("", "");
     on(&mut cluster, |cluster| {
         let options = ["--gpu-isolation=tasks", "--gpu-mem=3G", "-n2", "-w", "n2"];
         let first = cluster.sbatch(User::Alice, &options, &stays()).unwrap();
@@ -118,7 +133,7 @@ fn a_job_gets_a_seat_and_the_broker_lives_as_long_as_the_pool() {
 
 #[test]
 fn a_step_finds_a_broker_that_was_killed() {
-    let mut cluster = cluster("");
+    let mut cluster = cluster("workers_per_slice = 2\n", "");
     on(&mut cluster, |cluster| {
         let script = format!(
             "{LOOK}echo looked\nwhile [ ! -e {}/go ]; do sleep 0.1; done\nsrun true && echo done; exec sleep 600",
@@ -131,6 +146,13 @@ fn a_step_finds_a_broker_that_was_killed() {
         let status = cluster.layout().at("nodes").join("n2/run");
         let broker = task_control::Broker::at(&status, PATIENCE);
         let before = broker.status().unwrap();
+        for pid in [before.parent, before.child] {
+            assert_eq!(more_than_it_needs(pid), 0, "{pid}");
+        }
+        // The site's own number of seats on a GPU that is not cut.
+        let refused =
+            cluster.try_sbatch(User::Bob, &["--gpu-isolation=tasks", "-n3", "-w", "n2"], "true").unwrap();
+        assert!(refused.stderr.contains("has 2 seats at most where 3 are needed"), "{}", refused.stderr);
         for pid in [before.parent, before.child] {
             lab::command::run(std::process::Command::new("kill").args(["-9", &pid.to_string()])).unwrap();
         }
@@ -154,15 +176,15 @@ fn a_step_finds_a_broker_that_was_killed() {
 
 #[test]
 fn isolated_jobs_have_their_instances_beside_the_pool() {
-    let mut cluster = cluster("share_between_users = true\n");
+    let mut cluster = cluster("", "share_between_users = true\n");
     on(&mut cluster, |cluster| {
         let alone =
             cluster.sbatch(User::Bob, &["--gpu-isolation=mig:1g.6gb", "-w", "n1"], LOOK_AND_STAY).unwrap();
         let [(_, own)] = &instances(&looked(cluster, alone))[..] else { panic!("one instance") };
         // Two users' jobs in one pool, which the site allows here, until it has no instance left.
-        let options = ["--gpu-isolation=tasks:probes", "-n4", "-t10", "-w", "n1"];
         let mut pool_jobs = Vec::new();
-        for user in [User::Alice, User::Bob, User::Alice] {
+        for (user, limit) in [(User::Alice, "-t90"), (User::Bob, "-t90"), (User::Alice, "-t60")] {
+            let options = ["--gpu-isolation=tasks:probes", "-n4", limit, "-w", "n1"];
             let job = cluster.sbatch(user, &options, &stays()).unwrap();
             let saw = looked(cluster, job);
             assert!(!variable(&saw, "NVIDIA_VISIBLE_DEVICES").unwrap_or_default().contains(own), "{saw}");
@@ -171,29 +193,38 @@ fn isolated_jobs_have_their_instances_beside_the_pool() {
         assert_eq!(layout(cluster, "n1").matches(":tasks[").count(), 3, "{}", layout(cluster, "n1"));
         let broker = pool(cluster, "n1");
         assert_eq!(broker["devices"].as_array().unwrap().len(), 3, "{broker}");
-        // An isolated job now waits for the pool alone, and claims one device of it.
+        // An isolated job now waits for the pool alone, and claims the device that comes free soonest.
         let waits = cluster
             .sbatch(User::Bob, &["--gpu-isolation=mig:1g.6gb", "-t5", "-w", "n1"], LOOK_AND_STAY)
             .unwrap();
         wait_for("the claim to be shown", PATIENCE, || {
             let line = layout(cluster, "n1");
-            if line.contains(&format!(">job{waits}]")) { Ok(()) } else { Err(line) }
+            if line.contains(&format!(":tasks[job{}*4>job{waits}]", pool_jobs[2])) {
+                Ok(())
+            } else {
+                Err(line)
+            }
         })
         .unwrap();
-        // A job of GPU tasks that comes later does not get that one.
+        // Seats come free on another device: a job of GPU tasks that came later overtakes by backfill, and may not use the
+        // claimed one.
+        cancel(cluster, pool_jobs[0]);
         let late = cluster
             .sbatch(User::Alice, &["--gpu-isolation=tasks:probes", "-n1", "-t5", "-w", "n1"], &stays())
             .unwrap();
-        for job in &pool_jobs {
-            cancel(cluster, *job);
-        }
+        let of_late = variable(&looked(cluster, late), "NVIDIA_VISIBLE_DEVICES").unwrap();
+        assert!(cluster.job(late).unwrap().get("Scheduler").contains("Backfill"), "{:?}", cluster.job(late));
+        assert_eq!(cluster.job(waits).unwrap().state(), "PENDING");
+        assert!(layout(cluster, "n1").contains(&format!(">job{waits}]")), "{}", layout(cluster, "n1"));
+        // It comes free although the pool's other jobs go on.
+        cancel(cluster, pool_jobs[2]);
         let saw = looked(cluster, waits);
         let claimed = variable(&saw, "CUDA_VISIBLE_DEVICES").unwrap();
         assert!(instances(&saw).iter().any(|(_, uuid)| *uuid == claimed), "{saw}");
-        let of_late = variable(&looked(cluster, late), "NVIDIA_VISIBLE_DEVICES").unwrap();
-        assert!(![own, &of_late].contains(&&claimed), "{claimed}: {own} {of_late}");
+        assert!(![own, &claimed].iter().any(|uuid| of_late.contains(*uuid)), "{claimed}: {own} {of_late}");
+        assert_eq!(cluster.job(pool_jobs[1]).unwrap().state(), "RUNNING");
         assert_eq!(cluster.job(alone).unwrap().state(), "RUNNING", "never disturbed");
-        for job in [alone, waits, late] {
+        for job in [alone, waits, late, pool_jobs[1]] {
             cancel(cluster, job);
         }
         cluster.wait_idle().unwrap();

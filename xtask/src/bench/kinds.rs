@@ -43,7 +43,7 @@ pub(super) const MIX: [Kind; 16] = [
 /// What `start` and `prolog` measure, one after the other in each round: the MIG kinds have one GPU of n1 to
 /// themselves, so that each finds what the one before it left there.
 ///
-/// `tasks` and `mps` are measured alike: the first job of a GPU, and one that joins a holder's.
+/// `tasks` and `mps` are measured alike, on the same node: the first job of a GPU, and one that joins a holder's.
 pub(super) const SINGLE: [(User, Kind); 10] = [
     (User::Alice, kind("--gres=gpu:1", &["-w", "n2", "--gres=gpu:1"], &["-w", "n2", "--gres=gpu:1"])),
     (
@@ -114,8 +114,8 @@ pub(super) const SINGLE: [(User, Kind); 10] = [
         User::Alice,
         kind(
             "tasks: joining",
-            &["-w", "n1", "--gpu-isolation=tasks:probes", "--gpu-mem=3G"],
-            &["-w", "n1", "--gres=shard:1"],
+            &["-w", "n2", "--gpu-isolation=tasks:probes", "--gpu-mem=3G"],
+            &["-w", "n2", "--gres=shard:1"],
         ),
     ),
 ];

@@ -15,17 +15,17 @@ use super::table::{Reference, Row};
 use super::{Bench, prolog};
 use crate::command::TaskError;
 
-/// Jobs that stay: they leave one GPU of n1, a pool of Alice's to join there, and one MPS daemon of hers to join on n2.
+/// Jobs that stay: they leave one GPU of n1, and on n2 two GPUs, a pool of Alice's and an MPS daemon of hers to join.
 const HOLDERS: [Kind; 3] = [
     Kind {
         name: "",
-        ours: &["-w", "n1", "--gpu-isolation=whole", "--gpus-per-node=6"],
-        stock: &["-w", "n1", "--gres=gpu:6"],
+        ours: &["-w", "n1", "--gpu-isolation=whole", "--gpus-per-node=7"],
+        stock: &["-w", "n1", "--gres=gpu:7"],
     },
     Kind {
         name: "",
-        ours: &["-w", "n1", "--gpu-isolation=tasks:probes", "--gpus-per-node=1"],
-        stock: &["-w", "n1", "--gres=gpu:1"],
+        ours: &["-w", "n2", "--gpu-isolation=tasks:probes", "--gpu-mem=3G"],
+        stock: &["-w", "n2", "--gres=shard:1"],
     },
     Kind {
         name: "",

@@ -12,6 +12,7 @@ use task_control::Broker;
 
 use super::files::Folder;
 use super::options::Options;
+use super::privilege::{drop_capabilities, raise_priority};
 use super::{ANOTHER_SERVES, ServeError};
 
 /// How long a broker gets to answer for the first time.
@@ -43,14 +44,16 @@ pub fn become_parent(options: &Options) -> ServeError {
     }
 }
 
-/// Restarts the broker until it ends by itself.
+/// Restarts the broker until it ends by itself. The broker has the parent's priority.
 ///
 /// # Errors
 ///
-/// It cannot be started at all.
+/// It cannot be started at all, or capabilities cannot be given up.
 pub fn keep_alive(arguments: Vec<OsString>) -> Result<ExitCode, ServeError> {
     // A child of a shell may lead its process group; then it has a session already.
     let _ = rustix::process::setsid();
+    raise_priority();
+    drop_capabilities()?;
     let program = program()?;
     let mut pause = Duration::from_millis(100);
     loop {

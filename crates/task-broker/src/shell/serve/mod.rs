@@ -27,7 +27,7 @@ use super::files::Folder;
 use super::mps::Daemons;
 use super::nvml::Looker;
 use super::options::{Options, Overuse};
-use super::privilege::{drop_capabilities, raise_limit, raise_priority};
+use super::privilege::{drop_capabilities, raise_limit};
 use super::table::Table;
 use super::{ANOTHER_SERVES, ServeError};
 use crate::core::{Core, Process};
@@ -79,7 +79,6 @@ pub fn serve(options: &Options) -> Result<ExitCode, ServeError> {
     let folder = Folder::make(&options.run_dir)?;
     let Some(_lock) = folder.lock()? else { return Ok(ExitCode::from(ANOTHER_SERVES)) };
     let most_connections = raise_limit();
-    raise_priority();
     drop_capabilities()?;
     let mut broker = Broker::new(options, folder, most_connections)?;
     broker.run()?;

@@ -16,6 +16,7 @@ use crate::commands::plan::{self, PlanArgs};
 use crate::commands::planner::{self, PlannerArgs};
 use crate::commands::power::{self, PowerCommand};
 use crate::commands::profiles::{self, ProfilesArgs};
+use crate::commands::report::{self, ReportArgs};
 use crate::commands::score::{self, ScoreArgs};
 use crate::commands::simulate::{self, SimulateCommand};
 use crate::commands::tasks::{self, TasksArgs};
@@ -49,6 +50,7 @@ Examples:
   tessera free                     what could start now, and where
   tessera why 4711                 why this job waits, and until when
   tessera top                      nodes and jobs, live
+  tessera report 4711              what this job got and used
   tessera explain --gpu-mem=10G    what this job would get, and why
   tessera profiles a100-40gb       what an A100 can be cut into
   tessera check                    is tessera.toml good?
@@ -61,6 +63,7 @@ enum Command {
     Free(FreeArgs),
     Why(WhyArgs),
     Top(TopArgs),
+    Report(ReportArgs),
     Explain(Box<ExplainArgs>),
     Tasks(TasksArgs),
     Discover(DiscoverArgs),
@@ -103,6 +106,7 @@ pub(crate) fn run(cli: &Cli) -> Result<Outcome, Failure> {
         Command::Free(args) => free::run(args, globals),
         Command::Why(args) => why::run(args, globals),
         Command::Top(args) => top::run(args, globals),
+        Command::Report(args) => report::run(args, globals),
         Command::Explain(args) => explain::run(args, globals),
         Command::Tasks(args) => tasks::run(args, globals),
         Command::Discover(args) => discover::run(args, globals),

@@ -61,6 +61,9 @@ _tessera() {
             tessera,profiles)
                 cmd="tessera__subcmd__profiles"
                 ;;
+            tessera,report)
+                cmd="tessera__subcmd__report"
+                ;;
             tessera,score)
                 cmd="tessera__subcmd__score"
                 ;;
@@ -155,7 +158,7 @@ _tessera() {
 
     case "${cmd}" in
         tessera)
-            opts="-h -V --config --help --version layout free why top explain tasks discover doctor plan planner exporter times score simulate topology lint fit power profiles check node completions"
+            opts="-h -V --config --help --version layout free why top report explain tasks discover doctor plan planner exporter times score simulate topology lint fit power profiles check node completions"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1211,6 +1214,24 @@ _tessera() {
             return 0
             ;;
         tessera__subcmd__profiles)
+            opts="-h --json --config --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        tessera__subcmd__report)
             opts="-h --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )

@@ -14,6 +14,7 @@ pub(crate) mod plan;
 pub(crate) mod planner;
 pub(crate) mod power;
 pub(crate) mod profiles;
+pub(crate) mod report;
 pub(crate) mod score;
 pub(crate) mod simulate;
 pub(crate) mod tasks;

@@ -100,6 +100,30 @@ pub(crate) fn rows<const N: usize>(
     Ok(rows)
 }
 
+/// A job's own line and those of its steps: the number of each, then these columns. `N` is their number and one.
+///
+/// # Errors
+///
+/// sacct cannot be run or fails, or its table is not what was asked for.
+pub(crate) fn job_and_steps<const M: usize, const N: usize>(
+    job: &str,
+    columns: [(&str, usize); M],
+) -> Result<Vec<[String; N]>, Failure> {
+    let all: Vec<(&str, usize)> = [("JobIDRaw", 24)].into_iter().chain(columns).collect();
+    let mut command = Command::new("sacct");
+    command.args(["-n", "-o", &format(&all), "-j", job]).env("SLURM_TIME_FORMAT", "%s");
+    let out = command.output().map_err(|e| {
+        Failure::new(format!("cannot run sacct: {e}")).hint("is Slurm's client package installed here?")
+    })?;
+    if !out.status.success() {
+        let said = String::from_utf8_lossy(&out.stderr);
+        return Err(Failure::new(format!("sacct: {}", said.trim().replace('\n', ": ")))
+            .hint("this needs Slurm's accounting: AccountingStorageType=accounting_storage/slurmdbd"));
+    }
+    let records = Table { program: "sacct", columns: &all, gap: 1 }.read(&out.stdout)?;
+    Ok(records.into_iter().filter_map(|cells| <[String; N]>::try_from(cells).ok()).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -20,6 +20,7 @@ fn help() {
       free         Show what could start now, and where
       why          Say why a job waits, and when it could start
       top          Watch nodes, GPUs and jobs in the terminal
+      report       Show what a job got, what it used and what it cost
       explain      Explain what a request would get, and why
       tasks        Show who holds and waits for what in this node's pool of GPU tasks
       discover     Write the configuration for this machine's GPUs
@@ -62,6 +63,7 @@ fn help() {
       free         Show what could start now, and where
       why          Say why a job waits, and when it could start
       top          Watch nodes, GPUs and jobs in the terminal
+      report       Show what a job got, what it used and what it cost
       explain      Explain what a request would get, and why
       tasks        Show who holds and waits for what in this node's pool of GPU tasks
       discover     Write the configuration for this machine's GPUs
@@ -99,6 +101,7 @@ fn help() {
       tessera free                     what could start now, and where
       tessera why 4711                 why this job waits, and until when
       tessera top                      nodes and jobs, live
+      tessera report 4711              what this job got and used
       tessera explain --gpu-mem=10G    what this job would get, and why
       tessera profiles a100-40gb       what an A100 can be cut into
       tessera check                    is tessera.toml good?

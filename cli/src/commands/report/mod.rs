@@ -1,0 +1,77 @@
+//! `tessera report`: what a job got of its GPUs and what it used of that.
+
+mod record;
+mod text;
+
+use clap::Args;
+
+use crate::globals::Globals;
+use crate::outcome::{Failure, Outcome};
+use crate::slurm::sacct;
+use record::Record;
+
+/// Show what a job got, what it used and what it cost
+///
+/// Reads Slurm's accounting, so it works long after the job's end: what the job got and why, how long it waited and ran,
+/// the compute slices that it was billed for, and the energy of its GPUs where the site accounts it. GPU memory and
+/// utilisation are shown where Slurm records them: from 23.02 on, on nodes with AutoDetect=nvml, where no GPU can be cut
+/// into instances. If a job used much less memory than it asked for, the last line says what to ask next time.
+#[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  tessera report 4711
+  tessera report 4711_3            a task of a job array
+  tessera report 4711 --json")]
+pub(crate) struct ReportArgs {
+    /// The job's number, or JOB_TASK for a task of an array
+    #[arg(value_name = "JOBID", value_parser = job_id)]
+    pub(crate) job: String,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `4711` or `4711_3`.
+fn job_id(text: &str) -> Result<String, String> {
+    let number =
+        |part: &str| !part.is_empty() && part.len() <= 10 && part.bytes().all(|b| b.is_ascii_digit());
+    let parts: Vec<&str> = text.split('_').collect();
+    if parts.len() <= 2 && parts.iter().all(|part| number(part)) {
+        return Ok(text.to_owned());
+    }
+    Err("a job is a number, as in 4711, and a task of an array is two, as in 4711_3".to_owned())
+}
+
+pub(crate) fn run(args: &ReportArgs, _: &Globals) -> Result<Outcome, Failure> {
+    let lines = sacct::job_and_steps(&args.job, record::COLUMNS)?;
+    let job = Record::of(lines).map_err(|n| several(&args.job, n))?;
+    let job = job.ok_or_else(|| {
+        Failure::new(format!("Slurm's accounting knows no job {}", args.job))
+            .hint("sacct shows other users' jobs only where the site lets it (PrivateData)")
+    })?;
+    if job.start.is_none() {
+        return Err(Failure::new(format!("job {} has not started: it is {}", args.job, job.state))
+            .hint(format!("tessera why {} says what a pending job waits for", args.job)));
+    }
+    Ok(if args.json { Outcome::json(&text::json(&job), 0) } else { Outcome::ok(text::of(&job)) })
+}
+
+fn several(job: &str, count: usize) -> Failure {
+    Failure::new(format!("job {job} has {count} parts in Slurm's accounting"))
+        .hint(format!("give one of them: {job}_1 for a task of an array, its own number for a component"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_are_numbers() {
+        assert!(["7", "4711_3"].iter().all(|text| job_id(text).is_ok()));
+        assert!(
+            ["", "x", "7_", "_3", "7_3_1", "-7", "7;id", "99999999999"]
+                .iter()
+                .all(|text| job_id(text).is_err())
+        );
+    }
+}

@@ -1,0 +1,143 @@
+//! A job as Slurm's accounting has it, with its steps.
+
+use protocol::wire::parse_request;
+use protocol::{AdminComment, Started};
+
+/// What sacct is asked for, behind the number of job or step.
+pub(super) const COLUMNS: [(&str, usize); 10] = [
+    ("User", 64),
+    ("State", 40),
+    ("Submit", 20),
+    ("Start", 20),
+    ("ElapsedRaw", 12),
+    ("ConsumedEnergyRaw", 24),
+    ("AllocTRES", 256),
+    ("TRESUsageInTot", 512),
+    ("TRESUsageInMax", 512),
+    ("AdminComment", 512),
+];
+
+/// Energies above this are Slurm's way of saying that it knows none (`NO_VAL64` and its kin).
+const MOST_JOULES: u64 = 1 << 60;
+
+/// What a job got and used.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Record {
+    pub(super) id: String,
+    pub(super) user: String,
+    pub(super) state: String,
+    /// Seconds from its submission to its start.
+    pub(super) waited_s: Option<u64>,
+    /// Seconds since 1970; `None`: it has not started.
+    pub(super) start: Option<u64>,
+    pub(super) ran_s: u64,
+    pub(super) started: Option<Started>,
+    /// Memory that it asked for, MiB per instance or share.
+    pub(super) asked_mib: Option<u64>,
+    pub(super) gpus: Option<u64>,
+    pub(super) slices: Option<u64>,
+    pub(super) billing: Option<u64>,
+    /// Energy of its GPUs, J; `None`: not accounted.
+    pub(super) energy_j: Option<u64>,
+    /// The most GPU memory that a step's tasks used together, MiB.
+    pub(super) memory_mib: Option<u64>,
+    /// The highest utilisation of a GPU by one task, percent.
+    pub(super) busy_percent: Option<u64>,
+}
+
+impl Record {
+    /// The job of these lines, the first cell of each being its number or its step's; `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// The number of jobs, if these are several.
+    pub(super) fn of(lines: Vec<[String; 11]>) -> Result<Option<Self>, usize> {
+        let (mut jobs, steps): (Vec<_>, Vec<_>) = lines.into_iter().partition(|line| !line[0].contains('.'));
+        if jobs.len() > 1 {
+            return Err(jobs.len());
+        }
+        let Some(job) = jobs.pop() else { return Ok(None) };
+        let most = |cell: usize, name: &str, unit: fn(&str) -> Option<u64>| {
+            steps.iter().filter_map(|step| unit(tres(&step[cell], name)?)).max()
+        };
+        let [id, user, state, submit, start, elapsed, energy, allocated, _, _, comment] = job;
+        let comment = AdminComment::parse(&comment);
+        let start: Option<u64> = start.parse().ok();
+        let submit: Option<u64> = submit.parse().ok();
+        let counted = |name: &str| tres(&allocated, name)?.parse().ok();
+        Ok(Some(Self {
+            id,
+            user,
+            // `CANCELLED by 1000`
+            state: state.split_whitespace().next().unwrap_or_default().to_owned(),
+            waited_s: start.zip(submit).map(|(start, submit)| start.saturating_sub(submit)),
+            start,
+            ran_s: elapsed.parse().unwrap_or(0),
+            asked_mib: comment.asks.as_deref().and_then(|asks| parse_request(asks).ok()?.mem_mib),
+            started: comment.started().cloned(),
+            gpus: counted("gres/gpu"),
+            slices: counted("license/slice"),
+            billing: counted("billing"),
+            energy_j: energy.parse().ok().filter(|j| (1..MOST_JOULES).contains(j)),
+            memory_mib: most(8, "gres/gpumem", mib).filter(|m| *m > 0),
+            busy_percent: most(9, "gres/gpuutil", |text| text.parse().ok()),
+        }))
+    }
+}
+
+/// The value of one TRES in a list such as `cpu=00:00:07,gres/gpumem=6100M`.
+fn tres<'a>(list: &'a str, name: &str) -> Option<&'a str> {
+    list.split(',').find_map(|entry| entry.strip_prefix(name)?.strip_prefix('='))
+}
+
+/// An amount of memory as sacct prints it, `6100M`, `5.96G` or bytes, in MiB rounded up.
+fn mib(text: &str) -> Option<u64> {
+    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let bytes_per_unit = match &text[number.len()..] {
+        "" => 1.0,
+        "K" => 1024.0,
+        "M" => 1024.0 * 1024.0,
+        "G" => 1024.0 * 1024.0 * 1024.0,
+        "T" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
+        _ => return None,
+    };
+    let mib = (number.parse::<f64>().ok()? * bytes_per_unit / (1024.0 * 1024.0)).ceil();
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "within the range that is checked"
+    )]
+    (0.0..1e12).contains(&mib).then_some(mib as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_read_in_any_unit() {
+        assert_eq!(
+            ["6100M", "5.5G", "1048577", "0", "2T"].map(mib),
+            [Some(6100), Some(5632), Some(2), Some(0), Some(2 << 20)]
+        );
+        assert_eq!(["", "x", "6P", "-1M", "NaN"].map(mib), [None; 5]);
+    }
+
+    #[test]
+    fn a_tres_is_found_by_its_whole_name() {
+        let list = "billing=3,gres/gpu:a100=2,gres/gpu=4,license/slice=28";
+        assert_eq!([tres(list, "gres/gpu"), tres(list, "gres")], [Some("4"), None]);
+    }
+
+    #[test]
+    fn several_jobs_are_no_job() {
+        let line = |id: &str| {
+            let mut cells: [String; 11] = Default::default();
+            cells[0] = id.to_owned();
+            cells
+        };
+        assert_eq!(Record::of(vec![line("7"), line("8")]), Err(2));
+        assert_eq!(Record::of(Vec::new()), Ok(None));
+        assert_eq!(Record::of(vec![line("7"), line("7.batch")]).unwrap().unwrap().id, "7");
+    }
+}

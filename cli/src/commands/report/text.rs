@@ -1,0 +1,108 @@
+//! The report for people, and as JSON.
+
+use std::fmt::Write as _;
+
+use geometry::size::{display_gb, gigabytes_as_mib};
+use serde_json::{Value, json};
+
+use super::record::Record;
+use crate::clock::span;
+
+/// A job is told to ask for less if it used less than this part of what it asked for, in percent.
+const USED_LITTLE: u64 = 67;
+
+/// The report, a line for each thing that is known.
+pub(super) fn of(job: &Record) -> String {
+    let mut out = format!("job {} of {}: {}\n", job.id, job.user, job.state);
+    let mut line = |name: &str, text: String| {
+        let _ = writeln!(out, "  {name:<11} {text}");
+    };
+    line("got", got(job));
+    if let Some(waited) = job.waited_s {
+        line("waited", span(waited));
+    }
+    line("ran", span(job.ran_s));
+    if let Some(slices) = job.slices {
+        let hours = slices * job.ran_s;
+        let bill = job.billing.map_or(String::new(), |n| format!(", billed as {n}"));
+        line("slices", format!("{slices} ({} slice hours){bill}", tenths(hours, 3600)));
+    }
+    match job.energy_j {
+        Some(j) => line("energy", format!("{} kJ{}", tenths(j, 1000), mean_power(j, job.ran_s))),
+        None => line("energy", "not accounted; docs/operations.md, \"Energy of jobs\", says how".to_owned()),
+    }
+    match (job.memory_mib, job.asked_mib) {
+        (Some(used), Some(asked)) => {
+            line(
+                "GPU memory",
+                format!("at most {} of the {} asked for", display_gb(used), display_gb(asked)),
+            );
+        }
+        (Some(used), None) => line("GPU memory", format!("at most {}", display_gb(used))),
+        (None, _) => {
+            line("GPU memory", "not recorded; `tessera report --help` says what records it".to_owned())
+        }
+    }
+    if let Some(busy) = job.busy_percent {
+        line("GPU busy", format!("at most {busy} %"));
+    }
+    if let Some(next) = next_time(job) {
+        line("next time", next);
+    }
+    out
+}
+
+fn got(job: &Record) -> String {
+    match (&job.started, job.gpus) {
+        (Some(started), _) if started.why.is_empty() => started.got.clone(),
+        (Some(started), _) => format!("{} ({})", started.got, started.why),
+        (None, Some(1)) => "1 GPU, by Slurm alone".to_owned(),
+        (None, Some(gpus)) => format!("{gpus} GPUs, by Slurm alone"),
+        (None, None) => "no GPU that Slurm's accounting knows of".to_owned(),
+    }
+}
+
+/// What to ask for that is enough for what the job used, with a quarter more.
+fn enough_gb(job: &Record) -> Option<u32> {
+    let (used, asked) = (job.memory_mib?, job.asked_mib?);
+    let wanted = used + used / 4;
+    let gb = (1..=u32::MAX).find(|gb| gigabytes_as_mib(*gb) >= wanted)?;
+    (used * 100 < asked * USED_LITTLE && gigabytes_as_mib(gb) < asked).then_some(gb)
+}
+
+fn next_time(job: &Record) -> Option<String> {
+    let gb = enough_gb(job)?;
+    let waited =
+        job.waited_s.filter(|s| *s >= 60).map_or(String::new(), |s| format!(" It waited {}.", span(s)));
+    Some(format!("--gpu-mem={gb}G is enough: smaller requests start sooner and cost less.{waited}"))
+}
+
+fn mean_power(joules: u64, seconds: u64) -> String {
+    joules.checked_div(seconds).map_or(String::new(), |watts| format!(", {watts} W on average"))
+}
+
+/// `n / unit` with one decimal, rounded down.
+fn tenths(n: u64, unit: u64) -> String {
+    format!("{}.{}", n / unit, n % unit * 10 / unit)
+}
+
+/// The same as JSON; `null` for what is not known.
+pub(super) fn json(job: &Record) -> Value {
+    json!({
+        "job": job.id,
+        "user": job.user,
+        "state": job.state,
+        "got": job.started.as_ref().map(|s| &s.got),
+        "why": job.started.as_ref().map(|s| &s.why),
+        "gpus": job.gpus,
+        "waited_s": job.waited_s,
+        "ran_s": job.ran_s,
+        "slices": job.slices,
+        "billing": job.billing,
+        "energy_j": job.energy_j,
+        "asked_mib": job.asked_mib,
+        "memory_mib": job.memory_mib,
+        "busy_percent": job.busy_percent,
+        "enough_gb": enough_gb(job),
+    })
+}

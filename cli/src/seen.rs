@@ -5,9 +5,9 @@ use std::time::Instant;
 use geometry::Model;
 use geometry::size::display_gb;
 use protocol::Layout;
-use protocol::layout::GpuLayout;
+use protocol::layout::{ConfigInForce, GpuLayout, UNFIT};
 use protocol::wire::parse_request;
-use protocol::{AdminComment, Isolation};
+use protocol::{AdminComment, Isolation, Says, parse_layout};
 use site_config::SiteConfig;
 
 use crate::outcome::Failure;
@@ -37,8 +37,34 @@ pub(crate) struct NodeSeen {
     /// Whether Slurm starts jobs there.
     pub(crate) takes_jobs: bool,
     pub(crate) partitions: Vec<String>,
+    pub(crate) health: Health,
     /// Its GPUs; the error: why their state is not known.
     pub(crate) gpus: Result<Vec<GpuSeen>, String>,
+}
+
+/// What a layout says of a node besides its GPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Health {
+    /// Its driver shows the GPUs that tessera.toml describes.
+    pub(crate) fit: bool,
+    /// slurmctld works with tessera.toml as it is, not with an earlier version or none.
+    pub(crate) config_good: bool,
+    /// Jobs that were told to end and whose epilogs are not over.
+    pub(crate) ending: usize,
+}
+
+impl Default for Health {
+    fn default() -> Self {
+        Self { fit: true, config_good: true, ending: 0 }
+    }
+}
+
+impl Health {
+    fn of(line: &str) -> Self {
+        let layout = parse_layout(line.trim()).unwrap_or_default();
+        let fit = !line.trim_start().starts_with(UNFIT);
+        Self { fit, config_good: layout.config == ConfigInForce::Current, ending: layout.ending.len() }
+    }
 }
 
 /// One GPU.
@@ -62,6 +88,7 @@ pub(crate) fn look(config: &SiteConfig) -> Result<Seen, Failure> {
             links: spec.interconnect.clone(),
             takes_jobs: slurms.takes_jobs,
             partitions: slurms.partitions,
+            health: layouts.get(name).map(|line| Health::of(line)).unwrap_or_default(),
             gpus: layouts.get(name).map_or_else(
                 || Err("no layout published".to_owned()),
                 |line| published::read(line, &spec.gpus).map(|layout| gpus(&spec.gpus, &layout)),
@@ -234,6 +261,17 @@ pub(crate) fn asks(job: &Job) -> Option<String> {
     })
 }
 
+/// What of Tessera's keeps a job that waits: a planner's plan, a wait for better GPUs, a limit of the site, power.
+pub(crate) fn held_by(job: &Job) -> &'static str {
+    match AdminComment::parse(&job.comment).says {
+        Says::Plan(_) => "plan",
+        Says::Waits(_) => "better_gpus",
+        Says::Limited(_) => "limit",
+        Says::Power(_) => "power",
+        _ => "none",
+    }
+}
+
 /// What kind of GPUs a job asked Tessera for; `None`: it asked for nothing of ours.
 pub(crate) fn kind(job: &Job) -> Option<&'static str> {
     let asks = AdminComment::parse(&job.comment).asks?;
@@ -265,6 +303,7 @@ pub(crate) mod tests {
             links: "pcie".to_owned(),
             takes_jobs,
             partitions: partitions.split(',').map(str::to_owned).collect(),
+            health: Health::of(line),
             gpus: published::read(line, &models).map(|layout| gpus(&models, &layout)),
         }
     }

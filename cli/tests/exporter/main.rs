@@ -1,6 +1,9 @@
 //! What Prometheus and a browser get from `tessera exporter`. Slurm's commands are stand-ins.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod browser;
+mod page;
+#[path = "../slurm/mod.rs"]
 mod slurm;
 
 use std::fs;
@@ -157,9 +160,35 @@ fn metrics_say_who_has_what() {
             "tessera_jobs{kind=\"mig\",state=\"running\"} 1",
             "tessera_pending_jobs{kind=\"mig\",reason=\"Resources\"} 1",
             "tessera_instances_created_total{node=\"n1\"} 0",
+            "tessera_node_fit{node=\"n1\"} 1",
+            "tessera_node_ending_jobs{node=\"n2\"} 0",
+            "tessera_pending_jobs_held{kind=\"mig\",by=\"none\"} 1",
         ],
     );
     assert!(exporter.get("/").starts_with("HTTP/1.1 404"), "the page is off by default");
+}
+
+#[test]
+fn what_ails_a_node_or_holds_a_job_is_told() {
+    let exporter = Exporter::start(&[]);
+    let held = "tessera: waits until 2026-11-21T10:20:00Z for GPUs above 25 GB/s; asks v1 iso=mig:4g.20gb";
+    exporter.put("jobs", &job("20", "bob", "PENDING", 1, "N/A", held));
+    exporter.put(
+        "nodes",
+        "NodeName=n1 A=x\n   Extra=tessera unfit: GPU 0 is gone\n\n\
+         NodeName=n2 A=x\n   Extra=tessera config=last-good ending=job13 gpu0=whole[job13]\n",
+    );
+    let answer = exporter.until("/metrics", "tessera_node_fit{node=\"n1\"} 0");
+    has(
+        &answer,
+        &[
+            "tessera_node_layout_known{node=\"n1\"} 0",
+            "tessera_node_fit{node=\"n2\"} 1",
+            "tessera_node_config_good{node=\"n2\"} 0",
+            "tessera_node_ending_jobs{node=\"n2\"} 1",
+        ],
+    );
+    has(&answer, &["tessera_pending_jobs_held{kind=\"mig\",by=\"better_gpus\"} 1"]);
 }
 
 #[test]
@@ -277,7 +306,7 @@ fn the_dashboard_asks_for_metrics_that_there_are() {
     let answer = exporter.until("/metrics", "tessera_job_wait_seconds");
     let known: Vec<&str> =
         answer.lines().filter_map(|l| l.strip_prefix("# TYPE ")?.split(' ').next()).collect();
-    let dashboard = include_str!("../../contrib/grafana/tessera.json");
+    let dashboard = include_str!("../../../contrib/grafana/tessera.json");
     let value: serde_json::Value = serde_json::from_str(dashboard).unwrap();
     assert!(value["panels"].as_array().unwrap().len() > 8);
     let asked = dashboard.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));

@@ -3,6 +3,7 @@
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::commands::check::{self, CheckArgs};
+use crate::commands::completions::{self, CompletionsArgs, ManPagesArgs};
 use crate::commands::discover::{self, DiscoverArgs};
 use crate::commands::doctor::{self, DoctorArgs};
 use crate::commands::explain::{self, ExplainArgs};
@@ -89,13 +90,8 @@ enum Command {
     /// Run these as root on the node. --node names it; the default is SLURMD_NODENAME, else the host name.
     #[command(subcommand, arg_required_else_help = true)]
     Node(NodeCommand),
-    /// Print the completion script of a shell
-    ///
-    /// For bash, put it where bash-completion looks: `tessera completions bash > /etc/bash_completion.d/tessera`.
-    Completions {
-        /// The shell
-        shell: clap_complete::Shell,
-    },
+    Completions(CompletionsArgs),
+    ManPages(ManPagesArgs),
 }
 
 /// Runs the command that was given.
@@ -124,10 +120,7 @@ pub(crate) fn run(cli: &Cli) -> Result<Outcome, Failure> {
         Command::Power(command) => power::run(command, globals),
         Command::Check(args) => check::run(args, globals),
         Command::Profiles(args) => profiles::run(args),
-        Command::Completions { shell } => {
-            let mut script = Vec::new();
-            clap_complete::generate(*shell, &mut Cli::command(), "tessera", &mut script);
-            Ok(Outcome::ok(String::from_utf8_lossy(&script)))
-        }
+        Command::Completions(args) => completions::run(args, &mut Cli::command()),
+        Command::ManPages(args) => completions::man_pages(args, Cli::command()),
     }
 }

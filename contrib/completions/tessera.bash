@@ -46,6 +46,9 @@ _tessera() {
             tessera,lint)
                 cmd="tessera__subcmd__lint"
                 ;;
+            tessera,man-pages)
+                cmd="tessera__subcmd__man__subcmd__pages"
+                ;;
             tessera,node)
                 cmd="tessera__subcmd__node"
                 ;;
@@ -158,7 +161,7 @@ _tessera() {
 
     case "${cmd}" in
         tessera)
-            opts="-h -V --config --help --version layout free why top report explain tasks discover doctor plan planner exporter times score simulate topology lint fit power profiles check node completions"
+            opts="-h -V --config --help --version layout free why top report explain tasks discover doctor plan planner exporter times score simulate topology lint fit power profiles check node completions man-pages"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -194,7 +197,7 @@ _tessera() {
             return 0
             ;;
         tessera__subcmd__completions)
-            opts="-h --config --help bash elvish fish powershell zsh"
+            opts="-h --slurm --config --help bash elvish fish powershell zsh"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -534,6 +537,24 @@ _tessera() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        tessera__subcmd__man__subcmd__pages)
+            opts="-h --config --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
                 --config)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

@@ -50,6 +50,7 @@ complete -c tessera -n "__fish_tessera_needs_command" -f -a "profiles" -d 'List 
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "check" -d 'Check tessera.toml'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "node" -d 'Do by hand what Slurm\'s prolog and epilog do on a node'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "completions" -d 'Print the completion script of a shell'
+complete -c tessera -n "__fish_tessera_needs_command" -f -a "man-pages" -d 'Write a man page of each command'
 complete -c tessera -n "__fish_tessera_using_subcommand layout" -l node -d 'Only these nodes, a hostlist such as n[1-2]' -r
 complete -c tessera -n "__fish_tessera_using_subcommand layout" -l from -d 'Read layouts from FILE (- for standard input) instead of asking Slurm' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand layout" -l svg -d 'Write a picture to FILE, - for standard output' -r -F
@@ -393,4 +394,7 @@ complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_su
 complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from release" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from release" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c tessera -n "__fish_tessera_using_subcommand completions" -l config -d 'Read this tessera.toml' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand completions" -l slurm -d 'Complete the --gpu-... options of sbatch, salloc and srun, beside what Slurm\'s own script completes (bash and fish)'
 complete -c tessera -n "__fish_tessera_using_subcommand completions" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c tessera -n "__fish_tessera_using_subcommand man-pages" -l config -d 'Read this tessera.toml' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand man-pages" -s h -l help -d 'Print help (see more with \'--help\')'

@@ -1,6 +1,7 @@
 //! One room per command: its arguments and what it does.
 
 pub(crate) mod check;
+pub(crate) mod completions;
 pub(crate) mod discover;
 pub(crate) mod doctor;
 pub(crate) mod explain;

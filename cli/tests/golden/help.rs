@@ -39,6 +39,7 @@ fn help() {
       check        Check tessera.toml
       node         Do by hand what Slurm's prolog and epilog do on a node
       completions  Print the completion script of a shell
+      man-pages    Write a man page of each command
 
     Options:
           --config <FILE>  Read this tessera.toml
@@ -82,6 +83,7 @@ fn help() {
       check        Check tessera.toml
       node         Do by hand what Slurm's prolog and epilog do on a node
       completions  Print the completion script of a shell
+      man-pages    Write a man page of each command
 
     Options:
           --config <FILE>

@@ -100,6 +100,10 @@ pub(crate) fn install(
         let text = output(Command::new(&program).args(["completions", shell]))?;
         write(&root.join(file), &text)?;
     }
+    let slurm_options = output(Command::new(&program).args(["completions", "bash", "--slurm"]))?;
+    write(&root.join("share/tessera/slurm-completion.bash"), &slurm_options)?;
+    let slurm_options = output(Command::new(&program).args(["completions", "fish", "--slurm"]))?;
+    write(&root.join("share/fish/vendor_conf.d/tessera-slurm.fish"), &slurm_options)?;
     let shared = workspace();
     let directories = Directories::of(prefix, here.as_ref());
     examples::install(&directories, &root)?;
@@ -112,6 +116,10 @@ pub(crate) fn install(
     } else {
         eprintln!("install: without tessera-clang++: its pass needs Debian's llvm-19-dev and clang-19");
     }
+    // Of each command, from its help; a page that is written by hand replaces its namesake.
+    let man1 = root.join("share/man/man1");
+    at(&man1, fs::create_dir_all(&man1))?;
+    output(Command::new(&program).arg("man-pages").arg(&man1))?;
     for page in man::pages(&shared.join("docs/man"))? {
         write(&root.join("share/man").join(page.file), &page.text)?;
     }

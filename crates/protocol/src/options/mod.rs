@@ -9,6 +9,7 @@ mod names;
 mod one_instance;
 mod table;
 mod value;
+mod words;
 
 #[cfg(test)]
 mod tests;

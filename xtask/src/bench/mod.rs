@@ -8,6 +8,7 @@ mod decide;
 mod kill;
 mod kinds;
 mod pass;
+mod people;
 mod plan;
 mod prolog;
 mod start;
@@ -83,6 +84,8 @@ enum Name {
     Decide,
     /// Compiling CUDA programs with the pass, against clang without it
     Pass,
+    /// tessera free, why and layout, and the exporter's answers, for 1,000 nodes of 8 GPUs
+    People,
     /// CASE-MIG's batch through sbatch on both Slurms, against static MIG and the simulator (10 minutes; only when named)
     CaseMig,
     /// A batch of moldable tasks as planned, against its plan and against no plan (15 minutes; only when named)
@@ -104,6 +107,9 @@ pub(crate) fn run(bench: &Bench) -> Result<(), TaskError> {
     }
     if wanted(Name::Pass) {
         rows.extend(pass::measure()?);
+    }
+    if wanted(Name::People) {
+        rows.extend(people::measure()?);
     }
     if wanted(Name::Tasks) {
         rows.extend(tasks::measure()?);

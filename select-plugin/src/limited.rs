@@ -51,3 +51,57 @@ fn said(view: &JobView, says: Says) -> Option<Effect> {
     }
     Effect::comment(&view.comment, says, view.comment.asks.clone())
 }
+
+#[cfg(test)]
+mod tests {
+    use protocol::AdminComment;
+
+    use super::*;
+    use crate::view::GresRequest;
+
+    const SITE: &str = "[[nodes]]\nnames = \"n[1-2]\"\ngpu = \"a100-40gb\"\ncount = 2\nmig = \"dynamic\"\n";
+
+    fn site(limits: &str) -> SiteConfig {
+        let text = format!("{SITE}{limits}");
+        let (config, errors) = site_config::parse("t", &text, &|_| Err(std::io::ErrorKind::NotFound.into()));
+        assert_eq!(errors, []);
+        config.unwrap()
+    }
+
+    /// A job of account `lab` in partition `gpu` that was submitted when the site had no limits.
+    fn job(request: Option<&str>, kind: GresKind, per_node: u64) -> JobView {
+        JobView {
+            id: geometry::JobId(9),
+            uid: geometry::Uid(1000),
+            request: request.map(str::to_owned),
+            gres: vec![GresRequest { kind, per_node, per_socket: false }],
+            exclusive: false,
+            enforce_bind: false,
+            partition: Some("gpu".to_owned()),
+            account: Some("lab".to_owned()),
+            comment: AdminComment::default(),
+            now: 100,
+            starts_by: None,
+        }
+    }
+
+    #[test]
+    fn a_limit_that_is_newer_than_the_job_holds_it_at_its_start_and_is_named() {
+        let on = |job: &JobView, limits: &str| why(job, || vec!["n1".to_owned()], &site(limits));
+        let large = job(Some("v1 iso=mig:7g.40gb"), GresKind::Shard, 40);
+        let plain = job(None, GresKind::Gpu, 1);
+        let small = job(Some("v1 iso=mig:1g.5gb"), GresKind::Shard, 5);
+        for all in [&large, &plain, &small] {
+            assert_eq!(on(all, ""), None);
+        }
+        let limit = "[[limits]]\naccount = \"lab\"\nmax_mem = \"20G\"\n";
+        for held in [&large, &plain] {
+            let why = on(held, limit).unwrap();
+            assert!(why.contains("account lab") && why.contains("at most 20.0 GB"), "{why}");
+        }
+        assert_eq!(on(&small, limit), None, "it keeps within the limit");
+        assert_eq!(on(&large, &limit.replace("lab", "art")), None, "another account's limit");
+        let of_partition = on(&plain, "[[limits]]\npartition = \"gpu\"\nisolation = [\"mig\"]\n").unwrap();
+        assert!(of_partition.contains("partition gpu"), "{of_partition}");
+    }
+}

@@ -19,7 +19,7 @@ fn slurmctld_log(cluster: &Cluster) -> String {
 }
 
 /// A cluster whose n2 Slurm and Tessera know differently, what slurmctld says of it, and what a job has there.
-fn left_to_slurm(templates: Templates, why: &str, doctors: &str) {
+fn left_to_slurm(templates: Templates, why: &str, doctors: &str) -> Cluster {
     let cluster = builder().templates(templates).start().unwrap();
     let log = slurmctld_log(&cluster);
     assert!(log.contains(&format!("1 nodes are left to Slurm alone, such as n2: {why}")), "{log}");
@@ -34,20 +34,28 @@ fn left_to_slurm(templates: Templates, why: &str, doctors: &str) {
     let mut doctor = cluster.command_on("n1", User::Root, "tessera").unwrap();
     let said = lab::command::run(doctor.arg("doctor")).unwrap();
     assert!(said.stdout.contains(doctors), "{}", said.stdout);
+    cluster
 }
 
 #[test]
 fn a_node_with_other_gpus_than_described_is_left_to_slurm() {
     let mut templates = Templates::shipped().unwrap();
     // A GPU that gres.conf leaves out: the others' places there are not NVML's numbers.
-    templates.slurm = templates.slurm.replace("gpu:h100:4", "gpu:h100:3");
+    templates.slurm = templates.slurm.replace("gpu:h100:4,shard:320", "gpu:h100:3,shard:240");
     templates.gres =
         templates.gres.replace("Type=h100 File=/dev/nvidia[0-3]", "Type=h100 File=/dev/nvidia[1-3]");
-    left_to_slurm(
+    templates.gres =
+        templates.gres.replace("NodeName=n2 Name=shard Count=320", "NodeName=n2 Name=shard Count=240");
+    // What tessera.toml says of shares there, Slurm does not know.
+    let nodes = templates.tessera.rfind("[[nodes]]").unwrap();
+    templates.tessera.insert_str(nodes + "[[nodes]]\n".len(), "gpu_use = { \"0-3\" = \"whole\" }\n");
+    let cluster = left_to_slurm(
         templates,
         "3 GPUs in slurm.conf, 4 in tessera.toml",
         "n2: Slurm counts gpu:3, tessera.toml comes to gpu:4",
     );
+    let saw = cluster.complete(User::Alice, &["-w", "n2", "--gres=shard:5"], "echo shares").unwrap();
+    assert!(saw.contains("shares"), "{saw}");
 }
 
 #[test]

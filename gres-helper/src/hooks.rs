@@ -8,6 +8,7 @@ use admission::{Ruling, plan};
 use plugin_rt::spank_env::{self, is_named};
 use protocol::gres_list::{with_entry, with_shards};
 use protocol::set_summary::MATCH_ENV;
+use protocol::slices::{LICENSE, names_slices, slices_in};
 use protocol::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, encode_request, parse_request};
 use protocol::{AdminComment, Isolation, Says};
 
@@ -45,6 +46,9 @@ pub(crate) struct Answer {
 /// What becomes of a submission.
 pub(crate) fn submit(job: &Described, rules: Rules<'_>, slurm: &impl Slurm) -> Answer {
     let config = rules.config();
+    if let Some(why) = slices_named(job, slurm) {
+        return Answer { effects: Vec::new(), refused: Some(why) };
+    }
     let asks = spank_env::value(&job.env, REQUEST_ENV);
     if let Some(why) = asks.as_deref().filter(|text| concerns_us(text)).and_then(|_| rules.unknown()) {
         return Answer { effects: Vec::new(), refused: Some(why) };
@@ -85,6 +89,9 @@ pub(crate) fn modify(
 ) -> Answer {
     let config = rules.config();
     let mut effects = vec![Effect::Env(None)];
+    if let Some(why) = slices_changed(change, job, slurm).filter(|_| !root) {
+        return Answer { effects, refused: Some(why) };
+    }
     let request = job.request();
     let matters = change.partition.is_some()
         || change.account.is_some()
@@ -119,6 +126,27 @@ pub(crate) fn modify(
         }
         Err(why) => Answer { effects, refused: Some(why) },
     }
+}
+
+/// Why a job may not name the license that counts its slices itself; `None` if it does not.
+fn slices_named(job: &Described, slurm: &impl Slurm) -> Option<String> {
+    let list = job.licenses.as_deref().filter(|list| names_slices(list) && slurm.counts_slices())?;
+    Some(format!(
+        "--licenses={list}: Slurm counts the slices of each job's GPUs by the license {LICENSE}; leave it out"
+    ))
+}
+
+/// Why a change may not touch a job's licenses; `None` if it may. Slurm lets any user give back the licenses of their running
+/// jobs, which then would cost nothing.
+fn slices_changed(change: &Described, job: &Recorded, slurm: &impl Slurm) -> Option<String> {
+    let list = change.licenses.as_deref()?;
+    if let Some(why) = slices_named(change, slurm) {
+        return Some(why);
+    }
+    (!job.pending && slices_in(&job.licenses) != slices_in(list) && slurm.counts_slices()).then(|| {
+        "the job runs, and the slices of its GPUs are among its licenses: only root can change them now"
+            .to_owned()
+    })
 }
 
 /// Whether a request asks anything of Tessera; one that nobody can read does.
@@ -264,6 +292,27 @@ mod tests {
             assert_eq!(noted(stays, true), None);
         }
         assert_eq!(noted("", false), None);
+    }
+
+    #[test]
+    fn users_neither_ask_for_slices_nor_give_them_back() {
+        let with = |list: &str| Described { licenses: Some(list.to_owned()), ..Described::default() };
+        let submit = |list| submit(&with(list), Rules::None, &Fake::default()).refused;
+        assert_eq!(
+            submit("a,slice:9").as_deref(),
+            Some(
+                "--licenses=a,slice:9: Slurm counts the slices of each job's GPUs by the license slice; leave it out"
+            )
+        );
+        assert_eq!(submit("matlab:2"), None);
+        let refused = |list, has: &str, pending, root| {
+            let job = Recorded { licenses: has.to_owned(), pending, ..Recorded::default() };
+            modify(&with(list), &job, root, Rules::None, &Fake::default()).refused.is_some()
+        };
+        assert!(refused("", "slice:7", false, false) && refused("slice:1", "", true, false));
+        assert!(!refused("", "slice:7", false, true) && !refused("", "matlab", false, false));
+        // An array's pending part has what its last task had.
+        assert!(!refused("", "slice:7", true, false));
     }
 
     #[test]

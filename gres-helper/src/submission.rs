@@ -30,6 +30,8 @@ pub(crate) struct Described {
     pub(crate) exclusive: bool,
     /// AdminComment; an empty one clears it.
     pub(crate) comment: Option<String>,
+    /// Licenses; an empty list clears them.
+    pub(crate) licenses: Option<String>,
 }
 
 /// A job as slurmctld has recorded it.
@@ -45,6 +47,8 @@ pub(crate) struct Recorded {
     pub(crate) exclusive: bool,
     /// AdminComment, empty without one.
     pub(crate) comment: String,
+    /// Licenses, empty without any.
+    pub(crate) licenses: String,
     pub(crate) pending: bool,
 }
 
@@ -76,6 +80,8 @@ pub(crate) trait Slurm {
     fn node_gres(&self, name: &str) -> Option<String>;
     /// One entry of a list of GRES, as this Slurm writes it.
     fn gres(&self, name: &str, count: u32) -> String;
+    /// Whether the site has Slurm count slices.
+    fn counts_slices(&self) -> bool;
     /// Seconds since 1970.
     fn now(&self) -> u64;
 }
@@ -199,6 +205,10 @@ pub(crate) mod tests {
 
         fn gres(&self, name: &str, count: u32) -> String {
             format!("gres:{name}:{count}")
+        }
+
+        fn counts_slices(&self) -> bool {
+            true
         }
 
         fn now(&self) -> u64 {

@@ -30,6 +30,8 @@ pub(crate) enum Effect {
     Match(Option<String>),
     /// Replaces the AdminComment.
     Comment(String),
+    /// Makes Slurm count this many compute slices for the job, where the site has it count them.
+    Slices(u64),
     /// Shows these layouts. Only where a job is to start now: slurmctld then holds the nodes' write lock.
     Layouts(Vec<Layout>),
     /// Tells slurmctld that jobs have changed: backfill sleeps on while nothing has.

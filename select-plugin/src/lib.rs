@@ -18,6 +18,7 @@ mod memory;
 mod narrow;
 mod patience;
 mod site;
+mod slices;
 #[cfg(test)]
 mod tests;
 mod view;

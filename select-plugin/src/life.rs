@@ -11,6 +11,7 @@ use crate::commit::{encoded, unmanaged};
 use crate::effect::{Effect, Layout};
 use crate::engine::Engine;
 use crate::memory::{Memory, Pending, Record};
+use crate::slices;
 use crate::view::{Allocated, GresKind, JobView};
 use crate::whole_node::in_order;
 
@@ -51,6 +52,9 @@ pub(crate) fn allocated(memory: &mut Memory, job: &Running) -> (Vec<Effect>, Vec
         None => saved(&memory.engine, job.view.id, job.placement.as_deref())
             .or_else(|| started_whole(memory, job, &mut effects)),
     };
+    if memory.rebuilt {
+        effects.extend(slices::of_start(&memory.engine, &job.view, placement.as_ref(), &job.allocated));
+    }
     (effects, take_over(memory, job, placement))
 }
 
@@ -278,7 +282,8 @@ mod tests {
         let mut memory = memory();
         memory.pending = Some(Pending { record: Record(7), placement: both(), planned: None, low: None });
         let (effects, layouts) = allocated(&mut memory, &running());
-        let [Effect::Placement(Some(placement)), Effect::Comment(comment)] = &effects[..] else {
+        let [Effect::Placement(Some(placement)), Effect::Comment(comment), Effect::Slices(14)] = &effects[..]
+        else {
             panic!("{effects:?}")
         };
         assert_eq!(placement, "v1 job=5;n1=whole:1,0");
@@ -301,7 +306,7 @@ mod tests {
         memory.pending = Some(Pending { record: Record(8), placement: both(), planned: None, low: None });
         let copied = Running { placement: Some("v1 job=4;n2=whole:0".to_owned()), ..running() };
         let (effects, layouts) = allocated(&mut memory, &copied);
-        assert_eq!(effects, []);
+        assert_eq!(effects, [Effect::Slices(14)]);
         // What Slurm gave it counts.
         assert!(matches!(&layouts[..], [on] if on.node == "n1" && on.text.contains(TAKEN)), "{layouts:?}");
     }
@@ -315,7 +320,13 @@ mod tests {
         assert!(
             matches!(
                 &effects[..],
-                [Effect::Why(_), Effect::Match(_), Effect::Placement(Some(_)), Effect::Comment(_)]
+                [
+                    Effect::Why(_),
+                    Effect::Match(_),
+                    Effect::Placement(Some(_)),
+                    Effect::Comment(_),
+                    Effect::Slices(14)
+                ]
             ),
             "{effects:?}"
         );

@@ -128,7 +128,7 @@ fn priorities_are_the_sites_and_the_order_among_equals_the_planners() {
 #[test]
 fn a_plan_is_no_reason_to_wait_by_a_limit() {
     // A job that a limit held is looked at again by intervals only.
-    let limits = "AccountingStorageTRES=gres/shard\nAccountingStorageEnforce=limits\n\
+    let limits = "AccountingStorageEnforce=limits\n\
                   SchedulerParameters=sched_interval=2,bf_interval=2";
     let templates = Templates::for_nodes(&ONE_GPU.replace("count = 1", "count = 2")).unwrap();
     let mut cluster = builder().accounting().templates(templates).slurm_conf(limits).start().unwrap();

@@ -227,7 +227,7 @@ impl Builder {
         if let Some(kib) = self.state_kib {
             cluster.nodes.iter().try_for_each(|node| small_disk::mount(&cluster.layout, node, kib))?;
         }
-        write_config(&cluster, &templates, self.stock, &self.extra_slurm_conf)?;
+        write_config(&cluster, &templates, (self.stock, self.accounting), &self.extra_slurm_conf)?;
         if self.clocks {
             clock::lay_out(&cluster.layout, &cluster.nodes)?;
         }

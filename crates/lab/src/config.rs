@@ -107,6 +107,8 @@ pub(crate) struct Place<'a> {
     pub(crate) slurm_plugins: &'a str,
     /// Slurm alone, without any part of Tessera.
     pub(crate) stock: bool,
+    /// With a slurmdbd of its own: only then does Slurm start with TRES to account.
+    pub(crate) accounting: bool,
 }
 
 impl Place<'_> {
@@ -126,6 +128,18 @@ impl Place<'_> {
                 continue;
             }
             let key = line.split('=').next().unwrap_or_default();
+            // The cluster's own slurmdbd adds its lines.
+            let slurmdbd = ["AccountingStorageType", "AccountingStorageHost"].contains(&key);
+            if slurmdbd || (key == "AccountingStorageTRES" && !self.accounting) {
+                continue;
+            }
+            if key == "PartitionName" && !self.accounting {
+                let unbilled =
+                    line.split_whitespace().filter(|word| !word.starts_with("TRESBillingWeights="));
+                out.push_str(&unbilled.collect::<Vec<_>>().join(" "));
+                out.push('\n');
+                continue;
+            }
             if self.stock && (key == "JobSubmitPlugins" || key.starts_with("HealthCheck")) {
                 continue;
             }

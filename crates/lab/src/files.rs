@@ -74,7 +74,7 @@ pub(crate) fn make_dirs(layout: &Layout, nodes: &[String]) -> Result<(), Harness
 pub(crate) fn write_config(
     cluster: &Cluster,
     templates: &Templates,
-    stock: bool,
+    (stock, accounting): (bool, bool),
     extra: &str,
 ) -> Result<(), HarnessError> {
     let layout = &cluster.layout;
@@ -87,6 +87,7 @@ pub(crate) fn write_config(
         node_ports: &ports[1..],
         slurm_plugins: &cluster.slurm.plugin_dir(),
         stock,
+        accounting,
     };
     let write = |name: &str, text: &str, mode: u32| {
         let path = layout.etc(name);

@@ -13,6 +13,7 @@ mod explain;
 mod layout;
 mod pool;
 pub mod report;
+pub mod slices;
 mod state;
 
 pub use apply::ApplyError;

@@ -16,6 +16,7 @@ mod request;
 pub mod set_summary;
 mod set_wait;
 mod sizes;
+pub mod slices;
 mod started;
 mod strict;
 pub mod time;

@@ -45,6 +45,8 @@ pub(super) fn described(desc: &sys::job_desc_msg_t) -> Described {
         exclusive: u32::from(desc.shared) == sys::JOB_SHARED_NONE,
         // SAFETY: slurm.h: null or NUL-terminated.
         comment: unsafe { text(desc.admin_comment) },
+        // SAFETY: slurm.h: null or NUL-terminated.
+        licenses: unsafe { text(desc.licenses) },
     }
 }
 
@@ -79,6 +81,7 @@ pub(super) fn recorded(job: &sys::job_record_t) -> Recorded {
         },
         exclusive: details.is_some_and(|d| version::exclusive(d.whole_node)),
         comment: string(job.admin_comment).unwrap_or_default(),
+        licenses: string(job.licenses).unwrap_or_default(),
         pending: job.job_state & sys::JOB_STATE_BASE == sys::JOB_PENDING,
     }
 }

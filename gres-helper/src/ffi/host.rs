@@ -7,6 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use plugin_rt::slurmctld::{Heap, MissingSymbol, required};
 use plugin_rt::text;
+use protocol::slices::names_slices;
 
 use super::{sys, version};
 use crate::submission::{Partition, Slurm};
@@ -142,6 +143,13 @@ impl Slurm for Host {
 
     fn gres(&self, name: &str, count: u32) -> String {
         version::gres(name, count)
+    }
+
+    fn counts_slices(&self) -> bool {
+        // SAFETY: src/common/read_config.h: `extern slurm_conf_t slurm_conf`, under the configuration lock.
+        let conf = unsafe { self.conf.as_ref() };
+        // SAFETY: null or NUL-terminated.
+        unsafe { text(conf.licenses) }.is_some_and(|all| names_slices(&all))
     }
 
     fn now(&self) -> u64 {

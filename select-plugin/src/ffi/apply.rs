@@ -1,4 +1,4 @@
-//! Writes effects into slurmctld: node bitmap, device bits, SPANK environment, AdminComment, node text.
+//! Writes effects into slurmctld: node bitmap, device bits, SPANK environment, AdminComment, licenses, node text.
 
 use std::ptr::NonNull;
 
@@ -10,7 +10,7 @@ use protocol::wire::{PLACEMENT_ENV, WHY_ENV};
 
 use super::host::Host;
 use super::job_test::Call;
-use super::{chosen, read, sys, version};
+use super::{chosen, licenses, read, sys, version};
 use crate::commit::split;
 use crate::effect::{Counted, Devices, Effect, Layout};
 use crate::view::GresKind;
@@ -58,6 +58,7 @@ fn one(host: &Host, job: &mut sys::job_record_t, effect: &Effect) {
             // SAFETY: slurmctld.h: null or a string that Slurm allocated.
             unsafe { host.heap.replace(&mut job.admin_comment, text) };
         }
+        Effect::Slices(count) => licenses::count_slices(host, job, *count),
         Effect::JobsChanged => host.jobs_changed(),
         Effect::Unallocate => unallocate(host, job),
         Effect::RuleOut(_) | Effect::Offer(_) | Effect::Preempt(_) | Effect::Layouts(_) => {}

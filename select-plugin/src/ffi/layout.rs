@@ -52,6 +52,7 @@ fn offsets() -> String {
         slurm_conf_t { plugindir, slurm_conf }
     };
     all.push_str(&of_steps());
+    all.push_str(&of_licenses());
     all
 }
 
@@ -67,6 +68,20 @@ fn of_steps() -> String {
     table! {
         gres_step_state_t { gres_bit_alloc, node_cnt, type_id }
         step_record_t { gres_list_alloc, job_ptr }
+    }
+}
+
+/// Since 25.05 slices are not counted.
+#[cfg(slurm_since = "25.05")]
+fn of_licenses() -> String {
+    String::new()
+}
+
+#[cfg(not(slurm_since = "25.05"))]
+fn of_licenses() -> String {
+    table! {
+        job_record_t { license_list, licenses, tres_req_cnt }
+        slurm_conf_t { licenses }
     }
 }
 

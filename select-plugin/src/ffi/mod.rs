@@ -10,6 +10,7 @@ mod host;
 mod job_test;
 #[cfg(test)]
 mod layout;
+mod licenses;
 mod passed_on;
 mod read;
 mod real;

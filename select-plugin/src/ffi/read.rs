@@ -41,9 +41,11 @@ pub(super) fn node_layout_fits(host: &Host) -> bool {
     node.is_none_or(|n| unsafe { n.as_ref() }.magic == sys::NODE_MAGIC)
 }
 
-/// Whether the job can be of any interest: it asks for GRES, or carries something from SPANK.
+/// Whether the job can be of any interest: it asks for GRES, carries something from SPANK, or gets all GPUs of its nodes.
 pub(super) fn concerns_us(job: &sys::job_record_t) -> bool {
-    !job.gres_list_req.is_null() || job.spank_job_env_size > 0
+    // SAFETY: null or live details of a live job.
+    let exclusive = || unsafe { struct_at(job.details) }.is_some_and(|d| version::exclusive(d.whole_node));
+    !job.gres_list_req.is_null() || job.spank_job_env_size > 0 || exclusive()
 }
 
 /// The job, as far as placement goes.

@@ -14,11 +14,11 @@
 //! 2. Slurm's own test runs, exactly once.
 //! 3. *After a failure* [`Case::merely_waits`] may `Offer` nodes that have not registered. Nothing else is written.
 //! 4. *After a success* of *run now*:
-//!    - A job that wants nothing from us loses every `Placement`.
+//!    - A job that wants nothing from us loses every `Placement`. If Slurm gives it GPUs, `Slices` follows.
 //!    - `Devices`, node by node, as decided. Each GPU of a job carries the same number of its instances, on all nodes: Slurm
 //!      22.05 counts the same number of shards on each. They stay where a later node has no legal placement.
-//!    - *All decided*: the job may let the set pass, see *hold*. Else `Placement`, `Why`, `Match`, and the decision is
-//!      remembered until the job starts.
+//!    - *All decided*: the job may let the set pass, see *hold*. Else `Placement`, `Why`, `Match`, `Slices`, and the decision
+//!      is remembered until the job starts.
 //!    - *A node vetoes*: `Preempt` for the fewest jobs that make room, then `Placement(None)`, and Slurm's answer
 //!      stands: "once these are gone". The job may still let what it would get pass, see *hold*. If preemption does not
 //!      help, `Placement(None)` and `Unallocate`: the start is refused.
@@ -49,6 +49,7 @@ use crate::limited;
 use crate::memory::{Memory, Record};
 use crate::narrow::{Mode, Narrowed, keep_to_plan, narrow, not_bound_for};
 use crate::patience::Patient;
+use crate::slices;
 use crate::view::{ChosenView, GresKind, GresRequest, JobView, NodeView, Want};
 
 /// A request for one of a job's several instances; `None` if it has one, or something else.
@@ -386,7 +387,10 @@ impl Case {
             (Ask::RunNow, Some(want)) => {
                 start::now(&self.test, &self.view, (want, self.per_instance), &self.victims, memory, slurm)
             }
-            (Ask::RunNow, None) => (Opinion::AsSlurmSays, vec![Effect::Placement(None)]),
+            (Ask::RunNow, None) => {
+                let counted = slices::of_undecided(&memory.engine, &self.view, slurm);
+                (Opinion::AsSlurmSays, [Effect::Placement(None)].into_iter().chain(counted).collect())
+            }
             (Ask::WillRun, Some(want)) => {
                 start::later(&self.view, want, &mut memory.engine, slurm, self.has_good)
             }

@@ -17,6 +17,7 @@ use crate::effect::{Counted, Devices, Effect};
 use crate::engine::{Engine, Question};
 use crate::memory::{Memory, Pending};
 use crate::narrow::first_fit;
+use crate::slices;
 use crate::view::{GresKind, JobView, NodeView, Want};
 
 /// One job's question on the nodes that Slurm chose for it.
@@ -109,6 +110,7 @@ pub(super) fn now(
                 return (Opinion::Refused, effects);
             }
             effects.extend(written_down(engine, &decided));
+            effects.push(Effect::Slices(slices::of_placement(engine, &decided.placement)));
             if slurm.preempted().is_some_and(|jobs| !jobs.is_empty()) {
                 // There is room on the GPUs, and Slurm needs cores or memory.
                 preempt(&asked, engine, victims, &mut effects);

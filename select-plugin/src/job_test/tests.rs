@@ -209,8 +209,13 @@ fn a_start_on_poor_gpus_waits_and_says_so_once() {
     assert_eq!((opinion, &effects[1..]), (Opinion::Refused, &held[..]));
     let (opinion, effects) = test(&view, 1060);
     assert_eq!(opinion, Opinion::AsSlurmSays);
-    let [_, Effect::Placement(Some(placement)), Effect::Why(Some(why)), Effect::Match(Some(_))] =
-        &effects[..]
+    let [
+        _,
+        Effect::Placement(Some(placement)),
+        Effect::Why(Some(why)),
+        Effect::Match(Some(_)),
+        Effect::Slices(14),
+    ] = &effects[..]
     else {
         panic!("{effects:?}")
     };
@@ -447,7 +452,9 @@ fn of_two_nodes_the_one_with_less_bandwidth_says_why() {
     let view = JobView { request: Some("v1 iso=whole bw=sensitive wait=none".to_owned()), ..pair() };
     let slurm = Fake::with(&["v1", "v2"]).choosing("v1", 0b11, 0xff).choosing("v2", 0b0100_0001, 0b0100_0001);
     let (_, effects) = succeeds(&mut memory, Ask::RunNow, &view, &slurm, &slurm);
-    let [.., Effect::Why(Some(why)), Effect::Match(_)] = &effects[..] else { panic!("{effects:?}") };
+    let [.., Effect::Why(Some(why)), Effect::Match(_), Effect::Slices(28)] = &effects[..] else {
+        panic!("{effects:?}")
+    };
     assert!(why.starts_with("v2: "), "{why}");
 }
 

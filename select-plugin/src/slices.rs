@@ -1,0 +1,150 @@
+//! How many compute slices a job has: what Slurm is to bill and to limit. Pure.
+
+use std::collections::BTreeSet;
+
+use geometry::GpuIndex;
+use node_state::slices;
+use protocol::wire::JobPlacement;
+use protocol::{Grant, NodeGrant, ShareOn};
+
+use crate::effect::Effect;
+use crate::engine::Engine;
+use crate::job_test::Slurm;
+use crate::view::{Allocated, GresKind, JobView, NodeView, union};
+
+/// The slices of a job that starts now, from its placement and from what Slurm has allocated to it without one.
+pub(crate) fn of_start(
+    engine: &Engine,
+    view: &JobView,
+    placement: Option<&JobPlacement>,
+    allocated: &[Allocated],
+) -> Option<Effect> {
+    if !may_have_gpus(view) && placement.is_none() {
+        return None;
+    }
+    let decided = placement.map_or(0, |placement| of_placement(engine, placement));
+    let undecided: Vec<&Allocated> =
+        allocated.iter().filter(|on| placement.is_none_or(|p| p.on(&on.node).is_none())).collect();
+    let nodes: BTreeSet<&str> = undecided.iter().map(|on| on.node.as_str()).collect();
+    let of_node = |node: &str| {
+        let here: Vec<&Allocated> = undecided.iter().copied().filter(|on| on.node == node).collect();
+        of_allocated(engine, node, &here)
+    };
+    Some(Effect::Slices(decided + nodes.into_iter().map(of_node).sum::<u64>()))
+}
+
+/// The slices of a decision.
+pub(crate) fn of_placement(engine: &Engine, placement: &JobPlacement) -> u64 {
+    let one = |(node, given): &(String, NodeGrant)| of_grant(engine, node, &given.grant);
+    placement.nodes.iter().map(one).sum()
+}
+
+/// The slices of a job that gets its GPUs without a decision of ours, on the nodes that Slurm's test has chosen. Slurm holds the
+/// job to its limits with this number.
+pub(crate) fn of_undecided(engine: &Engine, view: &JobView, slurm: &impl Slurm) -> Option<Effect> {
+    if !may_have_gpus(view) {
+        return None;
+    }
+    let on_node = |node: &NodeView| -> u64 {
+        if view.exclusive {
+            let all = engine.described_gpus(&node.name).and_then(|n| u16::try_from(n).ok()).unwrap_or(0);
+            return of_whole(engine, &node.name, (0..all).map(GpuIndex));
+        }
+        let Some(slurms) = slurm.choice(node) else { return 0 };
+        of_whole(engine, &node.name, slurms.chosen().iter())
+    };
+    Some(Effect::Slices(slurm.nodes().iter().map(on_node).sum()))
+}
+
+fn may_have_gpus(view: &JobView) -> bool {
+    view.exclusive || !view.gres.is_empty()
+}
+
+fn of_whole(engine: &Engine, node: &str, gpus: impl Iterator<Item = GpuIndex>) -> u64 {
+    gpus.map(|gpu| slices::of_gpu(engine.model_of(node, gpu))).sum()
+}
+
+fn of_grant(engine: &Engine, node: &str, grant: &Grant) -> u64 {
+    let pool = engine.site().policy().tasks.unwrap_or_default();
+    slices::of_grant(grant, |gpu| engine.model_of(node, gpu), pool)
+}
+
+/// What Slurm has given on a node without a placement: GPUs that the site leaves to it, or of a node that `tessera.toml` does
+/// not describe. How large a shard is there, nobody has said. An exclusive job has its GPUs' shards as well.
+fn of_allocated(engine: &Engine, node: &str, here: &[&Allocated]) -> u64 {
+    let of_kind = |kind| here.iter().filter(move |on| on.kind == kind);
+    let whole = union(of_kind(GresKind::Gpu).map(|on| on.gpus));
+    let share = |on: &&Allocated| {
+        let gpu = on.gpus.iter().find(|gpu| !whole.contains(*gpu))?;
+        let mem_mib = engine.model_of(node, gpu)?.shards_mib(u32::try_from(on.amount).unwrap_or(u32::MAX));
+        Some(of_grant(engine, node, &Grant::Mps { on: ShareOn::Gpu(gpu), mem_mib, threads: 1 }))
+    };
+    let shares: u64 = of_kind(GresKind::Shard).filter_map(share).sum();
+    of_whole(engine, node, whole.iter()) + shares
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use geometry::{JobId, Uid};
+    use protocol::AdminComment;
+    use topology::GpuSet;
+
+    fn engine() -> Engine {
+        let text = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 2\nmig = \"dynamic\"\n\
+                    [[nodes]]\nnames = \"n2\"\ngpu = \"a30\"\ncount = 2\nmig = \"dynamic\"\n";
+        let (config, errors) = site_config::parse("t", text, &|_| Err(std::io::ErrorKind::NotFound.into()));
+        assert_eq!(errors, []);
+        Engine::new(config.unwrap())
+    }
+
+    fn view(exclusive: bool) -> JobView {
+        JobView {
+            id: JobId(5),
+            uid: Uid(1000),
+            request: None,
+            gres: Vec::new(),
+            exclusive,
+            enforce_bind: false,
+            partition: None,
+            account: None,
+            comment: AdminComment::default(),
+            now: 100,
+            starts_by: None,
+        }
+    }
+
+    fn on(node: &str, kind: GresKind, bits: u64, amount: u64) -> Allocated {
+        Allocated { node: node.to_owned(), kind, gpus: GpuSet::from_bits(bits), amount }
+    }
+
+    #[test]
+    fn whatever_slurm_has_allocated_counts() {
+        let of = |allocated: &[Allocated]| of_start(&engine(), &view(true), None, allocated);
+        let gpu = GresKind::Gpu;
+        assert_eq!(of(&[on("n1", gpu, 0b11, 2), on("n2", gpu, 0b1, 1)]), Some(Effect::Slices(18)));
+        assert_eq!(of(&[on("n1", GresKind::Shard, 0b1, 20)]), Some(Effect::Slices(4)));
+        // A node that nobody has described: its GPUs count as uncut ones, its shards not.
+        assert_eq!(of(&[on("x1", gpu, 0b111, 3)]), Some(Effect::Slices(21)));
+        assert_eq!(of(&[on("x1", GresKind::Shard, 0b1, 20)]), Some(Effect::Slices(0)));
+        // All of a node, by both names.
+        assert_eq!(
+            of(&[on("n1", gpu, 0b11, 2), on("n1", GresKind::Shard, 0b11, 80)]),
+            Some(Effect::Slices(14))
+        );
+        assert_eq!(of_start(&engine(), &view(false), None, &[]), None);
+    }
+
+    #[test]
+    fn a_placement_counts_before_what_slurm_counts() {
+        let engine = engine();
+        let model = engine.model_of("n1", GpuIndex(0)).unwrap();
+        let profile = model.profile("2g.10gb").unwrap().id;
+        let spec = protocol::MigSpec { gpu: GpuIndex(0), profile, start: geometry::Slice(0) };
+        let placement =
+            JobPlacement { job: JobId(5), nodes: vec![("n1".to_owned(), Grant::Mig(vec![spec]).into())] };
+        let counted = |allocated: &[Allocated]| of_start(&engine, &view(false), Some(&placement), allocated);
+        assert_eq!(counted(&[on("n1", GresKind::Shard, 1, 10)]), Some(Effect::Slices(2)));
+        assert_eq!(counted(&[on("n2", GresKind::Gpu, 1, 1)]), Some(Effect::Slices(6)));
+    }
+}

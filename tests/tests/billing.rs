@@ -1,0 +1,166 @@
+//! Slurm counts the compute slices of every GPU job, whatever option it asked with, and bills and limits it by them.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+
+use common::{AT_ONCE, builder, on};
+use error_chain::with_causes;
+use lab::command::{PATIENCE, run, wait_for};
+use lab::{Cluster, Daemon, Job, JobId, User};
+use protocol::slices::slices_in;
+
+/// The slices of a job, as its record has them.
+fn slices(job: &Job) -> u64 {
+    slices_in(job.get("Licenses"))
+}
+
+/// A job that stays, once it runs.
+fn started(cluster: &Cluster, options: &[&str]) -> (JobId, u64) {
+    let id = cluster.sbatch(User::Alice, options, "exec sleep 600").unwrap();
+    (id, slices(&cluster.wait_running(id).unwrap()))
+}
+
+/// How many slices slurmctld counts as used by all jobs together.
+fn used(cluster: &Cluster) -> u64 {
+    let said =
+        cluster.run(User::Alice, "scontrol", &["-o", "show", "licenses", "slice"]).unwrap().ok().unwrap();
+    let field = said.split_whitespace().find_map(|word| word.strip_prefix("Used=")).map(str::to_owned);
+    field.unwrap_or_else(|| panic!("{said}")).parse().unwrap()
+}
+
+fn wait_used(cluster: &Cluster, wanted: u64) {
+    wait_for("slices to be given back", PATIENCE, || {
+        let now = used(cluster);
+        if now == wanted { Ok(()) } else { Err(format!("{now} are used")) }
+    })
+    .unwrap();
+}
+
+fn cancel(cluster: &Cluster, jobs: &[JobId]) {
+    for job in jobs {
+        cluster.run(User::Alice, "scancel", &[&job.to_string()]).unwrap().ok().unwrap();
+    }
+    for job in jobs {
+        cluster.wait_end(*job).unwrap();
+    }
+}
+
+/// Every way to ask, on an A100 of node n1 or on the four H100 of n2, and the slices.
+const WAYS: [(&[&str], u64); 10] = [
+    (&["-w", "n1", "--gpu-isolation=mig:3g.20gb"], 3),
+    (&["-w", "n1", "--gpu-isolation=mig:1g.5gb", "--gpu-instances=2"], 2),
+    (&["-w", "n1", "--gpu-mem=10G"], 1),
+    (&["-w", "n1", "--gpu-isolation=mps", "--gpu-mem=20G"], 4),
+    (&["-w", "n1", "--gpu-isolation=whole"], 7),
+    (&["-w", "n1", "--gres=gpu:1"], 7),
+    (&["-w", "n1", "--gpus=1"], 7),
+    (&["-w", "n1", "--gres=shard:10"], 2),
+    (&["-w", "n2", "--exclusive"], 28),
+    (&["-w", "n1"], 0),
+];
+
+fn every_way(cluster: &mut Cluster) {
+    let mut jobs = Vec::new();
+    for (options, wanted) in WAYS {
+        let (job, counted) = started(cluster, options);
+        assert_eq!(counted, wanted, "{options:?}");
+        jobs.push(job);
+    }
+    let all: u64 = WAYS.iter().map(|(_, slices)| slices).sum();
+    assert_eq!(used(cluster), all);
+    // A license of the user's own stays beside it, and nobody asks for slices.
+    let said = cluster.try_sbatch(User::Alice, &["--licenses=slice:1"], "true").unwrap().refused().unwrap();
+    assert!(said.contains("leave it out"), "{said}");
+    // A user cannot give them back while the job runs.
+    let update = ["update", &format!("JobId={}", jobs[0]), "Licenses="];
+    cluster.run(User::Alice, "scontrol", &update).unwrap().refused().unwrap();
+    assert_eq!(slices(&cluster.job(jobs[0]).unwrap()), 3);
+    // They survive a restart.
+    cluster.stop(&Daemon::Slurmctld).unwrap();
+    cluster.start(&Daemon::Slurmctld).unwrap();
+    cluster.wait_ready(PATIENCE).unwrap();
+    assert_eq!(used(cluster), all);
+    cancel(cluster, &jobs);
+    wait_used(cluster, 0);
+}
+
+#[test]
+fn slices_are_counted_for_every_way_to_ask() {
+    let mut cluster = builder().slurm_conf(AT_ONCE).start().unwrap();
+    on(&mut cluster, every_way);
+}
+
+/// A field of a job's record that lists TRES: `TRES` in 22.05.
+fn allocated(job: &Job) -> String {
+    ["AllocTRES", "TRES"]
+        .map(|key| job.get(key).to_owned())
+        .into_iter()
+        .find(|t| !t.is_empty())
+        .unwrap_or_default()
+}
+
+fn tres(list: &str, name: &str) -> Option<u64> {
+    list.split(',').find_map(|entry| entry.strip_prefix(name)?.strip_prefix('=')?.parse().ok())
+}
+
+/// Alice may have 10 slices at once in her account.
+fn limits(cluster: &mut Cluster) {
+    let sacctmgr = |args: &[&str]| {
+        cluster.run(User::Root, "sacctmgr", &[&["-i"], args].concat()).unwrap().ok().unwrap();
+    };
+    sacctmgr(&["add", "account", "a", "GrpTRES=license/slice=10"]);
+    sacctmgr(&["add", "user", User::Alice.name(), "account=a"]);
+    let options = ["-w", "n1", "--gpu-isolation=mig:3g.20gb"];
+    // slurmdbd tells slurmctld of the account.
+    let three = wait_for("slurmctld to know the account", PATIENCE, || {
+        cluster.sbatch(User::Alice, &options, "exec sleep 600").map_err(|e| with_causes(&e))
+    })
+    .unwrap();
+    let record = cluster.wait_running(three).unwrap();
+    let list = allocated(&record);
+    assert_eq!((tres(&list, "license/slice"), tres(&list, "billing")), (Some(3), Some(3)), "{list}");
+    let (whole, slices) = started(cluster, &["-w", "n1", "--gres=gpu:1"]);
+    assert_eq!(slices, 7);
+    // Ten are in use. Whatever asks for more waits, by any option.
+    let waiting: Vec<JobId> =
+        [&["--gpu-mem=4G"][..], &["--gres=gpu:1"], &["--gres=shard:5"], &["-w", "n2", "--exclusive"]]
+            .into_iter()
+            .map(|options| cluster.sbatch(User::Alice, options, "exec sleep 600").unwrap())
+            .collect();
+    for job in &waiting {
+        let said =
+            cluster.wait_job(*job, "held by the limit", |job| job.reason().starts_with("Assoc")).unwrap();
+        assert_eq!((said.reason(), said.state()), ("AssocGrpLicense", "PENDING"));
+    }
+    let without = cluster.sbatch(User::Alice, &["-w", "n1"], "true").unwrap();
+    cluster.wait_end(without).unwrap();
+    cancel(cluster, &[whole]);
+    // One slice and one more fit, all seven of a GPU do not.
+    cluster.wait_running(waiting[0]).unwrap();
+    cluster.wait_running(waiting[2]).unwrap();
+    assert_eq!(cluster.job(waiting[1]).unwrap().state(), "PENDING");
+    cancel(cluster, &[three, waiting[0], waiting[2]]);
+    cluster.wait_running(waiting[1]).unwrap();
+    // More than it may ever have.
+    assert_eq!(cluster.job(waiting[3]).unwrap().state(), "PENDING");
+    cancel(cluster, &[waiting[1], waiting[3]]);
+    // slurmdbd learns of it a little later.
+    let said = wait_for("the report of a job that has ended", PATIENCE, || {
+        let mut report = cluster.command(User::Root, "tessera").map_err(|e| with_causes(&e))?;
+        let said = run(report.args(["report", &whole.to_string()])).map_err(|e| with_causes(&e))?;
+        if said.stdout.contains("CANCELLED") { Ok(said.stdout) } else { Err(format!("{said:?}")) }
+    })
+    .unwrap();
+    for line in ["\n  got         n1=whole:", "\n  slices      7 (", "), billed as 7\n"] {
+        assert!(said.contains(line), "{said}");
+    }
+}
+
+#[test]
+fn limits_and_bills_count_slices_and_whole_gpus_together() {
+    // A job that a limit held is looked at again by intervals only.
+    let conf = "AccountingStorageEnforce=limits\nSchedulerParameters=sched_interval=2,bf_interval=2";
+    let mut cluster = builder().accounting().slurm_conf(conf).start().unwrap();
+    on(&mut cluster, limits);
+}

@@ -11,6 +11,7 @@ mod pass;
 mod people;
 mod plan;
 mod prolog;
+mod scheduler;
 mod start;
 mod stats;
 mod stream;

@@ -13,6 +13,7 @@ use lab::{Cluster, HarnessError, JobId, User};
 use super::Bench;
 use super::clusters::{self, Driver};
 use super::kinds::MIX;
+use super::scheduler::spent_us;
 use super::stats::Spread;
 use super::table::{Reference, Row};
 use crate::command::TaskError;
@@ -31,9 +32,11 @@ pub(super) struct Share {
     pub(super) jobs: Vec<Planned>,
 }
 
-/// Jobs per second and what was wrong.
+/// Jobs per second, the schedulers' time, and what was wrong.
 struct Outcome {
     per_second: f64,
+    /// Of both schedulers, in microseconds per job.
+    scheduler_us: f64,
     wrong: Vec<String>,
 }
 
@@ -53,22 +56,26 @@ pub(super) fn measure(bench: &Bench) -> Result<Vec<Row>, TaskError> {
     let mut rows = Vec::new();
     for (arrival, how) in [(Arrival::Live, "as they are submitted"), (Arrival::Queued, "from a full queue")] {
         let (mut rates, mut stock_rates) = (Vec::new(), Vec::new());
+        let (mut times, mut stock_times) = (Vec::new(), Vec::new());
         for round in 0..bench.repeat {
             let plan = plan(bench.seed + round as u64, bench.jobs);
-            stock_rates.push(once(&stock, &plan, true, arrival)?.per_second);
+            let plain = once(&stock, &plan, true, arrival)?;
+            stock_rates.push(plain.per_second);
+            stock_times.push(plain.scheduler_us);
             let outcome = once(&ours, &plan, false, arrival)?;
+            times.push(outcome.scheduler_us);
             rates.push(clean(&mut ours, outcome)?);
             eprintln!("bench: stream {how}, {} of {}: none lost, all clean", round + 1, bench.repeat);
         }
         let spread =
             |rates: &[f64]| Spread::of(rates).ok_or_else(|| TaskError::Other("no rounds".to_owned()));
-        rows.push(Row {
-            bench: "stream",
-            case: format!("{} mixed jobs {how}", bench.jobs),
-            unit: "jobs/s",
-            ours: spread(&rates)?,
-            reference: Reference::Measured("plain Slurm".to_owned(), spread(&stock_rates)?),
-        });
+        let mut row = |what: String, unit, ours: &[f64], stock: &[f64]| -> Result<(), TaskError> {
+            let reference = Reference::Measured("plain Slurm".to_owned(), spread(stock)?);
+            rows.push(Row { bench: "stream", case: what, unit, ours: spread(ours)?, reference });
+            Ok(())
+        };
+        row(format!("{} mixed jobs {how}", bench.jobs), "jobs/s", &rates, &stock_rates)?;
+        row(format!("schedulers' time, jobs {how}"), "us/job", &times, &stock_times)?;
     }
     Ok(rows)
 }
@@ -108,6 +115,7 @@ fn once(cluster: &Cluster, plan: &[Share], stock: bool, arrival: Arrival) -> Res
     if arrival == Arrival::Queued {
         partition("state=down")?;
     }
+    cluster.run(User::Root, "sdiag", &["--reset"])?.ok()?;
     let mut begin = Instant::now();
     let jobs = submit(cluster, plan, stock)?;
     if arrival == Arrival::Queued {
@@ -122,12 +130,16 @@ fn once(cluster: &Cluster, plan: &[Share], stock: bool, arrival: Arrival) -> Res
     });
     let per_second = jobs.len() as f64 / begin.elapsed().as_secs_f64();
     wrong.extend(waited.err().map(|error| with_causes(&error)));
+    let counters = cluster.run(User::Root, "sdiag", &[])?.ok()?;
+    let scheduler_us = spent_us(&counters)
+        .ok_or_else(|| TaskError::Other(format!("sdiag tells nothing of the schedulers: {}", counters)))?
+        / jobs.len() as f64;
     if !stock {
         wrong.extend(not_completed(cluster, &jobs)?);
         wrong.extend(cluster.wait_idle().err().map(|error| with_causes(&error)));
         wrong.extend(clusters::findings(cluster)?);
     }
-    Ok(Outcome { per_second, wrong })
+    Ok(Outcome { per_second, scheduler_us, wrong })
 }
 
 /// Both users submit at the same time, each one job after the other. Returns every job with the name of its kind.

@@ -69,11 +69,22 @@ pub(crate) fn serve(settings: &Settings, journal: &Journal, entry: &Entry) -> Re
     start(settings)?;
     crate::crash::point("task broker started");
     broker.add(&job)?;
-    let (entries, _damaged) = journal.jobs()?.into_parts();
+    let (entries, damaged) = journal.jobs()?.into_parts();
     let live = entries.iter().filter(|e| is_served(e, journal.boot()) && e.job != entry.job);
     // It knows them from its files. Where it does not, the job's next step says so.
     live.filter_map(told).for_each(|job| drop(broker.add(&job)));
+    if damaged.is_empty() {
+        forget_ended(&broker, &entries);
+    }
     Ok(())
+}
+
+/// Ends jobs that a broker knows from its files although they ended while it did not run: it would never be without jobs.
+/// What fails here, a reconciliation does again.
+fn forget_ended(broker: &Broker, entries: &[Entry]) {
+    let Ok(status) = broker.status() else { return };
+    let ended = status.jobs.iter().filter(|job| !entries.iter().any(|e| e.job == job.job));
+    ended.for_each(|job| drop(broker.end(job.job)));
 }
 
 /// Ends a job at the broker, and the broker after its last. The answer is what could not be done.

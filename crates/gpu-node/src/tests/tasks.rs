@@ -44,6 +44,10 @@ fn serves() {
     let socket = control_socket(&run_dir);
     let _ = std::fs::remove_file(&socket);
     let listener = UnixListener::bind(&socket).unwrap();
+    // Like the broker's files, this outlives it.
+    let file = folder(&run_dir).join("jobs.json");
+    let mut jobs: Vec<Job> =
+        std::fs::read(&file).map(|text| serde_json::from_slice(&text).unwrap()).unwrap_or_default();
     // A test that fails leaves it behind, and removes its directory.
     std::thread::spawn(move || {
         while run_dir.exists() {
@@ -51,7 +55,6 @@ fn serves() {
         }
         std::process::exit(0);
     });
-    let mut jobs: Vec<Job> = Vec::new();
     for peer in listener.incoming() {
         let mut peer = peer.unwrap();
         let mut line = String::new();
@@ -77,6 +80,7 @@ fn serves() {
             Request::Stop if !stops => Answer::Refused { why: "it has jobs".to_owned() },
             Request::Stop | Request::Hold { .. } => Answer::Done,
         };
+        std::fs::write(&file, serde_json::to_string(&jobs).unwrap()).unwrap();
         if stops {
             std::fs::remove_file(&socket).unwrap();
         }
@@ -215,12 +219,7 @@ fn reconciliation_starts_the_broker_again_and_ends_what_nobody_knows() {
         let node = &with_pool(node);
         node.realise(1, ALICE, seats(&[(0, 1)])).unwrap();
         let broker = Broker::at(&node.settings.run_dir, Duration::from_secs(10));
-        let kill = |node: &TestNode| {
-            let pid = broker.status().unwrap().child.to_string();
-            assert!(Command::new("kill").args(["-9", &pid]).status().unwrap().success());
-            while known(node).is_some() {}
-        };
-        kill(node);
+        kill_broker(node);
         let what = |node: &TestNode| -> Vec<String> {
             node.inspect()
                 .disagreements
@@ -242,7 +241,7 @@ fn reconciliation_starts_the_broker_again_and_ends_what_nobody_knows() {
         let report = crate::reconcile(&node.settings, crate::LiveJobs::Exactly(&live)).unwrap();
         assert_eq!((report.broker_jobs, known(node)), (vec![JobId(7)], Some(vec![(1, 1)])));
         // The next job's prolog starts it too, and tells it of both.
-        kill(node);
+        kill_broker(node);
         node.realise(2, ALICE, seats(&[(0, 1)])).unwrap();
         assert_eq!(known(node).unwrap().len(), 2);
         // What a dead job had is given back, and with the last one the broker ends.
@@ -250,6 +249,29 @@ fn reconciliation_starts_the_broker_again_and_ends_what_nobody_knows() {
         assert_eq!((report.finished.len(), known(node)), (2, None));
         node.assert_clean(&[]);
     });
+}
+
+#[test]
+fn a_broker_that_starts_again_does_not_keep_what_ended_meanwhile() {
+    on_node("tests::tasks::a_broker_that_starts_again_does_not_keep_what_ended_meanwhile", |node| {
+        let node = &with_pool(node);
+        node.realise(1, ALICE, seats(&[(0, 1)])).unwrap();
+        kill_broker(node);
+        node.release(1);
+        assert_eq!(known(node), None);
+        node.realise(2, ALICE, seats(&[(0, 1)])).unwrap();
+        assert_eq!(known(node), Some(vec![(2, 1)]));
+        node.release(2);
+        assert_eq!(known(node), None, "it ends with its last job");
+        node.reconcile(&[]);
+        node.assert_clean(&[]);
+    });
+}
+
+fn kill_broker(node: &TestNode) {
+    let broker = Broker::at(&node.settings.run_dir, Duration::from_secs(10));
+    kill(broker.status().unwrap().child);
+    while known(node).is_some() {}
 }
 
 /// Ends an MPS daemon as a crash would.

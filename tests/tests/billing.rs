@@ -135,11 +135,17 @@ fn limits(cluster: &mut Cluster) {
     }
     let without = cluster.sbatch(User::Alice, &["-w", "n1"], "true").unwrap();
     cluster.wait_end(without).unwrap();
+    let control = |verb: &str, job: JobId| {
+        cluster.run(User::Root, "scontrol", &[verb, &job.to_string()]).unwrap().ok().unwrap();
+    };
+    // A look at the queue that is under way when the job ends might start a later one first.
+    control("hold", waiting[1]);
     cancel(cluster, &[whole]);
     // One slice and one more fit, all seven of a GPU do not.
     cluster.wait_running(waiting[0]).unwrap();
     cluster.wait_running(waiting[2]).unwrap();
-    assert_eq!(cluster.job(waiting[1]).unwrap().state(), "PENDING");
+    control("release", waiting[1]);
+    cluster.wait_job(waiting[1], "held by the limit", |job| job.reason() == "AssocGrpLicense").unwrap();
     cancel(cluster, &[three, waiting[0], waiting[2]]);
     cluster.wait_running(waiting[1]).unwrap();
     // More than it may ever have.

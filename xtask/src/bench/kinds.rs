@@ -43,14 +43,23 @@ pub(super) const MIX: [Kind; 16] = [
 /// What `start` and `prolog` measure, one after the other in each round: the MIG kinds have one GPU of n1 to
 /// themselves, so that each finds what the one before it left there.
 ///
-/// `tasks` and `mps` are measured alike, on the same node: the first job of a GPU, and one that joins a holder's.
-pub(super) const SINGLE: [(User, Kind); 10] = [
+/// A kind with a power cap follows the same one without. `tasks` and `mps` are measured alike, on the same node: the first job of
+/// a GPU, and one that joins a holder's.
+pub(super) const SINGLE: [(User, Kind); 11] = [
     (User::Alice, kind("--gres=gpu:1", &["-w", "n2", "--gres=gpu:1"], &["-w", "n2", "--gres=gpu:1"])),
     (
         User::Alice,
         kind(
             "whole",
             &["-w", "n2", "--gpu-isolation=whole", "--gpus-per-node=1"],
+            &["-w", "n2", "--gres=gpu:1"],
+        ),
+    ),
+    (
+        User::Alice,
+        kind(
+            "whole, at 300 W",
+            &["-w", "n2", "--gpu-isolation=whole", "--gpus-per-node=1", "--gpu-power=300"],
             &["-w", "n2", "--gres=gpu:1"],
         ),
     ),

@@ -10,6 +10,8 @@ mod kinds;
 mod pass;
 mod people;
 mod plan;
+mod power_budget;
+mod power_energy;
 mod prolog;
 mod scheduler;
 mod start;
@@ -37,13 +39,14 @@ pub(crate) struct Bench {
     /// start, prolog: jobs of each kind
     #[arg(long, default_value_t = 20)]
     rounds: usize,
-    /// stream: jobs
+    /// stream, power-budget: jobs
     #[arg(long, default_value_t = 500)]
     jobs: usize,
-    /// stream: how often the whole stream is run, on each cluster in turn; case-mig: how many batches
+    /// stream: how often the whole stream is run, on each cluster in turn; case-mig: how many batches; power-energy: how often
+    /// each job runs
     #[arg(long, default_value_t = 1)]
     repeat: usize,
-    /// stream, case-mig: seed of the job mix
+    /// stream, case-mig, power-budget: seed of the job mix
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// stream: kill slurmctld with SIGKILL in the middle, start it again, and say what became of each job, here and
@@ -89,6 +92,11 @@ enum Name {
     People,
     /// CASE-MIG's batch through sbatch on both Slurms, against static MIG and the simulator (10 minutes; only when named)
     CaseMig,
+    /// A power budget over three racks: what the caps of live jobs are worth beside the best known, and the largest sum of
+    /// limits (10 minutes; only when named)
+    PowerBudget,
+    /// Energy in sacct against the draw integrated outside (only when named)
+    PowerEnergy,
     /// A batch of moldable tasks as planned, against its plan and against no plan (15 minutes; only when named)
     Plan,
 }
@@ -120,6 +128,12 @@ pub(crate) fn run(bench: &Bench) -> Result<(), TaskError> {
     }
     if bench.names.contains(&Name::CaseMig) {
         rows.extend(case_mig::measure(bench)?);
+    }
+    if bench.names.contains(&Name::PowerBudget) {
+        rows.extend(power_budget::measure(bench)?);
+    }
+    if bench.names.contains(&Name::PowerEnergy) {
+        rows.extend(power_energy::measure(bench)?);
     }
     if bench.names.contains(&Name::Plan) {
         rows.extend(plan::measure(bench)?);

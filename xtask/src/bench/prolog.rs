@@ -32,14 +32,17 @@ pub(super) fn read(cluster: &Cluster, jobs: &[JobId]) -> Both {
     [all.iter().filter_map(|t| t.prolog).collect(), all.iter().filter_map(|t| t.epilog).collect()]
 }
 
-/// Prologs and epilogs of each kind beside the most that they may take, and those of `tasks` also beside those of `mps`.
+/// Prologs and epilogs of each kind beside the most that they may take, those of `tasks` also beside those of `mps`, and those
+/// with a power cap beside those without.
 pub(super) fn rows(kinds: &[(&str, Both)]) -> Vec<Row> {
     let mut rows = Vec::new();
     for (name, both) in kinds {
-        let mps = name.strip_prefix("tasks: ").and_then(|rest| {
-            let like = format!("mps: {rest}");
-            kinds.iter().find(|(other, _)| *other == like)
-        });
+        let like = match (name.strip_prefix("tasks: "), name.rsplit_once(", at ")) {
+            (Some(rest), _) => Some(format!("mps: {rest}")),
+            (None, Some((uncapped, _))) => Some(uncapped.to_owned()),
+            (None, None) => None,
+        };
+        let like = like.and_then(|like| kinds.iter().find(|(other, _)| *other == like));
         for (index, what) in ["prolog", "epilog"].into_iter().enumerate() {
             let Some(ours) = Spread::of(&both[index]) else { continue };
             let mut row = |reference| {
@@ -52,7 +55,7 @@ pub(super) fn rows(kinds: &[(&str, Both)]) -> Vec<Row> {
                 });
             };
             row(Reference::Target(TARGET_MS));
-            if let Some((of, spread)) = mps.and_then(|(of, both)| Some((of, Spread::of(&both[index])?))) {
+            if let Some((of, spread)) = like.and_then(|(of, both)| Some((of, Spread::of(&both[index])?))) {
                 row(Reference::Measured((*of).to_owned(), spread));
             }
         }
@@ -95,9 +98,14 @@ mod tests {
     }
 
     #[test]
-    fn tasks_are_compared_with_mps() {
+    fn tasks_are_compared_with_mps_and_caps_with_none() {
         let both = [vec![2.0], vec![1.0]];
-        let rows = rows(&[("mps: joining", both.clone()), ("tasks: joining", [vec![3.0], vec![]])]);
+        let rows = rows(&[
+            ("mps: joining", both.clone()),
+            ("tasks: joining", [vec![3.0], vec![]]),
+            ("whole", [vec![], vec![1.0]]),
+            ("whole, at 300 W", [vec![], vec![2.0]]),
+        ]);
         let shown: Vec<(&str, bool)> = rows
             .iter()
             .map(|row| (row.case.as_str(), matches!(row.reference, Reference::Measured(..))))
@@ -109,6 +117,9 @@ mod tests {
                 ("mps: joining: epilog", false),
                 ("tasks: joining: prolog", false),
                 ("tasks: joining: prolog", true),
+                ("whole: epilog", false),
+                ("whole, at 300 W: epilog", false),
+                ("whole, at 300 W: epilog", true),
             ]
         );
     }

@@ -12,6 +12,7 @@ mod people;
 mod plan;
 mod power_budget;
 mod power_energy;
+mod power_live;
 mod prolog;
 mod scheduler;
 mod start;
@@ -99,6 +100,8 @@ enum Name {
     PowerEnergy,
     /// A batch of moldable tasks as planned, against its plan and against no plan (15 minutes; only when named)
     Plan,
+    /// Figures 9 and 11 of the power paper through the planner, against `tessera power simulate` (10 minutes; only when named)
+    PowerLive,
 }
 
 /// Runs the chosen benchmarks and prints what they measured.
@@ -137,6 +140,9 @@ pub(crate) fn run(bench: &Bench) -> Result<(), TaskError> {
     }
     if bench.names.contains(&Name::Plan) {
         rows.extend(plan::measure(bench)?);
+    }
+    if bench.names.contains(&Name::PowerLive) {
+        rows.extend(power_live::measure(bench)?);
     }
     if wanted(Name::Stream) {
         rows.extend(stream::measure(bench)?);

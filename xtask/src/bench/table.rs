@@ -55,10 +55,12 @@ pub(super) fn load() -> String {
 pub(super) fn text(rows: &[Row], load: &str) -> String {
     let mut out = format!("load: {load}; median (first to third quartile)\n\n");
     let spread = |s: &Spread| format!("{:.2} ({:.2} to {:.2})", s.median, s.low, s.high);
+    let widest = |of: fn(&Row) -> usize, least: usize| rows.iter().map(of).max().unwrap_or(0).max(least) + 2;
+    let (names, cases) = (widest(|row| row.bench.len(), 8), widest(|row| row.case.chars().count(), 64));
     // Written to a String: cannot fail.
     let _ = writeln!(
         out,
-        "{:10}{:66}{:>3}  {:34}{:48}{:>6}",
+        "{:names$}{:cases$}{:>3}  {:34}{:48}{:>6}",
         "bench", "case", "n", "Tessera", "reference", "ratio"
     );
     for row in rows {
@@ -68,8 +70,12 @@ pub(super) fn text(rows: &[Row], load: &str) -> String {
         };
         let ours = format!("{} {}", spread(&row.ours), row.unit);
         let (case, count) = (&row.case, row.ours.count);
-        let _ =
-            writeln!(out, "{:10}{case:66}{count:>3}  {ours:34}{reference:48}{:>6.2}", row.bench, row.ratio());
+        let _ = writeln!(
+            out,
+            "{:names$}{case:cases$}{count:>3}  {ours:34}{reference:48}{:>6.2}",
+            row.bench,
+            row.ratio()
+        );
     }
     out
 }

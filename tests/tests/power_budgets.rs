@@ -134,13 +134,14 @@ fn the_gpus_of_a_rack_never_draw_more_than_its_budget() {
     assert_eq!((committed(&cluster), cluster.job(exclusive).unwrap().state()), ((1400, 300), "PENDING"));
     cancel(&cluster, exclusive);
 
-    // A smaller budget, and a slurmctld that knows it only from its file: running jobs keep what they have.
+    // A smaller budget, and daemons that are killed and know it only from the file: running jobs keep what they have.
     reconfigure(&cluster, 1250);
     let fourth = submit(&cluster, &["--gres=gpu:1"]);
-    // Slurm 24.11 replaces itself meanwhile, and a signal that comes then is lost.
     waits(&cluster, fourth, "has 0 of 1250 W free");
-    cluster.stop(&Daemon::Slurmctld).unwrap();
-    cluster.start(&Daemon::Slurmctld).unwrap();
+    cluster.wait_saved(fourth).unwrap();
+    let daemons = [Daemon::Slurmctld, Daemon::Slurmd("n1".to_owned())];
+    daemons.iter().for_each(|daemon| cluster.kill9(daemon).unwrap());
+    daemons.iter().for_each(|daemon| cluster.start(daemon).unwrap());
     cluster.wait_ready(PATIENCE).unwrap();
     assert_eq!(committed(&cluster), (1400, 0));
     wait_limit(&cluster, "n1", 300, 1);

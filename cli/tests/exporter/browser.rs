@@ -102,7 +102,8 @@ impl Page<'_> {
     pub(crate) fn until(&mut self, expression: &str) {
         let begin = Instant::now();
         while self.value(&format!("Boolean({expression})")) != Value::Bool(true) {
-            let text = self.value("document.body.innerText");
+            // A page that has only begun to load has no body.
+            let text = self.value("document.body?.innerText ?? null");
             assert!(begin.elapsed() < PATIENCE, "{expression} is not true; the page shows {text}");
             std::thread::sleep(Duration::from_millis(100));
         }

@@ -18,6 +18,7 @@ mod options;
 mod outcome;
 pub mod parsers;
 mod present;
+mod progress;
 mod published;
 mod render;
 mod runtimes;

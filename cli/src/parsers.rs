@@ -11,6 +11,7 @@ pub fn squeue(table: &[u8]) {
 /// What `sacct` prints in our columns.
 pub fn sacct(table: &[u8]) {
     let _ = slurm::sacct::parse(table);
+    let _ = slurm::sacct::jobs::parse(table);
 }
 
 /// A batch of tasks, CSV or JSON lines.

@@ -148,6 +148,9 @@ _tessera() {
             tessera__subcmd__simulate,mapa)
                 cmd="tessera__subcmd__simulate__subcmd__mapa"
                 ;;
+            tessera__subcmd__simulate,replay)
+                cmd="tessera__subcmd__simulate__subcmd__replay"
+                ;;
             tessera__subcmd__topology,show)
                 cmd="tessera__subcmd__topology__subcmd__show"
                 ;;
@@ -1317,7 +1320,7 @@ _tessera() {
             return 0
             ;;
         tessera__subcmd__simulate)
-            opts="-h --config --help mapa case"
+            opts="-h --config --help mapa case replay"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1436,6 +1439,36 @@ _tessera() {
                     return 0
                     ;;
                 --communication)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --csv)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        tessera__subcmd__simulate__subcmd__replay)
+            opts="-h --sacct --stock --as-used --json --csv --config --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --sacct)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --stock)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -213,10 +213,11 @@ complete -c tessera -n "__fish_tessera_using_subcommand score" -l config -d 'Rea
 complete -c tessera -n "__fish_tessera_using_subcommand score" -l all -d 'Also print all candidates, with sets that score the same in one line'
 complete -c tessera -n "__fish_tessera_using_subcommand score" -l json -d 'Print JSON'
 complete -c tessera -n "__fish_tessera_using_subcommand score" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c tessera -n "__fish_tessera_using_subcommand simulate; and not __fish_seen_subcommand_from mapa case" -l config -d 'Read this tessera.toml' -r -F
-complete -c tessera -n "__fish_tessera_using_subcommand simulate; and not __fish_seen_subcommand_from mapa case" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c tessera -n "__fish_tessera_using_subcommand simulate; and not __fish_seen_subcommand_from mapa case" -f -a "mapa" -d 'Run jobs through one node, first in, first out'
-complete -c tessera -n "__fish_tessera_using_subcommand simulate; and not __fish_seen_subcommand_from mapa case" -f -a "case" -d 'Run GPU tasks on one node\'s GPUs or MIG instances'
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and not __fish_seen_subcommand_from mapa case replay" -l config -d 'Read this tessera.toml' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and not __fish_seen_subcommand_from mapa case replay" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and not __fish_seen_subcommand_from mapa case replay" -f -a "mapa" -d 'Run jobs through one node, first in, first out'
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and not __fish_seen_subcommand_from mapa case replay" -f -a "case" -d 'Run GPU tasks on one node\'s GPUs or MIG instances'
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and not __fish_seen_subcommand_from mapa case replay" -f -a "replay" -d 'Run a site\'s past jobs again on its GPUs, under Tessera and under stock Slurm'
 complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l jobs -d 'The file of jobs' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l topology -d 'A named system, a file with matrix = [[…]] or [[nodes]] as `tessera discover` writes it, or a node' -r
 complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from mapa" -l policy -d 'baseline, topo-aware, greedy, preserve, or all' -r
@@ -248,6 +249,13 @@ complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_see
 complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from case" -l json -d 'Print JSON'
 complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from case" -l print-jobs -d 'Print the jobs of the mix as --jobs reads them, and run nothing'
 complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from case" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from replay" -l sacct -d 'The jobs, as sacct prints them with the columns of the example; - for standard input' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from replay" -l stock -d 'Also stock Slurm on the nodes of FILE, a tessera.toml whose static GPUs have fixed instances' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from replay" -l csv -d 'Write a line per job and rule to FILE; with -, only these lines go to standard output' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from replay" -l config -d 'Read this tessera.toml' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from replay" -l as-used -d 'Let jobs of one whole GPU ask for the GPU memory that they used, and a quarter more'
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from replay" -l json -d 'Print JSON'
+complete -c tessera -n "__fish_tessera_using_subcommand simulate; and __fish_seen_subcommand_from replay" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c tessera -n "__fish_tessera_using_subcommand topology; and not __fish_seen_subcommand_from show svg" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand topology; and not __fish_seen_subcommand_from show svg" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c tessera -n "__fish_tessera_using_subcommand topology; and not __fish_seen_subcommand_from show svg" -f -a "show" -d 'Print links as a table, GB/s in one direction'

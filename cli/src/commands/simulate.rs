@@ -1,6 +1,7 @@
 //! `tessera simulate`: policies compared on a file of jobs.
 
 mod case;
+mod replay;
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -22,6 +23,7 @@ use crate::render::table;
 pub(crate) enum SimulateCommand {
     Mapa(MapaArgs),
     Case(case::CaseArgs),
+    Replay(replay::ReplayArgs),
 }
 
 /// Run jobs through one node, first in, first out
@@ -76,6 +78,7 @@ pub(crate) fn run(command: &SimulateCommand, globals: &Globals) -> Result<Outcom
     let args = match command {
         SimulateCommand::Mapa(args) => args,
         SimulateCommand::Case(args) => return case::run(args),
+        SimulateCommand::Replay(args) => return replay::run(args, globals),
     };
     let jobs = read(args)?;
     let policies = match args.policy.as_str() {

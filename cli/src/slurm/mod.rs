@@ -8,3 +8,4 @@ pub(crate) mod sbatch;
 pub(crate) mod scontrol;
 pub(crate) mod sinfo;
 pub(crate) mod squeue;
+pub(crate) mod tres;

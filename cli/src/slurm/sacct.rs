@@ -1,5 +1,7 @@
 //! `sacct`: jobs that slurmctld has forgotten, in Slurm's accounting.
 
+pub(crate) mod jobs;
+
 use protocol::AdminComment;
 use std::collections::HashMap;
 use std::process::Command;

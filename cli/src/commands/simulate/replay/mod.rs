@@ -1,0 +1,226 @@
+//! `tessera simulate replay`: a site's past jobs again, under Tessera and under stock Slurm.
+
+mod ask;
+mod figures;
+mod show;
+mod site;
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+
+use clap::Args;
+use geometry::Uid;
+use replay::{Job, Ran, Site, replay, stock};
+
+use crate::files::read_text;
+use crate::globals::Globals;
+use crate::outcome::{Failure, Outcome};
+use crate::progress::Progress;
+use crate::slurm::sacct::jobs::{self, Accounted};
+use ask::{Asked, LeftOut};
+
+/// Run a site's past jobs again on its GPUs, under Tessera and under stock Slurm
+///
+/// Reads what sacct prints of some weeks or months and the nodes of tessera.toml. Prints how long jobs waited then, and how
+/// long they would have waited under stock Slurm with whole GPUs and under Tessera, all jobs in one queue in the order of
+/// submission, with backfill: a job starts early if that cannot delay the first one that waits.
+///
+/// A job asks what it asked: Tessera's request in its AdminComment, else what it got, else the GPUs that it asked Slurm for.
+/// Under stock Slurm, a job that asked for part of a GPU gets a whole one, or with --stock the smallest of the fixed instances
+/// that is enough for it. A job that fits no empty node counts as refused, and so does one that Tessera would refuse.
+///
+/// What is assumed: every job runs as long as it did, whatever it gets. Only GPUs are counted, not cores, memory, priorities,
+/// limits of users or partitions: take one partition at a time (sacct -r). So compare the rows with each other; the first row, what
+/// really happened, had all of these. Waits for better links and power budgets play no part.
+#[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  export SLURM_TIME_FORMAT=%s
+  sacct -a -X -n -S 2026-10-01 -E 2026-11-01 -o \\
+    JobIDRaw%24,User%32,State%12,Submit%11,Eligible%11,Start%11,ElapsedRaw%10,TimelimitRaw%16,\\
+    NNodes%7,ReqTRES%160,TRESUsageInTot%256,AdminComment%512 > october
+  tessera simulate replay --sacct october
+  tessera simulate replay --sacct october --stock static.toml
+  tessera simulate replay --sacct october --as-used    without -X above, if Slurm records gres/gpumem
+
+Write the columns without the blanks and the backslash between them. The accounting knows GPUs if
+slurm.conf has AccountingStorageTRES=gres/gpu. A file has at most 64 MiB, some 60,000 jobs.")]
+pub(crate) struct ReplayArgs {
+    /// The jobs, as sacct prints them with the columns of the example; - for standard input
+    #[arg(long, value_name = "FILE")]
+    sacct: PathBuf,
+    /// Also stock Slurm on the nodes of FILE, a tessera.toml whose static GPUs have fixed instances
+    #[arg(long, value_name = "FILE")]
+    stock: Option<PathBuf>,
+    /// Let jobs of one whole GPU ask for the GPU memory that they used, and a quarter more
+    ///
+    /// Jobs whose use Slurm did not record ask for what they asked for.
+    #[arg(long)]
+    as_used: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Write a line per job and rule to FILE; with -, only these lines go to standard output
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+}
+
+/// The jobs of a replay.
+struct Past {
+    jobs: Vec<Accounted>,
+    asked: Vec<Asked>,
+    /// How many of the file are not among them, and why.
+    left_out: BTreeMap<LeftOut, usize>,
+}
+
+/// What became of the jobs under one set of rules.
+struct Played {
+    rules: &'static str,
+    /// The GPUs' compute slices; 0 where what jobs had is not known.
+    slices: u64,
+    /// By job; `None`: refused.
+    ran: Vec<Option<Start>>,
+}
+
+/// A job's start, and what it held.
+#[derive(Clone, Copy, Default)]
+struct Start {
+    start: u64,
+    slices: u64,
+    instances: replay::Instances,
+}
+
+pub(super) fn run(args: &ReplayArgs, globals: &Globals) -> Result<Outcome, Failure> {
+    let past = read(args)?;
+    let config = crate::site::load(globals.config.as_deref())?;
+    let fixed = args.stock.as_deref().map(|path| crate::site::load(Some(path))).transpose()?;
+    let mut rules = vec![recorded(&past)];
+    let bar = Progress::new(past.jobs.len() * if fixed.is_some() { 3 } else { 2 });
+    let whole = stock::site(&uncut(&site::nodes(&config)));
+    rules.push(under_stock("stock, whole GPUs", &whole, &past, &bar));
+    if let Some(fixed) = &fixed {
+        rules.push(under_stock("stock, fixed instances", &stock::site(&site::nodes(fixed)), &past, &bar));
+    }
+    let mut door = site::Door::new(&config);
+    let jobs = past.listed().zip(&past.asked).map(|(job, asked)| door.admit(job, asked)).collect();
+    rules.push(play("Tessera", &site::tessera(&config), jobs, config.tasks.as_ref().map(|t| t.pool), &bar));
+    bar.end();
+    if let Some(path) = &args.csv {
+        let lines = show::csv(&past, &rules);
+        if path.as_os_str() == "-" {
+            return Ok(Outcome::ok(lines));
+        }
+        std::fs::write(path, lines)
+            .map_err(|e| Failure::new(format!("cannot write {}: {e}", path.display())))?;
+    }
+    if args.json {
+        return Ok(Outcome::json(&show::json(&past, &rules), 0));
+    }
+    Ok(Outcome::ok(show::text(&past, &rules, &crate::site::node_count(&config))))
+}
+
+fn read(args: &ReplayArgs) -> Result<Past, Failure> {
+    let file = args.sacct.display();
+    let all = jobs::parse(read_text(&args.sacct)?.as_bytes()).map_err(|e| e.within(&file))?;
+    let (mut jobs, mut asks, mut left_out) = (Vec::new(), Vec::new(), BTreeMap::new());
+    for job in all {
+        match ask::asked(&job, args.as_used) {
+            Ok(asked) => {
+                jobs.push(job);
+                asks.push(asked);
+            }
+            Err(why) => *left_out.entry(why).or_default() += 1,
+        }
+    }
+    if jobs.is_empty() {
+        let why = show::left_out(&left_out);
+        return Err(Failure::new(format!("{file} has no job with GPUs to replay{why}"))
+            .hint("`tessera simulate replay --help` has the command of sacct that makes the file"));
+    }
+    Ok(Past { jobs, asked: asks, left_out })
+}
+
+/// Nodes without the administrator's own instances.
+fn uncut(nodes: &[node_state::Node]) -> Vec<node_state::Node> {
+    let mut nodes = nodes.to_vec();
+    for gpu in nodes.iter_mut().flat_map(|node| &mut node.gpus) {
+        *gpu = node_state::Gpu::new(gpu.model, node_state::MigPolicy::Off);
+    }
+    nodes
+}
+
+impl Past {
+    /// The jobs as the replay takes them, with what they asked.
+    fn listed(&self) -> impl Iterator<Item = Job> {
+        let mut users = HashMap::new();
+        self.jobs.iter().zip(&self.asked).map(move |(job, asked)| {
+            let next = u32::try_from(users.len()).unwrap_or(u32::MAX);
+            Job {
+                submit: job.eligible,
+                run_s: job.ran_s,
+                limit_s: job.limit_s,
+                nodes: job.nodes,
+                uid: Uid(*users.entry(job.user.clone()).or_insert(next)),
+                request: asked.request.clone(),
+                plain: asked.plain,
+            }
+        })
+    }
+}
+
+/// What really happened.
+fn recorded(past: &Past) -> Played {
+    let ran = past.jobs.iter().map(|job| job.start.map(|start| Start { start, ..Start::default() }));
+    Played { rules: "as it was", slices: 0, ran: ran.collect() }
+}
+
+fn under_stock(rules: &'static str, site: &Site, past: &Past, bar: &Progress) -> Played {
+    let jobs = past.listed().map(|job| Some(stock::job(&job, site))).collect();
+    play(rules, site, jobs, None, bar)
+}
+
+/// Replays the jobs that are not refused before.
+fn play(
+    rules: &'static str,
+    site: &Site,
+    jobs: Vec<Option<Job>>,
+    pool: Option<node_state::PoolPolicy>,
+    bar: &Progress,
+) -> Played {
+    let all = jobs.len();
+    let places: Vec<usize> = (0..all).filter(|at| jobs[*at].is_some()).collect();
+    let admitted: Vec<Job> = jobs.into_iter().flatten().collect();
+    let before = bar.position();
+    let ran = replay(site, &admitted, &mut |done| bar.at(before + done));
+    bar.at(before + all);
+    let mut results = vec![None; all];
+    for (at, ran) in places.into_iter().zip(ran) {
+        results[at] = ran.map(|ran| started(&ran, site, pool.unwrap_or_default()));
+    }
+    let slices =
+        site.nodes.iter().flat_map(|n| &n.gpus).map(|g| node_state::slices::of_gpu(Some(g.model))).sum();
+    Played { rules, slices, ran: results }
+}
+
+fn started(ran: &Ran, site: &Site, pool: node_state::PoolPolicy) -> Start {
+    let of = |(node, grant): &(usize, protocol::Grant)| {
+        let gpus = &site.nodes[*node].gpus;
+        let model = |gpu: geometry::GpuIndex| gpus.get(usize::from(gpu.0)).map(|gpu| gpu.model);
+        node_state::slices::of_grant(grant, model, pool)
+    };
+    Start { start: ran.start, slices: ran.parts.iter().map(of).sum(), instances: ran.instances }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args as _, Command};
+
+    /// What the help says to type is what is read.
+    #[test]
+    fn the_help_names_the_columns_that_are_read() {
+        let mut command = super::ReplayArgs::augment_args(Command::new("replay"));
+        let help = command.render_long_help().to_string();
+        let joined: String = help.replace("\\\n", "").split_whitespace().collect();
+        assert!(joined.contains(&format!("-o{}>october", super::jobs::columns())), "{help}");
+    }
+}

@@ -1,0 +1,53 @@
+//! The site of a replay, under Tessera and under stock Slurm.
+
+use std::collections::HashMap;
+
+use node_state::Node;
+use protocol::Request;
+use protocol::meaning::{Counted, as_counted};
+use protocol::wire::encode_request;
+use replay::{Job, Site};
+use site_config::SiteConfig;
+
+use super::ask::Asked;
+use admission::{Ruling, Submission};
+
+/// The nodes of a configuration, without jobs, in its order.
+pub(super) fn nodes(config: &SiteConfig) -> Vec<Node> {
+    config.nodes.iter().flat_map(|spec| vec![spec.to_node(); spec.names.len()]).collect()
+}
+
+/// The site under Tessera.
+pub(super) fn tessera(config: &SiteConfig) -> Site {
+    Site { nodes: nodes(config), policy: config.policy() }
+}
+
+/// Admits jobs as slurmctld's plugin does, each kind of request once.
+pub(super) struct Door<'a> {
+    config: &'a SiteConfig,
+    known: HashMap<String, Option<Request>>,
+}
+
+impl<'a> Door<'a> {
+    pub(super) fn new(config: &'a SiteConfig) -> Self {
+        Self { config, known: HashMap::new() }
+    }
+
+    /// The job with the request that Tessera makes of what it asked; `None`: it is refused.
+    pub(super) fn admit(&mut self, job: Job, asked: &Asked) -> Option<Job> {
+        if asked.plain {
+            let gpus = Counted::Gpus(asked.request.gpus.unwrap_or(1).into());
+            return Some(Job { request: as_counted(None, gpus)?.request, plain: true, ..job });
+        }
+        let config = self.config;
+        let text = encode_request(&asked.request);
+        let request = self.known.entry(text.clone()).or_insert_with(|| {
+            let submission = Submission { request: Some(text), ..Submission::default() };
+            match admission::judge(&submission, Some(config)) {
+                Ruling::Accepted { request, .. } => Some(request),
+                Ruling::Untouched | Ruling::Refused(_) => None,
+            }
+        });
+        Some(Job { request: request.clone()?, plain: false, ..job })
+    }
+}

@@ -1,0 +1,156 @@
+//! Whole months of jobs, as the accounting has them: what each asked, got and used, and when.
+
+use protocol::AdminComment;
+
+use super::format;
+use crate::outcome::Failure;
+use crate::slurm::records::Table;
+use crate::slurm::tres::{mib, tres};
+
+/// The columns asked for. What is cut from a comment is the end of its reason or the request behind it.
+const COLUMNS: [(&str, usize); 12] = [
+    ("JobIDRaw", 24),
+    ("User", 32),
+    ("State", 12),
+    ("Submit", 11),
+    ("Eligible", 11),
+    ("Start", 11),
+    ("ElapsedRaw", 10),
+    ("TimelimitRaw", 16),
+    ("NNodes", 7),
+    ("ReqTRES", 160),
+    ("TRESUsageInTot", 256),
+    ("AdminComment", 512),
+];
+const TABLE: Table<'_> = Table { program: "sacct", columns: &COLUMNS, gap: 1 };
+
+/// What a user types after `sacct -o` for [`parse`].
+pub(crate) fn columns() -> String {
+    format(&COLUMNS)
+}
+
+/// A job in Slurm's accounting. Times are seconds since 1970.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Accounted {
+    pub(crate) id: String,
+    pub(crate) user: String,
+    /// The first word of its state.
+    pub(crate) state: String,
+    /// When it could have started: its submission, or the end of a hold or a dependency.
+    pub(crate) eligible: u64,
+    /// `None`: it has not started.
+    pub(crate) start: Option<u64>,
+    pub(crate) ran_s: u64,
+    /// `None`: no limit.
+    pub(crate) limit_s: Option<u64>,
+    pub(crate) nodes: usize,
+    /// What it asked Slurm for, all nodes together.
+    pub(crate) asked: String,
+    /// The most GPU memory that the tasks of one of its steps used together, MiB; `None`: not recorded.
+    pub(crate) memory_mib: Option<u64>,
+    pub(crate) comment: AdminComment,
+}
+
+/// Jobs in a table of sacct with [`COLUMNS`] and times in seconds; lines of steps add to their job.
+///
+/// # Errors
+///
+/// It is no such table.
+pub(crate) fn parse(table: &[u8]) -> Result<Vec<Accounted>, Failure> {
+    let mut jobs: Vec<Accounted> = Vec::new();
+    let made_by = || format!("the file must be what sacct -n -o {} prints", columns());
+    for cells in TABLE.read(table).map_err(|e| e.hint(made_by()))? {
+        let Ok(cells) = <[String; 12]>::try_from(cells) else { continue };
+        let step = cells[0].split_once('.').map(|(job, _)| job);
+        match step {
+            None => jobs.push(job(cells)?),
+            // sacct prints steps behind their job.
+            Some(of) => {
+                let used = tres(&cells[10], "gres/gpumem").and_then(mib).filter(|mib| *mib > 0);
+                if let Some(job) = jobs.last_mut().filter(|job| job.id == of) {
+                    job.memory_mib = job.memory_mib.max(used);
+                }
+            }
+        }
+    }
+    Ok(jobs)
+}
+
+fn job(cells: [String; 12]) -> Result<Accounted, Failure> {
+    let [id, user, state, submit, eligible, start, elapsed, limit, nodes, asked, _, comment] = cells;
+    let [submit, eligible, start] = [("Submit", submit), ("Eligible", eligible), ("Start", start)]
+        .map(|(column, text)| instant(&id, column, &text));
+    let submit = submit?.unwrap_or(0);
+    let minutes: Option<u64> = limit.parse().ok();
+    Ok(Accounted {
+        user,
+        // `CANCELLED by 1000`
+        state: state.split_whitespace().next().unwrap_or_default().to_owned(),
+        eligible: eligible?.unwrap_or(0).max(submit),
+        start: start?,
+        ran_s: elapsed.parse().unwrap_or(0),
+        limit_s: minutes.map(|minutes| minutes.saturating_mul(60)),
+        nodes: nodes.parse().unwrap_or(1).max(1),
+        asked,
+        memory_mib: None,
+        comment: AdminComment::parse(&comment),
+        id,
+    })
+}
+
+/// A time in seconds; `None` for one that has not come.
+fn instant(job: &str, column: &str, text: &str) -> Result<Option<u64>, Failure> {
+    if text.is_empty() || text == "Unknown" || text == "None" {
+        return Ok(None);
+    }
+    // What is later than this is no time: every sum with it would run over.
+    text.parse().ok().filter(|seconds| *seconds < 1 << 40).map(Some).ok_or_else(|| {
+        Failure::new(format!("job {job}: {column} is {text:?}, not seconds since 1970"))
+            .hint("run sacct with SLURM_TIME_FORMAT=%s in its environment")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(cells: [&str; 12]) -> String {
+        cells.iter().zip(COLUMNS).map(|(cell, (_, width))| format!("{cell:>width$} ")).collect::<String>()
+            + "\n"
+    }
+
+    #[test]
+    fn jobs_have_what_their_steps_used() {
+        let job = ["7", "bob", "CANCELLED b+", "100", "150", "160", "60", "2", "1", "gres/gpu=1", "", ""];
+        let step = |id, usage| [id, "", "COMPLETED", "160", "160", "160", "60", "", "1", "", usage, ""];
+        let waits = ["8", "bob", "PENDING", "100", "Unknown", "Unknown", "0", "UNLIMITED", "1", "", "", ""];
+        let lines = [job, step("7.batch", "gres/gpumem=5.5G"), step("7.0", "gres/gpumem=100M"), waits];
+        let table: String = lines.into_iter().map(line).collect();
+        let jobs = parse(table.as_bytes()).unwrap();
+        let seen = Accounted {
+            id: "7".into(),
+            user: "bob".into(),
+            state: "CANCELLED".into(),
+            eligible: 150,
+            start: Some(160),
+            ran_s: 60,
+            limit_s: Some(120),
+            nodes: 1,
+            asked: "gres/gpu=1".into(),
+            memory_mib: Some(5632),
+            comment: AdminComment::default(),
+        };
+        assert_eq!(jobs[0], seen);
+        assert_eq!(
+            (jobs[1].eligible, jobs[1].start, jobs[1].limit_s, jobs[1].memory_mib),
+            (100, None, None, None)
+        );
+    }
+
+    #[test]
+    fn times_must_be_seconds() {
+        let job = ["7", "bob", "COMPLETED", "2026-10-01+", "150", "160", "60", "2", "1", "", "", ""];
+        let why = parse(line(job).as_bytes()).unwrap_err().to_string();
+        assert!(why.contains("Submit is \"2026-10-01+\"") && why.contains("SLURM_TIME_FORMAT=%s"), "{why}");
+    }
+}

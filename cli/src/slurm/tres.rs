@@ -1,0 +1,46 @@
+//! Slurm's lists of trackable resources, as sacct prints them: `cpu=00:00:07,gres/gpumem=6100M`.
+
+/// The value of one TRES in a list.
+pub(crate) fn tres<'a>(list: &'a str, name: &str) -> Option<&'a str> {
+    list.split(',').find_map(|entry| entry.strip_prefix(name)?.strip_prefix('='))
+}
+
+/// An amount of memory as sacct prints it, `6100M`, `5.96G` or bytes, in MiB rounded up.
+pub(crate) fn mib(text: &str) -> Option<u64> {
+    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let bytes_per_unit = match &text[number.len()..] {
+        "" => 1.0,
+        "K" => 1024.0,
+        "M" => 1024.0 * 1024.0,
+        "G" => 1024.0 * 1024.0 * 1024.0,
+        "T" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
+        _ => return None,
+    };
+    let mib = (number.parse::<f64>().ok()? * bytes_per_unit / (1024.0 * 1024.0)).ceil();
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "within the range that is checked"
+    )]
+    (0.0..1e12).contains(&mib).then_some(mib as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_read_in_any_unit() {
+        assert_eq!(
+            ["6100M", "5.5G", "1048577", "0", "2T"].map(mib),
+            [Some(6100), Some(5632), Some(2), Some(0), Some(2 << 20)]
+        );
+        assert_eq!(["", "x", "6P", "-1M", "NaN"].map(mib), [None; 5]);
+    }
+
+    #[test]
+    fn a_tres_is_found_by_its_whole_name() {
+        let list = "billing=3,gres/gpu:a100=2,gres/gpu=4,license/slice=28";
+        assert_eq!([tres(list, "gres/gpu"), tres(list, "gres")], [Some("4"), None]);
+    }
+}

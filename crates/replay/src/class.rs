@@ -1,0 +1,52 @@
+//! Jobs that ask the same, so that each node is asked once for all of them.
+
+use std::collections::HashMap;
+
+use geometry::{JobId, Uid};
+use node_state::{Ask, Spread};
+use protocol::wire::encode_request;
+use protocol::{Isolation, Request};
+
+use crate::Job;
+
+/// The classes of some jobs.
+pub(crate) struct Classes {
+    /// What the jobs of each class ask; the job's number is to be filled in.
+    pub(crate) asks: Vec<Ask>,
+    /// The class of each job.
+    pub(crate) of: Vec<usize>,
+}
+
+impl Classes {
+    pub(crate) fn new(jobs: &[Job]) -> Self {
+        let (mut asks, mut known) = (Vec::new(), HashMap::new());
+        let of = jobs.iter().map(|job| {
+            let uid = if may_share(&job.request) { job.uid } else { Uid(0) };
+            *known.entry((encode_request(&job.request), uid, job.plain)).or_insert_with(|| {
+                asks.push(ask(job, uid));
+                asks.len() - 1
+            })
+        });
+        let of = of.collect();
+        Self { asks, of }
+    }
+
+    /// What this job asks, as the job `id`.
+    pub(crate) fn ask(&self, job: usize, id: JobId) -> Ask {
+        Ask { job: id, ..self.asks[self.of[job]].clone() }
+    }
+}
+
+/// Slurm 22.05 gives all of a job's shards on a node alike on its GPUs; the controller asks the same way.
+fn ask(job: &Job, uid: Uid) -> Ask {
+    Ask { spread: Spread::ALIKE, plain: job.plain, ..Ask::new(JobId(0), uid, job.request.clone()) }
+}
+
+/// Whether the job may be beside others of its user, and not of others'.
+fn may_share(request: &Request) -> bool {
+    match &request.isolation {
+        Isolation::Auto | Isolation::Mps | Isolation::Tasks { .. } => true,
+        Isolation::Mig(_) => request.compute_name().is_some(),
+        Isolation::Whole | Isolation::None => false,
+    }
+}

@@ -1,0 +1,79 @@
+//! Past jobs again on a site's GPUs: what their waits would have been under other rules.
+//!
+//! # Problem
+//! Given the jobs of some months (when each was submitted, how long it ran, what it asked) and the site's nodes, find when each
+//! job starts if a given policy gives out the GPUs. Two policies are compared under the same queue: Tessera's, and stock
+//! Slurm's, which gives whole GPUs or instances of a fixed cut ([`stock`]).
+//!
+//! # Approach
+//! Events in the order of time; at each the queue is gone through once, in the order of submission, as Slurm's backfill does:
+//!
+//! ```text
+//! for job in queue:
+//!     start it on the first nodes that have room for it and that it may use
+//!     else, if it is the first that cannot start: reserve the nodes that have room for it soonest
+//! ```
+//!
+//! A job may use a reserved node only if its time limit ends before the reservation begins. So nothing delays the first job that
+//! waits. Room on a node is [`placement::fits`], the place there [`placement::decide_with`]: the engine's own answers.
+//!
+//! # Assumptions
+//! A job runs as long as it did, whatever it gets. Only GPUs are counted: cores, memory, limits of accounts, priorities and
+//! partitions are not. Only the first job that waits has a reservation. Waits for better links, power budgets and planners
+//! play no part.
+//!
+//! # Terminology
+//! Times are seconds since any epoch. A *class* is the jobs that ask the same, of users between whom no share tells a difference.
+#![forbid(unsafe_code)]
+
+mod class;
+mod instances;
+mod node;
+mod queue;
+pub mod stock;
+
+pub use instances::Instances;
+pub use queue::replay;
+
+use geometry::Uid;
+use node_state::{Node, Policy};
+use protocol::{Grant, Request};
+
+/// A past job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Job {
+    /// When it could have started: its submission, or the end of a hold or a dependency.
+    pub submit: u64,
+    /// How long it ran.
+    pub run_s: u64,
+    /// Its time limit; `None`: none.
+    pub limit_s: Option<u64>,
+    /// Nodes that it ran on, 1 or more. It asks the same on each.
+    pub nodes: usize,
+    /// Its user.
+    pub uid: Uid,
+    /// What it asks for on each node; never [`protocol::Isolation::None`].
+    pub request: Request,
+    /// Whether it used none of Tessera's options, so that it may have GPUs that the site leaves to Slurm.
+    pub plain: bool,
+}
+
+/// The nodes, and who gives out their GPUs.
+#[derive(Clone, Debug)]
+pub struct Site {
+    /// Without jobs, in the order in which they are tried.
+    pub nodes: Vec<Node>,
+    /// How GPUs are given out.
+    pub policy: Policy,
+}
+
+/// How a job ran.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ran {
+    /// When it started.
+    pub start: u64,
+    /// Its nodes, as places in [`Site::nodes`], and what it got on each.
+    pub parts: Vec<(usize, Grant)>,
+    /// Instances that were made, used again and unmade for it.
+    pub instances: Instances,
+}

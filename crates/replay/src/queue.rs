@@ -1,0 +1,167 @@
+//! The queue: who starts when.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use geometry::JobId;
+
+use crate::class::Classes;
+use crate::node::{Place, UNLIMITED_S};
+use crate::{Instances, Job, Ran, Site};
+
+/// Runs the jobs on the site, which has no others. An entry per job, in their order; `None`: even the empty site has no room for it.
+///
+/// `progress` is called as jobs end or turn out to have no room, with how many did so.
+#[must_use]
+pub fn replay(site: &Site, jobs: &[Job], progress: &mut dyn FnMut(usize)) -> Vec<Option<Ran>> {
+    let mut order: Vec<usize> = (0..jobs.len()).collect();
+    order.sort_by_key(|job| jobs[*job].submit);
+    let mut replay = Replay::new(site, jobs);
+    let mut coming = VecDeque::from(order);
+    let mut done = 0;
+    while let Some(now) = replay.next_event(coming.front().map(|job| jobs[*job].submit)) {
+        done += replay.end_jobs(now);
+        while let Some(job) = coming.front().copied().filter(|job| jobs[*job].submit <= now) {
+            coming.pop_front();
+            if replay.ever(job) {
+                replay.waiting.push(job);
+            } else {
+                done += 1;
+            }
+        }
+        replay.start_jobs(now);
+        progress(done);
+    }
+    replay.ran
+}
+
+struct Replay<'a> {
+    site: &'a Site,
+    jobs: &'a [Job],
+    classes: Classes,
+    places: Vec<Place>,
+    /// By class, on how many nodes a job of it could run if they were empty.
+    possible: Vec<usize>,
+    /// In the order of submission.
+    waiting: Vec<usize>,
+    /// When running jobs end.
+    ends: BinaryHeap<Reverse<(u64, usize)>>,
+    ran: Vec<Option<Ran>>,
+}
+
+/// Nodes that are kept for the first job that waits.
+struct Reservation {
+    /// When it has them at the latest.
+    from: u64,
+    nodes: Vec<usize>,
+}
+
+/// The job as the engine knows it: no job has the number 0.
+fn id(job: usize) -> JobId {
+    JobId(u32::try_from(job + 1).unwrap_or(u32::MAX))
+}
+
+impl<'a> Replay<'a> {
+    fn new(site: &'a Site, jobs: &'a [Job]) -> Self {
+        let classes = Classes::new(jobs);
+        let count = classes.asks.len();
+        let mut places: Vec<Place> = site.nodes.iter().map(|node| Place::new(node, count)).collect();
+        let on = |(class, ask): (usize, _), places: &mut [Place]| {
+            places.iter_mut().filter_map(|place| place.fits(class, ask, &site.policy).then_some(())).count()
+        };
+        let possible = classes.asks.iter().enumerate().map(|entry| on(entry, &mut places)).collect();
+        let (waiting, ends, ran) = (Vec::new(), BinaryHeap::new(), vec![None; jobs.len()]);
+        Self { site, jobs, classes, places, possible, waiting, ends, ran }
+    }
+
+    fn ever(&self, job: usize) -> bool {
+        self.jobs[job].nodes <= self.possible[self.classes.of[job]]
+    }
+
+    fn next_event(&self, submit: Option<u64>) -> Option<u64> {
+        let end = self.ends.peek().map(|Reverse((end, _))| *end);
+        end.into_iter().chain(submit).min()
+    }
+
+    fn end_jobs(&mut self, now: u64) -> usize {
+        let before = self.ends.len();
+        while let Some(Reverse((_, job))) = self.ends.peek().copied().filter(|Reverse((end, _))| *end <= now)
+        {
+            self.ends.pop();
+            for (node, _) in self.ran[job].iter().flat_map(|ran| &ran.parts) {
+                self.places[*node].end(id(job));
+            }
+        }
+        before - self.ends.len()
+    }
+
+    /// Goes through the queue once.
+    fn start_jobs(&mut self, now: u64) {
+        let mut reserved: Option<Reservation> = None;
+        // What cannot start on so many nodes now cannot start later in this round: by class, whether reserved nodes count, and
+        // the fewest nodes that were too many.
+        let mut too_many = vec![[usize::MAX; 2]; self.classes.asks.len()];
+        for job in std::mem::take(&mut self.waiting) {
+            let class = self.classes.of[job];
+            let ends_before = |r: &Reservation| now.saturating_add(limit(&self.jobs[job])) <= r.from;
+            let anywhere = reserved.as_ref().is_none_or(ends_before);
+            let fewest = &mut too_many[class][usize::from(anywhere)];
+            if self.jobs[job].nodes >= *fewest {
+                self.waiting.push(job);
+                continue;
+            }
+            let kept = reserved.as_ref().filter(|_| !anywhere).map_or(&[][..], |r| &r.nodes);
+            if let Some(nodes) = self.room(job, kept) {
+                self.start(job, now, &nodes);
+                continue;
+            }
+            *fewest = self.jobs[job].nodes;
+            if reserved.is_none() {
+                reserved = self.soonest(job);
+            }
+            self.waiting.push(job);
+        }
+    }
+
+    /// The first nodes without `kept` that have room for the job.
+    fn room(&mut self, job: usize, kept: &[usize]) -> Option<Vec<usize>> {
+        let class = self.classes.of[job];
+        let (ask, wanted) = (&self.classes.asks[class], self.jobs[job].nodes);
+        let all = self.places.iter_mut().enumerate().filter(|(node, _)| !kept.contains(node));
+        let fit = all.filter_map(|(node, place)| place.fits(class, ask, &self.site.policy).then_some(node));
+        let nodes: Vec<usize> = fit.take(wanted).collect();
+        (nodes.len() == wanted).then_some(nodes)
+    }
+
+    /// The nodes that have room for the job soonest.
+    fn soonest(&mut self, job: usize) -> Option<Reservation> {
+        let class = self.classes.of[job];
+        let (ask, wanted) = (&self.classes.asks[class], self.jobs[job].nodes);
+        let each = self.places.iter_mut().enumerate();
+        let times = each.filter_map(|(n, place)| Some((place.soonest(class, ask, &self.site.policy)?, n)));
+        let mut times: Vec<(u64, usize)> = times.collect();
+        times.sort_unstable();
+        times.truncate(wanted);
+        let from = times.last()?.0;
+        Some(Reservation { from, nodes: times.into_iter().map(|(_, node)| node).collect() })
+    }
+
+    fn start(&mut self, job: usize, now: u64, nodes: &[usize]) {
+        let latest = now.saturating_add(limit(&self.jobs[job]));
+        let ask = node_state::Ask { uid: self.jobs[job].uid, ..self.classes.ask(job, id(job)) };
+        let (mut parts, mut instances) = (Vec::new(), Instances::default());
+        for node in nodes {
+            if let Some((grant, done)) = self.places[*node].start(&ask, &self.site.policy, latest) {
+                parts.push((*node, grant));
+                instances += done;
+            }
+        }
+        self.ends.push(Reverse((now.saturating_add(self.jobs[job].run_s), job)));
+        self.ran[job] = Some(Ran { start: now, parts, instances });
+    }
+}
+
+/// How long the scheduler expects the job to run at most. Slurm lets a job overrun its limit by moments.
+fn limit(job: &Job) -> u64 {
+    job.limit_s.unwrap_or(UNLIMITED_S).max(job.run_s)
+}

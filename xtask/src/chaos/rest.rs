@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use lab::User;
 
-use super::check::{Finding, disagreements, leftovers};
+use super::check::{Finding, changed_limits, disagreements, leftovers};
 use super::run::{Run, SETTLE, SLOW};
 use super::seen::look;
 use crate::command::TaskError;
@@ -53,6 +53,7 @@ impl Run<'_> {
             found
         })?;
         self.logs()?;
+        self.limits()?;
         self.doctor()?;
         let waited = begin.elapsed().as_secs();
         self.past.clear();
@@ -70,6 +71,18 @@ impl Run<'_> {
             let lines: Vec<String> = text.lines().filter(bad).map(str::to_owned).collect();
             for line in lines {
                 self.violation(Finding::new("bug logged", format!("{daemon}: {line}"), "in its log"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Power limits that are not as found: nobody but jobs sets any here.
+    fn limits(&mut self) -> Result<(), TaskError> {
+        for node in self.cluster.nodes().to_vec() {
+            let mut command = self.cluster.command_on(&node, User::Root, "nvidia-smi")?;
+            command.args(["--query-gpu=index,power.limit,power.default_limit", "--format=csv,noheader"]);
+            for finding in changed_limits(&node, &lab::command::run(&mut command)?.ok()?) {
+                self.violation(finding)?;
             }
         }
         Ok(())

@@ -17,7 +17,7 @@ pub(super) use agreement::disagreements;
 pub(super) use owners::{Devices, crowded, two_owners};
 pub(super) use patience::Patience;
 pub(super) use promise::{Reality, broken_promise, failed_work};
-pub(super) use rest::leftovers;
+pub(super) use rest::{changed_limits, leftovers};
 
 /// Something that breaks a rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

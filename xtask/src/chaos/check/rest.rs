@@ -41,3 +41,19 @@ fn of_node(node: &Node) -> Vec<Finding> {
     }
     found
 }
+
+/// GPUs whose power limit is not the default. `csv` is what nvidia-smi says of a node: `index, limit, default`, a line per GPU. A
+/// GPU that is lost has no numbers there.
+pub(in crate::chaos) fn changed_limits(node: &str, csv: &str) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for line in csv.lines() {
+        let fields: Vec<&str> = line.split(", ").collect();
+        if let [gpu, limit, default] = fields[..]
+            && limit != default
+        {
+            let seen = format!("limited to {limit}, and was to {default}");
+            found.push(Finding::new("power limit", format!("{node}: GPU {gpu}"), seen));
+        }
+    }
+    found
+}

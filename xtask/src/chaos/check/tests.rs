@@ -433,3 +433,12 @@ fn only_what_stays_is_wrong() {
     assert!(patience.look(vec![finding("a", "3"), finding("c", "1")]).is_empty());
     assert!(patience.look(vec![finding("b", "1")]).is_empty(), "it was away");
 }
+
+#[test]
+fn a_power_limit_that_stays_is_found() {
+    let as_found = "0, 400.00 W, 400.00 W\n1, 400.00 W, 400.00 W\n";
+    assert!(changed_limits("n1", as_found).is_empty());
+    let left = changed_limits("n1", "0, 400.00 W, 400.00 W\n1, 220.00 W, 400.00 W\n");
+    assert_eq!(left.len(), 1);
+    assert!(left[0].to_string().contains("GPU 1"), "{}", left[0]);
+}

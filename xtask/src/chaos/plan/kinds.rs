@@ -86,10 +86,10 @@ const PROBED: Promise = Promise::Seats { preloaded: false };
 const SHARE_3G: Promise = Promise::Share { mem_mib: 2862, threads: Some(25) };
 const SHARE_10G: Promise = Promise::Share { mem_mib: 9537, threads: Some(50) };
 
-/// Every kind of job that a user can submit.
+/// Every kind of job that a user can submit. Some have a power cap: all limits must be as found in the end.
 pub(in crate::chaos) const KINDS: [Kind; 39] = [
     kind("mig:1g.5gb", &["--gpu-isolation=mig:1g.5gb"], one("1g.5gb")),
-    kind("mig:2g.10gb", &["--gpu-isolation=mig:2g.10gb"], one("2g.10gb")),
+    kind("mig:2g.10gb", &["--gpu-isolation=mig:2g.10gb", "--gpu-power=200"], one("2g.10gb")),
     kind("mig:3g.20gb", &["--gpu-isolation=mig:3g.20gb"], one("3g.20gb")),
     kind("mig:7g.40gb", &["--gpu-isolation=mig:7g.40gb"], one("7g.40gb")),
     kind("mig:1g.10gb", &["--gpu-isolation=mig:1g.10gb"], one("1g.10gb")),
@@ -120,7 +120,7 @@ pub(in crate::chaos) const KINDS: [Kind; 39] = [
         one("1g.10gb"),
         one("1g.10gb"),
     ),
-    part("mig:4c.7g.40gb", &["--gpu-isolation=mig:4c.7g.40gb", "--gpu-mem=20G"], 20),
+    part("mig:4c.7g.40gb", &["--gpu-isolation=mig:4c.7g.40gb", "--gpu-mem=20G", "--gpu-power=220"], 20),
     // No room beside a 4c.7g.40gb: 45 GB.
     part("mig:3c.7g.40gb", &["--gpu-isolation=mig:3c.7g.40gb", "--gpu-mem=25G"], 25),
     part("mig:2c.7g.80gb", &["--gpu-isolation=mig:2c.7g.80gb", "--gpu-mem=20G"], 20),
@@ -134,7 +134,11 @@ pub(in crate::chaos) const KINDS: [Kind; 39] = [
     ),
     kind("tasks:probes", &["--gpu-isolation=tasks:probes"], PROBED),
     stepped("tasks:probes on two nodes", &["-N2", "--gpu-isolation=tasks:probes"], PROBED, PROBED),
-    kind("mps of 3 GB", &["--gpu-isolation=mps", "--gpu-mem=3G", "--gpu-threads=25"], SHARE_3G),
+    kind(
+        "mps of 3 GB",
+        &["--gpu-isolation=mps", "--gpu-mem=3G", "--gpu-threads=25", "--gpu-power=210"],
+        SHARE_3G,
+    ),
     kind("mps of 10 GB", &["--gpu-isolation=mps", "--gpu-mem=10G", "--gpu-threads=50"], SHARE_10G),
     stepped(
         "mps of 3 GB on two nodes",
@@ -143,7 +147,11 @@ pub(in crate::chaos) const KINDS: [Kind; 39] = [
         SHARE_3G,
     ),
     kind("one whole GPU", &["--gpu-isolation=whole", "--gpus-per-node=1"], Promise::Whole(1)),
-    kind("two whole GPUs", &["--gpu-isolation=whole", "--gpus-per-node=2"], Promise::Whole(2)),
+    kind(
+        "two whole GPUs",
+        &["--gpu-isolation=whole", "--gpus-per-node=2", "--gpu-power=250"],
+        Promise::Whole(2),
+    ),
     kind("a tree of four GPUs", &["--gpus-per-node=4", "--gpu-pattern=tree"], Promise::Whole(4)),
     kind("two insensitive GPUs", &["--gpus-per-node=2", "--gpu-bandwidth=insensitive"], Promise::Whole(2)),
     kind("two GPUs worth a wait", &["-w", "n1", "--gpus-per-node=2", "--gpu-wait=45:15"], Promise::Whole(2)),

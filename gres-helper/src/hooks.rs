@@ -8,7 +8,7 @@ use admission::{Ruling, plan};
 use plugin_rt::spank_env::{self, is_named};
 use protocol::gres_list::{with_entry, with_shards};
 use protocol::set_summary::MATCH_ENV;
-use protocol::slices::{LICENSE, names_slices, slices_in};
+use protocol::slices::{LICENSE, names_slices, names_slices_per_task, slices_in};
 use protocol::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, encode_request, parse_request};
 use protocol::{AdminComment, Isolation, Says};
 
@@ -130,19 +130,22 @@ pub(crate) fn modify(
 
 /// Why a job may not name the license that counts its slices itself; `None` if it does not.
 fn slices_named(job: &Described, slurm: &impl Slurm) -> Option<String> {
-    let list = job.licenses.as_deref().filter(|list| names_slices(list) && slurm.counts_slices())?;
+    let of_job = job.licenses.as_deref().filter(|list| names_slices(list)).map(|list| ("licenses", list));
+    let of_task = job.tres.per_task.as_deref().filter(|list| names_slices_per_task(list));
+    let (option, list) =
+        of_job.or(of_task.map(|list| ("tres-per-task", list))).filter(|_| slurm.counts_slices())?;
     Some(format!(
-        "--licenses={list}: Slurm counts the slices of each job's GPUs by the license {LICENSE}; leave it out"
+        "--{option}={list}: Slurm counts the slices of each job's GPUs by the license {LICENSE}; leave it out"
     ))
 }
 
 /// Why a change may not touch a job's licenses; `None` if it may. Slurm lets any user give back the licenses of their running
 /// jobs, which then would cost nothing.
 fn slices_changed(change: &Described, job: &Recorded, slurm: &impl Slurm) -> Option<String> {
-    let list = change.licenses.as_deref()?;
     if let Some(why) = slices_named(change, slurm) {
         return Some(why);
     }
+    let list = change.licenses.as_deref()?;
     (!job.pending && slices_in(&job.licenses) != slices_in(list) && slurm.counts_slices()).then(|| {
         "the job runs, and the slices of its GPUs are among its licenses: only root can change them now"
             .to_owned()
@@ -311,6 +314,19 @@ mod tests {
         };
         assert!(refused("", "slice:7", false, false) && refused("slice:1", "", true, false));
         assert!(!refused("", "slice:7", false, true) && !refused("", "matlab", false, false));
+        let per_task = |list: &str| Described {
+            tres: Tres { per_task: Some(list.to_owned()), ..Tres::default() },
+            ..Described::default()
+        };
+        let asks = per_task("cpu=1,license/slice=5");
+        let why = super::submit(&asks, Rules::None, &Fake::default()).refused;
+        assert!(
+            why.is_some_and(|why| why.starts_with("--tres-per-task=cpu=1,license/slice=5: Slurm counts"))
+        );
+        let pending = Recorded { pending: true, ..Recorded::default() };
+        assert!(modify(&asks, &pending, false, Rules::None, &Fake::default()).refused.is_some());
+        let matlab = per_task("license/matlab=2");
+        assert_eq!(super::submit(&matlab, Rules::None, &Fake::default()).refused, None);
         // An array's pending part has what its last task had.
         assert!(!refused("", "slice:7", true, false));
     }

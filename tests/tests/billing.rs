@@ -72,6 +72,13 @@ fn every_way(cluster: &mut Cluster) {
     // A license of the user's own stays beside it, and nobody asks for slices.
     let said = cluster.try_sbatch(User::Alice, &["--licenses=slice:1"], "true").unwrap().refused().unwrap();
     assert!(said.contains("leave it out"), "{said}");
+    if cluster.release().series == "24.11" {
+        // Nor for each task: a job without a GPU would keep the site's slices from all others.
+        let said =
+            cluster.try_sbatch(User::Alice, &["--tres-per-task=cpu=1,license/slice=5"], "true").unwrap();
+        let said = said.refused().unwrap();
+        assert!(said.contains("leave it out"), "{said}");
+    }
     // A user cannot give them back while the job runs.
     let update = ["update", &format!("JobId={}", jobs[0]), "Licenses="];
     cluster.run(User::Alice, "scontrol", &update).unwrap().refused().unwrap();

@@ -11,6 +11,17 @@ pub fn names_slices(licenses: &str) -> bool {
     entries(licenses).any(is_slices)
 }
 
+/// Whether a list of what each task of a job asks for names [`LICENSE`]: from 24.11 on `--tres-per-task` takes licenses too,
+/// as `license/slice=2` or `license:slice:2`.
+#[must_use]
+pub fn names_slices_per_task(tres: &str) -> bool {
+    let license = |entry: &str| {
+        let (kind, rest) = entry.split_once(['/', ':', '='])?;
+        Some(kind.trim().eq_ignore_ascii_case("license") && is_slices(rest.trim()))
+    };
+    entries(tres).any(|entry| license(entry) == Some(true))
+}
+
 /// A job's list of licenses with `count` slices in it and no others; 0 leaves none. `None`: it has alternatives, and nobody
 /// can tell which of them Slurm takes.
 #[must_use]
@@ -23,11 +34,11 @@ pub fn with_slices(licenses: &str, count: u64) -> Option<String> {
     Some(others.chain(ours).collect::<Vec<_>>().join(","))
 }
 
-/// How many slices a list of licenses counts; 0 without any.
+/// How many slices a list of licenses counts; 0 without any, and the largest number where a user wrote more.
 #[must_use]
 pub fn slices_in(licenses: &str) -> u64 {
     let count = |entry: &str| entry.split_once([':', '=']).map_or(Some(1), |(_, n)| n.parse().ok());
-    entries(licenses).filter(|entry| is_slices(entry)).filter_map(count).sum()
+    entries(licenses).filter(|entry| is_slices(entry)).filter_map(count).fold(0, u64::saturating_add)
 }
 
 fn entries(licenses: &str) -> impl Iterator<Item = &str> {
@@ -50,6 +61,20 @@ mod tests {
     }
 
     #[test]
+    fn a_task_can_name_slices_too() {
+        for names in
+            ["license/slice=2", "cpu=1,license:slice:2", "License/slice", "gres/gpu:1;license/slice:x=3"]
+        {
+            assert!(names_slices_per_task(names), "{names}");
+        }
+        for other in
+            ["", "cpu=4", "gres/gpu:slice=1", "gres/slice=1", "license/slices=1", "license/matlab=2", "slice"]
+        {
+            assert!(!names_slices_per_task(other), "{other}");
+        }
+    }
+
+    #[test]
     fn the_other_licenses_of_a_job_stay() {
         let with = |list, count| with_slices(list, count).unwrap();
         assert_eq!(with("", 7), "slice:7");
@@ -60,6 +85,7 @@ mod tests {
 
     #[test]
     fn slices_are_added_up_as_slurm_adds_them() {
+        assert_eq!(slices_in(&format!("slice:{0},slice:{0}", u64::MAX)), u64::MAX);
         assert_eq!([slices_in("slice"), slices_in("slice:3,a:2,slice=4"), slices_in("a:2")], [1, 7, 0]);
     }
 }

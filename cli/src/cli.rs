@@ -10,6 +10,7 @@ use crate::commands::explain::{self, ExplainArgs};
 use crate::commands::exporter::{self, ExporterArgs};
 use crate::commands::fit::{self, FitCommand};
 use crate::commands::free::{self, FreeArgs};
+use crate::commands::history::{self, HistoryArgs};
 use crate::commands::layout::{self, LayoutArgs};
 use crate::commands::lint::{self, LintArgs};
 use crate::commands::node::{self, NodeCommand};
@@ -65,6 +66,7 @@ enum Command {
     Why(WhyArgs),
     Top(TopArgs),
     Report(ReportArgs),
+    History(HistoryArgs),
     Explain(Box<ExplainArgs>),
     Tasks(TasksArgs),
     Discover(DiscoverArgs),
@@ -103,6 +105,7 @@ pub(crate) fn run(cli: &Cli) -> Result<Outcome, Failure> {
         Command::Why(args) => why::run(args, globals),
         Command::Top(args) => top::run(args, globals),
         Command::Report(args) => report::run(args, globals),
+        Command::History(args) => history::run(args, globals),
         Command::Explain(args) => explain::run(args, globals),
         Command::Tasks(args) => tasks::run(args, globals),
         Command::Discover(args) => discover::run(args, globals),

@@ -4,12 +4,12 @@
 #[allow(dead_code, unused_imports, reason = "each test file uses its own part of this")]
 mod slurm;
 
+#[path = "../src/slurm/sacct/columns.rs"]
+mod columns;
+
 use std::fs;
 
 use insta::assert_snapshot;
-
-/// The widths of sacct's columns that the help names.
-const WIDTHS: [usize; 12] = [24, 32, 12, 11, 11, 11, 10, 16, 7, 160, 256, 512];
 
 const SITE: &str = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 2\nmig = \"dynamic\"\n";
 /// One GPU in three instances, the other whole.
@@ -17,7 +17,12 @@ const FIXED: &str = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 2\n
     static = { 0 = [\"3g.20gb@0\", \"2g.10gb@4\", \"1g.5gb@6\"] }\n";
 
 fn line(cells: [&str; 12]) -> String {
-    cells.iter().zip(WIDTHS).map(|(cell, width)| format!("{cell:>width$} ")).collect::<String>() + "\n"
+    cells
+        .iter()
+        .zip(columns::COLUMNS)
+        .map(|(cell, (_, width))| format!("{cell:>width$} "))
+        .collect::<String>()
+        + "\n"
 }
 
 /// A job: its number, when it was submitted and started, how long it ran, what it asked Slurm for, and its AdminComment.

@@ -40,6 +40,9 @@ _tessera() {
             tessera,free)
                 cmd="tessera__subcmd__free"
                 ;;
+            tessera,history)
+                cmd="tessera__subcmd__history"
+                ;;
             tessera,layout)
                 cmd="tessera__subcmd__layout"
                 ;;
@@ -164,7 +167,7 @@ _tessera() {
 
     case "${cmd}" in
         tessera)
-            opts="-h -V --config --help --version layout free why top report explain tasks discover doctor plan planner exporter times score simulate topology lint fit power profiles check node completions man-pages"
+            opts="-h -V --config --help --version layout free why top report history explain tasks discover doctor plan planner exporter times score simulate topology lint fit power profiles check node completions man-pages"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -465,6 +468,32 @@ _tessera() {
                     return 0
                     ;;
                 --node)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        tessera__subcmd__history)
+            opts="-h --since --from --json --config --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --since)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -32,6 +32,7 @@ complete -c tessera -n "__fish_tessera_needs_command" -f -a "free" -d 'Show what
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "why" -d 'Say why a job waits, and when it could start'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "top" -d 'Watch nodes, GPUs and jobs in the terminal'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "report" -d 'Show what a job got, what it used and what it cost'
+complete -c tessera -n "__fish_tessera_needs_command" -f -a "history" -d 'Show day by day how instances came and went, and how much jobs held'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "explain" -d 'Explain what a request would get, and why'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "tasks" -d 'Show who holds and waits for what in this node\'s pool of GPU tasks'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "discover" -d 'Write the configuration for this machine\'s GPUs'
@@ -81,6 +82,11 @@ complete -c tessera -n "__fish_tessera_using_subcommand top" -s h -l help -d 'Pr
 complete -c tessera -n "__fish_tessera_using_subcommand report" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand report" -l json -d 'Print JSON'
 complete -c tessera -n "__fish_tessera_using_subcommand report" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c tessera -n "__fish_tessera_using_subcommand history" -l since -d 'How many days back to begin' -r
+complete -c tessera -n "__fish_tessera_using_subcommand history" -l from -d 'Read the output of sacct from FILE (- for standard input) instead of running it: all of its time' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand history" -l config -d 'Read this tessera.toml' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand history" -l json -d 'Print JSON'
+complete -c tessera -n "__fish_tessera_using_subcommand history" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l node -d 'Ask these nodes of tessera.toml, such as n[1-4]; by default all' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l model -d 'Ask a made-up node with GPUs of this model instead of one of tessera.toml' -r
 complete -c tessera -n "__fish_tessera_using_subcommand explain" -l count -d 'Number of GPUs in that node' -r

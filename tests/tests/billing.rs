@@ -9,6 +9,7 @@ use error_chain::with_causes;
 use lab::command::{PATIENCE, run, wait_for};
 use lab::{Cluster, Daemon, Job, JobId, User};
 use protocol::slices::slices_in;
+use serde_json::Value;
 
 /// The slices of a job, as its record has them.
 fn slices(job: &Job) -> u64 {
@@ -168,6 +169,25 @@ fn limits(cluster: &mut Cluster) {
     for line in ["\n  got         n1=whole:", "\n  slices      7 (", "), billed as 7\n"] {
         assert!(said.contains(line), "{said}");
     }
+    history(cluster, &[three, whole, waiting[0]]);
+}
+
+/// The accounting tells what became of the instances: `jobs` got an instance, a whole GPU and a small instance.
+fn history(cluster: &Cluster, jobs: &[JobId]) {
+    let all = wait_for("the history of jobs that have ended", PATIENCE, || {
+        let mut history = cluster.command(User::Root, "tessera").map_err(|e| with_causes(&e))?;
+        let said = run(history.args(["history", "--since", "1", "--json"])).map_err(|e| with_causes(&e))?;
+        let all: Value = serde_json::from_str(&said.stdout).map_err(|e| format!("{e}: {said:?}"))?;
+        if sum(&all, "started") >= jobs.len() as u64 { Ok(all) } else { Err(format!("{all}")) }
+    })
+    .unwrap();
+    assert!(sum(&all, "created") >= 2, "{all}");
+    assert_eq!((&all["misfits"], &all["unnamed"]), (&Value::from(0), &Value::from(0)), "{all}");
+}
+
+/// A number of each day, added up.
+fn sum(history: &Value, key: &str) -> u64 {
+    history["days"].as_array().unwrap().iter().map(|day| day[key].as_u64().unwrap()).sum()
 }
 
 #[test]

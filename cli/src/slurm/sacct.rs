@@ -1,5 +1,6 @@
 //! `sacct`: jobs that slurmctld has forgotten, in Slurm's accounting.
 
+mod columns;
 pub(crate) mod jobs;
 
 use protocol::AdminComment;

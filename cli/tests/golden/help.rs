@@ -21,6 +21,7 @@ fn help() {
       why          Say why a job waits, and when it could start
       top          Watch nodes, GPUs and jobs in the terminal
       report       Show what a job got, what it used and what it cost
+      history      Show day by day how instances came and went, and how much jobs held
       explain      Explain what a request would get, and why
       tasks        Show who holds and waits for what in this node's pool of GPU tasks
       discover     Write the configuration for this machine's GPUs
@@ -65,6 +66,7 @@ fn help() {
       why          Say why a job waits, and when it could start
       top          Watch nodes, GPUs and jobs in the terminal
       report       Show what a job got, what it used and what it cost
+      history      Show day by day how instances came and went, and how much jobs held
       explain      Explain what a request would get, and why
       tasks        Show who holds and waits for what in this node's pool of GPU tasks
       discover     Write the configuration for this machine's GPUs

@@ -1,4 +1,5 @@
-//! Past jobs again on a site's GPUs: what their waits would have been under other rules.
+//! Past jobs again on a site's GPUs: what their waits would have been under other rules, and, in [`history`], what they did to the
+//! GPUs when they ran.
 //!
 //! # Problem
 //! Given the jobs of some months (when each was submitted, how long it ran, what it asked) and the site's nodes, find when each
@@ -27,6 +28,7 @@
 #![forbid(unsafe_code)]
 
 mod class;
+pub mod history;
 mod instances;
 mod node;
 mod queue;

@@ -14,6 +14,7 @@ mod power_budget;
 mod power_energy;
 mod power_live;
 mod prolog;
+mod replay;
 mod scheduler;
 mod start;
 mod stats;
@@ -47,7 +48,7 @@ pub(crate) struct Bench {
     /// each job runs
     #[arg(long, default_value_t = 1)]
     repeat: usize,
-    /// stream, case-mig, power-budget: seed of the job mix
+    /// stream, case-mig, power-budget, replay: seed of the job mix
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// stream: kill slurmctld with SIGKILL in the middle, start it again, and say what became of each job, here and
@@ -91,6 +92,8 @@ enum Name {
     Pass,
     /// tessera free, why and layout, and the exporter's answers, for 1,000 nodes of 8 GPUs
     People,
+    /// A made-up month through `tessera simulate replay`: waits under Tessera beside those under stock Slurm
+    Replay,
     /// CASE-MIG's batch through sbatch on both Slurms, against static MIG and the simulator (10 minutes; only when named)
     CaseMig,
     /// A power budget over three racks: what the caps of live jobs are worth beside the best known, and the largest sum of
@@ -122,6 +125,9 @@ pub(crate) fn run(bench: &Bench) -> Result<(), TaskError> {
     }
     if wanted(Name::People) {
         rows.extend(people::measure()?);
+    }
+    if wanted(Name::Replay) {
+        rows.extend(replay::measure(bench.seed)?);
     }
     if wanted(Name::Tasks) {
         rows.extend(tasks::measure()?);

@@ -1,28 +1,19 @@
 //! Whole months of jobs, as the accounting has them: what each asked, got and used, and when.
 
+use std::process::Command;
+
 use protocol::AdminComment;
 
+use super::columns::COLUMNS;
 use super::format;
 use crate::outcome::Failure;
 use crate::slurm::records::Table;
 use crate::slurm::tres::{mib, tres};
 
-/// The columns asked for. What is cut from a comment is the end of its reason or the request behind it.
-const COLUMNS: [(&str, usize); 12] = [
-    ("JobIDRaw", 24),
-    ("User", 32),
-    ("State", 12),
-    ("Submit", 11),
-    ("Eligible", 11),
-    ("Start", 11),
-    ("ElapsedRaw", 10),
-    ("TimelimitRaw", 16),
-    ("NNodes", 7),
-    ("ReqTRES", 160),
-    ("TRESUsageInTot", 256),
-    ("AdminComment", 512),
-];
 const TABLE: Table<'_> = Table { program: "sacct", columns: &COLUMNS, gap: 1 };
+
+/// What is later is no time, and no job runs as long: sums of both must not run over.
+const LATEST_S: u64 = 1 << 40;
 
 /// What a user types after `sacct -o` for [`parse`].
 pub(crate) fn columns() -> String {
@@ -49,6 +40,28 @@ pub(crate) struct Accounted {
     /// The most GPU memory that the tasks of one of its steps used together, MiB; `None`: not recorded.
     pub(crate) memory_mib: Option<u64>,
     pub(crate) comment: AdminComment,
+}
+
+impl Accounted {
+    /// Whether it neither waits nor runs.
+    pub(crate) fn is_over(&self) -> bool {
+        !["RUNNING", "PENDING", "SUSPENDED", "REQUEUED", "RESIZING"].contains(&self.state.as_str())
+    }
+}
+
+/// The jobs of the last `days` days, of all users that the caller may see.
+pub(crate) fn of_days(days: u32) -> Result<Vec<Accounted>, Failure> {
+    let mut command = Command::new("sacct");
+    command.args(["-a", "-X", "-n", "-S", &format!("now-{days}days"), "-E", "now", "-o", &columns()]);
+    let out = command.env("SLURM_TIME_FORMAT", "%s").output().map_err(|e| {
+        Failure::new(format!("cannot run sacct: {e}")).hint("is Slurm's client package installed here?")
+    })?;
+    if !out.status.success() {
+        let said = String::from_utf8_lossy(&out.stderr);
+        return Err(Failure::new(format!("sacct: {}", said.trim().replace('\n', ": ")))
+            .hint("this needs Slurm's accounting: AccountingStorageType=accounting_storage/slurmdbd"));
+    }
+    parse(&out.stdout)
 }
 
 /// Jobs in a table of sacct with [`COLUMNS`] and times in seconds; lines of steps add to their job.
@@ -88,7 +101,7 @@ fn job(cells: [String; 12]) -> Result<Accounted, Failure> {
         state: state.split_whitespace().next().unwrap_or_default().to_owned(),
         eligible: eligible?.unwrap_or(0).max(submit),
         start: start?,
-        ran_s: elapsed.parse().unwrap_or(0),
+        ran_s: elapsed.parse().unwrap_or(0).min(LATEST_S),
         limit_s: minutes.map(|minutes| minutes.saturating_mul(60)),
         nodes: nodes.parse().unwrap_or(1).max(1),
         asked,
@@ -103,8 +116,7 @@ fn instant(job: &str, column: &str, text: &str) -> Result<Option<u64>, Failure> 
     if text.is_empty() || text == "Unknown" || text == "None" {
         return Ok(None);
     }
-    // What is later than this is no time: every sum with it would run over.
-    text.parse().ok().filter(|seconds| *seconds < 1 << 40).map(Some).ok_or_else(|| {
+    text.parse().ok().filter(|seconds| *seconds < LATEST_S).map(Some).ok_or_else(|| {
         Failure::new(format!("job {job}: {column} is {text:?}, not seconds since 1970"))
             .hint("run sacct with SLURM_TIME_FORMAT=%s in its environment")
     })

@@ -4,7 +4,7 @@ use std::fmt;
 
 use geometry::Model;
 use protocol::wire::parse_request;
-use protocol::{Isolation, Request};
+use protocol::{Isolation, MAX_INSTANCES, Request};
 
 use crate::slurm::sacct::jobs::Accounted;
 use crate::slurm::tres::tres;
@@ -41,7 +41,7 @@ pub(super) struct Asked {
 
 /// Reads it. With `as_used`, a plain job of one GPU that is known to have used some memory asks for that and a quarter more.
 pub(super) fn asked(job: &Accounted, as_used: bool) -> Result<Asked, LeftOut> {
-    if ["RUNNING", "PENDING", "SUSPENDED", "REQUEUED", "RESIZING"].contains(&job.state.as_str()) {
+    if !job.is_over() {
         return Err(LeftOut::Running);
     }
     let asked = match &job.comment.asks {
@@ -67,6 +67,9 @@ fn by_slurm(job: &Accounted, as_used: bool) -> Result<Asked, LeftOut> {
         None => return Err(LeftOut::NoGpu),
     };
     if let Some(profile) = profile(&job.asked) {
+        if gpus > MAX_INSTANCES {
+            return Err(LeftOut::Unreadable);
+        }
         return Ok(Asked { request: instances(profile, gpus), plain: false });
     }
     let used = job.memory_mib.filter(|_| as_used && gpus == 1 && job.nodes == 1);
@@ -128,6 +131,7 @@ mod tests {
         assert_eq!(words(&job("gres/gpu:a100=4,gres/gpu=4")), "whole Some(2) 1 None true");
         assert_eq!(words(&job("gres/gpu:a100_2g.10gb=4,gres/gpu=4")), "mig:2g.10gb None 2 None false");
         assert_eq!(words(&job("gres/gpu:1g.5gb=2")), "mig:1g.5gb None 1 None false");
+        assert_eq!(words(&job("gres/gpu:1g.5gb=4000000000")), LeftOut::Unreadable.to_string());
         assert_eq!(words(&job("cpu=4")), LeftOut::NoGpu.to_string());
         assert_eq!(words(&job("gres/shard=4")), LeftOut::Shards.to_string());
     }

@@ -1,0 +1,70 @@
+//! `tessera history`: what became of the GPUs' instances, day by day.
+
+mod days;
+mod placed;
+mod show;
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::clock::epoch_seconds;
+use crate::files::read_text;
+use crate::globals::Globals;
+use crate::outcome::{Failure, Outcome};
+use crate::site;
+use crate::slurm::sacct::jobs;
+
+/// Show day by day how instances came and went, and how much jobs held
+///
+/// Slurm's accounting keeps what each job got, with GPU and place. From that this command works out what slurmctld did
+/// with the instances: one whose job ended stays idle for the next job of its shape, until something else needs its place.
+/// Percentages are of the compute slices of all GPUs in tessera.toml; free is the rest. Days begin at midnight UTC.
+///
+/// The accounting does not tell everything. Submissions that were refused are not in it: slurmctld logs them with
+/// SlurmctldDebug=verbose. Of a job that was requeued it shows the last run. An instance that was idle before the first of these
+/// jobs counts as made when a job gets it, and those that a node lost or removed by itself count as being there.
+#[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  tessera history
+  tessera history --since 30 --json
+  tessera history --from october     a file as for tessera simulate replay, whose --help has the command")]
+pub(crate) struct HistoryArgs {
+    /// How many days back to begin
+    #[arg(long, value_name = "DAYS", default_value = "7", value_parser = clap::value_parser!(u32).range(1..=3650))]
+    since: u32,
+    /// Read the output of sacct from FILE (- for standard input) instead of running it: all of its time
+    #[arg(long, value_name = "FILE", conflicts_with = "since")]
+    from: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &HistoryArgs, globals: &Globals) -> Result<Outcome, Failure> {
+    let config = site::load(globals.config.as_deref())?;
+    let (jobs, span) = match &args.from {
+        Some(path) => {
+            let jobs = jobs::parse(read_text(path)?.as_bytes()).map_err(|e| e.within(path.display()))?;
+            let span = days::span(&jobs);
+            (jobs, span)
+        }
+        None => {
+            let now = epoch_seconds();
+            (jobs::of_days(args.since)?, Some((now - u64::from(args.since) * days::DAY_S, now)))
+        }
+    };
+    let past = placed::of(&jobs, &config);
+    let Some(span) = span.filter(|_| past.known()) else {
+        return Err(Failure::new("Slurm's accounting has no job with GPUs in this time").hint(
+            "sacct shows other users' jobs only where the site lets it (PrivateData); --since looks further back",
+        ));
+    };
+    let days = days::of(&jobs, &past, span);
+    Ok(if args.json {
+        Outcome::json(&show::json(&days, &past), 0)
+    } else {
+        Outcome::ok(show::text(&days, &past, &site::node_count(&config)))
+    })
+}

@@ -1,0 +1,80 @@
+//! What the jobs of the accounting got, on the nodes of the configuration.
+
+use std::collections::HashMap;
+
+use geometry::GpuIndex;
+use node_state::Node;
+use protocol::wire::parse_grant;
+use replay::history::Placed;
+use site_config::SiteConfig;
+
+use crate::slurm::sacct::jobs::Accounted;
+use crate::slurm::tres::tres;
+
+/// Placements, and the jobs without one.
+pub(super) struct Past {
+    pub(super) nodes: Vec<Node>,
+    pub(super) placed: Vec<Placed>,
+    /// The place of each job of `placed` among those of the accounting.
+    pub(super) jobs: Vec<usize>,
+    /// Jobs with GPUs that ended without a start, as places.
+    pub(super) never_started: Vec<usize>,
+    /// Jobs with GPUs that started, and nobody knows with which.
+    pub(super) unnamed: usize,
+}
+
+impl Past {
+    /// Whether there is any job with GPUs.
+    pub(super) fn known(&self) -> bool {
+        !self.placed.is_empty() || !self.never_started.is_empty() || self.unnamed > 0
+    }
+}
+
+pub(super) fn of(jobs: &[Accounted], config: &SiteConfig) -> Past {
+    let mut names = HashMap::new();
+    let mut nodes = Vec::new();
+    for spec in &config.nodes {
+        for name in &spec.names {
+            names.insert(name.as_str(), nodes.len());
+            nodes.push(spec.to_node());
+        }
+    }
+    let mut past =
+        Past { nodes, placed: Vec::new(), jobs: Vec::new(), never_started: Vec::new(), unnamed: 0 };
+    for (at, job) in jobs.iter().enumerate() {
+        match (job.start, has_gpus(job)) {
+            (_, false) => {}
+            (None, true) if job.is_over() => past.never_started.push(at),
+            (None, true) => {}
+            (Some(start), true) => match parts(job, &names, &past.nodes) {
+                Some(parts) => {
+                    let end = job.is_over().then(|| start.saturating_add(job.ran_s));
+                    past.placed.push(Placed { start, end, parts });
+                    past.jobs.push(at);
+                }
+                None => past.unnamed += 1,
+            },
+        }
+    }
+    past
+}
+
+fn has_gpus(job: &Accounted) -> bool {
+    let named = ["gres/gpu", "gres/shard"].into_iter().any(|name| tres(&job.asked, name).is_some());
+    named || job.comment.asks.is_some() || job.comment.started().is_some()
+}
+
+/// Node and grant of each part; `None` if there is none, or one that the configuration does not explain.
+fn parts(
+    job: &Accounted,
+    names: &HashMap<&str, usize>,
+    nodes: &[Node],
+) -> Option<Vec<(usize, protocol::Grant)>> {
+    let part = |text: &str| {
+        let (name, grant) = text.split_once('=')?;
+        let at = *names.get(name)?;
+        let model = |gpu: GpuIndex| nodes[at].gpus.get(usize::from(gpu.0)).map(|gpu| gpu.model);
+        Some((at, parse_grant(grant, &model).ok()?.grant))
+    };
+    job.comment.started()?.got.split(';').map(part).collect()
+}

@@ -12,17 +12,18 @@ const PARTITIONS: &str = "PreemptType=preempt/partition_prio\nPreemptMode=CANCEL
 
 const STAY: &str = "exec sleep 600";
 
-/// Starts jobs on n2, one after another, and waits until they run.
+/// Starts jobs on n2 in this order, and waits until all run. Their prologs run side by side.
 fn fill(cluster: &Cluster, jobs: &[(&str, usize)]) -> Vec<JobId> {
     let mut started = Vec::new();
     for (isolation, n) in jobs {
         for _ in 0..*n {
             let isolation = format!("--gpu-isolation={isolation}");
             let options = ["-p", "gpu", "-w", "n2", "--mem=10", &isolation];
-            let job = cluster.sbatch(User::Bob, &options, STAY).unwrap();
-            cluster.wait_running(job).unwrap();
-            started.push(job);
+            started.push(cluster.sbatch(User::Bob, &options, STAY).unwrap());
         }
+    }
+    for job in &started {
+        cluster.wait_running(*job).unwrap();
     }
     started
 }

@@ -47,3 +47,30 @@ fn every_page_is_in_the_book_and_every_link_leads_somewhere() {
         }
     }
 }
+
+/// The source files below `dir`, without what was built.
+fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if path.is_dir() && name != "target" && !name.starts_with('.') {
+            sources(&path, found);
+        } else if name.ends_with(".rs") {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn every_test_that_the_table_of_findings_names_is_there() {
+    let mut files = Vec::new();
+    let parts = ["crates", "cli", "tests", "xtask", "spank-plugin", "select-plugin", "gres-helper"];
+    parts.iter().for_each(|part| sources(&root().join(part), &mut files));
+    let all: String = files.iter().map(|file| fs::read_to_string(file).unwrap()).collect();
+    let page = fs::read_to_string(root().join("docs/figures/findings.md")).unwrap();
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| ")?.rsplit(" | ").next());
+    let mut names = rows.flat_map(|tests| tests.split('`').skip(1).step_by(2)).peekable();
+    assert!(names.peek().is_some());
+    let missing: Vec<&str> = names.filter(|name| !all.contains(&format!("fn {name}("))).collect();
+    assert_eq!(missing, Vec::<&str>::new(), "named in docs/figures/findings.md");
+}

@@ -17,6 +17,7 @@ use lab::command::wait_for;
 use lab::{Cluster, Daemon, HarnessError, User};
 
 use super::clusters::{self, Driver};
+use super::kinds::MIX;
 use super::stream::{Arrival, Share, plan};
 use super::{Bench, table};
 use crate::command::{TaskError, at};
@@ -42,7 +43,7 @@ pub(super) fn measure(bench: &Bench) -> Result<(), TaskError> {
         Some(dir) => crate::cluster::absolute(dir)?,
         None => std::env::temp_dir().join(format!("tessera-kill-{}", std::process::id())),
     };
-    let plan = plan(bench.seed, bench.jobs);
+    let plan = plan(bench.seed, bench.jobs, MIX.len());
     let (mut lanes, mut wrong) = (Vec::new(), Vec::new());
     for (name, stock) in [("Tessera", false), ("plain Slurm", true)] {
         if stock && bench.no_stock {

@@ -40,6 +40,14 @@ pub(super) const MIX: [Kind; 16] = [
     kind("--gres=gpu:2", &["--gres=gpu:2"], &["--gres=gpu:2"]),
 ];
 
+/// What users of plain Slurm submit: none of our options.
+pub(super) const PLAIN: [Kind; 4] = [
+    kind("no GPU", &["-n1"], &["-n1"]),
+    kind("no GPU, two tasks", &["-n2"], &["-n2"]),
+    kind("--gres=gpu:1", &["--gres=gpu:1"], &["--gres=gpu:1"]),
+    kind("--gres=gpu:2", &["--gres=gpu:2"], &["--gres=gpu:2"]),
+];
+
 /// What `start` and `prolog` measure, one after the other in each round: the MIG kinds have one GPU of n1 to
 /// themselves, so that each finds what the one before it left there.
 ///

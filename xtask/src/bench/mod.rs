@@ -51,6 +51,9 @@ pub(crate) struct Bench {
     /// stream, case-mig, power-budget, replay: seed of the job mix
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// stream: only jobs without an option of Tessera's, those without a GPU among them
+    #[arg(long)]
+    plain: bool,
     /// stream: kill slurmctld with SIGKILL in the middle, start it again, and say what became of each job, here and
     /// on plain Slurm
     #[arg(long)]

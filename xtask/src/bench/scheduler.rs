@@ -17,6 +17,16 @@ fn section_us(sdiag: &str, name: &str) -> Option<f64> {
     Some(number("Total cycles:")? * number("Mean cycle:").unwrap_or(0.0))
 }
 
+/// Microseconds of processor time that a process and its threads have had, of those too that have ended: fields 14 and 15 of
+/// `/proc/PID/stat`, in Linux's ticks of 10 ms. `None` if there is no such process.
+pub(super) fn processor_us(pid: i32) -> Option<f64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The program's name stands in brackets and may have blanks.
+    let (_, fields) = text.rsplit_once(')')?;
+    let mut ticks = fields.split_whitespace().skip(11).map(|field| field.parse::<f64>().ok());
+    Some((ticks.next()?? + ticks.next()??) * 10_000.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -42,6 +52,13 @@ Backfilling stats
 
 Latency for 1000 calls to gettimeofday(): 17 microseconds
 ";
+
+    #[test]
+    fn a_process_that_runs_has_had_some_time() {
+        let own = i32::try_from(std::process::id()).expect("a process's id");
+        assert!(processor_us(own).is_some_and(|us| us >= 0.0));
+        assert_eq!(processor_us(i32::MAX), None);
+    }
 
     #[test]
     fn both_schedulers_cycles_are_added() {

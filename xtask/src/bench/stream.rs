@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use clap::ValueEnum;
 use error_chain::with_causes;
 use lab::command::wait_for;
-use lab::{Cluster, HarnessError, JobId, User};
+use lab::{Cluster, Daemon, HarnessError, JobId, User};
 
 use super::Bench;
 use super::clusters::{self, Driver};
-use super::kinds::MIX;
-use super::scheduler::spent_us;
+use super::kinds::{Kind, MIX, PLAIN};
+use super::scheduler::{processor_us, spent_us};
 use super::stats::Spread;
 use super::table::{Reference, Row};
 use crate::command::TaskError;
@@ -37,6 +37,8 @@ struct Outcome {
     per_second: f64,
     /// Of both schedulers, in microseconds per job.
     scheduler_us: f64,
+    /// slurmctld's processor time, in microseconds per job.
+    processor_us: f64,
     wrong: Vec<String>,
 }
 
@@ -51,19 +53,23 @@ pub(super) enum Arrival {
 
 /// Runs the stream on both clusters in turn, in both ways; anything lost or left behind is an error.
 pub(super) fn measure(bench: &Bench) -> Result<Vec<Row>, TaskError> {
-    let stock = clusters::stock(bench)?;
+    let stock = clusters::stock_with_scripts(bench)?;
+    let kinds: &[Kind] = if bench.plain { &PLAIN } else { &MIX };
     let mut ours = clusters::tessera(bench, Driver::Instant)?;
     let mut rows = Vec::new();
     for (arrival, how) in [(Arrival::Live, "as they are submitted"), (Arrival::Queued, "from a full queue")] {
         let (mut rates, mut stock_rates) = (Vec::new(), Vec::new());
         let (mut times, mut stock_times) = (Vec::new(), Vec::new());
+        let (mut processor, mut stock_processor) = (Vec::new(), Vec::new());
         for round in 0..bench.repeat {
-            let plan = plan(bench.seed + round as u64, bench.jobs);
-            let plain = once(&stock, &plan, true, arrival)?;
+            let plan = plan(bench.seed + round as u64, bench.jobs, kinds.len());
+            let plain = once(&stock, kinds, &plan, true, arrival)?;
             stock_rates.push(plain.per_second);
             stock_times.push(plain.scheduler_us);
-            let outcome = once(&ours, &plan, false, arrival)?;
+            stock_processor.push(plain.processor_us);
+            let outcome = once(&ours, kinds, &plan, false, arrival)?;
             times.push(outcome.scheduler_us);
+            processor.push(outcome.processor_us);
             rates.push(clean(&mut ours, outcome)?);
             eprintln!("bench: stream {how}, {} of {}: none lost, all clean", round + 1, bench.repeat);
         }
@@ -74,8 +80,10 @@ pub(super) fn measure(bench: &Bench) -> Result<Vec<Row>, TaskError> {
             rows.push(Row { bench: "stream", case: what, unit, ours: spread(ours)?, reference });
             Ok(())
         };
-        row(format!("{} mixed jobs {how}", bench.jobs), "jobs/s", &rates, &stock_rates)?;
+        let what = if bench.plain { "plain" } else { "mixed" };
+        row(format!("{} {what} jobs {how}", bench.jobs), "jobs/s", &rates, &stock_rates)?;
         row(format!("schedulers' time, jobs {how}"), "us/job", &times, &stock_times)?;
+        row(format!("slurmctld's processor time, jobs {how}"), "us/job", &processor, &stock_processor)?;
     }
     Ok(rows)
 }
@@ -91,8 +99,8 @@ fn clean(cluster: &mut Cluster, outcome: Outcome) -> Result<f64, TaskError> {
     Err(TaskError::Other(format!("stream (logs: {}):\n  {list}", logs.display())))
 }
 
-/// The same jobs for the same seed (xorshift, Marsaglia 2003).
-pub(super) fn plan(seed: u64, count: usize) -> Vec<Share> {
+/// The same jobs of so many kinds for the same seed (xorshift, Marsaglia 2003).
+pub(super) fn plan(seed: u64, count: usize, kinds: usize) -> Vec<Share> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut below = |limit: usize| {
         state ^= state << 13;
@@ -102,13 +110,19 @@ pub(super) fn plan(seed: u64, count: usize) -> Vec<Share> {
     };
     let mut shares = [User::Alice, User::Bob].map(|user| Share { user, jobs: Vec::new() });
     for _ in 0..count {
-        let job = (below(MIX.len()), SCRIPTS[below(SCRIPTS.len())]);
+        let job = (below(kinds), SCRIPTS[below(SCRIPTS.len())]);
         shares[below(2)].jobs.push(job);
     }
     Vec::from(shares)
 }
 
-fn once(cluster: &Cluster, plan: &[Share], stock: bool, arrival: Arrival) -> Result<Outcome, TaskError> {
+fn once(
+    cluster: &Cluster,
+    kinds: &[Kind],
+    plan: &[Share],
+    stock: bool,
+    arrival: Arrival,
+) -> Result<Outcome, TaskError> {
     eprintln!("bench: stream: {}", if stock { "plain Slurm" } else { "Tessera" });
     let partition =
         |state: &str| cluster.run(User::Root, "scontrol", &["update", "partitionname=gpu", state])?.ok();
@@ -116,8 +130,14 @@ fn once(cluster: &Cluster, plan: &[Share], stock: bool, arrival: Arrival) -> Res
         partition("state=down")?;
     }
     cluster.run(User::Root, "sdiag", &["--reset"])?.ok()?;
+    let processor = || {
+        let slurmctld = cluster.process(&Daemon::Slurmctld);
+        let spent = slurmctld.and_then(|process| processor_us(process.pid));
+        spent.ok_or_else(|| TaskError::Other("slurmctld does not run".to_owned()))
+    };
+    let before = processor()?;
     let mut begin = Instant::now();
-    let jobs = submit(cluster, plan, stock)?;
+    let jobs = submit(cluster, kinds, plan, stock)?;
     if arrival == Arrival::Queued {
         begin = Instant::now();
         partition("state=up")?;
@@ -134,23 +154,25 @@ fn once(cluster: &Cluster, plan: &[Share], stock: bool, arrival: Arrival) -> Res
     let scheduler_us = spent_us(&counters)
         .ok_or_else(|| TaskError::Other(format!("sdiag tells nothing of the schedulers: {}", counters)))?
         / jobs.len() as f64;
+    let processor_us = (processor()? - before) / jobs.len() as f64;
     if !stock {
         wrong.extend(not_completed(cluster, &jobs)?);
         wrong.extend(cluster.wait_idle().err().map(|error| with_causes(&error)));
         wrong.extend(clusters::findings(cluster)?);
     }
-    Ok(Outcome { per_second, scheduler_us, wrong })
+    Ok(Outcome { per_second, scheduler_us, processor_us, wrong })
 }
 
 /// Both users submit at the same time, each one job after the other. Returns every job with the name of its kind.
 fn submit(
     cluster: &Cluster,
+    kinds: &[Kind],
     plan: &[Share],
     stock: bool,
 ) -> Result<BTreeMap<JobId, &'static str>, HarnessError> {
     let one = |share: &Share| -> Result<Vec<(JobId, &'static str)>, HarnessError> {
         let submit = |&(kind, script): &Planned| {
-            let kind = &MIX[kind];
+            let kind = &kinds[kind];
             let options = if stock { kind.stock } else { kind.ours };
             Ok((cluster.sbatch(share.user, options, script)?, kind.name))
         };

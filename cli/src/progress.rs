@@ -2,14 +2,23 @@
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A bar that goes with its scope.
+/// A bar that goes when it is dropped.
 pub(crate) struct Progress(ProgressBar);
 
 impl Progress {
     /// A bar of `len` steps. indicatif itself hides it where stderr is no terminal.
     pub(crate) fn new(len: usize) -> Self {
+        Self::of("{wide_bar} {pos} of {len}, {eta} left", len)
+    }
+
+    /// The same, with a line under it for what is done now.
+    pub(crate) fn with_line(len: usize) -> Self {
+        Self::of("{wide_bar} {pos} of {len}, {eta} left\n{wide_msg}", len)
+    }
+
+    fn of(template: &str, len: usize) -> Self {
         let bar = ProgressBar::new(len as u64);
-        if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos} of {len}, {eta} left") {
+        if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
         Self(bar)
@@ -20,11 +29,24 @@ impl Progress {
         self.0.set_position(done as u64);
     }
 
+    /// The first steps were done before: they say nothing about how long the others take.
+    pub(crate) fn begins_at(&self, done: usize) {
+        self.at(done);
+        self.0.reset_eta();
+    }
+
+    /// What is done now.
+    pub(crate) fn line(&self, text: String) {
+        self.0.set_message(text);
+    }
+
     pub(crate) fn position(&self) -> usize {
         usize::try_from(self.0.position()).unwrap_or(usize::MAX)
     }
+}
 
-    pub(crate) fn end(&self) {
+impl Drop for Progress {
+    fn drop(&mut self) {
         self.0.finish_and_clear();
     }
 }

@@ -13,6 +13,7 @@ mod expect;
 mod install;
 mod man;
 mod package;
+mod progress;
 mod setup;
 mod smoke;
 mod test;

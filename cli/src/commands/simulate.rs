@@ -16,6 +16,7 @@ use crate::globals::Globals;
 use crate::options;
 use crate::options::links::TopologyArgs;
 use crate::outcome::{Failure, Outcome};
+use crate::progress::Progress;
 use crate::render::table;
 
 /// Simulate policies on a file of jobs
@@ -96,13 +97,17 @@ pub(crate) fn run(command: &SimulateCommand, globals: &Globals) -> Result<Outcom
         (None, Some(gbps)) => Patience::Wait(gbps, args.wait),
         (None, None) => Patience::Take,
     };
+    let bar = Progress::new(policies.len());
     let results: Vec<Simulated> = policies
         .into_iter()
-        .map(|policy| {
+        .enumerate()
+        .map(|(done, policy)| {
+            bar.at(done);
             let rules = Rules { policy, model, patience, communication: args.communication };
             Simulated { policy, ran: simulate(&graph, &jobs, rules) }
         })
         .collect();
+    drop(bar);
     if let Some(path) = &args.csv {
         let lines = csv(&jobs, &results);
         if path.as_os_str() == "-" {

@@ -21,6 +21,7 @@ use lab::paths::{self, target_dir};
 use slurm_releases::Release;
 
 use crate::command::{TaskError, at};
+use crate::progress::Step;
 
 /// Sets up for one Slurm series, or for all.
 pub(crate) fn run(only: Option<Release>) -> Result<(), TaskError> {
@@ -73,7 +74,9 @@ fn once(
     }
     eprintln!("setup: {what}");
     let begin = Instant::now();
+    let step = Step::new(what);
     work()?;
+    drop(step);
     at(stamp, fs::write(stamp, key))?;
     eprintln!("setup: {what}: done in {:.1} s", begin.elapsed().as_secs_f64());
     Ok(())

@@ -11,6 +11,7 @@ use serde_json::json;
 use super::find;
 use super::record::{Entry, Record};
 use crate::outcome::{Failure, Outcome};
+use crate::progress::Progress;
 use crate::render::table;
 use crate::slurm::{sacct, squeue};
 
@@ -38,11 +39,13 @@ pub(super) fn status(record: &Record) -> u8 {
 /// Waits until every job has ended.
 pub(super) fn follow(record: &mut Record) -> Result<(), Failure> {
     let mut failures = 0;
+    let bar = Progress::new(record.jobs.len());
     loop {
-        match look(record) {
-            Ok(()) if record.jobs.iter().all(|e| e.ended() || e.state.as_deref() == Some(GONE)) => {
-                return Ok(());
-            }
+        let looked = look(record);
+        let over = record.jobs.iter().filter(|e| e.ended() || e.state.as_deref() == Some(GONE)).count();
+        bar.at(over);
+        match looked {
+            Ok(()) if over == record.jobs.len() => return Ok(()),
             Ok(()) => failures = 0,
             // slurmctld may be away for a while; the jobs go on.
             Err(e) if failures > 60 => return Err(e),

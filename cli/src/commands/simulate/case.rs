@@ -18,6 +18,7 @@ use serde_json::Value;
 
 use crate::files::read_text;
 use crate::outcome::{Failure, Outcome};
+use crate::progress::Progress;
 
 /// Reads jobs and a replay and forgets them: see [`crate::parsers`].
 pub(super) fn read(text: &str) {
@@ -121,9 +122,15 @@ pub(super) fn run(args: &CaseArgs) -> Result<Outcome, Failure> {
     if args.print_jobs {
         return Ok(Outcome::ok(jobs::print(&jobs)));
     }
-    let of = |name: &str| one(args, &node, &jobs, name, order);
+    let bar = Progress::new(args.policy.len() + 1);
+    let of = |name: &str| {
+        let ran = one(args, &node, &jobs, name, order);
+        bar.at(bar.position() + 1);
+        ran
+    };
     let base = of(if is_mig(args) { "slurm" } else { "sa" })?;
     let runs: Vec<Compared> = args.policy.iter().map(|name| of(name)).collect::<Result<_, _>>()?;
+    drop(bar);
     if let Some(path) = &args.events {
         let lines: String = runs.iter().flat_map(|c| &c.run.events).map(event_line::line).collect();
         if path.as_os_str() == "-" {

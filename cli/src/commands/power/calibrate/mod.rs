@@ -51,7 +51,7 @@ pub(super) fn run(args: &CalibrateArgs, globals: &Globals) -> Result<Outcome, Fa
     let mut flights = left(&campaign, &store)?;
     let shown = Shown::new(&campaign, &store);
     let measured = measure(&campaign, &mut store, &mut flights, &shown, &stop);
-    shown.end();
+    drop(shown);
     if let Err(why) = measured {
         flights.iter().for_each(Flight::cancel);
         return Err(why);

@@ -4,11 +4,10 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
-
 use super::campaign::Campaign;
 use super::flight::Flight;
 use super::store::Store;
+use crate::progress::Progress;
 
 /// What is measured, and how long that takes. `measured` is by setting; empty: nothing yet.
 pub(super) fn plan(campaign: &Campaign, measured: &[bool]) -> String {
@@ -63,38 +62,29 @@ pub(super) fn use_it(campaign: &Campaign, model: &Path, counters: &str) -> Strin
 }
 
 /// A bar on a terminal; in a pipe, nothing.
-pub(super) struct Shown(ProgressBar);
+pub(super) struct Shown(Progress);
 
 impl Shown {
     pub(super) fn new(campaign: &Campaign, store: &Store) -> Self {
-        let bar = ProgressBar::new(campaign.settings.len() as u64);
-        let template = "{wide_bar} {pos} of {len}, {eta} left\n{wide_msg}";
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style);
-        }
-        bar.set_position(done(store));
-        bar.reset_eta();
+        let bar = Progress::with_line(campaign.settings.len());
+        bar.begins_at(done(store));
         Self(bar)
     }
 
     /// How far it is, and what is measured now.
     pub(super) fn at(&self, campaign: &Campaign, store: &Store, flights: &[Flight]) {
-        self.0.set_position(done(store));
+        self.0.at(done(store));
         let now: Vec<String> = flights
             .iter()
             .filter(|flight| !flight.kept)
             .map(|flight| campaign.described(&campaign.settings[flight.at]))
             .collect();
-        self.0.set_message(now.join("; "));
-    }
-
-    pub(super) fn end(&self) {
-        self.0.finish_and_clear();
+        self.0.line(now.join("; "));
     }
 }
 
-fn done(store: &Store) -> u64 {
-    store.measured.iter().filter(|measured| **measured).count() as u64
+fn done(store: &Store) -> usize {
+    store.measured.iter().filter(|measured| **measured).count()
 }
 
 #[cfg(test)]

@@ -104,7 +104,7 @@ pub(super) fn run(args: &ReplayArgs, globals: &Globals) -> Result<Outcome, Failu
     let mut door = site::Door::new(&config);
     let jobs = past.listed().zip(&past.asked).map(|(job, asked)| door.admit(job, asked)).collect();
     rules.push(play("Tessera", &site::tessera(&config), jobs, config.tasks.as_ref().map(|t| t.pool), &bar));
-    bar.end();
+    drop(bar);
     if let Some(path) = &args.csv {
         let lines = show::csv(&past, &rules);
         if path.as_os_str() == "-" {

@@ -1,0 +1,26 @@
+//! What a long step does, and for how long already: on a terminal. In a pipe there is nothing.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// Shows a step until it is dropped.
+pub(crate) struct Step(ProgressBar);
+
+impl Step {
+    /// Begins to show it. indicatif hides it where stderr is no terminal.
+    pub(crate) fn new(what: &str) -> Self {
+        let bar = ProgressBar::new_spinner().with_message(what.to_owned());
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed} {wide_msg}") {
+            bar.set_style(style);
+        }
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Self(bar)
+    }
+}
+
+impl Drop for Step {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}

@@ -234,7 +234,8 @@ fn without(good: &str, node: &str) -> String {
 #[test]
 fn a_job_on_a_node_taken_out_of_the_file_keeps_what_it_has_and_gives_it_back() {
     let cluster = builder().start().unwrap();
-    let script = format!("{LOOK}; until test -e gone; do sleep 0.2; done; srun nvidia-smi -L; {LOOK}");
+    let step = "srun sh -c 'nvidia-smi -L; echo step has $CUDA_VISIBLE_DEVICES'";
+    let script = format!("{LOOK}; until test -e gone; do sleep 0.2; done; {step}; {LOOK}");
     let job = cluster.sbatch(User::Alice, &["--gpu-isolation=mig:1g.10gb", "-w", "n2"], &script).unwrap();
     let hers = instances(&looked(&cluster, job));
     assert_eq!(hers.len(), 1);
@@ -244,9 +245,19 @@ fn a_job_on_a_node_taken_out_of_the_file_keeps_what_it_has_and_gives_it_back() {
     assert!(shrunken.len() < good.len(), "{good}");
     std::fs::write(&path, shrunken).unwrap();
     cluster.run(User::Root, "scontrol", &["reconfigure"]).unwrap().ok().unwrap();
+    // Slurm 24.11 makes a step that comes before its node has registered wait for two minutes.
+    wait_for("n2 to register", PATIENCE, || {
+        let node = cluster.run(User::Root, "scontrol", &["-o", "show", "node", "n2"]);
+        let said = node.map_err(|e| with_causes(&e))?.stdout;
+        let since = said.split_whitespace().find_map(|word| word.strip_prefix("SlurmdStartTime="));
+        if since.is_some_and(|time| time.starts_with("20")) { Ok(()) } else { Err(said) }
+    })
+    .unwrap();
     std::fs::write(cluster.layout().jobs().join("gone"), "").unwrap();
     cluster.wait_end(job).unwrap();
     let said = cluster.output(job);
+    // The device nodes are the job's own whatever its steps make of the file; their variables are not.
+    assert!(said.contains(&format!("step has {}", hers[0].1)), "{said}");
     assert_eq!(instances(&said), [hers.clone(), hers.clone(), hers].concat(), "{said}");
     let journal = cluster.layout().at("nodes/n2/state/jobs");
     wait_for("the journal to forget the job", PATIENCE, || {

@@ -109,9 +109,10 @@ impl Page<'_> {
         }
     }
 
-    /// Clicks the first element of this selector, once it is there.
+    /// Clicks the first element of this selector, once it is there and the page's script has run: before that, a click on a link
+    /// would leave the page.
     pub(crate) fn click(&mut self, selector: &str) {
-        self.until(&format!("document.querySelector({selector:?})"));
+        self.until(&format!("document.readyState === 'complete' && document.querySelector({selector:?})"));
         self.value(&format!("document.querySelector({selector:?}).click()"));
     }
 

@@ -2,7 +2,17 @@
 
 use std::collections::HashMap;
 
+use site_config::hostlist;
+
 use crate::seen::{GpuSeen, NodeSeen, Slices, Use};
+
+/// Nodes that are shown one by one. More are groups, unless the person wants each.
+pub(crate) const MOST_SINGLE: usize = 40;
+/// What the characters of a group's GPUs mean.
+pub(crate) const MARKS: &str = "· free  ▄ partly  █ full  × Slurm's";
+/// Columns of a group's names.
+const LEAST_NAMES: usize = 12;
+const MOST_NAMES: usize = 60;
 
 /// What a GPU is in the picture of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -21,6 +31,17 @@ impl Cell {
             Self::Partly => "p",
             Self::Full => "u",
             Self::Slurm => "s",
+        }
+    }
+}
+
+impl Cell {
+    fn mark(self) -> char {
+        match self {
+            Self::Free => '·',
+            Self::Partly => '▄',
+            Self::Full => '█',
+            Self::Slurm => '×',
         }
     }
 }
@@ -58,6 +79,58 @@ pub(crate) fn fold<'a>(nodes: &[&'a NodeSeen]) -> Vec<Group<'a>> {
     let sees_to = |group: &Group<'_>| !matches!(group.in_use, Use::Unknown | Use::Away);
     groups.sort_by_key(|group| (sees_to(group), std::cmp::Reverse(group.slices.free / n(group))));
     groups
+}
+
+impl Group<'_> {
+    /// The GPUs of one and how much of all is free.
+    fn words(&self) -> String {
+        let cells: String = self.cells.iter().map(|cell| cell.mark()).collect();
+        let free = match self.in_use {
+            Use::Unknown => return format!("{cells:<8} GPUs not known"),
+            Use::Away => "takes no jobs".to_owned(),
+            _ => format!("{}/{} free", self.slices.free, self.slices.all),
+        };
+        format!("{cells:<8} {free}; {}", self.gpus)
+    }
+
+    /// `   12 n[1-12]  ········ 672/672 free; 8 x a100-40gb`, with so many columns for the names.
+    pub(crate) fn line(&self, room: usize) -> String {
+        let names: Vec<String> = self.nodes.iter().map(|node| node.name.clone()).collect();
+        format!("{:>5} {} {}", names.len(), fit(&hostlist::compress(&names), room), self.words())
+    }
+}
+
+/// Columns that the names of these groups may take on a screen of `width`.
+pub(crate) fn room<'a>(groups: impl Iterator<Item = &'a Group<'a>>, width: usize) -> usize {
+    let widest = groups.map(|group| group.words().chars().count()).max().unwrap_or(0);
+    // Beside them stand the number of nodes and two blanks.
+    width.saturating_sub(widest + 7).clamp(LEAST_NAMES, MOST_NAMES)
+}
+
+/// Fills a text up with blanks, or cuts it.
+pub(crate) fn fit(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return format!("{text:<width$}");
+    }
+    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
+}
+
+/// Many nodes for a person: a line per group.
+pub(crate) fn summary(nodes: &[&NodeSeen], width: usize) -> String {
+    let able: Vec<_> =
+        nodes.iter().filter(|node| !matches!(node.in_use(), Use::Away | Use::Unknown)).collect();
+    let Slices { free, all } = able.iter().map(|node| node.slices()).sum();
+    let gpus: usize = able.iter().map(|node| node.gpus.iter().flatten().count()).sum();
+    let n = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    let (gpus, nodes_n) = (n(gpus, "GPU"), n(able.len(), "node"));
+    let groups = fold(nodes);
+    let room = room(groups.iter(), width);
+    let lines: Vec<String> = groups.iter().map(|group| group.line(room)).collect();
+    format!(
+        "{free} of {all} compute slices free on {gpus} of {nodes_n}\nNODES, used alike    {MARKS}\n{}\n\n\
+         --all draws each node; --node, --partition and --user choose nodes\n",
+        lines.join("\n")
+    )
 }
 
 fn cells(node: &NodeSeen) -> Vec<Cell> {

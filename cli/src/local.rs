@@ -10,7 +10,7 @@ use plugin_rt::{live_processes, live_steps};
 use site_config::{NodeSpec, SiteConfig};
 
 use crate::outcome::Failure;
-use crate::render::layout::Drawn;
+use crate::seen::{self, Health, NodeSeen};
 use crate::site;
 use crate::slurm::squeue;
 
@@ -38,13 +38,16 @@ impl<'c> Local<'c> {
     }
 
     /// The node as it is, for drawing.
-    pub(crate) fn drawn(&self, inspection: &Inspection, ending: &HashSet<JobId>) -> Drawn {
+    pub(crate) fn drawn(&self, inspection: &Inspection, ending: &HashSet<JobId>) -> NodeSeen {
         let layout = node_state::layout_of(&inspection.node);
         let models = inspection.node.gpus.iter().map(|g| g.model);
-        Drawn {
+        NodeSeen {
             name: self.name.clone(),
             links: self.spec.interconnect.clone(),
-            gpus: models.zip(layout.gpus).collect(),
+            takes_jobs: true,
+            partitions: Vec::new(),
+            health: Health::default(),
+            gpus: Ok(seen::gpus(models, &layout)),
             note: ending_note(ending.iter().copied()),
         }
     }

@@ -1,5 +1,6 @@
 //! The cluster at one moment, for those who look at it again and again: the exporter and `tessera top`.
 
+use std::collections::HashMap;
 use std::time::Instant;
 
 use geometry::Model;
@@ -8,8 +9,9 @@ use protocol::Layout;
 use protocol::layout::{ConfigInForce, GpuLayout, UNFIT};
 use protocol::wire::parse_request;
 use protocol::{AdminComment, Isolation, Says, parse_layout};
-use site_config::SiteConfig;
+use site_config::{NodeSpec, SiteConfig};
 
+use crate::local::ending_note;
 use crate::outcome::Failure;
 use crate::render::colour::Owner;
 use crate::render::layout::pieces::{self, Piece};
@@ -40,6 +42,8 @@ pub(crate) struct NodeSeen {
     pub(crate) health: Health,
     /// Its GPUs; the error: why their state is not known.
     pub(crate) gpus: Result<Vec<GpuSeen>, String>,
+    /// What the reader of a picture should know besides.
+    pub(crate) note: Option<String>,
 }
 
 /// What a layout says of a node besides its GPUs.
@@ -83,26 +87,27 @@ pub(crate) fn look(config: &SiteConfig) -> Result<Seen, Failure> {
     let named = config.nodes.iter().flat_map(|spec| spec.names.iter().map(move |name| (spec, name)));
     let nodes = named.map(|(spec, name)| {
         let slurms = slurms.remove(name).unwrap_or_default();
-        NodeSeen {
-            name: name.clone(),
-            links: spec.interconnect.clone(),
-            takes_jobs: slurms.takes_jobs,
-            partitions: slurms.partitions,
-            health: layouts.get(name).map(|line| Health::of(line)).unwrap_or_default(),
-            gpus: layouts.get(name).map_or_else(
-                || Err("no layout published".to_owned()),
-                |line| published::read(line, &spec.gpus).map(|layout| gpus(&spec.gpus, &layout)),
-            ),
-        }
+        NodeSeen::of(spec, name, slurms, layouts.get(name).map(String::as_str))
     });
     let nodes = nodes.collect();
     Ok(Seen { nodes, jobs, at: clock::epoch_seconds(), took_s: begin.elapsed().as_secs_f64() })
 }
 
-fn gpus(models: &[&'static Model], layout: &Layout) -> Vec<GpuSeen> {
-    let seen =
-        |(model, gpu): (&&'static Model, &GpuLayout)| GpuSeen { model, pieces: pieces::of(model, gpu) };
-    models.iter().zip(&layout.gpus).map(seen).collect()
+impl Seen {
+    /// Names the users of the jobs on all nodes.
+    pub(crate) fn name_users(&mut self) {
+        let users: HashMap<u32, &str> = self.jobs.iter().map(|job| (job.id, job.user.as_str())).collect();
+        let gpus = self.nodes.iter_mut().flat_map(|node| node.gpus.iter_mut().flatten());
+        for job in gpus.flat_map(|gpu| &mut gpu.pieces).flat_map(|piece| &mut piece.jobs) {
+            job.user = users.get(&job.id.0).map(|user| (*user).to_owned());
+        }
+    }
+}
+
+/// The GPUs of a layout.
+pub(crate) fn gpus(models: impl IntoIterator<Item = &'static Model>, layout: &Layout) -> Vec<GpuSeen> {
+    let seen = |(model, gpu): (&'static Model, &GpuLayout)| GpuSeen { model, pieces: pieces::of(model, gpu) };
+    models.into_iter().zip(&layout.gpus).map(seen).collect()
 }
 
 /// How much of a node's GPUs jobs have.
@@ -166,6 +171,26 @@ impl Slices {
 }
 
 impl NodeSeen {
+    /// A node of tessera.toml, as Slurm knows it and with the layout that it publishes.
+    pub(crate) fn of(spec: &NodeSpec, name: &str, slurms: sinfo::Node, line: Option<&str>) -> Self {
+        let layout = line
+            .map_or_else(|| Err("no layout published".to_owned()), |line| published::read(line, &spec.gpus));
+        let unknown = layout.as_ref().err().cloned();
+        let away = (!slurms.takes_jobs).then(|| "takes no jobs now".to_owned());
+        let cut = layout.as_ref().is_ok_and(|l| l.cut).then(|| "the published line ended early".to_owned());
+        let ending = layout.as_ref().ok().and_then(|l| ending_note(l.ending.iter().copied()));
+        let notes: Vec<String> = [unknown, away, cut, ending].into_iter().flatten().collect();
+        Self {
+            name: name.to_owned(),
+            links: spec.interconnect.clone(),
+            takes_jobs: slurms.takes_jobs,
+            partitions: slurms.partitions,
+            health: line.map(Health::of).unwrap_or_default(),
+            gpus: layout.map(|layout| gpus(spec.gpus.iter().copied(), &layout)),
+            note: (!notes.is_empty()).then(|| notes.join("; ")),
+        }
+    }
+
     pub(crate) fn slices(&self) -> Slices {
         self.gpus.iter().flatten().map(GpuSeen::both).sum()
     }
@@ -304,7 +329,8 @@ pub(crate) mod tests {
             takes_jobs,
             partitions: partitions.split(',').map(str::to_owned).collect(),
             health: Health::of(line),
-            gpus: published::read(line, &models).map(|layout| gpus(&models, &layout)),
+            gpus: published::read(line, &models).map(|layout| gpus(models.iter().copied(), &layout)),
+            note: None,
         }
     }
 

@@ -53,12 +53,18 @@ complete -c tessera -n "__fish_tessera_needs_command" -f -a "node" -d 'Do by han
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "completions" -d 'Print the completion script of a shell'
 complete -c tessera -n "__fish_tessera_needs_command" -f -a "man-pages" -d 'Write a man page of each command'
 complete -c tessera -n "__fish_tessera_using_subcommand layout" -l node -d 'Only these nodes, a hostlist such as n[1-2]' -r
+complete -c tessera -n "__fish_tessera_using_subcommand layout" -l partition -d 'Only nodes of this partition' -r
+complete -c tessera -n "__fish_tessera_using_subcommand layout" -l user -d 'Only nodes where this user\'s jobs run' -r
+complete -c tessera -n "__fish_tessera_using_subcommand layout" -l every -d 'Ask Slurm every TIME, such as 5s or 1m' -r
 complete -c tessera -n "__fish_tessera_using_subcommand layout" -l from -d 'Read layouts from FILE (- for standard input) instead of asking Slurm' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand layout" -l svg -d 'Write a picture to FILE, - for standard output' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand layout" -l color -d 'Use colour' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
 always\t'Always'
 never\t'Never'"
 complete -c tessera -n "__fish_tessera_using_subcommand layout" -l config -d 'Read this tessera.toml' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand layout" -l all -d 'Draw each node, however many there are'
+complete -c tessera -n "__fish_tessera_using_subcommand layout" -l summary -d 'Show groups of nodes that are used alike, however few there are'
+complete -c tessera -n "__fish_tessera_using_subcommand layout" -l watch -d 'Show it again and again, until Ctrl-C'
 complete -c tessera -n "__fish_tessera_using_subcommand layout" -l live -d 'Ask this node\'s driver and journal instead of Slurm; needs root'
 complete -c tessera -n "__fish_tessera_using_subcommand layout" -l json -d 'Print JSON'
 complete -c tessera -n "__fish_tessera_using_subcommand layout" -s h -l help -d 'Print help (see more with \'--help\')'

@@ -5,3 +5,4 @@ pub(crate) mod hosts;
 pub(crate) mod layout;
 pub(crate) mod svg;
 pub(crate) mod table;
+pub(crate) mod terminal;

@@ -119,7 +119,8 @@ fn help() {
     Shows what the controller publishes for the nodes of tessera.toml: which instances exist, which jobs
     hold them, and what is free. Each GPU is a row of placement units. If it is partitioned, the
     profiles are above and their holders below: "job 12" holds an instance alone, "mps 13 14" share one,
-    and "idle" is kept for the next job that needs it.
+    and "idle" is kept for the next job that needs it. Users' names stand behind their jobs where there
+    is room. More than 40 nodes are shown as groups that are used alike.
 
     Usage: tessera layout [OPTIONS]
 
@@ -132,6 +133,26 @@ fn help() {
 
           --node <NODES>
               Only these nodes, a hostlist such as n[1-2]
+
+          --partition <NAME>
+              Only nodes of this partition
+
+          --user <NAME>
+              Only nodes where this user's jobs run
+
+          --all
+              Draw each node, however many there are
+
+          --summary
+              Show groups of nodes that are used alike, however few there are
+
+          --watch
+              Show it again and again, until Ctrl-C
+
+          --every <TIME>
+              Ask Slurm every TIME, such as 5s or 1m
+              
+              [default: 5s]
 
           --from <FILE>
               Read layouts from FILE (- for standard input) instead of asking Slurm
@@ -162,6 +183,7 @@ fn help() {
 
     Examples:
       tessera layout --node n[1-2]
+      tessera layout --user alice --watch
       tessera layout --svg layout.svg
       sinfo -h -O nodelist:20,extra:4000 | tessera layout --from -
     exit 0

@@ -1,26 +1,48 @@
 //! The command line of `tessera layout`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 
+use crate::clock::often;
 use crate::render::colour::ColorWhen;
 
 /// Draw each GPU as its slices
 ///
 /// Shows what the controller publishes for the nodes of tessera.toml: which instances exist, which jobs hold them, and
 /// what is free. Each GPU is a row of placement units. If it is partitioned, the profiles are above and their holders
-/// below: "job 12" holds an instance alone, "mps 13 14" share one, and "idle" is kept for the next job that needs it.
+/// below: "job 12" holds an instance alone, "mps 13 14" share one, and "idle" is kept for the next job that needs it. Users'
+/// names stand behind their jobs where there is room. More than 40 nodes are shown as groups that are used alike.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
   tessera layout --node n[1-2]
+  tessera layout --user alice --watch
   tessera layout --svg layout.svg
   sinfo -h -O nodelist:20,extra:4000 | tessera layout --from -")]
 pub(crate) struct LayoutArgs {
     /// Only these nodes, a hostlist such as n[1-2]
     #[arg(long, value_name = "NODES")]
     pub(crate) node: Option<String>,
+    /// Only nodes of this partition
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["from", "live"])]
+    pub(crate) partition: Option<String>,
+    /// Only nodes where this user's jobs run
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["from", "live"])]
+    pub(crate) user: Option<String>,
+    /// Draw each node, however many there are
+    #[arg(long, conflicts_with = "summary")]
+    pub(crate) all: bool,
+    /// Show groups of nodes that are used alike, however few there are
+    #[arg(long, conflicts_with_all = ["json", "svg"])]
+    pub(crate) summary: bool,
+    /// Show it again and again, until Ctrl-C
+    #[arg(long, conflicts_with_all = ["from", "json", "svg"])]
+    pub(crate) watch: bool,
+    /// Ask Slurm every TIME, such as 5s or 1m
+    #[arg(long, value_name = "TIME", default_value = "5s", requires = "watch", value_parser = often)]
+    pub(crate) every: Duration,
     /// Read layouts from FILE (- for standard input) instead of asking Slurm
     ///
     /// Each line has a node's name and its layout, as sinfo -O nodelist,extra prints them.

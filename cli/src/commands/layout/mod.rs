@@ -2,6 +2,7 @@
 
 mod args;
 mod source;
+mod watch;
 
 pub(crate) use source::{from_text, named};
 
@@ -10,27 +11,40 @@ use site_config::SiteConfig;
 pub(crate) use args::LayoutArgs;
 
 use crate::files::write_picture;
+use crate::fold::{self, MOST_SINGLE};
 use crate::globals::Globals;
 use crate::local::{Local, ending, require_root};
 use crate::outcome::{Failure, Outcome};
 use crate::render::colour::Paint;
-use crate::render::layout::{Drawn, json, svg, text};
+use crate::render::layout::{json, svg, text};
+use crate::render::terminal;
+use crate::seen::NodeSeen;
 use crate::site;
 
 pub(crate) fn run(args: &LayoutArgs, globals: &Globals) -> Result<Outcome, Failure> {
-    let config = site::load(globals.config.as_deref())?;
-    let nodes = if args.live { vec![live(args, &config)?] } else { source::nodes(args, &config)? };
+    let once = || once(args, &site::load(globals.config.as_deref())?);
+    if args.watch { watch::watch(args.every, &once) } else { once() }
+}
+
+fn once(args: &LayoutArgs, config: &SiteConfig) -> Result<Outcome, Failure> {
+    let nodes = if args.live { vec![live(args, config)?] } else { source::nodes(args, config)? };
     if let Some(path) = &args.svg {
         return write_picture(path, svg::picture(&nodes));
     }
     if args.json {
         return Ok(Outcome::json(&json::value(&nodes), 0));
     }
-    Ok(Outcome::ok(text::picture(&nodes, Paint::new(args.color))))
+    if nodes.is_empty() {
+        return Ok(Outcome::ok("no node of tessera.toml is left to draw\n"));
+    }
+    if args.summary || (nodes.len() > MOST_SINGLE && !args.all) {
+        return Ok(Outcome::ok(fold::summary(&nodes.iter().collect::<Vec<_>>(), terminal::width())));
+    }
+    Ok(Outcome::ok(text::picture(&nodes, Paint::new(args.color), terminal::width())))
 }
 
 /// This node, from its own driver and journal.
-fn live(args: &LayoutArgs, config: &SiteConfig) -> Result<Drawn, Failure> {
+fn live(args: &LayoutArgs, config: &SiteConfig) -> Result<NodeSeen, Failure> {
     require_root("tessera layout --live")?;
     let local = Local::new(config, args.node.as_deref())?;
     let inspection = gpu_node::inspect(&local.settings, None).map_err(|e| Failure::of(&e))?;

@@ -1,48 +1,48 @@
 //! Where the state of the nodes comes from.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use site_config::{SiteConfig, hostlist};
 
 use super::args::LayoutArgs;
 use crate::files::read_text;
-use crate::local::ending_note;
+use crate::filter::Filter;
 use crate::outcome::Failure;
-use crate::render::layout::Drawn;
-use crate::slurm::scontrol;
-use crate::{published, site};
+use crate::seen::{self, NodeSeen, Seen};
+use crate::site;
+use crate::slurm::sinfo;
 
 /// The nodes to draw, in the order of `tessera.toml`.
-pub(crate) fn nodes(args: &LayoutArgs, config: &SiteConfig) -> Result<Vec<Drawn>, Failure> {
-    let wanted = args.node.as_deref().map(|list| named(list, config)).transpose()?;
-    let layouts = match &args.from {
-        Some(path) => from_text(&read_text(path)?),
-        None => scontrol::layouts()?,
-    };
-    let mut drawn = Vec::new();
-    for (spec, name) in config.nodes.iter().flat_map(|s| s.names.iter().map(move |n| (s, n))) {
-        if wanted.as_ref().is_some_and(|w| !w.contains(name)) {
-            continue;
-        }
-        let (layout, note) = match layouts.get(name) {
-            Some(line) => {
-                let layout = published::read(line, &spec.gpus)
-                    .map_err(|why| Failure::new(format!("layout of {name}: {why}")))?;
-                let cut = layout.cut.then(|| "the published line ended early".to_owned());
-                let note = [cut, ending_note(layout.ending.iter().copied())]
-                    .into_iter()
-                    .flatten()
-                    .collect::<Vec<_>>();
-                (layout, (!note.is_empty()).then(|| note.join("; ")))
-            }
-            // A file with some nodes means those.
-            None if args.from.is_some() && wanted.is_none() => continue,
-            None => (node_state::layout_of(&spec.to_node()), Some("no layout published".to_owned())),
-        };
-        let gpus = spec.gpus.iter().copied().zip(layout.gpus).collect();
-        drawn.push(Drawn { name: name.clone(), links: spec.interconnect.clone(), gpus, note });
+pub(crate) fn nodes(args: &LayoutArgs, config: &SiteConfig) -> Result<Vec<NodeSeen>, Failure> {
+    let text = |option: &Option<String>| option.clone().unwrap_or_default();
+    if let Some(list) = &args.node {
+        named(list, config)?;
     }
-    Ok(drawn)
+    let filter = Filter::new(&text(&args.node), &text(&args.partition), &text(&args.user), "");
+    let filter = filter.map_err(Failure::new)?;
+    let mut seen = match &args.from {
+        Some(path) => in_file(&from_text(&read_text(path)?), args.node.is_some(), config)?,
+        None => seen::look(config)?,
+    };
+    seen.name_users();
+    let wanted: HashSet<String> = filter.nodes(&seen).into_iter().map(|node| node.name.clone()).collect();
+    seen.nodes.retain(|node| wanted.contains(&node.name));
+    Ok(seen.nodes)
+}
+
+/// The nodes of a file's layouts; with `all`, those of which it has none too.
+fn in_file(layouts: &HashMap<String, String>, all: bool, config: &SiteConfig) -> Result<Seen, Failure> {
+    let mut nodes = Vec::new();
+    for (spec, name) in config.nodes.iter().flat_map(|s| s.names.iter().map(move |n| (s, n))) {
+        let line = layouts.get(name).map(String::as_str);
+        let node = NodeSeen::of(spec, name, sinfo::Node { takes_jobs: true, ..Default::default() }, line);
+        match &node.gpus {
+            Err(why) if line.is_some() => return Err(Failure::new(format!("layout of {name}: {why}"))),
+            _ if line.is_some() || all => nodes.push(node),
+            _ => {}
+        }
+    }
+    Ok(Seen { nodes, jobs: Vec::new(), at: 0, took_s: 0.0 })
 }
 
 /// The names of a hostlist; an error if tessera.toml lacks one.

@@ -21,7 +21,7 @@ use crate::globals::Globals;
 use crate::local::{Local, compare, ending, require_root, this_node};
 use crate::outcome::{Failure, Outcome};
 use crate::render::colour::Paint;
-use crate::render::{layout, table};
+use crate::render::{layout, table, terminal};
 use crate::site;
 
 pub(crate) fn run(command: &NodeCommand, globals: &Globals) -> Result<Outcome, Failure> {
@@ -156,7 +156,7 @@ fn status(local: &Local<'_>, as_json: bool, paint: Paint) -> Result<Outcome, Fai
             json!({ "node": layout::json::node(&drawn), "jobs": inspection.entries, "disagreements": said });
         return Ok(Outcome::json(&value, status));
     }
-    let mut text = layout::text::picture(&[drawn], paint);
+    let mut text = layout::text::picture(&[drawn], paint, terminal::width());
     if !inspection.entries.is_empty() {
         let mut rows = vec![["JOB", "UID", "STATE", "HAS", "WHY"].map(str::to_owned).to_vec()];
         rows.extend(inspection.entries.iter().map(|e| entry_row(e, ending.contains(&e.job()))));

@@ -7,6 +7,7 @@ use super::{json, svg, tasks, text};
 use crate::files::write_picture;
 use crate::outcome::{Failure, Outcome};
 use crate::render::colour::Paint;
+use crate::render::terminal;
 
 pub(super) fn run(args: &ShowArgs) -> Result<Outcome, Failure> {
     let batches: Vec<Batch> = tasks::of_file(&args.tasks, args.gpu.model()?)?;
@@ -25,5 +26,5 @@ pub(super) fn run(args: &ShowArgs) -> Result<Outcome, Failure> {
         };
         return write_picture(path, svg::picture(one));
     }
-    Ok(Outcome::ok(text::pictures(&plans, Paint::new(args.output.color))))
+    Ok(Outcome::ok(text::pictures(&plans, Paint::new(args.output.color), terminal::width())))
 }

@@ -9,24 +9,28 @@ use super::planned::Planned;
 use crate::render::colour::{Owner, Paint};
 use crate::render::table;
 
-/// Columns of the chart.
-const WIDTH: usize = 88;
+/// Columns before the chart.
+const LABEL: usize = 5;
+/// The fewest columns of the chart.
+const LEAST: usize = 40;
 
-pub(super) fn pictures(plans: &[Planned<'_>], paint: Paint) -> String {
-    plans.iter().map(|p| picture(p, paint)).collect::<Vec<_>>().join("\n")
+/// `screen`: the columns that there are.
+pub(super) fn pictures(plans: &[Planned<'_>], paint: Paint, screen: usize) -> String {
+    let width = screen.saturating_sub(LABEL + 1).max(LEAST);
+    plans.iter().map(|p| picture(p, paint, width)).collect::<Vec<_>>().join("\n")
 }
 
-fn picture(planned: &Planned<'_>, paint: Paint) -> String {
+fn picture(planned: &Planned<'_>, paint: Paint, width: usize) -> String {
     let problem = &planned.answer.problem;
     let mut text = paint.bold(&title(planned)) + "\n" + &bound(planned) + "\n\n";
     for gpu in 0..problem.gpus.len() {
         let _ = writeln!(text, "GPU {gpu}");
         for unit in units(planned) {
-            let _ = writeln!(text, "  {unit:>2} {}", lane(planned, gpu, unit, paint));
+            let _ = writeln!(text, "  {unit:>2} {}", lane(planned, gpu, unit, paint, width));
         }
     }
     let end = format!("{:.1} s", seconds(planned.makespan));
-    let _ = writeln!(text, "     0{end:>width$}", width = WIDTH - 1);
+    let _ = writeln!(text, "     0{end:>rest$}", rest = width - 1);
     let _ = writeln!(text, "     + create  x destroy\n");
     text + &list(planned)
 }
@@ -56,18 +60,18 @@ fn units(planned: &Planned<'_>) -> Vec<u8> {
     units
 }
 
-fn column(planned: &Planned<'_>, at: Micros) -> usize {
+fn column(planned: &Planned<'_>, at: Micros, width: usize) -> usize {
     let whole = u128::from(planned.makespan.max(1));
-    usize::try_from(u128::from(at) * WIDTH as u128 / whole).unwrap_or(WIDTH).min(WIDTH)
+    usize::try_from(u128::from(at) * width as u128 / whole).unwrap_or(width).min(width)
 }
 
 /// One slice: tasks with their names where their instance begins, operations on top of the gaps.
-fn lane(planned: &Planned<'_>, gpu: usize, unit: u8, paint: Paint) -> String {
+fn lane(planned: &Planned<'_>, gpu: usize, unit: u8, paint: Paint, width: usize) -> String {
     let nodes = &planned.answer.problem.tree.nodes;
     let mine = |g: usize, n: usize| g == gpu && nodes[n].mask >> unit & 1 == 1;
-    let mut cells = vec![(' ', false); WIDTH];
+    let mut cells = vec![(' ', false); width];
     for run in planned.answer.schedule.runs.iter().filter(|r| mine(r.gpu, r.node)) {
-        let (from, to) = (column(planned, run.begin), column(planned, run.end));
+        let (from, to) = (column(planned, run.begin, width), column(planned, run.end, width));
         let name = if nodes[run.node].start == unit { planned.name(run.task) } else { String::new() };
         let mut label = name.chars();
         for (k, cell) in cells.iter_mut().enumerate().take(to).skip(from) {
@@ -86,7 +90,7 @@ fn lane(planned: &Planned<'_>, gpu: usize, unit: u8, paint: Paint) -> String {
         }
     }
     for op in planned.answer.schedule.ops.iter().filter(|o| mine(o.gpu, o.node)) {
-        let (from, to) = (column(planned, op.begin), column(planned, op.end));
+        let (from, to) = (column(planned, op.begin, width), column(planned, op.end, width));
         let sign = if op.kind == OpKind::Create { '+' } else { 'x' };
         let free = |cell: &&mut (char, bool)| !cell.1;
         cells.iter_mut().take(to + 1).skip(from).filter(free).for_each(|cell| *cell = (sign, false));

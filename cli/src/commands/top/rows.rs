@@ -3,12 +3,9 @@
 use std::cmp::Reverse;
 
 use super::state::{JobSort, NodeSort, State};
-use crate::fold::{Group, fold};
+use crate::fold::{Group, MOST_SINGLE, fold};
 use crate::seen::{NodeSeen, Seen};
 use crate::slurm::squeue::Job;
-
-/// Nodes that are shown one by one. More are groups, unless the person wants each.
-const MOST_SINGLE: usize = 40;
 
 /// A row of nodes.
 pub(super) enum NodeRow<'a> {

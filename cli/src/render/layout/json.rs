@@ -2,22 +2,22 @@
 
 use serde_json::{Value, json};
 
-use super::Drawn;
-use super::pieces::{self, Job, Piece, Share};
+use super::pieces::{Job, Piece, Share};
+use crate::seen::NodeSeen;
 
 /// `{"nodes": [{"name", "links", "gpus": [{"index", "model", "units", "pieces": […]}]}]}`; free units are pieces too.
-pub(crate) fn value(nodes: &[Drawn]) -> Value {
+pub(crate) fn value(nodes: &[NodeSeen]) -> Value {
     json!({ "nodes": nodes.iter().map(node).collect::<Vec<_>>() })
 }
 
 /// One node, as `tessera node status --json` has it too.
-pub(crate) fn node(drawn: &Drawn) -> Value {
-    let gpus = drawn.gpus.iter().enumerate().map(|(index, (model, gpu))| {
-        let pieces: Vec<Value> = pieces::of(model, gpu).iter().map(piece).collect();
-        json!({ "index": index, "model": model.key, "units": model.placement_units, "pieces": pieces })
+pub(crate) fn node(seen: &NodeSeen) -> Value {
+    let gpus = seen.gpus.iter().flatten().enumerate().map(|(index, gpu)| {
+        let pieces: Vec<Value> = gpu.pieces.iter().map(piece).collect();
+        json!({ "index": index, "model": gpu.model.key, "units": gpu.model.placement_units, "pieces": pieces })
     });
     let gpus: Vec<Value> = gpus.collect();
-    json!({ "name": drawn.name, "links": drawn.links, "note": drawn.note, "gpus": gpus })
+    json!({ "name": seen.name, "links": seen.links, "note": seen.note, "gpus": gpus })
 }
 
 fn piece(piece: &Piece) -> Value {
@@ -28,7 +28,7 @@ fn piece(piece: &Piece) -> Value {
 }
 
 fn job(job: &Job) -> Value {
-    match job.share {
+    let mut value = match job.share {
         Some(Share::Mps(mem_mib, threads)) => {
             json!({ "id": job.id.0, "mem_mib": mem_mib, "threads": threads })
         }
@@ -37,5 +37,9 @@ fn job(job: &Job) -> Value {
         }
         Some(Share::Seats(seats)) => json!({ "id": job.id.0, "seats": seats }),
         None => json!({ "id": job.id.0 }),
+    };
+    if let Some(user) = &job.user {
+        value["user"] = user.as_str().into();
     }
+    value
 }

@@ -27,6 +27,8 @@ pub(crate) struct Job {
     pub(crate) id: JobId,
     /// Its part, where it shares.
     pub(crate) share: Option<Share>,
+    /// Whose it is, where that is known and may be shown.
+    pub(crate) user: Option<String>,
 }
 
 /// A job's part of what it shares with others.
@@ -43,14 +45,21 @@ pub(crate) enum Share {
 impl Job {
     /// One that shares with nobody.
     fn alone(id: JobId) -> Self {
-        Self { id, share: None }
+        Self { id, share: None, user: None }
+    }
+
+    fn sharing(id: JobId, share: Share) -> Self {
+        Self { id, share: Some(share), user: None }
     }
 }
 
 impl Piece {
     /// `job 12`, `mps 13 14`, `idle`, `free`.
     pub(crate) fn holder(&self) -> String {
-        let jobs = self.ids();
+        self.words(&self.ids())
+    }
+
+    fn words(&self, jobs: &str) -> String {
         match self.owner {
             Owner::Isolated => format!("job {jobs}"),
             Owner::Shared => format!("{} {jobs}", self.sharing()),
@@ -71,32 +80,46 @@ impl Piece {
         self.claimed.map_or_else(String::new, |job| format!(", then job {job}"))
     }
 
-    /// The jobs' ids alone.
-    pub(crate) fn ids(&self) -> String {
-        let ids = self.jobs.iter().map(|j| j.id.to_string()).collect::<Vec<_>>().join(" ");
-        if self.more > 0 { format!("{ids} +{}", self.more) } else { ids }
+    /// The same with the jobs' users, where they are known: `mps 13 (alice) 14 (bob)`.
+    fn named(&self) -> String {
+        self.words(&self.list(&|job| with(job, None)))
     }
 
-    /// The shares with their limits: `mps 13 (3.0 GB, 25 %), 14 (…)`, `ci 15 (4c, 20.0 GB), 16 (…)`; otherwise as
-    /// [`Piece::holder`].
+    /// What can be said of its holder, the longest first.
+    pub(crate) fn told(&self) -> [String; 4] {
+        [self.detail(), self.named(), self.holder(), self.ids()]
+    }
+
+    /// The jobs' ids alone.
+    pub(crate) fn ids(&self) -> String {
+        self.list(&|job| job.id.to_string())
+    }
+
+    fn list(&self, one: &dyn Fn(&Job) -> String) -> String {
+        let jobs = self.jobs.iter().map(one).collect::<Vec<_>>().join(" ");
+        if self.more > 0 { format!("{jobs} +{}", self.more) } else { jobs }
+    }
+
+    /// The shares with their limits: `mps 13 (alice, 3.0 GB, 25 %), 14 (…)`, `ci 15 (4c, 20.0 GB), 16 (…)`; otherwise who has it,
+    /// with the users.
     pub(crate) fn detail(&self) -> String {
         let share = |j: &Job| match j.share {
-            Some(Share::Mps(mem, threads)) => format!("{} ({}, {threads} %)", j.id, display_gb(mem)),
-            Some(Share::Compute(slices, mem)) => format!("{} ({slices}c, {})", j.id, display_gb(mem)),
-            Some(Share::Seats(n)) => format!("{} ({})", j.id, seats(n)),
-            None => j.id.to_string(),
+            Some(Share::Mps(mem, threads)) => with(j, Some(format!("{}, {threads} %", display_gb(mem)))),
+            Some(Share::Compute(slices, mem)) => with(j, Some(format!("{slices}c, {}", display_gb(mem)))),
+            Some(Share::Seats(n)) => with(j, Some(seats(n))),
+            None => with(j, None),
         };
-        match self.owner {
-            Owner::Shared if self.more == 0 => {
-                format!("{} {}", self.sharing(), self.jobs.iter().map(share).collect::<Vec<_>>().join(", "))
-            }
-            Owner::Tasks if self.more == 0 => {
-                let jobs: Vec<String> = self.jobs.iter().map(share).collect();
-                format!("tasks {}{}", jobs.join(", "), self.claim())
-            }
-            _ => self.holder(),
+        if self.more > 0 {
+            return self.named();
         }
+        self.words(&self.jobs.iter().map(share).collect::<Vec<_>>().join(", "))
     }
+}
+
+/// `12`, `12 (alice)`, `12 (alice, 1 seat)`.
+fn with(job: &Job, part: Option<String>) -> String {
+    let said: Vec<String> = job.user.iter().cloned().chain(part).collect();
+    if said.is_empty() { job.id.to_string() } else { format!("{} ({})", job.id, said.join(", ")) }
 }
 
 fn seats(n: u32) -> String {
@@ -149,8 +172,7 @@ fn piece(model: &Model, instance: &InstanceLayout) -> Option<Piece> {
         HolderLayout::Job(job) => (Owner::Isolated, vec![Job::alone(*job)], 0, None),
         HolderLayout::Mps(shares) => (Owner::Shared, jobs(shares), shares.more, None),
         HolderLayout::Compute(parts) => {
-            let job =
-                |p: &ComputeLayout| Job { id: p.job, share: Some(Share::Compute(p.part.slices, p.mem_mib)) };
+            let job = |p: &ComputeLayout| Job::sharing(p.job, Share::Compute(p.part.slices, p.mem_mib));
             (Owner::Shared, parts.iter().map(job).collect(), 0, None)
         }
         HolderLayout::Tasks(pool) => (Owner::Tasks, seated(pool), pool.more, pool.claimed),
@@ -162,9 +184,9 @@ fn piece(model: &Model, instance: &InstanceLayout) -> Option<Piece> {
 }
 
 fn jobs(shares: &Shares) -> Vec<Job> {
-    shares.listed.iter().map(|s| Job { id: s.job, share: Some(Share::Mps(s.mem_mib, s.threads)) }).collect()
+    shares.listed.iter().map(|s| Job::sharing(s.job, Share::Mps(s.mem_mib, s.threads))).collect()
 }
 
 fn seated(pool: &Seats) -> Vec<Job> {
-    pool.listed.iter().map(|(job, seats)| Job { id: *job, share: Some(Share::Seats(*seats)) }).collect()
+    pool.listed.iter().map(|(job, seats)| Job::sharing(*job, Share::Seats(*seats))).collect()
 }

@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use super::Drawn;
-use super::pieces::{self, Piece};
+use super::pieces::Piece;
 use super::text::title;
 use crate::render::colour::Owner;
 use crate::render::svg::escape;
+use crate::seen::NodeSeen;
 
 const MARGIN: usize = 16;
 const LABEL: usize = 56;
@@ -30,21 +30,21 @@ text { font: 13px system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-seri
 }";
 
 /// All nodes under each other, with a legend.
-pub(crate) fn picture(nodes: &[Drawn]) -> String {
+pub(crate) fn picture(nodes: &[NodeSeen]) -> String {
     let (mut body, mut y) = (String::new(), MARGIN);
-    for drawn in nodes {
+    for node in nodes {
         let _ = writeln!(
             body,
             "<text class=\"title\" x=\"{MARGIN}\" y=\"{}\">{}</text>",
             y + 16,
-            escape(&title(drawn))
+            escape(&title(node))
         );
         y += TITLE;
-        for (i, (model, gpu)) in drawn.gpus.iter().enumerate() {
+        for (i, gpu) in node.gpus.iter().flatten().enumerate() {
             let middle = y + ROW / 2 + 4;
             let _ = writeln!(body, "<text class=\"dim\" x=\"{MARGIN}\" y=\"{middle}\">GPU {i}</text>");
-            let unit = GPU / usize::from(model.placement_units.max(1));
-            pieces::of(model, gpu).iter().for_each(|p| piece(&mut body, p, unit, y));
+            let unit = GPU / usize::from(gpu.model.placement_units.max(1));
+            gpu.pieces.iter().for_each(|p| piece(&mut body, p, unit, y));
             y += ROW + GAP;
         }
         y += GAP;
@@ -94,7 +94,7 @@ fn piece(body: &mut String, piece: &Piece, unit: usize, y: usize) {
 fn labels(body: &mut String, piece: &Piece, x: usize, room: usize, y: usize) {
     // A character of the small face is about 7 wide.
     let fits = |text: &String| text.chars().count() * 7 <= room;
-    let choices = [piece.detail(), piece.holder(), piece.ids()];
+    let choices = piece.told();
     let holder = choices.iter().find(|c| fits(c)).or(choices.last()).map_or("", String::as_str);
     let (first, second) = match &piece.profile {
         Some(profile) => (profile.as_str(), Some(holder)),

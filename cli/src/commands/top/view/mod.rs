@@ -13,6 +13,7 @@ use ratatui::widgets::Paragraph;
 use super::rows::Rows;
 use super::state::{Pane, State};
 use crate::clock::span;
+use crate::fold::fit as cut;
 use crate::render::colour::Owner;
 use crate::seen::{NodeSeen, Seen, Slices};
 
@@ -143,12 +144,4 @@ fn own(line: Line<'_>) -> Line<'static> {
 
 fn pane(state: &State, pane: Pane) -> bool {
     state.pane == pane
-}
-
-/// As much of a text as there is room for.
-fn cut(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
-        return format!("{text:<width$}");
-    }
-    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }

@@ -3,21 +3,17 @@
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
-use site_config::hostlist;
 
 use super::{View, cut, pane, titled, window};
 use crate::commands::top::rows::{NodeRow, Rows};
 use crate::commands::top::state::{NodeSort, Pane};
-use crate::fold::{Cell, Group};
+use crate::fold::{self, Group, MARKS};
 use crate::render::colour::Owner;
 use crate::render::layout::pieces::Piece;
-use crate::seen::{GpuSeen, NodeSeen, Use};
+use crate::seen::{GpuSeen, NodeSeen};
 
 /// Columns of the longest name that is shown whole.
 const MOST_NAME: usize = 14;
-/// Columns of a group's names.
-const LEAST_NAMES: usize = 12;
-const MOST_NAMES: usize = 60;
 /// Columns of a GPU that has few placement units.
 const LEAST_GPU: usize = 4;
 
@@ -29,19 +25,14 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, view: View<'_>, rows: &Row
         NodeSort::Name => "by name",
     };
     let nodes: usize = rows.nodes.iter().map(|row| row.nodes()).sum();
-    let marks = if rows.grouped {
-        "· free  ▄ partly  █ full  × Slurm's"
-    } else {
-        "= job  - idle  · free  × Slurm's"
-    };
+    let marks = if rows.grouped { MARKS } else { "= job  - idle  · free  × Slurm's" };
     let title = format!("NODES {nodes}, {by}    {marks}");
     let chosen = pane(view.state, Pane::Nodes);
     let rest = titled(frame, area, &cut(&title, usize::from(area.width)), chosen);
     let name = rows.nodes.iter().filter_map(NodeRow::name).max().unwrap_or(0).min(MOST_NAME);
-    let widest =
-        rows.nodes.iter().filter_map(NodeRow::said).map(|said| said.chars().count()).max().unwrap_or(0);
-    // Beside them stand the number of nodes and the mark.
-    let room = usize::from(area.width).saturating_sub(widest + 8).clamp(LEAST_NAMES, MOST_NAMES);
+    let groups = rows.nodes.iter().filter_map(NodeRow::group);
+    // Before them stands the mark.
+    let room = fold::room(groups, usize::from(area.width).saturating_sub(1));
     let lines = rows.nodes.iter().enumerate().flat_map(|(row, shown)| {
         let mark = if row == view.state.node_at.min(rows.nodes.len() - 1) && chosen { ">" } else { " " };
         let lines = match shown {
@@ -62,10 +53,10 @@ impl NodeRow<'_> {
         }
     }
 
-    fn said(&self) -> Option<String> {
+    fn group(&self) -> Option<&Group<'_>> {
         match self {
             Self::One(_) => None,
-            Self::Group(group) => Some(said(group)),
+            Self::Group(group) => Some(group),
         }
     }
 
@@ -77,27 +68,8 @@ impl NodeRow<'_> {
     }
 }
 
-/// The GPUs of a group and how much of them is free.
-fn said(group: &Group<'_>) -> String {
-    let cell = |cell: &Cell| match cell {
-        Cell::Free => '·',
-        Cell::Partly => '▄',
-        Cell::Full => '█',
-        Cell::Slurm => '×',
-    };
-    let cells: String = group.cells.iter().map(cell).collect();
-    let free = match group.in_use {
-        Use::Unknown => "GPUs not known".to_owned(),
-        Use::Away => "takes no jobs".to_owned(),
-        _ => format!("{}/{} free", group.slices.free, group.slices.all),
-    };
-    format!("{cells:<8} {free}; {}", group.gpus)
-}
-
 fn grouped(group: &Group<'_>, room: usize, mark: &str) -> Line<'static> {
-    let names: Vec<String> = group.nodes.iter().map(|node| node.name.clone()).collect();
-    let names = cut(&hostlist::compress(&names), room);
-    Line::from(format!("{mark}{:>5} {names} {}", group.nodes.len(), said(group)))
+    Line::from(format!("{mark}{}", group.line(room)))
 }
 
 /// As many GPUs on a line as there is room for.

@@ -1,5 +1,7 @@
 //! A job's life beside its tests: it begins, is allocated, loses nodes, ends; and slurmctld reads its configuration anew.
 
+use std::collections::HashSet;
+
 use admission::Counted;
 use geometry::JobId;
 use plugin_rt::log;
@@ -135,10 +137,15 @@ pub(crate) fn ended(memory: &mut Memory, job: JobId) -> Vec<Layout> {
     layouts(&memory.engine, &names)
 }
 
-/// Nodes that show jobs as ending, of which `completes` says whether an epilog is still to end there.
-pub(crate) fn epilogs_over(memory: &mut Memory, completes: impl Fn(&str) -> bool) -> Vec<Layout> {
+/// Nodes that show jobs as ending although no epilog is still to end there. `completing` names the nodes with such epilogs:
+/// it goes through all nodes, so it is asked once, and only where a job is ending.
+pub(crate) fn epilogs_over(memory: &mut Memory, completing: impl FnOnce() -> HashSet<String>) -> Vec<Layout> {
     let mut names = memory.engine.with_ending_jobs();
-    names.retain(|name| !completes(name));
+    if names.is_empty() {
+        return Vec::new();
+    }
+    let completing = completing();
+    names.retain(|name| !completing.contains(name));
     names.iter().for_each(|name| memory.engine.is_over(name));
     layouts(&memory.engine, &names)
 }
@@ -295,9 +302,10 @@ mod tests {
         assert!(shown.starts_with("tessera ending=job5 gpu0-1=whole[job5]"), "{shown}");
         assert!(!memory.engine.holds(JobId(5)), "nobody has to wait for it twice");
         assert_eq!(ended(&mut memory, JobId(5)), []);
-        assert_eq!(epilogs_over(&mut memory, |_| true), []);
-        assert!(epilogs_over(&mut memory, |_| false)[0].text.contains("gpu0-1=free"));
-        assert_eq!(epilogs_over(&mut memory, |_| false), []);
+        assert_eq!(epilogs_over(&mut memory, || HashSet::from(["n1".to_owned()])), []);
+        let another = || HashSet::from(["n2".to_owned()]);
+        assert!(epilogs_over(&mut memory, another)[0].text.contains("gpu0-1=free"));
+        assert_eq!(epilogs_over(&mut memory, || panic!("no node shows an ending job")), []);
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! A job that cannot have its place on this node, for a reason that is not its own, is requeued instead of failed.
 //!
 //! A failing prolog requeues its job as well, but Slurm then drains the node, which other jobs can use. So the prolog asks
-//! slurmctld, as root, for this one job. A job with `--no-requeue` is not to run twice, and none of it has run: it may be
-//! requeued this once. slurmctld cannot requeue `salloc` and `srun`: their steps are refused with the reason. A requeued job
-//! does not start again for two minutes (`docs/slurm-quirks.md`); one that was started too often is held, so that it does
-//! not go round for ever.
+//! slurmctld, as root, for this one job. A job with `--no-requeue` is not to run twice. While the prolog of its only node runs,
+//! none of it has run: it may be requeued this once. On several nodes its script may run already, beside another node's
+//! prolog: its steps here are refused instead. slurmctld cannot requeue `salloc` and `srun`: their steps are refused with the
+//! reason. A requeued job does not start again for two minutes (`docs/slurm-quirks.md`); one that was started too often is
+//! held, so that it does not go round for ever.
 
 use std::time::Duration;
 
@@ -16,16 +17,19 @@ const MOST_RESTARTS: u32 = 5;
 /// How long slurmctld may take to answer, each time.
 const ASK_TIMEOUT: Duration = Duration::from_secs(10);
 /// Columns of the question, with the widths of all but the last.
-const FORMAT: &str = "jobid:12,restartcnt:12,batchflag:12,requeue:12,admin_comment:1000";
-const WIDTHS: [usize; 4] = [12; 4];
+const FORMAT: &str = "jobid:12,restartcnt:12,batchflag:12,requeue:12,numnodes:12,admin_comment:2048";
+const WIDTHS: [usize; 5] = [12; 5];
+/// A comment that is at least so long may be cut: it has the last column's width, or ended in blanks there.
+const PERHAPS_CUT: usize = 2048 - 8;
 
 /// What slurmctld says of the job.
 #[derive(Debug, PartialEq, Eq)]
 struct Told {
     restarts: u32,
-    /// A batch job with `--no-requeue`.
-    runs_once: bool,
-    comment: AdminComment,
+    /// A batch job with `--no-requeue`, of which nothing runs before the prolog of its one node has ended.
+    runs_once_here: bool,
+    /// `None` where it may be cut.
+    comment: Option<AdminComment>,
 }
 
 /// Runs one of Slurm's commands: its name and arguments, to what it prints or why it fails.
@@ -56,7 +60,7 @@ fn requeue_by(job: u32, node: &str, why: &str, ask: Ask<'_>) -> bool {
     let verb = if held { "requeuehold" } else { "requeue" };
     let may_be = |requeue: &str| {
         let set = words(&["update", &format!("JobId={id}"), &format!("Requeue={requeue}")]);
-        told.runs_once.then(|| ask("scontrol", set)).and_then(Result::err)
+        told.runs_once_here.then(|| ask("scontrol", set)).and_then(Result::err)
     };
     let allowed = may_be("1");
     let requeued = ask("scontrol", words(&[verb, &id]));
@@ -74,9 +78,9 @@ fn requeue_by(job: u32, node: &str, why: &str, ask: Ask<'_>) -> bool {
         String::new()
     };
     log::info(format_args!("job {job}: requeued{also}"));
-    if told.comment.is_ours() {
-        let comment =
-            AdminComment { says: Says::Requeued(format!("by {node}{also}: {why}")), ..told.comment };
+    // A comment that is cut would lose what the job asks.
+    if let Some(comment) = told.comment.filter(AdminComment::is_ours) {
+        let comment = AdminComment { says: Says::Requeued(format!("by {node}{also}: {why}")), ..comment };
         let update = words(&["update", &format!("JobId={id}"), &format!("AdminComment={comment}")]);
         if let Err(e) = ask("scontrol", update) {
             log::info(format_args!("job {job}: its AdminComment does not say why: {e}"));
@@ -88,14 +92,19 @@ fn requeue_by(job: u32, node: &str, why: &str, ask: Ask<'_>) -> bool {
 /// Reads `squeue`'s answer, whose columns have fixed widths.
 fn told(text: &str, job: u32) -> Option<Told> {
     let columns = |line: &str| {
-        let (id, rest) = line.split_at_checked(WIDTHS[0])?;
-        let (restarts, rest) = rest.split_at_checked(WIDTHS[1])?;
-        let (batch, rest) = rest.split_at_checked(WIDTHS[2])?;
-        let (requeue, comment) = rest.split_at_checked(WIDTHS[3])?;
-        let restarts = restarts.trim().parse().ok()?;
-        let runs_once = batch.trim() == "1" && requeue.trim() == "0";
-        let comment = AdminComment::parse(comment.trim());
-        (id.trim().parse() == Ok(job)).then_some(Told { restarts, runs_once, comment })
+        let mut rest = line;
+        let mut cells = [""; WIDTHS.len()];
+        for (cell, width) in cells.iter_mut().zip(WIDTHS) {
+            let (head, tail) = rest.split_at_checked(width)?;
+            *cell = head.trim();
+            rest = tail;
+        }
+        let [id, restarts, batch, requeue, nodes] = cells;
+        let restarts = restarts.parse().ok()?;
+        let runs_once_here = batch == "1" && requeue == "0" && nodes == "1";
+        let comment = rest.trim();
+        let comment = (comment.len() < PERHAPS_CUT).then(|| AdminComment::parse(comment));
+        (id.parse() == Ok(job)).then_some(Told { restarts, runs_once_here, comment })
     };
     text.lines().find_map(columns)
 }
@@ -108,21 +117,17 @@ mod tests {
 
     /// The commands that follow, where squeue answers with these values and slurmctld may refuse a requeue.
     fn commands(restarts: u32, comment: &str, may: bool) -> (bool, Vec<String>) {
-        commands_of("1", "1", restarts, comment, may)
+        commands_of(["1", "1", "1"], restarts, comment, may)
     }
 
-    fn commands_of(
-        batch: &str,
-        requeue: &str,
-        restarts: u32,
-        comment: &str,
-        may: bool,
-    ) -> (bool, Vec<String>) {
+    /// The same for these values of `batchflag`, `requeue` and `numnodes`.
+    fn commands_of(of: [&str; 3], restarts: u32, comment: &str, may: bool) -> (bool, Vec<String>) {
+        let [batch, requeue, nodes] = of;
         let run = RefCell::new(Vec::new());
         let done = requeue_by(12, "n1", "GPU 0 is busy", &|program, args| {
             if program == "squeue" {
-                let job = format!("{:<12}{restarts:<12}{batch:<12}{requeue:<12}", 12);
-                return Ok(format!("squeue: a warning\n{job}{comment:<1000}\n"));
+                let job = format!("{:<12}{restarts:<12}{batch:<12}{requeue:<12}{nodes:<12}", 12);
+                return Ok(format!("squeue: a warning\n{job}{comment:<2048.2048}\n"));
             }
             run.borrow_mut().push(args.join(" "));
             if may { Ok(String::new()) } else { Err("Requested operation is presently disabled".to_owned()) }
@@ -155,13 +160,32 @@ mod tests {
 
     #[test]
     fn one_that_is_not_to_run_twice_has_not_run_and_is_requeued_this_once() {
-        let (done, run) = commands_of("1", "0", 0, "benchmark of June", true);
+        let (done, run) = commands_of(["1", "0", "1"], 0, "benchmark of June", true);
         assert!(done);
         assert_eq!(run, ["update JobId=12 Requeue=1", "requeue 12", "update JobId=12 Requeue=0"]);
-        let (done, run) = commands_of("1", "0", 0, "", false);
+        let (done, run) = commands_of(["1", "0", "1"], 0, "", false);
         assert!(!done && run.last().is_some_and(|last| last.ends_with("Requeue=0")), "{run:?}");
         // Of srun and salloc.
-        assert_eq!(commands_of("0", "0", 0, "benchmark of June", true).1, ["requeue 12"]);
+        assert_eq!(commands_of(["0", "0", "1"], 0, "benchmark of June", true).1, ["requeue 12"]);
+    }
+
+    /// slurmctld refuses the requeue, and the steps here are refused.
+    #[test]
+    fn one_that_is_not_to_run_twice_may_run_already_on_another_of_its_nodes() {
+        assert_eq!(commands_of(["1", "0", "2"], 0, "", false), (false, vec!["requeue 12".to_owned()]));
+        assert_eq!(commands_of(["1", "0", ""], 0, "", false).1, ["requeue 12"]);
+    }
+
+    #[test]
+    fn a_comment_that_is_cut_is_not_written_back() {
+        let asks =
+            |size: usize| format!("tessera: waits for power: x; asks v1 iso=mig times={}", "1".repeat(size));
+        let (done, run) = commands(0, &asks(1500), true);
+        assert!(done && run[1].ends_with(&"1".repeat(1500)), "{run:?}");
+        assert_eq!(commands(0, &asks(2500), true), (true, vec!["requeue 12".to_owned()]));
+        // Cut at a blank.
+        let blank = format!("tessera: waits for power: {} and more; asks v1 iso=mig", "x".repeat(2021));
+        assert_eq!(commands(0, &blank, true).1, ["requeue 12"]);
     }
 
     #[test]

@@ -69,20 +69,23 @@ pub(crate) fn serve(settings: &Settings, journal: &Journal, entry: &Entry) -> Re
     start(settings)?;
     crate::crash::point("task broker started");
     broker.add(&job)?;
-    let (entries, damaged) = journal.jobs()?.into_parts();
+    let (entries, _damaged) = journal.jobs()?.into_parts();
     let live = entries.iter().filter(|e| is_served(e, journal.boot()) && e.job != entry.job);
     // It knows them from its files. Where it does not, the job's next step says so.
     live.filter_map(told).for_each(|job| drop(broker.add(&job)));
-    if damaged.is_empty() {
-        forget_ended(&broker, &entries);
-    }
+    forget_ended(&broker, || {
+        let (entries, damaged) = journal.jobs().ok()?.into_parts();
+        damaged.is_empty().then_some(entries)
+    });
     Ok(())
 }
 
 /// Ends jobs that a broker knows from its files although they ended while it did not run: it would never be without jobs.
-/// What fails here, a reconciliation does again.
-fn forget_ended(broker: &Broker, entries: &[Entry]) {
+/// What fails here, a reconciliation does again. A job is journalled before the broker hears of it: so the broker is asked
+/// first and the journal, of which `journalled` tells, after it.
+fn forget_ended(broker: &Broker, journalled: impl FnOnce() -> Option<Vec<Entry>>) {
     let Ok(status) = broker.status() else { return };
+    let Some(entries) = journalled() else { return };
     let ended = status.jobs.iter().filter(|job| !entries.iter().any(|e| e.job == job.job));
     ended.for_each(|job| drop(broker.end(job.job)));
 }
@@ -238,4 +241,70 @@ fn told(entry: &Entry) -> Option<Job> {
         gpu_mem_mib: tasks.mem_mib,
         devices: tasks.devices.iter().enumerate().map(device).collect::<Option<_>>()?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::os::unix::net::UnixListener;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use task_control::message::{Answer, Ended, Line, Request};
+    use task_control::status::JobStatus;
+    use task_control::{Status, control_socket, folder};
+
+    use super::*;
+
+    /// Answers as a broker that knows these jobs, and notes when somebody asks for them. The jobs that it was to end, once
+    /// it is to stop.
+    fn serves(listener: &UnixListener, known: &[u32], asked: &AtomicBool) -> Vec<u32> {
+        let mut ended = Vec::new();
+        loop {
+            let (mut peer, _) = listener.accept().unwrap();
+            let mut line = String::new();
+            BufReader::new(peer.try_clone().unwrap()).read_line(&mut line).unwrap();
+            let request = serde_json::from_str::<Line>(&line).unwrap().request;
+            let stops = request == Request::Stop;
+            let answer = match request {
+                Request::Status => {
+                    asked.store(true, Ordering::SeqCst);
+                    let seen = |job: &u32| JobStatus { job: *job, uid: 0, seats: 1, tasks: Vec::new() };
+                    let (policy, jobs) = (String::new(), known.iter().map(seen).collect());
+                    Answer::Status(Status { parent: 1, child: 1, policy, devices: Vec::new(), jobs })
+                }
+                Request::End { job } => {
+                    ended.push(job);
+                    Answer::Ended(Ended { left: 0, jobs: 1 })
+                }
+                _ => Answer::Done,
+            };
+            writeln!(peer, "{}", serde_json::to_string(&answer).unwrap()).unwrap();
+            if stops {
+                return ended;
+            }
+        }
+    }
+
+    /// Job 1 has ended. Job 2 is journalled, and the broker hears of it, at the last moment before the broker is asked.
+    #[test]
+    fn a_job_that_begins_meanwhile_is_not_ended() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(folder(dir.path())).unwrap();
+        let listener = UnixListener::bind(control_socket(dir.path())).unwrap();
+        let broker = Broker::at(dir.path(), Duration::from_secs(60));
+        let asked = AtomicBool::new(false);
+        let second: Entry = serde_json::from_value(serde_json::json!({
+            "version": 2, "boot": "b", "job": 2, "uid": 0, "gid": 0, "restart": 0, "decision": "", "phase": "ready",
+            "kind": "tasks", "gpus": [], "instances": [], "share": null, "device_nodes": [],
+        }))
+        .unwrap();
+        let journalled = || Some(if asked.load(Ordering::SeqCst) { vec![second] } else { Vec::new() });
+        let ended = std::thread::scope(|scope| {
+            let serving = scope.spawn(|| serves(&listener, &[1, 2], &asked));
+            forget_ended(&broker, journalled);
+            broker.stop().unwrap();
+            serving.join().unwrap()
+        });
+        assert_eq!(ended, [1]);
+    }
 }

@@ -160,8 +160,7 @@ pub(super) fn ended(job: *mut sys::job_record_t) {
 pub(super) fn nodes_are_shown() {
     let Some(host) = Host::get() else { return };
     with_memory(|memory| {
-        let completes = |name: &str| read::completes_on(host, name);
-        apply::layouts(host, &life::epilogs_over(memory, completes));
+        apply::layouts(host, &life::epilogs_over(memory, || read::completing(host)));
     });
 }
 

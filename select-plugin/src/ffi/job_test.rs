@@ -164,8 +164,8 @@ impl Slurm for Live<'_> {
         unsafe { struct_at(record) }.map_or(0, |r| r.end_time)
     }
 
-    fn completes(&self, node: &str) -> bool {
-        read::completes_on(self.host, node)
+    fn completing(&self) -> HashSet<String> {
+        read::completing(self.host)
     }
 
     fn is_pending(&self, job: JobId) -> bool {

@@ -1,6 +1,8 @@
 //! Slurm's structs to the plain types of `view`.
 
+use std::collections::HashSet;
 use std::ffi::CStr;
+use std::ptr::NonNull;
 
 use admission::Counted;
 use geometry::{JobId, Uid};
@@ -230,9 +232,16 @@ fn named_nodes(host: &Host) -> impl Iterator<Item = (usize, String, &sys::node_r
     })
 }
 
-/// Whether an epilog is still to end on a node. Called while slurmctld holds the node lock.
-pub(super) fn completes_on(host: &Host, node: &str) -> bool {
-    named_nodes(host).any(|(index, name, _)| name == node && host.completing(index))
+/// The names of the nodes on which an epilog is still to end. Called while slurmctld holds the node lock.
+pub(super) fn completing(host: &Host) -> HashSet<String> {
+    let ending = (0..host.node_count()).filter(|index| host.completing(*index)).filter_map(|i| host.node(i));
+    let name = |node: NonNull<sys::node_record_t>| {
+        // SAFETY: a slot of the node table; hooks run under the node lock.
+        let name = unsafe { node.as_ref() }.name;
+        // SAFETY: null for a deleted node, else NUL-terminated.
+        unsafe { text(name) }
+    };
+    ending.filter_map(name).collect()
 }
 
 /// The `extra` of each node that has one.

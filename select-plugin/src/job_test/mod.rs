@@ -112,8 +112,8 @@ pub(crate) trait Slurm {
     fn rooms(&self, node: &NodeView, jobs: &[JobId]) -> Vec<Room>;
     /// Cores and memory that Slurm means to give the job on each of these nodes, as far as they are not free there now.
     fn lacks(&self, nodes: &[&NodeView]) -> Vec<Room>;
-    /// Whether an epilog is still to end on a node.
-    fn completes(&self, node: &str) -> bool;
+    /// The names of the nodes on which an epilog is still to end.
+    fn completing(&self) -> HashSet<String>;
     /// Whether a job still waits to be started.
     fn is_pending(&self, job: JobId) -> bool;
     /// When a running job ends at the latest, seconds since 1970; 0 for an unknown job.
@@ -199,7 +199,7 @@ impl Case {
         let mut effects = Vec::new();
         if self.starts() && memory.engine.has_budgets() {
             // What has ended draws no more, and nobody may have looked at the nodes since.
-            let over = epilogs_over(memory, |node| slurm.completes(node));
+            let over = epilogs_over(memory, || slurm.completing());
             effects.extend((!over.is_empty()).then_some(Effect::Layouts(over)));
         }
         let Memory { engine, tried, .. } = memory;

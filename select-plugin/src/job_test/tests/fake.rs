@@ -96,8 +96,8 @@ impl Slurm for Fake {
         self.ends.iter().find(|(id, _)| *id == job).map_or(0, |(_, end)| *end)
     }
 
-    fn completes(&self, node: &str) -> bool {
-        self.completing.iter().any(|name| name == node)
+    fn completing(&self) -> HashSet<String> {
+        self.completing.iter().cloned().collect()
     }
 
     fn is_pending(&self, job: JobId) -> bool {

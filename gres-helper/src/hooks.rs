@@ -24,6 +24,8 @@ pub(crate) enum Effect {
     Comment(String),
     /// Replaces the list of GRES per node.
     PerNode(String),
+    /// Takes from a change the flags by which slurmctld notes that it takes licenses away: a user could have set them.
+    KeepLicenses,
 }
 
 impl Effect {
@@ -89,6 +91,7 @@ pub(crate) fn modify(
 ) -> Answer {
     let config = rules.config();
     let mut effects = vec![Effect::Env(None)];
+    effects.extend((!root).then_some(Effect::KeepLicenses));
     if let Some(why) = slices_changed(change, job, slurm).filter(|_| !root) {
         return Answer { effects, refused: Some(why) };
     }
@@ -329,6 +332,14 @@ mod tests {
         assert_eq!(super::submit(&matlab, Rules::None, &Fake::default()).refused, None);
         // An array's pending part has what its last task had.
         assert!(!refused("", "slice:7", true, false));
+    }
+
+    #[test]
+    fn only_roots_change_keeps_the_flags_that_take_licenses_away() {
+        let job = Recorded { licenses: "slice:7".to_owned(), ..Recorded::default() };
+        let effects = |root| modify(&Described::default(), &job, root, Rules::None, &Fake::default()).effects;
+        assert_eq!(effects(false), [Effect::Env(None), Effect::KeepLicenses]);
+        assert_eq!(effects(true), [Effect::Env(None)]);
     }
 
     #[test]

@@ -143,6 +143,7 @@ fn tests(c: &mut Criterion) {
             chosen: GpuSet::from_bits(0b1110),
             available: GpuSet::from_bits(0xff),
             sockets: Vec::new(),
+            amount: 0,
         }],
         near: GpuSet::from_bits(0xff),
     };

@@ -1,6 +1,7 @@
 //! A job that a limit of the site forbids, though it was submitted: the limit is newer, or an administrator moved the job.
 
 use admission::{Submission, forbids_counted, limits_of};
+use geometry::JobId;
 use protocol::Says;
 use protocol::gres_list::Entry;
 use site_config::SiteConfig;
@@ -8,12 +9,19 @@ use site_config::SiteConfig;
 use crate::effect::Effect;
 use crate::view::{GresKind, JobView, NodeView};
 
+/// The id of the record by which Slurm asks where to put an administrator's reservation of GRES, from 23.11 on: `_resv_select`,
+/// src/slurmctld/reservation.c.
+const NO_JOB: JobId = JobId(0);
+
 /// Why the job must not start; `None`: it may. `reach` lists the nodes that it may run on.
 pub(crate) fn why(
     view: &JobView,
     reach: impl FnOnce() -> Vec<String>,
     config: &SiteConfig,
 ) -> Option<String> {
+    if view.id == NO_JOB {
+        return None;
+    }
     let mut job = Submission {
         request: view.request.clone(),
         partitions: view.partition.iter().cloned().collect(),
@@ -71,7 +79,7 @@ mod tests {
     /// A job of account `lab` in partition `gpu` that was submitted when the site had no limits.
     fn job(request: Option<&str>, kind: GresKind, per_node: u64) -> JobView {
         JobView {
-            id: geometry::JobId(9),
+            id: JobId(9),
             uid: geometry::Uid(1000),
             request: request.map(str::to_owned),
             gres: vec![GresRequest { kind, per_node, per_socket: false }],
@@ -83,6 +91,14 @@ mod tests {
             now: 100,
             starts_by: None,
         }
+    }
+
+    #[test]
+    fn no_limit_keeps_an_administrator_from_reserving_gpus() {
+        let config = site("[[limits]]\npartition = \"gpu\"\nisolation = [\"mig\"]\n");
+        let on = |id| why(&JobView { id: JobId(id), ..job(None, GresKind::Gpu, 1) }, Vec::new, &config);
+        assert!(on(9).is_some());
+        assert_eq!(on(0), None);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use protocol::{Grant, NodeGrant, ShareOn};
 use crate::effect::Effect;
 use crate::engine::Engine;
 use crate::job_test::Slurm;
-use crate::view::{Allocated, GresKind, JobView, NodeView, union};
+use crate::view::{Allocated, EntryChoice, GresKind, GresRequest, JobView, NodeView, union};
 
 /// The slices of a job that starts now, from its placement and from what Slurm has allocated to it without one.
 pub(crate) fn of_start(
@@ -33,27 +33,45 @@ pub(crate) fn of_start(
     Some(Effect::Slices(decided + nodes.into_iter().map(of_node).sum::<u64>()))
 }
 
-/// The slices of a decision.
-pub(crate) fn of_placement(engine: &Engine, placement: &JobPlacement) -> u64 {
+/// The slices of a job that gets its GPUs without a decision of ours, on the nodes that Slurm's test has chosen.
+pub(crate) fn of_undecided(engine: &Engine, view: &JobView, slurm: &impl Slurm) -> Option<Effect> {
+    may_have_gpus(view).then(|| of_test(engine, view, None, &slurm.nodes(), slurm))
+}
+
+/// The slices of a job on the `nodes` that Slurm's test has chosen: those of our decision, and on nodes without one those of
+/// what Slurm means to give. Slurm holds the job to its limits with this number.
+pub(crate) fn of_test(
+    engine: &Engine,
+    view: &JobView,
+    placement: Option<&JobPlacement>,
+    nodes: &[NodeView],
+    slurm: &impl Slurm,
+) -> Effect {
+    let decided = placement.map_or(0, |placement| of_placement(engine, placement));
+    let undecided = nodes.iter().filter(|node| placement.is_none_or(|p| p.on(&node.name).is_none()));
+    Effect::Slices(decided + undecided.map(|node| of_slurms_choice(engine, view, node, slurm)).sum::<u64>())
+}
+
+fn of_placement(engine: &Engine, placement: &JobPlacement) -> u64 {
     let one = |(node, given): &(String, NodeGrant)| of_grant(engine, node, &given.grant);
     placement.nodes.iter().map(one).sum()
 }
 
-/// The slices of a job that gets its GPUs without a decision of ours, on the nodes that Slurm's test has chosen. Slurm holds the
-/// job to its limits with this number.
-pub(crate) fn of_undecided(engine: &Engine, view: &JobView, slurm: &impl Slurm) -> Option<Effect> {
-    if !may_have_gpus(view) {
-        return None;
+fn of_slurms_choice(engine: &Engine, view: &JobView, node: &NodeView, slurm: &impl Slurm) -> u64 {
+    if view.exclusive {
+        let all = slurm.gpus(node).or_else(|| engine.described_gpus(&node.name)).unwrap_or(0);
+        return of_whole(engine, &node.name, (0..u16::try_from(all).unwrap_or(0)).map(GpuIndex));
     }
-    let on_node = |node: &NodeView| -> u64 {
-        if view.exclusive {
-            let all = engine.described_gpus(&node.name).and_then(|n| u16::try_from(n).ok()).unwrap_or(0);
-            return of_whole(engine, &node.name, (0..all).map(GpuIndex));
-        }
-        let Some(slurms) = slurm.choice(node) else { return 0 };
-        of_whole(engine, &node.name, slurms.chosen().iter())
+    let Some(slurms) = slurm.choice(node) else { return 0 };
+    let entries = view.gres.iter().zip(&slurms.entries).filter(|(_, entry)| !entry.chosen.is_empty());
+    let given = |(asked, entry): (&GresRequest, &EntryChoice)| Allocated {
+        node: node.name.clone(),
+        kind: asked.kind,
+        gpus: entry.chosen,
+        amount: entry.amount,
     };
-    Some(Effect::Slices(slurm.nodes().iter().map(on_node).sum()))
+    let given: Vec<Allocated> = entries.map(given).collect();
+    of_allocated(engine, &node.name, &given.iter().collect::<Vec<_>>())
 }
 
 fn may_have_gpus(view: &JobView) -> bool {
@@ -69,7 +87,7 @@ fn of_grant(engine: &Engine, node: &str, grant: &Grant) -> u64 {
     slices::of_grant(grant, |gpu| engine.model_of(node, gpu), pool)
 }
 
-/// What Slurm has given on a node without a placement: GPUs that the site leaves to it, or of a node that `tessera.toml` does
+/// What Slurm gives on a node without a placement: GPUs that the site leaves to it, or of a node that `tessera.toml` does
 /// not describe. How large a shard is there, nobody has said. An exclusive job has its GPUs' shards as well.
 fn of_allocated(engine: &Engine, node: &str, here: &[&Allocated]) -> u64 {
     let of_kind = |kind| here.iter().filter(move |on| on.kind == kind);

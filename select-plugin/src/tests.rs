@@ -313,7 +313,7 @@ fn a_start_moves_to_the_end_of_the_job_in_the_way() {
 
 fn choice(chosen: &[u16], available: &[u16]) -> ChosenView {
     let set = |list: &[u16]| list.iter().map(|g| GpuIndex(*g)).collect::<GpuSet>();
-    let entry = EntryChoice { chosen: set(chosen), available: set(available), sockets: Vec::new() };
+    let entry = EntryChoice { chosen: set(chosen), available: set(available), ..EntryChoice::default() };
     ChosenView { name: "n1".to_owned(), entries: vec![entry], near: GpuSet::from_bits(u64::MAX) }
 }
 

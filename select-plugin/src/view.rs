@@ -172,6 +172,8 @@ pub(crate) struct EntryChoice {
     pub(crate) available: GpuSet,
     /// The entry is per socket: each socket's devices. Empty otherwise.
     pub(crate) sockets: Vec<GpuSet>,
+    /// How much of the GRES it means to take here.
+    pub(crate) amount: u64,
 }
 
 impl ChosenView {

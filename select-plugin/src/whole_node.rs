@@ -34,7 +34,7 @@ pub(crate) fn in_order(engine: &Engine, view: &JobView, allocated: &[Allocated])
         if gpus.is_empty() {
             continue;
         }
-        let entry = EntryChoice { chosen: gpus, available: gpus, sockets: Vec::new() };
+        let entry = EntryChoice { chosen: gpus, available: gpus, ..EntryChoice::default() };
         let slurm = ChosenView { name: node.clone(), entries: vec![entry], near: GpuSet::EMPTY };
         let placed = place(engine, question.clone(), &want, &slurm)?.ok()?;
         whys.push((placed.gbps, placed.why));

@@ -94,6 +94,10 @@ pub(super) fn apply(host: &Host, desc: &mut sys::job_desc_msg_t, effects: &[Effe
                 rewrite_env(host, desc, request.as_deref());
                 continue;
             }
+            Effect::KeepLicenses => {
+                keep_licenses(desc);
+                continue;
+            }
             Effect::Comment(comment) => (&mut desc.admin_comment, comment),
             Effect::PerNode(list) => (&mut desc.tres_per_node, list),
         };
@@ -102,10 +106,32 @@ pub(super) fn apply(host: &Host, desc: &mut sys::job_desc_msg_t, effects: &[Effe
     }
 }
 
+/// From 24.11 on slurmctld sets these flags in a change after this plugin has seen it, and takes the licenses of a running job
+/// away by them, also where a client has set them (`_set_tot_license_req`, src/slurmctld/job_mgr.c). No command does.
+fn keep_licenses(desc: &mut sys::job_desc_msg_t) {
+    desc.bitflags &= !sys::TESSERA_RESET_LICENSES;
+}
+
 fn rewrite_env(host: &Host, desc: &mut sys::job_desc_msg_t, request: Option<&str>) {
     let goes = |entry: &str| Effect::drops(entry, request);
     let line = request.map(|request| format!("{REQUEST_ENV}={request}"));
     let (env, size) = (&mut desc.spank_job_env, &mut desc.spank_job_env_size);
     // SAFETY: slurm.h: `spank_job_env` has `spank_job_env_size` elements, and Slurm frees them.
     unsafe { host.heap.rewrite(env, size, &goes, line.as_deref()) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_loses_the_flags_that_give_licenses_back() {
+        // SAFETY: slurm.h: a plain C struct of numbers and pointers, for which zero is a value.
+        let mut desc: Box<sys::job_desc_msg_t> = unsafe { Box::new(std::mem::zeroed()) };
+        desc.bitflags = u64::MAX;
+        keep_licenses(&mut desc);
+        // slurm.h of 24.11: RESET_LIC_TASK and RESET_LIC_JOB; 22.05 has none.
+        let lost = if cfg!(slurm_since = "24.11") { 0b11 << 36 } else { 0 };
+        assert_eq!(desc.bitflags, !lost);
+    }
 }

@@ -39,7 +39,7 @@ pub(super) fn on_node(host: &Host, job: &sys::job_record_t, node: &NodeView) -> 
         near = union(sockets.iter().filter(local).map(|(_, gpus)| *gpus).chain([near]));
         let sockets =
             if state.gres_per_socket > 0 { sockets.into_iter().map(|s| s.1).collect() } else { Vec::new() };
-        entries.push(EntryChoice { chosen, available, sockets });
+        entries.push(EntryChoice { chosen, available, sockets, amount });
     }
     Some(ChosenView { name: node.name.clone(), entries, near })
 }

@@ -157,6 +157,10 @@ impl Slurm for Live<'_> {
         chosen::on_node(self.host, self.job, node)
     }
 
+    fn gpus(&self, node: &NodeView) -> Option<u64> {
+        read::gpus_on(self.host, node.index)
+    }
+
     fn end_of(&self, job: JobId) -> i64 {
         // SAFETY: src/slurmctld/slurmctld.h: finds a job under the job lock.
         let record = unsafe { (self.host.find_job_record)(job.0) };

@@ -33,10 +33,10 @@ mod not_counted {
 
 #[cfg(not(slurm_since = "25.05"))]
 mod counted {
-    use std::ffi::{CString, c_char, c_void};
+    use std::ffi::{CStr, CString, c_char, c_void};
 
     use plugin_rt::{log, symbol};
-    use protocol::slices::{names_slices, with_slices};
+    use protocol::slices::{LICENSE, names_slices, with_slices};
 
     use plugin_rt::slurmctld::text;
 
@@ -68,14 +68,11 @@ mod counted {
         let (Some((validate, destroy)), Ok(line)) = (functions(), CString::new(after.as_str())) else {
             return log::error("select plugin: this slurmctld lacks the functions that count licenses");
         };
-        let mut valid = false;
-        let list = line.as_ptr().cast_mut();
-        // SAFETY: licenses.h: copies the text; the counts are the job's own, one for each TRES, or null. It takes its own locks,
-        // none of which slurmctld holds in this plugin's hooks.
-        let list = unsafe { validate(list, false, true, job.tres_req_cnt, &raw mut valid) };
-        if !valid {
+        // SAFETY: slurmctld.h: the counts are the job's own, one for each TRES, or null.
+        let list = unsafe { validated((validate, destroy), &line, job.tres_req_cnt) };
+        let Some(list) = list else {
             return log::error(format_args!("job {}: Slurm does not take the licenses {after}", job.job_id));
-        }
+        };
         let old: *mut List = job.license_list.cast();
         job.license_list = list.cast();
         if !old.is_null() {
@@ -84,5 +81,72 @@ mod counted {
         }
         // SAFETY: slurmctld.h: null or a string that Slurm allocated.
         unsafe { host.heap.replace(&mut job.licenses, &after) };
+    }
+
+    /// Slurm's list of these licenses, null for none, and `counts` as they ask. `None`: Slurm does not take them.
+    ///
+    /// # Safety
+    ///
+    /// The functions are slurmctld's; `counts` has an element for each TRES, or is null.
+    unsafe fn validated(
+        (validate, destroy): (Validate, Destroy),
+        line: &CStr,
+        counts: *mut u64,
+    ) -> Option<*mut List> {
+        let list_of = |line: &CStr| {
+            let mut valid = false;
+            // SAFETY: licenses.h: copies the text; the counts are the caller's promise. It takes its own locks, none of which
+            // slurmctld holds in this plugin's hooks.
+            let list = unsafe { validate(line.as_ptr().cast_mut(), false, true, counts, &raw mut valid) };
+            valid.then_some(list)
+        };
+        if !line.to_str().is_ok_and(names_slices) {
+            // 22.05 writes the counts of those that a list names, and leaves what an earlier test has counted.
+            let none = CString::new(format!("{LICENSE}:0")).ok().and_then(|none| list_of(&none));
+            if let Some(none) = none.filter(|list| !list.is_null()) {
+                // SAFETY: list.h: a list of our own, which frees its elements.
+                unsafe { destroy(none) };
+            }
+        }
+        list_of(line)
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+        use protocol::slices::slices_in;
+
+        /// As 22.05 does it, with the slices as the only TRES.
+        unsafe extern "C" fn validate(
+            line: *mut c_char,
+            _: bool,
+            _: bool,
+            counts: *mut u64,
+            valid: *mut bool,
+        ) -> *mut List {
+            // SAFETY: the test's own.
+            let line = unsafe { text(line) }.unwrap_or_default();
+            // SAFETY: as above.
+            unsafe { *valid = true };
+            if names_slices(&line) {
+                // SAFETY: as above.
+                unsafe { *counts = slices_in(&line) };
+            }
+            std::ptr::null_mut()
+        }
+
+        unsafe extern "C" fn destroy(_: *mut List) {}
+
+        #[test]
+        fn a_job_without_slices_is_not_held_to_those_of_an_earlier_test() {
+            let counted = |line: &CStr| {
+                let mut counts = 14;
+                // SAFETY: the functions above, and one count.
+                let list = unsafe { validated((validate, destroy), line, &raw mut counts) };
+                assert!(list.is_some());
+                counts
+            };
+            assert_eq!([c"", c"matlab:2", c"matlab:2,slice:7"].map(counted), [0, 0, 7]);
+        }
     }
 }

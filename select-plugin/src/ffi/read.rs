@@ -267,6 +267,16 @@ pub(super) fn node_gpus(host: &Host) -> Vec<NodeGpus> {
     named_nodes(host).map(gpus).collect()
 }
 
+/// How many GPUs Slurm knows on a node; `None` without an entry for them.
+pub(super) fn gpus_on(host: &Host, node: usize) -> Option<u64> {
+    // SAFETY: a slot of the node table; hooks run under the node lock.
+    let list = unsafe { host.node(node)?.as_ref() }.gres_list;
+    let states = gres_states::<sys::gres_node_state_t>(host, list.cast());
+    let (_, gpus) = states.into_iter().find(|(kind, _)| *kind == GresKind::Gpu)?;
+    // SAFETY: the data of a node's GRES entry is a `gres_node_state_t`.
+    unsafe { struct_at(gpus) }.map(|state| state.gres_cnt_config)
+}
+
 /// Whether a node has `gres/mps`.
 fn has_mps(host: &Host, node: &sys::node_record_t) -> bool {
     // SAFETY: null or a live list of `gres_state_t` (src/common/gres.h).

@@ -108,6 +108,8 @@ pub(crate) trait Slurm {
     fn preempted(&self) -> Option<HashSet<JobId>>;
     /// Slurm's choice of devices on one of its nodes.
     fn choice(&self, node: &NodeView) -> Option<ChosenView>;
+    /// How many GPUs Slurm knows on a node; `None`: nothing of GPUs.
+    fn gpus(&self, node: &NodeView) -> Option<u64>;
     /// Cores and memory that each of these running jobs has on a node.
     fn rooms(&self, node: &NodeView, jobs: &[JobId]) -> Vec<Room>;
     /// Cores and memory that Slurm means to give the job on each of these nodes, as far as they are not free there now.

@@ -110,7 +110,7 @@ pub(super) fn now(
                 return (Opinion::Refused, effects);
             }
             effects.extend(written_down(engine, &decided));
-            effects.push(Effect::Slices(slices::of_placement(engine, &decided.placement)));
+            effects.push(slices::of_test(engine, view, Some(&decided.placement), &asked.nodes, slurm));
             if slurm.preempted().is_some_and(|jobs| !jobs.is_empty()) {
                 // There is room on the GPUs, and Slurm needs cores or memory.
                 preempt(&asked, engine, victims, &mut effects);

@@ -491,3 +491,31 @@ fn a_job_that_a_new_limit_forbids_waits_and_says_why() {
     let effects = before(Ask::RunNow, &plain);
     assert!(matches!(&effects[0], Effect::Comment(why) if why.contains("--gres=gpu:2 asks for whole GPUs")));
 }
+
+#[test]
+fn what_slurm_gives_on_nodes_of_its_own_counts_in_the_test_as_well() {
+    let (gpu, shard) = (GresKind::Gpu, GresKind::Shard);
+    let counted = |view: &JobView, slurm: &Fake| {
+        let text = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 2\nmig = \"dynamic\"\n\
+                    [[nodes]]\nnames = \"s1\"\ngpu = \"a100-40gb\"\ncount = 2\n\
+                    gpu_use = { \"0-1\" = \"slurm\" }\n";
+        let (config, errors) = site_config::parse("t", text, &|_| Err(std::io::ErrorKind::NotFound.into()));
+        assert_eq!(errors, []);
+        let mut memory = Memory::new(Engine::new(config.unwrap()));
+        let (opinion, effects) = succeeds(&mut memory, Ask::RunNow, view, slurm, slurm);
+        assert_eq!(opinion, Opinion::AsSlurmSays, "{effects:?}");
+        effects.into_iter().find_map(|e| if let Effect::Slices(n) = e { Some(n) } else { None })
+    };
+    let plain = |kind, per_node| JobView { request: None, ..job("", kind, per_node) };
+    // Nobody has described x1.
+    assert_eq!(counted(&plain(gpu, 8), &Fake::with(&["x1"]).choosing("x1", 0xff, 0xff)), Some(56));
+    let both = Fake::with(&["n1", "x1"]).choosing("n1", 1, 0b11).choosing("x1", 1, 0xff);
+    assert_eq!(counted(&plain(gpu, 1), &both), Some(14));
+    let mut shards = Fake::with(&["s1"]).choosing("s1", 1, 0b11);
+    shards.choices[0].entries[0].amount = 20;
+    assert_eq!(counted(&plain(shard, 20), &shards), Some(4), "half of a GPU that is Slurm's");
+    let all = JobView { exclusive: true, gres: Vec::new(), ..plain(gpu, 1) };
+    let x1 = Fake { gpus: vec![("x1".to_owned(), 8)], ..Fake::with(&["x1", "cpu"]) };
+    assert_eq!(counted(&all, &x1), Some(56));
+    assert_eq!(counted(&all, &Fake::with(&["n1"])), Some(14));
+}

@@ -31,6 +31,7 @@ fn given(want: &Want, entries: &[(u64, u64, &[u64])], near: u64) -> (Vec<u16>, O
         chosen: GpuSet::from_bits(*chosen),
         available: GpuSet::from_bits(*available),
         sockets: sockets.iter().map(|s| GpuSet::from_bits(*s)).collect(),
+        amount: 0,
     };
     let entries = entries.iter().map(entry).collect();
     let view = ChosenView { name: "n1".to_owned(), entries, near: GpuSet::from_bits(near) };

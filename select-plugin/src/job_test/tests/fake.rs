@@ -22,6 +22,8 @@ pub(super) struct Fake {
     pub(super) cores: Vec<(JobId, u64)>,
     pub(super) lacks_cores: u64,
     pub(super) choices: Vec<ChosenView>,
+    /// How many GPUs it knows of nodes.
+    pub(super) gpus: Vec<(String, u64)>,
     pub(super) ends: Vec<(JobId, i64)>,
     /// Nodes on which an epilog is not over.
     pub(super) completing: Vec<String>,
@@ -53,7 +55,7 @@ impl Fake {
         let entry = EntryChoice {
             chosen: GpuSet::from_bits(chosen),
             available: GpuSet::from_bits(available),
-            sockets: Vec::new(),
+            ..EntryChoice::default()
         };
         let near = GpuSet::from_bits(u64::MAX);
         self.choices.push(ChosenView { name: node.to_owned(), entries: vec![entry], near });
@@ -90,6 +92,10 @@ impl Slurm for Fake {
 
     fn choice(&self, node: &NodeView) -> Option<ChosenView> {
         self.choices.iter().find(|c| c.name == node.name).cloned()
+    }
+
+    fn gpus(&self, node: &NodeView) -> Option<u64> {
+        self.gpus.iter().find(|(name, _)| *name == node.name).map(|(_, gpus)| *gpus)
     }
 
     fn end_of(&self, job: JobId) -> i64 {

@@ -9,7 +9,7 @@ use protocol::{PoolSeats, ShareOn, TaskDevices, TaskGrant};
 use site_config::{Overuse, TaskPolicy, Tasks};
 use task_control::message::{Answer, Ended, Line, Request};
 use task_control::status::JobStatus;
-use task_control::{Broker, Job, Status, control_socket, folder};
+use task_control::{Broker, ControlError, Job, Status, control_socket, folder};
 
 use super::*;
 use crate::{Fault, task_environment};
@@ -42,8 +42,11 @@ fn serves() {
     let run_dir = PathBuf::from(std::env::var_os(RUN_DIR).unwrap());
     std::fs::create_dir_all(folder(&run_dir)).unwrap();
     let socket = control_socket(&run_dir);
-    let _ = std::fs::remove_file(&socket);
-    let listener = UnixListener::bind(&socket).unwrap();
+    // Whoever sees the socket may connect: between bind and listen it would be refused.
+    let unheard = socket.with_extension("new");
+    let _ = std::fs::remove_file(&unheard);
+    let listener = UnixListener::bind(&unheard).unwrap();
+    std::fs::rename(&unheard, &socket).unwrap();
     // Like the broker's files, this outlives it.
     let file = folder(&run_dir).join("jobs.json");
     let mut jobs: Vec<Job> =
@@ -271,7 +274,8 @@ fn a_broker_that_starts_again_does_not_keep_what_ended_meanwhile() {
 fn kill_broker(node: &TestNode) {
     let broker = Broker::at(&node.settings.run_dir, Duration::from_secs(10));
     kill(broker.status().unwrap().child);
-    while known(node).is_some() {}
+    // While it dies it may still take connections, which are then reset.
+    while !matches!(broker.status(), Err(ControlError::NotRunning { .. })) {}
 }
 
 /// Ends an MPS daemon as a crash would.

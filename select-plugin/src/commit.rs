@@ -8,6 +8,7 @@ use protocol::wire::{JobPlacement, encode_placement, plain_why};
 use protocol::{Grant, NodeGrant, ShareOn};
 use topology::{GpuSet, Quota};
 
+use crate::engine::power::SlurmsGpus;
 use crate::engine::{Engine, Question, predicted};
 use crate::view::{Allocated, ChosenView, GresKind, Want, union};
 
@@ -51,8 +52,8 @@ pub(crate) fn place(
         // Plain shards of several devices, as later Slurms can give them (MULTIPLE_SHARING_GRES_PJ): the devices become
         // the job's as a whole, so nobody may be on them, and Slurm's choice stands.
         let whole = question.of_whole(slurm.chosen());
-        let many = Some(slurm.chosen().len() as u64);
-        let powered = engine.without_power(&[&slurm.name], many, None).is_empty();
+        let many = SlurmsGpus { gpus: Some(slurm.chosen().len() as u64), asked_w: None, fixed: true };
+        let powered = engine.without_power(&[&slurm.name], many, false).is_empty();
         return if powered && whole.fits(node) { None } else { Some(Err(Veto { node: slurm.name.clone() })) };
     }
     let left = engine.left_to_slurm(&slurm.name, slurm.chosen());

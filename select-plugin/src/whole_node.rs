@@ -6,7 +6,7 @@ use topology::GpuSet;
 
 use crate::commit::{place, why_of_all};
 use crate::engine::Engine;
-use crate::view::{Allocated, ChosenView, EntryChoice, GresKind, JobView, union};
+use crate::view::{Allocated, ChosenView, EntryChoice, GresKind, JobView, Want, union};
 
 /// What an exclusive job gets.
 pub(crate) struct WholeNodes {
@@ -18,14 +18,17 @@ pub(crate) struct WholeNodes {
     pub(crate) matched: Option<String>,
 }
 
+/// What an exclusive job wants whose GPUs are ours to order, and to cap; `None`: it is none, or its GPUs are left as Slurm gives
+/// them.
+pub(crate) fn wanted(view: &JobView) -> Option<Want> {
+    let plain = view.exclusive.then(|| JobView { exclusive: false, ..view.clone() })?;
+    plain.want().filter(|want| want.kind == GresKind::Gpu && !want.slurms_choice)
+}
+
 /// The placement of an exclusive job that Slurm has just `allocated`; `None`: it is none, or has nothing that is ours to
 /// order.
 pub(crate) fn in_order(engine: &Engine, view: &JobView, allocated: &[Allocated]) -> Option<WholeNodes> {
-    if !view.exclusive {
-        return None;
-    }
-    let plain = JobView { exclusive: false, ..view.clone() };
-    let want = plain.want().filter(|w| w.kind == GresKind::Gpu && !w.slurms_choice)?;
+    let want = wanted(view)?;
     let question = engine.question(view.id, view.uid, &want);
     let mut placement = JobPlacement { job: view.id, nodes: Vec::new() };
     let (mut whys, mut matched) = (Vec::new(), Vec::new());
@@ -36,7 +39,9 @@ pub(crate) fn in_order(engine: &Engine, view: &JobView, allocated: &[Allocated])
         }
         let entry = EntryChoice { chosen: gpus, available: gpus, ..EntryChoice::default() };
         let slurm = ChosenView { name: node.clone(), entries: vec![entry], near: GpuSet::EMPTY };
-        let placed = place(engine, question.clone(), &want, &slurm)?.ok()?;
+        // A node that is left to Slurm has nothing to be ordered.
+        let Some(placed) = place(engine, question.clone(), &want, &slurm) else { continue };
+        let placed = placed.ok()?;
         whys.push((placed.gbps, placed.why));
         matched.extend(placed.matched.map(|m| (node.clone(), m)));
         placement.nodes.push((node, placed.grant.into()));

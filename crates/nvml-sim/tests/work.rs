@@ -155,7 +155,8 @@ fn iterations_and_time_end_a_program() {
     };
     // A machine that is busy may oversleep, never undersleep.
     assert!(number("done: ") >= 0.2 && number(" in ") > 0.15, "{done}");
-    assert!((number("iterations/s, ") - 1.0).abs() < 0.01, "{done}");
+    assert!((number(" s, ") - number("done: ") / number(" in ")).abs() < 0.01, "{done}");
+    assert!((0.1..1.01).contains(&number("iterations/s, ")), "{done}");
     assert!(run(&["--for", "50ms"]).starts_with("hgemm done: "));
     let refused = |args: &[&str], devices: &str| {
         let mut command = node.command(env!("CARGO_BIN_EXE_nvml-sim"));

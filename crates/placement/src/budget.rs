@@ -203,10 +203,10 @@ impl Budgets {
     /// On which of these nodes a job can get what it needs of each at the same time, counted in their order. Where their floors
     /// differ, [`Self::cap`] may still refuse them all together.
     #[must_use]
-    pub fn together(&self, nodes: &[&str], need: Need) -> Vec<bool> {
+    pub fn together<'n>(&self, nodes: impl Iterator<Item = (&'n str, Need)>) -> Vec<bool> {
         let mut committed = self.committed.clone();
-        let mut fits = |name: &&str| {
-            let Some(powered) = self.nodes.get(*name) else { return true };
+        let fits = |(name, need): (&str, Need)| {
+            let Some(powered) = self.nodes.get(name) else { return true };
             let more = powered.least_rise(need, self.least_cap(powered, need));
             let fits = powered.within.iter().all(|at| committed[*at] + more <= self.budgets[*at].watts);
             if fits {
@@ -214,7 +214,7 @@ impl Budgets {
             }
             fits
         };
-        nodes.iter().map(&mut fits).collect()
+        nodes.map(fits).collect()
     }
 
     /// The highest cap that a job can start with on all these nodes, at most `asked_w`, W. On each node it then has that, or the

@@ -12,7 +12,7 @@ pub(crate) use auto_cap::CapOf;
 mod back;
 mod best;
 mod claims;
-mod power;
+pub(crate) mod power;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};

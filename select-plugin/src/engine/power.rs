@@ -10,6 +10,17 @@ use topology::GpuSet;
 use super::auto_cap::{self, AutoCap, CapOf};
 use super::{Engine, NodeEntry, Question};
 
+/// What a job draws on each of its nodes if Slurm chooses its GPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SlurmsGpus {
+    /// How many; `None`: all of the node.
+    pub(crate) gpus: Option<u64>,
+    /// The cap that it asks for, W.
+    pub(crate) asked_w: Option<u16>,
+    /// Nobody sets a cap for it.
+    pub(crate) fixed: bool,
+}
+
 /// Every GPU of a node.
 fn all_gpus(count: usize) -> GpuSet {
     (0_u16..).map(GpuIndex).take(count).collect()
@@ -110,25 +121,26 @@ impl Engine {
     /// Of these nodes, those that cannot serve the question's job at the same time.
     pub(crate) fn too_many<'n>(&self, nodes: &[&'n str], question: &Question) -> Vec<&'n str> {
         let asked_w = self.asked_on_all(nodes, question.cap_of());
-        let kept = self.budgets.together(nodes, question.need(asked_w));
+        let need = question.need(asked_w);
+        let kept = self.budgets.together(nodes.iter().map(|node| (*node, need)));
         nodes.iter().zip(kept).filter(|(_, kept)| !kept).map(|(node, _)| *node).collect()
     }
 
-    /// Of these nodes, those on which a job cannot have all GPUs, or so many with a cap that cannot be set.
-    pub(crate) fn without_power<'n>(
-        &self,
-        nodes: &[&'n str],
-        gpus: Option<u64>,
-        asked_w: Option<u16>,
-    ) -> Vec<&'n str> {
-        let short = |node: &&&str| {
-            let count = || self.nodes.get(**node).map_or(0, |entry| entry.node.gpus.len());
-            let fixed = gpus.filter(|gpus| *gpus > 0).and_then(|gpus| usize::try_from(gpus).ok());
-            let need =
-                Need { gpus: fixed.unwrap_or_else(count), whole: true, asked_w, fixed: gpus.is_some() };
-            self.budgets.has_room(node, need).is_err()
+    /// Of these nodes, those whose budgets do not leave what a job draws that Slurm alone gives GPUs: each by itself, or, with
+    /// `at_once`, all of them together, counted in their order.
+    pub(crate) fn without_power<'n>(&self, nodes: &[&'n str], of: SlurmsGpus, at_once: bool) -> Vec<&'n str> {
+        let SlurmsGpus { gpus, asked_w, fixed } = of;
+        let need = |node: &str| {
+            let count = || self.nodes.get(node).map_or(0, |entry| entry.node.gpus.len());
+            let gpus = gpus.and_then(|gpus| usize::try_from(gpus).ok());
+            Need { gpus: gpus.unwrap_or_else(count), whole: true, asked_w, fixed }
         };
-        nodes.iter().filter(short).copied().collect()
+        let fits: Vec<bool> = if at_once {
+            self.budgets.together(nodes.iter().map(|node| (*node, need(node))))
+        } else {
+            nodes.iter().map(|node| self.budgets.has_room(node, need(node)).is_ok()).collect()
+        };
+        nodes.iter().zip(fits).filter(|(_, fits)| !fits).map(|(node, _)| *node).collect()
     }
 
     /// Gives a job its cap on each of its nodes: the highest that its budgets leave, at most what it asks for and the site
@@ -181,8 +193,8 @@ impl Engine {
             draws.retain(|(job, _, _)| !gone.contains(job));
             put(&mut budgets, name, &draws);
         }
-        let asked_w = self.asked_on_all(nodes, question.cap_of());
-        budgets.together(nodes, question.need(asked_w)).into_iter().all(|fits| fits)
+        let need = question.need(self.asked_on_all(nodes, question.cap_of()));
+        budgets.together(nodes.iter().map(|node| (*node, need))).into_iter().all(|fits| fits)
     }
 
     /// The first moment from `start` on at which jobs that end by then leave enough power on these nodes, seconds since 1970;
@@ -205,14 +217,19 @@ impl Engine {
             }
             ends.entry(start).or_default().extend(entry.ending.keys());
         }
-        let mut gone = HashSet::new();
-        for (at, jobs) in ends {
-            gone.extend(jobs);
+        // The more jobs are gone, the more power is left.
+        let ends: Vec<(i64, HashSet<JobId>)> = ends.into_iter().collect();
+        let (mut few, mut many) = (0, ends.len());
+        while few < many {
+            let middle = few + (many - few) / 2;
+            let gone = ends[..=middle].iter().flat_map(|(_, jobs)| jobs).copied().collect();
             if self.has_power_without(nodes, question, &gone) {
-                return at;
+                many = middle;
+            } else {
+                few = middle + 1;
             }
         }
-        start
+        ends.get(few).map_or(start, |(at, _)| *at)
     }
 
     /// These nodes, where they are in a budget, and those beside them.

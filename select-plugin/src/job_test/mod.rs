@@ -39,10 +39,10 @@ use std::collections::HashSet;
 use geometry::JobId;
 use node_state::Spread;
 use placement::Room;
-use protocol::wire::parse_request;
 use protocol::{Request, Says};
 
 use crate::effect::{Effect, Layout};
+use crate::engine::power::SlurmsGpus;
 use crate::engine::{Engine, Question};
 use crate::life::epilogs_over;
 use crate::limited;
@@ -51,6 +51,7 @@ use crate::narrow::{Mode, Narrowed, keep_to_plan, narrow, not_bound_for};
 use crate::patience::Patient;
 use crate::slices;
 use crate::view::{ChosenView, GresKind, GresRequest, JobView, NodeView, Want};
+use crate::whole_node;
 
 /// A request for one of a job's several instances; `None` if it has one, or something else.
 fn several_instances(want: &Want) -> Option<Request> {
@@ -334,26 +335,38 @@ impl Case {
     /// A job that gets GPUs by another way than a placement of ours starts only where the power budgets leave what its GPUs may
     /// draw: the whole node's for an exclusive job, at the highest cap for one whose cap nobody sets.
     fn hold_without_power(&self, engine: &Engine, slurm: &impl Slurm) -> Option<Effect> {
-        if !engine.has_budgets()
-            || self.test.ask != Ask::RunNow
-            || (self.view.gres.is_empty() && !self.view.exclusive)
-        {
+        if self.test.ask != Ask::RunNow || !self.draws_unplaced(engine) {
             return None;
         }
-        let nodes = slurm.nodes();
+        let out = self.short_of_power(engine, &slurm.nodes(), self.test.min_nodes > 1);
+        (!out.is_empty()).then_some(Effect::RuleOut(out))
+    }
+
+    /// Whether power counts for the job although it gets no placement of ours at its start.
+    fn draws_unplaced(&self, engine: &Engine) -> bool {
+        engine.has_budgets() && self.want.is_none() && (self.view.exclusive || !self.view.gres.is_empty())
+    }
+
+    /// Those of these nodes that have no power for such a job: each by itself, or all `at_once`.
+    fn short_of_power(&self, engine: &Engine, nodes: &[NodeView], at_once: bool) -> Vec<usize> {
         let names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
-        let asked = self.view.request.as_deref().and_then(|text| parse_request(text).ok());
+        let short = engine.without_power(&names, self.slurms_gpus(), at_once);
+        nodes.iter().filter(|node| short.contains(&node.name.as_str())).map(|node| node.index).collect()
+    }
+
+    fn slurms_gpus(&self) -> SlurmsGpus {
+        if self.view.exclusive {
+            let wanted = whole_node::wanted(&self.view);
+            let asked_w = wanted.as_ref().and_then(|want| want.request.cap_w);
+            return SlurmsGpus { gpus: None, asked_w, fixed: wanted.is_none() };
+        }
         let gpus = |entry: &GresRequest| match entry.kind {
             GresKind::Gpu => entry.per_node,
             GresKind::Shard => 1,
         };
         // A number that is not per node can be any: then it needs power for all.
-        let known = self.view.gres.iter().map(gpus).try_fold(0, |sum, n| (n > 0).then_some(sum + n));
-        let uncapped = (!self.view.exclusive).then(|| known.unwrap_or(0));
-        let short = engine.without_power(&names, uncapped, asked.and_then(|request| request.cap_w));
-        let out: Vec<usize> =
-            nodes.iter().filter(|node| short.contains(&node.name.as_str())).map(|node| node.index).collect();
-        (!out.is_empty()).then_some(Effect::RuleOut(out))
+        let gpus = self.view.gres.iter().map(gpus).try_fold(0, |sum, n| (n > 0).then_some(sum + n));
+        SlurmsGpus { gpus, asked_w: None, fixed: true }
     }
 
     /// Lets a plan count as none that neither any of these nodes nor its own could ever carry out. Its own node may be
@@ -388,6 +401,13 @@ impl Case {
         match (self.test.ask, &self.want) {
             (Ask::RunNow, Some(want)) => {
                 start::now(&self.test, &self.view, (want, self.per_instance), &self.victims, memory, slurm)
+            }
+            // Slurm may have chosen more nodes than the least.
+            (Ask::RunNow, None)
+                if self.draws_unplaced(&memory.engine)
+                    && !self.short_of_power(&memory.engine, &slurm.nodes(), true).is_empty() =>
+            {
+                (Opinion::Refused, Effect::refusal().into())
             }
             (Ask::RunNow, None) => {
                 let counted = slices::of_undecided(&memory.engine, &self.view, slurm);

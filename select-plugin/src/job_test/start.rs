@@ -101,7 +101,10 @@ pub(super) fn now(
     let veto = match decided {
         Ok(mut decided) => {
             if let Err(short) = decided.take_caps(engine, want) {
-                engine.refused_everywhere(&asked.nodes, &asked.question);
+                if asked.nodes.len() == 1 {
+                    // Of several, some may have power enough.
+                    engine.refused_everywhere(&asked.nodes, &asked.question);
+                }
                 effects.extend(wait_for_power(view, want, Some(short.to_string())));
                 effects.extend(Effect::refusal());
                 return (Opinion::Refused, effects);

@@ -49,13 +49,23 @@ pub(crate) fn begin(
     for gpu in entry.gpus.iter().filter(|gpu| !settings.spares(gpu.index)) {
         let caps = holders.caps_on(gpu.index);
         if concerns(journal, gpu, &caps)? {
+            let before = settled.problems.len();
             settle(journal, nvml, gpu, &caps, &mut settled)?;
+            if settled.problems.len() == before {
+                settled.problems.extend(too_low(nvml, gpu.index, entry));
+            }
         }
         if settings.energy {
             energy::turn(settings, journal, nvml, gpu, &holders.entries, &mut settled.notes)?;
         }
     }
     Ok(settled)
+}
+
+/// Why the job's own cap could not be set once it is alone on a GPU, whoever is beside it now; `None`: it could.
+fn too_low(nvml: &Nvml, gpu: NvmlIndex, entry: &Entry) -> Option<String> {
+    let (asked_mw, range) = (u32::from(entry.cap_w?) * 1000, nvml.power_range_mw(gpu).ok()?);
+    (asked_mw < range.0).then(|| format!("GPU {gpu}: {}", NotSet::OutOfRange(asked_mw, range)))
 }
 
 /// Brings the limits of an ending job's GPUs to what the others there ask for. The locks come with the answer, where they could

@@ -337,6 +337,23 @@ fn under_a_budget_a_job_whose_cap_cannot_be_set_does_not_start() {
     });
 }
 
+/// Beside a higher cap nobody sees it: alone, the GPU would stay limited to that.
+#[test]
+fn a_cap_that_the_gpu_does_not_take_is_no_cap_beside_others_either() {
+    on_node("tests::power::a_cap_that_the_gpu_does_not_take_is_no_cap_beside_others_either", |node| {
+        node.reconcile(&[]);
+        let settings = node.settings.clone().with_budget(true);
+        let slice = |start| mig(&[(1, "1g.5gb", start)]);
+        crate::realise(&settings, &capped(node, 1, slice(0), 250)).unwrap();
+        let refused = crate::realise(&settings, &capped(node, 2, slice(1), 1)).unwrap_err();
+        assert!(refused.to_string().contains("1 W is not a limit of this GPU"), "{refused}");
+        node.release(2);
+        node.release(1);
+        assert_eq!((limits(node)[1], is_journalled(node)), (400, false));
+        node.assert_clean(&[]);
+    });
+}
+
 /// The ledger has what the driver's counter has, however jobs come and go, and forgets who is gone.
 #[test]
 fn a_gpus_energy_is_charged_to_the_jobs_that_have_it() {

@@ -78,7 +78,7 @@ proptest! {
                 prop_assert!(budgets.has_room(only.node, need).is_ok());
                 let possible = budgets.possible(only.node, asked_w);
                 prop_assert!(possible.is_none_or(|possible| possible.and(only.gpus) == only.gpus));
-                prop_assert_eq!(budgets.together(&[only.node], need), [true]);
+                prop_assert_eq!(budgets.together([(only.node, need)].into_iter()), [true]);
             }
             if let ([only], Some(possible)) = (&on[..], on.first().and_then(|o| budgets.possible(o.node, asked_w))) {
                 for gpu in (0..GPUS).map(GpuIndex) {
@@ -119,7 +119,8 @@ proptest! {
             limits.into_iter().map(|limit| PowerBudget { floor_w: Some(50), ..limit }).collect();
         let described = nodes.iter().map(|n| (n.name.as_str(), usize::from(n.gpus), GpuSet::EMPTY, n.range));
         let budgets = Budgets::new(&limits, described);
-        let kept = budgets.together(&NAMES, Need { gpus, whole: true, asked_w, fixed: false });
+        let need = Need { gpus, whole: true, asked_w, fixed: false };
+        let kept = budgets.together(NAMES.iter().map(|name| (*name, need)));
         let bits = (1_u64 << gpus) - 1;
         let on: Vec<OnNode<'_>> = NAMES
             .iter()

@@ -165,6 +165,27 @@ fn exclusive_jobs_start_where_the_highest_limit_fits() {
 }
 
 #[test]
+fn an_exclusive_job_of_two_nodes_needs_power_for_both() {
+    let two = Test { ask: Ask::RunNow, min_nodes: 2, may_preempt: false, record: RECORD };
+    let nodes = Fake::with(&["n1", "n2", "m1"]);
+    let before = |view: JobView| Case::new(two, view).before(&mut racks(), &nodes);
+    let exclusive = |text: &str| JobView { exclusive: true, ..job(text, GresKind::Gpu, 1) };
+    // Each rack of two nodes has idle GPUs of 200 W: 360 and 800 W are left.
+    assert_eq!(before(exclusive("v1 iso=whole")), [Effect::RuleOut(vec![1])], "260 W on each at the floor");
+    assert_eq!(before(exclusive("v1 iso=whole cap=140")), [], "180 W on each");
+    // Nobody caps these.
+    assert_eq!(before(exclusive("v1 iso=none cap=140")), [Effect::RuleOut(vec![0, 1])], "400 W on each");
+    let every_gpu = JobView { gres: Vec::new(), ..exclusive("v1 iso=whole") };
+    assert_eq!(before(JobView { request: None, ..every_gpu }), [Effect::RuleOut(vec![0, 1])]);
+    // Slurm may choose more nodes than the least.
+    let mut one = Case::new(Test { min_nodes: 1, ..two }, exclusive("v1 iso=whole"));
+    assert_eq!(one.before(&mut racks(), &nodes), []);
+    let (opinion, effects) = one.after(&mut racks(), &Fake::with(&["n1", "n2"]));
+    assert_eq!((opinion, effects), (Opinion::Refused, Vec::from(Effect::refusal())));
+    assert_eq!(one.after(&mut racks(), &Fake::with(&["n1", "m1"])).0, Opinion::AsSlurmSays);
+}
+
+#[test]
 fn nobody_is_ended_for_a_job_that_would_then_wait_for_power() {
     let mut memory = racks();
     assert_eq!(start(&mut memory, &other(1, gpu(" cap=200")), &["n1"]), Ok(vec![Some(200)]));

@@ -99,7 +99,7 @@ if [ -n "$TESSERA_TASK_SOCKET" ] && [ "$step" != step ]; then
   else said=$(./churn $SLURM_JOB_ID 20 4000 /dev/stdout 2>&1); fi
   work="$? $(echo "$said" | tail -n 1)"
 fi
-if [ "$manner" = stubborn ]; then trap 'sleep 2; look end; exit 143' TERM; fi
+if [ "$manner" = stubborn ]; then trap 'sleep 2; look end; kill $!; exit 143' TERM; fi
 [ "$step" != step ] || srun sh "$0" 0 task
 sleep $seconds & wait $!
 look end

@@ -9,19 +9,11 @@ mod columns;
 
 use std::fs;
 
+use columns::line;
 use insta::assert_snapshot;
 
 const SITE: &str = "[[nodes]]\nnames = \"n[1-2]\"\ngpu = \"a100-40gb\"\ncount = 1\nmig = \"dynamic\"\n";
 const DAY: u64 = 86_400;
-
-fn line(cells: [&str; 12]) -> String {
-    cells
-        .iter()
-        .zip(columns::COLUMNS)
-        .map(|(cell, (_, width))| format!("{cell:>width$} "))
-        .collect::<String>()
-        + "\n"
-}
 
 /// A job with one GPU or a part of it: its number, when it was submitted and started, how long it ran, and what it got.
 fn job(id: &str, state: &str, times: [u64; 3], got: &str) -> String {

@@ -9,21 +9,13 @@ mod columns;
 
 use std::fs;
 
+use columns::line;
 use insta::assert_snapshot;
 
 const SITE: &str = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 2\nmig = \"dynamic\"\n";
 /// One GPU in three instances, the other whole.
 const FIXED: &str = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 2\n\
     static = { 0 = [\"3g.20gb@0\", \"2g.10gb@4\", \"1g.5gb@6\"] }\n";
-
-fn line(cells: [&str; 12]) -> String {
-    cells
-        .iter()
-        .zip(columns::COLUMNS)
-        .map(|(cell, (_, width))| format!("{cell:>width$} "))
-        .collect::<String>()
-        + "\n"
-}
 
 /// A job: its number, when it was submitted and started, how long it ran, what it asked Slurm for, and its AdminComment.
 fn job(id: &str, [submit, start, ran]: [&str; 3], asked: &str, comment: &str) -> String {

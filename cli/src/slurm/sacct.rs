@@ -43,17 +43,29 @@ pub(crate) fn completed(days: u32) -> Result<Vec<Past>, Failure> {
     let since = format!("now-{days}days");
     let mut command = Command::new("sacct");
     command.args(["-a", "-X", "-n", "-s", "CD", "-S", &since, "-E", "now", "-o", &format(&COLUMNS)]);
+    let hint = "times are learnt from Slurm's accounting, which needs AccountingStorageType=accounting_storage/slurmdbd; \
+                jobs can also give their times with --gpu-times";
+    parse(&answer(&mut command, hint)?)
+}
+
+/// What to do where sacct fails.
+const NEEDS: &str = "this needs Slurm's accounting: AccountingStorageType=accounting_storage/slurmdbd";
+
+/// What sacct prints.
+///
+/// # Errors
+///
+/// It cannot be run, or fails: with this hint.
+fn answer(command: &mut Command, hint: &str) -> Result<Vec<u8>, Failure> {
     let out = command.output().map_err(|e| {
         Failure::new(format!("cannot run sacct: {e}")).hint("is Slurm's client package installed here?")
     })?;
-    if !out.status.success() {
-        let said = String::from_utf8_lossy(&out.stderr);
-        let said = said.trim().trim_start_matches("sacct: ").trim_start_matches("error: ");
-        let hint = "times are learnt from Slurm's accounting, which needs AccountingStorageType=accounting_storage/slurmdbd; \
-                    jobs can also give their times with --gpu-times";
-        return Err(Failure::new(format!("sacct: {}", said.replace('\n', ": "))).hint(hint));
+    if out.status.success() {
+        return Ok(out.stdout);
     }
-    parse(&out.stdout)
+    let said = String::from_utf8_lossy(&out.stderr);
+    let said = said.trim().trim_start_matches("sacct: ").trim_start_matches("error: ");
+    Err(Failure::new(format!("sacct: {}", said.replace('\n', ": "))).hint(hint))
 }
 
 /// Records of sacct in [`COLUMNS`]; those that are not a completed job of a job profile on one instance are passed over.
@@ -115,15 +127,8 @@ pub(crate) fn job_and_steps<const M: usize, const N: usize>(
     let all: Vec<(&str, usize)> = [("JobIDRaw", 24)].into_iter().chain(columns).collect();
     let mut command = Command::new("sacct");
     command.args(["-n", "-o", &format(&all), "-j", job]).env("SLURM_TIME_FORMAT", "%s");
-    let out = command.output().map_err(|e| {
-        Failure::new(format!("cannot run sacct: {e}")).hint("is Slurm's client package installed here?")
-    })?;
-    if !out.status.success() {
-        let said = String::from_utf8_lossy(&out.stderr);
-        return Err(Failure::new(format!("sacct: {}", said.trim().replace('\n', ": ")))
-            .hint("this needs Slurm's accounting: AccountingStorageType=accounting_storage/slurmdbd"));
-    }
-    let records = Table { program: "sacct", columns: &all, gap: 1 }.read(&out.stdout)?;
+    let out = answer(&mut command, NEEDS)?;
+    let records = Table { program: "sacct", columns: &all, gap: 1 }.read(&out)?;
     Ok(records.into_iter().filter_map(|cells| <[String; N]>::try_from(cells).ok()).collect())
 }
 

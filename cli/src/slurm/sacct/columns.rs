@@ -15,3 +15,10 @@ pub(crate) const COLUMNS: [(&str, usize); 12] = [
     ("TRESUsageInTot", 256),
     ("AdminComment", 512),
 ];
+
+/// The line that sacct prints of a job or step with these cells.
+#[cfg(test)]
+pub(crate) fn line(cells: [&str; COLUMNS.len()]) -> String {
+    let padded = cells.iter().zip(COLUMNS).map(|(cell, (_, width))| format!("{cell:>width$} "));
+    padded.chain(["\n".to_owned()]).collect()
+}

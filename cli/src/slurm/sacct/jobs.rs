@@ -53,15 +53,7 @@ impl Accounted {
 pub(crate) fn of_days(days: u32) -> Result<Vec<Accounted>, Failure> {
     let mut command = Command::new("sacct");
     command.args(["-a", "-X", "-n", "-S", &format!("now-{days}days"), "-E", "now", "-o", &columns()]);
-    let out = command.env("SLURM_TIME_FORMAT", "%s").output().map_err(|e| {
-        Failure::new(format!("cannot run sacct: {e}")).hint("is Slurm's client package installed here?")
-    })?;
-    if !out.status.success() {
-        let said = String::from_utf8_lossy(&out.stderr);
-        return Err(Failure::new(format!("sacct: {}", said.trim().replace('\n', ": ")))
-            .hint("this needs Slurm's accounting: AccountingStorageType=accounting_storage/slurmdbd"));
-    }
-    parse(&out.stdout)
+    parse(&super::answer(command.env("SLURM_TIME_FORMAT", "%s"), super::NEEDS)?)
 }
 
 /// Jobs in a table of sacct with [`COLUMNS`] and times in seconds; lines of steps add to their job.
@@ -124,12 +116,8 @@ fn instant(job: &str, column: &str, text: &str) -> Result<Option<u64>, Failure> 
 
 #[cfg(test)]
 mod tests {
+    use super::super::columns::line;
     use super::*;
-
-    fn line(cells: [&str; 12]) -> String {
-        cells.iter().zip(COLUMNS).map(|(cell, (_, width))| format!("{cell:>width$} ")).collect::<String>()
-            + "\n"
-    }
 
     #[test]
     fn jobs_have_what_their_steps_used() {

@@ -5,6 +5,7 @@
 //! night. All run times are multiplied by one factor, so that whole GPUs for all would keep the site busy to the stated percentage.
 
 /// The columns that `tessera` reads.
+#[cfg_attr(test, allow(dead_code, reason = "its helper for other tests"))]
 #[path = "../../../../cli/src/slurm/sacct/columns.rs"]
 mod columns;
 

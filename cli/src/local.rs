@@ -124,6 +124,8 @@ pub(crate) fn ending(node: &str, entries: &[Entry]) -> HashSet<JobId> {
 pub(crate) struct Compared {
     /// Jobs that the journal has, that do not run on this node any more and that do not live here either.
     pub(crate) dead: Vec<Entry>,
+    /// Jobs that the journal has, that Slurm has ended or forgotten, and that still live here.
+    pub(crate) ending: Vec<Entry>,
     /// Jobs that ran on this node when Slurm was asked, or lived here; none where there was nothing to compare.
     pub(crate) live: HashSet<JobId>,
 }
@@ -140,7 +142,8 @@ pub(crate) fn compare(local: &Local<'_>, entries_only: bool) -> Result<Compared,
     }
     let mut live = squeue::on_node(&local.name, STILL_RUNNING)?;
     entries.retain(|e| !live.contains(&e.job()));
-    live.extend(still_here(&local.name, &entries));
-    entries.retain(|e| !live.contains(&e.job()));
-    Ok(Compared { dead: entries, live })
+    let here = still_here(&local.name, &entries);
+    let (ending, dead) = entries.into_iter().partition(|e| here.contains(&e.job()));
+    live.extend(here);
+    Ok(Compared { dead, ending, live })
 }

@@ -685,7 +685,7 @@ _tessera() {
             return 0
             ;;
         tessera__subcmd__node__subcmd__reconcile)
-            opts="-h --node --if-dead --config --help"
+            opts="-h --node --if-dead --until-ended --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -386,6 +386,7 @@ complete -c tessera -n "__fish_tessera_using_subcommand node; and not __fish_see
 complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from reconcile" -l node -d 'The node\'s name' -r
 complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from reconcile" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from reconcile" -l if-dead -d 'Do nothing unless a journalled job has left the node or it takes no jobs with GPUs; for health checks'
+complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from reconcile" -l until-ended -d 'Then wait up to 10 minutes for jobs that Slurm has ended and that still live here, and give back what they have'
 complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from reconcile" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from hand-over" -l node -d 'The node\'s name' -r
 complete -c tessera -n "__fish_tessera_using_subcommand node; and __fish_seen_subcommand_from hand-over" -l config -d 'Read this tessera.toml' -r -F

@@ -50,7 +50,7 @@ pub(crate) fn init(args: &Args) {
         return;
     }
     let node = node_name(std::env::args(), &|name| std::env::var(name).ok(), configured_node_name);
-    start(args, node.as_deref(), &[], Errors::Ours);
+    start(args, node.as_deref(), &["--until-ended"], Errors::Ours);
 }
 
 /// Starts `tessera node reconcile` and does not wait for it.

@@ -4,9 +4,11 @@
 
 mod common;
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
-use common::processes::{outlive_slurmd, processes, wait_quiet, working};
+use common::processes::{cancel_until_known, outlive_slurmd, processes, wait_quiet, working};
 use common::{LOOK, LOOK_AND_STAY, instances, looked, with};
 use error_chain::with_causes;
 use lab::command::{Done, PATIENCE, wait_for};
@@ -45,6 +47,8 @@ fn wait_resumed(cluster: &Cluster) {
     })
     .unwrap();
     cluster.wait_ready(PATIENCE).unwrap();
+    // slurmd may have started one since.
+    wait_quiet(cluster);
 }
 
 #[test]
@@ -112,6 +116,34 @@ fn a_slurmd_killed_with_its_steps_leaves_nothing() {
         kill_steps(cluster);
         cluster.run(User::Root, "scancel", &[&job.to_string()]).unwrap();
         restart(cluster, &n1());
+        wait_resumed(cluster);
+    });
+}
+
+/// slurmd knows that a job is to end when it is killed, and so runs no epilog for it. The job outlives slurmd's next start,
+/// and no health check helps.
+#[test]
+fn a_slurmd_killed_while_a_job_ends_leaves_nothing() {
+    with(|cluster| {
+        let health = cluster.layout().at("etc/tessera-health");
+        std::fs::set_permissions(&health, Permissions::from_mode(0o644)).unwrap();
+        let go = cluster.layout().jobs().join("may-end");
+        let script = format!("trap '' TERM\necho looked\nuntil test -e {}; do sleep 0.1; done", go.display());
+        let job = cluster.sbatch(User::Alice, &MIG, &script).unwrap();
+        looked(cluster, job);
+        cancel_until_known(cluster, job);
+        cluster.kill9(&n1()).unwrap();
+        restart(cluster, &n1());
+        // Its first pass is over: the job lives, and keeps its instance.
+        std::thread::sleep(Duration::from_secs(2));
+        let journalled = cluster.layout().at(&format!("nodes/n1/state/jobs/{job}.json"));
+        assert!(journalled.exists(), "{}", cluster.output(job));
+        std::fs::write(&go, "").unwrap();
+        wait_for("what the job has to be given back", PATIENCE, || {
+            if journalled.exists() { Err("not yet".to_owned()) } else { Ok(()) }
+        })
+        .unwrap();
+        std::fs::set_permissions(&health, Permissions::from_mode(0o755)).unwrap();
         wait_resumed(cluster);
     });
 }

@@ -2,7 +2,7 @@
 
 use lab::command::{PATIENCE, wait_for};
 use lab::process::Started;
-use lab::{Cluster, Daemon, User};
+use lab::{Cluster, Daemon, JobId, User};
 
 use super::{LOOK, LOOK_AND_STAY};
 
@@ -29,12 +29,8 @@ pub(crate) fn outlive_slurmd(cluster: &mut Cluster) {
         wait_for(what, PATIENCE, || if seen() { Ok(()) } else { Err("not yet".to_owned()) }).unwrap();
     };
     until("the prolog to wait for the driver", &|| journalled.exists());
-    // slurmd notes that the job is to end, and then waits for the prolog; started again it runs no epilog for such a job.
-    let noted = cluster.layout().at("spool/n1/cred_state");
-    let noted = || std::fs::metadata(&noted).and_then(|file| file.modified()).ok();
-    let before = noted();
-    cluster.run(User::Root, "scancel", &[&job.to_string()]).unwrap();
-    until("slurmd to know that the job is to end", &|| noted().is_some_and(|now| Some(now) != before));
+    // slurmd waits for the prolog then.
+    cancel_until_known(cluster, job);
     let slurmd = Daemon::Slurmd("n1".to_owned());
     cluster.kill9(&slurmd).unwrap();
     cluster.start(&slurmd).unwrap();
@@ -45,6 +41,19 @@ pub(crate) fn outlive_slurmd(cluster: &mut Cluster) {
     cluster.fault("n1", &["clear"]).unwrap();
     wait_quiet(cluster);
     assert!(!journalled.exists(), "job {job} still has GPUs");
+}
+
+/// Cancels a job and waits until n1's slurmd has noted that it is to end. Started again, slurmd runs no epilog for such a
+/// job.
+pub(crate) fn cancel_until_known(cluster: &Cluster, job: JobId) {
+    let noted = cluster.layout().at("spool/n1/cred_state");
+    let noted = || std::fs::metadata(&noted).and_then(|file| file.modified()).ok();
+    let before = noted();
+    cluster.run(User::Root, "scancel", &[&job.to_string()]).unwrap();
+    wait_for("slurmd to know that the job is to end", PATIENCE, || {
+        if noted().is_some_and(|now| Some(now) != before) { Ok(()) } else { Err("not yet".to_owned()) }
+    })
+    .unwrap();
 }
 
 /// A process of this program in this cluster whose command line says `what`.

@@ -12,7 +12,7 @@ pub(crate) enum NodeCommand {
     /// Finishes interrupted releases, ends MPS daemons and destroys half-made instances that belong to no job, and
     /// corrects the owners of device nodes. Jobs that Slurm runs on the node keep what they have, and so do jobs with a step
     /// or process here; if Slurm does not answer, all journalled jobs do. Also compares the GPUs with tessera.toml, and tells
-    /// slurmctld whether the node can take jobs with GPUs. Tessera runs this whenever slurmd starts.
+    /// slurmctld whether the node can take jobs with GPUs. Tessera runs this whenever slurmd starts, with --until-ended.
     Reconcile {
         /// The node's name
         #[arg(long, value_name = "NAME")]
@@ -20,6 +20,9 @@ pub(crate) enum NodeCommand {
         /// Do nothing unless a journalled job has left the node or it takes no jobs with GPUs; for health checks
         #[arg(long)]
         if_dead: bool,
+        /// Then wait up to 10 minutes for jobs that Slurm has ended and that still live here, and give back what they have
+        #[arg(long, conflicts_with = "if_dead")]
+        until_ended: bool,
     },
     /// Leave the node's GPUs to Slurm alone, before Tessera is uninstalled
     ///

@@ -1,6 +1,7 @@
 //! `tessera node`: the node side by hand, and at slurmd's start.
 
 mod args;
+mod follow;
 mod hardware;
 
 use std::fmt::Write as _;
@@ -31,7 +32,7 @@ pub(crate) fn run(command: &NodeCommand, globals: &Globals) -> Result<Outcome, F
     let config = site::in_force(globals.config.as_deref(), name.as_deref(), true)?.config;
     let local = Local::new(&config, command.node())?;
     match command {
-        NodeCommand::Reconcile { if_dead, .. } => reconcile_node(&local, *if_dead),
+        NodeCommand::Reconcile { if_dead, until_ended, .. } => reconcile_node(&local, *if_dead, *until_ended),
         NodeCommand::HandOver { .. } => hand_over_node(&local),
         NodeCommand::Status { json, color, .. } => status(&local, *json, Paint::new(*color)),
         NodeCommand::Realise { placement, uid, gid, .. } => realise_job(&local, placement, *uid, *gid),
@@ -39,11 +40,12 @@ pub(crate) fn run(command: &NodeCommand, globals: &Globals) -> Result<Outcome, F
     }
 }
 
-fn reconcile_node(local: &Local<'_>, if_dead: bool) -> Result<Outcome, Failure> {
+fn reconcile_node(local: &Local<'_>, if_dead: bool, until_ended: bool) -> Result<Outcome, Failure> {
     let mut text = String::new();
     if !if_dead || is_marked(&local.settings) {
         text.push_str(&hardware::check(local));
     }
+    let mut ending = Vec::new();
     let (changed, live) = match compare(local, if_dead) {
         // Nothing is known to be wrong, and to look at the driver keeps prologs waiting.
         Ok(jobs)
@@ -55,7 +57,10 @@ fn reconcile_node(local: &Local<'_>, if_dead: bool) -> Result<Outcome, Failure> 
             return Ok(Outcome::ok(text));
         }
         Err(_) if if_dead => return Ok(Outcome::ok(text)),
-        Ok(jobs) => (give_back(local, jobs.dead, &mut text)?, Some(jobs.live)),
+        Ok(jobs) => {
+            ending = jobs.ending;
+            (give_back(local, jobs.dead, &mut text)?, Some(jobs.live))
+        }
         Err(why) => {
             // A restart of slurmd must not end anybody's job.
             let why = why.to_string();
@@ -70,6 +75,9 @@ fn reconcile_node(local: &Local<'_>, if_dead: bool) -> Result<Outcome, Failure> 
     if changed {
         // Every prolog that was at work then has ended: reconciliation has waited for it.
         give_back(local, compare(local, true)?.dead, &mut text)?;
+    }
+    if until_ended {
+        text.push_str(&follow::until_ended(local, ending)?);
     }
     if text.is_empty() {
         text = format!("{}: nothing to do\n", local.name);

@@ -1,6 +1,8 @@
 //! Files that a command line names, where `-` is standard input or output.
 
-use std::fs;
+pub(crate) mod own_dir;
+pub(crate) mod write_file;
+
 use std::path::Path;
 
 use plugin_rt::read_file::{NotText, TABLE, read_bounded, read_small};
@@ -22,11 +24,17 @@ pub(crate) fn read_text(path: &Path) -> Result<String, Failure> {
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }
 
-/// Writes a picture to a file, or hands it back for stdout where the file is `-`.
-pub(crate) fn write_picture(path: &Path, picture: String) -> Result<Outcome, Failure> {
+/// Writes a file that a command line names; standard output for `-`, whose text is handed back.
+pub(crate) fn write_out(path: &Path, text: String) -> Result<Outcome, Failure> {
     if path.as_os_str() == "-" {
-        return Ok(Outcome::ok(picture));
+        return Ok(Outcome::ok(text));
     }
-    fs::write(path, picture).map_err(|e| Failure::new(format!("cannot write {}: {e}", path.display())))?;
+    write_text(path, &text)?;
     Ok(Outcome::ok(""))
+}
+
+/// Writes a file as [`write_file`] does.
+pub(crate) fn write_text(path: &Path, text: &str) -> Result<(), Failure> {
+    write_file::write(path, text.as_bytes())
+        .map_err(|e| Failure::new(format!("cannot write {}: {e}", path.display())))
 }

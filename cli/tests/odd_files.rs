@@ -60,6 +60,43 @@ fn only_regular_files_are_read() {
     }
 }
 
+/// Every way to name a file that a command writes and that needs no cluster; `@` is the file.
+const WRITERS: &[&str] = &[
+    "simulate mapa --jobs mapa.csv --topology dgx-v --csv @",
+    "simulate case --figure mig:table2 --svg @",
+    "plan show tasks.csv --gpu a100-40gb --svg @",
+    "layout --from layout --config site.toml --svg @",
+    "power simulate --figure 9 --csv @",
+    "power simulate --figure 9 --svg @",
+];
+
+/// Root must not wait for a reader of a planted FIFO, and must not write through a planted link.
+#[test]
+fn nothing_is_written_to_what_another_user_planted() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    let nobody = Some(65_534);
+    assert!(Command::new("mkfifo").arg(path("fifo")).status().unwrap().success());
+    std::os::unix::fs::chown(path("fifo"), nobody, nobody).unwrap();
+    fs::write(path("roots"), "roots own\n").unwrap();
+    std::os::unix::fs::symlink("roots", path("link")).unwrap();
+    std::os::unix::fs::lchown(path("link"), nobody, nobody).unwrap();
+    fs::write(path("tasks.csv"), "name,1g,7g\na,60,10\n").unwrap();
+    fs::write(path("mapa.csv"), "2,ring,0,20,1,resnet\n").unwrap();
+    fs::write(path("layout"), "n1 tessera gpu0=free gpu1=free\n").unwrap();
+    fs::write(path("site.toml"), "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 2\n").unwrap();
+    for command in WRITERS {
+        for (file, why) in [("fifo", "a FIFO of another user"), ("link", "a link of another user")] {
+            let (status, said) = refused(dir.path(), command, file);
+            assert!(status && said.contains(why), "{said}");
+        }
+    }
+    assert_eq!(fs::read_to_string(path("roots")).unwrap(), "roots own\n");
+}
+
 #[test]
 fn standard_input_may_be_a_pipe() {
     let mut cat = Command::new("sh");

@@ -11,7 +11,7 @@ use mapa::{JobFileError, Patience, Ran, Rules, SimJob, parse_jobs, quartiles, si
 use serde_json::{Value, json};
 use topology::Selection;
 
-use crate::files::read_text;
+use crate::files::{read_text, write_text};
 use crate::globals::Globals;
 use crate::options;
 use crate::options::links::TopologyArgs;
@@ -113,8 +113,7 @@ pub(crate) fn run(command: &SimulateCommand, globals: &Globals) -> Result<Outcom
         if path.as_os_str() == "-" {
             return Ok(Outcome::ok(lines));
         }
-        std::fs::write(path, lines)
-            .map_err(|e| Failure::new(format!("cannot write {}: {e}", path.display())))?;
+        write_text(path, &lines)?;
     }
     if args.json {
         let all: Vec<Value> = results.iter().map(|r| r.json(&jobs)).collect();

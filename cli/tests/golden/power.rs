@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
@@ -397,6 +398,16 @@ fn a_calibration_says_first_how_long_it_takes() {
     stderr: hint: it sets each job's node, GPU, part and cap; options such as --partition may follow --
     exit 1
     ");
+    // Who may write there could hold its lock, hang it by a FIFO, or lead it elsewhere by a link.
+    fs::create_dir(site.path().join("there")).unwrap();
+    fs::set_permissions(site.path().join("there"), fs::Permissions::from_mode(0o777)).unwrap();
+    let line = "power calibrate --apps apps.csv --node n1 --out there --counters counters.csv --gpus 0";
+    assert_snapshot!(site.run(&words(line)).replace(site.path().to_str().unwrap(), "."), @r"
+    stderr: tessera: ./there: it must belong to you, and nobody else may write there (chmod go-w)
+    stderr: hint: name a directory with --out that only you may write to
+    exit 1
+    ");
+    assert_eq!(fs::read_dir(site.path().join("there")).unwrap().count(), 0);
     apps_csv(&site, &["hgemm,60,./hgemm", "stream,60,./stream"]);
     assert_snapshot!(calibrate("--counters counters.csv"), @r"
     stderr: tessera: apps.csv: too few runs of 3c at 150 W: 2, expected at least 6, one for each coefficient

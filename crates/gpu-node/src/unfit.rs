@@ -9,8 +9,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use protocol::layout::UNFIT;
+use rustix::fs::Mode;
 
 use crate::command::{CommandError, ask};
+use crate::own_dirs;
 use crate::settings::Settings;
 
 /// How long slurmctld may take to answer, each time.
@@ -46,7 +48,9 @@ impl NodeInSlurm<'_> {
     /// slurmctld cannot be asked. The next job, or the next health check, tries again.
     pub fn mark(&self, settings: &Settings, why: &str) -> Result<bool, CommandError> {
         // The note is only for the health check.
-        let _next_prolog_tries_again = fs::write(note(settings), why);
+        if own_dirs::own(&settings.state_dir, Mode::RWXU).is_ok() {
+            let _next_prolog_tries_again = fs::write(note(settings), why);
+        }
         let before = self.extra()?;
         let text = format!("{UNFIT}{why}");
         if before == text {

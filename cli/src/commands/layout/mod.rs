@@ -10,7 +10,7 @@ use site_config::SiteConfig;
 
 pub(crate) use args::LayoutArgs;
 
-use crate::files::write_picture;
+use crate::files::write_out;
 use crate::fold::{self, MOST_SINGLE};
 use crate::globals::Globals;
 use crate::local::{Local, ending, require_root};
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &LayoutArgs, globals: &Globals) -> Result<Outcome, Failu
 fn once(args: &LayoutArgs, config: &SiteConfig) -> Result<Outcome, Failure> {
     let nodes = if args.live { vec![live(args, config)?] } else { source::nodes(args, config)? };
     if let Some(path) = &args.svg {
-        return write_picture(path, svg::picture(&nodes));
+        return write_out(path, svg::picture(&nodes));
     }
     if args.json {
         return Ok(Outcome::json(&json::value(&nodes), 0));

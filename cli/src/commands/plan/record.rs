@@ -1,8 +1,5 @@
 //! What was planned and submitted, kept in a file, so that reality can be compared with it later.
 
-use std::fs::{self, File};
-use std::io::Write as _;
-use std::os::unix::fs::{MetadataExt as _, fchown};
 use std::path::Path;
 
 use plugin_rt::read_file::{TABLE, read_small};
@@ -11,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::batch::seconds;
 use super::jobs::PlannedJob;
 use super::place::Place;
+use crate::files::write_text;
 use crate::outcome::Failure;
 
 /// The format of the file; there has been one so far.
@@ -133,33 +131,7 @@ impl Record {
 
     pub(super) fn write(&self, path: &Path) -> Result<(), Failure> {
         let text = serde_json::to_string_pretty(self).unwrap_or_default() + "\n";
-        replace(path, &text).map_err(|e| Failure::new(format!("cannot write {}: {e}", path.display())))
+        // If the disk is full, the old text stays: it may be the only record of submitted jobs.
+        write_text(path, &text)
     }
-}
-
-/// Replaces a file's text. If the disk is full, the old text stays: it may be the only record of submitted jobs.
-fn replace(path: &Path, text: &str) -> std::io::Result<()> {
-    // Write to the target of a link, and straight to a device, instead of replacing either.
-    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let there = fs::metadata(&path).ok();
-    if there.as_ref().is_some_and(|there| !there.is_file()) {
-        return fs::write(&path, text);
-    }
-    let mut new = path.clone().into_os_string();
-    new.push(".new");
-    // Left by a run that was killed, or a link that somebody else put there.
-    let _ = fs::remove_file(&new);
-    let written = File::create_new(&new).and_then(|mut file| {
-        if let Some(there) = there {
-            // An administrator's look must not take a user's record away; only root can, and need, give it back.
-            let _ = fchown(&file, Some(there.uid()), Some(there.gid()));
-            file.set_permissions(there.permissions())?;
-        }
-        file.write_all(text.as_bytes())?;
-        fs::rename(&new, &path)
-    });
-    if written.is_err() {
-        let _ = fs::remove_file(&new);
-    }
-    written
 }

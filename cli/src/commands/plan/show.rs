@@ -4,7 +4,7 @@ use super::args::ShowArgs;
 use super::batch::Batch;
 use super::planned::{plan, problems, refuse, steps};
 use super::{json, svg, tasks, text};
-use crate::files::write_picture;
+use crate::files::write_out;
 use crate::outcome::{Failure, Outcome};
 use crate::render::colour::Paint;
 use crate::render::terminal;
@@ -24,7 +24,7 @@ pub(super) fn run(args: &ShowArgs) -> Result<Outcome, Failure> {
         let [one] = &plans[..] else {
             return Err(Failure::new(format!("--svg draws one batch, the file has {}", plans.len())));
         };
-        return write_picture(path, svg::picture(one));
+        return write_out(path, svg::picture(one));
     }
     Ok(Outcome::ok(text::pictures(&plans, Paint::new(args.output.color), terminal::width())))
 }

@@ -25,6 +25,7 @@ use nice::Nices;
 use reorder::NiceOrder;
 use round::Planner;
 
+use crate::files::own_dir::own_file;
 use crate::globals::Globals;
 use crate::outcome::{Failure, Outcome, status};
 use crate::site as config_file;
@@ -45,7 +46,7 @@ pub(crate) fn run(args: &PlannerArgs, globals: &Globals) -> Result<Outcome, Fail
             ))
             .hint("--lock names another file; the Nice that jobs have now then counts as set by their users")
         })?,
-        None => File::open(&path).and_then(|mut file| Nices::read(&mut file)).unwrap_or_default(),
+        None => own_file(&path, false).and_then(|mut file| Nices::read(&mut file)).unwrap_or_default(),
     };
     let multifactor = setting("PriorityType") == "priority/multifactor";
     let order = NiceOrder::new(multifactor, args.dry_run, nices, lock);
@@ -100,8 +101,7 @@ fn hold(path: &Path) -> Result<File, Failure> {
             .hint("run as root or SlurmUser where slurmctld runs, or name another file with --lock")
     };
     // Not truncated: it may be another planner's, and says which Nice an earlier one has given.
-    let open = File::options().read(true).write(true).create(true).truncate(false).open(path);
-    let file = open.map_err(wrong)?;
+    let file = own_file(path, true).map_err(wrong)?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(std::fs::TryLockError::WouldBlock) => {

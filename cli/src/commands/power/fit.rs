@@ -1,6 +1,5 @@
 //! `tessera power fit`.
 
-use std::fs;
 use std::path::Path;
 
 use power::{Basis, Errors, FitError, Model, fit, fit_best, runs};
@@ -22,8 +21,7 @@ pub(super) fn run(args: &FitArgs) -> Result<Outcome, Failure> {
     let model = model.map_err(|e| refused(args, &e))?.measured_under(args.driver.clone());
     let json = model.to_json();
     if let Some(out) = &args.out {
-        let written = fs::write(out, format!("{json:#}\n"));
-        written.map_err(|e| Failure::new(format!("cannot write {}: {e}", out.display())))?;
+        files::write_text(out, &format!("{json:#}\n"))?;
     }
     if args.json {
         return Ok(Outcome::json(&json, 0));

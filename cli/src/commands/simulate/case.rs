@@ -9,14 +9,14 @@ mod picture;
 mod replay;
 mod summary;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use case::sim::{Job, Outcome as Run, Setup, simulate};
 use case::{Node, Order, event_line, mix, policy};
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
-use crate::files::read_text;
+use crate::files::{read_text, write_text};
 use crate::outcome::{Failure, Outcome};
 use crate::progress::Progress;
 
@@ -136,7 +136,7 @@ pub(super) fn run(args: &CaseArgs) -> Result<Outcome, Failure> {
         if path.as_os_str() == "-" {
             return Ok(Outcome::ok(lines));
         }
-        write(path, &lines)?;
+        write_text(path, &lines)?;
     }
     if args.json {
         let all: Vec<Value> = runs.iter().map(|c| summary::json(c, &base, &node, args.seed)).collect();
@@ -152,10 +152,6 @@ pub(super) fn run(args: &CaseArgs) -> Result<Outcome, Failure> {
 /// Whether the mix is one of CASE-MIG's, whose baseline is Slurm.
 fn is_mig(args: &CaseArgs) -> bool {
     args.mix.as_deref().is_some_and(|mix| mix.starts_with("mig"))
-}
-
-fn write(file: &Path, text: &str) -> Result<(), Failure> {
-    std::fs::write(file, text).map_err(|e| Failure::new(format!("cannot write {}: {e}", file.display())))
 }
 
 fn jobs_of(args: &CaseArgs, node: &Node) -> Result<Vec<Job>, Failure> {

@@ -18,9 +18,9 @@ use crate::options;
 ///
 /// A command may write the seconds that it has measured itself, without its start, to the file that TESSERA_SECONDS names.
 ///
-/// Jobs are those of the user who calls this, on a node that they share with no other user. DIR must be seen by the node. It
-/// keeps what was measured: after an interruption the same command goes on. At the end it has counters.csv, runs.csv and the
-/// model, as `power_model` in tessera.toml takes it. Words behind -- go to sbatch.
+/// Jobs are those of the user who calls this, on a node that they share with no other user. DIR must be seen by the node, and
+/// nobody else may write to it. It keeps what was measured: after an interruption the same command goes on. At the end it has
+/// counters.csv, runs.csv and the model, as `power_model` in tessera.toml takes it. Words behind -- go to sbatch.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:

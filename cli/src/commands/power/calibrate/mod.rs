@@ -168,7 +168,7 @@ fn fitted(campaign: &Campaign, store: &Store) -> Result<Outcome, Failure> {
     let model = fit_best(campaign.gpu, &counters, &runs).map_err(|e| Failure::of(&e))?;
     let model = model.measured_under(store.driver());
     let out = campaign.out.join(format!("{}.json", campaign.gpu.key));
-    store::replace(&out, &format!("{:#}\n", model.to_json()))?;
+    files::write_text(&out, &format!("{:#}\n", model.to_json()))?;
     let summary = fit::summary(&model, Some(&out));
     Ok(Outcome::ok(summary + &show::use_it(campaign, &out, &counters_file)))
 }

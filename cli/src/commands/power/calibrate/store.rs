@@ -1,21 +1,24 @@
 //! The directory of a calibration. Whatever is killed when, what stands in `runs.csv` was measured.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::Write as _;
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
+use plugin_rt::read_file::{TABLE, read_small};
 use power::calibration::{Log, Setting};
 use power::runs;
 use rustix::fs::{FlockOperation, flock};
 use serde_json::{Value, json};
 
 use super::campaign::Campaign;
+use crate::files::own_dir::{own_dir, own_file};
+use crate::files::write_text;
 use crate::outcome::Failure;
 
 const HEADER: &str = "state,cap_w,apps,seconds\n";
 
 /// The most of a job's output that is read, to look for what Tessera says at its begin.
-const OUTPUT: usize = 65_536;
+const OUTPUT: u64 = 65_536;
 
 pub(super) struct Store {
     dir: PathBuf,
@@ -33,15 +36,17 @@ fn io(path: &Path) -> impl Fn(std::io::Error) -> Failure {
 impl Store {
     /// Opens or begins the directory.
     pub(super) fn open(campaign: &Campaign) -> Result<Self, Failure> {
-        let dir = campaign.out.clone();
+        let dir = own_dir(&campaign.out).map_err(|e| {
+            io(&campaign.out)(e).hint("name a directory with --out that only you may write to")
+        })?;
         fs::create_dir_all(dir.join("work")).map_err(io(&dir))?;
         let path = dir.join("calibration.json");
-        let lock = OpenOptions::new().create(true).append(true).open(dir.join("lock")).map_err(io(&dir))?;
+        let lock = own_file(&dir.join("lock"), true).map_err(io(&dir.join("lock")))?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
             Failure::new(format!("another `tessera power calibrate` works in {}", dir.display()))
         })?;
         let asked = identity(campaign);
-        let before = fs::read_to_string(&path).ok().map(|text| serde_json::from_str::<Value>(&text));
+        let before = read_if_there(&path)?.map(|text| serde_json::from_str::<Value>(&text));
         let mut store = Self { dir, measured: vec![false; campaign.settings.len()], _lock: lock };
         store.read(campaign)?;
         if let Some(before) = before {
@@ -51,8 +56,8 @@ impl Store {
                 return Err(Failure::new(what).hint("name another directory with --out"));
             }
         }
-        replace(&path, &format!("{asked:#}\n"))?;
-        replace(&store.dir.join("counters.csv"), &counters(campaign))?;
+        write_text(&path, &format!("{asked:#}\n"))?;
+        write_text(&store.dir.join("counters.csv"), &counters(campaign))?;
         Ok(store)
     }
 
@@ -85,13 +90,13 @@ impl Store {
     /// Learns what was measured. A line without its end was being written when somebody was killed.
     fn read(&mut self, campaign: &Campaign) -> Result<(), Failure> {
         let path = self.runs_file();
-        let text = fs::read_to_string(&path).unwrap_or_default();
+        let text = read_if_there(&path)?.unwrap_or_default();
         let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
         if whole.is_empty() {
-            return replace(&path, HEADER);
+            return write_text(&path, HEADER);
         }
         if whole.len() < text.len() {
-            replace(&path, whole)?;
+            write_text(&path, whole)?;
         }
         let known = runs::parse_on(campaign.gpu, &path.display().to_string(), whole);
         for run in known.map_err(|e| Failure::of(&e))? {
@@ -134,7 +139,7 @@ impl Store {
     pub(super) fn driver(&self) -> Option<String> {
         let said = |at: usize| {
             let attempts = self.attempts(at);
-            attempts.into_iter().rev().find_map(|a| fs::read_to_string(a.0.join("driver")).ok())
+            attempts.into_iter().rev().find_map(|a| read_small(&a.0.join("driver"), TABLE).ok())
         };
         let word = (0..self.measured.len()).map_while(said).next()?.trim().to_owned();
         (!word.is_empty() && word.chars().all(|c| c.is_ascii_digit() || c == '.')).then_some(word)
@@ -154,7 +159,7 @@ impl Attempt {
 
     /// The noted jobs with their GPU.
     pub(super) fn jobs(&self) -> Vec<(u16, u32)> {
-        let text = fs::read_to_string(self.0.join("jobs")).unwrap_or_default();
+        let text = read_small(&self.0.join("jobs"), TABLE).unwrap_or_default();
         let one = |line: &str| {
             let (gpu, job) = line.split_once(' ')?;
             Some((gpu.parse().ok()?, job.parse().ok()?))
@@ -164,14 +169,17 @@ impl Attempt {
 
     /// What each of its jobs has written.
     pub(super) fn logs(&self, sides: usize) -> Vec<Log> {
-        let read = |side: usize| fs::read_to_string(self.0.join(format!("{side}.laps"))).unwrap_or_default();
+        let read = |side: usize| read_small(&self.0.join(format!("{side}.laps")), TABLE).unwrap_or_default();
         (0..sides).map(|side| Log::parse(&read(side))).collect()
     }
 
     /// The begin of a job's output.
     pub(super) fn output(&self, side: usize) -> String {
-        let bytes = fs::read(self.output_file(side)).unwrap_or_default();
-        String::from_utf8_lossy(&bytes[..bytes.len().min(OUTPUT)]).into_owned()
+        let mut bytes = Vec::new();
+        let file = File::open(self.output_file(side));
+        // What was read counts also where the rest cannot be.
+        let _ = file.and_then(|file| file.take(OUTPUT).read_to_end(&mut bytes));
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 
     pub(super) fn output_file(&self, side: usize) -> PathBuf {
@@ -207,14 +215,11 @@ fn counters(campaign: &Campaign) -> String {
     out
 }
 
-/// Writes a file so that it is there whole or not at all.
-pub(super) fn replace(path: &Path, text: &str) -> Result<(), Failure> {
-    let new = path.with_extension("new");
-    let write = || {
-        let mut file = File::create(&new)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&new, path)
-    };
-    write().map_err(|e| Failure::new(format!("cannot write {}: {e}", path.display())))
+/// A file of the calibration; `None` before it is begun. One that cannot be read must not be begun anew.
+fn read_if_there(path: &Path) -> Result<Option<String>, Failure> {
+    match read_small(path, TABLE) {
+        Ok(text) => Ok(Some(text)),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(io(path)(e)),
+    }
 }

@@ -8,13 +8,14 @@ mod text;
 mod world;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use power::{Basis, Errors, Model};
 use serde_json::{Value, json};
 
 use super::args::Guard;
+use crate::files::write_text;
 use crate::outcome::{Failure, Outcome};
 use figures::{FIGURES, Row, Rule};
 use world::World;
@@ -113,8 +114,8 @@ pub(super) fn run(args: &SimulateArgs) -> Result<Outcome, Failure> {
     let world = World::new(args.seed, args.noise)?;
     if let Some(dir) = &args.calibration {
         fs::create_dir_all(dir).map_err(|e| Failure::new(format!("cannot make {}: {e}", dir.display())))?;
-        write(&dir.join("counters.csv"), &world.counters_csv())?;
-        write(&dir.join("runs.csv"), &world.runs_csv())?;
+        write_text(&dir.join("counters.csv"), &world.counters_csv())?;
+        write_text(&dir.join("runs.csv"), &world.runs_csv())?;
     }
     let rule = Rule { model: figures::fitted(&world, args.basis)?, guard: args.guard == Guard::On };
     let mut rows: Vec<Row> = Vec::new();
@@ -122,10 +123,10 @@ pub(super) fn run(args: &SimulateArgs) -> Result<Outcome, Failure> {
         rows.extend(figures::rows(&world, &rule, figure)?);
     }
     if let Some(path) = &args.csv {
-        write(path, &text::csv(&rows))?;
+        write_text(path, &text::csv(&rows))?;
     }
     if let (Some(path), Some(figure)) = (&args.svg, args.figure) {
-        write(path, &svg::of(figure, &rows))?;
+        write_text(path, &svg::of(figure, &rows))?;
     }
     if args.figure.is_some() {
         return Ok(match args.json {
@@ -162,8 +163,4 @@ fn of_basis(model: &Model) -> Value {
     json!({
         "basis": model.basis().name(), "errors": errors(model.errors()), "held_out": model.held_out().map(errors),
     })
-}
-
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    fs::write(path, text).map_err(|e| Failure::new(format!("cannot write {}: {e}", path.display())))
 }

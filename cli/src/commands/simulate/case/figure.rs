@@ -5,7 +5,8 @@ use std::path::Path;
 use case::figures::{self, Figure, FigureError, Goal, Row};
 use serde_json::{Value, json};
 
-use super::{picture, write};
+use super::picture;
+use crate::files::write_text;
 use crate::outcome::{Failure, Outcome};
 use crate::render::table;
 
@@ -17,7 +18,7 @@ pub(super) fn run(name: &str, seed: u64, as_json: bool, svg: Option<&Path>) -> R
         FigureError::Stuck(_) => Failure::of(&e),
     })?;
     if let Some(file) = svg {
-        write(file, &picture::svg(&figure))?;
+        write_text(file, &picture::svg(&figure))?;
     }
     Ok(if as_json { Outcome::json(&json(&figure), 0) } else { Outcome::ok(text(&figure)) })
 }

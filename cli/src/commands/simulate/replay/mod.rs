@@ -12,7 +12,7 @@ use clap::Args;
 use geometry::Uid;
 use replay::{Job, Ran, Site, replay, stock};
 
-use crate::files::read_text;
+use crate::files::{read_text, write_text};
 use crate::globals::Globals;
 use crate::outcome::{Failure, Outcome};
 use crate::progress::Progress;
@@ -110,8 +110,7 @@ pub(super) fn run(args: &ReplayArgs, globals: &Globals) -> Result<Outcome, Failu
         if path.as_os_str() == "-" {
             return Ok(Outcome::ok(lines));
         }
-        std::fs::write(path, lines)
-            .map_err(|e| Failure::new(format!("cannot write {}: {e}", path.display())))?;
+        write_text(path, &lines)?;
     }
     if args.json {
         return Ok(Outcome::json(&show::json(&past, &rules), 0));

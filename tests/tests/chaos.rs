@@ -52,4 +52,12 @@ fn a_run_that_meets_a_violation_says_so_and_fails() {
         last.starts_with(&format!("chaos: seed 1, {series}: 0 jobs, 0 faults, 1 violations, ")),
         "{last}"
     );
+    // A run that is not clean leaves its files.
+    let dir = done
+        .stdout
+        .lines()
+        .find_map(|line| line.split_once("cluster of Slurm ")?.1.split_once(" in "))
+        .unwrap()
+        .1;
+    std::fs::remove_dir_all(dir).unwrap();
 }

@@ -34,7 +34,7 @@ fn state(cluster: &Cluster) -> Result<String, String> {
 /// Waits until the node has no job and takes some again, whatever was made of it, and whenever; and until nobody works on
 /// its GPUs.
 fn wait_resumed(cluster: &Cluster) {
-    wait_quiet(cluster);
+    wait_quiet(cluster).unwrap();
     wait_for("n1 to be idle", PATIENCE, || {
         let state = state(cluster)?;
         if state.trim() == "idle" {
@@ -48,7 +48,7 @@ fn wait_resumed(cluster: &Cluster) {
     .unwrap();
     cluster.wait_ready(PATIENCE).unwrap();
     // slurmd may have started one since.
-    wait_quiet(cluster);
+    wait_quiet(cluster).unwrap();
 }
 
 #[test]

@@ -15,7 +15,7 @@ const ONE_NODE: &str = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 
 fn a_slurmd_that_is_not_told_its_node_reconciles_it() {
     let templates = Templates::for_nodes(ONE_NODE).unwrap();
     let cluster = common::builder().templates(templates).by_host_name().start().unwrap();
-    wait_quiet(&cluster);
+    wait_quiet(&cluster).unwrap();
     let log = std::fs::read_to_string(cluster.layout().log("slurmd-n1")).unwrap();
     assert!(log.contains("node reconcile"), "{log}");
     // doctor asks for the copy of tessera.toml that a reconciliation keeps.

@@ -73,12 +73,13 @@ pub(crate) fn on(cluster: &mut Cluster, test: impl FnOnce(&mut Cluster)) {
     }
 }
 
-/// Cancels every job and waits until the nodes are idle.
+/// Cancels every job and waits until the nodes are idle and nobody works on their GPUs: what is there then, stays.
 fn settle(cluster: &Cluster) -> Result<(), lab::HarnessError> {
     for user in [User::Alice, User::Bob] {
         cluster.run(User::Root, "scancel", &["-u", user.name()])?;
     }
-    cluster.wait_idle()
+    cluster.wait_idle()?;
+    processes::wait_quiet(cluster)
 }
 
 /// What a job sees. nvidia-smi asks for MIG devices one index at a time: where another job of the same user ends

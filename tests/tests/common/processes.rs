@@ -2,18 +2,17 @@
 
 use lab::command::{PATIENCE, wait_for};
 use lab::process::Started;
-use lab::{Cluster, Daemon, JobId, User};
+use lab::{Cluster, Daemon, HarnessError, JobId, User};
 
 use super::{LOOK, LOOK_AND_STAY};
 
 /// Waits until nobody works on a node's GPUs.
-pub(crate) fn wait_quiet(cluster: &Cluster) {
+pub(crate) fn wait_quiet(cluster: &Cluster) -> Result<(), HarnessError> {
     wait_for("prologs and reconciliations to end", PATIENCE, || {
         let prolog = working(cluster, "slurmstepd", "prolog");
         let process = prolog.or_else(|| working(cluster, "tessera", "reconcile"));
         process.map_or(Ok(()), |process| Err(command_line(process.pid)))
     })
-    .unwrap();
 }
 
 /// Kills n1's slurmd while a prolog works. The prolog still works when the next slurmd reconciles; in the end nothing is
@@ -39,7 +38,7 @@ pub(crate) fn outlive_slurmd(cluster: &mut Cluster) {
             || working(cluster, "slurmstepd", "prolog").is_none()
     });
     cluster.fault("n1", &["clear"]).unwrap();
-    wait_quiet(cluster);
+    wait_quiet(cluster).unwrap();
     assert!(!journalled.exists(), "job {job} still has GPUs");
 }
 

@@ -1,10 +1,10 @@
 //! `cargo xtask test`: everything that must hold before a commit goes out. CI runs the same.
 //!
-//! Set-up, format and one build come first; the chroots of other Slurms are set up during the build. Then two lanes run
+//! Set-up, format and one build come first; the chroots of other Slurms are set up during the build. Then three lanes run
 //! side by side. End-to-end tests mostly wait for daemons, so several of their programs run at a time, each with clusters
-//! of its own. Each program runs once on every Slurm that Debian packages. The other lane needs the processor: it builds the
-//! plugins for Slurms in chroots and then, at a lower priority than the daemons, runs lints, documentation and unit tests,
-//! one after another.
+//! of its own. Each program runs once on every Slurm that Debian packages. The second lane compiles: the plugins for Slurms in
+//! chroots and then, at a lower priority than the daemons, lints, documentation and the examples in it. The third runs the
+//! unit tests one after another, at the lower priority too.
 //!
 //! The output of each part is printed whole when the part ends. The last line adds up all tests: `N passed, N failed`.
 
@@ -37,8 +37,19 @@ const END_TO_END: &str = "e2e";
 const PER_PROCESSOR: usize = 3;
 
 /// The end-to-end programs that start first on each Slurm, in this order: those that take longest.
-const FIRST: [&str; 9] =
-    ["gpu_sets", "moldable", "bad_luck", "jobs", "forgotten", "steps", "plain", "planner", "preemption"];
+const FIRST: [&str; 11] = [
+    "task_shapes",
+    "bad_luck",
+    "calibration",
+    "gpu_sets",
+    "plain",
+    "forgotten",
+    "chaos",
+    "moldable",
+    "disagreements",
+    "planner",
+    "jobs",
+];
 
 /// Sets up, builds, and runs all checks and every test whose name contains `filter`, the end-to-end tests on each packaged
 /// Slurm. With `slurm`, only the end-to-end tests, on that Slurm. Whether all succeeded.
@@ -50,14 +61,14 @@ pub(crate) fn run_all(filter: Option<&str>, slurm: Option<Release>) -> Result<bo
         programs.into_iter().partition(|program| program.package == END_TO_END);
     let side_by_side = PER_PROCESSOR * thread::available_parallelism().map_or(1, usize::from);
     let plugins = plugins_for_chroots()?;
-    let rest = if slurm.is_some() { Vec::new() } else { processor_bound(&units, filter) };
+    let whole = slurm.is_none();
+    let checks = if whole { compiling(filter) } else { Vec::new() };
+    let units = if whole { units.iter().map(|program| program.job(filter)).collect() } else { Vec::new() };
     let lanes = [
         Lane { width: side_by_side, jobs: on_slurms(daemons, filter, slurm) },
         // Tests wait for the plugins, but not for the others.
-        Lane {
-            width: 1,
-            jobs: plugins.into_iter().chain(rest.into_iter().map(Job::at_low_priority)).collect(),
-        },
+        Lane { width: 1, jobs: plugins.into_iter().chain(at_low_priority(checks)).collect() },
+        Lane { width: 1, jobs: at_low_priority(units).collect() },
     ];
     let mut total = Tally::default();
     let mut series = Series::default();
@@ -128,8 +139,12 @@ fn plugins_for_chroots() -> Result<Vec<Job>, TaskError> {
     Release::in_chroots().map(job).collect()
 }
 
-/// Lints, documentation, unit tests and the examples in documentation.
-fn processor_bound(units: &[Program], filter: Option<&str>) -> Vec<Job> {
+fn at_low_priority(jobs: Vec<Job>) -> impl Iterator<Item = Job> {
+    jobs.into_iter().map(Job::at_low_priority)
+}
+
+/// Lints, documentation, the examples in it, and the tests that each Slurm's headers compile.
+fn compiling(filter: Option<&str>) -> Vec<Job> {
     // Whole, whatever the filter: they are two tests.
     let layout = |release: Release| {
         Job::tests(&format!("layout of Slurm {release}"), artefacts::compare_layout(&release.into()))
@@ -149,7 +164,6 @@ fn processor_bound(units: &[Program], filter: Option<&str>) -> Vec<Job> {
         Job::check("policy of dependencies", policy),
     ];
     jobs.extend(Release::in_chroots().map(layout));
-    jobs.extend(units.iter().map(|program| program.job(filter)));
     jobs.push(Job::tests("examples in documentation", examples));
     jobs
 }

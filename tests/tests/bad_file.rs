@@ -7,11 +7,11 @@ mod common;
 use std::os::unix::fs::MetadataExt as _;
 use std::process::Command;
 
-use common::{LOOK, LOOK_AND_STAY, builder, instances, looked, profiles};
+use common::{AT_ONCE, LOOK, LOOK_AND_STAY, builder, instances, looked, profiles};
 use error_chain::with_causes;
 use lab::command::{PATIENCE, run, wait_for};
 use lab::config::Templates;
-use lab::{Cluster, Daemon, JobId, User};
+use lab::{Cluster, Daemon, Job, JobId, User};
 use protocol::Says;
 use slurm_releases::Release;
 
@@ -231,6 +231,25 @@ fn without(good: &str, node: &str) -> String {
     sections.concat()
 }
 
+/// Takes a node out of the file; the text before.
+fn take_out(cluster: &Cluster, node: &str) -> String {
+    let path = cluster.layout().etc("tessera.toml");
+    let good = std::fs::read_to_string(&path).unwrap();
+    let shrunken = without(&good, node);
+    assert!(shrunken.len() < good.len(), "{good}");
+    std::fs::write(&path, shrunken).unwrap();
+    cluster.run(User::Root, "scontrol", &["reconfigure"]).unwrap().ok().unwrap();
+    // Slurm 24.11 makes a step that comes before its node has registered wait for two minutes.
+    wait_for(&format!("{node} to register"), PATIENCE, || {
+        let node = cluster.run(User::Root, "scontrol", &["-o", "show", "node", node]);
+        let said = node.map_err(|e| with_causes(&e))?.stdout;
+        let since = said.split_whitespace().find_map(|word| word.strip_prefix("SlurmdStartTime="));
+        if since.is_some_and(|time| time.starts_with("20")) { Ok(()) } else { Err(said) }
+    })
+    .unwrap();
+    good
+}
+
 #[test]
 fn a_job_on_a_node_taken_out_of_the_file_keeps_what_it_has_and_gives_it_back() {
     let cluster = builder().start().unwrap();
@@ -239,20 +258,7 @@ fn a_job_on_a_node_taken_out_of_the_file_keeps_what_it_has_and_gives_it_back() {
     let job = cluster.sbatch(User::Alice, &["--gpu-isolation=mig:1g.10gb", "-w", "n2"], &script).unwrap();
     let hers = instances(&looked(&cluster, job));
     assert_eq!(hers.len(), 1);
-    let path = cluster.layout().etc("tessera.toml");
-    let good = std::fs::read_to_string(&path).unwrap();
-    let shrunken = without(&good, "n2");
-    assert!(shrunken.len() < good.len(), "{good}");
-    std::fs::write(&path, shrunken).unwrap();
-    cluster.run(User::Root, "scontrol", &["reconfigure"]).unwrap().ok().unwrap();
-    // Slurm 24.11 makes a step that comes before its node has registered wait for two minutes.
-    wait_for("n2 to register", PATIENCE, || {
-        let node = cluster.run(User::Root, "scontrol", &["-o", "show", "node", "n2"]);
-        let said = node.map_err(|e| with_causes(&e))?.stdout;
-        let since = said.split_whitespace().find_map(|word| word.strip_prefix("SlurmdStartTime="));
-        if since.is_some_and(|time| time.starts_with("20")) { Ok(()) } else { Err(said) }
-    })
-    .unwrap();
+    let good = take_out(&cluster, "n2");
     std::fs::write(cluster.layout().jobs().join("gone"), "").unwrap();
     cluster.wait_end(job).unwrap();
     let said = cluster.output(job);
@@ -266,6 +272,39 @@ fn a_job_on_a_node_taken_out_of_the_file_keeps_what_it_has_and_gives_it_back() {
     })
     .unwrap();
     no_node_is_drained(&cluster);
+    repair(&cluster, &good);
+    cluster.wait_idle().unwrap();
+    cluster.assert_clean().unwrap();
+}
+
+/// Slurm 22.05 by itself gives a device whole to the next job when one of the jobs with shards there ends.
+#[test]
+fn a_node_that_the_file_does_not_describe_gives_no_gpu_whole_while_a_job_has_shards_of_it() {
+    let cluster = builder().slurm_conf(AT_ONCE).start().unwrap();
+    let good = take_out(&cluster, "n2");
+    let sleeps = |user, gres: &str| cluster.sbatch(user, &["-w", "n2", gres], "exec sleep 600").unwrap();
+    let [first, second] = [User::Alice, User::Bob].map(|user| sleeps(user, "--gres=shard:2"));
+    cluster.wait_running(first).unwrap();
+    cluster.wait_running(second).unwrap();
+    cluster.run(User::Alice, "scancel", &[&first.to_string()]).unwrap().ok().unwrap();
+    cluster.wait_end(first).unwrap();
+    let all = sleeps(User::Alice, "--gres=gpu:4");
+    let tried = |job: &Job| job.state() != "PENDING" || job.reason() == "Resources";
+    let waits = cluster.wait_job(all, "refused a GPU with shards", tried).unwrap();
+    assert_eq!(waits.state(), "PENDING");
+    assert_eq!(cluster.job(second).unwrap().state(), "RUNNING");
+    // The others are free.
+    let three = sleeps(User::Bob, "--gres=gpu:3");
+    cluster.run(User::Alice, "scancel", &[&all.to_string()]).unwrap().ok().unwrap();
+    cluster.wait_running(three).unwrap();
+    // With its last shards the GPU is free.
+    for job in [second, three] {
+        cluster.run(User::Bob, "scancel", &[&job.to_string()]).unwrap().ok().unwrap();
+        cluster.wait_end(job).unwrap();
+    }
+    let all = sleeps(User::Alice, "--gres=gpu:4");
+    cluster.wait_running(all).unwrap();
+    cluster.run(User::Alice, "scancel", &[&all.to_string()]).unwrap().ok().unwrap();
     repair(&cluster, &good);
     cluster.wait_idle().unwrap();
     cluster.assert_clean().unwrap();

@@ -99,6 +99,12 @@ fn free_devices(
     (0..size).filter(free).filter(|i| fits_topology(host, state, *i, type_id, cores)).collect()
 }
 
+/// How much of a node's GRES jobs have on device `i`.
+#[cfg(not(slurm_since = "23.11"))]
+pub(super) fn used(host: &Host, state: &sys::gres_node_state_t, i: usize) -> u64 {
+    topo_count(host, state, i).map_or(0, |count| count.used)
+}
+
 struct Count {
     used: u64,
     total: u64,

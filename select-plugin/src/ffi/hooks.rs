@@ -7,7 +7,7 @@
 //! | `job_begin` | a job with a part of a device needs a decision of ours to start | |
 //! | `select_nodeinfo_set` | | the placement is stamped with the job's id and becomes part of the state |
 //! | `step_start` | of a job whose shards are on several GPUs, the step gets all of them | |
-//! | `job_fini` | | what the job held is given back; its node stays COMPLETING until the epilog is over |
+//! | `job_fini` | | what the job held is given back; its node stays COMPLETING until the epilog is over (before 23.11: see `mend`) |
 //! | `select_nodeinfo_set_all` | jobs whose epilogs are over are no longer shown | |
 //! | `job_resized` | | the same on one node |
 //! | `reconfigure` | a new `tessera.toml` is read | the state is rebuilt from the running jobs |
@@ -22,6 +22,8 @@ use plugin_rt::{log, set_job};
 use protocol::wire::{PLACEMENT_ENV, WHY_ENV};
 
 use super::host::Host;
+#[cfg(not(slurm_since = "23.11"))]
+use super::mend;
 #[cfg(not(slurm_since = "25.05"))]
 use super::steps;
 use super::{apply, read, sys};
@@ -153,7 +155,11 @@ pub(super) fn step_starts(step: *mut sys::step_record_t) {
 
 /// After a job has begun to end.
 pub(super) fn ended(job: *mut sys::job_record_t) {
-    with(job, |memory, host, job| apply::layouts(host, &life::ended(memory, JobId(job.job_id))));
+    with(job, |memory, host, job| {
+        #[cfg(not(slurm_since = "23.11"))]
+        mend::nodes_of(host, job);
+        apply::layouts(host, &life::ended(memory, JobId(job.job_id)));
+    });
 }
 
 /// Before nodes are shown: epilogs may have ended, of which no other hook tells.
@@ -169,6 +175,8 @@ pub(super) fn lost_node(job: *mut sys::job_record_t, node: *mut sys::node_record
     with(job, |memory, host, job| {
         // SAFETY: select.h: a live node record.
         let Some(node) = (unsafe { struct_at(node) }) else { return };
+        #[cfg(not(slurm_since = "23.11"))]
+        mend::node(host, node);
         // SAFETY: null or NUL-terminated.
         let Some(name) = (unsafe { text(node.name) }) else { return };
         let placement = read::spank_env(job, PLACEMENT_ENV);

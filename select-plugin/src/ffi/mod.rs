@@ -11,6 +11,8 @@ mod job_test;
 #[cfg(test)]
 mod layout;
 mod licenses;
+#[cfg(not(slurm_since = "23.11"))]
+mod mend;
 mod passed_on;
 mod read;
 mod real;

@@ -16,7 +16,7 @@ use gpu_node::{
     Fault, begin_batch, instances_per_task, preload, serve_tasks, stale_variables, task_environment,
 };
 use plugin_rt::{Chain, log, set_job};
-use site_config::VisibleDevices;
+use site_config::{NodeSettings, VisibleDevices};
 
 use crate::args::Args;
 use crate::ffi::{Spank, SpankError, effective_uid, fences_devices};
@@ -50,18 +50,24 @@ struct Here {
 
 impl Here {
     fn of(node: ThisNode, entry: &Entry, kept: Vec<GpuIndex>) -> Self {
-        let site = &node.site.node;
+        let (by_number, notice) = shown(entry.plain, &node.site.node);
         Self {
             kept,
             gpus: node.settings.gpus.len(),
             open: node.settings.leaves_gpus_open(),
-            by_number: entry.plain && site.visible_devices == VisibleDevices::Numbers,
-            notice: !entry.plain || site.plain_notice,
+            by_number,
+            notice,
             name: node.name,
             dev_root: node.settings.dev_root,
             task_library: node.settings.task_library,
         }
     }
+}
+
+/// Whether a job's whole GPUs may be named by number, and whether a line says what it got. A plain job used none of Tessera's
+/// options.
+fn shown(is_plain: bool, site: &NodeSettings) -> (bool, bool) {
+    (is_plain && site.visible_devices == VisibleDevices::Numbers, !is_plain || site.plain_notice)
 }
 
 /// What the journal says about this step's job.
@@ -309,4 +315,24 @@ fn may_open(node: &Here, gpu: &GpuRecord) -> bool {
 fn hide_gpus(spank: &Spank<'_>) -> Result<(), SpankError> {
     spank.setenv(CUDA, NO_DEVICES)?;
     spank.setenv(CONTAINERS, "void")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_site_chooses_what_a_plain_job_is_shown() {
+        let of = |node: &str, is_plain| {
+            let text =
+                format!("[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 1\n\n[node]\n{node}\n");
+            let (site, errors) = site_config::parse("t", &text, &|_| Err(ErrorKind::NotFound.into()));
+            assert_eq!(errors, []);
+            shown(is_plain, &site.unwrap().node)
+        };
+        let numbers = |node| of(node, true).0;
+        assert!(numbers("") && !numbers("visible_devices = \"uuids\"") && !of("", false).0);
+        let is_told = |node| of(node, true).1;
+        assert!(is_told("") && !is_told("plain_notice = false") && of("plain_notice = false", false).1);
+    }
 }

@@ -74,3 +74,12 @@ fn every_test_that_the_table_of_findings_names_is_there() {
     let missing: Vec<&str> = names.filter(|name| !all.contains(&format!("fn {name}("))).collect();
     assert_eq!(missing, Vec::<&str>::new(), "named in docs/figures/findings.md");
 }
+
+#[test]
+fn the_example_ends_every_process_of_a_job() {
+    let example = fs::read_to_string(root().join("slurm.conf.example")).unwrap();
+    let says = |key: &str| example.lines().find_map(|line| line.strip_prefix(key)).unwrap();
+    assert_eq!(says("ProctrackType="), "proctrack/cgroup");
+    assert!(says("TaskPlugin=").split(',').any(|plugin| plugin == "task/cgroup"));
+    assert!(example.contains("Without them (proctrack/linuxproc, task/none) a process"), "what is lost");
+}

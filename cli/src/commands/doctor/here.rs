@@ -276,6 +276,18 @@ mod tests {
     }
 
     #[test]
+    fn the_file_system_that_is_shipped_for_run_dir_has_a_size() {
+        let unit = include_str!("../../../../contrib/systemd/run-tessera.mount");
+        let says = |key: &str| unit.lines().find_map(|line| line.strip_prefix(key)).unwrap();
+        let text = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 1\n";
+        let (site, _) = site_config::parse("t", text, &|_| Err(std::io::ErrorKind::NotFound.into()));
+        assert_eq!(Path::new(says("Where=")), site.unwrap().node.run_dir);
+        for bound in ["size=", "nr_inodes="] {
+            assert!(says("Options=").split(',').any(|option| option.starts_with(bound)), "{bound}");
+        }
+    }
+
+    #[test]
     fn a_job_that_ends_is_on_the_node_alone() {
         let told = |here| differences_while(&[4, 7], "tessera gpu0=mig[1g.5gb@2:idle] gpu1=free", here);
         assert_eq!(told("tessera gpu0=mig[1g.5gb@2:job4] gpu1=whole[job7]"), "");

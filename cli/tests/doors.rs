@@ -64,7 +64,7 @@ fn submitted(line: &str, config: &SiteConfig) -> Answer {
         .map_err(|refusals| refusals.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
     job.request = request.as_ref().map(encode_request);
     match judge(&job, Some(config)) {
-        Ruling::Refused(why) => Err(why),
+        Ruling::Refused(why) => Err(why.text),
         Ruling::Untouched => Ok((String::new(), None)),
         Ruling::Accepted { request, add } => {
             let add = add.map(|(name, n)| (name.to_owned(), u64::from(n)));

@@ -4,8 +4,9 @@
 //! into it goes in any case.
 
 use admission::change::{self, Change};
-use admission::{Ruling, plan};
+use admission::{Refusal, Ruling, plan};
 use plugin_rt::spank_env::{self, is_named};
+use protocol::decisions::Reason;
 use protocol::gres_list::{with_entry, with_shards};
 use protocol::set_summary::MATCH_ENV;
 use protocol::slices::{LICENSE, names_slices, names_slices_per_task, slices_in};
@@ -42,7 +43,18 @@ impl Effect {
 pub(crate) struct Answer {
     pub(crate) effects: Vec<Effect>,
     /// Why it is refused: for the user, and for the log.
-    pub(crate) refused: Option<String>,
+    pub(crate) refused: Option<Refusal>,
+}
+
+impl Answer {
+    /// What is counted: yes, or why not. `None`: nothing of Tessera's was asked.
+    pub(crate) fn counts(&self) -> Option<Result<(), Reason>> {
+        let given = |effect: &Effect| matches!(effect, Effect::Env(Some(_)) | Effect::PerNode(_));
+        match &self.refused {
+            Some(refusal) => Some(Err(refusal.reason)),
+            None => self.effects.iter().any(given).then_some(Ok(())),
+        }
+    }
 }
 
 /// What becomes of a submission.
@@ -132,26 +144,28 @@ pub(crate) fn modify(
 }
 
 /// Why a job may not name the license that counts its slices itself; `None` if it does not.
-fn slices_named(job: &Described, slurm: &impl Slurm) -> Option<String> {
+fn slices_named(job: &Described, slurm: &impl Slurm) -> Option<Refusal> {
     let of_job = job.licenses.as_deref().filter(|list| names_slices(list)).map(|list| ("licenses", list));
     let of_task = job.tres.per_task.as_deref().filter(|list| names_slices_per_task(list));
     let (option, list) =
         of_job.or(of_task.map(|list| ("tres-per-task", list))).filter(|_| slurm.counts_slices())?;
-    Some(format!(
+    let why = format!(
         "--{option}={list}: Slurm counts the slices of each job's GPUs by the license {LICENSE}; leave it out"
-    ))
+    );
+    Some(Refusal::new(Reason::Licenses, why))
 }
 
 /// Why a change may not touch a job's licenses; `None` if it may. Slurm lets any user give back the licenses of their running
 /// jobs, which then would cost nothing.
-fn slices_changed(change: &Described, job: &Recorded, slurm: &impl Slurm) -> Option<String> {
+fn slices_changed(change: &Described, job: &Recorded, slurm: &impl Slurm) -> Option<Refusal> {
     if let Some(why) = slices_named(change, slurm) {
         return Some(why);
     }
     let list = change.licenses.as_deref()?;
     (!job.pending && slices_in(&job.licenses) != slices_in(list) && slurm.counts_slices()).then(|| {
-        "the job runs, and the slices of its GPUs are among its licenses: only root can change them now"
-            .to_owned()
+        let why =
+            "the job runs, and the slices of its GPUs are among its licenses: only root can change them now";
+        Refusal::new(Reason::Licenses, why)
     })
 }
 
@@ -212,11 +226,14 @@ mod tests {
         let moldable = submit(&described(MOLDABLE));
         assert_eq!(moldable.effects, [set(MOLDABLE), shown(MOLDABLE), add(5)]);
         let theirs = Described { comment: Some("benchmark of June".to_owned()), ..described(MOLDABLE) };
-        assert_eq!(submit(&theirs).effects, [set(MOLDABLE), add(5)]);
+        let theirs_alone = submit(&theirs);
+        assert_eq!(theirs_alone.effects, [set(MOLDABLE), add(5)]);
         let untouched = Answer { effects: vec![Effect::Env(None)], refused: None };
         assert_eq!(submit(&described("v1 iso=none")), untouched);
         let refused = submit(&described("v1 iso=mig:9g.90gb"));
         assert!(refused.effects.is_empty() && refused.refused.is_some());
+        let counts = [&found, &theirs_alone, &untouched, &refused].map(Answer::counts);
+        assert_eq!(counts, [Some(Ok(())), Some(Ok(())), None, Some(Err(Reason::Impossible))]);
     }
 
     #[test]
@@ -231,7 +248,7 @@ mod tests {
             let job = Described { tres, required_nodes: nodes.map(str::to_owned), ..Described::default() };
             submit(&job, Rules::Of(&config), &Fake::default()).refused
         };
-        assert!(refused(Some("n1")).is_some_and(|why| why.contains("for whole jobs only")));
+        assert!(refused(Some("n1")).is_some_and(|why| why.text.contains("for whole jobs only")));
         assert_eq!(
             refused(Some("n2")),
             None,
@@ -272,7 +289,7 @@ mod tests {
         assert_eq!(theirs.effects, [Effect::Env(None), shards(5)]);
         let running = modify(&change(plan), &Recorded { pending: false, ..job.clone() });
         assert_eq!(running.effects, [Effect::Env(None)]);
-        assert_eq!(running.refused.as_deref(), Some("a plan is for a pending job, this one has started"));
+        assert_eq!(running.refused.unwrap().text, "a plan is for a pending job, this one has started");
         assert_eq!(modify(&Described::default(), &job).effects, [Effect::Env(None)]);
     }
 
@@ -303,7 +320,7 @@ mod tests {
     #[test]
     fn users_neither_ask_for_slices_nor_give_them_back() {
         let with = |list: &str| Described { licenses: Some(list.to_owned()), ..Described::default() };
-        let submit = |list| submit(&with(list), Rules::None, &Fake::default()).refused;
+        let submit = |list| submit(&with(list), Rules::None, &Fake::default()).refused.map(|why| why.text);
         assert_eq!(
             submit("a,slice:9").as_deref(),
             Some(
@@ -324,7 +341,9 @@ mod tests {
         let asks = per_task("cpu=1,license/slice=5");
         let why = super::submit(&asks, Rules::None, &Fake::default()).refused;
         assert!(
-            why.is_some_and(|why| why.starts_with("--tres-per-task=cpu=1,license/slice=5: Slurm counts"))
+            why.is_some_and(|why| why
+                .text
+                .starts_with("--tres-per-task=cpu=1,license/slice=5: Slurm counts"))
         );
         let pending = Recorded { pending: true, ..Recorded::default() };
         assert!(modify(&asks, &pending, false, Rules::None, &Fake::default()).refused.is_some());
@@ -356,8 +375,9 @@ mod tests {
         let rules = Rules::Unknown("tessera.toml:7:24: it is wrong");
         let submit = |job: &Described| submit(job, rules, &Fake::default()).refused;
         let why = submit(&described("v1 iso=mig:2g.10gb")).unwrap();
+        assert_eq!(why.reason, Reason::Config);
         assert_eq!(
-            why,
+            why.text,
             "jobs with --gpu options cannot be accepted until an administrator has corrected tessera.toml: \
              tessera.toml:7:24: it is wrong"
         );

@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
+use admission::Refusal;
 use plugin_rt::last_good::{InForce, LastGood};
 use plugin_rt::log;
 use plugin_rt::tessera_toml::{self, LoadError};
+use protocol::decisions::Reason;
 use site_config::SiteConfig;
 
 /// What submissions are held to.
@@ -28,11 +30,12 @@ impl<'a> Rules<'a> {
     }
 
     /// Why nobody can tell what a request of ours means.
-    pub(crate) fn unknown(self) -> Option<String> {
+    pub(crate) fn unknown(self) -> Option<Refusal> {
         let Self::Unknown(why) = self else { return None };
-        Some(format!(
+        let why = format!(
             "jobs with --gpu options cannot be accepted until an administrator has corrected tessera.toml: {why}"
-        ))
+        );
+        Some(Refusal::new(Reason::Config, why))
     }
 }
 

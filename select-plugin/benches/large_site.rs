@@ -13,10 +13,13 @@
 
 use std::collections::HashSet;
 use std::hint::black_box;
+use std::time::Instant;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use geometry::{GpuIndex, JobId, Uid};
+use plugin_rt::decisions;
 use protocol::Grant;
+use protocol::decisions::Ask;
 use protocol::wire::JobPlacement;
 use topology::GpuSet;
 
@@ -38,6 +41,8 @@ use patience::Patient;
 use view::{ChosenView, EntryChoice, GresKind, GresRequest, JobView, NodeView, Want};
 
 const NODES: usize = 1000;
+/// Names the page of counters.
+const PAGE: &str = "/bench";
 const JOB: JobId = JobId(9);
 const USER: Uid = Uid(1000);
 
@@ -156,6 +161,14 @@ fn tests(c: &mut Criterion) {
             engine.release(JOB);
         });
     });
+    decisions::begin(PAGE);
+    group.bench_function("counting one decision", |b| {
+        b.iter(|| {
+            let began = Instant::now();
+            decisions::count(Ask::RunNow, black_box(Ok(())), began.elapsed());
+        });
+    });
+    let _ = std::fs::remove_file(decisions::path(PAGE));
     group.finish();
 }
 

@@ -19,6 +19,7 @@ use std::collections::{HashMap, HashSet};
 
 use geometry::JobId;
 use node_state::Node;
+use protocol::decisions::Reason;
 use protocol::layout::ConfigInForce;
 use protocol::plan::PlannedPlace;
 
@@ -57,9 +58,23 @@ pub(crate) struct Narrowed {
     pub(crate) unregistered: Vec<usize>,
     /// The other nodes that could serve it, now or later.
     pub(crate) able: Vec<usize>,
+    /// The job insists on a node that has no room now.
+    pub(crate) insists_on_busy: bool,
+    /// Of some nodes nobody knows whether they could: see [`Room::Unknown`].
+    pub(crate) unknown: bool,
 }
 
 impl Narrowed {
+    /// Why fewer nodes can serve the job than it needs, if so: now, or ever.
+    pub(crate) fn lack(&self, run_now: bool, min_nodes: u32) -> Option<Reason> {
+        let wanted = min_nodes.max(1);
+        let ever = self.able.len() + self.unregistered.len();
+        if ever < usize::try_from(wanted).unwrap_or(usize::MAX) {
+            return Some(if self.unknown { Reason::Config } else { Reason::Impossible });
+        }
+        (run_now && (self.ready < wanted || self.insists_on_busy)).then_some(Reason::NoRoom)
+    }
+
     /// See [`Self::unregistered`] and [`Self::able`]: a job on several nodes may wait for one of them only.
     pub(crate) fn once_registered(&self) -> Vec<usize> {
         if self.unregistered.is_empty() { Vec::new() } else { [&self.unregistered[..], &self.able].concat() }
@@ -118,7 +133,8 @@ pub(crate) fn narrow(
     let of_later = |(n, v): &(&NodeView, &Room)| n.registered && !n.completing && **v == Room::Later;
     let later = nodes.iter().zip(&rooms).filter(of_later).map(|(n, _)| n.name.clone()).collect();
     let ready = ready_alike.values().sum();
-    Narrowed { out, held_back, ready, later, unregistered, able }
+    let unknown = rooms.contains(&Room::Unknown);
+    Narrowed { out, held_back, ready, later, unregistered, able, insists_on_busy, unknown }
 }
 
 /// Which other nodes to take out, so that a planned job gets the place its plan names: none unless that can be had now.

@@ -4,8 +4,14 @@
 
 mod common;
 
+use std::collections::HashMap;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, Stdio};
+
 use common::{LOOK, with};
-use lab::User;
+use lab::command::{PATIENCE, wait_for};
+use lab::{Cluster, Daemon, User};
 
 /// Options, and what the refusal must name.
 const BAD: [(&[&str], &[&str]); 15] = [
@@ -107,5 +113,96 @@ fn the_node_side_is_for_root() {
         let done = lab::command::run(command.args(["node", "reconcile"])).unwrap();
         let said = done.refused().unwrap();
         assert!(said.contains("root"), "{said}");
+    });
+}
+
+/// `tessera exporter` as a user without rights, beside the cluster.
+struct Exporter {
+    child: Child,
+    address: String,
+}
+
+impl Exporter {
+    fn start(cluster: &Cluster) -> Self {
+        let mut command = cluster.command(User::Bob, "tessera").unwrap();
+        command.args(["exporter", "--listen", "127.0.0.1:0", "--every", "1s"]);
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut first = String::new();
+        BufReader::new(child.stderr.take().unwrap()).read_line(&mut first).unwrap();
+        let address = first.split("http://").nth(1).and_then(|rest| rest.split('/').next());
+        Self { address: address.unwrap_or_else(|| panic!("{first}")).to_owned(), child }
+    }
+
+    /// The value of each metric, by its name and labels.
+    fn metrics(&self) -> Result<HashMap<String, f64>, String> {
+        let mut stream = TcpStream::connect(&self.address).map_err(|e| e.to_string())?;
+        write!(stream, "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            .map_err(|e| e.to_string())?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).map_err(|e| e.to_string())?;
+        let value = |line: &str| {
+            let (name, value) = line.rsplit_once(' ')?;
+            Some((name.to_owned(), value.parse().ok()?))
+        };
+        Ok(answer.lines().filter_map(value).collect())
+    }
+
+    /// The metrics once these have grown above what they were, each by at least so much.
+    fn until(&self, before: &HashMap<String, f64>, grown: &[(&str, f64)]) -> HashMap<String, f64> {
+        wait_for("decisions to be counted", PATIENCE, || {
+            let now = self.metrics()?;
+            let of = |all: &HashMap<String, f64>, name: &str| all.get(name).copied();
+            let missing = grown.iter().find(|(name, n)| {
+                of(&now, name).is_none_or(|value| value < of(before, name).unwrap_or_default() + n)
+            });
+            missing.map_or_else(|| Ok(now.clone()), |(name, _)| Err(format!("{name}: {:?}", of(&now, name))))
+        })
+        .unwrap()
+    }
+}
+
+impl Drop for Exporter {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn refused_and_started_jobs_are_counted_and_a_restarted_slurmctld_goes_on_counting() {
+    with(|cluster| {
+        let exporter = Exporter::start(cluster);
+        let before = exporter.until(&HashMap::new(), &[("tessera_decisions_known", 1.0)]);
+        cluster.try_sbatch(User::Alice, &["--gpu-isolation=mig:4g.24gb"], LOOK).unwrap().refused().unwrap();
+        let refused = ("tessera_rejections_total{ask=\"submit\",reason=\"impossible\"}", 1.0);
+        exporter.until(&before, &[refused]);
+        cluster.complete(User::Alice, &["--gpu-isolation=mig:1g.5gb"], LOOK).unwrap();
+        let started = [
+            refused,
+            ("tessera_decisions_total{ask=\"submit\",answer=\"yes\"}", 1.0),
+            ("tessera_decisions_total{ask=\"run_now\",answer=\"yes\"}", 1.0),
+            ("tessera_decision_seconds_count{ask=\"run_now\"}", 1.0),
+            ("tessera_decision_seconds_count{ask=\"submit\"}", 2.0),
+        ];
+        let after = exporter.until(&before, &started);
+        assert!(after["tessera_decision_seconds_sum{ask=\"run_now\"}"] > 0.0);
+
+        // One that has to wait: all GPUs of its node are another job's.
+        let whole = ["-w", "n2", "--gpu-isolation=whole", "--gpus-per-node=4"];
+        let holder = cluster.sbatch(User::Alice, &whole, common::LOOK_AND_STAY).unwrap();
+        common::looked(cluster, holder);
+        let mig = ["-w", "n2", "--gpu-mem=5G", "--gpu-isolation=mig"];
+        let waits = cluster.sbatch(User::Bob, &mig, LOOK).unwrap();
+        exporter.until(&after, &[("tessera_rejections_total{ask=\"run_now\",reason=\"no_room\"}", 1.0)]);
+
+        for job in [holder, waits] {
+            cluster.run(User::Root, "scancel", &[&job.to_string()]).unwrap().ok().unwrap();
+        }
+        cluster.wait_idle().unwrap();
+        cluster.stop(&Daemon::Slurmctld).unwrap();
+        cluster.start(&Daemon::Slurmctld).unwrap();
+        cluster.wait_ready(PATIENCE).unwrap();
+        cluster.try_sbatch(User::Alice, &["--gpu-isolation=mig:4g.24gb"], LOOK).unwrap().refused().unwrap();
+        exporter.until(&after, &[refused]);
     });
 }

@@ -12,6 +12,8 @@ use std::net::TcpStream;
 use std::process::{Child, ChildStderr, Stdio};
 use std::time::{Duration, Instant};
 
+use plugin_rt::decisions;
+use protocol::decisions::{Ask, Reason};
 use tempfile::TempDir;
 
 const SITE: &str = "[[nodes]]\nnames = \"n[1-3]\"\ngpu = \"a100-40gb\"\ncount = 1\nmig = \"dynamic\"\n\
@@ -84,7 +86,7 @@ impl Exporter {
             "case \"$*\" in *tres-per*) cat tres ;; *UserID*) cat owners ;; *) cat jobs ;; esac",
         );
         program("sinfo", "printf 'n1 mixed gpu\\nn2 mixed gpu\\nn3 drained gpu\\nn4 idle gpu\\n'");
-        program("scontrol", "cat nodes");
+        program("scontrol", "case \"$*\" in *config*) cat config ;; *) cat nodes ;; esac");
         let mut command =
             slurm::command(dir.path(), &["exporter", "--listen", "127.0.0.1:0", "--every", "1s"]);
         let mut child = command.args(args).stderr(Stdio::piped()).spawn().unwrap();
@@ -123,6 +125,26 @@ impl Exporter {
         // A reader sees the old or the new.
         fs::write(self.dir.path().join("new"), text).unwrap();
         fs::rename(self.dir.path().join("new"), self.dir.path().join(name)).unwrap();
+    }
+}
+
+/// A slurmctld's page of counters, as the plugins make it; gone at the end.
+struct Page(std::path::PathBuf);
+
+impl Page {
+    /// The page of the slurmctld in the exporter's directory: of this process, so there is one.
+    fn of(exporter: &Exporter) -> Self {
+        let state = exporter.dir.path().join("state").display().to_string();
+        decisions::begin(&state);
+        let user = rustix::process::geteuid().as_raw();
+        exporter.put("config", &format!("SlurmUser = me({user})\nStateSaveLocation = {state}\n"));
+        Self(decisions::path(&state))
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
     }
 }
 
@@ -297,8 +319,36 @@ fn an_address_that_is_taken_is_named() {
 }
 
 #[test]
-fn the_dashboard_asks_for_the_metrics_that_there_are_and_for_all_of_them() {
+fn slurmctlds_decisions_are_told_and_the_dashboard_asks_for_what_there_is() {
     let exporter = Exporter::start(&[]);
+    has(&exporter.get("/metrics"), &["tessera_decisions_known 0"]);
+    let page = Page::of(&exporter);
+    decisions::count(Ask::Submit, Err(Reason::Limit), Duration::from_micros(20));
+    for took in [5, 500, 5_000_000] {
+        decisions::count(Ask::RunNow, Ok(()), Duration::from_micros(took));
+    }
+    let answer = exporter.until("/metrics", "tessera_decision_seconds_count{ask=\"run_now\"} 3");
+    has(
+        &answer,
+        &[
+            "tessera_decisions_known 1",
+            "tessera_decisions_total{ask=\"run_now\",answer=\"yes\"} 3",
+            "tessera_decisions_total{ask=\"submit\",answer=\"no\"} 1",
+            "tessera_rejections_total{ask=\"submit\",reason=\"limit\"} 1",
+            "tessera_rejections_total{ask=\"run_now\",reason=\"no_room\"} 0",
+            "# TYPE tessera_decision_seconds histogram",
+            "tessera_decision_seconds_bucket{le=\"0.00001\",ask=\"run_now\"} 1",
+            "tessera_decision_seconds_bucket{le=\"1.0\",ask=\"run_now\"} 2",
+            "tessera_decision_seconds_bucket{le=\"+Inf\",ask=\"run_now\"} 3",
+            "tessera_decision_seconds_sum{ask=\"run_now\"} 5.000505",
+        ],
+    );
+    the_dashboard_asks_for_the_metrics_that_there_are_and_for_all_of_them(&exporter);
+    drop(page);
+    exporter.until("/metrics", "tessera_decisions_known 0");
+}
+
+fn the_dashboard_asks_for_the_metrics_that_there_are_and_for_all_of_them(exporter: &Exporter) {
     exporter.put(
         "jobs",
         &(job("20", "bob", "RUNNING", 1, "2", ASKS) + &job("21", "bob", "PENDING", 1, "N/A", ASKS)),

@@ -8,7 +8,7 @@ use site_config::SiteConfig;
 
 use crate::limits::forbids;
 use crate::ruling::admit;
-use crate::{Submission, shares};
+use crate::{Refusal, Submission, shares};
 
 /// A change to a job.
 #[derive(Clone, Copy, Debug)]
@@ -33,18 +33,18 @@ pub struct Change<'a> {
 /// # Errors
 ///
 /// Why the change is refused: for the log and, where Slurm has a place for it, the user.
-pub fn judge(change: Change<'_>, job: &Submission, config: Option<&SiteConfig>) -> Result<(), String> {
+pub fn judge(change: Change<'_>, job: &Submission, config: Option<&SiteConfig>) -> Result<(), Refusal> {
     let request = job.request.as_deref().and_then(|text| parse_request(text).ok());
     let request = request.filter(|request| request.isolation != Isolation::None);
     match (&request, config) {
         (Some(request), _) => keeps_its_gres(change, request, job, config)?,
         (None, Some(config)) if change.matters && change.pending => {
-            shares::refusal(job, config).map_or(Ok(()), Err)?;
+            shares::refusal(job, config).map_or(Ok(()), |why| Err(Refusal::impossible(why)))?;
         }
         (None, _) => {}
     }
     let Some(config) = config.filter(|_| change.matters && !change.root) else { return Ok(()) };
-    forbids(job, config).map_or(Ok(()), Err)
+    forbids(job, config).map_or(Ok(()), |why| Err(Refusal::limit(why)))
 }
 
 fn keeps_its_gres(
@@ -52,7 +52,7 @@ fn keeps_its_gres(
     request: &Request,
     job: &Submission,
     config: Option<&SiteConfig>,
-) -> Result<(), String> {
+) -> Result<(), Refusal> {
     let new = change.tres.gpu_entries();
     if let (Isolation::Whole, Some(config), true) = (&request.isolation, config, change.pending)
         && !new.is_empty()
@@ -66,16 +66,15 @@ fn keeps_its_gres(
     // One change reaches the records of an array one after another: the shards are in it from the second on.
     let ours = |e: &&Entry| e.name == "shard" && change.planned.is_some_and(|n| e.count == u64::from(n));
     match new.iter().find(|e| !ours(e)) {
-        Some(entry) => Err(format!(
-            "gres {} does not go with --gpu-isolation={}: {}",
-            entry.text,
-            request.isolation,
-            match (&request.isolation, change.pending) {
+        Some(entry) => {
+            let instead = match (&request.isolation, change.pending) {
                 (Isolation::Whole, true) => "ask for another number of GPUs, such as gres=gpu:2",
                 (_, true) => "its size is that of its options; cancel the job and submit it anew with others",
                 (_, false) => "the job has started; cancel it and submit it anew",
-            }
-        )),
+            };
+            let (gres, isolation) = (&entry.text, &request.isolation);
+            Err(format!("gres {gres} does not go with --gpu-isolation={isolation}: {instead}").into())
+        }
         None => Ok(()),
     }
 }
@@ -121,7 +120,7 @@ mod tests {
             )
         };
         assert_eq!(resized("v1 iso=whole gpus=1", "gres:gpu:4", true), Ok(()));
-        let why = |request: &str, to: &str, pending| resized(request, to, pending).unwrap_err();
+        let why = |request: &str, to: &str, pending| resized(request, to, pending).unwrap_err().text;
         assert!(why("v1 iso=whole gpus=1", "gres:gpu:5", true).contains("5 GPUs do not fit"));
         assert_eq!(
             why("v1 iso=whole gpus=1", "gres:gpu:2", false),
@@ -151,8 +150,8 @@ mod tests {
             judge(change, &job, Some(&config))
         };
         let why = "--gres=gpu:1 asks for whole GPUs: --gpu-isolation=whole is not allowed in partition gpu: use mig, mps";
-        assert_eq!(moved(None, "gres:gpu:1", false), Err(why.to_owned()));
-        assert_eq!(moved(Some("v1 iso=none"), "gres:gpu:1", false), Err(why.to_owned()));
+        assert_eq!(moved(None, "gres:gpu:1", false), Err(Refusal::limit(why.to_owned())));
+        assert_eq!(moved(Some("v1 iso=none"), "gres:gpu:1", false), Err(Refusal::limit(why.to_owned())));
         assert_eq!(moved(None, "gres:gpu:1", true), Ok(()), "root");
         assert_eq!(moved(None, "gres:shard:10", false), Ok(()));
         assert!(moved(Some("v1 iso=whole gpus=1"), "gres:gpu:1", false).is_err());

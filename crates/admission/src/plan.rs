@@ -5,8 +5,8 @@ use protocol::wire::parse_request;
 use protocol::{AdminComment, Isolation, Plan, Says};
 use site_config::SiteConfig;
 
-use crate::Submission;
 use crate::ruling::{Ruling, admit};
+use crate::{Refusal, Submission};
 
 /// What a new AdminComment makes of a job's shards, per node; `None`: nothing. `job` is what its record says, `before` its
 /// AdminComment so far, `now` seconds since 1970.
@@ -24,30 +24,36 @@ pub fn judge(
     pending: bool,
     now: u64,
     config: Option<&SiteConfig>,
-) -> Result<Option<u32>, String> {
+) -> Result<Option<u32>, Refusal> {
     let AdminComment { says, asks } = AdminComment::parse(comment);
     let plan = match says {
         Says::Plan(plan) => Some(plan),
-        Says::UnreadablePlan(_, why) => return Err(format!("the plan cannot be read: {why}")),
+        Says::UnreadablePlan(_, why) => return Err(format!("the plan cannot be read: {why}").into()),
         _ => None,
     };
     let request = job.request.as_deref().and_then(|text| parse_request(text).ok());
     if request.is_some() && plan.is_none() && asks.is_some() && !pending {
-        return Err("what a job asks stands there while it is pending, this one has started".to_owned());
+        return Err("what a job asks stands there while it is pending, this one has started"
+            .to_owned()
+            .into());
     }
     if (plan.is_some() || asks.is_some()) && !AdminComment::parse(before).is_ours() {
-        return Err("its AdminComment is somebody else's: clear that first".to_owned());
+        return Err("its AdminComment is somebody else's: clear that first".to_owned().into());
     }
     let request = request.filter(|r| matches!(r.isolation, Isolation::Mig(_)));
     let (Some(request), Some(config)) = (request, config) else {
-        return plan
-            .map_or(Ok(None), |_| Err("a plan for a job that has no MIG instance of ours".to_owned()));
+        let none = || Err("a plan for a job that has no MIG instance of ours".to_owned().into());
+        return plan.map_or(Ok(None), |_| none());
     };
     let wanted = match plan {
         None if !pending || !request.is_moldable() => return Ok(None),
         None => request,
-        Some(_) if !pending => return Err("a plan is for a pending job, this one has started".to_owned()),
-        Some(plan) if !plan.counts_at(now) => return Err(format!("the plan lapsed at {}", plan.until)),
+        Some(_) if !pending => {
+            return Err("a plan is for a pending job, this one has started".to_owned().into());
+        }
+        Some(plan) if !plan.counts_at(now) => {
+            return Err(format!("the plan lapsed at {}", plan.until).into());
+        }
         Some(plan) => {
             exists(&plan, config)?;
             plan.apply(&request).map_err(|e| e.to_string())?
@@ -55,7 +61,7 @@ pub fn judge(
     };
     match admit(job, wanted, config)? {
         Ruling::Accepted { add: Some(("shard", shards)), .. } => Ok(Some(shards)),
-        _ => Err("no node that this job may use counts it by shards".to_owned()),
+        _ => Err("no node that this job may use counts it by shards".to_owned().into()),
     }
 }
 
@@ -101,7 +107,7 @@ mod tests {
     const MOLDABLE: &str = "v1 iso=mig times=1g:60,2g:40,3g:35";
 
     fn shards(comment: &str) -> Result<Option<u32>, String> {
-        judge(&job(MOLDABLE), comment, "", true, 100, Some(&site("")))
+        judge(&job(MOLDABLE), comment, "", true, 100, Some(&site(""))).map_err(|refusal| refusal.text)
     }
 
     #[test]
@@ -135,11 +141,11 @@ mod tests {
             judge(&job(MOLDABLE), comment, before, pending, 100, Some(&site))
         };
         let got = "tessera: n1=mig:0/1g.5gb@0: why; asks v1 iso=mig times=1g:60";
-        assert!(judge(asks, got, false).unwrap_err().contains("has started"));
-        assert!(judge(plan, got, false).unwrap_err().contains("has started"));
+        assert!(judge(asks, got, false).unwrap_err().text.contains("has started"));
+        assert!(judge(plan, got, false).unwrap_err().text.contains("has started"));
         assert_eq!((judge(asks, plan, true), judge(plan, got, true)), (Ok(Some(5)), Ok(Some(10))));
         for comment in [plan, asks] {
-            assert!(judge(comment, "benchmark of June", true).unwrap_err().contains("somebody else's"));
+            assert!(judge(comment, "benchmark of June", true).unwrap_err().text.contains("somebody else's"));
         }
         assert_eq!(judge("", "benchmark of June", true), Ok(Some(5)));
     }
@@ -148,7 +154,7 @@ mod tests {
     fn plans_that_cannot_be_had_are_refused_with_the_reason() {
         let limit = site("[[limits]]\npartition = \"gpu\"\nmax_mem = \"8G\"\n");
         let why = |request: &str, pending, comment: &str, config: &SiteConfig| {
-            judge(&job(request), comment, "", pending, 100, Some(config)).unwrap_err()
+            judge(&job(request), comment, "", pending, 100, Some(config)).unwrap_err().text
         };
         let site = site("");
         let plan = "tessera: plan v1 size=2g.10gb until=200";
@@ -202,6 +208,9 @@ mod tests {
             ("v1 iso=mig mem=9537 times=2g:35,4g:30".to_owned(), Some(("shard", 10)))
         );
         let refused = crate::ruling::judge(&job("v1 iso=mig mem=30000 times=1g:60,2g:35"), Some(&site("")));
-        assert!(matches!(&refused, Ruling::Refused(why) if why.contains("--gpu-times=1g,2g")), "{refused:?}");
+        assert!(
+            matches!(&refused, Ruling::Refused(why) if why.text.contains("--gpu-times=1g,2g")),
+            "{refused:?}"
+        );
     }
 }

@@ -9,7 +9,8 @@ use site_config::{NodeSpec, SiteConfig};
 
 use crate::limits::{can_run, limits_of, plain_refusal, possible_sizes, refusal};
 
-use crate::{Submission, power, shares};
+use crate::{Refusal, Submission, power, shares};
+use protocol::decisions::Reason;
 use protocol::meaning::{SlurmAsks, in_options, meaning};
 
 /// What becomes of a submission.
@@ -24,8 +25,8 @@ pub enum Ruling {
         /// GRES to add, name and count; `None`: what it asks for itself stands.
         add: Option<(&'static str, u32)>,
     },
-    /// It is refused; this is for the user.
-    Refused(String),
+    /// It is refused.
+    Refused(Refusal),
 }
 
 /// Judges a submission. `config` is `None` where the site has no `tessera.toml`.
@@ -33,32 +34,37 @@ pub enum Ruling {
 pub fn judge(job: &Submission, config: Option<&SiteConfig>) -> Ruling {
     let ruling = ruled(job, config).unwrap_or_else(Ruling::Refused);
     match (&ruling, &job.gpu_bind) {
-        (Ruling::Accepted { request, add: Some(("shard", _)) }, Some(bind)) => Ruling::Refused(format!(
-            "--gpu-bind={bind} does not go with {}: it binds tasks to whole GPUs, and tasks get their instances or share \
-             without it; leave it out",
-            in_options(request)
-        )),
+        (Ruling::Accepted { request, add: Some(("shard", _)) }, Some(bind)) => {
+            let why = format!(
+                "--gpu-bind={bind} does not go with {}: it binds tasks to whole GPUs, and tasks get their instances or share \
+                 without it; leave it out",
+                in_options(request)
+            );
+            Ruling::Refused(why.into())
+        }
         _ => ruling,
     }
 }
 
-fn ruled(job: &Submission, config: Option<&SiteConfig>) -> Result<Ruling, String> {
+fn ruled(job: &Submission, config: Option<&SiteConfig>) -> Result<Ruling, Refusal> {
     let request = job.request.as_deref().map(parse_request).transpose();
     let request = request.map_err(|e| format!("the GPU request is unreadable: {e}"))?;
     match (request.filter(|request| request.isolation != Isolation::None), config) {
         (Some(request), Some(config)) => accept(job, request, config),
         (Some(_), None) => {
-            Err("this cluster has no tessera.toml: the --gpu options do not work here".to_owned())
+            let why = "this cluster has no tessera.toml: the --gpu options do not work here";
+            Err(Refusal::new(Reason::Config, why))
         }
         (None, Some(config)) => {
-            let forbidden = plain_refusal(job, &job.tres.gpu_entries(), config);
-            forbidden.or_else(|| shares::refusal(job, config)).map_or(Ok(Ruling::Untouched), Err)
+            let forbidden = plain_refusal(job, &job.tres.gpu_entries(), config).map(Refusal::limit);
+            let refused = forbidden.or_else(|| shares::refusal(job, config).map(Refusal::impossible));
+            refused.map_or(Ok(Ruling::Untouched), Err)
         }
         (None, None) => Ok(Ruling::Untouched),
     }
 }
 
-fn accept(job: &Submission, request: Request, config: &SiteConfig) -> Result<Ruling, String> {
+fn accept(job: &Submission, request: Request, config: &SiteConfig) -> Result<Ruling, Refusal> {
     let slurm = SlurmAsks { tres: &job.tres, exclusive: job.exclusive };
     let request = per_node(request, job)?;
     let request = with_seats(meaning(request, slurm, &config.defaults.of_requests())?, job, config);
@@ -75,7 +81,8 @@ fn accept(job: &Submission, request: Request, config: &SiteConfig) -> Result<Rul
     let tries = kinds
         .into_iter()
         .map(|kind| admit(job, Request { isolation: kind.clone(), ..request.clone() }, config));
-    let mut why_not = format!("{}: none of what auto stands for is allowed here", in_options(&request));
+    let none = format!("{}: none of what auto stands for is allowed here", in_options(&request));
+    let mut why_not = Refusal::limit(none);
     for outcome in tries {
         match outcome {
             Ok(verdict) => return Ok(verdict),
@@ -115,11 +122,12 @@ fn with_seats(request: Request, job: &Submission, config: &SiteConfig) -> Reques
     Request { seats: seats.clamp(1, MAX_SEATS), ..request }
 }
 
-pub(crate) fn admit(job: &Submission, request: Request, config: &SiteConfig) -> Result<Ruling, String> {
-    refusal(&request, job, config).map_or(Ok(()), Err)?;
+pub(crate) fn admit(job: &Submission, request: Request, config: &SiteConfig) -> Result<Ruling, Refusal> {
+    refusal(&request, job, config).map_or(Ok(()), |why| Err(Refusal::limit(why)))?;
     let candidates: Vec<&NodeSpec> = config.nodes.iter().filter(|spec| can_run(job, spec)).collect();
     if candidates.is_empty() {
-        return Err(format!("{}: no node that this job may use is managed by Tessera", in_options(&request)));
+        let why = format!("{}: no node that this job may use is managed by Tessera", in_options(&request));
+        return Err(Refusal::impossible(why));
     }
     let policy = config.policy();
     let answers: Vec<_> =
@@ -136,7 +144,8 @@ pub(crate) fn admit(job: &Submission, request: Request, config: &SiteConfig) -> 
         }
         (None, Some(gpus)) => {
             if let Some(why) = power::never(&request, gpus, job, &candidates, config) {
-                return Err(format!("{}: no node could ever satisfy this: {why}", in_options(&request)));
+                let why = format!("{}: no node could ever satisfy this: {why}", in_options(&request));
+                return Err(Refusal::impossible(why));
             }
             let has_gpus = !job.tres.gpu_entries().is_empty();
             let tasks = matches!(request.isolation, Isolation::Tasks { .. });
@@ -144,7 +153,7 @@ pub(crate) fn admit(job: &Submission, request: Request, config: &SiteConfig) -> 
             let request = Request { isolation, ..request };
             Ok(Ruling::Accepted { request, add: (!has_gpus).then_some(("gpu", gpus)) })
         }
-        (None, None) => Err(never(&request, &answers)),
+        (None, None) => Err(Refusal::impossible(never(&request, &answers))),
     }
 }
 

@@ -1,7 +1,7 @@
 //! One cluster: its directory, the commands that run on it, and its end.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Duration;
 
@@ -235,7 +235,14 @@ pub(crate) fn remove(dir: &Path) {
     let mount_point = Cluster::open(dir).ok().and_then(|cluster| cluster.inside.mount_point(dir));
     // A cluster whose programs never ran has no mount point, and the guardian may come second.
     let _ = mount_point.map(fs::remove_dir);
+    let _ = fs::remove_file(decisions_page(dir));
     let _ = fs::remove_dir_all(dir);
+}
+
+/// Where the slurmctld of the cluster in `dir` counts its decisions: in memory, outside `dir`.
+fn decisions_page(dir: &Path) -> PathBuf {
+    let name = dir.join("state").display().to_string().replace('/', ".");
+    Path::new("/dev/shm").join(format!("tessera{name}"))
 }
 
 /// Ends all processes of the cluster in `dir`: recorded daemons, newest first, then what they left running.

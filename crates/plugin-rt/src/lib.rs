@@ -12,6 +12,7 @@
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "tests"))]
 
+pub mod decisions;
 #[expect(unsafe_code, reason = "the hosting process's symbols, memory and log functions")]
 mod ffi;
 mod guard;

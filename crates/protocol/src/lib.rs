@@ -5,6 +5,7 @@
 
 mod admin_comment;
 mod counters;
+pub mod decisions;
 mod grant;
 pub mod gres_list;
 pub mod layout;

@@ -2,15 +2,17 @@
 
 use std::ffi::{c_char, c_int};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use plugin_rt::slurmctld::{in_slurmctld, struct_at};
 use plugin_rt::spank_env::is_named;
-use plugin_rt::{guard_ok, log, set_job};
+use plugin_rt::{decisions, guard_ok, log, set_job};
+use protocol::decisions::Ask;
 use protocol::wire::REQUEST_ENV;
 
 use super::host::Host;
 use super::{desc, sys};
-use crate::hooks;
+use crate::hooks::{self, Answer};
 use crate::site::{Rules, Site};
 
 plugin_rt::exported_text!(plugin_name, "Tessera: GPU requests to GRES");
@@ -53,6 +55,9 @@ extern "C" fn init() -> c_int {
         match host {
             Ok(None) => {}
             Ok(Some(host)) => {
+                if let Some((_, Some(state), _)) = host.configuration() {
+                    decisions::begin(&state);
+                }
                 fresh(host, &mut lock());
             }
             Err(missing) => log::error(format_args!(
@@ -78,7 +83,15 @@ unsafe extern "C" fn job_submit(
     guard_ok("job_submit", failed, || submit(job, message))
 }
 
+/// Counts an answer that began then.
+fn count(ask: Ask, answer: &Answer, began: Instant) {
+    if let Some(counts) = answer.counts() {
+        decisions::count(ask, counts, began.elapsed());
+    }
+}
+
 fn submit(job: &mut sys::job_desc_msg_t, message: *mut *mut c_char) -> c_int {
+    let began = Instant::now();
     let Some(host) = Host::get() else {
         let asks = desc::described(job).env.iter().any(|entry| is_named(entry, REQUEST_ENV));
         return if asks { INVALID_GRES } else { SUCCESS };
@@ -86,9 +99,10 @@ fn submit(job: &mut sys::job_desc_msg_t, message: *mut *mut c_char) -> c_int {
     let mut site = lock();
     let answer = hooks::submit(&desc::described(job), fresh(host, &mut site), host);
     desc::apply(host, job, &answer.effects);
+    count(Ask::Submit, &answer, began);
     let Some(why) = answer.refused else { return SUCCESS };
     log::verbose(format_args!("job_submit: refused: {why}"));
-    tell(host, message, &why);
+    tell(host, message, &why.text);
     INVALID_GRES
 }
 
@@ -109,6 +123,7 @@ pub(super) fn modify(
     message: *mut *mut c_char,
 ) -> c_int {
     let answer = guard_ok("job_modify", ERROR, || {
+        let began = Instant::now();
         // SAFETY: src/slurmctld/job_submit.h: a live description that the plugin may change.
         let (Some(host), Some(change)) = (Host::get(), (unsafe { change.as_mut() })) else { return SUCCESS };
         let record = job;
@@ -121,12 +136,13 @@ pub(super) fn modify(
         let rules = fresh(host, &mut site);
         let answer = hooks::modify(&desc::described(change), &desc::recorded(job), uid == 0, rules, host);
         desc::apply(host, change, &answer.effects);
+        count(Ask::Change, &answer, began);
         let Some(why) = answer.refused else { return SUCCESS };
         log::info(format_args!("job {}: change refused: {why}", job.job_id));
         if message.is_null() {
-            note(host, change, record, &why);
+            note(host, change, record, &why.text);
         } else {
-            tell(host, message, &why);
+            tell(host, message, &why.text);
         }
         INVALID_GRES
     });

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use plugin_rt::slurmctld::{MissingSymbol, in_slurmctld};
-use plugin_rt::{Chain, guard_ok, log};
+use plugin_rt::{Chain, decisions, guard_ok, log};
 
 use super::host::Host;
 use super::{hooks, host, real, sys, version};
@@ -92,6 +92,9 @@ fn site() -> MutexGuard<'static, Site> {
 fn configure() {
     let Some(slurm_conf) = host::conf_string(|c| c.slurm_conf) else { return };
     let state = host::conf_string(|c| c.state_save_location);
+    if let Some(state) = &state {
+        decisions::begin(state);
+    }
     let reading = site().read(Path::new(&slurm_conf), state.as_deref().map(Path::new));
     hooks::configure(reading);
 }

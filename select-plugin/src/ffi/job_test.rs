@@ -3,11 +3,13 @@
 
 use std::collections::HashSet;
 use std::ffi::{c_int, c_void};
+use std::time::Instant;
 
 use geometry::JobId;
 use placement::Room;
-use plugin_rt::guard_ok;
 use plugin_rt::slurmctld::struct_at;
+use plugin_rt::{decisions, guard_ok};
+use protocol::decisions::Reason;
 
 use super::host::Host;
 use super::{apply, chosen, hooks, read, room, sys, version};
@@ -39,6 +41,7 @@ pub(super) struct Call {
 
 /// The whole of `select_p_job_test`: `real` is Slurm's own.
 pub(super) fn run(call: &Call, real: impl FnOnce() -> c_int) -> c_int {
+    let began = Instant::now();
     let mut case = guard_ok("job_test", None, || look(call));
     let per_gpu = guard_ok("job_test", None, || {
         hooks::with(call.job, |_, host, job| apply::per_gpu(host, job)).flatten()
@@ -46,10 +49,12 @@ pub(super) fn run(call: &Call, real: impl FnOnce() -> c_int) -> c_int {
     guard_ok("job_test", (), || {
         decide(call, case.as_mut(), |case, memory, slurm| (Opinion::AsSlurmSays, case.before(memory, slurm)));
     });
+    let before = began.elapsed();
     let rc = real();
+    let began = Instant::now();
     let opinion = if rc == SUCCESS {
         let wants_part = case.as_ref().is_some_and(Case::wants_part);
-        let on_failure = if wants_part { Opinion::Refused } else { Opinion::AsSlurmSays };
+        let on_failure = if wants_part { Opinion::Refused(Reason::Failure) } else { Opinion::AsSlurmSays };
         guard_ok("job_test", on_failure, || {
             decide(call, case.as_mut(), |case, memory, slurm| case.after(memory, slurm))
         })
@@ -64,9 +69,14 @@ pub(super) fn run(call: &Call, real: impl FnOnce() -> c_int) -> c_int {
             hooks::with(call.job, |_, host, job| apply::put_per_gpu(host, job, per_gpu));
         });
     }
+    guard_ok("job_test", (), || {
+        if let Some((ask, answer)) = case.as_ref().and_then(|case| case.counts(rc == SUCCESS, opinion)) {
+            decisions::count(ask, answer, before + began.elapsed());
+        }
+    });
     match opinion {
         Opinion::AsSlurmSays => rc,
-        Opinion::Refused => REFUSED,
+        Opinion::Refused(_) => REFUSED,
         Opinion::Possible => SUCCESS,
     }
 }

@@ -39,6 +39,7 @@ use std::collections::HashSet;
 use geometry::JobId;
 use node_state::Spread;
 use placement::Room;
+use protocol::decisions::{self, Reason};
 use protocol::{Request, Says};
 
 use crate::effect::{Effect, Layout};
@@ -83,6 +84,16 @@ pub(crate) enum Ask {
     TestOnly,
     /// When can it start?
     WillRun,
+}
+
+impl From<Ask> for decisions::Ask {
+    fn from(ask: Ask) -> Self {
+        match ask {
+            Ask::RunNow => Self::RunNow,
+            Ask::TestOnly => Self::TestOnly,
+            Ask::WillRun => Self::WillRun,
+        }
+    }
 }
 
 /// What is asked in one test, beside the job.
@@ -145,7 +156,7 @@ pub(crate) enum Opinion {
     /// Slurm's answer stands.
     AsSlurmSays,
     /// The job cannot start, though Slurm says that it can.
-    Refused,
+    Refused(Reason),
     /// The job can start, though Slurm says that it never can.
     Possible,
 }
@@ -166,6 +177,8 @@ pub(crate) struct Case {
     per_instance: Option<u32>,
     /// The candidates for preemption, least important first: Slurm's own test may order them otherwise.
     victims: Vec<JobId>,
+    /// What the nodes lack that Slurm was left to choose from.
+    lack: Option<Reason>,
 }
 
 impl Case {
@@ -179,6 +192,7 @@ impl Case {
             has_good: false,
             per_instance: None,
             victims: Vec::new(),
+            lack: None,
         }
     }
 
@@ -197,6 +211,21 @@ impl Case {
         self.test.ask == Ask::RunNow && self.want.as_ref().is_some_and(|w| w.kind == GresKind::Shard)
     }
 
+    /// What is asked, and the answer to it: yes, or why not. `None`: nothing of Tessera's was asked.
+    pub(crate) fn counts(
+        &self,
+        slurm_says_yes: bool,
+        opinion: Opinion,
+    ) -> Option<(decisions::Ask, Result<(), Reason>)> {
+        let answer = match opinion {
+            Opinion::Refused(why) => Err(why),
+            Opinion::AsSlurmSays if !slurm_says_yes => Err(self.lack.unwrap_or(Reason::Slurm)),
+            Opinion::AsSlurmSays | Opinion::Possible => Ok(()),
+        };
+        let ours = self.want.is_some() || self.lack.is_some() || matches!(opinion, Opinion::Refused(_));
+        ours.then_some((self.test.ask.into(), answer))
+    }
+
     /// What goes before Slurm's own test.
     pub(crate) fn before(&mut self, memory: &mut Memory, slurm: &impl Slurm) -> Vec<Effect> {
         let mut effects = Vec::new();
@@ -208,6 +237,7 @@ impl Case {
         let Memory { engine, tried, .. } = memory;
         if self.test.ask != Ask::TestOnly {
             if let Some(why) = limited::why(&self.view, || slurm.within_reach(), engine.site()) {
+                self.lack = Some(Reason::Limit);
                 effects.extend(limited::held(&self.view, why, &slurm.nodes()));
                 return effects;
             }
@@ -255,6 +285,7 @@ impl Case {
             engine.expire_claims(self.view.now, &|job| slurm.is_pending(job));
         }
         let mut narrowed = narrow(engine, &question, want, mode, min_nodes, &nodes);
+        self.lack = narrowed.lack(run_now, min_nodes);
         if ask != Ask::TestOnly {
             narrowed.out.extend(not_bound_for(&question, &nodes));
         }
@@ -290,6 +321,7 @@ impl Case {
                 waiting.iter().find_map(|node| engine.short_of_power(&node.name, &question))
             };
             let why = if narrowed.ready >= min_nodes.max(1) { None } else { short() };
+            self.lack = self.lack.map(|lack| if why.is_some() { Reason::Power } else { lack });
             effects.extend(wait::wait_for_power(&self.view, want, why.map(|short| short.to_string())));
         }
         self.once_registered = narrowed.once_registered();
@@ -407,7 +439,7 @@ impl Case {
                 if self.draws_unplaced(&memory.engine)
                     && !self.short_of_power(&memory.engine, &slurm.nodes(), true).is_empty() =>
             {
-                (Opinion::Refused, Effect::refusal().into())
+                (Opinion::Refused(Reason::Power), Effect::refusal().into())
             }
             (Ask::RunNow, None) => {
                 let counted = slices::of_undecided(&memory.engine, &self.view, slurm);

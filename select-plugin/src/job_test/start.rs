@@ -7,6 +7,7 @@ use node_state::Spread;
 use placement::{Room, Short, Victim};
 use plugin_rt::log;
 use protocol::NodeGrant;
+use protocol::decisions::Reason;
 use protocol::set_summary::{SetSummary, encode};
 use protocol::wire::{JobPlacement, plain_why};
 
@@ -107,10 +108,10 @@ pub(super) fn now(
                 }
                 effects.extend(wait_for_power(view, want, Some(short.to_string())));
                 effects.extend(Effect::refusal());
-                return (Opinion::Refused, effects);
+                return (Opinion::Refused(Reason::Power), effects);
             }
             if wait_now(&asked, engine, &mut decided, &mut effects) {
-                return (Opinion::Refused, effects);
+                return (Opinion::Refused(Reason::BetterGpus), effects);
             }
             effects.extend(written_down(engine, &decided));
             effects.push(slices::of_test(engine, view, Some(&decided.placement), &asked.nodes, slurm));
@@ -132,7 +133,7 @@ pub(super) fn now(
     if let Some(gone) = preempt(&asked, engine, victims, &mut effects).filter(powered) {
         effects.push(Effect::Placement(None));
         let held = wait_alone(&asked, engine, &gone, &mut effects);
-        return (if held { Opinion::Refused } else { Opinion::AsSlurmSays }, effects);
+        return (if held { Opinion::Refused(Reason::BetterGpus) } else { Opinion::AsSlurmSays }, effects);
     }
     // Devices near the job's cores and of its type change with other things than the node's GPUs.
     if want.managed && want.kind == GresKind::Shard && !want.keep_choice && !view.enforce_bind {
@@ -140,7 +141,7 @@ pub(super) fn now(
     }
     log::debug(format_args!("job {}: {veto}", view.id.0));
     effects.extend(Effect::refusal());
-    (Opinion::Refused, effects)
+    (Opinion::Refused(Reason::NoRoom), effects)
 }
 
 /// Moves a start that Slurm thinks possible to when enough jobs are over, for our slices are not its shards, and to when a
@@ -169,7 +170,7 @@ pub(super) fn later(
     } else {
         slurm.in_backfill() && wait_alone(&asked, engine, &gone, &mut effects)
     };
-    (if held { Opinion::Refused } else { Opinion::AsSlurmSays }, effects)
+    (if held { Opinion::Refused(Reason::BetterGpus) } else { Opinion::AsSlurmSays }, effects)
 }
 
 /// The same for a job with several instances of `one` shards each: its GPUs carry the same number of them on all nodes.

@@ -1,10 +1,12 @@
 //! Tests of one job, one after the other, against a Slurm that is made of answers.
 
 mod claims;
+mod counts;
 mod fake;
 mod power;
 
 use protocol::AdminComment;
+use protocol::decisions::Reason;
 use std::collections::HashSet;
 
 use geometry::{GpuIndex, JobId, Uid};
@@ -200,13 +202,13 @@ fn a_start_on_poor_gpus_waits_and_says_so_once() {
     };
     let mut view = pair();
     let (opinion, effects) = test(&view, 1000);
-    assert_eq!(opinion, Opinion::Refused);
+    assert_eq!(opinion, Opinion::Refused(Reason::BetterGpus));
     let [Effect::Devices(_), Effect::Comment(says), rest @ ..] = &effects[..] else { panic!("{effects:?}") };
     let held = [Effect::JobsChanged, Effect::Placement(None), Effect::Unallocate];
     assert_eq!(rest, held);
     view.comment = AdminComment::parse(says);
     let (opinion, effects) = test(&view, 1059);
-    assert_eq!((opinion, &effects[1..]), (Opinion::Refused, &held[..]));
+    assert_eq!((opinion, &effects[1..]), (Opinion::Refused(Reason::BetterGpus), &held[..]));
     let (opinion, effects) = test(&view, 1060);
     assert_eq!(opinion, Opinion::AsSlurmSays);
     let [
@@ -233,7 +235,7 @@ fn backfill_passes_a_waiting_job_over_and_anybody_else_is_told_when() {
     let backfill = Fake { in_backfill: true, ..slurm.clone() };
     let mut test = |slurm: &Fake| succeeds(&mut memory, Ask::WillRun, &pair(), slurm, slurm);
     let (opinion, effects) = test(&backfill);
-    assert_eq!((opinion, effects.len()), (Opinion::Refused, 4), "{effects:?}");
+    assert_eq!((opinion, effects.len()), (Opinion::Refused(Reason::BetterGpus), 4), "{effects:?}");
     assert_eq!(test(&slurm), (Opinion::AsSlurmSays, vec![Effect::StartAt(1060)]));
     // A start that Slurm itself sees later is not one to refuse.
     let later = Fake { start_time: 1001, ..backfill };
@@ -267,7 +269,7 @@ fn the_jobs_whose_slices_are_in_the_way_go_first() {
         (Opinion::AsSlurmSays, vec![Effect::Preempt(vec![JobId(2)]), Effect::Placement(None)])
     );
     chosen.victims.clear();
-    assert_eq!(test(&chosen), (Opinion::Refused, Effect::refusal().to_vec()));
+    assert_eq!(test(&chosen), (Opinion::Refused(Reason::NoRoom), Effect::refusal().to_vec()));
 }
 
 #[test]
@@ -305,7 +307,7 @@ fn nobody_is_preempted_for_gpus_that_the_job_would_let_pass() {
     chosen.victims = vec![JobId(1)];
     chosen.preempted = Some(HashSet::from([JobId(1)]));
     let (opinion, effects) = succeeds(&mut memory, Ask::RunNow, &pair(), &chosen, &chosen);
-    assert_eq!(opinion, Opinion::Refused);
+    assert_eq!(opinion, Opinion::Refused(Reason::BetterGpus));
     assert!(
         matches!(
             &effects[..],
@@ -322,7 +324,7 @@ fn a_node_that_slurms_accounts_rule_out_is_not_asked_again_until_it_changes() {
     // Slurm has only the full GPU for it.
     let chosen = Fake::with(&["n1"]).choosing("n1", 1, 1);
     let (opinion, effects) = succeeds(&mut memory, Ask::RunNow, &instance(), &chosen, &chosen);
-    assert_eq!((opinion, effects), (Opinion::Refused, Effect::refusal().to_vec()));
+    assert_eq!((opinion, effects), (Opinion::Refused(Reason::NoRoom), Effect::refusal().to_vec()));
     assert_eq!(left_out(&mut memory, &chosen, false, &instance()), [0]);
     occupy(&mut memory, 2, "n1", &[1]);
     memory.engine.release(JobId(2));

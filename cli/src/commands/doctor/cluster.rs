@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use plugin_rt::decisions;
 use protocol::layout::{ConfigInForce, UNFIT};
 use protocol::parse_layout;
 use site_config::SiteConfig;
@@ -11,6 +12,7 @@ use site_config::SiteConfig;
 use super::findings::Findings;
 use super::installed::{plugins, plugstack};
 use super::versions::{Daemon, SlurmVersion};
+use crate::local::host;
 use crate::published;
 use crate::slurm::command::run;
 use crate::slurm::scontrol;
@@ -42,7 +44,7 @@ impl Slurm {
         let slurmctld = SlurmVersion::read(self.setting("slurm_version"))
             .map(|version| Daemon { name: "slurmctld".to_owned(), version });
         let mut hosts = self.settings.iter().filter(|(key, _)| key.starts_with("slurmctldhost["));
-        let controls = hosts.any(|(_, value)| value.split(['(', '.']).next() == Some(host));
+        let controls = hosts.any(|(_, value)| names(value, host));
         let slurmd = node.and_then(|node| Some((node, *self.slurmds.get(node)?)));
         let slurmd = slurmd.map(|(node, version)| Daemon { name: format!("slurmd of {node}"), version });
         let slurmctld = slurmctld.filter(|_| controls || slurmd.is_none());
@@ -54,6 +56,30 @@ impl Slurm {
         let slurm_conf = Path::new(self.settings.get("slurm_conf")?);
         fs::read_to_string(slurm_conf.with_file_name("gres.conf")).ok()
     }
+}
+
+/// Whether a `SlurmctldHost` is this machine, `host` without its domain.
+fn names(value: &str, host: &str) -> bool {
+    value.split(['(', '.']).next() == Some(host)
+}
+
+/// Whether slurmctld counts its decisions for the exporter. Asked on its first machine alone: a second one may wait for its turn.
+pub(crate) fn counts_decisions(slurm: &Slurm, findings: &mut Findings) {
+    if !names(slurm.setting("slurmctldhost[0]"), &host()) {
+        return;
+    }
+    let user =
+        slurm.setting("slurmuser").rsplit_once('(').and_then(|(_, id)| id.strip_suffix(')')?.parse().ok());
+    let state = slurm.setting("statesavelocation");
+    findings.group("slurmctld's counters of decisions", |f| {
+        if let Err(why) = decisions::read(state, user.unwrap_or_default()) {
+            f.bad(format!(
+                "{}: {why}: `tessera exporter` shows no decisions and no rejections; restart slurmctld, whose log says why \
+                 if it cannot write there",
+                decisions::path(state).display()
+            ));
+        }
+    });
 }
 
 /// `None`, with a finding, where Slurm does not answer.

@@ -52,6 +52,7 @@ pub(crate) fn run(args: &DoctorArgs, globals: &Globals) -> Result<Outcome, Failu
         cluster::settings(slurm, &mut findings);
         installed::check(slurm, &config, &mut findings);
         cluster::controllers_file(slurm, &mut findings);
+        cluster::counts_decisions(slurm, &mut findings);
         for name in &names {
             cluster::node(slurm, name, &config, &mut findings);
         }

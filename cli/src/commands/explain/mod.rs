@@ -57,8 +57,8 @@ pub(crate) fn run(args: &ExplainArgs, globals: &Globals) -> Result<Outcome, Fail
         },
         // The nodes' reasons follow unless the request contradicts itself or a limit.
         Ruling::Refused(why) => match possible(&job, request, config) {
-            Some(request) => (Err(why), request),
-            None => return Err(refused(&why)),
+            Some(request) => (Err(why.text), request),
+            None => return Err(refused(&why.text)),
         },
     };
     let mut policy = Policy { sets: config.sets(asked.caller.partition.as_deref()), ..config.policy() };

@@ -11,7 +11,8 @@ use crate::clock::often;
 ///
 /// Asks Slurm at an interval what `tessera layout` and squeue ask, and answers from what it saw last: however many people
 /// look, slurmctld is asked no more often. /metrics has the GPUs, slices and instances of each node by what holds them, jobs
-/// and their waits, and whether all of that could be read. With --page, / shows the cluster as `tessera layout` draws it, or
+/// and their waits, and whether all of that could be read. On slurmctld's machine it also has slurmctld's decisions, rejections
+/// by reason, and the time that they took. With --page, / shows the cluster as `tessera layout` draws it, or
 /// many nodes as groups that are used alike; a job there tells what it has, or why it waits, and a GPU its history. Nothing can be changed through it. Whoever reaches the address can read it.
 #[derive(Args)]
 #[command(after_long_help = "\

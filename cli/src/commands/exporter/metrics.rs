@@ -10,12 +10,13 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::changes::{Changes, Started};
+use super::counted::Counted;
 use crate::seen::{GpuSeen, NodeSeen, Seen, held_by, kind};
 
-type Labels = Vec<(&'static str, String)>;
+pub(super) type Labels = Vec<(&'static str, String)>;
 type Gauges = Family<Labels, Gauge>;
 type Ratios = Family<Labels, Gauge<f64, std::sync::atomic::AtomicU64>>;
-type Counters = Family<Labels, Counter>;
+pub(super) type Counters = Family<Labels, Counter>;
 
 /// Upper bounds of the waits that are counted, s: from those that a backfill cycle explains to a week.
 const WAITS: [f64; 10] = [1.0, 10.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 43_200.0, 86_400.0, 604_800.0];
@@ -42,6 +43,7 @@ pub(super) fn text(
     seen: Option<&Seen>,
     changes: &Changes,
     waits: &Waits,
+    counted: &Counted,
     fails: (u64, bool),
     now: u64,
 ) -> String {
@@ -70,19 +72,20 @@ pub(super) fn text(
         Unit::Seconds,
         waits.0.clone(),
     );
+    counted.register(&mut registry);
     let mut text = String::new();
     // Writing into a text does not fail.
     let _ = encode(&mut text, &registry);
     text
 }
 
-fn gauge(registry: &mut Registry, name: &str, help: &str) -> Gauge {
+pub(super) fn gauge(registry: &mut Registry, name: &str, help: &str) -> Gauge {
     let gauge = Gauge::default();
     registry.register(name, help, gauge.clone());
     gauge
 }
 
-fn family<F: Clone + Default + prometheus_client::registry::Metric>(
+pub(super) fn family<F: Clone + Default + prometheus_client::registry::Metric>(
     registry: &mut Registry,
     name: &str,
     help: &str,

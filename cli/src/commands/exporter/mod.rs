@@ -2,6 +2,7 @@
 
 mod args;
 mod changes;
+mod counted;
 mod metrics;
 mod page;
 mod serve;
@@ -14,6 +15,7 @@ use std::time::Duration;
 
 pub(crate) use args::ExporterArgs;
 use changes::Changes;
+use counted::Counted;
 use metrics::Waits;
 
 use crate::commands::why;
@@ -31,6 +33,8 @@ struct Now {
     failures: u64,
     changes: Changes,
     waits: Waits,
+    /// What slurmctld counts, if it runs on this machine.
+    counted: Counted,
 }
 
 /// The exporter as its threads share it.
@@ -45,8 +49,14 @@ struct Exporter {
 pub(crate) fn run(args: &ExporterArgs, globals: &Globals) -> Result<Outcome, Failure> {
     // Said at once, not in a metric an hour later.
     site::load(globals.config.as_deref())?;
-    let now =
-        Now { seen: None, trouble: None, failures: 0, changes: Changes::default(), waits: Waits::new() };
+    let now = Now {
+        seen: None,
+        trouble: None,
+        failures: 0,
+        changes: Changes::default(),
+        waits: Waits::new(),
+        counted: Counted::default(),
+    };
     let exporter = Arc::new(Exporter {
         state: serve::Shared::new(now),
         config: globals.config.clone(),
@@ -88,7 +98,11 @@ impl Exporter {
     /// Looks at the cluster. tessera.toml is read anew: what the site changed shows at once.
     fn look(&self) {
         let seen = site::load(self.config.as_deref()).and_then(|config| seen::look(&config));
+        // Slurm is asked while nobody has to wait for the lock.
+        let mut counted = self.state.lock().unwrap_or_else(PoisonError::into_inner).counted.clone();
+        counted.look();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.counted = counted;
         match seen {
             Ok(seen) => {
                 let started = state.changes.add(&seen);

@@ -133,6 +133,7 @@ impl Exporter {
             state.seen.as_ref(),
             &state.changes,
             &state.waits,
+            &state.counted,
             failed,
             clock::epoch_seconds(),
         )

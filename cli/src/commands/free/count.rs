@@ -44,7 +44,7 @@ pub(super) fn count(
     let request = match admission::judge(&job, Some(config)) {
         Ruling::Accepted { request, .. } => request,
         Ruling::Untouched => shape.request.clone(),
-        Ruling::Refused(why) => return Free { shape, nodes: Err(why) },
+        Ruling::Refused(why) => return Free { shape, nodes: Err(why.text) },
     };
     let mut known: HashMap<usize, u32> = HashMap::new();
     let mut free = Vec::new();

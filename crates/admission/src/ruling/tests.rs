@@ -33,7 +33,7 @@ fn added(request: &str, per_node: Option<&str>) -> Option<(&'static str, u32)> {
 
 fn refusal(request: &str, per_node: Option<&str>, extra: &str) -> String {
     match verdict(request, per_node, extra) {
-        Ruling::Refused(why) => why,
+        Ruling::Refused(why) => why.text,
         other => panic!("{request}: {other:?}"),
     }
 }
@@ -130,9 +130,9 @@ fn instances_for_each_task_become_a_number_per_node() {
         }
     }
     let Ruling::Refused(why) = of("v1 iso=mig:1g.5gb inst=8 per-task=1", Some(200)) else { panic!() };
-    assert!(why.starts_with("--gpu-instances=8/task"), "{why}");
+    assert!(why.text.starts_with("--gpu-instances=8/task"), "{why}");
     let Ruling::Refused(why) = of("v1 iso=mig:2g.10gb per-task=1", Some(25)) else { panic!() };
-    assert!(why.contains("25 such instances do not fit"), "{why}");
+    assert!(why.text.contains("25 such instances do not fit"), "{why}");
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn an_exclusive_job_gets_whole_gpus_or_a_reason() {
     assert!(matches!(got, Ruling::Accepted { add: None, .. }), "{got:?}");
     for text in ["v1 iso=mig:1g.5gb", "v1 iso=mps mem=100", "v1 iso=auto mem=3815 inst=2"] {
         match verdict(text) {
-            Ruling::Refused(why) => assert!(why.contains("--exclusive"), "{why}"),
+            Ruling::Refused(why) => assert!(why.text.contains("--exclusive"), "{why}"),
             other => panic!("{text}: {other:?}"),
         }
     }
@@ -218,7 +218,7 @@ fn an_exclusive_job_gets_whole_gpus_or_a_reason() {
 #[test]
 fn without_configuration_a_request_is_refused() {
     let job = Submission { request: Some("v1 iso=whole".to_owned()), ..Submission::default() };
-    assert!(matches!(judge(&job, None), Ruling::Refused(why) if why.contains("tessera.toml")));
+    assert!(matches!(judge(&job, None), Ruling::Refused(why) if why.text.contains("tessera.toml")));
 }
 
 #[test]
@@ -242,7 +242,7 @@ fn plain(change: impl FnOnce(&mut Submission)) -> Option<String> {
     let mut job = Submission { partitions: vec!["gpu".to_owned()], ..Submission::default() };
     change(&mut job);
     match judge(&job, Some(&site(limits))) {
-        Ruling::Refused(why) => Some(why),
+        Ruling::Refused(why) => Some(why.text),
         Ruling::Untouched => None,
         other @ Ruling::Accepted { .. } => panic!("{other:?}"),
     }
@@ -328,7 +328,7 @@ fn shards_that_no_gpu_gives_are_refused_with_the_reason() {
             ..Submission::default()
         };
         match judge(&job, config.as_ref()) {
-            Ruling::Refused(why) => Some(why),
+            Ruling::Refused(why) => Some(why.text),
             Ruling::Untouched => None,
             other @ Ruling::Accepted { .. } => panic!("{other:?}"),
         }
@@ -355,4 +355,18 @@ fn shards_that_no_gpu_gives_are_refused_with_the_reason() {
     ] {
         assert_eq!(said(lines, shards, reached), None, "{lines}");
     }
+}
+
+#[test]
+fn each_refusal_has_its_kind_of_reason() {
+    let reason = |request: &str, limits: &str| match verdict(request, None, limits) {
+        Ruling::Refused(refusal) => refusal.reason,
+        other => panic!("{request}: {other:?}"),
+    };
+    let limit = "[[limits]]\npartition = \"debug\"\nmax_mem = \"5G\"\n";
+    assert_eq!(reason("v1 iso=mig:3g.20gb", limit), Reason::Limit);
+    assert_eq!(reason("v1 iso=mig:4g.24gb", ""), Reason::Impossible);
+    assert_eq!(reason("nonsense", ""), Reason::Options);
+    let job = Submission { request: Some("v1 iso=whole gpus=1".to_owned()), ..Submission::default() };
+    assert!(matches!(judge(&job, None), Ruling::Refused(why) if why.reason == Reason::Config));
 }

@@ -181,7 +181,7 @@ fn an_exclusive_job_of_two_nodes_needs_power_for_both() {
     let mut one = Case::new(Test { min_nodes: 1, ..two }, exclusive("v1 iso=whole"));
     assert_eq!(one.before(&mut racks(), &nodes), []);
     let (opinion, effects) = one.after(&mut racks(), &Fake::with(&["n1", "n2"]));
-    assert_eq!((opinion, effects), (Opinion::Refused, Vec::from(Effect::refusal())));
+    assert_eq!((opinion, effects), (Opinion::Refused(Reason::Power), Vec::from(Effect::refusal())));
     assert_eq!(one.after(&mut racks(), &Fake::with(&["n1", "m1"])).0, Opinion::AsSlurmSays);
 }
 
@@ -196,7 +196,7 @@ fn nobody_is_ended_for_a_job_that_would_then_wait_for_power() {
     let slurm = Fake { victims, preempted: listed, ..Fake::with(&["n2"]) }.choosing("n2", 0b11, 0b11);
     let two = other(4, job("v1 iso=whole", GresKind::Gpu, 2));
     let (opinion, effects) = succeeds(&mut memory, Ask::RunNow, &two, &slurm, &slurm);
-    assert_eq!(opinion, Opinion::Refused, "{effects:?}");
+    assert_eq!(opinion, Opinion::Refused(Reason::Power), "{effects:?}");
     let one = other(5, gpu(""));
     let slurm = Fake { choices: Vec::new(), ..slurm }.choosing("n2", 1, 0b11);
     let (opinion, effects) = succeeds(&mut memory, Ask::RunNow, &one, &slurm, &slurm);

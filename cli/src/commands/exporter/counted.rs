@@ -1,0 +1,105 @@
+//! What slurmctld counts of its decisions, where it runs on this machine.
+
+use plugin_rt::decisions;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::{Registry, Unit};
+use protocol::decisions::{Ask, BOUNDS_NS, Decisions};
+
+use super::metrics::{Counters, family, gauge};
+use crate::slurm::command::run;
+use crate::slurm::scontrol::setting;
+
+/// slurmctld's counters, as they were seen last.
+#[derive(Clone, Default)]
+pub(super) struct Counted {
+    /// Where slurmctld keeps its state, and its user's id: by these its counters are found.
+    whose: Option<(String, u32)>,
+    seen: Option<Decisions>,
+}
+
+impl Counted {
+    /// Reads them. Slurm is asked only until it has said where they are.
+    pub(super) fn look(&mut self) {
+        if self.whose.is_none() {
+            self.whose = run("scontrol", &["show", "config"]).ok().as_deref().and_then(whose);
+        }
+        let read = |(state, user): &(String, u32)| decisions::read(state, *user).ok();
+        self.seen = self.whose.as_ref().and_then(read);
+    }
+
+    pub(super) fn register(&self, registry: &mut Registry) {
+        gauge(
+            registry,
+            "decisions_known",
+            "1 if slurmctld runs on this machine and its counters could be read",
+        )
+        .set(i64::from(self.seen.is_some()));
+        let answers: Counters =
+            family(registry, "decisions", "What slurmctld's plugins were asked, by the answer");
+        let refused: Counters =
+            family(registry, "rejections", "Questions that they answered with no, by the reason");
+        let Some(seen) = &self.seen else { return };
+        for ask in Ask::ALL {
+            let label = || ("ask", ask.word().to_owned());
+            let mut no = 0;
+            for why in ask.reasons() {
+                let n = seen.refused(ask, *why);
+                refused.get_or_create(&vec![label(), ("reason", why.word().to_owned())]).inc_by(n);
+                no += n;
+            }
+            for (answer, n) in [("yes", seen.accepted(ask)), ("no", no)] {
+                answers.get_or_create(&vec![label(), ("answer", answer.to_owned())]).inc_by(n);
+            }
+        }
+        registry.register_collector(Box::new(Times(seen.clone())));
+    }
+}
+
+/// `StateSaveLocation` and the id of `SlurmUser` in `scontrol show config`.
+fn whose(config: &str) -> Option<(String, u32)> {
+    let (_, id) = setting(config, "SlurmUser")?.strip_suffix(')')?.split_once('(')?;
+    Some((setting(config, "StateSaveLocation")?.to_owned(), id.parse().ok()?))
+}
+
+/// The time that decisions took, as a histogram.
+#[derive(Debug)]
+struct Times(Decisions);
+
+impl Collector for Times {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let help =
+            "Time that Tessera's part of a decision took in slurmctld, under its locks, without Slurm's own";
+        let mut family =
+            encoder.encode_descriptor("decision", help, Some(&Unit::Seconds), MetricType::Histogram)?;
+        #[expect(clippy::cast_precision_loss, reason = "times of less than 104 days are exact")]
+        let seconds = |ns: u64| ns as f64 / 1e9;
+        for ask in Ask::ALL {
+            let times = self.0.times(ask);
+            let bounds = BOUNDS_NS.iter().map(|ns| seconds(*ns)).chain([f64::MAX]);
+            let buckets: Vec<(f64, u64)> = bounds.zip(times.iter().copied()).collect();
+            let labels = [("ask", ask.word())];
+            family.encode_family(&labels)?.encode_histogram::<NoLabelSet>(
+                seconds(self.0.total_ns(ask)),
+                times.iter().sum(),
+                &buckets,
+                None,
+            )?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slurmctlds_state_and_user_are_found() {
+        let config =
+            "SlurmUser               = slurm(64030)\nStateSaveLocation       = /var/spool/slurmctld\n";
+        assert_eq!(whose(config), Some(("/var/spool/slurmctld".to_owned(), 64030)));
+        assert_eq!(whose("NodeName=n1"), None);
+    }
+}

@@ -1,0 +1,248 @@
+//! What slurmctld's plugins count of their decisions, and `tessera exporter` reads: one page of numbers in memory that both
+//! processes see. Reasons: docs/decisions/0027.
+//!
+//! The page is a row of 64-bit numbers in the machine's byte order: [`MARK`], then for each [`Ask`] the numbers of accepted and
+//! refused ones, by [`Reason`], then a histogram of the time that they took, and that time in all.
+
+/// The first number of a page, of this very arrangement: whoever changes that, changes the number. Its bytes are `tess` and a
+/// version.
+pub const MARK: u64 = 0x7465_7373_0000_0001;
+
+/// The directory of the pages: a file system in memory, on which a write to a page waits for no disk.
+pub const DIR: &str = "/dev/shm";
+
+/// The name of the page of the slurmctld whose `StateSaveLocation` this is; its slashes become dots.
+#[must_use]
+pub fn page_name(state_save_location: &str) -> String {
+    format!("tessera{}", state_save_location.trim_end_matches('/').replace('/', "."))
+}
+
+/// What Slurm asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// May this job be submitted?
+    Submit,
+    /// May this job be changed so?
+    Change,
+    /// Can it start now?
+    RunNow,
+    /// When can it start?
+    WillRun,
+    /// Could it run on an empty cluster?
+    TestOnly,
+}
+
+/// Why the answer is no.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// Options that contradict each other, or that nobody can read.
+    Options,
+    /// A limit of the site.
+    Limit,
+    /// No node could ever serve the request.
+    Impossible,
+    /// There is no `tessera.toml` or no good version of it, or the nodes' GPUs are not those that it describes.
+    Config,
+    /// The user named, or gave back, the licenses that count slices.
+    Licenses,
+    /// A power budget has nothing left.
+    Power,
+    /// The job waits for better-linked GPUs.
+    BetterGpus,
+    /// No GPUs or slices are free for it.
+    NoRoom,
+    /// Slurm itself: there are no cores, no memory, no node of its own.
+    Slurm,
+    /// A bug of Tessera's, which slurmctld's log has.
+    Failure,
+}
+
+impl Ask {
+    /// All of them, in the order of the page.
+    pub const ALL: [Self; 5] = [Self::Submit, Self::Change, Self::RunNow, Self::WillRun, Self::TestOnly];
+
+    /// The word for it in a metric's label.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Submit => "submit",
+            Self::Change => "change",
+            Self::RunNow => "run_now",
+            Self::WillRun => "will_run",
+            Self::TestOnly => "test_only",
+        }
+    }
+
+    /// Why the answer can be no.
+    #[must_use]
+    pub fn reasons(self) -> &'static [Reason] {
+        use Reason::{
+            BetterGpus, Config, Failure, Impossible, Licenses, Limit, NoRoom, Options, Power, Slurm,
+        };
+        match self {
+            Self::Submit | Self::Change => &[Options, Limit, Impossible, Config, Licenses],
+            Self::RunNow | Self::WillRun => {
+                &[Limit, Impossible, Config, Power, BetterGpus, NoRoom, Slurm, Failure]
+            }
+            Self::TestOnly => &[Impossible, Config, Slurm],
+        }
+    }
+}
+
+impl Reason {
+    /// All of them, in the order of the page.
+    pub const ALL: [Self; 10] = [
+        Self::Options,
+        Self::Limit,
+        Self::Impossible,
+        Self::Config,
+        Self::Licenses,
+        Self::Power,
+        Self::BetterGpus,
+        Self::NoRoom,
+        Self::Slurm,
+        Self::Failure,
+    ];
+
+    /// The word for it in a metric's label.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Options => "options",
+            Self::Limit => "limit",
+            Self::Impossible => "impossible",
+            Self::Config => "config",
+            Self::Licenses => "licenses",
+            Self::Power => "power",
+            Self::BetterGpus => "better_gpus",
+            Self::NoRoom => "no_room",
+            Self::Slurm => "slurm",
+            Self::Failure => "failure",
+        }
+    }
+}
+
+/// Upper bounds of the times that are told apart, ns: from 10 microseconds to a second. Longer ones have a bucket of their own.
+pub const BOUNDS_NS: [u64; 11] = [
+    10_000,
+    30_000,
+    100_000,
+    300_000,
+    1_000_000,
+    3_000_000,
+    10_000_000,
+    30_000_000,
+    100_000_000,
+    300_000_000,
+    1_000_000_000,
+];
+
+const BUCKETS: usize = BOUNDS_NS.len() + 1;
+const ANSWERS: usize = Reason::ALL.len() + 1;
+const ROW: usize = ANSWERS + BUCKETS + 1;
+
+/// Numbers of a page.
+pub const SLOTS: usize = 1 + Ask::ALL.len() * ROW;
+
+/// The numbers that one decision raises, each with what is added to it.
+#[must_use]
+pub fn raised(ask: Ask, answer: Result<(), Reason>, took_ns: u64) -> [(usize, u64); 3] {
+    let row = row(ask);
+    let answer = answer.err().map_or(0, |reason| 1 + reason as usize);
+    let bucket = BOUNDS_NS.iter().position(|bound| took_ns <= *bound).unwrap_or(BOUNDS_NS.len());
+    [(row + answer, 1), (row + ANSWERS + bucket, 1), (row + ANSWERS + BUCKETS, took_ns)]
+}
+
+fn row(ask: Ask) -> usize {
+    1 + ask as usize * ROW
+}
+
+/// The numbers of a page at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decisions(Vec<u64>);
+
+impl Decisions {
+    /// From the numbers of a page; `None`: it is not one of this arrangement.
+    #[must_use]
+    pub fn of(numbers: Vec<u64>) -> Option<Self> {
+        (numbers.len() == SLOTS && numbers[0] == MARK).then_some(Self(numbers))
+    }
+
+    /// Questions that were answered with yes.
+    #[must_use]
+    pub fn accepted(&self, ask: Ask) -> u64 {
+        self.0[row(ask)]
+    }
+
+    /// Questions that were answered with no, for this reason.
+    #[must_use]
+    pub fn refused(&self, ask: Ask, why: Reason) -> u64 {
+        self.0[row(ask) + 1 + why as usize]
+    }
+
+    /// How many decisions took at most each of [`BOUNDS_NS`] and longer than the one before, and last those that took longer
+    /// than all.
+    #[must_use]
+    pub fn times(&self, ask: Ask) -> &[u64] {
+        &self.0[row(ask) + ANSWERS..][..BUCKETS]
+    }
+
+    /// The time that all of them took, ns.
+    #[must_use]
+    pub fn total_ns(&self, ask: Ask) -> u64 {
+        self.0[row(ask) + ANSWERS + BUCKETS]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A page after these decisions.
+    fn after(decisions: &[(Ask, Result<(), Reason>, u64)]) -> Decisions {
+        let mut numbers = vec![0; SLOTS];
+        numbers[0] = MARK;
+        for (ask, answer, took_ns) in decisions {
+            raised(*ask, *answer, *took_ns).iter().for_each(|(slot, n)| numbers[*slot] += n);
+        }
+        Decisions::of(numbers).unwrap()
+    }
+
+    #[test]
+    fn each_decision_is_found_where_it_was_counted_and_nowhere_else() {
+        for (i, ask) in Ask::ALL.into_iter().enumerate() {
+            assert_eq!(ask as usize, i);
+            for answer in [Ok(())].into_iter().chain(Reason::ALL.into_iter().map(Err)) {
+                let page = after(&[(ask, answer, 7)]);
+                for other in Ask::ALL {
+                    let here = u64::from(other == ask);
+                    assert_eq!(page.accepted(other), if answer.is_ok() { here } else { 0 });
+                    for why in Reason::ALL {
+                        assert_eq!(page.refused(other, why), if answer == Err(why) { here } else { 0 });
+                    }
+                    assert_eq!((page.times(other)[0], page.total_ns(other)), (here, 7 * here));
+                }
+            }
+        }
+        assert_eq!(Reason::ALL.map(|why| why as usize), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    }
+
+    #[test]
+    fn times_fall_into_their_buckets() {
+        let took = [0, 10_000, 10_001, 1_000_000_000, 1_000_000_001, u64::MAX / 2];
+        let page = after(&took.map(|ns| (Ask::RunNow, Ok(()), ns)));
+        assert_eq!(page.times(Ask::RunNow), [2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2]);
+        assert_eq!(page.times(Ask::RunNow).iter().sum::<u64>(), 6);
+    }
+
+    #[test]
+    fn another_arrangement_is_not_read() {
+        assert_eq!(Decisions::of(vec![MARK; SLOTS - 1]), None);
+        assert_eq!(Decisions::of(vec![0; SLOTS]), None);
+    }
+
+    #[test]
+    fn a_page_is_named_by_its_slurmctld() {
+        assert_eq!(page_name("/var/spool/slurmctld/"), "tessera.var.spool.slurmctld");
+    }
+}

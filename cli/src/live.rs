@@ -1,10 +1,13 @@
 //! The nodes as they are now: what the controller publishes, on the nodes that `tessera.toml` describes.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 
+use admission::{Counted, Submission};
 use geometry::{JobId, Uid};
 use node_state::Node;
+use protocol::layout::{ConfigInForce, UNFIT};
+use protocol::parse_layout;
 use site_config::SiteConfig;
 
 use crate::outcome::Failure;
@@ -25,12 +28,38 @@ pub(crate) struct Present {
 }
 
 /// Nodes as they are now.
+#[derive(Default)]
 pub(crate) struct Live {
     pub(crate) nodes: Vec<Present>,
     /// The names of those that take no jobs: drained, down, reserved or in maintenance.
     pub(crate) not_taking: Vec<String>,
-    /// The names of those that publish no layout: their GPUs are Slurm's alone.
-    pub(crate) unpublished: Vec<String>,
+    /// Nodes where Tessera places no job now.
+    pub(crate) aside: Vec<Aside>,
+}
+
+/// A node where Tessera places no job now.
+pub(crate) struct Aside {
+    pub(crate) name: String,
+    pub(crate) whose: Whose,
+    pub(crate) why: String,
+}
+
+/// Whose the GPUs of such a node are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whose {
+    /// Slurm gives them to jobs without Tessera's options. No other job ever starts there.
+    Slurms,
+    /// So does Slurm, until slurmctld has a `tessera.toml` that it can read: other jobs wait.
+    SlurmsForNow,
+    /// Nobody's: jobs with GPUs wait until an administrator mends the node.
+    Nobodys,
+}
+
+impl Live {
+    /// The nodes that are left to Slurm, with the reason.
+    pub(crate) fn left_to_slurm(&self) -> impl Iterator<Item = &Aside> {
+        self.aside.iter().filter(|aside| aside.whose != Whose::Nobodys)
+    }
 }
 
 /// Where the layouts come from.
@@ -43,20 +72,55 @@ pub(crate) struct Published {
 /// What else Slurm knows.
 struct Known {
     owners: HashMap<JobId, Uid>,
-    /// The nodes that take jobs, with their partitions.
-    usable: HashMap<String, Vec<String>>,
+    nodes: HashMap<String, sinfo::Node>,
+    /// Each node's `Gres`.
+    gres: HashMap<String, String>,
 }
 
 impl Published {
     /// What Slurm says now.
     pub(crate) fn by_slurm() -> Result<Self, Failure> {
-        let layouts = scontrol::layouts()?;
-        Ok(Self { layouts, slurm: Some(Known { owners: squeue::owners()?, usable: sinfo::usable()? }) })
+        let shown = scontrol::nodes()?;
+        let (layouts, gres) = (scontrol::layouts_in(&shown), scontrol::field_by_node(&shown, "Gres="));
+        Ok(Self { layouts, slurm: Some(Known { owners: squeue::owners()?, nodes: sinfo::nodes()?, gres }) })
     }
 
     /// Layouts by node, without a Slurm.
     pub(crate) fn in_file(layouts: HashMap<String, String>) -> Self {
         Self { layouts, slurm: None }
+    }
+
+    /// A job of these partitions and this account, with what slurmctld knows of the nodes that it may run on.
+    pub(crate) fn submission(
+        &self,
+        config: &SiteConfig,
+        partitions: Vec<String>,
+        account: Option<String>,
+    ) -> Submission {
+        let job = Submission { partitions, account, ..Submission::default() };
+        let Some(known) = self.slurm.as_ref().filter(|_| !job.partitions.is_empty()) else { return job };
+        let within = known.nodes.iter().filter(|(_, node)| node.is_in(&job.partitions));
+        let within: BTreeSet<String> = within.map(|(name, _)| name.clone()).collect();
+        let job = Submission { partition_nodes: Some(within), ..job };
+        let left_to_slurm = admission::left_to_slurm(&job, config, &|name| known.gres.get(name).cloned());
+        Submission { left_to_slurm, ..job }
+    }
+
+    /// Why Tessera places no job on a node for which `tessera.toml` describes so many GPUs; `None`: it does.
+    fn aside(&self, name: &str, described: usize) -> Option<(Whose, String)> {
+        let known = self.slurm.as_ref();
+        let gres = known.and_then(|known| known.gres.get(name));
+        if let Some(why) = gres.and_then(|gres| Counted::of_gres(gres).left_to_slurm(described as u64)) {
+            return Some((Whose::Slurms, why));
+        }
+        let Some(line) = self.layouts.get(name) else {
+            return Some((Whose::Slurms, "it publishes no layout".to_owned()));
+        };
+        if let Some(why) = line.trim_start().strip_prefix(UNFIT) {
+            return Some((Whose::Nobodys, why.trim().to_owned()));
+        }
+        let bad = parse_layout(line.trim()).is_ok_and(|layout| layout.config == ConfigInForce::Bad);
+        bad.then(|| (Whose::SlurmsForNow, "slurmctld knows no good version of tessera.toml".to_owned()))
     }
 }
 
@@ -72,27 +136,28 @@ pub(crate) fn nodes(
         Some(known) => known.owners.get(&job).copied().unwrap_or(SOMEBODY),
         None => own,
     };
-    let mut live = Live { nodes: Vec::new(), not_taking: Vec::new(), unpublished: Vec::new() };
+    let mut live = Live::default();
     let (mut states, mut kinds) = (HashMap::new(), HashMap::new());
     let named = config.nodes.iter().enumerate().flat_map(|(set, s)| s.names.iter().map(move |n| (set, s, n)));
     for (set, spec, name) in named {
         if wanted.is_some_and(|wanted| !wanted.contains(name)) {
             continue;
         }
-        match published.slurm.as_ref().map(|known| known.usable.get(name)) {
-            Some(None) => {
+        if let Some(known) = &published.slurm {
+            let node = known.nodes.get(name).filter(|node| node.takes_jobs);
+            let Some(node) = node else {
                 live.not_taking.push(name.clone());
                 continue;
-            }
-            Some(Some(all)) if !partitions.is_empty() && !all.iter().any(|p| partitions.contains(p)) => {
+            };
+            if !partitions.is_empty() && !node.is_in(partitions) {
                 continue;
             }
-            _ => {}
         }
-        let Some(line) = published.layouts.get(name) else {
-            live.unpublished.push(name.clone());
+        if let Some((whose, why)) = published.aside(name, spec.gpus.len()) {
+            live.aside.push(Aside { name: name.clone(), whose, why });
             continue;
-        };
+        }
+        let Some(line) = published.layouts.get(name) else { continue };
         let layout = published::read(line, &spec.gpus)
             .map_err(|why| Failure::new(format!("layout of {name}: {why}")))?;
         let mut node = spec.to_node();

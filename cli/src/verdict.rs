@@ -1,17 +1,19 @@
-//! What a node says to a job: it has room, it has room once some jobs end, or it never has.
+//! What a node says to a job: it has room, it has room once some jobs end, it never has, or that is not Tessera's to say.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 
 use far::Micros;
-use geometry::JobId;
-use node_state::{Ask, Node, Policy};
+use geometry::{JobId, SHARD_MIB};
+use node_state::{Ask, Node, Policy, Purpose};
 use placement::{admits_ever, decide};
+use protocol::Isolation;
 use serde_json::{Value, json};
 
 use crate::clock::span;
-use crate::live::Live;
+use crate::live::{Aside, Live, Whose};
 
 /// Most jobs that a line names.
 const MOST_JOBS: usize = 4;
@@ -31,33 +33,47 @@ pub(crate) enum Verdict {
     },
     /// Even the empty node has no room: why.
     Never(String),
+    /// Slurm alone gives the job what it asks for there, or lets it wait: why.
+    Slurm(String),
+    /// No such job starts there until an administrator has mended this.
+    Unfit(String),
 }
 
 impl Verdict {
     /// `has room when job 12 (bob) ends, expected in 20 min`; the engine's reason where there is room now. `user` tells
     /// whose a job is.
     pub(crate) fn words(&self, user: &dyn Fn(JobId) -> Option<String>) -> String {
+        self.words_with(user, MOST_JOBS)
+    }
+
+    /// The same with so many jobs by name.
+    pub(crate) fn words_with(&self, user: &dyn Fn(JobId) -> Option<String>, most_jobs: usize) -> String {
         match self {
             Self::Now(why) => format!("now: {why}"),
             Self::Never(why) => format!("never: {why}"),
+            Self::Slurm(why) => format!("Slurm alone decides: {why}"),
+            Self::Unfit(why) => format!("not until an administrator mends it: {why}"),
             Self::After { jobs, .. } if jobs.is_empty() => "no room, though no job is there".to_owned(),
             Self::After { jobs, within } => {
                 let s = if jobs.len() == 1 { ("", "s") } else { ("s", "") };
                 let when = match within {
                     Some(micros) => format!(", expected in {}", span(micros.div_ceil(1_000_000))),
-                    None => ", which has no known end".to_owned(),
+                    None if jobs.len() == 1 => ", which has no known end".to_owned(),
+                    None => "; of one of them no end is known".to_owned(),
                 };
-                format!("has room when job{} {} end{}{when}", s.0, named(jobs, user), s.1)
+                format!("has room when job{} {} end{}{when}", s.0, named(jobs, user, most_jobs), s.1)
             }
         }
     }
 }
 
-/// The same for programs: `room` is `now`, `later` or `never`.
+/// The same for programs: `room` is `now`, `later`, `never`, `slurm` or `unfit`.
 pub(crate) fn json(names: &[String], verdict: &Verdict) -> Value {
     match verdict {
         Verdict::Now(why) => json!({ "names": names, "room": "now", "why": why }),
         Verdict::Never(why) => json!({ "names": names, "room": "never", "why": why }),
+        Verdict::Slurm(why) => json!({ "names": names, "room": "slurm", "why": why }),
+        Verdict::Unfit(why) => json!({ "names": names, "room": "unfit", "why": why }),
         Verdict::After { jobs, within } => {
             let ids: Vec<u32> = jobs.iter().map(|job| job.0).collect();
             let within = within.map(|micros| micros.div_ceil(1_000_000));
@@ -67,35 +83,49 @@ pub(crate) fn json(names: &[String], verdict: &Verdict) -> Value {
 }
 
 /// `12 (bob), 13 (carol) and 3 more`.
-fn named(jobs: &[JobId], user: &dyn Fn(JobId) -> Option<String>) -> String {
+fn named(jobs: &[JobId], user: &dyn Fn(JobId) -> Option<String>, most: usize) -> String {
     let name = |id: &JobId| match user(*id) {
         Some(user) => format!("{id} ({user})"),
         None => id.to_string(),
     };
-    let mut words = jobs.iter().take(MOST_JOBS).map(name).collect::<Vec<_>>().join(", ");
-    if jobs.len() > MOST_JOBS {
-        let _ = write!(words, " and {} more", jobs.len() - MOST_JOBS);
+    let mut words = jobs.iter().take(most).map(name).collect::<Vec<_>>().join(", ");
+    if jobs.len() > most {
+        let _ = write!(words, " and {} more", jobs.len() - most);
     }
     words
 }
 
-/// The verdicts for a person: all of a few; of many those that have room first, and the number of nodes in the others.
-pub(crate) fn soonest(verdicts: &[(Vec<String>, Verdict)]) -> (Vec<&(Vec<String>, Verdict)>, usize) {
-    let mut shown: Vec<&(Vec<String>, Verdict)> = verdicts.iter().collect();
-    if shown.len() > MOST_LINES {
-        shown.sort_by_key(|(_, verdict)| match verdict {
-            Verdict::Now(_) => (0, 0),
-            Verdict::After { within, .. } => (1, within.unwrap_or(Micros::MAX)),
-            Verdict::Never(_) => (2, 0),
-        });
+/// By how soon the job could start: where it can, where Slurm may start it, where jobs must end first, and the others.
+pub(crate) fn rank(verdict: &Verdict) -> (u8, Micros) {
+    match verdict {
+        Verdict::Now(_) => (0, 0),
+        Verdict::Slurm(_) => (1, 0),
+        Verdict::After { within, .. } => (2, within.unwrap_or(Micros::MAX)),
+        Verdict::Unfit(_) => (3, 0),
+        Verdict::Never(_) => (4, 0),
     }
-    let rest = shown.split_off(shown.len().min(MOST_LINES));
-    (shown, rest.iter().map(|(names, _)| names.len()).sum())
 }
 
-/// The line about the nodes that [`soonest`] leaves out.
-pub(crate) fn more(nodes: usize) -> String {
-    format!("{nodes} more node{} later or never: --json names them", if nodes == 1 { "" } else { "s" })
+/// The verdicts for a person: all of a few; of many those that have room first, and a line about the others. `all`: the option
+/// that shows these.
+pub(crate) fn soonest<'a>(
+    verdicts: &'a [(Vec<String>, Verdict)],
+    all: &str,
+) -> (Vec<&'a (Vec<String>, Verdict)>, Option<String>) {
+    let mut shown: Vec<&(Vec<String>, Verdict)> = verdicts.iter().collect();
+    if shown.len() > MOST_LINES {
+        shown.sort_by_key(|(_, verdict)| rank(verdict));
+    }
+    let rest = shown.split_off(shown.len().min(MOST_LINES));
+    let nodes = |which: &dyn Fn(&Verdict) -> bool| -> usize {
+        rest.iter().filter(|(_, verdict)| which(verdict)).map(|(names, _)| names.len()).sum()
+    };
+    let now = nodes(&|verdict| matches!(verdict, Verdict::Now(_)));
+    let counted = [(now, "now"), (nodes(&|_| true) - now, "later or never")];
+    let counted = counted.into_iter().filter(|(n, _)| *n > 0);
+    let words: Vec<String> =
+        counted.map(|(n, when)| format!("{n} more node{} {when}", if n == 1 { "" } else { "s" })).collect();
+    (shown, (!words.is_empty()).then(|| format!("{}: {all} names them", words.join(", "))))
 }
 
 /// The verdict of each node; nodes that say the same stand together, in the order of tessera.toml.
@@ -115,14 +145,67 @@ pub(crate) fn by_verdict(
             None => all.push((vec![present.name.clone()], found)),
         }
     }
+    for left in &live.aside {
+        let found = without_tessera(left, ask);
+        match all.iter_mut().find(|(_, verdict)| *verdict == found) {
+            Some((names, _)) => names.push(left.name.clone()),
+            None => all.push((vec![left.name.clone()], found)),
+        }
+    }
     all
+}
+
+/// What a node says where Tessera places no job.
+fn without_tessera(aside: &Aside, ask: &Ask) -> Verdict {
+    let why = &aside.why;
+    match aside.whose {
+        Whose::Nobodys => Verdict::Unfit(why.clone()),
+        Whose::Slurms | Whose::SlurmsForNow if ask.plain => {
+            Verdict::Slurm(format!("the node is left to it: {why}"))
+        }
+        Whose::Slurms => Verdict::Never(format!(
+            "the node is left to Slurm: {why}; ask by --gres alone, without Tessera's options"
+        )),
+        Whose::SlurmsForNow => Verdict::Unfit(why.clone()),
+    }
+}
+
+/// The node as the engine sees it for this job: GPUs that are left to Slurm are whole GPUs like others for a job without
+/// Tessera's options.
+pub(crate) fn seen_by<'a>(node: &'a Node, ask: &Ask) -> Cow<'a, Node> {
+    if !ask.plain || !leaves_some(node) {
+        return Cow::Borrowed(node);
+    }
+    let mut node = node.clone();
+    node.gpus.iter_mut().filter(|g| g.purpose == Purpose::Slurm).for_each(|g| g.purpose = Purpose::Whole);
+    Cow::Owned(node)
+}
+
+fn leaves_some(node: &Node) -> bool {
+    node.gpus.iter().any(|gpu| gpu.purpose == Purpose::Slurm)
+}
+
+/// Why Slurm alone finds the plain shards that a job asks for on a node whose other GPUs do not give them; `None`: it asks
+/// for something else, or Slurm does not.
+fn shards_by_slurm(node: &Node, ask: &Ask) -> Option<&'static str> {
+    let shards = ask.request.mem_mib.filter(|_| ask.plain && ask.request.isolation == Isolation::Mps)?;
+    if leaves_some(node) {
+        return Some("it counts the shards of the GPUs that are left to it");
+    }
+    let exceeds = node.gpus.iter().all(|gpu| u64::from(gpu.model.shards()) < shards / SHARD_MIB);
+    exceeds.then_some("no GPU has so many shards; some versions of Slurm take them from several")
 }
 
 /// The verdict on `ask`. `ends` are the expected ends of running jobs, µs from now.
 fn verdict(node: &Node, ask: &Ask, policy: &Policy, ends: &HashMap<JobId, Micros>) -> Verdict {
+    let by_slurm = shards_by_slurm(node, ask);
+    let node = &*seen_by(node, ask);
     let decision = decide(node, ask, policy);
     if decision.chosen.is_some() {
         return Verdict::Now(decision.why());
+    }
+    if let Some(why) = by_slurm {
+        return Verdict::Slurm(why.to_owned());
     }
     if let Err(never) = admits_ever(node, &ask.request, policy) {
         return Verdict::Never(never.to_string());
@@ -207,12 +290,19 @@ mod tests {
             (vec![format!("n{n}"), format!("m{n}")], verdict)
         };
         let few: Vec<_> = (0..12).map(after).collect();
-        assert!(matches!(soonest(&few), (shown, 0) if shown[0].0[0] == "n0" && shown.len() == 12));
+        assert!(
+            matches!(soonest(&few, "--all"), (shown, None) if shown[0].0[0] == "n0" && shown.len() == 12)
+        );
         let mut many: Vec<_> = (0..20).map(after).collect();
         many.push((vec!["last".to_owned()], Verdict::Now("free".to_owned())));
-        let (shown, rest) = soonest(&many);
+        let (shown, rest) = soonest(&many, "--all");
         let names: Vec<&str> = shown.iter().map(|(names, _)| names[0].as_str()).collect();
-        assert_eq!((names[0], names[1], names[11], rest), ("last", "n19", "n9", 18));
+        assert_eq!((names[0], names[1], names[11]), ("last", "n19", "n9"));
+        assert_eq!(rest.as_deref(), Some("18 more nodes later or never: --all names them"));
+        many.extend((0..13).map(|n| (vec![format!("f{n}")], Verdict::Now(format!("place {n}")))));
+        let (shown, rest) = soonest(&many, "--all");
+        assert!(shown.iter().all(|(_, verdict)| matches!(verdict, Verdict::Now(_))));
+        assert_eq!(rest.as_deref(), Some("2 more nodes now, 40 more nodes later or never: --all names them"));
     }
 
     #[test]

@@ -2,9 +2,11 @@
 //! planner that takes its plan back, and the engine when the job starts. They must agree on what each means.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+#[allow(dead_code, unused_imports, reason = "each test file uses its own part of this")]
+mod slurm;
+
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 use admission::{Ruling, Submission, judge};
 use insta::assert_snapshot;
@@ -22,7 +24,7 @@ const SITE: &str = "[defaults]\ngpu_mem = \"8G\"\nmps_threads = 20\n\
 
 const KINDS: [&str; 7] = ["", "auto", "mig", "mig:2g.10gb", "mig:9g.9gb", "mps", "whole"];
 
-const OTHERS: [&str; 16] = [
+const OTHERS: [&str; 20] = [
     "",
     "--gpu-mem=10G",
     "--gpu-mem=70G",
@@ -39,18 +41,23 @@ const OTHERS: [&str; 16] = [
     "--gpu-times=1g:60,2g:35 --gpu-mem=9G",
     "--gpu-mem=10G --exclusive",
     "--gpu-mem=30G --partition=small",
+    "--gres=gpu:2",
+    "--gres=shard:10",
+    "--gres=shard:10 --partition=small",
+    "--gres=shard:30 --partition=small",
 ];
 
 /// What each door makes of one command line: the request as it is meant, with the GRES that Slurm is asked for, or why not.
 type Answer = Result<(String, Option<(String, u64)>), String>;
 
-/// The options' check, then the controller's ruling.
-fn submitted(line: &str, config: &SiteConfig) -> Answer {
+/// The options' check, then the controller's ruling. `within`: what slurmctld knows of the nodes in a partition.
+fn submitted(line: &str, config: &SiteConfig, within: &dyn Fn(Submission) -> Submission) -> Answer {
     let mut typed = Typed::default();
     let (mut job, mut gpus) = (Submission::default(), None);
     for word in line.split_whitespace() {
         match word.split_once('=') {
             Some(("--gpus", n)) => gpus = Some(format!("gres:gpu:{n}")),
+            Some(("--gres", list)) => gpus = Some(format!("gres:{list}")),
             Some(("--partition", name)) => job.partitions = vec![name.to_owned()],
             Some((name, text)) => {
                 typed.push(Spec::by_name(&name[2..]).unwrap().opt, text, Source::CommandLine);
@@ -59,6 +66,7 @@ fn submitted(line: &str, config: &SiteConfig) -> Answer {
         }
     }
     job.tres = Tres { per_node: gpus, ..Tres::default() };
+    let mut job = within(job);
     let request = typed
         .request(&Renames::new(), &|_| Err("no file".to_owned()))
         .map_err(|refusals| refusals.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
@@ -98,9 +106,7 @@ fn at_start(request: &protocol::Request, job: &Submission, add: Option<&(String,
 fn explained(line: &str, dir: &Path) -> Answer {
     let mut args = vec!["explain", "--json"];
     args.extend(line.split_whitespace());
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tessera"));
-    command.args(&args).current_dir(dir).env_clear().env("TESSERA_CONF", dir.join("tessera.toml"));
-    let out = command.stdin(Stdio::null()).output().unwrap();
+    let out = slurm::command(dir, &args).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     let Ok(json) = serde_json::from_slice::<Value>(&out.stdout) else {
         assert_eq!(out.status.code(), Some(1), "{line}: {}", text(&out.stderr));
@@ -135,7 +141,7 @@ fn every_door_gives_the_same_answer() {
             if line.is_empty() {
                 continue;
             }
-            let (sbatch, explain) = (submitted(&line, &config), explained(&line, dir.path()));
+            let (sbatch, explain) = (submitted(&line, &config, &|job| job), explained(&line, dir.path()));
             match (&sbatch, &explain) {
                 // Slurm alone counts what it was asked for itself.
                 (Ok((meant, None)), Ok((same, Some(_)))) if !meant.is_empty() => assert_eq!(meant, same),
@@ -152,5 +158,98 @@ fn every_door_gives_the_same_answer() {
         }
     }
     assert!(table.lines().filter(|l| !l.starts_with(' ')).count() > 100);
+    assert_snapshot!(table);
+}
+
+/// Nodes that Tessera has, has in part, and leaves to Slurm; `other` is not in tessera.toml.
+const MIXED: &str = "[[nodes]]\nnames = \"ours,fewer,silent,unfit\"\ngpu = \"a100-40gb\"\ncount = 2\nmig = \"dynamic\"\n\
+    [[nodes]]\nnames = \"part\"\ngpu = \"t4-16gb\"\ncount = 2\ngpu_use = { \"0\" = \"whole\", \"1\" = \"slurm\" }\n\
+    [[nodes]]\nnames = \"whole\"\ngpu = \"a30-24gb\"\ncount = 1\ngpu_use = { \"0\" = \"whole\" }\n";
+/// What Slurm counts and publishes of them.
+const KNOWN: [(&str, &str, &str); 7] = [
+    ("ours", "gpu:a100:2(S:0-1),shard:80(S:0-1)", "tessera gpu0-1=free"),
+    // What it published before slurm.conf changed.
+    ("fewer", "gpu:a100:1,shard:40", "tessera gpu0-1=free"),
+    ("silent", "gpu:a100:2,shard:80", ""),
+    ("unfit", "gpu:a100:2,shard:80", "tessera unfit: GPU 1 is missing"),
+    ("part", "gpu:t4:2,shard:32", "tessera gpu0=free gpu1=slurm"),
+    ("whole", "gpu:a30:1,shard:24", "tessera gpu0=free"),
+    ("other", "gpu:x1:4,shard:180", ""),
+];
+/// Partitions and their nodes.
+const PARTITIONS: [(&str, &[&str]); 4] = [
+    ("all", &["ours", "fewer", "silent", "unfit", "part", "whole"]),
+    ("left", &["fewer"]),
+    ("whole", &["whole"]),
+    ("foreign", &["other"]),
+];
+
+fn mixed_site(dir: &Path) {
+    fs::create_dir(dir.join("bin")).unwrap();
+    fs::write(dir.join("tessera.toml"), MIXED).unwrap();
+    let node = |(name, gres, extra): (&str, &str, &str)| {
+        let extra = if extra.is_empty() { String::new() } else { format!("   Extra={extra}\n") };
+        format!("NodeName={name} A=x\n   Gres={gres}\n{extra}\n")
+    };
+    fs::write(dir.join("nodes"), KNOWN.map(node).concat()).unwrap();
+    let of = |(partition, nodes): (&str, &[&str])| -> String {
+        nodes.iter().map(|node| format!("{node} idle {partition}\n")).collect()
+    };
+    fs::write(dir.join("sinfo"), PARTITIONS.map(of).concat()).unwrap();
+    slurm::program(dir, "squeue", "true");
+    slurm::program(dir, "sinfo", "case \"$*\" in *%P*) echo 'all*' ;; *) cat sinfo ;; esac");
+    slurm::program(dir, "scontrol", "cat nodes");
+}
+
+/// What slurmctld's plugin fills into a submission.
+fn known_to_slurm(job: Submission, config: &SiteConfig) -> Submission {
+    let partition = job.partitions.first().map_or("all", String::as_str);
+    let (_, nodes) = PARTITIONS.iter().find(|(name, _)| *name == partition).unwrap();
+    let nodes = Some(nodes.iter().map(|name| (*name).to_owned()).collect());
+    let job = Submission { partitions: vec![partition.to_owned()], partition_nodes: nodes, ..job };
+    let gres = |name: &str| KNOWN.iter().find(|known| known.0 == name).map(|known| known.1.to_owned());
+    let left_to_slurm = admission::left_to_slurm(&job, config, &gres);
+    Submission { left_to_slurm, ..job }
+}
+
+/// What `tessera explain` says of each node, for a person.
+fn verdicts(line: &str, dir: &Path) -> String {
+    let args: Vec<&str> = ["explain"].into_iter().chain(line.split_whitespace()).collect();
+    let said = slurm::tessera(dir, &args);
+    let beside = ["as Slurm shows", "counts in Slurm", "--all shows"];
+    let lines = said.lines().filter(|line| !beside.iter().any(|begin| line.starts_with(begin)));
+    lines.map(|line| format!("    {line}\n")).collect()
+}
+
+#[test]
+fn nodes_that_are_left_to_slurm_say_what_sbatch_says() {
+    let dir = tempfile::tempdir().unwrap();
+    mixed_site(dir.path());
+    let (config, errors) = site_config::parse("t", MIXED, &|_| Err(std::io::ErrorKind::NotFound.into()));
+    assert_eq!(errors, []);
+    let config = config.unwrap();
+    let mut table = String::new();
+    for partition in PARTITIONS.map(|(name, _)| name) {
+        for asked in [
+            "--gpu-isolation=mig:2g.10gb",
+            "--gpu-isolation=mps --gpu-mem=3G",
+            "--gpu-isolation=whole",
+            "--gres=gpu:1",
+            "--gres=gpu:2",
+            "--gres=shard:10",
+            "--gres=shard:50",
+        ] {
+            let line = format!("{asked} --partition={partition}");
+            let sbatch = submitted(&line, &config, &|job| known_to_slurm(job, &config));
+            let explain = explained(&line, dir.path());
+            match (&sbatch, &explain) {
+                // sbatch takes the job, and leaves the nodes to slurmctld.
+                (Ok(_), Ok(_)) => {}
+                _ => assert_eq!(sbatch, explain, "{line}"),
+            }
+            table.push_str(&format!("{line}\n{}", verdicts(&line, dir.path())));
+        }
+    }
+    table.push_str(&slurm::tessera(dir.path(), &["free", "--mem", "12G"]));
     assert_snapshot!(table);
 }

@@ -60,8 +60,8 @@ fn the_verdict_of_each_node_comes_first() {
     n1: has room when job 11 (alice) ends, expected in 40 min
     n2: has room when job 12 (bob) ends, expected in 50 min
     n7: never: t4-16gb has no MIG; ask --gpu-isolation=mps or whole
+    n6: never: the node is left to Slurm: it publishes no layout; ask by --gres alone, without Tessera's options
     n5: takes no jobs now; `sinfo -R` says why
-    n6: left to Slurm: it publishes no layout
     counts in Slurm as gres/shard:10 per node
     --all shows every candidate with its score
     exit 0
@@ -95,6 +95,32 @@ fn the_verdict_of_each_node_comes_first() {
           4g.20gb at 0: no: taken by job 11
     exit 1
     ");
+}
+
+#[test]
+fn all_shows_the_verdict_of_every_node() {
+    let dir = world();
+    let numbers = || 1..=15;
+    let site = "[[nodes]]\nnames = \"n[1-15]\"\ngpu = \"a100-40gb\"\ncount = 5\nmig = \"dynamic\"\n";
+    fs::write(dir.path().join("tessera.toml"), site).unwrap();
+    // Each node's GPUs are held by jobs of its own.
+    let node = |n: u32| {
+        let gpus: String = (0..5).map(|gpu| format!(" gpu{gpu}=whole[job{}]", n * 10 + gpu)).collect();
+        format!("NodeName=n{n} A=x\n   Extra=tessera{gpus}\n\n")
+    };
+    fs::write(dir.path().join("nodes"), numbers().map(node).collect::<String>()).unwrap();
+    slurm::program(dir.path(), "sinfo", "for n in $(seq 15); do echo n$n mixed gpu; done");
+    let asked = ["--gpu-isolation=whole", "--gpus-per-node=5"];
+    let brief = explain(&dir, &asked);
+    assert!(brief.contains("3 more nodes later or never: --all names them\n"), "{brief}");
+    assert!(brief.contains("n1: has room when jobs 10, 11 (alice), 12 (bob), 13 and 1 more end"), "{brief}");
+    let all = explain(&dir, &[&asked[..], &["--all"]].concat());
+    for n in numbers() {
+        let said = all.lines().find(|line| line.starts_with(&format!("n{n}: has room when jobs ")));
+        let said = said.unwrap_or_else(|| panic!("n{n}: {all}"));
+        assert!((0..5).all(|gpu| said.contains(&format!("{}", n * 10 + gpu))), "{said}");
+    }
+    assert!(!all.contains("more node"), "{all}");
 }
 
 #[test]

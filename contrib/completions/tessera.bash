@@ -269,7 +269,7 @@ _tessera() {
             return 0
             ;;
         tessera__subcmd__explain)
-            opts="-h --node --model --count --links --live --empty --all --busy --partition --account --json --gpu-isolation --gpu-mem --gpu-instances --gpu-threads --gpu-pattern --gpu-bandwidth --gpu-set-policy --gpu-times --gpu-profile --gpu-place --gpu-wait --ntasks-per-node --gpu-power --gpus-per-node --gpus --exclusive --config --help"
+            opts="-h --node --model --count --links --live --empty --all --busy --partition --account --json --gpu-isolation --gpu-mem --gpu-instances --gpu-threads --gpu-pattern --gpu-bandwidth --gpu-set-policy --gpu-times --gpu-profile --gpu-place --gpu-wait --ntasks-per-node --gpu-power --gpus-per-node --gpus --gres --exclusive --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -360,6 +360,10 @@ _tessera() {
                     return 0
                     ;;
                 --gpus-per-node)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --gres)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use admission::{Counted, Submission, distinct};
+use admission::{Submission, distinct};
 use plugin_rt::spank_env;
 use protocol::gres_list::Tres;
 use protocol::wire::REQUEST_ENV;
@@ -146,16 +146,7 @@ pub(crate) fn left_to_slurm(
     slurm: &impl Slurm,
 ) -> BTreeSet<String> {
     let Some(config) = config.filter(|_| asks_for_shards(&job.tres)) else { return BTreeSet::new() };
-    let named = config
-        .nodes
-        .iter()
-        .flat_map(|spec| spec.names.iter().map(move |name| (name, spec.gpus.len() as u64)));
-    let aside = |name: &str, described| {
-        let gres = slurm.node_gres(name)?;
-        Counted::of_gres(&gres).left_to_slurm(described)
-    };
-    let aside = named.filter(|(name, described)| job.reaches(name) && aside(name, *described).is_some());
-    aside.map(|(name, _)| name.clone()).collect()
+    admission::left_to_slurm(job, config, &|name| slurm.node_gres(name))
 }
 
 /// Whether a job asks Slurm itself for shards.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use common::{LOOK_AND_STAY, builder, looked, with};
 use error_chain::with_causes;
-use lab::command::{PATIENCE, wait_for};
+use lab::command::{PATIENCE, run, wait_for};
 use lab::config::Templates;
 use lab::{Cluster, Daemon, User};
 use slurm_releases::Release;
@@ -29,10 +29,24 @@ fn left_to_slurm(templates: Templates, why: &str, doctors: &str) -> Cluster {
     let done =
         cluster.complete(User::Alice, &["--gpu-isolation=mig", "--gpu-mem=9G"], "echo on=$SLURMD_NODENAME");
     assert!(done.unwrap().contains("on=n1"));
+    // `tessera explain` says before what sbatch does.
+    let explained = |options: &[&str]| {
+        let mut tessera = cluster.command(User::Alice, "tessera").unwrap();
+        run(tessera.args(["explain", "--node", "n2"]).args(options)).unwrap()
+    };
+    let said = explained(&["--gres=gpu:1"]);
+    let ours = format!("n2: Slurm alone decides: the node is left to it: {why}\n");
+    assert!(said.code == Some(0) && said.stdout.contains(&ours), "{}", said.stdout);
+    let options = ["--gpu-isolation=mig", "--gpu-mem=9G"];
+    let said = explained(&options);
+    let never = format!("n2: never: the node is left to Slurm: {why}; ask by --gres alone");
+    assert!(said.code == Some(1) && said.stdout.contains(&never), "{}", said.stdout);
+    let refused = cluster.try_sbatch(User::Alice, &[&options[..], &["-w", "n2"]].concat(), "true");
+    refused.unwrap().refused().unwrap();
     let layouts = cluster.published_layouts().unwrap();
     assert!(layouts.iter().all(|(node, layout)| node != "n2" || !layout.contains("gpu0")), "{layouts:?}");
     let mut doctor = cluster.command_on("n1", User::Root, "tessera").unwrap();
-    let said = lab::command::run(doctor.arg("doctor")).unwrap();
+    let said = run(doctor.arg("doctor")).unwrap();
     assert!(said.stdout.contains(doctors), "{}", said.stdout);
     cluster
 }
@@ -176,7 +190,7 @@ fn no_job_starts_on_less_than_it_was_promised() {
         cluster.run(User::Root, "scancel", &[&id.to_string()]).unwrap().ok().unwrap();
     }
     let mut doctor = cluster.command_on("n1", User::Root, "tessera").unwrap();
-    let said = lab::command::run(doctor.arg("doctor")).unwrap();
+    let said = run(doctor.arg("doctor")).unwrap();
     assert!(
         said.stdout.contains("n1: takes no jobs with GPUs: GPU 0 is NVIDIA A100-SXM4-40GB"),
         "{}",
@@ -199,7 +213,7 @@ fn no_job_starts_on_less_than_it_was_promised() {
     cluster.run(User::Root, "scontrol", &["reconfigure"]).unwrap().ok().unwrap();
     let check = cluster.layout().etc("tessera-health");
     let mut check = std::process::Command::new(check);
-    lab::command::run(check.env_clear().env("SLURMD_NODENAME", "n1")).unwrap().ok().unwrap();
+    run(check.env_clear().env("SLURMD_NODENAME", "n1")).unwrap().ok().unwrap();
     wait_for("the node to take jobs again", PATIENCE, || {
         let line = shown(&cluster);
         if line.starts_with("tessera gpu0") { Ok(()) } else { Err(line) }
@@ -240,7 +254,7 @@ fn where_slurmd_finds_gpus_by_itself_none_is_partitioned_22_05() {
     let saw = cluster.complete(User::Alice, &["-w", "n1", "--gpu-isolation=mig"], "nvidia-smi -L").unwrap();
     assert!(saw.contains("MIG 1g.5gb"), "{saw}");
     let mut doctor = cluster.command_on("n2", User::Root, "tessera").unwrap();
-    let said = lab::command::run(doctor.arg("doctor")).unwrap();
+    let said = run(doctor.arg("doctor")).unwrap();
     assert!(said.stdout.contains("n2: gres.conf has AutoDetect"), "{}", said.stdout);
 }
 
@@ -254,7 +268,7 @@ fn idle_instances_go_before_slurmd_finds_gpus_by_itself_22_05() {
     std::fs::write(&gres, format!("{listed}NodeName=n2 AutoDetect=nvml\n")).unwrap();
     let tessera = |args: &[&str]| {
         let mut tessera = cluster.command_on("n2", User::Root, "tessera").unwrap();
-        lab::command::run(tessera.args(args)).unwrap()
+        run(tessera.args(args)).unwrap()
     };
     let said = tessera(&["doctor"]).stdout;
     assert!(

@@ -82,6 +82,16 @@ fn the_sites_own_instances_stay_and_serve_jobs_that_fit() {
     stay("an exclusive job");
 
     // A plain job may have the GPU that is Slurm's, and its device node stays as it is.
+    let explained = |options: &[&str]| {
+        let mut tessera = cluster.command(User::Bob, "tessera").unwrap();
+        lab::command::run(tessera.args(["explain", "--node", "n2"]).args(options)).unwrap()
+    };
+    let said = explained(&["--gres=gpu:3"]);
+    assert!(said.code == Some(0) && said.stdout.contains("n2: GPUs 1, 2, 3: "), "{}", said.stdout);
+    for options in [&["--gres=gpu:4"][..], &["--gpu-isolation=whole", "--gpus-per-node=3"]] {
+        let said = explained(options);
+        assert!(said.code == Some(1) && said.stdout.contains("never on this node: "), "{}", said.stdout);
+    }
     let node = cluster.layout().node("n2").join("dev/nvidia3");
     std::fs::set_permissions(&node, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
     let plain = cluster.sbatch(User::Bob, &["--gres=gpu:3", "-w", "n2"], LOOK_AND_STAY).unwrap();

@@ -12,9 +12,14 @@ pub(crate) fn setting<'a>(config: &'a str, key: &str) -> Option<&'a str> {
     config.lines().find_map(pair).map(|(_, value)| value.trim())
 }
 
+/// What scontrol shows of all nodes.
+pub(crate) fn nodes() -> Result<String, Failure> {
+    run("scontrol", &["show", "nodes"])
+}
+
 /// The layouts that the controller publishes, by node.
 pub(crate) fn layouts() -> Result<HashMap<String, String>, Failure> {
-    Ok(layouts_in(&run("scontrol", &["show", "nodes"])?))
+    Ok(layouts_in(&nodes()?))
 }
 
 /// The layouts in `scontrol show nodes`.

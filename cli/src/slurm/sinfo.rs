@@ -19,6 +19,13 @@ pub(crate) struct Node {
     pub(crate) partitions: Vec<String>,
 }
 
+impl Node {
+    /// Whether it is in one of these partitions.
+    pub(crate) fn is_in(&self, partitions: &[String]) -> bool {
+        self.partitions.iter().any(|name| partitions.contains(name))
+    }
+}
+
 /// All nodes.
 pub(crate) fn nodes() -> Result<HashMap<String, Node>, Failure> {
     let columns = "nodelist:256,statelong:32,partitionname:128";

@@ -73,6 +73,7 @@ fn what_could_start_now() {
     ");
     assert_snapshot!(free("--node n2 --json"), @r#"
     {
+      "left_to_slurm": [],
       "not_taking_jobs": [],
       "shapes": [
         {

@@ -229,6 +229,8 @@ fn help() {
           --ntasks-per-node <N>      Slurm tasks per node: a job of kind tasks takes a seat for each
           --gpu-power <WATTS>        Power cap of each GPU, such as 200
           --gpus <N>                 Whole GPUs per node [alias: --gpus-per-node]
+          --gres <LIST>              GPUs or shards that Slurm counts, per node, such as gpu:2 or
+                                     shard:10
           --exclusive                The job has its nodes for itself
     exit 0
     ");

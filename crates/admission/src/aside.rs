@@ -1,5 +1,11 @@
 //! Nodes of `tessera.toml` that Tessera leaves to Slurm alone, because what Slurm counts there is something else.
 
+use std::collections::BTreeSet;
+
+use site_config::SiteConfig;
+
+use crate::Submission;
+
 /// What Slurm's configuration says of a node's GPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
@@ -12,11 +18,12 @@ pub struct Counted {
 }
 
 impl Counted {
-    /// What a node's `Gres=` in `slurm.conf` says, such as `gpu:a100:8,shard:320`.
+    /// What a node's `Gres=` says, such as `gpu:a100:8,shard:320`, in `slurm.conf` or as scontrol shows it: with the sockets
+    /// of each, `gpu:a100:8(S:0,1)`.
     #[must_use]
     pub fn of_gres(text: &str) -> Self {
         let mut counted = Self::default();
-        for entry in text.split(',') {
+        for entry in without_sockets(text).split(',') {
             let mut parts = entry.trim().split(':');
             let name = parts.next().unwrap_or_default();
             let rest: Vec<&str> = parts.collect();
@@ -41,11 +48,40 @@ impl Counted {
             }
             _ if self.no_consume => Some("its GPUs are no_consume in slurm.conf".to_owned()),
             Some(gpus) if gpus != described => {
-                Some(format!("{gpus} GPUs in slurm.conf, {described} in tessera.toml"))
+                let s = if gpus == 1 { "" } else { "s" };
+                Some(format!("{gpus} GPU{s} in slurm.conf, {described} in tessera.toml"))
             }
             _ => None,
         }
     }
+}
+
+/// The text without what stands in parentheses.
+fn without_sockets(text: &str) -> String {
+    let mut depth = 0_u32;
+    let outside = |c: &char| {
+        depth = if *c == '(' { depth + 1 } else { depth };
+        let keep = depth == 0;
+        depth = if *c == ')' { depth.saturating_sub(1) } else { depth };
+        keep
+    };
+    text.chars().filter(outside).collect()
+}
+
+/// Of the nodes in `tessera.toml` that the job may run on, those that Tessera leaves to Slurm. `gres`: a node's `Gres=`;
+/// `None`: Slurm does not know the node.
+pub fn left_to_slurm(
+    job: &Submission,
+    config: &SiteConfig,
+    gres: &dyn Fn(&str) -> Option<String>,
+) -> BTreeSet<String> {
+    let named = config.nodes.iter().flat_map(|spec| spec.names.iter().map(|name| (name, spec.gpus.len())));
+    let aside = |(name, described): &(&String, usize)| {
+        job.reaches(name)
+            && gres(name)
+                .is_some_and(|gres| Counted::of_gres(&gres).left_to_slurm(*described as u64).is_some())
+    };
+    named.filter(aside).map(|(name, _)| name.clone()).collect()
 }
 
 #[cfg(test)]
@@ -55,12 +91,21 @@ mod tests {
     #[test]
     fn a_nodes_gres_tell_whether_it_is_tesseras() {
         let why = |text: &str| Counted::of_gres(text).left_to_slurm(4);
-        for ours in ["gpu:h100:4,shard:320", "gpu:4", "gpu:a:2,gpu:b:2", "nic:2,gpu:4", "", "mps:0,gpu:4"] {
+        for ours in [
+            "gpu:h100:4,shard:320",
+            "gpu:4",
+            "gpu:a:2,gpu:b:2",
+            "nic:2,gpu:4",
+            "",
+            "mps:0,gpu:4",
+            "gpu:h100:4(S:0-1),shard:320(S:0,1)",
+        ] {
             assert_eq!(why(ours), None, "{ours}");
         }
         for (text, reason) in [
+            ("gpu:h100:3(S:0,2),shard:240(S:0,2)", "3 GPUs in slurm.conf, 4 in tessera.toml"),
             ("gpu:h100:3,shard:240", "3 GPUs in slurm.conf, 4 in tessera.toml"),
-            ("gpu", "1 GPUs in slurm.conf, 4 in tessera.toml"),
+            ("gpu", "1 GPU in slurm.conf, 4 in tessera.toml"),
             ("gpu:h100:no_consume:4", "its GPUs are no_consume in slurm.conf"),
             ("gpu:4,shard:no_consume:40", "its GPUs are no_consume in slurm.conf"),
             ("gpu:4,mps:400", "it has gres/mps in slurm.conf, whose jobs Tessera does not see"),

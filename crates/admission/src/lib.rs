@@ -15,7 +15,7 @@ mod ruling;
 mod shares;
 mod submission;
 
-pub use aside::Counted;
+pub use aside::{Counted, left_to_slurm};
 pub use limits::{forbids, forbids_counted, limits_of, refusal};
 pub use power::budgets_of;
 pub use refusal::Refusal;

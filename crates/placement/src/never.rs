@@ -120,6 +120,9 @@ fn by_constraint(node: &Node, request: &Request, decision: &Decision) -> Never {
         names.join(", ")
     };
     let (reason, nearest) = match constraint {
+        Constraint::NoSuchProfile(_) if model.profiles.is_empty() => {
+            (without_mig(model), Some(NO_MIG_HINT.to_owned()))
+        }
         Constraint::NoSuchProfile(_) => {
             let asked = match &request.isolation {
                 Isolation::Mig(None) if !request.times.is_empty() => request.listed(),

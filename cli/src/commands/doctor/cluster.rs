@@ -84,8 +84,7 @@ pub(crate) fn counts_decisions(slurm: &Slurm, findings: &mut Findings) {
 
 /// `None`, with a finding, where Slurm does not answer.
 pub(crate) fn ask(findings: &mut Findings) -> Option<Slurm> {
-    let answers = run("scontrol", &["show", "config"])
-        .and_then(|config| Ok((config, run("scontrol", &["show", "nodes"])?)));
+    let answers = run("scontrol", &["show", "config"]).and_then(|config| Ok((config, scontrol::nodes()?)));
     match answers {
         Ok((config, nodes)) => {
             let (gres, layouts) = (scontrol::field_by_node(&nodes, "Gres="), scontrol::layouts_in(&nodes));

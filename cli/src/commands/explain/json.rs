@@ -39,9 +39,10 @@ pub(super) fn answer(
         Seen::Unanswered(_) => "no Slurm answers: taken as empty",
         Seen::Said => "as the options say",
     };
+    let left: Vec<&str> = asked.live.left_to_slurm().map(|aside| aside.name.as_str()).collect();
     let mut value = json!({
         "request": encode_request(&question.request), "nodes": explained.iter().map(of).collect::<Vec<_>>(),
-        "state": seen, "not_taking_jobs": asked.live.not_taking, "left_to_slurm": asked.live.unpublished,
+        "state": seen, "not_taking_jobs": asked.live.not_taking, "left_to_slurm": left,
     });
     if let Err(why) = &question.counts {
         value["refused"] = why.as_str().into();

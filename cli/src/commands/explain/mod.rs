@@ -24,7 +24,7 @@ use nodes::{Asked, asked};
 
 use crate::globals::Globals;
 use crate::outcome::{Failure, Outcome};
-use crate::verdict::{Verdict, by_verdict};
+use crate::verdict::{Verdict, by_verdict, rank, seen_by};
 
 /// The job that asks: no real job has this id.
 const ASKER: JobId = JobId(0);
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &ExplainArgs, globals: &Globals) -> Result<Outcome, Fail
         let lines: Vec<String> = refusals.iter().map(ToString::to_string).collect();
         refused(&lines.join("\n"))
     })?;
-    if request.is_none() && args.request.gpus.is_none() {
+    if request.is_none() && args.request.tres().gpu_entries().is_empty() {
         return Err(Failure::new("no request given")
             .hint("for example: tessera explain --gpu-isolation=mig --gpu-mem=10G"));
     }
@@ -43,16 +43,18 @@ pub(crate) fn run(args: &ExplainArgs, globals: &Globals) -> Result<Outcome, Fail
     let job = Submission {
         request: request.as_ref().map(encode_request),
         tres: args.request.tres(),
-        partitions: asked.caller.partition.iter().cloned().collect(),
-        account: asked.caller.account.clone(),
         exclusive: args.request.exclusive,
         tasks_per_node: args.request.ntasks_per_node,
-        ..Submission::default()
+        ..asked.who.clone()
     };
+    let mut plain = false;
     let (counts, request) = match admission::judge(&job, Some(config)) {
         Ruling::Accepted { request, add } => (Ok(counted(&job, add)), request),
         Ruling::Untouched => match as_counted(request, counted(&job, None)) {
-            Some(plain) => (Ok(counted(&job, None)), plain.request),
+            Some(read) => {
+                plain = !read.managed;
+                (Ok(counted(&job, None)), read.request)
+            }
             None => return Ok(Outcome::ok("Tessera changes nothing: the job gets what Slurm gives it\n")),
         },
         // The nodes' reasons follow unless the request contradicts itself or a limit.
@@ -66,12 +68,14 @@ pub(crate) fn run(args: &ExplainArgs, globals: &Globals) -> Result<Outcome, Fail
         // What Slurm counts in shards cannot become a whole GPU, which it counts as gpu.
         policy.auto.retain(|kind| *kind != Kind::Whole);
     }
-    Ok(answer(args, &asked, &Question { request, counts, policy }))
+    Ok(answer(args, &asked, &Question { request, plain, counts, policy }))
 }
 
 /// What is asked of each node.
 struct Question {
     request: Request,
+    /// It uses none of Tessera's options.
+    plain: bool,
     /// What Slurm counts for the job on whatever node it runs; or why sbatch refuses it.
     counts: Result<Counted, String>,
     policy: Policy,
@@ -80,14 +84,16 @@ struct Question {
 fn answer(args: &ExplainArgs, asked: &Asked, question: &Question) -> Outcome {
     let uid = Uid(rustix::process::getuid().as_raw());
     // Slurm 22.05 gives all of a job's shards on a node from one GPU; the controller asks the same way.
-    let ask = Ask { spread: Spread::ALIKE, ..Ask::new(ASKER, uid, question.request.clone()) };
+    let ask = Ask {
+        spread: Spread::ALIKE,
+        plain: question.plain,
+        ..Ask::new(ASKER, uid, question.request.clone())
+    };
     let mut verdicts = by_verdict(&asked.live, &ask, &question.policy, &asked.ends);
-    verdicts.sort_by_key(|(_, verdict)| match verdict {
-        Verdict::Now(_) => 0,
-        Verdict::After { .. } => 1,
-        Verdict::Never(_) => 2,
-    });
-    let starts = matches!(verdicts.first(), Some((_, Verdict::Now(_))));
+    verdicts.sort_by_key(|(_, verdict)| rank(verdict).0);
+    // No node of tessera.toml is within reach of such a job: what Slurm gives it is no matter of ours.
+    let by_slurm = question.plain && verdicts.is_empty() && asked.live.not_taking.is_empty();
+    let starts = by_slurm || matches!(verdicts.first(), Some((_, Verdict::Now(_) | Verdict::Slurm(_))));
     let status = u8::from(question.counts.is_err() || !starts);
     let explained = |(names, node): (Vec<String>, &Node)| explain(names, node, &ask, &question.policy);
     if args.json {
@@ -112,7 +118,12 @@ fn counted(job: &Submission, add: Option<(&'static str, u32)>) -> Counted {
     match add {
         Some(("shard", shards)) => Counted::Shards(u64::from(shards)),
         Some((_, gpus)) => Counted::Gpus(u64::from(gpus)),
-        None => Counted::Gpus(job.tres.gpu_entries().iter().map(|entry| entry.count).sum()),
+        None => {
+            let entries = job.tres.gpu_entries();
+            let sum = |name: &str| entries.iter().filter(|e| e.name == name).map(|e| e.count).sum();
+            let shards = entries.iter().any(|entry| entry.name == "shard");
+            if shards { Counted::Shards(sum("shard")) } else { Counted::Gpus(sum("gpu")) }
+        }
     }
 }
 
@@ -125,6 +136,7 @@ fn possible(job: &Submission, request: Option<Request>, config: &SiteConfig) -> 
 
 fn explain(names: Vec<String>, node: &Node, ask: &Ask, policy: &Policy) -> Explained {
     let request = &ask.request;
+    let node = &*seen_by(node, ask);
     let ever = placement::admits_ever(node, request, policy);
     let decision = decide(node, ask, policy);
     let rivals = rivals::of(node, ask, policy, &decision);

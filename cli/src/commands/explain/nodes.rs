@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use admission::Submission;
 use far::Micros;
 use geometry::{JobId, Uid};
 use node_state::{MigPolicy, Node};
@@ -34,6 +35,8 @@ pub(super) struct Asked {
     pub(super) live: Live,
     pub(super) seen: Seen,
     pub(super) caller: Caller,
+    /// A job of the caller, with what slurmctld knows of where it may run.
+    pub(super) who: Submission,
     /// The users of running jobs.
     users: HashMap<JobId, String>,
     /// When jobs are expected to end, µs from now.
@@ -118,8 +121,13 @@ fn made_up(key: &str, args: &ExplainArgs, globals: &Globals) -> Result<Asked, Fa
 fn said(config: SiteConfig, nodes: Vec<Present>, args: &ExplainArgs) -> Asked {
     let caller =
         Caller { partition: args.partition.clone(), account: args.account.clone(), ..Caller::default() };
-    let live = Live { nodes, not_taking: Vec::new(), unpublished: Vec::new() };
-    Asked { config, live, seen: Seen::Said, caller, users: HashMap::new(), ends: HashMap::new() }
+    let live = Live { nodes, ..Live::default() };
+    let who = Submission {
+        partitions: caller.partition.iter().cloned().collect(),
+        account: caller.account.clone(),
+        ..Submission::default()
+    };
+    Asked { config, live, seen: Seen::Said, caller, who, users: HashMap::new(), ends: HashMap::new() }
 }
 
 fn described(key: &str, count: usize, links: &str) -> Result<NodeSpec, Failure> {
@@ -164,12 +172,13 @@ fn configured(args: &ExplainArgs, config: SiteConfig) -> Result<Asked, Failure> 
     let mut caller = caller(by_account && args.account.is_none());
     caller.partition = args.partition.clone().or(caller.partition);
     caller.account = args.account.clone().or(caller.account);
-    let partitions: Vec<String> = caller.partition.iter().cloned().collect();
-    let live = live::nodes(&config, &published, wanted.as_deref(), &partitions)?;
+    let partitions = admission::distinct(caller.partition.as_deref().unwrap_or_default());
+    let who = published.submission(&config, partitions, caller.account.clone());
+    let live = live::nodes(&config, &published, wanted.as_deref(), &who.partitions)?;
     let jobs = squeue::jobs(None)?;
     let ends = ends(&jobs, &Learnt::nothing(config.learn_from), clock::epoch_seconds());
     let users = jobs.into_iter().map(|job| (JobId(job.id), job.user)).collect();
-    Ok(Asked { config, live, seen: Seen::Now, caller, users, ends })
+    Ok(Asked { config, live, seen: Seen::Now, caller, who, users, ends })
 }
 
 fn empty(config: &SiteConfig, wanted: Option<&[String]>) -> Vec<Present> {

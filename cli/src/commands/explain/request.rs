@@ -54,7 +54,10 @@ pub(crate) struct RequestArgs {
     gpu_power: Option<String>,
     /// Whole GPUs per node
     #[arg(long, visible_alias = "gpus-per-node", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
-    pub(crate) gpus: Option<u32>,
+    gpus: Option<u32>,
+    /// GPUs or shards that Slurm counts, per node, such as gpu:2 or shard:10
+    #[arg(long, value_name = "LIST", conflicts_with = "gpus")]
+    gres: Option<String>,
     /// The job has its nodes for itself
     #[arg(long)]
     pub(crate) exclusive: bool,
@@ -96,6 +99,7 @@ impl RequestArgs {
 
     /// What the options ask of Slurm itself.
     pub(crate) fn tres(&self) -> Tres {
-        Tres { per_node: self.gpus.map(|n| format!("gres:gpu:{n}")), ..Tres::default() }
+        let gpus = || self.gpus.map(|n| format!("gres:gpu:{n}"));
+        Tres { per_node: self.gres.clone().or_else(gpus), ..Tres::default() }
     }
 }

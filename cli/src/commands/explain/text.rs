@@ -12,7 +12,7 @@ use super::Question;
 use super::explained::{Explained, outcome};
 use super::nodes::Asked;
 use crate::render::hosts;
-use crate::verdict::{Verdict, more, soonest};
+use crate::verdict::{Verdict, soonest};
 
 /// The whole answer: how the nodes' state is known, what each says, and the candidates of those that are `shown`. Of one
 /// node in detail the first line of its candidates is what it says.
@@ -32,20 +32,29 @@ pub(super) fn answer(
         let _ = writeln!(text, "{header}");
     }
     let one = in_detail && shown.len() <= 1;
-    let (soonest, others) = soonest(verdicts);
-    for (names, verdict) in soonest.into_iter().filter(|(_, v)| !one || matches!(v, Verdict::After { .. })) {
-        let _ = writeln!(text, "{}: {}", hosts::brief(names), verdict.words(&|job| asked.user(job)));
-    }
-    if others > 0 {
-        let _ = writeln!(text, "{}", more(others));
-    }
-    for (names, what) in [
-        (&asked.live.not_taking, "takes no jobs now; `sinfo -R` says why"),
-        (&asked.live.unpublished, "left to Slurm: it publishes no layout"),
-    ] {
-        if !names.is_empty() {
-            let _ = writeln!(text, "{}: {what}", hosts::brief(names));
+    let user = |job| asked.user(job);
+    // The first line of one node's candidates says these.
+    let said_below = |verdict: &Verdict| one && matches!(verdict, Verdict::Now(_) | Verdict::Never(_));
+    if in_detail {
+        for (names, verdict) in verdicts.iter().filter(|(_, v)| shown.is_empty() || !said_below(v)) {
+            let _ =
+                writeln!(text, "{}: {}", hostlist::compress(names), verdict.words_with(&user, usize::MAX));
         }
+    } else {
+        let (soonest, others) = soonest(verdicts, "--all");
+        for (names, verdict) in soonest {
+            let _ = writeln!(text, "{}: {}", hosts::brief(names), verdict.words(&user));
+        }
+        text.extend(others.map(|line| line + "\n"));
+    }
+    let not_taking = &asked.live.not_taking;
+    if !not_taking.is_empty() {
+        let names = if in_detail { hostlist::compress(not_taking) } else { hosts::brief(not_taking) };
+        let _ = writeln!(text, "{names}: takes no jobs now; `sinfo -R` says why");
+    }
+    if question.plain && verdicts.is_empty() && not_taking.is_empty() {
+        text.push_str("Slurm alone decides: no node that the job may use is in tessera.toml\n");
+        return text;
     }
     if in_detail {
         let blocks: Vec<String> = shown.iter().map(|explained| block(explained, counted)).collect();

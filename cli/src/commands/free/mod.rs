@@ -28,17 +28,14 @@ pub(crate) fn run(args: &FreeArgs, globals: &Globals) -> Result<Outcome, Failure
         Some(path) => Published::in_file(layout::from_text(&files::read_text(path)?)),
         None => Published::by_slurm()?,
     };
-    let who = Submission {
-        partitions: args.partition.iter().cloned().collect(),
-        account: args.account.clone(),
-        ..Submission::default()
-    };
+    let partitions = admission::distinct(args.partition.as_deref().unwrap_or_default());
+    let who = published.submission(&config, partitions, args.account.clone());
     let live = live::nodes(&config, &published, wanted.as_deref(), &who.partitions)?;
     let all = now(&config, &live, &who, args.mem);
     if args.json {
-        return Ok(Outcome::json(&as_json(&all, &live.not_taking), 0));
+        return Ok(Outcome::json(&as_json(&all, &live), 0));
     }
-    Ok(Outcome::ok(text::table(&all, &live.not_taking)))
+    Ok(Outcome::ok(text::table(&all, &live)))
 }
 
 /// Every shape with at least `mem_mib` that these nodes' GPUs could have, and the jobs of it that the caller could start
@@ -60,7 +57,7 @@ pub(crate) fn now(config: &SiteConfig, live: &Live, who: &Submission, mem_mib: O
     shapes.into_iter().map(count).collect()
 }
 
-fn as_json(all: &[Free], left_out: &[String]) -> serde_json::Value {
+fn as_json(all: &[Free], live: &Live) -> serde_json::Value {
     let shape = |free: &Free| {
         let mut value =
             json!({ "shape": free.shape.name, "options": free.shape.options, "now": free.total() });
@@ -72,5 +69,9 @@ fn as_json(all: &[Free], left_out: &[String]) -> serde_json::Value {
         }
         value
     };
-    json!({ "shapes": all.iter().map(shape).collect::<Vec<_>>(), "not_taking_jobs": left_out })
+    let left: Vec<&str> = live.left_to_slurm().map(|aside| aside.name.as_str()).collect();
+    json!({
+        "shapes": all.iter().map(shape).collect::<Vec<_>>(), "not_taking_jobs": live.not_taking,
+        "left_to_slurm": left,
+    })
 }

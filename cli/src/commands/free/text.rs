@@ -1,13 +1,17 @@
 //! The table that a person reads.
 
+use geometry::GpuIndex;
+use node_state::{Node, Purpose};
+
 use super::count::Free;
+use crate::live::{Live, Whose};
 use crate::render::{hosts, table};
 
 /// Groups of nodes that a line names; the others are only counted.
 const MOST_GROUPS: usize = 3;
 
-/// One line per shape, and why the other shapes are refused.
-pub(super) fn table(all: &[Free], left_out: &[String]) -> String {
+/// One line per shape, why the other shapes are refused, and what is not counted.
+pub(super) fn table(all: &[Free], live: &Live) -> String {
     let mut rows = vec![["SHAPE", "NOW", "WHERE", "ASK FOR ONE WITH"].map(str::to_owned).to_vec()];
     let mut refused: Vec<String> = Vec::new();
     for free in all {
@@ -25,13 +29,62 @@ pub(super) fn table(all: &[Free], left_out: &[String]) -> String {
     if !refused.is_empty() {
         text.push_str(&format!("\nRefused:\n  {}\n", refused.join("\n  ")));
     }
+    let left_out = &live.not_taking;
     if !left_out.is_empty() {
         text.push_str(&format!(
             "\nThese nodes take no jobs now: {}. `sinfo -R` says why.\n",
             hosts::brief(left_out)
         ));
     }
+    let gone: Vec<String> = aside(live, |whose| whose == Whose::Nobodys);
+    if !gone.is_empty() {
+        text.push_str(&format!(
+            "\nThese nodes start no GPU job until an administrator mends them:\n  {}\n",
+            gone.join("\n  ")
+        ));
+    }
+    let slurms: Vec<String> =
+        aside(live, |whose| whose != Whose::Nobodys).into_iter().chain(partly(live)).collect();
+    if !slurms.is_empty() {
+        text.push_str(&format!(
+            "\nLeft to Slurm, for jobs without Tessera's options (--gres=gpu:1), and not counted here:\n  {}\n",
+            slurms.join("\n  ")
+        ));
+    }
     text
+}
+
+/// `n[1-2]: it publishes no layout`: the nodes without Tessera's jobs, those with the same reason together.
+fn aside(live: &Live, which: impl Fn(Whose) -> bool) -> Vec<String> {
+    let nodes = live.aside.iter().filter(|aside| which(aside.whose));
+    by_reason(nodes.map(|aside| (aside.name.clone(), aside.why.clone())))
+}
+
+/// `n1: GPU 3`: the GPUs that the site leaves to Slurm on nodes whose other GPUs are counted.
+fn partly(live: &Live) -> Vec<String> {
+    let nodes = live.nodes.iter().filter_map(|present| Some((present.name.clone(), slurms(&present.node)?)));
+    by_reason(nodes)
+}
+
+fn slurms(node: &Node) -> Option<String> {
+    let numbered = (0_u16..).map(GpuIndex).zip(&node.gpus);
+    let all: Vec<String> = numbered
+        .filter(|(_, gpu)| gpu.purpose == Purpose::Slurm)
+        .map(|(number, _)| number.to_string())
+        .collect();
+    let s = if all.len() == 1 { "" } else { "s" };
+    (!all.is_empty()).then(|| format!("GPU{s} {}", all.join(", ")))
+}
+
+fn by_reason(nodes: impl Iterator<Item = (String, String)>) -> Vec<String> {
+    let mut groups: Vec<(String, Vec<String>)> = Vec::new();
+    for (name, why) in nodes {
+        match groups.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, names)) => names.push(name),
+            None => groups.push((why, vec![name])),
+        }
+    }
+    groups.into_iter().map(|(why, names)| format!("{}: {why}", hosts::brief(&names))).collect()
 }
 
 /// `n[1-4] 7 each, n5 2`: the nodes with most first.

@@ -8,9 +8,10 @@ mod text;
 
 use std::collections::HashMap;
 
+use admission::Submission;
 use far::Micros;
 use geometry::{JobId, Uid};
-use node_state::{Ask, Policy, Spread};
+use node_state::{Ask, Kind, Policy, Spread};
 use protocol::{AdminComment, Says};
 use site_config::{SiteConfig, hostlist};
 
@@ -103,9 +104,14 @@ fn answer<'a>(job: &'a Job, jobs: &'a [Job], config: &SiteConfig) -> Result<Answ
         ends: ends(jobs, &Learnt::nothing(config.learn_from), now),
         now,
     };
-    if let Ok(subject) = &answer.asks {
+    if let Ok(subject) = &mut answer.asks {
         let wanted = wanted(job)?;
         let published = Published::by_slurm()?;
+        let Submission { partitions, account, .. } = std::mem::take(&mut subject.submission);
+        subject.submission = Submission {
+            required_nodes: wanted.as_ref().map(|names| names.iter().cloned().collect()),
+            ..published.submission(config, partitions, account)
+        };
         let live = live::nodes(config, &published, wanted.as_deref(), &subject.submission.partitions)?;
         let uid = squeue::owners()?.get(&JobId(job.id)).copied().unwrap_or(Uid(u32::MAX));
         answer.verdicts = verdicts(&live, job, subject, uid, &answer.ends, config);
@@ -141,7 +147,11 @@ fn verdicts(
     config: &SiteConfig,
 ) -> Vec<(Vec<String>, Verdict)> {
     let partition = subject.submission.partitions.first().map(String::as_str);
-    let policy = Policy { sets: config.sets(partition), ..config.policy() };
+    let mut policy = Policy { sets: config.sets(partition), ..config.policy() };
+    if subject.shards {
+        // What Slurm counts in shards cannot become a whole GPU, which it counts as gpu.
+        policy.auto.retain(|kind| *kind != Kind::Whole);
+    }
     let ask = Ask {
         spread: Spread::ALIKE,
         plain: subject.plain,

@@ -16,6 +16,8 @@ pub(super) struct Subject {
     pub(super) request: Request,
     /// It used none of our options.
     pub(super) plain: bool,
+    /// Slurm counts it in shards.
+    pub(super) shards: bool,
     /// What the admission of such a job looks at.
     pub(super) submission: Submission,
 }
@@ -51,7 +53,7 @@ pub(super) fn subject(job: &Job, comment: &AdminComment, tres: Tres) -> Result<S
         account: Some(job.account.clone()).filter(|name| !name.is_empty()),
         ..Submission::default()
     };
-    Ok(Subject { request: read.request, plain, submission })
+    Ok(Subject { request: read.request, plain, shards: shards > 0, submission })
 }
 
 /// A request in a few words: `2 instances 2g.10gb`, `a share of 5.0 GB`, `4 whole GPUs`.

@@ -10,7 +10,7 @@ use super::subject::words;
 use crate::clock::span;
 use crate::render::hosts;
 use crate::slurm::squeue::Job;
-use crate::verdict::{Verdict, more, soonest};
+use crate::verdict::{Verdict, soonest};
 
 /// A job that does not wait.
 pub(super) fn not_pending(job: &Job) -> String {
@@ -32,13 +32,11 @@ pub(super) fn answer(answer: &Answer<'_>) -> String {
     let mut text = format!("job {} of {} {asked}\n", job.id, job.user);
     text.push_str(&by_slurm(answer));
     text.push_str(&by_comment(answer));
-    let (soonest, others) = soonest(&answer.verdicts);
+    let (soonest, others) = soonest(&answer.verdicts, "--json");
     for (names, verdict) in soonest {
         let _ = writeln!(text, "  {}: {}", hosts::brief(names), on_nodes(verdict, answer));
     }
-    if others > 0 {
-        let _ = writeln!(text, "  {}", more(others));
-    }
+    text.extend(others.map(|line| format!("  {line}\n")));
     if !answer.not_taking.is_empty() {
         let _ =
             writeln!(text, "  {}: takes no jobs now; `sinfo -R` says why", hosts::brief(&answer.not_taking));

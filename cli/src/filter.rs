@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use site_config::hostlist;
 
+use crate::names::meant;
 use crate::seen::{NodeSeen, Seen, Use};
 use crate::slurm::squeue::Job;
 
@@ -51,6 +52,19 @@ impl Filter {
         seen.nodes.iter().filter(wanted).collect()
     }
 
+    /// Why neither a node nor a job can ever be shown: a name that tessera.toml's nodes do not have.
+    pub(crate) fn shows_none_of(&self, seen: &Seen) -> Option<String> {
+        let known = || seen.nodes.iter().map(|node| node.name.as_str());
+        if let Some(name) = self.nodes.iter().find(|name| known().all(|known| known != *name)) {
+            return Some(format!("node {name} is not in tessera.toml; {}", meant(name, known())));
+        }
+        let name = self.partition.as_ref()?;
+        let known = || seen.nodes.iter().flat_map(|node| &node.partitions).map(String::as_str);
+        known()
+            .all(|known| known != name)
+            .then(|| format!("no node of tessera.toml is in partition {name}; {}", meant(name, known())))
+    }
+
     /// Whether a job is wanted. Nodes and their use say nothing of a job that waits.
     pub(crate) fn job(&self, job: &Job) -> bool {
         let listed = |partition: &String| job.partition.split(',').any(|name| name == partition);
@@ -78,6 +92,23 @@ mod tests {
         assert_eq!(names("n[1-3]", "gpu", "", "full"), ["n2"]);
         assert_eq!(names("", "", "nobody", ""), [""; 0]);
         assert!(Filter::new("n[1", "", "", "").unwrap_err().contains("has a [ without a ]"));
+    }
+
+    #[test]
+    fn a_name_that_no_node_has_shows_nothing() {
+        let why = |nodes, partition| Filter::new(nodes, partition, "", "").unwrap().shows_none_of(&seen());
+        assert_eq!(why("n[1-2]", "gpu"), None);
+        assert_eq!(
+            why("n[1,77]", ""),
+            Some("node n77 is not in tessera.toml; there are n1, n2, n3, n4".to_owned())
+        );
+        assert_eq!(
+            why("", "gpus"),
+            Some(
+                "no node of tessera.toml is in partition gpus; did you mean gpu? there are debug, gpu"
+                    .to_owned()
+            )
+        );
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod fold;
 mod globals;
 mod live;
 mod local;
+mod names;
 mod options;
 mod outcome;
 pub mod parsers;

@@ -90,6 +90,12 @@ impl Published {
         Self { layouts, slurm: None }
     }
 
+    /// Whether Slurm shows a node of this partition.
+    pub(crate) fn has_node_in(&self, partition: &str) -> bool {
+        let nodes = self.slurm.iter().flat_map(|known| known.nodes.values());
+        nodes.flat_map(|node| &node.partitions).any(|name| name == partition)
+    }
+
     /// A job of these partitions and this account, with what slurmctld knows of the nodes that it may run on.
     pub(crate) fn submission(
         &self,

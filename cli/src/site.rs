@@ -10,6 +10,7 @@ use plugin_rt::{slurm_conf, tessera_toml};
 use site_config::{ConfigError, NodeSpec, SiteConfig};
 
 use crate::local::this_node;
+use crate::names::meant;
 use crate::outcome::{Failure, status};
 
 /// The file to read: the one named on the command line, else the usual one.
@@ -80,10 +81,8 @@ pub(crate) fn count(n: usize) -> String {
 
 /// The error for a node that `tessera.toml` does not have.
 pub(crate) fn unknown_node(name: &str, config: &SiteConfig) -> Failure {
-    let known: Vec<&str> = config.nodes.iter().flat_map(|s| &s.names).map(String::as_str).take(8).collect();
-    let more = if known.len() == 8 { ", …" } else { "" };
-    Failure::new(format!("node {name} is not in tessera.toml"))
-        .hint(format!("it has {}{more}", known.join(", ")))
+    let known = config.nodes.iter().flat_map(|spec| &spec.names).map(String::as_str);
+    Failure::new(format!("node {name} is not in tessera.toml")).hint(meant(name, known))
 }
 
 /// `3 nodes in 2 sets`.

@@ -42,13 +42,51 @@ fn site(dir: &Path) {
         slurm::line(&[&[("JobID", id), ("UserName", user)][..], &known].concat()) + "\n"
     });
     fs::write(dir.join("jobs"), jobs.concat()).unwrap();
-    for (name, text) in [("squeue", "cat jobs"), ("sinfo", "cat sinfo"), ("scontrol", "cat nodes")] {
+    for (name, text) in [
+        ("squeue", "case \"$*\" in *UserID*) ;; *) cat jobs ;; esac"),
+        // The partition `cpu` has no nodes.
+        (
+            "sinfo",
+            "case \"$*\" in *time:32*) printf 'gpu 1:00\\nmore 1:00\\ncpu 1:00\\n' ;; *) cat sinfo ;; esac",
+        ),
+        ("scontrol", "cat nodes"),
+        // The machine knows carol, who has no job.
+        ("id", "case \"$*\" in *carol*|-un) echo 1003 ;; *) exit 1 ;; esac"),
+    ] {
         slurm::program(dir, name, text);
     }
 }
 
 fn layout(dir: &Path, args: &[&str]) -> String {
     slurm::tessera(dir, &[&["layout"], args].concat())
+}
+
+#[test]
+fn a_name_that_nobody_knows_is_no_empty_answer() {
+    let dir = tempfile::tempdir().unwrap();
+    site(dir.path());
+    let no_partition = "stderr: tessera: Slurm has no partition gpus\n\
+                        stderr: hint: did you mean gpu? there are cpu, gpu, more\nexit 1";
+    let no_node = "stderr: tessera: node m1 is not in tessera.toml\n\
+                   stderr: hint: there are n1, n10, n11, n12, n13, n14, n15, n16, …\nexit 1";
+    for command in ["layout", "free", "top", "explain"] {
+        let said = |args: &[&str]| {
+            let asked = if command == "explain" { &["--gpu-mem=5G"][..] } else { &[] };
+            slurm::tessera(dir.path(), &[&[command], args, asked].concat())
+        };
+        assert_eq!(said(&["--partition", "gpus"]), no_partition, "{command}");
+        // The nearest of them may be the one that is meant, and more of them are as near.
+        assert_eq!(said(&["--node", "m1"]).replace("did you mean n1? ", ""), no_node, "{command}");
+        assert!(!said(&["--partition", "cpu"]).contains("Slurm has no partition"), "{command}");
+    }
+    for command in ["layout", "top"] {
+        assert_eq!(
+            slurm::tessera(dir.path(), &[command, "--user", "alcie"]),
+            "stderr: tessera: there is no user alcie\n\
+             stderr: hint: did you mean alice? the users with jobs are alice, bob\nexit 1",
+            "{command}"
+        );
+    }
 }
 
 #[test]
@@ -70,7 +108,7 @@ fn users_have_names_and_nodes_are_chosen() {
     assert_eq!(chosen.matches("\"name\"").count(), 1, "{chosen}");
     assert_eq!(chosen.matches("\"user\": \"alice\"").count(), 2, "{chosen}");
     assert_snapshot!(layout(dir.path(), &["--user", "carol"]), @r"
-    no node of tessera.toml is left to draw
+    carol has no job on these nodes
     exit 0
     ");
     assert_snapshot!(layout(dir.path(), &["--node", "n3"]), @r"

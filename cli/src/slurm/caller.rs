@@ -22,6 +22,11 @@ pub(crate) fn caller(with_account: bool) -> Caller {
     Caller { partition: said("SBATCH_PARTITION").or_else(default_partition), account, user }
 }
 
+/// Whether this machine knows a user of this name.
+pub(crate) fn is_user(name: &str) -> bool {
+    run("id", &["-u", "--", name]).is_ok()
+}
+
 /// sinfo marks the default partition with a star.
 fn default_partition() -> Option<String> {
     let names = run("sinfo", &["-h", "-o", "%P"]).ok()?;

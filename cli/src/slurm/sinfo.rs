@@ -38,6 +38,11 @@ pub(crate) fn usable() -> Result<HashMap<String, Vec<String>>, Failure> {
     Ok(usable.map(|(name, node)| (name, node.partitions)).collect())
 }
 
+/// All partitions, those without nodes too.
+pub(crate) fn partitions() -> Result<Vec<String>, Failure> {
+    Ok(longest_times()?.into_keys().collect())
+}
+
 /// The longest time that each partition allows, seconds; `None`: any.
 pub(crate) fn longest_times() -> Result<HashMap<String, Option<u64>>, Failure> {
     Ok(longest_in(&run("sinfo", &["-h", "-a", "-O", "partitionname:128,time:32"])?))

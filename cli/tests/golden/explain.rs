@@ -131,7 +131,7 @@ fn explain() {
     ");
     assert_snapshot!(run("explain --node n9 --gpu-mem=1G"), @r"
     stderr: tessera: node n9 is not in tessera.toml
-    stderr: hint: it has n1, n2
+    stderr: hint: there are n1, n2
     exit 1
     ");
     assert_snapshot!(run("explain --model a100 --gpu-mem=1G"), @r#"

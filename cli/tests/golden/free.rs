@@ -176,7 +176,7 @@ fn what_could_start_now() {
     "#);
     assert_snapshot!(free("--node n9"), @r"
     stderr: tessera: node n9 is not in tessera.toml
-    stderr: hint: it has n1, n2
+    stderr: hint: there are n1, n2
     exit 1
     ");
     assert_snapshot!(free("--mem 20Q"), @r"

@@ -97,7 +97,7 @@ fn layout() {
     ");
     assert_snapshot!(run("layout --from layout --node n[1-3]"), @r"
     stderr: tessera: node n3 is not in tessera.toml
-    stderr: hint: it has n1, n2
+    stderr: hint: there are n1, n2
     exit 1
     ");
     assert_snapshot!(run("layout"), @r"

@@ -422,7 +422,7 @@ fn a_calibration_says_first_how_long_it_takes() {
     apps_csv(&site, &["hgemm,60,./hgemm", "stream,60,./stream"]);
     assert_snapshot!(site.run(&words("power calibrate --apps apps.csv --node n9 --out there --dry-run")), @r"
     stderr: tessera: node n9 is not in tessera.toml
-    stderr: hint: it has n1, n2
+    stderr: hint: there are n1, n2
     exit 1
     ");
 }

@@ -250,7 +250,7 @@ fn bad_submissions_are_refused_before_anything_is_submitted() {
     stderr: tessera: --on n1:a: not a list of n1's GPUs such as 0-3,5
     stderr: hint: n1 has GPUs 0 to 1
     stderr: tessera: node n3 is not in tessera.toml
-    stderr: hint: it has n1, n2
+    stderr: hint: there are n1, n2
     stderr: tessera: --on: a100-40gb and h100-80gb-sxm in one plan
     stderr: hint: a plan is for GPUs of one model: make a plan for each
     stderr: tessera: --on: GPU 0 of n1 is named twice

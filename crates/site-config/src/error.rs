@@ -106,7 +106,8 @@ impl<'t> Errors<'t> {
 }
 
 /// The candidate nearest to `typed` by edit distance, if it is near enough to be what the user meant.
-pub(crate) fn nearest<'a>(typed: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+#[must_use]
+pub fn nearest<'a>(typed: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let limit = (typed.chars().count() / 3).max(1) + 1;
     candidates
         .into_iter()

@@ -29,7 +29,7 @@ mod uses;
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub use error::ConfigError;
+pub use error::{ConfigError, nearest};
 pub use gres_conf::{AutoDetect, GpuOrder, gpu_order};
 pub use limit::Limit;
 pub use matrix::links_of_file;

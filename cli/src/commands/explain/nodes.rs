@@ -17,7 +17,7 @@ use crate::runtimes::Learnt;
 use crate::runtimes::ends::ends;
 use crate::slurm::caller::{Caller, caller};
 use crate::slurm::squeue;
-use crate::{clock, options, published, site};
+use crate::{clock, names, options, published, site};
 
 /// How the nodes' state is known.
 pub(super) enum Seen {
@@ -173,6 +173,7 @@ fn configured(args: &ExplainArgs, config: SiteConfig) -> Result<Asked, Failure> 
     caller.partition = args.partition.clone().or(caller.partition);
     caller.account = args.account.clone().or(caller.account);
     let partitions = admission::distinct(caller.partition.as_deref().unwrap_or_default());
+    names::partitions(&partitions, &|name| published.has_node_in(name))?;
     let who = published.submission(&config, partitions, caller.account.clone());
     let live = live::nodes(&config, &published, wanted.as_deref(), &who.partitions)?;
     let jobs = squeue::jobs(None)?;

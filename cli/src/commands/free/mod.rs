@@ -19,7 +19,7 @@ use crate::commands::layout;
 use crate::globals::Globals;
 use crate::live::{self, Live, Published};
 use crate::outcome::{Failure, Outcome};
-use crate::{files, site};
+use crate::{files, names, site};
 
 pub(crate) fn run(args: &FreeArgs, globals: &Globals) -> Result<Outcome, Failure> {
     let config = site::load(globals.config.as_deref())?;
@@ -29,6 +29,9 @@ pub(crate) fn run(args: &FreeArgs, globals: &Globals) -> Result<Outcome, Failure
         None => Published::by_slurm()?,
     };
     let partitions = admission::distinct(args.partition.as_deref().unwrap_or_default());
+    if args.from.is_none() {
+        names::partitions(&partitions, &|name| published.has_node_in(name))?;
+    }
     let who = published.submission(&config, partitions, args.account.clone());
     let live = live::nodes(&config, &published, wanted.as_deref(), &who.partitions)?;
     let all = now(&config, &live, &who, args.mem);

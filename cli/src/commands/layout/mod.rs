@@ -35,7 +35,11 @@ fn once(args: &LayoutArgs, config: &SiteConfig) -> Result<Outcome, Failure> {
         return Ok(Outcome::json(&json::value(&nodes), 0));
     }
     if nodes.is_empty() {
-        return Ok(Outcome::ok("no node of tessera.toml is left to draw\n"));
+        let text = match &args.user {
+            Some(user) => format!("{user} has no job on these nodes\n"),
+            None => "no node of tessera.toml is left to draw\n".to_owned(),
+        };
+        return Ok(Outcome::ok(text));
     }
     if args.summary || (nodes.len() > MOST_SINGLE && !args.all) {
         return Ok(Outcome::ok(fold::summary(&nodes.iter().collect::<Vec<_>>(), terminal::width())));

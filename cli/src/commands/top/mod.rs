@@ -28,7 +28,7 @@ use crate::globals::Globals;
 use crate::outcome::{Failure, Outcome};
 use crate::render::colour::{ColorWhen, Paint};
 use crate::seen::{self, Seen};
-use crate::{clock, site};
+use crate::{clock, names, site};
 
 /// Longest time without a look at the keyboard and at what came from Slurm.
 const TICK: Duration = Duration::from_millis(200);
@@ -41,7 +41,13 @@ enum News {
 
 pub(crate) fn run(args: &TopArgs, globals: &Globals) -> Result<Outcome, Failure> {
     let state = State::new(&args.user, &args.partition, &args.node).map_err(Failure::new)?;
-    site::load(globals.config.as_deref())?;
+    let config = site::load(globals.config.as_deref())?;
+    // Where Slurm does not answer, the screen says so.
+    if !state.filter.is_empty()
+        && let Ok(seen) = seen::look(&config)
+    {
+        names::of_filter(&state.filter, &seen)?;
+    }
     if !(stdin().is_terminal() && stdout().is_terminal()) {
         return Err(Failure::new("tessera top needs a terminal")
             .hint("`tessera layout`, `tessera free` and squeue print the same once"));

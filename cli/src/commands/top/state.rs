@@ -119,7 +119,7 @@ impl State {
             return if key.code == KeyCode::Char('c') { Wish::Quit } else { Wish::Nothing };
         }
         if self.input.is_some() {
-            self.type_in(key.code);
+            self.type_in(key.code, seen);
             return Wish::Nothing;
         }
         if self.popup.is_some() {
@@ -136,7 +136,7 @@ impl State {
             KeyCode::Char('g') => self.grouped = Some(!Rows::of(self, seen).grouped),
             KeyCode::Char('x') => {
                 self.said = Default::default();
-                self.choose();
+                self.choose(seen);
             }
             KeyCode::Tab | KeyCode::BackTab | KeyCode::Left | KeyCode::Right => {
                 self.pane = if self.pane == Pane::Nodes { Pane::Jobs } else { Pane::Nodes };
@@ -160,7 +160,7 @@ impl State {
         self.input = Some((field, self.said[field as usize].clone()));
     }
 
-    fn type_in(&mut self, code: KeyCode) {
+    fn type_in(&mut self, code: KeyCode, seen: Option<&Seen>) {
         let Some((field, text)) = &mut self.input else { return };
         match code {
             KeyCode::Char(c) => text.push(c),
@@ -171,16 +171,20 @@ impl State {
             KeyCode::Enter => {
                 self.said[*field as usize] = std::mem::take(text);
                 self.input = None;
-                self.choose();
+                self.choose(seen);
             }
             _ => {}
         }
     }
 
     /// Takes what was said as the filter; the old one stays where it is wrong.
-    fn choose(&mut self) {
+    fn choose(&mut self, seen: Option<&Seen>) {
         let [user, partition, nodes] = &self.said;
-        match Filter::new(nodes, partition, user, "") {
+        let shows = |filter: Filter| match seen.and_then(|seen| filter.shows_none_of(seen)) {
+            Some(why) => Err(why),
+            None => Ok(filter),
+        };
+        match Filter::new(nodes, partition, user, "").and_then(shows) {
             Ok(filter) => {
                 (self.filter, self.wrong) = (filter, None);
                 (self.node_at, self.job_at) = (0, 0);

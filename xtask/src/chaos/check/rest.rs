@@ -42,17 +42,22 @@ fn of_node(node: &Node) -> Vec<Finding> {
     found
 }
 
-/// GPUs whose power limit is not the default. `csv` is what nvidia-smi says of a node: `index, limit, default`, a line per GPU. A
-/// GPU that is lost has no numbers there.
+/// GPUs whose power limit is not the default. `csv` is what nvidia-smi says of a node on which no GPU is lost: `index, limit,
+/// default`, a line per GPU. An answer without numbers proves nothing, and is told too.
 pub(in crate::chaos) fn changed_limits(node: &str, csv: &str) -> Vec<Finding> {
     let mut found = Vec::new();
+    let mut tell = |subject: String, seen: String| found.push(Finding::new("power limit", subject, seen));
+    if csv.trim().is_empty() {
+        tell(node.to_owned(), "nvidia-smi names no GPU".to_owned());
+    }
     for line in csv.lines() {
         let fields: Vec<&str> = line.split(", ").collect();
-        if let [gpu, limit, default] = fields[..]
-            && limit != default
-        {
-            let seen = format!("limited to {limit}, and was to {default}");
-            found.push(Finding::new("power limit", format!("{node}: GPU {gpu}"), seen));
+        match fields[..] {
+            [_, limit, default] if limit == default && limit.ends_with(" W") => {}
+            [gpu, limit, default] => {
+                tell(format!("{node}: GPU {gpu}"), format!("limited to {limit}, and was to {default}"));
+            }
+            _ => tell(node.to_owned(), format!("nvidia-smi says {line:?}")),
         }
     }
     found

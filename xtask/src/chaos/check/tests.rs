@@ -441,4 +441,7 @@ fn a_power_limit_that_stays_is_found() {
     let left = changed_limits("n1", "0, 400.00 W, 400.00 W\n1, 220.00 W, 400.00 W\n");
     assert_eq!(left.len(), 1);
     assert!(left[0].to_string().contains("GPU 1"), "{}", left[0]);
+    for nothing in ["", "0, [GPU is lost], [GPU is lost]\n", "No devices were found\n"] {
+        assert_eq!(changed_limits("n1", nothing).len(), 1, "{nothing:?}");
+    }
 }

@@ -27,6 +27,9 @@ const STORAGE: &str = "accounting_storage_mysql.so";
 /// The library that [`STORAGE`] loads.
 const CLIENT: &str = "libmariadb.so.3";
 
+/// MariaDB's log, in its directory.
+const LOG: &str = "mariadbd.log";
+
 /// Writes slurmdbd.conf and adds slurmdbd to slurm.conf.
 pub(crate) fn lay_out(layout: &Layout) -> Result<(), HarnessError> {
     let host = run(&mut Command::new("hostname"))?.ok()?;
@@ -48,9 +51,9 @@ pub(crate) fn lay_out(layout: &Layout) -> Result<(), HarnessError> {
     at(&path, fs::set_permissions(&path, fs::Permissions::from_mode(0o600)))?;
     let slurm = slurm_uid()?;
     at(&path, chown(&path, Some(slurm), None))?;
-    let data = layout.at("db");
-    at(&data, fs::create_dir_all(data.join("data")))?;
-    for path in [data.join("data"), data] {
+    let db = layout.at("db");
+    for path in [db.clone(), db.join("data"), db.join("tmp")] {
+        at(&path, fs::create_dir_all(&path))?;
         at(&path, chown(&path, Some(slurm), None))?;
     }
     let path = layout.etc("slurm.conf");
@@ -119,10 +122,10 @@ fn bootstrap(layout: &Layout) -> Result<(), HarnessError> {
     let status = child.wait().map_err(wrong)?;
     match written {
         Ok(()) if status.success() => Ok(()),
-        _ => Err(HarnessError::Unexpected(format!(
-            "mariadbd --bootstrap: {status}; see {}",
-            layout.log("mariadbd").display()
-        ))),
+        _ => {
+            let log = fs::read_to_string(layout.at("db").join(LOG)).unwrap_or_default();
+            Err(HarnessError::Unexpected(format!("mariadbd --bootstrap: {status}\n{log}")))
+        }
     }
 }
 
@@ -138,7 +141,9 @@ fn mariadbd(layout: &Layout) -> Command {
         ("datadir", layout.at("db").join("data")),
         ("socket", layout.at("db").join("socket")),
         ("pid-file", layout.at("db").join("pid")),
-        ("log-error", layout.at("db").join("mariadbd.log")),
+        ("log-error", layout.at("db").join(LOG)),
+        // A mariadbd that starts removes every other's temporary tables in the directory that it uses.
+        ("tmpdir", layout.at("db").join("tmp")),
     ] {
         command.arg(format!("--{option}={}", path.display()));
     }

@@ -7,7 +7,7 @@ mod common;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{LOOK, variable, with};
+use common::{LOOK, LOOK_AND_STAY, looked, variable, with};
 use error_chain::with_causes;
 use lab::command::{Done, PATIENCE, run, wait_for};
 use lab::{Cluster, Daemon, JobId, User};
@@ -113,8 +113,9 @@ fn what_a_forgotten_job_has_is_given_back_when_it_is_aborted() {
     with(|cluster| {
         let held = cluster.sbatch(User::Alice, &["-H", "-w", "n1"], LOOK).unwrap();
         let then = snapshot(cluster, held);
-        let running = cluster.sbatch(User::Alice, &MIG, "exec sleep 600").unwrap();
-        cluster.wait_running(running).unwrap();
+        let running = cluster.sbatch(User::Alice, &MIG, LOOK_AND_STAY).unwrap();
+        // Without a step slurmd has nothing to report, and nothing is aborted.
+        looked(cluster, running);
         forget(cluster, &then);
         // No other job's prolog comes by here, and the next health check only after a minute.
         wait_for("the epilog to have Slurm asked", PATIENCE, || {

@@ -5,11 +5,14 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command};
 
-use lab::command::{Done, run};
+use lab::command::{Done, PATIENCE, run, wait_for};
 use lab::paths;
 use slurm_releases::Release;
+
+/// The version that comes while jobs run.
+const UPGRADE: &str = "0.1.1";
 
 /// Builds a package from what is built for tests.
 fn package(format: &str, release: Release, version: &str, out: &Path) -> PathBuf {
@@ -72,6 +75,69 @@ fn is_usable(root: &Root) {
     assert!(root.at("usr/share/bash-completion/completions/tessera").is_file());
 }
 
+/// A node in the middle of its work: a daemon that has opened the SPANK plugin as slurmd has, a job's journal, and prologs that
+/// look for Tessera's files all the time.
+struct Busy<'r> {
+    root: &'r Root,
+    daemon: Child,
+    prologs: Child,
+    /// The plugin that the daemon has opened.
+    opened: Vec<u8>,
+}
+
+const PLUGIN: &str = "usr/lib/tessera/spank_tessera.so";
+const JOURNAL: &str = "var/lib/tessera/jobs/7";
+/// Notes each file that is missing at any moment, after the first round beside the file that says so.
+const PROLOGS: &str = "while [ ! -e /tessera-stop ]; do \
+    for file in /usr/lib/tessera/*tessera.so /usr/lib/tessera/select_cons_tres.so /usr/bin/tessera /usr/sbin/tessera-broker; do \
+    [ -x \"$file\" ] || [ -s \"$file\" ] || echo \"$file\" >> /tessera-missed; done; : > /tessera-looked; done";
+
+impl<'r> Busy<'r> {
+    fn begin(root: &'r Root) -> Self {
+        fs::create_dir_all(root.at(JOURNAL).parent().unwrap()).unwrap();
+        fs::write(root.at(JOURNAL), "whole:0,1").unwrap();
+        let spawn =
+            |line: &str| Command::new("chroot").arg(root.0.path()).args(["sh", "-c", line]).spawn().unwrap();
+        let daemon = spawn(&format!("exec 3< /{PLUGIN}; exec sleep 3600"));
+        let prologs = spawn(PROLOGS);
+        let busy = Self { root, daemon, prologs, opened: fs::read(root.at(PLUGIN)).unwrap() };
+        wait_for("the node to be at work", PATIENCE, || {
+            let works = busy.file().exists() && root.at("tessera-looked").exists();
+            if works { Ok(()) } else { Err(format!("{:?}", fs::read_link(busy.file()))) }
+        })
+        .unwrap();
+        busy
+    }
+
+    /// The file that the daemon has opened.
+    fn file(&self) -> PathBuf {
+        format!("/proc/{}/fd/3", self.daemon.id()).into()
+    }
+
+    /// The upgrade is over: nobody has lost anything.
+    fn assert_undisturbed(mut self) {
+        assert!(self.daemon.try_wait().unwrap().is_none(), "the daemon has ended");
+        let old = fs::read_link(self.file()).unwrap();
+        assert!(old.to_string_lossy().ends_with("(deleted)"), "its file was written over: {}", old.display());
+        assert!(fs::read(self.file()).unwrap() == self.opened, "its file has changed");
+        fs::write(self.root.at("tessera-stop"), "").unwrap();
+        assert!(self.prologs.wait().unwrap().success());
+        let missed = fs::read_to_string(self.root.at("tessera-missed")).unwrap_or_default();
+        assert_eq!(missed, "", "a prolog would not have found these");
+        assert_eq!(fs::read_to_string(self.root.at(JOURNAL)).unwrap(), "whole:0,1");
+        fs::remove_dir_all(self.root.at("var/lib/tessera")).unwrap();
+    }
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        for child in [&mut self.daemon, &mut self.prologs] {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
 /// Removal is refused while slurm.conf names Tessera, and takes everything away afterwards.
 fn leaves_nothing(root: &Root, remove: impl Fn() -> Done, before: &BTreeSet<String>) {
     fs::create_dir_all(root.at("etc/slurm")).unwrap();
@@ -94,11 +160,13 @@ fn debian(release: Release) {
     let out = tempfile::tempdir_in(paths::target_dir()).unwrap();
     let root = Root::copy(release);
     let before = root.files();
-    for version in ["0.1.0", "0.1.1"] {
+    for version in ["0.1.0", UPGRADE] {
         let package = package("deb", release, version, out.path());
         let name = root.bring(&package);
+        let busy = (version == UPGRADE).then(|| Busy::begin(&root));
         root.run(&format!("dpkg -i {name}")).ok().unwrap();
         is_usable(&root);
+        busy.into_iter().for_each(Busy::assert_undisturbed);
         let installed = root.run("dpkg-query -W -f '${Version} ${db:Status-Status}' tessera").stdout;
         assert!(installed.starts_with(&format!("{version}+slurm{release}.")), "{installed}");
         assert!(installed.ends_with(" installed"), "{installed}");
@@ -131,10 +199,12 @@ fn an_rpm_is_installed_upgraded_and_removed() {
         rpm.arg("--root").arg(root.0.path()).args(["--nodeps", "--dbpath", "/var/lib/rpm"]).args(arguments);
         run(&mut rpm).unwrap()
     };
-    for version in ["0.1.0", "0.1.1"] {
+    for version in ["0.1.0", UPGRADE] {
         let package = package("rpm", release, version, out.path());
+        let busy = (version == UPGRADE).then(|| Busy::begin(&root));
         rpm(&["-U", package.to_str().unwrap()]).ok().unwrap();
         is_usable(&root);
+        busy.into_iter().for_each(Busy::assert_undisturbed);
         let needs = ok(Command::new("rpm").args(["-qp", "--requires"]).arg(&package));
         for needed in ["slurm-wlm-basic-plugins >= 22.05", "slurm-wlm-basic-plugins < 22.05", "libc.so.6"] {
             assert!(needs.contains(needed), "{needed}: {needs}");

@@ -245,6 +245,9 @@ fn decisions_page(dir: &Path) -> PathBuf {
     Path::new("/dev/shm").join(format!("tessera{name}"))
 }
 
+/// How often processes are looked for that others have started while those were ended.
+const MOST_GENERATIONS: usize = 5;
+
 /// Ends all processes of the cluster in `dir`: recorded daemons, newest first, then what they left running.
 pub fn end(dir: &Path) {
     let daemons = PidFile::new(dir).read();
@@ -253,8 +256,15 @@ pub fn end(dir: &Path) {
         process.end(Duration::from_secs(5));
     }
     // These processes must be gone before the directory is removed: they may write more files.
-    for process in leftovers(dir) {
-        process.end(Duration::ZERO);
+    // One that ends may start another meanwhile.
+    for _ in 0..MOST_GENERATIONS {
+        let left = leftovers(dir);
+        if left.is_empty() {
+            break;
+        }
+        for process in left {
+            process.end(Duration::ZERO);
+        }
     }
     small_disk::unmount_all(dir);
 }

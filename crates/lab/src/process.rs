@@ -109,10 +109,13 @@ impl PidFile {
     }
 }
 
-/// Programs that can outlive the daemon that started them.
-const LEFTOVERS: [&str; 5] = ["slurmstepd", "nvidia-cuda-mps", "tessera-broker", "slurmd", "slurmscriptd"];
+/// Programs that can outlive the process that started them. A slurmctld of 24.11 that is told to reconfigure starts another one,
+/// which is in no pid file.
+const LEFTOVERS: [&str; 6] =
+    ["slurmstepd", "nvidia-cuda-mps", "tessera-broker", "slurmd", "slurmctld", "slurmscriptd"];
 
-/// Processes of the cluster in `dir` that are in no pid file: step daemons with their jobs, MPS daemons, task brokers.
+/// Processes of the cluster in `dir` that may be in no pid file: step daemons with their jobs, MPS daemons, task brokers, and
+/// daemons that others have started.
 ///
 /// A process belongs to the cluster if it is a daemon that can outlive its parent, and its environment or command line names `dir`, or if
 /// `dir` is mounted for it (24.11's step daemons overwrite their environment with their title). Descendants of such a
@@ -120,7 +123,7 @@ const LEFTOVERS: [&str; 5] = ["slurmstepd", "nvidia-cuda-mps", "tessera-broker",
 #[must_use]
 pub fn leftovers(dir: &Path) -> Vec<Started> {
     let mark = dir.as_os_str().as_encoded_bytes();
-    let holds = |bytes: Vec<u8>| bytes.windows(mark.len()).any(|part| part == mark);
+    let holds = |bytes: Vec<u8>| names(&bytes, mark);
     let mut all: Vec<(i32, i32, bool)> = Vec::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok) {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
@@ -146,6 +149,13 @@ pub fn leftovers(dir: &Path) -> Vec<Started> {
     }
 }
 
+/// Whether a text names `dir` or something below it, and not only another directory whose name begins alike.
+fn names(text: &[u8], dir: &[u8]) -> bool {
+    let goes_on = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
+    let here = |at: usize| text[at..].starts_with(dir) && !text.get(at + dir.len()).is_some_and(goes_on);
+    (0..text.len()).any(here)
+}
+
 /// Whether `dir` is a mount point in this mountinfo(5), whose fifth word names it.
 fn is_mounted(mounts: &[u8], dir: &[u8]) -> bool {
     let point = |line: &[u8]| line.split(|b| *b == b' ').nth(4).is_some_and(|point| point == dir);
@@ -160,12 +170,43 @@ mod tests {
     fn a_broker_of_the_cluster_is_left_over() {
         let dir = tempfile::tempdir().unwrap();
         let program = dir.path().join("tessera-broker");
-        fs::copy("/bin/sleep", &program).unwrap();
+        std::os::unix::fs::symlink("/bin/sleep", &program).unwrap();
         let mut broker = std::process::Command::new(&program).arg("60").spawn().unwrap();
         let found = leftovers(dir.path());
         broker.kill().unwrap();
         broker.wait().unwrap();
         assert!(found.iter().any(|process| process.pid == broker.id().cast_signed()), "{found:?}");
+    }
+
+    /// As a reconfiguration on 24.11 leaves it when its cluster ends.
+    #[test]
+    fn a_slurmctld_that_another_one_has_started_ends_with_its_cluster() {
+        let [dir, programs] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let program = programs.path().join("slurmctld");
+        std::os::unix::fs::symlink("/bin/sleep", &program).unwrap();
+        let start = |dir: &Path| {
+            let mut command = std::process::Command::new(&program);
+            command.arg("600").env("SLURM_CONF", dir.join("etc/slurm.conf")).spawn().unwrap()
+        };
+        let (mut own, mut strangers) = (start(dir.path()), start(programs.path()));
+        crate::cluster::end(dir.path());
+        let ended = own.try_wait().unwrap();
+        let runs = strangers.try_wait().unwrap();
+        for child in [&mut own, &mut strangers] {
+            // The own one has ended.
+            let _ = child.kill();
+            child.wait().unwrap();
+        }
+        assert!(ended.is_some() && runs.is_none(), "{ended:?}, {runs:?}");
+    }
+
+    #[test]
+    fn a_directory_whose_name_begins_alike_is_another() {
+        let environment = b"A=b\0SLURM_CONF=/tmp/a-10/etc/slurm.conf\0";
+        assert!(names(environment, b"/tmp/a-10") && !names(environment, b"/tmp/a-1"));
+        assert!(
+            names(b"-D\0/tmp/a", b"/tmp/a") && names(b"/tmp/a-1:/tmp/a", b"/tmp/a") && !names(b"", b"/a")
+        );
     }
 
     #[test]

@@ -18,4 +18,4 @@ pub use budget::{Budgets, Need, OnNode, Short};
 pub use claim::{Awaited, await_pool};
 pub use decide::{decide, decide_with, fits};
 pub use never::Never;
-pub use victims::{Room, Victim, least_victims};
+pub use victims::{Needs, Room, Victim, lacking, least_victims};

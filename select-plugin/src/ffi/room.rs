@@ -1,6 +1,6 @@
 //! Cores and memory of jobs and nodes.
 
-use placement::Room;
+use placement::{Needs, Room};
 use plugin_rt::slurmctld::{item, struct_at};
 
 use super::host::Host;
@@ -21,21 +21,15 @@ pub(super) fn of_job(host: &Host, job: &sys::job_record_t, node: usize) -> Room 
     Room { cores: chosen::job_cores(host, job, node).len() as u64, memory_mib }
 }
 
-/// What the job lacks on each of these nodes: more than running jobs leave. The jobs are walked once at most: not any further
-/// when they leave nothing.
+/// What the job lacks on each of these nodes: more than running jobs leave.
 pub(super) fn lacking(host: &Host, job: &sys::job_record_t, nodes: &[usize]) -> Vec<Room> {
-    let mut free: Vec<Room> = nodes.iter().map(|node| of_node(host, *node)).collect();
-    for running in host.jobs() {
+    let needs = |node: &usize| Needs { empty: of_node(host, *node), needed: of_job(host, job, *node) };
+    let needs: Vec<Needs> = nodes.iter().map(needs).collect();
+    let running = host.jobs().into_iter().filter_map(|job| {
         // SAFETY: an element of slurmctld's list of jobs, under its job lock.
-        let Some(running) = (unsafe { struct_at(running) }).filter(|job| read::runs(job)) else { continue };
-        for (free, node) in free.iter_mut().zip(nodes) {
-            *free = free.minus(of_job(host, running, *node));
-        }
-        if free.iter().all(|free| *free == Room::default()) {
-            break;
-        }
-    }
-    nodes.iter().zip(free).map(|(node, free)| of_job(host, job, *node).minus(free)).collect()
+        unsafe { struct_at(job) }.filter(|job| read::runs(job))
+    });
+    placement::lacking(&needs, running, |job, at| of_job(host, job, nodes[at]))
 }
 
 /// What an empty node has for jobs.

@@ -18,6 +18,7 @@
 //! [`MOST_SPARED`]; where that ends it, some of its jobs may be unnecessary, and they still make room.
 
 mod greedy;
+mod lacking;
 mod search;
 
 use std::collections::HashMap;
@@ -28,6 +29,8 @@ use protocol::Isolation;
 use topology::{GpuSet, LinkMatrix};
 
 use crate::decide::fits;
+
+pub use lacking::{Needs, lacking};
 
 /// Most GPUs that are weighed, summed over all sets that are tried. Every set of the jobs of one GPU takes 1024 on a node with
 /// eight GPUs and seven jobs on each. `cargo bench -p placement --bench victims` shows how long that takes.

@@ -5,6 +5,7 @@ mod budgets;
 mod common;
 mod compute;
 mod geometry;
+mod lacking;
 mod oracle;
 mod planned;
 mod rules;

@@ -7,13 +7,14 @@
 //! - [`release()`] revokes access and gives a share back. Instances stay for the next job of their shape.
 //! - [`task_environment`] says what a task sees, from the journal alone.
 //! - [`reconcile()`] frees, after a crash, what no live job owns.
+//! - [`sample`] tells what a job's devices hold and how busy they are now.
 //! - [`inspect()`] shows the node, and where journal, driver, device nodes and daemons disagree.
 //!
 //! Rooms, lowest first; imports only point down, and no two files import each other: `gpu_ids`, `deadline`, `command`,
 //! `process`, `own_dirs`, `settings`; `lock`, `journal`, `nvml`; `access`, `mps`; `living`, `leftovers`; `fault`, `numbering`;
 //! `energy`, `power`; `hand_over`, `hardware`, `driver`, `instances`, `compute_instances`, `remnants`; `lifecycle`. `tasks` speaks to
 //! the task broker. `environment` and `task_variables` need the
-//! journal alone, `unfit` only `command`.
+//! journal alone, `unfit` only `command`, `usage` the driver and the journal.
 //!
 //! Invariants: nothing waits without a deadline; no shell is run; every change is journalled before it is made; a
 //! journalled job's resources are only taken from it when it is known to be dead.
@@ -50,6 +51,7 @@ mod settings;
 mod task_variables;
 mod tasks;
 mod unfit;
+mod usage;
 
 pub use access::DeviceError;
 pub use command::{CommandError, ask};
@@ -75,6 +77,7 @@ pub use settings::{GpuSettings, Settings};
 pub use task_variables::{preload, stale_variables};
 pub use tasks::{BrokerError, lacks_broker};
 pub use unfit::{NodeInSlurm, is_marked};
+pub use usage::{Sample, has_devices, sample};
 
 #[cfg(test)]
 mod tests;

@@ -188,6 +188,15 @@ impl Nvml {
         self.lib.power_draw(self.device(gpu)?).map_err(at(gpu, "cannot read its power draw"))
     }
 
+    /// How busy the GPU was in the last moments, percent of the time in which a kernel ran.
+    ///
+    /// # Errors
+    ///
+    /// As NVML answers: it does not tell in MIG mode.
+    pub fn busy_percent(&self, gpu: NvmlIndex) -> Result<u32, NvmlError> {
+        self.lib.utilisation(self.device(gpu)?).map_err(at(gpu, "cannot read its utilisation"))
+    }
+
     /// What the GPU has used since the driver was loaded, millijoules.
     ///
     /// # Errors

@@ -79,7 +79,8 @@ plain!(
     sys::nvmlComputeInstanceInfo_t,
     sys::nvmlPciInfo_t,
     sys::nvmlProcessInfo_t,
-    sys::nvmlMemory_t
+    sys::nvmlMemory_t,
+    sys::nvmlUtilization_t
 );
 
 fn text(chars: &[c_char]) -> String {
@@ -229,6 +230,13 @@ impl Lib {
         let mut draw = 0;
         call!(self, nvmlDeviceGetPowerUsage(device.raw, &raw mut draw))?;
         Ok(draw)
+    }
+
+    /// Percent of the last moments in which a kernel ran: nvml.h says between 1/6 s and 1 s, by product.
+    pub(super) fn utilisation(&self, device: Device<'_>) -> Result<u32, Code> {
+        let mut rates = sys::nvmlUtilization_t::zeroed();
+        call!(self, nvmlDeviceGetUtilizationRates(device.raw, &raw mut rates))?;
+        Ok(rates.gpu)
     }
 
     /// Energy since the driver was loaded, millijoules.

@@ -19,6 +19,7 @@ mod power;
 mod race;
 mod tasks;
 mod trouble;
+mod usage;
 
 use std::collections::HashSet;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};

@@ -1,0 +1,73 @@
+//! What a job's devices hold and do.
+
+use std::process::Child;
+
+use super::*;
+use crate::nvml::Nvml;
+use crate::{Sample, has_devices, sample};
+
+/// A process on a GPU with 3000 MiB, of a job as its environment says; killed when dropped.
+struct Process(Child);
+
+impl Process {
+    fn of(node: &TestNode, job: u32, place: &[&str]) -> Self {
+        let child = Command::new("sleep").arg("600").env("SLURM_JOB_ID", job.to_string()).spawn().unwrap();
+        let pid = child.id().to_string();
+        node.sim(&[&["proc", "add", "--pid", &pid, "--memory-mib", "3000"], place].concat());
+        Self(child)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn seen(node: &TestNode, job: u32) -> Option<Sample> {
+    let nvml = Nvml::load(&node.settings.nvml_library).unwrap();
+    sample(&node.settings, &nvml, JobId(job)).unwrap()
+}
+
+const MIB: u64 = 1 << 20;
+
+#[test]
+fn each_job_has_what_is_on_its_own_devices() {
+    on_node("tests::usage::each_job_has_what_is_on_its_own_devices", |node| {
+        let cut = node.realise(1, ALICE, mig(&[(0, "3g.20gb", 4), (0, "2g.10gb", 0)])).unwrap().entry;
+        node.realise(2, BOB, whole(&[1, 2])).unwrap();
+        let gi = cut.instances[0].live.as_ref().unwrap().gi.to_string();
+        let _first = Process::of(node, 1, &["--gpu", "0", "--gi", &gi, "--ci", "0"]);
+        let _both = [Process::of(node, 2, &["--gpu", "1"]), Process::of(node, 2, &["--gpu", "1"])];
+        let memory = vec![3000 * MIB, 0];
+        assert_eq!(
+            seen(node, 1),
+            Some(Sample { memory, busy_percent: None }),
+            "instances tell no utilisation"
+        );
+        let memory = vec![6000 * MIB, 0];
+        assert_eq!(seen(node, 2), Some(Sample { memory, busy_percent: Some(50) }), "one of two is busy");
+        assert_eq!(seen(node, 3), None);
+        assert!(
+            has_devices(&node.settings, JobId(1)).unwrap() && !has_devices(&node.settings, JobId(3)).unwrap()
+        );
+    });
+}
+
+#[test]
+fn on_a_shared_device_a_process_is_the_jobs_that_its_environment_names() {
+    on_node("tests::usage::on_a_shared_device_a_process_is_the_jobs_that_its_environment_names", |node| {
+        let share = || Grant::Mps { on: protocol::ShareOn::Gpu(GpuIndex(1)), mem_mib: 4000, threads: 25 };
+        for job in [1, 2, 4] {
+            node.realise(job, ALICE, share()).unwrap();
+        }
+        let place = ["--gpu", "1", "--mps"];
+        let _all = [Process::of(node, 1, &place), Process::of(node, 2, &place), Process::of(node, 2, &place)];
+        let of = |job| seen(node, job).unwrap();
+        assert_eq!([of(1).memory, of(2).memory, of(4).memory], [[3000 * MIB], [6000 * MIB], [0]]);
+        assert_eq!(of(1).busy_percent, None, "whose it is, is not told");
+        node.release(2);
+        assert_eq!(seen(node, 2), None, "it has ended");
+    });
+}

@@ -1,4 +1,4 @@
-//! What jobs use of their GPUs' energy reaches Slurm's accounting.
+//! What jobs use of their GPUs reaches Slurm's accounting: energy, memory, utilisation.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -10,6 +10,7 @@ use lab::config::Templates;
 use lab::{Builder, Cluster, JobId, User};
 
 const SLURM: &str = "AcctGatherEnergyType=acct_gather_energy/tessera\n\
+                     AcctGatherInterconnectType=acct_gather_interconnect/tessera\n\
                      JobAcctGatherFrequency=task=1";
 
 fn cluster() -> Builder {
@@ -18,7 +19,8 @@ fn cluster() -> Builder {
     templates.slurm = templates
         .slurm
         .replace("PrologFlags=Alloc", "PrologFlags=Alloc,Contain")
-        .replace("JobAcctGatherType=jobacct_gather/none", "JobAcctGatherType=jobacct_gather/linux");
+        .replace("JobAcctGatherType=jobacct_gather/none", "JobAcctGatherType=jobacct_gather/linux")
+        .replace("license/slice\n", "license/slice,gres/gpumem,gres/gpuutil\n");
     builder().templates(templates).slurm_conf(SLURM)
 }
 
@@ -51,16 +53,24 @@ fn counter(cluster: &Cluster, node: &str, gpu: u32) -> f64 {
     all["gpus"][gpu as usize]["counted_j"].as_f64().unwrap()
 }
 
+/// One cluster: two databases at a time do not start.
 #[test]
-fn sacct_shows_what_a_job_has_used_of_its_gpus() {
+fn sacct_shows_what_jobs_have_used_of_their_gpus() {
     let cluster = cluster().accounting().start().unwrap();
-    let (before, options) = (counter(&cluster, "n1", 0), ["-w", "n1", "--gres=gpu:1"]);
+    energy(&cluster);
+    memory_and_utilisation(&cluster);
+    cluster.wait_idle().unwrap();
+    cluster.assert_clean().unwrap();
+}
+
+fn energy(cluster: &Cluster) {
+    let (before, options) = (counter(cluster, "n1", 0), ["-w", "n1", "--gres=gpu:1"]);
     let job = cluster.sbatch(User::Alice, &options, "sleep 3\nsrun sleep 3\nsleep 2").unwrap();
     assert_eq!(cluster.wait_end(job).unwrap().state(), "COMPLETED");
     cluster.wait_idle().unwrap();
-    let outside = counter(&cluster, "n1", 0) - before;
+    let outside = counter(cluster, "n1", 0) - before;
     let all = wait_for("sacct to have the job's energy", PATIENCE, || {
-        let all = accounted(&cluster, job);
+        let all = accounted(cluster, job);
         if all.iter().any(|(name, used)| name.is_empty() && *used > 0.0) {
             Ok(all)
         } else {
@@ -79,9 +89,60 @@ fn sacct_shows_what_a_job_has_used_of_its_gpus() {
     cluster.wait_end(other).unwrap();
     cluster.wait_idle().unwrap();
     assert!(
-        accounted(&cluster, other).iter().all(|(_, used)| *used == 0.0),
+        accounted(cluster, other).iter().all(|(_, used)| *used == 0.0),
         "{:?}",
-        accounted(&cluster, other)
+        accounted(cluster, other)
     );
-    cluster.assert_clean().unwrap();
+}
+
+/// What `sacct` or `sstat` says of a job's extern step: GPU memory of all devices, of the largest, utilisation. Empty: nothing.
+fn sampled(cluster: &Cluster, program: &str, job: JobId) -> [String; 3] {
+    let step = format!("{job}.extern");
+    let args = ["-n", "-P", "-j", &step, "-o", "TRESUsageInTot,TRESUsageOutMax"];
+    let said = cluster.run(User::Root, program, &args).unwrap().stdout;
+    let (used, out) = said.trim().split_once('|').unwrap_or_default();
+    let of = |list: &str, name: &str| {
+        let value = list.split(',').find_map(|entry| entry.strip_prefix(name)?.strip_prefix('='));
+        value.unwrap_or_default().to_owned()
+    };
+    [of(used, "gres/gpumem"), of(out, "gres/gpumem"), of(used, "gres/gpuutil")]
+}
+
+fn wait_sampled(cluster: &Cluster, program: &str, job: JobId, wanted: [&str; 3]) {
+    wait_for(&format!("{program} to have the samples of job {job}"), PATIENCE, || {
+        let now = sampled(cluster, program, job);
+        if now == wanted { Ok(()) } else { Err(format!("{now:?}")) }
+    })
+    .unwrap();
+}
+
+fn memory_and_utilisation(cluster: &Cluster) {
+    let work = |memory_mib: u32| format!("exec nvml-sim work --app stream --memory-mib {memory_mib}");
+    let share = ["-w", "n1", "--gpu-isolation=mps", "--gpu-mem=10G"];
+    let jobs: [(&[&str], String, [&str; 3]); 5] = [
+        (&["-w", "n1", "--gpu-mem=20G"], work(6000), ["6000M", "6000M", ""]),
+        (&["-w", "n1", "--gres=gpu:2"], work(9000), ["18000M", "9000M", "100"]),
+        (&["-w", "n1", "--gres=gpu:1"], "exec sleep 600".to_owned(), ["0", "0", "0"]),
+        (&share, work(1000), ["1000M", "1000M", ""]),
+        (&share, work(2000), ["2000M", "2000M", ""]),
+    ];
+    let started: Vec<JobId> = jobs
+        .iter()
+        .map(|(options, script, _)| cluster.sbatch(User::Alice, options, script).unwrap())
+        .collect();
+    let all = || started.iter().copied().zip(jobs.iter().map(|(_, _, wanted)| *wanted));
+    for (job, wanted) in all() {
+        wait_sampled(cluster, "sstat", job, wanted);
+    }
+    for job in &started {
+        cluster.run(User::Alice, "scancel", &[&job.to_string()]).unwrap().ok().unwrap();
+    }
+    for (job, wanted) in all() {
+        cluster.wait_end(job).unwrap();
+        // The last sample finds nothing any more. What counts is the most.
+        wait_sampled(cluster, "sacct", job, wanted);
+    }
+    let mut report = cluster.command(User::Root, "tessera").unwrap();
+    let said = lab::command::run(report.args(["report", &started[0].to_string()])).unwrap().ok().unwrap();
+    assert!(said.contains("\n  GPU memory  at most 6.3 GB of the 20.0 GB asked for\n"), "{said}");
 }

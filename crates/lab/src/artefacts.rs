@@ -37,12 +37,13 @@ impl Profile {
 pub const BUILT: &str = "TESSERA_E2E_BUILT";
 
 /// The plugins, each bound to one Slurm series.
-const PLUGINS: [&str; 4] = ["spank-plugin", "select-plugin", "gres-helper", "energy-plugin"];
-const PLUGIN_FILES: [(&str, &str); 4] = [
+const PLUGINS: [&str; 5] = ["spank-plugin", "select-plugin", "gres-helper", "energy-plugin", "usage-plugin"];
+const PLUGIN_FILES: [(&str, &str); 5] = [
     ("libspank_tessera.so", "spank_tessera.so"),
     ("libselect_cons_tres.so", "select_cons_tres.so"),
     ("libjob_submit_tessera.so", "job_submit_tessera.so"),
     ("libacct_gather_energy_tessera.so", "acct_gather_energy_tessera.so"),
+    ("libacct_gather_interconnect_tessera.so", "acct_gather_interconnect_tessera.so"),
 ];
 /// Programs and the simulator, the same for every Slurm.
 const COMMON: [&str; 3] = ["tessera", "nvml-sim", "tessera-broker"];

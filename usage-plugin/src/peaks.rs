@@ -1,0 +1,87 @@
+//! What samples of a job add up to. Pure.
+
+use gpu_node::Sample;
+
+/// The samples of a job on this node so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Peaks {
+    /// The most memory of all its devices together, bytes; `None`: no sample told it.
+    memory: Option<u64>,
+    /// The most memory of one device, bytes.
+    largest: u64,
+    /// Utilisations in percent: the highest, their sum, their number.
+    busy: Option<(u32, u64, u64)>,
+}
+
+/// A value as Slurm's accounting takes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Value {
+    /// For `TRESUsageIn…`.
+    pub(crate) usage_in: u64,
+    /// For `TRESUsageOut…`.
+    pub(crate) usage_out: u64,
+}
+
+impl Peaks {
+    pub(crate) fn add(&mut self, sample: &Sample) {
+        if !sample.memory.is_empty() {
+            self.memory = self.memory.max(Some(sample.memory.iter().sum()));
+            self.largest = sample.memory.iter().copied().fold(self.largest, u64::max);
+        }
+        if let Some(percent) = sample.busy_percent {
+            let (most, sum, n) = self.busy.unwrap_or_default();
+            self.busy = Some((most.max(percent), sum + u64::from(percent), n + 1));
+        }
+    }
+
+    /// Memory, bytes: in, the most of all devices together; out, the most of one device.
+    pub(crate) fn memory(&self) -> Option<Value> {
+        self.memory.map(|usage_in| Value { usage_in, usage_out: self.largest })
+    }
+
+    /// Utilisation, percent: in, the highest; out, the mean of the samples.
+    pub(crate) fn busy(&self) -> Option<Value> {
+        let (most, sum, n) = self.busy?;
+        Some(Value { usage_in: u64::from(most), usage_out: sum / n })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(memory: &[u64], busy_percent: Option<u32>) -> Sample {
+        Sample { memory: memory.to_vec(), busy_percent }
+    }
+
+    #[test]
+    fn memory_is_the_most_at_one_time() {
+        let mut peaks = Peaks::default();
+        assert_eq!((peaks.memory(), peaks.busy()), (None, None));
+        for memory in [[5, 1], [2, 6], [3, 3]] {
+            peaks.add(&sample(&memory, None));
+        }
+        assert_eq!(peaks.memory(), Some(Value { usage_in: 8, usage_out: 6 }));
+        assert_eq!(peaks.busy(), None, "instances tell none");
+    }
+
+    #[test]
+    fn a_sample_that_tells_nothing_changes_nothing() {
+        let mut peaks = Peaks::default();
+        peaks.add(&sample(&[7], Some(90)));
+        let before = peaks.clone();
+        peaks.add(&Sample::default());
+        assert_eq!(peaks, before);
+        peaks.add(&sample(&[0], Some(10)));
+        assert_eq!(peaks.memory(), Some(Value { usage_in: 7, usage_out: 7 }));
+        assert_eq!(peaks.busy(), Some(Value { usage_in: 90, usage_out: 50 }));
+    }
+
+    #[test]
+    fn a_job_that_used_nothing_is_told_so() {
+        let mut peaks = Peaks::default();
+        peaks.add(&sample(&[0], Some(0)));
+        assert_eq!(peaks.memory(), Some(Value { usage_in: 0, usage_out: 0 }));
+        assert_eq!(peaks.busy(), Some(Value { usage_in: 0, usage_out: 0 }));
+    }
+}

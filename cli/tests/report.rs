@@ -9,13 +9,13 @@ use std::fs;
 use insta::assert_snapshot;
 
 /// The widths that sacct is asked for.
-const WIDTHS: [usize; 11] = [24, 64, 40, 20, 20, 12, 24, 256, 512, 512, 512];
+const WIDTHS: [usize; 13] = [24, 64, 40, 20, 20, 12, 24, 256, 512, 512, 512, 512, 512];
 
-fn line(cells: [&str; 11]) -> String {
+fn line(cells: [&str; 13]) -> String {
     cells.iter().zip(WIDTHS).map(|(cell, width)| format!("{cell:>width$} ")).collect::<String>() + "\n"
 }
 
-fn report(lines: &[[&str; 11]], args: &[&str]) -> String {
+fn report(lines: &[[&str; 13]], args: &[&str]) -> String {
     let dir = tempfile::tempdir().unwrap();
     fs::create_dir(dir.path().join("bin")).unwrap();
     fs::write(dir.path().join("records"), lines.iter().map(|cells| line(*cells)).collect::<String>())
@@ -25,7 +25,7 @@ fn report(lines: &[[&str; 11]], args: &[&str]) -> String {
 }
 
 const GOT: &str = "tessera: n1=mig:3/3g.20gb@4: smallest profile with 20.0 GB; asks v1 iso=mig mem=19074";
-const JOB: [&str; 11] = [
+const JOB: [&str; 13] = [
     "20",
     "bob",
     "COMPLETED",
@@ -36,9 +36,11 @@ const JOB: [&str; 11] = [
     "billing=3,cpu=1,license/slice=3,node=1",
     "",
     "",
+    "",
+    "",
     GOT,
 ];
-const BATCH: [&str; 11] = [
+const BATCH: [&str; 13] = [
     "20.batch",
     "",
     "COMPLETED",
@@ -50,8 +52,10 @@ const BATCH: [&str; 11] = [
     "cpu=02:00:00,gres/gpumem=5.5G,gres/gpuutil=85",
     "gres/gpumem=5.5G,gres/gpuutil=85",
     "",
+    "",
+    "",
 ];
-const STEP: [&str; 11] = [
+const STEP: [&str; 13] = [
     "20.0",
     "",
     "COMPLETED",
@@ -62,6 +66,8 @@ const STEP: [&str; 11] = [
     "cpu=1",
     "gres/gpumem=100M,gres/gpuutil=0",
     "gres/gpuutil=0",
+    "",
+    "",
     "",
 ];
 
@@ -83,7 +89,9 @@ fn a_job_that_used_little_is_told_what_to_ask() {
     {
       "asked_mib": 19074,
       "billing": 3,
+      "busy_mean_percent": null,
       "busy_percent": 85,
+      "device_mib": 5632,
       "energy_j": 427500,
       "enough_gb": 8,
       "got": "n1=mig:3/3g.20gb@4",
@@ -115,6 +123,8 @@ fn what_is_not_recorded_is_said() {
         "",
         "",
         "",
+        "",
+        "",
     ];
     assert_snapshot!(report(&[plain], &["21"]), @r#"
     job 21 of bob: CANCELLED
@@ -126,7 +136,7 @@ fn what_is_not_recorded_is_said() {
       GPU memory  not recorded; `tessera report --help` says what records it
     exit 0
     "#);
-    let waiting = ["22", "bob", "PENDING", "1000", "Unknown", "0", "", "", "", "", ""];
+    let waiting = ["22", "bob", "PENDING", "1000", "Unknown", "0", "", "", "", "", "", "", ""];
     assert_snapshot!(report(&[waiting], &["22"]), @r"
     stderr: tessera: job 22 has not started: it is PENDING
     stderr: hint: tessera why 22 says what a pending job waits for
@@ -147,5 +157,45 @@ fn what_is_not_recorded_is_said() {
     stderr: 
     stderr: For more information, try '--help'.
     exit 2
+    ");
+}
+
+/// The extern step, as acct_gather_interconnect/tessera fills it.
+fn sampled(used: &'static str, most: &'static str, out: &'static str) -> [&'static str; 13] {
+    ["20.extern", "", "COMPLETED", "1840", "1840", "7500", "", "cpu=1", used, most, out, out, ""]
+}
+
+#[test]
+fn what_tessera_sampled_is_told_by_device() {
+    let usage = "gres/gpumem=12000M,gres/gpuutil=100";
+    let of_two = sampled(usage, usage, "gres/gpumem=6000M,gres/gpuutil=40");
+    assert_snapshot!(report(&[JOB, of_two], &["20"]), @r"
+    job 20 of bob: COMPLETED
+      got         n1=mig:3/3g.20gb@4 (smallest profile with 20.0 GB)
+      waited      14 min
+      ran         2 h 5 min
+      slices      3 (6.2 slice hours), billed as 3
+      energy      427.5 kJ, 57 W on average
+      GPU memory  at most 12.6 GB; on one device 6.3 GB of the 20.0 GB asked for
+      GPU busy    at most 100 %, 40 % on average
+      next time   --gpu-mem=8G is enough: smaller requests start sooner and cost less. It waited 14 min.
+    exit 0
+    ");
+    let idle = sampled(
+        "gres/gpumem=0,gres/gpuutil=0",
+        "gres/gpumem=0,gres/gpuutil=0",
+        "gres/gpumem=0,gres/gpuutil=0",
+    );
+    assert_snapshot!(report(&[JOB, idle], &["20"]), @r"
+    job 20 of bob: COMPLETED
+      got         n1=mig:3/3g.20gb@4 (smallest profile with 20.0 GB)
+      waited      14 min
+      ran         2 h 5 min
+      slices      3 (6.2 slice hours), billed as 3
+      energy      427.5 kJ, 57 W on average
+      GPU memory  none was seen in use
+      GPU busy    at most 0 %, 0 % on average
+      next time   the job may need no GPU: it was not seen to use one
+    exit 0
     ");
 }

@@ -14,8 +14,10 @@ use record::Record;
 ///
 /// Reads Slurm's accounting, so it works long after the job's end: what the job got and why, how long it waited and ran,
 /// the compute slices that it was billed for, and the energy of its GPUs where the site accounts it. GPU memory and
-/// utilisation are shown where Slurm records them: from 23.02 on, on nodes with AutoDetect=nvml, where no GPU can be cut
-/// into instances. If a job used much less memory than it asked for, the last line says what to ask next time.
+/// utilisation are shown where the site has AcctGatherInterconnectType=acct_gather_interconnect/tessera, or where Slurm itself
+/// records them: from 23.02 on, on nodes with AutoDetect=nvml, where no GPU can be cut into instances. They are the most
+/// that was seen, at intervals of JobAcctGatherFrequency. Instances and shares have no utilisation. If a job used much less
+/// memory than it asked for, the last line says what to ask next time.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:

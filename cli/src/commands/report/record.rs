@@ -6,7 +6,7 @@ use protocol::{AdminComment, Started};
 use crate::slurm::tres::{mib, tres};
 
 /// What sacct is asked for, behind the number of job or step.
-pub(super) const COLUMNS: [(&str, usize); 10] = [
+pub(super) const COLUMNS: [(&str, usize); 12] = [
     ("User", 64),
     ("State", 40),
     ("Submit", 20),
@@ -16,6 +16,8 @@ pub(super) const COLUMNS: [(&str, usize); 10] = [
     ("AllocTRES", 256),
     ("TRESUsageInTot", 512),
     ("TRESUsageInMax", 512),
+    ("TRESUsageOutMax", 512),
+    ("TRESUsageOutAve", 512),
     ("AdminComment", 512),
 ];
 
@@ -41,10 +43,14 @@ pub(super) struct Record {
     pub(super) billing: Option<u64>,
     /// Energy of its GPUs, J; `None`: not accounted.
     pub(super) energy_j: Option<u64>,
-    /// The most GPU memory that a step's tasks used together, MiB.
+    /// The most GPU memory that it used on all devices together, MiB.
     pub(super) memory_mib: Option<u64>,
-    /// The highest utilisation of a GPU by one task, percent.
+    /// The most that it used on one device, MiB. Where Slurm itself records usage, this is the same.
+    pub(super) device_mib: Option<u64>,
+    /// The highest utilisation of GPUs by one task or on one node, percent.
     pub(super) busy_percent: Option<u64>,
+    /// Its mean over time, percent.
+    pub(super) busy_mean_percent: Option<u64>,
 }
 
 impl Record {
@@ -53,7 +59,7 @@ impl Record {
     /// # Errors
     ///
     /// The number of jobs, if these are several.
-    pub(super) fn of(lines: Vec<[String; 11]>) -> Result<Option<Self>, usize> {
+    pub(super) fn of(lines: Vec<[String; 13]>) -> Result<Option<Self>, usize> {
         let (mut jobs, steps): (Vec<_>, Vec<_>) = lines.into_iter().partition(|line| !line[0].contains('.'));
         if jobs.len() > 1 {
             return Err(jobs.len());
@@ -62,7 +68,10 @@ impl Record {
         let most = |cell: usize, name: &str, unit: fn(&str) -> Option<u64>| {
             steps.iter().filter_map(|step| unit(tres(&step[cell], name)?)).max()
         };
-        let [id, user, state, submit, start, elapsed, energy, allocated, _, _, comment] = job;
+        // What acct_gather_interconnect/tessera writes: see docs/decisions/0028. Then even none is something that was seen.
+        let device_mib = most(10, "gres/gpumem", mib);
+        let memory_mib = most(8, "gres/gpumem", mib).filter(|m| *m > 0 || device_mib.is_some());
+        let [id, user, state, submit, start, elapsed, energy, allocated, _, _, _, _, comment] = job;
         let comment = AdminComment::parse(&comment);
         let start: Option<u64> = start.parse().ok();
         let submit: Option<u64> = submit.parse().ok();
@@ -81,8 +90,10 @@ impl Record {
             slices: counted("license/slice"),
             billing: counted("billing"),
             energy_j: energy.parse().ok().filter(|j| (1..MOST_JOULES).contains(j)),
-            memory_mib: most(8, "gres/gpumem", mib).filter(|m| *m > 0),
+            memory_mib,
+            device_mib: device_mib.or(memory_mib),
             busy_percent: most(9, "gres/gpuutil", |text| text.parse().ok()),
+            busy_mean_percent: most(11, "gres/gpuutil", |text| text.parse().ok()),
         }))
     }
 }
@@ -94,7 +105,7 @@ mod tests {
     #[test]
     fn several_jobs_are_no_job() {
         let line = |id: &str| {
-            let mut cells: [String; 11] = Default::default();
+            let mut cells: [String; 13] = Default::default();
             cells[0] = id.to_owned();
             cells
         };

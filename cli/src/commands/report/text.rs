@@ -31,20 +31,10 @@ pub(super) fn of(job: &Record) -> String {
         Some(j) => line("energy", format!("{} kJ{}", tenths(j, 1000), mean_power(j, job.ran_s))),
         None => line("energy", "not accounted; docs/operations.md, \"Energy of jobs\", says how".to_owned()),
     }
-    match (job.memory_mib, job.asked_mib) {
-        (Some(used), Some(asked)) => {
-            line(
-                "GPU memory",
-                format!("at most {} of the {} asked for", display_gb(used), display_gb(asked)),
-            );
-        }
-        (Some(used), None) => line("GPU memory", format!("at most {}", display_gb(used))),
-        (None, _) => {
-            line("GPU memory", "not recorded; `tessera report --help` says what records it".to_owned())
-        }
-    }
+    line("GPU memory", memory(job));
     if let Some(busy) = job.busy_percent {
-        line("GPU busy", format!("at most {busy} %"));
+        let mean = job.busy_mean_percent.map_or(String::new(), |mean| format!(", {mean} % on average"));
+        line("GPU busy", format!("at most {busy} %{mean}"));
     }
     if let Some(next) = next_time(job) {
         line("next time", next);
@@ -62,15 +52,37 @@ fn got(job: &Record) -> String {
     }
 }
 
+fn memory(job: &Record) -> String {
+    let (Some(all), Some(device)) = (job.memory_mib, job.device_mib) else {
+        return "not recorded; `tessera report --help` says what records it".to_owned();
+    };
+    if all == 0 {
+        return "none was seen in use".to_owned();
+    }
+    let asked =
+        job.asked_mib.map_or(String::new(), |asked| format!(" of the {} asked for", display_gb(asked)));
+    let most = display_gb(device);
+    if device < all {
+        return format!("at most {}; on one device {most}{asked}", display_gb(all));
+    }
+    format!("at most {most}{asked}")
+}
+
 /// What to ask for that is enough for what the job used, with a quarter more.
 fn enough_gb(job: &Record) -> Option<u32> {
-    let (used, asked) = (job.memory_mib?, job.asked_mib?);
+    let (used, asked) = (job.device_mib.filter(|used| *used > 0)?, job.asked_mib?);
     let wanted = used + used / 4;
     let gb = (1..=u32::MAX).find(|gb| gigabytes_as_mib(*gb) >= wanted)?;
     (used * 100 < asked * USED_LITTLE && gigabytes_as_mib(gb) < asked).then_some(gb)
 }
 
+/// A job that ran longer than this was looked at several times, s.
+const LOOKED_AT: u64 = 300;
+
 fn next_time(job: &Record) -> Option<String> {
+    if job.memory_mib == Some(0) && job.ran_s >= LOOKED_AT {
+        return Some("the job may need no GPU: it was not seen to use one".to_owned());
+    }
     let gb = enough_gb(job)?;
     let waited =
         job.waited_s.filter(|s| *s >= 60).map_or(String::new(), |s| format!(" It waited {}.", span(s)));
@@ -102,7 +114,9 @@ pub(super) fn json(job: &Record) -> Value {
         "energy_j": job.energy_j,
         "asked_mib": job.asked_mib,
         "memory_mib": job.memory_mib,
+        "device_mib": job.device_mib,
         "busy_percent": job.busy_percent,
+        "busy_mean_percent": job.busy_mean_percent,
         "enough_gb": enough_gb(job),
     })
 }

@@ -6,8 +6,7 @@ use std::time::Instant;
 use geometry::JobId;
 use gpu_node::nvml::Nvml;
 use gpu_node::{Settings, Used, energy_of};
-use plugin_rt::last_good::LastGood;
-use plugin_rt::{slurm_conf, tessera_toml};
+use plugin_rt::{last_good, tessera_toml};
 
 /// Which step this daemon serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,13 +53,7 @@ pub(crate) struct Reading {
 impl Step {
     /// A step that begins now.
     pub(crate) fn begin(name: StepName) -> Result<Self, NoEnergy> {
-        let get = |name: &str| env::var(name).ok();
-        let path = site_config::config_path(&get);
-        let spool = slurm_conf::spool_dir(&slurm_conf::path(&get), &name.node);
-        let site = match spool.as_deref().map(LastGood::in_dir) {
-            Some(copy) => copy.look(&path)?.config,
-            None => tessera_toml::load(&path)?.0,
-        };
+        let site = last_good::on_node(&name.node, &|name| env::var(name).ok())?;
         let Some(spec) = site.node(&name.node) else { return Err(NoEnergy::NotListed(name.node)) };
         if !site.power.energy {
             return Err(NoEnergy::Off);

@@ -11,7 +11,13 @@ pub(crate) struct Peaks {
     largest: u64,
     /// Utilisations in percent: the highest, their sum, their number.
     busy: Option<(u32, u64, u64)>,
+    /// How many samples told something.
+    samples: u32,
 }
+
+/// With fewer samples, nothing in use says nothing. With `JobAcctGatherFrequency=0`, or in a short job, Slurm asks before the
+/// job's first process and after its last one.
+const ENOUGH: u32 = 4;
 
 /// A value as Slurm's accounting takes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +30,10 @@ pub(crate) struct Value {
 
 impl Peaks {
     pub(crate) fn add(&mut self, sample: &Sample) {
+        if *sample == Sample::default() {
+            return;
+        }
+        self.samples = self.samples.saturating_add(1);
         if !sample.memory.is_empty() {
             self.memory = self.memory.max(Some(sample.memory.iter().sum()));
             self.largest = sample.memory.iter().copied().fold(self.largest, u64::max);
@@ -36,13 +46,19 @@ impl Peaks {
 
     /// Memory, bytes: in, the most of all devices together; out, the most of one device.
     pub(crate) fn memory(&self) -> Option<Value> {
-        self.memory.map(|usage_in| Value { usage_in, usage_out: self.largest })
+        let usage_in = self.memory.filter(|most| self.tells(*most))?;
+        Some(Value { usage_in, usage_out: self.largest })
     }
 
     /// Utilisation, percent: in, the highest; out, the mean of the samples.
     pub(crate) fn busy(&self) -> Option<Value> {
-        let (most, sum, n) = self.busy?;
+        let (most, sum, n) = self.busy.filter(|(most, ..)| self.tells(u64::from(*most)))?;
         Some(Value { usage_in: u64::from(most), usage_out: sum / n })
+    }
+
+    /// Whether a peak of this much says something.
+    fn tells(&self, most: u64) -> bool {
+        most > 0 || self.samples >= ENOUGH
     }
 }
 
@@ -78,10 +94,21 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_used_nothing_is_told_so() {
+    fn nothing_in_use_is_told_once_the_job_was_seen_often_enough() {
         let mut peaks = Peaks::default();
+        for _ in 1..ENOUGH {
+            peaks.add(&sample(&[0], Some(0)));
+            assert_eq!((peaks.memory(), peaks.busy()), (None, None));
+        }
         peaks.add(&sample(&[0], Some(0)));
-        assert_eq!(peaks.memory(), Some(Value { usage_in: 0, usage_out: 0 }));
-        assert_eq!(peaks.busy(), Some(Value { usage_in: 0, usage_out: 0 }));
+        let none = Some(Value { usage_in: 0, usage_out: 0 });
+        assert_eq!((peaks.memory(), peaks.busy()), (none, none));
+    }
+
+    #[test]
+    fn a_job_that_used_something_is_told_at_once() {
+        let mut peaks = Peaks::default();
+        peaks.add(&sample(&[5], Some(0)));
+        assert_eq!((peaks.memory(), peaks.busy()), (Some(Value { usage_in: 5, usage_out: 5 }), None));
     }
 }

@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 use geometry::JobId;
 use gpu_node::nvml::Nvml;
 use gpu_node::{Settings, has_devices, sample};
-use plugin_rt::last_good::LastGood;
-use plugin_rt::{slurm_conf, tessera_toml};
+use plugin_rt::{last_good, tessera_toml};
 
 use crate::peaks::Peaks;
 
@@ -26,34 +25,33 @@ pub(crate) enum NoSample {
 
 /// The job whose extern step this daemon serves.
 pub(crate) struct Step {
-    job: JobId,
+    pub(crate) job: JobId,
     settings: Settings,
     looked: Option<Instant>,
     pub(crate) peaks: Peaks,
+    /// Whether a sample has failed.
+    pub(crate) failed: bool,
 }
 
 /// Slurm 22.05 asks once for each process that was adopted by the extern step. They are one sample.
 const ONE_SAMPLE: Duration = Duration::from_millis(500);
 
-/// The job whose extern step a process with this command line serves: slurmstepd sets `slurmstepd: [4711.extern]`.
+/// The job whose extern step a process with this command line serves. slurmstepd sets `slurmstepd: [4711.extern]`, and from
+/// 24.05 on `[4711.extern stepmgr]` where it manages the job's steps.
 pub(crate) fn extern_of(command_line: &str) -> Option<JobId> {
-    let (_, step) = command_line.split_once("slurmstepd: [")?;
-    step.split_once(".extern]")?.0.parse().ok().map(JobId)
+    let (title, _) = command_line.split_once("slurmstepd: [")?.1.split_once(']')?;
+    let (job, step) = title.split_once('.')?;
+    let step = step.split(' ').next()?;
+    if step == "extern" { job.parse().ok().map(JobId) } else { None }
 }
 
 impl Step {
     /// `node` is the node's name in Slurm.
     pub(crate) fn new(job: JobId, node: String) -> Result<Self, NoSample> {
-        let get = |name: &str| env::var(name).ok();
-        let path = site_config::config_path(&get);
-        let spool = slurm_conf::spool_dir(&slurm_conf::path(&get), &node);
-        let site = match spool.as_deref().map(LastGood::in_dir) {
-            Some(copy) => copy.look(&path)?.config,
-            None => tessera_toml::load(&path)?.0,
-        };
+        let site = last_good::on_node(&node, &|name| env::var(name).ok())?;
         let Some(spec) = site.node(&node) else { return Err(NoSample::NotListed(node)) };
         let settings = Settings::new(&site.node.for_node(&node), &site.mps, &spec.to_node().gpus);
-        Ok(Self { job, settings, looked: None, peaks: Peaks::default() })
+        Ok(Self { job, settings, looked: None, peaks: Peaks::default(), failed: false })
     }
 
     /// Looks at the job's devices. For a job without any, no driver is loaded.
@@ -86,10 +84,22 @@ mod tests {
 
     #[test]
     fn only_the_extern_step_is_meant() {
-        assert_eq!(extern_of("slurmstepd: [4711.extern]\0"), Some(JobId(4711)));
-        for other in
-            ["slurmstepd: [4711.batch]", "slurmstepd: [4711.0]", "slurmd", "slurmstepd: [x.extern]", ""]
-        {
+        for own in ["slurmstepd: [4711.extern]\0", "slurmstepd: [4711.extern stepmgr]\0\0"] {
+            assert_eq!(extern_of(own), Some(JobId(4711)), "{own}");
+        }
+        let others = [
+            "[4711.batch]",
+            "[4711.0]",
+            "[x.extern]",
+            "[4711.external]",
+            "[4711]",
+            "[4711.extern",
+            "[4711.0 extern]",
+        ];
+        for other in others.map(|title| format!("slurmstepd: {title}\0")) {
+            assert_eq!(extern_of(&other), None, "{other}");
+        }
+        for other in ["slurmd", ""] {
             assert_eq!(extern_of(other), None, "{other}");
         }
     }

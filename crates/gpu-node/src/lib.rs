@@ -14,7 +14,7 @@
 //! `process`, `own_dirs`, `settings`; `lock`, `journal`, `nvml`; `access`, `mps`; `living`, `leftovers`; `fault`, `numbering`;
 //! `energy`, `power`; `hand_over`, `hardware`, `driver`, `instances`, `compute_instances`, `remnants`; `lifecycle`. `tasks` speaks to
 //! the task broker. `environment` and `task_variables` need the
-//! journal alone, `unfit` only `command`, `usage` the driver and the journal.
+//! journal alone, `unfit` only `command`, `usage` the driver, the journal and `living`.
 //!
 //! Invariants: nothing waits without a deadline; no shell is run; every change is journalled before it is made; a
 //! journalled job's resources are only taken from it when it is known to be dead.

@@ -21,6 +21,13 @@ pub(crate) fn is_of_a_running_job(pid: u32, uid: u32, entries: &[Entry]) -> bool
         || named().is_some_and(|id: u32| entries.iter().filter(own).any(|entry| entry.job().0 == id))
 }
 
+/// The job that a process is of: by its control group, or where Slurm made none for it by the environment that it was started
+/// with, which its user may have changed.
+pub(crate) fn job_of_process(pid: u32) -> Option<u32> {
+    let groups = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+    jobs_of_groups(&groups).next().or_else(|| process::variable(pid, "SLURM_JOB_ID")?.parse().ok())
+}
+
 fn is_below_a_step(pid: u32) -> bool {
     let parents = std::iter::successors(Some(pid), |pid| process::parent(*pid));
     let mut above = parents.skip(1).take(MOST_ANCESTORS).take_while(|pid| *pid > 1);
@@ -30,8 +37,12 @@ fn is_below_a_step(pid: u32) -> bool {
 
 /// Whether `text`, a process's `/proc/PID/cgroup`, names the group of a job that holds something.
 fn is_in_a_group_of(text: &str, entries: &[Entry]) -> bool {
-    let mut jobs = text.lines().filter_map(|line| line.splitn(3, ':').nth(2).and_then(job_of));
-    jobs.any(|id| entries.iter().any(|entry| entry.holds() && entry.job().0 == id))
+    jobs_of_groups(text).any(|id| entries.iter().any(|entry| entry.holds() && entry.job().0 == id))
+}
+
+/// The jobs whose groups a `/proc/PID/cgroup` names: one, in as many hierarchies as Slurm uses.
+fn jobs_of_groups(text: &str) -> impl Iterator<Item = u32> {
+    text.lines().filter_map(|line| line.splitn(3, ':').nth(2).and_then(job_of))
 }
 
 /// The job whose group this is, by Slurm's own groups [22.05 and 24.11: `cgroup/v1`, `cgroup/v2`]; below a user's group, a

@@ -1,11 +1,11 @@
-//! What a job's devices hold and do at one moment, as the driver tells. Changes nothing and takes no lock.
+//! What a job's devices hold and do at one moment, as the driver tells. Changes no device and no entry, and takes no lock.
 
 use geometry::JobId;
 
 use crate::fault::Fault;
 use crate::journal::{Entry, Journal};
+use crate::living;
 use crate::nvml::{Nvml, NvmlError, Usage};
-use crate::process;
 use crate::settings::Settings;
 
 /// What a job's devices on this node hold and do now.
@@ -54,13 +54,13 @@ fn devices(entry: &Entry) -> Vec<&str> {
     entry.instances.iter().filter_map(|i| i.live.as_ref()).map(|live| live.uuid.as_str()).collect()
 }
 
-/// The job's part of a device's memory, bytes. On a device that others share, a process is the job's by its environment: a
-/// user who changes that misleads nothing but reports. `None`: the driver does not tell one job from another.
+/// The job's part of a device's memory, bytes. On a device that others share, a process is the job's by its control group, and
+/// without one by its environment: a user who changes that misleads nothing but reports. `None`: the driver does not tell one
+/// job from another.
 fn memory_of(usage: &Usage, entry: &Entry) -> Option<u64> {
     // A compute instance's memory is that of its GPU instance.
     let shared = entry.shares_device() || entry.instances.iter().any(|i| i.part.is_some());
-    let job = entry.job().to_string();
-    let own = |pid: u32| !shared || process::variable(pid, "SLURM_JOB_ID").as_deref() == Some(&*job);
+    let own = |pid: u32| !shared || living::job_of_process(pid) == Some(entry.job().0);
     let used: Option<u64> = usage.processes.iter().filter(|(pid, _)| own(*pid)).map(|(_, used)| *used).sum();
     used.or_else(|| (!shared).then_some(usage.used))
 }

@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 
 use site_config::SiteConfig;
 
+use crate::slurm_conf;
 use crate::tessera_toml::{self, LoadError, Texts};
 
 /// Its name in either directory.
@@ -198,6 +199,23 @@ impl LastGood {
     }
 }
 
+/// What holds on `node`, for a plugin in the daemon of a step: read, and never kept. `env` is the daemon's environment.
+///
+/// # Errors
+///
+/// The file is missing or bad, and the node has no good copy.
+pub fn on_node(node: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<SiteConfig, LoadError> {
+    let path = site_config::config_path(env);
+    match slurm_conf::spool_dir(&slurm_conf::path(env), node) {
+        Some(spool) => {
+            let copy = LastGood::in_dir(&spool);
+            let in_force = copy.look(&path).or_else(|bad| copy.instead_of(&path, bad));
+            in_force.map(|in_force| in_force.config)
+        }
+        None => tessera_toml::load(&path).map(|(config, _)| config),
+    }
+}
+
 fn pack(texts: &Texts) -> Vec<u8> {
     let mut out = HEAD.to_owned();
     let main = (MAIN, &texts.main);
@@ -270,6 +288,28 @@ mod tests {
         assert_eq!(count(copy.load(&file)), (4, true));
         fs::remove_file(&file).unwrap();
         assert!(matches!(copy.load(&file), Err(LoadError::Missing(_))), "somebody has taken it away");
+    }
+
+    #[test]
+    fn a_step_goes_by_the_copy_of_its_node() {
+        let Site { file, copy, _dir } = site();
+        let conf = file.with_file_name("slurm.conf");
+        fs::write(&conf, format!("SlurmdSpoolDir={}\n", copy.dir.display())).unwrap();
+        let env = |name: &str| {
+            let path = if name == "SLURM_CONF" { &conf } else { &file };
+            Some(path.display().to_string())
+        };
+        let gpus = || on_node("n1", &env).map(|site| site.nodes[0].gpus.len());
+        fs::write(&file, GOOD).unwrap();
+        assert_eq!(gpus().unwrap(), 2);
+        assert!(!copy.path().exists(), "never kept");
+        copy.load(&file).unwrap();
+        fs::write(&file, "x").unwrap();
+        assert_eq!(gpus().unwrap(), 2, "bad");
+        fs::remove_file(&file).unwrap();
+        assert_eq!(gpus().unwrap(), 2, "taken away");
+        fs::remove_file(copy.path()).unwrap();
+        assert!(matches!(gpus(), Err(LoadError::Missing(_))));
     }
 
     #[test]

@@ -15,6 +15,7 @@ include!(concat!(env!("OUT_DIR"), "/sys.rs"));
 
 plugin_rt::exported_text!(plugin_name, "Tessera: energy of jobs' GPUs");
 plugin_rt::exported_text!(plugin_type, "acct_gather_energy/tessera");
+plugin_rt::exported_text!(tessera_version, env!("CARGO_PKG_VERSION"));
 
 /// The Slurm that the structs were read from: the loader refuses any other.
 #[unsafe(no_mangle)]

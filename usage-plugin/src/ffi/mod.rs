@@ -13,6 +13,7 @@ include!(concat!(env!("OUT_DIR"), "/sys.rs"));
 
 plugin_rt::exported_text!(plugin_name, "Tessera: GPU memory and utilisation of jobs");
 plugin_rt::exported_text!(plugin_type, "acct_gather_interconnect/tessera");
+plugin_rt::exported_text!(tessera_version, env!("CARGO_PKG_VERSION"));
 
 /// The Slurm that the structs were read from: the loader refuses any other.
 #[unsafe(no_mangle)]
@@ -61,7 +62,9 @@ unsafe extern "C" fn acct_gather_interconnect_p_get_data(data: *mut sys::acct_ga
         }
         let Serves::Step(step) = &mut *serves else { return };
         if let Err(why) = step.look() {
-            log::debug(format_args!("GPU usage: {}", Chain(&why)));
+            // Once for each job: after that the numbers are missing, or the driver answers again.
+            let line = format!("job {}: GPU usage was not sampled: {}", step.job, Chain(&why));
+            if mem::replace(&mut step.failed, true) { log::debug(line) } else { log::error(line) }
         }
         for (name, value) in [(c"gpumem", step.peaks.memory()), (c"gpuutil", step.peaks.busy())] {
             if let (Some(value), Some(position)) = (value, position(name)) {
@@ -136,14 +139,10 @@ fn position(name: &'static CStr) -> Option<usize> {
     // SAFETY: assoc_mgr.h: `int assoc_mgr_find_tres_pos(slurmdb_tres_rec_t *tres_rec, bool locked)`.
     let find = unsafe { mem::transmute::<*mut c_void, FindTres>(find.as_ptr()) };
     let text = |text: &'static CStr| text.as_ptr().cast_mut().cast::<c_char>();
-    let mut tres = sys::slurmdb_tres_rec_t {
-        alloc_secs: 0,
-        rec_count: 0,
-        count: 0,
-        id: 0,
-        name: text(name),
-        type_: text(c"gres"),
-    };
+    // Zeros, because it has one field more from 25.11 on.
+    // SAFETY: slurmdb.h: numbers and pointers, for which zeros are 0 and null.
+    let mut tres = unsafe { mem::zeroed::<sys::slurmdb_tres_rec_t>() };
+    (tres.name, tres.type_) = (text(name), text(c"gres"));
     // SAFETY: as above: it compares the record's strings and keeps nothing; jobacct_gather holds none of its locks here.
     let position = unsafe { find(&raw mut tres, false) };
     usize::try_from(position).ok()

@@ -9,6 +9,7 @@ use protocol::layout::{ConfigInForce, UNFIT};
 use protocol::parse_layout;
 use site_config::SiteConfig;
 
+use super::accounting;
 use super::findings::Findings;
 use super::installed::{plugins, plugstack};
 use super::versions::{Daemon, SlurmVersion};
@@ -37,6 +38,16 @@ impl Slurm {
     /// Where plugins are searched, in order.
     pub(super) fn plugin_dirs(&self) -> Vec<PathBuf> {
         self.setting("plugindir").split(':').filter(|d| !d.is_empty()).map(PathBuf::from).collect()
+    }
+
+    /// The files of our plugins for accounting that slurm.conf names.
+    pub(super) fn accounting_files(&self) -> impl Iterator<Item = &'static str> {
+        accounting::files(|key| self.setting_of(key))
+    }
+
+    /// A setting by its key in slurm.conf.
+    fn setting_of(&self, key: &str) -> &str {
+        self.setting(&key.to_lowercase())
     }
 
     /// The daemons of this machine, `host` without its domain; slurmctld if there are none, as it decides.
@@ -134,6 +145,7 @@ pub(crate) fn settings(slurm: &Slurm, findings: &mut Findings) {
         want("grestypes", "shard", "GresTypes");
         want("prologflags", "Alloc", "PrologFlags");
         plugins(&slurm.plugin_dirs(), f);
+        accounting::check(|key| slurm.setting_of(key), &slurm.plugin_dirs(), f);
         plugstack(Path::new(get("plugstackconfig")), f);
     });
 }

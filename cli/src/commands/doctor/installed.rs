@@ -25,8 +25,9 @@ pub(super) fn check(slurm: &Slurm, config: &SiteConfig, findings: &mut Findings)
         ("job_submit_tessera.so", Needs::Exact),
         ("spank_tessera.so", Needs::Series),
     ];
+    let plugins = plugins.into_iter().chain(slurm.accounting_files().map(|name| (name, Needs::Exact)));
     let mut files: Vec<(PathBuf, Needs)> =
-        plugins.into_iter().filter_map(|(name, needs)| Some((ours(name)?, needs))).collect();
+        plugins.filter_map(|(name, needs)| Some((ours(name)?, needs))).collect();
     let here = this_node().unwrap_or_default();
     let node = config.node(&here).map(|_| here.as_str());
     let mut broker = None;

@@ -1,5 +1,6 @@
 //! `tessera doctor`: does everything agree?
 
+mod accounting;
 mod cluster;
 mod findings;
 mod here;

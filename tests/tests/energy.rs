@@ -4,24 +4,32 @@
 
 mod common;
 
-use common::builder;
+use common::{builder, skipped};
 use lab::command::{PATIENCE, wait_for};
 use lab::config::Templates;
-use lab::{Builder, Cluster, JobId, User};
+use lab::{Builder, Cluster, JobId, Slurm, User, device_cgroups};
+use slurm_releases::Release;
 
 const SLURM: &str = "AcctGatherEnergyType=acct_gather_energy/tessera\n\
                      AcctGatherInterconnectType=acct_gather_interconnect/tessera\n\
                      JobAcctGatherFrequency=task=1";
 
+/// With control groups where there are any, which is where sites have jobacct_gather/cgroup. Test clusters of 24.11 have none.
 fn cluster() -> Builder {
+    let slurm = Slurm::by_default().unwrap();
+    let groups = slurm.release == Release::MACHINE && device_cgroups();
+    if slurm.release == Release::MACHINE && !groups {
+        skipped("jobacct_gather/cgroup: this machine has no control groups that root may write to");
+    }
     let mut templates = Templates::shipped().unwrap();
     templates.tessera.push_str("\n[power]\nenergy = true\n");
     templates.slurm = templates
         .slurm
         .replace("PrologFlags=Alloc", "PrologFlags=Alloc,Contain")
-        .replace("JobAcctGatherType=jobacct_gather/none", "JobAcctGatherType=jobacct_gather/linux")
+        .replace("jobacct_gather/none", if groups { "jobacct_gather/cgroup" } else { "jobacct_gather/linux" })
         .replace("license/slice\n", "license/slice,gres/gpumem,gres/gpuutil\n");
-    builder().templates(templates).slurm_conf(SLURM)
+    let builder = builder().slurm(slurm).templates(templates).slurm_conf(SLURM).accounting();
+    if groups { builder.device_cgroup() } else { builder }
 }
 
 /// Joules of a line of sacct or sstat, such as `1.23K`.
@@ -56,11 +64,21 @@ fn counter(cluster: &Cluster, node: &str, gpu: u32) -> f64 {
 /// One cluster: two databases at a time do not start.
 #[test]
 fn sacct_shows_what_jobs_have_used_of_their_gpus() {
-    let cluster = cluster().accounting().start().unwrap();
+    let cluster = cluster().start().unwrap();
+    doctor(&cluster);
     energy(&cluster);
     memory_and_utilisation(&cluster);
     cluster.wait_idle().unwrap();
     cluster.assert_clean().unwrap();
+}
+
+/// The plugins are among those whose versions are compared, and slurm.conf has what they need.
+fn doctor(cluster: &Cluster) {
+    let mut doctor = cluster.command_on("n1", User::Root, "tessera").unwrap();
+    let said = lab::command::run(doctor.arg("doctor")).unwrap().stdout;
+    for line in ["ok   Slurm: settings and plugins", "ok   versions: 5 plugins, libraries and programs"] {
+        assert!(said.contains(line), "{said}");
+    }
 }
 
 fn energy(cluster: &Cluster) {

@@ -1,15 +1,17 @@
 //! Slurm's accounting on a test cluster: its own slurmdbd and its own MariaDB.
 //!
 //! `cargo xtask setup` unpacks both below `target/`, without installing them. Each cluster uses its own sockets and ports.
+//! slurmdbd is of the cluster's own series, in the chroot if it has one. MariaDB is the machine's for all.
 
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::{PermissionsExt as _, chown};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use error_chain::with_causes;
 
+use crate::clock::CONTROLLER;
 use crate::cluster::Cluster;
 use crate::command::{PATIENCE, run, wait_for};
 use crate::daemons::Daemon;
@@ -31,12 +33,21 @@ const CLIENT: &str = "libmariadb.so.3";
 const LOG: &str = "mariadbd.log";
 
 /// Writes slurmdbd.conf and adds slurmdbd to slurm.conf.
-pub(crate) fn lay_out(layout: &Layout) -> Result<(), HarnessError> {
+pub(crate) fn lay_out(cluster: &Cluster) -> Result<(), HarnessError> {
+    let layout = cluster.layout();
     let host = run(&mut Command::new("hostname"))?.ok()?;
     let port = ports::free(1)?[0];
     let socket = layout.munge_socket();
     let (socket, host) = (socket.display(), host.trim());
-    let plugins = readable(layout)?;
+    // In a chroot the database's plugin is beside Slurm's own.
+    let plugins = match &cluster.inside.chroot {
+        None => readable(layout)?,
+        Some(root) if root.join(SLURM_PLUGINS).join(STORAGE).is_file() => Path::new("/").join(SLURM_PLUGINS),
+        Some(root) => {
+            let missing = format!("{} has no slurmdbd: run `cargo xtask setup`", root.display());
+            return Err(HarnessError::Unexpected(missing));
+        }
+    };
     let text = format!(
         "AuthType=auth/munge\nAuthInfo=socket={socket}\nDbdHost={host}\nDbdAddr=127.0.0.1\nDbdPort={port}\n\
          SlurmUser=slurm\nStorageType=accounting_storage/mysql\nStorageHost=localhost\nStorageUser=slurm\n\
@@ -159,14 +170,19 @@ pub(crate) fn database(layout: &Layout) -> Command {
     command
 }
 
-pub(crate) fn slurmdbd(layout: &Layout) -> Command {
-    let root = real_parts();
-    let mut command = Command::new(root.join("usr/sbin/slurmdbd"));
-    let libraries = [client_library(layout), root.join(LIBRARIES)].map(|dir| dir.display().to_string());
-    command.arg("-D").env("LD_LIBRARY_PATH", libraries.join(":"));
-    command
-        .env("SLURM_CONF", layout.etc("slurm.conf"))
-        .env("MYSQL_UNIX_PORT", layout.at("db").join("socket"));
+pub(crate) fn slurmdbd(cluster: &Cluster) -> Command {
+    let layout = cluster.layout();
+    let mut command = if cluster.inside.chroot.is_some() {
+        cluster.daemon_command(CONTROLLER, "slurmdbd", &["-D"])
+    } else {
+        let root = real_parts();
+        let mut command = Command::new(root.join("usr/sbin/slurmdbd"));
+        let libraries = [client_library(layout), root.join(LIBRARIES)].map(|dir| dir.display().to_string());
+        command.arg("-D").env("LD_LIBRARY_PATH", libraries.join(":"));
+        command.env("SLURM_CONF", layout.etc("slurm.conf"));
+        command
+    };
+    command.env("MYSQL_UNIX_PORT", layout.at("db").join("socket"));
     command
 }
 

@@ -120,7 +120,8 @@ impl Builder {
         self
     }
 
-    /// Adds slurmdbd and its database, so that `sacct` lists jobs. Only for the machine's own Slurm, which is the default then.
+    /// Adds slurmdbd and its database, so that `sacct` lists jobs. The machine's own Slurm is the default then; the chroots of
+    /// the set-up have a slurmdbd too.
     #[must_use]
     pub fn accounting(mut self) -> Self {
         self.accounting = true;
@@ -235,7 +236,7 @@ impl Builder {
             backup::lay_out(&cluster.layout)?;
         }
         if self.accounting {
-            accounting::lay_out(&cluster.layout)?;
+            accounting::lay_out(&cluster)?;
         }
         if !self.stock || self.simulated {
             artefacts::install_common(&cluster.layout, self.profile)?;

@@ -52,7 +52,7 @@ impl Cluster {
         let mut command = match daemon {
             Daemon::Munged => self.munged(),
             Daemon::Mariadbd => crate::accounting::database(&self.layout),
-            Daemon::Slurmdbd => crate::accounting::slurmdbd(&self.layout),
+            Daemon::Slurmdbd => crate::accounting::slurmdbd(self),
             Daemon::Slurmctld => match crate::backup::file(&self.layout) {
                 None => self.daemon_command(CONTROLLER, "slurmctld", &["-D"]),
                 Some(_) => crate::backup::named(
@@ -91,7 +91,7 @@ impl Cluster {
         Ok(())
     }
 
-    fn daemon_command(&self, host: &str, program: &str, args: &[&str]) -> Command {
+    pub(crate) fn daemon_command(&self, host: &str, program: &str, args: &[&str]) -> Command {
         let mut command = self.inside.command(self.layout.dir(), host, None, &self.slurm.daemon(program));
         command.args(args).envs(self.environment()).env_remove("NVML_SIM_STATE");
         command

@@ -48,6 +48,27 @@ pub(super) fn create(release: Release, debian: Debian, root: &Path) -> Result<()
     at(&hosts, fs::write(&hosts, names(fs::read_to_string("/etc/hosts").ok())))
 }
 
+/// What [`accounting`] unpacks: slurmdbd, its plugin for the database, and the library that the plugin loads.
+const ACCOUNTING: [&str; 3] = ["slurmdbd", "slurm-wlm-mysql-plugin", "libmariadb3"];
+
+/// Unpacks slurmdbd into the chroot of `release`. A step of its own, so that a chroot made earlier stays.
+pub(super) fn accounting(release: Release, debian: Debian, root: &Path) -> Result<(), TaskError> {
+    // In the chroot, so that it goes with it.
+    let stamp = root.join("slurmdbd.done");
+    once(&stamp, &format!("{ACCOUNTING:?}\n"), &format!("Slurm {release}: slurmdbd"), || {
+        let debs = paths::slurm(release).join("accounting");
+        if debs.exists() {
+            at(&debs, fs::remove_dir_all(&debs))?;
+        }
+        at(&debs, fs::create_dir_all(&debs))?;
+        Apt::update(debian.suite)?.download(&ACCOUNTING, &debs)?;
+        for deb in at(&debs, fs::read_dir(&debs))?.filter_map(Result::ok) {
+            output(Command::new("dpkg").arg("-x").arg(deb.path()).arg(root))?;
+        }
+        Ok(())
+    })
+}
+
 /// The chroot's `/etc/hosts`, which debootstrap does not make. slurmctld asks for the name of the address that a command comes
 /// from, and without that file a name server has to answer, or not to, for 5 s each time.
 fn names(machine: Option<String>) -> String {

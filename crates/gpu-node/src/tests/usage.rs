@@ -4,7 +4,7 @@ use std::process::Child;
 
 use super::*;
 use crate::nvml::Nvml;
-use crate::{Sample, has_devices, sample};
+use crate::{Sample, has_devices, process, sample};
 
 /// A process on a GPU with 3000 MiB, of a job as its environment says; killed when dropped.
 struct Process(Child);
@@ -12,6 +12,8 @@ struct Process(Child);
 impl Process {
     fn of(node: &TestNode, job: u32, place: &[&str]) -> Self {
         let child = Command::new("sleep").arg("600").env("SLURM_JOB_ID", job.to_string()).spawn().unwrap();
+        // Its environment is there a moment after the process.
+        assert!((0..30_000).any(|_| process::variable(child.id(), "SLURM_JOB_ID").is_some()));
         let pid = child.id().to_string();
         node.sim(&[&["proc", "add", "--pid", &pid, "--memory-mib", "3000"], place].concat());
         Self(child)

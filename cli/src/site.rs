@@ -4,6 +4,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
+use node_state::Node;
 use plugin_rt::last_good::{InForce, LastGood};
 use plugin_rt::tessera_toml::LoadError;
 use plugin_rt::{slurm_conf, tessera_toml};
@@ -83,6 +84,11 @@ pub(crate) fn count(n: usize) -> String {
 pub(crate) fn unknown_node(name: &str, config: &SiteConfig) -> Failure {
     let known = config.nodes.iter().flat_map(|spec| &spec.names).map(String::as_str);
     Failure::new(format!("node {name} is not in tessera.toml")).hint(meant(name, known))
+}
+
+/// The nodes of a configuration by name, without jobs, in its order.
+pub(crate) fn nodes(config: &SiteConfig) -> impl Iterator<Item = (&str, Node)> {
+    config.nodes.iter().flat_map(|spec| spec.names.iter().map(|name| (name.as_str(), spec.to_node())))
 }
 
 /// `3 nodes in 2 sets`.

@@ -35,6 +35,8 @@ fn jobs() -> String {
         job("4", "TIMEOUT", [begin + 8 * hour, begin + 20 * hour, 8 * hour], "n1=mig:0/3g.20gb@0"),
         job("5", "RUNNING", [begin + DAY, begin + DAY + 5 * hour, 31 * hour], "n1=mps:0/mem=2862/threads=25"),
         line(["6", "eve", "CANCELLED b+", &never, &never, "Unknown", "0", "60", "1", "gres/gpu=1", "", ""]),
+        // Cancelled while it waited: it has a start, as Slurm writes it.
+        line(["9", "eve", "CANCELLED b+", &never, &never, &never, "0", "60", "1", "gres/gpu=1", "", ""]),
         line(["7", "eve", "COMPLETED", &never, &never, &never, "60", "60", "1", "cpu=1", "", ""]),
         line(["8", "eve", "COMPLETED", &never, &never, &never, "60", "60", "1", "gres/gpu=1", "", "mine"]),
     ]
@@ -60,7 +62,7 @@ fn days_of_instances() {
     2 nodes in 1 set; days begin at midnight UTC
 
                 started   mean wait  never started  made  used again  destroyed  held  idle  free
-    2024-10-04        4  3 h 30 min              1     2           1          1  52 %   7 %  41 %
+    2024-10-04        4  3 h 30 min              2     2           1          1  52 %   7 %  41 %
     2024-10-05        1   5 h 0 min              0     0           0          1  59 %   0 %  41 %
     2024-10-06        0           -              0     0           0          0  50 %   0 %  50 %
 

@@ -7,6 +7,12 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// As long as the screen may take to show something.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 const SITE: &str = "[[nodes]]\nnames = \"n[1-2]\"\ngpu = \"a100-40gb\"\ncount = 2\nmig = \"dynamic\"\n";
 const NODES: &str = "NodeName=n1 A=x\n   Extra=tessera gpu0=mig[3g.20gb@0:job11] gpu1=free\n\n\
@@ -62,12 +68,27 @@ fn a_terminal_shows_the_cluster_until_q() {
         .env("TESSERA_CONF", dir.path().join("tessera.toml"));
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let (mut keys, mut screen) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-    let (mut shown, mut part) = (Vec::new(), [0; 4096]);
+    // Another thread reads: a screen that stays silent must not keep the test for ever.
+    let (send, parts) = channel();
+    thread::spawn(move || {
+        let mut part = [0; 4096];
+        while let Ok(n @ 1..) = screen.read(&mut part) {
+            if send.send(part[..n].to_vec()).is_err() {
+                return;
+            }
+        }
+    });
+    let mut shown = Vec::new();
     let mut until = |text: &str| {
+        let begin = Instant::now();
         while !String::from_utf8_lossy(&shown).contains(text) {
-            let n = screen.read(&mut part).unwrap();
-            assert!(n > 0, "it ended: {}", String::from_utf8_lossy(&shown));
-            shown.extend_from_slice(&part[..n]);
+            match parts.recv_timeout(PATIENCE.saturating_sub(begin.elapsed())) {
+                Ok(part) => shown.extend_from_slice(&part),
+                Err(why) => {
+                    let _ = child.kill();
+                    panic!("no {text:?} ({why}): {}", String::from_utf8_lossy(&shown));
+                }
+            }
         }
     };
     until("alice");

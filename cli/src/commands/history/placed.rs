@@ -8,6 +8,7 @@ use protocol::wire::parse_grant;
 use replay::history::Placed;
 use site_config::SiteConfig;
 
+use crate::site;
 use crate::slurm::sacct::jobs::Accounted;
 use crate::slurm::tres::tres;
 
@@ -31,14 +32,8 @@ impl Past {
 }
 
 pub(super) fn of(jobs: &[Accounted], config: &SiteConfig) -> Past {
-    let mut names = HashMap::new();
-    let mut nodes = Vec::new();
-    for spec in &config.nodes {
-        for name in &spec.names {
-            names.insert(name.as_str(), nodes.len());
-            nodes.push(spec.to_node());
-        }
-    }
+    let (names, nodes): (Vec<&str>, Vec<Node>) = site::nodes(config).unzip();
+    let names: HashMap<&str, usize> = names.into_iter().zip(0..).collect();
     let mut past =
         Past { nodes, placed: Vec::new(), jobs: Vec::new(), never_started: Vec::new(), unnamed: 0 };
     for (at, job) in jobs.iter().enumerate() {
@@ -46,6 +41,7 @@ pub(super) fn of(jobs: &[Accounted], config: &SiteConfig) -> Past {
             (_, false) => {}
             (None, true) if job.is_over() => past.never_started.push(at),
             (None, true) => {}
+            (Some(_), true) if was_pending(job) => past.never_started.push(at),
             (Some(start), true) => match parts(job, &names, &past.nodes) {
                 Some(parts) => {
                     let end = job.is_over().then(|| start.saturating_add(job.ran_s));
@@ -57,6 +53,11 @@ pub(super) fn of(jobs: &[Accounted], config: &SiteConfig) -> Past {
         }
     }
     past
+}
+
+/// Whether it was cancelled before it got anything: slurmctld then writes that it started when it was cancelled.
+fn was_pending(job: &Accounted) -> bool {
+    job.state == "CANCELLED" && job.ran_s == 0 && job.comment.started().is_none()
 }
 
 fn has_gpus(job: &Accounted) -> bool {

@@ -1,5 +1,6 @@
 //! Whole months of jobs, as the accounting has them: what each asked, got and used, and when.
 
+use std::collections::HashMap;
 use std::process::Command;
 
 use protocol::AdminComment;
@@ -8,6 +9,7 @@ use super::columns::COLUMNS;
 use super::format;
 use crate::outcome::Failure;
 use crate::slurm::records::Table;
+use crate::slurm::squeue;
 use crate::slurm::tres::{mib, tres};
 
 const TABLE: Table<'_> = Table { program: "sacct", columns: &COLUMNS, gap: 1 };
@@ -53,7 +55,27 @@ impl Accounted {
 pub(crate) fn of_days(days: u32) -> Result<Vec<Accounted>, Failure> {
     let mut command = Command::new("sacct");
     command.args(["-a", "-X", "-n", "-S", &format!("now-{days}days"), "-E", "now", "-o", &columns()]);
-    parse(&super::answer(command.env("SLURM_TIME_FORMAT", "%s"), super::NEEDS)?)
+    let mut jobs = parse(&super::answer(command.env("SLURM_TIME_FORMAT", "%s"), super::NEEDS)?)?;
+    name_running(jobs.iter_mut());
+    Ok(jobs)
+}
+
+/// Fills in the comments of jobs that are not over: slurmctld hands a job's comment to the accounting at its end.
+fn name_running<'a>(jobs: impl Iterator<Item = &'a mut Accounted>) {
+    let silent = |job: &&mut Accounted| !job.is_over() && job.comment == AdminComment::default();
+    let silent: Vec<&mut Accounted> = jobs.filter(silent).collect();
+    if silent.is_empty() {
+        return;
+    }
+    // Where slurmctld does not answer, nobody knows what they have.
+    let known = squeue::jobs(None).unwrap_or_default();
+    let comments: HashMap<String, &str> =
+        known.iter().map(|job| (job.id.to_string(), job.comment.as_str())).collect();
+    for job in silent {
+        if let Some(comment) = comments.get(&job.id) {
+            job.comment = AdminComment::parse(comment);
+        }
+    }
 }
 
 /// Jobs in a table of sacct with [`COLUMNS`] and times in seconds; lines of steps add to their job.

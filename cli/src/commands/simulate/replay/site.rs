@@ -10,11 +10,12 @@ use replay::{Job, Site};
 use site_config::SiteConfig;
 
 use super::ask::Asked;
+use crate::site;
 use admission::{Ruling, Submission};
 
 /// The nodes of a configuration, without jobs, in its order.
 pub(super) fn nodes(config: &SiteConfig) -> Vec<Node> {
-    config.nodes.iter().flat_map(|spec| vec![spec.to_node(); spec.names.len()]).collect()
+    site::nodes(config).map(|(_, node)| node).collect()
 }
 
 /// The site under Tessera.

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use serde::{Deserialize, Serialize};
 use task_control::Job;
 
@@ -19,6 +19,22 @@ const MOST_NOTES: u64 = 64 << 10;
 #[derive(Clone, Debug)]
 pub(super) struct Folder {
     path: PathBuf,
+}
+
+/// Opens the event log, which names users' processes. The site may have named a directory where others can plant something: a
+/// FIFO would be waited for, through a link root would write elsewhere, and another user's file is read by that user.
+pub(super) fn event_log(path: &Path) -> std::io::Result<File> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let mut options = OpenOptions::new();
+    let flags = i32::try_from(flags.bits()).unwrap_or_default();
+    let file = options.append(true).create(true).mode(0o600).custom_flags(flags).open(path)?;
+    let there = file.metadata()?;
+    let own = rustix::process::geteuid().as_raw();
+    if !there.is_file() || there.uid() != own || there.mode() & 0o022 != 0 {
+        let why = "it must be a regular file that belongs to root and that nobody else may write to";
+        return Err(std::io::Error::new(std::io::ErrorKind::PermissionDenied, why));
+    }
+    Ok(file)
 }
 
 /// A job as it was added.
@@ -155,4 +171,33 @@ impl Folder {
 pub(super) fn give(path: &Path, uid: u32) -> std::io::Result<()> {
     std::fs::set_permissions(path, Permissions::from_mode(0o600))?;
     std::os::unix::fs::lchown(path, Some(uid), None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_event_log_is_no_file_that_another_user_planted() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        event_log(&path("log")).unwrap().write_all(b"one\n").unwrap();
+        event_log(&path("log")).unwrap().write_all(b"two\n").unwrap();
+        assert_eq!(std::fs::read_to_string(path("log")).unwrap(), "one\ntwo\n");
+        std::os::unix::fs::symlink("log", path("link")).unwrap();
+        assert!(event_log(&path("link")).is_err());
+        // The second has a reader, so that opening it succeeds.
+        for fifo in ["fifo", "read"] {
+            assert!(std::process::Command::new("mkfifo").arg(path(fifo)).status().unwrap().success());
+        }
+        let _reader = OpenOptions::new().read(true).write(true).open(path("read")).unwrap();
+        assert!(event_log(&path("fifo")).is_err() && event_log(&path("read")).is_err());
+        std::fs::set_permissions(path("log"), Permissions::from_mode(0o622)).unwrap();
+        assert!(event_log(&path("log")).is_err(), "others may write to it");
+        if rustix::process::geteuid().is_root() {
+            std::fs::write(path("planted"), "").unwrap();
+            std::os::unix::fs::chown(path("planted"), Some(65_534), None).unwrap();
+            assert!(event_log(&path("planted")).is_err());
+        }
+    }
 }

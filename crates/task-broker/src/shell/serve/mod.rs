@@ -6,10 +6,9 @@ mod looks;
 mod root;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixListener;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
@@ -23,7 +22,7 @@ use task_wire::REQUEST_LEN;
 
 use super::connection::{self, Connection};
 use super::control::{self, Control};
-use super::files::Folder;
+use super::files::{self, Folder};
 use super::mps::Daemons;
 use super::nvml::Looker;
 use super::options::{Options, Overuse};
@@ -102,9 +101,12 @@ impl Broker {
         let unknown = || ServeError::Policy(options.policy.clone());
         let mut core =
             Core::new(&options.policy, Bytes::from_mib(options.context_mib)).ok_or_else(unknown)?;
-        // It names users' processes.
-        let open = |path| OpenOptions::new().append(true).create(true).mode(0o600).open(path);
-        let log = options.log.as_ref().map(open).transpose().map_err(ServeError::io("open the event log"))?;
+        let log = options
+            .log
+            .as_deref()
+            .map(files::event_log)
+            .transpose()
+            .map_err(ServeError::io("open the event log"))?;
         if log.is_none() {
             core.stop_log();
         }

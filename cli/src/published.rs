@@ -9,7 +9,11 @@ use protocol::{Layout, MigSpec, ShareOn, parse_layout};
 pub(crate) fn read(line: &str, models: &[&'static Model]) -> Result<Layout, String> {
     let layout = parse_layout(line.trim()).map_err(|e| e.to_string())?;
     if layout.gpus.len() > models.len() {
-        return Err(format!("it has {} GPUs, the node {}", layout.gpus.len(), models.len()));
+        return Err(format!(
+            "it shows {} GPUs, tessera.toml has {} for the node",
+            layout.gpus.len(),
+            models.len()
+        ));
     }
     for (i, (gpu, model)) in layout.gpus.iter().zip(models).enumerate() {
         let GpuLayout::Mig(instances) = gpu else { continue };
@@ -17,7 +21,10 @@ pub(crate) fn read(line: &str, models: &[&'static Model]) -> Result<Layout, Stri
         for instance in instances {
             let at = |p: &&Profile| p.starts.contains(&instance.start);
             let profile = model.profile(&instance.profile).filter(at).ok_or_else(|| {
-                format!("gpu{i}: no {} can start at {} of a {}", instance.profile, instance.start, model.key)
+                format!(
+                    "gpu{i}: a {} cannot start at slice {} ({})",
+                    instance.profile, instance.start, model.key
+                )
             })?;
             let mask = profile.at(instance.start).mask();
             if taken & mask != 0 {

@@ -245,7 +245,7 @@ fn the_page_shows_slices_and_why_jobs_wait() {
         "4 nodes, 4 GPUs; 5 of 16 compute slices free. 1 job running, 1 waiting.",
         "<li class=\"isolated u4\" title=\"3g.20gb job 11\"><b>3g.20gb</b> <a href=\"/jobs/11\" data-job=\"11\">job 11</a></li>",
         "<li class=\"free u3\"",
-        "Its GPUs are not known: gpu0: no 9g can start at 0 of a a100-40gb",
+        "Its GPUs are not known: gpu0: a 9g cannot start at slice 0 (a100-40gb)",
         "takes no jobs now",
         "<td><a href=\"/jobs/20\" data-job=\"20\">20</a></td><td>mig</td>",
     ] {

@@ -153,9 +153,16 @@ fn fragmentation(node: &NodeSeen) -> Option<f64> {
 fn jobs(registry: &mut Registry, seen: &Seen, now: u64) {
     let count: Gauges =
         family(registry, "jobs", "Jobs with an option of Tessera's, by kind and Slurm's state");
-    let pending: Gauges = family(registry, "pending_jobs", "Those that wait, by kind and Slurm's reason");
-    let held: Gauges =
-        family(registry, "pending_jobs_held", "Those that wait, by kind and what of Tessera keeps them");
+    let pending: Gauges = family(
+        registry,
+        "pending_jobs",
+        "Jobs with an option of Tessera's that wait, by kind and Slurm's reason",
+    );
+    let held: Gauges = family(
+        registry,
+        "pending_jobs_held",
+        "Those that wait, by kind and the rule of Tessera that holds them",
+    );
     let mut oldest: BTreeMap<&str, u64> = BTreeMap::new();
     for job in seen.jobs.iter().filter(|job| !job.ended()) {
         let Some(kind) = kind(job) else { continue };

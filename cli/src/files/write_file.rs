@@ -73,6 +73,8 @@ fn replace(path: &Path, there: Option<&Metadata>, bytes: &[u8]) -> io::Result<()
     let path = if there.is_some() { fs::canonicalize(path)? } else { path.to_owned() };
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut builder = tempfile::Builder::new();
+    // In words of the system alone: the other name is nobody's concern.
+    fs::metadata(dir)?;
     let mut file = builder.prefix(".tessera-").permissions(Permissions::from_mode(0o666)).tempfile_in(dir)?;
     if let Some(there) = there {
         // Only root can, and need, give it back.

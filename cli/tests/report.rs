@@ -4,6 +4,10 @@
 #[allow(dead_code, unused_imports, reason = "each test file uses its own part of this")]
 mod slurm;
 
+#[path = "../src/slurm/sacct/columns.rs"]
+#[allow(dead_code, reason = "each test file uses its own part of this")]
+mod columns;
+
 use std::fs;
 
 use insta::assert_snapshot;
@@ -98,6 +102,7 @@ fn a_job_that_used_little_is_told_what_to_ask() {
       "gpus": null,
       "job": "20",
       "memory_mib": 5632,
+      "place_earlier_s": null,
       "ran_s": 7500,
       "slices": 3,
       "state": "COMPLETED",
@@ -198,4 +203,70 @@ fn what_tessera_sampled_is_told_by_device() {
       next time   the job may need no GPU: it was not seen to use one
     exit 0
     ");
+}
+
+const SITE: &str = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 4\nmig = \"dynamic\"\n";
+
+/// A run on n1 as the report asks for it: its number, from when to when, and its AdminComment.
+fn run(id: &str, [from, to]: [u64; 2], comment: &str) -> String {
+    let (start, ran) = (from.to_string(), (to - from).to_string());
+    let cells = [id, "eve", "COMPLETED", "0", "0", &start, &ran, "600", "1", "gres/shard=10", "", comment];
+    with_ends(id, cells)
+}
+
+/// The line with the columns that stand before and behind those of whole months.
+fn with_ends(id: &str, cells: [&str; 12]) -> String {
+    let widths = columns::COLUMNS.map(|(_, width)| width);
+    let cells: String = cells.iter().zip(widths).map(|(cell, width)| format!("{cell:>width$} ")).collect();
+    format!("{:>20} {cells}{:>256} \n", format!("9{id}"), "gres/shard=10,license/slice=2")
+}
+
+/// The report on a job that waited from 1000 to 1840, with these other runs on its node.
+fn after(others: &[String], event: &str, args: &[&str]) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("bin")).unwrap();
+    fs::write(dir.path().join("tessera.toml"), SITE).unwrap();
+    fs::write(dir.path().join("records"), [line(JOB), line(BATCH)].concat()).unwrap();
+    let own =
+        ["20", "bob", "COMPLETED", "1000", "1000", "1840", "7500", "600", "1", "gres/shard=20", "", GOT];
+    fs::write(dir.path().join("runs"), others.concat() + &with_ends("20", own)).unwrap();
+    slurm::program(
+        dir.path(),
+        "sacct",
+        "case \"$*\" in *'-N n1 '*DBIndex*) cat runs ;; *) cat records ;; esac",
+    );
+    slurm::program(dir.path(), "sacctmgr", &format!("printf '{event}'"));
+    slurm::tessera(dir.path(), &[&["report", "20"], args].concat())
+}
+
+fn next_time(others: &[String], event: &str) -> String {
+    let said = after(others, event, &[]);
+    let line = said.lines().find_map(|line| line.strip_prefix("  next time   "));
+    line.unwrap_or_else(|| panic!("{said}")).to_owned()
+}
+
+#[test]
+fn a_place_that_was_there_before_is_said_where_it_is_certain() {
+    let whole = |n: u64| run(&format!("{n}"), [100, 3000], &format!("tessera: n1=whole:{n}: why"));
+    let beside = run("15", [100, 4000], "tessera: n1=mig:3/3g.20gb@0: why");
+    // Slurm started the job ten seconds after it.
+    let in_the_way = run("16", [900, 1830], "tessera: n1=mig:3/2g.10gb@4: why");
+    let full = [whole(0), whole(1), whole(2), beside, in_the_way];
+    let with = |other: String| [&full[..], &[other]].concat();
+    let unsure = "--gpu-mem=8G is enough: smaller requests start sooner and cost less. It waited 14 min.";
+
+    assert_snapshot!(next_time(&full, ""), @"--gpu-mem=8G is enough, and n1 would have had a place for it 14 min earlier.");
+    assert!(after(&full, "", &["--json"]).contains("\"place_earlier_s\": 830,"));
+    // The rest of GPU 3 was taken until 1600.
+    let later = run("14", [100, 1600], "tessera: n1=mig:3/1g.10gb@6: why");
+    assert_snapshot!(next_time(&with(later), ""), @"--gpu-mem=8G is enough, and n1 would have had a place for it 4 min earlier.");
+    // Half a minute is not worth a word.
+    let late = run("14", [100, 1810], "tessera: n1=mig:3/1g.10gb@6: why");
+    assert_eq!(next_time(&with(late), ""), unsure);
+    // Nobody knows what another job had.
+    assert_eq!(next_time(&with(run("14", [1200, 1300], "somebody's own")), ""), unsure);
+    // The node was drained meanwhile.
+    assert_eq!(next_time(&full, "n1\\n"), unsure);
+    // GPUs were free all the time: something else kept the job.
+    assert_eq!(next_time(&full[1..], ""), unsure);
 }

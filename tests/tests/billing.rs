@@ -128,8 +128,8 @@ fn limits(cluster: &mut Cluster) {
     let record = cluster.wait_running(three).unwrap();
     let list = allocated(&record);
     assert_eq!((tres(&list, "license/slice"), tres(&list, "billing")), (Some(3), Some(3)), "{list}");
-    let (whole, slices) = started(cluster, &["-w", "n1", "--gres=gpu:1"]);
-    assert_eq!(slices, 7);
+    let (whole, seven) = started(cluster, &["-w", "n1", "--gres=gpu:1"]);
+    assert_eq!(seven, 7);
     // Ten are in use. Whatever asks for more waits, by any option.
     let waiting: Vec<JobId> =
         [&["--gpu-mem=4G"][..], &["--gres=gpu:1"], &["--gres=shard:5"], &["-w", "n2", "--exclusive"]]
@@ -170,6 +170,54 @@ fn limits(cluster: &mut Cluster) {
         assert!(said.contains(line), "{said}");
     }
     history(cluster, &[three, whole, waiting[0]]);
+    advice(cluster);
+}
+
+/// sacct, and of each batch step 5500 MiB of GPU memory, which nothing samples here.
+const SAMPLED: &str = r#"#!/bin/sh
+case "$*" in *DBIndex*) exec /usr/bin/sacct "$@" ;; esac
+/usr/bin/sacct "$@" | sed -E "/^ *[0-9]+\.batch/ s/^(.{468}).{512}/\1$(printf '%513s' 'gres\/gpumem=5500M')/"
+"#;
+
+/// A job that waited for 40 GB is told that its node had a place for what it used.
+fn advice(cluster: &Cluster) {
+    let submit = |options: &[&str]| {
+        let options = [&["-w", "n2"], options].concat();
+        cluster.sbatch(User::Root, &options, "exec sleep 600").unwrap()
+    };
+    let full = [submit(&["--gres=gpu:3"]), submit(&["--gpu-isolation=mig:3g.40gb"])];
+    let in_the_way = submit(&["--gpu-isolation=mig:2g.20gb"]);
+    for job in full.iter().chain([&in_the_way]) {
+        cluster.wait_running(*job).unwrap();
+    }
+    let waits = submit(&["--gpu-isolation=mig", "--gpu-mem=40G"]);
+    let since = cluster.wait_job(waits, "held by GPUs", |job| job.state() == "PENDING").unwrap();
+    // Slurm counts whole seconds.
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    cluster.run(User::Root, "scancel", &[&in_the_way.to_string()]).unwrap().ok().unwrap();
+    cluster.wait_running(waits).unwrap();
+    cluster.run(User::Root, "scancel", &[&waits.to_string()]).unwrap().ok().unwrap();
+    cluster.wait_end(waits).unwrap();
+    let bin = cluster.layout().at("sampled");
+    std::fs::create_dir(&bin).unwrap();
+    std::fs::write(bin.join("sacct"), SAMPLED).unwrap();
+    std::fs::set_permissions(bin.join("sacct"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    wait_for("the advice to a job that has ended", PATIENCE, || {
+        let mut report = cluster.command(User::Root, "tessera").map_err(|e| with_causes(&e))?;
+        let path = report.get_envs().find_map(|(name, path)| path.filter(|_| name == "PATH"));
+        let path = path.map_or_else(|| "/usr/bin:/bin".into(), |path| path.to_string_lossy().into_owned());
+        report.env("PATH", format!("{}:{path}", bin.display()));
+        let said = run(report.args(["report", &waits.to_string(), "--json"])).map_err(|e| with_causes(&e))?;
+        let job: Value = serde_json::from_str(&said.stdout).map_err(|e| format!("{e}: {said:?}"))?;
+        let earlier = job["place_earlier_s"].as_u64().ok_or_else(|| job.to_string())?;
+        let waited = job["waited_s"].as_u64().ok_or_else(|| job.to_string())?;
+        assert!((2..=waited).contains(&earlier) && job["enough_gb"] == 8, "{job} {since:?}");
+        Ok(())
+    })
+    .unwrap();
+    for job in full {
+        cluster.run(User::Root, "scancel", &[&job.to_string()]).unwrap().ok().unwrap();
+    }
 }
 
 /// The accounting tells what became of the instances: `jobs` got an instance, a whole GPU and a small instance.

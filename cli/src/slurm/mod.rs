@@ -4,6 +4,7 @@ pub(crate) mod caller;
 pub(crate) mod command;
 pub(crate) mod records;
 pub(crate) mod sacct;
+pub(crate) mod sacctmgr;
 pub(crate) mod sbatch;
 pub(crate) mod scontrol;
 pub(crate) mod sinfo;

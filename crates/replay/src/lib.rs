@@ -28,6 +28,7 @@
 #![forbid(unsafe_code)]
 
 mod class;
+pub mod earlier;
 pub mod history;
 mod instances;
 mod node;

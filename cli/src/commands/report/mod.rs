@@ -1,5 +1,6 @@
 //! `tessera report`: what a job got of its GPUs and what it used of that.
 
+mod earlier;
 mod record;
 mod text;
 
@@ -7,7 +8,9 @@ use clap::Args;
 
 use crate::globals::Globals;
 use crate::outcome::{Failure, Outcome};
+use crate::site;
 use crate::slurm::sacct;
+use earlier::Earlier;
 use record::Record;
 
 /// Show what a job got, what it used and what it cost
@@ -44,7 +47,7 @@ fn job_id(text: &str) -> Result<String, String> {
     Err("a job is a number, as in 4711, and a task of an array is two, as in 4711_3".to_owned())
 }
 
-pub(crate) fn run(args: &ReportArgs, _: &Globals) -> Result<Outcome, Failure> {
+pub(crate) fn run(args: &ReportArgs, globals: &Globals) -> Result<Outcome, Failure> {
     let lines = sacct::job_and_steps(&args.job, record::COLUMNS)?;
     let job = Record::of(lines).map_err(|n| several(&args.job, n))?;
     let job = job.ok_or_else(|| {
@@ -55,7 +58,23 @@ pub(crate) fn run(args: &ReportArgs, _: &Globals) -> Result<Outcome, Failure> {
         return Err(Failure::new(format!("job {} has not started: it is {}", args.job, job.state))
             .hint(format!("tessera why {} says what a pending job waits for", args.job)));
     }
-    Ok(if args.json { Outcome::json(&text::json(&job), 0) } else { Outcome::ok(text::of(&job)) })
+    let earlier = earlier(&job, globals);
+    let earlier = earlier.as_ref();
+    Ok(if args.json {
+        Outcome::json(&text::json(&job, earlier), 0)
+    } else {
+        Outcome::ok(text::of(&job, earlier))
+    })
+}
+
+/// A place that was there for what the job is told to ask for next time, if that can be said.
+fn earlier(job: &Record, globals: &Globals) -> Option<Earlier> {
+    let (gb, start) = (text::enough_gb(job)?, job.start?);
+    // The report needs no tessera.toml: without one that can be read, nothing is said of time.
+    let path = site::path(globals.config.as_deref());
+    let (config, _) = site::parse(&path).ok()?;
+    let got = &job.started.as_ref()?.got;
+    earlier::look(&job.id, got, start.saturating_sub(job.waited_s?), start, gb, &config?)
 }
 
 fn several(job: &str, count: usize) -> Failure {

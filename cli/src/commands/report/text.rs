@@ -5,14 +5,17 @@ use std::fmt::Write as _;
 use geometry::size::{display_gb, gigabytes_as_mib};
 use serde_json::{Value, json};
 
+use super::earlier::Earlier;
 use super::record::Record;
 use crate::clock::span;
 
 /// A job is told to ask for less if it used less than this part of what it asked for, in percent.
 const USED_LITTLE: u64 = 67;
+/// Least wait that is worth a word, seconds.
+const LEAST_S: u64 = 60;
 
 /// The report, a line for each thing that is known.
-pub(super) fn of(job: &Record) -> String {
+pub(super) fn of(job: &Record, earlier: Option<&Earlier>) -> String {
     let mut out = format!("job {} of {}: {}\n", job.id, job.user, job.state);
     let mut line = |name: &str, text: String| {
         let _ = writeln!(out, "  {name:<11} {text}");
@@ -36,7 +39,7 @@ pub(super) fn of(job: &Record) -> String {
         let mean = job.busy_mean_percent.map_or(String::new(), |mean| format!(", {mean} % on average"));
         line("GPU busy", format!("at most {busy} %{mean}"));
     }
-    if let Some(next) = next_time(job) {
+    if let Some(next) = next_time(job, earlier) {
         line("next time", next);
     }
     out
@@ -69,7 +72,7 @@ fn memory(job: &Record) -> String {
 }
 
 /// What to ask for that is enough for what the job used, with a quarter more.
-fn enough_gb(job: &Record) -> Option<u32> {
+pub(super) fn enough_gb(job: &Record) -> Option<u32> {
     let (used, asked) = (job.device_mib.filter(|used| *used > 0)?, job.asked_mib?);
     let wanted = used + used / 4;
     let gb = (1..=u32::MAX).find(|gb| gigabytes_as_mib(*gb) >= wanted)?;
@@ -79,13 +82,19 @@ fn enough_gb(job: &Record) -> Option<u32> {
 /// A job that ran longer than this was looked at several times, s.
 const LOOKED_AT: u64 = 300;
 
-fn next_time(job: &Record) -> Option<String> {
+fn next_time(job: &Record, earlier: Option<&Earlier>) -> Option<String> {
     if job.memory_mib == Some(0) && job.ran_s >= LOOKED_AT {
         return Some("the job may need no GPU: it was not seen to use one".to_owned());
     }
     let gb = enough_gb(job)?;
+    if let Some(Earlier { node, seconds }) = earlier.filter(|earlier| earlier.seconds >= LEAST_S) {
+        return Some(format!(
+            "--gpu-mem={gb}G is enough, and {node} would have had a place for it {} earlier.",
+            span(*seconds)
+        ));
+    }
     let waited =
-        job.waited_s.filter(|s| *s >= 60).map_or(String::new(), |s| format!(" It waited {}.", span(s)));
+        job.waited_s.filter(|s| *s >= LEAST_S).map_or(String::new(), |s| format!(" It waited {}.", span(s)));
     Some(format!("--gpu-mem={gb}G is enough: smaller requests start sooner and cost less.{waited}"))
 }
 
@@ -99,7 +108,7 @@ fn tenths(n: u64, unit: u64) -> String {
 }
 
 /// The same as JSON; `null` for what is not known.
-pub(super) fn json(job: &Record) -> Value {
+pub(super) fn json(job: &Record, earlier: Option<&Earlier>) -> Value {
     json!({
         "job": job.id,
         "user": job.user,
@@ -118,5 +127,6 @@ pub(super) fn json(job: &Record) -> Value {
         "busy_percent": job.busy_percent,
         "busy_mean_percent": job.busy_mean_percent,
         "enough_gb": enough_gb(job),
+        "place_earlier_s": earlier.map(|earlier| earlier.seconds),
     })
 }

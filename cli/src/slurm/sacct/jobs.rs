@@ -78,6 +78,38 @@ fn name_running<'a>(jobs: impl Iterator<Item = &'a mut Accounted>) {
     }
 }
 
+/// A run of a job on a node, and what Slurm gave it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct RunOn {
+    pub(crate) job: Accounted,
+    /// All that it had in Slurm's accounts, on all of its nodes.
+    pub(crate) allocated: String,
+}
+
+/// All runs, those that were requeued too, of jobs that were on `node` between two instants, seconds since 1970. `now`: the
+/// present.
+pub(crate) fn on_node(node: &str, (from, to): (u64, u64), now: u64) -> Result<Vec<RunOn>, Failure> {
+    // sacct takes times of the local calendar, or so long ago. A run may be of the second before.
+    let ago = |at: u64| format!("now-{}seconds", now.saturating_sub(at));
+    // Several runs of a job have the same number, and no two this.
+    let all: Vec<(&str, usize)> =
+        [("DBIndex", 20)].into_iter().chain(COLUMNS).chain([("AllocTRES", 256)]).collect();
+    let mut command = Command::new("sacct");
+    command.args(["-a", "-X", "-n", "-D", "-N", node, "-S", &ago(from.saturating_sub(5)), "-E"]);
+    command.args([&ago((to + 5).min(now)), "-o", &format(&all)]).env("SLURM_TIME_FORMAT", "%s");
+    let table = super::answer(&mut command, super::NEEDS)?;
+    let rows = Table { program: "sacct", columns: &all, gap: 1 }.read(&table)?;
+    let mut runs = rows.into_iter().filter_map(run).collect::<Result<Vec<RunOn>, Failure>>()?;
+    name_running(runs.iter_mut().map(|run| &mut run.job));
+    Ok(runs)
+}
+
+fn run(mut cells: Vec<String>) -> Option<Result<RunOn, Failure>> {
+    let allocated = cells.pop()?;
+    let cells = <[String; 12]>::try_from(cells.get(1..)?.to_vec()).ok()?;
+    Some(job(cells).map(|job| RunOn { job, allocated }))
+}
+
 /// Jobs in a table of sacct with [`COLUMNS`] and times in seconds; lines of steps add to their job.
 ///
 /// # Errors

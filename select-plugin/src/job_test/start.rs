@@ -128,9 +128,12 @@ pub(super) fn now(
         Err(veto) => veto,
     };
     let names: Vec<&str> = asked.nodes.iter().map(|node| node.name.as_str()).collect();
-    let powered = |gone: &HashSet<JobId>| engine.has_power_without(&names, &asked.question, gone);
     // Nobody ends for a job that would then wait for power.
-    if let Some(gone) = preempt(&asked, engine, victims, &mut effects).filter(powered) {
+    let (gone, lack) = match preempt(&asked, engine, victims, &mut effects) {
+        Some(gone) if !engine.has_power_without(&names, &asked.question, &gone) => (None, Reason::Power),
+        gone => (gone, Reason::NoRoom),
+    };
+    if let Some(gone) = gone {
         effects.push(Effect::Placement(None));
         let held = wait_alone(&asked, engine, &gone, &mut effects);
         return (if held { Opinion::Refused(Reason::BetterGpus) } else { Opinion::AsSlurmSays }, effects);
@@ -141,7 +144,7 @@ pub(super) fn now(
     }
     log::debug(format_args!("job {}: {veto}", view.id.0));
     effects.extend(Effect::refusal());
-    (Opinion::Refused(Reason::NoRoom), effects)
+    (Opinion::Refused(lack), effects)
 }
 
 /// Moves a start that Slurm thinks possible to when enough jobs are over, for our slices are not its shards, and to when a

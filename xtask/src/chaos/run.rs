@@ -211,12 +211,20 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Whether a daemon that does not run is really gone: one of 24.11 that reconfigures itself by `execve` from a thread is
+    /// a zombie for a moment.
+    fn stays_away(&mut self, daemon: &lab::Daemon) -> bool {
+        sleep(Duration::from_secs(1));
+        self.cluster.reap();
+        self.cluster.process(daemon).is_none()
+    }
+
     /// A daemon that ended by itself is a violation, and is started again.
     fn daemons(&mut self) -> Result<(), TaskError> {
         let nodes = self.cluster.nodes().iter().cloned().map(lab::Daemon::Slurmd);
         let all: Vec<lab::Daemon> = nodes.chain([lab::Daemon::Slurmctld, lab::Daemon::Backup]).collect();
         for daemon in all {
-            if self.cluster.process(&daemon).is_none() {
+            if self.cluster.process(&daemon).is_none() && self.stays_away(&daemon) {
                 self.violation(Finding::new("daemon ended", daemon.name(), "nobody ended it"))?;
                 self.cluster.start(&daemon)?;
             }

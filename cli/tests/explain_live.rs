@@ -56,7 +56,7 @@ fn the_verdict_of_each_node_comes_first() {
     let dir = world();
     assert_snapshot!(explain(&dir, &["--gpu-isolation=mig", "--gpu-mem=10G"]), @r"
     as Slurm shows the nodes now, for carol, partition gpu, account lab
-    n[3-4]: now: 1g.10gb at slice 6 of GPU 0: smallest profile with 10.0 GB; leaves 14 placements to others, best of 4
+    n[3-4]: now: 1g.10gb at slice 6 of GPU 0: smallest instance with 10 GB; uses 2 of 8 slices
     n1: has room when job 11 (alice) ends, expected in 40 min
     n2: has room when job 12 (bob) ends, expected in 50 min
     n7: never: t4-16gb has no MIG; ask --gpu-isolation=mps or whole

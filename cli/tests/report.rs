@@ -28,7 +28,7 @@ fn report(lines: &[[&str; 13]], args: &[&str]) -> String {
     slurm::tessera(dir.path(), &[&["report"], args].concat())
 }
 
-const GOT: &str = "tessera: n1=mig:3/3g.20gb@4: smallest profile with 20.0 GB; asks v1 iso=mig mem=19074";
+const GOT: &str = "tessera: n1=mig:3/3g.20gb@4: smallest instance with 20 GB; asks v1 iso=mig mem=19074";
 const JOB: [&str; 13] = [
     "20",
     "bob",
@@ -79,7 +79,7 @@ const STEP: [&str; 13] = [
 fn a_job_that_used_little_is_told_what_to_ask() {
     assert_snapshot!(report(&[JOB, BATCH, STEP], &["20"]), @r"
     job 20 of bob: COMPLETED
-      got         n1=mig:3/3g.20gb@4 (smallest profile with 20.0 GB)
+      got         n1=mig:3/3g.20gb@4 (smallest instance with 20 GB)
       waited      14 min
       ran         2 h 5 min
       slices      3 (6.2 slice hours), billed as 3
@@ -108,7 +108,7 @@ fn a_job_that_used_little_is_told_what_to_ask() {
       "state": "COMPLETED",
       "user": "bob",
       "waited_s": 840,
-      "why": "smallest profile with 20.0 GB"
+      "why": "smallest instance with 20 GB"
     }
     exit 0
     "#);
@@ -176,7 +176,7 @@ fn what_tessera_sampled_is_told_by_device() {
     let of_two = sampled(usage, usage, "gres/gpumem=6000M,gres/gpuutil=40");
     assert_snapshot!(report(&[JOB, of_two], &["20"]), @r"
     job 20 of bob: COMPLETED
-      got         n1=mig:3/3g.20gb@4 (smallest profile with 20.0 GB)
+      got         n1=mig:3/3g.20gb@4 (smallest instance with 20 GB)
       waited      14 min
       ran         2 h 5 min
       slices      3 (6.2 slice hours), billed as 3
@@ -193,7 +193,7 @@ fn what_tessera_sampled_is_told_by_device() {
     );
     assert_snapshot!(report(&[JOB, idle], &["20"]), @r"
     job 20 of bob: COMPLETED
-      got         n1=mig:3/3g.20gb@4 (smallest profile with 20.0 GB)
+      got         n1=mig:3/3g.20gb@4 (smallest instance with 20 GB)
       waited      14 min
       ran         2 h 5 min
       slices      3 (6.2 slice hours), billed as 3

@@ -52,7 +52,7 @@ fn world(reason: &str, comment: &str, gres: &str) -> TempDir {
             "RUNNING",
             "None",
             Some(5 * 3600),
-            "tessera: n1=mig:0/3g.20gb@0: smallest profile with 20.0 GB",
+            "tessera: n1=mig:0/3g.20gb@0: smallest instance with 20 GB",
         ),
         job(12, "bob", "RUNNING", "None", Some(40 * 60), ""),
         job(13, "carol", "RUNNING", "None", None, ""),
@@ -142,7 +142,7 @@ fn what_else_keeps_it() {
 fn jobs_that_do_not_wait() {
     let dir = world("Resources", "", "");
     assert_snapshot!(slurm::tessera(dir.path(), &["why", "11"]), @r"
-    job 11 does not wait: it is RUNNING on n1: smallest profile with 20.0 GB
+    job 11 does not wait: it is RUNNING on n1: smallest instance with 20 GB
     exit 0
     ");
     assert_snapshot!(slurm::tessera(dir.path(), &["why", "99"]), @r"

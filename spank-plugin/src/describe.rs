@@ -140,7 +140,7 @@ mod tests {
         for (node, why, want) in [
             ("n1", "n1: ring at 43 GB/s", "ring at 43 GB/s"),
             ("n2", "n1: ring at 43 GB/s", "the slowest set of the job is on n1: ring at 43 GB/s"),
-            ("n1", "smallest profile with 5.0 GB", "smallest profile with 5.0 GB"),
+            ("n1", "smallest instance with 5 GB", "smallest instance with 5 GB"),
             ("n1", "n3: of another job", "n3: of another job"),
         ] {
             assert_eq!(why_on(node, placement, why), want);

@@ -8,15 +8,16 @@ use super::{LAYOUT, Site, run};
 fn explain() {
     assert_snapshot!(run("explain --gpu-mem=10G"), @r"
     no Slurm answers here, so all nodes are taken as empty (cannot run `scontrol show nodes`: No such file or directory (os error 2))
-    n1: now: 1g.10gb at slice 6 of GPU 0: smallest profile with 10.0 GB; leaves 140 placements to others, best of 32; mig takes 2 of 8 slices, mps would take 8 of 8 slices
-    n2: now: 1g.10gb at slice 6 of GPU 0: smallest profile with 10.0 GB; leaves 32 placements to others, best of 14; mig takes 1 of 8 slices, mps would take 8 of 8 slices
+    n1: now: 1g.10gb at slice 6 of GPU 0: smallest instance with 10 GB; uses 2 of 8 slices
+    n2: now: 1g.10gb at slice 6 of GPU 0: smallest instance with 10 GB; uses 1 of 8 slices
     counts in Slurm as gres/shard:10 per node
     --all shows every candidate with its score
     exit 0
     ");
     assert_snapshot!(run("explain --node n2 --gpu-isolation=mps --gpu-mem=3G --gpu-threads=25%"), @r"
     no Slurm answers here, so all nodes are taken as empty (cannot run `scontrol show nodes`: No such file or directory (os error 2))
-    n2: 3.0 GB and 25% of the threads of GPU 0: the first share there; loses 18 placements, opens an unused GPU
+    n2: 3.0 GB and 25% of the threads of GPU 0: the first share there
+      weighed: loses 18 placements, opens an unused GPU
     counts in Slurm as gres/shard:3 per node
       mps   8 of 8 slices, chosen
         GPUs 0-1, each
@@ -97,7 +98,7 @@ fn explain() {
           "omitted": 0,
           "rivals": [],
           "room": "now",
-          "why": "1g.6gb at slices 0 and 1 of GPU 0: as named; leaves 3 placements to others"
+          "why": "1g.6gb at slices 0 and 1 of GPU 0: as named; uses 2 of 4 slices"
         }
       ],
       "not_taking_jobs": [],
@@ -158,8 +159,9 @@ fn explain_on_gpus_without_mig() {
           no: cannot be cut into MIG instances
     exit 1
     "#);
-    assert_snapshot!(ask("--gpu-mem=10G"), @r#"
-    8 x v100-16gb: 10.0 GB and 62% of the threads of GPU 0: the first share there; opens an unused GPU; mps takes 1 of 1 slices, mig does not fit
+    assert_snapshot!(ask("--gpu-mem=10G"), @r"
+    8 x v100-16gb: 10.0 GB and 62% of the threads of GPU 0: the first share there
+      weighed: opens an unused GPU; mps takes 1 of 1 slices, mig does not fit
     counts in Slurm as gres/shard:10 per node
       mig   nothing fits
         GPUs 0-7, each
@@ -168,7 +170,7 @@ fn explain_on_gpus_without_mig() {
         GPUs 0-7, each
          *to be opened, opens an unused GPU (on GPU 0)
     exit 0
-    "#);
+    ");
     assert_snapshot!(ask("--gpus=3"), @r"
     8 x v100-16gb: GPUs 0, 2, 3: ring at 43 GB/s (bottleneck), the best of 8 free GPUs (preserve)
     counts in Slurm as gres/gpu:3 per node
@@ -199,7 +201,8 @@ fn explain_on_a_busy_node() {
     let site = Site::new();
     let busy = LAYOUT.lines().nth(1).unwrap().trim_start_matches("n1").trim();
     assert_snapshot!(site.run(&["explain", "--node", "n1", "--busy", busy, "--gpu-isolation=mig", "--gpu-mem=10G"]), @r"
-    n1: 1g.10gb at slice 6 of GPU 1: smallest profile with 10.0 GB; leaves 64 placements to others, best of 15
+    n1: 1g.10gb at slice 6 of GPU 1: smallest instance with 10 GB; uses 2 of 8 slices
+      weighed: leaves 64 placements to others, best of 15
     counts in Slurm as gres/shard:10 per node
       mig   2 of 8 slices, chosen
         GPU 0
@@ -263,7 +266,8 @@ fn explain_on_a_busy_node() {
 fn explain_within_limits() {
     assert_snapshot!(run("explain --node n2 --partition debug --gpu-mem=5G"), @r"
     no Slurm answers here, so all nodes are taken as empty (cannot run `scontrol show nodes`: No such file or directory (os error 2))
-    n2: 5.0 GB and 6% of the threads of GPU 0: the first share there; loses 18 placements, opens an unused GPU
+    n2: 5.0 GB and 6% of the threads of GPU 0: the first share there
+      weighed: loses 18 placements, opens an unused GPU
     counts in Slurm as gres/shard:5 per node
       mps   8 of 8 slices, chosen
         GPUs 0-1, each
@@ -284,7 +288,8 @@ fn explain_within_limits() {
 fn explain_moldable_jobs() {
     assert_snapshot!(run("explain --node n1 --gpu-times=1g:60,2g:35,3g:0:20 --gpu-place=1@4"), @r"
     no Slurm answers here, so all nodes are taken as empty (cannot run `scontrol show nodes`: No such file or directory (os error 2))
-    n1: 1g.5gb at slice 4 of GPU 1: least time x slices of 1g, 2g, 3g, at the planned place; leaves 139 placements to others
+    n1: 1g.5gb at slice 4 of GPU 1: least time x slices of 1g, 2g, 3g, at the planned place; uses 1 of 8 slices
+      weighed: leaves 139 placements to others
     counts in Slurm as gres/shard:5 per node
     a planner may choose 1g.5gb (60 s), 2g.10gb (35 s), 3g.20gb (20 s)
       mig   1 of 8 slices, chosen
@@ -300,7 +305,8 @@ fn explain_moldable_jobs() {
     ");
     assert_snapshot!(run("explain --node n1 --gpu-profile=bert --gpu-mem=8G"), @r"
     no Slurm answers here, so all nodes are taken as empty (cannot run `scontrol show nodes`: No such file or directory (os error 2))
-    n1: 1g.10gb at slice 6 of GPU 0: smallest profile with 8.0 GB; leaves 140 placements to others, best of 32
+    n1: 1g.10gb at slice 6 of GPU 0: smallest instance with 8 GB; uses 2 of 8 slices
+      weighed: leaves 140 placements to others, best of 32
     counts in Slurm as gres/shard:10 per node
     a planner may choose 2g.10gb (as learnt), 3g.20gb (as learnt), 4g.20gb (as learnt), 7g.40gb (as learnt)
       mig   2 of 8 slices, chosen

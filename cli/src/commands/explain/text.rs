@@ -94,6 +94,9 @@ fn block(explained: &Explained, counted: Option<&Counted>) -> String {
     if let Err(never) = ever {
         let _ = writeln!(text, "never on this node: {never}");
     }
+    if let Some(scores) = decision.scores() {
+        let _ = writeln!(text, "  weighed: {scores}");
+    }
     text.push_str(&notes(explained, counted));
     for tried in &decision.report.kinds {
         let chosen = if tried.chosen { ", chosen" } else { "" };

@@ -76,7 +76,7 @@ mod tests {
   "uid": 1001,
   "gid": 1001,
   "restart": 0,
-  "decision": "smallest profile with 5.0 GB",
+  "decision": "smallest instance with 5 GB",
   "matched": null,
   "phase": "ready",
   "kind": "mps",

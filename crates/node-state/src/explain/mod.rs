@@ -23,13 +23,14 @@ impl Decision {
         format!("{}: {}", self.report.describe(grant), self.reason())
     }
 
-    /// Why this grant was chosen, for a reader who sees the grant; empty if nothing was chosen.
+    /// Why this grant was chosen, for a reader who sees the grant; empty if nothing was chosen. The numbers behind it are
+    /// [`Self::scores`].
     #[must_use]
     pub fn reason(&self) -> String {
         let Some(grant) = &self.chosen else { return String::new() };
-        let why = match (grant, self.report.best) {
-            (Grant::Mig(specs), Some(Fate::Costs(cost))) => self.report.why_mig(specs, cost),
-            (_, Some(Fate::Share(score))) => why_share(score),
+        match (grant, self.report.best) {
+            (Grant::Mig(_), Some(Fate::Costs(cost))) => self.report.why_mig(cost),
+            (_, Some(Fate::Share(score))) => why_share(score).to_owned(),
             (_, Some(Fate::Compute(score))) => self.report.why_compute(score),
             (_, Some(Fate::Seats(score))) => why_seats(score),
             (Grant::Whole(_) | Grant::Tasks(_), Some(Fate::Set(score))) => {
@@ -39,15 +40,39 @@ impl Decision {
                 why_whole(grant.gpus().len(), mb_s, free, self.report.inexact)
             }
             _ => String::new(),
+        }
+    }
+
+    /// What the choice was weighed by, for whoever asks for all of it: `leaves 140 placements to others, best of 32`. `None`
+    /// where [`Self::reason`] says everything.
+    #[must_use]
+    pub fn scores(&self) -> Option<String> {
+        let report = &self.report;
+        let score = match (self.chosen.as_ref()?, report.best?) {
+            (Grant::Mig(specs), Fate::Costs(cost)) => Some(report.mig_scores(specs, cost)),
+            (_, Fate::Compute(score)) if !score.joins => Some(report.leaves(score.cost)),
+            (_, Fate::Share(score)) => Some(match score.class {
+                ShareClass::Join | ShareClass::Oversubscribe => {
+                    format!("{} warps in use", score.in_use_sm_percent * WARPS_PER_SM / 100)
+                }
+                ShareClass::Open | ShareClass::Carve => score.cost.to_string(),
+            }),
+            (_, Fate::Seats(SeatScore { class: ShareClass::Open | ShareClass::Carve, cost, .. })) => {
+                Some(cost.to_string())
+            }
+            _ => None,
         };
-        let others = self.report.other_kinds();
-        format!("{why}{others}")
+        let parts: Vec<String> = score.into_iter().chain(report.other_kinds()).collect();
+        (!parts.is_empty()).then(|| parts.join("; "))
     }
 }
 
 impl fmt::Display for Decision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.why())?;
+        if let Some(scores) = self.scores() {
+            writeln!(f, "{scores}")?;
+        }
         for tried in &self.report.kinds {
             writeln!(f, "{:5} {}", tried.kind.name(), Outcome(tried))?;
             for candidate in self.report.weighed.iter().filter(|c| c.kind == tried.kind) {
@@ -61,14 +86,11 @@ impl fmt::Display for Decision {
     }
 }
 
-fn why_share(score: ShareScore) -> String {
-    let warps = score.in_use_sm_percent * WARPS_PER_SM / 100;
+fn why_share(score: ShareScore) -> &'static str {
     match score.class {
-        ShareClass::Join => format!("joins the least loaded shared device ({warps} warps in use)"),
-        ShareClass::Open | ShareClass::Carve => format!("the first share there; {}", score.cost),
-        ShareClass::Oversubscribe => {
-            format!("all threads are promised; the least loaded device ({warps} warps in use)")
-        }
+        ShareClass::Join => "joins the least loaded shared device",
+        ShareClass::Open | ShareClass::Carve => "the first share there",
+        ShareClass::Oversubscribe => "all threads are promised; joins the least loaded device",
     }
 }
 
@@ -77,7 +99,7 @@ fn why_seats(score: SeatScore) -> String {
         ShareClass::Join | ShareClass::Oversubscribe => {
             format!("joins the pool of GPU tasks ({} of {} seats were taken)", score.taken, score.of)
         }
-        ShareClass::Open | ShareClass::Carve => format!("the first in the pool there; {}", score.cost),
+        ShareClass::Open | ShareClass::Carve => "the first in the pool there".to_owned(),
     }
 }
 
@@ -142,52 +164,62 @@ impl Report {
         profile.map_or_else(|| format!("profile {id}"), |p| p.name.clone())
     }
 
-    fn why_mig(&self, specs: &[MigSpec], cost: Cost) -> String {
+    fn why_mig(&self, cost: Cost) -> String {
         let smallest = match self.mem_mib {
             _ if self.named => "as named".to_owned(),
             _ if !self.times.is_empty() => {
                 let sizes: Vec<String> = self.times.iter().map(|t| format!("{}g", t.slices)).collect();
                 format!("least time x slices of {}", sizes.join(", "))
             }
-            Some(mem) => format!("smallest profile with {}", display_gb(mem)),
-            None => "smallest profile".to_owned(),
+            Some(mem) => format!("smallest instance with {}", display_gb(mem).replace(".0 ", " ")),
+            None => "smallest instance".to_owned(),
         };
-        let left = self.placements_before.saturating_sub(cost.lost);
-        let tried = self.kinds.iter().find(|k| k.kind == Kind::Mig);
-        let of = tried.filter(|t| specs.len() == 1 && t.feasible > 1);
+        let takes = self.tried(Kind::Mig).and_then(|t| t.outcome.ok()).filter(|takes| takes.units > 0);
+        let uses = takes.map_or_else(String::new, |takes| format!("; uses {takes}"));
+        let reuse = if cost.created == 0 { "; reuses an idle instance" } else { "" };
+        format!("{smallest}{}{uses}{reuse}", self.planned_place())
+    }
+
+    fn mig_scores(&self, specs: &[MigSpec], cost: Cost) -> String {
+        let of = self.tried(Kind::Mig).filter(|t| specs.len() == 1 && t.feasible > 1);
         let of = of.filter(|_| !matches!(self.planned, Some((_, true))));
         let of = of.map_or_else(String::new, |t| format!(", best of {}", t.feasible));
-        let place = match self.planned {
+        format!("{}{of}", self.leaves(cost))
+    }
+
+    fn tried(&self, kind: Kind) -> Option<&KindTried> {
+        self.kinds.iter().find(|tried| tried.kind == kind)
+    }
+
+    fn leaves(&self, cost: Cost) -> String {
+        match self.placements_before.saturating_sub(cost.lost) {
+            1 => "leaves 1 placement to others".to_owned(),
+            left => format!("leaves {left} placements to others"),
+        }
+    }
+
+    fn planned_place(&self) -> String {
+        match self.planned {
             Some((_, true)) => ", at the planned place".to_owned(),
             Some((place, false)) => format!(", the planned place {place} is not free"),
             None => String::new(),
-        };
-        let reuse = if cost.created == 0 { "; reuses an idle instance" } else { "" };
-        format!("{smallest}{place}; leaves {left} placements to others{of}{reuse}")
+        }
     }
 
     fn why_compute(&self, score: ComputeScore) -> String {
-        let place = match self.planned {
-            Some((_, true)) => ", at the planned place".to_owned(),
-            Some((place, false)) => format!(", the planned place {place} is not free"),
-            None => String::new(),
-        };
         let how = if score.joins {
-            "joins others in a GPU instance; memory and cache are shared with them".to_owned()
+            "joins others in a GPU instance; memory and cache are shared with them"
         } else {
-            let left = self.placements_before.saturating_sub(score.cost.lost);
-            format!("the first in its GPU instance, leaves {left} placements to others")
+            "the first in its GPU instance"
         };
-        format!("as named{place}; {how}")
+        format!("as named{}; {how}", self.planned_place())
     }
 
-    /// What the other kinds that `auto` tried would have taken.
-    fn other_kinds(&self) -> String {
-        let Some(chosen) = self.kinds.iter().find(|k| k.chosen).filter(|_| self.kinds.len() > 1) else {
-            return String::new();
-        };
-        let takes = |k: &KindTried| k.outcome.ok().map(|t| t.to_string());
-        let mut text = format!("; {} takes {}", chosen.kind, takes(chosen).unwrap_or_default());
+    /// What each kind that `auto` tried takes; `None` where one kind was asked for.
+    fn other_kinds(&self) -> Option<String> {
+        let chosen = self.kinds.iter().find(|k| k.chosen).filter(|_| self.kinds.len() > 1)?;
+        let takes = chosen.outcome.ok().map(|takes| takes.to_string()).unwrap_or_default();
+        let mut text = format!("{} takes {takes}", chosen.kind);
         for other in self.kinds.iter().filter(|k| !k.chosen) {
             match other.outcome {
                 Ok(takes) => text.push_str(&format!(", {} would take {takes}", other.kind)),
@@ -195,7 +227,7 @@ impl Report {
                 Err(Some(_)) => {}
             }
         }
-        text
+        Some(text)
     }
 
     /// How many instances fit on each GPU, if some do but not as many as asked for where they are asked for.

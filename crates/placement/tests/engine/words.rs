@@ -42,17 +42,17 @@ fn layout() {
 fn one_line() {
     let p = Policy::default();
     let why = |ask: &Ask| decide(&half_full(), ask, &p).why();
-    assert_snapshot!(why(&ask(20, "auto", "10G")), @"10.0 GB and 24% of the threads of GPU 2: joins the least loaded shared device (552 warps in use); mps takes a device already shared, mig would take 2 of 8 slices, whole would take 8 of 8 slices");
-    assert_snapshot!(why(&ask(20, "mig", "4G")), @"1g.5gb at slice 6 of GPU 0: smallest profile with 4.0 GB; leaves 28 placements to others, best of 12; reuses an idle instance");
-    assert_snapshot!(why(&ask(20, "mig:2g.10gb", "")), @"2g.10gb at slice 0 of GPU 0: as named; leaves 24 placements to others, best of 5");
-    assert_snapshot!(why(&ask(20, "mps", "3G")), @"3.0 GB and 8% of the threads of GPU 2: joins the least loaded shared device (552 warps in use)");
+    assert_snapshot!(why(&ask(20, "auto", "10G")), @"10.0 GB and 24% of the threads of GPU 2: joins the least loaded shared device");
+    assert_snapshot!(why(&ask(20, "mig", "4G")), @"1g.5gb at slice 6 of GPU 0: smallest instance with 4 GB; uses 1 of 8 slices; reuses an idle instance");
+    assert_snapshot!(why(&ask(20, "mig:2g.10gb", "")), @"2g.10gb at slice 0 of GPU 0: as named; uses 2 of 8 slices");
+    assert_snapshot!(why(&ask(20, "mps", "3G")), @"3.0 GB and 8% of the threads of GPU 2: joins the least loaded shared device");
     assert_snapshot!(why(&ask(20, "whole", "")), @"GPU 3: the only free GPU");
     assert_snapshot!(why(&ask(20, "mig:2g.12gb", "")), @"nothing fits: GPUs 0-3: a100-40gb has no such profile");
-    assert_snapshot!(why(&ask(20, "mig", "41G")), @"7g.40gb at slice 0 of GPU 3: smallest profile with 41.0 GB; leaves 12 placements to others");
+    assert_snapshot!(why(&ask(20, "mig", "41G")), @"7g.40gb at slice 0 of GPU 3: smallest instance with 41 GB; uses 8 of 8 slices");
     assert_snapshot!(why(&ask(20, "auto", "100G")), @"nothing fits: GPUs 0-3: 42.1 GB at most, 100.0 GB asked; GPU 2: 39.1 GB left, 100.0 GB asked; GPU 0: 5.1 GB at most, 100.0 GB asked; GPU 0: isolated for job 12; 3 more reasons");
     let mut two = ask(20, "mig:1g.5gb", "");
     two.request.instances = 2;
-    assert_snapshot!(why(&two), @"1g.5gb at slices 0 and 1 of GPU 0: as named; leaves 24 placements to others");
+    assert_snapshot!(why(&two), @"1g.5gb at slices 0 and 1 of GPU 0: as named; uses 2 of 8 slices");
     let mut three = ask(20, "whole", "");
     three.request.gpus = Some(3);
     assert_snapshot!(why(&three), @"nothing fits: GPU 3: only 1 to be had; GPU 2: shared through MPS by job 14; GPU 0: taken by job 12; GPU 1: taken by job 13");
@@ -63,14 +63,15 @@ fn one_line() {
     assert_snapshot!(why(&many), @"nothing fits: GPU 0: only 1 to be had; GPU 3: only 2 to be had; GPU 2: shared through MPS by job 14; GPU 1: taken by job 13");
     assert_snapshot!(why(&ask(20, "none", "")), @"nothing was asked for");
     let other = Ask { uid: Uid(1), ..ask(20, "mps", "3G") };
-    assert_snapshot!(why(&other), @"3.0 GB and 59% of the threads of 1g.5gb at slice 6 of GPU 0: the first share there; loses 2 placements");
+    assert_snapshot!(why(&other), @"3.0 GB and 59% of the threads of 1g.5gb at slice 6 of GPU 0: the first share there");
 }
 
 #[test]
 fn all_candidates() {
     let p = Policy::default();
-    assert_snapshot!(decide(&half_full(), &ask(20, "auto", "10G"), &p), @r#"
-    10.0 GB and 24% of the threads of GPU 2: joins the least loaded shared device (552 warps in use); mps takes a device already shared, mig would take 2 of 8 slices, whole would take 8 of 8 slices
+    assert_snapshot!(decide(&half_full(), &ask(20, "auto", "10G"), &p), @r"
+    10.0 GB and 24% of the threads of GPU 2: joins the least loaded shared device
+    552 warps in use; mps takes a device already shared, mig would take 2 of 8 slices, whole would take 8 of 8 slices
     mig   2 of 8 slices
       GPU 0 1g.10gb at 4: no: taken by job 12
       GPU 0 1g.10gb at 0: loses 6 placements
@@ -97,7 +98,7 @@ fn all_candidates() {
       GPU 1: no: taken by job 13
       GPU 2: no: shared through MPS by job 14
       GPU 3: leaves 0 GB/s of links, of 1 free GPUs
-    "#);
+    ");
     assert_snapshot!(decide(&half_full(), &ask(20, "mig:1g.6gb", ""), &p), @r#"
     nothing fits: GPUs 0-3: a100-40gb has no such profile
     mig   nothing fits

@@ -140,7 +140,7 @@ mod tests {
     fn a_request_in_the_comment_comes_first() {
         let with =
             |comment: &str| Accounted { comment: AdminComment::parse(comment), ..job("gres/shard=20") };
-        let got = "tessera: n1=mig:3/3g.20gb@4: smallest profile with 20.0 GB";
+        let got = "tessera: n1=mig:3/3g.20gb@4: smallest instance with 20 GB";
         assert_eq!(
             words(&with(&format!("{got}; asks v1 iso=mig mem=19074"))),
             "mig None 1 Some(19074) false"

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use site_config::hostlist;
 
-use crate::names::meant;
+use crate::names::{self, meant};
+use crate::outcome::Failure;
 use crate::seen::{NodeSeen, Seen, Use};
 use crate::slurm::squeue::Job;
 
@@ -54,15 +55,32 @@ impl Filter {
 
     /// Why neither a node nor a job can ever be shown: a name that tessera.toml's nodes do not have.
     pub(crate) fn shows_none_of(&self, seen: &Seen) -> Option<String> {
-        let known = || seen.nodes.iter().map(|node| node.name.as_str());
-        if let Some(name) = self.nodes.iter().find(|name| known().all(|known| known != *name)) {
-            return Some(format!("node {name} is not in tessera.toml; {}", meant(name, known())));
+        if let Some(failure) = self.unknown_node(seen) {
+            return Some(failure.in_a_line());
         }
         let name = self.partition.as_ref()?;
         let known = || seen.nodes.iter().flat_map(|node| &node.partitions).map(String::as_str);
         known()
             .all(|known| known != name)
             .then(|| format!("no node of tessera.toml is in partition {name}; {}", meant(name, known())))
+    }
+
+    /// Refuses a filter that names what there is not; Slurm is asked for a partition without a node.
+    pub(crate) fn refuse_unknown(&self, seen: &Seen) -> Result<(), Failure> {
+        if let Some(failure) = self.unknown_node(seen) {
+            return Err(failure);
+        }
+        let has_node =
+            |name: &str| seen.nodes.iter().any(|node| node.partitions.iter().any(|known| known == name));
+        names::partitions(self.partition.as_slice(), &has_node)?;
+        self.user.as_deref().map_or(Ok(()), |name| names::user(name, seen))
+    }
+
+    /// The error for the first of the nodes that tessera.toml does not have.
+    fn unknown_node(&self, seen: &Seen) -> Option<Failure> {
+        let known = || seen.nodes.iter().map(|node| node.name.as_str());
+        let name = self.nodes.iter().find(|name| known().all(|known| known != *name))?;
+        Some(names::unknown_node(name, known()))
     }
 
     /// Whether a job is wanted. Nodes and their use say nothing of a job that waits.

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 
 use site_config::nearest;
 
-use crate::filter::Filter;
 use crate::outcome::Failure;
 use crate::seen::Seen;
 use crate::slurm::{caller, sinfo};
@@ -37,6 +36,11 @@ fn hint<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>, [is, are]: [&
     }
 }
 
+/// The error for a node that is none of `known`, those of `tessera.toml`.
+pub(crate) fn unknown_node<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Failure {
+    Failure::new(format!("node {name} is not in tessera.toml")).hint(meant(name, known))
+}
+
 /// Refuses partitions that Slurm does not have. It is asked about those alone that have no node: `has_node`.
 pub(crate) fn partitions(wanted: &[String], has_node: &dyn Fn(&str) -> bool) -> Result<(), Failure> {
     if wanted.iter().all(|name| has_node(name)) {
@@ -51,26 +55,13 @@ pub(crate) fn partitions(wanted: &[String], has_node: &dyn Fn(&str) -> bool) -> 
 }
 
 /// Refuses a user whom neither Slurm's jobs nor this machine know.
-fn user(name: &str, seen: &Seen) -> Result<(), Failure> {
+pub(crate) fn user(name: &str, seen: &Seen) -> Result<(), Failure> {
     let users = || seen.jobs.iter().map(|job| job.user.as_str());
     if users().any(|user| user == name) || caller::is_user(name) {
         return Ok(());
     }
     let hint = hint(name, users(), ["the only user with jobs is", "the users with jobs are"]);
     Err(Failure::new(format!("there is no user {name}")).hint(hint))
-}
-
-/// Refuses a filter that names what there is not.
-pub(crate) fn of_filter(filter: &Filter, seen: &Seen) -> Result<(), Failure> {
-    let known = || seen.nodes.iter().map(|node| node.name.as_str());
-    if let Some(name) = filter.nodes.iter().find(|name| known().all(|known| known != *name)) {
-        let hint = meant(name, known());
-        return Err(Failure::new(format!("node {name} is not in tessera.toml")).hint(hint));
-    }
-    let has_node =
-        |name: &str| seen.nodes.iter().any(|node| node.partitions.iter().any(|known| known == name));
-    partitions(filter.partition.as_slice(), &has_node)?;
-    filter.user.as_deref().map_or(Ok(()), |name| user(name, seen))
 }
 
 #[cfg(test)]

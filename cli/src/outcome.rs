@@ -50,6 +50,12 @@ impl Failure {
         Self { what: format!("{place}: {}", self.what), ..self }
     }
 
+    /// What went wrong and the hint, where there is one line for both.
+    pub(crate) fn in_a_line(&self) -> String {
+        let hint = self.hint.as_ref().map(|hint| format!("; {hint}"));
+        format!("{}{}", self.what(), hint.unwrap_or_default())
+    }
+
     /// What went wrong, without the hint.
     pub(crate) fn what(&self) -> &str {
         self.what.trim_end()

@@ -11,7 +11,7 @@ use plugin_rt::{slurm_conf, tessera_toml};
 use site_config::{ConfigError, NodeSpec, SiteConfig};
 
 use crate::local::this_node;
-use crate::names::meant;
+use crate::names;
 use crate::outcome::{Failure, status};
 
 /// The file to read: the one named on the command line, else the usual one.
@@ -83,7 +83,7 @@ pub(crate) fn count(n: usize) -> String {
 /// The error for a node that `tessera.toml` does not have.
 pub(crate) fn unknown_node(name: &str, config: &SiteConfig) -> Failure {
     let known = config.nodes.iter().flat_map(|spec| &spec.names).map(String::as_str);
-    Failure::new(format!("node {name} is not in tessera.toml")).hint(meant(name, known))
+    names::unknown_node(name, known)
 }
 
 /// The nodes of a configuration by name, without jobs, in its order.

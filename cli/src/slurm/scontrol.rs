@@ -12,6 +12,11 @@ pub(crate) fn setting<'a>(config: &'a str, key: &str) -> Option<&'a str> {
     config.lines().find_map(pair).map(|(_, value)| value.trim())
 }
 
+/// The id of `SlurmUser` in the value of that setting: `slurm(64030)`.
+pub(crate) fn user_id(setting: &str) -> Option<u32> {
+    setting.strip_suffix(')')?.rsplit_once('(')?.1.parse().ok()
+}
+
 /// What scontrol shows of all nodes.
 pub(crate) fn nodes() -> Result<String, Failure> {
     run("scontrol", &["show", "nodes"])
@@ -59,6 +64,12 @@ pub(crate) fn update(job: u32, fields: &[String]) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn slurms_user_has_an_id() {
+        assert_eq!(["slurm(64030)", "root(0)"].map(user_id), [Some(64030), Some(0)]);
+        assert_eq!(["", "slurm", "slurm()", "64030"].map(user_id), [None; 4]);
+    }
 
     #[test]
     fn extra_is_found_by_node() {

@@ -78,6 +78,11 @@ impl Started {
         Some(started)
     }
 
+    /// The node and the grant of each part, `("n1", "mig:3/2g.10gb@4")`; the grant is empty where [`Self::got`] has none.
+    pub fn parts(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.got.split(';').map(|part| part.split_once('=').unwrap_or((part, "")))
+    }
+
     /// The one MIG instance that the job got; `None` for a job with several, or with something else.
     #[must_use]
     pub fn only_instance(&self) -> Option<OnlyInstance<'_>> {
@@ -104,6 +109,17 @@ impl fmt::Display for Started {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_node_has_its_grant() {
+        let parts = |text: &str| {
+            let started = Started::parse(text).unwrap();
+            started.parts().map(|(node, grant)| format!("{node} {grant}")).collect::<Vec<_>>()
+        };
+        assert_eq!(parts("n1=mig:3/2g.10gb@4: why"), ["n1 mig:3/2g.10gb@4"]);
+        assert_eq!(parts("n1=whole:0,1/cap=200;n2=whole:3: why"), ["n1 whole:0,1/cap=200", "n2 whole:3"]);
+        assert_eq!(parts("n1=whole:0;n2: why"), ["n1 whole:0", "n2 "]);
+    }
 
     #[test]
     fn run_times_are_learnt_from_plain_instances_alone() {

@@ -79,11 +79,13 @@ pub(crate) fn counts_decisions(slurm: &Slurm, findings: &mut Findings) {
     if !names(slurm.setting("slurmctldhost[0]"), &host()) {
         return;
     }
-    let user =
-        slurm.setting("slurmuser").rsplit_once('(').and_then(|(_, id)| id.strip_suffix(')')?.parse().ok());
-    let state = slurm.setting("statesavelocation");
+    let (user, state) = (slurm.setting("slurmuser"), slurm.setting("statesavelocation"));
     findings.group("slurmctld's counters of decisions", |f| {
-        if let Err(why) = decisions::read(state, user.unwrap_or_default()) {
+        let Some(user) = scontrol::user_id(user) else {
+            f.bad(format!("`scontrol show config` gives no user id in SlurmUser = {user}"));
+            return;
+        };
+        if let Err(why) = decisions::read(state, user) {
             f.bad(format!(
                 "{}: {why}: `tessera exporter` shows no decisions and no rejections; restart slurmctld, whose log says why \
                  if it cannot write there",

@@ -9,7 +9,7 @@ use protocol::decisions::{Ask, BOUNDS_NS, Decisions};
 
 use super::metrics::{Counters, family, gauge};
 use crate::slurm::command::run;
-use crate::slurm::scontrol::setting;
+use crate::slurm::scontrol::{setting, user_id};
 
 /// slurmctld's counters, as they were seen last.
 #[derive(Clone, Default)]
@@ -59,8 +59,8 @@ impl Counted {
 
 /// `StateSaveLocation` and the id of `SlurmUser` in `scontrol show config`.
 fn whose(config: &str) -> Option<(String, u32)> {
-    let (_, id) = setting(config, "SlurmUser")?.strip_suffix(')')?.split_once('(')?;
-    Some((setting(config, "StateSaveLocation")?.to_owned(), id.parse().ok()?))
+    let user = user_id(setting(config, "SlurmUser")?)?;
+    Some((setting(config, "StateSaveLocation")?.to_owned(), user))
 }
 
 /// The time that decisions took, as a histogram.

@@ -10,7 +10,6 @@ use site_config::SiteConfig;
 
 use crate::site;
 use crate::slurm::sacct::jobs::Accounted;
-use crate::slurm::tres::tres;
 
 /// Placements, and the jobs without one.
 pub(super) struct Past {
@@ -37,7 +36,7 @@ pub(super) fn of(jobs: &[Accounted], config: &SiteConfig) -> Past {
     let mut past =
         Past { nodes, placed: Vec::new(), jobs: Vec::new(), never_started: Vec::new(), unnamed: 0 };
     for (at, job) in jobs.iter().enumerate() {
-        match (job.start, has_gpus(job)) {
+        match (job.start, job.has_gpus()) {
             (_, false) => {}
             (None, true) if job.is_over() => past.never_started.push(at),
             (None, true) => {}
@@ -60,22 +59,16 @@ fn was_pending(job: &Accounted) -> bool {
     job.state == "CANCELLED" && job.ran_s == 0 && job.comment.started().is_none()
 }
 
-fn has_gpus(job: &Accounted) -> bool {
-    let named = ["gres/gpu", "gres/shard"].into_iter().any(|name| tres(&job.asked, name).is_some());
-    named || job.comment.asks.is_some() || job.comment.started().is_some()
-}
-
 /// Node and grant of each part; `None` if there is none, or one that the configuration does not explain.
 fn parts(
     job: &Accounted,
     names: &HashMap<&str, usize>,
     nodes: &[Node],
 ) -> Option<Vec<(usize, protocol::Grant)>> {
-    let part = |text: &str| {
-        let (name, grant) = text.split_once('=')?;
+    let part = |(name, grant): (&str, &str)| {
         let at = *names.get(name)?;
         let model = |gpu: GpuIndex| nodes[at].gpus.get(usize::from(gpu.0)).map(|gpu| gpu.model);
         Some((at, parse_grant(grant, &model).ok()?.grant))
     };
-    job.comment.started()?.got.split(';').map(part).collect()
+    job.comment.started()?.parts().map(part).collect()
 }

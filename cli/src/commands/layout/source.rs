@@ -9,8 +9,8 @@ use crate::files::read_text;
 use crate::filter::Filter;
 use crate::outcome::Failure;
 use crate::seen::{self, NodeSeen, Seen};
+use crate::site;
 use crate::slurm::sinfo;
-use crate::{names, site};
 
 /// The nodes to draw, in the order of `tessera.toml`.
 pub(crate) fn nodes(args: &LayoutArgs, config: &SiteConfig) -> Result<Vec<NodeSeen>, Failure> {
@@ -24,7 +24,7 @@ pub(crate) fn nodes(args: &LayoutArgs, config: &SiteConfig) -> Result<Vec<NodeSe
         Some(path) => in_file(&from_text(&read_text(path)?), args.node.is_some(), config)?,
         None => {
             let seen = seen::look(config)?;
-            names::of_filter(&filter, &seen)?;
+            filter.refuse_unknown(&seen)?;
             seen
         }
     };

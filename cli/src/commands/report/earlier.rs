@@ -5,14 +5,13 @@ use geometry::size::gigabytes_as_mib;
 use geometry::{GpuIndex, JobId, Uid};
 use node_state::{Ask, Kind, Policy, Spread};
 use protocol::wire::{encode_request, parse_grant, parse_request};
-use protocol::{AdminComment, Grant, Isolation, Request};
+use protocol::{AdminComment, Grant, Isolation, Request, Started};
 use replay::earlier::{Held, Waited, earlier};
 use site_config::{NodeSpec, SiteConfig};
 
 use crate::clock::epoch_seconds;
 use crate::slurm::sacct::jobs::{self, RunOn};
 use crate::slurm::sacctmgr;
-use crate::slurm::tres::tres;
 
 /// An epilog may take so long, and Slurm's backfill may look at the queue so seldom, seconds.
 const SLACK_S: u64 = 60;
@@ -29,13 +28,14 @@ pub(super) struct Earlier {
 /// that was drained or down meanwhile.
 pub(super) fn look(
     job: &str,
-    got: &str,
+    got: &Started,
     submit: u64,
     start: u64,
     gb: u32,
     config: &SiteConfig,
 ) -> Option<Earlier> {
-    let (node, _) = got.split_once('=').filter(|_| !got.contains(';'))?;
+    let mut parts = got.parts();
+    let (node, None) = (parts.next()?.0, parts.next()) else { return None };
     let now = epoch_seconds();
     if start <= submit || sacctmgr::has_events(node, (submit, start), now).ok()? {
         return None;
@@ -52,7 +52,7 @@ fn among(job: &str, node: &str, start: u64, gb: u32, runs: &[RunOn], config: &Si
     let mut users: Vec<&str> = vec![&own.job.user];
     let mut held = Vec::new();
     for run in runs.iter().filter(|run| !is_own(run)) {
-        let Some(start) = run.job.start.filter(|_| has_gpus(run)) else { continue };
+        let Some(start) = run.job.start.filter(|_| run.has_gpus()) else { continue };
         let user = users.iter().position(|known| *known == run.job.user).unwrap_or_else(|| {
             users.push(&run.job.user);
             users.len() - 1
@@ -105,20 +105,9 @@ fn question(request: Request, config: &SiteConfig) -> Option<(Ask, Policy)> {
     Some((ask, policy))
 }
 
-fn has_gpus(run: &RunOn) -> bool {
-    let named = |list: &str| {
-        ["gres/gpu", "gres/shard", "license/slice"].iter().any(|name| tres(list, name).is_some())
-    };
-    named(&run.allocated)
-        || named(&run.job.asked)
-        || run.job.comment.asks.is_some()
-        || run.job.comment.started().is_some()
-}
-
 /// What the job got on the node; `None`: the accounting does not say.
 fn grant(comment: &AdminComment, node: &str, spec: &NodeSpec) -> Option<Grant> {
     let model = |gpu: GpuIndex| spec.gpus.get(usize::from(gpu.0)).copied();
-    let mut parts = comment.started()?.got.split(';').filter_map(|part| part.split_once('='));
-    let (_, grant) = parts.find(|(name, _)| *name == node)?;
+    let (_, grant) = comment.started()?.parts().find(|(name, _)| *name == node)?;
     Some(parse_grant(grant, &model).ok()?.grant)
 }

@@ -73,7 +73,7 @@ fn earlier(job: &Record, globals: &Globals) -> Option<Earlier> {
     // The report needs no tessera.toml: without one that can be read, nothing is said of time.
     let path = site::path(globals.config.as_deref());
     let (config, _) = site::parse(&path).ok()?;
-    let got = &job.started.as_ref()?.got;
+    let got = job.started.as_ref()?;
     earlier::look(&job.id, got, start.saturating_sub(job.waited_s?), start, gb, &config?)
 }
 

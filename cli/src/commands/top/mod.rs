@@ -28,7 +28,7 @@ use crate::globals::Globals;
 use crate::outcome::{Failure, Outcome};
 use crate::render::colour::{ColorWhen, Paint};
 use crate::seen::{self, Seen};
-use crate::{clock, names, site};
+use crate::{clock, site};
 
 /// Longest time without a look at the keyboard and at what came from Slurm.
 const TICK: Duration = Duration::from_millis(200);
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &TopArgs, globals: &Globals) -> Result<Outcome, Failure>
     if !state.filter.is_empty()
         && let Ok(seen) = seen::look(&config)
     {
-        names::of_filter(&state.filter, &seen)?;
+        state.filter.refuse_unknown(&seen)?;
     }
     if !(stdin().is_terminal() && stdout().is_terminal()) {
         return Err(Failure::new("tessera top needs a terminal")

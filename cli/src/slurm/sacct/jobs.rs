@@ -49,6 +49,16 @@ impl Accounted {
     pub(crate) fn is_over(&self) -> bool {
         !["RUNNING", "PENDING", "SUSPENDED", "REQUEUED", "RESIZING"].contains(&self.state.as_str())
     }
+
+    /// Whether it asked for GPUs, or got some.
+    pub(crate) fn has_gpus(&self) -> bool {
+        counts_gpus(&self.asked) || self.comment.asks.is_some() || self.comment.started().is_some()
+    }
+}
+
+/// Whether a list of trackable resources counts GPUs, in any of the ways in which a site may account them.
+fn counts_gpus(list: &str) -> bool {
+    ["gres/gpu", "gres/shard", "license/slice"].into_iter().any(|name| tres(list, name).is_some())
 }
 
 /// The jobs of the last `days` days, of all users that the caller may see.
@@ -84,6 +94,13 @@ pub(crate) struct RunOn {
     pub(crate) job: Accounted,
     /// All that it had in Slurm's accounts, on all of its nodes.
     pub(crate) allocated: String,
+}
+
+impl RunOn {
+    /// Whether the job asked for GPUs, or got some.
+    pub(crate) fn has_gpus(&self) -> bool {
+        counts_gpus(&self.allocated) || self.job.has_gpus()
+    }
 }
 
 /// All runs, those that were requeued too, of jobs that were on `node` between two instants, seconds since 1970. `now`: the

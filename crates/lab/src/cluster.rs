@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Duration;
 
+use protocol::decisions;
 use slurm_releases::Release;
 
 use crate::clock;
@@ -241,8 +242,7 @@ pub(crate) fn remove(dir: &Path) {
 
 /// Where the slurmctld of the cluster in `dir` counts its decisions: in memory, outside `dir`.
 fn decisions_page(dir: &Path) -> PathBuf {
-    let name = dir.join("state").display().to_string().replace('/', ".");
-    Path::new("/dev/shm").join(format!("tessera{name}"))
+    Path::new(decisions::DIR).join(decisions::page_name(&dir.join("state").display().to_string()))
 }
 
 /// How often processes are looked for that others have started while those were ended.

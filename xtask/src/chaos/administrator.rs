@@ -8,11 +8,12 @@ use lab::User;
 use slurm_releases::Release;
 
 use super::check::Finding;
+use super::drains::{Drain, judge};
 use super::lost_launch::is_lost;
 use super::run::Run;
 use super::seen::Seen;
 use super::strike::{reconcile, resume};
-use super::wounds::{Drain, judge, leaves_phantoms};
+use super::wounds::leaves_phantoms;
 use crate::command::TaskError;
 
 /// Reasons under which a job waits for an administrator.
@@ -30,7 +31,16 @@ impl Run<'_> {
                 continue;
             }
             let log = self.fresh_log(&format!("slurmd-{}", node.name));
-            match judge(&node.name, &node.reason, &log, self.recent(), self.has_second_led()) {
+            let (second_led, recent) = (self.has_second_led(), self.recent().cloned().collect::<Vec<_>>());
+            let is_back = self.drains.is_back(node, recent.iter(), second_led);
+            match judge(&node.name, &node.reason, &log, recent.iter(), second_led) {
+                Drain::Unexplained if is_back => {
+                    let what = format!(
+                        "{} drained again after slurmctld had forgotten its resumption: {}",
+                        node.name, node.reason
+                    );
+                    self.outcome.stock(&what)?;
+                }
                 Drain::Asked => {}
                 Drain::Stock => self.outcome.stock(&format!("{} drained: {}", node.name, node.reason))?,
                 Drain::Unfit => reconcile(&self.cluster, &node.name)?,

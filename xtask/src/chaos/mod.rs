@@ -6,6 +6,7 @@
 mod administrator;
 mod check;
 mod controllers;
+mod drains;
 mod forge;
 mod jobs;
 mod kill;

@@ -10,6 +10,7 @@ use slurm_releases::Release;
 
 use super::Chaos;
 use super::check::{Devices, Finding, Patience, crowded, disagreements, two_owners};
+use super::drains::Judged;
 use super::outcome::{Outcome, print};
 use super::past::Mended;
 use super::plan::{Event, Fault, Order, Plan};
@@ -47,6 +48,7 @@ pub(super) struct Run<'a> {
     daemon_is_ours: bool,
     /// How long the second slurmctld's log was when the last two faults began.
     pub(super) second_log: [usize; 2],
+    pub(super) drains: Judged,
     /// How much of each log has been read.
     pub(super) read: BTreeMap<PathBuf, usize>,
     /// Jobs without a process, and since when.
@@ -78,6 +80,7 @@ pub(super) fn run(chaos: &Chaos) -> Result<bool, TaskError> {
         wound: Wound::default(),
         daemon_is_ours: false,
         second_log: [0; 2],
+        drains: Judged::default(),
         read: BTreeMap::new(),
         phantoms: BTreeMap::new(),
         cancel_young: None,
@@ -211,20 +214,12 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Whether a daemon that does not run is really gone: one of 24.11 that reconfigures itself by `execve` from a thread is
-    /// a zombie for a moment.
-    fn stays_away(&mut self, daemon: &lab::Daemon) -> bool {
-        sleep(Duration::from_secs(1));
-        self.cluster.reap();
-        self.cluster.process(daemon).is_none()
-    }
-
     /// A daemon that ended by itself is a violation, and is started again.
     fn daemons(&mut self) -> Result<(), TaskError> {
         let nodes = self.cluster.nodes().iter().cloned().map(lab::Daemon::Slurmd);
         let all: Vec<lab::Daemon> = nodes.chain([lab::Daemon::Slurmctld, lab::Daemon::Backup]).collect();
         for daemon in all {
-            if self.cluster.process(&daemon).is_none() && self.stays_away(&daemon) {
+            if self.cluster.process(&daemon).is_none() {
                 self.violation(Finding::new("daemon ended", daemon.name(), "nobody ended it"))?;
                 self.cluster.start(&daemon)?;
             }

@@ -6,9 +6,9 @@ use lab::command::run;
 use lab::{Cluster, HarnessError, User};
 
 use super::controllers::{answers, give_back_control, stop, take_over};
+use super::drains::OUR_REASON;
 use super::kill::{kill_broker, kill_mps, kill_step, kill_work, one_of};
 use super::plan::{Daemon, Driver, Fault, File, JobState, Node, Pick};
-use super::wounds::OUR_REASON;
 
 /// What has to be set right, and what is said of the fault.
 #[derive(Debug, Default)]

@@ -2,74 +2,7 @@
 
 use std::time::Duration;
 
-use super::plan::{Daemon, Driver, Fault, File, Node, Work};
-
-/// Reasons for which Slurm drains nodes without us (docs/operations.md, "After slurmctld was killed").
-const STOCK: [&str; 3] = ["Duplicate jobid", "Kill task failed", "Not responding"];
-
-/// The second slurmctld forgets which GPUs the shards are on (docs/slurm-quirks.md, "A second slurmctld").
-const SHARDS_FORGOTTEN: &str = "reported but not configured";
-
-/// The line of slurmd's log that says that Slurm itself lost a prolog's end.
-const PROLOG_LOST: &str = "REQUEST_LAUNCH_PROLOG notification failed";
-
-/// Why a node is drained.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Drain {
-    /// We did it, to hurt.
-    Asked,
-    /// Slurm does this with or without Tessera.
-    Stock,
-    /// The fault leaves the node unfit for any job.
-    Unfit,
-    /// There is no reason for it.
-    Unexplained,
-}
-
-/// The reason that this run gives when it drains a node.
-pub(super) const OUR_REASON: &str = "chaos";
-
-/// Judges a drained node by Slurm's reason, what slurmd has logged since the last look, the faults in force, and whether the
-/// second slurmctld was in charge of late.
-pub(super) fn judge<'a>(
-    node: &str,
-    reason: &str,
-    log: &str,
-    mut faults: impl Iterator<Item = &'a Fault> + Clone,
-    second_led: bool,
-) -> Drain {
-    if reason.contains(OUR_REASON) {
-        return Drain::Asked;
-    }
-    if STOCK.iter().any(|stock| reason.contains(stock)) {
-        return Drain::Stock;
-    }
-    let taken_over = |fault: &Fault| matches!(fault, Fault::Takeover { .. });
-    if reason.contains(SHARDS_FORGOTTEN) && (second_led || faults.clone().any(taken_over)) {
-        return Drain::Stock;
-    }
-    let is_scripts = reason.contains("Prolog error") || reason.contains("Epilog error");
-    if is_scripts && log.contains(PROLOG_LOST) {
-        return Drain::Stock;
-    }
-    if is_scripts && faults.any(|fault| makes_unfit(fault, node)) {
-        return Drain::Unfit;
-    }
-    Drain::Unexplained
-}
-
-/// Whether a prolog or epilog on this node has to fail, or is killed.
-fn makes_unfit(fault: &Fault, node: &str) -> bool {
-    match fault {
-        Fault::KillWork(at, Work::Prolog | Work::Epilog) | Fault::DiskFull(at) => at.name() == node,
-        Fault::Driver(
-            at,
-            _,
-            Driver::Refusing | Driver::Lost | Driver::ListTimeout | Driver::OutOfResources,
-        ) => at.name() == node,
-        _ => false,
-    }
-}
+use super::plan::{Daemon, Driver, Fault, File, Node};
 
 /// Whether the driver of this node may not answer a job's `nvidia-smi`.
 pub(super) fn silences_driver(fault: &Fault, node: &str) -> bool {
@@ -183,29 +116,5 @@ mod tests {
         assert!(!may_refuse(&kill, &format!("sbatch: error: Batch job submission failed: {IMPOSSIBLE}")));
         assert!(may_refuse(&Fault::Takeover { killed: false }, IMPOSSIBLE));
         assert!(!may_refuse(&Fault::Drain(Node(0)), IMPOSSIBLE));
-    }
-
-    #[test]
-    fn a_drain_has_to_have_a_reason() {
-        let kill = Fault::KillWork(Node(0), Work::Prolog);
-        let busy = Fault::Driver(Node(0), None, Driver::Busy);
-        let lost = Fault::Driver(Node(0), None, Driver::Lost);
-        assert_eq!(judge("n1", "Prolog error", "", [&kill].into_iter(), false), Drain::Unfit);
-        assert_eq!(judge("n2", "Prolog error", "", [&kill].into_iter(), false), Drain::Unexplained);
-        assert_eq!(judge("n1", "Prolog error", "", [&lost].into_iter(), false), Drain::Unfit);
-        assert_eq!(judge("n1", "Prolog error", "", [&busy].into_iter(), false), Drain::Unexplained);
-        assert_eq!(judge("n1", "Epilog error", "", [].into_iter(), false), Drain::Unexplained);
-        assert_eq!(judge("n1", "Prolog error", PROLOG_LOST, [].into_iter(), false), Drain::Stock);
-        assert_eq!(judge("n1", "Duplicate jobid", "", [].into_iter(), false), Drain::Stock);
-        let shards = "gres/shard type (a100) reported but not configured";
-        let takeover = Fault::Takeover { killed: true };
-        assert_eq!(judge("n1", shards, "", [&takeover].into_iter(), false), Drain::Stock);
-        assert_eq!(judge("n1", shards, "", [].into_iter(), false), Drain::Unexplained);
-        assert_eq!(judge("n1", shards, "", [].into_iter(), true), Drain::Stock);
-        assert_eq!(judge("n1", "chaos", "", [].into_iter(), false), Drain::Asked);
-        assert_eq!(
-            judge("n1", "gres/gpu count reported lower", "", [&kill].into_iter(), false),
-            Drain::Unexplained
-        );
     }
 }

@@ -71,6 +71,7 @@ fn healthy() -> Seen {
         name: "n1".to_owned(),
         state: "mixed".to_owned(),
         reason: "none".to_owned(),
+        reason_since: "Unknown".to_owned(),
         layout: vec![
             place(0, Some(4), Holder::Job(1)),
             place(0, Some(5), Holder::Idle),

@@ -34,6 +34,8 @@ pub(super) struct Node {
     pub(super) state: String,
     /// Why it is drained or down; empty or `none` otherwise.
     pub(super) reason: String,
+    /// When it got this reason, as sinfo writes it.
+    pub(super) reason_since: String,
     /// Who has what, as slurmctld publishes it.
     pub(super) layout: Vec<Place>,
     pub(super) gpus: Vec<Gpu>,
@@ -105,7 +107,7 @@ pub(super) fn look(cluster: &Cluster) -> Result<Seen, HarnessError> {
     let layouts = cluster.published_layouts()?;
     let mut nodes = Vec::new();
     for name in cluster.nodes() {
-        let (state, reason) = states.get(name).cloned().unwrap_or_default();
+        let slurm::NodeState { state, reason, reason_since } = states.get(name).cloned().unwrap_or_default();
         let line = layouts.iter().find(|(node, _)| node == name).map_or("", |(_, line)| line);
         let of = |at: &Option<String>| at.as_deref() == Some(name);
         let (journal, journal_rest) = journal(&cluster.layout().node(name));
@@ -113,6 +115,7 @@ pub(super) fn look(cluster: &Cluster) -> Result<Seen, HarnessError> {
             name: name.clone(),
             state,
             reason,
+            reason_since,
             layout: layout::parse(line),
             gpus: driver::gpus(cluster, name)?,
             journal,

@@ -84,19 +84,42 @@ fn node_list(text: &str) -> Vec<String> {
     numbers.map(|number| format!("{head}{number}")).collect()
 }
 
+/// What sinfo says of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct NodeState {
+    pub(super) state: String,
+    pub(super) reason: String,
+    /// When it got this reason.
+    pub(super) reason_since: String,
+}
+
 /// State and reason of each node.
-pub(super) fn nodes(cluster: &Cluster) -> Result<BTreeMap<String, (String, String)>, HarnessError> {
-    let out = cluster.run(User::Root, "sinfo", &["-h", "-N", "-o", "%N|%T|%E"])?.ok()?;
-    let line = |line: &str| {
-        let mut parts = line.splitn(3, '|').map(|part| part.trim().to_owned());
-        Some((parts.next()?, (parts.next()?, parts.next()?)))
-    };
-    Ok(out.lines().filter_map(line).collect())
+pub(super) fn nodes(cluster: &Cluster) -> Result<BTreeMap<String, NodeState>, HarnessError> {
+    let out = cluster.run(User::Root, "sinfo", &["-h", "-N", "-o", "%N|%T|%H|%E"])?.ok()?;
+    Ok(out.lines().filter_map(node).collect())
+}
+
+/// Reads a line of [`nodes`]. Its end is the reason, which may hold any character.
+fn node(line: &str) -> Option<(String, NodeState)> {
+    let mut parts = line.splitn(4, '|').map(|part| part.trim().to_owned());
+    let (name, state) = (parts.next()?, parts.next()?);
+    let (reason_since, reason) = (parts.next()?, parts.next()?);
+    Some((name, NodeState { state, reason, reason_since }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_of_sinfo_is_read() {
+        let expected = NodeState {
+            state: "draining".to_owned(),
+            reason: "a|b".to_owned(),
+            reason_since: "2026-11-23T14:48:03".to_owned(),
+        };
+        assert_eq!(node("n1|draining|2026-11-23T14:48:03|a|b"), Some(("n1".to_owned(), expected)));
+    }
 
     #[test]
     fn a_line_of_scontrol_is_read() {

@@ -26,10 +26,10 @@ impl Started {
         Some(Self { name: name.to_owned(), pid, since: stat(pid)?.since })
     }
 
-    /// Whether it still runs (a zombie does not).
+    /// Whether it still runs.
     #[must_use]
     pub fn is_alive(&self) -> bool {
-        stat(self.pid).is_some_and(|now| now.since == self.since && now.state != 'Z')
+        stat(self.pid).is_some_and(|now| now.since == self.since && now.is_alive())
     }
 
     /// Sends it a signal, if it is still the same process.
@@ -61,19 +61,37 @@ impl Started {
 }
 
 /// What is read of `/proc/PID/stat`.
+#[derive(Debug, PartialEq, Eq)]
 struct Stat {
+    /// Of the first thread.
     state: char,
     parent: i32,
+    /// Those that have not ended, and the first one.
+    threads: u32,
     since: u64,
 }
 
+impl Stat {
+    /// The first thread is a zombie as long as others go on without it, also while one of them calls `execve`.
+    fn is_alive(&self) -> bool {
+        self.state != 'Z' || self.threads > 1
+    }
+}
+
 fn stat(pid: i32) -> Option<Stat> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let read = || parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?);
+    // The first thread has no threads just when it is gone: its process has ended, or another thread has taken its place.
+    read().filter(|now| now.threads > 0).or_else(read)
+}
+
+/// Reads `/proc/PID/stat` (proc(5)): the fields 3, 4, 20 and 22.
+fn parse(text: &str) -> Option<Stat> {
     // The command name stands in parentheses and may itself hold any character.
     let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
     Some(Stat {
         state: fields.first()?.chars().next()?,
         parent: fields.get(1)?.parse().ok()?,
+        threads: fields.get(17)?.parse().ok()?,
         since: fields.get(19)?.parse().ok()?,
     })
 }
@@ -164,14 +182,91 @@ fn is_mounted(mounts: &[u8], dir: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
+    use crate::command::{Done, PATIENCE, run};
+
+    /// `threads.c`, started to do this.
+    struct Threads {
+        child: std::process::Child,
+        process: Started,
+        _dir: tempfile::TempDir,
+    }
+
+    impl Threads {
+        fn start(what: &str) -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            let program = dir.path().join("threads");
+            let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/threads.c");
+            let mut cc = Command::new("cc");
+            run(cc.args(["-pthread", "-Wall", "-Werror", "-o"]).arg(&program).arg(source))
+                .and_then(Done::ok)
+                .unwrap();
+            let child = Command::new(&program).arg(what).spawn().unwrap();
+            let process = Started::of(what, child.id().cast_signed()).unwrap();
+            Self { child, process, _dir: dir }
+        }
+
+        /// Looks until its first thread is a zombie. It has to be alive at every look.
+        fn wait_for_zombie(&mut self) {
+            let begin = Instant::now();
+            while stat(self.process.pid).unwrap().state != 'Z' {
+                assert!(self.process.is_alive() && begin.elapsed() < PATIENCE);
+            }
+            assert!(self.child.try_wait().unwrap().is_none());
+        }
+    }
+
+    impl Drop for Threads {
+        fn drop(&mut self) {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+
+    #[test]
+    fn a_process_lives_on_without_its_first_thread() {
+        let mut threads = Threads::start("linger");
+        threads.wait_for_zombie();
+        assert!(threads.process.is_alive());
+        threads.process.signal(Signal::KILL);
+        let begin = Instant::now();
+        while threads.process.is_alive() {
+            assert!(begin.elapsed() < PATIENCE, "all its threads have ended, and nobody has waited for it");
+        }
+    }
+
+    /// As slurmd 24.11 does when it is reconfigured.
+    #[test]
+    fn a_process_lives_while_another_thread_calls_exec() {
+        let mut threads = Threads::start("exec");
+        for _ in 0..20 {
+            threads.wait_for_zombie();
+            for _ in 0..1000 {
+                assert!(threads.process.is_alive());
+            }
+        }
+    }
+
+    #[test]
+    fn a_zombie_with_one_thread_has_ended() {
+        let text = |state: char, threads: u32| {
+            let rest = "15144 25943 0 -1 4227084 127 0 0 0 0 0 0 0 20 0";
+            format!("15186 (a) Z (b) {state} 15144 {rest} {threads} 0 6096793 0 0 184467\n")
+        };
+        let read = |state, threads| parse(&text(state, threads)).unwrap();
+        assert_eq!(read('Z', 2), Stat { state: 'Z', parent: 15144, threads: 2, since: 6_096_793 });
+        assert!(read('Z', 2).is_alive() && read('S', 1).is_alive() && !read('Z', 1).is_alive());
+        assert_eq!(parse("15186 (a) Z 15144 100"), None);
+    }
 
     #[test]
     fn a_broker_of_the_cluster_is_left_over() {
         let dir = tempfile::tempdir().unwrap();
         let program = dir.path().join("tessera-broker");
         std::os::unix::fs::symlink("/bin/sleep", &program).unwrap();
-        let mut broker = std::process::Command::new(&program).arg("60").spawn().unwrap();
+        let mut broker = Command::new(&program).arg("60").spawn().unwrap();
         let found = leftovers(dir.path());
         broker.kill().unwrap();
         broker.wait().unwrap();
@@ -185,7 +280,7 @@ mod tests {
         let program = programs.path().join("slurmctld");
         std::os::unix::fs::symlink("/bin/sleep", &program).unwrap();
         let start = |dir: &Path| {
-            let mut command = std::process::Command::new(&program);
+            let mut command = Command::new(&program);
             command.arg("600").env("SLURM_CONF", dir.join("etc/slurm.conf")).spawn().unwrap()
         };
         let (mut own, mut strangers) = (start(dir.path()), start(programs.path()));

@@ -2,10 +2,12 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod compiled;
 mod driver;
 mod ir;
 mod leases;
 mod node;
 mod report;
 mod runs;
+mod shapes;
 mod tools;

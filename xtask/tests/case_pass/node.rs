@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::Once;
+use std::sync::{Once, OnceLock};
 
-use crate::tools::{host, shape, source, succeeds, workspace};
+use crate::tools::{source, succeeds, workspace};
 
 /// What makes the node's programs and libraries.
 const PACKAGES: [&str; 5] = ["nvml-sim", "cuda-sim", "cudart-sim", "task-client", "task-broker"];
@@ -35,6 +35,12 @@ pub(crate) struct Node {
 impl Node {
     pub(crate) fn libraries(&self) -> PathBuf {
         self.dir.path().join("lib")
+    }
+
+    /// The node that all tests of a program share. Its library is the double.
+    pub(crate) fn shared() -> &'static Node {
+        static NODE: OnceLock<Node> = OnceLock::new();
+        NODE.get_or_init(|| Node::create(Library::Double))
     }
 
     /// A node with the named task library.
@@ -83,33 +89,5 @@ impl Node {
         let mut command = Command::new(program);
         command.env("NVML_SIM_STATE", self.dir.path().join("state")).env("LD_LIBRARY_PATH", self.libraries());
         succeeds(command.envs(environment.iter().copied()))
-    }
-
-    /// Compiles a shape with kernels to `DIR/NAME`, its host side by `compiler`.
-    pub(crate) fn compile(&self, compiler: &Path, level: &str, name: &str, kernels: &Path, to: &Path) {
-        let mut command = host(compiler);
-        command
-            .arg(level)
-            .args(["-Xclang", "-fcuda-include-gpubinary", "-Xclang"])
-            .arg(kernels)
-            .arg(shape(name));
-        command
-            .env("TESSERA_TASK_LIB_DIR", self.libraries())
-            .arg("-o")
-            .arg(to)
-            .arg("-L")
-            .arg(self.libraries());
-        command.arg(format!("-Wl,-rpath-link,{}", self.libraries().display()));
-        succeeds(command.args(["-l:libcudart.so.12", "-pthread"]));
-    }
-
-    /// Compiles a shape plainly to `DIR/plain`, its kernels to `DIR/kernels`, and returns what it prints.
-    pub(crate) fn plain(&self, name: &str, dir: &Path) -> String {
-        let mut kernels = Command::new(lab::paths::target_dir().join("debug/cuda-sim-cc"));
-        succeeds(kernels.args(["--kernels", "-O1"]).arg(shape(name)).arg("-o").arg(dir.join("kernels")));
-        self.compile(Path::new("clang++-19"), "-O1", name, &dir.join("kernels"), &dir.join("plain"));
-        let plain = String::from_utf8(self.run(&dir.join("plain"), &[]).stdout).unwrap();
-        assert!(!plain.is_empty());
-        plain
     }
 }

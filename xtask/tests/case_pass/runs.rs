@@ -5,18 +5,11 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::OnceLock;
 
 use serde_json::Value;
 
-use crate::node::{Library, Node};
-use crate::tools::{built, shapes};
-
-/// The node that all tests share.
-fn shared() -> &'static Node {
-    static NODE: OnceLock<Node> = OnceLock::new();
-    NODE.get_or_init(|| Node::create(Library::Double))
-}
+use crate::compiled::Compiled;
+use crate::node::Node;
 
 /// What a program printed, and what the double's book says.
 fn run_with_book(node: &Node, program: &Path, lazy: &str) -> (String, Value) {
@@ -30,16 +23,12 @@ fn run_with_book(node: &Node, program: &Path, lazy: &str) -> (String, Value) {
 /// Shapes that leave memory allocated until the process ends, or launch without waiting: their last tasks stay open.
 const HELD: [&str; 2] = ["no_free", "unwaited"];
 
-fn check(name: &str) {
-    let node = shared();
-    let dir = tempfile::tempdir().unwrap();
-    let at = |file: &str| dir.path().join(file);
-    let plain = node.plain(name, dir.path());
+pub(crate) fn check(shape: &Compiled) {
+    let name = shape.name;
     for level in ["-O0", "-O2"] {
-        node.compile(&built().join("tessera-clang++"), level, name, &at("kernels"), &at("tasks"));
         for lazy in ["0", "1"] {
-            let (printed, book) = run_with_book(node, &at("tasks"), lazy);
-            assert_eq!(printed, plain, "{name} {level} lazy={lazy}: {book}");
+            let (printed, book) = run_with_book(Node::shared(), &shape.with_pass(level), lazy);
+            assert_eq!(printed, shape.plain, "{name} {level} lazy={lazy}: {book}");
             assert_eq!(book["complaints"], Value::Array(Vec::new()), "{name} {level} lazy={lazy}: {book}");
             if !HELD.contains(&name) {
                 assert_eq!(book["begins"], book["frees"], "{name} {level} lazy={lazy}: {book}");
@@ -52,58 +41,4 @@ fn check(name: &str) {
             );
         }
     }
-}
-
-macro_rules! shapes {
-    ($($name:ident)*) => {
-        $(
-            #[test]
-            fn $name() {
-                check(stringify!($name));
-            }
-        )*
-
-        #[test]
-        fn every_shape_is_run() {
-            assert_eq!([$(stringify!($name)),*].as_slice(), shapes());
-        }
-    };
-}
-
-shapes! {
-    again
-    aliases
-    array
-    behind_calls
-    branches
-    chain
-    checked_helper
-    checked_loop
-    closure
-    early_return
-    errors
-    exceptions
-    growth
-    heap_helper
-    heap_late
-    heap_limit
-    helpers
-    independent
-    later
-    lazy_kinds
-    lazy_threads
-    loops
-    managed
-    no_free
-    pitched
-    pointer_array
-    straight
-    stream_ordered
-    streams
-    structs
-    symbols
-    threads
-    too_large
-    unwaited
-    volume
 }

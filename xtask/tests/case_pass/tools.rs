@@ -54,11 +54,6 @@ pub(crate) fn succeeds(command: &mut Command) -> Output {
     done
 }
 
-/// `tessera-clang++` as the tree has it, in CUDA mode against the simulator's headers.
-pub(crate) fn tessera_clang() -> Command {
-    host(&built().join("tessera-clang++"))
-}
-
 /// A compiler in CUDA mode against the simulator's headers.
 pub(crate) fn host(compiler: &Path) -> Command {
     let mut command = Command::new(compiler);

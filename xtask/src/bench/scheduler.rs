@@ -1,20 +1,32 @@
 //! The time that slurmctld's schedulers have taken, as `sdiag` tells it.
 
-/// Microseconds that the main scheduler and backfill have spent in their cycles, under slurmctld's locks, since the counters were
-/// set to zero. `None` if the text has neither scheduler's counters.
-pub(super) fn spent_us(sdiag: &str) -> Option<f64> {
-    let sections = ["Main schedule statistics", "Backfilling stats"];
-    let found: Vec<f64> = sections.iter().filter_map(|name| section_us(sdiag, name)).collect();
-    (!found.is_empty()).then(|| found.iter().sum())
+/// What the main scheduler and backfill have done, under slurmctld's locks, since the counters were set to zero.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Spent {
+    /// Microseconds in their cycles.
+    pub(super) us: f64,
+    /// How many cycles they had. A cycle looks at waiting jobs, so jobs that wait longer are looked at more often.
+    pub(super) cycles: f64,
 }
 
-/// The cycles of one section times their mean length; a scheduler that had no cycle yet shows no mean.
-fn section_us(sdiag: &str, name: &str) -> Option<f64> {
-    let lines = sdiag.lines().skip_while(|line| !line.starts_with(name)).skip(1);
-    let lines: Vec<&str> = lines.take_while(|line| line.starts_with(char::is_whitespace)).collect();
-    let number =
-        |key: &str| lines.iter().find_map(|line| line.trim().strip_prefix(key)?.trim().parse::<f64>().ok());
-    Some(number("Total cycles:")? * number("Mean cycle:").unwrap_or(0.0))
+impl Spent {
+    /// As `sdiag` tells it; `None` if the text has neither scheduler's counters.
+    pub(super) fn read(sdiag: &str) -> Option<Self> {
+        let sections = ["Main schedule statistics", "Backfilling stats"];
+        let found = sections.iter().filter_map(|name| Self::section(sdiag, name));
+        found.reduce(|a, b| Self { us: a.us + b.us, cycles: a.cycles + b.cycles })
+    }
+
+    /// One section's cycles and their mean length; a scheduler that had no cycle yet shows no mean.
+    fn section(sdiag: &str, name: &str) -> Option<Self> {
+        let lines = sdiag.lines().skip_while(|line| !line.starts_with(name)).skip(1);
+        let lines: Vec<&str> = lines.take_while(|line| line.starts_with(char::is_whitespace)).collect();
+        let number = |key: &str| {
+            lines.iter().find_map(|line| line.trim().strip_prefix(key)?.trim().parse::<f64>().ok())
+        };
+        let cycles = number("Total cycles:")?;
+        Some(Self { us: cycles * number("Mean cycle:").unwrap_or(0.0), cycles })
+    }
 }
 
 /// Microseconds of processor time that a process and its threads have had, of those too that have ended: fields 14 and 15 of
@@ -62,12 +74,9 @@ Latency for 1000 calls to gettimeofday(): 17 microseconds
 
     #[test]
     fn both_schedulers_cycles_are_added() {
-        assert_eq!(spent_us(SDIAG), Some(2100.0));
-        assert_eq!(
-            spent_us(&SDIAG.replace("\tMean cycle: 50\n", "")),
-            Some(2000.0),
-            "no cycle of backfill yet"
-        );
-        assert_eq!(spent_us("sdiag: error\n"), None);
+        assert_eq!(Spent::read(SDIAG), Some(Spent { us: 2100.0, cycles: 12.0 }));
+        let no_backfill = SDIAG.replace("\tMean cycle: 50\n", "").replace("cycles: 2", "cycles: 0");
+        assert_eq!(Spent::read(&no_backfill), Some(Spent { us: 2000.0, cycles: 10.0 }));
+        assert_eq!(Spent::read("sdiag: error\n"), None);
     }
 }

@@ -13,7 +13,7 @@ use lab::{Cluster, Daemon, HarnessError, JobId, User};
 use super::Bench;
 use super::clusters::{self, Driver};
 use super::kinds::{Kind, MIX, PLAIN};
-use super::scheduler::{processor_us, spent_us};
+use super::scheduler::{Spent, processor_us};
 use super::stats::Spread;
 use super::table::{Reference, Row};
 use crate::command::TaskError;
@@ -32,15 +32,25 @@ pub(super) struct Share {
     pub(super) jobs: Vec<Planned>,
 }
 
-/// Jobs per second, the schedulers' time, and what was wrong.
+/// What one stream took, and what was wrong.
 struct Outcome {
-    per_second: f64,
-    /// Of both schedulers, in microseconds per job.
-    scheduler_us: f64,
-    /// slurmctld's processor time, in microseconds per job.
+    jobs: f64,
+    seconds: f64,
+    schedulers: Spent,
+    /// slurmctld's processor time, microseconds.
     processor_us: f64,
     wrong: Vec<String>,
 }
+
+/// A figure of a stream, and its unit.
+type Figure = (&'static str, &'static str, fn(&Outcome) -> f64);
+
+/// What the table tells of a stream besides its rate.
+const FIGURES: [Figure; 3] = [
+    ("schedulers' time", "us/job", |stream| stream.schedulers.us / stream.jobs),
+    ("schedulers' time", "us/cycle", |stream| stream.schedulers.us / stream.schedulers.cycles.max(1.0)),
+    ("slurmctld's processor time", "us/job", |stream| stream.processor_us / stream.jobs),
+];
 
 /// How jobs come.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -58,40 +68,36 @@ pub(super) fn measure(bench: &Bench) -> Result<Vec<Row>, TaskError> {
     let mut ours = clusters::tessera(bench, Driver::Instant)?;
     let mut rows = Vec::new();
     for (arrival, how) in [(Arrival::Live, "as they are submitted"), (Arrival::Queued, "from a full queue")] {
-        let (mut rates, mut stock_rates) = (Vec::new(), Vec::new());
-        let (mut times, mut stock_times) = (Vec::new(), Vec::new());
-        let (mut processor, mut stock_processor) = (Vec::new(), Vec::new());
+        let (mut with, mut without) = (Vec::new(), Vec::new());
         for round in 0..bench.repeat {
             let plan = plan(bench.seed + round as u64, bench.jobs, kinds.len());
-            let plain = once(&stock, kinds, &plan, true, arrival)?;
-            stock_rates.push(plain.per_second);
-            stock_times.push(plain.scheduler_us);
-            stock_processor.push(plain.processor_us);
+            without.push(once(&stock, kinds, &plan, true, arrival)?);
             let outcome = once(&ours, kinds, &plan, false, arrival)?;
-            times.push(outcome.scheduler_us);
-            processor.push(outcome.processor_us);
-            rates.push(clean(&mut ours, outcome)?);
+            with.push(clean(&mut ours, outcome)?);
             eprintln!("bench: stream {how}, {} of {}: none lost, all clean", round + 1, bench.repeat);
         }
-        let spread =
-            |rates: &[f64]| Spread::of(rates).ok_or_else(|| TaskError::Other("no rounds".to_owned()));
-        let mut row = |what: String, unit, ours: &[f64], stock: &[f64]| -> Result<(), TaskError> {
-            let reference = Reference::Measured("plain Slurm".to_owned(), spread(stock)?);
-            rows.push(Row { bench: "stream", case: what, unit, ours: spread(ours)?, reference });
-            Ok(())
+        let spread = |streams: &[Outcome], figure: fn(&Outcome) -> f64| {
+            let figures: Vec<f64> = streams.iter().map(figure).collect();
+            Spread::of(&figures).ok_or_else(|| TaskError::Other("no rounds".to_owned()))
         };
         let what = if bench.plain { "plain" } else { "mixed" };
-        row(format!("{} {what} jobs {how}", bench.jobs), "jobs/s", &rates, &stock_rates)?;
-        row(format!("schedulers' time, jobs {how}"), "us/job", &times, &stock_times)?;
-        row(format!("slurmctld's processor time, jobs {how}"), "us/job", &processor, &stock_processor)?;
+        let rate: Figure = ("", "jobs/s", |stream| stream.jobs / stream.seconds);
+        for (name, unit, figure) in [rate].into_iter().chain(FIGURES) {
+            let case = match name {
+                "" => format!("{} {what} jobs {how}", bench.jobs),
+                name => format!("{name}, jobs {how}"),
+            };
+            let reference = Reference::Measured("plain Slurm".to_owned(), spread(&without, figure)?);
+            rows.push(Row { bench: "stream", case, unit, ours: spread(&with, figure)?, reference });
+        }
     }
     Ok(rows)
 }
 
-/// Jobs per second, if nothing was wrong; else the logs stay.
-fn clean(cluster: &mut Cluster, outcome: Outcome) -> Result<f64, TaskError> {
+/// The stream, if nothing was wrong; else the logs stay.
+fn clean(cluster: &mut Cluster, outcome: Outcome) -> Result<Outcome, TaskError> {
     if outcome.wrong.is_empty() {
-        return Ok(outcome.per_second);
+        return Ok(outcome);
     }
     cluster.keep_files();
     let logs = cluster.layout().at("log");
@@ -148,19 +154,18 @@ fn once(
             cluster.run(User::Root, "squeue", &["-h", "-o", "%i %T %r %b"]).map_err(|e| with_causes(&e))?;
         if left.code == Some(0) && left.stdout.trim().is_empty() { Ok(()) } else { Err(left.stdout) }
     });
-    let per_second = jobs.len() as f64 / begin.elapsed().as_secs_f64();
+    let seconds = begin.elapsed().as_secs_f64();
     wrong.extend(waited.err().map(|error| with_causes(&error)));
     let counters = cluster.run(User::Root, "sdiag", &[])?.ok()?;
-    let scheduler_us = spent_us(&counters)
-        .ok_or_else(|| TaskError::Other(format!("sdiag tells nothing of the schedulers: {}", counters)))?
-        / jobs.len() as f64;
-    let processor_us = (processor()? - before) / jobs.len() as f64;
+    let schedulers = Spent::read(&counters)
+        .ok_or_else(|| TaskError::Other(format!("sdiag tells nothing of the schedulers: {}", counters)))?;
+    let processor_us = processor()? - before;
     if !stock {
         wrong.extend(not_completed(cluster, &jobs)?);
         wrong.extend(cluster.wait_idle().err().map(|error| with_causes(&error)));
         wrong.extend(clusters::findings(cluster)?);
     }
-    Ok(Outcome { per_second, scheduler_us, processor_us, wrong })
+    Ok(Outcome { jobs: jobs.len() as f64, seconds, schedulers, processor_us, wrong })
 }
 
 /// Both users submit at the same time, each one job after the other. Returns every job with the name of its kind.

@@ -128,6 +128,7 @@ pub(crate) fn changed(change: &Described, job: &Recorded, slurm: &impl Slurm) ->
             per_node: first(&new.per_node, &old.per_node),
             per_socket: first(&new.per_socket, &old.per_socket),
             per_task: first(&new.per_task, &old.per_task),
+            tasks_per_gpu: new.tasks_per_gpu.or(old.tasks_per_gpu),
         },
         exclusive: change.exclusive || job.exclusive || known.iter().flatten().any(|p| p.exclusive),
         partition_nodes: nodes_of(known),

@@ -42,6 +42,12 @@ pub(crate) fn why(
     forbids_counted(&job, &counted, config)
 }
 
+/// Whether a job's shards are counted in another way than per node. Such a submission or change is refused, but the job may be
+/// older than that.
+pub(crate) fn counts_otherwise(view: &JobView) -> bool {
+    view.gres.iter().any(|entry| entry.kind == GresKind::Shard && entry.per_node == 0)
+}
+
 /// Keeps the job from these nodes, which are all, and says why in its AdminComment.
 pub(crate) fn held(view: &JobView, why: String, nodes: &[NodeView]) -> Vec<Effect> {
     let all = Effect::RuleOut(nodes.iter().map(|node| node.index).collect());

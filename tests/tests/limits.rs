@@ -32,6 +32,7 @@ fn no_option_and_no_change_walks_round_a_limit() {
         &["--exclusive"],
         &["--gpu-isolation=none", "--gres=gpu:1"],
         &["--gres=shard:30"],
+        &["--ntasks=2", "--ntasks-per-gpu=1"],
         &["--gpu-isolation=whole"],
         &["--gpu-mem=30G"],
     ] {
@@ -39,7 +40,9 @@ fn no_option_and_no_change_walks_round_a_limit() {
         let said = done.refused().unwrap();
         assert!(said.contains("partition gpu"), "{options:?}: {said}");
     }
-    for options in [&["--gres=shard:10"][..], &["--gpu-mem=10G"], &["--gpu-isolation=mig"], &[]] {
+    for options in
+        [&["--gres=shard:10"][..], &["--gpu-mem=10G"], &["--gpu-isolation=mig"], &["--gres=gpu:0"], &[]]
+    {
         cluster.complete(User::Alice, options, "true").unwrap();
     }
 
@@ -69,6 +72,25 @@ fn no_option_and_no_change_walks_round_a_limit() {
     std::fs::write(&file, limited.split("[[limits]]").next().unwrap()).unwrap();
     cluster.run(User::Root, "scontrol", &["reconfigure"]).unwrap().ok().unwrap();
     assert_eq!(cluster.wait_end(job).unwrap().state(), "COMPLETED");
+    cluster.wait_idle().unwrap();
+    cluster.assert_clean().unwrap();
+}
+
+#[test]
+fn shards_counted_per_task_are_neither_whole_gpus_nor_fewer_than_promised() {
+    let cluster = cluster();
+    for partition in ["gpu", "open"] {
+        let job = cluster.sbatch(User::Alice, &["--hold", "-p", partition, "-N1", "-n1"], "true").unwrap();
+        for list in ["TresPerTask=gres:shard:10", "TresPerTask=gres/shard:10", "TresPerJob=gres:shard:10"] {
+            let done =
+                cluster.run(User::Alice, "scontrol", &["update", &format!("JobId={job}"), list]).unwrap();
+            done.refused().unwrap();
+        }
+        cluster.run(User::Alice, "scontrol", &["release", &job.to_string()]).unwrap().ok().unwrap();
+        assert_eq!(cluster.wait_end(job).unwrap().state(), "COMPLETED");
+        let job = cluster.job(job).unwrap();
+        assert!(!job.get("Licenses").contains("slice"), "it has GPUs");
+    }
     cluster.wait_idle().unwrap();
     cluster.assert_clean().unwrap();
 }

@@ -86,7 +86,13 @@ pub(crate) fn tres(job: u32) -> Result<Tres, Failure> {
         let [id, per_job, per_node, per_socket, per_task] = <[String; 5]>::try_from(cells).ok()?;
         let list = |text: String| Some(text).filter(|text| !text.is_empty());
         let [per_job, per_node, per_socket, per_task] = [per_job, per_node, per_socket, per_task].map(list);
-        (id == job.to_string()).then_some(Tres { per_job, per_node, per_socket, per_task })
+        (id == job.to_string()).then_some(Tres {
+            per_job,
+            per_node,
+            per_socket,
+            per_task,
+            tasks_per_gpu: None,
+        })
     };
     Ok(asked(&columns, Some(&[job]), false)?.into_iter().find_map(of_job).unwrap_or_default())
 }

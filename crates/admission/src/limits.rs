@@ -101,7 +101,8 @@ pub(crate) fn plain_refusal(job: &Submission, entries: &[Entry], config: &SiteCo
             refusal(&Request::new(Isolation::Whole), job, config).filter(|_| job.exclusive && on_ours)?;
         Some(format!("an exclusive job gets every GPU of its nodes as a whole: {why}"))
     };
-    entries.iter().find_map(by_entry).or_else(exclusive)
+    // Users write `--gres=gpu:0` for a job without GPUs.
+    entries.iter().filter(|entry| entry.count > 0).find_map(by_entry).or_else(exclusive)
 }
 
 /// The request without the sizes that no GPU of these nodes could serve it with, and without those above a limit.

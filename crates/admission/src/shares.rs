@@ -8,20 +8,26 @@ use site_config::SiteConfig;
 use crate::Submission;
 use crate::limits::can_run;
 
+/// How a job that shares GPUs has to count its shards. Of other counts nobody knows before Slurm's choice what a node is to give,
+/// and Slurm 22.05 takes one shard of each GPU for them.
+pub const COUNTED_PER_NODE: &str = "a share is counted per node here: use --gres=shard:N";
+
 /// Why no GPU that the job may use could ever give it the shards that it asks Slurm for; `None` where one could, and where
 /// that is not for us to say: on nodes that are not managed, on GPUs that are left to Slurm, and for more shards than a GPU
 /// has, which some Slurms take from several.
 pub(crate) fn refusal(job: &Submission, config: &SiteConfig) -> Option<String> {
     let entries = job.tres.gpu_entries();
+    let uncounted = entries.iter().find(|entry| entry.name == "shard" && entry.count > 0 && !entry.per_node);
+    if let Some(entry) = uncounted {
+        let why = || format!("{}={}: {COUNTED_PER_NODE}", entry.option, entry.text);
+        return only_ours(job, config).then(why);
+    }
     let [entry] = &entries[..] else { return None };
-    if entry.name != "shard" || !entry.per_node || job.exclusive {
+    if entry.name != "shard" || job.exclusive {
         return None;
     }
     let count = u32::try_from(entry.count).ok().filter(|n| *n > 0)?;
-    let reached = job.partition_nodes.as_ref()?.iter().filter(|name| job.reaches(name)).count();
-    let is_ours = |name: &&String| job.reaches(name) && !job.left_to_slurm.contains(*name);
-    let managed = config.nodes.iter().flat_map(|spec| &spec.names).filter(is_ours).count();
-    if managed < reached {
+    if !only_ours(job, config) {
         return None;
     }
     let policy = config.policy();
@@ -36,6 +42,15 @@ pub(crate) fn refusal(job: &Submission, config: &SiteConfig) -> Option<String> {
         "{}={} asks for a share, and no GPU that this job may use could ever give it: {}",
         entry.option, entry.text, why?
     ))
+}
+
+/// Whether the job can run on no node but those that Tessera manages.
+fn only_ours(job: &Submission, config: &SiteConfig) -> bool {
+    let Some(nodes) = &job.partition_nodes else { return false };
+    let reached = nodes.iter().filter(|name| job.reaches(name)).count();
+    let is_ours = |name: &&String| job.reaches(name) && !job.left_to_slurm.contains(*name);
+    let managed = config.nodes.iter().flat_map(|spec| &spec.names).filter(is_ours).count();
+    managed >= reached
 }
 
 /// The memory of so many shards on the node's GPUs; `None`: Slurm's to say.

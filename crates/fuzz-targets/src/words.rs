@@ -30,7 +30,8 @@ pub(crate) fn words(input: &[u8]) {
         assert_eq!(utc(seconds), word);
     }
     let list = || Some(word.to_owned());
-    let tres = Tres { per_job: list(), per_node: list(), per_socket: list(), per_task: list() };
+    let tres =
+        Tres { per_job: list(), per_node: list(), per_socket: list(), per_task: list(), tasks_per_gpu: None };
     assert!(tres.gpu_entries().iter().all(|entry| entry.text.chars().count() <= 60), "{word}");
     if word.len() <= LONGEST
         && let Ok(names) = hostlist::expand(word)

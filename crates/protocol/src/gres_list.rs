@@ -11,6 +11,8 @@ pub struct Tres {
     pub per_socket: Option<String>,
     /// From `--gpus-per-task`.
     pub per_task: Option<String>,
+    /// From `--ntasks-per-gpu`: without a list that names GPUs, Slurm counts one for so many tasks.
+    pub tasks_per_gpu: Option<u16>,
 }
 
 /// One entry for `gpu` or `shard`.
@@ -29,7 +31,7 @@ pub struct Entry {
 }
 
 impl Tres {
-    /// The entries for `gpu` and `shard`.
+    /// The entries for `gpu` and `shard`, and one for the GPUs that Slurm counts by the job's tasks.
     #[must_use]
     pub fn gpu_entries(&self) -> Vec<Entry> {
         let lists = [
@@ -38,10 +40,15 @@ impl Tres {
             (&self.per_socket, "--gpus-per-socket", false),
             (&self.per_task, "--gpus-per-task", false),
         ];
-        lists
+        let mut all: Vec<Entry> = lists
             .into_iter()
             .flat_map(|(list, option, per_node)| entries(list.as_deref(), option, per_node))
-            .collect()
+            .collect();
+        if let Some(tasks) = self.tasks_per_gpu.filter(|_| all.iter().all(|entry| entry.name != "gpu")) {
+            let (option, text) = ("--ntasks-per-gpu", tasks.to_string());
+            all.push(Entry { name: "gpu".to_owned(), count: 1, option, per_node: false, text });
+        }
+        all
     }
 }
 
@@ -64,9 +71,20 @@ fn entries(list: Option<&str>, option: &'static str, per_node: bool) -> Vec<Entr
             let mut fields = text.split([':', '=']);
             let name = fields.next().filter(|n| *n == "gpu" || *n == "shard")?.to_owned();
             let count = fields.next_back().and_then(number).unwrap_or(1);
+            let option = if name == "shard" { of_shards(option) } else { option };
             Some(Entry { name, count, option, per_node, text: text.chars().take(MOST_TEXT).collect() })
         })
         .collect()
+}
+
+/// Where shards in the list of an option for GPUs come from: `scontrol update` has a name for each list.
+fn of_shards(option: &'static str) -> &'static str {
+    match option {
+        "--gpus" => "TresPerJob",
+        "--gpus-per-socket" => "TresPerSocket",
+        "--gpus-per-task" => "--tres-per-task",
+        other => other,
+    }
 }
 
 /// A count as Slurm reads it: a number, with K for 1024.
@@ -139,6 +157,19 @@ mod tests {
         check("gres:nic:1,gres:shard:2K", &[("shard", 2048)]);
         check("gres:nic:1;license:gpu:2", &[]);
         check("", &[]);
+    }
+
+    #[test]
+    fn tasks_per_gpu_ask_for_gpus_where_no_list_does() {
+        let found = |per_node: Option<&str>| {
+            let tres =
+                Tres { per_node: per_node.map(str::to_owned), tasks_per_gpu: Some(2), ..Tres::default() };
+            let entries = tres.gpu_entries();
+            entries.iter().map(|e| format!("{}={} {}", e.option, e.text, e.name)).collect::<Vec<_>>()
+        };
+        assert_eq!(found(None), ["--ntasks-per-gpu=2 gpu"]);
+        assert_eq!(found(Some("gres:gpu:4")), ["--gres=gpu:4 gpu"]);
+        assert_eq!(found(Some("gres:nic:4")), ["--ntasks-per-gpu=2 gpu"]);
     }
 
     #[test]

@@ -492,14 +492,17 @@ impl SiteConfig {
         self.nodes.iter().find(|spec| spec.names.iter().any(|n| n == name))
     }
 
-    /// The limits that apply to jobs of this partition and account.
+    /// The limits that apply to jobs of this partition and account. In names of accounts capitals do not count: Slurm knows all
+    /// of them in small letters, those of a submission only after it has asked its plugins.
     pub fn limits_for<'a>(
         &'a self,
         partition: Option<&'a str>,
         account: Option<&'a str>,
     ) -> impl Iterator<Item = &'a Limit> {
-        let holds =
-            |wanted: &Option<String>, is: Option<&str>| wanted.as_deref().is_none_or(|w| is == Some(w));
-        self.limits.iter().filter(move |l| holds(&l.partition, partition) && holds(&l.account, account))
+        let in_partition = move |l: &Limit| l.partition.as_deref().is_none_or(|w| partition == Some(w));
+        let of_account = move |l: &Limit| {
+            l.account.as_deref().is_none_or(|w| account.is_some_and(|is| is.eq_ignore_ascii_case(w)))
+        };
+        self.limits.iter().filter(move |l| in_partition(l) && of_account(l))
     }
 }

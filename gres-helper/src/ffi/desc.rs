@@ -34,6 +34,7 @@ pub(super) fn described(desc: &sys::job_desc_msg_t) -> Described {
             per_node: string(desc.tres_per_node),
             per_socket: string(desc.tres_per_socket),
             per_task: string(desc.tres_per_task),
+            tasks_per_gpu: tasks_per_gpu(desc.ntasks_per_tres),
         },
         // SAFETY: slurm.h: null or NUL-terminated.
         partition: unsafe { text(desc.partition) },
@@ -48,6 +49,11 @@ pub(super) fn described(desc: &sys::job_desc_msg_t) -> Described {
         // SAFETY: slurm.h: null or NUL-terminated.
         licenses: unsafe { text(desc.licenses) },
     }
+}
+
+/// `--ntasks-per-gpu`, where it is given.
+fn tasks_per_gpu(per_tres: u16) -> Option<u16> {
+    Some(per_tres).filter(|n| *n != 0 && u32::from(*n) != sys::NO_VAL16)
 }
 
 /// Slurm tasks per node: as the user counts them, else the job's over the fewest nodes that it asks for.
@@ -78,6 +84,7 @@ pub(super) fn recorded(job: &sys::job_record_t) -> Recorded {
             per_node: string(job.tres_per_node),
             per_socket: string(job.tres_per_socket),
             per_task: string(job.tres_per_task),
+            tasks_per_gpu: details.and_then(|d| tasks_per_gpu(d.ntasks_per_tres)),
         },
         exclusive: details.is_some_and(|d| version::exclusive(d.whole_node)),
         comment: string(job.admin_comment).unwrap_or_default(),

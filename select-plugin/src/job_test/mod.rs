@@ -5,8 +5,8 @@
 //!
 //! `ffi::job_test` runs these steps. Each but the second has a guard of its own: if it fails, the next goes on.
 //!
-//! 1. *Before*: the job is read once, as [`Case`]. Of a job that a limit forbids, [`Case::before`] says so in a `Comment`
-//!    and rules all nodes out. Else it gives, in this order: `Comment` where it said so before; `Shards` for a job that may have
+//! 1. *Before*: the job is read once, as [`Case`]. Of a job that a limit forbids, or whose shards are not counted per node,
+//!    [`Case::before`] says so in a `Comment` and rules all nodes out. Else it gives, in this order: `Comment` where it said so before; `Shards` for a job that may have
 //!    those of another size; `Layouts` of nodes on which a job has claimed devices of the pool of GPU tasks, or
 //!    has let them go; `RuleOut` for the nodes that cannot serve the job, and for those that it is led away from
 //!    ([`Tried`](crate::memory::Tried)). Slurm looks for a job's shards on one GPU. For a job with several instances, `PerGpu`
@@ -36,6 +36,7 @@ mod wait;
 
 use std::collections::HashSet;
 
+use admission::COUNTED_PER_NODE;
 use geometry::JobId;
 use node_state::Spread;
 use placement::Room;
@@ -240,6 +241,17 @@ impl Case {
                 self.lack = Some(Reason::Limit);
                 effects.extend(limited::held(&self.view, why, &slurm.nodes()));
                 return effects;
+            }
+            if limited::counts_otherwise(&self.view) {
+                let nodes = slurm.nodes();
+                let (ours, others): (Vec<NodeView>, Vec<NodeView>) =
+                    nodes.into_iter().partition(|node| engine.node(&node.name).is_some());
+                if others.is_empty() {
+                    self.lack = Some(Reason::Impossible);
+                    effects.extend(limited::held(&self.view, COUNTED_PER_NODE.to_owned(), &ours));
+                    return effects;
+                }
+                effects.push(Effect::RuleOut(ours.iter().map(|node| node.index).collect()));
             }
             effects.extend(limited::freed(&self.view));
         }

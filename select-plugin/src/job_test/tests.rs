@@ -521,3 +521,24 @@ fn what_slurm_gives_on_nodes_of_its_own_counts_in_the_test_as_well() {
     assert_eq!(counted(&all, &x1), Some(56));
     assert_eq!(counted(&all, &Fake::with(&["n1"])), Some(14));
 }
+
+#[test]
+fn shards_that_are_not_counted_per_node_are_given_on_no_node_of_ours() {
+    let mut memory = memory();
+    let view = JobView { request: None, ..job("", GresKind::Shard, 0) };
+    let before = |memory: &mut Memory, nodes: &[&str]| {
+        case(Ask::RunNow, false, &view).before(memory, &Fake::with(nodes))
+    };
+    let [Effect::Comment(said), Effect::RuleOut(out)] = &before(&mut memory, &["n1", "n2"])[..] else {
+        panic!("it starts on less than it was promised");
+    };
+    assert!(said.contains("--gres=shard:N"), "{said}");
+    assert_eq!(out, &[0, 1]);
+    // Of a node that nobody has described, Slurm knows what it gives.
+    let ruled_out = |effects: &[Effect]| -> Vec<usize> {
+        let of = |effect: &Effect| if let Effect::RuleOut(out) = effect { out.clone() } else { Vec::new() };
+        effects.iter().flat_map(of).collect()
+    };
+    let out = ruled_out(&before(&mut memory, &["n1", "x1"]));
+    assert!(out.contains(&0) && !out.contains(&1), "{out:?}");
+}

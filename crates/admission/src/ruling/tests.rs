@@ -284,6 +284,12 @@ fn limits_bind_every_way_to_a_gpu() {
         "--gres=shard:30 asks for an MPS share: --gpu-mem=30.0 GB is too much for account lab: at most 20.0 GB"
     );
     assert_eq!(shards(20), None);
+    let capitals = plain(|job| {
+        of_lab(job);
+        job.account = list("LAB");
+        job.tres.per_node = list("gres:shard:30");
+    });
+    assert!(capitals.is_some(), "Slurm makes the account `lab` of it, after this");
     let gpu = plain(|job| {
         of_lab(job);
         job.tres.per_node = list("gres:gpu:1");
@@ -292,9 +298,12 @@ fn limits_bind_every_way_to_a_gpu() {
         gpu.unwrap(),
         "--gres=gpu:1 asks for whole GPUs: a whole GPU (a100-40gb, 40.0 GB) is too much for account lab: at most 20.0 GB"
     );
+    let by_tasks = plain(|job| job.tres.tasks_per_gpu = Some(2)).unwrap();
+    assert_eq!(by_tasks, format!("--ntasks-per-gpu=2 {whole}"));
     // Who asks for no GPU, and whom no limit concerns, is left alone.
     assert_eq!(plain(|_| {}), None);
     assert_eq!(plain(|job| job.tres.per_node = list("gres:nic:1")), None);
+    assert_eq!(plain(|job| job.tres.per_node = list("gres:gpu:0")), None);
     let elsewhere = |job: &mut Submission| {
         job.partitions = vec!["debug".to_owned()];
         job.tres.per_node = list("gres:gpu:8");
@@ -314,6 +323,36 @@ fn auto_and_moldable_jobs_stay_within_a_limit_on_memory() {
     assert_eq!(meant("v1 iso=auto mem=9537"), "v1 iso=mig mem=9537");
     assert_eq!(meant("v1 iso=mig times=1g:60,3g:20,7g:10"), "v1 iso=mig times=1g:60,3g:20");
     assert!(refusal("v1 iso=whole typed=1", Some("gres:gpu:1"), limit).contains("a whole GPU (a100-40gb"));
+}
+
+#[test]
+fn shards_are_counted_per_node_or_not_at_all() {
+    let said = |change: &dyn Fn(&mut Submission)| {
+        let nodes = [String::from("n1")].into_iter().collect();
+        let mut job = Submission { partition_nodes: Some(nodes), ..Submission::default() };
+        change(&mut job);
+        match judge(&job, Some(&site(""))) {
+            Ruling::Refused(why) => why.text,
+            other => format!("{other:?}"),
+        }
+    };
+    let list = |text: &str| Some(text.to_owned());
+    let per_node = "a share is counted per node here: use --gres=shard:N";
+    assert_eq!(
+        said(&|job| job.tres.per_task = list("gres:shard:10")),
+        format!("--tres-per-task=shard:10: {per_node}")
+    );
+    assert_eq!(
+        said(&|job| job.tres.per_job = list("gres/shard:9")),
+        format!("TresPerJob=shard:9: {per_node}")
+    );
+    assert!(said(&|job| job.tres.per_socket = list("gres:shard:9")).starts_with("TresPerSocket=shard:9: "));
+    assert_eq!(said(&|job| job.tres.per_node = list("gres:shard:10")), "Untouched");
+    let elsewhere = |job: &mut Submission| {
+        job.tres.per_task = list("gres:shard:10");
+        job.partition_nodes.as_mut().unwrap().insert("x1".to_owned());
+    };
+    assert_eq!(said(&elsewhere), "Untouched", "of a node that we do not manage, Slurm says what it gives");
 }
 
 #[test]

@@ -152,9 +152,22 @@ pub(super) fn gres_states<T>(host: &Host, list: *mut List) -> Vec<(GresKind, *mu
         .collect()
 }
 
+/// A job's GRES entries of our kinds that ask for any.
+fn requested(host: &Host, list: *mut List) -> Vec<(GresKind, *mut sys::gres_job_state_t)> {
+    let mut states = gres_states::<sys::gres_job_state_t>(host, list);
+    // SAFETY: the data of a job's GRES entry is a `gres_job_state_t`.
+    states.retain(|(_, state)| unsafe { struct_at(*state) }.is_some_and(asks_for_any));
+    states
+}
+
+/// Whether an entry asks for GPUs at all: one that `--cpus-per-gpu` alone has made does not (22.05; later series refuse it).
+fn asks_for_any(state: &sys::gres_job_state_t) -> bool {
+    [state.gres_per_job, state.gres_per_node, state.gres_per_socket, state.gres_per_task] != [0; 4]
+}
+
 /// `one_node`: the job runs on a single one, so that what it asks per job it asks of that node.
 fn gres_requests(host: &Host, list: *mut List, one_node: bool) -> Vec<GresRequest> {
-    gres_states::<sys::gres_job_state_t>(host, list)
+    requested(host, list)
         .into_iter()
         .filter_map(|(kind, data)| {
             // SAFETY: the data of a job's GRES entry is a `gres_job_state_t`.
@@ -296,7 +309,7 @@ fn has_mps(host: &Host, node: &sys::node_record_t) -> bool {
 
 /// The job's GRES entries of our kinds after a successful test, for `write`.
 pub(super) fn job_gres(host: &Host, job: &sys::job_record_t) -> Vec<(GresKind, *mut sys::gres_job_state_t)> {
-    gres_states(host, job.gres_list_req.cast())
+    requested(host, job.gres_list_req.cast())
 }
 
 /// What Slurm has allocated to a running job, per node: whole devices, and shards with their devices.
@@ -355,6 +368,15 @@ mod tests {
         job.spank_job_env_size = 0;
         job.magic = sys::NODE_MAGIC;
         assert!(!job_layout_fits(&job));
+    }
+
+    #[test]
+    fn cpus_per_gpu_alone_ask_for_no_gpu() {
+        let mut state: Box<sys::gres_job_state_t> = zeroed();
+        state.cpus_per_gres = 2;
+        assert!(!asks_for_any(&state));
+        state.gres_per_task = 1;
+        assert!(asks_for_any(&state));
     }
 
     #[test]

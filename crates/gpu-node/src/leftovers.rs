@@ -102,9 +102,8 @@ impl OpenNodes {
                 .is_ok_and(|name| name.as_os_str().as_encoded_bytes().starts_with(b"nvidia"))
         };
         let of = |pid: u32| {
-            let files = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-            let paths = files.filter_map(|file| std::fs::read_link(file.path()).ok());
-            paths.filter(is_node).map(|path| (pid, path)).collect::<Vec<_>>()
+            let files = process::open_files(pid).into_iter();
+            files.filter(is_node).map(|path| (pid, path)).collect::<Vec<_>>()
         };
         let of_people = |pid: &u32| process::owner(*pid).is_some_and(|uid| uid >= FIRST_USER);
         Self(process::all().filter(of_people).flat_map(of).collect())

@@ -1,6 +1,7 @@
 //! Processes, held so that their ids cannot come to mean others.
 
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 
 use rustix::process::{Pid, PidfdFlags, Signal};
 
@@ -22,7 +23,7 @@ impl Held {
         Some(Self { pid, start_time: start_time_of(pid)?, fd })
     }
 
-    /// True until it has ended; a zombie has.
+    /// True until it has ended.
     pub(crate) fn alive(&self) -> bool {
         start_time_of(self.pid) == Some(self.start_time)
     }
@@ -53,9 +54,26 @@ pub(crate) fn parent(pid: u32) -> Option<u32> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
+/// The directories of its threads. The first thread's, which is `/proc/PID` itself, shows nothing any more once that has ended.
+fn threads(pid: u32) -> impl Iterator<Item = PathBuf> {
+    std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten().map(|thread| thread.path())
+}
+
+/// The files that it has open. Those of threads with a table of their own are left out, unless the first one has none.
+pub(crate) fn open_files(pid: u32) -> Vec<PathBuf> {
+    let files = |process: PathBuf| -> Vec<PathBuf> {
+        let all = std::fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
+        all.filter_map(|file| std::fs::read_link(file.path()).ok()).collect()
+    };
+    let own = files(format!("/proc/{pid}").into());
+    if own.is_empty() { threads(pid).flat_map(files).collect() } else { own }
+}
+
 /// A variable of the environment that it was started with. A user may have changed it.
 pub(crate) fn variable(pid: u32, name: &str) -> Option<String> {
-    let environ = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let environ =
+        |process: PathBuf| std::fs::read(process.join("environ")).ok().filter(|env| !env.is_empty());
+    let environ = environ(format!("/proc/{pid}").into()).or_else(|| threads(pid).find_map(environ))?;
     let value = |one: &[u8]| one.strip_prefix(name.as_bytes())?.strip_prefix(b"=").map(<[u8]>::to_vec);
     String::from_utf8(environ.split(|b| *b == 0).find_map(value)?).ok()
 }
@@ -75,16 +93,77 @@ pub fn start_time_of(pid: u32) -> Option<u64> {
 /// When a process started, clock ticks since boot, and its parent's id; `None` for one that has ended.
 #[must_use]
 pub fn start_and_parent_of(pid: u32) -> Option<(u64, u32)> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may hold anything; after it come the state, the parent and, 20th, the start time.
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    let (state, parent) = (fields.next()?, fields.next()?.parse().ok()?);
-    if matches!(state, "Z" | "X") { None } else { Some((fields.nth(17)?.parse().ok()?, parent)) }
+    // It is read again if its first thread went meanwhile: then the process has ended, or another thread has taken its place.
+    let read = || Stat::parse(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?);
+    let stat = read().filter(|stat| stat.threads > 0).or_else(read)?;
+    stat.lives.then_some((stat.start_time, stat.parent))
+}
+
+/// What is read of `/proc/PID/stat`: fields 3, 4, 20 and 22 of proc(5).
+#[derive(Debug, PartialEq, Eq)]
+struct Stat {
+    lives: bool,
+    parent: u32,
+    /// Those that have not ended, and the first one.
+    threads: u32,
+    start_time: u64,
+}
+
+impl Stat {
+    fn parse(stat: &str) -> Option<Self> {
+        // The name in parentheses may hold anything.
+        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+        let threads = fields.get(17)?.parse().ok()?;
+        // The state is the first thread's. The process lives as long as others go on.
+        let lives = !matches!(*fields.first()?, "Z" | "X") || threads > 1;
+        Some(Self {
+            lives,
+            parent: fields.get(1)?.parse().ok()?,
+            threads,
+            start_time: fields.get(19)?.parse().ok()?,
+        })
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use lab::command::{PATIENCE, wait_for};
+    use lab::threads::Running;
+
     use super::*;
+
+    /// With the first thread's end it keeps its files, its memory and its place on the GPU.
+    #[test]
+    fn a_process_is_held_without_its_first_thread() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("open");
+        std::fs::write(&file, "").unwrap();
+        let mut program = std::process::Command::new(lab::threads::build(dir.path()).unwrap());
+        program.arg("linger").env("A", "b").stdin(std::fs::File::open(&file).unwrap());
+        let running = Running::start(&mut program).unwrap().without_first_thread().unwrap();
+        let held = Held::open(running.0.id()).expect("it lives");
+        assert!(held.alive());
+        assert!(open_files(held.pid).contains(&file) && variable(held.pid, "A").as_deref() == Some("b"));
+        held.signal(Signal::KILL);
+        wait_for(
+            "all its threads to end",
+            PATIENCE,
+            || if held.alive() { Err(String::new()) } else { Ok(()) },
+        )
+        .unwrap();
+        assert!(Held::open(held.pid).is_none(), "nobody has waited for it");
+    }
+
+    #[test]
+    fn a_zombie_with_one_thread_has_ended() {
+        let read = |state: char, threads: u32| {
+            let rest = "15144 25943 0 -1 4227084 127 0 0 0 0 0 0 0 20 0";
+            Stat::parse(&format!("15186 (a) Z (b) {state} 15144 {rest} {threads} 0 6096793 0 0 184467\n"))
+                .unwrap()
+        };
+        assert_eq!(read('Z', 2), Stat { lives: true, parent: 15144, threads: 2, start_time: 6_096_793 });
+        assert!(read('S', 1).lives && !read('Z', 1).lives && !read('X', 0).lives);
+    }
 
     #[test]
     fn a_process_is_held_while_it_lives() {

@@ -31,6 +31,7 @@ mod ready;
 mod sim;
 pub mod slurm;
 mod small_disk;
+pub mod threads;
 mod user;
 
 pub use builder::{Builder, device_cgroups};

@@ -185,11 +185,12 @@ mod tests {
     use std::process::Command;
 
     use super::*;
-    use crate::command::{Done, PATIENCE, run};
+    use crate::command::PATIENCE;
+    use crate::threads::Running;
 
-    /// `threads.c`, started to do this.
+    /// [`crate::threads`], started to do this.
     struct Threads {
-        child: std::process::Child,
+        running: Running,
         process: Started,
         _dir: tempfile::TempDir,
     }
@@ -197,15 +198,10 @@ mod tests {
     impl Threads {
         fn start(what: &str) -> Self {
             let dir = tempfile::tempdir().unwrap();
-            let program = dir.path().join("threads");
-            let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/threads.c");
-            let mut cc = Command::new("cc");
-            run(cc.args(["-pthread", "-Wall", "-Werror", "-o"]).arg(&program).arg(source))
-                .and_then(Done::ok)
-                .unwrap();
-            let child = Command::new(&program).arg(what).spawn().unwrap();
-            let process = Started::of(what, child.id().cast_signed()).unwrap();
-            Self { child, process, _dir: dir }
+            let program = crate::threads::build(dir.path()).unwrap();
+            let running = Running::start(Command::new(&program).arg(what)).unwrap();
+            let process = Started::of(what, running.0.id().cast_signed()).unwrap();
+            Self { running, process, _dir: dir }
         }
 
         /// Looks until its first thread is a zombie. It has to be alive at every look.
@@ -214,14 +210,7 @@ mod tests {
             while stat(self.process.pid).unwrap().state != 'Z' {
                 assert!(self.process.is_alive() && begin.elapsed() < PATIENCE);
             }
-            assert!(self.child.try_wait().unwrap().is_none());
-        }
-    }
-
-    impl Drop for Threads {
-        fn drop(&mut self) {
-            let _ = self.child.kill();
-            let _ = self.child.wait();
+            assert!(self.running.0.try_wait().unwrap().is_none());
         }
     }
 

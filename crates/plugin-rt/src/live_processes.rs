@@ -30,19 +30,27 @@ pub fn jobs_with_processes(
             continue;
         }
         let groups = std::fs::read_to_string(dir.join("cgroup")).unwrap_or_default();
-        let environ = std::fs::read(dir.join("environ")).unwrap_or_default();
+        let environ = environ_of(&dir);
         let is_of = |job: JobId| in_group_of(&groups, job) || begun_in(&environ, job, node, conf.as_deref());
         found.extend(jobs.iter().filter(|(job, user)| *user == uid && is_of(*job)).map(|(job, _)| *job));
     }
     found
 }
 
-/// A process's user; `None` for one that has ended, zombies included.
+/// What a process was started with. Once its first thread has ended, only the others have it.
+fn environ_of(dir: &Path) -> Vec<u8> {
+    let read = |dir: &Path| std::fs::read(dir.join("environ")).ok().filter(|environ| !environ.is_empty());
+    let threads = || std::fs::read_dir(dir.join("task")).into_iter().flatten().flatten();
+    read(dir).or_else(|| threads().find_map(|thread| read(&thread.path()))).unwrap_or_default()
+}
+
+/// A process's user; `None` for one that has ended, zombies included. It lives as long as one of its threads does.
 fn user_of(dir: &Path) -> Option<u32> {
     let status = std::fs::read_to_string(dir.join("status")).ok()?;
     let field =
         |name: &str| status.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().next();
-    if matches!(field("State:")?, "Z" | "X") {
+    let others = || field("Threads:").and_then(|threads| threads.parse().ok()).is_some_and(|n: u32| n > 1);
+    if matches!(field("State:")?, "Z" | "X") && !others() {
         return None;
     }
     field("Uid:")?.parse().ok()
@@ -72,6 +80,8 @@ fn begun_in(environ: &[u8], job: JobId, node: &str, conf: Option<&str>) -> bool 
 mod tests {
     use std::process::Command;
 
+    use lab::threads::Running;
+
     use super::*;
 
     #[test]
@@ -92,6 +102,16 @@ mod tests {
         assert!(!of("SLURM_JOB_ID=123\0") && !of("XSLURM_JOB_ID=12\0") && !of(""));
         assert!(!of("SLURM_JOB_ID=12\0SLURMD_NODENAME=n2\0"));
         assert!(!of("SLURM_JOB_ID=12\0SLURM_CONF=/tmp/slurm.conf\0"));
+    }
+
+    #[test]
+    fn a_process_counts_without_its_first_thread() {
+        let dir = tempfile::tempdir().unwrap();
+        let (job, me) = (JobId(4_000_000_125), user_of(Path::new("/proc/self")).unwrap());
+        let mut program = Command::new(lab::threads::build(dir.path()).unwrap());
+        program.arg("linger").env("SLURM_JOB_ID", job.to_string());
+        let _running = Running::start(&mut program).unwrap().without_first_thread().unwrap();
+        assert!(jobs_with_processes("n1", &|_| None, &[(job, me)]).contains(&job));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::os::unix::process::CommandExt;
 use std::process::Child;
 
+use lab::threads::Running;
 use protocol::ShareOn;
 
 use super::*;
@@ -59,6 +60,31 @@ fn a_gpu_is_emptied_before_another_user_gets_it() {
         elsewhere.end();
         node.assert_clean(&[2]);
         node.release(2);
+        node.assert_clean(&[]);
+    });
+}
+
+/// `/proc/PID` of such a process says that it is a zombie, and shows no files.
+#[test]
+fn a_process_whose_first_thread_has_ended_is_ended_too() {
+    on_node("tests::leftovers::a_process_whose_first_thread_has_ended_is_ended_too", |node| {
+        node.reconcile(&[]);
+        let dir = tempfile::tempdir().unwrap();
+        let program = lab::threads::build(dir.path()).unwrap();
+        let start = |open: std::process::Stdio| {
+            let mut linger = Command::new(&program);
+            linger.arg("linger").stdin(open).uid(ALICE).gid(ALICE).env_remove("SLURM_JOB_ID");
+            Running::start(&mut linger).unwrap().without_first_thread().unwrap()
+        };
+        let lives = |process: &mut Running| process.0.try_wait().unwrap().is_none();
+        let mut left = start(std::process::Stdio::null());
+        let pid = left.0.id().to_string();
+        node.sim(&["proc", "add", "--pid", &pid, "--memory-mib", "4000", "--gpu", "2"]);
+        let mut opener = start(device(node, "nvidia2").into());
+        let done = node.realise(1, BOB, whole(&[2])).unwrap();
+        assert!(!lives(&mut left) && !lives(&mut opener));
+        assert_eq!(done.leftovers.iter().map(|l| l.pid).collect::<Vec<_>>(), [left.0.id(), opener.0.id()]);
+        node.release(1);
         node.assert_clean(&[]);
     });
 }

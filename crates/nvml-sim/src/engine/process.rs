@@ -32,17 +32,18 @@ impl Process {
     }
 }
 
-/// When a process started, in clock ticks since boot; `None` if there is none or it is a zombie.
+/// When a process started, in clock ticks since boot; `None` if there is none or it is a zombie. One whose first thread has ended
+/// lives as long as others go on.
 #[must_use]
 pub fn start_time(pid: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The command's name may hold spaces and parentheses: fields count from the last one.
-    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
-    let state = fields.next()?;
-    if state == "Z" || state == "X" {
+    let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
+    let threads: u32 = fields.get(17)?.parse().ok()?;
+    if matches!(*fields.first()?, "Z" | "X") && threads < 2 {
         return None;
     }
-    fields.nth(18)?.parse().ok()
+    fields.get(19)?.parse().ok()
 }
 
 /// The first argument of a process's command line.

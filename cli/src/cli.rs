@@ -127,3 +127,28 @@ pub(crate) fn run(cli: &Cli) -> Result<Outcome, Failure> {
         Command::ManPages(args) => completions::man_pages(args, Cli::command()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What stands below the options, of this command and those below it, with the command's name.
+    fn tails(command: &clap::Command, all: &mut Vec<(String, String)>) {
+        all.extend(
+            command.get_after_long_help().map(|text| (command.get_name().to_owned(), text.to_string())),
+        );
+        command.get_subcommands().for_each(|below| tails(below, all));
+    }
+
+    #[test]
+    fn examples_fit_a_terminal_of_80_columns() {
+        let mut all = Vec::new();
+        tails(&Cli::command(), &mut all);
+        let wide =
+            |text: &str| text.lines().filter(|line| line.chars().count() > 80).map(str::to_owned).collect();
+        let wide: Vec<(String, Vec<String>)> =
+            all.into_iter().map(|(name, text)| (name, wide(&text))).collect();
+        assert!(wide.len() > 10);
+        assert!(wide.iter().all(|(_, lines)| lines.is_empty()), "{wide:#?}");
+    }
+}

@@ -70,7 +70,7 @@ complete -c tessera -n "__fish_tessera_using_subcommand layout" -l json -d 'Prin
 complete -c tessera -n "__fish_tessera_using_subcommand layout" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c tessera -n "__fish_tessera_using_subcommand free" -l mem -d 'Only shapes with at least this memory, and shares of this size' -r
 complete -c tessera -n "__fish_tessera_using_subcommand free" -l partition -d 'Only this partition\'s nodes, under its limits' -r
-complete -c tessera -n "__fish_tessera_using_subcommand free" -l account -d 'Apply the limits of this account' -r
+complete -c tessera -n "__fish_tessera_using_subcommand free" -l account -d 'Apply tessera.toml\'s limits of this account' -r
 complete -c tessera -n "__fish_tessera_using_subcommand free" -l node -d 'Only these nodes, a hostlist such as n[1-2]' -r
 complete -c tessera -n "__fish_tessera_using_subcommand free" -l from -d 'Read layouts from FILE (- for standard input) instead of asking Slurm' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand free" -l config -d 'Read this tessera.toml' -r -F
@@ -89,7 +89,7 @@ complete -c tessera -n "__fish_tessera_using_subcommand report" -l config -d 'Re
 complete -c tessera -n "__fish_tessera_using_subcommand report" -l json -d 'Print JSON'
 complete -c tessera -n "__fish_tessera_using_subcommand report" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c tessera -n "__fish_tessera_using_subcommand history" -l since -d 'How many days back to begin' -r
-complete -c tessera -n "__fish_tessera_using_subcommand history" -l from -d 'Read the output of sacct from FILE (- for standard input) instead of running it: all of its time' -r -F
+complete -c tessera -n "__fish_tessera_using_subcommand history" -l from -d 'Read the output of sacct from FILE (- for standard input) instead of running it, and count its whole time' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand history" -l config -d 'Read this tessera.toml' -r -F
 complete -c tessera -n "__fish_tessera_using_subcommand history" -l json -d 'Print JSON'
 complete -c tessera -n "__fish_tessera_using_subcommand history" -s h -l help -d 'Print help (see more with \'--help\')'

@@ -27,7 +27,7 @@ pub(crate) struct LintArgs {
     #[arg(long, value_name = "MODEL", default_value = "bottleneck")]
     model: String,
     /// GPUs in use, such as 0,3-5
-    #[arg(long, value_name = "LIST", default_value = "", value_parser = options::gpu_list)]
+    #[arg(long, value_name = "LIST", default_value = "", hide_default_value = true, value_parser = options::gpu_list)]
     busy: GpuSet,
     /// Print JSON
     #[arg(long)]

@@ -45,7 +45,7 @@ pub(crate) struct ScoreArgs {
     #[arg(long, value_name = "MODEL", default_value = "bottleneck")]
     pub(crate) model: String,
     /// GPUs in use, such as 0,3-5
-    #[arg(long, value_name = "LIST", default_value = "", value_parser = options::gpu_list)]
+    #[arg(long, value_name = "LIST", default_value = "", hide_default_value = true, value_parser = options::gpu_list)]
     pub(crate) busy: GpuSet,
     /// Also print all candidates, with sets that score the same in one line
     #[arg(long)]

@@ -17,16 +17,17 @@ use crate::slurm::sacct;
 /// Show how long the jobs of each profile took on each instance size
 ///
 /// Counts jobs that were submitted with --gpu-profile=NAME and completed on one MIG instance; sacct keeps both in their
-/// AdminComment. Prints, for each user or, where the site says so,
-/// each account, their number and the median, quartiles and extremes of their times, in seconds from a job's start
-/// in Slurm to its end. This includes making the instance. The planner uses the medians.
+/// AdminComment. For each user, or each account where the site says so, it prints their number and the median, quartiles and
+/// extremes of their times, in seconds from a job's start in Slurm to its end. This includes making the instance. The planner
+/// uses the medians.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
   tessera times
   tessera times --profile bert --since 7
-  sacct -a -X -n -S now-30days \\
-    -o JobIDRaw%14,User%64,Account%64,State%20,ElapsedRaw%12,AdminComment%512 > past; tessera times --from past")]
+  columns=JobIDRaw%14,User%64,Account%64,State%20,ElapsedRaw%12,AdminComment%512
+  sacct -a -X -n -S now-30days -o $columns > past
+  tessera times --from past")]
 pub(crate) struct TimesArgs {
     /// Only this profile
     #[arg(long, value_name = "NAME")]

@@ -28,7 +28,7 @@ impl Table<'_> {
         let length: usize = self.columns.iter().map(|(_, width)| width + self.gap).sum();
         let strange = |what: &str| {
             Failure::new(format!("{}'s table is not understood: {what}", self.program))
-                .hint("nothing is read from it, lest one job's text is taken for another job")
+                .hint("tessera reads nothing from such a table: it could take one job's text for another job")
         };
         let mut records = Vec::new();
         let mut ids = HashSet::new();

@@ -11,7 +11,8 @@ use crate::outcome::{Failure, Outcome};
 
 /// Print the completion script of a shell
 ///
-/// For bash, put it where bash-completion looks: `tessera completions bash > /etc/bash_completion.d/tessera`.
+/// Put it where the shell looks: for bash in /etc/bash_completion.d/tessera, for zsh in a file _tessera in a directory of its
+/// fpath, for fish in /etc/fish/completions/tessera.fish.
 #[derive(Args)]
 pub(crate) struct CompletionsArgs {
     /// The shell

@@ -19,7 +19,8 @@ Examples:
   tessera explain --gpu-mem=10G
   tessera explain --node n1 --gpu-isolation=mig:2g.10gb --gpu-instances=2
   tessera explain --model a100-40gb --count 8 --links dgx-v --gpus=3
-  tessera explain --model a30-24gb --busy 'tessera gpu0=mig[1g.6gb@0:job12]' --gpu-mem=6G")]
+  tessera explain --model a30-24gb --gpu-mem=6G \\
+    --busy 'tessera gpu0=mig[1g.6gb@0:job12]'")]
 pub(crate) struct ExplainArgs {
     /// Ask these nodes of tessera.toml, such as n[1-4]; by default all
     #[arg(long, value_name = "NODES", conflicts_with = "model")]

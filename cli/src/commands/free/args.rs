@@ -8,13 +8,13 @@ use clap::Args;
 ///
 /// Counts, for each shape, the jobs that could start now if only such jobs came, one after another: MIG instances by profile,
 /// shares of the site's default size, and whole GPUs by number. Each line ends with the options to ask for one. You join only
-/// your own shares. Cores, memory and Slurm's own limits are not looked at.
+/// your own shares. The limits of tessera.toml apply; cores, memory and Slurm's own limits are not looked at.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
   tessera free
   tessera free --mem 20G                what has at least 20 GB
-  tessera free --partition debug        as a job of this partition, under its limits
+  tessera free --partition debug        as a job there, under its limits
   tessera free --node n[1-4]")]
 pub(crate) struct FreeArgs {
     /// Only shapes with at least this memory, and shares of this size
@@ -23,7 +23,7 @@ pub(crate) struct FreeArgs {
     /// Only this partition's nodes, under its limits
     #[arg(long, value_name = "NAME")]
     pub(crate) partition: Option<String>,
-    /// Apply the limits of this account
+    /// Apply tessera.toml's limits of this account
     #[arg(long, value_name = "NAME")]
     pub(crate) account: Option<String>,
     /// Only these nodes, a hostlist such as n[1-2]

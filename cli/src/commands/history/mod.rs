@@ -29,12 +29,14 @@ use crate::slurm::sacct::jobs;
 Examples:
   tessera history
   tessera history --since 30 --json
-  tessera history --from october     a file as for tessera simulate replay, whose --help has the command")]
+  tessera history --from october
+
+`tessera simulate replay --help` has the command that makes the file october.")]
 pub(crate) struct HistoryArgs {
     /// How many days back to begin
     #[arg(long, value_name = "DAYS", default_value = "7", value_parser = clap::value_parser!(u32).range(1..=3650))]
     since: u32,
-    /// Read the output of sacct from FILE (- for standard input) instead of running it: all of its time
+    /// Read the output of sacct from FILE (- for standard input) instead of running it, and count its whole time
     #[arg(long, value_name = "FILE", conflicts_with = "since")]
     from: Option<PathBuf>,
     /// Print JSON

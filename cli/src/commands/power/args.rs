@@ -60,7 +60,7 @@ pub(crate) struct ImportArgs {
 ///
 /// COUNTERS is CSV with the header app,gpu,source,f1,f2,f3,f4,f5,f6,f7,f8: percent of compute, memory and DRAM
 /// throughput, L2 hit rate, occupancy, and use of the tensor cores in mixed, double and integer precision. It may hold
-/// several GPUs and sources. Sources are never mixed: the one that has all applications is taken; of several, ncu.
+/// several GPUs and sources. Sources are never mixed: the fit takes one that has all applications, ncu first.
 ///
 /// RUNS is CSV with the header state,cap_w,apps,rperf, such as 4c+3c,230,igemm4+stream,0.52+0.93 or
 /// 4c,150,stream,0.98. With seconds instead of rperf, each application's line of state full at the highest cap is its
@@ -104,13 +104,15 @@ pub(crate) struct FitArgs {
 ///
 /// With --cap, chooses the state with the highest throughput under that cap. Without, chooses state and cap with the
 /// highest throughput per watt. Each application keeps more than --alpha of its performance alone. With the guard on, it
-/// keeps that even if the prediction is as wrong as 95 of 100 were for applications left out of the fit. Exit status 1
-/// if nothing is allowed.
+/// keeps that even where a prediction errs as much as 95 in 100 did at most, for applications left out of the fit. Exit status
+/// 1 if nothing is allowed.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
-  tessera power choose --model model.json --counters counters.csv --apps igemm4,stream --cap 230
-  tessera power choose --model model.json --counters counters.csv --apps igemm4,stream --alpha 0.4 --all")]
+  tessera power choose --model model.json --counters counters.csv \\
+    --apps igemm4,stream --cap 230
+  tessera power choose --model model.json --counters counters.csv \\
+    --apps igemm4,stream --alpha 0.4 --all")]
 pub(crate) struct ChooseArgs {
     /// A model that `tessera power fit` wrote
     #[arg(long, value_name = "MODEL")]
@@ -142,11 +144,13 @@ pub(crate) struct ChooseArgs {
 ///
 /// GROUPS has a line for each GPU: its name and its applications, such as `n1:0 hgemm+lud`. Chooses a cap and a state for
 /// each, so that the caps add up to no more than the budget and the throughput of all is the highest. Each application
-/// keeps more than --alpha, as with `tessera power choose`. If a GPU cannot have a cap, none has: exit status 1.
+/// keeps more than --alpha, as with `tessera power choose`. If one GPU can have no cap,
+/// nothing is chosen, and the exit status is 1.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
-  tessera power divide --model model.json --counters counters.csv --budget 12000 --groups groups")]
+  tessera power divide --model model.json --counters counters.csv \\
+    --budget 12000 --groups groups")]
 pub(crate) struct DivideArgs {
     /// A model that `tessera power fit` wrote
     #[arg(long, value_name = "MODEL")]
@@ -174,9 +178,11 @@ pub(crate) struct DivideArgs {
 /// Show power limits and draw of this node's GPUs, and the site's power budgets
 ///
 /// FOUND is the limit before any job's cap: the last job puts it back. SET is the limit that was set. ENFORCED is the one in
-/// force, which is lower where somebody limits the board out of band. Each job is shown with its cap. Needs root. For
-/// each power budget follow what its GPUs may draw together, what is committed of that and what is free: caps of GPUs with
-/// jobs and idle draw of the others. On a machine that is no node, everybody can see the budgets.
+/// force, which is lower where somebody limits the board out of band. Each job is shown with its cap. Needs root.
+///
+/// Then comes a line for each power budget: what its GPUs may draw together, what of that is committed, and what is free.
+/// Committed are the caps of GPUs with jobs and the idle draw of the others. On a machine that is not a node, everybody can see
+/// the budgets.
 #[derive(Args)]
 pub(crate) struct StatusArgs {
     /// The node's name

@@ -19,13 +19,13 @@ Examples:
   tessera top --node n[1-4] --every 2s")]
 pub(crate) struct TopArgs {
     /// Show this user's jobs, and the nodes where they run
-    #[arg(long, value_name = "NAME", default_value = "")]
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     pub(crate) user: String,
     /// Show this partition's nodes and jobs
-    #[arg(long, value_name = "NAME", default_value = "")]
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     pub(crate) partition: String,
     /// Show these nodes, a hostlist such as n[1-2]
-    #[arg(long, value_name = "NODES", default_value = "")]
+    #[arg(long, value_name = "NODES", default_value = "", hide_default_value = true)]
     pub(crate) node: String,
     /// Ask Slurm every TIME, such as 5s or 1m
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = often)]

@@ -30,6 +30,6 @@ pub(crate) struct TopologyGraphArgs {
     #[arg(long, value_name = "HOW", default_value = "sensitive")]
     pub(super) bandwidth: Sensitivity,
     /// GPUs in use, such as 0,3-5
-    #[arg(long, value_name = "LIST", default_value = "", value_parser = options::gpu_list)]
+    #[arg(long, value_name = "LIST", default_value = "", hide_default_value = true, value_parser = options::gpu_list)]
     pub(super) busy: GpuSet,
 }

@@ -12,20 +12,21 @@ use crate::options;
 /// Measure applications on a node by Slurm jobs, and fit its power model
 ///
 /// APPS is CSV with the header app,seconds,command: the application's name in the counters, about how long a run takes alone
-/// on a whole GPU, and the shell command of one run, which goes to the end of its line. Six applications are the least, twenty
-/// of all kinds are good. Each is measured alone on a whole GPU, alone on each part, and beside the next one of the file, under
-/// every cap, three runs each. Of applications side by side a run counts if the other one ran all the while.
+/// on a whole GPU, and the shell command of one run, which goes to the end of its line. Give at least six applications, better
+/// twenty of all kinds. Each is measured alone on a whole GPU, alone on each part, and beside the next one of the file, under
+/// every cap, three runs each. A run beside another application counts only if that one ran all the while.
 ///
-/// A command may write the seconds that it has measured itself, without its start, to the file that TESSERA_SECONDS names.
+/// A command may measure its own seconds, without its start-up, and write them to the file that TESSERA_SECONDS names.
 ///
-/// Jobs are those of the user who calls this, on a node that they share with no other user. DIR must be seen by the node, and
-/// nobody else may write to it. It keeps what was measured: after an interruption the same command goes on. At the end it has
-/// counters.csv, runs.csv and the model, as `power_model` in tessera.toml takes it. Words behind -- go to sbatch.
+/// The jobs belong to the user who runs this command, on a node that they share with no other user. The node must see DIR, and
+/// nobody else may write to it. DIR keeps what was measured: after an interruption the same command goes on. At the end it has
+/// counters.csv, runs.csv and the model, as `power_model` in tessera.toml takes it. Options after -- go to sbatch.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
   tessera power calibrate --apps apps.csv --node n1 --out calibration --dry-run
-  tessera power calibrate --apps apps.csv --node n1 --out calibration -- --partition=gpu --cpus-per-task=8")]
+  tessera power calibrate --apps apps.csv --node n1 --out calibration \\
+    -- --partition=gpu --cpus-per-task=8")]
 pub(crate) struct CalibrateArgs {
     /// The applications
     #[arg(long, value_name = "APPS")]

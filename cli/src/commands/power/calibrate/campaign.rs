@@ -105,7 +105,7 @@ fn gpus(args: &CalibrateArgs, spec: &NodeSpec) -> Result<(&'static Model, Vec<u1
     for at in &wanted {
         let Some(model) = usable(*at) else {
             let what = format!(
-                "GPU {at} of node {node} cannot be measured: it is not there or not partitioned at will"
+                "GPU {at} of node {node} cannot be measured: tessera.toml has no such GPU, or does not let Tessera partition it"
             );
             return Err(Failure::new(what).hint(hint));
         };

@@ -25,26 +25,28 @@ use ask::{Asked, LeftOut};
 /// long they would have waited under stock Slurm with whole GPUs and under Tessera, all jobs in one queue in the order of
 /// submission, with backfill: a job starts early if that cannot delay the first one that waits.
 ///
-/// A job asks what it asked: Tessera's request in its AdminComment, else what it got, else the GPUs that it asked Slurm for.
+/// A job asks again for what it asked then: Tessera's request in its AdminComment, else what it got, else its GPUs in Slurm.
 /// Under stock Slurm, a job that asked for part of a GPU gets a whole one, or with --stock the smallest of the fixed instances
 /// that is enough for it. A job that fits no empty node counts as refused, and so does one that Tessera would refuse.
 ///
-/// What is assumed: every job runs as long as it did, whatever it gets. Only GPUs are counted, not cores, memory, priorities,
-/// limits of users or partitions: take one partition at a time (sacct -r). So compare the rows with each other; the first row, what
-/// really happened, had all of these. Waits for better links and power budgets play no part.
+/// The replay assumes that every job runs as long as it did, whatever it gets. It counts GPUs alone. Cores, memory, priorities,
+/// waits for better links, power budgets and the limits of users and partitions play no part: take one partition at a time
+/// (sacct -r). The first row, what actually happened, had all of these, so compare the other rows with each other.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
   export SLURM_TIME_FORMAT=%s
-  sacct -a -X -n -S 2026-10-01 -E 2026-11-01 -o \\
-    JobIDRaw%24,User%32,State%12,Submit%11,Eligible%11,Start%11,ElapsedRaw%10,TimelimitRaw%16,\\
-    NNodes%7,ReqTRES%160,TRESUsageInTot%256,AdminComment%512 > october
+  columns=JobIDRaw%24,User%32,State%12,Submit%11,Eligible%11,Start%11
+  columns=$columns,ElapsedRaw%10,TimelimitRaw%16,NNodes%7,ReqTRES%160
+  columns=$columns,TRESUsageInTot%256,AdminComment%512
+  sacct -a -X -n -S 2026-10-01 -E 2026-11-01 -o $columns > october
   tessera simulate replay --sacct october
   tessera simulate replay --sacct october --stock static.toml
-  tessera simulate replay --sacct october --as-used    without -X above, if Slurm records gres/gpumem
+  tessera simulate replay --sacct october --as-used
 
-Write the columns without the blanks and the backslash between them. The accounting knows GPUs if
-slurm.conf has AccountingStorageTRES=gres/gpu. A file has at most 64 MiB, some 60,000 jobs.")]
+For --as-used, leave out -X above; Slurm must record gres/gpumem. The accounting
+knows GPUs if slurm.conf has AccountingStorageTRES=gres/gpu. A file has at most
+64 MiB, some 60,000 jobs.")]
 pub(crate) struct ReplayArgs {
     /// The jobs, as sacct prints them with the columns of the example; - for standard input
     #[arg(long, value_name = "FILE")]
@@ -167,7 +169,7 @@ impl Past {
     }
 }
 
-/// What really happened.
+/// What actually happened.
 fn recorded(past: &Past) -> Played {
     let ran = past.jobs.iter().map(|job| job.start.map(|start| Start { start, ..Start::default() }));
     Played { rules: "as it was", slices: 0, ran: ran.collect() }
@@ -219,7 +221,8 @@ mod tests {
     fn the_help_names_the_columns_that_are_read() {
         let mut command = super::ReplayArgs::augment_args(Command::new("replay"));
         let help = command.render_long_help().to_string();
-        let joined: String = help.replace("\\\n", "").split_whitespace().collect();
-        assert!(joined.contains(&format!("-o{}>october", super::jobs::columns())), "{help}");
+        let joined: String = help.split_whitespace().collect();
+        let expanded = joined.replace("columns=$columns,", ",");
+        assert!(expanded.contains(&format!("columns={}sacct", super::jobs::columns())), "{help}");
     }
 }

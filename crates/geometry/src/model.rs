@@ -89,6 +89,15 @@ impl Model {
         self.mig.is_ok()
     }
 
+    /// Whether the driver counts how busy each GPU instance is (NVML's GPM): from Hopper on. `None`: a site described the model and
+    /// did not say its architecture.
+    #[must_use]
+    pub fn counts_for_instances(&self) -> Option<bool> {
+        const OLDER: [&str; 5] = ["pascal", "volta", "turing", "ampere", "ada"];
+        let family = self.arch.split('-').next().filter(|family| !family.is_empty())?;
+        Some(!OLDER.contains(&family))
+    }
+
     /// The model with this key or NVML name, in upper or lower case.
     #[must_use]
     pub fn find(name: &str) -> Option<&'static Model> {

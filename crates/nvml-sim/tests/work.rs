@@ -273,3 +273,53 @@ fn a_user_computes_on_what_the_device_nodes_allow() {
         assert_eq!(output.status.success(), mine.contains(uuid), "{output:?}");
     }
 }
+
+/// An H100 in MIG mode, one without, and an A100.
+const HOPPERS: &str = "[[gpus]]\nmodel = \"h100-80gb-sxm\"\nmig = \"on\"\n[[gpus]]\nmodel = \"h100-80gb-sxm\"\n\
+                       [[gpus]]\nmodel = \"a100-40gb\"\n";
+
+/// NVIDIA's own Python bindings ask. What they are told is compared with physics.
+#[test]
+fn gpm_tells_of_each_instance_what_physics_says() {
+    let node = Node::new(HOPPERS);
+    node.smi("mig -i 0 -cgi 9,19 -C");
+    let devices = node.smi("-L");
+    let uuid = |profile: &str| {
+        let line = devices.lines().find(|line| line.contains(profile)).unwrap();
+        line.split_once("UUID: ").unwrap().1.trim_end_matches(')').to_owned()
+    };
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/gpm.py");
+    let ask = || {
+        let mut python = node.command("python3");
+        let said = text(&common::ok(python.arg(script).env("PYTHONPATH", common::python_packages())));
+        serde_json::from_str::<serde_json::Value>(&said).unwrap()
+    };
+    let near = |seen: &serde_json::Value, expected: [f64; 2]| {
+        let seen: Vec<f64> = serde_json::from_value(seen.clone()).unwrap();
+        assert!(seen.iter().zip(expected).all(|(a, b)| (a - b).abs() < 0.01), "{seen:?}, not {expected:?}");
+    };
+
+    // SMs are idle during launches and latencies, and where an application is narrower than the instance.
+    let app = physics::find("gaussian").unwrap();
+    let programs = [work(&node, app.name, &uuid("3g.40gb")), work(&node, app.name, "1")];
+    let board = Board { clocks_mhz: (210, 1980), limit_w: 700, ..Board::a100_pcie() };
+    let busy = |gpcs: u8, modules: u8| {
+        let tenant = Tenant { app, gpcs, instance: 0, modules };
+        let active = physics::run(&board, &[tenant], f64::from(board.limit_w)).active[0];
+        100.0 * f64::from(gpcs).min(app.width) * active / f64::from(gpcs)
+    };
+    let (instance, whole) = (busy(3, 4), busy(8, 8));
+    assert!(whole < instance && instance < 99.0, "{whole} {instance}");
+    let seen = ask();
+    near(&seen["0"]["gi 1"], [100.0, instance]);
+    near(&seen["0"]["gi 11"], [0.0, 0.0]);
+    // Three of seven slices are busy.
+    near(&seen["0"]["gpu"], [300.0 / 7.0, instance * 3.0 / 7.0]);
+    near(&seen["1"]["gpu"], [100.0, whole]);
+    assert_eq!(seen["2"], serde_json::json!({ "supported": false }));
+    drop(programs);
+    let after = ask();
+    for device in [&after["0"]["gi 1"], &after["0"]["gpu"], &after["1"]["gpu"]] {
+        near(device, [0.0, 0.0]);
+    }
+}

@@ -25,6 +25,8 @@ pub struct Running {
     pub watts: f64,
     /// Iterations of each tenant per time that one takes alone on an idealized GPU: comparable for one application only.
     pub speeds: Vec<f64>,
+    /// Part of the time in which the GPCs of each tenant do something, 0 to 1: all but its launches and latencies.
+    pub active: Vec<f64>,
 }
 
 /// Sharpness of the soft maximum over resources.
@@ -76,6 +78,7 @@ fn at_clock(board: &Board, tenants: &[Tenant<'_>], mhz: u32) -> Running {
         clock_mhz: mhz,
         watts: board.watts(clock, tenants.iter().zip(&paces).map(activity)),
         speeds: paces.iter().map(|pace| 1.0 / pace.time()).collect(),
+        active: paces.iter().map(|pace| 1.0 - pace.serial / pace.time()).collect(),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use physics::{App, Board, Draw, Tenant};
 
+use super::activity::{Activity, SLOTS};
 use super::code::{Answer, Code};
 use super::fault::{self, Kind};
 use super::state::State;
@@ -18,6 +19,8 @@ pub struct Load {
     pub is_capped: bool,
     /// Each program's process and its speed: iterations per second, if one alone on an idealized GPU takes a second.
     pub speeds: Vec<(u32, f64)>,
+    /// How busy each GPU instance is, by its id, and the whole GPU, at [`super::activity::WHOLE`].
+    pub activity: [Activity; SLOTS],
 }
 
 /// An idle GPU's graphics clock, MHz.
@@ -44,12 +47,14 @@ impl State {
         let others = self.processes(gpu, |process| !computes(process.pid))?;
         let floor_mw = if others.is_empty() { 0 } else { self.power_constraints(gpu)?.1 / 10 * 9 };
         let is_idle = tenants.is_empty() && others.is_empty();
+        let activity = self.activity(gpu, board.gpcs, &tenants, &running.active, &others)?;
         let pids = workers.iter().map(|(worker, _)| worker.process.pid);
         Ok(Load {
             clock_mhz: if is_idle { IDLE_MHZ } else { running.clock_mhz },
             power_mw: milliwatts(running.watts).max(floor_mw.min(limit_mw)),
             is_capped: !is_idle && running.clock_mhz < board.clocks_mhz.1,
             speeds: pids.zip(running.speeds).collect(),
+            activity,
         })
     }
 

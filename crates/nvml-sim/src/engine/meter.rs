@@ -1,4 +1,4 @@
-//! Energy and throttled time of each GPU, integrated over what the GPU did.
+//! Energy, throttled time and busy time of each GPU, integrated over what the GPU did.
 //!
 //! Problem: no process runs all the time that could integrate, and a counter must never run backwards, whoever reads it and
 //! whatever process was killed when.
@@ -16,6 +16,7 @@ use std::path::PathBuf;
 
 use rustix::time::{ClockId, clock_gettime};
 
+use super::activity::{Activity, MILLION, SLOTS};
 use super::load::Load;
 
 /// The sums of a GPU.
@@ -27,10 +28,33 @@ pub struct Reading {
     pub energy_nj: u64,
     /// Time at a clock that the power limit lowered, nanoseconds.
     pub capped_ns: u64,
+    /// Busy time of each GPU instance, by its id, and of the whole GPU.
+    pub busy: [Busy; SLOTS],
 }
 
-/// Three numbers of 20 digits, each with a blank or a newline.
-const LINE: usize = 63;
+/// Busy time, nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Busy {
+    /// In which a program ran.
+    pub graphics_ns: u64,
+    /// The mean over the SMs of the time in which each was busy.
+    pub sm_ns: u64,
+}
+
+impl Busy {
+    fn until(self, passed_ns: u64, activity: Activity) -> Self {
+        let part = |ppm: u32| {
+            u64::try_from(u128::from(passed_ns) * u128::from(ppm) / u128::from(MILLION)).unwrap_or(u64::MAX)
+        };
+        Self {
+            graphics_ns: self.graphics_ns.saturating_add(part(activity.graphics)),
+            sm_ns: self.sm_ns.saturating_add(part(activity.sm)),
+        }
+    }
+}
+
+/// 3 numbers and 2 for each instance, each of 20 digits and a blank; filled up to a part of a page, so that no line lies in two.
+const LINE: usize = 1024;
 
 /// The file of a node's sums.
 #[derive(Clone, Debug)]
@@ -63,7 +87,7 @@ fn advance_one(file: &File, gpu: u32, load: &Load) -> io::Result<Reading> {
     let damaged = || io::Error::new(io::ErrorKind::InvalidData, "a line of the meter is damaged");
     let last = Reading::parse(&line).ok_or_else(damaged)?;
     let next = last.until(now_ns(), load);
-    // Fewer bytes than a page: a kill leaves the old line or the new one.
+    // Within a page: a kill leaves the old line or the new one.
     file.write_all_at(next.line().as_bytes(), place)?;
     Ok(next)
 }
@@ -78,18 +102,28 @@ impl Reading {
             at_ns: now_ns,
             energy_nj: self.energy_nj.saturating_add(u64::try_from(energy_nj).unwrap_or(u64::MAX)),
             capped_ns: self.capped_ns.saturating_add(if load.is_capped { passed_ns } else { 0 }),
+            busy: std::array::from_fn(|slot| self.busy[slot].until(passed_ns, load.activity[slot])),
         }
     }
 
     fn line(self) -> String {
-        format!("{:020} {:020} {:020}\n", self.at_ns, self.energy_nj, self.capped_ns)
+        let busy = self.busy.iter().flat_map(|busy| [busy.graphics_ns, busy.sm_ns]);
+        let all = [self.at_ns, self.energy_nj, self.capped_ns].into_iter().chain(busy);
+        let mut text: String = all.map(|number| format!("{number:020} ")).collect();
+        text.extend(std::iter::repeat_n(' ', LINE.saturating_sub(text.len() + 1)));
+        text + "\n"
     }
 
     fn parse(line: &[u8]) -> Option<Self> {
         let text = str::from_utf8(line).ok()?;
         let numbers: Vec<u64> = text.split_whitespace().map(|n| n.parse().ok()).collect::<Option<_>>()?;
-        let [at_ns, energy_nj, capped_ns] = numbers[..] else { return None };
-        Some(Self { at_ns, energy_nj, capped_ns })
+        let [at_ns, energy_nj, capped_ns, ref busy @ ..] = numbers[..] else { return None };
+        let pair = |pair: &[u64]| match *pair {
+            [graphics_ns, sm_ns] => Some(Busy { graphics_ns, sm_ns }),
+            _ => None,
+        };
+        let busy: Vec<Busy> = busy.chunks(2).map(pair).collect::<Option<_>>()?;
+        Some(Self { at_ns, energy_nj, capped_ns, busy: busy.try_into().ok()? })
     }
 }
 
@@ -105,18 +139,30 @@ mod tests {
 
     #[test]
     fn sums_only_grow_and_a_line_keeps_its_length() {
-        let load = |power_mw, is_capped| Load { clock_mhz: 1, power_mw, is_capped, speeds: Vec::new() };
-        let start = Reading { at_ns: 5_000_000_000, energy_nj: 7, capped_ns: 1 };
+        let load = |power_mw, is_capped| {
+            let mut activity = [Activity::default(); SLOTS];
+            activity[2] = Activity { graphics: MILLION, sm: MILLION / 4 };
+            Load { clock_mhz: 1, power_mw, is_capped, speeds: Vec::new(), activity }
+        };
+        let start = Reading { at_ns: 5_000_000_000, energy_nj: 7, capped_ns: 1, ..Reading::default() };
         // 100 W for 2 s are 200 J.
         let later = start.until(7_000_000_000, &load(100_000, true));
         assert_eq!(
-            later,
-            Reading { at_ns: 7_000_000_000, energy_nj: 200_000_000_007, capped_ns: 2_000_000_001 }
+            (later.at_ns, later.energy_nj, later.capped_ns),
+            (7_000_000_000, 200_000_000_007, 2_000_000_001)
         );
+        assert_eq!(later.busy[2], Busy { graphics_ns: 2_000_000_000, sm_ns: 500_000_000 });
+        assert_eq!(later.busy[1], Busy::default());
         assert_eq!(later.until(8_000_000_000, &load(0, false)).energy_nj, later.energy_nj);
         let rebooted = later.until(3, &load(400_000, true));
         assert_eq!((rebooted.at_ns, rebooted.energy_nj), (3, later.energy_nj));
-        for reading in [start, later, Reading { at_ns: u64::MAX, energy_nj: u64::MAX, capped_ns: u64::MAX }] {
+        let most = Reading {
+            at_ns: u64::MAX,
+            energy_nj: u64::MAX,
+            capped_ns: u64::MAX,
+            busy: [Busy { graphics_ns: u64::MAX, sm_ns: u64::MAX }; SLOTS],
+        };
+        for reading in [start, later, most] {
             assert_eq!(reading.line().len(), LINE);
             assert_eq!(Reading::parse(reading.line().as_bytes()), Some(reading));
         }

@@ -3,10 +3,12 @@
 //! [`session::Session`] is what a process holds between `nvmlInit` and `nvmlShutdown`; everything it answers comes from one
 //! [`state::State`], read through [`store::Store`].
 
+pub mod activity;
 pub mod chip;
 pub mod code;
 pub mod cuda;
 pub mod fault;
+pub mod gpm;
 pub mod handle;
 pub mod ids;
 mod interconnect;

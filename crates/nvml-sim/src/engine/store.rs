@@ -170,12 +170,12 @@ impl Store {
         }
         let mut state = State::clone(&old);
         add(&mut state, self.workers.read());
-        // What a GPU did until now, it did in the state before the change.
-        self.integrate(&state)?;
         match &table {
             Ok(table) => add_cuda(&mut state, table.records().map(|(_, record)| record)),
             Err(_) => add_cuda(&mut state, self.table.read().unwrap_or_default().iter()),
         }
+        // What a GPU did until now, it did in the state before the change.
+        self.integrate(&state)?;
         let answer = change(&mut state)?;
         let workers = std::mem::take(&mut state.workers);
         let computes = |pid: u32| workers.iter().any(|worker| worker.process.pid == pid);

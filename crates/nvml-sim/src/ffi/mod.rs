@@ -7,6 +7,7 @@ mod abi;
 mod device;
 mod event;
 mod field;
+mod gpm;
 mod health;
 mod link;
 mod load;
@@ -26,6 +27,7 @@ pub fn implemented() -> Vec<&'static str> {
         device::NAMES,
         event::NAMES,
         field::NAMES,
+        gpm::NAMES,
         health::NAMES,
         link::NAMES,
         load::NAMES,

@@ -154,13 +154,7 @@ not_supported! {
     nvmlGetVgpuCompatibility
     nvmlGetVgpuDriverCapabilities
     nvmlGetVgpuVersion
-    nvmlGpmMetricsGet
-    nvmlGpmMigSampleGet
-    nvmlGpmQueryDeviceSupport
     nvmlGpmQueryIfStreamingEnabled
-    nvmlGpmSampleAlloc
-    nvmlGpmSampleFree
-    nvmlGpmSampleGet
     nvmlGpmSetStreamingEnabled
     nvmlGpuInstanceGetActiveVgpus
     nvmlGpuInstanceGetCreatableVgpus

@@ -206,6 +206,39 @@ fn what_tessera_sampled_is_told_by_device() {
 }
 
 const SITE: &str = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 4\nmig = \"dynamic\"\n";
+const HOPPER: &str = "[[nodes]]\nnames = \"n2\"\ngpu = \"h100-80gb-sxm\"\ncount = 4\nmig = \"dynamic\"\n";
+
+/// What the report says of the utilisation of a job that got this, if only its memory was sampled.
+fn busy(got: &str) -> Option<String> {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("bin")).unwrap();
+    fs::write(dir.path().join("tessera.toml"), [SITE, HOPPER].concat()).unwrap();
+    let comment = format!("tessera: {got}: why; asks v1 iso=mig mem=19074");
+    let mut job = JOB;
+    job[12] = &comment;
+    let memory = sampled("gres/gpumem=12000M", "gres/gpumem=12000M", "gres/gpumem=12000M");
+    fs::write(dir.path().join("records"), [line(job), line(memory)].concat()).unwrap();
+    slurm::program(dir.path(), "sacct", "cat records");
+    let said = slurm::tessera(dir.path(), &["report", "20"]);
+    assert!(said.contains("GPU memory  at most 12.6 GB"), "{said}");
+    said.lines().find_map(|line| line.strip_prefix("  GPU busy    ")).map(str::to_owned)
+}
+
+#[test]
+fn why_the_utilisation_is_not_known_is_said() {
+    let older = Some("not known: before the H100, the driver does not tell it for instances".to_owned());
+    let shared = Some("not known: the driver does not tell one job's part of a shared device".to_owned());
+    for got in ["n1=mig:3/3g.20gb@4", "n2=mig:0/3g.40gb@4;n1=mig:3/3g.20gb@4"] {
+        assert_eq!(busy(got), older, "{got}");
+    }
+    for got in ["n1=mps:1/mem=4000/threads=25", "n2=mig:0/3g.40gb@4/1c@0/mem=4000", "n1=tasks:1*4/probes"] {
+        assert_eq!(busy(got), shared, "{got}");
+    }
+    // An H100's or a whole GPU's would be told, had it been seen often enough; nobody knows n3.
+    for got in ["n2=mig:0/3g.40gb@4", "n1=whole:1", "n1=tasks:whole*8:0,3/probes", "n3=mig:3/3g.20gb@4"] {
+        assert_eq!(busy(got), None, "{got}");
+    }
+}
 
 /// A run on n1 as the report asks for it: its number, from when to when, and its AdminComment.
 fn run(id: &str, [from, to]: [u64; 2], comment: &str) -> String {

@@ -137,8 +137,13 @@ fn wait_sampled(cluster: &Cluster, program: &str, job: JobId, wanted: [&str; 3])
 fn memory_and_utilisation(cluster: &Cluster) {
     let work = |memory_mib: u32| format!("exec nvml-sim work --app stream --memory-mib {memory_mib}");
     let share = ["-w", "n1", "--gpu-isolation=mps", "--gpu-mem=10G"];
-    let jobs: [(&[&str], String, [&str; 3]); 5] = [
+    let two = ["-w", "n2", "--gpu-isolation=mig:1g.10gb", "--gpu-instances=2"];
+    let jobs: [(&[&str], String, [&str; 3]); 7] = [
         (&["-w", "n1", "--gpu-mem=20G"], work(6000), ["6000M", "6000M", ""]),
+        // The driver of an H100 counts for instances.
+        (&["-w", "n2", "--gpu-mem=20G"], work(5000), ["5000M", "5000M", "100"]),
+        // A program uses the first of two.
+        (&two, work(4000), ["4000M", "4000M", "50"]),
         (&["-w", "n1", "--gres=gpu:2"], work(9000), ["18000M", "9000M", "100"]),
         (&["-w", "n1", "--gres=gpu:1"], "exec sleep 600".to_owned(), ["0", "0", "0"]),
         (&share, work(1000), ["1000M", "1000M", ""]),
@@ -160,7 +165,17 @@ fn memory_and_utilisation(cluster: &Cluster) {
         // The last sample finds nothing any more. What counts is the most.
         wait_sampled(cluster, "sacct", job, wanted);
     }
-    let mut report = cluster.command(User::Root, "tessera").unwrap();
-    let said = lab::command::run(report.args(["report", &started[0].to_string()])).unwrap().ok().unwrap();
-    assert!(said.contains("\n  GPU memory  at most 6.3 GB of the 20.0 GB asked for\n"), "{said}");
+    let report = |job: JobId| {
+        let mut report = cluster.command(User::Root, "tessera").unwrap();
+        lab::command::run(report.args(["report", &job.to_string()])).unwrap().ok().unwrap()
+    };
+    let busy = ["not known: before the H100, the driver does not tell it for instances\n", "at most 100 %, "];
+    for ((job, memory), busy) in started.iter().zip(["6.3", "5.2"]).zip(busy) {
+        let said = report(*job);
+        assert!(
+            said.contains(&format!("\n  GPU memory  at most {memory} GB of the 20.0 GB asked for\n")),
+            "{said}"
+        );
+        assert!(said.contains(&format!("\n  GPU busy    {busy}")), "{said}");
+    }
 }

@@ -78,7 +78,7 @@ mod tests {
             peaks.add(&sample(&memory, None));
         }
         assert_eq!(peaks.memory(), Some(Value { usage_in: 8, usage_out: 6 }));
-        assert_eq!(peaks.busy(), None, "instances tell none");
+        assert_eq!(peaks.busy(), None, "no sample told it");
     }
 
     #[test]

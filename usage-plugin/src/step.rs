@@ -4,7 +4,6 @@ use std::env;
 use std::time::{Duration, Instant};
 
 use geometry::JobId;
-use gpu_node::nvml::Nvml;
 use gpu_node::{Settings, has_devices, sample};
 use plugin_rt::{last_good, tessera_toml};
 
@@ -17,8 +16,6 @@ pub(crate) enum NoSample {
     Config(#[from] tessera_toml::LoadError),
     #[error("tessera.toml does not describe node {0}")]
     NotListed(String),
-    #[error(transparent)]
-    Nvml(#[from] gpu_node::nvml::NvmlError),
     #[error(transparent)]
     Node(#[from] gpu_node::Fault),
 }
@@ -69,9 +66,9 @@ impl Step {
         if !has_devices(&self.settings, self.job)? {
             return Ok(());
         }
-        // Loaded each time: the daemon of a step lives for days, and a driver that is replaced meanwhile must not be held.
-        let nvml = Nvml::load(&self.settings.nvml_library)?;
-        if let Some(sample) = sample(&self.settings, &nvml, self.job)? {
+        // The driver is loaded each time: the daemon of a step lives for days, and a driver that is replaced meanwhile must not be
+        // held.
+        if let Some(sample) = sample(&self.settings, self.job)? {
             self.peaks.add(&sample);
         }
         Ok(())

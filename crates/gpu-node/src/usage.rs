@@ -1,11 +1,13 @@
 //! What a job's devices hold and do at one moment, as the driver tells. Changes no device and no entry, and takes no lock.
 
+use std::thread;
+
 use geometry::JobId;
 
 use crate::fault::Fault;
-use crate::journal::{Entry, Journal};
+use crate::journal::{Entry, InstanceRecord, Journal};
 use crate::living;
-use crate::nvml::{Nvml, NvmlError, Usage};
+use crate::nvml::{BETWEEN_LOOKS, FirstLook, Nvml, NvmlError, Usage};
 use crate::settings::Settings;
 
 /// What a job's devices on this node hold and do now.
@@ -14,8 +16,8 @@ pub struct Sample {
     /// Memory of the job's processes on each of its devices, bytes. A device is an instance, a whole GPU, or what the job has
     /// a share of.
     pub memory: Vec<u64>,
-    /// How busy its whole GPUs are, percent, the mean over them. `None` for instances and shares: of these the driver tells
-    /// no utilisation.
+    /// How busy its whole GPUs or its instances are, percent, the mean over them. `None` for instances before Hopper, and where
+    /// other jobs may use the same device or GPU instance: of these the driver tells no utilisation.
     pub busy_percent: Option<u32>,
 }
 
@@ -28,17 +30,22 @@ pub fn has_devices(settings: &Settings, job: JobId) -> Result<bool, Fault> {
     Ok(entry_of(settings, job)?.is_some_and(|entry| !devices(&entry).is_empty()))
 }
 
-/// Looks at the devices of a job; `None` for a job that has none here.
+/// Looks at the devices of a job; `None` for a job that has none here. Takes [`BETWEEN_LOOKS`] for a job with instances whose
+/// utilisation the driver counts.
 ///
 /// # Errors
 ///
-/// The journal cannot be read, or the driver does not answer for one of the devices.
-pub fn sample(settings: &Settings, nvml: &Nvml, job: JobId) -> Result<Option<Sample>, Fault> {
+/// The journal cannot be read, the driver cannot be loaded, or it does not answer for one of the devices.
+pub fn sample(settings: &Settings, job: JobId) -> Result<Option<Sample>, Fault> {
     let Some(entry) = entry_of(settings, job)? else { return Ok(None) };
+    let nvml = Nvml::load(&settings.nvml_library)?;
     let memory = |uuid: &str| Ok(memory_of(&nvml.usage(uuid)?, &entry));
     let memory: Result<Vec<Option<u64>>, NvmlError> = devices(&entry).into_iter().map(memory).collect();
     let memory: Vec<u64> = memory?.into_iter().flatten().collect();
-    Ok(Some(Sample { memory, busy_percent: busy(nvml, &entry) }))
+    // What the driver does not tell of the utilisation costs no memory.
+    let busy =
+        if entry.instances.is_empty() { whole_busy(&nvml, &entry) } else { watch(settings, nvml, &entry) };
+    Ok(Some(Sample { memory, busy_percent: busy.ok().flatten() }))
 }
 
 fn entry_of(settings: &Settings, job: JobId) -> Result<Option<Entry>, Fault> {
@@ -65,11 +72,48 @@ fn memory_of(usage: &Usage, entry: &Entry) -> Option<u64> {
     used.or_else(|| (!shared).then_some(usage.used))
 }
 
-fn busy(nvml: &Nvml, entry: &Entry) -> Option<u32> {
-    if !entry.has_whole_gpus() || entry.gpus.is_empty() {
-        return None;
+fn whole_busy(nvml: &Nvml, entry: &Entry) -> Result<Option<u32>, NvmlError> {
+    if !entry.has_whole_gpus() {
+        return Ok(None);
     }
-    let all: Option<Vec<u32>> = entry.gpus.iter().map(|gpu| nvml.busy_percent(gpu.index).ok()).collect();
-    let all = all?;
-    Some(all.iter().sum::<u32>() / u32::try_from(all.len()).ok()?)
+    let all: Result<Vec<u32>, NvmlError> =
+        entry.gpus.iter().map(|gpu| nvml.busy_percent(gpu.index)).collect();
+    Ok(mean(&all?.into_iter().map(f64::from).collect::<Vec<_>>()))
+}
+
+/// Watches a job's instances, if the driver counts for each what the job alone does.
+fn watch(settings: &Settings, nvml: Nvml, entry: &Entry) -> Result<Option<u32>, NvmlError> {
+    // The driver counts for a GPU instance, whoever computes in it.
+    if entry.shares_device() || entry.instances.iter().any(|i| i.part.is_some()) {
+        return Ok(None);
+    }
+    let counts: Result<Vec<bool>, NvmlError> =
+        entry.instances.iter().map(|i| nvml.counts_for_instances(i.gpu)).collect();
+    if counts?.contains(&false) {
+        return Ok(None);
+    }
+    // The search for a UUID may have opened any GPU. Meanwhile none may be held whose MIG mode a prolog could want to switch:
+    // loaded anew, the driver opens those GPUs alone that are asked for by number.
+    drop(nvml);
+    instances_busy(&Nvml::load(&settings.nvml_library)?, entry)
+}
+
+fn instances_busy(nvml: &Nvml, entry: &Entry) -> Result<Option<u32>, NvmlError> {
+    let look = |i: &InstanceRecord| match &i.live {
+        Some(live) => nvml.first_look(i.gpu, live.gi).map(Some),
+        None => Ok(None),
+    };
+    let looks: Result<Option<Vec<FirstLook<'_>>>, NvmlError> = entry.instances.iter().map(look).collect();
+    let Some(looks) = looks? else { return Ok(None) };
+    thread::sleep(BETWEEN_LOOKS);
+    let all: Result<Vec<f64>, NvmlError> = looks.into_iter().map(FirstLook::busy_percent).collect();
+    Ok(mean(&all?))
+}
+
+/// The mean of percentages, rounded; `None` of none.
+fn mean(percent: &[f64]) -> Option<u32> {
+    let count = u32::try_from(percent.len()).ok().filter(|count| *count > 0)?;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 100")]
+    let mean = (percent.iter().sum::<f64>() / f64::from(count)).round() as u32;
+    Some(mean)
 }

@@ -3,8 +3,10 @@
 mod earlier;
 mod record;
 mod text;
+mod untold;
 
 use clap::Args;
+use site_config::SiteConfig;
 
 use crate::globals::Globals;
 use crate::outcome::{Failure, Outcome};
@@ -19,8 +21,8 @@ use record::Record;
 /// the compute slices that it was billed for, and the energy of its GPUs where the site accounts it. GPU memory and
 /// utilisation are shown where the site has AcctGatherInterconnectType=acct_gather_interconnect/tessera, or where Slurm itself
 /// records them: from 23.02 on, on nodes with AutoDetect=nvml, where no GPU can be cut into instances. They are the most
-/// that was seen, at intervals of JobAcctGatherFrequency. Instances and shares have no utilisation. If a job used much less
-/// memory than it asked for, the last line says what to ask next time.
+/// that was seen, at intervals of JobAcctGatherFrequency. The driver tells the utilisation of whole GPUs, and of instances from
+/// the H100 on, but not of shares. If a job used much less memory than it asked for, the last line says what to ask next time.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -58,23 +60,22 @@ pub(crate) fn run(args: &ReportArgs, globals: &Globals) -> Result<Outcome, Failu
         return Err(Failure::new(format!("job {} has not started: it is {}", args.job, job.state))
             .hint(format!("tessera why {} says what a pending job waits for", args.job)));
     }
-    let earlier = earlier(&job, globals);
+    // The report needs no tessera.toml: without one that can be read, less is said.
+    let config = site::parse(&site::path(globals.config.as_deref())).ok().and_then(|(config, _)| config);
+    let earlier = earlier(&job, config.as_ref());
     let earlier = earlier.as_ref();
     Ok(if args.json {
         Outcome::json(&text::json(&job, earlier), 0)
     } else {
-        Outcome::ok(text::of(&job, earlier))
+        Outcome::ok(text::of(&job, earlier, untold::untold(&job, config.as_ref())))
     })
 }
 
 /// A place that was there for what the job is told to ask for next time, if that can be said.
-fn earlier(job: &Record, globals: &Globals) -> Option<Earlier> {
+fn earlier(job: &Record, config: Option<&SiteConfig>) -> Option<Earlier> {
     let (gb, start) = (text::enough_gb(job)?, job.start?);
-    // The report needs no tessera.toml: without one that can be read, nothing is said of time.
-    let path = site::path(globals.config.as_deref());
-    let (config, _) = site::parse(&path).ok()?;
     let got = job.started.as_ref()?;
-    earlier::look(&job.id, got, start.saturating_sub(job.waited_s?), start, gb, &config?)
+    earlier::look(&job.id, got, start.saturating_sub(job.waited_s?), start, gb, config?)
 }
 
 fn several(job: &str, count: usize) -> Failure {

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::earlier::Earlier;
 use super::record::Record;
+use super::untold::Untold;
 use crate::clock::span;
 
 /// A job is told to ask for less if it used less than this part of what it asked for, in percent.
@@ -15,7 +16,7 @@ const USED_LITTLE: u64 = 67;
 const LEAST_S: u64 = 60;
 
 /// The report, a line for each thing that is known.
-pub(super) fn of(job: &Record, earlier: Option<&Earlier>) -> String {
+pub(super) fn of(job: &Record, earlier: Option<&Earlier>, untold: Option<Untold>) -> String {
     let mut out = format!("job {} of {}: {}\n", job.id, job.user, job.state);
     let mut line = |name: &str, text: String| {
         let _ = writeln!(out, "  {name:<11} {text}");
@@ -38,6 +39,8 @@ pub(super) fn of(job: &Record, earlier: Option<&Earlier>) -> String {
     if let Some(busy) = job.busy_percent {
         let mean = job.busy_mean_percent.map_or(String::new(), |mean| format!(", {mean} % on average"));
         line("GPU busy", format!("at most {busy} %{mean}"));
+    } else if let Some(untold) = untold {
+        line("GPU busy", untold.why().to_owned());
     }
     if let Some(next) = next_time(job, earlier) {
         line("next time", next);
@@ -83,7 +86,7 @@ pub(super) fn enough_gb(job: &Record) -> Option<u32> {
 const LOOKED_AT: u64 = 300;
 
 fn next_time(job: &Record, earlier: Option<&Earlier>) -> Option<String> {
-    if job.memory_mib == Some(0) && job.ran_s >= LOOKED_AT {
+    if job.memory_mib == Some(0) && job.busy_percent.is_none_or(|busy| busy == 0) && job.ran_s >= LOOKED_AT {
         return Some("the job may need no GPU: it was not seen to use one".to_owned());
     }
     let gb = enough_gb(job)?;

@@ -27,6 +27,8 @@ impl Code {
     pub const RESET_REQUIRED: Self = Self(16);
     /// Something still uses the object.
     pub const IN_USE: Self = Self(19);
+    /// There is nothing to tell.
+    pub const NO_DATA: Self = Self(21);
     /// No room for the instance.
     pub const INSUFFICIENT_RESOURCES: Self = Self(23);
     /// The struct's version is not known to the driver.

@@ -54,8 +54,11 @@ macro_rules! call {
     }};
 }
 
+mod gpm;
 mod links;
 mod mig;
+
+pub(super) use gpm::GpmSample;
 
 /// An out-parameter of plain C data.
 trait Plain: Sized {
@@ -80,7 +83,9 @@ plain!(
     sys::nvmlPciInfo_t,
     sys::nvmlProcessInfo_t,
     sys::nvmlMemory_t,
-    sys::nvmlUtilization_t
+    sys::nvmlUtilization_t,
+    sys::nvmlGpmSupport_t,
+    gpm::Asked
 );
 
 fn text(chars: &[c_char]) -> String {

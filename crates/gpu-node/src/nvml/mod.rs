@@ -6,6 +6,7 @@ mod driver_time;
 mod error;
 #[expect(unsafe_code, reason = "NVML's C interface; every block names whose promise it relies on")]
 mod ffi;
+mod gpm;
 mod mig;
 mod profiles;
 mod topology;
@@ -15,6 +16,7 @@ pub use calls::{GpuInfo, MigMode, Nvml};
 pub use code::Code;
 pub use driver_time::driver_time;
 pub use error::NvmlError;
+pub use gpm::{BETWEEN_LOOKS, FirstLook};
 pub use mig::{ComputeInstance, GpuInstance};
 pub use profiles::LiveProfile;
 pub use topology::{Answers as LinkAnswers, NvLink};

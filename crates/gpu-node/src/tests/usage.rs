@@ -3,7 +3,6 @@
 use std::process::Child;
 
 use super::*;
-use crate::nvml::Nvml;
 use crate::{Sample, has_devices, process, sample};
 
 /// A process on a GPU with 3000 MiB, of a job as its environment says; killed when dropped.
@@ -28,8 +27,7 @@ impl Drop for Process {
 }
 
 fn seen(node: &TestNode, job: u32) -> Option<Sample> {
-    let nvml = Nvml::load(&node.settings.nvml_library).unwrap();
-    sample(&node.settings, &nvml, JobId(job)).unwrap()
+    sample(&node.settings, JobId(job)).unwrap()
 }
 
 const MIB: u64 = 1 << 20;
@@ -46,7 +44,7 @@ fn each_job_has_what_is_on_its_own_devices() {
         assert_eq!(
             seen(node, 1),
             Some(Sample { memory, busy_percent: None }),
-            "instances tell no utilisation"
+            "an A100 does not count for instances"
         );
         let memory = vec![6000 * MIB, 0];
         assert_eq!(seen(node, 2), Some(Sample { memory, busy_percent: Some(50) }), "one of two is busy");
@@ -71,5 +69,36 @@ fn on_a_shared_device_a_process_is_the_jobs_that_its_environment_names() {
         assert_eq!(of(1).busy_percent, None, "whose it is, is not told");
         node.release(2);
         assert_eq!(seen(node, 2), None, "it has ended");
+    });
+}
+
+/// GPU 2 is an H100: its driver counts for each GPU instance, but not for parts of one.
+#[test]
+fn instances_of_a_hopper_tell_how_busy_they_are() {
+    on_node("tests::usage::instances_of_a_hopper_tell_how_busy_they_are", |node| {
+        let own = node.realise(1, ALICE, mig(&[(2, "3g.40gb", 4), (2, "1g.10gb", 0)])).unwrap().entry;
+        node.realise(2, BOB, mig(&[(2, "1g.10gb", 1)])).unwrap();
+        let gi = own.instances[0].live.as_ref().unwrap().gi.to_string();
+        let idle = |job| seen(node, job).unwrap().busy_percent;
+        assert_eq!([idle(1), idle(2)], [Some(0), Some(0)]);
+        let program = Process::of(node, 1, &["--gpu", "2", "--gi", &gi, "--ci", "0"]);
+        let sample = Sample { memory: vec![3000 * MIB, 0], busy_percent: Some(50) };
+        assert_eq!(seen(node, 1), Some(sample), "one of two is busy");
+        assert_eq!(seen(node, 2), Some(Sample { memory: vec![0], busy_percent: Some(0) }));
+        drop(program);
+        assert_eq!(seen(node, 1).unwrap().busy_percent, Some(0));
+    });
+}
+
+#[test]
+fn nobody_tells_how_busy_one_job_keeps_what_others_use_as_well() {
+    on_node("tests::usage::nobody_tells_how_busy_one_job_keeps_what_others_use_as_well", |node| {
+        let share =
+            Grant::Mps { on: protocol::ShareOn::Instance(spec(2, "3g.40gb", 4)), mem_mib: 4000, threads: 25 };
+        node.realise(1, ALICE, share).unwrap();
+        node.realise(2, BOB, compute(2, "1c.3g.40gb", 0)).unwrap();
+        for job in [1, 2] {
+            assert_eq!(seen(node, job), Some(Sample { memory: vec![0], busy_percent: None }));
+        }
     });
 }

@@ -5,78 +5,16 @@
 
 mod common;
 
-use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::{builder, on};
+use lab::case_pass::Shapes;
 use lab::command::run;
 use lab::config::Templates;
 use lab::{Cluster, User, paths};
 use slurm_releases::Release;
 
 const NODES: &str = "[[nodes]]\nnames = \"n1\"\ngpu = \"v100-16gb\"\ncount = 2\nmig = \"off\"\n";
-
-/// The shapes as programs: `NAME.plain` and `NAME.tasks`. Both series run the same.
-struct Shapes {
-    dir: tempfile::TempDir,
-    names: Vec<String>,
-}
-
-fn shapes(cluster: &Cluster) -> &'static Shapes {
-    static SHAPES: OnceLock<Shapes> = OnceLock::new();
-    SHAPES.get_or_init(|| {
-        let source = paths::workspace().join("contrib/case-pass");
-        let pass = paths::target_dir().join("case-pass");
-        std::fs::create_dir_all(&pass).unwrap();
-        // Another test program or a benchmark may build it too.
-        let lock = std::fs::File::create(pass.join("lock")).unwrap();
-        lock.lock().unwrap();
-        let mut build = Command::new("make");
-        build.args(["--silent", "-j2", "-C"]).arg(&source).arg(format!("BUILD={}", pass.display()));
-        run(&mut build).unwrap().ok().unwrap();
-        drop(lock);
-        let entries = std::fs::read_dir(source.join("tests/shapes")).unwrap();
-        let name = |path: PathBuf| path.file_stem().unwrap().to_string_lossy().into_owned();
-        let mut names: Vec<String> = entries.map(|entry| name(entry.unwrap().path())).collect();
-        names.sort();
-        let shapes = Shapes { dir: tempfile::tempdir().unwrap(), names };
-        let next = AtomicUsize::new(0);
-        std::thread::scope(|scope| {
-            for _ in 0..2 {
-                scope.spawn(|| {
-                    while let Some(name) = shapes.names.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        shapes.compile(name, &pass, &cluster.layout().at("lib"));
-                    }
-                });
-            }
-        });
-        shapes
-    })
-}
-
-impl Shapes {
-    fn compile(&self, name: &str, pass: &Path, lib: &Path) {
-        let shape = paths::workspace().join("contrib/case-pass/tests/shapes").join(format!("{name}.cu"));
-        let image = self.dir.path().join(format!("{name}.kernels"));
-        let mut kernels = Command::new(paths::target_dir().join("debug/cuda-sim-cc"));
-        run(kernels.args(["--kernels", "-O1"]).arg(&shape).arg("-o").arg(&image)).unwrap().ok().unwrap();
-        for (compiler, ending) in
-            [(Path::new("clang++-19"), "plain"), (&pass.join("tessera-clang++"), "tasks")]
-        {
-            let mut host = Command::new(compiler);
-            host.args(["-x", "cuda", "--cuda-host-only", "-nocudainc", "-nocudalib", "-Xclang"]);
-            host.args(["-target-sdk-version=12.5", "-O2", "-I"]);
-            host.arg(paths::workspace().join("crates/cuda-sim/include"));
-            host.args(["-Xclang", "-fcuda-include-gpubinary", "-Xclang"]).arg(&image).arg(&shape);
-            host.env("TESSERA_TASK_LIB_DIR", lib).env_remove("TESSERA_PASS_REPORT").arg("-o");
-            host.arg(self.dir.path().join(format!("{name}.{ending}"))).arg("-L").arg(lib);
-            host.arg(format!("-Wl,-rpath-link,{}", lib.display())).args(["-l:libcudart.so.12", "-pthread"]);
-            run(&mut host).unwrap().ok().unwrap();
-        }
-    }
-}
 
 /// A script that runs each program, and writes what it prints to a file with this ending.
 fn runs(shapes: &Shapes, programs: &str, ending: &str) -> String {
@@ -88,13 +26,11 @@ fn runs(shapes: &Shapes, programs: &str, ending: &str) -> String {
 const DRIVER: &str = "driver-client init count context 0 alloc 1000000000 alloc 3000000000 threads";
 
 fn print_the_same(cluster: &Cluster) {
-    let shapes = shapes(cluster);
+    let shapes = &Shapes::build().unwrap();
     let bin = cluster.layout().at("bin");
     for name in &shapes.names {
-        for ending in ["plain", "tasks"] {
-            let file = format!("{name}.{ending}");
-            std::fs::copy(shapes.dir.path().join(&file), bin.join(&file)).unwrap();
-        }
+        std::fs::copy(shapes.plain(name), bin.join(format!("{name}.plain"))).unwrap();
+        std::fs::copy(shapes.with_pass(name, "-O2"), bin.join(format!("{name}.tasks"))).unwrap();
     }
     let crate_dir = paths::workspace().join("crates/cuda-sim");
     let mut cc = Command::new("cc");

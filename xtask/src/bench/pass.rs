@@ -10,7 +10,6 @@ use lab::paths::{target_dir, workspace};
 use super::stats::Spread;
 use super::table::{Reference, Row};
 use crate::command::{TaskError, at, output};
-use crate::install;
 
 /// How often each program is compiled, with and without the pass in turn.
 const ROUNDS: usize = 20;
@@ -20,7 +19,7 @@ const PROGRAMS: [&str; 3] = ["straight", "helpers", "exceptions"];
 
 pub(super) fn measure() -> Result<Vec<Row>, TaskError> {
     eprintln!("bench: pass");
-    let plugin = install::build_pass()?.join("tessera-case-pass.so");
+    let plugin = lab::case_pass::build()?.join("tessera-case-pass.so");
     let mut rows = Vec::new();
     for program in PROGRAMS {
         for level in ["-O0", "-O2"] {

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use clap::Args;
 use lab::artefacts::{self, Profile};
-use lab::paths::{target_dir, workspace};
+use lab::paths::workspace;
 use slurm_releases::Release;
 
 use crate::command::{TaskError, at, output};
@@ -108,7 +108,7 @@ pub(crate) fn install(
     let directories = Directories::of(prefix, here.as_ref());
     examples::install(&directories, &root)?;
     if on_path("llvm-config-19") && on_path("clang++-19") {
-        let pass = build_pass()?;
+        let pass = lab::case_pass::build()?;
         put(&pass.join("tessera-case-pass.so"), &root.join("lib/tessera/tessera-case-pass.so"))?;
         put(&pass.join("tessera-clang++"), &root.join("bin/tessera-clang++"))?;
         let header = shared.join("contrib/case-pass/include/tessera_task.h");
@@ -124,20 +124,6 @@ pub(crate) fn install(
         write(&root.join("share/man").join(page.file), &page.text)?;
     }
     Ok(Installed { slurm: slurm.version()?, etc: directories.etc })
-}
-
-/// Builds the compiler pass in `contrib/case-pass`, and returns the directory with the plugin and `tessera-clang++`.
-pub(crate) fn build_pass() -> Result<PathBuf, TaskError> {
-    let dir = target_dir().join("case-pass");
-    at(&dir, fs::create_dir_all(&dir))?;
-    // Tests may build it at the same time.
-    let lock_path = dir.join("lock");
-    let lock = at(&lock_path, fs::File::create(&lock_path))?;
-    at(&lock_path, lock.lock())?;
-    let mut make = Command::new("make");
-    make.args(["--silent", "-j2", "-C"]).arg(workspace().join("contrib/case-pass"));
-    output(make.arg(format!("BUILD={}", dir.display())))?;
-    Ok(dir)
 }
 
 /// Whether a program is installed.

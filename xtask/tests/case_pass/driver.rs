@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::tools::{built, source};
+use crate::tools::built;
 
 /// Runs the driver with a clang that prints its arguments, one a line.
 fn run(dir: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Output {
@@ -88,7 +88,7 @@ fn an_installed_driver_finds_its_parts() {
     for part in ["bin", "lib/tessera", "include", "elsewhere"] {
         fs::create_dir_all(prefix.join(part)).unwrap();
     }
-    fs::copy(source().join("tessera-clang++"), prefix.join("bin/tessera-clang++")).unwrap();
+    fs::copy(lab::case_pass::source().join("tessera-clang++"), prefix.join("bin/tessera-clang++")).unwrap();
     for part in ["tessera-case-pass.so", "libtessera_task.so"] {
         fs::write(prefix.join("lib/tessera").join(part), "").unwrap();
     }

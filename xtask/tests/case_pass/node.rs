@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{Once, OnceLock};
 
-use crate::tools::{source, succeeds, workspace};
+use crate::tools::{succeeds, workspace};
 
 /// What makes the node's programs and libraries.
 const PACKAGES: [&str; 5] = ["nvml-sim", "cuda-sim", "cudart-sim", "task-client", "task-broker"];
@@ -78,7 +78,7 @@ impl Node {
             .args(["-O1", "-std=c++17", "-shared", "-fPIC", "-I"])
             .arg(workspace().join("crates/cuda-sim/include"));
         double
-            .arg(source().join("tests/double/task.cpp"))
+            .arg(lab::case_pass::source().join("tests/double/task.cpp"))
             .arg("-o")
             .arg(self.libraries().join("libtessera_task.so"));
         succeeds(double.arg("-L").arg(self.libraries()).args(["-l:libcudart.so.12", "-ldl"]));

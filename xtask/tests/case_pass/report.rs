@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use crate::compiled::Compiled;
-use crate::tools::source;
 
 /// The report of a shape, compiled with `-O2`, a line per task: file names are left out of places.
 pub(crate) fn of(shape: &Compiled) -> String {
@@ -66,6 +65,6 @@ fn line_of(place: &Value) -> String {
 
 /// The reason, without the directory in places.
 fn why(of: &Value) -> String {
-    let directory = format!("{}/", source().join("tests/shapes").display());
+    let directory = format!("{}/", lab::case_pass::source().join("tests/shapes").display());
     of["why"].as_str().unwrap().replace(&directory, "")
 }

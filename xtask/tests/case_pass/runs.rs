@@ -13,9 +13,9 @@ use crate::node::Node;
 
 /// What a program printed, and what the double's book says.
 fn run_with_book(node: &Node, program: &Path, lazy: &str) -> (String, Value) {
-    let log = program.with_extension("log");
-    let log = log.to_str().unwrap();
-    let done = node.run(program, &[("TASK_DOUBLE_LOG", log), ("TASK_DOUBLE_LAZY", lazy)]);
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("book.json");
+    let done = node.run(program, &[("TASK_DOUBLE_LOG", log.to_str().unwrap()), ("TASK_DOUBLE_LAZY", lazy)]);
     let book = serde_json::from_str(&fs::read_to_string(log).unwrap()).unwrap();
     (String::from_utf8(done.stdout).unwrap(), book)
 }

@@ -1,9 +1,8 @@
-//! Each shape in `contrib/case-pass/tests/shapes`: compiled once, what the pass reports of it, and how it runs.
+//! Each shape in `contrib/case-pass/tests/shapes`: what the pass reports of it, and how it runs.
 
 use insta::assert_snapshot;
 
-use crate::compiled::Compiled;
-use crate::tools::shapes;
+use crate::compiled::{Compiled, shapes};
 use crate::{leases, report, runs};
 
 macro_rules! shapes {
@@ -11,7 +10,7 @@ macro_rules! shapes {
         $(
             #[test]
             fn $name() {
-                let shape = Compiled::create(stringify!($name));
+                let shape = Compiled::of(stringify!($name));
                 assert_snapshot!(report::of(&shape), @$snapshot);
                 runs::check(&shape);
                 leases::check(&shape);
@@ -22,7 +21,7 @@ macro_rules! shapes {
         fn every_shape_has_a_test() {
             let mut names = vec![$(stringify!($name)),*];
             names.sort_unstable();
-            assert_eq!(names, shapes());
+            assert_eq!(names, shapes().names);
         }
     };
 }

@@ -8,7 +8,7 @@ use slurm_releases::Release;
 use crate::artefacts::{self, Profile};
 use crate::cluster::Cluster;
 use crate::command::PATIENCE;
-use crate::config::{CGROUPS, Templates};
+use crate::config::{CGROUPS, Templates, Variant};
 use crate::daemons::Daemon;
 use crate::error::HarnessError;
 use crate::files::{check_reachable, fresh_dir, make_dirs, write_config};
@@ -22,6 +22,7 @@ use crate::{accounting, backup, clock, sim, small_disk};
 pub struct Builder {
     dir: Option<PathBuf>,
     slurm: Option<Slurm>,
+    package_root: Option<PathBuf>,
     profile: Profile,
     stock: bool,
     simulated: bool,
@@ -43,6 +44,7 @@ impl Cluster {
         Builder {
             dir: None,
             slurm: None,
+            package_root: None,
             profile: Profile::Debug,
             stock: false,
             simulated: false,
@@ -71,6 +73,13 @@ impl Builder {
     #[must_use]
     pub fn slurm(mut self, slurm: impl Into<Slurm>) -> Self {
         self.slurm = Some(slurm.into());
+        self
+    }
+
+    /// Runs the Slurm that is installed in `root`, a copy of its Debian, with the Tessera that is installed there as a package.
+    #[must_use]
+    pub fn package_root(mut self, root: &Path) -> Self {
+        self.package_root = Some(root.to_path_buf());
         self
     }
 
@@ -214,7 +223,7 @@ impl Builder {
         check_reachable(&dir)?;
         make_dirs(&layout, &templates.node_names())?;
         let cluster = Cluster {
-            inside: Inside { chroot: slurm.chroot() },
+            inside: Inside { chroot: self.package_root.clone().or_else(|| slurm.chroot()) },
             guardian: self.guardian.map(|program| start_guardian(&program, &dir, remove_dir)).transpose()?,
             nodes: templates.node_names(),
             slurm,
@@ -228,7 +237,8 @@ impl Builder {
         if let Some(kib) = self.state_kib {
             cluster.nodes.iter().try_for_each(|node| small_disk::mount(&cluster.layout, node, kib))?;
         }
-        write_config(&cluster, &templates, (self.stock, self.accounting), &self.extra_slurm_conf)?;
+        let (stock, accounting, packaged) = (self.stock, self.accounting, self.package_root.is_some());
+        write_config(&cluster, &templates, Variant { stock, accounting, packaged }, &self.extra_slurm_conf)?;
         if self.clocks {
             clock::lay_out(&cluster.layout, &cluster.nodes)?;
         }
@@ -244,7 +254,7 @@ impl Builder {
         }
         if self.stock {
             sim::plain_device_nodes(&cluster.layout, &templates)?;
-        } else {
+        } else if !packaged {
             artefacts::install_plugins(&cluster.layout, &cluster.slurm, self.profile)?;
         }
         Ok(cluster)

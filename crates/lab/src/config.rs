@@ -10,6 +10,9 @@ use crate::paths::workspace;
 /// Where cgroups of version 1 are mounted.
 pub(crate) const CGROUPS: &str = "/sys/fs/cgroup";
 
+/// Where a package puts the plugins.
+const PACKAGED_PLUGINS: &str = "/usr/lib/tessera";
+
 /// The text of the configuration files, as shipped or as a test changes them.
 #[derive(Debug, Clone)]
 pub struct Templates {
@@ -105,13 +108,26 @@ pub(crate) struct Place<'a> {
     pub(crate) node_ports: &'a [u16],
     /// Directory of Slurm's own plugins, as the daemons see it.
     pub(crate) slurm_plugins: &'a str,
+    pub(crate) variant: Variant,
+}
+
+/// What a cluster has and where it has it from.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Variant {
     /// Slurm alone, without any part of Tessera.
     pub(crate) stock: bool,
     /// With a slurmdbd of its own: only then does Slurm start with TRES to account.
     pub(crate) accounting: bool,
+    /// Tessera is installed as a package, not in the cluster's directory.
+    pub(crate) packaged: bool,
 }
 
 impl Place<'_> {
+    /// Directory of the `tessera` command.
+    fn programs(&self) -> String {
+        if self.variant.packaged { "/usr/bin".to_owned() } else { self.path("bin") }
+    }
+
     fn path(&self, below: &str) -> String {
         self.layout.at(below).display().to_string()
     }
@@ -130,17 +146,17 @@ impl Place<'_> {
             let key = line.split('=').next().unwrap_or_default();
             // The cluster's own slurmdbd adds its lines.
             let slurmdbd = ["AccountingStorageType", "AccountingStorageHost"].contains(&key);
-            if slurmdbd || (key == "AccountingStorageTRES" && !self.accounting) {
+            if slurmdbd || (key == "AccountingStorageTRES" && !self.variant.accounting) {
                 continue;
             }
-            if key == "PartitionName" && !self.accounting {
+            if key == "PartitionName" && !self.variant.accounting {
                 let unbilled =
                     line.split_whitespace().filter(|word| !word.starts_with("TRESBillingWeights="));
                 out.push_str(&unbilled.collect::<Vec<_>>().join(" "));
                 out.push('\n');
                 continue;
             }
-            if self.stock && (key == "JobSubmitPlugins" || key.starts_with("HealthCheck")) {
+            if self.variant.stock && (key == "JobSubmitPlugins" || key.starts_with("HealthCheck")) {
                 continue;
             }
             match self.value(key) {
@@ -155,10 +171,12 @@ impl Place<'_> {
 
     fn value(&self, key: &str) -> Option<String> {
         let plugins = || {
-            if self.stock {
+            if self.variant.stock {
                 self.slurm_plugins.to_owned()
             } else {
-                format!("{}:{}", self.path("plugins"), self.slurm_plugins)
+                let own =
+                    if self.variant.packaged { PACKAGED_PLUGINS.to_owned() } else { self.path("plugins") };
+                format!("{own}:{}", self.slurm_plugins)
             }
         };
         Some(match key {
@@ -211,7 +229,7 @@ impl Place<'_> {
             self.path("lib")
         );
         text.replace("=/etc/slurm/", &format!("={}/", self.path("etc")))
-            .replace("=/usr/local/bin/", &format!("={}/", self.path("bin")))
+            .replace("=/usr/local/bin/", &format!("={}/", self.programs()))
             .replace("required spank_tessera.so", &simulator)
     }
 
@@ -246,7 +264,7 @@ impl Place<'_> {
             self.path("etc/slurm.conf"),
         );
         text.replace("/etc/slurm/", &format!("{}/", self.path("etc")))
-            .replace("setsid /usr/local/bin/", &format!("{simulator}setsid {}/", self.path("bin")))
+            .replace("setsid /usr/local/bin/", &format!("{simulator}setsid {}/", self.programs()))
     }
 
     /// The script that hands the simulator's environment to every task.

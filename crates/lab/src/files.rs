@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::cluster::Cluster;
 use crate::command::run;
-use crate::config::{Place, Templates};
+use crate::config::{Place, Templates, Variant};
 use crate::error::{HarnessError, at};
 use crate::layout::Layout;
 use crate::ports;
@@ -74,7 +74,7 @@ pub(crate) fn make_dirs(layout: &Layout, nodes: &[String]) -> Result<(), Harness
 pub(crate) fn write_config(
     cluster: &Cluster,
     templates: &Templates,
-    (stock, accounting): (bool, bool),
+    variant: Variant,
     extra: &str,
 ) -> Result<(), HarnessError> {
     let layout = &cluster.layout;
@@ -86,8 +86,7 @@ pub(crate) fn write_config(
         controller_port: ports[0],
         node_ports: &ports[1..],
         slurm_plugins: &cluster.slurm.plugin_dir(),
-        stock,
-        accounting,
+        variant,
     };
     let write = |name: &str, text: &str, mode: u32| {
         let path = layout.etc(name);
@@ -96,7 +95,7 @@ pub(crate) fn write_config(
     };
     write("slurm.conf", &format!("{}{extra}", place.slurm(&templates.slurm)), 0o644)?;
     write("gres.conf", &place.gres(&templates.gres), 0o644)?;
-    let plugstack = if stock { String::new() } else { place.plugstack(&templates.plugstack) };
+    let plugstack = if variant.stock { String::new() } else { place.plugstack(&templates.plugstack) };
     write("plugstack.conf", &plugstack, 0o644)?;
     write("tessera.toml", &place.tessera(&templates.tessera), 0o644)?;
     write(

@@ -6,6 +6,9 @@ pub(super) const NAME: &str = "tessera";
 pub(super) const SUMMARY: &str =
     "GPU placement for Slurm: MIG at job start, GPU sets by interconnect, packing";
 
+/// What names Tessera's files in slurm.conf, as a regular expression.
+const KEYS: &str = "PluginDir|JobSubmitPlugins|AcctGather[a-z]*Type|HealthCheckProgram";
+
 /// What is known of one package.
 pub(super) struct About {
     /// Tessera's version.
@@ -46,16 +49,20 @@ impl About {
         Some((self.slurm.clone(), format!("{series}.{next}")))
     }
 
-    /// Refuses removal while Slurm's files name Tessera: the lines of a shell script.
+    /// Refuses removal while Slurm's files name Tessera, with the line that does: the lines of a shell script. In slurm.conf other
+    /// lines may have the word, such as `ClusterName=tessera`.
     pub(super) fn refuse_removal(&self) -> String {
         format!(
-            "for file in {0}/slurm.conf {0}/plugstack.conf; do\n\
-             \x20   if [ -f \"$file\" ] && grep -v '^[[:space:]]*#' \"$file\" | grep -q tessera; then\n\
-             \x20       echo \"tessera: $file still names Tessera, and Slurm would not start without these files.\" >&2\n\
+            "refuse_if_named() {{\n\
+             \x20   line=$(grep -Ei \"$2\" \"$1\" 2>/dev/null | head -n 1)\n\
+             \x20   if [ -n \"$line\" ]; then\n\
+             \x20       echo \"tessera: $1 still names Tessera, and Slurm would not start without it: $line\" >&2\n\
              \x20       echo \"tessera: follow /usr/share/doc/tessera/uninstall.md, then remove the package.\" >&2\n\
              \x20       exit 1\n\
              \x20   fi\n\
-             done\n",
+             }}\n\
+             refuse_if_named {0}/slurm.conf '^[[:space:]]*({KEYS})[[:space:]]*=.*tessera'\n\
+             refuse_if_named {0}/plugstack.conf '^[^#]*tessera'\n",
             self.etc
         )
     }

@@ -101,13 +101,16 @@ mod tests {
 
         %preun
         [ "$1" = 0 ] || exit 0
-        for file in /etc/slurm/slurm.conf /etc/slurm/plugstack.conf; do
-            if [ -f "$file" ] && grep -v '^[[:space:]]*#' "$file" | grep -q tessera; then
-                echo "tessera: $file still names Tessera, and Slurm would not start without these files." >&2
+        refuse_if_named() {
+            line=$(grep -Ei "$2" "$1" 2>/dev/null | head -n 1)
+            if [ -n "$line" ]; then
+                echo "tessera: $1 still names Tessera, and Slurm would not start without it: $line" >&2
                 echo "tessera: follow /usr/share/doc/tessera/uninstall.md, then remove the package." >&2
                 exit 1
             fi
-        done
+        }
+        refuse_if_named /etc/slurm/slurm.conf '^[[:space:]]*(PluginDir|JobSubmitPlugins|AcctGather[a-z]*Type|HealthCheckProgram)[[:space:]]*=.*tessera'
+        refuse_if_named /etc/slurm/plugstack.conf '^[^#]*tessera'
 
         %postun
         if [ -d /run/systemd/system ]; then systemctl daemon-reload || true; fi

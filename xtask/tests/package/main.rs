@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod live;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,6 +12,8 @@ use std::process::{Child, Command};
 use lab::command::{Done, PATIENCE, run, wait_for};
 use lab::paths;
 use slurm_releases::Release;
+
+use live::Live;
 
 /// The version that comes while jobs run.
 const UPGRADE: &str = "0.1.1";
@@ -37,12 +41,28 @@ impl Root {
         Self(dir)
     }
 
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
     fn at(&self, path: &str) -> PathBuf {
         self.0.path().join(path)
     }
 
     fn run(&self, line: &str) -> Done {
         run(Command::new("chroot").arg(self.0.path()).args(["sh", "-c", line])).unwrap()
+    }
+
+    /// Names the users whose jobs run there, as the machine does.
+    fn knows_the_test_users(&self) {
+        let machine = fs::read_to_string("/etc/passwd").unwrap();
+        let own = fs::read_to_string(self.at("etc/passwd")).unwrap();
+        let is_test_user =
+            |line: &&str| paths::TEST_USERS.iter().any(|name| line.starts_with(&format!("{name}:")));
+        let missing =
+            machine.lines().filter(is_test_user).filter(|line| !own.lines().any(|own| own == *line));
+        let all = missing.fold(own.clone(), |all, line| all + line + "\n");
+        fs::write(self.at("etc/passwd"), all).unwrap();
     }
 
     /// Puts a file into the root, where its name is the same.
@@ -75,53 +95,35 @@ fn is_usable(root: &Root) {
     assert!(root.at("usr/share/bash-completion/completions/tessera").is_file());
 }
 
-/// A node in the middle of its work: a daemon that has opened the SPANK plugin as slurmd has, a job's journal, and prologs that
-/// look for Tessera's files all the time.
-struct Busy<'r> {
+/// Prologs that look for Tessera's files all the time, and what a node remembers of its jobs.
+struct Prologs<'r> {
     root: &'r Root,
-    daemon: Child,
-    prologs: Child,
-    /// The plugin that the daemon has opened.
-    opened: Vec<u8>,
+    looks: Child,
 }
 
-const PLUGIN: &str = "usr/lib/tessera/spank_tessera.so";
 const JOURNAL: &str = "var/lib/tessera/jobs/7";
 /// Notes each file that is missing at any moment, after the first round beside the file that says so.
-const PROLOGS: &str = "while [ ! -e /tessera-stop ]; do \
+const LOOK: &str = "while [ ! -e /tessera-stop ]; do \
     for file in /usr/lib/tessera/*tessera.so /usr/lib/tessera/select_cons_tres.so /usr/bin/tessera /usr/sbin/tessera-broker; do \
     [ -x \"$file\" ] || [ -s \"$file\" ] || echo \"$file\" >> /tessera-missed; done; : > /tessera-looked; done";
 
-impl<'r> Busy<'r> {
+impl<'r> Prologs<'r> {
     fn begin(root: &'r Root) -> Self {
         fs::create_dir_all(root.at(JOURNAL).parent().unwrap()).unwrap();
         fs::write(root.at(JOURNAL), "whole:0,1").unwrap();
-        let spawn =
-            |line: &str| Command::new("chroot").arg(root.0.path()).args(["sh", "-c", line]).spawn().unwrap();
-        let daemon = spawn(&format!("exec 3< /{PLUGIN}; exec sleep 3600"));
-        let prologs = spawn(PROLOGS);
-        let busy = Self { root, daemon, prologs, opened: fs::read(root.at(PLUGIN)).unwrap() };
-        wait_for("the node to be at work", PATIENCE, || {
-            let works = busy.file().exists() && root.at("tessera-looked").exists();
-            if works { Ok(()) } else { Err(format!("{:?}", fs::read_link(busy.file()))) }
+        let looks = Command::new("chroot").arg(root.path()).args(["sh", "-c", LOOK]).spawn().unwrap();
+        let prologs = Self { root, looks };
+        wait_for("a first look", PATIENCE, || {
+            if root.at("tessera-looked").exists() { Ok(()) } else { Err("none".to_owned()) }
         })
         .unwrap();
-        busy
+        prologs
     }
 
-    /// The file that the daemon has opened.
-    fn file(&self) -> PathBuf {
-        format!("/proc/{}/fd/3", self.daemon.id()).into()
-    }
-
-    /// The upgrade is over: nobody has lost anything.
+    /// The upgrade is over: none of them missed a file, and nobody touched the journal.
     fn assert_undisturbed(mut self) {
-        assert!(self.daemon.try_wait().unwrap().is_none(), "the daemon has ended");
-        let old = fs::read_link(self.file()).unwrap();
-        assert!(old.to_string_lossy().ends_with("(deleted)"), "its file was written over: {}", old.display());
-        assert!(fs::read(self.file()).unwrap() == self.opened, "its file has changed");
         fs::write(self.root.at("tessera-stop"), "").unwrap();
-        assert!(self.prologs.wait().unwrap().success());
+        assert!(self.looks.wait().unwrap().success());
         let missed = fs::read_to_string(self.root.at("tessera-missed")).unwrap_or_default();
         assert_eq!(missed, "", "a prolog would not have found these");
         assert_eq!(fs::read_to_string(self.root.at(JOURNAL)).unwrap(), "whole:0,1");
@@ -129,28 +131,29 @@ impl<'r> Busy<'r> {
     }
 }
 
-impl Drop for Busy<'_> {
+impl Drop for Prologs<'_> {
     fn drop(&mut self) {
-        for child in [&mut self.daemon, &mut self.prologs] {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+        let _ = self.looks.kill();
+        let _ = self.looks.wait();
     }
 }
 
-/// Removal is refused while slurm.conf names Tessera, and takes everything away afterwards.
-fn leaves_nothing(root: &Root, remove: impl Fn() -> Done, before: &BTreeSet<String>) {
-    fs::create_dir_all(root.at("etc/slurm")).unwrap();
-    fs::write(root.at("etc/slurm/slurm.conf"), "# of Tessera\nPluginDir=/usr/lib/tessera:/usr/lib/slurm\n")
-        .unwrap();
-    let refused = remove();
-    assert_ne!(refused.code, Some(0));
-    let said = format!("{}{}", refused.stdout, refused.stderr);
-    assert!(said.contains("/etc/slurm/slurm.conf still names Tessera"), "{said}");
-    assert!(root.at("usr/lib/tessera/select_cons_tres.so").is_file());
-    fs::write(root.at("etc/slurm/slurm.conf"), "# of Tessera\n").unwrap();
-    remove().ok().unwrap();
-    fs::remove_file(root.at("etc/slurm/slurm.conf")).unwrap();
+/// Upgrades below running jobs, by `upgrade`, then removes by `remove`; only the files of `before` are left.
+fn under_jobs(
+    root: &Root,
+    release: Release,
+    upgrade: impl Fn(),
+    remove: impl Fn() -> Done,
+    before: &BTreeSet<String>,
+) {
+    let mut live = Live::begin(root, release);
+    let prologs = Prologs::begin(root);
+    upgrade();
+    is_usable(root);
+    live.is_upgraded();
+    prologs.assert_undisturbed();
+    live.is_removed(remove);
+    drop(live);
     let after = root.files();
     let changed: Vec<_> = after.symmetric_difference(before).collect();
     assert!(changed.is_empty(), "{changed:?}");
@@ -160,21 +163,19 @@ fn debian(release: Release) {
     let out = tempfile::tempdir_in(paths::target_dir()).unwrap();
     let root = Root::copy(release);
     let before = root.files();
-    for version in ["0.1.0", UPGRADE] {
-        let package = package("deb", release, version, out.path());
-        let name = root.bring(&package);
-        let busy = (version == UPGRADE).then(|| Busy::begin(&root));
+    let install = |version: &str| {
+        let name = root.bring(&package("deb", release, version, out.path()));
         root.run(&format!("dpkg -i {name}")).ok().unwrap();
-        is_usable(&root);
-        busy.into_iter().for_each(Busy::assert_undisturbed);
         let installed = root.run("dpkg-query -W -f '${Version} ${db:Status-Status}' tessera").stdout;
         assert!(installed.starts_with(&format!("{version}+slurm{release}.")), "{installed}");
         assert!(installed.ends_with(" installed"), "{installed}");
-    }
+    };
+    install("0.1.0");
+    is_usable(&root);
     // Debian's own Slurm is what it depends on: another version would not load the plugins.
     let refused = root.run("dpkg -r slurm-wlm-basic-plugins");
     assert!(refused.stderr.contains("tessera depends on slurm-wlm-basic-plugins"), "{}", refused.stderr);
-    leaves_nothing(&root, || root.run("dpkg -r tessera"), &before);
+    under_jobs(&root, release, || install(UPGRADE), || root.run("dpkg -r tessera"), &before);
 }
 
 #[test]
@@ -199,18 +200,18 @@ fn an_rpm_is_installed_upgraded_and_removed() {
         rpm.arg("--root").arg(root.0.path()).args(["--nodeps", "--dbpath", "/var/lib/rpm"]).args(arguments);
         run(&mut rpm).unwrap()
     };
-    for version in ["0.1.0", UPGRADE] {
+    let install = |version: &str| {
         let package = package("rpm", release, version, out.path());
-        let busy = (version == UPGRADE).then(|| Busy::begin(&root));
         rpm(&["-U", package.to_str().unwrap()]).ok().unwrap();
-        is_usable(&root);
-        busy.into_iter().for_each(Busy::assert_undisturbed);
-        let needs = ok(Command::new("rpm").args(["-qp", "--requires"]).arg(&package));
-        for needed in ["slurm-wlm-basic-plugins >= 22.05", "slurm-wlm-basic-plugins < 22.05", "libc.so.6"] {
-            assert!(needs.contains(needed), "{needed}: {needs}");
-        }
-        let offers = ok(Command::new("rpm").args(["-qp", "--provides"]).arg(&package));
-        assert!(!offers.contains(".so"), "{offers}");
+        package
+    };
+    let package = install("0.1.0");
+    is_usable(&root);
+    let needs = ok(Command::new("rpm").args(["-qp", "--requires"]).arg(&package));
+    for needed in ["slurm-wlm-basic-plugins >= 22.05", "slurm-wlm-basic-plugins < 22.05", "libc.so.6"] {
+        assert!(needs.contains(needed), "{needed}: {needs}");
     }
-    leaves_nothing(&root, || rpm(&["-e", "tessera"]), &before);
+    let offers = ok(Command::new("rpm").args(["-qp", "--provides"]).arg(&package));
+    assert!(!offers.contains(".so"), "{offers}");
+    under_jobs(&root, release, || drop(install(UPGRADE)), || rpm(&["-e", "tessera"]), &before);
 }

@@ -113,7 +113,8 @@ pub(crate) fn modify(
         || change.exclusive
         || !change.tres.gpu_entries().is_empty();
     // Most changes concern neither GPUs nor plans: nothing is looked up for them.
-    if !matters && change.comment.is_none() {
+    let empties = change.empties_gres;
+    if !matters && !empties && change.comment.is_none() {
         return Answer { effects, refused: None };
     }
     let ours = !root && request.as_deref().is_some_and(concerns_us);
@@ -127,7 +128,7 @@ pub(crate) fn modify(
         plan::judge(&after, comment, &job.comment, job.pending, slurm.now(), config)
     });
     let ruling = planned.and_then(|planned| {
-        let change = Change { tres: &change.tres, matters, planned, pending: job.pending, root };
+        let change = Change { tres: &change.tres, empties, matters, planned, pending: job.pending, root };
         change::judge(change, &after, config)?;
         Ok(planned)
     });

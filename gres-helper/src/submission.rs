@@ -16,6 +16,8 @@ pub(crate) struct Described {
     pub(crate) env: Vec<String>,
     /// What it asks from Slurm itself.
     pub(crate) tres: Tres,
+    /// It names a list of GRES that has nothing in it, as `scontrol update gres=` does.
+    pub(crate) empties_gres: bool,
     /// Partitions, in a list with commas.
     pub(crate) partition: Option<String>,
     /// Nodes it insists on, as a host list.

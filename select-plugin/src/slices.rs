@@ -12,15 +12,16 @@ use crate::engine::Engine;
 use crate::job_test::Slurm;
 use crate::view::{Allocated, EntryChoice, GresKind, GresRequest, JobView, NodeView, union};
 
-/// The slices of a job that starts now, from its placement and from what Slurm has allocated to it without one.
+/// The slices of a job that starts now, from its placement and from what Slurm has allocated to it without one. A job without
+/// GPUs has none: those of an earlier start or test stay among its licenses if its user has removed its GRES since.
 pub(crate) fn of_start(
     engine: &Engine,
     view: &JobView,
     placement: Option<&JobPlacement>,
     allocated: &[Allocated],
-) -> Option<Effect> {
+) -> Effect {
     if !may_have_gpus(view) && placement.is_none() {
-        return None;
+        return Effect::Slices(0);
     }
     let decided = placement.map_or(0, |placement| of_placement(engine, placement));
     let undecided: Vec<&Allocated> =
@@ -30,12 +31,12 @@ pub(crate) fn of_start(
         let here: Vec<&Allocated> = undecided.iter().copied().filter(|on| on.node == node).collect();
         of_allocated(engine, node, &here)
     };
-    Some(Effect::Slices(decided + nodes.into_iter().map(of_node).sum::<u64>()))
+    Effect::Slices(decided + nodes.into_iter().map(of_node).sum::<u64>())
 }
 
 /// The slices of a job that gets its GPUs without a decision of ours, on the nodes that Slurm's test has chosen.
-pub(crate) fn of_undecided(engine: &Engine, view: &JobView, slurm: &impl Slurm) -> Option<Effect> {
-    may_have_gpus(view).then(|| of_test(engine, view, None, &slurm.nodes(), slurm))
+pub(crate) fn of_undecided(engine: &Engine, view: &JobView, slurm: &impl Slurm) -> Effect {
+    if may_have_gpus(view) { of_test(engine, view, None, &slurm.nodes(), slurm) } else { Effect::Slices(0) }
 }
 
 /// The slices of a job on the `nodes` that Slurm's test has chosen: those of our decision, and on nodes without one those of
@@ -140,17 +141,18 @@ mod tests {
     fn whatever_slurm_has_allocated_counts() {
         let of = |allocated: &[Allocated]| of_start(&engine(), &view(true), None, allocated);
         let gpu = GresKind::Gpu;
-        assert_eq!(of(&[on("n1", gpu, 0b11, 2), on("n2", gpu, 0b1, 1)]), Some(Effect::Slices(18)));
-        assert_eq!(of(&[on("n1", GresKind::Shard, 0b1, 20)]), Some(Effect::Slices(4)));
+        assert_eq!(of(&[on("n1", gpu, 0b11, 2), on("n2", gpu, 0b1, 1)]), Effect::Slices(18));
+        assert_eq!(of(&[on("n1", GresKind::Shard, 0b1, 20)]), Effect::Slices(4));
         // A node that nobody has described: its GPUs count as uncut ones, its shards not.
-        assert_eq!(of(&[on("x1", gpu, 0b111, 3)]), Some(Effect::Slices(21)));
-        assert_eq!(of(&[on("x1", GresKind::Shard, 0b1, 20)]), Some(Effect::Slices(0)));
+        assert_eq!(of(&[on("x1", gpu, 0b111, 3)]), Effect::Slices(21));
+        assert_eq!(of(&[on("x1", GresKind::Shard, 0b1, 20)]), Effect::Slices(0));
         // All of a node, by both names.
+        assert_eq!(of(&[on("n1", gpu, 0b11, 2), on("n1", GresKind::Shard, 0b11, 80)]), Effect::Slices(14));
         assert_eq!(
-            of(&[on("n1", gpu, 0b11, 2), on("n1", GresKind::Shard, 0b11, 80)]),
-            Some(Effect::Slices(14))
+            of_start(&engine(), &view(false), None, &[]),
+            Effect::Slices(0),
+            "its user removed its GRES"
         );
-        assert_eq!(of_start(&engine(), &view(false), None, &[]), None);
     }
 
     #[test]
@@ -162,7 +164,7 @@ mod tests {
         let placement =
             JobPlacement { job: JobId(5), nodes: vec![("n1".to_owned(), Grant::Mig(vec![spec]).into())] };
         let counted = |allocated: &[Allocated]| of_start(&engine, &view(false), Some(&placement), allocated);
-        assert_eq!(counted(&[on("n1", GresKind::Shard, 1, 10)]), Some(Effect::Slices(2)));
-        assert_eq!(counted(&[on("n2", GresKind::Gpu, 1, 1)]), Some(Effect::Slices(6)));
+        assert_eq!(counted(&[on("n1", GresKind::Shard, 1, 10)]), Effect::Slices(2));
+        assert_eq!(counted(&[on("n2", GresKind::Gpu, 1, 1)]), Effect::Slices(6));
     }
 }

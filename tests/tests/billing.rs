@@ -7,9 +7,11 @@ mod common;
 use common::{AT_ONCE, builder, on};
 use error_chain::with_causes;
 use lab::command::{PATIENCE, run, wait_for};
+use lab::config::Templates;
 use lab::{Cluster, Daemon, Job, JobId, User};
 use protocol::slices::slices_in;
 use serde_json::Value;
+use slurm_releases::Release;
 
 /// The slices of a job, as its record has them.
 fn slices(job: &Job) -> u64 {
@@ -93,10 +95,53 @@ fn every_way(cluster: &mut Cluster) {
     wait_used(cluster, 0);
 }
 
+/// Jobs that ran on GPUs wait again, and are to have none when they next start.
+fn gives_up(cluster: &mut Cluster) {
+    let root = |args: &[&str]| cluster.run(User::Root, "scontrol", args).unwrap().ok().unwrap();
+    // 22.05 adds what a change names to what the job has, and 24.11 keeps all of it if nothing is named.
+    let no_gpu = if cluster.release() == Release::V22_05 { "TresPerNode=" } else { "gres=nic:1" };
+    let asked: [(&[&str], u64, &str); 2] =
+        [(&["-w", "n1", "--gres=gpu:1"], 7, no_gpu), (&["-w", "n2", "--exclusive"], 28, "OverSubscribe=yes")];
+    let mut jobs = Vec::new();
+    for (options, counted, change) in asked {
+        let (job, now) = started(cluster, options);
+        assert_eq!(now, counted, "{options:?}");
+        root(&["requeuehold", &job.to_string()]);
+        let held = cluster.wait_job(job, "held again", |job| job.state() == "PENDING").unwrap();
+        assert_eq!(slices(&held), counted, "they stay until the job's next start");
+        root(&["update", &format!("JobId={job}"), change]);
+        jobs.push(job);
+    }
+    wait_used(cluster, 0);
+    // slurmd refuses credentials of the second in which a job was requeued.
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    for job in &jobs {
+        root(&["release", &job.to_string()]);
+        wait_for("the job to run again", PATIENCE, || {
+            // Slurm lets a requeued job wait for two minutes unless it is told otherwise.
+            let _ =
+                cluster.run(User::Root, "scontrol", &["update", &format!("JobId={job}"), "StartTime=now"]);
+            let now = cluster.job(*job).map_err(|e| with_causes(&e))?;
+            if now.state() == "RUNNING" { Ok(()) } else { Err(format!("{now:?}")) }
+        })
+        .unwrap();
+        assert_eq!(slices(&cluster.job(*job).unwrap()), 0, "{job}");
+    }
+    assert_eq!(used(cluster), 0);
+    cancel(cluster, &jobs);
+}
+
 #[test]
 fn slices_are_counted_for_every_way_to_ask() {
-    let mut cluster = builder().slurm_conf(AT_ONCE).start().unwrap();
+    let mut templates = Templates::shipped().unwrap();
+    templates.slurm = templates
+        .slurm
+        .replace("GresTypes=gpu,shard", "GresTypes=gpu,shard,nic")
+        .replace("Gres=gpu:a100:8,", "Gres=nic:2,gpu:a100:8,");
+    templates.gres.push_str("NodeName=n1 Name=nic Count=2\n");
+    let mut cluster = builder().templates(templates).slurm_conf(AT_ONCE).start().unwrap();
     on(&mut cluster, every_way);
+    on(&mut cluster, gives_up);
 }
 
 /// A field of a job's record that lists TRES: `TRES` in 22.05.

@@ -24,6 +24,9 @@ fn pending_jobs_are_resized_or_the_user_is_told_why_not() {
     let too_many = update(&cluster, whole, "gres=gpu:9").refused().unwrap();
     let cut = held(&["--gpu-isolation=mig:1g.5gb"]);
     let refused = update(&cluster, cut, "gres=shard:20").refused().unwrap();
+    let emptied = held(&["--gpu-isolation=mig:2g.10gb"]);
+    let not_given_up =
+        ["gres=", "TresPerNode="].map(|what| update(&cluster, emptied, what).refused().unwrap());
     let told = |said: &str, job, words: &str| {
         let comment = admin_comment(&cluster, job);
         let noted = matches!(&comment.says, Says::Unchanged(why) if why.contains(words));
@@ -33,6 +36,9 @@ fn pending_jobs_are_resized_or_the_user_is_told_why_not() {
     };
     told(&too_many, whole, "9 GPUs do not fit on an empty node, 8 do");
     told(&refused, cut, "cancel the job and submit it anew");
+    not_given_up.iter().for_each(|said| told(said, emptied, "cannot give up its GRES"));
+    assert!(cluster.job(emptied).unwrap().get("TresPerNode").contains("shard:10"));
+    cluster.run(User::Alice, "scancel", &[&emptied.to_string()]).unwrap().ok().unwrap();
     for job in [whole, cut] {
         cluster.run(User::Alice, "scontrol", &["release", &job.to_string()]).unwrap().ok().unwrap();
     }

@@ -15,6 +15,8 @@ use crate::{Refusal, Submission, shares};
 pub struct Change<'a> {
     /// GRES that it names.
     pub tres: &'a Tres,
+    /// It names a list of GRES with nothing in it.
+    pub empties: bool,
     /// It names GRES, a partition, an account or the exclusive use of nodes: what limits are held against.
     pub matters: bool,
     /// The number of shards that a planner's change brings, see [`crate::plan`].
@@ -63,15 +65,20 @@ fn keeps_its_gres(
         let resized = meaning(request, slurm, &config.defaults.of_requests())?;
         return admit(job, resized, config).map(drop);
     }
+    let instead = match (&request.isolation, change.pending) {
+        (Isolation::Whole, true) => "ask for another number of GPUs, such as gres=gpu:2",
+        (_, true) => "its size is that of its options; cancel the job and submit it anew with others",
+        (_, false) => "the job has started; cancel it and submit it anew",
+    };
+    if change.empties {
+        let why =
+            format!("a job with --gpu-isolation={} cannot give up its GRES: {instead}", request.isolation);
+        return Err(why.into());
+    }
     // One change reaches the records of an array one after another: the shards are in it from the second on.
     let ours = |e: &&Entry| e.name == "shard" && change.planned.is_some_and(|n| e.count == u64::from(n));
     match new.iter().find(|e| !ours(e)) {
         Some(entry) => {
-            let instead = match (&request.isolation, change.pending) {
-                (Isolation::Whole, true) => "ask for another number of GPUs, such as gres=gpu:2",
-                (_, true) => "its size is that of its options; cancel the job and submit it anew with others",
-                (_, false) => "the job has started; cancel it and submit it anew",
-            };
             let (gres, isolation) = (&entry.text, &request.isolation);
             Err(format!("gres {gres} does not go with --gpu-isolation={isolation}: {instead}").into())
         }
@@ -94,7 +101,11 @@ mod tests {
     #[test]
     fn gres_of_a_managed_job_stay() {
         let judged = |request: Option<&str>, tres: &Tres, root, planned| {
-            judge(Change { tres, matters: true, planned, pending: true, root }, &job(request), None)
+            judge(
+                Change { tres, empties: false, matters: true, planned, pending: true, root },
+                &job(request),
+                None,
+            )
         };
         let (gpus, shards) = (gres("gres:gpu:8"), gres("gres:shard:10"));
         assert!(judged(Some("v1 iso=mig:1g.5gb"), &gpus, true, None).is_err());
@@ -106,6 +117,22 @@ mod tests {
     }
 
     #[test]
+    fn a_managed_job_does_not_lose_its_gres() {
+        let judged = |request: Option<&str>, root| {
+            let tres = Tres::default();
+            let change =
+                Change { tres: &tres, empties: true, matters: false, planned: None, pending: true, root };
+            judge(change, &job(request), None).map_err(|why| why.text)
+        };
+        let why = "a job with --gpu-isolation=mig:1g.5gb cannot give up its GRES: its size is that of its options; cancel the \
+                   job and submit it anew with others";
+        assert_eq!(judged(Some("v1 iso=mig:1g.5gb"), false), Err(why.to_owned()));
+        assert!(judged(Some("v1 iso=whole gpus=1"), true).unwrap_err().ends_with("such as gres=gpu:2"));
+        assert_eq!(judged(None, false), Ok(()));
+        assert_eq!(judged(Some("v1 iso=none"), false), Ok(()));
+    }
+
+    #[test]
     fn a_pending_job_may_have_another_number_of_whole_gpus() {
         let text = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 4\n";
         let (config, _) = site_config::parse("t", text, &|_| Err(std::io::ErrorKind::NotFound.into()));
@@ -114,7 +141,7 @@ mod tests {
             let tres = gres(to);
             let job = Submission { tres: tres.clone(), ..job(Some(request)) };
             judge(
-                Change { tres: &tres, matters: true, planned: None, pending, root: false },
+                Change { tres: &tres, empties: false, matters: true, planned: None, pending, root: false },
                 &job,
                 Some(&config),
             )
@@ -146,7 +173,8 @@ mod tests {
         let moved = |request: Option<&str>, tres: &str, root| {
             let job = Submission { tres: gres(tres), partitions: vec!["gpu".to_owned()], ..job(request) };
             let tres = Tres::default();
-            let change = Change { tres: &tres, matters: true, planned: None, pending: true, root };
+            let change =
+                Change { tres: &tres, empties: false, matters: true, planned: None, pending: true, root };
             judge(change, &job, Some(&config))
         };
         let why = "--gres=gpu:1 asks for whole GPUs: --gpu-isolation=whole is not allowed in partition gpu: use mig, mps";

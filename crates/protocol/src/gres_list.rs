@@ -116,6 +116,12 @@ pub fn with_entry(list: Option<&str>, entry: &str) -> String {
     }
 }
 
+/// Whether a list of GRES names none, as that of `scontrol update gres=`.
+#[must_use]
+pub fn names_none(list: &str) -> bool {
+    ["", "gres:", "gres/"].contains(&list.trim())
+}
+
 /// What a job's `--gpu-bind` says, from Slurm's list of bindings such as `gres:gpu:closest`, or `gres/gpu:closest` in later
 /// versions; `None` without one. A user may write a text of any length: it is cut.
 #[must_use]
@@ -130,6 +136,12 @@ pub fn gpu_bind(list: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_empty_list_may_still_have_its_prefix() {
+        assert!(["", "gres:", "gres/"].into_iter().all(names_none));
+        assert!(!["gres:gpu:1", "gpu", "gres/nic:0"].into_iter().any(names_none));
+    }
 
     #[test]
     fn a_binding_of_gpus_is_found_in_either_form() {

@@ -10,7 +10,7 @@ use super::host::Host;
 use super::{sys, version};
 use crate::hooks::Effect;
 use crate::submission::{Described, Recorded};
-use protocol::gres_list::{Tres, gpu_bind};
+use protocol::gres_list::{Tres, gpu_bind, names_none};
 
 /// A string of Slurm's that is there and not empty.
 ///
@@ -36,6 +36,11 @@ pub(super) fn described(desc: &sys::job_desc_msg_t) -> Described {
             per_task: string(desc.tres_per_task),
             tasks_per_gpu: tasks_per_gpu(desc.ntasks_per_tres),
         },
+        empties_gres: [desc.tres_per_job, desc.tres_per_node, desc.tres_per_socket, desc.tres_per_task]
+            .into_iter()
+            // SAFETY: slurm.h: null or NUL-terminated.
+            .filter_map(|list| unsafe { text(list) })
+            .any(|list| names_none(&list)),
         // SAFETY: slurm.h: null or NUL-terminated.
         partition: unsafe { text(desc.partition) },
         required_nodes: string(desc.req_nodes),

@@ -5,10 +5,10 @@
 //! `tres_req_cnt`, right after the test (`select_nodes`). So both hooks write.
 
 #[cfg(not(slurm_since = "25.05"))]
-pub(super) use counted::count_slices;
+pub(super) use counted::{count_slices, has_slices};
 
 #[cfg(slurm_since = "25.05")]
-pub(super) use not_counted::count_slices;
+pub(super) use not_counted::{count_slices, has_slices};
 
 /// From 25.05 Slurm keeps required and allocated licenses apart. That was not tried yet, so nothing is written.
 #[cfg(slurm_since = "25.05")]
@@ -20,6 +20,10 @@ mod not_counted {
 
     use crate::ffi::host::{Host, conf_string};
     use crate::ffi::sys;
+
+    pub(in crate::ffi) fn has_slices(_: &sys::job_record_t) -> bool {
+        false
+    }
 
     pub(in crate::ffi) fn count_slices(_: &Host, _: &mut sys::job_record_t, _: u64) {
         static SAID: Once = Once::new();
@@ -55,6 +59,12 @@ mod counted {
         // SAFETY: src/common/list.h: `void list_destroy(List l)`.
         let destroy = unsafe { std::mem::transmute::<*mut c_void, Destroy>(destroy.as_ptr()) };
         Some((validate, destroy))
+    }
+
+    /// Whether slices are among a job's licenses: from an earlier start or test.
+    pub(in crate::ffi) fn has_slices(job: &sys::job_record_t) -> bool {
+        // SAFETY: slurmctld.h: null or NUL-terminated.
+        unsafe { text(job.licenses) }.is_some_and(|all| names_slices(&all))
     }
 
     /// Gives a job that is about to start this many slices among its licenses, where slurm.conf has that license.

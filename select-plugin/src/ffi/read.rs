@@ -13,7 +13,7 @@ use protocol::layout::UNFIT;
 use topology::GpuSet;
 
 use super::host::{Host, List};
-use super::{sys, version};
+use super::{licenses, sys, version};
 use crate::life::NodeGpus;
 use crate::memory::Record;
 use crate::view::{Allocated, GresKind, GresRequest, JobView, NodeView};
@@ -43,11 +43,12 @@ pub(super) fn node_layout_fits(host: &Host) -> bool {
     node.is_none_or(|n| unsafe { n.as_ref() }.magic == sys::NODE_MAGIC)
 }
 
-/// Whether the job can be of any interest: it asks for GRES, carries something from SPANK, or gets all GPUs of its nodes.
+/// Whether the job can be of any interest: it asks for GRES, carries something from SPANK, gets all GPUs of its nodes, or still
+/// has the slices of GPUs that it no longer asks for.
 pub(super) fn concerns_us(job: &sys::job_record_t) -> bool {
     // SAFETY: null or live details of a live job.
     let exclusive = || unsafe { struct_at(job.details) }.is_some_and(|d| version::exclusive(d.whole_node));
-    !job.gres_list_req.is_null() || job.spank_job_env_size > 0 || exclusive()
+    !job.gres_list_req.is_null() || job.spank_job_env_size > 0 || exclusive() || licenses::has_slices(job)
 }
 
 /// The job, as far as placement goes.

@@ -14,7 +14,7 @@
 //! 2. Slurm's own test runs, exactly once.
 //! 3. *After a failure* [`Case::merely_waits`] may `Offer` nodes that have not registered. Nothing else is written.
 //! 4. *After a success* of *run now*:
-//!    - A job that wants nothing from us loses every `Placement`. If Slurm gives it GPUs, `Slices` follows.
+//!    - A job that wants nothing from us loses every `Placement`. `Slices` follows: those of the GPUs that Slurm gives it, else 0.
 //!    - `Devices`, node by node, as decided. Each GPU of a job carries the same number of its instances, on all nodes: Slurm
 //!      22.05 counts the same number of shards on each. They stay where a later node has no legal placement.
 //!    - *All decided*: the job may let the set pass, see *hold*. Else `Placement`, `Why`, `Match`, `Slices`, and the decision
@@ -455,7 +455,7 @@ impl Case {
             }
             (Ask::RunNow, None) => {
                 let counted = slices::of_undecided(&memory.engine, &self.view, slurm);
-                (Opinion::AsSlurmSays, [Effect::Placement(None)].into_iter().chain(counted).collect())
+                (Opinion::AsSlurmSays, vec![Effect::Placement(None), counted])
             }
             (Ask::WillRun, Some(want)) => {
                 start::later(&self.view, want, &mut memory.engine, slurm, self.has_good)

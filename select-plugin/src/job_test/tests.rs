@@ -425,12 +425,12 @@ fn where_a_reservation_holds_devices_slurms_own_choice_stands() {
 }
 
 #[test]
-fn a_placement_of_before_goes_where_nothing_is_wanted() {
+fn a_placement_and_slices_of_before_go_where_nothing_is_wanted() {
     let mut memory = memory();
     let slurm = Fake::with(&["n1"]);
     let view = JobView { gres: Vec::new(), ..instance() };
     let found = succeeds(&mut memory, Ask::RunNow, &view, &slurm, &slurm);
-    assert_eq!(found, (Opinion::AsSlurmSays, vec![Effect::Placement(None)]));
+    assert_eq!(found, (Opinion::AsSlurmSays, vec![Effect::Placement(None), Effect::Slices(0)]));
     assert_eq!(slurm.reads.get(), 0, "nothing is read for it");
     let found = succeeds(&mut memory, Ask::WillRun, &view, &slurm, &slurm);
     assert_eq!(found, (Opinion::AsSlurmSays, vec![]));

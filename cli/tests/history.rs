@@ -8,9 +8,13 @@ mod slurm;
 mod columns;
 
 use std::fs;
+use std::path::PathBuf;
 
 use columns::line;
 use insta::assert_snapshot;
+use plugin_rt::refusals_by_day;
+use protocol::decisions::Reason;
+use serde_json::Value;
 
 const SITE: &str = "[[nodes]]\nnames = \"n[1-2]\"\ngpu = \"a100-40gb\"\ncount = 1\nmig = \"dynamic\"\n";
 const DAY: u64 = 86_400;
@@ -67,7 +71,7 @@ fn days_of_instances() {
     2024-10-06        0           -              0     0           0          0  50 %   0 %  50 %
 
     Not counted: 1 job with GPUs. The accounting does not say which GPUs.
-    Refused submissions are not in Slurm's accounting: see --help.
+    Not shown: refused submissions are not in Slurm's accounting: see --help.
     exit 0
     ");
 }
@@ -93,6 +97,7 @@ fn for_scripts() {
         }
       ],
       "misfits": 0,
+      "refused_since": null,
       "unnamed": 0
     }
     exit 0
@@ -110,6 +115,63 @@ fn what_sacct_says_now_is_as_good_as_a_file() {
     stderr: hint: this needs Slurm's accounting: AccountingStorageType=accounting_storage/slurmdbd
     exit 1
     ");
+}
+
+/// The page of the slurmctld in a test's directory, of which there is one in each process.
+struct Page(PathBuf);
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn slurmctlds_machine_tells_what_was_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    fs::create_dir(at("bin")).unwrap();
+    fs::write(at("tessera.toml"), SITE).unwrap();
+    fs::write(at("jobs"), jobs()).unwrap();
+    slurm::program(dir.path(), "sacct", "cat jobs");
+    let state = at("state").display().to_string();
+    let user = rustix::process::geteuid().as_raw();
+    fs::write(at("config"), format!("SlurmUser = me({user})\nStateSaveLocation = {state}\n")).unwrap();
+    slurm::program(dir.path(), "scontrol", "cat config");
+    let said = slurm::tessera(dir.path(), &["history"]);
+    assert!(said.contains("Not shown: slurmctld counts refused submissions on its own machine"), "{said}");
+    assert!(!said.contains("  refused  "), "{said}");
+
+    refusals_by_day::begin(&state);
+    let _page = Page(refusals_by_day::path(&state));
+    for answer in [Ok(()), Err(Reason::Limit), Err(Reason::Impossible), Err(Reason::Impossible)] {
+        refusals_by_day::count(answer);
+    }
+    let said = slurm::tessera(dir.path(), &["history"]);
+    assert!(said.contains("  never started  refused  made  "), "{said}");
+    assert!(
+        said.contains(
+            "Refused submissions: 2 that no node could ever serve, 1 for a limit of the site.\n\
+             Refused submissions are counted from 20"
+        ),
+        "{said}"
+    );
+    // Nobody knows of the first days. At midnight all may be yesterday's.
+    let days: Vec<Vec<&str>> = said
+        .lines()
+        .filter(|line| line.starts_with("20"))
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert_eq!(days[0][4], "-", "{said}");
+    assert!(days.iter().rev().take(2).any(|day| day[4] == "3"), "{said}");
+    let json: Value = serde_json::from_str(
+        slurm::tessera(dir.path(), &["history", "--json"]).strip_suffix("exit 0").unwrap(),
+    )
+    .unwrap();
+    let all = json["days"].as_array().unwrap();
+    assert!(all[0]["refused"].is_null() && json["refused_since"].is_u64(), "{json}");
+    let impossible = |day: &Value| day["refused"]["impossible"].as_u64();
+    assert_eq!(all.iter().filter_map(impossible).sum::<u64>(), 2, "{json}");
 }
 
 #[test]

@@ -17,6 +17,12 @@ pub(crate) fn user_id(setting: &str) -> Option<u32> {
     setting.strip_suffix(')')?.rsplit_once('(')?.1.parse().ok()
 }
 
+/// `StateSaveLocation` and the id of `SlurmUser` in `scontrol show config`.
+pub(crate) fn state_and_user(config: &str) -> Option<(String, u32)> {
+    let user = user_id(setting(config, "SlurmUser")?)?;
+    Some((setting(config, "StateSaveLocation")?.to_owned(), user))
+}
+
 /// What scontrol shows of all nodes.
 pub(crate) fn nodes() -> Result<String, Failure> {
     run("scontrol", &["show", "nodes"])
@@ -69,6 +75,14 @@ mod tests {
     fn slurms_user_has_an_id() {
         assert_eq!(["slurm(64030)", "root(0)"].map(user_id), [Some(64030), Some(0)]);
         assert_eq!(["", "slurm", "slurm()", "64030"].map(user_id), [None; 4]);
+    }
+
+    #[test]
+    fn slurmctlds_state_and_user_are_found() {
+        let config =
+            "SlurmUser               = slurm(64030)\nStateSaveLocation       = /var/spool/slurmctld\n";
+        assert_eq!(state_and_user(config), Some(("/var/spool/slurmctld".to_owned(), 64030)));
+        assert_eq!(state_and_user("NodeName=n1"), None);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use protocol::decisions;
+use protocol::{decisions, refusals_by_day};
 use slurm_releases::Release;
 
 use crate::clock;
@@ -236,13 +236,15 @@ pub(crate) fn remove(dir: &Path) {
     let mount_point = Cluster::open(dir).ok().and_then(|cluster| cluster.inside.mount_point(dir));
     // A cluster whose programs never ran has no mount point, and the guardian may come second.
     let _ = mount_point.map(fs::remove_dir);
-    let _ = fs::remove_file(decisions_page(dir));
+    pages(dir).iter().for_each(|page| drop(fs::remove_file(page)));
     let _ = fs::remove_dir_all(dir);
 }
 
-/// Where the slurmctld of the cluster in `dir` counts its decisions: in memory, outside `dir`.
-fn decisions_page(dir: &Path) -> PathBuf {
-    Path::new(decisions::DIR).join(decisions::page_name(&dir.join("state").display().to_string()))
+/// Where the slurmctld of the cluster in `dir` counts its decisions, and refused submissions by day: in memory, outside `dir`.
+fn pages(dir: &Path) -> [PathBuf; 2] {
+    let state = dir.join("state").display().to_string();
+    [decisions::page_name(&state), refusals_by_day::page_name(&state)]
+        .map(|page| Path::new(decisions::DIR).join(page))
 }
 
 /// How often processes are looked for that others have started while those were ended.

@@ -4,23 +4,16 @@
 //! The page is a file in `/dev/shm` that belongs to slurmctld's user. A slurmctld that starts anew goes on with the page of the
 //! one before, and so do two that overlap at `scontrol reconfigure`.
 
-use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{self, ErrorKind};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use protocol::decisions::{Ask, DIR, Decisions, MARK, Reason, SLOTS, page_name, raised};
-use rustix::fs::{FallocateFlags, fallocate};
-use rustix::process::geteuid;
 
 use crate::ffi::shared_page::SharedPage;
-use crate::log;
-
-/// The bytes of a file: one page of memory.
-const BYTES: u64 = 4096;
+use crate::{log, page};
 
 static PAGE: OnceLock<Option<SharedPage<SLOTS>>> = OnceLock::new();
 
@@ -58,55 +51,8 @@ fn add(page: &SharedPage<SLOTS>, ask: Ask, answer: Result<(), Reason>, took: Dur
     }
 }
 
-/// The page at `path`, which is made where there is none.
 fn open(path: &Path) -> io::Result<SharedPage<SLOTS>> {
-    let page = map_own(path)?;
-    // Of a new page the mark is 0. Two processes may set it at once: to the same.
-    let _ = page.numbers()[0].compare_exchange(0, MARK, Relaxed, Relaxed);
-    if page.numbers()[0].load(Relaxed) == MARK {
-        return Ok(page);
-    }
-    // Another version of Tessera made it. One that still runs goes on with its own.
-    fs::remove_file(path)?;
-    let page = map_own(path)?;
-    page.numbers()[0].store(MARK, Relaxed);
-    Ok(page)
-}
-
-fn map_own(path: &Path) -> io::Result<SharedPage<SLOTS>> {
-    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
-    let mut options = OpenOptions::new();
-    // Anybody can put a file there: it must be there before, or be ours.
-    let file = options
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o644)
-        .custom_flags(flags)
-        .open(path)?;
-    is_of(&file, &[geteuid().as_raw()])?;
-    // Whatever slurmctld's umask is: the exporter is another user.
-    file.set_permissions(Permissions::from_mode(0o644))?;
-    // A write to memory that cannot be had would end slurmctld.
-    fallocate(&file, FallocateFlags::empty(), 0, BYTES)?;
-    SharedPage::map(&file, true)
-}
-
-/// That a file is a page which nobody but one of these users can have written.
-fn is_of(file: &File, users: &[u32]) -> io::Result<()> {
-    let meta = file.metadata()?;
-    let invalid = |what: String| Err(io::Error::new(ErrorKind::InvalidInput, what));
-    if !meta.is_file() {
-        return invalid("not a regular file".to_owned());
-    }
-    if !users.contains(&meta.uid()) {
-        return invalid(format!("it belongs to the user with id {}, not to slurmctld's", meta.uid()));
-    }
-    if meta.mode() & 0o022 != 0 {
-        return invalid("others can write to it".to_owned());
-    }
-    Ok(())
+    page::open(path, MARK)
 }
 
 /// What the slurmctld with this `StateSaveLocation`, which runs as `user`, has counted on this machine.
@@ -119,19 +65,17 @@ pub fn read(state_save_location: &str, user: u32) -> io::Result<Decisions> {
 }
 
 fn read_page(path: &Path, users: &[u32]) -> io::Result<Decisions> {
-    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-    is_of(&file, users)?;
-    let page = SharedPage::<SLOTS>::map(&file, false)?;
-    let numbers = page.numbers().iter().map(|n| n.load(Relaxed)).collect();
-    let other = || io::Error::new(ErrorKind::InvalidData, "another version of Tessera wrote it");
-    Decisions::of(numbers).ok_or_else(other)
+    page::read::<SLOTS, _>(path, users, Decisions::of)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::symlink;
+    use std::fs::{self, Permissions};
+    use std::io::ErrorKind;
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+
+    use rustix::process::geteuid;
 
     fn me() -> u32 {
         geteuid().as_raw()

@@ -13,6 +13,7 @@ pub mod meaning;
 pub mod moldable;
 pub mod options;
 pub mod plan;
+pub mod refusals_by_day;
 mod request;
 pub mod set_summary;
 mod set_wait;

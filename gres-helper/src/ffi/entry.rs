@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use plugin_rt::slurmctld::{in_slurmctld, struct_at};
 use plugin_rt::spank_env::is_named;
-use plugin_rt::{decisions, guard_ok, log, set_job};
+use plugin_rt::{decisions, guard_ok, log, refusals_by_day, set_job};
 use protocol::decisions::Ask;
 use protocol::wire::REQUEST_ENV;
 
@@ -57,6 +57,7 @@ extern "C" fn init() -> c_int {
             Ok(Some(host)) => {
                 if let Some((_, Some(state), _)) = host.configuration() {
                     decisions::begin(&state);
+                    refusals_by_day::begin(&state);
                 }
                 fresh(host, &mut lock());
             }
@@ -87,6 +88,9 @@ unsafe extern "C" fn job_submit(
 fn count(ask: Ask, answer: &Answer, began: Instant) {
     if let Some(counts) = answer.counts() {
         decisions::count(ask, counts, began.elapsed());
+        if ask == Ask::Submit {
+            refusals_by_day::count(counts);
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use protocol::decisions::{Ask, BOUNDS_NS, Decisions};
 
 use super::metrics::{Counters, family, gauge};
 use crate::slurm::command::run;
-use crate::slurm::scontrol::{setting, user_id};
+use crate::slurm::scontrol::state_and_user;
 
 /// slurmctld's counters, as they were seen last.
 #[derive(Clone, Default)]
@@ -23,7 +23,7 @@ impl Counted {
     /// Reads them. Slurm is asked only until it has said where they are.
     pub(super) fn look(&mut self) {
         if self.whose.is_none() {
-            self.whose = run("scontrol", &["show", "config"]).ok().as_deref().and_then(whose);
+            self.whose = run("scontrol", &["show", "config"]).ok().as_deref().and_then(state_and_user);
         }
         let read = |(state, user): &(String, u32)| decisions::read(state, *user).ok();
         self.seen = self.whose.as_ref().and_then(read);
@@ -57,12 +57,6 @@ impl Counted {
     }
 }
 
-/// `StateSaveLocation` and the id of `SlurmUser` in `scontrol show config`.
-fn whose(config: &str) -> Option<(String, u32)> {
-    let user = user_id(setting(config, "SlurmUser")?)?;
-    Some((setting(config, "StateSaveLocation")?.to_owned(), user))
-}
-
 /// The time that decisions took, as a histogram.
 #[derive(Debug)]
 struct Times(Decisions);
@@ -88,18 +82,5 @@ impl Collector for Times {
             )?;
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn slurmctlds_state_and_user_are_found() {
-        let config =
-            "SlurmUser               = slurm(64030)\nStateSaveLocation       = /var/spool/slurmctld\n";
-        assert_eq!(whose(config), Some(("/var/spool/slurmctld".to_owned(), 64030)));
-        assert_eq!(whose("NodeName=n1"), None);
     }
 }

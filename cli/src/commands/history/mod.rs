@@ -2,11 +2,14 @@
 
 mod days;
 mod placed;
+mod refused;
 mod show;
 
 use std::path::PathBuf;
 
 use clap::Args;
+
+use refused::Refused;
 
 use crate::clock::epoch_seconds;
 use crate::files::read_text;
@@ -21,9 +24,12 @@ use crate::slurm::sacct::jobs;
 /// with the instances: one whose job ended stays idle for the next job of its shape, until something else needs its place.
 /// Percentages are of the compute slices of all GPUs in tessera.toml; free is the rest. Days begin at midnight UTC.
 ///
-/// The accounting does not tell everything. Submissions that were refused are not in it: slurmctld logs them with
-/// SlurmctldDebug=verbose. Of a job that was requeued it shows the last run. An instance that was idle before the first of these
-/// jobs counts as made when a job gets it, and those that a node lost or removed by itself count as being there.
+/// The accounting does not tell everything. Of a job that was requeued it shows the last run. An instance that was idle before the
+/// first of these jobs counts as made when a job gets it, and those that a node lost or removed by itself count as being there.
+///
+/// Submissions that were refused are not in it. Tessera counts those that it refuses on slurmctld's machine, by whole days and
+/// reason, for the last two months and at most since that machine was started; the column is there only on that machine. What
+/// sbatch itself refuses because of wrong options never reaches slurmctld.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -46,16 +52,14 @@ pub(crate) struct HistoryArgs {
 
 pub(crate) fn run(args: &HistoryArgs, globals: &Globals) -> Result<Outcome, Failure> {
     let config = site::load(globals.config.as_deref())?;
+    let now = epoch_seconds();
     let (jobs, span) = match &args.from {
         Some(path) => {
             let jobs = jobs::parse(read_text(path)?.as_bytes()).map_err(|e| e.within(path.display()))?;
             let span = days::span(&jobs);
             (jobs, span)
         }
-        None => {
-            let now = epoch_seconds();
-            (jobs::of_days(args.since)?, Some((now - u64::from(args.since) * days::DAY_S, now)))
-        }
+        None => (jobs::of_days(args.since)?, Some((now - u64::from(args.since) * days::DAY_S, now))),
     };
     let past = placed::of(&jobs, &config);
     let Some(span) = span.filter(|_| past.known()) else {
@@ -64,9 +68,15 @@ pub(crate) fn run(args: &HistoryArgs, globals: &Globals) -> Result<Outcome, Fail
         ));
     };
     let days = days::of(&jobs, &past, span);
+    let refused = match &args.from {
+        Some(_) => {
+            Refused::Unknown("refused submissions are not in Slurm's accounting: see --help".to_owned())
+        }
+        None => Refused::here(now),
+    };
     Ok(if args.json {
-        Outcome::json(&show::json(&days, &past), 0)
+        Outcome::json(&show::json(&days, &past, &refused), 0)
     } else {
-        Outcome::ok(show::text(&days, &past, &site::node_count(&config)))
+        Outcome::ok(show::text(&days, &past, &refused, &site::node_count(&config)))
     })
 }

@@ -21,6 +21,8 @@ const SOMEBODY: Uid = Uid(u32::MAX);
 pub(crate) struct Present {
     pub(crate) name: String,
     pub(crate) node: Node,
+    /// No job is there, with GPUs or without.
+    pub(crate) idle: bool,
     /// Equal for nodes that are in the same state, with the same jobs.
     pub(crate) state: usize,
     /// Equal for nodes that differ in their jobs' numbers alone: they have room for the same further jobs of the caller.
@@ -107,7 +109,9 @@ impl Published {
         let Some(known) = self.slurm.as_ref().filter(|_| !job.partitions.is_empty()) else { return job };
         let within = known.nodes.iter().filter(|(_, node)| node.is_in(&job.partitions));
         let within: BTreeSet<String> = within.map(|(name, _)| name.clone()).collect();
-        let job = Submission { partition_nodes: Some(within), ..job };
+        let mut whole = known.nodes.values().flat_map(|node| &node.whole_in);
+        let exclusive = whole.any(|name| job.partitions.contains(name));
+        let job = Submission { partition_nodes: Some(within), exclusive, ..job };
         let left_to_slurm = admission::left_to_slurm(&job, config, &|name| known.gres.get(name).cloned());
         Submission { left_to_slurm, ..job }
     }
@@ -168,12 +172,17 @@ pub(crate) fn nodes(
             .map_err(|why| Failure::new(format!("layout of {name}: {why}")))?;
         let mut node = spec.to_node();
         published::take_over(&layout, &mut node, &owner);
+        let slurms = published.slurm.as_ref().and_then(|known| known.nodes.get(name));
+        let idle = slurms.map_or_else(
+            || node_state::layout_of(&node).gpus.iter().all(|gpu| gpu.jobs().next().is_none()),
+            |node| node.idle,
+        );
         let fresh = states.len();
         let state = *states.entry((set, line.clone())).or_insert(fresh);
         let fresh = kinds.len();
-        let kind = (set, without_numbers(line, &|job| owner(job) == own));
+        let kind = (set, idle, without_numbers(line, &|job| owner(job) == own));
         let alike = *kinds.entry(kind).or_insert(fresh);
-        live.nodes.push(Present { name: name.clone(), node, state, alike });
+        live.nodes.push(Present { name: name.clone(), node, idle, state, alike });
     }
     Ok(live)
 }

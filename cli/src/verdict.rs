@@ -13,7 +13,7 @@ use protocol::Isolation;
 use serde_json::{Value, json};
 
 use crate::clock::span;
-use crate::live::{Aside, Live, Whose};
+use crate::live::{Aside, Live, Present, Whose};
 
 /// Most jobs that a line names.
 const MOST_JOBS: usize = 4;
@@ -153,6 +153,59 @@ pub(crate) fn by_verdict(
         }
     }
     all
+}
+
+/// The same for a job that has its nodes to itself. `company` are the jobs on each node, with GPUs or without.
+pub(crate) fn by_verdict_alone(
+    live: &Live,
+    ask: &Ask,
+    policy: &Policy,
+    ends: &HashMap<JobId, Micros>,
+    company: &HashMap<String, Vec<JobId>>,
+) -> Vec<(Vec<String>, Verdict)> {
+    if ask.plain && ask.request.isolation == Isolation::Mps {
+        // Neither on 22.05 nor on 24.11; seen live.
+        let why = "Slurm gives no shards to a job that has its nodes to itself, so it would wait for ever; ask --gres=gpu:N";
+        let here = live.nodes.iter().map(|present| present.name.clone());
+        let names: Vec<String> = here.chain(live.aside.iter().map(|left| left.name.clone())).collect();
+        return if names.is_empty() { Vec::new() } else { vec![(names, Verdict::Never(why.to_owned()))] };
+    }
+    let mut never: HashMap<usize, Option<String>> = HashMap::new();
+    let mut of = |present: &Present| {
+        let known = never.entry(present.state).or_insert_with(|| {
+            let node = seen_by(&present.node, ask);
+            admits_ever(&node, &ask.request, policy).err().map(|never| never.to_string())
+        });
+        match known {
+            Some(never) => Verdict::Never(never.clone()),
+            None => alone(present, ends, company),
+        }
+    };
+    let here: Vec<(&str, Verdict)> =
+        live.nodes.iter().map(|present| (present.name.as_str(), of(present))).collect();
+    let aside = live.aside.iter().map(|left| (left.name.as_str(), without_tessera(left, ask)));
+    let mut all: Vec<(Vec<String>, Verdict)> = Vec::new();
+    for (name, found) in here.into_iter().chain(aside) {
+        match all.iter_mut().find(|(_, verdict)| *verdict == found) {
+            Some((names, _)) => names.push(name.to_owned()),
+            None => all.push((vec![name.to_owned()], found)),
+        }
+    }
+    all
+}
+
+/// What a node says to a job that would have all of it.
+fn alone(present: &Present, ends: &HashMap<JobId, Micros>, company: &HashMap<String, Vec<JobId>>) -> Verdict {
+    if present.idle {
+        let n = present.node.gpus.len();
+        return Verdict::Now(format!("the whole node with its {n} GPU{}", if n == 1 { "" } else { "s" }));
+    }
+    let layout = node_state::layout_of(&present.node);
+    let holders = layout.gpus.iter().flat_map(|gpu| gpu.jobs());
+    let others = company.get(&present.name).into_iter().flatten().copied();
+    let jobs: Vec<JobId> = holders.chain(others).collect::<BTreeSet<_>>().into_iter().collect();
+    let within = jobs.iter().map(|job| ends.get(job).copied()).collect::<Option<Vec<_>>>();
+    Verdict::After { jobs, within: within.map(|ends| ends.into_iter().max().unwrap_or(0)) }
 }
 
 /// What a node says where Tessera places no job.

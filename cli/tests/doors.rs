@@ -176,12 +176,13 @@ const KNOWN: [(&str, &str, &str); 7] = [
     ("whole", "gpu:a30:1,shard:24", "tessera gpu0=free"),
     ("other", "gpu:x1:4,shard:180", ""),
 ];
-/// Partitions and their nodes.
-const PARTITIONS: [(&str, &[&str]); 4] = [
+/// Partitions and their nodes. `alone` gives whole nodes.
+const PARTITIONS: [(&str, &[&str]); 5] = [
     ("all", &["ours", "fewer", "silent", "unfit", "part", "whole"]),
     ("left", &["fewer"]),
     ("whole", &["whole"]),
     ("foreign", &["other"]),
+    ("alone", &["ours", "fewer", "part"]),
 ];
 
 fn mixed_site(dir: &Path) {
@@ -193,7 +194,10 @@ fn mixed_site(dir: &Path) {
     };
     fs::write(dir.join("nodes"), KNOWN.map(node).concat()).unwrap();
     let of = |(partition, nodes): (&str, &[&str])| -> String {
-        nodes.iter().map(|node| format!("{node} idle {partition}\n")).collect()
+        let shares = if partition == "alone" { "EXCLUSIVE" } else { "NO" };
+        // Somebody is on the one node of Tessera's that is not whole; its GPUs are free.
+        let state = |node: &str| if node == "part" { "mixed" } else { "idle" };
+        nodes.iter().map(|node| format!("{node} {} {partition} {shares}\n", state(node))).collect()
     };
     fs::write(dir.join("sinfo"), PARTITIONS.map(of).concat()).unwrap();
     slurm::program(dir, "squeue", "true");
@@ -206,7 +210,8 @@ fn known_to_slurm(job: Submission, config: &SiteConfig) -> Submission {
     let partition = job.partitions.first().map_or("all", String::as_str);
     let (_, nodes) = PARTITIONS.iter().find(|(name, _)| *name == partition).unwrap();
     let nodes = Some(nodes.iter().map(|name| (*name).to_owned()).collect());
-    let job = Submission { partitions: vec![partition.to_owned()], partition_nodes: nodes, ..job };
+    let exclusive = job.exclusive || partition == "alone";
+    let job = Submission { partitions: vec![partition.to_owned()], partition_nodes: nodes, exclusive, ..job };
     let gres = |name: &str| KNOWN.iter().find(|known| known.0 == name).map(|known| known.1.to_owned());
     let left_to_slurm = admission::left_to_slurm(&job, config, &gres);
     Submission { left_to_slurm, ..job }

@@ -60,6 +60,51 @@ fn left_to_slurm(templates: Templates, why: &str, doctors: &str) -> Cluster {
 }
 
 #[test]
+fn explain_knows_partitions_that_give_whole_nodes() {
+    let mut templates = Templates::shipped().unwrap();
+    let alone =
+        "\nPartitionName=alone Nodes=ALL Default=NO MaxTime=INFINITE State=UP OverSubscribe=EXCLUSIVE\n";
+    templates.slurm.push_str(alone);
+    let cluster = builder().templates(templates).start().unwrap();
+    let explained = |options: &[&str]| {
+        let mut tessera = cluster.command(User::Alice, "tessera").unwrap();
+        run(tessera.args(["explain", "--partition", "alone"]).args(options)).unwrap()
+    };
+    // The plugin's words reach the user from 24.11 on.
+    for options in [&["--gpu-isolation=mig:2g.10gb"][..], &["--gpu-isolation=mps", "--gpu-mem=4G"]] {
+        cluster
+            .try_sbatch(User::Alice, &[&["-p", "alone"], options].concat(), "true")
+            .unwrap()
+            .refused()
+            .unwrap();
+        let said = explained(options);
+        assert!(said.code == Some(1) && said.stderr.contains("a partition of whole nodes"), "{said:?}");
+    }
+    let whole = ["--gpu-isolation=whole"];
+    let said = explained(&whole);
+    assert!(
+        said.code == Some(0) && said.stdout.contains("n1: now: the whole node with its 8 GPUs"),
+        "{said:?}"
+    );
+    // A job without GPUs keeps the node from those that want all of it.
+    let in_the_way = cluster.sbatch(User::Bob, &["-w", "n1"], "exec sleep 600").unwrap();
+    cluster.wait_running(in_the_way).unwrap();
+    let said = explained(&["--node", "n1", "--gpu-isolation=whole"]);
+    assert!(
+        said.code == Some(1) && said.stdout.contains(&format!("n1: has room when job {in_the_way} ")),
+        "{said:?}"
+    );
+    let waits =
+        cluster.sbatch(User::Alice, &[&["-p", "alone", "-w", "n1"], &whole[..]].concat(), "true").unwrap();
+    cluster.wait_job(waits, "held by the other job", |job| job.reason() == "Resources").unwrap();
+    let mut why = cluster.command(User::Alice, "tessera").unwrap();
+    let said = run(why.args(["why", &waits.to_string()])).unwrap();
+    assert!(said.stdout.contains(&format!("n1: has room when job {in_the_way} ")), "{said:?}");
+    cluster.run(User::Root, "scancel", &[&in_the_way.to_string()]).unwrap().ok().unwrap();
+    assert_eq!(cluster.wait_end(waits).unwrap().state(), "COMPLETED");
+}
+
+#[test]
 fn a_node_with_other_gpus_than_described_is_left_to_slurm() {
     let mut templates = Templates::shipped().unwrap();
     // A GPU that gres.conf leaves out: the others' places there are not NVML's numbers.

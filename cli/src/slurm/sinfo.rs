@@ -8,6 +8,8 @@ use crate::outcome::Failure;
 
 /// States of a node that takes jobs. `planned` is an idle one that backfill keeps for a pending job.
 const USABLE: [&str; 5] = ["idle", "planned", "mixed", "allocated", "completing"];
+/// Of these, those of a node without jobs.
+const IDLE: [&str; 2] = ["idle", "planned"];
 /// What sinfo adds to such a state: backfill keeps the rest of the node for a pending job, or a job is just ending there.
 const STILL_USABLE: [char; 2] = ['-', '+'];
 
@@ -16,7 +18,11 @@ const STILL_USABLE: [char; 2] = ['-', '+'];
 pub(crate) struct Node {
     /// Not drained, down, reserved or in maintenance.
     pub(crate) takes_jobs: bool,
+    /// No job is on it.
+    pub(crate) idle: bool,
     pub(crate) partitions: Vec<String>,
+    /// Of these, the partitions that give jobs whole nodes (`OverSubscribe=EXCLUSIVE`).
+    pub(crate) whole_in: Vec<String>,
 }
 
 impl Node {
@@ -28,7 +34,7 @@ impl Node {
 
 /// All nodes.
 pub(crate) fn nodes() -> Result<HashMap<String, Node>, Failure> {
-    let columns = "nodelist:256,statelong:32,partitionname:128";
+    let columns = "nodelist:256,statelong:32,partitionname:128,oversubscribe:32";
     Ok(nodes_in(&run("sinfo", &["-h", "-N", "-a", "-O", columns])?))
 }
 
@@ -66,7 +72,9 @@ fn nodes_in(text: &str) -> HashMap<String, Node> {
         };
         let node = nodes.entry(node.to_owned()).or_default();
         node.takes_jobs |= USABLE.contains(&state.trim_end_matches(STILL_USABLE));
+        node.idle |= IDLE.contains(&state);
         node.partitions.push(partition.to_owned());
+        node.whole_in.extend((words.next() == Some("EXCLUSIVE")).then(|| partition.to_owned()));
     }
     nodes
 }
@@ -77,11 +85,14 @@ mod tests {
 
     #[test]
     fn only_nodes_that_take_jobs() {
-        let text = "n1   idle     gpu\nn1   idle     debug\nn2   drained  gpu\nn3   mixed    gpu\nn4 reserved gpu\nn5\n\
+        let text = "n1   idle     gpu YES:4\nn1   idle     debug EXCLUSIVE\nn2   drained  gpu\nn3   mixed    gpu\nn4 reserved gpu\nn5\n\
                     n6 mixed- gpu\nn7 planned gpu\nn8 allocated+ gpu\nn9 idle* gpu\nn10 mixed@ gpu\n";
         let nodes = nodes_in(text);
         assert_eq!(nodes["n1"].partitions, ["gpu", "debug"]);
-        assert_eq!(nodes["n2"], Node { takes_jobs: false, partitions: vec!["gpu".to_owned()] });
+        assert_eq!(nodes["n1"].whole_in, ["debug"]);
+        assert!(nodes["n1"].idle && nodes["n7"].idle && !nodes["n3"].idle && !nodes["n8"].idle);
+        let n2 = Node { partitions: vec!["gpu".to_owned()], ..Node::default() };
+        assert_eq!(nodes["n2"], n2);
         let usable = nodes.iter().filter(|(_, node)| node.takes_jobs);
         let mut names: Vec<_> = usable.map(|(name, _)| name.as_str()).collect();
         names.sort_unstable();

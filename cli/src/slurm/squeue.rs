@@ -10,6 +10,7 @@ use std::process::Command;
 
 use geometry::{JobId, Uid};
 use protocol::gres_list::Tres;
+use site_config::hostlist;
 
 use super::command::run;
 use super::records::Table;
@@ -61,6 +62,17 @@ impl Job {
 /// Jobs that Slurm still knows: all, or some of them and perhaps others, in whatever state.
 pub(crate) fn jobs(only: Option<&[u32]>) -> Result<Vec<Job>, Failure> {
     read(&printed(&COLUMNS, only, false)?)
+}
+
+/// The jobs that have started and not ended, by node. A list of nodes that squeue has cut is passed over.
+pub(crate) fn by_node(jobs: &[Job]) -> HashMap<String, Vec<JobId>> {
+    let mut found: HashMap<String, Vec<JobId>> = HashMap::new();
+    for job in jobs.iter().filter(|job| !job.ended() && job.state != "PENDING" && !job.nodes.is_empty()) {
+        for node in hostlist::expand(&job.nodes).unwrap_or_default() {
+            found.entry(node).or_default().push(JobId(job.id));
+        }
+    }
+    found
 }
 
 /// The jobs in squeue's table of [`COLUMNS`].

@@ -173,8 +173,8 @@ fn exclusively(request: Request) -> Result<Request, String> {
         Isolation::Auto if request.instances <= 1 => Ok(Request { isolation: Isolation::Whole, ..request }),
         Isolation::Whole | Isolation::None => Ok(request),
         _ => Err(format!(
-            "--exclusive does not go with {}: an exclusive job gets every GPU of its nodes as a whole; leave it out, or \
-             use --gpu-isolation=whole",
+            "--exclusive, or a partition of whole nodes (OverSubscribe=EXCLUSIVE), does not go with {}: such a job gets every \
+             GPU of its nodes as a whole; leave --exclusive out, take another partition, or use --gpu-isolation=whole",
             in_options(&request)
         )),
     }

@@ -15,7 +15,7 @@ use node_state::{Ask, Kind, Node, Policy, Spread};
 use placement::decide;
 use protocol::meaning::{Counted, SlurmAsks, as_counted, meaning};
 use protocol::wire::encode_request;
-use protocol::{Request, Size};
+use protocol::{Isolation, Request, Size};
 use site_config::SiteConfig;
 
 pub(crate) use args::ExplainArgs;
@@ -24,7 +24,7 @@ use nodes::{Asked, asked};
 
 use crate::globals::Globals;
 use crate::outcome::{Failure, Outcome};
-use crate::verdict::{Verdict, by_verdict, rank, seen_by};
+use crate::verdict::{Verdict, by_verdict, by_verdict_alone, rank, seen_by};
 
 /// The job that asks: no real job has this id.
 const ASKER: JobId = JobId(0);
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &ExplainArgs, globals: &Globals) -> Result<Outcome, Fail
     let job = Submission {
         request: request.as_ref().map(encode_request),
         tres: args.request.tres(),
-        exclusive: args.request.exclusive,
+        exclusive: args.request.exclusive || asked.who.exclusive,
         tasks_per_node: args.request.ntasks_per_node,
         ..asked.who.clone()
     };
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &ExplainArgs, globals: &Globals) -> Result<Outcome, Fail
         // What Slurm counts in shards cannot become a whole GPU, which it counts as gpu.
         policy.auto.retain(|kind| *kind != Kind::Whole);
     }
-    Ok(answer(args, &asked, &Question { request, plain, counts, policy }))
+    Ok(answer(args, &asked, &Question { request, plain, alone: job.exclusive, counts, policy }))
 }
 
 /// What is asked of each node.
@@ -76,6 +76,8 @@ struct Question {
     request: Request,
     /// It uses none of Tessera's options.
     plain: bool,
+    /// It gets whole nodes, with all of their GPUs.
+    alone: bool,
     /// What Slurm counts for the job on whatever node it runs; or why sbatch refuses it.
     counts: Result<Counted, String>,
     policy: Policy,
@@ -89,13 +91,24 @@ fn answer(args: &ExplainArgs, asked: &Asked, question: &Question) -> Outcome {
         plain: question.plain,
         ..Ask::new(ASKER, uid, question.request.clone())
     };
-    let mut verdicts = by_verdict(&asked.live, &ask, &question.policy, &asked.ends);
+    let Asked { live, ends, company, .. } = asked;
+    let mut verdicts = if question.alone {
+        by_verdict_alone(live, &ask, &question.policy, ends, company)
+    } else {
+        by_verdict(live, &ask, &question.policy, ends)
+    };
     verdicts.sort_by_key(|(_, verdict)| rank(verdict).0);
     // No node of tessera.toml is within reach of such a job: what Slurm gives it is no matter of ours.
     let by_slurm = question.plain && verdicts.is_empty() && asked.live.not_taking.is_empty();
     let starts = by_slurm || matches!(verdicts.first(), Some((_, Verdict::Now(_) | Verdict::Slurm(_))));
     let status = u8::from(question.counts.is_err() || !starts);
-    let explained = |(names, node): (Vec<String>, &Node)| explain(names, node, &ask, &question.policy);
+    let explained = |(names, node): (Vec<String>, &Node)| {
+        let mut ask = ask.clone();
+        if question.alone && ask.request.isolation == Isolation::Whole {
+            ask.request.gpus = u32::try_from(node.gpus.len()).ok();
+        }
+        explain(names, node, &ask, &question.policy)
+    };
     if args.json {
         let nodes: Vec<Explained> = asked.alike().into_iter().map(explained).collect();
         return Outcome::json(&json::answer(asked, question, &verdicts, &nodes), status);

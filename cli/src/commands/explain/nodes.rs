@@ -41,6 +41,8 @@ pub(super) struct Asked {
     users: HashMap<JobId, String>,
     /// When jobs are expected to end, µs from now.
     pub(super) ends: HashMap<JobId, Micros>,
+    /// The jobs on each node, with GPUs or without.
+    pub(super) company: HashMap<String, Vec<JobId>>,
 }
 
 impl Asked {
@@ -91,6 +93,7 @@ pub(super) fn asked(args: &ExplainArgs, globals: &Globals) -> Result<Asked, Fail
     if let Some(text) = &args.busy {
         let own = |_| Uid(rustix::process::getuid().as_raw());
         for present in &mut asked.live.nodes {
+            present.idle = !text.contains("job");
             put(text, &mut present.node, &own).map_err(|why| {
                 Failure::new(format!("--busy on {}: {why}", present.name)).hint("as sinfo -O extra prints it")
             })?;
@@ -110,7 +113,7 @@ fn put(line: &str, node: &mut Node, owner: &dyn Fn(JobId) -> Uid) -> Result<(), 
 fn made_up(key: &str, args: &ExplainArgs, globals: &Globals) -> Result<Asked, Failure> {
     let spec = described(key, args.count, &args.links)?;
     let name = format!("{} x {}", args.count, spec.gpus[0].key);
-    let nodes = vec![Present { name, node: spec.to_node(), state: 0, alike: 0 }];
+    let nodes = vec![Present { name, node: spec.to_node(), idle: true, state: 0, alike: 0 }];
     let config = match site::load(globals.config.as_deref()) {
         Ok(config) => SiteConfig { nodes: vec![spec], ..config },
         Err(_) => site_config::of_nodes(vec![spec]),
@@ -127,7 +130,16 @@ fn said(config: SiteConfig, nodes: Vec<Present>, args: &ExplainArgs) -> Asked {
         account: caller.account.clone(),
         ..Submission::default()
     };
-    Asked { config, live, seen: Seen::Said, caller, who, users: HashMap::new(), ends: HashMap::new() }
+    Asked {
+        config,
+        live,
+        seen: Seen::Said,
+        caller,
+        who,
+        users: HashMap::new(),
+        ends: HashMap::new(),
+        company: HashMap::new(),
+    }
 }
 
 fn described(key: &str, count: usize, links: &str) -> Result<NodeSpec, Failure> {
@@ -178,8 +190,9 @@ fn configured(args: &ExplainArgs, config: SiteConfig) -> Result<Asked, Failure> 
     let live = live::nodes(&config, &published, wanted.as_deref(), &who.partitions)?;
     let jobs = squeue::jobs(None)?;
     let ends = ends(&jobs, &Learnt::nothing(config.learn_from), clock::epoch_seconds());
+    let company = squeue::by_node(&jobs);
     let users = jobs.into_iter().map(|job| (JobId(job.id), job.user)).collect();
-    Ok(Asked { config, live, seen: Seen::Now, caller, who, users, ends })
+    Ok(Asked { config, live, seen: Seen::Now, caller, who, users, ends, company })
 }
 
 fn empty(config: &SiteConfig, wanted: Option<&[String]>) -> Vec<Present> {
@@ -188,6 +201,7 @@ fn empty(config: &SiteConfig, wanted: Option<&[String]>) -> Vec<Present> {
     let present = |(state, spec, name): (usize, &NodeSpec, &String)| Present {
         name: name.clone(),
         node: spec.to_node(),
+        idle: true,
         state,
         alike: state,
     };

@@ -34,7 +34,8 @@ pub(super) fn answer(
     let one = in_detail && shown.len() <= 1;
     let user = |job| asked.user(job);
     // The first line of one node's candidates says these.
-    let said_below = |verdict: &Verdict| one && matches!(verdict, Verdict::Now(_) | Verdict::Never(_));
+    let said_below =
+        |verdict: &Verdict| one && !question.alone && matches!(verdict, Verdict::Now(_) | Verdict::Never(_));
     if in_detail {
         for (names, verdict) in verdicts.iter().filter(|(_, v)| shown.is_empty() || !said_below(v)) {
             let _ =

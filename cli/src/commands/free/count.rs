@@ -49,9 +49,11 @@ pub(super) fn count(
     let mut known: HashMap<usize, u32> = HashMap::new();
     let mut free = Vec::new();
     for present in nodes {
-        let n = *known
-            .entry(present.alike)
-            .or_insert_with(|| on_node(&present.node, &request, policy, uid, memo));
+        let n = *known.entry(present.alike).or_insert_with(|| {
+            let n = on_node(&present.node, &request, policy, uid, memo);
+            // Such a job gets a whole node.
+            if who.exclusive { n.min(present.idle.into()) } else { n }
+        });
         if n > 0 {
             free.push((present.name.clone(), n));
         }

@@ -26,7 +26,7 @@ use crate::outcome::{Failure, Outcome};
 use crate::runtimes::Learnt;
 use crate::runtimes::ends::ends;
 use crate::slurm::squeue::{self, Job};
-use crate::verdict::{Verdict, by_verdict};
+use crate::verdict::{Verdict, by_verdict, by_verdict_alone};
 use crate::{clock, site};
 
 /// Most shapes that are offered instead.
@@ -114,7 +114,8 @@ fn answer<'a>(job: &'a Job, jobs: &'a [Job], config: &SiteConfig) -> Result<Answ
         };
         let live = live::nodes(config, &published, wanted.as_deref(), &subject.submission.partitions)?;
         let uid = squeue::owners()?.get(&JobId(job.id)).copied().unwrap_or(Uid(u32::MAX));
-        answer.verdicts = verdicts(&live, job, subject, uid, &answer.ends, config);
+        let company = squeue::by_node(jobs);
+        answer.verdicts = verdicts(&live, job, subject, uid, (&answer.ends, &company), config);
         answer.instead = instead(&answer.verdicts, &live, job, subject, config);
         answer.not_taking = live.not_taking;
     }
@@ -143,7 +144,7 @@ fn verdicts(
     job: &Job,
     subject: &Subject,
     uid: Uid,
-    ends: &HashMap<JobId, Micros>,
+    (ends, company): (&HashMap<JobId, Micros>, &HashMap<String, Vec<JobId>>),
     config: &SiteConfig,
 ) -> Vec<(Vec<String>, Verdict)> {
     let partition = subject.submission.partitions.first().map(String::as_str);
@@ -157,6 +158,9 @@ fn verdicts(
         plain: subject.plain,
         ..Ask::new(JobId(job.id), uid, subject.request.clone())
     };
+    if subject.submission.exclusive {
+        return by_verdict_alone(live, &ask, &policy, ends, company);
+    }
     by_verdict(live, &ask, &policy, ends)
 }
 

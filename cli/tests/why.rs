@@ -109,6 +109,9 @@ fn who_must_end_and_what_would_start_instead() {
       n3: takes no jobs now; `sinfo -R` says why
     exit 0
     ");
+    // What holds it is not the turn.
+    let later = why("BeginTime", "", "gres:gpu:1");
+    assert!(later.contains("  n4: the GPUs have room now\n"), "{later}");
     assert_snapshot!(why("Resources", "asks v1 iso=mig:2g.20gb", "gres:shard:20"), @r"
     job 20 of bob asks for an instance 2g.20gb
     Slurm's reason is Resources: no node has room for it now.

@@ -16,9 +16,8 @@ pub(super) fn reason(text: &str) -> Option<Reason> {
         "None" | "" => Room("Slurm has not looked at it yet"),
         "Priority" => Room("jobs of higher priority come first"),
         "Resources" => Room("no node has room for it now"),
-        "ReqNodeNotAvail"
-        | "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions" => {
-            Room("the nodes it may use are taken, drained or kept for other jobs")
+        "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions" => {
+            Room("the nodes it may use are taken, drained, reserved or kept for other jobs")
         }
         "Reservation" => Other("its reservation has not begun"),
         "BeginTime" => Other("its begin time has not come, or it was requeued a moment ago"),
@@ -32,10 +31,15 @@ pub(super) fn reason(text: &str) -> Option<Reason> {
         "PartitionDown" | "PartitionInactive" => Other("its partition starts no jobs now"),
         "PartitionTimeLimit" => Other("its time limit is above the partition's: lower it"),
         "PartitionNodeLimit" => Other("it asks for more nodes than the partition gives"),
+        "JobArrayTaskLimit" => Other("its array runs as many tasks at once as it allows (--array=…%N)"),
         "Licenses" => Other("it waits for a license"),
         "Prolog" => Other("its prolog is running"),
         "BadConstraints" => Other("no node has what it asks for"),
         "AssociationJobLimit" | "QOSJobLimit" => Other("the account or QOS runs as many jobs as it may"),
+        // Slurm adds which nodes, or `May be reserved for other job`.
+        _ if text.starts_with("ReqNodeNotAvail") => {
+            Room("the nodes it may use are taken, drained, reserved or kept for other jobs")
+        }
         _ if text.starts_with("QOS") => Other("a limit of its QOS holds it"),
         _ if text.starts_with("Assoc") || text.starts_with("MaxGRES") => {
             Other("a limit of its account or user holds it")
@@ -53,6 +57,10 @@ mod tests {
         assert!(matches!(reason("Resources"), Some(Reason::Room(_))));
         for limit in ["QOSMaxGRESPerUser", "QOSGrpGRES", "AssocGrpGRESMinutes", "AssocMaxJobsLimit"] {
             assert!(matches!(reason(limit), Some(Reason::Other(_))), "{limit}");
+        }
+        assert!(matches!(reason("JobArrayTaskLimit"), Some(Reason::Other(_))));
+        for room in ["ReqNodeNotAvail", "ReqNodeNotAvail, May be reserved for oth"] {
+            assert!(matches!(reason(room), Some(Reason::Room(_))), "{room}");
         }
         assert_eq!(reason("SomethingNew"), None);
     }

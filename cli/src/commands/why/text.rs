@@ -98,6 +98,9 @@ fn by_comment(answer: &Answer<'_>) -> String {
 
 fn on_nodes(verdict: &Verdict, answer: &Answer<'_>) -> String {
     match verdict {
+        Verdict::Now(_) if matches!(reason(&answer.job.reason), Some(Reason::Other(_))) => {
+            "the GPUs have room now".to_owned()
+        }
         Verdict::Now(_) => {
             "the GPUs have room now; Slurm still waits for cores, memory, or the job's turn".to_owned()
         }

@@ -7,7 +7,7 @@ use protocol::gres_list::Entry;
 use site_config::SiteConfig;
 
 use crate::effect::Effect;
-use crate::view::{GresKind, JobView, NodeView};
+use crate::view::{GresKind, GresRequest, JobView, NodeView};
 
 /// The id of the record by which Slurm asks where to put an administrator's reservation of GRES, from 23.11 on: `_resv_select`,
 /// src/slurmctld/reservation.c.
@@ -42,6 +42,14 @@ pub(crate) fn why(
     forbids_counted(&job, &counted, config)
 }
 
+/// Why a job that asks for shards must not have the GPUs of one of `nodes` as a whole, which it gets where Slurm takes its shards
+/// there from several; `None`: it may, or does not.
+pub(crate) fn why_not_whole(view: &JobView, nodes: &[NodeView], config: &SiteConfig) -> Option<String> {
+    let entry = GresRequest { kind: GresKind::Gpu, per_node: 1, per_socket: false };
+    let as_whole = JobView { gres: vec![entry], request: None, ..view.clone() };
+    why(&as_whole, || nodes.iter().map(|node| node.name.clone()).collect(), config)
+}
+
 /// Whether a job's shards are counted in another way than per node. Such a submission or change is refused, but the job may be
 /// older than that.
 pub(crate) fn counts_otherwise(view: &JobView) -> bool {
@@ -71,7 +79,6 @@ mod tests {
     use protocol::AdminComment;
 
     use super::*;
-    use crate::view::GresRequest;
 
     const SITE: &str = "[[nodes]]\nnames = \"n[1-2]\"\ngpu = \"a100-40gb\"\ncount = 2\nmig = \"dynamic\"\n";
 

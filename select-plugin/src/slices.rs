@@ -94,6 +94,14 @@ fn of_allocated(engine: &Engine, node: &str, here: &[&Allocated]) -> u64 {
     let of_kind = |kind| here.iter().filter(move |on| on.kind == kind);
     let whole = union(of_kind(GresKind::Gpu).map(|on| on.gpus));
     let share = |on: &&Allocated| {
+        let left = engine.left_to_slurm(node, on.gpus);
+        let ours = |gpu: &GpuIndex| !left.contains(*gpu) && engine.model_of(node, *gpu).is_some();
+        let several: Vec<GpuIndex> =
+            on.gpus.iter().filter(|gpu| !whole.contains(*gpu) && ours(gpu)).collect();
+        if several.len() > 1 {
+            // They become the job's as a whole: `commit::unmanaged`.
+            return Some(of_whole(engine, node, several.into_iter()));
+        }
         let gpu = on.gpus.iter().find(|gpu| !whole.contains(*gpu))?;
         let mem_mib = engine.model_of(node, gpu)?.shards_mib(u32::try_from(on.amount).unwrap_or(u32::MAX));
         Some(of_grant(engine, node, &Grant::Mps { on: ShareOn::Gpu(gpu), mem_mib, threads: 1 }))
@@ -143,6 +151,8 @@ mod tests {
         let gpu = GresKind::Gpu;
         assert_eq!(of(&[on("n1", gpu, 0b11, 2), on("n2", gpu, 0b1, 1)]), Effect::Slices(18));
         assert_eq!(of(&[on("n1", GresKind::Shard, 0b1, 20)]), Effect::Slices(4));
+        // Those of several GPUs are the job's as a whole.
+        assert_eq!(of(&[on("n1", GresKind::Shard, 0b11, 50)]), Effect::Slices(14));
         // A node that nobody has described: its GPUs count as uncut ones, its shards not.
         assert_eq!(of(&[on("x1", gpu, 0b111, 3)]), Effect::Slices(21));
         assert_eq!(of(&[on("x1", GresKind::Shard, 0b1, 20)]), Effect::Slices(0));

@@ -107,6 +107,10 @@ fn with_slurms_own(mut request: Request, tres: &Tres) -> Result<Request, String>
     let Some(first) = entries.first() else {
         return Ok(request);
     };
+    if entries.iter().all(|entry| entry.count == 0) {
+        let (option, text) = (first.option, &first.text);
+        return Err(format!("{option}={text} does not go with {asked}: it asks for no GPU; leave it out"));
+    }
     let per_node = || {
         let sum = entries.iter().filter(|e| e.per_node).fold(0, |n: u64, e| n.saturating_add(e.count));
         Some(u32::try_from(sum).unwrap_or(u32::MAX)).filter(|n| *n > 0)

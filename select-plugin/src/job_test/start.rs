@@ -6,16 +6,17 @@ use geometry::JobId;
 use node_state::Spread;
 use placement::{Room, Short, Victim};
 use plugin_rt::log;
-use protocol::NodeGrant;
 use protocol::decisions::Reason;
 use protocol::set_summary::{SetSummary, encode};
 use protocol::wire::{JobPlacement, plain_why};
+use protocol::{NodeGrant, Says};
 
 use super::wait::{wait_alone, wait_for_power, wait_later, wait_now};
 use super::{Opinion, Slurm, Test};
 use crate::commit::{Placed, Veto, encoded, place, why_of_all};
 use crate::effect::{Counted, Devices, Effect};
 use crate::engine::{Engine, Question};
+use crate::limited;
 use crate::memory::{Memory, Pending};
 use crate::narrow::first_fit;
 use crate::slices;
@@ -66,6 +67,18 @@ impl<'a, S: Slurm> Asked<'a, S> {
         Self { question, view, want, nodes: slurm.nodes(), slurm }
     }
 
+    /// Why the job must not have several GPUs of a node of ours whole, as it would by its plain shards.
+    fn whole_of_several(&self, engine: &Engine) -> Option<String> {
+        let several = |node: &&NodeView| {
+            engine.node(&node.name).is_some() && self.slurm.choice(node).is_some_and(|c| c.chosen().len() > 1)
+        };
+        let plain = self.want.kind == GresKind::Shard && !self.want.managed;
+        if !plain || !self.nodes.iter().any(|node| several(&node)) {
+            return None;
+        }
+        limited::why_not_whole(self.view, &self.nodes, engine.site())
+    }
+
     /// The question on one of the nodes, with the number of GPUs that Slurm chose there.
     fn of_node(&self, node: &NodeView) -> Question {
         let mut question = self.question.clone();
@@ -95,6 +108,12 @@ pub(super) fn now(
     let mut effects = Vec::new();
     let engine = &mut memory.engine;
     let asked = Asked::new(view, want, engine, slurm);
+    if let Some(why) = asked.whole_of_several(engine) {
+        // What an earlier test said of it has been taken back before Slurm's own.
+        effects.extend(Effect::comment(&view.comment, Says::Limited(why), view.comment.asks.clone()));
+        effects.extend(Effect::refusal());
+        return (Opinion::Refused(Reason::Limit), effects);
+    }
     let decided = match per_instance {
         Some(one) => decide_alike(&asked, one, engine, &mut effects),
         None => decide(&asked, engine, &mut effects),

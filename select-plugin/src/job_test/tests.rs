@@ -542,3 +542,25 @@ fn shards_that_are_not_counted_per_node_are_given_on_no_node_of_ours() {
     let out = ruled_out(&before(&mut memory, &["n1", "x1"]));
     assert!(out.contains(&0) && !out.contains(&1), "{out:?}");
 }
+
+#[test]
+fn no_job_gets_gpus_whole_by_shards_where_a_limit_forbids_it() {
+    let starts = |limits: &str| {
+        let text =
+            format!("[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 2\nmig = \"dynamic\"\n{limits}");
+        let (config, errors) = site_config::parse("t", &text, &|_| Err(std::io::ErrorKind::NotFound.into()));
+        assert_eq!(errors, []);
+        let mut memory = Memory::new(Engine::new(config.unwrap()));
+        let view = JobView { partition: Some("gpu".to_owned()), ..job("", GresKind::Shard, 50) };
+        let view = JobView { request: None, ..view };
+        let slurm = Fake::with(&["n1"]).choosing("n1", 0b11, 0b11);
+        succeeds(&mut memory, Ask::RunNow, &view, &slurm, &slurm)
+    };
+    assert_eq!(starts("").0, Opinion::AsSlurmSays);
+    let (opinion, effects) = starts("[[limits]]\npartition = \"gpu\"\nisolation = [\"mps\"]\n");
+    assert_eq!(opinion, Opinion::Refused(Reason::Limit), "{effects:?}");
+    let [Effect::Comment(why), Effect::Placement(None), Effect::Unallocate] = &effects[..] else {
+        panic!("{effects:?}")
+    };
+    assert!(why.contains("--gpu-isolation=whole is not allowed in partition gpu"), "{why}");
+}

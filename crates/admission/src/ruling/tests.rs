@@ -69,6 +69,18 @@ fn a_pattern_with_ranks_that_the_job_lacks_is_refused() {
 }
 
 #[test]
+fn a_job_that_asks_for_no_gpu_gets_none_instead_of_a_part() {
+    for request in ["v1 iso=auto mem=4769", "v1 iso=mig:1g.5gb typed=1", "v1 iso=whole typed=1"] {
+        let why = refusal(request, Some("gres:gpu:0"), "");
+        assert!(
+            why.starts_with("--gres=gpu:0 does not go with ") && why.contains("asks for no GPU"),
+            "{why}"
+        );
+    }
+    assert_eq!(added("v1 iso=whole", Some("gres:gpu:0,gres:gpu:2")), None);
+}
+
+#[test]
 fn whole_gpus_become_gpus_unless_asked_for_already() {
     assert_eq!(added("v1 iso=whole", None), Some(("gpu", 1)));
     assert_eq!(added("v1 iso=whole pattern=ring", Some("gres:gpu:3")), None);

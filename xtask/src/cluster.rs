@@ -64,8 +64,8 @@ pub(crate) struct Inside {
     /// The cluster's directory
     #[arg(long)]
     dir: PathBuf,
-    /// Who runs it: root, tessera-alice or tessera-bob
-    #[arg(long, default_value_t = User::Root)]
+    /// Who runs it: tessera-alice or tessera-bob, two users, or root, the administrator
+    #[arg(long, default_value_t = User::Alice)]
     user: User,
     /// The command and its arguments
     #[arg(last = true)]
@@ -104,6 +104,13 @@ pub(crate) fn run(action: Action) -> Result<(), TaskError> {
 
 fn run_inside(inside: &Inside) -> Result<(), TaskError> {
     let cluster = Cluster::open(&absolute(&inside.dir)?)?;
+    if inside.command.is_empty() {
+        let dir = inside.dir.display();
+        eprintln!(
+            "cluster: a shell as {} in {dir}; `exit` leaves it, --user root makes it the administrator's",
+            inside.user
+        );
+    }
     let (program, args) = inside.command.split_first().map_or(("sh", &[][..]), |(p, args)| (p, args));
     // The error names the program as typed, not the long command that enters a chroot.
     let status = at(Path::new(program), cluster.command(inside.user, program)?.args(args).status())?;

@@ -12,7 +12,7 @@ use admission::Submission;
 use far::Micros;
 use geometry::{JobId, Uid};
 use node_state::{Ask, Kind, Policy, Spread};
-use protocol::{AdminComment, Says};
+use protocol::{AdminComment, Isolation, Says};
 use site_config::{SiteConfig, hostlist};
 
 pub(crate) use args::WhyArgs;
@@ -164,7 +164,7 @@ fn verdicts(
     by_verdict(live, &ask, &policy, ends)
 }
 
-/// What would start at once with the memory that the job needs; nothing where the job itself has room, says no memory, or
+/// What would start at once with the memory that the job needs, or fewer whole GPUs; nothing where the job itself has room or
 /// waits for something else than room.
 fn instead(
     verdicts: &[(Vec<String>, Verdict)],
@@ -178,9 +178,21 @@ fn instead(
         return Vec::new();
     }
     let models: Vec<_> = live.nodes.iter().flat_map(|n| &n.node.gpus).map(|gpu| gpu.model).collect();
-    let Some(memory) = subject::memory(&subject.request, &models) else { return Vec::new() };
-    let mut shapes = free::now(config, live, &subject.submission, Some(memory));
+    let memory = subject::memory(&subject.request, &models);
+    let is_whole = subject.request.isolation == Isolation::Whole;
+    if memory.is_none() && !is_whole {
+        return Vec::new();
+    }
+    let mut shapes = free::now(config, live, &subject.submission, memory);
     shapes.retain(|free| free.total() > 0);
+    if is_whole && memory.is_none() {
+        // A job that wants whole GPUs can tell what fewer are worth to it, and nothing else.
+        return shapes
+            .pop()
+            .filter(|most| most.shape.request.isolation == Isolation::Whole)
+            .into_iter()
+            .collect();
+    }
     shapes.truncate(MOST_OFFERED);
     shapes
 }

@@ -16,7 +16,8 @@ pub(super) fn reason(text: &str) -> Option<Reason> {
         "None" | "" => Room("Slurm has not looked at it yet"),
         "Priority" => Room("jobs of higher priority come first"),
         "Resources" => Room("no node has room for it now"),
-        "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions" => {
+        // A column of squeue cuts it.
+        _ if text.starts_with("Nodes required for job are DOWN") => {
             Room("the nodes it may use are taken, drained, reserved or kept for other jobs")
         }
         "Reservation" => Other("its reservation has not begun"),
@@ -62,6 +63,8 @@ mod tests {
         for room in ["ReqNodeNotAvail", "ReqNodeNotAvail, May be reserved for oth"] {
             assert!(matches!(reason(room), Some(Reason::Room(_))), "{room}");
         }
+        let cut = "Nodes required for job are DOWN, DRAINED";
+        assert!(matches!(reason(cut), Some(Reason::Room(_))));
         assert_eq!(reason("SomethingNew"), None);
     }
 }

@@ -65,9 +65,20 @@ fn by_slurm(answer: &Answer<'_>) -> String {
         let _ = write!(text, " {} pending job{s} of its partition {have} a higher priority.", answer.ahead);
     }
     if let Some(start) = job.start.filter(|start| *start > answer.now) {
-        let _ = write!(text, " Slurm expects to start it in {}.", span(start - answer.now));
+        text.push_str(&expected(start - answer.now));
     }
     text + "\n"
+}
+
+/// Half a year, seconds: Slurm expects a job without a time limit to run for a year.
+const NO_LIMIT_S: u64 = 182 * 86_400;
+
+/// When Slurm expects the start, seconds from now.
+fn expected(seconds: u64) -> String {
+    if seconds < NO_LIMIT_S {
+        return format!(" Slurm expects to start it in {}.", span(seconds));
+    }
+    " Slurm cannot tell when it starts: a job in the way has no time limit.".to_owned()
 }
 
 /// What the AdminComment says of the start.
@@ -110,4 +121,15 @@ fn on_nodes(verdict: &Verdict, answer: &Answer<'_>) -> String {
 
 fn in_time(seconds: u64) -> String {
     format!("in {}", span(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_year_is_no_expectation() {
+        assert_eq!(expected(1800), " Slurm expects to start it in 30 min.");
+        assert!(expected(364 * 86_400).contains("no time limit"));
+    }
 }

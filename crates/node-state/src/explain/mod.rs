@@ -126,7 +126,7 @@ impl Report {
             ),
             Grant::Mps { on, mem_mib, threads } => {
                 let device = self.describe_devices(std::iter::once(*on));
-                format!("{} and {threads}% of the threads of {device}", display_gb(*mem_mib))
+                format!("{} and {threads}% of the SMs of {device}", display_gb(*mem_mib))
             }
             Grant::Tasks(tasks) => {
                 let (n, whole) = (tasks.seats(), matches!(tasks.on, TaskDevices::Own { .. }));

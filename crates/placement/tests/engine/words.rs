@@ -42,10 +42,10 @@ fn layout() {
 fn one_line() {
     let p = Policy::default();
     let why = |ask: &Ask| decide(&half_full(), ask, &p).why();
-    assert_snapshot!(why(&ask(20, "auto", "10G")), @"10.0 GB and 24% of the threads of GPU 2: joins the least loaded shared device");
+    assert_snapshot!(why(&ask(20, "auto", "10G")), @"10.0 GB and 24% of the SMs of GPU 2: joins the least loaded shared device");
     assert_snapshot!(why(&ask(20, "mig", "4G")), @"1g.5gb at slice 6 of GPU 0: smallest instance with 4 GB; uses 1 of 8 slices; reuses an idle instance");
     assert_snapshot!(why(&ask(20, "mig:2g.10gb", "")), @"2g.10gb at slice 0 of GPU 0: as named; uses 2 of 8 slices");
-    assert_snapshot!(why(&ask(20, "mps", "3G")), @"3.0 GB and 8% of the threads of GPU 2: joins the least loaded shared device");
+    assert_snapshot!(why(&ask(20, "mps", "3G")), @"3.0 GB and 8% of the SMs of GPU 2: joins the least loaded shared device");
     assert_snapshot!(why(&ask(20, "whole", "")), @"GPU 3: the only free GPU");
     assert_snapshot!(why(&ask(20, "mig:2g.12gb", "")), @"nothing fits: GPUs 0-3: a100-40gb has no such profile");
     assert_snapshot!(why(&ask(20, "mig", "41G")), @"7g.40gb at slice 0 of GPU 3: smallest instance with 41 GB; uses 8 of 8 slices");
@@ -63,14 +63,14 @@ fn one_line() {
     assert_snapshot!(why(&many), @"nothing fits: GPU 0: only 1 to be had; GPU 3: only 2 to be had; GPU 2: shared through MPS by job 14; GPU 1: taken by job 13");
     assert_snapshot!(why(&ask(20, "none", "")), @"nothing was asked for");
     let other = Ask { uid: Uid(1), ..ask(20, "mps", "3G") };
-    assert_snapshot!(why(&other), @"3.0 GB and 59% of the threads of 1g.5gb at slice 6 of GPU 0: the first share there");
+    assert_snapshot!(why(&other), @"3.0 GB and 59% of the SMs of 1g.5gb at slice 6 of GPU 0: the first share there");
 }
 
 #[test]
 fn all_candidates() {
     let p = Policy::default();
     assert_snapshot!(decide(&half_full(), &ask(20, "auto", "10G"), &p), @r"
-    10.0 GB and 24% of the threads of GPU 2: joins the least loaded shared device
+    10.0 GB and 24% of the SMs of GPU 2: joins the least loaded shared device
     552 warps in use; mps takes a device already shared, mig would take 2 of 8 slices, whole would take 8 of 8 slices
     mig   2 of 8 slices
       GPU 0 1g.10gb at 4: no: taken by job 12

@@ -7,7 +7,7 @@ use admission::change::{self, Change};
 use admission::{Refusal, Ruling, plan};
 use plugin_rt::spank_env::{self, is_named};
 use protocol::decisions::Reason;
-use protocol::gres_list::{with_entry, with_shards};
+use protocol::gres_list::{with_entry, with_gpus_of, with_shards};
 use protocol::set_summary::MATCH_ENV;
 use protocol::slices::{LICENSE, names_slices, names_slices_per_task, slices_in};
 use protocol::wire::{PLACEMENT_ENV, REQUEST_ENV, WHY_ENV, encode_request, parse_request};
@@ -114,6 +114,7 @@ pub(crate) fn modify(
         || !change.tres.gpu_entries().is_empty();
     // Most changes concern neither GPUs nor plans: nothing is looked up for them.
     let empties = change.empties_gres;
+    effects.extend(keeps_gpus(change, job));
     if !matters && !empties && change.comment.is_none() {
         return Answer { effects, refused: None };
     }
@@ -128,7 +129,8 @@ pub(crate) fn modify(
         plan::judge(&after, comment, &job.comment, job.pending, slurm.now(), config)
     });
     let ruling = planned.and_then(|planned| {
-        let change = Change { tres: &change.tres, empties, matters, planned, pending: job.pending, root };
+        let (tres, had, pending) = (&change.tres, &job.tres, job.pending);
+        let change = Change { tres, had, empties, matters, planned, pending, root };
         change::judge(change, &after, config)?;
         Ok(planned)
     });
@@ -142,6 +144,13 @@ pub(crate) fn modify(
         }
         Err(why) => Answer { effects, refused: Some(why) },
     }
+}
+
+/// A list of another GRES takes the place of the one that holds a managed job's GPUs, and Slurm then gives it none: they stay.
+fn keeps_gpus(change: &Described, job: &Recorded) -> Option<Effect> {
+    let managed = job.pending && job.request().as_deref().is_some_and(concerns_us);
+    let (list, before) = (change.tres.per_node.as_deref()?, job.tres.per_node.as_deref()?);
+    with_gpus_of(list, before).filter(|_| managed).map(Effect::PerNode)
 }
 
 /// Why a job may not name the license that counts its slices itself; `None` if it does not.
@@ -292,6 +301,30 @@ mod tests {
         assert_eq!(running.effects, [Effect::Env(None)]);
         assert_eq!(running.refused.unwrap().text, "a plan is for a pending job, this one has started");
         assert_eq!(modify(&Described::default(), &job).effects, [Effect::Env(None)]);
+    }
+
+    #[test]
+    fn a_managed_job_keeps_its_gpus_beside_another_gres() {
+        let job = Recorded {
+            env: vec![format!("{REQUEST_ENV}=v1 iso=mig:2g.10gb")],
+            tres: Tres { per_node: Some("gres:nic:1,gres:shard:10".to_owned()), ..Tres::default() },
+            pending: true,
+            ..Recorded::default()
+        };
+        let changed = |list: &str, job: &Recorded| {
+            let tres = Tres { per_node: Some(list.to_owned()), ..Tres::default() };
+            let change = Described { tres, ..Described::default() };
+            modify(&change, job, true, Rules::Of(&site()), &Fake { now: 100 })
+        };
+        let kept = Effect::PerNode("gres:nic:2,gres:shard:10".to_owned());
+        let first = changed("gres:nic:2", &job);
+        assert_eq!(first, Answer { effects: vec![Effect::Env(None), kept], refused: None });
+        // The same change then reaches the next record of the array.
+        let next = changed("gres:nic:2,gres:shard:10", &job);
+        assert_eq!(next, Answer { effects: vec![Effect::Env(None)], refused: None });
+        assert!(changed("gres:nic:2,gres:shard:20", &job).refused.is_some());
+        let plain = Recorded { env: Vec::new(), ..job };
+        assert_eq!(changed("gres:nic:2", &plain).effects, [Effect::Env(None)]);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{AT_ONCE, builder, on};
+use common::{AT_ONCE, LOOK, builder, looked, on};
 use error_chain::with_causes;
 use lab::command::{PATIENCE, run, wait_for};
 use lab::config::Templates;
@@ -95,6 +95,17 @@ fn every_way(cluster: &mut Cluster) {
     wait_used(cluster, 0);
 }
 
+/// A change to another GRES would take an instance's shards from its job, which would then start without a GPU.
+fn keeps_its_shards(cluster: &mut Cluster) {
+    let job = cluster.sbatch(User::Alice, &["-H", "-w", "n1", "--gpu-isolation=mig:2g.10gb"], LOOK).unwrap();
+    let change = ["update", &format!("JobId={job}"), "gres=nic:1"];
+    cluster.run(User::Alice, "scontrol", &change).unwrap().ok().unwrap();
+    let asked = cluster.job(job).unwrap().get("TresPerNode").to_owned();
+    assert!(asked.contains("nic:1") && asked.contains("shard:10"), "{asked}");
+    cluster.run(User::Alice, "scontrol", &["release", &job.to_string()]).unwrap().ok().unwrap();
+    assert_eq!(common::profiles(&looked(cluster, job)), ["2g.10gb"]);
+}
+
 /// Jobs that ran on GPUs wait again, and are to have none when they next start.
 fn gives_up(cluster: &mut Cluster) {
     let root = |args: &[&str]| cluster.run(User::Root, "scontrol", args).unwrap().ok().unwrap();
@@ -142,6 +153,7 @@ fn slices_are_counted_for_every_way_to_ask() {
     let mut cluster = builder().templates(templates).slurm_conf(AT_ONCE).start().unwrap();
     on(&mut cluster, every_way);
     on(&mut cluster, gives_up);
+    on(&mut cluster, keeps_its_shards);
 }
 
 /// A field of a job's record that lists TRES: `TRES` in 22.05.

@@ -15,6 +15,8 @@ use crate::{Refusal, Submission, shares};
 pub struct Change<'a> {
     /// GRES that it names.
     pub tres: &'a Tres,
+    /// GRES that the job asks for before it.
+    pub had: &'a Tres,
     /// It names a list of GRES with nothing in it.
     pub empties: bool,
     /// It names GRES, a partition, an account or the exclusive use of nodes: what limits are held against.
@@ -75,8 +77,12 @@ fn keeps_its_gres(
             format!("a job with --gpu-isolation={} cannot give up its GRES: {instead}", request.isolation);
         return Err(why.into());
     }
-    // One change reaches the records of an array one after another: the shards are in it from the second on.
-    let ours = |e: &&Entry| e.name == "shard" && change.planned.is_some_and(|n| e.count == u64::from(n));
+    // One change reaches the records of an array one after another: our shards are in it from the second on.
+    let had = change.had.gpu_entries();
+    let ours = |e: &&Entry| {
+        had.iter().any(|h| (&h.name, h.count) == (&e.name, e.count))
+            || e.name == "shard" && change.planned.is_some_and(|n| e.count == u64::from(n))
+    };
     match new.iter().find(|e| !ours(e)) {
         Some(entry) => {
             let (gres, isolation) = (&entry.text, &request.isolation);
@@ -102,7 +108,15 @@ mod tests {
     fn gres_of_a_managed_job_stay() {
         let judged = |request: Option<&str>, tres: &Tres, root, planned| {
             judge(
-                Change { tres, empties: false, matters: true, planned, pending: true, root },
+                Change {
+                    tres,
+                    had: &Tres::default(),
+                    empties: false,
+                    matters: true,
+                    planned,
+                    pending: true,
+                    root,
+                },
                 &job(request),
                 None,
             )
@@ -120,8 +134,15 @@ mod tests {
     fn a_managed_job_does_not_lose_its_gres() {
         let judged = |request: Option<&str>, root| {
             let tres = Tres::default();
-            let change =
-                Change { tres: &tres, empties: true, matters: false, planned: None, pending: true, root };
+            let change = Change {
+                tres: &tres,
+                had: &Tres::default(),
+                empties: true,
+                matters: false,
+                planned: None,
+                pending: true,
+                root,
+            };
             judge(change, &job(request), None).map_err(|why| why.text)
         };
         let why = "a job with --gpu-isolation=mig:1g.5gb cannot give up its GRES: its size is that of its options; cancel the \
@@ -141,7 +162,15 @@ mod tests {
             let tres = gres(to);
             let job = Submission { tres: tres.clone(), ..job(Some(request)) };
             judge(
-                Change { tres: &tres, empties: false, matters: true, planned: None, pending, root: false },
+                Change {
+                    tres: &tres,
+                    had: &Tres::default(),
+                    empties: false,
+                    matters: true,
+                    planned: None,
+                    pending,
+                    root: false,
+                },
                 &job,
                 Some(&config),
             )
@@ -173,8 +202,15 @@ mod tests {
         let moved = |request: Option<&str>, tres: &str, root| {
             let job = Submission { tres: gres(tres), partitions: vec!["gpu".to_owned()], ..job(request) };
             let tres = Tres::default();
-            let change =
-                Change { tres: &tres, empties: false, matters: true, planned: None, pending: true, root };
+            let change = Change {
+                tres: &tres,
+                had: &Tres::default(),
+                empties: false,
+                matters: true,
+                planned: None,
+                pending: true,
+                root,
+            };
             judge(change, &job, Some(&config))
         };
         let why = "--gres=gpu:1 asks for whole GPUs: --gpu-isolation=whole is not allowed in partition gpu: use mig, mps";

@@ -107,6 +107,21 @@ pub fn with_shards(list: Option<&str>, entry: &str) -> String {
     kept.join(",")
 }
 
+/// `list` with the entries for `gpu` and `shard` of `before` at the end; `None` if it names some itself, names nothing at all, or
+/// `before` has none.
+#[must_use]
+pub fn with_gpus_of(list: &str, before: &str) -> Option<String> {
+    let gpus = |list: &str| -> Vec<String> {
+        let of_gpus = |part: &&str| !entries(Some(part), "", true).is_empty();
+        list.split([',', ';']).map(str::trim).filter(of_gpus).map(str::to_owned).collect()
+    };
+    if names_none(list) || !gpus(list).is_empty() {
+        return None;
+    }
+    let kept = gpus(before);
+    (!kept.is_empty()).then(|| with_entry(Some(list), &kept.join(",")))
+}
+
 /// `list` with `entry` at the end.
 #[must_use]
 pub fn with_entry(list: Option<&str>, entry: &str) -> String {
@@ -136,6 +151,19 @@ pub fn gpu_bind(list: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn gpus_stay_beside_another_gres() {
+        let had = "gres/nic:2,gres/shard:10";
+        assert_eq!(with_gpus_of("gres/nic:1", had).as_deref(), Some("gres/nic:1,gres/shard:10"));
+        assert_eq!(
+            with_gpus_of("gres:nic:1", "gres:gpu:a:1,gpu:b:1").as_deref(),
+            Some("gres:nic:1,gres:gpu:a:1,gpu:b:1")
+        );
+        assert_eq!(with_gpus_of("gres/shard:20", had), None);
+        assert_eq!(with_gpus_of("gres/", had), None);
+        assert_eq!(with_gpus_of("gres/nic:1", "gres/nic:2"), None);
+    }
 
     #[test]
     fn an_empty_list_may_still_have_its_prefix() {

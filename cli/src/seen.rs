@@ -286,13 +286,14 @@ pub(crate) fn asks(job: &Job) -> Option<String> {
     })
 }
 
-/// What of Tessera's keeps a job that waits: a planner's plan, a wait for better GPUs, a limit of the site, power.
+/// What of Tessera's keeps a job that waits: a planner's plan, a wait for better GPUs, a limit of the site, power, slices that are not free.
 pub(crate) fn held_by(job: &Job) -> &'static str {
     match AdminComment::parse(&job.comment).says {
         Says::Plan(_) => "plan",
         Says::Waits(_) => "better_gpus",
         Says::Limited(_) => "limit",
         Says::Power(_) => "power",
+        Says::Slices(_) => "slices",
         _ => "none",
     }
 }

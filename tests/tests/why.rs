@@ -4,9 +4,10 @@
 
 mod common;
 
-use common::LOOK_AND_STAY;
-use lab::command::run;
+use common::{LOOK_AND_STAY, admin_comment};
+use lab::command::{PATIENCE, run, wait_for};
 use lab::{Cluster, JobId, User};
+use protocol::Says;
 
 fn why(cluster: &Cluster, job: JobId) -> String {
     let mut command = cluster.command(User::Bob, "tessera").unwrap();
@@ -32,6 +33,11 @@ fn a_pending_job_learns_who_must_end() {
             said.contains(&format!("n2: has room when job {alices} (tessera-alice) ends, expected in ")),
             "{said}"
         );
+        wait_for("squeue to say so too", PATIENCE, || {
+            let says = admin_comment(&cluster, bobs).says;
+            if matches!(says, Says::Slices(_)) { Ok(()) } else { Err(format!("{says:?}")) }
+        })
+        .unwrap();
         cluster.run(User::Root, "scancel", &[&bobs.to_string()]).unwrap().ok().unwrap();
     }
     let said = why(&cluster, alices);

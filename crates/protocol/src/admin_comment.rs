@@ -9,6 +9,7 @@
 //! tessera: waits until 2026-11-21T10:20:00Z for GPUs above 25 GB/s: …         a job that waits for better GPUs
 //! tessera: cannot start: --gres=gpu:1 …                                       a job that a limit keeps from starting
 //! tessera: waits for power: power budget n[1-8] has 60 of 12000 W free, …     a job that a power budget keeps waiting
+//! tessera: waits for slices: no place is free for an instance 4g.20gb        a job that GPUs have no place for
 //! tessera: requeued by n1: GPU 0: …                                           a job that could not have its place on n1
 //! tessera: change refused: gres shard:20 …                                    why a user could not change a pending job
 //! tessera: n1=mig:3/2g.10gb@4 job-profile=bert: why                           what a job got when it started
@@ -34,6 +35,8 @@ const WAITS: &str = "waits until ";
 const LIMITED: &str = "cannot start: ";
 /// Begins why a power budget keeps its job waiting, behind [`OURS`].
 const POWER: &str = "waits for power: ";
+/// Begins what a job needs that no GPUs have a place for, behind [`OURS`].
+const SLICES: &str = "waits for slices: ";
 /// Begins why a node has requeued its job, behind [`OURS`].
 const REQUEUED: &str = "requeued ";
 /// Begins why a change was refused, behind [`OURS`].
@@ -67,6 +70,8 @@ pub enum Says {
     Limited(String),
     /// A power budget keeps the job waiting: which and why, for people.
     Power(String),
+    /// The GPUs have no place for the job now: what it needs, for people.
+    Slices(String),
     /// The job could not have its place on a node and was requeued: by which node and why, for people.
     Requeued(String),
     /// A change of the pending job was refused: why, for people, where Slurm cannot tell its user.
@@ -178,6 +183,9 @@ impl Says {
         if let Some(why) = text.strip_prefix(POWER) {
             return Self::Power(why.to_owned());
         }
+        if let Some(why) = text.strip_prefix(SLICES) {
+            return Self::Slices(why.to_owned());
+        }
         if let Some(why) = text.strip_prefix(REQUEUED) {
             return Self::Requeued(why.to_owned());
         }
@@ -204,6 +212,7 @@ impl fmt::Display for AdminComment {
             (Says::Waits(Waits { until, what }), _) => write!(f, "{OURS}{WAITS}{} {what}", utc(*until))?,
             (Says::Limited(why), _) => write!(f, "{OURS}{LIMITED}{why}")?,
             (Says::Power(why), _) => write!(f, "{OURS}{POWER}{why}")?,
+            (Says::Slices(why), _) => write!(f, "{OURS}{SLICES}{why}")?,
             (Says::Requeued(why), _) => write!(f, "{OURS}{REQUEUED}{why}")?,
             (Says::Unchanged(why), _) => write!(f, "{OURS}{UNCHANGED}{why}")?,
             (Says::Started(started), _) => write!(f, "{OURS}{started}")?,

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use geometry::size::display_gb;
+
 use crate::counters::AppCounters;
 use crate::moldable::{PlannedStart, SizeTime};
 use crate::set_wait::SetWait;
@@ -149,6 +151,40 @@ impl Request {
     pub fn compute_name(&self) -> Option<&str> {
         let Isolation::Mig(Some(name)) = &self.isolation else { return None };
         geometry::split_compute_name(name).map(|_| name.as_str())
+    }
+
+    /// A request in a few words: `2 instances 2g.10gb`, `a share of 5.0 GB`, `4 whole GPUs`.
+    #[must_use]
+    pub fn in_words(&self) -> String {
+        let each = self.mem_mib.map(display_gb);
+        match &self.isolation {
+            Isolation::Mig(profile) => {
+                let what = match (profile, self.instances) {
+                    (Some(name), 1) => format!("an instance {name}"),
+                    (Some(name), n) => format!("{n} instances {name}"),
+                    (None, 1) => "an instance".to_owned(),
+                    (None, n) => format!("{n} instances"),
+                };
+                match each.filter(|_| profile.is_none()) {
+                    Some(size) => format!("{what} with {size}"),
+                    None => what,
+                }
+            }
+            Isolation::Mps => format!("a share of {}", each.unwrap_or_else(|| "some memory".to_owned())),
+            Isolation::Tasks { .. } => match each {
+                Some(size) => format!("seats for GPU tasks, {size} each"),
+                None => "seats for GPU tasks".to_owned(),
+            },
+            Isolation::Whole => {
+                let n = self.gpus.unwrap_or(1);
+                format!("{n} whole GPU{}", if n == 1 { "" } else { "s" })
+            }
+            Isolation::Auto => match each {
+                Some(size) => format!("an instance, share or GPU with {size}"),
+                None => "an instance, share or GPU".to_owned(),
+            },
+            Isolation::None => "what Slurm gives".to_owned(),
+        }
     }
 
     /// A request for this isolation and nothing else.

@@ -325,16 +325,22 @@ impl Case {
         if narrowed.held_back {
             tried.widen.set(id);
         }
-        if run_now && (engine.has_budgets() || matches!(self.view.comment.says, Says::Power(_))) {
-            let mut short = || {
+        if run_now {
+            let short = (engine.has_budgets() && narrowed.ready < min_nodes.max(1)).then(|| {
                 let fits = |node: &&NodeView| engine.fits_now(&node.name, &question) == Some(true);
                 let waiting = nodes.iter().filter(|node| narrowed.out.contains(&node.index));
                 let waiting: Vec<&NodeView> = waiting.filter(fits).collect();
                 waiting.iter().find_map(|node| engine.short_of_power(&node.name, &question))
+            });
+            let says = match (short.flatten(), self.lack) {
+                (Some(short), lack) => {
+                    self.lack = lack.map(|_| Reason::Power);
+                    Says::Power(short.to_string())
+                }
+                (None, Some(Reason::NoRoom)) => wait::for_slices(&want.request),
+                (None, _) => Says::Nothing,
             };
-            let why = if narrowed.ready >= min_nodes.max(1) { None } else { short() };
-            self.lack = self.lack.map(|lack| if why.is_some() { Reason::Power } else { lack });
-            effects.extend(wait::wait_for_power(&self.view, want, why.map(|short| short.to_string())));
+            effects.extend(wait::said(&self.view, want, says));
         }
         self.once_registered = narrowed.once_registered();
         effects.push(Effect::RuleOut(narrowed.out));

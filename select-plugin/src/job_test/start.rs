@@ -11,7 +11,7 @@ use protocol::set_summary::{SetSummary, encode};
 use protocol::wire::{JobPlacement, plain_why};
 use protocol::{NodeGrant, Says};
 
-use super::wait::{wait_alone, wait_for_power, wait_later, wait_now};
+use super::wait::{said, wait_alone, wait_later, wait_now};
 use super::{Opinion, Slurm, Test};
 use crate::commit::{Placed, Veto, encoded, place, why_of_all};
 use crate::effect::{Counted, Devices, Effect};
@@ -125,7 +125,7 @@ pub(super) fn now(
                     // Of several, some may have power enough.
                     engine.refused_everywhere(&asked.nodes, &asked.question);
                 }
-                effects.extend(wait_for_power(view, want, Some(short.to_string())));
+                effects.extend(said(view, want, Says::Power(short.to_string())));
                 effects.extend(Effect::refusal());
                 return (Opinion::Refused(Reason::Power), effects);
             }

@@ -73,8 +73,14 @@ fn left_out(memory: &mut Memory, slurm: &Fake, may_preempt: bool, view: &JobView
     let mut case = case(Ask::RunNow, may_preempt, view);
     let effects = case.before(memory, slurm);
     assert_eq!(case.merely_waits(), (Opinion::AsSlurmSays, Vec::new()));
-    let [Effect::RuleOut(out)] = &effects[..] else { panic!("{effects:?}") };
+    let rest: Vec<&Effect> = effects.iter().filter(|effect| !matches!(effect, Effect::Comment(_))).collect();
+    let [Effect::RuleOut(out)] = &rest[..] else { panic!("{effects:?}") };
     out.clone()
+}
+
+/// What a job is told that GPUs have no place for.
+fn waits_for(what: &str) -> Effect {
+    Effect::Comment(format!("tessera: waits for slices: no place is free for {what}"))
 }
 
 /// What follows when Slurm's own test succeeds with the nodes of `chosen`.
@@ -563,4 +569,24 @@ fn no_job_gets_gpus_whole_by_shards_where_a_limit_forbids_it() {
         panic!("{effects:?}")
     };
     assert!(why.contains("--gpu-isolation=whole is not allowed in partition gpu"), "{why}");
+}
+
+#[test]
+fn a_job_that_gpus_have_no_place_for_is_told_that_it_waits_for_slices() {
+    let mut memory = memory();
+    occupy(&mut memory, 1, "n1", &[0, 1]);
+    let told = |memory: &mut Memory, view: &JobView, node: &str| {
+        let effects = case(Ask::RunNow, false, view).before(memory, &Fake::with(&[node]));
+        effects.into_iter().find(|effect| matches!(effect, Effect::Comment(_)))
+    };
+    let first = told(&mut memory, &instance(), "n1");
+    assert_eq!(first, Some(waits_for("an instance 7g.40gb")));
+    let Some(Effect::Comment(text)) = first else { panic!("{first:?}") };
+    let waits = JobView { comment: AdminComment::parse(&text), ..instance() };
+    assert_eq!(told(&mut memory, &waits, "n1"), None, "it has been said");
+    let room = told(&mut memory, &waits, "n2");
+    assert_eq!(room, Some(Effect::Comment(String::new())), "from now on it waits for something else");
+    assert_eq!(told(&mut memory, &instance(), "n2"), None);
+    let foreign = JobView { comment: AdminComment::parse("benchmark of June"), ..instance() };
+    assert_eq!(told(&mut memory, &foreign, "n1"), None, "somebody else's text stays");
 }

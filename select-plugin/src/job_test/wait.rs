@@ -1,7 +1,7 @@
 //! Starts that are put off until there are GPUs that a sensitive job waits for. Each function is true where it refuses
 //! the start.
 
-use protocol::Says;
+use protocol::{Request, Says};
 use std::collections::HashSet;
 
 use geometry::JobId;
@@ -97,18 +97,23 @@ fn hold<S: Slurm>(
     true
 }
 
-/// Says in the AdminComment of a pending job why it waits for power; `None`: it does not wait for that any more. What a planner, a
-/// wait for better GPUs or a start has written there stays, because the job still needs it.
-pub(super) fn wait_for_power(view: &JobView, want: &Want, why: Option<String>) -> Option<Effect> {
-    let says = &view.comment.says;
-    let replaces = match says {
-        Says::Nothing | Says::Requeued(_) | Says::Unchanged(_) => why.is_some(),
-        Says::Power(_) => true,
-        Says::Started(_) => why.is_some() && !want.request.is_moldable(),
+/// Says in the AdminComment of a pending job that it waits for power or for slices, or takes that back. What a planner, a wait for
+/// better GPUs or a start has written there stays, because the job still needs it; so does why a node has requeued it, or why a
+/// change was refused, unless it is power that it waits for.
+pub(super) fn said(view: &JobView, want: &Want, now: Says) -> Option<Effect> {
+    let is_news = match &view.comment.says {
+        Says::Nothing => now != Says::Nothing,
+        Says::Power(_) | Says::Slices(_) => true,
+        Says::Requeued(_) | Says::Unchanged(_) => matches!(now, Says::Power(_)),
+        Says::Started(_) => now != Says::Nothing && !want.request.is_moldable(),
         _ => false,
     };
-    let new = why.map_or(Says::Nothing, Says::Power);
-    (replaces && new != *says)
-        .then(|| Effect::comment(&view.comment, new, view.comment.asks.clone()))
+    (is_news && now != view.comment.says)
+        .then(|| Effect::comment(&view.comment, now, view.comment.asks.clone()))
         .flatten()
+}
+
+/// What a job is told that the GPUs have no place for. The text is the same at every test.
+pub(super) fn for_slices(request: &Request) -> Says {
+    Says::Slices(format!("no place is free for {}", request.in_words()))
 }

@@ -3,7 +3,6 @@
 use serde_json::{Value, json};
 
 use super::Answer;
-use super::subject::words;
 use crate::verdict;
 
 pub(super) fn answer(answer: &Answer<'_>) -> Value {
@@ -21,7 +20,7 @@ pub(super) fn answer(answer: &Answer<'_>) -> Value {
         })).collect::<Vec<_>>(),
     });
     match &answer.asks {
-        Ok(subject) => value["asks"] = words(&subject.request).into(),
+        Ok(subject) => value["asks"] = subject.request.in_words().into(),
         Err(why) => value["unknown"] = why.as_str().into(),
     }
     value

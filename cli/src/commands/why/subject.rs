@@ -2,7 +2,7 @@
 
 use admission::Submission;
 use geometry::Model;
-use geometry::size::{display_gb, gigabytes_as_mib};
+use geometry::size::gigabytes_as_mib;
 use protocol::gres_list::Tres;
 use protocol::meaning::{Counted, as_counted};
 use protocol::wire::parse_request;
@@ -56,39 +56,6 @@ pub(super) fn subject(job: &Job, comment: &AdminComment, tres: Tres) -> Result<S
     Ok(Subject { request: read.request, plain, shards: shards > 0, submission })
 }
 
-/// A request in a few words: `2 instances 2g.10gb`, `a share of 5.0 GB`, `4 whole GPUs`.
-pub(super) fn words(request: &Request) -> String {
-    let each = request.mem_mib.map(display_gb);
-    match &request.isolation {
-        Isolation::Mig(profile) => {
-            let what = match (profile, request.instances) {
-                (Some(name), 1) => format!("an instance {name}"),
-                (Some(name), n) => format!("{n} instances {name}"),
-                (None, 1) => "an instance".to_owned(),
-                (None, n) => format!("{n} instances"),
-            };
-            match each.filter(|_| profile.is_none()) {
-                Some(size) => format!("{what} with {size}"),
-                None => what,
-            }
-        }
-        Isolation::Mps => format!("a share of {}", each.unwrap_or_else(|| "some memory".to_owned())),
-        Isolation::Tasks { .. } => match each {
-            Some(size) => format!("seats for GPU tasks, {size} each"),
-            None => "seats for GPU tasks".to_owned(),
-        },
-        Isolation::Whole => {
-            let n = request.gpus.unwrap_or(1);
-            format!("{n} whole GPU{}", if n == 1 { "" } else { "s" })
-        }
-        Isolation::Auto => match each {
-            Some(size) => format!("an instance, share or GPU with {size}"),
-            None => "an instance, share or GPU".to_owned(),
-        },
-        Isolation::None => "what Slurm gives".to_owned(),
-    }
-}
-
 /// Memory that the job needs of whatever it gets, MiB, where it says so by a size or by a profile's name. A profile counts
 /// as the whole GB that it has.
 pub(super) fn memory(request: &Request, models: &[&'static Model]) -> Option<u64> {
@@ -107,7 +74,7 @@ mod tests {
     fn of(comment: &str, per_node: &str, n_nodes: &str) -> Result<String, String> {
         let job = Job { n_nodes: n_nodes.to_owned(), partition: "gpu".to_owned(), ..Job::default() };
         let tres = Tres { per_node: Some(per_node.to_owned()), ..Tres::default() };
-        subject(&job, &AdminComment::parse(comment), tres).map(|s| words(&s.request))
+        subject(&job, &AdminComment::parse(comment), tres).map(|s| s.request.in_words())
     }
 
     #[test]

@@ -6,7 +6,6 @@ use protocol::{AdminComment, Says};
 
 use super::Answer;
 use super::reason::{Reason, reason};
-use super::subject::words;
 use crate::clock::span;
 use crate::render::hosts;
 use crate::slurm::squeue::Job;
@@ -26,7 +25,7 @@ pub(super) fn not_pending(job: &Job) -> String {
 pub(super) fn answer(answer: &Answer<'_>) -> String {
     let job = answer.job;
     let asked = match &answer.asks {
-        Ok(subject) => format!("asks for {}", words(&subject.request)),
+        Ok(subject) => format!("asks for {}", subject.request.in_words()),
         Err(why) => format!("waits; {why}"),
     };
     let mut text = format!("job {} of {} {asked}\n", job.id, job.user);
@@ -101,6 +100,8 @@ fn by_comment(answer: &Answer<'_>) -> String {
         Says::Power(why) => format!("It waits for power: {why}\n"),
         Says::Requeued(why) => format!("It was requeued {why}\n"),
         Says::Unchanged(why) => format!("A change of it was refused: {why}\n"),
+        // What the job waits for stands below, node by node.
+        Says::Slices(_) => String::new(),
         Says::Nothing | Says::Started(_) | Says::Unknown(_) | Says::Foreign(_) | Says::UnreadablePlan(..) => {
             String::new()
         }

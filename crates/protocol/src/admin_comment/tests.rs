@@ -27,6 +27,8 @@ fn each_form_is_told_from_the_others() {
     assert!(matches!(read(HAD).says, Says::Started(_)));
     let limited = "tessera: cannot start: --gres=gpu:1 asks for whole GPUs: use mig";
     assert!(matches!(read(limited).says, Says::Limited(why) if why.starts_with("--gres=gpu:1 asks")));
+    let waits = "tessera: waits for slices: no place is free for an instance 4g.20gb";
+    assert!(matches!(read(waits).says, Says::Slices(why) if why.ends_with("an instance 4g.20gb")));
     let requeued = "tessera: requeued by n1: GPU 0: 2g.10gb at 4 is held by job 3";
     assert!(matches!(read(requeued).says, Says::Requeued(why) if why.starts_with("by n1: GPU 0")));
     assert!(matches!(read("tessera: plan v1 rubbish").says, Says::UnreadablePlan(..)));

@@ -83,7 +83,10 @@ fn an_isolated_job_claims_the_device_that_frees_soonest_and_no_new_job_of_tasks_
         gres: vec![GresRequest { kind: GresKind::Shard, per_node: 4, per_socket: false }],
         ..tasks(21)
     };
-    assert_eq!(before(&mut memory, &slurm, &full), [Effect::RuleOut(vec![0])]);
+    assert_eq!(
+        before(&mut memory, &slurm, &full),
+        [waits_for("seats for GPU tasks"), Effect::RuleOut(vec![0])]
+    );
     // The isolated job itself has room now.
     assert_eq!(before(&mut memory, &slurm, &isolated()), [Effect::RuleOut(vec![])]);
 }
@@ -94,7 +97,10 @@ fn the_last_device_is_never_claimed() {
     seated(&mut memory, 1, "a1", &[0, 1, 2, 3]);
     let slurm = slurm(&["a1"], &[(1, 2000)]);
     let whole = job("v1 iso=mig:4g.24gb", GresKind::Shard, 24);
-    assert_eq!(before(&mut memory, &slurm, &whole), [Effect::RuleOut(vec![0])]);
+    assert_eq!(
+        before(&mut memory, &slurm, &whole),
+        [waits_for("an instance 4g.24gb"), Effect::RuleOut(vec![0])]
+    );
     assert!(!memory.engine.has_claims());
     // Half of the pool may be claimed.
     let half = job("v1 iso=mig:2g.12gb", GresKind::Shard, 12);

@@ -22,6 +22,8 @@ fn cluster() -> Builder {
         skipped("jobacct_gather/cgroup: this machine has no control groups that root may write to");
     }
     let mut templates = Templates::shipped().unwrap();
+    // Slurm names a control group after its node, and the test of several GPUs may run at the same time.
+    templates.rename_nodes(|name| format!("e{}", &name[1..]));
     templates.tessera.push_str("\n[power]\nenergy = true\n");
     templates.slurm = templates
         .slurm
@@ -74,7 +76,7 @@ fn sacct_shows_what_jobs_have_used_of_their_gpus() {
 
 /// The plugins are among those whose versions are compared, and slurm.conf has what they need.
 fn doctor(cluster: &Cluster) {
-    let mut doctor = cluster.command_on("n1", User::Root, "tessera").unwrap();
+    let mut doctor = cluster.command_on("e1", User::Root, "tessera").unwrap();
     let said = lab::command::run(doctor.arg("doctor")).unwrap().stdout;
     for line in ["ok   Slurm: settings and plugins", "ok   versions: 5 plugins, libraries and programs"] {
         assert!(said.contains(line), "{said}");
@@ -82,11 +84,11 @@ fn doctor(cluster: &Cluster) {
 }
 
 fn energy(cluster: &Cluster) {
-    let (before, options) = (counter(cluster, "n1", 0), ["-w", "n1", "--gres=gpu:1"]);
+    let (before, options) = (counter(cluster, "e1", 0), ["-w", "e1", "--gres=gpu:1"]);
     let job = cluster.sbatch(User::Alice, &options, "sleep 3\nsrun sleep 3\nsleep 2").unwrap();
     assert_eq!(cluster.wait_end(job).unwrap().state(), "COMPLETED");
     cluster.wait_idle().unwrap();
-    let outside = counter(cluster, "n1", 0) - before;
+    let outside = counter(cluster, "e1", 0) - before;
     let all = wait_for("sacct to have the job's energy", PATIENCE, || {
         let all = accounted(cluster, job);
         if all.iter().any(|(name, used)| name.is_empty() && *used > 0.0) {
@@ -103,7 +105,7 @@ fn energy(cluster: &Cluster) {
     assert!(of(".0") > 0.0 && of(".0") < of(".batch"), "a step has its own part: {all:?}");
     assert!(of("") >= outside * 0.6, "most of it is the job's: {outside} J outside: {all:?}");
     // A job without GPUs uses none of it.
-    let other = cluster.sbatch(User::Alice, &["-w", "n1"], "sleep 1").unwrap();
+    let other = cluster.sbatch(User::Alice, &["-w", "e1"], "sleep 1").unwrap();
     cluster.wait_end(other).unwrap();
     cluster.wait_idle().unwrap();
     assert!(
@@ -136,16 +138,16 @@ fn wait_sampled(cluster: &Cluster, program: &str, job: JobId, wanted: [&str; 3])
 
 fn memory_and_utilisation(cluster: &Cluster) {
     let work = |memory_mib: u32| format!("exec nvml-sim work --app stream --memory-mib {memory_mib}");
-    let share = ["-w", "n1", "--gpu-isolation=mps", "--gpu-mem=10G"];
-    let two = ["-w", "n2", "--gpu-isolation=mig:1g.10gb", "--gpu-instances=2"];
+    let share = ["-w", "e1", "--gpu-isolation=mps", "--gpu-mem=10G"];
+    let two = ["-w", "e2", "--gpu-isolation=mig:1g.10gb", "--gpu-instances=2"];
     let jobs: [(&[&str], String, [&str; 3]); 7] = [
-        (&["-w", "n1", "--gpu-mem=20G"], work(6000), ["6000M", "6000M", ""]),
+        (&["-w", "e1", "--gpu-mem=20G"], work(6000), ["6000M", "6000M", ""]),
         // The driver of an H100 counts for instances.
-        (&["-w", "n2", "--gpu-mem=20G"], work(5000), ["5000M", "5000M", "100"]),
+        (&["-w", "e2", "--gpu-mem=20G"], work(5000), ["5000M", "5000M", "100"]),
         // A program uses the first of two.
         (&two, work(4000), ["4000M", "4000M", "50"]),
-        (&["-w", "n1", "--gres=gpu:2"], work(9000), ["18000M", "9000M", "100"]),
-        (&["-w", "n1", "--gres=gpu:1"], "exec sleep 600".to_owned(), ["0", "0", "0"]),
+        (&["-w", "e1", "--gres=gpu:2"], work(9000), ["18000M", "9000M", "100"]),
+        (&["-w", "e1", "--gres=gpu:1"], "exec sleep 600".to_owned(), ["0", "0", "0"]),
         (&share, work(1000), ["1000M", "1000M", ""]),
         (&share, work(2000), ["2000M", "2000M", ""]),
     ];

@@ -87,6 +87,9 @@ enum Share {
 
 static SHARE: Mutex<Share> = Mutex::new(Share::None);
 
+/// What Slurm said about the step before its tasks were bound.
+static STEP: Mutex<Option<SlurmVariables>> = Mutex::new(None);
+
 /// Why a step's task does not start.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TaskError {
@@ -119,6 +122,7 @@ pub(crate) fn init_post_opt(
         has_gpus: slurms.given(),
     };
     let share = look_up(&step, args, spank, &slurms, env);
+    *STEP.lock().unwrap_or_else(PoisonError::into_inner) = Some(slurms);
     *SHARE.lock().unwrap_or_else(PoisonError::into_inner) = share;
     Ok(())
 }
@@ -214,7 +218,8 @@ pub(crate) fn task_init(spank: &Spank<'_>, args: &Args) -> Result<(), TaskError>
         // For this step only, not for those that its tasks begin.
         spank.unsetenv(&QUIET_ENV.to_string_lossy());
     }
-    let slurms = SlurmVariables::of(spank);
+    let before = STEP.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default();
+    let slurms = SlurmVariables::of(spank).in_step(&before);
     let (entry, node) = match share {
         Share::None => return Ok(()),
         Share::Unknown if !slurms.given() => return Ok(()),

@@ -30,6 +30,8 @@ pub(crate) struct SlurmVariables {
     cuda: Option<String>,
     /// A batch script or interactive step.
     is_job: bool,
+    /// `SLURM_STEP_GPUS` of a step whose tasks are left without it: `--gpu-bind=none`.
+    unbound: Option<String>,
 }
 
 /// The variable that Slurm sets where there is none.
@@ -65,12 +67,20 @@ impl SlurmVariables {
             job: get(c"SLURM_JOB_GPUS"),
             cuda: get(c"CUDA_VISIBLE_DEVICES").filter(|list| list != NO_DEVICES),
             is_job: spank.step_id().is_ok_and(|id| WITHOUT_SRUN.contains(&id)),
+            unbound: None,
         }
+    }
+
+    /// A task's, in a step that was told `step` before its tasks were bound. `--gpu-bind=none` makes Slurm take both lists
+    /// from the tasks where the step has several; one with `--gres=none` never had them.
+    pub(crate) fn in_step(self, step: &Self) -> Self {
+        let unbound = if self.step.is_none() && self.cuda.is_none() { step.step.clone() } else { None };
+        Self { unbound, ..self }
     }
 
     /// Whether Slurm gave this very task GPUs.
     pub(crate) fn given(&self) -> bool {
-        self.cuda.is_some()
+        self.cuda.is_some() || self.unbound.is_some()
     }
 
     /// The GPUs of the step, or in a batch script or interactive step of the job, by the node's numbers.
@@ -81,7 +91,7 @@ impl SlurmVariables {
 
     /// Whether Slurm thinks that this step has GPUs.
     pub(crate) fn any(&self) -> bool {
-        self.step.is_some() || self.job.is_some() || self.cuda.is_some()
+        [&self.step, &self.job, &self.cuda, &self.unbound].iter().any(|list| list.is_some())
     }
 
     /// The task's GPUs by the node's numbers, as far as they are this job's: an exclusive job is told every GPU of the node,
@@ -102,7 +112,8 @@ impl SlurmVariables {
             return self.job.as_deref();
         }
         // A step that another launcher starts is told as a job is (24.11, LAUNCH_EXT_LAUNCHER).
-        self.step.as_deref().or_else(|| self.cuda.is_some().then_some(self.job.as_deref())?)
+        let of_job = || self.cuda.is_some().then_some(self.job.as_deref())?;
+        self.step.as_deref().or_else(of_job).or(self.unbound.as_deref())
     }
 
     /// Whether the journal's job has the GPUs that Slurm gave this one; true where Slurm does not say.
@@ -127,6 +138,10 @@ impl SlurmVariables {
             return TaskGpus::AsJournalled;
         }
         let fence = node.fenced.then_some(node.may_open);
+        if self.unbound.is_some() && (node.fenced || entry.gpus.len() >= node.gpus) {
+            // It sees its step's GPUs by itself, and no other.
+            return TaskGpus::AsSlurmSays;
+        }
         let Some(gpus) = gpus_of_task(entry, &list, place, fence) else { return TaskGpus::AsSlurmSays };
         let uuids = uuids(&gpus);
         let by_number = node.in_sight(entry).and_then(|in_sight| numbers(&gpus, &in_sight));
@@ -191,7 +206,7 @@ mod tests {
     /// `-` is unset.
     fn slurms(is_job: bool, step: &str, job: &str, cuda: &str) -> SlurmVariables {
         let list = |text: &str| (text != "-").then(|| text.to_owned());
-        SlurmVariables { step: list(step), job: list(job), cuda: list(cuda), is_job }
+        SlurmVariables { step: list(step), job: list(job), cuda: list(cuda), is_job, unbound: None }
     }
 
     fn named(uuids: &str) -> TaskGpus {
@@ -220,6 +235,23 @@ mod tests {
         let entry = whole(&[1, 0]);
         let step = |gpus| slurms(false, "-", "0,1", "-").devices(&entry, (0, 1), &Sight { gpus, ..CLOSED });
         assert_eq!([step(2), step(3)], [TaskGpus::AsSlurmSays, TaskGpus::None]);
+    }
+
+    #[test]
+    fn tasks_that_are_bound_to_none_see_all_of_their_steps_gpus() {
+        let entry = whole(&[0, 2, 3]);
+        let task = |step: SlurmVariables, node: &Sight<'_>| {
+            slurms(false, "-", "0,2,3", "-").in_step(&step).devices(&entry, (1, 2), node)
+        };
+        let step = || slurms(false, "2,3", "0,2,3", "2,3");
+        assert_eq!(task(step(), &CLOSED), named("GPU-2,GPU-3"));
+        assert_eq!(task(step(), &Sight { fenced: true, ..CLOSED }), TaskGpus::AsSlurmSays);
+        assert_eq!(task(step(), &Sight { gpus: 3, ..CLOSED }), TaskGpus::AsSlurmSays);
+        // --gres=none.
+        assert_eq!(task(slurms(false, "-", "0,2,3", "-"), &CLOSED), TaskGpus::None);
+        // Bound to one of them.
+        let bound = slurms(false, "3", "0,2,3", "3").in_step(&step());
+        assert_eq!(bound.devices(&entry, (1, 2), &CLOSED), named("GPU-3"));
     }
 
     #[test]

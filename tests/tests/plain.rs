@@ -224,6 +224,25 @@ fn an_exclusive_step_without_gpus_of_its_own_sees_the_jobs() {
 }
 
 #[test]
+fn tasks_bound_to_no_gpu_see_those_of_their_step() {
+    let script = "echo job=$CUDA_VISIBLE_DEVICES\n\
+                  look='echo $0.$SLURM_LOCALID=${CUDA_VISIBLE_DEVICES-unset}'\n\
+                  srun -Q -n2 --gpu-bind=none sh -c \"$look\" bound\n\
+                  srun -Q -n2 --gpu-bind=verbose,none sh -c \"$look\" verbose\n\
+                  srun -Q -n2 --gpu-bind=none --gres=none sh -c \"$look\" none";
+    with(|cluster| {
+        for gpus in ["--gres=gpu:1", "--gres=gpu:2"] {
+            let saw = cluster.complete(User::Alice, &["-w", "n1", "-n2", gpus], script).unwrap();
+            let of = |what: &str| variable(&saw, what).unwrap_or_else(|| panic!("no {what}: {saw}"));
+            for task in ["bound.0", "bound.1", "verbose.0", "verbose.1"] {
+                assert_eq!(of(task), of("job"), "{gpus} {task}: {saw}");
+            }
+            assert_eq!([of("none.0"), of("none.1")], ["NoDevFiles", "NoDevFiles"], "{gpus}: {saw}");
+        }
+    });
+}
+
+#[test]
 fn a_quiet_srun_prints_no_notice() {
     with(|cluster| {
         let said = |options: &[&str]| {

@@ -327,6 +327,35 @@ fn a_job_that_ended_gives_back_what_nvml_shows_free() {
     assert_eq!(core.status(4.0).devices, [], "nobody names the device any more");
 }
 
+/// Process 10 waits until 11 or 12 ends. Process 13, which has nothing here yet, was overtaken so often that the device is kept for
+/// it as well. It cannot come before 10, so 11 and 12 must not wait for it.
+#[test]
+fn those_whose_end_is_waited_for_go_on_before_a_task_that_was_overtaken() {
+    let mut core = core("tessera", &[device(0, 0)], 1000);
+    for pid in [10, 11, 12] {
+        core.begin(1, process(pid), &begin(1, 1), 0.0);
+        core.free(image(pid), 1, 0.0);
+    }
+    assert_eq!(granted_on(&core.begin(1, process(11), &begin(2, 650), 1.0)).len(), 1);
+    assert!(replies(&core.begin(1, process(13), &begin(1, 500), 1.0)).is_empty(), "waits for 11's task");
+    for nonce in 2..2 + u64::from(case::policy::OVERTAKEN_AT_MOST) {
+        assert_eq!(granted_on(&core.begin(1, process(12), &begin(nonce, 10), 2.0)).len(), 1);
+        core.free(image(12), nonce, 2.0);
+    }
+    assert!(replies(&core.begin(1, process(10), &begin(2, 750), 3.0)).is_empty(), "waits for an end");
+    assert_eq!(replies(&core.free(image(11), 2, 4.0)), [Reply::Freed { nonce: 2 }]);
+    for pid in [11, 12] {
+        let granted = core.begin(1, process(pid), &begin(100, 100), 5.0);
+        assert_eq!(granted_on(&granted).len(), 1, "process {pid} waits, and 10 for its end: {granted:?}");
+    }
+    core.process_ended(process(11), 6.0);
+    core.process_ended(process(12), 6.0);
+    let id = core.uuids().next().unwrap().0;
+    assert_eq!(granted_on(&core.sampled(id, &NOBODY, 7.0)).iter().map(|(n, _)| *n).collect::<Vec<_>>(), [2]);
+    let left = core.free(image(10), 2, 8.0);
+    assert_eq!(granted_on(&left).iter().map(|(nonce, _)| *nonce).collect::<Vec<_>>(), [1], "then 13");
+}
+
 #[test]
 fn a_device_that_is_held_back_or_lost_grants_nothing() {
     let mut core = core("tessera", &[device(0, 0)], 1000);

@@ -58,13 +58,10 @@ pub struct Tessera {
 }
 
 impl Waiter {
-    /// Whether this device is kept for it from `asker`.
-    fn keeps(&self, id: DeviceId, held: &Held, asker: JobId) -> bool {
+    /// Whether this device is kept for it.
+    fn keeps(&self, id: DeviceId, held: &Held) -> bool {
         match self.kept {
-            Some(Kept::Device(kept)) => {
-                let asker_must_leave = held.is_guest(asker) && held.waits_for_guests(self.job, self.mem);
-                kept == id && !asker_must_leave
-            }
+            Some(Kept::Device(kept)) => kept == id,
             Some(Kept::Place(_)) => held.instance().is_some_and(|instance| self.keeps_place(instance)),
             None => false,
         }
@@ -73,6 +70,16 @@ impl Waiter {
     fn keeps_place(&self, instance: &Instance) -> bool {
         matches!(self.kept, Some(Kept::Place(kept)) if !kept.is_beside(instance))
     }
+}
+
+/// Whether the device is kept from `asker` for one of those that wait. If one of them waits until the device's guests have left,
+/// so do those behind it: the guests must go on.
+fn is_kept_from(asker: JobId, waiting: &[Waiter], id: DeviceId, held: &Held) -> bool {
+    let mut guests_must_leave = false;
+    waiting.iter().filter(|waiter| waiter.keeps(id, held)).any(|waiter| {
+        guests_must_leave |= held.waits_for_guests(waiter.job, waiter.mem);
+        !(guests_must_leave && held.is_guest(asker))
+    })
 }
 
 impl Tessera {
@@ -96,8 +103,7 @@ impl Tessera {
             let score = (held.overflow(&ask.need), held.load());
             let is_better = best.is_none_or(|(_, least)| score < least);
             // Whoever holds memory and grows goes before those that were overtaken: they may wait for what it holds.
-            if is_better && (held.is_kept_for(ask.job) || !before.iter().any(|w| w.keeps(id, held, ask.job)))
-            {
+            if is_better && (held.is_kept_for(ask.job) || !is_kept_from(ask.job, before, id, held)) {
                 best = Some((id, score));
             }
         }

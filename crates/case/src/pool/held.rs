@@ -124,10 +124,13 @@ impl Held {
     }
 
     /// Whether a job's task of `mem` may have to wait until others have not only freed their tasks here, but left. To close
-    /// the device to those would then be to wait for ever.
+    /// the device to those would then be to wait for ever. A task also waits like that behind one for which the device is kept and
+    /// that waits so itself.
     #[must_use]
     pub fn waits_for_guests(&self, job: JobId, mem: Bytes) -> bool {
-        self.context > Bytes(0) && (mem > self.certain() || (self.is_full() && !self.is_guest(job)))
+        let is_behind = self.kept.is_some_and(|kept| kept.guests_pass && kept.job != job);
+        is_behind
+            || self.context > Bytes(0) && (mem > self.certain() || (self.is_full() && !self.is_guest(job)))
     }
 
     /// Jobs with a live task or a context here.

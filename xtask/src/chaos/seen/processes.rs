@@ -82,7 +82,7 @@ pub(in crate::chaos) fn scan(cluster: &Cluster) -> Processes {
             continue;
         }
         let is_mps = comm.starts_with("nvidia-cuda-mps");
-        if uid == 0 && !is_mps {
+        if uid == 0 && !is_mps || is_slurms(&comm) {
             continue;
         }
         let now = ticks();
@@ -97,6 +97,12 @@ pub(in crate::chaos) fn scan(cluster: &Cluster) -> Processes {
     }
     found.steps = step_daemons(dir);
     found
+}
+
+/// Whether it is a command of Slurm's, which has the environment of the script that it runs in and uses no GPU. An srun waits some
+/// seconds for its step, and can outlive its job where no control group ends it.
+fn is_slurms(comm: &str) -> bool {
+    comm.trim() == "srun"
 }
 
 /// A broker says by its options which node it serves.
@@ -201,6 +207,11 @@ mod tests {
 
     fn environment(words: &[(&str, &str)]) -> Environment {
         words.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn an_srun_that_outlives_its_job_is_none_of_its_tasks() {
+        assert!(is_slurms("srun\n") && !is_slurms("slurm_script\n") && !is_slurms("churn\n"));
     }
 
     #[test]

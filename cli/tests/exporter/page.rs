@@ -18,6 +18,7 @@ fn clicks_open_jobs_and_gpus_and_the_form_chooses() {
     page.click("td a[data-job='20']");
     page.until(&dialog_says("asks for an instance 4g.20gb"));
     page.click("#close");
+    page.until("!document.querySelector('dialog[open]')");
     // A GPU tells its history.
     page.click("a[data-node='n4'][data-gpu='1']");
     page.until("document.querySelector('dialog[open] #gpu-1.chosen')");

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use geometry::JobId;
 use gpu_node::journal::{Entry, Journal};
-use gpu_node::{Inspection, Numbering, Settings};
-use plugin_rt::{live_processes, live_steps};
+use gpu_node::{Inspection, Numbering, Settings, live_processes};
+use plugin_rt::live_steps;
 use site_config::{NodeSpec, SiteConfig};
 
 use crate::outcome::Failure;

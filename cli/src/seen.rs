@@ -286,7 +286,8 @@ pub(crate) fn asks(job: &Job) -> Option<String> {
     })
 }
 
-/// What of Tessera's keeps a job that waits: a planner's plan, a wait for better GPUs, a limit of the site, power, slices that are not free.
+/// What of Tessera's keeps a job that waits: a planner's plan, a wait for better GPUs, a limit of the site, power, or
+/// slices that are not free.
 pub(crate) fn held_by(job: &Job) -> &'static str {
     match AdminComment::parse(&job.comment).says {
         Says::Plan(_) => "plan",

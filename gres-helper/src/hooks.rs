@@ -112,9 +112,9 @@ pub(crate) fn modify(
         || change.account.is_some()
         || change.exclusive
         || !change.tres.gpu_entries().is_empty();
-    // Most changes concern neither GPUs nor plans: nothing is looked up for them.
     let empties = change.empties_gres;
     effects.extend(keeps_gpus(change, job));
+    // Most changes concern neither GPUs nor plans: nothing is looked up for them.
     if !matters && !empties && change.comment.is_none() {
         return Answer { effects, refused: None };
     }

@@ -77,10 +77,10 @@ fn keeps_its_gres(
             format!("a job with --gpu-isolation={} cannot give up its GRES: {instead}", request.isolation);
         return Err(why.into());
     }
-    // One change reaches the records of an array one after another: our shards are in it from the second on.
+    // Per node or per job is part of what it asked for. One change reaches the records of an array one after another: our shards are in it from the second on.
     let had = change.had.gpu_entries();
     let ours = |e: &&Entry| {
-        had.iter().any(|h| (&h.name, h.count) == (&e.name, e.count))
+        had.iter().any(|h| (&h.name, h.count, h.option) == (&e.name, e.count, e.option))
             || e.name == "shard" && change.planned.is_some_and(|n| e.count == u64::from(n))
     };
     match new.iter().find(|e| !ours(e)) {
@@ -100,26 +100,21 @@ mod tests {
         Tres { per_node: Some(per_node.to_owned()), ..Tres::default() }
     }
 
+    /// What a user changes in a pending job.
+    fn by_user<'a>(tres: &'a Tres, had: &'a Tres) -> Change<'a> {
+        Change { tres, had, empties: false, matters: true, planned: None, pending: true, root: false }
+    }
+
     fn job(request: Option<&str>) -> Submission {
         Submission { request: request.map(str::to_owned), ..Submission::default() }
     }
 
     #[test]
     fn gres_of_a_managed_job_stay() {
+        let none = Tres::default();
         let judged = |request: Option<&str>, tres: &Tres, root, planned| {
-            judge(
-                Change {
-                    tres,
-                    had: &Tres::default(),
-                    empties: false,
-                    matters: true,
-                    planned,
-                    pending: true,
-                    root,
-                },
-                &job(request),
-                None,
-            )
+            let change = Change { planned, root, ..by_user(tres, &none) };
+            judge(change, &job(request), None)
         };
         let (gpus, shards) = (gres("gres:gpu:8"), gres("gres:shard:10"));
         assert!(judged(Some("v1 iso=mig:1g.5gb"), &gpus, true, None).is_err());
@@ -131,18 +126,20 @@ mod tests {
     }
 
     #[test]
+    fn what_a_managed_job_has_may_be_named_again_as_it_was_asked_for() {
+        let had = gres("gres:shard:10");
+        let judged = |tres: &Tres| judge(by_user(tres, &had), &job(Some("v1 iso=mig:1g.5gb")), None);
+        assert_eq!(judged(&had), Ok(()));
+        let per_job = Tres { per_job: Some("gres:shard:10".to_owned()), ..had.clone() };
+        assert!(judged(&per_job).is_err(), "a limit for the job beside that per node");
+        assert!(judged(&gres("gres:shard:11")).is_err());
+    }
+
+    #[test]
     fn a_managed_job_does_not_lose_its_gres() {
         let judged = |request: Option<&str>, root| {
             let tres = Tres::default();
-            let change = Change {
-                tres: &tres,
-                had: &Tres::default(),
-                empties: true,
-                matters: false,
-                planned: None,
-                pending: true,
-                root,
-            };
+            let change = Change { empties: true, matters: false, root, ..by_user(&tres, &tres) };
             judge(change, &job(request), None).map_err(|why| why.text)
         };
         let why = "a job with --gpu-isolation=mig:1g.5gb cannot give up its GRES: its size is that of its options; cancel the \
@@ -158,22 +155,12 @@ mod tests {
         let text = "[[nodes]]\nnames = \"n1\"\ngpu = \"a100-40gb\"\ncount = 4\n";
         let (config, _) = site_config::parse("t", text, &|_| Err(std::io::ErrorKind::NotFound.into()));
         let config = config.unwrap();
+        let none = Tres::default();
         let resized = |request: &str, to: &str, pending| {
             let tres = gres(to);
             let job = Submission { tres: tres.clone(), ..job(Some(request)) };
-            judge(
-                Change {
-                    tres: &tres,
-                    had: &Tres::default(),
-                    empties: false,
-                    matters: true,
-                    planned: None,
-                    pending,
-                    root: false,
-                },
-                &job,
-                Some(&config),
-            )
+            let change = Change { pending, ..by_user(&tres, &none) };
+            judge(change, &job, Some(&config))
         };
         assert_eq!(resized("v1 iso=whole gpus=1", "gres:gpu:4", true), Ok(()));
         let why = |request: &str, to: &str, pending| resized(request, to, pending).unwrap_err().text;
@@ -202,16 +189,7 @@ mod tests {
         let moved = |request: Option<&str>, tres: &str, root| {
             let job = Submission { tres: gres(tres), partitions: vec!["gpu".to_owned()], ..job(request) };
             let tres = Tres::default();
-            let change = Change {
-                tres: &tres,
-                had: &Tres::default(),
-                empties: false,
-                matters: true,
-                planned: None,
-                pending: true,
-                root,
-            };
-            judge(change, &job, Some(&config))
+            judge(Change { root, ..by_user(&tres, &tres) }, &job, Some(&config))
         };
         let why = "--gres=gpu:1 asks for whole GPUs: --gpu-isolation=whole is not allowed in partition gpu: use mig, mps";
         assert_eq!(moved(None, "gres:gpu:1", false), Err(Refusal::limit(why.to_owned())));

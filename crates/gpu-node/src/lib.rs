@@ -11,10 +11,10 @@
 //! - [`inspect()`] shows the node, and where journal, driver, device nodes and daemons disagree.
 //!
 //! Rooms, lowest first; imports only point down, and no two files import each other: `gpu_ids`, `deadline`, `command`,
-//! `process`, `own_dirs`, `settings`; `lock`, `journal`, `nvml`; `access`, `mps`; `living`, `leftovers`; `fault`, `numbering`;
-//! `energy`, `power`; `hand_over`, `hardware`, `driver`, `instances`, `compute_instances`, `remnants`; `lifecycle`. `tasks` speaks to
-//! the task broker. `environment` and `task_variables` need the
-//! journal alone, `unfit` only `command`, `usage` the driver, the journal and `living`.
+//! `process`, `own_dirs`, `settings`; `lock`, `journal`, `nvml`; `access`, `mps`; `living`, `leftovers`, `live_processes`;
+//! `fault`, `numbering`; `energy`, `power`; `hand_over`, `hardware`, `driver`, `instances`, `compute_instances`, `remnants`;
+//! `lifecycle`. `tasks` speaks to the task broker. `environment` and `task_variables` need the journal alone, `unfit` only
+//! `command`, `usage` the driver, the journal and `living`.
 //!
 //! Invariants: nothing waits without a deadline; no shell is run; every change is journalled before it is made; a
 //! journalled job's resources are only taken from it when it is known to be dead.
@@ -37,6 +37,7 @@ mod instances;
 pub mod journal;
 mod leftovers;
 mod lifecycle;
+pub mod live_processes;
 mod living;
 mod lock;
 mod mps;

@@ -3,6 +3,8 @@
 //! CUDA and NVML open every device node that they may. So a job's process can hold the node of a GPU that was its user's
 //! other job's, or everybody's, when it began: it has done nothing wrong and must not be ended.
 
+use std::collections::HashSet;
+
 use crate::journal::Entry;
 use crate::process;
 
@@ -15,8 +17,7 @@ const MOST_ANCESTORS: usize = 100;
 pub(crate) fn is_of_a_running_job(pid: u32, uid: u32, entries: &[Entry]) -> bool {
     let own = |entry: &&Entry| entry.holds() && entry.uid == uid;
     let named = || process::variable(pid, "SLURM_JOB_ID").and_then(|id| id.parse().ok());
-    let groups = std::fs::read_to_string(format!("/proc/{pid}/cgroup"));
-    groups.is_ok_and(|text| is_in_a_group_of(&text, entries))
+    is_in_a_group_of(&groups_of(pid), entries)
         || is_below_a_step(pid)
         || named().is_some_and(|id: u32| entries.iter().filter(own).any(|entry| entry.job().0 == id))
 }
@@ -24,8 +25,17 @@ pub(crate) fn is_of_a_running_job(pid: u32, uid: u32, entries: &[Entry]) -> bool
 /// The job that a process is of: by its control group, or where Slurm made none for it by the environment that it was started
 /// with, which its user may have changed.
 pub(crate) fn job_of_process(pid: u32) -> Option<u32> {
-    let groups = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-    jobs_of_groups(&groups).next().or_else(|| process::variable(pid, "SLURM_JOB_ID")?.parse().ok())
+    jobs_of_groups(&groups_of(pid)).next().or_else(|| process::variable(pid, "SLURM_JOB_ID")?.parse().ok())
+}
+
+/// The jobs whose control groups a process is in.
+pub(crate) fn jobs_by_group(pid: u32) -> HashSet<u32> {
+    jobs_of_groups(&groups_of(pid)).collect()
+}
+
+/// Its `/proc/PID/cgroup`; nothing for one that has ended.
+fn groups_of(pid: u32) -> String {
+    std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default()
 }
 
 fn is_below_a_step(pid: u32) -> bool {

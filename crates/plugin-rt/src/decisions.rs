@@ -6,41 +6,30 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use protocol::decisions::{Ask, DIR, Decisions, MARK, Reason, SLOTS, page_name, raised};
+use protocol::decisions::{Ask, Decisions, MARK, Reason, SLOTS, page_name, raised};
 
 use crate::ffi::shared_page::SharedPage;
-use crate::{log, page};
+use crate::page::{self, Counting};
 
-static PAGE: OnceLock<Option<SharedPage<SLOTS>>> = OnceLock::new();
+static PAGE: Counting<SLOTS> = Counting::new();
 
 /// The page of the slurmctld with this `StateSaveLocation`.
 #[must_use]
 pub fn path(state_save_location: &str) -> PathBuf {
-    Path::new(DIR).join(page_name(state_save_location))
+    page::path(&page_name(state_save_location))
 }
 
 /// Counts from now on, if the page can be had; else the log says why, and nothing is counted. For a plugin's `init`.
 pub fn begin(state_save_location: &str) {
-    PAGE.get_or_init(|| {
-        let path = path(state_save_location);
-        open(&path)
-            .map_err(|e| {
-                log::error(format_args!(
-                    "decisions are not counted for `tessera exporter`: {}: {e}; jobs are not affected",
-                    path.display()
-                ));
-            })
-            .ok()
-    });
+    PAGE.begin(&path(state_save_location), open, "decisions are not counted for `tessera exporter`");
 }
 
 /// Counts one decision and the time that it took.
 pub fn count(ask: Ask, answer: Result<(), Reason>, took: Duration) {
-    let Some(page) = PAGE.get().and_then(Option::as_ref) else { return };
+    let Some(page) = PAGE.page() else { return };
     add(page, ask, answer, took);
 }
 

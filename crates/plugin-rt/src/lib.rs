@@ -1,6 +1,6 @@
 //! What Tessera's Slurm plugins share: a guard round every entry point, the log facade, the panic hook, the reader of
 //! `tessera.toml`, the reader of files that people name ([`read_file`]), what those of slurmctld need of the hosting process
-//! ([`slurmctld`]), and which jobs live on a node ([`live_steps`], [`live_processes`]).
+//! ([`slurmctld`]), and which jobs live on a node ([`live_steps`]).
 //!
 //! Slurm's daemons are other people's processes. Three rules follow, and this crate holds them in one place:
 //!
@@ -17,7 +17,6 @@ pub mod decisions;
 mod ffi;
 mod guard;
 pub mod last_good;
-pub mod live_processes;
 pub mod live_steps;
 pub mod log;
 mod page;

@@ -4,16 +4,51 @@
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::process::geteuid;
 
+use protocol::decisions::DIR;
+
 use crate::ffi::shared_page::SharedPage;
+use crate::log;
 
 /// A file has whole pages of memory.
 const BYTES: usize = 4096;
+
+/// Where a page of this name is.
+pub(crate) fn path(name: &str) -> PathBuf {
+    Path::new(DIR).join(name)
+}
+
+/// The page that this process counts on: none before [`Counting::begin`], and none where it cannot be had.
+pub(crate) struct Counting<const N: usize>(OnceLock<Option<SharedPage<N>>>);
+
+impl<const N: usize> Counting<N> {
+    pub(crate) const fn new() -> Self {
+        Self(OnceLock::new())
+    }
+
+    /// Counts from now on, if `open` can open `path`; else the log says why `what` is lost, and nothing is counted.
+    pub(crate) fn begin(
+        &self,
+        path: &Path,
+        open: impl FnOnce(&Path) -> io::Result<SharedPage<N>>,
+        what: &str,
+    ) {
+        self.0.get_or_init(|| {
+            let lost = |e| log::error(format_args!("{what}: {}: {e}; jobs are not affected", path.display()));
+            open(path).map_err(lost).ok()
+        });
+    }
+
+    pub(crate) fn page(&self) -> Option<&SharedPage<N>> {
+        self.0.get().and_then(Option::as_ref)
+    }
+}
 
 /// The page at `path` whose first number is `mark`. It is made where there is none, and in place of one of another version.
 pub(crate) fn open<const N: usize>(path: &Path, mark: u64) -> io::Result<SharedPage<N>> {

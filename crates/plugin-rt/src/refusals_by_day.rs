@@ -4,42 +4,35 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use protocol::decisions::{DIR, Reason};
+use protocol::decisions::Reason;
 use protocol::refusals_by_day::{MARK, RefusalsByDay, SINCE, SLOTS, cell, page_name, raised};
 
 use crate::ffi::shared_page::SharedPage;
-use crate::{log, page};
+use crate::page::{self, Counting};
 
-static PAGE: OnceLock<Option<SharedPage<SLOTS>>> = OnceLock::new();
+static PAGE: Counting<SLOTS> = Counting::new();
 
 /// The page of the slurmctld with this `StateSaveLocation`.
 #[must_use]
 pub fn path(state_save_location: &str) -> PathBuf {
-    Path::new(DIR).join(page_name(state_save_location))
+    page::path(&page_name(state_save_location))
 }
 
 /// Counts from now on, if the page can be had; else the log says why, and nothing is counted. For a plugin's `init`.
 pub fn begin(state_save_location: &str) {
-    PAGE.get_or_init(|| {
-        let path = path(state_save_location);
-        open(&path, now())
-            .map_err(|e| {
-                log::error(format_args!(
-                    "refused submissions are not counted for `tessera history`: {}: {e}; jobs are not affected",
-                    path.display()
-                ));
-            })
-            .ok()
-    });
+    PAGE.begin(
+        &path(state_save_location),
+        |path| open(path, now()),
+        "refused submissions are not counted for `tessera history`",
+    );
 }
 
 /// Counts the answer to one submission.
 pub fn count(answer: Result<(), Reason>) {
-    if let Some(page) = PAGE.get().and_then(Option::as_ref) {
+    if let Some(page) = PAGE.page() {
         add(page, answer, now());
     }
 }

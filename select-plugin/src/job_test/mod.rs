@@ -6,10 +6,10 @@
 //! `ffi::job_test` runs these steps. Each but the second has a guard of its own: if it fails, the next goes on.
 //!
 //! 1. *Before*: the job is read once, as [`Case`]. Of a job that a limit forbids, or whose shards are not counted per node,
-//!    [`Case::before`] says so in a `Comment` and rules all nodes out. Else it gives, in this order: `Comment` where it said so before; `Shards` for a job that may have
-//!    those of another size; `Layouts` of nodes on which a job has claimed devices of the pool of GPU tasks, or
-//!    has let them go; `RuleOut` for the nodes that cannot serve the job, and for those that it is led away from
-//!    ([`Tried`](crate::memory::Tried)). Slurm looks for a job's shards on one GPU. For a job with several instances, `PerGpu`
+//!    [`Case::before`] says so in a `Comment` and rules all nodes out. Else it gives, in this order: `Comment` where it said
+//!    so before; `Shards` for a job that may have those of another size; `Layouts` of nodes on which a job has claimed
+//!    devices of the pool of GPU tasks, or has let them go; `RuleOut` for the nodes that cannot serve the job, and for those
+//!    that it is led away from ([`Tried`](crate::memory::Tried)). Slurm looks for a job's shards on one GPU. For a job with several instances, `PerGpu`
 //!    makes it look for one GPU with room for all of them, or, where enough nodes do not have that, for one of them.
 //! 2. Slurm's own test runs, exactly once.
 //! 3. *After a failure* [`Case::merely_waits`] may `Offer` nodes that have not registered. Nothing else is written.

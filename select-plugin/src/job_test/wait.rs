@@ -1,5 +1,5 @@
-//! Starts that are put off until there are GPUs that a sensitive job waits for. Each function is true where it refuses
-//! the start.
+//! What a job waits for of ours: better GPUs than it could have now, and slices that are not free. A function that answers
+//! `bool` says whether it refuses the start.
 
 use protocol::{Request, Says};
 use std::collections::HashSet;

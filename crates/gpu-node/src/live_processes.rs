@@ -1,0 +1,98 @@
+//! Which jobs still have a process on this node, where their step daemons are gone.
+//!
+//! A process is a job's if its control group says so, or if its user is the job's and it was started with the job's
+//! number in its environment. A user can leave a job's environment, or forge it, only among their own jobs.
+
+use std::collections::HashSet;
+
+use geometry::JobId;
+
+use crate::{living, process};
+
+/// Those of `jobs`, each with its user, that have a process on `node`. `env` is slurmd's environment: `SLURM_CONF`.
+///
+/// Reads all of `/proc` once. Where it cannot be read, every job counts as having one.
+#[must_use]
+pub fn jobs_with_processes(
+    node: &str,
+    env: &dyn Fn(&str) -> Option<String>,
+    jobs: &[(JobId, u32)],
+) -> HashSet<JobId> {
+    let mut processes = process::all().peekable();
+    if processes.peek().is_none() {
+        return jobs.iter().map(|(job, _)| *job).collect();
+    }
+    let conf = env("SLURM_CONF");
+    let mut found = HashSet::new();
+    for pid in processes {
+        let Some(uid) = process::owner(pid) else { continue };
+        let of_user = |(job, user): &&(JobId, u32)| *user == uid && !found.contains(job);
+        let asked: Vec<JobId> = jobs.iter().filter(of_user).map(|(job, _)| *job).collect();
+        if asked.is_empty() || process::start_time_of(pid).is_none() {
+            continue;
+        }
+        let in_group: HashSet<u32> = living::jobs_by_group(pid);
+        let begun = begun_in(&|name| process::variable(pid, name), node, conf.as_deref());
+        found.extend(asked.into_iter().filter(|job| in_group.contains(&job.0) || begun == Some(*job)));
+    }
+    found
+}
+
+/// The job that a process was started in, by its environment: on this node and in this cluster as far as that says.
+fn begun_in(variable: &dyn Fn(&str) -> Option<String>, node: &str, conf: Option<&str>) -> Option<JobId> {
+    let job = variable("SLURM_JOB_ID")?.parse().ok()?;
+    let same =
+        |name: &str, ours: Option<&str>| variable(name).zip(ours).is_none_or(|(theirs, ours)| theirs == ours);
+    (same("SLURMD_NODENAME", Some(node)) && same("SLURM_CONF", conf)).then_some(JobId(job))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use lab::threads::Running;
+
+    use super::*;
+
+    #[test]
+    fn an_environment_names_job_node_and_cluster() {
+        let of = |environ: &[(&str, &str)]| {
+            let variable =
+                |name: &str| environ.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned());
+            begun_in(&variable, "n1", Some("/etc/slurm.conf")).map(|job| job.0)
+        };
+        let job = ("SLURM_JOB_ID", "12");
+        assert_eq!(of(&[job, ("SLURMD_NODENAME", "n1"), ("SLURM_CONF", "/etc/slurm.conf")]), Some(12));
+        assert_eq!(of(&[job]), Some(12));
+        assert_eq!(of(&[("SLURM_JOB_ID", "12 "), ("A", "1")]), None);
+        assert_eq!(of(&[job, ("SLURMD_NODENAME", "n2")]), None);
+        assert_eq!(of(&[job, ("SLURM_CONF", "/tmp/slurm.conf")]), None);
+    }
+
+    #[test]
+    fn a_process_counts_without_its_first_thread() {
+        let dir = tempfile::tempdir().unwrap();
+        let (job, me) = (JobId(4_000_000_125), rustix::process::geteuid().as_raw());
+        let mut program = Command::new(lab::threads::build(dir.path()).unwrap());
+        program.arg("linger").env("SLURM_JOB_ID", job.to_string());
+        let _running = Running::start(&mut program).unwrap().without_first_thread().unwrap();
+        assert!(jobs_with_processes("n1", &|_| None, &[(job, me)]).contains(&job));
+    }
+
+    #[test]
+    fn a_process_counts_while_it_lives_and_for_its_own_user_alone() {
+        let (job, other) = (JobId(4_000_000_123), JobId(4_000_000_124));
+        let me = rustix::process::geteuid().as_raw();
+        let found = |jobs: &[(JobId, u32)]| jobs_with_processes("n1", &|_| None, jobs);
+        let mut child =
+            Command::new("sleep").arg("600").env("SLURM_JOB_ID", job.to_string()).spawn().unwrap();
+        // Its environment is there a moment after the process.
+        let seen = (0..30_000).any(|_| !found(&[(job, me)]).is_empty());
+        let others = found(&[(job, me + 1), (other, me)]);
+        child.kill().unwrap();
+        let zombie = (0..30_000).any(|_| found(&[(job, me)]).is_empty());
+        child.wait().unwrap();
+        assert!(seen && zombie);
+        assert_eq!(others, HashSet::new());
+    }
+}

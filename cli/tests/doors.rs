@@ -47,8 +47,9 @@ const OTHERS: [&str; 20] = [
     "--gres=shard:30 --partition=small",
 ];
 
-/// What each door makes of one command line: the request as it is meant, with the GRES that Slurm is asked for, or why not.
-type Answer = Result<(String, Option<(String, u64)>), String>;
+/// What each door makes of one command line: the request as it is meant, with the GRES that Slurm is asked for and what the user
+/// should know, or why not.
+type Answer = Result<(String, Option<(String, u64)>, Option<String>), String>;
 
 /// The options' check, then the controller's ruling. `within`: what slurmctld knows of the nodes in a partition.
 fn submitted(line: &str, config: &SiteConfig, within: &dyn Fn(Submission) -> Submission) -> Answer {
@@ -73,8 +74,8 @@ fn submitted(line: &str, config: &SiteConfig, within: &dyn Fn(Submission) -> Sub
     job.request = request.as_ref().map(encode_request);
     match judge(&job, Some(config)) {
         Ruling::Refused(why) => Err(why.text),
-        Ruling::Untouched => Ok((String::new(), None)),
-        Ruling::Accepted { request, add } => {
+        Ruling::Untouched => Ok((String::new(), None, None)),
+        Ruling::Accepted { request, add, note } => {
             let add = add.map(|(name, n)| (name.to_owned(), u64::from(n)));
             assert_eq!(at_start(&request, &job, add.as_ref()), request, "{line}: at its start");
             if request.is_moldable() {
@@ -83,7 +84,7 @@ fn submitted(line: &str, config: &SiteConfig, within: &dyn Fn(Submission) -> Sub
                 let as_added = add.as_ref().map(|(_, n)| u32::try_from(*n).unwrap());
                 assert_eq!(shards, Ok(as_added), "{line}: its plan is taken back");
             }
-            Ok((encode_request(&request), add))
+            Ok((encode_request(&request), add, note))
         }
     }
 }
@@ -123,7 +124,12 @@ fn explained(line: &str, dir: &Path) -> Answer {
         Some((name.clone(), count.as_u64()?))
     });
     assert!(gres.is_some() || nodes.iter().all(|n| n["gres"]["never"].is_string()), "{line}");
-    Ok((json["request"].as_str().unwrap().to_owned(), gres))
+    let note = json["note"].as_str().map(str::to_owned);
+    if let Some(note) = &note {
+        let for_a_person = slurm::command(dir, &[&["explain"], &args[2..]].concat()).output().unwrap();
+        assert_eq!(text(&for_a_person.stderr), format!("tessera: {note}\n"));
+    }
+    Ok((json["request"].as_str().unwrap().to_owned(), gres, note))
 }
 
 #[test]
@@ -144,14 +150,18 @@ fn every_door_gives_the_same_answer() {
             let (sbatch, explain) = (submitted(&line, &config, &|job| job), explained(&line, dir.path()));
             match (&sbatch, &explain) {
                 // Slurm alone counts what it was asked for itself.
-                (Ok((meant, None)), Ok((same, Some(_)))) if !meant.is_empty() => assert_eq!(meant, same),
-                (Ok((meant, _)), Ok(_)) if meant.is_empty() => {}
+                (Ok((meant, None, note)), Ok((same, Some(_), said))) if !meant.is_empty() => {
+                    assert_eq!((meant, note), (same, said));
+                }
+                (Ok((meant, ..)), Ok(_)) if meant.is_empty() => {}
                 _ => assert_eq!(sbatch, explain, "{line}"),
             }
             let answer = match sbatch {
-                Ok((meant, _)) if meant.is_empty() => "Slurm's own".to_owned(),
-                Ok((meant, Some((name, n)))) => format!("{meant}  ({name}:{n})"),
-                Ok((meant, None)) => meant,
+                Ok((meant, ..)) if meant.is_empty() => "Slurm's own".to_owned(),
+                Ok((meant, add, note)) => {
+                    let add = add.map_or(String::new(), |(name, n)| format!("  ({name}:{n})"));
+                    meant + &add + &note.map_or(String::new(), |note| format!("\n    note: {note}"))
+                }
                 Err(why) => format!("refused: {}", why.replace('\n', "\n    ")),
             };
             table.push_str(&format!("{line}\n    {answer}\n"));

@@ -44,9 +44,19 @@ pub(crate) struct Answer {
     pub(crate) effects: Vec<Effect>,
     /// Why it is refused: for the user, and for the log.
     pub(crate) refused: Option<Refusal>,
+    /// What the user of an accepted job should know.
+    pub(crate) note: Option<String>,
 }
 
 impl Answer {
+    fn accepted(effects: Vec<Effect>) -> Self {
+        Self { effects, refused: None, note: None }
+    }
+
+    fn refused(effects: Vec<Effect>, why: Refusal) -> Self {
+        Self { effects, refused: Some(why), note: None }
+    }
+
     /// What is counted: yes, or why not. `None`: nothing of Tessera's was asked.
     pub(crate) fn counts(&self) -> Option<Result<(), Reason>> {
         let given = |effect: &Effect| matches!(effect, Effect::Env(Some(_)) | Effect::PerNode(_));
@@ -61,23 +71,23 @@ impl Answer {
 pub(crate) fn submit(job: &Described, rules: Rules<'_>, slurm: &impl Slurm) -> Answer {
     let config = rules.config();
     if let Some(why) = slices_named(job, slurm) {
-        return Answer { effects: Vec::new(), refused: Some(why) };
+        return Answer::refused(Vec::new(), why);
     }
     let asks = spank_env::value(&job.env, REQUEST_ENV);
     if let Some(why) = asks.as_deref().filter(|text| concerns_us(text)).and_then(|_| rules.unknown()) {
-        return Answer { effects: Vec::new(), refused: Some(why) };
+        return Answer::refused(Vec::new(), why);
     }
     // Without limits there is nothing to ask of a job that asks nothing of us, unless no GPU may give what it asks for.
     let unlimited = config.is_none_or(|config| config.limits.is_empty());
     if unlimited && asks.is_none() && !asks_for_shards(&job.tres) {
-        return Answer { effects: vec![Effect::Env(None)], refused: None };
+        return Answer::accepted(vec![Effect::Env(None)]);
     }
     let mut submitted = submission::submitted(job, slurm);
     submitted.left_to_slurm = left_to_slurm(&submitted, config, slurm);
-    let (request, add) = match admission::judge(&submitted, config) {
-        Ruling::Untouched => return Answer { effects: vec![Effect::Env(None)], refused: None },
-        Ruling::Refused(why) => return Answer { effects: Vec::new(), refused: Some(why) },
-        Ruling::Accepted { request, add } => (request, add),
+    let (request, add, note) = match admission::judge(&submitted, config) {
+        Ruling::Untouched => return Answer::accepted(vec![Effect::Env(None)]),
+        Ruling::Refused(why) => return Answer::refused(Vec::new(), why),
+        Ruling::Accepted { request, add, note } => (request, add, note),
     };
     let wire = encode_request(&request);
     let mut effects = vec![Effect::Env(Some(wire.clone()))];
@@ -90,7 +100,7 @@ pub(crate) fn submit(job: &Described, rules: Rules<'_>, slurm: &impl Slurm) -> A
     effects.extend(add.map(|(name, count)| {
         Effect::PerNode(with_entry(job.tres.per_node.as_deref(), &slurm.gres(name, count)))
     }));
-    Answer { effects, refused: None }
+    Answer { effects, refused: None, note }
 }
 
 /// What becomes of a `change` to a job; `root` asks for it or somebody else.
@@ -105,7 +115,7 @@ pub(crate) fn modify(
     let mut effects = vec![Effect::Env(None)];
     effects.extend((!root).then_some(Effect::KeepLicenses));
     if let Some(why) = slices_changed(change, job, slurm).filter(|_| !root) {
-        return Answer { effects, refused: Some(why) };
+        return Answer::refused(effects, why);
     }
     let request = job.request();
     let matters = change.partition.is_some()
@@ -116,11 +126,11 @@ pub(crate) fn modify(
     effects.extend(keeps_gpus(change, job));
     // Most changes concern neither GPUs nor plans: nothing is looked up for them.
     if !matters && !empties && change.comment.is_none() {
-        return Answer { effects, refused: None };
+        return Answer::accepted(effects);
     }
     let ours = !root && request.as_deref().is_some_and(concerns_us);
     if let Some(why) = rules.unknown().filter(|_| ours) {
-        return Answer { effects, refused: Some(why) };
+        return Answer::refused(effects, why);
     }
     let mut after = submission::changed(change, job, slurm);
     after.left_to_slurm = left_to_slurm(&after, config, slurm);
@@ -135,14 +145,14 @@ pub(crate) fn modify(
         Ok(planned)
     });
     match ruling {
-        Ok(None) => Answer { effects, refused: None },
+        Ok(None) => Answer::accepted(effects),
         Ok(Some(shards)) => {
             let list = with_shards(job.tres.per_node.as_deref(), &slurm.gres("shard", shards));
             effects.push(Effect::PerNode(list));
             effects.extend(shown_still(change.comment.as_deref(), request.as_deref()));
-            Answer { effects, refused: None }
+            Answer::accepted(effects)
         }
-        Err(why) => Answer { effects, refused: Some(why) },
+        Err(why) => Answer::refused(effects, why),
     }
 }
 
@@ -232,18 +242,31 @@ mod tests {
         let found = submit(&described("v1 iso=mig:2g.10gb"));
         let shown = |request: &str| Effect::Comment(format!("tessera: asks {request}"));
         let two = "v1 iso=mig:2g.10gb";
-        assert_eq!(found, Answer { effects: vec![set(two), shown(two), add(10)], refused: None });
+        assert_eq!(found, Answer::accepted(vec![set(two), shown(two), add(10)]));
         let moldable = submit(&described(MOLDABLE));
         assert_eq!(moldable.effects, [set(MOLDABLE), shown(MOLDABLE), add(5)]);
         let theirs = Described { comment: Some("benchmark of June".to_owned()), ..described(MOLDABLE) };
         let theirs_alone = submit(&theirs);
         assert_eq!(theirs_alone.effects, [set(MOLDABLE), add(5)]);
-        let untouched = Answer { effects: vec![Effect::Env(None)], refused: None };
+        let untouched = Answer::accepted(vec![Effect::Env(None)]);
         assert_eq!(submit(&described("v1 iso=none")), untouched);
         let refused = submit(&described("v1 iso=mig:9g.90gb"));
         assert!(refused.effects.is_empty() && refused.refused.is_some());
         let counts = [&found, &theirs_alone, &untouched, &refused].map(Answer::counts);
         assert_eq!(counts, [Some(Ok(())), Some(Ok(())), None, Some(Err(Reason::Impossible))]);
+    }
+
+    #[test]
+    fn whole_gpus_in_place_of_a_part_are_noted() {
+        let noted = |list: &str| {
+            let tres = Tres { per_node: Some(list.to_owned()), ..Tres::default() };
+            let job = Described { tres, ..described("v1 iso=auto mem=9537") };
+            let answer = submit(&job, Rules::Of(&site()), &Fake::default());
+            assert_eq!(answer.refused, None);
+            answer.note.unwrap_or_default()
+        };
+        assert!(noted("gres:gpu:1").starts_with("--gres=gpu:1 asks for a whole GPU, "));
+        assert_eq!(noted("gres:nic:1"), "");
     }
 
     #[test]
@@ -318,10 +341,10 @@ mod tests {
         };
         let kept = Effect::PerNode("gres:nic:2,gres:shard:10".to_owned());
         let first = changed("gres:nic:2", &job);
-        assert_eq!(first, Answer { effects: vec![Effect::Env(None), kept], refused: None });
+        assert_eq!(first, Answer::accepted(vec![Effect::Env(None), kept]));
         // The same change then reaches the next record of the array.
         let next = changed("gres:nic:2,gres:shard:10", &job);
-        assert_eq!(next, Answer { effects: vec![Effect::Env(None)], refused: None });
+        assert_eq!(next, Answer::accepted(vec![Effect::Env(None)]));
         assert!(changed("gres:nic:2,gres:shard:20", &job).refused.is_some());
         let plain = Recorded { env: Vec::new(), ..job };
         assert_eq!(changed("gres:nic:2", &plain).effects, [Effect::Env(None)]);

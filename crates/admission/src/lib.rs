@@ -8,6 +8,7 @@
 mod aside;
 pub mod change;
 mod limits;
+mod note;
 pub mod plan;
 mod power;
 mod refusal;

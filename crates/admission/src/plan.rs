@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn sizes_that_are_too_small_are_left_out_and_the_sites_default_is_not_for_them() {
         let admitted = |request: &str| match crate::ruling::judge(&job(request), Some(&site(""))) {
-            Ruling::Accepted { request, add } => (protocol::wire::encode_request(&request), add),
+            Ruling::Accepted { request, add, .. } => (protocol::wire::encode_request(&request), add),
             other => panic!("{request}: {other:?}"),
         };
         assert_eq!(

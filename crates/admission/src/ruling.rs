@@ -9,7 +9,7 @@ use site_config::{NodeSpec, SiteConfig};
 
 use crate::limits::{can_run, limits_of, plain_refusal, possible_sizes, refusal};
 
-use crate::{Refusal, Submission, power, shares};
+use crate::{Refusal, Submission, note, power, shares};
 use protocol::decisions::Reason;
 use protocol::meaning::{SlurmAsks, in_options, meaning};
 
@@ -24,6 +24,8 @@ pub enum Ruling {
         request: Request,
         /// GRES to add, name and count; `None`: what it asks for itself stands.
         add: Option<(&'static str, u32)>,
+        /// What its user should know, though nothing is wrong.
+        note: Option<String>,
     },
     /// It is refused.
     Refused(Refusal),
@@ -34,7 +36,7 @@ pub enum Ruling {
 pub fn judge(job: &Submission, config: Option<&SiteConfig>) -> Ruling {
     let ruling = ruled(job, config).unwrap_or_else(Ruling::Refused);
     match (&ruling, &job.gpu_bind) {
-        (Ruling::Accepted { request, add: Some(("shard", _)) }, Some(bind)) => {
+        (Ruling::Accepted { request, add: Some(("shard", _)), .. }, Some(bind)) => {
             let why = format!(
                 "--gpu-bind={bind} does not go with {}: it binds tasks to whole GPUs, and tasks get their instances or share \
                  without it; leave it out",
@@ -50,7 +52,12 @@ fn ruled(job: &Submission, config: Option<&SiteConfig>) -> Result<Ruling, Refusa
     let request = job.request.as_deref().map(parse_request).transpose();
     let request = request.map_err(|e| format!("the GPU request is unreadable: {e}"))?;
     match (request.filter(|request| request.isolation != Isolation::None), config) {
-        (Some(request), Some(config)) => accept(job, request, config),
+        (Some(request), Some(config)) => {
+            let ruling = accept(job, request.clone(), config)?;
+            let Ruling::Accepted { request: meant, add, .. } = ruling else { return Ok(ruling) };
+            let note = note::whole_instead_of_part(&request, job, config);
+            Ok(Ruling::Accepted { request: meant, add, note })
+        }
         (Some(_), None) => {
             let why = "this cluster has no tessera.toml: the --gpu options do not work here";
             Err(Refusal::new(Reason::Config, why))
@@ -64,7 +71,8 @@ fn ruled(job: &Submission, config: Option<&SiteConfig>) -> Result<Ruling, Refusa
     }
 }
 
-fn accept(job: &Submission, request: Request, config: &SiteConfig) -> Result<Ruling, Refusal> {
+/// The ruling on a job with a request, without a note.
+pub(crate) fn accept(job: &Submission, request: Request, config: &SiteConfig) -> Result<Ruling, Refusal> {
     let slurm = SlurmAsks { tres: &job.tres, exclusive: job.exclusive };
     let request = per_node(request, job)?;
     let request = with_seats(meaning(request, slurm, &config.defaults.of_requests())?, job, config);
@@ -140,7 +148,7 @@ pub(crate) fn admit(job: &Submission, request: Request, config: &SiteConfig) -> 
     match (shards, gpus) {
         (Some(shards), _) => {
             let request = possible_sizes(request, &candidates, &limits_of(job, config));
-            Ok(Ruling::Accepted { request, add: Some(("shard", shards)) })
+            Ok(Ruling::Accepted { request, add: Some(("shard", shards)), note: None })
         }
         (None, Some(gpus)) => {
             if let Some(why) = power::never(&request, gpus, job, &candidates, config) {
@@ -151,7 +159,7 @@ pub(crate) fn admit(job: &Submission, request: Request, config: &SiteConfig) -> 
             let tasks = matches!(request.isolation, Isolation::Tasks { .. });
             let isolation = if tasks { request.isolation.clone() } else { Isolation::Whole };
             let request = Request { isolation, ..request };
-            Ok(Ruling::Accepted { request, add: (!has_gpus).then_some(("gpu", gpus)) })
+            Ok(Ruling::Accepted { request, add: (!has_gpus).then_some(("gpu", gpus)), note: None })
         }
         (None, None) => Err(Refusal::impossible(never(&request, &answers))),
     }

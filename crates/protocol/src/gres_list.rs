@@ -26,7 +26,7 @@ pub struct Entry {
     pub option: &'static str,
     /// Whether `count` is per node.
     pub per_node: bool,
-    /// As written, without `gres:`, cut to 60 characters.
+    /// As the option takes it, without `gres:`, cut to 60 characters.
     pub text: String,
 }
 
@@ -72,6 +72,9 @@ fn entries(list: Option<&str>, option: &'static str, per_node: bool) -> Vec<Entr
             let name = fields.next().filter(|n| *n == "gpu" || *n == "shard")?.to_owned();
             let count = fields.next_back().and_then(number).unwrap_or(1);
             let option = if name == "shard" { of_shards(option) } else { option };
+            // `--gpus` and its like do not name the GRES.
+            let nameless = text.strip_prefix("gpu").and_then(|rest| rest.strip_prefix([':', '=']));
+            let text = nameless.filter(|_| option.starts_with("--gpus")).unwrap_or(text);
             Some(Entry { name, count, option, per_node, text: text.chars().take(MOST_TEXT).collect() })
         })
         .collect()

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use plugin_rt::slurmctld::{in_slurmctld, struct_at};
 use plugin_rt::spank_env::is_named;
-use plugin_rt::{decisions, guard_ok, log, refusals_by_day, set_job};
+use plugin_rt::{decisions, guard_ok, log, refusals_by_day, set_job, text};
 use protocol::decisions::Ask;
 use protocol::wire::REQUEST_ENV;
 
@@ -104,18 +104,25 @@ fn submit(job: &mut sys::job_desc_msg_t, message: *mut *mut c_char) -> c_int {
     let answer = hooks::submit(&desc::described(job), fresh(host, &mut site), host);
     desc::apply(host, job, &answer.effects);
     count(Ask::Submit, &answer, began);
+    if let Some(note) = &answer.note {
+        tell(host, message, note);
+    }
     let Some(why) = answer.refused else { return SUCCESS };
     log::verbose(format_args!("job_submit: refused: {why}"));
     tell(host, message, &why.text);
     INVALID_GRES
 }
 
-/// Leaves a message for the user, where there is a place for one.
-fn tell(host: &Host, message: *mut *mut c_char, why: &str) {
+/// Leaves a message for the user, where there is a place for one, after what other plugins have left there.
+fn tell(host: &Host, message: *mut *mut c_char, what: &str) {
     // SAFETY: job_submit.h: null, or a place for a string that Slurm frees.
     if let Some(message) = unsafe { message.as_mut() } {
         // SAFETY: as above: null, or such a string.
-        unsafe { host.heap.replace(message, &format!("tessera: {why}")) };
+        let before = unsafe { text(*message) }.filter(|before| !before.is_empty());
+        let line = format!("tessera: {what}");
+        let all = before.map_or(line.clone(), |before| format!("{before}\n{line}"));
+        // SAFETY: as above.
+        unsafe { host.heap.replace(message, &all) };
     }
 }
 

@@ -67,7 +67,7 @@ fn given((_, request, per_node, exclusive): Door, lines: &str) -> String {
     let (request, add) = match judge(&job, Some(engine.site())) {
         Ruling::Refused(_) => return "refused".to_owned(),
         Ruling::Untouched => (job.request.clone(), None),
-        Ruling::Accepted { request, add } => (Some(encode_request(&request)), add),
+        Ruling::Accepted { request, add, .. } => (Some(encode_request(&request)), add),
     };
     let mut own = job.tres.gpu_entries().into_iter().map(|e| (e.name, e.count));
     let (name, count) = add.map(|(name, n)| (name.to_owned(), n.into())).or_else(|| own.next_back()).unwrap();

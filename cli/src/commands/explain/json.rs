@@ -44,6 +44,9 @@ pub(super) fn answer(
         "request": encode_request(&question.request), "nodes": explained.iter().map(of).collect::<Vec<_>>(),
         "state": seen, "not_taking_jobs": asked.live.not_taking, "left_to_slurm": left,
     });
+    if let Some(note) = &question.note {
+        value["note"] = note.as_str().into();
+    }
     if let Err(why) = &question.counts {
         value["refused"] = why.as_str().into();
     }

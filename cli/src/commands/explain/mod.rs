@@ -23,7 +23,7 @@ use explained::Explained;
 use nodes::{Asked, asked};
 
 use crate::globals::Globals;
-use crate::outcome::{Failure, Outcome};
+use crate::outcome::{self, Failure, Outcome};
 use crate::verdict::{Verdict, by_verdict, by_verdict_alone, rank, seen_by};
 
 /// The job that asks: no real job has this id.
@@ -47,9 +47,12 @@ pub(crate) fn run(args: &ExplainArgs, globals: &Globals) -> Result<Outcome, Fail
         tasks_per_node: args.request.ntasks_per_node,
         ..asked.who.clone()
     };
-    let mut plain = false;
+    let (mut plain, mut note) = (false, None);
     let (counts, request) = match admission::judge(&job, Some(config)) {
-        Ruling::Accepted { request, add } => (Ok(counted(&job, add)), request),
+        Ruling::Accepted { request, add, note: said } => {
+            note = said;
+            (Ok(counted(&job, add)), request)
+        }
         Ruling::Untouched => match as_counted(request, counted(&job, None)) {
             Some(read) => {
                 plain = !read.managed;
@@ -68,7 +71,7 @@ pub(crate) fn run(args: &ExplainArgs, globals: &Globals) -> Result<Outcome, Fail
         // What Slurm counts in shards cannot become a whole GPU, which it counts as gpu.
         policy.auto.retain(|kind| *kind != Kind::Whole);
     }
-    Ok(answer(args, &asked, &Question { request, plain, alone: job.exclusive, counts, policy }))
+    Ok(answer(args, &asked, &Question { request, plain, alone: job.exclusive, counts, note, policy }))
 }
 
 /// What is asked of each node.
@@ -80,6 +83,8 @@ struct Question {
     alone: bool,
     /// What Slurm counts for the job on whatever node it runs; or why sbatch refuses it.
     counts: Result<Counted, String>,
+    /// What sbatch says to the user of a job that it accepts.
+    note: Option<String>,
     policy: Policy,
 }
 
@@ -112,6 +117,9 @@ fn answer(args: &ExplainArgs, asked: &Asked, question: &Question) -> Outcome {
     if args.json {
         let nodes: Vec<Explained> = asked.alike().into_iter().map(explained).collect();
         return Outcome::json(&json::answer(asked, question, &verdicts, &nodes), status);
+    }
+    if let Some(note) = &question.note {
+        outcome::status(&format!("tessera: {note}\n"));
     }
     // One node is always explained; of several each on demand, and the best one's notes.
     let in_detail = args.all || args.node.is_some() || args.model.is_some() || args.busy.is_some();

@@ -95,7 +95,8 @@ fn less(request: Request, gb: u32) -> Option<Request> {
 /// The question that the controller asks a node, if the site admits the request.
 fn question(request: Request, config: &SiteConfig) -> Option<(Ask, Policy)> {
     let job = Submission { request: Some(encode_request(&request)), ..Submission::default() };
-    let Ruling::Accepted { request, add: Some(("shard", _)) } = admission::judge(&job, Some(config)) else {
+    let Ruling::Accepted { request, add: Some(("shard", _)), .. } = admission::judge(&job, Some(config))
+    else {
         return None;
     };
     let mut policy = config.policy();

@@ -88,6 +88,49 @@ fn whole_gpus_become_gpus_unless_asked_for_already() {
 }
 
 #[test]
+fn a_part_that_slurms_own_options_make_a_whole_gpu_is_said() {
+    let noted = |request: &str, tres: Tres, exclusive, extra: &str| {
+        let (request, partitions) = (Some(request.to_owned()), vec!["debug".to_owned()]);
+        let job = Submission { request, tres, partitions, exclusive, ..Submission::default() };
+        match judge(&job, Some(&site(extra))) {
+            Ruling::Accepted { note, .. } => note.unwrap_or_default(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let node = |list: &str| Tres { per_node: Some(format!("gres:{list}")), ..Tres::default() };
+    let per_job = |list: &str| Tres { per_job: Some(format!("gres:{list}")), ..Tres::default() };
+    let why = "so the job gets more than --gpu-mem says; to get a part of a GPU, leave";
+    let part = "v1 iso=auto mem=9537";
+    assert_eq!(
+        noted(part, node("gpu:1"), false, ""),
+        format!("--gres=gpu:1 asks for a whole GPU, {why} --gres=gpu:1 out")
+    );
+    assert_eq!(
+        noted(part, per_job("gpu:4"), false, ""),
+        format!("--gpus=4 asks for whole GPUs, {why} --gpus=4 out")
+    );
+    assert!(
+        noted(&format!("{part} threads=25"), node("gpu:2"), false, "")
+            .contains("--gpu-mem and --gpu-threads say;")
+    );
+    for tres in [Tres::default(), node("gpu:1")] {
+        let said = noted(part, tres, true, "");
+        assert!(said.starts_with("with --exclusive, or in a partition of whole nodes"), "{said}");
+    }
+    // It gets what it says, or would get no part either.
+    let whole_only = "[[limits]]\npartition = \"debug\"\nisolation = [\"whole\"]\n";
+    for (request, tres, extra) in [
+        (part, Tres::default(), ""),
+        (part, node("nic:1"), ""),
+        ("v1 iso=whole mem=9537 typed=1", node("gpu:1"), ""),
+        ("v1 iso=whole", node("gpu:2"), ""),
+        ("v1 iso=auto mem=9537", node("gpu:1"), whole_only),
+    ] {
+        assert_eq!(noted(request, tres, false, extra), "", "{request} {extra}");
+    }
+}
+
+#[test]
 fn counts_that_no_number_holds_are_refused_like_too_many() {
     let why = refusal("v1 iso=whole", Some("gres:gpu:18446744073709551615,gres:gpu:a100:2"), "");
     assert!(why.contains("no node could ever"), "{why}");
@@ -135,7 +178,7 @@ fn instances_for_each_task_become_a_number_per_node() {
         ("v1 iso=mig:1g.5gb per-task=1", None, "v1 iso=mig:1g.5gb", 5),
     ] {
         match of(text, tasks) {
-            Ruling::Accepted { request, add } => {
+            Ruling::Accepted { request, add, .. } => {
                 assert_eq!((encode_request(&request).as_str(), add), (wire, Some(("shard", shards))));
             }
             other => panic!("{other:?}"),
@@ -183,7 +226,7 @@ fn limits_of_the_partition_hold() {
 fn auto_stays_within_the_limits_of_the_partition() {
     let limit = "[[limits]]\npartition = \"debug\"\nisolation = [\"mps\"]\n";
     match verdict("v1 iso=auto mem=2862", None, limit) {
-        Ruling::Accepted { request, add } => {
+        Ruling::Accepted { request, add, .. } => {
             assert_eq!((request.isolation, add), (Isolation::Mps, Some(("shard", 3))));
         }
         other => panic!("{other:?}"),
@@ -204,7 +247,7 @@ fn an_exclusive_job_gets_whole_gpus_or_a_reason() {
         judge(&Submission { request, exclusive: true, ..Submission::default() }, Some(&site("")))
     };
     match verdict("v1 iso=auto mem=3815") {
-        Ruling::Accepted { request, add } => {
+        Ruling::Accepted { request, add, .. } => {
             assert_eq!((request.isolation, add), (Isolation::Whole, Some(("gpu", 1))));
         }
         other => panic!("{other:?}"),
@@ -265,10 +308,8 @@ fn limits_bind_every_way_to_a_gpu() {
     let list = |text: &str| Some(text.to_owned());
     let whole = "asks for whole GPUs: --gpu-isolation=whole is not allowed in partition gpu: use mig, mps";
     assert_eq!(plain(|job| job.tres.per_node = list("gres:gpu:1")), Some(format!("--gres=gpu:1 {whole}")));
-    assert_eq!(plain(|job| job.tres.per_job = list("gres:gpu:1")), Some(format!("--gpus=gpu:1 {whole}")));
-    assert!(
-        plain(|job| job.tres.per_task = list("gres:gpu:1")).unwrap().starts_with("--gpus-per-task=gpu:1 ")
-    );
+    assert_eq!(plain(|job| job.tres.per_job = list("gres:gpu:1")), Some(format!("--gpus=1 {whole}")));
+    assert!(plain(|job| job.tres.per_task = list("gres:gpu:1")).unwrap().starts_with("--gpus-per-task=1 "));
     assert!(plain(|job| job.tres.per_socket = list("gres/gpu=1")).is_some());
     let exclusive = plain(|job| job.exclusive = true).unwrap();
     assert!(

@@ -61,9 +61,12 @@ pub(crate) fn prolog(
             return Ok(());
         }
         Err(e) => {
-            // Its steps are refused with the same reason if it may not be requeued.
             let why = format!("it has a placement, but this node does not know its GPUs: {e}");
             log::error(format_args!("job {job}: {why}"));
+            // A slurmctld that is being replaced may say yes and end the job a second later: slurmd begins its script meanwhile.
+            if let Ok(node) = ThisNode::load(args, Missing::Placed, env) {
+                note_refusal(&node, &context(spank, NvmlGrant::nothing(), slurmd, env)?, &why);
+            }
             requeue(job, &here, &why, env);
             return Ok(());
         }
@@ -80,17 +83,10 @@ pub(crate) fn prolog(
         Err(why) => (NvmlGrant::nothing(), Some(why), true),
     };
     let mut context = JobContext {
-        job: JobId(job),
-        uid: spank.job_uid()?,
-        gid: spank.job_gid()?,
-        restart: env("SLURM_JOB_RESTART_COUNT").and_then(|v| v.parse().ok()).unwrap_or(0),
-        grant,
         cap_w,
         decision: describe::why_on(&node.name, placement.as_deref().unwrap_or_default(), &reason(env)),
-        plain: env(&job_variable(REQUEST_ENV)).is_none_or(|text| asks_for_none(&text)),
         matched: env(&job_variable(MATCH_ENV)).and_then(|text| on_node(&text, &node.name)),
-        live: None,
-        slurmd: Some(slurmd),
+        ..context(spank, grant, slurmd, env)?
     };
     if let Some(why) = refused {
         refuse(&node, &context, &why)?;
@@ -105,6 +101,28 @@ pub(crate) fn prolog(
     }
     start_reconcile::if_forgotten(args, &node, &context);
     Ok(())
+}
+
+/// The job, without what is told of its place.
+fn context(
+    spank: &Spank<'_>,
+    grant: NvmlGrant,
+    slurmd: WaitingSlurmd,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<JobContext, SpankError> {
+    Ok(JobContext {
+        job: JobId(spank.job_id()?),
+        uid: spank.job_uid()?,
+        gid: spank.job_gid()?,
+        restart: env("SLURM_JOB_RESTART_COUNT").and_then(|v| v.parse().ok()).unwrap_or(0),
+        grant,
+        cap_w: None,
+        decision: String::new(),
+        plain: env(&job_variable(REQUEST_ENV)).is_none_or(|text| asks_for_none(&text)),
+        matched: None,
+        live: None,
+        slurmd: Some(slurmd),
+    })
 }
 
 /// slurmctld's own words, else what was asked for.
@@ -299,6 +317,18 @@ fn refuse(node: &ThisNode, context: &JobContext, why: &str) -> Result<(), Unfit>
             log::error(format_args!("job {job}: {}", plugin_rt::Chain(&fault)));
             Ok(())
         }
+    }
+}
+
+/// The same on a node of which little is known: its steps ask slurmctld where this cannot be journalled.
+fn note_refusal(node: &ThisNode, context: &JobContext, why: &str) {
+    match gpu_node::refuse(&node.settings, context, why) {
+        Ok(left) => {
+            left.problems
+                .iter()
+                .for_each(|p| log::error(format_args!("job {}: not taken back yet: {p}", context.job)));
+        }
+        Err(fault) => log::error(format_args!("job {}: {}", context.job, plugin_rt::Chain(&fault))),
     }
 }
 

@@ -19,9 +19,10 @@ use plugin_rt::{Chain, log, set_job};
 use site_config::{NodeSettings, VisibleDevices};
 
 use crate::args::Args;
-use crate::ffi::{Spank, SpankError, effective_uid, fences_devices};
+use crate::ffi::{Spank, SpankError, effective_uid, fences_devices, set_env};
 use crate::prologs::{Left, Step, prologs};
 use crate::requeue::requeue;
+use crate::slurmd::asks_for_none;
 use crate::step_instances::of_step;
 use crate::submit::QUIET_ENV;
 use crate::task_gpus::{NO_DEVICES, Sight, SlurmVariables, TaskGpus};
@@ -145,7 +146,8 @@ fn look_up(
     let gone = read.as_ref().is_err_and(NoNode::unmanaged);
     let node = match if gone { ThisNode::load(args, Missing::Journalled, env) } else { read } {
         Ok(node) => node,
-        Err(e) if e.unmanaged() || matches!(e, NoNode::Nameless) => return Share::None,
+        Err(NoNode::Nameless) => return Share::None,
+        Err(e) if e.unmanaged() => return left_to_slurm(step, args, spank, env),
         // Nothing is known of the GPUs: a job that asked nothing of us has those that Slurm gave it.
         Err(_) if spank.getenv(REQUESTED).is_none() => return Share::None,
         Err(e) => return Share::Unreadable(e.to_string()),
@@ -157,7 +159,7 @@ fn look_up(
         Ok((entry, journal)) => prologs(step, entry, journal.boot(), |e| slurms.agree_with(e, &kept)),
     };
     let left = match left {
-        Left::Nothing if gone => return Share::None,
+        Left::Nothing if gone => return left_to_slurm(step, args, spank, env),
         Left::Nothing if !step.has_gpus => return Share::Unknown,
         Left::Nothing if node.sees_none_of(&slurms.gpus()) => return Share::None,
         Left::Nothing => without_prolog::realise(spank, args, &node, step.batch, env).map_or_else(
@@ -202,6 +204,23 @@ fn look_up(
         Left::Failed(why) => Share::Failed(why),
         Left::Nothing => Share::Unknown,
     }
+}
+
+/// On a node that Tessera does not manage, a step has what Slurm gave it, unless slurmctld has placed its job here: somebody
+/// has taken the node out of `tessera.toml` since, and the job's prolog has asked for its requeue.
+fn left_to_slurm(step: &Step, args: &Args, spank: &Spank<'_>, env: &dyn Fn(&str) -> Option<String>) -> Share {
+    let asks = spank.getenv(REQUESTED).is_some_and(|text| !asks_for_none(&text));
+    if !(asks && step.has_gpus) {
+        return Share::None;
+    }
+    let node = env("SLURMD_NODENAME").unwrap_or_default();
+    args.env_on(&node).for_each(|(name, value)| set_env(name, &value));
+    let Some(why) = without_prolog::placed_by_us(step.job, step.uid, env) else { return Share::None };
+    let why = format!("tessera.toml does not describe this node any more; {why}");
+    if step.batch {
+        requeue(step.job, &node, &why, env);
+    }
+    Share::Failed(why)
 }
 
 /// A slurmd that knows a job's number from before slurmctld lost it starts the new job of that number without a prolog.

@@ -57,6 +57,8 @@ pub(crate) enum Missing {
     /// The same, and a node that has been taken out of the file is one whose GPUs nobody describes: what jobs still have
     /// here, the journal says.
     Journalled,
+    /// The same for a node without a journal, which begins one: slurmctld has placed a job here, and its refusal is noted.
+    Placed,
 }
 
 impl ThisNode {
@@ -79,6 +81,7 @@ impl ThisNode {
         }
         let gpus = match site.node(&name) {
             Some(spec) => spec.to_node().gpus,
+            None if missing == Missing::Placed => Vec::new(),
             None if missing == Missing::Journalled && had_jobs(&site, &name) => Vec::new(),
             None => return Err(NoNode::NotListed { path, node: name }),
         };
@@ -256,8 +259,10 @@ mod tests {
         let others = SITE.replace("n1", "n9") + &format!("\n[node]\nstate_dir = {state:?}\n");
         std::fs::write(&file, others).unwrap();
         assert!(load(Missing::Journalled).unwrap_err().unmanaged());
+        assert_eq!(load(Missing::Placed).unwrap(), 0);
         std::fs::create_dir(&state).unwrap();
         assert_eq!(load(Missing::Journalled).unwrap(), 0);
+        assert_eq!(load(Missing::Placed).unwrap(), 0);
         assert!(load(Missing::LastGood).unwrap_err().unmanaged());
     }
 }

@@ -8,7 +8,7 @@
 //! the step's environment holds is the user's to fill. So slurmctld is asked what it has written into the job's
 //! AdminComment, which only it and administrators can write. It is asked only by such a step.
 
-use protocol::AdminComment;
+use protocol::{AdminComment, Says};
 use std::time::{Duration, Instant};
 
 use geometry::JobId;
@@ -97,8 +97,33 @@ fn ask(job: u32, env: &dyn Fn(&str) -> Option<String>) -> Result<String, String>
         .map_err(|e| format!("slurmctld cannot be asked for its GPUs: {}", Chain(&e)))
 }
 
-/// Reads `squeue`'s answer, whose columns have fixed widths.
+/// Why a job that has asked for GPUs of ours may not run on those that Slurm gave it, on a node that Tessera does not manage;
+/// `None`: slurmctld has placed it nowhere. Also where it cannot be asked: the job's devices may be others' then.
+pub(crate) fn placed_by_us(job: u32, uid: u32, env: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+    ask(job, env).map_or_else(Some, |text| placed_here(&text, job, uid))
+}
+
+fn placed_here(text: &str, job: u32, uid: u32) -> Option<String> {
+    let comment = match running(text, job, uid) {
+        Ok((_, comment)) => AdminComment::parse(&comment),
+        Err(why) => return Some(format!("slurmctld was asked for the job's GPUs, but {why}")),
+    };
+    let placed = matches!(comment.says, Says::Started(_) | Says::Requeued(_));
+    placed.then(|| "slurmctld has placed the job here by an earlier version".to_owned())
+}
+
+/// Reads `squeue`'s answer.
 fn told(text: &str, job: u32, uid: u32) -> Result<Told, String> {
+    let (restart, comment) = running(text, job, uid)?;
+    // One that was cut short, at slurmctld's limit, may end within the placement.
+    let whole = comment.strip_prefix(COMMENT).is_some_and(|text| text.contains(": "));
+    let read = AdminComment::parse(&comment);
+    let started = read.started().filter(|_| whole).ok_or("the job's AdminComment has no placement")?;
+    Ok(Told { restart, placement: format!("v1 job={job};{}", started.got), why: plain_why(&started.why) })
+}
+
+/// Restarts and AdminComment of a running job of this user, from `squeue`'s answer, whose columns have fixed widths.
+fn running(text: &str, job: u32, uid: u32) -> Result<(u32, String), String> {
     let columns = |line: &str| -> Option<(u32, u32, String, u32, String)> {
         let mut rest = line;
         let mut cells = [""; WIDTHS.len()];
@@ -119,11 +144,7 @@ fn told(text: &str, job: u32, uid: u32) -> Result<Told, String> {
     if !matches!(state.as_str(), "R" | "CF") {
         return Err(format!("there the job is in state {state}"));
     }
-    // One that was cut short, at slurmctld's limit, may end within the placement.
-    let whole = comment.strip_prefix(COMMENT).is_some_and(|text| text.contains(": "));
-    let read = AdminComment::parse(&comment);
-    let started = read.started().filter(|_| whole).ok_or("the job's AdminComment has no placement")?;
-    Ok(Told { restart, placement: format!("v1 job={job};{}", started.got), why: plain_why(&started.why) })
+    Ok((restart, comment))
 }
 
 #[cfg(test)]
@@ -163,10 +184,27 @@ mod tests {
         }
     }
 
+    /// The node has left the file since the job was placed on it.
+    #[test]
+    fn a_placed_job_does_not_run_on_bare_gpus() {
+        let why = |state, comment| placed_here(&line(12, 1001, state, comment), 12, 1001);
+        assert_eq!(why("R", "benchmark of June"), None);
+        assert_eq!(why("R", "tessera: asks v1 iso=mig"), None);
+        let placed = why("R", "tessera: n2=mig:3/2g.10gb@4: as named").unwrap();
+        assert!(placed.contains("has placed the job here"), "{placed}");
+        // Cut within the placement.
+        assert!(why("R", "tessera: n1=mig:3/2g.10gb@4;n2=wh: ").is_some());
+        assert!(why("R", "tessera: requeued by n2: this node does not know its GPUs").is_some());
+        // Its prolog has given it back, and it is about to end.
+        assert!(why("CG", "tessera: asks v1 iso=mig").unwrap().contains("in state CG"));
+        assert!(placed_here("", 12, 1001).unwrap().contains("does not know the job"));
+    }
+
     proptest::proptest! {
         #[test]
         fn no_answer_panics(text in ".*") {
             let _ = told(&text, 12, 1001);
+            let _ = placed_here(&text, 12, 1001);
         }
     }
 }

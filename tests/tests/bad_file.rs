@@ -4,7 +4,8 @@
 
 mod common;
 
-use std::os::unix::fs::MetadataExt as _;
+use std::fs::Permissions;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::process::Command;
 
 use common::{AT_ONCE, LOOK, LOOK_AND_STAY, builder, instances, looked, profiles};
@@ -275,6 +276,64 @@ fn a_job_on_a_node_taken_out_of_the_file_keeps_what_it_has_and_gives_it_back() {
     repair(&cluster, &good);
     cluster.wait_idle().unwrap();
     cluster.assert_clean().unwrap();
+}
+
+/// n2 reads a file of its own from now on, in which it is not listed. slurmctld goes by the old one. Slurm's commands on the
+/// nodes are ours: a requeue is granted and never comes, as from a slurmctld that is being replaced.
+fn n2_is_lost_and_no_requeue_comes(cluster: &Cluster) {
+    let etc = |name: &str| cluster.layout().etc(name);
+    let text = std::fs::read_to_string(etc("tessera.toml")).unwrap();
+    let commands = cluster.layout().at("late");
+    std::fs::create_dir(&commands).unwrap();
+    let scontrol = "#!/bin/sh\ncase $1 in requeue*) exit 0;; esac\nexec /usr/bin/scontrol \"$@\"\n";
+    std::fs::write(commands.join("scontrol"), scontrol).unwrap();
+    std::fs::set_permissions(commands.join("scontrol"), Permissions::from_mode(0o755)).unwrap();
+    let plugstack = std::fs::read_to_string(etc("plugstack.conf")).unwrap();
+    let path = format!("spank_tessera.so env=PATH={}:/usr/bin:/bin", commands.display());
+    let plugstack = plugstack.replace("/tessera.toml", "/node.toml").replace("spank_tessera.so", &path);
+    std::fs::write(etc("node.toml"), without(&text, "n2")).unwrap();
+    std::fs::write(etc("plugstack.conf"), plugstack).unwrap();
+}
+
+#[test]
+fn a_step_that_begins_although_its_node_has_given_the_job_back_sees_no_gpu() {
+    const SEES: &str = "echo sees=$CUDA_VISIBLE_DEVICES";
+    let cluster = builder().start().unwrap();
+    n2_is_lost_and_no_requeue_comes(&cluster);
+    let on_n2 = |isolation| ["-w", "n2", isolation];
+    let refused = |options: &[&str], why: &str| {
+        let job = cluster.sbatch(User::Alice, options, SEES).unwrap();
+        cluster.wait_end(job).unwrap();
+        let said = cluster.output(job);
+        assert!(!said.contains("sees="), "{said}");
+        let line = format!("job {job} cannot use its GPUs on this node: ");
+        assert!(said.lines().any(|text| text.contains(&line) && text.contains(why)), "{said}");
+    };
+    let journal = cluster.layout().at("nodes/n2/state/jobs");
+    let plain = || {
+        let said = cluster.complete(User::Bob, &["-w", "n2", "--gres=gpu:1"], SEES).unwrap();
+        assert!(said.contains("sees=0"), "{said}");
+        cluster.wait_idle().unwrap();
+    };
+    plain();
+    for isolation in ["--gpu-isolation=mig:1g.10gb", "--gpu-isolation=whole"] {
+        // What its prolog has noted.
+        refused(&on_n2(isolation), "does not know its GPUs");
+        cluster.wait_idle().unwrap();
+        assert_eq!(std::fs::read_dir(&journal).unwrap().count(), 0, "its epilog forgets it");
+        // A command that waits for its job cannot be requeued.
+        let srun = [&on_n2(isolation)[..], &["sh", "-c", SEES]].concat();
+        let done = cluster.run(User::Alice, "srun", &srun).unwrap();
+        assert!(done.code != Some(0) && !done.stdout.contains("sees="), "{done:?}");
+        assert!(done.stderr.contains("does not know its GPUs"), "{done:?}");
+    }
+    plain();
+    // Without any file nobody can note it: the step asks slurmctld.
+    std::fs::remove_file(cluster.layout().etc("node.toml")).unwrap();
+    std::fs::remove_file(cluster.layout().at("spool/n2/tessera.toml.last-good")).unwrap();
+    refused(&on_n2("--gpu-isolation=mig:1g.10gb"), "slurmctld has placed the job here");
+    plain();
+    no_node_is_drained(&cluster);
 }
 
 /// Slurm 22.05 by itself gives a device whole to the next job when one of the jobs with shards there ends.

@@ -12,6 +12,7 @@ use crate::command::run;
 use crate::error::{HarnessError, at};
 use crate::layout::Layout;
 use crate::paths::{self, real_parts, target_dir, workspace};
+use crate::seed::seed;
 use crate::slurm::Slurm;
 
 /// How the artefacts are built.
@@ -83,9 +84,38 @@ pub fn build_plugins(slurm: &Slurm, profile: Profile) -> Command {
     command
 }
 
+/// The commands that build the plugins for a packaged Slurm that is not the machine's own, and that then compare its layouts
+/// and symbols as [`compare_layout`] does. Both take what a build of the whole workspace for debugging has left, which this
+/// brings there: only the plugins themselves are compiled. `-p` would give their dependencies other features.
+///
+/// # Errors
+///
+/// A file that cannot be read or written.
+pub fn build_beside(slurm: &Slurm) -> Result<(Command, Command), HarnessError> {
+    let of_plugins = |name: &str| {
+        let is_built = |file: &str| name.trim_start_matches("lib").starts_with(crate_name(file));
+        PLUGINS.iter().any(|plugin| name.starts_with(plugin))
+            || PLUGIN_FILES.iter().any(|(file, _)| is_built(file))
+    };
+    let built = |target: &Path| target.join(Profile::Debug.dir());
+    seed(&built(&target_dir()), &built(&slurm.build), &of_plugins)?;
+    let command = |task: &str, args: &[&str]| {
+        let mut command = cargo(task, &[], Profile::Debug, &slurm.build);
+        command.env("TESSERA_SLURM_SRC", &slurm.source).args(["--quiet", "--workspace"]).args(args);
+        // The one test of the workspace that is built only by its name.
+        command.args(["--test", "built_for"]);
+        command
+    };
+    Ok((command("build", &["--lib"]), command("test", &[])))
+}
+
+/// The crate of a library's file.
+fn crate_name(library: &str) -> &str {
+    library.trim_start_matches("lib").trim_end_matches(".so")
+}
+
 /// The command that compares where Slurm's fields lie with the copy kept for its version, and the symbols that Slurm asks
-/// for with those that the plugin has. The unit tests of the plugins are built for the machine's own Slurm alone, so it runs
-/// these tests, on what [`build_plugins`] has built.
+/// for with those that the plugin has: two of its unit tests.
 #[must_use]
 pub fn compare_layout(slurm: &Slurm) -> Command {
     let mut command = cargo("test", &["select-plugin"], Profile::Debug, &slurm.build);

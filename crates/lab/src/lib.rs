@@ -29,6 +29,7 @@ pub mod paths;
 mod ports;
 pub mod process;
 mod ready;
+mod seed;
 mod sim;
 pub mod slurm;
 mod small_disk;

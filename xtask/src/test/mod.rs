@@ -19,7 +19,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Instant;
 
-use lab::artefacts::{self, Profile};
+use lab::artefacts;
 use lab::command::line;
 use lab::paths::{target_dir, workspace};
 use slurm_releases::Release;
@@ -62,7 +62,10 @@ pub(crate) fn run_all(filter: Option<&str>, slurm: Option<Release>) -> Result<bo
     let side_by_side = PER_PROCESSOR * thread::available_parallelism().map_or(1, usize::from);
     let plugins = plugins_for_chroots()?;
     let whole = slurm.is_none();
-    let checks = if whole { compiling(filter) } else { Vec::new() };
+    let (plugins, layouts): (Vec<Job>, Vec<Job>) =
+        plugins.into_iter().map(|[build, layout]| (build, layout)).unzip();
+    // The layouts whole, whatever the filter: they are two tests.
+    let checks = if whole { layouts.into_iter().chain(compiling(filter)).collect() } else { Vec::new() };
     let units = if whole { units.iter().map(|program| program.job(filter)).collect() } else { Vec::new() };
     let lanes = [
         Lane { width: side_by_side, jobs: on_slurms(daemons, filter, slurm) },
@@ -128,27 +131,24 @@ fn on_slurms(mut programs: Vec<Program>, filter: Option<&str>, slurm: Option<Rel
     wanted.flat_map(|on| programs.iter().map(move |program| program.job_on(filter, on))).collect()
 }
 
-/// The builds of the plugins for Slurms in chroots.
-fn plugins_for_chroots() -> Result<Vec<Job>, TaskError> {
-    let job = |release: Release| {
+/// For each Slurm in a chroot the build of its plugins, and the comparison of the layouts and symbols that they rely on.
+fn plugins_for_chroots() -> Result<Vec<[Job; 2]>, TaskError> {
+    let jobs = |release: Release| {
         let lock = artefacts::being_built(release)?;
         at(Path::new("build.lock"), lock.lock())?;
-        let build = artefacts::build_plugins(&release.into(), Profile::Debug);
-        Ok(Job::check(&format!("plugins for Slurm {release}"), build).holding(lock))
+        let (build, compare) = artefacts::build_beside(&release.into())?;
+        let build = Job::check(&format!("plugins for Slurm {release}"), build).holding(lock);
+        Ok([build, Job::tests(&format!("layout of Slurm {release}"), compare)])
     };
-    Release::in_chroots().map(job).collect()
+    Release::in_chroots().map(jobs).collect()
 }
 
 fn at_low_priority(jobs: Vec<Job>) -> impl Iterator<Item = Job> {
     jobs.into_iter().map(Job::at_low_priority)
 }
 
-/// Lints, documentation, the examples in it, and the tests that each Slurm's headers compile.
+/// Lints, documentation and the examples in it.
 fn compiling(filter: Option<&str>) -> Vec<Job> {
-    // Whole, whatever the filter: they are two tests.
-    let layout = |release: Release| {
-        Job::tests(&format!("layout of Slurm {release}"), artefacts::compare_layout(&release.into()))
-    };
     let lints = cargo(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"]);
     // The command line's comments are its --help texts, in which [[nodes]] is no link.
     let mut doc = cargo(&["doc", "--quiet", "--workspace", "--exclude", "tessera-cli", "--no-deps"]);
@@ -158,14 +158,12 @@ fn compiling(filter: Option<&str>) -> Vec<Job> {
     examples.args(filter);
     let mut policy = Command::new(setup::cargo_deny::program());
     policy.args(["check", "--hide-inclusion-graph", "bans", "licenses", "sources"]).current_dir(workspace());
-    let mut jobs = vec![
+    vec![
         Job::check("lints", lints),
         Job::check("documentation", doc),
         Job::check("policy of dependencies", policy),
-    ];
-    jobs.extend(Release::in_chroots().map(layout));
-    jobs.push(Job::tests("examples in documentation", examples));
-    jobs
+        Job::tests("examples in documentation", examples),
+    ]
 }
 
 /// Prints what a part said, and how it ended. A test program that the filter left without tests says nothing.

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -111,7 +112,7 @@ fn run_inside(inside: &Inside) -> Result<(), TaskError> {
             inside.user
         );
     }
-    let (program, args) = inside.command.split_first().map_or(("sh", &[][..]), |(p, args)| (p, args));
+    let (program, args) = inside.command.split_first().map_or(("bash", &[][..]), |(p, args)| (p, args));
     // The error names the program as typed, not the long command that enters a chroot.
     let status = at(Path::new(program), cluster.command(inside.user, program)?.args(args).status())?;
     if status.success() { Ok(()) } else { Err(TaskError::Other(format!("{program}: {status}"))) }
@@ -121,6 +122,7 @@ fn start(up: &Up) -> Result<(), TaskError> {
     let slurm = up.which.set_up()?;
     let dir = absolute(&up.dir)?;
     if Cluster::open(&dir).is_ok() {
+        eprintln!("cluster: ending the cluster of {} that was there before", dir.display());
         lab::cluster::end(&dir);
         if up.fresh {
             at(&dir, std::fs::remove_dir_all(&dir))?;
@@ -138,13 +140,27 @@ fn start(up: &Up) -> Result<(), TaskError> {
         builder = builder.release();
     }
     let mut cluster = builder.start()?;
+    examples(&cluster.layout().jobs().join("contrib/example"))?;
     cluster.keep();
     let dir = dir.display();
-    let speak = match cluster.chroot() {
-        None => format!("`eval \"$(cargo xtask cluster env --dir {dir})\"`"),
-        Some(_) => format!("`cargo xtask cluster run --dir {dir}` for a shell in it"),
-    };
-    eprintln!("cluster: up; {speak}, end it with `cargo xtask cluster down --dir {dir}`");
+    eprintln!("cluster: up. `cargo xtask cluster run --dir {dir}` opens a shell in it as a user");
+    if cluster.chroot().is_none() {
+        eprintln!("cluster: `eval \"$(cargo xtask cluster env --dir {dir})\"` makes this shell speak to it");
+    }
+    eprintln!("cluster: `cargo xtask cluster down --dir {dir}` ends it");
+    Ok(())
+}
+
+/// Copies what the documentation's examples name to where the cluster's shells begin.
+fn examples(to: &Path) -> Result<(), TaskError> {
+    at(to, std::fs::create_dir_all(to))?;
+    // Every user's `tessera plan submit` writes its record there.
+    at(to, std::fs::set_permissions(to, std::fs::Permissions::from_mode(0o1777)))?;
+    let from = lab::paths::workspace().join("contrib/example");
+    for entry in at(&from, std::fs::read_dir(&from))? {
+        let entry = at(&from, entry)?;
+        at(&entry.path(), std::fs::copy(entry.path(), to.join(entry.file_name())))?;
+    }
     Ok(())
 }
 
@@ -162,4 +178,25 @@ pub(crate) fn absolute(dir: &Path) -> Result<PathBuf, TaskError> {
 
 fn print(text: &str) -> Result<(), TaskError> {
     at(Path::new("stdout"), std::io::stdout().write_all(text.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_finds_the_files_that_the_documentation_names() {
+        let dir = tempfile::tempdir().unwrap();
+        examples(&dir.path().join("contrib/example")).unwrap();
+        let mut named = 0;
+        for page in ["README.md", "docs/tutorial.md", "docs/gpu-tasks.md"] {
+            let text = std::fs::read_to_string(lab::paths::workspace().join(page)).unwrap();
+            let commands = text.split("```").skip(1).step_by(2).flat_map(str::split_whitespace);
+            for file in commands.filter(|word| word.starts_with("contrib/example")) {
+                assert!(dir.path().join(file).exists(), "{page} names {file}");
+                named += 1;
+            }
+        }
+        assert!(named > 3, "{named}");
+    }
 }
